@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Atomics with the memory order in the name. Macros, because they serve every integer and pointer
+ * width. The only place that uses the compiler's atomic builtins. Every use elsewhere says in a
+ * comment what it pairs with, or why relaxed is enough.
+ */
+#ifndef PS_BASE_ATOMIC_H
+#define PS_BASE_ATOMIC_H
+
+#define ps_load_relaxed(p) __atomic_load_n((p), __ATOMIC_RELAXED)
+#define ps_load_acquire(p) __atomic_load_n((p), __ATOMIC_ACQUIRE)
+#define ps_store_relaxed(p, v) __atomic_store_n((p), (v), __ATOMIC_RELAXED)
+#define ps_store_release(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)
+#define ps_exchange_acquire(p, v) __atomic_exchange_n((p), (v), __ATOMIC_ACQUIRE)
+#define ps_exchange_release(p, v) __atomic_exchange_n((p), (v), __ATOMIC_RELEASE)
+#define ps_add_relaxed(p, v) __atomic_fetch_add((p), (v), __ATOMIC_RELAXED)
+
+/* Compare and swap; *expected receives the value seen on failure. Weak: may fail spuriously. */
+#define ps_cas_weak_acquire(p, expected, v)                                                        \
+    __atomic_compare_exchange_n((p), (expected), (v), 1, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)
+#define ps_cas_weak_release(p, expected, v)                                                        \
+    __atomic_compare_exchange_n((p), (expected), (v), 1, __ATOMIC_RELEASE, __ATOMIC_RELAXED)
+#define ps_cas_weak_acq_rel(p, expected, v)                                                        \
+    __atomic_compare_exchange_n((p), (expected), (v), 1, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)
+
+/*
+ * A counter with one writer and readers that only want a snapshot: relaxed, and not one
+ * read-modify-write but two plain moves, since nobody else writes.
+ */
+#define ps_owner_add(p, v) __atomic_store_n((p), (__typeof__(*(p)))(*(p) + (v)), __ATOMIC_RELAXED)
+
+#endif

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Arithmetic on sizes and bit sets. Pure functions, no state, no locks; any layer may call them.
+ */
+#ifndef PS_BASE_BITS_H
+#define PS_BASE_BITS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+static inline bool ps_is_power_of_two(size_t n) { return n != 0 && (n & (n - 1)) == 0; }
+
+/* n rounded up to a multiple of the power of two `unit`; wraps to a value below n on overflow. */
+static inline size_t ps_round_up(size_t n, size_t unit) { return (n + unit - 1) & ~(unit - 1); }
+
+static inline size_t ps_round_down(size_t n, size_t unit) { return n & ~(unit - 1); }
+
+/* Index of the highest set bit; n must not be 0. */
+static inline unsigned ps_log2(size_t n) {
+    return (unsigned)(63 - __builtin_clzll((unsigned long long)n));
+}
+
+static inline size_t ps_min(size_t a, size_t b) { return a < b ? a : b; }
+
+static inline size_t ps_max(size_t a, size_t b) { return a > b ? a : b; }
+
+#endif

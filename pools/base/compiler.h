@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The compiler's face: attributes, branch hints and the few builtins the engine relies on.
+ * Owns no state. Everybody may include it; it includes nothing of the project.
+ */
+#ifndef PS_BASE_COMPILER_H
+#define PS_BASE_COMPILER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifndef PS_CHECKED
+#define PS_CHECKED 0 /* 1: assertions on, set by the debug and sanitizer builds */
+#endif
+
+#define PS_LIKELY(x) __builtin_expect(!!(x), 1)
+#define PS_UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+#define PS_COLD __attribute__((cold, noinline))
+#define PS_NOINLINE __attribute__((noinline))
+#define PS_INLINE static inline __attribute__((always_inline))
+#define PS_ALIGNED(bytes) __attribute__((aligned(bytes)))
+#define PS_NORETURN __attribute__((noreturn))
+
+/* The object that has `member` at `pointer`. */
+#define PS_CONTAINER_OF(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
+
+#define PS_CACHE_LINE 64
+
+/* Tells the processor that this is a spin loop. */
+static inline void ps_cpu_relax(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("isb" ::: "memory");
+#else
+    __asm__ volatile("" ::: "memory");
+#endif
+}
+
+#endif

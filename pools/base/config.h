@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The frozen configuration: plain data, filled once before the first heap exists and never
+ * written again. Owns nothing else. shim/config.c fills it from the environment; unit tests fill it
+ * by hand; every layer above base may read it. No locks: it is published by the initialisation
+ * lock of the heap layer.
+ */
+#ifndef PS_BASE_CONFIG_H
+#define PS_BASE_CONFIG_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Most entries of a size-class table, the built-in tail included. */
+#define PS_CLASS_LIMIT 63
+
+/* Largest block that a size class may have, in bytes. */
+#define PS_CLASS_BYTES_LIMIT 65536
+
+enum ps_thp {
+    PS_THP_AUTO,   /* huge pages once the heap is large, ordinary ones before */
+    PS_THP_ALWAYS, /* ask for huge pages from the first arena on */
+    PS_THP_NEVER,  /* refuse them, also where the system's default is "always" */
+};
+
+enum ps_foreign {
+    PS_FOREIGN_ABORT,  /* freeing a pointer that is not ours: one line, then abort */
+    PS_FOREIGN_WARN,   /* one line, then the call is ignored */
+    PS_FOREIGN_IGNORE, /* the call is ignored */
+};
+
+struct ps_config {
+    uint32_t class_bytes[PS_CLASS_LIMIT]; /* block sizes, ascending; unused entries 0 */
+    uint32_t class_count;                 /* 0: the built-in table */
+    size_t small_max_bytes;               /* above this, page runs; 0: built-in default */
+    size_t mmap_min_bytes;                /* from here on, a mapping of its own */
+    size_t cache_max_bytes;               /* freed mappings kept for reuse, at most */
+    uint32_t purge_delay_ms;              /* idle this long, a page goes back to the OS; 0: at once */
+    enum ps_thp thp;
+    enum ps_foreign foreign;
+};
+
+/* The defaults; the one place that states them is shim/config.def, a test holds the two equal. */
+#define PS_CONFIG_DEFAULT                                                                          \
+    {                                                                                              \
+        .small_max_bytes = 0, .mmap_min_bytes = (size_t)4 << 20,                                   \
+        .cache_max_bytes = (size_t)64 << 20, .purge_delay_ms = 1000, .thp = PS_THP_AUTO,           \
+        .foreign = PS_FOREIGN_ABORT,                                                               \
+    }
+
+#endif

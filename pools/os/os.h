@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The OS contract: everything the engine asks of the operating system. One body per system
+ * (os_linux.c); tests replace it with a fake that fails the Nth call and owns the clock.
+ *
+ * No function here allocates, takes a lock or changes errno. Addresses and sizes are multiples of
+ * the OS page unless stated. Any thread may call any of them at any time.
+ */
+#ifndef PS_OS_OS_H
+#define PS_OS_OS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * Maps zeroed, readable and writable memory without committing it.
+ * bytes: > 0, multiple of the page. align: power of two, at least the page.
+ * Returns the address, or NULL when the system refuses; then nothing has changed.
+ */
+void *ps_os_reserve(size_t bytes, size_t align);
+
+/* Unmaps. False when the system refuses (too many mappings, say): the range is still mapped. */
+bool ps_os_release(void *base, size_t bytes);
+
+/*
+ * Drops the memory behind a range and keeps the addresses.
+ * Returns true when every byte now reads as zero; false when the range is unchanged.
+ */
+bool ps_os_purge(void *base, size_t bytes);
+
+/* Grows or shrinks a mapping where it stands. False when that is impossible; nothing changed. */
+bool ps_os_resize(void *base, size_t old_bytes, size_t new_bytes);
+
+/*
+ * Moves the pages of [from, from + old_bytes) to `to`, which is a reservation of new_bytes
+ * (>= old_bytes) and is replaced by it; `from` is unmapped. False: both are unchanged.
+ */
+bool ps_os_move(void *from, size_t old_bytes, void *to, size_t new_bytes);
+
+/* Advises huge pages for a range (wanted) or against them. Best effort. */
+void ps_os_advise_huge(void *base, size_t bytes, bool is_wanted);
+
+/* The system's page size in bytes, read at run time; a power of two. */
+size_t ps_os_page_bytes(void);
+
+/* Milliseconds on a clock that never goes back; cheap, a few milliseconds coarse. */
+uint64_t ps_os_now_ms(void);
+
+/* Writes all of it to a descriptor, retrying on interruption; errors end the attempt silently. */
+void ps_os_write(int fd, const char *text, size_t bytes);
+
+/* Blocks while *word == expected; may return early for no reason. */
+void ps_os_wait(uint32_t *word, uint32_t expected);
+
+/* Wakes one thread blocked on the word. */
+void ps_os_wake_one(uint32_t *word);
+
+#endif

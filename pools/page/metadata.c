@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A bump allocator for metadata. See metadata.h. Lock: metadata_lock, protects everything here;
+ * the mapping of a new 256 KiB piece happens under it, four times per megabyte of heaps.
+ */
+#include "pools/page/metadata.h"
+
+#include "pools/base/bits.h"
+#include "pools/os/lock.h"
+#include "pools/os/os.h"
+
+#define PIECE_BYTES ((size_t)256 << 10)
+
+static struct ps_lock metadata_lock = PS_LOCK_INIT(PS_RANK_METADATA);
+static char *piece_next;
+static char *piece_end;
+static uint64_t taken_bytes;
+
+static void *map_locked(size_t bytes) {
+    void *base = ps_os_reserve(bytes, ps_os_page_bytes());
+    if (base != NULL) {
+        taken_bytes += bytes;
+    }
+    return base;
+}
+
+void *ps_metadata_map(size_t bytes) {
+    ps_lock_acquire(&metadata_lock);
+    void *base = map_locked(bytes);
+    ps_lock_release(&metadata_lock);
+    return base;
+}
+
+void *ps_metadata_take(size_t bytes) {
+    size_t rounded = ps_round_up(bytes, PS_CACHE_LINE);
+    ps_lock_acquire(&metadata_lock);
+    if ((size_t)(piece_end - piece_next) < rounded) {
+        char *piece = map_locked(PIECE_BYTES);
+        if (piece == NULL) {
+            ps_lock_release(&metadata_lock);
+            return NULL;
+        }
+        piece_next = piece;
+        piece_end = piece + PIECE_BYTES;
+    }
+    void *result = piece_next;
+    piece_next += rounded;
+    ps_lock_release(&metadata_lock);
+    return result;
+}
+
+uint64_t ps_metadata_bytes(void) {
+    ps_lock_acquire(&metadata_lock);
+    uint64_t bytes = taken_bytes;
+    ps_lock_release(&metadata_lock);
+    return bytes;
+}
+
+void ps_metadata_fork_prepare(void) { ps_lock_acquire(&metadata_lock); }
+
+void ps_metadata_fork_parent(void) { ps_lock_release(&metadata_lock); }
+
+void ps_metadata_fork_child(void) { ps_lock_reset(&metadata_lock); }

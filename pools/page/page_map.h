@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The page map: from any address to the 128-byte slot of its 64 KiB slice, in two loads, for every
+ * possible pointer; unknown ones reach an all-zero slot. This is what lets free() recognise
+ * foreign pointers instead of faulting on them.
+ *
+ * A slot has two tenants. Bytes 0..95 belong to whoever uses the run that starts there (a span, a
+ * large block); the last 32 bytes are the page layer's own `struct ps_run`. Slots are never moved
+ * or unmapped, so a stale reader sees old data, not a fault.
+ *
+ * Readers: any thread, no lock. Writer of the root: ps_page_map_cover, under the page lock.
+ */
+#ifndef PS_PAGE_PAGE_MAP_H
+#define PS_PAGE_PAGE_MAP_H
+
+#include "pools/base/atomic.h"
+#include "pools/base/compiler.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define PS_SLICE_SHIFT 16
+#define PS_SLICE_BYTES ((size_t)1 << PS_SLICE_SHIFT)
+#define PS_SLOT_SHIFT 7
+#define PS_SLOT_BYTES ((size_t)1 << PS_SLOT_SHIFT)
+#define PS_TENANT_BYTES 96 /* of a slot, for the user of the run */
+
+/* One leaf covers 1 GiB of addresses; user addresses have at most 48 bits. */
+#define PS_LEAF_SHIFT 30
+#define PS_ADDRESS_BITS 48
+#define PS_ROOT_COUNT ((size_t)1 << (PS_ADDRESS_BITS - PS_LEAF_SHIFT))
+#define PS_LEAF_SLOTS ((size_t)1 << (PS_LEAF_SHIFT - PS_SLICE_SHIFT))
+#define PS_LEAF_BYTES (PS_LEAF_SLOTS * PS_SLOT_BYTES)
+
+/* Who holds a run. Zero is what the all-zero leaf and forgotten slots say. */
+enum ps_run_kind {
+    PS_RUN_NONE = 0, /* no head here: foreign address, or the inside of a run */
+    PS_RUN_FREE,     /* in the page cache */
+    PS_RUN_BUSY,     /* between owners: being purged or handed over */
+    PS_RUN_SPAN,     /* head of a span */
+    PS_RUN_INSIDE,   /* inside of a span; `back` slices after its head */
+    PS_RUN_BLOCK,    /* one medium block */
+    PS_RUN_MAPPING,  /* one large block in a mapping of its own */
+};
+
+/* Page-layer half of a slot. Valid in the first slot of a run; free runs also mark their last. */
+struct ps_run {
+    struct ps_run *next; /* page lock while free, else the tenant's */
+    struct ps_run *prev;
+    char *base;      /* first byte of the run */
+    uint32_t slices; /* length */
+    uint8_t kind;    /* enum ps_run_kind; written by the holder, read by any free() */
+    uint8_t is_dirty; /* holds memory that may not be zero */
+    uint16_t back;    /* PS_RUN_INSIDE and last slot of a free run: slices back to the head */
+};
+
+struct ps_slot {
+    PS_ALIGNED(PS_CACHE_LINE) unsigned char tenant[PS_TENANT_BYTES];
+    struct ps_run run;
+};
+
+_Static_assert(sizeof(struct ps_run) == 32, "the run fills the rest of the slot");
+_Static_assert(sizeof(struct ps_slot) == PS_SLOT_BYTES, "slot index is a shift");
+
+/* A leaf of zeroes for every gigabyte that holds nothing of ours, and per gigabyte the distance
+ * from it to the real leaf: an untouched root entry is right as it is, with no start-up work. */
+extern struct ps_slot ps_page_map_zero_leaf[PS_LEAF_SLOTS];
+extern uintptr_t ps_page_map_root[PS_ROOT_COUNT];
+
+/* The slot of any address. Cost: two loads' worth of address arithmetic, no branch. */
+PS_INLINE struct ps_slot *ps_page_map_slot(const void *address) {
+    uintptr_t a = (uintptr_t)address;
+    /* relaxed: whoever holds a pointer of ours got it after the entry was stored, by the same
+     * synchronisation that gave it the pointer; for any other address both values are right. */
+    uintptr_t leaf = (uintptr_t)ps_page_map_zero_leaf +
+                     ps_load_relaxed(&ps_page_map_root[(a >> PS_LEAF_SHIFT) & (PS_ROOT_COUNT - 1)]);
+    uintptr_t offset =
+        (a >> (PS_SLICE_SHIFT - PS_SLOT_SHIFT)) & ((PS_LEAF_SLOTS - 1) << PS_SLOT_SHIFT);
+    return (struct ps_slot *)(leaf + offset);
+}
+
+PS_INLINE struct ps_slot *ps_slot_of_run(struct ps_run *run) {
+    return PS_CONTAINER_OF(run, struct ps_slot, run);
+}
+
+/* Makes leaves for [base, base + bytes). Page lock held. False when metadata memory ran out; leaves
+ * made so far stay and are found again. */
+bool ps_page_map_cover(const void *base, size_t bytes);
+
+#endif
