@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: MIT
+# libpoolshim.so: the engine behind libc's names. Needs libc only; what it exports is decided by
+# shim/entry_points.def, from which the version script is made.
+
+set(entry_points ${PROJECT_SOURCE_DIR}/shim/entry_points.def)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${entry_points})
+file(STRINGS ${entry_points} control_rows REGEX "^PS_CONTROL\\(")
+set(POOLSHIM_CONTROL_SYMBOLS "")
+foreach(row IN LISTS control_rows)
+    string(REGEX REPLACE "^PS_CONTROL\\(([A-Za-z0-9_]+)\\).*$" "\\1" name "${row}")
+    string(APPEND POOLSHIM_CONTROL_SYMBOLS "        ${name};\n")
+endforeach()
+if(POOLSHIM_CONTROL_SYMBOLS)
+    string(PREPEND POOLSHIM_CONTROL_SYMBOLS "    global:\n")
+endif()
+set(version_script ${PROJECT_BINARY_DIR}/poolshim.map)
+configure_file(${PROJECT_SOURCE_DIR}/shim/poolshim.map.in ${version_script} @ONLY)
+
+add_library(poolshim SHARED ${shim_sources} $<TARGET_OBJECTS:poolshim-engine>)
+target_link_libraries(poolshim PRIVATE $<BUILD_INTERFACE:poolshim-engine-flags>)
+set_target_properties(poolshim PROPERTIES
+    VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
+    LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR} LINK_DEPENDS ${version_script})
+target_link_options(poolshim PRIVATE
+    LINKER:--as-needed LINKER:--no-undefined LINKER:-z,now LINKER:-z,relro LINKER:-z,noexecstack
+    LINKER:-z,text LINKER:--exclude-libs,ALL LINKER:--version-script=${version_script})
