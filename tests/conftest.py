@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: MIT
+"""What all tests share: where the build lies, and how to run a program under the shim.
+
+    scripts/test -k elf        (or, with everything built: python -m pytest tests -k elf)
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+BUILD_DIR = Path(os.environ.get("POOLSHIM_BUILD_DIR", ROOT / "build" / "release")).resolve()
+
+RunShim = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Programs that abort on purpose leave no core files behind."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+@pytest.fixture(scope="session")
+def build_dir() -> Path:
+    """The build under test: $POOLSHIM_BUILD_DIR, else build/release."""
+    if not (BUILD_DIR / "build.ninja").exists():
+        pytest.fail(f"{BUILD_DIR} is not built: run scripts/test", pytrace=False)
+    return BUILD_DIR
+
+
+@pytest.fixture(scope="session")
+def shim(build_dir: Path) -> Path:
+    """libpoolshim.so of the build under test."""
+    library = build_dir / "libpoolshim.so"
+    if not library.exists():
+        pytest.fail(f"{library} is not built: run scripts/test", pytrace=False)
+    return library
+
+
+def run_captured(
+    command: Sequence[str | os.PathLike[str]], timeout: float = 60, **options: Any
+) -> subprocess.CompletedProcess[str]:
+    """subprocess.run with text output captured, which on a timeout also ends grandchildren."""
+    input_text: str | None = options.pop("input", None)
+    options.setdefault("stdin", subprocess.DEVNULL if input_text is None else subprocess.PIPE)
+    options.setdefault("stdout", subprocess.PIPE)
+    options.setdefault("stderr", subprocess.PIPE)
+    options.setdefault("errors", "replace")
+    arguments = [os.fspath(word) for word in command]
+    with subprocess.Popen(arguments, text=True, start_new_session=True, **options) as process:
+        try:
+            stdout, stderr = process.communicate(input_text, timeout=timeout)
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+    return subprocess.CompletedProcess(arguments, process.returncode, stdout, stderr)
+
+
+@pytest.fixture(scope="session")
+def run_shim(shim: Path) -> RunShim:
+    """run_shim(cmd, env=None, timeout=60, preload=True, **Popen options) -> CompletedProcess.
+
+    env is added to the inherited environment, of which POOLSHIM_* and LD_PRELOAD are dropped
+    first. An LD_PRELOAD in env comes after the shim.
+    """
+
+    def run(
+        cmd: Sequence[str | os.PathLike[str]],
+        env: dict[str, str] | None = None,
+        timeout: float = 60,
+        preload: bool = True,
+        **options: Any,
+    ) -> subprocess.CompletedProcess[str]:
+        full = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith("POOLSHIM_") and name != "LD_PRELOAD"
+        }
+        full.update(env or {})
+        if preload:
+            others = full.get("LD_PRELOAD")
+            full["LD_PRELOAD"] = f"{shim}:{others}" if others else str(shim)
+        return run_captured(cmd, timeout, env=full, **options)
+
+    return run
