@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The 100M-pointer benchmark: a linked list of 100,000,000 8-byte blocks, built and freed in order,
+ * three times over. It times the malloc that the process happens to have: run it under LD_PRELOAD.
+ *
+ *   uncontended  each round: build the list [timed], walk it and free every node [timed]; one
+ * thread. contended    each round: the main thread builds the list [timed]; a new thread walks and
+ * frees it [timed inside that thread] while the main thread builds the next one. All threads are
+ *                joined after the last round, so up to three lists live at once.
+ *
+ * One list is `count` + 1 nodes: a head and then `count` times "append a new node". The total runs
+ * from the first allocation to the last free (the last join, when contended).
+ *
+ * The program checks itself: each walk counts its nodes, a wrong count ends it with status 1, and
+ * so does a malloc that fails. Usage errors: status 2.
+ */
+#include "lib/bench.h"
+#include "lib/floor.h"
+
+#include <dlfcn.h>
+#include <getopt.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { ROUND_LIMIT = 64 };
+
+struct node {
+    struct node *next;
+};
+
+/* One list and its times. Written by the main thread; free_ns, nodes_freed by whoever frees it. */
+struct round {
+    struct node *head;
+    struct node *tail;
+    uint64_t alloc_ns;
+    uint64_t free_ns;
+    uint64_t nodes_freed;
+    pthread_t thread;
+    atomic_bool is_freed; /* stored last by the freeing thread: the list's memory is dead */
+    bool is_reused;       /* main thread only: its memory was handed back to the floor */
+};
+
+struct options {
+    uint64_t count;
+    uint64_t block_bytes;
+    uint64_t rounds;
+    bool is_contended;
+    bool is_json;
+};
+
+static struct round rounds[ROUND_LIMIT];
+static typeof(floor_reuse) *reuse_hook; /* NULL under every real allocator */
+
+/*
+ * A plain call of malloc. The empty asm makes the result opaque: without it a compiler may prove
+ * that nobody looks at the memory and drop the pair of malloc and free.
+ */
+static inline struct node *node_new(size_t bytes) {
+    struct node *node = malloc(bytes);
+    __asm__ volatile("" : "+r"(node));
+    if (__builtin_expect(node == NULL, 0)) {
+        fprintf(stderr, "list100m: malloc(%zu) failed\n", bytes);
+        exit(BENCH_EXIT_WRONG);
+    }
+    return node;
+}
+
+__attribute__((noinline)) static void list_build(struct round *round,
+                                                 const struct options *options) {
+    size_t bytes = options->block_bytes;
+    struct node *head = node_new(bytes);
+    struct node *tail = head;
+    for (uint64_t left = options->count; left != 0; left--) {
+        struct node *node = node_new(bytes);
+        tail->next = node;
+        tail = node;
+    }
+    tail->next = NULL;
+    round->head = head;
+    round->tail = tail;
+}
+
+__attribute__((noinline)) static uint64_t list_free(struct node *head) {
+    uint64_t nodes = 0;
+    for (struct node *node = head; node != NULL; nodes++) {
+        struct node *next = node->next;
+        free(node);
+        node = next;
+    }
+    return nodes;
+}
+
+static void build_timed(struct round *round, const struct options *options) {
+    uint64_t start = bench_now_ns();
+    list_build(round, options);
+    round->alloc_ns = bench_now_ns() - start;
+}
+
+/* Thread body when contended, an ordinary call otherwise. */
+static void *free_timed(void *argument) {
+    struct round *round = argument;
+    uint64_t start = bench_now_ns();
+    round->nodes_freed = list_free(round->head);
+    round->free_ns = bench_now_ns() - start;
+    /* Pairs with reuse_a_dead_list; makes the end of the walk visible. */
+    atomic_store_explicit(&round->is_freed, true, memory_order_release);
+    return NULL;
+}
+
+/*
+ * Only for the floor, whose free does nothing and which therefore would take fresh pages for ever:
+ * give it the memory of one list that is dead, as any real malloc would by now have it back. Not
+ * timed. The list must be one unbroken stretch of blocks: then no other block lives in it.
+ */
+static void reuse_a_dead_list(uint64_t rounds_begun, const struct options *options) {
+    if (reuse_hook == NULL) {
+        return;
+    }
+    for (uint64_t i = 0; i < rounds_begun; i++) {
+        struct round *round = &rounds[i];
+        /* Pairs with free_timed. */
+        if (round->is_reused || !atomic_load_explicit(&round->is_freed, memory_order_acquire)) {
+            continue;
+        }
+        uint64_t span_bytes = (uint64_t)((char *)round->tail - (char *)round->head);
+        if (span_bytes == options->count * options->block_bytes) {
+            round->is_reused = true;
+            reuse_hook(round->head, (char *)round->tail + options->block_bytes);
+            return;
+        }
+    }
+}
+
+static void run_uncontended(const struct options *options) {
+    for (uint64_t i = 0; i < options->rounds; i++) {
+        reuse_a_dead_list(i, options);
+        build_timed(&rounds[i], options);
+        free_timed(&rounds[i]);
+    }
+}
+
+static void run_contended(const struct options *options) {
+    for (uint64_t i = 0; i < options->rounds; i++) {
+        reuse_a_dead_list(i, options);
+        build_timed(&rounds[i], options);
+        int error = pthread_create(&rounds[i].thread, NULL, free_timed, &rounds[i]);
+        if (error != 0) {
+            fprintf(stderr, "list100m: pthread_create: %s\n", strerror(error));
+            exit(BENCH_EXIT_WRONG);
+        }
+    }
+    for (uint64_t i = 0; i < options->rounds; i++) {
+        pthread_join(rounds[i].thread, NULL);
+    }
+}
+
+static void check_counts(const struct options *options) {
+    for (uint64_t i = 0; i < options->rounds; i++) {
+        if (rounds[i].nodes_freed != options->count + 1) {
+            fprintf(stderr, "list100m: round %llu freed %llu nodes, built %llu\n",
+                    (unsigned long long)i + 1, (unsigned long long)rounds[i].nodes_freed,
+                    (unsigned long long)options->count + 1);
+            exit(BENCH_EXIT_WRONG);
+        }
+    }
+}
+
+static void print_json(const struct options *options, uint64_t total_ns, uint64_t peak_kib) {
+    printf("{\"benchmark\": \"list100m\", \"mode\": \"%s\", \"count\": %llu, "
+           "\"nodes_per_round\": %llu, \"block_bytes\": %llu, \"floor_reuse\": %s, \"rounds\": [",
+           options->is_contended ? "contended" : "uncontended", (unsigned long long)options->count,
+           (unsigned long long)options->count + 1, (unsigned long long)options->block_bytes,
+           reuse_hook != NULL ? "true" : "false");
+    for (uint64_t i = 0; i < options->rounds; i++) {
+        const struct round *round = &rounds[i];
+        printf("%s{\"alloc_ms\": %.4f, \"alloc_mops\": %.3f, \"free_ms\": %.4f, "
+               "\"free_mops\": %.3f, \"nodes_freed\": %llu, \"reused\": %s}",
+               i == 0 ? "" : ", ", bench_ms(round->alloc_ns),
+               bench_mops(options->count + 1, round->alloc_ns), bench_ms(round->free_ns),
+               bench_mops(options->count + 1, round->free_ns),
+               (unsigned long long)round->nodes_freed, round->is_reused ? "true" : "false");
+    }
+    printf("], \"total_ms\": %.4f, \"peak_rss_kib\": %llu}\n", bench_ms(total_ns),
+           (unsigned long long)peak_kib);
+}
+
+static void print_lines(const struct options *options, uint64_t total_ns, uint64_t peak_kib) {
+    printf("%s, %llu + 1 blocks of %llu bytes\n",
+           options->is_contended ? "contended" : "uncontended", (unsigned long long)options->count,
+           (unsigned long long)options->block_bytes);
+    for (uint64_t i = 0; i < options->rounds; i++) {
+        const struct round *round = &rounds[i];
+        printf("round %llu: alloc %9.1f ms (%6.1f M/s)   free %9.1f ms (%6.1f M/s)\n",
+               (unsigned long long)i + 1, bench_ms(round->alloc_ns),
+               bench_mops(options->count + 1, round->alloc_ns), bench_ms(round->free_ns),
+               bench_mops(options->count + 1, round->free_ns));
+    }
+    printf("total: %.1f ms, peak RSS %.1f MiB\n", bench_ms(total_ns), (double)peak_kib / 1024);
+}
+
+static void print_help(void) {
+    puts("usage: list100m [--mode uncontended|contended] [--count N] [--size BYTES] [--rounds N]\n"
+         "                [--json]\n"
+         "\n"
+         "Builds a linked list of N + 1 blocks and frees it in order, some rounds of that.\n"
+         "  --mode    contended: another thread frees each list while the next is built\n"
+         "  --count   blocks appended to each list (100000000)\n"
+         "  --size    bytes per block, 8 or more (8)\n"
+         "  --rounds  lists, 1 to 64 (3)\n"
+         "  --json    one JSON object instead of lines");
+}
+
+static struct options parse_options(int argc, char **argv) {
+    enum { OPTION_MODE, OPTION_COUNT, OPTION_SIZE, OPTION_ROUNDS, OPTION_JSON, OPTION_HELP };
+    static const struct option table[] = {
+        {"mode", required_argument, NULL, OPTION_MODE},
+        {"count", required_argument, NULL, OPTION_COUNT},
+        {"size", required_argument, NULL, OPTION_SIZE},
+        {"rounds", required_argument, NULL, OPTION_ROUNDS},
+        {"json", no_argument, NULL, OPTION_JSON},
+        {"help", no_argument, NULL, OPTION_HELP},
+        {0},
+    };
+    struct options options = {.count = 100000000, .block_bytes = sizeof(struct node), .rounds = 3};
+    for (int found; (found = getopt_long(argc, argv, "", table, NULL)) != -1;) {
+        switch (found) {
+        case OPTION_MODE:
+            options.is_contended = strcmp(optarg, "contended") == 0;
+            if (!options.is_contended && strcmp(optarg, "uncontended") != 0) {
+                fprintf(stderr, "--mode: \"%s\" is neither uncontended nor contended\n", optarg);
+                exit(BENCH_EXIT_USAGE);
+            }
+            break;
+        case OPTION_COUNT:
+            options.count = bench_parse_number("--count", optarg, 1, 1000000000000);
+            break;
+        case OPTION_SIZE:
+            options.block_bytes =
+                bench_parse_number("--size", optarg, sizeof(struct node), 1u << 30);
+            break;
+        case OPTION_ROUNDS:
+            options.rounds = bench_parse_number("--rounds", optarg, 1, ROUND_LIMIT);
+            break;
+        case OPTION_JSON:
+            options.is_json = true;
+            break;
+        case OPTION_HELP:
+            print_help();
+            exit(0);
+        default:
+            exit(BENCH_EXIT_USAGE);
+        }
+    }
+    if (optind != argc) {
+        fprintf(stderr, "list100m: unexpected argument \"%s\"\n", argv[optind]);
+        exit(BENCH_EXIT_USAGE);
+    }
+    return options;
+}
+
+int main(int argc, char **argv) {
+    struct options options = parse_options(argc, argv);
+    reuse_hook = (typeof(floor_reuse) *)dlsym(RTLD_DEFAULT, "floor_reuse");
+
+    uint64_t start = bench_now_ns();
+    if (options.is_contended) {
+        run_contended(&options);
+    } else {
+        run_uncontended(&options);
+    }
+    uint64_t total_ns = bench_now_ns() - start;
+
+    check_counts(&options);
+    uint64_t peak_kib = bench_peak_rss_kib();
+    if (options.is_json) {
+        print_json(&options, total_ns, peak_kib);
+    } else {
+        print_lines(&options, total_ns, peak_kib);
+    }
+    return 0;
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What can be seen of another process from outside, through /proc: the files it has mapped, its
+ * peak RSS, its RSS over time. Included by launcher.c only. Reads files; keeps everything in the
+ * struct that it is given. A process that is gone leaves the struct as it was. One thread, no
+ * locks.
+ */
+#ifndef PS_BENCH_TOOL_OBSERVE_H
+#define PS_BENCH_TOOL_OBSERVE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { OBSERVE_MAPPED_LIMIT = 512, OBSERVE_SAMPLE_LIMIT = 4096 };
+
+struct sample {
+    uint64_t time_ns; /* since the start */
+    uint64_t rss_kib;
+};
+
+struct observation {
+    uint64_t start_ns;
+    uint64_t peak_rss_kib;              /* VmHWM; 0: unknown */
+    bool has_maps;                      /* the maps were read at least once */
+    bool is_expected_mapped;            /* and the expected library was in them */
+    char *mapped[OBSERVE_MAPPED_LIMIT]; /* files mapped executable, each once */
+    size_t mapped_count;
+    struct sample samples[OBSERVE_SAMPLE_LIMIT];
+    size_t sample_count;
+    uint64_t sample_interval_ns;
+};
+
+static inline uint64_t now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static inline FILE *observe_open(pid_t pid, const char *name) {
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+    return fopen(path, "re");
+}
+
+static inline void observe_mapping(struct observation *seen, const char *path,
+                                   const char *expected) {
+    if (expected != NULL && strcmp(path, expected) == 0) {
+        seen->is_expected_mapped = true;
+    }
+    for (size_t i = 0; i < seen->mapped_count; i++) {
+        if (strcmp(seen->mapped[i], path) == 0) {
+            return;
+        }
+    }
+    if (seen->mapped_count < OBSERVE_MAPPED_LIMIT) {
+        seen->mapped[seen->mapped_count++] = strdup(path);
+    }
+}
+
+/* Lines: "start-end perms offset dev inode    /path". Only files mapped executable count. */
+static inline void observe_maps(struct observation *seen, pid_t pid, const char *expected) {
+    FILE *maps = observe_open(pid, "maps");
+    if (maps == NULL) {
+        return;
+    }
+    char *line = NULL;
+    size_t capacity = 0;
+    while (getline(&line, &capacity, maps) > 0) {
+        char permissions[5] = "";
+        const char *path = strchr(line, '/');
+        seen->has_maps = true;
+        if (path == NULL || sscanf(line, "%*s %4s", permissions) != 1 || permissions[2] != 'x') {
+            continue;
+        }
+        line[strcspn(line, "\n")] = '\0';
+        observe_mapping(seen, path, expected);
+    }
+    free(line);
+    fclose(maps);
+}
+
+static inline void observe_peak(struct observation *seen, pid_t pid) {
+    FILE *status = observe_open(pid, "status");
+    if (status == NULL) {
+        return;
+    }
+    char line[256];
+    while (fgets(line, sizeof(line), status) != NULL) {
+        unsigned long long kib;
+        if (sscanf(line, "VmHWM: %llu", &kib) == 1) {
+            seen->peak_rss_kib = kib;
+        }
+    }
+    fclose(status);
+}
+
+/* When the table is full, every second sample goes and the interval doubles: bounded for any run.
+ */
+static inline void observe_halve_samples(struct observation *seen) {
+    for (size_t i = 0; i < OBSERVE_SAMPLE_LIMIT / 2; i++) {
+        seen->samples[i] = seen->samples[2 * i];
+    }
+    seen->sample_count = OBSERVE_SAMPLE_LIMIT / 2;
+    seen->sample_interval_ns *= 2;
+}
+
+static inline void observe_rss(struct observation *seen, pid_t pid) {
+    FILE *statm = observe_open(pid, "statm");
+    if (statm == NULL) {
+        return;
+    }
+    unsigned long long pages;
+    if (fscanf(statm, "%*u %llu", &pages) == 1) {
+        if (seen->sample_count == OBSERVE_SAMPLE_LIMIT) {
+            observe_halve_samples(seen);
+        }
+        seen->samples[seen->sample_count++] =
+            (struct sample){.time_ns = now_ns() - seen->start_ns,
+                            .rss_kib = pages * (uint64_t)sysconf(_SC_PAGESIZE) / 1024};
+    }
+    fclose(statm);
+}
+
+#endif
