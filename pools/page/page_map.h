@@ -52,7 +52,7 @@ struct ps_run {
     uint32_t slices; /* length */
     uint8_t kind;    /* enum ps_run_kind; written by the holder, read by any free() */
     uint8_t is_dirty; /* holds memory that may not be zero */
-    uint16_t back;    /* PS_RUN_INSIDE and last slot of a free run: slices back to the head */
+    uint16_t back;    /* PS_RUN_INSIDE and last slot of a free run: slices back to the head; else 0 */
 };
 
 struct ps_slot {
@@ -83,6 +83,9 @@ PS_INLINE struct ps_slot *ps_page_map_slot(const void *address) {
 PS_INLINE struct ps_slot *ps_slot_of_run(struct ps_run *run) {
     return PS_CONTAINER_OF(run, struct ps_slot, run);
 }
+
+/* Once, before the first arena: keeps huge pages away from the sparsely touched tables. */
+void ps_page_map_start(void);
 
 /* Makes leaves for [base, base + bytes). Page lock held. False when metadata memory ran out; leaves
  * made so far stay and are found again. */

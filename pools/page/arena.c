@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See arena.h. The reservation happens under the page lock: it is one mmap, about ten times in the
+ * life of a process, and two threads that both find the cache empty must not reserve twice.
+ */
+#include "pools/page/arena.h"
+
+#include "pools/base/bits.h"
+#include "pools/os/os.h"
+
+#define FIRST_ARENA_BYTES ((size_t)32 << 20)
+#define LAST_ARENA_BYTES ((size_t)1 << 30)
+#define ARENA_ALIGN ((size_t)2 << 20) /* whole huge pages */
+#define ARENA_LIMIT 4096              /* with 1 GiB each: 4 TiB; more only when tiny ones are had */
+
+static struct ps_arena arenas[ARENA_LIMIT];
+static size_t arena_count;
+static enum ps_thp thp_policy;
+
+void ps_arena_start(enum ps_thp thp) { thp_policy = thp; }
+
+/*
+ * "auto": ordinary pages for the first arena, so that a small program never pays for 2 MiB it does
+ * not use, huge ones (first touch is four times cheaper per byte) once the heap has outgrown it.
+ */
+static void advise(const struct ps_arena *arena, size_t index) {
+    bool is_huge = thp_policy == PS_THP_ALWAYS || (thp_policy == PS_THP_AUTO && index > 0);
+    ps_os_advise_huge(arena->base, arena->slices << PS_SLICE_SHIFT, is_huge);
+}
+
+const struct ps_arena *ps_arena_grow(size_t slices) {
+    if (arena_count == ARENA_LIMIT) {
+        return NULL;
+    }
+    size_t needed = ps_round_up(slices << PS_SLICE_SHIFT, ARENA_ALIGN);
+    size_t doublings = ps_min(arena_count, 5);
+    size_t bytes = ps_max(ps_min(FIRST_ARENA_BYTES << doublings, LAST_ARENA_BYTES), needed);
+    char *base = ps_os_reserve(bytes, ARENA_ALIGN);
+    while (base == NULL && bytes > needed) { /* an address-space limit: take what can be had */
+        bytes = ps_max(ps_round_down(bytes / 2, ARENA_ALIGN), needed);
+        base = ps_os_reserve(bytes, ARENA_ALIGN);
+    }
+    if (base == NULL) {
+        return NULL;
+    }
+    if (!ps_page_map_cover(base, bytes)) {
+        ps_os_release(base, bytes);
+        return NULL;
+    }
+    struct ps_arena *arena = &arenas[arena_count];
+    *arena = (struct ps_arena){.base = base, .slices = bytes >> PS_SLICE_SHIFT};
+    advise(arena, arena_count);
+    arena_count++;
+    return arena;
+}
+
+size_t ps_arena_count(void) { return arena_count; }
+
+const struct ps_arena *ps_arena_at(size_t index) { return &arenas[index]; }

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Arenas: the large address ranges that all runs are cut from. Reserved without memory behind
+ * them, 32 MiB first and doubling to 1 GiB, so that a small program reserves little and a large
+ * one needs few mappings. Never unmapped: the memory in them goes back by purging.
+ *
+ * Callers: page_cache.c. Everything here under the page lock; calls metadata and the OS.
+ */
+#ifndef PS_PAGE_ARENA_H
+#define PS_PAGE_ARENA_H
+
+#include "pools/base/config.h"
+#include "pools/page/page_map.h"
+
+struct ps_arena {
+    char *base;
+    size_t slices;
+};
+
+/* Once, before the first growth. */
+void ps_arena_start(enum ps_thp thp);
+
+/*
+ * Reserves an arena of at least `slices` and enters it in the page map.
+ * Returns it, or NULL when neither the usual size nor the smallest sufficient one can be had.
+ */
+const struct ps_arena *ps_arena_grow(size_t slices);
+
+/* All arenas so far, in the order they were reserved. */
+size_t ps_arena_count(void);
+const struct ps_arena *ps_arena_at(size_t index);
+
+#endif

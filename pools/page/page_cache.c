@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See page_cache.h. Lock: page_lock, protects both sets of bins, the arenas, the page map's root
+ * and the run half of every free slot.
+ */
+#include "pools/page/page_cache.h"
+
+#include "pools/base/bits.h"
+#include "pools/base/check.h"
+#include "pools/os/lock.h"
+#include "pools/page/arena.h"
+#include "pools/page/metadata.h"
+#include "pools/page/purge.h"
+#include "pools/page/run_bins.h"
+
+/* back is 16 bits, so runs stop coalescing at 4 GiB. */
+#define COALESCE_LIMIT 65535
+
+static struct ps_lock page_lock = PS_LOCK_INIT(PS_RANK_PAGE);
+static struct ps_run_bins dirty_bins;
+static struct ps_run_bins clean_bins;
+static uint64_t arena_slices;
+
+static struct ps_run_bins *bins_of(const struct ps_run *run) {
+    return run->is_dirty ? &dirty_bins : &clean_bins;
+}
+
+static struct ps_run *run_at(char *base) { return &ps_page_map_slot(base)->run; }
+
+static char *end_of(const struct ps_run *run) {
+    return run->base + ((size_t)run->slices << PS_SLICE_SHIFT);
+}
+
+/* Describes [base, base + slices) as a run of its own. */
+static struct ps_run *make_run(char *base, size_t slices, bool is_dirty) {
+    struct ps_run *run = run_at(base);
+    run->base = base;
+    run->slices = (uint32_t)slices;
+    run->is_dirty = is_dirty;
+    run->back = 0;
+    return run;
+}
+
+/* The free run of the same sort that ends at `base`, or NULL. */
+static struct ps_run *free_run_before(char *base, bool is_dirty) {
+    struct ps_run *last = run_at(base - 1);
+    if (last->kind != PS_RUN_FREE) {
+        return NULL;
+    }
+    struct ps_run *run = run_at(base - ((size_t)last->back + 1) * PS_SLICE_BYTES);
+    return run->is_dirty == is_dirty ? run : NULL;
+}
+
+/* Enters a run, merged with its neighbours of the same sort. */
+static void insert_locked(struct ps_run *run) {
+    struct ps_run_bins *bins = bins_of(run);
+    struct ps_run *before = free_run_before(run->base, run->is_dirty);
+    if (before != NULL && before->slices + run->slices <= COALESCE_LIMIT) {
+        ps_run_bins_remove(bins, before);
+        before->slices += run->slices;
+        ps_store_relaxed(&run->kind, (uint8_t)PS_RUN_NONE); /* relaxed: free() only classifies */
+        run = before;
+    }
+    struct ps_run *after = run_at(end_of(run));
+    if (after->kind == PS_RUN_FREE && after->base == end_of(run) &&
+        after->is_dirty == run->is_dirty && after->slices + run->slices <= COALESCE_LIMIT) {
+        ps_run_bins_remove(bins, after);
+        run->slices += after->slices;
+    }
+    ps_run_bins_insert(bins, run);
+}
+
+/* Cuts `slices` at an aligned place out of a free run, returns the rest to the bins. */
+static struct ps_run *carve_locked(struct ps_run *run, size_t slices, size_t align_slices) {
+    bool is_dirty = run->is_dirty;
+    ps_run_bins_remove(bins_of(run), run);
+    char *end = end_of(run);
+    char *base = (char *)ps_round_up((uintptr_t)run->base, align_slices << PS_SLICE_SHIFT);
+    if (base != run->base) {
+        run->slices = (uint32_t)((size_t)(base - run->base) >> PS_SLICE_SHIFT);
+        ps_run_bins_insert(is_dirty ? &dirty_bins : &clean_bins, run);
+    }
+    char *rest = base + (slices << PS_SLICE_SHIFT);
+    if (rest != end) {
+        struct ps_run *tail = make_run(rest, (size_t)(end - rest) >> PS_SLICE_SHIFT, is_dirty);
+        ps_run_bins_insert(bins_of(tail), tail);
+    }
+    run = make_run(base, slices, is_dirty);
+    ps_store_relaxed(&run->kind, (uint8_t)PS_RUN_BUSY); /* relaxed: free() only classifies by it */
+    return run;
+}
+
+void ps_page_cache_start(const struct ps_config *config) {
+    ps_page_map_start();
+    ps_arena_start(config->thp);
+}
+
+struct ps_run *ps_page_cache_take(size_t slices, size_t align_slices) {
+    size_t fit = slices + align_slices - 1;
+    PS_CHECK(slices > 0 && fit <= PS_RUN_SLICES_LIMIT && ps_is_power_of_two(align_slices));
+    ps_lock_acquire(&page_lock);
+    struct ps_run *run = ps_run_bins_find(&dirty_bins, fit);
+    if (run == NULL) {
+        run = ps_run_bins_find(&clean_bins, fit);
+    }
+    if (run == NULL) {
+        const struct ps_arena *arena = ps_arena_grow(fit);
+        if (arena == NULL) {
+            ps_lock_release(&page_lock);
+            return NULL;
+        }
+        arena_slices += arena->slices;
+        run = make_run(arena->base, arena->slices, false);
+        ps_run_bins_insert(&clean_bins, run);
+    }
+    run = carve_locked(run, slices, align_slices);
+    ps_purge_note_locked(dirty_bins.slices);
+    ps_lock_release(&page_lock);
+    return run;
+}
+
+void ps_page_cache_give(struct ps_run *run) {
+    run->is_dirty = true;
+    ps_lock_acquire(&page_lock);
+    insert_locked(run);
+    ps_lock_release(&page_lock);
+}
+
+bool ps_page_cache_extend(struct ps_run *run, size_t slices, bool *is_clean) {
+    size_t added = slices - run->slices;
+    ps_lock_acquire(&page_lock);
+    struct ps_run *after = run_at(end_of(run));
+    bool can_extend = after->kind == PS_RUN_FREE && after->base == end_of(run) &&
+                      after->slices >= added;
+    if (can_extend) {
+        *is_clean = !after->is_dirty;
+        struct ps_run *piece = carve_locked(after, added, 1);
+        ps_store_relaxed(&piece->kind, (uint8_t)PS_RUN_NONE); /* relaxed: free() only classifies */
+        run->slices = (uint32_t)slices;
+        ps_purge_note_locked(dirty_bins.slices);
+    }
+    ps_lock_release(&page_lock);
+    return can_extend;
+}
+
+void ps_page_cache_shrink(struct ps_run *run, size_t slices) {
+    ps_lock_acquire(&page_lock);
+    char *rest = run->base + (slices << PS_SLICE_SHIFT);
+    struct ps_run *tail = make_run(rest, run->slices - slices, true);
+    run->slices = (uint32_t)slices;
+    insert_locked(tail);
+    ps_lock_release(&page_lock);
+}
+
+struct ps_run *ps_page_cache_adopt(char *base, size_t slices) {
+    ps_lock_acquire(&page_lock);
+    struct ps_run *run = NULL;
+    if (ps_page_map_cover(base, slices << PS_SLICE_SHIFT)) {
+        run = make_run(base, slices, false);
+        ps_store_relaxed(&run->kind, (uint8_t)PS_RUN_BUSY); /* relaxed: free() only classifies */
+    }
+    ps_lock_release(&page_lock);
+    return run;
+}
+
+struct ps_run *ps_page_cache_detach_dirty(size_t slices) {
+    struct ps_run *list = NULL;
+    ps_lock_acquire(&page_lock);
+    while (slices > 0) {
+        struct ps_run *run = ps_run_bins_longest(&dirty_bins);
+        if (run == NULL) {
+            break;
+        }
+        run = carve_locked(run, ps_min(run->slices, slices), 1);
+        slices -= run->slices;
+        run->next = list;
+        list = run;
+    }
+    ps_lock_release(&page_lock);
+    return list;
+}
+
+void ps_page_cache_attach(struct ps_run *list, bool is_purged) {
+    ps_lock_acquire(&page_lock);
+    while (list != NULL) {
+        struct ps_run *next = list->next;
+        list->is_dirty = !is_purged;
+        insert_locked(list);
+        list = next;
+    }
+    ps_lock_release(&page_lock);
+}
+
+void ps_page_cache_count(struct ps_page_counts *out) {
+    ps_lock_acquire(&page_lock);
+    *out = (struct ps_page_counts){.arena_count = ps_arena_count(),
+                                   .arena_slices = arena_slices,
+                                   .dirty_slices = dirty_bins.slices,
+                                   .clean_slices = clean_bins.slices};
+    ps_lock_release(&page_lock);
+}
+
+void ps_page_cache_walk(void (*visit)(struct ps_slot *slot, void *context), void *context) {
+    ps_lock_acquire(&page_lock);
+    for (size_t index = 0; index < ps_arena_count(); index++) {
+        const struct ps_arena *arena = ps_arena_at(index);
+        char *end = arena->base + (arena->slices << PS_SLICE_SHIFT);
+        /* A free run may reach into the arena that lies right behind; that one then starts inside
+         * a run, where slots are empty but for the last, which is `back` slices from its head. */
+        for (char *base = arena->base; base < end;) {
+            struct ps_slot *slot = ps_page_map_slot(base);
+            bool is_head = slot->run.kind != PS_RUN_NONE && slot->run.back == 0;
+            if (is_head) {
+                visit(slot, context);
+            }
+            base += is_head ? (size_t)slot->run.slices << PS_SLICE_SHIFT : PS_SLICE_BYTES;
+        }
+    }
+    ps_lock_release(&page_lock);
+}
+
+void ps_page_cache_fork_prepare(void) {
+    ps_lock_acquire(&page_lock);
+    ps_metadata_fork_prepare();
+}
+
+void ps_page_cache_fork_parent(void) {
+    ps_metadata_fork_parent();
+    ps_lock_release(&page_lock);
+}
+
+void ps_page_cache_fork_child(void) {
+    ps_metadata_fork_child();
+    ps_lock_reset(&page_lock);
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The page cache: free runs of 64 KiB slices, split and coalesced, in two sorts: dirty ones hold
+ * memory, clean ones hold none and read as zero. Dirty runs are handed out first (their pages are
+ * paid for); neighbours coalesce within a sort, and across when purging has made them the same.
+ *
+ * Any thread; one lock (PS_RANK_PAGE), held for O(1) steps and, rarely, the reservation of an
+ * arena. Callers: small/span.c, heap/large.c, page/purge.c.
+ */
+#ifndef PS_PAGE_PAGE_CACHE_H
+#define PS_PAGE_PAGE_CACHE_H
+
+#include "pools/base/config.h"
+#include "pools/page/page_map.h"
+
+/* Longest run, in slices: 2 GiB. Longer requests are mappings of their own. */
+#define PS_RUN_SLICES_LIMIT ((size_t)32768)
+
+struct ps_page_counts {
+    uint64_t arena_count;
+    uint64_t arena_slices; /* reserved */
+    uint64_t dirty_slices; /* free, hold memory */
+    uint64_t clean_slices; /* free, hold none */
+};
+
+/* Once, before anything else of the page layer. Any thread, caller serialises. */
+void ps_page_cache_start(const struct ps_config *config);
+
+/*
+ * A run of `slices` whose base is a multiple of align_slices slices.
+ * slices: 1..PS_RUN_SLICES_LIMIT. align_slices: power of two; slices + align_slices within the
+ * limit. The run is PS_RUN_BUSY; is_dirty tells whether it may hold anything but zeroes. NULL when
+ * the OS refuses; nothing has changed.
+ */
+struct ps_run *ps_page_cache_take(size_t slices, size_t align_slices);
+
+/* Gives a run back; its tenant bytes must say "nobody" already. Never fails. */
+void ps_page_cache_give(struct ps_run *run);
+
+/* Lengthens a run in place by taking free slices behind it. False when they are not free.
+ * *is_clean: the added slices read as zero. */
+bool ps_page_cache_extend(struct ps_run *run, size_t slices, bool *is_clean);
+
+/* Shortens a run; what is cut off is given back. */
+void ps_page_cache_shrink(struct ps_run *run, size_t slices);
+
+/* Enters a mapping that is no arena into the page map. Returns its run (kind BUSY, base and slices
+ * set), NULL when metadata memory ran out. base: multiple of the slice. */
+struct ps_run *ps_page_cache_adopt(char *base, size_t slices);
+
+/* For purge.c: takes dirty runs of together about `slices`, largest first, off the cache and links
+ * them by `next`; and takes them back as clean (is_purged) or as they were. */
+struct ps_run *ps_page_cache_detach_dirty(size_t slices);
+void ps_page_cache_attach(struct ps_run *list, bool is_purged);
+
+void ps_page_cache_count(struct ps_page_counts *out);
+
+/* Calls visit for the first slot of every run in every arena, page lock held. */
+void ps_page_cache_walk(void (*visit)(struct ps_slot *slot, void *context), void *context);
+
+/* For fork: lock held across it. */
+void ps_page_cache_fork_prepare(void);
+void ps_page_cache_fork_parent(void);
+void ps_page_cache_fork_child(void);
+
+#endif

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See purge.h. State: the quarters' marks are written under the page lock (note) or by the one
+ * thread that wins the exchange on x_next_ms (tick); both sides use relaxed atomics, since a mark
+ * that is a moment old only moves a purge by a quarter.
+ */
+#include "pools/page/purge.h"
+
+#include "pools/base/atomic.h"
+#include "pools/base/bits.h"
+#include "pools/os/os.h"
+#include "pools/page/page_cache.h"
+
+#define QUARTERS 4
+#define BATCH_SLICES 1024 /* 64 MiB between two looks at the lock */
+
+static uint64_t quarter_ms;
+static uint64_t x_next_ms;     /* end of the current quarter */
+static uint64_t x_low_current; /* least dirty slices in the current quarter */
+static uint64_t low_past[QUARTERS - 1];
+static struct ps_purge_counts x_counts;
+
+void ps_purge_start(uint32_t delay_ms) { quarter_ms = (delay_ms + QUARTERS - 1) / QUARTERS; }
+
+void ps_purge_note_locked(uint64_t dirty_slices) {
+    /* relaxed: see the file comment. */
+    if (dirty_slices < ps_load_relaxed(&x_low_current)) {
+        ps_store_relaxed(&x_low_current, dirty_slices);
+    }
+}
+
+void ps_purge_count(uint64_t bytes) {
+    ps_add_relaxed(&x_counts.calls, (uint64_t)1); /* relaxed: statistics */
+    ps_add_relaxed(&x_counts.bytes, bytes);       /* relaxed: statistics */
+}
+
+void ps_purge_read(struct ps_purge_counts *out) {
+    out->calls = ps_load_relaxed(&x_counts.calls); /* relaxed: statistics */
+    out->bytes = ps_load_relaxed(&x_counts.bytes); /* relaxed: statistics */
+}
+
+/* Purges about `slices` dirty slices, outside the lock. Returns how many went back. */
+static uint64_t purge_slices(uint64_t slices) {
+    uint64_t done = 0;
+    while (done < slices) {
+        struct ps_run *list = ps_page_cache_detach_dirty(ps_min(slices - done, BATCH_SLICES));
+        if (list == NULL) {
+            break;
+        }
+        uint64_t before = done;
+        while (list != NULL) {
+            struct ps_run *run = list;
+            list = run->next;
+            run->next = NULL;
+            size_t bytes = (size_t)run->slices << PS_SLICE_SHIFT;
+            bool is_purged = ps_os_purge(run->base, bytes);
+            if (is_purged) {
+                ps_purge_count(bytes);
+                done += run->slices;
+            }
+            ps_page_cache_attach(run, is_purged);
+        }
+        if (done == before) {
+            break; /* the OS refuses; the runs are back where they were */
+        }
+    }
+    return done;
+}
+
+/* Ends the current quarter and returns the least of the last four. */
+static uint64_t rotate(uint64_t dirty_slices, bool is_long_gap) {
+    uint64_t low = ps_load_relaxed(&x_low_current); /* relaxed: see the file comment */
+    uint64_t least = low;
+    for (size_t i = 0; i < QUARTERS - 1; i++) {
+        least = ps_min(least, is_long_gap ? low : low_past[i]);
+    }
+    for (size_t i = QUARTERS - 2; i > 0; i--) {
+        low_past[i] = is_long_gap ? low : low_past[i - 1];
+    }
+    low_past[0] = low;
+    ps_store_relaxed(&x_low_current, dirty_slices); /* relaxed: see the file comment */
+    return least;
+}
+
+/* Nothing of the past counts any more once it has been purged. */
+static void lower_marks(uint64_t slices) {
+    for (size_t i = 0; i < QUARTERS - 1; i++) {
+        low_past[i] -= ps_min(low_past[i], slices);
+    }
+}
+
+void ps_purge_tick(uint64_t now_ms) {
+    uint64_t due_ms = ps_load_relaxed(&x_next_ms); /* relaxed: only the winner below acts on it */
+    if (now_ms < due_ms) {
+        return;
+    }
+    /* acq_rel: the winner sees the marks that the last winner left in low_past. */
+    if (!ps_cas_weak_acq_rel(&x_next_ms, &due_ms, UINT64_MAX)) {
+        return;
+    }
+    struct ps_page_counts counts;
+    ps_page_cache_count(&counts);
+    if (due_ms != 0) { /* not the very first tick, which only starts the clock */
+        bool is_long_gap = now_ms - due_ms >= quarter_ms * (QUARTERS - 1);
+        uint64_t idle = quarter_ms == 0 ? counts.dirty_slices
+                                        : rotate(counts.dirty_slices, is_long_gap);
+        if (idle > 0) {
+            lower_marks(purge_slices(idle));
+        }
+    }
+    /* release: pairs with the next winner's exchange, hands it low_past. */
+    ps_store_release(&x_next_ms, now_ms + quarter_ms);
+}
+
+bool ps_purge_all(size_t keep_bytes) {
+    struct ps_page_counts counts;
+    ps_page_cache_count(&counts);
+    uint64_t keep = keep_bytes >> PS_SLICE_SHIFT;
+    return counts.dirty_slices > keep && purge_slices(counts.dirty_slices - keep) > 0;
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * When memory goes back to the OS, and nothing else.
+ *
+ * The rule: what has been free and dirty for the whole of the last delay was not needed, so it is
+ * purged; what was needed at any moment of it stays. Measured by low-water marks: the delay is cut
+ * into four quarters, each keeps the least number of dirty slices seen in it, and at the end of a
+ * quarter the least of the last four is purged. A heap that swings within one delay never faults a
+ * page twice; one that has shrunk is back within 1 to 1.25 delays of activity. No page has a time
+ * stamp and no list is walked. (Low-water marks after tcmalloc's thread caches; the demand-based
+ * rule after its page heap.)
+ *
+ * Time passes only when somebody allocates: ps_purge_tick is called from slow paths.
+ */
+#ifndef PS_PAGE_PURGE_H
+#define PS_PAGE_PURGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct ps_purge_counts {
+    uint64_t calls; /* system calls that gave memory back */
+    uint64_t bytes;
+};
+
+/* Once, before the page cache is used. delay_ms 0: purge whatever is dirty at every tick. */
+void ps_purge_start(uint32_t delay_ms);
+
+/* The page cache has so many dirty slices now, fewer than before. Page lock held. */
+void ps_purge_note_locked(uint64_t dirty_slices);
+
+/* Looks at the clock and purges what is due. Any thread, no lock held; returns at once when
+ * nothing is due. Costs a madvise per purged run. */
+void ps_purge_tick(uint64_t now_ms);
+
+/* Purges all dirty runs now but about keep_bytes. Returns whether any memory went back. */
+bool ps_purge_all(size_t keep_bytes);
+
+/* Counts memory that another file gave back (a mapping, say). Any thread. */
+void ps_purge_count(uint64_t bytes);
+
+void ps_purge_read(struct ps_purge_counts *out);
+
+#endif

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See central.h. Lock: orphan_lock, protects the lists and line 0 of every span on them.
+ */
+#include "pools/small/central.h"
+
+#include "pools/os/lock.h"
+#include "pools/small/span_list.h"
+#include "pools/small/span_remote.h"
+
+static struct ps_lock orphan_lock = PS_LOCK_INIT(PS_RANK_ORPHAN);
+static struct ps_span *with_room[PS_CLASS_LIMIT];
+static struct ps_span *without_room[PS_CLASS_LIMIT];
+static uint64_t orphan_count;
+
+static struct ps_span **list_of(const struct ps_span *span) {
+    return span->place == PS_PLACE_AVAILABLE ? &with_room[span->class_index]
+                                             : &without_room[span->class_index];
+}
+
+/* Enters an orphan by what it has now, and asks for a wake when that changes for the better. */
+static void enter_locked(struct ps_span *span) {
+    for (int tries = 0; tries < 2; tries++) {
+        ps_span_collect(span);
+        span->place = ps_span_has_room(span) ? PS_PLACE_AVAILABLE : PS_PLACE_FULL;
+        size_t wake = span->place == PS_PLACE_FULL ? ps_size_classes[span->class_index].wake_blocks
+                                                   : (size_t)span->used;
+        if (span->used == 0 || ps_span_arm(span, wake)) {
+            break; /* else enough came back meanwhile to look again; if it cannot be collected yet
+                    * (stash in use), the adopter will */
+        }
+    }
+    ps_span_list_push_tail(list_of(span), span);
+    orphan_count++;
+}
+
+static void leave_locked(struct ps_span *span) {
+    ps_span_list_remove(list_of(span), span);
+    orphan_count--;
+}
+
+/* Frees an orphan that has drained. Called with the lock held, releases it. */
+static void finish_locked(struct ps_span *span) {
+    bool is_drained = span->used == 0 && !ps_span_is_queued(span);
+    if (is_drained) {
+        leave_locked(span);
+    }
+    ps_lock_release(&orphan_lock);
+    if (is_drained) {
+        ps_span_destroy(span);
+    }
+}
+
+void ps_central_orphan(struct ps_span *span) {
+    ps_lock_acquire(&orphan_lock);
+    ps_span_settle(span);
+    /* release: whoever reads ORPHAN and takes the lock finds a settled account. */
+    ps_store_release(&span->x_owner, PS_KEY_ORPHAN);
+    enter_locked(span);
+    finish_locked(span);
+}
+
+struct ps_span *ps_central_adopt(uint32_t class_index, uintptr_t owner_key) {
+    /* relaxed: a look without the lock; an orphan missed now is found at the next refill. */
+    if (ps_load_relaxed(&with_room[class_index]) == NULL &&
+        ps_load_relaxed(&without_room[class_index]) == NULL) {
+        return NULL;
+    }
+    ps_lock_acquire(&orphan_lock);
+    struct ps_span *span = with_room[class_index];
+    if (span == NULL) {
+        span = without_room[class_index];
+    }
+    if (span != NULL) {
+        leave_locked(span);
+        ps_store_release(&span->x_owner, owner_key); /* release: as in ps_central_orphan */
+    }
+    ps_lock_release(&orphan_lock);
+    return span;
+}
+
+bool ps_central_wake(struct ps_span *span) {
+    ps_lock_acquire(&orphan_lock);
+    /* relaxed: only changes under the lock while it is ORPHAN. */
+    if (ps_load_relaxed(&span->x_owner) != PS_KEY_ORPHAN) {
+        ps_lock_release(&orphan_lock);
+        return false;
+    }
+    leave_locked(span);
+    ps_span_clear_queued(span);
+    enter_locked(span);
+    finish_locked(span);
+    return true;
+}
+
+bool ps_central_salvage(struct ps_span *span, uintptr_t dead_key) {
+    ps_lock_acquire(&orphan_lock);
+    if (ps_load_relaxed(&span->x_owner) != dead_key) { /* relaxed: as in ps_central_wake */
+        ps_lock_release(&orphan_lock);
+        return false;
+    }
+    ps_span_reset(span);
+    span->carved = span->limit;
+    ps_store_relaxed(&span->used, (uint16_t)ps_span_capacity(span)); /* relaxed: census only */
+    ps_span_clear_queued(span);
+    ps_store_release(&span->x_owner, PS_KEY_ORPHAN); /* release: as in ps_central_orphan */
+    enter_locked(span);
+    finish_locked(span);
+    return true;
+}
+
+uint64_t ps_central_count(void) {
+    ps_lock_acquire(&orphan_lock);
+    uint64_t count = orphan_count;
+    ps_lock_release(&orphan_lock);
+    return count;
+}
+
+void ps_central_fork_prepare(void) { ps_lock_acquire(&orphan_lock); }
+
+void ps_central_fork_parent(void) { ps_lock_release(&orphan_lock); }
+
+void ps_central_fork_child(void) { ps_lock_reset(&orphan_lock); }

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See span.h. Everything here is called by the span's owner, or under the orphan lock.
+ */
+#include "pools/small/span.h"
+
+#include "pools/base/bits.h"
+#include "pools/page/page_cache.h"
+
+#define FIRST_INTERVAL 32  /* frees between two looks for a sequence, doubled when there was none */
+#define RUN_BLOCKS_LEAST 8 /* shorter runs are cheaper as single blocks on a list */
+
+static void set_used(struct ps_span *span, size_t used) {
+    ps_store_relaxed(&span->used, (uint16_t)used); /* relaxed: census wants a snapshot only */
+}
+
+void ps_span_check(const struct ps_span *span) {
+    if (span->needed == span->armed) {
+        PS_CHECK((size_t)span->used + span->free_count + span->stash_count + span->run_blocks +
+                     (size_t)(span->limit - span->carved) ==
+                 ps_span_capacity(span));
+    }
+}
+
+/* Makes the inside of a longer span lead to its head. */
+static void mark_inside(struct ps_span *span) {
+    for (uint32_t i = 1; i < span->run.slices; i++) {
+        struct ps_run *run = &ps_page_map_slot(span->run.base + i * PS_SLICE_BYTES)->run;
+        run->back = (uint16_t)i;
+        ps_store_relaxed(&run->kind, (uint8_t)PS_RUN_INSIDE); /* relaxed: as x_owner below */
+    }
+}
+
+static void unmark_inside(struct ps_span *span) {
+    for (uint32_t i = 1; i < span->run.slices; i++) {
+        struct ps_run *run = &ps_page_map_slot(span->run.base + i * PS_SLICE_BYTES)->run;
+        ps_store_relaxed(&run->kind, (uint8_t)PS_RUN_NONE); /* relaxed: free() only classifies */
+        run->back = 0;
+    }
+}
+
+struct ps_span *ps_span_create(uint32_t class_index, uintptr_t owner_key) {
+    const struct ps_size_class *class = &ps_size_classes[class_index];
+    struct ps_run *run = ps_page_cache_take(class->slices, 1);
+    if (run == NULL) {
+        return NULL;
+    }
+    struct ps_span *span = ps_span_of_slot(ps_slot_of_run(run));
+    span->block_bytes = class->block_bytes;
+    span->first = class->first;
+    span->limit = class->limit;
+    span->class_index = (uint8_t)class_index;
+    span->can_run = class->can_run;
+    span->interval = FIRST_INTERVAL;
+    span->place = PS_PLACE_CURRENT;
+    span->prev = NULL;
+    span->next = NULL;
+    ps_store_relaxed(&span->x_remote, (uint64_t)0); /* relaxed: nobody has a block of it yet */
+    ps_span_reset(span);
+    span->is_zero = !run->is_dirty;
+    mark_inside(span);
+    ps_store_relaxed(&run->kind, (uint8_t)PS_RUN_SPAN);
+    /* relaxed: another thread meets this span only through a block that it was handed, and that
+     * hand-over orders these writes. */
+    ps_store_relaxed(&span->x_owner, owner_key);
+    return span;
+}
+
+void ps_span_reset(struct ps_span *span) {
+    span->free = NULL;
+    span->stash = NULL;
+    span->free_count = 0;
+    span->stash_count = 0;
+    span->run_head = 0;
+    span->run_blocks = 0;
+    span->carved = span->first;
+    span->is_zero = false;
+    set_used(span, 0);
+    span->armed = 1;
+    ps_store_relaxed(&span->needed, (uint16_t)1); /* relaxed: census wants a snapshot only */
+}
+
+void ps_span_destroy(struct ps_span *span) {
+    PS_CHECK(span->used == 0);
+    ps_store_relaxed(&span->x_owner, PS_KEY_NOBODY); /* relaxed: no block of it is live */
+    ps_store_relaxed(&span->run.kind, (uint8_t)PS_RUN_BUSY);
+    unmark_inside(span);
+    ps_page_cache_give(&span->run);
+}
+
+void ps_span_settle(struct ps_span *span) {
+    uint16_t freed = (uint16_t)(span->armed - span->needed);
+    span->free_count = (uint16_t)(span->free_count + freed);
+    set_used(span, (size_t)(span->used - freed));
+    size_t wait = ps_min(span->interval, ps_max(span->used, 1));
+    if (span->place == PS_PLACE_FULL) {
+        wait = ps_min(wait, ps_size_classes[span->class_index].wake_blocks);
+    }
+    span->armed = (uint16_t)wait;
+    ps_store_relaxed(&span->needed, (uint16_t)wait); /* relaxed: census wants a snapshot only */
+    ps_span_check(span);
+}
+
+void ps_span_give_list(struct ps_span *span, void *head, void *tail, size_t blocks) {
+    *(void **)tail = span->free;
+    span->free = head;
+    span->free_count = (uint16_t)(span->free_count + blocks);
+    set_used(span, span->used - blocks);
+    ps_span_settle(span);
+}
+
+void ps_span_give_run(struct ps_span *span, char *lowest, size_t blocks) {
+    if (blocks < RUN_BLOCKS_LEAST) {
+        for (size_t i = 0; i < blocks; i++) {
+            char *block = lowest + i * span->block_bytes;
+            ps_span_give_list(span, block, block, 1);
+        }
+        return;
+    }
+    struct ps_free_run *run = (struct ps_free_run *)lowest;
+    run->next = span->run_head;
+    run->blocks = (uint16_t)blocks;
+    span->run_head = (uint16_t)(ps_span_index(span, lowest) + 1);
+    span->run_blocks = (uint16_t)(span->run_blocks + blocks);
+    set_used(span, span->used - blocks);
+    ps_span_settle(span);
+}

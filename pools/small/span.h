@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Spans: runs cut into equal blocks, and the account of where every block is.
+ *
+ *   used + free_count + stash_count + run_blocks + (limit - carved) == limit - first
+ *
+ * holds whenever the account is settled (needed == armed). `used` counts the blocks that left the
+ * span: in the owner's bin, with the program, on x_remote, or in somebody's open hot run. Freeing
+ * moves a block to `free` and counts `needed` down; nothing else is written, and the rest of the
+ * account is settled when needed reaches 0 or a slow path looks.
+ *
+ * One owner (a heap, by its key) writes line 0 and grants blocks; any other thread hands blocks
+ * back in batches through x_remote. A span never changes its class before it goes back to the page
+ * cache. Callers: heap/, central.c. Locks: none here; the orphan lock stands in for the owner
+ * while a span has none.
+ */
+#ifndef PS_SMALL_SPAN_H
+#define PS_SMALL_SPAN_H
+
+#include "pools/base/check.h"
+#include "pools/page/page_map.h"
+#include "pools/small/size_class.h"
+
+/* Owner keys: 0 nobody (every slot that is no span), 1 a thread without a heap, 2 the orphanage;
+ * a heap's key is its address + 1. */
+#define PS_KEY_NOBODY ((uintptr_t)0)
+#define PS_KEY_ORPHAN ((uintptr_t)2)
+
+/* Where the owner keeps a span. */
+enum ps_span_place {
+    PS_PLACE_CURRENT = 1, /* its bin takes from it; on no list */
+    PS_PLACE_AVAILABLE,   /* has room, on the class's list */
+    PS_PLACE_FULL,        /* had no room when last looked at, on the heap's list of full spans */
+};
+
+struct ps_span {
+    /* line 0: written by the owner only. owner is read by every free, needed and used by census. */
+    PS_ALIGNED(PS_CACHE_LINE) uintptr_t x_owner; /*  0 key */
+    void *free;                                  /*  8 list of blocks freed by the owner */
+    uint16_t needed;                             /* 16 frees until the next event, never 0 at rest */
+    uint16_t armed;                              /* 18 value that needed started from */
+    uint16_t used;                               /* 20 blocks, see above */
+    uint16_t carved;                             /* 22 index: blocks from here on are virgin */
+    struct ps_span *prev;                        /* 24 neighbours on the list of `place` */
+    struct ps_span *next;                        /* 32 */
+    void *stash;                                 /* 40 list collected from x_remote */
+    uint16_t free_count;                         /* 48 blocks on free, as of the last settling */
+    uint16_t stash_count;                        /* 50 blocks on stash */
+    uint16_t run_head;                           /* 52 index + 1 of the first free run, 0: none */
+    uint16_t run_blocks;                         /* 54 blocks in all free runs */
+    uint16_t interval;                           /* 56 frees between two looks for a sequence */
+    uint8_t place;                               /* 58 enum ps_span_place */
+    uint8_t is_zero;                             /* 59 virgin blocks read as zero */
+    uint32_t reserved;                           /* 60 */
+
+    /* line 1: x_ fields by any thread, the rest constant while the span lives. */
+    uint64_t x_remote;           /*  64 see span_remote.h */
+    struct ps_span *x_wake_next; /*  72 whoever set PS_REMOTE_QUEUED */
+    uint32_t block_bytes;        /*  80 */
+    uint16_t first;              /*  84 index of the first block used */
+    uint16_t limit;              /*  86 index behind the last one */
+    uint16_t x_wake_at;          /*  88 owner: blocks on x_remote that are worth a wake */
+    uint8_t class_index;         /*  90 */
+    uint8_t can_run;             /*  91 */
+    uint32_t reserved_1;         /*  92 */
+    struct ps_run run;           /*  96 page layer's */
+};
+
+_Static_assert(sizeof(struct ps_span) == PS_SLOT_BYTES, "a span is a slot");
+_Static_assert(offsetof(struct ps_span, x_remote) == PS_CACHE_LINE, "shared words on line 1");
+_Static_assert(offsetof(struct ps_span, run) == PS_TENANT_BYTES, "the run is the page layer's");
+
+/* What stands in the first bytes of a run of free blocks. */
+struct ps_free_run {
+    uint16_t next;   /* index + 1 of the next run's first block, 0: none */
+    uint16_t blocks; /* length of this run */
+};
+
+PS_INLINE struct ps_span *ps_span_of_slot(struct ps_slot *slot) { return (struct ps_span *)slot; }
+
+/* The slot of an address, seen as a span: only x_owner and run may be read before it is known. */
+PS_INLINE struct ps_span *ps_span_at(const void *address) {
+    return (struct ps_span *)ps_page_map_slot(address);
+}
+
+static inline char *ps_span_block(const struct ps_span *span, size_t index) {
+    return span->run.base + index * span->block_bytes;
+}
+
+static inline size_t ps_span_index(const struct ps_span *span, const void *block) {
+    return (uint32_t)((const char *)block - span->run.base) / span->block_bytes;
+}
+
+static inline size_t ps_span_capacity(const struct ps_span *span) {
+    return (size_t)(span->limit - span->first);
+}
+
+/* Has blocks to grant without collecting. */
+static inline bool ps_span_has_room(const struct ps_span *span) {
+    return span->free != NULL || span->stash != NULL || span->run_head != 0 ||
+           span->carved < span->limit;
+}
+
+/*
+ * A fresh span of a class for the owner with this key, place CURRENT. NULL when memory is out.
+ */
+struct ps_span *ps_span_create(uint32_t class_index, uintptr_t owner_key);
+
+/* Gives the memory of a drained span (used == 0, nothing queued) back to the page cache. */
+void ps_span_destroy(struct ps_span *span);
+
+/* Makes every block virgin again; used == 0. No block is touched. */
+void ps_span_reset(struct ps_span *span);
+
+/* Books the frees since the last settling and arms the next event after `interval` frees, or
+ * earlier when the span may be drained by then. */
+void ps_span_settle(struct ps_span *span);
+
+/* Takes `blocks` adjacent free blocks, counted as used so far, back into the account. */
+void ps_span_give_run(struct ps_span *span, char *lowest, size_t blocks);
+
+/* Takes a list of free blocks, counted as used so far, back. tail is its last block. */
+void ps_span_give_list(struct ps_span *span, void *head, void *tail, size_t blocks);
+
+/* Checked builds: asserts the equation above. */
+void ps_span_check(const struct ps_span *span);
+
+#endif

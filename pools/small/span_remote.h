@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The way back to a span for blocks freed by other threads: one 64-bit word that holds two chains
+ * and their totals, so that handing over a batch of any size is one compare-and-swap and the owner
+ * settles it without walking.
+ *
+ *   bits  0..13  index + 1 of the first block of the list (links are pointers in the blocks)
+ *        14..27  blocks on the list
+ *        28..41  index + 1 of the first free run (struct ps_free_run in its first block)
+ *        42..55  blocks in the runs
+ *        56      ARMED:  the owner wants to be woken at x_wake_at blocks
+ *        57      QUEUED: somebody took that on himself; the span is on its way to a wake list
+ *
+ * ARMED is set by the owner, turned into QUEUED by exactly one hander-over, and QUEUED is cleared
+ * by whoever takes the span off the wake list. A span that is QUEUED is never destroyed. The word
+ * is consistent at every instant, so fork may happen at any time. (Packing head and count into one
+ * word after rpmalloc, batches per span after snmalloc.)
+ */
+#ifndef PS_SMALL_SPAN_REMOTE_H
+#define PS_SMALL_SPAN_REMOTE_H
+
+#include "pools/small/span.h"
+
+#define PS_REMOTE_ARMED ((uint64_t)1 << 56)
+#define PS_REMOTE_QUEUED ((uint64_t)1 << 57)
+
+/*
+ * Hands over a list of `blocks` blocks, linked by pointers, head to tail; or, as a run, adjacent
+ * blocks from `lowest` up. Any thread. Returns true when the caller must now wake the owner (it
+ * has set QUEUED). Cost: one compare-and-swap; the run touches its first block only.
+ */
+bool ps_span_hand_list(struct ps_span *span, void *head, void *tail, size_t blocks);
+bool ps_span_hand_run(struct ps_span *span, char *lowest, size_t blocks);
+
+/* Owner: takes what was handed over into stash and runs. Does nothing while stash is not empty.
+ * Returns the number of blocks that came back. */
+size_t ps_span_collect(struct ps_span *span);
+
+/*
+ * Owner: asks to be woken when `blocks` blocks have been handed over. False when as many are
+ * already there: collect instead. True also when a wake is on its way anyway.
+ */
+bool ps_span_arm(struct ps_span *span, size_t blocks);
+
+/* Owner: no wake wanted any more. */
+void ps_span_disarm(struct ps_span *span);
+
+/* Whoever took the span off a wake list. */
+void ps_span_clear_queued(struct ps_span *span);
+
+static inline bool ps_span_is_queued(const struct ps_span *span) {
+    /* acquire: pairs with ps_span_clear_queued, after which the span may be destroyed. */
+    return (ps_load_acquire(&span->x_remote) & PS_REMOTE_QUEUED) != 0;
+}
+
+/* Blocks that wait on the word. */
+size_t ps_span_remote_blocks(const struct ps_span *span);
+
+#endif
