@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: MIT
+# Install rules: the library, the public headers, a CMake package and a pkg-config file. Both of the
+# last find the rest from where they lie, so an installed tree may be moved.
+include(CMakePackageConfigHelpers)
+
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/poolshim)
+set(public_headers ${PROJECT_SOURCE_DIR}/pools/include)
+
+add_library(poolshim-headers INTERFACE)
+target_include_directories(poolshim-headers INTERFACE
+    $<BUILD_INTERFACE:${public_headers}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+set_target_properties(poolshim-headers PROPERTIES EXPORT_NAME headers)
+target_link_libraries(poolshim PUBLIC poolshim-headers)
+add_library(poolshim::headers ALIAS poolshim-headers)
+add_library(poolshim::poolshim ALIAS poolshim)
+
+install(TARGETS poolshim poolshim-headers EXPORT poolshim-targets
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(DIRECTORY ${public_headers}/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+    FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
+install(EXPORT poolshim-targets NAMESPACE poolshim:: DESTINATION ${package_dir})
+
+configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/poolshim-config.cmake.in
+    ${PROJECT_BINARY_DIR}/poolshim-config.cmake INSTALL_DESTINATION ${package_dir})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/poolshim-config-version.cmake
+    COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/poolshim-config.cmake
+    ${PROJECT_BINARY_DIR}/poolshim-config-version.cmake DESTINATION ${package_dir})
+
+# A relative path between two absolute ones: it also holds where LIBDIR is lib/<triplet>.
+file(RELATIVE_PATH POOLSHIM_PC_TO_PREFIX
+    "/prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/prefix")
+string(REGEX REPLACE "/$" "" POOLSHIM_PC_TO_PREFIX "${POOLSHIM_PC_TO_PREFIX}")
+configure_file(${PROJECT_SOURCE_DIR}/cmake/poolshim.pc.in ${PROJECT_BINARY_DIR}/poolshim.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/poolshim.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -95,7 +95,7 @@ def test_scenario(source: Path, run_shim: RunShim, build_dir: Path) -> None:
 
 def test_expectations_are_parsed() -> None:
     scenario = parse_scenario(
-        '// expect: SIGABRT "poolshim: double free" "0x"\n// env: A=1 B="x y"\n// marks: slow\nint x;'
+        '// expect: SIGABRT "poolshim: double free" "0x"\n// env: A=1 B="x y"\n// marks: slow\n{}'
     )
     assert scenario.returncode == -signal.SIGABRT
     assert scenario.stderr_parts == ["poolshim: double free", "0x"]
