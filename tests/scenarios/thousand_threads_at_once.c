@@ -1,0 +1,57 @@
+// expect: exit 0
+/* SPDX-License-Identifier: MIT */
+/*
+ * A thousand threads hold blocks at the same time, then free those of a neighbour, then end: all
+ * blocks intact, and afterwards a trim brings the memory back.
+ */
+#include "claim.h"
+
+#include <malloc.h>
+#include <pthread.h>
+
+#define THREADS 1000
+#define BLOCKS 40
+
+static unsigned char *blocks[THREADS][BLOCKS];
+static pthread_barrier_t all_hold;
+
+static size_t size_of(unsigned i) { return (size_t)16 + (size_t)i * i * 7; }
+
+static void *hold(void *argument) {
+    unsigned self = (unsigned)(uintptr_t)argument;
+    for (unsigned i = 0; i < BLOCKS; i++) {
+        blocks[self][i] = malloc(size_of(i));
+        CLAIM(blocks[self][i] != NULL);
+        memset(blocks[self][i], (int)(self % 251), size_of(i));
+    }
+    pthread_barrier_wait(&all_hold);
+    unsigned other = (self + 1) % THREADS;
+    for (unsigned i = 0; i < BLOCKS; i++) {
+        CLAIM(blocks[other][i][0] == other % 251);
+        CLAIM(blocks[other][i][size_of(i) - 1] == other % 251);
+        free(blocks[other][i]);
+    }
+    return NULL;
+}
+
+int main(void) {
+    static pthread_t threads[THREADS];
+    pthread_attr_t attributes;
+    size_t before = claim_rss_bytes();
+    CLAIM(pthread_barrier_init(&all_hold, NULL, THREADS) == 0);
+    CLAIM(pthread_attr_init(&attributes) == 0);
+    CLAIM(pthread_attr_setstacksize(&attributes, 64 << 10) == 0);
+    for (uintptr_t i = 0; i < THREADS; i++) {
+        int result = pthread_create(&threads[i], &attributes, hold, (void *)i);
+        if (result == EAGAIN) {
+            claim_skip("this machine does not allow a thousand threads");
+        }
+        CLAIM(result == 0);
+    }
+    for (unsigned i = 0; i < THREADS; i++) {
+        CLAIM(pthread_join(threads[i], NULL) == 0);
+    }
+    malloc_trim(0);
+    CLAIM(claim_rss_bytes() < before + ((size_t)96 << 20));
+    return 0;
+}
