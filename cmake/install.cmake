@@ -4,19 +4,10 @@
 include(CMakePackageConfigHelpers)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/poolshim)
-set(public_headers ${PROJECT_SOURCE_DIR}/pools/include)
-
-add_library(poolshim-headers INTERFACE)
-target_include_directories(poolshim-headers INTERFACE
-    $<BUILD_INTERFACE:${public_headers}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-set_target_properties(poolshim-headers PROPERTIES EXPORT_NAME headers)
-target_link_libraries(poolshim PUBLIC poolshim-headers)
-add_library(poolshim::headers ALIAS poolshim-headers)
-add_library(poolshim::poolshim ALIAS poolshim)
 
 install(TARGETS poolshim poolshim-headers EXPORT poolshim-targets
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(DIRECTORY ${public_headers}/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/pools/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
     FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
 install(EXPORT poolshim-targets NAMESPACE poolshim:: DESTINATION ${package_dir})
 

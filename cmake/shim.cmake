@@ -24,3 +24,13 @@ set_target_properties(poolshim PROPERTIES
 target_link_options(poolshim PRIVATE
     LINKER:--as-needed LINKER:--no-undefined LINKER:-z,now LINKER:-z,relro LINKER:-z,noexecstack
     LINKER:-z,text LINKER:--exclude-libs,ALL LINKER:--version-script=${version_script})
+
+# What users of the library link with: poolshim::poolshim, or the headers alone.
+add_library(poolshim-headers INTERFACE)
+target_include_directories(poolshim-headers INTERFACE
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/pools/include>
+    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+set_target_properties(poolshim-headers PROPERTIES EXPORT_NAME headers)
+target_link_libraries(poolshim PUBLIC poolshim-headers)
+add_library(poolshim::headers ALIAS poolshim-headers)
+add_library(poolshim::poolshim ALIAS poolshim)

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: MIT
+"""What is installed works for others: CMake package, pkg-config file, sub-project; also when moved.
+
+    scripts/test tests/test_install.py
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, run_captured
+
+CONSUMER = ROOT / "tests" / "consumer"
+
+
+def run_ok(*command: str | Path, **options: object) -> str:
+    result = run_captured(command, timeout=300, **options)
+    assert result.returncode == 0, f"{command}\n{result.stdout}{result.stderr}"
+    return result.stdout
+
+
+@pytest.fixture(scope="module")
+def prefix(shim: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An installed tree that was moved after its installation."""
+    first = tmp_path_factory.mktemp("install") / "first"
+    run_ok("cmake", "--install", shim.parent, "--prefix", first)
+    return first.rename(first.with_name("moved"))
+
+
+def installed_library(prefix: Path) -> Path:
+    (library,) = prefix.glob("lib*/**/libpoolshim.so.0")
+    return library
+
+
+def check_consumer(program: Path, library: Path, **env: str) -> None:
+    output = run_ok(program, env={**os.environ, **env}).splitlines()
+    assert [Path(name).resolve() for name in output[:2]] == [library.resolve()] * 2
+    assert library.resolve().name.endswith(output[2])
+
+
+def test_tree_is_complete(prefix: Path) -> None:
+    files = {p.relative_to(prefix).as_posix() for p in prefix.rglob("*") if not p.is_dir()}
+    headers = {p.relative_to(ROOT / "pools").as_posix() for p in (ROOT / "pools/include").rglob("*.h")}
+    assert headers and headers <= files
+    names = [Path(name).name for name in files]
+    for name in ("libpoolshim.so", "poolshim.pc", "poolshim-config.cmake"):
+        assert names.count(name) == 1
+    assert not [name for name in names if name.endswith(".a")]
+    assert not [f for f in files if str(ROOT) in (prefix / f).read_text(errors="replace")
+                and not f.endswith((".so", ".so.0")) and ".so." not in f]  # fmt: skip
+
+
+def test_cmake_package(prefix: Path, tmp_path: Path) -> None:
+    run_ok("cmake", "-G", "Ninja", "-S", CONSUMER, "-B", tmp_path, f"-DCMAKE_PREFIX_PATH={prefix}")
+    run_ok("cmake", "--build", tmp_path)
+    check_consumer(tmp_path / "consumer", installed_library(prefix))
+
+
+def test_cmake_package_refuses_another_version(prefix: Path, tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    shutil.copytree(CONSUMER, project)
+    lists = project / "CMakeLists.txt"
+    lists.write_text(lists.read_text().replace("poolshim 0.1", "poolshim 0.2"))
+    command = ["cmake", "-G", "Ninja", "-S", project, "-B", tmp_path / "build"]
+    result = run_captured([*command, f"-DCMAKE_PREFIX_PATH={prefix}"], timeout=120)
+    assert result.returncode != 0
+    assert 'compatible with requested version "0.2"' in result.stderr
+
+
+def test_pkg_config(prefix: Path, tmp_path: Path) -> None:
+    if not shutil.which("pkg-config"):
+        pytest.skip("pkg-config is not installed")
+    library = installed_library(prefix)
+    env = {**os.environ, "PKG_CONFIG_PATH": str(library.parent / "pkgconfig")}
+    flags = run_ok("pkg-config", "--cflags", "--libs", "poolshim >= 0.1", env=env).split()
+    program = tmp_path / "consumer"
+    run_ok("gcc", CONSUMER / "consumer.c", *flags, "-o", program)
+    check_consumer(program, library, LD_LIBRARY_PATH=str(library.parent))
+
+
+@pytest.mark.slow
+def test_subproject(tmp_path: Path) -> None:
+    """As part of another project: neither tests nor benchmarks nor install rules come with it."""
+    run_ok("cmake", "-G", "Ninja", "-S", CONSUMER, "-B", tmp_path, f"-DPOOLSHIM_SOURCE={ROOT}")
+    run_ok("cmake", "--build", tmp_path)
+    assert not list(tmp_path.rglob("scenario*")) and not list(tmp_path.rglob("list100m*"))
+    check_consumer(tmp_path / "consumer", tmp_path / "poolshim" / "libpoolshim.so")
