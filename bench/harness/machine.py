@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: MIT
+"""What a figure is worth nothing without: processor, memory, kernel, huge-page mode, settings in force."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from pathlib import Path
+
+# Variables that change how an allocator behaves; whatever of them is set goes into the report.
+TUNING = re.compile(r"^(POOLSHIM|MALLOC|GLIBC_TUNABLES|MIMALLOC|TCMALLOC|JE_MALLOC|_RJEM|FLOOR|LD_)")
+
+
+def read_text(path: str) -> str:
+    """The file's text, "" where it cannot be read."""
+    try:
+        return Path(path).read_text().strip()
+    except OSError:
+        return ""
+
+
+def memory_kib(key: str) -> int:
+    """A line of /proc/meminfo in KiB, 0 if it is not there."""
+    found = re.search(rf"^{key}:\s+(\d+) kB", read_text("/proc/meminfo"), re.MULTILINE)
+    return int(found.group(1)) if found else 0
+
+
+def huge_page_mode() -> str:
+    """always, madvise or never; "unknown" on kernels without the file."""
+    found = re.search(r"\[(\w+)\]", read_text("/sys/kernel/mm/transparent_hugepage/enabled"))
+    return found.group(1) if found else "unknown"
+
+
+def tuning_variables() -> dict[str, str]:
+    """The allocator settings in our own environment, which the measured processes inherit."""
+    return {k: v for k, v in sorted(os.environ.items()) if TUNING.match(k) and k != "LD_PRELOAD"}
+
+
+def describe() -> dict[str, object]:
+    """Everything above as one JSON-able object."""
+    model = re.search(r"^(?:model name|Model)\s*:\s*(.+)$", read_text("/proc/cpuinfo"), re.MULTILINE)
+    system = re.search(r'^PRETTY_NAME="?([^"\n]+)', read_text("/etc/os-release"), re.MULTILINE)
+    return {
+        "cpu": model.group(1) if model else platform.machine(),
+        "cores": len(os.sched_getaffinity(0)),
+        "is_virtual": " hypervisor" in read_text("/proc/cpuinfo"),
+        "memory_mib": memory_kib("MemTotal") // 1024,
+        "kernel": platform.release(),
+        "system": system.group(1) if system else platform.system(),
+        "huge_pages": huge_page_mode(),
+        "load_average": list(os.getloadavg()),
+        "tuning": tuning_variables(),
+    }
+
+
+def one_line(machine: dict[str, object]) -> str:
+    """The machine for the line under a table."""
+    virtual = ", virtual" if machine["is_virtual"] else ""
+    return (
+        f"{machine['cpu']} ({machine['cores']} cores{virtual}), {int(str(machine['memory_mib'])) / 1024:.0f} GiB, "
+        f"{machine['system']}, Linux {machine['kernel']}, huge pages: {machine['huge_pages']}"
+    )

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: MIT
+"""Runs one benchmark program once, under one allocator, through the launcher, and believes nothing.
+
+The launcher preloads the library into the program only, proves that it was mapped, and measures RSS.
+The program's own report is checked against what was asked of it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .allocators import Allocator
+from .errors import BadRequest, RunFailed
+from .machine import memory_kib
+
+MIB = 1 << 20
+# Touched before a process whose needs are not known yet: the payload and some more.
+FIRST_WARM_FACTOR = 1.15
+
+
+@dataclass(frozen=True)
+class Case:
+    """One benchmark program with one set of arguments; `expected` is what its report must repeat."""
+
+    name: str
+    program: str
+    arguments: tuple[str, ...]
+    expected: tuple[tuple[str, Any], ...]
+    rounds: int
+    payload_bytes: int
+
+
+@dataclass(frozen=True)
+class Run:
+    """One process that did its work: the program's report, the launcher's, and what it all took."""
+
+    case: str
+    allocator: str
+    report: dict[str, Any]
+    launcher: dict[str, Any]
+    cost_s: float
+
+    @property
+    def peak_rss_kib(self) -> int:
+        """VmHWM, which exec starts afresh; ru_maxrss where it could not be read."""
+        return self.launcher["peak_rss_kib"] or self.launcher["max_rss_kib"]
+
+
+def list_case(mode: str, count: int, rounds: int) -> Case:
+    """The 100M-pointer benchmark, uncontended or contended."""
+    return Case(
+        name=mode,
+        program="list100m",
+        arguments=("--mode", mode, "--count", str(count), "--rounds", str(rounds)),
+        expected=(("benchmark", "list100m"), ("mode", mode), ("count", count), ("block_bytes", 8)),
+        rounds=rounds,
+        payload_bytes=8 * (count + 1),
+    )
+
+
+def page_case(alignment: int, count: int, rounds: int) -> Case:
+    """The page-alignment benchmark at one alignment."""
+    return Case(
+        name=f"page_blocks/{alignment}",
+        program="page_blocks",
+        arguments=("--align", str(alignment), "--count", str(count), "--rounds", str(rounds)),
+        expected=(("benchmark", "page_blocks"), ("alignment", alignment), ("count", count)),
+        rounds=rounds,
+        payload_bytes=4096 * count,
+    )
+
+
+def clean_environment() -> dict[str, str]:
+    """Our environment without LD_PRELOAD: launcher and program start bare."""
+    return {key: value for key, value in os.environ.items() if key != "LD_PRELOAD"}
+
+
+class Runner:
+    """Starts measured processes. One at a time: two would fight for cores and memory."""
+
+    def __init__(self, build_dir: Path, allocators: Iterable[Allocator], timeout_s: float = 600) -> None:
+        self.bench_dir = build_dir / "bench"
+        self.timeout_s = timeout_s
+        self.libraries = {a.library for a in allocators if a.library is not None}
+        self.peaks_kib: dict[tuple[str, str], int] = {}
+        for program in ("launcher", "list100m", "page_blocks"):
+            if not os.access(self.bench_dir / program, os.X_OK):
+                raise BadRequest(
+                    f"{self.bench_dir / program} is missing: build first "
+                    "(cmake --preset release && cmake --build --preset release)"
+                )
+
+    def warm_mib(self, case: Case, allocator: Allocator) -> int:
+        """Memory to touch beforehand: what the last such process needed, at most half of what is free."""
+        known = self.peaks_kib.get((case.name, allocator.name))
+        wanted = known * 1024 if known else case.payload_bytes
+        return int(min(wanted * FIRST_WARM_FACTOR, memory_kib("MemAvailable") * 1024 / 2) / MIB)
+
+    def command(self, case: Case, allocator: Allocator, result_path: str) -> list[str]:
+        """The launcher's whole command line."""
+        command = [str(self.bench_dir / "launcher"), "-o", result_path]
+        command += ["--warm-mib", str(self.warm_mib(case, allocator))]
+        for name, value in allocator.env.items():
+            command += ["--env", f"{name}={value}"]
+        if allocator.library is not None:
+            command += ["--env", f"LD_PRELOAD={allocator.library}"]
+            command += ["--expect-mapped", str(allocator.library)]
+        return [*command, "--", str(self.bench_dir / case.program), *case.arguments, "--json"]
+
+    def run(self, case: Case, allocator: Allocator) -> Run:
+        """One process; RunFailed with one line saying why if it was not a valid measurement."""
+        start = time.monotonic()
+        with tempfile.NamedTemporaryFile(prefix="poolshim-bench-", suffix=".json") as result:
+            try:
+                done = subprocess.run(
+                    self.command(case, allocator, result.name),
+                    capture_output=True, text=True, errors="replace",
+                    timeout=self.timeout_s, env=clean_environment(), check=False,
+                )
+            except subprocess.TimeoutExpired:
+                raise RunFailed(f"no end after {self.timeout_s:.0f} s") from None
+            text = Path(result.name).read_text()
+        launcher = parse_launcher(text, done)
+        self.check_mapping(allocator, launcher, done)
+        report = parse_report(case, done)
+        run = Run(case.name, allocator.name, report, launcher, time.monotonic() - start)
+        self.peaks_kib[case.name, allocator.name] = run.peak_rss_kib
+        return run
+
+    def check_mapping(
+        self, allocator: Allocator, launcher: dict[str, Any], done: subprocess.CompletedProcess[str]
+    ) -> None:
+        """The row's own library was in the process, and no other allocator's."""
+        if allocator.library is not None and not launcher["is_expected_mapped"]:
+            raise RunFailed(f"{allocator.library.name} was not mapped: {first_line(done.stderr)}")
+        for path in launcher["mapped"]:
+            if Path(path) in self.libraries and Path(path) != allocator.library:
+                raise RunFailed(f"another allocator was mapped: {path}")
+
+
+def first_line(text: str) -> str:
+    """The first line that says something."""
+    return next((line for line in text.splitlines() if line.strip()), "no message")
+
+
+def parse_launcher(text: str, done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    """The launcher's result, or RunFailed with what it said instead."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        raise RunFailed(f"launcher: exit status {done.returncode}: {first_line(done.stderr)}") from None
+
+
+def parse_report(case: Case, done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    """The program's own report, checked: the right work, every round of it, at times that can be."""
+    if done.returncode != 0:
+        raise RunFailed(f"exit status {done.returncode}: {first_line(done.stderr)}")
+    try:
+        report = json.loads(done.stdout)
+    except json.JSONDecodeError:
+        raise RunFailed(f"its report is not JSON: {first_line(done.stdout)}") from None
+    for key, value in case.expected:
+        if report.get(key) != value:
+            raise RunFailed(f"its report says {key} = {report.get(key)!r}, asked was {value!r}")
+    rounds = report.get("rounds", [])
+    if len(rounds) != case.rounds:
+        raise RunFailed(f"it reports {len(rounds)} rounds, asked were {case.rounds}")
+    if any(r["alloc_ms"] <= 0 or r["free_ms"] <= 0 for r in rounds):
+        raise RunFailed("it reports a phase that took no time; use a larger --count")
+    return report
