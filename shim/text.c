@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Formatting into a fixed buffer. Called by configuration, statistics and introspection; calls
+ * the kernel's write and ppoll only. No locks.
+ */
+#include "shim/text.h"
+
+#include "pools/os/syscall.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <time.h>
+
+#define DECIMAL_BYTES 20     /* digits of UINT64_MAX */
+#define QUOTED_LIMIT 64      /* bytes of a value that a message repeats */
+#define FULL_PIPE_ATTEMPTS 8 /* waits of FULL_PIPE_WAIT_NS before a full pipe is given up */
+#define FULL_PIPE_WAIT_NS 125000000
+
+static char lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c; }
+
+struct ps_slice ps_slice_of(const char *string) {
+    return (struct ps_slice){.data = string, .length = strlen(string)};
+}
+
+bool ps_slice_equals(struct ps_slice slice, const char *string) {
+    return slice.length == strlen(string) && memcmp(slice.data, string, slice.length) == 0;
+}
+
+bool ps_slice_equals_any_case(struct ps_slice a, struct ps_slice b) {
+    if (a.length != b.length) {
+        return false;
+    }
+    for (size_t i = 0; i < a.length; i++) {
+        if (lower(a.data[i]) != lower(b.data[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool is_blank(char c) { return c == ' ' || c == '\t'; }
+
+struct ps_slice ps_slice_trim(struct ps_slice slice) {
+    while (slice.length > 0 && is_blank(slice.data[0])) {
+        slice.data++;
+        slice.length--;
+    }
+    while (slice.length > 0 && is_blank(slice.data[slice.length - 1])) {
+        slice.length--;
+    }
+    return slice;
+}
+
+static int wait_until_writable(int fd) {
+    struct pollfd poll_fd = {.fd = fd, .events = POLLOUT};
+    struct timespec wait = {.tv_nsec = FULL_PIPE_WAIT_NS};
+    return (int)ps_syscall6(SYS_ppoll, (long)&poll_fd, 1, (long)&wait, 0, 0, 0);
+}
+
+int ps_write_all(int fd, const char *data, size_t bytes) {
+    int attempts = 0;
+    while (bytes > 0) {
+        long written = ps_syscall3(SYS_write, fd, (long)data, (long)bytes);
+        if (written > 0) {
+            data += written;
+            bytes -= (size_t)written;
+            attempts = 0;
+            continue;
+        }
+        if (written == -EINTR) {
+            continue;
+        }
+        /* Programs such as node make a shared stderr pipe non-blocking. */
+        if (written == -EAGAIN && attempts++ < FULL_PIPE_ATTEMPTS) {
+            wait_until_writable(fd);
+            continue;
+        }
+        return written == 0 ? EIO : (int)-written;
+    }
+    return 0;
+}
+
+void ps_text_start(struct ps_text *text, char *buffer, size_t capacity, int fd) {
+    *text = (struct ps_text){.data = buffer, .capacity = capacity, .fd = fd};
+}
+
+bool ps_text_flush(struct ps_text *text) {
+    if (text->fd == PS_TEXT_TO_BUFFER) {
+        return !text->has_failed;
+    }
+    if (!text->has_failed) {
+        text->error = ps_write_all(text->fd, text->data, text->length);
+        text->has_failed = text->error != 0;
+    }
+    text->length = 0;
+    return !text->has_failed;
+}
+
+void ps_text_add_slice(struct ps_text *text, struct ps_slice slice) {
+    while (slice.length > 0) {
+        if (text->length == text->capacity) {
+            if (text->fd == PS_TEXT_TO_BUFFER) {
+                text->has_failed = true;
+                return;
+            }
+            ps_text_flush(text);
+        }
+        size_t room = text->capacity - text->length;
+        size_t part = slice.length < room ? slice.length : room;
+        memcpy(text->data + text->length, slice.data, part);
+        text->length += part;
+        slice.data += part;
+        slice.length -= part;
+    }
+}
+
+void ps_text_add(struct ps_text *text, const char *string) {
+    ps_text_add_slice(text, ps_slice_of(string));
+}
+
+void ps_text_add_spaces(struct ps_text *text, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        ps_text_add_slice(text, (struct ps_slice){.data = " ", .length = 1});
+    }
+}
+
+/* The digits stand at the end of `out`. */
+static struct ps_slice decimal(char out[DECIMAL_BYTES], uint64_t value) {
+    size_t start = DECIMAL_BYTES;
+    do {
+        out[--start] = (char)('0' + value % 10);
+        value /= 10;
+    } while (value != 0);
+    return (struct ps_slice){.data = out + start, .length = DECIMAL_BYTES - start};
+}
+
+static void add_slice_right(struct ps_text *text, struct ps_slice slice, size_t width) {
+    if (slice.length < width) {
+        ps_text_add_spaces(text, width - slice.length);
+    }
+    ps_text_add_slice(text, slice);
+}
+
+void ps_text_add_number(struct ps_text *text, uint64_t value) {
+    char digits[DECIMAL_BYTES];
+    ps_text_add_slice(text, decimal(digits, value));
+}
+
+void ps_text_add_left(struct ps_text *text, const char *string, size_t width) {
+    struct ps_slice slice = ps_slice_of(string);
+    ps_text_add_slice(text, slice);
+    if (slice.length < width) {
+        ps_text_add_spaces(text, width - slice.length);
+    }
+}
+
+void ps_text_add_right(struct ps_text *text, const char *string, size_t width) {
+    add_slice_right(text, ps_slice_of(string), width);
+}
+
+void ps_text_add_number_right(struct ps_text *text, uint64_t value, size_t width) {
+    char digits[DECIMAL_BYTES];
+    add_slice_right(text, decimal(digits, value), width);
+}
+
+static const char size_units[][4] = {"", "KiB", "MiB", "GiB"};
+
+void ps_text_add_size(struct ps_text *text, uint64_t bytes) {
+    size_t unit = 0;
+    while (unit < 3 && bytes != 0 && bytes % 1024 == 0) {
+        bytes /= 1024;
+        unit++;
+    }
+    ps_text_add_number(text, bytes);
+    ps_text_add(text, size_units[unit]);
+}
+
+/* "12.5" from 125. */
+static void add_tenths(struct ps_text *text, uint64_t tenths) {
+    ps_text_add_number(text, tenths / 10);
+    ps_text_add(text, ".");
+    ps_text_add_number(text, tenths % 10);
+}
+
+void ps_text_add_rounded_size(struct ps_text *text, uint64_t bytes, size_t width) {
+    char part[DECIMAL_BYTES + 8];
+    struct ps_text cell;
+    ps_text_start(&cell, part, sizeof part, PS_TEXT_TO_BUFFER);
+    if (bytes < 1024) {
+        ps_text_add_number(&cell, bytes);
+        ps_text_add(&cell, " B");
+    } else {
+        size_t unit = 1;
+        uint64_t divisor = 1024;
+        while (unit < 3 && bytes / divisor >= 1024) {
+            divisor *= 1024;
+            unit++;
+        }
+        add_tenths(&cell, bytes / divisor * 10 + bytes % divisor * 10 / divisor);
+        ps_text_add(&cell, " ");
+        ps_text_add(&cell, size_units[unit]);
+    }
+    add_slice_right(text, (struct ps_slice){.data = part, .length = cell.length}, width);
+}
+
+void ps_text_add_percent(struct ps_text *text, uint64_t part, uint64_t whole, size_t width) {
+    char digits[DECIMAL_BYTES + 8];
+    struct ps_text cell;
+    ps_text_start(&cell, digits, sizeof digits, PS_TEXT_TO_BUFFER);
+    /* part <= whole in every caller; above 2^54 bytes the product would overflow. */
+    uint64_t tenths = 0;
+    if (whole != 0) {
+        tenths = part <= UINT64_MAX / 1000 ? part * 1000 / whole : part / (whole / 1000);
+    }
+    add_tenths(&cell, tenths);
+    add_slice_right(text, (struct ps_slice){.data = digits, .length = cell.length}, width);
+}
+
+void ps_text_add_quoted(struct ps_text *text, struct ps_slice slice) {
+    size_t shown = slice.length < QUOTED_LIMIT ? slice.length : QUOTED_LIMIT;
+    char clean[QUOTED_LIMIT];
+    for (size_t i = 0; i < shown; i++) {
+        unsigned char c = (unsigned char)slice.data[i];
+        clean[i] = c < 0x20 || c >= 0x7f || c == '"' ? '?' : (char)c;
+    }
+    ps_text_add(text, "\"");
+    ps_text_add_slice(text, (struct ps_slice){.data = clean, .length = shown});
+    ps_text_add(text, shown < slice.length ? "...\"" : "\"");
+}
