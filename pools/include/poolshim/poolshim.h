@@ -24,6 +24,8 @@
 
 #define POOLSHIM_VERSION "0.1.0"
 
+#define POOLSHIM_API __attribute__((weak, visibility("default")))
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -32,7 +34,7 @@ extern "C" {
  * The version of the library that is loaded, "major.minor.patch"; POOLSHIM_VERSION is that of the
  * header. A constant string, never to be freed. Any thread; O(1).
  */
-__attribute__((weak)) const char *poolshim_version(void);
+POOLSHIM_API const char *poolshim_version(void);
 
 /*
  * Writes the statistics of this moment.
@@ -45,7 +47,7 @@ __attribute__((weak)) const char *poolshim_version(void);
  * has more than 4095 bytes after %p. Allocates nothing. Any thread, at any time; not in signal
  * handlers. Cost: grows with the heap (the census visits every span) and a few system calls.
  */
-__attribute__((weak)) int poolshim_stats_write(const char *path);
+POOLSHIM_API int poolshim_stats_write(const char *path);
 
 /* 1 when libpoolshim.so is loaded into this process, otherwise 0. Any thread; O(1). */
 static inline int poolshim_is_active(void) { return poolshim_version != 0; }

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Reading the environment into the settings. Two passes, so that POOLSHIM_<OPTION> wins over
+ * POOLSHIM_CONF whatever their order: first the packed variable, then the others. Called by the
+ * start-up code, under its lock; no locks of its own.
+ */
+#include "shim/config.h"
+
+#include "pools/os/syscall.h"
+#include "shim/config_report.h"
+#include "shim/config_value.h"
+#include "shim/environment.h"
+#include "shim/text.h"
+
+#include <assert.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+#define REASON_BYTES 256
+#define FILE_BUFFER_BYTES 8192 /* the longest variable that /proc/self/environ can give us */
+
+const struct ps_option ps_options[PS_OPTION_COUNT] = {
+#define PS_OPTION(name, type, unit, default_text, range, field, help)                              \
+    [PS_OPTION_##name] = {#name,        PS_TYPE_##type, unit,                                      \
+                          default_text, range,          offsetof(struct ps_settings, field),       \
+                          help},
+#include "shim/config.def"
+#undef PS_OPTION
+};
+
+/* One pass over the environment. */
+struct reading {
+    struct ps_settings *settings;
+    struct ps_config_site site;
+    uint32_t seen; /* bit of each option met in this pass: of duplicates the first counts, as */
+                   /* with getenv */
+    uint32_t fault_count;
+};
+
+static_assert(PS_OPTION_COUNT <= 32, "struct reading keeps a bit for each option");
+
+static const struct ps_option *find_option(struct ps_slice name, enum ps_origin origin) {
+    for (size_t i = 0; i < PS_OPTION_COUNT; i++) {
+        const struct ps_option *option = &ps_options[i];
+        if (origin == PS_ORIGIN_CONF) {
+            if (option->type != PS_TYPE_PACKED &&
+                ps_slice_equals_any_case(name, ps_slice_of(option->name))) {
+                return option;
+            }
+        } else if (ps_slice_equals(name, option->name)) {
+            return option;
+        }
+    }
+    return NULL;
+}
+
+static void report_value(struct reading *reading, const struct ps_option *option,
+                         struct ps_slice value, struct ps_slice reason) {
+    reading->fault_count++;
+    ps_config_report_value(&reading->site, option, value, reading->settings, reason);
+}
+
+static void set_option(struct reading *reading, const struct ps_option *option,
+                       struct ps_slice value) {
+    char buffer[REASON_BYTES];
+    struct ps_text reason;
+    ps_text_start(&reason, buffer, sizeof buffer, PS_TEXT_TO_BUFFER);
+    value = ps_slice_trim(value);
+    /* An empty variable is how containers and unit files say "not set". */
+    if (value.length == 0) {
+        return;
+    }
+    if (!ps_value_parse(option, value, reading->settings, &reason)) {
+        report_value(reading, option, value,
+                     (struct ps_slice){.data = buffer, .length = reason.length});
+        return;
+    }
+    reading->settings->origins[option - ps_options] = (uint8_t)reading->site.origin;
+}
+
+static bool is_name_character(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+/* Does "name:" stand here, so that the comma before it ended a pair? */
+static bool starts_pair(struct ps_slice text) {
+    text = ps_slice_trim(text);
+    size_t length = 0;
+    while (length < text.length && is_name_character(text.data[length])) {
+        length++;
+    }
+    bool has_name = length > 0;
+    while (length < text.length && text.data[length] == ' ') {
+        length++;
+    }
+    return has_name && length < text.length && text.data[length] == ':';
+}
+
+/* Takes the first pair off *rest, with the comma behind it. */
+static struct ps_slice take_pair(struct ps_slice *rest) {
+    for (size_t i = 0; i < rest->length; i++) {
+        struct ps_slice after = {.data = rest->data + i + 1, .length = rest->length - i - 1};
+        if (rest->data[i] == ',' && (after.length == 0 || starts_pair(after))) {
+            struct ps_slice pair = {.data = rest->data, .length = i};
+            *rest = after;
+            return pair;
+        }
+    }
+    struct ps_slice pair = *rest;
+    *rest = (struct ps_slice){.data = NULL};
+    return pair;
+}
+
+static void set_pair(struct reading *reading, struct ps_slice pair) {
+    pair = ps_slice_trim(pair);
+    if (pair.length == 0) {
+        return;
+    }
+    const char *colon = memchr(pair.data, ':', pair.length);
+    if (colon == NULL) {
+        reading->fault_count++;
+        ps_config_report_malformed(&reading->site, pair);
+        return;
+    }
+    struct ps_slice name = {.data = pair.data, .length = (size_t)(colon - pair.data)};
+    struct ps_slice value = {.data = colon + 1, .length = pair.length - name.length - 1};
+    name = ps_slice_trim(name);
+    const struct ps_option *option = find_option(name, reading->site.origin);
+    if (option == NULL) {
+        reading->fault_count++;
+        ps_config_report_unknown(&reading->site, name);
+        return;
+    }
+    set_option(reading, option, value);
+}
+
+/* True the first time. */
+static bool mark_seen(struct reading *reading, const struct ps_option *option) {
+    uint32_t bit = UINT32_C(1) << (option - ps_options);
+    bool is_first = (reading->seen & bit) == 0;
+    reading->seen |= bit;
+    return is_first;
+}
+
+static void visit(void *context, const struct ps_environment_entry *entry) {
+    struct reading *reading = context;
+    const struct ps_option *option = find_option(entry->name, PS_ORIGIN_VARIABLE);
+    bool is_packed = option == &ps_options[PS_OPTION_CONF];
+    if (is_packed != (reading->site.origin == PS_ORIGIN_CONF)) {
+        return;
+    }
+    if (option == NULL) {
+        reading->fault_count++;
+        ps_config_report_unknown(&reading->site, entry->name);
+        return;
+    }
+    if (!mark_seen(reading, option)) {
+        return;
+    }
+    if (entry->is_cut) {
+        report_value(reading, option, entry->value, ps_slice_of("is too long"));
+        return;
+    }
+    if (!is_packed) {
+        set_option(reading, option, entry->value);
+        return;
+    }
+    struct ps_slice rest = entry->value;
+    while (rest.data != NULL && rest.length > 0) {
+        set_pair(reading, take_pair(&rest));
+    }
+}
+
+static void visit_secure(void *context, const struct ps_environment_entry *entry) {
+    (void)entry;
+    *(bool *)context = true;
+}
+
+/* In .bss: the first malloc may run on a small stack. Touched only before libc is ready. */
+static char file_buffer[FILE_BUFFER_BYTES];
+
+static void visit_environment(const struct ps_config_input *input, ps_environment_visitor *visitor,
+                              void *context) {
+    if (input->environment != NULL) {
+        ps_environment_visit_array(input->environment, visitor, context);
+        return;
+    }
+    /* Without /proc there is nothing to read and the defaults hold. */
+    (void)ps_environment_visit_file(input->environment_file, file_buffer, sizeof file_buffer,
+                                    visitor, context);
+}
+
+/* Settings that are fine alone and wrong together; returns the number of faults. */
+static uint32_t settle_contradictions(struct ps_settings *settings, int message_fd) {
+    struct ps_config *engine = &settings->engine;
+    uint32_t last = engine->class_count == 0 ? 0 : engine->class_bytes[engine->class_count - 1];
+    if (engine->small_max_bytes == 0 || engine->small_max_bytes >= last) {
+        return 0;
+    }
+    char buffer[REASON_BYTES];
+    struct ps_text reason;
+    ps_text_start(&reason, buffer, sizeof buffer, PS_TEXT_TO_BUFFER);
+    ps_text_add_size(&reason, engine->small_max_bytes);
+    ps_text_add(&reason, " is below ");
+    ps_text_add_size(&reason, last);
+    ps_text_add(&reason, ", the last entry of " PS_ENVIRONMENT_PREFIX "SIZE_CLASSES; using ");
+    /* The table is the more deliberate of the two. */
+    engine->small_max_bytes = 0;
+    settings->origins[PS_OPTION_SMALL_MAX] = PS_ORIGIN_DEFAULT;
+    ps_value_print(&ps_options[PS_OPTION_SMALL_MAX], settings, &reason);
+    ps_config_report_contradiction(message_fd, &ps_options[PS_OPTION_SMALL_MAX],
+                                   (struct ps_slice){.data = buffer, .length = reason.length});
+    return 1;
+}
+
+uint32_t ps_config_read(struct ps_settings *settings, const struct ps_config_input *input) {
+    memset(settings, 0, offsetof(struct ps_settings, stats_path));
+    settings->engine = (struct ps_config)PS_CONFIG_DEFAULT;
+    settings->stats_path[0] = '\0';
+    if (input->is_secure) {
+        bool has_any = false;
+        visit_environment(input, visit_secure, &has_any);
+        if (has_any) {
+            ps_config_report_secure(input->message_fd);
+        }
+        return 0;
+    }
+    struct reading reading = {
+        .settings = settings,
+        .site = {.message_fd = input->message_fd, .origin = PS_ORIGIN_CONF},
+    };
+    visit_environment(input, visit, &reading);
+    reading.site.origin = PS_ORIGIN_VARIABLE;
+    reading.seen = 0;
+    visit_environment(input, visit, &reading);
+    reading.fault_count += settle_contradictions(settings, input->message_fd);
+    if (settings->help) {
+        ps_config_list_options(input->message_fd);
+    }
+    if (settings->verbose) {
+        ps_config_list_settings(input->message_fd, settings);
+    }
+    return reading.fault_count;
+}
+
+/* Written once by ps_shim_configure, before any second thread can ask for it. */
+static struct ps_settings process_settings;
+
+void ps_shim_configure(struct ps_config *out) {
+    const struct ps_config_input input = {
+        .environment = environ,
+        .environment_file = "/proc/self/environ",
+        .is_secure = getauxval(AT_SECURE) != 0,
+        .message_fd = STDERR_FILENO,
+    };
+    uint32_t fault_count = ps_config_read(&process_settings, &input);
+    if (fault_count > 0 && process_settings.strict) {
+        ps_config_report_stop(input.message_fd, fault_count);
+        ps_syscall3(SYS_exit_group, PS_EXIT_STRICT, 0, 0);
+    }
+    *out = process_settings.engine;
+}
+
+const struct ps_settings *ps_shim_settings(void) { return &process_settings; }
