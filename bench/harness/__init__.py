@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""What bench/run.py is made of: which allocators, how a process is measured, the sums, the tables."""
+"""What bench/run.py is made of: allocators, measured processes, sums, tables."""

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Finds the allocators to compare: reads bench/allocators.toml, looks the libraries up.
 
-    python3 bench/harness/allocators.py --build build/release
+    PYTHONPATH=bench python3 -m harness.allocators --build build/release
 
-prints one line per allocator found, "name<TAB>path" (an empty path: nothing to preload), and one line
-per missing one on standard error. Needs the standard library only (tomli before Python 3.11).
+prints one line per allocator found, "name<TAB>path" (an empty path: nothing to preload), and one
+line per missing one on standard error. Needs the standard library only (tomli before Python 3.11).
 """
 
 from __future__ import annotations
@@ -21,12 +21,9 @@ from typing import Any
 try:
     import tomllib
 except ModuleNotFoundError:  # Python 3.10
-    import tomli as tomllib
+    import tomli as tomllib  # type: ignore[import-not-found,no-redef]
 
-if __package__:
-    from .errors import BadRequest
-else:  # run as a program
-    from errors import BadRequest
+from .errors import BadRequest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 DEFAULT_TABLE = REPOSITORY / "bench" / "allocators.toml"
@@ -56,14 +53,16 @@ class Missing:
 def read_table(path: Path) -> list[dict[str, Any]]:
     """The [[allocator]] tables of the file, checked."""
     try:
-        entries = tomllib.loads(path.read_text()).get("allocator", [])
+        entries: list[dict[str, Any]] = tomllib.loads(path.read_text()).get("allocator", [])
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise BadRequest(f"{path}: {error}") from error
     seen: set[str] = set()
     for entry in entries:
         name = entry.get("name")
         if not isinstance(name, str) or not NAME_PATTERN.fullmatch(name):
-            raise BadRequest(f"{path}: an allocator needs a name of letters and digits, not {name!r}")
+            raise BadRequest(
+                f"{path}: an allocator needs a name of letters and digits, not {name!r}"
+            )
         if name in seen:
             raise BadRequest(f"{path}: {name} is there twice")
         seen.add(name)
@@ -133,14 +132,18 @@ def package_version(path: Path) -> str:
     """ "libjemalloc2 5.3.0-1" where dpkg knows the file, otherwise ""."""
     for query in (str(path), str(path).removeprefix("/usr")):
         try:
-            owner = subprocess.run(["dpkg-query", "-S", query], capture_output=True, text=True, check=False)
+            owner = subprocess.run(
+                ["dpkg-query", "-S", query], capture_output=True, text=True, check=False
+            )
         except OSError:
             return ""
         if owner.returncode == 0:
             package = owner.stdout.split(": ")[0]
             shown = subprocess.run(
                 ["dpkg-query", "-W", "-f", "${Package} ${Version}", package],
-                capture_output=True, text=True, check=False,
+                capture_output=True,
+                text=True,
+                check=False,
             )
             return shown.stdout
     return ""
@@ -152,7 +155,9 @@ def resolve(entry: dict[str, Any], build_dir: Path) -> Allocator | Missing:
     env = {key: str(value) for key, value in entry.get("env", {}).items()}
     note = entry.get("note", "")
     if not files:
-        libc = os.confstr("CS_GNU_LIBC_VERSION") if "CS_GNU_LIBC_VERSION" in os.confstr_names else ""
+        libc = (
+            os.confstr("CS_GNU_LIBC_VERSION") if "CS_GNU_LIBC_VERSION" in os.confstr_names else ""
+        )
         return Allocator(name, None, env, note, libc or "")
     library = find_library(files, build_dir)
     if library is None:

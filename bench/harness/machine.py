@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a figure is worth nothing without: processor, memory, kernel, huge-page mode, settings in force."""
+"""What a figure is worth nothing without: processor, memory, kernel, huge pages, settings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import re
 from pathlib import Path
 
 # Variables that change how an allocator behaves; whatever of them is set goes into the report.
-TUNING = re.compile(r"^(POOLSHIM|MALLOC|GLIBC_TUNABLES|MIMALLOC|TCMALLOC|JE_MALLOC|_RJEM|FLOOR|LD_)")
+TUNING = re.compile(
+    r"^(POOLSHIM|MALLOC|GLIBC_TUNABLES|MIMALLOC|TCMALLOC|JE_MALLOC|_RJEM|FLOOR|LD_)"
+)
 
 
 def read_text(path: str) -> str:
@@ -39,13 +41,15 @@ def tuning_variables() -> dict[str, str]:
 
 def describe() -> dict[str, object]:
     """Everything above as one JSON-able object."""
-    model = re.search(r"^(?:model name|Model)\s*:\s*(.+)$", read_text("/proc/cpuinfo"), re.MULTILINE)
+    model = re.search(
+        r"^(?:model name|Model)\s*:\s*(.+)$", read_text("/proc/cpuinfo"), re.MULTILINE
+    )
     system = re.search(r'^PRETTY_NAME="?([^"\n]+)', read_text("/etc/os-release"), re.MULTILINE)
     return {
         "cpu": model.group(1) if model else platform.machine(),
         "cores": len(os.sched_getaffinity(0)),
         "is_virtual": " hypervisor" in read_text("/proc/cpuinfo"),
-        "memory_mib": memory_kib("MemTotal") // 1024,
+        "memory_gib": round(memory_kib("MemTotal") / (1 << 20), 1),
         "kernel": platform.release(),
         "system": system.group(1) if system else platform.system(),
         "huge_pages": huge_page_mode(),
@@ -58,6 +62,6 @@ def one_line(machine: dict[str, object]) -> str:
     """The machine for the line under a table."""
     virtual = ", virtual" if machine["is_virtual"] else ""
     return (
-        f"{machine['cpu']} ({machine['cores']} cores{virtual}), {int(str(machine['memory_mib'])) / 1024:.0f} GiB, "
+        f"{machine['cpu']} ({machine['cores']} cores{virtual}), {machine['memory_gib']} GiB, "
         f"{machine['system']}, Linux {machine['kernel']}, huge pages: {machine['huge_pages']}"
     )

@@ -57,8 +57,9 @@ def milliseconds(value: float) -> str:
 def list_row(row: Summary) -> list[str]:
     """The cells of one allocator in a list table."""
     return [
-        row.allocator, milliseconds(row.alloc_ms), f"{row.alloc_mops:.0f}", milliseconds(row.free_ms),
-        f"{row.free_mops:.0f}", milliseconds(row.first_alloc_ms), f"{row.total_s:.2f}",
+        row.allocator, milliseconds(row.alloc_ms), f"{row.alloc_mops:.0f}",
+        milliseconds(row.free_ms), f"{row.free_mops:.0f}",
+        milliseconds(row.first_alloc_ms), f"{row.total_s:.2f}",
         f"{row.peak_rss_mib:.0f}", ratio(row.to_floor), ratio(row.to_baseline),
         interval(row.to_baseline_interval), str(row.processes),
     ]  # fmt: skip
@@ -125,10 +126,10 @@ def sections(session: Session, rows: Rows) -> list[Section]:
 def notes(session: Session, missing: list[Missing], machine: dict[str, object]) -> list[str]:
     """What belongs below the tables: how to read them, who is missing, on which machine."""
     lines = [
-        f"Times: best round of all runs (processes). time/{FLOOR}, time/{BASELINE}: alloc + free against "
-        "the floor's and glibc's; less is faster. 95 %: bootstrap interval of time/glibc taken by medians, "
-        "rounds after the first only; ≈: no difference. The floor's contended total and peak RSS are no "
-        "limits. More in bench/README.md."
+        f"Times: best round of all runs (processes). time/{FLOOR}, time/{BASELINE}: alloc + free "
+        "against the floor's and glibc's; less is faster. 95 %: bootstrap interval of time/glibc "
+        "taken by medians, rounds after the first only; ≈: no difference. The floor's contended "
+        "total and peak RSS are no limits. More in bench/README.md."
     ]
     lines += [f"{a.name}: {a.note}." for a in session.allocators if a.note]
     lines += [f"Not measured: {gone.name}, {gone.reason}." for gone in missing]
@@ -136,9 +137,9 @@ def notes(session: Session, missing: list[Missing], machine: dict[str, object]) 
         lines.append(f"Settings in force for all: {machine['tuning']}.")
     if session.is_interrupted:
         lines.append("Interrupted: not all processes were run.")
-    versions = [a.version or str(a.library or "") for a in session.allocators]
-    lines.append("Versions: " + "; ".join(
-        f"{a.name} ({version})" for a, version in zip(session.allocators, versions) if version) + ".")
+    versions = [(a.name, a.version or a.library) for a in session.allocators]
+    shown = "; ".join(f"{name} ({version})" for name, version in versions if version)
+    lines.append(f"Versions: {shown}.")
     lines.append(f"Machine: {one_line(machine)}. Measured in {session.spent_s:.0f} s.")
     return lines
 
@@ -153,7 +154,9 @@ def print_tables(console: Console, made: list[Section], below: list[str]) -> Non
             if header != INTERVAL_HEADER or console.width >= INTERVAL_WIDTH
         ]
         for index in shown:
-            table.add_column(section.headers[index], justify="right" if index else "left", no_wrap=True)
+            table.add_column(
+                section.headers[index], justify="right" if index else "left", no_wrap=True
+            )
         for row in section.rows:
             style = "bold green" if row[0] == "poolshim" else None
             table.add_row(*(row[index] for index in shown), style=style)

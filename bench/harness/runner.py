@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Runs one benchmark program once, under one allocator, through the launcher, and believes nothing.
+"""Runs one benchmark program once, under one allocator, by the launcher, and believes nothing.
 
-The launcher preloads the library into the program only, proves that it was mapped, and measures RSS.
+The launcher preloads the library into the program only, proves that it was mapped, measures RSS.
 The program's own report is checked against what was asked of it.
 """
 
@@ -28,7 +28,7 @@ FIRST_WARM_FACTOR = 1.15
 
 @dataclass(frozen=True)
 class Case:
-    """One benchmark program with one set of arguments; `expected` is what its report must repeat."""
+    """One benchmark program and its arguments; its report must repeat what is `expected`."""
 
     name: str
     program: str
@@ -51,7 +51,7 @@ class Run:
     @property
     def peak_rss_kib(self) -> int:
         """VmHWM, which exec starts afresh; ru_maxrss where it could not be read."""
-        return self.launcher["peak_rss_kib"] or self.launcher["max_rss_kib"]
+        return int(self.launcher["peak_rss_kib"] or self.launcher["max_rss_kib"])
 
 
 def list_case(mode: str, count: int, rounds: int) -> Case:
@@ -86,7 +86,9 @@ def clean_environment() -> dict[str, str]:
 class Runner:
     """Starts measured processes. One at a time: two would fight for cores and memory."""
 
-    def __init__(self, build_dir: Path, allocators: Iterable[Allocator], timeout_s: float = 600) -> None:
+    def __init__(
+        self, build_dir: Path, allocators: Iterable[Allocator], timeout_s: float = 600
+    ) -> None:
         self.bench_dir = build_dir / "bench"
         self.timeout_s = timeout_s
         self.libraries = {a.library for a in allocators if a.library is not None}
@@ -99,7 +101,7 @@ class Runner:
                 )
 
     def warm_mib(self, case: Case, allocator: Allocator) -> int:
-        """Memory to touch beforehand: what the last such process needed, at most half of what is free."""
+        """Memory to touch beforehand: what the last such process needed, half of all at most."""
         known = self.peaks_kib.get((case.name, allocator.name))
         wanted = known * 1024 if known else case.payload_bytes
         return int(min(wanted * FIRST_WARM_FACTOR, memory_kib("MemAvailable") * 1024 / 2) / MIB)
@@ -122,8 +124,12 @@ class Runner:
             try:
                 done = subprocess.run(
                     self.command(case, allocator, result.name),
-                    capture_output=True, text=True, errors="replace",
-                    timeout=self.timeout_s, env=clean_environment(), check=False,
+                    capture_output=True,
+                    text=True,
+                    errors="replace",
+                    timeout=self.timeout_s,
+                    env=clean_environment(),
+                    check=False,
                 )
             except subprocess.TimeoutExpired:
                 raise RunFailed(f"no end after {self.timeout_s:.0f} s") from None
@@ -154,17 +160,20 @@ def first_line(text: str) -> str:
 def parse_launcher(text: str, done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     """The launcher's result, or RunFailed with what it said instead."""
     try:
-        return json.loads(text)
+        result: dict[str, Any] = json.loads(text)
     except json.JSONDecodeError:
-        raise RunFailed(f"launcher: exit status {done.returncode}: {first_line(done.stderr)}") from None
+        raise RunFailed(
+            f"launcher: exit status {done.returncode}: {first_line(done.stderr)}"
+        ) from None
+    return result
 
 
 def parse_report(case: Case, done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
-    """The program's own report, checked: the right work, every round of it, at times that can be."""
+    """The program's own report, checked: the right work, every round, times that can be."""
     if done.returncode != 0:
         raise RunFailed(f"exit status {done.returncode}: {first_line(done.stderr)}")
     try:
-        report = json.loads(done.stdout)
+        report: dict[str, Any] = json.loads(done.stdout)
     except json.JSONDecodeError:
         raise RunFailed(f"its report is not JSON: {first_line(done.stdout)}") from None
     for key, value in case.expected:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 """A measuring session: every case under every allocator, in passes, within a time budget.
 
-A pass is one process per case and allocator, the allocators taking turns, so that a slow moment of the
-machine hits all of them. The first pass is always made whole. For each further pass the cost is known
-from the ones before; if it does not fit into what is left of the budget, the most expensive processes
-are left out first, and the tables say how many processes stand behind each row.
+A pass is one process per case and allocator, the allocators taking turns, so that a slow moment of
+the machine hits all of them. The first pass is always made whole. For each further pass the cost is
+known from the ones before; if it does not fit into what is left of the budget, the most expensive
+processes are left out first, and the tables say how many processes stand behind each row.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ class Session:
         if number == 0:
             return steps
         steps = [step for step in steps if self.cost_s(step) is not None]
-        while steps and sum(self.cost_s(step) or 0 for step in steps) > self.budget_s - self.spent_s:
+        while (
+            steps and sum(self.cost_s(step) or 0 for step in steps) > self.budget_s - self.spent_s
+        ):
             steps.remove(max(steps, key=lambda step: self.cost_s(step) or 0))
         return steps
 
@@ -54,7 +56,7 @@ class Session:
         return max((run.cost_s for run in runs), default=None)
 
     def run(self, runner: Runner, progress: Progress) -> None:
-        """Makes all passes. A failed process ends its row; Ctrl-C ends the session, keeping the rest."""
+        """Makes all passes. A failed process ends its row; Ctrl-C ends all, what is there stays."""
         try:
             for number in range(self.processes):
                 steps = self.steps_of_pass(number)

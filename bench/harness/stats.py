@@ -33,12 +33,16 @@ def draw(clusters: Clusters, generator: random.Random) -> Clusters:
 
 
 def ratio_interval(
-    numerator: Clusters, denominator: Clusters, level: float = 0.95, draws: int = DRAWS, seed: int = SEED
+    numerator: Clusters,
+    denominator: Clusters,
+    level: float = 0.95,
+    draws: int = DRAWS,
+    seed: int = SEED,
 ) -> tuple[float, float] | None:
-    """Bootstrap interval of median(numerator) / median(denominator); None with fewer than two processes.
+    """Bootstrap interval of median(numerator) / median(denominator), by percentiles.
 
-    Percentiles of the drawn ratios. With two or three processes a side it shows the spread that was
-    seen, no more than that.
+    None with fewer than two processes a side. With two or three it shows the spread that was seen,
+    no more than that.
     """
     if len(numerator) < 2 or len(denominator) < 2:
         return None

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """From the processes of a session to the rows of its tables.
 
-Times are the best over all rounds of all processes: noise only adds. Peak RSS is the median over the
-processes. Ratios compare alloc + free, best against best; the interval beside a ratio comes from the
-rounds after the first of each process (see stats.py).
+Times are the best over all rounds of all processes: noise only adds. Peak RSS is the median over
+the processes. Ratios compare alloc + free, best against best; the interval beside a ratio comes
+from the rounds after the first of each process (see stats.py).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FLOOR = "floor"
 
 @dataclass(frozen=True)
 class Summary:
-    """One case under one allocator. Ratios and interval are None where there is nothing to divide by."""
+    """One case under one allocator. Ratios are None where there is nothing to divide by."""
 
     case: str
     allocator: str
@@ -41,7 +41,7 @@ class Summary:
 
 def steady_rounds(run: Run) -> list[dict[str, float]]:
     """The rounds after the first, which pays for fresh pages; all of them if there is only one."""
-    rounds = run.report["rounds"]
+    rounds: list[dict[str, float]] = run.report["rounds"]
     return rounds[1:] or rounds
 
 
