@@ -14,7 +14,10 @@ from pathlib import Path
 import pytest
 from conftest import BUILD_DIR, ROOT, run_captured
 
-NAMES = sorted(path.stem for path in (ROOT / "tests" / "unit").glob("*_test.c"))
+UNIT = ROOT / "tests" / "unit"
+NAMES = sorted(
+    path.relative_to(UNIT).with_suffix("").as_posix() for path in UNIT.rglob("*_test.c")
+)
 
 
 def builds() -> list[Path]:
