@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Taking a report, and printing it when the process ends. Called by the library's constructor and
+ * destructor and by introspection; calls the census, /proc and the printers. No locks.
+ */
+#include "shim/stats.h"
+
+#include "pools/os/syscall.h"
+#include "shim/config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define BUFFER_BYTES 1024
+
+#define ROW(section, key, label, unit, field)                                                      \
+    { section, key, label, PS_UNIT_##unit, offsetof(struct ps_report, field), 0 }
+#define PROCESS_ROW(section, key, label, field, has)                                               \
+    {                                                                                              \
+        section, key, label, PS_UNIT_BYTES, offsetof(struct ps_report, process.field),             \
+            offsetof(struct ps_report, process.has)                                                \
+    }
+
+/* In the order of the table; rows of a section stand together. docs/stats.md explains each. */
+const struct ps_report_row ps_report_rows[] = {
+    ROW("memory", "mapped_bytes", "mapped by the heap", BYTES, census.mapped_bytes),
+    PROCESS_ROW("memory", "resident_bytes", "resident, whole process", resident_bytes,
+                has_resident),
+    PROCESS_ROW("memory", "resident_peak_bytes", "resident at the peak", resident_peak_bytes,
+                has_resident_peak),
+    PROCESS_ROW("memory", "huge_page_bytes", "resident in huge pages", huge_bytes, has_huge),
+    ROW("memory", "live_bytes", "live", BYTES, live_bytes),
+    ROW("memory", "arena_bytes", "reserved addresses", BYTES, census.arena_bytes),
+    ROW("memory", "arena_count", "arenas", COUNT, census.arena_count),
+    ROW("memory", "metadata_bytes", "metadata", BYTES, census.metadata_bytes),
+
+    ROW("small_blocks", "live_count", "live blocks", COUNT, small_live_blocks),
+    ROW("small_blocks", "live_bytes", "live", BYTES, census.small_live_bytes),
+    ROW("small_blocks", "span_count", "spans", COUNT, small_spans),
+    ROW("small_blocks", "span_bytes", "in spans", BYTES, census.small_span_bytes),
+    ROW("small_blocks", "waste_bytes", "waste", BYTES, small_waste_bytes),
+
+    ROW("page_runs", "live_count", "live runs", COUNT, census.run_live_count),
+    ROW("page_runs", "live_bytes", "live", BYTES, census.run_live_bytes),
+
+    ROW("large_blocks", "live_count", "live mappings", COUNT, census.map_live_count),
+    ROW("large_blocks", "live_bytes", "live", BYTES, census.map_live_bytes),
+    ROW("large_blocks", "cached_count", "freed mappings kept", COUNT, census.map_cached_count),
+    ROW("large_blocks", "cached_bytes", "kept", BYTES, census.map_cached_bytes),
+
+    ROW("page_cache", "dirty_bytes", "free, holds memory", BYTES, census.cache_dirty_bytes),
+    ROW("page_cache", "clean_bytes", "free, holds none", BYTES, census.cache_clean_bytes),
+
+    ROW("purges", "count", "calls", COUNT, census.purge_count),
+    ROW("purges", "bytes", "given back so far", BYTES, census.purged_bytes),
+
+    ROW("remote_frees", "block_count", "blocks", COUNT, census.remote_free_count),
+    ROW("remote_frees", "batch_count", "hand-overs", COUNT, census.remote_batch_count),
+
+    ROW("heaps", "live_count", "of running threads", COUNT, census.heap_live_count),
+    ROW("heaps", "total_count", "made so far", COUNT, census.heap_total_count),
+    ROW("heaps", "orphan_span_count", "spans of ended threads", COUNT, census.orphan_span_count),
+};
+const size_t ps_report_row_count = sizeof ps_report_rows / sizeof ps_report_rows[0];
+
+/* An open file, recognised after the program may have reused its number. */
+struct stream {
+    int fd; /* -1: none */
+    dev_t device;
+    ino_t inode;
+};
+
+/* Written by ps_stats_at_start, before the program has threads; read at exit. */
+static struct stream kept_stderr = {.fd = -1};
+static char start_directory[PATH_MAX];
+
+uint64_t ps_report_value(const struct ps_report *report, const struct ps_report_row *row) {
+    return *(const uint64_t *)((const char *)report + row->offset);
+}
+
+bool ps_report_is_known(const struct ps_report *report, const struct ps_report_row *row) {
+    return row->has_offset == 0 || *(const bool *)((const char *)report + row->has_offset);
+}
+
+uint64_t ps_report_class_waste(const struct ps_census_class *class) {
+    uint64_t live = class->live_blocks * class->block_bytes;
+    /* A snapshot is not atomic across threads: blocks may be counted before their span. */
+    return class->span_bytes > live ? class->span_bytes - live : 0;
+}
+
+void ps_report_take(struct ps_report *report) {
+    memset(report, 0, sizeof *report);
+    ps_census_take(&report->census);
+    ps_process_memory_read(&report->process, "/proc/self");
+    const struct ps_census *census = &report->census;
+    for (uint32_t i = 0; i < census->class_count; i++) {
+        report->small_live_blocks += census->classes[i].live_blocks;
+        report->small_spans += census->classes[i].spans;
+        report->small_waste_bytes += ps_report_class_waste(&census->classes[i]);
+    }
+    report->live_bytes = census->small_live_bytes + census->run_live_bytes + census->map_live_bytes;
+    report->pid = (uint64_t)ps_syscall3(SYS_getpid, 0, 0, 0);
+    report->program = program_invocation_short_name;
+}
+
+int ps_stats_write_table(int fd) {
+    char buffer[BUFFER_BYTES];
+    struct ps_report report;
+    struct ps_text text;
+    ps_report_take(&report);
+    ps_text_start(&text, buffer, sizeof buffer, fd);
+    ps_report_print_table(&report, &text);
+    return ps_text_flush(&text) ? 0 : text.error;
+}
+
+static struct stream stream_of(int fd) {
+    struct stat status;
+    if (fd < 0 || fstat(fd, &status) != 0) {
+        return (struct stream){.fd = -1};
+    }
+    return (struct stream){.fd = fd, .device = status.st_dev, .inode = status.st_ino};
+}
+
+static bool is_same_file(struct stream a, struct stream b) {
+    return a.fd >= 0 && b.fd >= 0 && a.device == b.device && a.inode == b.inode;
+}
+
+/*
+ * A copy of stderr out of the program's way. Coreutils close fd 2 in an exit handler, before
+ * destructors of libraries run. A high number, because programs and shells count on low ones.
+ */
+static int copy_stderr(void) {
+    static const int lowest[] = {1000, 200, 10};
+    for (size_t i = 0; i < sizeof lowest / sizeof lowest[0]; i++) {
+        int fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, lowest[i]);
+        if (fd >= 0) {
+            return fd;
+        }
+    }
+    return -1;
+}
+
+void ps_stats_at_start(void) {
+    const struct ps_settings *settings = ps_shim_settings();
+    if (settings->stats_target == PS_STATS_OFF) {
+        return;
+    }
+    int saved_errno = errno;
+    kept_stderr = stream_of(copy_stderr());
+    /* A daemon's chdir("/") must not move a relative file name. */
+    if (settings->stats_target == PS_STATS_FILE &&
+        ps_syscall_failed(
+            ps_syscall3(SYS_getcwd, (long)start_directory, sizeof start_directory, 0))) {
+        start_directory[0] = '\0';
+    }
+    errno = saved_errno;
+}
+
+/* The kept copy, or stderr itself when the program closed the copy; -1 when neither is left. */
+static int open_stderr(void) {
+    if (is_same_file(stream_of(kept_stderr.fd), kept_stderr)) {
+        return kept_stderr.fd;
+    }
+    return is_same_file(stream_of(STDERR_FILENO), kept_stderr) ? STDERR_FILENO : -1;
+}
+
+/*
+ * Writing to a pipe that nobody reads, or beyond the file-size limit, raises a signal that would
+ * change the program's exit status. Blocked here, and taken back if our write raised it.
+ */
+struct signal_guard {
+    sigset_t blocked;
+    sigset_t before;
+    sigset_t pending_before;
+};
+
+static void signal_guard_enter(struct signal_guard *guard) {
+    sigemptyset(&guard->blocked);
+    sigaddset(&guard->blocked, SIGPIPE);
+    sigaddset(&guard->blocked, SIGXFSZ);
+    sigemptyset(&guard->pending_before);
+    sigpending(&guard->pending_before);
+    pthread_sigmask(SIG_BLOCK, &guard->blocked, &guard->before);
+}
+
+static void signal_guard_leave(struct signal_guard *guard) {
+    static const int signals[] = {SIGPIPE, SIGXFSZ};
+    const struct timespec no_wait = {0};
+    sigset_t pending;
+    sigemptyset(&pending);
+    sigpending(&pending);
+    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
+        bool is_ours = sigismember(&pending, signals[i]) == 1 &&
+                       sigismember(&guard->pending_before, signals[i]) == 0;
+        sigset_t one;
+        sigemptyset(&one);
+        sigaddset(&one, signals[i]);
+        if (is_ours) {
+            (void)sigtimedwait(&one, NULL, &no_wait);
+        }
+    }
+    pthread_sigmask(SIG_SETMASK, &guard->before, NULL);
+}
+
+static void report_unwritten(const char *path, int error) {
+    char buffer[BUFFER_BYTES];
+    struct ps_text text;
+    int fd = open_stderr();
+    if (fd < 0) {
+        return;
+    }
+    ps_text_start(&text, buffer, sizeof buffer, fd);
+    ps_text_add(&text, "poolshim: POOLSHIM_STATS: cannot write ");
+    ps_text_add_quoted(&text, ps_slice_of(path));
+    const char *why = strerrordesc_np(error);
+    ps_text_add(&text, ": ");
+    ps_text_add(&text, why != NULL ? why : "unknown error");
+    ps_text_add(&text, "\n");
+    ps_text_flush(&text);
+}
+
+void ps_stats_at_exit(void) {
+    const struct ps_settings *settings = ps_shim_settings();
+    if (settings->stats_target == PS_STATS_OFF) {
+        return;
+    }
+    int saved_errno = errno;
+    struct signal_guard guard;
+    signal_guard_enter(&guard);
+    if (settings->stats_target == PS_STATS_FILE) {
+        int error = ps_stats_write_file(settings->stats_path, start_directory);
+        if (error != 0) {
+            report_unwritten(settings->stats_path, error);
+        }
+    } else {
+        int fd = open_stderr();
+        if (fd >= 0) {
+            (void)ps_stats_write_table(fd);
+        }
+    }
+    signal_guard_leave(&guard);
+    errno = saved_errno;
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Statistics: one report of the heap, as a readable table or as JSON, at exit or on request. Owns
+ * the copy of stderr that outlives the program's own. Called by the library's constructor and
+ * destructor, by malloc_stats and by poolshim_stats_write. Allocates nothing, uses no stdio.
+ * Stack: about 8 KiB. No locks; the census takes the engine's.
+ */
+#ifndef PS_SHIM_STATS_H
+#define PS_SHIM_STATS_H
+
+#include "pools/heap/census.h"
+#include "shim/process_memory.h"
+#include "shim/text.h"
+
+#include <stdint.h>
+
+/*
+ * small_bytes == small_live_bytes + small_waste_bytes
+ * live_bytes == small_live_bytes + census.run_live_bytes + census.map_live_bytes
+ */
+struct ps_report {
+    struct ps_census census;
+    struct ps_process_memory process;
+    uint64_t live_bytes;
+    uint64_t small_live_blocks;
+    uint64_t small_spans;
+    uint64_t small_waste_bytes; /* of the spans; holds no live block */
+    uint64_t pid;
+    const char *program;
+};
+
+enum ps_row_unit {
+    PS_UNIT_BYTES,
+    PS_UNIT_COUNT,
+};
+
+/* One figure: the table prints `label`, the JSON `key` inside the object `section`. */
+struct ps_report_row {
+    const char *section;
+    const char *key;
+    const char *label;
+    enum ps_row_unit unit;
+    size_t offset;     /* of a uint64_t in struct ps_report */
+    size_t has_offset; /* of a bool there that says whether the figure is known; 0: it is */
+};
+
+extern const struct ps_report_row ps_report_rows[];
+extern const size_t ps_report_row_count;
+
+uint64_t ps_report_value(const struct ps_report *report, const struct ps_report_row *row);
+bool ps_report_is_known(const struct ps_report *report, const struct ps_report_row *row);
+/* Span bytes of a class that hold no live block. */
+uint64_t ps_report_class_waste(const struct ps_census_class *class);
+
+/* Takes the census and reads /proc. */
+void ps_report_take(struct ps_report *report);
+
+void ps_report_print_table(const struct ps_report *report, struct ps_text *text);
+void ps_report_print_json(const struct ps_report *report, struct ps_text *text);
+
+/*
+ * Takes a report and writes it to a file named by `pattern` (%p, %%, .json as in POOLSHIM_STATS),
+ * below `directory` when the name is relative and directory not NULL. Returns 0 or an errno.
+ */
+int ps_stats_write_file(const char *pattern, const char *directory);
+
+/* Takes a report and writes the table. Returns 0 or an errno. */
+int ps_stats_write_table(int fd);
+
+/* Once, from the library's constructor, after ps_shim_configure. */
+void ps_stats_at_start(void);
+
+/* Once, from the library's destructor. Leaves errno and the exit status alone. */
+void ps_stats_at_exit(void);
+
+#endif
