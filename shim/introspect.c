@@ -7,6 +7,7 @@
  */
 #include "pools/heap/census.h"
 #include "pools/heap/trim.h"
+#include "shim/entry.h"
 #include "shim/stats.h"
 
 #include <errno.h>
@@ -15,7 +16,6 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#define PS_EXPORT __attribute__((visibility("default")))
 
 #define FAST_BYTES_LIMIT (80 * sizeof(size_t) / 4) /* glibc's, for mallopt(M_MXFAST) */
 

@@ -220,6 +220,7 @@ void ps_page_cache_walk(void (*visit)(struct ps_slot *slot, void *context), void
 }
 
 void ps_page_cache_fork_prepare(void) {
+    ps_purge_fork_prepare();
     ps_lock_acquire(&page_lock);
     ps_metadata_fork_prepare();
 }
@@ -227,9 +228,11 @@ void ps_page_cache_fork_prepare(void) {
 void ps_page_cache_fork_parent(void) {
     ps_metadata_fork_parent();
     ps_lock_release(&page_lock);
+    ps_purge_fork_parent();
 }
 
 void ps_page_cache_fork_child(void) {
     ps_metadata_fork_child();
     ps_lock_reset(&page_lock);
+    ps_purge_fork_child();
 }

@@ -58,7 +58,7 @@ void ps_page_cache_count(struct ps_page_counts *out);
 /* Calls visit for the first slot of every run in every arena, page lock held. */
 void ps_page_cache_walk(void (*visit)(struct ps_slot *slot, void *context), void *context);
 
-/* For fork: lock held across it. */
+/* For fork: the locks of the whole page layer are held across it. */
 void ps_page_cache_fork_prepare(void);
 void ps_page_cache_fork_parent(void);
 void ps_page_cache_fork_child(void);

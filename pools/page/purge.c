@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See purge.h. State: the quarters' marks are written under the page lock (note) or by the one
- * thread that wins the exchange on x_next_ms (tick); both sides use relaxed atomics, since a mark
- * that is a moment old only moves a purge by a quarter.
+ * See purge.h. Lock: purge_lock, held by the one thread that purges, over the system calls, so
+ * that a fork never finds runs under way. x_low_current is also written under the page lock
+ * (note); both sides use relaxed atomics, since a mark that is a moment old only moves a purge by
+ * a quarter.
  */
 #include "pools/page/purge.h"
 
 #include "pools/base/atomic.h"
 #include "pools/base/bits.h"
-#include "pools/os/os.h"
+#include "pools/os/lock.h"
 #include "pools/page/page_cache.h"
 
 #define QUARTERS 4
 #define BATCH_SLICES 1024 /* 64 MiB between two looks at the lock */
 
+static struct ps_lock purge_lock = PS_LOCK_INIT(PS_RANK_PURGE);
 static uint64_t quarter_ms;
 static uint64_t x_next_ms;     /* end of the current quarter */
 static uint64_t x_low_current; /* least dirty slices in the current quarter */
@@ -89,32 +91,47 @@ static void lower_marks(uint64_t slices) {
     }
 }
 
-void ps_purge_tick(uint64_t now_ms) {
-    uint64_t due_ms = ps_load_relaxed(&x_next_ms); /* relaxed: only the winner below acts on it */
-    if (now_ms < due_ms) {
-        return;
-    }
-    /* acq_rel: the winner sees the marks that the last winner left in low_past. */
-    if (!ps_cas_weak_acq_rel(&x_next_ms, &due_ms, UINT64_MAX)) {
-        return;
-    }
+static void end_quarter(uint64_t now_ms, uint64_t due_ms) {
     struct ps_page_counts counts;
     ps_page_cache_count(&counts);
-    if (due_ms != 0) { /* not the very first tick, which only starts the clock */
-        bool is_long_gap = now_ms - due_ms >= quarter_ms * (QUARTERS - 1);
-        uint64_t idle = quarter_ms == 0 ? counts.dirty_slices
-                                        : rotate(counts.dirty_slices, is_long_gap);
-        if (idle > 0) {
-            lower_marks(purge_slices(idle));
-        }
+    if (due_ms == 0) {
+        return; /* the very first tick only starts the clock */
     }
-    /* release: pairs with the next winner's exchange, hands it low_past. */
-    ps_store_release(&x_next_ms, now_ms + quarter_ms);
+    bool is_long_gap = now_ms - due_ms >= quarter_ms * (QUARTERS - 1);
+    uint64_t idle =
+        quarter_ms == 0 ? counts.dirty_slices : rotate(counts.dirty_slices, is_long_gap);
+    if (idle > 0) {
+        lower_marks(purge_slices(idle));
+    }
 }
 
+void ps_purge_tick(uint64_t now_ms) {
+    uint64_t due_ms = ps_load_relaxed(&x_next_ms); /* relaxed: a hint, read again under the lock */
+    if (now_ms < due_ms || !ps_lock_try(&purge_lock)) {
+        return;
+    }
+    due_ms = ps_load_relaxed(&x_next_ms); /* relaxed: written under the lock only */
+    if (now_ms >= due_ms) {
+        end_quarter(now_ms, due_ms);
+        ps_store_relaxed(&x_next_ms, now_ms + quarter_ms); /* relaxed: as above */
+    }
+    ps_lock_release(&purge_lock);
+}
 bool ps_purge_all(size_t keep_bytes) {
     struct ps_page_counts counts;
     ps_page_cache_count(&counts);
     uint64_t keep = keep_bytes >> PS_SLICE_SHIFT;
-    return counts.dirty_slices > keep && purge_slices(counts.dirty_slices - keep) > 0;
+    if (counts.dirty_slices <= keep) {
+        return false;
+    }
+    ps_lock_acquire(&purge_lock);
+    uint64_t done = purge_slices(counts.dirty_slices - keep);
+    ps_lock_release(&purge_lock);
+    return done > 0;
 }
+
+void ps_purge_fork_prepare(void) { ps_lock_acquire(&purge_lock); }
+
+void ps_purge_fork_parent(void) { ps_lock_release(&purge_lock); }
+
+void ps_purge_fork_child(void) { ps_lock_reset(&purge_lock); }

@@ -42,4 +42,9 @@ void ps_purge_count(uint64_t bytes);
 
 void ps_purge_read(struct ps_purge_counts *out);
 
+/* For fork: no purge is under way across it. */
+void ps_purge_fork_prepare(void);
+void ps_purge_fork_parent(void);
+void ps_purge_fork_child(void);
+
 #endif

@@ -11,7 +11,7 @@
 static struct ps_lock orphan_lock = PS_LOCK_INIT(PS_RANK_ORPHAN);
 static struct ps_span *with_room[PS_CLASS_LIMIT];
 static struct ps_span *without_room[PS_CLASS_LIMIT];
-static uint64_t orphan_count;
+static uint32_t x_orphans[PS_CLASS_LIMIT]; /* length of both lists; written under the lock */
 
 static struct ps_span **list_of(const struct ps_span *span) {
     return span->place == PS_PLACE_AVAILABLE ? &with_room[span->class_index]
@@ -31,12 +31,12 @@ static void enter_locked(struct ps_span *span) {
         }
     }
     ps_span_list_push_tail(list_of(span), span);
-    orphan_count++;
+    ps_owner_add(&x_orphans[span->class_index], 1);
 }
 
 static void leave_locked(struct ps_span *span) {
     ps_span_list_remove(list_of(span), span);
-    orphan_count--;
+    ps_owner_add(&x_orphans[span->class_index], -1);
 }
 
 /* Frees an orphan that has drained. Called with the lock held, releases it. */
@@ -62,8 +62,7 @@ void ps_central_orphan(struct ps_span *span) {
 
 struct ps_span *ps_central_adopt(uint32_t class_index, uintptr_t owner_key) {
     /* relaxed: a look without the lock; an orphan missed now is found at the next refill. */
-    if (ps_load_relaxed(&with_room[class_index]) == NULL &&
-        ps_load_relaxed(&without_room[class_index]) == NULL) {
+    if (ps_load_relaxed(&x_orphans[class_index]) == 0) {
         return NULL;
     }
     ps_lock_acquire(&orphan_lock);
@@ -110,9 +109,10 @@ bool ps_central_salvage(struct ps_span *span, uintptr_t dead_key) {
 }
 
 uint64_t ps_central_count(void) {
-    ps_lock_acquire(&orphan_lock);
-    uint64_t count = orphan_count;
-    ps_lock_release(&orphan_lock);
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < ps_size_class_count; i++) {
+        count += ps_load_relaxed(&x_orphans[i]); /* relaxed: a snapshot */
+    }
     return count;
 }
 

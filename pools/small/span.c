@@ -7,7 +7,6 @@
 #include "pools/base/bits.h"
 #include "pools/page/page_cache.h"
 
-#define FIRST_INTERVAL 32  /* frees between two looks for a sequence, doubled when there was none */
 #define RUN_BLOCKS_LEAST 8 /* shorter runs are cheaper as single blocks on a list */
 
 static void set_used(struct ps_span *span, size_t used) {
@@ -51,7 +50,7 @@ struct ps_span *ps_span_create(uint32_t class_index, uintptr_t owner_key) {
     span->limit = class->limit;
     span->class_index = (uint8_t)class_index;
     span->can_run = class->can_run;
-    span->interval = FIRST_INTERVAL;
+    span->interval = PS_INTERVAL_FIRST;
     span->place = PS_PLACE_CURRENT;
     span->prev = NULL;
     span->next = NULL;
@@ -96,7 +95,7 @@ void ps_span_settle(struct ps_span *span) {
     if (span->place == PS_PLACE_FULL) {
         wait = ps_min(wait, ps_size_classes[span->class_index].wake_blocks);
     }
-    span->armed = (uint16_t)wait;
+    ps_store_relaxed(&span->armed, (uint16_t)wait);  /* relaxed: as the next */
     ps_store_relaxed(&span->needed, (uint16_t)wait); /* relaxed: census wants a snapshot only */
     ps_span_check(span);
 }

@@ -70,6 +70,10 @@ _Static_assert(sizeof(struct ps_span) == PS_SLOT_BYTES, "a span is a slot");
 _Static_assert(offsetof(struct ps_span, x_remote) == PS_CACHE_LINE, "shared words on line 1");
 _Static_assert(offsetof(struct ps_span, run) == PS_TENANT_BYTES, "the run is the page layer's");
 
+/* Frees between two looks for a sequence: doubled each time there was none, up to the limit. */
+#define PS_INTERVAL_FIRST 32
+#define PS_INTERVAL_LIMIT 1024
+
 /* What stands in the first bytes of a run of free blocks. */
 struct ps_free_run {
     uint16_t next;   /* index + 1 of the next run's first block, 0: none */

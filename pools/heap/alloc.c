@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The slow sides of malloc and free: sizes above the direct table, threads without a heap, blocks
+ * of other owners, events of a span. Called from fast_path.h. No locks of its own.
+ */
+#include "pools/base/bits.h"
+#include "pools/heap/blocks.h"
+#include "pools/heap/early.h"
+#include "pools/heap/fast_path.h"
+#include "pools/heap/foreign.h"
+#include "pools/heap/late.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* The heap to allocate from, NULL when the call must go elsewhere. */
+static struct ps_heap *own_heap(void) {
+    struct ps_heap *heap = ps_thread.heap;
+    return PS_LIKELY(heap != NULL) ? heap : ps_heap_acquire();
+}
+
+static PS_COLD void *alloc_without_heap(size_t bytes) {
+    if (ps_thread.is_exiting) {
+        return ps_late_alloc(bytes);
+    }
+    errno = ENOMEM;
+    return NULL;
+}
+
+PS_NOINLINE void *ps_heap_alloc_beyond(size_t bytes) {
+    if (PS_UNLIKELY(!ps_early_is_over())) {
+        return ps_early_alloc(bytes, PS_EARLY_ALIGN);
+    }
+    struct ps_heap *heap = own_heap();
+    if (PS_UNLIKELY(heap == NULL)) {
+        return alloc_without_heap(bytes);
+    }
+    if (bytes > PS_CLASS_BYTES_LIMIT) {
+        ps_heap_tick(heap);
+        return ps_large_alloc(bytes, 1, NULL);
+    }
+    struct ps_bin *bin = &heap->bins[ps_size_class_of(bytes)];
+    void *block = ps_bin_pop(bin);
+    return PS_LIKELY(block != NULL) ? block : ps_heap_refill(heap, bin, bytes);
+}
+
+void *ps_block_zalloc(size_t bytes) {
+    struct ps_heap *heap = ps_thread.heap;
+    if (PS_UNLIKELY(!ps_early_is_over())) {
+        return ps_early_alloc(bytes, PS_EARLY_ALIGN);
+    }
+    if (PS_LIKELY(heap != NULL) && bytes <= PS_CLASS_BYTES_LIMIT) {
+        struct ps_bin *bin = &heap->bins[ps_size_class_of(bytes)];
+        if (bin->is_zero && bin->list == NULL && bin->cur != bin->end) {
+            void *virgin = bin->cur;
+            bin->cur += bin->block_bytes;
+            return virgin;
+        }
+    }
+    bool is_zero = false;
+    void *block = bytes > PS_CLASS_BYTES_LIMIT ? ps_large_alloc(bytes, 1, &is_zero)
+                                               : ps_heap_alloc(bytes);
+    if (block != NULL && !is_zero) {
+        memset(block, 0, bytes);
+    }
+    return block;
+}
+
+void *ps_block_alloc_aligned(size_t bytes, size_t align) {
+    if (PS_UNLIKELY(!ps_early_is_over())) {
+        return ps_early_alloc(bytes, align);
+    }
+    if (align <= 16 && (bytes > 8 || align <= 8)) {
+        return ps_heap_alloc(bytes);
+    }
+    struct ps_heap *heap = own_heap();
+    if (PS_UNLIKELY(heap == NULL) && !ps_thread.is_exiting) {
+        return NULL; /* errno is set */
+    }
+    uint32_t class_index = ps_size_class_of_aligned(bytes, align);
+    if (class_index == PS_CLASS_NONE) {
+        return ps_large_alloc(bytes, align, NULL);
+    }
+    if (PS_UNLIKELY(heap == NULL)) {
+        return ps_late_alloc(ps_size_classes[class_index].block_bytes);
+    }
+    struct ps_bin *bin = &heap->bins[class_index];
+    void *block = ps_bin_pop(bin);
+    return PS_LIKELY(block != NULL) ? block : ps_heap_refill(heap, bin, bytes);
+}
+
+PS_NOINLINE void ps_heap_free_event(struct ps_span *span, void *block) {
+    struct ps_heap *heap = ps_thread.heap;
+    ps_span_settle(span);
+    ptrdiff_t step = ps_run_step_of(span, block);
+    if (step == 0) {
+        span->interval = (uint16_t)ps_min((size_t)span->interval * 2, PS_INTERVAL_LIMIT);
+    } else if (span->used != 0) {
+        /* The run's first block is out again, so the span cannot go while the run is open. */
+        span->free = *(void **)block;
+        span->free_count--;
+        ps_owner_add(&span->used, 1);
+        span->interval = PS_INTERVAL_FIRST;
+        ps_heap_span_gained(heap, span);
+        ps_run_open(heap, span, block, step);
+        return;
+    }
+    ps_heap_span_gained(heap, span);
+}
+
+/* A block of another owner's span, or of this heap's when its inside was asked about. */
+static void free_in_span(struct ps_span *span, void *block) {
+    struct ps_heap *heap = own_heap();
+    if (PS_UNLIKELY(heap == NULL)) {
+        ps_late_free(span, block);
+        return;
+    }
+    /* relaxed: equal only if this thread wrote it. */
+    if (ps_load_relaxed(&span->x_owner) != ps_heap_key(heap)) {
+        ps_remote_free(heap, span, block);
+    } else if (ps_span_push(span, block)) {
+        ps_heap_free_event(span, block);
+    }
+}
+
+PS_NOINLINE void ps_heap_free_other(void *block) {
+    if (block == NULL) {
+        return;
+    }
+    struct ps_slot *slot = ps_page_map_slot(block);
+    uint8_t kind = ps_load_relaxed(&slot->run.kind); /* relaxed: set before the block was handed out */
+    if (PS_LIKELY(kind == PS_RUN_SPAN)) {
+        free_in_span(ps_span_of_slot(slot), block);
+    } else if (kind == PS_RUN_INSIDE) {
+        free_in_span(ps_span_at((char *)block - slot->run.back * PS_SLICE_BYTES), block);
+    } else if ((kind == PS_RUN_BLOCK || kind == PS_RUN_MAPPING) && slot->run.base == block) {
+        ps_large_free(slot);
+        if (ps_thread.heap != NULL) {
+            ps_heap_tick(ps_thread.heap);
+        }
+    } else if (ps_early_usable(block) == 0) {
+        ps_foreign_met(block, "free of foreign pointer");
+    }
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Before this library has been relocated: another library's IFUNC resolver may call malloc while
+ * ld.so is still working its way towards us. No GOT entry is valid then, the TLS offset among
+ * them, so ps_thread reads the thread control block itself: `heap` is its first word, the block's
+ * own address. The fast path survives that because the direct table is still all zero (bin 0) and
+ * because the block, seen as a bin, is empty: its word at 24 (the list) is zero in a process with
+ * one thread, and its words at 0 and 16 (cur and end) are both its own address. Every slow path
+ * asks ps_early_is_over first and serves such calls from a small static buffer, never reused.
+ *
+ * On processors where the TLS offset is fetched by a call there is no such moment to survive.
+ * No locks: one thread exists. Calls nothing.
+ */
+#ifndef PS_HEAP_EARLY_H
+#define PS_HEAP_EARLY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define PS_EARLY_ALIGN 16
+
+/* A pointer that is right only after relocation, and what it should be. */
+extern void *volatile ps_early_probe;
+
+/* True once this library has been relocated. */
+bool ps_early_is_over(void);
+
+/* Zeroed memory from the static buffer, NULL when it is used up. align: power of two. */
+void *ps_early_alloc(size_t bytes, size_t align);
+
+/* Size of a block of the static buffer; 0 for any other address. */
+size_t ps_early_usable(const void *block);
+
+#endif

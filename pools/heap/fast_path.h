@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The fast path, in the order a pointer lives.
+ *
+ * malloc(n): the class of n is one load from a table, which gives the byte offset of the class's
+ * bin in this thread's heap. The bin has a list of blocks that came back, and a window of blocks
+ * that nobody has touched since their span was last empty. A block is popped from the list, or the
+ * window is moved on by one. No atomic, no lock, no counter: blocks are counted when they are
+ * granted to a bin, in batches, by heap_refill.
+ *
+ * free(p): if p continues this thread's hot run, the run grows by one; that is all. Else the page
+ * map turns the address into its span, for any address whatever. If this thread's heap owns the
+ * span, p is pushed on the span's list and the span's countdown taken down by one; at zero an
+ * event settles the account (span drained? room again? a sequence?). Every other case - NULL, no
+ * heap yet, another thread's block, a large block, a foreign pointer - fails the same one compare.
+ *
+ * The slow paths are out of line and named for their reason. C++ operator new and delete include
+ * this file too.
+ */
+#ifndef PS_HEAP_FAST_PATH_H
+#define PS_HEAP_FAST_PATH_H
+
+#include "pools/heap/heap.h"
+
+/* Slow path of alloc: more than PS_DIRECT_BYTES, or this thread has no heap. */
+void *ps_heap_alloc_beyond(size_t bytes);
+
+/* Slow path of free: not this heap's span, or nobody's. */
+void ps_heap_free_other(void *block);
+
+/* Slow path of free: the span's countdown is over. */
+void ps_heap_free_event(struct ps_span *span, void *block);
+
+/* ---- class of size ---- */
+PS_INLINE struct ps_bin *ps_heap_bin(struct ps_heap *heap, size_t bytes) {
+    return (struct ps_bin *)((char *)heap + ps_size_class_direct[(bytes + 7) >> 3]);
+}
+
+/* ---- pop: NULL when the bin is empty ---- */
+PS_INLINE void *ps_bin_pop(struct ps_bin *bin) {
+    void *block = bin->list;
+    if (PS_LIKELY(block != NULL)) {
+        bin->list = *(void **)block;
+        return block;
+    }
+    char *cur = bin->cur;
+    if (PS_UNLIKELY(cur == bin->end)) {
+        return NULL;
+    }
+    bin->cur = cur + bin->block_bytes;
+    return cur;
+}
+
+/* ---- alloc ---- */
+PS_INLINE void *ps_heap_alloc(size_t bytes) {
+    struct ps_heap *heap = ps_thread.heap;
+    if (PS_UNLIKELY(bytes > PS_DIRECT_BYTES || heap == NULL)) {
+        return ps_heap_alloc_beyond(bytes);
+    }
+    struct ps_bin *bin = ps_heap_bin(heap, bytes);
+    void *block = ps_bin_pop(bin);
+    if (PS_UNLIKELY(block == NULL)) {
+        return ps_heap_refill(heap, bin, bytes);
+    }
+    return block;
+}
+
+/* ---- push: true when the countdown is over ---- */
+PS_INLINE bool ps_span_push(struct ps_span *span, void *block) {
+    *(void **)block = span->free;
+    span->free = block;
+    ps_owner_add(&span->needed, -1);
+    return span->needed == 0;
+}
+
+/* ---- free ---- */
+PS_INLINE void ps_heap_free(void *block) {
+    if ((char *)block == ps_thread.run_next) {
+        ps_thread.run_next += ps_thread.run_step;
+        return;
+    }
+    struct ps_span *span = ps_span_at(block);
+    /* relaxed: equal only if this thread wrote it; any other value leads to the slow path. */
+    if (PS_UNLIKELY(ps_load_relaxed(&span->x_owner) != ps_heap_key(ps_thread.heap))) {
+        ps_heap_free_other(block);
+        return;
+    }
+    if (PS_UNLIKELY(ps_span_push(span, block))) {
+        ps_heap_free_event(span, block);
+    }
+}
+
+#endif

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See foreign.h.
+ */
+#include "pools/heap/foreign.h"
+
+#include "pools/os/fatal.h"
+
+static enum ps_foreign foreign_policy = PS_FOREIGN_ABORT;
+
+void ps_foreign_start(enum ps_foreign policy) { foreign_policy = policy; }
+
+PS_COLD void ps_foreign_met(const void *block, const char *what) {
+    if (foreign_policy == PS_FOREIGN_ABORT) {
+        ps_fatal_address(what, block);
+    }
+    if (foreign_policy == PS_FOREIGN_WARN) {
+        ps_report_address(what, block);
+    }
+}

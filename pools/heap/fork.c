@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See fork.h. Registered at the first allocation of the process, so our prepare handler runs after
+ * those of everybody who registered later, and our child handler before theirs: their handlers may
+ * allocate.
+ */
+#include "pools/heap/fork.h"
+
+#include "pools/heap/late.h"
+#include "pools/heap/mapping.h"
+#include "pools/page/page_cache.h"
+#include "pools/small/central.h"
+
+#include <pthread.h>
+
+static void prepare(void) {
+    ps_thread_fork_prepare();
+    ps_late_fork_prepare();
+    ps_thread_fork_lock_registry();
+    ps_central_fork_prepare();
+    ps_mapping_fork_prepare();
+    ps_page_cache_fork_prepare();
+}
+
+static void parent(void) {
+    ps_page_cache_fork_parent();
+    ps_mapping_fork_parent();
+    ps_central_fork_parent();
+    ps_late_fork_parent();
+    ps_thread_fork_parent();
+}
+
+static void child(void) {
+    ps_page_cache_fork_child();
+    ps_mapping_fork_child();
+    ps_central_fork_child();
+    ps_late_fork_child();
+    ps_thread_fork_child();
+}
+
+void ps_fork_register(void) { (void)pthread_atfork(prepare, parent, child); }

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A heap: one thread's state, in one 4 KiB page. A bin per size class holds what the next malloc
+ * takes; everything else is for the slow paths. Only the owning thread touches its heap, except
+ * for the fields marked x_.
+ *
+ * This header is the inside of the heap layer. What the layers above call is in fast_path.h
+ * (small blocks) and blocks.h (everything that knows an address).
+ */
+#ifndef PS_HEAP_HEAP_H
+#define PS_HEAP_HEAP_H
+
+#include "pools/base/config.h"
+#include "pools/small/size_class.h"
+#include "pools/small/span.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What the next malloc of a class takes: first the list, then the window of untouched blocks.
+ * All zero is an empty bin. (Start-up relies on the order of the fields: see early.h.) */
+struct ps_bin {
+    char *cur;            /*  0 window: next block */
+    uint32_t block_bytes; /*  8 */
+    uint32_t is_zero;     /* 12 the window's blocks read as zero */
+    char *end;            /* 16 window: behind the last block; == cur when empty */
+    void *list;           /* 24 blocks linked by their first word */
+};
+
+_Static_assert(sizeof(struct ps_bin) == PS_CLASS_STRIDE, "the direct table holds byte offsets");
+
+#define PS_BIN_LIMIT (PS_CLASS_NONE + 1) /* one per class, and one that is always empty */
+#define PS_REMOTE_ENTRIES 16
+
+/* Frees of another owner's blocks, gathered per span until a batch is worth an atomic. */
+struct ps_remote_entry {
+    struct ps_span *span; /* NULL: empty */
+    void *head;
+    void *tail;
+    uint32_t count;
+    uint32_t limit; /* blocks that make a batch */
+};
+
+enum ps_heap_state {
+    PS_HEAP_LIVE = 0, /* attached to a running thread */
+    PS_HEAP_PARKED,   /* its thread ended; waits for the next one */
+    PS_HEAP_SHARED,   /* belongs to no thread: late.c */
+    PS_HEAP_DEAD,     /* its thread did not come along into this child of a fork */
+};
+
+struct ps_heap {
+    struct ps_bin bins[PS_BIN_LIMIT];          /*    0 */
+    struct ps_span *current[PS_BIN_LIMIT];     /* 2048 span that the bin takes from, or NULL */
+    struct ps_span *available[PS_BIN_LIMIT];   /* 2560 spans with room */
+    struct ps_remote_entry remote[PS_REMOTE_ENTRIES]; /* 3072 */
+    struct ps_span *full;                      /* 3584 spans without room, all classes */
+    struct ps_span *run_span;                  /* 3592 span of this thread's hot run, or NULL */
+    char *run_first;                           /* 3600 the block that opened it */
+    uint32_t tick_countdown;                   /* 3608 slow calls until the next look at the clock */
+    uint32_t x_state;                          /* 3612 enum ps_heap_state; registry lock */
+    uint64_t next_scan_ms;                     /* 3616 */
+    uint64_t x_remote_frees;                   /* 3624 owner writes, census reads */
+    uint64_t x_remote_batches;                 /* 3632 as above */
+    struct ps_heap *next_heap;                 /* 3640 all heaps ever made; registry lock */
+    struct ps_heap *next_parked;               /* 3648 registry lock */
+    uintptr_t thread_pointer;                  /* 3656 of the owning thread */
+    PS_ALIGNED(PS_CACHE_LINE) struct ps_span *x_wake; /* 3712 spans that others want looked at */
+};
+
+_Static_assert(sizeof(struct ps_heap) <= 4096, "a heap is one page");
+
+/*
+ * The thread's own words, initial-exec TLS. All zero is a valid start: no heap yet, and free(NULL)
+ * is the hot run of step 0 at address 0.
+ *
+ * A hot run is a sequence of frees of adjacent blocks of one span, upwards or downwards, whoever
+ * owns it: each costs a compare and an add and touches neither the block nor the span. It is
+ * opened when three frees in sequence were seen at an event, and booked when it ends.
+ */
+struct ps_thread {
+    struct ps_heap *heap;
+    char *run_next;    /* address that continues the hot run */
+    ptrdiff_t run_step; /* + or - block_bytes; 0: none open */
+    uint32_t is_exiting; /* this thread's heap has been given up; see late.h */
+};
+
+extern __thread struct ps_thread ps_thread
+    __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+/* Never 0 and never the key of a heap for a thread without one, so it matches no span. */
+PS_INLINE uintptr_t ps_heap_key(const struct ps_heap *heap) { return (uintptr_t)heap + 1; }
+
+/* ---- start.c, thread.c ---- */
+
+/*
+ * The calling thread's heap, made or recycled if it has none; starts the engine on the first call
+ * of the process. NULL when memory is out or the thread is past its clean-up (is_exiting).
+ */
+struct ps_heap *ps_heap_acquire(void);
+
+/* A heap, state LIVE, attached to nobody yet. NULL when memory is out. */
+struct ps_heap *ps_heap_make(void);
+
+/* Calls visit for every heap ever made, registry lock held. */
+void ps_heap_walk(void (*visit)(struct ps_heap *heap, void *context), void *context);
+
+/* ---- refill.c ---- */
+
+/* A block for a request that found its bin empty. bytes: the request, for the bin of no class.
+ * NULL with errno ENOMEM. */
+void *ps_heap_refill(struct ps_heap *heap, struct ps_bin *bin, size_t bytes);
+
+/* Settled frees have changed a span that is not current: makes it available or lets it go. */
+void ps_heap_span_gained(struct ps_heap *heap, struct ps_span *span);
+
+/* Puts what the bin still holds back into its span; the bin has no span afterwards, the span is
+ * available, full or gone. */
+void ps_heap_empty_bin(struct ps_heap *heap, uint32_t class_index);
+
+/* ---- run.c ---- */
+
+/* Opens a hot run with `block`, which counts as used until the run is booked. */
+void ps_run_open(struct ps_heap *heap, struct ps_span *span, void *block, ptrdiff_t step);
+
+/* Books this thread's hot run, if one is open, with its span's owner. */
+void ps_run_close(struct ps_heap *heap);
+
+/* The step if the three blocks at the head of a list were freed in sequence, else 0. */
+ptrdiff_t ps_run_step_of(const struct ps_span *span, void *newest);
+
+/* ---- remote.c ---- */
+
+/* Frees a block of another owner's span. */
+void ps_remote_free(struct ps_heap *heap, struct ps_span *span, void *block);
+
+/* Hands all gathered frees over. */
+void ps_remote_flush(struct ps_heap *heap);
+
+/* Tells the owner of a span that is QUEUED, whoever that is by now. */
+void ps_wake_owner(struct ps_span *span);
+
+/* Looks at the spans that others wanted looked at. */
+void ps_heap_take_wakes(struct ps_heap *heap);
+
+/* ---- tick.c ---- */
+
+/* Called on slow paths: every few calls looks at the clock, purges what is due and lets go of
+ * drained spans that were kept. */
+void ps_heap_tick(struct ps_heap *heap);
+
+/* Gives the kept, drained spans of a heap back to the page cache. */
+void ps_heap_drop_drained(struct ps_heap *heap);
+
+#endif

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Blocks above the size classes: page runs from the page cache, and from mmap_min_bytes on
+ * mappings of their own. The slot of a block's first slice describes it. Any thread; locks only
+ * through the page cache and mapping.c. See blocks.h.
+ */
+#include "pools/base/bits.h"
+#include "pools/heap/blocks.h"
+#include "pools/heap/mapping.h"
+#include "pools/os/os.h"
+#include "pools/page/page_cache.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* Larger alignments come from a mapping: a run would have to be searched at twice the length. */
+#define RUN_ALIGN_LIMIT ((size_t)4 << 20)
+
+/* Tenant half of the slot of a large block. */
+struct ps_large {
+    uintptr_t x_owner; /* PS_KEY_NOBODY: no heap may take it for a span of its own */
+    size_t bytes;      /* usable; written by the block's holder */
+};
+
+static size_t mmap_min_bytes;
+static size_t page_bytes;
+
+void ps_large_start(const struct ps_config *config) {
+    mmap_min_bytes = ps_min(config->mmap_min_bytes, PS_RUN_SLICES_LIMIT / 2 << PS_SLICE_SHIFT);
+    page_bytes = ps_os_page_bytes();
+    ps_mapping_start(config);
+}
+
+bool ps_large_is_mapping_size(size_t bytes) { return bytes >= mmap_min_bytes; }
+
+static struct ps_large *large_of(const struct ps_slot *slot) { return (struct ps_large *)slot; }
+
+static size_t slices_for(size_t bytes) {
+    return (bytes + PS_SLICE_BYTES - 1) >> PS_SLICE_SHIFT;
+}
+
+static size_t capacity_of(const struct ps_slot *slot) {
+    return (size_t)slot->run.slices << PS_SLICE_SHIFT;
+}
+
+/* Makes a run or mapping a live block. */
+static void *settle_in(struct ps_run *run, size_t bytes, enum ps_run_kind kind) {
+    large_of(ps_slot_of_run(run))->bytes = bytes;
+    /* relaxed: another thread looks at the slot only after it was handed the block. */
+    ps_store_relaxed(&run->kind, (uint8_t)kind);
+    return run->base;
+}
+
+void *ps_large_alloc(size_t bytes, size_t align, bool *is_zero) {
+    if (bytes > (size_t)PTRDIFF_MAX - align) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    bytes = ps_round_up(ps_max(bytes, 1), page_bytes);
+    struct ps_run *run = NULL;
+    enum ps_run_kind kind = PS_RUN_BLOCK;
+    if (!ps_large_is_mapping_size(bytes) && align <= RUN_ALIGN_LIMIT) {
+        run = ps_page_cache_take(slices_for(bytes), ps_max(align >> PS_SLICE_SHIFT, 1));
+    }
+    if (run == NULL) { /* too long for a run, or the arenas can grow no further */
+        run = ps_mapping_take(bytes, align);
+        kind = PS_RUN_MAPPING;
+    }
+    if (run == NULL) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    if (is_zero != NULL) {
+        *is_zero = !run->is_dirty;
+    }
+    return settle_in(run, bytes, kind);
+}
+
+void ps_large_free(struct ps_slot *slot) {
+    bool is_mapping = slot->run.kind == PS_RUN_MAPPING;
+    /* relaxed: a second free of the block finds no head; one that races is the program's bug. */
+    ps_store_relaxed(&slot->run.kind, (uint8_t)PS_RUN_BUSY);
+    if (is_mapping) {
+        ps_mapping_give(&slot->run);
+    } else {
+        ps_page_cache_give(&slot->run);
+    }
+}
+
+size_t ps_large_usable(const struct ps_slot *slot) { return large_of(slot)->bytes; }
+
+static void *resize_run(struct ps_slot *slot, size_t bytes) {
+    size_t slices = slices_for(bytes);
+    bool is_clean;
+    if (slices < slot->run.slices) {
+        ps_page_cache_shrink(&slot->run, slices);
+    } else if (slices > slot->run.slices &&
+               (ps_large_is_mapping_size(bytes) ||
+                !ps_page_cache_extend(&slot->run, slices, &is_clean))) {
+        return NULL;
+    }
+    large_of(slot)->bytes = bytes;
+    return slot->run.base;
+}
+
+void *ps_large_resize(struct ps_slot *slot, size_t bytes) {
+    if (bytes > (size_t)PTRDIFF_MAX - PS_SLICE_BYTES) {
+        return NULL;
+    }
+    bytes = ps_round_up(bytes, page_bytes);
+    if (slot->run.kind == PS_RUN_BLOCK) {
+        return resize_run(slot, bytes);
+    }
+    if (bytes <= capacity_of(slot) && bytes >= capacity_of(slot) / 2) {
+        large_of(slot)->bytes = bytes;
+        return slot->run.base;
+    }
+    if (!ps_large_is_mapping_size(bytes)) {
+        return NULL; /* shrunk out of its kind: a copy into a run gives the mapping back whole */
+    }
+    struct ps_run *run = ps_mapping_resize(&slot->run, bytes);
+    return run == NULL ? NULL : settle_in(run, bytes, PS_RUN_MAPPING);
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See late.h. Lock: late_lock, protects the shared heap.
+ */
+#include "pools/heap/late.h"
+
+#include "pools/heap/blocks.h"
+#include "pools/heap/fast_path.h"
+#include "pools/os/lock.h"
+#include "pools/small/span_remote.h"
+
+#include <errno.h>
+
+static struct ps_lock late_lock = PS_LOCK_INIT(PS_RANK_LATE);
+static struct ps_heap *late_heap;
+
+static void *alloc_locked(size_t bytes) {
+    if (late_heap == NULL) {
+        late_heap = ps_heap_make();
+        if (late_heap == NULL) {
+            errno = ENOMEM;
+            return NULL;
+        }
+        ps_store_relaxed(&late_heap->x_state, (uint32_t)PS_HEAP_SHARED); /* relaxed: fork, census */
+    }
+    struct ps_bin *bin = &late_heap->bins[ps_size_class_of(bytes)];
+    void *block = ps_bin_pop(bin);
+    return block != NULL ? block : ps_heap_refill(late_heap, bin, bytes);
+}
+
+PS_COLD void *ps_late_alloc(size_t bytes) {
+    if (bytes > PS_CLASS_BYTES_LIMIT) {
+        return ps_large_alloc(bytes, 1, NULL);
+    }
+    ps_lock_acquire(&late_lock);
+    void *block = alloc_locked(bytes);
+    ps_lock_release(&late_lock);
+    return block;
+}
+
+PS_COLD void ps_late_free(struct ps_span *span, void *block) {
+    if (ps_span_hand_list(span, block, block, 1)) {
+        ps_wake_owner(span);
+    }
+}
+
+void ps_late_fork_prepare(void) { ps_lock_acquire(&late_lock); }
+
+void ps_late_fork_parent(void) { ps_lock_release(&late_lock); }
+
+void ps_late_fork_child(void) { ps_lock_reset(&late_lock); }

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Threads past their clean-up: destructors of thread-local objects and pthread keys may allocate
+ * and free after the thread's heap has been given up. They share one heap under a lock
+ * (PS_RANK_LATE), so nothing is leaked and nothing has to run again. Slow, and meant to be.
+ */
+#ifndef PS_HEAP_LATE_H
+#define PS_HEAP_LATE_H
+
+#include "pools/small/span.h"
+
+#include <stddef.h>
+
+/* As malloc. NULL with errno ENOMEM. */
+void *ps_late_alloc(size_t bytes);
+
+/* Frees a block of a span without a heap of one's own: handed to the owner at once. */
+void ps_late_free(struct ps_span *span, void *block);
+
+/* For fork: lock held across it. */
+void ps_late_fork_prepare(void);
+void ps_late_fork_parent(void);
+void ps_late_fork_child(void);
+
+#endif

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Refill: where blocks come from when a bin is empty, and the one place that moves spans between
+ * current, available, full and gone. Called by the heap's owner. Locks only through the page cache
+ * and the orphanage.
+ *
+ * Order: the bin's own span (its local frees, what was collected, its free runs, its virgin rest,
+ * what other threads handed back) - spans that others woke us for - other spans with room - an
+ * orphan of the class - fresh memory.
+ */
+#include "pools/heap/blocks.h"
+#include "pools/heap/early.h"
+#include "pools/heap/fast_path.h"
+#include "pools/base/bits.h"
+#include "pools/small/central.h"
+#include "pools/small/span_list.h"
+#include "pools/small/span_remote.h"
+
+#include <errno.h>
+
+/* Orphans without room that one refill takes over before it asks for fresh memory. */
+#define ADOPT_LIMIT 4
+
+static void add_used(struct ps_span *span, size_t blocks) {
+    ps_owner_add(&span->used, blocks); /* what census reads */
+}
+
+static void grant_window(struct ps_bin *bin, struct ps_span *span, size_t index, size_t blocks) {
+    bin->cur = ps_span_block(span, index);
+    bin->end = ps_span_block(span, index + blocks);
+    add_used(span, blocks);
+}
+
+/* Moves what the span has at hand into its empty bin. False when it has nothing. */
+static bool grant(struct ps_bin *bin, struct ps_span *span) {
+    ps_span_settle(span);
+    if (span->free != NULL) {
+        bin->list = span->free;
+        add_used(span, span->free_count);
+        span->free = NULL;
+        span->free_count = 0;
+    } else if (span->stash != NULL) {
+        bin->list = span->stash;
+        add_used(span, span->stash_count);
+        span->stash = NULL;
+        span->stash_count = 0;
+    } else if (span->run_head != 0) {
+        size_t index = (size_t)span->run_head - 1;
+        struct ps_free_run *run = (struct ps_free_run *)ps_span_block(span, index);
+        span->run_head = run->next;
+        span->run_blocks = (uint16_t)(span->run_blocks - run->blocks);
+        bin->is_zero = false;
+        grant_window(bin, span, index, run->blocks);
+    } else if (span->carved < span->limit) {
+        size_t blocks = ps_min(ps_size_classes[span->class_index].window_blocks,
+                               (size_t)(span->limit - span->carved));
+        bin->is_zero = span->is_zero;
+        grant_window(bin, span, span->carved, blocks);
+        span->carved = (uint16_t)(span->carved + blocks);
+    } else {
+        return false;
+    }
+    ps_span_settle(span);
+    return true;
+}
+
+/* A span whose blocks are all free and that no bin holds. One is kept per class, at the tail of
+ * its list, so that a program that swings across a span's edge does not take the page lock each
+ * time; ps_heap_drop_drained lets it go when time passes. */
+static void span_drained(struct ps_heap *heap, struct ps_span *span) {
+    struct ps_span **list = &heap->available[span->class_index];
+    ps_span_list_remove(span->place == PS_PLACE_FULL ? &heap->full : list, span);
+    if (*list == NULL || ps_span_is_queued(span)) {
+        ps_span_reset(span);
+        span->place = PS_PLACE_AVAILABLE;
+        ps_span_list_push_tail(list, span);
+        return;
+    }
+    ps_span_destroy(span);
+}
+
+void ps_heap_span_gained(struct ps_heap *heap, struct ps_span *span) {
+    for (int round = 0; round < 2 && span->place != PS_PLACE_CURRENT; round++) {
+        if (span->used == 0) {
+            span_drained(heap, span);
+            return;
+        }
+        if (span->place == PS_PLACE_FULL && ps_span_has_room(span)) {
+            ps_span_list_remove(&heap->full, span);
+            span->place = PS_PLACE_AVAILABLE;
+            ps_span_list_push_tail(&heap->available[span->class_index], span);
+        }
+        /* A full span is of interest when an eighth is back, another one when all of it is. */
+        size_t wake = span->place == PS_PLACE_FULL ? ps_size_classes[span->class_index].wake_blocks
+                                                   : (size_t)span->used;
+        if (ps_span_arm(span, wake) || ps_span_collect(span) == 0) {
+            return;
+        }
+    }
+}
+
+/* The bin is done with a span that has nothing to grant. */
+static void retire_full(struct ps_heap *heap, struct ps_span *span) {
+    span->place = PS_PLACE_FULL;
+    ps_span_list_push_tail(&heap->full, span);
+    ps_span_settle(span);
+    ps_heap_span_gained(heap, span); /* enough may have come back in this very moment */
+}
+
+static bool make_current(struct ps_heap *heap, struct ps_bin *bin, struct ps_span *span) {
+    span->place = PS_PLACE_CURRENT;
+    heap->current[span->class_index] = span;
+    if (grant(bin, span)) {
+        return true;
+    }
+    ps_span_collect(span);
+    if (grant(bin, span)) {
+        return true;
+    }
+    heap->current[span->class_index] = NULL;
+    retire_full(heap, span);
+    return false;
+}
+
+static bool refill_from_available(struct ps_heap *heap, struct ps_bin *bin, uint32_t class_index) {
+    struct ps_span **list = &heap->available[class_index];
+    while (*list != NULL) { /* ends: each round takes one off, and only those with room come back */
+        struct ps_span *span = *list;
+        ps_span_list_remove(list, span);
+        if (make_current(heap, bin, span)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool refill_from_orphans(struct ps_heap *heap, struct ps_bin *bin, uint32_t class_index) {
+    for (int tries = 0; tries < ADOPT_LIMIT; tries++) {
+        struct ps_span *span = ps_central_adopt(class_index, ps_heap_key(heap));
+        if (span == NULL) {
+            return false;
+        }
+        if (make_current(heap, bin, span)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool refill_class(struct ps_heap *heap, struct ps_bin *bin, uint32_t class_index) {
+    struct ps_span *span = heap->current[class_index];
+    if (heap->run_span != NULL && heap->run_span->class_index == class_index) {
+        ps_run_close(heap); /* what it holds may be all the memory there is */
+    }
+    if (span != NULL) {
+        heap->current[class_index] = NULL;
+        if (make_current(heap, bin, span)) {
+            return true;
+        }
+    }
+    ps_heap_take_wakes(heap);
+    if (refill_from_available(heap, bin, class_index) ||
+        refill_from_orphans(heap, bin, class_index)) {
+        return true;
+    }
+    span = ps_span_create(class_index, ps_heap_key(heap));
+    return span != NULL && make_current(heap, bin, span);
+}
+
+PS_NOINLINE void *ps_heap_refill(struct ps_heap *heap, struct ps_bin *bin, size_t bytes) {
+    if (PS_UNLIKELY(!ps_early_is_over())) {
+        return ps_early_alloc(bytes, PS_EARLY_ALIGN);
+    }
+    uint32_t class_index = (uint32_t)(bin - heap->bins);
+    if (class_index == PS_CLASS_NONE) {
+        return ps_large_alloc(bytes, 1, NULL);
+    }
+    ps_heap_tick(heap);
+    if (!refill_class(heap, bin, class_index)) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    return ps_bin_pop(bin);
+}
+
+void ps_heap_empty_bin(struct ps_heap *heap, uint32_t class_index) {
+    struct ps_bin *bin = &heap->bins[class_index];
+    struct ps_span *span = heap->current[class_index];
+    if (span == NULL) {
+        return;
+    }
+    heap->current[class_index] = NULL;
+    ps_span_settle(span);
+    if (bin->list != NULL) {
+        size_t blocks = 1;
+        void *tail = bin->list;
+        for (; *(void **)tail != NULL; blocks++) { /* at most the span's capacity */
+            tail = *(void **)tail;
+        }
+        ps_span_give_list(span, bin->list, tail, blocks);
+        bin->list = NULL;
+    }
+    size_t blocks = (size_t)(bin->end - bin->cur) / span->block_bytes;
+    bool is_virgin = bin->end == ps_span_block(span, span->carved) && bin->is_zero == span->is_zero;
+    if (blocks != 0 && is_virgin) {
+        span->carved = (uint16_t)(span->carved - blocks); /* virgin again, known zeroes too */
+        ps_store_relaxed(&span->used, (uint16_t)(span->used - blocks)); /* relaxed: census only */
+        ps_span_settle(span);
+    } else if (blocks != 0) {
+        ps_span_give_run(span, bin->cur, blocks);
+    }
+    bin->cur = NULL;
+    bin->end = NULL;
+    span->place = PS_PLACE_AVAILABLE;
+    ps_span_list_push_tail(&heap->available[class_index], span);
+    ps_span_collect(span);
+    ps_heap_span_gained(heap, span);
+}

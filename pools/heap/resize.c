@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Questions about a block that exists: how large is it, can it be another size. Any thread that
+ * holds the block. No locks of its own. See blocks.h.
+ */
+#include "pools/base/bits.h"
+#include "pools/heap/blocks.h"
+#include "pools/heap/early.h"
+#include "pools/heap/fast_path.h"
+#include "pools/heap/foreign.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* The span that a block lies in, NULL when it lies in none. */
+static const struct ps_span *span_of(const struct ps_slot *slot, const void *block) {
+    uint8_t kind = ps_load_relaxed(&slot->run.kind); /* relaxed: set before the block existed */
+    if (kind == PS_RUN_INSIDE) {
+        return ps_span_at((const char *)block - slot->run.back * PS_SLICE_BYTES);
+    }
+    return kind == PS_RUN_SPAN ? (const struct ps_span *)slot : NULL;
+}
+
+static bool is_large(const struct ps_slot *slot, const void *block) {
+    uint8_t kind = ps_load_relaxed(&slot->run.kind); /* relaxed: as in span_of */
+    return (kind == PS_RUN_BLOCK || kind == PS_RUN_MAPPING) && slot->run.base == block;
+}
+
+size_t ps_block_usable(const void *block) {
+    if (block == NULL) {
+        return 0;
+    }
+    const struct ps_slot *slot = ps_page_map_slot(block);
+    const struct ps_span *span = span_of(slot, block);
+    if (span != NULL) {
+        return span->block_bytes;
+    }
+    if (is_large(slot, block)) {
+        return ps_large_usable(slot);
+    }
+    size_t early = ps_early_usable(block);
+    if (early == 0) {
+        ps_foreign_met(block, "size of foreign pointer");
+    }
+    return early;
+}
+
+static void *resize_by_copy(void *block, size_t usable, size_t bytes) {
+    void *copy = ps_heap_alloc(bytes);
+    if (copy != NULL) {
+        memcpy(copy, block, ps_min(usable, bytes));
+        ps_heap_free(block);
+    }
+    return copy;
+}
+
+void *ps_block_resize(void *block, size_t bytes) {
+    struct ps_slot *slot = ps_page_map_slot(block);
+    const struct ps_span *span = span_of(slot, block);
+    if (span != NULL) {
+        size_t usable = span->block_bytes;
+        /* In place when it fits and at least half stays in use. */
+        if (bytes <= usable && bytes >= usable / 2) {
+            return block;
+        }
+        return resize_by_copy(block, usable, bytes);
+    }
+    if (!is_large(slot, block)) {
+        size_t early = ps_early_usable(block);
+        if (early == 0) {
+            ps_foreign_met(block, "realloc of foreign pointer");
+            errno = ENOMEM;
+            return NULL;
+        }
+        return resize_by_copy(block, early, bytes);
+    }
+    if (bytes > PS_CLASS_BYTES_LIMIT) {
+        void *resized = ps_large_resize(slot, bytes);
+        if (resized != NULL) {
+            return resized;
+        }
+    }
+    return resize_by_copy(block, ps_large_usable(slot), bytes);
+}

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Heaps and threads: start of the engine, a thread's first allocation, its end, and fork.
+ * Locks: init_lock (the start), registry_lock (the lists of heaps).
+ */
+#include "pools/heap/start.h"
+
+#include "pools/heap/blocks.h"
+#include "pools/heap/foreign.h"
+#include "pools/heap/fork.h"
+#include "pools/heap/heap.h"
+#include "pools/os/lock.h"
+#include "pools/page/metadata.h"
+#include "pools/page/page_cache.h"
+#include "pools/page/purge.h"
+#include "pools/small/central.h"
+#include "pools/small/span_list.h"
+
+#include <pthread.h>
+
+#define HEAP_BYTES 4096
+
+__thread struct ps_thread ps_thread
+    __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+static struct ps_lock init_lock = PS_LOCK_INIT(PS_RANK_INIT);
+static uint32_t x_is_started;
+static struct ps_lock registry_lock = PS_LOCK_INIT(PS_RANK_REGISTRY);
+static struct ps_heap *all_heaps;
+static struct ps_heap *parked_heaps;
+static struct ps_heap *first_heap; /* of the thread that started the engine */
+static pthread_key_t exit_key;
+
+__attribute__((weak)) void ps_configure(struct ps_config *config) { (void)config; }
+
+static void thread_ended(void *heap) {
+    (void)heap;
+    ps_heap_give_up();
+}
+
+/* Under init_lock; nothing here allocates. */
+static void start_locked(void) {
+    struct ps_config config = PS_CONFIG_DEFAULT;
+    ps_configure(&config);
+    ps_size_class_start(&config);
+    ps_page_cache_start(&config);
+    ps_purge_start(config.purge_delay_ms);
+    ps_large_start(&config);
+    ps_foreign_start(config.foreign);
+    (void)pthread_key_create(&exit_key, thread_ended); /* out of keys: heaps of ended threads stay */
+}
+
+PS_COLD void ps_engine_start(void) {
+    bool is_first = false;
+    ps_lock_acquire(&init_lock);
+    if (ps_load_relaxed(&x_is_started) == 0) { /* relaxed: under the lock */
+        start_locked();
+        is_first = true;
+        /* release: pairs with the acquire in ps_heap_acquire; makes tables and settings visible. */
+        ps_store_release(&x_is_started, 1u);
+    }
+    ps_lock_release(&init_lock);
+    if (is_first) {
+        first_heap = ps_heap_acquire();
+        ps_fork_register(); /* may allocate */
+    }
+}
+
+struct ps_heap *ps_heap_make(void) {
+    ps_lock_acquire(&registry_lock);
+    struct ps_heap *heap = parked_heaps;
+    if (heap != NULL) {
+        parked_heaps = heap->next_parked;
+        ps_store_relaxed(&heap->x_state, (uint32_t)PS_HEAP_LIVE); /* relaxed: census only */
+        ps_lock_release(&registry_lock);
+        return heap;
+    }
+    ps_lock_release(&registry_lock);
+    heap = ps_metadata_take(HEAP_BYTES);
+    if (heap == NULL) {
+        return NULL;
+    }
+    for (uint32_t i = 0; i < ps_size_class_count; i++) {
+        heap->bins[i].block_bytes = ps_size_classes[i].block_bytes;
+    }
+    ps_lock_acquire(&registry_lock);
+    heap->next_heap = all_heaps;
+    all_heaps = heap;
+    ps_lock_release(&registry_lock);
+    return heap;
+}
+
+/*
+ * ld.so copies the TLS image of the first thread after relocation, that is after IFUNC resolvers
+ * may have allocated here: the thread then finds its words zero again. Its heap is still its own.
+ */
+static bool is_reset_first_thread(void) {
+    return first_heap != NULL && first_heap->x_state == PS_HEAP_LIVE &&
+           first_heap->thread_pointer == (uintptr_t)__builtin_thread_pointer();
+}
+
+PS_COLD struct ps_heap *ps_heap_acquire(void) {
+    if (ps_load_acquire(&x_is_started) == 0) { /* acquire: pairs with ps_engine_start */
+        ps_engine_start();
+        if (ps_thread.heap != NULL) {
+            return ps_thread.heap;
+        }
+    }
+    if (ps_thread.is_exiting) {
+        return NULL;
+    }
+    struct ps_heap *heap;
+    if (is_reset_first_thread()) {
+        heap = first_heap;
+        heap->run_span = NULL; /* an open run's words are gone; its few blocks stay in use */
+    } else {
+        heap = ps_heap_make();
+    }
+    ps_thread.heap = heap;
+    if (heap != NULL) {
+        heap->thread_pointer = (uintptr_t)__builtin_thread_pointer();
+        (void)pthread_setspecific(exit_key, heap);
+    }
+    return heap;
+}
+
+static void orphan_all(struct ps_span **list) {
+    while (*list != NULL) {
+        struct ps_span *span = *list;
+        ps_span_list_remove(list, span);
+        ps_central_orphan(span);
+    }
+}
+
+PS_COLD void ps_heap_give_up(void) {
+    struct ps_heap *heap = ps_thread.heap;
+    ps_thread.is_exiting = 1;
+    if (heap == NULL) {
+        return;
+    }
+    ps_run_close(heap);
+    ps_remote_flush(heap);
+    ps_heap_take_wakes(heap);
+    for (uint32_t i = 0; i < ps_size_class_count; i++) {
+        ps_heap_empty_bin(heap, i);
+        orphan_all(&heap->available[i]);
+    }
+    orphan_all(&heap->full);
+    ps_heap_take_wakes(heap); /* sent meanwhile: they go on to the orphanage */
+    ps_thread.heap = NULL;
+    heap->thread_pointer = 0;
+    ps_lock_acquire(&registry_lock);
+    ps_store_relaxed(&heap->x_state, (uint32_t)PS_HEAP_PARKED); /* relaxed: census only */
+    heap->next_parked = parked_heaps;
+    parked_heaps = heap;
+    ps_lock_release(&registry_lock);
+}
+
+void ps_heap_walk(void (*visit)(struct ps_heap *heap, void *context), void *context) {
+    ps_lock_acquire(&registry_lock);
+    for (struct ps_heap *heap = all_heaps; heap != NULL; heap = heap->next_heap) {
+        visit(heap, context);
+    }
+    ps_lock_release(&registry_lock);
+}
+
+void ps_thread_fork_prepare(void) {
+    ps_lock_acquire(&init_lock);
+}
+
+void ps_thread_fork_lock_registry(void) { ps_lock_acquire(&registry_lock); }
+
+void ps_thread_fork_parent(void) {
+    ps_lock_release(&registry_lock);
+    ps_lock_release(&init_lock);
+}
+
+void ps_thread_fork_child(void) {
+    for (struct ps_heap *heap = all_heaps; heap != NULL; heap = heap->next_heap) {
+        if (heap->x_state == PS_HEAP_LIVE && heap != ps_thread.heap) {
+            ps_store_relaxed(&heap->x_state, (uint32_t)PS_HEAP_DEAD); /* relaxed: one thread */
+        }
+    }
+    ps_lock_reset(&registry_lock);
+    ps_lock_reset(&init_lock);
+}

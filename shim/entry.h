@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What every entry-point file needs: the export mark, and the guards that libc's contract asks for
+ * before a request reaches the engine. Entry points never print, and keep errno on success.
+ */
+#ifndef PS_SHIM_ENTRY_H
+#define PS_SHIM_ENTRY_H
+
+#include "pools/base/bits.h"
+#include "pools/heap/blocks.h"
+#include "pools/heap/fast_path.h"
+
+#include <errno.h>
+
+#define PS_EXPORT __attribute__((visibility("default")))
+
+/* An entry point lies on a cache line of its own: its hit path then spans as few as can be. */
+#define PS_HOT_EXPORT PS_EXPORT PS_ALIGNED(PS_CACHE_LINE)
+
+/* Makes `name` another exported name of a function of the same file. */
+#define PS_EXPORT_ALIAS(name, target)                                                              \
+    extern __typeof__(target) name PS_EXPORT __attribute__((alias(#target), copy(target)))
+
+/* count * size, or false with errno ENOMEM. */
+static inline bool ps_multiply(size_t count, size_t size, size_t *bytes) {
+    if (PS_UNLIKELY(__builtin_mul_overflow(count, size, bytes))) {
+        errno = ENOMEM;
+        return false;
+    }
+    return true;
+}
+
+#endif

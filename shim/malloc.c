@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * malloc, free, calloc and realloc under libc's names. The hit paths are fast_path.h, inlined.
+ */
+#include "shim/entry.h"
+
+#include <stdlib.h>
+
+PS_HOT_EXPORT void *malloc(size_t size) { return ps_heap_alloc(size); }
+
+PS_HOT_EXPORT void free(void *block) { ps_heap_free(block); }
+
+PS_EXPORT void *calloc(size_t count, size_t size) {
+    size_t bytes;
+    return ps_multiply(count, size, &bytes) ? ps_block_zalloc(bytes) : NULL;
+}
+
+/* realloc(p, 0) frees and returns NULL, as glibc's does. */
+PS_EXPORT void *realloc(void *block, size_t size) {
+    if (block == NULL) {
+        return ps_heap_alloc(size);
+    }
+    if (size == 0) {
+        ps_heap_free(block);
+        return NULL;
+    }
+    return ps_block_resize(block, size);
+}
+
+PS_EXPORT void *reallocarray(void *block, size_t count, size_t size) {
+    size_t bytes;
+    return ps_multiply(count, size, &bytes) ? realloc(block, bytes) : NULL;
+}
+
+void free_sized(void *block, size_t size); /* libc declares it from C23 on */
+void free_aligned_sized(void *block, size_t align, size_t size);
+
+/* C23: the size is a promise of the caller's; it is not needed here. */
+PS_EXPORT void free_sized(void *block, size_t size) {
+    (void)size;
+    ps_heap_free(block);
+}
+
+PS_EXPORT void free_aligned_sized(void *block, size_t align, size_t size) {
+    (void)align;
+    (void)size;
+    ps_heap_free(block);
+}
+
+PS_EXPORT_ALIAS(cfree, free);
+PS_EXPORT_ALIAS(__libc_malloc, malloc);
+PS_EXPORT_ALIAS(__libc_free, free);
+PS_EXPORT_ALIAS(__libc_calloc, calloc);
+PS_EXPORT_ALIAS(__libc_realloc, realloc);
