@@ -43,7 +43,8 @@ def check_consumer(program: Path, library: Path, **env: str) -> None:
 
 def test_tree_is_complete(prefix: Path) -> None:
     files = {p.relative_to(prefix).as_posix() for p in prefix.rglob("*") if not p.is_dir()}
-    headers = {p.relative_to(ROOT / "pools").as_posix() for p in (ROOT / "pools/include").rglob("*.h")}
+    sources = (ROOT / "pools" / "include").rglob("*.h")
+    headers = {path.relative_to(ROOT / "pools").as_posix() for path in sources}
     assert headers and headers <= files
     names = [Path(name).name for name in files]
     for name in ("libpoolshim.so", "poolshim.pc", "poolshim-config.cmake"):

@@ -107,7 +107,7 @@ def rule_conditionals(path: str, text: str) -> Iterator[str]:
 
 def rule_atomics(path: str, text: str) -> Iterator[str]:
     if is_product(path) and path != "pools/base/atomic.h":
-        pattern = r"__atomic_|__sync_|stdatomic|\b_Atomic\b|^(?!.*__asm__).*\bvolatile\b"
+        pattern = r"__atomic_|__sync_|stdatomic|\b_Atomic\b"
         for number, line in lines_matching(pattern, without_comments(text)):
             yield f"line {number}: not through base/atomic.h: {line}"
 
