@@ -16,7 +16,6 @@
 #include <stdio.h>
 #include <unistd.h>
 
-
 #define FAST_BYTES_LIMIT (80 * sizeof(size_t) / 4) /* glibc's, for mallopt(M_MXFAST) */
 
 /* What glibc counts, of this heap: arena_bytes == used_bytes + free_bytes. */

@@ -109,7 +109,7 @@ TEST(bad_values_leave_the_default_and_say_so_in_one_line) {
         {PS_OPTION_MMAP_MIN, "0x100000", "is not a size such as 65536, 64K or 64KiB; using 4MiB"},
         {PS_OPTION_MMAP_MIN, "1.5M", "is not a size such as 65536, 64K or 64KiB; using 4MiB"},
         {PS_OPTION_MMAP_MIN, "64K", "is below the minimum, 128KiB; using 4MiB"},
-        {PS_OPTION_MMAP_MIN, "3G", "is above the maximum, 2GiB; using 4MiB"},
+        {PS_OPTION_MMAP_MIN, "3G", "is above the maximum, 1GiB; using 4MiB"},
         {PS_OPTION_CACHE_MAX, "18446744073709551616", "is too large; using 64MiB"},
         {PS_OPTION_CACHE_MAX, "17179869184G", "is too large; using 64MiB"},
         {PS_OPTION_CACHE_MAX, "99999999999999999999999999G", "is too large; using 64MiB"},
