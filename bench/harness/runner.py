@@ -135,18 +135,17 @@ class Runner:
                 raise RunFailed(f"no end after {self.timeout_s:.0f} s") from None
             text = Path(result.name).read_text()
         launcher = parse_launcher(text, done)
-        self.check_mapping(allocator, launcher, done)
-        report = parse_report(case, done)
+        check_exit(launcher, done.stderr)
+        self.check_mapping(allocator, launcher, done.stderr)
+        report = parse_report(case, done.stdout)
         run = Run(case.name, allocator.name, report, launcher, time.monotonic() - start)
         self.peaks_kib[case.name, allocator.name] = run.peak_rss_kib
         return run
 
-    def check_mapping(
-        self, allocator: Allocator, launcher: dict[str, Any], done: subprocess.CompletedProcess[str]
-    ) -> None:
+    def check_mapping(self, allocator: Allocator, launcher: dict[str, Any], stderr: str) -> None:
         """The row's own library was in the process, and no other allocator's."""
         if allocator.library is not None and not launcher["is_expected_mapped"]:
-            raise RunFailed(f"{allocator.library.name} was not mapped: {first_line(done.stderr)}")
+            raise RunFailed(f"{allocator.library.name} was not mapped: {first_line(stderr)}")
         for path in launcher["mapped"]:
             if Path(path) in self.libraries and Path(path) != allocator.library:
                 raise RunFailed(f"another allocator was mapped: {path}")
@@ -168,14 +167,20 @@ def parse_launcher(text: str, done: subprocess.CompletedProcess[str]) -> dict[st
     return result
 
 
-def parse_report(case: Case, done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+def check_exit(launcher: dict[str, Any], stderr: str) -> None:
+    """The program itself ended well; the launcher's own exit status also speaks of the mapping."""
+    if launcher["signal"] is not None:
+        raise RunFailed(f"ended by signal {launcher['signal']}: {first_line(stderr)}")
+    if launcher["exit_status"] != 0:
+        raise RunFailed(f"exit status {launcher['exit_status']}: {first_line(stderr)}")
+
+
+def parse_report(case: Case, stdout: str) -> dict[str, Any]:
     """The program's own report, checked: the right work, every round, times that can be."""
-    if done.returncode != 0:
-        raise RunFailed(f"exit status {done.returncode}: {first_line(done.stderr)}")
     try:
-        report: dict[str, Any] = json.loads(done.stdout)
+        report: dict[str, Any] = json.loads(stdout)
     except json.JSONDecodeError:
-        raise RunFailed(f"its report is not JSON: {first_line(done.stdout)}") from None
+        raise RunFailed(f"its report is not JSON: {first_line(stdout)}") from None
     for key, value in case.expected:
         if report.get(key) != value:
             raise RunFailed(f"its report says {key} = {report.get(key)!r}, asked was {value!r}")
