@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One block under check: made by some call of the API, filled, watched, and given back by some
+ * other. Every function here counts the API calls it makes in finding_place.operation and reports
+ * the first thing that is not as promised. A block belongs to one thread at a time.
+ */
+#ifndef PS_STRESS_BLOCK_H
+#define PS_STRESS_BLOCK_H
+
+#include "tests/stress/lib/random.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum block_call {
+    BLOCK_MALLOC,
+    BLOCK_CALLOC,
+    BLOCK_REALLOC,
+    BLOCK_REALLOCARRAY,
+    BLOCK_POSIX_MEMALIGN,
+    BLOCK_ALIGNED_ALLOC,
+    BLOCK_MEMALIGN,
+    BLOCK_VALLOC,
+    BLOCK_PVALLOC,
+    BLOCK_CALLS
+};
+
+struct block {
+    unsigned char *bytes; /* NULL: no block; written last, withdrawn first, for fork children */
+    size_t size;          /* asked for */
+    size_t usable;        /* told by malloc_usable_size: filled and marked */
+    uint64_t seed;        /* of the contents */
+    uint64_t maker;       /* serial of the thread that made it */
+    uint32_t alignment;   /* asked for, 0 by calls without one */
+    uint32_t call;        /* enum block_call */
+};
+
+/*
+ * Once, before any thread. Looks up what libc may not have; calls that come from another library
+ * than malloc does (an allocator need not replace all of them) are left out, and with `is_plain`
+ * the aligned ones too.
+ */
+void block_start(int is_plain);
+
+/* A call for which a block of `size` is often made, the plain ones most. */
+enum block_call block_random_call(struct random_state *random);
+
+/* Makes, checks and fills. *block was empty. */
+void block_make(struct block *block, enum block_call call, size_t size,
+                struct random_state *random);
+
+/* Checks and frees, by free or one of its sized kin; *block is empty then. */
+void block_give_back(struct block *block, struct random_state *random);
+
+/* Checks, reallocates to `size` by realloc or reallocarray, checks what was kept, fills anew. */
+void block_resize(struct block *block, size_t size, struct random_state *random);
+
+/* Checks the contents only. */
+void block_verify(const struct block *block);
+
+#endif
