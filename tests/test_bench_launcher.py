@@ -238,9 +238,20 @@ def test_signals_reach_the_command(launch: Launch) -> None:
 
 
 def test_stop_and_continue(launch: Launch) -> None:
-    script = "(sleep 0.2; kill -CONT $$) & kill -STOP $$; exit 4"
+    """Job control works as without a launcher: the command stays stopped until it is continued."""
+    script = """
+        ( for i in $(seq 200); do
+              state=$(cut -d' ' -f3 /proc/$$/stat)
+              case $state in [Tt]) break ;; esac
+              sleep 0.02
+          done
+          echo $state; kill -CONT $$ ) &
+        kill -STOP $$
+        wait
+        exit 4"""
     done, _ = launch("--", "sh", "-c", script)
     assert done.returncode == 4
+    assert done.stdout.lower() == "t\n"
 
 
 def test_command_dies_with_the_launcher(launcher: Path) -> None:
