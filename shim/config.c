@@ -97,11 +97,36 @@ static bool starts_pair(struct ps_slice text) {
     return has_name && length < text.length && text.data[length] == ':';
 }
 
+/* Splits "name:value"; false when there is no colon. */
+static bool split_pair(struct ps_slice pair, struct ps_slice *name, struct ps_slice *value) {
+    const char *colon = memchr(pair.data, ':', pair.length);
+    if (colon == NULL) {
+        return false;
+    }
+    *name = (struct ps_slice){.data = pair.data, .length = (size_t)(colon - pair.data)};
+    *value = (struct ps_slice){.data = colon + 1, .length = pair.length - name->length - 1};
+    *name = ps_slice_trim(*name);
+    return true;
+}
+
+/* May the value of the pair that begins here hold commas? Those of unknown options may. */
+static bool may_hold_commas(struct ps_slice text) {
+    struct ps_slice name;
+    struct ps_slice value;
+    if (!split_pair(text, &name, &value) || memchr(name.data, ',', name.length) != NULL) {
+        return false;
+    }
+    const struct ps_option *option = find_option(name, PS_ORIGIN_CONF);
+    return option == NULL || option->type == PS_TYPE_LIST || option->type == PS_TYPE_REPORT;
+}
+
 /* Takes the first pair off *rest, with the comma behind it. */
 static struct ps_slice take_pair(struct ps_slice *rest) {
+    bool is_greedy = may_hold_commas(*rest);
     for (size_t i = 0; i < rest->length; i++) {
         struct ps_slice after = {.data = rest->data + i + 1, .length = rest->length - i - 1};
-        if (rest->data[i] == ',' && (after.length == 0 || starts_pair(after))) {
+        bool is_end = !is_greedy || after.length == 0 || starts_pair(after);
+        if (rest->data[i] == ',' && is_end) {
             struct ps_slice pair = {.data = rest->data, .length = i};
             *rest = after;
             return pair;
@@ -117,15 +142,13 @@ static void set_pair(struct reading *reading, struct ps_slice pair) {
     if (pair.length == 0) {
         return;
     }
-    const char *colon = memchr(pair.data, ':', pair.length);
-    if (colon == NULL) {
+    struct ps_slice name;
+    struct ps_slice value;
+    if (!split_pair(pair, &name, &value)) {
         reading->fault_count++;
         ps_config_report_malformed(&reading->site, pair);
         return;
     }
-    struct ps_slice name = {.data = pair.data, .length = (size_t)(colon - pair.data)};
-    struct ps_slice value = {.data = colon + 1, .length = pair.length - name.length - 1};
-    name = ps_slice_trim(name);
     const struct ps_option *option = find_option(name, reading->site.origin);
     if (option == NULL) {
         reading->fault_count++;

@@ -24,6 +24,17 @@ TEST(conf_takes_file_names_with_commas_and_colons) {
     CHECK_STR_EQ(in_force(PS_OPTION_THP), "never");
 }
 
+TEST(a_bare_word_in_conf_spoils_only_itself) {
+    READ((char *)"POOLSHIM_CONF=strict:1,thp,,cache_max:1M,2M");
+    CHECK_STR_EQ(messages.text, "poolshim: POOLSHIM_CONF: \"thp\" is not name:value, ignored\n"
+                                "poolshim: POOLSHIM_CONF: \"2M\" is not name:value, ignored\n");
+    CHECK(settings.strict);
+    CHECK_STR_EQ(in_force(PS_OPTION_CACHE_MAX), "1MiB");
+    READ((char *)"POOLSHIM_CONF=size_clases:16,32,48,strict:1");
+    CHECK_EQ(faults, 1);
+    CHECK(settings.strict);
+}
+
 TEST(the_specific_variable_wins_in_either_order) {
     READ((char *)"POOLSHIM_CONF=thp:always", (char *)"POOLSHIM_THP=never");
     CHECK_STR_EQ(in_force(PS_OPTION_THP), "never");
