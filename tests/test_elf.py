@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import re
 import subprocess
 from functools import lru_cache
@@ -114,7 +115,8 @@ def test_thread_local_storage_is_small_and_initial_exec(shim: Path) -> None:
     header = program_header(shim, "TLS")
     assert header is not None, "the heap pointer of a thread lives in TLS"
     assert 0 < int(header[4], 16) <= TLS_BYTES_MAX
-    assert "STATIC_TLS" in " ".join(dynamic_values(shim, "FLAGS"))
+    if platform.machine() == "x86_64":  # elsewhere the linker does not say so
+        assert "STATIC_TLS" in " ".join(dynamic_values(shim, "FLAGS"))
     assert "__tls_get_addr" not in tool("nm", "-D", str(shim))
     assert not re.search(r"R_\w+_(DTPMOD|TLSDESC)", tool("readelf", "-rW", str(shim)))
 
