@@ -5,6 +5,7 @@
  */
 #include "shim/entry.h"
 
+#include "pools/heap/early.h"
 #include "pools/os/os.h"
 
 #include <malloc.h>
@@ -16,10 +17,12 @@ PS_EXPORT int posix_memalign(void **result, size_t align, size_t size) {
     if (!ps_is_power_of_two(align) || align % sizeof(void *) != 0) {
         return EINVAL;
     }
-    int saved = errno;
+    int saved = ps_early_is_over() ? errno : 0; /* before relocation there is no errno */
     void *block = ps_block_alloc_aligned(size, align);
-    errno = saved;
     if (block == NULL) {
+        if (ps_early_is_over()) {
+            errno = saved;
+        }
         return ENOMEM;
     }
     *result = block;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * malloc, free, calloc and realloc under libc's names. The hit paths are fast_path.h, inlined.
+ * malloc, free, calloc, realloc and the size of a block under libc's names. The hit paths are fast_path.h, inlined.
  */
 #include "shim/entry.h"
 
+#include <malloc.h>
 #include <stdlib.h>
 
 PS_HOT_EXPORT void *malloc(size_t size) { return ps_heap_alloc(size); }
@@ -31,6 +32,8 @@ PS_EXPORT void *reallocarray(void *block, size_t count, size_t size) {
     size_t bytes;
     return ps_multiply(count, size, &bytes) ? realloc(block, bytes) : NULL;
 }
+
+PS_EXPORT size_t malloc_usable_size(void *block) { return ps_block_usable(block); }
 
 void free_sized(void *block, size_t size); /* libc declares it from C23 on */
 void free_aligned_sized(void *block, size_t align, size_t size);

@@ -16,8 +16,8 @@
 #define ps_add_relaxed(p, v) __atomic_fetch_add((p), (v), __ATOMIC_RELAXED)
 
 /* Compare and swap; *expected receives the value seen on failure. Weak: may fail spuriously. */
-#define ps_cas_weak_acquire(p, expected, v)                                                        \
-    __atomic_compare_exchange_n((p), (expected), (v), 1, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)
+#define ps_cas_strong_acquire(p, expected, v)                                                      \
+    __atomic_compare_exchange_n((p), (expected), (v), 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)
 #define ps_cas_weak_release(p, expected, v)                                                        \
     __atomic_compare_exchange_n((p), (expected), (v), 1, __ATOMIC_RELEASE, __ATOMIC_RELAXED)
 #define ps_cas_weak_acq_rel(p, expected, v)                                                        \
@@ -27,6 +27,6 @@
  * A counter with one writer and readers that only want a snapshot: relaxed, and not one
  * read-modify-write but two plain moves, since nobody else writes.
  */
-#define ps_owner_add(p, v) __atomic_store_n((p), (__typeof__(*(p)))(*(p) + (v)), __ATOMIC_RELAXED)
+#define ps_owner_add(p, v) __atomic_store_n((p), (__typeof__(*(p)))(*(p) + (__typeof__(*(p)))(v)), __ATOMIC_RELAXED)
 
 #endif

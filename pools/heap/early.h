@@ -6,7 +6,7 @@
  * own address. The fast path survives that because the direct table is still all zero (bin 0) and
  * because the block, seen as a bin, is empty: its word at 24 (the list) is zero in a process with
  * one thread, and its words at 0 and 16 (cur and end) are both its own address. Every slow path
- * asks ps_early_is_over first and serves such calls from a small static buffer, never reused.
+ * asks ps_early_is_over first and serves such calls from chunks that are never reused.
  *
  * On processors where the TLS offset is fetched by a call there is no such moment to survive.
  * No locks: one thread exists. Calls nothing.
@@ -14,21 +14,27 @@
 #ifndef PS_HEAP_EARLY_H
 #define PS_HEAP_EARLY_H
 
+#include "pools/base/compiler.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 
 #define PS_EARLY_ALIGN 16
 
 /* A pointer that is right only after relocation, and what it should be. */
-extern void *volatile ps_early_probe;
+extern PS_HIDDEN void *volatile ps_early_probe;
 
 /* True once this library has been relocated. */
 bool ps_early_is_over(void);
 
-/* Zeroed memory from the static buffer, NULL when it is used up. align: power of two. */
+/* Zeroed memory that is never reused; NULL when it is used up, errno is not touched. align: power
+ * of two. */
 void *ps_early_alloc(size_t bytes, size_t align);
 
-/* Size of a block of the static buffer; 0 for any other address. */
+/* As realloc of a block made here, still before relocation. */
+void *ps_early_resize(const void *block, size_t bytes);
+
+/* Size of a block made here; 0 for any other address. */
 size_t ps_early_usable(const void *block);
 
 #endif

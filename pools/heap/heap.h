@@ -85,8 +85,7 @@ struct ps_thread {
     uint32_t is_exiting; /* this thread's heap has been given up; see late.h */
 };
 
-extern __thread struct ps_thread ps_thread
-    __attribute__((tls_model("initial-exec"), visibility("hidden")));
+extern __thread PS_HIDDEN struct ps_thread ps_thread __attribute__((tls_model("initial-exec")));
 
 /* Never 0 and never the key of a heap for a thread without one, so it matches no span. */
 PS_INLINE uintptr_t ps_heap_key(const struct ps_heap *heap) { return (uintptr_t)heap + 1; }

@@ -55,6 +55,9 @@ static void *resize_by_copy(void *block, size_t usable, size_t bytes) {
 }
 
 void *ps_block_resize(void *block, size_t bytes) {
+    if (PS_UNLIKELY(!ps_early_is_over())) {
+        return ps_early_resize(block, bytes);
+    }
     struct ps_slot *slot = ps_page_map_slot(block);
     const struct ps_span *span = span_of(slot, block);
     if (span != NULL) {

@@ -20,8 +20,7 @@
 
 #define HEAP_BYTES 4096
 
-__thread struct ps_thread ps_thread
-    __attribute__((tls_model("initial-exec"), visibility("hidden")));
+__thread PS_HIDDEN struct ps_thread ps_thread __attribute__((tls_model("initial-exec")));
 
 static struct ps_lock init_lock = PS_LOCK_INIT(PS_RANK_INIT);
 static uint32_t x_is_started;

@@ -4,13 +4,40 @@
  */
 #include "pools/os/lock.h"
 
+#include "pools/os/syscall.h"
+
 /* About 1 us: longer than every critical section that makes no system call. */
 #define SPIN_COUNT 64
 
+__thread PS_HIDDEN uint32_t ps_lock_thread_id __attribute__((tls_model("initial-exec")));
 static __thread uint32_t held_ranks __attribute__((tls_model("initial-exec")));
+static uint32_t x_forking; /* id of the thread that is forking, or 0 */
+
+PS_COLD uint32_t ps_lock_ask_thread_id(void) {
+    ps_lock_thread_id = (uint32_t)ps_syscall3(SYS_gettid, 0, 0, 0);
+    return ps_lock_thread_id;
+}
+
+static bool is_forking(void) {
+    return ps_load_relaxed(&x_forking) == ps_lock_self(); /* relaxed: true only for its writer */
+}
+
+void ps_lock_fork_prepare(void) {
+    ps_store_relaxed(&x_forking, ps_lock_self()); /* relaxed: acted on by the writer only */
+}
+
+void ps_lock_fork_parent(void) {
+    ps_store_relaxed(&x_forking, 0u); /* relaxed: as above */
+}
+
+void ps_lock_fork_child(void) {
+    ps_lock_thread_id = 0;
+    ps_lock_fork_prepare(); /* the same thread by another id */
+}
 
 void ps_lock_check_acquire(const struct ps_lock *lock) {
-    PS_CHECK((held_ranks >> lock->rank) == 0); /* ascending only, never twice */
+    /* Ascending only, never twice. A fork inside a signal handler may hold any. */
+    PS_CHECK((held_ranks >> lock->rank) == 0 || is_forking());
     held_ranks |= 1u << lock->rank;
 }
 
@@ -19,18 +46,43 @@ void ps_lock_check_release(const struct ps_lock *lock) {
     held_ranks &= ~(1u << lock->rank);
 }
 
+/* Sleeps until the lock is released, with WAITERS set so that the release wakes somebody. */
+static void wait_for_release(struct ps_lock *lock) {
+    uint32_t state = ps_load_relaxed(&lock->x_state); /* relaxed: only a reason to sleep */
+    if (state == 0) {
+        return;
+    }
+    /* acquire is more than this swap needs; it changes no ownership. */
+    if ((state & PS_LOCK_WAITERS) == 0 &&
+        !ps_cas_strong_acquire(&lock->x_state, &state, state | PS_LOCK_WAITERS)) {
+        return;
+    }
+    ps_os_wait(&lock->x_state, state | PS_LOCK_WAITERS);
+}
+
 PS_COLD void ps_lock_acquire_slow(struct ps_lock *lock) {
+    uint32_t self = ps_lock_self();
+    /* relaxed: equal only if this thread wrote it and still holds the lock. */
+    if ((ps_load_relaxed(&lock->x_state) & ~PS_LOCK_WAITERS) == self) {
+        PS_CHECK(is_forking());
+        lock->depth++;
+        return;
+    }
     for (int spin = 0; spin < SPIN_COUNT; spin++) {
-        uint32_t expected = 0;
-        /* relaxed first look saves the bus; acquire on success as in ps_lock_acquire. */
-        if (ps_load_relaxed(&lock->x_state) == 0 &&
-            ps_cas_weak_acquire(&lock->x_state, &expected, 1u)) {
+        /* relaxed: a first look that saves the bus. */
+        if (ps_load_relaxed(&lock->x_state) == 0 && ps_lock_try(lock)) {
             return;
         }
         ps_cpu_relax();
     }
-    /* acquire: as above. Marks the lock contended, so the holder's release wakes us. */
-    while (ps_exchange_acquire(&lock->x_state, 2u) != 0) {
-        ps_os_wait(&lock->x_state, 2);
+    for (uint32_t free_state = 0;; free_state = 0) { /* ends when the holders let go */
+        /* acquire: as in ps_lock_try. Others may sleep too, so WAITERS stays set. */
+        if (ps_cas_strong_acquire(&lock->x_state, &free_state, self | PS_LOCK_WAITERS)) {
+            break;
+        }
+        wait_for_release(lock);
+    }
+    if (PS_CHECKED) {
+        ps_lock_check_acquire(lock);
     }
 }

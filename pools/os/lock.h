@@ -24,11 +24,17 @@ enum ps_lock_rank {
 };
 
 struct ps_lock {
-    uint32_t x_state; /* 0 free, 1 held, 2 held and somebody waits */
-    uint32_t rank;    /* enum ps_lock_rank, constant */
+    uint32_t x_state; /* 0 free, else the holder's thread id, and WAITERS when somebody waits */
+    uint16_t rank;    /* enum ps_lock_rank, constant */
+    uint16_t depth;   /* holder only: times taken again around a fork */
 };
 
-#define PS_LOCK_INIT(lock_rank) {0, (lock_rank)}
+#define PS_LOCK_INIT(lock_rank) {0, (lock_rank), 0}
+#define PS_LOCK_WAITERS 0x80000000u
+
+/* The calling thread's id, from the kernel; 0 until asked for. */
+extern __thread PS_HIDDEN uint32_t ps_lock_thread_id __attribute__((tls_model("initial-exec")));
+uint32_t ps_lock_ask_thread_id(void);
 
 void ps_lock_acquire_slow(struct ps_lock *lock);
 
@@ -36,22 +42,15 @@ void ps_lock_acquire_slow(struct ps_lock *lock);
 void ps_lock_check_acquire(const struct ps_lock *lock);
 void ps_lock_check_release(const struct ps_lock *lock);
 
-static inline void ps_lock_acquire(struct ps_lock *lock) {
-    uint32_t expected = 0;
-    if (PS_CHECKED) {
-        ps_lock_check_acquire(lock);
-    }
-    /* acquire: pairs with ps_lock_release; makes what the last holder wrote visible. */
-    if (PS_UNLIKELY(!ps_cas_weak_acquire(&lock->x_state, &expected, 1u))) {
-        ps_lock_acquire_slow(lock);
-    }
+static inline uint32_t ps_lock_self(void) {
+    return PS_LIKELY(ps_lock_thread_id != 0) ? ps_lock_thread_id : ps_lock_ask_thread_id();
 }
 
 /* Takes the lock if it is free. */
 static inline bool ps_lock_try(struct ps_lock *lock) {
     uint32_t expected = 0;
-    /* acquire: as in ps_lock_acquire. */
-    if (!ps_cas_weak_acquire(&lock->x_state, &expected, 1u)) {
+    /* acquire: pairs with ps_lock_release; makes what the last holder wrote visible. */
+    if (PS_UNLIKELY(!ps_cas_strong_acquire(&lock->x_state, &expected, ps_lock_self()))) {
         return false;
     }
     if (PS_CHECKED) {
@@ -60,18 +59,45 @@ static inline bool ps_lock_try(struct ps_lock *lock) {
     return true;
 }
 
+static inline void ps_lock_acquire(struct ps_lock *lock) {
+    if (PS_UNLIKELY(!ps_lock_try(lock))) {
+        ps_lock_acquire_slow(lock);
+    }
+}
+
 static inline void ps_lock_release(struct ps_lock *lock) {
+    if (PS_UNLIKELY(lock->depth != 0)) {
+        lock->depth--;
+        return;
+    }
     if (PS_CHECKED) {
         ps_lock_check_release(lock);
     }
     /* release: pairs with ps_lock_acquire of the next holder. */
-    if (ps_exchange_release(&lock->x_state, 0u) == 2) {
+    if ((ps_exchange_release(&lock->x_state, 0u) & PS_LOCK_WAITERS) != 0) {
         ps_os_wake_one(&lock->x_state);
     }
 }
 
-/* In the child of a fork, where no other thread exists: forgets the waiters, stays free. */
+/*
+ * Fork takes every lock, and two things must go on working while it does: handlers of the program
+ * that run between ours and the fork itself may allocate, and a signal handler that forks may have
+ * interrupted this very thread inside a locked section (which goes on in parent and child when the
+ * handler returns; the data is only ever touched by the thread that is in there). So the forking
+ * thread may take again what it holds. Called by the forking thread, in this order: prepare, the
+ * acquisitions; in the parent the releases, parent; in the child child, the resets, parent.
+ */
+void ps_lock_fork_prepare(void);
+void ps_lock_fork_parent(void);
+void ps_lock_fork_child(void);
+
+/* In the child of a fork, where no other thread exists: as release, but forgets the waiters. */
 static inline void ps_lock_reset(struct ps_lock *lock) {
+    if (PS_UNLIKELY(lock->depth != 0)) {
+        lock->depth--;
+        ps_store_relaxed(&lock->x_state, ps_lock_self()); /* relaxed: the only thread; a new id */
+        return;
+    }
     if (PS_CHECKED) {
         ps_lock_check_release(lock);
     }

@@ -65,8 +65,8 @@ _Static_assert(sizeof(struct ps_slot) == PS_SLOT_BYTES, "slot index is a shift")
 
 /* A leaf of zeroes for every gigabyte that holds nothing of ours, and per gigabyte the distance
  * from it to the real leaf: an untouched root entry is right as it is, with no start-up work. */
-extern struct ps_slot ps_page_map_zero_leaf[PS_LEAF_SLOTS];
-extern uintptr_t ps_page_map_root[PS_ROOT_COUNT];
+extern PS_HIDDEN struct ps_slot ps_page_map_zero_leaf[PS_LEAF_SLOTS];
+extern PS_HIDDEN uintptr_t ps_page_map_root[PS_ROOT_COUNT];
 
 /* The slot of any address. Cost: two loads' worth of address arithmetic, no branch. */
 PS_INLINE struct ps_slot *ps_page_map_slot(const void *address) {

@@ -36,11 +36,11 @@ struct ps_size_class {
     bool can_run;           /* frees in sequence are gathered as hot runs */
 };
 
-extern struct ps_size_class ps_size_classes[PS_CLASS_LIMIT];
-extern uint32_t ps_size_class_count;
-extern size_t ps_size_class_max_bytes; /* largest request that a class serves */
-extern uint16_t ps_size_class_direct[PS_DIRECT_BYTES / 8 + 1];
-extern uint8_t ps_size_class_by_16[PS_CLASS_BYTES_LIMIT / 16 + 1];
+extern PS_HIDDEN struct ps_size_class ps_size_classes[PS_CLASS_LIMIT];
+extern PS_HIDDEN uint32_t ps_size_class_count;
+extern PS_HIDDEN size_t ps_size_class_max_bytes; /* largest request that a class serves */
+extern PS_HIDDEN uint16_t ps_size_class_direct[PS_DIRECT_BYTES / 8 + 1];
+extern PS_HIDDEN uint8_t ps_size_class_by_16[PS_CLASS_BYTES_LIMIT / 16 + 1];
 
 /* Builds the tables. The configuration must have passed ps_size_class_is_valid. */
 void ps_size_class_start(const struct ps_config *config);
