@@ -178,9 +178,10 @@ void block_verify(const struct block *block) {
     if (damage != PATTERN_INTACT) {
         report_damage(block, damage, "while live");
     }
-    if (malloc_usable_size(block->bytes) != block->usable) {
+    size_t usable = malloc_usable_size(block->bytes);
+    if (usable != block->usable) {
         finding_report("usable size of %p changed from %zu to %zu", (void *)block->bytes,
-                       block->usable, malloc_usable_size(block->bytes));
+                       block->usable, usable);
     }
 }
 
