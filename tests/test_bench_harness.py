@@ -7,6 +7,7 @@ scripts/test tests/test_bench_harness.py
 from __future__ import annotations
 
 import json
+import os
 import random
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from conftest import ROOT
 sys.path.insert(0, str(ROOT / "bench"))
 pytest.importorskip("rich", reason="rich is not installed: run scripts/setup")
 
-from harness import allocators, report, runner, stats  # noqa: E402
+from harness import allocators, machine, report, runner, stats  # noqa: E402
 from harness.errors import BadRequest, RunFailed  # noqa: E402
 from harness.session import Progress, Session  # noqa: E402
 from harness.summary import summarise  # noqa: E402
@@ -56,7 +57,11 @@ class FakeRunner:
         self.calls: list[tuple[str, str]] = []
         self.failing: dict[tuple[str, str], str] = {}
         self.interrupt_at: int | None = None
+        self.foreign_cores = 0.0
         monkeypatch.setattr("harness.session.time.monotonic", lambda: self.now)
+        monkeypatch.setattr(
+            "harness.session.foreign_cpu_s", lambda: 100 + self.now * self.foreign_cores
+        )
 
     def run(self, case: runner.Case, allocator: allocators.Allocator) -> runner.Run:
         key = (case.name, allocator.name)
@@ -295,6 +300,29 @@ def test_interrupt_keeps_what_was_measured(monkeypatch: pytest.MonkeyPatch) -> N
     session = Session([LIST], [GLIBC, FAST], processes=3, budget_s=100)
     session.run(fake, Progress())  # type: ignore[arg-type]
     assert session.is_interrupted and list(summarise(session)) == [("uncontended", "glibc")]
+
+
+@pytest.mark.parametrize(("cores", "is_told"), [(1.5, True), (0.05, False)])
+def test_busy_machine_is_told(monkeypatch: pytest.MonkeyPatch, cores: float, is_told: bool) -> None:
+    fake = FakeRunner(monkeypatch, {("uncontended", "glibc"): 4})
+    fake.foreign_cores = cores
+    session = Session([LIST], [GLIBC], processes=1, budget_s=100)
+    session.run(fake, Progress())  # type: ignore[arg-type]
+    assert session.foreign_cores == pytest.approx(cores)
+    below = "\n".join(report.notes(session, [], machine.describe()))
+    assert ("other processes used 1.5 of" in below) == is_told
+
+
+def test_foreign_time_is_all_busy_time_but_our_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fields: user nice system idle iowait irq softirq steal guest guest_nice."""
+    ticks = os.sysconf("SC_CLK_TCK")
+    fields = [ticks * n for n in (100, 2, 30, 1000, 1000, 4, 5, 6, 1000, 1000)]
+    text = "cpu  " + " ".join(map(str, fields)) + "\ncpu0 1 2 3\n"
+    monkeypatch.setattr("harness.machine.read_text", lambda path: text)
+    monkeypatch.setattr("harness.machine.os.times", lambda: (1.0, 2.0, 10.0, 20.0, 5000.0))
+    assert machine.foreign_cpu_s() == pytest.approx(147 - 33)
+    monkeypatch.setattr("harness.machine.read_text", lambda path: "")
+    assert machine.foreign_cpu_s() == 0
 
 
 # ---- sums and tables ----

@@ -34,6 +34,19 @@ def huge_page_mode() -> str:
     return found.group(1) if found else "unknown"
 
 
+def foreign_cpu_s() -> float:
+    """CPU seconds used so far by everyone but us and our finished children, all cores together.
+
+    Time that a hypervisor took away counts as used by others. 0 where /proc/stat is missing.
+    """
+    fields = [int(word) for word in read_text("/proc/stat").partition("\n")[0].split()[1:9]]
+    if len(fields) < 8:
+        return 0.0
+    user, nice, system, _idle, _iowait, irq, softirq, steal = fields
+    busy_s = (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
+    return busy_s - sum(os.times()[:4])
+
+
 def tuning_variables() -> dict[str, str]:
     """The allocator settings in our own environment, which the measured processes inherit."""
     return {k: v for k, v in sorted(os.environ.items()) if TUNING.match(k) and k != "LD_PRELOAD"}

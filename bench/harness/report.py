@@ -22,6 +22,8 @@ SCHEMA = 1
 NOTHING = "–"
 INTERVAL_HEADER = "\n95 %"
 INTERVAL_WIDTH = 92
+# Above this, what others did meanwhile shows in the figures.
+BUSY_CORES = 0.1
 Rows = dict[tuple[str, str], Summary]
 
 
@@ -135,6 +137,11 @@ def notes(session: Session, missing: list[Missing], machine: dict[str, object]) 
     lines += [f"Not measured: {gone.name}, {gone.reason}." for gone in missing]
     if machine["tuning"]:
         lines.append(f"Settings in force for all: {machine['tuning']}.")
+    if session.foreign_cores > BUSY_CORES:
+        lines.append(
+            f"NOT A QUIET MACHINE: other processes used {session.foreign_cores:.1f} of "
+            f"{machine['cores']} cores meanwhile; the contended figures suffer most."
+        )
     if session.is_interrupted:
         lines.append("Interrupted: not all processes were run.")
     versions = [(a.name, a.version or a.library) for a in session.allocators]
@@ -190,6 +197,7 @@ def as_json(session: Session, missing: list[Missing], machine: dict[str, object]
         "machine": machine,
         "is_interrupted": session.is_interrupted,
         "spent_s": round(session.spent_s, 3),
+        "foreign_cores": round(session.foreign_cores, 3),
         "allocators": [
             {"name": a.name, "library": None if a.library is None else str(a.library),
              "version": a.version, "env": a.env}

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from .allocators import Allocator
 from .errors import RunFailed
+from .machine import foreign_cpu_s
 from .runner import Case, Run, Runner
 
 Key = tuple[str, str]  # case, allocator
@@ -31,6 +32,7 @@ class Session:
     runs: dict[Key, list[Run]] = field(default_factory=dict)
     failures: dict[Key, str] = field(default_factory=dict)
     spent_s: float = 0.0
+    foreign_cores: float = 0.0  # kept busy by other processes, on average
     is_interrupted: bool = False
 
     def steps_of_pass(self, number: int) -> list[tuple[Case, Allocator]]:
@@ -57,6 +59,7 @@ class Session:
 
     def run(self, runner: Runner, progress: Progress) -> None:
         """Makes all passes. A failed process ends its row; Ctrl-C ends all, what is there stays."""
+        start_s, start_foreign_s = time.monotonic(), foreign_cpu_s()
         try:
             for number in range(self.processes):
                 steps = self.steps_of_pass(number)
@@ -65,6 +68,9 @@ class Session:
                     self.run_step(runner, case, allocator, progress, number)
         except KeyboardInterrupt:
             self.is_interrupted = True
+        elapsed_s = time.monotonic() - start_s
+        if elapsed_s > 0:
+            self.foreign_cores = max(0.0, (foreign_cpu_s() - start_foreign_s) / elapsed_s)
 
     def run_step(
         self, runner: Runner, case: Case, allocator: Allocator, progress: Progress, number: int
