@@ -109,6 +109,7 @@ static void retire_full(struct ps_heap *heap, struct ps_span *span) {
 
 static bool make_current(struct ps_heap *heap, struct ps_bin *bin, struct ps_span *span) {
     span->place = PS_PLACE_CURRENT;
+    (void)ps_span_arm(span, PS_WAKE_NEVER); /* every refill of the class collects it anyway */
     heap->current[span->class_index] = span;
     if (grant(bin, span)) {
         return true;

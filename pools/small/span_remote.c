@@ -12,7 +12,6 @@
 #define LIST_COUNT_SHIFT 14
 #define RUN_HEAD_SHIFT 28
 #define RUN_COUNT_SHIFT 42
-#define FLAGS_MASK (PS_REMOTE_ARMED | PS_REMOTE_QUEUED)
 
 /* Two 14-bit counts and heads must hold every index + 1 of the smallest block size. */
 _Static_assert(PS_SLICE_BYTES / 8 < FIELD_MASK, "8-byte blocks of a slice fit the fields");
@@ -30,18 +29,17 @@ static uint64_t with_batch(uint64_t word, unsigned shift, size_t head_index, siz
     return word + ((uint64_t)blocks << (shift + FIELD_BITS));
 }
 
-/* Turns ARMED into QUEUED when the total has reached what the owner waits for. */
+/* Sets QUEUED when the total has reached what the owner waits for. */
 static uint64_t with_wake(const struct ps_span *span, uint64_t word) {
-    /* relaxed: ordered by the acquire load of the word that showed ARMED; pairs with ps_span_arm. */
-    bool is_due = (word & PS_REMOTE_ARMED) != 0 && total_of(word) >= ps_load_relaxed(&span->x_wake_at);
-    return is_due ? word ^ FLAGS_MASK : word;
+    /* relaxed: a stale value is allowed, see span_remote.h. */
+    bool is_due = total_of(word) >= ps_load_relaxed(&span->x_wake_at);
+    return is_due ? word | PS_REMOTE_QUEUED : word;
 }
 
 bool ps_span_hand_list(struct ps_span *span, void *head, void *tail, size_t blocks) {
     size_t index = ps_span_index(span, head);
     for (;;) {
-        /* acquire: pairs with the release in ps_span_arm; makes x_wake_at visible. */
-        uint64_t word = ps_load_acquire(&span->x_remote);
+        uint64_t word = ps_load_relaxed(&span->x_remote); /* relaxed: the swap validates it */
         size_t old_head = field(word, LIST_HEAD_SHIFT);
         *(void **)tail = old_head != 0 ? ps_span_block(span, old_head - 1) : NULL;
         uint64_t wanted = with_wake(span, with_batch(word, LIST_HEAD_SHIFT, index, blocks));
@@ -58,7 +56,7 @@ bool ps_span_hand_run(struct ps_span *span, char *lowest, size_t blocks) {
     struct ps_free_run *run = (struct ps_free_run *)lowest;
     run->blocks = (uint16_t)blocks;
     for (;;) {
-        uint64_t word = ps_load_acquire(&span->x_remote); /* acquire: as in ps_span_hand_list */
+        uint64_t word = ps_load_relaxed(&span->x_remote); /* relaxed: the swap validates it */
         run->next = (uint16_t)field(word, RUN_HEAD_SHIFT);
         uint64_t wanted = with_wake(span, with_batch(word, RUN_HEAD_SHIFT, index, blocks));
         /* release: as in ps_span_hand_list. */
@@ -73,7 +71,7 @@ static uint64_t take_word(struct ps_span *span) {
     uint64_t word = ps_load_relaxed(&span->x_remote); /* relaxed: the swap below validates it */
     while (total_of(word) != 0) {
         /* acquire: pairs with the release of the hand-overs; makes their links visible. */
-        if (ps_cas_weak_acq_rel(&span->x_remote, &word, word & FLAGS_MASK)) {
+        if (ps_cas_weak_acq_rel(&span->x_remote, &word, word & PS_REMOTE_QUEUED)) {
             return word;
         }
     }
@@ -115,38 +113,17 @@ size_t ps_span_collect(struct ps_span *span) {
 }
 
 bool ps_span_arm(struct ps_span *span, size_t blocks) {
-    ps_store_relaxed(&span->x_wake_at, (uint16_t)blocks); /* relaxed: released by the swap below */
-    uint64_t word = ps_load_relaxed(&span->x_remote);     /* relaxed: the swap below validates it */
-    for (;;) {
-        if ((word & PS_REMOTE_QUEUED) != 0) {
-            return true;
-        }
-        if (total_of(word) >= blocks) {
-            return false;
-        }
-        /* release: pairs with the acquire loads of the hand-overs; makes x_wake_at visible. */
-        if (ps_cas_weak_release(&span->x_remote, &word, word | PS_REMOTE_ARMED)) {
-            return true;
-        }
-    }
+    ps_store_relaxed(&span->x_wake_at, (uint16_t)blocks); /* relaxed: see span_remote.h */
+    uint64_t word = ps_load_relaxed(&span->x_remote);     /* relaxed: as above */
+    return (word & PS_REMOTE_QUEUED) != 0 || total_of(word) < blocks;
 }
 
-/* Clears one flag and leaves the rest as it is. */
-static void clear_flag(struct ps_span *span, uint64_t flag) {
+void ps_span_clear_queued(struct ps_span *span) {
     uint64_t word = ps_load_relaxed(&span->x_remote); /* relaxed: the swap below validates it */
     /* release: pairs with ps_span_is_queued; our reads of x_wake_next come before. */
-    while (!ps_cas_weak_release(&span->x_remote, &word, word & ~flag)) {
+    while (!ps_cas_weak_release(&span->x_remote, &word, word & ~PS_REMOTE_QUEUED)) {
     }
 }
-
-void ps_span_disarm(struct ps_span *span) {
-    /* relaxed: only the owner sets ARMED, so a clear bit cannot be stale for him. */
-    if ((ps_load_relaxed(&span->x_remote) & PS_REMOTE_ARMED) != 0) {
-        clear_flag(span, PS_REMOTE_ARMED);
-    }
-}
-
-void ps_span_clear_queued(struct ps_span *span) { clear_flag(span, PS_REMOTE_QUEUED); }
 
 size_t ps_span_remote_blocks(const struct ps_span *span) {
     return total_of(ps_load_relaxed(&span->x_remote)); /* relaxed: a snapshot */

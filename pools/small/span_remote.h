@@ -8,12 +8,16 @@
  *        14..27  blocks on the list
  *        28..41  index + 1 of the first free run (struct ps_free_run in its first block)
  *        42..55  blocks in the runs
- *        56      ARMED:  the owner wants to be woken at x_wake_at blocks
- *        57      QUEUED: somebody took that on himself; the span is on its way to a wake list
+ *        56      QUEUED: x_wake_at blocks are back and the span is on its way to a wake list
  *
- * ARMED is set by the owner, turned into QUEUED by exactly one hander-over, and QUEUED is cleared
- * by whoever takes the span off the wake list. A span that is QUEUED is never destroyed. The word
- * is consistent at every instant, so fork may happen at any time. (Packing head and count into one
+ * QUEUED is set by exactly one hander-over, in the swap that reaches x_wake_at, and cleared by
+ * whoever takes the span off the wake list. A span that is QUEUED is never destroyed. The word is
+ * consistent at every instant, so fork may happen at any time.
+ *
+ * x_wake_at is stored without a fence, since the owner stores it at every turn from full to
+ * available and a locked instruction there costs more than the turn: a hand-over at that very
+ * moment may miss it. The next one to the same span sees it; if there is none, the span is looked
+ * at when its class is refilled, at a trim, or at the end of the thread.  (Packing head and count into one
  * word after rpmalloc, batches per span after snmalloc.)
  */
 #ifndef PS_SMALL_SPAN_REMOTE_H
@@ -21,8 +25,8 @@
 
 #include "pools/small/span.h"
 
-#define PS_REMOTE_ARMED ((uint64_t)1 << 56)
-#define PS_REMOTE_QUEUED ((uint64_t)1 << 57)
+#define PS_REMOTE_QUEUED ((uint64_t)1 << 56)
+#define PS_WAKE_NEVER UINT16_MAX
 
 /*
  * Hands over a list of `blocks` blocks, linked by pointers, head to tail; or, as a run, adjacent
@@ -41,9 +45,6 @@ size_t ps_span_collect(struct ps_span *span);
  * already there: collect instead. True also when a wake is on its way anyway.
  */
 bool ps_span_arm(struct ps_span *span, size_t blocks);
-
-/* Owner: no wake wanted any more. */
-void ps_span_disarm(struct ps_span *span);
 
 /* Whoever took the span off a wake list. */
 void ps_span_clear_queued(struct ps_span *span);
