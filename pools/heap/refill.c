@@ -52,8 +52,8 @@ static bool grant(struct ps_bin *bin, struct ps_span *span) {
         bin->is_zero = false;
         grant_window(bin, span, index, run->blocks);
     } else if (span->carved < span->limit) {
-        size_t blocks = ps_min(ps_size_classes[span->class_index].window_blocks,
-                               (size_t)(span->limit - span->carved));
+        size_t blocks = ps_min(span->window_blocks, (size_t)(span->limit - span->carved));
+        span->window_blocks *= 2; /* nothing came back meanwhile, so the program is growing */
         bin->is_zero = span->is_zero;
         grant_window(bin, span, span->carved, blocks);
         span->carved = (uint16_t)(span->carved + blocks);

@@ -9,7 +9,8 @@
 #include "pools/page/page_map.h"
 
 #define SMALL_MAX_DEFAULT ((size_t)PS_CLASS_BYTES_LIMIT)
-#define WINDOW_BYTES 4096     /* virgin memory granted at once: one page, so that RSS stays tight */
+#define WINDOW_BYTES 4096     /* first window of virgin memory: small, so that a program which frees
+                               * what it takes goes round in few cache lines */
 #define SPAN_SLICES_LIMIT 16  /* 1 MiB */
 #define SPAN_BLOCKS_WANTED 4  /* fewer blocks per span and every fourth request would be slow */
 #define RUN_BLOCK_BYTES 256   /* largest block of a class with hot runs: see plan_blocks */

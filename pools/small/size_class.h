@@ -28,7 +28,7 @@
 
 struct ps_size_class {
     uint32_t block_bytes;   /* size of every block */
-    uint32_t window_blocks; /* most blocks granted to a bin at once from virgin memory */
+    uint32_t window_blocks; /* blocks of a span's first window of virgin memory */
     uint16_t slices;        /* length of a span */
     uint16_t first;         /* index of the first block used: 0, or 1 in a class with hot runs */
     uint16_t limit;         /* index behind the last block used */

@@ -73,6 +73,7 @@ void ps_span_reset(struct ps_span *span) {
     span->run_head = 0;
     span->run_blocks = 0;
     span->carved = span->first;
+    span->window_blocks = ps_size_classes[span->class_index].window_blocks;
     span->is_zero = false;
     set_used(span, 0);
     span->armed = 1;

@@ -51,7 +51,7 @@ struct ps_span {
     uint16_t interval;                           /* 56 frees between two looks for a sequence */
     uint8_t place;                               /* 58 enum ps_span_place */
     uint8_t is_zero;                             /* 59 virgin blocks read as zero */
-    uint32_t reserved;                           /* 60 */
+    uint32_t window_blocks;                      /* 60 blocks of the next window of virgin ones */
 
     /* line 1: x_ fields by any thread, the rest constant while the span lives. */
     uint64_t x_remote;           /*  64 see span_remote.h */
