@@ -28,7 +28,7 @@ static void destroy(void *value) {
     struct rearming *record = value;
     CLAIM(heap_use_holds(record->kept, 800, (unsigned char)record->key));
     free(record->kept);
-    CLAIM(heap_use());
+    CLAIM(record->key % 4 != 0 || heap_use());
     record->runs++;
     __atomic_fetch_add(&destructor_runs, 1, __ATOMIC_RELAXED);
     if (record->runs == record->wanted) {
