@@ -49,13 +49,10 @@ static inline uint64_t bench_parse_number(const char *option, const char *text, 
     return value;
 }
 
-/*
- * Peak resident set of this process image in KiB, 0 where unknown. VmHWM belongs to the address
- * space, so exec starts it afresh; ru_maxrss would carry over the peak of whoever started us.
- */
-static inline uint64_t bench_peak_rss_kib(void) {
+/* The number after `key` in a file of /proc; 0 where it cannot be read. */
+static inline uint64_t bench_proc_number(const char *path, const char *key) {
     char text[4096];
-    int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
         return 0;
     }
@@ -65,8 +62,16 @@ static inline uint64_t bench_peak_rss_kib(void) {
         return 0;
     }
     text[length] = '\0';
-    const char *line = strstr(text, "VmHWM:");
-    return line == NULL ? 0 : strtoull(line + strlen("VmHWM:"), NULL, 10);
+    const char *line = strstr(text, key);
+    return line == NULL ? 0 : strtoull(line + strlen(key), NULL, 10);
+}
+
+/*
+ * Peak resident set of this process image in KiB, 0 where unknown. VmHWM belongs to the address
+ * space, so exec starts it afresh; ru_maxrss would carry over the peak of whoever started us.
+ */
+static inline uint64_t bench_peak_rss_kib(void) {
+    return bench_proc_number("/proc/self/status", "VmHWM:");
 }
 
 #endif

@@ -129,7 +129,7 @@ static inline void bench_print_round(const struct bench_round *round, bool is_fi
         printf("%s{\"ms\": %.4f, \"operations\": %llu, \"mops\": %.3f", is_first ? "" : ", ", ms,
                (unsigned long long)round->operations, mops);
     } else {
-        printf("%10.2f ms %10.2f M/s", ms, mops);
+        printf("%10.2f ms %12.2f ns each", ms, ms * 1e6 / (double)round->operations);
     }
     for (size_t i = 0; i < round->note_count; i++) {
         printf(bench_is_json ? ", \"%s\": %.6g" : "   %s %.6g", round->notes[i].name,
@@ -158,6 +158,14 @@ static inline int bench_report(void) {
                          : "total %.2f ms, peak RSS %llu KiB\n",
            bench_ms(total_ns), (unsigned long long)peak_kib);
     return fflush(stdout) == 0 ? 0 : BENCH_EXIT_WRONG;
+}
+
+static inline uint64_t bench_rss_kib(void) {
+    return bench_proc_number("/proc/self/status", "VmRSS:");
+}
+
+static inline uint64_t bench_dirty_kib(void) {
+    return bench_proc_number("/proc/self/smaps_rollup", "Private_Dirty:");
 }
 
 /* ---- random numbers: xorshift64*, the same everywhere ---- */
