@@ -3,13 +3,16 @@
  * The 100M-pointer benchmark: a linked list of 100,000,000 8-byte blocks, built and freed in order,
  * three times over. It times the malloc that the process happens to have: run it under LD_PRELOAD.
  *
- *   uncontended  each round: build the list [timed], walk it and free every node [timed]; one
- * thread. contended    each round: the main thread builds the list [timed]; a new thread walks and
- * frees it [timed inside that thread] while the main thread builds the next one. All threads are
- *                joined after the last round, so up to three lists live at once.
+ * Uncontended, each round: build the list [timed], walk it and free every node [timed]; one thread.
+ * Contended, each round: the main thread builds the list [timed]; a new thread walks and frees it
+ * [timed inside that thread] while the main thread builds the next one. All threads are joined
+ * after the last round, so up to three lists live at once.
  *
- * One list is `count` + 1 nodes: a head and then `count` times "append a new node". The total runs
- * from the first allocation to the last free (the last join, when contended).
+ * One list is `count` + 1 nodes: a head and then `count` times "link in a new node", in the order
+ * in which they shall be freed: forward (append), reverse (prepend), or shuffled: append to a
+ * random one of PILE_COUNT lists, which lie one behind the other at the end. A shuffled walk never
+ * frees two neighbours in a row. The total runs from the first allocation to the last free (the
+ * last join, when contended).
  *
  * The program checks itself: each walk counts its nodes, a wrong count ends it with status 1, and
  * so does a malloc that fails. Usage errors: status 2.
@@ -24,16 +27,20 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { ROUND_LIMIT = 64 };
+enum { ROUND_LIMIT = 64, PILE_COUNT = 4096 };
 
 struct node {
     struct node *next;
 };
 
+enum order { ORDER_FORWARD, ORDER_REVERSE, ORDER_SHUFFLED, ORDER_COUNT };
+static const char *const order_names[ORDER_COUNT] = {"forward", "reverse", "shuffled"};
+
 /* One list and its times. Written by the main thread; free_ns, nodes_freed by whoever frees it. */
 struct round {
     struct node *head;
-    struct node *tail;
+    struct node *first; /* the first node that was made, and the last one */
+    struct node *last;
     uint64_t alloc_ns;
     uint64_t free_ns;
     uint64_t nodes_freed;
@@ -46,6 +53,7 @@ struct options {
     uint64_t count;
     uint64_t block_bytes;
     uint64_t rounds;
+    enum order order;
     bool is_contended;
     bool is_json;
 };
@@ -67,8 +75,8 @@ static inline struct node *node_new(size_t bytes) {
     return node;
 }
 
-__attribute__((noinline)) static void list_build(struct round *round,
-                                                 const struct options *options) {
+__attribute__((noinline)) static void build_forward(struct round *round,
+                                                    const struct options *options) {
     size_t bytes = options->block_bytes;
     struct node *head = node_new(bytes);
     struct node *tail = head;
@@ -78,8 +86,48 @@ __attribute__((noinline)) static void list_build(struct round *round,
         tail = node;
     }
     tail->next = NULL;
-    round->head = head;
-    round->tail = tail;
+    round->head = round->first = head;
+    round->last = tail;
+}
+
+__attribute__((noinline)) static void build_reverse(struct round *round,
+                                                    const struct options *options) {
+    size_t bytes = options->block_bytes;
+    struct node *head = node_new(bytes);
+    head->next = NULL;
+    round->first = head;
+    for (uint64_t left = options->count; left != 0; left--) {
+        struct node *node = node_new(bytes);
+        node->next = head;
+        head = node;
+    }
+    round->head = round->last = head;
+}
+
+__attribute__((noinline)) static void build_shuffled(struct round *round,
+                                                     const struct options *options) {
+    static struct node heads[PILE_COUNT]; /* only their `next` counts */
+    static struct node *tails[PILE_COUNT];
+    size_t bytes = options->block_bytes;
+    uint32_t state = 1;
+    for (size_t i = 0; i < PILE_COUNT; i++) {
+        tails[i] = &heads[i];
+    }
+    struct node *node = round->first = node_new(bytes);
+    tails[0] = tails[0]->next = node;
+    for (uint64_t left = options->count; left != 0; left--) {
+        node = node_new(bytes);
+        state = state * 1664525u + 1013904223u; /* its upper bits are random enough */
+        size_t pile = state >> 20;
+        tails[pile] = tails[pile]->next = node;
+    }
+    round->last = node;
+    struct node *rest = NULL;
+    for (size_t i = PILE_COUNT; i-- != 0;) {
+        tails[i]->next = rest; /* an empty pile's head points to the rest then */
+        rest = heads[i].next;
+    }
+    round->head = rest;
 }
 
 __attribute__((noinline)) static uint64_t list_free(struct node *head) {
@@ -93,8 +141,10 @@ __attribute__((noinline)) static uint64_t list_free(struct node *head) {
 }
 
 static void build_timed(struct round *round, const struct options *options) {
+    static void (*const build[ORDER_COUNT])(struct round *, const struct options *) = {
+        build_forward, build_reverse, build_shuffled};
     uint64_t start = bench_now_ns();
-    list_build(round, options);
+    build[options->order](round, options);
     round->alloc_ns = bench_now_ns() - start;
 }
 
@@ -124,10 +174,10 @@ static void reuse_a_dead_list(uint64_t rounds_begun, const struct options *optio
         if (round->is_reused || !atomic_load_explicit(&round->is_freed, memory_order_acquire)) {
             continue;
         }
-        uint64_t span_bytes = (uint64_t)((char *)round->tail - (char *)round->head);
+        uint64_t span_bytes = (uint64_t)((char *)round->last - (char *)round->first);
         if (span_bytes == options->count * options->block_bytes) {
             round->is_reused = true;
-            reuse_hook(round->head, (char *)round->tail + options->block_bytes);
+            reuse_hook(round->first, (char *)round->last + options->block_bytes);
             return;
         }
     }
@@ -169,10 +219,11 @@ static void check_counts(const struct options *options) {
 
 static void print_json(const struct options *options, uint64_t total_ns, uint64_t peak_kib) {
     printf("{\"benchmark\": \"list100m\", \"mode\": \"%s\", \"count\": %llu, "
-           "\"nodes_per_round\": %llu, \"block_bytes\": %llu, \"floor_reuse\": %s, \"rounds\": [",
+           "\"nodes_per_round\": %llu, \"block_bytes\": %llu, \"order\": \"%s\", "
+           "\"floor_reuse\": %s, \"rounds\": [",
            options->is_contended ? "contended" : "uncontended", (unsigned long long)options->count,
            (unsigned long long)options->count + 1, (unsigned long long)options->block_bytes,
-           reuse_hook != NULL ? "true" : "false");
+           order_names[options->order], reuse_hook != NULL ? "true" : "false");
     for (uint64_t i = 0; i < options->rounds; i++) {
         const struct round *round = &rounds[i];
         printf("%s{\"alloc_ms\": %.4f, \"alloc_mops\": %.3f, \"free_ms\": %.4f, "
@@ -187,9 +238,9 @@ static void print_json(const struct options *options, uint64_t total_ns, uint64_
 }
 
 static void print_lines(const struct options *options, uint64_t total_ns, uint64_t peak_kib) {
-    printf("%s, %llu + 1 blocks of %llu bytes\n",
+    printf("%s, %llu + 1 blocks of %llu bytes, %s\n",
            options->is_contended ? "contended" : "uncontended", (unsigned long long)options->count,
-           (unsigned long long)options->block_bytes);
+           (unsigned long long)options->block_bytes, order_names[options->order]);
     for (uint64_t i = 0; i < options->rounds; i++) {
         const struct round *round = &rounds[i];
         printf("round %llu: alloc %9.1f ms (%6.1f M/s)   free %9.1f ms (%6.1f M/s)\n",
@@ -202,23 +253,43 @@ static void print_lines(const struct options *options, uint64_t total_ns, uint64
 
 static void print_help(void) {
     puts("usage: list100m [--mode uncontended|contended] [--count N] [--size BYTES] [--rounds N]\n"
-         "                [--json]\n"
+         "                [--order forward|reverse|shuffled] [--json]\n"
          "\n"
          "Builds a linked list of N + 1 blocks and frees it in order, some rounds of that.\n"
          "  --mode    contended: another thread frees each list while the next is built\n"
          "  --count   blocks appended to each list (100000000)\n"
          "  --size    bytes per block, 8 or more (8)\n"
          "  --rounds  lists, 1 to 64 (3)\n"
+         "  --order   of freeing, against that of allocating (forward)\n"
          "  --json    one JSON object instead of lines");
 }
 
+static enum order parse_order(const char *text) {
+    for (enum order order = 0; order < ORDER_COUNT; order++) {
+        if (strcmp(text, order_names[order]) == 0) {
+            return order;
+        }
+    }
+    fprintf(stderr, "--order: \"%s\" is none of forward, reverse, shuffled\n", text);
+    exit(BENCH_EXIT_USAGE);
+}
+
 static struct options parse_options(int argc, char **argv) {
-    enum { OPTION_MODE, OPTION_COUNT, OPTION_SIZE, OPTION_ROUNDS, OPTION_JSON, OPTION_HELP };
+    enum {
+        OPTION_MODE,
+        OPTION_COUNT,
+        OPTION_SIZE,
+        OPTION_ROUNDS,
+        OPTION_ORDER,
+        OPTION_JSON,
+        OPTION_HELP
+    };
     static const struct option table[] = {
         {"mode", required_argument, NULL, OPTION_MODE},
         {"count", required_argument, NULL, OPTION_COUNT},
         {"size", required_argument, NULL, OPTION_SIZE},
         {"rounds", required_argument, NULL, OPTION_ROUNDS},
+        {"order", required_argument, NULL, OPTION_ORDER},
         {"json", no_argument, NULL, OPTION_JSON},
         {"help", no_argument, NULL, OPTION_HELP},
         {0},
@@ -242,6 +313,9 @@ static struct options parse_options(int argc, char **argv) {
             break;
         case OPTION_ROUNDS:
             options.rounds = bench_parse_number("--rounds", optarg, 1, ROUND_LIMIT);
+            break;
+        case OPTION_ORDER:
+            options.order = parse_order(optarg);
             break;
         case OPTION_JSON:
             options.is_json = true;
