@@ -84,8 +84,10 @@ static uint64_t rotate(uint64_t dirty_slices, bool is_long_gap) {
     return least;
 }
 
-/* Nothing of the past counts any more once it has been purged. */
+/* What has been purged was idle no longer than that: no mark may count it again. */
 static void lower_marks(uint64_t slices) {
+    uint64_t low = ps_load_relaxed(&x_low_current);              /* relaxed: see the file comment */
+    ps_store_relaxed(&x_low_current, low - ps_min(low, slices)); /* relaxed: as above */
     for (size_t i = 0; i < QUARTERS - 1; i++) {
         low_past[i] -= ps_min(low_past[i], slices);
     }
@@ -126,6 +128,7 @@ bool ps_purge_all(size_t keep_bytes) {
     }
     ps_lock_acquire(&purge_lock);
     uint64_t done = purge_slices(counts.dirty_slices - keep);
+    lower_marks(done);
     ps_lock_release(&purge_lock);
     return done > 0;
 }
