@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See fake_os.h. libc's calls, not raw ones: sanitizers then know which memory came and went. All
+ * state is atomic and relaxed, since tests look at it while nobody else runs.
+ */
+#include "tests/unit/fake_os.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define LOAD(field) __atomic_load_n(&(field), __ATOMIC_RELAXED)
+#define STORE(field, value) __atomic_store_n(&(field), (value), __ATOMIC_RELAXED)
+#define ADD(field, value) __atomic_add_fetch(&(field), (value), __ATOMIC_RELAXED)
+
+static uint64_t clock_ms = 1000000;
+static uint64_t calls[FAKE_OS_CALL_COUNT];
+static uint64_t call_total;
+static uint64_t failing_call; /* as counted by call_total; 0: none */
+static unsigned refused_kinds;
+static size_t reserve_limit_bytes = SIZE_MAX;
+static uint64_t mapped_bytes;
+static uint64_t purged_bytes;
+
+void fake_os_fail_nth(uint64_t nth) { STORE(failing_call, nth == 0 ? 0 : LOAD(call_total) + nth); }
+
+bool fake_os_has_failed(void) {
+    return LOAD(failing_call) != 0 && LOAD(call_total) >= LOAD(failing_call);
+}
+
+void fake_os_refuse(unsigned kinds) { STORE(refused_kinds, kinds); }
+
+void fake_os_limit_reserve(size_t bytes) { STORE(reserve_limit_bytes, bytes); }
+
+void fake_os_set_ms(uint64_t now_ms) { STORE(clock_ms, now_ms); }
+
+void fake_os_advance_ms(uint64_t ms) { ADD(clock_ms, ms); }
+
+uint64_t fake_os_calls(enum fake_os_call kind) { return LOAD(calls[kind]); }
+
+uint64_t fake_os_mapped_bytes(void) { return LOAD(mapped_bytes); }
+
+uint64_t fake_os_purged_bytes(void) { return LOAD(purged_bytes); }
+
+/* Counts a call and decides whether it may go through. */
+static bool is_allowed(enum fake_os_call kind) {
+    ADD(calls[kind], 1);
+    uint64_t number = ADD(call_total, 1);
+    return number != LOAD(failing_call) && (LOAD(refused_kinds) & FAKE_OS_BIT(kind)) == 0;
+}
+
+/* As the contract wants it, errno is the caller's. */
+static bool is_success(int result, int saved_errno) {
+    errno = saved_errno;
+    return result == 0;
+}
+
+static char *map(size_t bytes) {
+    void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return base == MAP_FAILED ? NULL : base;
+}
+
+void *ps_os_reserve(size_t bytes, size_t align) {
+    int saved_errno = errno;
+    if (!is_allowed(FAKE_OS_RESERVE) || bytes > LOAD(reserve_limit_bytes)) {
+        return NULL;
+    }
+    char *base = bytes + align > bytes ? map(bytes + align) : NULL;
+    errno = saved_errno;
+    if (base == NULL) {
+        return NULL;
+    }
+    char *aligned = (char *)(((uintptr_t)base + align - 1) & ~(uintptr_t)(align - 1));
+    if (aligned != base) {
+        munmap(base, (size_t)(aligned - base));
+    }
+    munmap(aligned + bytes, align - (size_t)(aligned - base));
+    ADD(mapped_bytes, bytes);
+    return aligned;
+}
+
+bool ps_os_release(void *base, size_t bytes) {
+    int saved_errno = errno;
+    if (!is_allowed(FAKE_OS_RELEASE) || !is_success(munmap(base, bytes), saved_errno)) {
+        return false;
+    }
+    ADD(mapped_bytes, -bytes);
+    return true;
+}
+
+bool ps_os_purge(void *base, size_t bytes) {
+    int saved_errno = errno;
+    if (!is_allowed(FAKE_OS_PURGE) ||
+        !is_success(madvise(base, bytes, MADV_DONTNEED), saved_errno)) {
+        return false;
+    }
+    ADD(purged_bytes, bytes);
+    return true;
+}
+
+static bool remap(void *from, size_t old_bytes, size_t new_bytes, int flags, void *to) {
+    int saved_errno = errno;
+    void *result = mremap(from, old_bytes, new_bytes, flags, to);
+    return is_success(result == MAP_FAILED, saved_errno);
+}
+
+bool ps_os_resize(void *base, size_t old_bytes, size_t new_bytes) {
+    if (!is_allowed(FAKE_OS_RESIZE) || !remap(base, old_bytes, new_bytes, 0, NULL)) {
+        return false;
+    }
+    ADD(mapped_bytes, new_bytes - old_bytes);
+    return true;
+}
+
+bool ps_os_move(void *from, size_t old_bytes, void *to, size_t new_bytes) {
+    if (!is_allowed(FAKE_OS_MOVE) ||
+        !remap(from, old_bytes, new_bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to)) {
+        return false;
+    }
+    ADD(mapped_bytes, -old_bytes);
+    return true;
+}
+
+void ps_os_advise_huge(void *base, size_t bytes, bool is_wanted) {
+    int saved_errno = errno;
+    madvise(base, bytes, is_wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+    errno = saved_errno;
+}
+
+size_t ps_os_page_bytes(void) { return (size_t)sysconf(_SC_PAGESIZE); }
+
+uint64_t ps_os_now_ms(void) { return LOAD(clock_ms); }
+
+void ps_os_write(int fd, const char *text, size_t bytes) {
+    if (write(fd, text, bytes) < 0) {
+        return; /* errors end the attempt silently */
+    }
+}
+
+void ps_os_wait(uint32_t *word, uint32_t expected) {
+    int saved_errno = errno;
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, NULL, NULL, 0);
+    errno = saved_errno;
+}
+
+void ps_os_wake_one(uint32_t *word) {
+    int saved_errno = errno;
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    errno = saved_errno;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The OS contract (pools/os/os.h) as tests want it: real memory, but calls fail when told to, the
+ * clock stands still until it is moved, and everything is counted. Linked before the core, whose
+ * own body is then left out. Calls may come from any thread; the controls below are for a moment
+ * when no other thread runs.
+ */
+#ifndef PS_TESTS_UNIT_FAKE_OS_H
+#define PS_TESTS_UNIT_FAKE_OS_H
+
+#include "pools/os/os.h"
+
+/* The calls that may fail. */
+enum fake_os_call {
+    FAKE_OS_RESERVE,
+    FAKE_OS_RELEASE,
+    FAKE_OS_PURGE,
+    FAKE_OS_RESIZE,
+    FAKE_OS_MOVE,
+    FAKE_OS_CALL_COUNT,
+};
+
+#define FAKE_OS_BIT(call) (1u << (call))
+#define FAKE_OS_ALL (FAKE_OS_BIT(FAKE_OS_CALL_COUNT) - 1)
+
+/* The nth call from now fails, once, whatever it is; 0: none. */
+void fake_os_fail_nth(uint64_t nth);
+
+/* True when the call that fake_os_fail_nth asked for has come and failed. */
+bool fake_os_has_failed(void);
+
+/* Calls of these kinds (bits) fail from now on; 0: none. */
+void fake_os_refuse(unsigned kinds);
+
+/* Reservations longer than this fail from now on; SIZE_MAX: none. */
+void fake_os_limit_reserve(size_t bytes);
+
+/* The clock starts at 1000000 ms. */
+void fake_os_set_ms(uint64_t now_ms);
+void fake_os_advance_ms(uint64_t ms);
+
+/* Calls of a kind so far, failed ones included. */
+uint64_t fake_os_calls(enum fake_os_call kind);
+
+/* Bytes reserved and not released: address space that the engine must be able to account for. */
+uint64_t fake_os_mapped_bytes(void);
+
+/* Bytes whose memory was dropped by purging so far. */
+uint64_t fake_os_purged_bytes(void);
+
+#endif

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tests of a fresh engine: its state is one per process and never starts over, so each FRESH_TEST
+ * runs in a child of its own, forked before the engine was used. A child that hangs ends by alarm.
+ * Included by unit test files instead of unit.h.
+ */
+#ifndef PS_TESTS_UNIT_FRESH_H
+#define PS_TESTS_UNIT_FRESH_H
+
+#include "tests/unit/unit.h"
+
+#define FRESH_SECONDS_MAX 100
+
+/* As TEST, in a child of its own. */
+#define FRESH_TEST(claim)                                                                          \
+    static void claim##_in_child(void);                                                            \
+    TEST(claim) { fresh_run(claim##_in_child); }                                                   \
+    static void claim##_in_child(void)
+
+__attribute__((unused)) static void fresh_run(void (*body)(void)) {
+    fflush(NULL);
+    pid_t pid = fork();
+    REQUIRE(pid >= 0);
+    if (pid == 0) {
+        alarm(FRESH_SECONDS_MAX);
+        unit_failures = 0;
+        body();
+        fflush(NULL);
+        _exit(unit_failures == 0 ? 0 : 1);
+    }
+    int status = 0;
+    REQUIRE(waitpid(pid, &status, 0) == pid);
+    if (WIFSIGNALED(status)) {
+        unit_fail(__FILE__, __LINE__, "the test died by signal %d", WTERMSIG(status));
+    }
+    CHECK_EQ(status, 0);
+}
+
+#endif

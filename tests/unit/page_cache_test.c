@@ -1,0 +1,278 @@
+// sources: tests/unit/fake_os.c
+/* SPDX-License-Identifier: MIT */
+/* The page cache against a list of the runs that are out, with marks in every slice of them. */
+#include "pools/page/page_cache.h"
+
+#include "pools/base/bits.h"
+#include "pools/page/purge.h"
+#include "tests/unit/fake_os.h"
+#include "tests/unit/fresh.h"
+
+#define RUN_LIMIT 100
+#define ROUNDS 6000
+#define MIB ((size_t)1 << 20)
+
+struct live_run {
+    struct ps_run *run;
+    size_t slices;
+    uint64_t mark; /* in the first and last word of every slice */
+};
+
+static const struct ps_config config = PS_CONFIG_DEFAULT;
+static struct live_run live[RUN_LIMIT];
+static size_t live_count;
+static size_t live_slices;
+
+static void start(void) {
+    ps_page_cache_start(&config);
+    ps_purge_start(config.purge_delay_ms);
+}
+
+static uint64_t *word_of(const struct ps_run *run, size_t slice, bool is_last) {
+    return (uint64_t *)(run->base + slice * PS_SLICE_BYTES + (is_last ? PS_SLICE_BYTES - 8 : 0));
+}
+
+static void mark_slices(const struct live_run *entry, size_t from) {
+    for (size_t slice = from; slice < entry->slices; slice++) {
+        *word_of(entry->run, slice, false) = entry->mark + slice;
+        *word_of(entry->run, slice, true) = ~entry->mark - slice;
+    }
+}
+
+static void check_marks(const struct live_run *entry) {
+    CHECK_EQ(entry->run->slices, entry->slices);
+    for (size_t slice = 0; slice < entry->slices; slice++) {
+        CHECK(*word_of(entry->run, slice, false) == entry->mark + slice);
+        CHECK(*word_of(entry->run, slice, true) == ~entry->mark - slice);
+    }
+}
+
+static void check_zero(const struct ps_run *run, size_t from) {
+    const uint64_t *words = (const uint64_t *)(run->base + from * PS_SLICE_BYTES);
+    size_t count = (run->slices - from) * PS_SLICE_BYTES / 8;
+    size_t step = count > 2 * PS_SLICE_BYTES ? 511 : 1; /* the whole of short runs */
+    for (size_t i = 0; i < count; i += step) {
+        CHECK(words[i] == 0);
+    }
+    for (size_t slice = from; slice < run->slices; slice++) {
+        CHECK(*word_of(run, slice, false) == 0 && *word_of(run, slice, true) == 0);
+    }
+}
+
+static bool do_take(size_t slices, size_t align_slices) {
+    struct ps_run *run = ps_page_cache_take(slices, align_slices);
+    if (run == NULL) {
+        return false;
+    }
+    CHECK_EQ(run->slices, slices);
+    CHECK_EQ(run->kind, PS_RUN_BUSY);
+    CHECK_EQ((uintptr_t)run->base & (align_slices * PS_SLICE_BYTES - 1), 0);
+    CHECK_PTR_EQ(&ps_page_map_slot(run->base)->run, run);
+    if (!run->is_dirty) {
+        check_zero(run, 0);
+    }
+    live[live_count] = (struct live_run){run, slices, unit_random()};
+    mark_slices(&live[live_count], 0);
+    live_count++;
+    live_slices += slices;
+    return true;
+}
+
+static void do_give(size_t index) {
+    check_marks(&live[index]);
+    live_slices -= live[index].slices;
+    ps_page_cache_give(live[index].run);
+    live[index] = live[--live_count];
+}
+
+static void do_extend(struct live_run *entry, size_t added) {
+    bool is_clean = false;
+    if (ps_page_cache_extend(entry->run, entry->slices + added, &is_clean)) {
+        CHECK_EQ(entry->run->slices, entry->slices + added);
+        if (is_clean) {
+            check_zero(entry->run, entry->slices);
+        }
+        size_t from = entry->slices;
+        entry->slices += added;
+        mark_slices(entry, from);
+        live_slices += added;
+    }
+    check_marks(entry);
+}
+
+static void do_shrink(struct live_run *entry) {
+    size_t slices = 1 + unit_random() % entry->slices;
+    if (slices < entry->slices) {
+        ps_page_cache_shrink(entry->run, slices);
+        live_slices -= entry->slices - slices;
+        entry->slices = slices;
+    }
+    check_marks(entry);
+}
+
+/* Every slice of every arena is out, dirty or clean. */
+static void check_counts(void) {
+    struct ps_page_counts counts;
+    ps_page_cache_count(&counts);
+    CHECK_EQ(counts.dirty_slices + counts.clean_slices + live_slices, counts.arena_slices);
+    for (size_t i = 0; i < live_count; i++) {
+        check_marks(&live[i]); /* overlapping runs would have overwritten each other's */
+    }
+}
+
+struct walked {
+    size_t free_runs;
+    size_t free_slices;
+    size_t busy_slices;
+};
+
+static void visit(struct ps_slot *slot, void *context) {
+    struct walked *walked = context;
+    bool is_free = slot->run.kind == PS_RUN_FREE;
+    walked->free_runs += is_free;
+    walked->free_slices += is_free ? slot->run.slices : 0;
+    walked->busy_slices += is_free ? 0 : slot->run.slices;
+}
+
+static struct walked walk(void) {
+    struct walked walked = {0};
+    ps_page_cache_walk(visit, &walked);
+    return walked;
+}
+
+static void random_step(void) {
+    size_t action = unit_random() % 100;
+    if (live_count == 0 || (action < 45 && live_count < RUN_LIMIT)) {
+        size_t slices = 1 + unit_random() % (unit_random() % 16 == 0 ? 100 : 12);
+        do_take(slices, (size_t)1 << (unit_random() % 4 == 0 ? unit_random() % 7 : 0));
+        return;
+    }
+    size_t index = unit_random() % live_count;
+    if (action < 80) {
+        do_give(index);
+    } else if (action < 90) {
+        do_extend(&live[index], 1 + unit_random() % 20);
+    } else if (action < 99) {
+        do_shrink(&live[index]);
+    } else {
+        ps_purge_all(unit_random() % (8 * MIB));
+    }
+}
+
+FRESH_TEST(runs_never_overlap_and_come_together_again_in_the_end) {
+    start();
+    for (int round = 0; round < ROUNDS; round++) {
+        random_step();
+        if (round % 64 == 0) {
+            check_counts();
+            CHECK_EQ(walk().busy_slices, live_slices);
+        }
+    }
+    WHEN("all runs are given back and purged");
+    while (live_count > 0) {
+        do_give(live_count - 1);
+    }
+    check_counts();
+    CHECK(ps_purge_all(0));
+    THEN("all is clean, and at most one run per arena");
+    struct ps_page_counts counts;
+    ps_page_cache_count(&counts);
+    CHECK_EQ(counts.dirty_slices, 0);
+    CHECK_EQ(counts.clean_slices, counts.arena_slices);
+    CHECK_CMP(walk().free_runs, <=, counts.arena_count);
+    CHECK_EQ(walk().free_slices, counts.arena_slices);
+    CHECK_EQ(walk().busy_slices, 0);
+    REQUIRE(do_take(300, 1)); /* reads as zero: checked by do_take */
+    CHECK(!live[0].run->is_dirty);
+}
+
+FRESH_TEST(dirty_runs_are_handed_out_before_clean_ones) {
+    start();
+    REQUIRE(do_take(4, 1) && do_take(4, 1) && do_take(4, 1));
+    const char *base = live[1].run->base;
+    do_give(1);
+    REQUIRE(do_take(3, 1));
+    CHECK_PTR_EQ(live[live_count - 1].run->base, base);
+    CHECK(live[live_count - 1].run->is_dirty);
+}
+
+FRESH_TEST(extending_needs_free_slices_right_behind) {
+    start();
+    REQUIRE(do_take(2, 1) && do_take(2, 1));
+    struct live_run *first = &live[live[0].run->base < live[1].run->base ? 0 : 1];
+    struct live_run *second = &live[live[0].run->base < live[1].run->base ? 1 : 0];
+    bool is_clean = false;
+    CHECK(!ps_page_cache_extend(first->run, 3, &is_clean));
+    check_marks(first);
+    do_extend(second, 10);
+    CHECK_EQ(second->slices, 12);
+    check_counts();
+}
+
+FRESH_TEST(arenas_grow_with_the_heap_and_keep_to_whole_huge_pages) {
+    static const size_t wanted_mib[] = {32, 64, 128, 256, 512, 1024, 1024};
+    struct ps_page_counts before = {0};
+    start();
+    for (size_t i = 0; i < sizeof wanted_mib / sizeof wanted_mib[0]; i++) {
+        REQUIRE(ps_page_cache_take(wanted_mib[i] * MIB / PS_SLICE_BYTES, 1) != NULL);
+        struct ps_page_counts counts;
+        ps_page_cache_count(&counts);
+        CHECK_EQ(counts.arena_count, i + 1);
+        CHECK_EQ((counts.arena_slices - before.arena_slices) * PS_SLICE_BYTES, wanted_mib[i] * MIB);
+        before = counts;
+    }
+}
+
+FRESH_TEST(a_long_run_gets_an_arena_that_holds_it) {
+    start();
+    struct ps_run *run = ps_page_cache_take(40 * MIB / PS_SLICE_BYTES + 1, 1);
+    REQUIRE(run != NULL);
+    struct ps_page_counts counts;
+    ps_page_cache_count(&counts);
+    CHECK_EQ(counts.arena_slices * PS_SLICE_BYTES, 42 * MIB);
+}
+
+FRESH_TEST(a_refused_arena_is_tried_smaller) {
+    start();
+    fake_os_limit_reserve(5 * MIB);
+    REQUIRE(do_take(16, 1));
+    struct ps_page_counts counts;
+    ps_page_cache_count(&counts);
+    CHECK_EQ(counts.arena_slices * PS_SLICE_BYTES, 4 * MIB);
+    CHECK_PTR_EQ(ps_page_cache_take(6 * MIB / PS_SLICE_BYTES, 1), NULL);
+    check_counts();
+}
+
+FRESH_TEST(exhaustion_gives_null_changes_nothing_and_passes) {
+    start();
+    GIVEN("a cache whose only arena is used up");
+    fake_os_limit_reserve(2 * MIB);
+    while (live_count < RUN_LIMIT && do_take(3, 1)) {
+        fake_os_limit_reserve(0);
+    }
+    CHECK_EQ(live_count, 2 * MIB / PS_SLICE_BYTES / 3);
+    WHEN("more is asked for");
+    for (size_t slices = 3; slices < 100; slices += 7) {
+        CHECK_PTR_EQ(ps_page_cache_take(slices, 4), NULL);
+    }
+    THEN("nothing has changed, and what is given back serves again");
+    check_counts();
+    CHECK_EQ(fake_os_mapped_bytes(), 2 * MIB + PS_LEAF_BYTES);
+    do_give(5);
+    CHECK(do_take(3, 1));
+    fake_os_limit_reserve(SIZE_MAX);
+    CHECK(do_take(100, 1));
+    check_counts();
+}
+
+FRESH_TEST(an_arena_without_page_map_is_given_back) {
+    start();
+    fake_os_fail_nth(2); /* the arena itself comes first, the leaf second */
+    CHECK_PTR_EQ(ps_page_cache_take(1, 1), NULL);
+    CHECK(fake_os_has_failed());
+    CHECK_EQ(fake_os_mapped_bytes(), 0);
+    CHECK(do_take(1, 1));
+    check_counts();
+}
+
+UNIT_MAIN

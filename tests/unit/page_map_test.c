@@ -1,0 +1,112 @@
+// sources: tests/unit/fake_os.c
+/* SPDX-License-Identifier: MIT */
+/* The page map: an answer for any address whatever, and slots that stay once they are there. */
+#include "pools/page/page_map.h"
+
+#include "tests/unit/fake_os.h"
+#include "tests/unit/fresh.h"
+
+#define GIB ((uintptr_t)1 << 30)
+/* No memory lies there; the map does not care. */
+#define COVERED_BASE (0x5a * GIB - 3 * PS_SLICE_BYTES)
+#define COVERED_BYTES (GIB + 6 * PS_SLICE_BYTES) /* touches three leaves */
+
+static const void *at(uintptr_t address) { return (const void *)address; }
+
+/* The slot says that nothing of ours is there. */
+static bool is_foreign(uintptr_t address) {
+    const struct ps_slot *slot = ps_page_map_slot(at(address));
+    static const struct ps_slot zero;
+    return memcmp(slot, &zero, sizeof zero) == 0;
+}
+
+FRESH_TEST(any_address_answers_before_anything_is_covered) {
+    static const char text[] = "read-only";
+    int local = 0;
+    const uintptr_t addresses[] = {0,
+                                   1,
+                                   UINTPTR_MAX,
+                                   (uintptr_t)text,
+                                   (uintptr_t)&local,
+                                   (uintptr_t)&ps_page_map_slot,
+                                   ((uintptr_t)1 << 47) - 1,
+                                   (uintptr_t)1 << 47,
+                                   ((uintptr_t)1 << PS_ADDRESS_BITS) - 1,
+                                   (uintptr_t)1 << PS_ADDRESS_BITS,
+                                   0xffff800000000000u,
+                                   0xffffffff81000000u,
+                                   0xdead00000000beb0u};
+    ps_page_map_start();
+    for (size_t i = 0; i < sizeof addresses / sizeof addresses[0]; i++) {
+        CHECK(is_foreign(addresses[i]));
+    }
+    for (int round = 0; round < 20000; round++) {
+        CHECK(is_foreign(unit_random() >> (unit_random() % 64)));
+    }
+}
+
+FRESH_TEST(covered_slices_have_slots_of_their_own_that_stay) {
+    ps_page_map_start();
+    GIVEN("a covered range that begins and ends in the middle of a leaf");
+    REQUIRE(ps_page_map_cover(at(COVERED_BASE), COVERED_BYTES));
+    size_t slices = COVERED_BYTES >> PS_SLICE_SHIFT;
+    WHEN("every slot is written");
+    for (size_t i = 0; i < slices; i++) {
+        struct ps_slot *slot = ps_page_map_slot(at(COVERED_BASE + i * PS_SLICE_BYTES));
+        CHECK(((uintptr_t)slot & (PS_SLOT_BYTES - 1)) == 0);
+        slot->run.slices = (uint32_t)i + 1;
+    }
+    THEN("any address of a slice finds it, also after more was covered");
+    CHECK(ps_page_map_cover(at(COVERED_BASE), COVERED_BYTES));
+    CHECK(ps_page_map_cover(at(0x100 * GIB), GIB));
+    for (size_t i = 0; i < slices; i++) {
+        uintptr_t base = COVERED_BASE + i * PS_SLICE_BYTES;
+        uintptr_t inside = base + unit_random() % PS_SLICE_BYTES;
+        CHECK_EQ(ps_page_map_slot(at(base))->run.slices, i + 1);
+        CHECK_EQ(ps_page_map_slot(at(inside))->run.slices, i + 1);
+        CHECK_EQ(ps_page_map_slot(at(base + PS_SLICE_BYTES - 1))->run.slices, i + 1);
+    }
+}
+
+FRESH_TEST(addresses_beside_a_covered_range_stay_foreign) {
+    ps_page_map_start();
+    REQUIRE(ps_page_map_cover(at(COVERED_BASE), COVERED_BYTES));
+    for (size_t i = 0; i < COVERED_BYTES >> PS_SLICE_SHIFT; i++) {
+        ps_page_map_slot(at(COVERED_BASE + i * PS_SLICE_BYTES))->run.kind = PS_RUN_BLOCK;
+    }
+    CHECK(is_foreign(COVERED_BASE - 1));
+    CHECK(is_foreign(COVERED_BASE + COVERED_BYTES));
+    CHECK(is_foreign(0));
+    for (int round = 0; round < 20000; round++) {
+        uintptr_t address = unit_random() % ((uintptr_t)1 << PS_ADDRESS_BITS);
+        bool is_covered = address - COVERED_BASE < COVERED_BYTES;
+        CHECK(is_covered != is_foreign(address));
+    }
+}
+
+FRESH_TEST(addresses_beyond_the_last_root_are_refused) {
+    uintptr_t end = (uintptr_t)1 << PS_ADDRESS_BITS;
+    CHECK(!ps_page_map_cover(at(end), PS_SLICE_BYTES));
+    CHECK(!ps_page_map_cover(at(end - PS_SLICE_BYTES), 2 * PS_SLICE_BYTES));
+    CHECK_EQ(fake_os_calls(FAKE_OS_RESERVE), 0);
+    CHECK(ps_page_map_cover(at(end - PS_SLICE_BYTES), PS_SLICE_BYTES));
+}
+
+FRESH_TEST(leaves_made_before_memory_ran_out_are_found_again) {
+    GIVEN("a range over three leaves");
+    WHEN("the memory for the second one is refused");
+    fake_os_fail_nth(2);
+    CHECK(!ps_page_map_cover(at(COVERED_BASE), COVERED_BYTES));
+    struct ps_slot *first = ps_page_map_slot(at(COVERED_BASE));
+    first->run.kind = PS_RUN_BUSY;
+    CHECK(is_foreign(COVERED_BASE + 3 * PS_SLICE_BYTES));
+    THEN("a second try makes the two that are missing");
+    uint64_t calls = fake_os_calls(FAKE_OS_RESERVE);
+    CHECK(ps_page_map_cover(at(COVERED_BASE), COVERED_BYTES));
+    CHECK_EQ(fake_os_calls(FAKE_OS_RESERVE), calls + 2);
+    CHECK_PTR_EQ(ps_page_map_slot(at(COVERED_BASE)), first);
+    CHECK_EQ(first->run.kind, PS_RUN_BUSY);
+    CHECK_EQ(fake_os_mapped_bytes(), 3 * PS_LEAF_BYTES);
+}
+
+UNIT_MAIN

@@ -1,0 +1,281 @@
+// sources: tests/unit/fake_os.c
+/* SPDX-License-Identifier: MIT */
+/*
+ * When memory goes back, by a clock that the tests move. The rule under test: what was free and
+ * dirty for the whole delay goes, within a quarter more; what was needed at any moment of it stays.
+ */
+#include "pools/page/purge.h"
+
+#include "pools/base/bits.h"
+#include "pools/page/page_cache.h"
+#include "tests/unit/fake_os.h"
+#include "tests/unit/fresh.h"
+
+#define DELAY_MS 400
+#define QUARTER_MS (DELAY_MS / 4)
+#define RUN_SLICES 8
+#define RUN_LIMIT 64
+#define STEPS 4000
+#define STEP_MS_MAX 60
+
+static const struct ps_config config = PS_CONFIG_DEFAULT;
+static struct ps_run *runs[RUN_LIMIT];
+static size_t run_count;
+
+static void start(uint32_t delay_ms) {
+    ps_page_cache_start(&config);
+    ps_purge_start(delay_ms);
+    ps_purge_tick(ps_os_now_ms()); /* the first one starts the clock */
+}
+
+static void tick_after(uint64_t ms) {
+    fake_os_advance_ms(ms);
+    ps_purge_tick(ps_os_now_ms());
+}
+
+static uint64_t dirty_slices(void) {
+    struct ps_page_counts counts;
+    ps_page_cache_count(&counts);
+    return counts.dirty_slices;
+}
+
+static uint64_t purged_slices(void) {
+    struct ps_purge_counts counts;
+    ps_purge_read(&counts);
+    CHECK_EQ(counts.bytes, fake_os_purged_bytes());
+    return counts.bytes >> PS_SLICE_SHIFT;
+}
+
+static void take(size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        runs[run_count] = ps_page_cache_take(RUN_SLICES, 1);
+        REQUIRE(runs[run_count] != NULL);
+        memset(runs[run_count]->base, 0xa5, 8);
+        run_count++;
+    }
+}
+
+static void give(size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        ps_page_cache_give(runs[--run_count]);
+    }
+}
+
+FRESH_TEST(what_is_idle_for_the_delay_goes_and_not_before) {
+    start(DELAY_MS);
+    take(20);
+    give(20);
+    GIVEN("freed runs that nobody needs");
+    uint64_t freed_ms = ps_os_now_ms();
+    while (purged_slices() == 0 && ps_os_now_ms() < freed_ms + 4 * DELAY_MS) {
+        tick_after(10);
+    }
+    THEN("all of it goes, between 1 and 1.25 delays later");
+    CHECK_EQ(purged_slices(), 20 * RUN_SLICES);
+    CHECK_EQ(dirty_slices(), 0);
+    CHECK_CMP(ps_os_now_ms() - freed_ms, >=, DELAY_MS);
+    CHECK_CMP(ps_os_now_ms() - freed_ms, <=, DELAY_MS + QUARTER_MS + 10);
+}
+
+FRESH_TEST(what_swings_within_a_delay_stays) {
+    start(DELAY_MS);
+    take(30);
+    for (int swing = 0; swing < 50; swing++) {
+        give(20);
+        tick_after(DELAY_MS / 2 - 10);
+        take(20);
+        tick_after(DELAY_MS / 2 - 10);
+    }
+    CHECK_EQ(fake_os_calls(FAKE_OS_PURGE), 0);
+}
+
+FRESH_TEST(of_a_swing_that_has_narrowed_only_the_idle_part_goes) {
+    start(DELAY_MS);
+    take(30);
+    give(30);
+    for (int swing = 0; swing < 40; swing++) {
+        take(12);
+        tick_after(30);
+        give(12);
+        tick_after(30);
+    }
+    CHECK_EQ(dirty_slices(), 12 * RUN_SLICES);
+    CHECK_EQ(purged_slices(), 18 * RUN_SLICES);
+}
+
+/* One moment of the random run: dirty slices, plus all that had been purged by then. What was
+ * idle from that moment on is this sum less all that was purged since. */
+struct moment {
+    uint64_t ms;
+    uint64_t level;
+};
+
+static struct moment moments[2 * STEPS + 2];
+static size_t moment_count;
+
+static void note_moment(void) {
+    moments[moment_count++] = (struct moment){ps_os_now_ms(), dirty_slices() + purged_slices()};
+}
+
+/* The least level since then, the one in force at that moment included. */
+static uint64_t least_level_since(uint64_t ms) {
+    uint64_t least = UINT64_MAX;
+    for (size_t i = moment_count; i-- > 0;) {
+        least = ps_min(least, moments[i].level);
+        if (moments[i].ms <= ms) {
+            break;
+        }
+    }
+    return least;
+}
+
+static void check_tick(uint64_t purged_before) {
+    uint64_t now_ms = ps_os_now_ms();
+    uint64_t purged = purged_slices();
+    if (purged != purged_before) { /* not more than was idle all the time */
+        CHECK_CMP(purged, <=, least_level_since(now_ms - DELAY_MS));
+    }
+    uint64_t long_ago_ms = now_ms - 5 * (QUARTER_MS + STEP_MS_MAX);
+    CHECK_CMP(purged, >=, least_level_since(long_ago_ms));
+}
+
+static void random_steps(void) {
+    for (int step = 0; step < STEPS; step++) {
+        size_t room = step / 500 % 2 == 0 ? RUN_LIMIT : RUN_LIMIT / 6; /* busy and quiet times */
+        if (run_count > room || unit_random() % 2 == 0) {
+            give(run_count > 0 ? 1 + unit_random() % run_count : 0);
+        } else {
+            take(unit_random() % (room - run_count + 1));
+        }
+        note_moment();
+        uint64_t purged_before = purged_slices();
+        tick_after(unit_random() % STEP_MS_MAX);
+        check_tick(purged_before);
+        if (unit_random() % 200 == 0) {
+            ps_purge_all(unit_random() % 64 * PS_SLICE_BYTES);
+        }
+        note_moment();
+    }
+}
+
+FRESH_TEST(random_activity_keeps_the_rule_in_both_directions) {
+    start(DELAY_MS);
+    note_moment();
+    random_steps();
+    CHECK_CMP(purged_slices(), >, 0);
+}
+
+FRESH_TEST(what_was_freed_after_a_trim_is_new) {
+    start(DELAY_MS);
+    take(40);
+    give(20);
+    for (int i = 0; i < 3; i++) {
+        tick_after(QUARTER_MS);
+    }
+    CHECK(ps_purge_all(0));
+    uint64_t trimmed = purged_slices();
+    give(20);
+    for (int i = 0; i < 3; i++) {
+        tick_after(QUARTER_MS);
+        CHECK_EQ(purged_slices(), trimmed);
+    }
+}
+
+FRESH_TEST(without_a_delay_everything_goes_at_the_next_tick) {
+    start(0);
+    for (size_t count = 1; count < 20; count++) {
+        take(count);
+        give(count);
+        uint64_t dirty = dirty_slices();
+        uint64_t purged = purged_slices();
+        tick_after(0);
+        CHECK_EQ(dirty_slices(), 0);
+        CHECK_EQ(purged_slices(), purged + dirty);
+    }
+}
+
+FRESH_TEST(after_a_long_pause_the_first_tick_gives_all_idle_memory_back) {
+    start(DELAY_MS);
+    take(20);
+    tick_after(QUARTER_MS);
+    give(20);
+    tick_after(QUARTER_MS); /* the mark of this quarter is 0: it began with all runs out */
+    tick_after(100 * DELAY_MS);
+    CHECK_EQ(dirty_slices(), 0);
+    CHECK_EQ(purged_slices(), 20 * RUN_SLICES);
+}
+
+FRESH_TEST(ticks_within_a_quarter_do_nothing) {
+    start(DELAY_MS);
+    take(20);
+    give(20);
+    for (int quarter = 0; quarter < 4; quarter++) {
+        tick_after(QUARTER_MS);
+    }
+    for (int i = 0; i < QUARTER_MS - 1; i++) {
+        tick_after(1);
+        CHECK_EQ(fake_os_calls(FAKE_OS_PURGE), 0);
+    }
+    tick_after(1);
+    CHECK_CMP(fake_os_calls(FAKE_OS_PURGE), >, 0);
+}
+
+FRESH_TEST(a_purge_that_fails_loses_nothing) {
+    start(DELAY_MS);
+    take(RUN_LIMIT);
+    give(RUN_LIMIT);
+    GIVEN("a system that drops no memory");
+    fake_os_refuse(FAKE_OS_BIT(FAKE_OS_PURGE));
+    for (int i = 0; i < 20; i++) {
+        tick_after(QUARTER_MS);
+    }
+    CHECK(!ps_purge_all(0));
+    CHECK_CMP(fake_os_calls(FAKE_OS_PURGE), >, 0);
+    CHECK_EQ(purged_slices(), 0);
+    CHECK_EQ(dirty_slices(), RUN_LIMIT * RUN_SLICES);
+    THEN("all of it serves again, as dirty as it is");
+    take(RUN_LIMIT);
+    CHECK(runs[0]->is_dirty);
+    CHECK_EQ(dirty_slices(), 0);
+    give(RUN_LIMIT);
+    WHEN("the system can again");
+    fake_os_refuse(0);
+    for (int i = 0; i < 6; i++) {
+        tick_after(QUARTER_MS);
+    }
+    CHECK_EQ(dirty_slices(), 0);
+}
+
+FRESH_TEST(purging_on_demand_keeps_about_what_it_was_told_to) {
+    start(DELAY_MS);
+    take(RUN_LIMIT);
+    give(RUN_LIMIT);
+    CHECK(!ps_purge_all(RUN_LIMIT * RUN_SLICES * PS_SLICE_BYTES));
+    CHECK_EQ(purged_slices(), 0);
+    CHECK(ps_purge_all(100 * PS_SLICE_BYTES));
+    CHECK_EQ(dirty_slices(), 100);
+    CHECK(ps_purge_all(40 * PS_SLICE_BYTES + 1));
+    CHECK_EQ(dirty_slices(), 40);
+    CHECK(!ps_purge_all(SIZE_MAX));
+    CHECK(ps_purge_all(0));
+    CHECK_EQ(dirty_slices(), 0);
+    CHECK(!ps_purge_all(0));
+    CHECK_EQ(purged_slices(), RUN_LIMIT * RUN_SLICES);
+}
+
+FRESH_TEST(purged_memory_reads_as_zero) {
+    start(DELAY_MS);
+    take(RUN_LIMIT);
+    give(RUN_LIMIT);
+    CHECK(ps_purge_all(0));
+    for (size_t i = 0; i < RUN_LIMIT; i++) {
+        struct ps_run *run = ps_page_cache_take(RUN_SLICES, 1);
+        REQUIRE(run != NULL);
+        CHECK(!run->is_dirty);
+        for (size_t j = 0; j < RUN_SLICES * PS_SLICE_BYTES; j += 4096) {
+            CHECK_EQ(run->base[j], 0);
+        }
+    }
+}
+
+UNIT_MAIN

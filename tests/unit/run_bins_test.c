@@ -1,0 +1,176 @@
+// sources: tests/unit/fake_os.c
+/* SPDX-License-Identifier: MIT */
+/* Free runs by length, against a plain array of runs that are in or out. */
+#include "pools/page/run_bins.h"
+
+#include "pools/base/check.h"
+
+#include "tests/unit/fake_os.h"
+#include "tests/unit/fresh.h"
+
+#define RUN_COUNT 300
+#define ROUNDS 20000
+#define BASE ((uintptr_t)0x100 << 30) /* no memory lies there; bins touch slots only */
+
+struct model_run {
+    struct ps_run *run;
+    bool is_in;
+};
+
+static struct ps_run_bins bins;
+static struct model_run runs[RUN_COUNT];
+
+static size_t random_length(void) {
+    switch (unit_random() % 4) {
+    case 0:
+        return 1 + unit_random() % 4;
+    case 1:
+        return 1 + unit_random() % 40;
+    case 2:
+        return 1 + unit_random() % 600;
+    default:
+        return 1 + unit_random() % 4000;
+    }
+}
+
+/* Lays out runs one behind the other, so that a mark that is set or left behind where it should
+ * not be falls on a neighbour. The longest possible run is the last one. */
+static void lay_out(void) {
+    uintptr_t base = BASE;
+    for (size_t i = 0; i < RUN_COUNT; i++) {
+        size_t slices = i + 1 == RUN_COUNT ? 65535 : random_length();
+        REQUIRE(ps_page_map_cover((void *)base, slices * PS_SLICE_BYTES));
+        runs[i].run = &ps_page_map_slot((void *)base)->run;
+        runs[i].run->base = (char *)base;
+        runs[i].run->slices = (uint32_t)slices;
+        base += slices * PS_SLICE_BYTES;
+    }
+}
+
+static struct ps_run *last_of(const struct ps_run *run) {
+    return &ps_page_map_slot(run->base + (run->slices - 1) * PS_SLICE_BYTES)->run;
+}
+
+/* Shortest length of the bin behind the one that `slices` falls into: runs from there on must be
+ * found, those of the very same bin may be overlooked. */
+static size_t next_bin_length(size_t slices) {
+    if (slices <= PS_EXACT_BINS) {
+        return slices;
+    }
+    size_t width = 4;
+    while (width * 16 <= slices) {
+        width *= 2;
+    }
+    return (slices / width + 1) * width;
+}
+
+static void check_find(size_t slices) {
+    size_t shortest_sure = SIZE_MAX; /* that find must not overlook */
+    for (size_t i = 0; i < RUN_COUNT; i++) {
+        size_t length = runs[i].run->slices;
+        if (runs[i].is_in && length >= next_bin_length(slices) && length < shortest_sure) {
+            shortest_sure = length;
+        }
+    }
+    const struct ps_run *found = ps_run_bins_find(&bins, slices);
+    if (found == NULL) {
+        CHECK(shortest_sure == SIZE_MAX);
+        return;
+    }
+    CHECK_EQ(found->kind, PS_RUN_FREE);
+    CHECK_CMP(found->slices, >=, slices);
+    if (shortest_sure <= PS_EXACT_BINS) {
+        CHECK_EQ(found->slices, shortest_sure);
+    } else if (shortest_sure != SIZE_MAX) { /* in its bin, or a smaller one */
+        CHECK_CMP(found->slices, <, next_bin_length(shortest_sure));
+    }
+}
+
+static void check_longest(void) {
+    size_t longest = 0;
+    for (size_t i = 0; i < RUN_COUNT; i++) {
+        if (runs[i].is_in && runs[i].run->slices > longest) {
+            longest = runs[i].run->slices;
+        }
+    }
+    const struct ps_run *found = ps_run_bins_longest(&bins);
+    CHECK_EQ(found == NULL, longest == 0);
+    if (found != NULL && longest <= PS_EXACT_BINS) {
+        CHECK_EQ(found->slices, longest);
+    } else if (found != NULL) {
+        CHECK_CMP(next_bin_length(found->slices), >, longest);
+    }
+}
+
+static void check_all(void) {
+    uint64_t slices = 0;
+    for (size_t i = 0; i < RUN_COUNT; i++) {
+        const struct ps_run *run = runs[i].run;
+        uint8_t kind = runs[i].is_in ? PS_RUN_FREE : PS_RUN_NONE;
+        CHECK_EQ(run->kind, kind);
+        CHECK_EQ(last_of(run)->kind, kind);
+        CHECK(!runs[i].is_in || last_of(run)->back == run->slices - 1);
+        slices += runs[i].is_in ? run->slices : 0;
+    }
+    CHECK_EQ(bins.slices, slices);
+    for (size_t bin = 0; bin < PS_BIN_COUNT; bin++) {
+        CHECK_EQ(bins.filled[bin / 64] >> (bin % 64) & 1, bins.heads[bin] != NULL);
+    }
+}
+
+FRESH_TEST(bins_hold_what_a_plain_array_holds) {
+    lay_out();
+    for (int round = 0; round < ROUNDS; round++) {
+        struct model_run *chosen = &runs[unit_random() % RUN_COUNT];
+        if (chosen->is_in) {
+            ps_run_bins_remove(&bins, chosen->run);
+        } else {
+            ps_run_bins_insert(&bins, chosen->run);
+        }
+        chosen->is_in = !chosen->is_in;
+        check_find(random_length());
+        if (round % 100 == 0) {
+            check_longest();
+            check_all();
+        }
+    }
+}
+
+FRESH_TEST(bins_that_were_emptied_are_as_new) {
+    lay_out();
+    for (size_t i = 0; i < RUN_COUNT; i++) {
+        ps_run_bins_insert(&bins, runs[i].run);
+        runs[i].is_in = true;
+    }
+    check_all();
+    for (size_t i = 0; i < RUN_COUNT; i++) {
+        struct ps_run *run = ps_run_bins_find(&bins, 1);
+        REQUIRE(run != NULL);
+        ps_run_bins_remove(&bins, run);
+    }
+    static const struct ps_run_bins empty;
+    CHECK(memcmp(&bins, &empty, sizeof bins) == 0);
+    CHECK_PTR_EQ(ps_run_bins_find(&bins, 1), NULL);
+    CHECK_PTR_EQ(ps_run_bins_longest(&bins), NULL);
+}
+
+FRESH_TEST(every_length_finds_a_run_of_just_that_length) {
+    lay_out();
+    struct ps_run *run = runs[RUN_COUNT - 1].run;
+    for (uint32_t slices = 1; slices <= 65535; slices += slices < 3000 ? 1 : 61) {
+        run->slices = slices;
+        ps_run_bins_insert(&bins, run);
+        CHECK_PTR_EQ(ps_run_bins_find(&bins, slices), run);
+        CHECK_PTR_EQ(ps_run_bins_find(&bins, slices + 1), NULL);
+        CHECK_PTR_EQ(ps_run_bins_longest(&bins), run);
+        ps_run_bins_remove(&bins, run);
+    }
+}
+
+TEST(checked_builds_abort_when_a_run_is_taken_out_twice) {
+    if (PS_CHECKED) {
+        CHECK_ABORTS((lay_out(), ps_run_bins_remove(&bins, runs[0].run)), "check failed: ");
+    }
+}
+
+UNIT_MAIN
