@@ -74,6 +74,16 @@ def test_quick_run_finds_nothing(build_dir: Path, run_shim: RunShim) -> None:
     assert_clean(run_shim(command, timeout=120), QUICK_OPERATIONS)
 
 
+@pytest.mark.preload
+@pytest.mark.parametrize("seed", [21, 22])
+def test_thousands_of_short_threads_find_nothing(
+    build_dir: Path, run_shim: RunShim, seed: int
+) -> None:
+    operations = 400_000
+    command = checker_command(build_dir, operations, seed, threads=6, live_mib=64)
+    assert_clean(run_shim([*command, "--short"], timeout=120), operations)
+
+
 @pytest.mark.slow
 @pytest.mark.preload
 @pytest.mark.parametrize("seed", range(len(FULL_RUNS)))

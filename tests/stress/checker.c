@@ -7,6 +7,7 @@
  *
  *   checker [--ops N] [--threads N] [--seed N] [--max-live-bytes N] [--fork N]
  *           [--plain]    (no aligned calls)
+ *           [--short]    (short threads only, thousands of them)
  *
  * Threads other than main belong to lanes: each thread starts its successor, which joins it.
  */
@@ -27,7 +28,9 @@
 #include <unistd.h>
 
 #define LANES_MAX 64
-#define GENERATION_OPS_MIN 64
+#define GENERATION_OPS_MIN 8
+#define GENERATION_OPS_SHORT 256
+#define GENERATION_OPS_USUAL 1024
 #define GENERATION_OPS_MAX 262144
 #define CHILD_SECONDS 60
 
@@ -46,6 +49,7 @@ struct options {
     unsigned threads;
     unsigned forks;
     int is_plain;
+    int is_short;
 };
 
 static struct lane lanes[LANES_MAX];
@@ -53,6 +57,7 @@ static struct worker child_worker;
 static uint64_t thread_serials;
 static uint64_t operations_done;
 static unsigned lane_count;
+static int is_short;
 static sem_t lanes_finished;
 
 static void *live_one_generation(void *argument);
@@ -70,14 +75,24 @@ static void enter_thread(void) {
     finding_place.operation = 0;
 }
 
+/* Most threads are short: what they leave is adopted again and again. A few do most of the work. */
+static uint64_t generation_operations(struct random_state *random) {
+    if (is_short) {
+        return random_log_uniform(random, GENERATION_OPS_MIN, GENERATION_OPS_SHORT);
+    }
+    if (random_below(random, 4) != 0) {
+        return random_log_uniform(random, GENERATION_OPS_MIN, GENERATION_OPS_USUAL);
+    }
+    return random_log_uniform(random, GENERATION_OPS_USUAL, GENERATION_OPS_MAX);
+}
+
 static void *live_one_generation(void *argument) {
     struct lane *lane = argument;
     if (lane->has_predecessor) {
         pthread_join(lane->predecessor, NULL);
     }
     enter_thread();
-    uint64_t share =
-        random_log_uniform(&lane->worker.random, GENERATION_OPS_MIN, GENERATION_OPS_MAX);
+    uint64_t share = generation_operations(&lane->worker.random);
     share = share < lane->operations_left ? share : lane->operations_left;
     worker_run(&lane->worker, share);
     lane->operations_left -= share;
@@ -156,14 +171,12 @@ static void fork_and_wait(unsigned number) {
 }
 
 static struct options parse_options(int count, char **arguments) {
-    static const struct option names[] = {{"ops", required_argument, NULL, 'o'},
-                                          {"threads", required_argument, NULL, 't'},
-                                          {"seed", required_argument, NULL, 's'},
-                                          {"max-live-bytes", required_argument, NULL, 'm'},
-                                          {"fork", required_argument, NULL, 'f'},
-                                          {"plain", no_argument, NULL, 'p'},
-                                          {NULL, 0, NULL, 0}};
-    struct options options = {1000000, 1, (size_t)256 << 20, 4, 0, 0};
+    static const struct option names[] = {
+        {"ops", required_argument, NULL, 'o'},  {"threads", required_argument, NULL, 't'},
+        {"seed", required_argument, NULL, 's'}, {"max-live-bytes", required_argument, NULL, 'm'},
+        {"fork", required_argument, NULL, 'f'}, {"plain", no_argument, NULL, 'p'},
+        {"short", no_argument, NULL, 'r'},      {NULL, 0, NULL, 0}};
+    struct options options = {1000000, 1, (size_t)256 << 20, 4, 0, 0, 0};
     int name;
     while ((name = getopt_long(count, arguments, "", names, NULL)) != -1) {
         uint64_t number = optarg != NULL ? strtoull(optarg, NULL, 10) : 0;
@@ -185,6 +198,9 @@ static struct options parse_options(int count, char **arguments) {
             break;
         case 'p':
             options.is_plain = 1;
+            break;
+        case 'r':
+            options.is_short = 1;
             break;
         default:
             exit(2);
@@ -229,6 +245,7 @@ static void wait_for_lanes(const struct options *options) {
 int main(int count, char **arguments) {
     struct options options = parse_options(count, arguments);
     finding_seed = options.seed;
+    is_short = options.is_short;
     if (shadow_start() != 0) {
         fprintf(stderr, "checker: no address space for the map of live bytes\n");
         return 77;
