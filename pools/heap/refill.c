@@ -53,7 +53,9 @@ static bool grant(struct ps_bin *bin, struct ps_span *span) {
         grant_window(bin, span, index, run->blocks);
     } else if (span->carved < span->limit) {
         size_t blocks = ps_min(span->window_blocks, (size_t)(span->limit - span->carved));
-        span->window_blocks *= 2; /* nothing came back meanwhile, so the program is growing */
+        /* Nothing came back meanwhile, so the program is growing. Bounded: an owner that ends puts
+         * its window back, so a span may come here any number of times. */
+        span->window_blocks = (uint32_t)ps_min(span->window_blocks * 2, ps_span_capacity(span));
         bin->is_zero = span->is_zero;
         grant_window(bin, span, span->carved, blocks);
         span->carved = (uint16_t)(span->carved + blocks);
