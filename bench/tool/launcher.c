@@ -5,7 +5,8 @@
  *
  * Why not measure from Python: a child's ru_maxrss starts at the RSS of the process that forked it,
  * so /bin/true started from a 300 MiB Python "needs" 300 MiB. This program is about 1 MiB. It also
- * reads VmHWM, which exec starts afresh, at the moment before the child's memory is torn down.
+ * reads VmHWM, which exec starts afresh, at the moment before the child's memory is torn down, and
+ * RSS and private dirty memory at that moment.
  *
  * Why ptrace: the proof that a library really was in the measured process. The child is seized with
  * PTRACE_O_TRACEEXIT only: it runs untouched and stops once, at exit, while /proc/<pid>/maps still
@@ -115,7 +116,7 @@ static void handle_stop(pid_t child, int status, const struct request *request) 
     if (event == PTRACE_EVENT_EXIT) {
         uint64_t stopped_at = now_ns();
         observe_maps(&result.seen, child, request->expected);
-        observe_peak(&result.seen, child);
+        observe_memory(&result.seen, child);
         result.stopped_ns += now_ns() - stopped_at;
     }
     if (event == PTRACE_EVENT_STOP && signal_number != SIGTRAP) {
@@ -261,6 +262,10 @@ static void print_result(FILE *out, const struct request *request) {
             usage->ru_maxrss, usage->ru_minflt, usage->ru_majflt);
     print_number_or_null(out, "peak_rss_kib", result.seen.peak_rss_kib != 0,
                          result.seen.peak_rss_kib);
+    print_number_or_null(out, "last_rss_kib", result.seen.last_rss_kib != 0,
+                         result.seen.last_rss_kib);
+    print_number_or_null(out, "last_dirty_kib", result.seen.last_dirty_kib != 0,
+                         result.seen.last_dirty_kib);
     print_number_or_null(out, "exit_status", WIFEXITED(status), (uint64_t)WEXITSTATUS(status));
     print_number_or_null(out, "signal", WIFSIGNALED(status), (uint64_t)WTERMSIG(status));
     fputs(", \"expected\": ", out);

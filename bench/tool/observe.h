@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What can be seen of another process from outside, through /proc: the files it has mapped, its
- * peak RSS, its RSS over time. Included by launcher.c only. Reads files; keeps everything in the
- * struct that it is given. A process that is gone leaves the struct as it was. One thread, no
- * locks.
+ * peak RSS, its last RSS and private dirty memory, its RSS over time. Included by launcher.c only.
+ * Reads files; keeps everything in the struct that it is given. A process that is gone leaves the
+ * struct as it was. One thread, no locks.
  */
 #ifndef PS_BENCH_TOOL_OBSERVE_H
 #define PS_BENCH_TOOL_OBSERVE_H
@@ -27,6 +27,8 @@ struct sample {
 struct observation {
     uint64_t start_ns;
     uint64_t peak_rss_kib;              /* VmHWM; 0: unknown */
+    uint64_t last_rss_kib;              /* smaps_rollup; 0: unknown */
+    uint64_t last_dirty_kib;            /* private dirty, likewise; a clean process has none */
     bool has_maps;                      /* the maps were read at least once */
     bool is_expected_mapped;            /* and the expected library was in them */
     char *mapped[OBSERVE_MAPPED_LIMIT]; /* files mapped executable, each once */
@@ -85,19 +87,31 @@ static inline void observe_maps(struct observation *seen, pid_t pid, const char 
     fclose(maps);
 }
 
-static inline void observe_peak(struct observation *seen, pid_t pid) {
-    FILE *status = observe_open(pid, "status");
-    if (status == NULL) {
-        return;
+/* The KiB after `key`, at the start of a line of /proc/<pid>/<name>; 0 where unknown. */
+static inline uint64_t observe_kib(pid_t pid, const char *name, const char *key) {
+    FILE *file = observe_open(pid, name);
+    if (file == NULL) {
+        return 0;
     }
     char line[256];
-    while (fgets(line, sizeof(line), status) != NULL) {
-        unsigned long long kib;
-        if (sscanf(line, "VmHWM: %llu", &kib) == 1) {
-            seen->peak_rss_kib = kib;
+    uint64_t kib = 0;
+    while (fgets(line, sizeof(line), file) != NULL) {
+        if (strncmp(line, key, strlen(key)) == 0) {
+            kib = strtoull(line + strlen(key), NULL, 10);
         }
     }
-    fclose(status);
+    fclose(file);
+    return kib;
+}
+
+/* The process's peak, and what it has at this moment. */
+static inline void observe_memory(struct observation *seen, pid_t pid) {
+    uint64_t peak_kib = observe_kib(pid, "status", "VmHWM:");
+    if (peak_kib != 0) {
+        seen->peak_rss_kib = peak_kib;
+        seen->last_rss_kib = observe_kib(pid, "smaps_rollup", "Rss:");
+        seen->last_dirty_kib = observe_kib(pid, "smaps_rollup", "Private_Dirty:");
+    }
 }
 
 /* When the table is full, every second sample goes and the interval doubles: bounded for any run.
