@@ -23,24 +23,21 @@ from pathlib import Path
 import click
 from harness import allocators as lookup
 from harness import report
-from harness.errors import BadRequest
+from harness.command import (
+    choose,
+    plain_console,
+    run_command,
+    run_with_bar,
+    split_names,
+    write_file,
+)
 from harness.machine import describe
 from harness.runner import Case, Runner, list_case, page_case
-from harness.session import Progress, Session
+from harness.session import Session
 from harness.summary import summarise
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    SpinnerColumn,
-    TextColumn,
-    TimeElapsedColumn,
-)
-from rich.progress import Progress as Bar
 
 CASES = ("uncontended", "contended", "page_blocks")
-# Wide enough for every table where there is no terminal to ask.
-PLAIN_WIDTH = 140
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 
 
@@ -52,71 +49,6 @@ def make_cases(only: list[str], count: int, rounds: int, page_count: int) -> lis
     if "page_blocks" in only:
         cases += [page_case(alignment, page_count, max(rounds, 2) + 2) for alignment in (16, 4096)]
     return cases
-
-
-def split_names(texts: tuple[str, ...], known: list[str], option: str) -> list[str]:
-    """The names of a repeatable, comma-separated option, checked; none given: all known."""
-    names = [name.strip() for text in texts for name in text.split(",") if name.strip()]
-    for name in names:
-        if name not in known:
-            raise BadRequest(f"{option}: no {name!r} here (known: {', '.join(known)})")
-    return [name for name in known if name in names] if texts else known
-
-
-def choose(
-    table: Path, additions: tuple[str, ...], names: tuple[str, ...], build: Path
-) -> tuple[list[lookup.Allocator], list[lookup.Missing], list[lookup.Allocator]]:
-    """The allocators to measure, those that are missing, and every one that is installed."""
-    entries = lookup.read_table(table)
-    for entry in (lookup.parse_addition(text) for text in additions):
-        if any(entry["name"] == other["name"] for other in entries):
-            raise BadRequest(f"--add: {entry['name']} is in {table.name} already")
-        entries.append(entry)
-    wanted = split_names(names, [entry["name"] for entry in entries], "--allocators")
-    found = [lookup.resolve(entry, build) for entry in entries]
-    here = [a for a in found if isinstance(a, lookup.Allocator)]
-    chosen = [a for a in here if a.name in wanted]
-    missing = [a for a in found if isinstance(a, lookup.Missing) and a.name in wanted]
-    if not chosen:
-        raise BadRequest("; ".join(f"{gone.name}: {gone.reason}" for gone in missing))
-    return chosen, missing, here
-
-
-def run_with_bar(session: Session, runner: Runner, console: Console) -> None:
-    """Runs the session; a live bar on a terminal, one line per process elsewhere."""
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(),
-               MofNCompleteColumn(), TimeElapsedColumn())  # fmt: skip
-    with Bar(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("starting", total=0)
-        planned = 0
-
-        def begin_pass(number: int, steps: int) -> None:
-            nonlocal planned
-            planned += steps
-            bar.update(task, total=planned)
-
-        def begin_step(case: Case, allocator: lookup.Allocator, number: int) -> None:
-            bar.update(task, description=f"pass {number + 1}: {case.name}, {allocator.name}")
-
-        def end_step(
-            case: Case, allocator: lookup.Allocator, outcome: str, is_failure: bool
-        ) -> None:
-            bar.advance(task)
-            if is_failure or not console.is_terminal:
-                failed = "FAILED: " if is_failure else ""
-                console.print(
-                    f"{case.name:<18} {allocator.name:<10} {failed}{outcome}", markup=False
-                )
-
-        session.run(runner, Progress(begin_pass, begin_step, end_step))
-
-
-def write_file(path: Path, text: str) -> None:
-    """Writes a result; a path that cannot be written is the user's mistake."""
-    try:
-        path.write_text(text)
-    except OSError as error:
-        raise BadRequest(f"{path}: {error.strerror}") from error
 
 
 @click.command(help=(__doc__ or "").split("\n\n")[0], context_settings=CONTEXT)
@@ -202,27 +134,11 @@ def command(
         )
     if markdown_path is not None:
         write_file(markdown_path, report.markdown(made, below))
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=PLAIN_WIDTH)
-    report.print_tables(console, made, below)
+    report.print_tables(plain_console(), made, below)
     if session.is_interrupted:
         return 130
     return 1 if session.failures else 0
 
 
-def main() -> int:
-    """click, but with one line per mistake."""
-    try:
-        return command.main(standalone_mode=False) or 0
-    except click.ClickException as error:
-        print(f"run.py: {error.format_message()}", file=sys.stderr)
-    except BadRequest as error:
-        print(f"run.py: {error}", file=sys.stderr)
-    except click.Abort:
-        return 130
-    return 2
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_command("run.py", command))

@@ -13,6 +13,9 @@ TUNING = re.compile(
     r"^(POOLSHIM|MALLOC|GLIBC_TUNABLES|MIMALLOC|TCMALLOC|JE_MALLOC|_RJEM|FLOOR|LD_)"
 )
 
+# Ours and the tests': no settings of an allocator, and no measured process sees them.
+HARNESS_PREFIXES = ("POOLSHIM_BENCH_", "POOLSHIM_BUILD_")
+
 
 def read_text(path: str) -> str:
     """The file's text, "" where it cannot be read."""
@@ -49,7 +52,11 @@ def foreign_cpu_s() -> float:
 
 def tuning_variables() -> dict[str, str]:
     """The allocator settings in our own environment, which the measured processes inherit."""
-    return {k: v for k, v in sorted(os.environ.items()) if TUNING.match(k) and k != "LD_PRELOAD"}
+    return {
+        key: value
+        for key, value in sorted(os.environ.items())
+        if TUNING.match(key) and key != "LD_PRELOAD" and not key.startswith(HARNESS_PREFIXES)
+    }
 
 
 def describe() -> dict[str, object]:
