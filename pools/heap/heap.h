@@ -65,7 +65,8 @@ struct ps_heap {
     struct ps_heap *next_heap;                 /* 3640 all heaps ever made; registry lock */
     struct ps_heap *next_parked;               /* 3648 registry lock */
     uintptr_t thread_pointer;                  /* 3656 of the owning thread */
-    PS_ALIGNED(PS_CACHE_LINE) struct ps_span *x_wake; /* 3712 spans that others want looked at */
+    uint32_t span_counts[PS_BIN_LIMIT];        /* 3664 spans of each class that this heap owns */
+    PS_ALIGNED(PS_CACHE_LINE) struct ps_span *x_wake; /* 3968 spans that others want looked at */
 };
 
 _Static_assert(sizeof(struct ps_heap) <= 4096, "a heap is one page");
@@ -109,6 +110,9 @@ void ps_heap_walk(void (*visit)(struct ps_heap *heap, void *context), void *cont
 /* A block for a request that found its bin empty. bytes: the request, for the bin of no class.
  * NULL with errno ENOMEM. */
 void *ps_heap_refill(struct ps_heap *heap, struct ps_bin *bin, size_t bytes);
+
+/* Gives the memory of a drained span, on no list, back to the page cache. */
+void ps_heap_release_span(struct ps_heap *heap, struct ps_span *span);
 
 /* Settled frees have changed a span that is not current: makes it available or lets it go. */
 void ps_heap_span_gained(struct ps_heap *heap, struct ps_span *span);

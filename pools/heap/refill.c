@@ -21,11 +21,15 @@
 /* Orphans without room that one refill takes over before it asks for fresh memory. */
 #define ADOPT_LIMIT 4
 
+/* Spans of one class in one heap, from which on more of them come from the huge zone. */
+#define DENSE_BYTES ((size_t)1 << 20)
+
 static void add_used(struct ps_span *span, size_t blocks) {
     ps_owner_add(&span->used, blocks); /* what census reads */
 }
 
 static void grant_window(struct ps_bin *bin, struct ps_span *span, size_t index, size_t blocks) {
+    PS_CHECK(blocks > 0);
     bin->cur = ps_span_block(span, index);
     bin->end = ps_span_block(span, index + blocks);
     add_used(span, blocks);
@@ -66,6 +70,11 @@ static bool grant(struct ps_bin *bin, struct ps_span *span) {
     return true;
 }
 
+void ps_heap_release_span(struct ps_heap *heap, struct ps_span *span) {
+    heap->span_counts[span->class_index]--;
+    ps_span_destroy(span);
+}
+
 /* A span whose blocks are all free and that no bin holds. One is kept per class, at the tail of
  * its list, so that a program that swings across a span's edge does not take the page lock each
  * time; ps_heap_drop_drained lets it go when time passes. */
@@ -78,7 +87,7 @@ static void span_drained(struct ps_heap *heap, struct ps_span *span) {
         ps_span_list_push_tail(list, span);
         return;
     }
-    ps_span_destroy(span);
+    ps_heap_release_span(heap, span);
 }
 
 void ps_heap_span_gained(struct ps_heap *heap, struct ps_span *span) {
@@ -143,11 +152,27 @@ static bool refill_from_orphans(struct ps_heap *heap, struct ps_bin *bin, uint32
         if (span == NULL) {
             return false;
         }
+        heap->span_counts[class_index]++;
         if (make_current(heap, bin, span)) {
             return true;
         }
     }
     return false;
+}
+
+/* Fresh memory. A class that has grown to DENSE_BYTES in one heap goes on growing, as a rule, and
+ * is filled: huge pages pay. Before, they would cost 2 MiB for each class of each small thread. */
+static bool refill_fresh(struct ps_heap *heap, struct ps_bin *bin, uint32_t class_index) {
+    uint32_t *count = &heap->span_counts[class_index];
+    size_t bytes = ((size_t)*count * ps_size_classes[class_index].slices) << PS_SLICE_SHIFT;
+    uintptr_t key = ps_heap_key(heap);
+    struct ps_span *span = bytes >= DENSE_BYTES ? ps_span_create_dense(class_index, key)
+                                                : ps_span_create(class_index, key);
+    if (span == NULL) {
+        return false;
+    }
+    ++*count;
+    return make_current(heap, bin, span);
 }
 
 static bool refill_class(struct ps_heap *heap, struct ps_bin *bin, uint32_t class_index) {
@@ -162,12 +187,8 @@ static bool refill_class(struct ps_heap *heap, struct ps_bin *bin, uint32_t clas
         }
     }
     ps_heap_take_wakes(heap);
-    if (refill_from_available(heap, bin, class_index) ||
-        refill_from_orphans(heap, bin, class_index)) {
-        return true;
-    }
-    span = ps_span_create(class_index, ps_heap_key(heap));
-    return span != NULL && make_current(heap, bin, span);
+    return refill_from_available(heap, bin, class_index) ||
+           refill_from_orphans(heap, bin, class_index) || refill_fresh(heap, bin, class_index);
 }
 
 PS_NOINLINE void *ps_heap_refill(struct ps_heap *heap, struct ps_bin *bin, size_t bytes) {

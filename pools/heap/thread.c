@@ -17,6 +17,7 @@
 #include "pools/small/span_list.h"
 
 #include <pthread.h>
+#include <string.h>
 
 #define HEAP_BYTES 4096
 
@@ -145,6 +146,7 @@ PS_COLD void ps_heap_give_up(void) {
         orphan_all(&heap->available[i]);
     }
     orphan_all(&heap->full);
+    memset(heap->span_counts, 0, sizeof heap->span_counts);
     ps_heap_take_wakes(heap); /* sent meanwhile: they go on to the orphanage */
     ps_thread.heap = NULL;
     heap->thread_pointer = 0;

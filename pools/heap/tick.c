@@ -20,7 +20,7 @@ void ps_heap_drop_drained(struct ps_heap *heap) {
         struct ps_span *tail = head != NULL ? head->prev : NULL;
         if (tail != NULL && tail->used == 0 && !ps_span_is_queued(tail)) {
             ps_span_list_remove(&heap->available[i], tail);
-            ps_span_destroy(tail);
+            ps_heap_release_span(heap, tail);
         }
     }
 }

@@ -19,16 +19,13 @@ static enum ps_thp thp_policy;
 
 void ps_arena_start(enum ps_thp thp) { thp_policy = thp; }
 
-/*
- * "auto": ordinary pages for the first arena, so that a small program never pays for 2 MiB it does
- * not use, huge ones (first touch is four times cheaper per byte) once the heap has outgrown it.
- */
-static void advise(const struct ps_arena *arena, size_t index) {
-    bool is_huge = thp_policy == PS_THP_ALWAYS || (thp_policy == PS_THP_AUTO && index > 0);
+static void advise(const struct ps_arena *arena, enum ps_zone zone) {
+    bool is_huge =
+        thp_policy == PS_THP_ALWAYS || (thp_policy == PS_THP_AUTO && zone == PS_ZONE_HUGE);
     ps_os_advise_huge(arena->base, arena->slices << PS_SLICE_SHIFT, is_huge);
 }
 
-const struct ps_arena *ps_arena_grow(size_t slices) {
+const struct ps_arena *ps_arena_grow(size_t slices, enum ps_zone zone) {
     if (arena_count == ARENA_LIMIT) {
         return NULL;
     }
@@ -47,10 +44,9 @@ const struct ps_arena *ps_arena_grow(size_t slices) {
         ps_os_release(base, bytes);
         return NULL;
     }
-    struct ps_arena *arena = &arenas[arena_count];
+    struct ps_arena *arena = &arenas[arena_count++];
     *arena = (struct ps_arena){.base = base, .slices = bytes >> PS_SLICE_SHIFT};
-    advise(arena, arena_count);
-    arena_count++;
+    advise(arena, zone);
     return arena;
 }
 

@@ -17,12 +17,20 @@
 #define COALESCE_LIMIT 65535
 
 static struct ps_lock page_lock = PS_LOCK_INIT(PS_RANK_PAGE);
-static struct ps_run_bins dirty_bins;
-static struct ps_run_bins clean_bins;
+static struct ps_run_bins dirty_bins[PS_ZONE_COUNT];
+static struct ps_run_bins clean_bins[PS_ZONE_COUNT];
 static uint64_t arena_slices;
 
 static struct ps_run_bins *bins_of(const struct ps_run *run) {
-    return run->is_dirty ? &dirty_bins : &clean_bins;
+    return run->is_dirty ? &dirty_bins[run->is_huge] : &clean_bins[run->is_huge];
+}
+
+static uint64_t dirty_slices(void) {
+    return dirty_bins[PS_ZONE_PLAIN].slices + dirty_bins[PS_ZONE_HUGE].slices;
+}
+
+static bool is_same_sort(const struct ps_run *a, const struct ps_run *b) {
+    return a->is_dirty == b->is_dirty && a->is_huge == b->is_huge;
 }
 
 static struct ps_run *run_at(char *base) { return &ps_page_map_slot(base)->run; }
@@ -31,30 +39,40 @@ static char *end_of(const struct ps_run *run) {
     return run->base + ((size_t)run->slices << PS_SLICE_SHIFT);
 }
 
-/* Describes [base, base + slices) as a run of its own. */
-static struct ps_run *make_run(char *base, size_t slices, bool is_dirty) {
+/* Describes [base, base + slices) as a clean run of its own. */
+static struct ps_run *make_run(char *base, size_t slices, enum ps_zone zone) {
     struct ps_run *run = run_at(base);
     run->base = base;
     run->slices = (uint32_t)slices;
-    run->is_dirty = is_dirty;
+    run->is_dirty = false;
+    run->is_huge = zone & 1;
     run->back = 0;
     return run;
 }
 
-/* The free run of the same sort that ends at `base`, or NULL. */
-static struct ps_run *free_run_before(char *base, bool is_dirty) {
-    struct ps_run *last = run_at(base - 1);
+/* Makes the part of a run from `base` to its end a run of its own, of the same sort. */
+static struct ps_run *split_at(struct ps_run *run, char *base) {
+    size_t kept = (size_t)(base - run->base) >> PS_SLICE_SHIFT;
+    struct ps_run *rest = make_run(base, run->slices - kept, run->is_huge);
+    rest->is_dirty = run->is_dirty;
+    run->slices = (uint32_t)kept;
+    return rest;
+}
+
+/* The free run of the same sort that ends where `run` begins, or NULL. */
+static struct ps_run *free_run_before(const struct ps_run *run) {
+    struct ps_run *last = run_at(run->base - 1);
     if (last->kind != PS_RUN_FREE) {
         return NULL;
     }
-    struct ps_run *run = run_at(base - ((size_t)last->back + 1) * PS_SLICE_BYTES);
-    return run->is_dirty == is_dirty ? run : NULL;
+    struct ps_run *before = run_at(run->base - ((size_t)last->back + 1) * PS_SLICE_BYTES);
+    return is_same_sort(before, run) ? before : NULL;
 }
 
 /* Enters a run, merged with its neighbours of the same sort. */
 static void insert_locked(struct ps_run *run) {
     struct ps_run_bins *bins = bins_of(run);
-    struct ps_run *before = free_run_before(run->base, run->is_dirty);
+    struct ps_run *before = free_run_before(run);
     if (before != NULL && before->slices + run->slices <= COALESCE_LIMIT) {
         ps_run_bins_remove(bins, before);
         before->slices += run->slices;
@@ -62,8 +80,8 @@ static void insert_locked(struct ps_run *run) {
         run = before;
     }
     struct ps_run *after = run_at(end_of(run));
-    if (after->kind == PS_RUN_FREE && after->base == end_of(run) &&
-        after->is_dirty == run->is_dirty && after->slices + run->slices <= COALESCE_LIMIT) {
+    if (after->kind == PS_RUN_FREE && after->base == end_of(run) && is_same_sort(after, run) &&
+        after->slices + run->slices <= COALESCE_LIMIT) {
         ps_run_bins_remove(bins, after);
         run->slices += after->slices;
     }
@@ -72,20 +90,17 @@ static void insert_locked(struct ps_run *run) {
 
 /* Cuts `slices` at an aligned place out of a free run, returns the rest to the bins. */
 static struct ps_run *carve_locked(struct ps_run *run, size_t slices, size_t align_slices) {
-    bool is_dirty = run->is_dirty;
-    ps_run_bins_remove(bins_of(run), run);
-    char *end = end_of(run);
+    struct ps_run_bins *bins = bins_of(run);
+    ps_run_bins_remove(bins, run);
     char *base = (char *)ps_round_up((uintptr_t)run->base, align_slices << PS_SLICE_SHIFT);
     if (base != run->base) {
-        run->slices = (uint32_t)((size_t)(base - run->base) >> PS_SLICE_SHIFT);
-        ps_run_bins_insert(is_dirty ? &dirty_bins : &clean_bins, run);
+        struct ps_run *head = run;
+        run = split_at(head, base);
+        ps_run_bins_insert(bins, head);
     }
-    char *rest = base + (slices << PS_SLICE_SHIFT);
-    if (rest != end) {
-        struct ps_run *tail = make_run(rest, (size_t)(end - rest) >> PS_SLICE_SHIFT, is_dirty);
-        ps_run_bins_insert(bins_of(tail), tail);
+    if (run->slices != slices) {
+        ps_run_bins_insert(bins, split_at(run, base + (slices << PS_SLICE_SHIFT)));
     }
-    run = make_run(base, slices, is_dirty);
     ps_store_relaxed(&run->kind, (uint8_t)PS_RUN_BUSY); /* relaxed: free() only classifies by it */
     return run;
 }
@@ -95,29 +110,52 @@ void ps_page_cache_start(const struct ps_config *config) {
     ps_arena_start(config->thp);
 }
 
-struct ps_run *ps_page_cache_take(size_t slices, size_t align_slices) {
+static struct ps_run *grow_locked(size_t slices, enum ps_zone zone) {
+    const struct ps_arena *arena = ps_arena_grow(slices, zone);
+    if (arena == NULL) {
+        return NULL;
+    }
+    arena_slices += arena->slices;
+    struct ps_run *run = make_run(arena->base, arena->slices, zone);
+    ps_run_bins_insert(&clean_bins[zone], run);
+    return run;
+}
+
+/* What holds memory already comes first, whatever its zone; then the zone's own. The other zone's
+ * clean runs are the last resort. */
+static struct ps_run *find_locked(size_t slices, enum ps_zone zone) {
+    enum ps_zone other = zone == PS_ZONE_PLAIN ? PS_ZONE_HUGE : PS_ZONE_PLAIN;
+    struct ps_run *run = ps_run_bins_find(&dirty_bins[zone], slices);
+    if (run == NULL) {
+        run = ps_run_bins_find(&dirty_bins[other], slices);
+    }
+    if (run == NULL) {
+        run = ps_run_bins_find(&clean_bins[zone], slices);
+    }
+    if (run == NULL) {
+        run = grow_locked(slices, zone);
+    }
+    return run != NULL ? run : ps_run_bins_find(&clean_bins[other], slices);
+}
+
+static struct ps_run *take(size_t slices, size_t align_slices, enum ps_zone zone) {
     size_t fit = slices + align_slices - 1;
     PS_CHECK(slices > 0 && fit <= PS_RUN_SLICES_LIMIT && ps_is_power_of_two(align_slices));
     ps_lock_acquire(&page_lock);
-    struct ps_run *run = ps_run_bins_find(&dirty_bins, fit);
-    if (run == NULL) {
-        run = ps_run_bins_find(&clean_bins, fit);
+    struct ps_run *run = find_locked(fit, zone);
+    if (run != NULL) {
+        run = carve_locked(run, slices, align_slices);
+        ps_purge_note_locked(dirty_slices());
     }
-    if (run == NULL) {
-        const struct ps_arena *arena = ps_arena_grow(fit);
-        if (arena == NULL) {
-            ps_lock_release(&page_lock);
-            return NULL;
-        }
-        arena_slices += arena->slices;
-        run = make_run(arena->base, arena->slices, false);
-        ps_run_bins_insert(&clean_bins, run);
-    }
-    run = carve_locked(run, slices, align_slices);
-    ps_purge_note_locked(dirty_bins.slices);
     ps_lock_release(&page_lock);
     return run;
 }
+
+struct ps_run *ps_page_cache_take(size_t slices, size_t align_slices) {
+    return take(slices, align_slices, PS_ZONE_PLAIN);
+}
+
+struct ps_run *ps_page_cache_take_dense(size_t slices) { return take(slices, 1, PS_ZONE_HUGE); }
 
 void ps_page_cache_give(struct ps_run *run) {
     run->is_dirty = true;
@@ -137,7 +175,7 @@ bool ps_page_cache_extend(struct ps_run *run, size_t slices, bool *is_clean) {
         struct ps_run *piece = carve_locked(after, added, 1);
         ps_store_relaxed(&piece->kind, (uint8_t)PS_RUN_NONE); /* relaxed: free() only classifies */
         run->slices = (uint32_t)slices;
-        ps_purge_note_locked(dirty_bins.slices);
+        ps_purge_note_locked(dirty_slices());
     }
     ps_lock_release(&page_lock);
     return can_extend;
@@ -145,9 +183,8 @@ bool ps_page_cache_extend(struct ps_run *run, size_t slices, bool *is_clean) {
 
 void ps_page_cache_shrink(struct ps_run *run, size_t slices) {
     ps_lock_acquire(&page_lock);
-    char *rest = run->base + (slices << PS_SLICE_SHIFT);
-    struct ps_run *tail = make_run(rest, run->slices - slices, true);
-    run->slices = (uint32_t)slices;
+    struct ps_run *tail = split_at(run, run->base + (slices << PS_SLICE_SHIFT));
+    tail->is_dirty = true;
     insert_locked(tail);
     ps_lock_release(&page_lock);
 }
@@ -156,7 +193,7 @@ struct ps_run *ps_page_cache_adopt(char *base, size_t slices) {
     ps_lock_acquire(&page_lock);
     struct ps_run *run = NULL;
     if (ps_page_map_cover(base, slices << PS_SLICE_SHIFT)) {
-        run = make_run(base, slices, false);
+        run = make_run(base, slices, PS_ZONE_PLAIN);
         ps_store_relaxed(&run->kind, (uint8_t)PS_RUN_BUSY); /* relaxed: free() only classifies */
     }
     ps_lock_release(&page_lock);
@@ -167,7 +204,10 @@ struct ps_run *ps_page_cache_detach_dirty(size_t slices) {
     struct ps_run *list = NULL;
     ps_lock_acquire(&page_lock);
     while (slices > 0) {
-        struct ps_run *run = ps_run_bins_longest(&dirty_bins);
+        struct ps_run *run = ps_run_bins_longest(&dirty_bins[PS_ZONE_HUGE]);
+        if (run == NULL) {
+            run = ps_run_bins_longest(&dirty_bins[PS_ZONE_PLAIN]);
+        }
         if (run == NULL) {
             break;
         }
@@ -195,8 +235,9 @@ void ps_page_cache_count(struct ps_page_counts *out) {
     ps_lock_acquire(&page_lock);
     *out = (struct ps_page_counts){.arena_count = ps_arena_count(),
                                    .arena_slices = arena_slices,
-                                   .dirty_slices = dirty_bins.slices,
-                                   .clean_slices = clean_bins.slices};
+                                   .dirty_slices = dirty_slices(),
+                                   .clean_slices = clean_bins[PS_ZONE_PLAIN].slices +
+                                                   clean_bins[PS_ZONE_HUGE].slices};
     ps_lock_release(&page_lock);
 }
 

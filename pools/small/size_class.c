@@ -82,23 +82,26 @@ static void add_class(uint32_t block_bytes) {
     plan_blocks(class);
 }
 
-/* Appends the built-in sizes above `last` up to small_max, every `step`-th of them and the last. */
-static void add_tail(uint32_t last, size_t small_max, size_t step) {
-    for (size_t i = 0; i < BUILT_IN_COUNT; i++) {
-        bool is_wanted = built_in[i] > last && built_in[i] <= small_max;
-        bool is_final = i + 1 == BUILT_IN_COUNT || built_in[i + 1] > small_max;
-        if (is_wanted && (is_final || (BUILT_IN_COUNT - 1 - i) % step == 0)) {
+/* Appends the built-in sizes above `last` up to small_max; all of them, or as many as there is
+ * room for, evenly, counted down from the largest. */
+static void add_tail(uint32_t last, size_t small_max, size_t room) {
+    size_t begin = 0;
+    while (begin < BUILT_IN_COUNT && built_in[begin] <= last) {
+        begin++;
+    }
+    size_t end = begin;
+    while (end < BUILT_IN_COUNT && built_in[end] <= small_max) {
+        end++;
+    }
+    if (room == 0) {
+        return;
+    }
+    size_t step = (end - begin + room - 1) / room;
+    for (size_t i = begin; i < end; i++) {
+        if ((end - 1 - i) % step == 0) {
             add_class(built_in[i]);
         }
     }
-}
-
-static size_t tail_count(uint32_t last, size_t small_max) {
-    size_t count = 0;
-    for (size_t i = 0; i < BUILT_IN_COUNT; i++) {
-        count += built_in[i] > last && built_in[i] <= small_max;
-    }
-    return count;
 }
 
 static void fill_tables(void) {
@@ -125,13 +128,7 @@ void ps_size_class_start(const struct ps_config *config) {
         add_class(config->class_bytes[i]);
     }
     uint32_t last = config->class_count > 0 ? config->class_bytes[config->class_count - 1] : 0;
-    size_t room = PS_CLASS_LIMIT - config->class_count;
-    size_t wanted = tail_count(last, small_max);
-    if (room > 0 && wanted > 0) {
-        /* One place is kept for the largest size, which every step includes. */
-        add_tail(last, small_max,
-                 wanted <= room ? 1 : (wanted + room - 1) / ps_max(room - 1, 1));
-    }
+    add_tail(last, small_max, PS_CLASS_LIMIT - config->class_count);
     ps_size_class_max_bytes = ps_size_classes[ps_size_class_count - 1].block_bytes;
     fill_tables();
 }

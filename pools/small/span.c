@@ -38,12 +38,11 @@ static void unmark_inside(struct ps_span *span) {
     }
 }
 
-struct ps_span *ps_span_create(uint32_t class_index, uintptr_t owner_key) {
-    const struct ps_size_class *class = &ps_size_classes[class_index];
-    struct ps_run *run = ps_page_cache_take(class->slices, 1);
+static struct ps_span *create_in(struct ps_run *run, uint32_t class_index, uintptr_t owner_key) {
     if (run == NULL) {
         return NULL;
     }
+    const struct ps_size_class *class = &ps_size_classes[class_index];
     struct ps_span *span = ps_span_of_slot(ps_slot_of_run(run));
     span->block_bytes = class->block_bytes;
     span->first = class->first;
@@ -63,6 +62,16 @@ struct ps_span *ps_span_create(uint32_t class_index, uintptr_t owner_key) {
      * hand-over orders these writes. */
     ps_store_relaxed(&span->x_owner, owner_key);
     return span;
+}
+
+struct ps_span *ps_span_create(uint32_t class_index, uintptr_t owner_key) {
+    return create_in(ps_page_cache_take(ps_size_classes[class_index].slices, 1), class_index,
+                     owner_key);
+}
+
+struct ps_span *ps_span_create_dense(uint32_t class_index, uintptr_t owner_key) {
+    return create_in(ps_page_cache_take_dense(ps_size_classes[class_index].slices), class_index,
+                     owner_key);
 }
 
 void ps_span_reset(struct ps_span *span) {

@@ -106,9 +106,11 @@ static inline bool ps_span_has_room(const struct ps_span *span) {
 }
 
 /*
- * A fresh span of a class for the owner with this key, place CURRENT. NULL when memory is out.
+ * A fresh span of a class for the owner with this key, place CURRENT; a dense one will soon be
+ * filled. NULL when memory is out.
  */
 struct ps_span *ps_span_create(uint32_t class_index, uintptr_t owner_key);
+struct ps_span *ps_span_create_dense(uint32_t class_index, uintptr_t owner_key);
 
 /* Gives the memory of a drained span (used == 0, nothing queued) back to the page cache. */
 void ps_span_destroy(struct ps_span *span);
