@@ -57,13 +57,11 @@ void *ps_block_zalloc(size_t bytes) {
             return virgin;
         }
     }
-    bool is_zero = false;
-    void *block = bytes > PS_CLASS_BYTES_LIMIT ? ps_large_alloc(bytes, 1, &is_zero)
-                                               : ps_heap_alloc(bytes);
-    if (block != NULL && !is_zero) {
-        memset(block, 0, bytes);
+    if (bytes > PS_CLASS_BYTES_LIMIT) {
+        return ps_large_zalloc(bytes);
     }
-    return block;
+    void *block = ps_heap_alloc(bytes);
+    return block != NULL ? memset(block, 0, bytes) : NULL;
 }
 
 void *ps_block_alloc_aligned(size_t bytes, size_t align) {

@@ -31,6 +31,9 @@ void *ps_block_resize(void *block, size_t bytes);
  * reads as zero. align: power of two. */
 void *ps_large_alloc(size_t bytes, size_t align, bool *is_zero);
 
+/* The same, zeroed, without alignment. */
+void *ps_large_zalloc(size_t bytes);
+
 struct ps_slot;
 void ps_large_free(struct ps_slot *slot);
 size_t ps_large_usable(const struct ps_slot *slot);

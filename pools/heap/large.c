@@ -16,6 +16,9 @@
 /* Larger alignments come from a mapping: a run would have to be searched at twice the length. */
 #define RUN_ALIGN_LIMIT ((size_t)4 << 20)
 
+/* From here on, asking the system what is in memory costs less than it can save. */
+#define ZERO_BY_PURGE_BYTES ((size_t)512 << 10)
+
 /* Tenant half of the slot of a large block. */
 struct ps_large {
     uintptr_t x_owner; /* PS_KEY_NOBODY: no heap may take it for a span of its own */
@@ -74,6 +77,21 @@ void *ps_large_alloc(size_t bytes, size_t align, bool *is_zero) {
         *is_zero = !run->is_dirty;
     }
     return settle_in(run, bytes, kind);
+}
+
+void *ps_large_zalloc(size_t bytes) {
+    bool is_zero;
+    char *block = ps_large_alloc(bytes, 1, &is_zero);
+    if (block == NULL || is_zero) {
+        return block;
+    }
+    /* Where little of a used block is in memory, writing zeroes would bring all of it there. */
+    size_t length = ps_round_up(bytes, page_bytes);
+    if (length >= ZERO_BY_PURGE_BYTES && ps_os_resident(block, length) < length / 2 &&
+        ps_os_purge(block, length)) {
+        return block;
+    }
+    return memset(block, 0, bytes);
 }
 
 void ps_large_free(struct ps_slot *slot) {

@@ -29,6 +29,9 @@ bool ps_os_release(void *base, size_t bytes);
  */
 bool ps_os_purge(void *base, size_t bytes);
 
+/* How many bytes of a range are in memory now, about; `bytes` when the system does not tell. */
+size_t ps_os_resident(void *base, size_t bytes);
+
 /* Grows or shrinks a mapping where it stands. False when that is impossible; nothing changed. */
 bool ps_os_resize(void *base, size_t old_bytes, size_t new_bytes);
 

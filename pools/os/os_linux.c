@@ -55,6 +55,24 @@ bool ps_os_purge(void *base, size_t bytes) {
     return !ps_syscall_failed(ps_syscall3(SYS_madvise, (long)base, (long)bytes, MADV_DONTNEED));
 }
 
+size_t ps_os_resident(void *base, size_t bytes) {
+    unsigned char in_memory[512];
+    size_t page_bytes = ps_os_page_bytes();
+    size_t resident = 0;
+    for (size_t done = 0; done < bytes;) {
+        size_t piece = ps_min(bytes - done, sizeof in_memory * page_bytes);
+        if (ps_syscall_failed(ps_syscall3(SYS_mincore, (long)((char *)base + done), (long)piece,
+                                          (long)in_memory))) {
+            return bytes;
+        }
+        for (size_t page = 0; page < piece / page_bytes; page++) {
+            resident += in_memory[page] & 1 ? page_bytes : 0;
+        }
+        done += piece;
+    }
+    return resident;
+}
+
 bool ps_os_resize(void *base, size_t old_bytes, size_t new_bytes) {
     return !ps_syscall_failed(
         ps_syscall6(SYS_mremap, (long)base, (long)old_bytes, (long)new_bytes, 0, 0, 0));

@@ -124,6 +124,11 @@ bool ps_os_move(void *from, size_t old_bytes, void *to, size_t new_bytes) {
     return true;
 }
 
+size_t ps_os_resident(void *base, size_t bytes) {
+    (void)base;
+    return bytes;
+}
+
 void ps_os_advise_huge(void *base, size_t bytes, bool is_wanted) {
     int saved_errno = errno;
     madvise(base, bytes, is_wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
