@@ -89,9 +89,21 @@ static void collect_runs(struct ps_span *span, size_t head, size_t blocks) {
     span->run_blocks = (uint16_t)(span->run_blocks + blocks);
 }
 
+/* There is one stash, and it is in use. But when all blocks that are out have come back, the lists
+ * do not matter any more: the span is drained. */
+static size_t collect_last(struct ps_span *span) {
+    size_t total = ps_span_remote_blocks(span);
+    if (total == 0 || total != span->used || span->needed != span->armed) {
+        return 0;
+    }
+    (void)take_word(span);
+    ps_span_reset(span);
+    return total;
+}
+
 size_t ps_span_collect(struct ps_span *span) {
     if (span->stash != NULL) {
-        return 0;
+        return collect_last(span);
     }
     uint64_t word = take_word(span);
     size_t list_count = field(word, LIST_COUNT_SHIFT);

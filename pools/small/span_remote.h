@@ -17,8 +17,8 @@
  * x_wake_at is stored without a fence, since the owner stores it at every turn from full to
  * available and a locked instruction there costs more than the turn: a hand-over at that very
  * moment may miss it. The next one to the same span sees it; if there is none, the span is looked
- * at when its class is refilled, at a trim, or at the end of the thread.  (Packing head and count into one
- * word after rpmalloc, batches per span after snmalloc.)
+ * at when its class is refilled, at a trim, or at the end of the thread. (Packing head and count
+ * into one word after rpmalloc, batches per span after snmalloc.)
  */
 #ifndef PS_SMALL_SPAN_REMOTE_H
 #define PS_SMALL_SPAN_REMOTE_H
@@ -36,8 +36,9 @@
 bool ps_span_hand_list(struct ps_span *span, void *head, void *tail, size_t blocks);
 bool ps_span_hand_run(struct ps_span *span, char *lowest, size_t blocks);
 
-/* Owner: takes what was handed over into stash and runs. Does nothing while stash is not empty.
- * Returns the number of blocks that came back. */
+/* Owner: takes what was handed over into stash and runs. While stash is not empty it does nothing,
+ * but when all blocks that are out have come back it resets the span. Returns the number of blocks
+ * that came back. */
 size_t ps_span_collect(struct ps_span *span);
 
 /*

@@ -1,0 +1,224 @@
+// sources: tests/unit/fake_os.c
+/* SPDX-License-Identifier: MIT */
+/* The orphanage: spans without an owner are adopted, woken, drained and salvaged, never lost. */
+#include "pools/small/central.h"
+
+#include "tests/unit/span_owner.h"
+
+#define ADOPTER_KEY ((uintptr_t)0x2001)
+#define DEAD_KEY OWNER_KEY
+
+static uint32_t class_of_owned(void) { return owned->class_index; }
+
+static uint64_t slices_in_use(void) {
+    struct ps_page_counts counts;
+    ps_page_cache_count(&counts);
+    return counts.arena_slices - counts.dirty_slices - counts.clean_slices;
+}
+
+/* A span with all of its blocks out. */
+static void create_full(size_t block_bytes) {
+    owner_create(block_bytes);
+    while (owner_take(1000)) {
+    }
+}
+
+/* Hands random blocks over one by one until a wake is due; returns how many that took. */
+static size_t hand_until_wake(void) {
+    size_t handed = 0;
+    bool is_due = false;
+    while (!is_due && out_count > 0) {
+        size_t index = owner_random_out();
+        char *block = ps_span_block(owned, index);
+        owner_note_in(index);
+        is_due = ps_span_hand_list(owned, block, block, 1);
+        handed++;
+    }
+    CHECK(is_due);
+    return handed;
+}
+
+/* Takes random blocks back as the owner. */
+static void give_some(size_t blocks) {
+    void *head;
+    void *tail;
+    blocks = owner_link_random(blocks, &head, &tail);
+    if (blocks > 0) {
+        ps_span_give_list(owned, head, tail, blocks);
+    }
+}
+
+FRESH_TEST(a_drained_span_goes_back_at_once) {
+    owner_start();
+    create_full(1024);
+    give_some(out_count);
+    ps_central_orphan(owned);
+    CHECK_EQ(ps_central_count(), 0);
+    CHECK_EQ(slices_in_use(), 0);
+}
+
+FRESH_TEST(an_orphan_is_adopted_once_with_its_account) {
+    owner_start();
+    CHECK_PTR_EQ(ps_central_adopt(5, ADOPTER_KEY), NULL);
+    create_full(48);
+    give_some(300);
+    ps_central_orphan(owned);
+    CHECK_EQ(ps_central_count(), 1);
+    CHECK_EQ(owned->x_owner, PS_KEY_ORPHAN);
+    CHECK_PTR_EQ(ps_central_adopt(class_of_owned() + 1, ADOPTER_KEY), NULL);
+    CHECK_PTR_EQ(ps_central_adopt(class_of_owned(), ADOPTER_KEY), owned);
+    CHECK_EQ(ps_central_count(), 0);
+    CHECK_EQ(owned->x_owner, ADOPTER_KEY);
+    CHECK_PTR_EQ(ps_central_adopt(class_of_owned(), ADOPTER_KEY), NULL);
+    owner_check();
+    CHECK_EQ(owned->free_count, 300);
+}
+
+FRESH_TEST(orphans_with_room_are_adopted_before_full_ones) {
+    owner_start();
+    create_full(48);
+    struct ps_span *full = owned;
+    ps_central_orphan(full);
+    create_full(48);
+    struct ps_span *roomy = owned;
+    give_some(1);
+    ps_central_orphan(roomy);
+    CHECK_EQ(ps_central_count(), 2);
+    CHECK_PTR_EQ(ps_central_adopt(class_of_owned(), ADOPTER_KEY), roomy);
+    CHECK_PTR_EQ(ps_central_adopt(class_of_owned(), ADOPTER_KEY), full);
+}
+
+FRESH_TEST(a_full_orphan_wakes_when_it_has_room_and_again_when_it_is_drained) {
+    owner_start();
+    create_full(48);
+    size_t all = out_count;
+    ps_central_orphan(owned);
+    WHEN("blocks of it come back");
+    size_t wake_blocks = ps_size_classes[class_of_owned()].wake_blocks;
+    CHECK_EQ(hand_until_wake(), wake_blocks);
+    CHECK(ps_central_wake(owned));
+    THEN("it is asked for no more until the last one");
+    CHECK_EQ(owned->place, PS_PLACE_AVAILABLE);
+    CHECK_EQ(owned->stash_count, wake_blocks);
+    CHECK_EQ(hand_until_wake(), all - wake_blocks);
+    CHECK(ps_central_wake(owned));
+    CHECK_EQ(ps_central_count(), 0);
+    CHECK_EQ(slices_in_use(), 0);
+}
+
+FRESH_TEST(an_orphan_that_comes_with_a_stash_still_drains) {
+    owner_start();
+    create_full(48);
+    GIVEN("a span that has collected blocks and not used them yet when its thread ends");
+    (void)ps_span_arm(owned, 100);
+    hand_until_wake();
+    ps_span_clear_queued(owned);
+    CHECK_EQ(ps_span_collect(owned), 100);
+    CHECK(owned->stash != NULL);
+    ps_central_orphan(owned);
+    WHEN("all other blocks come back");
+    hand_until_wake();
+    CHECK_EQ(out_count, 0);
+    THEN("its memory does too");
+    CHECK(ps_central_wake(owned));
+    CHECK_EQ(ps_central_count(), 0);
+    CHECK_EQ(slices_in_use(), 0);
+}
+
+FRESH_TEST(a_span_that_comes_queued_stays_until_its_wake) {
+    owner_start();
+    create_full(48);
+    (void)ps_span_arm(owned, out_count);
+    hand_until_wake();
+    GIVEN("a drained span whose wake is still on its way to the last owner");
+    ps_central_orphan(owned);
+    CHECK_EQ(ps_central_count(), 1);
+    CHECK_CMP(slices_in_use(), >, 0);
+    WHEN("it arrives");
+    CHECK(ps_central_wake(owned));
+    CHECK_EQ(ps_central_count(), 0);
+    CHECK_EQ(slices_in_use(), 0);
+}
+
+FRESH_TEST(a_wake_for_an_adopted_span_is_refused) {
+    owner_start();
+    create_full(48);
+    ps_central_orphan(owned);
+    hand_until_wake();
+    struct ps_span *span = ps_central_adopt(class_of_owned(), ADOPTER_KEY);
+    CHECK_PTR_EQ(span, owned);
+    CHECK(!ps_central_wake(span));
+    CHECK(ps_span_is_queued(span)); /* still the messenger's, who asks the new owner now */
+}
+
+FRESH_TEST(salvage_keeps_what_was_handed_back_and_nothing_else) {
+    owner_start();
+    create_full(48);
+    give_some(200);
+    GIVEN("a span whose owner died with its account half-written");
+    owned->free = (void *)(uintptr_t)0x10;
+    owned->free_count = 7;
+    owned->needed = 3;
+    owned->armed = 9;
+    owned->run_head = 77;
+    (void)ps_span_arm(owned, 50);
+    hand_until_wake();
+    CHECK(!ps_central_salvage(owned, ADOPTER_KEY));
+    CHECK_EQ(owned->x_owner, OWNER_KEY);
+    WHEN("it is salvaged");
+    CHECK(ps_central_salvage(owned, DEAD_KEY));
+    THEN("the blocks on the word are there to be adopted, all others count as used");
+    CHECK(!ps_span_is_queued(owned));
+    CHECK_EQ(ps_central_count(), 1);
+    CHECK_PTR_EQ(ps_central_adopt(class_of_owned(), ADOPTER_KEY), owned);
+    ps_span_check(owned);
+    CHECK_EQ(owned->stash_count, 50);
+    CHECK_EQ(owned->used, ps_span_capacity(owned) - 50);
+    CHECK_EQ(owned->free_count + owned->run_blocks, 0);
+    CHECK(!ps_central_salvage(owned, DEAD_KEY));
+}
+
+FRESH_TEST(a_salvaged_span_whose_blocks_were_all_out_drains_in_the_end) {
+    owner_start();
+    create_full(1024);
+    (void)ps_span_arm(owned, 10);
+    hand_until_wake();
+    CHECK(ps_central_salvage(owned, DEAD_KEY));
+    hand_until_wake();
+    CHECK(ps_central_wake(owned));
+    CHECK_EQ(ps_central_count(), 0);
+    CHECK_EQ(slices_in_use(), 0);
+}
+
+FRESH_TEST(any_order_of_giving_handing_and_adopting_ends_with_nothing_left) {
+    owner_start();
+    for (int round = 0; round < 300; round++) {
+        create_full(ps_size_classes[unit_random() % ps_size_class_count].block_bytes);
+        if (unit_random() % 2 == 0) {
+            give_some(unit_random() % (out_count + 1));
+        }
+        if (out_count == 0) {
+            ps_central_orphan(owned);
+            continue;
+        }
+        (void)ps_span_arm(owned, PS_WAKE_NEVER);
+        for (size_t handed = unit_random() % out_count; handed > 0; handed--) {
+            char *lowest;
+            size_t blocks = owner_cut_run(1, &lowest);
+            (void)ps_span_hand_run(owned, lowest, blocks);
+        }
+        if (unit_random() % 2 == 0) {
+            ps_span_settle(owned);
+            ps_span_collect(owned);
+        }
+        ps_central_orphan(owned);
+        while (out_count > 0) {
+            hand_until_wake();
+            CHECK(ps_central_wake(owned));
+        }
+        CHECK_EQ(ps_central_count(), 0);
+    }
+    CHECK_EQ(slices_in_use(), 0);
+}
+
+UNIT_MAIN

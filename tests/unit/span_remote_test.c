@@ -1,0 +1,250 @@
+// sources: tests/unit/fake_os.c
+/* SPDX-License-Identifier: MIT */
+/*
+ * Blocks that come back from other threads: nothing is lost or doubled, and a wake that is wanted
+ * is told to exactly one of those who hand over.
+ */
+#include "tests/unit/span_owner.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+#define ROUNDS 3000
+#define THREADS 3
+#define MAIL_LIMIT 64
+#define THREAD_BLOCKS 60000 /* blocks that pass through the other threads */
+
+/* Hands random blocks over; returns what the hand-over said. */
+static bool hand_random_list(size_t wanted) {
+    void *head;
+    void *tail;
+    size_t blocks = owner_link_random(wanted, &head, &tail);
+    return ps_span_hand_list(owned, head, tail, blocks);
+}
+
+static bool hand_random_run(size_t wanted) {
+    char *lowest;
+    size_t blocks = owner_cut_run(wanted, &lowest);
+    return ps_span_hand_run(owned, lowest, blocks);
+}
+
+/* Blocks on the word count as out for the owner, so the record is compared when they are back. */
+static void collect_and_check(void) {
+    ps_span_settle(owned);
+    size_t waiting = ps_span_remote_blocks(owned);
+    bool is_blocked = owned->stash != NULL;
+    size_t collected = ps_span_collect(owned);
+    CHECK(collected == waiting || (is_blocked && collected == 0));
+    if (ps_span_remote_blocks(owned) == 0) {
+        owner_check();
+    }
+}
+
+FRESH_TEST(what_is_handed_over_is_collected_whole) {
+    static const size_t sizes[] = {8, 48, 1024, 40960};
+    owner_start();
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        owner_create(sizes[i]);
+        (void)ps_span_arm(owned, PS_WAKE_NEVER);
+        for (int round = 0; round < ROUNDS / (1 + 7 * (i == 0)); round++) {
+            switch (out_count == 0 ? 0 : unit_random() % 5) {
+            case 0:
+                owner_take(1 + unit_random() % 100);
+                break;
+            case 1:
+                CHECK(!hand_random_run(1 + unit_random() % 300));
+                break;
+            case 2:
+                collect_and_check();
+                break;
+            default:
+                CHECK(!hand_random_list(1 + unit_random() % 64));
+            }
+        }
+    }
+}
+
+FRESH_TEST(the_largest_indexes_and_counts_fit_the_word) {
+    owner_start();
+    owner_create(8); /* the most blocks a span can have */
+    while (owner_take(5000)) {
+    }
+    size_t all = out_count;
+    (void)ps_span_arm(owned, PS_WAKE_NEVER);
+    WHEN("half of them come back as a list that begins with the last block, half as one run");
+    size_t half = owned->limit / 2;
+    for (size_t i = half; i < owned->limit; i++) {
+        *(void **)ps_span_block(owned, i) = i == half ? NULL : ps_span_block(owned, i - 1);
+        owner_note_in(i);
+    }
+    (void)ps_span_hand_list(owned, ps_span_block(owned, (size_t)owned->limit - 1),
+                            ps_span_block(owned, half), (size_t)owned->limit - half);
+    for (size_t i = owned->first; i < half; i++) {
+        owner_note_in(i);
+    }
+    (void)ps_span_hand_run(owned, ps_span_block(owned, owned->first), half - owned->first);
+    THEN("all are collected");
+    CHECK_EQ(ps_span_remote_blocks(owned), all);
+    CHECK_EQ(ps_span_collect(owned), all);
+    owner_check();
+    CHECK_EQ(owned->used, 0);
+}
+
+FRESH_TEST(the_hand_over_that_reaches_the_threshold_wakes_and_no_other) {
+    owner_start();
+    owner_create(48);
+    while (owner_take(1000)) {
+    }
+    GIVEN("an owner that waits for 100 blocks");
+    CHECK(ps_span_arm(owned, 100));
+    CHECK(!hand_random_list(60));
+    CHECK(!hand_random_list(39));
+    CHECK(!ps_span_is_queued(owned));
+    WHEN("the hundredth comes");
+    CHECK(hand_random_list(1));
+    THEN("that one is told, and the next are not");
+    CHECK(ps_span_is_queued(owned));
+    CHECK(!hand_random_list(64));
+    CHECK(!hand_random_run(100));
+    CHECK(ps_span_arm(owned, 1)); /* on its way anyway */
+    ps_span_clear_queued(owned);
+    CHECK(!ps_span_is_queued(owned));
+    ps_span_settle(owned);
+    CHECK_CMP(ps_span_collect(owned), >=, 164);
+    owner_check();
+}
+
+FRESH_TEST(arming_fails_when_enough_is_back_already) {
+    owner_start();
+    owner_create(48);
+    while (owner_take(1000)) {
+    }
+    (void)ps_span_arm(owned, PS_WAKE_NEVER);
+    CHECK(!hand_random_list(30));
+    CHECK(!ps_span_arm(owned, 30));
+    CHECK(ps_span_arm(owned, 31));
+    CHECK(hand_random_list(1));
+}
+
+/* ---- three other threads ---- */
+
+struct mailbox {
+    pthread_mutex_t lock;
+    void *blocks[MAIL_LIMIT];
+    size_t count;
+    bool is_closed;
+};
+
+static struct mailbox mailboxes[THREADS];
+static uint32_t x_wakes_told;    /* hand-overs that returned true */
+static uint32_t x_wakes_pending; /* told and not yet taken by the owner: 0 or 1 */
+
+/* All blocks in the box; 0 and *is_closed when no more will come. */
+static size_t read_mail(struct mailbox *box, void **blocks, bool *is_closed) {
+    pthread_mutex_lock(&box->lock);
+    size_t count = box->count;
+    memcpy(blocks, box->blocks, count * sizeof *blocks);
+    box->count = 0;
+    *is_closed = box->is_closed;
+    pthread_mutex_unlock(&box->lock);
+    return count;
+}
+
+static void hand_over(void **blocks, size_t count) {
+    bool is_run = true;
+    for (size_t i = 1; i < count; i++) {
+        is_run = is_run && (char *)blocks[i] == (char *)blocks[i - 1] + owned->block_bytes;
+        *(void **)blocks[i] = blocks[i - 1];
+    }
+    bool must_wake = is_run ? ps_span_hand_run(owned, blocks[0], count)
+                            : ps_span_hand_list(owned, blocks[count - 1], blocks[0], count);
+    if (must_wake) {
+        ps_add_relaxed(&x_wakes_told, 1u);
+        CHECK_EQ(ps_add_relaxed(&x_wakes_pending, 1u), 0);
+    }
+}
+
+static void *hand_back_all(void *box) {
+    void *blocks[MAIL_LIMIT];
+    for (bool is_closed = false; !is_closed;) {
+        size_t count = read_mail(box, blocks, &is_closed);
+        if (count > 0) {
+            hand_over(blocks, count);
+        } else {
+            sched_yield();
+        }
+    }
+    return NULL;
+}
+
+/* Posts random blocks to a random thread, often neighbours. Returns how many. */
+static size_t post_blocks(void) {
+    struct mailbox *box = &mailboxes[unit_random() % THREADS];
+    size_t posted = 0;
+    pthread_mutex_lock(&box->lock);
+    size_t index = owner_random_out();
+    while (box->count < MAIL_LIMIT && out_count > 0 && posted < 20) {
+        index = is_out[index] ? index : owner_random_out();
+        box->blocks[box->count++] = ps_span_block(owned, index);
+        owner_note_in(index);
+        index = (index + 1) % owned->limit;
+        posted++;
+    }
+    pthread_mutex_unlock(&box->lock);
+    return posted;
+}
+
+/* The owner's side of a wake. */
+static uint32_t take_wake(void) {
+    if (!ps_span_is_queued(owned) || ps_load_relaxed(&x_wakes_pending) == 0) {
+        return 0;
+    }
+    ps_store_relaxed(&x_wakes_pending, 0u);
+    ps_span_clear_queued(owned);
+    return 1;
+}
+
+static uint32_t run_owner(void) {
+    uint32_t wakes = 0;
+    for (size_t passed = 0; passed < THREAD_BLOCKS;) {
+        if (out_count > 0) {
+            passed += post_blocks();
+        }
+        wakes += take_wake();
+        if (unit_random() % 4 == 0 || out_count == 0) {
+            ps_span_settle(owned);
+            ps_span_collect(owned);
+            (void)ps_span_arm(owned, 1 + unit_random() % 200);
+            owner_take(100);
+        }
+    }
+    return wakes;
+}
+
+FRESH_TEST(blocks_of_many_threads_all_come_back_and_each_wake_is_told_once) {
+    pthread_t threads[THREADS];
+    owner_start();
+    owner_create(32);
+    for (size_t i = 0; i < THREADS; i++) {
+        pthread_mutex_init(&mailboxes[i].lock, NULL);
+        REQUIRE(pthread_create(&threads[i], NULL, hand_back_all, &mailboxes[i]) == 0);
+    }
+    uint32_t wakes = run_owner();
+    for (size_t i = 0; i < THREADS; i++) {
+        pthread_mutex_lock(&mailboxes[i].lock);
+        mailboxes[i].is_closed = true;
+        pthread_mutex_unlock(&mailboxes[i].lock);
+        pthread_join(threads[i], NULL);
+    }
+    wakes += take_wake();
+    CHECK_CMP(wakes, >, 0);
+    CHECK_EQ(wakes, x_wakes_told);
+    while (ps_span_remote_blocks(owned) > 0) {
+        ps_span_settle(owned);
+        owner_take(1);
+        ps_span_collect(owned);
+    }
+    owner_check();
+}
+
+UNIT_MAIN
