@@ -18,7 +18,7 @@ static uint64_t max_bytes = 1024;
 static uint64_t operations = 500000;
 
 static const struct bench_option options[] = {
-    {"max-mib", &max_mib, 1, 1 << 20, "live bytes of the last step; each doubles, from 1 MiB"},
+    {"max-mib", &max_mib, 1, 1 << 20, "live bytes of the last step, half the memory at most"},
     {"samples", &samples, 1, 1000000, "blocks that are replaced in the timed part"},
     {"min", &min_bytes, 16, 1 << 20, "smallest block, bytes"},
     {"max", &max_bytes, 16, 1 << 20, "largest block, bytes"},
@@ -90,7 +90,8 @@ int main(int argc, char **argv) {
     if (table == MAP_FAILED) {
         bench_fail("mmap of %zu bytes: %s", table_bytes, strerror(errno));
     }
-    for (uint64_t mib = 1; mib <= max_mib; mib *= 2) {
+    uint64_t limit_mib = bench_proc_number("/proc/meminfo", "MemAvailable:") >> 11; /* one half */
+    for (uint64_t mib = 1; mib <= max_mib && mib <= limit_mib; mib *= 2) {
         run_step(mib);
     }
     for (uint64_t i = 0; i < block_count; i++) {

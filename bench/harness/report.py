@@ -133,7 +133,14 @@ def notes(session: Session, missing: list[Missing], machine: dict[str, object]) 
         "taken by medians, rounds after the first only; ≈: no difference. The floor's contended "
         "total and peak RSS are no limits. More in bench/README.md."
     ]
-    lines += [f"{a.name}: {a.note}." for a in session.allocators if a.note]
+    return lines + surroundings(session, missing, machine)
+
+
+def surroundings(
+    session: Session, missing: list[Missing], machine: dict[str, object]
+) -> list[str]:
+    """Who was measured and who not, in which versions, on which machine, and what disturbed it."""
+    lines = [f"{a.name}: {a.note}." for a in session.allocators if a.note]
     lines += [f"Not measured: {gone.name}, {gone.reason}." for gone in missing]
     if machine["tuning"]:
         lines.append(f"Settings in force for all: {machine['tuning']}.")
@@ -190,7 +197,15 @@ def markdown(made: list[Section], below: list[str]) -> str:
 
 
 def as_json(session: Session, missing: list[Missing], machine: dict[str, object]) -> dict[str, Any]:
-    """Everything, raw processes included; `schema` grows when a field changes its meaning."""
+    """Everything, raw processes included."""
+    content = raw_json(session, missing, machine)
+    return {**content, "summaries": [asdict(row) for row in summarise(session).values()]}
+
+
+def raw_json(
+    session: Session, missing: list[Missing], machine: dict[str, object]
+) -> dict[str, Any]:
+    """The processes and what surrounds them; `schema` grows when a field changes its meaning."""
     return {
         "schema": SCHEMA,
         "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
@@ -208,6 +223,5 @@ def as_json(session: Session, missing: list[Missing], machine: dict[str, object]
             {"case": case, "allocator": name, "reason": reason}
             for (case, name), reason in session.failures.items()
         ],
-        "summaries": [asdict(row) for row in summarise(session).values()],
         "runs": [asdict(run) for runs in session.runs.values() for run in runs],
     }  # fmt: skip

@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Measures every workload under every allocator and sets poolshim against the best of the others.
+
+    scripts/bench --suite                          # all groups
+    scripts/bench --suite --quick                  # all groups in two minutes, for a first look
+    scripts/bench --suite --only pair,mix --allocators poolshim,mimalloc --passes 5
+
+Tables on standard output, progress on standard error, everything measured into bench/results/.
+Exit status: 0; 1 if a process failed or its library was not mapped; 2 for a request that cannot be
+met; 130 after Ctrl-C.
+"""
+# /// script
+# requires-python = ">=3.10"
+# dependencies = ["click>=8.1", "rich>=13", "tomli>=2; python_version < '3.11'"]
+# ///
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import datetime, timezone
+from pathlib import Path
+
+import click
+from harness import allocators as lookup
+from harness import report, suite_report
+from harness.command import (
+    choose,
+    plain_console,
+    run_command,
+    run_with_bar,
+    split_names,
+    write_file,
+)
+from harness.errors import BadRequest
+from harness.machine import describe
+from harness.runner import Runner
+from harness.session import Session
+from harness.suite_cases import DEFAULT_SUITE, Group, read_suite
+from harness.summary import FLOOR
+from harness.verdict import judge
+from rich.console import Console
+
+RESULTS = lookup.REPOSITORY / "bench" / "results"
+QUICK_SCALE, QUICK_PASSES = 0.02, 2
+CONTEXT = {"help_option_names": ["-h", "--help"]}
+
+
+def results_stem(folder: Path) -> Path:
+    """Where this run's files go: the folder, and a name that sorts by time."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadRequest(f"{folder}: {error.strerror}") from error
+    stamp = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%SZ")
+    return folder / f"suite-{stamp}"
+
+
+def choose_groups(path: Path, scale: float, only: tuple[str, ...]) -> list[Group]:
+    """The groups asked for, in the order of the file."""
+    groups = read_suite(path, scale)
+    names = split_names(only, [group.name for group in groups], "--only")
+    return [group for group in groups if group.name in names]
+
+
+def draw_plots(path: Path) -> str:
+    """Draws the plots of a result if matplotlib is there; says what became of it."""
+    try:
+        from harness import plots
+    except ModuleNotFoundError as error:
+        return f"No plots: no {error.name} here (.venv/bin/pip install matplotlib draws them)."
+    return "Plots: " + ", ".join(made.name for made in plots.draw_all(path)) + "."
+
+
+@click.command(help=(__doc__ or "").split("\n\n")[0], context_settings=CONTEXT)
+@click.option("--only", multiple=True, metavar="GROUP", help="Only these groups [all].")
+@click.option("--allocators", "names", multiple=True, metavar="A,B", help="Only these [all found].")
+@click.option("--add", "additions", multiple=True, metavar="NAME=LIBRARY", help="One more.")
+@click.option("--passes", type=click.IntRange(1, 100), help="Processes per case and allocator [5].")
+@click.option("--scale", type=click.FloatRange(0.0001, 1000), help="Times the work [1].")
+@click.option("--budget", type=click.FloatRange(min=0), default=3600, show_default=True,
+              help="Seconds after which cases get no more processes.")
+@click.option("--quick", is_flag=True, help="A fiftieth of the work, 2 passes: a first look.")
+@click.option("--full", "is_full", is_flag=True, help="Also a table of everybody's figures.")
+@click.option("--list", "is_list", is_flag=True, help="Name the groups and cases, run nothing.")
+@click.option("--results", type=click.Path(path_type=Path), default=RESULTS,
+              help="Folder for JSON, Markdown and plots [bench/results].")
+@click.option("--build", type=click.Path(path_type=Path),
+              default=lookup.REPOSITORY / "build" / "release", help="Build folder [build/release].")
+@click.option("--table", type=click.Path(path_type=Path), default=lookup.DEFAULT_TABLE,
+              help="List of allocators [bench/allocators.toml].")
+@click.option("--cases", type=click.Path(path_type=Path), default=DEFAULT_SUITE,
+              help="List of cases [bench/suite.toml].")
+@click.option("--timeout", type=click.FloatRange(min=1), default=300, show_default=True,
+              help="Seconds that one process may take.")
+def command(
+    only: tuple[str, ...], names: tuple[str, ...], additions: tuple[str, ...], passes: int | None,
+    scale: float | None, budget: float, quick: bool, is_full: bool, is_list: bool, results: Path,
+    build: Path, table: Path, cases: Path, timeout: float,
+) -> int:  # fmt: skip
+    build = build.resolve()
+    groups = choose_groups(cases, scale or (QUICK_SCALE if quick else 1), only)
+    if is_list:
+        for group in groups:
+            print(f"{group.name}: {', '.join(row.short_name for row in group.cases)}")
+        return 0
+    chosen, missing, here = choose(table, additions, names, build)
+    chosen = [allocator for allocator in chosen if allocator.name != FLOOR]
+    if not chosen:
+        raise BadRequest(f"--allocators: {FLOOR} gives nothing back, bench/run.py measures it")
+    rows = [row.case for group in groups for row in group.cases]
+    runner = Runner(build, here, timeout, sorted({case.program for case in rows}))
+    stem = results_stem(results)
+    machine = describe()
+    session = Session(rows, chosen, passes or (QUICK_PASSES if quick else 5), budget)
+    run_with_bar(session, runner, Console(stderr=True))
+
+    verdicts = [judge(session, group) for group in groups]
+    content = {**report.raw_json(session, missing, machine),
+               "groups": suite_report.as_json(verdicts)}  # fmt: skip
+    write_file(stem.with_suffix(".json"), json.dumps(content, indent=1) + "\n")
+    below = [
+        *[f"Not first: {line}." for line in suite_report.not_first(verdicts)],
+        *report.surroundings(session, missing, machine),
+    ]
+    everything = suite_report.sections(verdicts, session, is_full=True)
+    write_file(stem.with_suffix(".md"), report.markdown(everything, below))
+    shown = everything if is_full else suite_report.sections(verdicts, session, is_full=False)
+    report.print_tables(plain_console(), shown, below)
+    print(f"Results: {stem}.json, {stem.name}.md. {draw_plots(stem.with_suffix('.json'))}")
+    if session.is_interrupted:
+        return 130
+    return 1 if session.failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(run_command("suite.py", command))
