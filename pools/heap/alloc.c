@@ -51,7 +51,7 @@ void *ps_block_zalloc(size_t bytes) {
     }
     if (PS_LIKELY(heap != NULL) && bytes <= PS_CLASS_BYTES_LIMIT) {
         struct ps_bin *bin = &heap->bins[ps_size_class_of(bytes)];
-        if (bin->is_zero && bin->list == NULL && bin->cur != bin->end) {
+        if (bin->is_zero && bin->span->free == NULL && bin->cur != bin->end) {
             void *virgin = bin->cur;
             bin->cur += bin->block_bytes;
             return virgin;

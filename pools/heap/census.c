@@ -20,10 +20,10 @@ static void count_span(struct ps_census *out, const struct ps_span *span) {
     size_t used = ps_load_relaxed(&span->used);     /* relaxed: see the file comment */
     size_t needed = ps_load_relaxed(&span->needed); /* relaxed: as above */
     size_t armed = ps_load_relaxed(&span->armed);   /* relaxed: as above */
-    size_t back = (armed > needed ? armed - needed : 0) + ps_span_remote_blocks(span);
+    size_t back = armed + ps_span_remote_blocks(span);
     class->spans++;
     class->span_bytes += (uint64_t)span->run.slices << PS_SLICE_SHIFT;
-    class->live_blocks += used > back ? used - back : 0;
+    class->live_blocks += used + needed > back ? used + needed - back : 0;
 }
 
 static void count_slot(struct ps_slot *slot, void *context) {
@@ -51,9 +51,6 @@ static void subtract_prepared(struct ps_census *out, const struct ps_heap *heap)
     for (uint32_t i = 0; i < out->class_count; i++) {
         const struct ps_bin *bin = &heap->bins[i];
         uint64_t blocks = (uint64_t)(bin->end - bin->cur) / bin->block_bytes;
-        for (const void *block = bin->list; block != NULL; block = *(void *const *)block) {
-            blocks++;
-        }
         out->classes[i].prepared_blocks = blocks;
         out->classes[i].live_blocks -= blocks < out->classes[i].live_blocks
                                            ? blocks

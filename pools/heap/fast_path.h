@@ -3,10 +3,10 @@
  * The fast path, in the order a pointer lives.
  *
  * malloc(n): the class of n is one load from a table, which gives the byte offset of the class's
- * bin in this thread's heap. The bin has a list of blocks that came back, and a window of blocks
- * that nobody has touched since their span was last empty. A block is popped from the list, or the
- * window is moved on by one. No atomic, no lock, no counter: blocks are counted when they are
- * granted to a bin, in batches, by heap_refill.
+ * bin in this thread's heap. The bin has a current span, with a list of the blocks freed into it,
+ * and a window of blocks that nobody has touched since their span was last empty. The newest block
+ * of the list is popped, while its line is still in the cache, or the window is moved on by one.
+ * No atomic, no lock; heap_refill finds the next span or window.
  *
  * free(p): if p continues this thread's hot run, the run grows by one; that is all. Else the page
  * map turns the address into its span, for any address whatever. If this thread's heap owns the
@@ -38,9 +38,11 @@ PS_INLINE struct ps_bin *ps_heap_bin(struct ps_heap *heap, size_t bytes) {
 
 /* ---- pop: NULL when the bin is empty ---- */
 PS_INLINE void *ps_bin_pop(struct ps_bin *bin) {
-    void *block = bin->list;
+    struct ps_span *span = bin->span;
+    void *block = span->free;
     if (PS_LIKELY(block != NULL)) {
-        bin->list = *(void **)block;
+        span->free = *(void **)block;
+        ps_owner_add(&span->needed, 1);
         return block;
     }
     char *cur = bin->cur;

@@ -18,15 +18,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What the next malloc of a class takes: first the list, then the window of untouched blocks.
- * All zero is an empty bin. (Start-up relies on the order of the fields: see early.h.) */
+/*
+ * What the next malloc of a class takes: first the newest block freed into the current span, then
+ * the window of untouched blocks. (Start-up relies on the order of the fields: see early.h.)
+ */
 struct ps_bin {
-    char *cur;            /*  0 window: next block */
+    struct ps_span *span; /*  0 current span; ps_span_none, which has nothing, when there is none */
     uint32_t block_bytes; /*  8 */
     uint32_t is_zero;     /* 12 the window's blocks read as zero */
-    char *end;            /* 16 window: behind the last block; == cur when empty */
-    void *list;           /* 24 blocks linked by their first word */
+    uint64_t reserved;    /* 16 */
+    char *cur;            /* 24 window: next block */
+    char *end;            /* 32 window: behind the last block; == cur when empty */
 };
+
+extern PS_HIDDEN struct ps_span ps_span_none;
 
 _Static_assert(sizeof(struct ps_bin) == PS_CLASS_STRIDE, "the direct table holds byte offsets");
 
@@ -51,7 +56,6 @@ enum ps_heap_state {
 
 struct ps_heap {
     struct ps_bin bins[PS_BIN_LIMIT];          /*    0 */
-    struct ps_span *current[PS_BIN_LIMIT];     /* 2048 span that the bin takes from, or NULL */
     struct ps_span *available[PS_BIN_LIMIT];   /* 2560 spans with room */
     struct ps_remote_entry remote[PS_REMOTE_ENTRIES]; /* 3072 */
     struct ps_span *full;                      /* 3584 spans without room, all classes */

@@ -4,8 +4,8 @@
  * current, available, full and gone. Called by the heap's owner. Locks only through the page cache
  * and the orphanage.
  *
- * Order: the bin's own span (its local frees, what was collected, its free runs, its virgin rest,
- * what other threads handed back) - spans that others woke us for - other spans with room - an
+ * Order: the bin's own span (local frees, what was collected, free runs, virgin rest, what other
+ * threads handed back) - spans that others woke us for - other spans with room - an
  * orphan of the class - fresh memory.
  */
 #include "pools/heap/blocks.h"
@@ -24,49 +24,50 @@
 /* Spans of one class in one heap, from which on more of them come from the huge zone. */
 #define DENSE_BYTES ((size_t)1 << 20)
 
-static void add_used(struct ps_span *span, size_t blocks) {
-    ps_owner_add(&span->used, blocks); /* what census reads */
-}
+struct ps_span ps_span_none;
 
 static void grant_window(struct ps_bin *bin, struct ps_span *span, size_t index, size_t blocks) {
     PS_CHECK(blocks > 0);
     bin->cur = ps_span_block(span, index);
     bin->end = ps_span_block(span, index + blocks);
-    add_used(span, blocks);
+    ps_owner_add(&span->used, blocks);
+    ps_span_settle(span);
 }
 
-/* Moves what the span has at hand into its empty bin. False when it has nothing. */
+/* Makes something of the current span ready for its bin. False when the span has nothing. */
 static bool grant(struct ps_bin *bin, struct ps_span *span) {
     ps_span_settle(span);
     if (span->free != NULL) {
-        bin->list = span->free;
-        add_used(span, span->free_count);
-        span->free = NULL;
-        span->free_count = 0;
-    } else if (span->stash != NULL) {
-        bin->list = span->stash;
-        add_used(span, span->stash_count);
+        return true; /* malloc pops from there */
+    }
+    if (span->stash != NULL) {
+        span->free = span->stash;
+        span->free_count = span->stash_count;
         span->stash = NULL;
         span->stash_count = 0;
-    } else if (span->run_head != 0) {
+        return true;
+    }
+    if (span->run_head != 0) {
         size_t index = (size_t)span->run_head - 1;
         struct ps_free_run *run = (struct ps_free_run *)ps_span_block(span, index);
+        size_t blocks = run->blocks;
         span->run_head = run->next;
-        span->run_blocks = (uint16_t)(span->run_blocks - run->blocks);
+        span->run_blocks = (uint16_t)(span->run_blocks - blocks);
         bin->is_zero = false;
-        grant_window(bin, span, index, run->blocks);
-    } else if (span->carved < span->limit) {
-        size_t blocks = ps_min(span->window_blocks, (size_t)(span->limit - span->carved));
-        /* Nothing came back meanwhile, so the program is growing. Bounded: an owner that ends puts
-         * its window back, so a span may come here any number of times. */
-        span->window_blocks = (uint32_t)ps_min(span->window_blocks * 2, ps_span_capacity(span));
-        bin->is_zero = span->is_zero;
-        grant_window(bin, span, span->carved, blocks);
-        span->carved = (uint16_t)(span->carved + blocks);
-    } else {
+        grant_window(bin, span, index, blocks);
+        return true;
+    }
+    if (span->carved == span->limit) {
         return false;
     }
-    ps_span_settle(span);
+    size_t first = span->carved;
+    size_t blocks = ps_min(span->window_blocks, span->limit - first);
+    /* Nothing came back meanwhile, so the program is growing. Bounded: an owner that ends puts its
+     * window back, so a span may come here any number of times. */
+    span->window_blocks = (uint32_t)ps_min((size_t)span->window_blocks * 2, ps_span_capacity(span));
+    bin->is_zero = span->is_zero;
+    span->carved = (uint16_t)(first + blocks);
+    grant_window(bin, span, first, blocks);
     return true;
 }
 
@@ -121,7 +122,7 @@ static void retire_full(struct ps_heap *heap, struct ps_span *span) {
 static bool make_current(struct ps_heap *heap, struct ps_bin *bin, struct ps_span *span) {
     span->place = PS_PLACE_CURRENT;
     (void)ps_span_arm(span, PS_WAKE_NEVER); /* every refill of the class collects it anyway */
-    heap->current[span->class_index] = span;
+    bin->span = span;
     if (grant(bin, span)) {
         return true;
     }
@@ -129,7 +130,7 @@ static bool make_current(struct ps_heap *heap, struct ps_bin *bin, struct ps_spa
     if (grant(bin, span)) {
         return true;
     }
-    heap->current[span->class_index] = NULL;
+    bin->span = &ps_span_none;
     retire_full(heap, span);
     return false;
 }
@@ -176,15 +177,12 @@ static bool refill_fresh(struct ps_heap *heap, struct ps_bin *bin, uint32_t clas
 }
 
 static bool refill_class(struct ps_heap *heap, struct ps_bin *bin, uint32_t class_index) {
-    struct ps_span *span = heap->current[class_index];
+    struct ps_span *span = bin->span;
     if (heap->run_span != NULL && heap->run_span->class_index == class_index) {
         ps_run_close(heap); /* what it holds may be all the memory there is */
     }
-    if (span != NULL) {
-        heap->current[class_index] = NULL;
-        if (make_current(heap, bin, span)) {
-            return true;
-        }
+    if (span != &ps_span_none && make_current(heap, bin, span)) {
+        return true;
     }
     ps_heap_take_wakes(heap);
     return refill_from_available(heap, bin, class_index) ||
@@ -207,34 +205,30 @@ PS_NOINLINE void *ps_heap_refill(struct ps_heap *heap, struct ps_bin *bin, size_
     return ps_bin_pop(bin);
 }
 
-void ps_heap_empty_bin(struct ps_heap *heap, uint32_t class_index) {
-    struct ps_bin *bin = &heap->bins[class_index];
-    struct ps_span *span = heap->current[class_index];
-    if (span == NULL) {
-        return;
-    }
-    heap->current[class_index] = NULL;
-    ps_span_settle(span);
-    if (bin->list != NULL) {
-        size_t blocks = 1;
-        void *tail = bin->list;
-        for (; *(void **)tail != NULL; blocks++) { /* at most the span's capacity */
-            tail = *(void **)tail;
-        }
-        ps_span_give_list(span, bin->list, tail, blocks);
-        bin->list = NULL;
-    }
+/* Takes the rest of the bin's window back into the span. */
+static void give_window_back(struct ps_bin *bin, struct ps_span *span) {
     size_t blocks = (size_t)(bin->end - bin->cur) / span->block_bytes;
     bool is_virgin = bin->end == ps_span_block(span, span->carved) && bin->is_zero == span->is_zero;
     if (blocks != 0 && is_virgin) {
-        span->carved = (uint16_t)(span->carved - blocks); /* virgin again, known zeroes too */
-        ps_store_relaxed(&span->used, (uint16_t)(span->used - blocks)); /* relaxed: census only */
+        span->carved = (uint16_t)(span->carved - blocks); /* known zeroes too */
+        ps_owner_add(&span->used, -blocks);
         ps_span_settle(span);
     } else if (blocks != 0) {
         ps_span_give_run(span, bin->cur, blocks);
     }
     bin->cur = NULL;
     bin->end = NULL;
+}
+
+void ps_heap_empty_bin(struct ps_heap *heap, uint32_t class_index) {
+    struct ps_bin *bin = &heap->bins[class_index];
+    struct ps_span *span = bin->span;
+    if (span == &ps_span_none) {
+        return;
+    }
+    bin->span = &ps_span_none;
+    ps_span_settle(span);
+    give_window_back(bin, span);
     span->place = PS_PLACE_AVAILABLE;
     ps_span_list_push_tail(&heap->available[class_index], span);
     ps_span_collect(span);

@@ -83,6 +83,9 @@ struct ps_heap *ps_heap_make(void) {
     for (uint32_t i = 0; i < ps_size_class_count; i++) {
         heap->bins[i].block_bytes = ps_size_classes[i].block_bytes;
     }
+    for (uint32_t i = 0; i < PS_BIN_LIMIT; i++) {
+        heap->bins[i].span = &ps_span_none;
+    }
     ps_lock_acquire(&registry_lock);
     heap->next_heap = all_heaps;
     all_heaps = heap;

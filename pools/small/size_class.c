@@ -112,7 +112,7 @@ static void fill_tables(void) {
         }
         uint32_t class = index < ps_size_class_count ? index : PS_CLASS_NONE;
         if (bytes <= PS_DIRECT_BYTES) {
-            ps_size_class_direct[bytes >> 3] = (uint16_t)(class << PS_CLASS_STRIDE_SHIFT);
+            ps_size_class_direct[bytes >> 3] = (uint16_t)(class * PS_CLASS_STRIDE);
         }
         if (bytes % 16 == 0) {
             ps_size_class_by_16[bytes >> 4] = (uint8_t)class;

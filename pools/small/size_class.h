@@ -20,8 +20,7 @@
 #define PS_DIRECT_BYTES 1024
 
 /* The direct table holds class index x stride: the byte offset of the class's bin in a heap. */
-#define PS_CLASS_STRIDE_SHIFT 5
-#define PS_CLASS_STRIDE (1u << PS_CLASS_STRIDE_SHIFT)
+#define PS_CLASS_STRIDE 40u
 
 /* What requests above every class are looked up as: a bin that never has anything. */
 #define PS_CLASS_NONE PS_CLASS_LIMIT
@@ -50,9 +49,8 @@ bool ps_size_class_is_valid(const uint32_t *class_bytes, uint32_t count);
 
 /* Class of a request of up to PS_CLASS_BYTES_LIMIT bytes; PS_CLASS_NONE above the largest. */
 PS_INLINE uint32_t ps_size_class_of(size_t bytes) {
-    return bytes <= PS_DIRECT_BYTES
-               ? ps_size_class_direct[(bytes + 7) >> 3] >> PS_CLASS_STRIDE_SHIFT
-               : ps_size_class_by_16[(bytes + 15) >> 4];
+    return bytes > 8 ? ps_size_class_by_16[(bytes + 15) >> 4]
+                     : ps_size_class_direct[1] / PS_CLASS_STRIDE;
 }
 
 /*
