@@ -17,7 +17,10 @@
         step_##n##7, step_##n##8, step_##n##9
 
 TEN(1)
-TEN(2) TEN(3) TEN(4) TEN(5) TEN(6) TEN(7) TEN(8) TEN(9) TEN(10) TEN(11) TEN(12)
+TEN(2)
+TEN(3)
+TEN(4)
+TEN(5) TEN(6) TEN(7) TEN(8) TEN(9) TEN(10) TEN(11) TEN(12)
 
     static unsigned (*const steps[])(unsigned) = {CALLS(1), CALLS(2),  CALLS(3),  CALLS(4),
                                                   CALLS(5), CALLS(6),  CALLS(7),  CALLS(8),

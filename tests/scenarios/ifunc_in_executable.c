@@ -12,7 +12,7 @@ static int resolver_heap_works;
 
 static int answer_body(void) { return 42; }
 
-static int (*resolve_answer(void))(void) {
+__attribute__((used)) static int (*resolve_answer(void))(void) {
     resolver_heap_works = heap_use();
     made_by_resolver = malloc(1000);
     if (made_by_resolver != NULL) {

@@ -13,7 +13,7 @@ static int answer_body(void) {
            heap_use_holds(made_by_resolver, 1000, 7);
 }
 
-static int (*resolve_answer(void))(void) {
+__attribute__((used)) static int (*resolve_answer(void))(void) {
     resolver_heap_works = heap_use();
     made_by_resolver = (unsigned char *)malloc(1000);
     if (made_by_resolver != NULL) {
