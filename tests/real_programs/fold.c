@@ -16,15 +16,22 @@
     step_##n##0, step_##n##1, step_##n##2, step_##n##3, step_##n##4, step_##n##5, step_##n##6,     \
         step_##n##7, step_##n##8, step_##n##9
 
-TEN(1)
-TEN(2)
-TEN(3)
-TEN(4)
-TEN(5) TEN(6) TEN(7) TEN(8) TEN(9) TEN(10) TEN(11) TEN(12)
+TEN(1);
+TEN(2);
+TEN(3);
+TEN(4);
+TEN(5);
+TEN(6);
+TEN(7);
+TEN(8);
+TEN(9);
+TEN(10);
+TEN(11);
+TEN(12);
 
-    static unsigned (*const steps[])(unsigned) = {CALLS(1), CALLS(2),  CALLS(3),  CALLS(4),
-                                                  CALLS(5), CALLS(6),  CALLS(7),  CALLS(8),
-                                                  CALLS(9), CALLS(10), CALLS(11), CALLS(12)};
+static unsigned (*const steps[])(unsigned) = {CALLS(1), CALLS(2),  CALLS(3),  CALLS(4),
+                                              CALLS(5), CALLS(6),  CALLS(7),  CALLS(8),
+                                              CALLS(9), CALLS(10), CALLS(11), CALLS(12)};
 
 int main(void) {
     unsigned sum = 1;
