@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import json
 import sys
+import tempfile
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -35,7 +36,8 @@ from harness.command import (
 )
 from harness.errors import BadRequest
 from harness.machine import describe
-from harness.runner import Runner
+from harness.programs import DEFAULT_PROGRAMS, ProgramCase, SuiteRunner, read_programs
+from harness.runner import Case
 from harness.session import Session
 from harness.suite_cases import DEFAULT_SUITE, Group, read_suite
 from harness.summary import FLOOR
@@ -57,11 +59,20 @@ def results_stem(folder: Path) -> Path:
     return folder / f"suite-{stamp}"
 
 
-def choose_groups(path: Path, scale: float, only: tuple[str, ...]) -> list[Group]:
-    """The groups asked for, in the order of the file."""
-    groups = read_suite(path, scale)
+def choose_groups(
+    path: Path, scale: float, only: tuple[str, ...]
+) -> tuple[list[Group], list[lookup.Missing]]:
+    """The groups asked for, in the order of the file, real programs last; programs that lack."""
+    programs, missing = read_programs(DEFAULT_PROGRAMS)
+    groups = [*read_suite(path, scale), programs]
     names = split_names(only, [group.name for group in groups], "--only")
-    return [group for group in groups if group.name in names]
+    chosen = [group for group in groups if group.name in names]
+    return chosen, missing if programs in chosen else []
+
+
+def own_programs(cases: list[Case]) -> list[str]:
+    """The programs of bench/ that the cases need built."""
+    return sorted({case.program for case in cases if not isinstance(case, ProgramCase)})
 
 
 def draw_plots(path: Path) -> str:
@@ -100,7 +111,8 @@ def command(
     build: Path, table: Path, cases: Path, timeout: float,
 ) -> int:  # fmt: skip
     build = build.resolve()
-    groups = choose_groups(cases, scale or (QUICK_SCALE if quick else 1), only)
+    scale = scale or (QUICK_SCALE if quick else 1)
+    groups, absent = choose_groups(cases, scale, only)
     if is_list:
         for group in groups:
             print(f"{group.name}: {', '.join(row.short_name for row in group.cases)}")
@@ -110,19 +122,20 @@ def command(
     if not chosen:
         raise BadRequest(f"--allocators: {FLOOR} gives nothing back, bench/run.py measures it")
     rows = [row.case for group in groups for row in group.cases]
-    runner = Runner(build, here, timeout, sorted({case.program for case in rows}))
     stem = results_stem(results)
     machine = describe()
     session = Session(rows, chosen, passes or (QUICK_PASSES if quick else 5), budget)
-    run_with_bar(session, runner, Console(stderr=True))
+    with tempfile.TemporaryDirectory(prefix="poolshim-bench-") as inputs:
+        runner = SuiteRunner(build, here, timeout, own_programs(rows), Path(inputs), scale)
+        run_with_bar(session, runner, Console(stderr=True))
 
     verdicts = [judge(session, group) for group in groups]
-    content = {**report.raw_json(session, missing, machine),
+    content = {**report.raw_json(session, missing + absent, machine),
                "groups": suite_report.as_json(verdicts)}  # fmt: skip
     write_file(stem.with_suffix(".json"), json.dumps(content, indent=1) + "\n")
     below = [
         *[f"Not first: {line}." for line in suite_report.not_first(verdicts)],
-        *report.surroundings(session, missing, machine),
+        *report.surroundings(session, missing + absent, machine),
     ]
     everything = suite_report.sections(verdicts, session, is_full=True)
     write_file(stem.with_suffix(".md"), report.markdown(everything, below))

@@ -9,6 +9,7 @@ from typing import Any
 from .figures import FIGURES
 from .report import NOTHING, Section, interval, ratio
 from .session import Session
+from .summary import BASELINE
 from .verdict import SUBJECT, Comparison, GroupVerdict
 
 
@@ -95,7 +96,8 @@ def sums_section(verdicts: list[GroupVerdict]) -> Section:
     section = Section(
         f"Sums: geometric means of {SUBJECT}'s ratios",
         ["group", "\ncases", "\nfirst", "to each\nbest", "\ngoal", "to the best\nsingle peer",
-         "\ngoal", "RSS to the\nleast fast peer"],
+         "\ngoal", f"to\n{BASELINE}", "RSS to the\nleast fast peer",
+         f"RSS to\n{BASELINE}"],
     )  # fmt: skip
     for verdict in verdicts:
         goals = verdict.group.goals
@@ -106,7 +108,8 @@ def sums_section(verdicts: list[GroupVerdict]) -> Section:
                 str(sum(bool(c.is_first) for c in compared)) if compared else NOTHING,
                 ratio(verdict.mean), f"{goals['mean']:.2f}" if "mean" in goals else NOTHING,
                 named(verdict.single), f"{goals['single']:.2f}" if "single" in goals else NOTHING,
-                named(verdict.least),
+                ratio(verdict.peers.get(BASELINE)), named(verdict.least),
+                ratio(verdict.rss_peers.get(BASELINE)),
             ]
         )  # fmt: skip
     return section

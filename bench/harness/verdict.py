@@ -77,7 +77,8 @@ class GroupVerdict:
     @property
     def least(self) -> tuple[str, float] | None:
         """The fast peer that needs least memory over the whole group, and the ratio to it."""
-        return max(self.rss_peers.items(), key=lambda item: item[1], default=None)
+        fast = [item for item in self.rss_peers.items() if item[0] not in NOT_FAST]
+        return max(fast, key=lambda item: item[1], default=None)
 
 
 def geometric_mean(values: list[float]) -> float | None:
@@ -136,8 +137,7 @@ def judge(session: Session, group: Group) -> GroupVerdict:
             if subject is None or name == SUBJECT:
                 continue
             ratios.setdefault(name, []).append(subject.value / cell.value)
-            if name not in NOT_FAST:
-                rss_ratios.setdefault(name, []).append(subject.rss_mib / cell.rss_mib)
+            rss_ratios.setdefault(name, []).append(subject.rss_mib / cell.rss_mib)
     count = max((len(values) for values in ratios.values()), default=0)
     return GroupVerdict(
         group,
