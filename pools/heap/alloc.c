@@ -89,6 +89,7 @@ void *ps_block_alloc_aligned(size_t bytes, size_t align) {
 
 PS_NOINLINE void ps_heap_free_event(struct ps_span *span, void *block) {
     struct ps_heap *heap = ps_thread.heap;
+    ps_heap_tick(heap);
     ps_span_settle(span);
     ptrdiff_t step = ps_run_step_of(span, block);
     if (step == 0) {

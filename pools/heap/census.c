@@ -15,15 +15,17 @@
 
 #include <string.h>
 
-static void count_span(struct ps_census *out, const struct ps_span *span) {
-    struct ps_census_class *class = &out->classes[span->class_index];
+static void count_span(struct ps_census *census, const struct ps_span *span) {
+    struct ps_census_class *class = &census->classes[span->class_index];
     size_t used = ps_load_relaxed(&span->used);     /* relaxed: see the file comment */
     size_t needed = ps_load_relaxed(&span->needed); /* relaxed: as above */
     size_t armed = ps_load_relaxed(&span->armed);   /* relaxed: as above */
+    size_t popped = ps_load_relaxed(&span->popped); /* relaxed: as above */
+    size_t out = used + needed + popped;
     size_t back = armed + ps_span_remote_blocks(span);
     class->spans++;
     class->span_bytes += (uint64_t)span->run.slices << PS_SLICE_SHIFT;
-    class->live_blocks += used + needed > back ? used + needed - back : 0;
+    class->live_blocks += out > back ? out - back : 0;
 }
 
 static void count_slot(struct ps_slot *slot, void *context) {

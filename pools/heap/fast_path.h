@@ -42,7 +42,7 @@ PS_INLINE void *ps_bin_pop(struct ps_bin *bin) {
     void *block = span->free;
     if (PS_LIKELY(block != NULL)) {
         span->free = *(void **)block;
-        ps_owner_add(&span->needed, 1);
+        ps_owner_add(&span->popped, 1);
         return block;
     }
     char *cur = bin->cur;

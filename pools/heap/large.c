@@ -54,20 +54,25 @@ static void *settle_in(struct ps_run *run, size_t bytes, enum ps_run_kind kind) 
     return run->base;
 }
 
+static struct ps_run *take(size_t bytes, size_t align, enum ps_run_kind kind) {
+    return kind == PS_RUN_MAPPING
+               ? ps_mapping_take(bytes, align)
+               : ps_page_cache_take(slices_for(bytes), ps_max(align >> PS_SLICE_SHIFT, 1));
+}
+
 void *ps_large_alloc(size_t bytes, size_t align, bool *is_zero) {
     if (bytes > (size_t)PTRDIFF_MAX - align) {
         errno = ENOMEM;
         return NULL;
     }
     bytes = ps_round_up(ps_max(bytes, 1), page_bytes);
-    struct ps_run *run = NULL;
-    enum ps_run_kind kind = PS_RUN_BLOCK;
-    if (!ps_large_is_mapping_size(bytes) && align <= RUN_ALIGN_LIMIT) {
-        run = ps_page_cache_take(slices_for(bytes), ps_max(align >> PS_SLICE_SHIFT, 1));
-    }
-    if (run == NULL) { /* too long for a run, or the arenas can grow no further */
-        run = ps_mapping_take(bytes, align);
-        kind = PS_RUN_MAPPING;
+    bool can_be_run = slices_for(bytes) <= PS_RUN_SLICES_LIMIT / 2 && align <= RUN_ALIGN_LIMIT;
+    enum ps_run_kind kind =
+        can_be_run && !ps_large_is_mapping_size(bytes) ? PS_RUN_BLOCK : PS_RUN_MAPPING;
+    struct ps_run *run = take(bytes, align, kind);
+    if (run == NULL && can_be_run) { /* one kind of address space is used up: try the other */
+        kind = kind == PS_RUN_BLOCK ? PS_RUN_MAPPING : PS_RUN_BLOCK;
+        run = take(bytes, align, kind);
     }
     if (run == NULL) {
         errno = ENOMEM;

@@ -64,7 +64,7 @@ static bool grant(struct ps_bin *bin, struct ps_span *span) {
     size_t blocks = ps_min(span->window_blocks, span->limit - first);
     /* Nothing came back meanwhile, so the program is growing. Bounded: an owner that ends puts its
      * window back, so a span may come here any number of times. */
-    span->window_blocks = (uint32_t)ps_min((size_t)span->window_blocks * 2, ps_span_capacity(span));
+    span->window_blocks = (uint16_t)ps_min((size_t)span->window_blocks * 2, ps_span_capacity(span));
     bin->is_zero = span->is_zero;
     span->carved = (uint16_t)(first + blocks);
     grant_window(bin, span, first, blocks);
@@ -227,9 +227,9 @@ void ps_heap_empty_bin(struct ps_heap *heap, uint32_t class_index) {
         return;
     }
     bin->span = &ps_span_none;
+    span->place = PS_PLACE_AVAILABLE;
     ps_span_settle(span);
     give_window_back(bin, span);
-    span->place = PS_PLACE_AVAILABLE;
     ps_span_list_push_tail(&heap->available[class_index], span);
     ps_span_collect(span);
     ps_heap_span_gained(heap, span);

@@ -11,7 +11,7 @@
 #include "pools/small/span_list.h"
 #include "pools/small/span_remote.h"
 
-#define TICK_CALLS 8      /* slow calls per look at the clock */
+#define TICK_CALLS 4      /* slow calls per look at the clock */
 #define SCAN_DELAY_MS 250 /* between two looks for drained spans */
 
 void ps_heap_drop_drained(struct ps_heap *heap) {

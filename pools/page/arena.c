@@ -10,12 +10,14 @@
 
 #define FIRST_ARENA_BYTES ((size_t)32 << 20)
 #define LAST_ARENA_BYTES ((size_t)1 << 30)
+#define LIMITED_ARENA_BYTES ((size_t)4 << 20) /* leaves room for what else a small limit must hold */
 #define ARENA_ALIGN ((size_t)2 << 20) /* whole huge pages */
 #define ARENA_LIMIT 4096              /* with 1 GiB each: 4 TiB; more only when tiny ones are had */
 
 static struct ps_arena arenas[ARENA_LIMIT];
 static size_t arena_count;
 static enum ps_thp thp_policy;
+static bool is_limited; /* a reservation of the usual size has been refused once */
 
 void ps_arena_start(enum ps_thp thp) { thp_policy = thp; }
 
@@ -25,23 +27,35 @@ static void advise(const struct ps_arena *arena, enum ps_zone zone) {
     ps_os_advise_huge(arena->base, arena->slices << PS_SLICE_SHIFT, is_huge);
 }
 
+/* Reserves and enters one arena of exactly this size, or nothing. */
+static char *reserve(size_t bytes) {
+    char *base = ps_os_reserve(bytes, ARENA_ALIGN);
+    if (base != NULL && !ps_page_map_cover(base, bytes)) {
+        ps_os_release(base, bytes);
+        return NULL;
+    }
+    return base;
+}
+
 const struct ps_arena *ps_arena_grow(size_t slices, enum ps_zone zone) {
     if (arena_count == ARENA_LIMIT) {
         return NULL;
     }
     size_t needed = ps_round_up(slices << PS_SLICE_SHIFT, ARENA_ALIGN);
     size_t doublings = ps_min(arena_count, 5);
-    size_t bytes = ps_max(ps_min(FIRST_ARENA_BYTES << doublings, LAST_ARENA_BYTES), needed);
-    char *base = ps_os_reserve(bytes, ARENA_ALIGN);
-    while (base == NULL && bytes > needed) { /* an address-space limit: take what can be had */
-        bytes = ps_max(ps_round_down(bytes / 2, ARENA_ALIGN), needed);
-        base = ps_os_reserve(bytes, ARENA_ALIGN);
+    size_t usual = ps_min(FIRST_ARENA_BYTES << doublings, LAST_ARENA_BYTES);
+    size_t bytes = ps_max(is_limited ? LIMITED_ARENA_BYTES : usual, needed);
+    char *base = reserve(bytes);
+    if (base == NULL && !is_limited) {
+        is_limited = true;
+        bytes = ps_max(LIMITED_ARENA_BYTES, needed);
+        base = reserve(bytes);
+    }
+    if (base == NULL && bytes > needed) {
+        bytes = needed;
+        base = reserve(bytes);
     }
     if (base == NULL) {
-        return NULL;
-    }
-    if (!ps_page_map_cover(base, bytes)) {
-        ps_os_release(base, bytes);
         return NULL;
     }
     struct ps_arena *arena = &arenas[arena_count++];

@@ -69,17 +69,21 @@ static uint64_t purge_slices(uint64_t slices) {
     return done;
 }
 
-/* Ends the current quarter and returns the least of the last four. */
-static uint64_t rotate(uint64_t dirty_slices, bool is_long_gap) {
+/* Ends the current period, `quarters` long, and returns the least of the last four quarters. */
+static uint64_t rotate(uint64_t dirty_slices, uint64_t quarters) {
     uint64_t low = ps_load_relaxed(&x_low_current); /* relaxed: see the file comment */
     uint64_t least = low;
-    for (size_t i = 0; i < QUARTERS - 1; i++) {
-        least = ps_min(least, is_long_gap ? low : low_past[i]);
+    /* `low` holds for every quarter of the period. */
+    for (uint64_t ended = 0; ended < ps_min(quarters, QUARTERS); ended++) {
+        least = low;
+        for (size_t i = 0; i < QUARTERS - 1; i++) {
+            least = ps_min(least, low_past[i]);
+        }
+        for (size_t i = QUARTERS - 2; i > 0; i--) {
+            low_past[i] = low_past[i - 1];
+        }
+        low_past[0] = low;
     }
-    for (size_t i = QUARTERS - 2; i > 0; i--) {
-        low_past[i] = is_long_gap ? low : low_past[i - 1];
-    }
-    low_past[0] = low;
     ps_store_relaxed(&x_low_current, dirty_slices); /* relaxed: see the file comment */
     return least;
 }
@@ -99,9 +103,10 @@ static void end_quarter(uint64_t now_ms, uint64_t due_ms) {
     if (due_ms == 0) {
         return; /* the very first tick only starts the clock */
     }
-    bool is_long_gap = now_ms - due_ms >= quarter_ms * (QUARTERS - 1);
-    uint64_t idle =
-        quarter_ms == 0 ? counts.dirty_slices : rotate(counts.dirty_slices, is_long_gap);
+    uint64_t idle = counts.dirty_slices;
+    if (quarter_ms != 0) {
+        idle = rotate(counts.dirty_slices, 1 + (now_ms - due_ms) / quarter_ms);
+    }
     if (idle > 0) {
         lower_marks(purge_slices(idle));
     }
@@ -119,6 +124,7 @@ void ps_purge_tick(uint64_t now_ms) {
     }
     ps_lock_release(&purge_lock);
 }
+
 bool ps_purge_all(size_t keep_bytes) {
     struct ps_page_counts counts;
     ps_page_cache_count(&counts);

@@ -14,7 +14,7 @@ static void set_used(struct ps_span *span, size_t used) {
 }
 
 void ps_span_check(const struct ps_span *span) {
-    if (span->needed == span->armed) {
+    if (span->needed == span->armed && span->popped == 0) {
         PS_CHECK((size_t)span->used + span->free_count + span->stash_count + span->run_blocks +
                      (size_t)(span->limit - span->carved) ==
                  ps_span_capacity(span));
@@ -82,9 +82,10 @@ void ps_span_reset(struct ps_span *span) {
     span->run_head = 0;
     span->run_blocks = 0;
     span->carved = span->first;
-    span->window_blocks = ps_size_classes[span->class_index].window_blocks;
+    span->window_blocks = (uint16_t)ps_size_classes[span->class_index].window_blocks;
     span->is_zero = false;
     set_used(span, 0);
+    ps_store_relaxed(&span->popped, (uint16_t)0); /* relaxed: as needed below */
     span->armed = 1;
     ps_store_relaxed(&span->needed, (uint16_t)1); /* relaxed: census wants a snapshot only */
 }
@@ -97,16 +98,26 @@ void ps_span_destroy(struct ps_span *span) {
     ps_page_cache_give(&span->run);
 }
 
-void ps_span_settle(struct ps_span *span) {
-    uint16_t freed = (uint16_t)(span->armed - span->needed);
-    span->free_count = (uint16_t)(span->free_count + freed);
-    set_used(span, (size_t)(span->used - freed));
-    size_t wait = ps_min(span->interval, ps_max(span->used, 1));
-    if (span->place == PS_PLACE_FULL) {
-        wait = ps_min(wait, ps_size_classes[span->class_index].wake_blocks);
+/* Frees until the owner wants to look at the span again. */
+static size_t next_event(const struct ps_span *span) {
+    if (span->place == PS_PLACE_CURRENT) {
+        return span->interval;
     }
-    ps_store_relaxed(&span->armed, (uint16_t)wait);  /* relaxed: as the next */
-    ps_store_relaxed(&span->needed, (uint16_t)wait); /* relaxed: census wants a snapshot only */
+    size_t wait = ps_min(span->interval, ps_max(span->used, 1));
+    return span->place == PS_PLACE_FULL
+               ? ps_min(wait, ps_size_classes[span->class_index].wake_blocks)
+               : wait;
+}
+
+void ps_span_settle(struct ps_span *span) {
+    int back = span->armed - span->needed - span->popped;
+    span->free_count = (uint16_t)(span->free_count + back);
+    set_used(span, (size_t)(span->used - back));
+    uint16_t wait = (uint16_t)next_event(span);
+    /* relaxed, all three: census wants a snapshot only. */
+    ps_store_relaxed(&span->popped, (uint16_t)0);
+    ps_store_relaxed(&span->armed, wait);
+    ps_store_relaxed(&span->needed, wait);
     ps_span_check(span);
 }
 

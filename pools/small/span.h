@@ -4,10 +4,11 @@
  *
  *   used + free_count + stash_count + run_blocks + (limit - carved) == limit - first
  *
- * holds whenever the account is settled (needed == armed). `used` counts the blocks that left the
+ * holds whenever the account is settled (needed == armed, popped == 0). `used` counts the blocks that left the
  * span: in the bin's window, with the program, on x_remote, or in somebody's open hot run. Freeing
- * pushes a block on `free` and counts `needed` down, malloc pops one and counts it up; nothing else
- * is written, and the rest of the account is settled when needed reaches 0 or a slow path looks.
+ * pushes a block on `free` and counts `needed` down, malloc pops one and counts `popped` up; nothing
+ * else is written, and the rest of the account is settled when needed reaches 0 or a slow path
+ * looks. Only a current span is popped from; so for all others needed reaches 0 when they drain.
  *
  * One owner (a heap, by its key) writes line 0 and grants blocks; any other thread hands blocks
  * back in batches through x_remote. A span never changes its class before it goes back to the page
@@ -51,7 +52,8 @@ struct ps_span {
     uint16_t interval;                           /* 56 frees between two looks for a sequence */
     uint8_t place;                               /* 58 enum ps_span_place */
     uint8_t is_zero;                             /* 59 virgin blocks read as zero */
-    uint32_t window_blocks;                      /* 60 blocks of the next window of virgin ones */
+    uint16_t popped;                             /* 60 blocks that malloc took since settling */
+    uint16_t window_blocks;                      /* 62 blocks of the next window of virgin ones */
 
     /* line 1: x_ fields by any thread, the rest constant while the span lives. */
     uint64_t x_remote;           /*  64 see span_remote.h */
@@ -70,9 +72,11 @@ _Static_assert(sizeof(struct ps_span) == PS_SLOT_BYTES, "a span is a slot");
 _Static_assert(offsetof(struct ps_span, x_remote) == PS_CACHE_LINE, "shared words on line 1");
 _Static_assert(offsetof(struct ps_span, run) == PS_TENANT_BYTES, "the run is the page layer's");
 
-/* Frees between two looks for a sequence: doubled each time there was none, up to the limit. */
+/* Frees between two events: doubled each time there was no sequence, up to the limit, which also
+ * bounds how long a program that only goes round in its current spans does without a look at the
+ * clock. */
 #define PS_INTERVAL_FIRST 32
-#define PS_INTERVAL_LIMIT 1024
+#define PS_INTERVAL_LIMIT 256
 
 /* What stands in the first bytes of a run of free blocks. */
 struct ps_free_run {
@@ -118,8 +122,8 @@ void ps_span_destroy(struct ps_span *span);
 /* Makes every block virgin again; used == 0. No block is touched. */
 void ps_span_reset(struct ps_span *span);
 
-/* Books the frees since the last settling and arms the next event after `interval` frees, or
- * earlier when the span may be drained by then. */
+/* Books frees and pops since the last settling and arms the next event: after `interval` frees, or
+ * earlier when a span that is not current may be drained or worth a look by then. */
 void ps_span_settle(struct ps_span *span);
 
 /* Takes `blocks` adjacent free blocks, counted as used so far, back into the account. */
