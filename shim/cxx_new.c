@@ -74,8 +74,8 @@ PS_COLD static void *fail_new_aligned(size_t size, size_t align, void *caller) {
 
 PS_COLD static void *fail_new_aligned_nothrow(size_t size, size_t align, const struct nothrow *tag,
                                               void *caller) {
-    new_aligned_nothrow_function *next = (new_aligned_nothrow_function *)next_operator(
-        "_ZnwmSt11align_val_tRKSt9nothrow_t", caller);
+    new_aligned_nothrow_function *next =
+        (new_aligned_nothrow_function *)next_operator("_ZnwmSt11align_val_tRKSt9nothrow_t", caller);
     return next == NULL ? NULL : next(size, align, tag);
 }
 

@@ -19,7 +19,7 @@
 
 /* Makes `name` another exported name of a function of the same file. */
 #define PS_EXPORT_ALIAS(name, target)                                                              \
-    extern __typeof__(target) name PS_EXPORT __attribute__((alias(#target), copy(target)))
+    extern __typeof__(target) name PS_EXPORT __attribute__((alias(#target))) PS_COPY(target)
 
 /* count * size, or false with errno ENOMEM. */
 static inline bool ps_multiply(size_t count, size_t size, size_t *bytes) {

@@ -233,7 +233,7 @@ def test_settings_are_found_before_libc_has_the_environment(
     settings = settings_of(result.stderr)
     assert settings["THP"] == ("never", "environment")
     assert settings["SIZE_CLASSES"] == ("16,32,64", "environment")
-    assert settings["MMAP_MIN"] == ("4MiB", "default")
+    assert settings["MMAP_MIN"] == ("32MiB", "default")
 
 
 def test_strict_stops_before_an_early_malloc_too(run_shim: RunShim, build_dir: Path) -> None:

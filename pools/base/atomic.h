@@ -27,6 +27,7 @@
  * A counter with one writer and readers that only want a snapshot: relaxed, and not one
  * read-modify-write but two plain moves, since nobody else writes.
  */
-#define ps_owner_add(p, v) __atomic_store_n((p), (__typeof__(*(p)))(*(p) + (__typeof__(*(p)))(v)), __ATOMIC_RELAXED)
+#define ps_owner_add(p, v)                                                                         \
+    __atomic_store_n((p), (__typeof__(*(p)))(*(p) + (__typeof__(*(p)))(v)), __ATOMIC_RELAXED)
 
 #endif

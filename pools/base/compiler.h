@@ -23,6 +23,12 @@
 /* On every extern variable: addressed directly, not through the GOT, which saves a load and works
  * before relocation. */
 #define PS_HIDDEN __attribute__((visibility("hidden")))
+/* For an alias: takes its target's attributes along, where the compiler can. */
+#if defined(__has_attribute) && __has_attribute(copy)
+#define PS_COPY(target) __attribute__((copy(target)))
+#else
+#define PS_COPY(target)
+#endif
 #define PS_NORETURN __attribute__((noreturn))
 
 /* The object that has `member` at `pointer`. */

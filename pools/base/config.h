@@ -35,7 +35,7 @@ struct ps_config {
     size_t small_max_bytes;               /* above this, page runs; 0: built-in default */
     size_t mmap_min_bytes;                /* from here on, a mapping of its own */
     size_t cache_max_bytes;               /* freed mappings kept for reuse, at most */
-    uint32_t purge_delay_ms;              /* idle this long, a page goes back to the OS; 0: at once */
+    uint32_t purge_delay_ms; /* idle this long, a page goes back to the OS; 0: at once */
     enum ps_thp thp;
     enum ps_foreign foreign;
 };
@@ -43,7 +43,7 @@ struct ps_config {
 /* The defaults; the one place that states them is shim/config.def, a test holds the two equal. */
 #define PS_CONFIG_DEFAULT                                                                          \
     {                                                                                              \
-        .small_max_bytes = 0, .mmap_min_bytes = (size_t)4 << 20,                                   \
+        .small_max_bytes = 0, .mmap_min_bytes = (size_t)32 << 20,                                  \
         .cache_max_bytes = (size_t)64 << 20, .purge_delay_ms = 1000, .thp = PS_THP_AUTO,           \
         .foreign = PS_FOREIGN_ABORT,                                                               \
     }

@@ -127,7 +127,8 @@ PS_NOINLINE void ps_heap_free_other(void *block) {
         return;
     }
     struct ps_slot *slot = ps_page_map_slot(block);
-    uint8_t kind = ps_load_relaxed(&slot->run.kind); /* relaxed: set before the block was handed out */
+    uint8_t kind =
+        ps_load_relaxed(&slot->run.kind); /* relaxed: set before the block was handed out */
     if (PS_LIKELY(kind == PS_RUN_SPAN)) {
         free_in_span(ps_span_of_slot(slot), block);
     } else if (kind == PS_RUN_INSIDE) {

@@ -54,9 +54,8 @@ static void subtract_prepared(struct ps_census *out, const struct ps_heap *heap)
         const struct ps_bin *bin = &heap->bins[i];
         uint64_t blocks = (uint64_t)(bin->end - bin->cur) / bin->block_bytes;
         out->classes[i].prepared_blocks = blocks;
-        out->classes[i].live_blocks -= blocks < out->classes[i].live_blocks
-                                           ? blocks
-                                           : out->classes[i].live_blocks;
+        out->classes[i].live_blocks -=
+            blocks < out->classes[i].live_blocks ? blocks : out->classes[i].live_blocks;
     }
 }
 

@@ -39,12 +39,12 @@ struct ps_census {
     uint64_t run_live_count;
     uint64_t map_live_count;
     uint64_t map_cached_count;
-    uint64_t purge_count;         /* madvise and munmap calls that gave memory back */
-    uint64_t remote_free_count;   /* blocks freed by a thread that does not own them */
-    uint64_t remote_batch_count;  /* atomic hand-overs those took */
-    uint64_t heap_live_count;     /* heaps attached to a running thread */
-    uint64_t heap_total_count;    /* heaps ever made */
-    uint64_t orphan_span_count;   /* spans whose thread ended, waiting for adoption */
+    uint64_t purge_count;        /* madvise and munmap calls that gave memory back */
+    uint64_t remote_free_count;  /* blocks freed by a thread that does not own them */
+    uint64_t remote_batch_count; /* atomic hand-overs those took */
+    uint64_t heap_live_count;    /* heaps attached to a running thread */
+    uint64_t heap_total_count;   /* heaps ever made */
+    uint64_t orphan_span_count;  /* spans whose thread ended, waiting for adoption */
     uint32_t class_count;
     struct ps_census_class classes[PS_CLASS_LIMIT];
 };

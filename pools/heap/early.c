@@ -41,8 +41,8 @@ static struct chunk *chunk_with_room(size_t bytes) {
         return chunk;
     }
     size_t chunk_bytes = ps_round_up(ps_max(bytes, CHUNK_BYTES), CHUNK_BYTES);
-    void *base = chunk_count < CHUNK_LIMIT && chunk_bytes >= bytes ? ps_os_reserve(chunk_bytes, 1)
-                                                                   : NULL;
+    void *base =
+        chunk_count < CHUNK_LIMIT && chunk_bytes >= bytes ? ps_os_reserve(chunk_bytes, 1) : NULL;
     return base != NULL ? add_chunk(base, chunk_bytes) : NULL;
 }
 

@@ -6,7 +6,8 @@
  * own address. The fast path survives that because the direct table is still all zero (bin 0) and
  * because the block, seen as a bin, is empty: its word at 0 (the span) is its own address, where
  * the word at 24 (the span's free list, and the bin's cur) is zero in a process with one thread,
- * as is the word at 32 (the bin's end). Every slow path asks ps_early_is_over first and serves such calls from chunks that are never reused.
+ * as is the word at 32 (the bin's end). Every slow path asks ps_early_is_over first and serves such
+ * calls from chunks that are never reused.
  *
  * On processors where the TLS offset is fetched by a call there is no such moment to survive.
  * No locks: one thread exists. Calls nothing.

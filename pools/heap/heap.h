@@ -55,21 +55,21 @@ enum ps_heap_state {
 };
 
 struct ps_heap {
-    struct ps_bin bins[PS_BIN_LIMIT];          /*    0 */
-    struct ps_span *available[PS_BIN_LIMIT];   /* 2560 spans with room */
+    struct ps_bin bins[PS_BIN_LIMIT];                 /*    0 */
+    struct ps_span *available[PS_BIN_LIMIT];          /* 2560 spans with room */
     struct ps_remote_entry remote[PS_REMOTE_ENTRIES]; /* 3072 */
-    struct ps_span *full;                      /* 3584 spans without room, all classes */
-    struct ps_span *run_span;                  /* 3592 span of this thread's hot run, or NULL */
-    char *run_first;                           /* 3600 the block that opened it */
-    uint32_t tick_countdown;                   /* 3608 slow calls until the next look at the clock */
-    uint32_t x_state;                          /* 3612 enum ps_heap_state; registry lock */
-    uint64_t next_scan_ms;                     /* 3616 */
-    uint64_t x_remote_frees;                   /* 3624 owner writes, census reads */
-    uint64_t x_remote_batches;                 /* 3632 as above */
-    struct ps_heap *next_heap;                 /* 3640 all heaps ever made; registry lock */
-    struct ps_heap *next_parked;               /* 3648 registry lock */
-    uintptr_t thread_pointer;                  /* 3656 of the owning thread */
-    uint32_t span_counts[PS_BIN_LIMIT];        /* 3664 spans of each class that this heap owns */
+    struct ps_span *full;                             /* 3584 spans without room, all classes */
+    struct ps_span *run_span;           /* 3592 span of this thread's hot run, or NULL */
+    char *run_first;                    /* 3600 the block that opened it */
+    uint32_t tick_countdown;            /* 3608 slow calls until the next look at the clock */
+    uint32_t x_state;                   /* 3612 enum ps_heap_state; registry lock */
+    uint64_t next_scan_ms;              /* 3616 */
+    uint64_t x_remote_frees;            /* 3624 owner writes, census reads */
+    uint64_t x_remote_batches;          /* 3632 as above */
+    struct ps_heap *next_heap;          /* 3640 all heaps ever made; registry lock */
+    struct ps_heap *next_parked;        /* 3648 registry lock */
+    uintptr_t thread_pointer;           /* 3656 of the owning thread */
+    uint32_t span_counts[PS_BIN_LIMIT]; /* 3664 spans of each class that this heap owns */
     PS_ALIGNED(PS_CACHE_LINE) struct ps_span *x_wake; /* 3968 spans that others want looked at */
 };
 
@@ -85,8 +85,8 @@ _Static_assert(sizeof(struct ps_heap) <= 4096, "a heap is one page");
  */
 struct ps_thread {
     struct ps_heap *heap;
-    char *run_next;    /* address that continues the hot run */
-    ptrdiff_t run_step; /* + or - block_bytes; 0: none open */
+    char *run_next;      /* address that continues the hot run */
+    ptrdiff_t run_step;  /* + or - block_bytes; 0: none open */
     uint32_t is_exiting; /* this thread's heap has been given up; see late.h */
 };
 

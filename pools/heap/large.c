@@ -38,9 +38,7 @@ bool ps_large_is_mapping_size(size_t bytes) { return bytes >= mmap_min_bytes; }
 
 static struct ps_large *large_of(const struct ps_slot *slot) { return (struct ps_large *)slot; }
 
-static size_t slices_for(size_t bytes) {
-    return (bytes + PS_SLICE_BYTES - 1) >> PS_SLICE_SHIFT;
-}
+static size_t slices_for(size_t bytes) { return (bytes + PS_SLICE_BYTES - 1) >> PS_SLICE_SHIFT; }
 
 static size_t capacity_of(const struct ps_slot *slot) {
     return (size_t)slot->run.slices << PS_SLICE_SHIFT;

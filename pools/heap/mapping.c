@@ -89,7 +89,8 @@ static void release(struct ps_run *run) {
     ps_store_relaxed(&run->kind, (uint8_t)PS_RUN_NONE);
     if (ps_os_release(base, bytes)) {
         ps_purge_count(bytes);
-    } else if (run->slices <= PS_RUN_SLICES_LIMIT) {
+    } else if (run->slices <= PS_RUN_SLICES_LIMIT &&
+               ps_page_cache_adopt(base, run->slices) != NULL) { /* it may have grown: new leaves */
         ps_page_cache_give(run);
     } else {
         (void)ps_os_purge(base, bytes); /* the memory goes back, the addresses are lost */
@@ -188,16 +189,21 @@ struct ps_run *ps_mapping_resize(struct ps_run *run, size_t bytes) {
     return result;
 }
 
+/* The clock may have been read before another thread gave the mapping: then it is not due. */
+static bool is_due(uint64_t since_ms, uint64_t now_ms) {
+    return now_ms >= since_ms && now_ms - since_ms >= delay_ms;
+}
+
 size_t ps_mapping_expire(uint64_t now_ms) {
     struct ps_run *expired[CACHE_ENTRIES];
     size_t expired_count = 0;
     /* relaxed: a hint, decided again under the lock. */
     uint64_t oldest_ms = ps_load_relaxed(&x_oldest_ms);
-    if (oldest_ms == UINT64_MAX || now_ms - oldest_ms < delay_ms) {
+    if (oldest_ms == UINT64_MAX || !is_due(oldest_ms, now_ms)) {
         return 0;
     }
     ps_lock_acquire(&mapping_lock);
-    while (cache_count > 0 && now_ms - cache[0].since_ms >= delay_ms) {
+    while (cache_count > 0 && is_due(cache[0].since_ms, now_ms)) {
         expired[expired_count++] = remove_locked(0);
     }
     ps_lock_release(&mapping_lock);

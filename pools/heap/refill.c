@@ -8,10 +8,10 @@
  * threads handed back) - spans that others woke us for - other spans with room - an
  * orphan of the class - fresh memory.
  */
+#include "pools/base/bits.h"
 #include "pools/heap/blocks.h"
 #include "pools/heap/early.h"
 #include "pools/heap/fast_path.h"
-#include "pools/base/bits.h"
 #include "pools/small/central.h"
 #include "pools/small/span_list.h"
 #include "pools/small/span_remote.h"
@@ -21,7 +21,7 @@
 /* Orphans without room that one refill takes over before it asks for fresh memory. */
 #define ADOPT_LIMIT 4
 
-/* Spans of one class in one heap, from which on more of them come from the huge zone. */
+/* Spans of one class in one heap, from which on more of them lie in huge pages. */
 #define DENSE_BYTES ((size_t)1 << 20)
 
 struct ps_span ps_span_none;

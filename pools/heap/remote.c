@@ -4,14 +4,14 @@
  * batches; and the wake list, by which an owner learns that a span is worth looking at again.
  * Lock-free, except that waking an orphan takes the orphan lock.
  */
-#include "pools/heap/heap.h"
 #include "pools/base/bits.h"
+#include "pools/heap/heap.h"
 #include "pools/small/central.h"
 #include "pools/small/span_list.h"
 #include "pools/small/span_remote.h"
 
-#define BATCH_BLOCKS 64                   /* most blocks in a batch */
-#define BATCH_BYTES ((size_t)16 << 10)    /* most bytes in a batch: bounds what lags behind */
+#define BATCH_BLOCKS 64                /* most blocks in a batch */
+#define BATCH_BYTES ((size_t)16 << 10) /* most bytes in a batch: bounds what lags behind */
 
 static void push_wake(struct ps_heap *owner, struct ps_span *span) {
     struct ps_span *head = ps_load_relaxed(&owner->x_wake); /* relaxed: the swap validates it */

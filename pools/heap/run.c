@@ -20,8 +20,8 @@ ptrdiff_t ps_run_step_of(const struct ps_span *span, void *newest) {
     }
     char *third = *(char **)second;
     ptrdiff_t step = first - second;
-    bool is_sequence = step == second - third &&
-                       (step == (ptrdiff_t)span->block_bytes || -step == (ptrdiff_t)span->block_bytes);
+    bool is_sequence = step == second - third && (step == (ptrdiff_t)span->block_bytes ||
+                                                  -step == (ptrdiff_t)span->block_bytes);
     return third != NULL && is_sequence ? step : 0;
 }
 

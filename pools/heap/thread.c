@@ -47,7 +47,8 @@ static void start_locked(void) {
     ps_purge_start(config.purge_delay_ms);
     ps_large_start(&config);
     ps_foreign_start(config.foreign);
-    (void)pthread_key_create(&exit_key, thread_ended); /* out of keys: heaps of ended threads stay */
+    (void)pthread_key_create(&exit_key,
+                             thread_ended); /* out of keys: heaps of ended threads stay */
 }
 
 PS_COLD void ps_engine_start(void) {
@@ -168,9 +169,7 @@ void ps_heap_walk(void (*visit)(struct ps_heap *heap, void *context), void *cont
     ps_lock_release(&registry_lock);
 }
 
-void ps_thread_fork_prepare(void) {
-    ps_lock_acquire(&init_lock);
-}
+void ps_thread_fork_prepare(void) { ps_lock_acquire(&init_lock); }
 
 void ps_thread_fork_lock_registry(void) { ps_lock_acquire(&registry_lock); }
 

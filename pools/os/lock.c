@@ -26,9 +26,7 @@ void ps_lock_fork_prepare(void) {
     ps_store_relaxed(&x_forking, ps_lock_self()); /* relaxed: acted on by the writer only */
 }
 
-void ps_lock_fork_parent(void) {
-    ps_store_relaxed(&x_forking, 0u); /* relaxed: as above */
-}
+void ps_lock_fork_parent(void) { ps_store_relaxed(&x_forking, 0u); /* relaxed: as above */ }
 
 void ps_lock_fork_child(void) {
     ps_lock_thread_id = 0;

@@ -29,7 +29,8 @@ struct ps_lock {
     uint16_t depth;   /* holder only: times taken again around a fork */
 };
 
-#define PS_LOCK_INIT(lock_rank) {0, (lock_rank), 0}
+#define PS_LOCK_INIT(lock_rank)                                                                    \
+    { 0, (lock_rank), 0 }
 #define PS_LOCK_WAITERS 0x80000000u
 
 /* The calling thread's id, from the kernel; 0 until asked for. */

@@ -51,7 +51,8 @@ void *ps_os_reserve(size_t bytes, size_t align) {
 }
 
 bool ps_os_purge(void *base, size_t bytes) {
-    /* DONTNEED, not FREE: FREE leaves the pages in RSS until pressure, which users read as a leak. */
+    /* DONTNEED, not FREE: FREE leaves the pages in RSS until pressure, which users read as a leak.
+     */
     return !ps_syscall_failed(ps_syscall3(SYS_madvise, (long)base, (long)bytes, MADV_DONTNEED));
 }
 

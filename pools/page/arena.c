@@ -10,7 +10,8 @@
 
 #define FIRST_ARENA_BYTES ((size_t)32 << 20)
 #define LAST_ARENA_BYTES ((size_t)1 << 30)
-#define LIMITED_ARENA_BYTES ((size_t)4 << 20) /* leaves room for what else a small limit must hold */
+#define LIMITED_ARENA_BYTES                                                                        \
+    ((size_t)4 << 20)                 /* leaves room for what else a small limit must hold */
 #define ARENA_ALIGN ((size_t)2 << 20) /* whole huge pages */
 #define ARENA_LIMIT 4096              /* with 1 GiB each: 4 TiB; more only when tiny ones are had */
 
@@ -21,9 +22,9 @@ static bool is_limited; /* a reservation of the usual size has been refused once
 
 void ps_arena_start(enum ps_thp thp) { thp_policy = thp; }
 
-static void advise(const struct ps_arena *arena, enum ps_zone zone) {
+static void advise(const struct ps_arena *arena, enum ps_arena_kind kind) {
     bool is_huge =
-        thp_policy == PS_THP_ALWAYS || (thp_policy == PS_THP_AUTO && zone == PS_ZONE_HUGE);
+        thp_policy == PS_THP_ALWAYS || (thp_policy == PS_THP_AUTO && kind == PS_ARENA_HUGE);
     ps_os_advise_huge(arena->base, arena->slices << PS_SLICE_SHIFT, is_huge);
 }
 
@@ -37,7 +38,7 @@ static char *reserve(size_t bytes) {
     return base;
 }
 
-const struct ps_arena *ps_arena_grow(size_t slices, enum ps_zone zone) {
+const struct ps_arena *ps_arena_grow(size_t slices, enum ps_arena_kind kind) {
     if (arena_count == ARENA_LIMIT) {
         return NULL;
     }
@@ -60,7 +61,7 @@ const struct ps_arena *ps_arena_grow(size_t slices, enum ps_zone zone) {
     }
     struct ps_arena *arena = &arenas[arena_count++];
     *arena = (struct ps_arena){.base = base, .slices = bytes >> PS_SLICE_SHIFT};
-    advise(arena, zone);
+    advise(arena, kind);
     return arena;
 }
 

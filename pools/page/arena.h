@@ -4,8 +4,8 @@
  * them, 32 MiB first and doubling to 1 GiB, so that a small program reserves little and a large
  * one needs few mappings. Never unmapped: the memory in them goes back by purging.
  *
- * Two zones. In the huge zone first touch is four times cheaper per byte, but each touch takes
- * 2 MiB: it is for memory that will be filled. Whoever takes a run says whether it will.
+ * Two kinds. In huge pages first touch is four times cheaper per byte, but each touch takes
+ * 2 MiB: they are for memory that will be filled. Whoever takes a run says whether it will.
  *
  * Callers: page_cache.c. Everything here under the page lock; calls metadata and the OS.
  */
@@ -15,10 +15,10 @@
 #include "pools/base/config.h"
 #include "pools/page/page_map.h"
 
-enum ps_zone {
-    PS_ZONE_PLAIN, /* ordinary pages, unless POOLSHIM_THP=always */
-    PS_ZONE_HUGE,  /* huge pages, unless POOLSHIM_THP=never */
-    PS_ZONE_COUNT,
+enum ps_arena_kind {
+    PS_ARENA_PLAIN, /* ordinary pages, unless POOLSHIM_THP=always */
+    PS_ARENA_HUGE,  /* huge pages, unless POOLSHIM_THP=never */
+    PS_ARENA_KINDS,
 };
 
 struct ps_arena {
@@ -30,10 +30,10 @@ struct ps_arena {
 void ps_arena_start(enum ps_thp thp);
 
 /*
- * Reserves an arena of at least `slices` for a zone and enters it in the page map.
+ * Reserves an arena of at least `slices` of a kind and enters it in the page map.
  * Returns it, or NULL when neither the usual size nor the smallest sufficient one can be had.
  */
-const struct ps_arena *ps_arena_grow(size_t slices, enum ps_zone zone);
+const struct ps_arena *ps_arena_grow(size_t slices, enum ps_arena_kind kind);
 
 /* All arenas so far, in the order they were reserved. */
 size_t ps_arena_count(void);

@@ -17,8 +17,8 @@
 #define COALESCE_LIMIT 65535
 
 static struct ps_lock page_lock = PS_LOCK_INIT(PS_RANK_PAGE);
-static struct ps_run_bins dirty_bins[PS_ZONE_COUNT];
-static struct ps_run_bins clean_bins[PS_ZONE_COUNT];
+static struct ps_run_bins dirty_bins[PS_ARENA_KINDS];
+static struct ps_run_bins clean_bins[PS_ARENA_KINDS];
 static uint64_t arena_slices;
 
 static struct ps_run_bins *bins_of(const struct ps_run *run) {
@@ -26,7 +26,7 @@ static struct ps_run_bins *bins_of(const struct ps_run *run) {
 }
 
 static uint64_t dirty_slices(void) {
-    return dirty_bins[PS_ZONE_PLAIN].slices + dirty_bins[PS_ZONE_HUGE].slices;
+    return dirty_bins[PS_ARENA_PLAIN].slices + dirty_bins[PS_ARENA_HUGE].slices;
 }
 
 static bool is_same_sort(const struct ps_run *a, const struct ps_run *b) {
@@ -40,12 +40,12 @@ static char *end_of(const struct ps_run *run) {
 }
 
 /* Describes [base, base + slices) as a clean run of its own. */
-static struct ps_run *make_run(char *base, size_t slices, enum ps_zone zone) {
+static struct ps_run *make_run(char *base, size_t slices, enum ps_arena_kind kind) {
     struct ps_run *run = run_at(base);
     run->base = base;
     run->slices = (uint32_t)slices;
     run->is_dirty = false;
-    run->is_huge = zone & 1;
+    run->is_huge = kind & 1;
     run->back = 0;
     return run;
 }
@@ -110,39 +110,39 @@ void ps_page_cache_start(const struct ps_config *config) {
     ps_arena_start(config->thp);
 }
 
-static struct ps_run *grow_locked(size_t slices, enum ps_zone zone) {
-    const struct ps_arena *arena = ps_arena_grow(slices, zone);
+static struct ps_run *grow_locked(size_t slices, enum ps_arena_kind kind) {
+    const struct ps_arena *arena = ps_arena_grow(slices, kind);
     if (arena == NULL) {
         return NULL;
     }
     arena_slices += arena->slices;
-    struct ps_run *run = make_run(arena->base, arena->slices, zone);
-    ps_run_bins_insert(&clean_bins[zone], run);
+    struct ps_run *run = make_run(arena->base, arena->slices, kind);
+    ps_run_bins_insert(&clean_bins[kind], run);
     return run;
 }
 
-/* What holds memory already comes first, whatever its zone; then the zone's own. The other zone's
- * clean runs are the last resort. */
-static struct ps_run *find_locked(size_t slices, enum ps_zone zone) {
-    enum ps_zone other = zone == PS_ZONE_PLAIN ? PS_ZONE_HUGE : PS_ZONE_PLAIN;
-    struct ps_run *run = ps_run_bins_find(&dirty_bins[zone], slices);
+/* What holds memory already comes first, of either kind; then the wanted kind's clean runs. The
+ * other kind's are the last resort. */
+static struct ps_run *find_locked(size_t slices, enum ps_arena_kind kind) {
+    enum ps_arena_kind other = kind == PS_ARENA_PLAIN ? PS_ARENA_HUGE : PS_ARENA_PLAIN;
+    struct ps_run *run = ps_run_bins_find(&dirty_bins[kind], slices);
     if (run == NULL) {
         run = ps_run_bins_find(&dirty_bins[other], slices);
     }
     if (run == NULL) {
-        run = ps_run_bins_find(&clean_bins[zone], slices);
+        run = ps_run_bins_find(&clean_bins[kind], slices);
     }
     if (run == NULL) {
-        run = grow_locked(slices, zone);
+        run = grow_locked(slices, kind);
     }
     return run != NULL ? run : ps_run_bins_find(&clean_bins[other], slices);
 }
 
-static struct ps_run *take(size_t slices, size_t align_slices, enum ps_zone zone) {
+static struct ps_run *take(size_t slices, size_t align_slices, enum ps_arena_kind kind) {
     size_t fit = slices + align_slices - 1;
     PS_CHECK(slices > 0 && fit <= PS_RUN_SLICES_LIMIT && ps_is_power_of_two(align_slices));
     ps_lock_acquire(&page_lock);
-    struct ps_run *run = find_locked(fit, zone);
+    struct ps_run *run = find_locked(fit, kind);
     if (run != NULL) {
         run = carve_locked(run, slices, align_slices);
         ps_purge_note_locked(dirty_slices());
@@ -152,10 +152,10 @@ static struct ps_run *take(size_t slices, size_t align_slices, enum ps_zone zone
 }
 
 struct ps_run *ps_page_cache_take(size_t slices, size_t align_slices) {
-    return take(slices, align_slices, PS_ZONE_PLAIN);
+    return take(slices, align_slices, PS_ARENA_PLAIN);
 }
 
-struct ps_run *ps_page_cache_take_dense(size_t slices) { return take(slices, 1, PS_ZONE_HUGE); }
+struct ps_run *ps_page_cache_take_dense(size_t slices) { return take(slices, 1, PS_ARENA_HUGE); }
 
 void ps_page_cache_give(struct ps_run *run) {
     run->is_dirty = true;
@@ -168,8 +168,8 @@ bool ps_page_cache_extend(struct ps_run *run, size_t slices, bool *is_clean) {
     size_t added = slices - run->slices;
     ps_lock_acquire(&page_lock);
     struct ps_run *after = run_at(end_of(run));
-    bool can_extend = after->kind == PS_RUN_FREE && after->base == end_of(run) &&
-                      after->slices >= added;
+    bool can_extend =
+        after->kind == PS_RUN_FREE && after->base == end_of(run) && after->slices >= added;
     if (can_extend) {
         *is_clean = !after->is_dirty;
         struct ps_run *piece = carve_locked(after, added, 1);
@@ -193,7 +193,7 @@ struct ps_run *ps_page_cache_adopt(char *base, size_t slices) {
     ps_lock_acquire(&page_lock);
     struct ps_run *run = NULL;
     if (ps_page_map_cover(base, slices << PS_SLICE_SHIFT)) {
-        run = make_run(base, slices, PS_ZONE_PLAIN);
+        run = make_run(base, slices, PS_ARENA_PLAIN);
         ps_store_relaxed(&run->kind, (uint8_t)PS_RUN_BUSY); /* relaxed: free() only classifies */
     }
     ps_lock_release(&page_lock);
@@ -204,9 +204,9 @@ struct ps_run *ps_page_cache_detach_dirty(size_t slices) {
     struct ps_run *list = NULL;
     ps_lock_acquire(&page_lock);
     while (slices > 0) {
-        struct ps_run *run = ps_run_bins_longest(&dirty_bins[PS_ZONE_HUGE]);
+        struct ps_run *run = ps_run_bins_longest(&dirty_bins[PS_ARENA_HUGE]);
         if (run == NULL) {
-            run = ps_run_bins_longest(&dirty_bins[PS_ZONE_PLAIN]);
+            run = ps_run_bins_longest(&dirty_bins[PS_ARENA_PLAIN]);
         }
         if (run == NULL) {
             break;
@@ -236,8 +236,8 @@ void ps_page_cache_count(struct ps_page_counts *out) {
     *out = (struct ps_page_counts){.arena_count = ps_arena_count(),
                                    .arena_slices = arena_slices,
                                    .dirty_slices = dirty_slices(),
-                                   .clean_slices = clean_bins[PS_ZONE_PLAIN].slices +
-                                                   clean_bins[PS_ZONE_HUGE].slices};
+                                   .clean_slices = clean_bins[PS_ARENA_PLAIN].slices +
+                                                   clean_bins[PS_ARENA_HUGE].slices};
     ps_lock_release(&page_lock);
 }
 

@@ -3,7 +3,7 @@
  * The page cache: free runs of 64 KiB slices, split and coalesced, in two sorts: dirty ones hold
  * memory, clean ones hold none and read as zero. Dirty runs are handed out first (their pages are
  * paid for); neighbours coalesce within a sort, and across when purging has made them the same.
- * Each zone of arenas (plain and huge pages) has its own two sorts.
+ * Each kind of arena (plain and huge pages) has its own two sorts.
  *
  * Any thread; one lock (PS_RANK_PAGE), held for O(1) steps and, rarely, the reservation of an
  * arena. Callers: small/span.c, heap/large.c, page/purge.c.
@@ -36,7 +36,7 @@ void ps_page_cache_start(const struct ps_config *config);
 struct ps_run *ps_page_cache_take(size_t slices, size_t align_slices);
 
 /*
- * A run that will soon be filled, best from the huge zone (see arena.h). slices: 1..4096. Else as
+ * A run that will soon be filled, best in huge pages (see arena.h). slices: 1..4096. Else as
  * ps_page_cache_take without alignment.
  */
 struct ps_run *ps_page_cache_take_dense(size_t slices);

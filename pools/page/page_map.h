@@ -48,12 +48,12 @@ enum ps_run_kind {
 struct ps_run {
     struct ps_run *next; /* page lock while free, else the tenant's */
     struct ps_run *prev;
-    char *base;      /* first byte of the run */
-    uint32_t slices; /* length */
-    uint8_t kind;    /* enum ps_run_kind; written by the holder, read by any free() */
+    char *base;           /* first byte of the run */
+    uint32_t slices;      /* length */
+    uint8_t kind;         /* enum ps_run_kind; written by the holder, read by any free() */
     uint8_t is_dirty : 1; /* holds memory that may not be zero */
     uint8_t is_huge : 1;  /* lies in an arena that asked for huge pages */
-    uint16_t back;    /* PS_RUN_INSIDE and last slot of a free run: slices back to the head; else 0 */
+    uint16_t back; /* PS_RUN_INSIDE and last slot of a free run: slices back to the head; else 0 */
 };
 
 struct ps_slot {

@@ -9,17 +9,18 @@
 #include "pools/page/page_map.h"
 
 #define SMALL_MAX_DEFAULT ((size_t)PS_CLASS_BYTES_LIMIT)
-#define WINDOW_BYTES 4096     /* first window of virgin memory: small, so that a program which frees
-                               * what it takes goes round in few cache lines */
-#define SPAN_SLICES_LIMIT 16  /* 1 MiB */
-#define SPAN_BLOCKS_WANTED 4  /* fewer blocks per span and every fourth request would be slow */
-#define RUN_BLOCK_BYTES 256   /* largest block of a class with hot runs: see plan_blocks */
-#define WAKE_FRACTION 8       /* a full span is looked at again when an eighth of it is free */
+#define WINDOW_BYTES                                                                               \
+    4096 /* first window of virgin memory: small, so that a program which frees                    \
+          * what it takes goes round in few cache lines */
+#define SPAN_SLICES_LIMIT 16 /* 1 MiB */
+#define SPAN_BLOCKS_WANTED 4 /* fewer blocks per span and every fourth request would be slow */
+#define RUN_BLOCK_BYTES 256  /* largest block of a class with hot runs: see plan_blocks */
+#define WAKE_FRACTION 8      /* a full span is looked at again when an eighth of it is free */
 
 /* 16-byte steps to 128, then four per doubling: at most 25 % lost to rounding, 12 % on average. */
 static const uint32_t built_in[] = {
-    8,     16,    32,    48,    64,    80,    96,    112,   128,   160,   192,  224,
-    256,   320,   384,   448,   512,   640,   768,   896,   1024,  1280,  1536, 1792,
+    8,     16,    32,    48,    64,    80,    96,    112,   128,   160,   192,   224,
+    256,   320,   384,   448,   512,   640,   768,   896,   1024,  1280,  1536,  1792,
     2048,  2560,  3072,  3584,  4096,  5120,  6144,  7168,  8192,  10240, 12288, 14336,
     16384, 20480, 24576, 28672, 32768, 40960, 49152, 57344, 65536,
 };
@@ -64,7 +65,7 @@ static uint16_t plan_slices(uint32_t block_bytes) {
  * 0.02 %; above 256 the saving per free no longer pays for it.
  */
 static void plan_blocks(struct ps_size_class *class) {
-    size_t bytes = (size_t)class->slices << PS_SLICE_SHIFT;
+    size_t bytes = (size_t) class->slices << PS_SLICE_SHIFT;
     class->limit = (uint16_t)(bytes / class->block_bytes);
     class->can_run = class->block_bytes <= RUN_BLOCK_BYTES;
     class->first = class->can_run ? 1 : 0;
@@ -115,7 +116,7 @@ static void fill_tables(void) {
             ps_size_class_direct[bytes >> 3] = (uint16_t)(class * PS_CLASS_STRIDE);
         }
         if (bytes % 16 == 0) {
-            ps_size_class_by_16[bytes >> 4] = (uint8_t)class;
+            ps_size_class_by_16[bytes >> 4] = (uint8_t) class;
         }
     }
 }

@@ -4,11 +4,12 @@
  *
  *   used + free_count + stash_count + run_blocks + (limit - carved) == limit - first
  *
- * holds whenever the account is settled (needed == armed, popped == 0). `used` counts the blocks that left the
- * span: in the bin's window, with the program, on x_remote, or in somebody's open hot run. Freeing
- * pushes a block on `free` and counts `needed` down, malloc pops one and counts `popped` up; nothing
- * else is written, and the rest of the account is settled when needed reaches 0 or a slow path
- * looks. Only a current span is popped from; so for all others needed reaches 0 when they drain.
+ * holds whenever the account is settled (needed == armed, popped == 0). `used` counts the blocks
+ * that left the span: in the bin's window, with the program, on x_remote, or in somebody's open hot
+ * run. Freeing pushes a block on `free` and counts `needed` down, malloc pops one and counts
+ * `popped` up; nothing else is written, and the rest of the account is settled when needed reaches
+ * 0 or a slow path looks. Only a current span is popped from; so for all others needed reaches 0
+ * when they drain.
  *
  * One owner (a heap, by its key) writes line 0 and grants blocks; any other thread hands blocks
  * back in batches through x_remote. A span never changes its class before it goes back to the page
@@ -37,23 +38,23 @@ enum ps_span_place {
 struct ps_span {
     /* line 0: written by the owner only. owner is read by every free, needed and used by census. */
     PS_ALIGNED(PS_CACHE_LINE) uintptr_t x_owner; /*  0 key */
-    uint16_t needed;                             /*  8 frees until the next event, never 0 at rest */
-    uint16_t armed;                              /* 10 value that needed started from */
-    uint16_t used;                               /* 12 blocks, see above */
-    uint16_t carved;                             /* 14 index: blocks from here on are virgin */
-    void *stash;                                 /* 16 list collected from x_remote */
-    void *free;                                  /* 24 list that free pushes on and malloc pops */
-    struct ps_span *prev;                        /* 32 neighbours on the list of `place` */
-    struct ps_span *next;                        /* 40 */
-    uint16_t free_count;                         /* 48 blocks on free, as of the last settling */
-    uint16_t stash_count;                        /* 50 blocks on stash */
-    uint16_t run_head;                           /* 52 index + 1 of the first free run, 0: none */
-    uint16_t run_blocks;                         /* 54 blocks in all free runs */
-    uint16_t interval;                           /* 56 frees between two looks for a sequence */
-    uint8_t place;                               /* 58 enum ps_span_place */
-    uint8_t is_zero;                             /* 59 virgin blocks read as zero */
-    uint16_t popped;                             /* 60 blocks that malloc took since settling */
-    uint16_t window_blocks;                      /* 62 blocks of the next window of virgin ones */
+    uint16_t needed;        /*  8 frees until the next event, never 0 at rest */
+    uint16_t armed;         /* 10 value that needed started from */
+    uint16_t used;          /* 12 blocks, see above */
+    uint16_t carved;        /* 14 index: blocks from here on are virgin */
+    void *stash;            /* 16 list collected from x_remote */
+    void *free;             /* 24 list that free pushes on and malloc pops */
+    struct ps_span *prev;   /* 32 neighbours on the list of `place` */
+    struct ps_span *next;   /* 40 */
+    uint16_t free_count;    /* 48 blocks on free, as of the last settling */
+    uint16_t stash_count;   /* 50 blocks on stash */
+    uint16_t run_head;      /* 52 index + 1 of the first free run, 0: none */
+    uint16_t run_blocks;    /* 54 blocks in all free runs */
+    uint16_t interval;      /* 56 frees between two looks for a sequence */
+    uint8_t place;          /* 58 enum ps_span_place */
+    uint8_t is_zero;        /* 59 virgin blocks read as zero */
+    uint16_t popped;        /* 60 blocks that malloc took since settling */
+    uint16_t window_blocks; /* 62 blocks of the next window of virgin ones */
 
     /* line 1: x_ fields by any thread, the rest constant while the span lives. */
     uint64_t x_remote;           /*  64 see span_remote.h */
