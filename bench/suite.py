@@ -36,8 +36,7 @@ from harness.command import (
 )
 from harness.errors import BadRequest
 from harness.machine import describe
-from harness.programs import DEFAULT_PROGRAMS, ProgramCase, SuiteRunner, read_programs
-from harness.runner import Case
+from harness.programs import DEFAULT_PROGRAMS, SuiteRunner, read_programs
 from harness.session import Session
 from harness.suite_cases import DEFAULT_SUITE, Group, read_suite
 from harness.summary import FLOOR
@@ -68,11 +67,6 @@ def choose_groups(
     names = split_names(only, [group.name for group in groups], "--only")
     chosen = [group for group in groups if group.name in names]
     return chosen, missing if programs in chosen else []
-
-
-def own_programs(cases: list[Case]) -> list[str]:
-    """The programs of bench/ that the cases need built."""
-    return sorted({case.program for case in cases if not isinstance(case, ProgramCase)})
 
 
 def draw_plots(path: Path) -> str:
@@ -121,12 +115,12 @@ def command(
     chosen = [allocator for allocator in chosen if allocator.name != FLOOR]
     if not chosen:
         raise BadRequest(f"--allocators: {FLOOR} gives nothing back, bench/run.py measures it")
-    rows = [row.case for group in groups for row in group.cases]
+    rows = [row for group in groups for row in group.cases]
     stem = results_stem(results)
     machine = describe()
-    session = Session(rows, chosen, passes or (QUICK_PASSES if quick else 5), budget)
+    session = Session([row.case for row in rows], chosen, passes or (QUICK_PASSES if quick else 5), budget)
     with tempfile.TemporaryDirectory(prefix="poolshim-bench-") as inputs:
-        runner = SuiteRunner(build, here, timeout, own_programs(rows), Path(inputs), scale)
+        runner = SuiteRunner(build, here, timeout, rows, Path(inputs), scale)
         run_with_bar(session, runner, Console(stderr=True))
 
     verdicts = [judge(session, group) for group in groups]

@@ -401,7 +401,7 @@ def test_small_max_decides_what_gets_a_page_run(run_shim: RunShim, tmp_path: Pat
 
 
 def test_cache_max_bounds_the_freed_mappings(run_shim: RunShim, tmp_path: Path) -> None:
-    size = 12 << 20
+    size = 40 << 20
     usual = report(run_shim, tmp_path, size, "freed", {"POOLSHIM_PURGE_DELAY_MS": "3600000"})
     tuned = report(
         run_shim, tmp_path, size, "freed",

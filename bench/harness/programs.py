@@ -21,13 +21,13 @@ from typing import IO, Any
 
 from .allocators import REPOSITORY, Allocator, Missing, tomllib
 from .errors import BadRequest, RunFailed
+from .figures import FIGURES
 from .inputs import write_inputs
 from .runner import Case, Run, Runner, check_exit, clean_environment, parse_launcher
 from .suite_cases import Group, SuiteCase, check_keys
 
 DEFAULT_PROGRAMS = REPOSITORY / "bench" / "programs.toml"
 KEYS = {"name", "command", "stdin", "env", "output", "package", "links", "partner"}
-# Of one core: CPU time is what is summed, and none of the programs may be slower than under glibc.
 GOALS = {"cell": 1.0, "single": 1.0}
 # Preloaded where the program brings an allocator of its own, so that glibc's comes first.
 LIBC = "libc.so.6"
@@ -74,18 +74,24 @@ class SuiteRunner(Runner):
 
     def __init__(
         self, build_dir: Path, allocators: Iterable[Allocator], timeout_s: float,
-        programs: Iterable[str], inputs: Path, scale: float,
+        rows: Iterable[SuiteCase], inputs: Path, scale: float,
     ) -> None:  # fmt: skip
-        super().__init__(build_dir, allocators, timeout_s, programs)
+        """The inputs are written into a folder that exists and outlives this."""
+        rows = list(rows)
+        own = {row.case.program for row in rows if not isinstance(row.case, ProgramCase)}
+        super().__init__(build_dir, allocators, timeout_s, sorted(own))
+        self.figures = {row.case.name: FIGURES[row.figure] for row in rows}
         self.inputs = inputs
         self.outputs: dict[str, str] = {}  # case -> digest of what it prints
         write_inputs(inputs, scale)
 
     def run(self, case: Case, allocator: Allocator) -> Run:
         """One process; RunFailed with one line saying why if it was not a valid measurement."""
-        if isinstance(case, ProgramCase):
-            return self.run_program(case, allocator)
-        return super().run(case, allocator)
+        is_program = isinstance(case, ProgramCase)
+        run = self.run_program(case, allocator) if is_program else super().run(case, allocator)
+        if min(self.figures[case.name].values(run)) <= 0:
+            raise RunFailed("its figure is nothing; use a larger --scale")
+        return run
 
     def program_command(self, case: ProgramCase, allocator: Allocator, result: Path) -> list[str]:
         """The launcher's whole command line."""

@@ -21,6 +21,7 @@ static uint64_t call_total;
 static uint64_t failing_call; /* as counted by call_total; 0: none */
 static unsigned refused_kinds;
 static size_t reserve_limit_bytes = SIZE_MAX;
+static void *next_place;
 static uint64_t mapped_bytes;
 static uint64_t purged_bytes;
 
@@ -33,6 +34,8 @@ bool fake_os_has_failed(void) {
 void fake_os_refuse(unsigned kinds) { STORE(refused_kinds, kinds); }
 
 void fake_os_limit_reserve(size_t bytes) { STORE(reserve_limit_bytes, bytes); }
+
+void fake_os_place_next(void *base) { STORE(next_place, base); }
 
 void fake_os_set_ms(uint64_t now_ms) { STORE(clock_ms, now_ms); }
 
@@ -57,9 +60,10 @@ static bool is_success(int result, int saved_errno) {
     return result == 0;
 }
 
-static char *map(size_t bytes) {
-    void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+static char *map(void *place, size_t bytes) {
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    flags |= place != NULL ? MAP_FIXED_NOREPLACE : 0;
+    void *base = mmap(place, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
     return base == MAP_FAILED ? NULL : base;
 }
 
@@ -68,10 +72,14 @@ void *ps_os_reserve(size_t bytes, size_t align) {
     if (!is_allowed(FAKE_OS_RESERVE) || bytes > LOAD(reserve_limit_bytes)) {
         return NULL;
     }
-    char *base = bytes + align > bytes ? map(bytes + align) : NULL;
+    void *place = LOAD(next_place);
+    STORE(next_place, NULL);
+    size_t slack = place == NULL ? align : 0;
+    char *base = bytes + slack >= bytes ? map(place, bytes + slack) : NULL;
     errno = saved_errno;
-    if (base == NULL) {
-        return NULL;
+    if (base == NULL || slack == 0) {
+        ADD(mapped_bytes, base != NULL ? bytes : 0);
+        return base;
     }
     char *aligned = (char *)(((uintptr_t)base + align - 1) & ~(uintptr_t)(align - 1));
     if (aligned != base) {
@@ -101,6 +109,23 @@ bool ps_os_purge(void *base, size_t bytes) {
     return true;
 }
 
+size_t ps_os_resident(void *base, size_t bytes) {
+    int saved_errno = errno;
+    unsigned char in_memory[512];
+    size_t page_bytes = ps_os_page_bytes();
+    size_t resident = 0;
+    for (size_t done = 0; done < bytes; done += sizeof in_memory * page_bytes) {
+        size_t left = bytes - done;
+        size_t piece = left < sizeof in_memory * page_bytes ? left : sizeof in_memory * page_bytes;
+        mincore((char *)base + done, piece, in_memory);
+        for (size_t page = 0; page < piece / page_bytes; page++) {
+            resident += in_memory[page] & 1 ? page_bytes : 0;
+        }
+    }
+    errno = saved_errno;
+    return resident;
+}
+
 static bool remap(void *from, size_t old_bytes, size_t new_bytes, int flags, void *to) {
     int saved_errno = errno;
     void *result = mremap(from, old_bytes, new_bytes, flags, to);
@@ -122,11 +147,6 @@ bool ps_os_move(void *from, size_t old_bytes, void *to, size_t new_bytes) {
     }
     ADD(mapped_bytes, -old_bytes);
     return true;
-}
-
-size_t ps_os_resident(void *base, size_t bytes) {
-    (void)base;
-    return bytes;
 }
 
 void ps_os_advise_huge(void *base, size_t bytes, bool is_wanted) {

@@ -35,6 +35,9 @@ void fake_os_refuse(unsigned kinds);
 /* Reservations longer than this fail from now on; SIZE_MAX: none. */
 void fake_os_limit_reserve(size_t bytes);
 
+/* The next reservation lies there, or fails when the addresses are taken; NULL: anywhere. */
+void fake_os_place_next(void *base);
+
 /* The clock starts at 1000000 ms. */
 void fake_os_set_ms(uint64_t now_ms);
 void fake_os_advance_ms(uint64_t ms);
