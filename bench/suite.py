@@ -44,7 +44,7 @@ from harness.verdict import judge
 from rich.console import Console
 
 RESULTS = lookup.REPOSITORY / "bench" / "results"
-QUICK_SCALE, QUICK_PASSES = 0.02, 2
+PASSES, QUICK_PASSES, QUICK_SCALE = 5, 2, 0.02
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 
 
@@ -118,7 +118,8 @@ def command(
     rows = [row for group in groups for row in group.cases]
     stem = results_stem(results)
     machine = describe()
-    session = Session([row.case for row in rows], chosen, passes or (QUICK_PASSES if quick else 5), budget)
+    passes = passes or (QUICK_PASSES if quick else PASSES)
+    session = Session([row.case for row in rows], chosen, passes, budget)
     with tempfile.TemporaryDirectory(prefix="poolshim-bench-") as inputs:
         runner = SuiteRunner(build, here, timeout, rows, Path(inputs), scale)
         run_with_bar(session, runner, Console(stderr=True))
