@@ -1,0 +1,213 @@
+// sources: tests/unit/fake_os.c
+/* SPDX-License-Identifier: MIT */
+/* Threads that end: what they leave is adopted or goes back, and what comes later still works. */
+#include "tests/unit/engine.h"
+#include "tests/unit/worker.h"
+
+#define LEFT 400
+
+static struct live_block left[LEFT];
+static uint64_t state = 31;
+
+static void leave_blocks(void *argument) {
+    const size_t *bytes = argument;
+    for (size_t i = 0; i < LEFT; i++) {
+        size_t wanted = *bytes != 0 ? *bytes : engine_random(&state) % 2000;
+        live_start(&left[i], ps_heap_alloc(wanted), wanted, engine_random(&state));
+        REQUIRE(left[i].address != NULL);
+    }
+}
+
+static void free_left(void *unused) {
+    (void)unused;
+    live_end_all(left, LEFT);
+}
+
+static size_t any_size;
+static size_t one_size = 100;
+
+FRESH_TEST(blocks_outlive_their_thread_and_their_memory_goes_back_when_freed) {
+    for (int round = 0; round < 5; round++) {
+        worker_do_and_end(leave_blocks, &any_size);
+        check_live_blocks(LEFT);
+        CHECK_CMP(engine_census().orphan_span_count, >, 0);
+        if (round % 2 == 0) {
+            worker_do_and_end(free_left, NULL);
+        } else {
+            free_left(NULL);
+        }
+        check_live_blocks(0);
+        struct ps_census census = engine_census();
+        CHECK_EQ(census.orphan_span_count, 0);
+        CHECK_EQ(census.small_span_bytes, 0);
+    }
+}
+
+static void free_half_in_order(void *unused) {
+    (void)unused;
+    for (size_t i = 0; i < LEFT / 2; i++) {
+        live_end(&left[i]);
+    }
+}
+
+FRESH_TEST(a_thread_without_blocks_leaves_nothing) {
+    worker_do_and_end(leave_blocks, &any_size);
+    free_left(NULL);
+    struct ps_census before = engine_census();
+    for (int round = 0; round < 20; round++) {
+        worker_do_and_end(leave_blocks, &any_size);
+        worker_do_and_end(free_left, NULL);
+    }
+    struct ps_census after = engine_census();
+    CHECK_EQ(after.small_span_bytes, 0);
+    CHECK_EQ(after.arena_bytes, before.arena_bytes);
+    CHECK_CMP(after.heap_total_count, <=, before.heap_total_count + 2);
+}
+
+FRESH_TEST(orphans_are_adopted_before_fresh_memory_is_taken) {
+    worker_do_and_end(leave_blocks, &one_size);
+    struct ps_census before = engine_census();
+    CHECK_EQ(before.orphan_span_count, 1);
+    CHECK_EQ(before.heap_live_count, 0);
+    void *block = ps_heap_alloc(one_size);
+    CHECK_PTR_EQ(ps_span_at(block), ps_span_at(left[0].address));
+    struct ps_census after = engine_census();
+    CHECK_EQ(after.orphan_span_count, 0);
+    CHECK_EQ(after.small_span_bytes, before.small_span_bytes);
+    CHECK_EQ(after.heap_live_count, 1);
+    CHECK_EQ(after.heap_total_count, 1); /* the heap was waiting too */
+    ps_heap_free(block);
+    free_left(NULL);
+    check_live_blocks(0);
+}
+
+static void allocate_one_more(void *argument) {
+    struct live_block *live = argument;
+    live_start(live, ps_heap_alloc(one_size), one_size, 5);
+}
+
+FRESH_TEST(short_threads_that_leave_blocks_share_their_spans) {
+    enum { THREADS = 300 };
+    static struct live_block kept[THREADS];
+    for (size_t i = 0; i < THREADS; i++) {
+        worker_do_and_end(allocate_one_more, &kept[i]);
+    }
+    check_live_blocks(THREADS);
+    struct ps_census census = engine_census();
+    CHECK_EQ(census.small_span_bytes, PS_SLICE_BYTES); /* one span went from thread to thread */
+    CHECK_EQ(census.orphan_span_count, 1);
+    CHECK_CMP(census.heap_total_count, <=, 2);
+    live_end_all(kept, THREADS);
+    check_live_blocks(0);
+}
+
+FRESH_TEST(a_span_that_changes_hands_many_times_still_gives_blocks) {
+    enum { THREADS = 100 };
+    struct live_block one;
+    for (size_t bytes = 8; bytes <= 40 * KIB; bytes *= 3) {
+        one_size = bytes;
+        for (size_t i = 0; i < THREADS; i++) { /* each grants itself a window and gives it back */
+            worker_do_and_end(allocate_one_more, &one);
+            REQUIRE(one.address != NULL);
+            live_end(&one);
+        }
+    }
+    ps_heap_trim(0);
+    check_live_blocks(0);
+}
+
+FRESH_TEST(an_orphan_keeps_its_virgin_blocks_zero) {
+    worker_do_and_end(leave_blocks, &one_size);
+    uint64_t span_bytes = engine_census().small_span_bytes;
+    for (size_t i = 0; i < 100; i++) { /* adopted: same span */
+        unsigned char *block = ps_block_zalloc(one_size);
+        REQUIRE(block != NULL);
+        CHECK(engine_is_zero(block, one_size));
+    }
+    CHECK_EQ(engine_census().small_span_bytes, span_bytes);
+    free_left(NULL);
+}
+
+/* ---- after the heap was given up, as in destructors of thread-local objects ---- */
+
+static void use_heap_late(void *unused) {
+    (void)unused;
+    struct live_block early[3];
+    for (size_t i = 0; i < 3; i++) {
+        live_start(&early[i], ps_heap_alloc(200 << (8 * i)), 200 << (8 * i), i); /* to 13 MB */
+    }
+    ps_heap_give_up();
+    for (int round = 0; round < 3; round++) {
+        leave_blocks(&any_size);
+        struct live_block large;
+        live_start(&large, ps_heap_alloc(200 * KIB), 200 * KIB, 1);
+        CHECK(live_resize(&left[7], 5000, 8));
+        CHECK(live_resize(&left[7], 300 * KIB, 9));
+        CHECK(engine_is_zero(memset(ps_block_zalloc(100), 0, 1), 100));
+        char *aligned = ps_block_alloc_aligned(100, 512);
+        CHECK(aligned != NULL && (uintptr_t)aligned % 512 == 0);
+        ps_heap_free(aligned);
+        live_end(&large);
+        if (round < 2) {
+            free_left(NULL);
+        }
+    }
+    live_end_all(early, 3);
+    ps_heap_give_up(); /* a second end changes nothing */
+}
+
+FRESH_TEST(calls_after_the_end_of_a_thread_work_and_leak_nothing) {
+    ps_engine_start();
+    worker_do_and_end(use_heap_late, NULL);
+    worker_do_and_end(free_left, NULL);
+    struct ps_census before = engine_census();
+    for (int round = 0; round < 10; round++) {
+        worker_do_and_end(use_heap_late, NULL);
+        free_left(NULL);
+    }
+    struct ps_census after = engine_census();
+    check_census(&after);
+    /* What the shared heap has ready counts as live; it hardly varies. */
+    CHECK_CMP(after.small_span_bytes, <=, before.small_span_bytes + 4 * PS_SLICE_BYTES);
+    CHECK_EQ(after.run_live_count + after.map_live_count, 0);
+    CHECK_EQ(after.arena_bytes, before.arena_bytes);
+    CHECK_CMP(after.heap_total_count, <=, before.heap_total_count + 1);
+}
+
+static void give_up_first(void *unused) {
+    (void)unused;
+    ps_heap_give_up(); /* a thread that never had a heap */
+    leave_blocks(&any_size);
+}
+
+FRESH_TEST(a_thread_may_end_before_it_ever_allocated) {
+    worker_do_and_end(give_up_first, NULL);
+    worker_do_and_end(free_left, NULL);
+    struct ps_census census = engine_census();
+    check_census(&census);
+    CHECK_EQ(census.heap_live_count, 0);
+}
+
+/* ---- the wake list of a heap whose thread has ended ---- */
+
+FRESH_TEST(blocks_freed_while_their_thread_ends_are_not_lost) {
+    struct worker owner;
+    struct worker freer;
+    worker_start(&owner);
+    worker_start(&freer);
+    for (int round = 0; round < 10; round++) {
+        worker_do(&owner, leave_blocks, &any_size);
+        worker_do(&freer, free_half_in_order, NULL); /* some batches wait, some wakes are sent */
+        worker_stop(&owner);
+        worker_do(&freer, free_left, NULL);
+        worker_stop(&freer);
+        check_live_blocks(0);
+        CHECK_EQ(engine_census().small_span_bytes, 0);
+        worker_start(&owner);
+        worker_start(&freer);
+    }
+    worker_stop(&owner);
+    worker_stop(&freer);
+}
+
+UNIT_MAIN
