@@ -326,6 +326,7 @@ def test_workloads_from_end_to_end(build_dir: Path, tmp_path: Path) -> None:
         drawn = {path.name.partition("-")[2].partition("-")[2] for path in
                  (tmp_path / "results").glob("*.svg")}  # fmt: skip
         assert {"pair.svg", "growth-time.svg", "growth-rss.svg", "threads-time.svg"} <= drawn
+        assert "rss-mix-churn.svg" in drawn
 
 
 @pytest.mark.preload

@@ -94,15 +94,28 @@ def thread_curves(content: dict[str, Any]) -> Curves:
     return curves
 
 
-def draw_curves(curves: Curves, path: Path, title: str, x_label: str, y_label: str) -> None:
+def memory_courses(content: dict[str, Any]) -> dict[str, Curves]:
+    """Per case whose RSS was sampled, and allocator: MiB over ms, in its first process."""
+    courses: dict[str, Curves] = {}
+    for run in content["runs"]:
+        points = [(at_ms, kib / 1024) for at_ms, kib in run["launcher"]["samples"]]
+        if len(points) > 1:
+            courses.setdefault(run["case"], {}).setdefault(run["allocator"], points)
+    return courses
+
+
+def draw_curves(
+    curves: Curves, path: Path, title: str, x_label: str, y_label: str, *, is_log: bool = True
+) -> None:
     figure, axes = pyplot.subplots(figsize=(7, 5))
     axes.set_prop_cycle(color=pyplot.get_cmap("tab20").colors)
     for name, points in curves.items():
         is_subject = name == SUBJECT
-        axes.plot(*zip(*sorted(points), strict=True), label=name, marker="o", markersize=3,
+        axes.plot(*zip(*sorted(points), strict=True), label=name, marker="o" if is_log else None, markersize=3,
                   linewidth=2.5 if is_subject else 1, zorder=3 if is_subject else 2)  # fmt: skip
     axes.set(title=title, xlabel=x_label, ylabel=y_label)
-    axes.set_xscale("log", base=2)
+    if is_log:
+        axes.set_xscale("log", base=2)
     axes.set_ylim(bottom=0)
     axes.grid(alpha=0.3)
     axes.legend(fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))
@@ -126,6 +139,9 @@ def draw_all(result: Path) -> list[Path]:
         if any(len(points) > 1 for points in curves.values()):
             made.append(result.with_name(f"{result.stem}-{name}.svg"))
             draw_curves(curves, made[-1], title, x_label, y_label)
+    for case, curves in memory_courses(content).items():
+        made.append(result.with_name(f"{result.stem}-rss-{case.replace('/', '-')}.svg"))
+        draw_curves(curves, made[-1], f"{case}: RSS over time", "ms", "MiB", is_log=False)
     return made
 
 

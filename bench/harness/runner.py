@@ -36,6 +36,7 @@ class Case:
     expected: tuple[tuple[str, Any], ...]
     rounds: int | None  # None: as many as the program makes
     payload_bytes: int = 0
+    sample_ms: int = 0  # RSS every so often, for workloads whose point is memory; 0: never
 
 
 @dataclass(frozen=True)
@@ -118,6 +119,8 @@ class Runner:
         """The launcher's whole command line."""
         command = [str(self.bench_dir / "launcher"), "-o", result_path]
         command += ["--warm-mib", str(self.warm_mib(case, allocator))]
+        if case.sample_ms:
+            command += ["--samples", str(case.sample_ms)]
         for name, value in allocator.env.items():
             command += ["--env", f"{name}={value}"]
         if allocator.library is not None:

@@ -14,7 +14,7 @@ from .figures import FIGURES
 from .runner import Case
 
 DEFAULT_SUITE = REPOSITORY / "bench" / "suite.toml"
-CASE_KEYS = {"name", "program", "options", "figure", "goal"}
+CASE_KEYS = {"name", "program", "options", "figure", "goal", "sample_ms"}
 GROUP_KEYS = {"title", "goals", "rss", "cases", "program", "options", "figure"}
 GOAL_KEYS = {"cell", "mean", "single"}
 # Where a program's report calls an option by another name.
@@ -71,6 +71,7 @@ def build_case(group: str, row: dict[str, Any], scaled: dict[str, Any], scale: f
         arguments=command_line(options),
         expected=(("benchmark", row["program"]), *echoed),
         rounds=options.get("rounds"),
+        sample_ms=row.get("sample_ms", 0),
     )
 
 
