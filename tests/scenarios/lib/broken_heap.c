@@ -66,6 +66,10 @@ static void *take_racy_block(void) {
     return block;
 }
 
+static int is_racy(void *block) {
+    return bug == RACE && block != NULL && libc_usable_size(block) == RACY_BYTES + 8;
+}
+
 void *malloc(size_t size) {
     if (strikes(NO_MEMORY)) {
         errno = ENOMEM;
@@ -100,6 +104,14 @@ void *calloc(size_t count, size_t size) {
 }
 
 void *realloc(void *block, size_t size) {
+    if (is_racy(block)) {
+        void *copy = malloc(size);
+        if (copy != NULL) {
+            memcpy(copy, block, size < RACY_BYTES + 8 ? size : RACY_BYTES + 8);
+            free(block);
+        }
+        return copy;
+    }
     char *fresh = __libc_realloc(block, size);
     if (block != NULL && fresh != NULL && size >= 8 && strikes(LOST)) {
         fresh[0] ^= 1;
@@ -121,10 +133,11 @@ void free(void *block) {
     if (strikes(ERRNO)) {
         errno = EINVAL;
     }
-    if (bug == RACE && block != NULL && libc_usable_size(block) == RACY_BYTES + 8 &&
-        racy_block == NULL) {
-        racy_block = block;
-        return;
+    if (is_racy(block)) {
+        if (racy_block == NULL) {
+            racy_block = block;
+        }
+        return; /* leaked otherwise: libc must not notice before the checker does */
     }
     __libc_free(block);
 }
