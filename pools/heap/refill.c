@@ -76,6 +76,21 @@ void ps_heap_release_span(struct ps_heap *heap, struct ps_span *span) {
     ps_span_destroy(span);
 }
 
+/* Enters a span with room, before the drained one that is kept at the tail. */
+static void push_available(struct ps_heap *heap, struct ps_span *span) {
+    struct ps_span **list = &heap->available[span->class_index];
+    struct ps_span *tail = *list != NULL ? (*list)->prev : NULL;
+    bool is_kept = tail != NULL && tail->used == 0;
+    if (is_kept) {
+        ps_span_list_remove(list, tail);
+    }
+    span->place = PS_PLACE_AVAILABLE;
+    ps_span_list_push_tail(list, span);
+    if (is_kept) {
+        ps_span_list_push_tail(list, tail);
+    }
+}
+
 /* A span whose blocks are all free and that no bin holds. One is kept per class, at the tail of
  * its list, so that a program that swings across a span's edge does not take the page lock each
  * time; ps_heap_drop_drained lets it go when time passes. */
@@ -99,8 +114,7 @@ void ps_heap_span_gained(struct ps_heap *heap, struct ps_span *span) {
         }
         if (span->place == PS_PLACE_FULL && ps_span_has_room(span)) {
             ps_span_list_remove(&heap->full, span);
-            span->place = PS_PLACE_AVAILABLE;
-            ps_span_list_push_tail(&heap->available[span->class_index], span);
+            push_available(heap, span);
         }
         /* A full span is of interest when an eighth is back, another one when all of it is. */
         size_t wake = span->place == PS_PLACE_FULL ? ps_size_classes[span->class_index].wake_blocks
@@ -230,7 +244,7 @@ void ps_heap_empty_bin(struct ps_heap *heap, uint32_t class_index) {
     span->place = PS_PLACE_AVAILABLE;
     ps_span_settle(span);
     give_window_back(bin, span);
-    ps_span_list_push_tail(&heap->available[class_index], span);
+    push_available(heap, span);
     ps_span_collect(span);
     ps_heap_span_gained(heap, span);
 }

@@ -13,7 +13,7 @@
     4096 /* first window of virgin memory: small, so that a program which frees                    \
           * what it takes goes round in few cache lines */
 #define SPAN_SLICES_LIMIT 16 /* 1 MiB */
-#define SPAN_BLOCKS_WANTED 4 /* fewer blocks per span and every fourth request would be slow */
+#define SPAN_BLOCKS_WANTED 8 /* fewer blocks per span and every few requests would be slow */
 #define RUN_BLOCK_BYTES 256  /* largest block of a class with hot runs: see plan_blocks */
 #define WAKE_FRACTION 8      /* a full span is looked at again when an eighth of it is free */
 
