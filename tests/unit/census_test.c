@@ -1,0 +1,167 @@
+// sources: tests/unit/fake_os.c
+/* SPDX-License-Identifier: MIT */
+/* The census: every figure is what the program did, at any moment and from any thread. */
+#include "tests/unit/engine.h"
+#include "tests/unit/worker.h"
+
+#define BLOCKS 3000
+
+static struct live_block blocks[BLOCKS];
+
+static const struct ps_census_class *class_of(const struct ps_census *census, size_t bytes) {
+    return &census->classes[ps_size_class_of(bytes)];
+}
+
+FRESH_TEST(a_census_makes_no_heap_and_finds_nothing_at_first) {
+    ps_engine_start();
+    struct ps_census census = engine_census();
+    CHECK_EQ(census_live_blocks(&census), 0);
+    CHECK_EQ(census.heap_total_count, 1); /* of the thread that started the engine */
+    CHECK_EQ(census.class_count, ps_size_class_count);
+    for (uint32_t i = 0; i < census.class_count; i++) {
+        CHECK_EQ(census.classes[i].block_bytes, ps_size_classes[i].block_bytes);
+        CHECK_EQ(census.classes[i].spans, 0);
+    }
+}
+
+FRESH_TEST(live_blocks_are_exact_after_every_single_call) {
+    const size_t sizes[] = {8, 64, 300, 5000, 50000};
+    for (size_t size = 0; size < 5; size++) {
+        size_t bytes = sizes[size];
+        for (size_t i = 0; i < 150; i++) {
+            live_start(&blocks[i], ps_heap_alloc(bytes), bytes, i);
+            struct ps_census census = engine_census();
+            CHECK_EQ(class_of(&census, bytes)->live_blocks, i + 1);
+        }
+        for (size_t i = 0; i < 150; i++) { /* through pushes, events and hot runs */
+            live_end(&blocks[size % 2 == 0 ? i : i * 7 % 150]);
+            struct ps_census census = engine_census();
+            CHECK_EQ(class_of(&census, bytes)->live_blocks, 149 - i);
+        }
+    }
+}
+
+FRESH_TEST(prepared_blocks_are_those_that_the_bin_has_ready) {
+    for (size_t bytes = 16; bytes < 3000; bytes *= 3) {
+        void *block = ps_heap_alloc(bytes);
+        struct ps_census census = engine_census();
+        uint64_t prepared = class_of(&census, bytes)->prepared_blocks;
+        uint64_t spans = class_of(&census, bytes)->spans;
+        CHECK_EQ(spans, 1);
+        for (uint64_t i = prepared; i > 0; i--) {
+            REQUIRE(ps_heap_alloc(bytes) != NULL);
+            census = engine_census();
+            CHECK_EQ(class_of(&census, bytes)->prepared_blocks, i - 1);
+        }
+        CHECK_EQ(class_of(&census, bytes)->live_blocks, prepared + 1);
+        ps_heap_free(block);
+    }
+}
+
+FRESH_TEST(bytes_are_blocks_times_their_size) {
+    uint64_t state = 8;
+    uint64_t small_bytes = 0;
+    uint64_t run_bytes = 0;
+    uint64_t map_bytes = 0;
+    uint64_t counts[3] = {0};
+    for (size_t i = 0; i < 1000; i++) {
+        size_t bytes = engine_random_size(&state);
+        live_start(&blocks[i], ps_heap_alloc(bytes), bytes, i);
+        bool is_small = bytes <= 64 * KIB;
+        size_t slices = (bytes + PS_SLICE_BYTES - 1) / PS_SLICE_BYTES * PS_SLICE_BYTES;
+        size_t class_bytes = is_small ? ps_size_classes[ps_size_class_of(bytes)].block_bytes : 0;
+        small_bytes += class_bytes;
+        run_bytes += !is_small && bytes <= 4 * MIB - 4096 ? slices : 0;
+        map_bytes += bytes > 4 * MIB - 4096 ? slices : 0;
+        counts[is_small ? 0 : bytes <= 4 * MIB - 4096 ? 1 : 2]++;
+    }
+    struct ps_census census = engine_census();
+    CHECK_EQ(census.small_live_bytes, small_bytes);
+    CHECK_EQ(census.run_live_bytes, run_bytes);
+    CHECK_EQ(census.map_live_bytes, map_bytes);
+    CHECK_EQ(census.run_live_count, counts[1]);
+    CHECK_EQ(census.map_live_count, counts[2]);
+    CHECK_EQ(census_live_blocks(&census), 1000);
+    check_census(&census);
+    live_end_all(blocks, 1000);
+    check_live_blocks(0);
+}
+
+FRESH_TEST(mapped_bytes_are_what_was_ever_handed_out_and_not_given_back) {
+    void *block = ps_heap_alloc(3 * MIB);
+    struct ps_census census = engine_census();
+    CHECK_EQ(census.mapped_bytes, 3 * MIB + census.metadata_bytes);
+    ps_heap_free(block);
+    census = engine_census();
+    CHECK_EQ(census.mapped_bytes, 3 * MIB + census.metadata_bytes);
+    CHECK_EQ(census.cache_dirty_bytes, 3 * MIB);
+    ps_heap_trim(0);
+    census = engine_census();
+    CHECK_EQ(census.mapped_bytes, census.metadata_bytes);
+    block = ps_heap_alloc(8 * MIB);
+    census = engine_census();
+    CHECK_EQ(census.mapped_bytes, 8 * MIB + census.metadata_bytes);
+    ps_heap_free(block);
+    census = engine_census();
+    CHECK_EQ(census.mapped_bytes, 8 * MIB + census.metadata_bytes);
+}
+
+FRESH_TEST(what_went_back_is_counted) {
+    ps_heap_free(ps_heap_alloc(3 * MIB));
+    CHECK_EQ(engine_census().purged_bytes, 0);
+    ps_heap_trim(0);
+    struct ps_census census = engine_census();
+    CHECK_EQ(census.purged_bytes, 3 * MIB);
+    CHECK_EQ(census.purge_count, 1);
+    ps_heap_free(ps_heap_alloc(9 * MIB));
+    ps_heap_trim(0);
+    census = engine_census();
+    CHECK_EQ(census.purged_bytes, 12 * MIB);
+    CHECK_EQ(census.purge_count, 2);
+}
+
+static void allocate_some(void *unused) {
+    (void)unused;
+    for (size_t i = 0; i < BLOCKS; i++) {
+        live_start(&blocks[i], ps_heap_alloc(i % 700), i % 700, i);
+    }
+}
+
+FRESH_TEST(heaps_are_counted_by_what_they_are_doing) {
+    struct worker workers[5];
+    ps_engine_start();
+    for (size_t i = 0; i < 5; i++) {
+        worker_start(&workers[i]);
+        CHECK_EQ(engine_census().heap_live_count, 1 + i);
+        worker_do(&workers[i], allocate_some, NULL);
+        struct ps_census census = engine_census();
+        CHECK_EQ(census.heap_live_count, 2 + i);
+        CHECK_EQ(census.heap_total_count, 2 + i);
+        live_end_all(blocks, BLOCKS);
+    }
+    for (size_t i = 0; i < 5; i++) {
+        worker_stop(&workers[i]);
+        struct ps_census census = engine_census();
+        CHECK_EQ(census.heap_live_count, 5 - i);
+        CHECK_EQ(census.heap_total_count, 6);
+    }
+}
+
+static void check_counts_from_outside(void *unused) {
+    (void)unused;
+    struct ps_census census = engine_census();
+    check_census(&census);
+    CHECK_CMP(census_live_blocks(&census), >=, BLOCKS); /* with those ready in the other's bins */
+    CHECK_CMP(census_live_blocks(&census), <=, BLOCKS + 2 * 4096 / 8 + 20 * 64);
+    CHECK_EQ(census.heap_live_count, 1);
+}
+
+FRESH_TEST(another_thread_sees_the_same_but_for_what_bins_have_ready) {
+    allocate_some(NULL);
+    check_live_blocks(BLOCKS);
+    worker_do_and_end(check_counts_from_outside, NULL);
+    live_end_all(blocks, BLOCKS);
+    check_live_blocks(0);
+}
+
+UNIT_MAIN
