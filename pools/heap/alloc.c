@@ -44,6 +44,16 @@ PS_NOINLINE void *ps_heap_alloc_beyond(size_t bytes) {
     return PS_LIKELY(block != NULL) ? block : ps_heap_refill(heap, bin, bytes);
 }
 
+static void *zalloc_large(size_t bytes) {
+    struct ps_heap *heap = own_heap(); /* not for the block: the engine must have started */
+    if (PS_LIKELY(heap != NULL)) {
+        ps_heap_tick(heap);
+    } else if (!ps_thread.is_exiting) {
+        return alloc_without_heap(bytes);
+    }
+    return ps_large_zalloc(bytes);
+}
+
 void *ps_block_zalloc(size_t bytes) {
     struct ps_heap *heap = ps_thread.heap;
     if (PS_UNLIKELY(!ps_early_is_over())) {
@@ -58,7 +68,7 @@ void *ps_block_zalloc(size_t bytes) {
         }
     }
     if (bytes > PS_CLASS_BYTES_LIMIT) {
-        return ps_large_zalloc(bytes);
+        return zalloc_large(bytes);
     }
     void *block = ps_heap_alloc(bytes);
     return block != NULL ? memset(block, 0, bytes) : NULL;
@@ -73,7 +83,7 @@ void *ps_block_alloc_aligned(size_t bytes, size_t align) {
     }
     struct ps_heap *heap = own_heap();
     if (PS_UNLIKELY(heap == NULL) && !ps_thread.is_exiting) {
-        return NULL; /* errno is set */
+        return alloc_without_heap(bytes);
     }
     uint32_t class_index = ps_size_class_of_aligned(bytes, align);
     if (class_index == PS_CLASS_NONE) {

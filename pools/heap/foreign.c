@@ -4,6 +4,8 @@
  */
 #include "pools/heap/foreign.h"
 
+#include "pools/heap/early.h"
+#include "pools/heap/start.h"
 #include "pools/os/fatal.h"
 
 static enum ps_foreign foreign_policy = PS_FOREIGN_ABORT;
@@ -11,6 +13,9 @@ static enum ps_foreign foreign_policy = PS_FOREIGN_ABORT;
 void ps_foreign_start(enum ps_foreign policy) { foreign_policy = policy; }
 
 PS_COLD void ps_foreign_met(const void *block, const char *what) {
+    if (ps_early_is_over()) {
+        ps_engine_start(); /* this may be the first call of the process: reads the policy */
+    }
     if (foreign_policy == PS_FOREIGN_ABORT) {
         ps_fatal_address(what, block);
     }

@@ -70,6 +70,7 @@ struct ps_heap {
     struct ps_heap *next_parked;        /* 3648 registry lock */
     uintptr_t thread_pointer;           /* 3656 of the owning thread */
     uint32_t span_counts[PS_BIN_LIMIT]; /* 3664 spans of each class that this heap owns */
+    uint64_t x_active_ms;               /* 3920 owner's last look at the clock */
     PS_ALIGNED(PS_CACHE_LINE) struct ps_span *x_wake; /* 3968 spans that others want looked at */
 };
 

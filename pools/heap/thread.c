@@ -9,6 +9,7 @@
 #include "pools/heap/foreign.h"
 #include "pools/heap/fork.h"
 #include "pools/heap/heap.h"
+#include "pools/heap/idle.h"
 #include "pools/os/lock.h"
 #include "pools/page/metadata.h"
 #include "pools/page/page_cache.h"
@@ -46,6 +47,7 @@ static void start_locked(void) {
     ps_page_cache_start(&config);
     ps_purge_start(config.purge_delay_ms);
     ps_large_start(&config);
+    ps_idle_start(config.purge_delay_ms);
     ps_foreign_start(config.foreign);
     (void)pthread_key_create(&exit_key,
                              thread_ended); /* out of keys: heaps of ended threads stay */

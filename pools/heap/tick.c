@@ -4,6 +4,7 @@
  * read and what is due is done. Also the way to give everything back at once. Called by the heap's
  * owner; locks only through the layers below.
  */
+#include "pools/heap/idle.h"
 #include "pools/heap/mapping.h"
 #include "pools/heap/trim.h"
 #include "pools/os/os.h"
@@ -28,6 +29,7 @@ void ps_heap_drop_drained(struct ps_heap *heap) {
 static PS_NOINLINE void look_at_clock(struct ps_heap *heap) {
     uint64_t now_ms = ps_os_now_ms();
     heap->tick_countdown = TICK_CALLS;
+    ps_store_relaxed(&heap->x_active_ms, now_ms); /* relaxed: others judge by it whether we idle */
     ps_purge_tick(now_ms);
     ps_mapping_expire(now_ms);
     if (now_ms >= heap->next_scan_ms) {
@@ -35,6 +37,7 @@ static PS_NOINLINE void look_at_clock(struct ps_heap *heap) {
         ps_remote_flush(heap);
         ps_heap_take_wakes(heap);
         ps_heap_drop_drained(heap);
+        ps_idle_look(now_ms);
     }
 }
 
@@ -68,6 +71,7 @@ bool ps_heap_trim(size_t keep_bytes) {
         }
         ps_heap_drop_drained(heap);
     }
-    bool has_unmapped = ps_mapping_expire(UINT64_MAX) != 0;
-    return ps_purge_all(keep_bytes) || has_unmapped;
+    bool has_purged = ps_idle_purge(UINT64_MAX);
+    has_purged |= ps_mapping_expire(UINT64_MAX) != 0;
+    return ps_purge_all(keep_bytes) || has_purged;
 }

@@ -9,8 +9,8 @@
 
 /*
  * Gives back everything that the calling thread's heap and the page cache do not need, but about
- * keep_bytes of it. Other threads' heaps are theirs; what they have freed whole is in the page
- * cache already. Returns whether any memory went back to the OS. Cost: a madvise per free run.
+ * keep_bytes of it; also the memory of other threads' spans whose blocks have all come back.
+ * Returns whether any memory went back to the OS. Cost: a madvise per free run.
  */
 bool ps_heap_trim(size_t keep_bytes);
 

@@ -66,12 +66,13 @@ bool ps_span_hand_run(struct ps_span *span, char *lowest, size_t blocks) {
     }
 }
 
-/* Empties both chains, keeps the flags; returns what was there. */
+/* Empties both chains and DRAINED, keeps the other flags; returns what was there. */
 static uint64_t take_word(struct ps_span *span) {
     uint64_t word = ps_load_relaxed(&span->x_remote); /* relaxed: the swap below validates it */
-    while (total_of(word) != 0) {
+    while (total_of(word) != 0 || (word & PS_REMOTE_DRAINED) != 0) {
         /* acquire: pairs with the release of the hand-overs; makes their links visible. */
-        if (ps_cas_weak_acq_rel(&span->x_remote, &word, word & PS_REMOTE_QUEUED)) {
+        if (ps_cas_weak_acq_rel(&span->x_remote, &word,
+                                word & (PS_REMOTE_QUEUED | PS_REMOTE_CLAIMED))) {
             return word;
         }
     }
@@ -106,6 +107,10 @@ size_t ps_span_collect(struct ps_span *span) {
         return collect_last(span);
     }
     uint64_t word = take_word(span);
+    if ((word & PS_REMOTE_DRAINED) != 0) {
+        ps_span_reset(span);
+        return ps_span_capacity(span);
+    }
     size_t list_count = field(word, LIST_COUNT_SHIFT);
     size_t run_count = field(word, RUN_COUNT_SHIFT);
     if (list_count != 0) {
@@ -128,6 +133,25 @@ bool ps_span_arm(struct ps_span *span, size_t blocks) {
     ps_store_relaxed(&span->x_wake_at, (uint16_t)blocks); /* relaxed: see span_remote.h */
     uint64_t word = ps_load_relaxed(&span->x_remote);     /* relaxed: as above */
     return (word & PS_REMOTE_QUEUED) != 0 || total_of(word) < blocks;
+}
+
+bool ps_span_claim(struct ps_span *span) {
+    uint64_t word = ps_load_relaxed(&span->x_remote); /* relaxed: the swap below validates it */
+    /* The owner still counts every block as used, so nobody else touches the blocks: all but the
+     * word itself stays as it is until the owner collects, which CLAIMED forbids him.
+     * acquire: pairs with the hand-overs; the blocks are ours to drop. */
+    return total_of(word) == ps_span_capacity(span) &&
+           ps_cas_weak_acq_rel(&span->x_remote, &word,
+                               (word & PS_REMOTE_QUEUED) | PS_REMOTE_CLAIMED);
+}
+
+bool ps_span_unclaim(struct ps_span *span) {
+    uint64_t word = ps_load_relaxed(&span->x_remote); /* relaxed: the swap below validates it */
+    uint64_t wanted = PS_REMOTE_QUEUED | PS_REMOTE_DRAINED;
+    /* release: pairs with take_word; the memory is dropped before the owner uses it again. */
+    while (!ps_cas_weak_release(&span->x_remote, &word, wanted)) {
+    }
+    return (word & PS_REMOTE_QUEUED) == 0;
 }
 
 void ps_span_clear_queued(struct ps_span *span) {

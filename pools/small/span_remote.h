@@ -9,6 +9,8 @@
  *        28..41  index + 1 of the first free run (struct ps_free_run in its first block)
  *        42..55  blocks in the runs
  *        56      QUEUED: x_wake_at blocks are back and the span is on its way to a wake list
+ *        57      CLAIMED: every block is back; somebody who is not the owner drops the memory
+ *        58      DRAINED: he has: the chains are gone and every block is free
  *
  * QUEUED is set by exactly one hander-over, in the swap that reaches x_wake_at, and cleared by
  * whoever takes the span off the wake list. A span that is QUEUED is never destroyed. The word is
@@ -26,6 +28,8 @@
 #include "pools/small/span.h"
 
 #define PS_REMOTE_QUEUED ((uint64_t)1 << 56)
+#define PS_REMOTE_CLAIMED ((uint64_t)1 << 57)
+#define PS_REMOTE_DRAINED ((uint64_t)1 << 58)
 #define PS_WAKE_NEVER UINT16_MAX
 
 /*
@@ -46,6 +50,17 @@ size_t ps_span_collect(struct ps_span *span);
  * already there: collect instead. True also when a wake is on its way anyway.
  */
 bool ps_span_arm(struct ps_span *span, size_t blocks);
+
+/*
+ * Any thread, for an owner that may be idle: when every block of the span has been handed back,
+ * claims it, so that its memory may be dropped. Until ps_span_unclaim, which must follow, the owner
+ * finds nothing to collect. Page lock held by the caller, so that the span is not destroyed while
+ * it is looked at.
+ */
+bool ps_span_claim(struct ps_span *span);
+
+/* After the memory was dropped, or not. True: as for ps_span_hand_list. */
+bool ps_span_unclaim(struct ps_span *span);
 
 /* Whoever took the span off a wake list. */
 void ps_span_clear_queued(struct ps_span *span);

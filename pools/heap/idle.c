@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See idle.h. Takes the registry lock, then the page lock, for the walks; system calls outside.
+ */
+#include "pools/heap/idle.h"
+
+#include "pools/base/bits.h"
+#include "pools/heap/heap.h"
+#include "pools/os/os.h"
+#include "pools/page/page_cache.h"
+#include "pools/page/purge.h"
+#include "pools/small/span_remote.h"
+
+#define CLAIM_LIMIT 64   /* spans claimed in one walk */
+#define BACK_OFF_LIMIT 6 /* walks in vain make the next one wait longer, up to 64 delays */
+
+static uint32_t idle_delay_ms;
+static uint64_t x_next_look_ms;
+static uint32_t x_walks_in_vain;
+
+struct claims {
+    uint64_t active_before_ms;
+    struct ps_span *spans[CLAIM_LIMIT];
+    size_t count;
+};
+
+struct search {
+    uint64_t active_before_ms;
+    bool has_found;
+};
+
+void ps_idle_start(uint32_t delay_ms) { idle_delay_ms = delay_ms; }
+
+/* relaxed, all loads: a guess about somebody who does nothing; the claim itself is exact. */
+static bool is_idle(const struct ps_heap *heap, uint64_t active_before_ms) {
+    return ps_load_relaxed(&heap->x_active_ms) < active_before_ms;
+}
+
+static bool has_idle_owner(const struct ps_span *span, uint64_t active_before_ms) {
+    uintptr_t key = ps_load_relaxed(&span->x_owner);
+    return key > PS_KEY_ORPHAN && is_idle((const struct ps_heap *)(key - 1), active_before_ms);
+}
+
+static void claim_if_back(struct ps_slot *slot, void *context) {
+    struct claims *claims = context;
+    struct ps_span *span = ps_span_of_slot(slot);
+    if (claims->count < CLAIM_LIMIT && ps_load_relaxed(&slot->run.kind) == PS_RUN_SPAN &&
+        has_idle_owner(span, claims->active_before_ms) && ps_span_claim(span)) {
+        claims->spans[claims->count++] = span;
+    }
+}
+
+static bool purge_claimed(const struct claims *claims) {
+    bool has_purged = false;
+    for (size_t i = 0; i < claims->count; i++) {
+        struct ps_span *span = claims->spans[i];
+        size_t bytes = (size_t)span->run.slices << PS_SLICE_SHIFT;
+        if (ps_os_purge(span->run.base, bytes)) {
+            ps_purge_count(bytes);
+            has_purged = true;
+        }
+        if (ps_span_unclaim(span)) {
+            ps_wake_owner(span);
+        }
+    }
+    return has_purged;
+}
+
+bool ps_idle_purge(uint64_t active_before_ms) {
+    bool has_purged = false;
+    struct claims claims = {.active_before_ms = active_before_ms};
+    do { /* ends: what has been claimed once has nothing to claim again */
+        claims.count = 0;
+        ps_page_cache_walk(claim_if_back, &claims);
+        has_purged |= purge_claimed(&claims);
+    } while (claims.count == CLAIM_LIMIT);
+    return has_purged;
+}
+
+static void search_heap(struct ps_heap *heap, void *context) {
+    struct search *search = context;
+    /* relaxed: as in is_idle. */
+    search->has_found |= ps_load_relaxed(&heap->x_wake) != NULL &&
+                         ps_load_relaxed(&heap->x_state) == PS_HEAP_LIVE &&
+                         is_idle(heap, search->active_before_ms);
+}
+
+void ps_idle_look(uint64_t now_ms) {
+    /* relaxed: a second thread that looks too does no harm. */
+    if (now_ms < ps_load_relaxed(&x_next_look_ms) || now_ms < idle_delay_ms) {
+        return;
+    }
+    uint32_t in_vain = ps_load_relaxed(&x_walks_in_vain); /* relaxed: as above */
+    ps_store_relaxed(&x_next_look_ms, now_ms + ((uint64_t)idle_delay_ms << in_vain));
+    struct search search = {.active_before_ms = now_ms - idle_delay_ms};
+    ps_heap_walk(search_heap, &search);
+    if (search.has_found) {
+        bool has_purged = ps_idle_purge(search.active_before_ms);
+        in_vain = has_purged ? 0 : (uint32_t)ps_min(in_vain + 1, BACK_OFF_LIMIT);
+        ps_store_relaxed(&x_walks_in_vain, in_vain); /* relaxed: as above */
+    }
+}
