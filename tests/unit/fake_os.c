@@ -23,6 +23,7 @@ static unsigned refused_kinds;
 static size_t reserve_limit_bytes = SIZE_MAX;
 static void *next_place;
 static uint64_t mapped_bytes;
+static uint64_t unreleased_bytes;
 static uint64_t purged_bytes;
 
 void fake_os_fail_nth(uint64_t nth) { STORE(failing_call, nth == 0 ? 0 : LOAD(call_total) + nth); }
@@ -44,6 +45,8 @@ void fake_os_advance_ms(uint64_t ms) { ADD(clock_ms, ms); }
 uint64_t fake_os_calls(enum fake_os_call kind) { return LOAD(calls[kind]); }
 
 uint64_t fake_os_mapped_bytes(void) { return LOAD(mapped_bytes); }
+
+uint64_t fake_os_unreleased_bytes(void) { return LOAD(unreleased_bytes); }
 
 uint64_t fake_os_purged_bytes(void) { return LOAD(purged_bytes); }
 
@@ -93,6 +96,7 @@ void *ps_os_reserve(size_t bytes, size_t align) {
 bool ps_os_release(void *base, size_t bytes) {
     int saved_errno = errno;
     if (!is_allowed(FAKE_OS_RELEASE) || !is_success(munmap(base, bytes), saved_errno)) {
+        ADD(unreleased_bytes, bytes);
         return false;
     }
     ADD(mapped_bytes, -bytes);

@@ -11,6 +11,13 @@
 
 #define FRESH_SECONDS_MAX 100
 
+/* ThreadSanitizer is ten times slower: long loops of one thread are cut short there. */
+#ifdef __SANITIZE_THREAD__
+#define FRESH_IS_SLOW 1
+#else
+#define FRESH_IS_SLOW 0
+#endif
+
 /* As TEST, in a child of its own. */
 #define FRESH_TEST(claim)                                                                          \
     static void claim##_in_child(void);                                                            \

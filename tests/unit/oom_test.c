@@ -1,0 +1,205 @@
+// sources: tests/unit/fake_os.c
+/* SPDX-License-Identifier: MIT */
+/*
+ * Memory runs out at every possible moment: one call of the OS fails, the first, the second, and
+ * so on. Whoever asked gets NULL and ENOMEM, nobody loses anything, and then all works again.
+ */
+#include "tests/unit/engine.h"
+#include "tests/unit/worker.h"
+
+#define CALLS_MAX 200
+#define BLOCKS 60
+
+static struct live_block blocks[BLOCKS];
+static size_t refused_count; /* calls of ours that got NULL */
+
+/* Checks what a call that may fail returned; true when there is a block. */
+static bool is_given(const void *block) {
+    if (block == NULL) {
+        CHECK_EQ(errno, ENOMEM);
+        refused_count++;
+    }
+    errno = 0;
+    return block != NULL;
+}
+
+static void allocate(struct live_block *live, size_t bytes, size_t kind) {
+    errno = 0;
+    void *block = kind == 0   ? ps_block_zalloc(bytes)
+                  : kind == 1 ? ps_block_alloc_aligned(bytes, 4096)
+                              : ps_heap_alloc(bytes);
+    if (is_given(block)) {
+        CHECK(kind != 0 || engine_is_zero(block, bytes));
+        live_start(live, block, bytes, bytes);
+    }
+}
+
+static void resize(struct live_block *live, size_t bytes) {
+    errno = 0;
+    if (!live_resize(live, bytes, bytes + 1)) {
+        is_given(NULL);
+    }
+}
+
+/* The same calls each time, of every kind and size, so that each call of the OS has its turn. */
+static void use_heap(void *unused) {
+    (void)unused;
+    uint64_t state = 2026;
+    for (size_t round = 0; round < 6; round++) {
+        for (size_t i = 0; i < BLOCKS; i++) {
+            size_t bytes = engine_random(&state) % (engine_random(&state) % 30000 + 1);
+            bytes = i % 6 == 0 ? 70 * KIB << ((i / 6 + round) % 5) : bytes; /* to 1120 KiB */
+            if (blocks[i].address == NULL) {
+                allocate(&blocks[i], bytes, i % 4);
+            } else if (i % 3 == 0) {
+                resize(&blocks[i], bytes + 1);
+            } else {
+                live_end(&blocks[i]);
+            }
+        }
+        fake_os_advance_ms(400);
+        ps_heap_trim(64 * KIB);
+    }
+}
+
+static void free_all(void *unused) {
+    (void)unused;
+    live_end_all(blocks, BLOCKS);
+    ps_heap_trim(0);
+}
+
+/* Everything that was handed out is back, and counted. */
+static void check_nothing_lost(void) {
+    struct ps_census census = engine_census();
+    check_census(&census);
+    CHECK_EQ(census_live_blocks(&census), 0);
+    CHECK_EQ(census.small_span_bytes, 0);
+    CHECK_EQ(census.cache_dirty_bytes, 0);
+}
+
+static uint64_t failing_call;
+
+/* In a process whose engine has not started: the nth call fails, by a second thread's too. */
+static void fail_one_call(void) {
+    engine_config.mmap_min_bytes = 256 * KIB; /* many calls of the system for little memory */
+    engine_config.cache_max_bytes = 1 * MIB;
+    fake_os_fail_nth(failing_call);
+    use_heap(NULL);
+    worker_do_and_end(use_heap, NULL);
+    bool has_failed = fake_os_has_failed();
+    fake_os_fail_nth(0);
+    size_t refused_before = refused_count;
+    use_heap(NULL);
+    CHECK_EQ(refused_count, refused_before); /* works again */
+    worker_do_and_end(free_all, NULL);
+    free_all(NULL);
+    check_nothing_lost();
+    if (!has_failed) {
+        _exit(unit_failures == 0 ? 3 : 1); /* so many calls were not made */
+    }
+}
+
+/* As fresh_run, but returns the exit status. */
+static int status_of_child(void (*body)(void)) {
+    fflush(NULL);
+    pid_t pid = fork();
+    REQUIRE(pid >= 0);
+    if (pid == 0) {
+        alarm(FRESH_SECONDS_MAX);
+        body();
+        fflush(NULL);
+        _exit(unit_failures == 0 ? 0 : 1);
+    }
+    int status = 0;
+    waitpid(pid, &status, 0);
+    return status;
+}
+
+TEST(any_single_failure_of_the_system_is_survived) {
+    uint64_t made = 0;
+    for (failing_call = 1; failing_call <= CALLS_MAX; failing_call += FRESH_IS_SLOW ? 19 : 1) {
+        int status = status_of_child(fail_one_call);
+        if (WIFEXITED(status) && WEXITSTATUS(status) == 3) {
+            break; /* the calls have an end: all of them have failed once */
+        }
+        if (status != 0) {
+            printf("when call %d of the system failed:\n", (int)failing_call);
+        }
+        CHECK_EQ(status, 0);
+        made = failing_call;
+    }
+    printf("calls of the system that failed, one each time: up to %d\n", (int)made);
+    CHECK_CMP(made, >, 100);
+}
+
+FRESH_TEST(a_system_that_refuses_everything_from_the_start_gives_enomem) {
+    fake_os_refuse(FAKE_OS_ALL);
+    for (int round = 0; round < 3; round++) {
+        size_t refused_before = refused_count;
+        for (size_t i = 0; i < BLOCKS; i++) {
+            allocate(&blocks[i], i * i, i % 4);
+            CHECK_PTR_EQ(blocks[i].address, NULL);
+        }
+        CHECK_EQ(refused_count, refused_before + BLOCKS);
+    }
+    fake_os_refuse(0);
+    use_heap(NULL);
+    free_all(NULL);
+    check_nothing_lost();
+}
+
+FRESH_TEST(what_is_there_can_be_used_up_to_the_last_block) {
+    static struct live_block small[3000];
+    GIVEN("an arena of 2 MiB and no more");
+    ps_heap_free(ps_heap_alloc(1));
+    ps_heap_trim(0);
+    fake_os_refuse(0);
+    size_t count = 0;
+    size_t arena_bytes = engine_census().arena_bytes;
+    void *rest = ps_heap_alloc(arena_bytes > 4 * MIB ? 4 * MIB - 4096 : 64 * KIB);
+    fake_os_refuse(FAKE_OS_BIT(FAKE_OS_RESERVE));
+    WHEN("blocks of 16 KiB are taken until memory is out");
+    for (;;) {
+        allocate(&small[count], 16 * KIB, 2);
+        if (small[count].address == NULL) {
+            break;
+        }
+        count++;
+    }
+    CHECK_EQ(refused_count, 1);
+    THEN("nearly all of it has been handed out");
+    struct ps_census census = engine_census();
+    check_census(&census);
+    CHECK_EQ(census.cache_dirty_bytes + census.cache_clean_bytes, 0);
+    CHECK_EQ(census_live_blocks(&census), count + 1);
+    for (int round = 0; round < 100; round++) { /* one back, one out */
+        live_end(&small[(size_t)round * 7 % count]);
+        allocate(&small[(size_t)round * 7 % count], 16 * KIB, 2);
+        CHECK(small[(size_t)round * 7 % count].address != NULL);
+    }
+    ps_heap_free(rest);
+    live_end_all(small, count);
+    ps_heap_trim(0);
+    check_nothing_lost();
+}
+
+static void allocate_late(void *unused) {
+    (void)unused;
+    ps_heap_give_up();
+    fake_os_refuse(FAKE_OS_ALL);
+    allocate(&blocks[0], 100, 2);
+    allocate(&blocks[1], 100 * KIB, 2);
+    fake_os_refuse(0);
+    CHECK_EQ(refused_count, 2);
+    allocate(&blocks[0], 100, 2);
+    allocate(&blocks[1], 100 * KIB, 2);
+    CHECK_EQ(refused_count, 2);
+}
+
+FRESH_TEST(a_thread_past_its_end_gets_enomem_too) {
+    worker_do_and_end(allocate_late, NULL);
+    live_end_all(blocks, 2);
+    CHECK_EQ(engine_census().run_live_count, 0);
+}
+
+UNIT_MAIN
