@@ -43,6 +43,8 @@ struct round {
     struct node *last;
     uint64_t alloc_ns;
     uint64_t free_ns;
+    uint64_t alloc_cpu_ns; /* of the thread that did it */
+    uint64_t free_cpu_ns;
     uint64_t nodes_freed;
     pthread_t thread;
     atomic_bool is_freed; /* stored last by the freeing thread: the list's memory is dead */
@@ -143,17 +145,21 @@ __attribute__((noinline)) static uint64_t list_free(struct node *head) {
 static void build_timed(struct round *round, const struct options *options) {
     static void (*const build[ORDER_COUNT])(struct round *, const struct options *) = {
         build_forward, build_reverse, build_shuffled};
+    uint64_t start_cpu = bench_cpu_ns(CLOCK_THREAD_CPUTIME_ID);
     uint64_t start = bench_now_ns();
     build[options->order](round, options);
     round->alloc_ns = bench_now_ns() - start;
+    round->alloc_cpu_ns = bench_cpu_ns(CLOCK_THREAD_CPUTIME_ID) - start_cpu;
 }
 
 /* Thread body when contended, an ordinary call otherwise. */
 static void *free_timed(void *argument) {
     struct round *round = argument;
+    uint64_t start_cpu = bench_cpu_ns(CLOCK_THREAD_CPUTIME_ID);
     uint64_t start = bench_now_ns();
     round->nodes_freed = list_free(round->head);
     round->free_ns = bench_now_ns() - start;
+    round->free_cpu_ns = bench_cpu_ns(CLOCK_THREAD_CPUTIME_ID) - start_cpu;
     /* Pairs with reuse_a_dead_list; makes the end of the walk visible. */
     atomic_store_explicit(&round->is_freed, true, memory_order_release);
     return NULL;
@@ -227,11 +233,13 @@ static void print_json(const struct options *options, uint64_t total_ns, uint64_
     for (uint64_t i = 0; i < options->rounds; i++) {
         const struct round *round = &rounds[i];
         printf("%s{\"alloc_ms\": %.4f, \"alloc_mops\": %.3f, \"free_ms\": %.4f, "
-               "\"free_mops\": %.3f, \"nodes_freed\": %llu, \"reused\": %s}",
+               "\"free_mops\": %.3f, \"alloc_cpu_ms\": %.4f, \"free_cpu_ms\": %.4f, "
+               "\"nodes_freed\": %llu, \"reused\": %s}",
                i == 0 ? "" : ", ", bench_ms(round->alloc_ns),
                bench_mops(options->count + 1, round->alloc_ns), bench_ms(round->free_ns),
-               bench_mops(options->count + 1, round->free_ns),
-               (unsigned long long)round->nodes_freed, round->is_reused ? "true" : "false");
+               bench_mops(options->count + 1, round->free_ns), bench_ms(round->alloc_cpu_ns),
+               bench_ms(round->free_cpu_ns), (unsigned long long)round->nodes_freed,
+               round->is_reused ? "true" : "false");
     }
     printf("], \"total_ms\": %.4f, \"peak_rss_kib\": %llu}\n", bench_ms(total_ns),
            (unsigned long long)peak_kib);

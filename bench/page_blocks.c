@@ -23,6 +23,8 @@ enum { ROUND_LIMIT = 64 };
 struct round {
     uint64_t alloc_ns;
     uint64_t free_ns;
+    uint64_t alloc_cpu_ns;
+    uint64_t free_cpu_ns;
 };
 
 struct options {
@@ -88,15 +90,19 @@ static void reuse_dead_blocks(void **blocks, const struct options *options) {
 
 static void run_rounds(void **blocks, const struct options *options) {
     for (uint64_t i = 0; i < options->rounds; i++) {
+        uint64_t start_cpu = bench_cpu_ns(CLOCK_THREAD_CPUTIME_ID);
         uint64_t start = bench_now_ns();
         allocate_all(blocks, options);
         rounds[i].alloc_ns = bench_now_ns() - start;
+        rounds[i].alloc_cpu_ns = bench_cpu_ns(CLOCK_THREAD_CPUTIME_ID) - start_cpu;
 
         check_all(blocks, options);
 
+        start_cpu = bench_cpu_ns(CLOCK_THREAD_CPUTIME_ID);
         start = bench_now_ns();
         free_all(blocks, options);
         rounds[i].free_ns = bench_now_ns() - start;
+        rounds[i].free_cpu_ns = bench_cpu_ns(CLOCK_THREAD_CPUTIME_ID) - start_cpu;
         reuse_dead_blocks(blocks, options);
     }
 }
@@ -107,8 +113,10 @@ static void print_json(const struct options *options, uint64_t total_ns, uint64_
            (unsigned long long)options->alignment, (unsigned long long)options->count,
            (unsigned long long)options->block_bytes, reuse_hook != NULL ? "true" : "false");
     for (uint64_t i = 0; i < options->rounds; i++) {
-        printf("%s{\"alloc_ms\": %.4f, \"free_ms\": %.4f}", i == 0 ? "" : ", ",
-               bench_ms(rounds[i].alloc_ns), bench_ms(rounds[i].free_ns));
+        printf("%s{\"alloc_ms\": %.4f, \"free_ms\": %.4f, \"alloc_cpu_ms\": %.4f, "
+               "\"free_cpu_ms\": %.4f}",
+               i == 0 ? "" : ", ", bench_ms(rounds[i].alloc_ns), bench_ms(rounds[i].free_ns),
+               bench_ms(rounds[i].alloc_cpu_ns), bench_ms(rounds[i].free_cpu_ns));
     }
     printf("], \"total_ms\": %.4f, \"peak_rss_kib\": %llu}\n", bench_ms(total_ns),
            (unsigned long long)peak_kib);

@@ -129,7 +129,7 @@ def command(
                "groups": suite_report.as_json(verdicts)}  # fmt: skip
     write_file(stem.with_suffix(".json"), json.dumps(content, indent=1) + "\n")
     below = [
-        *[f"Not first: {line}." for line in suite_report.not_first(verdicts)],
+        *suite_report.not_ahead(verdicts),
         *report.surroundings(session, missing + absent, machine),
     ]
     everything = suite_report.sections(verdicts, session, is_full=True)

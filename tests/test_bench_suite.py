@@ -105,15 +105,19 @@ def make_run(rounds: list[dict[str, float]], rss_mib: float = 1, **fields: Any) 
 
 
 def test_figures_of_a_workload_and_of_a_list() -> None:
-    run = make_run([{"ms": 9, "operations": 1000, "per": 3}, {"ms": 2, "operations": 1000}])
+    run = make_run([{"ms": 9, "cpu_ms": 6, "operations": 1000},
+                    {"ms": 2, "cpu_ms": 1.5, "operations": 1000}])  # fmt: skip
     assert figures.FIGURES["round"].values(run) == [2000], "ns each, after the first round"
-    assert figures.FIGURES["steps"].values(run) == [4.5]
+    assert figures.FIGURES["cpu_round"].values(run) == [1500]
+    assert figures.FIGURES["steps"].values(run) == [4]
     assert figures.FIGURES["cpu"].values(run) == [1.75]
     assert figures.FIGURES["last_rss"].values(run) == [900]
-    nodes = make_run([{"alloc_ms": 5, "free_ms": 1}, {"alloc_ms": 1, "free_ms": 1}],
-                     nodes_per_round=100)  # fmt: skip
+    phases = ("alloc_ms", "free_ms", "alloc_cpu_ms", "free_cpu_ms")
+    rounds = [dict(zip(phases, values, strict=True)) for values in ((5, 1, 4, 1), (1, 1, 0.5, 0.5))]
+    nodes = make_run(rounds, nodes_per_round=100)
     assert figures.FIGURES["round"].values(nodes) == [20000]
-    assert figures.FIGURES["first"].values(nodes) == [5]
+    assert figures.FIGURES["cpu_round"].values(nodes) == [10000]
+    assert figures.FIGURES["first"].values(nodes) == [4]
     assert figures.FIGURES["total"].values(nodes) == [12]
 
 
@@ -151,20 +155,20 @@ def test_case_is_set_against_its_best_peer() -> None:
     assert comparison.ratio == pytest.approx(0.5) and comparison.rss_ratio == pytest.approx(0.5)
     assert comparison.interval is not None
     assert comparison.interval == pytest.approx((10 / 22, 11 / 20))
-    assert comparison.is_first is True and comparison.is_goal_met is True
+    assert comparison.standing == "ahead" and comparison.is_goal_met is True
 
 
 @pytest.mark.parametrize(
-    ("ours", "is_first", "is_goal_met"),
-    [([19, 20], True, True), ([21, 21], False, True), ([20.5, 17], True, True),
-     ([20.9, 30], False, True), ([22, 22], False, False), ([20.2, 20.6], True, True)],
+    ("ours", "standing", "is_goal_met"),
+    [([19, 20], "ahead", True), ([20.5, 17], "ahead", True), ([20.2, 20.6], "level", True),
+     ([20.9, 30], "behind", True), ([22, 22], "behind", False)],
 )  # fmt: skip
-def test_first_is_who_cannot_be_told_from_the_best(
-    ours: list[float], is_first: bool, is_goal_met: bool
+def test_standing_tells_level_from_behind(
+    ours: list[float], standing: str, is_goal_met: bool
 ) -> None:
     session, group = make_session({("x", "quick"): [20, 20.5], ("x", "poolshim"): ours})
     [comparison] = verdict.judge(session, group).comparisons
-    assert comparison.is_first is is_first and comparison.is_goal_met is is_goal_met
+    assert comparison.standing == standing and comparison.is_goal_met is is_goal_met
 
 
 def test_means_over_a_group() -> None:
@@ -188,11 +192,11 @@ def test_failed_row_and_absent_subject_leave_gaps_not_zeros() -> None:
     session.failures["a/x", "small"] = "it crashed"
     found = verdict.judge(session, group)
     assert [c.best_peer for c in found.comparisons] == ["quick", None]
-    assert found.comparisons[1].is_first is None
+    assert found.comparisons[1].standing is None
     assert found.mean == pytest.approx(0.5) and found.peers == {"quick": pytest.approx(0.5)}
     section = suite_report.comparison_section(found, session)
     assert section.failures == [("a/x, small", "it crashed")]
-    assert suite_report.not_first([found]) == []
+    assert suite_report.not_ahead([found]) == []
 
 
 def test_cases_behind_are_named_worst_first() -> None:
@@ -200,8 +204,8 @@ def test_cases_behind_are_named_worst_first() -> None:
         {("x", "quick"): [10, 10], ("x", "poolshim"): [20, 20],
          ("y", "quick"): [10, 10], ("y", "poolshim"): [40, 40]}
     )  # fmt: skip
-    lines = suite_report.not_first([verdict.judge(session, group)])
-    assert [line.split(":")[0] for line in lines] == ["a/y", "a/x"]
+    lines = suite_report.not_ahead([verdict.judge(session, group)])
+    assert [line.split(": ")[:2] for line in lines] == [["Behind", "a/y"], ["Behind", "a/x"]]
     assert "4.00 of quick" in lines[0]
 
 
@@ -318,7 +322,7 @@ def test_workloads_from_end_to_end(build_dir: Path, tmp_path: Path) -> None:
     assert len(cases) == len(result["runs"]) > 50
     for case in cases:
         assert case["cells"]["glibc"]["value"] > 0 and case["cells"]["glibc"]["rss_mib"] > 0
-        assert case["ratio"] is None and case["is_first"] is None
+        assert case["ratio"] is None and case["standing"] is None
     assert "Servers, rings, bursts" in done.stdout and "Sums:" in done.stdout
     [markdown] = (tmp_path / "results").glob("*.md")
     assert markdown.read_text().count("### ") == 3 * 9 + 1, "everybody's figures are in the file"

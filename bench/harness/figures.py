@@ -14,6 +14,10 @@ from .errors import RunFailed
 from .runner import Run
 
 
+# The prefix of a report's fields: wall clock, CPU time.
+WALL, CPU = "", "cpu_"
+
+
 @dataclass(frozen=True)
 class Figure:
     """How to get the numbers out of a process, and their unit."""
@@ -23,28 +27,32 @@ class Figure:
     what: str
 
 
-def round_ns(entry: dict[str, Any], blocks: int) -> float:
+def round_ns(entry: dict[str, Any], blocks: int, clock: str) -> float:
     """Nanoseconds per operation of one round; for the lists, of malloc and free together."""
     if "ms" in entry:
-        return float(entry["ms"]) * 1e6 / float(entry["operations"])
-    return float(entry["alloc_ms"] + entry["free_ms"]) * 1e6 / blocks
+        return float(entry[clock + "ms"]) * 1e6 / float(entry["operations"])
+    return float(entry[f"alloc_{clock}ms"] + entry[f"free_{clock}ms"]) * 1e6 / blocks
 
 
-def all_rounds_ns(run: Run) -> list[float]:
+def all_rounds_ns(run: Run, clock: str) -> list[float]:
     """Every round of the process."""
     blocks = run.report.get("nodes_per_round", run.report.get("count", 1))
-    return [round_ns(entry, blocks) for entry in run.report["rounds"]]
+    return [round_ns(entry, blocks, clock) for entry in run.report["rounds"]]
 
 
-def steady_ns(run: Run) -> list[float]:
+def steady_ns(clock: str) -> Callable[[Run], list[float]]:
     """The rounds after the first, which pays for fresh pages; that one if there is no other."""
-    values = all_rounds_ns(run)
-    return values[1:] or values
+
+    def values(run: Run) -> list[float]:
+        found = all_rounds_ns(run, clock)
+        return found[1:] or found
+
+    return values
 
 
 def steps_ratio(run: Run) -> list[float]:
     """For growth: the dearest step against the cheapest."""
-    values = all_rounds_ns(run)
+    values = all_rounds_ns(run, CPU)
     return [max(values) / min(values)]
 
 
@@ -73,9 +81,10 @@ def seen_by_launcher(*names: str) -> Callable[[Run], list[float]]:
 
 
 FIGURES = {
-    "round": Figure("ns", steady_ns, "per operation, the best round"),
-    "first": Figure("ms", lambda run: [float(run.report["rounds"][0]["alloc_ms"])],
-                    "the first round's allocations, fresh pages included"),
+    "round": Figure("ns", steady_ns(WALL), "wall clock per operation, the best round"),
+    "cpu_round": Figure("ns", steady_ns(CPU), "CPU time per operation, the best round"),
+    "first": Figure("ms", lambda run: [float(run.report["rounds"][0]["alloc_cpu_ms"])],
+                    "CPU time of the first round's allocations, fresh pages included"),
     "total": Figure("ms", lambda run: [float(run.report["total_ms"])], "all rounds of a process"),
     "steps": Figure("x", steps_ratio, "the dearest step of a process against its cheapest"),
     "dirty_per_thread": Figure("KiB", note("dirty_kib_per_thread"), "private dirty memory"),

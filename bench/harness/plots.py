@@ -71,7 +71,8 @@ def growth_curves(content: dict[str, Any]) -> tuple[Curves, Curves]:
         if run["report"].get("benchmark") != "growth":
             continue
         for entry in run["report"]["rounds"]:
-            point = (entry["ms"] * 1e6 / entry["operations"], entry["rss_kib"] / entry["live_kib"])
+            point = (entry["cpu_ms"] * 1e6 / entry["operations"],
+                     entry["rss_kib"] / entry["live_kib"])  # fmt: skip
             own = steps.setdefault(run["allocator"], {})
             own.setdefault(entry["live_kib"] / 1024, []).append(point)
     times, sizes = (
@@ -111,8 +112,10 @@ def draw_curves(
     axes.set_prop_cycle(color=pyplot.get_cmap("tab20").colors)
     for name, points in curves.items():
         is_subject = name == SUBJECT
-        axes.plot(*zip(*sorted(points), strict=True), label=name, marker="o" if is_log else None, markersize=3,
-                  linewidth=2.5 if is_subject else 1, zorder=3 if is_subject else 2)  # fmt: skip
+        axes.plot(
+            *zip(*sorted(points), strict=True), label=name, marker="o" if is_log else None,
+            markersize=3, linewidth=2.5 if is_subject else 1, zorder=3 if is_subject else 2,
+        )  # fmt: skip
     axes.set(title=title, xlabel=x_label, ylabel=y_label)
     if is_log:
         axes.set_xscale("log", base=2)

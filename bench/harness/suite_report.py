@@ -95,17 +95,17 @@ def sums_section(verdicts: list[GroupVerdict]) -> Section:
     """One line per group."""
     section = Section(
         f"Sums: geometric means of {SUBJECT}'s ratios",
-        ["group", "\ncases", "\nfirst", "to each\nbest", "\ngoal", "to the best\nsingle peer",
-         "\ngoal", f"to\n{BASELINE}", "RSS to the\nleast fast peer",
-         f"RSS to\n{BASELINE}"],
+        ["group", "\nahead", "\nlevel", "\nbehind", "to each\nbest", "\ngoal",
+         "to the best\nsingle peer", "\ngoal", f"to\n{BASELINE}",
+         "RSS to the\nleast fast peer", f"RSS to\n{BASELINE}"],
     )  # fmt: skip
     for verdict in verdicts:
         goals = verdict.group.goals
-        compared = [c for c in verdict.comparisons if c.ratio is not None]
+        standings = [comparison.standing for comparison in verdict.comparisons]
         section.rows.append(
             [
-                verdict.group.name, str(len(verdict.group.cases)),
-                str(sum(bool(c.is_first) for c in compared)) if compared else NOTHING,
+                verdict.group.name,
+                *[str(standings.count(name)) for name in ("ahead", "level", "behind")],
                 ratio(verdict.mean), f"{goals['mean']:.2f}" if "mean" in goals else NOTHING,
                 named(verdict.single), f"{goals['single']:.2f}" if "single" in goals else NOTHING,
                 ratio(verdict.peers.get(BASELINE)), named(verdict.least),
@@ -115,14 +115,18 @@ def sums_section(verdicts: list[GroupVerdict]) -> Section:
     return section
 
 
-def not_first(verdicts: list[GroupVerdict]) -> list[str]:
-    """The cases in which a peer is better, in words, the worst first."""
-    behind = [c for v in verdicts for c in v.comparisons if c.is_first is False]
-    behind.sort(key=lambda comparison: -(comparison.ratio or 0))
-    return [
-        f"{c.case.case.name}: {ratio(c.ratio)} of {c.best_peer} ({interval(c.interval)})"
-        for c in behind
-    ]
+def not_ahead(verdicts: list[GroupVerdict]) -> list[str]:
+    """The cases in which the best peer's best run is better, in words, the worst first."""
+    lines = []
+    for standing, words in (("behind", "Behind"), ("level", "Not told apart, the best run behind")):
+        found = [c for v in verdicts for c in v.comparisons if c.standing == standing]
+        found.sort(key=lambda comparison: -(comparison.ratio or 0))
+        lines += [
+            f"{words}: {c.case.case.name}: {ratio(c.ratio)} of {c.best_peer} "
+            f"({interval(c.interval)})."
+            for c in found
+        ]
+    return lines
 
 
 def sections(verdicts: list[GroupVerdict], session: Session, *, is_full: bool) -> list[Section]:
@@ -154,7 +158,7 @@ def as_json(verdicts: list[GroupVerdict]) -> list[dict[str, Any]]:
                     "unit": FIGURES[c.case.figure].unit,
                     "goal": c.case.goal,
                     "is_goal_met": c.is_goal_met,
-                    "is_first": c.is_first,
+                    "standing": c.standing,
                     "best_peer": c.best_peer,
                     "ratio": c.ratio,
                     "interval": c.interval,

@@ -45,11 +45,13 @@ class Comparison:
     rss_ratio: float | None = None
 
     @property
-    def is_first(self) -> bool | None:
-        """Better than every peer, or no difference to be seen; None without a comparison."""
+    def standing(self) -> str | None:
+        """ahead of every peer; level: behind the best, but not told apart; behind. None: alone."""
         if self.ratio is None:
             return None
-        return self.ratio <= 1 or is_difference(self.interval) is False
+        if self.ratio <= 1:
+            return "ahead"
+        return "level" if is_difference(self.interval) is False else "behind"
 
     @property
     def is_goal_met(self) -> bool | None:

@@ -27,6 +27,13 @@ static inline uint64_t bench_now_ns(void) {
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+/* CPU time of the process or the thread (CLOCK_*_CPUTIME_ID): what others use does not count. */
+static inline uint64_t bench_cpu_ns(clockid_t clock) {
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
 static inline double bench_ms(uint64_t ns) { return (double)ns / 1e6; }
 
 /* Millions of operations per second; 0 where the clock saw no time pass. */

@@ -29,7 +29,9 @@ struct bench_option {
 
 struct bench_round {
     uint64_t start_ns;
+    uint64_t start_cpu_ns;
     uint64_t ns;
+    uint64_t cpu_ns; /* of all threads together */
     uint64_t operations;
     size_t note_count;
     struct {
@@ -104,12 +106,15 @@ static inline void bench_round_begin(void) {
     if (bench_round_count == BENCH_ROUND_LIMIT) {
         bench_fail("more than %d rounds", BENCH_ROUND_LIMIT);
     }
-    bench_rounds[bench_round_count].start_ns = bench_now_ns();
+    struct bench_round *round = &bench_rounds[bench_round_count];
+    round->start_cpu_ns = bench_cpu_ns(CLOCK_PROCESS_CPUTIME_ID);
+    round->start_ns = bench_now_ns();
 }
 
 static inline void bench_round_end(uint64_t operations) {
     struct bench_round *round = &bench_rounds[bench_round_count++];
     round->ns = bench_now_ns() - round->start_ns;
+    round->cpu_ns = bench_cpu_ns(CLOCK_PROCESS_CPUTIME_ID) - round->start_cpu_ns;
     round->operations = operations;
 }
 
@@ -126,7 +131,8 @@ static inline void bench_print_round(const struct bench_round *round, bool is_fi
     double ms = bench_ms(round->ns);
     double mops = bench_mops(round->operations, round->ns);
     if (bench_is_json) {
-        printf("%s{\"ms\": %.4f, \"operations\": %llu, \"mops\": %.3f", is_first ? "" : ", ", ms,
+        printf("%s{\"ms\": %.4f, \"cpu_ms\": %.4f, \"operations\": %llu, \"mops\": %.3f",
+               is_first ? "" : ", ", ms, bench_ms(round->cpu_ns),
                (unsigned long long)round->operations, mops);
     } else {
         printf("%10.2f ms %12.2f ns each", ms, ms * 1e6 / (double)round->operations);
