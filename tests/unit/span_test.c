@@ -138,7 +138,9 @@ FRESH_TEST(an_event_is_due_when_the_span_may_be_drained) {
     owner_create(4096);
     while (owner_take(1)) {
     }
-    GIVEN("a span whose blocks are all out");
+    GIVEN("a span whose blocks are all out, no longer current");
+    owned->place = PS_PLACE_FULL;
+    ps_span_settle(owned);
     size_t frees_since_event = 0;
     bool is_event = false;
     while (out_count > 0) {
