@@ -7,6 +7,7 @@
 
 #include "pools/heap/fast_path.h"
 #include "pools/heap/mapping.h"
+#include "pools/heap/start.h"
 #include "pools/page/metadata.h"
 #include "pools/page/page_cache.h"
 #include "pools/page/purge.h"
@@ -30,7 +31,8 @@ static void count_span(struct ps_census *census, const struct ps_span *span) {
 
 static void count_slot(struct ps_slot *slot, void *context) {
     struct ps_census *out = context;
-    uint8_t kind = ps_load_relaxed(&slot->run.kind); /* relaxed: as above */
+    /* acquire: pairs with ps_span_create; makes the constant fields of a span visible. */
+    uint8_t kind = ps_load_acquire(&slot->run.kind);
     if (kind == PS_RUN_SPAN && ((struct ps_span *)slot)->class_index < out->class_count) {
         count_span(out, (struct ps_span *)slot);
     } else if (kind == PS_RUN_BLOCK) {
@@ -92,6 +94,9 @@ static void read_layers(struct ps_census *out) {
 
 void ps_census_take(struct ps_census *out) {
     memset(out, 0, sizeof *out);
+    if (!ps_engine_has_started()) {
+        return;
+    }
     out->class_count = ps_size_class_count;
     for (uint32_t i = 0; i < out->class_count; i++) {
         out->classes[i].block_bytes = ps_size_classes[i].block_bytes;

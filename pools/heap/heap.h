@@ -68,7 +68,7 @@ struct ps_heap {
     uint64_t x_remote_batches;          /* 3632 as above */
     struct ps_heap *next_heap;          /* 3640 all heaps ever made; registry lock */
     struct ps_heap *next_parked;        /* 3648 registry lock */
-    uintptr_t thread_pointer;           /* 3656 of the owning thread */
+    uintptr_t x_thread_pointer;         /* 3656 of the owning thread */
     uint32_t span_counts[PS_BIN_LIMIT]; /* 3664 spans of each class that this heap owns */
     uint64_t x_active_ms;               /* 3920 owner's last look at the clock */
     PS_ALIGNED(PS_CACHE_LINE) struct ps_span *x_wake; /* 3968 spans that others want looked at */

@@ -44,7 +44,8 @@ static bool has_idle_owner(const struct ps_span *span, uint64_t active_before_ms
 static void claim_if_back(struct ps_slot *slot, void *context) {
     struct claims *claims = context;
     struct ps_span *span = ps_span_of_slot(slot);
-    if (claims->count < CLAIM_LIMIT && ps_load_relaxed(&slot->run.kind) == PS_RUN_SPAN &&
+    /* acquire: pairs with ps_span_create; makes the constant fields of a span visible. */
+    if (claims->count < CLAIM_LIMIT && ps_load_acquire(&slot->run.kind) == PS_RUN_SPAN &&
         has_idle_owner(span, claims->active_before_ms) && ps_span_claim(span)) {
         claims->spans[claims->count++] = span;
     }

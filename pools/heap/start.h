@@ -7,6 +7,8 @@
 
 #include "pools/base/config.h"
 
+#include <stdbool.h>
+
 /*
  * Fills in the configuration; *config holds the defaults. Called once, under the initialisation
  * lock, before the first heap exists. The engine has a weak one that keeps the defaults; whoever
@@ -16,6 +18,9 @@ void ps_configure(struct ps_config *config);
 
 /* Makes sure that the engine has started. Any thread, any time after relocation. */
 void ps_engine_start(void);
+
+/* Any thread; makes the tables and settings visible when true. */
+bool ps_engine_has_started(void);
 
 /* Gives the calling thread's heap up, as at its end. For tests; threads do it by themselves. */
 void ps_heap_give_up(void);

@@ -29,7 +29,7 @@ static uint32_t x_is_started;
 static struct ps_lock registry_lock = PS_LOCK_INIT(PS_RANK_REGISTRY);
 static struct ps_heap *all_heaps;
 static struct ps_heap *parked_heaps;
-static struct ps_heap *first_heap; /* of the thread that started the engine */
+static struct ps_heap *x_first_heap; /* of the thread that started the engine */
 static pthread_key_t exit_key;
 
 __attribute__((weak)) void ps_configure(struct ps_config *config) { (void)config; }
@@ -64,9 +64,14 @@ PS_COLD void ps_engine_start(void) {
     }
     ps_lock_release(&init_lock);
     if (is_first) {
-        first_heap = ps_heap_acquire();
+        /* relaxed: it means something to the writer only. */
+        ps_store_relaxed(&x_first_heap, ps_heap_acquire());
         ps_fork_register(); /* may allocate */
     }
+}
+
+bool ps_engine_has_started(void) {
+    return ps_load_acquire(&x_is_started) != 0; /* acquire: pairs with ps_engine_start */
 }
 
 struct ps_heap *ps_heap_make(void) {
@@ -100,13 +105,16 @@ struct ps_heap *ps_heap_make(void) {
  * ld.so copies the TLS image of the first thread after relocation, that is after IFUNC resolvers
  * may have allocated here: the thread then finds its words zero again. Its heap is still its own.
  */
-static bool is_reset_first_thread(void) {
-    return first_heap != NULL && first_heap->x_state == PS_HEAP_LIVE &&
-           first_heap->thread_pointer == (uintptr_t)__builtin_thread_pointer();
+static struct ps_heap *heap_before_reset(void) {
+    /* relaxed, all three: they match only if this thread wrote them. */
+    struct ps_heap *heap = ps_load_relaxed(&x_first_heap);
+    bool is_own = heap != NULL && ps_load_relaxed(&heap->x_state) == PS_HEAP_LIVE &&
+                  ps_load_relaxed(&heap->x_thread_pointer) == (uintptr_t)__builtin_thread_pointer();
+    return is_own ? heap : NULL;
 }
 
 PS_COLD struct ps_heap *ps_heap_acquire(void) {
-    if (ps_load_acquire(&x_is_started) == 0) { /* acquire: pairs with ps_engine_start */
+    if (!ps_engine_has_started()) {
         ps_engine_start();
         if (ps_thread.heap != NULL) {
             return ps_thread.heap;
@@ -115,16 +123,16 @@ PS_COLD struct ps_heap *ps_heap_acquire(void) {
     if (ps_thread.is_exiting) {
         return NULL;
     }
-    struct ps_heap *heap;
-    if (is_reset_first_thread()) {
-        heap = first_heap;
+    struct ps_heap *heap = heap_before_reset();
+    if (heap != NULL) {
         heap->run_span = NULL; /* an open run's words are gone; its few blocks stay in use */
     } else {
         heap = ps_heap_make();
     }
     ps_thread.heap = heap;
     if (heap != NULL) {
-        heap->thread_pointer = (uintptr_t)__builtin_thread_pointer();
+        /* relaxed: as in heap_before_reset. */
+        ps_store_relaxed(&heap->x_thread_pointer, (uintptr_t)__builtin_thread_pointer());
         (void)pthread_setspecific(exit_key, heap);
     }
     return heap;
@@ -155,7 +163,7 @@ PS_COLD void ps_heap_give_up(void) {
     memset(heap->span_counts, 0, sizeof heap->span_counts);
     ps_heap_take_wakes(heap); /* sent meanwhile: they go on to the orphanage */
     ps_thread.heap = NULL;
-    heap->thread_pointer = 0;
+    ps_store_relaxed(&heap->x_thread_pointer, (uintptr_t)0); /* relaxed: as in heap_before_reset */
     ps_lock_acquire(&registry_lock);
     ps_store_relaxed(&heap->x_state, (uint32_t)PS_HEAP_PARKED); /* relaxed: census only */
     heap->next_parked = parked_heaps;

@@ -35,6 +35,10 @@ static bool is_same_sort(const struct ps_run *a, const struct ps_run *b) {
 
 static struct ps_run *run_at(char *base) { return &ps_page_map_slot(base)->run; }
 
+/* relaxed: a run becomes FREE, or stops to be, under the page lock only; what tenants write beside
+ * it is all the same here. */
+static uint8_t kind_of(const struct ps_run *run) { return ps_load_relaxed(&run->kind); }
+
 static char *end_of(const struct ps_run *run) {
     return run->base + ((size_t)run->slices << PS_SLICE_SHIFT);
 }
@@ -62,7 +66,7 @@ static struct ps_run *split_at(struct ps_run *run, char *base) {
 /* The free run of the same sort that ends where `run` begins, or NULL. */
 static struct ps_run *free_run_before(const struct ps_run *run) {
     struct ps_run *last = run_at(run->base - 1);
-    if (last->kind != PS_RUN_FREE) {
+    if (kind_of(last) != PS_RUN_FREE) {
         return NULL;
     }
     struct ps_run *before = run_at(run->base - ((size_t)last->back + 1) * PS_SLICE_BYTES);
@@ -80,7 +84,7 @@ static void insert_locked(struct ps_run *run) {
         run = before;
     }
     struct ps_run *after = run_at(end_of(run));
-    if (after->kind == PS_RUN_FREE && after->base == end_of(run) && is_same_sort(after, run) &&
+    if (kind_of(after) == PS_RUN_FREE && after->base == end_of(run) && is_same_sort(after, run) &&
         after->slices + run->slices <= COALESCE_LIMIT) {
         ps_run_bins_remove(bins, after);
         run->slices += after->slices;
@@ -169,7 +173,7 @@ bool ps_page_cache_extend(struct ps_run *run, size_t slices, bool *is_clean) {
     ps_lock_acquire(&page_lock);
     struct ps_run *after = run_at(end_of(run));
     bool can_extend =
-        after->kind == PS_RUN_FREE && after->base == end_of(run) && after->slices >= added;
+        kind_of(after) == PS_RUN_FREE && after->base == end_of(run) && after->slices >= added;
     if (can_extend) {
         *is_clean = !after->is_dirty;
         struct ps_run *piece = carve_locked(after, added, 1);
@@ -250,7 +254,8 @@ void ps_page_cache_walk(void (*visit)(struct ps_slot *slot, void *context), void
          * a run, where slots are empty but for the last, which is `back` slices from its head. */
         for (char *base = arena->base; base < end;) {
             struct ps_slot *slot = ps_page_map_slot(base);
-            bool is_head = slot->run.kind != PS_RUN_NONE && slot->run.back == 0;
+            uint8_t kind = kind_of(&slot->run);
+            bool is_head = kind != PS_RUN_NONE && kind != PS_RUN_INSIDE && slot->run.back == 0;
             if (is_head) {
                 visit(slot, context);
             }

@@ -57,7 +57,8 @@ static struct ps_span *create_in(struct ps_run *run, uint32_t class_index, uintp
     ps_span_reset(span);
     span->is_zero = !run->is_dirty;
     mark_inside(span);
-    ps_store_relaxed(&run->kind, (uint8_t)PS_RUN_SPAN);
+    /* release: pairs with those who walk over all slots and meet a span they have no block of. */
+    ps_store_release(&run->kind, (uint8_t)PS_RUN_SPAN);
     /* relaxed: another thread meets this span only through a block that it was handed, and that
      * hand-over orders these writes. */
     ps_store_relaxed(&span->x_owner, owner_key);
@@ -86,7 +87,7 @@ void ps_span_reset(struct ps_span *span) {
     span->is_zero = false;
     set_used(span, 0);
     ps_store_relaxed(&span->popped, (uint16_t)0); /* relaxed: as needed below */
-    span->armed = 1;
+    ps_store_relaxed(&span->armed, (uint16_t)1);  /* relaxed: as the next */
     ps_store_relaxed(&span->needed, (uint16_t)1); /* relaxed: census wants a snapshot only */
 }
 

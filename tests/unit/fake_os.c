@@ -50,10 +50,20 @@ uint64_t fake_os_unreleased_bytes(void) { return LOAD(unreleased_bytes); }
 
 uint64_t fake_os_purged_bytes(void) { return LOAD(purged_bytes); }
 
+/*
+ * The kernel changes a process's mappings one at a time, so what a thread did before it unmapped
+ * comes before what another does with the same addresses. ThreadSanitizer has to be told.
+ */
+static void pass_kernel(void) {
+    static uint32_t mappings_lock;
+    __atomic_add_fetch(&mappings_lock, 1, __ATOMIC_ACQ_REL);
+}
+
 /* Counts a call and decides whether it may go through. */
 static bool is_allowed(enum fake_os_call kind) {
     ADD(calls[kind], 1);
     uint64_t number = ADD(call_total, 1);
+    pass_kernel();
     return number != LOAD(failing_call) && (LOAD(refused_kinds) & FAKE_OS_BIT(kind)) == 0;
 }
 
@@ -80,6 +90,7 @@ void *ps_os_reserve(size_t bytes, size_t align) {
     size_t slack = place == NULL ? align : 0;
     char *base = bytes + slack >= bytes ? map(place, bytes + slack) : NULL;
     errno = saved_errno;
+    pass_kernel();
     if (base == NULL || slack == 0) {
         ADD(mapped_bytes, base != NULL ? bytes : 0);
         return base;
