@@ -177,7 +177,7 @@ FRESH_TEST(a_fork_among_busy_threads_leaves_a_working_child) {
         REQUIRE(pthread_create(&threads[i], NULL, churn, (void *)(i + 1)) == 0);
     }
     allocate_row(blocks[WORKERS]);
-    for (int round = 0; round < 40 / (1 + 3 * FRESH_IS_SLOW); round++) {
+    for (int round = 0; round < 24 / FRESH_SLOWNESS; round++) {
         CHECK_EQ(fork_and_run(allocate_and_free), 0);
         sched_yield();
     }

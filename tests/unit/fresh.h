@@ -12,10 +12,12 @@
 #define FRESH_SECONDS_MAX 100
 
 /* ThreadSanitizer is ten times slower: long loops of one thread are cut short there. */
-#ifdef __SANITIZE_THREAD__
-#define FRESH_IS_SLOW 1
+#if defined(__SANITIZE_THREAD__)
+#define FRESH_SLOWNESS 10
+#elif defined(__SANITIZE_ADDRESS__)
+#define FRESH_SLOWNESS 2
 #else
-#define FRESH_IS_SLOW 0
+#define FRESH_SLOWNESS 1
 #endif
 
 /* As TEST, in a child of its own. */

@@ -45,7 +45,7 @@ static void resize(struct live_block *live, size_t bytes) {
 static void use_heap(void *unused) {
     (void)unused;
     uint64_t state = 2026;
-    for (size_t round = 0; round < 6; round++) {
+    for (size_t round = 0; round < 4; round++) {
         for (size_t i = 0; i < BLOCKS; i++) {
             size_t bytes = engine_random(&state) % (engine_random(&state) % 30000 + 1);
             bytes = i % 6 == 0 ? 70 * KIB << ((i / 6 + round) % 5) : bytes; /* to 1120 KiB */
@@ -117,7 +117,7 @@ static int status_of_child(void (*body)(void)) {
 
 TEST(any_single_failure_of_the_system_is_survived) {
     uint64_t made = 0;
-    for (failing_call = 1; failing_call <= CALLS_MAX; failing_call += FRESH_IS_SLOW ? 19 : 1) {
+    for (failing_call = 1; failing_call <= CALLS_MAX; failing_call += 2 * FRESH_SLOWNESS - 1) {
         int status = status_of_child(fail_one_call);
         if (WIFEXITED(status) && WEXITSTATUS(status) == 3) {
             break; /* the calls have an end: all of them have failed once */

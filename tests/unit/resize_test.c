@@ -5,7 +5,7 @@
 #include "tests/unit/engine.h"
 
 #define BLOCKS 40
-#define ROUNDS 3000
+#define ROUNDS (3000 / FRESH_SLOWNESS)
 
 static uint64_t state = 4242;
 

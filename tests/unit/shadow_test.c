@@ -7,7 +7,7 @@
 #include "tests/unit/engine.h"
 
 #define SLOTS 1500
-#define ROUNDS 40000
+#define ROUNDS (60000 / FRESH_SLOWNESS)
 
 static struct live_block blocks[SLOTS];
 static uint64_t state = 0x2545f4914f6cdd1d;

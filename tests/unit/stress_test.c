@@ -12,7 +12,7 @@
 
 #define THREADS 4
 #define EXCHANGE_SLOTS 512
-#define STEPS (FRESH_IS_SLOW ? 6000 : 30000)
+#define STEPS (FRESH_SLOWNESS > 2 ? 6000 : 30000)
 
 /* Where threads leave blocks for each other. A slot is taken by an exchange with NULL. */
 static struct live_block *exchange[EXCHANGE_SLOTS];
