@@ -11,8 +11,9 @@
 #include "pools/page/purge.h"
 #include "pools/small/span_remote.h"
 
-#define CLAIM_LIMIT 64   /* spans claimed in one walk */
-#define BACK_OFF_LIMIT 6 /* walks in vain make the next one wait longer, up to 64 delays */
+#define CLAIM_LIMIT 64 /* spans claimed in one walk */
+#define LOOKS_PER_DELAY 4
+#define BACK_OFF_LIMIT 2 /* walks in vain make the next one wait longer, up to a whole delay */
 
 static uint32_t idle_delay_ms;
 static uint64_t x_next_look_ms;
@@ -92,7 +93,8 @@ void ps_idle_look(uint64_t now_ms) {
         return;
     }
     uint32_t in_vain = ps_load_relaxed(&x_walks_in_vain); /* relaxed: as above */
-    ps_store_relaxed(&x_next_look_ms, now_ms + ((uint64_t)idle_delay_ms << in_vain));
+    ps_store_relaxed(&x_next_look_ms,
+                     now_ms + ((uint64_t)idle_delay_ms << in_vain) / LOOKS_PER_DELAY);
     struct search search = {.active_before_ms = now_ms - idle_delay_ms};
     ps_heap_walk(search_heap, &search);
     if (search.has_found) {
