@@ -13,7 +13,7 @@
 
 #include <sched.h>
 
-#define BLOCKS 16000
+#define BLOCKS 8000
 #define BLOCK_BYTES 1000
 #define DELAY_MS 1000
 
@@ -190,7 +190,7 @@ FRESH_TEST(owners_that_work_while_others_claim_lose_nothing) {
     worker_start(&workers[0]);
     worker_start(&workers[1]);
     REQUIRE(pthread_create(&trimmer, NULL, trim_all_the_time, NULL) == 0);
-    for (int round = 0; round < 4; round++) {
+    for (int round = 0; round < (FRESH_SLOWNESS > 2 ? 2 : 4); round++) {
         worker_do(&workers[round % 2], allocate_all, NULL);
         worker_do(&workers[(round / 2) % 2], free_all, NULL);
     }
