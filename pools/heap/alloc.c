@@ -99,7 +99,6 @@ void *ps_block_alloc_aligned(size_t bytes, size_t align) {
 
 PS_NOINLINE void ps_heap_free_event(struct ps_span *span, void *block) {
     struct ps_heap *heap = ps_thread.heap;
-    ps_heap_tick(heap);
     ps_span_settle(span);
     ptrdiff_t step = ps_run_step_of(span, block);
     if (step == 0) {
@@ -112,9 +111,11 @@ PS_NOINLINE void ps_heap_free_event(struct ps_span *span, void *block) {
         span->interval = PS_INTERVAL_FIRST;
         ps_heap_span_gained(heap, span);
         ps_run_open(heap, span, block, step);
+        ps_heap_tick(heap);
         return;
     }
     ps_heap_span_gained(heap, span);
+    ps_heap_tick(heap); /* last: it may let go of any span that is not current, of this one too */
 }
 
 /* A block of another owner's span, or of this heap's when its inside was asked about. */

@@ -41,6 +41,7 @@ static void child(void) {
     ps_late_fork_child();
     ps_thread_fork_child();
     ps_lock_fork_parent();
+    ps_thread_fork_salvage();
 }
 
 void ps_fork_register(void) { (void)pthread_atfork(prepare, parent, child); }

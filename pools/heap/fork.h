@@ -15,5 +15,6 @@ void ps_thread_fork_prepare(void);
 void ps_thread_fork_lock_registry(void);
 void ps_thread_fork_parent(void);
 void ps_thread_fork_child(void);
+void ps_thread_fork_salvage(void); /* last in the child, no lock held */
 
 #endif

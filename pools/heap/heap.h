@@ -151,6 +151,9 @@ void ps_wake_owner(struct ps_span *span);
 /* Looks at the spans that others wanted looked at. */
 void ps_heap_take_wakes(struct ps_heap *heap);
 
+/* In the child of a fork: what had been sent to a dead heap goes on to the orphanage. */
+void ps_heap_forward_wakes(struct ps_heap *heap);
+
 /* ---- tick.c ---- */
 
 /* Called on slow paths: every few calls looks at the clock, purges what is due and lets go of

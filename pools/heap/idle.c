@@ -52,8 +52,10 @@ static void claim_if_back(struct ps_slot *slot, void *context) {
     }
 }
 
-static bool purge_claimed(const struct claims *claims) {
+/* Drops the claimed spans' memory and ends the claims; keeps those whose owner must be told. */
+static bool purge_claimed(struct claims *claims) {
     bool has_purged = false;
+    size_t to_wake = 0;
     for (size_t i = 0; i < claims->count; i++) {
         struct ps_span *span = claims->spans[i];
         size_t bytes = (size_t)span->run.slices << PS_SLICE_SHIFT;
@@ -62,20 +64,28 @@ static bool purge_claimed(const struct claims *claims) {
             has_purged = true;
         }
         if (ps_span_unclaim(span)) {
-            ps_wake_owner(span);
+            claims->spans[to_wake++] = span;
         }
     }
+    claims->count = to_wake;
     return has_purged;
 }
 
 bool ps_idle_purge(uint64_t active_before_ms) {
     bool has_purged = false;
+    bool is_full;
     struct claims claims = {.active_before_ms = active_before_ms};
     do { /* ends: what has been claimed once has nothing to claim again */
         claims.count = 0;
+        ps_purge_begin(); /* a fork between claim and end would leave the claim for ever */
         ps_page_cache_walk(claim_if_back, &claims);
+        is_full = claims.count == CLAIM_LIMIT;
         has_purged |= purge_claimed(&claims);
-    } while (claims.count == CLAIM_LIMIT);
+        ps_purge_end();
+        for (size_t i = 0; i < claims.count; i++) {
+            ps_wake_owner(claims.spans[i]);
+        }
+    } while (is_full);
     return has_purged;
 }
 

@@ -164,7 +164,7 @@ static struct ps_run *move(struct ps_run *run, size_t bytes) {
     ps_store_relaxed(&run->kind, (uint8_t)PS_RUN_NONE);
     if (!ps_os_move(run->base, old_bytes, target->base, bytes)) {
         ps_store_relaxed(&run->kind, kind); /* relaxed: still ours, nothing happened */
-        release(target);
+        ps_store_relaxed(&target->kind, (uint8_t)PS_RUN_NONE); /* relaxed: see ps_os_move */
         return NULL;
     }
     return target;

@@ -107,7 +107,8 @@ static void span_drained(struct ps_heap *heap, struct ps_span *span) {
 }
 
 void ps_heap_span_gained(struct ps_heap *heap, struct ps_span *span) {
-    for (int round = 0; round < 2 && span->place != PS_PLACE_CURRENT; round++) {
+    /* Ends: a round that does not return has seen blocks come back meanwhile. */
+    while (span->place != PS_PLACE_CURRENT) {
         if (span->used == 0) {
             span_drained(heap, span);
             return;
@@ -116,10 +117,11 @@ void ps_heap_span_gained(struct ps_heap *heap, struct ps_span *span) {
             ps_span_list_remove(&heap->full, span);
             push_available(heap, span);
         }
-        /* A full span is of interest when an eighth is back, another one when all of it is. */
-        size_t wake = span->place == PS_PLACE_FULL ? ps_size_classes[span->class_index].wake_blocks
-                                                   : (size_t)span->used;
-        if (ps_span_arm(span, wake) || ps_span_collect(span) == 0) {
+        bool is_back = ps_span_out_blocks(span) == 0;
+        if (!is_back && ps_span_arm(span, ps_span_wake_blocks(span))) {
+            return;
+        }
+        if (ps_span_collect(span) == 0 && is_back) {
             return;
         }
     }

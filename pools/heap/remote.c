@@ -75,6 +75,16 @@ void ps_heap_take_wakes(struct ps_heap *heap) {
     }
 }
 
+void ps_heap_forward_wakes(struct ps_heap *heap) {
+    /* acquire: pairs with push_wake. */
+    struct ps_span *span = ps_exchange_acquire(&heap->x_wake, (struct ps_span *)NULL);
+    while (span != NULL) {
+        struct ps_span *next = ps_load_relaxed(&span->x_wake_next); /* relaxed: acquired above */
+        ps_wake_owner(span);
+        span = next;
+    }
+}
+
 static void flush(struct ps_heap *heap, struct ps_remote_entry *entry) {
     struct ps_span *span = entry->span;
     if (span == NULL) {

@@ -197,3 +197,11 @@ void ps_thread_fork_child(void) {
     ps_lock_reset(&registry_lock);
     ps_lock_reset(&init_lock);
 }
+
+void ps_thread_fork_salvage(void) {
+    for (struct ps_heap *heap = all_heaps; heap != NULL; heap = heap->next_heap) {
+        if (heap->x_state == PS_HEAP_DEAD) {
+            ps_heap_forward_wakes(heap);
+        }
+    }
+}

@@ -50,8 +50,10 @@ void ps_heap_tick(struct ps_heap *heap) {
 /* Spans with room learn what came back to them; those that are empty go. */
 static void collect_available(struct ps_heap *heap, uint32_t class_index) {
     struct ps_span *span = heap->available[class_index];
+    /* To the span that is last now: one that cannot go yet moves behind it. */
+    const struct ps_span *last = span != NULL ? span->prev : NULL;
     while (span != NULL) {
-        struct ps_span *next = span->next;
+        struct ps_span *next = span == last ? NULL : span->next;
         ps_span_settle(span);
         ps_span_collect(span);
         ps_heap_span_gained(heap, span);

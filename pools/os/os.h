@@ -37,7 +37,8 @@ bool ps_os_resize(void *base, size_t old_bytes, size_t new_bytes);
 
 /*
  * Moves the pages of [from, from + old_bytes) to `to`, which is a reservation of new_bytes
- * (>= old_bytes) and is replaced by it; `from` is unmapped. False: both are unchanged.
+ * (>= old_bytes) and is replaced by it; `from` is unmapped. False: `from` is unchanged, `to` is
+ * not the caller's any more: the system may have unmapped it before it refused.
  */
 bool ps_os_move(void *from, size_t old_bytes, void *to, size_t new_bytes);
 

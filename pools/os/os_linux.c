@@ -80,8 +80,20 @@ bool ps_os_resize(void *base, size_t old_bytes, size_t new_bytes) {
 }
 
 bool ps_os_move(void *from, size_t old_bytes, void *to, size_t new_bytes) {
-    return !ps_syscall_failed(ps_syscall6(SYS_mremap, (long)from, (long)old_bytes, (long)new_bytes,
-                                          MREMAP_MAYMOVE | MREMAP_FIXED, (long)to, 0));
+    if (!ps_syscall_failed(ps_syscall6(SYS_mremap, (long)from, (long)old_bytes, (long)new_bytes,
+                                       MREMAP_MAYMOVE | MREMAP_FIXED, (long)to, 0))) {
+        return true;
+    }
+    /* Kernels that unmap `to` first and look at `from` then leave a hole, in which another thread's
+     * mapping may lie by now. Only addresses that can be taken again without replacing anything are
+     * surely ours to give back; else they stay, with no memory behind them. */
+    long again =
+        ps_syscall6(SYS_mmap, (long)to, (long)new_bytes, PROT_NONE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    if (!ps_syscall_failed(again)) {
+        ps_os_release((void *)again, new_bytes); /* old kernels take it for a hint: still ours */
+    }
+    return false;
 }
 
 void ps_os_advise_huge(void *base, size_t bytes, bool is_wanted) {

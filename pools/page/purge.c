@@ -139,6 +139,10 @@ bool ps_purge_all(size_t keep_bytes) {
     return done > 0;
 }
 
+void ps_purge_begin(void) { ps_lock_acquire(&purge_lock); }
+
+void ps_purge_end(void) { ps_lock_release(&purge_lock); }
+
 void ps_purge_fork_prepare(void) { ps_lock_acquire(&purge_lock); }
 
 void ps_purge_fork_parent(void) { ps_lock_release(&purge_lock); }

@@ -20,16 +20,10 @@ static struct ps_span **list_of(const struct ps_span *span) {
 
 /* Enters an orphan by what it has now, and asks for a wake when that changes for the better. */
 static void enter_locked(struct ps_span *span) {
-    for (int tries = 0; tries < 2; tries++) {
+    do { /* ends: a further round has seen blocks come back meanwhile */
         ps_span_collect(span);
         span->place = ps_span_has_room(span) ? PS_PLACE_AVAILABLE : PS_PLACE_FULL;
-        size_t wake = span->place == PS_PLACE_FULL ? ps_size_classes[span->class_index].wake_blocks
-                                                   : (size_t)span->used;
-        if (span->used == 0 || ps_span_arm(span, wake)) {
-            break; /* else enough came back meanwhile to look again; if it cannot be collected yet
-                    * (stash in use), the adopter will */
-        }
-    }
+    } while (span->used != 0 && !ps_span_arm(span, ps_span_wake_blocks(span)));
     ps_span_list_push_tail(list_of(span), span);
     ps_owner_add(&x_orphans[span->class_index], 1);
 }

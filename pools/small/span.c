@@ -6,6 +6,7 @@
 
 #include "pools/base/bits.h"
 #include "pools/page/page_cache.h"
+#include "pools/small/span_remote.h"
 
 #define RUN_BLOCKS_LEAST 8 /* shorter runs are cheaper as single blocks on a list */
 
@@ -104,7 +105,8 @@ static size_t next_event(const struct ps_span *span) {
     if (span->place == PS_PLACE_CURRENT) {
         return span->interval;
     }
-    size_t wait = ps_min(span->interval, ps_max(span->used, 1));
+    /* Half of what is out: see ps_span_wake_blocks. */
+    size_t wait = ps_min(span->interval, ps_max((ps_span_out_blocks(span) + 1) / 2, 1));
     return span->place == PS_PLACE_FULL
                ? ps_min(wait, ps_size_classes[span->class_index].wake_blocks)
                : wait;

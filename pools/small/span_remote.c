@@ -135,6 +135,13 @@ bool ps_span_arm(struct ps_span *span, size_t blocks) {
     return (word & PS_REMOTE_QUEUED) != 0 || total_of(word) < blocks;
 }
 
+size_t ps_span_wake_blocks(const struct ps_span *span) {
+    if (span->place == PS_PLACE_FULL) {
+        return ps_size_classes[span->class_index].wake_blocks;
+    }
+    return ps_span_remote_blocks(span) + ps_span_out_blocks(span) / 2 + 1;
+}
+
 bool ps_span_claim(struct ps_span *span) {
     uint64_t word = ps_load_relaxed(&span->x_remote); /* relaxed: the swap below validates it */
     /* The owner still counts every block as used, so nobody else touches the blocks: all but the

@@ -73,4 +73,18 @@ static inline bool ps_span_is_queued(const struct ps_span *span) {
 /* Blocks that wait on the word. */
 size_t ps_span_remote_blocks(const struct ps_span *span);
 
+/* Owner, settled account: blocks neither back nor on the word. */
+static inline size_t ps_span_out_blocks(const struct ps_span *span) {
+    size_t back = ps_span_remote_blocks(span);
+    return span->used > back ? span->used - back : 0;
+}
+
+/*
+ * Owner: blocks on the word that make a span that is not current worth a look. A full one, when an
+ * eighth of it is back. Another one may drain by the owner's frees, by others', or by any mixture:
+ * both sides wait for half of what is out, so one of them fires before all of it is back, and the
+ * rest is halved again.
+ */
+size_t ps_span_wake_blocks(const struct ps_span *span);
+
 #endif

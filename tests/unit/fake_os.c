@@ -155,9 +155,12 @@ bool ps_os_resize(void *base, size_t old_bytes, size_t new_bytes) {
     return true;
 }
 
+/* A refusal takes the target with it, which the contract allows. */
 bool ps_os_move(void *from, size_t old_bytes, void *to, size_t new_bytes) {
     if (!is_allowed(FAKE_OS_MOVE) ||
         !remap(from, old_bytes, new_bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to)) {
+        (void)munmap(to, new_bytes);
+        ADD(mapped_bytes, -new_bytes);
         return false;
     }
     ADD(mapped_bytes, -old_bytes);
