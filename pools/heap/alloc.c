@@ -39,9 +39,7 @@ PS_NOINLINE void *ps_heap_alloc_beyond(size_t bytes) {
         ps_heap_tick(heap);
         return ps_large_alloc(bytes, 1, NULL);
     }
-    struct ps_bin *bin = &heap->bins[ps_size_class_of(bytes)];
-    void *block = ps_bin_pop(bin);
-    return PS_LIKELY(block != NULL) ? block : ps_heap_refill(heap, bin, bytes);
+    return ps_bin_alloc(heap, &heap->bins[ps_size_class_of(bytes)], bytes);
 }
 
 static void *zalloc_large(size_t bytes) {
@@ -92,29 +90,27 @@ void *ps_block_alloc_aligned(size_t bytes, size_t align) {
     if (PS_UNLIKELY(heap == NULL)) {
         return ps_late_alloc(ps_size_classes[class_index].block_bytes);
     }
-    struct ps_bin *bin = &heap->bins[class_index];
-    void *block = ps_bin_pop(bin);
-    return PS_LIKELY(block != NULL) ? block : ps_heap_refill(heap, bin, bytes);
+    return ps_bin_alloc(heap, &heap->bins[class_index], bytes);
 }
 
 PS_NOINLINE void ps_heap_free_event(struct ps_span *span, void *block) {
     struct ps_heap *heap = ps_thread.heap;
     ps_span_settle(span);
     ptrdiff_t step = ps_run_step_of(span, block);
-    if (step == 0) {
-        span->interval = (uint16_t)ps_min((size_t)span->interval * 2, PS_INTERVAL_LIMIT);
-    } else if (span->used != 0) {
+    bool has_run = step != 0 && span->used != 0;
+    if (has_run) {
         /* The run's first block is out again, so the span cannot go while the run is open. */
         span->free = *(void **)block;
         span->free_count--;
         ps_owner_add(&span->used, 1);
         span->interval = PS_INTERVAL_FIRST;
-        ps_heap_span_gained(heap, span);
-        ps_run_open(heap, span, block, step);
-        ps_heap_tick(heap);
-        return;
+    } else if (step == 0) {
+        span->interval = (uint16_t)ps_min((size_t)span->interval * 2, PS_INTERVAL_LIMIT);
     }
     ps_heap_span_gained(heap, span);
+    if (has_run) {
+        ps_run_open(heap, span, block, step);
+    }
     ps_heap_tick(heap); /* last: it may let go of any span that is not current, of this one too */
 }
 

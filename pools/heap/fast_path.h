@@ -56,18 +56,19 @@ PS_INLINE void *ps_bin_pop(struct ps_bin *bin) {
     return cur;
 }
 
+/* ---- pop, or find the bin something to pop ---- */
+PS_INLINE void *ps_bin_alloc(struct ps_heap *heap, struct ps_bin *bin, size_t bytes) {
+    void *block = ps_bin_pop(bin);
+    return PS_LIKELY(block != NULL) ? block : ps_heap_refill(heap, bin, bytes);
+}
+
 /* ---- alloc ---- */
 PS_INLINE void *ps_heap_alloc(size_t bytes) {
     struct ps_heap *heap = ps_thread.heap;
     if (PS_UNLIKELY(bytes > PS_DIRECT_BYTES || heap == NULL)) {
         return ps_heap_alloc_beyond(bytes);
     }
-    struct ps_bin *bin = ps_heap_bin(heap, bytes);
-    void *block = ps_bin_pop(bin);
-    if (PS_UNLIKELY(block == NULL)) {
-        return ps_heap_refill(heap, bin, bytes);
-    }
-    return block;
+    return ps_bin_alloc(heap, ps_heap_bin(heap, bytes), bytes);
 }
 
 /* ---- push: true when the countdown is over ---- */

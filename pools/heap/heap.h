@@ -26,7 +26,7 @@ struct ps_bin {
     struct ps_span *span; /*  0 current span; ps_span_none, which has nothing, when there is none */
     uint32_t block_bytes; /*  8 */
     uint32_t is_zero;     /* 12 the window's blocks read as zero */
-    uint64_t reserved;    /* 16 */
+    uint64_t reserved;    /* 16 keeps cur and end where early.h wants them */
     char *cur;            /* 24 window: next block */
     char *end;            /* 32 window: behind the last block; == cur when empty */
 };
@@ -148,11 +148,9 @@ void ps_remote_flush(struct ps_heap *heap);
 /* Tells the owner of a span that is QUEUED, whoever that is by now. */
 void ps_wake_owner(struct ps_span *span);
 
-/* Looks at the spans that others wanted looked at. */
+/* Looks at the spans that others wanted looked at. Of a dead heap, in the child of a fork: sends
+ * them on to the orphanage. */
 void ps_heap_take_wakes(struct ps_heap *heap);
-
-/* In the child of a fork: what had been sent to a dead heap goes on to the orphanage. */
-void ps_heap_forward_wakes(struct ps_heap *heap);
 
 /* ---- tick.c ---- */
 

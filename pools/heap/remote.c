@@ -61,26 +61,18 @@ void ps_heap_take_wakes(struct ps_heap *heap) {
     if (PS_LIKELY(ps_load_relaxed(&heap->x_wake) == NULL)) {
         return;
     }
+    bool is_dead =
+        ps_load_relaxed(&heap->x_state) == PS_HEAP_DEAD; /* relaxed: as in ps_wake_owner */
     /* acquire: pairs with push_wake. */
     struct ps_span *span = ps_exchange_acquire(&heap->x_wake, (struct ps_span *)NULL);
     while (span != NULL) {
         struct ps_span *next = ps_load_relaxed(&span->x_wake_next); /* relaxed: acquired above */
         /* relaxed: equal only if this thread wrote it. */
-        if (ps_load_relaxed(&span->x_owner) == ps_heap_key(heap)) {
+        if (!is_dead && ps_load_relaxed(&span->x_owner) == ps_heap_key(heap)) {
             look_at(heap, span);
         } else {
-            ps_wake_owner(span); /* sent while it changed hands */
+            ps_wake_owner(span); /* sent while it changed hands, or to the dead */
         }
-        span = next;
-    }
-}
-
-void ps_heap_forward_wakes(struct ps_heap *heap) {
-    /* acquire: pairs with push_wake. */
-    struct ps_span *span = ps_exchange_acquire(&heap->x_wake, (struct ps_span *)NULL);
-    while (span != NULL) {
-        struct ps_span *next = ps_load_relaxed(&span->x_wake_next); /* relaxed: acquired above */
-        ps_wake_owner(span);
         span = next;
     }
 }

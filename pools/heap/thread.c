@@ -201,7 +201,7 @@ void ps_thread_fork_child(void) {
 void ps_thread_fork_salvage(void) {
     for (struct ps_heap *heap = all_heaps; heap != NULL; heap = heap->next_heap) {
         if (heap->x_state == PS_HEAP_DEAD) {
-            ps_heap_forward_wakes(heap);
+            ps_heap_take_wakes(heap);
         }
     }
 }
