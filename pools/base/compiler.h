@@ -47,4 +47,7 @@ static inline void ps_cpu_relax(void) {
 #endif
 }
 
+/* Hides where a value comes from, so that the compiler keeps it instead of computing it again. */
+#define PS_OPAQUE(value) __asm__("" : "+r"(value))
+
 #endif

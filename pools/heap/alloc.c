@@ -59,7 +59,7 @@ void *ps_block_zalloc(size_t bytes) {
     }
     if (PS_LIKELY(heap != NULL) && bytes <= PS_CLASS_BYTES_LIMIT) {
         struct ps_bin *bin = &heap->bins[ps_size_class_of(bytes)];
-        if (bin->is_zero && bin->span->free == NULL && bin->cur != bin->end) {
+        if (bin->is_zero && bin->source->free == NULL && bin->cur != bin->end) {
             void *virgin = bin->cur;
             bin->cur += bin->block_bytes;
             return virgin;
@@ -114,26 +114,20 @@ PS_NOINLINE void ps_heap_free_event(struct ps_span *span, void *block) {
     ps_heap_tick(heap); /* last: it may let go of any span that is not current, of this one too */
 }
 
-/* A block of another owner's span, or of this heap's when its inside was asked about. */
+/* A block of another owner's span, or of a heap that this thread has only just got. */
 static void free_in_span(struct ps_span *span, void *block) {
     struct ps_heap *heap = own_heap();
     if (PS_UNLIKELY(heap == NULL)) {
         ps_late_free(span, block);
-        return;
-    }
-    /* relaxed: equal only if this thread wrote it. */
-    if (ps_load_relaxed(&span->x_owner) != ps_heap_key(heap)) {
+    } else if (!ps_heap_owns(heap, span)) {
         ps_remote_free(heap, span, block);
     } else if (ps_span_push(span, block)) {
         ps_heap_free_event(span, block);
     }
 }
 
-PS_NOINLINE void ps_heap_free_other(void *block) {
-    if (block == NULL) {
-        return;
-    }
-    struct ps_slot *slot = ps_page_map_slot(block);
+/* A block that is neither the heap's own nor NULL. */
+static PS_NOINLINE void free_others(struct ps_slot *slot, void *block) {
     uint8_t kind =
         ps_load_relaxed(&slot->run.kind); /* relaxed: set before the block was handed out */
     if (PS_LIKELY(kind == PS_RUN_SPAN)) {
@@ -147,5 +141,17 @@ PS_NOINLINE void ps_heap_free_other(void *block) {
         }
     } else if (ps_early_usable(block) == 0) {
         ps_foreign_met(block, "free of foreign pointer");
+    }
+}
+
+PS_NOINLINE void ps_heap_free_other(struct ps_span *span, void *block, uintptr_t owner_key) {
+    struct ps_heap *heap = ps_thread.heap;
+    size_t class_index = owner_key - (uintptr_t)heap - PS_KEY_RECENT;
+    if (PS_LIKELY(class_index < PS_CLASS_LIMIT) && heap != NULL) {
+        if (PS_UNLIKELY(ps_span_push(&heap->recent[class_index], block))) {
+            ps_recent_event(heap, (uint32_t)class_index);
+        }
+    } else if (block != NULL) {
+        free_others((struct ps_slot *)span, block);
     }
 }

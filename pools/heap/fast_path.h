@@ -2,11 +2,12 @@
 /*
  * The fast path, in the order a pointer lives.
  *
- * malloc(n): the class of n is one load from a table, which gives the byte offset of the class's
- * bin in this thread's heap. The bin has a current span, with a list of the blocks freed into it,
- * and a window of blocks that nobody has touched since their span was last empty. The newest block
- * of the list is popped, while its line is still in the cache, or the window is moved on by one.
- * No atomic, no lock; heap_refill finds the next span or window.
+ * malloc(n): the class of n is one load from a table, and leads to the class's bin in this thread's
+ * heap. The bin has a current span, with a list of the blocks freed into it (in large classes: a
+ * list of the newest blocks freed, whatever their span), and a window of blocks that nobody has
+ * touched since their span was last empty. The newest block of the list is popped, while its line
+ * is still in the cache, or the window is moved on by one. No atomic, no lock; heap_refill finds
+ * the next span or window.
  *
  * free(p): if p continues this thread's hot run, the run grows by one; that is all. Else the page
  * map turns the address into its span, for any address whatever. If this thread's heap owns the
@@ -22,27 +23,30 @@
 
 #include "pools/heap/heap.h"
 
-/* Slow path of alloc: more than PS_DIRECT_BYTES, or this thread has no heap. */
+/* Slow path of alloc: larger than every class, or this thread has no heap. */
 void *ps_heap_alloc_beyond(size_t bytes);
 
-/* Slow path of free: not this heap's span, or nobody's. */
-void ps_heap_free_other(void *block);
+/* Slow path of free: what owner_key says, read from the slot of block, is not that the block goes
+ * to a span of this heap at once. */
+void ps_heap_free_other(struct ps_span *span, void *block, uintptr_t owner_key);
 
 /* Slow path of free: the span's countdown is over. */
 void ps_heap_free_event(struct ps_span *span, void *block);
 
 /* ---- class of size ---- */
 PS_INLINE struct ps_bin *ps_heap_bin(struct ps_heap *heap, size_t bytes) {
-    return (struct ps_bin *)((char *)heap + ps_size_class_direct[(bytes + 7) >> 3]);
+    struct ps_bin *bin = &heap->bins[ps_size_class_of(bytes)];
+    PS_OPAQUE(bin); /* gcc would compute the address twice to save a register */
+    return bin;
 }
 
 /* ---- pop: NULL when the bin is empty ---- */
 PS_INLINE void *ps_bin_pop(struct ps_bin *bin) {
-    struct ps_span *span = bin->span;
-    void *block = span->free;
-    if (PS_LIKELY(block != NULL)) {
-        span->free = *(void **)block;
-        ps_owner_add(&span->popped, 1);
+    struct ps_span *source = bin->source;
+    void *block = source->free;
+    if (block != NULL) {
+        source->free = *(void **)block;
+        ps_owner_add(&source->popped, 1);
         return block;
     }
     char *cur = bin->cur;
@@ -65,7 +69,7 @@ PS_INLINE void *ps_bin_alloc(struct ps_heap *heap, struct ps_bin *bin, size_t by
 /* ---- alloc ---- */
 PS_INLINE void *ps_heap_alloc(size_t bytes) {
     struct ps_heap *heap = ps_thread.heap;
-    if (PS_UNLIKELY(bytes > PS_DIRECT_BYTES || heap == NULL)) {
+    if (PS_UNLIKELY(bytes > PS_CLASS_BYTES_LIMIT || heap == NULL)) {
         return ps_heap_alloc_beyond(bytes);
     }
     return ps_bin_alloc(heap, ps_heap_bin(heap, bytes), bytes);
@@ -82,14 +86,15 @@ PS_INLINE bool ps_span_push(struct ps_span *span, void *block) {
 
 /* ---- free ---- */
 PS_INLINE void ps_heap_free(void *block) {
-    if ((char *)block == ps_thread.run_next) {
+    if (PS_LIKELY((char *)block == ps_thread.run_next)) {
         ps_thread.run_next += ps_thread.run_step;
         return;
     }
     struct ps_span *span = ps_span_at(block);
     /* relaxed: equal only if this thread wrote it; any other value leads to the slow path. */
-    if (PS_UNLIKELY(ps_load_relaxed(&span->x_owner) != ps_heap_key(ps_thread.heap))) {
-        ps_heap_free_other(block);
+    uintptr_t owner_key = ps_load_relaxed(&span->x_owner);
+    if (PS_UNLIKELY(owner_key != ps_heap_key(ps_thread.heap))) {
+        ps_heap_free_other(span, block, owner_key);
         return;
     }
     if (PS_UNLIKELY(ps_span_push(span, block))) {

@@ -19,21 +19,21 @@
 #include <stdint.h>
 
 /*
- * What the next malloc of a class takes: first the newest block freed into the current span, then
- * the window of untouched blocks. (Start-up relies on the order of the fields: see early.h.)
+ * What the next malloc of a class takes: in large classes the newest block freed, in all of them
+ * the newest block freed into the current span, then the window of untouched blocks. (Start-up
+ * relies on the order of the fields: see early.h.)
  */
 struct ps_bin {
-    struct ps_span *span; /*  0 current span; ps_span_none, which has nothing, when there is none */
-    uint32_t block_bytes; /*  8 */
-    uint32_t is_zero;     /* 12 the window's blocks read as zero */
-    uint64_t reserved;    /* 16 keeps cur and end where early.h wants them */
-    char *cur;            /* 24 window: next block */
-    char *end;            /* 32 window: behind the last block; == cur when empty */
+    struct ps_span *source; /*  0 whose list is popped: `span`, or the heap's `recent` of the class;
+                                  ps_span_none, which has nothing, before the class is used */
+    uint32_t block_bytes;   /*  8 */
+    uint32_t is_zero;       /* 12 the window's blocks read as zero */
+    struct ps_span *span;   /* 16 current span; ps_span_none when there is none */
+    char *cur;              /* 24 window: next block */
+    char *end;              /* 32 window: behind the last block; == cur when empty */
 };
 
 extern PS_HIDDEN struct ps_span ps_span_none;
-
-_Static_assert(sizeof(struct ps_bin) == PS_CLASS_STRIDE, "the direct table holds byte offsets");
 
 #define PS_BIN_LIMIT (PS_CLASS_NONE + 1) /* one per class, and one that is always empty */
 #define PS_REMOTE_ENTRIES 16
@@ -72,9 +72,10 @@ struct ps_heap {
     uint32_t span_counts[PS_BIN_LIMIT]; /* 3664 spans of each class that this heap owns */
     uint64_t x_active_ms;               /* 3920 owner's last look at the clock */
     PS_ALIGNED(PS_CACHE_LINE) struct ps_span *x_wake; /* 3968 spans that others want looked at */
+    PS_ALIGNED(4096) struct ps_span recent[PS_CLASS_LIMIT]; /* 4096 see recent.c */
 };
 
-_Static_assert(sizeof(struct ps_heap) <= 4096, "a heap is one page");
+_Static_assert(sizeof(struct ps_heap) == 12288, "three pages; the first is all that most need");
 
 /*
  * The thread's own words, initial-exec TLS. All zero is a valid start: no heap yet, and free(NULL)
@@ -93,8 +94,27 @@ struct ps_thread {
 
 extern __thread PS_HIDDEN struct ps_thread ps_thread __attribute__((tls_model("initial-exec")));
 
-/* Never 0 and never the key of a heap for a thread without one, so it matches no span. */
-PS_INLINE uintptr_t ps_heap_key(const struct ps_heap *heap) { return (uintptr_t)heap + 1; }
+/* What spans of a class that are freed into at once say of their owner. Never 0 and never the key
+ * of a heap for a thread without one, so it matches no span. */
+PS_INLINE uintptr_t ps_heap_key(const struct ps_heap *heap) {
+    return (uintptr_t)heap + PS_KEY_AT_ONCE;
+}
+
+/* What spans of this class say of their owner. */
+static inline uintptr_t ps_heap_key_of(const struct ps_heap *heap, uint32_t class_index) {
+    return ps_size_classes[class_index].has_recent ? (uintptr_t)heap + PS_KEY_RECENT + class_index
+                                                   : ps_heap_key(heap);
+}
+
+/* The heap that owns, by a key that is one of a heap. */
+static inline struct ps_heap *ps_heap_of_key(uintptr_t key) {
+    return (struct ps_heap *)(key & ~PS_KEY_MASK);
+}
+
+static inline bool ps_heap_owns(const struct ps_heap *heap, const struct ps_span *span) {
+    /* relaxed: equal only if this thread wrote it. */
+    return ps_heap_of_key(ps_load_relaxed(&span->x_owner)) == heap;
+}
 
 /* ---- start.c, thread.c ---- */
 
@@ -125,6 +145,24 @@ void ps_heap_span_gained(struct ps_heap *heap, struct ps_span *span);
 /* Puts what the bin still holds back into its span; the bin has no span afterwards, the span is
  * available, full or gone. */
 void ps_heap_empty_bin(struct ps_heap *heap, uint32_t class_index);
+
+/* ---- recent.c ---- */
+
+/* Makes a class's list of recent blocks ready for its first use. */
+void ps_recent_start(struct ps_heap *heap, uint32_t class_index);
+
+/* The countdown of a class's recent blocks is over. */
+void ps_recent_event(struct ps_heap *heap, uint32_t class_index);
+
+/* Moves what lies on the current span's own list to the recent blocks, which have run out. */
+void ps_recent_take(struct ps_heap *heap, struct ps_span *span);
+
+/* Blocks that wait there. */
+size_t ps_recent_count(const struct ps_heap *heap, uint32_t class_index);
+
+/* Puts a class's recent blocks, or everybody's, into their spans. */
+void ps_recent_flush(struct ps_heap *heap, uint32_t class_index);
+void ps_recent_flush_all(struct ps_heap *heap);
 
 /* ---- run.c ---- */
 

@@ -39,7 +39,7 @@ static bool is_idle(const struct ps_heap *heap, uint64_t active_before_ms) {
 
 static bool has_idle_owner(const struct ps_span *span, uint64_t active_before_ms) {
     uintptr_t key = ps_load_relaxed(&span->x_owner);
-    return key > PS_KEY_ORPHAN && is_idle((const struct ps_heap *)(key - 1), active_before_ms);
+    return key > PS_KEY_ORPHAN && is_idle(ps_heap_of_key(key), active_before_ms);
 }
 
 static void claim_if_back(struct ps_slot *slot, void *context) {

@@ -135,20 +135,29 @@ static void retire_full(struct ps_heap *heap, struct ps_span *span) {
     ps_heap_span_gained(heap, span); /* enough may have come back in this very moment */
 }
 
+static void set_span(struct ps_heap *heap, struct ps_bin *bin, struct ps_span *span) {
+    uint32_t class_index = (uint32_t)(bin - heap->bins);
+    bin->span = span;
+    if (!ps_size_classes[class_index].has_recent) {
+        bin->source = span;
+    } else if (bin->source == &ps_span_none) {
+        ps_recent_start(heap, class_index);
+        bin->source = &heap->recent[class_index];
+    }
+}
+
 static bool make_current(struct ps_heap *heap, struct ps_bin *bin, struct ps_span *span) {
     span->place = PS_PLACE_CURRENT;
     (void)ps_span_arm(span, PS_WAKE_NEVER); /* every refill of the class collects it anyway */
-    bin->span = span;
-    if (grant(bin, span)) {
-        return true;
+    set_span(heap, bin, span);
+    bool has_room = grant(bin, span) || (ps_span_collect(span) != 0 && grant(bin, span));
+    if (!has_room) {
+        set_span(heap, bin, &ps_span_none);
+        retire_full(heap, span);
+    } else if (bin->source != span) {
+        ps_recent_take(heap, span);
     }
-    ps_span_collect(span);
-    if (grant(bin, span)) {
-        return true;
-    }
-    bin->span = &ps_span_none;
-    retire_full(heap, span);
-    return false;
+    return has_room;
 }
 
 static bool refill_from_available(struct ps_heap *heap, struct ps_bin *bin, uint32_t class_index) {
@@ -165,7 +174,7 @@ static bool refill_from_available(struct ps_heap *heap, struct ps_bin *bin, uint
 
 static bool refill_from_orphans(struct ps_heap *heap, struct ps_bin *bin, uint32_t class_index) {
     for (int tries = 0; tries < ADOPT_LIMIT; tries++) {
-        struct ps_span *span = ps_central_adopt(class_index, ps_heap_key(heap));
+        struct ps_span *span = ps_central_adopt(class_index, ps_heap_key_of(heap, class_index));
         if (span == NULL) {
             return false;
         }
@@ -182,7 +191,7 @@ static bool refill_from_orphans(struct ps_heap *heap, struct ps_bin *bin, uint32
 static bool refill_fresh(struct ps_heap *heap, struct ps_bin *bin, uint32_t class_index) {
     uint32_t *count = &heap->span_counts[class_index];
     size_t bytes = ((size_t)*count * ps_size_classes[class_index].slices) << PS_SLICE_SHIFT;
-    uintptr_t key = ps_heap_key(heap);
+    uintptr_t key = ps_heap_key_of(heap, class_index);
     struct ps_span *span = bytes >= DENSE_BYTES ? ps_span_create_dense(class_index, key)
                                                 : ps_span_create(class_index, key);
     if (span == NULL) {
@@ -238,11 +247,12 @@ static void give_window_back(struct ps_bin *bin, struct ps_span *span) {
 
 void ps_heap_empty_bin(struct ps_heap *heap, uint32_t class_index) {
     struct ps_bin *bin = &heap->bins[class_index];
+    ps_recent_flush(heap, class_index);
     struct ps_span *span = bin->span;
     if (span == &ps_span_none) {
         return;
     }
-    bin->span = &ps_span_none;
+    set_span(heap, bin, &ps_span_none);
     span->place = PS_PLACE_AVAILABLE;
     ps_span_settle(span);
     give_window_back(bin, span);

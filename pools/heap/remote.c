@@ -32,7 +32,7 @@ void ps_wake_owner(struct ps_span *span) {
             }
             continue;
         }
-        struct ps_heap *owner = (struct ps_heap *)(key - 1);
+        struct ps_heap *owner = ps_heap_of_key(key);
         /* relaxed: set in the child of a fork before any other thread exists there. */
         if (ps_load_relaxed(&owner->x_state) == PS_HEAP_DEAD) {
             if (ps_central_salvage(span, key)) {
@@ -67,8 +67,7 @@ void ps_heap_take_wakes(struct ps_heap *heap) {
     struct ps_span *span = ps_exchange_acquire(&heap->x_wake, (struct ps_span *)NULL);
     while (span != NULL) {
         struct ps_span *next = ps_load_relaxed(&span->x_wake_next); /* relaxed: acquired above */
-        /* relaxed: equal only if this thread wrote it. */
-        if (!is_dead && ps_load_relaxed(&span->x_owner) == ps_heap_key(heap)) {
+        if (!is_dead && ps_heap_owns(heap, span)) {
             look_at(heap, span);
         } else {
             ps_wake_owner(span); /* sent while it changed hands, or to the dead */

@@ -20,8 +20,6 @@
 #include <pthread.h>
 #include <string.h>
 
-#define HEAP_BYTES 4096
-
 __thread PS_HIDDEN struct ps_thread ps_thread __attribute__((tls_model("initial-exec")));
 
 static struct ps_lock init_lock = PS_LOCK_INIT(PS_RANK_INIT);
@@ -84,14 +82,16 @@ struct ps_heap *ps_heap_make(void) {
         return heap;
     }
     ps_lock_release(&registry_lock);
-    heap = ps_metadata_take(HEAP_BYTES);
+    heap = ps_metadata_take(sizeof *heap);
     if (heap == NULL) {
         return NULL;
     }
+    PS_CHECK(((uintptr_t)heap & PS_KEY_MASK) == 0);
     for (uint32_t i = 0; i < ps_size_class_count; i++) {
         heap->bins[i].block_bytes = ps_size_classes[i].block_bytes;
     }
     for (uint32_t i = 0; i < PS_BIN_LIMIT; i++) {
+        heap->bins[i].source = &ps_span_none;
         heap->bins[i].span = &ps_span_none;
     }
     ps_lock_acquire(&registry_lock);

@@ -36,6 +36,7 @@ static PS_NOINLINE void look_at_clock(struct ps_heap *heap) {
         heap->next_scan_ms = now_ms + SCAN_DELAY_MS;
         ps_remote_flush(heap);
         ps_heap_take_wakes(heap);
+        ps_recent_flush_all(heap);
         ps_heap_drop_drained(heap);
         ps_idle_look(now_ms);
     }

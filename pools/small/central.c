@@ -48,8 +48,7 @@ static void finish_locked(struct ps_span *span) {
 void ps_central_orphan(struct ps_span *span) {
     ps_lock_acquire(&orphan_lock);
     ps_span_settle(span);
-    /* release: whoever reads ORPHAN and takes the lock finds a settled account. */
-    ps_store_release(&span->x_owner, PS_KEY_ORPHAN);
+    ps_span_set_owner(span, PS_KEY_ORPHAN);
     enter_locked(span);
     finish_locked(span);
 }
@@ -66,7 +65,7 @@ struct ps_span *ps_central_adopt(uint32_t class_index, uintptr_t owner_key) {
     }
     if (span != NULL) {
         leave_locked(span);
-        ps_store_release(&span->x_owner, owner_key); /* release: as in ps_central_orphan */
+        ps_span_set_owner(span, owner_key);
     }
     ps_lock_release(&orphan_lock);
     return span;
@@ -96,7 +95,7 @@ bool ps_central_salvage(struct ps_span *span, uintptr_t dead_key) {
     span->carved = span->limit;
     ps_store_relaxed(&span->used, (uint16_t)ps_span_capacity(span)); /* relaxed: census only */
     ps_span_clear_queued(span);
-    ps_store_release(&span->x_owner, PS_KEY_ORPHAN); /* release: as in ps_central_orphan */
+    ps_span_set_owner(span, PS_KEY_ORPHAN);
     enter_locked(span);
     finish_locked(span);
     return true;

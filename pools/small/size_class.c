@@ -12,10 +12,13 @@
 #define WINDOW_BYTES                                                                               \
     4096 /* first window of virgin memory: small, so that a program which frees                    \
           * what it takes goes round in few cache lines */
-#define SPAN_SLICES_LIMIT 16 /* 1 MiB */
-#define SPAN_BLOCKS_WANTED 8 /* fewer blocks per span and every few requests would be slow */
-#define RUN_BLOCK_BYTES 256  /* largest block of a class with hot runs: see plan_blocks */
-#define WAKE_FRACTION 8      /* a full span is looked at again when an eighth of it is free */
+#define SPAN_SLICES_LIMIT 16    /* 1 MiB */
+#define SPAN_BLOCKS_WANTED 8    /* fewer blocks per span and every few requests would be slow */
+#define RUN_BLOCK_BYTES 256     /* largest block of a class with hot runs: see plan_blocks */
+#define RECENT_BLOCK_BYTES 1024 /* classes above have recent blocks: see heap/recent.c */
+#define RECENT_BYTES ((size_t)128 << 10) /* of each class with recent blocks, */
+#define RECENT_BLOCKS_LEAST 16           /* but so many at least */
+#define WAKE_FRACTION 8 /* a full span is looked at again when an eighth of it is free */
 
 /* 16-byte steps to 128, then four per doubling: at most 25 % lost to rounding, 12 % on average. */
 static const uint32_t built_in[] = {
@@ -29,8 +32,7 @@ static const uint32_t built_in[] = {
 struct ps_size_class ps_size_classes[PS_CLASS_LIMIT];
 uint32_t ps_size_class_count;
 size_t ps_size_class_max_bytes;
-uint16_t ps_size_class_direct[PS_DIRECT_BYTES / 8 + 1];
-uint8_t ps_size_class_by_16[PS_CLASS_BYTES_LIMIT / 16 + 1];
+uint8_t ps_size_class_by_8[PS_CLASS_BYTES_LIMIT / 8 + 1];
 
 bool ps_size_class_is_valid(const uint32_t *class_bytes, uint32_t count) {
     if (count > PS_CLASS_LIMIT) {
@@ -72,6 +74,11 @@ static void plan_blocks(struct ps_size_class *class) {
     if (class->can_run && bytes % class->block_bytes == 0) {
         class->limit--;
     }
+    class->has_recent = class->block_bytes > RECENT_BLOCK_BYTES;
+    if (class->has_recent) {
+        class->recent_limit =
+            (uint8_t)ps_max(RECENT_BYTES / class->block_bytes, RECENT_BLOCKS_LEAST);
+    }
     class->window_blocks = (uint32_t)ps_max(WINDOW_BYTES / class->block_bytes, 1);
     class->wake_blocks = (uint16_t)ps_max((size_t)(class->limit - class->first) / WAKE_FRACTION, 1);
 }
@@ -111,13 +118,8 @@ static void fill_tables(void) {
         while (index < ps_size_class_count && ps_size_classes[index].block_bytes < bytes) {
             index++;
         }
-        uint32_t class = index < ps_size_class_count ? index : PS_CLASS_NONE;
-        if (bytes <= PS_DIRECT_BYTES) {
-            ps_size_class_direct[bytes >> 3] = (uint16_t)(class * PS_CLASS_STRIDE);
-        }
-        if (bytes % 16 == 0) {
-            ps_size_class_by_16[bytes >> 4] = (uint8_t) class;
-        }
+        ps_size_class_by_8[bytes >> 3] =
+            (uint8_t)(index < ps_size_class_count ? index : PS_CLASS_NONE);
     }
 }
 

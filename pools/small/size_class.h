@@ -16,12 +16,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Requests up to this many bytes are looked up in steps of 8. */
-#define PS_DIRECT_BYTES 1024
-
-/* The direct table holds class index x stride: the byte offset of the class's bin in a heap. */
-#define PS_CLASS_STRIDE 40u
-
 /* What requests above every class are looked up as: a bin that never has anything. */
 #define PS_CLASS_NONE PS_CLASS_LIMIT
 
@@ -33,13 +27,14 @@ struct ps_size_class {
     uint16_t limit;         /* index behind the last block used */
     uint16_t wake_blocks;   /* frees after which a full span is worth looking at again */
     bool can_run;           /* frees in sequence are gathered as hot runs */
+    bool has_recent;        /* the newest frees wait in the bin, see heap/recent.c */
+    uint8_t recent_limit;   /* how many of them */
 };
 
 extern PS_HIDDEN struct ps_size_class ps_size_classes[PS_CLASS_LIMIT];
 extern PS_HIDDEN uint32_t ps_size_class_count;
 extern PS_HIDDEN size_t ps_size_class_max_bytes; /* largest request that a class serves */
-extern PS_HIDDEN uint16_t ps_size_class_direct[PS_DIRECT_BYTES / 8 + 1];
-extern PS_HIDDEN uint8_t ps_size_class_by_16[PS_CLASS_BYTES_LIMIT / 16 + 1];
+extern PS_HIDDEN uint8_t ps_size_class_by_8[PS_CLASS_BYTES_LIMIT / 8 + 1];
 
 /* Builds the tables. The configuration must have passed ps_size_class_is_valid. */
 void ps_size_class_start(const struct ps_config *config);
@@ -48,10 +43,7 @@ void ps_size_class_start(const struct ps_config *config);
 bool ps_size_class_is_valid(const uint32_t *class_bytes, uint32_t count);
 
 /* Class of a request of up to PS_CLASS_BYTES_LIMIT bytes; PS_CLASS_NONE above the largest. */
-PS_INLINE uint32_t ps_size_class_of(size_t bytes) {
-    return bytes > 8 ? ps_size_class_by_16[(bytes + 15) >> 4]
-                     : ps_size_class_direct[1] / PS_CLASS_STRIDE;
-}
+PS_INLINE uint32_t ps_size_class_of(size_t bytes) { return ps_size_class_by_8[(bytes + 7) >> 3]; }
 
 /*
  * Smallest class whose blocks hold `bytes` and all lie on multiples of align (a power of two up to

@@ -60,10 +60,16 @@ static struct ps_span *create_in(struct ps_run *run, uint32_t class_index, uintp
     mark_inside(span);
     /* release: pairs with those who walk over all slots and meet a span they have no block of. */
     ps_store_release(&run->kind, (uint8_t)PS_RUN_SPAN);
-    /* relaxed: another thread meets this span only through a block that it was handed, and that
-     * hand-over orders these writes. */
-    ps_store_relaxed(&span->x_owner, owner_key);
+    ps_span_set_owner(span, owner_key);
     return span;
+}
+
+void ps_span_set_owner(struct ps_span *span, uintptr_t key) {
+    uint32_t slots = ps_size_classes[span->class_index].has_recent ? span->run.slices : 1;
+    for (uint32_t i = 0; i < slots; i++) {
+        /* release: see span.h. */
+        ps_store_release(&ps_span_at(span->run.base + i * PS_SLICE_BYTES)->x_owner, key);
+    }
 }
 
 struct ps_span *ps_span_create(uint32_t class_index, uintptr_t owner_key) {
@@ -94,7 +100,7 @@ void ps_span_reset(struct ps_span *span) {
 
 void ps_span_destroy(struct ps_span *span) {
     PS_CHECK(span->used == 0);
-    ps_store_relaxed(&span->x_owner, PS_KEY_NOBODY); /* relaxed: no block of it is live */
+    ps_span_set_owner(span, PS_KEY_NOBODY);
     ps_store_relaxed(&span->run.kind, (uint8_t)PS_RUN_BUSY);
     unmark_inside(span);
     ps_page_cache_give(&span->run);

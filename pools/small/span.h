@@ -23,10 +23,18 @@
 #include "pools/page/page_map.h"
 #include "pools/small/size_class.h"
 
-/* Owner keys: 0 nobody (every slot that is no span), 1 a thread without a heap, 2 the orphanage;
- * a heap's key is its address + 1. */
+/*
+ * Owner keys: 0 nobody (every slot that is no span), 1 a thread without a heap, 2 the orphanage;
+ * above, the address of a heap, and in the low bits what its thread does with a freed block: 1, it
+ * goes to its span at once; PS_KEY_RECENT + class index, to the heap's recent blocks (recent.c).
+ */
 #define PS_KEY_NOBODY ((uintptr_t)0)
 #define PS_KEY_ORPHAN ((uintptr_t)2)
+#define PS_KEY_AT_ONCE ((uintptr_t)1)
+#define PS_KEY_RECENT ((uintptr_t)2)
+#define PS_KEY_MASK ((uintptr_t)127)
+
+_Static_assert(PS_KEY_RECENT + PS_CLASS_LIMIT <= PS_KEY_MASK, "a key tells every class");
 
 /* Where the owner keeps a span. */
 enum ps_span_place {
@@ -116,6 +124,10 @@ static inline bool ps_span_has_room(const struct ps_span *span) {
  */
 struct ps_span *ps_span_create(uint32_t class_index, uintptr_t owner_key);
 struct ps_span *ps_span_create_dense(uint32_t class_index, uintptr_t owner_key);
+
+/* Makes key the owner. The inside slots of a class with recent blocks tell it too, so that free
+ * need not find the head. Release: whoever reads the key finds the account as it is now. */
+void ps_span_set_owner(struct ps_span *span, uintptr_t key);
 
 /* Gives the memory of a drained span (used == 0, nothing queued) back to the page cache. */
 void ps_span_destroy(struct ps_span *span);

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Recent blocks: in classes above 1 KiB the newest few blocks that a thread frees wait in
+ * a list of its heap, last in, first out, and are the first that malloc takes. A span of such a
+ * class holds few blocks, and those of the current one were freed long ago as a rule: their lines,
+ * and their pages' translations, have left the caches, where the newest block's are still there.
+ * Neither side touches the span then.
+ *
+ * The list is line 0 of a span that has no blocks of its own, so that malloc and free treat it as
+ * any span's. Their spans count these blocks as used. They go home when there are too many, when
+ * time passes and when the bin is emptied. Called by the owner of the heap only. No locks. (The
+ * idea is the thread cache of tcmalloc and jemalloc, kept for those sizes only where it pays.)
+ */
+#include "pools/base/bits.h"
+#include "pools/heap/fast_path.h"
+
+/* The span of a block of ours. */
+static struct ps_span *span_of(void *block) {
+    struct ps_slot *slot = ps_page_map_slot(block);
+    return ps_span_at((char *)block - slot->run.back * PS_SLICE_BYTES);
+}
+
+static PS_NOINLINE void send_home(void *block) {
+    struct ps_span *span = span_of(block);
+    if (ps_span_push(span, block)) {
+        ps_heap_free_event(span, block);
+    }
+}
+
+static void arm(struct ps_span *list, size_t frees) {
+    list->armed = (uint16_t)frees;
+    list->needed = (uint16_t)frees;
+}
+
+/* Books frees and pops since the last time. */
+static void settle(struct ps_span *list) {
+    list->free_count = (uint16_t)(list->free_count + list->armed - list->needed - list->popped);
+    list->armed = list->needed;
+    list->popped = 0;
+}
+
+void ps_recent_start(struct ps_heap *heap, uint32_t class_index) {
+    arm(&heap->recent[class_index], ps_size_classes[class_index].recent_limit);
+}
+
+size_t ps_recent_count(const struct ps_heap *heap, uint32_t class_index) {
+    const struct ps_span *list = &heap->recent[class_index];
+    return (size_t)list->free_count + list->armed - list->needed - list->popped;
+}
+
+/* Sends the newest blocks home, whose lines are in the cache, until `kept` are left. */
+static void shorten(struct ps_heap *heap, uint32_t class_index, size_t kept) {
+    struct ps_span *list = &heap->recent[class_index];
+    settle(list);
+    void *first = list->free;
+    void *block = first;
+    size_t blocks = list->free_count - ps_min(list->free_count, kept);
+    for (size_t i = 0; i < blocks; i++) {
+        block = *(void **)block;
+    }
+    list->free = block;
+    list->free_count = (uint16_t)(list->free_count - blocks);
+    arm(list, ps_size_classes[class_index].recent_limit - list->free_count);
+    for (block = first; blocks > 0; blocks--) { /* last: its events may come back here */
+        void *next = *(void **)block;
+        send_home(block);
+        block = next;
+    }
+}
+
+/* As many frees have happened as there was room for, but blocks may have left meanwhile. */
+PS_NOINLINE void ps_recent_event(struct ps_heap *heap, uint32_t class_index) {
+    struct ps_span *list = &heap->recent[class_index];
+    size_t limit = ps_size_classes[class_index].recent_limit;
+    settle(list);
+    if (list->free_count < limit) {
+        arm(list, limit - list->free_count);
+    } else {
+        shorten(heap, class_index, limit / 2);
+    }
+    ps_heap_tick(heap);
+}
+
+void ps_recent_take(struct ps_heap *heap, struct ps_span *span) {
+    struct ps_span *list = &heap->recent[span->class_index];
+    settle(list);
+    list->free = span->free;
+    list->free_count = span->free_count;
+    arm(list, ps_max(ps_size_classes[span->class_index].recent_limit, 1));
+    span->free = NULL;
+    ps_owner_add(&span->used, span->free_count);
+    span->free_count = 0;
+    ps_span_settle(span);
+}
+
+void ps_recent_flush(struct ps_heap *heap, uint32_t class_index) {
+    if (heap->bins[class_index].source == &heap->recent[class_index]) {
+        shorten(heap, class_index, 0);
+    }
+}
+
+void ps_recent_flush_all(struct ps_heap *heap) {
+    for (uint32_t i = 0; i < ps_size_class_count; i++) {
+        ps_recent_flush(heap, i);
+    }
+}
