@@ -11,6 +11,9 @@
 #define ps_load_acquire(p) __atomic_load_n((p), __ATOMIC_ACQUIRE)
 #define ps_store_relaxed(p, v) __atomic_store_n((p), (v), __ATOMIC_RELAXED)
 #define ps_store_release(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)
+#define ps_load_seq_cst(p) __atomic_load_n((p), __ATOMIC_SEQ_CST)
+#define ps_store_seq_cst(p, v) __atomic_store_n((p), (v), __ATOMIC_SEQ_CST)
+#define ps_exchange_seq_cst(p, v) __atomic_exchange_n((p), (v), __ATOMIC_SEQ_CST)
 #define ps_exchange_acquire(p, v) __atomic_exchange_n((p), (v), __ATOMIC_ACQUIRE)
 #define ps_exchange_release(p, v) __atomic_exchange_n((p), (v), __ATOMIC_RELEASE)
 #define ps_add_relaxed(p, v) __atomic_fetch_add((p), (v), __ATOMIC_RELAXED)
@@ -20,6 +23,8 @@
     __atomic_compare_exchange_n((p), (expected), (v), 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)
 #define ps_cas_weak_release(p, expected, v)                                                        \
     __atomic_compare_exchange_n((p), (expected), (v), 1, __ATOMIC_RELEASE, __ATOMIC_RELAXED)
+#define ps_cas_weak_seq_cst(p, expected, v)                                                        \
+    __atomic_compare_exchange_n((p), (expected), (v), 1, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)
 #define ps_cas_weak_acq_rel(p, expected, v)                                                        \
     __atomic_compare_exchange_n((p), (expected), (v), 1, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)
 

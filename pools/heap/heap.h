@@ -58,19 +58,21 @@ struct ps_heap {
     struct ps_bin bins[PS_BIN_LIMIT];                 /*    0 */
     struct ps_span *available[PS_BIN_LIMIT];          /* 2560 spans with room */
     struct ps_remote_entry remote[PS_REMOTE_ENTRIES]; /* 3072 */
-    struct ps_span *full;                             /* 3584 spans without room, all classes */
-    struct ps_span *run_span;           /* 3592 span of this thread's hot run, or NULL */
-    char *run_first;                    /* 3600 the block that opened it */
-    uint32_t tick_countdown;            /* 3608 slow calls until the next look at the clock */
-    uint32_t x_state;                   /* 3612 enum ps_heap_state; registry lock */
-    uint64_t next_scan_ms;              /* 3616 */
-    uint64_t x_remote_frees;            /* 3624 owner writes, census reads */
-    uint64_t x_remote_batches;          /* 3632 as above */
-    struct ps_heap *next_heap;          /* 3640 all heaps ever made; registry lock */
-    struct ps_heap *next_parked;        /* 3648 registry lock */
-    uintptr_t x_thread_pointer;         /* 3656 of the owning thread */
-    uint32_t span_counts[PS_BIN_LIMIT]; /* 3664 spans of each class that this heap owns */
-    uint64_t x_active_ms;               /* 3920 owner's last look at the clock */
+    struct ps_span *run_span;       /* 3584 span of this thread's hot run, or NULL */
+    char *run_first;                /* 3592 the block that opened it */
+    uint32_t x_back;                /* 3600 spans wholly back since the owner took its wakes */
+    uint32_t x_back_worth;          /* 3604 as many are worth a walk over all wakes */
+    uint32_t tick_countdown;        /* 3608 slow calls until the next look at the clock */
+    uint32_t x_state;               /* 3612 enum ps_heap_state; registry lock */
+    uint64_t next_scan_ms;          /* 3616 */
+    uint64_t x_remote_frees;        /* 3624 owner writes, census reads */
+    uint64_t x_remote_batches;      /* 3632 as above */
+    struct ps_heap *next_heap;      /* 3640 all heaps ever made; registry lock */
+    struct ps_heap *next_parked;    /* 3648 parked heaps without spans; registry lock */
+    uintptr_t x_thread_pointer;     /* 3656 of the owning thread */
+    uint32_t x_spans[PS_BIN_LIMIT]; /* 3664 spans of each class that this heap owns */
+    uint64_t x_active_ms;           /* 3920 owner's last look at the clock */
+    bool is_offered;                /* 3928 on the list of parked heaps; registry lock */
     PS_ALIGNED(PS_CACHE_LINE) struct ps_span *x_wake; /* 3968 spans that others want looked at */
     PS_ALIGNED(4096) struct ps_span recent[PS_CLASS_LIMIT]; /* 4096 see recent.c */
 };
@@ -127,6 +129,14 @@ struct ps_heap *ps_heap_acquire(void);
 /* A heap, state LIVE, attached to nobody yet. NULL when memory is out. */
 struct ps_heap *ps_heap_make(void);
 
+/* A QUEUED span that belonged to a heap whose thread had ended when the caller looked: it becomes
+ * new_key's, or an orphan. False when it has another owner, or the heap another thread, by now. */
+bool ps_heap_leave_parked(struct ps_span *span, uintptr_t key, uintptr_t new_key);
+
+/* Somebody else has taken a span of this heap: if its thread has ended and that was the last, the
+ * heap is for the next thread. */
+void ps_heap_offer(struct ps_heap *heap);
+
 /* Calls visit for every heap ever made, registry lock held. */
 void ps_heap_walk(void (*visit)(struct ps_heap *heap, void *context), void *context);
 
@@ -136,11 +146,14 @@ void ps_heap_walk(void (*visit)(struct ps_heap *heap, void *context), void *cont
  * NULL with errno ENOMEM. */
 void *ps_heap_refill(struct ps_heap *heap, struct ps_bin *bin, size_t bytes);
 
-/* Gives the memory of a drained span, on no list, back to the page cache. */
+/* Gives the memory of a drained span of this heap, on no list, back to the page cache. */
 void ps_heap_release_span(struct ps_heap *heap, struct ps_span *span);
 
 /* Settled frees have changed a span that is not current: makes it available or lets it go. */
 void ps_heap_span_gained(struct ps_heap *heap, struct ps_span *span);
+
+/* Enters a span that is on no list and has become this heap's. */
+void ps_heap_take_in(struct ps_heap *heap, struct ps_span *span);
 
 /* Puts what the bin still holds back into its span; the bin has no span afterwards, the span is
  * available, full or gone. */
@@ -148,8 +161,9 @@ void ps_heap_empty_bin(struct ps_heap *heap, uint32_t class_index);
 
 /* ---- recent.c ---- */
 
-/* Makes a class's list of recent blocks ready for its first use. */
-void ps_recent_start(struct ps_heap *heap, uint32_t class_index);
+/* Before a heap's first span of a class: if the class has recent blocks, makes them the source of
+ * its bin. Returns whether it has. */
+bool ps_recent_start(struct ps_heap *heap, uint32_t class_index);
 
 /* The countdown of a class's recent blocks is over. */
 void ps_recent_event(struct ps_heap *heap, uint32_t class_index);
@@ -185,6 +199,16 @@ void ps_remote_flush(struct ps_heap *heap);
 
 /* Tells the owner of a span that is QUEUED, whoever that is by now. */
 void ps_wake_owner(struct ps_span *span);
+
+/* Of a heap whose thread has ended: sends its wakes on to the orphanage. */
+void ps_heap_send_on_wakes(struct ps_heap *heap);
+
+/* Does what a hand-over asks for. handed: its result. */
+void ps_remote_handed(struct ps_span *span, unsigned handed);
+
+/* Looks for an owner who does not look at his wakes, and gives those of his spans back to the page
+ * cache whose blocks have all come back. Returns whether there were any. */
+bool ps_heap_steal_back(const struct ps_heap *heap);
 
 /* Looks at the spans that others wanted looked at. Of a dead heap, in the child of a fork: sends
  * them on to the orphanage. */

@@ -37,9 +37,7 @@ PS_COLD void *ps_late_alloc(size_t bytes) {
 }
 
 PS_COLD void ps_late_free(struct ps_span *span, void *block) {
-    if (ps_span_hand_list(span, block, block, 1)) {
-        ps_wake_owner(span);
-    }
+    ps_remote_handed(span, ps_span_hand_list(span, block, block, 1));
 }
 
 void ps_late_fork_prepare(void) { ps_lock_acquire(&late_lock); }

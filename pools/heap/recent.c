@@ -39,8 +39,14 @@ static void settle(struct ps_span *list) {
     list->popped = 0;
 }
 
-void ps_recent_start(struct ps_heap *heap, uint32_t class_index) {
-    arm(&heap->recent[class_index], ps_size_classes[class_index].recent_limit);
+bool ps_recent_start(struct ps_heap *heap, uint32_t class_index) {
+    struct ps_span *list = &heap->recent[class_index];
+    const struct ps_size_class *class = &ps_size_classes[class_index];
+    if (class->has_recent && heap->bins[class_index].source != list) {
+        arm(list, class->recent_limit);
+        heap->bins[class_index].source = list;
+    }
+    return class->has_recent;
 }
 
 size_t ps_recent_count(const struct ps_heap *heap, uint32_t class_index) {

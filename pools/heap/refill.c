@@ -72,7 +72,7 @@ static bool grant(struct ps_bin *bin, struct ps_span *span) {
 }
 
 void ps_heap_release_span(struct ps_heap *heap, struct ps_span *span) {
-    heap->span_counts[span->class_index]--;
+    ps_add_relaxed(&heap->x_spans[span->class_index], (uint32_t)-1); /* relaxed: a count */
     ps_span_destroy(span);
 }
 
@@ -96,7 +96,10 @@ static void push_available(struct ps_heap *heap, struct ps_span *span) {
  * time; ps_heap_drop_drained lets it go when time passes. */
 static void span_drained(struct ps_heap *heap, struct ps_span *span) {
     struct ps_span **list = &heap->available[span->class_index];
-    ps_span_list_remove(span->place == PS_PLACE_FULL ? &heap->full : list, span);
+    if (span->place == PS_PLACE_AVAILABLE) {
+        ps_span_list_remove(list, span);
+    }
+    ps_span_hold(span);
     if (*list == NULL || ps_span_is_queued(span)) {
         ps_span_reset(span);
         span->place = PS_PLACE_AVAILABLE;
@@ -114,36 +117,41 @@ void ps_heap_span_gained(struct ps_heap *heap, struct ps_span *span) {
             return;
         }
         if (span->place == PS_PLACE_FULL && ps_span_has_room(span)) {
-            ps_span_list_remove(&heap->full, span);
+            ps_span_hold(span);
             push_available(heap, span);
         }
         bool is_back = ps_span_out_blocks(span) == 0;
-        if (!is_back && ps_span_arm(span, ps_span_wake_blocks(span))) {
-            return;
+        if ((!is_back && ps_span_arm(span, ps_span_wake_blocks(span))) ||
+            (ps_span_collect(span) == 0 && is_back)) {
+            break;
         }
-        if (ps_span_collect(span) == 0 && is_back) {
-            return;
-        }
+    }
+    if (span->place == PS_PLACE_FULL) {
+        ps_span_let_go(span);
     }
 }
 
 /* The bin is done with a span that has nothing to grant. */
 static void retire_full(struct ps_heap *heap, struct ps_span *span) {
     span->place = PS_PLACE_FULL;
-    ps_span_list_push_tail(&heap->full, span);
     ps_span_settle(span);
     ps_heap_span_gained(heap, span); /* enough may have come back in this very moment */
 }
 
+/* Makes a span, or none, the one that the bin's windows come from. */
 static void set_span(struct ps_heap *heap, struct ps_bin *bin, struct ps_span *span) {
-    uint32_t class_index = (uint32_t)(bin - heap->bins);
     bin->span = span;
-    if (!ps_size_classes[class_index].has_recent) {
+    if (!ps_recent_start(heap, (uint32_t)(bin - heap->bins))) {
         bin->source = span;
-    } else if (bin->source == &ps_span_none) {
-        ps_recent_start(heap, class_index);
-        bin->source = &heap->recent[class_index];
     }
+}
+
+void ps_heap_take_in(struct ps_heap *heap, struct ps_span *span) {
+    ps_recent_start(heap, span->class_index);
+    span->place = PS_PLACE_FULL;
+    ps_span_settle(span);
+    ps_span_collect(span);
+    ps_heap_span_gained(heap, span);
 }
 
 static bool make_current(struct ps_heap *heap, struct ps_bin *bin, struct ps_span *span) {
@@ -178,7 +186,7 @@ static bool refill_from_orphans(struct ps_heap *heap, struct ps_bin *bin, uint32
         if (span == NULL) {
             return false;
         }
-        heap->span_counts[class_index]++;
+        ps_add_relaxed(&heap->x_spans[class_index], 1u); /* relaxed: a count */
         if (make_current(heap, bin, span)) {
             return true;
         }
@@ -189,15 +197,18 @@ static bool refill_from_orphans(struct ps_heap *heap, struct ps_bin *bin, uint32
 /* Fresh memory. A class that has grown to DENSE_BYTES in one heap goes on growing, as a rule, and
  * is filled: huge pages pay. Before, they would cost 2 MiB for each class of each small thread. */
 static bool refill_fresh(struct ps_heap *heap, struct ps_bin *bin, uint32_t class_index) {
-    uint32_t *count = &heap->span_counts[class_index];
-    size_t bytes = ((size_t)*count * ps_size_classes[class_index].slices) << PS_SLICE_SHIFT;
+    ps_heap_steal_back(heap);
+    uint32_t *count = &heap->x_spans[class_index];
+    /* relaxed: a count. */
+    size_t bytes = ((size_t)ps_load_relaxed(count) * ps_size_classes[class_index].slices)
+                   << PS_SLICE_SHIFT;
     uintptr_t key = ps_heap_key_of(heap, class_index);
     struct ps_span *span = bytes >= DENSE_BYTES ? ps_span_create_dense(class_index, key)
                                                 : ps_span_create(class_index, key);
     if (span == NULL) {
         return false;
     }
-    ++*count;
+    ps_add_relaxed(count, 1u); /* relaxed: a count */
     return make_current(heap, bin, span);
 }
 

@@ -13,12 +13,64 @@
 #define BATCH_BLOCKS 64                /* most blocks in a batch */
 #define BATCH_BYTES ((size_t)16 << 10) /* most bytes in a batch: bounds what lags behind */
 
-static void push_wake(struct ps_heap *owner, struct ps_span *span) {
+#define BACK_WORTH_LEAST 8 /* spans wholly back that are worth a walk over somebody's wakes */
+#define WALK_WORTH 8       /* spans walked over for each that is gained, at most, as a rule */
+
+static struct ps_heap *x_rich; /* a heap with that many; heaps are never freed */
+
+/* Puts a chain of spans, linked by x_wake_next, on the wake list. */
+static void push_wakes(struct ps_heap *owner, struct ps_span *first, struct ps_span *last) {
     struct ps_span *head = ps_load_relaxed(&owner->x_wake); /* relaxed: the swap validates it */
     do {
-        ps_store_relaxed(&span->x_wake_next, head); /* relaxed: released by the swap */
-        /* release: pairs with the acquire in ps_heap_take_wakes; makes x_wake_next visible. */
-    } while (!ps_cas_weak_release(&owner->x_wake, &head, span));
+        ps_store_relaxed(&last->x_wake_next, head); /* relaxed: released by the swap */
+        /* release: pairs with the acquire in take_list; makes x_wake_next visible. seq_cst: see
+         * ps_heap_send_on_wakes. */
+    } while (!ps_cas_weak_seq_cst(&owner->x_wake, &head, first));
+}
+
+static struct ps_span *take_list(struct ps_heap *heap) {
+    ps_store_relaxed(&heap->x_back, 0u); /* relaxed: a hint */
+    /* acquire: pairs with push_wakes. seq_cst: see ps_heap_send_on_wakes. */
+    return ps_exchange_seq_cst(&heap->x_wake, (struct ps_span *)NULL);
+}
+
+static void wake_all(struct ps_span *span) {
+    while (span != NULL) {
+        struct ps_span *next = ps_load_relaxed(&span->x_wake_next); /* relaxed: acquired before */
+        ps_wake_owner(span);
+        span = next;
+    }
+}
+
+/*
+ * A wake sent to a heap whose thread ends at this moment must not stay there. Either the sender
+ * sees PARKED after its push or the thread that ended sees the push after it has stored PARKED:
+ * both look after they wrote, so all four accesses are seq_cst. Whoever sees it takes the list.
+ */
+void ps_heap_send_on_wakes(struct ps_heap *heap) {
+    if (ps_load_seq_cst(&heap->x_state) == PS_HEAP_PARKED) {
+        wake_all(take_list(heap));
+    }
+}
+
+/*
+ * A span whose thread has ended goes to the thread that frees its blocks, which will free more of
+ * them as a rule, unless that thread has enough room in its class. NULL: to the orphanage.
+ */
+static struct ps_heap *adopter_of(const struct ps_span *span) {
+    struct ps_heap *heap = ps_thread.heap;
+    return heap != NULL && heap->available[span->class_index] == NULL ? heap : NULL;
+}
+
+static uintptr_t key_of_adopter(const struct ps_heap *adopter, const struct ps_span *span) {
+    return adopter != NULL ? ps_heap_key_of(adopter, span->class_index) : PS_KEY_ORPHAN;
+}
+
+static void adopted(struct ps_heap *adopter, struct ps_span *span) {
+    if (adopter != NULL) {
+        ps_add_relaxed(&adopter->x_spans[span->class_index], 1u); /* relaxed: a count */
+        ps_heap_take_in(adopter, span);
+    }
 }
 
 void ps_wake_owner(struct ps_span *span) {
@@ -26,27 +78,108 @@ void ps_wake_owner(struct ps_span *span) {
      * owners once in the life of a thread. */
     for (;;) {
         uintptr_t key = ps_load_acquire(&span->x_owner); /* acquire: the new owner's set-up */
+        struct ps_heap *adopter = adopter_of(span);
         if (key == PS_KEY_ORPHAN) {
-            if (ps_central_wake(span)) {
+            if (ps_central_wake(span, key_of_adopter(adopter, span))) {
+                adopted(adopter, span);
                 return;
             }
             continue;
         }
         struct ps_heap *owner = ps_heap_of_key(key);
-        /* relaxed: set in the child of a fork before any other thread exists there. */
-        if (ps_load_relaxed(&owner->x_state) == PS_HEAP_DEAD) {
+        /* relaxed: DEAD is set in the child of a fork before any other thread exists there, PARKED
+         * is looked at again under the lock. */
+        uint32_t state = ps_load_relaxed(&owner->x_state);
+        if (state == PS_HEAP_DEAD) {
             if (ps_central_salvage(span, key)) {
                 return;
             }
             continue;
         }
-        push_wake(owner, span);
+        if (state == PS_HEAP_PARKED) {
+            if (ps_heap_leave_parked(span, key, key_of_adopter(adopter, span))) {
+                adopted(adopter, span);
+                return;
+            }
+            continue;
+        }
+        push_wakes(owner, span, span);
+        ps_heap_send_on_wakes(owner);
         return;
     }
 }
 
+/* Notes that one more span of its owner is wholly back and waits for him. */
+static void note_back(struct ps_span *span) {
+    uintptr_t key = ps_load_acquire(&span->x_owner); /* acquire: as in ps_wake_owner */
+    if (key <= PS_KEY_ORPHAN) {
+        return;
+    }
+    struct ps_heap *owner = ps_heap_of_key(key);
+    /* relaxed, all three: hints. */
+    uint32_t back = ps_add_relaxed(&owner->x_back, 1u) + 1;
+    if (back >= ps_max(ps_load_relaxed(&owner->x_back_worth), BACK_WORTH_LEAST)) {
+        ps_store_relaxed(&x_rich, owner);
+    }
+}
+
+void ps_remote_handed(struct ps_span *span, unsigned handed) {
+    if ((handed & PS_HANDED_ALL) != 0) {
+        note_back(span); /* first: behind the wake the span may be gone */
+    }
+    if ((handed & PS_HANDED_WAKE) != 0) {
+        ps_wake_owner(span);
+    }
+}
+
+/* Gives a stolen span back to the page cache. */
+static void destroy_stolen(struct ps_span *span) {
+    struct ps_heap *owner = ps_heap_of_key(ps_load_relaxed(&span->x_owner)); /* relaxed: ours */
+    ps_heap_release_span(owner, span);
+    /* relaxed: a thread that ends later counts the spans itself. */
+    if (ps_load_relaxed(&owner->x_state) == PS_HEAP_PARKED) {
+        ps_heap_offer(owner);
+    }
+}
+
+bool ps_heap_steal_back(const struct ps_heap *heap) {
+    struct ps_heap *rich = ps_load_relaxed(&x_rich); /* relaxed: a hint */
+    if (PS_LIKELY(rich == NULL)) {
+        return false;
+    }
+    /* acquire: the exchange picks one thread; what it finds there is acquired by take_list. */
+    rich = ps_exchange_acquire(&x_rich, (struct ps_heap *)NULL);
+    /* relaxed: as in ps_wake_owner. */
+    if (rich == NULL || rich == heap || ps_load_relaxed(&rich->x_state) != PS_HEAP_LIVE) {
+        return false;
+    }
+    struct ps_span *first = NULL; /* of those that stay */
+    struct ps_span *last = NULL;
+    uint32_t walked = 0;
+    uint32_t stolen = 0;
+    for (struct ps_span *span = take_list(rich), *next; span != NULL; span = next) {
+        next = ps_load_relaxed(&span->x_wake_next); /* relaxed: acquired by take_list */
+        walked++;
+        if (ps_span_steal(span)) {
+            destroy_stolen(span);
+            stolen++;
+            continue;
+        }
+        ps_store_relaxed(&span->x_wake_next, first); /* relaxed: released by push_wakes */
+        first = span;
+        last = last == NULL ? span : last;
+    }
+    ps_store_relaxed(&rich->x_back_worth, walked / WALK_WORTH); /* relaxed: a hint */
+    if (first != NULL) {
+        push_wakes(rich, first, last);
+        ps_heap_send_on_wakes(rich);
+    }
+    return stolen != 0;
+}
+
 /* One span off the wake list of its owner. */
 static void look_at(struct ps_heap *heap, struct ps_span *span) {
+    ps_span_hold(span);
     ps_span_clear_queued(span);
     if (span->place == PS_PLACE_CURRENT) {
         return; /* the next refill collects */
@@ -63,8 +196,7 @@ void ps_heap_take_wakes(struct ps_heap *heap) {
     }
     bool is_dead =
         ps_load_relaxed(&heap->x_state) == PS_HEAP_DEAD; /* relaxed: as in ps_wake_owner */
-    /* acquire: pairs with push_wake. */
-    struct ps_span *span = ps_exchange_acquire(&heap->x_wake, (struct ps_span *)NULL);
+    struct ps_span *span = take_list(heap);
     while (span != NULL) {
         struct ps_span *next = ps_load_relaxed(&span->x_wake_next); /* relaxed: acquired above */
         if (!is_dead && ps_heap_owns(heap, span)) {
@@ -87,9 +219,7 @@ static void flush(struct ps_heap *heap, struct ps_remote_entry *entry) {
     }
     ps_owner_add(&heap->x_remote_frees, entry->count);
     ps_owner_add(&heap->x_remote_batches, 1);
-    if (ps_span_hand_list(span, entry->head, entry->tail, entry->count)) {
-        ps_wake_owner(span);
-    }
+    ps_remote_handed(span, ps_span_hand_list(span, entry->head, entry->tail, entry->count));
 }
 
 /* The batch is full: a sequence goes on as a hot run, which the newest block opens. */

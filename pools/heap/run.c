@@ -55,7 +55,5 @@ void ps_run_close(struct ps_heap *heap) {
     }
     ps_owner_add(&heap->x_remote_frees, blocks);
     ps_owner_add(&heap->x_remote_batches, 1);
-    if (ps_span_hand_run(span, lowest, blocks)) {
-        ps_wake_owner(span);
-    }
+    ps_remote_handed(span, ps_span_hand_run(span, lowest, blocks));
 }

@@ -16,9 +16,9 @@
 #include "pools/page/purge.h"
 #include "pools/small/central.h"
 #include "pools/small/span_list.h"
+#include "pools/small/span_remote.h"
 
 #include <pthread.h>
-#include <string.h>
 
 __thread PS_HIDDEN struct ps_thread ps_thread __attribute__((tls_model("initial-exec")));
 
@@ -77,6 +77,8 @@ struct ps_heap *ps_heap_make(void) {
     struct ps_heap *heap = parked_heaps;
     if (heap != NULL) {
         parked_heaps = heap->next_parked;
+        heap->is_offered = false;
+        heap->tick_countdown = 0;
         ps_store_relaxed(&heap->x_state, (uint32_t)PS_HEAP_LIVE); /* relaxed: census only */
         ps_lock_release(&registry_lock);
         return heap;
@@ -138,11 +140,36 @@ PS_COLD struct ps_heap *ps_heap_acquire(void) {
     return heap;
 }
 
-static void orphan_all(struct ps_span **list) {
+static void orphan(struct ps_heap *heap, struct ps_span *span) {
+    ps_add_relaxed(&heap->x_spans[span->class_index], (uint32_t)-1); /* relaxed: a count */
+    ps_central_orphan(span);
+}
+
+static void orphan_available(struct ps_heap *heap, uint32_t class_index) {
+    struct ps_span **list = &heap->available[class_index];
     while (*list != NULL) {
         struct ps_span *span = *list;
         ps_span_list_remove(list, span);
-        ps_central_orphan(span);
+        orphan(heap, span);
+    }
+}
+
+/*
+ * A heap whose thread has ended serves the next one when it has no span left. Before, its spans
+ * would become those of a thread that may not run for a while, instead of orphans that whoever
+ * frees their blocks can adopt.
+ */
+static void offer_if_empty_locked(struct ps_heap *heap) {
+    uint32_t spans = 0;
+    for (uint32_t i = 0; i < ps_size_class_count; i++) {
+        spans +=
+            ps_load_relaxed(&heap->x_spans[i]); /* relaxed: whoever takes the last one offers */
+    }
+    /* relaxed: under the lock. */
+    if (spans == 0 && !heap->is_offered && ps_load_relaxed(&heap->x_state) == PS_HEAP_PARKED) {
+        heap->is_offered = true;
+        heap->next_parked = parked_heaps;
+        parked_heaps = heap;
     }
 }
 
@@ -152,23 +179,52 @@ PS_COLD void ps_heap_give_up(void) {
     if (heap == NULL) {
         return;
     }
+    /* First what may bring in spans of any class; a tick would do it again. */
+    heap->tick_countdown = UINT32_MAX;
     ps_run_close(heap);
+    ps_recent_flush_all(heap);
     ps_remote_flush(heap);
     ps_heap_take_wakes(heap);
     for (uint32_t i = 0; i < ps_size_class_count; i++) {
         ps_heap_empty_bin(heap, i);
-        orphan_all(&heap->available[i]);
+        orphan_available(heap, i);
     }
-    orphan_all(&heap->full);
-    memset(heap->span_counts, 0, sizeof heap->span_counts);
-    ps_heap_take_wakes(heap); /* sent meanwhile: they go on to the orphanage */
+    /* Full spans stay: they are found by the first block that comes back. */
     ps_thread.heap = NULL;
     ps_store_relaxed(&heap->x_thread_pointer, (uintptr_t)0); /* relaxed: as in heap_before_reset */
     ps_lock_acquire(&registry_lock);
-    ps_store_relaxed(&heap->x_state, (uint32_t)PS_HEAP_PARKED); /* relaxed: census only */
-    heap->next_parked = parked_heaps;
-    parked_heaps = heap;
+    /* seq_cst: see ps_heap_send_on_wakes. */
+    ps_store_seq_cst(&heap->x_state, (uint32_t)PS_HEAP_PARKED);
+    offer_if_empty_locked(heap);
     ps_lock_release(&registry_lock);
+    ps_heap_send_on_wakes(heap); /* sent since they were last taken */
+}
+
+void ps_heap_offer(struct ps_heap *heap) {
+    ps_lock_acquire(&registry_lock);
+    offer_if_empty_locked(heap);
+    ps_lock_release(&registry_lock);
+}
+
+bool ps_heap_leave_parked(struct ps_span *span, uintptr_t key, uintptr_t new_key) {
+    struct ps_heap *heap = ps_heap_of_key(key);
+    ps_lock_acquire(&registry_lock); /* stands in for the owner: no thread can take the heap */
+    /* relaxed, both: written under the lock, the owner by whoever holds the span. */
+    bool is_parked =
+        ps_load_relaxed(&span->x_owner) == key && ps_load_relaxed(&heap->x_state) == PS_HEAP_PARKED;
+    if (is_parked) {
+        ps_span_clear_queued(span);
+        if (new_key == PS_KEY_ORPHAN) {
+            orphan(heap, span);
+        } else {
+            ps_span_hold(span);
+            ps_add_relaxed(&heap->x_spans[span->class_index], (uint32_t)-1); /* relaxed: a count */
+            ps_span_set_owner(span, new_key);
+        }
+        offer_if_empty_locked(heap);
+    }
+    ps_lock_release(&registry_lock);
+    return is_parked;
 }
 
 void ps_heap_walk(void (*visit)(struct ps_heap *heap, void *context), void *context) {

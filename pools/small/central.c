@@ -47,6 +47,7 @@ static void finish_locked(struct ps_span *span) {
 
 void ps_central_orphan(struct ps_span *span) {
     ps_lock_acquire(&orphan_lock);
+    ps_span_hold(span);
     ps_span_settle(span);
     ps_span_set_owner(span, PS_KEY_ORPHAN);
     enter_locked(span);
@@ -71,7 +72,7 @@ struct ps_span *ps_central_adopt(uint32_t class_index, uintptr_t owner_key) {
     return span;
 }
 
-bool ps_central_wake(struct ps_span *span) {
+bool ps_central_wake(struct ps_span *span, uintptr_t owner_key) {
     ps_lock_acquire(&orphan_lock);
     /* relaxed: only changes under the lock while it is ORPHAN. */
     if (ps_load_relaxed(&span->x_owner) != PS_KEY_ORPHAN) {
@@ -80,6 +81,11 @@ bool ps_central_wake(struct ps_span *span) {
     }
     leave_locked(span);
     ps_span_clear_queued(span);
+    if (owner_key != PS_KEY_ORPHAN) {
+        ps_span_set_owner(span, owner_key);
+        ps_lock_release(&orphan_lock);
+        return true;
+    }
     enter_locked(span);
     finish_locked(span);
     return true;
@@ -91,6 +97,7 @@ bool ps_central_salvage(struct ps_span *span, uintptr_t dead_key) {
         ps_lock_release(&orphan_lock);
         return false;
     }
+    ps_span_hold(span);
     ps_span_reset(span);
     span->carved = span->limit;
     ps_store_relaxed(&span->used, (uint16_t)ps_span_capacity(span)); /* relaxed: census only */

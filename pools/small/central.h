@@ -18,9 +18,10 @@ void ps_central_orphan(struct ps_span *span);
  * not set. NULL when the class has none. */
 struct ps_span *ps_central_adopt(uint32_t class_index, uintptr_t owner_key);
 
-/* A QUEUED span whose owner was the orphanage when the caller looked: settles it. False when it
+/* A QUEUED span whose owner was the orphanage when the caller looked: settles it, or, with an
+ * owner_key that is not PS_KEY_ORPHAN, makes it that owner's, as ps_central_adopt. False when it
  * has been adopted since. */
-bool ps_central_wake(struct ps_span *span);
+bool ps_central_wake(struct ps_span *span, uintptr_t owner_key);
 
 /*
  * A QUEUED span whose owner died in a fork, its account possibly half-written: keeps only what is

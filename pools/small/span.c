@@ -54,6 +54,7 @@ static struct ps_span *create_in(struct ps_run *run, uint32_t class_index, uintp
     span->place = PS_PLACE_CURRENT;
     span->prev = NULL;
     span->next = NULL;
+    ps_store_relaxed(&span->x_is_loose, (uint8_t)0);
     ps_store_relaxed(&span->x_remote, (uint64_t)0); /* relaxed: nobody has a block of it yet */
     ps_span_reset(span);
     span->is_zero = !run->is_dirty;

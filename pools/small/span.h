@@ -40,7 +40,7 @@ _Static_assert(PS_KEY_RECENT + PS_CLASS_LIMIT <= PS_KEY_MASK, "a key tells every
 enum ps_span_place {
     PS_PLACE_CURRENT = 1, /* its bin takes from it; on no list */
     PS_PLACE_AVAILABLE,   /* has room, on the class's list */
-    PS_PLACE_FULL,        /* had no room when last looked at, on the heap's list of full spans */
+    PS_PLACE_FULL,        /* had no room when last looked at; on no list: found by its frees */
 };
 
 struct ps_span {
@@ -73,7 +73,8 @@ struct ps_span {
     uint16_t x_wake_at;          /*  88 owner: blocks on x_remote that are worth a wake */
     uint8_t class_index;         /*  90 */
     uint8_t can_run;             /*  91 */
-    uint32_t reserved_1;         /*  92 */
+    uint8_t x_is_loose;          /*  92 FULL, and the owner has let go: see ps_span_steal */
+    uint8_t reserved_1[3];       /*  93 */
     struct ps_run run;           /*  96 page layer's */
 };
 

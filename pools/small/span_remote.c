@@ -36,8 +36,16 @@ static uint64_t with_wake(const struct ps_span *span, uint64_t word) {
     return is_due ? word | PS_REMOTE_QUEUED : word;
 }
 
-bool ps_span_hand_list(struct ps_span *span, void *head, void *tail, size_t blocks) {
+/* What the swap from `before` to `after` asks of the hander-over. The span may be gone by now. */
+static unsigned handed(uint64_t before, uint64_t after, size_t capacity) {
+    bool is_queued = (after & PS_REMOTE_QUEUED) != 0;
+    unsigned wake = is_queued && (before & PS_REMOTE_QUEUED) == 0 ? PS_HANDED_WAKE : 0;
+    return wake | (is_queued && total_of(after) == capacity ? PS_HANDED_ALL : 0);
+}
+
+unsigned ps_span_hand_list(struct ps_span *span, void *head, void *tail, size_t blocks) {
     size_t index = ps_span_index(span, head);
+    size_t capacity = ps_span_capacity(span);
     for (;;) {
         uint64_t word = ps_load_relaxed(&span->x_remote); /* relaxed: the swap validates it */
         size_t old_head = field(word, LIST_HEAD_SHIFT);
@@ -46,13 +54,14 @@ bool ps_span_hand_list(struct ps_span *span, void *head, void *tail, size_t bloc
         /* release: pairs with the acquire in ps_span_collect; makes the links visible, and all the
          * program's own accesses to the blocks. */
         if (ps_cas_weak_acq_rel(&span->x_remote, &word, wanted)) {
-            return ((word ^ wanted) & PS_REMOTE_QUEUED) != 0;
+            return handed(word, wanted, capacity);
         }
     }
 }
 
-bool ps_span_hand_run(struct ps_span *span, char *lowest, size_t blocks) {
+unsigned ps_span_hand_run(struct ps_span *span, char *lowest, size_t blocks) {
     size_t index = ps_span_index(span, lowest);
+    size_t capacity = ps_span_capacity(span);
     struct ps_free_run *run = (struct ps_free_run *)lowest;
     run->blocks = (uint16_t)blocks;
     for (;;) {
@@ -61,7 +70,7 @@ bool ps_span_hand_run(struct ps_span *span, char *lowest, size_t blocks) {
         uint64_t wanted = with_wake(span, with_batch(word, RUN_HEAD_SHIFT, index, blocks));
         /* release: as in ps_span_hand_list. */
         if (ps_cas_weak_acq_rel(&span->x_remote, &word, wanted)) {
-            return ((word ^ wanted) & PS_REMOTE_QUEUED) != 0;
+            return handed(word, wanted, capacity);
         }
     }
 }
@@ -150,6 +159,35 @@ bool ps_span_claim(struct ps_span *span) {
     return total_of(word) == ps_span_capacity(span) &&
            ps_cas_weak_acq_rel(&span->x_remote, &word,
                                (word & PS_REMOTE_QUEUED) | PS_REMOTE_CLAIMED);
+}
+
+bool ps_span_steal(struct ps_span *span) {
+    uint64_t word = ps_load_relaxed(&span->x_remote); /* relaxed: the swap below validates it */
+    bool is_back = total_of(word) == ps_span_capacity(span) || (word & PS_REMOTE_DRAINED) != 0;
+    /* acquire: pairs with the hand-overs; the blocks are ours. */
+    if (!is_back ||
+        !ps_cas_weak_acq_rel(&span->x_remote, &word, PS_REMOTE_QUEUED | PS_REMOTE_CLAIMED)) {
+        return false;
+    }
+    /* After the swap, since before it the span may have been in the owner's hands once more.
+     * acquire: pairs with ps_span_let_go; line 0 is as the owner left it. */
+    if (ps_load_acquire(&span->x_is_loose) != 0) {
+        ps_span_reset(span);
+        ps_store_relaxed(&span->x_remote, (uint64_t)0); /* relaxed: no block of it is live */
+        return true;
+    }
+    (void)ps_span_unclaim(span); /* QUEUED was set, so that nobody else must be told */
+    return false;
+}
+
+void ps_span_let_go(struct ps_span *span) {
+    ps_store_release(&span->x_is_loose, (uint8_t)1); /* release: pairs with ps_span_steal */
+}
+
+void ps_span_hold(struct ps_span *span) {
+    /* relaxed: what can make the span stealable again comes later in this thread, and is released
+     * by the swap that clears QUEUED or by the hand-over of a block. */
+    ps_store_relaxed(&span->x_is_loose, (uint8_t)0);
 }
 
 bool ps_span_unclaim(struct ps_span *span) {

@@ -34,11 +34,16 @@
 
 /*
  * Hands over a list of `blocks` blocks, linked by pointers, head to tail; or, as a run, adjacent
- * blocks from `lowest` up. Any thread. Returns true when the caller must now wake the owner (it
- * has set QUEUED). Cost: one compare-and-swap; the run touches its first block only.
+ * blocks from `lowest` up. Any thread. Cost: one compare-and-swap; the run touches its first block
+ * only.
  */
-bool ps_span_hand_list(struct ps_span *span, void *head, void *tail, size_t blocks);
-bool ps_span_hand_run(struct ps_span *span, char *lowest, size_t blocks);
+enum ps_handed {
+    PS_HANDED_OVER = 0,
+    PS_HANDED_WAKE = 1, /* bit: the caller must now wake the owner; it has set QUEUED */
+    PS_HANDED_ALL = 2,  /* bit: every block is back, and the owner's wake is on its way */
+};
+unsigned ps_span_hand_list(struct ps_span *span, void *head, void *tail, size_t blocks);
+unsigned ps_span_hand_run(struct ps_span *span, char *lowest, size_t blocks);
 
 /* Owner: takes what was handed over into stash and runs. While stash is not empty it does nothing,
  * but when all blocks that are out have come back it resets the span. Returns the number of blocks
@@ -59,8 +64,21 @@ bool ps_span_arm(struct ps_span *span, size_t blocks);
  */
 bool ps_span_claim(struct ps_span *span);
 
-/* After the memory was dropped, or not. True: as for ps_span_hand_list. */
+/* After the memory was dropped, or not. True: the caller must now wake the owner. */
 bool ps_span_unclaim(struct ps_span *span);
+
+/*
+ * Any thread that took the span, QUEUED, off its owner's wake list: makes it the caller's, to be
+ * destroyed, when every block has been handed back and the owner has let go of it. Then the owner
+ * will not touch it: he has no block of it to free, it is on none of his lists, and what could tell
+ * him of it is in the caller's hands.
+ */
+bool ps_span_steal(struct ps_span *span);
+
+/* Owner: has nothing of a full span any more but the frees and wakes to come. The last thing it
+ * does with the span; ps_span_hold ends that before it looks at the span again. */
+void ps_span_let_go(struct ps_span *span);
+void ps_span_hold(struct ps_span *span);
 
 /* Whoever took the span off a wake list. */
 void ps_span_clear_queued(struct ps_span *span);

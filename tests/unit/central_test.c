@@ -44,7 +44,7 @@ static void hand_all_back(void) {
     size_t out_before = out_count;
     while (out_count > 0) {
         CHECK_CMP(hand_until_wake(), >=, out_before / 2);
-        CHECK(ps_central_wake(owned));
+        CHECK(ps_central_wake(owned, PS_KEY_ORPHAN));
         out_before = out_count;
     }
     CHECK_EQ(ps_central_count(), 0);
@@ -108,7 +108,7 @@ FRESH_TEST(a_full_orphan_wakes_when_it_has_room_and_again_when_it_is_drained) {
     WHEN("blocks of it come back");
     size_t wake_blocks = ps_size_classes[class_of_owned()].wake_blocks;
     CHECK_EQ(hand_until_wake(), wake_blocks);
-    CHECK(ps_central_wake(owned));
+    CHECK(ps_central_wake(owned, PS_KEY_ORPHAN));
     THEN("it has room, and goes when the last one is back");
     CHECK_EQ(owned->place, PS_PLACE_AVAILABLE);
     CHECK_EQ(owned->stash_count, wake_blocks);
@@ -139,7 +139,7 @@ FRESH_TEST(a_span_that_comes_queued_stays_until_its_wake) {
     CHECK_EQ(ps_central_count(), 1);
     CHECK_CMP(slices_in_use(), >, 0);
     WHEN("it arrives");
-    CHECK(ps_central_wake(owned));
+    CHECK(ps_central_wake(owned, PS_KEY_ORPHAN));
     CHECK_EQ(ps_central_count(), 0);
     CHECK_EQ(slices_in_use(), 0);
 }
@@ -151,7 +151,7 @@ FRESH_TEST(a_wake_for_an_adopted_span_is_refused) {
     hand_until_wake();
     struct ps_span *span = ps_central_adopt(class_of_owned(), ADOPTER_KEY);
     CHECK_PTR_EQ(span, owned);
-    CHECK(!ps_central_wake(span));
+    CHECK(!ps_central_wake(span, PS_KEY_ORPHAN));
     CHECK(ps_span_is_queued(span)); /* still the messenger's, who asks the new owner now */
 }
 
@@ -216,7 +216,7 @@ FRESH_TEST(any_order_of_giving_handing_and_adopting_ends_with_nothing_left) {
         ps_central_orphan(owned);
         while (out_count > 0) {
             hand_until_wake();
-            CHECK(ps_central_wake(owned));
+            CHECK(ps_central_wake(owned, PS_KEY_ORPHAN));
         }
         CHECK_EQ(ps_central_count(), 0);
     }

@@ -166,7 +166,7 @@ FRESH_TEST(a_span_orphaned_while_it_is_claimed_goes_back_in_the_end) {
     ps_central_orphan(span);
     CHECK_EQ(ps_central_count(), 1);
     CHECK(ps_span_unclaim(span));
-    CHECK(ps_central_wake(span));
+    CHECK(ps_central_wake(span, PS_KEY_ORPHAN));
     CHECK_EQ(ps_central_count(), 0);
     CHECK_EQ(engine_census().small_span_bytes, 0);
 }
