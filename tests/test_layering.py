@@ -15,7 +15,7 @@ from conftest import ROOT
 # Ascending; a folder may include itself and everything before it.
 LAYERS = ["pools/base", "pools/os", "pools/page", "pools/small", "pools/heap", "shim"]
 PUBLIC_HEADERS = "pools/include"
-BELOW_PUBLIC_POOLS = ["pools/base", "pools/os", "pools/page", PUBLIC_HEADERS]
+BELOW_PUBLIC_POOLS = ["pools/base", "pools/os", "pools/page", "pools/chunk", PUBLIC_HEADERS]
 SUFFIXES = {".c", ".h", ".def", ".cpp", ".hpp"}
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"]+)"|<(poolshim/[^>]+)>)', re.MULTILINE)
 

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: MIT
+# libpoolshim-pools: the special-purpose pools, on the engine's lower layers. A pool is a folder of
+# pools/ that is no layer of the engine; a new one is found by glob.
+
+file(GLOB pool_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/pools/*/*.c)
+list(REMOVE_ITEM pool_sources ${engine_sources})
+list(FILTER pool_sources EXCLUDE REGEX "/pools/examples/")
+set(pool_layers ${engine_sources})
+list(FILTER pool_layers INCLUDE REGEX "/pools/(base|os|page)/")
+
+add_library(poolshim-pools-objects OBJECT ${pool_sources} ${pool_layers})
+set_target_properties(poolshim-pools-objects PROPERTIES POSITION_INDEPENDENT_CODE ON)
+target_include_directories(poolshim-pools-objects PUBLIC
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/pools/include>)
+target_link_libraries(poolshim-pools-objects PRIVATE poolshim-engine-flags)
+
+add_library(poolshim-pools-static STATIC $<TARGET_OBJECTS:poolshim-pools-objects>)
+set_target_properties(poolshim-pools-static PROPERTIES OUTPUT_NAME poolshim-pools)
+add_library(poolshim-pools SHARED $<TARGET_OBJECTS:poolshim-pools-objects>)
+set_target_properties(poolshim-pools PROPERTIES
+    VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
+    LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
+foreach(library IN ITEMS poolshim-pools poolshim-pools-static)
+    target_include_directories(${library} PUBLIC
+        $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/pools/include>
+        $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+    target_link_libraries(${library} PUBLIC Threads::Threads)
+endforeach()
+set_target_properties(poolshim-pools PROPERTIES EXPORT_NAME pools)
+set_target_properties(poolshim-pools-static PROPERTIES EXPORT_NAME pools-static)
+add_library(poolshim::pools ALIAS poolshim-pools)
+add_library(poolshim::pools-static ALIAS poolshim-pools-static)

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * common.h - what every header of the pools library needs. Includes nothing of it.
+ *
+ * Conventions of all families, unless a function says otherwise:
+ *   - Sizes are in bytes, alignments are powers of two. Blocks are aligned to 16 by default.
+ *   - Size 0 gives a unique pointer that may be freed and must not be read or written.
+ *   - Releasing NULL does nothing. Releasing keeps errno.
+ *   - When memory is out: the pool's oom handler is asked, then NULL and errno ENOMEM; the pool is
+ *     as it was. A size that overflows is memory that is out. A bad argument is NULL and EINVAL.
+ *   - One thread at a time per pool. Different pools are independent of each other.
+ *   - Misuse that is detected prints one line, "poolshim: ...", and aborts.
+ */
+#ifndef POOLSHIM_COMMON_H
+#define POOLSHIM_COMMON_H
+
+#include <stddef.h>
+#include <stdint.h>
+#ifndef __cplusplus
+#include <stdbool.h>
+#endif
+
+#ifdef __cplusplus
+#define PS_BEGIN_DECLS extern "C" {
+#define PS_END_DECLS }
+#define PS_NOEXCEPT noexcept
+#else
+#define PS_BEGIN_DECLS
+#define PS_END_DECLS
+#define PS_NOEXCEPT
+#endif
+
+/* On every exported function. */
+#define PS_API __attribute__((visibility("default")))
+
+/* On functions that return fresh memory, and on those that format. */
+#define PS_MALLOC __attribute__((malloc, warn_unused_result))
+#define PS_PRINTF(format, first) __attribute__((format(printf, format, first)))
+
+#define PS_ALIGN_DEFAULT 16
+
+#endif
