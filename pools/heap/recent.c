@@ -20,10 +20,22 @@ static struct ps_span *span_of(void *block) {
     return ps_span_at((char *)block - slot->run.back * PS_SLICE_BYTES);
 }
 
-static PS_NOINLINE void send_home(void *block) {
-    struct ps_span *span = span_of(block);
-    if (ps_span_push(span, block)) {
-        ps_heap_free_event(span, block);
+/* Gives `blocks` blocks of a list home, in groups that lie together in a span. */
+static void send_home(struct ps_heap *heap, void *block, size_t blocks) {
+    while (blocks > 0) {
+        struct ps_span *span = span_of(block);
+        void *head = block;
+        void *tail = block;
+        size_t count = 0;
+        do {
+            tail = block;
+            block = *(void **)block;
+            count++;
+        } while (count < blocks && span_of(block) == span);
+        blocks -= count;
+        ps_span_settle(span);
+        ps_span_give_list(span, head, tail, count);
+        ps_heap_span_gained(heap, span);
     }
 }
 
@@ -67,11 +79,7 @@ static void shorten(struct ps_heap *heap, uint32_t class_index, size_t kept) {
     list->free = block;
     list->free_count = (uint16_t)(list->free_count - blocks);
     arm(list, ps_size_classes[class_index].recent_limit - list->free_count);
-    for (block = first; blocks > 0; blocks--) { /* last: its events may come back here */
-        void *next = *(void **)block;
-        send_home(block);
-        block = next;
-    }
+    send_home(heap, first, blocks);
 }
 
 /* As many frees have happened as there was room for, but blocks may have left meanwhile. */

@@ -79,7 +79,10 @@ static void plan_blocks(struct ps_size_class *class) {
         class->recent_limit =
             (uint8_t)ps_max(RECENT_BYTES / class->block_bytes, RECENT_BLOCKS_LEAST);
     }
-    class->window_blocks = (uint32_t)ps_max(WINDOW_BYTES / class->block_bytes, 1);
+    /* Where the newest block freed is the first reused, a window keeps nothing together. */
+    class->window_blocks = class->has_recent
+                               ? (uint32_t)(class->limit - class->first)
+                               : (uint32_t)ps_max(WINDOW_BYTES / class->block_bytes, 1);
     class->wake_blocks = (uint16_t)ps_max((size_t)(class->limit - class->first) / WAKE_FRACTION, 1);
 }
 

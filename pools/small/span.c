@@ -93,6 +93,7 @@ void ps_span_reset(struct ps_span *span) {
     span->carved = span->first;
     span->window_blocks = (uint16_t)ps_size_classes[span->class_index].window_blocks;
     span->is_zero = false;
+    span->is_shared = 0;
     set_used(span, 0);
     ps_store_relaxed(&span->popped, (uint16_t)0); /* relaxed: as needed below */
     ps_store_relaxed(&span->armed, (uint16_t)1);  /* relaxed: as the next */
@@ -112,8 +113,9 @@ static size_t next_event(const struct ps_span *span) {
     if (span->place == PS_PLACE_CURRENT) {
         return span->interval;
     }
-    /* Half of what is out: see ps_span_wake_blocks. */
-    size_t wait = ps_min(span->interval, ps_max((ps_span_out_blocks(span) + 1) / 2, 1));
+    /* All that is out, or half of it: see ps_span_wake_blocks. */
+    size_t out = ps_span_out_blocks(span);
+    size_t wait = ps_min(span->interval, ps_max(span->is_shared ? (out + 1) / 2 : out, 1));
     return span->place == PS_PLACE_FULL
                ? ps_min(wait, ps_size_classes[span->class_index].wake_blocks)
                : wait;

@@ -132,6 +132,7 @@ size_t ps_span_collect(struct ps_span *span) {
     size_t total = list_count + run_count;
     if (total != 0) {
         PS_CHECK(total <= span->used);
+        span->is_shared = 1;
         ps_store_relaxed(&span->used, (uint16_t)(span->used - total)); /* relaxed: census only */
         ps_span_settle(span);
     }
@@ -148,7 +149,8 @@ size_t ps_span_wake_blocks(const struct ps_span *span) {
     if (span->place == PS_PLACE_FULL) {
         return ps_size_classes[span->class_index].wake_blocks;
     }
-    return ps_span_remote_blocks(span) + ps_span_out_blocks(span) / 2 + 1;
+    size_t more = span->is_shared ? ps_span_out_blocks(span) / 2 : 0;
+    return ps_span_remote_blocks(span) + more + 1;
 }
 
 bool ps_span_claim(struct ps_span *span) {

@@ -99,7 +99,8 @@ static inline size_t ps_span_out_blocks(const struct ps_span *span) {
 
 /*
  * Owner: blocks on the word that make a span that is not current worth a look. A full one, when an
- * eighth of it is back. Another one may drain by the owner's frees, by others', or by any mixture:
+ * eighth of it is back. Another one may drain by the owner's frees, by others', or by any mixture.
+ * While only the owner frees, he waits for all that is out, and the first hand-over calls him. Then
  * both sides wait for half of what is out, so one of them fires before all of it is back, and the
  * rest is halved again.
  */
