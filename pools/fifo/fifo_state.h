@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a fifo is inside. Owns no state. Callers: fifo.c, chunks.c, check.c of this folder. No
+ * locks.
+ *
+ *   chunks.total_bytes == sum of chunk->bytes over: home, the ring `all`, the list `spares`
+ *   spare_bytes == sum of chunk->bytes over `spares`
+ *   all: every chunk with a live block, the current one, never home
+ *   home is current, has a live block, or waits to be used again
+ */
+#ifndef PS_FIFO_FIFO_STATE_H
+#define PS_FIFO_FIFO_STATE_H
+
+#include "pools/base/bits.h"
+#include "pools/base/compiler.h"
+#include "pools/chunk/chunk.h"
+#include "pools/chunk/debug.h"
+
+#include <poolshim/fifo.h>
+
+struct fifo {
+    struct ps_fifo hot; /* first: the address is that of the public struct */
+    struct ps_chunks chunks;
+    struct ps_fifo_chunk all; /* head of the ring of chunks but home */
+    struct ps_fifo_chunk *spares;
+    struct ps_fifo_chunk *home; /* the chunk that the fifo lives in */
+    size_t spare_bytes;
+    size_t spare_max_bytes;
+    size_t align_max;    /* alignment of every chunk */
+    size_t prefix_bytes; /* of a block's tag in checked mode, else 0 */
+    void *owner;         /* checked mode: a mark of the thread that may use it */
+    bool is_malloc;
+    bool is_dead;
+};
+
+/* In front of each block in checked mode. */
+struct tag {
+    uintptr_t state;
+    size_t bytes;
+};
+
+static inline struct fifo *fifo_of(struct ps_fifo *fifo) { return (struct fifo *)fifo; }
+
+static inline bool is_checked(const struct fifo *fifo) { return fifo->prefix_bytes != 0; }
+
+/* check.c. Each is called in checked mode only. */
+void ps_fifo_check_thread(const struct fifo *fifo);
+void ps_fifo_check_adopt(struct fifo *fifo);
+/* Bytes of a live block of this fifo; anything else is misuse. */
+size_t ps_fifo_check_live(struct fifo *fifo, const void *block);
+void ps_fifo_check_born(void *block, size_t bytes);
+void ps_fifo_check_resized(void *block, size_t old_bytes, size_t new_bytes);
+void ps_fifo_check_freed(void *block, size_t bytes);
+
+/* chunks.c. A chunk that fits a block of `bytes`, of the usual length, not linked: a spare one or a
+ * new one. NULL and ENOMEM. */
+struct ps_fifo_chunk *ps_fifo_chunk_usual(struct fifo *fifo, size_t bytes, size_t align);
+/* The same, for one large block. */
+struct ps_fifo_chunk *ps_fifo_chunk_large(struct fifo *fifo, size_t bytes, size_t align);
+/* A chunk without live blocks, linked nowhere: keeps it, or gives it back. Never home. */
+void ps_fifo_chunk_keep(struct fifo *fifo, struct ps_fifo_chunk *chunk);
+void ps_fifo_chunk_give(struct fifo *fifo, struct ps_fifo_chunk *chunk);
+size_t ps_fifo_chunk_trim(struct fifo *fifo, size_t keep_bytes);
+/* Makes a chunk of what the source gave; the first block lies behind `header_bytes`. */
+struct ps_fifo_chunk *ps_fifo_chunk_format(struct fifo *fifo, void *base, size_t bytes,
+                                           size_t offset);
+void ps_fifo_chunk_link(struct fifo *fifo, struct ps_fifo_chunk *chunk);
+void ps_fifo_chunk_unlink(struct ps_fifo_chunk *chunk);
+
+static inline bool chunk_is_linked(const struct ps_fifo_chunk *chunk) {
+    return chunk->next != NULL;
+}
+
+/* Where a block would lie between `top` and `end`; NULL if it does not fit. */
+static inline char *place(const struct fifo *fifo, char *top, const char *end, size_t bytes,
+                          size_t align) {
+    size_t room = (size_t)(end - top);
+    size_t before = fifo->prefix_bytes;
+    before += -((uintptr_t)top + before) & (align - 1);
+    return before <= room && bytes <= room - before ? top + before : NULL;
+}
+
+/* The chunk of a block. */
+static inline struct ps_fifo_chunk *chunk_of(const struct fifo *fifo, const void *block) {
+    uintptr_t address = (uintptr_t)block;
+    return (struct ps_fifo_chunk *)(fifo->is_malloc ? address - fifo->prefix_bytes -
+                                                          sizeof(struct ps_fifo_chunk)
+                                                    : (address - 1) & ~(fifo->align_max - 1));
+}
+
+#endif
