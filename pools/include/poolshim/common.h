@@ -35,7 +35,7 @@
 
 /* On functions that return fresh memory, and on those that format. */
 #define PS_MALLOC __attribute__((malloc, warn_unused_result))
-#define PS_PRINTF(format, first) __attribute__((format(printf, format, first)))
+#define PS_PRINTF(text, first) __attribute__((format(printf, text, first)))
 
 #define PS_ALIGN_DEFAULT 16
 
