@@ -1,0 +1,519 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Intrusive pools in C: counts, recycling, limits, the pool's end before its items', shared pools
+ * with returns from other threads, all against trivial models, and with a source that counts and
+ * fails.
+ */
+#include "tests/unit/fresh.h"
+
+#include "tests/pools/respawn.h"
+
+#include <errno.h>
+#include <poolshim/intrusive.h>
+#include <pthread.h>
+
+struct message {
+    long before;
+    struct ps_intrusive_item item;
+    char text[100];
+};
+
+static struct message *message_of(struct ps_intrusive_item *item) {
+    return item == NULL ? NULL : (struct message *)((char *)item - offsetof(struct message, item));
+}
+
+/* Counts what it gives, and fails at the call number fail_at. */
+struct counting_source {
+    struct ps_source source;
+    size_t calls;
+    size_t fail_at;
+    size_t live_bytes;
+};
+
+static void *counting_alloc(struct ps_source *source, size_t bytes, size_t align) {
+    struct counting_source *counting = (struct counting_source *)source;
+    void *chunk = NULL;
+    counting->calls++;
+    if (counting->fail_at != 0 && counting->calls >= counting->fail_at) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    REQUIRE(posix_memalign(&chunk, align < 16 ? 16 : align, bytes) == 0);
+    memset(chunk, 0x5a, bytes);
+    __atomic_fetch_add(&counting->live_bytes, bytes, __ATOMIC_RELAXED);
+    return chunk;
+}
+
+static void counting_free(struct ps_source *source, void *chunk, size_t bytes) {
+    struct counting_source *counting = (struct counting_source *)source;
+    __atomic_fetch_sub(&counting->live_bytes, bytes, __ATOMIC_RELAXED);
+    free(chunk);
+}
+
+static struct counting_source new_source(void) {
+    return (struct counting_source){.source = {counting_alloc, counting_free}};
+}
+
+static struct ps_intrusive_options options_of(struct counting_source *source) {
+    return (struct ps_intrusive_options){
+        .chunks = {.source = &source->source},
+        .bytes = sizeof(struct message),
+        .item_offset = offsetof(struct message, item),
+    };
+}
+
+TEST(an_item_comes_back_as_it_was_left) {
+    struct ps_intrusive pool;
+    struct ps_intrusive_options options = {.bytes = sizeof(struct message),
+                                           .item_offset = offsetof(struct message, item)};
+    REQUIRE(ps_intrusive_init(&pool, &options));
+    struct message *first = message_of(ps_intrusive_alloc(&pool));
+    CHECK_EQ(first->item.count, 1);
+    CHECK_EQ(first->item.is_built, 0);
+    CHECK_EQ((uintptr_t)first % 16, 0);
+    first->item.is_built = 1;
+    strcpy(first->text, "left");
+    ps_intrusive_take(&first->item);
+    ps_intrusive_drop(&first->item);
+    CHECK_EQ(first->item.count, 1);
+    ps_intrusive_drop(&first->item);
+    struct message *again = message_of(ps_intrusive_alloc(&pool));
+    CHECK_PTR_EQ(again, first);
+    CHECK_EQ(again->item.is_built, 1);
+    CHECK_STR_EQ(again->text, "left");
+    ps_intrusive_drop(&again->item);
+    CHECK(ps_intrusive_check(&pool));
+    ps_intrusive_destroy(&pool);
+    ps_intrusive_destroy(&pool);
+}
+
+TEST(options_out_of_range_are_refused) {
+    struct ps_intrusive pool;
+    static const struct ps_intrusive_options bad[] = {
+        {.bytes = 15},
+        {.bytes = SIZE_MAX},
+        {.bytes = (size_t)1 << 41},
+        {.bytes = 64, .align = 24},
+        {.bytes = 64, .align = 4},
+        {.bytes = 64, .align = 8192},
+        {.bytes = 64, .item_offset = 49},
+        {.bytes = 64, .item_offset = 56},
+        {.bytes = 64, .max_items = 4, .reserve_items = 5},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        errno = 0;
+        CHECK(!ps_intrusive_init(&pool, &bad[i]));
+        CHECK_EQ(errno, EINVAL);
+    }
+    struct ps_intrusive_options huge = {.bytes = 64, .reserve_items = SIZE_MAX / 32};
+    errno = 0;
+    CHECK(!ps_intrusive_init(&pool, &huge));
+    CHECK_EQ(errno, ENOMEM);
+}
+
+TEST(alignment_holds_for_every_object) {
+    for (size_t align = 8; align <= 4096; align *= 2) {
+        struct ps_intrusive pool;
+        struct ps_intrusive_options options = {.bytes = 40, .align = align};
+        REQUIRE(ps_intrusive_init(&pool, &options));
+        struct ps_intrusive_item *items[50];
+        for (size_t i = 0; i < 50; i++) {
+            items[i] = ps_intrusive_alloc(&pool);
+            CHECK_EQ((uintptr_t)items[i] % align, 0);
+        }
+        for (size_t i = 0; i < 50; i++) {
+            ps_intrusive_drop(items[i]);
+        }
+        ps_intrusive_destroy(&pool);
+    }
+}
+
+TEST(no_source_call_while_no_more_live_than_reserved) {
+    struct counting_source source = new_source();
+    struct ps_intrusive_options options = options_of(&source);
+    options.reserve_items = 1000;
+    struct ps_intrusive pool;
+    REQUIRE(ps_intrusive_init(&pool, &options));
+    CHECK_EQ(source.calls, 1);
+    struct ps_intrusive_item *items[1000] = {NULL};
+    for (size_t step = 0; step < 50000; step++) {
+        size_t at = unit_random() % 1000;
+        if (items[at] == NULL) {
+            items[at] = ps_intrusive_alloc(&pool);
+        } else {
+            ps_intrusive_drop(items[at]);
+            items[at] = NULL;
+        }
+    }
+    CHECK_EQ(source.calls, 1);
+    for (size_t at = 0; at < 1000; at++) {
+        if (items[at] != NULL) {
+            ps_intrusive_drop(items[at]);
+        }
+    }
+    CHECK(ps_intrusive_check(&pool));
+    REQUIRE(ps_intrusive_reserve(&pool, 3000));
+    CHECK_EQ(source.calls, 2);
+    struct ps_intrusive_item *chain = NULL;
+    for (size_t i = 0; i < 3000; i++) {
+        struct ps_intrusive_item *item = ps_intrusive_alloc(&pool);
+        memcpy(item + 1, &chain, sizeof chain);
+        chain = item;
+    }
+    CHECK_EQ(source.calls, 2);
+    while (chain != NULL) {
+        struct ps_intrusive_item *item = chain;
+        memcpy(&chain, item + 1, sizeof chain);
+        ps_intrusive_drop(item);
+    }
+    ps_intrusive_destroy(&pool);
+    CHECK_EQ(source.live_bytes, 0);
+}
+
+/* Takes until NULL; returns how many. */
+static size_t exhaust(struct ps_intrusive *pool, struct ps_intrusive_item **items, size_t count) {
+    size_t taken = 0;
+    while (taken < count && (items[taken] = ps_intrusive_alloc(pool)) != NULL) {
+        taken++;
+    }
+    return taken;
+}
+
+TEST(limits_are_exact_whatever_the_step) {
+    static const size_t steps[] = {0, 1, 7, 64, 5000};
+    static const size_t limits[] = {1, 2, 33, 700, 1500};
+    static struct ps_intrusive_item *items[2000], *again[2000];
+    for (size_t i = 0; i < 25; i++) {
+        struct counting_source source = new_source();
+        struct ps_intrusive_options options = options_of(&source);
+        options.step_items = steps[i % 5];
+        options.max_items = limits[i / 5];
+        options.reserve_items = i % 2 != 0 ? limits[i / 5] : 0;
+        struct ps_intrusive pool;
+        REQUIRE(ps_intrusive_init(&pool, &options));
+        CHECK(!ps_intrusive_is_exhausted(&pool));
+        errno = 0;
+        CHECK_EQ(exhaust(&pool, items, 2000), limits[i / 5]);
+        CHECK_EQ(errno, ENOMEM);
+        CHECK(ps_intrusive_is_exhausted(&pool));
+        size_t back = limits[i / 5] / 2;
+        for (size_t at = 0; at < back; at++) {
+            ps_intrusive_drop(items[at]);
+        }
+        CHECK_EQ(exhaust(&pool, again, 2000), back);
+        memcpy(items, again, back * sizeof *items);
+        CHECK(ps_intrusive_check(&pool));
+        struct ps_intrusive_stats stats;
+        ps_intrusive_stats(&pool, &stats);
+        CHECK_EQ(stats.live_items, limits[i / 5]);
+        CHECK_EQ(stats.capacity_items, limits[i / 5]);
+        ps_intrusive_destroy(&pool);
+        CHECK(source.live_bytes != 0);
+        for (size_t at = 0; at < limits[i / 5]; at++) {
+            ps_intrusive_drop(items[at]);
+        }
+        CHECK_EQ(source.live_bytes, 0);
+    }
+}
+
+struct log {
+    size_t recycled;
+    size_t ended;
+    struct ps_intrusive_item *keep;
+};
+
+static void note_recycle(struct ps_intrusive_item *item, void *context) {
+    struct log *log = context;
+    log->recycled++;
+    CHECK_EQ(item->count, 1);
+    ps_intrusive_take(item); /* a reference for a while is no second end */
+    ps_intrusive_drop(item);
+    if (log->keep == item) {
+        ps_intrusive_take(item);
+    }
+}
+
+static void note_end(struct ps_intrusive_item *item, void *context) {
+    CHECK_EQ(item->count, 0);
+    ((struct log *)context)->ended++;
+}
+
+TEST(recycle_runs_at_the_last_drop_and_end_when_memory_goes) {
+    struct counting_source source = new_source();
+    struct ps_intrusive_options options = options_of(&source);
+    struct log log = {0};
+    options.recycle = note_recycle;
+    options.end = note_end;
+    options.context = &log;
+    struct ps_intrusive pool;
+    REQUIRE(ps_intrusive_init(&pool, &options));
+    struct ps_intrusive_item *a = ps_intrusive_alloc(&pool);
+    struct ps_intrusive_item *b = ps_intrusive_alloc(&pool);
+    struct ps_intrusive_item *never_built = ps_intrusive_alloc(&pool);
+    a->is_built = 1;
+    b->is_built = 1;
+    ps_intrusive_drop(never_built);
+    ps_intrusive_take(a);
+    ps_intrusive_drop(a);
+    CHECK_EQ(log.recycled, 1);
+    ps_intrusive_drop(a);
+    CHECK_EQ(log.recycled, 2);
+    log.keep = b;
+    ps_intrusive_drop(b);
+    CHECK_EQ(b->count, 1);
+    log.keep = NULL;
+    ps_intrusive_destroy(&pool);
+    CHECK_EQ(log.ended, 0);
+    CHECK(source.live_bytes > 0);
+    ps_intrusive_drop(b);
+    CHECK_EQ(log.ended, 2);
+    CHECK_EQ(source.live_bytes, 0);
+}
+
+TEST(clear_starts_anew_and_leaves_live_items_alone) {
+    struct counting_source source = new_source();
+    struct ps_intrusive_options options = options_of(&source);
+    struct ps_intrusive pool;
+    REQUIRE(ps_intrusive_init(&pool, &options));
+    struct ps_intrusive_item *old = ps_intrusive_alloc(&pool);
+    old->is_built = 1;
+    ps_intrusive_clear(&pool);
+    struct ps_intrusive_item *young = ps_intrusive_alloc(&pool);
+    CHECK(young != old);
+    CHECK_EQ(young->is_built, 0);
+    struct ps_intrusive_stats stats;
+    ps_intrusive_stats(&pool, &stats);
+    CHECK_EQ(stats.live_items, 1);
+    struct ps_intrusive moved;
+    ps_intrusive_move(&moved, &pool);
+    ps_intrusive_stats(&pool, &stats);
+    CHECK_EQ(stats.live_items, 0);
+    size_t both = source.live_bytes;
+    ps_intrusive_drop(old);
+    CHECK_CMP(source.live_bytes, <, both);
+    ps_intrusive_drop(young);
+    ps_intrusive_destroy(&moved);
+    ps_intrusive_destroy(&pool);
+    CHECK_EQ(source.live_bytes, 0);
+}
+
+TEST(a_failing_source_leaves_the_pool_as_it_was) {
+    for (size_t fail_at = 1; fail_at < 12; fail_at++) {
+        struct counting_source source = new_source();
+        struct ps_intrusive_options options = options_of(&source);
+        options.chunks.first_bytes = 4096;
+        options.chunks.max_bytes = 4096;
+        struct ps_intrusive pool;
+        source.fail_at = fail_at;
+        REQUIRE(ps_intrusive_init(&pool, &options));
+        static struct ps_intrusive_item *items[2000];
+        errno = 0;
+        size_t count = exhaust(&pool, items, 2000);
+        CHECK_EQ(errno, ENOMEM);
+        CHECK_EQ(count == 0, fail_at == 1);
+        CHECK(!ps_intrusive_is_exhausted(&pool));
+        CHECK(!ps_intrusive_reserve(&pool, 2000));
+        CHECK(ps_intrusive_check(&pool));
+        source.fail_at = 0;
+        CHECK((items[count] = ps_intrusive_alloc(&pool)) != NULL);
+        for (size_t i = 0; i <= count; i++) {
+            ps_intrusive_drop(items[i]);
+        }
+        ps_intrusive_destroy(&pool);
+        CHECK_EQ(source.live_bytes, 0);
+    }
+}
+
+TEST(random_calls_agree_with_a_model) {
+    enum { COUNT = 300 };
+    static struct message *messages[COUNT];
+    static uint32_t counts[COUNT];
+    struct ps_intrusive pool;
+    struct ps_intrusive_options options = {.bytes = sizeof(struct message),
+                                           .item_offset = offsetof(struct message, item),
+                                           .max_items = COUNT - 20};
+    REQUIRE(ps_intrusive_init(&pool, &options));
+    size_t live = 0;
+    for (size_t step = 0; step < 100000; step++) {
+        size_t at = unit_random() % COUNT;
+        if (counts[at] == 0) {
+            messages[at] = message_of(ps_intrusive_alloc(&pool));
+            CHECK_EQ(messages[at] == NULL, live == COUNT - 20);
+            if (messages[at] == NULL) {
+                continue;
+            }
+            memset(messages[at]->text, (int)at, sizeof messages[at]->text);
+            messages[at]->before = (long)at;
+            counts[at] = 1;
+            live++;
+        } else if (unit_random() % 3 == 0) {
+            ps_intrusive_take(&messages[at]->item);
+            counts[at]++;
+        } else {
+            CHECK_EQ(messages[at]->before, at);
+            CHECK_EQ(messages[at]->text[99], (char)at);
+            CHECK_EQ(messages[at]->item.count, counts[at]);
+            ps_intrusive_drop(&messages[at]->item);
+            live -= --counts[at] == 0;
+        }
+        if (step % 5000 == 0) {
+            struct ps_intrusive_stats stats;
+            ps_intrusive_stats(&pool, &stats);
+            CHECK_EQ(stats.live_items, live);
+            CHECK(ps_intrusive_check(&pool));
+        }
+    }
+    ps_intrusive_destroy(&pool);
+    for (size_t at = 0; at < COUNT; at++) {
+        for (; counts[at] > 0; counts[at]--) {
+            ps_intrusive_drop(&messages[at]->item);
+        }
+    }
+}
+
+TEST(a_drop_too_many_is_noticed) {
+    struct ps_intrusive pool;
+    struct ps_intrusive_options options = {.bytes = 64};
+    REQUIRE(ps_intrusive_init(&pool, &options));
+    struct ps_intrusive_item *item = ps_intrusive_alloc(&pool);
+    ps_intrusive_drop(item);
+    CHECK_ABORTS(ps_intrusive_drop(item), "poolshim: reference dropped that nobody has");
+    CHECK_ABORTS(ps_intrusive_drop_shared(item), "poolshim: reference dropped that nobody has");
+    ps_intrusive_destroy(&pool);
+}
+
+TEST(an_item_of_no_pool_only_counts) {
+    struct ps_intrusive_item item = {0};
+    ps_intrusive_take(&item);
+    ps_intrusive_drop(&item);
+    CHECK_EQ(item.count, 0);
+}
+
+/* Threads that drop what the main thread hands them, in boxes of one item. */
+enum { BOX_COUNT = 64, THREAD_COUNT = 3 };
+static struct ps_intrusive_item *x_boxes[BOX_COUNT];
+static int x_is_over;
+
+static void *drop_from_boxes(void *unused) {
+    (void)unused;
+    for (size_t idle = 0; idle < 2;) {
+        /* acquire: pairs with the main thread's release; all boxes are seen once more after it. */
+        idle += __atomic_load_n(&x_is_over, __ATOMIC_ACQUIRE) != 0;
+        for (size_t at = 0; at < BOX_COUNT; at++) {
+            /* acquire: the item's contents. */
+            struct ps_intrusive_item *item =
+                __atomic_exchange_n(&x_boxes[at], NULL, __ATOMIC_ACQUIRE);
+            if (item != NULL) {
+                CHECK_EQ(((char *)item)[40], (char)0x77);
+                ((char *)item)[40] = 0x11;
+                ps_intrusive_take_shared(item);
+                ps_intrusive_drop_shared(item);
+                ps_intrusive_drop_shared(item);
+            }
+        }
+    }
+    return NULL;
+}
+
+static void run_shared(size_t rounds, size_t max_items) {
+    struct counting_source source = new_source();
+    struct ps_intrusive_options options = {
+        .chunks = {.source = &source.source}, .bytes = 64, .max_items = max_items, .is_shared = 1};
+    pthread_t threads[THREAD_COUNT];
+    struct ps_intrusive pool;
+    REQUIRE(ps_intrusive_init(&pool, &options));
+    x_is_over = 0;
+    for (size_t i = 0; i < THREAD_COUNT; i++) {
+        REQUIRE(pthread_create(&threads[i], NULL, drop_from_boxes, NULL) == 0);
+    }
+    for (size_t round = 0; round < rounds; round++) {
+        struct ps_intrusive_item *item = ps_intrusive_alloc(&pool);
+        if (item == NULL) {
+            CHECK(max_items != 0);
+            continue;
+        }
+        ((char *)item)[40] = 0x77;
+        /* acq_rel: hands the item over, and takes over what was there. */
+        item = __atomic_exchange_n(&x_boxes[round % BOX_COUNT], item, __ATOMIC_ACQ_REL);
+        if (item != NULL) {
+            ps_intrusive_drop_shared(item);
+        }
+        if (round % 1000 == 999) {
+            ps_intrusive_clear(&pool);
+        }
+    }
+    struct ps_intrusive_stats stats;
+    ps_intrusive_stats(&pool, &stats);
+    CHECK_CMP(stats.live_items, <=, BOX_COUNT + THREAD_COUNT);
+    ps_intrusive_destroy(&pool);
+    __atomic_store_n(&x_is_over, 1, __ATOMIC_RELEASE); /* release: see drop_from_boxes */
+    for (size_t i = 0; i < THREAD_COUNT; i++) {
+        REQUIRE(pthread_join(threads[i], NULL) == 0);
+    }
+    CHECK_EQ(source.live_bytes, 0);
+}
+
+TEST(shared_items_come_home_from_any_thread) {
+    run_shared(60000 / FRESH_SLOWNESS, 0);
+    run_shared(30000 / FRESH_SLOWNESS, 50);
+}
+
+TEST(shared_pools_reuse_what_came_home) {
+    struct ps_intrusive_options options = {.bytes = 64, .is_shared = 1};
+    struct ps_intrusive pool;
+    REQUIRE(ps_intrusive_init(&pool, &options));
+    struct ps_intrusive_item *first = ps_intrusive_alloc(&pool);
+    ps_intrusive_drop_shared(first);
+    for (size_t i = 0; i < 1000; i++) {
+        struct ps_intrusive_item *item = ps_intrusive_alloc(&pool);
+        CHECK_PTR_EQ(item, first);
+        ps_intrusive_drop_shared(item);
+    }
+    CHECK(ps_intrusive_check(&pool));
+    struct ps_intrusive_stats stats;
+    ps_intrusive_stats(&pool, &stats);
+    CHECK_EQ(stats.touched_items, 1);
+    CHECK_EQ(stats.live_items, 0);
+    ps_intrusive_destroy(&pool);
+}
+
+static void in_malloc_mode(uint32_t is_shared) {
+    struct log log = {0};
+    struct ps_intrusive_options options = {
+        .bytes = 64, .max_items = 3, .is_shared = is_shared, .end = note_end, .context = &log};
+    struct ps_intrusive pool;
+    REQUIRE(ps_intrusive_init(&pool, &options));
+    struct ps_intrusive_item *items[3];
+    for (size_t i = 0; i < 3; i++) {
+        items[i] = ps_intrusive_alloc(&pool);
+        REQUIRE(items[i] != NULL);
+        items[i]->is_built = 1;
+    }
+    CHECK(ps_intrusive_alloc(&pool) == NULL);
+    CHECK(ps_intrusive_is_exhausted(&pool));
+    void (*drop)(struct ps_intrusive_item *) =
+        is_shared != 0 ? ps_intrusive_drop_shared : ps_intrusive_drop;
+    drop(items[0]);
+    CHECK_EQ(log.ended, 1);
+    CHECK((items[0] = ps_intrusive_alloc(&pool)) != NULL);
+    CHECK_EQ(items[0]->is_built, 0);
+    ps_intrusive_destroy(&pool);
+    for (size_t i = 0; i < 3; i++) {
+        drop(items[i]);
+    }
+    CHECK_EQ(log.ended, 3);
+}
+
+DEBUG_TEST(with_malloc_each_item_is_a_block, "malloc") { in_malloc_mode(0); }
+DEBUG_TEST(with_malloc_shared_items_are_blocks_too, "malloc") { in_malloc_mode(1); }
+
+DEBUG_TEST(checked_pools_behave_the_same, "check") {
+    an_item_comes_back_as_it_was_left();
+    recycle_runs_at_the_last_drop_and_end_when_memory_goes();
+    limits_are_exact_whatever_the_step();
+    shared_pools_reuse_what_came_home();
+    random_calls_agree_with_a_model();
+    shared_items_come_home_from_any_thread();
+}
+
+UNIT_MAIN

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tests under PS_DEBUG, which a process reads once: the program runs itself again, for one test,
+ * with the variable set. Included by pool tests after unit.h.
+ */
+#ifndef PS_TESTS_POOLS_RESPAWN_H
+#define PS_TESTS_POOLS_RESPAWN_H
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* As TEST, in a child that started with PS_DEBUG=value. */
+#define DEBUG_TEST(claim, value)                                                                   \
+    static void claim##_in_child(void);                                                            \
+    TEST(claim) { respawn(#claim, value, claim##_in_child); }                                      \
+    static void claim##_in_child(void)
+
+__attribute__((unused)) static void respawn(const char *claim, const char *value,
+                                            void (*body)(void)) {
+    const char *set = getenv("PS_DEBUG");
+    if (set != NULL && strcmp(set, value) == 0) {
+        body();
+        return;
+    }
+    fflush(NULL);
+    pid_t pid = fork();
+    REQUIRE(pid >= 0);
+    if (pid == 0) {
+        setenv("PS_DEBUG", value, 1);
+        execl("/proc/self/exe", "respawned", claim, (char *)NULL);
+        _exit(127);
+    }
+    int status = 0;
+    REQUIRE(waitpid(pid, &status, 0) == pid);
+    CHECK_EQ(status, 0);
+}
+
+#endif
