@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * ring.h - memory that one thread fills and any thread lets go: parse a request here, hand it to a
+ * worker there, drop everything it needed in one call, from whichever thread is the last.
+ *
+ * A ring hands out memory by moving a pointer. What is allocated between ps_ring_begin and
+ * ps_ring_seal is a frame. A sealed frame is valid until ps_ring_release, which any thread may
+ * call, in any order, with nothing but the frame. One frame is open at a time, any number are
+ * sealed.
+ *
+ *     struct ps_ring_frame *frame = ps_ring_begin(ring);
+ *     struct request *request = ps_ring_alloc(ring, sizeof *request);
+ *     ...
+ *     ps_ring_seal(ring);
+ *     hand_over(request, frame);               // in the worker: ps_ring_release(frame);
+ *
+ * (pools/examples/ring.c is a whole program.)
+ *
+ * How: each chunk counts the frames that touch it. A release is one atomic subtraction per chunk of
+ * its frame; the release that drains a chunk puts it on a list without a lock, from which the owner
+ * takes chunks when it needs one. Allocation reads and writes the owner's fields only, no atomics.
+ * When all frames of the owner's chunk are released, the next frame begins where the first did, so
+ * that frames which come and go stay in the processor's cache.
+ *
+ * Threads: one at a time (the owner) for all functions that take the ring; ps_ring_release from any
+ * thread at any time. Handing a frame to another thread is the program's to synchronise, as for any
+ * memory. A chunk that a release drains after ps_ring_destroy is given to the source by that
+ * thread.
+ *
+ * Sizes are in bytes, up to PTRDIFF_MAX. Size 0 gives a block of its own. NULL with ENOMEM: memory
+ * is out or the size is too large; the ring is as it was. NULL with EINVAL: the alignment is no
+ * power of two. Memory is not zeroed, unless asked for.
+ *
+ * Misuse that is found always: a block taken or a frame sealed with no frame open, a frame begun
+ * while one is open, a frame released while it is open or (unless its memory is in use again)
+ * twice. With PS_DEBUG=check (and in checked builds) also: another thread than the owner, and
+ * released memory is filled with 0xdd. With PS_DEBUG=malloc each block is a malloc block.
+ *
+ * The idea, frames released in any order by any thread, is that of the ring allocator of Intersec's
+ * lib-common.
+ */
+#ifndef POOLSHIM_RING_H
+#define POOLSHIM_RING_H
+
+#include <poolshim/source.h>
+
+PS_BEGIN_DECLS
+
+/* Options; all zero is the default. */
+struct ps_ring_options {
+    /* first_bytes: default 64 KiB; max_bytes: default 1 MiB. A block above a quarter of the next
+     * chunk that does not fit gets a chunk of its own. */
+    struct ps_chunk_options chunks;
+    /* Drained chunks that are kept, in bytes: 0 is the default, 1 MiB; 1 is none. */
+    size_t spare_bytes;
+};
+
+struct ps_ring_chunk; /* the library's own */
+
+/* What ps_ring_begin returns: pass it on, release it, leave its fields alone. */
+struct ps_ring_frame {
+    struct ps_ring_chunk *first; /* the chunk that holds this */
+    struct ps_ring_chunk *last;
+    struct ps_ring_chunk *huge;  /* chunks of single blocks */
+    struct ps_ring_frame *older; /* in the same chunk */
+    char *end;                   /* in the last chunk */
+    uintptr_t x_state;           /* the releasing thread writes it; see ring.c */
+};
+
+/* The fields are the library's own; the owner's thread alone touches them. */
+struct ps_ring {
+    char *top; /* of the open frame; equal to end when a call goes out of line */
+    char *end;
+};
+
+/*
+ * A ring. options: NULL, or read before the call returns. NULL with ENOMEM. The ring lives in its
+ * first chunk. The caller is its owner. O(1).
+ */
+PS_API struct ps_ring *ps_ring_create(const struct ps_ring_options *options);
+
+/*
+ * Ends the ring for its owner. Frames that are sealed stay valid: their chunks go back to the
+ * source as they are released, by the releasing threads, and the ring disappears with the last one.
+ * May run at the same time as releases. An open frame is dropped. NULL: nothing. O(spare chunks).
+ */
+PS_API void ps_ring_destroy(struct ps_ring *ring) PS_NOEXCEPT;
+
+/* Opens a frame; no other may be open. NULL with ENOMEM. O(1). */
+PS_API struct ps_ring_frame *ps_ring_begin(struct ps_ring *ring);
+
+/* Closes the open frame: its blocks are final, and it may be released from now on. O(1). */
+PS_API void ps_ring_seal(struct ps_ring *ring) PS_NOEXCEPT;
+
+/*
+ * Drops a sealed frame and all its blocks. Any thread, once per frame; NULL: nothing. What the
+ * thread did with the blocks before is done when their memory is used again. No lock; O(chunks of
+ * the frame). Keeps errno.
+ */
+PS_API void ps_ring_release(struct ps_ring_frame *frame) PS_NOEXCEPT;
+
+/* The library's own: what the functions below call when it is not simple. */
+PS_API void *ps_ring_alloc_beyond(struct ps_ring *ring, size_t bytes, size_t align);
+
+/* A block of the open frame, aligned to `align`, any power of two. O(1), without atomics; the chunk
+ * list once per chunk, the source when no chunk was drained. */
+PS_MALLOC static inline void *ps_ring_alloc_aligned(struct ps_ring *ring, size_t bytes,
+                                                    size_t align) {
+    size_t least = bytes + (bytes == 0);
+    if (align - 1 < PS_ALIGN_DEFAULT && (align & (align - 1)) == 0) {
+        /* The end of a chunk is aligned to 16, so the room cannot become negative. */
+        char *block = ring->top + (-(uintptr_t)ring->top & (align - 1));
+        if (least <= (size_t)(ring->end - block)) {
+            ring->top = block + least;
+            return block;
+        }
+    }
+    return ps_ring_alloc_beyond(ring, bytes, align);
+}
+
+/* The same, aligned to PS_ALIGN_DEFAULT. */
+PS_MALLOC static inline void *ps_ring_alloc(struct ps_ring *ring, size_t bytes) {
+    return ps_ring_alloc_aligned(ring, bytes, PS_ALIGN_DEFAULT);
+}
+
+/* The same as ps_ring_alloc, zeroed. */
+PS_API PS_MALLOC void *ps_ring_zalloc(struct ps_ring *ring, size_t bytes);
+
+/*
+ * Changes the size of a block of the open frame; contents are kept up to the smaller size. In place
+ * when it shrinks, or when it is the newest block and the chunk has room; else a new block, and the
+ * old one stays until the release. old_bytes: as it was allocated. align: of the result. NULL with
+ * ENOMEM: the block is as it was. block NULL: allocates. O(1), or O(old_bytes).
+ */
+PS_API void *ps_ring_realloc_aligned(struct ps_ring *ring, void *block, size_t old_bytes,
+                                     size_t new_bytes, size_t align);
+
+/* The same, aligned to PS_ALIGN_DEFAULT. */
+static inline void *ps_ring_realloc(struct ps_ring *ring, void *block, size_t old_bytes,
+                                    size_t new_bytes) {
+    return ps_ring_realloc_aligned(ring, block, old_bytes, new_bytes, PS_ALIGN_DEFAULT);
+}
+
+/* A position in a frame, to come back to. The fields are the library's own. */
+struct ps_ring_checkpoint {
+    struct ps_ring_frame *frame;
+    struct ps_ring_chunk *chunk;
+    char *top;
+};
+
+/* Seals the open frame and remembers where it ended. O(1). */
+PS_API struct ps_ring_checkpoint ps_ring_checkpoint(struct ps_ring *ring) PS_NOEXCEPT;
+
+/*
+ * Drops all frames begun since the checkpoint, the open one included, and opens the frame of the
+ * checkpoint again where it was sealed. That frame must not be released; frames since then may have
+ * been, but no thread may be about to. A checkpoint may be used once. O(frames begun since).
+ */
+PS_API void ps_ring_rewind(struct ps_ring *ring,
+                           const struct ps_ring_checkpoint *checkpoint) PS_NOEXCEPT;
+
+/* Takes in what other threads have released, and gives spare chunks back to the source until at
+ * most keep_bytes of them are left. Returns how many bytes went back. O(spare chunks). */
+PS_API size_t ps_ring_trim(struct ps_ring *ring, size_t keep_bytes) PS_NOEXCEPT;
+
+/* The name of the options, or "ring". */
+PS_API const char *ps_ring_name(const struct ps_ring *ring) PS_NOEXCEPT;
+
+/* Makes the calling thread the owner that PS_DEBUG=check expects. */
+PS_API void ps_ring_adopt(struct ps_ring *ring) PS_NOEXCEPT;
+
+struct ps_ring_stats {
+    size_t chunk_bytes; /* taken from the source and not given back */
+    size_t chunk_count;
+    size_t spare_bytes; /* of these: drained, kept for reuse */
+    size_t frame_count; /* begun and not released, the open one included */
+};
+/* Takes in what was released. Frames that are being released now may count or not. O(chunks +
+ * frames that share a chunk with a live one). */
+PS_API void ps_ring_stats(struct ps_ring *ring, struct ps_ring_stats *stats) PS_NOEXCEPT;
+
+/*
+ * The ring of the calling thread, made at its first use with default options: in place of a
+ * thread-local stack where the memory goes to other threads. When the thread ends the ring is
+ * destroyed as by ps_ring_destroy: its sealed frames stay valid until they are released. NULL with
+ * ENOMEM. O(1).
+ */
+PS_API struct ps_ring *ps_r_ring(void);
+
+/* As the function of the same name with ps_ring_ and ps_r_ring(). */
+PS_API struct ps_ring_frame *ps_r_begin(void);
+PS_API void ps_r_seal(void) PS_NOEXCEPT;
+
+PS_MALLOC static inline void *ps_r_alloc_aligned(size_t bytes, size_t align) {
+    struct ps_ring *ring = ps_r_ring();
+    return ring != NULL ? ps_ring_alloc_aligned(ring, bytes, align) : NULL;
+}
+
+PS_MALLOC static inline void *ps_r_alloc(size_t bytes) {
+    return ps_r_alloc_aligned(bytes, PS_ALIGN_DEFAULT);
+}
+
+PS_API PS_MALLOC void *ps_r_zalloc(size_t bytes);
+
+static inline void *ps_r_realloc(void *block, size_t old_bytes, size_t new_bytes) {
+    struct ps_ring *ring = ps_r_ring();
+    return ring != NULL ? ps_ring_realloc(ring, block, old_bytes, new_bytes) : NULL;
+}
+
+static inline void ps_r_release(struct ps_ring_frame *frame) PS_NOEXCEPT { ps_ring_release(frame); }
+
+PS_END_DECLS
+
+#endif

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See ring.h: what the owner does. Owns struct ring. Callers: the program. Calls chunks.c,
+ * release.c. No locks: one owner; what others touch is listed in ring_state.h.
+ */
+#include "pools/ring/ring_state.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+
+#define FIRST_BYTES ((size_t)64 << 10)
+#define MAX_BYTES ((size_t)1 << 20)
+#define SPARE_BYTES ((size_t)1 << 20)
+
+/* Above this, sizes are memory that is out: what is added to them cannot overflow. */
+#define BLOCK_MAX_BYTES ((size_t)PTRDIFF_MAX / 2)
+
+void ps_ring_check_thread(const struct ring *ring) {
+    if (ring->owner != (void *)pthread_self()) {
+        ps_misuse("used by a thread that does not own it: ring", ring, ring->chunks.name);
+    }
+}
+
+void ps_ring_adopt(struct ps_ring *ring) { ring_of(ring)->owner = (void *)pthread_self(); }
+
+void ps_ring_open_frame(struct ring *ring, struct ps_ring_frame *frame, char *top) {
+    /* relaxed: nobody else has the frame while it is open */
+    ps_store_relaxed(&frame->x_state, FRAME_OPEN);
+    ring->open = frame;
+    ring->current->top = top;
+    if (!ring->is_checked) {
+        ring->hot.top = top;
+        ring->hot.end = ring->current->end;
+    }
+}
+
+/* No room, so that the hit path calls ps_ring_alloc_beyond each time. */
+static void close_hit_path(struct ring *ring) {
+    ring->hot.top = (char *)ring;
+    ring->hot.end = (char *)ring;
+}
+
+/* The chunk learns what the hit path has used of it. */
+static void settle_top(struct ring *ring) {
+    if (!ring->is_checked) {
+        ring->current->top = ring->hot.top;
+    }
+}
+
+void ps_ring_close_frame(struct ring *ring) {
+    struct ps_ring_frame *frame = ring->open;
+    settle_top(ring);
+    frame->last = ring->current;
+    frame->end = ring->current->top;
+    /* relaxed: the program hands the frame over, and synchronises that */
+    ps_store_relaxed(&frame->x_state, ring->is_checked ? FRAME_WATCHED : FRAME_SEALED);
+    ring->open = NULL;
+    close_hit_path(ring);
+}
+
+struct ps_ring *ps_ring_create(const struct ps_ring_options *given) {
+    struct ps_ring_options options = {0};
+    if (given != NULL) {
+        options = *given;
+    }
+    bool is_malloc = ps_debug_is_malloc();
+    if (is_malloc) {
+        options.chunks.source = ps_source_malloc();
+    }
+    struct ps_chunks chunks;
+    ps_chunks_init(&chunks, &options.chunks, "ring", FIRST_BYTES, MAX_BYTES);
+    size_t least =
+        sizeof(struct ps_ring_chunk) + sizeof(struct ring) + sizeof(struct ps_ring_frame);
+    size_t bytes;
+    void *base =
+        ps_chunk_take(&chunks, ps_round_up(least, PS_ALIGN_DEFAULT), PS_CACHE_LINE, &bytes);
+    if (base == NULL) {
+        return NULL;
+    }
+    struct ring *ring = (void *)((struct ps_ring_chunk *)base + 1);
+    *ring = (struct ring){
+        .spare_max_bytes = options.spare_bytes != 0 ? options.spare_bytes : SPARE_BYTES,
+        .busy_count = 1,
+        .chunks = chunks,
+        .is_checked = is_malloc || ps_debug_is_check(),
+        .is_malloc = is_malloc,
+    };
+    struct ps_ring_chunk *home = base;
+    *home = (struct ps_ring_chunk){
+        .start = (char *)ps_round_up((uintptr_t)(ring + 1), PS_ALIGN_DEFAULT),
+        .end = (char *)ps_round_down((uintptr_t)base + bytes, PS_ALIGN_DEFAULT),
+        .x_live = LIVE_BIAS,
+        .ring = ring,
+        .bytes = bytes,
+        .base = base,
+    };
+    home->top = home->start;
+    ring->home = home;
+    ring->current = home;
+    close_hit_path(ring);
+    ps_ring_adopt(&ring->hot);
+    if (ring->is_checked) {
+        ps_poison(home->start, (size_t)(home->end - home->start));
+    }
+    return &ring->hot;
+}
+
+void ps_ring_destroy(struct ps_ring *given) {
+    struct ring *ring = ring_of(given);
+    if (ring == NULL) {
+        return;
+    }
+    if (ring->is_checked) {
+        ps_ring_check_thread(ring);
+    }
+    if (ring->open != NULL) {
+        struct ps_ring_frame *frame = ring->open;
+        ps_ring_close_frame(ring);
+        ps_ring_release(frame);
+    }
+    if (!ps_ring_chunk_retire(ring->current)) {
+        ps_ring_chunk_recycle(ring, ring->current);
+    }
+    ps_ring_chunk_harvest(ring);
+    ps_ring_chunk_trim(ring, 0);
+    /* relaxed: the exchange publishes it. One more than there are: the owner's own. */
+    ps_store_relaxed(&ring->x_busy, (int64_t)ring->busy_count + 1);
+    /* Pairs with the swap and the load in ps_ring_chunk_drained: makes the ring's last state
+     * visible there, and what was drained until now visible here. */
+    struct ps_ring_chunk *chunk = ps_exchange_seq_cst(&ring->x_drained, PS_RING_IS_DEAD);
+    int64_t gone = 1;
+    while (chunk != NULL) { /* ends: a list */
+        struct ps_ring_chunk *next = chunk->x_next;
+        if (chunk != ring->home) {
+            ps_ring_chunk_give_alone(ring, chunk);
+        }
+        gone++;
+        chunk = next;
+    }
+    ps_ring_chunks_gone(ring, gone);
+}
+
+struct ps_ring_frame *ps_ring_begin(struct ps_ring *given) {
+    struct ring *ring = ring_of(given);
+    if (ring->is_checked) {
+        ps_ring_check_thread(ring);
+    }
+    if (ring->open != NULL) {
+        ps_misuse("frame begun while another is open: ring", ring, ring->chunks.name);
+    }
+    struct ps_ring_chunk *chunk = ring->current;
+    /* acquire: pairs with add_acq_rel of the releases; they are done with the chunk */
+    if (ps_load_acquire(&chunk->x_live) == LIVE_BIAS - chunk->frame_count) {
+        chunk->top = chunk->start;
+        chunk->newest = NULL;
+    }
+    struct ps_ring_frame *frame =
+        (void *)place(chunk->top, chunk->end, sizeof *frame, PS_ALIGN_DEFAULT);
+    if (frame == NULL) {
+        chunk = ps_ring_chunk_obtain(ring, sizeof *frame, PS_ALIGN_DEFAULT);
+        if (chunk == NULL) {
+            return NULL;
+        }
+        ps_ring_chunk_advance(ring, chunk);
+        frame = (void *)chunk->start;
+    }
+    if (ring->is_checked) {
+        ps_unpoison(frame, sizeof *frame);
+    }
+    frame->first = chunk;
+    frame->huge = NULL;
+    frame->older = chunk->newest;
+    chunk->newest = frame;
+    chunk->frame_count++;
+    ps_ring_open_frame(ring, frame, (char *)(frame + 1));
+    return frame;
+}
+
+void ps_ring_seal(struct ps_ring *given) {
+    struct ring *ring = ring_of(given);
+    if (ring->is_checked) {
+        ps_ring_check_thread(ring);
+    }
+    if (ring->open == NULL) {
+        ps_misuse("sealed with no frame open: ring", ring, ring->chunks.name);
+    }
+    ps_ring_close_frame(ring);
+}
+
+/* Puts the block into the current chunk; NULL if it does not fit. */
+static void *cut(struct ring *ring, size_t bytes, size_t align) {
+    struct ps_ring_chunk *chunk = ring->current;
+    char *block = place(chunk->top, chunk->end, bytes, align);
+    if (block != NULL) {
+        ps_ring_open_frame(ring, ring->open, block + bytes);
+    }
+    return block;
+}
+
+static void *cut_huge(struct ring *ring, size_t bytes, size_t align) {
+    struct ps_ring_chunk *chunk = ps_ring_chunk_obtain_huge(ring, bytes, align);
+    if (chunk == NULL) {
+        return NULL;
+    }
+    chunk->is_huge = true;
+    chunk->newer = ring->open->huge;
+    ring->open->huge = chunk;
+    ring->busy_count += ring->is_malloc ? 0 : 1;
+    return place(chunk->start, chunk->end, bytes, align);
+}
+
+static void *cut_elsewhere(struct ring *ring, size_t bytes, size_t align) {
+    if (ring->is_malloc || bytes + align > ring->chunks.next_bytes / 4) {
+        return cut_huge(ring, bytes, align);
+    }
+    struct ps_ring_chunk *chunk = ps_ring_chunk_obtain(ring, bytes, align);
+    if (chunk == NULL) {
+        return NULL;
+    }
+    ps_ring_chunk_advance(ring, chunk);
+    return cut(ring, bytes, align);
+}
+
+void *ps_ring_alloc_beyond(struct ps_ring *given, size_t bytes, size_t align) {
+    struct ring *ring = ring_of(given);
+    if (ring->is_checked) {
+        ps_ring_check_thread(ring);
+    }
+    if (ring->open == NULL) {
+        ps_misuse("block taken with no frame open: ring", ring, ring->chunks.name);
+    }
+    if (!ps_is_power_of_two(align)) {
+        errno = EINVAL;
+        return NULL;
+    }
+    if (bytes > BLOCK_MAX_BYTES || align > BLOCK_MAX_BYTES / 2) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    size_t least = ps_max(bytes, 1);
+    settle_top(ring);
+    void *block = ring->is_malloc ? NULL : cut(ring, least, align);
+    if (block == NULL) {
+        block = cut_elsewhere(ring, least, align);
+    }
+    if (ring->is_checked && block != NULL) {
+        ps_unpoison(block, least);
+    }
+    return block;
+}
+
+void *ps_ring_zalloc(struct ps_ring *ring, size_t bytes) {
+    void *block = ps_ring_alloc(ring, bytes);
+    return block != NULL ? memset(block, 0, bytes) : NULL;
+}
+
+/* Whether the block could be resized where it is: it shrinks, or is the newest and has room. */
+static bool resize_in_place(struct ring *ring, char *block, size_t old_bytes, size_t new_bytes) {
+    struct ps_ring_chunk *chunk = ring->current;
+    settle_top(ring);
+    bool is_newest = block + old_bytes == chunk->top && block >= chunk->start;
+    bool is_fitting =
+        new_bytes <= old_bytes || (is_newest && new_bytes <= (size_t)(chunk->end - block));
+    if (is_fitting && is_newest) {
+        ps_ring_open_frame(ring, ring->open, block + new_bytes);
+    }
+    if (is_fitting && ring->is_checked) {
+        ps_poison(block, ps_max(old_bytes, new_bytes));
+        ps_unpoison(block, new_bytes);
+    }
+    return is_fitting;
+}
+
+void *ps_ring_realloc_aligned(struct ps_ring *given, void *block, size_t old_bytes,
+                              size_t new_bytes, size_t align) {
+    struct ring *ring = ring_of(given);
+    if (block == NULL || ring->open == NULL || !ps_is_power_of_two(align)) {
+        return ps_ring_alloc_aligned(given, new_bytes, align);
+    }
+    if (ring->is_checked) {
+        ps_ring_check_thread(ring);
+    }
+    if (((uintptr_t)block & (align - 1)) == 0 &&
+        resize_in_place(ring, block, ps_max(old_bytes, 1), ps_max(new_bytes, 1))) {
+        return block;
+    }
+    void *moved = ps_ring_alloc_aligned(given, new_bytes, align);
+    if (moved != NULL) {
+        memcpy(moved, block, ps_min(old_bytes, new_bytes));
+    }
+    return moved;
+}
