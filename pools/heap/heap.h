@@ -36,7 +36,7 @@ struct ps_bin {
 extern PS_HIDDEN struct ps_span ps_span_none;
 
 #define PS_BIN_LIMIT (PS_CLASS_NONE + 1) /* one per class, and one that is always empty */
-#define PS_REMOTE_ENTRIES 16
+#define PS_REMOTE_ENTRIES 64
 
 /* Frees of another owner's blocks, gathered per span until a batch is worth an atomic. */
 struct ps_remote_entry {
@@ -55,29 +55,29 @@ enum ps_heap_state {
 };
 
 struct ps_heap {
-    struct ps_bin bins[PS_BIN_LIMIT];                 /*    0 */
-    struct ps_span *available[PS_BIN_LIMIT];          /* 2560 spans with room */
-    struct ps_remote_entry remote[PS_REMOTE_ENTRIES]; /* 3072 */
-    struct ps_span *run_span;       /* 3584 span of this thread's hot run, or NULL */
-    char *run_first;                /* 3592 the block that opened it */
-    uint32_t x_back;                /* 3600 spans wholly back since the owner took its wakes */
-    uint32_t x_back_worth;          /* 3604 as many are worth a walk over all wakes */
-    uint32_t tick_countdown;        /* 3608 slow calls until the next look at the clock */
-    uint32_t x_state;               /* 3612 enum ps_heap_state; registry lock */
-    uint64_t next_scan_ms;          /* 3616 */
-    uint64_t x_remote_frees;        /* 3624 owner writes, census reads */
-    uint64_t x_remote_batches;      /* 3632 as above */
-    struct ps_heap *next_heap;      /* 3640 all heaps ever made; registry lock */
-    struct ps_heap *next_parked;    /* 3648 parked heaps without spans; registry lock */
-    uintptr_t x_thread_pointer;     /* 3656 of the owning thread */
-    uint32_t x_spans[PS_BIN_LIMIT]; /* 3664 spans of each class that this heap owns */
-    uint64_t x_active_ms;           /* 3920 owner's last look at the clock */
-    bool is_offered;                /* 3928 on the list of parked heaps; registry lock */
-    PS_ALIGNED(PS_CACHE_LINE) struct ps_span *x_wake; /* 3968 spans that others want looked at */
-    PS_ALIGNED(4096) struct ps_span recent[PS_CLASS_LIMIT]; /* 4096 see recent.c */
+    struct ps_bin bins[PS_BIN_LIMIT];        /*    0 */
+    struct ps_span *available[PS_BIN_LIMIT]; /* 2560 spans with room */
+    struct ps_span *run_span;                /* 3072 span of this thread's hot run, or NULL */
+    char *run_first;                         /* 3080 the block that opened it */
+    uint32_t x_back;                /* 3088 spans wholly back since the owner took its wakes */
+    uint32_t x_back_worth;          /* 3092 as many are worth a walk over all wakes */
+    uint32_t tick_countdown;        /* 3096 slow calls until the next look at the clock */
+    uint32_t x_state;               /* 3100 enum ps_heap_state; registry lock */
+    uint64_t next_scan_ms;          /* 3104 */
+    uint64_t x_remote_frees;        /* 3112 owner writes, census reads */
+    uint64_t x_remote_batches;      /* 3120 as above */
+    struct ps_heap *next_heap;      /* 3128 all heaps ever made; registry lock */
+    struct ps_heap *next_parked;    /* 3136 parked heaps without spans; registry lock */
+    uintptr_t x_thread_pointer;     /* 3144 of the owning thread */
+    uint32_t x_spans[PS_BIN_LIMIT]; /* 3152 spans of each class that this heap owns */
+    uint64_t x_active_ms;           /* 3408 owner's last look at the clock */
+    bool is_offered;                /* 3416 on the list of parked heaps; registry lock */
+    PS_ALIGNED(PS_CACHE_LINE) struct ps_span *x_wake; /* 3456 spans that others want looked at */
+    PS_ALIGNED(4096) struct ps_remote_entry remote[PS_REMOTE_ENTRIES]; /* 4096 see remote.c */
+    struct ps_span recent[PS_CLASS_LIMIT];                             /* see recent.c */
 };
 
-_Static_assert(sizeof(struct ps_heap) == 12288, "three pages; the first is all that most need");
+_Static_assert(offsetof(struct ps_heap, remote) == 4096, "the first page is all that most need");
 
 /*
  * The thread's own words, initial-exec TLS. All zero is a valid start: no heap yet, and free(NULL)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Recent blocks: in classes above 1 KiB the newest few blocks that a thread frees wait in
+ * Recent blocks: in classes above 4 KiB the newest few blocks that a thread frees wait in
  * a list of its heap, last in, first out, and are the first that malloc takes. A span of such a
  * class holds few blocks, and those of the current one were freed long ago as a rule: their lines,
  * and their pages' translations, have left the caches, where the newest block's are still there.

@@ -15,7 +15,7 @@
 #define SPAN_SLICES_LIMIT 16    /* 1 MiB */
 #define SPAN_BLOCKS_WANTED 8    /* fewer blocks per span and every few requests would be slow */
 #define RUN_BLOCK_BYTES 256     /* largest block of a class with hot runs: see plan_blocks */
-#define RECENT_BLOCK_BYTES 1024 /* classes above have recent blocks: see heap/recent.c */
+#define RECENT_BLOCK_BYTES 4096 /* classes above have recent blocks: see heap/recent.c */
 #define RECENT_BYTES ((size_t)128 << 10) /* of each class with recent blocks, */
 #define RECENT_BLOCKS_LEAST 16           /* but so many at least */
 #define WAKE_FRACTION 8 /* a full span is looked at again when an eighth of it is free */
@@ -82,7 +82,7 @@ static void plan_blocks(struct ps_size_class *class) {
     /* Where the newest block freed is the first reused, a window keeps nothing together. */
     class->window_blocks = class->has_recent
                                ? (uint32_t)(class->limit - class->first)
-                               : (uint32_t)ps_max(WINDOW_BYTES / class->block_bytes, 1);
+                               : (uint32_t)ps_max(WINDOW_BYTES / class->block_bytes, 4);
     class->wake_blocks = (uint16_t)ps_max((size_t)(class->limit - class->first) / WAKE_FRACTION, 1);
 }
 
