@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * region.h - objects that die together: a request's, a document's, a frame's.
+ *
+ * A region hands out blocks by moving a pointer through chunks of memory, and frees them all at
+ * once. Destroying one costs the same for ten objects as for a million; what must be undone one by
+ * one (descriptors, temporary files, locks, destructors) is registered as a cleanup. Regions form
+ * trees: a child dies before its parent does.
+ *
+ *     struct ps_region *request = ps_region_create(NULL);
+ *     char *path = ps_region_printf(request, "%s/%s.html", root, page);
+ *     int fd = open(path, O_RDONLY);
+ *     ps_region_own_fd(request, fd);
+ *     ...
+ *     ps_region_destroy(request); // closes fd, frees path
+ *
+ * pools/examples/region.c is the whole of it.
+ *
+ * Memory. The region itself stands at the start of its first chunk, so that creating one takes one
+ * chunk: 4 KiB from the page cache, without a system call or an atomic in the steady state. Each
+ * further chunk is twice as long as the last, up to 1 MiB; both lengths are options. A request of
+ * more than half of the next chunk gets a chunk of its own, a large block, which can be freed by
+ * itself at any time. A request that does not fit into the current chunk is tried once more in the
+ * tail of the one before it. Memory is not written before it is handed out.
+ *
+ * Blocks. A block is a size and an alignment; it takes its size rounded up to its alignment, but at
+ * most to 16. ps_region_alloc aligns to 16, ps_region_alloc_unaligned and the texts to 1. Blocks
+ * need not be freed. The newest block can be, and then the one before it, and so on, back through
+ * all chunks and whatever the mixture of sizes and alignments; and the newest block can grow and
+ * shrink where it is. Whoever frees or resizes a block tells its size and its alignment as they
+ * were: the functions without `_aligned` in their names mean 16. A gap in front of an aligned block
+ * that follows an unaligned one is at least 8 bytes wide: that is where its width is written.
+ *
+ * What all functions have in common. Sizes are bytes, at most PTRDIFF_MAX, alignments powers of two
+ * up to 1 GiB. Size 0 is treated as 1. Without memory: the oom handler of the options, then NULL
+ * and ENOMEM, the region as it was. Bad alignment: NULL and EINVAL. Blocks are not zeroed unless
+ * said. A region and its descendants are used by one thread at a time; other regions do not matter.
+ * Cost: O(1), and a few instructions inline, unless said otherwise. The oom handler may throw or
+ * longjmp out of any allocation. A `struct ps_region *` must not be NULL, except for destroy.
+ *
+ * PS_DEBUG=check, and builds with checks: only the thread that made or adopted the region may use
+ * it, a pointer that is not the region's is reported, freed memory is overwritten.
+ * PS_DEBUG=malloc: every block comes from malloc.
+ *
+ * From nginx: large blocks apart, cleanups, unaligned strings. From APR: trees, the order of reset,
+ * formatting into the tail. From Tempesta: freeing and resizing the newest block across chunks, one
+ * object and its region together. All reimplemented.
+ */
+#ifndef POOLSHIM_REGION_H
+#define POOLSHIM_REGION_H
+
+#include <errno.h>
+#include <poolshim/common.h>
+#include <poolshim/source.h>
+#include <stdarg.h>
+#include <string.h>
+
+PS_BEGIN_DECLS
+
+struct ps_region_options {
+    /* first_bytes: 4 KiB; max_bytes: 1 MiB, at most 1 GiB. */
+    struct ps_chunk_options chunks;
+    /* Memory beyond the first chunk that reset and freeing keep for reuse. 0: 1 MiB; SIZE_MAX: all;
+     * 1: none. */
+    size_t retain_bytes;
+};
+
+/* The library's own. What the inline functions below need; the rest of a region stands behind it.
+ */
+struct ps_region {
+    char *at;    /* next free byte of the current chunk */
+    char *end;   /* of its room; multiple of 16 */
+    char *floor; /* a block that starts here is freed out of line: it is the first of its chunk, or
+                    there is a gap in front of it */
+};
+
+/* --- Making and ending --------------------------------------------------------------------- */
+
+/* options: NULL for the defaults; not kept. Takes one chunk. To be ended by ps_region_destroy. */
+PS_API struct ps_region *ps_region_create(const struct ps_region_options *options);
+
+/*
+ * A region together with its first block, of `bytes` and aligned to 16, in one chunk: for an object
+ * that owns a region for its parts. Returns the block and stores the region to *region; NULL, and
+ * NULL stored, when memory is out. bytes: what else is known to follow may be added to it.
+ */
+PS_API void *ps_region_create_for(size_t bytes, const struct ps_region_options *options,
+                                  struct ps_region **region);
+
+/* Bytes of a buffer that ps_region_init uses up for itself, at most. */
+#define PS_REGION_INIT_BYTES 512
+
+/*
+ * A region whose first chunk is the caller's: on the stack, static, in another object. Takes
+ * nothing from the source before the buffer is full. buffer: any alignment; outlives the region;
+ * does not come back earlier than ps_region_destroy, which must be called all the same. bytes: at
+ * least PS_REGION_INIT_BYTES, else NULL and EINVAL.
+ */
+PS_API struct ps_region *ps_region_init(void *buffer, size_t bytes,
+                                        const struct ps_region_options *options) PS_NOEXCEPT;
+
+/*
+ * A region that is destroyed before `parent` is destroyed or reset, children newest first. It has
+ * chunks of its own. What options leave 0 of source, oom and retain_bytes is as in the parent.
+ */
+PS_API struct ps_region *ps_region_create_child(struct ps_region *parent,
+                                                const struct ps_region_options *options);
+
+/*
+ * Ends the region, in this order: early cleanups; children, newest first, each in this same order;
+ * cleanups, newest first; destructors of data; memory. Whatever a callback adds is served too. The
+ * callbacks may use the region as ever, but must neither throw nor destroy or reset it: that
+ * aborts. NULL does nothing. Keeps errno. O(cleanups + chunks + large blocks), also of the
+ * descendants.
+ */
+PS_API void ps_region_destroy(struct ps_region *region) PS_NOEXCEPT;
+
+/*
+ * As new: everything that ps_region_destroy does, except that the first chunk and up to
+ * retain_bytes of others stay for reuse, largest first. Parent, name and options stay.
+ */
+PS_API void ps_region_reset(struct ps_region *region) PS_NOEXCEPT;
+
+/* Gives chunks that wait for reuse back to the source, until at most keep_bytes wait. Returns how
+ * many bytes it gave. O(chunks that wait). */
+PS_API size_t ps_region_trim(struct ps_region *region, size_t keep_bytes) PS_NOEXCEPT;
+
+/* --- Blocks -------------------------------------------------------------------------------- */
+
+/* Out of line; use the functions below. */
+PS_API void *ps_region_alloc_beyond(struct ps_region *region, size_t bytes, size_t align);
+PS_API void *ps_region_realloc_beyond(struct ps_region *region, void *block, size_t old_bytes,
+                                      size_t new_bytes, size_t align, size_t copy_bytes);
+PS_API bool ps_region_free_last_beyond(struct ps_region *region, void *block, size_t bytes,
+                                       size_t align) PS_NOEXCEPT;
+PS_API bool ps_region_free_beyond(struct ps_region *region, void *block, size_t bytes,
+                                  size_t align) PS_NOEXCEPT;
+
+/* Bytes that a block takes: rounded up to its alignment, at most to 16. */
+static inline size_t ps_region_block_bytes(size_t bytes, size_t align) {
+    size_t unit = align < PS_ALIGN_DEFAULT ? align : PS_ALIGN_DEFAULT;
+    return (bytes + unit - 1) & ~(unit - 1);
+}
+
+/*
+ * A block of `bytes`, aligned to `align`. Both ends of the room are multiples of the unit that
+ * blocks are rounded to, so what fits before it is rounded fits after it; bytes - 1 sends 0 and
+ * what would overflow the same way as what does not fit.
+ */
+static inline __attribute__((malloc, warn_unused_result, alloc_size(2))) void *
+ps_region_alloc_aligned(struct ps_region *region, size_t bytes, size_t align) {
+    char *at = region->at;
+    size_t bad_bits = ((size_t)(uintptr_t)at | align) & (align - 1);
+    if (__builtin_expect(bad_bits == 0 && bytes - 1 < (size_t)(region->end - at), 1)) {
+        region->at = at + ps_region_block_bytes(bytes, align);
+        return at;
+    }
+    return ps_region_alloc_beyond(region, bytes, align);
+}
+
+/* A block of `bytes`, aligned to 16. */
+static inline __attribute__((malloc, warn_unused_result, alloc_size(2))) void *
+ps_region_alloc(struct ps_region *region, size_t bytes) {
+    return ps_region_alloc_aligned(region, bytes, PS_ALIGN_DEFAULT);
+}
+
+/* A block of `bytes` right behind the one before it: for text and bytes. Alignment 1. */
+static inline __attribute__((malloc, warn_unused_result, alloc_size(2))) void *
+ps_region_alloc_unaligned(struct ps_region *region, size_t bytes) {
+    return ps_region_alloc_aligned(region, bytes, 1);
+}
+
+/* A zeroed block, aligned to 16. */
+static inline __attribute__((malloc, warn_unused_result, alloc_size(2))) void *
+ps_region_zalloc(struct ps_region *region, size_t bytes) {
+    void *block = ps_region_alloc(region, bytes);
+    return block != NULL ? memset(block, 0, bytes) : NULL;
+}
+
+/* A block for count objects of `bytes`, aligned to `align`; a product that overflows is memory that
+ * is out. */
+static inline __attribute__((malloc, warn_unused_result, alloc_size(2, 3))) void *
+ps_region_alloc_array(struct ps_region *region, size_t count, size_t bytes, size_t align) {
+    size_t all;
+    if (__builtin_mul_overflow(count, bytes, &all)) {
+        all = SIZE_MAX; /* refused with ENOMEM */
+    }
+    return ps_region_alloc_aligned(region, all, align);
+}
+
+/* Objects of a type, aligned as it wants: struct node *n = PS_REGION_NEW(region, struct node, 1);
+ */
+#define PS_REGION_NEW(region, type, count)                                                         \
+    ((type *)ps_region_alloc_array((region), (count), sizeof(type), __alignof__(type)))
+
+/*
+ * Frees the newest block. block, bytes, align: as allocated, or as last resized. True: it was the
+ * newest of the current chunk (or of one of the two before it), and its memory and the gap in front
+ * of it are free; a chunk that has become empty waits for reuse or goes back. False: it was not, or NULL;
+ * nothing has changed. Large blocks: see ps_region_free_large.
+ */
+static inline bool ps_region_free_last_aligned(struct ps_region *region, void *block, size_t bytes,
+                                               size_t align) {
+    char *start = (char *)block;
+    if (__builtin_expect(start > region->floor &&
+                             start + ps_region_block_bytes(bytes, align) == region->at,
+                         1)) {
+        region->at = start;
+        return true;
+    }
+    return ps_region_free_last_beyond(region, block, bytes, align);
+}
+
+/* The same for blocks that are aligned to 16. For texts use align 1 above. */
+static inline bool ps_region_free_last(struct ps_region *region, void *block, size_t bytes) {
+    return ps_region_free_last_aligned(region, block, bytes, PS_ALIGN_DEFAULT);
+}
+
+/* Frees a large block: its chunk goes back to the source. False: it is none, or NULL; nothing has
+ * changed. block: of this region. Any order, O(1). */
+PS_API bool ps_region_free_large(struct ps_region *region, void *block) PS_NOEXCEPT;
+
+/* Frees the newest block, or a large one; false for all others, which stay until the region ends.
+ */
+static inline bool ps_region_free(struct ps_region *region, void *block, size_t bytes,
+                                  size_t align) {
+    char *start = (char *)block;
+    if (start > region->floor && start + ps_region_block_bytes(bytes, align) == region->at) {
+        region->at = start;
+        return true;
+    }
+    return ps_region_free_beyond(region, block, bytes, align);
+}
+
+/*
+ * Resizes a block. In place: the newest block while its chunk has room, larger or smaller; a large
+ * block within its pages; any block that shrinks (the memory of one that is not the newest is lost
+ * until reset). Otherwise a new block with the old contents, and the old one is freed if it can be.
+ * block: NULL allocates. old_bytes, align: as allocated or last resized. O(1) in place,
+ * O(old_bytes) otherwise. NULL: ENOMEM, the old block as it was.
+ */
+static inline __attribute__((warn_unused_result)) void *
+ps_region_realloc_aligned(struct ps_region *region, void *block, size_t old_bytes, size_t new_bytes,
+                          size_t align) {
+    char *start = (char *)block;
+    if (__builtin_expect(start >= region->floor &&
+                             start + ps_region_block_bytes(old_bytes, align) == region->at &&
+                             new_bytes - 1 < (size_t)(region->end - start),
+                         1)) {
+        region->at = start + ps_region_block_bytes(new_bytes, align);
+        return block;
+    }
+    return ps_region_realloc_beyond(region, block, old_bytes, new_bytes, align, old_bytes);
+}
+
+/* The same for blocks that are aligned to 16. */
+static inline __attribute__((warn_unused_result)) void *
+ps_region_realloc(struct ps_region *region, void *block, size_t old_bytes, size_t new_bytes) {
+    return ps_region_realloc_aligned(region, block, old_bytes, new_bytes, PS_ALIGN_DEFAULT);
+}
+
+/* The same, aligned to 16, for a block whose contents are not needed any more. O(1). */
+static inline __attribute__((warn_unused_result)) void *
+ps_region_realloc_nocopy(struct ps_region *region, void *block, size_t old_bytes,
+                         size_t new_bytes) {
+    return ps_region_realloc_beyond(region, block, old_bytes, new_bytes, PS_ALIGN_DEFAULT, 0);
+}
+
+/* --- Copies and texts: alignment 1, but memdup 16. O(length). ------------------------------- */
+
+PS_API PS_MALLOC char *ps_region_strdup(struct ps_region *region, const char *text);
+/* At most length_max bytes of text, and a 0. */
+PS_API PS_MALLOC char *ps_region_strndup(struct ps_region *region, const char *text,
+                                         size_t length_max);
+PS_API PS_MALLOC void *ps_region_memdup(struct ps_region *region, const void *bytes, size_t count);
+
+/*
+ * A formatted text. Written where it stays, once, if it fits into the current chunk; a text that
+ * does not is measured and written again. NULL: ENOMEM, or the errno of vsnprintf for a bad format.
+ * Its block has strlen + 1 bytes.
+ */
+PS_API PS_PRINTF(2, 3) char *ps_region_printf(struct ps_region *region, const char *format, ...);
+PS_API PS_PRINTF(2, 0) char *ps_region_vprintf(struct ps_region *region, const char *format,
+                                               va_list arguments);
+
+/* --- Cleanups ------------------------------------------------------------------------------ */
+
+typedef void ps_region_function(void *argument);
+struct ps_region_cleanup; /* a handle; valid until the cleanup has run or was cancelled */
+
+/*
+ * Has function(argument) called when the region is reset or destroyed: after the children, the
+ * newest cleanup first. A cleanup may register others; they run next. NULL: ENOMEM.
+ */
+PS_API struct ps_region_cleanup *ps_region_on_destroy(struct ps_region *region,
+                                                      ps_region_function *function, void *argument);
+
+/* The same, before the children are destroyed. */
+PS_API struct ps_region_cleanup *
+ps_region_on_destroy_early(struct ps_region *region, ps_region_function *function, void *argument);
+
+/* Forgets a cleanup. Its record is used again: registering and cancelling in turn costs no memory.
+ */
+PS_API void ps_region_cancel(struct ps_region *region,
+                             struct ps_region_cleanup *cleanup) PS_NOEXCEPT;
+
+/* Runs a cleanup now, and not again. */
+PS_API void ps_region_run_now(struct ps_region *region, struct ps_region_cleanup *cleanup);
+
+/* Closes fd with the region. NULL: ENOMEM; fd is still the caller's. */
+PS_API struct ps_region_cleanup *ps_region_own_fd(struct ps_region *region, int fd);
+
+/* Unlinks path (copied) and closes fd with the region. A path that is gone is no error. */
+PS_API struct ps_region_cleanup *ps_region_own_tmpfile(struct ps_region *region, int fd,
+                                                       const char *path);
+
+/* Closes (and unlinks) an owned descriptor now. Returns what close returned; -1 and EBADF when the
+ * region does not own it. O(cleanups); ps_region_run_now is O(1). */
+PS_API int ps_region_close_fd(struct ps_region *region, int fd) PS_NOEXCEPT;
+
+/* --- Trees --------------------------------------------------------------------------------- */
+
+/*
+ * Moves a region under another parent, or with NULL under none. False: EINVAL when parent is the
+ * region or one of its descendants, EBUSY while the region is being destroyed. O(depth).
+ */
+PS_API bool ps_region_set_parent(struct ps_region *region, struct ps_region *parent) PS_NOEXCEPT;
+
+/* NULL when it has none. */
+PS_API struct ps_region *ps_region_parent(const struct ps_region *region) PS_NOEXCEPT;
+
+/* Whether `ancestor` is `region` or one of its ancestors: then what is allocated from `ancestor`
+ * lives at least as long. O(depth). */
+PS_API bool ps_region_is_ancestor(const struct ps_region *ancestor,
+                                  const struct ps_region *region) PS_NOEXCEPT;
+
+/* --- Data, names, figures ------------------------------------------------------------------ */
+
+/*
+ * Hangs a value on the region, to be found by its key. key: not copied; keys are compared as text.
+ * destructor: called with the value when it is replaced, and after the cleanups when the region is
+ * reset or destroyed; NULL for none. False: ENOMEM; nothing has changed. O(keys).
+ */
+PS_API bool ps_region_set_data(struct ps_region *region, const char *key, void *value,
+                               ps_region_function *destructor);
+/* NULL when there is none. O(keys). */
+PS_API void *ps_region_get_data(const struct ps_region *region, const char *key) PS_NOEXCEPT;
+
+PS_API const char *ps_region_name(const struct ps_region *region) PS_NOEXCEPT;
+/* name: not copied. */
+PS_API void ps_region_set_name(struct ps_region *region, const char *name) PS_NOEXCEPT;
+
+struct ps_region_stats {
+    size_t used_bytes;       /* of blocks, rounding and gaps included */
+    size_t reserved_bytes;   /* held from the source; a caller's buffer is not */
+    size_t peak_bytes;       /* the most that was ever held */
+    size_t waiting_bytes;    /* of reserved_bytes: empty chunks that wait for reuse */
+    size_t chunk_count;      /* in use, the first included */
+    size_t large_count;      /* large blocks */
+    size_t child_count;      /* children, not their children */
+    size_t next_chunk_bytes; /* length of the next chunk */
+};
+/* Of the region alone. O(chunks + large blocks + children). */
+PS_API void ps_region_stats(const struct ps_region *region,
+                            struct ps_region_stats *stats) PS_NOEXCEPT;
+
+/* Whether the address lies in memory that the region has handed out and not taken back.
+ * O(chunks + large blocks). */
+PS_API bool ps_region_owns(const struct ps_region *region, const void *address) PS_NOEXCEPT;
+
+/* Makes the calling thread the one that may use the region, for the checks. Before that, the
+ * threads must have synchronised by themselves. */
+PS_API void ps_region_adopt(struct ps_region *region) PS_NOEXCEPT;
+
+PS_END_DECLS
+
+#endif

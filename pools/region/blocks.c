@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Allocating, freeing and resizing where the inline functions of region.h end. Callers: those, and
+ * this folder.
+ */
+#include "pools/region/state.h"
+
+#include <errno.h>
+
+enum {
+    ALIGN_MAX = 1 << 30,
+    NEWEST_TRIES = 3,
+    FILL_FREED = 0xdf /* what freed memory of watched regions reads as */
+};
+
+static bool is_good_align(size_t align) { return ps_is_power_of_two(align) && align <= ALIGN_MAX; }
+
+/* Size 0 is 1. */
+static size_t block_bytes(size_t bytes, size_t align) {
+    return ps_region_block_bytes(ps_max(bytes, 1), align);
+}
+
+/* The current chunk, then the tail of the one before it, then a large block or a new chunk. */
+static void *find_room(struct ps_region_state *region, size_t taken, size_t align) {
+    struct ps_region_chunk *chunk = region->chunk;
+    void *block = ps_region_place(chunk, taken, align);
+    if (block == NULL && chunk->prev != NULL) {
+        block = ps_region_place(chunk->prev, taken, align);
+    }
+    if (block != NULL) {
+        return block;
+    }
+    size_t least = sizeof *chunk + taken + (align > PS_ALIGN_DEFAULT ? align : 0);
+    if (least > region->chunks.next_bytes / 2) {
+        return ps_region_alloc_large(region, taken, align);
+    }
+    return ps_region_add_chunk(region, least) ? ps_region_place(region->chunk, taken, align) : NULL;
+}
+
+void *ps_region_alloc_beyond(struct ps_region *public, size_t bytes, size_t align) {
+    struct ps_region_state *region = ps_region_state(public);
+    ps_region_check_thread(region);
+    if (!is_good_align(align)) {
+        errno = EINVAL;
+        return NULL;
+    }
+    if (bytes > PTRDIFF_MAX) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    if (region->is_malloc) {
+        return ps_region_alloc_large(region, ps_max(bytes, 1), align);
+    }
+    ps_region_leave(region);
+    void *block = find_room(region, block_bytes(bytes, align), align);
+    ps_region_enter(region);
+    if (region->is_watched && block != NULL) {
+        ps_unpoison(block, bytes);
+    }
+    return block;
+}
+
+/* Nobody may use these bytes any more, and a watched region shows it. */
+static void mark_freed(const struct ps_region_state *region, void *memory, size_t bytes) {
+    if (region->is_watched) {
+        ps_unpoison(memory, bytes);
+        memset(memory, FILL_FREED, bytes);
+        ps_poison(memory, bytes);
+    }
+}
+
+static bool is_newest(const struct ps_region_chunk *chunk, const char *block, size_t taken) {
+    return block >= chunk->start && block < chunk->at && (size_t)(chunk->at - block) == taken;
+}
+
+/* With PS_DEBUG=malloc all blocks are on the list of large ones, in order. */
+static bool free_newest_large(struct ps_region_state *region, void *block) {
+    struct ps_region_large *large = ps_region_large_of(region, block);
+    if (large == NULL || large != region->large) {
+        return false;
+    }
+    ps_region_drop_large(region, large);
+    return true;
+}
+
+/*
+ * The chunk whose newest block this is, or NULL. The block may stand in the tail of the chunk
+ * before the current one, and resizing it may just have added another: three are looked at.
+ */
+static struct ps_region_chunk *chunk_of_newest(const struct ps_region_state *region,
+                                               const char *block, size_t taken) {
+    struct ps_region_chunk *chunk = region->chunk;
+    for (unsigned tries = 0; tries < NEWEST_TRIES && chunk != NULL; tries++) {
+        if (is_newest(chunk, block, taken)) {
+            return chunk;
+        }
+        chunk = chunk->prev;
+    }
+    return NULL;
+}
+
+bool ps_region_free_last_beyond(struct ps_region *public, void *block, size_t bytes, size_t align) {
+    struct ps_region_state *region = ps_region_state(public);
+    ps_region_check_thread(region);
+    if (block == NULL || !is_good_align(align) || bytes > PTRDIFF_MAX) {
+        return false;
+    }
+    ps_region_check_block(region, block);
+    if (region->is_malloc) {
+        return free_newest_large(region, block);
+    }
+    size_t taken = block_bytes(bytes, align);
+    ps_region_leave(region);
+    struct ps_region_chunk *chunk = chunk_of_newest(region, block, taken);
+    if (chunk == NULL) {
+        return false;
+    }
+    mark_freed(region, block, taken);
+    ps_region_lower(chunk, block);
+    ps_region_retire_empty(region);
+    ps_region_enter(region);
+    return true;
+}
+
+bool ps_region_free_large(struct ps_region *public, void *block) {
+    struct ps_region_state *region = ps_region_state(public);
+    ps_region_check_thread(region);
+    struct ps_region_large *large = block != NULL ? ps_region_large_of(region, block) : NULL;
+    if (large == NULL) {
+        return false;
+    }
+    ps_region_drop_large(region, large);
+    return true;
+}
+
+bool ps_region_free_beyond(struct ps_region *public, void *block, size_t bytes, size_t align) {
+    return ps_region_free_last_beyond(public, block, bytes, align) ||
+           ps_region_free_large(public, block);
+}
+
+/* Tells ASan what of a block of a watched region may be used after it was resized in place. */
+static void *resized(struct ps_region_state *region, char *block, size_t old_bytes,
+                     size_t new_bytes) {
+    if (region->is_watched && new_bytes < old_bytes) {
+        mark_freed(region, block + new_bytes, old_bytes - new_bytes);
+    }
+    if (region->is_watched) {
+        ps_unpoison(block, new_bytes);
+    }
+    return block;
+}
+
+/* NULL when the block must move. */
+static void *resize_in_place(struct ps_region_state *region, char *block, size_t old_bytes,
+                             size_t new_bytes, size_t align) {
+    struct ps_region_large *large = ps_region_large_of(region, block);
+    if (large != NULL) {
+        return new_bytes <= large->room_bytes ? resized(region, block, old_bytes, new_bytes) : NULL;
+    }
+    ps_region_leave(region);
+    size_t taken = block_bytes(new_bytes, align);
+    size_t old_taken = block_bytes(old_bytes, align);
+    struct ps_region_chunk *chunk = chunk_of_newest(region, block, old_taken);
+    if (chunk != NULL && taken <= (size_t)(chunk->end - block)) {
+        resized(region, block, old_bytes, new_bytes);
+        chunk->at = block + taken;
+        ps_region_enter(region);
+        return block;
+    }
+    return taken <= old_taken ? resized(region, block, old_bytes, new_bytes) : NULL;
+}
+
+/* copy_bytes: how much of the old block is wanted in the new one. */
+void *ps_region_realloc_beyond(struct ps_region *public, void *block, size_t old_bytes,
+                               size_t new_bytes, size_t align, size_t copy_bytes) {
+    struct ps_region_state *region = ps_region_state(public);
+    if (block == NULL || !is_good_align(align) || new_bytes > PTRDIFF_MAX) {
+        return ps_region_alloc_beyond(public, new_bytes, align);
+    }
+    ps_region_check_thread(region);
+    ps_region_check_block(region, block);
+    void *moved = resize_in_place(region, block, old_bytes, new_bytes, align);
+    if (moved != NULL) {
+        return moved;
+    }
+    moved = ps_region_alloc_aligned(public, new_bytes, align);
+    if (moved != NULL) {
+        memcpy(moved, block, ps_min(copy_bytes, new_bytes));
+        ps_region_free_beyond(public, block, old_bytes, align);
+    }
+    return moved;
+}

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A region's life: made in its first chunk or in the caller's buffer, reset, ended; what it tells
+ * about itself; the checks of watched regions. Callers: users, this folder.
+ */
+#include "pools/region/state.h"
+
+#include <errno.h>
+
+enum { STATE_BYTES = (sizeof(struct ps_region_state) + 15) / 16 * 16 };
+
+/* Different for each thread that runs. */
+static const void *this_thread(void) {
+    static __thread char mark;
+    return &mark;
+}
+
+void ps_region_check_thread(const struct ps_region_state *region) {
+    if (PS_UNLIKELY(region->is_watched) && region->owner != this_thread()) {
+        ps_misuse("used by another thread than its owner: region", region, region->chunks.name);
+    }
+}
+
+void ps_region_check_block(const struct ps_region_state *region, const void *block) {
+    if (PS_UNLIKELY(region->is_watched) && !ps_region_owns(&region->hot, block)) {
+        ps_misuse("pointer that is none of the region's:", block, region->chunks.name);
+    }
+}
+
+/* Lengths that cannot hold a region are raised, those beyond the reach of a gap's offset lowered.
+ */
+static void clamp_lengths(struct ps_chunks *chunks) {
+    chunks->max_bytes =
+        ps_min(ps_max(chunks->max_bytes, PS_REGION_LENGTH_MIN), PS_REGION_LENGTH_MAX);
+    chunks->next_bytes =
+        ps_min(ps_max(chunks->next_bytes, PS_REGION_LENGTH_MIN), chunks->max_bytes);
+}
+
+static void init_chunks(struct ps_chunks *chunks, const struct ps_region_options *options) {
+    ps_chunks_init(chunks, options != NULL ? &options->chunks : NULL, "region",
+                   PS_REGION_FIRST_BYTES, PS_REGION_MAX_BYTES);
+    clamp_lengths(chunks);
+    if (ps_debug_is_malloc()) {
+        chunks->source = ps_source_malloc();
+    }
+}
+
+/* memory: aligned to 16, at least STATE_BYTES + 16. taken_bytes: what to give back to the source at
+ * the end; 0 for a buffer. */
+static struct ps_region *start(char *memory, size_t bytes, size_t taken_bytes,
+                               const struct ps_chunks *chunks,
+                               const struct ps_region_options *options) {
+    struct ps_region_state *region = (struct ps_region_state *)(void *)memory;
+    size_t usable = ps_round_down(ps_min(bytes, PS_REGION_LENGTH_MAX), PS_ALIGN_DEFAULT);
+    char *first = memory + STATE_BYTES;
+    *region = (struct ps_region_state){
+        .chunk = &region->first,
+        .first = {NULL, taken_bytes, first, first, first, memory + usable},
+        .retain_bytes = options != NULL && options->retain_bytes != 0 ? options->retain_bytes
+                                                                      : PS_REGION_RETAIN_BYTES,
+        .peak_bytes = taken_bytes,
+        .chunks = *chunks,
+        .is_malloc = ps_debug_is_malloc(),
+        .is_watched = ps_debug_is_malloc() || ps_debug_is_check(),
+    };
+    if (region->is_watched) {
+        region->owner = this_thread();
+        ps_poison(first, usable - STATE_BYTES);
+    }
+    ps_region_enter(region);
+    return &region->hot;
+}
+
+/* room_bytes: for blocks, in the first chunk. */
+static struct ps_region *create(size_t room_bytes, const struct ps_region_options *options) {
+    struct ps_chunks chunks;
+    init_chunks(&chunks, options);
+    size_t bytes;
+    char *memory = ps_chunk_take(&chunks, STATE_BYTES + room_bytes, PS_ALIGN_DEFAULT, &bytes);
+    return memory != NULL ? start(memory, bytes, bytes, &chunks, options) : NULL;
+}
+
+struct ps_region *ps_region_create(const struct ps_region_options *options) {
+    return create(PS_ALIGN_DEFAULT, options);
+}
+
+void *ps_region_create_for(size_t bytes, const struct ps_region_options *options,
+                           struct ps_region **region) {
+    *region = NULL;
+    if (bytes > PTRDIFF_MAX - PS_REGION_INIT_BYTES) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    /* What a first chunk cannot hold is a large block of the region. */
+    bool fits = bytes <= PS_REGION_LENGTH_MAX - STATE_BYTES - PS_ALIGN_DEFAULT;
+    struct ps_region *made =
+        create(fits ? ps_round_up(ps_max(bytes, 1), PS_ALIGN_DEFAULT) + PS_ALIGN_DEFAULT
+                    : PS_ALIGN_DEFAULT,
+               options);
+    void *block = made != NULL ? ps_region_alloc(made, bytes) : NULL;
+    if (block == NULL) {
+        ps_region_destroy(made);
+        return NULL;
+    }
+    *region = made;
+    return block;
+}
+
+struct ps_region *ps_region_init(void *buffer, size_t bytes,
+                                 const struct ps_region_options *options) {
+    if (buffer == NULL || bytes < PS_REGION_INIT_BYTES) {
+        errno = EINVAL;
+        return NULL;
+    }
+    size_t skip = (0 - (uintptr_t)buffer) & (PS_ALIGN_DEFAULT - 1);
+    struct ps_chunks chunks;
+    init_chunks(&chunks, options);
+    return start((char *)buffer + skip, bytes - skip, 0, &chunks, options);
+}
+
+struct ps_region *ps_region_create_child(struct ps_region *parent,
+                                         const struct ps_region_options *options) {
+    struct ps_region_state *above = ps_region_state(parent);
+    ps_region_check_thread(above);
+    struct ps_region_options mine = {0};
+    if (options != NULL) {
+        mine = *options;
+    }
+    if (mine.chunks.source == NULL) {
+        mine.chunks.source = above->chunks.source;
+    }
+    if (mine.chunks.oom == NULL) {
+        mine.chunks.oom = above->chunks.oom;
+        mine.chunks.oom_context = above->chunks.oom_context;
+    }
+    if (mine.retain_bytes == 0) {
+        mine.retain_bytes = above->retain_bytes;
+    }
+    struct ps_region *child = ps_region_create(&mine);
+    if (child != NULL) {
+        ps_region_link(ps_region_state(child), above);
+    }
+    return child;
+}
+
+/* The region stands in its first chunk, which therefore goes last. */
+void ps_region_release(struct ps_region_state *region) {
+    while (region->large != NULL) {
+        ps_region_drop_large(region, region->large);
+    }
+    for (struct ps_region_chunk *chunk = region->chunk, *older; chunk != &region->first;
+         chunk = older) {
+        older = chunk->prev;
+        ps_region_give_chunk(region, chunk);
+    }
+    ps_region_trim(&region->hot, 0);
+    if (region->is_watched) {
+        ps_unpoison(region->first.start, (size_t)(region->first.end - region->first.start));
+    }
+    if (region->first.bytes != 0) {
+        struct ps_chunks chunks = region->chunks;
+        ps_chunk_give(&chunks, region, region->first.bytes);
+    }
+}
+
+static void refuse_in_callback(const struct ps_region_state *region) {
+    if (region->is_ending) {
+        ps_misuse("ended by one of its own callbacks: region", region, region->chunks.name);
+    }
+}
+
+void ps_region_destroy(struct ps_region *public) {
+    if (public == NULL) {
+        return;
+    }
+    struct ps_region_state *region = ps_region_state(public);
+    ps_region_check_thread(region);
+    refuse_in_callback(region);
+    int error = errno;
+    ps_region_settle(region);
+    ps_region_unlink(region);
+    ps_region_release(region);
+    errno = error;
+}
+
+void ps_region_reset(struct ps_region *public) {
+    struct ps_region_state *region = ps_region_state(public);
+    ps_region_check_thread(region);
+    refuse_in_callback(region);
+    int error = errno;
+    ps_region_settle(region);
+    while (region->large != NULL) {
+        ps_region_drop_large(region, region->large);
+    }
+    region->free_cleanups = NULL; /* their records are blocks */
+    ps_region_rewind(region);
+    ps_region_enter(region);
+    region->is_ending = false;
+    errno = error;
+}
+
+size_t ps_region_trim(struct ps_region *public, size_t keep_bytes) {
+    struct ps_region_state *region = ps_region_state(public);
+    ps_region_check_thread(region);
+    size_t given = 0;
+    while (region->kept_bytes > keep_bytes) {
+        struct ps_region_chunk *chunk = region->kept;
+        region->kept = chunk->prev;
+        region->kept_bytes -= chunk->bytes;
+        given += chunk->bytes;
+        ps_region_give_chunk(region, chunk);
+    }
+    return given;
+}
+
+const char *ps_region_name(const struct ps_region *region) {
+    return ps_region_const_state(region)->chunks.name;
+}
+
+void ps_region_set_name(struct ps_region *region, const char *name) {
+    ps_region_state(region)->chunks.name = name;
+}
+
+void ps_region_adopt(struct ps_region *region) { ps_region_state(region)->owner = this_thread(); }
+
+/* The end of what is handed out of a chunk. */
+static const char *top_of(const struct ps_region_state *region,
+                          const struct ps_region_chunk *chunk) {
+    return chunk == region->chunk ? region->hot.at : chunk->at;
+}
+
+void ps_region_stats(const struct ps_region *public, struct ps_region_stats *stats) {
+    const struct ps_region_state *region = ps_region_const_state(public);
+    *stats = (struct ps_region_stats){
+        .reserved_bytes = region->chunks.total_bytes,
+        .peak_bytes = region->peak_bytes,
+        .waiting_bytes = region->kept_bytes,
+        .next_chunk_bytes = region->chunks.next_bytes,
+    };
+    for (const struct ps_region_chunk *chunk = region->chunk; chunk != NULL; chunk = chunk->prev) {
+        stats->chunk_count++;
+        stats->used_bytes += (size_t)(top_of(region, chunk) - chunk->start);
+    }
+    for (const struct ps_region_large *large = region->large; large != NULL; large = large->next) {
+        stats->large_count++;
+        stats->used_bytes += large->room_bytes;
+    }
+    for (const struct ps_region_state *child = region->child; child != NULL;
+         child = child->next_sibling) {
+        stats->child_count++;
+    }
+}
+
+bool ps_region_owns(const struct ps_region *public, const void *address) {
+    const struct ps_region_state *region = ps_region_const_state(public);
+    uintptr_t at = (uintptr_t)address;
+    for (const struct ps_region_chunk *chunk = region->chunk; chunk != NULL; chunk = chunk->prev) {
+        if (at >= (uintptr_t)chunk->start && at < (uintptr_t)top_of(region, chunk)) {
+            return true;
+        }
+    }
+    for (const struct ps_region_large *large = region->large; large != NULL; large = large->next) {
+        uintptr_t block = (uintptr_t)(large->base + large->bytes) - large->room_bytes;
+        if (at >= block && at - block < large->room_bytes) {
+            return true;
+        }
+    }
+    return false;
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a region is behind its three public words, and the steps that its files share. A region
+ * belongs to one thread at a time: no locks, no atomics. Callers: the files of this folder.
+ *
+ *   hot.at is the current chunk's `at`; that of struct ps_region_chunk is right only between
+ *   ps_region_leave and ps_region_enter.
+ *   start <= floor <= at <= end in every chunk; end is a multiple of 16.
+ *   kept_bytes == sum of the lengths of the chunks on `kept`
+ *
+ * A watched region (PS_DEBUG, builds with checks) shows the inline functions no room and no newest
+ * block, so that all work comes out of line, where there are checks and marks for ASan.
+ */
+#ifndef PS_REGION_STATE_H
+#define PS_REGION_STATE_H
+
+#include "pools/base/bits.h"
+#include "pools/base/compiler.h"
+#include "pools/chunk/chunk.h"
+#include "pools/chunk/debug.h"
+
+#include <poolshim/region.h>
+
+/* Stands at the start of a chunk; that of the first chunk stands inside the region. */
+struct ps_region_chunk {
+    struct ps_region_chunk *prev; /* older chunk in use; next on the list of kept ones */
+    size_t bytes;                 /* as taken from the source; 0: the caller's buffer */
+    char *start;                  /* where the first block may stand */
+    char *at;
+    char *floor;
+    char *end;
+};
+
+/* Stands in front of a large block. */
+struct ps_region_large {
+    struct ps_region_large *next; /* older */
+    struct ps_region_large **link;
+    char *base;        /* of the chunk */
+    size_t bytes;      /* of the chunk */
+    size_t room_bytes; /* from the block to the end of the chunk */
+    uintptr_t seal;    /* says that this is one, see large.c */
+};
+
+struct ps_region_cleanup {
+    struct ps_region_cleanup *next;
+    struct ps_region_cleanup **link;
+    ps_region_function *function;
+    void *argument;
+};
+
+struct ps_region_data {
+    struct ps_region_data *next;
+    const char *key;
+    void *value;
+    ps_region_function *destructor;
+};
+
+struct ps_region_state {
+    struct ps_region hot;
+    struct ps_region_chunk *chunk; /* the current one */
+    struct ps_region_chunk first;
+    struct ps_region_large *large; /* newest first */
+    struct ps_region_chunk *kept;  /* empty ones */
+    size_t kept_bytes;
+    size_t retain_bytes;
+    size_t peak_bytes;
+    struct ps_chunks chunks;
+    struct ps_region_cleanup *cleanups;       /* newest first */
+    struct ps_region_cleanup *early_cleanups; /* newest first */
+    struct ps_region_cleanup *free_cleanups;  /* records for reuse */
+    struct ps_region_data *data;
+    struct ps_region_state *parent;
+    struct ps_region_state *child; /* newest first */
+    struct ps_region_state *next_sibling;
+    struct ps_region_state **sibling_link;
+    const void *owner; /* ps_region_thread of the only user; for watched regions */
+    bool is_watched;
+    bool is_malloc; /* every block is a large one, from malloc */
+    bool is_ending; /* its callbacks run */
+};
+
+enum {
+    PS_REGION_FIRST_BYTES = 4096,
+    PS_REGION_MAX_BYTES = 1 << 20,
+    PS_REGION_RETAIN_BYTES = 1 << 20,
+    PS_REGION_LENGTH_MIN = 1024,   /* of a chunk, whatever the options say */
+    PS_REGION_LENGTH_MAX = 1 << 30 /* of a chunk, since gaps keep 32-bit offsets */
+};
+
+_Static_assert(sizeof(struct ps_region_chunk) == 48, "large.c looks 48 bytes before a block");
+_Static_assert(sizeof(struct ps_region_large) == 48, "a block behind it is aligned to 16");
+_Static_assert(sizeof(struct ps_region_state) + 2 * PS_ALIGN_DEFAULT <= PS_REGION_INIT_BYTES,
+               "the manual's figure");
+
+static inline struct ps_region_state *ps_region_state(struct ps_region *region) {
+    return (struct ps_region_state *)region;
+}
+
+static inline const struct ps_region_state *ps_region_const_state(const struct ps_region *region) {
+    return (const struct ps_region_state *)region;
+}
+
+/* From the public words to the chunk, before anything but the fast paths works on it. */
+static inline void ps_region_leave(struct ps_region_state *region) {
+    region->chunk->at = region->hot.at;
+}
+
+/* And back. */
+static inline void ps_region_enter(struct ps_region_state *region) {
+    struct ps_region_chunk *chunk = region->chunk;
+    region->hot.at = chunk->at;
+    region->hot.end = region->is_watched ? chunk->at : chunk->end;
+    region->hot.floor = region->is_watched ? (char *)UINTPTR_MAX : chunk->floor;
+}
+
+/* region.c: nothing unless the region is watched; aborts when another thread uses it. */
+void ps_region_check_thread(const struct ps_region_state *region);
+/* region.c: for watched regions; aborts when the block is none of the region's. */
+void ps_region_check_block(const struct ps_region_state *region, const void *block);
+
+/* chunks.c */
+void *ps_region_place(struct ps_region_chunk *chunk, size_t bytes, size_t align);
+void ps_region_lower(struct ps_region_chunk *chunk, char *block);
+bool ps_region_add_chunk(struct ps_region_state *region, size_t least);
+void ps_region_retire_empty(struct ps_region_state *region);
+void ps_region_rewind(struct ps_region_state *region);
+void ps_region_give_chunk(struct ps_region_state *region, struct ps_region_chunk *chunk);
+void ps_region_note_peak(struct ps_region_state *region);
+
+/* large.c */
+void *ps_region_alloc_large(struct ps_region_state *region, size_t bytes, size_t align);
+struct ps_region_large *ps_region_large_of(const struct ps_region_state *region, void *block);
+void ps_region_drop_large(struct ps_region_state *region, struct ps_region_large *large);
+
+/* cleanup.c */
+void ps_region_run_all(struct ps_region_state *region, struct ps_region_cleanup **list);
+void ps_region_drop_data(struct ps_region_state *region);
+
+/* tree.c: runs all callbacks and ends all descendants. */
+void ps_region_settle(struct ps_region_state *region);
+void ps_region_link(struct ps_region_state *region, struct ps_region_state *parent);
+void ps_region_unlink(struct ps_region_state *region);
+
+/* region.c: the memory of a settled region. */
+void ps_region_release(struct ps_region_state *region);
+
+#endif
