@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: MIT
+"""The pools' benchmark: who takes part, and how a pool of ours stands to the best original.
+
+A program of bench/pools names its contests itself (--list); one process measures one of them.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from .allocators import Allocator
+from .errors import BadRequest, RunFailed
+from .report import NOTHING, Section, milliseconds, ratio
+from .runner import Case, Runner
+from .verdict import geometric_mean
+
+OURS = "ps_"
+# Contestants that no target is set against: what the work costs without an allocator.
+FLOORS = {"floor"}
+CELL_GOAL, MEAN_GOAL = 1.0, 0.90
+
+
+@dataclass(frozen=True)
+class Contest:
+    """One contestant in one case; both named by the program."""
+
+    program: str
+    group: str
+    case: str
+    pool: str
+
+    @property
+    def is_ours(self) -> bool:
+        return self.pool.startswith(OURS)
+
+    def as_case(self, scale: float) -> Case:
+        """How the runner starts it."""
+        return Case(
+            name=f"{self.group}/{self.case}",
+            program=f"pools/{self.program}",
+            arguments=("--case", self.case, "--pool", self.pool, "--scale", str(scale)),
+            expected=(("group", self.group), ("case", self.case), ("pool", self.pool)),
+            rounds=None,
+        )
+
+
+@dataclass
+class Result:
+    """What all processes of one contest measured; failure: why there is nothing."""
+
+    contest: Contest
+    cold_ms: list[float] = field(default_factory=list)
+    warm_ms: list[float] = field(default_factory=list)
+    rss_kib: list[int] = field(default_factory=list)
+    failure: str = ""
+
+
+def discover(build: Path) -> list[Contest]:
+    """Every contest of every program that is built."""
+    folder = build / "bench" / "pools"
+    programs = sorted(path for path in folder.glob("*") if path.is_file()) if folder.exists() else []
+    if not programs:
+        raise BadRequest(f"{folder}: nothing is built there (cmake --build --preset release)")
+    found = []
+    for program in programs:
+        done = subprocess.run([str(program), "--list"], capture_output=True, text=True, check=False)
+        for line in done.stdout.splitlines():
+            group, case, pool = line.split()
+            found.append(Contest(program.name, group, case, pool))
+    return found
+
+
+def measure(
+    runner: Runner, contests: list[Contest], passes: int, scale: float
+) -> Iterator[tuple[Result, int]]:
+    """Runs all contests, then all of them again: a slow moment hits everybody. Yields each result
+    after each of its processes."""
+    results = [Result(contest) for contest in contests]
+    for number in range(passes):
+        for result in results:
+            if result.failure:
+                continue
+            try:
+                run = runner.run(
+                    result.contest.as_case(scale), Allocator(name=result.contest.pool)
+                )
+            except RunFailed as error:
+                result.failure = str(error)
+            else:
+                result.cold_ms.append(float(run.report["cold_ms"]))
+                result.warm_ms.append(float(run.report["warm_ms"]))
+                result.rss_kib.append(run.peak_rss_kib)
+            yield result, number
+
+
+def best(result: Result, figure: str) -> float | None:
+    """The best of all processes; None without one."""
+    values: list[float] = getattr(result, figure)
+    return min(values) if values else None
+
+
+def stand(results: list[Result], figure: str) -> tuple[float, str, str] | None:
+    """The ratio of our best pool to the best original in one case, and who the two are."""
+    timed = [(value, one) for one in results if (value := best(one, figure)) is not None]
+    ours = [pair for pair in timed if pair[1].contest.is_ours]
+    others = [
+        pair for pair in timed if not pair[1].contest.is_ours and pair[1].contest.pool not in FLOORS
+    ]
+    if not ours or not others:
+        return None
+    mine, other = min(ours, key=lambda p: p[0]), min(others, key=lambda p: p[0])
+    return mine[0] / other[0], mine[1].contest.pool, other[1].contest.pool
+
+
+def by_case(results: list[Result]) -> dict[tuple[str, str], list[Result]]:
+    """Results of each (group, case), in the order the programs name them."""
+    table: dict[tuple[str, str], list[Result]] = {}
+    for result in results:
+        table.setdefault((result.contest.group, result.contest.case), []).append(result)
+    return table
+
+
+def case_section(key: tuple[str, str], results: list[Result]) -> Section:
+    """Everybody's figures in one case, fastest first."""
+    section = Section(f"{key[0]}: {key[1]}", ["pool", "cold\nms", "warm\nms", "peak RSS\nMiB"])
+    for result in sorted(results, key=lambda one: best(one, "warm_ms") or 0):
+        if result.failure:
+            section.failures.append((result.contest.pool, result.failure))
+            continue
+        section.rows.append(
+            [
+                result.contest.pool,
+                milliseconds(min(result.cold_ms)),
+                milliseconds(min(result.warm_ms)),
+                f"{median(result.rss_kib) / 1024:.0f}",
+            ]
+        )
+    return section
+
+
+def stand_cells(stood: tuple[float, str, str] | None) -> list[str]:
+    return [NOTHING] * 3 if stood is None else [stood[1], stood[2], ratio(stood[0])]
+
+
+def sums_section(results: list[Result]) -> Section:
+    """Our best pool against the best original, case by case, and the geometric means."""
+    headers = ["case", "ours\nwarm", "best original\nwarm", "ratio\nwarm"]
+    headers += ["ours\ncold", "best original\ncold", "ratio\ncold"]
+    section = Section("The pools against the originals", headers)
+    for (group, case), ones in by_case(results).items():
+        cells = [stand_cells(stand(ones, figure)) for figure in ("warm_ms", "cold_ms")]
+        if any(cell != NOTHING for row in cells for cell in row):
+            section.rows.append([f"{group}/{case}", *cells[0], *cells[1]])
+    means = [mean_of(results, figure) for figure in ("warm_ms", "cold_ms")]
+    section.rows.append(
+        [f"geometric mean (goal {MEAN_GOAL})", "", "", ratio(means[0]), "", "", ratio(means[1])]
+    )
+    return section
+
+
+def mean_of(results: list[Result], figure: str) -> float | None:
+    """The geometric mean of the ratios of all cases that have one."""
+    ratios = [
+        stood[0] for ones in by_case(results).values() if (stood := stand(ones, figure)) is not None
+    ]
+    return geometric_mean(ratios)
+
+
+def as_json(results: list[Result]) -> list[dict[str, Any]]:
+    """Every figure of every process."""
+    return [
+        {
+            "group": one.contest.group,
+            "case": one.contest.case,
+            "pool": one.contest.pool,
+            "cold_ms": one.cold_ms,
+            "warm_ms": one.warm_ms,
+            "peak_rss_kib": one.rss_kib,
+            "failure": one.failure,
+        }
+        for one in results
+    ]

@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Measures the pools library against the originals of its families, on the originals' benchmarks.
+
+    scripts/bench --pools                       # everything
+    scripts/bench --pools --quick               # a fiftieth of the work, for a first look
+    scripts/bench --pools --only requests,list --passes 5
+
+Tables on standard output, progress on standard error, everything measured into bench/results/.
+Exit status: 0; 1 if a process failed; 2 for a request that cannot be met; 130 after Ctrl-C.
+"""
+# /// script
+# requires-python = ">=3.10"
+# dependencies = ["click>=8.1", "rich>=13", "tomli>=2; python_version < '3.11'"]
+# ///
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import datetime, timezone
+from pathlib import Path
+
+import click
+from harness import allocators as lookup
+from harness import contests, report
+from harness.command import plain_console, run_command, split_names, write_file
+from harness.errors import BadRequest
+from harness.machine import describe, one_line
+from harness.runner import Runner
+from rich.console import Console
+
+RESULTS = lookup.REPOSITORY / "bench" / "results"
+PASSES, QUICK_PASSES, QUICK_SCALE = 3, 2, 0.02
+CONTEXT = {"help_option_names": ["-h", "--help"]}
+POSITIVE = click.IntRange(1, 100)
+
+
+def run_all(
+    runner: Runner, chosen: list[contests.Contest], passes: int, scale: float
+) -> list[contests.Result]:
+    """Measures; one line of progress per process."""
+    console = Console(stderr=True)
+    results: dict[contests.Contest, contests.Result] = {}
+    for result, number in contests.measure(runner, chosen, passes, scale):
+        results[result.contest] = result
+        outcome = result.failure or f"{result.warm_ms[-1]:.1f} ms"
+        name = f"{result.contest.group}/{result.contest.case}"
+        console.print(
+            f"pass {number + 1}: {name:<24} {result.contest.pool:<16} {outcome}",
+            markup=False, highlight=False,
+        )  # fmt: skip
+    return [results[contest] for contest in chosen]
+
+
+def write_results(folder: Path, results: list[contests.Result], text: str) -> Path:
+    """The JSON and the Markdown of this run, by its time."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadRequest(f"{folder}: {error.strerror}") from error
+    stem = folder / f"pools-{datetime.now(timezone.utc).strftime('%Y%m%dT%H%M%SZ')}"
+    content = {"schema": 1, "machine": describe(), "results": contests.as_json(results)}
+    write_file(stem.with_suffix(".json"), json.dumps(content, indent=1) + "\n")
+    write_file(stem.with_suffix(".md"), text)
+    return stem
+
+
+def draw_pictures(path: Path) -> str:
+    """Draws the pictures of a result if matplotlib is there; says what became of it."""
+    try:
+        from harness import pool_plots
+    except ModuleNotFoundError as error:
+        return f"No pictures: no {error.name} here (.venv/bin/pip install matplotlib draws them)."
+    return "Pictures: " + ", ".join(made.name for made in pool_plots.draw_all(path)) + "."
+
+
+@click.command(context_settings=CONTEXT, help=(__doc__ or "").split("\n\n")[0])
+@click.option("--only", multiple=True, metavar="GROUP", help="Only these groups [all].")
+@click.option("--passes", type=POSITIVE, help=f"Processes per contestant [{PASSES}].")
+@click.option("--scale", type=click.FloatRange(0.0001, 100), help="Times the work [1].")
+@click.option("--quick", is_flag=True, help="A fiftieth of the work, 2 passes.")
+@click.option("--list", "is_list", is_flag=True, help="Name the contests, run nothing.")
+@click.option("--results", type=Path, default=RESULTS, help="Folder for JSON and Markdown.")
+@click.option("--build", type=Path, default=lookup.REPOSITORY / "build" / "release",
+              help="Build folder [build/release].")  # fmt: skip
+@click.option("--timeout", type=click.FloatRange(1), default=300.0, help="Seconds per process.")
+def command(
+    only: tuple[str, ...], passes: int | None, scale: float | None, quick: bool, is_list: bool,
+    results: Path, build: Path, timeout: float,
+) -> int:  # fmt: skip
+    """See the module's text, which is the help."""
+    found = contests.discover(build)
+    groups = split_names(only, list(dict.fromkeys(one.group for one in found)), "--only")
+    chosen = [one for one in found if one.group in groups]
+    if is_list:
+        for one in chosen:
+            print(one.group, one.case, one.pool)
+        return 0
+    runner = Runner(build, [], timeout, sorted({f"pools/{one.program}" for one in chosen}))
+    done = run_all(
+        runner, chosen, passes or (QUICK_PASSES if quick else PASSES),
+        scale or (QUICK_SCALE if quick else 1),
+    )  # fmt: skip
+    made = [contests.case_section(key, ones) for key, ones in contests.by_case(done).items()]
+    made.append(contests.sums_section(done))
+    below = [f"Machine: {one_line(describe())}."]
+    report.print_tables(plain_console(), made, below)
+    stem = write_results(results, done, report.markdown(made, below))
+    print(f"Results: {stem}.json, {stem.name}.md. {draw_pictures(stem.with_suffix('.json'))}")
+    return 1 if any(one.failure for one in done) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(run_command("bench/pools.py", command))

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: MIT
+// The contestants of requests.cpp: each makes objects of any type until it is dropped. hold() is for
+// those that must free every object by itself; the others forget it. An original that is not
+// installed does not take part.
+#ifndef PS_BENCH_POOLS_REQUESTS_HPP
+#define PS_BENCH_POOLS_REQUESTS_HPP
+
+#include "contest.hpp"
+
+#include <memory_resource>
+#include <obstack.h>
+#include <poolshim/pool.h>
+#include <poolshim/region.h>
+#include <poolshim/slice.h>
+
+#if __has_include(<boost/pool/pool.hpp>)
+#include <boost/pool/pool.hpp>
+#endif
+#if __has_include(<apr_pools.h>)
+#include <apr_pools.h>
+#endif
+#if __has_include(<glib.h>)
+#include <glib.h>
+#endif
+#if __has_include(<foonathan/memory/memory_stack.hpp>)
+#include <foonathan/memory/memory_stack.hpp>
+#endif
+
+#define obstack_chunk_alloc std::malloc
+#define obstack_chunk_free std::free
+
+namespace requests {
+
+struct Small {
+    long words[3];
+};
+struct Big {
+    Small smalls[10];
+};
+struct Huge {
+    char bytes[2 * 4096 + 113];
+};
+
+// The objects that live, for allocators that free one by one. Kept between passes, as the
+// originals' static array is.
+class Held {
+  public:
+    explicit Held(std::size_t count) {
+        if (store().size() < count) {
+            store().resize(count);
+        }
+    }
+    void push(void *object, std::size_t bytes) { store()[count_++] = {object, bytes}; }
+    template <class Free> void drop(Free free) {
+        for (std::size_t i = 0; i < count_; i++) {
+            free(store()[i].object, store()[i].bytes);
+        }
+        count_ = 0;
+    }
+
+  private:
+    struct Entry {
+        void *object;
+        std::size_t bytes;
+    };
+    static std::vector<Entry> &store() {
+        static std::vector<Entry> entries;
+        return entries;
+    }
+    std::size_t count_ = 0;
+};
+
+// What pools have in common: they forget, and are dropped as a whole.
+struct Forgets {
+    void hold(void *, std::size_t) {}
+    void drop() {}
+};
+
+class Malloc {
+  public:
+    explicit Malloc(std::size_t count) : held_(count) {}
+    template <class T> T *alloc() { return static_cast<T *>(std::malloc(sizeof(T))); }
+    template <class T> void free(T *object) { std::free(object); }
+    void hold(void *object, std::size_t bytes) { held_.push(object, bytes); }
+    void drop() {
+        held_.drop([](void *object, std::size_t) { std::free(object); });
+    }
+
+  private:
+    Held held_;
+};
+
+class Monotonic : public Forgets {
+  public:
+    explicit Monotonic(std::size_t) {}
+    template <class T> T *alloc() {
+        return static_cast<T *>(resource_.allocate(sizeof(T), alignof(T)));
+    }
+    template <class T> void free(T *) {}
+
+  private:
+    std::pmr::monotonic_buffer_resource resource_;
+};
+
+// obstack_free gives up everything behind an object, so only the newest may go.
+class Obstack : public Forgets {
+  public:
+    explicit Obstack(std::size_t) { obstack_init(&stack_); }
+    Obstack(const Obstack &) = delete;
+    ~Obstack() { obstack_free(&stack_, nullptr); }
+    template <class T> T *alloc() { return static_cast<T *>(obstack_alloc(&stack_, sizeof(T))); }
+    template <class T> void free(T *object) { obstack_free(&stack_, object); }
+
+  private:
+    obstack stack_;
+};
+
+#if __has_include(<boost/pool/pool.hpp>)
+// One size at a time: the pool is made by the first object.
+class BoostPool : public Forgets {
+  public:
+    explicit BoostPool(std::size_t) {}
+    BoostPool(const BoostPool &) = delete;
+    ~BoostPool() {
+        if (is_made_) {
+            pool()->~pool();
+        }
+    }
+    template <class T> T *alloc() {
+        if (__builtin_expect(!is_made_, 0)) {
+            new (room_) boost::pool<>(sizeof(T));
+            is_made_ = true;
+        }
+        return static_cast<T *>((pool()->malloc)());
+    }
+    template <class T> void free(T *object) { (pool()->free)(object); }
+
+  private:
+    boost::pool<> *pool() { return reinterpret_cast<boost::pool<> *>(room_); }
+    alignas(boost::pool<>) char room_[sizeof(boost::pool<>)];
+    bool is_made_ = false;
+};
+#endif
+
+#if __has_include(<apr_pools.h>)
+class Apr : public Forgets {
+  public:
+    explicit Apr(std::size_t) {
+        static const apr_status_t status = apr_initialize();
+        if (status != APR_SUCCESS || apr_pool_create(&pool_, nullptr) != APR_SUCCESS) {
+            contest::fail("apr does not start");
+        }
+    }
+    Apr(const Apr &) = delete;
+    ~Apr() { apr_pool_destroy(pool_); }
+    template <class T> T *alloc() { return static_cast<T *>(apr_palloc(pool_, sizeof(T))); }
+    template <class T> void free(T *) {}
+
+  private:
+    apr_pool_t *pool_ = nullptr;
+};
+#endif
+
+#if __has_include(<glib.h>)
+class Slice {
+  public:
+    explicit Slice(std::size_t count) : held_(count) {}
+    template <class T> T *alloc() { return static_cast<T *>(g_slice_alloc(sizeof(T))); }
+    template <class T> void free(T *object) { g_slice_free1(sizeof(T), object); }
+    void hold(void *object, std::size_t bytes) { held_.push(object, bytes); }
+    void drop() {
+        held_.drop([](void *object, std::size_t bytes) { g_slice_free1(bytes, object); });
+    }
+
+  private:
+    Held held_;
+};
+#endif
+
+#if __has_include(<foonathan/memory/memory_stack.hpp>)
+class FoonathanStack : public Forgets {
+  public:
+    explicit FoonathanStack(std::size_t) : stack_(65536) {}
+    template <class T> T *alloc() {
+        before_ = stack_.top();
+        return static_cast<T *>(stack_.allocate(sizeof(T), alignof(T)));
+    }
+    // Of the newest object only.
+    template <class T> void free(T *) { stack_.unwind(before_); }
+
+  private:
+    foonathan::memory::memory_stack<> stack_;
+    foonathan::memory::memory_stack<>::marker before_ = stack_.top();
+};
+#endif
+
+class PsRegion : public Forgets {
+  public:
+    explicit PsRegion(std::size_t) : region_(ps_region_create(nullptr)) {
+        contest::require(region_);
+    }
+    PsRegion(const PsRegion &) = delete;
+    ~PsRegion() { ps_region_destroy(region_); }
+    template <class T> T *alloc() {
+        return static_cast<T *>(ps_region_alloc_aligned(region_, sizeof(T), alignof(T)));
+    }
+    template <class T> void free(T *object) { ps_region_free_last(region_, object, sizeof(T)); }
+
+  private:
+    ps_region *region_;
+};
+
+class PsPool : public Forgets {
+  public:
+    explicit PsPool(std::size_t) {}
+    PsPool(const PsPool &) = delete;
+    ~PsPool() {
+        if (is_made_) {
+            ps_pool_destroy(&pool_);
+        }
+    }
+    template <class T> T *alloc() {
+        if (__builtin_expect(!is_made_, 0)) {
+            is_made_ = ps_pool_init(&pool_, sizeof(T), alignof(T), nullptr);
+        }
+        return static_cast<T *>(ps_pool_alloc(&pool_));
+    }
+    template <class T> void free(T *object) { ps_pool_free(&pool_, object); }
+
+  private:
+    ps_pool pool_;
+    bool is_made_ = false;
+};
+
+class PsSlice {
+  public:
+    explicit PsSlice(std::size_t count) : held_(count) {}
+    template <class T> T *alloc() { return static_cast<T *>(ps_slice_alloc(sizeof(T))); }
+    template <class T> void free(T *object) { ps_slice_free(sizeof(T), object); }
+    void hold(void *object, std::size_t bytes) { held_.push(object, bytes); }
+    void drop() {
+        held_.drop([](void *object, std::size_t bytes) { ps_slice_free(bytes, object); });
+    }
+
+  private:
+    Held held_;
+};
+
+} // namespace requests
+
+#endif
