@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The bounded paths of TLSF: find, split, merge. Every loop here has a constant bound. The source
+ * and PS_DEBUG are asked in slow.c only. See block.h for the layout, tlsf.h for the contract.
+ *
+ * After: M. Masmano, I. Ripoll, A. Crespo, J. Real, "TLSF: a new dynamic memory allocator for
+ * real-time systems", ECRTS 2004. Differences: both levels of the index are one row of classes; a
+ * free block that stays in its class when it is cut or grows keeps its place on the list; a list's
+ * block knows what points to it, so that leaving a list needs no size; the request's own class is
+ * looked into before the request fails.
+ */
+#include "pools/tlsf/block.h"
+
+#include "pools/base/check.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* The list is seen by its head alone: the first of a list has its slot among the heads. */
+void ps_tlsf_unlist(struct ps_tlsf *tlsf, struct block *block) {
+    struct block *next = block->next;
+    struct block **slot = block->slot;
+    *slot = next;
+    if (next != NULL) {
+        next->slot = slot;
+        return;
+    }
+    size_t class = ((size_t)slot - (size_t)tlsf->heads) / sizeof *slot;
+    if (class < tlsf->class_count) {
+        size_t word = class / 64;
+        tlsf->bits[word] &= ~((uint64_t)1 << (class % 64));
+        if (tlsf->bits[word] == 0) {
+            tlsf->summary &= ~((uint64_t)1 << word);
+        }
+    }
+}
+
+static inline void list_in(struct ps_tlsf *tlsf, struct block *block, size_t class) {
+    struct block **slot = &tlsf->heads[class];
+    struct block *next = *slot;
+    block->next = next;
+    block->slot = slot;
+    if (next != NULL) {
+        next->slot = &block->next;
+    }
+    *slot = block;
+    tlsf->bits[class / 64] |= (uint64_t)1 << (class % 64);
+    tlsf->summary |= (uint64_t)1 << (class / 64);
+}
+
+/* Head and back pointer of a free block whose neighbours are used. */
+static inline struct block *mark_free(const struct ps_tlsf *tlsf, struct block *block,
+                                      size_t size) {
+    struct block *behind = block_at(block, size);
+    block->head = tlsf->tag | size | BLOCK_FREE;
+    *block_back(behind) = block;
+    return behind;
+}
+
+void ps_tlsf_list(struct ps_tlsf *tlsf, struct block *block, size_t size) {
+    mark_free(tlsf, block, size)->head |= BLOCK_PREVIOUS_FREE;
+    list_in(tlsf, block, class_of(size));
+}
+
+/* `block`, on the list of `class`, is now the free block `moved` of `size`. */
+static inline void list_again(struct ps_tlsf *tlsf, struct block *block, size_t class,
+                              struct block *moved, size_t size) {
+    size_t new_class = class_of(size);
+    if (new_class == class) {
+        struct block *next = block->next;
+        struct block **slot = block->slot;
+        moved->next = next;
+        moved->slot = slot;
+        *slot = moved;
+        if (next != NULL) {
+            next->slot = &moved->next;
+        }
+    } else {
+        ps_tlsf_unlist(tlsf, block);
+        list_in(tlsf, moved, new_class);
+    }
+    mark_free(tlsf, moved, size);
+}
+
+/* Uses the first `size` bytes of a listed free block of `total`; what is left stays free, if it can
+ * be a block. `head`: the flags that the used block gets. */
+static inline void cut(struct ps_tlsf *tlsf, struct block *block, size_t total, size_t size,
+                       size_t head) {
+    if (total - size >= BLOCK_MIN) {
+        struct block *rest = block_at(block, size);
+        tlsf_unpoison(rest, sizeof *rest);
+        list_again(tlsf, block, class_of(total), rest, total - size);
+        block->head = tlsf->tag | size | head;
+    } else {
+        ps_tlsf_unlist(tlsf, block);
+        block_at(block, total)->head &= ~(size_t)BLOCK_PREVIOUS_FREE;
+        block->head = tlsf->tag | total | head;
+    }
+    block_unpoison(block, block_bytes(block->head));
+}
+
+/* The first block of the first list from `class` on. */
+static inline struct block *find_from(const struct ps_tlsf *tlsf, size_t class) {
+    size_t word = class / 64;
+    uint64_t found = tlsf->bits[word] & (~(uint64_t)0 << (class % 64));
+    if (found == 0) {
+        uint64_t above = tlsf->summary & (~(uint64_t)1 << word);
+        if (above == 0) {
+            return NULL;
+        }
+        word = (size_t)__builtin_ctzll(above);
+        found = tlsf->bits[word];
+    }
+    return tlsf->heads[word * 64 + (size_t)__builtin_ctzll(found)];
+}
+
+/* Bytes from the block to where a payload is aligned, with room for a free block or none at all. */
+static inline size_t gap_before(struct block *block, size_t align) {
+    uintptr_t payload = (uintptr_t)block_payload(block);
+    size_t gap = ps_round_up(payload, align) - payload;
+    return gap == BLOCK_UNIT ? gap + align : gap;
+}
+
+/* A block of `class` in which an aligned block of `size` fits. The lists are not sorted: a few are
+ * tried. */
+static PS_NOINLINE struct block *find_near(const struct ps_tlsf *tlsf, size_t class, size_t size,
+                                           size_t align) {
+    struct block *block = tlsf->heads[class];
+    for (int tries = 0; block != NULL && tries < NEAR_FITS_MAX; tries++) {
+        if (block_bytes(block->head) >= size + gap_before(block, align)) {
+            return block;
+        }
+        block = block->next;
+    }
+    return NULL;
+}
+
+/* Where blocks fit wherever they lie, else among those that may be aligned by luck. */
+static struct block *find_aligned(const struct ps_tlsf *tlsf, size_t size, size_t align) {
+    size_t least = size + align + BLOCK_UNIT;
+    struct block *block = NULL;
+    if (least <= tlsf->largest_bytes) {
+        block = find_from(tlsf, class_from(least));
+        if (block == NULL) {
+            block = find_near(tlsf, class_of(least), size, align);
+        }
+    }
+    return block != NULL ? block : find_near(tlsf, class_of(size), size, align);
+}
+
+static void *take_aligned(struct ps_tlsf *tlsf, size_t size, size_t align) {
+    struct block *block = find_aligned(tlsf, size, align);
+    if (block == NULL) {
+        return NULL;
+    }
+    size_t total = block_bytes(block->head);
+    size_t gap = gap_before(block, align);
+    if (gap != 0) {
+        struct block *before = block;
+        ps_tlsf_unlist(tlsf, before);
+        block = block_at(before, gap);
+        tlsf_unpoison((char *)block - BLOCK_HEAD, sizeof *block + BLOCK_HEAD);
+        ps_tlsf_list(tlsf, block, total - gap);
+        ps_tlsf_list(tlsf, before, gap);
+    }
+    cut(tlsf, block, total - gap, size, gap != 0 ? BLOCK_PREVIOUS_FREE : 0);
+    return block_payload(block);
+}
+
+static inline void *take(struct ps_tlsf *tlsf, size_t size) {
+    struct block *block = find_from(tlsf, class_from(size));
+    if (PS_UNLIKELY(block == NULL)) {
+        block = find_near(tlsf, class_of(size), size, BLOCK_UNIT);
+        if (block == NULL) {
+            return NULL;
+        }
+    }
+    cut(tlsf, block, block_bytes(block->head), size, 0);
+    return block_payload(block);
+}
+
+void *ps_tlsf_take(struct ps_tlsf *tlsf, size_t size, size_t align) {
+    return align <= BLOCK_UNIT ? take(tlsf, size) : take_aligned(tlsf, size, align);
+}
+
+static inline void release(struct ps_tlsf *tlsf, struct block *block, size_t head) {
+    size_t size = block_bytes(head);
+    struct block *behind = block_at(block, size);
+    block->head = head | BLOCK_FREE; /* stays in the middle of a merged block: a second free sees
+                                        it */
+    block_poison(block, size);
+    size_t behind_head = behind->head;
+    if ((head & BLOCK_PREVIOUS_FREE) != 0) {
+        struct block *before = *block_back(block);
+        size_t before_size = block_bytes(before->head);
+        size += before_size;
+        if ((behind_head & BLOCK_FREE) != 0) {
+            ps_tlsf_unlist(tlsf, behind);
+            size += block_bytes(behind_head);
+        } else {
+            behind->head = behind_head | BLOCK_PREVIOUS_FREE;
+        }
+        list_again(tlsf, before, class_of(before_size), before, size);
+    } else if ((behind_head & BLOCK_FREE) != 0) {
+        size_t behind_size = block_bytes(behind_head);
+        list_again(tlsf, behind, class_of(behind_size), block, size + behind_size);
+    } else {
+        ps_tlsf_list(tlsf, block, size);
+    }
+}
+
+void ps_tlsf_release(struct ps_tlsf *tlsf, struct block *block, size_t head) {
+    release(tlsf, block, head);
+}
+
+/* In place. False: it does not fit there. */
+bool ps_tlsf_resize(struct ps_tlsf *tlsf, struct block *block, size_t size) {
+    size_t head = block->head;
+    size_t old_size = block_bytes(head);
+    if (size <= old_size) {
+        if (old_size - size >= BLOCK_MIN) {
+            struct block *rest = block_at(block, size);
+            block->head = head - (old_size - size);
+            release(tlsf, rest, tlsf->tag | (old_size - size));
+        }
+        return true;
+    }
+    struct block *behind = block_at(block, old_size);
+    size_t behind_size = block_bytes(behind->head);
+    if ((behind->head & BLOCK_FREE) == 0 || old_size + behind_size < size) {
+        return false;
+    }
+    size_t added = size - old_size;
+    size_t left = behind_size - added;
+    if (left < BLOCK_MIN) {
+        added = behind_size;
+        ps_tlsf_unlist(tlsf, behind);
+        block_at(behind, behind_size)->head &= ~(size_t)BLOCK_PREVIOUS_FREE;
+    } else {
+        /* The rest may begin within the links of `behind`: they are read before it is written. */
+        struct block *rest = block_at(behind, added);
+        tlsf_unpoison(rest, sizeof *rest);
+        list_again(tlsf, behind, class_of(behind_size), rest, left);
+    }
+    block->head = head + added;
+    block_unpoison(block, old_size + added);
+    return true;
+}
+
+void *ps_tlsf_alloc(struct ps_tlsf *tlsf, size_t bytes) {
+    if (PS_LIKELY(bytes < tlsf->limit_bytes)) {
+        void *payload = take(tlsf, block_bytes_for(bytes));
+        if (PS_LIKELY(payload != NULL)) {
+            return payload;
+        }
+    }
+    return ps_tlsf_alloc_slowly(tlsf, bytes, BLOCK_UNIT);
+}
+
+void *ps_tlsf_alloc_aligned(struct ps_tlsf *tlsf, size_t bytes, size_t align) {
+    if (PS_UNLIKELY(!ps_is_power_of_two(align))) {
+        errno = EINVAL;
+        return NULL;
+    }
+    if (PS_LIKELY(bytes < tlsf->limit_bytes && align < tlsf->limit_bytes)) {
+        void *payload = ps_tlsf_take(tlsf, block_bytes_for(bytes), align);
+        if (PS_LIKELY(payload != NULL)) {
+            return payload;
+        }
+    }
+    return ps_tlsf_alloc_slowly(tlsf, bytes, align);
+}
+
+/* The head of what should be a used block of this pool. It may be anything else, at any address. */
+static inline size_t head_of(const void *payload) {
+    size_t head;
+    memcpy(&head, (const char *)payload - BLOCK_HEAD, sizeof head);
+    return head;
+}
+
+static inline bool is_odd(const struct ps_tlsf *tlsf, const void *payload, size_t head) {
+    return (((head ^ tlsf->expected) & (BLOCK_TAG_MASK | BLOCK_FREE)) |
+            ((uintptr_t)payload & (BLOCK_UNIT - 1))) != 0;
+}
+
+void ps_tlsf_free(struct ps_tlsf *tlsf, void *payload) {
+    if (payload == NULL) {
+        return;
+    }
+    size_t head = head_of(payload);
+    if (PS_UNLIKELY(is_odd(tlsf, payload, head))) {
+        ps_tlsf_free_slowly(tlsf, payload);
+        return;
+    }
+    release(tlsf, block_of(payload), head);
+}
+
+void *ps_tlsf_realloc(struct ps_tlsf *tlsf, void *payload, size_t bytes) {
+    if (payload == NULL) {
+        return ps_tlsf_alloc(tlsf, bytes);
+    }
+    if (PS_UNLIKELY(bytes >= tlsf->limit_bytes || is_odd(tlsf, payload, head_of(payload)))) {
+        return ps_tlsf_realloc_slowly(tlsf, payload, bytes);
+    }
+    struct block *block = block_of(payload);
+    size_t usable_bytes = block_bytes(block->head) - BLOCK_HEAD;
+    if (ps_tlsf_resize(tlsf, block, block_bytes_for(bytes))) {
+        return payload;
+    }
+    void *moved = ps_tlsf_alloc(tlsf, bytes);
+    if (moved != NULL) {
+        memcpy(moved, payload, usable_bytes);
+        release(tlsf, block, block->head);
+    }
+    return moved;
+}

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * TLSF pools under misuse, under PS_DEBUG, and without memory at every call of the source. Each
+ * test is a child of its own, since PS_DEBUG is read once.
+ */
+#include "tests/unit/fresh.h"
+
+#include <errno.h>
+#include <poolshim/tlsf.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <sys/mman.h>
+
+static char room[1 << 20] __attribute__((aligned(4096)));
+
+FRESH_TEST(a_second_free_is_found) {
+    struct ps_tlsf *tlsf = ps_tlsf_init(room, sizeof room, NULL);
+    char *first = ps_tlsf_alloc(tlsf, 50);
+    char *second = ps_tlsf_alloc(tlsf, 50);
+    char *wall = ps_tlsf_alloc(tlsf, 50);
+    ps_tlsf_free(tlsf, second);
+    CHECK_ABORTS(ps_tlsf_free(tlsf, second), "poolshim: double free of 0x");
+    WHEN("the block has been merged into the one before it");
+    ps_tlsf_free(tlsf, first);
+    CHECK_ABORTS(ps_tlsf_free(tlsf, second), "poolshim: double free of 0x");
+    CHECK_ABORTS((void)!ps_tlsf_realloc(tlsf, first, 10), "poolshim: double free of 0x");
+    ps_tlsf_free(tlsf, wall);
+}
+
+FRESH_TEST(a_foreign_pointer_is_found) {
+    struct ps_tlsf_options options = {.chunks = {.name = "voices"}};
+    struct ps_tlsf *tlsf = ps_tlsf_init(room, sizeof room / 2, &options);
+    struct ps_tlsf *other = ps_tlsf_init(room + sizeof room / 2, sizeof room / 2, NULL);
+    void *theirs = ps_tlsf_alloc(other, 50);
+    void *ours = ps_tlsf_alloc(tlsf, 50);
+    CHECK_ABORTS(ps_tlsf_free(tlsf, theirs), "poolshim: not a block of this pool: 0x");
+    CHECK_ABORTS(ps_tlsf_free(tlsf, theirs), "in voices\n");
+    memset(ours, 0, 56);
+    CHECK_ABORTS(ps_tlsf_free(tlsf, (char *)ours + 16), "poolshim: not a block of this pool: 0x");
+    CHECK_ABORTS(ps_tlsf_free(tlsf, (char *)ours + 3), "poolshim: not a block of this pool: 0x");
+}
+
+FRESH_TEST(an_overwritten_head_is_found) {
+    struct ps_tlsf *tlsf = ps_tlsf_init(room, sizeof room, NULL);
+    char *first = ps_tlsf_alloc(tlsf, 24);
+    char *second = ps_tlsf_alloc(tlsf, 24);
+    size_t over = 32;
+    __asm__("" : "+r"(over)); /* or the compiler sees it too */
+    memset(first, 'A', over);
+    CHECK_ABORTS(ps_tlsf_free(tlsf, second), "poolshim: not a block of this pool: 0x");
+    const char *fault = ps_tlsf_check(tlsf);
+    CHECK_STR_EQ(fault == NULL ? "sound" : fault, "a head is overwritten");
+}
+
+FRESH_TEST(check_sees_overwritten_free_blocks) {
+    struct ps_tlsf *tlsf = ps_tlsf_init(room, sizeof room, NULL);
+    char *blocks[4];
+    for (int i = 0; i < 4; i++) {
+        blocks[i] = ps_tlsf_alloc(tlsf, 24);
+    }
+    ps_tlsf_free(tlsf, blocks[1]);
+    for (size_t at = 0; at < 24; at += 8) {
+        uint64_t kept, wild = 0x4141414141414141u;
+        memcpy(&kept, blocks[1] + at, 8);
+        memcpy(blocks[1] + at, &wild, 8);
+        CHECK(ps_tlsf_check(tlsf) != NULL);
+        memcpy(blocks[1] + at, &kept, 8);
+        CHECK(ps_tlsf_check(tlsf) == NULL);
+    }
+}
+
+FRESH_TEST(check_mode_finds_more) {
+    setenv("PS_DEBUG", "check", 1);
+    struct ps_tlsf *tlsf = ps_tlsf_init(room, sizeof room / 2, NULL);
+    char *first = ps_tlsf_alloc(tlsf, 24);
+    char *second = ps_tlsf_alloc(tlsf, 24);
+    char *moved = ps_tlsf_realloc(tlsf, second, 2000);
+    CHECK(first != NULL && second != NULL && moved != NULL);
+    ps_tlsf_free(tlsf, moved);
+    CHECK_ABORTS(ps_tlsf_free(tlsf, moved), "poolshim: double free of 0x");
+    CHECK_ABORTS(ps_tlsf_free(tlsf, room + sizeof room - 64),
+                 "poolshim: not a block of this pool: 0x");
+    second = ps_tlsf_alloc_aligned(tlsf, 24, 64);
+    CHECK_EQ((uintptr_t)second % 64, 0);
+    size_t over = 32;
+    __asm__("" : "+r"(over)); /* or the compiler sees it too */
+    memset(first, 'A', over);
+    CHECK_ABORTS(ps_tlsf_free(tlsf, first), "poolshim: overwritten block behind 0x");
+}
+
+static struct ps_tlsf *shared;
+
+static int refuse(void *context, size_t bytes) {
+    (void)context;
+    (void)bytes;
+    return 0;
+}
+
+static void *take_ten(void *unused) {
+    (void)unused;
+    return ps_tlsf_alloc(shared, 10);
+}
+
+FRESH_TEST(check_mode_allows_other_threads_in_turn) {
+    setenv("PS_DEBUG", "check", 1);
+    struct ps_tlsf_options options = {.chunks = {.oom = refuse}};
+    shared = ps_tlsf_init(room, sizeof room, &options);
+    CHECK(ps_tlsf_alloc(shared, sizeof room / 2) != NULL);
+    CHECK(ps_tlsf_alloc(shared, sizeof room / 2) == NULL);
+    pthread_t thread;
+    pthread_create(&thread, NULL, take_ten, NULL);
+    void *block = NULL;
+    pthread_join(thread, &block);
+    CHECK(block != NULL);
+    ps_tlsf_free(shared, block);
+}
+
+static void use_everything(struct ps_tlsf *tlsf) {
+    char *blocks[100];
+    for (size_t i = 0; i < 100; i++) {
+        size_t align = (size_t)1 << (i % 13);
+        blocks[i] =
+            i % 3 == 0 ? ps_tlsf_alloc_aligned(tlsf, i * 10, align) : ps_tlsf_alloc(tlsf, i * 10);
+        REQUIRE(blocks[i] != NULL);
+        CHECK_EQ((uintptr_t)blocks[i] % (i % 3 == 0 ? align : 16), 0);
+        CHECK_CMP(ps_tlsf_usable_size(tlsf, blocks[i]), >=, i * 10);
+        memset(blocks[i], (int)i, i * 10);
+        CHECK(i == 0 || ps_tlsf_owns(tlsf, blocks[i]));
+    }
+    for (size_t i = 0; i < 100; i += 2) {
+        blocks[i] = ps_tlsf_realloc(tlsf, blocks[i], i * 20);
+        CHECK(i == 0 || blocks[i][i * 10 - 1] == (char)i);
+        memset(blocks[i], (int)i, i * 20);
+    }
+    for (size_t i = 0; i < 100; i += 3) {
+        ps_tlsf_free(tlsf, blocks[i]);
+    }
+    struct ps_tlsf_stats stats;
+    ps_tlsf_stats(tlsf, &stats);
+    CHECK_EQ(stats.used_count, 66);
+    CHECK(ps_tlsf_check(tlsf) == NULL);
+    ps_tlsf_reset(tlsf);
+    ps_tlsf_stats(tlsf, &stats);
+    CHECK_EQ(stats.used_count, 0);
+    CHECK(ps_tlsf_alloc(tlsf, 100) != NULL);
+}
+
+FRESH_TEST(malloc_mode_gives_each_block_to_malloc) {
+    setenv("PS_DEBUG", "malloc", 1);
+    struct ps_tlsf *tlsf = ps_tlsf_create(NULL);
+    use_everything(tlsf);
+    char *block = ps_tlsf_alloc(tlsf, 33);
+    CHECK_EQ(ps_tlsf_usable_size(tlsf, block), 33);
+    CHECK(ps_tlsf_alloc(tlsf, SIZE_MAX) == NULL);
+    CHECK_EQ(errno, ENOMEM);
+    errno = 9;
+    ps_tlsf_free(tlsf, block);
+    CHECK_EQ(errno, 9);
+    ps_tlsf_destroy(tlsf);
+}
+
+FRESH_TEST(check_mode_does_the_same_work) {
+    setenv("PS_DEBUG", "check", 1);
+    struct ps_tlsf *tlsf = ps_tlsf_create(NULL);
+    use_everything(tlsf);
+    ps_tlsf_destroy(tlsf);
+}
+
+struct failing {
+    struct ps_source source;
+    int until;
+    int given;
+};
+
+static void *failing_alloc(struct ps_source *source, size_t bytes, size_t align) {
+    struct failing *failing = (struct failing *)source;
+    if (failing->until-- <= 0) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    failing->given++;
+    return ps_source_malloc()->alloc(ps_source_malloc(), bytes, align);
+}
+
+static void failing_free(struct ps_source *source, void *chunk, size_t bytes) {
+    ((struct failing *)source)->given--;
+    ps_source_malloc()->free(ps_source_malloc(), chunk, bytes);
+}
+
+static int asked;
+
+static int give_up(void *context, size_t bytes) {
+    CHECK(context == room);
+    CHECK_CMP(bytes, >, 0);
+    asked++;
+    return 0;
+}
+
+FRESH_TEST(a_source_that_fails_at_any_call_leaves_the_pool_whole) {
+    for (int until = 0; until < 12; until++) {
+        struct failing failing = {{failing_alloc, failing_free}, until, 0};
+        struct ps_tlsf_options options = {.chunks = {.source = &failing.source,
+                                                     .first_bytes = 4096,
+                                                     .max_bytes = 4096,
+                                                     .oom = give_up,
+                                                     .oom_context = room},
+                                          .largest_bytes = 1 << 20};
+        asked = 0;
+        errno = 0;
+        struct ps_tlsf *tlsf = ps_tlsf_create(&options);
+        if (tlsf == NULL) {
+            CHECK_EQ(errno, ENOMEM);
+            CHECK_EQ(asked, 1);
+            continue;
+        }
+        char *last = NULL, *block;
+        size_t count = 0;
+        while ((block = count % 3 == 0 ? ps_tlsf_alloc_aligned(tlsf, 900, 256)
+                                       : ps_tlsf_alloc(tlsf, 1000)) != NULL) {
+            last = block;
+            memset(block, 1, 900);
+            count++;
+        }
+        CHECK_EQ(errno, ENOMEM);
+        CHECK_EQ(asked, 1);
+        CHECK(ps_tlsf_check(tlsf) == NULL);
+        errno = 0;
+        CHECK(last == NULL || ps_tlsf_realloc(tlsf, last, 9000) == NULL);
+        CHECK(last == NULL || errno == ENOMEM);
+        ps_tlsf_destroy(tlsf);
+        CHECK_EQ(failing.given, 0);
+    }
+}
+
+static jmp_buf out;
+
+static int jump_out(void *context, size_t bytes) {
+    (void)context;
+    (void)bytes;
+    longjmp(out, 1);
+}
+
+FRESH_TEST(the_oom_handler_may_jump_out) {
+    setenv("PS_DEBUG", "check", 1);
+    struct ps_tlsf_options options = {.chunks = {.oom = jump_out}};
+    struct ps_tlsf *tlsf = ps_tlsf_init(room, sizeof room, &options);
+    if (setjmp(out) == 0) {
+        CHECK(ps_tlsf_alloc(tlsf, sizeof room) == NULL); /* beyond the largest: not asked */
+        (void)!ps_tlsf_alloc(tlsf, sizeof room - 20000);
+        (void)!ps_tlsf_alloc(tlsf, 30000);
+        CHECK(0);
+    }
+    CHECK(ps_tlsf_check(tlsf) == NULL);
+    CHECK(ps_tlsf_alloc(tlsf, 1000) != NULL);
+}
+
+FRESH_TEST(a_buffer_pool_that_grows_asks_its_source) {
+    struct failing failing = {{failing_alloc, failing_free}, 100, 0};
+    struct ps_tlsf_options options = {
+        .chunks = {.source = &failing.source}, .largest_bytes = 1 << 24, .can_grow = true};
+    struct ps_tlsf *tlsf = ps_tlsf_init(room, 16384, &options);
+    for (int i = 0; i < 100; i++) {
+        CHECK(ps_tlsf_alloc(tlsf, 100000) != NULL);
+    }
+    CHECK(ps_tlsf_alloc_aligned(tlsf, 1 << 20, 1 << 16) != NULL);
+    CHECK_CMP(failing.given, >, 3);
+    CHECK_CMP(failing.given, <, 12);
+    ps_tlsf_reset(tlsf);
+    CHECK_CMP(ps_tlsf_trim(tlsf), >, 100 * 100000);
+    CHECK_EQ(failing.given, 0);
+    ps_tlsf_destroy(tlsf);
+}
+
+static void *mapped_alloc(struct ps_source *source, size_t bytes, size_t align) {
+    (void)source;
+    (void)align;
+    void *chunk = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return chunk == MAP_FAILED ? NULL : chunk;
+}
+
+static void mapped_free(struct ps_source *source, void *chunk, size_t bytes) {
+    (void)source;
+    munmap(chunk, bytes);
+}
+
+FRESH_TEST(blocks_beyond_four_gigabytes) {
+    struct ps_source source = {mapped_alloc, mapped_free};
+    struct ps_tlsf_options options = {.chunks = {.source = &source}};
+    struct ps_tlsf *tlsf = ps_tlsf_create(&options);
+    size_t bytes = (size_t)5 << 30;
+    char *block = ps_tlsf_alloc(tlsf, bytes);
+    REQUIRE(block != NULL);
+    block[bytes - 1] = 1;
+    CHECK_CMP(ps_tlsf_usable_size(tlsf, block), >=, bytes);
+    char *other = ps_tlsf_alloc(tlsf, 100);
+    CHECK(other != NULL);
+    ps_tlsf_free(tlsf, block);
+    CHECK(ps_tlsf_check(tlsf) == NULL);
+    ps_tlsf_destroy(tlsf);
+}
+
+UNIT_MAIN
