@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * pool.h - objects of one size, allocated and freed in any order.
+ *
+ * An allocation takes the object freed last, or the next of the memory never used so far; a free
+ * puts the object on a list. Both are a handful of instructions, inline, whatever the number of
+ * objects. Memory is touched when it is first handed out, not before. Chunks double from 4 KiB up
+ * to 2 MiB and go back to the page cache by ps_pool_trim, _reset or _destroy.
+ *
+ *     struct ps_pool pool;
+ *     ps_pool_init(&pool, sizeof(struct point), 0, NULL);
+ *     struct point *point = ps_pool_alloc(&pool);
+ *     ps_pool_free(&pool, point);
+ *     ps_pool_destroy(&pool);
+ *
+ * Three kinds of pool, by the options and the size:
+ *
+ *   usual       Objects of 8 bytes and more. Reuse is newest first. Arrays are cut from memory
+ *               never used, or found at the head of the list; a pool that lives on arrays for long
+ *               should be ordered.
+ *   ordered     is_ordered. A bit per object tells which are free. Reuse is by address: low ones
+ *               of the older chunks first, but for up to 64 that were chosen before. Arrays are
+ *               found wherever enough neighbours are free. A free is O(1) in every order. Knows
+ *               its live objects (ps_pool_each). One bit per object of overhead.
+ *   tiny        Objects below 8 bytes, down to one byte, without is_ordered. Pages of 4 KiB, links
+ *               of one or two bytes inside the free objects. No arrays.
+ *
+ * Common to all: one thread at a time. Objects are uninitialised, stay where they are, and are gone
+ * with ps_pool_destroy.
+ *
+ * PS_DEBUG=check finds objects freed twice, foreign pointers, pointers into an object, arrays freed
+ * with another length, and two threads in one pool at once. PS_DEBUG=malloc makes each object a
+ * malloc block. See poolshim/common.h for what holds in all families.
+ *
+ * The simple list of free nodes of equal size inside larger blocks is the simple segregated storage
+ * of Boost.Pool; pools for single nodes, arrays and small nodes apart are those of
+ * foonathan/memory.
+ */
+#ifndef POOLSHIM_POOL_H
+#define POOLSHIM_POOL_H
+
+#include <poolshim/source.h>
+
+PS_BEGIN_DECLS
+
+/* The largest alignment of objects. */
+#define PS_POOL_ALIGN_MAX ((size_t)65536)
+
+struct ps_pool_options {
+    struct ps_chunk_options chunks; /* first_bytes: 4 KiB or 16 objects. max_bytes: 2 MiB. */
+    size_t max_items; /* more objects than this at a time: NULL, ENOMEM. 0: no limit */
+    bool is_ordered;  /* see above */
+};
+
+/* All fields are the library's own. */
+struct ps_pool_link {
+    struct ps_pool_link *next;
+} __attribute__((may_alias));
+
+struct ps_pool {
+    struct ps_pool_link *free; /* list of free objects; ordered pools: by ascending address */
+    char *bump;                /* objects never used: [bump, end) of the current chunk */
+    char *end;
+    size_t stride;      /* bytes from one object to the next */
+    uintptr_t push_any; /* usual pools: all ones, a free may push any object; else 0 */
+    uintptr_t push_on;  /* 0: a free may push none, and there are no arrays inline */
+    struct ps_pool_chunk *current;
+    struct ps_pool_chunk *chunks; /* all, newest first */
+    struct ps_pool_chunk *recent; /* where the last pointer was found */
+    struct ps_pool_chunk *room_first;
+    struct ps_pool_chunk *room_last;
+    struct ps_pool_entry *table; /* finds the chunk of an address; NULL: few chunks */
+    size_t table_size;           /* entries, a power of two */
+    size_t table_used;
+    size_t uncarved_count; /* objects that may still be cut from memory never used */
+    size_t max_items;
+    size_t chunk_number; /* of the next chunk */
+    uint64_t reciprocal; /* 2^63 / stride, rounded up */
+    size_t align;
+    size_t size_bytes;
+    struct ps_pool_block *blocks; /* PS_DEBUG=malloc: all objects */
+    size_t block_count;
+    uint32_t x_is_busy; /* checks: somebody is in here */
+    uint8_t kind;
+    bool is_ordered;
+    bool is_check;
+    bool has_links; /* free objects of an ordered pool may be on the list */
+    bool has_arrays;
+    uint64_t growth[16]; /* struct ps_chunks */
+};
+
+/*
+ * Makes *pool empty; takes no memory. size: bytes of an object; 0 counts as 1. align: power of two
+ * up to PS_POOL_ALIGN_MAX; 0 is the largest power of two that divides size, at most 16, which is
+ * enough for any C type of that size. options: NULL for the defaults; not kept. False and EINVAL:
+ * bad align, or a size that cannot be; then *pool is not usable. O(1).
+ */
+PS_API bool ps_pool_init(struct ps_pool *pool, size_t size, size_t align,
+                         const struct ps_pool_options *options) PS_NOEXCEPT;
+
+/* Gives all memory back, that of live objects too; their destructors are not known here. The pool
+ * can then only be initialised again. O(chunks). */
+PS_API void ps_pool_destroy(struct ps_pool *pool) PS_NOEXCEPT;
+
+/* Makes *to the pool that *from is, with its objects, which stay where they are; *to was not
+ * initialised or is destroyed. *from is then empty, with the same options. O(1). */
+PS_API void ps_pool_move(struct ps_pool *to, struct ps_pool *from) PS_NOEXCEPT;
+
+/* Forgets all objects. Keeps the largest chunk, gives the others back. O(chunks). */
+PS_API void ps_pool_reset(struct ps_pool *pool) PS_NOEXCEPT;
+
+/* The slow halves of the inline functions below. */
+PS_API void *ps_pool_alloc_more(struct ps_pool *pool);
+PS_API void *ps_pool_alloc_kept(struct ps_pool *pool) PS_NOEXCEPT;
+PS_API void *ps_pool_alloc_n_more(struct ps_pool *pool, size_t count);
+PS_API void ps_pool_free_other(struct ps_pool *pool, void *object) PS_NOEXCEPT;
+PS_API void ps_pool_free_n_other(struct ps_pool *pool, void *array, size_t count) PS_NOEXCEPT;
+
+/*
+ * An object. NULL and ENOMEM: memory is out, or max_items are live: exactly then in a pool that
+ * gave no arrays. O(1); once per chunk the source is asked.
+ */
+PS_MALLOC static inline void *ps_pool_alloc(struct ps_pool *pool) {
+    struct ps_pool_link *object = pool->free;
+    if (__builtin_expect(object != NULL, 1)) {
+        pool->free = object->next;
+        return object;
+    }
+    char *bump = pool->bump;
+    if (__builtin_expect(bump != pool->end, 1)) {
+        pool->bump = bump + pool->stride;
+        return bump;
+    }
+    return ps_pool_alloc_more(pool);
+}
+
+/* The same from what the pool has, without asking the source: NULL and ENOMEM instead. O(1). */
+PS_MALLOC static inline void *ps_pool_try_alloc(struct ps_pool *pool) PS_NOEXCEPT {
+    struct ps_pool_link *object = pool->free;
+    if (__builtin_expect(object != NULL, 1)) {
+        pool->free = object->next;
+        return object;
+    }
+    char *bump = pool->bump;
+    if (__builtin_expect(bump != pool->end, 1)) {
+        pool->bump = bump + pool->stride;
+        return bump;
+    }
+    return ps_pool_alloc_kept(pool);
+}
+
+/* Frees an object of this pool, allocated by itself, not as an array. NULL does nothing. O(1). */
+static inline void ps_pool_free(struct ps_pool *pool, void *object) PS_NOEXCEPT {
+    /* One comparison for: not NULL; any object in a usual pool; in an ordered one only an object
+     * below the head, so that the list stays sorted (an empty list is above everything); none in
+     * the others. */
+    struct ps_pool_link *head = pool->free;
+    uintptr_t limit = (((uintptr_t)head - 1) | pool->push_any) & pool->push_on;
+    if (__builtin_expect((uintptr_t)object - 1 < limit, 1)) {
+        struct ps_pool_link *link = (struct ps_pool_link *)object;
+        link->next = head;
+        pool->free = link;
+        return;
+    }
+    ps_pool_free_other(pool, object);
+}
+
+/*
+ * `count` objects side by side; 0 counts as 1. NULL: ENOMEM as above (a pool with max_items may
+ * have enough free objects, but not side by side), or EINVAL in a tiny pool when count > 1.
+ * O(count) to find neighbours at the head of a usual pool's list; O(objects / 64) at worst when
+ * ordered.
+ */
+PS_MALLOC static inline void *ps_pool_alloc_n(struct ps_pool *pool, size_t count) {
+    size_t bytes;
+    if (__builtin_expect(!__builtin_mul_overflow(count, pool->stride, &bytes), 1) &&
+        bytes - 1 < (size_t)(pool->end - pool->bump) && pool->push_on != 0) {
+        char *array = pool->bump;
+        pool->bump = array + bytes;
+        return array;
+    }
+    return ps_pool_alloc_n_more(pool, count);
+}
+
+/* Frees what ps_pool_alloc_n gave, with the same count. NULL does nothing. O(1) for the newest
+ * array, else O(count), when ordered O(count / 64). */
+static inline void ps_pool_free_n(struct ps_pool *pool, void *array, size_t count) PS_NOEXCEPT {
+    if (array != NULL && (char *)array + count * pool->stride == pool->bump && count != 0 &&
+        pool->push_on != 0) {
+        pool->bump = (char *)array;
+        return;
+    }
+    ps_pool_free_n_other(pool, array, count);
+}
+
+/* Objects into objects[0 .. count). Returns how many: fewer only when memory is out. O(count). */
+PS_API size_t ps_pool_alloc_batch(struct ps_pool *pool, void **objects, size_t count);
+
+/* Frees objects[0 .. count); NULLs among them do nothing. O(count). */
+PS_API void ps_pool_free_batch(struct ps_pool *pool, void *const *objects,
+                               size_t count) PS_NOEXCEPT;
+
+/* Frees a list of objects that are linked by a pointer next_offset bytes from their beginning, the
+ * last one's NULL. first: may be NULL. O(objects). */
+PS_API void ps_pool_free_list(struct ps_pool *pool, void *first, size_t next_offset) PS_NOEXCEPT;
+
+/*
+ * Takes memory now, so that the next `count` single objects come without asking the source. False
+ * and ENOMEM: memory is out, or max_items forbids; nothing has changed. O(chunks + count).
+ */
+PS_API bool ps_pool_reserve(struct ps_pool *pool, size_t count);
+
+/*
+ * Gives back every chunk without a live object, at any time. Returns the bytes that went back.
+ * O(chunks) when ordered, O(chunks + free objects) else: the usual pool counts only here what is
+ * live in each chunk, so that alloc and free need not.
+ */
+PS_API size_t ps_pool_trim(struct ps_pool *pool) PS_NOEXCEPT;
+
+/* Whether an address, any at all, lies in the memory of this pool's objects, live or free. O(1):
+ * does not read what it points to. */
+PS_API bool ps_pool_owns(struct ps_pool *pool, const void *address) PS_NOEXCEPT;
+
+/*
+ * Calls visit for each live object, in any order; of an array, for each object of it. visit may
+ * read and write objects and may not use the pool. False and EINVAL: the pool is not ordered.
+ * O(objects / 64 + live).
+ */
+PS_API bool ps_pool_each(struct ps_pool *pool, void (*visit)(void *object, void *context),
+                         void *context);
+
+struct ps_pool_stats {
+    const char *name;
+    size_t size_bytes;   /* of an object, as asked for */
+    size_t stride_bytes; /* what one takes */
+    size_t used_count;   /* live objects */
+    size_t free_count;   /* that come without asking the source */
+    size_t chunk_count;  /* taken from the source */
+    size_t total_bytes;  /* of them */
+    size_t next_bytes;   /* the next chunk */
+    size_t max_bytes;    /* the longest chunk, but for longer arrays */
+    size_t max_items;    /* 0: no limit */
+};
+/* O(chunks) when ordered, O(chunks + free objects) else. */
+PS_API void ps_pool_stats(struct ps_pool *pool, struct ps_pool_stats *stats) PS_NOEXCEPT;
+
+/* The chunk that holds `count` objects, for options->chunks.first_bytes. Arguments as for
+ * ps_pool_init. 0: it overflows, or they are not valid. */
+PS_API size_t ps_pool_chunk_bytes(size_t size, size_t align, size_t count,
+                                  const struct ps_pool_options *options) PS_NOEXCEPT;
+
+PS_END_DECLS
+
+#endif

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * PS_DEBUG=check: every pool is of the ordered kind, without a list, so that the state of each
+ * object is in the bits; all calls come here. Free objects are poisoned. Called by pool.c; calls
+ * map.c. No locks.
+ */
+#include "pools/base/atomic.h"
+#include "pools/pool/bitmap.h"
+
+void ps_pool_check_enter(struct ps_pool *pool) {
+    /* acquire: pairs with the release below; in a correct program nobody is ever met here. */
+    if (pool->is_check && ps_exchange_acquire(&pool->x_is_busy, 1u) != 0) {
+        ps_misuse("two threads at once use", pool, ps_pool_growth(pool)->name);
+    }
+}
+
+void ps_pool_check_leave(struct ps_pool *pool) {
+    if (pool->is_check) {
+        ps_store_release(&pool->x_is_busy, 0u); /* release: pairs with the acquire above */
+    }
+}
+
+static bool is_inner(const struct ps_pool_map *map, size_t index) {
+    return index < map->chunk.carved && (map->inner[index >> 6] & ps_pool_bit(index)) != 0;
+}
+
+void *ps_pool_check_alloc(struct ps_pool *pool, size_t count) {
+    char *objects =
+        (char *)(count == 1 ? ps_pool_map_alloc(pool) : ps_pool_map_actions.alloc_n(pool, count));
+    if (objects == NULL) {
+        return NULL;
+    }
+    struct ps_pool_chunk *chunk = ps_pool_find(pool, objects);
+    struct ps_pool_map *map = (struct ps_pool_map *)(void *)chunk;
+    size_t first = ps_pool_index(pool, (size_t)(objects - chunk->nodes));
+    map->inner[first >> 6] &= ~ps_pool_bit(first);
+    for (size_t index = first + 1; index < first + count; index++) {
+        map->inner[index >> 6] |= ps_pool_bit(index);
+    }
+    ps_unpoison(objects, (count - 1) * pool->stride + pool->size_bytes);
+    return objects;
+}
+
+static const char *fault_of(struct ps_pool *pool, const struct ps_pool_chunk *chunk,
+                            const char *object, size_t count) {
+    const struct ps_pool_map *map = (const struct ps_pool_map *)(const void *)chunk;
+    if (chunk == NULL || object < chunk->nodes) {
+        return "free of a foreign pointer";
+    }
+    size_t offset = (size_t)(object - chunk->nodes);
+    size_t index = ps_pool_index(pool, offset);
+    if (index >= chunk->carved) {
+        return "free of a foreign pointer";
+    }
+    if (offset != index * pool->stride) {
+        return "free of a pointer into an object";
+    }
+    if ((map->bits[index >> 6] & ps_pool_bit(index)) != 0) {
+        return "double free of";
+    }
+    if (is_inner(map, index)) {
+        return "free of a pointer into an array";
+    }
+    size_t length = 1;
+    while (is_inner(map, index + length)) { /* ends: the objects behind it are not inner */
+        length++;
+    }
+    return length != count ? "free with another length than it was allocated with" : NULL;
+}
+
+void ps_pool_check_free(struct ps_pool *pool, void *object, size_t count) {
+    struct ps_pool_chunk *chunk = ps_pool_find(pool, object);
+    const char *fault = fault_of(pool, chunk, (const char *)object, count);
+    if (fault != NULL) {
+        ps_misuse(fault, object, ps_pool_growth(pool)->name);
+    }
+    struct ps_pool_map *map = (struct ps_pool_map *)(void *)chunk;
+    size_t first = ps_pool_index(pool, (size_t)((char *)object - chunk->nodes));
+    for (size_t index = first; index < first + count; index++) {
+        map->inner[index >> 6] &= ~ps_pool_bit(index);
+    }
+    ps_poison(object, count * pool->stride);
+    ps_pool_map_actions.free_n(pool, object, count);
+}
