@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT
+// frames.hpp - a ring of regions for C++17. frames.h is the manual.
+//
+//     ps::frames frames(2);
+//     for (;;) {
+//         ps::region_ref now = frames.next();
+//         auto *state = now.make<State>(before);
+//         before = state;
+//     }
+#ifndef POOLSHIM_FRAMES_HPP
+#define POOLSHIM_FRAMES_HPP
+
+#include <poolshim/frames.h>
+#include <poolshim/region.hpp>
+
+namespace ps {
+
+class frames {
+  public:
+    // std::bad_alloc when memory is out, or count is not 1 to PS_FRAMES_MAX.
+    explicit frames(unsigned count, const ps_region_options *options = nullptr)
+        : frames_(ps_frames_create(count, options)) {
+        if (frames_ == nullptr) {
+            throw std::bad_alloc();
+        }
+    }
+    frames(frames &&other) noexcept : frames_(std::exchange(other.frames_, nullptr)) {}
+    frames &operator=(frames &&other) noexcept {
+        if (this != &other) {
+            ps_frames_destroy(std::exchange(frames_, std::exchange(other.frames_, nullptr)));
+        }
+        return *this;
+    }
+    frames(const frames &) = delete;
+    frames &operator=(const frames &) = delete;
+    ~frames() { ps_frames_destroy(frames_); }
+
+    ps_frames *get() const noexcept { return frames_; }
+    region_ref current() const noexcept { return ps_frames_current(frames_); }
+    region_ref next() noexcept { return ps_frames_next(frames_); }
+    std::size_t trim(std::size_t keep_bytes = 0) noexcept {
+        return ps_frames_trim(frames_, keep_bytes);
+    }
+
+    // Of the current round: what the adapters use.
+    void *allocate(std::size_t bytes, std::size_t align = PS_ALIGN_DEFAULT) {
+        return current().allocate(bytes, align);
+    }
+    void deallocate(void *block, std::size_t bytes, std::size_t align) noexcept {
+        current().deallocate(block, bytes, align);
+    }
+
+  private:
+    ps_frames *frames_;
+};
+
+} // namespace ps
+
+#endif

@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: MIT
+// region.hpp - regions for C++17. region.h is the manual; here stands what is different.
+//
+//     ps::region request;
+//     Header *header = request.make<Header>(line);       // destroyed with the region
+//     std::string_view path = request.copy(header->path());
+//     request.on_destroy([fd] { close(fd); });
+//
+//     auto document = ps::make_root<Document>();         // an object that owns a region for its
+//     document->parse(text, document.region());          // parts, both in one block
+//
+// ps::region owns a region and can be moved; ps::region_ref is a pointer to one, with the same
+// functions. Both can be the pool of the adapters of adapters.hpp. What returns NULL in C throws
+// std::bad_alloc here. Destructors and callbacks that throw end the program.
+#ifndef POOLSHIM_REGION_HPP
+#define POOLSHIM_REGION_HPP
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <poolshim/region.h>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+namespace ps {
+
+class region;
+
+// A region that somebody else ends. Copies refer to the same one.
+class region_ref {
+  public:
+    region_ref(ps_region *other) noexcept : region_(other) {}
+
+    ps_region *get() const noexcept { return region_; }
+
+    // Raw memory. allocate and deallocate are what the adapters use; deallocate frees the newest
+    // block and large ones, and leaves others to the region.
+    void *allocate(std::size_t bytes, std::size_t align = PS_ALIGN_DEFAULT) const {
+        return checked(ps_region_alloc_aligned(region_, bytes, align));
+    }
+    void deallocate(void *block, std::size_t bytes, std::size_t align) const noexcept {
+        ps_region_free(region_, block, bytes, align);
+    }
+    void *reallocate(void *block, std::size_t old_bytes, std::size_t new_bytes,
+                     std::size_t align = PS_ALIGN_DEFAULT) const {
+        return checked(ps_region_realloc_aligned(region_, block, old_bytes, new_bytes, align));
+    }
+    bool owns(const void *address) const noexcept { return ps_region_owns(region_, address); }
+
+    // An object whose destructor, unless trivial, runs with the cleanups. What its constructor
+    // makes in the region outlives it. A constructor that throws leaves nothing behind but, at
+    // worst, what it allocated itself.
+    template <class T, class... Arguments> T *make(Arguments &&...arguments) const {
+        void *block = allocate(sizeof(T), alignof(T));
+        T *object;
+        try {
+            object = ::new (block) T(std::forward<Arguments>(arguments)...);
+        } catch (...) {
+            deallocate(block, sizeof(T), alignof(T));
+            throw;
+        }
+        if constexpr (!std::is_trivially_destructible_v<T>) {
+            destroy_with_region(object);
+        }
+        return object;
+    }
+
+    // count objects, value-initialised: numbers and pointers are 0.
+    template <class T> T *make_array(std::size_t count) const {
+        void *block = checked(ps_region_alloc_array(region_, count, sizeof(T), alignof(T)));
+        T *objects = static_cast<T *>(block);
+        try {
+            std::uninitialized_value_construct_n(objects, count);
+        } catch (...) {
+            deallocate(block, count * sizeof(T), alignof(T));
+            throw;
+        }
+        if constexpr (!std::is_trivially_destructible_v<T>) {
+            try {
+                on_destroy([objects, count] { std::destroy_n(objects, count); });
+            } catch (...) {
+                std::destroy_n(objects, count);
+                throw;
+            }
+        }
+        return objects;
+    }
+
+    // A copy of the text; a 0 follows it.
+    std::string_view copy(std::string_view text) const {
+        char *block = static_cast<char *>(allocate(text.size() + 1, 1));
+        text.copy(block, text.size());
+        block[text.size()] = '\0';
+        return {block, text.size()};
+    }
+
+    template <class... Arguments> char *printf(const char *format, Arguments... arguments) const {
+        return static_cast<char *>(checked(ps_region_printf(region_, format, arguments...)));
+    }
+
+    // Calls the function with the cleanups. It is copied into the region, and what it captures must
+    // need no destructor: cancelling just forgets it.
+    template <class Function> ps_region_cleanup *on_destroy(Function function) const {
+        static_assert(std::is_trivially_destructible_v<Function>,
+                      "a captured object would never be destroyed: make() it in the region");
+        void *block = allocate(sizeof(Function), alignof(Function));
+        auto *copy = ::new (block) Function(std::move(function));
+        auto *handle = ps_region_on_destroy(region_, call<Function>, copy);
+        if (handle == nullptr) {
+            deallocate(block, sizeof(Function), alignof(Function));
+            throw std::bad_alloc();
+        }
+        return handle;
+    }
+    void cancel(ps_region_cleanup *cleanup) const noexcept { ps_region_cancel(region_, cleanup); }
+    void run_now(ps_region_cleanup *cleanup) const { ps_region_run_now(region_, cleanup); }
+
+    // A child: this region ends it, unless it is ended or taken (ps::region::detach) before.
+    region_ref make_child(const ps_region_options *options = nullptr) const {
+        ps_region *child = ps_region_create_child(region_, options);
+        checked(child);
+        return child;
+    }
+
+    void reset() const noexcept { ps_region_reset(region_); }
+    std::size_t trim(std::size_t keep_bytes = 0) const noexcept {
+        return ps_region_trim(region_, keep_bytes);
+    }
+    struct ps_region_stats stats() const noexcept {
+        struct ps_region_stats figures;
+        ps_region_stats(region_, &figures);
+        return figures;
+    }
+
+  protected:
+    static void *checked(void *pointer) {
+        if (pointer == nullptr) {
+            throw std::bad_alloc();
+        }
+        return pointer;
+    }
+
+    ps_region *region_;
+
+  private:
+    template <class Function> static void call(void *function) noexcept {
+        (*static_cast<Function *>(function))();
+    }
+    template <class T> static void destroy(void *object) noexcept {
+        static_cast<T *>(object)->~T();
+    }
+    template <class T> void destroy_with_region(T *object) const {
+        bool is_registered = false;
+        try { // the oom handler may throw
+            is_registered = ps_region_on_destroy(region_, destroy<T>, object) != nullptr;
+        } catch (...) {
+            object->~T();
+            throw;
+        }
+        if (!is_registered) {
+            object->~T();
+            deallocate(object, sizeof(T), alignof(T));
+            throw std::bad_alloc();
+        }
+    }
+};
+
+// Owns a region. Moved from, it owns none, and may only be assigned to or destroyed.
+class region : public region_ref {
+  public:
+    explicit region(const ps_region_options *options = nullptr)
+        : region_ref(ps_region_create(options)) {
+        checked(region_);
+    }
+    // The first chunk is the caller's, which outlives the region: at least PS_REGION_INIT_BYTES, or
+    // std::bad_alloc.
+    region(void *buffer, std::size_t bytes, const ps_region_options *options = nullptr)
+        : region_ref(ps_region_init(buffer, bytes, options)) {
+        checked(region_);
+    }
+    // Takes over a region of C that has no parent.
+    static region take(ps_region *owned) noexcept { return region(taken{}, owned); }
+    // Takes a child away from its parent.
+    static region detach(region_ref child) noexcept {
+        ps_region_set_parent(child.get(), nullptr);
+        return take(child.get());
+    }
+
+    region(region &&other) noexcept : region_ref(std::exchange(other.region_, nullptr)) {}
+    region &operator=(region &&other) noexcept {
+        if (this != &other) {
+            ps_region_destroy(std::exchange(region_, std::exchange(other.region_, nullptr)));
+        }
+        return *this;
+    }
+    region(const region &) = delete;
+    region &operator=(const region &) = delete;
+    ~region() { ps_region_destroy(region_); }
+
+    // The caller ends it, by ps_region_destroy.
+    ps_region *release() noexcept { return std::exchange(region_, nullptr); }
+
+  private:
+    struct taken {};
+    region(taken, ps_region *owned) noexcept : region_ref(owned) {}
+};
+
+// An object and the region for its parts in one block, made by make_root. Ends both.
+template <class T> class root {
+  public:
+    root() noexcept = default;
+    root(root &&other) noexcept
+        : object_(std::exchange(other.object_, nullptr)),
+          region_(std::exchange(other.region_, nullptr)) {}
+    root &operator=(root &&other) noexcept {
+        if (this != &other) {
+            object_ = std::exchange(other.object_, nullptr);
+            ps_region_destroy(std::exchange(region_, std::exchange(other.region_, nullptr)));
+        }
+        return *this;
+    }
+    root(const root &) = delete;
+    root &operator=(const root &) = delete;
+    ~root() { ps_region_destroy(region_); }
+
+    T *get() const noexcept { return object_; }
+    T *operator->() const noexcept { return object_; }
+    T &operator*() const noexcept { return *object_; }
+    explicit operator bool() const noexcept { return object_ != nullptr; }
+    region_ref region() const noexcept { return region_; }
+
+  private:
+    root(T *object, ps_region *owned) noexcept : object_(object), region_(owned) {}
+    template <class U, class... Arguments>
+    friend root<U> make_root_with(std::size_t, const ps_region_options *, Arguments &&...);
+
+    T *object_ = nullptr;
+    ps_region *region_ = nullptr;
+};
+
+// extra_bytes: what is known to follow, so that it shares the block (an object and its arrays). T's
+// constructor gets the region as its first argument if it takes one. ~T runs after all other
+// cleanups registered later, and before those of objects that its constructor made.
+template <class T, class... Arguments>
+root<T> make_root_with(std::size_t extra_bytes, const ps_region_options *options,
+                       Arguments &&...arguments) {
+    constexpr std::size_t slack = alignof(T) > PS_ALIGN_DEFAULT ? alignof(T) : 0;
+    std::size_t bytes = sizeof(T) + slack;
+    if (extra_bytes > SIZE_MAX - bytes) {
+        throw std::bad_alloc();
+    }
+    ps_region *owner = nullptr;
+    void *first = ps_region_create_for(bytes + extra_bytes, options, &owner);
+    if (first == nullptr) {
+        throw std::bad_alloc();
+    }
+    root<T> made(nullptr, owner); // ends the region if the constructor throws
+    first = ps_region_realloc_aligned(owner, first, bytes + extra_bytes, bytes, PS_ALIGN_DEFAULT);
+    auto at = (reinterpret_cast<std::uintptr_t>(first) + alignof(T) - 1) & ~(alignof(T) - 1);
+    void *block = reinterpret_cast<void *>(at);
+    if constexpr (std::is_constructible_v<T, region_ref, Arguments...>) {
+        made.object_ = ::new (block) T(region_ref(owner), std::forward<Arguments>(arguments)...);
+    } else {
+        made.object_ = ::new (block) T(std::forward<Arguments>(arguments)...);
+    }
+    if constexpr (!std::is_trivially_destructible_v<T>) {
+        auto destroy = [](void *object) noexcept { static_cast<T *>(object)->~T(); };
+        bool is_registered = false;
+        try {
+            is_registered = ps_region_on_destroy(owner, destroy, made.object_) != nullptr;
+        } catch (...) {
+            made.object_->~T();
+            throw;
+        }
+        if (!is_registered) {
+            made.object_->~T();
+            throw std::bad_alloc();
+        }
+    }
+    return made;
+}
+
+template <class T, class... Arguments> root<T> make_root(Arguments &&...arguments) {
+    return make_root_with<T>(0, nullptr, std::forward<Arguments>(arguments)...);
+}
+
+} // namespace ps
+
+#endif
