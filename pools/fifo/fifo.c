@@ -211,7 +211,6 @@ void *ps_fifo_alloc_beyond(struct ps_fifo *given, size_t bytes, size_t align) {
     struct fifo *fifo = fifo_of(given);
     if (is_checked(fifo)) {
         ps_fifo_check_thread(fifo);
-        align = ps_max(align, sizeof(struct tag));
     }
     if (fifo->is_dead) {
         ps_misuse("block taken from a destroyed fifo", fifo, fifo->chunks.name);
@@ -223,6 +222,9 @@ void *ps_fifo_alloc_beyond(struct ps_fifo *given, size_t bytes, size_t align) {
     if (bytes > BLOCK_MAX_BYTES) {
         errno = ENOMEM;
         return NULL;
+    }
+    if (is_checked(fifo)) {
+        align = ps_max(align, sizeof(struct tag));
     }
     size_t least = ps_max(bytes, 1);
     void *block = fifo->is_malloc ? NULL : cut(fifo, fifo->hot.current, least, align);
