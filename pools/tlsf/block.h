@@ -38,6 +38,7 @@ enum {
     LARGEST_SHIFT_MAX = 46,
 };
 
+#define NO_CLASS (~(size_t)0)
 #define BLOCK_TAG_SHIFT 48
 #define BLOCK_SIZE_MASK ((((size_t)1 << BLOCK_TAG_SHIFT) - 1) & ~(size_t)(BLOCK_UNIT - 1))
 #define BLOCK_TAG_MASK (~(size_t)0 << BLOCK_TAG_SHIFT)

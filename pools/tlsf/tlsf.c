@@ -16,7 +16,15 @@
 #include <errno.h>
 #include <string.h>
 
-/* The list is seen by its head alone: the first of a list has its slot among the heads. */
+static inline void clear_bit(struct ps_tlsf *tlsf, size_t class) {
+    uint64_t *word = &tlsf->bits[class / 64];
+    *word &= ~((uint64_t)1 << (class % 64));
+    if (*word == 0) {
+        tlsf->summary &= ~((uint64_t)1 << (class / 64));
+    }
+}
+
+/* The last of a list may be its first too: then its slot is among the heads. */
 void ps_tlsf_unlist(struct ps_tlsf *tlsf, struct block *block) {
     struct block *next = block->next;
     struct block **slot = block->slot;
@@ -27,11 +35,7 @@ void ps_tlsf_unlist(struct ps_tlsf *tlsf, struct block *block) {
     }
     size_t class = ((size_t)slot - (size_t)tlsf->heads) / sizeof *slot;
     if (class < tlsf->class_count) {
-        size_t word = class / 64;
-        tlsf->bits[word] &= ~((uint64_t)1 << (class % 64));
-        if (tlsf->bits[word] == 0) {
-            tlsf->summary &= ~((uint64_t)1 << word);
-        }
+        clear_bit(tlsf, class);
     }
 }
 
@@ -62,7 +66,8 @@ void ps_tlsf_list(struct ps_tlsf *tlsf, struct block *block, size_t size) {
     list_in(tlsf, block, class_of(size));
 }
 
-/* `block`, on the list of `class`, is now the free block `moved` of `size`. */
+/* `block`, on the list of `class`, is now the free block `moved` of `size`. The links of `block`
+ * may lie where `moved` begins: they are read before that is written. */
 static inline void list_again(struct ps_tlsf *tlsf, struct block *block, size_t class,
                               struct block *moved, size_t size) {
     size_t new_class = class_of(size);
@@ -82,36 +87,57 @@ static inline void list_again(struct ps_tlsf *tlsf, struct block *block, size_t 
     mark_free(tlsf, moved, size);
 }
 
-/* Uses the first `size` bytes of a listed free block of `total`; what is left stays free, if it can
- * be a block. `head`: the flags that the used block gets. */
-static inline void cut(struct ps_tlsf *tlsf, struct block *block, size_t total, size_t size,
-                       size_t head) {
-    if (total - size >= BLOCK_MIN) {
-        struct block *rest = block_at(block, size);
+/* Takes the first `size` bytes of the block that is first on the list of `class`; what is left
+ * stays free, if it can be a block. */
+static inline void cut(struct ps_tlsf *tlsf, struct block *block, size_t class, size_t size) {
+    struct block **slot = &tlsf->heads[class];
+    struct block *next = block->next;
+    size_t total = block_bytes(block->head);
+    size_t left = total - size;
+    struct block *rest = block_at(block, size);
+    size_t rest_class = class_of(left);
+    if (left >= BLOCK_MIN && rest_class == class) {
         tlsf_unpoison(rest, sizeof *rest);
-        list_again(tlsf, block, class_of(total), rest, total - size);
-        block->head = tlsf->tag | size | head;
-    } else {
-        ps_tlsf_unlist(tlsf, block);
-        block_at(block, total)->head &= ~(size_t)BLOCK_PREVIOUS_FREE;
-        block->head = tlsf->tag | total | head;
+        rest->next = next;
+        rest->slot = slot;
+        *slot = rest;
+        if (next != NULL) {
+            next->slot = &rest->next;
+        }
+        mark_free(tlsf, rest, left);
+        block->head = tlsf->tag | size;
+        return;
     }
-    block_unpoison(block, block_bytes(block->head));
+    *slot = next;
+    if (next != NULL) {
+        next->slot = slot;
+    } else {
+        clear_bit(tlsf, class);
+    }
+    if (left >= BLOCK_MIN) {
+        tlsf_unpoison(rest, sizeof *rest);
+        list_in(tlsf, rest, rest_class);
+        mark_free(tlsf, rest, left);
+        block->head = tlsf->tag | size;
+    } else {
+        block_at(block, total)->head &= ~(size_t)BLOCK_PREVIOUS_FREE;
+        block->head = tlsf->tag | total;
+    }
 }
 
-/* The first block of the first list from `class` on. */
-static inline struct block *find_from(const struct ps_tlsf *tlsf, size_t class) {
+/* The first list from `class` on that has a block; what is no class when none has. */
+static inline size_t find_from(const struct ps_tlsf *tlsf, size_t class) {
     size_t word = class / 64;
     uint64_t found = tlsf->bits[word] & (~(uint64_t)0 << (class % 64));
     if (found == 0) {
         uint64_t above = tlsf->summary & (~(uint64_t)1 << word);
         if (above == 0) {
-            return NULL;
+            return NO_CLASS;
         }
         word = (size_t)__builtin_ctzll(above);
         found = tlsf->bits[word];
     }
-    return tlsf->heads[word * 64 + (size_t)__builtin_ctzll(found)];
+    return word * 64 + (size_t)__builtin_ctzll(found);
 }
 
 /* Bytes from the block to where a payload is aligned, with room for a free block or none at all. */
@@ -140,47 +166,65 @@ static struct block *find_aligned(const struct ps_tlsf *tlsf, size_t size, size_
     size_t least = size + align + BLOCK_UNIT;
     struct block *block = NULL;
     if (least <= tlsf->largest_bytes) {
-        block = find_from(tlsf, class_from(least));
-        if (block == NULL) {
-            block = find_near(tlsf, class_of(least), size, align);
+        size_t class = find_from(tlsf, class_from(least));
+        if (class != NO_CLASS) {
+            return tlsf->heads[class];
         }
+        block = find_near(tlsf, class_of(least), size, align);
     }
     return block != NULL ? block : find_near(tlsf, class_of(size), size, align);
 }
 
-static void *take_aligned(struct ps_tlsf *tlsf, size_t size, size_t align) {
-    struct block *block = find_aligned(tlsf, size, align);
-    if (block == NULL) {
-        return NULL;
-    }
-    size_t total = block_bytes(block->head);
-    size_t gap = gap_before(block, align);
+/* Takes `size` bytes of a listed free block, aligned; what is left on both sides stays free. */
+static void *take_inside(struct ps_tlsf *tlsf, struct block *before, size_t size, size_t align) {
+    size_t total = block_bytes(before->head);
+    size_t gap = gap_before(before, align);
+    struct block *block = block_at(before, gap);
+    size_t head = tlsf->tag;
+    ps_tlsf_unlist(tlsf, before);
     if (gap != 0) {
-        struct block *before = block;
-        ps_tlsf_unlist(tlsf, before);
-        block = block_at(before, gap);
         tlsf_unpoison((char *)block - BLOCK_HEAD, sizeof *block + BLOCK_HEAD);
-        ps_tlsf_list(tlsf, block, total - gap);
-        ps_tlsf_list(tlsf, before, gap);
+        mark_free(tlsf, before, gap);
+        list_in(tlsf, before, class_of(gap));
+        head |= BLOCK_PREVIOUS_FREE;
+        total -= gap;
     }
-    cut(tlsf, block, total - gap, size, gap != 0 ? BLOCK_PREVIOUS_FREE : 0);
+    if (total - size >= BLOCK_MIN) {
+        struct block *rest = block_at(block, size);
+        tlsf_unpoison(rest, sizeof *rest);
+        mark_free(tlsf, rest, total - size);
+        list_in(tlsf, rest, class_of(total - size));
+        block->head = head | size;
+    } else {
+        block_at(block, total)->head &= ~(size_t)BLOCK_PREVIOUS_FREE;
+        block->head = head | total;
+    }
+    block_unpoison(block, block_bytes(block->head));
     return block_payload(block);
 }
 
+static PS_NOINLINE void *take_near(struct ps_tlsf *tlsf, size_t size) {
+    struct block *block = find_near(tlsf, class_of(size), size, BLOCK_UNIT);
+    return block != NULL ? take_inside(tlsf, block, size, BLOCK_UNIT) : NULL;
+}
+
 static inline void *take(struct ps_tlsf *tlsf, size_t size) {
-    struct block *block = find_from(tlsf, class_from(size));
-    if (PS_UNLIKELY(block == NULL)) {
-        block = find_near(tlsf, class_of(size), size, BLOCK_UNIT);
-        if (block == NULL) {
-            return NULL;
-        }
+    size_t class = find_from(tlsf, class_from(size));
+    if (PS_UNLIKELY(class == NO_CLASS)) {
+        return take_near(tlsf, size);
     }
-    cut(tlsf, block, block_bytes(block->head), size, 0);
+    struct block *block = tlsf->heads[class];
+    cut(tlsf, block, class, size);
+    block_unpoison(block, block_bytes(block->head));
     return block_payload(block);
 }
 
 void *ps_tlsf_take(struct ps_tlsf *tlsf, size_t size, size_t align) {
-    return align <= BLOCK_UNIT ? take(tlsf, size) : take_aligned(tlsf, size, align);
+    if (align <= BLOCK_UNIT) {
+        return take(tlsf, size);
+    }
+    struct block *block = find_aligned(tlsf, size, align);
+    return block != NULL ? take_inside(tlsf, block, size, align) : NULL;
 }
 
 static inline void release(struct ps_tlsf *tlsf, struct block *block, size_t head) {
@@ -237,7 +281,6 @@ bool ps_tlsf_resize(struct ps_tlsf *tlsf, struct block *block, size_t size) {
         ps_tlsf_unlist(tlsf, behind);
         block_at(behind, behind_size)->head &= ~(size_t)BLOCK_PREVIOUS_FREE;
     } else {
-        /* The rest may begin within the links of `behind`: they are read before it is written. */
         struct block *rest = block_at(behind, added);
         tlsf_unpoison(rest, sizeof *rest);
         list_again(tlsf, behind, class_of(behind_size), rest, left);

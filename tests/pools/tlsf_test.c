@@ -286,7 +286,7 @@ TEST(ranges_come_and_go) {
     memset(second, 0, 30000); /* the caller's again */
     CHECK(ps_tlsf_check(tlsf) == NULL);
     ps_tlsf_destroy(tlsf);
-    memset(room, 0, sizeof room);
+    memset(room, 0, 16384);
 }
 
 TEST(touching_ranges_stay_apart) {
@@ -320,7 +320,8 @@ TEST(small_buffers_hold_small_pools) {
 
 TEST(reset_ends_all_blocks) {
     struct ps_tlsf *tlsf = ps_tlsf_init(room, sizeof room, NULL);
-    CHECK(ps_tlsf_add(tlsf, (char *)malloc(8192), 8192));
+    static char more[8192];
+    CHECK(ps_tlsf_add(tlsf, more, sizeof more));
     struct ps_tlsf_stats fresh;
     ps_tlsf_stats(tlsf, &fresh);
     for (int i = 0; i < 1000; i++) {
