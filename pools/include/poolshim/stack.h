@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * stack.h - memory that dies with the function that needed it: temporary strings, work arrays, the
+ * nodes of one request. A frame is opened by push and closed by pop, and pop frees all that was
+ * allocated since, in a few instructions, however much it was. Frames nest, as calls do.
+ *
+ *     struct ps_stack_frame *frame = ps_stack_push(stack);
+ *     char *path = ps_stack_printf(stack, "%s/%s", folder, name);
+ *     int *counts = ps_stack_zalloc(stack, 1000 * sizeof *counts);
+ *     ...
+ *     ps_stack_pop(stack, frame); // path and counts are gone
+ *
+ * Every thread has a stack of its own, which needs no creation (pools/examples/stack.c is a whole
+ * program):
+ *
+ *     double median(const double *values, size_t count) {
+ *         PS_SCOPE; // a frame that ends with the block, on every way out of it
+ *         double *sorted = ps_t_new(double, count);
+ *         ...
+ *         return sorted[count / 2];
+ *     }
+ *
+ * A function that returns memory of its caller's frame opens no frame of its own around it, and is
+ * by convention named t_something.
+ *
+ * Sizes are in bytes, up to PTRDIFF_MAX. Blocks are aligned to 16, those of the _aligned functions
+ * as asked. Size 0 gives a pointer of its own. Contents are not defined but for zalloc. NULL with
+ * ENOMEM: memory is out or the size is too large; the stack is as it was. NULL with EINVAL: the
+ * alignment is no power of two. What needs more than a chunk gets a chunk of its own, of any size.
+ *
+ * Lifetime: a block lives until its frame is popped, until rewind to a mark taken before it, or
+ * until reset or destroy. Blocks allocated outside of all frames live until reset or destroy.
+ *
+ * Leaving frames early. C++ exceptions close PS_SCOPE and ps::scope; in C files that needs
+ * -fexceptions. longjmp closes nothing: the function that called setjmp calls ps_stack_unwind (or
+ * ps_t_unwind) with its own frame, which closes the inner ones too. A pop that finds another frame
+ * innermost aborts, "poolshim: unbalanced pop of frame ...": a return without pop is found when the
+ * caller pops.
+ *
+ * Threads: one at a time per stack; stacks are independent. With PS_DEBUG=check it is the thread
+ * that created it, until another calls ps_stack_adopt. The stack of a thread is freed when the
+ * thread ends; it may be used before main, in destructors, and in a child after fork.
+ *
+ * Cost: alloc, push, pop, mark and rewind are inline, a handful of instructions, and touch no
+ * memory but the stack's own three words and the frame record, 32 bytes in the stack. The source is
+ * asked once per chunk, and not while spare chunks are at hand: pop frees no chunk. Chunks double
+ * from first_bytes (64 KiB) to max_bytes (32 MiB), and hold 64 blocks of the mean size that was
+ * seen of late, within the same cap. Memory goes back by ps_stack_trim, and by itself: when the
+ * stack is empty and holds more than retain_bytes, the chunks that nothing needed for trim_ms are
+ * freed.
+ *
+ * With PS_DEBUG=check (and in checked builds) also found: use by another thread, realloc of a block
+ * of an outer frame, allocation in a sealed frame, marks that are not of the frame or lie ahead,
+ * allocation in a thread's stack outside of all frames. With PS_DEBUG=malloc each block is a malloc
+ * block. Both cost a function call per operation.
+ *
+ * The design, frame records in the stack itself and a thread-local stack with scopes, is that of
+ * the stack allocator of Intersec's lib-common; marks are foonathan/memory's.
+ */
+#ifndef POOLSHIM_STACK_H
+#define POOLSHIM_STACK_H
+
+#include <poolshim/allocator.h>
+#include <poolshim/source.h>
+#include <stdarg.h>
+
+PS_BEGIN_DECLS
+
+/* Options; all zero is the default. */
+struct ps_stack_options {
+    struct ps_chunk_options chunks; /* defaults: first_bytes 64 KiB, max_bytes 32 MiB */
+    size_t retain_bytes; /* held without question when empty; 0: 1 MiB; SIZE_MAX: everything */
+    unsigned trim_ms;    /* how long an unused chunk above that is kept; 0: 10 s */
+};
+
+/* A frame's record, in the stack. Fields are the library's own. */
+struct ps_stack_frame {
+    struct ps_stack_frame *previous; /* lowest bit: the pop of that frame must look at the stack */
+    char *top;                       /* where the stack was at push */
+    char *end;
+    size_t is_sealed; /* written only where checks are on */
+};
+
+/* Fields are the library's own. Closed: top and end are NULL and frame is PS_STACK_CLOSED, so that
+ * every call goes out of line, where the body has the true values. */
+struct ps_stack {
+    char *top;                    /* the next block */
+    char *end;                    /* of the chunk, a multiple of 16 */
+    struct ps_stack_frame *frame; /* the innermost */
+    struct ps_stack_body *body;   /* NULL: a thread's stack that is not created yet */
+};
+#define PS_STACK_CLOSED ((struct ps_stack_frame *)(uintptr_t)1)
+
+/* A position in the stack. Fields are the library's own. */
+struct ps_stack_mark {
+    char *top;
+    char *end;
+    struct ps_stack_frame *frame;
+};
+
+/*
+ * A stack. options: NULL, or read before the call returns. It lives in its first chunk, which is
+ * held until the end. NULL with ENOMEM. Cost: one chunk.
+ */
+PS_API struct ps_stack *ps_stack_create(const struct ps_stack_options *options);
+
+/* Frees the stack with all chunks, whatever frames are open. NULL does nothing. O(chunks). */
+PS_API void ps_stack_destroy(struct ps_stack *stack) PS_NOEXCEPT;
+
+/* Closes all frames and forgets all blocks; keeps the chunks. O(1). */
+PS_API void ps_stack_reset(struct ps_stack *stack) PS_NOEXCEPT;
+
+/* Gives back chunks without blocks, the last ones first, while more than keep_bytes are held.
+ * Returns the bytes given back. O(chunks). */
+PS_API size_t ps_stack_trim(struct ps_stack *stack, size_t keep_bytes) PS_NOEXCEPT;
+
+/* Where checks are on: the caller's thread owns the stack from now on. Otherwise nothing. */
+PS_API void ps_stack_adopt(struct ps_stack *stack) PS_NOEXCEPT;
+
+/*
+ * Where checks are on: forbids allocation in the innermost frame (new frames inside it are fine),
+ * and allows it again. A caller seals its frame around a call to find a callee without PS_SCOPE.
+ * Otherwise nothing.
+ */
+PS_API void ps_stack_seal(struct ps_stack *stack) PS_NOEXCEPT;
+PS_API void ps_stack_unseal(struct ps_stack *stack) PS_NOEXCEPT;
+
+struct ps_stack_stats {
+    const char *name;
+    size_t held_bytes;  /* all chunks */
+    size_t used_bytes;  /* up to the newest block, with frame records and what chunk ends waste */
+    size_t mean_bytes;  /* estimated size of recent blocks; 0: not known yet */
+    size_t chunk_count; /* with the spare ones */
+    size_t frame_count; /* open */
+};
+/* O(chunks + frames). */
+PS_API void ps_stack_stats(struct ps_stack *stack, struct ps_stack_stats *stats) PS_NOEXCEPT;
+
+/* Whether the address lies in the used part of the stack. O(chunks). */
+PS_API bool ps_stack_owns(struct ps_stack *stack, const void *address) PS_NOEXCEPT;
+
+/* The name of the options, or "stack". */
+PS_API const char *ps_stack_name(struct ps_stack *stack) PS_NOEXCEPT;
+
+/* Out of line: where the inline functions below find no room, a frame that is not innermost, or a
+ * stack that is closed. Not to be called. */
+PS_API void *ps_stack_alloc_beyond(struct ps_stack *stack, size_t bytes, size_t align);
+PS_API void *ps_stack_realloc_beyond(struct ps_stack *stack, void *block, size_t old_bytes,
+                                     size_t new_bytes, size_t align);
+PS_API bool ps_stack_free_last_beyond(struct ps_stack *stack, void *block,
+                                      size_t bytes) PS_NOEXCEPT;
+PS_API struct ps_stack_frame *ps_stack_push_beyond(struct ps_stack *stack);
+PS_API void ps_stack_pop_beyond(struct ps_stack *stack, struct ps_stack_frame *frame) PS_NOEXCEPT;
+PS_API void ps_stack_mark_beyond(struct ps_stack *stack, struct ps_stack_mark *mark) PS_NOEXCEPT;
+PS_API void ps_stack_rewind_beyond(struct ps_stack *stack,
+                                   const struct ps_stack_mark *mark) PS_NOEXCEPT;
+
+/* A block of `bytes`, aligned to `align`, any power of two. O(1); asks the source when the chunk
+ * ends. For constant arguments this is load, add, compare, store. */
+static inline PS_MALLOC void *ps_stack_alloc_aligned(struct ps_stack *stack, size_t bytes,
+                                                     size_t align) {
+    size_t need = bytes + (bytes == 0);
+    uintptr_t end = (uintptr_t)stack->end;
+    uintptr_t at = ((uintptr_t)stack->top + align - 1) & ~(uintptr_t)(align - 1);
+    /* end is a multiple of 16, so that up to 16 `at` cannot lie behind it. */
+    bool is_fit = align != 0 && (align & (align - 1)) == 0 &&
+                  (align <= PS_ALIGN_DEFAULT || (at <= end && at >= (uintptr_t)stack->top)) &&
+                  need <= end - at;
+    if (__builtin_expect(!is_fit, 0)) {
+        return ps_stack_alloc_beyond(stack, bytes, align);
+    }
+    char *block = stack->top + (at - (uintptr_t)stack->top);
+    stack->top = block + need;
+    return block;
+}
+
+static inline PS_MALLOC void *ps_stack_alloc(struct ps_stack *stack, size_t bytes) {
+    return ps_stack_alloc_aligned(stack, bytes, PS_ALIGN_DEFAULT);
+}
+
+/* Zeroed. O(bytes). */
+static inline PS_MALLOC void *ps_stack_zalloc(struct ps_stack *stack, size_t bytes) {
+    void *block = ps_stack_alloc(stack, bytes);
+    return block != NULL ? __builtin_memset(block, 0, bytes) : NULL;
+}
+
+/* count elements of `bytes` each, zero or more of either; NULL with ENOMEM if the product
+ * overflows. */
+static inline PS_MALLOC void *ps_stack_alloc_array(struct ps_stack *stack, size_t count,
+                                                   size_t bytes, size_t align) {
+    size_t product;
+    if (__builtin_mul_overflow(count, bytes, &product)) {
+        product = SIZE_MAX; /* which is refused */
+    }
+    return ps_stack_alloc_aligned(stack, product, align);
+}
+
+/*
+ * Changes the size of a block. block: of the innermost frame; NULL allocates. old_bytes: its size.
+ * The newest block grows and shrinks where it is if the chunk has room, others only shrink there;
+ * else the contents move to a new block. align: as the block was allocated, or another one. NULL:
+ * the block is as it was. new_bytes 0 gives a block of size 0. O(1) in place, else O(old_bytes); a
+ * block that grows step by step is moved O(log) times.
+ */
+static inline void *ps_stack_realloc_aligned(struct ps_stack *stack, void *block, size_t old_bytes,
+                                             size_t new_bytes, size_t align) {
+    uintptr_t at = (uintptr_t)block;
+    size_t old_need = old_bytes + (old_bytes == 0);
+    size_t need = new_bytes + (new_bytes == 0);
+    bool is_fit = at + old_need == (uintptr_t)stack->top && (at & (align - 1)) == 0 &&
+                  (align & (align - 1)) == 0 && need <= (uintptr_t)stack->end - at && block != NULL;
+    if (__builtin_expect(!is_fit, 0)) {
+        return ps_stack_realloc_beyond(stack, block, old_bytes, new_bytes, align);
+    }
+    stack->top = (char *)block + need;
+    return block;
+}
+
+static inline void *ps_stack_realloc(struct ps_stack *stack, void *block, size_t old_bytes,
+                                     size_t new_bytes) {
+    return ps_stack_realloc_aligned(stack, block, old_bytes, new_bytes, PS_ALIGN_DEFAULT);
+}
+
+/* Frees a block if it is the newest of the innermost frame: true; else nothing happens: false.
+ * bytes: its size. O(1). */
+static inline bool ps_stack_free_last(struct ps_stack *stack, void *block,
+                                      size_t bytes) PS_NOEXCEPT {
+    if ((uintptr_t)block + bytes + (bytes == 0) == (uintptr_t)stack->top && block != NULL) {
+        stack->top = (char *)block;
+        return true;
+    }
+    return stack->end == NULL && ps_stack_free_last_beyond(stack, block, bytes);
+}
+
+/* Copies of `bytes` bytes (aligned to 16), of a string, of at most `most` bytes of a string and a
+ * terminating zero. O(bytes). */
+PS_API PS_MALLOC void *ps_stack_memdup(struct ps_stack *stack, const void *from, size_t bytes);
+PS_API PS_MALLOC char *ps_stack_strdup(struct ps_stack *stack, const char *text);
+PS_API PS_MALLOC char *ps_stack_strndup(struct ps_stack *stack, const char *text, size_t most);
+
+/* printf into the stack, without a copy: the text is formatted at its place. NULL also when the
+ * format fails, with errno as vsnprintf left it. */
+PS_API PS_PRINTF(2, 3) char *ps_stack_printf(struct ps_stack *stack, const char *format, ...);
+PS_API PS_PRINTF(2, 0) char *ps_stack_vprintf(struct ps_stack *stack, const char *format,
+                                              va_list arguments);
+
+/* Opens a frame, to be given to pop. NULL with ENOMEM. O(1). */
+static inline struct ps_stack_frame *ps_stack_push(struct ps_stack *stack) {
+    uintptr_t top = (uintptr_t)stack->top;
+    uintptr_t at = (top + 7) & ~(uintptr_t)7;
+    if (__builtin_expect((uintptr_t)stack->end - at < sizeof(struct ps_stack_frame), 0)) {
+        return ps_stack_push_beyond(stack);
+    }
+    struct ps_stack_frame *frame = (struct ps_stack_frame *)(void *)(stack->top + (at - top));
+    frame->previous = stack->frame;
+    frame->top = stack->top;
+    frame->end = stack->end;
+    stack->frame = frame;
+    stack->top = (char *)(frame + 1);
+    return frame;
+}
+
+/* Closes the innermost frame, which must be `frame`, and frees its blocks. NULL, of a push that
+ * failed, does nothing. O(1). */
+static inline void ps_stack_pop(struct ps_stack *stack, struct ps_stack_frame *frame) PS_NOEXCEPT {
+    if (__builtin_expect(stack->frame != frame, 0)) {
+        ps_stack_pop_beyond(stack, frame);
+        return;
+    }
+    stack->top = frame->top;
+    stack->end = frame->end;
+    stack->frame = frame->previous;
+}
+
+/* Closes `frame` and all frames inside it, however they were left. Aborts if it is not open.
+ * O(frames closed). */
+PS_API void ps_stack_unwind(struct ps_stack *stack, struct ps_stack_frame *frame) PS_NOEXCEPT;
+
+/* Whether `frame` is the innermost: only then what is allocated belongs to it. O(1). */
+PS_API bool ps_stack_is_innermost(struct ps_stack *stack,
+                                  const struct ps_stack_frame *frame) PS_NOEXCEPT;
+
+/* The position now. Valid while its frame is innermost or encloses others, and the stack is not
+ * rewound behind it. O(1). */
+static inline struct ps_stack_mark ps_stack_mark(struct ps_stack *stack) PS_NOEXCEPT {
+    struct ps_stack_mark mark;
+    mark.top = stack->top;
+    mark.end = stack->end;
+    mark.frame = stack->frame;
+    if (__builtin_expect(mark.end == NULL, 0)) {
+        ps_stack_mark_beyond(stack, &mark);
+    }
+    return mark;
+}
+
+/* Frees all blocks allocated since the mark, which may be used again. The frame of the mark must be
+ * innermost, else it aborts. O(1). */
+static inline void ps_stack_rewind(struct ps_stack *stack, struct ps_stack_mark mark) PS_NOEXCEPT {
+    if (__builtin_expect(stack->frame != mark.frame || stack->end == NULL, 0)) {
+        ps_stack_rewind_beyond(stack, &mark);
+        return;
+    }
+    stack->top = mark.top;
+    stack->end = mark.end;
+}
+
+/* A frame of `stack` that ends with the enclosing block: PS_STACK_SCOPE(stack); */
+struct ps_stack_scope {
+    struct ps_stack *stack;
+    struct ps_stack_frame *frame;
+};
+static inline struct ps_stack_scope ps_stack_scope_open(struct ps_stack *stack) {
+    struct ps_stack_scope scope;
+    scope.stack = stack;
+    scope.frame = ps_stack_push(stack);
+    return scope;
+}
+static inline void ps_stack_scope_close(struct ps_stack_scope *scope) PS_NOEXCEPT {
+    ps_stack_pop(scope->stack, scope->frame);
+}
+#define PS_STACK_SCOPE(stack) PS_STACK_SCOPE_NAMED(stack, __COUNTER__)
+#define PS_STACK_SCOPE_NAMED(stack, number) PS_STACK_SCOPE_AS(stack, number)
+#define PS_STACK_SCOPE_AS(stack, number)                                                           \
+    __attribute__((cleanup(ps_stack_scope_close),                                                  \
+                   unused)) struct ps_stack_scope ps_scope_##number = ps_stack_scope_open(stack)
+
+/*
+ * The stack of the calling thread: created by its first use, from the page cache, freed when the
+ * thread ends. Every function above may be used with &ps_t_stack but destroy.
+ */
+extern PS_API __thread struct ps_stack ps_t_stack __attribute__((tls_model("initial-exec")));
+
+/* A frame that ends with the enclosing block: PS_SCOPE; */
+static inline struct ps_stack_frame *ps_t_push(void) { return ps_stack_push(&ps_t_stack); }
+static inline void ps_t_pop(struct ps_stack_frame *frame) PS_NOEXCEPT {
+    ps_stack_pop(&ps_t_stack, frame);
+}
+static inline void ps_t_unwind(struct ps_stack_frame *frame) PS_NOEXCEPT {
+    ps_stack_unwind(&ps_t_stack, frame);
+}
+static inline void ps_t_scope_close(struct ps_stack_frame **frame) PS_NOEXCEPT {
+    ps_stack_pop(&ps_t_stack, *frame);
+}
+#define PS_SCOPE PS_SCOPE_NAMED(__COUNTER__)
+#define PS_SCOPE_NAMED(number) PS_SCOPE_AS(number)
+#define PS_SCOPE_AS(number)                                                                        \
+    __attribute__((cleanup(ps_t_scope_close), unused)) struct ps_stack_frame *ps_scope_##number =  \
+        ps_t_push()
+
+/* As the functions of the same names above, in the thread's innermost frame. */
+static inline PS_MALLOC void *ps_t_alloc(size_t bytes) {
+    return ps_stack_alloc(&ps_t_stack, bytes);
+}
+static inline PS_MALLOC void *ps_t_alloc_aligned(size_t bytes, size_t align) {
+    return ps_stack_alloc_aligned(&ps_t_stack, bytes, align);
+}
+static inline PS_MALLOC void *ps_t_zalloc(size_t bytes) {
+    return ps_stack_zalloc(&ps_t_stack, bytes);
+}
+static inline void *ps_t_realloc(void *block, size_t old_bytes, size_t new_bytes) {
+    return ps_stack_realloc(&ps_t_stack, block, old_bytes, new_bytes);
+}
+static inline PS_MALLOC void *ps_t_memdup(const void *from, size_t bytes) {
+    return ps_stack_memdup(&ps_t_stack, from, bytes);
+}
+static inline PS_MALLOC char *ps_t_strdup(const char *text) {
+    return ps_stack_strdup(&ps_t_stack, text);
+}
+PS_API PS_PRINTF(1, 2) char *ps_t_printf(const char *format, ...);
+
+/* `count` elements of a type, with its alignment, not zeroed; a pointer to the type. */
+#define ps_stack_new(stack, type, count)                                                           \
+    ((type *)ps_stack_alloc_array((stack), (count), sizeof(type), __alignof__(type)))
+#define ps_t_new(type, count) ps_stack_new(&ps_t_stack, type, count)
+
+/* A stack behind the interface of allocator.h: free gives back the newest block, and nothing else.
+ * stack: NULL is the stack of whichever thread calls. */
+struct ps_stack_allocator {
+    struct ps_allocator allocator;
+    struct ps_stack *stack;
+};
+PS_API void ps_stack_allocator_init(struct ps_stack_allocator *allocator,
+                                    struct ps_stack *stack) PS_NOEXCEPT;
+
+PS_END_DECLS
+
+#endif
