@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The caches of threads: start, the way to and from the depot, the end with the thread, fork.
+ * Called by slice.c. No lock but that of the start; a cache is its thread's.
+ */
+#include "pools/base/atomic.h"
+#include "pools/chunk/debug.h"
+#include "pools/os/lock.h"
+#include "pools/slice/slice.h"
+
+#include <errno.h>
+#include <poolshim/pages.h>
+#include <pthread.h>
+
+/* Room for nothing, and nothing in it. Never written. */
+static struct ps_slice_cache nobody;
+
+__thread struct ps_slice_cache *ps_slice_here __attribute__((tls_model("initial-exec"))) = &nobody;
+
+/* The thread's cache also where ps_slice_here stays with nobody: in checked runs. */
+static __thread struct ps_slice_cache *own_cache;
+static __thread bool is_late; /* the thread's cache is gone, and none will be made again */
+
+static struct ps_lock start_lock = PS_LOCK_INIT(PS_RANK_INIT);
+static uint32_t x_is_started;
+static pthread_key_t exit_key;
+static bool has_key;
+
+static void cache_end(void *cache) {
+    ps_slice_here = &nobody;
+    own_cache = NULL;
+    is_late = true;
+    ps_slice_cache_flush(cache);
+    ps_pages_free(cache, sizeof(struct ps_slice_cache));
+}
+
+static void fork_prepare(void) {
+    ps_lock_fork_prepare();
+    ps_lock_acquire(&start_lock);
+    ps_slice_depot_fork_prepare();
+    ps_slice_live_fork_prepare();
+}
+
+static void fork_parent(void) {
+    ps_slice_live_fork_parent();
+    ps_slice_depot_fork_parent();
+    ps_lock_release(&start_lock);
+    ps_lock_fork_parent();
+}
+
+static void fork_child(void) {
+    ps_lock_fork_child();
+    ps_slice_live_fork_child();
+    ps_slice_depot_fork_child();
+    ps_lock_reset(&start_lock);
+    ps_lock_fork_parent();
+}
+
+static void start(void) {
+    if (ps_load_acquire(&x_is_started) != 0) { /* acquire: pairs with the release below */
+        return;
+    }
+    ps_lock_acquire(&start_lock);
+    bool is_first = x_is_started == 0;
+    if (is_first) {
+        has_key = pthread_key_create(&exit_key, cache_end) == 0;
+        ps_store_release(&x_is_started, 1u); /* release: makes the key visible */
+    }
+    ps_lock_release(&start_lock);
+    if (is_first) {
+        (void)pthread_atfork(fork_prepare, fork_parent, fork_child); /* may allocate */
+    }
+}
+
+static PS_COLD struct ps_slice_cache *cache_create(void) {
+    start();
+    struct ps_slice_cache *cache =
+        has_key ? ps_pages_zalloc(sizeof(struct ps_slice_cache), 0) : NULL;
+    if (cache == NULL) {
+        return NULL;
+    }
+    if (pthread_setspecific(exit_key, cache) != 0) {
+        ps_pages_free(cache, sizeof *cache);
+        return NULL;
+    }
+    for (size_t class_index = 0; class_index < PS_SLICE_BIN_COUNT; class_index++) {
+        cache->bins[class_index].bytes = slice_class_bytes(class_index);
+        cache->bins[class_index].limit = slice_class_limit(class_index);
+        cache->bins[class_index].room = slice_class_limit(class_index);
+    }
+    own_cache = cache;
+    if (!ps_debug_is_check() && !ps_debug_is_malloc()) {
+        ps_slice_here = cache;
+    }
+    return cache;
+}
+
+struct ps_slice_cache *ps_slice_cache_get(void) {
+    if (PS_LIKELY(own_cache != NULL)) {
+        return own_cache;
+    }
+    return is_late ? NULL : cache_create();
+}
+
+struct ps_slice_cache *ps_slice_cache_peek(void) { return own_cache; }
+
+void *ps_slice_cache_alloc(struct ps_slice_cache *cache, size_t class_index) {
+    struct ps_slice_bin *bin = &cache->bins[class_index];
+    if (bin->first == NULL && bin->virgin == bin->end) {
+        if (bin->second != NULL) {
+            bin->first = bin->second;
+            bin->room = 0;
+            bin->second = NULL;
+        } else {
+            struct slice_batch batch = ps_slice_depot_take(class_index, bin->limit);
+            bin->first = batch.first;
+            bin->room = bin->limit - (uint32_t)batch.count;
+            bin->virgin = batch.virgin;
+            bin->end = batch.end;
+        }
+    }
+    struct ps_slice_link *slice = bin->first;
+    if (slice != NULL) {
+        bin->first = slice->next;
+        bin->room++;
+        return slice;
+    }
+    if (bin->virgin == bin->end) {
+        return NULL;
+    }
+    char *virgin = bin->virgin;
+    bin->virgin += bin->bytes;
+    return virgin;
+}
+
+void ps_slice_cache_free(struct ps_slice_cache *cache, size_t class_index, void *slice) {
+    struct ps_slice_bin *bin = &cache->bins[class_index];
+    if (bin->room == 0) {
+        if (bin->second != NULL) {
+            ps_slice_depot_give(class_index, bin->second);
+        }
+        bin->second = bin->first;
+        bin->first = NULL;
+        bin->room = bin->limit;
+    }
+    struct ps_slice_link *link = slice;
+    link->next = bin->first;
+    bin->first = link;
+    bin->room--;
+}
+
+void ps_slice_cache_flush(struct ps_slice_cache *cache) {
+    for (size_t class_index = 0; class_index < PS_SLICE_BIN_COUNT; class_index++) {
+        struct ps_slice_bin *bin = &cache->bins[class_index];
+        struct ps_slice_link *first = bin->first;
+        struct ps_slice_link *second = bin->second;
+        char *virgin = bin->virgin;
+        bin->first = NULL;
+        bin->second = NULL;
+        bin->virgin = bin->end;
+        if (first != NULL && bin->room == 0) {
+            ps_slice_depot_give(class_index, first);
+        } else if (first != NULL) {
+            ps_slice_depot_put_list(class_index, first);
+        }
+        bin->room = bin->limit;
+        if (second != NULL) {
+            ps_slice_depot_give(class_index, second);
+        }
+        ps_slice_depot_put_window(class_index, virgin, bin->end);
+    }
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The live slices of a checked run: a hash table of address and size, open addressing, at most
+ * half full. Called by slice.c. One lock, the last in the order; the table grows under it, by a
+ * mapping, since checked runs need not be quick. When there is no memory to grow, checking ends.
+ */
+#include "pools/chunk/debug.h"
+#include "pools/os/lock.h"
+#include "pools/os/os.h"
+#include "pools/slice/slice.h"
+
+#define POOL "slices"
+#define FIRST_CAPACITY ((size_t)4096)
+
+enum { RANK = 20 }; /* above the depot's */
+
+struct entry {
+    const void *slice; /* NULL: empty */
+    size_t bytes;
+};
+
+static struct ps_lock lock = PS_LOCK_INIT(RANK);
+static struct entry *entries;
+static size_t capacity; /* a power of two, or 0 */
+static size_t count;
+static bool is_blind;
+
+static size_t home_of(const void *slice) {
+    return ((uintptr_t)slice >> 4) * (size_t)0x9e3779b97f4a7c15u >> 20 & (capacity - 1);
+}
+
+/* Where the slice is, or the empty place where it would be. Ends: half the places are empty. */
+static size_t find(const void *slice) {
+    size_t at = home_of(slice);
+    while (entries[at].slice != NULL && entries[at].slice != slice) {
+        at = (at + 1) & (capacity - 1);
+    }
+    return at;
+}
+
+static void grow(void) {
+    struct entry *old = entries;
+    size_t old_capacity = capacity;
+    size_t bytes = ps_max(capacity * 2, FIRST_CAPACITY) * sizeof *entries;
+    struct entry *wider = ps_os_reserve(bytes, ps_os_page_bytes());
+    if (wider == NULL) {
+        is_blind = true;
+        return;
+    }
+    entries = wider;
+    capacity = bytes / sizeof *entries;
+    for (size_t at = 0; at < old_capacity; at++) {
+        if (old[at].slice != NULL) {
+            entries[find(old[at].slice)] = old[at];
+        }
+    }
+    if (old != NULL) {
+        (void)ps_os_release(old, old_capacity * sizeof *old);
+    }
+}
+
+void ps_slice_live_add(const void *slice, size_t bytes) {
+    ps_lock_acquire(&lock);
+    if (!is_blind && count >= capacity / 2) {
+        grow();
+    }
+    if (!is_blind) {
+        entries[find(slice)] = (struct entry){slice, bytes};
+        count++;
+    }
+    ps_lock_release(&lock);
+}
+
+/* Empties a place and moves up those behind it that would not be found any more. */
+static void remove_at(size_t hole) {
+    count--;
+    for (size_t at = (hole + 1) & (capacity - 1); entries[at].slice != NULL;
+         at = (at + 1) & (capacity - 1)) {
+        size_t home = home_of(entries[at].slice);
+        if (((at - home) & (capacity - 1)) >= ((at - hole) & (capacity - 1))) {
+            entries[hole] = entries[at];
+            hole = at;
+        }
+    }
+    entries[hole].slice = NULL;
+}
+
+void ps_slice_live_remove(const void *slice, size_t bytes) {
+    ps_lock_acquire(&lock);
+    const char *misuse = NULL;
+    if (!is_blind) {
+        size_t at = capacity != 0 ? find(slice) : 0;
+        if (capacity == 0 || entries[at].slice == NULL) {
+            misuse = "slice freed that is none, or was freed before,";
+        } else if (entries[at].bytes != bytes) {
+            misuse = "slice freed with another size than allocated,";
+        } else {
+            remove_at(at);
+        }
+    }
+    ps_lock_release(&lock);
+    if (misuse != NULL) {
+        ps_misuse(misuse, slice, POOL);
+    }
+}
+
+void ps_slice_live_fork_prepare(void) { ps_lock_acquire(&lock); }
+void ps_slice_live_fork_parent(void) { ps_lock_release(&lock); }
+void ps_slice_live_fork_child(void) { ps_lock_reset(&lock); }

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Slices: the slow sides of slice.h, large sizes, PS_DEBUG. No locks of its own.
+ */
+#include "pools/slice/slice.h"
+
+#include "pools/chunk/debug.h"
+
+#include <errno.h>
+#include <poolshim/pages.h>
+#include <poolshim/source.h>
+#include <string.h>
+
+#define POOL "slices"
+#define ALIGN_MAX ((size_t)64 << 10)
+
+/* What a slice keeps while it is free: its links. The rest is poisoned in checked runs. */
+#define LINK_BYTES (2 * sizeof(void *))
+#define FILL 0xdd
+
+/* Without a cache: one at a time from the runs and back. */
+static void *alloc_late(size_t class_index) {
+    struct slice_batch batch = ps_slice_depot_take(class_index, 1);
+    if (batch.virgin != batch.end) {
+        size_t bytes = slice_class_bytes(class_index);
+        ps_slice_depot_put_window(class_index, batch.virgin + bytes, batch.end);
+        return batch.virgin;
+    }
+    return batch.first;
+}
+
+static void free_late(size_t class_index, void *slice) {
+    struct ps_slice_link *link = slice;
+    link->next = NULL;
+    ps_slice_depot_put_list(class_index, link);
+}
+
+static void *alloc_block(size_t bytes) {
+    if (bytes > PS_SLICE_MAX) {
+        if (bytes > PTRDIFF_MAX) {
+            errno = ENOMEM;
+            return NULL;
+        }
+        return ps_pages_alloc(bytes, 0);
+    }
+    size_t class_index = slice_class(bytes);
+    struct ps_slice_cache *cache = ps_slice_cache_get();
+    void *slice =
+        cache != NULL ? ps_slice_cache_alloc(cache, class_index) : alloc_late(class_index);
+    if (slice == NULL) {
+        errno = ENOMEM;
+    }
+    return slice;
+}
+
+static void free_block(size_t bytes, void *slice) {
+    if (bytes > PS_SLICE_MAX) {
+        ps_pages_free(slice, bytes);
+        return;
+    }
+    size_t class_index = slice_class(bytes);
+    struct ps_slice_cache *cache = ps_slice_cache_get();
+    if (cache != NULL) {
+        ps_slice_cache_free(cache, class_index, slice);
+    } else {
+        free_late(class_index, slice);
+    }
+}
+
+static PS_COLD void *alloc_debug(size_t bytes) {
+    if (ps_debug_is_malloc()) {
+        struct ps_source *source = ps_source_malloc();
+        return source->alloc(source, ps_max(bytes, 1), PS_ALIGN_DEFAULT);
+    }
+    char *slice = alloc_block(bytes);
+    if (slice != NULL) {
+        size_t whole = bytes > PS_SLICE_MAX ? bytes : slice_class_bytes(slice_class(bytes));
+        ps_unpoison(slice, whole);
+        ps_poison(slice + bytes, whole - bytes);
+        ps_slice_live_add(slice, bytes);
+    }
+    return slice;
+}
+
+static PS_COLD void free_debug(size_t bytes, char *slice) {
+    if (ps_debug_is_malloc()) {
+        struct ps_source *source = ps_source_malloc();
+        source->free(source, slice, ps_max(bytes, 1));
+        return;
+    }
+    ps_slice_live_remove(slice, bytes);
+    if (bytes <= PS_SLICE_MAX) {
+        size_t whole = slice_class_bytes(slice_class(bytes));
+        ps_unpoison(slice, whole);
+        memset(slice, FILL, whole);
+        ps_poison(slice + LINK_BYTES, whole - LINK_BYTES);
+    }
+    free_block(bytes, slice);
+}
+
+static bool is_debug(void) { return ps_debug_is_malloc() || ps_debug_is_check(); }
+
+void *ps_slice_alloc_slow(size_t bytes) {
+    return PS_UNLIKELY(is_debug()) ? alloc_debug(bytes) : alloc_block(bytes);
+}
+
+void ps_slice_free_slow(size_t bytes, void *slice) {
+    if (slice == NULL) {
+        return;
+    }
+    int error = errno;
+    if (PS_UNLIKELY(is_debug())) {
+        free_debug(bytes, slice);
+    } else {
+        free_block(bytes, slice);
+    }
+    errno = error;
+}
+
+void *ps_slice_zalloc(size_t bytes) {
+    if (bytes > PS_SLICE_MAX && bytes <= PTRDIFF_MAX && !is_debug()) {
+        return ps_pages_zalloc(bytes, 0);
+    }
+    void *slice = ps_slice_alloc(bytes);
+    return slice != NULL ? memset(slice, 0, bytes) : NULL;
+}
+
+void *ps_slice_copy(size_t bytes, const void *source) {
+    void *slice = ps_slice_alloc(bytes);
+    if (slice != NULL && bytes > 0) {
+        memcpy(slice, source, bytes);
+    }
+    return slice;
+}
+
+void ps_slice_free_chain(size_t bytes, void *first, size_t next_offset) {
+    while (first != NULL) {
+        void *next = NULL;
+        memcpy(&next, (char *)first + next_offset, sizeof next);
+        ps_slice_free(bytes, first);
+        first = next;
+    }
+}
+
+/* The slice lies in a longer one, whose address stands in front of it. */
+void *ps_slice_alloc_aligned(size_t bytes, size_t align) {
+    if (!ps_is_power_of_two(align) || align > ALIGN_MAX) {
+        errno = EINVAL;
+        return NULL;
+    }
+    if (align <= PS_ALIGN_DEFAULT) {
+        return ps_slice_alloc(bytes);
+    }
+    if (bytes > PTRDIFF_MAX - align) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    char *whole = ps_slice_alloc(bytes + align);
+    if (whole == NULL) {
+        return NULL;
+    }
+    size_t skip = align - (uintptr_t)whole % align;
+    memcpy(whole + skip - sizeof whole, &whole, sizeof whole);
+    return whole + skip;
+}
+
+void ps_slice_free_aligned(size_t bytes, size_t align, void *slice) {
+    if (align <= PS_ALIGN_DEFAULT || slice == NULL) {
+        ps_slice_free(bytes, slice);
+        return;
+    }
+    char *whole = NULL;
+    memcpy(&whole, (char *)slice - sizeof whole, sizeof whole);
+    ps_slice_free(bytes + align, whole);
+}
+
+bool ps_slice_trim(void) {
+    struct ps_slice_stats before;
+    struct ps_slice_stats after;
+    ps_slice_stats(&before);
+    struct ps_slice_cache *cache = ps_slice_cache_peek();
+    if (cache != NULL) {
+        ps_slice_cache_flush(cache);
+    }
+    bool is_any = false;
+    for (size_t class_index = 0; class_index < PS_SLICE_BIN_COUNT; class_index++) {
+        is_any = ps_slice_depot_trim(class_index) || is_any;
+    }
+    ps_slice_stats(&after);
+    return is_any || after.run_bytes < before.run_bytes;
+}
+
+void ps_slice_stats(struct ps_slice_stats *stats) {
+    memset(stats, 0, sizeof *stats);
+    ps_slice_depot_stats(stats);
+    const struct ps_slice_cache *cache = ps_slice_cache_peek();
+    for (size_t index = 0; cache != NULL && index < PS_SLICE_BIN_COUNT; index++) {
+        const struct ps_slice_bin *bin = &cache->bins[index];
+        size_t count = bin->limit - bin->room + (bin->second != NULL ? bin->limit : 0);
+        stats->cache_bytes += count * bin->bytes + (size_t)(bin->end - bin->virgin);
+    }
+}
