@@ -10,6 +10,12 @@
 #include <errno.h>
 #include <poolshim/pages.h>
 
+/* The page cache gives whole pages: what it gives anyway is used. */
+static size_t rounded(const struct ps_source *source, size_t bytes) {
+    return source == NULL && bytes <= SIZE_MAX - PS_PAGE_BYTES ? ps_round_up(bytes, PS_PAGE_BYTES)
+                                                               : bytes;
+}
+
 void ps_chunks_init(struct ps_chunks *chunks, const struct ps_chunk_options *options,
                     const char *family, size_t first_bytes, size_t max_bytes) {
     static const struct ps_chunk_options none;
@@ -20,8 +26,8 @@ void ps_chunks_init(struct ps_chunks *chunks, const struct ps_chunk_options *opt
     size_t max = options->max_bytes != 0 ? options->max_bytes : max_bytes;
     *chunks = (struct ps_chunks){
         .source = options->source,
-        .next_bytes = ps_min(first, max),
-        .max_bytes = max,
+        .next_bytes = rounded(options->source, ps_min(first, max)),
+        .max_bytes = rounded(options->source, max),
         .oom = options->oom,
         .oom_context = options->oom_context,
         .name = options->name != NULL ? options->name : family,
@@ -62,23 +68,36 @@ static void *take(struct ps_chunks *chunks, size_t least, size_t align, size_t *
     }
 }
 
-/* The page cache gives whole pages: what it gives anyway is used. */
-static size_t rounded(const struct ps_chunks *chunks, size_t bytes) {
-    return chunks->source == NULL && bytes <= SIZE_MAX - PS_PAGE_BYTES
-               ? ps_round_up(bytes, PS_PAGE_BYTES)
-               : bytes;
+static void double_next(struct ps_chunks *chunks) {
+    size_t next = chunks->next_bytes;
+    chunks->next_bytes = next > chunks->max_bytes / 2 ? chunks->max_bytes : next * 2;
+}
+
+/* Longer than usual, from another source than the page cache, or memory is out. */
+static PS_NOINLINE void *take_unusual(struct ps_chunks *chunks, size_t least, size_t align,
+                                      size_t *bytes) {
+    least = rounded(chunks->source, least);
+    bool is_usual = least <= chunks->next_bytes;
+    *bytes = is_usual ? chunks->next_bytes : least;
+    void *chunk = take(chunks, least, align, bytes);
+    if (chunk != NULL && is_usual) {
+        double_next(chunks);
+    }
+    return chunk;
 }
 
 void *ps_chunk_take(struct ps_chunks *chunks, size_t least, size_t align, size_t *bytes) {
-    least = rounded(chunks, least);
-    bool is_usual = least <= chunks->next_bytes;
-    *bytes = is_usual ? rounded(chunks, chunks->next_bytes) : least;
-    void *chunk = take(chunks, least, align, bytes);
-    if (chunk != NULL && is_usual) {
-        chunks->next_bytes =
-            chunks->next_bytes > chunks->max_bytes / 2 ? chunks->max_bytes : chunks->next_bytes * 2;
+    if (PS_LIKELY(chunks->source == NULL && least <= chunks->next_bytes)) {
+        void *chunk = ps_pages_alloc(chunks->next_bytes, align);
+        if (PS_LIKELY(chunk != NULL)) {
+            *bytes = chunks->next_bytes;
+            chunks->total_bytes += chunks->next_bytes;
+            chunks->chunk_count++;
+            double_next(chunks);
+            return chunk;
+        }
     }
-    return chunk;
+    return take_unusual(chunks, least, align, bytes);
 }
 
 void *ps_chunk_take_exact(struct ps_chunks *chunks, size_t bytes, size_t align) {

@@ -13,10 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-#include <sanitizer/asan_interface.h>
-#endif
-
 enum { IS_READ = 1, IS_MALLOC = 2, IS_CHECK = 4 };
 
 static uint32_t x_switches; /* the bits above; 0: PS_DEBUG has not been read */
@@ -54,22 +50,4 @@ void ps_misuse(const char *what, const void *pointer, const char *pool) {
     int length = snprintf(line, sizeof line, "poolshim: %s %p in %s\n", what, pointer, pool);
     ps_os_write(2, line, (size_t)length < sizeof line ? (size_t)length : sizeof line - 1);
     abort();
-}
-
-void ps_poison(const void *memory, size_t bytes) {
-#if defined(__SANITIZE_ADDRESS__)
-    __asan_poison_memory_region(memory, bytes);
-#else
-    (void)memory;
-    (void)bytes;
-#endif
-}
-
-void ps_unpoison(const void *memory, size_t bytes) {
-#if defined(__SANITIZE_ADDRESS__)
-    __asan_unpoison_memory_region(memory, bytes);
-#else
-    (void)memory;
-    (void)bytes;
-#endif
 }

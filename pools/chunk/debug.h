@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Help for finding misuse of pools: the switch PS_DEBUG, marks for AddressSanitizer and valgrind,
- * and the one way a pool reports misuse. Callers: the families.
+ * Help for finding misuse of pools: the switch PS_DEBUG, the marks of poison.h, and the one way a
+ * pool reports misuse. Callers: the families.
  *
  * PS_DEBUG, read once, comma-separated:
  *   malloc  every object of every pool is a malloc block of its own, so that ordinary tools see it
@@ -11,19 +11,12 @@
 #ifndef PS_CHUNK_DEBUG_H
 #define PS_CHUNK_DEBUG_H
 
-#include "pools/base/compiler.h"
-
-#include <stdbool.h>
-#include <stddef.h>
+#include "pools/chunk/poison.h"
 
 bool ps_debug_is_malloc(void);
 bool ps_debug_is_check(void);
 
 /* Prints "poolshim: <what> <pointer> in <pool>" and aborts. */
 PS_NORETURN PS_COLD void ps_misuse(const char *what, const void *pointer, const char *pool);
-
-/* Bytes that the program may not touch, and that it may again (undefined contents). */
-void ps_poison(const void *memory, size_t bytes);
-void ps_unpoison(const void *memory, size_t bytes);
 
 #endif

@@ -21,6 +21,8 @@ enum ps_lock_rank {
     PS_RANK_PURGE = 6,    /* page/purge.c: one purger at a time; the only one held over madvise */
     PS_RANK_PAGE = 7,     /* page/page_cache.c: free runs, arenas, page map writes */
     PS_RANK_METADATA = 8, /* page/metadata.c: memory for heaps and map leaves */
+    PS_RANK_MAGAZINE = 9, /* chunk/pages_magazine.c: list of magazines */
+    PS_RANK_DEPOT = 10,   /* chunk/pages_depot.c: free pages in slices; nothing is taken under it */
 };
 
 struct ps_lock {

@@ -254,12 +254,16 @@ void ps_page_cache_walk(void (*visit)(struct ps_slot *slot, void *context), void
          * a run, where slots are empty but for the last, which is `back` slices from its head. */
         for (char *base = arena->base; base < end;) {
             struct ps_slot *slot = ps_page_map_slot(base);
-            uint8_t kind = kind_of(&slot->run);
-            bool is_head = kind != PS_RUN_NONE && kind != PS_RUN_INSIDE && slot->run.back == 0;
+            /* acquire: pairs with those who divide a busy run without the lock (chunk/). */
+            uint8_t kind = ps_load_acquire(&slot->run.kind);
+            bool is_head = kind != PS_RUN_NONE && kind != PS_RUN_INSIDE &&
+                           ps_load_relaxed(&slot->run.back) == 0; /* relaxed: as above */
             if (is_head) {
                 visit(slot, context);
             }
-            base += is_head ? (size_t)slot->run.slices << PS_SLICE_SHIFT : PS_SLICE_BYTES;
+            /* relaxed: as above. */
+            size_t slices = is_head ? ps_load_relaxed(&slot->run.slices) : 1;
+            base += slices << PS_SLICE_SHIFT;
         }
     }
     ps_lock_release(&page_lock);

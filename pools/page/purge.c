@@ -16,13 +16,19 @@
 #define BATCH_SLICES 1024 /* 64 MiB between two looks at the lock */
 
 static struct ps_lock purge_lock = PS_LOCK_INIT(PS_RANK_PURGE);
+static uint32_t purge_delay_ms;
 static uint64_t quarter_ms;
 static uint64_t x_next_ms;     /* end of the current quarter */
 static uint64_t x_low_current; /* least dirty slices in the current quarter */
 static uint64_t low_past[QUARTERS - 1];
 static struct ps_purge_counts x_counts;
 
-void ps_purge_start(uint32_t delay_ms) { quarter_ms = (delay_ms + QUARTERS - 1) / QUARTERS; }
+void ps_purge_start(uint32_t delay_ms) {
+    purge_delay_ms = delay_ms;
+    quarter_ms = (delay_ms + QUARTERS - 1) / QUARTERS;
+}
+
+uint32_t ps_purge_delay_ms(void) { return purge_delay_ms; }
 
 void ps_purge_note_locked(uint64_t dirty_slices) {
     /* relaxed: see the file comment. */

@@ -27,6 +27,9 @@ struct ps_purge_counts {
 /* Once, before the page cache is used. delay_ms 0: purge whatever is dirty at every tick. */
 void ps_purge_start(uint32_t delay_ms);
 
+/* The delay that was set, to be followed by whoever keeps free memory of his own. */
+uint32_t ps_purge_delay_ms(void);
+
 /* The page cache has so many dirty slices now, fewer than before. Page lock held. */
 void ps_purge_note_locked(uint64_t dirty_slices);
 
