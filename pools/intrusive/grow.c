@@ -155,5 +155,5 @@ void ps_intrusive_poison(const struct intrusive_pool *pool, struct ps_intrusive_
 }
 
 void ps_intrusive_unpoison(const struct intrusive_pool *pool, struct ps_intrusive_item *item) {
-    ps_unpoison(intrusive_object(pool, item), pool->options.bytes);
+    ps_unpoison_defined(intrusive_object(pool, item), pool->options.bytes);
 }

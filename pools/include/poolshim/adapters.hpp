@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: MIT
+//
+// adapters.hpp - pools where the standard library wants an allocator, and pools made of pools.
+//
+//     ps::resource<Pool>           std::pmr::memory_resource
+//     ps::allocator<T, Pool>       what std::vector<T, ...> wants
+//     ps::deleter<T, Pool>         what std::unique_ptr<T, ...> wants; ps::make_unique<T>(pool,
+//     ...) ps::fallback<First, Second>  Second serves what First refuses ps::segregator<Limit,
+//     Small, Large>  by size
+//
+// A Pool is any class with
+//     void *allocate(std::size_t bytes, std::size_t align);  // throws std::bad_alloc
+//     void deallocate(void *, std::size_t bytes, std::size_t align) noexcept;
+// as all classes of this library have; fallback also needs First::owns(const void *), and uses
+// try_allocate(bytes, align) noexcept, which gives nullptr, where First has it.
+//
+// Adapters refer to the pool, which outlives them and what they allocated; an empty Pool, such as
+// ps::slices, needs no object. Threads: as the pool. One pointer wide, and the cost of a call of
+// the pool, inlined; resource<Pool> adds the virtual call that std::pmr has by itself.
+//
+//     ps::slices pool;
+//     std::vector<int, ps::allocator<int, ps::slices>> numbers{ps::allocator<int,
+//     ps::slices>(pool)}; ps::resource<ps::slices> resource(pool);
+//     std::pmr::vector<std::pmr::string> names(&resource);
+//
+// The compositions follow foonathan/memory.
+#ifndef POOLSHIM_ADAPTERS_HPP
+#define POOLSHIM_ADAPTERS_HPP
+
+#include <poolshim/common.h>
+
+#include <cstddef>
+#include <limits>
+#include <memory>
+#include <memory_resource>
+#include <new>
+#include <type_traits>
+#include <utility>
+
+namespace ps {
+
+namespace detail {
+
+// A reference to a pool, which takes no room when the pool is empty.
+template <class Pool, bool is_empty = std::is_empty_v<Pool>> class pool_reference {
+  public:
+    pool_reference(Pool &pool) noexcept : pool_(&pool) {}
+    Pool &get() const noexcept { return *pool_; }
+    bool is_same(const pool_reference &other) const noexcept { return pool_ == other.pool_; }
+
+  private:
+    Pool *pool_;
+};
+template <class Pool> class pool_reference<Pool, true> {
+  public:
+    pool_reference() noexcept = default;
+    pool_reference(Pool &) noexcept {}
+    Pool get() const noexcept { return Pool(); }
+    bool is_same(const pool_reference &) const noexcept { return true; }
+};
+
+// An object of a class with state cannot come from nowhere.
+template <class Pool>
+using if_empty = std::enable_if_t<std::is_empty_v<Pool> && std::is_default_constructible_v<Pool>>;
+
+template <class Pool, class = void> struct has_try_allocate : std::false_type {};
+template <class Pool>
+struct has_try_allocate<
+    Pool, std::void_t<decltype(std::declval<Pool &>().try_allocate(std::size_t(), std::size_t()))>>
+    : std::true_type {};
+
+template <class Pool>
+void *try_allocate(Pool &pool, std::size_t bytes, std::size_t align) noexcept {
+    if constexpr (has_try_allocate<Pool>::value) {
+        return pool.try_allocate(bytes, align);
+    } else {
+        try {
+            return pool.allocate(bytes, align);
+        } catch (const std::bad_alloc &) {
+            return nullptr;
+        }
+    }
+}
+
+} // namespace detail
+
+// Equal when both are of the same pool.
+template <class Pool> class resource final : public std::pmr::memory_resource {
+  public:
+    template <class P = Pool, class = detail::if_empty<P>> resource() noexcept {}
+    explicit resource(Pool &pool) noexcept : pool_(pool) {}
+
+  private:
+    void *do_allocate(std::size_t bytes, std::size_t align) override {
+        return pool_.get().allocate(bytes, align);
+    }
+    void do_deallocate(void *pointer, std::size_t bytes, std::size_t align) override {
+        pool_.get().deallocate(pointer, bytes, align);
+    }
+    bool do_is_equal(const std::pmr::memory_resource &other) const noexcept override {
+        if (this == &other) {
+            return true;
+        }
+        const auto *same = dynamic_cast<const resource *>(&other);
+        return same != nullptr && pool_.is_same(same->pool_);
+    }
+
+    detail::pool_reference<Pool> pool_;
+};
+
+// A container that is moved or swapped takes its pool along; one that is assigned to keeps its own;
+// a copy has the pool of the original.
+template <class T, class Pool> class allocator : private detail::pool_reference<Pool> {
+    using base = detail::pool_reference<Pool>;
+
+  public:
+    using value_type = T;
+    using propagate_on_container_copy_assignment = std::false_type;
+    using propagate_on_container_move_assignment = std::true_type;
+    using propagate_on_container_swap = std::true_type;
+    using is_always_equal = std::is_empty<Pool>;
+    template <class U> struct rebind {
+        using other = allocator<U, Pool>;
+    };
+
+    template <class P = Pool, class = detail::if_empty<P>> allocator() noexcept {}
+    allocator(Pool &pool) noexcept : base(pool) {}
+    template <class U>
+    allocator(const allocator<U, Pool> &other) noexcept : base(other.reference()) {}
+
+    // std::bad_alloc when the pool has no memory; std::bad_array_new_length, which is one, when
+    // the size overflows.
+    T *allocate(std::size_t count) {
+        if (count > std::numeric_limits<std::size_t>::max() / 2 / sizeof(T)) {
+            throw std::bad_array_new_length();
+        }
+        return static_cast<T *>(this->get().allocate(count * sizeof(T), alignof(T)));
+    }
+    void deallocate(T *pointer, std::size_t count) noexcept {
+        this->get().deallocate(pointer, count * sizeof(T), alignof(T));
+    }
+
+    const base &reference() const noexcept { return *this; }
+};
+
+template <class T, class U, class Pool>
+bool operator==(const allocator<T, Pool> &a, const allocator<U, Pool> &b) noexcept {
+    return a.reference().is_same(b.reference());
+}
+template <class T, class U, class Pool>
+bool operator!=(const allocator<T, Pool> &a, const allocator<U, Pool> &b) noexcept {
+    return !(a == b);
+}
+
+// Destroys and gives back to the pool. T is the type that was made, not a base of it.
+template <class T, class Pool> class deleter : private detail::pool_reference<Pool> {
+  public:
+    using pointer = T *;
+    template <class P = Pool, class = detail::if_empty<P>> deleter() noexcept {}
+    explicit deleter(Pool &pool) noexcept : detail::pool_reference<Pool>(pool) {}
+    void operator()(T *object) const noexcept {
+        object->~T();
+        this->get().deallocate(object, sizeof(T), alignof(T));
+    }
+};
+
+// Of arrays: knows how many elements there are.
+template <class T, class Pool> class deleter<T[], Pool> : private detail::pool_reference<Pool> {
+  public:
+    using pointer = T *;
+    template <class P = Pool, class = detail::if_empty<P>> deleter() noexcept {}
+    deleter(Pool &pool, std::size_t count) noexcept
+        : detail::pool_reference<Pool>(pool), count_(count) {}
+    void operator()(T *first) const noexcept {
+        for (std::size_t index = count_; index > 0; index--) {
+            first[index - 1].~T();
+        }
+        this->get().deallocate(first, count_ * sizeof(T), alignof(T));
+    }
+
+  private:
+    std::size_t count_ = 0;
+};
+
+template <class T, class Pool> using unique_ptr = std::unique_ptr<T, deleter<T, Pool>>;
+
+// An object of the pool: T(arguments...). When the constructor throws the memory is back.
+template <class T, class Pool, class... Arguments, class = std::enable_if_t<!std::is_array_v<T>>>
+unique_ptr<T, Pool> make_unique(Pool &pool, Arguments &&...arguments) {
+    struct returner {
+        Pool &pool;
+        void *memory;
+        ~returner() {
+            if (memory != nullptr) {
+                pool.deallocate(memory, sizeof(T), alignof(T));
+            }
+        }
+    };
+    returner guard{pool, pool.allocate(sizeof(T), alignof(T))};
+    T *object = ::new (guard.memory) T(std::forward<Arguments>(arguments)...);
+    guard.memory = nullptr;
+    return unique_ptr<T, Pool>(object, deleter<T, Pool>(pool));
+}
+
+// make_unique<T[]>(pool, count): elements T().
+template <class Array, class Pool, class = std::enable_if_t<std::is_array_v<Array>>>
+unique_ptr<Array, Pool> make_unique(Pool &pool, std::size_t count) {
+    using element = std::remove_extent_t<Array>;
+    allocator<element, Pool> memory(pool);
+    struct returner {
+        allocator<element, Pool> &memory;
+        element *first;
+        std::size_t count;
+        ~returner() {
+            if (first != nullptr) {
+                memory.deallocate(first, count);
+            }
+        }
+    };
+    returner guard{memory, memory.allocate(count), count};
+    std::uninitialized_value_construct_n(guard.first, count);
+    element *first = guard.first;
+    guard.first = nullptr;
+    return unique_ptr<Array, Pool>(first, deleter<Array, Pool>(pool, count));
+}
+
+// Two pools as one: what First refuses, Second serves. First::owns tells whose a block is.
+template <class First, class Second> class fallback {
+  public:
+    fallback(First &first, Second &second) noexcept : first_(&first), second_(&second) {}
+
+    void *allocate(std::size_t bytes, std::size_t align = PS_ALIGN_DEFAULT) {
+        void *pointer = detail::try_allocate(*first_, bytes, align);
+        return pointer != nullptr ? pointer : second_->allocate(bytes, align);
+    }
+    void *try_allocate(std::size_t bytes, std::size_t align = PS_ALIGN_DEFAULT) noexcept {
+        void *pointer = detail::try_allocate(*first_, bytes, align);
+        return pointer != nullptr ? pointer : detail::try_allocate(*second_, bytes, align);
+    }
+    void deallocate(void *pointer, std::size_t bytes,
+                    std::size_t align = PS_ALIGN_DEFAULT) noexcept {
+        if (first_->owns(pointer)) {
+            first_->deallocate(pointer, bytes, align);
+        } else {
+            second_->deallocate(pointer, bytes, align);
+        }
+    }
+    template <class S = Second>
+    auto owns(const void *pointer) const -> decltype(bool(std::declval<S &>().owns(pointer))) {
+        return first_->owns(pointer) || second_->owns(pointer);
+    }
+
+  private:
+    First *first_;
+    Second *second_;
+};
+
+// Two pools as one: up to Limit bytes Small, above that Large.
+template <std::size_t Limit, class Small, class Large> class segregator {
+  public:
+    segregator(Small &small, Large &large) noexcept : small_(&small), large_(&large) {}
+
+    void *allocate(std::size_t bytes, std::size_t align = PS_ALIGN_DEFAULT) {
+        return bytes <= Limit ? small_->allocate(bytes, align) : large_->allocate(bytes, align);
+    }
+    void *try_allocate(std::size_t bytes, std::size_t align = PS_ALIGN_DEFAULT) noexcept {
+        return bytes <= Limit ? detail::try_allocate(*small_, bytes, align)
+                              : detail::try_allocate(*large_, bytes, align);
+    }
+    void deallocate(void *pointer, std::size_t bytes,
+                    std::size_t align = PS_ALIGN_DEFAULT) noexcept {
+        if (bytes <= Limit) {
+            small_->deallocate(pointer, bytes, align);
+        } else {
+            large_->deallocate(pointer, bytes, align);
+        }
+    }
+    template <class S = Small>
+    auto owns(const void *pointer) const -> decltype(bool(std::declval<S &>().owns(pointer))) {
+        return small_->owns(pointer) || large_->owns(pointer);
+    }
+
+  private:
+    Small *small_;
+    Large *large_;
+};
+
+} // namespace ps
+
+#endif

@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: MIT
+//
+// Adapters: containers of std over a pool that verifies every call, and over the library's pools;
+// traits of allocators, deleters, compositions, slices by type.
+#include "tests/unit/unit.h"
+
+#include <deque>
+#include <list>
+#include <map>
+#include <poolshim/adapters.hpp>
+#include <poolshim/pool.hpp>
+#include <poolshim/region.hpp>
+#include <poolshim/slice.hpp>
+#include <poolshim/tlsf.hpp>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+// Verifies that every block comes back with its size and alignment; refuses beyond a limit.
+class strict_pool {
+  public:
+    explicit strict_pool(std::size_t limit = ~std::size_t(0)) : limit_(limit) {}
+    strict_pool(const strict_pool &) = delete;
+    strict_pool &operator=(const strict_pool &) = delete;
+    ~strict_pool() { CHECK(blocks_.empty()); }
+
+    void *allocate(std::size_t bytes, std::size_t align) {
+        if (blocks_.size() >= limit_) {
+            throw std::bad_alloc();
+        }
+        void *block = ::operator new(bytes, std::align_val_t(align));
+        blocks_[block] = {bytes, align};
+        return block;
+    }
+    void deallocate(void *block, std::size_t bytes, std::size_t align) noexcept {
+        auto found = blocks_.find(block);
+        REQUIRE(found != blocks_.end());
+        CHECK_EQ(found->second.first, bytes);
+        CHECK_EQ(found->second.second, align);
+        blocks_.erase(found);
+        ::operator delete(block, std::align_val_t(align));
+    }
+    bool owns(const void *block) const { return blocks_.count(const_cast<void *>(block)) != 0; }
+    std::size_t live() const { return blocks_.size(); }
+
+  private:
+    std::map<void *, std::pair<std::size_t, std::size_t>> blocks_;
+    std::size_t limit_;
+};
+
+template <class Pool> static void use_containers(Pool &pool) {
+    std::vector<int, ps::allocator<int, Pool>> numbers{ps::allocator<int, Pool>(pool)};
+    std::list<std::string, ps::allocator<std::string, Pool>> names{
+        ps::allocator<std::string, Pool>(pool)};
+    using pair = std::pair<const int, std::string>;
+    std::map<int, std::string, std::less<int>, ps::allocator<pair, Pool>> map{
+        ps::allocator<pair, Pool>(pool)};
+    std::unordered_map<int, std::string, std::hash<int>, std::equal_to<int>,
+                       ps::allocator<pair, Pool>>
+        table{ps::allocator<pair, Pool>(pool)};
+    std::deque<long, ps::allocator<long, Pool>> deque{ps::allocator<long, Pool>(pool)};
+    using text = std::basic_string<char, std::char_traits<char>, ps::allocator<char, Pool>>;
+    text line{ps::allocator<char, Pool>(pool)};
+    for (int i = 0; i < 1000; i++) {
+        numbers.push_back(i);
+        names.push_back(std::to_string(i) + " is longer than the small buffer");
+        map[i % 300] = std::to_string(i);
+        table[i * 7] = std::to_string(i);
+        deque.push_back(i);
+        line += "some text ";
+        if (i % 3 == 0) {
+            map.erase(i % 77);
+            table.erase(i % 101);
+            names.pop_front();
+            deque.pop_front();
+        }
+    }
+    CHECK_EQ(numbers[999], 999);
+    CHECK_EQ(table.count(6993), 1);
+    CHECK(names.back() == "999 is longer than the small buffer");
+    CHECK_EQ(deque.back(), 999);
+    CHECK_EQ(line.size(), 10000);
+    auto moved = std::move(map);
+    auto copy = moved;
+    CHECK(copy == moved && copy.get_allocator() == moved.get_allocator());
+    copy.swap(moved);
+}
+
+template <class Pool> static void use_pmr(Pool &pool) {
+    ps::resource<Pool> resource(pool);
+    std::pmr::vector<std::pmr::string> words(&resource);
+    std::pmr::unordered_map<int, std::pmr::string> table(&resource);
+    std::pmr::map<int, std::pmr::vector<int>> map(&resource);
+    for (int i = 0; i < 500; i++) {
+        words.emplace_back("a word that is longer than the small buffer");
+        table[i] = "a word that is longer than the small buffer";
+        map[i % 50].push_back(i);
+    }
+    CHECK(words.back().get_allocator().resource() == &resource);
+    CHECK_EQ(map[49].size(), 10);
+    ps::resource<Pool> same(pool);
+    CHECK(resource == same);
+    CHECK(resource != *std::pmr::new_delete_resource());
+    struct alignas(256) wide {
+        char bytes[256];
+    };
+    std::pmr::list<wide> wides(&resource);
+    for (int i = 0; i < 20; i++) {
+        wides.emplace_back();
+        CHECK_EQ(reinterpret_cast<uintptr_t>(&wides.back()) % 256, 0);
+    }
+}
+
+TEST(containers_over_a_pool_that_verifies_every_call) {
+    strict_pool pool;
+    use_containers(pool);
+    use_pmr(pool);
+    CHECK_EQ(pool.live(), 0);
+    strict_pool other;
+    ps::resource<strict_pool> a(pool);
+    ps::resource<strict_pool> b(other);
+    CHECK(a != b);
+}
+
+TEST(containers_over_slices) {
+    ps::slices pool;
+    use_containers(pool);
+    use_pmr(pool);
+    std::vector<int, ps::allocator<int, ps::slices>> by_default(100, 7);
+    std::map<int, int, std::less<>, ps::allocator<std::pair<const int, int>, ps::slices>> map;
+    map[by_default[3]] = 1;
+    ps::resource<ps::slices> resource;
+    std::pmr::vector<int> numbers(1000, 3, &resource);
+    CHECK_EQ(numbers[999], 3);
+}
+
+TEST(containers_over_tlsf_and_regions) {
+    ps::tlsf tlsf;
+    use_containers(tlsf);
+    use_pmr(tlsf);
+    ps::region region;
+    use_containers(region);
+    use_pmr(region);
+    ps::region another;
+    std::vector<int, ps::allocator<int, ps::region>> in_first(
+        10, 1, ps::allocator<int, ps::region>(region));
+    std::vector<int, ps::allocator<int, ps::region>> in_second(
+        20, 2, ps::allocator<int, ps::region>(another));
+    in_first = in_second; // a copy keeps its pool
+    CHECK(in_first.get_allocator() != in_second.get_allocator());
+    const int *data = in_second.data();
+    in_first = std::move(in_second); // a move takes the other's
+    CHECK_PTR_EQ(in_first.data(), data);
+    CHECK(in_first.get_allocator() == (ps::allocator<char, ps::region>(another)));
+}
+
+TEST(nodes_over_pools_of_one_size) {
+    ps::node_pool pool(64);
+    std::list<long, ps::allocator<long, ps::node_pool>> list{
+        ps::allocator<long, ps::node_pool>(pool)};
+    for (long i = 0; i < 5000; i++) {
+        list.push_back(i);
+        if (i % 3 == 0) {
+            list.pop_front();
+        }
+    }
+    CHECK_EQ(list.back(), 4999);
+}
+
+TEST(sizes_that_overflow_are_refused) {
+    strict_pool pool;
+    ps::allocator<long, strict_pool> memory(pool);
+    bool is_refused = false;
+    try {
+        (void)memory.allocate(~std::size_t(0) / 4);
+    } catch (const std::bad_array_new_length &) {
+        is_refused = true;
+    }
+    CHECK(is_refused);
+}
+
+static int live_objects;
+struct tracked {
+    explicit tracked(int v = 0) : value(v) {
+        if (v < 0 || (throw_at != 0 && live_objects + 1 == throw_at)) {
+            throw std::runtime_error("constructor");
+        }
+        live_objects++;
+    }
+    ~tracked() { live_objects--; }
+    int value;
+    static inline int throw_at = 0;
+};
+
+TEST(unique_pointers_give_back_to_their_pool) {
+    strict_pool pool;
+    {
+        ps::unique_ptr<tracked, strict_pool> one = ps::make_unique<tracked>(pool, 5);
+        CHECK_EQ(one->value, 5);
+        auto many = ps::make_unique<tracked[]>(pool, 10);
+        CHECK_EQ(live_objects, 11);
+        CHECK_EQ(pool.live(), 2);
+        auto none = ps::make_unique<tracked[]>(pool, 0);
+        auto moved = std::move(one);
+        CHECK(!one && moved);
+    }
+    CHECK_EQ(live_objects, 0);
+    CHECK_EQ(pool.live(), 0);
+    for (int way = 0; way < 2; way++) {
+        tracked::throw_at = way == 0 ? 0 : 6;
+        bool is_thrown = false;
+        try {
+            way == 0 ? (void)ps::make_unique<tracked>(pool, -1)
+                     : (void)ps::make_unique<tracked[]>(pool, 10);
+        } catch (const std::runtime_error &) {
+            is_thrown = true;
+        }
+        CHECK(is_thrown);
+        CHECK_EQ(live_objects, 0);
+        CHECK_EQ(pool.live(), 0);
+    }
+    tracked::throw_at = 0;
+    ps::slices slices;
+    auto slice = ps::make_unique<tracked>(slices, 3);
+    CHECK_EQ(sizeof slice, sizeof(void *));
+}
+
+TEST(slices_by_type) {
+    struct alignas(64) wide {
+        int value = 3;
+    };
+    tracked *object = ps::slice_new<tracked>(4);
+    CHECK_EQ(object->value, 4);
+    ps::slice_delete(object);
+    ps::slice_delete(static_cast<tracked *>(nullptr));
+    CHECK_EQ(live_objects, 0);
+    ps::slice_ptr<const wide> pointer = ps::make_slice<const wide>();
+    CHECK_EQ(reinterpret_cast<uintptr_t>(pointer.get()) % 64, 0);
+    bool is_thrown = false;
+    try {
+        ps::slice_new<tracked>(-1);
+    } catch (const std::runtime_error &) {
+        is_thrown = true;
+    }
+    CHECK(is_thrown);
+    ps::slice_ptr<std::string> text;
+    std::thread maker([&] { text = ps::make_slice<std::string>(1000, 'x'); });
+    maker.join();
+    CHECK_EQ(text->size(), 1000);
+    text.reset();
+}
+
+TEST(fallback_serves_what_the_first_refuses) {
+    strict_pool first(5);
+    strict_pool second;
+    ps::fallback<strict_pool, strict_pool> both(first, second);
+    std::vector<void *> blocks;
+    for (std::size_t i = 1; i <= 12; i++) {
+        blocks.push_back(both.allocate(i, 16));
+    }
+    CHECK_EQ(first.live(), 5);
+    CHECK_EQ(second.live(), 7);
+    CHECK(both.owns(blocks[0]) && both.owns(blocks[11]) && !both.owns(&blocks));
+    for (std::size_t i = 12; i >= 1; i--) {
+        both.deallocate(blocks[i - 1], i, 16);
+    }
+    use_containers(both);
+    use_pmr(both);
+
+    alignas(16) static char room[65536];
+    ps::tlsf small(room, sizeof room);
+    ps::slices large;
+    ps::fallback<ps::tlsf, ps::slices> in_room_first(small, large);
+    use_containers(in_room_first);
+    void *in_room = in_room_first.allocate(1000);
+    CHECK(static_cast<char *>(in_room) >= room && static_cast<char *>(in_room) < room + 65536);
+    in_room_first.deallocate(in_room, 1000);
+    strict_pool none(0);
+    ps::fallback<strict_pool, strict_pool> nothing(none, none);
+    CHECK(nothing.try_allocate(10) == nullptr);
+}
+
+TEST(segregator_parts_by_size) {
+    strict_pool small;
+    strict_pool large;
+    ps::segregator<64, strict_pool, strict_pool> both(small, large);
+    void *a = both.allocate(64);
+    void *b = both.allocate(65);
+    CHECK_EQ(small.live(), 1);
+    CHECK_EQ(large.live(), 1);
+    CHECK(both.owns(a) && both.owns(b));
+    both.deallocate(a, 64);
+    both.deallocate(b, 65);
+    use_containers(both);
+    strict_pool huge;
+    ps::segregator<4096, decltype(both), strict_pool> three(both, huge);
+    use_pmr(three);
+}
+
+using over_slices = ps::allocator<int, ps::slices>;
+using over_strict = ps::allocator<int, strict_pool>;
+using strict_traits = std::allocator_traits<over_strict>;
+static_assert(std::is_same_v<strict_traits::rebind_alloc<long>, ps::allocator<long, strict_pool>>,
+              "rebind");
+static_assert(!strict_traits::is_always_equal::value, "with state");
+static_assert(std::allocator_traits<over_slices>::is_always_equal::value, "without state");
+static_assert(strict_traits::propagate_on_container_move_assignment::value, "moves take the pool");
+static_assert(!std::is_default_constructible_v<over_strict>, "a pool with state is named");
+static_assert(std::is_default_constructible_v<over_slices>, "slices need no object");
+static_assert(sizeof(std::vector<int, over_slices>) == sizeof(std::vector<int>), "no room");
+static_assert(std::is_nothrow_copy_constructible_v<over_strict>, "copies cannot fail");
+
+UNIT_MAIN
