@@ -31,9 +31,12 @@ static inline uint64_t ps_pool_mask(size_t first, size_t count) {
 
 /* Sets `mask`, not 0, in word `word`; its ones were zeros. */
 static inline void ps_pool_bits_set(struct ps_pool_map *map, size_t word, uint64_t mask) {
-    map->bits[word] |= mask;
-    map->middle[word >> 6] |= ps_pool_bit(word);
-    map->top[word >> 12] |= ps_pool_bit(word >> 6);
+    uint64_t before = map->bits[word];
+    map->bits[word] = before | mask;
+    if (before == 0) {
+        map->middle[word >> 6] |= ps_pool_bit(word);
+        map->top[word >> 12] |= ps_pool_bit(word >> 6);
+    }
 }
 
 static inline void ps_pool_bits_clear(struct ps_pool_map *map, size_t word, uint64_t mask) {
@@ -56,5 +59,13 @@ static inline size_t ps_pool_bits_lowest(const struct ps_pool_map *map) {
 
 /* The lowest `count` neighbours whose bits are set: the index of the first, or PS_POOL_NO_RUN. */
 size_t ps_pool_bits_find_run(const struct ps_pool_map *map, size_t count);
+
+/* What the checked kind takes over from the ordered one; see struct ps_pool_actions. */
+size_t ps_pool_map_bytes_for(const struct ps_pool *pool, size_t count);
+void ps_pool_map_build(struct ps_pool *pool, void *memory, size_t bytes);
+void ps_pool_map_flush(struct ps_pool *pool);
+void ps_pool_map_sum(const struct ps_pool *pool, const struct ps_pool_chunk *chunk,
+                     struct ps_pool_sum *sum);
+void ps_pool_map_forget_drained(struct ps_pool *pool);
 
 #endif

@@ -7,27 +7,28 @@
 #include "pools/base/atomic.h"
 #include "pools/pool/bitmap.h"
 
-void ps_pool_check_enter(struct ps_pool *pool) {
+/* Around every use: two threads in one pool at once are found. */
+static void enter(struct ps_pool *pool) {
     /* acquire: pairs with the release below; in a correct program nobody is ever met here. */
-    if (pool->is_check && ps_exchange_acquire(&pool->x_is_busy, 1u) != 0) {
+    if (ps_exchange_acquire(&pool->x_is_busy, 1u) != 0) {
         ps_misuse("two threads at once use", pool, ps_pool_growth(pool)->name);
     }
 }
 
-void ps_pool_check_leave(struct ps_pool *pool) {
-    if (pool->is_check) {
-        ps_store_release(&pool->x_is_busy, 0u); /* release: pairs with the acquire above */
-    }
+static void leave(struct ps_pool *pool) {
+    ps_store_release(&pool->x_is_busy, 0u); /* release: pairs with the acquire above */
 }
 
 static bool is_inner(const struct ps_pool_map *map, size_t index) {
     return index < map->chunk.carved && (map->inner[index >> 6] & ps_pool_bit(index)) != 0;
 }
 
-void *ps_pool_check_alloc(struct ps_pool *pool, size_t count) {
+static void *alloc_n(struct ps_pool *pool, size_t count) {
+    enter(pool);
     char *objects =
         (char *)(count == 1 ? ps_pool_map_alloc(pool) : ps_pool_map_actions.alloc_n(pool, count));
     if (objects == NULL) {
+        leave(pool);
         return NULL;
     }
     struct ps_pool_chunk *chunk = ps_pool_find(pool, objects);
@@ -38,8 +39,11 @@ void *ps_pool_check_alloc(struct ps_pool *pool, size_t count) {
         map->inner[index >> 6] |= ps_pool_bit(index);
     }
     ps_unpoison(objects, (count - 1) * pool->stride + pool->size_bytes);
+    leave(pool);
     return objects;
 }
+
+static void *alloc(struct ps_pool *pool) { return alloc_n(pool, 1); }
 
 static const char *fault_of(struct ps_pool *pool, const struct ps_pool_chunk *chunk,
                             const char *object, size_t count) {
@@ -68,7 +72,8 @@ static const char *fault_of(struct ps_pool *pool, const struct ps_pool_chunk *ch
     return length != count ? "free with another length than it was allocated with" : NULL;
 }
 
-void ps_pool_check_free(struct ps_pool *pool, void *object, size_t count) {
+static void free_n(struct ps_pool *pool, void *object, size_t count) {
+    enter(pool);
     struct ps_pool_chunk *chunk = ps_pool_find(pool, object);
     const char *fault = fault_of(pool, chunk, (const char *)object, count);
     if (fault != NULL) {
@@ -81,4 +86,16 @@ void ps_pool_check_free(struct ps_pool *pool, void *object, size_t count) {
     }
     ps_poison(object, count * pool->stride);
     ps_pool_map_actions.free_n(pool, object, count);
+    leave(pool);
 }
+
+const struct ps_pool_actions ps_pool_checked_actions = {
+    .bytes_for = ps_pool_map_bytes_for,
+    .build = ps_pool_map_build,
+    .alloc = alloc,
+    .alloc_n = alloc_n,
+    .free_n = free_n,
+    .count = ps_pool_map_flush,
+    .sum = ps_pool_map_sum,
+    .forget_drained = ps_pool_map_forget_drained,
+};

@@ -23,16 +23,14 @@ static void choose_kind(struct ps_pool *pool, bool is_ordered) {
     if (ps_debug_is_malloc()) {
         pool->kind = PS_POOL_HEAP;
     } else if (ps_debug_is_check()) {
-        pool->kind = PS_POOL_MAP;
-        pool->is_check = true;
+        pool->kind = PS_POOL_CHECKED;
     } else if (is_ordered) {
         pool->kind = PS_POOL_MAP;
         pool->has_links = !is_small;
-        pool->push_on = is_small ? 0 : UINTPTR_MAX;
     } else {
         pool->kind = is_small ? PS_POOL_TINY : PS_POOL_LIST;
-        pool->push_on = is_small ? 0 : UINTPTR_MAX;
-        pool->push_any = pool->push_on;
+        pool->has_links = !is_small;
+        pool->is_pushing_any = !is_small;
     }
 }
 

@@ -14,6 +14,7 @@ const struct ps_pool_actions *ps_pool_actions_of(const struct ps_pool *pool) {
         [PS_POOL_LIST] = &ps_pool_list_actions,
         [PS_POOL_MAP] = &ps_pool_map_actions,
         [PS_POOL_TINY] = &ps_pool_tiny_actions,
+        [PS_POOL_CHECKED] = &ps_pool_checked_actions,
     };
     return actions[pool->kind];
 }
@@ -48,15 +49,6 @@ bool ps_pool_grow(struct ps_pool *pool, size_t count) {
 
 /* One object, or an array, from what there is. */
 static void *kept(struct ps_pool *pool, size_t count) {
-    if (pool->kind == PS_POOL_TINY) {
-        return ps_pool_tiny_alloc(pool);
-    }
-    if (pool->is_check) {
-        ps_pool_check_enter(pool);
-        void *object = ps_pool_check_alloc(pool, count);
-        ps_pool_check_leave(pool);
-        return object;
-    }
     const struct ps_pool_actions *actions = ps_pool_actions_of(pool);
     return count == 1 ? actions->alloc(pool) : actions->alloc_n(pool, count);
 }
@@ -79,13 +71,13 @@ static void *kept_or_grown(struct ps_pool *pool, size_t count) {
 }
 
 void *ps_pool_alloc_more(struct ps_pool *pool) {
+    void *object = NULL;
     if (pool->kind == PS_POOL_TINY) {
-        void *object = ps_pool_tiny_alloc(pool);
-        if (PS_LIKELY(object != NULL)) {
-            return object;
-        }
+        object = ps_pool_tiny_alloc(pool);
+    } else if (pool->kind == PS_POOL_MAP) {
+        object = ps_pool_map_alloc(pool);
     }
-    return kept_or_grown(pool, 1);
+    return PS_LIKELY(object != NULL) ? object : kept_or_grown(pool, 1);
 }
 
 void *ps_pool_alloc_kept(struct ps_pool *pool) {
@@ -107,26 +99,25 @@ void *ps_pool_alloc_n_more(struct ps_pool *pool, size_t count) {
     return kept_or_grown(pool, count);
 }
 
-static void free_slowly(struct ps_pool *pool, void *object, size_t count) {
+/* Under PS_DEBUG. */
+PS_COLD static void free_with_care(struct ps_pool *pool, void *object) {
     if (pool->kind == PS_POOL_HEAP) {
-        ps_pool_heap_free(pool, object, count);
-        return;
+        ps_pool_heap_free(pool, object, 1);
+    } else {
+        ps_pool_actions_of(pool)->free_n(pool, object, 1);
     }
-    ps_pool_check_enter(pool);
-    ps_pool_check_free(pool, object, count);
-    ps_pool_check_leave(pool);
 }
 
 void ps_pool_free_other(struct ps_pool *pool, void *object) {
     if (object == NULL) {
         return;
     }
-    if (PS_UNLIKELY(pool->is_check || pool->kind == PS_POOL_HEAP)) {
-        free_slowly(pool, object, 1);
+    if (pool->kind == PS_POOL_MAP) {
+        ps_pool_map_free(pool, object);
     } else if (pool->kind == PS_POOL_TINY) {
         ps_pool_tiny_free(pool, object);
     } else {
-        ps_pool_map_free(pool, object);
+        free_with_care(pool, object);
     }
 }
 
@@ -134,10 +125,10 @@ void ps_pool_free_n_other(struct ps_pool *pool, void *array, size_t count) {
     if (array == NULL) {
         return;
     }
-    if (PS_UNLIKELY(pool->is_check || pool->kind == PS_POOL_HEAP)) {
-        free_slowly(pool, array, ps_max(count, 1));
-    } else if (count <= 1) {
+    if (count <= 1) {
         ps_pool_free(pool, array);
+    } else if (PS_UNLIKELY(pool->kind == PS_POOL_HEAP)) {
+        ps_pool_heap_free(pool, array, count);
     } else {
         ps_pool_actions_of(pool)->free_n(pool, array, count);
     }

@@ -11,7 +11,7 @@
  * Older chunks go in front of younger ones, so that the young can drain; exact order would take a
  * search, so this only compares with the first.
  */
-void ps_pool_room_add(struct ps_pool *pool, struct ps_pool_chunk *chunk) {
+PS_NOINLINE void ps_pool_room_add(struct ps_pool *pool, struct ps_pool_chunk *chunk) {
     struct ps_pool_chunk *first = pool->room_first;
     bool is_front = first == NULL || chunk->number < first->number;
     struct ps_pool_chunk *previous = is_front ? NULL : pool->room_last;
@@ -30,7 +30,7 @@ void ps_pool_room_remove(struct ps_pool *pool, struct ps_pool_chunk *chunk) {
     *(next != NULL ? &next->room_previous : &pool->room_last) = previous;
 }
 
-void ps_pool_settle_current(struct ps_pool *pool) {
+PS_NOINLINE void ps_pool_settle_current(struct ps_pool *pool) {
     struct ps_pool_chunk *chunk = pool->current;
     chunk->carved = ps_pool_index(pool, (size_t)(pool->bump - chunk->nodes));
     pool->uncarved_count += ps_pool_index(pool, (size_t)(pool->end - pool->bump));

@@ -16,10 +16,11 @@
 #include <poolshim/pool.h>
 
 enum ps_pool_kind {
-    PS_POOL_LIST, /* usual: a list of free objects */
-    PS_POOL_MAP,  /* ordered, and any pool under PS_DEBUG=check: a bit per object */
-    PS_POOL_TINY, /* pages of objects below 8 bytes */
-    PS_POOL_HEAP, /* PS_DEBUG=malloc: each object a malloc block; has no chunks */
+    PS_POOL_LIST,    /* usual: a list of free objects */
+    PS_POOL_MAP,     /* ordered: a bit per object */
+    PS_POOL_TINY,    /* pages of objects below 8 bytes */
+    PS_POOL_CHECKED, /* PS_DEBUG=check: as ordered, whatever was asked for */
+    PS_POOL_HEAP,    /* PS_DEBUG=malloc: each object a malloc block; has no chunks */
 };
 
 #define PS_POOL_CHUNK_ALIGN ((size_t)64)
@@ -45,6 +46,10 @@ struct ps_pool_chunk {
     size_t number;      /* counts up: the older, the lower */
     bool is_in_room;
 };
+
+static inline bool ps_pool_is_checked(const struct ps_pool *pool) {
+    return pool->kind == PS_POOL_CHECKED;
+}
 
 static inline struct ps_chunks *ps_pool_growth(struct ps_pool *pool) {
     _Static_assert(sizeof(struct ps_chunks) <= sizeof pool->growth, "struct ps_chunks has grown");
@@ -129,6 +134,7 @@ bool ps_pool_grow(struct ps_pool *pool, size_t count);
 extern const struct ps_pool_actions ps_pool_list_actions;
 extern const struct ps_pool_actions ps_pool_map_actions;
 extern const struct ps_pool_actions ps_pool_tiny_actions;
+extern const struct ps_pool_actions ps_pool_checked_actions;
 
 /* The hot ones among the slow paths are called directly. */
 void *ps_pool_map_alloc(struct ps_pool *pool);
@@ -138,13 +144,6 @@ void ps_pool_tiny_free(struct ps_pool *pool, void *object);
 bool ps_pool_tiny_owns(const struct ps_pool *pool, const void *address);
 void ps_pool_map_each(struct ps_pool *pool, void (*visit)(void *object, void *context),
                       void *context);
-
-/* check.c: PS_DEBUG=check. count: 1, or the length of an array. */
-void *ps_pool_check_alloc(struct ps_pool *pool, size_t count);
-void ps_pool_check_free(struct ps_pool *pool, void *object, size_t count);
-/* Around every use: two threads in one pool at once are found. */
-void ps_pool_check_enter(struct ps_pool *pool);
-void ps_pool_check_leave(struct ps_pool *pool);
 
 /* heap.c: PS_DEBUG=malloc. */
 void *ps_pool_heap_alloc(struct ps_pool *pool, size_t count);

@@ -15,6 +15,12 @@
 static struct ps_pool pool;
 static int dummy;
 
+/* Keeps the compiler from seeing that a pointer is wrong. */
+static void *wrong(void *pointer) {
+    __asm__("" : "+r"(pointer));
+    return pointer;
+}
+
 static void start(const char *debug, bool is_ordered) {
     setenv("PS_DEBUG", debug, 1);
     struct ps_pool_options options = {.is_ordered = is_ordered, .chunks = {.name = "points"}};
@@ -43,11 +49,12 @@ FRESH_TEST(a_double_free_in_an_ordered_pool_is_found_without_checks) {
 FRESH_TEST(foreign_pointers_are_found) {
     start("check", false);
     void *object = ps_pool_alloc(&pool);
-    CHECK_ABORTS(ps_pool_free(&pool, &dummy), "poolshim: free of a foreign pointer 0x");
-    CHECK_ABORTS(ps_pool_free(&pool, (void *)(uintptr_t)8), "free of a foreign pointer 0x8 in");
-    CHECK_ABORTS(ps_pool_free(&pool, (char *)object + 24), "free of a foreign pointer");
-    CHECK_ABORTS(ps_pool_free(&pool, (char *)object - 24), "free of a foreign pointer");
-    CHECK_ABORTS(ps_pool_free(&pool, (char *)object + 8), "free of a pointer into an object");
+    CHECK_ABORTS(ps_pool_free(&pool, wrong(&dummy)), "poolshim: free of a foreign pointer 0x");
+    CHECK_ABORTS(ps_pool_free(&pool, wrong((void *)8)), "free of a foreign pointer 0x8 in");
+    CHECK_ABORTS(ps_pool_free(&pool, wrong((char *)object + 24)), "free of a foreign pointer");
+    CHECK_ABORTS(ps_pool_free(&pool, wrong((char *)object - 24)), "free of a foreign pointer");
+    CHECK_ABORTS(ps_pool_free(&pool, wrong((char *)object + 8)),
+                 "free of a pointer into an object");
 }
 
 FRESH_TEST(arrays_of_another_length_are_found) {

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: MIT
+//
+// pool.hpp - the pools of poolshim/pool.h for C++17.
+//
+//     ps::node_pool       memory for objects of a size chosen at run time
+//     ps::pool<T>         creates and destroys objects; those that live when the pool goes are
+//                         forgotten, not destroyed: for many short lives, or trivial destructors
+//     ps::object_pool<T>  an ordered pool; destroys the objects that live when it goes or is reset
+
+//
+// A pool may be moved, its objects stay where they are. One thread at a time. What throws says so:
+// std::bad_alloc where the C function returns NULL, and what a constructor throws; the pool is then
+// as it was.
+#ifndef POOLSHIM_POOL_HPP
+#define POOLSHIM_POOL_HPP
+
+#include <cstddef>
+#include <memory>
+#include <new>
+#include <poolshim/pool.h>
+#include <stdexcept>
+#include <type_traits>
+#include <utility>
+
+namespace ps {
+
+using pool_options = ::ps_pool_options;
+
+class node_pool {
+  public:
+    // Throws std::invalid_argument where ps_pool_init returns false.
+    explicit node_pool(std::size_t bytes, std::size_t align = 0, const pool_options &options = {}) {
+        if (!ps_pool_init(&pool_, bytes, align, &options)) {
+            throw std::invalid_argument("ps::node_pool: size or alignment");
+        }
+    }
+    ~node_pool() { ps_pool_destroy(&pool_); }
+    node_pool(node_pool &&other) noexcept { ps_pool_move(&pool_, &other.pool_); }
+    node_pool &operator=(node_pool &&other) noexcept {
+        if (this != &other) {
+            ps_pool_destroy(&pool_);
+            ps_pool_move(&pool_, &other.pool_);
+        }
+        return *this;
+    }
+    node_pool(const node_pool &) = delete;
+    node_pool &operator=(const node_pool &) = delete;
+
+    // One object, NULL when memory is out.
+    void *try_get() { return ps_pool_alloc(&pool_); }
+    // One object, NULL when the pool would have to grow.
+    void *try_get_kept() noexcept { return ps_pool_try_alloc(&pool_); }
+    void *get() { return checked(ps_pool_alloc(&pool_)); }
+    void put(void *object) noexcept { ps_pool_free(&pool_, object); }
+    void *get_n(std::size_t count) { return checked(ps_pool_alloc_n(&pool_, count)); }
+    void put_n(void *array, std::size_t count) noexcept { ps_pool_free_n(&pool_, array, count); }
+
+    // For adapters: an object, or as many side by side as `bytes` take.
+    void *allocate(std::size_t bytes, std::size_t align = PS_ALIGN_DEFAULT) {
+        if (__builtin_expect(bytes <= pool_.stride && align <= pool_.align, 1)) {
+            return get();
+        }
+        if (align > pool_.align) {
+            throw std::bad_alloc();
+        }
+        return get_n(count_for(bytes));
+    }
+    void deallocate(void *memory, std::size_t bytes,
+                    std::size_t align = PS_ALIGN_DEFAULT) noexcept {
+        (void)align;
+        if (__builtin_expect(bytes <= pool_.stride, 1)) {
+            put(memory);
+        } else {
+            put_n(memory, count_for(bytes));
+        }
+    }
+
+    bool reserve(std::size_t count) { return ps_pool_reserve(&pool_, count); }
+    void reset() noexcept { ps_pool_reset(&pool_); }
+    std::size_t trim() noexcept { return ps_pool_trim(&pool_); }
+    bool owns(const void *address) noexcept { return ps_pool_owns(&pool_, address); }
+    struct ::ps_pool_stats stats() noexcept {
+        struct ::ps_pool_stats result;
+        ::ps_pool_stats(&pool_, &result);
+        return result;
+    }
+    ::ps_pool *c_pool() noexcept { return &pool_; }
+
+  private:
+    static void *checked(void *memory) {
+        if (__builtin_expect(memory == nullptr, 0)) {
+            throw std::bad_alloc();
+        }
+        return memory;
+    }
+    std::size_t count_for(std::size_t bytes) const noexcept {
+        return bytes / pool_.stride + (bytes % pool_.stride != 0);
+    }
+
+    ::ps_pool pool_;
+};
+
+// What pool and object_pool share.
+template <class T> class typed_pool {
+  public:
+    using value_type = T;
+
+    // An object; arguments go to its constructor. Throws std::bad_alloc, and what that throws.
+    template <class... Arguments> T *create(Arguments &&...arguments) {
+        void *memory = nodes_.get();
+        if constexpr (std::is_nothrow_constructible_v<T, Arguments...>) {
+            return ::new (memory) T(std::forward<Arguments>(arguments)...);
+        } else {
+            guard back{this, memory, 1};
+            T *object = ::new (memory) T(std::forward<Arguments>(arguments)...);
+            back.memory = nullptr;
+            return object;
+        }
+    }
+    // NULL does nothing.
+    void destroy(T *object) noexcept {
+        if (object != nullptr) {
+            object->~T();
+            nodes_.put(object);
+        }
+    }
+    // `count` objects side by side, value-initialised; 0 counts as 1. When a constructor throws,
+    // those that were made before it are destroyed.
+    T *create_n(std::size_t count) {
+        count = count != 0 ? count : 1;
+        void *memory = nodes_.get_n(count);
+        guard back{this, memory, count};
+        std::uninitialized_value_construct_n(static_cast<T *>(memory), count);
+        back.memory = nullptr;
+        return static_cast<T *>(memory);
+    }
+    void destroy_n(T *array, std::size_t count) noexcept {
+        if (array != nullptr) {
+            std::destroy_n(array, count != 0 ? count : 1);
+            nodes_.put_n(array, count);
+        }
+    }
+
+    // A handle that destroys the object when it goes; the pool must be there still, unmoved.
+    struct deleter {
+        typed_pool *pool;
+        void operator()(T *object) const noexcept { pool->destroy(object); }
+    };
+    using unique_ptr = std::unique_ptr<T, deleter>;
+    template <class... Arguments> unique_ptr make_unique(Arguments &&...arguments) {
+        return unique_ptr(create(std::forward<Arguments>(arguments)...), deleter{this});
+    }
+
+    bool reserve(std::size_t count) { return nodes_.reserve(count); }
+    std::size_t trim() noexcept { return nodes_.trim(); }
+    bool owns(const void *address) noexcept { return nodes_.owns(address); }
+    auto stats() noexcept { return nodes_.stats(); }
+
+  protected:
+    explicit typed_pool(const pool_options &options) : nodes_(sizeof(T), alignof(T), options) {}
+    typed_pool(typed_pool &&) noexcept = default;
+    typed_pool &operator=(typed_pool &&) noexcept = default;
+    ~typed_pool() = default;
+
+    node_pool nodes_;
+
+  private:
+    struct guard {
+        typed_pool *pool;
+        void *memory;
+        std::size_t count;
+        ~guard() {
+            if (memory != nullptr) {
+                pool->nodes_.put_n(memory, count);
+            }
+        }
+    };
+};
+
+template <class T> class pool : public typed_pool<T> {
+  public:
+    explicit pool(const pool_options &options = {}) : typed_pool<T>(options) {}
+
+    // Memory for one T, for adapters; see node_pool.
+    void *allocate(std::size_t bytes, std::size_t align = alignof(T)) {
+        return this->nodes_.allocate(bytes, align);
+    }
+    void deallocate(void *memory, std::size_t bytes, std::size_t align = alignof(T)) noexcept {
+        this->nodes_.deallocate(memory, bytes, align);
+    }
+    // Forgets all objects.
+    void reset() noexcept { this->nodes_.reset(); }
+};
+
+template <class T> class object_pool : public typed_pool<T> {
+  public:
+    explicit object_pool(const pool_options &options = {}) : typed_pool<T>(ordered(options)) {}
+    ~object_pool() { destroy_live(); }
+    object_pool(object_pool &&) noexcept = default;
+    object_pool &operator=(object_pool &&other) noexcept {
+        if (this != &other) {
+            destroy_live();
+            typed_pool<T>::operator=(std::move(other));
+        }
+        return *this;
+    }
+
+    // Calls visit(T &) for each live object, in any order; it may not use the pool.
+    template <class Visitor> void each(Visitor &&visit) {
+        using Plain = std::remove_reference_t<Visitor>;
+        ps_pool_each(
+            this->nodes_.c_pool(),
+            [](void *object, void *context) {
+                (*static_cast<Plain *>(context))(*static_cast<T *>(object));
+            },
+            const_cast<std::remove_const_t<Plain> *>(std::addressof(visit)));
+    }
+    // Destroys the live objects. Their destructors may not use the pool.
+    void reset() noexcept {
+        destroy_live();
+        this->nodes_.reset();
+    }
+
+  private:
+    static pool_options ordered(pool_options options) {
+        options.is_ordered = true;
+        return options;
+    }
+    void destroy_live() noexcept {
+        if constexpr (!std::is_trivially_destructible_v<T>) {
+            each([](T &object) { object.~T(); });
+        }
+    }
+};
+
+} // namespace ps
+
+#endif
