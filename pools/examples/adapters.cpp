@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: MIT
-//
 // Containers of std over pools: a map whose nodes are slices, a document of std::pmr in a region
 // that is thrown away as a whole, and a small buffer with slices behind it.
 #include <cstdio>

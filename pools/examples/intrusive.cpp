@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: MIT
-//
 // Connections that are expensive to set up: constructed once, opened and closed many times, shared
 // by several owners, four at most.
 #include <cstdio>

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: MIT
-//
 // A binary tree whose nodes are slices: made by one type, owned by pointers one word wide.
 #include <cstdio>
 #include <poolshim/slice.hpp>

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: MIT
-//
 // Adapters: containers of std over a pool that verifies every call, and over the library's pools;
 // traits of allocators, deleters, compositions, slices by type.
 #include "tests/unit/unit.h"
@@ -50,6 +49,13 @@ class strict_pool {
     std::size_t limit_;
 };
 
+template <class Map> static void move_about(Map &map) {
+    auto moved = std::move(map);
+    auto copy = moved;
+    CHECK(copy == moved && copy.get_allocator() == moved.get_allocator());
+    copy.swap(moved);
+}
+
 template <class Pool> static void use_containers(Pool &pool) {
     std::vector<int, ps::allocator<int, Pool>> numbers{ps::allocator<int, Pool>(pool)};
     std::list<std::string, ps::allocator<std::string, Pool>> names{
@@ -82,10 +88,7 @@ template <class Pool> static void use_containers(Pool &pool) {
     CHECK(names.back() == "999 is longer than the small buffer");
     CHECK_EQ(deque.back(), 999);
     CHECK_EQ(line.size(), 10000);
-    auto moved = std::move(map);
-    auto copy = moved;
-    CHECK(copy == moved && copy.get_allocator() == moved.get_allocator());
-    copy.swap(moved);
+    move_about(map);
 }
 
 template <class Pool> static void use_pmr(Pool &pool) {

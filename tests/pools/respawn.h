@@ -14,15 +14,22 @@
 /* As TEST, in a child that started with PS_DEBUG=value. */
 #define DEBUG_TEST(claim, value)                                                                   \
     static void claim##_in_child(void);                                                            \
-    TEST(claim) { respawn(#claim, value, claim##_in_child); }                                      \
+    TEST(claim) {                                                                                  \
+        if (respawn(#claim, (value))) {                                                            \
+            claim##_in_child();                                                                    \
+        }                                                                                          \
+    }                                                                                              \
     static void claim##_in_child(void)
 
-__attribute__((unused)) static void respawn(const char *claim, const char *value,
-                                            void (*body)(void)) {
+/* All other tests of the program once more, with PS_DEBUG=value. */
+#define DEBUG_ALL(claim, value)                                                                    \
+    TEST(claim) { (void)respawn(NULL, (value)); }
+
+/* True in the child, for its own test; one of the others does nothing there. */
+__attribute__((unused)) static int respawn(const char *claim, const char *value) {
     const char *set = getenv("PS_DEBUG");
-    if (set != NULL && strcmp(set, value) == 0) {
-        body();
-        return;
+    if (set != NULL) {
+        return strcmp(set, value) == 0;
     }
     fflush(NULL);
     pid_t pid = fork();
@@ -35,6 +42,7 @@ __attribute__((unused)) static void respawn(const char *claim, const char *value
     int status = 0;
     REQUIRE(waitpid(pid, &status, 0) == pid);
     CHECK_EQ(status, 0);
+    return 0;
 }
 
 #endif

@@ -370,16 +370,7 @@ DEBUG_TEST(checked_runs_verify_address_and_size, "check") {
     ps_slice_free(40, slice);
 }
 
-DEBUG_TEST(checked_runs_behave_the_same, "check") {
-    every_size_is_aligned_and_whole();
-    random_calls_agree_with_a_model();
-    slices_may_be_freed_by_any_thread();
-    a_thread_leaves_nothing_behind();
-    allocate_all(32, 20000);
-    for (size_t i = 0; i < 20000; i++) {
-        ps_slice_free(32, slices[i]);
-    }
-}
+DEBUG_ALL(checked_runs_behave_the_same, "check")
 
 DEBUG_TEST(with_malloc_slices_are_blocks, "malloc") {
     every_size_is_aligned_and_whole();

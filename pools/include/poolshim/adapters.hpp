@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: MIT
-//
 // adapters.hpp - pools where the standard library wants an allocator, and pools made of pools.
 //
 //     ps::resource<Pool>           std::pmr::memory_resource

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: MIT
-//
 // slice.hpp - slices in C++: slice.h by type, and as a pool for the adapters of adapters.hpp.
 //
 //     point *p = ps::slice_new<point>(1, 2);
