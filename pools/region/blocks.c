@@ -10,7 +10,8 @@
 enum {
     ALIGN_MAX = 1 << 30,
     NEWEST_TRIES = 3,
-    FILL_FREED = 0xdf /* what freed memory of watched regions reads as */
+    FILL_FREED = 0xdf, /* what freed memory of watched regions reads as */
+    FILL_SLACK = 0xb5  /* and what is between a block's size and that size rounded up */
 };
 
 static bool is_good_align(size_t align) { return ps_is_power_of_two(align) && align <= ALIGN_MAX; }
@@ -18,6 +19,41 @@ static bool is_good_align(size_t align) { return ps_is_power_of_two(align) && al
 /* Size 0 is 1. */
 static size_t block_bytes(size_t bytes, size_t align) {
     return ps_region_block_bytes(ps_max(bytes, 1), align);
+}
+
+/* What a watched region shows of a block: its bytes may be used, the slack behind them may not. */
+static void mark_used(const struct ps_region_state *region, char *block, size_t bytes,
+                      size_t taken) {
+    if (region->is_watched) {
+        ps_unpoison(block, taken);
+        memset(block + bytes, FILL_SLACK, taken - bytes);
+        ps_poison(block + bytes, taken - bytes);
+    }
+}
+
+/* Nobody may use these bytes any more, and a watched region shows it. */
+static void mark_freed(const struct ps_region_state *region, char *memory, size_t bytes) {
+    if (region->is_watched) {
+        ps_unpoison(memory, bytes);
+        memset(memory, FILL_FREED, bytes);
+        ps_poison(memory, bytes);
+    }
+}
+
+/* A block that ends where it does only because its size is rounded up has slack there; others that
+ * the program uses are there when the caller was wrong about the alignment. */
+static void check_slack(const struct ps_region_state *region, const char *block, size_t bytes,
+                        size_t taken) {
+    if (!region->is_watched) {
+        return;
+    }
+    ps_unpoison(block, taken);
+    for (size_t i = bytes; i < taken; i++) {
+        if ((unsigned char)block[i] != FILL_SLACK) {
+            ps_misuse("overrun, or freed with another alignment than its own: block", block,
+                      region->chunks.name);
+        }
+    }
 }
 
 /* The current chunk, then the tail of the one before it, then a large block or a new chunk. */
@@ -51,26 +87,20 @@ void *ps_region_alloc_beyond(struct ps_region *public, size_t bytes, size_t alig
     if (region->is_malloc) {
         return ps_region_alloc_large(region, ps_max(bytes, 1), align);
     }
+    size_t taken = block_bytes(bytes, align);
     ps_region_leave(region);
-    void *block = find_room(region, block_bytes(bytes, align), align);
+    void *block = find_room(region, taken, align);
     ps_region_enter(region);
-    if (region->is_watched && block != NULL) {
-        ps_unpoison(block, bytes);
+    if (block != NULL) {
+        mark_used(region, block, bytes, taken);
     }
     return block;
 }
 
-/* Nobody may use these bytes any more, and a watched region shows it. */
-static void mark_freed(const struct ps_region_state *region, void *memory, size_t bytes) {
-    if (region->is_watched) {
-        ps_unpoison(memory, bytes);
-        memset(memory, FILL_FREED, bytes);
-        ps_poison(memory, bytes);
-    }
-}
-
-static bool is_newest(const struct ps_region_chunk *chunk, const char *block, size_t taken) {
-    return block >= chunk->start && block < chunk->at && (size_t)(chunk->at - block) == taken;
+static bool is_newest(const struct ps_region_chunk *chunk, const char *block, size_t bytes,
+                      size_t align) {
+    return block >= chunk->start && block < chunk->at &&
+           ps_region_ends_at(block, ps_max(bytes, 1), align, chunk->at);
 }
 
 /* With PS_DEBUG=malloc all blocks are on the list of large ones, in order. */
@@ -88,10 +118,10 @@ static bool free_newest_large(struct ps_region_state *region, void *block) {
  * before the current one, and resizing it may just have added another: three are looked at.
  */
 static struct ps_region_chunk *chunk_of_newest(const struct ps_region_state *region,
-                                               const char *block, size_t taken) {
+                                               const char *block, size_t bytes, size_t align) {
     struct ps_region_chunk *chunk = region->chunk;
     for (unsigned tries = 0; tries < NEWEST_TRIES && chunk != NULL; tries++) {
-        if (is_newest(chunk, block, taken)) {
+        if (is_newest(chunk, block, bytes, align)) {
             return chunk;
         }
         chunk = chunk->prev;
@@ -109,12 +139,13 @@ bool ps_region_free_last_beyond(struct ps_region *public, void *block, size_t by
     if (region->is_malloc) {
         return free_newest_large(region, block);
     }
-    size_t taken = block_bytes(bytes, align);
     ps_region_leave(region);
-    struct ps_region_chunk *chunk = chunk_of_newest(region, block, taken);
+    struct ps_region_chunk *chunk = chunk_of_newest(region, block, bytes, align);
     if (chunk == NULL) {
         return false;
     }
+    size_t taken = (size_t)(chunk->at - (char *)block);
+    check_slack(region, block, bytes, taken);
     mark_freed(region, block, taken);
     ps_region_lower(chunk, block);
     ps_region_retire_empty(region);
@@ -138,19 +169,29 @@ bool ps_region_free_beyond(struct ps_region *public, void *block, size_t bytes, 
            ps_region_free_large(public, block);
 }
 
-/* Tells ASan what of a block of a watched region may be used after it was resized in place. */
-static void *resized(struct ps_region_state *region, char *block, size_t old_bytes,
+/* A block that stays where it is, and takes as many bytes as before: what it loses becomes slack.
+ */
+static void *resized(const struct ps_region_state *region, char *block, size_t old_bytes,
                      size_t new_bytes) {
-    if (region->is_watched && new_bytes < old_bytes) {
-        mark_freed(region, block + new_bytes, old_bytes - new_bytes);
-    }
-    if (region->is_watched) {
-        ps_unpoison(block, new_bytes);
-    }
+    mark_used(region, block, new_bytes, ps_max(old_bytes, new_bytes));
     return block;
 }
 
-/* NULL when the block must move. */
+/* The newest block of the chunk, which has room for it. */
+static void *resize_newest(struct ps_region_state *region, struct ps_region_chunk *chunk,
+                           char *block, size_t old_bytes, size_t new_bytes, size_t new_taken) {
+    size_t old_taken = (size_t)(chunk->at - block);
+    check_slack(region, block, old_bytes, old_taken);
+    if (new_taken < old_taken) {
+        mark_freed(region, block + new_taken, old_taken - new_taken);
+    }
+    mark_used(region, block, new_bytes, new_taken);
+    chunk->at = block + new_taken;
+    ps_region_enter(region);
+    return block;
+}
+
+/* NULL when the block must move. One that is less aligned than told is taken for unaligned. */
 static void *resize_in_place(struct ps_region_state *region, char *block, size_t old_bytes,
                              size_t new_bytes, size_t align) {
     struct ps_region_large *large = ps_region_large_of(region, block);
@@ -158,16 +199,13 @@ static void *resize_in_place(struct ps_region_state *region, char *block, size_t
         return new_bytes <= large->room_bytes ? resized(region, block, old_bytes, new_bytes) : NULL;
     }
     ps_region_leave(region);
-    size_t taken = block_bytes(new_bytes, align);
-    size_t old_taken = block_bytes(old_bytes, align);
-    struct ps_region_chunk *chunk = chunk_of_newest(region, block, old_taken);
-    if (chunk != NULL && taken <= (size_t)(chunk->end - block)) {
-        resized(region, block, old_bytes, new_bytes);
-        chunk->at = block + taken;
-        ps_region_enter(region);
-        return block;
+    align = ((uintptr_t)block & (align - 1)) == 0 ? align : 1;
+    size_t new_taken = block_bytes(new_bytes, align);
+    struct ps_region_chunk *chunk = chunk_of_newest(region, block, old_bytes, align);
+    if (chunk != NULL && new_taken <= (size_t)(chunk->end - block)) {
+        return resize_newest(region, chunk, block, old_bytes, new_bytes, new_taken);
     }
-    return taken <= old_taken ? resized(region, block, old_bytes, new_bytes) : NULL;
+    return new_bytes <= old_bytes ? resized(region, block, old_bytes, new_bytes) : NULL;
 }
 
 /* copy_bytes: how much of the old block is wanted in the new one. */

@@ -53,16 +53,18 @@ static struct ps_region *start(char *memory, size_t bytes, size_t taken_bytes,
     struct ps_region_state *region = (struct ps_region_state *)(void *)memory;
     size_t usable = ps_round_down(ps_min(bytes, PS_REGION_LENGTH_MAX), PS_ALIGN_DEFAULT);
     char *first = memory + STATE_BYTES;
-    *region = (struct ps_region_state){
-        .chunk = &region->first,
-        .first = {NULL, taken_bytes, first, first, first, memory + usable},
-        .retain_bytes = options != NULL && options->retain_bytes != 0 ? options->retain_bytes
-                                                                      : PS_REGION_RETAIN_BYTES,
-        .peak_bytes = taken_bytes,
-        .chunks = *chunks,
-        .is_malloc = ps_debug_is_malloc(),
-        .is_watched = ps_debug_is_malloc() || ps_debug_is_check(),
-    };
+    size_t state_bytes = sizeof *region;
+    PS_OPAQUE(state_bytes); /* else GCC writes rep stos here: 20 ns of the 40 of a short life */
+    memset(region, 0, state_bytes);
+    region->chunk = &region->first;
+    region->first =
+        (struct ps_region_chunk){NULL, taken_bytes, first, first, first, memory + usable};
+    region->retain_bytes = options != NULL && options->retain_bytes != 0 ? options->retain_bytes
+                                                                         : PS_REGION_RETAIN_BYTES;
+    region->peak_bytes = taken_bytes;
+    region->chunks = *chunks;
+    region->is_malloc = ps_debug_is_malloc();
+    region->is_watched = region->is_malloc || ps_debug_is_check();
     if (region->is_watched) {
         region->owner = this_thread();
         ps_poison(first, usable - STATE_BYTES);

@@ -44,6 +44,10 @@ FRESH_TEST(checked_regions_report_threads_and_foreign_pointers) {
     struct ps_region_cleanup *cleanup = ps_region_on_destroy(region, free, NULL);
     ps_region_cancel(region, cleanup);
     CHECK_ABORTS(ps_region_cancel(region, cleanup), "cleanup that is not registered");
+    char *small = ps_region_alloc_aligned(region, 24, 8);
+    char *next = ps_region_strdup(region, "7 bytes");
+    CHECK_ABORTS(ps_region_free_last(region, small, 24), "with another alignment than its own");
+    CHECK(ps_region_free_last(region, next, 8));
     CHECK(block != NULL);
     ps_region_destroy(region);
 }
@@ -270,10 +274,10 @@ TEST(the_newest_block_grows_and_shrinks_in_place) {
     CHECK_EQ(stats_of(region).used_bytes, 32);
     CHECK_PTR_EQ(ps_region_realloc(region, block, 20, 0), block);
     CHECK_EQ(stats_of(region).used_bytes, 16);
-    char *newer = ps_region_alloc(region, 16);
-    WHEN("a block that is not the newest grows, it moves; when it shrinks, it stays");
     CHECK_PTR_EQ(ps_region_realloc(region, block, 0, 10), block);
     memcpy(block, "0123456789", 10);
+    char *newer = ps_region_alloc(region, 16);
+    WHEN("a block that is not the newest grows, it moves; when it shrinks, it stays");
     char *moved = ps_region_realloc(region, block, 10, 50);
     CHECK(moved > newer);
     CHECK(memcmp(moved, "0123456789", 10) == 0);
@@ -283,6 +287,41 @@ TEST(the_newest_block_grows_and_shrinks_in_place) {
     CHECK(fresh != newer);
     CHECK(ps_region_free_large(region, fresh));
     CHECK(ps_region_realloc(region, NULL, 0, 5) != NULL);
+    ps_region_destroy(region);
+}
+
+TEST(blocks_shrunk_before_they_were_the_newest_are_freed_as_they_are_now) {
+    struct ps_region *region = ps_region_create(NULL);
+    char *block = ps_region_alloc(region, 24);
+    char *newer = ps_region_alloc(region, 8);
+    CHECK_PTR_EQ(ps_region_realloc(region, block, 24, 20), block);
+    CHECK(ps_region_free_last(region, newer, 8));
+    CHECK(ps_region_free_last(region, block, 20));
+    CHECK_EQ(stats_of(region).used_bytes, 0);
+    ps_region_destroy(region);
+}
+
+/* The newest block is known though its alignment is told wrong, and never grows beyond its chunk.
+ */
+TEST(blocks_of_less_alignment_are_freed_and_resized_as_if_it_were_16) {
+    struct ps_region_options options = {.chunks = {.first_bytes = 4096, .max_bytes = 4096}};
+    struct ps_region *region = ps_region_create(&options);
+    void *first = ps_region_alloc_aligned(region, 24, 8);
+    void *second = ps_region_alloc_aligned(region, 24, 8);
+    CHECK(!ps_region_free_last(region, first, 24));
+    CHECK(ps_region_free_last(region, second, 24));
+    CHECK(ps_region_free_last(region, first, 24));
+    CHECK_EQ(stats_of(region).used_bytes, 0);
+    for (size_t bytes = 1; bytes < 100; bytes++) {
+        CHECK(ps_region_alloc_unaligned(region, bytes) != NULL);
+        char *text = ps_region_strdup(region, "some text");
+        for (size_t length = 10; length < 8000; length += bytes) {
+            text = ps_region_realloc(region, text, length, length + bytes);
+            CHECK_STR_EQ(text, "some text");
+            memset(text + 10, 1, length + bytes - 10);
+        }
+        ps_region_reset(region);
+    }
     ps_region_destroy(region);
 }
 

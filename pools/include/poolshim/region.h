@@ -28,8 +28,11 @@
  * need not be freed. The newest block can be, and then the one before it, and so on, back through
  * all chunks and whatever the mixture of sizes and alignments; and the newest block can grow and
  * shrink where it is. Whoever frees or resizes a block tells its size and its alignment as they
- * were: the functions without `_aligned` in their names mean 16. A gap in front of an aligned block
- * that follows an unaligned one is at least 8 bytes wide: that is where its width is written.
+ * were: the functions without `_aligned` in their names mean 16. They know the newest block even if
+ * its alignment was less; but an older one whose followers end where its size rounded up would, is
+ * taken for the newest (PS_DEBUG=check reports that): so tell the alignment. A gap in front of an
+ * aligned block that follows an unaligned one is at least 8 bytes wide: that is where its width is
+ * written.
  *
  * What all functions have in common. Sizes are bytes, at most PTRDIFF_MAX, alignments powers of two
  * up to 1 GiB. Size 0 is treated as 1. Without memory: the oom handler of the options, then NULL
@@ -142,6 +145,16 @@ static inline size_t ps_region_block_bytes(size_t bytes, size_t align) {
     return (bytes + unit - 1) & ~(unit - 1);
 }
 
+/* Whether a block that was allocated so ends at `at`: then it is the newest of its chunk. The first
+ * comparison also knows one with less alignment, which was not rounded up that far. */
+static inline bool ps_region_ends_at(const char *block, size_t bytes, size_t align,
+                                     const char *at) {
+    size_t unit = align < PS_ALIGN_DEFAULT ? align : PS_ALIGN_DEFAULT;
+    size_t length = (size_t)((uintptr_t)at - (uintptr_t)block);
+    return length == bytes ||
+           (length == ps_region_block_bytes(bytes, align) && ((uintptr_t)block & (unit - 1)) == 0);
+}
+
 /*
  * A block of `bytes`, aligned to `align`. Both ends of the room are multiples of the unit that
  * blocks are rounded to, so what fits before it is rounded fits after it; bytes - 1 sends 0 and
@@ -196,8 +209,8 @@ ps_region_alloc_array(struct ps_region *region, size_t count, size_t bytes, size
 /*
  * Frees the newest block. block, bytes, align: as allocated, or as last resized. True: it was the
  * newest of the current chunk (or of one of the two before it), and its memory and the gap in front
- * of it are free; a chunk that has become empty waits for reuse or goes back. False: it was not, or NULL;
- * nothing has changed. Large blocks: see ps_region_free_large.
+ * of it are free; a chunk that has become empty waits for reuse or goes back. False: it was not, or
+ * NULL; nothing has changed. Large blocks: see ps_region_free_large.
  */
 static inline bool ps_region_free_last_aligned(struct ps_region *region, void *block, size_t bytes,
                                                size_t align) {
@@ -211,7 +224,7 @@ static inline bool ps_region_free_last_aligned(struct ps_region *region, void *b
     return ps_region_free_last_beyond(region, block, bytes, align);
 }
 
-/* The same for blocks that are aligned to 16. For texts use align 1 above. */
+/* The same for blocks that are aligned to 16. */
 static inline bool ps_region_free_last(struct ps_region *region, void *block, size_t bytes) {
     return ps_region_free_last_aligned(region, block, bytes, PS_ALIGN_DEFAULT);
 }
@@ -225,7 +238,7 @@ PS_API bool ps_region_free_large(struct ps_region *region, void *block) PS_NOEXC
 static inline bool ps_region_free(struct ps_region *region, void *block, size_t bytes,
                                   size_t align) {
     char *start = (char *)block;
-    if (start > region->floor && start + ps_region_block_bytes(bytes, align) == region->at) {
+    if (start > region->floor && ps_region_ends_at(start, bytes, align, region->at)) {
         region->at = start;
         return true;
     }
@@ -243,8 +256,9 @@ static inline __attribute__((warn_unused_result)) void *
 ps_region_realloc_aligned(struct ps_region *region, void *block, size_t old_bytes, size_t new_bytes,
                           size_t align) {
     char *start = (char *)block;
-    if (__builtin_expect(start >= region->floor &&
-                             start + ps_region_block_bytes(old_bytes, align) == region->at &&
+    size_t bad_bits = ((size_t)(uintptr_t)start | align) & (align - 1);
+    if (__builtin_expect(start >= region->floor && bad_bits == 0 &&
+                             ps_region_ends_at(start, old_bytes, align, region->at) &&
                              new_bytes - 1 < (size_t)(region->end - start),
                          1)) {
         region->at = start + ps_region_block_bytes(new_bytes, align);
