@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: MIT
-//
 // ps::fifo: ownership, objects, exceptions, containers on the adapters.
 #include "tests/unit/unit.h"
 

@@ -3,7 +3,7 @@
  * Fifos: how they end, memory that runs out at every call, misuse, and random calls against an
  * array of what is alive, in all modes.
  */
-#include "tests/pools/counting_source.h"
+#include "tests/pools/fifo_ring_source.h"
 
 #include <poolshim/fifo.h>
 #include <pthread.h>

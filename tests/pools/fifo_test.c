@@ -2,7 +2,7 @@
 /*
  * Fifos: what the manual claims and each trap of the originals, in all modes.
  */
-#include "tests/pools/counting_source.h"
+#include "tests/pools/fifo_ring_source.h"
 
 #include <poolshim/fifo.h>
 

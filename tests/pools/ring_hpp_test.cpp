@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: MIT
-//
 // ps::ring, ps::ring_frame and ps::thread_ring: ownership, exceptions, other threads, containers on
 // the adapters.
 #include "tests/unit/unit.h"

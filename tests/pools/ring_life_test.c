@@ -3,7 +3,7 @@
  * Rings: memory that runs out at every call, misuse, and random calls against an array of the
  * frames that are alive, in all modes.
  */
-#include "tests/pools/counting_source.h"
+#include "tests/pools/fifo_ring_source.h"
 
 #include <poolshim/ring.h>
 #include <pthread.h>

@@ -3,7 +3,7 @@
  * Rings with one thread: what the manual claims, each trap of the original, checkpoints, in all
  * modes. Several threads: ring_threads_test.c.
  */
-#include "tests/pools/counting_source.h"
+#include "tests/pools/fifo_ring_source.h"
 
 #include <poolshim/ring.h>
 

@@ -5,7 +5,7 @@
  * through slots that the owner only writes, so that ThreadSanitizer sees no order from a release
  * back to the owner but the ring's own.
  */
-#include "tests/pools/counting_source.h"
+#include "tests/pools/fifo_ring_source.h"
 
 #include <poolshim/pages.h>
 #include <poolshim/ring.h>

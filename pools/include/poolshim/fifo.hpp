@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: MIT
-//
 // fifo.hpp - blocks that die roughly in the order in which they were born, for C++17. fifo.h is the
 // manual.
 //

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: MIT
-//
 // ring.hpp - memory that one thread fills and any thread lets go, for C++17. ring.h is the manual.
 //
 //     ps::ring ring;
