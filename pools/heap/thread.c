@@ -258,6 +258,8 @@ void ps_thread_fork_salvage(void) {
     for (struct ps_heap *heap = all_heaps; heap != NULL; heap = heap->next_heap) {
         if (heap->x_state == PS_HEAP_DEAD) {
             ps_heap_take_wakes(heap);
+        } else {
+            ps_heap_send_on_wakes(heap); /* whoever was about to is not here */
         }
     }
 }

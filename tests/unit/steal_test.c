@@ -340,6 +340,27 @@ FRESH_TEST(a_wake_that_met_the_end_of_the_thread_is_sent_on) {
     CHECK_EQ(engine_census().small_span_bytes, 0);
 }
 
+/* All blocks are back: the child must find every span. */
+static void fork_and_find_nothing_left(void) {
+    pid_t pid = fork();
+    REQUIRE(pid >= 0);
+    if (pid == 0) {
+        alarm(FRESH_SECONDS_MAX);
+        ps_heap_trim(0);
+        CHECK_EQ(class_spans(), 0);
+        _exit(unit_failures == 0 ? 0 : 1);
+    }
+    int status = 0;
+    REQUIRE(waitpid(pid, &status, 0) == pid);
+    CHECK_EQ(status, 0);
+}
+
+FRESH_TEST(a_fork_at_that_moment_does_not_lose_it) {
+    struct ps_heap *heap = wake_half_sent();
+    fork_and_find_nothing_left();
+    ps_heap_send_on_wakes(heap);
+}
+
 /* ---- at the same time ---- */
 
 #define SLOTS 64
