@@ -6,6 +6,7 @@
  */
 #include "pools/base/bits.h"
 #include "pools/heap/heap.h"
+#include "pools/page/purge.h"
 #include "pools/small/central.h"
 #include "pools/small/span_list.h"
 #include "pools/small/span_remote.h"
@@ -132,16 +133,6 @@ void ps_remote_handed(struct ps_span *span, unsigned handed) {
     }
 }
 
-/* Gives a stolen span back to the page cache. */
-static void destroy_stolen(struct ps_span *span) {
-    struct ps_heap *owner = ps_heap_of_key(ps_load_relaxed(&span->x_owner)); /* relaxed: ours */
-    ps_heap_release_span(owner, span);
-    /* relaxed: a thread that ends later counts the spans itself. */
-    if (ps_load_relaxed(&owner->x_state) == PS_HEAP_PARKED) {
-        ps_heap_offer(owner);
-    }
-}
-
 bool ps_heap_steal_back(const struct ps_heap *heap) {
     struct ps_heap *rich = ps_load_relaxed(&x_rich); /* relaxed: a hint */
     if (PS_LIKELY(rich == NULL)) {
@@ -157,11 +148,13 @@ bool ps_heap_steal_back(const struct ps_heap *heap) {
     struct ps_span *last = NULL;
     uint32_t walked = 0;
     uint32_t stolen = 0;
+    ps_purge_begin(); /* a child of a fork in between would have lost what is in our hands */
     for (struct ps_span *span = take_list(rich), *next; span != NULL; span = next) {
         next = ps_load_relaxed(&span->x_wake_next); /* relaxed: acquired by take_list */
         walked++;
-        if (ps_span_steal(span)) {
-            destroy_stolen(span);
+        /* Of the heap itself only, so that it alone may have to be offered. */
+        if (ps_heap_owns(rich, span) && ps_span_steal(span)) {
+            ps_heap_release_span(rich, span);
             stolen++;
             continue;
         }
@@ -172,7 +165,12 @@ bool ps_heap_steal_back(const struct ps_heap *heap) {
     ps_store_relaxed(&rich->x_back_worth, walked / WALK_WORTH); /* relaxed: a hint */
     if (first != NULL) {
         push_wakes(rich, first, last);
-        ps_heap_send_on_wakes(rich);
+    }
+    ps_purge_end();
+    ps_heap_send_on_wakes(rich);
+    /* relaxed: a thread that ends later counts the spans itself. */
+    if (ps_load_relaxed(&rich->x_state) == PS_HEAP_PARKED) {
+        ps_heap_offer(rich);
     }
     return stolen != 0;
 }

@@ -361,6 +361,39 @@ FRESH_TEST(a_fork_at_that_moment_does_not_lose_it) {
     ps_heap_send_on_wakes(heap);
 }
 
+static uint32_t x_may_steal;
+
+static void *steal_when_told(void *unused) {
+    (void)unused;
+    ps_heap_free(ps_heap_alloc(100 * KIB)); /* has a heap by now */
+    while (ps_load_acquire(&x_may_steal) == 0) {
+    }
+    need_memory(&other_bytes);
+    while (ps_load_acquire(&x_may_steal) != 0) { /* ends after the fork: see ThreadSanitizer */
+    }
+    return NULL;
+}
+
+FRESH_TEST(a_fork_while_spans_are_stolen_loses_none) {
+    choose(8192);
+    block_count = BLOCK_LIMIT;
+    for (int round = 0; round < 5; round++) {
+        fill_spans(NULL);
+        worker_do_and_end(free_all, NULL);
+        pthread_t thief;
+        REQUIRE(pthread_create(&thief, NULL, steal_when_told, NULL) == 0);
+        ps_store_release(&x_may_steal, 1u);
+        while (ps_load_relaxed(&ps_thread.heap->x_wake) != NULL) {
+        }
+        WHEN("the thief has all our wakes in his hands");
+        fork_and_find_nothing_left();
+        ps_store_release(&x_may_steal, 0u);
+        pthread_join(thief, NULL);
+        ps_heap_trim(0);
+        CHECK_EQ(class_spans(), 0);
+    }
+}
+
 /* ---- at the same time ---- */
 
 #define SLOTS 64
