@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: MIT
-# Install rules: the library, the public headers, a CMake package and a pkg-config file. Both of the
-# last find the rest from where they lie, so an installed tree may be moved.
+# Install rules: the libraries, the public headers, a CMake package and pkg-config files. Both of
+# the last find the rest from where they lie, so an installed tree may be moved.
 include(CMakePackageConfigHelpers)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/poolshim)
 
-install(TARGETS poolshim poolshim-headers EXPORT poolshim-targets
-    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS poolshim poolshim-headers poolshim-pools poolshim-pools-static
+    EXPORT poolshim-targets
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/pools/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
     FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
 install(EXPORT poolshim-targets NAMESPACE poolshim:: DESTINATION ${package_dir})
@@ -22,5 +23,7 @@ install(FILES ${PROJECT_BINARY_DIR}/poolshim-config.cmake
 file(RELATIVE_PATH POOLSHIM_PC_TO_PREFIX
     "/prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/prefix")
 string(REGEX REPLACE "/$" "" POOLSHIM_PC_TO_PREFIX "${POOLSHIM_PC_TO_PREFIX}")
-configure_file(${PROJECT_SOURCE_DIR}/cmake/poolshim.pc.in ${PROJECT_BINARY_DIR}/poolshim.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/poolshim.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+foreach(name IN ITEMS poolshim poolshim-pools)
+    configure_file(${PROJECT_SOURCE_DIR}/cmake/${name}.pc.in ${PROJECT_BINARY_DIR}/${name}.pc @ONLY)
+    install(FILES ${PROJECT_BINARY_DIR}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endforeach()

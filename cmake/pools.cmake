@@ -17,14 +17,20 @@ target_link_libraries(poolshim-pools-objects PRIVATE poolshim-engine-flags)
 add_library(poolshim-pools-static STATIC $<TARGET_OBJECTS:poolshim-pools-objects>)
 set_target_properties(poolshim-pools-static PROPERTIES OUTPUT_NAME poolshim-pools)
 add_library(poolshim-pools SHARED $<TARGET_OBJECTS:poolshim-pools-objects>)
+# Exported is what headers mark PS_API, under the version that libpoolshim.so gives its pages, so
+# that those win where it is preloaded. Never unloaded: threads that end call into it.
+set(pools_version_script ${PROJECT_SOURCE_DIR}/cmake/poolshim-pools.map)
 set_target_properties(poolshim-pools PROPERTIES
     VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
-    LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
+    LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR} LINK_DEPENDS ${pools_version_script})
+target_link_options(poolshim-pools PRIVATE
+    LINKER:--as-needed LINKER:-z,now LINKER:-z,relro LINKER:-z,noexecstack LINKER:-z,nodelete
+    LINKER:--version-script=${pools_version_script})
 foreach(library IN ITEMS poolshim-pools poolshim-pools-static)
     target_include_directories(${library} PUBLIC
         $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/pools/include>
         $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-    target_link_libraries(${library} PUBLIC Threads::Threads)
+    target_link_libraries(${library} PRIVATE Threads::Threads)
 endforeach()
 set_target_properties(poolshim-pools PROPERTIES EXPORT_NAME pools)
 set_target_properties(poolshim-pools-static PROPERTIES EXPORT_NAME pools-static)

@@ -20,7 +20,7 @@
 
 /* What glibc counts, of this heap: arena_bytes == used_bytes + free_bytes. */
 struct figures {
-    uint64_t arena_bytes; /* mapped, less mappings of single blocks and metadata */
+    uint64_t arena_bytes; /* mapped, less single blocks' mappings, pools' pages, metadata */
     uint64_t used_bytes;  /* live, mappings of single blocks not counted */
     uint64_t free_bytes;
     uint64_t free_block_count; /* free blocks in spans */
@@ -42,7 +42,8 @@ static uint64_t free_blocks_of(const struct ps_census_class *class) {
 
 static void take_figures(const struct ps_census *census, struct figures *figures) {
     *figures = (struct figures){
-        .arena_bytes = less(census->mapped_bytes, census->map_live_bytes + census->metadata_bytes),
+        .arena_bytes = less(census->mapped_bytes,
+                            census->map_live_bytes + census->metadata_bytes + census->pages_bytes),
         .used_bytes = census->small_live_bytes + census->run_live_bytes,
         .map_bytes = census->map_live_bytes,
         .map_count = census->map_live_count,

@@ -54,6 +54,8 @@ const struct ps_report_row ps_report_rows[] = {
     ROW("large_blocks", "cached_count", "freed mappings kept", COUNT, census.map_cached_count),
     ROW("large_blocks", "cached_bytes", "kept", BYTES, census.map_cached_bytes),
 
+    ROW("pools", "bytes", "in slices with pages out", BYTES, census.pages_bytes),
+
     ROW("page_cache", "dirty_bytes", "free, holds memory", BYTES, census.cache_dirty_bytes),
     ROW("page_cache", "clean_bytes", "free, holds none", BYTES, census.cache_clean_bytes),
 

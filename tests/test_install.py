@@ -30,8 +30,8 @@ def prefix(shim: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return first.rename(first.with_name("moved"))
 
 
-def installed_library(prefix: Path) -> Path:
-    (library,) = prefix.glob("lib*/**/libpoolshim.so.0")
+def installed_library(prefix: Path, name: str = "libpoolshim.so.0") -> Path:
+    (library,) = prefix.glob(f"lib*/**/{name}")
     return library
 
 
@@ -41,23 +41,39 @@ def check_consumer(program: Path, library: Path, **env: str) -> None:
     assert library.resolve().name.endswith(output[2])
 
 
+def check_pools_consumer(program: Path, pools: Path, shim: Path | None) -> None:
+    """Alone, the pages are the pools library's own; under the shim they are the shim's."""
+    env = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+    if shim is not None:
+        env["LD_PRELOAD"] = str(shim)
+    library, inside, cache = run_ok(program, env=env).splitlines()
+    assert Path(library).resolve() == (shim or pools).resolve()
+    assert (inside, cache) == ("same", "own" if shim is None else "shared")
+
+
 def test_tree_is_complete(prefix: Path) -> None:
     files = {p.relative_to(prefix).as_posix() for p in prefix.rglob("*") if not p.is_dir()}
-    sources = (ROOT / "pools" / "include").rglob("*.h")
+    sources = (ROOT / "pools" / "include").rglob("*.h*")
     headers = {path.relative_to(ROOT / "pools").as_posix() for path in sources}
     assert headers and headers <= files
     names = [Path(name).name for name in files]
-    for name in ("libpoolshim.so", "poolshim.pc", "poolshim-config.cmake"):
+    for name in ("libpoolshim.so", "libpoolshim-pools.so", "poolshim.pc", "poolshim-pools.pc",
+                 "poolshim-config.cmake"):  # fmt: skip
         assert names.count(name) == 1
-    assert not [name for name in names if name.endswith(".a")]
+    assert [name for name in names if name.endswith(".a")] == ["libpoolshim-pools.a"]
     assert not [f for f in files if str(ROOT) in (prefix / f).read_text(errors="replace")
-                and not f.endswith((".so", ".so.0")) and ".so." not in f]  # fmt: skip
+                and not f.endswith((".so", ".so.0", ".a")) and ".so." not in f]  # fmt: skip
 
 
 def test_cmake_package(prefix: Path, tmp_path: Path) -> None:
     run_ok("cmake", "-G", "Ninja", "-S", CONSUMER, "-B", tmp_path, f"-DCMAKE_PREFIX_PATH={prefix}")
     run_ok("cmake", "--build", tmp_path)
     check_consumer(tmp_path / "consumer", installed_library(prefix))
+    pools = installed_library(prefix, "libpoolshim-pools.so.0")
+    check_pools_consumer(tmp_path / "pools", pools, None)
+    check_pools_consumer(tmp_path / "pools", pools, installed_library(prefix))
+    check_pools_consumer(tmp_path / "pools-static", tmp_path / "pools-static", None)
+    run_ok(tmp_path / "pools-cxx")
 
 
 def test_cmake_package_refuses_another_version(prefix: Path, tmp_path: Path) -> None:
@@ -82,6 +98,20 @@ def test_pkg_config(prefix: Path, tmp_path: Path) -> None:
     check_consumer(program, library, LD_LIBRARY_PATH=str(library.parent))
 
 
+def test_pkg_config_of_the_pools(prefix: Path, tmp_path: Path) -> None:
+    if not shutil.which("pkg-config"):
+        pytest.skip("pkg-config is not installed")
+    library = installed_library(prefix, "libpoolshim-pools.so.0")
+    env = {**os.environ, "PKG_CONFIG_PATH": str(library.parent / "pkgconfig")}
+    flags = run_ok("pkg-config", "--cflags", "--libs", "poolshim-pools >= 0.1", env=env).split()
+    program = tmp_path / "pools"
+    rpath = f"-Wl,-rpath,{library.parent}"
+    run_ok("gcc", CONSUMER / "pools.c", *flags, rpath, "-o", program)
+    check_pools_consumer(program, library, None)
+    run_ok("g++", "-std=c++17", CONSUMER / "pools_cxx.cpp", *flags, rpath, "-o", program)
+    run_ok(program)
+
+
 @pytest.mark.slow
 def test_subproject(tmp_path: Path) -> None:
     """As part of another project: neither tests nor benchmarks nor install rules come with it."""
@@ -89,3 +119,5 @@ def test_subproject(tmp_path: Path) -> None:
     run_ok("cmake", "--build", tmp_path)
     assert not list(tmp_path.rglob("scenario*")) and not list(tmp_path.rglob("list100m*"))
     check_consumer(tmp_path / "consumer", tmp_path / "poolshim" / "libpoolshim.so")
+    pools = tmp_path / "poolshim" / "libpoolshim-pools.so"
+    check_pools_consumer(tmp_path / "pools", pools, None)

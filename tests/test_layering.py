@@ -15,7 +15,8 @@ from conftest import ROOT
 # Ascending; a folder may include itself and everything before it.
 LAYERS = ["pools/base", "pools/os", "pools/page", "pools/small", "pools/heap", "shim"]
 PUBLIC_HEADERS = "pools/include"
-BELOW_PUBLIC_POOLS = ["pools/base", "pools/os", "pools/page", "pools/chunk", PUBLIC_HEADERS]
+PAGES = "pools/chunk"  # what pools take their memory from; the shim exports its pages
+BELOW_PUBLIC_POOLS = ["pools/base", "pools/os", "pools/page", PAGES, PUBLIC_HEADERS]
 SUFFIXES = {".c", ".h", ".def", ".cpp", ".hpp"}
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"]+)"|<(poolshim/[^>]+)>)', re.MULTILINE)
 
@@ -32,7 +33,7 @@ def allowed_folders(folder: str) -> set[str]:
     if folder == PUBLIC_HEADERS:
         return {PUBLIC_HEADERS}
     if folder == "shim":
-        return {"shim", PUBLIC_HEADERS, *LAYERS}
+        return {"shim", PUBLIC_HEADERS, PAGES, *LAYERS}
     if folder in LAYERS:
         return set(LAYERS[: LAYERS.index(folder) + 1])
     return {folder, *BELOW_PUBLIC_POOLS}

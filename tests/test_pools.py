@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""Runs the tests and the examples of the pools library in every build.
+"""The pools library: its tests and examples in every build, its headers in every language
+version, its symbols.
 
     scripts/test tests/test_pools.py
 """
 
 from __future__ import annotations
 
+import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -33,3 +37,51 @@ def test_pool_program(build: Path, source: Path, tmp_path: Path) -> None:
 
 def test_there_are_pool_programs() -> None:
     assert SOURCES
+
+
+INCLUDE = ROOT / "pools" / "include"
+HEADERS = sorted((INCLUDE / "poolshim").glob("*.h*"))
+C_STANDARDS = ("c11", "c17", "c2x")
+CXX_STANDARDS = ("c++11", "c++14", "c++17", "c++20", "c++2b")
+WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only")
+
+
+def compilers() -> list[tuple[str, str]]:
+    """C and C++ compiler of each kind that is installed."""
+    pairs = [("gcc", "g++"), ("clang-16", "clang++-16"), ("clang", "clang++")]
+    found = [pair for pair in pairs if all(shutil.which(name) for name in pair)]
+    return [pair for pair in found if pair[0] != "clang" or len(found) < 3]
+
+
+@pytest.mark.parametrize("pair", compilers(), ids=lambda pair: pair[0])
+@pytest.mark.parametrize("header", HEADERS, ids=lambda path: path.name)
+def test_header_compiles_alone(header: Path, pair: tuple[str, str], tmp_path: Path) -> None:
+    is_c = header.suffix == ".h"
+    runs = [(pair[0], "c", standard) for standard in C_STANDARDS if is_c]
+    runs += [(pair[1], "c++", s) for s in (CXX_STANDARDS if is_c else CXX_STANDARDS[2:])]
+    source = tmp_path / "includer"
+    source.write_text(f"#include <poolshim/{header.name}>\n" * 2 + "extern int used;\n")
+    for compiler, language, standard in runs:
+        command = [compiler, "-x", language, f"-std={standard}", *WARNINGS, f"-I{INCLUDE}", source]
+        result = run_captured(command)
+        assert result.returncode == 0, f"{compiler} {standard}: {result.stderr}"
+
+
+def declared() -> set[str]:
+    """The functions that the C headers of the library mark PS_API."""
+    names: set[str] = set()
+    for header in INCLUDE.glob("poolshim/*.h"):
+        pattern = r"/\*.*?\*/|//[^\n]*|^#.*?(?<!\\)$"
+        text = re.sub(pattern, "", header.read_text(), flags=re.DOTALL | re.MULTILINE)
+        names.update(re.findall(r"\bPS_API\b[^;{]*?\b(ps_\w+)\s*\(", text))
+    return names
+
+
+def test_exports_what_the_headers_declare(build_dir: Path) -> None:
+    command = ["nm", "-D", "--defined-only", "--with-symbol-versions"]
+    library = str(build_dir / "libpoolshim-pools.so")
+    text = subprocess.run([*command, library], check=True, capture_output=True, text=True).stdout
+    rows = [line.split()[1:] for line in text.splitlines()]
+    exported = {name.partition("@")[0]: name.partition("@")[2] for kind, name in rows if kind != "A"}
+    assert declared() == exported.keys()
+    assert set(exported.values()) == {"@POOLSHIM_0.1"}, "the version of the shim's pages"

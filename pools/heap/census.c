@@ -38,6 +38,8 @@ static void count_slot(struct ps_slot *slot, void *context) {
     } else if (kind == PS_RUN_BLOCK) {
         out->run_live_count++;
         out->run_live_bytes += (uint64_t)slot->run.slices << PS_SLICE_SHIFT;
+    } else if (kind == PS_RUN_PAGES) {
+        out->pages_bytes += PS_SLICE_BYTES;
     }
 }
 

@@ -28,6 +28,7 @@ struct ps_census {
     uint64_t small_live_bytes;  /* sum of live_blocks x block_bytes */
     uint64_t small_span_bytes;  /* sum of span_bytes */
     uint64_t run_live_bytes;    /* live page runs (medium blocks) */
+    uint64_t pages_bytes;       /* slices that the pools library gives out by pages */
     uint64_t map_live_bytes;    /* live mappings of their own (large blocks) */
     uint64_t cache_dirty_bytes; /* free runs in the page cache that hold memory */
     uint64_t cache_clean_bytes; /* free runs that hold none (never touched, or purged) */

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The pages of the pools library inside libpoolshim.so: pools/chunk/pages*.c on the engine's page
+ * layer, exported, so that a program's pools and its malloc share one page cache. This file is the
+ * start that chunk/pages_start.h asks for. No locks of its own.
+ */
+#include "pools/chunk/pages_start.h"
+
+#include "pools/heap/start.h"
+#include "pools/os/lock.h"
+
+#include <pthread.h>
+
+void ps_pages_start(void) {
+    if (!ps_engine_has_started()) {
+        ps_engine_start();
+    }
+}
+
+/* The engine's handlers were registered before, so in the child they come first: the page cache
+ * works again when pages that other threads left are given to it. */
+static void prepare(void) {
+    ps_lock_fork_prepare();
+    ps_pages_fork_prepare();
+}
+
+static void child(void) { ps_pages_fork_child(); }
+
+__attribute__((constructor(102))) static void library_loaded(void) {
+    ps_pages_start();
+    (void)pthread_atfork(prepare, ps_pages_fork_parent, child);
+}
