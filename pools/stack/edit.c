@@ -125,8 +125,7 @@ static char *format_open(struct ps_stack *stack, const char *format, va_list arg
         stack->top = text + length + 1;
     } else {
         size_t bytes = (size_t)length + 1;
-        text = mode == PS_STACK_MALLOC ? ps_stack_single_alloc(stack, bytes, 1)
-                                       : ps_stack_alloc_open(stack, bytes, 1, bytes);
+        text = ps_stack_alloc_out_of_line(stack, bytes, 1);
         if (text != NULL) {
             vsnprintf(text, bytes, format, again);
         }

@@ -124,6 +124,13 @@ static PS_COLD void check_may_alloc(const struct ps_stack *stack) {
     }
 }
 
+static bool has_room(const struct ps_stack *stack, size_t need, size_t align) {
+    uintptr_t top = (uintptr_t)stack->top;
+    uintptr_t at = ps_round_up(top, align);
+    uintptr_t end = (uintptr_t)stack->end;
+    return at >= top && at <= end && need <= end - at;
+}
+
 void *ps_stack_alloc_open(struct ps_stack *stack, size_t bytes, size_t align, size_t wanted) {
     bool is_fast = stack->body->mode == PS_STACK_FAST;
     if (!is_fast) {
@@ -134,16 +141,11 @@ void *ps_stack_alloc_open(struct ps_stack *stack, size_t bytes, size_t align, si
         errno = ENOMEM;
         return NULL;
     }
-    uintptr_t top = (uintptr_t)stack->top;
-    uintptr_t at = ps_round_up(top, align);
-    uintptr_t end = (uintptr_t)stack->end;
-    if (at < top || at > end || need > end - at) {
-        if (!ps_stack_next_chunk(stack, need, align, wanted)) {
-            return NULL;
-        }
-        at = ps_round_up((uintptr_t)stack->top, align);
+    if (!has_room(stack, need, align) && !ps_stack_next_chunk(stack, need, align, wanted)) {
+        return NULL;
     }
-    char *block = stack->top + (at - (uintptr_t)stack->top);
+    uintptr_t top = (uintptr_t)stack->top;
+    char *block = stack->top + (ps_round_up(top, align) - top);
     if (!is_fast) {
         ps_unpoison(block, bytes);
     }
@@ -151,22 +153,23 @@ void *ps_stack_alloc_open(struct ps_stack *stack, size_t bytes, size_t align, si
     return block;
 }
 
+void *ps_stack_alloc_out_of_line(struct ps_stack *stack, size_t bytes, size_t align) {
+    if (stack->body->mode != PS_STACK_MALLOC) {
+        return ps_stack_alloc_open(stack, bytes, align, bytes);
+    }
+    check_may_alloc(stack);
+    return ps_stack_single_alloc(stack, bytes, align);
+}
+
 void *ps_stack_alloc_beyond(struct ps_stack *stack, size_t bytes, size_t align) {
     if (!ps_is_power_of_two(align)) {
         errno = EINVAL;
         return NULL;
     }
-    struct ps_stack_body *body = ps_stack_enter(stack);
-    if (body == NULL) {
+    if (ps_stack_enter(stack) == NULL) {
         return NULL;
     }
-    void *block;
-    if (body->mode == PS_STACK_MALLOC) {
-        check_may_alloc(stack);
-        block = ps_stack_single_alloc(stack, bytes, align);
-    } else {
-        block = ps_stack_alloc_open(stack, bytes, align, bytes);
-    }
+    void *block = ps_stack_alloc_out_of_line(stack, bytes, align);
     ps_stack_leave(stack);
     return block;
 }
