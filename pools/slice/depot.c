@@ -17,7 +17,7 @@
 #include <assert.h>
 #include <poolshim/pages.h>
 
-enum { SHARD_COUNT = 4, RANK = 16 }; /* above all ranks of lock.h */
+enum { SHARD_COUNT = 4 };
 enum { SETTLE_GIVES = 64, SETTLE_MS = 1000, SETTLE_MAX = 16 };
 
 struct run {
@@ -55,10 +55,10 @@ struct shard {
 
 static struct depot depots[PS_SLICE_BIN_COUNT];
 static struct shard shards[SHARD_COUNT] = {
-    {PS_LOCK_INIT(RANK), 0},
-    {PS_LOCK_INIT(RANK + 1), 0},
-    {PS_LOCK_INIT(RANK + 2), 0},
-    {PS_LOCK_INIT(RANK + 3), 0},
+    {PS_LOCK_INIT(SLICE_RANK_DEPOT), 0},
+    {PS_LOCK_INIT(SLICE_RANK_DEPOT + 1), 0},
+    {PS_LOCK_INIT(SLICE_RANK_DEPOT + 2), 0},
+    {PS_LOCK_INIT(SLICE_RANK_DEPOT + 3), 0},
 };
 
 static struct shard *lock_class(size_t class_index) {

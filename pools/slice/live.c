@@ -12,14 +12,12 @@
 #define POOL "slices"
 #define FIRST_CAPACITY ((size_t)4096)
 
-enum { RANK = 20 }; /* above the depot's */
-
 struct entry {
     const void *slice; /* NULL: empty */
     size_t bytes;
 };
 
-static struct ps_lock lock = PS_LOCK_INIT(RANK);
+static struct ps_lock lock = PS_LOCK_INIT(SLICE_RANK_LIVE);
 static struct entry *entries;
 static size_t capacity; /* a power of two, or 0 */
 static size_t count;

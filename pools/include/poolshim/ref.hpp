@@ -113,11 +113,25 @@ template <class T, class Count> struct placement {
 
 } // namespace detail
 
+template <class T, class Count = plain_count> class ref;
+
+template <class T, class U, class C>
+bool operator==(const ref<T, C> &a, const ref<U, C> &b) noexcept {
+    return a.get() == b.get();
+}
+template <class T, class U, class C>
+bool operator!=(const ref<T, C> &a, const ref<U, C> &b) noexcept {
+    return a.get() != b.get();
+}
+template <class T, class C> bool operator<(const ref<T, C> &a, const ref<T, C> &b) noexcept {
+    return a.is_before(b);
+}
+
 // The only reference to an object; a count that is never counted. Converts to ref<T> when moved.
 template <class T, class Count = plain_count> class unique_ref;
 
 // A counted reference to an object of a pool, or empty. One pointer wide.
-template <class T, class Count = plain_count> class ref {
+template <class T, class Count> class ref {
   public:
     using element_type = T;
 
@@ -160,6 +174,10 @@ template <class T, class Count = plain_count> class ref {
     T *detach() noexcept { return std::exchange(object_, nullptr); }
     std::uint32_t use_count() const noexcept { return object_ ? Count::get(item()) : 0; }
 
+    bool is_before(const ref &other) const noexcept {
+        return std::less<T *>()(object_, other.object_);
+    }
+
     friend void swap(ref &a, ref &b) noexcept { a.swap(b); }
     friend bool operator==(const ref &a, std::nullptr_t) noexcept { return !a; }
     friend bool operator!=(const ref &a, std::nullptr_t) noexcept { return bool(a); }
@@ -189,19 +207,6 @@ template <class T, class Count = plain_count> class ref {
 
     T *object_ = nullptr;
 };
-
-template <class T, class U, class Count>
-bool operator==(const ref<T, Count> &a, const ref<U, Count> &b) noexcept {
-    return a.get() == b.get();
-}
-template <class T, class U, class Count>
-bool operator!=(const ref<T, Count> &a, const ref<U, Count> &b) noexcept {
-    return a.get() != b.get();
-}
-template <class T, class Count>
-bool operator<(const ref<T, Count> &a, const ref<T, Count> &b) noexcept {
-    return std::less<T *>()(a.get(), b.get());
-}
 
 template <class T, class Count> class unique_ref {
   public:
