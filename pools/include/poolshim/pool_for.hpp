@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: MIT
+//
+// pool_for.hpp - one pool per type and thread, for objects that any thread may destroy.
+//
+//     Message *message = ps::pool_for<Message>().create(text);
+//     ps::pool_for<Message>().destroy(message); // in this thread or in another
+//
+// create() and destroy() in the same thread touch nothing shared. An object that another thread
+// destroys goes on a stack of its home, which the home empties when it has no free object. Each
+// object carries the address of its home: one pointer more per object.
+//
+// A home whose thread has ended gives back its free chunks and waits for a thread that needs one;
+// its live objects stay valid, homes are never destroyed, so objects may be used in destructors of
+// static and of thread-local objects. Those that still live at the end of the program are not
+// destroyed.
+//
+// Any thread. The never destroyed pool per type is that of Boost.Pool's singleton_pool, which takes
+// a mutex for each call.
+#ifndef POOLSHIM_POOL_FOR_HPP
+#define POOLSHIM_POOL_FOR_HPP
+
+#include <atomic>
+#include <cstddef>
+#include <mutex>
+#include <new>
+#include <poolshim/pool.hpp>
+#include <utility>
+
+namespace ps {
+
+template <class T> class thread_pool_of {
+  public:
+    // Throws std::bad_alloc, and what the constructor throws; nothing has changed then.
+    template <class... Arguments> T *create(Arguments &&...arguments) {
+        home &mine = my_home();
+        node *made = mine.get();
+        guard back{&mine, made};
+        T *object =
+            ::new (static_cast<void *>(made->memory)) T(std::forward<Arguments>(arguments)...);
+        made->owner = &mine;
+        back.made = nullptr;
+        return object;
+    }
+
+    // NULL does nothing.
+    void destroy(T *object) noexcept {
+        if (object == nullptr) {
+            return;
+        }
+        object->~T();
+        node *freed = reinterpret_cast<node *>(object);
+        home *owner = freed->owner;
+        if (owner == mine_) {
+            owner->nodes.put(freed);
+        } else {
+            owner->give_back(freed);
+        }
+    }
+
+    // Of this thread's home: live objects, with those that others destroyed and it has not taken
+    // back; bytes; and so on.
+    struct ::ps_pool_stats stats() { return my_home().nodes.stats(); }
+
+    // Takes back what others destroyed, and gives back the chunks without a live object.
+    std::size_t trim() {
+        home &mine = my_home();
+        mine.take_back();
+        return mine.nodes.trim();
+    }
+
+  private:
+    struct home;
+    struct node {
+        // A freed node that is on its way home has the next one in its first bytes.
+        alignas(T) alignas(
+            void *) unsigned char memory[sizeof(T) > sizeof(void *) ? sizeof(T) : sizeof(void *)];
+        home *owner;
+    };
+
+    struct home {
+        node_pool nodes{sizeof(node), alignof(node)};
+        home *next_idle = nullptr;
+        alignas(64) std::atomic<node *> returned{nullptr};
+
+        node *get() {
+            if (nodes.c_pool()->free == nullptr) { // before memory that was never used
+                take_back();
+            }
+            return static_cast<node *>(nodes.get());
+        }
+        void give_back(node *freed) noexcept {
+            // relaxed: only the value that the exchange replaces counts.
+            node *head = returned.load(std::memory_order_relaxed);
+            do {
+                ::new (static_cast<void *>(freed->memory)) node *(head);
+                // release: pairs with take_back; makes the link and the end of the object visible.
+                // Relaxed on failure: the link is written again.
+            } while (!returned.compare_exchange_weak(head, freed, std::memory_order_release,
+                                                     std::memory_order_relaxed));
+        }
+        void take_back() noexcept {
+            // relaxed: a hint; what is missed is taken the next time.
+            if (returned.load(std::memory_order_relaxed) == nullptr) {
+                return;
+            }
+            // acquire: pairs with give_back.
+            node *freed = returned.exchange(nullptr, std::memory_order_acquire);
+            while (freed != nullptr) { // ends: the list was cut off from others
+                node *next = *std::launder(reinterpret_cast<node **>(freed->memory));
+                nodes.put(freed);
+                freed = next;
+            }
+        }
+    };
+
+    struct guard {
+        home *mine;
+        node *made;
+        ~guard() {
+            if (made != nullptr) {
+                mine->nodes.put(made);
+            }
+        }
+    };
+
+    // At the end of the thread its home becomes idle. A destructor that runs later takes another
+    // home, which then stays with the ended thread.
+    struct leaver {
+        ~leaver() {
+            home *left = mine_;
+            mine_ = nullptr;
+            if (left != nullptr) {
+                left->take_back();
+                left->nodes.trim();
+                std::lock_guard<std::mutex> lock(idle_mutex_);
+                left->next_idle = idle_;
+                idle_ = left;
+            }
+        }
+    };
+
+    static home &my_home() {
+        home *mine = mine_;
+        return __builtin_expect(mine != nullptr, 1) ? *mine : *(mine_ = new_home());
+    }
+
+    __attribute__((noinline)) static home *new_home() {
+        static thread_local leaver at_exit;
+        (void)&at_exit;
+        {
+            std::lock_guard<std::mutex> lock(idle_mutex_);
+            if (idle_ != nullptr) {
+                home *taken = idle_;
+                idle_ = taken->next_idle;
+                return taken;
+            }
+        }
+        return new home;
+    }
+
+    static inline std::mutex idle_mutex_;
+    static inline home *idle_ = nullptr; // guarded by idle_mutex_
+    static inline thread_local home *mine_ = nullptr;
+};
+
+// The pool of T; the same for all threads, which each see their own home in it.
+template <class T> thread_pool_of<T> &pool_for() noexcept {
+    static thread_pool_of<T> pool;
+    return pool;
+}
+
+} // namespace ps
+
+#endif

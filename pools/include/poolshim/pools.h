@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * pools.h - objects of any size, allocated and freed in any order: a pool of poolshim/pool.h for
+ * each class of sizes.
+ *
+ * As quick as a single pool, for the price of rounding: up to 128 bytes to a multiple of 16, then
+ * to one of four steps per doubling, at most 25 % more. Above PS_POOLS_SIZE_MAX a block gets a
+ * chunk of its own. The caller says the size again when it frees, so blocks have no headers.
+ *
+ *     struct ps_pools pools;
+ *     ps_pools_init(&pools, NULL);
+ *     char *text = ps_pools_alloc(&pools, 100);
+ *     ps_pools_free(&pools, text, 100);
+ *     ps_pools_destroy(&pools);
+ *
+ * Blocks are aligned to 16. One thread at a time. The struct may not be moved. The PS_DEBUG of
+ * poolshim/pool.h hold; a block freed with the size of another class is a foreign pointer there.
+ *
+ * After the pool collections of foonathan/memory.
+ */
+#ifndef POOLSHIM_POOLS_H
+#define POOLSHIM_POOLS_H
+
+#include <poolshim/pool.h>
+
+PS_BEGIN_DECLS
+
+#define PS_POOLS_SIZE_MAX ((size_t)4096)
+#define PS_POOLS_CLASSES 28
+
+/* All fields are the library's own. */
+struct ps_pools {
+    struct ps_pool classes[PS_POOLS_CLASSES];
+    struct ps_pools_large *large;
+    size_t large_count;
+    uint64_t growth[16];
+};
+
+/* Makes *pools empty; takes no memory. options: as for a pool, for each of them; NULL for the
+ * defaults. O(classes). */
+PS_API void ps_pools_init(struct ps_pools *pools,
+                          const struct ps_chunk_options *options) PS_NOEXCEPT;
+
+/* Gives all memory back, that of live blocks too. O(chunks). */
+PS_API void ps_pools_destroy(struct ps_pools *pools) PS_NOEXCEPT;
+
+/* Forgets all blocks; keeps the largest chunk of each class. O(chunks). */
+PS_API void ps_pools_reset(struct ps_pools *pools) PS_NOEXCEPT;
+
+/* Gives back every chunk without a live block; returns the bytes. As ps_pool_trim. */
+PS_API size_t ps_pools_trim(struct ps_pools *pools) PS_NOEXCEPT;
+
+/* A block with a chunk of its own, of any size and any alignment up to PS_POOL_ALIGN_MAX, and its
+ * end. NULL: ENOMEM, or EINVAL for a bad align. O(1) and the source. */
+PS_API void *ps_pools_alloc_large(struct ps_pools *pools, size_t bytes, size_t align);
+PS_API void ps_pools_free_large(struct ps_pools *pools, void *block) PS_NOEXCEPT;
+
+/* The class of a size from 1 to PS_POOLS_SIZE_MAX; 0 is in the class of 1. */
+static inline size_t ps_pools_class(size_t bytes) PS_NOEXCEPT {
+    size_t last = bytes - (bytes != 0);
+    if (last < 128) {
+        return last / 16;
+    }
+    size_t shift = (size_t)(61 - __builtin_clzll((unsigned long long)last));
+    return 8 + (shift - 5) * 4 + (last >> shift) - 4;
+}
+
+/* A block of `bytes`; 0 gives a unique pointer. NULL: ENOMEM. O(1). */
+PS_MALLOC static inline void *ps_pools_alloc(struct ps_pools *pools, size_t bytes) {
+    if (__builtin_expect(bytes <= PS_POOLS_SIZE_MAX, 1)) {
+        return ps_pool_alloc(&pools->classes[ps_pools_class(bytes)]);
+    }
+    return ps_pools_alloc_large(pools, bytes, PS_ALIGN_DEFAULT);
+}
+
+/* Frees a block; bytes: as it was allocated. NULL does nothing. O(1). */
+static inline void ps_pools_free(struct ps_pools *pools, void *block, size_t bytes) PS_NOEXCEPT {
+    if (__builtin_expect(bytes <= PS_POOLS_SIZE_MAX, 1)) {
+        ps_pool_free(&pools->classes[ps_pools_class(bytes)], block);
+        return;
+    }
+    ps_pools_free_large(pools, block);
+}
+
+/* Whether an address lies in the memory of a block, live or free. O(classes + large blocks). */
+PS_API bool ps_pools_owns(struct ps_pools *pools, const void *address) PS_NOEXCEPT;
+
+struct ps_pools_stats {
+    const char *name;
+    size_t used_count;  /* live blocks */
+    size_t used_bytes;  /* of them, as rounded */
+    size_t large_count; /* of them, with a chunk of their own */
+    size_t chunk_count;
+    size_t total_bytes; /* taken from the source */
+};
+/* O(chunks + free blocks). */
+PS_API void ps_pools_stats(struct ps_pools *pools, struct ps_pools_stats *stats) PS_NOEXCEPT;
+
+PS_END_DECLS
+
+#endif
