@@ -26,6 +26,8 @@ PUBLIC = "pools/include/"
 PUBLIC_BASE = PUBLIC + "poolshim/common.h"
 ENGINE = tuple(f"pools/{layer}/" for layer in ("base", "os", "page", "small", "heap"))
 
+FUNCTION_OPENS = re.compile(r"\S.*\)[^;=]*\{$|\{$|[ \t]+\S.*\) ?((const|noexcept) )*\{$")
+
 Rule = Callable[[str, str], Iterator[str]]
 
 
@@ -148,11 +150,12 @@ def rule_functions(path: str, text: str) -> Iterator[str]:
                 if length > FUNCTION_LINES_MAX:
                     yield f"{node.name}: {length} lines, the limit is {FUNCTION_LINES_MAX}"
     elif is_c(path):
-        opened = 0
+        opened = depth = outside = 0
         for number, line in enumerate(without_comments(text).splitlines(), 1):
-            if re.match(r"\S.*\)[^;=]*\{$|\{$|[ \t]+\S.*\) ?\{$", line) and not opened:
-                opened = number
-            elif line == "}" and opened:
+            if FUNCTION_OPENS.match(line) and not opened:
+                opened, outside = number, depth
+            depth += line.count("{") - line.count("}")
+            if opened and depth <= outside:
                 if number - opened + 1 > FUNCTION_LINES_MAX:
                     yield f"line {opened}: {number - opened + 1} lines, not {FUNCTION_LINES_MAX}"
                 opened = 0
