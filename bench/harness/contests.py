@@ -63,7 +63,7 @@ class Result:
 def discover(build: Path) -> list[Contest]:
     """Every contest of every program that is built."""
     folder = build / "bench" / "pools"
-    programs = sorted(path for path in folder.glob("*") if path.is_file()) if folder.exists() else []
+    programs = sorted(path for path in folder.glob("*") if path.is_file())
     if not programs:
         raise BadRequest(f"{folder}: nothing is built there (cmake --build --preset release)")
     found = []

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // One process, one contestant, one case: what the benchmark programs of the pools share. A program
 // registers its contests; `--list` names them, so that nobody keeps a list by hand. Cold is the
-// first pass in the fresh process, warm the best of the later ones. Only what a case times is timed:
-// it brackets that by Timer::start and stop.
+// first pass in the fresh process, warm the best of the later ones. Only what a case times is
+// timed: it brackets that by Timer::start and stop.
 #ifndef PS_BENCH_POOLS_CONTEST_HPP
 #define PS_BENCH_POOLS_CONTEST_HPP
 
@@ -99,23 +99,30 @@ inline int usage(const char *program) {
 }
 
 inline int main(int argc, char **argv) {
-    static const option options[] = {{"list", no_argument, nullptr, 'l'},
-                                     {"case", required_argument, nullptr, 'c'},
-                                     {"pool", required_argument, nullptr, 'p'},
-                                     {"scale", required_argument, nullptr, 's'},
-                                     {"json", no_argument, nullptr, 'j'},
-                                     {nullptr, 0, nullptr, 0}};
+    static const option options[] = {
+        {"list", no_argument, nullptr, 'l'},       {"case", required_argument, nullptr, 'c'},
+        {"pool", required_argument, nullptr, 'p'}, {"scale", required_argument, nullptr, 's'},
+        {"json", no_argument, nullptr, 'j'},       {nullptr, 0, nullptr, 0}};
     std::string name;
     std::string pool;
     double scale = 1;
     for (int letter; (letter = getopt_long(argc, argv, "", options, nullptr)) != -1;) {
         switch (letter) {
-        case 'l': return list();
-        case 'c': name = optarg; break;
-        case 'p': pool = optarg; break;
-        case 's': scale = std::atof(optarg); break;
-        case 'j': break; // the report is JSON anyway
-        default: return usage(argv[0]);
+        case 'l':
+            return list();
+        case 'c':
+            name = optarg;
+            break;
+        case 'p':
+            pool = optarg;
+            break;
+        case 's':
+            scale = std::atof(optarg);
+            break;
+        case 'j':
+            break; // the report is JSON anyway
+        default:
+            return usage(argv[0]);
         }
     }
     for (const Contest &contest : all()) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Intersec's benchmark: a linked list of 100 million blocks of 8 bytes, built and released. Stack:
 // a frame per list; ring: a frame per list, released by the same thread or by another one while the
-// next list is built; FIFO, pool, malloc: the list is walked and each node freed. The warm form of a
-// short list, and an empty frame, are what the allocator costs without page faults. Timed: building
-// and releasing together, wall clock.
+// next list is built; FIFO, pool, malloc: the list is walked and each node freed. The warm form of
+// a short list, and an empty frame, are what the allocator costs without page faults. Timed:
+// building and releasing together, wall clock.
 #include "contest.hpp"
 
 #include <poolshim/fifo.h>
@@ -46,8 +46,9 @@ template <class Pool> void free_each(Pool &pool, Node *node) {
 
 struct FloorPool {
     // A bare bump pointer over memory of the right size: what no allocator can beat.
-    FloorPool() : base_(static_cast<char *>(mmap(nullptr, BYTES, PROT_READ | PROT_WRITE,
-                                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0))) {
+    FloorPool()
+        : base_(static_cast<char *>(mmap(nullptr, BYTES, PROT_READ | PROT_WRITE,
+                                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0))) {
         madvise(base_, BYTES, MADV_HUGEPAGE);
     }
     FloorPool(const FloorPool &) = delete;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Tempesta's pool benchmark: 20 million objects of 24 bytes (small), 2 million of 240 (big), with
-// every fourth freed at once or none, a mixture with objects of 8305 bytes in two forms, and 200,000
-// regions of 100 objects made and destroyed. Timed: the loop; the general allocators also free what
-// they hold inside it, the pools are destroyed outside, except where making and destroying is the
-// case. Each object's first word is written.
+// every fourth freed at once or none, a mixture with objects of 8305 bytes in two forms, and
+// 200,000 regions of 100 objects made and destroyed. Timed: the loop; the general allocators also
+// free what they hold inside it, the pools are destroyed outside, except where making and
+// destroying is the case. Each object's first word is written.
 #include "requests.hpp"
 
 namespace {

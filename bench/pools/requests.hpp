@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The contestants of requests.cpp: each makes objects of any type until it is dropped. hold() is for
-// those that must free every object by itself; the others forget it. An original that is not
+// The contestants of requests.cpp: each makes objects of any type until it is dropped. hold() is
+// for those that must free every object by itself; the others forget it. An original that is not
 // installed does not take part.
 #ifndef PS_BENCH_POOLS_REQUESTS_HPP
 #define PS_BENCH_POOLS_REQUESTS_HPP
