@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: MIT
-//
 // ps::pool_for of poolshim/pool_for.hpp and ps::size_pools of poolshim/pools.hpp: objects destroyed
 // by other threads, threads that end, exceptions.
 #include <cstdio>

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: MIT
-//
 // The C++ pools of poolshim/pool.hpp: construction and destruction, exceptions, moves.
 #include <cstdio>
 #include <poolshim/pool.hpp>

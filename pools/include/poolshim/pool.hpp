@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: MIT
-//
 // pool.hpp - the pools of poolshim/pool.h for C++17.
 //
 //     ps::node_pool       memory for objects of a size chosen at run time

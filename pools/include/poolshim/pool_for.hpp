@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: MIT
-//
 // pool_for.hpp - one pool per type and thread, for objects that any thread may destroy.
 //
 //     Message *message = ps::pool_for<Message>().create(text);

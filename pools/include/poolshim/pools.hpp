@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: MIT
-//
 // pools.hpp - the pools for any size of poolshim/pools.h for C++17.
 //
 //     ps::size_pools pools;
