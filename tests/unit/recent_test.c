@@ -13,7 +13,7 @@
 
 static struct live_block blocks[BLOCK_LIMIT];
 
-static const size_t sizes[] = {1025, 1500, 4096, 5000, 20000, 40000, 65536};
+static const size_t sizes[] = {4097, 6000, 8192, 14000, 20000, 40000, 65536};
 #define SIZES (sizeof sizes / sizeof sizes[0])
 
 static uint32_t class_of(size_t bytes) { return ps_size_class_of(bytes); }
@@ -81,14 +81,17 @@ FRESH_TEST(the_newest_block_freed_is_the_first_reused_whatever_its_span) {
     CHECK_EQ(span_bytes(), 0);
 }
 
-FRESH_TEST(blocks_up_to_1_KiB_go_into_their_span) {
+FRESH_TEST(blocks_of_smaller_classes_go_into_their_span) {
     ps_engine_start();
-    fill(100, 1024);
-    live_end_all(blocks, 100);
-    CHECK_EQ(waiting(1024), 0);
-    CHECK(ps_thread.heap->recent[class_of(1024)].free == NULL);
-    const struct ps_bin *bin = &ps_thread.heap->bins[class_of(1024)];
-    CHECK_PTR_EQ(bin->source, bin->span);
+    const size_t smaller[] = {8, 256, 1024, 4096};
+    for (size_t s = 0; s < 4; s++) {
+        fill(100, smaller[s]);
+        live_end_all(blocks, 100);
+        CHECK_EQ(waiting(smaller[s]), 0);
+        CHECK(ps_thread.heap->recent[class_of(smaller[s])].free == NULL);
+        const struct ps_bin *bin = &ps_thread.heap->bins[class_of(smaller[s])];
+        CHECK_PTR_EQ(bin->source, bin->span);
+    }
 }
 
 FRESH_TEST(no_more_than_the_limit_wait_and_the_others_go_home) {
@@ -185,14 +188,14 @@ FRESH_TEST(time_sends_them_home) {
 
 FRESH_TEST(the_census_counts_them_as_prepared) {
     ps_engine_start();
-    fill(20, 3000);
+    fill(20, 6000);
     struct ps_census before = engine_census();
-    CHECK_EQ(before.classes[class_of(3000)].live_blocks, 20);
+    CHECK_EQ(before.classes[class_of(6000)].live_blocks, 20);
     live_end_all(blocks, 8);
     struct ps_census after = engine_census();
-    CHECK_EQ(after.classes[class_of(3000)].live_blocks, 12);
-    CHECK_EQ(after.classes[class_of(3000)].prepared_blocks,
-             before.classes[class_of(3000)].prepared_blocks + 8);
+    CHECK_EQ(after.classes[class_of(6000)].live_blocks, 12);
+    CHECK_EQ(after.classes[class_of(6000)].prepared_blocks,
+             before.classes[class_of(6000)].prepared_blocks + 8);
     check_census(&after);
 }
 
@@ -215,7 +218,7 @@ FRESH_TEST(calloc_clears_them_and_knows_untouched_blocks_behind_them) {
 
 FRESH_TEST(aligned_blocks_wait_and_come_back_aligned) {
     ps_engine_start();
-    for (size_t align = 2048; align <= 65536; align *= 2) {
+    for (size_t align = 8192; align <= 65536; align *= 2) {
         void *first = ps_block_alloc_aligned(align, align);
         REQUIRE(first != NULL);
         CHECK_EQ((uintptr_t)first % align, 0);
@@ -232,12 +235,12 @@ FRESH_TEST(aligned_blocks_wait_and_come_back_aligned) {
 
 FRESH_TEST(a_block_that_moved_is_the_next_one_taken) {
     ps_engine_start();
-    live_start(&blocks[0], ps_heap_alloc(3000), 3000, 1);
+    live_start(&blocks[0], ps_heap_alloc(6000), 6000, 1);
     unsigned char *old = blocks[0].address;
     CHECK(live_resize(&blocks[0], 50000, 2));
-    CHECK_EQ(waiting(3000), 1);
-    CHECK_PTR_EQ(ps_heap_alloc(3000), old);
-    CHECK_EQ(ps_block_usable(old), 3072);
+    CHECK_EQ(waiting(6000), 1);
+    CHECK_PTR_EQ(ps_heap_alloc(6000), old);
+    CHECK_EQ(ps_block_usable(old), 6144);
     ps_heap_free(old);
     live_end(&blocks[0]);
     check_live_blocks(0);
