@@ -154,7 +154,7 @@ char *ps_stack_printf(struct ps_stack *stack, const char *format, ...) {
 char *ps_t_printf(const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    char *text = ps_stack_vprintf(&ps_t_stack, format, arguments);
+    char *text = ps_stack_vprintf(ps_t(), format, arguments);
     va_end(arguments);
     return text;
 }
@@ -162,7 +162,7 @@ char *ps_t_printf(const char *format, ...) {
 static void set_sealed(struct ps_stack *stack, bool is_sealed) {
     if (stack->body != NULL && stack->body->mode != PS_STACK_FAST) {
         ps_stack_enter(stack);
-        stack->frame->is_sealed = is_sealed;
+        ps_stack_frame_of(stack->frame)->is_sealed = is_sealed;
         ps_stack_leave(stack);
     }
 }
@@ -183,7 +183,7 @@ const char *ps_stack_name(struct ps_stack *stack) {
 
 static struct ps_stack *stack_of(struct ps_allocator *allocator) {
     struct ps_stack *stack = ((struct ps_stack_allocator *)allocator)->stack;
-    return stack != NULL ? stack : &ps_t_stack;
+    return stack != NULL ? stack : ps_t();
 }
 
 static void *allocator_alloc(struct ps_allocator *allocator, size_t bytes, size_t align) {

@@ -116,7 +116,7 @@ void ps_stack_leave(struct ps_stack *stack) {
 
 static PS_COLD void check_may_alloc(const struct ps_stack *stack) {
     const struct ps_stack_body *body = stack->body;
-    if (stack->frame->is_sealed) {
+    if (ps_stack_frame_of(stack->frame)->is_sealed) {
         ps_misuse("allocation in a sealed frame of stack", stack, body->chunks.name);
     }
     if (body->is_of_thread && stack->frame == &body->base) {

@@ -118,7 +118,7 @@ static void check_base_of_thread(void) {
                  "poolshim: allocation outside of all frames of stack");
     PS_SCOPE;
     CHECK(ps_t_alloc(8) != NULL);
-    ps_stack_seal(&ps_t_stack);
+    ps_stack_seal(ps_t());
     CHECK_ABORTS(unused_block = ps_t_alloc(8), "poolshim: allocation in a sealed frame");
 }
 
@@ -153,8 +153,8 @@ DEBUG_TEST("malloc", marks_that_are_gone_are_found_in_mode_malloc) { check_marks
 
 FRESH_TEST(seals_are_nothing_without_checks) {
     struct ps_stack *stack = ps_stack_create(NULL);
-    ps_stack_seal(&ps_t_stack);
-    ps_stack_unseal(&ps_t_stack);
+    ps_stack_seal(ps_t());
+    ps_stack_unseal(ps_t());
     ps_stack_seal(stack);
     ps_stack_unseal(stack);
     CHECK(ps_stack_alloc(stack, 8) != NULL);

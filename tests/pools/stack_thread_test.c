@@ -36,7 +36,7 @@ TEST(scopes_end_on_every_way_out) {
         PS_SCOPE;
         char *text = t_join("a", "b");
         CHECK_STR_EQ(text, "ab");
-        CHECK(first == NULL || text == first || ps_stack_owns(&ps_t_stack, text));
+        CHECK(first == NULL || text == first || ps_stack_owns(ps_t(), text));
         first = text;
         if (i % 3 == 0) {
             continue;
@@ -46,7 +46,7 @@ TEST(scopes_end_on_every_way_out) {
         }
     }
     struct ps_stack_stats stats;
-    ps_stack_stats(&ps_t_stack, &stats);
+    ps_stack_stats(ps_t(), &stats);
     CHECK_EQ(stats.frame_count, 1);
     CHECK_STR_EQ(ps_t_strdup("x"), "x");
     CHECK_EQ(*(char *)ps_t_memdup("y", 1), 'y');
@@ -69,7 +69,7 @@ TEST(two_scopes_in_one_block_and_of_two_stacks) {
     struct ps_stack_stats stats;
     ps_stack_stats(stack, &stats);
     CHECK_EQ(stats.used_bytes, 0);
-    ps_stack_stats(&ps_t_stack, &stats);
+    ps_stack_stats(ps_t(), &stats);
     CHECK_EQ(stats.frame_count, 0);
     ps_stack_destroy(stack);
 }
@@ -100,7 +100,7 @@ TEST(longjmp_leaves_frames_that_unwind_closes) {
     }
     ps_t_unwind(frame);
     struct ps_stack_stats stats;
-    ps_stack_stats(&ps_t_stack, &stats);
+    ps_stack_stats(ps_t(), &stats);
     CHECK_EQ(stats.frame_count, 0);
     CHECK_EQ(stats.used_bytes, 0);
 }

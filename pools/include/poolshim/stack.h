@@ -166,9 +166,12 @@ static inline PS_MALLOC void *ps_stack_alloc_aligned(struct ps_stack *stack, siz
     bool is_fit = align != 0 && (align & (align - 1)) == 0 &&
                   (align <= PS_ALIGN_DEFAULT || (at <= end && at >= (uintptr_t)stack->top)) &&
                   need <= end - at;
-    char *block = stack->top + (at - (uintptr_t)stack->top);
-    char *top = block + need;
-    if (__builtin_expect(!is_fit, 0)) {
+    char *block;
+    char *top;
+    if (__builtin_expect(is_fit, 1)) {
+        block = stack->top + (at - (uintptr_t)stack->top);
+        top = block + need;
+    } else {
         block = (char *)ps_stack_alloc_beyond(stack, bytes, align);
         /* Reads both words again and stores one that has not changed: so both are known on either
          * path, and compilers keep them in registers from one block to the next. In a loop of
@@ -335,20 +338,27 @@ static inline void ps_stack_scope_close(struct ps_stack_scope *scope) PS_NOEXCEP
 
 /*
  * The stack of the calling thread: created by its first use, from the page cache, freed when the
- * thread ends. Every function above may be used with &ps_t_stack but destroy.
+ * thread ends. Every function above may be used with ps_t() but destroy.
  */
 extern PS_API __thread struct ps_stack ps_t_stack __attribute__((tls_model("initial-exec")));
+static inline struct ps_stack *ps_t(void) PS_NOEXCEPT {
+    struct ps_stack *stack = &ps_t_stack;
+    /* Without it GCC 12 tests the address for NULL, where a sanitizer asks for that, by the flags
+     * of an add that the linker then makes a lea, which sets none. */
+    __asm__("" : "+r"(stack));
+    return stack;
+}
 
 /* A frame that ends with the enclosing block: PS_SCOPE; */
-static inline struct ps_stack_frame *ps_t_push(void) { return ps_stack_push(&ps_t_stack); }
+static inline struct ps_stack_frame *ps_t_push(void) { return ps_stack_push(ps_t()); }
 static inline void ps_t_pop(struct ps_stack_frame *frame) PS_NOEXCEPT {
-    ps_stack_pop(&ps_t_stack, frame);
+    ps_stack_pop(ps_t(), frame);
 }
 static inline void ps_t_unwind(struct ps_stack_frame *frame) PS_NOEXCEPT {
-    ps_stack_unwind(&ps_t_stack, frame);
+    ps_stack_unwind(ps_t(), frame);
 }
 static inline void ps_t_scope_close(struct ps_stack_frame **frame) PS_NOEXCEPT {
-    ps_stack_pop(&ps_t_stack, *frame);
+    ps_stack_pop(ps_t(), *frame);
 }
 #define PS_SCOPE PS_SCOPE_NAMED(__COUNTER__)
 #define PS_SCOPE_NAMED(number) PS_SCOPE_AS(number)
@@ -357,30 +367,26 @@ static inline void ps_t_scope_close(struct ps_stack_frame **frame) PS_NOEXCEPT {
         ps_t_push()
 
 /* As the functions of the same names above, in the thread's innermost frame. */
-static inline PS_MALLOC void *ps_t_alloc(size_t bytes) {
-    return ps_stack_alloc(&ps_t_stack, bytes);
-}
+static inline PS_MALLOC void *ps_t_alloc(size_t bytes) { return ps_stack_alloc(ps_t(), bytes); }
 static inline PS_MALLOC void *ps_t_alloc_aligned(size_t bytes, size_t align) {
-    return ps_stack_alloc_aligned(&ps_t_stack, bytes, align);
+    return ps_stack_alloc_aligned(ps_t(), bytes, align);
 }
-static inline PS_MALLOC void *ps_t_zalloc(size_t bytes) {
-    return ps_stack_zalloc(&ps_t_stack, bytes);
-}
+static inline PS_MALLOC void *ps_t_zalloc(size_t bytes) { return ps_stack_zalloc(ps_t(), bytes); }
 static inline void *ps_t_realloc(void *block, size_t old_bytes, size_t new_bytes) {
-    return ps_stack_realloc(&ps_t_stack, block, old_bytes, new_bytes);
+    return ps_stack_realloc(ps_t(), block, old_bytes, new_bytes);
 }
 static inline PS_MALLOC void *ps_t_memdup(const void *from, size_t bytes) {
-    return ps_stack_memdup(&ps_t_stack, from, bytes);
+    return ps_stack_memdup(ps_t(), from, bytes);
 }
 static inline PS_MALLOC char *ps_t_strdup(const char *text) {
-    return ps_stack_strdup(&ps_t_stack, text);
+    return ps_stack_strdup(ps_t(), text);
 }
 PS_API PS_PRINTF(1, 2) char *ps_t_printf(const char *format, ...);
 
 /* `count` elements of a type, with its alignment, not zeroed; a pointer to the type. */
 #define ps_stack_new(stack, type, count)                                                           \
     ((type *)ps_stack_alloc_array((stack), (count), sizeof(type), __alignof__(type)))
-#define ps_t_new(type, count) ps_stack_new(&ps_t_stack, type, count)
+#define ps_t_new(type, count) ps_stack_new(ps_t(), type, count)
 
 /* A stack behind the interface of allocator.h: free gives back the newest block, and nothing else.
  * stack: NULL is the stack of whichever thread calls. */
