@@ -6,6 +6,7 @@
 
 #include "pools/base/bits.h"
 #include "pools/base/check.h"
+#include "pools/chunk/poison.h"
 
 #include <errno.h>
 #include <poolshim/pages.h>
@@ -111,6 +112,7 @@ void ps_chunk_give(struct ps_chunks *chunks, void *chunk, size_t bytes) {
     if (chunks->source == NULL) {
         ps_pages_free(chunk, bytes);
     } else {
+        ps_unpoison(chunk, bytes); /* the source does not know what the family marked */
         chunks->source->free(chunks->source, chunk, bytes);
     }
 }

@@ -8,7 +8,17 @@
  * says how much it frees. When libpoolshim.so is preloaded, these functions are the preloaded
  * library's, so that the program's malloc and its pools share one cache.
  *
- * Any thread. A page is PS_PAGE_BYTES, whatever the system's is.
+ *     char *table = ps_pages_zalloc(100000, 4096);
+ *     ps_pages_free(table + 40960, 100000 - 40960);
+ *     ps_pages_free(table, 40960);
+ *
+ * Any thread may call everything here at any time, also the destructors of thread-specific data and
+ * the child of a fork; signal handlers may not. Pages may be freed by another thread than the one
+ * that allocated them. A page is PS_PAGE_BYTES, whatever the system's is.
+ *
+ * Runs of up to 15 pages share slices of 64 KiB, with a bitmap of their free pages; from 2 MiB on,
+ * runs lie in huge pages where the system has them. Magazines over a depot are those of Bonwick and
+ * Adams (2001), blocks in bitmaps are a buddy system (Knowlton 1965).
  */
 #ifndef POOLSHIM_PAGES_H
 #define POOLSHIM_PAGES_H
@@ -22,29 +32,44 @@ PS_BEGIN_DECLS
 /*
  * Pages of together at least `bytes`. bytes: rounded up to pages; 0 is one page. align: power of
  * two up to 2 MiB, less than a page means a page. Contents are not defined. NULL: ENOMEM, or EINVAL
- * for a bad align. O(1) up to 1 MiB from the magazine, else one lock; a system call only when
- * address space must be reserved.
+ * for a bad align. The caller frees them, whole or in parts, until when they stay where they are.
+ * Lengths that are a power of two, up to 1 MiB: O(1), from the magazine, without lock or atomic.
+ * Others: a lock, and for each 64 KiB of the length a line of memory. A system call only when
+ * address space must be reserved, and for lengths above 2 GiB, which are mappings of their own.
  */
 PS_API PS_MALLOC void *ps_pages_alloc(size_t bytes, size_t align) PS_NOEXCEPT;
 
 /* The same, zeroed; free of cost where the pages are known to be zero. */
 PS_API PS_MALLOC void *ps_pages_zalloc(size_t bytes, size_t align) PS_NOEXCEPT;
 
-/* Frees `bytes`, rounded up to pages, from `pages` on: a whole run or any pages of one. Freeing
- * pages twice, or others' pages, aborts where it is noticed. */
+/*
+ * Frees `bytes`, rounded up to pages, from `pages` on: a whole run or any pages of one; the rest
+ * stays allocated. NULL: nothing. Keeps errno. Pages that are freed twice, and those that are not
+ * allocated, abort where it is noticed: "poolshim: double free of pages", "poolshim: free of pages
+ * that are not allocated", with the address. Checked builds notice all. Cost: as the allocation.
+ */
 PS_API void ps_pages_free(void *pages, size_t bytes) PS_NOEXCEPT;
 
-/* Lengthens a run in place. False when the pages behind it are not free; nothing has changed. */
+/*
+ * Lengthens a run in place. old_bytes, new_bytes: rounded up to pages. What is added is not
+ * defined. False when the pages behind the run are not free; nothing has changed, nor errno. When
+ * new_bytes is not more than old_bytes, true, and nothing has changed. A lock.
+ */
 PS_API bool ps_pages_extend(void *pages, size_t old_bytes, size_t new_bytes) PS_NOEXCEPT;
 
 /* Bytes that each thread's magazine may hold. Default 1 MiB; 0 turns magazines off. Holds for all
- * threads, from their next free on. */
+ * threads, from the next free that goes to their magazine on. At most 64 runs of a length. */
 PS_API void ps_pages_magazine_limit(size_t bytes) PS_NOEXCEPT;
 
-/* Empties the caller's magazine and gives what is free back to the system, but about keep_bytes.
- * Returns whether anything went back. */
+/*
+ * Empties the caller's magazine and gives what is free back to the system, but about keep_bytes.
+ * Returns whether anything went back. Without it, memory that has been free for a second goes back
+ * by and by, while the program allocates (POOLSHIM_PURGE_DELAY_MS, under a preloaded poolshim).
+ * Cost: grows with what is free, and system calls.
+ */
 PS_API bool ps_pages_trim(size_t keep_bytes) PS_NOEXCEPT;
 
+/* A snapshot: each figure is right for some moment during the call. */
 struct ps_pages_stats {
     size_t used_bytes;     /* allocated by all threads, and not freed */
     size_t magazine_bytes; /* in the caller's magazine */

@@ -4,12 +4,21 @@
  *
  * Every family takes chunks of memory from a source and cuts them into blocks. The default source,
  * NULL, is the page cache of pages.h, shared by all families, all threads and a preloaded
- * libpoolshim.so. Another source is a struct with two functions and whatever state they need behind
- * it:
+ * libpoolshim.so. Ready-made ones are malloc, mappings, the caller's own buffer and an account with
+ * a limit; they can be put behind each other:
+ *
+ *     struct ps_source_account account;
+ *     ps_source_account_init(&account, NULL, (size_t)64 << 20);
+ *     struct ps_region_options options = {.chunks = {.source = &account.source}};
+ *
+ * Another source is a struct with two functions and whatever state they need behind it:
  *
  *     struct my_source { struct ps_source source; struct arena *arena; };
  *
- * A source outlives the pools that use it.
+ * A source outlives the pools that use it, and keeps its place in memory. It is called by the
+ * threads that use its pools: one that is shared by pools of several threads must be safe for
+ * that, and says below whether it is. Only chunks are asked of a source, never single blocks, so
+ * what it costs is seldom paid.
  */
 #ifndef POOLSHIM_SOURCE_H
 #define POOLSHIM_SOURCE_H
@@ -21,44 +30,65 @@ PS_BEGIN_DECLS
 struct ps_source {
     /* bytes: > 0. align: power of two, at most 64 KiB. NULL when memory is out, errno ENOMEM. */
     void *(*alloc)(struct ps_source *source, size_t bytes, size_t align);
-    /* chunk, bytes: as they were allocated. Keeps errno. */
+    /* Takes back a whole chunk; chunk, bytes: as they were allocated, not NULL. Keeps errno. */
     void (*free)(struct ps_source *source, void *chunk, size_t bytes);
 };
 
-/* malloc and free of the program. Any thread. */
+/*
+ * malloc and free of the program, by posix_memalign. One source for all, never to be given back.
+ * Any thread. Cost: the program's malloc.
+ */
 PS_API struct ps_source *ps_source_malloc(void) PS_NOEXCEPT;
 
-/* A mapping per chunk. Any thread. */
+/*
+ * A mapping of its own for every chunk, so that tools that watch mappings see them, and that a
+ * freed chunk faults at once. With a guard, a chunk ends at the page behind it as nearly as its
+ * alignment allows. align: else than a power of two up to 64 KiB is EINVAL. Holds nothing, so it
+ * needs no end. Any thread. Cost: two to five system calls for a chunk, rounded up to pages, and
+ * one to give it back.
+ */
 enum ps_mmap_flags {
     PS_MMAP_GUARD = 1, /* a page without access on both sides of each chunk */
-    PS_MMAP_HUGE = 2,  /* asks for huge pages */
+    PS_MMAP_HUGE = 2,  /* asks for huge pages, for chunks from 2 MiB on, aligned to that */
 };
 struct ps_source_mmap {
     struct ps_source source;
     unsigned flags;
 };
+/* flags: of enum ps_mmap_flags, 0 for none. */
 PS_API void ps_source_mmap_init(struct ps_source_mmap *source, unsigned flags) PS_NOEXCEPT;
 
-/* The caller's own buffer, first in, first served; only the newest chunk comes back. One thread. */
+/*
+ * The caller's own buffer, cut from the front; only the newest chunk comes back, others are lost
+ * until the source is made anew. The buffer stays the caller's: it must live as long as the source,
+ * and needs no alignment. One thread at a time. O(1).
+ */
 struct ps_source_buffer {
     struct ps_source source;
     char *base;
     size_t bytes;
-    size_t used_bytes;
+    size_t used_bytes; /* may be read */
 };
+/* buffer: `bytes` bytes; may be NULL when bytes is 0. */
 PS_API void ps_source_buffer_init(struct ps_source_buffer *source, void *buffer,
                                   size_t bytes) PS_NOEXCEPT;
 
-/* An account: counts what its pools hold, and refuses above the limit. Any thread. Passes the rest
- * on to `next` (NULL: the page cache). */
+/*
+ * An account: counts the bytes of the chunks that its pools hold, and refuses above the limit
+ * (NULL, ENOMEM; the pool then asks for less, and at last its oom handler). Passes the rest on to
+ * `next`, which must outlive it (NULL: the page cache). Any thread, if `next` is. Cost: an atomic
+ * addition.
+ */
 struct ps_source_account {
     struct ps_source source;
     struct ps_source *next;
     size_t limit_bytes;  /* 0: none */
     size_t x_used_bytes; /* read it by ps_source_account_used */
 };
+/* limit_bytes: 0 for none. Chunks in the hands of pools are not changed by a limit below them. */
 PS_API void ps_source_account_init(struct ps_source_account *source, struct ps_source *next,
                                    size_t limit_bytes) PS_NOEXCEPT;
+/* Bytes held now, seen from any thread. */
 PS_API size_t ps_source_account_used(const struct ps_source_account *source) PS_NOEXCEPT;
 
 /*
