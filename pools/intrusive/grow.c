@@ -46,7 +46,18 @@ static void append(struct intrusive_pool *pool, struct intrusive_chunk *chunk) {
     pool->capacity += chunk->count;
 }
 
+/* Steps grow along with the pool: huge pages are had by large chunks only, and 64 KiB at a time
+ * made the mixed benchmark of 1 KiB objects a third slower. */
+static void lengthen_step(struct intrusive_pool *pool) {
+    size_t bytes = ps_min(pool->chunks.total_bytes / 8, MAX_BYTES);
+    if (pool->options.step_items != 0 && pool->chunks.max_bytes < bytes) {
+        pool->chunks.next_bytes = bytes;
+        pool->chunks.max_bytes = bytes;
+    }
+}
+
 bool ps_intrusive_grow(struct intrusive_pool *pool, size_t least) {
+    lengthen_step(pool);
     size_t max = pool->options.max_items != 0 ? pool->options.max_items : SIZE_MAX;
     size_t left = max - pool->capacity;
     least = ps_min(least, left);

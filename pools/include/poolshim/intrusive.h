@@ -79,7 +79,8 @@ struct ps_intrusive_options {
     size_t item_offset;             /* of the item in the object: a multiple of 8 */
     size_t reserve_items; /* memory for so many is taken at once: none is asked for while no more
                              than that live */
-    size_t step_items;    /* grow by so many, not by doubling; no chunk is below 64 KiB for it */
+    size_t step_items;    /* grow by so many, or an eighth of the pool if that is more, not by
+                             doubling; no chunk is below 64 KiB for it */
     size_t max_items;     /* no more than that; 0: no limit. Equal to reserve_items: bounded */
     uint32_t is_shared;   /* 1: references are dropped by any thread */
     ps_intrusive_recycle *recycle; /* at the end of each use; NULL: none */
