@@ -3,8 +3,9 @@
  * Random calls on pools of all kinds, sizes and sources, compared with the model of pool_model.h.
  */
 #include "tests/pools/pool_model.h"
+#include "tests/unit/fresh.h"
 
-#define STEPS 30000
+#define STEPS (30000 / FRESH_SLOWNESS)
 
 static struct model model;
 
