@@ -215,9 +215,8 @@ ps_region_alloc_array(struct ps_region *region, size_t count, size_t bytes, size
 static inline bool ps_region_free_last_aligned(struct ps_region *region, void *block, size_t bytes,
                                                size_t align) {
     char *start = (char *)block;
-    if (__builtin_expect(start > region->floor &&
-                             start + ps_region_block_bytes(bytes, align) == region->at,
-                         1)) {
+    if (__builtin_expect(
+            start > region->floor && ps_region_ends_at(start, bytes, align, region->at), 1)) {
         region->at = start;
         return true;
     }
