@@ -58,6 +58,30 @@ TEST(trim_gives_back_the_chunks_without_live_objects) {
     }
 }
 
+TEST(chunks_that_were_given_back_are_not_used) {
+    EACH_POOL(pool, {.first_bytes = 16384, .max_bytes = 16384}) {
+        static void *more[3 * 16384];
+        size_t count = 3 * 16384 / sizes[kind_ / 2];
+        for (size_t i = 0; i < count; i++) {
+            more[i] = ps_pool_alloc(&pool);
+            REQUIRE(more[i] != NULL);
+        }
+        for (size_t i = 0; i < count; i++) {
+            if (i != count - 1) {
+                ps_pool_free(&pool, more[i]);
+            }
+        }
+        CHECK_CMP(ps_pool_trim(&pool), >, 0);
+        for (size_t i = 0; i < count; i++) {
+            void *object = ps_pool_alloc(&pool);
+            REQUIRE(object != NULL);
+            CHECK(ps_pool_owns(&pool, object));
+            memset(object, 1, sizes[kind_ / 2]);
+        }
+        CHECK_EQ(stats_of(&pool).used_count, count + 1);
+    }
+}
+
 TEST(reset_keeps_the_largest_chunk_only) {
     EACH_POOL(pool, {0}) {
         fill_all(&pool);

@@ -367,4 +367,21 @@ TEST(an_ordered_pool_finds_runs_wherever_they_are) {
     ps_pool_destroy(&pool);
 }
 
+TEST(a_search_that_failed_does_not_hide_what_is_freed_later) {
+    struct ps_pool_options options = {.is_ordered = true, .max_items = 16};
+    struct ps_pool pool;
+    REQUIRE(ps_pool_init(&pool, 8, 0, &options));
+    void *first = ps_pool_alloc_n(&pool, 2);
+    void *second = ps_pool_alloc_n(&pool, 3);
+    void *third = ps_pool_alloc_n(&pool, 4);
+    REQUIRE(first != NULL && second != NULL && third != NULL);
+    REQUIRE(ps_pool_alloc_n(&pool, 7) != NULL);
+    ps_pool_free_n(&pool, first, 2);
+    ps_pool_free_n(&pool, third, 4);
+    CHECK(ps_pool_alloc_n(&pool, 5) == NULL);
+    ps_pool_free_n(&pool, second, 3);
+    CHECK_PTR_EQ(ps_pool_alloc_n(&pool, 9), first);
+    ps_pool_destroy(&pool);
+}
+
 UNIT_MAIN
