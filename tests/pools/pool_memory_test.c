@@ -59,7 +59,7 @@ TEST(trim_gives_back_the_chunks_without_live_objects) {
 }
 
 TEST(chunks_that_were_given_back_are_not_used) {
-    EACH_POOL(pool, {.first_bytes = 16384, .max_bytes = 16384}) {
+    EACH_POOL(pool, ((struct ps_chunk_options){.first_bytes = 16384, .max_bytes = 16384})) {
         static void *more[3 * 16384];
         size_t count = 3 * 16384 / sizes[kind_ / 2];
         for (size_t i = 0; i < count; i++) {
