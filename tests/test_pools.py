@@ -68,12 +68,13 @@ def test_header_compiles_alone(header: Path, pair: tuple[str, str], tmp_path: Pa
 
 
 def declared() -> set[str]:
-    """The functions that the C headers of the library mark PS_API."""
+    """The functions and variables that the C headers of the library mark PS_API."""
     names: set[str] = set()
     for header in INCLUDE.glob("poolshim/*.h"):
         pattern = r"/\*.*?\*/|//[^\n]*|^#.*?(?<!\\)$"
         text = re.sub(pattern, "", header.read_text(), flags=re.DOTALL | re.MULTILINE)
         names.update(re.findall(r"\bPS_API\b[^;{]*?\b(ps_\w+)\s*\(", text))
+        names.update(re.findall(r"\bextern PS_API\b[^;(]*?\b(ps_\w+)\s*(?:;|\[|__attr)", text))
     return names
 
 

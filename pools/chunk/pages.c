@@ -31,7 +31,11 @@ void *ps_pages_alloc(size_t bytes, size_t align) { return ps_place_pages(take(by
 void *ps_pages_zalloc(size_t bytes, size_t align) {
     uintptr_t place = take(bytes, align);
     char *pages = ps_place_pages(place);
-    if (pages == NULL || (place & PS_PLACE_ZERO) != 0) {
+    if (pages == NULL) {
+        return NULL;
+    }
+    if ((place & PS_PLACE_ZERO) != 0) {
+        ps_unpoison_defined(pages, whole_pages(bytes));
         return pages;
     }
     return memset(pages, 0, whole_pages(bytes));

@@ -237,8 +237,6 @@ uintptr_t ps_magazine_take_slow(size_t bytes, size_t align) {
     }
     if (place == 0) {
         errno = ENOMEM;
-    } else if ((place & PS_PLACE_ZERO) != 0) {
-        ps_unpoison_defined(ps_place_pages(place), bytes);
     } else {
         ps_unpoison(ps_place_pages(place), bytes);
     }
