@@ -15,6 +15,7 @@
 #ifndef POOLSHIM_REGION_HPP
 #define POOLSHIM_REGION_HPP
 
+#include <cstdarg>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -96,8 +97,13 @@ class region_ref {
         return {block, text.size()};
     }
 
-    template <class... Arguments> char *printf(const char *format, Arguments... arguments) const {
-        return static_cast<char *>(checked(ps_region_printf(region_, format, arguments...)));
+    // The first argument that is counted is the object.
+    PS_PRINTF(2, 3) char *printf(const char *format, ...) const {
+        va_list arguments;
+        va_start(arguments, format);
+        char *text = ps_region_vprintf(region_, format, arguments);
+        va_end(arguments);
+        return static_cast<char *>(checked(text));
     }
 
     // Calls the function with the cleanups. It is copied into the region, and what it captures must
