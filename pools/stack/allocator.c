@@ -43,15 +43,22 @@ char *ps_allocator_strdup(struct ps_allocator *allocator, const char *text) {
     return copy != NULL ? memcpy(copy, text, bytes) : NULL;
 }
 
-/* Size 0 is 1: the C library may give NULL for 0. */
+/* Size 0 is 1: the C library may give NULL for 0. Sizes that nobody has are refused here: the
+ * sanitizers' malloc would abort. */
 static void *malloc_alloc(struct ps_allocator *allocator, size_t bytes, size_t align) {
     (void)allocator;
     bytes = ps_max(bytes, 1);
-    if (align != 0 && align <= PS_ALIGN_DEFAULT && ps_is_power_of_two(align)) {
-        return malloc(bytes);
-    }
     void *block = NULL;
-    int error = posix_memalign(&block, align, bytes); /* EINVAL is its own to say */
+    int error = 0;
+    if (!ps_is_power_of_two(align)) {
+        error = EINVAL;
+    } else if (bytes > PTRDIFF_MAX) {
+        error = ENOMEM;
+    } else if (align <= PS_ALIGN_DEFAULT) {
+        return malloc(bytes);
+    } else {
+        error = posix_memalign(&block, align, bytes);
+    }
     if (error != 0) {
         errno = error;
         return NULL;
@@ -68,7 +75,7 @@ static void malloc_free(struct ps_allocator *allocator, void *block, size_t byte
 
 static void *malloc_realloc(struct ps_allocator *allocator, void *block, size_t old_bytes,
                             size_t new_bytes, size_t align) {
-    if (align > PS_ALIGN_DEFAULT || !ps_is_power_of_two(align)) {
+    if (align > PS_ALIGN_DEFAULT || !ps_is_power_of_two(align) || new_bytes > PTRDIFF_MAX) {
         return move(allocator, allocator, block, old_bytes, new_bytes, align);
     }
     return realloc(block, ps_max(new_bytes, 1));

@@ -208,6 +208,51 @@ TEST(an_empty_stack_gives_back_what_was_not_needed_for_a_while) {
     CHECK_EQ(source.held_bytes, 0);
 }
 
+enum { CALL_COUNT = 12 };
+
+/* One call of each kind; what it allocates is reset later. */
+static void one_call(struct ps_stack *stack, int call) {
+    struct ps_stack_stats stats;
+    switch (call) {
+    case 0:
+        CHECK(ps_stack_alloc(stack, 10) != NULL);
+        break;
+    case 1:
+        CHECK(ps_stack_zalloc(stack, 10) != NULL);
+        break;
+    case 2:
+        CHECK(ps_stack_realloc(stack, NULL, 0, 10) != NULL);
+        break;
+    case 3:
+        CHECK(!ps_stack_free_last(stack, &stats, 4));
+        break;
+    case 4:
+        CHECK_STR_EQ(ps_stack_printf(stack, "%d", 1), "1");
+        break;
+    case 5:
+        ps_stack_reset(stack);
+        break;
+    case 6:
+        CHECK(!ps_stack_owns(stack, &stats));
+        break;
+    case 7:
+        ps_stack_seal(stack), ps_stack_unseal(stack);
+        break;
+    case 8:
+        CHECK(!ps_stack_is_innermost(stack, NULL));
+        break;
+    case 9:
+        CHECK_CMP(ps_stack_trim(stack, 0), >, 0);
+        break;
+    case 10:
+        ps_stack_unwind(stack, ps_stack_push(stack));
+        break;
+    default:
+        ps_stack_stats(stack, &stats);
+        break;
+    }
+}
+
 /* A stack that is closed because it is empty and holds much: every call opens it. */
 TEST(every_call_works_on_an_empty_stack_that_holds_much) {
     struct counting_source source = counting_source(SIZE_MAX);
@@ -217,49 +262,10 @@ TEST(every_call_works_on_an_empty_stack_that_holds_much) {
         .trim_ms = 1000000,
     };
     struct ps_stack *stack = ps_stack_create(&options);
-    for (int call = 0; call < 12; call++) {
+    for (int call = 0; call < CALL_COUNT; call++) {
         burst(stack, 300000);
-        struct ps_stack_mark mark = {NULL, NULL, NULL};
-        struct ps_stack_stats stats;
-        switch (call) {
-        case 0:
-            CHECK(ps_stack_alloc(stack, 10) != NULL);
-            break;
-        case 1:
-            mark = ps_stack_mark(stack);
-            break;
-        case 2:
-            CHECK(ps_stack_realloc(stack, NULL, 0, 10) != NULL);
-            break;
-        case 3:
-            CHECK(!ps_stack_free_last(stack, &mark, 4));
-            break;
-        case 4:
-            CHECK_STR_EQ(ps_stack_printf(stack, "%d", 1), "1");
-            break;
-        case 5:
-            ps_stack_reset(stack);
-            break;
-        case 6:
-            CHECK(!ps_stack_owns(stack, &mark));
-            break;
-        case 7:
-            ps_stack_seal(stack), ps_stack_unseal(stack);
-            break;
-        case 8:
-            CHECK(!ps_stack_is_innermost(stack, NULL));
-            break;
-        case 9:
-            CHECK_CMP(ps_stack_trim(stack, 0), >, 0);
-            break;
-        case 10:
-            ps_stack_unwind(stack, ps_stack_push(stack));
-            break;
-        default:
-            ps_stack_stats(stack, &stats);
-            break;
-        }
-        mark = ps_stack_mark(stack);
+        one_call(stack, call);
+        struct ps_stack_mark mark = ps_stack_mark(stack);
         memset(ps_stack_alloc(stack, 100), 1, 100);
         ps_stack_rewind(stack, mark);
         burst(stack, 300000);
@@ -269,6 +275,7 @@ TEST(every_call_works_on_an_empty_stack_that_holds_much) {
         ps_stack_rewind(stack, mark);
         CHECK_PTR_EQ(ps_stack_alloc(stack, 8), block);
         ps_stack_reset(stack);
+        struct ps_stack_stats stats;
         ps_stack_stats(stack, &stats);
         CHECK_EQ(stats.used_bytes, 0);
     }

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: MIT
+// stack.hpp - the stacks of poolshim/stack.h for C++17.
+//
+//     ps::stack    a stack of one's own
+//     ps::t_stack  the stack of the calling thread, an empty class: pass it where a pool is wanted
+//     ps::scope    a frame that ends with the enclosing block, by return or by exception; of the
+//                  thread's stack, or of one that is given
+//
+//     double median(const double *values, std::size_t count) {
+//         ps::scope scope;
+//         double *sorted = scope.make_array<double>(count);
+//         ...
+//     }
+//
+// Nothing is destroyed when a frame ends, its memory is reused: hence create and make_array take
+// types with trivial destructors only. Containers of the standard library may live in a frame by
+// ps::allocator<T, ps::t_stack> of adapters.hpp, if they end before it. Threads: as in stack.h.
+// What throws says so: std::bad_alloc where C gives NULL, and what a constructor throws; the memory
+// of that object then stays with the frame. Costs are those of stack.h.
+#ifndef POOLSHIM_STACK_HPP
+#define POOLSHIM_STACK_HPP
+
+#include <cstddef>
+#include <memory>
+#include <new>
+#include <poolshim/stack.h>
+#include <type_traits>
+#include <utility>
+
+namespace ps {
+
+using stack_options = ::ps_stack_options;
+using stack_mark = struct ::ps_stack_mark;
+using stack_stats = struct ::ps_stack_stats;
+
+namespace detail {
+
+// What stack, t_stack and scope have in common; Self::get() gives the C stack.
+template <class Self> class stack_calls {
+  public:
+    // nullptr when memory is out.
+    void *try_allocate(std::size_t bytes, std::size_t align = PS_ALIGN_DEFAULT) {
+        return ps_stack_alloc_aligned(self(), bytes, align);
+    }
+    // For adapters, and by hand. Throws std::bad_alloc.
+    void *allocate(std::size_t bytes, std::size_t align = PS_ALIGN_DEFAULT) {
+        return checked(ps_stack_alloc_aligned(self(), bytes, align));
+    }
+    // Gives back the newest block; others stay until their frame ends.
+    void deallocate(void *block, std::size_t bytes, std::size_t align = PS_ALIGN_DEFAULT) noexcept {
+        (void)align;
+        ps_stack_free_last(self(), block, bytes);
+    }
+    // Throws std::bad_alloc; the block is then as it was.
+    void *reallocate(void *block, std::size_t old_bytes, std::size_t new_bytes,
+                     std::size_t align = PS_ALIGN_DEFAULT) {
+        return checked(ps_stack_realloc_aligned(self(), block, old_bytes, new_bytes, align));
+    }
+
+    // An object. Throws std::bad_alloc and what the constructor throws.
+    template <class T, class... Arguments> T *create(Arguments &&...arguments) {
+        static_assert(std::is_trivially_destructible_v<T>, "nobody destroys it");
+        return ::new (allocate(sizeof(T), alignof(T))) T(std::forward<Arguments>(arguments)...);
+    }
+    // `count` objects, default-initialised: numbers are not zeroed. Throws as create does.
+    template <class T> T *make_array(std::size_t count) {
+        static_assert(std::is_trivially_destructible_v<T>, "nobody destroys them");
+        T *array =
+            static_cast<T *>(checked(ps_stack_alloc_array(self(), count, sizeof(T), alignof(T))));
+        std::uninitialized_default_construct_n(array, count);
+        return array;
+    }
+    // Throws std::bad_alloc.
+    char *strdup(const char *text) { return copied(ps_stack_strdup(self(), text)); }
+
+    stack_mark mark() noexcept { return ps_stack_mark(self()); }
+    void rewind(const stack_mark &mark) noexcept { ps_stack_rewind(self(), mark); }
+    bool owns(const void *address) const noexcept { return ps_stack_owns(self(), address); }
+
+    friend bool operator==(const Self &left, const Self &right) noexcept {
+        return left.get() == right.get();
+    }
+    friend bool operator!=(const Self &left, const Self &right) noexcept {
+        return left.get() != right.get();
+    }
+
+  private:
+    ::ps_stack *self() const noexcept { return static_cast<const Self *>(this)->get(); }
+    static void *checked(void *block) {
+        if (__builtin_expect(block == nullptr, 0)) {
+            throw std::bad_alloc();
+        }
+        return block;
+    }
+    static char *copied(char *text) { return static_cast<char *>(checked(text)); }
+};
+
+} // namespace detail
+
+class stack : public detail::stack_calls<stack> {
+  public:
+    // Throws std::bad_alloc.
+    explicit stack(const stack_options &options = {}) : stack_(ps_stack_create(&options)) {
+        if (stack_ == nullptr) {
+            throw std::bad_alloc();
+        }
+    }
+    ~stack() { ps_stack_destroy(stack_); }
+    // Blocks and frames stay where they are; the other one may only be destroyed or assigned to.
+    stack(stack &&other) noexcept : stack_(std::exchange(other.stack_, nullptr)) {}
+    stack &operator=(stack &&other) noexcept {
+        if (this != &other) {
+            ps_stack_destroy(std::exchange(stack_, std::exchange(other.stack_, nullptr)));
+        }
+        return *this;
+    }
+    stack(const stack &) = delete;
+    stack &operator=(const stack &) = delete;
+
+    void reset() noexcept { ps_stack_reset(stack_); }
+    std::size_t trim(std::size_t keep_bytes = 0) noexcept {
+        return ps_stack_trim(stack_, keep_bytes);
+    }
+    stack_stats stats() const noexcept {
+        stack_stats result;
+        ps_stack_stats(stack_, &result);
+        return result;
+    }
+    const char *name() const noexcept { return ps_stack_name(stack_); }
+    ::ps_stack *get() const noexcept { return stack_; }
+
+  private:
+    ::ps_stack *stack_;
+};
+
+class t_stack : public detail::stack_calls<t_stack> {
+  public:
+    ::ps_stack *get() const noexcept { return ps_t(); }
+};
+
+// Neither copied nor moved: frames nest as blocks do.
+class scope : public detail::stack_calls<scope> {
+  public:
+    // Throws std::bad_alloc.
+    scope() : scope(ps_t()) {}
+    explicit scope(stack &of) : scope(of.get()) {}
+    explicit scope(::ps_stack *of) : stack_(of), frame_(ps_stack_push(of)) {
+        if (frame_ == nullptr) {
+            throw std::bad_alloc();
+        }
+    }
+    ~scope() { ps_stack_pop(stack_, frame_); }
+    scope(const scope &) = delete;
+    scope &operator=(const scope &) = delete;
+
+    // Whether what is allocated now belongs to this frame, not to one inside it.
+    bool is_innermost() const noexcept { return ps_stack_is_innermost(stack_, frame_); }
+    ::ps_stack *get() const noexcept { return stack_; }
+
+  private:
+    ::ps_stack *stack_;
+    ::ps_stack_frame *frame_;
+};
+
+} // namespace ps
+
+#endif
