@@ -20,8 +20,8 @@ static size_t with_room_to_grow(size_t old_bytes, size_t new_bytes) {
 
 static void *realloc_open(struct ps_stack *stack, char *block, size_t old_bytes, size_t new_bytes,
                           size_t align) {
-    size_t old_need = ps_max(old_bytes, 1);
-    size_t need = ps_max(new_bytes, 1);
+    size_t old_need = ps_stack_rounded(old_bytes);
+    size_t need = ps_stack_rounded(new_bytes);
     bool is_checked = stack->body->mode == PS_STACK_CHECK;
     if (is_checked && !ps_stack_is_of_frame(stack, block)) {
         ps_misuse("realloc of a block of another frame", block, stack->body->chunks.name);
@@ -30,7 +30,7 @@ static void *realloc_open(struct ps_stack *stack, char *block, size_t old_bytes,
     bool is_newest = block + old_need == stack->top;
     if (is_aligned && is_newest && need <= (size_t)(stack->end - block)) {
         stack->top = block + need;
-    } else if (!is_aligned || need > old_need) {
+    } else if (!is_aligned || new_bytes > old_bytes) {
         char *moved =
             ps_stack_alloc_open(stack, new_bytes, align, with_room_to_grow(old_bytes, new_bytes));
         if (moved != NULL) {
@@ -41,8 +41,8 @@ static void *realloc_open(struct ps_stack *stack, char *block, size_t old_bytes,
     }
     if (is_checked && new_bytes > old_bytes) {
         ps_unpoison(block + old_bytes, new_bytes - old_bytes);
-    } else if (is_checked) {
-        ps_poison(block + new_bytes, old_need - new_bytes);
+    } else if (is_checked && new_bytes < old_bytes) {
+        ps_poison(block + new_bytes, old_bytes - new_bytes);
     }
     return block;
 }
@@ -77,7 +77,7 @@ bool ps_stack_free_last_beyond(struct ps_stack *stack, void *block, size_t bytes
     if (body->mode == PS_STACK_MALLOC) {
         is_last = ps_stack_single_free_last(stack, block);
     } else {
-        is_last = (char *)block + ps_max(bytes, 1) == stack->top;
+        is_last = (char *)block + ps_stack_rounded(bytes) == stack->top;
         if (is_last) {
             ps_stack_go_back(stack, block, stack->end);
         }
@@ -122,7 +122,7 @@ static char *format_open(struct ps_stack *stack, const char *format, va_list arg
     if (length < 0) {
         text = NULL;
     } else if ((size_t)length < room) {
-        stack->top = text + length + 1;
+        stack->top = text + ps_stack_rounded((size_t)length + 1);
     } else {
         size_t bytes = (size_t)length + 1;
         text = ps_stack_alloc_out_of_line(stack, bytes, 1);

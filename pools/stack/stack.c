@@ -136,11 +136,11 @@ void *ps_stack_alloc_open(struct ps_stack *stack, size_t bytes, size_t align, si
     if (!is_fast) {
         check_may_alloc(stack);
     }
-    size_t need = ps_max(bytes, 1);
-    if (need > PTRDIFF_MAX) {
+    if (bytes > PTRDIFF_MAX) {
         errno = ENOMEM;
         return NULL;
     }
+    size_t need = ps_stack_rounded(bytes);
     if (!has_room(stack, need, align) && !ps_stack_next_chunk(stack, need, align, wanted)) {
         return NULL;
     }
@@ -182,17 +182,15 @@ static void watch_if_large(struct ps_stack *stack, bool was_empty) {
 }
 
 static struct ps_stack_frame *push_open(struct ps_stack *stack) {
-    uintptr_t at = ps_round_up((uintptr_t)stack->top, 8);
     size_t bytes = sizeof(struct ps_stack_frame);
     char *top = stack->top;
     char *end = stack->end;
     bool was_empty = stack->frame == &stack->body->base;
-    if ((uintptr_t)stack->end - at < bytes && !ps_stack_next_chunk(stack, bytes, 8, bytes)) {
+    if ((size_t)(end - top) < bytes && !ps_stack_next_chunk(stack, bytes, 8, bytes)) {
         return NULL;
     }
     if (stack->body->mode == PS_STACK_CHECK) {
-        at = ps_round_up((uintptr_t)stack->top, 8);
-        ps_unpoison(stack->top + (at - (uintptr_t)stack->top), bytes);
+        ps_unpoison(stack->top, bytes);
     }
     struct ps_stack_frame *frame = ps_stack_push(stack);
     frame->top = top; /* where the chunk that had no room ended */

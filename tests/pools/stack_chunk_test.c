@@ -212,7 +212,7 @@ enum { CALL_COUNT = 12 };
 
 /* One call of each kind; what it allocates is reset later. */
 static void one_call(struct ps_stack *stack, int call) {
-    struct ps_stack_stats stats;
+    struct ps_stack_stats stats = {0};
     switch (call) {
     case 0:
         CHECK(ps_stack_alloc(stack, 10) != NULL);

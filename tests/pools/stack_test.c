@@ -188,7 +188,7 @@ TEST(realloc_of_the_newest_block_stays_where_it_is) {
     CHECK_PTR_EQ(ps_stack_realloc(stack, block, 1000, 20), block);
     CHECK_STR_EQ(block, "123456789");
     char *next = ps_stack_alloc_aligned(stack, 1, 1);
-    CHECK_PTR_EQ(next, block + 20);
+    CHECK_PTR_EQ(next, block + 24);
     WHEN("it is not the newest any more");
     CHECK_PTR_EQ(ps_stack_realloc(stack, block, 20, 15), block);
     char *moved = ps_stack_realloc(stack, block, 15, 30);
@@ -332,7 +332,7 @@ TEST(owns_name_and_stats) {
     char *last = ps_stack_alloc_aligned(stack, 10, 1);
     CHECK(ps_stack_owns(stack, block) && ps_stack_owns(stack, block + 99));
     CHECK(ps_stack_owns(stack, far) && ps_stack_owns(stack, last + 9));
-    CHECK(!ps_stack_owns(stack, last + 10) && !ps_stack_owns(stack, &elsewhere));
+    CHECK(!ps_stack_owns(stack, last + 16) && !ps_stack_owns(stack, &elsewhere));
     CHECK(!ps_stack_owns(stack, NULL));
     struct ps_stack_stats stats;
     ps_stack_stats(stack, &stats);

@@ -84,7 +84,7 @@ struct ps_stack_frame {
 /* Fields are the library's own. Closed: frame is PS_STACK_CLOSED and there is no room between top
  * and end, so that every call goes out of line, where the body has the true values. */
 struct ps_stack {
-    char *top;                    /* the next block */
+    char *top;                    /* the next block, a multiple of 8 */
     char *end;                    /* of the chunk, a multiple of 16 */
     struct ps_stack_frame *frame; /* the innermost */
     struct ps_stack_body *body;   /* NULL: a thread's stack that is not created yet */
@@ -155,27 +155,30 @@ PS_API void ps_stack_mark_beyond(struct ps_stack *stack, struct ps_stack_mark *m
 PS_API void ps_stack_rewind_beyond(struct ps_stack *stack,
                                    const struct ps_stack_mark *mark) PS_NOEXCEPT;
 
-/* A block of `bytes`, aligned to `align`, any power of two. O(1); asks the source when the chunk
- * ends. For constant arguments this is load, add, compare, store. */
+/*
+ * A block of `bytes`, aligned to `align`, any power of two; takes a multiple of 8 bytes, so that up
+ * to 8 no alignment is computed. O(1); asks the source when the chunk ends. For constant arguments
+ * this is load, compare, add, store.
+ */
 static inline PS_MALLOC void *ps_stack_alloc_aligned(struct ps_stack *stack, size_t bytes,
                                                      size_t align) {
-    size_t need = bytes + (bytes == 0);
-    uintptr_t end = (uintptr_t)stack->end;
-    uintptr_t at = ((uintptr_t)stack->top + align - 1) & ~(uintptr_t)(align - 1);
-    /* end is a multiple of 16, so that up to 16 `at` cannot lie behind it. */
+    /* Rounded up, less one: the largest number for 0, and for sizes whose rounding overflows. */
+    size_t last = (bytes - 1) | 7;
+    size_t pad = align > 8 ? (0 - (uintptr_t)stack->top) & (align - 1) : 0;
+    /* end is a multiple of 16: a pad up to 16 fits in front of it. */
+    size_t room = (uintptr_t)stack->end - (uintptr_t)stack->top - pad;
     bool is_fit = align != 0 && (align & (align - 1)) == 0 &&
-                  (align <= PS_ALIGN_DEFAULT || (at <= end && at >= (uintptr_t)stack->top)) &&
-                  need <= end - at;
+                  (align <= PS_ALIGN_DEFAULT || room <= PTRDIFF_MAX) && last < room;
     char *block;
     char *top;
     if (__builtin_expect(is_fit, 1)) {
-        block = stack->top + (at - (uintptr_t)stack->top);
-        top = block + need;
+        block = stack->top + pad;
+        top = block + last + 1;
     } else {
         block = (char *)ps_stack_alloc_beyond(stack, bytes, align);
         /* Reads both words again and stores one that has not changed: so both are known on either
-         * path, and compilers keep them in registers from one block to the next. In a loop of
-         * 8-byte blocks that is 0.4 ns a block instead of 1. */
+         * path, and compilers keep them in registers from one block to the next. That, and no
+         * computed alignment, make 0.5 ns of 1.0 ns a block in a loop of 8-byte blocks. */
         top = stack->top;
         __asm__ volatile("" : : "r"(stack->end));
     }
@@ -204,6 +207,11 @@ static inline PS_MALLOC void *ps_stack_alloc_array(struct ps_stack *stack, size_
     return ps_stack_alloc_aligned(stack, product, align);
 }
 
+/* What a block of `bytes` takes of the stack. bytes: of a block that there is. */
+static inline size_t ps_stack_rounded(size_t bytes) {
+    return (bytes + (bytes == 0) + 7) & ~(size_t)7;
+}
+
 /*
  * Changes the size of a block. block: of the innermost frame; NULL allocates. old_bytes: its size.
  * The newest block grows and shrinks where it is if the chunk has room, others only shrink there;
@@ -214,14 +222,14 @@ static inline PS_MALLOC void *ps_stack_alloc_array(struct ps_stack *stack, size_
 static inline void *ps_stack_realloc_aligned(struct ps_stack *stack, void *block, size_t old_bytes,
                                              size_t new_bytes, size_t align) {
     uintptr_t at = (uintptr_t)block;
-    size_t old_need = old_bytes + (old_bytes == 0);
-    size_t need = new_bytes + (new_bytes == 0);
-    bool is_fit = at + old_need == (uintptr_t)stack->top && (at & (align - 1)) == 0 &&
-                  (align & (align - 1)) == 0 && need <= (uintptr_t)stack->end - at;
+    size_t last = (new_bytes - 1) | 7; /* as in alloc */
+    bool is_fit = at + ps_stack_rounded(old_bytes) == (uintptr_t)stack->top &&
+                  (at & (align - 1)) == 0 && (align & (align - 1)) == 0 &&
+                  last < (uintptr_t)stack->end - at;
     if (__builtin_expect(!is_fit, 0)) {
         return ps_stack_realloc_beyond(stack, block, old_bytes, new_bytes, align);
     }
-    stack->top = (char *)block + need;
+    stack->top = (char *)block + last + 1;
     return block;
 }
 
@@ -237,7 +245,7 @@ static inline bool ps_stack_free_last(struct ps_stack *stack, void *block,
     if (__builtin_expect(stack->frame == PS_STACK_CLOSED, 0)) {
         return ps_stack_free_last_beyond(stack, block, bytes);
     }
-    bool is_last = (uintptr_t)block + bytes + (bytes == 0) == (uintptr_t)stack->top;
+    bool is_last = (uintptr_t)block + ps_stack_rounded(bytes) == (uintptr_t)stack->top;
     stack->top = is_last ? (char *)block : stack->top;
     return is_last;
 }
@@ -256,12 +264,11 @@ PS_API PS_PRINTF(2, 0) char *ps_stack_vprintf(struct ps_stack *stack, const char
 
 /* Opens a frame, to be given to pop. NULL with ENOMEM. O(1). */
 static inline struct ps_stack_frame *ps_stack_push(struct ps_stack *stack) {
-    uintptr_t top = (uintptr_t)stack->top;
-    uintptr_t at = (top + 7) & ~(uintptr_t)7;
-    if (__builtin_expect((uintptr_t)stack->end - at < sizeof(struct ps_stack_frame), 0)) {
+    uintptr_t room = (uintptr_t)stack->end - (uintptr_t)stack->top;
+    if (__builtin_expect(room < sizeof(struct ps_stack_frame), 0)) {
         return ps_stack_push_beyond(stack);
     }
-    struct ps_stack_frame *frame = (struct ps_stack_frame *)(void *)(stack->top + (at - top));
+    struct ps_stack_frame *frame = (struct ps_stack_frame *)(void *)stack->top;
     /* volatile, here and in pop: each word moves by itself. Compilers join them into 16-byte moves,
      * whose load has to wait until the 8-byte stores are through: 9 ns instead of 2. */
     *(struct ps_stack_frame *volatile *)&frame->previous = stack->frame;
