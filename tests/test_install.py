@@ -74,6 +74,9 @@ def test_cmake_package(prefix: Path, tmp_path: Path) -> None:
     check_pools_consumer(tmp_path / "pools", pools, installed_library(prefix))
     check_pools_consumer(tmp_path / "pools-static", tmp_path / "pools-static", None)
     run_ok(tmp_path / "pools-cxx")
+    run_ok(tmp_path / "pools-fork")
+    env = {**os.environ, "LD_PRELOAD": str(installed_library(prefix))}
+    run_ok(tmp_path / "pools-fork", env=env)
 
 
 def test_cmake_package_refuses_another_version(prefix: Path, tmp_path: Path) -> None:

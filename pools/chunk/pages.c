@@ -111,4 +111,7 @@ void ps_pages_fork_parent(void) {
 void ps_pages_fork_child(void) {
     ps_depot_fork_child();
     ps_magazine_fork_child();
+    /* With all locks free again. */
+    ps_depot_fork_salvage();
+    ps_magazine_fork_salvage();
 }

@@ -125,7 +125,7 @@ bool ps_depot_decay(uint64_t now_ms, bool is_forced) {
     return has_purged;
 }
 
-void ps_decay_fork_child(void) {
+void ps_decay_salvage(void) {
     struct ps_released released = {NULL, NULL};
     ps_depot_lock();
     for (size_t i = 0; i < victim_count; i++) {

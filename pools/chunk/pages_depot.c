@@ -263,7 +263,6 @@ void ps_depot_fork_prepare(void) { ps_lock_acquire(&depot_lock); }
 
 void ps_depot_fork_parent(void) { ps_lock_release(&depot_lock); }
 
-void ps_depot_fork_child(void) {
-    ps_lock_reset(&depot_lock);
-    ps_decay_fork_child();
-}
+void ps_depot_fork_child(void) { ps_lock_reset(&depot_lock); }
+
+void ps_depot_fork_salvage(void) { ps_decay_salvage(); }

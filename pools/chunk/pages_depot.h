@@ -61,9 +61,11 @@ struct ps_depot_counts {
 };
 void ps_depot_count(struct ps_depot_counts *out);
 
-/* For fork: the lock is held across it. */
+/* For fork: the lock is held across it. Salvage: in the child, with no lock held, takes back the
+ * pages whose memory another thread was giving back. */
 void ps_depot_fork_prepare(void);
 void ps_depot_fork_parent(void);
 void ps_depot_fork_child(void);
+void ps_depot_fork_salvage(void);
 
 #endif

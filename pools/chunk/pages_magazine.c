@@ -293,9 +293,10 @@ void ps_magazine_fork_prepare(void) { ps_lock_acquire(&list_lock); }
 
 void ps_magazine_fork_parent(void) { ps_lock_release(&list_lock); }
 
-/* What threads that the child does not have left in their magazines is free. */
-void ps_magazine_fork_child(void) {
-    ps_lock_reset(&list_lock);
+void ps_magazine_fork_child(void) { ps_lock_reset(&list_lock); }
+
+/* The only thread of the process: needs no lock. */
+void ps_magazine_fork_salvage(void) {
     for (struct ps_magazine *magazine = all; magazine != NULL; magazine = magazine->next) {
         if (magazine != ps_magazine && !magazine->is_spare) {
             drop_all(magazine);

@@ -121,9 +121,9 @@ void ps_slices_release(const struct ps_released *released);
 
 size_t ps_slices_mapped_bytes(void);
 
-/* ---- of pages_decay.c: for fork ---- */
+/* ---- of pages_decay.c ---- */
 
-/* In the child: nobody goes on with what was under way. */
-void ps_decay_fork_child(void);
+/* In the child of a fork: nobody goes on with what was under way. */
+void ps_decay_salvage(void);
 
 #endif

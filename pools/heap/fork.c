@@ -40,8 +40,9 @@ static void child(void) {
     ps_central_fork_child();
     ps_late_fork_child();
     ps_thread_fork_child();
-    ps_lock_fork_parent();
+    /* Still forking: whoever registered later holds locks of higher rank until his turn comes. */
     ps_thread_fork_salvage();
+    ps_lock_fork_parent();
 }
 
 void ps_fork_register(void) { (void)pthread_atfork(prepare, parent, child); }
