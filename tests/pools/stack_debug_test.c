@@ -7,6 +7,9 @@
 
 #include <pthread.h>
 #include <setjmp.h>
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#endif
 
 /* Keeps a result that only matters by not coming back. */
 static void *volatile unused_block;
@@ -180,6 +183,22 @@ DEBUG_TEST("check", freed_blocks_are_filled) {
     CHECK_EQ(block[0], 0xdd);
     CHECK_EQ(block[63], 0xdd);
     ps_stack_destroy(stack);
+}
+
+/* What AddressSanitizer would report as a use of poisoned memory. */
+FRESH_TEST(memory_that_is_no_block_is_marked_for_the_sanitizer) {
+#if defined(__SANITIZE_ADDRESS__)
+    struct ps_stack *stack = ps_stack_create(NULL);
+    struct ps_stack_frame *frame = ps_stack_push(stack);
+    char *block = ps_stack_alloc(stack, 20);
+    CHECK(!__asan_address_is_poisoned(block) && !__asan_address_is_poisoned(block + 19));
+    CHECK(__asan_address_is_poisoned(block + 20) && __asan_address_is_poisoned(block + 5000));
+    CHECK_PTR_EQ(ps_stack_realloc(stack, block, 20, 10), block);
+    CHECK(__asan_address_is_poisoned(block + 10));
+    ps_stack_pop(stack, frame);
+    CHECK(__asan_address_is_poisoned(block));
+    ps_stack_destroy(stack);
+#endif
 }
 
 static void *exercise(void *unused) {

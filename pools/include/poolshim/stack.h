@@ -23,10 +23,11 @@
  * A function that returns memory of its caller's frame opens no frame of its own around it, and is
  * by convention named t_something.
  *
- * Sizes are in bytes, up to PTRDIFF_MAX. Blocks are aligned to 16, those of the _aligned functions
- * as asked. Size 0 gives a pointer of its own. Contents are not defined but for zalloc. NULL with
- * ENOMEM: memory is out or the size is too large; the stack is as it was. NULL with EINVAL: the
- * alignment is no power of two. What needs more than a chunk gets a chunk of its own, of any size.
+ * Sizes are in bytes, up to PTRDIFF_MAX; a block takes them rounded up to 8. Blocks are aligned to
+ * 16, those of the _aligned functions as asked, texts to 8. Size 0 gives a pointer of its own.
+ * Contents are not defined but for zalloc. NULL with ENOMEM: memory is out or the size is too
+ * large; the stack is as it was. NULL with EINVAL: the alignment is no power of two. What needs
+ * more than a chunk gets a chunk of its own, of any size.
  *
  * Lifetime: a block lives until its frame is popped, until rewind to a mark taken before it, or
  * until reset or destroy. Blocks allocated outside of all frames live until reset or destroy.
