@@ -77,14 +77,19 @@ static bool ask_kernel(struct ps_arena *arena) {
     return true;
 }
 
+/* The pages of a pending batch count as changed, also when they are again as the file has them. */
 static bool compare(struct ps_arena *arena) {
     char page[ARENA_PAGE];
-    for (size_t offset = ARENA_HEAP; offset < arena->view.bytes; offset += ARENA_PAGE) {
-        if (!ps_arena_read(arena->file_fd, page, sizeof page, offset)) {
+    size_t next = 0;
+    for (uint64_t number = ARENA_HEADER_PAGES; number < arena->view.bytes / ARENA_PAGE; number++) {
+        bool is_listed = arena->is_pending && next < arena->pending.count &&
+                         arena->pending.numbers[next] == number;
+        next += is_listed;
+        if (!ps_arena_read(arena->file_fd, page, sizeof page, number * ARENA_PAGE)) {
             return false;
         }
-        if (memcmp(page, arena->view.base + offset, sizeof page) != 0 &&
-            !ps_arena_list_page(arena, &arena->changed, offset / ARENA_PAGE)) {
+        if ((is_listed || memcmp(page, arena->view.base + number * ARENA_PAGE, sizeof page) != 0) &&
+            !ps_arena_list_page(arena, &arena->changed, number)) {
             return false;
         }
     }

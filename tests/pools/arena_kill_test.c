@@ -286,6 +286,46 @@ TEST(a_kill_at_any_moment_loses_what_was_not_committed) {
     storm(PS_ARENA_COMPARE, random_kills / 4);
 }
 
+/* As far as the model must go to be where the arena is; then they are compared. */
+static void follow(struct work_model *model, const struct ps_arena *arena) {
+    CHECK_CMP(work_commits(arena), >=, model->commits);
+    while (model->commits < work_commits(arena)) {
+        work_model_step(model);
+    }
+    WORK_CHECK(arena, model);
+}
+
+TEST(readers_beside_a_busy_writer_see_whole_commits) {
+    unlink(path);
+    unlink(journal);
+    REQUIRE(work(PS_ARENA_CREATE, 1, true) == 0);
+    uint64_t *x_done = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    REQUIRE(x_done != MAP_FAILED);
+    fflush(NULL);
+    pid_t pid = fork();
+    REQUIRE(pid >= 0);
+    if (pid == 0) {
+        _exit(work_on(0, x_done, 1));
+    }
+    struct work_model model = {0};
+    struct ps_arena *reader;
+    for (int i = 0; i < 60 / FRESH_SLOWNESS; i++) {
+        enum ps_arena_status status =
+            ps_arena_open(&reader, path, PS_ARENA_READ | PS_ARENA_VERIFY, NULL);
+        CHECK_STR_EQ(ps_arena_explain(status), ps_arena_explain(PS_ARENA_OK));
+        REQUIRE(status == PS_ARENA_OK);
+        for (int again = i % 4; again >= 0; again--) {
+            follow(&model, reader);
+            CHECK_EQ(ps_arena_refresh(reader), PS_ARENA_OK);
+            follow(&model, reader);
+        }
+        ps_arena_close(reader);
+    }
+    kill_at_random(pid, x_done, 0);
+    printf("up to commit %" PRIu64 "\n", model.commits);
+    munmap(x_done, 4096);
+}
+
 int main(int argc, char **argv) {
     if (argc == 2 && atoi(argv[1]) > 0) {
         random_kills = atoi(argv[1]);

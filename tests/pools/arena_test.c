@@ -151,6 +151,25 @@ TEST(readers_see_the_last_commit_and_no_later_one) {
     ps_arena_close(reader);
 }
 
+TEST(a_pending_page_may_become_what_the_file_has) {
+    static const unsigned modes[] = {0, PS_ARENA_COMPARE};
+    for (size_t i = 0; i < 2; i++) {
+        struct ps_arena *writer = new_arena(modes[i]);
+        struct ps_arena *reader = open_arena(PS_ARENA_READ, PS_ARENA_OK);
+        ps_arena_set_root(writer, 16);
+        CHECK_EQ(ps_arena_commit(writer), PS_ARENA_OK);
+        ps_arena_set_root(writer, 0);
+        CHECK_EQ(ps_arena_commit(writer), PS_ARENA_OK);
+        CHECK_EQ(ps_arena_sequence(writer), 3);
+        struct ps_arena *late = open_arena(PS_ARENA_READ | PS_ARENA_VERIFY, PS_ARENA_OK);
+        CHECK_EQ(ps_arena_root(late), 0);
+        ps_arena_close(late);
+        ps_arena_close(reader);
+        ps_arena_close(writer);
+        ps_arena_close(open_arena(PS_ARENA_VERIFY, PS_ARENA_OK));
+    }
+}
+
 TEST(readers_change_nothing) {
     ps_arena_close(new_arena(0));
     struct ps_arena *reader = open_arena(PS_ARENA_READ, PS_ARENA_OK);

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * arena.hpp - ps::arena: the persistent arena of arena.h as an object, and ps::offset_ptr<T>, the
+ * pointer for what lies in it. C++17, header only.
+ *
+ *     struct entry { ps::offset_ptr<entry> next; int value; };
+ *
+ *     ps::arena arena("list.arena", PS_ARENA_CREATE);
+ *     entry *first = arena.root<entry>();
+ *     entry *fresh = arena.create<entry>();
+ *     fresh->next = first;
+ *     arena.set_root(fresh);
+ *     arena.commit();
+ *
+ * What lies in an arena must make sense to another process at another address: no virtual
+ * functions, no plain pointers or references, no handles; offset_ptr instead of T *. Standard
+ * containers keep plain pointers inside and do not belong there. Destructors do not run when an
+ * arena closes: its objects live on.
+ *
+ * Opening, commit, rollback and refresh throw ps::arena_error; allocate and create throw
+ * std::bad_alloc. Threads, crashes and everything else are as arena.h says.
+ */
+#ifndef POOLSHIM_ARENA_HPP
+#define POOLSHIM_ARENA_HPP
+
+#include <poolshim/arena.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <functional>
+#include <iterator>
+#include <memory>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+namespace ps {
+
+/*
+ * A pointer by its distance from itself: it is right wherever the arena is mapped, as long as it
+ * and its target move together. All zero is nullptr. The same in memory as struct ps_link, but
+ * copies may be assigned. A random access iterator.
+ */
+template <class T> class offset_ptr {
+  public:
+    using element_type = T;
+    using value_type = std::remove_cv_t<T>;
+    using difference_type = std::ptrdiff_t;
+    using pointer = offset_ptr;
+    using reference = std::add_lvalue_reference_t<T>;
+    using iterator_category = std::random_access_iterator_tag;
+    template <class U> using rebind = offset_ptr<U>;
+
+    offset_ptr() noexcept = default;
+    offset_ptr(std::nullptr_t) noexcept {}
+    offset_ptr(T *target) noexcept { set(target); }
+    offset_ptr(const offset_ptr &other) noexcept { set(other.get()); }
+    template <class U, class = std::enable_if_t<std::is_convertible_v<U *, T *>>>
+    offset_ptr(const offset_ptr<U> &other) noexcept {
+        set(other.get());
+    }
+    offset_ptr &operator=(const offset_ptr &other) noexcept {
+        set(other.get());
+        return *this;
+    }
+    offset_ptr &operator=(T *target) noexcept {
+        set(target);
+        return *this;
+    }
+
+    T *get() const noexcept { return static_cast<T *>(ps_link_get(&link_)); }
+    T *operator->() const noexcept { return get(); }
+    reference operator*() const noexcept { return *get(); }
+    reference operator[](difference_type index) const noexcept { return get()[index]; }
+    explicit operator bool() const noexcept { return link_.way != 0; }
+
+    /* For std::pointer_traits. */
+    template <class U = T>
+    static std::enable_if_t<!std::is_void_v<U>, offset_ptr> pointer_to(U &target) noexcept {
+        return offset_ptr(std::addressof(target));
+    }
+
+    offset_ptr &operator+=(difference_type count) noexcept { return *this = get() + count; }
+    offset_ptr &operator-=(difference_type count) noexcept { return *this = get() - count; }
+    offset_ptr &operator++() noexcept { return *this += 1; }
+    offset_ptr &operator--() noexcept { return *this -= 1; }
+    offset_ptr operator++(int) noexcept {
+        offset_ptr old(*this);
+        *this += 1;
+        return old;
+    }
+    offset_ptr operator--(int) noexcept {
+        offset_ptr old(*this);
+        *this -= 1;
+        return old;
+    }
+    friend offset_ptr operator+(const offset_ptr &a, difference_type count) noexcept {
+        return offset_ptr(a.get() + count);
+    }
+    friend offset_ptr operator+(difference_type count, const offset_ptr &a) noexcept {
+        return offset_ptr(a.get() + count);
+    }
+    friend offset_ptr operator-(const offset_ptr &a, difference_type count) noexcept {
+        return offset_ptr(a.get() - count);
+    }
+    friend difference_type operator-(const offset_ptr &a, const offset_ptr &b) noexcept {
+        return a.get() - b.get();
+    }
+    friend bool operator==(const offset_ptr &a, const offset_ptr &b) noexcept {
+        return a.get() == b.get();
+    }
+    friend bool operator!=(const offset_ptr &a, const offset_ptr &b) noexcept {
+        return a.get() != b.get();
+    }
+    friend bool operator<(const offset_ptr &a, const offset_ptr &b) noexcept {
+        return std::less<T *>()(a.get(), b.get());
+    }
+    friend bool operator>(const offset_ptr &a, const offset_ptr &b) noexcept { return b < a; }
+    friend bool operator<=(const offset_ptr &a, const offset_ptr &b) noexcept { return !(b < a); }
+    friend bool operator>=(const offset_ptr &a, const offset_ptr &b) noexcept { return !(a < b); }
+
+  private:
+    void set(T *target) noexcept {
+        ps_link_set(&link_, const_cast<const void *>(static_cast<const volatile void *>(target)));
+    }
+
+    struct ps_link link_ = {0};
+};
+
+/* What a status other than PS_ARENA_OK becomes. */
+class arena_error : public std::runtime_error {
+  public:
+    explicit arena_error(ps_arena_status status)
+        : std::runtime_error(ps_arena_explain(status)), status_(status), error_(errno) {}
+
+    ps_arena_status status() const noexcept { return status_; }
+    /* errno at that time, when the status is PS_ARENA_SYSTEM. */
+    int error() const noexcept { return error_; }
+
+  private:
+    ps_arena_status status_;
+    int error_;
+};
+
+class arena {
+  public:
+    explicit arena(const char *path, unsigned flags = 0,
+                   const ps_arena_options *options = nullptr) {
+        struct ps_arena *opened;
+        must(ps_arena_open(&opened, path, flags, options));
+        arena_.reset(opened);
+    }
+    explicit arena(const std::string &path, unsigned flags = 0,
+                   const ps_arena_options *options = nullptr)
+        : arena(path.c_str(), flags, options) {}
+
+    /* An arena that was moved from may only be assigned to or destroyed. */
+    arena(arena &&) noexcept = default;
+    arena &operator=(arena &&) noexcept = default;
+
+    void commit() { must(ps_arena_commit(get())); }
+    void rollback() { must(ps_arena_rollback(get())); }
+    void refresh() { must(ps_arena_refresh(get())); }
+    std::uint64_t sequence() const noexcept { return ps_arena_sequence(get()); }
+
+    void *allocate(std::size_t bytes, std::size_t align = PS_ALIGN_DEFAULT) {
+        void *payload = try_allocate(bytes, align);
+        if (payload == nullptr) {
+            throw std::bad_alloc();
+        }
+        return payload;
+    }
+    void *try_allocate(std::size_t bytes, std::size_t align = PS_ALIGN_DEFAULT) noexcept {
+        return align <= PS_ALIGN_DEFAULT ? ps_arena_alloc(get(), bytes)
+                                         : ps_arena_alloc_aligned(get(), bytes, align);
+    }
+    void deallocate(void *payload, std::size_t = 0, std::size_t = PS_ALIGN_DEFAULT) noexcept {
+        ps_arena_free(get(), payload);
+    }
+
+    /* An object in the arena; if its constructor throws, its memory is free again. */
+    template <class T, class... Arguments> T *create(Arguments &&...arguments) {
+        static_assert(!std::is_polymorphic_v<T>, "tables of virtual functions are not in the file");
+        struct guard {
+            arena *owner;
+            void *payload;
+            ~guard() { owner->deallocate(payload); }
+        } guarded{this, allocate(sizeof(T), alignof(T))};
+        T *object = ::new (guarded.payload) T(std::forward<Arguments>(arguments)...);
+        guarded.payload = nullptr;
+        return object;
+    }
+    /* The destructor, then the memory. nullptr does nothing. */
+    template <class T> void destroy(T *object) noexcept {
+        if (object != nullptr) {
+            object->~T();
+            deallocate(const_cast<void *>(static_cast<const volatile void *>(object)));
+        }
+    }
+
+    /* The object that everything else is found from; nullptr in a new arena. */
+    template <class T> T *root() const noexcept {
+        return static_cast<T *>(ps_arena_at(get(), ps_arena_root(get())));
+    }
+    void set_root(const void *object) noexcept {
+        ps_arena_set_root(get(), ps_arena_offset(get(), object));
+    }
+
+    template <class T> T *at(ps_offset offset) const noexcept {
+        return static_cast<T *>(ps_arena_at(get(), offset));
+    }
+    ps_offset offset(const void *pointer) const noexcept { return ps_arena_offset(get(), pointer); }
+    bool owns(const void *pointer) const noexcept { return ps_arena_owns(get(), pointer); }
+    std::size_t usable_size(const void *payload) const noexcept {
+        return ps_arena_usable_size(get(), payload);
+    }
+    bool extend(std::size_t bytes) noexcept { return ps_arena_extend(get(), bytes); }
+    const char *check() const noexcept { return ps_arena_check(get()); }
+    struct ps_arena_stats stats() const noexcept {
+        struct ps_arena_stats result;
+        ::ps_arena_stats(get(), &result);
+        return result;
+    }
+    struct ps_arena *get() const noexcept { return arena_.get(); }
+
+  private:
+    struct end {
+        void operator()(struct ps_arena *opened) const noexcept { ps_arena_close(opened); }
+    };
+
+    static void must(ps_arena_status status) {
+        if (status != PS_ARENA_OK) {
+            throw arena_error(status);
+        }
+    }
+
+    std::unique_ptr<struct ps_arena, end> arena_;
+};
+
+} // namespace ps
+
+template <class T> struct std::hash<ps::offset_ptr<T>> {
+    std::size_t operator()(const ps::offset_ptr<T> &pointer) const noexcept {
+        return std::hash<T *>()(pointer.get());
+    }
+};
+
+#endif
