@@ -124,13 +124,13 @@ TEST(no_source_call_while_no_more_live_than_reserved) {
     struct ps_intrusive_item *chain = NULL;
     for (size_t i = 0; i < 3000; i++) {
         struct ps_intrusive_item *item = ps_intrusive_alloc(&pool);
-        memcpy(item + 1, &chain, sizeof chain);
+        memcpy(item + 1, &chain, sizeof(void *));
         chain = item;
     }
     CHECK_EQ(source.calls, 2);
     while (chain != NULL) {
         struct ps_intrusive_item *item = chain;
-        memcpy(&chain, item + 1, sizeof chain);
+        memcpy(&chain, item + 1, sizeof(void *));
         ps_intrusive_drop(item);
     }
     ps_intrusive_destroy(&pool);
