@@ -51,7 +51,7 @@ struct arena_header {
     uint64_t batch_sum;
     uint64_t sum; /* of all above */
 };
-_Static_assert(sizeof(struct arena_header) <= 512, "a header is within one sector");
+_Static_assert(sizeof(struct arena_header) == 88, "the file's layout");
 
 /* Page numbers, ascending. */
 struct page_list {

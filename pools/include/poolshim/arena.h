@@ -33,8 +33,9 @@
  * What holds when the system stops (power cut, kernel crash):
  *   - with PS_ARENA_SYNC the same. A commit then waits twice for the disk (fdatasync);
  *   - without it commits may be lost, and since the system writes pages in any order, the file may
- *     be a mixture; PS_ARENA_VERIFY finds that. The disk must keep what fdatasync has promised and
- *     must not tear a sector of 512 bytes.
+ *     be a mixture; PS_ARENA_VERIFY finds that. The disk must keep what fdatasync has promised; it
+ *     may tear whatever was under way. If the very first header of a new file is torn, the file is
+ *     refused; nothing was in it.
  *
  * Beside the file lies its journal, <file>-journal, from the first commit until a close that no
  * reader holds up. If it is there, it belongs to the file: copy both or neither. A journal of
