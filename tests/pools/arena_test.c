@@ -339,6 +339,57 @@ TEST(links_need_no_arena) {
     ps_arena_close(arena);
 }
 
+struct failing {
+    struct ps_source source;
+    int until;
+    int given;
+};
+
+static void *failing_alloc(struct ps_source *source, size_t bytes, size_t align) {
+    struct failing *failing = (struct failing *)source;
+    if (failing->until-- <= 0) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    failing->given++;
+    return ps_source_malloc()->alloc(ps_source_malloc(), bytes, align);
+}
+
+static void failing_free(struct ps_source *source, void *chunk, size_t bytes) {
+    ((struct failing *)source)->given--;
+    ps_source_malloc()->free(ps_source_malloc(), chunk, bytes);
+}
+
+TEST(a_source_that_fails_at_any_call_leaves_the_last_commit) {
+    bool is_done = false;
+    for (int until = 0; until < 20 && !is_done; until++) {
+        ps_arena_close(new_arena(0));
+        struct work_model model = {0};
+        struct failing failing = {{failing_alloc, failing_free}, until, 0};
+        struct ps_arena_options options = {.chunks = {.source = &failing.source}};
+        struct ps_arena *arena;
+        enum ps_arena_status status = ps_arena_open(&arena, path, 0, &options);
+        if (status == PS_ARENA_OK) {
+            CHECK(work_arena_step(arena));
+            char *many_pages = ps_arena_alloc(arena, 5 << 20);
+            memset(many_pages, 1, 5 << 20);
+            ps_arena_free(arena, many_pages);
+            status = ps_arena_commit(arena);
+            if (status == PS_ARENA_OK) {
+                work_model_step(&model);
+                is_done = true;
+            }
+        }
+        CHECK(is_done || (status == PS_ARENA_SYSTEM && errno == ENOMEM));
+        ps_arena_close(arena);
+        CHECK_EQ(failing.given, 0);
+        arena = open_arena(PS_ARENA_VERIFY, PS_ARENA_OK);
+        WORK_CHECK(arena, &model);
+        ps_arena_close(arena);
+    }
+    CHECK(is_done);
+}
+
 TEST(misuse_is_found) {
     struct ps_arena *arena = new_arena(0);
     char *block = ps_arena_alloc(arena, 100);

@@ -202,7 +202,7 @@ struct ps_arena_stats {
 /* O(blocks). */
 PS_API void ps_arena_stats(const struct ps_arena *arena, struct ps_arena_stats *stats) PS_NOEXCEPT;
 
-/* The address of an offset; NULL for 0. Valid until the arena moves (grow, refresh) or closes. */
+/* The address of an offset; NULL for 0. Valid until the arena moves (extend, refresh) or closes. */
 static inline void *ps_arena_at(const struct ps_arena *arena, ps_offset offset) {
     const struct ps_arena_view *view = (const struct ps_arena_view *)(const void *)arena;
     return offset == 0 ? NULL : (void *)(view->base + offset);
