@@ -100,7 +100,8 @@ void ps_recent_take(struct ps_heap *heap, struct ps_span *span) {
     settle(list);
     list->free = span->free;
     list->free_count = span->free_count;
-    arm(list, ps_max(ps_size_classes[span->class_index].recent_limit, 1));
+    size_t limit = ps_size_classes[span->class_index].recent_limit;
+    arm(list, ps_max(limit - ps_min(limit, list->free_count), 1));
     span->free = NULL;
     ps_owner_add(&span->used, span->free_count);
     span->free_count = 0;

@@ -15,16 +15,16 @@
 #define ARENA_ALIGN ((size_t)2 << 20) /* whole huge pages */
 #define ARENA_LIMIT 4096              /* with 1 GiB each: 4 TiB; more only when tiny ones are had */
 
-static struct ps_arena arenas[ARENA_LIMIT];
+static struct ps_page_arena arenas[ARENA_LIMIT];
 static size_t arena_count;
 static enum ps_thp thp_policy;
 static bool is_limited; /* a reservation of the usual size has been refused once */
 
-void ps_arena_start(enum ps_thp thp) { thp_policy = thp; }
+void ps_page_arena_start(enum ps_thp thp) { thp_policy = thp; }
 
-static void advise(const struct ps_arena *arena, enum ps_arena_kind kind) {
+static void advise(const struct ps_page_arena *arena, enum ps_page_arena_kind kind) {
     bool is_huge =
-        thp_policy == PS_THP_ALWAYS || (thp_policy == PS_THP_AUTO && kind == PS_ARENA_HUGE);
+        thp_policy == PS_THP_ALWAYS || (thp_policy == PS_THP_AUTO && kind == PS_PAGE_ARENA_HUGE);
     ps_os_advise_huge(arena->base, arena->slices << PS_SLICE_SHIFT, is_huge);
 }
 
@@ -38,7 +38,7 @@ static char *reserve(size_t bytes) {
     return base;
 }
 
-const struct ps_arena *ps_arena_grow(size_t slices, enum ps_arena_kind kind) {
+const struct ps_page_arena *ps_page_arena_grow(size_t slices, enum ps_page_arena_kind kind) {
     if (arena_count == ARENA_LIMIT) {
         return NULL;
     }
@@ -59,12 +59,12 @@ const struct ps_arena *ps_arena_grow(size_t slices, enum ps_arena_kind kind) {
     if (base == NULL) {
         return NULL;
     }
-    struct ps_arena *arena = &arenas[arena_count++];
-    *arena = (struct ps_arena){.base = base, .slices = bytes >> PS_SLICE_SHIFT};
+    struct ps_page_arena *arena = &arenas[arena_count++];
+    *arena = (struct ps_page_arena){.base = base, .slices = bytes >> PS_SLICE_SHIFT};
     advise(arena, kind);
     return arena;
 }
 
-size_t ps_arena_count(void) { return arena_count; }
+size_t ps_page_arena_count(void) { return arena_count; }
 
-const struct ps_arena *ps_arena_at(size_t index) { return &arenas[index]; }
+const struct ps_page_arena *ps_page_arena_at(size_t index) { return &arenas[index]; }

@@ -15,28 +15,28 @@
 #include "pools/base/config.h"
 #include "pools/page/page_map.h"
 
-enum ps_arena_kind {
-    PS_ARENA_PLAIN, /* ordinary pages, unless POOLSHIM_THP=always */
-    PS_ARENA_HUGE,  /* huge pages, unless POOLSHIM_THP=never */
-    PS_ARENA_KINDS,
+enum ps_page_arena_kind {
+    PS_PAGE_ARENA_PLAIN, /* ordinary pages, unless POOLSHIM_THP=always */
+    PS_PAGE_ARENA_HUGE,  /* huge pages, unless POOLSHIM_THP=never */
+    PS_PAGE_ARENA_KINDS,
 };
 
-struct ps_arena {
+struct ps_page_arena {
     char *base;
     size_t slices;
 };
 
 /* Once, before the first growth. */
-void ps_arena_start(enum ps_thp thp);
+void ps_page_arena_start(enum ps_thp thp);
 
 /*
  * Reserves an arena of at least `slices` of a kind and enters it in the page map.
  * Returns it, or NULL when neither the usual size nor the smallest sufficient one can be had.
  */
-const struct ps_arena *ps_arena_grow(size_t slices, enum ps_arena_kind kind);
+const struct ps_page_arena *ps_page_arena_grow(size_t slices, enum ps_page_arena_kind kind);
 
 /* All arenas so far, in the order they were reserved. */
-size_t ps_arena_count(void);
-const struct ps_arena *ps_arena_at(size_t index);
+size_t ps_page_arena_count(void);
+const struct ps_page_arena *ps_page_arena_at(size_t index);
 
 #endif

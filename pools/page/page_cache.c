@@ -17,8 +17,8 @@
 #define COALESCE_LIMIT 65535
 
 static struct ps_lock page_lock = PS_LOCK_INIT(PS_RANK_PAGE);
-static struct ps_run_bins dirty_bins[PS_ARENA_KINDS];
-static struct ps_run_bins clean_bins[PS_ARENA_KINDS];
+static struct ps_run_bins dirty_bins[PS_PAGE_ARENA_KINDS];
+static struct ps_run_bins clean_bins[PS_PAGE_ARENA_KINDS];
 static uint64_t arena_slices;
 
 static struct ps_run_bins *bins_of(const struct ps_run *run) {
@@ -26,7 +26,7 @@ static struct ps_run_bins *bins_of(const struct ps_run *run) {
 }
 
 static uint64_t dirty_slices(void) {
-    return dirty_bins[PS_ARENA_PLAIN].slices + dirty_bins[PS_ARENA_HUGE].slices;
+    return dirty_bins[PS_PAGE_ARENA_PLAIN].slices + dirty_bins[PS_PAGE_ARENA_HUGE].slices;
 }
 
 static bool is_same_sort(const struct ps_run *a, const struct ps_run *b) {
@@ -44,7 +44,7 @@ static char *end_of(const struct ps_run *run) {
 }
 
 /* Describes [base, base + slices) as a clean run of its own. */
-static struct ps_run *make_run(char *base, size_t slices, enum ps_arena_kind kind) {
+static struct ps_run *make_run(char *base, size_t slices, enum ps_page_arena_kind kind) {
     struct ps_run *run = run_at(base);
     run->base = base;
     run->slices = (uint32_t)slices;
@@ -111,11 +111,11 @@ static struct ps_run *carve_locked(struct ps_run *run, size_t slices, size_t ali
 
 void ps_page_cache_start(const struct ps_config *config) {
     ps_page_map_start();
-    ps_arena_start(config->thp);
+    ps_page_arena_start(config->thp);
 }
 
-static struct ps_run *grow_locked(size_t slices, enum ps_arena_kind kind) {
-    const struct ps_arena *arena = ps_arena_grow(slices, kind);
+static struct ps_run *grow_locked(size_t slices, enum ps_page_arena_kind kind) {
+    const struct ps_page_arena *arena = ps_page_arena_grow(slices, kind);
     if (arena == NULL) {
         return NULL;
     }
@@ -127,8 +127,9 @@ static struct ps_run *grow_locked(size_t slices, enum ps_arena_kind kind) {
 
 /* What holds memory already comes first, of either kind; then the wanted kind's clean runs. The
  * other kind's are the last resort. */
-static struct ps_run *find_locked(size_t slices, enum ps_arena_kind kind) {
-    enum ps_arena_kind other = kind == PS_ARENA_PLAIN ? PS_ARENA_HUGE : PS_ARENA_PLAIN;
+static struct ps_run *find_locked(size_t slices, enum ps_page_arena_kind kind) {
+    enum ps_page_arena_kind other =
+        kind == PS_PAGE_ARENA_PLAIN ? PS_PAGE_ARENA_HUGE : PS_PAGE_ARENA_PLAIN;
     struct ps_run *run = ps_run_bins_find(&dirty_bins[kind], slices);
     if (run == NULL) {
         run = ps_run_bins_find(&dirty_bins[other], slices);
@@ -142,7 +143,7 @@ static struct ps_run *find_locked(size_t slices, enum ps_arena_kind kind) {
     return run != NULL ? run : ps_run_bins_find(&clean_bins[other], slices);
 }
 
-static struct ps_run *take(size_t slices, size_t align_slices, enum ps_arena_kind kind) {
+static struct ps_run *take(size_t slices, size_t align_slices, enum ps_page_arena_kind kind) {
     size_t fit = slices + align_slices - 1;
     PS_CHECK(slices > 0 && fit <= PS_RUN_SLICES_LIMIT && ps_is_power_of_two(align_slices));
     ps_lock_acquire(&page_lock);
@@ -156,10 +157,12 @@ static struct ps_run *take(size_t slices, size_t align_slices, enum ps_arena_kin
 }
 
 struct ps_run *ps_page_cache_take(size_t slices, size_t align_slices) {
-    return take(slices, align_slices, PS_ARENA_PLAIN);
+    return take(slices, align_slices, PS_PAGE_ARENA_PLAIN);
 }
 
-struct ps_run *ps_page_cache_take_dense(size_t slices) { return take(slices, 1, PS_ARENA_HUGE); }
+struct ps_run *ps_page_cache_take_dense(size_t slices) {
+    return take(slices, 1, PS_PAGE_ARENA_HUGE);
+}
 
 void ps_page_cache_give(struct ps_run *run) {
     run->is_dirty = true;
@@ -197,7 +200,7 @@ struct ps_run *ps_page_cache_adopt(char *base, size_t slices) {
     ps_lock_acquire(&page_lock);
     struct ps_run *run = NULL;
     if (ps_page_map_cover(base, slices << PS_SLICE_SHIFT)) {
-        run = make_run(base, slices, PS_ARENA_PLAIN);
+        run = make_run(base, slices, PS_PAGE_ARENA_PLAIN);
         ps_store_relaxed(&run->kind, (uint8_t)PS_RUN_BUSY); /* relaxed: free() only classifies */
     }
     ps_lock_release(&page_lock);
@@ -208,9 +211,9 @@ struct ps_run *ps_page_cache_detach_dirty(size_t slices) {
     struct ps_run *list = NULL;
     ps_lock_acquire(&page_lock);
     while (slices > 0) {
-        struct ps_run *run = ps_run_bins_longest(&dirty_bins[PS_ARENA_HUGE]);
+        struct ps_run *run = ps_run_bins_longest(&dirty_bins[PS_PAGE_ARENA_HUGE]);
         if (run == NULL) {
-            run = ps_run_bins_longest(&dirty_bins[PS_ARENA_PLAIN]);
+            run = ps_run_bins_longest(&dirty_bins[PS_PAGE_ARENA_PLAIN]);
         }
         if (run == NULL) {
             break;
@@ -237,18 +240,18 @@ void ps_page_cache_attach(struct ps_run *list, bool is_purged) {
 
 void ps_page_cache_count(struct ps_page_counts *out) {
     ps_lock_acquire(&page_lock);
-    *out = (struct ps_page_counts){.arena_count = ps_arena_count(),
+    *out = (struct ps_page_counts){.arena_count = ps_page_arena_count(),
                                    .arena_slices = arena_slices,
                                    .dirty_slices = dirty_slices(),
-                                   .clean_slices = clean_bins[PS_ARENA_PLAIN].slices +
-                                                   clean_bins[PS_ARENA_HUGE].slices};
+                                   .clean_slices = clean_bins[PS_PAGE_ARENA_PLAIN].slices +
+                                                   clean_bins[PS_PAGE_ARENA_HUGE].slices};
     ps_lock_release(&page_lock);
 }
 
 void ps_page_cache_walk(void (*visit)(struct ps_slot *slot, void *context), void *context) {
     ps_lock_acquire(&page_lock);
-    for (size_t index = 0; index < ps_arena_count(); index++) {
-        const struct ps_arena *arena = ps_arena_at(index);
+    for (size_t index = 0; index < ps_page_arena_count(); index++) {
+        const struct ps_page_arena *arena = ps_page_arena_at(index);
         char *end = arena->base + (arena->slices << PS_SLICE_SHIFT);
         /* A free run may reach into the arena that lies right behind; that one then starts inside
          * a run, where slots are empty but for the last, which is `back` slices from its head. */

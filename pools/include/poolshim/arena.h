@@ -31,7 +31,7 @@
  *   - a commit under way is in the file as a whole or not at all;
  *   - what was written since is gone, allocations and the root included.
  * What holds when the system stops (power cut, kernel crash):
- *   - with PS_ARENA_SYNC the same. A commit then waits twice for the disk (fdatasync);
+ *   - with PS_ARENA_SYNC the same. A commit then waits up to three times for the disk (fdatasync);
  *   - without it commits may be lost, and since the system writes pages in any order, the file may
  *     be a mixture; PS_ARENA_VERIFY finds that. The disk must keep what fdatasync has promised; it
  *     may tear whatever was under way. If the very first header of a new file is torn, the file is
