@@ -29,6 +29,12 @@ bool ps_os_release(void *base, size_t bytes);
  */
 bool ps_os_purge(void *base, size_t bytes);
 
+/*
+ * Takes all access to a range away, or gives it back; what lies there stays. False when the system
+ * refuses (too many mappings, say): the range may have changed in part.
+ */
+bool ps_os_protect(void *base, size_t bytes, bool is_accessible);
+
 /* How many bytes of a range are in memory now, about; `bytes` when the system does not tell. */
 size_t ps_os_resident(void *base, size_t bytes);
 

@@ -56,6 +56,11 @@ bool ps_os_purge(void *base, size_t bytes) {
     return !ps_syscall_failed(ps_syscall3(SYS_madvise, (long)base, (long)bytes, MADV_DONTNEED));
 }
 
+bool ps_os_protect(void *base, size_t bytes, bool is_accessible) {
+    long access = is_accessible ? PROT_READ | PROT_WRITE : PROT_NONE;
+    return !ps_syscall_failed(ps_syscall3(SYS_mprotect, (long)base, (long)bytes, access));
+}
+
 size_t ps_os_resident(void *base, size_t bytes) {
     unsigned char in_memory[512];
     size_t page_bytes = ps_os_page_bytes();

@@ -124,6 +124,12 @@ bool ps_os_purge(void *base, size_t bytes) {
     return true;
 }
 
+bool ps_os_protect(void *base, size_t bytes, bool is_accessible) {
+    int saved_errno = errno;
+    int access = is_accessible ? PROT_READ | PROT_WRITE : PROT_NONE;
+    return is_allowed(FAKE_OS_PROTECT) && is_success(mprotect(base, bytes, access), saved_errno);
+}
+
 size_t ps_os_resident(void *base, size_t bytes) {
     int saved_errno = errno;
     unsigned char in_memory[512];

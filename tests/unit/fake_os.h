@@ -17,6 +17,7 @@ enum fake_os_call {
     FAKE_OS_PURGE,
     FAKE_OS_RESIZE,
     FAKE_OS_MOVE,
+    FAKE_OS_PROTECT,
     FAKE_OS_CALL_COUNT,
 };
 

@@ -63,6 +63,34 @@ TEST(a_purge_drops_the_memory_and_keeps_the_addresses) {
     CHECK(ps_os_release(base, 4 * MIB));
 }
 
+/* Whether the kernel can read a byte there: it says EFAULT where we may not. */
+static bool is_readable(const void *address) {
+    int ends[2];
+    REQUIRE(pipe(ends) == 0);
+    bool is_written = write(ends[1], address, 1) == 1;
+    close(ends[0]);
+    close(ends[1]);
+    return is_written;
+}
+
+TEST(protection_takes_access_and_gives_it_back_with_the_contents) {
+    size_t page = ps_os_page_bytes();
+    unsigned char *base = ps_os_reserve(4 * page, page);
+    REQUIRE(base != NULL);
+    memset(base, 0x5a, 4 * page);
+    errno = 4711;
+    CHECK(ps_os_protect(base + page, 2 * page, false));
+    CHECK(!ps_os_protect(base + 1, page, false));
+    CHECK_EQ(errno, 4711);
+    CHECK(is_readable(base + page - 1) && is_readable(base + 3 * page));
+    CHECK(!is_readable(base + page) && !is_readable(base + 3 * page - 1));
+    CHECK(ps_os_protect(base + 2 * page, page, true));
+    CHECK(!is_readable(base + page));
+    CHECK_EQ(base[2 * page], 0x5a);
+    base[3 * page - 1] = 1;
+    CHECK(ps_os_release(base, 4 * page));
+}
+
 TEST(a_mapping_grows_and_shrinks_where_it_stands_if_there_is_room) {
     unsigned char *base = ps_os_reserve(16 * MIB, 4096);
     REQUIRE(base != NULL);
