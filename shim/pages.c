@@ -17,8 +17,6 @@ void ps_pages_start(void) {
     }
 }
 
-/* The engine's handlers were registered before, so in the child they come first: the page cache
- * works again when pages that other threads left are given to it. */
 static void prepare(void) {
     ps_lock_fork_prepare();
     ps_pages_fork_prepare();
@@ -26,7 +24,9 @@ static void prepare(void) {
 
 static void child(void) { ps_pages_fork_child(); }
 
+/* After init.c's constructor, which has started the engine: its handlers were registered before, so
+ * in the child they come first, and the page cache works again when pages that other threads left
+ * are given to it. */
 __attribute__((constructor(102))) static void library_loaded(void) {
-    ps_pages_start();
     (void)pthread_atfork(prepare, ps_pages_fork_parent, child);
 }
