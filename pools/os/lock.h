@@ -11,9 +11,9 @@
 #include "pools/base/check.h"
 #include "pools/os/os.h"
 
-/* Ranks: a thread that holds one may take only a higher one. */
+/* Ranks, all there are: a thread that holds one may take only a higher one. */
 enum ps_lock_rank {
-    PS_RANK_INIT = 1,     /* heap/thread.c: one-time initialisation */
+    PS_RANK_INIT = 1,     /* heap/thread.c, chunk/pages_alone.c: one-time initialisation */
     PS_RANK_LATE = 2,     /* heap/late.c: the heap of threads whose own is gone */
     PS_RANK_REGISTRY = 3, /* heap/thread.c: list of heaps */
     PS_RANK_ORPHAN = 4,   /* small/central.c: spans without an owner */
@@ -23,6 +23,9 @@ enum ps_lock_rank {
     PS_RANK_METADATA = 8, /* page/metadata.c: memory for heaps and map leaves */
     PS_RANK_MAGAZINE = 9, /* chunk/pages_magazine.c: list of magazines */
     PS_RANK_DEPOT = 10,   /* chunk/pages_depot.c: free pages in slices; nothing is taken under it */
+    PS_RANK_SLICE_START = 11, /* slice/cache.c: one-time initialisation of slices */
+    PS_RANK_SLICE_DEPOT = 12, /* slice/depot.c, and three more: full lists and runs */
+    PS_RANK_SLICE_LIVE = 16,  /* slice/live.c: the table of live slices in checked runs */
 };
 
 struct ps_lock {

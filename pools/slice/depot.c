@@ -55,10 +55,10 @@ struct shard {
 
 static struct depot depots[PS_SLICE_BIN_COUNT];
 static struct shard shards[SHARD_COUNT] = {
-    {PS_LOCK_INIT(SLICE_RANK_DEPOT), 0},
-    {PS_LOCK_INIT(SLICE_RANK_DEPOT + 1), 0},
-    {PS_LOCK_INIT(SLICE_RANK_DEPOT + 2), 0},
-    {PS_LOCK_INIT(SLICE_RANK_DEPOT + 3), 0},
+    {PS_LOCK_INIT(PS_RANK_SLICE_DEPOT), 0},
+    {PS_LOCK_INIT(PS_RANK_SLICE_DEPOT + 1), 0},
+    {PS_LOCK_INIT(PS_RANK_SLICE_DEPOT + 2), 0},
+    {PS_LOCK_INIT(PS_RANK_SLICE_DEPOT + 3), 0},
 };
 
 static struct shard *lock_class(size_t class_index) {

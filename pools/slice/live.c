@@ -17,7 +17,7 @@ struct entry {
     size_t bytes;
 };
 
-static struct ps_lock lock = PS_LOCK_INIT(SLICE_RANK_LIVE);
+static struct ps_lock lock = PS_LOCK_INIT(PS_RANK_SLICE_LIVE);
 static struct entry *entries;
 static size_t capacity; /* a power of two, or 0 */
 static size_t count;

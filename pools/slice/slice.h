@@ -16,13 +16,6 @@
 
 #define SLICE_RUN_BYTES ((size_t)64 << 10)
 
-/* Of locks: above all of pools/os/lock.h, since nothing is taken under these. */
-enum slice_rank {
-    SLICE_RANK_START = 24,
-    SLICE_RANK_DEPOT = 25, /* and three more */
-    SLICE_RANK_LIVE = 29,
-};
-
 static inline size_t slice_class(size_t bytes) {
     return bytes <= PS_SLICE_INLINE_MAX
                ? (bytes + 15) / 16
