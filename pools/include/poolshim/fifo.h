@@ -38,6 +38,7 @@
 #ifndef POOLSHIM_FIFO_H
 #define POOLSHIM_FIFO_H
 
+#include <poolshim/bump.h>
 #include <poolshim/source.h>
 
 PS_BEGIN_DECLS
@@ -100,24 +101,10 @@ PS_API void ps_fifo_drained(struct ps_fifo *fifo, struct ps_fifo_chunk *chunk) P
  */
 PS_MALLOC static inline void *ps_fifo_alloc_aligned(struct ps_fifo *fifo, size_t bytes,
                                                     size_t align) {
-    size_t least = bytes + (bytes == 0);
-    if (align - 1 < PS_ALIGN_DEFAULT && (align & (align - 1)) == 0) {
-        char *block = fifo->top;
-        /* Sizes known to keep the alignment are tested for it and nearly never rounded: then the
-         * next block does not wait for this one's rounding, which doubles the speed of a loop. */
-        bool is_rounded =
-            __builtin_constant_p(bytes) && bytes % align == 0
-                ? __builtin_expect_with_probability(((uintptr_t)block & (align - 1)) != 0, 0, 1.0)
-                : true;
-        if (is_rounded) {
-            block = (char *)(((uintptr_t)block + align - 1) & ~(uintptr_t)(align - 1));
-        }
-        /* The end of a chunk is aligned to 16, so the room cannot become negative. */
-        if (__builtin_expect(least <= (size_t)(fifo->end - block), 1)) {
-            fifo->top = block + least;
-            fifo->current->live_count++;
-            return block;
-        }
+    char *block;
+    if (ps_bump(&fifo->top, fifo->end, bytes, align, &block)) {
+        fifo->current->live_count++;
+        return block;
     }
     return ps_fifo_alloc_beyond(fifo, bytes, align);
 }

@@ -42,6 +42,7 @@
 #ifndef POOLSHIM_RING_H
 #define POOLSHIM_RING_H
 
+#include <poolshim/bump.h>
 #include <poolshim/source.h>
 
 PS_BEGIN_DECLS
@@ -106,23 +107,9 @@ PS_API void *ps_ring_alloc_beyond(struct ps_ring *ring, size_t bytes, size_t ali
  * list once per chunk, the source when no chunk was drained. */
 PS_MALLOC static inline void *ps_ring_alloc_aligned(struct ps_ring *ring, size_t bytes,
                                                     size_t align) {
-    size_t least = bytes + (bytes == 0);
-    if (align - 1 < PS_ALIGN_DEFAULT && (align & (align - 1)) == 0) {
-        char *block = ring->top;
-        /* Sizes known to keep the alignment are tested for it and nearly never rounded: then the
-         * next block does not wait for this one's rounding, which doubles the speed of a loop. */
-        bool is_rounded =
-            __builtin_constant_p(bytes) && bytes % align == 0
-                ? __builtin_expect_with_probability(((uintptr_t)block & (align - 1)) != 0, 0, 1.0)
-                : true;
-        if (is_rounded) {
-            block = (char *)(((uintptr_t)block + align - 1) & ~(uintptr_t)(align - 1));
-        }
-        /* The end of a chunk is aligned to 16, so the room cannot become negative. */
-        if (__builtin_expect(least <= (size_t)(ring->end - block), 1)) {
-            ring->top = block + least;
-            return block;
-        }
+    char *block;
+    if (ps_bump(&ring->top, ring->end, bytes, align, &block)) {
+        return block;
     }
     return ps_ring_alloc_beyond(ring, bytes, align);
 }
