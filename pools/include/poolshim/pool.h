@@ -114,37 +114,37 @@ PS_API void *ps_pool_alloc_n_more(struct ps_pool *pool, size_t count);
 PS_API void ps_pool_free_other(struct ps_pool *pool, void *object) PS_NOEXCEPT;
 PS_API void ps_pool_free_n_other(struct ps_pool *pool, void *array, size_t count) PS_NOEXCEPT;
 
+/* The library's own: the newest free object, else one never used. False: there is neither. */
+__attribute__((always_inline)) static inline bool ps_pool_take(struct ps_pool *pool,
+                                                               void **object) {
+    struct ps_pool_link *newest = pool->free;
+    if (__builtin_expect(newest != NULL, 1)) {
+        pool->free = newest->next;
+        *object = newest;
+        return true;
+    }
+    char *bump = pool->bump;
+    if (__builtin_expect(bump != pool->end, 1)) {
+        pool->bump = bump + pool->stride;
+        *object = bump;
+        return true;
+    }
+    return false;
+}
+
 /*
  * An object. NULL and ENOMEM: memory is out, or max_items are live: exactly then in a pool that
  * gave no arrays. O(1); once per chunk the source is asked.
  */
 PS_MALLOC static inline void *ps_pool_alloc(struct ps_pool *pool) {
-    struct ps_pool_link *object = pool->free;
-    if (__builtin_expect(object != NULL, 1)) {
-        pool->free = object->next;
-        return object;
-    }
-    char *bump = pool->bump;
-    if (__builtin_expect(bump != pool->end, 1)) {
-        pool->bump = bump + pool->stride;
-        return bump;
-    }
-    return ps_pool_alloc_more(pool);
+    void *object;
+    return ps_pool_take(pool, &object) ? object : ps_pool_alloc_more(pool);
 }
 
 /* The same from what the pool has, without asking the source: NULL and ENOMEM instead. O(1). */
 PS_MALLOC static inline void *ps_pool_try_alloc(struct ps_pool *pool) PS_NOEXCEPT {
-    struct ps_pool_link *object = pool->free;
-    if (__builtin_expect(object != NULL, 1)) {
-        pool->free = object->next;
-        return object;
-    }
-    char *bump = pool->bump;
-    if (__builtin_expect(bump != pool->end, 1)) {
-        pool->bump = bump + pool->stride;
-        return bump;
-    }
-    return ps_pool_alloc_kept(pool);
+    void *object;
+    return ps_pool_take(pool, &object) ? object : ps_pool_alloc_kept(pool);
 }
 
 /* Frees an object of this pool, allocated by itself, not as an array. NULL does nothing. O(1). */
