@@ -7,22 +7,22 @@
 #include "pools/base/bits.h"
 
 static bool is_place(const struct heap *heap, uint64_t offset) {
-    return offset >= HEAP_FIRST && offset <= heap->end && (offset + HEAP_HEAD) % HEAP_UNIT == 0;
+    return offset >= HEAP_FIRST && offset <= heap->end && (offset + PS_FIT_HEAD) % PS_FIT_UNIT == 0;
 }
 
 static const char *block_fault(const struct heap *heap, uint64_t offset, bool is_before_free) {
     const struct heap_block *block = heap_block_at(heap, offset);
-    uint64_t size = heap_bytes(block->head);
-    if ((block->head & HEAP_TAG_MASK) != heap->tag) {
+    uint64_t size = ps_fit_bytes(block->head);
+    if ((block->head & PS_FIT_TAG_MASK) != heap->tag) {
         return "a head is overwritten";
     }
-    if (size < HEAP_MIN || size > heap->end - offset) {
+    if (size < PS_FIT_MIN || size > heap->end - offset) {
         return "a block ends outside the arena";
     }
-    if (((block->head & HEAP_PREVIOUS_FREE) != 0) != is_before_free) {
+    if (((block->head & PS_FIT_PREVIOUS_FREE) != 0) != is_before_free) {
         return "a head is wrong about the block before it";
     }
-    if ((block->head & HEAP_FREE) == 0) {
+    if ((block->head & PS_FIT_FREE) == 0) {
         return NULL;
     }
     if (is_before_free) {
@@ -33,15 +33,14 @@ static const char *block_fault(const struct heap *heap, uint64_t offset, bool is
     }
     uint64_t listed = block->previous != 0 && is_place(heap, block->previous)
                           ? heap_block_at(heap, block->previous)->next
-                          : heap->heads[ps_arena_class_of(size)];
+                          : heap->heads[ps_fit_class_of(size)];
     return listed != offset ? "a free block is not on its list" : NULL;
 }
 
 /* Counts the blocks on the lists down. */
 static const char *lists_fault(const struct heap *heap, size_t free_count) {
-    for (size_t class = 0; class < HEAP_CLASSES; class ++) {
-        bool is_set = (heap->bits[class / 64] >> (class % 64) & 1) != 0;
-        if (is_set != (heap->heads[class] != 0)) {
+    for (size_t class = 0; class < PS_FIT_CLASSES; class ++) {
+        if (ps_fit_has(&heap->index, class) != (heap->heads[class] != 0)) {
             return "a bit is wrong about its list";
         }
         for (uint64_t offset = heap->heads[class]; offset != 0;) {
@@ -49,8 +48,8 @@ static const char *lists_fault(const struct heap *heap, size_t free_count) {
                 return "a list leads astray";
             }
             const struct heap_block *block = heap_block_at(heap, offset);
-            if ((block->head & HEAP_FREE) == 0 ||
-                ps_arena_class_of(heap_bytes(block->head)) != class) {
+            if ((block->head & PS_FIT_FREE) == 0 ||
+                ps_fit_class_of(ps_fit_bytes(block->head)) != class) {
                 return "a block is on the list of another class";
             }
             offset = block->next;
@@ -61,7 +60,7 @@ static const char *lists_fault(const struct heap *heap, size_t free_count) {
 
 const char *ps_arena_check(const struct ps_arena *arena) {
     const struct heap *heap = heap_of(arena);
-    if (heap->end != arena->view.bytes - HEAP_HEAD) {
+    if (heap->end != arena->view.bytes - PS_FIT_HEAD) {
         return "the heap's record is overwritten";
     }
     size_t free_count = 0;
@@ -72,18 +71,16 @@ const char *ps_arena_check(const struct ps_arena *arena) {
             return fault;
         }
         uint64_t head = heap_block_at(heap, offset)->head;
-        is_before_free = (head & HEAP_FREE) != 0;
+        is_before_free = (head & PS_FIT_FREE) != 0;
         free_count += is_before_free;
-        offset += heap_bytes(head);
+        offset += ps_fit_bytes(head);
     }
-    uint64_t stopper = heap->tag | (is_before_free ? HEAP_PREVIOUS_FREE : 0);
+    uint64_t stopper = heap->tag | (is_before_free ? PS_FIT_PREVIOUS_FREE : 0);
     if (heap_block_at(heap, heap->end)->head != stopper) {
         return "the stopper is overwritten";
     }
-    for (size_t word = 0; word < HEAP_WORDS; word++) {
-        if ((heap->summary >> word & 1) != (heap->bits[word] != 0)) {
-            return "the summary is wrong about its bits";
-        }
+    if (!ps_fit_check(&heap->index)) {
+        return "the summary is wrong about its bits";
     }
     return lists_fault(heap, free_count);
 }
@@ -96,8 +93,8 @@ void ps_arena_stats(const struct ps_arena *arena, struct ps_arena_stats *stats) 
     };
     for (uint64_t offset = HEAP_FIRST; offset < heap->end;) {
         uint64_t head = heap_block_at(heap, offset)->head;
-        uint64_t bytes = heap_bytes(head) - HEAP_HEAD;
-        if ((head & HEAP_FREE) == 0) {
+        uint64_t bytes = ps_fit_bytes(head) - PS_FIT_HEAD;
+        if ((head & PS_FIT_FREE) == 0) {
             stats->used_count++;
             stats->used_bytes += bytes;
         } else {
@@ -105,6 +102,6 @@ void ps_arena_stats(const struct ps_arena *arena, struct ps_arena_stats *stats) 
             stats->free_bytes += bytes;
             stats->largest_free_bytes = ps_max(stats->largest_free_bytes, bytes);
         }
-        offset += heap_bytes(head);
+        offset += ps_fit_bytes(head);
     }
 }

@@ -3,8 +3,6 @@
  * The heap inside an arena: TLSF, as in tlsf.h, over offsets, in one range that grows at its end.
  * Its record and its blocks are contents like any other, so a commit takes them along and a
  * rollback brings them back. Owner: this file and check.c. No locks.
- *
- * After Masmano, Ripoll, Crespo and Real, ECRTS 2004.
  */
 #include "pools/arena/heap.h"
 
@@ -14,31 +12,17 @@
 #include <errno.h>
 #include <string.h>
 
-static inline size_t class_of(uint64_t size) {
-    unsigned power = ps_log2(size | 512);
-    return ((size_t)(power - 9) << 5) + (size_t)(size >> (power - 5));
-}
-
-static inline size_t class_from(uint64_t size) {
-    unsigned power = ps_log2(size | 512);
-    uint64_t rounded = size + ((uint64_t)1 << (power - 5)) - 1;
-    return ((size_t)(power - 9) << 5) + (size_t)(rounded >> (power - 5));
-}
-
-size_t ps_arena_class_of(uint64_t size) { return class_of(size); }
-
 /* Puts a free block, whose neighbours are used, on its list and tells the block behind. */
 static void list_in(struct heap *heap, uint64_t offset, uint64_t size) {
-    size_t class = class_of(size);
+    size_t class = ps_fit_class_of(size);
     struct heap_block *block = heap_block_at(heap, offset);
-    *block = (struct heap_block){heap->tag | size | HEAP_FREE, heap->heads[class], 0};
+    *block = (struct heap_block){heap->tag | size | PS_FIT_FREE, heap->heads[class], 0};
     if (block->next != 0) {
         heap_block_at(heap, block->next)->previous = offset;
     }
     heap->heads[class] = offset;
-    heap->bits[class / 64] |= (uint64_t)1 << (class % 64);
-    heap->summary |= (uint64_t)1 << (class / 64);
-    heap_block_at(heap, offset + size)->head |= HEAP_PREVIOUS_FREE;
+    ps_fit_set(&heap->index, class);
+    heap_block_at(heap, offset + size)->head |= PS_FIT_PREVIOUS_FREE;
     *heap_back(heap, offset + size) = offset;
 }
 
@@ -51,28 +35,24 @@ static void list_out(struct heap *heap, uint64_t offset) {
         heap_block_at(heap, block->previous)->next = block->next;
         return;
     }
-    size_t class = class_of(heap_bytes(block->head));
+    size_t class = ps_fit_class_of(ps_fit_bytes(block->head));
     heap->heads[class] = block->next;
     if (block->next == 0) {
-        heap->bits[class / 64] &= ~((uint64_t)1 << (class % 64));
-        if (heap->bits[class / 64] == 0) {
-            heap->summary &= ~((uint64_t)1 << (class / 64));
-        }
+        ps_fit_clear(&heap->index, class);
     }
 }
 
+/* See ps_fit_gap. */
 static uint64_t gap_before(uint64_t offset, uint64_t align) {
-    uint64_t payload = offset + HEAP_HEAD;
-    uint64_t gap = ((payload + align - 1) & ~(align - 1)) - payload;
-    return gap == HEAP_UNIT ? gap + align : gap;
+    return ps_fit_gap(offset + PS_FIT_HEAD, align);
 }
 
 /* A few blocks of a class, of which some may do. */
 static uint64_t find_near(const struct heap *heap, size_t class, uint64_t size, uint64_t align) {
     uint64_t offset = heap->heads[class];
-    for (int tries = 0; offset != 0 && tries < 4; tries++) {
+    for (int tries = 0; offset != 0 && tries < PS_FIT_NEAR_MAX; tries++) {
         const struct heap_block *block = heap_block_at(heap, offset);
-        if (heap_bytes(block->head) >= size + gap_before(offset, align)) {
+        if (ps_fit_bytes(block->head) >= size + gap_before(offset, align)) {
             return offset;
         }
         offset = block->next;
@@ -82,32 +62,25 @@ static uint64_t find_near(const struct heap *heap, size_t class, uint64_t size, 
 
 /* A free block in which an aligned block of `size` fits; 0: none. */
 static uint64_t find(const struct heap *heap, uint64_t size, uint64_t align) {
-    uint64_t least = align > HEAP_UNIT ? size + align + HEAP_UNIT : size;
-    size_t class = class_from(least);
-    size_t word = class / 64;
-    uint64_t bits = heap->bits[word] & (~(uint64_t)0 << (class % 64));
-    if (bits == 0) {
-        uint64_t above = heap->summary & (~(uint64_t)1 << word);
-        if (above == 0) {
-            uint64_t offset = find_near(heap, class_of(least), size, align);
-            return offset != 0 ? offset : find_near(heap, class_of(size), size, align);
-        }
-        word = (size_t)__builtin_ctzll(above);
-        bits = heap->bits[word];
+    uint64_t least = align > PS_FIT_UNIT ? size + align + PS_FIT_UNIT : size;
+    size_t class = ps_fit_find(&heap->index, ps_fit_class_from(least));
+    if (class != PS_FIT_NONE) {
+        return heap->heads[class];
     }
-    return heap->heads[word * 64 + (size_t)__builtin_ctzll(bits)];
+    uint64_t offset = find_near(heap, ps_fit_class_of(least), size, align);
+    return offset != 0 ? offset : find_near(heap, ps_fit_class_of(size), size, align);
 }
 
 /* Cuts a used block of `total` down to `size`; the rest, whose neighbour behind is used, becomes
  * free. */
 static void cut(struct heap *heap, uint64_t offset, uint64_t total, uint64_t size) {
     struct heap_block *block = heap_block_at(heap, offset);
-    uint64_t flags = block->head & HEAP_PREVIOUS_FREE;
-    if (total - size >= HEAP_MIN) {
+    uint64_t flags = block->head & PS_FIT_PREVIOUS_FREE;
+    if (total - size >= PS_FIT_MIN) {
         list_in(heap, offset + size, total - size);
         total = size;
     } else {
-        heap_block_at(heap, offset + total)->head &= ~(uint64_t)HEAP_PREVIOUS_FREE;
+        heap_block_at(heap, offset + total)->head &= ~(uint64_t)PS_FIT_PREVIOUS_FREE;
     }
     block->head = heap->tag | total | flags;
 }
@@ -117,7 +90,7 @@ static void *take(struct heap *heap, uint64_t size, uint64_t align) {
     if (offset == 0) {
         return NULL;
     }
-    uint64_t total = heap_bytes(heap_block_at(heap, offset)->head);
+    uint64_t total = ps_fit_bytes(heap_block_at(heap, offset)->head);
     uint64_t gap = gap_before(offset, align);
     list_out(heap, offset);
     heap_block_at(heap, offset + gap)->head = heap->tag;
@@ -125,22 +98,22 @@ static void *take(struct heap *heap, uint64_t size, uint64_t align) {
         list_in(heap, offset, gap);
     }
     cut(heap, offset + gap, total - gap, size);
-    return heap_at(heap, offset + gap + HEAP_HEAD);
+    return heap_at(heap, offset + gap + PS_FIT_HEAD);
 }
 
 static void release(struct heap *heap, uint64_t offset) {
     struct heap_block *block = heap_block_at(heap, offset);
-    uint64_t size = heap_bytes(block->head);
+    uint64_t size = ps_fit_bytes(block->head);
     uint64_t behind_head = heap_block_at(heap, offset + size)->head;
-    block->head |= HEAP_FREE; /* seen by a second free when it has been merged */
-    if ((behind_head & HEAP_FREE) != 0) {
+    block->head |= PS_FIT_FREE; /* seen by a second free when it has been merged */
+    if ((behind_head & PS_FIT_FREE) != 0) {
         list_out(heap, offset + size);
-        size += heap_bytes(behind_head);
+        size += ps_fit_bytes(behind_head);
     }
-    if ((block->head & HEAP_PREVIOUS_FREE) != 0) {
+    if ((block->head & PS_FIT_PREVIOUS_FREE) != 0) {
         uint64_t before = *heap_back(heap, offset);
         list_out(heap, before);
-        size += heap_bytes(heap_block_at(heap, before)->head);
+        size += ps_fit_bytes(heap_block_at(heap, before)->head);
         offset = before;
     }
     list_in(heap, offset, size);
@@ -149,8 +122,8 @@ static void release(struct heap *heap, uint64_t offset) {
 void ps_arena_heap_format(struct ps_arena *arena) {
     struct heap *heap = heap_of(arena);
     memset(heap, 0, sizeof *heap);
-    heap->tag = (arena->committed.identity | 1) << HEAP_TAG_SHIFT;
-    heap->end = arena->view.bytes - HEAP_HEAD;
+    heap->tag = (arena->committed.identity | 1) << PS_FIT_TAG_SHIFT;
+    heap->end = arena->view.bytes - PS_FIT_HEAD;
     heap_block_at(heap, heap->end)->head = heap->tag;
     list_in(heap, HEAP_FIRST, heap->end - HEAP_FIRST);
 }
@@ -160,7 +133,7 @@ void ps_arena_heap_extend(struct ps_arena *arena, size_t old_bytes) {
     struct heap *heap = heap_of(arena);
     uint64_t added = arena->view.bytes - old_bytes;
     struct heap_block *old_stopper = heap_block_at(heap, heap->end);
-    old_stopper->head = heap->tag | added | (old_stopper->head & HEAP_PREVIOUS_FREE);
+    old_stopper->head = heap->tag | added | (old_stopper->head & PS_FIT_PREVIOUS_FREE);
     uint64_t offset = heap->end;
     heap->end += added;
     heap_block_at(heap, heap->end)->head = heap->tag;
@@ -187,7 +160,7 @@ static void *alloc(struct ps_arena *arena, size_t bytes, size_t align) {
         errno = ENOMEM;
         return NULL;
     }
-    uint64_t size = heap_bytes_for(bytes);
+    uint64_t size = ps_fit_bytes_for(bytes);
     void *payload = take(heap_of(arena), size, align);
     if (payload == NULL && grow_for(arena, size, align)) {
         payload = take(heap_of(arena), size, align);
@@ -196,7 +169,7 @@ static void *alloc(struct ps_arena *arena, size_t bytes, size_t align) {
 }
 
 void *ps_arena_alloc(struct ps_arena *arena, size_t bytes) {
-    return alloc(arena, bytes, HEAP_UNIT);
+    return alloc(arena, bytes, PS_FIT_UNIT);
 }
 
 void *ps_arena_alloc_aligned(struct ps_arena *arena, size_t bytes, size_t align) {
@@ -204,22 +177,22 @@ void *ps_arena_alloc_aligned(struct ps_arena *arena, size_t bytes, size_t align)
         errno = EINVAL;
         return NULL;
     }
-    return alloc(arena, bytes, ps_max(align, HEAP_UNIT));
+    return alloc(arena, bytes, ps_max(align, PS_FIT_UNIT));
 }
 
 /* The offset of a used block's head; ends the program when it is none. */
 static uint64_t used_block(const struct ps_arena *arena, const void *payload) {
-    uint64_t offset = (uint64_t)((uintptr_t)payload - (uintptr_t)arena->view.base) - HEAP_HEAD;
+    uint64_t offset = (uint64_t)((uintptr_t)payload - (uintptr_t)arena->view.base) - PS_FIT_HEAD;
     if (offset < HEAP_FIRST || offset >= arena->view.bytes ||
-        (offset + HEAP_HEAD) % HEAP_UNIT != 0) {
+        (offset + PS_FIT_HEAD) % PS_FIT_UNIT != 0) {
         ps_misuse("not a block of this arena:", payload, arena->chunks.name);
     }
     const struct heap *heap = heap_of(arena);
     uint64_t head = heap_block_at(heap, offset)->head;
-    if (((head ^ heap->tag) & HEAP_TAG_MASK) != 0) {
+    if (((head ^ heap->tag) & PS_FIT_TAG_MASK) != 0) {
         ps_misuse("not a block of this arena:", payload, arena->chunks.name);
     }
-    if ((head & HEAP_FREE) != 0) {
+    if ((head & PS_FIT_FREE) != 0) {
         ps_misuse("double free of", payload, arena->chunks.name);
     }
     return offset;
@@ -236,22 +209,22 @@ size_t ps_arena_usable_size(const struct ps_arena *arena, const void *payload) {
         return 0;
     }
     uint64_t offset = used_block(arena, payload);
-    return heap_bytes(heap_block_at(heap_of(arena), offset)->head) - HEAP_HEAD;
+    return ps_fit_bytes(heap_block_at(heap_of(arena), offset)->head) - PS_FIT_HEAD;
 }
 
 /* In place. False: it does not fit there. */
 static bool resize(struct heap *heap, uint64_t offset, uint64_t size) {
     struct heap_block *block = heap_block_at(heap, offset);
-    uint64_t total = heap_bytes(block->head);
+    uint64_t total = ps_fit_bytes(block->head);
     uint64_t behind_head = heap_block_at(heap, offset + total)->head;
-    uint64_t behind = (behind_head & HEAP_FREE) != 0 ? heap_bytes(behind_head) : 0;
+    uint64_t behind = (behind_head & PS_FIT_FREE) != 0 ? ps_fit_bytes(behind_head) : 0;
     if (total + behind < size) {
         return false;
     }
     if (size > total || (behind != 0 && size < total)) {
         list_out(heap, offset + total);
         cut(heap, offset, total + behind, size);
-    } else if (total - size >= HEAP_MIN) {
+    } else if (total - size >= PS_FIT_MIN) {
         cut(heap, offset, total, size);
     }
     return true;
@@ -263,7 +236,7 @@ void *ps_arena_realloc(struct ps_arena *arena, void *payload, size_t bytes) {
     }
     uint64_t offset = used_block(arena, payload);
     if (bytes <= HEAP_LARGEST - 2 * ARENA_PAGE &&
-        resize(heap_of(arena), offset, heap_bytes_for(bytes))) {
+        resize(heap_of(arena), offset, ps_fit_bytes_for(bytes))) {
         return payload;
     }
     void *moved = ps_arena_alloc(arena, bytes);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The inside of a TLSF pool: blocks, their classes, the lists of free blocks. Owner: the files of
- * this folder. No locks: one thread at a time per pool.
+ * The inside of a TLSF pool: blocks and the lists of free blocks. Owner: the files of this folder.
+ * No locks: one thread at a time per pool.
  *
  * A range is a record, then blocks side by side, then a stopper: the head of a used block of size
  * 0. A block is its head and the payload; the last word of a free block's payload points back to
@@ -11,37 +11,17 @@
  *      used block            free block               used, PREVIOUS_FREE set
  *
  *   no two free blocks are side by side
- *   head == tag | size in bytes with the head, a multiple of 16 | FREE | PREVIOUS_FREE
- *   bit c of `bits` is set <=> heads[c] != NULL; bit w of `summary` is set <=> bits[w] != 0
+ *   bit c of the index is set <=> heads[c] != NULL; heads and index are those of chunk/fit.h
  *   *block->slot == block, for every free block
  */
 #ifndef PS_TLSF_BLOCK_H
 #define PS_TLSF_BLOCK_H
 
-#include "pools/base/bits.h"
-#include "pools/base/compiler.h"
 #include "pools/chunk/chunk.h"
+#include "pools/chunk/fit.h"
 #include "pools/tlsf/poison.h"
 
 #include <poolshim/tlsf.h>
-
-enum {
-    BLOCK_FREE = 1,
-    BLOCK_PREVIOUS_FREE = 2,
-    BLOCK_UNIT = 16,
-    BLOCK_HEAD = sizeof(size_t),
-    BLOCK_MIN = 32,    /* head, next, slot, back */
-    CLASS_SHIFT = 5,   /* 32 classes for each power of two */
-    CLASS_LINEAR = 9,  /* below 2 to this, and one power above: a class for each multiple of 16 */
-    CLASS_WORDS = 20,  /* of 64 classes: up to LARGEST_MAX */
-    NEAR_FITS_MAX = 4, /* blocks tried in a request's own class before it fails */
-    LARGEST_SHIFT_MAX = 46,
-};
-
-#define NO_CLASS (~(size_t)0)
-#define BLOCK_TAG_SHIFT 48
-#define BLOCK_SIZE_MASK ((((size_t)1 << BLOCK_TAG_SHIFT) - 1) & ~(size_t)(BLOCK_UNIT - 1))
-#define BLOCK_TAG_MASK (~(size_t)0 << BLOCK_TAG_SHIFT)
 
 struct block {
     size_t head;
@@ -71,8 +51,7 @@ struct ps_tlsf {
     size_t limit_bytes; /* requests above take the slow way; 0 when all do */
     size_t tag;         /* the upper bits of every head */
     size_t expected;    /* the tag, or what no head has when all frees take the slow way */
-    uint64_t summary;
-    uint64_t bits[CLASS_WORDS];
+    struct ps_fit_index index;
     struct range *ranges; /* the first one last */
     struct lone_block *lone_blocks;
     struct ps_chunks chunks;
@@ -86,13 +65,11 @@ struct ps_tlsf {
     struct block *heads[];
 };
 
-static inline void *block_payload(struct block *block) { return (char *)block + BLOCK_HEAD; }
+static inline void *block_payload(struct block *block) { return (char *)block + PS_FIT_HEAD; }
 
 static inline struct block *block_of(const void *payload) {
-    return (struct block *)((uintptr_t)payload - BLOCK_HEAD);
+    return (struct block *)((uintptr_t)payload - PS_FIT_HEAD);
 }
-
-static inline size_t block_bytes(size_t head) { return head & BLOCK_SIZE_MASK; }
 
 static inline struct block *block_at(struct block *block, size_t bytes) {
     return (struct block *)((char *)block + bytes);
@@ -101,42 +78,22 @@ static inline struct block *block_at(struct block *block, size_t bytes) {
 /* The pointer back to the free block before `block`. */
 static inline struct block **block_back(struct block *block) { return (struct block **)block - 1; }
 
-/* Bytes of a block for a request; the caller has checked for overflow. */
-static inline size_t block_bytes_for(size_t bytes) {
-    size_t size = (bytes + BLOCK_HEAD + BLOCK_UNIT - 1) & ~(size_t)(BLOCK_UNIT - 1);
-    return size < BLOCK_MIN ? BLOCK_MIN : size;
-}
-
-/* The class whose blocks have at least its lower bound, and this size is in it. Below 1024 a class
- * is one size, above it is 1/32 of a power of two. */
-static inline size_t class_of(size_t size) {
-    unsigned power = ps_log2(size | (size_t)1 << CLASS_LINEAR);
-    return ((size_t)(power - CLASS_LINEAR) << CLASS_SHIFT) + (size >> (power - CLASS_SHIFT));
-}
-
-/* The first class of which every block has this size. */
-static inline size_t class_from(size_t size) {
-    unsigned power = ps_log2(size | (size_t)1 << CLASS_LINEAR);
-    size_t rounded = size + ((size_t)1 << (power - CLASS_SHIFT)) - 1;
-    return ((size_t)(power - CLASS_LINEAR) << CLASS_SHIFT) + (rounded >> (power - CLASS_SHIFT));
-}
-
 /* The first block of the range, and the stopper behind the last. */
 static inline struct block *range_first(const struct range *range) {
-    uintptr_t payload = ps_round_up((uintptr_t)(range + 1) + BLOCK_HEAD, BLOCK_UNIT);
-    return (struct block *)(payload - BLOCK_HEAD);
+    uintptr_t payload = ps_round_up((uintptr_t)(range + 1) + PS_FIT_HEAD, PS_FIT_UNIT);
+    return (struct block *)(payload - PS_FIT_HEAD);
 }
 
 static inline struct block *range_stopper(const struct range *range) {
-    uintptr_t end = ps_round_down((uintptr_t)range + range->bytes, BLOCK_UNIT);
-    return (struct block *)(end - BLOCK_HEAD);
+    uintptr_t end = ps_round_down((uintptr_t)range + range->bytes, PS_FIT_UNIT);
+    return (struct block *)(end - PS_FIT_HEAD);
 }
 
 /* Whether the range is one free block. */
 static inline bool range_is_free(const struct range *range) {
     struct block *first = range_first(range);
-    return (first->head & BLOCK_FREE) != 0 &&
-           block_at(first, block_bytes(first->head)) == range_stopper(range);
+    return (first->head & PS_FIT_FREE) != 0 &&
+           block_at(first, ps_fit_bytes(first->head)) == range_stopper(range);
 }
 
 /* Freed memory that holds nothing of the pool's, for the sanitizers. */
@@ -145,7 +102,7 @@ static inline void block_poison(struct block *block, size_t size) {
 }
 
 static inline void block_unpoison(struct block *block, size_t size) {
-    tlsf_unpoison(block_payload(block), size - BLOCK_HEAD);
+    tlsf_unpoison(block_payload(block), size - PS_FIT_HEAD);
 }
 
 /* tlsf.c: puts a block on its list. Its neighbours are used; their heads are brought in line. */

@@ -9,10 +9,10 @@ size_t ps_tlsf_usable_size(const struct ps_tlsf *tlsf, const void *payload) {
         return 0;
     }
     if (tlsf->is_malloc) {
-        return PS_CONTAINER_OF((char *)(uintptr_t)payload - BLOCK_HEAD, struct lone_block, head)
+        return PS_CONTAINER_OF((char *)(uintptr_t)payload - PS_FIT_HEAD, struct lone_block, head)
             ->bytes;
     }
-    return block_bytes(block_of(payload)->head) - BLOCK_HEAD;
+    return ps_fit_bytes(block_of(payload)->head) - PS_FIT_HEAD;
 }
 
 const char *ps_tlsf_name(const struct ps_tlsf *tlsf) { return tlsf->chunks.name; }
@@ -41,10 +41,10 @@ void ps_tlsf_walk(const struct ps_tlsf *tlsf, ps_tlsf_visitor *visit, void *cont
     for (const struct range *range = tlsf->ranges; range != NULL; range = range->next) {
         struct block *stopper = range_stopper(range);
         for (struct block *block = range_first(range); block < stopper;) {
-            size_t size = block_bytes(block->head);
+            size_t size = ps_fit_bytes(block->head);
             struct block *behind = block_at(block, size);
-            visit(context, block_payload(block), size - BLOCK_HEAD,
-                  (block->head & BLOCK_FREE) == 0);
+            visit(context, block_payload(block), size - PS_FIT_HEAD,
+                  (block->head & PS_FIT_FREE) == 0);
             block = behind;
         }
     }
@@ -92,17 +92,17 @@ static bool is_listed(const struct ps_tlsf *tlsf, struct block *block) {
 /* One block in its place: the head, and what its neighbours and its list say of it. */
 static const char *block_fault(const struct ps_tlsf *tlsf, struct block *block,
                                const struct block *stopper, bool is_behind_free) {
-    size_t size = block_bytes(block->head);
-    if ((block->head & BLOCK_TAG_MASK) != tlsf->tag) {
+    size_t size = ps_fit_bytes(block->head);
+    if ((block->head & PS_FIT_TAG_MASK) != tlsf->tag) {
         return "a head is overwritten";
     }
-    if (size < BLOCK_MIN || size > (size_t)((const char *)stopper - (char *)block)) {
+    if (size < PS_FIT_MIN || size > (size_t)((const char *)stopper - (char *)block)) {
         return "a block ends outside its range";
     }
-    if (((block->head & BLOCK_PREVIOUS_FREE) != 0) != is_behind_free) {
+    if (((block->head & PS_FIT_PREVIOUS_FREE) != 0) != is_behind_free) {
         return "a head is wrong about the block before it";
     }
-    if ((block->head & BLOCK_FREE) == 0) {
+    if ((block->head & PS_FIT_FREE) == 0) {
         return NULL;
     }
     if (is_behind_free) {
@@ -128,11 +128,11 @@ static const char *range_fault(const struct ps_tlsf *tlsf, const struct range *r
         if (fault != NULL) {
             return fault;
         }
-        is_before_free = (block->head & BLOCK_FREE) != 0;
+        is_before_free = (block->head & PS_FIT_FREE) != 0;
         *free_count += is_before_free;
-        block = block_at(block, block_bytes(block->head));
+        block = block_at(block, ps_fit_bytes(block->head));
     }
-    if (stopper->head != (tlsf->tag | (is_before_free ? BLOCK_PREVIOUS_FREE : 0))) {
+    if (stopper->head != (tlsf->tag | (is_before_free ? PS_FIT_PREVIOUS_FREE : 0))) {
         return "a range's stopper is overwritten";
     }
     return NULL;
@@ -141,15 +141,15 @@ static const char *range_fault(const struct ps_tlsf *tlsf, const struct range *r
 /* Counts the blocks on the lists down; more than there are is a fault too, so it ends. */
 static const char *lists_fault(const struct ps_tlsf *tlsf, size_t free_count) {
     for (size_t class = 0; class < tlsf->class_count; class ++) {
-        bool is_set = (tlsf->bits[class / 64] >> (class % 64) & 1) != 0;
-        if (is_set != (tlsf->heads[class] != NULL)) {
+        if (ps_fit_has(&tlsf->index, class) != (tlsf->heads[class] != NULL)) {
             return "a bit is wrong about its list";
         }
         for (struct block *block = tlsf->heads[class]; block != NULL; block = block->next) {
             if (free_count-- == 0) {
                 return "a list has more blocks than are free";
             }
-            if ((block->head & BLOCK_FREE) == 0 || class_of(block_bytes(block->head)) != class) {
+            if ((block->head & PS_FIT_FREE) == 0 ||
+                ps_fit_class_of(ps_fit_bytes(block->head)) != class) {
                 return "a block is on the list of another class";
             }
         }
@@ -165,10 +165,8 @@ const char *ps_tlsf_check(const struct ps_tlsf *tlsf) {
             return fault;
         }
     }
-    for (size_t word = 0; word < CLASS_WORDS; word++) {
-        if ((tlsf->summary >> word & 1) != (tlsf->bits[word] != 0)) {
-            return "the summary is wrong about its bits";
-        }
+    if (!ps_fit_check(&tlsf->index)) {
+        return "the summary is wrong about its bits";
     }
     return lists_fault(tlsf, free_count);
 }

@@ -14,7 +14,7 @@ static void range_clear(struct ps_tlsf *tlsf, struct range *range) {
     struct block *first = range_first(range);
     struct block *stopper = range_stopper(range);
     size_t size = (size_t)((char *)stopper - (char *)first);
-    tlsf_unpoison(first, size + BLOCK_HEAD);
+    tlsf_unpoison(first, size + PS_FIT_HEAD);
     first->head = tlsf->tag | size;
     stopper->head = tlsf->tag;
     block_poison(first, size);
@@ -25,7 +25,7 @@ static void range_clear(struct ps_tlsf *tlsf, struct range *range) {
 static struct range *range_add(struct ps_tlsf *tlsf, void *memory, size_t bytes,
                                size_t chunk_bytes) {
     size_t skipped = (size_t)(-(uintptr_t)memory & (_Alignof(struct range) - 1));
-    size_t least = skipped + sizeof(struct range) + BLOCK_MIN + 2 * BLOCK_UNIT + BLOCK_HEAD;
+    size_t least = skipped + sizeof(struct range) + PS_FIT_MIN + 2 * PS_FIT_UNIT + PS_FIT_HEAD;
     if (bytes < least || bytes - skipped > tlsf->largest_bytes) {
         return NULL;
     }
@@ -39,8 +39,8 @@ static struct range *range_add(struct ps_tlsf *tlsf, void *memory, size_t bytes,
 
 /* The smallest power of two that is `bytes` at least. */
 static size_t power_from(size_t bytes) {
-    size_t power = (size_t)1 << (CLASS_LINEAR + 1);
-    while (power < bytes) { /* ends: the caller has checked LARGEST_SHIFT_MAX */
+    size_t power = (size_t)1 << (PS_FIT_LINEAR_SHIFT + 1);
+    while (power < bytes) { /* ends: the caller has checked PS_FIT_LARGEST_SHIFT */
         power *= 2;
     }
     return power;
@@ -50,7 +50,7 @@ static size_t power_from(size_t bytes) {
 static struct ps_tlsf *set_up(void *memory, size_t bytes, size_t largest_bytes,
                               const struct ps_chunks *chunks) {
     size_t skipped = (size_t)(-(uintptr_t)memory & (_Alignof(struct ps_tlsf) - 1));
-    size_t class_count = class_of(largest_bytes) + 1;
+    size_t class_count = ps_fit_class_of(largest_bytes) + 1;
     size_t record_bytes = sizeof(struct ps_tlsf) + class_count * sizeof(struct block *);
     if (bytes < skipped || bytes - skipped < record_bytes) {
         return NULL;
@@ -59,14 +59,14 @@ static struct ps_tlsf *set_up(void *memory, size_t bytes, size_t largest_bytes,
     tlsf_unpoison(memory, bytes);
     memset(tlsf, 0, record_bytes);
     /* Not 0 and not the same for pools side by side: the upper bits of a product. */
-    tlsf->tag = (((uintptr_t)tlsf * 0x9e3779b97f4a7c15u) | (size_t)1 << 63) & BLOCK_TAG_MASK;
+    tlsf->tag = (((uintptr_t)tlsf * 0x9e3779b97f4a7c15u) | (size_t)1 << 63) & PS_FIT_TAG_MASK;
     tlsf->largest_bytes = largest_bytes;
     tlsf->class_count = class_count;
     tlsf->chunks = *chunks;
     tlsf->is_malloc = ps_debug_is_malloc();
     tlsf->is_check = ps_debug_is_check();
     bool is_slow = tlsf->is_malloc || tlsf->is_check;
-    tlsf->limit_bytes = is_slow ? 0 : largest_bytes - BLOCK_UNIT - BLOCK_HEAD;
+    tlsf->limit_bytes = is_slow ? 0 : largest_bytes - PS_FIT_UNIT - PS_FIT_HEAD;
     tlsf->expected = is_slow ? ~tlsf->tag : tlsf->tag;
     if (range_add(tlsf, (char *)tlsf + record_bytes, bytes - skipped - record_bytes, 0) == NULL) {
         return NULL;
@@ -80,8 +80,8 @@ struct ps_tlsf *ps_tlsf_init(void *buffer, size_t bytes, const struct ps_tlsf_op
         options = &none;
     }
     size_t largest_bytes = options->largest_bytes != 0 ? options->largest_bytes : bytes;
-    if (buffer == NULL || largest_bytes > (size_t)1 << LARGEST_SHIFT_MAX ||
-        bytes > (size_t)1 << LARGEST_SHIFT_MAX) {
+    if (buffer == NULL || largest_bytes > (size_t)1 << PS_FIT_LARGEST_SHIFT ||
+        bytes > (size_t)1 << PS_FIT_LARGEST_SHIFT) {
         errno = EINVAL;
         return NULL;
     }
@@ -99,8 +99,8 @@ struct ps_tlsf *ps_tlsf_init(void *buffer, size_t bytes, const struct ps_tlsf_op
 struct ps_tlsf *ps_tlsf_create(const struct ps_tlsf_options *options) {
     size_t largest_bytes = options != NULL && options->largest_bytes != 0
                                ? options->largest_bytes
-                               : (size_t)1 << LARGEST_SHIFT_MAX;
-    if (largest_bytes > (size_t)1 << LARGEST_SHIFT_MAX) {
+                               : (size_t)1 << PS_FIT_LARGEST_SHIFT;
+    if (largest_bytes > (size_t)1 << PS_FIT_LARGEST_SHIFT) {
         errno = EINVAL;
         return NULL;
     }
@@ -108,10 +108,10 @@ struct ps_tlsf *ps_tlsf_create(const struct ps_tlsf_options *options) {
     ps_chunks_init(&chunks, options != NULL ? &options->chunks : NULL, "tlsf", FIRST_CHUNK_BYTES,
                    LAST_CHUNK_BYTES);
     largest_bytes = power_from(ps_max(largest_bytes, chunks.next_bytes));
-    size_t least = sizeof(struct ps_tlsf) + (class_of(largest_bytes) + 1) * sizeof(void *) +
-                   sizeof(struct range) + BLOCK_MIN + 3 * BLOCK_UNIT;
+    size_t least = sizeof(struct ps_tlsf) + (ps_fit_class_of(largest_bytes) + 1) * sizeof(void *) +
+                   sizeof(struct range) + PS_FIT_MIN + 3 * PS_FIT_UNIT;
     size_t bytes;
-    void *chunk = ps_chunk_take(&chunks, least, BLOCK_UNIT, &bytes);
+    void *chunk = ps_chunk_take(&chunks, least, PS_FIT_UNIT, &bytes);
     if (chunk == NULL) {
         return NULL;
     }
@@ -130,8 +130,8 @@ bool ps_tlsf_add(struct ps_tlsf *tlsf, void *memory, size_t bytes) {
 }
 
 bool ps_tlsf_grow(struct ps_tlsf *tlsf, size_t size, size_t align) {
-    size_t least = sizeof(struct range) + size + 3 * BLOCK_UNIT;
-    least += align > BLOCK_UNIT ? align + BLOCK_UNIT : 0;
+    size_t least = sizeof(struct range) + size + 3 * PS_FIT_UNIT;
+    least += align > PS_FIT_UNIT ? align + PS_FIT_UNIT : 0;
     if (least > tlsf->largest_bytes) {
         errno = ENOMEM;
         return false;
@@ -142,7 +142,7 @@ bool ps_tlsf_grow(struct ps_tlsf *tlsf, size_t size, size_t align) {
     chunks->max_bytes = ps_min(chunks->max_bytes, tlsf->largest_bytes);
     chunks->next_bytes = ps_min(ps_max(chunks->next_bytes, 4 * least), chunks->max_bytes);
     size_t bytes;
-    void *chunk = ps_chunk_take(chunks, least, BLOCK_UNIT, &bytes);
+    void *chunk = ps_chunk_take(chunks, least, PS_FIT_UNIT, &bytes);
     if (chunk == NULL) {
         return false;
     }
@@ -159,7 +159,7 @@ static void range_drop(struct ps_tlsf *tlsf, struct range **link) {
     struct range *range = *link;
     struct block *first = range_first(range);
     ps_tlsf_unlist(tlsf, first);
-    block_unpoison(first, block_bytes(first->head));
+    block_unpoison(first, ps_fit_bytes(first->head));
     *link = range->next;
     if (range->chunk_bytes != 0) {
         ps_chunk_give(&tlsf->chunks, range->memory, range->chunk_bytes);
@@ -199,9 +199,8 @@ size_t ps_tlsf_trim(struct ps_tlsf *tlsf) {
 
 void ps_tlsf_reset(struct ps_tlsf *tlsf) {
     ps_tlsf_drop_lone_blocks(tlsf);
-    memset(tlsf->bits, 0, sizeof tlsf->bits);
+    memset(&tlsf->index, 0, sizeof tlsf->index);
     memset(tlsf->heads, 0, tlsf->class_count * sizeof *tlsf->heads);
-    tlsf->summary = 0;
     for (struct range *range = tlsf->ranges; range != NULL; range = range->next) {
         range_clear(tlsf, range);
     }

@@ -28,11 +28,11 @@ static void leave(struct ps_tlsf *tlsf) {
 }
 
 static struct lone_block *lone_of(void *payload) {
-    return PS_CONTAINER_OF((char *)payload - BLOCK_HEAD, struct lone_block, head);
+    return PS_CONTAINER_OF((char *)payload - PS_FIT_HEAD, struct lone_block, head);
 }
 
 static void *lone_alloc(struct ps_tlsf *tlsf, size_t bytes, size_t align) {
-    align = ps_max(align, BLOCK_UNIT);
+    align = ps_max(align, PS_FIT_UNIT);
     size_t lead_bytes = ps_round_up(sizeof(struct lone_block), align);
     if (bytes >= tlsf->largest_bytes || lead_bytes >= tlsf->largest_bytes) {
         errno = ENOMEM;
@@ -60,7 +60,7 @@ static void lone_free(struct lone_block *lone) {
     }
     struct ps_source *source = ps_source_malloc();
     size_t lead_bytes = lone->lead_bytes;
-    lone->head |= BLOCK_FREE;
+    lone->head |= PS_FIT_FREE;
     source->free(source, (char *)(lone + 1) - lead_bytes, lead_bytes + lone->bytes);
 }
 
@@ -95,33 +95,33 @@ void *ps_tlsf_alloc_slowly(struct ps_tlsf *tlsf, size_t bytes, size_t align) {
     if (tlsf->is_malloc) {
         return lone_alloc(tlsf, bytes, align);
     }
-    if (bytes >= tlsf->largest_bytes - BLOCK_UNIT - BLOCK_HEAD ||
-        align >= tlsf->largest_bytes - BLOCK_UNIT - BLOCK_HEAD) {
+    if (bytes >= tlsf->largest_bytes - PS_FIT_UNIT - PS_FIT_HEAD ||
+        align >= tlsf->largest_bytes - PS_FIT_UNIT - PS_FIT_HEAD) {
         errno = ENOMEM;
         return NULL;
     }
-    return take_or_grow(tlsf, block_bytes_for(bytes), align);
+    return take_or_grow(tlsf, ps_fit_bytes_for(bytes), align);
 }
 
 /* Ends the program unless the pointer is that of a used block, as far as its surroundings tell. */
 static void check_used(const struct ps_tlsf *tlsf, void *payload) {
     struct block *block = block_of(payload);
     const char *name = tlsf->chunks.name;
-    if (((uintptr_t)payload & (BLOCK_UNIT - 1)) != 0) {
+    if (((uintptr_t)payload & (PS_FIT_UNIT - 1)) != 0) {
         ps_misuse(foreign_pointer, payload, name);
     }
     if (tlsf->is_check && !tlsf->is_malloc && !ps_tlsf_owns(tlsf, payload)) {
         ps_misuse(foreign_pointer, payload, name);
     }
-    if (((block->head ^ tlsf->tag) & BLOCK_TAG_MASK) != 0) {
+    if (((block->head ^ tlsf->tag) & PS_FIT_TAG_MASK) != 0) {
         ps_misuse(foreign_pointer, payload, name);
     }
-    if ((block->head & BLOCK_FREE) != 0) {
+    if ((block->head & PS_FIT_FREE) != 0) {
         ps_misuse(double_free, payload, name);
     }
     if (tlsf->is_check && !tlsf->is_malloc) {
-        struct block *behind = block_at(block, block_bytes(block->head));
-        if (((behind->head ^ tlsf->tag) & (BLOCK_TAG_MASK | BLOCK_PREVIOUS_FREE)) != 0) {
+        struct block *behind = block_at(block, ps_fit_bytes(block->head));
+        if (((behind->head ^ tlsf->tag) & (PS_FIT_TAG_MASK | PS_FIT_PREVIOUS_FREE)) != 0) {
             ps_misuse("overwritten block behind", payload, name);
         }
     }
@@ -143,15 +143,15 @@ void ps_tlsf_free_slowly(struct ps_tlsf *tlsf, void *payload) {
 void *ps_tlsf_realloc_slowly(struct ps_tlsf *tlsf, void *payload, size_t bytes) {
     check_used(tlsf, payload);
     size_t old_bytes = ps_tlsf_usable_size(tlsf, payload);
-    if (!tlsf->is_malloc && bytes < tlsf->largest_bytes - BLOCK_UNIT - BLOCK_HEAD) {
+    if (!tlsf->is_malloc && bytes < tlsf->largest_bytes - PS_FIT_UNIT - PS_FIT_HEAD) {
         enter(tlsf);
-        bool is_done = ps_tlsf_resize(tlsf, block_of(payload), block_bytes_for(bytes));
+        bool is_done = ps_tlsf_resize(tlsf, block_of(payload), ps_fit_bytes_for(bytes));
         leave(tlsf);
         if (is_done) {
             return payload;
         }
     }
-    void *moved = ps_tlsf_alloc_slowly(tlsf, bytes, BLOCK_UNIT);
+    void *moved = ps_tlsf_alloc_slowly(tlsf, bytes, PS_FIT_UNIT);
     if (moved != NULL) {
         memcpy(moved, payload, ps_min(old_bytes, bytes));
         ps_tlsf_free_slowly(tlsf, payload);

@@ -4,10 +4,10 @@
  * and PS_DEBUG are asked in slow.c only. See block.h for the layout, tlsf.h for the contract.
  *
  * After: M. Masmano, I. Ripoll, A. Crespo, J. Real, "TLSF: a new dynamic memory allocator for
- * real-time systems", ECRTS 2004. Differences: both levels of the index are one row of classes; a
- * free block that stays in its class when it is cut or grows keeps its place on the list; a list's
- * block knows what points to it, so that leaving a list needs no size; the request's own class is
- * looked into before the request fails.
+ * real-time systems", ECRTS 2004. Differences beside those of chunk/fit.h: a free block that stays
+ * in its class when it is cut or grows keeps its place on the list; a list's block knows what
+ * points to it, so that leaving a list needs no size; the request's own class is looked into before
+ * the request fails.
  */
 #include "pools/tlsf/block.h"
 
@@ -15,14 +15,6 @@
 
 #include <errno.h>
 #include <string.h>
-
-static inline void clear_bit(struct ps_tlsf *tlsf, size_t class) {
-    uint64_t *word = &tlsf->bits[class / 64];
-    *word &= ~((uint64_t)1 << (class % 64));
-    if (*word == 0) {
-        tlsf->summary &= ~((uint64_t)1 << (class / 64));
-    }
-}
 
 /* The last of a list may be its first too: then its slot is among the heads. */
 void ps_tlsf_unlist(struct ps_tlsf *tlsf, struct block *block) {
@@ -35,7 +27,7 @@ void ps_tlsf_unlist(struct ps_tlsf *tlsf, struct block *block) {
     }
     size_t class = ((size_t)slot - (size_t)tlsf->heads) / sizeof *slot;
     if (class < tlsf->class_count) {
-        clear_bit(tlsf, class);
+        ps_fit_clear(&tlsf->index, class);
     }
 }
 
@@ -48,29 +40,28 @@ static inline void list_in(struct ps_tlsf *tlsf, struct block *block, size_t cla
         next->slot = &block->next;
     }
     *slot = block;
-    tlsf->bits[class / 64] |= (uint64_t)1 << (class % 64);
-    tlsf->summary |= (uint64_t)1 << (class / 64);
+    ps_fit_set(&tlsf->index, class);
 }
 
 /* Head and back pointer of a free block whose neighbours are used. */
 static inline struct block *mark_free(const struct ps_tlsf *tlsf, struct block *block,
                                       size_t size) {
     struct block *behind = block_at(block, size);
-    block->head = tlsf->tag | size | BLOCK_FREE;
+    block->head = tlsf->tag | size | PS_FIT_FREE;
     *block_back(behind) = block;
     return behind;
 }
 
 void ps_tlsf_list(struct ps_tlsf *tlsf, struct block *block, size_t size) {
-    mark_free(tlsf, block, size)->head |= BLOCK_PREVIOUS_FREE;
-    list_in(tlsf, block, class_of(size));
+    mark_free(tlsf, block, size)->head |= PS_FIT_PREVIOUS_FREE;
+    list_in(tlsf, block, ps_fit_class_of(size));
 }
 
 /* `block`, on the list of `class`, is now the free block `moved` of `size`. The links of `block`
  * may lie where `moved` begins: they are read before that is written. */
 static inline void list_again(struct ps_tlsf *tlsf, struct block *block, size_t class,
                               struct block *moved, size_t size) {
-    size_t new_class = class_of(size);
+    size_t new_class = ps_fit_class_of(size);
     if (new_class == class) {
         struct block *next = block->next;
         struct block **slot = block->slot;
@@ -92,11 +83,11 @@ static inline void list_again(struct ps_tlsf *tlsf, struct block *block, size_t 
 static inline void cut(struct ps_tlsf *tlsf, struct block *block, size_t class, size_t size) {
     struct block **slot = &tlsf->heads[class];
     struct block *next = block->next;
-    size_t total = block_bytes(block->head);
+    size_t total = ps_fit_bytes(block->head);
     size_t left = total - size;
     struct block *rest = block_at(block, size);
-    size_t rest_class = class_of(left);
-    if (left >= BLOCK_MIN && rest_class == class) {
+    size_t rest_class = ps_fit_class_of(left);
+    if (left >= PS_FIT_MIN && rest_class == class) {
         tlsf_unpoison(rest, sizeof *rest);
         rest->next = next;
         rest->slot = slot;
@@ -112,39 +103,22 @@ static inline void cut(struct ps_tlsf *tlsf, struct block *block, size_t class, 
     if (next != NULL) {
         next->slot = slot;
     } else {
-        clear_bit(tlsf, class);
+        ps_fit_clear(&tlsf->index, class);
     }
-    if (left >= BLOCK_MIN) {
+    if (left >= PS_FIT_MIN) {
         tlsf_unpoison(rest, sizeof *rest);
         list_in(tlsf, rest, rest_class);
         mark_free(tlsf, rest, left);
         block->head = tlsf->tag | size;
     } else {
-        block_at(block, total)->head &= ~(size_t)BLOCK_PREVIOUS_FREE;
+        block_at(block, total)->head &= ~(size_t)PS_FIT_PREVIOUS_FREE;
         block->head = tlsf->tag | total;
     }
 }
 
-/* The first list from `class` on that has a block; what is no class when none has. */
-static inline size_t find_from(const struct ps_tlsf *tlsf, size_t class) {
-    size_t word = class / 64;
-    uint64_t found = tlsf->bits[word] & (~(uint64_t)0 << (class % 64));
-    if (found == 0) {
-        uint64_t above = tlsf->summary & (~(uint64_t)1 << word);
-        if (above == 0) {
-            return NO_CLASS;
-        }
-        word = (size_t)__builtin_ctzll(above);
-        found = tlsf->bits[word];
-    }
-    return word * 64 + (size_t)__builtin_ctzll(found);
-}
-
-/* Bytes from the block to where a payload is aligned, with room for a free block or none at all. */
+/* See ps_fit_gap. */
 static inline size_t gap_before(struct block *block, size_t align) {
-    uintptr_t payload = (uintptr_t)block_payload(block);
-    size_t gap = ps_round_up(payload, align) - payload;
-    return gap == BLOCK_UNIT ? gap + align : gap;
+    return ps_fit_gap((uintptr_t)block_payload(block), align);
 }
 
 /* A block of `class` in which an aligned block of `size` fits. The lists are not sorted: a few are
@@ -152,8 +126,8 @@ static inline size_t gap_before(struct block *block, size_t align) {
 static PS_NOINLINE struct block *find_near(const struct ps_tlsf *tlsf, size_t class, size_t size,
                                            size_t align) {
     struct block *block = tlsf->heads[class];
-    for (int tries = 0; block != NULL && tries < NEAR_FITS_MAX; tries++) {
-        if (block_bytes(block->head) >= size + gap_before(block, align)) {
+    for (int tries = 0; block != NULL && tries < PS_FIT_NEAR_MAX; tries++) {
+        if (ps_fit_bytes(block->head) >= size + gap_before(block, align)) {
             return block;
         }
         block = block->next;
@@ -163,64 +137,64 @@ static PS_NOINLINE struct block *find_near(const struct ps_tlsf *tlsf, size_t cl
 
 /* Where blocks fit wherever they lie, else among those that may be aligned by luck. */
 static struct block *find_aligned(const struct ps_tlsf *tlsf, size_t size, size_t align) {
-    size_t least = size + align + BLOCK_UNIT;
+    size_t least = size + align + PS_FIT_UNIT;
     struct block *block = NULL;
     if (least <= tlsf->largest_bytes) {
-        size_t class = find_from(tlsf, class_from(least));
-        if (class != NO_CLASS) {
+        size_t class = ps_fit_find(&tlsf->index, ps_fit_class_from(least));
+        if (class != PS_FIT_NONE) {
             return tlsf->heads[class];
         }
-        block = find_near(tlsf, class_of(least), size, align);
+        block = find_near(tlsf, ps_fit_class_of(least), size, align);
     }
-    return block != NULL ? block : find_near(tlsf, class_of(size), size, align);
+    return block != NULL ? block : find_near(tlsf, ps_fit_class_of(size), size, align);
 }
 
 /* Takes `size` bytes of a listed free block, aligned; what is left on both sides stays free. */
 static void *take_inside(struct ps_tlsf *tlsf, struct block *before, size_t size, size_t align) {
-    size_t total = block_bytes(before->head);
+    size_t total = ps_fit_bytes(before->head);
     size_t gap = gap_before(before, align);
     struct block *block = block_at(before, gap);
     size_t head = tlsf->tag;
     ps_tlsf_unlist(tlsf, before);
     if (gap != 0) {
-        tlsf_unpoison((char *)block - BLOCK_HEAD, sizeof *block + BLOCK_HEAD);
+        tlsf_unpoison((char *)block - PS_FIT_HEAD, sizeof *block + PS_FIT_HEAD);
         mark_free(tlsf, before, gap);
-        list_in(tlsf, before, class_of(gap));
-        head |= BLOCK_PREVIOUS_FREE;
+        list_in(tlsf, before, ps_fit_class_of(gap));
+        head |= PS_FIT_PREVIOUS_FREE;
         total -= gap;
     }
-    if (total - size >= BLOCK_MIN) {
+    if (total - size >= PS_FIT_MIN) {
         struct block *rest = block_at(block, size);
         tlsf_unpoison(rest, sizeof *rest);
         mark_free(tlsf, rest, total - size);
-        list_in(tlsf, rest, class_of(total - size));
+        list_in(tlsf, rest, ps_fit_class_of(total - size));
         block->head = head | size;
     } else {
-        block_at(block, total)->head &= ~(size_t)BLOCK_PREVIOUS_FREE;
+        block_at(block, total)->head &= ~(size_t)PS_FIT_PREVIOUS_FREE;
         block->head = head | total;
     }
-    block_unpoison(block, block_bytes(block->head));
+    block_unpoison(block, ps_fit_bytes(block->head));
     return block_payload(block);
 }
 
 static PS_NOINLINE void *take_near(struct ps_tlsf *tlsf, size_t size) {
-    struct block *block = find_near(tlsf, class_of(size), size, BLOCK_UNIT);
-    return block != NULL ? take_inside(tlsf, block, size, BLOCK_UNIT) : NULL;
+    struct block *block = find_near(tlsf, ps_fit_class_of(size), size, PS_FIT_UNIT);
+    return block != NULL ? take_inside(tlsf, block, size, PS_FIT_UNIT) : NULL;
 }
 
 static inline void *take(struct ps_tlsf *tlsf, size_t size) {
-    size_t class = find_from(tlsf, class_from(size));
-    if (PS_UNLIKELY(class == NO_CLASS)) {
+    size_t class = ps_fit_find(&tlsf->index, ps_fit_class_from(size));
+    if (PS_UNLIKELY(class == PS_FIT_NONE)) {
         return take_near(tlsf, size);
     }
     struct block *block = tlsf->heads[class];
     cut(tlsf, block, class, size);
-    block_unpoison(block, block_bytes(block->head));
+    block_unpoison(block, ps_fit_bytes(block->head));
     return block_payload(block);
 }
 
 void *ps_tlsf_take(struct ps_tlsf *tlsf, size_t size, size_t align) {
-    if (align <= BLOCK_UNIT) {
+    if (align <= PS_FIT_UNIT) {
         return take(tlsf, size);
     }
     struct block *block = find_aligned(tlsf, size, align);
@@ -228,26 +202,26 @@ void *ps_tlsf_take(struct ps_tlsf *tlsf, size_t size, size_t align) {
 }
 
 static inline void release(struct ps_tlsf *tlsf, struct block *block, size_t head) {
-    size_t size = block_bytes(head);
+    size_t size = ps_fit_bytes(head);
     struct block *behind = block_at(block, size);
-    block->head = head | BLOCK_FREE; /* stays in the middle of a merged block: a second free sees
+    block->head = head | PS_FIT_FREE; /* stays in the middle of a merged block: a second free sees
                                         it */
     block_poison(block, size);
     size_t behind_head = behind->head;
-    if ((head & BLOCK_PREVIOUS_FREE) != 0) {
+    if ((head & PS_FIT_PREVIOUS_FREE) != 0) {
         struct block *before = *block_back(block);
-        size_t before_size = block_bytes(before->head);
+        size_t before_size = ps_fit_bytes(before->head);
         size += before_size;
-        if ((behind_head & BLOCK_FREE) != 0) {
+        if ((behind_head & PS_FIT_FREE) != 0) {
             ps_tlsf_unlist(tlsf, behind);
-            size += block_bytes(behind_head);
+            size += ps_fit_bytes(behind_head);
         } else {
-            behind->head = behind_head | BLOCK_PREVIOUS_FREE;
+            behind->head = behind_head | PS_FIT_PREVIOUS_FREE;
         }
-        list_again(tlsf, before, class_of(before_size), before, size);
-    } else if ((behind_head & BLOCK_FREE) != 0) {
-        size_t behind_size = block_bytes(behind_head);
-        list_again(tlsf, behind, class_of(behind_size), block, size + behind_size);
+        list_again(tlsf, before, ps_fit_class_of(before_size), before, size);
+    } else if ((behind_head & PS_FIT_FREE) != 0) {
+        size_t behind_size = ps_fit_bytes(behind_head);
+        list_again(tlsf, behind, ps_fit_class_of(behind_size), block, size + behind_size);
     } else {
         ps_tlsf_list(tlsf, block, size);
     }
@@ -260,9 +234,9 @@ void ps_tlsf_release(struct ps_tlsf *tlsf, struct block *block, size_t head) {
 /* In place. False: it does not fit there. */
 bool ps_tlsf_resize(struct ps_tlsf *tlsf, struct block *block, size_t size) {
     size_t head = block->head;
-    size_t old_size = block_bytes(head);
+    size_t old_size = ps_fit_bytes(head);
     if (size <= old_size) {
-        if (old_size - size >= BLOCK_MIN) {
+        if (old_size - size >= PS_FIT_MIN) {
             struct block *rest = block_at(block, size);
             block->head = head - (old_size - size);
             release(tlsf, rest, tlsf->tag | (old_size - size));
@@ -270,20 +244,20 @@ bool ps_tlsf_resize(struct ps_tlsf *tlsf, struct block *block, size_t size) {
         return true;
     }
     struct block *behind = block_at(block, old_size);
-    size_t behind_size = block_bytes(behind->head);
-    if ((behind->head & BLOCK_FREE) == 0 || old_size + behind_size < size) {
+    size_t behind_size = ps_fit_bytes(behind->head);
+    if ((behind->head & PS_FIT_FREE) == 0 || old_size + behind_size < size) {
         return false;
     }
     size_t added = size - old_size;
     size_t left = behind_size - added;
-    if (left < BLOCK_MIN) {
+    if (left < PS_FIT_MIN) {
         added = behind_size;
         ps_tlsf_unlist(tlsf, behind);
-        block_at(behind, behind_size)->head &= ~(size_t)BLOCK_PREVIOUS_FREE;
+        block_at(behind, behind_size)->head &= ~(size_t)PS_FIT_PREVIOUS_FREE;
     } else {
         struct block *rest = block_at(behind, added);
         tlsf_unpoison(rest, sizeof *rest);
-        list_again(tlsf, behind, class_of(behind_size), rest, left);
+        list_again(tlsf, behind, ps_fit_class_of(behind_size), rest, left);
     }
     block->head = head + added;
     block_unpoison(block, old_size + added);
@@ -292,12 +266,12 @@ bool ps_tlsf_resize(struct ps_tlsf *tlsf, struct block *block, size_t size) {
 
 void *ps_tlsf_alloc(struct ps_tlsf *tlsf, size_t bytes) {
     if (PS_LIKELY(bytes < tlsf->limit_bytes)) {
-        void *payload = take(tlsf, block_bytes_for(bytes));
+        void *payload = take(tlsf, ps_fit_bytes_for(bytes));
         if (PS_LIKELY(payload != NULL)) {
             return payload;
         }
     }
-    return ps_tlsf_alloc_slowly(tlsf, bytes, BLOCK_UNIT);
+    return ps_tlsf_alloc_slowly(tlsf, bytes, PS_FIT_UNIT);
 }
 
 void *ps_tlsf_alloc_aligned(struct ps_tlsf *tlsf, size_t bytes, size_t align) {
@@ -306,7 +280,7 @@ void *ps_tlsf_alloc_aligned(struct ps_tlsf *tlsf, size_t bytes, size_t align) {
         return NULL;
     }
     if (PS_LIKELY(bytes < tlsf->limit_bytes && align < tlsf->limit_bytes)) {
-        void *payload = ps_tlsf_take(tlsf, block_bytes_for(bytes), align);
+        void *payload = ps_tlsf_take(tlsf, ps_fit_bytes_for(bytes), align);
         if (PS_LIKELY(payload != NULL)) {
             return payload;
         }
@@ -317,13 +291,13 @@ void *ps_tlsf_alloc_aligned(struct ps_tlsf *tlsf, size_t bytes, size_t align) {
 /* The head of what should be a used block of this pool. It may be anything else, at any address. */
 static inline size_t head_of(const void *payload) {
     size_t head;
-    memcpy(&head, (const char *)payload - BLOCK_HEAD, sizeof head);
+    memcpy(&head, (const char *)payload - PS_FIT_HEAD, sizeof head);
     return head;
 }
 
 static inline bool is_odd(const struct ps_tlsf *tlsf, const void *payload, size_t head) {
-    return (((head ^ tlsf->expected) & (BLOCK_TAG_MASK | BLOCK_FREE)) |
-            ((uintptr_t)payload & (BLOCK_UNIT - 1))) != 0;
+    return (((head ^ tlsf->expected) & (PS_FIT_TAG_MASK | PS_FIT_FREE)) |
+            ((uintptr_t)payload & (PS_FIT_UNIT - 1))) != 0;
 }
 
 void ps_tlsf_free(struct ps_tlsf *tlsf, void *payload) {
@@ -346,8 +320,8 @@ void *ps_tlsf_realloc(struct ps_tlsf *tlsf, void *payload, size_t bytes) {
         return ps_tlsf_realloc_slowly(tlsf, payload, bytes);
     }
     struct block *block = block_of(payload);
-    size_t usable_bytes = block_bytes(block->head) - BLOCK_HEAD;
-    if (ps_tlsf_resize(tlsf, block, block_bytes_for(bytes))) {
+    size_t usable_bytes = ps_fit_bytes(block->head) - PS_FIT_HEAD;
+    if (ps_tlsf_resize(tlsf, block, ps_fit_bytes_for(bytes))) {
         return payload;
     }
     void *moved = ps_tlsf_alloc(tlsf, bytes);
