@@ -28,27 +28,18 @@ static uint64_t batch_sum(const struct ps_arena *arena, const struct page_list *
     return sum;
 }
 
+enum direction { TO_FILE, FROM_FILE };
+
 /* Moves the pages of a list between the view's memory and a file; their place there is that of the
  * list, one behind the other, from `offset` on. */
-static bool write_pages(const struct ps_arena *arena, const struct page_list *list, int fd,
-                        uint64_t offset) {
+static bool move_pages(const struct ps_arena *arena, const struct page_list *list, int fd,
+                       uint64_t offset, enum direction direction) {
     for (size_t i = 0; i < list->count;) {
         size_t run = ps_arena_run(list, i);
-        if (!ps_arena_write(fd, arena->view.base + list->numbers[i] * ARENA_PAGE, run * ARENA_PAGE,
-                            offset + i * ARENA_PAGE)) {
-            return false;
-        }
-        i += run;
-    }
-    return true;
-}
-
-static bool read_pages(struct ps_arena *arena, const struct page_list *list, int fd,
-                       uint64_t offset) {
-    for (size_t i = 0; i < list->count;) {
-        size_t run = ps_arena_run(list, i);
-        if (!ps_arena_read(fd, arena->view.base + list->numbers[i] * ARENA_PAGE, run * ARENA_PAGE,
-                           offset + i * ARENA_PAGE)) {
+        char *memory = arena->view.base + list->numbers[i] * ARENA_PAGE;
+        uint64_t place = offset + i * ARENA_PAGE;
+        if (!(direction == TO_FILE ? ps_arena_write(fd, memory, run * ARENA_PAGE, place)
+                                   : ps_arena_read(fd, memory, run * ARENA_PAGE, place))) {
             return false;
         }
         i += run;
@@ -103,7 +94,7 @@ enum ps_arena_status ps_arena_load_batch(struct ps_arena *arena) {
         return status;
     }
     uint64_t offset = header->batch_offset + numbers_bytes(header->batch_pages);
-    if (!read_pages(arena, &arena->pending, arena->journal_fd, offset)) {
+    if (!move_pages(arena, &arena->pending, arena->journal_fd, offset, FROM_FILE)) {
         return PS_ARENA_SYSTEM;
     }
     if (batch_sum(arena, &arena->pending) != header->batch_sum) {
@@ -132,7 +123,7 @@ bool ps_arena_write_batch(struct ps_arena *arena, struct arena_header *header) {
     uint64_t pages_offset = header->batch_offset + numbers_bytes(list->count);
     return ps_arena_write(arena->journal_fd, list->numbers, list->count * sizeof *list->numbers,
                           header->batch_offset) &&
-           write_pages(arena, list, arena->journal_fd, pages_offset) &&
+           move_pages(arena, list, arena->journal_fd, pages_offset, TO_FILE) &&
            ((arena->flags & PS_ARENA_SYNC) == 0 || fdatasync(arena->journal_fd) == 0);
 }
 
