@@ -24,13 +24,13 @@
 #define POOLSHIM_ARENA_HPP
 
 #include <poolshim/arena.h>
+#include <poolshim/detail.hpp>
 
 #include <cerrno>
 #include <cstddef>
 #include <functional>
 #include <iterator>
 #include <memory>
-#include <new>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
@@ -166,11 +166,7 @@ class arena {
     std::uint64_t sequence() const noexcept { return ps_arena_sequence(get()); }
 
     void *allocate(std::size_t bytes, std::size_t align = PS_ALIGN_DEFAULT) {
-        void *payload = try_allocate(bytes, align);
-        if (payload == nullptr) {
-            throw std::bad_alloc();
-        }
-        return payload;
+        return detail::checked(try_allocate(bytes, align));
     }
     void *try_allocate(std::size_t bytes, std::size_t align = PS_ALIGN_DEFAULT) noexcept {
         return align <= PS_ALIGN_DEFAULT ? ps_arena_alloc(get(), bytes)
@@ -183,14 +179,7 @@ class arena {
     /* An object in the arena; if its constructor throws, its memory is free again. */
     template <class T, class... Arguments> T *create(Arguments &&...arguments) {
         static_assert(!std::is_polymorphic_v<T>, "tables of virtual functions are not in the file");
-        struct guard {
-            arena *owner;
-            void *payload;
-            ~guard() { owner->deallocate(payload); }
-        } guarded{this, allocate(sizeof(T), alignof(T))};
-        T *object = ::new (guarded.payload) T(std::forward<Arguments>(arguments)...);
-        guarded.payload = nullptr;
-        return object;
+        return detail::construct<T>(*this, std::forward<Arguments>(arguments)...);
     }
     /* The destructor, then the memory. nullptr does nothing. */
     template <class T> void destroy(T *object) noexcept {
@@ -226,17 +215,13 @@ class arena {
     struct ps_arena *get() const noexcept { return arena_.get(); }
 
   private:
-    struct end {
-        void operator()(struct ps_arena *opened) const noexcept { ps_arena_close(opened); }
-    };
-
     static void must(ps_arena_status status) {
         if (status != PS_ARENA_OK) {
             throw arena_error(status);
         }
     }
 
-    std::unique_ptr<struct ps_arena, end> arena_;
+    detail::handle<struct ps_arena, ps_arena_close> arena_;
 };
 
 } // namespace ps

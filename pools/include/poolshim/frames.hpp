@@ -10,6 +10,7 @@
 #ifndef POOLSHIM_FRAMES_HPP
 #define POOLSHIM_FRAMES_HPP
 
+#include <poolshim/detail.hpp>
 #include <poolshim/frames.h>
 #include <poolshim/region.hpp>
 
@@ -19,27 +20,13 @@ class frames {
   public:
     // std::bad_alloc when memory is out, or count is not 1 to PS_FRAMES_MAX.
     explicit frames(unsigned count, const ps_region_options *options = nullptr)
-        : frames_(ps_frames_create(count, options)) {
-        if (frames_ == nullptr) {
-            throw std::bad_alloc();
-        }
-    }
-    frames(frames &&other) noexcept : frames_(std::exchange(other.frames_, nullptr)) {}
-    frames &operator=(frames &&other) noexcept {
-        if (this != &other) {
-            ps_frames_destroy(std::exchange(frames_, std::exchange(other.frames_, nullptr)));
-        }
-        return *this;
-    }
-    frames(const frames &) = delete;
-    frames &operator=(const frames &) = delete;
-    ~frames() { ps_frames_destroy(frames_); }
+        : frames_(detail::checked(ps_frames_create(count, options))) {}
 
-    ps_frames *get() const noexcept { return frames_; }
-    region_ref current() const noexcept { return ps_frames_current(frames_); }
-    region_ref next() noexcept { return ps_frames_next(frames_); }
+    ps_frames *get() const noexcept { return frames_.get(); }
+    region_ref current() const noexcept { return ps_frames_current(get()); }
+    region_ref next() noexcept { return ps_frames_next(get()); }
     std::size_t trim(std::size_t keep_bytes = 0) noexcept {
-        return ps_frames_trim(frames_, keep_bytes);
+        return ps_frames_trim(get(), keep_bytes);
     }
 
     // Of the current round: what the adapters use.
@@ -51,7 +38,7 @@ class frames {
     }
 
   private:
-    ps_frames *frames_;
+    detail::handle<ps_frames, ps_frames_destroy> frames_;
 };
 
 } // namespace ps

@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <memory>
 #include <new>
+#include <poolshim/detail.hpp>
 #include <poolshim/pool.h>
 #include <stdexcept>
 #include <type_traits>
@@ -49,9 +50,9 @@ class node_pool {
     void *try_get() { return ps_pool_alloc(&pool_); }
     // One object, NULL when the pool would have to grow.
     void *try_get_kept() noexcept { return ps_pool_try_alloc(&pool_); }
-    void *get() { return checked(ps_pool_alloc(&pool_)); }
+    void *get() { return detail::checked(ps_pool_alloc(&pool_)); }
     void put(void *object) noexcept { ps_pool_free(&pool_, object); }
-    void *get_n(std::size_t count) { return checked(ps_pool_alloc_n(&pool_, count)); }
+    void *get_n(std::size_t count) { return detail::checked(ps_pool_alloc_n(&pool_, count)); }
     void put_n(void *array, std::size_t count) noexcept { ps_pool_free_n(&pool_, array, count); }
 
     // For adapters: an object, or as many side by side as `bytes` take.
@@ -86,12 +87,6 @@ class node_pool {
     ::ps_pool *c_pool() noexcept { return &pool_; }
 
   private:
-    static void *checked(void *memory) {
-        if (__builtin_expect(memory == nullptr, 0)) {
-            throw std::bad_alloc();
-        }
-        return memory;
-    }
     std::size_t count_for(std::size_t bytes) const noexcept {
         return bytes / pool_.stride + (bytes % pool_.stride != 0);
     }

@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <memory>
 #include <new>
+#include <poolshim/detail.hpp>
 #include <poolshim/pools.h>
 
 namespace ps {
@@ -25,13 +26,9 @@ class size_pools {
 
     // Any size and any alignment up to PS_POOL_ALIGN_MAX. Throws std::bad_alloc.
     void *allocate(std::size_t bytes, std::size_t align = PS_ALIGN_DEFAULT) {
-        void *block = __builtin_expect(align <= PS_ALIGN_DEFAULT, 1)
-                          ? ps_pools_alloc(pools_.get(), bytes)
-                          : ps_pools_alloc_large(pools_.get(), bytes, align);
-        if (__builtin_expect(block == nullptr, 0)) {
-            throw std::bad_alloc();
-        }
-        return block;
+        return detail::checked(__builtin_expect(align <= PS_ALIGN_DEFAULT, 1)
+                                   ? ps_pools_alloc(pools_.get(), bytes)
+                                   : ps_pools_alloc_large(pools_.get(), bytes, align));
     }
     // bytes, align: as they were allocated.
     void deallocate(void *block, std::size_t bytes, std::size_t align = PS_ALIGN_DEFAULT) noexcept {

@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <memory>
 #include <new>
+#include <poolshim/detail.hpp>
 #include <poolshim/region.h>
 #include <string_view>
 #include <type_traits>
@@ -39,14 +40,15 @@ class region_ref {
     // Raw memory. allocate and deallocate are what the adapters use; deallocate frees the newest
     // block and large ones, and leaves others to the region.
     void *allocate(std::size_t bytes, std::size_t align = PS_ALIGN_DEFAULT) const {
-        return checked(ps_region_alloc_aligned(region_, bytes, align));
+        return detail::checked(ps_region_alloc_aligned(region_, bytes, align));
     }
     void deallocate(void *block, std::size_t bytes, std::size_t align) const noexcept {
         ps_region_free(region_, block, bytes, align);
     }
     void *reallocate(void *block, std::size_t old_bytes, std::size_t new_bytes,
                      std::size_t align = PS_ALIGN_DEFAULT) const {
-        return checked(ps_region_realloc_aligned(region_, block, old_bytes, new_bytes, align));
+        return detail::checked(
+            ps_region_realloc_aligned(region_, block, old_bytes, new_bytes, align));
     }
     bool owns(const void *address) const noexcept { return ps_region_owns(region_, address); }
 
@@ -54,14 +56,7 @@ class region_ref {
     // makes in the region outlives it. A constructor that throws leaves nothing behind but, at
     // worst, what it allocated itself.
     template <class T, class... Arguments> T *make(Arguments &&...arguments) const {
-        void *block = allocate(sizeof(T), alignof(T));
-        T *object;
-        try {
-            object = ::new (block) T(std::forward<Arguments>(arguments)...);
-        } catch (...) {
-            deallocate(block, sizeof(T), alignof(T));
-            throw;
-        }
+        T *object = detail::construct<T>(*this, std::forward<Arguments>(arguments)...);
         if constexpr (!std::is_trivially_destructible_v<T>) {
             destroy_with_region(object);
         }
@@ -70,7 +65,7 @@ class region_ref {
 
     // count objects, value-initialised: numbers and pointers are 0.
     template <class T> T *make_array(std::size_t count) const {
-        void *block = checked(ps_region_alloc_array(region_, count, sizeof(T), alignof(T)));
+        void *block = detail::checked(ps_region_alloc_array(region_, count, sizeof(T), alignof(T)));
         T *objects = static_cast<T *>(block);
         try {
             std::uninitialized_value_construct_n(objects, count);
@@ -103,7 +98,7 @@ class region_ref {
         va_start(arguments, format);
         char *text = ps_region_vprintf(region_, format, arguments);
         va_end(arguments);
-        return static_cast<char *>(checked(text));
+        return detail::checked(text);
     }
 
     // Calls the function with the cleanups. It is copied into the region, and what it captures must
@@ -125,9 +120,7 @@ class region_ref {
 
     // A child: this region ends it, unless it is ended or taken (ps::region::detach) before.
     region_ref make_child(const ps_region_options *options = nullptr) const {
-        ps_region *child = ps_region_create_child(region_, options);
-        checked(child);
-        return child;
+        return detail::checked(ps_region_create_child(region_, options));
     }
 
     void reset() const noexcept { ps_region_reset(region_); }
@@ -141,13 +134,6 @@ class region_ref {
     }
 
   protected:
-    static void *checked(void *pointer) {
-        if (pointer == nullptr) {
-            throw std::bad_alloc();
-        }
-        return pointer;
-    }
-
     ps_region *region_;
 
   private:
@@ -177,15 +163,11 @@ class region_ref {
 class region : public region_ref {
   public:
     explicit region(const ps_region_options *options = nullptr)
-        : region_ref(ps_region_create(options)) {
-        checked(region_);
-    }
+        : region_ref(detail::checked(ps_region_create(options))) {}
     // The first chunk is the caller's, which outlives the region: at least PS_REGION_INIT_BYTES, or
     // std::bad_alloc.
     region(void *buffer, std::size_t bytes, const ps_region_options *options = nullptr)
-        : region_ref(ps_region_init(buffer, bytes, options)) {
-        checked(region_);
-    }
+        : region_ref(detail::checked(ps_region_init(buffer, bytes, options))) {}
     // Takes over a region of C that has no parent.
     static region take(ps_region *owned) noexcept { return region(taken{}, owned); }
     // Takes a child away from its parent.
@@ -258,10 +240,7 @@ root<T> make_root_with(std::size_t extra_bytes, const ps_region_options *options
         throw std::bad_alloc();
     }
     ps_region *owner = nullptr;
-    void *first = ps_region_create_for(bytes + extra_bytes, options, &owner);
-    if (first == nullptr) {
-        throw std::bad_alloc();
-    }
+    void *first = detail::checked(ps_region_create_for(bytes + extra_bytes, options, &owner));
     root<T> made(nullptr, owner); // ends the region if the constructor throws
     first = ps_region_realloc_aligned(owner, first, bytes + extra_bytes, bytes, PS_ALIGN_DEFAULT);
     auto at = (reinterpret_cast<std::uintptr_t>(first) + alignof(T) - 1) & ~(alignof(T) - 1);

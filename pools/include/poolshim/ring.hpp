@@ -14,6 +14,7 @@
 #ifndef POOLSHIM_RING_HPP
 #define POOLSHIM_RING_HPP
 
+#include <poolshim/detail.hpp>
 #include <poolshim/ring.h>
 
 #include <cstddef>
@@ -97,21 +98,14 @@ template <class Self> class ring_calls {
     // Opens a frame; no other is open. std::bad_alloc when memory is out.
     ring_frame begin() {
         ps_ring *ring = self().get();
-        ps_ring_frame *frame = ring != nullptr ? ps_ring_begin(ring) : nullptr;
-        if (frame == nullptr) {
-            throw std::bad_alloc();
-        }
-        return ring_frame(frame, ring);
+        return ring_frame(detail::checked(ring != nullptr ? ps_ring_begin(ring) : nullptr), ring);
     }
 
     // A block of the open frame. std::bad_alloc when memory is out.
     void *allocate(std::size_t bytes, std::size_t align = PS_ALIGN_DEFAULT) {
         ps_ring *ring = self().get();
-        void *block = ring != nullptr ? ps_ring_alloc_aligned(ring, bytes, align) : nullptr;
-        if (block == nullptr) {
-            throw std::bad_alloc();
-        }
-        return block;
+        return detail::checked(ring != nullptr ? ps_ring_alloc_aligned(ring, bytes, align)
+                                               : nullptr);
     }
     // Nothing: the release of the frame does it.
     void deallocate(void *, std::size_t = 0, std::size_t = PS_ALIGN_DEFAULT) noexcept {}
@@ -132,35 +126,22 @@ template <class Self> class ring_calls {
 class ring : public detail::ring_calls<ring> {
   public:
     // std::bad_alloc when memory is out.
-    explicit ring(const ps_ring_options *options = nullptr) : ring_(ps_ring_create(options)) {
-        if (ring_ == nullptr) {
-            throw std::bad_alloc();
-        }
-    }
-    ring(ring &&other) noexcept : ring_(std::exchange(other.ring_, nullptr)) {}
-    ring &operator=(ring &&other) noexcept {
-        if (this != &other) {
-            ps_ring_destroy(std::exchange(ring_, std::exchange(other.ring_, nullptr)));
-        }
-        return *this;
-    }
-    ring(const ring &) = delete;
-    ring &operator=(const ring &) = delete;
-    // Sealed frames stay valid until they are released.
-    ~ring() { ps_ring_destroy(ring_); }
+    // At its end, sealed frames stay valid until they are released.
+    explicit ring(const ps_ring_options *options = nullptr)
+        : ring_(detail::checked(ps_ring_create(options))) {}
 
-    ps_ring *get() const noexcept { return ring_; }
+    ps_ring *get() const noexcept { return ring_.get(); }
     std::size_t trim(std::size_t keep_bytes = 0) noexcept {
-        return ps_ring_trim(ring_, keep_bytes);
+        return ps_ring_trim(get(), keep_bytes);
     }
     struct ps_ring_stats stats() noexcept {
         struct ps_ring_stats stats;
-        ::ps_ring_stats(ring_, &stats);
+        ::ps_ring_stats(get(), &stats);
         return stats;
     }
 
   private:
-    ps_ring *ring_;
+    detail::handle<ps_ring, ps_ring_destroy> ring_;
 };
 
 // The ring of the calling thread. Frames outlive the thread.

@@ -12,11 +12,11 @@
 #ifndef POOLSHIM_SLICE_HPP
 #define POOLSHIM_SLICE_HPP
 
+#include <poolshim/detail.hpp>
 #include <poolshim/slice.h>
 
 #include <cstddef>
 #include <memory>
-#include <new>
 #include <type_traits>
 #include <utility>
 
@@ -26,11 +26,7 @@ namespace ps {
 struct slices {
     // align: up to 64 KiB.
     void *allocate(std::size_t bytes, std::size_t align = PS_ALIGN_DEFAULT) {
-        void *slice = try_allocate(bytes, align);
-        if (slice == nullptr) {
-            throw std::bad_alloc();
-        }
-        return slice;
+        return detail::checked(try_allocate(bytes, align));
     }
     void *try_allocate(std::size_t bytes, std::size_t align = PS_ALIGN_DEFAULT) noexcept {
         return align <= PS_ALIGN_DEFAULT ? ps_slice_alloc(bytes)
@@ -46,14 +42,7 @@ struct slices {
 };
 
 template <class T, class... Arguments> T *slice_new(Arguments &&...arguments) {
-    struct returner {
-        void *slice;
-        ~returner() { slices().deallocate(slice, sizeof(T), alignof(T)); }
-    };
-    returner guard{slices().allocate(sizeof(T), alignof(T))};
-    T *object = ::new (guard.slice) T(std::forward<Arguments>(arguments)...);
-    guard.slice = nullptr;
-    return object;
+    return detail::construct<T>(slices(), std::forward<Arguments>(arguments)...);
 }
 
 // Destroys and frees; nullptr does nothing.

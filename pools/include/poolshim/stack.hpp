@@ -23,6 +23,7 @@
 #include <cstddef>
 #include <memory>
 #include <new>
+#include <poolshim/detail.hpp>
 #include <poolshim/stack.h>
 #include <type_traits>
 #include <utility>
@@ -71,7 +72,7 @@ template <class Self> class stack_calls {
         return array;
     }
     // Throws std::bad_alloc.
-    char *strdup(const char *text) { return copied(ps_stack_strdup(self(), text)); }
+    char *strdup(const char *text) { return checked(ps_stack_strdup(self(), text)); }
 
     stack_mark mark() noexcept { return ps_stack_mark(self()); }
     void rewind(const stack_mark &mark) noexcept { ps_stack_rewind(self(), mark); }
@@ -86,13 +87,6 @@ template <class Self> class stack_calls {
 
   private:
     ::ps_stack *self() const noexcept { return static_cast<const Self *>(this)->get(); }
-    static void *checked(void *block) {
-        if (__builtin_expect(block == nullptr, 0)) {
-            throw std::bad_alloc();
-        }
-        return block;
-    }
-    static char *copied(char *text) { return static_cast<char *>(checked(text)); }
 };
 
 } // namespace detail
@@ -100,37 +94,26 @@ template <class Self> class stack_calls {
 class stack : public detail::stack_calls<stack> {
   public:
     // Throws std::bad_alloc.
-    explicit stack(const stack_options &options = {}) : stack_(ps_stack_create(&options)) {
-        if (stack_ == nullptr) {
-            throw std::bad_alloc();
-        }
-    }
-    ~stack() { ps_stack_destroy(stack_); }
+    explicit stack(const stack_options &options = {})
+        : stack_(detail::checked(ps_stack_create(&options))) {}
     // Blocks and frames stay where they are; the other one may only be destroyed or assigned to.
-    stack(stack &&other) noexcept : stack_(std::exchange(other.stack_, nullptr)) {}
-    stack &operator=(stack &&other) noexcept {
-        if (this != &other) {
-            ps_stack_destroy(std::exchange(stack_, std::exchange(other.stack_, nullptr)));
-        }
-        return *this;
-    }
-    stack(const stack &) = delete;
-    stack &operator=(const stack &) = delete;
+    stack(stack &&) noexcept = default;
+    stack &operator=(stack &&) noexcept = default;
 
-    void reset() noexcept { ps_stack_reset(stack_); }
+    void reset() noexcept { ps_stack_reset(get()); }
     std::size_t trim(std::size_t keep_bytes = 0) noexcept {
-        return ps_stack_trim(stack_, keep_bytes);
+        return ps_stack_trim(get(), keep_bytes);
     }
     stack_stats stats() const noexcept {
         stack_stats result;
-        ps_stack_stats(stack_, &result);
+        ps_stack_stats(get(), &result);
         return result;
     }
-    const char *name() const noexcept { return ps_stack_name(stack_); }
-    ::ps_stack *get() const noexcept { return stack_; }
+    const char *name() const noexcept { return ps_stack_name(get()); }
+    ::ps_stack *get() const noexcept { return stack_.get(); }
 
   private:
-    ::ps_stack *stack_;
+    detail::handle<::ps_stack, ps_stack_destroy> stack_;
 };
 
 class t_stack : public detail::stack_calls<t_stack> {
@@ -144,11 +127,7 @@ class scope : public detail::stack_calls<scope> {
     // Throws std::bad_alloc.
     scope() : scope(ps_t()) {}
     explicit scope(stack &of) : scope(of.get()) {}
-    explicit scope(::ps_stack *of) : stack_(of), frame_(ps_stack_push(of)) {
-        if (frame_ == nullptr) {
-            throw std::bad_alloc();
-        }
-    }
+    explicit scope(::ps_stack *of) : stack_(of), frame_(detail::checked(ps_stack_push(of))) {}
     ~scope() { ps_stack_pop(stack_, frame_); }
     scope(const scope &) = delete;
     scope &operator=(const scope &) = delete;

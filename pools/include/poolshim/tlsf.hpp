@@ -14,11 +14,11 @@
 #ifndef POOLSHIM_TLSF_HPP
 #define POOLSHIM_TLSF_HPP
 
+#include <poolshim/detail.hpp>
 #include <poolshim/tlsf.h>
 
 #include <cstddef>
 #include <memory>
-#include <new>
 #include <type_traits>
 #include <utility>
 
@@ -27,31 +27,20 @@ namespace ps {
 class tlsf {
   public:
     /* In chunks of a source; options: NULL for the page cache. Throws std::bad_alloc. */
-    explicit tlsf(const ps_tlsf_options *options = nullptr) : pool_(ps_tlsf_create(options)) {
-        if (!pool_) {
-            throw std::bad_alloc();
-        }
-    }
+    explicit tlsf(const ps_tlsf_options *options = nullptr)
+        : pool_(detail::checked(ps_tlsf_create(options))) {}
 
     /* In the caller's memory, which must stay as long as the pool. Throws std::bad_alloc when it is
      * too small. */
     tlsf(void *buffer, std::size_t bytes, const ps_tlsf_options *options = nullptr)
-        : pool_(ps_tlsf_init(buffer, bytes, options)) {
-        if (!pool_) {
-            throw std::bad_alloc();
-        }
-    }
+        : pool_(detail::checked(ps_tlsf_init(buffer, bytes, options))) {}
 
     /* A pool that was moved from may only be assigned to or destroyed. */
     tlsf(tlsf &&) noexcept = default;
     tlsf &operator=(tlsf &&) noexcept = default;
 
     void *allocate(std::size_t bytes, std::size_t align = PS_ALIGN_DEFAULT) {
-        void *payload = try_allocate(bytes, align);
-        if (payload == nullptr) {
-            throw std::bad_alloc();
-        }
-        return payload;
+        return detail::checked(try_allocate(bytes, align));
     }
 
     /* nullptr when nothing fits. */
@@ -66,14 +55,7 @@ class tlsf {
 
     /* An object of its own; if its constructor throws, its memory is free again. */
     template <class T, class... Arguments> T *create(Arguments &&...arguments) {
-        struct guard {
-            tlsf *pool;
-            void *payload;
-            ~guard() { pool->deallocate(payload); }
-        } guarded{this, allocate(sizeof(T), alignof(T))};
-        T *object = ::new (guarded.payload) T(std::forward<Arguments>(arguments)...);
-        guarded.payload = nullptr;
-        return object;
+        return detail::construct<T>(*this, std::forward<Arguments>(arguments)...);
     }
 
     /* The destructor, then the memory. nullptr does nothing. */
@@ -120,10 +102,6 @@ class tlsf {
     struct ps_tlsf *get() const noexcept { return pool_.get(); }
 
   private:
-    struct end {
-        void operator()(struct ps_tlsf *pool) const noexcept { ps_tlsf_destroy(pool); }
-    };
-
     template <class T> static void *address_of(T *object) noexcept {
         if constexpr (std::is_polymorphic_v<T>) {
             return const_cast<void *>(dynamic_cast<const volatile void *>(object));
@@ -132,7 +110,7 @@ class tlsf {
         }
     }
 
-    std::unique_ptr<struct ps_tlsf, end> pool_;
+    detail::handle<struct ps_tlsf, ps_tlsf_destroy> pool_;
 };
 
 } // namespace ps
