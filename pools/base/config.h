@@ -17,6 +17,12 @@
 /* Largest block that a size class may have, in bytes. */
 #define PS_CLASS_BYTES_LIMIT 65536
 
+/* Up to this guard_sample, each allocation is counted by itself: see heap/guard.h. */
+#define PS_GUARD_EXACT 64
+
+/* Most slots for guarded samples; each may cost two mappings, of which a process has some 65000. */
+#define PS_GUARD_SLOTS_LIMIT 16384
+
 enum ps_thp {
     PS_THP_AUTO,   /* huge pages once the heap is large, ordinary ones before */
     PS_THP_ALWAYS, /* ask for huge pages from the first arena on */
@@ -38,6 +44,8 @@ struct ps_config {
     uint32_t purge_delay_ms; /* idle this long, a page goes back to the OS; 0: at once */
     enum ps_thp thp;
     enum ps_foreign foreign;
+    uint32_t guard_sample; /* about one in so many allocations is guarded; 0: none */
+    uint32_t guard_slots;  /* guarded blocks at a time, 1 to PS_GUARD_SLOTS_LIMIT */
 };
 
 /* The defaults; the one place that states them is shim/config.def, a test holds the two equal. */
@@ -45,7 +53,7 @@ struct ps_config {
     {                                                                                              \
         .small_max_bytes = 0, .mmap_min_bytes = (size_t)32 << 20,                                  \
         .cache_max_bytes = (size_t)64 << 20, .purge_delay_ms = 1000, .thp = PS_THP_AUTO,           \
-        .foreign = PS_FOREIGN_ABORT,                                                               \
+        .foreign = PS_FOREIGN_ABORT, .guard_sample = 0, .guard_slots = 256,                        \
     }
 
 #endif

@@ -90,11 +90,14 @@ void *ps_block_alloc_aligned(size_t bytes, size_t align) {
     if (PS_UNLIKELY(heap == NULL)) {
         return ps_late_alloc(ps_size_classes[class_index].block_bytes);
     }
-    return ps_bin_alloc(heap, &heap->bins[class_index], bytes);
+    /* The whole block: where a guarded sample ends at a page, it is aligned as the class is. */
+    return ps_bin_alloc(heap, &heap->bins[class_index], ps_size_classes[class_index].block_bytes);
 }
 
 PS_NOINLINE void ps_heap_free_event(struct ps_span *span, void *block) {
     struct ps_heap *heap = ps_thread.heap;
+    uint32_t class_index = span->class_index;
+    int64_t popped = span->popped;
     ps_span_settle(span);
     ptrdiff_t step = ps_run_step_of(span, block);
     bool has_run = step != 0 && span->used != 0;
@@ -110,6 +113,9 @@ PS_NOINLINE void ps_heap_free_event(struct ps_span *span, void *block) {
     ps_heap_span_gained(heap, span);
     if (has_run) {
         ps_run_open(heap, span, block, step);
+    }
+    if (PS_UNLIKELY(ps_guard_period != 0)) {
+        ps_heap_guard_event(heap, class_index, popped);
     }
     ps_heap_tick(heap); /* last: it may let go of any span that is not current, of this one too */
 }
@@ -139,6 +145,8 @@ static PS_NOINLINE void free_others(struct ps_slot *slot, void *block) {
         if (ps_thread.heap != NULL) {
             ps_heap_tick(ps_thread.heap);
         }
+    } else if (kind == PS_RUN_GUARD) {
+        ps_guard_free(block);
     } else if (ps_early_usable(block) == 0) {
         ps_foreign_met(block, "free of foreign pointer");
     }

@@ -6,6 +6,7 @@
  */
 #include "pools/heap/fork.h"
 
+#include "pools/heap/guard.h"
 #include "pools/heap/late.h"
 #include "pools/heap/mapping.h"
 #include "pools/os/lock.h"
@@ -22,9 +23,11 @@ static void prepare(void) {
     ps_central_fork_prepare();
     ps_mapping_fork_prepare();
     ps_page_cache_fork_prepare();
+    ps_guard_fork_prepare();
 }
 
 static void parent(void) {
+    ps_guard_fork_parent();
     ps_page_cache_fork_parent();
     ps_mapping_fork_parent();
     ps_central_fork_parent();
@@ -35,6 +38,7 @@ static void parent(void) {
 
 static void child(void) {
     ps_lock_fork_child();
+    ps_guard_fork_child();
     ps_page_cache_fork_child();
     ps_mapping_fork_child();
     ps_central_fork_child();

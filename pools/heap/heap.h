@@ -11,6 +11,7 @@
 #define PS_HEAP_HEAP_H
 
 #include "pools/base/config.h"
+#include "pools/heap/guard.h"
 #include "pools/small/size_class.h"
 #include "pools/small/span.h"
 
@@ -72,6 +73,7 @@ struct ps_heap {
     uint32_t x_spans[PS_BIN_LIMIT]; /* 3152 spans of each class that this heap owns */
     uint64_t x_active_ms;           /* 3408 owner's last look at the clock */
     bool is_offered;                /* 3416 on the list of parked heaps; registry lock */
+    struct ps_guard_sampler guard;  /* 3424 */
     PS_ALIGNED(PS_CACHE_LINE) struct ps_span *x_wake; /* 3456 spans that others want looked at */
     PS_ALIGNED(4096) struct ps_remote_entry remote[PS_REMOTE_ENTRIES]; /* 4096 see remote.c */
     struct ps_span recent[PS_CLASS_LIMIT];                             /* see recent.c */
@@ -158,6 +160,10 @@ void ps_heap_take_in(struct ps_heap *heap, struct ps_span *span);
 /* Puts what the bin still holds back into its span; the bin has no span afterwards, the span is
  * available, full or gone. */
 void ps_heap_empty_bin(struct ps_heap *heap, uint32_t class_index);
+
+/* Sampling is on, and an event of free has found so many pops of the class's list since the last:
+ * counts them, and makes the next malloc of the class come to refill if a sample is due. */
+void ps_heap_guard_event(struct ps_heap *heap, uint32_t class_index, int64_t popped);
 
 /* ---- recent.c ---- */
 

@@ -86,11 +86,15 @@ static void shorten(struct ps_heap *heap, uint32_t class_index, size_t kept) {
 PS_NOINLINE void ps_recent_event(struct ps_heap *heap, uint32_t class_index) {
     struct ps_span *list = &heap->recent[class_index];
     size_t limit = ps_size_classes[class_index].recent_limit;
+    int64_t popped = list->popped;
     settle(list);
     if (list->free_count < limit) {
         arm(list, limit - list->free_count);
     } else {
         shorten(heap, class_index, limit / 2);
+    }
+    if (PS_UNLIKELY(ps_guard_period != 0)) {
+        ps_heap_guard_event(heap, class_index, popped);
     }
     ps_heap_tick(heap);
 }

@@ -12,6 +12,7 @@
 #include "pools/heap/blocks.h"
 #include "pools/heap/early.h"
 #include "pools/heap/fast_path.h"
+#include "pools/heap/guard.h"
 #include "pools/small/central.h"
 #include "pools/small/span_list.h"
 #include "pools/small/span_remote.h"
@@ -34,6 +35,16 @@ static void grant_window(struct ps_bin *bin, struct ps_span *span, size_t index,
     ps_span_settle(span);
 }
 
+/* Leaves all but the first `blocks` blocks of the first free run, at `index`, as a run. */
+static size_t shorten_run(struct ps_span *span, size_t index, size_t blocks) {
+    struct ps_free_run *run = (struct ps_free_run *)ps_span_block(span, index);
+    struct ps_free_run *rest = (struct ps_free_run *)ps_span_block(span, index + blocks);
+    rest->next = run->next;
+    rest->blocks = (uint16_t)(run->blocks - blocks);
+    span->run_head = (uint16_t)(index + blocks + 1);
+    return blocks;
+}
+
 /* Makes something of the current span ready for its bin. False when the span has nothing. */
 static bool grant(struct ps_bin *bin, struct ps_span *span) {
     ps_span_settle(span);
@@ -51,7 +62,11 @@ static bool grant(struct ps_bin *bin, struct ps_span *span) {
         size_t index = (size_t)span->run_head - 1;
         struct ps_free_run *run = (struct ps_free_run *)ps_span_block(span, index);
         size_t blocks = run->blocks;
-        span->run_head = run->next;
+        if (PS_UNLIKELY(blocks > ps_guard_window_blocks)) {
+            blocks = shorten_run(span, index, ps_guard_window_blocks);
+        } else {
+            span->run_head = run->next;
+        }
         span->run_blocks = (uint16_t)(span->run_blocks - blocks);
         bin->is_zero = false;
         grant_window(bin, span, index, blocks);
@@ -62,6 +77,7 @@ static bool grant(struct ps_bin *bin, struct ps_span *span) {
     }
     size_t first = span->carved;
     size_t blocks = ps_min(span->window_blocks, span->limit - first);
+    blocks = ps_min(blocks, ps_guard_window_blocks);
     /* Nothing came back meanwhile, so the program is growing. Bounded: an owner that ends puts its
      * window back, so a span may come here any number of times. */
     span->window_blocks = (uint16_t)ps_min((size_t)span->window_blocks * 2, ps_span_capacity(span));
@@ -225,6 +241,35 @@ static bool refill_class(struct ps_heap *heap, struct ps_bin *bin, uint32_t clas
            refill_from_orphans(heap, bin, class_index) || refill_fresh(heap, bin, class_index);
 }
 
+static int64_t window_blocks(const struct ps_bin *bin) {
+    return (bin->end - bin->cur) / bin->block_bytes;
+}
+
+/* As ps_heap_refill does, but counts what the bin has given and is given, or samples: guard.h. */
+static PS_COLD void *refill_sampled(struct ps_heap *heap, struct ps_bin *bin, size_t bytes) {
+    uint32_t class_index = (uint32_t)(bin - heap->bins);
+    if (ps_guard_is_due(&heap->guard) && heap == ps_thread.heap) {
+        void *guarded = ps_guard_alloc(&heap->guard, bytes);
+        if (guarded != NULL) {
+            return guarded;
+        }
+    }
+    int64_t popped = bin->source->popped;
+    ps_heap_tick(heap);
+    if (!refill_class(heap, bin, class_index)) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    int64_t granted = popped + window_blocks(bin);
+    void *block = ps_bin_pop(bin);
+    if (ps_guard_is_exact()) {
+        granted = 1;
+        ps_heap_empty_bin(heap, class_index);
+    }
+    ps_guard_count(&heap->guard, granted);
+    return block;
+}
+
 PS_NOINLINE void *ps_heap_refill(struct ps_heap *heap, struct ps_bin *bin, size_t bytes) {
     if (PS_UNLIKELY(!ps_early_is_over())) {
         return ps_early_alloc(bytes, PS_EARLY_ALIGN);
@@ -233,12 +278,23 @@ PS_NOINLINE void *ps_heap_refill(struct ps_heap *heap, struct ps_bin *bin, size_
     if (class_index == PS_CLASS_NONE) {
         return ps_large_alloc(bytes, 1, NULL);
     }
+    if (PS_UNLIKELY(ps_guard_period != 0)) {
+        return refill_sampled(heap, bin, bytes);
+    }
     ps_heap_tick(heap);
     if (!refill_class(heap, bin, class_index)) {
         errno = ENOMEM;
         return NULL;
     }
     return ps_bin_pop(bin);
+}
+
+void ps_heap_guard_event(struct ps_heap *heap, uint32_t class_index, int64_t popped) {
+    ps_guard_count(&heap->guard, popped);
+    if (ps_guard_is_due(&heap->guard)) {
+        ps_guard_count(&heap->guard, -window_blocks(&heap->bins[class_index])); /* goes back */
+        ps_heap_empty_bin(heap, class_index);
+    }
 }
 
 /* Takes the rest of the bin's window back into the span. */

@@ -8,6 +8,7 @@
 #include "pools/heap/early.h"
 #include "pools/heap/fast_path.h"
 #include "pools/heap/foreign.h"
+#include "pools/heap/guard.h"
 
 #include <errno.h>
 #include <string.h>
@@ -26,6 +27,10 @@ static bool is_large(const struct ps_slot *slot, const void *block) {
     return (kind == PS_RUN_BLOCK || kind == PS_RUN_MAPPING) && slot->run.base == block;
 }
 
+static bool is_guarded(const struct ps_slot *slot) {
+    return ps_load_relaxed(&slot->run.kind) == PS_RUN_GUARD; /* relaxed: as in span_of */
+}
+
 size_t ps_block_usable(const void *block) {
     if (block == NULL) {
         return 0;
@@ -37,6 +42,9 @@ size_t ps_block_usable(const void *block) {
     }
     if (is_large(slot, block)) {
         return ps_large_usable(slot);
+    }
+    if (is_guarded(slot)) {
+        return ps_guard_usable(block, "malloc_usable_size");
     }
     size_t early = ps_early_usable(block);
     if (early == 0) {
@@ -67,6 +75,9 @@ void *ps_block_resize(void *block, size_t bytes) {
             return block;
         }
         return resize_by_copy(block, usable, bytes);
+    }
+    if (PS_UNLIKELY(is_guarded(slot))) {
+        return resize_by_copy(block, ps_guard_usable(block, "realloc"), bytes);
     }
     if (!is_large(slot, block)) {
         size_t early = ps_early_usable(block);

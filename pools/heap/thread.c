@@ -47,6 +47,7 @@ static void start_locked(void) {
     ps_large_start(&config);
     ps_idle_start(config.purge_delay_ms);
     ps_foreign_start(config.foreign);
+    ps_guard_start(&config);
     (void)pthread_key_create(&exit_key,
                              thread_ended); /* out of keys: heaps of ended threads stay */
 }

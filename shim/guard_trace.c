@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Traces for guarded samples: the engine's hooks of pools/heap/guard.h, on libc's unwinder.
+ * backtrace() loads libgcc_s when it is called first, so that is done by a constructor, and no
+ * trace is taken before; afterwards it allocates nothing. Where libgcc_s is missing traces are
+ * empty. No locks of its own.
+ */
+#include "pools/base/atomic.h"
+#include "pools/heap/guard.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <execinfo.h>
+#include <link.h>
+#include <string.h>
+
+#define OWN_FRAMES 8 /* of this library and the kernel's, above those that are wanted */
+
+static uintptr_t own_code; /* this library's code; written by the constructor */
+static size_t own_code_bytes;
+static uint32_t x_can_trace;
+
+static bool is_own(uintptr_t address) { return address - own_code < own_code_bytes; }
+
+/* Finds the part of a loaded object that this very function lies in. */
+static int find_own_code(struct dl_phdr_info *info, size_t info_bytes, void *context) {
+    (void)info_bytes;
+    (void)context;
+    for (size_t i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *part = &info->dlpi_phdr[i];
+        uintptr_t begin = info->dlpi_addr + part->p_vaddr;
+        if (part->p_type == PT_LOAD && (uintptr_t)find_own_code - begin < part->p_memsz) {
+            own_code = begin;
+            own_code_bytes = part->p_memsz;
+            return 1;
+        }
+    }
+    return 0;
+}
+
+__attribute__((constructor(103))) static void library_loaded(void) {
+    if (ps_guard_period != 0) {
+        void *site;
+        (void)backtrace(&site, 1);
+        (void)dl_iterate_phdr(find_own_code, NULL);
+        ps_guard_watch();
+        ps_store_release(&x_can_trace, 1u); /* release: pairs with ps_guard_trace */
+    }
+}
+
+/* Index of the first frame that is wanted. */
+static size_t first_of(void *const *frames, size_t count, uintptr_t instruction) {
+    size_t first = 0;
+    if (instruction == 0) {
+        while (first < count && is_own((uintptr_t)frames[first])) {
+            first++;
+        }
+        return first;
+    }
+    while (first < count && (uintptr_t)frames[first] != instruction) {
+        first++;
+    }
+    return first;
+}
+
+size_t ps_guard_trace(uintptr_t *sites, size_t limit, uintptr_t instruction) {
+    void *frames[PS_GUARD_FRAMES + OWN_FRAMES];
+    if (ps_load_acquire(&x_can_trace) == 0) { /* acquire: pairs with library_loaded */
+        return 0;
+    }
+    int saved_errno = errno;
+    size_t wanted = limit < PS_GUARD_FRAMES ? limit : PS_GUARD_FRAMES;
+    size_t count = (size_t)backtrace(frames, (int)(wanted + OWN_FRAMES));
+    errno = saved_errno;
+    size_t first = first_of(frames, count, instruction);
+    size_t taken = 0;
+    while (taken < wanted && first + taken < count) {
+        /* A call's return address may be another line already; the byte before it is the call's. */
+        bool is_return = instruction == 0 || taken > 0;
+        sites[taken] = (uintptr_t)frames[first + taken] - (is_return ? 1 : 0);
+        taken++;
+    }
+    return taken;
+}
+
+static void append(char *text, size_t capacity, const char *more) {
+    size_t length = strlen(text);
+    size_t added = strlen(more);
+    if (length + added < capacity) {
+        memcpy(text + length, more, added + 1);
+    }
+}
+
+static void append_hex(char *text, size_t capacity, uintptr_t value) {
+    char digits[2 * sizeof value + 1];
+    size_t first = sizeof digits - 1;
+    digits[first] = '\0';
+    do {
+        digits[--first] = "0123456789abcdef"[value & 15];
+        value >>= 4;
+    } while (value != 0);
+    append(text, capacity, digits + first);
+}
+
+/* "/usr/bin/program(+0x1234) function", the number as addr2line wants it. */
+void ps_guard_name(uintptr_t site, char *text, size_t capacity) {
+    Dl_info info;
+    struct link_map *map = NULL;
+    text[0] = '\0';
+    if (dladdr1((void *)site, &info, (void **)&map, RTLD_DL_LINKMAP) == 0 || map == NULL) {
+        return;
+    }
+    append(text, capacity, info.dli_fname != NULL ? info.dli_fname : "?");
+    append(text, capacity, "(+0x");
+    append_hex(text, capacity, site - map->l_addr);
+    append(text, capacity, ")");
+    if (info.dli_sname != NULL) {
+        append(text, capacity, " ");
+        append(text, capacity, info.dli_sname);
+    }
+}
