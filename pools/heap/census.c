@@ -26,7 +26,11 @@ static void count_span(struct ps_census *census, const struct ps_span *span) {
     size_t back = armed + ps_span_remote_blocks(span);
     class->spans++;
     class->span_bytes += (uint64_t)span->run.slices << PS_SLICE_SHIFT;
-    class->live_blocks += out > back ? out - back : 0;
+    /* relaxed: as above. Its memory was dropped, all blocks being back, and the owner has not seen
+     * it yet: what is back is no longer counted anywhere. */
+    bool is_dropped =
+        (ps_load_relaxed(&span->x_remote) & (PS_REMOTE_CLAIMED | PS_REMOTE_DRAINED)) != 0;
+    class->live_blocks += out > back && !is_dropped ? out - back : 0;
 }
 
 static void count_slot(struct ps_slot *slot, void *context) {

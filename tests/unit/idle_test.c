@@ -49,7 +49,10 @@ FRESH_TEST(a_trim_drops_what_has_come_back_to_another_thread) {
     worker_do(&owner, allocate_all, NULL);
     struct ps_census before = engine_census();
     free_all(NULL);
+    struct ps_census freed = engine_census();
     CHECK(ps_heap_trim(0));
+    struct ps_census trimmed = engine_census();
+    CHECK_CMP(census_live_blocks(&trimmed), <=, census_live_blocks(&freed));
     CHECK_CMP(fake_os_purged_bytes(), >, before.small_span_bytes * 9 / 10);
     CHECK_EQ(engine_census().small_span_bytes, before.small_span_bytes); /* still the owner's */
     CHECK(!ps_heap_trim(0));
