@@ -8,6 +8,7 @@
 #include <string.h>
 
 enum { FIRST_CHUNK_BYTES = 64 << 10, LAST_CHUNK_BYTES = 32 << 20 };
+enum { RANGE_BYTES_MIN = 128 }; /* of ps_tlsf_add: enough at any alignment, and what it says */
 
 /* One free block from end to end. */
 static void range_clear(struct ps_tlsf *tlsf, struct range *range) {
@@ -122,7 +123,7 @@ struct ps_tlsf *ps_tlsf_create(const struct ps_tlsf_options *options) {
 }
 
 bool ps_tlsf_add(struct ps_tlsf *tlsf, void *memory, size_t bytes) {
-    if (memory == NULL || range_add(tlsf, memory, bytes, 0) == NULL) {
+    if (memory == NULL || bytes < RANGE_BYTES_MIN || range_add(tlsf, memory, bytes, 0) == NULL) {
         errno = EINVAL;
         return false;
     }

@@ -266,6 +266,7 @@ TEST(ranges_come_and_go) {
     CHECK(!ps_tlsf_add(tlsf, room + 100000, 100000));
     CHECK_EQ(errno, EINVAL);
     CHECK(!ps_tlsf_add(tlsf, room + 100000, 100));
+    CHECK(!ps_tlsf_add(tlsf, room + 100000, 127));
     CHECK(!ps_tlsf_add(tlsf, NULL, 1000));
     CHECK(ps_tlsf_add(tlsf, room + 100000, 128));
     char *large = ps_tlsf_alloc(tlsf, 20000);
