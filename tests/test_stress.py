@@ -2,6 +2,7 @@
 """The randomised multi-threaded checker under the shim, and proof that it finds what is broken.
 
     scripts/test tests/test_stress.py          (the full run: more than 10^8 operations)
+    scripts/stress                             (10^9 and more)
 """
 
 from __future__ import annotations
@@ -11,28 +12,36 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import RunShim, run_captured
+from conftest import ROOT, RunShim, run_captured
 
 QUICK_OPERATIONS = 3_000_000
 
-# operations, threads, forks, MiB live at most; seeds are the position in this list.
-FULL_RUNS = [
-    (40_000_000, 4, 0, 256),
-    (30_000_000, 2, 10, 512),
-    (20_000_000, 16, 20, 128),
-    (10_000_000, 64, 10, 256),
-    (10_000_000, 1, 10, 64),
-    (10_000_000, 4, 60, 32),
-]
 
-SETTINGS = [
-    {"POOLSHIM_PURGE_DELAY_MS": "0"},
-    {"POOLSHIM_CACHE_MAX": "0", "POOLSHIM_MMAP_MIN": "128K"},
-    {"POOLSHIM_SIZE_CLASSES": "8,16,48,112,1008,4080", "POOLSHIM_SMALL_MAX": "8K"},
-    {"POOLSHIM_SMALL_MAX": "1K"},
-    {"POOLSHIM_THP": "always"},
-    {"POOLSHIM_THP": "never"},
+
+def read_settings() -> list[dict[str, str]]:
+    """The lines of the list whose options this build knows."""
+    known = set(re.findall(r"^PS_OPTION\((\w+)", (ROOT / "shim/config.def").read_text(), re.M))
+    rows = []
+    for line in (ROOT / "tests/stress/settings.txt").read_text().splitlines():
+        pairs = dict(word.split("=", 1) for word in line.split() if not line.startswith("#"))
+        if pairs and known.issuperset(pairs):
+            rows.append({f"POOLSHIM_{name}": value for name, value in pairs.items()})
+    return rows
+
+
+SETTINGS = read_settings()
+
+# operations, threads, forks, MiB live at most; seeds are the position in this list. A share of the
+# operations is spread over the settings.
+FULL_RUNS = [
+    (20_000_000, 4, 0, 256),
+    (15_000_000, 2, 10, 512),
+    (10_000_000, 16, 20, 128),
+    (8_000_000, 64, 10, 256),
+    (6_000_000, 1, 10, 64),
+    (6_000_000, 4, 60, 32),
 ]
+SETTINGS_OPERATIONS = 36_000_000 // len(SETTINGS)
 
 # The bug of lib/broken_heap.c, and how the checker names it.
 PLANTED = {
@@ -57,6 +66,10 @@ def checker_command(
         str(program), f"--ops={operations}", f"--seed={seed}", f"--threads={threads}",
         f"--fork={forks}", f"--max-live-bytes={live_mib << 20}",
     ]  # fmt: skip
+
+
+def setting_name(settings: dict[str, str]) -> str:
+    return " ".join(f"{key}={value}" for key, value in settings.items()).replace("POOLSHIM_", "")
 
 
 def assert_clean(result: subprocess.CompletedProcess[str], operations: int) -> None:
@@ -93,16 +106,28 @@ def test_full_run_finds_nothing(build_dir: Path, run_shim: RunShim, seed: int) -
     assert_clean(run_shim(command, timeout=600), operations)
 
 
+@pytest.mark.slow
+@pytest.mark.preload
+@pytest.mark.parametrize("settings", SETTINGS, ids=setting_name)
+def test_full_run_of_settings_finds_nothing(
+    build_dir: Path, run_shim: RunShim, settings: dict[str, str]
+) -> None:
+    seed = 100 + SETTINGS.index(settings)
+    command = checker_command(build_dir, SETTINGS_OPERATIONS, seed, threads=2, forks=6, live_mib=96)
+    assert_clean(run_shim(command, env=settings, timeout=600), SETTINGS_OPERATIONS)
+
+
 def test_full_run_is_a_hundred_million_operations() -> None:
-    assert sum(operations for operations, *_ in FULL_RUNS) >= 10**8
+    in_settings = SETTINGS_OPERATIONS * len(SETTINGS)
+    assert sum(operations for operations, *_ in FULL_RUNS) + in_settings >= 10**8
 
 
 @pytest.mark.preload
-@pytest.mark.parametrize("settings", SETTINGS, ids=lambda s: "-".join(s)[len("POOLSHIM_") :])
+@pytest.mark.parametrize("settings", SETTINGS, ids=setting_name)
 def test_settings_find_nothing(
     build_dir: Path, run_shim: RunShim, settings: dict[str, str]
 ) -> None:
-    operations = 600_000
+    operations = 300_000
     command = checker_command(build_dir, operations, seed=11, threads=3, forks=2, live_mib=64)
     assert_clean(run_shim(command, env=settings, timeout=120), operations)
 
@@ -135,3 +160,28 @@ def test_planted_bug_is_found(build_dir: Path, bug: str) -> None:
     assert result.returncode == 1, result.stderr[-2000:]
     assert re.search(r"^checker: seed 1 thread \d+ op \d+: ", result.stderr, re.MULTILINE)
     assert re.search(PLANTED[bug], result.stderr), result.stderr
+
+
+@pytest.mark.preload
+def test_the_long_run_sums_up_in_one_line(build_dir: Path) -> None:
+    command = [ROOT / "scripts" / "stress", "--ops=200000", "--seed=7", f"--build={build_dir}"]
+    result = run_captured(command, timeout=120)
+    assert result.returncode == 0, result.stdout + result.stderr
+    last = result.stdout.splitlines()[-1]
+    pattern = r"stress: seed 7, (\d+) operations in 1 rounds, \d+ threads, .* 0 findings, \d+ s"
+    found = re.fullmatch(pattern, last)
+    assert found and int(found[1]) >= 200_000, last
+
+
+def test_the_long_run_says_how_to_repeat_a_finding(build_dir: Path, tmp_path: Path) -> None:
+    """A build whose allocator is the one with planted bugs."""
+    (tmp_path / "tests" / "stress").mkdir(parents=True)
+    (tmp_path / "tests/stress/checker").symlink_to(build_dir / "tests/stress/checker")
+    (tmp_path / "libpoolshim.so").symlink_to(build_dir / "tests/scenarios/libbroken_heap.so")
+    command = [ROOT / "scripts" / "stress", "--ops=1e6", f"--build={tmp_path}"]
+    environment = {"PATH": "/usr/bin:/bin", "BROKEN_HEAP": "overlap"}
+    result = run_captured(command, timeout=120, env=environment)
+    assert result.returncode == 1, result.stdout + result.stderr
+    assert re.search(r"^checker: seed 1 thread \d+ op \d+: overlap: ", result.stdout, re.MULTILINE)
+    assert re.search(r"^  repeat: .*LD_PRELOAD=.* --seed=1 ", result.stdout, re.MULTILINE)
+    assert " 1 findings, " in result.stdout.splitlines()[-1]

@@ -6,7 +6,7 @@
  * overlap. Prints its seed; ends with status 1 and one line at the first finding.
  *
  *   checker [--ops N] [--threads N] [--seed N] [--max-live-bytes N] [--fork N]
- *           [--plain]    (no aligned calls)
+ *           [--plain]    (no aligned calls, no requests that fail)
  *           [--short]    (short threads only, thousands of them)
  *
  * Threads other than main belong to lanes: each thread starts its successor, which joins it.

@@ -3,6 +3,7 @@
 #include "tests/stress/lib/block.h"
 
 #include "tests/stress/lib/finding.h"
+#include "tests/stress/lib/operators.h"
 #include "tests/stress/lib/pattern.h"
 #include "tests/stress/lib/shadow.h"
 
@@ -18,24 +19,27 @@ static const char *const call_names[BLOCK_CALLS] = {
 static void (*sized_free)(void *bytes, size_t size);
 static void (*aligned_sized_free)(void *bytes, size_t alignment, size_t size);
 static int is_left_out[BLOCK_CALLS];
+static int may_ask_impossible;  /* not all allocators set errno */
+static unsigned operator_forms; /* of operator new, that are used; 0: none */
 
-/* Where the library that defines `name` is mapped; NULL when nobody does. */
-static void *library_of(const char *name) {
-    Dl_info info;
-    void *address = dlsym(RTLD_DEFAULT, name);
-    return address != NULL && dladdr(address, &info) != 0 ? info.dli_fbase : NULL;
+static const char *name_of(unsigned call) {
+    return call < BLOCK_NEW ? call_names[call] : operators_name(call - BLOCK_NEW);
 }
 
 void block_start(int is_plain) {
-    void *library = library_of("malloc");
+    void *library = operators_library_of("malloc");
     for (unsigned call = 0; call < BLOCK_CALLS; call++) {
-        is_left_out[call] =
-            library_of(call_names[call]) != library || (is_plain && call >= BLOCK_POSIX_MEMALIGN);
+        is_left_out[call] = operators_library_of(call_names[call]) != library ||
+                            (is_plain && call >= BLOCK_POSIX_MEMALIGN);
     }
-    if (library_of("free_sized") == library) {
+    may_ask_impossible = !is_plain;
+    if (operators_start(library)) {
+        operator_forms = is_plain ? OPERATOR_ALIGNED : OPERATOR_FORMS;
+    }
+    if (operators_library_of("free_sized") == library) {
         sized_free = (void (*)(void *, size_t))dlsym(RTLD_DEFAULT, "free_sized");
     }
-    if (library_of("free_aligned_sized") == library) {
+    if (operators_library_of("free_aligned_sized") == library) {
         aligned_sized_free =
             (void (*)(void *, size_t, size_t))dlsym(RTLD_DEFAULT, "free_aligned_sized");
     }
@@ -43,6 +47,9 @@ void block_start(int is_plain) {
 
 enum block_call block_random_call(struct random_state *random) {
     static const unsigned char limits[BLOCK_CALLS] = {140, 190, 206, 214, 234, 244, 252, 254, 255};
+    if (operator_forms != 0 && random_below(random, 6) == 0) {
+        return (enum block_call)(BLOCK_NEW + random_below(random, operator_forms));
+    }
     uint32_t kind = random_below(random, 256);
     unsigned call = 0;
     while (call < BLOCK_PVALLOC && kind >= limits[call]) {
@@ -87,8 +94,10 @@ static void *call_api(enum block_call call, size_t size, size_t alignment) {
         return memalign(alignment, size);
     case BLOCK_VALLOC:
         return valloc(size);
-    default:
+    case BLOCK_PVALLOC:
         return pvalloc(size);
+    default:
+        return operators_new(call - BLOCK_NEW, size, alignment);
     }
 }
 
@@ -101,7 +110,7 @@ static size_t promised_alignment(enum block_call call, size_t size, size_t align
 
 /* Everything that must hold for a block just returned, before it is written. */
 static void check_fresh(const struct block *block) {
-    const char *name = call_names[block->call];
+    const char *name = name_of(block->call);
     size_t promised = promised_alignment(block->call, block->size, block->alignment);
     if (block->bytes == NULL) {
         finding_report("out of memory: %s of %zu bytes returned NULL (errno %d)", name, block->size,
@@ -132,7 +141,7 @@ static void check_fresh(const struct block *block) {
 static void report_damage(const struct block *block, size_t offset, const char *when) {
     finding_report("damaged %s: block %p of %zu bytes (%zu usable) from %s by thread %llu, at "
                    "offset %zu",
-                   when, (void *)block->bytes, block->size, block->usable, call_names[block->call],
+                   when, (void *)block->bytes, block->size, block->usable, name_of(block->call),
                    (unsigned long long)block->maker, offset);
 }
 
@@ -160,11 +169,14 @@ static struct block withdraw(struct block *place) {
     return taken;
 }
 
+static int is_aligned_call(enum block_call call) {
+    return call == BLOCK_POSIX_MEMALIGN || call == BLOCK_ALIGNED_ALLOC || call == BLOCK_MEMALIGN ||
+           (call >= BLOCK_NEW && ((call - BLOCK_NEW) & OPERATOR_ALIGNED) != 0);
+}
+
 void block_make(struct block *block, enum block_call call, size_t size,
                 struct random_state *random) {
-    int is_aligned_call =
-        call == BLOCK_POSIX_MEMALIGN || call == BLOCK_ALIGNED_ALLOC || call == BLOCK_MEMALIGN;
-    size_t alignment = is_aligned_call ? random_alignment(random) : 0;
+    size_t alignment = is_aligned_call(call) ? random_alignment(random) : 0;
     finding_place.operation++;
     struct block fresh = {.size = size, .alignment = (uint32_t)alignment, .call = (uint32_t)call};
     fresh.bytes = call_api(call, size, alignment);
@@ -191,7 +203,9 @@ void block_give_back(struct block *block, struct random_state *random) {
     finding_place.operation++;
     uint32_t kind = random_below(random, 16);
     errno = 4711;
-    if (kind == 0 && taken.call <= BLOCK_REALLOCARRAY && sized_free != NULL) {
+    if (taken.call >= BLOCK_NEW) {
+        operators_delete(taken.call - BLOCK_NEW, taken.bytes, taken.size, taken.alignment, random);
+    } else if (kind == 0 && taken.call <= BLOCK_REALLOCARRAY && sized_free != NULL) {
         sized_free(taken.bytes, taken.size);
     } else if (kind == 1 && taken.call == BLOCK_ALIGNED_ALLOC && aligned_sized_free != NULL) {
         aligned_sized_free(taken.bytes, taken.alignment, taken.size);
@@ -224,4 +238,41 @@ void block_resize(struct block *block, size_t size, struct random_state *random)
                        (void *)old.bytes, old.size, (void *)fresh.bytes, size, damage);
     }
     publish(block, &fresh, random);
+}
+
+static void check_refused(const void *bytes, int error, const char *name) {
+    if (bytes != NULL || error != ENOMEM) {
+        finding_report("impossible: %s returned %p (errno %d)", name, bytes, error);
+    }
+}
+
+void block_ask_impossible(struct random_state *random) {
+    volatile size_t size = SIZE_MAX - random_log_uniform(random, 1, (uint64_t)1 << 62);
+    void *bytes = NULL;
+    finding_place.operation++;
+    if (!may_ask_impossible) {
+        return;
+    }
+    errno = 0;
+    switch (random_below(random, 4)) {
+    case 0:
+        bytes = malloc(size);
+        check_refused(bytes, errno, "malloc");
+        break;
+    case 1:
+        bytes = calloc(size / 2, 3);
+        check_refused(bytes, errno, "calloc");
+        break;
+    case 2:
+        if (!is_left_out[BLOCK_REALLOCARRAY]) {
+            bytes = reallocarray(NULL, 3, size / 2);
+            check_refused(bytes, errno, "reallocarray");
+        }
+        break;
+    default:
+        if (!is_left_out[BLOCK_POSIX_MEMALIGN] && posix_memalign(&bytes, 24, 8) != EINVAL) {
+            finding_report("impossible: posix_memalign took an alignment of 24");
+        }
+        break;
+    }
 }

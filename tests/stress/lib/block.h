@@ -22,7 +22,8 @@ enum block_call {
     BLOCK_MEMALIGN,
     BLOCK_VALLOC,
     BLOCK_PVALLOC,
-    BLOCK_CALLS
+    BLOCK_CALLS,
+    BLOCK_NEW = BLOCK_CALLS, /* and with the form of operator new added, see operators.h */
 };
 
 struct block {
@@ -38,7 +39,7 @@ struct block {
 /*
  * Once, before any thread. Looks up what libc may not have; calls that come from another library
  * than malloc does (an allocator need not replace all of them) are left out, and with `is_plain`
- * the aligned ones too.
+ * the aligned ones and requests that fail too.
  */
 void block_start(int is_plain);
 
@@ -52,10 +53,16 @@ void block_make(struct block *block, enum block_call call, size_t size,
 /* Checks and frees, by free or one of its sized kin; *block is empty then. */
 void block_give_back(struct block *block, struct random_state *random);
 
+/* Whether realloc may have it: what operator new made goes by operator delete only. */
+static inline int block_is_of_malloc(const struct block *block) { return block->call < BLOCK_NEW; }
+
 /* Checks, reallocates to `size` by realloc or reallocarray, checks what was kept, fills anew. */
 void block_resize(struct block *block, size_t size, struct random_state *random);
 
 /* Checks the contents only. */
 void block_verify(const struct block *block);
+
+/* Requests that cannot be served or make no sense: refused, with the right errno. */
+void block_ask_impossible(struct random_state *random);
 
 #endif

@@ -93,9 +93,9 @@ static void step_on_table(struct worker *worker) {
         if (kind < 7) {
             fill_slot(worker, slot);
         }
-    } else if (kind < 14) {
+    } else if (kind < 14 && block_is_of_malloc(slot)) {
         resize_slot(worker, slot);
-    } else if (kind == 14) {
+    } else if (kind <= 14) {
         block_verify(slot);
     } else {
         struct block posted = *slot;
@@ -169,6 +169,23 @@ static void step_in_burst(struct worker *worker) {
     }
 }
 
+/* Calls that are not about one block. A trim purges everything that is free, so it is rare. */
+static void step_beside(struct worker *worker) {
+    uint32_t kind = random_below(&worker->random, 64);
+    if (kind == 0) {
+        finding_place.operation++;
+        malloc_trim(0);
+    } else if (kind == 1) {
+        finding_place.operation++;
+        malloc_trim(random_log_uniform(&worker->random, 1, (uint64_t)64 << 20));
+    } else if (kind == 2) {
+        finding_place.operation++;
+        (void)mallinfo2();
+    } else {
+        block_ask_impossible(&worker->random);
+    }
+}
+
 void worker_run(struct worker *worker, uint64_t operations) {
     uint64_t end = finding_place.operation + operations;
     sizes_choose_profile(&worker->sizes, &worker->random);
@@ -178,11 +195,10 @@ void worker_run(struct worker *worker, uint64_t operations) {
             step_on_table(worker);
         } else if (kind >= 20) {
             step_on_mailbox(worker);
-        } else if (kind >= 1 || random_below(&worker->random, 64) != 0) {
+        } else if (kind >= 2) {
             step_in_burst(worker);
         } else {
-            finding_place.operation++;
-            malloc_trim(0);
+            step_beside(worker);
         }
     }
 }
