@@ -52,10 +52,11 @@ static void *settle_in(struct ps_run *run, size_t bytes, enum ps_run_kind kind) 
     return run->base;
 }
 
+static size_t align_slices(size_t align) { return ps_max(align >> PS_SLICE_SHIFT, 1); }
+
 static struct ps_run *take(size_t bytes, size_t align, enum ps_run_kind kind) {
-    return kind == PS_RUN_MAPPING
-               ? ps_mapping_take(bytes, align)
-               : ps_page_cache_take(slices_for(bytes), ps_max(align >> PS_SLICE_SHIFT, 1));
+    return kind == PS_RUN_MAPPING ? ps_mapping_take(bytes, align)
+                                  : ps_page_cache_take(slices_for(bytes), align_slices(align));
 }
 
 void *ps_large_alloc(size_t bytes, size_t align, bool *is_zero) {
@@ -67,7 +68,15 @@ void *ps_large_alloc(size_t bytes, size_t align, bool *is_zero) {
     bool can_be_run = slices_for(bytes) <= PS_RUN_SLICES_LIMIT / 2 && align <= RUN_ALIGN_LIMIT;
     enum ps_run_kind kind =
         can_be_run && !ps_large_is_mapping_size(bytes) ? PS_RUN_BLOCK : PS_RUN_MAPPING;
-    struct ps_run *run = take(bytes, align, kind);
+    struct ps_run *run = NULL;
+    if (can_be_run && kind == PS_RUN_MAPPING && ps_mapping_is_stuck()) {
+        run = ps_page_cache_take_present(slices_for(bytes), align_slices(align));
+    }
+    if (run != NULL) {
+        kind = PS_RUN_BLOCK;
+    } else {
+        run = take(bytes, align, kind);
+    }
     if (run == NULL && can_be_run) { /* one kind of address space is used up: try the other */
         kind = kind == PS_RUN_BLOCK ? PS_RUN_MAPPING : PS_RUN_BLOCK;
         run = take(bytes, align, kind);

@@ -10,7 +10,8 @@
 #include "pools/page/purge.h"
 
 #define CACHE_ENTRIES 64
-#define FIT_FRACTION 4 /* a cached mapping may be longer than asked for by a quarter */
+#define BACK_OFF_LIMIT 16 /* of 2^16 moves one is tried, however many were refused */
+#define FIT_FRACTION 4    /* a cached mapping may be longer than asked for by a quarter */
 
 struct cached {
     struct ps_run *run;
@@ -24,6 +25,10 @@ static struct ps_mapping_counts counts;
 static size_t cache_max_bytes;
 static uint64_t delay_ms;
 static uint64_t x_oldest_ms = UINT64_MAX; /* since_ms of the oldest entry; a hint for expire */
+
+static uint32_t x_is_stuck;      /* see ps_mapping_is_stuck */
+static uint32_t x_moves_refused; /* in a row */
+static uint32_t x_moves_wanted;  /* since one was refused */
 
 static size_t bytes_of(const struct ps_run *run) { return (size_t)run->slices << PS_SLICE_SHIFT; }
 
@@ -79,21 +84,39 @@ static struct ps_run *take_cached(size_t bytes, size_t align) {
     return best;
 }
 
-/* Gives a mapping back to the OS. One that the OS will not unmap becomes part of the page cache:
- * its memory is not lost. */
+bool ps_mapping_is_stuck(void) {
+    return ps_load_relaxed(&x_is_stuck) != 0; /* relaxed: where to look first, no more */
+}
+
+/* Makes what the OS will not unmap part of the page cache: its memory is not lost. */
+static void keep(char *base, size_t slices) {
+    while (slices > 0) {
+        size_t part = ps_min(slices, PS_RUN_SLICES_LIMIT);
+        struct ps_run *run = ps_page_cache_adopt(base, part); /* it may have grown: new leaves */
+        if (run != NULL) {
+            ps_page_cache_give(run);
+        } else {
+            /* The memory goes back, the addresses are lost. */
+            (void)ps_os_purge(base, part << PS_SLICE_SHIFT);
+        }
+        base += part << PS_SLICE_SHIFT;
+        slices -= part;
+    }
+}
+
+/* Gives a mapping back to the OS. */
 static void release(struct ps_run *run) {
     size_t bytes = bytes_of(run);
     char *base = run->base;
     /* relaxed: free() only classifies by it. After the unmapping another thread may be given the
      * same addresses, so the slot must be clear before. */
     ps_store_relaxed(&run->kind, (uint8_t)PS_RUN_NONE);
-    if (ps_os_release(base, bytes)) {
-        ps_purge_count(bytes);
-    } else if (run->slices <= PS_RUN_SLICES_LIMIT &&
-               ps_page_cache_adopt(base, run->slices) != NULL) { /* it may have grown: new leaves */
-        ps_page_cache_give(run);
+    bool is_stuck = !ps_os_release(base, bytes);
+    ps_store_relaxed(&x_is_stuck, (uint32_t)is_stuck); /* relaxed: see ps_mapping_is_stuck */
+    if (is_stuck) {
+        keep(base, bytes >> PS_SLICE_SHIFT);
     } else {
-        (void)ps_os_purge(base, bytes); /* the memory goes back, the addresses are lost */
+        ps_purge_count(bytes);
     }
 }
 
@@ -152,9 +175,18 @@ void ps_mapping_give(struct ps_run *run) {
     }
 }
 
+/* A move that is refused may cost the addresses of its target (ps_os_move), so after k refusals in
+ * a row one in 2^k is tried; the others are copies. relaxed: nobody relies on the exact number. */
+static bool is_move_worth_it(void) {
+    uint32_t refused = ps_load_relaxed(&x_moves_refused); /* relaxed: see above */
+    uint32_t mask = ((uint32_t)1 << ps_min(refused, BACK_OFF_LIMIT)) - 1;
+    /* relaxed: see above. */
+    return refused == 0 || (ps_add_relaxed(&x_moves_wanted, 1u) & mask) == mask;
+}
+
 /* Moves the pages to a new place of the wanted length. */
 static struct ps_run *move(struct ps_run *run, size_t bytes) {
-    struct ps_run *target = map_fresh(bytes, PS_SLICE_BYTES);
+    struct ps_run *target = is_move_worth_it() ? map_fresh(bytes, PS_SLICE_BYTES) : NULL;
     if (target == NULL) {
         return NULL;
     }
@@ -165,8 +197,10 @@ static struct ps_run *move(struct ps_run *run, size_t bytes) {
     if (!ps_os_move(run->base, old_bytes, target->base, bytes)) {
         ps_store_relaxed(&run->kind, kind); /* relaxed: still ours, nothing happened */
         ps_store_relaxed(&target->kind, (uint8_t)PS_RUN_NONE); /* relaxed: see ps_os_move */
+        ps_add_relaxed(&x_moves_refused, 1u);                  /* relaxed: see is_move_worth_it */
         return NULL;
     }
+    ps_store_relaxed(&x_moves_refused, 0u); /* relaxed: see is_move_worth_it */
     return target;
 }
 

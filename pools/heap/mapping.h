@@ -26,6 +26,13 @@ void ps_mapping_start(const struct ps_config *config);
  * whether it was used before. NULL when the OS refuses. */
 struct ps_run *ps_mapping_take(size_t bytes, size_t align);
 
+/*
+ * Whether the system would not unmap the last mapping that was to go. Those it keeps are runs of
+ * the page cache, where large blocks had better be looked for first, or a program that allocates
+ * and frees them would use up its addresses.
+ */
+bool ps_mapping_is_stuck(void);
+
 void ps_mapping_give(struct ps_run *run);
 
 /* Resizes in place or moves the pages; the old run is gone if the result is another one. NULL:

@@ -12,13 +12,14 @@
 #define LAST_ARENA_BYTES ((size_t)1 << 30)
 #define LIMITED_ARENA_BYTES                                                                        \
     ((size_t)4 << 20)                 /* leaves room for what else a small limit must hold */
+#define LIMITED_ARENAS 16             /* then the refusal may be over */
 #define ARENA_ALIGN ((size_t)2 << 20) /* whole huge pages */
 #define ARENA_LIMIT 4096              /* with 1 GiB each: 4 TiB; more only when tiny ones are had */
 
 static struct ps_page_arena arenas[ARENA_LIMIT];
 static size_t arena_count;
 static enum ps_thp thp_policy;
-static bool is_limited; /* a reservation of the usual size has been refused once */
+static size_t limited_left; /* small arenas to come before the usual size is tried again */
 
 void ps_page_arena_start(enum ps_thp thp) { thp_policy = thp; }
 
@@ -45,10 +46,12 @@ const struct ps_page_arena *ps_page_arena_grow(size_t slices, enum ps_page_arena
     size_t needed = ps_round_up(slices << PS_SLICE_SHIFT, ARENA_ALIGN);
     size_t doublings = ps_min(arena_count, 5);
     size_t usual = ps_min(FIRST_ARENA_BYTES << doublings, LAST_ARENA_BYTES);
-    size_t bytes = ps_max(is_limited ? LIMITED_ARENA_BYTES : usual, needed);
+    size_t bytes = ps_max(limited_left != 0 ? LIMITED_ARENA_BYTES : usual, needed);
     char *base = reserve(bytes);
-    if (base == NULL && !is_limited) {
-        is_limited = true;
+    if (limited_left != 0) {
+        limited_left--;
+    } else if (base == NULL) {
+        limited_left = LIMITED_ARENAS;
         bytes = ps_max(LIMITED_ARENA_BYTES, needed);
         base = reserve(bytes);
     }

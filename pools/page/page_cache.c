@@ -125,33 +125,50 @@ static struct ps_run *grow_locked(size_t slices, enum ps_page_arena_kind kind) {
     return run;
 }
 
-/* What holds memory already comes first, of either kind; then the wanted kind's clean runs. The
- * other kind's are the last resort. */
-static struct ps_run *find_locked(size_t slices, enum ps_page_arena_kind kind) {
-    enum ps_page_arena_kind other =
-        kind == PS_PAGE_ARENA_PLAIN ? PS_PAGE_ARENA_HUGE : PS_PAGE_ARENA_PLAIN;
+static enum ps_page_arena_kind other_kind(enum ps_page_arena_kind kind) {
+    return kind == PS_PAGE_ARENA_PLAIN ? PS_PAGE_ARENA_HUGE : PS_PAGE_ARENA_PLAIN;
+}
+
+/* What holds memory already comes first, of either kind; then the wanted kind's clean runs. */
+static struct ps_run *find_present_locked(size_t slices, enum ps_page_arena_kind kind) {
     struct ps_run *run = ps_run_bins_find(&dirty_bins[kind], slices);
     if (run == NULL) {
-        run = ps_run_bins_find(&dirty_bins[other], slices);
+        run = ps_run_bins_find(&dirty_bins[other_kind(kind)], slices);
     }
-    if (run == NULL) {
-        run = ps_run_bins_find(&clean_bins[kind], slices);
-    }
+    return run != NULL ? run : ps_run_bins_find(&clean_bins[kind], slices);
+}
+
+/* The other kind's clean runs are the last resort. */
+static struct ps_run *find_locked(size_t slices, enum ps_page_arena_kind kind) {
+    struct ps_run *run = find_present_locked(slices, kind);
     if (run == NULL) {
         run = grow_locked(slices, kind);
     }
-    return run != NULL ? run : ps_run_bins_find(&clean_bins[other], slices);
+    return run != NULL ? run : ps_run_bins_find(&clean_bins[other_kind(kind)], slices);
+}
+
+static struct ps_run *carve_found_locked(struct ps_run *run, size_t slices, size_t align_slices) {
+    if (run != NULL) {
+        run = carve_locked(run, slices, align_slices);
+        ps_purge_note_locked(dirty_slices());
+    }
+    return run;
 }
 
 static struct ps_run *take(size_t slices, size_t align_slices, enum ps_page_arena_kind kind) {
     size_t fit = slices + align_slices - 1;
     PS_CHECK(slices > 0 && fit <= PS_RUN_SLICES_LIMIT && ps_is_power_of_two(align_slices));
     ps_lock_acquire(&page_lock);
-    struct ps_run *run = find_locked(fit, kind);
-    if (run != NULL) {
-        run = carve_locked(run, slices, align_slices);
-        ps_purge_note_locked(dirty_slices());
-    }
+    struct ps_run *run = carve_found_locked(find_locked(fit, kind), slices, align_slices);
+    ps_lock_release(&page_lock);
+    return run;
+}
+
+struct ps_run *ps_page_cache_take_present(size_t slices, size_t align_slices) {
+    size_t fit = slices + align_slices - 1;
+    ps_lock_acquire(&page_lock);
+    struct ps_run *run = find_present_locked(fit, PS_PAGE_ARENA_PLAIN);
+    run = carve_found_locked(run, slices, align_slices);
     ps_lock_release(&page_lock);
     return run;
 }

@@ -41,6 +41,9 @@ struct ps_run *ps_page_cache_take(size_t slices, size_t align_slices);
  */
 struct ps_run *ps_page_cache_take_dense(size_t slices);
 
+/* As ps_page_cache_take, but only of what is there: NULL rather than more addresses. */
+struct ps_run *ps_page_cache_take_present(size_t slices, size_t align_slices);
+
 /* Gives a run back; its tenant bytes must say "nobody" already. Never fails. */
 void ps_page_cache_give(struct ps_run *run);
 
