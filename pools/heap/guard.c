@@ -155,8 +155,13 @@ struct ps_guard_range ps_guard_pages(const struct ps_guard_record *record) {
 static void place(struct ps_guard_record *record, uint32_t slot, size_t bytes, bool is_at_end) {
     char *data = ps_guard_pool.base + slot * ps_guard_slot_bytes() + ps_guard_pool.part_bytes;
     size_t room = ps_round_up(ps_max(bytes, 1), bytes <= 8 ? 8 : 16);
-    record->block = is_at_end ? data + ps_guard_pool.part_bytes - room : data;
+    record->block = is_at_end ? data + ps_round_up(room, ps_guard_pool.page_bytes) - room : data;
     record->bytes = (uint32_t)bytes;
+    if (ps_load_relaxed(&record->x_state) == PS_GUARD_UNUSED) { /* relaxed: the slot is ours */
+        /* Most blocks need that page alone. With an advice that its neighbours do not have it stays
+         * a mapping by itself, and changing its access takes 1 us instead of 2.5. */
+        ps_os_advise_huge(data, ps_guard_pool.page_bytes, false);
+    }
 }
 
 static void fill_around(const struct ps_guard_record *record) {
@@ -166,20 +171,34 @@ static void fill_around(const struct ps_guard_record *record) {
     memset(end, PS_GUARD_FILL, (size_t)(pages.end - end));
 }
 
-/* The byte nearest to the block that was written to, or NULL. */
+/* The first byte of [first, end) that is not as filled, or end. */
+static const char *first_written(const char *first, const char *end) {
+    for (; first < end && (uintptr_t)first % sizeof(uint64_t) != 0; first++) {
+        if (*(const unsigned char *)first != PS_GUARD_FILL) {
+            return first;
+        }
+    }
+    for (uint64_t word; first + sizeof word <= end; first += sizeof word) {
+        memcpy(&word, first, sizeof word);
+        if (word != 0x0101010101010101u * PS_GUARD_FILL) {
+            break;
+        }
+    }
+    while (first < end && *(const unsigned char *)first == PS_GUARD_FILL) {
+        first++;
+    }
+    return first;
+}
+
+/* A byte around the block that was written to, or NULL. */
 static const char *find_damage(const struct ps_guard_record *record) {
     struct ps_guard_range pages = ps_guard_pages(record);
-    for (const char *at = record->block + record->bytes; at < pages.end; at++) {
-        if (*(const unsigned char *)at != PS_GUARD_FILL) {
-            return at;
-        }
+    const char *behind = first_written(record->block + record->bytes, pages.end);
+    if (behind != pages.end) {
+        return behind;
     }
-    for (const char *at = record->block; at > pages.first; at--) {
-        if ((unsigned char)at[-1] != PS_GUARD_FILL) {
-            return at - 1;
-        }
-    }
-    return NULL;
+    const char *before = first_written(pages.first, record->block);
+    return before != record->block ? before : NULL;
 }
 
 /* What the trace itself allocates, in the unwinder, must not be sampled in its turn. */

@@ -4,9 +4,9 @@
  * also from the signal handler.
  *
  * A slot is four parts of equal length, the largest block's: inaccessible, data, inaccessible
- * twice. Of the data part only the pages that the block needs are ever accessible, at its begin or
- * its end; what they have around the block is filled with PS_GUARD_FILL and compared when the block
- * is freed.
+ * twice. Of the data part the first pages are accessible while there is a block, no more than it
+ * needs. The block lies at their begin or at their end; what they have around it is filled with
+ * PS_GUARD_FILL and compared when the block is freed.
  */
 #ifndef PS_HEAP_GUARD_POOL_H
 #define PS_HEAP_GUARD_POOL_H

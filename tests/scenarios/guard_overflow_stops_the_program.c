@@ -1,0 +1,12 @@
+// expect: SIGSEGV "overflow (write) at" ", 2 bytes behind a block of 4095 at 0x"
+// env: POOLSHIM_GUARD_SAMPLE=1
+// flags: -rdynamic
+/* SPDX-License-Identifier: MIT */
+/* A write behind a guarded block stops at the instruction; the one byte of slack is for free. */
+#include "guarded.h"
+
+int main(void) {
+    char *block = allocate_here(4095, GUARDED_END);
+    block[4096] = 1;
+    return 0;
+}
