@@ -1,0 +1,303 @@
+# SPDX-License-Identifier: MIT
+"""Plays the attacks of tests/attacks/ against the installed allocators and against poolshim.
+
+    scripts/attacks                                     table on standard output
+    scripts/attacks --allocator mine=/opt/libmine.so    one more allocator; may be repeated
+    scripts/attacks --only poolshim,glibc --levels 0,2 --missed
+    scripts/attacks --json results.json --write-docs --write-expected
+
+Every attack is a process. Its outcome is one of
+
+    detected   the allocator ended the process, by abort or trap, or exited with a message
+    faulted    the process ended by a fault in the very call or access that broke the rules
+    contained  it went on, the goal was not reached, and 500 random calls found no damage
+    reached    the attacker's goal was reached, or the heap was broken for the program
+    crashed    a fault later, somewhere else, without a word
+    hung       no end within 30 seconds
+
+The first two count as detected, the last three as missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "bench"), str(Path(__file__).parent)]
+
+import report  # noqa: E402
+from harness.allocators import DEFAULT_TABLE, Missing, read_table, resolve  # noqa: E402
+
+EXPECTED = Path(__file__).parent / "expected.json"
+TIMEOUT_S = 30
+JOBS = 2
+JOBS_UNDER_LOAD = 12  # some allocators act on time; slow processes show what they do then
+ABORTS = {signal.SIGABRT, signal.SIGTRAP, signal.SIGILL}
+FAULTS = {signal.SIGSEGV, signal.SIGBUS}
+RANK = {"detected": 2, "faulted": 2, "contained": 1, "reached": 0, "crashed": 0, "hung": 0}
+SCUDO = {
+    "name": "scudo",
+    "files": [
+        f"/usr/lib/llvm-{version}/lib/clang/{version}/lib/linux/"
+        f"libclang_rt.scudo_standalone-{os.uname().machine}.so"
+        for version in (19, 18, 17, 16)
+    ],
+    "package": "libclang-rt-16-dev",
+}
+
+
+@dataclass(frozen=True)
+class Attack:
+    """One row of attacks --list."""
+
+    name: str
+    goal: str
+    story: str
+
+    @property
+    def family(self) -> str:
+        return self.name.split("/")[0]
+
+
+@dataclass
+class Contestant:
+    """What the attacks are played against."""
+
+    name: str
+    library: Path | None
+    env: dict[str, str] = field(default_factory=dict)
+    version: str = ""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How one attack ended, and what was said."""
+
+    kind: str
+    detail: str
+
+    @property
+    def rank(self) -> int:
+        return RANK[self.kind]
+
+
+class BrokenAttack(Exception):
+    """An attack that did not get as far as its misuse: nothing can be said."""
+
+
+def attacks_program(build: Path) -> Path:
+    return build / "tests" / "attacks" / "attacks"
+
+
+def read_attacks(build: Path) -> list[Attack]:
+    """The list that the program prints."""
+    command = [attacks_program(build), "--list"]
+    listing = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return [Attack(*line.split("\t")) for line in listing.splitlines()]
+
+
+def messages(stderr: str) -> list[str]:
+    """What was said about the misuse: the loader and the options also talk on standard error."""
+    lines = [line.strip() for line in stderr.splitlines()]
+    return [line for line in lines if line and not ("POOLSHIM_" in line or "ld.so:" in line)]
+
+
+def classify(returncode: int, stdout: str, stderr: str) -> Outcome:
+    """The outcome of a process that ended. BrokenAttack if it ended before the misuse."""
+    lines = stdout.splitlines()
+    last = lines[-1] if lines else ""
+    said = messages(stderr)
+    if returncode == 0 and last.startswith(("reached: ", "contained: ")):
+        kind, _, detail = last.partition(": ")
+        return Outcome(kind, detail)
+    if "misuse" not in lines:
+        raise BrokenAttack(f"status {returncode}, {last!r}, {said}")
+    if returncode == 2 and last.startswith("broken: "):
+        raise BrokenAttack(last)
+    if -returncode in ABORTS or (returncode > 0 and said):
+        return Outcome("detected", said[0] if said else signal.Signals(-returncode).name)
+    if -returncode in FAULTS and last == "misuse":
+        return Outcome("faulted", said[0] if said else "in the misusing call or access")
+    if -returncode in FAULTS and said:
+        return Outcome("detected", said[0])
+    return Outcome("crashed", f"status {returncode}")
+
+
+def play(program: Path, attack: str, contestant: Contestant) -> Outcome:
+    """One attack against one allocator."""
+    env = {"PATH": "/usr/bin:/bin", **contestant.env}
+    if contestant.library is not None:
+        env["LD_PRELOAD"] = str(contestant.library)
+    try:
+        done = subprocess.run(
+            [program, attack], env=env, capture_output=True, timeout=TIMEOUT_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return Outcome("hung", f"{TIMEOUT_S} s")
+    try:
+        return classify(done.returncode, done.stdout.decode(), done.stderr.decode(errors="replace"))
+    except BrokenAttack as error:
+        raise BrokenAttack(f"{attack} against {contestant.name}: {error}") from error
+
+
+def play_all(
+    build: Path, names: Iterable[str], contestant: Contestant, jobs: int = JOBS
+) -> dict[str, Outcome]:
+    """Every attack, so many at a time."""
+    program = attacks_program(build)
+    names = list(names)
+    with ThreadPoolExecutor(jobs) as pool:
+        outcomes = pool.map(lambda name: play(program, name, contestant), names)
+        return dict(zip(names, outcomes, strict=True))
+
+
+def known_levels(library: Path, build: Path) -> list[int]:
+    """0..3 where the library has the option HARDEN, else 0."""
+    env = {"LD_PRELOAD": str(library), "POOLSHIM_HELP": "1"}
+    command = [attacks_program(build), "--list"]
+    told = subprocess.run(command, env=env, capture_output=True, text=True, check=True).stderr
+    return [0, 1, 2, 3] if "POOLSHIM_HARDEN" in told else [0]
+
+
+def poolshim_levels(build: Path, levels: Iterable[int]) -> list[Contestant]:
+    """poolshim at those of the levels that it knows; level 0 is what it does unasked."""
+    library = build / "libpoolshim.so"
+    known = known_levels(library, build)
+    return [
+        Contestant(f"poolshim {level}", library, {"POOLSHIM_HARDEN": str(level)} if level else {})
+        for level in levels
+        if level in known
+    ]
+
+
+def contestants(build: Path, options: argparse.Namespace) -> list[Contestant]:
+    """All that are asked for and found; what is missing is said on standard error."""
+    found = []
+    entries = [e for e in read_table(DEFAULT_TABLE) if e["name"] not in ("floor", "poolshim")]
+    for entry in [*entries, SCUDO]:
+        allocator = resolve(entry, build)
+        if isinstance(allocator, Missing):
+            print(f"{allocator.name}: {allocator.reason}", file=sys.stderr)
+        else:
+            found.append(Contestant(allocator.name, allocator.library, {}, allocator.version))
+    for addition in options.allocator:
+        name, _, path = addition.partition("=")
+        if not Path(path).is_file():
+            sys.exit(f"--allocator needs NAME=LIBRARY, not {addition!r}")
+        found.append(Contestant(name, Path(path).resolve()))
+    found += poolshim_levels(build, (int(level) for level in options.levels.split(",")))
+    only = set(options.only.split(",")) if options.only else None
+    return [c for c in found if only is None or c.name in only or c.name.split()[0] in only]
+
+
+def write_expected(results: list[dict[str, dict[str, Outcome]]]) -> None:
+    """Every outcome that poolshim showed in one of the runs."""
+    table: dict[str, dict[str, str]] = json.loads(EXPECTED.read_text()) if EXPECTED.exists() else {}
+    for name in results[0]:
+        if name.startswith("poolshim "):
+            table.setdefault(name, {}).update(
+                (attack, "|".join(sorted({run[name][attack].kind for run in results})))
+                for attack in results[0][name]
+            )
+    EXPECTED.write_text(json.dumps(table, indent=1) + "\n")
+
+
+def differences(
+    outcomes: dict[str, Outcome], expected: dict[str, str]
+) -> tuple[list[str], list[str]]:
+    """What ended worse than the table of expected.json says, and what better: a line each."""
+    worse, better = [], []
+    for attack, outcome in outcomes.items():
+        ranks = [RANK[kind] for kind in expected.get(attack, "detected").split("|")]
+        line = f"{attack}: {outcome.kind} ({outcome.detail}), expected {expected.get(attack)}"
+        if outcome.rank < min(ranks):
+            worse.append(line)
+        elif outcome.rank > max(ranks):
+            better.append(line)
+    return worse, better
+
+
+def worst(results: list[dict[str, dict[str, Outcome]]]) -> dict[str, dict[str, Outcome]]:
+    """Of several runs the outcomes that count: an attacker may try again."""
+    return {
+        name: {
+            attack: min((run[name][attack] for run in results), key=lambda outcome: outcome.rank)
+            for attack in results[0][name]
+        }
+        for name in results[0]
+    }
+
+
+def tell_unstable(results: list[dict[str, dict[str, Outcome]]]) -> None:
+    """Names the attacks whose outcome was not the same in all runs."""
+    for name in results[0]:
+        for attack in results[0][name]:
+            kinds = [run[name][attack].kind for run in results]
+            if len(set(kinds)) > 1:
+                print(f"{name}: {attack}: {' '.join(kinds)}", file=sys.stderr)
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--build", type=Path, default=ROOT / "build" / "release")
+    parser.add_argument("--allocator", action="append", default=[], metavar="NAME=LIBRARY")
+    parser.add_argument("--only", help="names of allocators, separated by commas")
+    parser.add_argument("--levels", default="0,1,2,3", help="of POOLSHIM_HARDEN")
+    parser.add_argument("--match", default="", help="only attacks with this in their name")
+    parser.add_argument("--runs", type=int, default=1, help="every second under load")
+    parser.add_argument("--missed", action="store_true", help="list what was missed, and how")
+    parser.add_argument("--all", action="store_true", help="list every outcome")
+    parser.add_argument("--json", type=Path, help="write every outcome there")
+    parser.add_argument("--markdown", action="store_true", help="print the tables of the docs")
+    parser.add_argument("--write-docs", action="store_true", help="put them in docs/hardening.md")
+    parser.add_argument("--write-expected", action="store_true", help="make expected.json anew")
+    return parser.parse_args()
+
+
+def main() -> int:
+    options = parse_arguments()
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    attacks = read_attacks(options.build)
+    if options.match and (options.write_docs or options.markdown):
+        sys.exit("--match leaves rows out: no tables of the docs")
+    field_of = contestants(options.build, options)
+    names = [attack.name for attack in attacks if options.match in attack.name]
+    runs = options.runs if not options.write_expected else max(options.runs, 5)
+    try:
+        results = [
+            {
+                c.name: play_all(options.build, names, c, JOBS_UNDER_LOAD if turn % 2 else JOBS)
+                for c in field_of
+            }
+            for turn in range(runs)
+        ]
+    except BrokenAttack as error:
+        sys.exit(str(error))
+    tell_unstable(results)
+    if options.write_expected:
+        write_expected(results)
+    final = worst(results)
+    if options.json:
+        report.write_json(options.json, field_of, final)
+    if options.write_docs:
+        report.write_docs(ROOT / "docs" / "hardening.md", attacks, field_of, final)
+    print(report.markdown(attacks, field_of, final) if options.markdown else "", end="")
+    played = [attack for attack in attacks if attack.name in names]
+    print("" if options.markdown else report.text(played, final), end="")
+    if options.missed or options.all:
+        print(report.details(final, everything=options.all), end="")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
