@@ -98,10 +98,10 @@ def rule_name(path: str, text: str) -> Iterator[str]:
 
 
 def rule_conditionals(path: str, text: str) -> Iterator[str]:
-    """#if only in base/compiler.h, os/ and poison.h, but for guards and __cplusplus."""
+    """#if only in base/{compiler,atomic}.h, os/ and poison.h, but for guards, __cplusplus."""
     if not is_product(path) or path.startswith("pools/os/"):
         return
-    if path == "pools/base/compiler.h" or path.endswith("/poison.h"):
+    if path in ("pools/base/compiler.h", "pools/base/atomic.h") or path.endswith("/poison.h"):
         return
     guard = re.search(r"^#ifndef (\w+_H(?:PP)?)\n#define \1$", text, re.MULTILINE)
     allowed = {"#ifdef __cplusplus", f"#ifndef {guard[1]}" if guard else ""}

@@ -7,6 +7,10 @@
 #ifndef PS_BASE_ATOMIC_H
 #define PS_BASE_ATOMIC_H
 
+#include "pools/base/compiler.h"
+
+#include <stdint.h>
+
 #define ps_load_relaxed(p) __atomic_load_n((p), __ATOMIC_RELAXED)
 #define ps_load_acquire(p) __atomic_load_n((p), __ATOMIC_ACQUIRE)
 #define ps_store_relaxed(p, v) __atomic_store_n((p), (v), __ATOMIC_RELAXED)
@@ -34,5 +38,30 @@
  */
 #define ps_owner_add(p, v)                                                                         \
     __atomic_store_n((p), (__typeof__(*(p)))(*(p) + (__typeof__(*(p)))(v)), __ATOMIC_RELAXED)
+
+/*
+ * A 16-bit counter in memory up or down by one, with one writer: one instruction where there is
+ * one, which the compiler may not choose for what other threads read. Its load and its store are
+ * relaxed atomics, the whole is not one. The second says whether the counter is zero now.
+ */
+PS_INLINE void ps_counter_up(uint16_t *counter) {
+#if defined(__x86_64__)
+    __asm__("addw $1, %0" : "+m"(*counter) : : "cc");
+#else
+    __atomic_store_n(counter, (uint16_t)(*counter + 1), __ATOMIC_RELAXED);
+#endif
+}
+
+PS_INLINE int ps_counter_down(uint16_t *counter) {
+#if defined(__x86_64__)
+    int is_zero;
+    __asm__("subw $1, %0" : "+m"(*counter), "=@ccz"(is_zero));
+    return is_zero;
+#else
+    uint16_t left = (uint16_t)(*counter - 1);
+    __atomic_store_n(counter, left, __ATOMIC_RELAXED);
+    return left == 0;
+#endif
+}
 
 #endif

@@ -7,7 +7,6 @@
 #include "pools/heap/blocks.h"
 #include "pools/heap/early.h"
 #include "pools/heap/fast_path.h"
-#include "pools/heap/foreign.h"
 #include "pools/heap/late.h"
 
 #include <errno.h>
@@ -15,7 +14,7 @@
 
 /* The heap to allocate from, NULL when the call must go elsewhere. */
 static struct ps_heap *own_heap(void) {
-    struct ps_heap *heap = ps_thread.heap;
+    struct ps_heap *heap = ps_thread.own;
     return PS_LIKELY(heap != NULL) ? heap : ps_heap_acquire();
 }
 
@@ -39,7 +38,7 @@ PS_NOINLINE void *ps_heap_alloc_beyond(size_t bytes) {
         ps_heap_tick(heap);
         return ps_large_alloc(bytes, 1, NULL);
     }
-    return ps_bin_alloc(heap, &heap->bins[ps_size_class_of(bytes)], bytes);
+    return ps_heap_take(heap, &heap->bins[ps_size_class_of(bytes)], bytes);
 }
 
 static void *zalloc_large(size_t bytes) {
@@ -59,7 +58,7 @@ void *ps_block_zalloc(size_t bytes) {
     }
     if (PS_LIKELY(heap != NULL) && bytes <= PS_CLASS_BYTES_LIMIT) {
         struct ps_bin *bin = &heap->bins[ps_size_class_of(bytes)];
-        if (bin->is_zero && bin->source->free == NULL && bin->cur != bin->end) {
+        if (bin->is_zero && ps_link_is_end(bin->source->free) && bin->cur != bin->end) {
             void *virgin = bin->cur;
             bin->cur += bin->block_bytes;
             return virgin;
@@ -91,11 +90,11 @@ void *ps_block_alloc_aligned(size_t bytes, size_t align) {
         return ps_late_alloc(ps_size_classes[class_index].block_bytes);
     }
     /* The whole block: where a guarded sample ends at a page, it is aligned as the class is. */
-    return ps_bin_alloc(heap, &heap->bins[class_index], ps_size_classes[class_index].block_bytes);
+    return ps_heap_take(heap, &heap->bins[class_index], ps_size_classes[class_index].block_bytes);
 }
 
 PS_NOINLINE void ps_heap_free_event(struct ps_span *span, void *block) {
-    struct ps_heap *heap = ps_thread.heap;
+    struct ps_heap *heap = ps_thread.own;
     uint32_t class_index = span->class_index;
     int64_t popped = span->popped;
     ps_span_settle(span);
@@ -103,7 +102,7 @@ PS_NOINLINE void ps_heap_free_event(struct ps_span *span, void *block) {
     bool has_run = step != 0 && span->used != 0;
     if (has_run) {
         /* The run's first block is out again, so the span cannot go while the run is open. */
-        span->free = *(void **)block;
+        span->free = ps_link_of(block);
         span->free_count--;
         ps_owner_add(&span->used, 1);
         span->interval = PS_INTERVAL_FIRST;
@@ -122,13 +121,29 @@ PS_NOINLINE void ps_heap_free_event(struct ps_span *span, void *block) {
 
 /* A block of another owner's span, or of a heap that this thread has only just got. */
 static void free_in_span(struct ps_span *span, void *block) {
+    if (PS_UNLIKELY(!ps_span_has_block(span, block))) {
+        ps_misuse_free(span, block);
+    }
     struct ps_heap *heap = own_heap();
     if (PS_UNLIKELY(heap == NULL)) {
         ps_late_free(span, block);
     } else if (!ps_heap_owns(heap, span)) {
         ps_remote_free(heap, span, block);
-    } else if (ps_span_push(span, block)) {
+    } else if (ps_heap_push(span, block)) {
         ps_heap_free_event(span, block);
+    }
+}
+
+/* A block of a class with recent blocks, in a span of this heap. */
+static void free_recent(struct ps_heap *heap, uint32_t class_index, struct ps_slot *slot,
+                        void *block) {
+    struct ps_span *list = &heap->recent[class_index];
+    const struct ps_span *span = ps_span_of_inside(slot, block);
+    if (PS_UNLIKELY(!ps_span_has_block(span, block) || block == list->free)) {
+        ps_misuse_free(span, block);
+    }
+    if (PS_UNLIKELY(ps_heap_push(list, block))) {
+        ps_recent_event(heap, class_index);
     }
 }
 
@@ -139,16 +154,16 @@ static PS_NOINLINE void free_others(struct ps_slot *slot, void *block) {
     if (PS_LIKELY(kind == PS_RUN_SPAN)) {
         free_in_span(ps_span_of_slot(slot), block);
     } else if (kind == PS_RUN_INSIDE) {
-        free_in_span(ps_span_at((char *)block - slot->run.back * PS_SLICE_BYTES), block);
+        free_in_span(ps_span_of_inside(slot, block), block);
     } else if ((kind == PS_RUN_BLOCK || kind == PS_RUN_MAPPING) && slot->run.base == block) {
         ps_large_free(slot);
-        if (ps_thread.heap != NULL) {
-            ps_heap_tick(ps_thread.heap);
+        if (ps_thread.own != NULL) {
+            ps_heap_tick(ps_thread.own);
         }
     } else if (kind == PS_RUN_GUARD) {
         ps_guard_free(block);
     } else if (ps_early_usable(block) == 0) {
-        ps_foreign_met(block, "free of foreign pointer");
+        ps_misuse_slot(slot, block, PS_MISUSE_FREE);
     }
 }
 
@@ -156,9 +171,7 @@ PS_NOINLINE void ps_heap_free_other(struct ps_span *span, void *block, uintptr_t
     struct ps_heap *heap = ps_thread.heap;
     size_t class_index = owner_key - (uintptr_t)heap - PS_KEY_RECENT;
     if (PS_LIKELY(class_index < PS_CLASS_LIMIT) && heap != NULL) {
-        if (PS_UNLIKELY(ps_span_push(&heap->recent[class_index], block))) {
-            ps_recent_event(heap, (uint32_t)class_index);
-        }
+        free_recent(heap, (uint32_t)class_index, (struct ps_slot *)span, block);
     } else if (block != NULL) {
         free_others((struct ps_slot *)span, block);
     }

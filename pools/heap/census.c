@@ -108,7 +108,7 @@ void ps_census_take(struct ps_census *out) {
     for (uint32_t i = 0; i < out->class_count; i++) {
         out->classes[i].block_bytes = ps_size_classes[i].block_bytes;
     }
-    struct ps_heap *heap = ps_thread.heap;
+    struct ps_heap *heap = ps_thread.own;
     if (heap != NULL) { /* book what the caller has freed and only gathered so far */
         ps_run_close(heap);
         ps_remote_flush(heap);

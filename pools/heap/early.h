@@ -2,12 +2,11 @@
 /*
  * Before this library has been relocated: another library's IFUNC resolver may call malloc while
  * ld.so is still working its way towards us. No GOT entry is valid then, the TLS offset among
- * them, so ps_thread reads the thread control block itself: `heap` is its first word, the block's
- * own address. The fast path survives that because the direct table is still all zero (bin 0) and
- * because the block, seen as a bin, is empty: its word at 0 (the span) is its own address, where
- * the word at 24 (the span's free list, and the bin's cur) is zero in a process with one thread,
- * as is the word at 32 (the bin's end). Every slow path asks ps_early_is_over first and serves such
- * calls from chunks that are never reused.
+ * them, so ps_thread reads the thread control block itself. The fast path survives that because of
+ * what stands there in a process with one thread: `heap` and `own`, its words at 24 and 32, are
+ * zero, so that malloc takes the slow path; `run_next` at 16 and `key` at 0 are the block's own
+ * address, which is no block and no span's key, so that free takes it too. Every slow path asks
+ * ps_early_is_over first and serves such calls from chunks that are never reused.
  *
  * On processors where the TLS offset is fetched by a call there is no such moment to survive.
  * No locks: one thread exists. Calls nothing.

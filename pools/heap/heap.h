@@ -21,8 +21,7 @@
 
 /*
  * What the next malloc of a class takes: in large classes the newest block freed, in all of them
- * the newest block freed into the current span, then the window of untouched blocks. (Start-up
- * relies on the order of the fields: see early.h.)
+ * the newest block freed into the current span, then the window of untouched blocks.
  */
 struct ps_bin {
     struct ps_span *source; /*  0 whose list is popped: `span`, or the heap's `recent` of the class;
@@ -82,18 +81,20 @@ struct ps_heap {
 _Static_assert(offsetof(struct ps_heap, remote) == 4096, "the first page is all that most need");
 
 /*
- * The thread's own words, initial-exec TLS. All zero is a valid start: no heap yet, and free(NULL)
- * is the hot run of step 0 at address 0.
+ * The thread's own words, initial-exec TLS. At the start there is no heap, and free(NULL) is the
+ * hot run of step 0 at address 0. Start-up relies on the order of the fields: see early.h.
  *
  * A hot run is a sequence of frees of adjacent blocks of one span, upwards or downwards, whoever
  * owns it: each costs a compare and an add and touches neither the block nor the span. It is
  * opened when three frees in sequence were seen at an event, and booked when it ends.
  */
 struct ps_thread {
-    struct ps_heap *heap;
-    char *run_next;      /* address that continues the hot run */
-    ptrdiff_t run_step;  /* + or - block_bytes; 0: none open */
-    uint32_t is_exiting; /* this thread's heap has been given up; see late.h */
+    uintptr_t key;        /*  0 of spans that free pushes to: ps_heap_key(heap) */
+    ptrdiff_t run_step;   /*  8 + or - block_bytes; 0: none open */
+    char *run_next;       /* 16 address that continues the hot run */
+    struct ps_heap *heap; /* 24 of the fast path: `own`, or NULL where blocks are hardened */
+    struct ps_heap *own;  /* 32 this thread's heap; NULL: none yet, or given up */
+    uint32_t is_exiting;  /* 40 this thread's heap has been given up; see late.h */
 };
 
 extern __thread PS_HIDDEN struct ps_thread ps_thread __attribute__((tls_model("initial-exec")));
@@ -164,6 +165,42 @@ void ps_heap_empty_bin(struct ps_heap *heap, uint32_t class_index);
 /* Sampling is on, and an event of free has found so many pops of the class's list since the last:
  * counts them, and makes the next malloc of the class come to refill if a sample is due. */
 void ps_heap_guard_event(struct ps_heap *heap, uint32_t class_index, int64_t popped);
+
+/* ---- pop.c ---- */
+
+/* The newest block of a list that is not empty, with every look that there is at its link. */
+__attribute__((returns_nonnull)) void *ps_heap_pop(struct ps_span *source);
+
+/* Moves the window on by a block. NULL when it is empty. */
+PS_INLINE void *ps_bin_move(struct ps_bin *bin) {
+    char *cur = bin->cur;
+    if (PS_UNLIKELY(cur == bin->end)) {
+        return NULL;
+    }
+    if (cur == NULL) {
+        __builtin_unreachable(); /* a window that is not empty lies somewhere: saves a test */
+    }
+    bin->cur = cur + bin->block_bytes;
+    return cur;
+}
+
+/* As ps_bin_pop of fast_path.h, for all who may meet hardened blocks. */
+static inline void *ps_bin_take(struct ps_bin *bin) {
+    return !ps_link_is_end(bin->source->free) ? ps_heap_pop(bin->source) : ps_bin_move(bin);
+}
+
+/* As ps_bin_alloc of fast_path.h, likewise. */
+static inline void *ps_heap_take(struct ps_heap *heap, struct ps_bin *bin, size_t bytes) {
+    void *block = ps_bin_take(bin);
+    return PS_LIKELY(block != NULL) ? block : ps_heap_refill(heap, bin, bytes);
+}
+
+/* As ps_span_push of fast_path.h, likewise; the span may be of any class, or a list of recents. */
+static inline bool ps_heap_push(struct ps_span *list, void *block) {
+    ps_link_set(block, list->free);
+    list->free = block;
+    return ps_counter_down(&list->needed);
+}
 
 /* ---- recent.c ---- */
 

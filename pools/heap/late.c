@@ -23,7 +23,7 @@ static void *alloc_locked(size_t bytes) {
         }
         ps_store_relaxed(&late_heap->x_state, (uint32_t)PS_HEAP_SHARED); /* relaxed: fork, census */
     }
-    return ps_bin_alloc(late_heap, &late_heap->bins[ps_size_class_of(bytes)], bytes);
+    return ps_heap_take(late_heap, &late_heap->bins[ps_size_class_of(bytes)], bytes);
 }
 
 PS_COLD void *ps_late_alloc(size_t bytes) {

@@ -16,8 +16,7 @@
 
 /* The span of a block of ours. */
 static struct ps_span *span_of(void *block) {
-    struct ps_slot *slot = ps_page_map_slot(block);
-    return ps_span_at((char *)block - slot->run.back * PS_SLICE_BYTES);
+    return ps_span_of_inside(ps_page_map_slot(block), block);
 }
 
 /* Gives `blocks` blocks of a list home, in groups that lie together in a span. */
@@ -29,7 +28,7 @@ static void send_home(struct ps_heap *heap, void *block, size_t blocks) {
         size_t count = 0;
         do {
             tail = block;
-            block = *(void **)block;
+            block = ps_link_of(block);
             count++;
         } while (count < blocks && span_of(block) == span);
         blocks -= count;
@@ -56,6 +55,10 @@ bool ps_recent_start(struct ps_heap *heap, uint32_t class_index) {
     const struct ps_size_class *class = &ps_size_classes[class_index];
     if (class->has_recent && heap->bins[class_index].source != list) {
         arm(list, class->recent_limit);
+        list->free = PS_LINK_END;
+        list->reach = 0; /* so that each link gets a closer look */
+        list->block_bytes = class->block_bytes;
+        ps_store_relaxed(&list->x_owner, ps_heap_key_of(heap, class_index)); /* relaxed: ours */
         heap->bins[class_index].source = list;
     }
     return class->has_recent;
@@ -74,7 +77,7 @@ static void shorten(struct ps_heap *heap, uint32_t class_index, size_t kept) {
     void *block = first;
     size_t blocks = list->free_count - ps_min(list->free_count, kept);
     for (size_t i = 0; i < blocks; i++) {
-        block = *(void **)block;
+        block = ps_link_of(block);
     }
     list->free = block;
     list->free_count = (uint16_t)(list->free_count - blocks);
@@ -106,7 +109,7 @@ void ps_recent_take(struct ps_heap *heap, struct ps_span *span) {
     list->free_count = span->free_count;
     size_t limit = ps_size_classes[span->class_index].recent_limit;
     arm(list, ps_max(limit - ps_min(limit, list->free_count), 1));
-    span->free = NULL;
+    span->free = ps_span_list_end(span);
     ps_owner_add(&span->used, span->free_count);
     span->free_count = 0;
     ps_span_settle(span);

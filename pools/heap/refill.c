@@ -10,7 +10,6 @@
  */
 #include "pools/base/bits.h"
 #include "pools/heap/blocks.h"
-#include "pools/heap/early.h"
 #include "pools/heap/fast_path.h"
 #include "pools/heap/guard.h"
 #include "pools/small/central.h"
@@ -25,7 +24,7 @@
 /* Spans of one class in one heap, from which on more of them lie in huge pages. */
 #define DENSE_BYTES ((size_t)1 << 20)
 
-struct ps_span ps_span_none;
+struct ps_span ps_span_none = {.free = PS_LINK_END, .stash = PS_LINK_END};
 
 static void grant_window(struct ps_bin *bin, struct ps_span *span, size_t index, size_t blocks) {
     PS_CHECK(blocks > 0);
@@ -48,20 +47,23 @@ static size_t shorten_run(struct ps_span *span, size_t index, size_t blocks) {
 /* Makes something of the current span ready for its bin. False when the span has nothing. */
 static bool grant(struct ps_bin *bin, struct ps_span *span) {
     ps_span_settle(span);
-    if (span->free != NULL) {
+    if (!ps_link_is_end(span->free)) {
         return true; /* malloc pops from there */
     }
-    if (span->stash != NULL) {
+    if (!ps_link_is_end(span->stash)) {
         span->free = span->stash;
         span->free_count = span->stash_count;
-        span->stash = NULL;
+        span->stash = ps_span_list_end(span);
         span->stash_count = 0;
         return true;
     }
     if (span->run_head != 0) {
+        const struct ps_free_run *run = ps_span_free_run(span, span->run_head);
         size_t index = (size_t)span->run_head - 1;
-        struct ps_free_run *run = (struct ps_free_run *)ps_span_block(span, index);
         size_t blocks = run->blocks;
+        if (PS_UNLIKELY(blocks > span->run_blocks)) {
+            ps_span_corrupt(span, PS_SPAN_BAD_RUN);
+        }
         if (PS_UNLIKELY(blocks > ps_guard_window_blocks)) {
             blocks = shorten_run(span, index, ps_guard_window_blocks);
         } else {
@@ -95,7 +97,7 @@ void ps_heap_release_span(struct ps_heap *heap, struct ps_span *span) {
 /* Enters a span with room, before the drained one that is kept at the tail. */
 static void push_available(struct ps_heap *heap, struct ps_span *span) {
     struct ps_span **list = &heap->available[span->class_index];
-    struct ps_span *tail = *list != NULL ? (*list)->prev : NULL;
+    struct ps_span *tail = *list != NULL ? ps_span_list_tail(*list) : NULL;
     bool is_kept = tail != NULL && tail->used == 0;
     if (is_kept) {
         ps_span_list_remove(list, tail);
@@ -248,7 +250,7 @@ static int64_t window_blocks(const struct ps_bin *bin) {
 /* As ps_heap_refill does, but counts what the bin has given and is given, or samples: guard.h. */
 static PS_COLD void *refill_sampled(struct ps_heap *heap, struct ps_bin *bin, size_t bytes) {
     uint32_t class_index = (uint32_t)(bin - heap->bins);
-    if (ps_guard_is_due(&heap->guard) && heap == ps_thread.heap) {
+    if (ps_guard_is_due(&heap->guard) && heap == ps_thread.own) {
         void *guarded = ps_guard_alloc(&heap->guard, bytes);
         if (guarded != NULL) {
             return guarded;
@@ -261,7 +263,7 @@ static PS_COLD void *refill_sampled(struct ps_heap *heap, struct ps_bin *bin, si
         return NULL;
     }
     int64_t granted = popped + window_blocks(bin);
-    void *block = ps_bin_pop(bin);
+    void *block = ps_bin_take(bin);
     if (ps_guard_is_exact()) {
         granted = 1;
         ps_heap_empty_bin(heap, class_index);
@@ -271,9 +273,6 @@ static PS_COLD void *refill_sampled(struct ps_heap *heap, struct ps_bin *bin, si
 }
 
 PS_NOINLINE void *ps_heap_refill(struct ps_heap *heap, struct ps_bin *bin, size_t bytes) {
-    if (PS_UNLIKELY(!ps_early_is_over())) {
-        return ps_early_alloc(bytes, PS_EARLY_ALIGN);
-    }
     uint32_t class_index = (uint32_t)(bin - heap->bins);
     if (class_index == PS_CLASS_NONE) {
         return ps_large_alloc(bytes, 1, NULL);
@@ -286,7 +285,7 @@ PS_NOINLINE void *ps_heap_refill(struct ps_heap *heap, struct ps_bin *bin, size_
         errno = ENOMEM;
         return NULL;
     }
-    return ps_bin_pop(bin);
+    return ps_bin_take(bin);
 }
 
 void ps_heap_guard_event(struct ps_heap *heap, uint32_t class_index, int64_t popped) {

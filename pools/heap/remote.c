@@ -59,7 +59,7 @@ void ps_heap_send_on_wakes(struct ps_heap *heap) {
  * them as a rule, unless that thread has enough room in its class. NULL: to the orphanage.
  */
 static struct ps_heap *adopter_of(const struct ps_span *span) {
-    struct ps_heap *heap = ps_thread.heap;
+    struct ps_heap *heap = ps_thread.own;
     return heap != NULL && heap->available[span->class_index] == NULL ? heap : NULL;
 }
 
@@ -226,7 +226,7 @@ static PS_NOINLINE void batch_full(struct ps_heap *heap, struct ps_remote_entry 
     void *newest = entry->head;
     ptrdiff_t step = entry->count >= 3 ? ps_run_step_of(span, newest) : 0;
     if (step != 0) {
-        entry->head = *(void **)newest;
+        entry->head = ps_link_of(newest);
         entry->count--;
         ps_run_open(heap, span, newest, step);
     }
@@ -239,12 +239,12 @@ void ps_remote_free(struct ps_heap *heap, struct ps_span *span, void *block) {
     if (PS_UNLIKELY(entry->span != span)) {
         flush(heap, entry);
         entry->span = span;
-        entry->head = NULL;
+        entry->head = ps_span_list_end(span);
         entry->tail = block;
         entry->count = 0;
         entry->limit = (uint32_t)ps_min(BATCH_BLOCKS, ps_max(BATCH_BYTES / span->block_bytes, 1));
     }
-    *(void **)block = entry->head;
+    ps_link_set(block, entry->head);
     entry->head = block;
     if (PS_UNLIKELY(++entry->count >= entry->limit)) {
         batch_full(heap, entry);

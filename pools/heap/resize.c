@@ -7,7 +7,6 @@
 #include "pools/heap/blocks.h"
 #include "pools/heap/early.h"
 #include "pools/heap/fast_path.h"
-#include "pools/heap/foreign.h"
 #include "pools/heap/guard.h"
 
 #include <errno.h>
@@ -17,7 +16,7 @@
 static const struct ps_span *span_of(const struct ps_slot *slot, const void *block) {
     uint8_t kind = ps_load_relaxed(&slot->run.kind); /* relaxed: set before the block existed */
     if (kind == PS_RUN_INSIDE) {
-        return ps_span_at((const char *)block - slot->run.back * PS_SLICE_BYTES);
+        return ps_span_of_inside(slot, block);
     }
     return kind == PS_RUN_SPAN ? (const struct ps_span *)slot : NULL;
 }
@@ -38,6 +37,7 @@ size_t ps_block_usable(const void *block) {
     const struct ps_slot *slot = ps_page_map_slot(block);
     const struct ps_span *span = span_of(slot, block);
     if (span != NULL) {
+        ps_misuse_check(span, block, PS_MISUSE_SIZE);
         return span->block_bytes;
     }
     if (is_large(slot, block)) {
@@ -48,7 +48,7 @@ size_t ps_block_usable(const void *block) {
     }
     size_t early = ps_early_usable(block);
     if (early == 0) {
-        ps_foreign_met(block, "size of foreign pointer");
+        ps_misuse_slot(slot, block, PS_MISUSE_SIZE);
     }
     return early;
 }
@@ -69,6 +69,7 @@ void *ps_block_resize(void *block, size_t bytes) {
     struct ps_slot *slot = ps_page_map_slot(block);
     const struct ps_span *span = span_of(slot, block);
     if (span != NULL) {
+        ps_misuse_check(span, block, PS_MISUSE_REALLOC);
         size_t usable = span->block_bytes;
         /* In place when it fits and at least half stays in use. */
         if (bytes <= usable && bytes >= usable / 2) {
@@ -82,7 +83,7 @@ void *ps_block_resize(void *block, size_t bytes) {
     if (!is_large(slot, block)) {
         size_t early = ps_early_usable(block);
         if (early == 0) {
-            ps_foreign_met(block, "realloc of foreign pointer");
+            ps_misuse_slot(slot, block, PS_MISUSE_REALLOC);
             errno = ENOMEM;
             return NULL;
         }

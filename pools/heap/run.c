@@ -14,15 +14,15 @@
 
 ptrdiff_t ps_run_step_of(const struct ps_span *span, void *newest) {
     char *first = newest;
-    char *second = *(char **)first;
-    if (!span->can_run || second == NULL) {
+    char *second = ps_link_of(first);
+    if (!span->can_run || ps_link_is_end(second) || !ps_link_is_near(first, second, span->reach)) {
         return 0;
     }
-    char *third = *(char **)second;
+    char *third = ps_link_of(second);
     ptrdiff_t step = first - second;
     bool is_sequence = step == second - third && (step == (ptrdiff_t)span->block_bytes ||
                                                   -step == (ptrdiff_t)span->block_bytes);
-    return third != NULL && is_sequence ? step : 0;
+    return !ps_link_is_end(third) && is_sequence ? step : 0;
 }
 
 void ps_run_open(struct ps_heap *heap, struct ps_span *span, void *block, ptrdiff_t step) {

@@ -20,7 +20,9 @@
 
 #include <pthread.h>
 
-__thread PS_HIDDEN struct ps_thread ps_thread __attribute__((tls_model("initial-exec")));
+__thread PS_HIDDEN struct ps_thread ps_thread __attribute__((tls_model("initial-exec"))) = {
+    .key = PS_KEY_AT_ONCE /* ps_heap_key(NULL) */
+};
 
 static struct ps_lock init_lock = PS_LOCK_INIT(PS_RANK_INIT);
 static uint32_t x_is_started;
@@ -116,11 +118,17 @@ static struct ps_heap *heap_before_reset(void) {
     return is_own ? heap : NULL;
 }
 
+static void set_heap(struct ps_heap *heap) {
+    ps_thread.own = heap;
+    ps_thread.heap = heap;
+    ps_thread.key = ps_heap_key(heap);
+}
+
 PS_COLD struct ps_heap *ps_heap_acquire(void) {
     if (!ps_engine_has_started()) {
         ps_engine_start();
-        if (ps_thread.heap != NULL) {
-            return ps_thread.heap;
+        if (ps_thread.own != NULL) {
+            return ps_thread.own;
         }
     }
     if (ps_thread.is_exiting) {
@@ -132,7 +140,7 @@ PS_COLD struct ps_heap *ps_heap_acquire(void) {
     } else {
         heap = ps_heap_make();
     }
-    ps_thread.heap = heap;
+    set_heap(heap);
     if (heap != NULL) {
         /* relaxed: as in heap_before_reset. */
         ps_store_relaxed(&heap->x_thread_pointer, (uintptr_t)__builtin_thread_pointer());
@@ -175,7 +183,7 @@ static void offer_if_empty_locked(struct ps_heap *heap) {
 }
 
 PS_COLD void ps_heap_give_up(void) {
-    struct ps_heap *heap = ps_thread.heap;
+    struct ps_heap *heap = ps_thread.own;
     ps_thread.is_exiting = 1;
     if (heap == NULL) {
         return;
@@ -191,7 +199,7 @@ PS_COLD void ps_heap_give_up(void) {
         orphan_available(heap, i);
     }
     /* Full spans stay: they are found by the first block that comes back. */
-    ps_thread.heap = NULL;
+    set_heap(NULL);
     ps_store_relaxed(&heap->x_thread_pointer, (uintptr_t)0); /* relaxed: as in heap_before_reset */
     ps_lock_acquire(&registry_lock);
     /* seq_cst: see ps_heap_send_on_wakes. */
@@ -247,7 +255,7 @@ void ps_thread_fork_parent(void) {
 
 void ps_thread_fork_child(void) {
     for (struct ps_heap *heap = all_heaps; heap != NULL; heap = heap->next_heap) {
-        if (heap->x_state == PS_HEAP_LIVE && heap != ps_thread.heap) {
+        if (heap->x_state == PS_HEAP_LIVE && heap != ps_thread.own) {
             ps_store_relaxed(&heap->x_state, (uint32_t)PS_HEAP_DEAD); /* relaxed: one thread */
         }
     }

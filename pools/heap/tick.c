@@ -18,7 +18,7 @@
 void ps_heap_drop_drained(struct ps_heap *heap) {
     for (uint32_t i = 0; i < ps_size_class_count; i++) {
         struct ps_span *head = heap->available[i];
-        struct ps_span *tail = head != NULL ? head->prev : NULL;
+        struct ps_span *tail = head != NULL ? ps_span_list_tail(head) : NULL;
         if (tail != NULL && tail->used == 0 && !ps_span_is_queued(tail)) {
             ps_span_list_remove(&heap->available[i], tail);
             ps_heap_release_span(heap, tail);
@@ -52,9 +52,9 @@ void ps_heap_tick(struct ps_heap *heap) {
 static void collect_available(struct ps_heap *heap, uint32_t class_index) {
     struct ps_span *span = heap->available[class_index];
     /* To the span that is last now: one that cannot go yet moves behind it. */
-    const struct ps_span *last = span != NULL ? span->prev : NULL;
+    const struct ps_span *last = span != NULL ? ps_span_list_tail(span) : NULL;
     while (span != NULL) {
-        struct ps_span *next = span == last ? NULL : span->next;
+        struct ps_span *next = span == last ? NULL : ps_span_list_next(span);
         ps_span_settle(span);
         ps_span_collect(span);
         ps_heap_span_gained(heap, span);
@@ -63,7 +63,7 @@ static void collect_available(struct ps_heap *heap, uint32_t class_index) {
 }
 
 bool ps_heap_trim(size_t keep_bytes) {
-    struct ps_heap *heap = ps_thread.heap;
+    struct ps_heap *heap = ps_thread.own;
     if (heap != NULL) {
         ps_run_close(heap);
         ps_remote_flush(heap);

@@ -6,45 +6,72 @@
 #include "pools/os/fatal.h"
 
 #include "pools/base/check.h"
+#include "pools/os/lock.h"
 #include "pools/os/os.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define LINE_BYTES 160
-#define ADDRESS_BYTES 18 /* 0x and 16 digits */
+#define TAIL_BYTES 80 /* kept for what follows the words: an address, two numbers */
 
-static size_t append_hex(char *out, uintptr_t value) {
-    static const char digits[] = "0123456789abcdef";
-    size_t length = 0;
-    out[length++] = '0';
-    out[length++] = 'x';
-    int shift = 60;
-    while (shift > 0 && ((value >> shift) & 15) == 0) {
-        shift -= 4;
+struct line {
+    char text[LINE_BYTES];
+    size_t length;
+};
+
+/* Cut where the words would leave no room for what follows. */
+static void add_words(struct line *line, const char *words, size_t limit) {
+    for (; *words != '\0' && line->length < limit; words++) {
+        line->text[line->length++] = *words;
     }
-    for (; shift >= 0; shift -= 4) {
-        out[length++] = digits[(value >> shift) & 15];
+}
+
+static void add_number(struct line *line, uintptr_t value, unsigned base) {
+    char digits[20];
+    size_t count = 0;
+    do {
+        digits[count++] = "0123456789abcdef"[value % base];
+        value /= base;
+    } while (value != 0);
+    while (count != 0) {
+        line->text[line->length++] = digits[--count];
     }
-    return length;
+}
+
+static void add_what(struct line *line, const char *what, const void *address) {
+    line->length = 0;
+    add_words(line, "poolshim: ", LINE_BYTES - TAIL_BYTES);
+    add_words(line, what, LINE_BYTES - TAIL_BYTES);
+    add_words(line, " 0x", LINE_BYTES);
+    add_number(line, (uintptr_t)address, 16);
+}
+
+static void print(struct line *line) {
+    add_words(line, "\n", LINE_BYTES);
+    ps_os_write(2, line->text, line->length);
 }
 
 void ps_report_address(const char *what, const void *address) {
-    static const char prefix[] = "poolshim: ";
-    char line[LINE_BYTES];
-    size_t length = sizeof prefix - 1;
-    memcpy(line, prefix, length);
-    for (; *what != '\0' && length < LINE_BYTES - ADDRESS_BYTES - 2; what++) {
-        line[length++] = *what;
-    }
-    line[length++] = ' ';
-    length += append_hex(line + length, (uintptr_t)address);
-    line[length++] = '\n';
-    ps_os_write(2, line, length);
+    struct line line;
+    add_what(&line, what, address);
+    print(&line);
 }
 
 PS_COLD PS_NORETURN void ps_fatal_address(const char *what, const void *address) {
     ps_report_address(what, address);
+    abort();
+}
+
+PS_COLD PS_NORETURN void ps_fatal_block(const char *what, const void *block, size_t class_bytes) {
+    struct line line;
+    add_what(&line, what, block);
+    add_words(&line, " (size class ", LINE_BYTES);
+    add_number(&line, class_bytes, 10);
+    add_words(&line, ", thread ", LINE_BYTES);
+    add_number(&line, ps_lock_self(), 10);
+    add_words(&line, ")", LINE_BYTES);
+    print(&line);
     abort();
 }
 

@@ -8,10 +8,18 @@
 
 #include "pools/base/compiler.h"
 
+#include <stddef.h>
+
 /* Prints "poolshim: <what> 0x<address>\n" and goes on. */
 void ps_report_address(const char *what, const void *address);
 
 /* As ps_report_address, then raises SIGABRT. */
 PS_NORETURN void ps_fatal_address(const char *what, const void *address);
+
+/*
+ * Prints "poolshim: <what> 0x<address> (size class <class_bytes>, thread <id>)\n", the thread being
+ * the caller by the system's number, and raises SIGABRT.
+ */
+PS_NORETURN void ps_fatal_block(const char *what, const void *block, size_t class_bytes);
 
 #endif

@@ -5,6 +5,7 @@
 #include "pools/small/span.h"
 
 #include "pools/base/bits.h"
+#include "pools/os/fatal.h"
 #include "pools/page/page_cache.h"
 #include "pools/small/span_remote.h"
 
@@ -12,6 +13,12 @@
 
 static void set_used(struct ps_span *span, size_t used) {
     ps_store_relaxed(&span->used, (uint16_t)used); /* relaxed: census wants a snapshot only */
+}
+
+uintptr_t ps_link_secret;
+
+PS_COLD void ps_span_corrupt(const struct ps_span *span, const char *what) {
+    ps_fatal_block(what, span->run.base, span->block_bytes);
 }
 
 void ps_span_check(const struct ps_span *span) {
@@ -52,8 +59,10 @@ static struct ps_span *create_in(struct ps_run *run, uint32_t class_index, uintp
     span->can_run = class->can_run;
     span->interval = PS_INTERVAL_FIRST;
     span->place = PS_PLACE_CURRENT;
-    span->prev = NULL;
-    span->next = NULL;
+    span->run.prev = NULL;
+    span->run.next = NULL;
+    span->reach = PS_SLICE_BYTES - 1;
+    span->divisor = UINT32_MAX / span->block_bytes + 1; /* the ceiling of the quotient */
     ps_store_relaxed(&span->x_is_loose, (uint8_t)0);
     ps_store_relaxed(&span->x_remote, (uint64_t)0); /* relaxed: nobody has a block of it yet */
     ps_span_reset(span);
@@ -84,8 +93,8 @@ struct ps_span *ps_span_create_dense(uint32_t class_index, uintptr_t owner_key) 
 }
 
 void ps_span_reset(struct ps_span *span) {
-    span->free = NULL;
-    span->stash = NULL;
+    span->free = ps_span_list_end(span);
+    span->stash = ps_span_list_end(span);
     span->free_count = 0;
     span->stash_count = 0;
     span->run_head = 0;
@@ -123,6 +132,9 @@ static size_t next_event(const struct ps_span *span) {
 
 void ps_span_settle(struct ps_span *span) {
     int back = span->armed - span->needed - span->popped;
+    if (PS_UNLIKELY(back > span->used)) {
+        ps_span_corrupt(span, PS_SPAN_TOO_MANY);
+    }
     span->free_count = (uint16_t)(span->free_count + back);
     set_used(span, (size_t)(span->used - back));
     uint16_t wait = (uint16_t)next_event(span);
@@ -134,7 +146,7 @@ void ps_span_settle(struct ps_span *span) {
 }
 
 void ps_span_give_list(struct ps_span *span, void *head, void *tail, size_t blocks) {
-    *(void **)tail = span->free;
+    ps_link_set(tail, span->free);
     span->free = head;
     span->free_count = (uint16_t)(span->free_count + blocks);
     set_used(span, span->used - blocks);
@@ -156,4 +168,13 @@ void ps_span_give_run(struct ps_span *span, char *lowest, size_t blocks) {
     span->run_blocks = (uint16_t)(span->run_blocks + blocks);
     set_used(span, span->used - blocks);
     ps_span_settle(span);
+}
+
+struct ps_free_run *ps_span_free_run(const struct ps_span *span, size_t head) {
+    size_t index = head - 1;
+    struct ps_free_run *run = (struct ps_free_run *)ps_span_block(span, index);
+    if (PS_UNLIKELY(index < span->first || run->blocks == 0 || index + run->blocks > span->limit)) {
+        ps_span_corrupt(span, PS_SPAN_BAD_RUN);
+    }
+    return run;
 }

@@ -21,6 +21,7 @@
 
 #include "pools/base/check.h"
 #include "pools/page/page_map.h"
+#include "pools/small/link.h"
 #include "pools/small/size_class.h"
 
 /*
@@ -46,22 +47,23 @@ enum ps_span_place {
 struct ps_span {
     /* line 0: written by the owner only. owner is read by every free, needed and used by census. */
     PS_ALIGNED(PS_CACHE_LINE) uintptr_t x_owner; /*  0 key */
-    uint16_t needed;        /*  8 frees until the next event, never 0 at rest */
-    uint16_t armed;         /* 10 value that needed started from */
-    uint16_t used;          /* 12 blocks, see above */
-    uint16_t carved;        /* 14 index: blocks from here on are virgin */
-    void *stash;            /* 16 list collected from x_remote */
-    void *free;             /* 24 list that free pushes on and malloc pops */
-    struct ps_span *prev;   /* 32 neighbours on the list of `place` */
-    struct ps_span *next;   /* 40 */
-    uint16_t free_count;    /* 48 blocks on free, as of the last settling */
-    uint16_t stash_count;   /* 50 blocks on stash */
-    uint16_t run_head;      /* 52 index + 1 of the first free run, 0: none */
-    uint16_t run_blocks;    /* 54 blocks in all free runs */
-    uint16_t interval;      /* 56 frees between two looks for a sequence */
-    uint8_t place;          /* 58 enum ps_span_place */
-    uint8_t is_zero;        /* 59 virgin blocks read as zero */
-    uint16_t popped;        /* 60 blocks that malloc took since settling */
+    uint16_t needed;      /*  8 frees until the next event, never 0 at rest */
+    uint16_t armed;       /* 10 value that needed started from */
+    uint16_t used;        /* 12 blocks, see above */
+    uint16_t carved;      /* 14 index: blocks from here on are virgin */
+    void *stash;          /* 16 list collected from x_remote */
+    void *free;           /* 24 list that free pushes on and malloc pops */
+    uintptr_t reach;      /* 32 of a link: see link.h. Constant */
+    uint32_t divisor;     /* 40 tells blocks from other addresses: see ps_span_is_aligned. Const */
+    uint32_t reserved_0;  /* 44 */
+    uint16_t free_count;  /* 48 blocks on free, as of the last settling */
+    uint16_t stash_count; /* 50 blocks on stash */
+    uint16_t run_head;    /* 52 index + 1 of the first free run, 0: none */
+    uint16_t run_blocks;  /* 54 blocks in all free runs */
+    uint16_t interval;    /* 56 frees between two looks for a sequence */
+    uint8_t place;        /* 58 enum ps_span_place */
+    uint8_t is_zero;      /* 59 virgin blocks read as zero */
+    uint16_t popped;      /* 60 blocks that malloc took since settling */
     uint16_t window_blocks; /* 62 blocks of the next window of virgin ones */
 
     /* line 1: x_ fields by any thread, the rest constant while the span lives. */
@@ -95,12 +97,23 @@ struct ps_free_run {
     uint16_t blocks; /* length of this run */
 };
 
+PS_INLINE struct ps_span *ps_span_of_run(struct ps_run *run) {
+    return PS_CONTAINER_OF(run, struct ps_span, run);
+}
 PS_INLINE struct ps_span *ps_span_of_slot(struct ps_slot *slot) { return (struct ps_span *)slot; }
 
 /* The slot of an address, seen as a span: only x_owner and run may be read before it is known. */
 PS_INLINE struct ps_span *ps_span_at(const void *address) {
     return (struct ps_span *)ps_page_map_slot(address);
 }
+
+/* The span that a block of a class lies in, whichever slice of it. slot: the block's. */
+static inline struct ps_span *ps_span_of_inside(const struct ps_slot *slot, const void *block) {
+    return ps_span_at((const char *)block - slot->run.back * PS_SLICE_BYTES);
+}
+
+/* What ends the lists of a span: no block, but within their reach. */
+static inline void *ps_span_list_end(const struct ps_span *span) { return span->run.base + 1; }
 
 static inline char *ps_span_block(const struct ps_span *span, size_t index) {
     return span->run.base + index * span->block_bytes;
@@ -110,13 +123,30 @@ static inline size_t ps_span_index(const struct ps_span *span, const void *block
     return (uint32_t)((const char *)block - span->run.base) / span->block_bytes;
 }
 
+/*
+ * True when an address in a span of one slice is a multiple of the block size away from its start,
+ * so neither inside of a block nor beside one. A product of the offset with ceil(2^32 / size) that
+ * is smaller than that factor (Lemire, Kaser, Kurz: Faster remainder by direct computation) costs
+ * four instructions where a division costs twenty cycles.
+ */
+PS_INLINE bool ps_span_is_aligned(const struct ps_span *span, const void *block) {
+    return (uint32_t)((uint16_t)(uintptr_t)block * span->divisor) < span->divisor;
+}
+
+/* True when an address within any span is where one of its blocks starts. */
+static inline bool ps_span_has_block(const struct ps_span *span, const void *address) {
+    uint32_t offset = (uint32_t)((const char *)address - span->run.base);
+    uint32_t index = offset / span->block_bytes;
+    return offset == index * span->block_bytes && index >= span->first && index < span->limit;
+}
+
 static inline size_t ps_span_capacity(const struct ps_span *span) {
     return (size_t)(span->limit - span->first);
 }
 
 /* Has blocks to grant without collecting. */
 static inline bool ps_span_has_room(const struct ps_span *span) {
-    return span->free != NULL || span->stash != NULL || span->run_head != 0 ||
+    return !ps_link_is_end(span->free) || !ps_link_is_end(span->stash) || span->run_head != 0 ||
            span->carved < span->limit;
 }
 
@@ -144,8 +174,17 @@ void ps_span_settle(struct ps_span *span);
 /* Takes `blocks` adjacent free blocks, counted as used so far, back into the account. */
 void ps_span_give_run(struct ps_span *span, char *lowest, size_t blocks);
 
+/* The run of free blocks whose first has this index + 1; aborts when it cannot be one. */
+struct ps_free_run *ps_span_free_run(const struct ps_span *span, size_t head);
+
 /* Takes a list of free blocks, counted as used so far, back. tail is its last block. */
 void ps_span_give_list(struct ps_span *span, void *head, void *tail, size_t blocks);
+
+#define PS_SPAN_TOO_MANY "double free: more blocks came back than are out, of the span at"
+#define PS_SPAN_BAD_RUN "write after free: a run of free blocks is not one, in the span at"
+
+/* The account cannot be: blocks were freed twice, or written to after they were freed. */
+PS_NORETURN void ps_span_corrupt(const struct ps_span *span, const char *what);
 
 /* Checked builds: asserts the equation above. */
 void ps_span_check(const struct ps_span *span);

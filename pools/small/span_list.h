@@ -8,32 +8,44 @@
 
 #include "pools/small/span.h"
 
+/* The last span of a list that is not empty. */
+static inline struct ps_span *ps_span_list_tail(const struct ps_span *head) {
+    return ps_span_of_run(head->run.prev);
+}
+
+/* The next span of a list, NULL behind the last. */
+static inline struct ps_span *ps_span_list_next(const struct ps_span *span) {
+    return span->run.next != NULL ? ps_span_of_run(span->run.next) : NULL;
+}
+
 static inline void ps_span_list_push_tail(struct ps_span **head, struct ps_span *span) {
-    span->next = NULL;
+    struct ps_run *run = &span->run;
+    run->next = NULL;
     if (*head == NULL) {
-        span->prev = span;
+        run->prev = run;
         *head = span;
         return;
     }
-    span->prev = (*head)->prev;
-    span->prev->next = span;
-    (*head)->prev = span;
+    struct ps_run *first = &(*head)->run;
+    run->prev = first->prev;
+    run->prev->next = run;
+    first->prev = run;
 }
 
 static inline void ps_span_list_remove(struct ps_span **head, struct ps_span *span) {
-    struct ps_span *next = span->next;
+    struct ps_run *run = &span->run;
     if (*head == span) {
-        *head = next;
+        *head = ps_span_list_next(span);
     } else {
-        span->prev->next = next;
+        run->prev->next = run->next;
     }
-    if (next != NULL) {
-        next->prev = span->prev;
+    if (run->next != NULL) {
+        run->next->prev = run->prev;
     } else if (*head != NULL) {
-        (*head)->prev = span->prev;
+        (*head)->run.prev = run->prev;
     }
-    span->prev = NULL;
-    span->next = NULL;
+    run->prev = NULL;
+    run->next = NULL;
 }
 
 #endif

@@ -29,6 +29,13 @@ static uint64_t with_batch(uint64_t word, unsigned shift, size_t head_index, siz
     return word + ((uint64_t)blocks << (shift + FIELD_BITS));
 }
 
+/* A word with more blocks than the span has: a field may be about to run over. */
+static void check_total(const struct ps_span *span, uint64_t word) {
+    if (PS_UNLIKELY(total_of(word) > ps_span_capacity(span))) {
+        ps_span_corrupt(span, PS_SPAN_TOO_MANY);
+    }
+}
+
 /* Sets QUEUED when the total has reached what the owner waits for. */
 static uint64_t with_wake(const struct ps_span *span, uint64_t word) {
     /* relaxed: a stale value is allowed, see span_remote.h. */
@@ -49,8 +56,10 @@ unsigned ps_span_hand_list(struct ps_span *span, void *head, void *tail, size_t 
     for (;;) {
         uint64_t word = ps_load_relaxed(&span->x_remote); /* relaxed: the swap validates it */
         size_t old_head = field(word, LIST_HEAD_SHIFT);
-        *(void **)tail = old_head != 0 ? ps_span_block(span, old_head - 1) : NULL;
+        ps_link_set(tail,
+                    old_head != 0 ? ps_span_block(span, old_head - 1) : ps_span_list_end(span));
         uint64_t wanted = with_wake(span, with_batch(word, LIST_HEAD_SHIFT, index, blocks));
+        check_total(span, wanted);
         /* release: pairs with the acquire in ps_span_collect; makes the links visible, and all the
          * program's own accesses to the blocks. */
         if (ps_cas_weak_acq_rel(&span->x_remote, &word, wanted)) {
@@ -68,6 +77,7 @@ unsigned ps_span_hand_run(struct ps_span *span, char *lowest, size_t blocks) {
         uint64_t word = ps_load_relaxed(&span->x_remote); /* relaxed: the swap validates it */
         run->next = (uint16_t)field(word, RUN_HEAD_SHIFT);
         uint64_t wanted = with_wake(span, with_batch(word, RUN_HEAD_SHIFT, index, blocks));
+        check_total(span, wanted);
         /* release: as in ps_span_hand_list. */
         if (ps_cas_weak_acq_rel(&span->x_remote, &word, wanted)) {
             return handed(word, wanted, capacity);
@@ -90,9 +100,14 @@ static uint64_t take_word(struct ps_span *span) {
 
 /* Links the collected runs, a few long ones, in front of the span's own. */
 static void collect_runs(struct ps_span *span, size_t head, size_t blocks) {
-    struct ps_free_run *last = (struct ps_free_run *)ps_span_block(span, head - 1);
-    while (last->next != 0) {
-        last = (struct ps_free_run *)ps_span_block(span, (size_t)last->next - 1);
+    size_t walked = 0;
+    struct ps_free_run *last = ps_span_free_run(span, head);
+    while (last->next != 0) { /* ends: as the blocks of the runs, which are fewer than all */
+        walked += last->blocks;
+        if (PS_UNLIKELY(walked >= blocks)) {
+            ps_span_corrupt(span, PS_SPAN_BAD_RUN);
+        }
+        last = ps_span_free_run(span, last->next);
     }
     last->next = span->run_head;
     span->run_head = (uint16_t)head;
@@ -112,7 +127,7 @@ static size_t collect_last(struct ps_span *span) {
 }
 
 size_t ps_span_collect(struct ps_span *span) {
-    if (span->stash != NULL) {
+    if (!ps_link_is_end(span->stash)) {
         return collect_last(span);
     }
     uint64_t word = take_word(span);
@@ -131,7 +146,9 @@ size_t ps_span_collect(struct ps_span *span) {
     }
     size_t total = list_count + run_count;
     if (total != 0) {
-        PS_CHECK(total <= span->used);
+        if (PS_UNLIKELY(total > span->used)) {
+            ps_span_corrupt(span, PS_SPAN_TOO_MANY);
+        }
         span->is_shared = 1;
         ps_store_relaxed(&span->used, (uint16_t)(span->used - total)); /* relaxed: census only */
         ps_span_settle(span);

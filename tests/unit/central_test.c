@@ -123,7 +123,7 @@ FRESH_TEST(an_orphan_that_comes_with_a_stash_still_drains) {
     hand_until_wake();
     ps_span_clear_queued(owned);
     CHECK_EQ(ps_span_collect(owned), 100);
-    CHECK(owned->stash != NULL);
+    CHECK(!ps_link_is_end(owned->stash));
     ps_central_orphan(owned);
     WHEN("all other blocks come back");
     hand_all_back();

@@ -54,7 +54,7 @@ static inline void owner_book(size_t blocks) {
 
 static inline void owner_take_list(void *head, size_t count) {
     size_t walked = 0;
-    for (; head != NULL && walked <= count; head = *(void **)head) {
+    for (; !ps_link_is_end(head) && walked <= count; head = ps_link_of(head)) {
         owner_note_out(ps_span_index(owned, head));
         walked++;
     }
@@ -84,16 +84,16 @@ static inline void owner_take_run(void) {
 __attribute__((unused)) static bool owner_take(size_t virgin_blocks) {
     ps_span_settle(owned);
     size_t count = 0;
-    if (owned->free != NULL) {
+    if (!ps_link_is_end(owned->free)) {
         count = owned->free_count;
         owner_take_list(owned->free, count);
-        owned->free = NULL;
+        owned->free = ps_span_list_end(owned);
         owned->free_count = 0;
         owner_book(count);
-    } else if (owned->stash != NULL) {
+    } else if (!ps_link_is_end(owned->stash)) {
         count = owned->stash_count;
         owner_take_list(owned->stash, count);
-        owned->stash = NULL;
+        owned->stash = ps_span_list_end(owned);
         owned->stash_count = 0;
         owner_book(count);
     } else if (owned->run_head != 0) {
@@ -108,7 +108,7 @@ __attribute__((unused)) static bool owner_take(size_t virgin_blocks) {
 
 static inline size_t owner_count_list(void *head, bool *is_seen) {
     size_t count = 0;
-    for (; head != NULL && count <= OWNER_BLOCKS_LIMIT; head = *(void **)head) {
+    for (; !ps_link_is_end(head) && count <= OWNER_BLOCKS_LIMIT; head = ps_link_of(head)) {
         size_t index = ps_span_index(owned, head);
         CHECK_PTR_EQ(ps_span_block(owned, index), head);
         CHECK(!is_seen[index] && !is_out[index]);

@@ -32,7 +32,7 @@ static bool hand_random_run(size_t wanted) {
 static void collect_and_check(void) {
     ps_span_settle(owned);
     size_t waiting = ps_span_remote_blocks(owned);
-    bool is_blocked = owned->stash != NULL;
+    bool is_blocked = !ps_link_is_end(owned->stash);
     size_t collected = ps_span_collect(owned);
     CHECK(collected == waiting || (is_blocked && collected == 0));
     if (ps_span_remote_blocks(owned) == 0) {

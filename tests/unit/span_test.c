@@ -14,7 +14,7 @@ static const size_t some_sizes[] = {8, 16, 48, 256, 320, 1024, 4096, 20480, 6553
 /* As a free by the owner: settles when the countdown is over. */
 static void push(size_t index) {
     owner_note_in(index);
-    if (ps_span_push(owned, ps_span_block(owned, index))) {
+    if (ps_heap_push(owned, ps_span_block(owned, index))) {
         ps_span_settle(owned);
     }
 }

@@ -1,0 +1,10 @@
+// expect: SIGABRT "poolshim: free of interior pointer 0x" "(size class 16384, thread "
+/* SPDX-License-Identifier: MIT */
+/* free of an address inside of a block of 16 KiB, which has recent blocks, is named. */
+#include "claim.h"
+
+int main(void) {
+    char *block = claim_hide(malloc(16000));
+    free(claim_hide(block + 4096));
+    return 0;
+}
