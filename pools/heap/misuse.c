@@ -47,7 +47,8 @@ void ps_misuse_check(const struct ps_span *span, const void *block, enum ps_misu
         ps_misuse(words[call][INTERIOR], span, block);
     }
     const struct ps_heap *heap = ps_thread.own;
-    if (PS_UNLIKELY(heap != NULL && ps_heap_owns(heap, span) && span->free == block)) {
+    if (PS_UNLIKELY(heap != NULL && ps_heap_owns(heap, span) &&
+                    (span->free == block || heap->recent[span->class_index].free == block))) {
         ps_misuse(words[call][FREE], span, block);
     }
 }

@@ -11,13 +11,13 @@ static bool leads_to_recent(const struct ps_span *list, const void *link) {
     if (list->reach != 0) {
         return false;
     }
-    if (ps_link_is_end(link)) {
-        return true;
-    }
-    /* relaxed, both: this heap's, if the link is good. */
     const struct ps_span *inside = ps_span_at(link);
-    return ps_load_relaxed(&inside->x_owner) == ps_load_relaxed(&list->x_owner) &&
-           ps_span_has_block(ps_span_of_inside((const struct ps_slot *)inside, link), link);
+    /* relaxed, both: this heap's, if the link is good. */
+    if (ps_load_relaxed(&inside->x_owner) != ps_load_relaxed(&list->x_owner)) {
+        return link == PS_LINK_END;
+    }
+    const struct ps_span *span = ps_span_of_inside((const struct ps_slot *)inside, link);
+    return ps_span_has_block(span, link) || link == ps_span_list_end(span);
 }
 
 PS_NOINLINE void *ps_heap_pop(struct ps_span *source) {

@@ -166,6 +166,9 @@ void ps_span_give_run(struct ps_span *span, char *lowest, size_t blocks) {
     run->blocks = (uint16_t)blocks;
     span->run_head = (uint16_t)(ps_span_index(span, lowest) + 1);
     span->run_blocks = (uint16_t)(span->run_blocks + blocks);
+    if (PS_UNLIKELY(blocks > span->used)) {
+        ps_span_corrupt(span, PS_SPAN_TOO_MANY);
+    }
     set_used(span, span->used - blocks);
     ps_span_settle(span);
 }
