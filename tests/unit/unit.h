@@ -38,7 +38,7 @@ struct unit_test {
 };
 
 static struct unit_test *unit_first;
-static struct unit_test **unit_last = &unit_first;
+__attribute__((unused)) static struct unit_test **unit_last = &unit_first;
 static const char *unit_step = "";
 static int unit_failures;
 
