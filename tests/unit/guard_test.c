@@ -5,6 +5,8 @@
 #include "pools/heap/guard_pool.h"
 #include "tests/unit/engine.h"
 
+#include <pthread.h>
+
 #define SLOTS 8
 
 static struct ps_guard_sampler sampler;
@@ -12,10 +14,14 @@ static size_t page_bytes;
 
 /* The trace hook: allocates, as an unwinder may. */
 static int traces;
+static int fault_traces;
 static bool has_inner_guarded;
 
 size_t ps_guard_trace(uintptr_t *sites, size_t limit, uintptr_t instruction) {
-    (void)instruction;
+    if (instruction != 0) {
+        __atomic_add_fetch(&fault_traces, 1, __ATOMIC_RELAXED);
+        return 0;
+    }
     traces++;
     void *block = ps_heap_alloc(40);
     has_inner_guarded |= ps_page_map_slot(block)->run.kind == PS_RUN_GUARD;
@@ -201,6 +207,28 @@ FRESH_TEST(every_byte_around_a_block_is_looked_at) {
         }
         ps_heap_free(block);
     }
+}
+
+static void *claim_fault(void *block) {
+    struct ps_fault fault = {block, (uintptr_t)claim_fault, PS_FAULT_WRITE};
+    CHECK(ps_guard_claim(&fault));
+    return NULL;
+}
+
+FRESH_TEST(of_many_threads_that_fault_one_reports) {
+    start();
+    pthread_t threads[16];
+    char *block = take(100);
+    ps_heap_free(block);
+    for (size_t i = 0; i < 16; i++) {
+        REQUIRE(pthread_create(&threads[i], NULL, claim_fault, block) == 0);
+    }
+    for (size_t i = 0; i < 16; i++) {
+        REQUIRE(pthread_join(threads[i], NULL) == 0);
+    }
+    CHECK_EQ(fault_traces, 1);
+    struct ps_fault elsewhere = {(const char *)&elsewhere, 1, PS_FAULT_READ};
+    CHECK(!ps_guard_claim(&elsewhere));
 }
 
 UNIT_MAIN
