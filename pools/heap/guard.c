@@ -203,7 +203,7 @@ static const char *find_damage(const struct ps_guard_record *record) {
 
 /* What the trace itself allocates, in the unwinder, must not be sampled in its turn. */
 static void take_trace(struct ps_guard_trace *trace) {
-    struct ps_heap *heap = ps_thread.heap; /* NULL: then nothing is sampled anyway */
+    struct ps_heap *heap = ps_thread.own; /* NULL: then nothing is sampled anyway */
     if (heap != NULL) {
         heap->guard.is_inside = true;
     }
@@ -254,7 +254,7 @@ static struct ps_guard_record *check_live(const void *block, const char *call) {
     }
     if (state == PS_GUARD_FREED) {
         bool is_free = call == call_free;
-        ps_guard_die(is_free ? "double free" : call, is_free ? " of" : " of freed block", block,
+        ps_guard_die(is_free ? "double free" : call, is_free ? " of" : " of free block", block,
                      record);
     }
     return record;

@@ -67,7 +67,7 @@ struct ps_guard_range ps_guard_pages(const struct ps_guard_record *record);
 /* ---- guard_report.c ---- */
 
 /* Says what is wrong with `address`, then where the record's block was allocated and freed, and
- * who does this now; then aborts. "realloc", " of freed block". */
+ * who does this now; then aborts. "realloc", " of free block". */
 PS_NORETURN void ps_guard_die(const char *call, const char *what, const void *address,
                               const struct ps_guard_record *record);
 

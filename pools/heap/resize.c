@@ -44,7 +44,7 @@ size_t ps_block_usable(const void *block) {
         return ps_large_usable(slot);
     }
     if (is_guarded(slot)) {
-        return ps_guard_usable(block, "malloc_usable_size");
+        return ps_guard_usable(block, "size");
     }
     size_t early = ps_early_usable(block);
     if (early == 0) {

@@ -136,11 +136,10 @@ void ps_size_class_start(const struct ps_config *config) {
     uint32_t last = config->class_count > 0 ? config->class_bytes[config->class_count - 1] : 0;
     add_tail(last, small_max, PS_CLASS_LIMIT - config->class_count);
     ps_size_class_max_bytes = ps_size_classes[ps_size_class_count - 1].block_bytes;
-    /* A recent block is handed out without a look; where each allocation is counted there are none.
-     */
+    /* A recent block is handed out without a look; where each allocation is counted, none waits. */
     for (uint32_t i = 0; config->guard_sample - 1 < PS_GUARD_EXACT && i < ps_size_class_count;
          i++) {
-        ps_size_classes[i].has_recent = false;
+        ps_size_classes[i].recent_limit = ps_size_classes[i].has_recent ? 1 : 0;
     }
     fill_tables();
 }

@@ -1,4 +1,4 @@
-// expect: SIGABRT "poolshim: realloc of freed block 0x" "freed by thread"
+// expect: SIGABRT "poolshim: realloc of free block 0x" "freed by thread"
 // env: POOLSHIM_GUARD_SAMPLE=1
 // flags: -rdynamic
 /* SPDX-License-Identifier: MIT */

@@ -1,4 +1,4 @@
-// expect: SIGABRT "poolshim: malloc_usable_size of freed block 0x"
+// expect: SIGABRT "poolshim: size of free block 0x"
 // env: POOLSHIM_GUARD_SAMPLE=1
 // flags: -rdynamic
 /* SPDX-License-Identifier: MIT */

@@ -186,13 +186,13 @@ FRESH_TEST(misuse_ends_with_a_report) {
     char *block = take(100);
     CHECK_ABORTS(ps_heap_free(block + 8), "poolshim: free of interior pointer 0x");
     CHECK_ABORTS((block[100] = 1, ps_heap_free(block)), "poolshim: free after heap overflow at 0x");
-    CHECK_ABORTS((void)ps_block_usable(block + 1), "malloc_usable_size of interior pointer");
+    CHECK_ABORTS((void)ps_block_usable(block + 1), "size of interior pointer");
     char *never = ps_guard_pool.base + (SLOTS - 1) * ps_guard_slot_bytes();
     CHECK_ABORTS(ps_heap_free(never), "poolshim: free of foreign pointer 0x");
     ps_heap_free(block);
     CHECK_ABORTS(ps_heap_free(block), "poolshim: double free of 0x");
-    CHECK_ABORTS((void)ps_block_resize(block, 10), "poolshim: realloc of freed block 0x");
-    CHECK_ABORTS((void)ps_block_usable(block), "malloc_usable_size of freed block 0x");
+    CHECK_ABORTS((void)ps_block_resize(block, 10), "poolshim: realloc of free block 0x");
+    CHECK_ABORTS((void)ps_block_usable(block), "size of free block 0x");
 }
 
 FRESH_TEST(every_byte_around_a_block_is_looked_at) {
