@@ -3,8 +3,10 @@
  * Persistent arenas: the claims of arena.h but for the death of the process and of the system,
  * which arena_kill_test.c and arena_power_test.c see to.
  */
+#include "tests/unit/unit.h"
+
 #include "tests/pools/arena_work.h"
-#include "tests/unit/fresh.h"
+#include "tests/pools/counting_source.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -339,34 +341,13 @@ TEST(links_need_no_arena) {
     ps_arena_close(arena);
 }
 
-struct failing {
-    struct ps_source source;
-    int until;
-    int given;
-};
-
-static void *failing_alloc(struct ps_source *source, size_t bytes, size_t align) {
-    struct failing *failing = (struct failing *)source;
-    if (failing->until-- <= 0) {
-        errno = ENOMEM;
-        return NULL;
-    }
-    failing->given++;
-    return ps_source_malloc()->alloc(ps_source_malloc(), bytes, align);
-}
-
-static void failing_free(struct ps_source *source, void *chunk, size_t bytes) {
-    ((struct failing *)source)->given--;
-    ps_source_malloc()->free(ps_source_malloc(), chunk, bytes);
-}
-
 TEST(a_source_that_fails_at_any_call_leaves_the_last_commit) {
     bool is_done = false;
     for (int until = 0; until < 20 && !is_done; until++) {
         ps_arena_close(new_arena(0));
         struct work_model model = {0};
-        struct failing failing = {{failing_alloc, failing_free}, until, 0};
-        struct ps_arena_options options = {.chunks = {.source = &failing.source}};
+        struct counting_source source = new_source((size_t)until);
+        struct ps_arena_options options = {.chunks = {.source = &source.source}};
         struct ps_arena *arena;
         enum ps_arena_status status = ps_arena_open(&arena, path, 0, &options);
         if (status == PS_ARENA_OK) {
@@ -382,7 +363,7 @@ TEST(a_source_that_fails_at_any_call_leaves_the_last_commit) {
         }
         CHECK(is_done || (status == PS_ARENA_SYSTEM && errno == ENOMEM));
         ps_arena_close(arena);
-        CHECK_EQ(failing.given, 0);
+        CHECK_EQ(source.live_count, 0);
         arena = open_arena(PS_ARENA_VERIFY, PS_ARENA_OK);
         WORK_CHECK(arena, &model);
         ps_arena_close(arena);

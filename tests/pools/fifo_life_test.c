@@ -3,7 +3,10 @@
  * Fifos: how they end, memory that runs out at every call, misuse, and random calls against an
  * array of what is alive, in all modes.
  */
-#include "tests/pools/fifo_ring_source.h"
+#include "tests/unit/fresh.h"
+
+#include "tests/pools/counting_source.h"
+#include "tests/pools/respawn.h"
 
 #include <poolshim/fifo.h>
 #include <pthread.h>
@@ -25,48 +28,48 @@ static struct ps_fifo_stats stats_of(const struct ps_fifo *fifo) {
 }
 
 TEST(the_fifo_lives_until_its_last_block_is_freed) {
-    struct counting_source source = new_source();
+    struct counting_source source = new_source(SIZE_MAX);
     for (size_t count = 0; count < 3000; count = count * 2 + 1) {
         struct ps_fifo *fifo = new_fifo(&source, 0);
         static char *blocks[3000];
         for (size_t i = 0; i < count; i++) {
             blocks[i] = ps_fifo_alloc(fifo, i % 50 == 0 ? 50000 : 200);
         }
-        size_t full = source.bytes;
+        size_t full = source.live_bytes;
         ps_fifo_destroy(fifo);
         for (size_t i = 0; i < count; i++) {
             blocks[i][0] = 1;
         }
         for (size_t i = 0; i < count; i++) {
-            CHECK_CMP(source.chunks, >=, has_layout() ? 1 : 0);
+            CHECK_CMP(source.live_count, >=, has_layout() ? 1 : 0);
             ps_fifo_free(fifo, blocks[(i * 13 + 3) % count]);
             if (i == count * 99 / 100 && count > 1000 && has_layout()) {
-                CHECK_CMP(source.bytes, <, full);
+                CHECK_CMP(source.live_bytes, <, full);
             }
         }
-        CHECK_EQ(source.chunks, 0);
+        CHECK_EQ(source.live_count, 0);
     }
 }
 
 TEST(destroy_now_frees_live_blocks_also_after_destroy) {
-    struct counting_source source = new_source();
+    struct counting_source source = new_source(SIZE_MAX);
     struct ps_fifo *fifo = new_fifo(&source, 0);
     for (int i = 0; i < 1000; i++) {
         CHECK(ps_fifo_alloc(fifo, 500) != NULL);
     }
     ps_fifo_destroy_now(fifo);
-    CHECK_EQ(source.chunks, 0);
+    CHECK_EQ(source.live_count, 0);
     fifo = new_fifo(&source, 0);
     CHECK(ps_fifo_alloc(fifo, 100000) != NULL);
     ps_fifo_destroy(fifo);
     ps_fifo_destroy_now(fifo);
-    CHECK_EQ(source.chunks, 0);
+    CHECK_EQ(source.live_count, 0);
     ps_fifo_destroy(NULL);
     ps_fifo_destroy_now(NULL);
 }
 
 TEST(freeing_keeps_errno) {
-    struct counting_source source = new_source();
+    struct counting_source source = new_source(SIZE_MAX);
     struct ps_fifo *fifo = new_fifo(&source, 1);
     void *block = ps_fifo_alloc(fifo, 100000);
     errno = 77;
@@ -83,7 +86,7 @@ static int give_up_at_second(void *context, size_t bytes) {
     if (++asked % 2 == 1) {
         return 1;
     }
-    source->fail_at = SIZE_MAX; /* so that the next call works */
+    source->calls_max = SIZE_MAX; /* so that the next call works */
     return 0;
 }
 
@@ -92,8 +95,7 @@ TEST(memory_that_runs_out_at_any_call_changes_nothing) {
         return;
     }
     for (size_t fail_at = 1; fail_at < 40; fail_at++) {
-        struct counting_source source = new_source();
-        source.fail_at = fail_at;
+        struct counting_source source = new_source(fail_at - 1);
         struct ps_fifo_options options = {
             .chunks = {.source = &source.source, .oom = give_up_at_second, .oom_context = &source}};
         struct ps_fifo *fifo = ps_fifo_create(&options);
@@ -114,7 +116,7 @@ TEST(memory_that_runs_out_at_any_call_changes_nothing) {
         CHECK_CMP(failures, <=, 1);
         CHECK(failures == 1 || fail_at > 10);
         ps_fifo_destroy_now(fifo);
-        CHECK_EQ(source.chunks, 0);
+        CHECK_EQ(source.live_count, 0);
     }
 }
 
@@ -187,7 +189,7 @@ TEST(random_calls_agree_with_the_model) {
     enum { SLOTS = 500, STEPS = 100000 / FRESH_SLOWNESS };
     static struct model_block slots[SLOTS];
     for (int round = 0; round < 3; round++) {
-        struct counting_source source = new_source();
+        struct counting_source source = new_source(SIZE_MAX);
         struct ps_fifo *fifo = new_fifo(&source, round * CHUNK);
         size_t live = 0;
         for (size_t i = 0; i < STEPS / (ps_debug_is_check() ? 4 : 1); i++) {
@@ -207,7 +209,7 @@ TEST(random_calls_agree_with_the_model) {
                 slots[i].block = NULL;
             }
         }
-        CHECK_EQ(source.chunks, 0);
+        CHECK_EQ(source.live_count, 0);
     }
 }
 
@@ -250,8 +252,8 @@ TEST(misuse_is_found_in_checked_mode) {
     ps_fifo_destroy_now(fifo);
 }
 
-TEST(everything_holds_in_checked_mode) { run_again("check"); }
+DEBUG_ALL(everything_holds_in_checked_mode, "check")
 
-TEST(everything_holds_in_malloc_mode) { run_again("malloc"); }
+DEBUG_ALL(everything_holds_in_malloc_mode, "malloc")
 
 UNIT_MAIN

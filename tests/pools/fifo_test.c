@@ -2,7 +2,10 @@
 /*
  * Fifos: what the manual claims and each trap of the originals, in all modes.
  */
-#include "tests/pools/fifo_ring_source.h"
+#include "tests/unit/unit.h"
+
+#include "tests/pools/counting_source.h"
+#include "tests/pools/respawn.h"
 
 #include <poolshim/fifo.h>
 
@@ -98,7 +101,7 @@ TEST(sizes_that_overflow_are_memory_that_is_out) {
 }
 
 TEST(a_block_is_zeroed_only_when_that_is_asked_for) {
-    struct counting_source source = new_source();
+    struct counting_source source = new_source(SIZE_MAX);
     struct ps_fifo *fifo = new_fifo(&source, 0);
     static const char zero[5000];
     for (int i = 0; i < 40; i++) {
@@ -116,7 +119,7 @@ TEST(a_block_is_zeroed_only_when_that_is_asked_for) {
 }
 
 TEST(alloc_and_free_in_turn_never_reach_the_source) {
-    struct counting_source source = new_source();
+    struct counting_source source = new_source(SIZE_MAX);
     struct ps_fifo *fifo = new_fifo(&source, 0);
     for (size_t bytes = 0; bytes < 5000; bytes += 7) {
         ps_fifo_free(fifo, ps_fifo_alloc(fifo, bytes));
@@ -149,11 +152,11 @@ TEST(alloc_and_free_in_turn_never_reach_the_source) {
     CHECK_EQ(source.calls, before);
     ps_fifo_free(fifo, pin);
     ps_fifo_destroy_now(fifo);
-    CHECK_EQ(source.chunks, 0);
+    CHECK_EQ(source.live_count, 0);
 }
 
 TEST(a_window_uses_as_many_chunks_as_it_spans) {
-    struct counting_source source = new_source();
+    struct counting_source source = new_source(SIZE_MAX);
     struct ps_fifo *fifo = new_fifo(&source, 1);
     enum { WINDOW = 10000 };
     static char *window[WINDOW];
@@ -163,7 +166,7 @@ TEST(a_window_uses_as_many_chunks_as_it_spans) {
         window[i % WINDOW][0] = 1;
     }
     if (has_layout()) {
-        CHECK_CMP(source.bytes, <=, WINDOW * 48 + 3 * CHUNK);
+        CHECK_CMP(source.live_bytes, <=, WINDOW * 48 + 3 * CHUNK);
         CHECK_CMP(stats_of(fifo).used_bytes, <=, WINDOW * 48 + 2 * CHUNK);
     }
     CHECK_EQ(stats_of(fifo).live_count, WINDOW);
@@ -171,11 +174,11 @@ TEST(a_window_uses_as_many_chunks_as_it_spans) {
         ps_fifo_free(fifo, window[i]);
     }
     ps_fifo_destroy(fifo);
-    CHECK_EQ(source.chunks, 0);
+    CHECK_EQ(source.live_count, 0);
 }
 
 TEST(one_long_lived_block_holds_one_chunk) {
-    struct counting_source source = new_source();
+    struct counting_source source = new_source(SIZE_MAX);
     struct ps_fifo *fifo = new_fifo(&source, 1);
     char *kept = NULL;
     for (size_t i = 0; i < 100000; i++) {
@@ -186,14 +189,14 @@ TEST(one_long_lived_block_holds_one_chunk) {
             ps_fifo_free(fifo, block);
         }
     }
-    CHECK_CMP(source.chunks, <=, 3);
+    CHECK_CMP(source.live_count, <=, 3);
     ps_fifo_free(fifo, kept);
     ps_fifo_destroy(fifo);
-    CHECK_EQ(source.chunks, 0);
+    CHECK_EQ(source.live_count, 0);
 }
 
 TEST(spare_chunks_stay_below_their_limit) {
-    struct counting_source source = new_source();
+    struct counting_source source = new_source(SIZE_MAX);
     struct ps_fifo *fifo = new_fifo(&source, 3 * CHUNK);
     static char *blocks[1000];
     for (size_t i = 0; i < 1000; i++) {
@@ -208,15 +211,15 @@ TEST(spare_chunks_stay_below_their_limit) {
     CHECK_EQ(stats.used_bytes, 0);
     if (has_layout()) {
         CHECK_CMP(stats.spare_bytes, >=, CHUNK);
-        CHECK_EQ(stats.chunk_bytes, source.bytes);
-        CHECK_EQ(stats.chunk_count, source.chunks);
+        CHECK_EQ(stats.chunk_bytes, source.live_bytes);
+        CHECK_EQ(stats.chunk_count, source.live_count);
     }
     size_t spare = stats.spare_bytes;
     CHECK_EQ(ps_fifo_trim(fifo, spare), 0);
     CHECK_EQ(ps_fifo_trim(fifo, 0), spare);
     CHECK_EQ(stats_of(fifo).spare_bytes, 0);
     ps_fifo_destroy(fifo);
-    CHECK_EQ(source.chunks, 0);
+    CHECK_EQ(source.live_count, 0);
 }
 
 TEST(realloc_shrinks_in_place_and_grows_the_newest_of_each_chunk) {
@@ -272,14 +275,14 @@ TEST(the_newest_block_of_a_full_chunk_still_grows) {
 }
 
 TEST(chunks_may_be_small_and_may_grow) {
-    struct counting_source source = new_source();
+    struct counting_source source = new_source(SIZE_MAX);
     struct ps_fifo_options options = {
         .chunks = {.source = &source.source, .first_bytes = 4096, .max_bytes = 20000, .name = "n"}};
     struct ps_fifo *fifo = ps_fifo_create(&options);
     CHECK_EQ(ps_fifo_align_max(fifo), 16384);
     CHECK_STR_EQ(ps_fifo_name(fifo), "n");
     if (has_layout()) {
-        CHECK_EQ(source.bytes, 4096);
+        CHECK_EQ(source.live_bytes, 4096);
     }
     char *outside = malloc(1);
     CHECK(!ps_fifo_owns(fifo, outside));
@@ -289,11 +292,11 @@ TEST(chunks_may_be_small_and_may_grow) {
     }
     CHECK(ps_fifo_owns(fifo, ps_fifo_alloc_aligned(fifo, 40000, 16384)));
     ps_fifo_destroy_now(fifo);
-    CHECK_EQ(source.chunks, 0);
+    CHECK_EQ(source.live_count, 0);
 }
 
-TEST(everything_holds_in_checked_mode) { run_again("check"); }
+DEBUG_ALL(everything_holds_in_checked_mode, "check")
 
-TEST(everything_holds_in_malloc_mode) { run_again("malloc"); }
+DEBUG_ALL(everything_holds_in_malloc_mode, "malloc")
 
 UNIT_MAIN

@@ -38,7 +38,7 @@ static void *drop_from_boxes(void *unused) {
 }
 
 static void run_shared(size_t rounds, size_t max_items) {
-    struct counting_source source = new_source();
+    struct counting_source source = new_source(SIZE_MAX);
     struct ps_intrusive_options options = {
         .chunks = {.source = &source.source}, .bytes = 64, .max_items = max_items, .is_shared = 1};
     pthread_t threads[THREAD_COUNT];

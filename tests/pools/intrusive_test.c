@@ -96,7 +96,7 @@ TEST(alignment_holds_for_every_object) {
 }
 
 TEST(no_source_call_while_no_more_live_than_reserved) {
-    struct counting_source source = new_source();
+    struct counting_source source = new_source(SIZE_MAX);
     struct ps_intrusive_options options = options_of(&source);
     options.reserve_items = 1000;
     struct ps_intrusive pool;
@@ -151,7 +151,7 @@ TEST(limits_are_exact_whatever_the_step) {
     static const size_t limits[] = {1, 2, 33, 700, 1500};
     static struct ps_intrusive_item *items[2000], *again[2000];
     for (size_t i = 0; i < 25; i++) {
-        struct counting_source source = new_source();
+        struct counting_source source = new_source(SIZE_MAX);
         struct ps_intrusive_options options = options_of(&source);
         options.step_items = steps[i % 5];
         options.max_items = limits[i / 5];
@@ -206,7 +206,7 @@ static void note_end(struct ps_intrusive_item *item, void *context) {
 }
 
 TEST(recycle_runs_at_the_last_drop_and_end_when_memory_goes) {
-    struct counting_source source = new_source();
+    struct counting_source source = new_source(SIZE_MAX);
     struct ps_intrusive_options options = options_of(&source);
     struct log log = {0};
     options.recycle = note_recycle;
@@ -238,7 +238,7 @@ TEST(recycle_runs_at_the_last_drop_and_end_when_memory_goes) {
 }
 
 TEST(clear_starts_anew_and_leaves_live_items_alone) {
-    struct counting_source source = new_source();
+    struct counting_source source = new_source(SIZE_MAX);
     struct ps_intrusive_options options = options_of(&source);
     struct ps_intrusive pool;
     REQUIRE(ps_intrusive_init(&pool, &options));
@@ -266,12 +266,12 @@ TEST(clear_starts_anew_and_leaves_live_items_alone) {
 
 TEST(a_failing_source_leaves_the_pool_as_it_was) {
     for (size_t fail_at = 1; fail_at < 12; fail_at++) {
-        struct counting_source source = new_source();
+        struct counting_source source = new_source(SIZE_MAX);
         struct ps_intrusive_options options = options_of(&source);
         options.chunks.first_bytes = 4096;
         options.chunks.max_bytes = 4096;
         struct ps_intrusive pool;
-        source.fail_at = fail_at;
+        source.calls_max = fail_at - 1;
         REQUIRE(ps_intrusive_init(&pool, &options));
         static struct ps_intrusive_item *items[2000];
         errno = 0;
@@ -281,7 +281,7 @@ TEST(a_failing_source_leaves_the_pool_as_it_was) {
         CHECK(!ps_intrusive_is_exhausted(&pool));
         CHECK(!ps_intrusive_reserve(&pool, 2000));
         CHECK(ps_intrusive_check(&pool));
-        source.fail_at = 0;
+        source.calls_max = SIZE_MAX;
         CHECK((items[count] = ps_intrusive_alloc(&pool)) != NULL);
         for (size_t i = 0; i <= count; i++) {
             ps_intrusive_drop(items[i]);

@@ -3,8 +3,10 @@
  * Pools of objects of one size under PS_DEBUG: each misuse gives its line and aborts; with malloc
  * each object is a malloc block. Each test is a process of its own, since PS_DEBUG is read once.
  */
+#include "tests/unit/unit.h"
+
 #include "tests/pools/pool_model.h"
-#include "tests/unit/fresh.h"
+#include "tests/pools/respawn.h"
 
 #include <poolshim/pool.h>
 
@@ -21,14 +23,13 @@ static void *wrong(void *pointer) {
     return pointer;
 }
 
-static void start(const char *debug, bool is_ordered) {
-    setenv("PS_DEBUG", debug, 1);
+static void start(bool is_ordered) {
     struct ps_pool_options options = {.is_ordered = is_ordered, .chunks = {.name = "points"}};
     REQUIRE(ps_pool_init(&pool, 24, 0, &options));
 }
 
-FRESH_TEST(a_double_free_is_found) {
-    start("check", false);
+DEBUG_TEST(a_double_free_is_found, "check") {
+    start(false);
     void *one = ps_pool_alloc(&pool);
     void *two = ps_pool_alloc(&pool);
     ps_pool_free(&pool, one);
@@ -37,8 +38,8 @@ FRESH_TEST(a_double_free_is_found) {
     CHECK_ABORTS(ps_pool_free(&pool, one), " in points\n");
 }
 
-FRESH_TEST(a_double_free_in_an_ordered_pool_is_found_without_checks) {
-    start("", true);
+DEBUG_TEST(a_double_free_in_an_ordered_pool_is_found_without_checks, "") {
+    start(true);
     void *one = ps_pool_alloc(&pool);
     void *two = ps_pool_alloc(&pool);
     ps_pool_free(&pool, one);
@@ -46,8 +47,8 @@ FRESH_TEST(a_double_free_in_an_ordered_pool_is_found_without_checks) {
     CHECK_ABORTS(ps_pool_free(&pool, two), "poolshim: double free of 0x");
 }
 
-FRESH_TEST(foreign_pointers_are_found) {
-    start("check", false);
+DEBUG_TEST(foreign_pointers_are_found, "check") {
+    start(false);
     void *object = ps_pool_alloc(&pool);
     CHECK_ABORTS(ps_pool_free(&pool, wrong(&dummy)), "poolshim: free of a foreign pointer 0x");
     CHECK_ABORTS(ps_pool_free(&pool, wrong((void *)8)), "free of a foreign pointer 0x8 in");
@@ -57,8 +58,8 @@ FRESH_TEST(foreign_pointers_are_found) {
                  "free of a pointer into an object");
 }
 
-FRESH_TEST(arrays_of_another_length_are_found) {
-    start("check", false);
+DEBUG_TEST(arrays_of_another_length_are_found, "check") {
+    start(false);
     char *array = ps_pool_alloc_n(&pool, 4);
     void *behind = ps_pool_alloc_n(&pool, 2);
     CHECK_ABORTS(ps_pool_free_n(&pool, array, 3), "free with another length");
@@ -70,17 +71,17 @@ FRESH_TEST(arrays_of_another_length_are_found) {
     ps_pool_free_n(&pool, behind, 2);
 }
 
-FRESH_TEST(two_threads_at_once_are_found) {
-    start("check", false);
+DEBUG_TEST(two_threads_at_once_are_found, "check") {
+    start(false);
     void *object = ps_pool_alloc(&pool);
     pool.x_is_busy = 1; /* as another thread in the middle of a call leaves it */
     CHECK_ABORTS(ps_pool_free(&pool, object), "poolshim: two threads at once use 0x");
     CHECK_ABORTS(dummy += ps_pool_alloc(&pool) != NULL, "poolshim: two threads at once use 0x");
 }
 
-FRESH_TEST(freed_objects_are_poisoned) {
+DEBUG_TEST(freed_objects_are_poisoned, "check") {
 #if defined(__SANITIZE_ADDRESS__)
-    start("check", false);
+    start(false);
     char *object = ps_pool_alloc(&pool);
     object[23] = 1;
     CHECK_EQ(__asan_address_is_poisoned(object + 23), 0);
@@ -90,8 +91,7 @@ FRESH_TEST(freed_objects_are_poisoned) {
 #endif
 }
 
-FRESH_TEST(malloc_mode_does_as_the_model) {
-    setenv("PS_DEBUG", "malloc", 1);
+DEBUG_TEST(malloc_mode_does_as_the_model, "malloc") {
     static struct model model;
     for (int is_ordered = 0; is_ordered < 2; is_ordered++) {
         for (size_t max_items = 0; max_items <= 500; max_items += 500) {
@@ -110,8 +110,8 @@ FRESH_TEST(malloc_mode_does_as_the_model) {
     }
 }
 
-FRESH_TEST(malloc_mode_knows_live_objects) {
-    start("malloc", true);
+DEBUG_TEST(malloc_mode_knows_live_objects, "malloc") {
+    start(true);
     void *one = ps_pool_alloc(&pool);
     void *array = ps_pool_alloc_n(&pool, 3);
     size_t count = 0;

@@ -3,8 +3,10 @@
  * Pools of objects of one size: how memory comes, goes back and is accounted for. The other claims
  * of poolshim/pool.h are in pool_test.c.
  */
-#include "pools/chunk/debug.h"
 #include "tests/unit/unit.h"
+
+#include "pools/chunk/debug.h"
+#include "tests/pools/counting_source.h"
 
 #include <errno.h>
 #include <poolshim/pool.h>
@@ -188,32 +190,9 @@ TEST(each_visits_the_live_objects_once) {
     ps_pool_destroy(&pool);
 }
 
-/* Refuses once, at call `refused`. */
-struct refusing_source {
-    struct ps_source source;
-    size_t refused;
-    size_t calls;
-    size_t held_bytes;
-};
-
-static void *refusing_alloc(struct ps_source *source, size_t bytes, size_t align) {
-    struct refusing_source *refusing = (struct refusing_source *)source;
-    if (refusing->calls++ >= refusing->refused && bytes > 0) {
-        errno = ENOMEM;
-        return NULL;
-    }
-    refusing->held_bytes += bytes;
-    return ps_source_malloc()->alloc(ps_source_malloc(), bytes, align);
-}
-
-static void refusing_free(struct ps_source *source, void *chunk, size_t bytes) {
-    ((struct refusing_source *)source)->held_bytes -= bytes;
-    ps_source_malloc()->free(ps_source_malloc(), chunk, bytes);
-}
-
 TEST(memory_may_be_out_at_every_chunk) {
     for (size_t refused = 0; refused < 40; refused++) {
-        struct refusing_source source = {{refusing_alloc, refusing_free}, refused, 0, 0};
+        struct counting_source source = new_source(refused);
         EACH_POOL(pool, ((struct ps_chunk_options){.source = &source.source, .max_bytes = 4096})) {
             source.calls = 0;
             size_t count = 0;
@@ -238,7 +217,7 @@ TEST(memory_may_be_out_at_every_chunk) {
             }
             CHECK_CMP(ps_pool_alloc_batch(&pool, objects, count), ==, count);
         }
-        CHECK_EQ(source.held_bytes, 0);
+        CHECK_EQ(source.live_bytes, 0);
     }
 }
 
@@ -250,7 +229,7 @@ static int refuse_twice(void *context, size_t bytes) {
 
 TEST(the_oom_handler_is_asked) {
     int asked = 0;
-    struct refusing_source source = {{refusing_alloc, refusing_free}, 0, 0, 0};
+    struct counting_source source = new_source(0);
     struct ps_pool_options options = {
         .chunks = {.source = &source.source, .oom = refuse_twice, .oom_context = &asked}};
     struct ps_pool pool;

@@ -3,8 +3,9 @@
  * Pools of objects of one size: the claims of poolshim/pool.h one by one, and the traps of the
  * pools it follows. What PS_DEBUG changes is in pool_debug_test.c.
  */
-#include "pools/chunk/debug.h"
 #include "tests/unit/unit.h"
+
+#include "tests/pools/counting_source.h"
 
 #include <errno.h>
 #include <poolshim/pool.h>
@@ -12,34 +13,6 @@
 #define COUNT 2000
 
 static void *objects[COUNT];
-
-/* Counts calls, and refuses from call `left` on. */
-struct counted_source {
-    struct ps_source source;
-    size_t left;
-    size_t calls;
-    size_t held_bytes;
-};
-
-static void *counted_alloc(struct ps_source *source, size_t bytes, size_t align) {
-    struct counted_source *counted = (struct counted_source *)source;
-    counted->calls++;
-    if (counted->left == 0) {
-        errno = ENOMEM;
-        return NULL;
-    }
-    counted->left--;
-    counted->held_bytes += bytes;
-    return ps_source_malloc()->alloc(ps_source_malloc(), bytes, align);
-}
-
-static void counted_free(struct ps_source *source, void *chunk, size_t bytes) {
-    ((struct counted_source *)source)->held_bytes -= bytes;
-    ps_source_malloc()->free(ps_source_malloc(), chunk, bytes);
-}
-
-#define COUNTED(limit)                                                                             \
-    { {counted_alloc, counted_free}, (limit), 0, 0 }
 
 static struct ps_pool_stats stats_of(struct ps_pool *pool) {
     struct ps_pool_stats stats;
@@ -93,7 +66,7 @@ TEST(an_ordered_pool_gives_low_addresses_first) {
 }
 
 TEST(a_pool_takes_no_memory_before_its_first_object) {
-    struct counted_source source = COUNTED(SIZE_MAX);
+    struct counting_source source = new_source(SIZE_MAX);
     struct ps_pool_options options = {.chunks = {.source = &source.source}};
     struct ps_pool pool;
     REQUIRE(ps_pool_init(&pool, 24, 0, &options));
@@ -104,7 +77,7 @@ TEST(a_pool_takes_no_memory_before_its_first_object) {
 }
 
 TEST(chunks_double_up_to_the_longest) {
-    struct counted_source source = COUNTED(SIZE_MAX);
+    struct counting_source source = new_source(SIZE_MAX);
     struct ps_pool_options options = {
         .chunks = {.source = &source.source, .first_bytes = 4096, .max_bytes = 16384}};
     struct ps_pool pool;
@@ -113,10 +86,10 @@ TEST(chunks_double_up_to_the_longest) {
         REQUIRE(ps_pool_alloc(&pool) != NULL);
     }
     CHECK_EQ(source.calls, 3);
-    CHECK_EQ(source.held_bytes, 4096 + 8192 + 16384 + (source.calls - 3) * 16384);
+    CHECK_EQ(source.live_bytes, 4096 + 8192 + 16384 + (source.calls - 3) * 16384);
     CHECK_EQ(stats_of(&pool).next_bytes, 16384);
     ps_pool_destroy(&pool);
-    CHECK_EQ(source.held_bytes, 0);
+    CHECK_EQ(source.live_bytes, 0);
 }
 
 TEST(memory_that_was_not_handed_out_is_not_touched) {
@@ -264,20 +237,20 @@ TEST(a_bounded_pool_gives_exactly_max_items) {
 }
 
 TEST(a_bounded_pool_takes_no_longer_chunk_than_it_can_use) {
-    struct counted_source source = COUNTED(SIZE_MAX);
+    struct counting_source source = new_source(SIZE_MAX);
     struct ps_pool_options options = {.max_items = 10,
                                       .chunks = {.source = &source.source, .first_bytes = 65536}};
     struct ps_pool pool;
     REQUIRE(ps_pool_init(&pool, 24, 0, &options));
     REQUIRE(ps_pool_alloc(&pool) != NULL);
-    CHECK_CMP(source.held_bytes, <, 1024);
+    CHECK_CMP(source.live_bytes, <, 1024);
     ps_pool_destroy(&pool);
 }
 
 TEST(reserve_is_what_alloc_needs) {
     for (size_t size = 1; size < 100; size += 7) {
         for (int is_ordered = 0; is_ordered < 2; is_ordered++) {
-            struct counted_source source = COUNTED(SIZE_MAX);
+            struct counting_source source = new_source(SIZE_MAX);
             struct ps_pool_options options = {.is_ordered = is_ordered != 0,
                                               .chunks = {.source = &source.source}};
             struct ps_pool pool;
@@ -303,7 +276,7 @@ TEST(reserve_is_what_alloc_needs) {
 TEST(chunk_bytes_is_one_chunk_for_as_many) {
     for (size_t size = 1; size < 100; size += 9) {
         for (int is_ordered = 0; is_ordered < 2; is_ordered++) {
-            struct counted_source source = COUNTED(1);
+            struct counting_source source = new_source(1);
             struct ps_pool_options options = {.is_ordered = is_ordered != 0,
                                               .chunks = {.source = &source.source}};
             options.chunks.first_bytes = ps_pool_chunk_bytes(size, 0, COUNT, &options);
@@ -343,7 +316,7 @@ TEST(arrays_are_neighbours_and_come_back) {
 
 TEST(an_ordered_pool_finds_runs_wherever_they_are) {
     struct ps_pool_options options = {.is_ordered = true};
-    struct counted_source source = COUNTED(SIZE_MAX);
+    struct counting_source source = new_source(SIZE_MAX);
     options.chunks.source = &source.source;
     options.chunks.first_bytes = ps_pool_chunk_bytes(8, 0, COUNT, &options);
     struct ps_pool pool;

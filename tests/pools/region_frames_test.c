@@ -3,8 +3,9 @@
  * A ring of regions: what is allocated lives for count - 1 rounds more, and rounds take no memory
  * from the source once they have what they need.
  */
-#include "tests/pools/region_source.h"
 #include "tests/unit/unit.h"
+
+#include "tests/pools/counting_source.h"
 
 #include <poolshim/frames.h>
 
@@ -40,7 +41,7 @@ TEST(memory_lives_for_the_rounds_promised) {
 }
 
 TEST(rounds_take_nothing_from_the_source_in_the_steady_state) {
-    struct region_source source = region_source_make();
+    struct counting_source source = new_source(SIZE_MAX);
     struct ps_region_options options = {.chunks = {.source = &source.source}};
     struct ps_frames *frames = ps_frames_create(3, &options);
     size_t calls = 0;
@@ -66,8 +67,7 @@ TEST(bad_counts_and_missing_memory_are_refused) {
     CHECK(ps_frames_create(PS_FRAMES_MAX + 1, NULL) == NULL);
     ps_frames_destroy(NULL);
     for (size_t calls = 0; calls < 5; calls++) {
-        struct region_source source = region_source_make();
-        source.calls_max = calls;
+        struct counting_source source = new_source(calls);
         struct ps_region_options options = {.chunks = {.source = &source.source}};
         errno = 0;
         struct ps_frames *frames = ps_frames_create(4, &options);

@@ -3,8 +3,10 @@
  * The life of a region: first chunks and buffers, reset and what it keeps, cleanups, descriptors,
  * data, trees, and every call when memory runs out.
  */
-#include "tests/pools/region_source.h"
-#include "tests/unit/fresh.h"
+#include "tests/unit/unit.h"
+
+#include "tests/pools/counting_source.h"
+#include "tests/pools/respawn.h"
 
 #include <fcntl.h>
 #include <poolshim/region.h>
@@ -44,15 +46,14 @@ static void *adopt_and_destroy(void *region) {
     return destroy_it(region);
 }
 
-FRESH_TEST(a_checked_region_belongs_to_the_thread_that_adopted_it) {
-    setenv("PS_DEBUG", "check", 1);
+DEBUG_TEST(a_checked_region_belongs_to_the_thread_that_adopted_it, "check") {
     struct ps_region *region = ps_region_create(NULL);
     CHECK_ABORTS(in_another_thread(use_it, region), "used by another thread than its owner");
     in_another_thread(adopt_and_destroy, region);
 }
 
 TEST(a_region_costs_one_chunk_and_a_buffer_none) {
-    struct region_source source = region_source_make();
+    struct counting_source source = new_source(SIZE_MAX);
     struct ps_region_options options = {.chunks = {.source = &source.source}};
     struct ps_region *region = ps_region_create(&options);
     CHECK(ps_region_alloc(region, 1000) != NULL);
@@ -86,7 +87,7 @@ TEST(short_buffers_are_refused_and_short_chunks_made_longer) {
     REQUIRE(region != NULL);
     CHECK(ps_region_alloc(region, 100) != NULL);
     ps_region_destroy(region);
-    struct region_source source = region_source_make();
+    struct counting_source source = new_source(SIZE_MAX);
     struct ps_region_options options = {.chunks = {.source = &source.source, .first_bytes = 1}};
     region = ps_region_create(&options);
     CHECK(ps_region_alloc(region, 100) != NULL);
@@ -94,7 +95,7 @@ TEST(short_buffers_are_refused_and_short_chunks_made_longer) {
 }
 
 TEST(a_region_and_its_first_block_are_one_chunk) {
-    struct region_source source = region_source_make();
+    struct counting_source source = new_source(SIZE_MAX);
     struct ps_region_options options = {.chunks = {.source = &source.source}};
     for (size_t bytes = 0; bytes < 3000000; bytes = bytes * 3 + 1) {
         struct ps_region *region = NULL;
@@ -112,7 +113,7 @@ TEST(a_region_and_its_first_block_are_one_chunk) {
 /* Traps: room lost at each reset; cleanups that stay registered while their memory is used again;
  * a burst that is kept for ever. */
 TEST(reset_makes_as_new_and_keeps_what_it_may) {
-    struct region_source source = region_source_make();
+    struct counting_source source = new_source(SIZE_MAX);
     struct ps_region_options options = {.chunks = {.source = &source.source},
                                         .retain_bytes = 100000};
     struct ps_region *region = ps_region_create(&options);
@@ -147,7 +148,7 @@ TEST(reset_makes_as_new_and_keeps_what_it_may) {
 }
 
 TEST(nothing_waits_when_nothing_may) {
-    struct region_source source = region_source_make();
+    struct counting_source source = new_source(SIZE_MAX);
     struct ps_region_options options = {.chunks = {.source = &source.source}, .retain_bytes = 1};
     struct ps_region *region = ps_region_create(&options);
     void *blocks[2000];
@@ -295,7 +296,7 @@ TEST(data_is_found_by_the_text_of_its_key) {
 }
 
 TEST(children_end_first_newest_first) {
-    struct region_source source = region_source_make();
+    struct counting_source source = new_source(SIZE_MAX);
     struct ps_region_options options = {.chunks = {.source = &source.source, .name = "top"}};
     struct ps_region *top = ps_region_create(&options);
     struct ps_region *left = ps_region_create_child(top, NULL);
@@ -383,8 +384,7 @@ TEST(every_call_survives_a_source_without_memory) {
     bool is_done = false;
     for (size_t calls = 0; !is_done; calls++) {
         REQUIRE(calls < 100);
-        struct region_source source = region_source_make();
-        source.calls_max = calls;
+        struct counting_source source = new_source(calls);
         struct ps_region_options options = {.chunks = {.source = &source.source}};
         options.chunks.first_bytes = 1024;
         options.chunks.max_bytes = 2048;
@@ -412,13 +412,13 @@ static int asked;
 
 static int give_memory(void *source, size_t bytes) {
     (void)bytes;
-    ((struct region_source *)source)->calls_max = SIZE_MAX;
+    ((struct counting_source *)source)->calls_max = SIZE_MAX;
     asked++;
     return 1;
 }
 
 TEST(children_inherit_the_oom_handler) {
-    struct region_source source = region_source_make();
+    struct counting_source source = new_source(SIZE_MAX);
     struct ps_region_options options = {
         .chunks = {.source = &source.source, .oom = give_memory, .oom_context = &source}};
     struct ps_region *top = ps_region_create(&options);

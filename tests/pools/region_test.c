@@ -3,8 +3,10 @@
  * Blocks of a region: allocating, freeing and resizing the newest across chunks whatever the
  * mixture of sizes and alignments, large blocks, texts, the memory that a region holds.
  */
-#include "tests/pools/region_source.h"
 #include "tests/unit/fresh.h"
+
+#include "tests/pools/counting_source.h"
+#include "tests/pools/respawn.h"
 
 #include <poolshim/region.h>
 #include <stdalign.h>
@@ -15,9 +17,7 @@ static struct ps_region_stats stats_of(struct ps_region *region) {
     return stats;
 }
 
-/* First in the file: PS_DEBUG is read once per process. */
-FRESH_TEST(with_debug_malloc_every_block_is_its_own_and_all_calls_work) {
-    setenv("PS_DEBUG", "malloc", 1);
+DEBUG_TEST(with_debug_malloc_every_block_is_its_own_and_all_calls_work, "malloc") {
     struct ps_region *region = ps_region_create(NULL);
     char *first = ps_region_alloc(region, 10);
     char *second = ps_region_strdup(region, "second");
@@ -34,8 +34,7 @@ FRESH_TEST(with_debug_malloc_every_block_is_its_own_and_all_calls_work) {
     ps_region_destroy(region);
 }
 
-FRESH_TEST(checked_regions_report_threads_and_foreign_pointers) {
-    setenv("PS_DEBUG", "check", 1);
+DEBUG_TEST(checked_regions_report_threads_and_foreign_pointers, "check") {
     struct ps_region *region = ps_region_create(NULL);
     static char foreign[32] __attribute__((aligned(16)));
     char *block = ps_region_alloc(region, 16);
@@ -93,7 +92,7 @@ TEST(zalloc_zeroes_used_memory) {
 }
 
 TEST(bad_sizes_and_alignments_are_refused) {
-    struct region_source source = region_source_make();
+    struct counting_source source = new_source(SIZE_MAX);
     struct ps_region_options options = {.chunks = {.source = &source.source}};
     struct ps_region *region = ps_region_create(&options);
     struct ps_region *none = region;
@@ -234,7 +233,7 @@ static void model_realloc(struct ps_region *region, size_t index) {
 
 /* As long as only the newest and large ones are freed and resized, nothing is ever lost. */
 TEST(random_calls_agree_with_a_trivial_model) {
-    struct region_source source = region_source_make();
+    struct counting_source source = new_source(SIZE_MAX);
     struct ps_region_options options = {.chunks = {.source = &source.source}};
     for (int round = 0; round < 40; round++) {
         options.chunks.first_bytes = (size_t)1024 << round % 4;
@@ -342,7 +341,7 @@ TEST(an_array_that_grows_leaves_nothing_behind) {
 }
 
 TEST(large_blocks_are_freed_in_any_order) {
-    struct region_source source = region_source_make();
+    struct counting_source source = new_source(SIZE_MAX);
     struct ps_region_options options = {.chunks = {.source = &source.source}};
     struct ps_region *region = ps_region_create(&options);
     enum { COUNT = 1000 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests under PS_DEBUG, which a process reads once: the program runs itself again, for one test,
- * with the variable set. Included by pool tests after unit.h.
+ * Tests under PS_DEBUG, which a process reads once: the program runs itself again, for one test or
+ * for all, with the variable set. Included by pool tests after unit.h.
  */
 #ifndef PS_TESTS_POOLS_RESPAWN_H
 #define PS_TESTS_POOLS_RESPAWN_H

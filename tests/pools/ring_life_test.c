@@ -3,7 +3,10 @@
  * Rings: memory that runs out at every call, misuse, and random calls against an array of the
  * frames that are alive, in all modes.
  */
-#include "tests/pools/fifo_ring_source.h"
+#include "tests/unit/fresh.h"
+
+#include "tests/pools/counting_source.h"
+#include "tests/pools/respawn.h"
 
 #include <poolshim/ring.h>
 #include <pthread.h>
@@ -22,7 +25,7 @@ static int give_up_at_second(void *context, size_t bytes) {
     if (++asked % 2 == 1) {
         return 1;
     }
-    source->fail_at = SIZE_MAX; /* so that the next call works */
+    source->calls_max = SIZE_MAX; /* so that the next call works */
     return 0;
 }
 
@@ -61,8 +64,7 @@ TEST(memory_that_runs_out_at_any_call_changes_nothing) {
         return;
     }
     for (size_t fail_at = 1; fail_at < 40; fail_at++) {
-        struct counting_source source = new_source();
-        source.fail_at = fail_at;
+        struct counting_source source = new_source(fail_at - 1);
         struct ps_ring_options options = {
             .chunks = {.source = &source.source, .oom = give_up_at_second, .oom_context = &source}};
         struct ps_ring *ring = ps_ring_create(&options);
@@ -77,7 +79,7 @@ TEST(memory_that_runs_out_at_any_call_changes_nothing) {
         for (size_t i = 0; i < 30; i++) {
             ps_ring_release(kept[i]);
         }
-        CHECK_EQ(source.chunks, 0);
+        CHECK_EQ(source.live_count, 0);
     }
 }
 
@@ -85,11 +87,11 @@ TEST(a_frame_begins_in_a_new_chunk_or_not_at_all) {
     if (ps_debug_is_malloc()) {
         return;
     }
-    struct counting_source source = new_source();
+    struct counting_source source = new_source(SIZE_MAX);
     struct ps_ring_options options = {
         .chunks = {.source = &source.source, .first_bytes = 4096, .max_bytes = 4096}};
     struct ps_ring *ring = ps_ring_create(&options);
-    source.fail_at = source.calls + 1;
+    source.calls_max = source.calls;
     static struct ps_ring_frame *frames[1000];
     size_t count = 0;
     while (count < 1000 && (frames[count] = ps_ring_begin(ring)) != NULL) {
@@ -98,7 +100,7 @@ TEST(a_frame_begins_in_a_new_chunk_or_not_at_all) {
     }
     CHECK_CMP(count, >, 50);
     CHECK_CMP(count, <, 100);
-    source.fail_at = SIZE_MAX;
+    source.calls_max = SIZE_MAX;
     frames[count] = ps_ring_begin(ring);
     CHECK(frames[count] != NULL);
     ps_ring_seal(ring);
@@ -107,7 +109,7 @@ TEST(a_frame_begins_in_a_new_chunk_or_not_at_all) {
         ps_ring_release(frames[i]);
     }
     ps_ring_destroy(ring);
-    CHECK_EQ(source.chunks, 0);
+    CHECK_EQ(source.live_count, 0);
 }
 
 /* A sealed frame and its checkpoints, as an array knows them. */
@@ -168,7 +170,7 @@ TEST(random_calls_agree_with_the_model) {
     enum { FRAMES = 200, STEPS = 8000 / FRESH_SLOWNESS };
     static struct model_frame frames[FRAMES];
     for (size_t round = 0; round < 3; round++) {
-        struct counting_source source = new_source();
+        struct counting_source source = new_source(SIZE_MAX);
         struct ps_ring_options options = {
             .chunks = {.source = &source.source, .first_bytes = 4096 << round},
             .spare_bytes = (size_t)1 << (round * 10)};
@@ -201,7 +203,7 @@ TEST(random_calls_agree_with_the_model) {
             ps_ring_release(frames[i].frame);
             frames[i] = (struct model_frame){0};
         }
-        CHECK_EQ(source.chunks, 0);
+        CHECK_EQ(source.live_count, 0);
     }
 }
 
@@ -257,8 +259,8 @@ TEST(misuse_is_found_in_checked_mode) {
     ps_ring_destroy(ring);
 }
 
-TEST(everything_holds_in_checked_mode) { run_again("check"); }
+DEBUG_ALL(everything_holds_in_checked_mode, "check")
 
-TEST(everything_holds_in_malloc_mode) { run_again("malloc"); }
+DEBUG_ALL(everything_holds_in_malloc_mode, "malloc")
 
 UNIT_MAIN

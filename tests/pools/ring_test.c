@@ -3,7 +3,10 @@
  * Rings with one thread: what the manual claims, each trap of the original, checkpoints, in all
  * modes. Several threads: ring_threads_test.c.
  */
-#include "tests/pools/fifo_ring_source.h"
+#include "tests/unit/fresh.h"
+
+#include "tests/pools/counting_source.h"
+#include "tests/pools/respawn.h"
 
 #include <poolshim/ring.h>
 
@@ -105,7 +108,7 @@ TEST(sizes_that_overflow_are_memory_that_is_out) {
 }
 
 TEST(a_frame_that_comes_and_goes_stays_where_it_is) {
-    struct counting_source source = new_source();
+    struct counting_source source = new_source(SIZE_MAX);
     struct ps_ring *ring = new_ring(&source, 0);
     unsigned char *place = NULL;
     for (int i = 0; i < 1000; i++) {
@@ -115,7 +118,7 @@ TEST(a_frame_that_comes_and_goes_stays_where_it_is) {
         CHECK(place == NULL || place == block || ps_debug_is_malloc());
         place = block;
     }
-    CHECK_CMP(source.chunks, <=, 1);
+    CHECK_CMP(source.live_count, <=, 1);
     WHEN("the frame is longer than a chunk");
     size_t warm = 0;
     for (int i = 0; i < 100; i++) {
@@ -128,12 +131,12 @@ TEST(a_frame_that_comes_and_goes_stays_where_it_is) {
     CHECK_EQ(source.calls, warm);
     CHECK_EQ(stats_of(ring).frame_count, 0);
     ps_ring_destroy(ring);
-    CHECK_EQ(source.chunks, 0);
+    CHECK_EQ(source.live_count, 0);
 }
 
 TEST(frames_stay_until_they_are_released_in_any_order) {
     enum { FLIGHT = 64, ROUNDS = 3000 / FRESH_SLOWNESS };
-    struct counting_source source = new_source();
+    struct counting_source source = new_source(SIZE_MAX);
     struct ps_ring *ring = new_ring(&source, 0);
     struct {
         struct ps_ring_frame *frame;
@@ -154,7 +157,7 @@ TEST(frames_stay_until_they_are_released_in_any_order) {
         flight[slot].bytes = unit_random() % 3000 + (i % 100 == 0 ? 100000 : 0);
         flight[slot].frame = fill_frame(ring, 1 + unit_random() % 4, flight[slot].bytes,
                                         flight[slot].fill, &flight[slot].first);
-        peak = source.bytes > peak ? source.bytes : peak;
+        peak = source.live_bytes > peak ? source.live_bytes : peak;
     }
     THEN("no more memory is held than a few times what is in flight");
     CHECK_CMP(peak, <, 6 << 20);
@@ -168,13 +171,13 @@ TEST(frames_stay_until_they_are_released_in_any_order) {
     }
     CHECK_EQ(stats_of(ring).frame_count, 0);
     if (!ps_debug_is_malloc()) {
-        CHECK_EQ(stats_of(ring).chunk_bytes, source.bytes);
-        CHECK_EQ(stats_of(ring).chunk_count, source.chunks);
+        CHECK_EQ(stats_of(ring).chunk_bytes, source.live_bytes);
+        CHECK_EQ(stats_of(ring).chunk_count, source.live_count);
     }
     ps_ring_trim(ring, 0);
-    CHECK_CMP(source.chunks, <=, 2);
+    CHECK_CMP(source.live_count, <=, 2);
     ps_ring_destroy(ring);
-    CHECK_EQ(source.chunks, 0);
+    CHECK_EQ(source.live_count, 0);
 }
 
 TEST(realloc_grows_and_shrinks_the_newest_block_in_place) {
@@ -209,7 +212,7 @@ TEST(realloc_grows_and_shrinks_the_newest_block_in_place) {
 
 TEST(rewind_drops_what_came_after_the_checkpoint) {
     for (size_t block_bytes = 100; block_bytes < 400000; block_bytes *= 3) {
-        struct counting_source source = new_source();
+        struct counting_source source = new_source(SIZE_MAX);
         struct ps_ring *ring = new_ring(&source, 1);
         unsigned char *kept;
         struct ps_ring_frame *before = fill_frame(ring, 3, block_bytes, 1, &kept);
@@ -217,7 +220,7 @@ TEST(rewind_drops_what_came_after_the_checkpoint) {
         char *block = ps_ring_alloc(ring, block_bytes);
         memset(block, 2, block_bytes);
         struct ps_ring_checkpoint checkpoint = ps_ring_checkpoint(ring);
-        size_t held = source.bytes;
+        size_t held = source.live_bytes;
         struct ps_ring_frame *released[20];
         for (int i = 0; i < 20; i++) {
             unsigned char *ignored;
@@ -233,7 +236,7 @@ TEST(rewind_drops_what_came_after_the_checkpoint) {
         ps_ring_rewind(ring, &checkpoint);
         THEN("the frame is open again, and grows where it ended");
         CHECK_EQ(stats_of(ring).frame_count, 2);
-        CHECK_CMP(source.bytes, <=, held);
+        CHECK_CMP(source.live_bytes, <=, held);
         char *next = ps_ring_alloc(ring, 16);
         memset(next, 4, 16);
         CHECK(block_bytes != 100 || ps_debug_is_malloc() || next == block + 112);
@@ -249,13 +252,13 @@ TEST(rewind_drops_what_came_after_the_checkpoint) {
         ps_ring_release(frame);
         CHECK_EQ(stats_of(ring).frame_count, 0);
         ps_ring_destroy(ring);
-        CHECK_EQ(source.chunks, 0);
+        CHECK_EQ(source.live_count, 0);
     }
 }
 
 TEST(a_ring_lives_until_its_last_frame_is_released) {
     enum { COUNT = 100 };
-    struct counting_source source = new_source();
+    struct counting_source source = new_source(SIZE_MAX);
     for (int order = 0; order < 3; order++) {
         struct ps_ring *ring = new_ring(&source, 0);
         struct ps_ring_frame *frames[COUNT];
@@ -265,23 +268,23 @@ TEST(a_ring_lives_until_its_last_frame_is_released) {
         }
         CHECK(ps_ring_begin(ring) != NULL);
         CHECK(ps_ring_alloc(ring, 100000) != NULL);
-        size_t full = source.bytes;
+        size_t full = source.live_bytes;
         ps_ring_destroy(ring);
         for (int i = 0; i < COUNT; i++) {
             int index = order == 0 ? i : order == 1 ? COUNT - 1 - i : (i * 37) % COUNT;
             CHECK_EQ(first[index][2999], 1);
             ps_ring_release(frames[index]);
             if (i == COUNT - 2 && !ps_debug_is_malloc()) {
-                CHECK_CMP(source.bytes, <, full / 2);
-                CHECK_CMP(source.bytes, >, 0);
+                CHECK_CMP(source.live_bytes, <, full / 2);
+                CHECK_CMP(source.live_bytes, >, 0);
             }
         }
-        CHECK_EQ(source.chunks, 0);
+        CHECK_EQ(source.live_count, 0);
     }
 }
 
 TEST(trim_and_the_limit_bound_what_is_kept) {
-    struct counting_source source = new_source();
+    struct counting_source source = new_source(SIZE_MAX);
     struct ps_ring *ring = new_ring(&source, 5 * FIRST);
     struct ps_ring_frame *frames[50];
     unsigned char *ignored;
@@ -301,11 +304,11 @@ TEST(trim_and_the_limit_bound_what_is_kept) {
     errno = 77;
     ps_ring_destroy(ring);
     CHECK_EQ(errno, 77);
-    CHECK_EQ(source.chunks, 0);
+    CHECK_EQ(source.live_count, 0);
 }
 
-TEST(everything_holds_in_checked_mode) { run_again("check"); }
+DEBUG_ALL(everything_holds_in_checked_mode, "check")
 
-TEST(everything_holds_in_malloc_mode) { run_again("malloc"); }
+DEBUG_ALL(everything_holds_in_malloc_mode, "malloc")
 
 UNIT_MAIN

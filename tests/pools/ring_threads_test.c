@@ -5,7 +5,10 @@
  * through slots that the owner only writes, so that ThreadSanitizer sees no order from a release
  * back to the owner but the ring's own.
  */
-#include "tests/pools/fifo_ring_source.h"
+#include "tests/unit/fresh.h"
+
+#include "tests/pools/counting_source.h"
+#include "tests/pools/respawn.h"
 
 #include <poolshim/pages.h>
 #include <poolshim/ring.h>
@@ -86,7 +89,7 @@ static void make_frame(struct ps_ring *ring, struct shared *shared, size_t slot)
 }
 
 static void run_ring(size_t round, size_t first_bytes) {
-    struct counting_source source = new_source();
+    struct counting_source source = new_source(SIZE_MAX);
     struct ps_ring_options options = {
         .chunks = {.source = &source.source, .first_bytes = first_bytes, .max_bytes = 1 << 17},
         .spare_bytes = round % 2 == 0 ? 1 : 0};
@@ -116,7 +119,7 @@ static void run_ring(size_t round, size_t first_bytes) {
         pthread_join(threads[i], NULL);
     }
     CHECK_EQ(shared->x_wrong_count, 0);
-    CHECK_EQ(source.chunks, 0);
+    CHECK_EQ(source.live_count, 0);
     free(shared);
 }
 
@@ -133,7 +136,7 @@ static void *release_one(void *frame) {
 
 TEST(destroy_races_with_the_last_release) {
     for (size_t round = 0; round < 300 / FRESH_SLOWNESS; round++) {
-        struct counting_source source = new_source();
+        struct counting_source source = new_source(SIZE_MAX);
         struct ps_ring_options options = {.chunks = {.source = &source.source}};
         struct ps_ring *ring = ps_ring_create(&options);
         pthread_t threads[3];
@@ -150,7 +153,7 @@ TEST(destroy_races_with_the_last_release) {
         for (size_t i = 0; i < count; i++) {
             pthread_join(threads[i], NULL);
         }
-        CHECK_EQ(source.chunks, 0);
+        CHECK_EQ(source.live_count, 0);
     }
 }
 
@@ -249,8 +252,8 @@ TEST(the_ring_of_the_thread_works_in_a_fork_child) {
     ps_r_release(frame);
 }
 
-TEST(everything_holds_in_checked_mode) { run_again("check"); }
+DEBUG_ALL(everything_holds_in_checked_mode, "check")
 
-TEST(everything_holds_in_malloc_mode) { run_again("malloc"); }
+DEBUG_ALL(everything_holds_in_malloc_mode, "malloc")
 
 UNIT_MAIN

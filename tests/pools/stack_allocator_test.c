@@ -3,7 +3,10 @@
  * allocator.h: the same code over malloc, a stack, the stack of the thread, a static buffer with
  * and without a fallback, and an allocator that cannot realloc.
  */
-#include "tests/pools/stack_source.h"
+#include "tests/unit/unit.h"
+
+#include <errno.h>
+#include <poolshim/stack.h>
 
 /* What a program would write once: a text that grows. */
 struct text {

@@ -4,7 +4,9 @@
  * pop keeps chunks, small ones make way for large blocks but never more than the block's size, and
  * an empty stack gives back what nothing has needed for a while.
  */
-#include "tests/pools/stack_source.h"
+#include "tests/unit/unit.h"
+
+#include "tests/pools/small_stack.h"
 
 #include <time.h>
 
@@ -15,19 +17,19 @@ static size_t held_bytes(struct ps_stack *stack) {
 }
 
 TEST(chunks_double_up_to_the_cap_of_the_options) {
-    struct counting_source source = counting_source(SIZE_MAX);
+    struct counting_source source = new_source(SIZE_MAX);
     struct ps_stack *stack = small_stack(&source, 1024, 16384);
     for (int i = 0; i < 10000; i++) {
         REQUIRE(ps_stack_alloc(stack, 16) != NULL);
     }
     CHECK_EQ(source.longest_bytes, 16384);
-    CHECK_CMP(source.alloc_count, <=, 4 + 160000 / 16384 + 1);
-    CHECK_CMP(source.held_bytes, <=, 160000 + 2 * 16384);
+    CHECK_CMP(source.calls, <=, 4 + 160000 / 16384 + 1);
+    CHECK_CMP(source.live_bytes, <=, 160000 + 2 * 16384);
     ps_stack_destroy(stack);
 }
 
 TEST(chunks_hold_many_blocks_of_the_mean_size) {
-    struct counting_source source = counting_source(SIZE_MAX);
+    struct counting_source source = new_source(SIZE_MAX);
     struct ps_stack *stack = small_stack(&source, 4096, 32 << 20);
     for (int i = 0; i < 640; i++) {
         REQUIRE(ps_stack_alloc(stack, 10000) != NULL);
@@ -36,12 +38,12 @@ TEST(chunks_hold_many_blocks_of_the_mean_size) {
     ps_stack_stats(stack, &stats);
     CHECK_CMP(stats.mean_bytes, >, 5000);
     CHECK_CMP(stats.mean_bytes, <, 20000);
-    CHECK_CMP(source.alloc_count, <, 12);
+    CHECK_CMP(source.calls, <, 12);
     ps_stack_destroy(stack);
 }
 
 TEST(the_mean_is_estimated_from_samples_and_forgets) {
-    struct counting_source source = counting_source(SIZE_MAX);
+    struct counting_source source = new_source(SIZE_MAX);
     struct ps_stack *stack = small_stack(&source, 4096, 65536);
     struct ps_stack_stats stats;
     for (int i = 0; i < 200000; i++) {
@@ -63,7 +65,7 @@ TEST(the_mean_is_estimated_from_samples_and_forgets) {
 
 /* The trap: two blocks of 50 MiB made the mean, and 64 times the mean was asked for next. */
 TEST(two_huge_blocks_do_not_blow_up_the_next_chunk) {
-    struct counting_source source = counting_source(SIZE_MAX);
+    struct counting_source source = new_source(SIZE_MAX);
     struct ps_stack_options options = {.chunks = {.source = &source.source}};
     struct ps_stack *stack = ps_stack_create(&options);
     struct ps_stack_frame *frame = ps_stack_push(stack);
@@ -72,7 +74,7 @@ TEST(two_huge_blocks_do_not_blow_up_the_next_chunk) {
     }
     CHECK_CMP(source.longest_bytes, <, 51 << 20);
     REQUIRE(ps_stack_alloc(stack, 100) != NULL);
-    CHECK_CMP(source.held_bytes, <, 2 * (51 << 20) + (33 << 20));
+    CHECK_CMP(source.live_bytes, <, 2 * (51 << 20) + (33 << 20));
     ps_stack_pop(stack, frame);
     frame = ps_stack_push(stack);
     for (int i = 0; i < 100; i++) {
@@ -84,7 +86,7 @@ TEST(two_huge_blocks_do_not_blow_up_the_next_chunk) {
 }
 
 TEST(flapping_at_the_edge_of_a_chunk_costs_no_chunks) {
-    struct counting_source source = counting_source(SIZE_MAX);
+    struct counting_source source = new_source(SIZE_MAX);
     struct ps_stack *stack = small_stack(&source, 4096, 4096);
     struct ps_stack_frame *outer = ps_stack_push(stack);
     size_t warm_count = 0;
@@ -94,42 +96,42 @@ TEST(flapping_at_the_edge_of_a_chunk_costs_no_chunks) {
         memset(ps_stack_alloc(stack, 2000), 1, 2000);
         memset(ps_stack_alloc(stack, 3000), 1, 3000);
         ps_stack_pop(stack, frame);
-        warm_count = round == 0 ? source.alloc_count : warm_count;
+        warm_count = round == 0 ? source.calls : warm_count;
     }
-    CHECK_EQ(source.alloc_count, warm_count);
+    CHECK_EQ(source.calls, warm_count);
     CHECK_EQ(source.free_count, 0);
     ps_stack_pop(stack, outer);
     ps_stack_destroy(stack);
 }
 
 TEST(too_small_spare_chunks_go_but_never_more_than_the_request) {
-    struct counting_source source = counting_source(SIZE_MAX);
+    struct counting_source source = new_source(SIZE_MAX);
     struct ps_stack *stack = small_stack(&source, 4096, 4096);
     struct ps_stack_frame *frame = ps_stack_push(stack);
     for (int i = 0; i < 20; i++) {
         REQUIRE(ps_stack_alloc(stack, 4000) != NULL);
     }
     ps_stack_pop(stack, frame);
-    size_t held = source.held_bytes;
+    size_t held = source.live_bytes;
     frame = ps_stack_push(stack);
     WHEN("a block is larger than some of the spare chunks");
     REQUIRE(ps_stack_alloc(stack, 10000) != NULL);
     CHECK_CMP(source.free_count, >, 0);
     CHECK_CMP(source.free_count * 4096, <=, 10000);
-    CHECK_CMP(source.held_bytes, >=, held);
+    CHECK_CMP(source.live_bytes, >=, held);
     THEN("the others serve what comes next");
-    size_t allocs = source.alloc_count;
+    size_t allocs = source.calls;
     for (int i = 0; i < 10; i++) {
         REQUIRE(ps_stack_alloc(stack, 4000) != NULL);
     }
-    CHECK_EQ(source.alloc_count, allocs);
+    CHECK_EQ(source.calls, allocs);
     ps_stack_pop(stack, frame);
     ps_stack_destroy(stack);
-    CHECK_EQ(source.held_bytes, 0);
+    CHECK_EQ(source.live_bytes, 0);
 }
 
 TEST(trim_gives_back_all_that_is_spare) {
-    struct counting_source source = counting_source(SIZE_MAX);
+    struct counting_source source = new_source(SIZE_MAX);
     struct ps_stack *stack = small_stack(&source, 4096, 65536);
     struct ps_stack_frame *frame = ps_stack_push(stack);
     char *kept = ps_stack_strdup(stack, "kept");
@@ -146,7 +148,7 @@ TEST(trim_gives_back_all_that_is_spare) {
     CHECK_CMP(held_bytes(stack), <=, 300000);
     CHECK_CMP(held_bytes(stack), >, 300000 - 65536 - 1);
     ps_stack_trim(stack, 0);
-    CHECK_EQ(source.held_bytes, 4096);
+    CHECK_EQ(source.live_bytes, 4096);
     CHECK_STR_EQ(kept, "kept");
     memset(ps_stack_alloc(stack, 100000), 1, 100000);
     ps_stack_pop(stack, frame);
@@ -173,7 +175,7 @@ static void burst(struct ps_stack *stack, size_t bytes) {
 
 /* The clock of the library is 4 ms coarse; a period here is 1 ms. */
 TEST(an_empty_stack_gives_back_what_was_not_needed_for_a_while) {
-    struct counting_source source = counting_source(SIZE_MAX);
+    struct counting_source source = new_source(SIZE_MAX);
     struct ps_stack_options options = {
         .chunks = {.source = &source.source, .first_bytes = 4096, .max_bytes = 65536},
         .retain_bytes = 100000,
@@ -181,31 +183,31 @@ TEST(an_empty_stack_gives_back_what_was_not_needed_for_a_while) {
     };
     struct ps_stack *stack = ps_stack_create(&options);
     burst(stack, 1000000);
-    CHECK_CMP(source.held_bytes, >=, 1000000);
+    CHECK_CMP(source.live_bytes, >=, 1000000);
     WHEN("it needs as much again and again");
-    size_t allocs = source.alloc_count;
+    size_t allocs = source.calls;
     for (int i = 0; i < 4; i++) {
         wait_ms(9);
         burst(stack, 1000000);
     }
-    CHECK_EQ(source.alloc_count, allocs);
+    CHECK_EQ(source.calls, allocs);
     CHECK_EQ(source.free_count, 0);
     WHEN("it needs little for some time");
     for (int i = 0; i < 3; i++) {
         wait_ms(9);
         burst(stack, 1000);
     }
-    CHECK_CMP(source.held_bytes, <=, 100000);
+    CHECK_CMP(source.live_bytes, <=, 100000);
     WHEN("it needs much again");
     burst(stack, 1000000);
-    CHECK_CMP(source.held_bytes, >=, 1000000);
+    CHECK_CMP(source.live_bytes, >=, 1000000);
     char *text = ps_stack_strdup(stack, "base");
     struct ps_stack_mark mark = ps_stack_mark(stack);
     burst(stack, 1000000);
     ps_stack_rewind(stack, mark);
     CHECK_STR_EQ(text, "base");
     ps_stack_destroy(stack);
-    CHECK_EQ(source.held_bytes, 0);
+    CHECK_EQ(source.live_bytes, 0);
 }
 
 enum { CALL_COUNT = 12 };
@@ -255,7 +257,7 @@ static void one_call(struct ps_stack *stack, int call) {
 
 /* A stack that is closed because it is empty and holds much: every call opens it. */
 TEST(every_call_works_on_an_empty_stack_that_holds_much) {
-    struct counting_source source = counting_source(SIZE_MAX);
+    struct counting_source source = new_source(SIZE_MAX);
     struct ps_stack_options options = {
         .chunks = {.source = &source.source, .first_bytes = 4096, .max_bytes = 65536},
         .retain_bytes = 1,
@@ -280,7 +282,7 @@ TEST(every_call_works_on_an_empty_stack_that_holds_much) {
         CHECK_EQ(stats.used_bytes, 0);
     }
     ps_stack_destroy(stack);
-    CHECK_EQ(source.held_bytes, 0);
+    CHECK_EQ(source.live_bytes, 0);
 }
 
 UNIT_MAIN

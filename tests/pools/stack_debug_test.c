@@ -3,7 +3,10 @@
  * Stack: misuse is found and named, always or where checks are on; PS_DEBUG=malloc behaves as the
  * stack of chunks does. Each test is a process of its own, since PS_DEBUG is read once.
  */
-#include "tests/pools/stack_source.h"
+#include "tests/unit/fresh.h"
+
+#include "tests/pools/respawn.h"
+#include "tests/pools/small_stack.h"
 
 #include <pthread.h>
 #include <setjmp.h>
@@ -76,7 +79,7 @@ static void check_owner(void) {
 }
 
 static void check_realloc(void) {
-    struct counting_source source = counting_source(SIZE_MAX);
+    struct counting_source source = new_source(SIZE_MAX);
     struct ps_stack *stack = small_stack(&source, 1024, 1024);
     struct ps_stack_frame *outer = ps_stack_push(stack);
     char *block = ps_stack_alloc(stack, 100);
@@ -126,7 +129,7 @@ static void check_base_of_thread(void) {
 }
 
 static void check_marks(void) {
-    struct counting_source source = counting_source(SIZE_MAX);
+    struct counting_source source = new_source(SIZE_MAX);
     struct ps_stack *stack = small_stack(&source, 1024, 1024);
     struct ps_stack_mark before = ps_stack_mark(stack);
     memset(ps_stack_alloc(stack, 8), 1, 8);
@@ -140,19 +143,19 @@ static void check_marks(void) {
     ps_stack_destroy(stack);
 }
 
-DEBUG_TEST("check", another_thread_is_found) { check_owner(); }
-DEBUG_TEST("check", realloc_across_frames_is_found) { check_realloc(); }
-DEBUG_TEST("check", allocation_in_a_sealed_frame_is_found) { check_seal(); }
-DEBUG_TEST("check", allocation_outside_of_all_frames_is_found) { check_base_of_thread(); }
-DEBUG_TEST("check", marks_that_are_gone_are_found) { check_marks(); }
+DEBUG_TEST(another_thread_is_found, "check") { check_owner(); }
+DEBUG_TEST(realloc_across_frames_is_found, "check") { check_realloc(); }
+DEBUG_TEST(allocation_in_a_sealed_frame_is_found, "check") { check_seal(); }
+DEBUG_TEST(allocation_outside_of_all_frames_is_found, "check") { check_base_of_thread(); }
+DEBUG_TEST(marks_that_are_gone_are_found, "check") { check_marks(); }
 
-DEBUG_TEST("malloc", another_thread_is_found_in_mode_malloc) { check_owner(); }
-DEBUG_TEST("malloc", realloc_across_frames_is_found_in_mode_malloc) { check_realloc(); }
-DEBUG_TEST("malloc", allocation_in_a_sealed_frame_is_found_in_mode_malloc) { check_seal(); }
-DEBUG_TEST("malloc", allocation_outside_of_all_frames_is_found_in_mode_malloc) {
+DEBUG_TEST(another_thread_is_found_in_mode_malloc, "malloc") { check_owner(); }
+DEBUG_TEST(realloc_across_frames_is_found_in_mode_malloc, "malloc") { check_realloc(); }
+DEBUG_TEST(allocation_in_a_sealed_frame_is_found_in_mode_malloc, "malloc") { check_seal(); }
+DEBUG_TEST(allocation_outside_of_all_frames_is_found_in_mode_malloc, "malloc") {
     check_base_of_thread();
 }
-DEBUG_TEST("malloc", marks_that_are_gone_are_found_in_mode_malloc) { check_marks(); }
+DEBUG_TEST(marks_that_are_gone_are_found_in_mode_malloc, "malloc") { check_marks(); }
 
 FRESH_TEST(seals_are_nothing_without_checks) {
     struct ps_stack *stack = ps_stack_create(NULL);
@@ -164,7 +167,7 @@ FRESH_TEST(seals_are_nothing_without_checks) {
     ps_stack_destroy(stack);
 }
 
-DEBUG_TEST("malloc", mode_malloc_wants_the_old_size) {
+DEBUG_TEST(mode_malloc_wants_the_old_size, "malloc") {
     struct ps_stack *stack = ps_stack_create(NULL);
     char *block = ps_stack_alloc(stack, 100);
     CHECK_ABORTS(unused_block = ps_stack_realloc(stack, block, 99, 200),
@@ -172,7 +175,7 @@ DEBUG_TEST("malloc", mode_malloc_wants_the_old_size) {
     ps_stack_destroy(stack);
 }
 
-DEBUG_TEST("check", freed_blocks_are_filled) {
+DEBUG_TEST(freed_blocks_are_filled, "check") {
     struct ps_stack *stack = ps_stack_create(NULL);
     struct ps_stack_frame *frame = ps_stack_push(stack);
     unsigned char *block = ps_stack_alloc(stack, 64);
@@ -257,9 +260,9 @@ static void exercise_all(void) {
 }
 
 FRESH_TEST(everything_works_in_the_default_mode) { exercise_all(); }
-DEBUG_TEST("check", everything_works_with_checks) { exercise_all(); }
-DEBUG_TEST("malloc", everything_works_on_malloc) { exercise_all(); }
-DEBUG_TEST("malloc,check", everything_works_on_malloc_with_checks) { exercise_all(); }
+DEBUG_TEST(everything_works_with_checks, "check") { exercise_all(); }
+DEBUG_TEST(everything_works_on_malloc, "malloc") { exercise_all(); }
+DEBUG_TEST(everything_works_on_malloc_with_checks, "malloc,check") { exercise_all(); }
 
 static jmp_buf landing;
 
@@ -271,7 +274,7 @@ static int jump_out(void *context, size_t bytes) {
 
 /* The handler of a source that is out leaves by longjmp: the stack is as it was. */
 static void check_jump_out_of_the_handler(void) {
-    struct counting_source source = counting_source(1);
+    struct counting_source source = new_source(1);
     struct ps_stack_options options = {
         .chunks = {.source = &source.source, .first_bytes = 4096, .oom = jump_out}};
     struct ps_stack *volatile stack = ps_stack_create(&options);
@@ -288,10 +291,10 @@ static void check_jump_out_of_the_handler(void) {
     CHECK_STR_EQ(ps_stack_strdup(stack, "next"), "next");
     ps_stack_pop(stack, frame);
     ps_stack_destroy(stack);
-    CHECK_EQ(source.held_bytes, 0);
+    CHECK_EQ(source.live_bytes, 0);
 }
 
 FRESH_TEST(the_oom_handler_may_jump_out) { check_jump_out_of_the_handler(); }
-DEBUG_TEST("check", the_oom_handler_may_jump_out_with_checks) { check_jump_out_of_the_handler(); }
+DEBUG_TEST(the_oom_handler_may_jump_out_with_checks, "check") { check_jump_out_of_the_handler(); }
 
 UNIT_MAIN

@@ -3,7 +3,10 @@
  * Stack against a trivial model: random calls on stacks with small chunks; every live block keeps
  * its pattern, none overlaps another, pop and rewind free exactly what the model says.
  */
-#include "tests/pools/stack_source.h"
+#include "tests/unit/fresh.h"
+
+#include "tests/pools/respawn.h"
+#include "tests/pools/small_stack.h"
 
 #define BLOCKS_MAX 4000
 #define FRAMES_MAX 60
@@ -173,7 +176,7 @@ static void step(struct model *model) {
 
 static void compare(size_t first_bytes, size_t max_bytes, size_t retain_bytes, int steps) {
     static struct model model;
-    struct counting_source source = counting_source(SIZE_MAX);
+    struct counting_source source = new_source(SIZE_MAX);
     struct ps_stack_options options = {
         .chunks = {.source = &source.source, .first_bytes = first_bytes, .max_bytes = max_bytes},
         .retain_bytes = retain_bytes,
@@ -189,18 +192,18 @@ static void compare(size_t first_bytes, size_t max_bytes, size_t retain_bytes, i
     }
     struct ps_stack_stats stats;
     ps_stack_stats(model.stack, &stats);
-    CHECK_EQ(stats.held_bytes, source.held_bytes);
+    CHECK_EQ(stats.held_bytes, source.live_bytes);
     CHECK_EQ(stats.frame_count, model.frame_count);
     ps_stack_destroy(model.stack);
-    CHECK_EQ(source.held_bytes, 0);
-    CHECK_EQ(source.alloc_count, source.free_count);
+    CHECK_EQ(source.live_bytes, 0);
+    CHECK_EQ(source.live_count, 0);
 }
 
 FRESH_TEST(random_calls_match_the_model_with_tiny_chunks) { compare(1024, 1024, 1, 20000); }
 FRESH_TEST(random_calls_match_the_model_with_growing_chunks) { compare(1024, 65536, 1, 20000); }
 FRESH_TEST(random_calls_match_the_model_with_retained_chunks) { compare(4096, 65536, 0, 20000); }
 
-DEBUG_TEST("check", random_calls_match_the_model_with_checks) { compare(1024, 16384, 1, 5000); }
-DEBUG_TEST("malloc", random_calls_match_the_model_on_malloc) { compare(1024, 16384, 1, 5000); }
+DEBUG_TEST(random_calls_match_the_model_with_checks, "check") { compare(1024, 16384, 1, 5000); }
+DEBUG_TEST(random_calls_match_the_model_on_malloc, "malloc") { compare(1024, 16384, 1, 5000); }
 
 UNIT_MAIN

@@ -3,7 +3,9 @@
  * Stack: blocks, frames, marks, realloc in place, sizes and alignments at their limits, memory that
  * is out at every call site.
  */
-#include "tests/pools/stack_source.h"
+#include "tests/unit/unit.h"
+
+#include "tests/pools/small_stack.h"
 
 #define ENDLESS SIZE_MAX
 
@@ -49,7 +51,7 @@ TEST(size_zero_gives_a_pointer_of_its_own) {
 }
 
 TEST(every_alignment_is_kept_also_in_new_chunks) {
-    struct counting_source source = counting_source(ENDLESS);
+    struct counting_source source = new_source(ENDLESS);
     struct ps_stack *stack = small_stack(&source, 1024, 4096);
     for (int round = 0; round < 20; round++) {
         for (size_t align = 1; align <= 1 << 20; align *= 2) {
@@ -60,7 +62,7 @@ TEST(every_alignment_is_kept_also_in_new_chunks) {
         }
     }
     ps_stack_destroy(stack);
-    CHECK_EQ(source.held_bytes, 0);
+    CHECK_EQ(source.live_bytes, 0);
 }
 
 TEST(a_bad_alignment_is_einval) {
@@ -139,7 +141,7 @@ TEST(frames_nest_deep_and_start_in_any_chunk) {
     enum { DEPTH = 5000 };
     static struct ps_stack_frame *frames[DEPTH];
     static unsigned *values[DEPTH];
-    struct counting_source source = counting_source(ENDLESS);
+    struct counting_source source = new_source(ENDLESS);
     struct ps_stack *stack = small_stack(&source, 1024, 2048);
     for (unsigned i = 0; i < DEPTH; i++) {
         frames[i] = ps_stack_push(stack);
@@ -159,11 +161,11 @@ TEST(frames_nest_deep_and_start_in_any_chunk) {
     ps_stack_stats(stack, &stats);
     CHECK_EQ(stats.used_bytes, 0);
     ps_stack_destroy(stack);
-    CHECK_EQ(source.held_bytes, 0);
+    CHECK_EQ(source.live_bytes, 0);
 }
 
 TEST(a_block_larger_than_a_chunk_has_its_own) {
-    struct counting_source source = counting_source(ENDLESS);
+    struct counting_source source = new_source(ENDLESS);
     struct ps_stack *stack = small_stack(&source, 4096, 8192);
     struct ps_stack_frame *frame = ps_stack_push(stack);
     char *block = ps_stack_alloc(stack, 100000);
@@ -175,7 +177,7 @@ TEST(a_block_larger_than_a_chunk_has_its_own) {
     memset(next, 1, 100000);
     ps_stack_pop(stack, frame);
     ps_stack_destroy(stack);
-    CHECK_EQ(source.alloc_count, source.free_count);
+    CHECK_EQ(source.live_count, 0);
 }
 
 TEST(realloc_of_the_newest_block_stays_where_it_is) {
@@ -220,7 +222,7 @@ TEST(realloc_after_an_inner_frame_is_still_in_place) {
 }
 
 TEST(an_array_that_grows_by_one_moves_seldom) {
-    struct counting_source source = counting_source(ENDLESS);
+    struct counting_source source = new_source(ENDLESS);
     struct ps_stack *stack = small_stack(&source, 4096, 16384);
     struct ps_stack_frame *frame = ps_stack_push(stack);
     size_t count = 0;
@@ -262,7 +264,7 @@ TEST(free_last_frees_the_newest_block_of_the_frame) {
 }
 
 TEST(rewind_frees_what_is_newer_than_the_mark_again_and_again) {
-    struct counting_source source = counting_source(ENDLESS);
+    struct counting_source source = new_source(ENDLESS);
     struct ps_stack *stack = small_stack(&source, 1024, 2048);
     char *kept = ps_stack_strdup(stack, "kept");
     struct ps_stack_mark mark = ps_stack_mark(stack);
@@ -288,11 +290,11 @@ TEST(rewind_frees_what_is_newer_than_the_mark_again_and_again) {
     ps_stack_rewind(stack, mark);
     ps_stack_pop(stack, frame);
     ps_stack_destroy(stack);
-    CHECK_EQ(source.held_bytes, 0);
+    CHECK_EQ(source.live_bytes, 0);
 }
 
 TEST(texts_and_copies) {
-    struct counting_source source = counting_source(ENDLESS);
+    struct counting_source source = new_source(ENDLESS);
     struct ps_stack *stack = small_stack(&source, 1024, 1024);
     for (int width = 0; width < 3000; width += 7) {
         struct ps_stack_frame *frame = ps_stack_push(stack);
@@ -321,7 +323,7 @@ TEST(texts_and_copies) {
 }
 
 TEST(owns_name_and_stats) {
-    struct counting_source source = counting_source(ENDLESS);
+    struct counting_source source = new_source(ENDLESS);
     struct ps_stack_options options = {.chunks = {.source = &source.source, .name = "mine"}};
     struct ps_stack *stack = ps_stack_create(&options);
     int elsewhere;
@@ -337,8 +339,8 @@ TEST(owns_name_and_stats) {
     struct ps_stack_stats stats;
     ps_stack_stats(stack, &stats);
     CHECK_STR_EQ(stats.name, "mine");
-    CHECK_EQ(stats.held_bytes, source.held_bytes);
-    CHECK_EQ(stats.chunk_count, source.alloc_count);
+    CHECK_EQ(stats.held_bytes, source.live_bytes);
+    CHECK_EQ(stats.chunk_count, source.calls);
     CHECK_EQ(stats.frame_count, 1);
     CHECK_CMP(stats.used_bytes, >=, 100 + (1 << 20) + 10);
     CHECK_CMP(stats.used_bytes, <=, stats.held_bytes);
@@ -346,11 +348,11 @@ TEST(owns_name_and_stats) {
     CHECK(!ps_stack_owns(stack, block));
     ps_stack_reset(stack);
     ps_stack_destroy(stack);
-    CHECK_EQ(source.held_bytes, 0);
+    CHECK_EQ(source.live_bytes, 0);
 }
 
 TEST(reset_forgets_frames_and_keeps_chunks) {
-    struct counting_source source = counting_source(ENDLESS);
+    struct counting_source source = new_source(ENDLESS);
     struct ps_stack *stack = small_stack(&source, 1024, 4096);
     char *first = ps_stack_alloc(stack, 8);
     for (int round = 0; round < 10; round++) {
@@ -364,13 +366,13 @@ TEST(reset_forgets_frames_and_keeps_chunks) {
         CHECK_PTR_EQ(ps_stack_alloc(stack, 8), first);
         ps_stack_reset(stack);
     }
-    CHECK_CMP(source.alloc_count, <, 8);
+    CHECK_CMP(source.calls, <, 8);
     ps_stack_destroy(stack);
 }
 
 /* Every operation once, at a stack whose source gives `allows` chunks. Returns whether all went. */
 static bool all_operations(size_t allows) {
-    struct counting_source source = counting_source(allows);
+    struct counting_source source = new_source(allows);
     struct ps_stack_options options = {
         .chunks = {.source = &source.source, .first_bytes = 512, .max_bytes = 512}};
     errno = 0;
@@ -395,7 +397,7 @@ static bool all_operations(size_t allows) {
         CHECK(is_complete || errno == ENOMEM);
         struct ps_stack_stats stats;
         ps_stack_stats(stack, &stats);
-        CHECK_EQ(stats.held_bytes, source.held_bytes);
+        CHECK_EQ(stats.held_bytes, source.live_bytes);
         if (frame != NULL) {
             ps_stack_unwind(stack, frame);
         }
@@ -404,7 +406,7 @@ static bool all_operations(size_t allows) {
         ps_stack_destroy(stack);
     }
     CHECK(is_complete || errno == ENOMEM);
-    CHECK_EQ(source.held_bytes, 0);
+    CHECK_EQ(source.live_bytes, 0);
     return is_complete;
 }
 
@@ -418,7 +420,7 @@ TEST(memory_may_be_out_at_every_call) {
 }
 
 TEST(a_failed_realloc_leaves_the_block) {
-    struct counting_source source = counting_source(1);
+    struct counting_source source = new_source(1);
     struct ps_stack *stack = small_stack(&source, 1024, 1024);
     char *block = ps_stack_alloc(stack, 4);
     memcpy(block, "abc", 4);

@@ -3,9 +3,10 @@
  * The stack of a thread: used before main, in many threads, in destructors of threads, after fork,
  * left by longjmp; freed at thread exit.
  */
-#include "tests/pools/stack_source.h"
+#include "tests/unit/unit.h"
 
 #include <poolshim/pages.h>
+#include <poolshim/stack.h>
 #include <pthread.h>
 #include <setjmp.h>
 

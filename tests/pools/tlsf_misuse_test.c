@@ -5,6 +5,9 @@
  */
 #include "tests/unit/fresh.h"
 
+#include "tests/pools/counting_source.h"
+#include "tests/pools/respawn.h"
+
 #include <errno.h>
 #include <poolshim/tlsf.h>
 #include <pthread.h>
@@ -69,8 +72,7 @@ FRESH_TEST(check_sees_overwritten_free_blocks) {
     }
 }
 
-FRESH_TEST(check_mode_finds_more) {
-    setenv("PS_DEBUG", "check", 1);
+DEBUG_TEST(check_mode_finds_more, "check") {
     struct ps_tlsf *tlsf = ps_tlsf_init(room, sizeof room / 2, NULL);
     char *first = ps_tlsf_alloc(tlsf, 24);
     char *second = ps_tlsf_alloc(tlsf, 24);
@@ -101,8 +103,7 @@ static void *take_ten(void *unused) {
     return ps_tlsf_alloc(shared, 10);
 }
 
-FRESH_TEST(check_mode_allows_other_threads_in_turn) {
-    setenv("PS_DEBUG", "check", 1);
+DEBUG_TEST(check_mode_allows_other_threads_in_turn, "check") {
     struct ps_tlsf_options options = {.chunks = {.oom = refuse}};
     shared = ps_tlsf_init(room, sizeof room, &options);
     CHECK(ps_tlsf_alloc(shared, sizeof room / 2) != NULL);
@@ -145,8 +146,7 @@ static void use_everything(struct ps_tlsf *tlsf) {
     CHECK(ps_tlsf_alloc(tlsf, 100) != NULL);
 }
 
-FRESH_TEST(malloc_mode_gives_each_block_to_malloc) {
-    setenv("PS_DEBUG", "malloc", 1);
+DEBUG_TEST(malloc_mode_gives_each_block_to_malloc, "malloc") {
     struct ps_tlsf *tlsf = ps_tlsf_create(NULL);
     use_everything(tlsf);
     char *block = ps_tlsf_alloc(tlsf, 33);
@@ -159,32 +159,10 @@ FRESH_TEST(malloc_mode_gives_each_block_to_malloc) {
     ps_tlsf_destroy(tlsf);
 }
 
-FRESH_TEST(check_mode_does_the_same_work) {
-    setenv("PS_DEBUG", "check", 1);
+DEBUG_TEST(check_mode_does_the_same_work, "check") {
     struct ps_tlsf *tlsf = ps_tlsf_create(NULL);
     use_everything(tlsf);
     ps_tlsf_destroy(tlsf);
-}
-
-struct failing {
-    struct ps_source source;
-    int until;
-    int given;
-};
-
-static void *failing_alloc(struct ps_source *source, size_t bytes, size_t align) {
-    struct failing *failing = (struct failing *)source;
-    if (failing->until-- <= 0) {
-        errno = ENOMEM;
-        return NULL;
-    }
-    failing->given++;
-    return ps_source_malloc()->alloc(ps_source_malloc(), bytes, align);
-}
-
-static void failing_free(struct ps_source *source, void *chunk, size_t bytes) {
-    ((struct failing *)source)->given--;
-    ps_source_malloc()->free(ps_source_malloc(), chunk, bytes);
 }
 
 static int asked;
@@ -198,8 +176,8 @@ static int give_up(void *context, size_t bytes) {
 
 FRESH_TEST(a_source_that_fails_at_any_call_leaves_the_pool_whole) {
     for (int until = 0; until < 12; until++) {
-        struct failing failing = {{failing_alloc, failing_free}, until, 0};
-        struct ps_tlsf_options options = {.chunks = {.source = &failing.source,
+        struct counting_source source = new_source((size_t)until);
+        struct ps_tlsf_options options = {.chunks = {.source = &source.source,
                                                      .first_bytes = 4096,
                                                      .max_bytes = 4096,
                                                      .oom = give_up,
@@ -228,7 +206,7 @@ FRESH_TEST(a_source_that_fails_at_any_call_leaves_the_pool_whole) {
         CHECK(last == NULL || ps_tlsf_realloc(tlsf, last, 9000) == NULL);
         CHECK(last == NULL || errno == ENOMEM);
         ps_tlsf_destroy(tlsf);
-        CHECK_EQ(failing.given, 0);
+        CHECK_EQ(source.live_count, 0);
     }
 }
 
@@ -240,8 +218,7 @@ static int jump_out(void *context, size_t bytes) {
     longjmp(out, 1);
 }
 
-FRESH_TEST(the_oom_handler_may_jump_out) {
-    setenv("PS_DEBUG", "check", 1);
+DEBUG_TEST(the_oom_handler_may_jump_out, "check") {
     struct ps_tlsf_options options = {.chunks = {.oom = jump_out}};
     struct ps_tlsf *tlsf = ps_tlsf_init(room, sizeof room, &options);
     if (setjmp(out) == 0) {
@@ -255,19 +232,19 @@ FRESH_TEST(the_oom_handler_may_jump_out) {
 }
 
 FRESH_TEST(a_buffer_pool_that_grows_asks_its_source) {
-    struct failing failing = {{failing_alloc, failing_free}, 100, 0};
+    struct counting_source source = new_source(100);
     struct ps_tlsf_options options = {
-        .chunks = {.source = &failing.source}, .largest_bytes = 1 << 24, .can_grow = true};
+        .chunks = {.source = &source.source}, .largest_bytes = 1 << 24, .can_grow = true};
     struct ps_tlsf *tlsf = ps_tlsf_init(room, 16384, &options);
     for (int i = 0; i < 100; i++) {
         CHECK(ps_tlsf_alloc(tlsf, 100000) != NULL);
     }
     CHECK(ps_tlsf_alloc_aligned(tlsf, 1 << 20, 1 << 16) != NULL);
-    CHECK_CMP(failing.given, >, 3);
-    CHECK_CMP(failing.given, <, 12);
+    CHECK_CMP(source.live_count, >, 3);
+    CHECK_CMP(source.live_count, <, 12);
     ps_tlsf_reset(tlsf);
     CHECK_CMP(ps_tlsf_trim(tlsf), >, 100 * 100000);
-    CHECK_EQ(failing.given, 0);
+    CHECK_EQ(source.live_count, 0);
     ps_tlsf_destroy(tlsf);
 }
 
