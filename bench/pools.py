@@ -16,16 +16,19 @@ Exit status: 0; 1 if a process failed; 2 for a request that cannot be met; 130 a
 
 from __future__ import annotations
 
-import json
 import sys
-from datetime import datetime, timezone
 from pathlib import Path
 
 import click
 from harness import allocators as lookup
 from harness import contests, report
-from harness.command import plain_console, run_command, split_names, write_file
-from harness.errors import BadRequest
+from harness.command import (
+    plain_console,
+    results_stem,
+    run_command,
+    split_names,
+    write_results,
+)
 from harness.machine import describe, one_line
 from harness.runner import Runner
 from rich.console import Console
@@ -53,28 +56,6 @@ def run_all(
     return [results[contest] for contest in chosen]
 
 
-def write_results(folder: Path, results: list[contests.Result], text: str) -> Path:
-    """The JSON and the Markdown of this run, by its time."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise BadRequest(f"{folder}: {error.strerror}") from error
-    stem = folder / f"pools-{datetime.now(timezone.utc).strftime('%Y%m%dT%H%M%SZ')}"
-    content = {"schema": 1, "machine": describe(), "results": contests.as_json(results)}
-    write_file(stem.with_suffix(".json"), json.dumps(content, indent=1) + "\n")
-    write_file(stem.with_suffix(".md"), text)
-    return stem
-
-
-def draw_pictures(path: Path) -> str:
-    """Draws the pictures of a result if matplotlib is there; says what became of it."""
-    try:
-        from harness import pool_plots
-    except ModuleNotFoundError as error:
-        return f"No pictures: no {error.name} here (.venv/bin/pip install matplotlib draws them)."
-    return "Pictures: " + ", ".join(made.name for made in pool_plots.draw_all(path)) + "."
-
-
 @click.command(context_settings=CONTEXT, help=(__doc__ or "").split("\n\n")[0])
 @click.option("--only", multiple=True, metavar="GROUP", help="Only these groups [all].")
 @click.option("--passes", type=POSITIVE, help=f"Processes per contestant [{PASSES}].")
@@ -97,6 +78,7 @@ def command(
         for one in chosen:
             print(one.group, one.case, one.pool)
         return 0
+    stem = results_stem(results, "pools")
     runner = Runner(build, [], timeout, sorted({f"pools/{one.program}" for one in chosen}))
     done = run_all(
         runner, chosen, passes or (QUICK_PASSES if quick else PASSES),
@@ -106,8 +88,8 @@ def command(
     made.append(contests.sums_section(done))
     below = [f"Machine: {one_line(describe())}."]
     report.print_tables(plain_console(), made, below)
-    stem = write_results(results, done, report.markdown(made, below))
-    print(f"Results: {stem}.json, {stem.name}.md. {draw_pictures(stem.with_suffix('.json'))}")
+    content = {"schema": 1, "machine": describe(), "results": contests.as_json(done)}
+    write_results(stem, content, report.markdown(made, below), "pool_plots")
     return 1 if any(one.failure for one in done) else 0
 
 

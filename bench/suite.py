@@ -17,10 +17,8 @@ met; 130 after Ctrl-C.
 
 from __future__ import annotations
 
-import json
 import sys
 import tempfile
-from datetime import datetime, timezone
 from pathlib import Path
 
 import click
@@ -29,10 +27,11 @@ from harness import report, suite_report
 from harness.command import (
     choose,
     plain_console,
+    results_stem,
     run_command,
     run_with_bar,
     split_names,
-    write_file,
+    write_results,
 )
 from harness.errors import BadRequest
 from harness.machine import describe
@@ -48,16 +47,6 @@ PASSES, QUICK_PASSES, QUICK_SCALE = 5, 2, 0.02
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 
 
-def results_stem(folder: Path) -> Path:
-    """Where this run's files go: the folder, and a name that sorts by time."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise BadRequest(f"{folder}: {error.strerror}") from error
-    stamp = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%SZ")
-    return folder / f"suite-{stamp}"
-
-
 def choose_groups(
     path: Path, scale: float, only: tuple[str, ...]
 ) -> tuple[list[Group], list[lookup.Missing]]:
@@ -67,15 +56,6 @@ def choose_groups(
     names = split_names(only, [group.name for group in groups], "--only")
     chosen = [group for group in groups if group.name in names]
     return chosen, missing if programs in chosen else []
-
-
-def draw_plots(path: Path) -> str:
-    """Draws the plots of a result if matplotlib is there; says what became of it."""
-    try:
-        from harness import plots
-    except ModuleNotFoundError as error:
-        return f"No plots: no {error.name} here (.venv/bin/pip install matplotlib draws them)."
-    return "Plots: " + ", ".join(made.name for made in plots.draw_all(path)) + "."
 
 
 @click.command(help=(__doc__ or "").split("\n\n")[0], context_settings=CONTEXT)
@@ -116,7 +96,7 @@ def command(
     if not chosen:
         raise BadRequest(f"--allocators: {FLOOR} gives nothing back, bench/run.py measures it")
     rows = [row for group in groups for row in group.cases]
-    stem = results_stem(results)
+    stem = results_stem(results, "suite")
     machine = describe()
     passes = passes or (QUICK_PASSES if quick else PASSES)
     session = Session([row.case for row in rows], chosen, passes, budget)
@@ -127,16 +107,14 @@ def command(
     verdicts = [judge(session, group) for group in groups]
     content = {**report.raw_json(session, missing + absent, machine),
                "groups": suite_report.as_json(verdicts)}  # fmt: skip
-    write_file(stem.with_suffix(".json"), json.dumps(content, indent=1) + "\n")
     below = [
         *suite_report.not_ahead(verdicts),
         *report.surroundings(session, missing + absent, machine),
     ]
     everything = suite_report.sections(verdicts, session, is_full=True)
-    write_file(stem.with_suffix(".md"), report.markdown(everything, below))
     shown = everything if is_full else suite_report.sections(verdicts, session, is_full=False)
     report.print_tables(plain_console(), shown, below)
-    print(f"Results: {stem}.json, {stem.name}.md. {draw_plots(stem.with_suffix('.json'))}")
+    write_results(stem, content, report.markdown(everything, below), "plots")
     if session.is_interrupted:
         return 130
     return 1 if session.failures else 0

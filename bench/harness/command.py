@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""What the command lines of bench/run.py and bench/suite.py share: choosing allocators, the bar."""
+"""What the command lines of bench/ share: choosing allocators, the bar, where results go."""
 
 from __future__ import annotations
 
+import importlib
+import json
 import os
 import sys
 from collections.abc import Callable
+from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
@@ -96,6 +100,28 @@ def write_file(path: Path, text: str) -> None:
         path.write_text(text)
     except OSError as error:
         raise BadRequest(f"{path}: {error.strerror}") from error
+
+
+def results_stem(folder: Path, kind: str) -> Path:
+    """Where this run's files go: the folder, and a name that sorts by time."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadRequest(f"{folder}: {error.strerror}") from error
+    return folder / f"{kind}-{datetime.now(timezone.utc).strftime('%Y%m%dT%H%M%SZ')}"
+
+
+def write_results(stem: Path, content: dict[str, Any], text: str, drawer: str) -> None:
+    """The JSON and the Markdown of this run, and what harness.<drawer> draws of it if matplotlib is
+    there; says what became of it."""
+    write_file(stem.with_suffix(".json"), json.dumps(content, indent=1) + "\n")
+    write_file(stem.with_suffix(".md"), text)
+    try:
+        made = importlib.import_module(f"harness.{drawer}").draw_all(stem.with_suffix(".json"))
+        drawn = "Plots: " + ", ".join(path.name for path in made)
+    except ModuleNotFoundError as error:
+        drawn = f"No plots: no {error.name} here (.venv/bin/pip install matplotlib draws them)"
+    print(f"Results: {stem}.json, {stem.name}.md. {drawn}.")
 
 
 def plain_console() -> Console:

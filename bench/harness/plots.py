@@ -3,24 +3,18 @@
 
     PYTHONPATH=bench python3 -m harness.plots bench/results/suite-20260101T000000Z.json
 
-One SVG per group and curve, beside the JSON. Needs matplotlib, which nothing else does.
+One SVG per group and curve, beside the JSON. Needs matplotlib.
 """
 
 from __future__ import annotations
 
 import json
-import sys
 from math import exp, log
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-import matplotlib
-
-matplotlib.use("svg")
-matplotlib.rcParams["svg.hashsalt"] = "poolshim"  # the same figures give the same file
-
-from matplotlib import pyplot  # noqa: E402
+from .picture import draw_argument, pyplot, save
 
 SUBJECT = "poolshim"
 Curves = dict[str, list[tuple[float, float]]]
@@ -57,11 +51,6 @@ def draw_scatter(group: dict[str, Any], path: Path) -> None:
              ylabel="peak RSS, against the least (geometric mean)")  # fmt: skip
     axes.grid(alpha=0.3)
     save(figure, path)
-
-
-def save(figure: Any, path: Path) -> None:
-    figure.savefig(path, bbox_inches="tight", metadata={"Date": None})
-    pyplot.close(figure)
 
 
 def growth_curves(content: dict[str, Any]) -> tuple[Curves, Curves]:
@@ -149,5 +138,4 @@ def draw_all(result: Path) -> list[Path]:
 
 
 if __name__ == "__main__":
-    for drawn in draw_all(Path(sys.argv[1])):
-        print(drawn)
+    draw_argument(draw_all)

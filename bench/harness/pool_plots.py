@@ -9,18 +9,11 @@ One SVG per group, beside the JSON. Needs matplotlib.
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-
-matplotlib.use("svg")
-matplotlib.rcParams["svg.hashsalt"] = "poolshim"  # the same figures give the same file
-
-from matplotlib import pyplot  # noqa: E402
-
-from .contests import FLOORS, OURS  # noqa: E402
+from .contests import FLOORS, OURS
+from .picture import draw_argument, pyplot, save
 
 OUR_COLOR, ORIGINAL_COLOR, FLOOR_COLOR = "tab:red", "tab:blue", "tab:gray"
 LIMIT = 8.0  # longer bars end here, with their number: one slow contestant hides the rest
@@ -61,8 +54,7 @@ def draw_group(title: str, cases: dict[str, list[tuple[str, float]]], path: Path
     axes.axvline(1, color="black", linewidth=0.8)
     axes.set_yticks(ticks, labels, fontsize=7)
     axes.set(title=title, xlabel="warm time against the best original's", xlim=(0, LIMIT * 1.1))
-    figure.savefig(path, bbox_inches="tight", metadata={"Date": None})
-    pyplot.close(figure)
+    save(figure, path)
 
 
 def draw_all(result: Path) -> list[Path]:
@@ -81,5 +73,4 @@ def draw_all(result: Path) -> list[Path]:
 
 
 if __name__ == "__main__":
-    for drawn in draw_all(Path(sys.argv[1])):
-        print(drawn)
+    draw_argument(draw_all)
