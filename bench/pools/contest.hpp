@@ -35,6 +35,15 @@ class Timer {
     std::uint64_t total_ = 0;
 };
 
+// Milliseconds of the wall clock that the work takes.
+template <class Work> double timed(Work &&work) {
+    Timer timer;
+    timer.start();
+    work();
+    timer.stop();
+    return timer.ms();
+}
+
 // Times one pass. scale: 1 is the size of the original's benchmark.
 using Pass = double (*)(double scale);
 

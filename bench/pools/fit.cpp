@@ -81,43 +81,38 @@ template <class Source> void empty(Source &source, std::vector<Slot> &slots) {
     }
 }
 
-template <class Source> double replace(double scale) {
+// Times step(source, slot, draw) on random slots.
+template <class Source, class Step> double steps(double scale, Step step) {
     Source source;
     std::uint64_t state = 88172645463325252u;
     std::vector<Slot> slots = filled(source, state);
-    contest::Timer timer;
-    timer.start();
-    for (double i = 0; i < STEP_COUNT * scale; i++) {
-        std::uint64_t draw = random_step(state);
-        Slot &slot = slots[(draw >> 32) % SLOT_COUNT];
+    double ms = contest::timed([&] {
+        for (double i = 0; i < STEP_COUNT * scale; i++) {
+            std::uint64_t draw = random_step(state);
+            step(source, slots[(draw >> 32) % SLOT_COUNT], draw);
+        }
+    });
+    empty(source, slots);
+    return ms;
+}
+
+template <class Source> double replace(double scale) {
+    return steps<Source>(scale, [](Source &source, Slot &slot, std::uint64_t draw) {
         source.free(slot.block, slot.bytes);
         slot.bytes = 16 + draw % 1009;
         slot.block = source.alloc(slot.bytes);
         contest::require(slot.block);
         *static_cast<char *>(slot.block) = 1;
-    }
-    timer.stop();
-    empty(source, slots);
-    return timer.ms();
+    });
 }
 
 template <class Source> double grow(double scale) {
-    Source source;
-    std::uint64_t state = 88172645463325252u;
-    std::vector<Slot> slots = filled(source, state);
-    contest::Timer timer;
-    timer.start();
-    for (double i = 0; i < STEP_COUNT * scale; i++) {
-        std::uint64_t draw = random_step(state);
-        Slot &slot = slots[(draw >> 32) % SLOT_COUNT];
+    return steps<Source>(scale, [](Source &source, Slot &slot, std::uint64_t) {
         std::size_t bytes = slot.bytes < GROW_LIMIT ? slot.bytes + slot.bytes / 2 : 16;
         slot.block = source.grow(slot.block, slot.bytes, bytes);
         slot.bytes = bytes;
         contest::require(slot.block);
-    }
-    timer.stop();
-    empty(source, slots);
-    return timer.ms();
+    });
 }
 
 template <class Source> struct Entry {

@@ -165,73 +165,64 @@ template <class Pool> Pool &lasting() {
 
 template <class Pool> double long_list(double scale) {
     Pool &pool = lasting<Pool>();
-    contest::Timer timer;
-    timer.start();
-    pool.begin();
-    pool.end(build(pool, static_cast<std::size_t>(LONG_COUNT * scale)));
-    timer.stop();
-    return timer.ms();
+    return contest::timed([&] {
+        pool.begin();
+        pool.end(build(pool, static_cast<std::size_t>(LONG_COUNT * scale)));
+    });
 }
 
 template <class Pool> double short_list(double scale) {
     Pool &pool = lasting<Pool>();
-    contest::Timer timer;
-    timer.start();
-    for (double round = 0; round < SHORT_ROUNDS * scale; round++) {
-        pool.begin();
-        pool.end(build(pool, SHORT_COUNT));
-    }
-    timer.stop();
-    return timer.ms();
+    return contest::timed([&] {
+        for (double round = 0; round < SHORT_ROUNDS * scale; round++) {
+            pool.begin();
+            pool.end(build(pool, SHORT_COUNT));
+        }
+    });
 }
 
 template <class Pool> double frames(double scale) {
     Pool &pool = lasting<Pool>();
-    contest::Timer timer;
-    timer.start();
-    for (double round = 0; round < FRAME_COUNT * scale; round++) {
-        pool.begin();
-        pool.end(nullptr);
-    }
-    timer.stop();
-    return timer.ms();
+    return contest::timed([&] {
+        for (double round = 0; round < FRAME_COUNT * scale; round++) {
+            pool.begin();
+            pool.end(nullptr);
+        }
+    });
 }
 
-// Three lists, each released by a thread of its own while the next one is built.
+// Three lists, each released by a thread of its own while the next one is built: what make()
+// returns does it.
+template <class Make> double contended(Make make) {
+    std::vector<std::thread> threads;
+    return contest::timed([&] {
+        for (int i = 0; i < 3; i++) {
+            threads.emplace_back(make());
+        }
+        for (std::thread &thread : threads) {
+            thread.join();
+        }
+    });
+}
+
 double contended_ring(double scale) {
     RingPool &pool = lasting<RingPool>();
-    std::vector<std::thread> threads;
-    contest::Timer timer;
-    timer.start();
-    for (int i = 0; i < 3; i++) {
+    return contended([&] {
         pool.begin();
         contest::keep(build(pool, static_cast<std::size_t>(LONG_COUNT * scale)));
-        threads.emplace_back(ps_ring_release, pool.seal());
-    }
-    for (std::thread &thread : threads) {
-        thread.join();
-    }
-    timer.stop();
-    return timer.ms();
+        return [frame = pool.seal()] { ps_ring_release(frame); };
+    });
 }
 
 double contended_malloc(double scale) {
-    MallocPool pool;
-    std::vector<std::thread> threads;
-    contest::Timer timer;
-    timer.start();
-    for (int i = 0; i < 3; i++) {
+    return contended([scale] {
+        MallocPool pool;
         Node *head = build(pool, static_cast<std::size_t>(LONG_COUNT * scale));
-        threads.emplace_back([head] {
+        return [head] {
             MallocPool here;
             free_each(here, head);
-        });
-    }
-    for (std::thread &thread : threads) {
-        thread.join();
-    }
-    timer.stop();
-    return timer.ms();
+        };
+    });
 }
 
 template <class Pool> struct Entry {
