@@ -11,15 +11,12 @@ compiler and include the caller's loop and the call through the PLT. After a cha
 from __future__ import annotations
 
 import json
-import os
-import platform
-import re
-import shutil
 import sys
 from pathlib import Path
 
 import pytest
-from conftest import BUILD_DIR, ROOT, run_captured
+from conftest import BUILD_DIR, ROOT
+from instructions import count_instructions, require_valgrind, toolchain
 
 GOLDEN = ROOT / "tests" / "golden" / "hit_paths.json"
 CASES = [
@@ -34,41 +31,17 @@ CASES = [
 FEW, MANY = 150, 200  # calls; as many digits, so that all else is equal
 
 
-def count_instructions(program: Path, library: Path, case: str, calls: int) -> int:
-    """All instructions of the process, start-up included."""
-    command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"]
-    environment = {"PATH": os.environ["PATH"], "LD_PRELOAD": str(library)}
-    result = run_captured([*command, program, case, str(calls)], env=environment)
-    assert result.returncode == 0, result.stderr
-    found = re.search(r"I\s+refs:\s+([\d,]+)", result.stderr)
-    assert found, result.stderr
-    return int(found[1].replace(",", ""))
-
-
 def instructions_per_call(build: Path, case: str) -> float:
     program = build / "tests" / "scenarios" / "hit_paths"
-    library = build / "libpoolshim.so"
-    few = count_instructions(program, library, case, FEW)
-    many = count_instructions(program, library, case, MANY)
+    library = str(build / "libpoolshim.so")
+    few = count_instructions(program, case, str(FEW), LD_PRELOAD=library)
+    many = count_instructions(program, case, str(MANY), LD_PRELOAD=library)
     return (many - few) / (MANY - FEW)
-
-
-def toolchain(build: Path) -> str:
-    """As the golden file names it: processor, compiler with its major version, optimisation."""
-    comment = run_captured(["readelf", "-p", ".comment", build / "libpoolshim.so"]).stdout
-    compiler = re.search(r"(GCC|clang)[^\n]*?(\d+)\.\d+\.\d+", comment)
-    cache = (build / "CMakeCache.txt").read_text()
-    kind = re.search(r"^CMAKE_BUILD_TYPE:\w+=(\w*)", cache, re.MULTILINE)
-    flags = re.search(r"^CMAKE_C_FLAGS_RELEASE:\w+=(.*)", cache, re.MULTILINE)
-    options = flags[1] if flags and kind and kind[1] == "Release" else "other"
-    name = f"{compiler[1]} {compiler[2]}" if compiler else "unknown"
-    return f"{platform.machine()} {name} {options}"
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_hit_path_takes_as_many_instructions_as_written(build_dir: Path, case: str) -> None:
-    if shutil.which("valgrind") is None:
-        pytest.skip("valgrind is not installed")
+    require_valgrind()
     golden = json.loads(GOLDEN.read_text())
     key = toolchain(build_dir)
     if key not in golden:

@@ -7,14 +7,12 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 from pathlib import Path
 
 import pytest
-from conftest import BUILD_DIR, ROOT, run_captured
-from test_golden import toolchain
+from conftest import BUILD_DIR, ROOT
+from instructions import count_instructions, require_valgrind, toolchain
 
 MANUAL = ROOT / "pools" / "include" / "poolshim" / "tlsf.h"
 CALLS = 64
@@ -31,15 +29,6 @@ CASES = {
     "realloc-grow": "ps_tlsf_realloc, in place",
     "realloc-shrink": "ps_tlsf_realloc, in place",
 }
-
-
-def count_instructions(program: Path, *arguments: str) -> int:
-    command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"]
-    result = run_captured([*command, program, *arguments], env={"PATH": os.environ["PATH"]})
-    assert result.returncode == 0, result.stderr
-    found = re.search(r"I\s+refs:\s+([\d,]+)", result.stderr)
-    assert found, result.stderr
-    return int(found[1].replace(",", ""))
 
 
 def instructions_of(build: Path, case: str) -> float:
@@ -61,8 +50,7 @@ def test_manual_states_a_bound_for_each_function() -> None:
 
 @pytest.mark.parametrize("case", CASES)
 def test_call_stays_below_its_bound(build_dir: Path, case: str) -> None:
-    if shutil.which("valgrind") is None:
-        pytest.skip("valgrind is not installed")
+    require_valgrind()
     if toolchain(build_dir) != "x86_64 GCC 12 -O2 -g":
         pytest.skip(f"bounds are stated for another compiler than {toolchain(build_dir)}")
     assert 0 < instructions_of(build_dir, case) <= stated_bounds()[CASES[case]]
