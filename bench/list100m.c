@@ -17,24 +17,23 @@
  * The program checks itself: each walk counts its nodes, a wrong count ends it with status 1, and
  * so does a malloc that fails. Usage errors: status 2.
  */
-#include "lib/bench.h"
 #include "lib/floor.h"
+#include "lib/workload.h"
 
 #include <dlfcn.h>
-#include <getopt.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stddef.h>
 
-enum { ROUND_LIMIT = 64, PILE_COUNT = 4096 };
+enum { PILE_COUNT = 4096 };
 
 struct node {
     struct node *next;
 };
 
 enum order { ORDER_FORWARD, ORDER_REVERSE, ORDER_SHUFFLED, ORDER_COUNT };
-static const char *const order_names[ORDER_COUNT] = {"forward", "reverse", "shuffled"};
+static const char *const order_names[] = {"forward", "reverse", "shuffled", NULL};
+enum mode { MODE_UNCONTENDED, MODE_CONTENDED };
+static const char *const mode_names[] = {"uncontended", "contended", NULL};
 
 /* One list and its times. Written by the main thread; free_ns, nodes_freed by whoever frees it. */
 struct round {
@@ -55,35 +54,36 @@ struct options {
     uint64_t count;
     uint64_t block_bytes;
     uint64_t rounds;
-    enum order order;
-    bool is_contended;
-    bool is_json;
+    uint64_t order; /* enum order */
+    uint64_t mode;  /* enum mode */
 };
 
-static struct round rounds[ROUND_LIMIT];
-static typeof(floor_reuse) *reuse_hook; /* NULL under every real allocator */
+static struct options settings = {
+    .count = 100000000, .block_bytes = sizeof(struct node), .rounds = 3};
 
-/*
- * A plain call of malloc. The empty asm makes the result opaque: without it a compiler may prove
- * that nobody looks at the memory and drop the pair of malloc and free.
- */
-static inline struct node *node_new(size_t bytes) {
-    struct node *node = malloc(bytes);
-    __asm__ volatile("" : "+r"(node));
-    if (__builtin_expect(node == NULL, 0)) {
-        fprintf(stderr, "list100m: malloc(%zu) failed\n", bytes);
-        exit(BENCH_EXIT_WRONG);
-    }
-    return node;
-}
+static const struct bench_option numbers[] = {
+    {"count", &settings.count, 1, 1000000000000, "blocks appended to each list"},
+    {"size", &settings.block_bytes, sizeof(struct node), 1u << 30, "bytes per block"},
+    {"rounds", &settings.rounds, 1, BENCH_ROUND_LIMIT, "lists"},
+    {0},
+};
+
+static const struct bench_choice choices[] = {
+    {"mode", &settings.mode, mode_names, "whether another thread frees while the next is built"},
+    {"order", &settings.order, order_names, "of freeing, against that of allocating"},
+    {0},
+};
+
+static struct round rounds[BENCH_ROUND_LIMIT];
+static typeof(floor_reuse) *reuse_hook; /* NULL under every real allocator */
 
 __attribute__((noinline)) static void build_forward(struct round *round,
                                                     const struct options *options) {
     size_t bytes = options->block_bytes;
-    struct node *head = node_new(bytes);
+    struct node *head = bench_malloc(bytes);
     struct node *tail = head;
     for (uint64_t left = options->count; left != 0; left--) {
-        struct node *node = node_new(bytes);
+        struct node *node = bench_malloc(bytes);
         tail->next = node;
         tail = node;
     }
@@ -95,11 +95,11 @@ __attribute__((noinline)) static void build_forward(struct round *round,
 __attribute__((noinline)) static void build_reverse(struct round *round,
                                                     const struct options *options) {
     size_t bytes = options->block_bytes;
-    struct node *head = node_new(bytes);
+    struct node *head = bench_malloc(bytes);
     head->next = NULL;
     round->first = head;
     for (uint64_t left = options->count; left != 0; left--) {
-        struct node *node = node_new(bytes);
+        struct node *node = bench_malloc(bytes);
         node->next = head;
         head = node;
     }
@@ -115,10 +115,10 @@ __attribute__((noinline)) static void build_shuffled(struct round *round,
     for (size_t i = 0; i < PILE_COUNT; i++) {
         tails[i] = &heads[i];
     }
-    struct node *node = round->first = node_new(bytes);
+    struct node *node = round->first = bench_malloc(bytes);
     tails[0] = tails[0]->next = node;
     for (uint64_t left = options->count; left != 0; left--) {
-        node = node_new(bytes);
+        node = bench_malloc(bytes);
         state = state * 1664525u + 1013904223u; /* its upper bits are random enough */
         size_t pile = state >> 20;
         tails[pile] = tails[pile]->next = node;
@@ -203,8 +203,7 @@ static void run_contended(const struct options *options) {
         build_timed(&rounds[i], options);
         int error = pthread_create(&rounds[i].thread, NULL, free_timed, &rounds[i]);
         if (error != 0) {
-            fprintf(stderr, "list100m: pthread_create: %s\n", strerror(error));
-            exit(BENCH_EXIT_WRONG);
+            bench_fail("pthread_create: %s", strerror(error));
         }
     }
     for (uint64_t i = 0; i < options->rounds; i++) {
@@ -215,10 +214,9 @@ static void run_contended(const struct options *options) {
 static void check_counts(const struct options *options) {
     for (uint64_t i = 0; i < options->rounds; i++) {
         if (rounds[i].nodes_freed != options->count + 1) {
-            fprintf(stderr, "list100m: round %llu freed %llu nodes, built %llu\n",
-                    (unsigned long long)i + 1, (unsigned long long)rounds[i].nodes_freed,
-                    (unsigned long long)options->count + 1);
-            exit(BENCH_EXIT_WRONG);
+            bench_fail("round %llu freed %llu nodes, built %llu", (unsigned long long)i + 1,
+                       (unsigned long long)rounds[i].nodes_freed,
+                       (unsigned long long)options->count + 1);
         }
     }
 }
@@ -227,7 +225,7 @@ static void print_json(const struct options *options, uint64_t total_ns, uint64_
     printf("{\"benchmark\": \"list100m\", \"mode\": \"%s\", \"count\": %llu, "
            "\"nodes_per_round\": %llu, \"block_bytes\": %llu, \"order\": \"%s\", "
            "\"floor_reuse\": %s, \"rounds\": [",
-           options->is_contended ? "contended" : "uncontended", (unsigned long long)options->count,
+           mode_names[options->mode], (unsigned long long)options->count,
            (unsigned long long)options->count + 1, (unsigned long long)options->block_bytes,
            order_names[options->order], reuse_hook != NULL ? "true" : "false");
     for (uint64_t i = 0; i < options->rounds; i++) {
@@ -246,9 +244,9 @@ static void print_json(const struct options *options, uint64_t total_ns, uint64_
 }
 
 static void print_lines(const struct options *options, uint64_t total_ns, uint64_t peak_kib) {
-    printf("%s, %llu + 1 blocks of %llu bytes, %s\n",
-           options->is_contended ? "contended" : "uncontended", (unsigned long long)options->count,
-           (unsigned long long)options->block_bytes, order_names[options->order]);
+    printf("%s, %llu + 1 blocks of %llu bytes, %s\n", mode_names[options->mode],
+           (unsigned long long)options->count, (unsigned long long)options->block_bytes,
+           order_names[options->order]);
     for (uint64_t i = 0; i < options->rounds; i++) {
         const struct round *round = &rounds[i];
         printf("round %llu: alloc %9.1f ms (%6.1f M/s)   free %9.1f ms (%6.1f M/s)\n",
@@ -259,107 +257,26 @@ static void print_lines(const struct options *options, uint64_t total_ns, uint64
     printf("total: %.1f ms, peak RSS %.1f MiB\n", bench_ms(total_ns), (double)peak_kib / 1024);
 }
 
-static void print_help(void) {
-    puts("usage: list100m [--mode uncontended|contended] [--count N] [--size BYTES] [--rounds N]\n"
-         "                [--order forward|reverse|shuffled] [--json]\n"
-         "\n"
-         "Builds a linked list of N + 1 blocks and frees it in order, some rounds of that.\n"
-         "  --mode    contended: another thread frees each list while the next is built\n"
-         "  --count   blocks appended to each list (100000000)\n"
-         "  --size    bytes per block, 8 or more (8)\n"
-         "  --rounds  lists, 1 to 64 (3)\n"
-         "  --order   of freeing, against that of allocating (forward)\n"
-         "  --json    one JSON object instead of lines");
-}
-
-static enum order parse_order(const char *text) {
-    for (enum order order = 0; order < ORDER_COUNT; order++) {
-        if (strcmp(text, order_names[order]) == 0) {
-            return order;
-        }
-    }
-    fprintf(stderr, "--order: \"%s\" is none of forward, reverse, shuffled\n", text);
-    exit(BENCH_EXIT_USAGE);
-}
-
-static struct options parse_options(int argc, char **argv) {
-    enum {
-        OPTION_MODE,
-        OPTION_COUNT,
-        OPTION_SIZE,
-        OPTION_ROUNDS,
-        OPTION_ORDER,
-        OPTION_JSON,
-        OPTION_HELP
-    };
-    static const struct option table[] = {
-        {"mode", required_argument, NULL, OPTION_MODE},
-        {"count", required_argument, NULL, OPTION_COUNT},
-        {"size", required_argument, NULL, OPTION_SIZE},
-        {"rounds", required_argument, NULL, OPTION_ROUNDS},
-        {"order", required_argument, NULL, OPTION_ORDER},
-        {"json", no_argument, NULL, OPTION_JSON},
-        {"help", no_argument, NULL, OPTION_HELP},
-        {0},
-    };
-    struct options options = {.count = 100000000, .block_bytes = sizeof(struct node), .rounds = 3};
-    for (int found; (found = getopt_long(argc, argv, "", table, NULL)) != -1;) {
-        switch (found) {
-        case OPTION_MODE:
-            options.is_contended = strcmp(optarg, "contended") == 0;
-            if (!options.is_contended && strcmp(optarg, "uncontended") != 0) {
-                fprintf(stderr, "--mode: \"%s\" is neither uncontended nor contended\n", optarg);
-                exit(BENCH_EXIT_USAGE);
-            }
-            break;
-        case OPTION_COUNT:
-            options.count = bench_parse_number("--count", optarg, 1, 1000000000000);
-            break;
-        case OPTION_SIZE:
-            options.block_bytes =
-                bench_parse_number("--size", optarg, sizeof(struct node), 1u << 30);
-            break;
-        case OPTION_ROUNDS:
-            options.rounds = bench_parse_number("--rounds", optarg, 1, ROUND_LIMIT);
-            break;
-        case OPTION_ORDER:
-            options.order = parse_order(optarg);
-            break;
-        case OPTION_JSON:
-            options.is_json = true;
-            break;
-        case OPTION_HELP:
-            print_help();
-            exit(0);
-        default:
-            exit(BENCH_EXIT_USAGE);
-        }
-    }
-    if (optind != argc) {
-        fprintf(stderr, "list100m: unexpected argument \"%s\"\n", argv[optind]);
-        exit(BENCH_EXIT_USAGE);
-    }
-    return options;
-}
-
 int main(int argc, char **argv) {
-    struct options options = parse_options(argc, argv);
+    const struct options *options = &settings;
+    bench_parse_with("list100m", "Builds a linked list and frees it in order, some rounds of that.",
+                     numbers, choices, argc, argv);
     reuse_hook = (typeof(floor_reuse) *)dlsym(RTLD_DEFAULT, "floor_reuse");
 
     uint64_t start = bench_now_ns();
-    if (options.is_contended) {
-        run_contended(&options);
+    if (options->mode == MODE_CONTENDED) {
+        run_contended(options);
     } else {
-        run_uncontended(&options);
+        run_uncontended(options);
     }
     uint64_t total_ns = bench_now_ns() - start;
 
-    check_counts(&options);
+    check_counts(options);
     uint64_t peak_kib = bench_peak_rss_kib();
-    if (options.is_json) {
-        print_json(&options, total_ns, peak_kib);
+    if (bench_is_json) {
+        print_json(options, total_ns, peak_kib);
     } else {
-        print_lines(&options, total_ns, peak_kib);
+        print_lines(options, total_ns, peak_kib);
     }
     return 0;
 }

@@ -11,14 +11,10 @@
  * The program checks itself, untimed, between allocating and freeing: every block is aligned as
  * asked and still holds the mark that was written into it. A failure ends it with status 1.
  */
-#include "lib/bench.h"
 #include "lib/floor.h"
+#include "lib/workload.h"
 
 #include <dlfcn.h>
-#include <getopt.h>
-#include <sys/mman.h>
-
-enum { ROUND_LIMIT = 64 };
 
 struct round {
     uint64_t alloc_ns;
@@ -32,10 +28,20 @@ struct options {
     uint64_t block_bytes;
     uint64_t alignment;
     uint64_t rounds;
-    bool is_json;
 };
 
-static struct round rounds[ROUND_LIMIT];
+static struct options settings = {
+    .count = 100000, .block_bytes = 4096, .alignment = 16, .rounds = 5};
+
+static const struct bench_option numbers[] = {
+    {"align", &settings.alignment, sizeof(void *), 1u << 30, "alignment, a power of two"},
+    {"count", &settings.count, 1, 100000000, "blocks"},
+    {"size", &settings.block_bytes, sizeof(uint64_t), 1u << 30, "bytes per block"},
+    {"rounds", &settings.rounds, 1, BENCH_ROUND_LIMIT, "how often all are allocated and freed"},
+    {0},
+};
+
+static struct round rounds[BENCH_ROUND_LIMIT];
 static typeof(floor_reuse) *reuse_hook; /* NULL under every real allocator */
 
 static uint64_t mark_of(uint64_t index) { return index * 0x9e3779b97f4a7c15u + 1; }
@@ -45,10 +51,8 @@ __attribute__((noinline)) static void allocate_all(void **blocks, const struct o
         void *block = NULL;
         int error = posix_memalign(&block, options->alignment, options->block_bytes);
         if (error != 0) {
-            fprintf(stderr, "page_blocks: posix_memalign(%llu, %llu): %s\n",
-                    (unsigned long long)options->alignment,
-                    (unsigned long long)options->block_bytes, strerror(error));
-            exit(BENCH_EXIT_WRONG);
+            bench_fail("posix_memalign(%llu, %llu): %s", (unsigned long long)options->alignment,
+                       (unsigned long long)options->block_bytes, strerror(error));
         }
         *(uint64_t *)block = mark_of(i);
         blocks[i] = block;
@@ -64,13 +68,11 @@ __attribute__((noinline)) static void free_all(void **blocks, const struct optio
 static void check_all(void **blocks, const struct options *options) {
     for (uint64_t i = 0; i < options->count; i++) {
         if ((uintptr_t)blocks[i] % options->alignment != 0) {
-            fprintf(stderr, "page_blocks: block %llu at %p is not aligned to %llu\n",
-                    (unsigned long long)i, blocks[i], (unsigned long long)options->alignment);
-            exit(BENCH_EXIT_WRONG);
+            bench_fail("block %llu at %p is not aligned to %llu", (unsigned long long)i, blocks[i],
+                       (unsigned long long)options->alignment);
         }
         if (*(uint64_t *)blocks[i] != mark_of(i)) {
-            fprintf(stderr, "page_blocks: block %llu was overwritten\n", (unsigned long long)i);
-            exit(BENCH_EXIT_WRONG);
+            bench_fail("block %llu was overwritten", (unsigned long long)i);
         }
     }
 }
@@ -132,90 +134,28 @@ static void print_lines(const struct options *options, uint64_t total_ns, uint64
     printf("total: %.1f ms, peak RSS %.1f MiB\n", bench_ms(total_ns), (double)peak_kib / 1024);
 }
 
-static void print_help(void) {
-    puts("usage: page_blocks [--align BYTES] [--count N] [--size BYTES] [--rounds N] [--json]\n"
-         "\n"
-         "Allocates N blocks with posix_memalign, then frees them, some rounds of that.\n"
-         "  --align   alignment, a power of two from 8 up (16)\n"
-         "  --count   blocks (100000)\n"
-         "  --size    bytes per block, 8 or more (4096)\n"
-         "  --rounds  1 to 64 (5)\n"
-         "  --json    one JSON object instead of lines");
-}
-
-static uint64_t parse_alignment(const char *text) {
-    uint64_t alignment = bench_parse_number("--align", text, sizeof(void *), 1u << 30);
-    if ((alignment & (alignment - 1)) != 0) {
-        fprintf(stderr, "--align: %s is not a power of two\n", text);
-        exit(BENCH_EXIT_USAGE);
-    }
-    return alignment;
-}
-
-static struct options parse_options(int argc, char **argv) {
-    enum { OPTION_ALIGN, OPTION_COUNT, OPTION_SIZE, OPTION_ROUNDS, OPTION_JSON, OPTION_HELP };
-    static const struct option table[] = {
-        {"align", required_argument, NULL, OPTION_ALIGN},
-        {"count", required_argument, NULL, OPTION_COUNT},
-        {"size", required_argument, NULL, OPTION_SIZE},
-        {"rounds", required_argument, NULL, OPTION_ROUNDS},
-        {"json", no_argument, NULL, OPTION_JSON},
-        {"help", no_argument, NULL, OPTION_HELP},
-        {0},
-    };
-    struct options options = {.count = 100000, .block_bytes = 4096, .alignment = 16, .rounds = 5};
-    for (int found; (found = getopt_long(argc, argv, "", table, NULL)) != -1;) {
-        switch (found) {
-        case OPTION_ALIGN:
-            options.alignment = parse_alignment(optarg);
-            break;
-        case OPTION_COUNT:
-            options.count = bench_parse_number("--count", optarg, 1, 100000000);
-            break;
-        case OPTION_SIZE:
-            options.block_bytes = bench_parse_number("--size", optarg, sizeof(uint64_t), 1u << 30);
-            break;
-        case OPTION_ROUNDS:
-            options.rounds = bench_parse_number("--rounds", optarg, 1, ROUND_LIMIT);
-            break;
-        case OPTION_JSON:
-            options.is_json = true;
-            break;
-        case OPTION_HELP:
-            print_help();
-            exit(0);
-        default:
-            exit(BENCH_EXIT_USAGE);
-        }
-    }
-    if (optind != argc) {
-        fprintf(stderr, "page_blocks: unexpected argument \"%s\"\n", argv[optind]);
-        exit(BENCH_EXIT_USAGE);
-    }
-    return options;
-}
-
 int main(int argc, char **argv) {
-    struct options options = parse_options(argc, argv);
+    const struct options *options = &settings;
+    bench_parse("page_blocks",
+                "Allocates blocks by posix_memalign and frees them, some rounds of it.", numbers,
+                argc, argv);
+    if ((options->alignment & (options->alignment - 1)) != 0) {
+        fprintf(stderr, "--align: %llu is not a power of two\n",
+                (unsigned long long)options->alignment);
+        return BENCH_EXIT_USAGE;
+    }
     reuse_hook = (typeof(floor_reuse) *)dlsym(RTLD_DEFAULT, "floor_reuse");
 
-    /* The array of pointers stays out of the heap under test, and its pages out of the times. */
-    size_t array_bytes = options.count * sizeof(void *);
-    void **blocks = mmap(NULL, array_bytes, PROT_READ | PROT_WRITE,
-                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-    if (blocks == MAP_FAILED) {
-        perror("page_blocks: mmap");
-        return BENCH_EXIT_WRONG;
-    }
+    void **blocks = bench_table(options->count * sizeof(void *));
     uint64_t start = bench_now_ns();
-    run_rounds(blocks, &options);
+    run_rounds(blocks, options);
     uint64_t total_ns = bench_now_ns() - start;
 
     uint64_t peak_kib = bench_peak_rss_kib();
-    if (options.is_json) {
-        print_json(&options, total_ns, peak_kib);
+    if (bench_is_json) {
+        print_json(options, total_ns, peak_kib);
     } else {
-        print_lines(&options, total_ns, peak_kib);
+        print_lines(options, total_ns, peak_kib);
     }
     return 0;
 }

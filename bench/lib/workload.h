@@ -27,6 +27,14 @@ struct bench_option {
     const char *help;
 };
 
+/* One of a few words on the command line. A table of them ends likewise. */
+struct bench_choice {
+    const char *name;
+    uint64_t *value;          /* the place of the word in the list */
+    const char *const *words; /* ends with NULL */
+    const char *help;
+};
+
 struct bench_round {
     uint64_t start_ns;
     uint64_t start_cpu_ns;
@@ -60,8 +68,15 @@ bench_fail(const char *format, ...) {
 
 /* ---- the command line ---- */
 
-static inline void bench_print_help(const char *purpose) {
+static inline void bench_print_help(const char *purpose, const struct bench_choice *choices) {
     printf("usage: %s [--option N]... [--json]\n\n%s\n", bench_name, purpose);
+    for (const struct bench_choice *choice = choices; choice->name != NULL; choice++) {
+        printf("  --%-12s ", choice->name);
+        for (const char *const *word = choice->words; *word != NULL; word++) {
+            printf("%s%s", word == choice->words ? "" : "|", *word);
+        }
+        printf(": %s (%s)\n", choice->help, choice->words[*choice->value]);
+    }
     for (const struct bench_option *option = bench_options; option->name != NULL; option++) {
         printf("  --%-12s %s (%llu)\n", option->name, option->help,
                (unsigned long long)*option->value);
@@ -69,15 +84,32 @@ static inline void bench_print_help(const char *purpose) {
     puts("  --json         one JSON object instead of lines");
 }
 
-/* Reads the command line into the table's values; a mistake ends the program with status 2. */
-static inline void bench_parse(const char *name, const char *purpose,
-                               const struct bench_option *options, int argc, char **argv) {
+static inline void bench_parse_choice(const struct bench_choice *choice, const char *text) {
+    for (uint64_t i = 0; choice->words[i] != NULL; i++) {
+        if (strcmp(text, choice->words[i]) == 0) {
+            *choice->value = i;
+            return;
+        }
+    }
+    fprintf(stderr, "%s: \"%s\" is none of its words, see --help\n", choice->name, text);
+    exit(BENCH_EXIT_USAGE);
+}
+
+/* Reads the command line into the tables' values; a mistake ends the program with status 2. */
+static inline void bench_parse_with(const char *name, const char *purpose,
+                                    const struct bench_option *options,
+                                    const struct bench_choice *choices, int argc, char **argv) {
     static struct option table[BENCH_OPTION_LIMIT + 3];
     int count = 0;
     bench_name = name;
     bench_options = options;
     for (; options[count].name != NULL && count < BENCH_OPTION_LIMIT; count++) {
         table[count] = (struct option){options[count].name, required_argument, NULL, count};
+    }
+    int numbers = count;
+    for (; choices[count - numbers].name != NULL && count < BENCH_OPTION_LIMIT; count++) {
+        const char *choice = choices[count - numbers].name;
+        table[count] = (struct option){choice, required_argument, NULL, count};
     }
     table[count] = (struct option){"json", no_argument, NULL, count};
     table[count + 1] = (struct option){"help", no_argument, NULL, count + 1};
@@ -87,8 +119,10 @@ static inline void bench_parse(const char *name, const char *purpose,
         } else if (found == count) {
             bench_is_json = true;
         } else if (found == count + 1) {
-            bench_print_help(purpose);
+            bench_print_help(purpose, choices);
             exit(0);
+        } else if (found >= numbers) {
+            bench_parse_choice(&choices[found - numbers], optarg);
         } else {
             const struct bench_option *option = &options[found];
             *option->value = bench_parse_number(option->name, optarg, option->min, option->max);
@@ -98,6 +132,13 @@ static inline void bench_parse(const char *name, const char *purpose,
         fprintf(stderr, "%s: unexpected argument \"%s\"\n", name, argv[optind]);
         exit(BENCH_EXIT_USAGE);
     }
+}
+
+/* The same for the many that take numbers only. */
+static inline void bench_parse(const char *name, const char *purpose,
+                               const struct bench_option *options, int argc, char **argv) {
+    static const struct bench_choice none[] = {{0}};
+    bench_parse_with(name, purpose, options, none, argc, argv);
 }
 
 /* ---- rounds and the report ---- */
