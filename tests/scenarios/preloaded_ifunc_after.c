@@ -2,21 +2,9 @@
 // lib: ifunc_user.c
 /* SPDX-License-Identifier: MIT */
 /* A library named after the allocator in LD_PRELOAD uses the heap in its IFUNC resolver. */
-#include "heap_use.h"
-#include "preload_order.h"
-
-#include <dlfcn.h>
+#include "ifunc_user.h"
 
 int main(int count, char **arguments) {
     (void)count;
-    preload_order_restart(arguments, "ifunc_user", PRELOAD_ORDER_AFTER);
-    int (*answer)(void) = (int (*)(void))dlsym(RTLD_DEFAULT, "ifunc_user_answer");
-    void *(*take_block)(void) = (void *(*)(void))dlsym(RTLD_DEFAULT, "ifunc_user_take_block");
-    CLAIM(answer != NULL && take_block != NULL);
-    CLAIM(answer() == 1);
-    unsigned char *block = realloc(take_block(), 50000);
-    CLAIM(block != NULL && block[0] == 7);
-    free(block);
-    CLAIM(heap_use());
-    return 0;
+    return ifunc_user_served(arguments, PRELOAD_ORDER_AFTER);
 }
