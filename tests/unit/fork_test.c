@@ -29,22 +29,6 @@ static void allocate_row(void *row) {
 
 static void free_row(void *row) { live_end_all(row, BLOCKS); }
 
-/* Returns the child's exit status. */
-static int fork_and_run(void (*body)(void)) {
-    fflush(NULL);
-    pid_t pid = fork();
-    REQUIRE(pid >= 0);
-    if (pid == 0) {
-        alarm(FRESH_SECONDS_MAX);
-        body();
-        fflush(NULL);
-        _exit(unit_failures == 0 ? 0 : 1);
-    }
-    int status = 0;
-    waitpid(pid, &status, 0);
-    return status;
-}
-
 static void start_workers(void) {
     for (size_t i = 0; i < WORKERS; i++) {
         worker_start(&workers[i]);
@@ -80,7 +64,7 @@ static void use_everything(void) {
 FRESH_TEST(the_child_frees_and_allocates_what_all_threads_had) {
     start_workers();
     struct ps_census before = engine_census();
-    CHECK_EQ(fork_and_run(use_everything), 0);
+    CHECK_EQ(fresh_status(use_everything), 0);
     THEN("the parent has noticed nothing");
     struct ps_census after = engine_census();
     CHECK(memcmp(&after, &before, sizeof after) == 0);
@@ -91,13 +75,13 @@ FRESH_TEST(the_child_frees_and_allocates_what_all_threads_had) {
 
 static void fork_again(void) {
     free_row(blocks[0]);
-    CHECK_EQ(fork_and_run(use_everything), 0);
+    CHECK_EQ(fresh_status(use_everything), 0);
     use_everything();
 }
 
 FRESH_TEST(a_child_may_fork_again) {
     start_workers();
-    CHECK_EQ(fork_and_run(fork_again), 0);
+    CHECK_EQ(fresh_status(fork_again), 0);
     stop_workers();
     free_all_rows();
     check_live_blocks(0);
@@ -132,7 +116,7 @@ static void reuse_dead_spans(void) {
 FRESH_TEST(spans_of_dead_threads_are_salvaged_when_their_blocks_come_back) {
     worker_start(&workers[0]);
     worker_do(&workers[0], allocate_full, NULL);
-    CHECK_EQ(fork_and_run(reuse_dead_spans), 0);
+    CHECK_EQ(fresh_status(reuse_dead_spans), 0);
     worker_stop(&workers[0]);
     live_end_all(full, FULL_BLOCKS);
     check_live_blocks(0);
@@ -178,7 +162,7 @@ FRESH_TEST(a_fork_among_busy_threads_leaves_a_working_child) {
     }
     allocate_row(blocks[WORKERS]);
     for (int round = 0; round < 24 / FRESH_SLOWNESS; round++) {
-        CHECK_EQ(fork_and_run(allocate_and_free), 0);
+        CHECK_EQ(fresh_status(allocate_and_free), 0);
         sched_yield();
     }
     ps_store_relaxed(&x_is_over, 1u);
@@ -211,7 +195,7 @@ static void end_child(void) {
 
 static void fork_with_handlers(void) {
     allocate_row(blocks[WORKERS]);
-    CHECK_EQ(fork_and_run(end_child), 0);
+    CHECK_EQ(fresh_status(end_child), 0);
     live_end(&in_handler[0]);
     live_end(&in_handler[1]);
     free_row(blocks[WORKERS]);

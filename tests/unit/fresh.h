@@ -26,7 +26,8 @@
     TEST(claim) { fresh_run(claim##_in_child); }                                                   \
     static void claim##_in_child(void)
 
-__attribute__((unused)) static void fresh_run(void (*body)(void)) {
+/* Runs the body in a child of its own; the status that waitpid gives. */
+__attribute__((unused)) static int fresh_status(void (*body)(void)) {
     fflush(NULL);
     pid_t pid = fork();
     REQUIRE(pid >= 0);
@@ -39,6 +40,11 @@ __attribute__((unused)) static void fresh_run(void (*body)(void)) {
     }
     int status = 0;
     REQUIRE(waitpid(pid, &status, 0) == pid);
+    return status;
+}
+
+__attribute__((unused)) static void fresh_run(void (*body)(void)) {
+    int status = fresh_status(body);
     if (WIFSIGNALED(status)) {
         unit_fail(__FILE__, __LINE__, "the test died by signal %d", WTERMSIG(status));
     }

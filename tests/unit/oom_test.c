@@ -99,26 +99,10 @@ static void fail_one_call(void) {
     }
 }
 
-/* As fresh_run, but returns the exit status. */
-static int status_of_child(void (*body)(void)) {
-    fflush(NULL);
-    pid_t pid = fork();
-    REQUIRE(pid >= 0);
-    if (pid == 0) {
-        alarm(FRESH_SECONDS_MAX);
-        body();
-        fflush(NULL);
-        _exit(unit_failures == 0 ? 0 : 1);
-    }
-    int status = 0;
-    waitpid(pid, &status, 0);
-    return status;
-}
-
 TEST(any_single_failure_of_the_system_is_survived) {
     uint64_t made = 0;
     for (failing_call = 1; failing_call <= CALLS_MAX; failing_call += 2 * FRESH_SLOWNESS - 1) {
-        int status = status_of_child(fail_one_call);
+        int status = fresh_status(fail_one_call);
         if (WIFEXITED(status) && WEXITSTATUS(status) == 3) {
             break; /* the calls have an end: all of them have failed once */
         }
