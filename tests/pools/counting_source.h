@@ -69,4 +69,17 @@ __attribute__((unused)) static bool has_layout(void) {
     return !ps_debug_is_malloc() && !ps_debug_is_check();
 }
 
+/* An oom handler whose context is the source: asks it again the first time, and gives up the second
+ * time. */
+__attribute__((unused)) static int give_up_at_second(void *context, size_t bytes) {
+    static int asked;
+    struct counting_source *source = (struct counting_source *)context;
+    CHECK_CMP(bytes, >, 0);
+    if (++asked % 2 == 1) {
+        return 1;
+    }
+    source->calls_max = SIZE_MAX; /* so that the next call works */
+    return 0;
+}
+
 #endif

@@ -5,27 +5,10 @@
  */
 #include "tests/unit/fresh.h"
 
-#include "tests/pools/counting_source.h"
+#include "tests/pools/new_fifo.h"
 #include "tests/pools/respawn.h"
 
-#include <poolshim/fifo.h>
 #include <pthread.h>
-
-#define CHUNK ((size_t)64 << 10)
-
-static struct ps_fifo *new_fifo(struct counting_source *source, size_t spare_bytes) {
-    struct ps_fifo_options options = {.chunks = {.source = &source->source},
-                                      .spare_bytes = spare_bytes};
-    struct ps_fifo *fifo = ps_fifo_create(&options);
-    REQUIRE(fifo != NULL);
-    return fifo;
-}
-
-static struct ps_fifo_stats stats_of(const struct ps_fifo *fifo) {
-    struct ps_fifo_stats stats;
-    ps_fifo_stats(fifo, &stats);
-    return stats;
-}
 
 TEST(the_fifo_lives_until_its_last_block_is_freed) {
     struct counting_source source = new_source(SIZE_MAX);
@@ -76,18 +59,6 @@ TEST(freeing_keeps_errno) {
     ps_fifo_free(fifo, block);
     ps_fifo_destroy(fifo);
     CHECK_EQ(errno, 77);
-}
-
-static int asked;
-
-static int give_up_at_second(void *context, size_t bytes) {
-    struct counting_source *source = context;
-    CHECK_CMP(bytes, >, 0);
-    if (++asked % 2 == 1) {
-        return 1;
-    }
-    source->calls_max = SIZE_MAX; /* so that the next call works */
-    return 0;
 }
 
 TEST(memory_that_runs_out_at_any_call_changes_nothing) {

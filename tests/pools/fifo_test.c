@@ -4,26 +4,8 @@
  */
 #include "tests/unit/unit.h"
 
-#include "tests/pools/counting_source.h"
+#include "tests/pools/new_fifo.h"
 #include "tests/pools/respawn.h"
-
-#include <poolshim/fifo.h>
-
-#define CHUNK ((size_t)64 << 10)
-
-static struct ps_fifo *new_fifo(struct counting_source *source, size_t spare_bytes) {
-    struct ps_fifo_options options = {.chunks = {.source = &source->source},
-                                      .spare_bytes = spare_bytes};
-    struct ps_fifo *fifo = ps_fifo_create(&options);
-    REQUIRE(fifo != NULL);
-    return fifo;
-}
-
-static struct ps_fifo_stats stats_of(const struct ps_fifo *fifo) {
-    struct ps_fifo_stats stats;
-    ps_fifo_stats(fifo, &stats);
-    return stats;
-}
 
 TEST(blocks_lie_as_close_as_their_alignment_permits) {
     struct ps_fifo *fifo = ps_fifo_create(NULL);

@@ -17,18 +17,6 @@ static struct ps_ring_stats stats_of(struct ps_ring *ring) {
     return stats;
 }
 
-static int asked;
-
-static int give_up_at_second(void *context, size_t bytes) {
-    struct counting_source *source = context;
-    CHECK_CMP(bytes, >, 0);
-    if (++asked % 2 == 1) {
-        return 1;
-    }
-    source->calls_max = SIZE_MAX; /* so that the next call works */
-    return 0;
-}
-
 /* A frame of 20 blocks that is released at once or kept; the failures it met. */
 static size_t use_ring(struct ps_ring *ring, size_t index, struct ps_ring_frame **kept) {
     size_t failures = 0;
