@@ -11,13 +11,14 @@ static bool leads_to_recent(const struct ps_span *list, const void *link) {
     if (list->reach != 0) {
         return false;
     }
+    /* The end is that of a span that may have gone: the count tells whether it is the right one. */
+    if (ps_link_is_end(link)) {
+        return (size_t)list->free_count + list->armed - list->needed - list->popped == 1;
+    }
     const struct ps_span *inside = ps_span_at(link);
     /* relaxed, both: this heap's, if the link is good. */
-    if (ps_load_relaxed(&inside->x_owner) != ps_load_relaxed(&list->x_owner)) {
-        return link == PS_LINK_END;
-    }
-    const struct ps_span *span = ps_span_of_inside((const struct ps_slot *)inside, link);
-    return ps_span_has_block(span, link) || link == ps_span_list_end(span);
+    return ps_load_relaxed(&inside->x_owner) == ps_load_relaxed(&list->x_owner) &&
+           ps_span_has_block(ps_span_of_inside((const struct ps_slot *)inside, link), link);
 }
 
 PS_NOINLINE void *ps_heap_pop(struct ps_span *source) {

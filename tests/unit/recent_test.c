@@ -335,4 +335,26 @@ FRESH_TEST(the_shared_heap_takes_lists_of_its_spans_the_same_way) {
     CHECK_CMP(after.small_span_bytes, <=, before.small_span_bytes);
 }
 
+/* ---- spans that go while blocks of others wait ---- */
+
+FRESH_TEST(lists_may_end_with_a_span_that_has_gone) {
+    uint64_t state = 12345;
+    for (int step = 0; step < 5000; step++) {
+        bool is_making = engine_random(&state) % 2 == 0;
+        for (uint64_t i = engine_random(&state) % 60; i > 0; i--) {
+            struct live_block *block = &blocks[engine_random(&state) % 100];
+            if (is_making && block->address == NULL) {
+                live_start(block, ps_heap_alloc(8000), 8000, state);
+            } else if (!is_making && block->address != NULL) {
+                live_end(block);
+            }
+        }
+        if (engine_random(&state) % 20 == 0) {
+            ps_heap_trim(0);
+        }
+    }
+    live_end_all(blocks, 100);
+    check_live_blocks(0);
+}
+
 UNIT_MAIN
