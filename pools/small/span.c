@@ -166,7 +166,8 @@ void ps_span_give_run(struct ps_span *span, char *lowest, size_t blocks) {
     run->blocks = (uint16_t)blocks;
     span->run_head = (uint16_t)(ps_span_index(span, lowest) + 1);
     span->run_blocks = (uint16_t)(span->run_blocks + blocks);
-    if (PS_UNLIKELY(blocks > span->used)) {
+    /* Blocks popped since the last settling are out too, but not in `used` yet. */
+    if (PS_UNLIKELY((int)blocks > span->used + span->popped - (span->armed - span->needed))) {
         ps_span_corrupt(span, PS_SPAN_TOO_MANY);
     }
     set_used(span, span->used - blocks);

@@ -159,6 +159,30 @@ FRESH_TEST(an_event_is_due_when_the_span_may_be_drained) {
     CHECK_EQ(owned->used, 0);
 }
 
+FRESH_TEST(a_run_may_be_of_blocks_popped_since_the_last_settling) {
+    owner_start();
+    GIVEN("a span whose blocks are all free, on its list");
+    struct ps_span *span = ps_span_create(ps_size_class_of(160), PS_KEY_AT_ONCE);
+    REQUIRE(span != NULL);
+    span->carved = (uint16_t)(span->first + 20);
+    span->used = 20;
+    for (size_t i = 0; i < 20; i++) {
+        void *block = ps_span_block(span, span->first + i);
+        ps_span_give_list(span, block, block, 1);
+    }
+    CHECK_EQ(span->used, 0);
+    WHEN("they are popped, and come back as a run before the pops are booked");
+    for (size_t i = 0; i < 20; i++) {
+        (void)ps_heap_pop(span);
+    }
+    CHECK_ABORTS(ps_span_give_run(span, ps_span_block(span, span->first), 21), "double free");
+    ps_span_give_run(span, ps_span_block(span, span->first), 20);
+    THEN("the account is right");
+    CHECK_EQ(span->used, 0);
+    CHECK_EQ(span->free_count, 0);
+    CHECK_EQ(span->run_blocks, 20);
+}
+
 FRESH_TEST(without_memory_there_is_no_span) {
     owner_start();
     fake_os_refuse(FAKE_OS_ALL);
