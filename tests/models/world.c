@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See world.h. Stands in for size_class.c, page_cache.c, metadata.c, lock.c and fatal.c.
+ */
+#include "world.h"
+
+#include "pools/os/fatal.h"
+#include "pools/os/lock.h"
+#include "pools/page/metadata.h"
+#include "pools/page/page_cache.h"
+#include "pools/page/purge.h"
+#include "pools/small/span_remote.h"
+
+#define METADATA_BYTES ((size_t)8 << 20)
+
+struct ps_size_class ps_size_classes[PS_CLASS_LIMIT];
+uint32_t ps_size_class_count = 1;
+__thread uint32_t ps_lock_thread_id;
+
+static PS_ALIGNED(65536) char memory[WORLD_SLICES][PS_SLICE_BYTES];
+static PS_ALIGNED(65536) char metadata[METADATA_BYTES];
+static size_t metadata_used;
+static struct ps_lock cache_lock = PS_LOCK_INIT(PS_RANK_PAGE);
+static bool is_out[WORLD_SLICES];
+static unsigned out_count;
+
+void ps_check_failed(const char *text) { explore_fail(text); }
+
+void ps_fatal_block(const char *what, const void *block, size_t size) {
+    (void)block, (void)size;
+    explore_fail(what);
+}
+
+/* ---- locks ---- */
+
+uint32_t ps_lock_ask_thread_id(void) { return ps_lock_thread_id = explore_thread() + 1; }
+
+void ps_lock_acquire_slow(struct ps_lock *lock) {
+    do { /* ends: the explorer finds deadlocks */
+        explore_until_zero(&lock->x_state);
+    } while (!ps_lock_try(lock));
+}
+
+void ps_lock_check_acquire(const struct ps_lock *lock) { (void)lock; }
+
+void ps_lock_check_release(const struct ps_lock *lock) { (void)lock; }
+
+/* ---- the page layer ---- */
+
+void *ps_metadata_map(size_t bytes) { return ps_metadata_take(bytes); }
+
+void *ps_metadata_take(size_t bytes) {
+    char *taken = metadata + metadata_used;
+    metadata_used += (bytes + 65535) & ~(size_t)65535;
+    EXPLORE_ASSERT(metadata_used <= METADATA_BYTES);
+    return taken;
+}
+
+void ps_os_advise_huge(void *base, size_t bytes, bool is_on) {
+    (void)base, (void)bytes, (void)is_on;
+}
+
+struct ps_run *ps_page_cache_take(size_t slices, size_t align_slices) {
+    (void)slices, (void)align_slices;
+    struct ps_run *run = NULL;
+    ps_lock_acquire(&cache_lock);
+    for (size_t i = 0; i < WORLD_SLICES && run == NULL; i++) {
+        if (!is_out[i]) {
+            struct ps_slot *slot = ps_page_map_slot(memory[i]);
+            explore_revive(slot, PS_TENANT_BYTES);
+            explore_revive(memory[i], (size_t)ps_size_classes[0].limit * WORLD_BLOCK_BYTES);
+            run = &slot->run;
+            run->base = memory[i];
+            run->slices = 1;
+            ps_store_relaxed(&run->kind, (uint8_t)PS_RUN_BUSY);
+            is_out[i] = true;
+            out_count++;
+        }
+    }
+    ps_lock_release(&cache_lock);
+    return run;
+}
+
+void ps_page_cache_give(struct ps_run *run) {
+    struct ps_span *span = ps_span_of_slot(ps_slot_of_run(run));
+    size_t index = (size_t)(run->base - memory[0]) / PS_SLICE_BYTES;
+    EXPLORE_ASSERT(!ps_span_is_queued(span));
+    /* The slot and the blocks are somebody else's from now on. */
+    explore_use(run->base, (size_t)span->limit * WORLD_BLOCK_BYTES);
+    explore_kill(run->base, (size_t)span->limit * WORLD_BLOCK_BYTES);
+    explore_use(&span->needed, PS_TENANT_BYTES - offsetof(struct ps_span, needed));
+    explore_kill(&span->needed, PS_TENANT_BYTES - offsetof(struct ps_span, needed));
+    ps_lock_acquire(&cache_lock);
+    EXPLORE_ASSERT(is_out[index]);
+    ps_store_relaxed(&run->kind, (uint8_t)PS_RUN_FREE);
+    is_out[index] = false;
+    out_count--;
+    ps_lock_release(&cache_lock);
+}
+
+void ps_page_cache_walk(void (*visit)(struct ps_slot *slot, void *context), void *context) {
+    ps_lock_acquire(&cache_lock);
+    for (size_t i = 0; i < WORLD_SLICES; i++) {
+        visit(ps_page_map_slot(memory[i]), context);
+    }
+    ps_lock_release(&cache_lock);
+}
+
+void ps_purge_begin(void) {}
+
+void ps_purge_end(void) {}
+
+/* ---- for scenarios ---- */
+
+unsigned world_given(void) { return WORLD_SLICES - out_count; }
+
+void world_begin(uint16_t blocks, uint16_t wake_blocks) {
+    world_classes(blocks, wake_blocks);
+    EXPLORE_ASSERT(world_cover());
+}
+
+bool world_cover(void) { return ps_page_map_cover(memory, sizeof memory); }
+
+void world_classes(uint16_t blocks, uint16_t wake_blocks) {
+    ps_size_classes[0] = (struct ps_size_class){.block_bytes = WORLD_BLOCK_BYTES,
+                                                .window_blocks = blocks,
+                                                .slices = 1,
+                                                .limit = blocks,
+                                                .wake_blocks = wake_blocks,
+                                                .can_run = true};
+}
+
+struct ps_span *world_full_span(uintptr_t owner_key) {
+    struct ps_span *span = ps_span_create(0, owner_key);
+    span->carved = span->limit;
+    span->used = (uint16_t)ps_span_capacity(span);
+    span->place = PS_PLACE_FULL;
+    ps_span_settle(span);
+    explore_use(span->run.base, ps_span_capacity(span) * WORLD_BLOCK_BYTES);
+    return span;
+}
+
+void *world_block(struct ps_span *span, size_t index) {
+    char *block = ps_span_block(span, index);
+    explore_use(block, WORLD_BLOCK_BYTES);
+    return block;
+}
+
+static void found(struct ps_span *span, unsigned *seen, size_t index) {
+    EXPLORE_ASSERT(index < ps_span_capacity(span) && (*seen & 1u << index) == 0);
+    *seen |= 1u << index;
+}
+
+void world_check_all_free(struct ps_span *span) {
+    unsigned seen = 0;
+    for (char *block = span->free; !ps_link_is_end(block); block = ps_link_of(block)) {
+        found(span, &seen, ps_span_index(span, block));
+    }
+    for (char *block = span->stash; !ps_link_is_end(block); block = ps_link_of(block)) {
+        found(span, &seen, ps_span_index(span, block));
+    }
+    for (size_t head = span->run_head; head != 0;) {
+        struct ps_free_run *run = (struct ps_free_run *)ps_span_block(span, head - 1);
+        for (size_t i = 0; i < run->blocks; i++) {
+            found(span, &seen, head - 1 + i);
+        }
+        head = run->next;
+    }
+    for (size_t index = span->carved; index < span->limit; index++) {
+        found(span, &seen, index);
+    }
+    EXPLORE_ASSERT(span->used == 0 && seen + 1 == 1u << ps_span_capacity(span));
+    explore_use(span->run.base, ps_span_capacity(span) * WORLD_BLOCK_BYTES);
+}
