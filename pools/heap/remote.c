@@ -168,8 +168,9 @@ bool ps_heap_steal_back(const struct ps_heap *heap) {
     }
     ps_purge_end();
     ps_heap_send_on_wakes(rich);
-    /* relaxed: a thread that ends later counts the spans itself. */
-    if (ps_load_relaxed(&rich->x_state) == PS_HEAP_PARKED) {
+    if (stolen != 0) {
+        /* Its thread may end at this moment. Under the lock, either it finds the spans gone or we
+         * find it ended; a look at x_state instead could miss, and so could its count of spans. */
         ps_heap_offer(rich);
     }
     return stolen != 0;
