@@ -93,7 +93,7 @@ TEST(a_block_is_zeroed_only_when_that_is_asked_for) {
         ps_fifo_free(fifo, block);
         char *raw = ps_fifo_alloc(fifo, sizeof zero);
         if (has_layout()) {
-            CHECK_EQ(raw[100], -1);
+            CHECK_EQ((unsigned char)raw[100], 0xff);
         }
         ps_fifo_free(fifo, raw);
     }

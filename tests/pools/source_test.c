@@ -96,9 +96,10 @@ TEST(a_guard_lies_on_both_sides) {
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
         for (size_t align = 16; align <= 65536; align *= 64) {
             char *chunk = source.source.alloc(&source.source, lengths[i], align);
-            size_t step = align < PS_PAGE_BYTES ? align : PS_PAGE_BYTES;
+            size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+            size_t step = align < page_bytes ? align : page_bytes;
             char *end = chunk + (lengths[i] + step - 1) / step * step;
-            char *first = (char *)((uintptr_t)chunk & ~(uintptr_t)(PS_PAGE_BYTES - 1));
+            char *first = (char *)((uintptr_t)chunk & ~(uintptr_t)(page_bytes - 1));
             memset(chunk, 1, lengths[i]);
             CHECK_EQ(signal_of_touch(end), SIGSEGV);
             CHECK_EQ(signal_of_touch(first - 1), SIGSEGV);

@@ -21,7 +21,8 @@ static void free_fresh(size_t bytes) { ps_heap_free(ps_heap_alloc(bytes)); }
 
 FRESH_TEST(a_page_run_up_to_the_boundary_and_a_mapping_from_there_on) {
     struct ps_census census;
-    const size_t run_sizes[] = {64 * KIB + 1, 128 * KIB, 1 * MIB, 4 * MIB - 4096};
+    size_t longest = 4 * MIB - ps_os_page_bytes();
+    const size_t run_sizes[] = {64 * KIB + 1, 128 * KIB, 1 * MIB, longest};
     for (size_t i = 0; i < 4; i++) {
         void *block = ps_heap_alloc(run_sizes[i]);
         census = engine_census();
@@ -29,7 +30,7 @@ FRESH_TEST(a_page_run_up_to_the_boundary_and_a_mapping_from_there_on) {
         CHECK_EQ(census.map_live_count, 0);
         ps_heap_free(block);
     }
-    const size_t mapping_sizes[] = {4 * MIB - 4095, 4 * MIB, 5 * MIB + 1, 70 * MIB};
+    const size_t mapping_sizes[] = {longest + 1, 4 * MIB, 5 * MIB + 1, 70 * MIB};
     for (size_t i = 0; i < 4; i++) {
         void *block = ps_heap_alloc(mapping_sizes[i]);
         census = engine_census();
@@ -46,7 +47,8 @@ FRESH_TEST(usable_size_is_the_request_in_whole_pages) {
     for (size_t bytes = 64 * KIB + 1; bytes < 6 * MIB; bytes += 77777) {
         struct live_block live;
         live_start(&live, ps_heap_alloc(bytes), bytes, bytes);
-        CHECK_EQ(ps_block_usable(live.address), (bytes + 4095) / 4096 * 4096);
+        size_t page_bytes = ps_os_page_bytes();
+        CHECK_EQ(ps_block_usable(live.address), (bytes + page_bytes - 1) / page_bytes * page_bytes);
         CHECK_EQ((uintptr_t)live.address % PS_SLICE_BYTES, 0);
         live_end(&live);
     }

@@ -54,7 +54,7 @@ FRESH_TEST(a_trim_keeps_every_block_and_about_what_it_was_told_to) {
             live_end(&blocks[i]);
         }
     }
-    ps_heap_free(ps_heap_alloc(4 * MIB - 4096));
+    ps_heap_free(ps_heap_alloc(4 * MIB - PS_SLICE_BYTES));
     CHECK(ps_heap_trim(2 * MIB));
     CHECK_EQ(engine_census().cache_dirty_bytes, 2 * MIB);
     CHECK(ps_heap_trim(0));
