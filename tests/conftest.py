@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import resource
+import shlex
 import signal
 import subprocess
 from collections.abc import Callable, Sequence
@@ -18,6 +19,10 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD_DIR = Path(os.environ.get("POOLSHIM_BUILD_DIR", ROOT / "build" / "release")).resolve()
+
+# Another processor's programs run under an emulator: its absolute path and its options. Programs
+# that start themselves again (tests/unit/again.h) read it too.
+EMULATOR = shlex.split(os.environ.get("TEST_EMULATOR", ""))
 
 RunShim = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -87,6 +92,9 @@ def run_shim(shim: Path) -> RunShim:
         if preload:
             others = full.get("LD_PRELOAD")
             full["LD_PRELOAD"] = f"{shim}:{others}" if others else str(shim)
+        if EMULATOR:  # whose own libraries are the machine's
+            others = full.pop("LD_PRELOAD", "")
+            cmd = [*EMULATOR, "-E", f"LD_PRELOAD={others}", *cmd]
         return run_captured(cmd, timeout, env=full, **options)
 
     return run

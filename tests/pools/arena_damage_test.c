@@ -55,7 +55,7 @@ static bool is_same(const char *name, struct contents contents) {
 
 static enum ps_arena_status try_open(unsigned flags, const struct work_model *model) {
     struct ps_arena *arena;
-    enum ps_arena_status status = ps_arena_open(&arena, path, flags, NULL);
+    enum ps_arena_status status = ps_arena_open(&arena, path, flags, &work_options);
     if (status == PS_ARENA_OK) {
         WORK_CHECK(arena, model);
     }
@@ -76,7 +76,7 @@ static void make_arena(struct work_model *model, bool is_closed) {
     REQUIRE(pid >= 0);
     if (pid == 0) {
         struct ps_arena *arena;
-        int good = ps_arena_open(&arena, path, PS_ARENA_CREATE, NULL) == PS_ARENA_OK;
+        int good = ps_arena_open(&arena, path, PS_ARENA_CREATE, &work_options) == PS_ARENA_OK;
         for (int i = 0; i < 6 && good; i++) {
             good = work_arena_step(arena) && ps_arena_commit(arena) == PS_ARENA_OK;
         }
@@ -246,7 +246,7 @@ TEST(a_full_disk_refuses_the_commit_and_keeps_all) {
     struct work_model model;
     make_arena(&model, true);
     struct ps_arena *arena;
-    REQUIRE(ps_arena_open(&arena, path, 0, NULL) == PS_ARENA_OK);
+    REQUIRE(ps_arena_open(&arena, path, 0, &work_options) == PS_ARENA_OK);
     struct work_model old = model;
     size_t file_bytes = ((struct ps_arena_view *)(void *)arena)->bytes;
     char *block = ps_arena_alloc(arena, 400000);
@@ -265,7 +265,7 @@ TEST(a_full_disk_refuses_the_commit_and_keeps_all) {
         CHECK_EQ(errno, EFBIG);
         setrlimit(RLIMIT_FSIZE, &limit);
         struct ps_arena *reader;
-        CHECK_EQ(ps_arena_open(&reader, path, PS_ARENA_READ, NULL), PS_ARENA_OK);
+        CHECK_EQ(ps_arena_open(&reader, path, PS_ARENA_READ, &work_options), PS_ARENA_OK);
         WORK_CHECK(reader, &old);
         CHECK_EQ(((struct ps_arena_view *)(void *)reader)->bytes, file_bytes);
         ps_arena_close(reader);

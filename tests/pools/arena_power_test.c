@@ -97,17 +97,17 @@ static void run(unsigned flags, int commits) {
     unlink(journal);
     is_recording = true;
     struct ps_arena *arena, *reader = NULL;
-    REQUIRE(ps_arena_open(&arena, path, flags | PS_ARENA_CREATE, NULL) == PS_ARENA_OK);
+    REQUIRE(ps_arena_open(&arena, path, flags | PS_ARENA_CREATE, &work_options) == PS_ARENA_OK);
     for (int i = 1; i <= commits; i++) {
         CHECK(work_arena_step(arena));
         REQUIRE(ps_arena_commit(arena) == PS_ARENA_OK);
         record((struct record){RECORD_COMMIT, 0, 0, (size_t)i, NULL});
         if (i % 5 == 0) {
             ps_arena_close(arena);
-            REQUIRE(ps_arena_open(&arena, path, flags, NULL) == PS_ARENA_OK);
+            REQUIRE(ps_arena_open(&arena, path, flags, &work_options) == PS_ARENA_OK);
         }
         if (i % 7 == 0) {
-            REQUIRE(ps_arena_open(&reader, path, PS_ARENA_READ, NULL) == PS_ARENA_OK);
+            REQUIRE(ps_arena_open(&reader, path, PS_ARENA_READ, &work_options) == PS_ARENA_OK);
         } else if (i % 7 == 3) {
             ps_arena_close(reader);
             reader = NULL;
@@ -183,7 +183,7 @@ static void write_image(const char *name, const struct image *image) {
 /* -1 when the arena does not open, else its commits; all must be as the model has it. */
 static int64_t commits_found(unsigned flags) {
     struct ps_arena *arena;
-    if (ps_arena_open(&arena, path, flags | PS_ARENA_VERIFY | PS_ARENA_CREATE, NULL) !=
+    if (ps_arena_open(&arena, path, flags | PS_ARENA_VERIFY | PS_ARENA_CREATE, &work_options) !=
         PS_ARENA_OK) {
         return -1;
     }

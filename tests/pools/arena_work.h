@@ -10,6 +10,10 @@
 
 #include <poolshim/arena.h>
 
+/* Room enough for the work; with the usual 64 GiB an emulator that keeps a record per page spends
+ * its time and memory on these, at every opening. */
+static const struct ps_arena_options work_options = {.reserve_bytes = (size_t)64 << 20};
+
 enum { WORK_SLOTS = 48, WORK_CHANGES_MAX = 12 };
 
 struct work_block {

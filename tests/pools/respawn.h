@@ -6,6 +6,8 @@
 #ifndef PS_TESTS_POOLS_RESPAWN_H
 #define PS_TESTS_POOLS_RESPAWN_H
 
+#include "tests/unit/again.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -36,7 +38,8 @@ __attribute__((unused)) static int respawn(const char *claim, const char *value)
     REQUIRE(pid >= 0);
     if (pid == 0) {
         setenv("PS_DEBUG", value, 1);
-        execl("/proc/self/exe", "respawned", claim, (char *)NULL);
+        char *arguments[] = {(char *)"respawned", (char *)claim, NULL};
+        exec_again(arguments, environ);
         _exit(127);
     }
     int status = 0;

@@ -5,17 +5,32 @@
  */
 #include "tests/stress/lib/shadow.h"
 
+#include "tests/stress/lib/finding.h"
+
 #include <stdint.h>
 #include <sys/mman.h>
 
-#define ADDRESS_BITS 47
 #define UNIT_BYTES 8
 #define WORD_BYTES (64 * UNIT_BYTES)
+#define ADDRESS_BITS_LEAST 32
 
 static uint64_t *words;
+static uint64_t word_count;
+
+/*
+ * The stack lies near the top of the address space: below 2^47 on x86-64, 2^48 on 64-bit ARM, and
+ * wherever an emulator ends it. No fixed number would do: a map for all of 2^48 is refused by the
+ * first, and an emulator that keeps a record per page runs out of memory.
+ */
+static unsigned address_bits(void) {
+    int on_the_stack = 0;
+    unsigned bits = 64 - (unsigned)__builtin_clzll((uint64_t)(uintptr_t)&on_the_stack);
+    return bits < ADDRESS_BITS_LEAST ? ADDRESS_BITS_LEAST : bits;
+}
 
 int shadow_start(void) {
-    size_t map_bytes = ((size_t)1 << ADDRESS_BITS) / WORD_BYTES * sizeof *words;
+    word_count = ((uint64_t)1 << address_bits()) / WORD_BYTES;
+    size_t map_bytes = word_count * sizeof *words;
     void *map = mmap(NULL, map_bytes, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (map == MAP_FAILED) {
@@ -41,6 +56,9 @@ static const void *address_of(uint64_t word, uint64_t wrong_bits) {
 const void *shadow_mark(const void *bytes, size_t size) {
     uint64_t first = (uintptr_t)bytes / UNIT_BYTES;
     uint64_t last = ((uintptr_t)bytes + (size == 0 ? 1 : size) - 1) / UNIT_BYTES;
+    if (last / 64 >= word_count) {
+        finding_report("block %p lies above the map of live bytes", bytes);
+    }
     for (uint64_t word = first / 64; word <= last / 64; word++) {
         uint64_t mask = mask_of(word, first, last);
         uint64_t old = __atomic_fetch_or(&words[word], mask, __ATOMIC_RELAXED);
@@ -54,6 +72,9 @@ const void *shadow_mark(const void *bytes, size_t size) {
 const void *shadow_clear(const void *bytes, size_t size) {
     uint64_t first = (uintptr_t)bytes / UNIT_BYTES;
     uint64_t last = ((uintptr_t)bytes + (size == 0 ? 1 : size) - 1) / UNIT_BYTES;
+    if (last / 64 >= word_count) {
+        finding_report("block %p lies above the map of live bytes", bytes);
+    }
     for (uint64_t word = first / 64; word <= last / 64; word++) {
         uint64_t mask = mask_of(word, first, last);
         uint64_t old = __atomic_fetch_and(&words[word], ~mask, __ATOMIC_RELAXED);

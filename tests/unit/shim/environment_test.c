@@ -5,6 +5,7 @@
  * it before libc is ready, at every buffer size.
  */
 #include "shim/environment.h"
+#include "tests/unit/again.h"
 #include "tests/unit/shim/capture.h"
 
 #include <errno.h>
@@ -132,13 +133,13 @@ TEST(file_and_array_agree_on_random_environments) {
 
 TEST(the_real_environment_file_reads_like_the_real_array) {
     GIVEN("a child with its own environment");
-    char *arguments[] = {(char *)"/proc/self/exe", (char *)"--in-child", NULL};
+    char *arguments[] = {(char *)"again", (char *)"--in-child", NULL};
     char *environment[] = {(char *)"A=1", (char *)"POOLSHIM_STATS=x.%p.json",
                            (char *)"POOLSHIM_THP=never", NULL};
     pid_t child = fork();
     REQUIRE(child >= 0);
     if (child == 0) {
-        execve("/proc/self/exe", arguments, environment);
+        exec_again(arguments, environment);
         _exit(2);
     }
     int status = -1;
@@ -151,7 +152,9 @@ static int in_child(void) {
     ps_environment_visit_array(environ, record, &from_array);
     ps_environment_visit_file("/proc/self/environ", buffer, sizeof buffer, record, &from_file);
     CHECK_EQ(from_array.count, 2);
-    CHECK_STR_EQ(from_file.text, from_array.text);
+    CHECK_EQ(from_file.length, from_array.length); /* an emulator may turn the order round */
+    CHECK(strstr(from_file.text, "STATS=x.%p.json;") && strstr(from_file.text, "THP=never;"));
+    CHECK(strstr(from_array.text, "STATS=x.%p.json;") && strstr(from_array.text, "THP=never;"));
     return unit_failures == 0 ? 0 : 1;
 }
 
