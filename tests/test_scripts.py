@@ -85,7 +85,7 @@ def test_old_python(setup: Setup) -> None:
 
 
 def test_wrong_argument(setup: Setup) -> None:
-    check_refusal(setup("everything"), "usage: scripts/setup [bench|suite|pools|test]")
+    check_refusal(setup("everything"), "usage: scripts/setup [bench|suite|pools|test|elsewhere]")
 
 
 def test_read_only_tree(setup: Setup, tmp_path: Path) -> None:
