@@ -42,6 +42,6 @@ static void all_came(void) {
 const struct explore_scenario explore_scenarios[] = {
     {"two", set_up, {turn_twice, turn_twice}, all_came, false},
     {"three", set_up, {turn, turn, turn}, all_came, false},
-    {"three_twice", set_up, {turn_twice, turn_twice, turn}, all_came, true},
+    {"three_one_twice", set_up, {turn_twice, turn, turn}, all_came, true},
     {NULL, NULL, {NULL}, NULL, false},
 };
