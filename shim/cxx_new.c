@@ -7,6 +7,7 @@
  * programs whose run-time was loaded by dlopen out of the global scope: it is then found from the
  * caller's own library.
  */
+#include "pools/heap/early.h"
 #include "shim/entry.h"
 
 #include <dlfcn.h>
@@ -57,9 +58,9 @@ PS_COLD static void *fail_new(size_t size, void *caller) {
     return next(size);
 }
 
-PS_COLD static void *fail_new_nothrow(size_t size, const struct nothrow *tag, void *caller) {
-    new_nothrow_function *next =
-        (new_nothrow_function *)next_operator("_ZnwmRKSt9nothrow_t", caller);
+PS_COLD static void *fail_new_nothrow(const char *name, size_t size, const struct nothrow *tag,
+                                      void *caller) {
+    new_nothrow_function *next = (new_nothrow_function *)next_operator(name, caller);
     return next == NULL ? NULL : next(size, tag);
 }
 
@@ -72,25 +73,59 @@ PS_COLD static void *fail_new_aligned(size_t size, size_t align, void *caller) {
     return next(size, align);
 }
 
-PS_COLD static void *fail_new_aligned_nothrow(size_t size, size_t align, const struct nothrow *tag,
-                                              void *caller) {
+PS_COLD static void *fail_new_aligned_nothrow(const char *name, size_t size, size_t align,
+                                              const struct nothrow *tag, void *caller) {
     new_aligned_nothrow_function *next =
-        (new_aligned_nothrow_function *)next_operator("_ZnwmSt11align_val_tRKSt9nothrow_t", caller);
+        (new_aligned_nothrow_function *)next_operator(name, caller);
     return next == NULL ? NULL : next(size, align, tag);
 }
 
 #define CALLER __builtin_return_address(0)
+
+/*
+ * A program may replace any of the operators and leave the others, which then must be built on its
+ * own as the standard says: array forms on single ones, nothrow and sized forms on plain ones. So
+ * each of them asks whether the exported name that it is built on still means this library.
+ */
+static inline bool is_replaced(const void *seen, const void *own) {
+    PS_OPAQUE(seen); /* the compiler would take the two names for one address */
+    return PS_UNLIKELY(seen != own) && ps_early_is_over(); /* before relocation it is NULL */
+}
+
+#define OWN_NAME(own, name) static __typeof__(name) own __attribute__((alias(#name)))
+#define IS_REPLACED(own, name) is_replaced((const void *)(name), (const void *)(own))
 
 void *_Znwm(size_t size);
 PS_HOT_EXPORT void *_Znwm(size_t size) {
     void *block = ps_heap_alloc(size);
     return PS_LIKELY(block != NULL) ? block : fail_new(size, CALLER);
 }
+OWN_NAME(own_new, _Znwm);
 
+void *_Znam(size_t size);
+PS_EXPORT void *_Znam(size_t size) {
+    if (IS_REPLACED(own_new, _Znwm)) {
+        return _Znwm(size);
+    }
+    void *block = ps_heap_alloc(size);
+    return PS_LIKELY(block != NULL) ? block : fail_new(size, CALLER);
+}
+OWN_NAME(own_new_array, _Znam);
+
+/* A replaced operator may throw: the run-time's own nothrow form calls it and catches. */
 void *_ZnwmRKSt9nothrow_t(size_t size, const struct nothrow *tag);
 PS_EXPORT void *_ZnwmRKSt9nothrow_t(size_t size, const struct nothrow *tag) {
-    void *block = ps_heap_alloc(size);
-    return PS_LIKELY(block != NULL) ? block : fail_new_nothrow(size, tag, CALLER);
+    void *block = IS_REPLACED(own_new, _Znwm) ? NULL : ps_heap_alloc(size);
+    return PS_LIKELY(block != NULL) ? block
+                                    : fail_new_nothrow("_ZnwmRKSt9nothrow_t", size, tag, CALLER);
+}
+
+void *_ZnamRKSt9nothrow_t(size_t size, const struct nothrow *tag);
+PS_EXPORT void *_ZnamRKSt9nothrow_t(size_t size, const struct nothrow *tag) {
+    bool is_ours = !IS_REPLACED(own_new, _Znwm) && !IS_REPLACED(own_new_array, _Znam);
+    void *block = is_ours ? ps_heap_alloc(size) : NULL;
+    return PS_LIKELY(block != NULL) ? block
+                                    : fail_new_nothrow("_ZnamRKSt9nothrow_t", size, tag, CALLER);
 }
 
 void *_ZnwmSt11align_val_t(size_t size, size_t align);
@@ -99,32 +134,87 @@ PS_EXPORT void *_ZnwmSt11align_val_t(size_t size, size_t align) {
     return PS_LIKELY(block != NULL) ? block : fail_new_aligned(size, align, CALLER);
 }
 
+OWN_NAME(own_new_aligned, _ZnwmSt11align_val_t);
+
+void *_ZnamSt11align_val_t(size_t size, size_t align);
+PS_EXPORT void *_ZnamSt11align_val_t(size_t size, size_t align) {
+    if (IS_REPLACED(own_new_aligned, _ZnwmSt11align_val_t)) {
+        return _ZnwmSt11align_val_t(size, align);
+    }
+    void *block = ps_block_alloc_aligned(size, align);
+    return PS_LIKELY(block != NULL) ? block : fail_new_aligned(size, align, CALLER);
+}
+OWN_NAME(own_new_aligned_array, _ZnamSt11align_val_t);
+
 void *_ZnwmSt11align_val_tRKSt9nothrow_t(size_t size, size_t align, const struct nothrow *tag);
 PS_EXPORT void *_ZnwmSt11align_val_tRKSt9nothrow_t(size_t size, size_t align,
                                                    const struct nothrow *tag) {
-    void *block = ps_block_alloc_aligned(size, align);
-    return PS_LIKELY(block != NULL) ? block : fail_new_aligned_nothrow(size, align, tag, CALLER);
+    bool is_ours = !IS_REPLACED(own_new_aligned, _ZnwmSt11align_val_t);
+    void *block = is_ours ? ps_block_alloc_aligned(size, align) : NULL;
+    return PS_LIKELY(block != NULL) ? block
+                                    : fail_new_aligned_nothrow("_ZnwmSt11align_val_tRKSt9nothrow_t",
+                                                               size, align, tag, CALLER);
 }
 
-PS_EXPORT_ALIAS(_Znam, _Znwm);
-PS_EXPORT_ALIAS(_ZnamRKSt9nothrow_t, _ZnwmRKSt9nothrow_t);
-PS_EXPORT_ALIAS(_ZnamSt11align_val_t, _ZnwmSt11align_val_t);
-PS_EXPORT_ALIAS(_ZnamSt11align_val_tRKSt9nothrow_t, _ZnwmSt11align_val_tRKSt9nothrow_t);
+void *_ZnamSt11align_val_tRKSt9nothrow_t(size_t size, size_t align, const struct nothrow *tag);
+PS_EXPORT void *_ZnamSt11align_val_tRKSt9nothrow_t(size_t size, size_t align,
+                                                   const struct nothrow *tag) {
+    bool is_ours = !IS_REPLACED(own_new_aligned, _ZnwmSt11align_val_t) &&
+                   !IS_REPLACED(own_new_aligned_array, _ZnamSt11align_val_t);
+    void *block = is_ours ? ps_block_alloc_aligned(size, align) : NULL;
+    return PS_LIKELY(block != NULL) ? block
+                                    : fail_new_aligned_nothrow("_ZnamSt11align_val_tRKSt9nothrow_t",
+                                                               size, align, tag, CALLER);
+}
 
 /* Every operator delete is free: size and alignment are known from the address. */
 void _ZdlPv(void *block);
 PS_HOT_EXPORT void _ZdlPv(void *block) { ps_heap_free(block); }
+OWN_NAME(own_delete, _ZdlPv);
 
-#define DELETE_ALIAS(name) extern void name(void *) PS_EXPORT __attribute__((alias("_ZdlPv")))
+void _ZdlPvm(void *block, size_t size);
+PS_HOT_EXPORT void _ZdlPvm(void *block, size_t size) {
+    (void)size;
+    if (IS_REPLACED(own_delete, _ZdlPv)) {
+        _ZdlPv(block);
+        return;
+    }
+    ps_heap_free(block);
+}
 
-DELETE_ALIAS(_ZdaPv);
-DELETE_ALIAS(_ZdlPvm);
-DELETE_ALIAS(_ZdaPvm);
-DELETE_ALIAS(_ZdlPvRKSt9nothrow_t);
-DELETE_ALIAS(_ZdaPvRKSt9nothrow_t);
-DELETE_ALIAS(_ZdlPvSt11align_val_t);
-DELETE_ALIAS(_ZdaPvSt11align_val_t);
-DELETE_ALIAS(_ZdlPvSt11align_val_tRKSt9nothrow_t);
-DELETE_ALIAS(_ZdaPvSt11align_val_tRKSt9nothrow_t);
-DELETE_ALIAS(_ZdlPvmSt11align_val_t);
-DELETE_ALIAS(_ZdaPvmSt11align_val_t);
+/* name(block, ...) is base(block), of the program or, as `own`, of this file. */
+#define DELETE_FORM(name, own, base)                                                               \
+    extern void name(void *block);                                                                 \
+    PS_EXPORT void name(void *block) { IS_REPLACED(own, base) ? base(block) : own(block); }
+
+/* The same, where `base` takes the alignment, which is `align` among the `parameters`. */
+#define DELETE_ALIGNED_FORM(name, own, base, ...)                                                  \
+    extern void name(__VA_ARGS__);                                                                 \
+    PS_EXPORT void name(__VA_ARGS__) {                                                             \
+        IS_REPLACED(own, base) ? base(block, align) : own(block, align);                           \
+    }
+
+DELETE_FORM(_ZdaPv, own_delete, _ZdlPv)
+OWN_NAME(own_delete_array, _ZdaPv);
+DELETE_FORM(_ZdlPvRKSt9nothrow_t, own_delete, _ZdlPv)
+DELETE_FORM(_ZdaPvRKSt9nothrow_t, own_delete_array, _ZdaPv)
+DELETE_FORM(_ZdaPvm, own_delete_array, _ZdaPv)
+
+void _ZdlPvSt11align_val_t(void *block, size_t align);
+PS_EXPORT void _ZdlPvSt11align_val_t(void *block, size_t align) {
+    (void)align;
+    ps_heap_free(block);
+}
+OWN_NAME(own_delete_aligned, _ZdlPvSt11align_val_t);
+
+DELETE_ALIGNED_FORM(_ZdaPvSt11align_val_t, own_delete_aligned, _ZdlPvSt11align_val_t, void *block,
+                    size_t align)
+OWN_NAME(own_delete_aligned_array, _ZdaPvSt11align_val_t);
+DELETE_ALIGNED_FORM(_ZdlPvSt11align_val_tRKSt9nothrow_t, own_delete_aligned, _ZdlPvSt11align_val_t,
+                    void *block, size_t align)
+DELETE_ALIGNED_FORM(_ZdaPvSt11align_val_tRKSt9nothrow_t, own_delete_aligned_array,
+                    _ZdaPvSt11align_val_t, void *block, size_t align)
+DELETE_ALIGNED_FORM(_ZdlPvmSt11align_val_t, own_delete_aligned, _ZdlPvSt11align_val_t, void *block,
+                    size_t size __attribute__((unused)), size_t align)
+DELETE_ALIGNED_FORM(_ZdaPvmSt11align_val_t, own_delete_aligned_array, _ZdaPvSt11align_val_t,
+                    void *block, size_t size __attribute__((unused)), size_t align)
