@@ -26,7 +26,9 @@ target_link_libraries(poolshim PRIVATE $<BUILD_INTERFACE:poolshim-engine-flags>)
 set_target_properties(poolshim PROPERTIES
     VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
     LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR} LINK_DEPENDS ${version_script})
-target_link_options(poolshim PRIVATE
+# The page map's tables are aligned to 64 KiB. With smaller pages the linker would give them a
+# segment of their own, with no file contents, of which valgrind makes nothing: it sees no malloc.
+target_link_options(poolshim PRIVATE LINKER:-z,max-page-size=65536
     LINKER:--as-needed LINKER:--no-undefined LINKER:-z,now LINKER:-z,relro LINKER:-z,noexecstack
     LINKER:-z,text LINKER:--exclude-libs,ALL LINKER:--version-script=${version_script})
 
