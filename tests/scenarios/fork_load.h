@@ -13,8 +13,12 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+#ifndef FORK_LOAD_THREADS /* a scenario may ask for more */
 #define FORK_LOAD_THREADS 4
+#endif
+#ifndef FORK_LOAD_SLOTS
 #define FORK_LOAD_SLOTS 256
+#endif
 
 struct fork_load_block {
     size_t size;
@@ -71,7 +75,7 @@ static void fork_load_step(struct fork_load_table *table) {
     table->slots[slot] = fresh;
 }
 
-static void *fork_load_run(void *argument) {
+__attribute__((unused)) static void *fork_load_run(void *argument) {
     struct fork_load_table *table = (struct fork_load_table *)argument;
     while (!fork_load_stops) {
         fork_load_step(table);
