@@ -207,7 +207,7 @@ static void take_trace(struct ps_guard_trace *trace) {
     if (heap != NULL) {
         heap->guard.is_inside = true;
     }
-    trace->thread = ps_lock_self();
+    trace->thread = ps_os_thread_number();
     trace->count = (uint32_t)ps_guard_trace(trace->sites, PS_GUARD_FRAMES, 0);
     if (heap != NULL) {
         heap->guard.is_inside = false;

@@ -117,7 +117,7 @@ static void write_report(const char *what, const void *address,
     if (state == PS_GUARD_FREED) {
         write_trace("freed", &record->freed);
     }
-    struct ps_guard_trace here = {.thread = ps_lock_self()};
+    struct ps_guard_trace here = {.thread = ps_os_thread_number()};
     here.count = (uint32_t)ps_guard_trace(here.sites, PS_GUARD_FRAMES, instruction);
     if (here.count == 0 && instruction != 0) {
         here.sites[here.count++] = instruction;

@@ -6,7 +6,6 @@
 #include "pools/os/fatal.h"
 
 #include "pools/base/check.h"
-#include "pools/os/lock.h"
 #include "pools/os/os.h"
 
 #include <stdlib.h>
@@ -69,7 +68,7 @@ PS_COLD PS_NORETURN void ps_fatal_block(const char *what, const void *block, siz
     add_words(&line, " (size class ", LINE_BYTES);
     add_number(&line, class_bytes, 10);
     add_words(&line, ", thread ", LINE_BYTES);
-    add_number(&line, ps_lock_self(), 10);
+    add_number(&line, ps_os_thread_number(), 10);
     add_words(&line, ")", LINE_BYTES);
     print(&line);
     abort();

@@ -4,29 +4,37 @@
  */
 #include "pools/os/lock.h"
 
-#include "pools/os/syscall.h"
-
 /* About 1 us: longer than every critical section that makes no system call. */
 #define SPIN_COUNT 64
 
+#define KERNEL_ID_LIMIT (1u << 22) /* PID_MAX_LIMIT of 64-bit kernels */
+#define ID_LIMIT (PS_LOCK_WAITERS - KERNEL_ID_LIMIT - 1)
+
 __thread PS_HIDDEN uint32_t ps_lock_thread_id __attribute__((tls_model("initial-exec")));
 static __thread uint32_t held_ranks __attribute__((tls_model("initial-exec")));
-static uint32_t x_forking; /* id of the thread that is forking, or 0 */
+static uint32_t x_last_id = KERNEL_ID_LIMIT;
+/* Per thread, not one id for all: several may fork at once, each waiting for the other's locks. */
+static __thread bool is_forking __attribute__((tls_model("initial-exec")));
 
+/*
+ * Counted, not asked from the kernel: one system call less per thread, and one less that a sandbox
+ * must allow. The kernel's ids are below the first of ours, so when two thousand million are used
+ * up, they take over, and no two living threads ever have the same.
+ */
 PS_COLD uint32_t ps_lock_ask_thread_id(void) {
-    ps_lock_thread_id = (uint32_t)ps_syscall3(SYS_gettid, 0, 0, 0);
+    /* relaxed, both: that an id is unique is all that matters. Threads that look at once can pass
+     * the limit, each by one; there are fewer of them than ids left above it. */
+    if (ps_load_relaxed(&x_last_id) < ID_LIMIT) {
+        ps_lock_thread_id = ps_add_relaxed(&x_last_id, 1u) + 1;
+    } else {
+        ps_lock_thread_id = ps_os_thread_number();
+    }
     return ps_lock_thread_id;
 }
 
-static bool is_forking(void) {
-    return ps_load_relaxed(&x_forking) == ps_lock_self(); /* relaxed: true only for its writer */
-}
+void ps_lock_fork_prepare(void) { is_forking = true; }
 
-void ps_lock_fork_prepare(void) {
-    ps_store_relaxed(&x_forking, ps_lock_self()); /* relaxed: acted on by the writer only */
-}
-
-void ps_lock_fork_parent(void) { ps_store_relaxed(&x_forking, 0u); /* relaxed: as above */ }
+void ps_lock_fork_parent(void) { is_forking = false; }
 
 void ps_lock_fork_child(void) {
     ps_lock_thread_id = 0;
@@ -35,7 +43,7 @@ void ps_lock_fork_child(void) {
 
 void ps_lock_check_acquire(const struct ps_lock *lock) {
     /* Ascending only, never twice. A fork inside a signal handler may hold any. */
-    PS_CHECK((held_ranks >> lock->rank) == 0 || is_forking());
+    PS_CHECK((held_ranks >> lock->rank) == 0 || is_forking);
     held_ranks |= 1u << lock->rank;
 }
 
@@ -62,7 +70,7 @@ PS_COLD void ps_lock_acquire_slow(struct ps_lock *lock) {
     uint32_t self = ps_lock_self();
     /* relaxed: equal only if this thread wrote it and still holds the lock. */
     if ((ps_load_relaxed(&lock->x_state) & ~PS_LOCK_WAITERS) == self) {
-        PS_CHECK(is_forking());
+        PS_CHECK(is_forking);
         lock->depth++;
         return;
     }

@@ -30,7 +30,7 @@ enum ps_lock_rank {
 };
 
 struct ps_lock {
-    uint32_t x_state; /* 0 free, else the holder's thread id, and WAITERS when somebody waits */
+    uint32_t x_state; /* 0 free, else the holder's id, and WAITERS when somebody waits */
     uint16_t rank;    /* enum ps_lock_rank, constant */
     uint16_t depth;   /* holder only: times taken again around a fork */
 };
@@ -39,7 +39,7 @@ struct ps_lock {
     { 0, (lock_rank), 0 }
 #define PS_LOCK_WAITERS 0x80000000u
 
-/* The calling thread's id, from the kernel; 0 until asked for. */
+/* The calling thread's id: unlike those of all living threads; 0 until asked for. */
 extern __thread PS_HIDDEN uint32_t ps_lock_thread_id __attribute__((tls_model("initial-exec")));
 uint32_t ps_lock_ask_thread_id(void);
 

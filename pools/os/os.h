@@ -57,6 +57,9 @@ size_t ps_os_page_bytes(void);
 /* Milliseconds on a clock that never goes back; cheap, a few milliseconds coarse. */
 uint64_t ps_os_now_ms(void);
 
+/* The calling thread's number in the system, for reports: a system call. */
+uint32_t ps_os_thread_number(void);
+
 /* Writes all of it to a descriptor, retrying on interruption; errors end the attempt silently. */
 void ps_os_write(int fd, const char *text, size_t bytes);
 

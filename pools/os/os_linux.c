@@ -114,6 +114,8 @@ uint64_t ps_os_now_ms(void) {
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
+uint32_t ps_os_thread_number(void) { return (uint32_t)ps_syscall3(SYS_gettid, 0, 0, 0); }
+
 void ps_os_write(int fd, const char *text, size_t bytes) {
     while (bytes > 0) {
         long written = ps_syscall3(SYS_write, fd, (long)text, (long)bytes);

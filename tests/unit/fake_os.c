@@ -183,6 +183,8 @@ size_t ps_os_page_bytes(void) { return (size_t)sysconf(_SC_PAGESIZE); }
 
 uint64_t ps_os_now_ms(void) { return LOAD(clock_ms); }
 
+uint32_t ps_os_thread_number(void) { return (uint32_t)gettid(); }
+
 void ps_os_write(int fd, const char *text, size_t bytes) {
     if (write(fd, text, bytes) < 0) {
         return; /* errors end the attempt silently */

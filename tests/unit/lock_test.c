@@ -123,7 +123,7 @@ TEST(checked_builds_abort_on_a_descending_rank) {
         CHECK_ABORTS(take_two(&high, &lock), "poolshim: check failed: ");
         CHECK_ABORTS(take_two(&lock, &low), "poolshim: check failed: ");
         CHECK_ABORTS(take_two(&lock, &twin), "poolshim: check failed: ");
-        CHECK_ABORTS(take_two(&lock, &lock), "poolshim: check failed: is_forking()");
+        CHECK_ABORTS(take_two(&lock, &lock), "poolshim: check failed: is_forking");
         CHECK_ABORTS(ps_lock_release(&lock), "poolshim: check failed: ");
     }
     CHECK(is_free_for_others(&lock));
@@ -149,6 +149,31 @@ TEST(a_forking_thread_may_take_again_what_it_holds) {
     ps_lock_fork_parent();
     CHECK(is_free_for_others(&low));
     CHECK(is_free_for_others(&lock));
+}
+
+static void *fork_too(void *unused) {
+    (void)unused;
+    ps_lock_fork_prepare();
+    ps_lock_fork_parent();
+    return NULL;
+}
+
+TEST(threads_that_fork_at_once_do_not_forget_each_other) {
+    GIVEN("a forking thread that holds locks of higher rank, as handlers registered later do");
+    ps_lock_fork_prepare();
+    ps_lock_acquire(&high);
+    WHEN("another thread begins and ends a fork");
+    pthread_t other;
+    REQUIRE(pthread_create(&other, NULL, fork_too, NULL) == 0);
+    pthread_join(other, NULL);
+    THEN("the first may still take locks of any rank, again too");
+    ps_lock_acquire(&low);
+    ps_lock_acquire(&high);
+    ps_lock_release(&high);
+    ps_lock_release(&low);
+    ps_lock_release(&high);
+    ps_lock_fork_parent();
+    CHECK(is_free_for_others(&high));
 }
 
 /* Forks as the engine does, with `lock` and `high` taken; the child's verdict is its exit status.
@@ -185,7 +210,7 @@ static int use_locks_in_child(void) {
     reset_in_child();
     bool is_free = lock.x_state == 0 && high.x_state == 0;
     ps_lock_acquire(&lock);
-    bool is_own = lock.x_state == (uint32_t)gettid();
+    bool is_own = lock.x_state == ps_lock_self();
     ps_lock_release(&lock);
     return is_taken_again && is_free && is_own ? 0 : 1;
 }
@@ -197,7 +222,7 @@ TEST(the_child_of_a_fork_has_all_locks_free_under_its_own_id) {
 
 static int release_interrupted_section(void) {
     reset_in_child();
-    bool is_held = lock.x_state == (uint32_t)gettid() && lock.depth == 0;
+    bool is_held = lock.x_state == ps_lock_self() && lock.depth == 0;
     ps_lock_release(&lock);
     return is_held && lock.x_state == 0 ? 0 : 1;
 }
