@@ -19,14 +19,25 @@ static uint64_t clock_ms = 1000000;
 static uint64_t calls[FAKE_OS_CALL_COUNT];
 static uint64_t call_total;
 static uint64_t failing_call; /* as counted by call_total; 0: none */
+static bool is_failing_on;    /* and those after it */
 static unsigned refused_kinds;
 static size_t reserve_limit_bytes = SIZE_MAX;
 static void *next_place;
 static uint64_t mapped_bytes;
 static uint64_t unreleased_bytes;
 static uint64_t purged_bytes;
+static size_t told_page_bytes; /* 0: the real one */
+static uint64_t breaches;
 
-void fake_os_fail_nth(uint64_t nth) { STORE(failing_call, nth == 0 ? 0 : LOAD(call_total) + nth); }
+void fake_os_fail_nth(uint64_t nth) {
+    STORE(failing_call, nth == 0 ? 0 : LOAD(call_total) + nth);
+    STORE(is_failing_on, false);
+}
+
+void fake_os_fail_from(uint64_t nth) {
+    fake_os_fail_nth(nth);
+    STORE(is_failing_on, nth != 0);
+}
 
 bool fake_os_has_failed(void) {
     return LOAD(failing_call) != 0 && LOAD(call_total) >= LOAD(failing_call);
@@ -50,6 +61,15 @@ uint64_t fake_os_unreleased_bytes(void) { return LOAD(unreleased_bytes); }
 
 uint64_t fake_os_purged_bytes(void) { return LOAD(purged_bytes); }
 
+void fake_os_set_page_bytes(size_t bytes) { STORE(told_page_bytes, bytes); }
+
+uint64_t fake_os_breaches(void) { return LOAD(breaches); }
+
+static void check_range(const void *base, size_t bytes) {
+    size_t rest = ((uintptr_t)base | bytes) & (ps_os_page_bytes() - 1);
+    ADD(breaches, rest != 0 || bytes == 0);
+}
+
 /*
  * The kernel changes a process's mappings one at a time, so what a thread did before it unmapped
  * comes before what another does with the same addresses. ThreadSanitizer has to be told.
@@ -64,7 +84,9 @@ static bool is_allowed(enum fake_os_call kind) {
     ADD(calls[kind], 1);
     uint64_t number = ADD(call_total, 1);
     pass_kernel();
-    return number != LOAD(failing_call) && (LOAD(refused_kinds) & FAKE_OS_BIT(kind)) == 0;
+    uint64_t failing = LOAD(failing_call);
+    bool is_failing = LOAD(is_failing_on) ? number >= failing : number == failing;
+    return !is_failing && (LOAD(refused_kinds) & FAKE_OS_BIT(kind)) == 0;
 }
 
 /* As the contract wants it, errno is the caller's. */
@@ -82,6 +104,7 @@ static char *map(void *place, size_t bytes) {
 
 void *ps_os_reserve(size_t bytes, size_t align) {
     int saved_errno = errno;
+    check_range((void *)align, bytes);
     if (!is_allowed(FAKE_OS_RESERVE) || bytes > LOAD(reserve_limit_bytes)) {
         return NULL;
     }
@@ -106,6 +129,7 @@ void *ps_os_reserve(size_t bytes, size_t align) {
 
 bool ps_os_release(void *base, size_t bytes) {
     int saved_errno = errno;
+    check_range(base, bytes);
     if (!is_allowed(FAKE_OS_RELEASE) || !is_success(munmap(base, bytes), saved_errno)) {
         ADD(unreleased_bytes, bytes);
         return false;
@@ -116,6 +140,7 @@ bool ps_os_release(void *base, size_t bytes) {
 
 bool ps_os_purge(void *base, size_t bytes) {
     int saved_errno = errno;
+    check_range(base, bytes);
     if (!is_allowed(FAKE_OS_PURGE) ||
         !is_success(madvise(base, bytes, MADV_DONTNEED), saved_errno)) {
         return false;
@@ -133,8 +158,9 @@ bool ps_os_protect(void *base, size_t bytes, bool is_accessible) {
 size_t ps_os_resident(void *base, size_t bytes) {
     int saved_errno = errno;
     unsigned char in_memory[512];
-    size_t page_bytes = ps_os_page_bytes();
+    size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
     size_t resident = 0;
+    check_range(base, bytes);
     for (size_t done = 0; done < bytes; done += sizeof in_memory * page_bytes) {
         size_t left = bytes - done;
         size_t piece = left < sizeof in_memory * page_bytes ? left : sizeof in_memory * page_bytes;
@@ -154,6 +180,7 @@ static bool remap(void *from, size_t old_bytes, size_t new_bytes, int flags, voi
 }
 
 bool ps_os_resize(void *base, size_t old_bytes, size_t new_bytes) {
+    check_range(base, old_bytes | new_bytes);
     if (!is_allowed(FAKE_OS_RESIZE) || !remap(base, old_bytes, new_bytes, 0, NULL)) {
         return false;
     }
@@ -163,6 +190,8 @@ bool ps_os_resize(void *base, size_t old_bytes, size_t new_bytes) {
 
 /* A refusal takes the target with it, which the contract allows. */
 bool ps_os_move(void *from, size_t old_bytes, void *to, size_t new_bytes) {
+    check_range(from, old_bytes);
+    check_range(to, new_bytes);
     if (!is_allowed(FAKE_OS_MOVE) ||
         !remap(from, old_bytes, new_bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to)) {
         (void)munmap(to, new_bytes);
@@ -175,11 +204,15 @@ bool ps_os_move(void *from, size_t old_bytes, void *to, size_t new_bytes) {
 
 void ps_os_advise_huge(void *base, size_t bytes, bool is_wanted) {
     int saved_errno = errno;
+    check_range(base, bytes);
     madvise(base, bytes, is_wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
     errno = saved_errno;
 }
 
-size_t ps_os_page_bytes(void) { return (size_t)sysconf(_SC_PAGESIZE); }
+size_t ps_os_page_bytes(void) {
+    size_t told = LOAD(told_page_bytes);
+    return told != 0 ? told : (size_t)sysconf(_SC_PAGESIZE);
+}
 
 uint64_t ps_os_now_ms(void) { return LOAD(clock_ms); }
 

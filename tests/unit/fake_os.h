@@ -27,6 +27,9 @@ enum fake_os_call {
 /* The nth call from now fails, once, whatever it is; 0: none. */
 void fake_os_fail_nth(uint64_t nth);
 
+/* As fake_os_fail_nth, and all calls after it. */
+void fake_os_fail_from(uint64_t nth);
+
 /* True when the call that fake_os_fail_nth asked for has come and failed. */
 bool fake_os_has_failed(void);
 
@@ -38,6 +41,12 @@ void fake_os_limit_reserve(size_t bytes);
 
 /* The next reservation lies there, or fails when the addresses are taken; NULL: anywhere. */
 void fake_os_place_next(void *base);
+
+/* The page size that the engine is told, at least the real one; before its first call. */
+void fake_os_set_page_bytes(size_t bytes);
+
+/* Calls so far whose range was not of whole pages of that size: a real system refuses them. */
+uint64_t fake_os_breaches(void);
 
 /* The clock starts at 1000000 ms. */
 void fake_os_set_ms(uint64_t now_ms);

@@ -256,6 +256,25 @@ FRESH_TEST(a_sparsely_used_block_is_zeroed_even_when_its_pages_cannot_be_dropped
     ps_heap_free(zeroed);
 }
 
+FRESH_TEST(large_blocks_are_whole_pages_of_the_system_whatever_their_size) {
+    for (size_t page_bytes = 4 * KIB; page_bytes <= 64 * KIB; page_bytes *= 4) {
+        fake_os_set_page_bytes(page_bytes);
+        ps_large_start(&engine_config);
+        unsigned char *block = ps_heap_alloc(5 * MIB + 1);
+        CHECK_EQ(ps_block_usable(block), 5 * MIB + page_bytes);
+        block[3 * MIB] = 1;
+        ps_heap_free(block);
+        uint64_t purges = fake_os_calls(FAKE_OS_PURGE);
+        unsigned char *zeroed = ps_block_zalloc(5 * MIB + 1);
+        CHECK_PTR_EQ(zeroed, block);
+        CHECK_EQ(fake_os_calls(FAKE_OS_PURGE), purges + 1);
+        CHECK_EQ(zeroed[3 * MIB], 0);
+        ps_heap_free(zeroed);
+        ps_heap_trim(0);
+    }
+    CHECK_EQ(fake_os_breaches(), 0);
+}
+
 FRESH_TEST(errno_survives_a_free_that_fails_inside) {
     engine_config.cache_max_bytes = 0;
     void *block = ps_heap_alloc(5 * MIB);

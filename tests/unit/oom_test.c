@@ -7,7 +7,7 @@
 #include "tests/unit/engine.h"
 #include "tests/unit/worker.h"
 
-#define CALLS_MAX 200
+#define CALLS_MAX 500
 #define BLOCKS 60
 
 static struct live_block blocks[BLOCKS];
@@ -75,12 +75,15 @@ static void check_nothing_lost(void) {
     CHECK_EQ(census_live_blocks(&census), 0);
     CHECK_EQ(census.small_span_bytes, 0);
     CHECK_EQ(census.cache_dirty_bytes, 0);
+    CHECK_EQ(fake_os_breaches(), 0);
 }
 
 static uint64_t failing_call;
+static size_t page_bytes; /* 0: the machine's */
 
 /* In a process whose engine has not started: the nth call fails, by a second thread's too. */
 static void fail_one_call(void) {
+    fake_os_set_page_bytes(page_bytes);
     engine_config.mmap_min_bytes = 256 * KIB; /* many calls of the system for little memory */
     engine_config.cache_max_bytes = 1 * MIB;
     fake_os_fail_nth(failing_call);
@@ -99,9 +102,9 @@ static void fail_one_call(void) {
     }
 }
 
-TEST(any_single_failure_of_the_system_is_survived) {
+static void fail_every_call(uint64_t step) {
     uint64_t made = 0;
-    for (failing_call = 1; failing_call <= CALLS_MAX; failing_call += 2 * FRESH_SLOWNESS - 1) {
+    for (failing_call = 1; failing_call <= CALLS_MAX; failing_call += step) {
         int status = fresh_status(fail_one_call);
         if (WIFEXITED(status) && WEXITSTATUS(status) == 3) {
             break; /* the calls have an end: all of them have failed once */
@@ -114,9 +117,23 @@ TEST(any_single_failure_of_the_system_is_survived) {
     }
     printf("calls of the system that failed, one each time: up to %d\n", (int)made);
     CHECK_CMP(made, >, 100);
+    CHECK_CMP(made, <, CALLS_MAX - step);
 }
 
-FRESH_TEST(a_system_that_refuses_everything_from_the_start_gives_enomem) {
+TEST(any_single_failure_of_the_system_is_survived) { fail_every_call(2 * FRESH_SLOWNESS - 1); }
+
+TEST(any_single_failure_is_survived_with_pages_of_16_KiB) {
+    page_bytes = 16 * KIB;
+    fail_every_call(4 * FRESH_SLOWNESS - 1);
+}
+
+TEST(any_single_failure_is_survived_with_pages_of_64_KiB) {
+    page_bytes = 64 * KIB;
+    fail_every_call(4 * FRESH_SLOWNESS - 1);
+}
+
+static void refuse_everything_from_the_start(void) {
+    fake_os_set_page_bytes(page_bytes);
     fake_os_refuse(FAKE_OS_ALL);
     for (int round = 0; round < 3; round++) {
         size_t refused_before = refused_count;
@@ -130,6 +147,42 @@ FRESH_TEST(a_system_that_refuses_everything_from_the_start_gives_enomem) {
     use_heap(NULL);
     free_all(NULL);
     check_nothing_lost();
+}
+
+TEST(a_system_that_refuses_everything_from_the_start_gives_enomem) {
+    static const size_t sizes[] = {0, 16 * KIB, 64 * KIB};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        page_bytes = sizes[i];
+        fresh_run(refuse_everything_from_the_start);
+    }
+}
+
+/* In a process whose engine has not started: from the nth call on, whatever it is, all fail; what
+ * was allocated before stays, and when the system works again so does everything. */
+static void fail_from_one_call_on(void) {
+    fake_os_set_page_bytes(page_bytes);
+    engine_config.mmap_min_bytes = 256 * KIB;
+    engine_config.cache_max_bytes = 1 * MIB;
+    fake_os_fail_from(failing_call);
+    use_heap(NULL);
+    worker_do_and_end(use_heap, NULL);
+    CHECK(fake_os_has_failed());
+    fake_os_fail_from(0);
+    free_all(NULL);
+    size_t refused_before = refused_count;
+    use_heap(NULL);
+    CHECK_EQ(refused_count, refused_before);
+    worker_do_and_end(free_all, NULL);
+    free_all(NULL);
+    check_nothing_lost();
+}
+
+TEST(any_moment_from_which_all_calls_fail_is_survived) {
+    static const size_t sizes[] = {0, 16 * KIB, 64 * KIB};
+    for (failing_call = 1; failing_call <= 100; failing_call += 9) {
+        page_bytes = sizes[failing_call / 9 % 3];
+        fresh_run(fail_from_one_call_on);
+    }
 }
 
 FRESH_TEST(what_is_there_can_be_used_up_to_the_last_block) {
