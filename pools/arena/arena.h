@@ -138,8 +138,9 @@ bool ps_arena_find_changed(struct ps_arena *arena);
 bool ps_arena_list_page(struct ps_arena *arena, struct page_list *list, uint64_t number);
 void ps_arena_drop_list(struct ps_arena *arena, struct page_list *list);
 
-/* pages.c: drops the process's own copies of pages: they are the file's again. */
-void ps_arena_forget(struct ps_arena *arena, size_t offset, size_t bytes);
+/* pages.c: drops the process's own copies of pages: they are the file's again, or as the file's
+ * where the system drops none. False and errno: the file cannot be read. */
+bool ps_arena_forget(struct ps_arena *arena, size_t offset, size_t bytes);
 
 /* The pages of a run of adjacent numbers from `from` on. */
 static inline size_t ps_arena_run(const struct page_list *list, size_t from) {

@@ -104,7 +104,9 @@ enum ps_arena_status ps_arena_rollback(struct ps_arena *arena) {
         return status;
     }
     bool was_pending = arena->is_pending;
-    ps_arena_forget(arena, 0, arena->mapped_bytes);
+    if (!ps_arena_forget(arena, 0, arena->mapped_bytes)) {
+        return PS_ARENA_SYSTEM;
+    }
     arena->view.bytes = arena->committed.bytes;
     return was_pending ? ps_arena_load_batch(arena) : PS_ARENA_OK;
 }

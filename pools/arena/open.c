@@ -82,9 +82,9 @@ static bool map_first(struct ps_arena *arena, size_t bytes, size_t reserve_bytes
 
 /* A batch that cannot be read is of no account if its pages are all in their places. */
 static enum ps_arena_status do_without_batch(struct ps_arena *arena, enum ps_arena_status status) {
-    ps_arena_forget(arena, 0, arena->mapped_bytes);
+    bool is_whole = ps_arena_forget(arena, 0, arena->mapped_bytes);
     arena->pending.count = 0;
-    bool is_whole = ps_arena_contents_sum(arena) == arena->committed.contents_sum;
+    is_whole = is_whole && ps_arena_contents_sum(arena) == arena->committed.contents_sum;
     return is_whole ? PS_ARENA_OK : status;
 }
 
@@ -114,7 +114,9 @@ static enum ps_arena_status load_once(struct ps_arena *arena, bool is_verified) 
         return PS_ARENA_SYSTEM;
     }
     arena->view.bytes = arena->committed.bytes;
-    ps_arena_forget(arena, 0, arena->mapped_bytes);
+    if (!ps_arena_forget(arena, 0, arena->mapped_bytes)) {
+        return PS_ARENA_SYSTEM;
+    }
     status = ps_arena_load_batch(arena);
     if (status == PS_ARENA_CORRUPT) {
         return do_without_batch(arena, status);

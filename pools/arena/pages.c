@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 /* Of an entry of /proc/self/pagemap: in memory, in swap, a page of a file. */
 #define ENTRY_IS_PRESENT ((uint64_t)1 << 63)
@@ -101,11 +102,30 @@ bool ps_arena_find_changed(struct ps_arena *arena) {
     return arena->pagemap_fd >= 0 ? ask_kernel(arena) : compare(arena);
 }
 
-void ps_arena_forget(struct ps_arena *arena, size_t offset, size_t bytes) {
+/* Pages that the system does not drop (locked ones, say) get the file's contents. */
+static bool read_back(struct ps_arena *arena, size_t from, size_t end) {
+    char page[ARENA_PAGE];
+    struct stat file;
+    if (fstat(arena->file_fd, &file) != 0) {
+        return false;
+    }
+    end = ps_min(end, (size_t)file.st_size); /* nothing lies behind that */
+    for (size_t at = from; at < end; at += sizeof page) {
+        size_t count = ps_min(sizeof page, end - at);
+        if (!ps_arena_read(arena->file_fd, page, sizeof page, at)) {
+            return false;
+        }
+        if (memcmp(arena->view.base + at, page, count) != 0) {
+            memcpy(arena->view.base + at, page, count);
+        }
+    }
+    return true;
+}
+
+bool ps_arena_forget(struct ps_arena *arena, size_t offset, size_t bytes) {
     size_t system_page = ps_os_page_bytes();
     size_t from = ps_round_up(offset, system_page);
     size_t end = ps_round_down(offset + bytes, system_page);
-    if (from < end) {
-        madvise(arena->view.base + from, end - from, MADV_DONTNEED);
-    }
+    return from >= end || madvise(arena->view.base + from, end - from, MADV_DONTNEED) == 0 ||
+           read_back(arena, from, end);
 }

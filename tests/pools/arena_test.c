@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 static const char *const path = "test.arena";
@@ -54,6 +55,36 @@ TEST(contents_outlast_the_close) {
                 WORK_CHECK(arena, &model);
             }
         }
+        ps_arena_close(arena);
+    }
+}
+
+TEST(locked_memory_is_rolled_back_too) {
+    unsigned modes[] = {0, PS_ARENA_COMPARE};
+    for (size_t i = 0; i < 2; i++) {
+        struct work_model model = {0};
+        struct ps_arena *arena = new_arena(modes[i]);
+        CHECK(work_arena_step(arena));
+        work_model_step(&model);
+        CHECK_EQ(ps_arena_commit(arena), PS_ARENA_OK);
+        struct ps_arena_view *view = (struct ps_arena_view *)(void *)arena;
+        if (mlock(view->base, view->bytes) != 0) {
+            UNIT_SKIP("no memory may be locked here");
+        }
+        for (int round = 0; round < 3; round++) {
+            WHEN("the system does not drop the pages that were changed");
+            CHECK(work_arena_step(arena));
+            CHECK_EQ(ps_arena_rollback(arena), PS_ARENA_OK);
+            WORK_CHECK(arena, &model);
+            THEN("what is committed next is what was rolled back to, and a step");
+            CHECK(work_arena_step(arena));
+            work_model_step(&model);
+            CHECK_EQ(ps_arena_commit(arena), PS_ARENA_OK);
+            WORK_CHECK(arena, &model);
+        }
+        ps_arena_close(arena);
+        arena = open_arena(PS_ARENA_VERIFY, PS_ARENA_OK);
+        WORK_CHECK(arena, &model);
         ps_arena_close(arena);
     }
 }
