@@ -42,6 +42,7 @@ class Sweep:
     env: dict[str, str] = field(default_factory=lambda: dict(EAGER))
     options: tuple[str, ...] = ()
     least: int = 1
+    from_library: str = "libpoolshim"
     marks: tuple[str, ...] = ()
 
     @property
@@ -56,6 +57,7 @@ class Sweep:
 ONWARD = ("--from-then-on",)
 STARTING = ("--from-then-on", "--start-may-fail")
 CXX = ("load_cxx",)
+POOLS = ("load_pools", "pools.arena")
 LONG = ("load", "3600")
 ARMED = ("--armed",)
 
@@ -82,6 +84,18 @@ SWEEPS = [
 ]
 SWEEPS += [
     Sweep(
+        f"{call}-{'onward' if options else 'once'}-pools",
+        call, 300, step, env={}, load=POOLS, least=least, from_library="",
+        options=ARMED + options + ("--rss-most", "2048"),
+    )
+    for call, step, least in (
+        ("mmap", 50, 200), ("munmap", 90, 300), ("madvise", 9, 20), ("mprotect", 50, 180),
+        ("mremap", 1, 1),
+    )
+    for options in ((), ONWARD)
+]  # fmt: skip
+SWEEPS += [
+    Sweep(
         f"{call}-once-{error}", call, 500, step, error=error, least=80, options=most(1024, 32768)
     )
     for call, step in (("munmap", 50), ("madvise", 50), ("mremap", 25))
@@ -95,12 +109,15 @@ SWEEPS += [
     [pytest.param(s, id=s.name, marks=[getattr(pytest.mark, m) for m in s.marks]) for s in SWEEPS],
 )
 def test_faults_are_survived(
-    sweep: Sweep, run_shim: RunShim, build_dir: Path, shim: Path
+    sweep: Sweep, run_shim: RunShim, build_dir: Path, shim: Path, tmp_path: Path
 ) -> None:
     programs = build_dir / "tests" / "faults"
     load = [programs / sweep.load[0], *sweep.load[1:]]
-    command = [programs / "inject", "--preload", shim, "--from", "libpoolshim", *sweep.arguments]
-    result = run_shim([*command, "--", *load], env=sweep.env, timeout=900, preload=False)
+    command = [programs / "inject", *sweep.arguments]
+    if sweep.from_library:
+        command += ["--preload", shim, "--from", sweep.from_library]
+    command += ["--", *load]
+    result = run_shim(command, env=sweep.env, timeout=900, preload=False, cwd=tmp_path)
     print(f"{sweep.name}: {result.stdout.strip()}")
     if result.returncode == 77:
         pytest.skip(result.stdout.strip())

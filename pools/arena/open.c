@@ -266,8 +266,10 @@ static enum ps_arena_status open_file(struct ps_arena *arena, const char *path) 
 
 static void give_up(struct ps_arena *arena) {
     int saved_errno = errno;
-    if (arena->view.base != NULL) {
-        munmap(arena->view.base, arena->mapped_bytes);
+    bool is_mapped = arena->view.base != NULL && munmap(arena->view.base, arena->mapped_bytes) != 0;
+    if (is_mapped && arena->owner_pid == getpid()) { /* what stays mapped would keep the locks */
+        ps_arena_lock(arena->file_fd, ARENA_LOCK_WRITER, F_UNLCK, false);
+        ps_arena_lock(arena->file_fd, ARENA_LOCK_VIEW, F_UNLCK, false);
     }
     const int fds[] = {arena->file_fd, arena->journal_fd, arena->pagemap_fd};
     for (size_t i = 0; i < sizeof fds / sizeof *fds; i++) {

@@ -100,7 +100,10 @@ static void mmap_free(struct ps_source *source, void *chunk, size_t bytes) {
     size_t guard = (own->flags & PS_MMAP_GUARD) != 0 ? page : 0;
     uintptr_t first = ps_round_down((uintptr_t)chunk, page);
     uintptr_t end = ps_round_up((uintptr_t)chunk + ps_max(bytes, 1), page);
-    (void)munmap((char *)chunk - ((uintptr_t)chunk - first) - guard, end - first + 2 * guard);
+    char *middle = (char *)chunk - ((uintptr_t)chunk - first);
+    if (munmap(middle - guard, end - first + 2 * guard) != 0) {
+        (void)madvise(middle, end - first, MADV_DONTNEED); /* only the addresses are lost */
+    }
     errno = saved_errno;
 }
 

@@ -52,8 +52,9 @@ static void grow(void) {
             entries[find(old[at].slice)] = old[at];
         }
     }
-    if (old != NULL) {
-        (void)ps_os_release(old, old_capacity * sizeof *old);
+    size_t old_bytes = old_capacity * sizeof *old;
+    if (old != NULL && !ps_os_release(old, old_bytes)) {
+        (void)ps_os_purge(old, old_bytes); /* only the addresses are lost */
     }
 }
 

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A small load for every family of the pools library while system calls fail: refused calls say
+ * ENOMEM, what was handed out keeps its contents, what is ended goes back, and when the faults are
+ * over everything works. Families take chunks from mappings, so that each chunk is a call.
+ */
+#include "blocks.h"
+#include "marker.h"
+
+#include <poolshim/arena.h>
+#include <poolshim/fifo.h>
+#include <poolshim/pages.h>
+#include <poolshim/pool.h>
+#include <poolshim/region.h>
+#include <poolshim/ring.h>
+#include <poolshim/slice.h>
+#include <poolshim/stack.h>
+#include <poolshim/tlsf.h>
+
+#define BLOCKS 300
+
+static size_t refused_count;
+static bool is_over; /* the faults are: nothing may be refused */
+static struct ps_source_mmap mappings;
+static struct ps_chunk_options chunks;
+
+/* Notes a call that may be refused. */
+static bool is_had(const void *result) {
+    if (result == NULL) {
+        CLAIM(errno == ENOMEM && !is_over);
+        refused_count++;
+    }
+    errno = 0;
+    return result != NULL;
+}
+
+static size_t size_of(size_t i) { return i % 17 == 0 ? 50000 + i : 16 + i * 37 % 4000; }
+
+/* Takes on a block that was asked for, or notes that it was refused. */
+static bool take_on(struct block *block, size_t i, void *address) {
+    *block = (struct block){address, size_of(i), i};
+    if (is_had(address)) {
+        block_fill(block);
+    }
+    return address != NULL;
+}
+
+static void check_all(const struct block *blocks) { blocks_check(blocks, BLOCKS); }
+
+static void use_region(struct block *blocks) {
+    struct ps_region_options options = {.chunks = chunks};
+    struct ps_region *region = ps_region_create(&options);
+    if (!is_had(region)) {
+        return;
+    }
+    for (size_t i = 0; i < BLOCKS; i++) {
+        take_on(&blocks[i], i, ps_region_alloc(region, size_of(i)));
+    }
+    struct ps_region *child = ps_region_create_child(region, NULL);
+    if (is_had(child)) {
+        is_had(ps_region_printf(child, "%0200d", 7));
+    }
+    check_all(blocks);
+    ps_region_destroy(region);
+}
+
+static void use_stack(struct block *blocks) {
+    struct ps_stack_options options = {.chunks = chunks};
+    struct ps_stack *stack = ps_stack_create(&options);
+    if (!is_had(stack)) {
+        return;
+    }
+    struct ps_stack_frame *frame = ps_stack_push(stack);
+    if (is_had(frame)) {
+        for (size_t i = 0; i < BLOCKS; i++) {
+            take_on(&blocks[i], i, ps_stack_alloc(stack, size_of(i)));
+        }
+        check_all(blocks);
+        ps_stack_pop(stack, frame);
+    }
+    ps_stack_destroy(stack);
+}
+
+static void use_fifo(struct block *blocks) {
+    struct ps_fifo_options options = {.chunks = chunks, .spare_bytes = 1};
+    struct ps_fifo *fifo = ps_fifo_create(&options);
+    if (!is_had(fifo)) {
+        return;
+    }
+    for (size_t i = 0; i < 3 * BLOCKS; i++) {
+        struct block *block = &blocks[i % BLOCKS];
+        CLAIM(block->address == NULL || block_is_intact(block, block->bytes));
+        ps_fifo_free(fifo, block->address);
+        take_on(block, i, ps_fifo_alloc(fifo, size_of(i)));
+    }
+    check_all(blocks);
+    for (size_t i = 0; i < BLOCKS; i++) {
+        ps_fifo_free(fifo, blocks[i].address);
+    }
+    ps_fifo_destroy(fifo);
+}
+
+static void use_ring(struct block *blocks) {
+    struct ps_ring_options options = {.chunks = chunks, .spare_bytes = 1};
+    struct ps_ring *ring = ps_ring_create(&options);
+    if (!is_had(ring)) {
+        return;
+    }
+    for (size_t round = 0; round < 10; round++) {
+        struct ps_ring_frame *frame = ps_ring_begin(ring);
+        if (!is_had(frame)) {
+            continue;
+        }
+        for (size_t i = 0; i < BLOCKS / 10; i++) {
+            take_on(&blocks[i], i, ps_ring_alloc(ring, size_of(i)));
+        }
+        blocks_check(blocks, BLOCKS / 10);
+        ps_ring_seal(ring);
+        ps_ring_release(frame);
+    }
+    ps_ring_destroy(ring);
+}
+
+static void use_pool(struct block *blocks) {
+    struct ps_pool_options options = {.chunks = chunks};
+    struct ps_pool pool;
+    CLAIM(ps_pool_init(&pool, 4096 + 16, 16, &options));
+    for (size_t round = 0; round < 2; round++) {
+        for (size_t i = 0; i < BLOCKS; i++) {
+            blocks[i] = (struct block){ps_pool_alloc(&pool), 4096 + 16, i};
+            if (is_had(blocks[i].address)) {
+                block_fill(&blocks[i]);
+            }
+        }
+        check_all(blocks);
+        for (size_t i = round; i < BLOCKS; i++) {
+            if (blocks[i].address != NULL) {
+                ps_pool_free(&pool, blocks[i].address);
+            }
+        }
+    }
+    ps_pool_destroy(&pool);
+}
+
+static void use_slice(struct block *blocks) {
+    for (size_t i = 0; i < BLOCKS; i++) {
+        take_on(&blocks[i], i, ps_slice_alloc(size_of(i)));
+    }
+    check_all(blocks);
+    for (size_t i = 0; i < BLOCKS; i++) {
+        ps_slice_free(blocks[i].address != NULL ? size_of(i) : 8, blocks[i].address);
+    }
+    ps_slice_trim();
+}
+
+static void use_tlsf(struct block *blocks) {
+    struct ps_tlsf_options options = {.chunks = chunks, .largest_bytes = 1 << 20};
+    struct ps_tlsf *tlsf = ps_tlsf_create(&options);
+    if (!is_had(tlsf)) {
+        return;
+    }
+    for (size_t i = 0; i < BLOCKS; i++) {
+        take_on(&blocks[i], i, ps_tlsf_alloc(tlsf, size_of(i)));
+    }
+    check_all(blocks);
+    CLAIM(ps_tlsf_check(tlsf) == NULL);
+    for (size_t i = 0; i < BLOCKS; i += 2) {
+        ps_tlsf_free(tlsf, blocks[i].address);
+    }
+    ps_tlsf_trim(tlsf);
+    CLAIM(ps_tlsf_check(tlsf) == NULL);
+    ps_tlsf_destroy(tlsf);
+}
+
+static void use_pages(struct block *blocks) {
+    for (size_t i = 0; i < BLOCKS; i++) {
+        take_on(&blocks[i], i, ps_pages_alloc(size_of(i), PS_PAGE_BYTES));
+    }
+    check_all(blocks);
+    for (size_t i = 0; i < BLOCKS; i++) {
+        ps_pages_free(blocks[i].address, size_of(i));
+    }
+}
+
+/* Whether an arena's call was refused by the system; any other failure is none that faults may
+ * cause. */
+static bool is_refused(enum ps_arena_status status) {
+    CLAIM(status == PS_ARENA_OK || (status == PS_ARENA_SYSTEM && !is_over));
+    refused_count += status != PS_ARENA_OK;
+    return status != PS_ARENA_OK;
+}
+
+static void use_arena(const char *path) {
+    struct ps_arena_options options = {.chunks = chunks, .reserve_bytes = MIB};
+    struct ps_arena *arena;
+    if (is_refused(ps_arena_open(&arena, path, PS_ARENA_CREATE, &options))) {
+        return;
+    }
+    for (int round = 0; round < 3; round++) {
+        errno = 0;
+        struct block block = {ps_arena_alloc(arena, 100 * KIB), 100 * KIB, 1};
+        if (is_had(block.address)) {
+            block_fill(&block);
+            ps_offset root = ps_arena_root(arena);
+            uint64_t sequence = ps_arena_sequence(arena);
+            ps_arena_set_root(arena, ps_arena_offset(arena, block.address));
+            if (is_refused(ps_arena_commit(arena))) {
+                CLAIM(ps_arena_sequence(arena) == sequence);
+                if (!is_refused(ps_arena_rollback(arena))) {
+                    CLAIM(ps_arena_root(arena) == root);
+                }
+            }
+        }
+        CLAIM(ps_arena_check(arena) == NULL);
+    }
+    errno = 0;
+    is_had(ps_arena_extend(arena, 3 * MIB) ? arena : NULL); /* moves it */
+    CLAIM(ps_arena_check(arena) == NULL);
+    ps_offset root = ps_arena_root(arena);
+    ps_arena_close(arena);
+    if (!is_refused(ps_arena_open(&arena, path, PS_ARENA_VERIFY, NULL))) {
+        struct block block = {ps_arena_at(arena, ps_arena_root(arena)), 100 * KIB, 1};
+        CLAIM(ps_arena_root(arena) == root);
+        CLAIM(block.address == NULL || block_is_intact(&block, block.bytes));
+        ps_arena_close(arena);
+    }
+}
+
+static void use_all(const char *path) {
+    static void (*const families[])(struct block *) = {
+        use_region, use_stack, use_fifo, use_ring, use_pool, use_slice, use_tlsf, use_pages,
+    };
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
+        struct block blocks[BLOCKS] = {{NULL, 0, 0}};
+        families[i](blocks);
+    }
+    use_arena(path);
+}
+
+int main(int count, char **arguments) {
+    CLAIM(count == 2); /* the path of an arena, to be made */
+    ps_source_mmap_init(&mappings, PS_MMAP_GUARD);
+    chunks = (struct ps_chunk_options){.source = &mappings.source, .max_bytes = 64 * KIB};
+    (void)unlink(arguments[1]);
+    (void)marker_say(MARKER_BEGIN);
+    use_all(arguments[1]);
+    long faults = marker_say(MARKER_END);
+    CLAIM(faults > 0 || refused_count == 0);
+    (void)unlink(arguments[1]);
+    size_t refused_by_faults = refused_count;
+    is_over = true;
+    use_all(arguments[1]);
+    (void)unlink(arguments[1]);
+    CLAIM(refused_count == refused_by_faults);
+    dprintf(1, "refused %zu\nrss_kib %zu\n", refused_count, claim_rss_bytes() / KIB);
+    return 0;
+}
