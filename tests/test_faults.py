@@ -76,11 +76,11 @@ SWEEPS = [
     Sweep("mmap-onward-usual", "mmap", 20, 2, options=STARTING, env={}, least=5),
     Sweep("mmap-onward-cxx", "mmap", 300, 50, options=ARMED + ONWARD, load=CXX, least=200),
     Sweep("mmap-once-cxx", "mmap", 300, 50, options=ARMED, load=CXX, least=200),
-    Sweep("munmap-onward", "munmap", 500, 250, options=ONWARD + most(2048, 600000), load=LONG),
-    Sweep("madvise-onward", "madvise", 500, 250, options=ONWARD + most(2048, 300000), load=LONG),
-    Sweep("mremap-onward", "mremap", 500, 250, options=ONWARD + most(2048, 50000), load=LONG),
-    Sweep("munmap-madvise-onward", "munmap,madvise", 500, 250, options=ONWARD + most(2048, 800000)),
-    Sweep("all-onward", "mmap,munmap,madvise,mremap", 1500, 150, options=STARTING, least=1000),
+    Sweep("munmap-onward", "munmap", 120, 60, options=ONWARD + most(2048, 600000), load=LONG),
+    Sweep("madvise-onward", "madvise", 120, 60, options=ONWARD + most(2048, 300000), load=LONG),
+    Sweep("mremap-onward", "mremap", 120, 60, options=ONWARD + most(2048, 50000), load=LONG),
+    Sweep("munmap-madvise-onward", "munmap,madvise", 120, 60, options=ONWARD + most(2048, 800000)),
+    Sweep("all-onward", "mmap,munmap,madvise,mremap", 1200, 120, options=STARTING, least=1000),
 ]
 SWEEPS += [
     Sweep(
