@@ -36,7 +36,9 @@ static void give_back(void *argument) {
     }
     bool is_detached = holder->way >= 4 && holder->way <= 5;
     free(holder);
-    free(claim_hide(malloc(300)));
+    void *late = malloc(300);
+    CLAIM(late != NULL);
+    free(late);
     __atomic_fetch_add(&handlers_run, 1, __ATOMIC_RELAXED);
     if (is_detached) {
         __atomic_fetch_sub(&detached_alive, 1, __ATOMIC_RELEASE);
