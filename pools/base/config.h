@@ -44,6 +44,7 @@ struct ps_config {
     uint32_t purge_delay_ms; /* idle this long, a page goes back to the OS; 0: at once */
     enum ps_thp thp;
     enum ps_foreign foreign;
+    uint32_t harden;       /* 0 to 3: see heap/hard.h */
     uint32_t guard_sample; /* about one in so many allocations is guarded; 0: none */
     uint32_t guard_slots;  /* guarded blocks at a time, 1 to PS_GUARD_SLOTS_LIMIT */
 };
@@ -53,7 +54,7 @@ struct ps_config {
     {                                                                                              \
         .small_max_bytes = 0, .mmap_min_bytes = (size_t)32 << 20,                                  \
         .cache_max_bytes = (size_t)64 << 20, .purge_delay_ms = 1000, .thp = PS_THP_AUTO,           \
-        .foreign = PS_FOREIGN_ABORT, .guard_sample = 0, .guard_slots = 256,                        \
+        .foreign = PS_FOREIGN_ABORT, .harden = 0, .guard_sample = 0, .guard_slots = 256,           \
     }
 
 #endif

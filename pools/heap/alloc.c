@@ -7,6 +7,7 @@
 #include "pools/heap/blocks.h"
 #include "pools/heap/early.h"
 #include "pools/heap/fast_path.h"
+#include "pools/heap/hard.h"
 #include "pools/heap/late.h"
 
 #include <errno.h>
@@ -34,11 +35,12 @@ PS_NOINLINE void *ps_heap_alloc_beyond(size_t bytes) {
     if (PS_UNLIKELY(heap == NULL)) {
         return alloc_without_heap(bytes);
     }
-    if (bytes > PS_CLASS_BYTES_LIMIT) {
+    if (bytes > PS_CLASS_BYTES_LIMIT - ps_hard_extra_bytes) {
         ps_heap_tick(heap);
         return ps_large_alloc(bytes, 1, NULL);
     }
-    return ps_heap_take(heap, &heap->bins[ps_size_class_of(bytes)], bytes);
+    return ps_hard_is_on() ? ps_hard_alloc(heap, ps_hard_class_of(bytes), bytes)
+                           : ps_heap_take(heap, &heap->bins[ps_size_class_of(bytes)], bytes);
 }
 
 static void *zalloc_large(size_t bytes) {
@@ -68,7 +70,7 @@ void *ps_block_zalloc(size_t bytes) {
         return zalloc_large(bytes);
     }
     void *block = ps_heap_alloc(bytes);
-    return block != NULL ? memset(block, 0, bytes) : NULL;
+    return block != NULL && !ps_hard_is_on() ? memset(block, 0, bytes) : block;
 }
 
 void *ps_block_alloc_aligned(size_t bytes, size_t align) {
@@ -82,12 +84,16 @@ void *ps_block_alloc_aligned(size_t bytes, size_t align) {
     if (PS_UNLIKELY(heap == NULL) && !ps_thread.is_exiting) {
         return alloc_without_heap(bytes);
     }
-    uint32_t class_index = ps_size_class_of_aligned(bytes, align);
+    size_t wanted = ps_max(bytes, 1) + ps_hard_extra_bytes;
+    uint32_t class_index = wanted < bytes ? PS_CLASS_NONE : ps_size_class_of_aligned(wanted, align);
     if (class_index == PS_CLASS_NONE) {
         return ps_large_alloc(bytes, align, NULL);
     }
     if (PS_UNLIKELY(heap == NULL)) {
-        return ps_late_alloc(ps_size_classes[class_index].block_bytes);
+        return ps_late_alloc(ps_size_classes[class_index].block_bytes - ps_hard_extra_bytes);
+    }
+    if (ps_hard_is_on()) {
+        return ps_hard_alloc(heap, class_index, bytes);
     }
     /* The whole block: where a guarded sample ends at a page, it is aligned as the class is. */
     return ps_heap_take(heap, &heap->bins[class_index], ps_size_classes[class_index].block_bytes);
@@ -125,6 +131,15 @@ static void free_in_span(struct ps_span *span, void *block) {
         ps_misuse_free(span, block);
     }
     struct ps_heap *heap = own_heap();
+    if (ps_hard_level == PS_HARD_ZEROES) {
+        ps_hard_zero(span, block);
+    } else if (ps_hard_is_on()) {
+        block = ps_hard_free(heap, span, block);
+        if (block == NULL) {
+            return;
+        }
+        span = ps_span_of_inside(ps_page_map_slot(block), block);
+    }
     if (PS_UNLIKELY(heap == NULL)) {
         ps_late_free(span, block);
     } else if (!ps_heap_owns(heap, span)) {

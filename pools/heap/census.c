@@ -5,7 +5,7 @@
  */
 #include "pools/heap/census.h"
 
-#include "pools/heap/fast_path.h"
+#include "pools/heap/hard.h"
 #include "pools/heap/mapping.h"
 #include "pools/heap/start.h"
 #include "pools/page/metadata.h"
@@ -60,8 +60,8 @@ static void count_heap(struct ps_heap *heap, void *context) {
 static void subtract_prepared(struct ps_census *out, const struct ps_heap *heap) {
     for (uint32_t i = 0; i < out->class_count; i++) {
         const struct ps_bin *bin = &heap->bins[i];
-        uint64_t blocks =
-            (uint64_t)(bin->end - bin->cur) / bin->block_bytes + ps_recent_count(heap, i);
+        uint64_t blocks = (uint64_t)(bin->end - bin->cur) / bin->block_bytes +
+                          ps_recent_count(heap, i) + ps_hard_count(heap, i);
         out->classes[i].prepared_blocks = blocks;
         out->classes[i].live_blocks -=
             blocks < out->classes[i].live_blocks ? blocks : out->classes[i].live_blocks;

@@ -7,6 +7,7 @@
 #include "pools/heap/fork.h"
 
 #include "pools/heap/guard.h"
+#include "pools/heap/hard_large.h"
 #include "pools/heap/late.h"
 #include "pools/heap/mapping.h"
 #include "pools/os/lock.h"
@@ -24,9 +25,11 @@ static void prepare(void) {
     ps_mapping_fork_prepare();
     ps_page_cache_fork_prepare();
     ps_guard_fork_prepare();
+    ps_hard_large_fork_prepare();
 }
 
 static void parent(void) {
+    ps_hard_large_fork_parent();
     ps_guard_fork_parent();
     ps_page_cache_fork_parent();
     ps_mapping_fork_parent();
@@ -38,6 +41,7 @@ static void parent(void) {
 
 static void child(void) {
     ps_lock_fork_child();
+    ps_hard_large_fork_child();
     ps_guard_fork_child();
     ps_page_cache_fork_child();
     ps_mapping_fork_child();

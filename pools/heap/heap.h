@@ -71,6 +71,7 @@ struct ps_heap {
     uintptr_t x_thread_pointer;     /* 3144 of the owning thread */
     uint32_t x_spans[PS_BIN_LIMIT]; /* 3152 spans of each class that this heap owns */
     uint64_t x_active_ms;           /* 3408 owner's last look at the clock */
+    struct ps_hard *hard;           /* hardened blocks: waiting ones; NULL: none wait */
     bool is_offered;                /* 3416 on the list of parked heaps; registry lock */
     struct ps_guard_sampler guard;  /* 3424 */
     PS_ALIGNED(PS_CACHE_LINE) struct ps_span *x_wake; /* 3456 spans that others want looked at */
@@ -89,7 +90,7 @@ _Static_assert(offsetof(struct ps_heap, remote) == 4096, "the first page is all 
  * opened when three frees in sequence were seen at an event, and booked when it ends.
  */
 struct ps_thread {
-    uintptr_t key;        /*  0 of spans that free pushes to: ps_heap_key(heap) */
+    uintptr_t key;        /*  0 of spans that free pushes to: ps_heap_key(own), or of no heap */
     ptrdiff_t run_step;   /*  8 + or - block_bytes; 0: none open */
     char *run_next;       /* 16 address that continues the hot run */
     struct ps_heap *heap; /* 24 of the fast path: `own`, or NULL where blocks are hardened */

@@ -6,6 +6,8 @@
  */
 #include "pools/base/bits.h"
 #include "pools/heap/blocks.h"
+#include "pools/heap/hard.h"
+#include "pools/heap/hard_large.h"
 #include "pools/heap/mapping.h"
 #include "pools/os/os.h"
 #include "pools/page/page_cache.h"
@@ -27,10 +29,12 @@ struct ps_large {
 
 static size_t mmap_min_bytes;
 static size_t page_bytes;
+static size_t tail_bytes; /* inaccessible, behind each block; 0: there is none */
 
 void ps_large_start(const struct ps_config *config) {
     mmap_min_bytes = ps_min(config->mmap_min_bytes, PS_RUN_SLICES_LIMIT / 2 << PS_SLICE_SHIFT);
     page_bytes = ps_os_page_bytes();
+    tail_bytes = config->harden >= PS_HARD_WIPES ? page_bytes : 0;
     ps_mapping_start(config);
 }
 
@@ -59,12 +63,18 @@ static struct ps_run *take(size_t bytes, size_t align, enum ps_run_kind kind) {
                                   : ps_page_cache_take(slices_for(bytes), align_slices(align));
 }
 
-void *ps_large_alloc(size_t bytes, size_t align, bool *is_zero) {
-    if (bytes > (size_t)PTRDIFF_MAX - align) {
-        errno = ENOMEM;
-        return NULL;
+/* Where little of a used block is in memory, writing zeroes would bring all of it there. length:
+ * `bytes`, rounded up to pages. */
+static void make_zero(void *block, size_t bytes) {
+    size_t length = ps_round_up(bytes, page_bytes);
+    if (length < ZERO_BY_PURGE_BYTES || ps_os_resident(block, length) >= length / 2 ||
+        !ps_os_purge(block, length)) {
+        memset(block, 0, bytes);
     }
-    bytes = ps_round_up(ps_max(bytes, 1), page_bytes);
+}
+
+/* A run or a mapping, whichever suits or is to be had. */
+static struct ps_run *take_any(size_t bytes, size_t align, enum ps_run_kind *result_kind) {
     bool can_be_run = slices_for(bytes) <= PS_RUN_SLICES_LIMIT / 2 && align <= RUN_ALIGN_LIMIT;
     enum ps_run_kind kind =
         can_be_run && !ps_large_is_mapping_size(bytes) ? PS_RUN_BLOCK : PS_RUN_MAPPING;
@@ -81,12 +91,35 @@ void *ps_large_alloc(size_t bytes, size_t align, bool *is_zero) {
         kind = kind == PS_RUN_BLOCK ? PS_RUN_MAPPING : PS_RUN_BLOCK;
         run = take(bytes, align, kind);
     }
+    *result_kind = kind;
+    return run;
+}
+
+void *ps_large_alloc(size_t bytes, size_t align, bool *is_zero) {
+    if (bytes > (size_t)PTRDIFF_MAX - align) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    bytes = ps_round_up(ps_max(bytes, 1), page_bytes);
+    enum ps_run_kind kind;
+    struct ps_run *run = take_any(bytes + tail_bytes, align, &kind);
+    if (run == NULL && ps_hard_large_flush()) {
+        run = take_any(bytes + tail_bytes, align, &kind);
+    }
     if (run == NULL) {
         errno = ENOMEM;
         return NULL;
     }
+    bool is_clean = !run->is_dirty;
+    if (tail_bytes != 0) {
+        (void)ps_os_protect(run->base + bytes, tail_bytes, false); /* best effort */
+        if (!is_clean) {
+            make_zero(run->base, bytes);
+            is_clean = true;
+        }
+    }
     if (is_zero != NULL) {
-        *is_zero = !run->is_dirty;
+        *is_zero = is_clean;
     }
     return settle_in(run, bytes, kind);
 }
@@ -97,13 +130,8 @@ void *ps_large_zalloc(size_t bytes) {
     if (block == NULL || is_zero) {
         return block;
     }
-    /* Where little of a used block is in memory, writing zeroes would bring all of it there. */
-    size_t length = ps_round_up(bytes, page_bytes);
-    if (length >= ZERO_BY_PURGE_BYTES && ps_os_resident(block, length) < length / 2 &&
-        ps_os_purge(block, length)) {
-        return block;
-    }
-    return memset(block, 0, bytes);
+    make_zero(block, bytes);
+    return block;
 }
 
 void ps_large_free(struct ps_slot *slot) {
@@ -112,6 +140,8 @@ void ps_large_free(struct ps_slot *slot) {
     ps_store_relaxed(&slot->run.kind, (uint8_t)PS_RUN_BUSY);
     if (is_mapping) {
         ps_mapping_give(&slot->run);
+    } else if (ps_hard_level != 0) {
+        ps_hard_large_hold(&slot->run);
     } else {
         ps_page_cache_give(&slot->run);
     }
@@ -138,6 +168,9 @@ void *ps_large_resize(struct ps_slot *slot, size_t bytes) {
         return NULL;
     }
     bytes = ps_round_up(bytes, page_bytes);
+    if (tail_bytes != 0) {
+        return bytes == large_of(slot)->bytes ? slot->run.base : NULL;
+    }
     if (slot->run.kind == PS_RUN_BLOCK) {
         return resize_run(slot, bytes);
     }

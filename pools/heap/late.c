@@ -5,7 +5,7 @@
 #include "pools/heap/late.h"
 
 #include "pools/heap/blocks.h"
-#include "pools/heap/fast_path.h"
+#include "pools/heap/hard.h"
 #include "pools/os/lock.h"
 #include "pools/small/span_remote.h"
 
@@ -23,11 +23,13 @@ static void *alloc_locked(size_t bytes) {
         }
         ps_store_relaxed(&late_heap->x_state, (uint32_t)PS_HEAP_SHARED); /* relaxed: fork, census */
     }
-    return ps_heap_take(late_heap, &late_heap->bins[ps_size_class_of(bytes)], bytes);
+    return ps_hard_is_on()
+               ? ps_hard_alloc(late_heap, ps_hard_class_of(bytes), bytes)
+               : ps_heap_take(late_heap, &late_heap->bins[ps_size_class_of(bytes)], bytes);
 }
 
 PS_COLD void *ps_late_alloc(size_t bytes) {
-    if (bytes > PS_CLASS_BYTES_LIMIT) {
+    if (bytes > PS_CLASS_BYTES_LIMIT - ps_hard_extra_bytes) {
         return ps_large_alloc(bytes, 1, NULL);
     }
     ps_lock_acquire(&late_lock);

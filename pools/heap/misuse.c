@@ -42,6 +42,11 @@ PS_COLD void ps_misuse_slot(const struct ps_slot *slot, const void *block,
     ps_foreign_met(block, words[call][FOREIGN]);
 }
 
+PS_COLD void ps_misuse_met(const struct ps_span *span, const void *block,
+                           enum ps_misuse_call call) {
+    ps_misuse(words[call][FREE], span, block);
+}
+
 void ps_misuse_check(const struct ps_span *span, const void *block, enum ps_misuse_call call) {
     if (PS_UNLIKELY(!ps_span_has_block(span, block))) {
         ps_misuse(words[call][INTERIOR], span, block);

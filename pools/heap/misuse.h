@@ -31,6 +31,10 @@ void ps_misuse_slot(const struct ps_slot *slot, const void *block, enum ps_misus
  * the program holds, as far as a glance tells. */
 void ps_misuse_check(const struct ps_span *span, const void *block, enum ps_misuse_call call);
 
+/* As ps_misuse_check, by one who knows that the block is free. */
+PS_NORETURN void ps_misuse_met(const struct ps_span *span, const void *block,
+                               enum ps_misuse_call call);
+
 /* Anything else; what: the words before the address. */
 PS_NORETURN void ps_misuse(const char *what, const struct ps_span *span, const void *block);
 

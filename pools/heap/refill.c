@@ -12,6 +12,8 @@
 #include "pools/heap/blocks.h"
 #include "pools/heap/fast_path.h"
 #include "pools/heap/guard.h"
+#include "pools/heap/hard.h"
+#include "pools/heap/hard_large.h"
 #include "pools/small/central.h"
 #include "pools/small/span_list.h"
 #include "pools/small/span_remote.h"
@@ -212,6 +214,10 @@ static bool refill_from_orphans(struct ps_heap *heap, struct ps_bin *bin, uint32
     return false;
 }
 
+static struct ps_span *create(uint32_t class_index, uintptr_t key, bool is_dense) {
+    return is_dense ? ps_span_create_dense(class_index, key) : ps_span_create(class_index, key);
+}
+
 /* Fresh memory. A class that has grown to DENSE_BYTES in one heap goes on growing, as a rule, and
  * is filled: huge pages pay. Before, they would cost 2 MiB for each class of each small thread. */
 static bool refill_fresh(struct ps_heap *heap, struct ps_bin *bin, uint32_t class_index) {
@@ -221,8 +227,10 @@ static bool refill_fresh(struct ps_heap *heap, struct ps_bin *bin, uint32_t clas
     size_t bytes = ((size_t)ps_load_relaxed(count) * ps_size_classes[class_index].slices)
                    << PS_SLICE_SHIFT;
     uintptr_t key = ps_heap_key_of(heap, class_index);
-    struct ps_span *span = bytes >= DENSE_BYTES ? ps_span_create_dense(class_index, key)
-                                                : ps_span_create(class_index, key);
+    struct ps_span *span = create(class_index, key, bytes >= DENSE_BYTES);
+    if (span == NULL && ps_hard_large_flush()) {
+        span = create(class_index, key, false);
+    }
     if (span == NULL) {
         return false;
     }
@@ -314,6 +322,7 @@ static void give_window_back(struct ps_bin *bin, struct ps_span *span) {
 void ps_heap_empty_bin(struct ps_heap *heap, uint32_t class_index) {
     struct ps_bin *bin = &heap->bins[class_index];
     ps_recent_flush(heap, class_index);
+    ps_hard_flush(heap, class_index);
     struct ps_span *span = bin->span;
     if (span == &ps_span_none) {
         return;

@@ -8,6 +8,7 @@
 #include "pools/heap/early.h"
 #include "pools/heap/fast_path.h"
 #include "pools/heap/guard.h"
+#include "pools/heap/hard.h"
 
 #include <errno.h>
 #include <string.h>
@@ -30,6 +31,15 @@ static bool is_guarded(const struct ps_slot *slot) {
     return ps_load_relaxed(&slot->run.kind) == PS_RUN_GUARD; /* relaxed: as in span_of */
 }
 
+/* What the program may use of a block in a span, about which `call` asks. */
+static size_t usable_in(const struct ps_span *span, const void *block, enum ps_misuse_call call) {
+    if (ps_hard_is_on()) {
+        return ps_hard_usable(span, block, call);
+    }
+    ps_misuse_check(span, block, call);
+    return span->block_bytes;
+}
+
 size_t ps_block_usable(const void *block) {
     if (block == NULL) {
         return 0;
@@ -37,8 +47,7 @@ size_t ps_block_usable(const void *block) {
     const struct ps_slot *slot = ps_page_map_slot(block);
     const struct ps_span *span = span_of(slot, block);
     if (span != NULL) {
-        ps_misuse_check(span, block, PS_MISUSE_SIZE);
-        return span->block_bytes;
+        return usable_in(span, block, PS_MISUSE_SIZE);
     }
     if (is_large(slot, block)) {
         return ps_large_usable(slot);
@@ -69,10 +78,13 @@ void *ps_block_resize(void *block, size_t bytes) {
     struct ps_slot *slot = ps_page_map_slot(block);
     const struct ps_span *span = span_of(slot, block);
     if (span != NULL) {
-        ps_misuse_check(span, block, PS_MISUSE_REALLOC);
-        size_t usable = span->block_bytes;
+        size_t usable = usable_in(span, block, PS_MISUSE_REALLOC);
+        size_t room = span->block_bytes - ps_hard_extra_bytes;
         /* In place when it fits and at least half stays in use. */
-        if (bytes <= usable && bytes >= usable / 2) {
+        if (bytes <= room && bytes >= room / 2) {
+            if (ps_hard_is_on()) {
+                ps_hard_resize(span, block, bytes);
+            }
             return block;
         }
         return resize_by_copy(block, usable, bytes);

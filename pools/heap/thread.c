@@ -8,7 +8,7 @@
 #include "pools/heap/blocks.h"
 #include "pools/heap/foreign.h"
 #include "pools/heap/fork.h"
-#include "pools/heap/heap.h"
+#include "pools/heap/hard.h"
 #include "pools/heap/idle.h"
 #include "pools/os/lock.h"
 #include "pools/page/metadata.h"
@@ -23,6 +23,8 @@
 __thread PS_HIDDEN struct ps_thread ps_thread __attribute__((tls_model("initial-exec"))) = {
     .key = PS_KEY_AT_ONCE /* ps_heap_key(NULL) */
 };
+
+#define HARDENED_GUARD_SAMPLE 1000 /* at level 3, unless the user says otherwise */
 
 static struct ps_lock init_lock = PS_LOCK_INIT(PS_RANK_INIT);
 static uint32_t x_is_started;
@@ -43,12 +45,16 @@ static void thread_ended(void *heap) {
 static void start_locked(void) {
     struct ps_config config = PS_CONFIG_DEFAULT;
     ps_configure(&config);
+    ps_hard_start(&config);
     ps_size_class_start(&config);
     ps_page_cache_start(&config);
     ps_purge_start(config.purge_delay_ms);
     ps_large_start(&config);
     ps_idle_start(config.purge_delay_ms);
     ps_foreign_start(config.foreign);
+    if (config.harden == 3 && config.guard_sample == 0) {
+        config.guard_sample = HARDENED_GUARD_SAMPLE;
+    }
     ps_guard_start(&config);
     (void)pthread_key_create(&exit_key,
                              thread_ended); /* out of keys: heaps of ended threads stay */
@@ -99,6 +105,7 @@ struct ps_heap *ps_heap_make(void) {
         heap->bins[i].source = &ps_span_none;
         heap->bins[i].span = &ps_span_none;
     }
+    heap->hard = ps_hard_is_on() ? ps_hard_make() : NULL;
     ps_lock_acquire(&registry_lock);
     heap->next_heap = all_heaps;
     all_heaps = heap;
@@ -120,8 +127,8 @@ static struct ps_heap *heap_before_reset(void) {
 
 static void set_heap(struct ps_heap *heap) {
     ps_thread.own = heap;
-    ps_thread.heap = heap;
-    ps_thread.key = ps_heap_key(heap);
+    ps_thread.heap = ps_hard_is_on() ? NULL : heap;
+    ps_thread.key = ps_heap_key(ps_hard_level != 0 ? NULL : heap);
 }
 
 PS_COLD struct ps_heap *ps_heap_acquire(void) {

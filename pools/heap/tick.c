@@ -4,6 +4,7 @@
  * read and what is due is done. Also the way to give everything back at once. Called by the heap's
  * owner; locks only through the layers below.
  */
+#include "pools/heap/hard_large.h"
 #include "pools/heap/idle.h"
 #include "pools/heap/mapping.h"
 #include "pools/heap/trim.h"
@@ -74,6 +75,7 @@ bool ps_heap_trim(size_t keep_bytes) {
         }
         ps_heap_drop_drained(heap);
     }
+    (void)ps_hard_large_flush();
     bool has_purged = ps_idle_purge(UINT64_MAX);
     has_purged |= ps_mapping_expire(UINT64_MAX) != 0;
     return ps_purge_all(keep_bytes) || has_purged;

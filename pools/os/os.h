@@ -60,6 +60,9 @@ uint64_t ps_os_now_ms(void);
 /* The calling thread's number in the system, for reports: a system call. */
 uint32_t ps_os_thread_number(void);
 
+/* 64 bits that nobody can guess, from the system; less good ones where it has none to give. */
+uint64_t ps_os_random(void);
+
 /* Writes all of it to a descriptor, retrying on interruption; errors end the attempt silently. */
 void ps_os_write(int fd, const char *text, size_t bytes);
 

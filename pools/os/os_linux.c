@@ -11,6 +11,7 @@
 #include <linux/futex.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <time.h>
 
 static void *map_anonymous(size_t bytes) {
@@ -115,6 +116,15 @@ uint64_t ps_os_now_ms(void) {
 }
 
 uint32_t ps_os_thread_number(void) { return (uint32_t)ps_syscall3(SYS_gettid, 0, 0, 0); }
+
+uint64_t ps_os_random(void) {
+    uint64_t value = 0;
+    long got = ps_syscall3(SYS_getrandom, (long)&value, sizeof value, GRND_NONBLOCK);
+    /* Without: where the stack lies and what the time is. */
+    return got == (long)sizeof value
+               ? value
+               : ((uintptr_t)&value ^ ps_os_now_ms() << 20) * 0x9e3779b97f4a7c15u;
+}
 
 void ps_os_write(int fd, const char *text, size_t bytes) {
     while (bytes > 0) {

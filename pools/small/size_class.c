@@ -6,6 +6,7 @@
 
 #include "pools/base/bits.h"
 #include "pools/base/check.h"
+#include "pools/os/os.h"
 #include "pools/page/page_map.h"
 
 #define SMALL_MAX_DEFAULT ((size_t)PS_CLASS_BYTES_LIMIT)
@@ -33,6 +34,9 @@ struct ps_size_class ps_size_classes[PS_CLASS_LIMIT];
 uint32_t ps_size_class_count;
 size_t ps_size_class_max_bytes;
 uint8_t ps_size_class_by_8[PS_CLASS_BYTES_LIMIT / 8 + 1];
+size_t ps_size_class_guard_bytes;
+
+static uint32_t harden; /* level: see heap/hard.h */
 
 bool ps_size_class_is_valid(const uint32_t *class_bytes, uint32_t count) {
     if (count > PS_CLASS_LIMIT) {
@@ -67,14 +71,14 @@ static uint16_t plan_slices(uint32_t block_bytes) {
  * 0.02 %; above 256 the saving per free no longer pays for it.
  */
 static void plan_blocks(struct ps_size_class *class) {
-    size_t bytes = (size_t) class->slices << PS_SLICE_SHIFT;
+    size_t bytes = ((size_t) class->slices << PS_SLICE_SHIFT) - ps_size_class_guard_bytes;
     class->limit = (uint16_t)(bytes / class->block_bytes);
-    class->can_run = class->block_bytes <= RUN_BLOCK_BYTES;
+    class->can_run = class->block_bytes <= RUN_BLOCK_BYTES && harden == 0;
     class->first = class->can_run ? 1 : 0;
     if (class->can_run && bytes % class->block_bytes == 0) {
         class->limit--;
     }
-    class->has_recent = class->block_bytes > RECENT_BLOCK_BYTES;
+    class->has_recent = class->block_bytes > RECENT_BLOCK_BYTES && harden == 0;
     if (class->has_recent) {
         class->recent_limit =
             (uint8_t)ps_max(RECENT_BYTES / class->block_bytes, RECENT_BLOCKS_LEAST);
@@ -126,10 +130,18 @@ static void fill_tables(void) {
     }
 }
 
+/* None where a page is a large part of a slice. */
+static size_t guard_bytes(const struct ps_config *config) {
+    size_t page_bytes = ps_os_page_bytes();
+    return config->harden >= 2 && page_bytes * 16 <= PS_SLICE_BYTES ? page_bytes : 0;
+}
+
 void ps_size_class_start(const struct ps_config *config) {
     PS_CHECK(ps_size_class_is_valid(config->class_bytes, config->class_count));
     size_t small_max = config->small_max_bytes != 0 ? config->small_max_bytes : SMALL_MAX_DEFAULT;
     ps_size_class_count = 0;
+    harden = config->harden;
+    ps_size_class_guard_bytes = guard_bytes(config);
     for (uint32_t i = 0; i < config->class_count; i++) {
         add_class(config->class_bytes[i]);
     }

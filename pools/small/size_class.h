@@ -36,6 +36,10 @@ extern PS_HIDDEN uint32_t ps_size_class_count;
 extern PS_HIDDEN size_t ps_size_class_max_bytes; /* largest request that a class serves */
 extern PS_HIDDEN uint8_t ps_size_class_by_8[PS_CLASS_BYTES_LIMIT / 8 + 1];
 
+/* Bytes at the end of each span that hold no block and cannot be accessed: an OS page where blocks
+ * are hardened that far, else 0. */
+extern PS_HIDDEN size_t ps_size_class_guard_bytes;
+
 /* Builds the tables. The configuration must have passed ps_size_class_is_valid. */
 void ps_size_class_start(const struct ps_config *config);
 

@@ -6,6 +6,7 @@
 
 #include "pools/base/bits.h"
 #include "pools/os/fatal.h"
+#include "pools/os/os.h"
 #include "pools/page/page_cache.h"
 #include "pools/small/span_remote.h"
 
@@ -46,6 +47,45 @@ static void unmark_inside(struct ps_span *span) {
     }
 }
 
+/* All bits in which two addresses of a range may differ. */
+static uintptr_t reach_of(const char *base, size_t bytes) {
+    uintptr_t differing = (uintptr_t)base ^ (uintptr_t)(base + bytes - 1);
+    return UINTPTR_MAX >> __builtin_clzl(differing);
+}
+
+/* Each guard page may cost two mappings of the 65,530 that a process has by default. */
+#define GUARDS_LIMIT 16384
+
+static uint32_t x_guards;
+
+/* Makes the end of a span inaccessible, or accessible again; false when that fails. */
+static bool protect_end(const struct ps_run *run, bool is_accessible) {
+    char *end = run->base + ((size_t)run->slices << PS_SLICE_SHIFT);
+    return ps_os_protect(end - ps_size_class_guard_bytes, ps_size_class_guard_bytes, is_accessible);
+}
+
+static void add_guard(struct ps_span *span) {
+    span->is_guarded = 0;
+    if (ps_size_class_guard_bytes == 0) {
+        return;
+    }
+    /* relaxed, all: a count that bounds. */
+    if (ps_add_relaxed(&x_guards, 1u) < GUARDS_LIMIT && protect_end(&span->run, false)) {
+        span->is_guarded = 1;
+    } else {
+        ps_add_relaxed(&x_guards, (uint32_t)-1); /* relaxed: as above */
+    }
+}
+
+/* False when the run cannot be used again. */
+static bool remove_guard(const struct ps_span *span) {
+    if (!span->is_guarded) {
+        return true;
+    }
+    ps_add_relaxed(&x_guards, (uint32_t)-1); /* relaxed: as above */
+    return protect_end(&span->run, true);
+}
+
 static struct ps_span *create_in(struct ps_run *run, uint32_t class_index, uintptr_t owner_key) {
     if (run == NULL) {
         return NULL;
@@ -61,12 +101,13 @@ static struct ps_span *create_in(struct ps_run *run, uint32_t class_index, uintp
     span->place = PS_PLACE_CURRENT;
     span->run.prev = NULL;
     span->run.next = NULL;
-    span->reach = PS_SLICE_BYTES - 1;
+    span->reach = reach_of(run->base, (size_t)run->slices << PS_SLICE_SHIFT);
     span->divisor = UINT32_MAX / span->block_bytes + 1; /* the ceiling of the quotient */
     ps_store_relaxed(&span->x_is_loose, (uint8_t)0);
     ps_store_relaxed(&span->x_remote, (uint64_t)0); /* relaxed: nobody has a block of it yet */
     ps_span_reset(span);
     span->is_zero = !run->is_dirty;
+    add_guard(span);
     mark_inside(span);
     /* release: pairs with those who walk over all slots and meet a span they have no block of. */
     ps_store_release(&run->kind, (uint8_t)PS_RUN_SPAN);
@@ -114,7 +155,9 @@ void ps_span_destroy(struct ps_span *span) {
     ps_span_set_owner(span, PS_KEY_NOBODY);
     ps_store_relaxed(&span->run.kind, (uint8_t)PS_RUN_BUSY);
     unmark_inside(span);
-    ps_page_cache_give(&span->run);
+    if (PS_LIKELY(remove_guard(span))) {
+        ps_page_cache_give(&span->run);
+    }
 }
 
 /* Frees until the owner wants to look at the span again. */
@@ -132,11 +175,13 @@ static size_t next_event(const struct ps_span *span) {
 
 void ps_span_settle(struct ps_span *span) {
     int back = span->armed - span->needed - span->popped;
-    if (PS_UNLIKELY(back > span->used)) {
+    uint16_t used =
+        (uint16_t)(span->used - back); /* which may have been short of what was popped */
+    if (PS_UNLIKELY(used > ps_span_capacity(span))) {
         ps_span_corrupt(span, PS_SPAN_TOO_MANY);
     }
     span->free_count = (uint16_t)(span->free_count + back);
-    set_used(span, (size_t)(span->used - back));
+    set_used(span, used);
     uint16_t wait = (uint16_t)next_event(span);
     /* relaxed, all three: census wants a snapshot only. */
     ps_store_relaxed(&span->popped, (uint16_t)0);
@@ -166,10 +211,6 @@ void ps_span_give_run(struct ps_span *span, char *lowest, size_t blocks) {
     run->blocks = (uint16_t)blocks;
     span->run_head = (uint16_t)(ps_span_index(span, lowest) + 1);
     span->run_blocks = (uint16_t)(span->run_blocks + blocks);
-    /* Blocks popped since the last settling are out too, but not in `used` yet. */
-    if (PS_UNLIKELY((int)blocks > span->used + span->popped - (span->armed - span->needed))) {
-        ps_span_corrupt(span, PS_SPAN_TOO_MANY);
-    }
     set_used(span, span->used - blocks);
     ps_span_settle(span);
 }

@@ -77,7 +77,8 @@ struct ps_span {
     uint8_t can_run;             /*  91 */
     uint8_t x_is_loose;          /*  92 FULL, and the owner has let go: see ps_span_steal */
     uint8_t is_shared;           /*  93 owner: other threads' frees were collected from it */
-    uint8_t reserved_1[2];       /*  94 */
+    uint8_t is_guarded;          /*  94 its end cannot be accessed */
+    uint8_t reserved_1;          /*  95 */
     struct ps_run run;           /*  96 page layer's */
 };
 

@@ -146,9 +146,6 @@ size_t ps_span_collect(struct ps_span *span) {
     }
     size_t total = list_count + run_count;
     if (total != 0) {
-        if (PS_UNLIKELY(total > span->used)) {
-            ps_span_corrupt(span, PS_SPAN_TOO_MANY);
-        }
         span->is_shared = 1;
         ps_store_relaxed(&span->used, (uint16_t)(span->used - total)); /* relaxed: census only */
         ps_span_settle(span);

@@ -15,6 +15,7 @@
 
 struct ps_size_class ps_size_classes[PS_CLASS_LIMIT];
 uint32_t ps_size_class_count = 1;
+size_t ps_size_class_guard_bytes;
 __thread uint32_t ps_lock_thread_id;
 
 static PS_ALIGNED(65536) char memory[WORLD_SLICES][PS_SLICE_BYTES];

@@ -218,6 +218,11 @@ uint64_t ps_os_now_ms(void) { return LOAD(clock_ms); }
 
 uint32_t ps_os_thread_number(void) { return (uint32_t)gettid(); }
 
+uint64_t ps_os_random(void) {
+    static uint64_t draws;
+    return ADD(draws, 1) * 0x9e3779b97f4a7c15u; /* the same in every run */
+}
+
 void ps_os_write(int fd, const char *text, size_t bytes) {
     if (write(fd, text, bytes) < 0) {
         return; /* errors end the attempt silently */

@@ -6,6 +6,8 @@
  * ended. Sources, bounds and faults to find: wakes.model.
  */
 #include "pools/heap/guard.h"
+#include "pools/heap/hard.h"
+#include "pools/heap/hard_large.h"
 #include "pools/heap/heap.h"
 #include "pools/heap/start.h"
 #include "pools/small/central.h"
@@ -23,6 +25,7 @@ static struct ps_span *span; /* full, of the owner */
 
 uint32_t ps_guard_period;
 size_t ps_guard_window_blocks = SIZE_MAX;
+uint32_t ps_hard_level;
 
 void ps_heap_tick(struct ps_heap *heap) { (void)heap; }
 
@@ -32,6 +35,10 @@ bool ps_recent_start(struct ps_heap *heap, uint32_t class_index) {
 }
 
 void ps_recent_flush(struct ps_heap *heap, uint32_t class_index) { (void)heap, (void)class_index; }
+
+void ps_hard_flush(struct ps_heap *heap, uint32_t class_index) { (void)heap, (void)class_index; }
+
+bool ps_hard_large_flush(void) { return false; }
 
 void ps_recent_flush_all(struct ps_heap *heap) { (void)heap; }
 

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See hard.h, from level 2 on. A block is zero from its free to its next owner, but for its first
+ * word while that is a link.
+ */
+#include "pools/heap/hard.h"
+
+#include "pools/base/bits.h"
+#include "pools/heap/blocks.h"
+#include "pools/heap/guard.h"
+#include "pools/heap/hard_marks.h"
+#include "pools/os/os.h"
+#include "pools/page/metadata.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define HELD_LIMIT 256 /* most blocks of a class that wait; at level 2 an eighth of that */
+#define HELD_LEAST 4
+#define HELD_BYTES ((size_t)512 << 10) /* and their bytes, likewise */
+#define DRAWN_LIMIT 16
+#define DRAWN_BYTES ((size_t)16 << 10)
+#define CANARY_BYTES sizeof(uint64_t)
+#define GOLDEN 0x9e3779b97f4a7c15u
+
+/* Of one class in one heap. held[0..held_count) wait, drawn[0..drawn_count) come next. */
+struct hard_class {
+    void *held[HELD_LIMIT];
+    void *drawn[DRAWN_LIMIT];
+    uint16_t held_count;
+    uint16_t held_limit;
+    uint8_t drawn_count;
+    uint8_t drawn_limit;
+};
+
+struct ps_hard {
+    uint64_t random; /* xorshift state, never 0 */
+    struct hard_class classes[PS_CLASS_LIMIT];
+};
+
+uint32_t ps_hard_level;
+size_t ps_hard_extra_bytes;
+static uint64_t canary_secret;
+
+void ps_hard_start(const struct ps_config *config) {
+    ps_hard_level = config->harden;
+    if (!ps_hard_is_on()) {
+        return;
+    }
+    /* Even, so that the end of a list stays odd; and no link looks like its block. */
+    ps_link_secret = (ps_os_random() | (uintptr_t)1 << 62) & ~(uintptr_t)1;
+    canary_secret = ps_os_random();
+    ps_hard_extra_bytes = CANARY_BYTES;
+}
+
+struct ps_hard *ps_hard_make(void) {
+    struct ps_hard *hard = ps_metadata_map(ps_round_up(sizeof *hard, PS_SLICE_BYTES));
+    if (hard == NULL) {
+        return NULL;
+    }
+    hard->random = ps_os_random() | 1;
+    size_t share = ps_hard_level > PS_HARD_WIPES ? 1 : 8;
+    for (uint32_t i = 0; i < ps_size_class_count; i++) {
+        struct hard_class *class = &hard->classes[i];
+        size_t block_bytes = ps_size_classes[i].block_bytes;
+        class->held_limit = (uint16_t)ps_min(ps_max(HELD_BYTES / share / block_bytes, HELD_LEAST),
+                                             HELD_LIMIT / share);
+        class->drawn_limit = (uint8_t)ps_min(ps_max(DRAWN_BYTES / block_bytes, 2), DRAWN_LIMIT);
+    }
+    return hard;
+}
+
+static size_t random_below(struct ps_hard *hard, size_t limit) {
+    uint64_t x = hard->random;
+    x ^= x << 13;
+    x ^= x >> 7;
+    x ^= x << 17;
+    hard->random = x;
+    return (size_t)(((x >> 32) * limit) >> 32);
+}
+
+/* Whether all bytes of a piece are `byte`: the first is, and each is like the one before. */
+static bool is_all(const void *piece, int byte, size_t bytes) {
+    const unsigned char *p = piece;
+    return bytes == 0 || (p[0] == byte && memcmp(p, p + 1, bytes - 1) == 0);
+}
+
+/* ---- canaries: a block's last word, the slack before it ---- */
+
+static uint64_t canary_of(const void *block) { return ((uintptr_t)block ^ canary_secret) * GOLDEN; }
+
+static int slack_byte(uint64_t canary) { return (int)(canary >> 56) | 1; }
+
+static void set_canary(void *block, size_t room, size_t bytes) {
+    uint64_t canary = canary_of(block);
+    size_t slack = room - bytes;
+    memset((char *)block + bytes, slack_byte(canary), slack);
+    *(uint64_t *)((char *)block + room) = canary ^ slack;
+}
+
+static size_t room_of(const struct ps_span *span) { return span->block_bytes - CANARY_BYTES; }
+
+/* Bytes that the block was asked for; aborts when somebody wrote behind them. */
+static size_t check_canary(const struct ps_span *span, const void *block) {
+    size_t room = room_of(span);
+    uint64_t canary = canary_of(block);
+    uint64_t slack = *(const uint64_t *)((const char *)block + room) ^ canary;
+    if (PS_UNLIKELY(slack > room ||
+                    !is_all((const char *)block + room - slack, slack_byte(canary), slack))) {
+        ps_misuse("write behind the end of", span, block);
+    }
+    return room - slack;
+}
+
+/* ---- from a span to the program ---- */
+
+static bool is_guarded(const void *block) {
+    /* relaxed: nobody else has the block. */
+    return ps_guard_period != 0 &&
+           ps_load_relaxed(&ps_page_map_slot(block)->run.kind) == PS_RUN_GUARD;
+}
+
+/* Of level 2: what comes from a window of used memory has not been zeroed by a free. */
+static void *zeroed(const struct ps_bin *bin, void *block) {
+    if (!bin->is_zero && (char *)block + bin->block_bytes == bin->cur) {
+        memset(block, 0, bin->block_bytes);
+    }
+    return block;
+}
+
+/* One of those that come next, at random; more are taken from the bin first, if there are none. */
+static void *draw(struct ps_heap *heap, struct ps_bin *bin, struct hard_class *class,
+                  size_t bytes) {
+    if (class->drawn_count == 0) {
+        void *block = ps_heap_take(heap, bin, bytes);
+        if (block == NULL || is_guarded(block)) {
+            return block;
+        }
+        class->drawn[class->drawn_count++] = zeroed(bin, block);
+        while (class->drawn_count < class->drawn_limit && (block = ps_bin_take(bin)) != NULL) {
+            class->drawn[class->drawn_count++] = zeroed(bin, block);
+        }
+    }
+    size_t index = random_below(heap->hard, class->drawn_count);
+    void *block = class->drawn[index];
+    class->drawn[index] = class->drawn[--class->drawn_count];
+    return block;
+}
+
+static void *take_wiped(struct ps_heap *heap, uint32_t class_index, size_t bytes) {
+    struct ps_bin *bin = &heap->bins[class_index];
+    void *block;
+    if (PS_UNLIKELY(heap->hard == NULL)) {
+        block = ps_heap_take(heap, bin, bytes);
+        return block == NULL || is_guarded(block) ? block : zeroed(bin, block);
+    }
+    return draw(heap, bin, &heap->hard->classes[class_index], bytes);
+}
+
+void *ps_hard_alloc(struct ps_heap *heap, uint32_t class_index, size_t bytes) {
+    if (PS_UNLIKELY(class_index == PS_CLASS_NONE)) {
+        ps_heap_tick(heap);
+        return ps_large_alloc(bytes, 1, NULL);
+    }
+    void *block = take_wiped(heap, class_index, bytes);
+    if (PS_UNLIKELY(block == NULL) || is_guarded(block)) {
+        return block;
+    }
+    if (PS_UNLIKELY(!ps_hard_mark(block))) {
+        errno = ENOMEM; /* the block stays out: there is no memory to free it by */
+        return NULL;
+    }
+    size_t block_bytes = ps_size_classes[class_index].block_bytes;
+    if (PS_UNLIKELY(!is_all(block, 0, block_bytes))) {
+        ps_misuse("write after free to", ps_span_of_inside(ps_page_map_slot(block), block), block);
+    }
+    set_canary(block, block_bytes - CANARY_BYTES, bytes);
+    return block;
+}
+
+/* ---- from the program to a span ---- */
+
+void *ps_hard_free(struct ps_heap *heap, struct ps_span *span, void *block) {
+    if (PS_UNLIKELY(!ps_hard_unmark(block))) {
+        ps_misuse_free(span, block);
+    }
+    (void)check_canary(span, block);
+    memset(block, 0, span->block_bytes);
+    if (PS_UNLIKELY(heap == NULL || heap->hard == NULL)) {
+        return block;
+    }
+    struct hard_class *class = &heap->hard->classes[span->class_index];
+    if (class->held_count < class->held_limit) {
+        class->held[class->held_count++] = block;
+        return NULL;
+    }
+    size_t index = random_below(heap->hard, class->held_count);
+    void *other = class->held[index];
+    class->held[index] = block;
+    return other;
+}
+
+size_t ps_hard_usable(const struct ps_span *span, const void *block, enum ps_misuse_call call) {
+    ps_misuse_check(span, block, call);
+    if (PS_UNLIKELY(!ps_hard_is_marked(block))) {
+        ps_misuse_met(span, block, call);
+    }
+    return check_canary(span, block);
+}
+
+void ps_hard_resize(const struct ps_span *span, void *block, size_t bytes) {
+    set_canary(block, room_of(span), bytes);
+}
+
+static void send_home(struct ps_heap *heap, void *block) {
+    struct ps_span *span = ps_span_of_inside(ps_page_map_slot(block), block);
+    if (!ps_heap_owns(heap, span)) {
+        ps_remote_free(heap, span, block);
+        return;
+    }
+    ps_span_settle(span);
+    ps_span_give_list(span, block, block, 1);
+    ps_heap_span_gained(heap, span);
+}
+
+void ps_hard_flush(struct ps_heap *heap, uint32_t class_index) {
+    if (heap->hard == NULL) {
+        return;
+    }
+    struct hard_class *class = &heap->hard->classes[class_index];
+    while (class->held_count != 0) {
+        send_home(heap, class->held[--class->held_count]);
+    }
+    while (class->drawn_count != 0) {
+        send_home(heap, class->drawn[--class->drawn_count]);
+    }
+}
+
+size_t ps_hard_count(const struct ps_heap *heap, uint32_t class_index) {
+    if (heap->hard == NULL) {
+        return 0;
+    }
+    const struct hard_class *class = &heap->hard->classes[class_index];
+    return (size_t) class->held_count + class->drawn_count;
+}

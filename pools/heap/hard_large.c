@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See hard_large.h.
+ */
+#include "pools/heap/hard_large.h"
+
+#include "pools/heap/hard.h"
+#include "pools/os/lock.h"
+#include "pools/os/os.h"
+#include "pools/page/page_cache.h"
+
+#define HELD_LIMIT 64
+#define HELD_LIMIT_CHECKED 16                 /* at level 1, where what waits holds memory, */
+#define HELD_BYTES_CHECKED ((size_t)32 << 20) /* and no more than this */
+
+static struct ps_lock held_lock = PS_LOCK_INIT(PS_RANK_HARD);
+static struct ps_run *held[HELD_LIMIT]; /* ring */
+static size_t first;                    /* of the ring: the oldest */
+static size_t count;
+static size_t held_bytes;
+
+static size_t bytes_of(const struct ps_run *run) { return (size_t)run->slices << PS_SLICE_SHIFT; }
+
+static struct ps_run *take_oldest_locked(void) {
+    struct ps_run *run = held[first];
+    first = (first + 1) % HELD_LIMIT;
+    count--;
+    held_bytes -= bytes_of(run);
+    return run;
+}
+
+static bool is_over_locked(size_t bytes) {
+    return ps_hard_is_on() ? count == HELD_LIMIT
+                           : count == HELD_LIMIT_CHECKED ||
+                                 (count != 0 && held_bytes + bytes > HELD_BYTES_CHECKED);
+}
+
+/* A list, linked by next, for the page cache. What the system does not make accessible again stays
+ * out for good. */
+static void let_go(struct ps_run *list) {
+    while (list != NULL) {
+        struct ps_run *run = list;
+        list = run->next;
+        run->next = NULL;
+        if (!ps_hard_is_on()) {
+            ps_page_cache_give(run);
+        } else if (ps_os_protect(run->base, bytes_of(run), true)) {
+            ps_page_cache_attach(run, !run->is_dirty);
+        }
+    }
+}
+
+void ps_hard_large_hold(struct ps_run *run) {
+    if (ps_hard_is_on()) {
+        run->is_dirty = !ps_os_purge(run->base, bytes_of(run));
+        (void)ps_os_protect(run->base, bytes_of(run), false); /* refused: it waits accessible */
+    }
+    struct ps_run *list = NULL;
+    ps_lock_acquire(&held_lock);
+    while (is_over_locked(bytes_of(run))) { /* ends: count goes down */
+        struct ps_run *oldest = take_oldest_locked();
+        oldest->next = list;
+        list = oldest;
+    }
+    held[(first + count++) % HELD_LIMIT] = run;
+    held_bytes += bytes_of(run);
+    ps_lock_release(&held_lock);
+    let_go(list);
+}
+
+bool ps_hard_large_flush(void) {
+    struct ps_run *list = NULL;
+    ps_lock_acquire(&held_lock);
+    while (count != 0) {
+        struct ps_run *oldest = take_oldest_locked();
+        oldest->next = list;
+        list = oldest;
+    }
+    ps_lock_release(&held_lock);
+    bool is_any = list != NULL;
+    let_go(list);
+    return is_any;
+}
+
+void ps_hard_large_fork_prepare(void) { ps_lock_acquire(&held_lock); }
+
+void ps_hard_large_fork_parent(void) { ps_lock_release(&held_lock); }
+
+void ps_hard_large_fork_child(void) { ps_lock_reset(&held_lock); }

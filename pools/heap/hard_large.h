@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Freed page runs of large blocks that wait before they are reused, oldest first out, while blocks
+ * are hardened (hard.h). From level 2 on what waits holds no memory and cannot be accessed.
+ *
+ * Callers: large.c, refill.c, tick.c (trim), fork.c. Any thread; lock PS_RANK_HARD, not held over
+ * system calls.
+ */
+#ifndef PS_HEAP_HARD_LARGE_H
+#define PS_HEAP_HARD_LARGE_H
+
+#include "pools/page/page_map.h"
+
+#include <stdbool.h>
+
+/* Takes a run, BUSY, that nobody uses any more. */
+void ps_hard_large_hold(struct ps_run *run);
+
+/* Lets all that waits be reused. False when there was nothing. */
+bool ps_hard_large_flush(void);
+
+/* For fork: the lock is held across it. */
+void ps_hard_large_fork_prepare(void);
+void ps_hard_large_fork_parent(void);
+void ps_hard_large_fork_child(void);
+
+#endif
