@@ -19,6 +19,7 @@
 static struct ps_page_arena arenas[ARENA_LIMIT];
 static size_t arena_count;
 static enum ps_thp thp_policy;
+static size_t usual_count;  /* arenas that were not made small; they double */
 static size_t limited_left; /* small arenas to come before the usual size is tried again */
 
 void ps_page_arena_start(enum ps_thp thp) { thp_policy = thp; }
@@ -44,7 +45,7 @@ const struct ps_page_arena *ps_page_arena_grow(size_t slices, enum ps_page_arena
         return NULL;
     }
     size_t needed = ps_round_up(slices << PS_SLICE_SHIFT, ARENA_ALIGN);
-    size_t doublings = ps_min(arena_count, 5);
+    size_t doublings = ps_min(usual_count, 5);
     size_t usual = ps_min(FIRST_ARENA_BYTES << doublings, LAST_ARENA_BYTES);
     size_t bytes = ps_max(limited_left != 0 ? LIMITED_ARENA_BYTES : usual, needed);
     char *base = reserve(bytes);
@@ -62,6 +63,7 @@ const struct ps_page_arena *ps_page_arena_grow(size_t slices, enum ps_page_arena
     if (base == NULL) {
         return NULL;
     }
+    usual_count += bytes >= usual;
     struct ps_page_arena *arena = &arenas[arena_count++];
     *arena = (struct ps_page_arena){.base = base, .slices = bytes >> PS_SLICE_SHIFT};
     advise(arena, kind);
