@@ -39,7 +39,7 @@ PS_NOINLINE void *ps_heap_alloc_beyond(size_t bytes) {
         ps_heap_tick(heap);
         return ps_large_alloc(bytes, 1, NULL);
     }
-    return ps_hard_is_on() ? ps_hard_alloc(heap, ps_hard_class_of(bytes), bytes)
+    return ps_hard_is_on() ? ps_hard_alloc(heap, ps_hard_class_of(bytes), bytes, bytes)
                            : ps_heap_take(heap, &heap->bins[ps_size_class_of(bytes)], bytes);
 }
 
@@ -70,7 +70,8 @@ void *ps_block_zalloc(size_t bytes) {
         return zalloc_large(bytes);
     }
     void *block = ps_heap_alloc(bytes);
-    return block != NULL && !ps_hard_is_on() ? memset(block, 0, bytes) : block;
+    return block != NULL && (!ps_hard_is_on() || ps_guard_period != 0) ? memset(block, 0, bytes)
+                                                                       : block;
 }
 
 void *ps_block_alloc_aligned(size_t bytes, size_t align) {
@@ -93,7 +94,7 @@ void *ps_block_alloc_aligned(size_t bytes, size_t align) {
         return ps_late_alloc(ps_size_classes[class_index].block_bytes - ps_hard_extra_bytes);
     }
     if (ps_hard_is_on()) {
-        return ps_hard_alloc(heap, class_index, bytes);
+        return ps_hard_alloc(heap, class_index, bytes, ps_size_classes[class_index].block_bytes);
     }
     /* The whole block: where a guarded sample ends at a page, it is aligned as the class is. */
     return ps_heap_take(heap, &heap->bins[class_index], ps_size_classes[class_index].block_bytes);

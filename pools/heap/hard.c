@@ -157,12 +157,12 @@ static void *take_wiped(struct ps_heap *heap, uint32_t class_index, size_t bytes
     return draw(heap, bin, &heap->hard->classes[class_index], bytes);
 }
 
-void *ps_hard_alloc(struct ps_heap *heap, uint32_t class_index, size_t bytes) {
+void *ps_hard_alloc(struct ps_heap *heap, uint32_t class_index, size_t bytes, size_t sample_bytes) {
     if (PS_UNLIKELY(class_index == PS_CLASS_NONE)) {
         ps_heap_tick(heap);
         return ps_large_alloc(bytes, 1, NULL);
     }
-    void *block = take_wiped(heap, class_index, bytes);
+    void *block = take_wiped(heap, class_index, sample_bytes);
     if (PS_UNLIKELY(block == NULL) || is_guarded(block)) {
         return block;
     }
@@ -233,6 +233,12 @@ void ps_hard_flush(struct ps_heap *heap, uint32_t class_index) {
     }
     while (class->drawn_count != 0) {
         send_home(heap, class->drawn[--class->drawn_count]);
+    }
+}
+
+void ps_hard_flush_all(struct ps_heap *heap) {
+    for (uint32_t i = 0; i < ps_size_class_count; i++) {
+        ps_hard_flush(heap, i);
     }
 }
 

@@ -45,8 +45,9 @@ void ps_hard_start(const struct ps_config *config);
 struct ps_hard *ps_hard_make(void);
 
 /* A block of a class that holds `bytes`, and the extra ones. class_index: PS_CLASS_NONE for what no
- * class holds. NULL with errno ENOMEM. */
-void *ps_hard_alloc(struct ps_heap *heap, uint32_t class_index, size_t bytes);
+ * class holds. sample_bytes: `bytes`, or as ps_heap_refill takes them for the sake of alignment.
+ * NULL with errno ENOMEM. */
+void *ps_hard_alloc(struct ps_heap *heap, uint32_t class_index, size_t bytes, size_t sample_bytes);
 
 /* At level 1: a block of this span is freed. */
 static inline void ps_hard_zero(const struct ps_span *span, void *block) {
@@ -73,8 +74,10 @@ size_t ps_hard_usable(const struct ps_span *span, const void *block, enum ps_mis
 /* Makes a live block hold `bytes` where it stands. */
 void ps_hard_resize(const struct ps_span *span, void *block, size_t bytes);
 
-/* Sends what waits in a class home. */
+/* Sends what waits in a class, or in all, home. */
 void ps_hard_flush(struct ps_heap *heap, uint32_t class_index);
+
+void ps_hard_flush_all(struct ps_heap *heap);
 
 /* Blocks of a class that wait, or are drawn already. */
 size_t ps_hard_count(const struct ps_heap *heap, uint32_t class_index);

@@ -24,7 +24,7 @@ static void *alloc_locked(size_t bytes) {
         ps_store_relaxed(&late_heap->x_state, (uint32_t)PS_HEAP_SHARED); /* relaxed: fork, census */
     }
     return ps_hard_is_on()
-               ? ps_hard_alloc(late_heap, ps_hard_class_of(bytes), bytes)
+               ? ps_hard_alloc(late_heap, ps_hard_class_of(bytes), bytes, bytes)
                : ps_heap_take(late_heap, &late_heap->bins[ps_size_class_of(bytes)], bytes);
 }
 

@@ -199,6 +199,7 @@ PS_COLD void ps_heap_give_up(void) {
     heap->tick_countdown = UINT32_MAX;
     ps_run_close(heap);
     ps_recent_flush_all(heap);
+    ps_hard_flush_all(heap); /* before the next: blocks of others wait, too */
     ps_remote_flush(heap);
     ps_heap_take_wakes(heap);
     for (uint32_t i = 0; i < ps_size_class_count; i++) {

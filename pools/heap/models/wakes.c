@@ -38,6 +38,8 @@ void ps_recent_flush(struct ps_heap *heap, uint32_t class_index) { (void)heap, (
 
 void ps_hard_flush(struct ps_heap *heap, uint32_t class_index) { (void)heap, (void)class_index; }
 
+void ps_hard_flush_all(struct ps_heap *heap) { (void)heap; }
+
 bool ps_hard_large_flush(void) { return false; }
 
 void ps_recent_flush_all(struct ps_heap *heap) { (void)heap; }
