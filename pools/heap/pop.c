@@ -11,9 +11,11 @@ static bool leads_to_recent(const struct ps_span *list, const void *link) {
     if (list->reach != 0) {
         return false;
     }
-    /* The end is that of a span that may have gone: the count tells whether it is the right one. */
+    /* The end is that of a span that may have gone: the count tells whether it is the right one,
+     * and a slice begins before it. */
     if (ps_link_is_end(link)) {
-        return (size_t)list->free_count + list->armed - list->needed - list->popped == 1;
+        return ((uintptr_t)link & (PS_SLICE_BYTES - 1)) == 1 &&
+               (size_t)list->free_count + list->armed - list->needed - list->popped == 1;
     }
     const struct ps_span *inside = ps_span_at(link);
     /* relaxed, both: this heap's, if the link is good. */

@@ -6,6 +6,7 @@
  */
 #include "pools/base/bits.h"
 #include "pools/heap/heap.h"
+#include "pools/heap/misuse.h"
 #include "pools/page/purge.h"
 #include "pools/small/central.h"
 #include "pools/small/span_list.h"
@@ -215,6 +216,11 @@ static void flush(struct ps_heap *heap, struct ps_remote_entry *entry) {
     entry->span = NULL;
     if (entry->count == 0) {
         return;
+    }
+    /* The first block of the batch has waited longest. If somebody else had it on a list, too, and
+     * it has an owner again, a word of that owner's would now be written over. */
+    if (PS_UNLIKELY(ps_link_of(entry->tail) != ps_span_list_end(span))) {
+        ps_misuse_link(entry->tail, span->block_bytes);
     }
     ps_owner_add(&heap->x_remote_frees, entry->count);
     ps_owner_add(&heap->x_remote_batches, 1);
