@@ -5,6 +5,7 @@
 #include "pools/heap/mapping.h"
 
 #include "pools/base/bits.h"
+#include "pools/heap/hard.h"
 #include "pools/os/lock.h"
 #include "pools/page/page_cache.h"
 #include "pools/page/purge.h"
@@ -113,10 +114,12 @@ static void release(struct ps_run *run) {
     ps_store_relaxed(&run->kind, (uint8_t)PS_RUN_NONE);
     bool is_stuck = !ps_os_release(base, bytes);
     ps_store_relaxed(&x_is_stuck, (uint32_t)is_stuck); /* relaxed: see ps_mapping_is_stuck */
-    if (is_stuck) {
+    if (!is_stuck) {
+        ps_purge_count(bytes);
+    } else if (!ps_hard_is_on() || ps_os_protect(base, bytes, true)) { /* its end was a guard */
         keep(base, bytes >> PS_SLICE_SHIFT);
     } else {
-        ps_purge_count(bytes);
+        (void)ps_os_purge(base, bytes); /* the addresses are lost */
     }
 }
 

@@ -284,4 +284,22 @@ FRESH_TEST(errno_survives_a_free_that_fails_inside) {
     CHECK_EQ(errno, 4711);
 }
 
+FRESH_TEST(what_munmap_refuses_of_hardened_mappings_is_accessible_to_its_end) {
+    enum { COUNT = 64 };
+    static struct live_block blocks[COUNT];
+    engine_config.harden = 2;
+    engine_config.mmap_min_bytes = 128 * KIB;
+    GIVEN("a mapping whose last page is a guard");
+    void *mapping = ps_heap_alloc(200 * KIB);
+    WHEN("the system does not take it back, and it becomes part of the page cache");
+    fake_os_refuse(FAKE_OS_BIT(FAKE_OS_RELEASE));
+    ps_heap_free(mapping);
+    fake_os_refuse(0);
+    THEN("blocks may lie all over it");
+    for (size_t i = 0; i < COUNT; i++) {
+        live_start(&blocks[i], ps_heap_alloc(8000), 8000, i);
+    }
+    live_end_all(blocks, COUNT);
+}
+
 UNIT_MAIN
