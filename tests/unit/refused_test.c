@@ -63,12 +63,13 @@ FRESH_TEST(a_mapping_longer_than_any_run_is_kept_in_pieces) {
 /* A mapping that must move to grow, since its own addresses cannot be extended. */
 static void grow_and_free(uint64_t seed) {
     struct live_block live;
-    live_start(&live, ps_heap_alloc(5 * MIB), 5 * MIB, seed);
-    CHECK(live_resize(&live, 11 * MIB, seed + 1));
+    live_start(&live, ps_heap_alloc(300 * KIB), 300 * KIB, seed);
+    CHECK(live_resize(&live, 700 * KIB, seed + 1));
     live_end(&live);
 }
 
 FRESH_TEST(moves_that_are_refused_are_tried_ever_less_often) {
+    engine_config.mmap_min_bytes = 256 * KIB; /* short ones, that are soon copied */
     engine_config.cache_max_bytes = 0;
     fake_os_refuse(FAKE_OS_BIT(FAKE_OS_RESIZE) | FAKE_OS_BIT(FAKE_OS_MOVE));
     for (size_t round = 0; round < ROUNDS; round++) {
