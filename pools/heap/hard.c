@@ -120,10 +120,16 @@ static bool is_guarded(const void *block) {
            ps_load_relaxed(&ps_page_map_slot(block)->run.kind) == PS_RUN_GUARD;
 }
 
-/* Of level 2: what comes from a window of used memory has not been zeroed by a free. */
-static void *zeroed(const struct ps_bin *bin, void *block) {
-    if (!bin->is_zero && (char *)block + bin->block_bytes == bin->cur) {
+/*
+ * What was freed must still be zero. What comes from a window has not been through a free: it is
+ * zero if nobody had it, and is not touched then, which saves a page fault for each fresh page.
+ */
+static void *checked(const struct ps_bin *bin, void *block) {
+    bool is_of_window = (char *)block + bin->block_bytes == bin->cur;
+    if (is_of_window && !bin->is_zero) {
         memset(block, 0, bin->block_bytes);
+    } else if (PS_UNLIKELY(!is_of_window && !is_all(block, 0, bin->block_bytes))) {
+        ps_misuse("write after free to", ps_span_of_inside(ps_page_map_slot(block), block), block);
     }
     return block;
 }
@@ -136,9 +142,9 @@ static void *draw(struct ps_heap *heap, struct ps_bin *bin, struct hard_class *c
         if (block == NULL || is_guarded(block)) {
             return block;
         }
-        class->drawn[class->drawn_count++] = zeroed(bin, block);
+        class->drawn[class->drawn_count++] = checked(bin, block);
         while (class->drawn_count < class->drawn_limit && (block = ps_bin_take(bin)) != NULL) {
-            class->drawn[class->drawn_count++] = zeroed(bin, block);
+            class->drawn[class->drawn_count++] = checked(bin, block);
         }
     }
     size_t index = random_below(heap->hard, class->drawn_count);
@@ -152,7 +158,7 @@ static void *take_wiped(struct ps_heap *heap, uint32_t class_index, size_t bytes
     void *block;
     if (PS_UNLIKELY(heap->hard == NULL)) {
         block = ps_heap_take(heap, bin, bytes);
-        return block == NULL || is_guarded(block) ? block : zeroed(bin, block);
+        return block == NULL || is_guarded(block) ? block : checked(bin, block);
     }
     return draw(heap, bin, &heap->hard->classes[class_index], bytes);
 }
@@ -170,11 +176,7 @@ void *ps_hard_alloc(struct ps_heap *heap, uint32_t class_index, size_t bytes, si
         errno = ENOMEM; /* the block stays out: there is no memory to free it by */
         return NULL;
     }
-    size_t block_bytes = ps_size_classes[class_index].block_bytes;
-    if (PS_UNLIKELY(!is_all(block, 0, block_bytes))) {
-        ps_misuse("write after free to", ps_span_of_inside(ps_page_map_slot(block), block), block);
-    }
-    set_canary(block, block_bytes - CANARY_BYTES, bytes);
+    set_canary(block, ps_size_classes[class_index].block_bytes - CANARY_BYTES, bytes);
     return block;
 }
 
