@@ -17,7 +17,8 @@ from under_shim import need
 
 pytestmark = pytest.mark.preload
 
-START_KIB_MAX = 300
+# Half of it is the library's own file, which processes share; 29 KiB of that came with hardening.
+START_KIB_MAX = 350
 ROUNDS = 15
 
 
