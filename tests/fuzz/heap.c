@@ -272,6 +272,28 @@ static void choose_settings(void) {
     uint8_t delays = fuzz_byte(&input);
     engine_config.purge_delay_ms = (delays & 1) != 0 ? 1000 : delays;
     engine_config.cache_max_bytes = (size_t)(delays >> 4) << 20;
+    if ((delays & 1) == 0 && (delays & 15) >= 8) {
+        engine_config.harden = ((delays & 15) - 6) / 2; /* 1 to 4, of which 4 is none */
+        engine_config.harden %= 4;
+    }
+    if ((delays & 15) >= 13) {
+        engine_config.guard_sample = (delays & 15) == 13 ? 1 : 100;
+        engine_config.guard_slots = (delays & 15) == 15 ? 8 : 64;
+    }
+}
+
+/* The census does not walk what munmap refused, and knows nothing of the guarded samples' pages and
+ * of what waits where blocks are hardened. */
+static void check_nothing_is_lost(void) {
+    if (fake_os_unreleased_bytes() != 0 || engine_config.harden != 0) {
+        return;
+    }
+    if (engine_config.guard_sample == 0) {
+        check_live_blocks(0);
+    }
+    ps_heap_trim(0);
+    struct ps_census census = engine_census();
+    FUZZ_CHECK(census_live_blocks(&census) == 0 && census.small_span_bytes == 0);
 }
 
 static void live(const uint8_t *bytes, size_t count) {
@@ -288,11 +310,7 @@ static void live(const uint8_t *bytes, size_t count) {
         end_thread(thread);
     }
     end_all_blocks();
-    if (fake_os_unreleased_bytes() == 0) { /* the census does not walk what munmap refused */
-        check_live_blocks(0);
-        ps_heap_trim(0);
-        FUZZ_CHECK(engine_census().small_span_bytes == 0);
-    }
+    check_nothing_is_lost();
     FUZZ_CHECK(unit_failures == 0);
     void *block = ps_heap_alloc(100);
     FUZZ_CHECK(block != NULL);

@@ -1,4 +1,5 @@
 // links: pools
+// sources: tests/fuzz/lib/mode.c
 /* SPDX-License-Identifier: MIT */
 /*
  * Fuzz target: a pool of objects of one size as a sequence of operations: single objects, arrays
@@ -6,6 +7,7 @@
  * the pool counts and visits is what is live.
  */
 #include "tests/fuzz/lib/account.h"
+#include "tests/fuzz/lib/mode.h"
 #include "tests/fuzz/lib/model.h"
 
 #include <poolshim/pool.h>
@@ -183,6 +185,7 @@ static bool start(void) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count) {
     input = (struct fuzz_input){bytes, count};
+    mode_choose(&input);
     account_start(&account);
     memset(blocks, 0, sizeof blocks);
     memset(array_counts, 0, sizeof array_counts);

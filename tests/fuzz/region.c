@@ -1,4 +1,5 @@
 // links: pools
+// sources: tests/fuzz/lib/mode.c
 /* SPDX-License-Identifier: MIT */
 /*
  * Fuzz target: a tree of regions as a sequence of operations: blocks of every alignment and length,
@@ -6,6 +7,7 @@
  * block is patterned; each cleanup runs once; at the end the source has everything back.
  */
 #include "tests/fuzz/lib/account.h"
+#include "tests/fuzz/lib/mode.h"
 #include "tests/fuzz/lib/model.h"
 
 #include <poolshim/region.h>
@@ -217,6 +219,7 @@ static void step(void) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count) {
     input = (struct fuzz_input){bytes, count};
+    mode_choose(&input);
     account_start(&account);
     memset(owners, 0, sizeof owners);
     cleanups_due = 0;

@@ -1,4 +1,5 @@
 // links: pools
+// sources: tests/fuzz/lib/mode.c
 /* SPDX-License-Identifier: MIT */
 /*
  * Fuzz target: a stack as a sequence of operations: frames, marks, blocks of every alignment,
@@ -6,6 +7,7 @@
  * with it, and nothing else does.
  */
 #include "tests/fuzz/lib/account.h"
+#include "tests/fuzz/lib/mode.h"
 #include "tests/fuzz/lib/model.h"
 
 #include <poolshim/stack.h>
@@ -182,6 +184,7 @@ static void step(void) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count) {
     input = (struct fuzz_input){bytes, count};
+    mode_choose(&input);
     account_start(&account);
     block_count = 0;
     frame_count = 0;

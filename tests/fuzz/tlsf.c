@@ -1,10 +1,12 @@
 // links: pools
+// sources: tests/fuzz/lib/mode.c
 /* SPDX-License-Identifier: MIT */
 /*
  * Fuzz target: a TLSF pool as a sequence of operations, in a buffer and over ranges and chunks that
  * come and go. Every byte of every block is patterned, and the pool's own check must find nothing.
  */
 #include "tests/fuzz/lib/account.h"
+#include "tests/fuzz/lib/mode.h"
 #include "tests/fuzz/lib/model.h"
 
 #include <poolshim/tlsf.h>
@@ -19,6 +21,7 @@ static size_t range_shift[RANGES];
 static struct account account;
 static struct ps_tlsf *tlsf;
 static struct fuzz_input input;
+static enum mode mode;
 
 static struct model_block *next_slot(void) { return &blocks[fuzz_below(&input, SLOTS)]; }
 
@@ -93,7 +96,7 @@ struct tally {
 
 static void count_block(void *context, void *payload, size_t bytes, bool is_used) {
     struct tally *tally = context;
-    FUZZ_CHECK((uintptr_t)payload % 16 == 0 && bytes > 0);
+    FUZZ_CHECK((uintptr_t)payload % 16 == 0 && (bytes > 0 || mode == MODE_MALLOC));
     tally->used += is_used;
     tally->free += !is_used;
 }
@@ -171,6 +174,7 @@ static struct ps_tlsf *start(void) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count) {
     input = (struct fuzz_input){bytes, count};
+    mode = mode_choose(&input);
     account_start(&account);
     memset(blocks, 0, sizeof blocks);
     memset(is_added, 0, sizeof is_added);

@@ -91,6 +91,27 @@ FRESH_TEST(blocks_of_an_aligned_size_are_aligned_to_it) {
     }
 }
 
+static void check_aligned_requests(void) {
+    start();
+    for (size_t align = 16; align <= 4 * KIB; align *= 2) {
+        for (size_t bytes = 1; bytes <= 3 * align; bytes += 13) {
+            for (int i = 0; i < 4; i++) { /* either side */
+                char *block = ps_block_alloc_aligned(bytes, align);
+                CHECK_EQ((uintptr_t)block % align, 0);
+                CHECK_CMP(ps_block_usable(block), >=, bytes);
+                ps_heap_free(block);
+            }
+        }
+    }
+}
+
+FRESH_TEST(samples_of_aligned_requests_are_aligned) { check_aligned_requests(); }
+
+FRESH_TEST(samples_of_aligned_requests_are_aligned_among_hardened_blocks) {
+    engine_config.harden = 3;
+    check_aligned_requests();
+}
+
 FRESH_TEST(freed_slots_are_reused_oldest_first) {
     start();
     char *blocks[SLOTS];
