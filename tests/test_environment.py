@@ -55,6 +55,7 @@ GOOD = {
     "COUNT": ("250", "250"),
     "THP": ("Never", "never"),
     "FOREIGN": ("warn", "warn"),
+    "HARDEN": ("1", "1"),
     "SWITCH": ("false", "off"),
     "VERBOSE": ("on", "on"),
     "LIST": ("8,32,1K", "8,32,1024"),
