@@ -20,7 +20,6 @@ import sys
 from pathlib import Path
 
 import click
-from harness import allocators as lookup
 from harness import contests, report
 from harness.command import (
     plain_console,
@@ -29,11 +28,13 @@ from harness.command import (
     split_names,
     write_results,
 )
-from harness.machine import describe, one_line
 from harness.runner import Runner
+from poolshim_cli import allocators as lookup
+from poolshim_cli.machine import describe, one_line
+from poolshim_cli.places import REPOSITORY
 from rich.console import Console
 
-RESULTS = lookup.REPOSITORY / "bench" / "results"
+RESULTS = REPOSITORY / "bench" / "results"
 PASSES, QUICK_PASSES, QUICK_SCALE = 3, 2, 0.02
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 POSITIVE = click.IntRange(1, 100)
@@ -63,7 +64,7 @@ def run_all(
 @click.option("--quick", is_flag=True, help="A fiftieth of the work, 2 passes.")
 @click.option("--list", "is_list", is_flag=True, help="Name the contests, run nothing.")
 @click.option("--results", type=Path, default=RESULTS, help="Folder for JSON and Markdown.")
-@click.option("--build", type=Path, default=lookup.REPOSITORY / "build" / "release",
+@click.option("--build", type=Path, default=REPOSITORY / "build" / "release",
               help="Build folder [build/release].")  # fmt: skip
 @click.option("--timeout", type=click.FloatRange(1), default=300.0, help="Seconds per process.")
 def command(

@@ -21,7 +21,6 @@ import sys
 from pathlib import Path
 
 import click
-from harness import allocators as lookup
 from harness import report
 from harness.command import (
     choose,
@@ -31,10 +30,12 @@ from harness.command import (
     split_names,
     write_file,
 )
-from harness.machine import describe
 from harness.runner import Case, Runner, list_case, page_case
 from harness.session import Session
 from harness.summary import summarise
+from poolshim_cli import allocators as lookup
+from poolshim_cli.machine import describe
+from poolshim_cli.places import REPOSITORY
 from rich.console import Console
 
 CASES = ("uncontended", "contended", "page_blocks")
@@ -89,14 +90,14 @@ def make_cases(only: list[str], count: int, rounds: int, page_count: int) -> lis
 @click.option(
     "--build",
     type=click.Path(path_type=Path),
-    default=lookup.REPOSITORY / "build" / "release",
+    default=REPOSITORY / "build" / "release",
     help="Build folder [build/release].",
 )
 @click.option(
     "--table",
     type=click.Path(path_type=Path),
     default=lookup.DEFAULT_TABLE,
-    help="List of allocators [bench/allocators.toml].",
+    help="List of allocators [that of poolshim].",
 )
 @click.option(
     "--timeout",

@@ -22,7 +22,6 @@ import tempfile
 from pathlib import Path
 
 import click
-from harness import allocators as lookup
 from harness import report, suite_report
 from harness.command import (
     choose,
@@ -33,16 +32,18 @@ from harness.command import (
     split_names,
     write_results,
 )
-from harness.errors import BadRequest
-from harness.machine import describe
 from harness.programs import DEFAULT_PROGRAMS, SuiteRunner, read_programs
 from harness.session import Session
 from harness.suite_cases import DEFAULT_SUITE, Group, read_suite
 from harness.summary import FLOOR
 from harness.verdict import judge
+from poolshim_cli import allocators as lookup
+from poolshim_cli.errors import BadRequest
+from poolshim_cli.machine import describe
+from poolshim_cli.places import REPOSITORY
 from rich.console import Console
 
-RESULTS = lookup.REPOSITORY / "bench" / "results"
+RESULTS = REPOSITORY / "bench" / "results"
 PASSES, QUICK_PASSES, QUICK_SCALE = 5, 2, 0.02
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 
@@ -72,9 +73,9 @@ def choose_groups(
 @click.option("--results", type=click.Path(path_type=Path), default=RESULTS,
               help="Folder for JSON, Markdown and plots [bench/results].")
 @click.option("--build", type=click.Path(path_type=Path),
-              default=lookup.REPOSITORY / "build" / "release", help="Build folder [build/release].")
+              default=REPOSITORY / "build" / "release", help="Build folder [build/release].")
 @click.option("--table", type=click.Path(path_type=Path), default=lookup.DEFAULT_TABLE,
-              help="List of allocators [bench/allocators.toml].")
+              help="List of allocators [that of poolshim].")
 @click.option("--cases", type=click.Path(path_type=Path), default=DEFAULT_SUITE,
               help="List of cases [bench/suite.toml].")
 @click.option("--timeout", type=click.FloatRange(min=1), default=300, show_default=True,

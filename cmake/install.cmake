@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-# Install rules: the libraries, the public headers, a CMake package and pkg-config files. Both of
-# the last find the rest from where they lie, so an installed tree may be moved.
+# Install rules: the libraries, the public headers, a CMake package, pkg-config files and the
+# command poolshim. The last three find the rest from where they lie, so an installed tree may be
+# moved.
 include(CMakePackageConfigHelpers)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/poolshim)
@@ -27,3 +28,20 @@ foreach(name IN ITEMS poolshim poolshim-pools)
     configure_file(${PROJECT_SOURCE_DIR}/cmake/${name}.pc.in ${PROJECT_BINARY_DIR}/${name}.pc @ONLY)
     install(FILES ${PROJECT_BINARY_DIR}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endforeach()
+
+# The command: bin/poolshim looks for libexec/poolshim and lib/poolshim/python beside bin. The
+# package is told where the library lies, which may be in lib/<triplet>.
+if(TARGET poolshim-launcher)
+    set(python_dir lib/poolshim/python)
+    install(PROGRAMS ${PROJECT_SOURCE_DIR}/scripts/poolshim DESTINATION bin)
+    install(TARGETS poolshim-launcher RUNTIME DESTINATION libexec/poolshim)
+    install(DIRECTORY ${PROJECT_SOURCE_DIR}/scripts/poolshim_cli DESTINATION ${python_dir}
+        FILES_MATCHING PATTERN "*.py" PATTERN "*.toml" PATTERN "*.j2"
+        PATTERN "__pycache__" EXCLUDE)
+    file(RELATIVE_PATH to_library "/prefix/${python_dir}/poolshim_cli"
+        "/prefix/${CMAKE_INSTALL_LIBDIR}")
+    file(WRITE ${PROJECT_BINARY_DIR}/installed.json
+        "{\"root\": \"../../../..\", \"library\": \"${to_library}\", "
+        "\"programs\": \"../../../../libexec/poolshim\", \"version\": \"${PROJECT_VERSION}\"}\n")
+    install(FILES ${PROJECT_BINARY_DIR}/installed.json DESTINATION ${python_dir}/poolshim_cli)
+endif()

@@ -20,10 +20,11 @@ from conftest import ROOT
 sys.path.insert(0, str(ROOT / "bench"))
 pytest.importorskip("rich", reason="rich is not installed: run scripts/setup")
 
-from harness import allocators, machine, report, runner, stats  # noqa: E402
-from harness.errors import BadRequest, RunFailed  # noqa: E402
+from harness import report, runner  # noqa: E402
 from harness.session import Progress, Session  # noqa: E402
 from harness.summary import summarise  # noqa: E402
+from poolshim_cli import allocators, launcher, machine, stats  # noqa: E402
+from poolshim_cli.errors import BadRequest, RunFailed  # noqa: E402
 
 pytestmark = pytest.mark.bench
 
@@ -44,8 +45,8 @@ def make_run(
         "rounds": [{"alloc_ms": a, "free_ms": f} for a, f in rounds],
         "total_ms": sum(a + f for a, f in rounds),
     }
-    launcher = {"wall_s": 1.0, "peak_rss_kib": 2048, "max_rss_kib": 4096}
-    return runner.Run(case.name, allocator, text, launcher, cost_s)
+    seen = {"wall_s": 1.0, "peak_rss_kib": 2048, "max_rss_kib": 4096}
+    return runner.Run(case.name, allocator, text, seen, cost_s)
 
 
 class FakeRunner:
@@ -179,8 +180,8 @@ def test_library_of_another_machine_is_passed_over(tmp_path: Path) -> None:
 
 def make_runner(tmp_path: Path, libraries: list[allocators.Allocator]) -> runner.Runner:
     """A runner over a build folder with empty programs in it."""
-    for program in ("launcher", "list100m", "page_blocks"):
-        path = tmp_path / "bench" / program
+    for program in ("scripts/launcher", "bench/list100m", "bench/page_blocks"):
+        path = tmp_path / program
         path.parent.mkdir(exist_ok=True)
         path.touch(mode=0o755)
     return runner.Runner(tmp_path, libraries)
@@ -193,23 +194,24 @@ def test_unbuilt_folder_is_a_bad_request(tmp_path: Path) -> None:
 
 def test_command_preloads_and_demands_the_proof(tmp_path: Path) -> None:
     tuned = allocators.Allocator("fast", FAST.library, {"TUNE": "1"})
-    words = make_runner(tmp_path, [tuned]).command(LIST, tuned, "/result")
+    words = make_runner(tmp_path, [tuned]).launch(LIST, tuned).words(Path("/l"), "/result")
     text = " ".join(words)
     assert "--env TUNE=1 --env LD_PRELOAD=/lib/libfast.so --expect-mapped /lib/libfast.so" in text
     program = words[words.index("--") + 1 :]
     assert program[0].endswith("/bench/list100m") and program[-1] == "--json"
-    assert "LD_PRELOAD" not in " ".join(make_runner(tmp_path, []).command(LIST, GLIBC, "/result"))
+    bare = make_runner(tmp_path, []).launch(LIST, GLIBC).words(Path("/l"), "/result")
+    assert bare[0] == "/l" and "LD_PRELOAD" not in " ".join(bare)
 
 
-def test_mapping_is_checked_both_ways(tmp_path: Path) -> None:
-    checker = make_runner(tmp_path, [GLIBC, FAST, FLOOR])
+def test_mapping_is_checked_both_ways() -> None:
+    others = [a.library for a in (FAST, FLOOR) if a.library is not None]
     good = {"is_expected_mapped": True, "mapped": ["/lib/libc.so.6", "/lib/libfast.so"]}
-    checker.check_mapping(FAST, good, "")
+    launcher.check_mapping(good, FAST.library, others, "")
     missing = {"is_expected_mapped": False, "mapped": ["/lib/libc.so.6"]}
     with pytest.raises(RunFailed, match="libfast.so was not mapped: ld.so complains"):
-        checker.check_mapping(FAST, missing, "ld.so complains\nmore")
+        launcher.check_mapping(missing, FAST.library, others, "ld.so complains\nmore")
     with pytest.raises(RunFailed, match="another allocator was mapped: /lib/libfast.so"):
-        checker.check_mapping(GLIBC, good, "")
+        launcher.check_mapping(good, GLIBC.library, others, "")
 
 
 @pytest.mark.parametrize(
@@ -233,14 +235,14 @@ def test_report_must_be_of_the_work_asked(change: dict[str, Any], complaint: str
 
 def test_failed_or_garbled_program_is_a_failure() -> None:
     with pytest.raises(RunFailed, match="exit status 1: out of luck"):
-        runner.check_exit({"exit_status": 1, "signal": None}, "\nout of luck\n")
+        launcher.check_exit({"exit_status": 1, "signal": None}, "\nout of luck\n")
     with pytest.raises(RunFailed, match="ended by signal 11: no message"):
-        runner.check_exit({"exit_status": None, "signal": 11}, "")
+        launcher.check_exit({"exit_status": None, "signal": 11}, "")
     with pytest.raises(RunFailed, match="not JSON: hello"):
         runner.parse_report(LIST, "hello")
     with pytest.raises(RunFailed, match="launcher: exit status 126: cannot"):
         done = subprocess.CompletedProcess([], 126, "", "cannot")
-        runner.parse_launcher("", done)
+        launcher.parse_report("", done)
 
 
 # ---- sessions ----
@@ -318,10 +320,10 @@ def test_foreign_time_is_all_busy_time_but_our_own(monkeypatch: pytest.MonkeyPat
     ticks = os.sysconf("SC_CLK_TCK")
     fields = [ticks * n for n in (100, 2, 30, 1000, 1000, 4, 5, 6, 1000, 1000)]
     text = "cpu  " + " ".join(map(str, fields)) + "\ncpu0 1 2 3\n"
-    monkeypatch.setattr("harness.machine.read_text", lambda path: text)
-    monkeypatch.setattr("harness.machine.os.times", lambda: (1.0, 2.0, 10.0, 20.0, 5000.0))
+    monkeypatch.setattr("poolshim_cli.machine.read_text", lambda path: text)
+    monkeypatch.setattr("poolshim_cli.machine.os.times", lambda: (1.0, 2.0, 10.0, 20.0, 5000.0))
     assert machine.foreign_cpu_s() == pytest.approx(147 - 33)
-    monkeypatch.setattr("harness.machine.read_text", lambda path: "")
+    monkeypatch.setattr("poolshim_cli.machine.read_text", lambda path: "")
     assert machine.foreign_cpu_s() == 0
 
 

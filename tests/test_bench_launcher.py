@@ -28,7 +28,7 @@ Launch = Callable[..., tuple["subprocess.CompletedProcess[str]", Any]]
 @pytest.fixture
 def launcher(build_dir: Path) -> Path:
     """The launcher of the build under test."""
-    return build_dir / "bench" / "launcher"
+    return build_dir / "scripts" / "launcher"
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ pytest.importorskip("click", reason="click is not installed: run scripts/setup")
 
 from harness import contests  # noqa: E402
 from harness.contests import Contest, Result  # noqa: E402
-from harness.errors import BadRequest  # noqa: E402
+from poolshim_cli.errors import BadRequest  # noqa: E402
 
 pytestmark = pytest.mark.bench
 

@@ -21,11 +21,11 @@ pytest.importorskip("rich", reason="rich is not installed: run scripts/setup")
 pytest.importorskip("click", reason="click is not installed: run scripts/setup")
 
 from harness import figures, programs, suite_cases, suite_report, verdict  # noqa: E402
-from harness.allocators import Allocator  # noqa: E402
-from harness.errors import BadRequest, RunFailed  # noqa: E402
 from harness.inputs import GENERATORS, write_inputs  # noqa: E402
 from harness.runner import Case, Run  # noqa: E402
 from harness.session import Session  # noqa: E402
+from poolshim_cli.allocators import Allocator  # noqa: E402
+from poolshim_cli.errors import BadRequest, RunFailed  # noqa: E402
 
 pytestmark = pytest.mark.bench
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What poolshim itself costs: resident memory of small programs, measured by bench/tool/launcher.
+"""What poolshim itself costs: resident memory of small programs, measured by the launcher.
 
     scripts/test tests/test_memory.py
 
@@ -24,7 +24,7 @@ ROUNDS = 15
 
 def peak_rss_kib(build_dir: Path, shim: Path | None, command: list[str], result: Path) -> int:
     """Peak RSS of one run, with the proof that the shim was or was not in it."""
-    words = [str(build_dir / "bench" / "launcher"), "-o", str(result)]
+    words = [str(build_dir / "scripts" / "launcher"), "-o", str(result)]
     if shim:
         words += ["--env", f"LD_PRELOAD={shim}", "--expect-mapped", str(shim)]
     run = run_captured([*words, "--", *command], 60, env={"PATH": "/usr/bin:/bin"})

@@ -23,8 +23,9 @@ from rich.progress import (
 )
 from rich.progress import Progress as Bar
 
-from . import allocators as lookup
-from .errors import BadRequest
+from poolshim_cli import allocators as lookup
+from poolshim_cli.errors import BadRequest
+
 from .runner import Case, Runner
 from .session import Progress, Session
 

@@ -13,8 +13,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from .allocators import Allocator
-from .errors import BadRequest, RunFailed
+from poolshim_cli.allocators import Allocator
+from poolshim_cli.errors import BadRequest, RunFailed
+
 from .report import NOTHING, Section, milliseconds, ratio
 from .runner import Case, Runner
 from .verdict import geometric_mean

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from .errors import RunFailed
+from poolshim_cli.errors import RunFailed
+
 from .runner import Run
 
 

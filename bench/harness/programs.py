@@ -19,11 +19,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from .allocators import REPOSITORY, Allocator, Missing, tomllib
-from .errors import BadRequest, RunFailed
+from poolshim_cli.allocators import Allocator, Missing, tomllib
+from poolshim_cli.errors import BadRequest, RunFailed
+from poolshim_cli.launcher import (
+    Launch,
+    check_exit,
+    check_mapping,
+    clean_environment,
+    parse_report,
+)
+from poolshim_cli.places import REPOSITORY
+
 from .figures import FIGURES
 from .inputs import write_inputs
-from .runner import Case, Run, Runner, check_exit, clean_environment, parse_launcher
+from .runner import Case, Run, Runner
 from .suite_cases import Group, SuiteCase, check_keys
 
 DEFAULT_PROGRAMS = REPOSITORY / "bench" / "programs.toml"
@@ -93,32 +102,28 @@ class SuiteRunner(Runner):
             raise RunFailed("its figure is nothing; use a larger --scale")
         return run
 
-    def program_command(self, case: ProgramCase, allocator: Allocator, result: Path) -> list[str]:
-        """The launcher's whole command line."""
-        command = [str(self.bench_dir / "launcher"), "-o", str(result)]
-        command += ["--warm-mib", str(self.warm_mib(case, allocator))]
-        for name, value in {**case.env, **allocator.env}.items():
-            command += ["--env", f"{name}={value}"]
-        if allocator.library is not None:
-            command += ["--env", f"LD_PRELOAD={allocator.library}"]
-            command += ["--expect-mapped", str(allocator.library)]
-        elif case.links is not None:
-            command += ["--env", f"LD_PRELOAD={LIBC}"]
-        return [*command, "--", case.program, *case.arguments]
+    def program_launch(self, case: ProgramCase, allocator: Allocator) -> Launch:
+        """What the launcher is asked for."""
+        env = {**case.env, **allocator.env}
+        if allocator.library is None and case.links is not None:
+            env["LD_PRELOAD"] = LIBC
+        command = (case.program, *case.arguments)
+        return Launch(command, allocator.library, env, 0, self.warm_mib(case, allocator))
 
     def run_program(self, case: ProgramCase, allocator: Allocator) -> Run:
         """One real program from start to end, with its partner if it has one."""
         start = time.monotonic()
         with tempfile.TemporaryDirectory(prefix="poolshim-bench-") as folder:
             result, output = Path(folder) / "result.json", Path(folder) / "output"
+            words = self.program_launch(case, allocator).words(self.launcher, result)
             with output.open("wb") as stdout:
-                done = self.wait_for(case, self.program_command(case, allocator, result), stdout)
+                done = self.wait_for(case, words, stdout)
             text = result.read_text() if result.exists() else ""
             digest = hashlib.sha256(output.read_bytes()).hexdigest()
-        launcher = parse_launcher(text, done)
+        launcher = parse_report(text, done)
         check_exit(launcher, done.stderr)
         launcher["mapped"] = [path for path in launcher["mapped"] if not self.is_linked(case, path)]
-        self.check_mapping(allocator, launcher, done.stderr)
+        check_mapping(launcher, allocator.library, self.libraries, done.stderr)
         if case.is_output_checked and self.outputs.setdefault(case.name, digest) != digest:
             raise RunFailed("it printed something else than under the allocators before")
         launcher["peak_rss_kib"] = max(launcher["peak_rss_kib"] or 0, launcher["max_rss_kib"])

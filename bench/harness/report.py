@@ -12,10 +12,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from .allocators import Missing
-from .machine import one_line
+from poolshim_cli.allocators import Missing
+from poolshim_cli.machine import one_line
+from poolshim_cli.stats import is_difference
+
 from .session import Session
-from .stats import is_difference
 from .summary import BASELINE, FLOOR, Summary, summarise
 
 SCHEMA = 1

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import tempfile
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .allocators import Allocator
-from .errors import BadRequest, RunFailed
-from .machine import HARNESS_PREFIXES, memory_kib
+from poolshim_cli.allocators import Allocator
+from poolshim_cli.errors import BadRequest, RunFailed
+from poolshim_cli.launcher import Launch, check_exit, check_mapping, first_line, measure
+from poolshim_cli.machine import memory_kib
+from poolshim_cli.places import of_build
 
 MIB = 1 << 20
 # Touched before a process whose needs are not known yet: the payload and some more.
@@ -79,15 +79,6 @@ def page_case(alignment: int, count: int, rounds: int) -> Case:
     )
 
 
-def clean_environment() -> dict[str, str]:
-    """Our environment without LD_PRELOAD and our own settings: launcher and program start bare."""
-    return {
-        key: value
-        for key, value in os.environ.items()
-        if key != "LD_PRELOAD" and not key.startswith(HARNESS_PREFIXES)
-    }
-
-
 class Runner:
     """Starts measured processes. One at a time: two would fight for cores and memory."""
 
@@ -99,13 +90,14 @@ class Runner:
         programs: Iterable[str] = ("list100m", "page_blocks"),
     ) -> None:
         self.bench_dir = build_dir / "bench"
+        self.launcher = of_build(build_dir).launcher
         self.timeout_s = timeout_s
         self.libraries = {a.library for a in allocators if a.library is not None}
         self.peaks_kib: dict[tuple[str, str], int] = {}
-        for program in ("launcher", *programs):
-            if not os.access(self.bench_dir / program, os.X_OK):
+        for program in (self.launcher, *(self.bench_dir / name for name in programs)):
+            if not os.access(program, os.X_OK):
                 raise BadRequest(
-                    f"{self.bench_dir / program} is missing: build first "
+                    f"{program} is missing: build first "
                     "(cmake --preset release && cmake --build --preset release)"
                 )
 
@@ -115,75 +107,23 @@ class Runner:
         wanted = known * 1024 if known else case.payload_bytes
         return int(min(wanted * FIRST_WARM_FACTOR, memory_kib("MemAvailable") * 1024 / 2) / MIB)
 
-    def command(self, case: Case, allocator: Allocator, result_path: str) -> list[str]:
-        """The launcher's whole command line."""
-        command = [str(self.bench_dir / "launcher"), "-o", result_path]
-        command += ["--warm-mib", str(self.warm_mib(case, allocator))]
-        if case.sample_ms:
-            command += ["--samples", str(case.sample_ms)]
-        for name, value in allocator.env.items():
-            command += ["--env", f"{name}={value}"]
-        if allocator.library is not None:
-            command += ["--env", f"LD_PRELOAD={allocator.library}"]
-            command += ["--expect-mapped", str(allocator.library)]
-        return [*command, "--", str(self.bench_dir / case.program), *case.arguments, "--json"]
+    def launch(self, case: Case, allocator: Allocator) -> Launch:
+        """What the launcher is asked for."""
+        return Launch(
+            (str(self.bench_dir / case.program), *case.arguments, "--json"),
+            allocator.library, allocator.env, case.sample_ms, self.warm_mib(case, allocator),
+        )  # fmt: skip
 
     def run(self, case: Case, allocator: Allocator) -> Run:
         """One process; RunFailed with one line saying why if it was not a valid measurement."""
         start = time.monotonic()
-        with tempfile.NamedTemporaryFile(prefix="poolshim-bench-", suffix=".json") as result:
-            try:
-                done = subprocess.run(
-                    self.command(case, allocator, result.name),
-                    capture_output=True,
-                    text=True,
-                    errors="replace",
-                    timeout=self.timeout_s,
-                    env=clean_environment(),
-                    check=False,
-                )
-            except subprocess.TimeoutExpired:
-                raise RunFailed(f"no end after {self.timeout_s:.0f} s") from None
-            text = Path(result.name).read_text()
-        launcher = parse_launcher(text, done)
-        check_exit(launcher, done.stderr)
-        self.check_mapping(allocator, launcher, done.stderr)
+        done = measure(self.launch(case, allocator), self.timeout_s, self.launcher)
+        check_exit(done.report, done.stderr)
+        check_mapping(done.report, allocator.library, self.libraries, done.stderr)
         report = parse_report(case, done.stdout)
-        run = Run(case.name, allocator.name, report, launcher, time.monotonic() - start)
+        run = Run(case.name, allocator.name, report, done.report, time.monotonic() - start)
         self.peaks_kib[case.name, allocator.name] = run.peak_rss_kib
         return run
-
-    def check_mapping(self, allocator: Allocator, launcher: dict[str, Any], stderr: str) -> None:
-        """The row's own library was in the process, and no other allocator's."""
-        if allocator.library is not None and not launcher["is_expected_mapped"]:
-            raise RunFailed(f"{allocator.library.name} was not mapped: {first_line(stderr)}")
-        for path in launcher["mapped"]:
-            if Path(path) in self.libraries and Path(path) != allocator.library:
-                raise RunFailed(f"another allocator was mapped: {path}")
-
-
-def first_line(text: str) -> str:
-    """The first line that says something."""
-    return next((line for line in text.splitlines() if line.strip()), "no message")
-
-
-def parse_launcher(text: str, done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
-    """The launcher's result, or RunFailed with what it said instead."""
-    try:
-        result: dict[str, Any] = json.loads(text)
-    except json.JSONDecodeError:
-        raise RunFailed(
-            f"launcher: exit status {done.returncode}: {first_line(done.stderr)}"
-        ) from None
-    return result
-
-
-def check_exit(launcher: dict[str, Any], stderr: str) -> None:
-    """The program itself ended well; the launcher's own exit status also speaks of the mapping."""
-    if launcher["signal"] is not None:
-        raise RunFailed(f"ended by signal {launcher['signal']}: {first_line(stderr)}")
-    if launcher["exit_status"] != 0:
-        raise RunFailed(f"exit status {launcher['exit_status']}: {first_line(stderr)}")
 
 
 def parse_report(case: Case, stdout: str) -> dict[str, Any]:

@@ -13,9 +13,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from .allocators import Allocator
-from .errors import RunFailed
-from .machine import foreign_cpu_s
+from poolshim_cli.allocators import Allocator
+from poolshim_cli.errors import RunFailed
+from poolshim_cli.machine import foreign_cpu_s
+
 from .runner import Case, Run, Runner
 
 Key = tuple[str, str]  # case, allocator

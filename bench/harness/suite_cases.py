@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .allocators import REPOSITORY, tomllib
-from .errors import BadRequest
+from poolshim_cli.allocators import tomllib
+from poolshim_cli.errors import BadRequest
+from poolshim_cli.places import REPOSITORY
+
 from .figures import FIGURES
 from .runner import Case
 

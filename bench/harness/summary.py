@@ -13,7 +13,7 @@ from statistics import median
 
 from .runner import Run
 from .session import Session
-from .stats import Clusters, best, ratio_interval
+from poolshim_cli.stats import Clusters, best, ratio_interval
 
 BASELINE = "glibc"
 FLOOR = "floor"

@@ -33,10 +33,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "bench"), str(Path(__file__).parent)]
+sys.path[:0] = [str(ROOT / "scripts"), str(Path(__file__).parent)]
 
 import report  # noqa: E402
-from harness.allocators import DEFAULT_TABLE, Missing, read_table, resolve  # noqa: E402
+from poolshim_cli.allocators import DEFAULT_TABLE, Missing, read_table, resolve  # noqa: E402
 
 EXPECTED = Path(__file__).parent / "expected.json"
 TIMEOUT_S = 30

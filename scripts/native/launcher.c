@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Runs one command and reports its wall, user and system time, its peak RSS and what it had mapped,
- * as one JSON object. Callers: bench/harness, scripts, tests, people.
+ * as one JSON object. Callers: poolshim_cli, bench/harness, scripts, tests, people.
  *
  * Why not measure from Python: a child's ru_maxrss starts at the RSS of the process that forked it,
  * so /bin/true started from a 300 MiB Python "needs" 300 MiB. This program is about 1 MiB. It also
@@ -17,7 +17,7 @@
  * expected library was not mapped, 126 if the command cannot be executed, 127 if it was not found.
  * One thread, no locks.
  */
-#include "tool/observe.h"
+#include "scripts/native/observe.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -5,8 +5,8 @@
  * Reads files; keeps everything in the struct that it is given. A process that is gone leaves the
  * struct as it was. One thread, no locks.
  */
-#ifndef PS_BENCH_TOOL_OBSERVE_H
-#define PS_BENCH_TOOL_OBSERVE_H
+#ifndef PS_NATIVE_OBSERVE_H
+#define PS_NATIVE_OBSERVE_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Finds the allocators to compare: reads bench/allocators.toml, looks the libraries up.
+"""Finds the allocators to compare: reads allocators.toml, looks the libraries up.
 
-    PYTHONPATH=bench python3 -m harness.allocators --build build/release
+    PYTHONPATH=scripts python3 -m poolshim_cli.allocators --build build/release
 
 prints one line per allocator found, "name<TAB>path" (an empty path: nothing to preload), and one
 line per missing one on standard error. Needs the standard library only (tomli before Python 3.11).
@@ -24,9 +24,8 @@ except ModuleNotFoundError:  # Python 3.10
     import tomli as tomllib  # type: ignore[import-not-found,no-redef]
 
 from .errors import BadRequest
+from .places import DEFAULT_TABLE, find
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-DEFAULT_TABLE = REPOSITORY / "bench" / "allocators.toml"
 KEYS = {"name": str, "files": list, "env": dict, "package": str, "note": str}
 NAME_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 
@@ -117,7 +116,7 @@ def find_library(files: list[str], build_dir: Path) -> Path | None:
     cache = loader_cache()
     for file in files:
         if "/" in file:
-            candidates = [REPOSITORY / file.replace("{build}", str(build_dir))]
+            candidates = [find().root / file.replace("{build}", str(build_dir))]
         else:
             candidates = [directory / file for directory in library_directories()]
             candidates = cache.get(file, []) + candidates
@@ -170,7 +169,7 @@ def resolve(entry: dict[str, Any], build_dir: Path) -> Allocator | Missing:
 def main() -> int:
     """Prints what was found, for scripts."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--build", type=Path, default=Path("build/release"))
+    parser.add_argument("--build", type=Path, default=find().build)
     parser.add_argument("--table", type=Path, default=DEFAULT_TABLE)
     options = parser.parse_args()
     try:

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: MIT
+"""The ways in which the command gives up: each ends in one line on stderr and an exit status."""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+
+OWN_FAILURE, CANNOT_EXECUTE, NOT_FOUND = 125, 126, 127  # as env and timeout have them
+
+
+class BadRequest(Exception):
+    """The user asked for something that cannot be: exit status 2."""
+
+    status = 2
+
+
+class Failed(Exception):
+    """What was asked for was tried, and the answer is no: exit status 1."""
+
+    status = 1
+
+
+class RunFailed(Failed):
+    """One measured process did not do its job: its row says why, exit status 1 at the end."""
+
+
+class OwnFailure(Exception):
+    """The command itself, or what it is made of, does not work here: exit status 125 to 127."""
+
+    def __init__(self, message: str, status: int = OWN_FAILURE) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+GIVING_UP = (BadRequest, Failed, OwnFailure)
+
+
+def need(module: str, extra: str) -> ModuleType:
+    """The module of an optional package; without it one line that names the extra it is in."""
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        package = module.partition(".")[0]
+        raise OwnFailure(
+            f"this needs the Python package {error.name or package}: scripts/setup installs it in "
+            f"a checkout, elsewhere pip install {package} (the extra {extra})"
+        ) from None
