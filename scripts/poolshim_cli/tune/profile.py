@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: MIT
+"""The profile: a small TOML file with the table that was found, for which command, and what it won.
+
+Written whole or not at all: under another name first, then renamed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..errors import BadRequest
+
+try:
+    import tomllib
+except ModuleNotFoundError:  # Python 3.10
+    import tomli as tomllib  # type: ignore[no-redef]
+
+VERSION = 1
+VARIABLE = "POOLSHIM_SIZE_CLASSES"
+TABLE_LIMIT = 63
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What the file says. predicted and verified: numbers by name, for people."""
+
+    command: tuple[str, ...]
+    table: tuple[int, ...]
+    predicted: dict[str, float | int]
+    verified: dict[str, float | int | str]
+
+
+def setting(table: Sequence[int]) -> str:
+    """The value of the variable."""
+    return ",".join(map(str, table))
+
+
+def quoted(text: str) -> str:
+    """A TOML basic string. JSON's escapes are TOML's too; DEL and lone surrogates it has not."""
+    clean = text.encode("utf-8", "replace").decode()
+    return json.dumps(clean, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def section(name: str, values: dict[str, Any]) -> list[str]:
+    """A TOML table of strings and numbers; nothing if it is empty."""
+    if not values:
+        return []
+    lines = (
+        f"{key} = {quoted(value) if isinstance(value, str) else repr(value)}"
+        for key, value in values.items()
+    )
+    return ["", f"[{name}]", *lines]
+
+
+def to_toml(profile: Profile) -> str:
+    """The text of the file."""
+    return "\n".join(
+        [
+            "# Size classes for one program, by poolshim tune. Set the variable below to use them;",
+            "# poolshim tune --profile <this file> -- <command> measures whether they still pay.",
+            f"poolshim_profile = {VERSION}",
+            f"command = [{', '.join(map(quoted, profile.command))}]",
+            *section("environment", {VARIABLE: setting(profile.table)}),
+            *section("predicted", profile.predicted),
+            *section("verified", profile.verified),
+            "",
+        ]
+    )
+
+
+def parse_table(text: str) -> tuple[int, ...]:
+    """A table as the library takes it; ValueError if it would not."""
+    table = tuple(int(word) for word in text.split(","))
+    is_legal = all(size % 16 == 0 or (size == 8 and i == 0) for i, size in enumerate(table))
+    is_ascending = all(a < b for a, b in zip(table, table[1:], strict=False))
+    if not (is_legal and is_ascending and 0 < table[0] and table[-1] <= 65536):
+        raise ValueError("not a legal table")
+    if len(table) > TABLE_LIMIT:
+        raise ValueError(f"more than {TABLE_LIMIT} classes")
+    return table
+
+
+def read(path: Path) -> Profile:
+    """The profile in a file; BadRequest with one line if there is none."""
+    try:
+        value = tomllib.loads(path.read_bytes().decode())
+    except OSError as error:
+        raise BadRequest(f"{path}: {error.strerror}") from None
+    except ValueError:
+        raise BadRequest(f"{path}: not a profile of poolshim: no TOML") from None
+    version = value.get("poolshim_profile")
+    if version is None:
+        raise BadRequest(f"{path}: not a profile of poolshim")
+    if version != VERSION:
+        raise BadRequest(f"{path}: format {version!r}; this poolshim reads {VERSION}")
+    try:
+        table = parse_table(value["environment"][VARIABLE])
+        return Profile(
+            tuple(map(str, value["command"])),
+            table,
+            dict(value.get("predicted", {})),
+            dict(value.get("verified", {})),
+        )
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise BadRequest(f"{path}: not a profile of poolshim: {error}") from None
+
+
+def check_writable(path: Path) -> None:
+    """BadRequest if a file cannot be put there; asked before the work, not after."""
+    try:
+        if path.is_dir():
+            raise BadRequest(f"{path}: is a directory")
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}."):
+            pass
+    except OSError as error:
+        raise BadRequest(f"{path}: {error.strerror}") from None
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Puts a file there, or leaves what was there; BadRequest if that cannot be."""
+    name = None
+    try:
+        with tempfile.NamedTemporaryFile(
+            dir=path.parent, prefix=f".{path.name}.", delete=False
+        ) as file:
+            name = file.name
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(name, 0o666 & ~mask)
+        os.replace(name, path)
+    except OSError as error:
+        if name is not None:
+            Path(name).unlink(missing_ok=True)
+        raise BadRequest(f"{path}: {error.strerror}") from None
