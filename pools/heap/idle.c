@@ -13,10 +13,13 @@
 
 #define CLAIM_LIMIT 64 /* spans claimed in one walk */
 #define LOOKS_PER_DELAY 4
-#define BACK_OFF_LIMIT 2 /* walks in vain make the next one wait longer, up to a whole delay */
+#define BACK_OFF_LIMIT 2      /* walks in vain make the next one wait longer, up to a whole delay */
+#define MISSED_LOOK_DELAYS 16 /* between looks for spans whose wake was missed */
+#define MISSED_LOOK_MS_LEAST 16000 /* and at least: each may walk over all slices */
 
 static uint32_t idle_delay_ms;
 static uint64_t x_next_look_ms;
+static uint64_t x_next_missed_look_ms;
 static uint32_t x_walks_in_vain;
 
 struct claims {
@@ -27,7 +30,9 @@ struct claims {
 
 struct search {
     uint64_t active_before_ms;
-    bool has_found;
+    bool is_for_missed;
+    bool has_wakes;
+    bool has_spans;
 };
 
 void ps_idle_start(uint32_t delay_ms) { idle_delay_ms = delay_ms; }
@@ -89,12 +94,35 @@ bool ps_idle_purge(uint64_t active_before_ms) {
     return has_purged;
 }
 
+static bool has_spans(const struct ps_heap *heap) {
+    for (uint32_t i = 0; i < ps_size_class_count; i++) {
+        if (ps_load_relaxed(&heap->x_spans[i]) != 0) { /* relaxed: as in is_idle */
+            return true;
+        }
+    }
+    return false;
+}
+
 static void search_heap(struct ps_heap *heap, void *context) {
     struct search *search = context;
+    if (!is_idle(heap, search->active_before_ms)) {
+        return;
+    }
     /* relaxed: as in is_idle. */
-    search->has_found |= ps_load_relaxed(&heap->x_wake) != NULL &&
-                         ps_load_relaxed(&heap->x_state) == PS_HEAP_LIVE &&
-                         is_idle(heap, search->active_before_ms);
+    search->has_wakes |=
+        ps_load_relaxed(&heap->x_wake) != NULL && ps_load_relaxed(&heap->x_state) == PS_HEAP_LIVE;
+    /* No wake tells of a full span whose wake was missed (span_remote.h), and an owner whose thread
+     * has ended, or sleeps, never looks: any idle owner may have one. */
+    search->has_spans = search->has_spans || (search->is_for_missed && has_spans(heap));
+}
+
+static bool is_missed_look_due(uint64_t now_ms) {
+    if (now_ms < ps_load_relaxed(&x_next_missed_look_ms)) { /* relaxed: as in ps_idle_look */
+        return false;
+    }
+    uint64_t pause_ms = ps_max((uint64_t)idle_delay_ms * MISSED_LOOK_DELAYS, MISSED_LOOK_MS_LEAST);
+    ps_store_relaxed(&x_next_missed_look_ms, now_ms + pause_ms);
+    return true;
 }
 
 void ps_idle_look(uint64_t now_ms) {
@@ -105,11 +133,12 @@ void ps_idle_look(uint64_t now_ms) {
     uint32_t in_vain = ps_load_relaxed(&x_walks_in_vain); /* relaxed: as above */
     ps_store_relaxed(&x_next_look_ms,
                      now_ms + ((uint64_t)idle_delay_ms << in_vain) / LOOKS_PER_DELAY);
-    struct search search = {.active_before_ms = now_ms - idle_delay_ms};
+    struct search search = {.active_before_ms = now_ms - idle_delay_ms,
+                            .is_for_missed = is_missed_look_due(now_ms)};
     ps_heap_walk(search_heap, &search);
-    if (search.has_found) {
+    if (search.has_wakes || search.has_spans) {
         bool has_purged = ps_idle_purge(search.active_before_ms);
-        in_vain = has_purged ? 0 : (uint32_t)ps_min(in_vain + 1, BACK_OFF_LIMIT);
+        in_vain = has_purged ? 0 : (uint32_t)ps_min(in_vain + search.has_wakes, BACK_OFF_LIMIT);
         ps_store_relaxed(&x_walks_in_vain, in_vain); /* relaxed: as above */
     }
 }

@@ -13,8 +13,9 @@
 /* Once, at start: how long an owner must have been idle. */
 void ps_idle_start(uint32_t delay_ms);
 
-/* From time to time: looks whether an idle owner has been sent wakes, and if so drops what has come
- * back to it. Costs a walk of the heaps, and of all slices when there is such an owner. */
+/* From time to time: looks whether an idle owner has been sent wakes, or, less often, whether one
+ * has spans whose wake it may have missed, and if so drops what has come back to it. Costs a walk
+ * of the heaps, and of all slices when there is such an owner. */
 void ps_idle_look(uint64_t now_ms);
 
 /* Drops what has come back to owners not active since active_before_ms (UINT64_MAX: to all).

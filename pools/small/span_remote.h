@@ -20,8 +20,8 @@
  * available and a locked instruction there costs more than the turn: a hand-over at that very
  * moment may miss it. The next one to the same span sees it; if there is none, a span with room is
  * looked at when its class is refilled, at a trim, or at the end of the thread, and the memory of a
- * full one goes when its owner has been idle for the purge delay. (Packing head and count
- * into one word after rpmalloc, batches per span after snmalloc.)
+ * full one goes at a trim, or when others look over what idle owners have (heap/idle.c). (Packing
+ * head and count into one word after rpmalloc, batches per span after snmalloc.)
  */
 #ifndef PS_SMALL_SPAN_REMOTE_H
 #define PS_SMALL_SPAN_REMOTE_H

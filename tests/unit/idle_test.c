@@ -80,6 +80,41 @@ FRESH_TEST(time_does_the_same_when_the_owner_has_been_idle_for_the_delay) {
     CHECK_EQ(engine_census().small_span_bytes, 0);
 }
 
+/* As if each full span had been armed in the very moment in which its last blocks came back. */
+static void miss_all_wakes(void) {
+    for (size_t i = 0; i < BLOCKS; i++) {
+        struct ps_slot *slot = ps_page_map_slot(blocks[i].address);
+        struct ps_span *span = ps_span_of_inside(slot, blocks[i].address);
+        ps_store_relaxed(&span->x_wake_at, (uint16_t)PS_WAKE_NEVER);
+    }
+}
+
+FRESH_TEST(a_missed_wake_to_an_owner_whose_thread_has_ended_costs_memory_for_a_while_only) {
+    worker_do_and_end(allocate_all, NULL);
+    uint64_t span_bytes = engine_census().small_span_bytes;
+    miss_all_wakes();
+    free_all(NULL);
+    CHECK_CMP(engine_census().small_span_bytes, >, span_bytes * 9 / 10); /* nobody was told */
+    be_active(20 * DELAY_MS);
+    CHECK_CMP(fake_os_purged_bytes(), >, span_bytes * 9 / 10);
+    CHECK_CMP(engine_census().small_span_bytes, <, span_bytes / 10);
+    check_live_blocks(0);
+}
+
+FRESH_TEST(a_missed_wake_to_an_idle_owner_costs_memory_for_a_while_only) {
+    struct worker owner;
+    worker_start(&owner);
+    worker_do(&owner, allocate_all, NULL);
+    uint64_t span_bytes = engine_census().small_span_bytes;
+    miss_all_wakes();
+    free_all(NULL);
+    be_active(20 * DELAY_MS);
+    CHECK_CMP(fake_os_purged_bytes(), >, span_bytes * 9 / 10);
+    worker_stop(&owner);
+    check_live_blocks(0);
+    CHECK_EQ(engine_census().small_span_bytes, 0);
+}
+
 FRESH_TEST(spans_with_a_block_in_use_are_left_alone) {
     struct worker owner;
     worker_start(&owner);
