@@ -44,7 +44,7 @@ static void take_figures(const struct ps_census *census, struct figures *figures
     *figures = (struct figures){
         .arena_bytes = less(census->mapped_bytes,
                             census->map_live_bytes + census->metadata_bytes + census->pages_bytes),
-        .used_bytes = census->small_live_bytes + census->run_live_bytes,
+        .used_bytes = census->small_live_bytes + census->run_live_bytes + census->guard_live_bytes,
         .map_bytes = census->map_live_bytes,
         .map_count = census->map_live_count,
         .trim_bytes = census->cache_dirty_bytes + census->map_cached_bytes,

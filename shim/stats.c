@@ -54,6 +54,10 @@ const struct ps_report_row ps_report_rows[] = {
     ROW("large_blocks", "cached_count", "freed mappings kept", COUNT, census.map_cached_count),
     ROW("large_blocks", "cached_bytes", "kept", BYTES, census.map_cached_bytes),
 
+    ROW("guarded_blocks", "live_count", "live samples", COUNT, census.guard_live_count),
+    ROW("guarded_blocks", "live_bytes", "live", BYTES, census.guard_live_bytes),
+    ROW("guarded_blocks", "held_bytes", "in pages of samples", BYTES, census.guard_held_bytes),
+
     ROW("pools", "bytes", "in slices with pages out", BYTES, census.pages_bytes),
 
     ROW("page_cache", "dirty_bytes", "free, holds memory", BYTES, census.cache_dirty_bytes),
@@ -106,7 +110,8 @@ void ps_report_take(struct ps_report *report) {
         report->small_spans += census->classes[i].spans;
         report->small_waste_bytes += ps_report_class_waste(&census->classes[i]);
     }
-    report->live_bytes = census->small_live_bytes + census->run_live_bytes + census->map_live_bytes;
+    report->live_bytes = census->small_live_bytes + census->run_live_bytes +
+                         census->map_live_bytes + census->guard_live_bytes;
     report->pid = (uint64_t)ps_syscall3(SYS_getpid, 0, 0, 0);
     report->program = program_invocation_short_name;
 }

@@ -5,6 +5,7 @@
  */
 #include "pools/heap/census.h"
 
+#include "pools/heap/guard.h"
 #include "pools/heap/hard.h"
 #include "pools/heap/mapping.h"
 #include "pools/heap/start.h"
@@ -80,9 +81,11 @@ static void read_layers(struct ps_census *out) {
     struct ps_page_counts pages;
     struct ps_mapping_counts mappings;
     struct ps_purge_counts purges;
+    struct ps_guard_counts guarded;
     ps_page_cache_count(&pages);
     ps_mapping_read(&mappings);
     ps_purge_read(&purges);
+    ps_guard_read(&guarded);
     out->arena_count = pages.arena_count;
     out->arena_bytes = pages.arena_slices << PS_SLICE_SHIFT;
     out->cache_dirty_bytes = pages.dirty_slices << PS_SLICE_SHIFT;
@@ -91,12 +94,15 @@ static void read_layers(struct ps_census *out) {
     out->map_live_bytes = mappings.live_bytes;
     out->map_cached_count = mappings.cached_count;
     out->map_cached_bytes = mappings.cached_bytes;
+    out->guard_live_count = guarded.live_count;
+    out->guard_live_bytes = guarded.live_bytes;
+    out->guard_held_bytes = guarded.held_bytes;
     out->purge_count = purges.calls;
     out->purged_bytes = purges.bytes;
     out->metadata_bytes = ps_metadata_bytes();
     out->orphan_span_count = ps_central_count();
     out->mapped_bytes = out->arena_bytes - out->cache_clean_bytes + mappings.live_bytes +
-                        mappings.cached_bytes + out->metadata_bytes;
+                        mappings.cached_bytes + guarded.held_bytes + out->metadata_bytes;
 }
 
 void ps_census_take(struct ps_census *out) {

@@ -24,12 +24,14 @@ struct ps_census_class {
 struct ps_census {
     /* bytes */
     uint64_t arena_bytes;       /* address space reserved in arenas */
-    uint64_t mapped_bytes;      /* arenas handed out so far + own mappings + metadata */
+    uint64_t mapped_bytes;      /* arenas handed out so far + own mappings + samples + metadata */
     uint64_t small_live_bytes;  /* sum of live_blocks x block_bytes */
     uint64_t small_span_bytes;  /* sum of span_bytes */
     uint64_t run_live_bytes;    /* live page runs (medium blocks) */
     uint64_t pages_bytes;       /* slices that the pools library gives out by pages */
     uint64_t map_live_bytes;    /* live mappings of their own (large blocks) */
+    uint64_t guard_live_bytes;  /* live guarded samples */
+    uint64_t guard_held_bytes;  /* memory behind those, and behind freed ones that wait */
     uint64_t cache_dirty_bytes; /* free runs in the page cache that hold memory */
     uint64_t cache_clean_bytes; /* free runs that hold none (never touched, or purged) */
     uint64_t map_cached_bytes;  /* freed large mappings kept for reuse */
@@ -39,6 +41,7 @@ struct ps_census {
     uint64_t arena_count;
     uint64_t run_live_count;
     uint64_t map_live_count;
+    uint64_t guard_live_count;
     uint64_t map_cached_count;
     uint64_t purge_count;        /* madvise and munmap calls that gave memory back */
     uint64_t remote_free_count;  /* blocks freed by a thread that does not own them */

@@ -26,6 +26,7 @@ static struct ps_lock guard_lock = PS_LOCK_INIT(PS_RANK_GUARD);
 static uint16_t *queue; /* ring of free slots, oldest at queue_first */
 static size_t queue_first;
 static size_t x_queue_count;
+static struct ps_guard_counts x_counts;
 
 __attribute__((weak)) size_t ps_guard_trace(uintptr_t *sites, size_t limit, uintptr_t instruction) {
     (void)sites;
@@ -145,6 +146,30 @@ void ps_guard_count(struct ps_guard_sampler *sampler, int64_t allocations) {
 
 /* ---- blocks ---- */
 
+void ps_guard_read(struct ps_guard_counts *out) {
+    /* relaxed, all three: a snapshot. */
+    out->live_count = ps_load_relaxed(&x_counts.live_count);
+    out->live_bytes = ps_load_relaxed(&x_counts.live_bytes);
+    out->held_bytes = ps_load_relaxed(&x_counts.held_bytes);
+}
+
+/* One more live block. Before anybody can free it, so that no count is ever below 0. */
+static void count_in(struct ps_guard_record *record, size_t page_bytes) {
+    /* relaxed, all three: counts. */
+    (void)ps_add_relaxed(&x_counts.live_count, 1u);
+    (void)ps_add_relaxed(&x_counts.live_bytes, record->bytes);
+    if (page_bytes > record->held_bytes) { /* pages are the first of the data part, every time */
+        (void)ps_add_relaxed(&x_counts.held_bytes, page_bytes - record->held_bytes);
+        record->held_bytes = (uint32_t)page_bytes;
+    }
+}
+
+static void count_out(const struct ps_guard_record *record) {
+    /* relaxed, both: counts. */
+    (void)ps_add_relaxed(&x_counts.live_count, (uint64_t)-1);
+    (void)ps_add_relaxed(&x_counts.live_bytes, (uint64_t)0 - record->bytes);
+}
+
 struct ps_guard_range ps_guard_pages(const struct ps_guard_record *record) {
     uintptr_t page_mask = ps_guard_pool.page_bytes - 1;
     char *first = (char *)((uintptr_t)record->block & ~page_mask);
@@ -235,6 +260,7 @@ PS_COLD void *ps_guard_alloc(struct ps_guard_sampler *sampler, size_t bytes) {
     }
     fill_around(record);
     take_trace(&record->allocated);
+    count_in(record, (size_t)(pages.end - pages.first));
     /* release: pairs with the swap in ps_guard_free and the load in check_live. */
     ps_store_release(&record->x_state, (uint32_t)PS_GUARD_LIVE);
     return record->block;
@@ -273,6 +299,7 @@ PS_COLD void ps_guard_free(void *block) {
     if (!ps_cas_strong_acquire(&record->x_state, &state, (uint32_t)PS_GUARD_FREED)) {
         ps_guard_die("double free", " of", block, record);
     }
+    count_out(record);
     take_trace(&record->freed);
     struct ps_guard_range pages = ps_guard_pages(record);
     /* Refused only where mappings run out; then uses after the free go unseen. */

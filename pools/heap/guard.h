@@ -76,6 +76,14 @@ void ps_guard_free(void *block);
  */
 size_t ps_guard_usable(const void *block, const char *call);
 
+/* Totals over all slots, for the census. */
+struct ps_guard_counts {
+    uint64_t live_count;
+    uint64_t live_bytes; /* usable bytes of live blocks */
+    uint64_t held_bytes; /* memory of slots: pages that hold a block or have held one */
+};
+void ps_guard_read(struct ps_guard_counts *out);
+
 /* For fork: lock held across it. */
 void ps_guard_fork_prepare(void);
 void ps_guard_fork_parent(void);

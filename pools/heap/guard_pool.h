@@ -34,7 +34,8 @@ struct ps_guard_trace {
 struct ps_guard_record {
     char *block;
     uint32_t bytes;
-    uint32_t x_state; /* enum ps_guard_state */
+    uint32_t x_state;    /* enum ps_guard_state */
+    uint32_t held_bytes; /* of the slot's pages, what its blocks so far have touched */
     struct ps_guard_trace allocated;
     struct ps_guard_trace freed;
 };
