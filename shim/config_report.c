@@ -247,12 +247,10 @@ static size_t common_prefix(struct ps_slice a, const char *b) {
     return length;
 }
 
-/*
- * How far a name is from an option. One that begins like the other is near whatever the rest:
- * SMALL means SMALL_MAX, though fewer letters would have to change for STATS.
- */
-static size_t name_distance(struct ps_slice name, const char *option) {
+/* SMALL means SMALL_MAX, though fewer letters would have to change for STATS. */
+size_t ps_config_name_distance(struct ps_slice name, const char *option) {
     size_t option_length = smaller(strlen(option), NAME_LIMIT);
+    name.length = smaller(name.length, NAME_LIMIT);
     size_t shorter = smaller(name.length, option_length);
     if (shorter >= PREFIX_BYTES && common_prefix(name, option) == shorter) {
         return name.length != option_length;
@@ -263,13 +261,12 @@ static size_t name_distance(struct ps_slice name, const char *option) {
 const struct ps_option *ps_config_nearest(struct ps_slice name, enum ps_origin origin) {
     const struct ps_option *nearest = NULL;
     size_t nearest_distance = SIZE_MAX;
-    name.length = smaller(name.length, NAME_LIMIT);
     for (size_t i = 0; i < PS_OPTION_COUNT; i++) {
         const struct ps_option *option = &ps_options[i];
         if (origin == PS_ORIGIN_CONF && option->type == PS_TYPE_PACKED) {
             continue;
         }
-        size_t distance = name_distance(name, option->name);
+        size_t distance = ps_config_name_distance(name, option->name);
         if (distance < nearest_distance) {
             nearest = option;
             nearest_distance = distance;

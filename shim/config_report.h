@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the configuration says on stderr: one line for each fault, and the listings. Owns nothing;
- * called by shim/config.c only.
+ * called by shim/config.c, and by `poolshim run` for its flags.
  */
 #ifndef PS_SHIM_CONFIG_REPORT_H
 #define PS_SHIM_CONFIG_REPORT_H
@@ -38,6 +38,12 @@ void ps_config_list_settings(int message_fd, const struct ps_settings *settings)
 
 /* HELP: all options, their ranges, defaults and meanings. */
 void ps_config_list_options(int message_fd);
+
+/*
+ * How far a misspelt name, in any case, is from an option's. One that begins like the other is near
+ * whatever the rest.
+ */
+size_t ps_config_name_distance(struct ps_slice name, const char *option);
 
 /* The option whose name is nearest by edit distance; never PACKED when `in_conf`. */
 const struct ps_option *ps_config_nearest(struct ps_slice name, enum ps_origin origin);

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The command `poolshim run`: becomes a program that has the library preloaded and its settings in
+ * the environment. Not in Python, because what a program inherits would be Python's: its RSS counts
+ * as the program's ru_maxrss, and it takes 100 times as long to start.
+ *
+ * Exit status: the command's own, as there is no other process; 125 if this program failed or the
+ * preload could not work, 126 if the command cannot be executed, 127 if it was not found.
+ */
+#include "scripts/native/run.h"
+
+#include "pools/include/poolshim/poolshim.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { ENVIRONMENT_LIMIT = 256 };
+
+struct request {
+    const char *allocator;
+    const char *profile;
+    bool is_forced;
+    bool is_dry;
+    char *environment[ENVIRONMENT_LIMIT]; /* of --env */
+    size_t environment_count;
+    char **command;
+};
+
+static const char *const own_flags[] = {"allocator", "dry-run", "env",     "force",
+                                        "help",      "profile", "version", NULL};
+
+void run_die(int status, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    char *message = NULL;
+    if (vasprintf(&message, format, arguments) < 0) {
+        message = (char *)"out of memory";
+    }
+    va_end(arguments);
+    fprintf(stderr, "poolshim run: %s\n", message);
+    exit(status);
+}
+
+char *run_text(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    char *text = NULL;
+    int length = vasprintf(&text, format, arguments);
+    va_end(arguments);
+    if (length < 0) {
+        run_die(EXIT_OWN_FAILURE, "out of memory");
+    }
+    return text;
+}
+
+static void print_help(void) {
+    printf(
+        "usage: poolshim run [options] [--] command [argument...]\n"
+        "\n"
+        "Becomes the command, with libpoolshim.so preloaded: behind what LD_PRELOAD has already.\n"
+        "\n"
+        "  --allocator NAME|FILE  another allocator: %s;\n"
+        "                         or a library, by a path with a slash\n"
+        "  --profile FILE         settings that poolshim tune wrote\n"
+        "  --env NAME=VALUE       for the command; may be repeated\n"
+        "  --force                also where the preload cannot take effect\n"
+        "  --dry-run              prints what would be started, as a line for the shell\n"
+        "  --version, --help\n"
+        "\n"
+        "Settings, for the command and what it starts; each is POOLSHIM_<NAME> of "
+        "docs/options.md:\n",
+        run_library_names());
+    run_options_print_help();
+    puts("\nExit status: the command's; 125 if it was not started because of a mistake or because\n"
+         "the preload would have no effect, 126 if it cannot be executed, 127 if not found.");
+}
+
+/* ---- the command line ---- */
+
+/* The value of the flag if `word` is --<name>, whose value may be the next word; else NULL. */
+static const char *value_of(const char *word, const char *name, const char *next, int *words) {
+    size_t length = strlen(name);
+    if (strncmp(word, "--", 2) != 0 || strncmp(word + 2, name, length) != 0) {
+        return NULL;
+    }
+    const char *rest = word + 2 + length;
+    if (*rest == '=') {
+        *words = 1;
+        return rest + 1;
+    }
+    if (*rest != '\0') {
+        return NULL;
+    }
+    if (next == NULL) {
+        run_die(EXIT_OWN_FAILURE, "--%s needs a value", name);
+    }
+    *words = 2;
+    return next;
+}
+
+static void add_environment(struct request *request, const char *assignment) {
+    const char *equals = strchr(assignment, '=');
+    if (equals == NULL || equals == assignment) {
+        run_die(EXIT_OWN_FAILURE, "--env needs NAME=VALUE, not \"%s\"", assignment);
+    }
+    if (request->environment_count == ENVIRONMENT_LIMIT) {
+        run_die(EXIT_OWN_FAILURE, "more than %d times --env", ENVIRONMENT_LIMIT);
+    }
+    request->environment[request->environment_count++] = (char *)assignment;
+}
+
+/* Takes one flag; returns how many words it was, 0 if there is none of that name. */
+static int take_own(struct request *request, const char *word, const char *next) {
+    int words = 1;
+    const char *value;
+    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
+        print_help();
+        exit(0);
+    }
+    if (strcmp(word, "--version") == 0) {
+        puts("poolshim " POOLSHIM_VERSION);
+        exit(0);
+    }
+    if (strcmp(word, "--force") == 0) {
+        request->is_forced = true;
+    } else if (strcmp(word, "--dry-run") == 0) {
+        request->is_dry = true;
+    } else if ((value = value_of(word, "allocator", next, &words)) != NULL) {
+        request->allocator = value;
+    } else if ((value = value_of(word, "profile", next, &words)) != NULL) {
+        request->profile = value;
+    } else if ((value = value_of(word, "env", next, &words)) != NULL) {
+        add_environment(request, value);
+    } else {
+        return 0;
+    }
+    return words;
+}
+
+static void parse_request(struct request *request, char **words) {
+    while (*words != NULL && (*words)[0] == '-' && (*words)[1] != '\0') {
+        if (strcmp(*words, "--") == 0) {
+            words++;
+            break;
+        }
+        int taken = take_own(request, words[0], words[1]);
+        if (taken == 0) {
+            taken = run_options_take(words[0], words[1]);
+        }
+        if (taken == 0) {
+            run_die(EXIT_OWN_FAILURE, "no option %s; the nearest is --%s", words[0],
+                    run_options_nearest(words[0], own_flags));
+        }
+        words += taken;
+    }
+    request->command = words;
+    if (request->command[0] == NULL) {
+        run_die(EXIT_OWN_FAILURE, "no command given; see --help");
+    }
+}
+
+/* ---- the start ---- */
+
+/* LD_PRELOAD with the library behind what is there, once. */
+static char *preload_with(const char *library) {
+    const char *before = getenv("LD_PRELOAD");
+    if (strpbrk(library, ": ") != NULL) {
+        run_die(EXIT_OWN_FAILURE, "%s: LD_PRELOAD takes no path with a blank or a colon", library);
+    }
+    if (before == NULL || before[0] == '\0') {
+        return run_text("%s", library);
+    }
+    size_t length = strlen(library);
+    for (const char *at = before; *at != '\0';) {
+        size_t part = strcspn(at, ": ");
+        if (part == length && strncmp(at, library, length) == 0) {
+            return run_text("%s", before);
+        }
+        at += part;
+        at += *at != '\0';
+    }
+    return run_text("%s:%s", before, library);
+}
+
+/* A word of the dry run, as a shell reads it. */
+static void print_word(const char *word) {
+    static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                               "_-+=./:,@%";
+    if (word[0] != '\0' && word[strspn(word, safe)] == '\0') {
+        printf(" %s", word);
+        return;
+    }
+    fputs(" '", stdout);
+    for (; *word != '\0'; word++) {
+        if (*word == '\'') {
+            fputs("'\\''", stdout);
+        } else {
+            putchar(*word);
+        }
+    }
+    putchar('\'');
+}
+
+static void set_variable(char *assignment, bool is_dry) {
+    putenv(assignment);
+    if (is_dry) {
+        print_word(assignment);
+    }
+}
+
+/* The environment of the command, also printed if this is a dry run. */
+static void prepare(const struct request *request, const char *library) {
+    for (char *const *setting = run_options_finish(); *setting != NULL; setting++) {
+        set_variable(*setting, request->is_dry);
+    }
+    for (size_t i = 0; i < request->environment_count; i++) {
+        set_variable(request->environment[i], request->is_dry);
+    }
+    if (library != NULL) {
+        set_variable(run_text("LD_PRELOAD=%s", preload_with(library)), request->is_dry);
+    }
+}
+
+int main(int argc, char **argv) {
+    static struct request request = {.allocator = "poolshim"};
+    parse_request(&request, argv + (argc > 0));
+    if (request.profile != NULL) {
+        run_options_read_profile(request.profile);
+    }
+    bool is_ours = strcmp(request.allocator, "poolshim") == 0 || strchr(request.allocator, '/');
+    if (!is_ours && run_options_first() != NULL) {
+        run_die(EXIT_OWN_FAILURE, "--%s is a setting of poolshim, not of %s", run_options_first(),
+                request.allocator);
+    }
+    const char *library = run_library_find(request.allocator);
+    const char *path = run_target_find(request.command[0]);
+    const char *refusal = library == NULL ? NULL : run_target_refusal(path, library);
+    if (refusal != NULL && !request.is_forced) {
+        run_die(EXIT_OWN_FAILURE, "%s; --force starts it all the same", refusal);
+    }
+    fputs(request.is_dry ? "env" : "", stdout);
+    prepare(&request, library);
+    if (request.is_dry) {
+        for (char **word = request.command; *word != NULL; word++) {
+            print_word(*word);
+        }
+        puts("");
+        return fflush(stdout) == 0 ? 0 : EXIT_OWN_FAILURE;
+    }
+    execvp(request.command[0], request.command);
+    int error = errno;
+    run_die(error == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_EXECUTE, "%s: %s", request.command[0],
+            strerror(error));
+}

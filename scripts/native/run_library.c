@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Which library `poolshim run --allocator` preloads. The names and their files are rows of
+ * poolshim_cli/allocators.toml, turned into allocators.inc by the build; they are looked up as
+ * poolshim_cli/allocators.py does: in the loader's cache, then in its usual folders.
+ */
+#include "scripts/native/run.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { FILE_LIMIT = 8 };
+
+struct allocator {
+    const char *name;
+    const char *package;
+    const char *files[FILE_LIMIT]; /* none: nothing is preloaded */
+};
+
+static const struct allocator allocators[] = {
+#include "scripts/allocators.inc"
+    {.name = "system"},
+};
+
+enum { ALLOCATOR_COUNT = sizeof allocators / sizeof allocators[0] };
+
+/* Where libpoolshim.so is, seen from this program's folder: built, installed. */
+static const char *const own_places[] = {"../libpoolshim.so", PS_RUN_INSTALLED_LIBRARY};
+
+const char *run_library_names(void) {
+    const char *names = "";
+    for (size_t i = 0; i < ALLOCATOR_COUNT; i++) {
+        names = run_text("%s%s%s", names, i == 0 ? "" : ", ", allocators[i].name);
+    }
+    return names;
+}
+
+/* May a program of this machine load the file? */
+static bool is_loadable(const char *path) {
+    struct elf_facts library;
+    struct elf_facts own;
+    return run_target_read_elf(path, &library) && library.is_elf &&
+           run_target_read_elf("/proc/self/exe", &own) && library.bits == own.bits &&
+           library.machine == own.machine && library.type == ET_DYN;
+}
+
+/* ---- the loader's cache: glibc's sysdeps/generic/dl-cache.h describes it ---- */
+
+struct cache_entry {
+    int32_t flags;
+    uint32_t name; /* offsets from the cache's start */
+    uint32_t path;
+    uint32_t os_version;
+    uint64_t hardware;
+};
+
+struct cache_header {
+    char magic[20]; /* "glibc-ld.so.cache1.1" */
+    uint32_t entry_count;
+    uint32_t strings_bytes;
+    uint32_t others[5];
+    struct cache_entry entries[];
+};
+
+static const char *find_in_cache(const char *file) {
+    int fd = open("/etc/ld.so.cache", O_RDONLY | O_CLOEXEC);
+    struct stat status;
+    if (fd < 0 || fstat(fd, &status) != 0 || (size_t)status.st_size < sizeof(struct cache_header)) {
+        return NULL;
+    }
+    size_t bytes = (size_t)status.st_size;
+    const struct cache_header *cache = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
+    close(fd);
+    if (cache == MAP_FAILED || memcmp(cache->magic, "glibc-ld.so.cache1.1", 20) != 0) {
+        return NULL;
+    }
+    const char *text = (const char *)cache;
+    size_t limit = (bytes - sizeof *cache) / sizeof cache->entries[0];
+    for (size_t i = 0; i < cache->entry_count && i < limit; i++) {
+        const struct cache_entry *entry = &cache->entries[i];
+        if (entry->name < bytes && entry->path < bytes && strcmp(text + entry->name, file) == 0 &&
+            is_loadable(text + entry->path)) {
+            return text + entry->path;
+        }
+    }
+    return NULL;
+}
+
+static const char *find_in_folders(const char *file, const char *folders) {
+    while (folders != NULL && *folders != '\0') {
+        size_t length = strcspn(folders, ":");
+        char *candidate = run_text("%.*s/%s", (int)length, folders, file);
+        if (length > 0 && is_loadable(candidate)) {
+            return candidate;
+        }
+        free(candidate);
+        folders += length + (folders[length] == ':');
+    }
+    return NULL;
+}
+
+/* ---- the answer ---- */
+
+static const char *absolute(const char *path) {
+    char *resolved = realpath(path, NULL);
+    if (resolved == NULL) {
+        run_die(EXIT_OWN_FAILURE, "%s: %s", path, strerror(errno));
+    }
+    return resolved;
+}
+
+static const char *find_own(void) {
+    char self[PATH_MAX] = "";
+    if (readlink("/proc/self/exe", self, sizeof self - 1) < 0) {
+        const char *started = (const char *)getauxval(AT_EXECFN);
+        snprintf(self, sizeof self, "%s", started == NULL ? "" : started);
+    }
+    char *slash = strrchr(self, '/');
+    const char *folder = slash == NULL ? "." : self;
+    if (slash != NULL) {
+        *slash = '\0';
+    }
+    for (size_t i = 0; i < sizeof own_places / sizeof own_places[0]; i++) {
+        char *candidate = run_text("%s/%s", folder, own_places[i]);
+        if (access(candidate, R_OK) == 0) {
+            return absolute(candidate);
+        }
+        free(candidate);
+    }
+    run_die(EXIT_OWN_FAILURE, "no libpoolshim.so at %s/%s: build or install it", folder,
+            own_places[0]);
+}
+
+static const char *find_allocator(const struct allocator *allocator) {
+    const char *looked_for = "";
+    for (size_t i = 0; i < FILE_LIMIT && allocator->files[i] != NULL; i++) {
+        const char *file = allocator->files[i];
+        const char *found = find_in_cache(file);
+        if (found == NULL) {
+            found = find_in_folders(file, getenv("LD_LIBRARY_PATH"));
+        }
+        if (found == NULL) {
+            found = find_in_folders(file, PS_RUN_LIBRARY_FOLDERS);
+        }
+        if (found != NULL) {
+            return absolute(found);
+        }
+        looked_for = run_text("%s%s%s", looked_for, i == 0 ? "" : ", ", file);
+    }
+    run_die(EXIT_OWN_FAILURE, "--allocator %s: not found: %s%s%s", allocator->name, looked_for,
+            allocator->package == NULL ? "" : "; Debian package ",
+            allocator->package == NULL ? "" : allocator->package);
+}
+
+const char *run_library_find(const char *name) {
+    if (strchr(name, '/') != NULL) {
+        const char *path = absolute(name);
+        if (!is_loadable(path)) {
+            run_die(EXIT_OWN_FAILURE, "--allocator %s: no shared library for this machine", name);
+        }
+        return path;
+    }
+    if (strcmp(name, "poolshim") == 0) {
+        return find_own();
+    }
+    for (size_t i = 0; i < ALLOCATOR_COUNT; i++) {
+        if (strcmp(allocators[i].name, name) == 0) {
+            return allocators[i].files[0] == NULL ? NULL : find_allocator(&allocators[i]);
+        }
+    }
+    run_die(EXIT_OWN_FAILURE, "--allocator: no %s here (known: %s; or a path with a slash)", name,
+            run_library_names());
+}

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: MIT
+"""Programs that a preload does or does not reach, for the tests of `poolshim run` and `doctor`.
+
+Each prints the libraries it has mapped, so that a test sees what became of the preload.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, run_captured
+
+POOLSHIM = ROOT / "scripts" / "poolshim"
+MACHINE_OFFSET = 18  # of e_machine
+AARCH64 = 183
+
+PRINT_MAPS = """
+#include <stdio.h>
+#include <string.h>
+#include <stdlib.h>
+int main(void) {
+    char line[4096];
+    FILE *maps = fopen("/proc/self/maps", "r");
+    while (maps != NULL && fgets(line, sizeof line, maps) != NULL) {
+        if (strstr(line, "r-xp") != NULL && strchr(line, '/') != NULL) {
+            fputs(strchr(line, '/'), stdout);
+        }
+    }
+    free(malloc(100));
+    return 0;
+}
+"""
+
+OWN_NEW = """
+#include <cstdlib>
+#include <new>
+#include <string>
+#include <cstdio>
+extern "C" int print_maps(void);
+void *operator new(std::size_t size) { return std::malloc(size); }
+void operator delete(void *block) noexcept { std::free(block); }
+void operator delete(void *block, std::size_t) noexcept { std::free(block); }
+int main(int count, char **) {
+    std::string text(100 + count, 'x');
+    return text.empty();
+}
+"""
+
+OWN_MALLOC = """
+#include <stddef.h>
+#include <string.h>
+static char arena[1 << 20];
+static size_t used;
+void *malloc(size_t bytes) { used += (bytes | 15) + 1; return arena + used - (bytes | 15) - 1; }
+void *calloc(size_t n, size_t bytes) { return memset(malloc(n * bytes), 0, n * bytes); }
+void *realloc(void *p, size_t bytes) {
+    void *q = malloc(bytes);
+    return p ? memcpy(q, p, bytes) : q;
+}
+void free(void *p) { (void)p; }
+int main(void) { return malloc(10) == 0; }
+"""
+
+
+def compile_program(folder: Path, name: str, source: str, *flags: str) -> Path:
+    """A program from C, or from C++ if the name ends in .cpp; a skip where that cannot be built."""
+    compiler, suffix = ("g++", ".cpp") if name.endswith(".cpp") else ("gcc", ".c")
+    program = folder / name.removesuffix(".cpp")
+    text = program.with_suffix(suffix)
+    text.write_text(source)
+    made = run_captured([compiler, "-O1", text, "-o", program, *flags], timeout=120)
+    if made.returncode != 0:
+        pytest.skip(f"{compiler} {' '.join(flags)} cannot build here: {made.stderr[-200:]}")
+    return program
+
+
+def patched(program: Path, name: str, offset: int, replacement: bytes) -> Path:
+    """A copy with some bytes replaced."""
+    data = bytearray(program.read_bytes())
+    data[offset : offset + len(replacement)] = replacement
+    copy = program.with_name(name)
+    copy.write_bytes(data)
+    copy.chmod(0o755)
+    return copy
+
+
+def bare_environment(**more: str) -> dict[str, str]:
+    """Ours, without preloads and settings of allocators."""
+    env = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("POOLSHIM_", "LD_", "MALLOC_")) or name == "POOLSHIM_BUILD_DIR"
+    }
+    return {**env, **more}
+
+
+def poolshim(
+    *words: str | Path, env: dict[str, str] | None = None, **options: object
+) -> subprocess.CompletedProcess[str]:
+    """scripts/poolshim with these words, in a bare environment."""
+    return run_captured([POOLSHIM, *words], env=bare_environment(**(env or {})), **options)
