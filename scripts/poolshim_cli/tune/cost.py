@@ -77,11 +77,16 @@ class Workload:
     """Sums over the grid of what was live at the peaks of all recordings, and the cost of a class.
 
     Several peaks of one process share its weight of 1, by their live bytes: they are one program at
-    different times, and the highest decide how much memory it takes.
+    different times, and the highest decide how much memory it takes. runs: of the whole program,
+    that the recordings are from; the sums are those of one.
     """
 
     def __init__(
-        self, recordings: Iterable[Recording], points: Sequence[int], page_bytes: int = 4096
+        self,
+        recordings: Iterable[Recording],
+        points: Sequence[int],
+        page_bytes: int = 4096,
+        runs: int = 1,
     ) -> None:
         self.points = points
         self.page_bytes = page_bytes
@@ -96,10 +101,10 @@ class Workload:
         for recording in recordings:
             for size, count in recording.requests:
                 if size <= top_bytes:
-                    requests[self.index(size)] += count
+                    requests[self.index(size)] += count / runs
             of_peaks = sum(peak.live_bytes for peak in recording.peaks)
             for peak in recording.peaks:
-                weight = peak.live_bytes / of_peaks if of_peaks else 0.0
+                weight = peak.live_bytes / of_peaks / runs if of_peaks else 0.0
                 for sizes in peak.threads:
                     for size, count in sizes:
                         if size <= top_bytes and count > 0:

@@ -11,22 +11,28 @@ largest size it serves never made a table dearer; but it takes the next class ou
 backbone, and a shorter block can mean a longer span, of which half is the price of a part-filled
 one. Nor is it needed: few p are legal below a c (powers of two stay, and p + 1 must not waste more
 than a quarter), 1.5 million pairs up to 64 KiB, of which layer k looks at those from where the top
-can still be reached: 4 s in plain Python if every size is live, 2 s for a usual program; numpy
-saved a third of that and was left out. Divide and conquer would need the quadrangle inequality,
-which part-filled spans break.
+can still be reached: 4 s in plain Python if every size is live. numpy saved a third of that, and
+was left out; divide and conquer would need the quadrangle inequality, which part-filled spans
+break. What saves most is candidates(): a usual program takes 0.1 to 2 s.
+
+Of equally good tables the one nearest to the table before is taken: each class added or dropped
+costs a 64th of a byte beside.
 """
 
 from __future__ import annotations
 
 import operator
 from array import array
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
-from .cost import Workload
+from .cost import Workload, grid_points
 
 CLASS_LIMIT = 63
 INFINITE = float("inf")
+CHANGE_BYTES = 1 / 64
 
 
 @dataclass(frozen=True)
@@ -61,6 +67,51 @@ class Backbone:
         return result
 
 
+def candidates(live_sizes: Iterable[int], before: Sequence[int], top_bytes: int) -> list[int]:
+    """The grid, but between two powers of two where nothing is live only the classes before.
+
+    Nothing is lost. Both powers are classes in any table, so what lies between them can be
+    exchanged alone. Where nothing is live, each choice costs 0 (and nothing serves a live size from
+    further below), keeping the classes before changes least, and no choice has fewer classes if
+    these are as few as the backbone allows; if they are not, or do not keep to it, the whole grid
+    stays. A table of a given number of classes may come out dearer where it has more than anybody
+    wants, the best of all does not.
+    """
+    live = sorted(set(live_sizes))
+    kept = set(before)
+    points = grid_points(min(128, top_bytes))
+    low = 128
+    while low < top_bytes:
+        high = min(2 * low, top_bytes)
+        inner = list(range(low + 16, high + 1, 16))
+        few = [low, *(size for size in inner if size in kept)]
+        is_live = bisect_right(live, high) > bisect_right(live, low)
+        points += inner if is_live or not is_sparsest(few, [low, *inner]) else few[1:]
+        low = high
+    return points
+
+
+def is_sparsest(few: list[int], whole: list[int]) -> bool:
+    """Whether the first points keep to the backbone, with as few classes as any of the whole."""
+    backbone = Backbone()
+    if few[-1] != whole[-1] or not all(map(backbone.allows, few, few[1:])):
+        return False
+    least, at = 0, whole[0]
+    while at != whole[-1]:  # as far as is allowed, each time
+        at = max(size for size in whole if size > at and backbone.allows(at, size))
+        least += 1
+    return len(few) - 1 == least
+
+
+def least_class_count(top_bytes: int) -> int:
+    """With fewer classes no table keeps to the backbone."""
+    lowest = Backbone().lowest(grid_points(top_bytes))
+    count, upto = 0, len(lowest) - 1
+    while upto > 0:
+        count, upto = count + 1, lowest[upto]
+    return count
+
+
 @dataclass(frozen=True)
 class Solution:
     """The best table of one number of classes."""
@@ -72,7 +123,9 @@ class Solution:
 class Problem:
     """cost(p, c) of every legal pair, in rows by c."""
 
-    def __init__(self, workload: Workload, backbone: Backbone = Backbone()) -> None:
+    def __init__(
+        self, workload: Workload, backbone: Backbone = Backbone(), before: Sequence[int] = ()
+    ) -> None:
         self.points = workload.points
         self.lowest = backbone.lowest(self.points)
         self.rows = [array("d")]
@@ -81,6 +134,19 @@ class Problem:
             sums.advance(upto)
             threads = sums.threads_above_each(self.lowest[upto])
             self.rows.append(cost_row(workload, self.lowest[upto], upto, threads))
+        if before:
+            self.add_changes(set(before))
+
+    def add_changes(self, before: set[int]) -> None:
+        """The price of an added class, and of those dropped between it and the next one below."""
+        kept_upto = list(accumulate(point in before for point in self.points))
+        for upto in range(1, len(self.points)):
+            is_added = self.points[upto] not in before
+            most = is_added + kept_upto[upto - 1]
+            kept = kept_upto[self.lowest[upto] : upto]
+            self.rows[upto] = array(
+                "d", [cost + CHANGE_BYTES * (most - k) for cost, k in zip(self.rows[upto], kept)]
+            )
 
     def least_counts(self) -> list[int]:
         """Per point, how few classes a table that ends there can have."""
@@ -138,10 +204,13 @@ def trace(problem: Problem, layers: list[list[float]], classes: int) -> tuple[in
 
 
 def optimise(
-    workload: Workload, backbone: Backbone = Backbone(), limit: int = CLASS_LIMIT
+    workload: Workload,
+    backbone: Backbone = Backbone(),
+    limit: int = CLASS_LIMIT,
+    before: Sequence[int] = (),
 ) -> dict[int, Solution]:
     """The best table of each number of classes for which there is one; all end at the top point."""
-    problem = Problem(workload, backbone)
+    problem = Problem(workload, backbone, before)
     layers = best_costs(problem, limit)
     return {
         classes: Solution(trace(problem, layers, classes), layers[classes][-1])

@@ -28,12 +28,17 @@ TABLE_LIMIT = 63
 
 @dataclass(frozen=True)
 class Profile:
-    """What the file says. predicted and verified: numbers by name, for people."""
+    """What the file says. settings: variables; predicted and verified: numbers, for people."""
 
     command: tuple[str, ...]
-    table: tuple[int, ...]
+    settings: dict[str, str]
     predicted: dict[str, float | int]
     verified: dict[str, float | int | str]
+
+    @property
+    def table(self) -> tuple[int, ...]:
+        """The size classes."""
+        return parse_table(self.settings[VARIABLE])
 
 
 def setting(table: Sequence[int]) -> str:
@@ -66,7 +71,7 @@ def to_toml(profile: Profile) -> str:
             "# poolshim tune --profile <this file> -- <command> measures whether they still pay.",
             f"poolshim_profile = {VERSION}",
             f"command = [{', '.join(map(quoted, profile.command))}]",
-            *section("environment", {VARIABLE: setting(profile.table)}),
+            *section("environment", dict(profile.settings)),
             *section("predicted", profile.predicted),
             *section("verified", profile.verified),
             "",
@@ -100,10 +105,11 @@ def read(path: Path) -> Profile:
     if version != VERSION:
         raise BadRequest(f"{path}: format {version!r}; this poolshim reads {VERSION}")
     try:
-        table = parse_table(value["environment"][VARIABLE])
+        settings = {str(name): str(text) for name, text in value["environment"].items()}
+        parse_table(settings[VARIABLE])
         return Profile(
             tuple(map(str, value["command"])),
-            table,
+            settings,
             dict(value.get("predicted", {})),
             dict(value.get("verified", {})),
         )
