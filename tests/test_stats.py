@@ -51,8 +51,8 @@ def test_prints_at_exit(run_shim: RunShim, command: list[str], text: str | None)
     result = run_shim(command, env={"POOLSHIM_STATS": "1"}, **options)
     assert (result.returncode, result.stdout) == (plain.returncode, plain.stdout)
     assert len(tables_of(result.stderr, Path(command[0]).name)) == 1
-    for title in ("memory", "small blocks", "page runs", "large blocks", "page cache", "purges",
-                  "remote frees", "heaps", "size classes"):  # fmt: skip
+    for title in ("memory", "small blocks", "page runs", "large blocks", "guarded blocks",
+                  "page cache", "purges", "remote frees", "heaps", "size classes"):  # fmt: skip
         assert f"\n{title}\n" in result.stderr
 
 
@@ -89,6 +89,7 @@ def check_adds_up(report: dict[str, Any]) -> None:
         small["live_bytes"]
         + report["page_runs"]["live_bytes"]
         + report["large_blocks"]["live_bytes"]
+        + report["guarded_blocks"]["live_bytes"]
     )
     assert memory["mapped_bytes"] >= memory["live_bytes"]
     assert memory["resident_peak_bytes"] >= memory["resident_bytes"] > 0
@@ -154,6 +155,33 @@ def test_figures_are_those_of_the_program(run_shim: RunShim, tmp_path: Path) -> 
     assert 50 <= runs < 60
     assert report["large_blocks"]["live_count"] == 3
     assert 3 * (40 << 20) <= report["large_blocks"]["live_bytes"] < 3 * (41 << 20)
+
+
+SAMPLED = """
+import ctypes
+libc = ctypes.CDLL(None)
+libc.malloc.restype = ctypes.c_void_p
+libc.malloc.argtypes = [ctypes.c_size_t]
+libc.free.argtypes = [ctypes.c_void_p]
+blocks = [libc.malloc(3000) for _ in range(500)]
+for block in blocks[:100]:
+    libc.free(block)
+"""
+
+
+def test_guarded_samples_are_live(run_shim: RunShim, tmp_path: Path) -> None:
+    """All of 500 blocks of 3,000 bytes, beside what python does itself; 100 of them are freed."""
+    path = tmp_path / "report.json"
+    env = {"POOLSHIM_GUARD_SAMPLE": "1", "POOLSHIM_GUARD_SLOTS": "16384"}
+    base = read_json(run_shim, path, [*PYTHON, "import ctypes"], **env)
+    report = read_json(run_shim, path, [*PYTHON, SAMPLED], **env)
+    check_adds_up(report)
+    more = {key: report["guarded_blocks"][key] - base["guarded_blocks"][key]
+            for key in report["guarded_blocks"]}  # fmt: skip
+    assert 400 <= more["live_count"] < 450
+    assert 400 * 3000 <= more["live_bytes"] < 400 * 3000 + (64 << 10)
+    assert more["held_bytes"] >= 400 * 4096
+    assert report["memory"]["live_bytes"] - base["memory"]["live_bytes"] >= 400 * 3000
 
 
 def test_remote_frees_are_counted(run_shim: RunShim, build_dir: Path, tmp_path: Path) -> None:

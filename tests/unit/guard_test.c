@@ -54,6 +54,31 @@ static bool is_at_end(const char *block, size_t bytes) {
     return ((uintptr_t)block + ps_max(bytes, 1) + 15) % page_bytes < 16;
 }
 
+FRESH_TEST(the_census_counts_live_samples_and_the_pages_of_all) {
+    start();
+    char *blocks[] = {take(1), take(5000), take(0)};
+    struct ps_census census = engine_census();
+    CHECK_EQ(census.guard_live_count, 3);
+    CHECK_EQ(census.guard_live_bytes, 5001);
+    CHECK_EQ(census.guard_held_bytes, 2 * page_bytes + ps_round_up(5000, page_bytes));
+    uint64_t mapped_bytes = census.mapped_bytes;
+    for (size_t i = 0; i < 3; i++) {
+        ps_heap_free(blocks[i]);
+    }
+    census = engine_census();
+    CHECK_EQ(census.guard_live_count, 0);
+    CHECK_EQ(census.guard_live_bytes, 0);
+    CHECK_EQ(census.mapped_bytes, mapped_bytes); /* freed ones keep their pages */
+    WHEN("the slots are used again by blocks that are not larger");
+    uint64_t held_bytes = 0;
+    for (size_t i = 0; i < 3 * SLOTS; i++) {
+        ps_heap_free(take(1));
+        held_bytes = i == SLOTS ? engine_census().guard_held_bytes : held_bytes;
+    }
+    CHECK_EQ(engine_census().guard_held_bytes, held_bytes);
+    CHECK_EQ(engine_census().guard_live_count, 0);
+}
+
 FRESH_TEST(blocks_lie_at_either_side_between_forbidden_pages) {
     start();
     size_t at_end = 0;
