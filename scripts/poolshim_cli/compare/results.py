@@ -87,7 +87,7 @@ def read_run(data: dict[str, Any]) -> Run:
     values = known(Run, data)
     values["curve"] = tuple((float(at), int(kib)) for at, kib in values.get("curve", ()))
     run = Run(**values)
-    numbers = (run.wall_s, run.cpu_s, run.peak_rss_kib, run.hyperfine_s or 0)
+    numbers = (run.round, run.wall_s, run.cpu_s, run.peak_rss_kib, run.hyperfine_s or 0)
     if not all(isinstance(number, (int, float)) for number in numbers) or run.wall_s <= 0:
         raise ValueError("a run without figures")
     return run

@@ -140,6 +140,7 @@ def check_library(report: dict[str, Any], single: Single, said: str) -> None:
 
 def thin(samples: list[list[float]]) -> tuple[tuple[float, int], ...]:
     """At most CURVE_POINTS of them, of each stretch the highest: no peak is lost."""
+    samples = [sample for sample in samples if sample[1]]  # none while it ends
     step = -(-len(samples) // CURVE_POINTS) or 1
     stretches = [samples[at : at + step] for at in range(0, len(samples), step)]
     highest = [max(stretch, key=lambda sample: sample[1]) for stretch in stretches]

@@ -21,6 +21,7 @@ from .results import Measured, Results, Run
 SMALLEST = 0.005  # nearer to 1 than this is no difference that anybody has use for
 OVERHEAD_SHARE_MAX = 0.01  # of the base's time: above it the launcher's own clock is used
 WIDE = 0.05  # half an interval; a verdict "no difference" says so when it knows no better
+FOREIGN_MAX = 0.25  # cores that others use meanwhile
 CPU_LEAST_S = 1e-6  # the clock of rusage
 
 METRICS = ("time", "cpu", "rss")
@@ -172,9 +173,20 @@ def summarise(results: Results) -> Summary:
     noise = again.time if again else None
     return Summary(
         results.base, tuple(rows), clock, extra_s, len(results.base_column.runs), noise,
-        (*results.warnings, *disagreements(results), *noise_warnings(doubt)),
+        (
+            *results.warnings, *disagreements(results), *crowding(results),
+            *noise_warnings(doubt),
+        ),
         verdict(rows, results.base),
     )  # fmt: skip
+
+
+def crowding(results: Results) -> list[str]:
+    """Others that used the machine meanwhile."""
+    share = results.about.get("foreign_cpu_share") or 0
+    if share <= FOREIGN_MAX:
+        return []
+    return [f"other processes used {share:.1f} cores meanwhile: figures of a busy machine"]
 
 
 def noise_warnings(doubt: dict[str, float]) -> list[str]:
@@ -237,14 +249,12 @@ def rss_words(found: Figure) -> str:
 def row_words(row: Row, base: str) -> str:
     """One column's part of the verdict, "" when there is nothing to call."""
     assert row.time and row.rss
-    if not row.time.is_different and not row.rss.is_different:
-        return ""
-    parts = [
-        "is " + time_words(row.time, base) if row.time.is_different else "takes the same time"
-    ]
+    parts = []
+    if row.time.is_different:
+        parts.append("is " + time_words(row.time, base))
     if row.rss.is_different:
         parts.append(rss_words(row.rss))
-    return f"{row.name} " + " and ".join(parts)
+    return f"{row.name} " + " and ".join(parts) if parts else ""
 
 
 def blindness(rows: Sequence[Row]) -> str:
@@ -272,9 +282,11 @@ def verdict(rows: Sequence[Row], base: str) -> str:
     judged.sort(key=lambda row: row.time.ratio if row.time else math.inf)
     called = [words for words in (row_words(row, base) for row in judged) if words]
     level = [row for row in judged if not row_words(row, base)]
+    is_memory_alone = called and not any(row.time and row.time.is_different for row in judged)
+    start = "No difference in time; " if is_memory_alone else ""
     if not level:
-        return f"{'; '.join(called)}.{blindness(judged)}"
+        return f"{start}{'; '.join(called)}.{blindness(judged)}"
     names, blind = listed([row.name for row in level]), blindness(judged)
     if not called:
         return f"No difference between {base} and {names}.{blind}"
-    return f"{'; '.join(called)}; no difference: {names}.{blind}"
+    return f"{start}{'; '.join(called)}; no difference: {names}.{blind}"
