@@ -128,18 +128,17 @@ PS_NOINLINE void ps_heap_free_event(struct ps_span *span, void *block) {
 
 /* A block of another owner's span, or of a heap that this thread has only just got. */
 static void free_in_span(struct ps_span *span, void *block) {
-    if (PS_UNLIKELY(!ps_span_has_block(span, block))) {
-        ps_misuse_free(span, block);
-    }
     struct ps_heap *heap = own_heap();
-    if (ps_hard_level == PS_HARD_ZEROES) {
-        ps_hard_zero(span, block);
-    } else if (ps_hard_is_on()) {
+    if (ps_hard_is_on()) {
         block = ps_hard_free(heap, span, block);
         if (block == NULL) {
             return;
         }
         span = ps_span_of_inside(ps_page_map_slot(block), block);
+    } else if (PS_UNLIKELY(!ps_span_has_block(span, block))) {
+        ps_misuse_free(span, block);
+    } else if (ps_hard_level == PS_HARD_ZEROES) {
+        ps_hard_zero(span, block);
     }
     if (PS_UNLIKELY(heap == NULL)) {
         ps_late_free(span, block);

@@ -9,6 +9,7 @@
 #include "pools/heap/blocks.h"
 #include "pools/heap/guard.h"
 #include "pools/heap/hard_marks.h"
+#include "pools/heap/wipe.h"
 #include "pools/os/os.h"
 #include "pools/page/metadata.h"
 
@@ -20,6 +21,7 @@
 #define HELD_BYTES ((size_t)512 << 10) /* and their bytes, likewise */
 #define DRAWN_LIMIT 16
 #define DRAWN_BYTES ((size_t)16 << 10)
+#define LOOKED_AT_WHOLE ((size_t)1 << 10)
 #define CANARY_BYTES sizeof(uint64_t)
 #define GOLDEN 0x9e3779b97f4a7c15u
 
@@ -59,7 +61,7 @@ struct ps_hard *ps_hard_make(void) {
         return NULL;
     }
     hard->random = ps_os_random() | 1;
-    size_t share = ps_hard_level > PS_HARD_WIPES ? 1 : 8;
+    size_t share = ps_hard_level >= PS_HARD_WAITS ? 1 : 8;
     for (uint32_t i = 0; i < ps_size_class_count; i++) {
         struct hard_class *class = &hard->classes[i];
         size_t block_bytes = ps_size_classes[i].block_bytes;
@@ -79,23 +81,47 @@ static size_t random_below(struct ps_hard *hard, size_t limit) {
     return (size_t)(((x >> 32) * limit) >> 32);
 }
 
-/* Whether all bytes of a piece are `byte`: the first is, and each is like the one before. */
-static bool is_all(const void *piece, int byte, size_t bytes) {
-    const unsigned char *p = piece;
-    return bytes == 0 || (p[0] == byte && memcmp(p, p + 1, bytes - 1) == 0);
-}
+/* ---- canaries: a block's last word, and up to 64 bytes of slack before it ---- */
 
-/* ---- canaries: a block's last word, the slack before it ---- */
+#define SLACK_LOOKED_AT                                                                            \
+    64 /* behind the bytes asked for: who runs over the end comes through there */
 
 static uint64_t canary_of(const void *block) { return ((uintptr_t)block ^ canary_secret) * GOLDEN; }
 
-static int slack_byte(uint64_t canary) { return (int)(canary >> 56) | 1; }
+/* Not zero in any byte: what was wiped is not taken for it. */
+static uint64_t slack_of(uint64_t canary) { return canary | 0x0101010101010101u; }
 
 static void set_canary(void *block, size_t room, size_t bytes) {
     uint64_t canary = canary_of(block);
-    size_t slack = room - bytes;
-    memset((char *)block + bytes, slack_byte(canary), slack);
-    *(uint64_t *)((char *)block + room) = canary ^ slack;
+    uint64_t slack = slack_of(canary);
+    char *end = (char *)block + room;
+    char *at = (char *)block + bytes;
+    /* The last may reach into the canary's place, which is written after it. */
+    for (size_t left = ps_min(room - bytes, SLACK_LOOKED_AT); left != 0;
+         left -= ps_min(left, sizeof slack)) {
+        memcpy(at, &slack, sizeof slack);
+        at += sizeof slack;
+    }
+    *(uint64_t *)end = canary ^ (room - bytes);
+}
+
+/* Whether the slack is as set_canary has left it. */
+static bool is_slack_intact(const char *at, size_t bytes, uint64_t slack) {
+    size_t left = ps_min(bytes, SLACK_LOOKED_AT);
+    for (; left >= sizeof slack; left -= sizeof slack) {
+        uint64_t word;
+        memcpy(&word, at, sizeof word);
+        if (word != slack) {
+            return false;
+        }
+        at += sizeof word;
+    }
+    for (size_t i = 0; i < left; i++) {
+        if (at[i] != ((const char *)&slack)[i]) {
+            return false;
+        }
+    }
+    return true;
 }
 
 static size_t room_of(const struct ps_span *span) { return span->block_bytes - CANARY_BYTES; }
@@ -104,12 +130,12 @@ static size_t room_of(const struct ps_span *span) { return span->block_bytes - C
 static size_t check_canary(const struct ps_span *span, const void *block) {
     size_t room = room_of(span);
     uint64_t canary = canary_of(block);
-    uint64_t slack = *(const uint64_t *)((const char *)block + room) ^ canary;
-    if (PS_UNLIKELY(slack > room ||
-                    !is_all((const char *)block + room - slack, slack_byte(canary), slack))) {
+    uint64_t slack_bytes = *(const uint64_t *)((const char *)block + room) ^ canary;
+    if (PS_UNLIKELY(slack_bytes > room || !is_slack_intact((const char *)block + room - slack_bytes,
+                                                           slack_bytes, slack_of(canary)))) {
         ps_misuse("write behind the end of", span, block);
     }
-    return room - slack;
+    return room - slack_bytes;
 }
 
 /* ---- from a span to the program ---- */
@@ -121,14 +147,28 @@ static bool is_guarded(const void *block) {
 }
 
 /*
+ * Whether a block is as ps_hard_free has left it. At level 2 one word of each 64 bytes stands for
+ * what lies behind the first KiB, a different one each time: an eighth of the loads.
+ */
+static bool is_untouched(struct ps_hard *hard, const void *block, size_t bytes) {
+    if (bytes <= LOOKED_AT_WHOLE || ps_hard_level >= PS_HARD_WAITS || hard == NULL) {
+        return ps_is_wiped(block, bytes);
+    }
+    return ps_is_wiped(block, LOOKED_AT_WHOLE) &&
+           ps_is_wiped_at((const char *)block + LOOKED_AT_WHOLE,
+                          ps_round_down(bytes - LOOKED_AT_WHOLE, PS_WIPE_LINE_BYTES),
+                          random_below(hard, PS_WIPE_LINE_WORDS));
+}
+
+/*
  * What was freed must still be zero. What comes from a window has not been through a free: it is
  * zero if nobody had it, and is not touched then, which saves a page fault for each fresh page.
  */
-static void *checked(const struct ps_bin *bin, void *block) {
+static void *checked(struct ps_hard *hard, const struct ps_bin *bin, void *block) {
     bool is_of_window = (char *)block + bin->block_bytes == bin->cur;
     if (is_of_window && !bin->is_zero) {
         memset(block, 0, bin->block_bytes);
-    } else if (PS_UNLIKELY(!is_of_window && !is_all(block, 0, bin->block_bytes))) {
+    } else if (PS_UNLIKELY(!is_of_window && !is_untouched(hard, block, bin->block_bytes))) {
         ps_misuse("write after free to", ps_span_of_inside(ps_page_map_slot(block), block), block);
     }
     return block;
@@ -142,9 +182,9 @@ static void *draw(struct ps_heap *heap, struct ps_bin *bin, struct hard_class *c
         if (block == NULL || is_guarded(block)) {
             return block;
         }
-        class->drawn[class->drawn_count++] = checked(bin, block);
+        class->drawn[class->drawn_count++] = checked(heap->hard, bin, block);
         while (class->drawn_count < class->drawn_limit && (block = ps_bin_take(bin)) != NULL) {
-            class->drawn[class->drawn_count++] = checked(bin, block);
+            class->drawn[class->drawn_count++] = checked(heap->hard, bin, block);
         }
     }
     size_t index = random_below(heap->hard, class->drawn_count);
@@ -158,7 +198,7 @@ static void *take_wiped(struct ps_heap *heap, uint32_t class_index, size_t bytes
     void *block;
     if (PS_UNLIKELY(heap->hard == NULL)) {
         block = ps_heap_take(heap, bin, bytes);
-        return block == NULL || is_guarded(block) ? block : checked(bin, block);
+        return block == NULL || is_guarded(block) ? block : checked(heap->hard, bin, block);
     }
     return draw(heap, bin, &heap->hard->classes[class_index], bytes);
 }
@@ -187,7 +227,7 @@ void *ps_hard_free(struct ps_heap *heap, struct ps_span *span, void *block) {
         ps_misuse_free(span, block);
     }
     (void)check_canary(span, block);
-    memset(block, 0, span->block_bytes);
+    ps_wipe(block, span->block_bytes);
     if (PS_UNLIKELY(heap == NULL || heap->hard == NULL)) {
         return block;
     }

@@ -25,11 +25,11 @@
 
 #include "pools/heap/heap.h"
 #include "pools/heap/misuse.h"
-
-#include <string.h>
+#include "pools/heap/wipe.h"
 
 #define PS_HARD_ZEROES 1 /* at this level blocks are zeroed, no more */
 #define PS_HARD_WIPES 2  /* from this level on, blocks pass through here */
+#define PS_HARD_WAITS 3  /* from this level on, they wait longer */
 
 extern PS_HIDDEN uint32_t ps_hard_level;
 
@@ -54,7 +54,7 @@ static inline void ps_hard_zero(const struct ps_span *span, void *block) {
     if (PS_UNLIKELY(block == ps_load_relaxed(&span->free))) { /* relaxed: true only of our own */
         ps_misuse_free(span, block);
     }
-    memset(block, 0, span->block_bytes);
+    ps_wipe(block, span->block_bytes);
 }
 
 /* The class of a request, PS_CLASS_NONE if there is none; every block has 16 bytes and more. */

@@ -4,14 +4,16 @@
  */
 #include "pools/heap/hard_large.h"
 
+#include "pools/base/bits.h"
 #include "pools/heap/hard.h"
 #include "pools/os/lock.h"
 #include "pools/os/os.h"
 #include "pools/page/page_cache.h"
 
 #define HELD_LIMIT 64
-#define HELD_LIMIT_CHECKED 16                 /* at level 1, where what waits holds memory, */
-#define HELD_BYTES_CHECKED ((size_t)32 << 20) /* and no more than this */
+#define HELD_LIMIT_ZEROES 16           /* at level 1 */
+#define HELD_BYTES ((size_t)32 << 20)  /* the memory of what waits, unless one run has more */
+#define SHUT_BYTES ((size_t)256 << 10) /* of a run, from its begin, at level 2 */
 
 static struct ps_lock held_lock = PS_LOCK_INIT(PS_RANK_HARD);
 static struct ps_run *held[HELD_LIMIT]; /* ring */
@@ -30,9 +32,16 @@ static struct ps_run *take_oldest_locked(void) {
 }
 
 static bool is_over_locked(size_t bytes) {
-    return ps_hard_is_on() ? count == HELD_LIMIT
-                           : count == HELD_LIMIT_CHECKED ||
-                                 (count != 0 && held_bytes + bytes > HELD_BYTES_CHECKED);
+    return count == (ps_hard_is_on() ? HELD_LIMIT : HELD_LIMIT_ZEROES) ||
+           (count != 0 && held_bytes + bytes > HELD_BYTES);
+}
+
+/* How much of a run that waits is inaccessible. Its memory it keeps: to have that mapped and zeroed
+ * again, page by page, took 40 times as long as level 0 where blocks of megabytes come and go
+ * (bench/churn), and to make such runs inaccessible whole, 6 times. */
+static size_t shut_bytes(const struct ps_run *run) {
+    size_t bytes = bytes_of(run);
+    return ps_hard_level >= PS_HARD_WAITS ? bytes : ps_min(bytes, SHUT_BYTES);
 }
 
 /* A list, linked by next, for the page cache. What the system does not make accessible again stays
@@ -42,18 +51,16 @@ static void let_go(struct ps_run *list) {
         struct ps_run *run = list;
         list = run->next;
         run->next = NULL;
-        if (!ps_hard_is_on()) {
+        /* The block's end was inaccessible already. */
+        if (!ps_hard_is_on() || ps_os_protect(run->base, bytes_of(run), true)) {
             ps_page_cache_give(run);
-        } else if (ps_os_protect(run->base, bytes_of(run), true)) {
-            ps_page_cache_attach(run, !run->is_dirty);
         }
     }
 }
 
 void ps_hard_large_hold(struct ps_run *run) {
     if (ps_hard_is_on()) {
-        run->is_dirty = !ps_os_purge(run->base, bytes_of(run));
-        (void)ps_os_protect(run->base, bytes_of(run), false); /* refused: it waits accessible */
+        (void)ps_os_protect(run->base, shut_bytes(run), false); /* refused: it waits accessible */
     }
     struct ps_run *list = NULL;
     ps_lock_acquire(&held_lock);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Freed page runs of large blocks that wait before they are reused, oldest first out, while blocks
- * are hardened (hard.h). From level 2 on what waits holds no memory and cannot be accessed.
+ * are hardened (hard.h). From level 2 on what waits cannot be accessed. Up to 32 MiB of it have
+ * their memory yet.
  *
  * Callers: large.c, refill.c, tick.c (trim), fork.c. Any thread; lock PS_RANK_HARD, not held over
  * system calls.

@@ -149,18 +149,64 @@ void ps_large_free(struct ps_slot *slot) {
 
 size_t ps_large_usable(const struct ps_slot *slot) { return large_of(slot)->bytes; }
 
+/* Makes a run longer where it stands. */
+static bool extend_run(struct ps_slot *slot, size_t bytes, bool *is_clean) {
+    size_t slices = slices_for(bytes);
+    *is_clean = true;
+    return slices <= slot->run.slices ||
+           (!ps_large_is_mapping_size(bytes) && ps_page_cache_extend(&slot->run, slices, is_clean));
+}
+
 static void *resize_run(struct ps_slot *slot, size_t bytes) {
     size_t slices = slices_for(bytes);
     bool is_clean;
     if (slices < slot->run.slices) {
         ps_page_cache_shrink(&slot->run, slices);
-    } else if (slices > slot->run.slices &&
-               (ps_large_is_mapping_size(bytes) ||
-                !ps_page_cache_extend(&slot->run, slices, &is_clean))) {
+    } else if (!extend_run(slot, bytes, &is_clean)) {
         return NULL;
     }
     large_of(slot)->bytes = bytes;
     return slot->run.base;
+}
+
+/* The block, longer, its inaccessible end moved along; what was added is zero. NULL: the end is not
+ * where it was, the block as it was. */
+static struct ps_run *grow_guarded(struct ps_slot *slot, size_t bytes) {
+    size_t old_bytes = large_of(slot)->bytes;
+    size_t old_capacity = capacity_of(slot);
+    bool is_clean = true;
+    struct ps_run *run = &slot->run;
+    if (run->kind == PS_RUN_MAPPING) {
+        run = ps_mapping_resize(run, bytes + tail_bytes);
+    } else if (!extend_run(slot, bytes + tail_bytes, &is_clean)) {
+        run = NULL;
+    }
+    if (run == NULL) {
+        return NULL;
+    }
+    (void)ps_os_protect(run->base + bytes, tail_bytes, false); /* best effort */
+    size_t end = ps_min(bytes, old_capacity);
+    memset(run->base + old_bytes, 0, end - old_bytes);
+    if (!is_clean) {
+        make_zero(run->base + end, bytes - end);
+    }
+    return run;
+}
+
+/* Shrinking is left to a copy: what a block no longer uses would not wait as freed blocks do. */
+static void *resize_guarded(struct ps_slot *slot, size_t bytes) {
+    size_t old_bytes = large_of(slot)->bytes;
+    char *end = slot->run.base + old_bytes;
+    if (bytes <= old_bytes || !ps_os_protect(end, tail_bytes, true)) {
+        return bytes == old_bytes ? slot->run.base : NULL;
+    }
+    enum ps_run_kind kind = slot->run.kind;
+    struct ps_run *run = grow_guarded(slot, bytes);
+    if (run == NULL) {
+        (void)ps_os_protect(end, tail_bytes, false); /* best effort */
+        return NULL;
+    }
+    return settle_in(run, bytes, kind);
 }
 
 void *ps_large_resize(struct ps_slot *slot, size_t bytes) {
@@ -169,7 +215,7 @@ void *ps_large_resize(struct ps_slot *slot, size_t bytes) {
     }
     bytes = ps_round_up(bytes, page_bytes);
     if (tail_bytes != 0) {
-        return bytes == large_of(slot)->bytes ? slot->run.base : NULL;
+        return resize_guarded(slot, bytes);
     }
     if (slot->run.kind == PS_RUN_BLOCK) {
         return resize_run(slot, bytes);
