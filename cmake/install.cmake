@@ -34,7 +34,7 @@ endforeach()
 if(TARGET poolshim-launcher)
     set(python_dir lib/poolshim/python)
     install(PROGRAMS ${PROJECT_SOURCE_DIR}/scripts/poolshim DESTINATION bin)
-    install(TARGETS poolshim-launcher poolshim-run RUNTIME DESTINATION libexec/poolshim)
+    install(TARGETS poolshim-launcher poolshim-family poolshim-run RUNTIME DESTINATION libexec/poolshim)
     install(DIRECTORY ${PROJECT_SOURCE_DIR}/scripts/poolshim_cli DESTINATION ${python_dir}
         FILES_MATCHING PATTERN "*.py" PATTERN "*.toml" PATTERN "*.j2"
         PATTERN "__pycache__" EXCLUDE)
@@ -42,6 +42,7 @@ if(TARGET poolshim-launcher)
         "/prefix/${CMAKE_INSTALL_LIBDIR}")
     file(WRITE ${PROJECT_BINARY_DIR}/installed.json
         "{\"root\": \"../../../..\", \"library\": \"${to_library}\", "
-        "\"programs\": \"../../../../libexec/poolshim\", \"version\": \"${PROJECT_VERSION}\"}\n")
+        "\"programs\": \"../../../../libexec/poolshim\", "
+        "\"version\": \"${PROJECT_VERSION}\"}\n")
     install(FILES ${PROJECT_BINARY_DIR}/installed.json DESTINATION ${python_dir}/poolshim_cli)
 endif()

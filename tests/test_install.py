@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -125,3 +126,20 @@ def test_subproject(tmp_path: Path) -> None:
     check_consumer(tmp_path / "consumer", tmp_path / "poolshim" / "libpoolshim.so")
     pools = tmp_path / "poolshim" / "libpoolshim-pools.so"
     check_pools_consumer(tmp_path / "pools", pools, None)
+
+
+def test_command_works_where_it_was_moved(prefix: Path, tmp_path: Path) -> None:
+    """Through a link, from another folder: nothing of the checkout is used but .venv's Python."""
+    program = tmp_path / "poolshim"
+    program.symlink_to(prefix / "bin" / "poolshim")
+    library = installed_library(prefix).resolve()
+    python = ROOT / ".venv" / "bin"
+    names = ("LD_PRELOAD", "POOLSHIM_BUILD_DIR")
+    env = {name: value for name, value in os.environ.items() if name not in names}
+    env["PATH"] = f"{python}:{env['PATH']}" if python.exists() else env["PATH"]
+    options = {"env": env, "cwd": tmp_path}
+    assert run_ok(program, "run", "--", "printenv", "LD_PRELOAD", **options) == f"{library}\n"
+    assert str(library) in run_ok(program, "run", "--", "cat", "/proc/self/maps", **options)
+    assert run_ok(program, "--version", **options).startswith("poolshim 0.")
+    report = run_ok(program, "doctor", "--json", "--run", "--", "true", **options)
+    assert json.loads(report)["library"] == str(library)

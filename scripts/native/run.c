@@ -25,13 +25,14 @@ struct request {
     const char *profile;
     bool is_forced;
     bool is_dry;
+    bool is_listing;
     char *environment[ENVIRONMENT_LIMIT]; /* of --env */
     size_t environment_count;
     char **command;
 };
 
-static const char *const own_flags[] = {"allocator", "dry-run", "env",     "force",
-                                        "help",      "profile", "version", NULL};
+static const char *const own_flags[] = {"allocator", "dry-run",  "env",     "force", "help",
+                                        "profile",   "settings", "version", NULL};
 
 void run_die(int status, const char *format, ...) {
     va_list arguments;
@@ -69,6 +70,7 @@ static void print_help(void) {
         "  --env NAME=VALUE       for the command; may be repeated\n"
         "  --force                also where the preload cannot take effect\n"
         "  --dry-run              prints what would be started, as a line for the shell\n"
+        "  --settings             lists the settings in force and where each comes from\n"
         "  --version, --help\n"
         "\n"
         "Settings, for the command and what it starts; each is POOLSHIM_<NAME> of "
@@ -129,6 +131,8 @@ static int take_own(struct request *request, const char *word, const char *next)
         request->is_forced = true;
     } else if (strcmp(word, "--dry-run") == 0) {
         request->is_dry = true;
+    } else if (strcmp(word, "--settings") == 0) {
+        request->is_listing = true;
     } else if ((value = value_of(word, "allocator", next, &words)) != NULL) {
         request->allocator = value;
     } else if ((value = value_of(word, "profile", next, &words)) != NULL) {
@@ -158,7 +162,7 @@ static void parse_request(struct request *request, char **words) {
         words += taken;
     }
     request->command = words;
-    if (request->command[0] == NULL) {
+    if (request->command[0] == NULL && !request->is_listing) {
         run_die(EXIT_OWN_FAILURE, "no command given; see --help");
     }
 }
@@ -230,6 +234,13 @@ int main(int argc, char **argv) {
     parse_request(&request, argv + (argc > 0));
     if (request.profile != NULL) {
         run_options_read_profile(request.profile);
+    }
+    if (request.is_listing) {
+        for (char *const *setting = run_options_finish(); *setting != NULL; setting++) {
+            putenv(*setting);
+        }
+        run_options_list();
+        return 0;
     }
     bool is_ours = strcmp(request.allocator, "poolshim") == 0 || strchr(request.allocator, '/');
     if (!is_ours && run_options_first() != NULL) {

@@ -38,6 +38,10 @@ const char *run_options_first(void);
  */
 char *const *run_options_finish(void);
 
+/* The settings in force with these flags in this environment, and the library's complaints about
+ * them, on standard output, as the library says them. */
+void run_options_list(void);
+
 /* The settings' part of --help, on standard output. */
 void run_options_print_help(void);
 

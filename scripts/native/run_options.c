@@ -148,6 +148,15 @@ char *const *run_options_finish(void) {
     return assignments;
 }
 
+void run_options_list(void) {
+    static struct ps_settings all;
+    const struct ps_config_input input = {.environment = environ, .message_fd = STDOUT_FILENO};
+    (void)ps_config_read(&all, &input);
+    if (!all.verbose) {
+        ps_config_list_settings(STDOUT_FILENO, &all);
+    }
+}
+
 /* ---- profiles ---- */
 
 /*

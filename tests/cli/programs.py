@@ -38,8 +38,6 @@ OWN_NEW = """
 #include <cstdlib>
 #include <new>
 #include <string>
-#include <cstdio>
-extern "C" int print_maps(void);
 void *operator new(std::size_t size) { return std::malloc(size); }
 void operator delete(void *block) noexcept { std::free(block); }
 void operator delete(void *block, std::size_t) noexcept { std::free(block); }
@@ -102,3 +100,14 @@ def poolshim(
 ) -> subprocess.CompletedProcess[str]:
     """scripts/poolshim with these words, in a bare environment."""
     return run_captured([POOLSHIM, *words], env=bare_environment(**(env or {})), **options)
+
+
+def compile_library(folder: Path, name: str, source: str, *flags: str) -> Path:
+    """A shared library in C; a skip where that cannot be built."""
+    library = folder / name
+    text = library.with_suffix(".c")
+    text.write_text(source)
+    made = run_captured(["gcc", "-shared", "-fPIC", text, "-o", library, *flags], timeout=120)
+    if made.returncode != 0:
+        pytest.skip(f"gcc {' '.join(flags)} cannot build here: {made.stderr[-200:]}")
+    return library

@@ -243,6 +243,19 @@ def test_dry_run_prints_what_a_shell_can_run() -> None:
     assert again.stdout == poolshim("run", *words).stdout == "it's two\n1\n"
 
 
+def test_settings_are_listed_as_the_library_lists_them() -> None:
+    env = {"POOLSHIM_CONF": "thp:always", "POOLSHIM_HARDE": "1", "POOLSHIM_HARDEN": "9"}
+    listed = poolshim("run", "--settings", "--verbose", "--foreign=warn", env=env)
+    said = poolshim("run", "--verbose", "--foreign=warn", "true", env=env)
+    assert listed.returncode == 0 and listed.stderr == ""
+    same = [re.sub(r"process \d+", "process", text) for text in (listed.stdout, said.stderr)]
+    assert same[0] == same[1]
+    assert "THP             always                   (POOLSHIM_CONF)" in same[0]
+    assert "POOLSHIM_HARDE: no such option, ignored; the nearest is POOLSHIM_HARDEN" in same[0]
+    quiet = poolshim("run", "--settings", env=env).stdout
+    assert "VERBOSE         off                      (default)" in quiet
+
+
 # ---- allocators ----
 
 

@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: MIT
+"""Reads of an ELF file what decides whether a preload works: headers, dynamic section, symbols.
+
+Our own reader and no package: it is needed for a dozen fields, reads 60,000 symbols in 0.1 s, where
+a general reader takes seconds, and keeps the base installation at click and rich. Files that are
+not what they claim to be raise Malformed, never anything else.
+"""
+
+from __future__ import annotations
+
+import mmap
+import struct
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+MAGIC = b"\x7fELF"
+ET_DYN = 3
+PT_LOAD, PT_DYNAMIC, PT_INTERP = 1, 2, 3
+SHT_SYMTAB, SHT_DYNSYM = 2, 11
+SYMBOL_FUNCTION, SYMBOL_IFUNC = 2, 10
+NEEDED, HASH, STRTAB, SYMTAB, SONAME, RPATH, SYMBOLIC = 1, 4, 5, 6, 14, 15, 16
+RUNPATH, FLAGS, GNU_HASH = 29, 30, 0x6FFFFEF5
+DF_SYMBOLIC = 2
+MACHINES = {3: "x86", 20: "PowerPC", 21: "POWER", 22: "S/390", 40: "32-bit ARM", 62: "x86-64",
+            183: "AArch64", 243: "RISC-V", 258: "LoongArch"}  # fmt: skip
+
+
+class Malformed(Exception):
+    """The file is no ELF file, or its own tables contradict it."""
+
+
+@dataclass(frozen=True)
+class Segment:
+    """One program header."""
+
+    kind: int
+    offset: int
+    address: int
+    file_bytes: int
+
+
+@dataclass
+class Elf:
+    """One file. Of another class than 64 bits, or another byte order, only the header is read."""
+
+    path: Path
+    data: mmap.mmap
+    bits: int
+    is_little_endian: bool
+    kind: int
+    machine: int
+    segments: list[Segment] = field(default_factory=list)
+
+    @property
+    def machine_name(self) -> str:
+        """As people say it."""
+        return MACHINES.get(self.machine, f"machine {self.machine}")
+
+    def unpack(self, layout: str, offset: int) -> tuple[int, ...]:
+        """Little-endian numbers at an offset of the file."""
+        try:
+            return struct.unpack_from("<" + layout, self.data, offset)
+        except (struct.error, ValueError) as error:
+            raise Malformed(f"{self.path}: {error}") from error
+
+    def text_at(self, offset: int) -> str:
+        """The string that begins there."""
+        end = self.data.find(b"\0", offset)
+        if offset < 0 or end < 0:
+            raise Malformed(f"{self.path}: a string lies outside")
+        return self.data[offset:end].decode(errors="replace")
+
+    def offset_of(self, address: int) -> int:
+        """Where in the file an address of memory comes from."""
+        for segment in self.segments:
+            inside = address - segment.address
+            if segment.kind == PT_LOAD and 0 <= inside < segment.file_bytes:
+                return segment.offset + inside
+        raise Malformed(f"{self.path}: address {address:#x} is not in the file")
+
+    @cached_property
+    def interpreter(self) -> str:
+        """The loader that the kernel starts; "" in a static program, and in most libraries."""
+        for segment in self.segments:
+            if segment.kind == PT_INTERP:
+                return self.text_at(segment.offset)
+        return ""
+
+    @cached_property
+    def dynamic(self) -> dict[int, list[int]]:
+        """Tag -> values of the dynamic section."""
+        found: dict[int, list[int]] = {}
+        for segment in self.segments:
+            if segment.kind == PT_DYNAMIC:
+                for at in range(segment.offset, segment.offset + segment.file_bytes - 15, 16):
+                    tag, value = self.unpack("QQ", at)
+                    if tag == 0:
+                        break
+                    found.setdefault(tag, []).append(value)
+        return found
+
+    def dynamic_text(self, tag: int) -> list[str]:
+        """The strings of a tag."""
+        values = self.dynamic.get(tag, [])
+        return [self.text_at(self.offset_of(self.dynamic[STRTAB][0]) + value) for value in values]
+
+    @property
+    def needed(self) -> list[str]:
+        """Names of the libraries it is linked with."""
+        return self.dynamic_text(NEEDED) if STRTAB in self.dynamic else []
+
+    @property
+    def is_symbolic(self) -> bool:
+        """Linked with -Bsymbolic: what it defines itself nobody else can replace for it."""
+        flags = self.dynamic.get(FLAGS, [0])[0]
+        return SYMBOLIC in self.dynamic or bool(flags & DF_SYMBOLIC)
+
+    @cached_property
+    def sections(self) -> list[tuple[int, ...]]:
+        """(name, type, flags, address, offset, size, link, info, alignment, entry size) of each."""
+        (start,) = self.unpack("Q", 0x28)
+        size, count = self.unpack("HH", 0x3A)
+        if start == 0 or size != 64:
+            return []
+        return [self.unpack("IIQQQQIIQQ", start + i * size) for i in range(count)]
+
+    def symbols_of(self, table: int, count: int, strings: int) -> dict[str, bool]:
+        """Name -> is it defined here, of the functions of a symbol table."""
+        if count * 24 + table > len(self.data) or not 0 <= strings < len(self.data):
+            raise Malformed(f"{self.path}: the symbols lie outside")
+        found: dict[str, bool] = {}
+        entries = struct.iter_unpack("<IBBHQQ", self.data[table : table + count * 24])
+        for name, info, _other, section, _value, _size in entries:
+            is_function = info & 15 in (SYMBOL_FUNCTION, SYMBOL_IFUNC)
+            if name and (is_function or section == 0):
+                text = self.text_at(strings + name)
+                found[text] = found.get(text, False) or section != 0
+        return found
+
+    @cached_property
+    def symbols(self) -> dict[str, bool]:
+        """What the loader sees: name -> is it defined here, or wanted from elsewhere."""
+        if SYMTAB not in self.dynamic:
+            return {}
+        table = self.offset_of(self.dynamic[SYMTAB][0])
+        strings = self.offset_of(self.dynamic[STRTAB][0])
+        return self.symbols_of(table, self.symbol_count(), strings)
+
+    def symbol_count(self) -> int:
+        """Of the dynamic symbols: their section says it, else the hash tables."""
+        for section in self.sections:
+            if section[1] == SHT_DYNSYM:
+                return section[5] // 24
+        if HASH in self.dynamic:
+            return self.unpack("II", self.offset_of(self.dynamic[HASH][0]))[1]
+        if GNU_HASH in self.dynamic:
+            return self.count_by_hash(self.offset_of(self.dynamic[GNU_HASH][0]))
+        return 0
+
+    def count_by_hash(self, start: int) -> int:
+        """The last symbol of the last chain of a GNU hash table, and one."""
+        bucket_count, first, bloom_words, _shift = self.unpack("IIII", start)
+        buckets = start + 16 + 8 * bloom_words
+        last = max(self.unpack(f"{bucket_count}I", buckets), default=0)
+        if last < first:
+            return first
+        chains = buckets + 4 * bucket_count
+        while not self.unpack("I", chains + 4 * (last - first))[0] & 1:
+            last += 1
+        return last + 1
+
+    @cached_property
+    def private_symbols(self) -> dict[str, bool]:
+        """The same of the table that only debuggers read; empty in a stripped file."""
+        for section in self.sections:
+            if section[1] == SHT_SYMTAB:
+                strings = self.sections[section[6]][4]
+                return self.symbols_of(section[4], section[5] // 24, strings)
+        return {}
+
+    def defines(self, name: str) -> bool:
+        """For other files too."""
+        return self.symbols.get(name, False)
+
+    def wants(self, name: str) -> bool:
+        """From another file."""
+        return self.symbols.get(name, True) is False
+
+    def has_section(self, name: str) -> bool:
+        """By name; False in a file without section headers."""
+        (index,) = self.unpack("H", 0x3E)
+        if not 0 < index < len(self.sections):
+            return False
+        names = self.sections[index][4]
+        return any(self.text_at(names + section[0]) == name for section in self.sections)
+
+
+def is_elf(path: Path) -> bool:
+    """Does it begin like one?"""
+    with path.open("rb") as file:
+        return file.read(4) == MAGIC
+
+
+def read(path: Path) -> Elf:
+    """The file, its headers checked; OSError if it cannot be opened."""
+    with path.open("rb") as file:
+        try:
+            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        except ValueError as error:  # empty
+            raise Malformed(f"{path}: {error}") from error
+    if data[:4] != MAGIC or len(data) < 52:
+        raise Malformed(f"{path}: not an ELF file")
+    is_little = data[5] == 1
+    kind, machine = struct.unpack_from("<HH" if is_little else ">HH", data, 16)
+    elf = Elf(path, data, {1: 32, 2: 64}.get(data[4], 0), is_little, kind, machine)
+    if elf.bits == 64 and is_little:
+        start = elf.unpack("Q", 0x20)[0]
+        size, count = elf.unpack("HH", 0x36)
+        if count and size != 56:
+            raise Malformed(f"{path}: program headers of {size} bytes")
+        for at in range(start, start + size * count, size or 1):
+            fields = elf.unpack("IIQQQQ", at)
+            elf.segments.append(Segment(fields[0], fields[2], fields[3], fields[5]))
+    return elf

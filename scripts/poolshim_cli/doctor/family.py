@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: MIT
+"""Runs the command and looks into every program that it starts: scripts/native/family.c does both.
+
+Also asks the library what it served, by the statistics that it writes at exit.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import OWN_FAILURE, OwnFailure
+from .findings import FATAL, FINE, WARNING, Diagnosis
+
+SHOWN = 5  # programs that are named in one finding
+
+
+@dataclass(frozen=True)
+class Program:
+    """One program that ran in the family."""
+
+    process: int
+    has_preload: bool  # the library was in its LD_PRELOAD
+    mapped: str  # mapped, unmapped, or unknown: it became another program
+    path: str
+
+
+def parse(text: str) -> list[Program]:
+    """The records of family.c."""
+    fields = text.split("\0")[:-1]
+    return [
+        Program(int(fields[at]), fields[at + 1] == "preload", *fields[at + 2 : at + 4])
+        for at in range(0, len(fields) - 3, 4)
+    ]
+
+
+def run(
+    diagnosis: Diagnosis, program: Path, library: Path, preload: str, env: Mapping[str, str]
+) -> None:
+    """Runs the command to its end, its output on standard error; adds what became of it."""
+    with tempfile.TemporaryDirectory(prefix="poolshim-doctor-") as folder:
+        output = Path(folder) / "family"
+        full = {**env, "LD_PRELOAD": preload, "POOLSHIM_STATS": f"{folder}/%p.json"}
+        try:
+            done = subprocess.run(
+                [program, output, library, "--", *diagnosis.command], env=full, check=False,
+                stdout=sys.stderr.fileno(),
+            )  # fmt: skip
+        except OSError as error:
+            raise OwnFailure(f"{program}: {error.strerror}: build first") from None
+        text = output.read_text(errors="replace") if output.exists() else ""
+        if not text:
+            raise OwnFailure("--run: the command could not be followed", OWN_FAILURE)
+        programs = parse(text)
+        judge(diagnosis, programs, was_asked(Path(folder), programs[0].process))
+    if done.returncode != 0:
+        diagnosis.add("command-failed", WARNING, f"the command ended with status {done.returncode}")
+
+
+def was_asked(folder: Path, process: int) -> bool | None:
+    """Did the library serve anything there? None where the process left no statistics."""
+    try:
+        memory = json.loads((folder / f"{process}.json").read_text())["memory"]
+        return bool(memory["mapped_bytes"] > memory["metadata_bytes"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def judge(diagnosis: Diagnosis, programs: list[Program], is_used: bool | None) -> None:
+    """The command's own process decides; its children are warnings."""
+    first = programs[0].process
+    own = [program for program in programs if program.process == first]
+    last = own[-1]
+    if last.mapped == "mapped":
+        use = " and gave it memory" if is_used else ""
+        diagnosis.add("ran-mapped", FINE, f"ran: the library was in {last.path}{use}")
+        if is_used is False:
+            diagnosis.add("ran-unused", WARNING, "ran: nobody asked the library for memory")
+    elif last.mapped == "unmapped":
+        why = "" if last.has_preload else ", whose LD_PRELOAD did not name it"
+        diagnosis.add("ran-unmapped", FATAL, f"ran: the library was not in {last.path}{why}")
+    else:
+        diagnosis.add("ran-unseen", WARNING, f"ran: {last.path} ended before it could be looked at")
+    others = [program for program in programs if program.process != first]
+    report_children(diagnosis, others)
+
+
+def report_children(diagnosis: Diagnosis, children: list[Program]) -> None:
+    """Those without the library, by the reason."""
+    scrubbed = [child.path for child in children if not child.has_preload]
+    refused = [c.path for c in children if c.has_preload and c.mapped == "unmapped"]
+    for code, paths, reason in (
+        ("scrubbed", scrubbed, "were started without LD_PRELOAD"),
+        ("child-unmapped", refused, "had it in LD_PRELOAD and not mapped"),
+    ):
+        if paths:
+            names = list(dict.fromkeys(paths))
+            more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+            diagnosis.add(
+                code, WARNING,
+                f"ran: {len(paths)} of {len(children)} programs that it started {reason}: "
+                f"{', '.join(names[:SHOWN])}{more}",
+            )  # fmt: skip
+    if children and not scrubbed and not refused:
+        count = len(children)
+        diagnosis.add("children", FINE, f"ran: so it was in all {count} programs that it started")

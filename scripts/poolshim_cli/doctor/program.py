@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: MIT
+"""One program file: will the loader put a library into it, and will calls of malloc go there?"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from . import elf
+from .findings import FATAL, NOTE, WARNING, Diagnosis
+
+C_NAMES = ("malloc", "free", "calloc", "realloc")
+NEW_NAMES = ("_Znwm", "_Znam", "_ZdlPv", "_ZdaPv")
+# What only that allocator has: calls that no malloc of another can take over.
+OWN_INTERFACES = {
+    "jemalloc": ("mallocx", "rallocx", "sdallocx", "dallocx", "je_malloc", "je_free"),
+    "mimalloc": ("mi_malloc", "mi_free", "mi_heap_malloc"),
+    "tcmalloc": ("tc_malloc", "tc_free"),
+    "TBB": ("scalable_malloc", "scalable_free"),
+}
+# Texts that stay in a stripped program.
+TRACES = {b"<jemalloc>": "jemalloc", b"mimalloc: ": "mimalloc", b"TCMALLOC_": "tcmalloc",
+          b"rpmalloc": "rpmalloc", b"snmalloc": "snmalloc"}  # fmt: skip
+
+
+def check_kind(diagnosis: Diagnosis, program: elf.Elf, library: elf.Elf) -> bool:
+    """Processor, static linking, libc; False: no point in looking further."""
+    where = program.path
+    if (program.bits, program.machine) != (library.bits, library.machine):
+        diagnosis.add(
+            "wrong-processor", FATAL,
+            f"{where} is a program for {program.machine_name} ({program.bits} bits), the library "
+            f"is for {library.machine_name} ({library.bits} bits)",
+            "build poolshim for that processor",
+        )  # fmt: skip
+        return False
+    if not program.interpreter and program.path.name.startswith("ld"):
+        diagnosis.add("loader", NOTE, f"{where} is a loader: look at the program that it starts")
+        return False
+    if not program.interpreter:
+        advice = "link it dynamically, or with poolshim's library first"
+        if program.has_section(".gopclntab"):
+            advice = "Go manages its own memory, with or without malloc"
+        diagnosis.add(
+            "static", FATAL,
+            f"{where} is statically linked: no loader runs, nothing can be preloaded", advice,
+        )  # fmt: skip
+        return False
+    if Path(program.interpreter).name.startswith("ld-musl"):
+        diagnosis.add(
+            "musl", FATAL, f"{where} is linked to musl, the library to glibc",
+            "use the program's build for glibc",
+        )  # fmt: skip
+        return False
+    if not os.path.exists(program.interpreter):
+        diagnosis.add("no-loader", FATAL, f"{where} wants the loader {program.interpreter}, "
+                      "which is not here: the program cannot start")  # fmt: skip
+        return False
+    if program.has_section(".gopclntab"):
+        diagnosis.add("go", WARNING, "it is a Go program: only its C parts call malloc")
+    return True
+
+
+def check_privileges(diagnosis: Diagnosis, program: elf.Elf) -> None:
+    """AT_SECURE: the loader drops paths from LD_PRELOAD, and the library ignores its variables."""
+    status = program.path.stat()
+    if os.statvfs(program.path).f_flag & os.ST_NOSUID:
+        return
+    kind = ""
+    if status.st_mode & 0o4000 and status.st_uid != os.getuid():
+        kind = "set-user-ID"
+    elif status.st_mode & 0o2010 == 0o2010 and status.st_gid != os.getgid():
+        kind = "set-group-ID"
+    elif os.getuid() != 0:
+        try:
+            os.getxattr(program.path, "security.capability")
+            kind = "a program with file capabilities"
+        except OSError:
+            pass
+    if kind:
+        diagnosis.add(
+            "privileged", FATAL,
+            f"{program.path} is {kind}: it gains privileges, and the loader ignores LD_PRELOAD",
+            "run it from an account that has the rights already, or link it with poolshim",
+        )  # fmt: skip
+
+
+def hidden_definitions(program: elf.Elf) -> list[str]:
+    """malloc and free inside, invisible to the loader: calls to them are bound for good."""
+    private = program.private_symbols
+    names = ("malloc", "free")
+    return [name for name in names if private.get(name) and name not in program.symbols]
+
+
+def check_own_allocator(diagnosis: Diagnosis, program: elf.Elf) -> None:
+    """Definitions of malloc or operator new in the executable itself."""
+    exported = [name for name in C_NAMES if program.defines(name)]
+    hidden = hidden_definitions(program)
+    if "malloc" in exported:
+        diagnosis.add(
+            "own-malloc", FATAL,
+            f"{program.path} defines {', '.join(exported)}, and the program's own come first",
+            "build it without its allocator (often an option such as MALLOC=libc)",
+        )  # fmt: skip
+    elif hidden:
+        diagnosis.add(
+            "hidden-malloc", FATAL,
+            f"{program.path} has {' and '.join(hidden)} of its own inside, which nothing replaces",
+            "build it without its allocator (often an option such as MALLOC=libc)",
+        )  # fmt: skip
+    elif "free" in exported:
+        diagnosis.add("own-free", WARNING, f"{program.path} defines free, but not malloc")
+    found = [name for name in NEW_NAMES if program.defines(name)]
+    if found:
+        whose = "malloc" if program.wants("malloc") else "an allocator of its own"
+        diagnosis.add(
+            "own-operator-new", NOTE if whose == "malloc" else WARNING,
+            f"{program.path} defines its own operator new or delete ({len(found)} of 4 forms), "
+            f"which gets memory from {whose}",
+        )  # fmt: skip
+    if not exported and not hidden and not program.wants("malloc"):
+        check_traces(diagnosis, program)
+
+
+def check_traces(diagnosis: Diagnosis, program: elf.Elf) -> None:
+    """It calls no malloc, which may be fine, and may be an allocator inside a stripped file."""
+    for text, name in TRACES.items():
+        if program.data.find(text) >= 0:
+            diagnosis.add(
+                "bundled", FATAL,
+                f"{program.path} calls no malloc, and has texts of {name} inside: it was built in",
+            )  # fmt: skip
+            return
+
+
+def check_own_interfaces(diagnosis: Diagnosis, program: elf.Elf) -> None:
+    """Calls past malloc: what they hand out may reach our free, and the other way round."""
+    for name, functions in OWN_INTERFACES.items():
+        called = [function for function in functions if program.wants(function)]
+        if called:
+            diagnosis.add(
+                "own-interface", WARNING,
+                f"{program.path} calls {', '.join(called)} of {name} directly: those blocks stay "
+                f"{name}'s, and a block freed by the other one stops the program",
+                f"build it without {name}",
+            )  # fmt: skip
+    if program.wants("__asan_init") or any("libasan" in name for name in program.needed):
+        diagnosis.add(
+            "sanitizer", FATAL,
+            f"{program.path} is built with AddressSanitizer, which wants to come first and stops",
+            "run the ordinary build",
+        )  # fmt: skip

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: MIT
+"""What the environment adds: the library's own settings, and those of allocators that lose."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+from ..errors import OwnFailure
+from .findings import FATAL, NOTE, WARNING, Diagnosis, Setting
+
+LISTED = re.compile(r"^poolshim:   (\w+) +(\S.*?) +\((\w+)\)$")
+OTHERS = (
+    (re.compile(r"^(MALLOC_CONF|_?JE_MALLOC_CONF|_RJEM_MALLOC_CONF)$"), "jemalloc"),
+    (re.compile(r"^MALLOC_(ARENA|TRIM|TOP|MMAP|PERTURB|CHECK)\w*$"), "glibc"),
+    (re.compile(r"^TCMALLOC_\w+$"), "tcmalloc"),
+    (re.compile(r"^MIMALLOC_\w+$"), "mimalloc"),
+)
+
+
+def check_settings(diagnosis: Diagnosis, run: Path, env: Mapping[str, str]) -> None:
+    """The settings in force, and what the library has to say about the variables."""
+    bare = {name: value for name, value in env.items() if name != "LD_PRELOAD"}
+    try:
+        done = subprocess.run(
+            [run, "--settings"], env=bare, capture_output=True, text=True, check=False
+        )
+    except OSError as error:
+        raise OwnFailure(f"{run}: {error.strerror}: build first") from None
+    complaints = []
+    for line in done.stdout.splitlines():
+        found = LISTED.match(line)
+        if found:
+            diagnosis.settings.append(Setting(*found.groups()))
+        elif line.startswith("poolshim: POOLSHIM_"):
+            complaints.append(line.removeprefix("poolshim: "))
+    for complaint in complaints:
+        diagnosis.add("setting", WARNING, complaint)
+    is_strict = any(s.name == "STRICT" and s.value == "on" for s in diagnosis.settings)
+    if complaints and is_strict:
+        diagnosis.add(
+            "strict", FATAL, "POOLSHIM_STRICT is on: the program ends with status 78 before main"
+        )
+
+
+def check_others(diagnosis: Diagnosis, env: Mapping[str, str]) -> None:
+    """Variables that were meant for an allocator that no longer serves."""
+    for name in sorted(env):
+        whose = next((who for pattern, who in OTHERS if pattern.match(name)), None)
+        if whose is not None:
+            diagnosis.add("idle-variable", NOTE, f"{name} is for {whose} and has no effect now")
+    if "glibc.malloc." in env.get("GLIBC_TUNABLES", ""):
+        diagnosis.add(
+            "idle-variable", NOTE, "glibc.malloc.* in GLIBC_TUNABLES has no effect now"
+        )

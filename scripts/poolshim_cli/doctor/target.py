@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: MIT
+"""From the words of a command to the program that runs in the end: PATH, first lines of scripts."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from ..errors import CANNOT_EXECUTE, NOT_FOUND, OwnFailure
+from . import elf
+from .findings import FATAL, NOTE, WARNING, Diagnosis
+
+SCRIPT_BYTES = 1 << 20  # of a script that are read
+SCRIPT_DEPTH = 5  # as far as Linux goes, and env once more
+# They ask another process, which did not inherit our environment, to start the program.
+ELSEWHERE = {"docker", "podman", "ssh", "systemd-run", "flatpak", "snap", "kubectl", "lxc"}
+SCRUBBING = re.compile(
+    rb"\bunset\b[^#\n;]*\bLD_PRELOAD\b|\benv\s+(-\S+\s+)*(-i|-|--ignore-environment)\s"
+    rb"|(?<!\S)(-u|--unset=?)\s*LD_PRELOAD\b|^\s*(export\s+)?LD_PRELOAD=",
+    re.MULTILINE,
+)
+
+
+def find_command(name: str, env: Mapping[str, str]) -> Path:
+    """The file that execvp would start; OwnFailure with 126 or 127 if there is none."""
+    if "/" in name:
+        try:
+            status = os.stat(name)
+        except OSError as error:
+            is_absent = error.errno in (errno.ENOENT, errno.ENOTDIR)
+            raise OwnFailure(
+                f"{name}: {error.strerror}", NOT_FOUND if is_absent else CANNOT_EXECUTE
+            ) from None
+        if not os.access(name, os.X_OK) or not (status.st_mode & 0o170000) == 0o100000:
+            raise OwnFailure(f"{name}: Permission denied", CANNOT_EXECUTE)
+        return Path(name)
+    path = env.get("PATH", "/bin:/usr/bin")
+    found = shutil.which(name, path=path)
+    if found is None:
+        if shutil.which(name, mode=os.F_OK, path=path) is not None:
+            raise OwnFailure(f"{name}: Permission denied", CANNOT_EXECUTE)
+        raise OwnFailure(f"{name}: no such command", NOT_FOUND)
+    return Path(found)
+
+
+def interpreter_of(script: bytes) -> list[str]:
+    """The words of the first line; the shell where there is none, as for execvp."""
+    line = script[:256].split(b"\n", 1)[0]
+    words = line[2:].decode(errors="replace").split() if line.startswith(b"#!") else []
+    return words or ["/bin/sh"]
+
+
+def behind_env(words: list[str]) -> int:
+    """Where in `env [options] [NAME=VALUE...] program` the program is; their number if nowhere."""
+    at = 1
+    while at < len(words) and (words[at].startswith("-") or "=" in words[at]):
+        at += 2 if words[at] in ("-u", "--unset", "-C", "--chdir") else 1
+    return min(at, len(words))
+
+
+def note_scrubbing(diagnosis: Diagnosis, script: Path, text: bytes) -> None:
+    """A script that takes the preload away from what it starts."""
+    for number, line in enumerate(text[:SCRIPT_BYTES].splitlines(), 1):
+        if SCRUBBING.search(line) and not line.lstrip().startswith(b"#"):
+            shown = " ".join(line.decode(errors="replace").split())
+            diagnosis.add(
+                "scrubbed-by-script", WARNING,
+                f"{script}, line {number}, changes LD_PRELOAD for what it starts: {shown[:100]}",
+                "poolshim doctor --run shows which programs are left without it",
+            )  # fmt: skip
+
+
+def note_command_words(diagnosis: Diagnosis, name: str, words: tuple[str, ...]) -> None:
+    """Commands that start others, and how they treat the environment."""
+    if name in ELSEWHERE:
+        diagnosis.add(
+            "started-elsewhere", WARNING,
+            f"{name} has the program started by another process, which does not inherit LD_PRELOAD",
+            "give that process the variable: most have an option for it",
+        )  # fmt: skip
+    if name == "env":
+        before = words[: behind_env(list(words))]
+        text = " ".join(before).encode() + b" "
+        others = [word for word in before if word.startswith("LD_PRELOAD=")]
+        if SCRUBBING.search(text) or any(Path(diagnosis.library).name not in w for w in others):
+            diagnosis.add("scrubbed-by-env", FATAL, "env takes LD_PRELOAD away from the program")
+
+
+def follow(diagnosis: Diagnosis, env: Mapping[str, str]) -> elf.Elf | None:
+    """The ELF file that runs in the end; None if it cannot be read, which is then a finding."""
+    words = list(diagnosis.command)
+    path = find_command(words[0], env)
+    note_command_words(diagnosis, path.name, diagnosis.command)
+    for _ in range(SCRIPT_DEPTH + 1):
+        diagnosis.program = str(path.absolute())
+        try:
+            if elf.is_elf(path):
+                words = words[behind_env(words) :] if path.name == "env" else []
+                if not words:
+                    return elf.read(path)
+                path = find_command(words[0], env)
+                continue
+            text = path.read_bytes()
+        except (OSError, elf.Malformed) as error:
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            diagnosis.add("unreadable", WARNING, f"{path} cannot be read: {reason}")
+            return None
+        words = interpreter_of(text)
+        note_scrubbing(diagnosis, path, text)
+        diagnosis.add("script", NOTE, f"{path} is a script, run by {' '.join(words)}")
+        path = find_command(words[0], env)
+    diagnosis.add("script-depth", WARNING, f"{diagnosis.program}: scripts run by scripts, too deep")
+    return None

@@ -1,0 +1,403 @@
+# SPDX-License-Identifier: MIT
+"""`poolshim doctor` says whether a preload takes effect; a run of the same program agrees.
+
+    scripts/test tests/cli/test_cli_doctor.py
+    POOLSHIM_WRITE_GOLDEN=1 scripts/test tests/cli/test_cli_doctor.py     # after a change of words
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import ROOT, run_captured
+from programs import (
+    AARCH64,
+    MACHINE_OFFSET,
+    OWN_MALLOC,
+    OWN_NEW,
+    POOLSHIM,
+    PRINT_MAPS,
+    bare_environment,
+    compile_library,
+    compile_program,
+    patched,
+    poolshim,
+)
+
+sys.path.insert(0, str(ROOT / "scripts"))
+pytest.importorskip("rich", reason="rich is not installed: run scripts/setup")
+pytest.importorskip("click", reason="click is not installed: run scripts/setup")
+
+from poolshim_cli.doctor import command  # noqa: E402
+
+pytestmark = pytest.mark.preload
+
+GOLDEN = Path(__file__).parent / "golden"
+LEVELS = {"fatal", "warning", "note", "fine"}
+JEMALLOC = "libjemalloc.so.2"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def built(shim: Path) -> None:
+    """The tests need the library of the build under test."""
+
+
+@pytest.fixture(scope="module")
+def folder() -> Iterator[Path]:
+    """Short and open for every user."""
+    with tempfile.TemporaryDirectory(prefix="poolshim-doctor-") as path:
+        Path(path).chmod(0o755)
+        yield Path(path)
+
+
+@pytest.fixture(scope="module")
+def mapper(folder: Path) -> Path:
+    """Prints what it has mapped."""
+    return compile_program(folder, "mapper", PRINT_MAPS)
+
+
+def examine(*words: str | Path, env: dict[str, str] | None = None) -> dict[str, Any]:
+    """The JSON about a command; the exit status agrees with it."""
+    done = poolshim("doctor", "--json", *words, env=env)
+    assert done.returncode in (0, 1), done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    assert found["takes_effect"] == (done.returncode == 0)
+    assert {finding["level"] for finding in found["findings"]} <= LEVELS
+    return found
+
+
+def codes(found: dict[str, Any], *levels: str) -> list[str]:
+    return [f["code"] for f in found["findings"] if f["level"] in levels]
+
+
+def check_fatal(code: str, *words: str | Path, env: dict[str, str] | None = None) -> str:
+    """That and nothing else is fatal; returns its message."""
+    found = examine("--", *words, env=env)
+    assert codes(found, "fatal") == [code]
+    return str(next(f["message"] for f in found["findings"] if f["code"] == code))
+
+
+def maps_of(program: Path, *words: str) -> str:
+    return poolshim("run", "--force", *words, program).stdout
+
+
+def check_golden(name: str, text: str, **places: str | Path) -> None:
+    for key, value in places.items():
+        text = text.replace(str(value), f"<{key}>")
+    path = GOLDEN / f"{name}.txt"
+    if os.environ.get("POOLSHIM_WRITE_GOLDEN"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    assert text == path.read_text()
+
+
+# ---- programs that it reaches ----
+
+
+def test_ordinary_program(mapper: Path, shim: Path) -> None:
+    found = examine("--", mapper, "--json", "-q")
+    assert found["takes_effect"] and codes(found, "fatal", "warning", "note") == []
+    assert codes(found, "fine") == ["first"]
+    assert found["command"] == [str(mapper), "--json", "-q"]
+    assert found["library"] == str(shim.resolve()) and found["program"] == str(mapper)
+    assert "libpoolshim" in maps_of(mapper)
+
+
+@pytest.mark.parametrize("name", ["sqlite3", "redis-server", "node", "perl", "nginx"])
+def test_real_program(name: str) -> None:
+    """A run agrees. redis-server is linked to jemalloc on Debian, which then is only mapped."""
+    if shutil.which(name) is None:
+        pytest.skip(f"{name} is not installed")
+    word = {"perl": "-v", "nginx": "-v"}.get(name, "--version")
+    found = examine("--run", "--", name, word)
+    assert found["takes_effect"] and "ran-mapped" in codes(found, "fine")
+
+
+def test_script_is_followed_through_env(folder: Path, mapper: Path) -> None:
+    script = folder / "script"
+    script.write_text("#!/usr/bin/env -S A=1 mapper\n")
+    script.chmod(0o755)
+    found = examine("--", script, env={"PATH": f"{folder}:{os.environ['PATH']}"})
+    assert found["program"] == str(mapper) and codes(found, "note") == ["script"]
+
+
+def test_own_operator_new_is_no_obstacle(folder: Path) -> None:
+    program = compile_program(folder, "own-new.cpp", OWN_NEW, "-rdynamic")
+    found = examine("--run", "--", program)
+    assert found["takes_effect"] and "own-operator-new" in codes(found, "note")
+    assert "ran-unused" not in codes(found, *LEVELS)
+
+
+def test_library_with_malloc_comes_later(folder: Path) -> None:
+    found = run_captured(["sh", "-c", f"ls /usr/lib/*/{JEMALLOC} | head -n 1"]).stdout.strip()
+    if not found:
+        pytest.skip(f"{JEMALLOC} is not installed")
+    program = compile_program(folder, "linked", PRINT_MAPS, "-Wl,--no-as-needed", found)
+    later = examine("--", program)
+    assert later["takes_effect"] and codes(later, "note") == ["replaced"]
+    assert "jemalloc" in check_fatal("other-first", program, env={"LD_PRELOAD": found})
+
+
+def test_calls_past_malloc_are_a_warning(folder: Path) -> None:
+    library = compile_library(folder, "libjem.so", "void *mallocx(void) { return 0; }")
+    source = "void *mallocx(void); int main(void) { return mallocx() != 0; }"
+    program = compile_program(
+        folder, "past", source, str(library), f"-Wl,-rpath,{folder}"
+    )
+    assert codes(examine("--", program), "warning") == ["own-interface"]
+
+
+def test_symbolic_library_keeps_its_own(folder: Path) -> None:
+    source = "void free(void *p) { (void)p; } void use(void) { free(0); }"
+    for name, flags in (("symbolic", ["-Wl,-Bsymbolic"]), ("plain", [])):
+        library = compile_library(folder, f"lib{name}.so", source, *flags)
+        program = compile_program(
+            folder, name, "void use(void); int main(void) { use(); }",
+            str(library), f"-Wl,-rpath,{folder}",
+        )  # fmt: skip
+        expected = ["symbolic"] if flags else []
+        assert codes(examine("--", program), "warning") == expected
+
+
+# ---- programs that it does not reach ----
+
+
+def test_static_program(folder: Path) -> None:
+    for name, flag in (("static", "-static"), ("static-pie", "-static-pie")):
+        program = compile_program(folder, name, PRINT_MAPS, flag)
+        assert "statically linked" in check_fatal("static", program)
+        assert "libpoolshim" not in maps_of(program)
+
+
+def test_program_of_another_processor(mapper: Path) -> None:
+    if os.uname().machine != "x86_64":
+        pytest.skip("made for x86-64")
+    other = patched(mapper, "foreign", MACHINE_OFFSET, AARCH64.to_bytes(2, "little"))
+    assert "AArch64 (64 bits), the library is for x86-64" in check_fatal("wrong-processor", other)
+    other = patched(mapper, "short", 4, b"\1")
+    assert "x86-64 (32 bits)" in check_fatal("wrong-processor", other)
+
+
+def test_cross_compiled_program(folder: Path) -> None:
+    if shutil.which("aarch64-linux-gnu-gcc") is None:
+        pytest.skip("aarch64-linux-gnu-gcc is not installed")
+    program = folder / "arm"
+    made = run_captured(["aarch64-linux-gnu-gcc", "-x", "c", "-", "-o", program], input=PRINT_MAPS)
+    assert made.returncode == 0, made.stderr
+    check_fatal("wrong-processor", program)
+
+
+def test_program_for_musl(folder: Path) -> None:
+    if shutil.which("musl-gcc") is None:
+        pytest.skip("musl-gcc is not installed")
+    program = folder / "musl"
+    made = run_captured(["musl-gcc", "-x", "c", "-", "-o", program], input=PRINT_MAPS)
+    assert made.returncode == 0, made.stderr
+    assert "linked to musl" in check_fatal("musl", program)
+    assert "linked to musl" in poolshim("run", program).stderr
+
+
+def test_program_without_its_loader(folder: Path) -> None:
+    program = compile_program(folder, "lost", PRINT_MAPS, "-Wl,--dynamic-linker=/no/ld.so")
+    assert "/no/ld.so" in check_fatal("no-loader", program)
+
+
+def test_program_without_a_library(folder: Path) -> None:
+    library = compile_library(folder, "libgone.so", "int gone;")
+    program = compile_program(
+        folder, "orphan", "extern int gone; int main(void) { return gone; }", str(library)
+    )
+    library.unlink()
+    assert "libgone.so" in check_fatal("library-absent", program)
+
+
+@pytest.mark.root
+def test_privileged_program(mapper: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root gives files away")
+    for mode, kind in ((0o4755, "set-user-ID"), (0o2755, "set-group-ID")):
+        program = mapper.with_name(kind)
+        shutil.copy(mapper, program)
+        os.chown(program, 65534, 65534)
+        program.chmod(mode)
+        assert kind in check_fatal("privileged", program)
+        assert "libpoolshim" not in maps_of(program)
+
+
+def test_program_with_its_own_malloc(folder: Path) -> None:
+    """Exported, hidden, or hidden and stripped with the texts of a known allocator."""
+    exported = compile_program(folder, "exported", OWN_MALLOC, "-rdynamic")
+    assert "defines malloc, free" in check_fatal("own-malloc", exported)
+    hidden = compile_program(folder, "hidden", OWN_MALLOC, "-fvisibility=hidden")
+    assert "malloc and free of its own" in check_fatal("hidden-malloc", hidden)
+    ran = examine("--run", "--", hidden)
+    assert "ran-unused" in codes(ran, "warning") and not ran["takes_effect"]
+    text = 'const char *volatile text = "<jemalloc>: Error";\n' + OWN_MALLOC
+    stripped = compile_program(folder, "stripped", text, "-fvisibility=hidden", "-s")
+    assert "jemalloc" in check_fatal("bundled", stripped)
+
+
+def test_program_with_the_address_sanitizer(folder: Path) -> None:
+    program = compile_program(folder, "asan", PRINT_MAPS, "-fsanitize=address")
+    assert "AddressSanitizer" in check_fatal("sanitizer", program)
+    assert poolshim("run", program).returncode != 0
+
+
+# ---- what surrounds the program ----
+
+
+def test_variables(mapper: Path) -> None:
+    env = {"POOLSHIM_HARDNE": "1", "MALLOC_CONF": "narenas:1", "MALLOC_ARENA_MAX": "1",
+           "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0", "POOLSHIM_THP": "never"}  # fmt: skip
+    found = examine("--", mapper, env=env)
+    assert found["takes_effect"] and codes(found, "warning") == ["setting"]
+    assert codes(found, "note") == ["idle-variable"] * 3
+    settings = {row["name"]: (row["value"], row["origin"]) for row in found["settings"]}
+    assert settings["THP"] == ("never", "environment")
+    assert settings["HARDEN"] == ("0", "default")
+    check_fatal("strict", mapper, env={**env, "POOLSHIM_STRICT": "1"})
+    assert examine("--", mapper, env={"POOLSHIM_STRICT": "1"})["takes_effect"]
+
+
+def test_every_setting_is_listed(mapper: Path) -> None:
+    names = {row["name"] for row in examine("--", mapper)["settings"]}
+    table = (ROOT / "shim" / "config.def").read_text()
+    options = {line.split("(")[1].split(",")[0] for line in table.splitlines()
+               if line.startswith("PS_OPTION(")}  # fmt: skip
+    assert names == options - {"CONF"}
+
+
+def test_unusable_preload_of_the_user(mapper: Path) -> None:
+    found = examine("--", mapper, env={"LD_PRELOAD": "/no/such.so"})
+    assert found["takes_effect"] and codes(found, "warning") == ["preload-refused"]
+
+
+def test_commands_that_drop_the_variable(folder: Path, mapper: Path) -> None:
+    for words in (["env", "-i"], ["env", "-u", "LD_PRELOAD"], ["env", "A=1", "LD_PRELOAD="]):
+        check_fatal("scrubbed-by-env", *words, mapper)
+    assert examine("--", "env", "A=1", mapper)["takes_effect"]
+    script = folder / "scrubbing"
+    script.write_text(f"#!/bin/sh\n# unset LD_PRELOAD\nunset A LD_PRELOAD\nexec {mapper}\n")
+    script.chmod(0o755)
+    found = examine("--", script)
+    assert codes(found, "warning") == ["scrubbed-by-script"]
+    assert "line 3" in next(f["message"] for f in found["findings"] if f["level"] == "warning")
+    assert codes(examine("--run", "--", script), "fatal") == ["ran-unmapped"]
+
+
+# ---- with a run ----
+
+
+def test_children_are_looked_at(mapper: Path) -> None:
+    found = examine("--run", "--", "sh", "-c", f"{mapper}; {mapper} & wait")
+    assert "ran: so it was in all 2 programs that it started" in str(found["findings"])
+    lost = f"unset LD_PRELOAD; {mapper}; {mapper}; {shutil.which('true')}"
+    found = examine("--run", "--", "sh", "-c", lost + "; exit 3")
+    assert found["takes_effect"]
+    text = str(found["findings"])
+    assert "3 of 3 programs that it started were started without LD_PRELOAD" in text
+    assert "the command ended with status 3" in text
+
+
+def test_child_that_cannot_be_preloaded(folder: Path) -> None:
+    static = compile_program(folder, "static-child", PRINT_MAPS, "-static")
+    found = examine("--run", "--", "sh", "-c", f"{static}; :")
+    assert "child-unmapped" in codes(found, "warning") and found["takes_effect"]
+
+
+def test_output_of_the_command_stays_apart() -> None:
+    done = poolshim("doctor", "--run", "--", "echo", "hello")
+    assert "hello" not in done.stdout and "hello" in done.stderr
+
+
+# ---- the command line ----
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "line"),
+    [
+        ([], 2, "no command given; poolshim doctor -- COMMAND [ARGUMENT...]"),
+        (["--color", "--", "true"], 2, "No such option '--color'."),
+        (["--", "no-such-command"], 127, "no-such-command: no such command"),
+        (["--", "/etc/passwd"], 126, "/etc/passwd: Permission denied"),
+        (["--", "/etc/no-such"], 127, "/etc/no-such: No such file or directory"),
+        (["--", "/etc"], 126, "/etc: Permission denied"),
+    ],
+)
+def test_a_mistake_is_one_line(words: list[str], status: int, line: str) -> None:
+    done = poolshim("doctor", *words)
+    assert (done.returncode, done.stdout) == (status, "")
+    assert done.stderr == f"poolshim doctor: {line}\n"
+
+
+def test_missing_build_is_an_own_failure(tmp_path: Path) -> None:
+    done = poolshim("doctor", "true", env={"POOLSHIM_BUILD_DIR": str(tmp_path)})
+    assert done.returncode == 125
+    assert done.stderr == f"poolshim doctor: {tmp_path}/libpoolshim.so is missing: build first\n"
+
+
+def test_broken_files_are_findings(folder: Path, mapper: Path, shim: Path) -> None:
+    """Cut or overwritten anywhere: a verdict, and no other exception."""
+    data = mapper.read_bytes()
+    broken = folder / "broken"
+    cases = [data[:length] for length in (0, 4, 20, 63, 64, 200, len(data) // 2)]
+    cases += [data[:at] + b"\xff" * 8 + data[at + 8 :] for at in range(16, 1200, 52)]
+    for case in cases:
+        broken.unlink(missing_ok=True)
+        broken.write_bytes(case)
+        broken.chmod(0o755)
+        found = command.diagnose((str(broken),), shim.resolve(), bare_environment())
+        assert found.program or not found.takes_effect
+
+
+# ---- what it prints ----
+
+
+def without_defaults(text: str) -> str:
+    """New options are no change of the output."""
+    return "".join(line for line in text.splitlines(True) if not line.endswith("(default)\n"))
+
+
+def test_plain_output(folder: Path, mapper: Path, shim: Path) -> None:
+    env = {"POOLSHIM_HARDNE": "1", "POOLSHIM_THP": "never", "MALLOC_ARENA_MAX": "1"}
+    done = poolshim("doctor", mapper, env=env)
+    check_golden("doctor-effect", without_defaults(done.stdout), folder=folder)
+    program = compile_program(folder, "static", PRINT_MAPS, "-static")
+    done = poolshim("doctor", program)
+    check_golden("doctor-no-effect", without_defaults(done.stdout), folder=folder)
+    quiet = poolshim("doctor", "-q", program)
+    assert (quiet.returncode, quiet.stdout, quiet.stderr) == (1, "", "")
+
+
+@pytest.mark.parametrize("kind", ["colour", "no-colour"])
+def test_output_on_a_terminal(kind: str, folder: Path) -> None:
+    shutil.copy(shutil.which("true") or "/bin/true", "/tmp/poolshim-doctor-golden")
+    master, slave = pty.openpty()
+    env = bare_environment(COLUMNS="80", TERM="xterm", POOLSHIM_THP="never", POOLSHIM_HARDNE="1")
+    env.pop("NO_COLOR", None)
+    if kind == "no-colour":
+        env["NO_COLOR"] = "1"
+    try:
+        words = [POOLSHIM, "doctor", "/tmp/poolshim-doctor-golden"]
+        with subprocess.Popen(words, stdout=slave, stderr=slave, env=env) as process:
+            os.close(slave)
+            text = b""
+            while process.poll() is None or text[-1:] != b"\n":
+                try:
+                    text += os.read(master, 4096)
+                except OSError:  # the other end is closed
+                    break
+    finally:
+        os.close(master)
+        Path("/tmp/poolshim-doctor-golden").unlink()
+    check_golden(f"doctor-terminal-{kind}", text.decode().replace("\r\n", "\n"))
