@@ -52,6 +52,7 @@ class Request:
     is_json: bool
     is_checked: bool
     is_quiet: bool
+    is_plain: bool
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,10 @@ class Found:
 
 def tune(request: Request) -> int:
     """All of it; the exit status."""
-    console = Console(stderr=True, quiet=request.is_quiet, highlight=False, soft_wrap=True)
+    console = Console(
+        stderr=True, quiet=request.is_quiet, highlight=False, soft_wrap=True,
+        no_color=request.is_plain or None,
+    )  # fmt: skip
     if not console.is_terminal:
         console.width = max(console.width, WIDTH_PIPED)
     found = take_profile(request) if request.profile else find_table(request, console)
@@ -330,13 +334,13 @@ def work_of(
             raise BadRequest("--server is the command: nothing may follow --")
         for option, text in (("--server", server), ("--load", load)):
             split_command(option, text)
-        return ServerWork(server, load, options["ready"]), server
+        return ServerWork(server, load, options["ready"], options["cwd"]), server
     if options["ready"] is not None:
         raise BadRequest("--ready goes with --server")
     if not words:
         return None, " ".join(str(path) for path in options["recording"])
     work = CommandWork(
-        words, stdin=options["stdin"], ignore_failure=options["ignore_failure"]
+        words, options["cwd"], options["stdin"], ignore_failure=options["ignore_failure"]
     )
     return work, shlex.join(words)
 
@@ -360,6 +364,7 @@ FILE = click.Path(path_type=Path)
 @click.option("--load", metavar="COMMAND", help="What loads the server, until it ends.")
 @click.option("--ready", metavar="COMMAND", help="Succeeds when the server is ready.")
 @click.option("--stdin", type=FILE, help="The command's standard input; else /dev/null.")
+@click.option("--cwd", type=FILE, help="Where it runs.")
 @click.option("--ignore-failure", is_flag=True, help="The command may fail.")
 @click.option("--max-classes", type=click.IntRange(1, CLASS_LIMIT), default=CLASS_LIMIT,
               show_default=True, help="At most so many classes.")
@@ -373,6 +378,7 @@ FILE = click.Path(path_type=Path)
 @click.option("--check", is_flag=True, help="Exit status 1 when there is no worthwhile change.")
 @click.option("--json", "is_json", is_flag=True, help="All that was found, as JSON on stdout.")
 @click.option("-q", "--quiet", is_flag=True, help="No explanation on stderr.")
+@click.option("--no-color", is_flag=True, help="No colours; as NO_COLOR does.")
 def command(words: tuple[str, ...], **options: Any) -> int:
     """Find the size classes with which a command wastes least memory, and measure whether they do.
 
@@ -390,6 +396,7 @@ def command(words: tuple[str, ...], **options: Any) -> int:
         options["profile"], options["output"], options["picture"], options["max_classes"],
         options["rounds"], options["least_gain"] / 100, options["timeout"],
         not options["no_verify"], options["is_json"], options["check"], options["quiet"],
+        options["no_color"],
     )  # fmt: skip
     sys.stdout.flush()
     return tune(check_request(request))

@@ -12,10 +12,12 @@ from typing import Any
 
 from ..errors import need
 from .cost import Account, Workload
+from .report import size_text
 
 FORMATS = ("svg", "png")
 BEFORE, AFTER, LIVE = "#b3541e", "#1f6f8b", "#8a8a8a"
 MIB = 1 << 20
+SIZES_NAMED = 3  # of those with most live bytes
 
 
 def waste_by_size(workload: Workload, table: Sequence[int]) -> list[float]:
@@ -54,8 +56,14 @@ def draw_sizes(axes: Any, workload: Workload) -> None:
         [workload.points[i] for i in points], 0, [workload.live[i] / divisor for i in points],
         color=LIVE, linewidth=1.4,
     )  # fmt: skip
+    for i in sorted(points, key=lambda i: workload.live[i])[-SIZES_NAMED:]:
+        axes.annotate(
+            f"{workload.points[i]}", (workload.points[i], workload.live[i] / divisor),
+            xytext=(0, 2), textcoords="offset points", ha="center", va="bottom",
+        )  # fmt: skip
     axes.set_ylabel(f"live, {unit}")
     axes.set_ylim(bottom=0)
+    axes.margins(y=0.12)
 
 
 def draw_classes(axes: Any, before: Sequence[int], after: Sequence[int]) -> None:
@@ -80,7 +88,7 @@ def draw_waste(axes: Any, workload: Workload, before: Sequence[int], after: Sequ
     for name, sums, colour in curves:
         axes.step(
             workload.points[1:], [s / divisor for s in sums[1:]], where="post", color=colour,
-            label=f"{name}: {sums[-1] / divisor:.1f} {unit}",
+            label=f"{name}: {size_text(sums[-1])}",
         )  # fmt: skip
     axes.set_ylabel(f"lost to rounding\nup to this size, {unit}")
     axes.set_ylim(bottom=0)
@@ -97,12 +105,13 @@ def draw_terms(axes: Any, before: Account, after: Account) -> None:
         axes.barh([1, 0], widths, left=left, color=colour, label=name.replace("_", "-"), height=0.6)
         left = [a + b for a, b in zip(left, widths, strict=True)]
     axes.set_yticks([1, 0], ["before", "after"])
+    axes.set_xlim(left=0)
     axes.set_xlabel(f"predicted waste, {unit}")
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.55), ncols=3, frameon=False)
 
 
-def size_text(size: float) -> str:
-    """Of a tick."""
+def tick_text(size: float) -> str:
+    """Of a size in bytes on an axis that says so."""
     return f"{size:.0f}" if size < 1024 else f"{size / 1024:g} KiB"
 
 
@@ -126,7 +135,7 @@ def draw(
         for axis in axes[:3]:
             axis.set_xscale("log", base=2)
             axis.set_xlim(*span_of_sizes(workload))
-            axis.xaxis.set_major_formatter(lambda x, _: size_text(x))
+            axis.xaxis.set_major_formatter(lambda x, _: tick_text(x))
         axes[2].set_xlabel("requested size, bytes")
         draw_terms(axes[3], *(workload.account(table) for table in tables))
         figure.suptitle(title)
