@@ -17,7 +17,8 @@ from .summary import Figure, Row, Summary, reader
 from .table import mark, ratio_text, shown_rows, value_text
 
 WIDTH = 400
-LEFT, RIGHT = 92, 14  # beside the rows of a picture with names
+LEFT, RIGHT = 92, 24  # beside the rows of a picture with names
+NAME_MAX = 12  # letters there
 ROW, LABEL = 26, 14  # height of a row; least distance of two labels
 COLOURS = 8  # in the style sheet; then they begin again
 SHAPES = ("circle", "square", "diamond", "triangle")
@@ -66,15 +67,15 @@ def round_values(low: float, high: float, count: int, base: int) -> list[float]:
     rough = (high - low) / count
     power = base ** math.floor(math.log(rough, base))
     steps = (1, 2) if base == 2 else (1, 2, 5, 10)
-    step = min((power * one for one in steps), key=lambda one: abs(one - rough))
+    step = min((power * one for one in steps), key=lambda one: abs(math.log(one / rough)))
     first = math.ceil(low / step)
     return [round(step * n, 10) for n in range(first, math.floor(high / step) + 1)]
 
 
 def around(values: Sequence[float], start: float, end: float, margin: float = 0.08) -> Axis:
-    """An axis that holds them all, with some air."""
+    """An axis that holds them all, with some air; it does not blow up differences below 2 %."""
     low, high = min(values), max(values)
-    air = (high - low) * margin or abs(high) * 0.05 or 1
+    air = max((high - low) * margin, (0.02 * high - (high - low)) / 2) or 1
     return Axis(max(0.0, low - air), high + air, start, end)
 
 
@@ -131,6 +132,11 @@ def look(results: Results, name: str) -> tuple[int, str]:
     return place % COLOURS, SHAPES[place % len(SHAPES)]
 
 
+def short(name: str) -> str:
+    """What fits beside a row; the tables have the whole name."""
+    return name if len(name) <= NAME_MAX else name[: NAME_MAX - 1] + "…"
+
+
 def column_of(results: Results, row: Row) -> Measured:
     """A row's runs."""
     return next(column for column in results.columns if column.name == row.name)
@@ -177,7 +183,7 @@ def scatter(results: Results, summary: Summary) -> Picture:
         )
         marks.append(
             Mark(
-                row.name, colour, shape, x, y, x - 12 if is_right else x + 12, label_y + 4,
+                short(row.name), colour, shape, x, y, x - 12 if is_right else x + 12, label_y + 4,
                 "end" if is_right else "start", dots=dots,
             )  # fmt: skip
         )
@@ -200,8 +206,8 @@ def forest(results: Results, summary: Summary, metric: str) -> Picture:
         colour, shape = (0, "circle") if row.is_again else look(results, row.name)
         marks.append(
             Mark(
-                "noise" if row.is_again else row.name, colour, shape, axis.place(figure.ratio),
-                ROW * place + 20, low=axis.place(bound(figure.low, figure)),
+                "noise" if row.is_again else short(row.name), colour, shape,
+                axis.place(figure.ratio), ROW * place + 20, low=axis.place(bound(figure.low, figure)),
                 high=axis.place(bound(figure.high, figure)),
                 text=f"{ratio_text(figure.ratio)} {mark(figure)}",
                 is_open=not figure.is_different,
@@ -234,7 +240,7 @@ def strips(results: Results, summary: Summary, metric: str) -> Picture:
             (axis.place(read(run)), middle + (number % 5 - 2) * 2.6)
             for number, run in enumerate(runs)
         )
-        name = "noise" if row.is_again else row.name
+        name = "noise" if row.is_again else short(row.name)
         marks.append(Mark(name, colour, shape, axis.place(figure.median), middle, dots=dots))
     said = "; ".join(
         f"{row.name}: {value_text(metric, figure.least)} to {value_text(metric, figure.greatest)}"
