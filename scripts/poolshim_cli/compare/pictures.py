@@ -207,7 +207,8 @@ def forest(results: Results, summary: Summary, metric: str) -> Picture:
         marks.append(
             Mark(
                 "noise" if row.is_again else short(row.name), colour, shape,
-                axis.place(figure.ratio), ROW * place + 20, low=axis.place(bound(figure.low, figure)),
+                axis.place(figure.ratio), ROW * place + 20,
+                low=axis.place(bound(figure.low, figure)),
                 high=axis.place(bound(figure.high, figure)),
                 text=f"{ratio_text(figure.ratio)} {mark(figure)}",
                 is_open=not figure.is_different,
