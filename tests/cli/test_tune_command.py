@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import shutil
 import subprocess
 import sys
@@ -195,6 +196,38 @@ def test_a_real_program_is_recorded_and_tuned(tune: Tune, tmp_path: Path, progra
 
 @pytest.mark.usefixtures("recorder")
 @pytest.mark.preload
+def test_processes_of_a_tree_are_recorded_largest_first(
+    tune: Tune, objects: Path, tmp_path: Path
+) -> None:
+    script = f"import subprocess; subprocess.run(['{objects}', '1040', '30000'], check=True)"
+    done = tune("--no-verify", "--json", "--runs", "2", "--", "/usr/bin/python3", "-c", script)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    programs = [one["program"] for one in found["recordings"]]
+    assert programs == ["objects"] * 2, "python3 has less than a sixteenth of it"
+    assert "recorded 4 processes in 2 runs" in done.stderr and "python3" in done.stderr
+    assert found["predicted"]["before"]["live"] == pytest.approx(30_000 * 1040, rel=0.001)
+    assert 1040 in found["size_classes"]
+
+
+@pytest.mark.usefixtures("recorder")
+@pytest.mark.preload
+@pytest.mark.slow
+def test_a_server_is_recorded_under_its_load(tune: Tune, tmp_path: Path) -> None:
+    if not shutil.which("redis-server") or not shutil.which("redis-benchmark"):
+        pytest.skip("redis is not installed")
+    server = 'redis-server --port {port} --save "" --dir {dir}'
+    load = "redis-benchmark -p {port} -q -t set -d 300 -r 100000 -n 20000"
+    done = tune("--server", server, "--load", load, "--no-verify", "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["recordings"][0]["program"] == "redis-server"
+    assert found["predicted"]["before"]["live"] > 15_000 * 300, "the load's values are in it"
+    assert found["command"] == server
+
+
+@pytest.mark.usefixtures("recorder")
+@pytest.mark.preload
 def test_nothing_to_gain_is_said_plainly(tune: Tune, tmp_path: Path) -> None:
     for words in (["true"], ["sort", "/dev/null"]):
         done = tune("--check", "--rounds", "5", "--", *words)
@@ -303,6 +336,7 @@ BAD = (
     (["--recording", "good.json", "--max-classes", "20"], "--max-classes: 44 is the least", 2),
     (["--recording", "good.json", "-o", "none/p.toml"], "none/p.toml: No such file", 2),
     (["--recording", "good.json", "-o", "folder"], "folder: is a directory", 2),
+    (["--recording", "good.json", "-o", "/proc/p.toml"], "/proc/p.toml: ", 2),
     (["--recording", "good.json", "--picture", "p.gif"], "p.gif: .svg or .png", 2),
     (["--recording", "good.json", "--held-out", "true"], "they need the command itself", 2),
     (["--profile", "no.toml", "--", "true"], "no.toml: No such file", 2),
@@ -348,6 +382,33 @@ def test_bad_input_is_one_line(
     assert left_behind(tmp_path) == before
 
 
+def replaced(value: Any, generator: random.Random) -> Any:
+    """The value with one of its parts, at any depth, replaced by what does not belong there."""
+    if isinstance(value, (dict, list)) and value and generator.random() < 0.85:
+        keys = list(value) if isinstance(value, dict) else range(len(value))
+        key = generator.choice(list(keys))
+        copy = value.copy()
+        copy[key] = replaced(value[key], generator)
+        return copy
+    return generator.choice((None, -1, 0, 7, 1.5, True, "x", [], {}, [[]], [[1]], [-5, 2], 1 << 70))
+
+
+def test_whatever_a_recording_holds_it_is_read_or_refused(tmp_path: Path) -> None:
+    generator = random.Random(20261121)
+    good = synthetic({72: 90, 1040: 50, 5008: 3})
+    outcomes = {"read": 0, "refused": 0}
+    for _ in range(400):
+        path = write(tmp_path / "a.json", replaced(good, generator))
+        try:
+            found = recording.load(path)
+            Workload([found], grid_points(65536)).account(found.size_classes)
+            outcomes["read"] += 1
+        except recording.BadRequest as error:
+            assert str(error).startswith(f"{path}: ") and "\n" not in str(error)
+            outcomes["refused"] += 1
+    assert min(outcomes.values()) > 40, outcomes
+
+
 def test_a_missing_library_is_an_own_failure(tune: Tune, tmp_path: Path) -> None:
     done = tune("--", "true", POOLSHIM_BUILD_DIR=str(tmp_path / "none"))
     assert done.returncode == 125
@@ -360,39 +421,3 @@ def test_a_process_that_records_nothing_is_named(tune: Tune) -> None:
     done = tune("--", "sh", "-c", "exec env -u LD_PRELOAD true")
     assert done.returncode == 1
     assert "no process left a recording" in done.stderr or "is not mapped" in done.stderr
-
-
-# ---- the profile's file ----
-
-
-def test_profiles_survive_the_way_through_a_file(tmp_path: Path) -> None:
-    command = ("a b", 'quo"te', "back\\slash", "new\nline", "\x7f\x01", "ü€😀", "\udc80")
-    kept = profile.Profile(command, {profile.VARIABLE: "8,16,32"}, {"a": 1, "b": 0.5}, {"c": "x"})
-    path = tmp_path / "p.toml"
-    profile.write_whole(path, profile.to_toml(kept).encode())
-    found = profile.read(path)
-    assert found.command == (*command[:-1], "?")
-    assert found.table == (8, 16, 32)
-    assert (found.predicted, found.verified) == ({"a": 1, "b": 0.5}, {"c": "x"})
-    assert path.stat().st_mode & 0o777 == 0o666 & ~current_umask()
-
-
-def current_umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
-def test_what_was_there_stays_when_writing_fails(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "p.toml"
-    path.write_text("old")
-
-    def fail(*_: Any) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(profile.os, "replace", fail)
-    with pytest.raises(profile.BadRequest, match="No space left"):
-        profile.write_whole(path, b"new")
-    assert path.read_text() == "old" and left_behind(tmp_path) == {"p.toml"}

@@ -18,10 +18,11 @@ pytest.importorskip("click", reason="click is not installed: run scripts/setup")
 pytest.importorskip("rich", reason="rich is not installed: run scripts/setup")
 
 from poolshim_cli.compare import measure  # noqa: E402
-from poolshim_cli.compare.plan import CommandWork, Plan  # noqa: E402
+from poolshim_cli.compare.plan import CommandWork, Plan, ServerWork  # noqa: E402
 from poolshim_cli.compare.results import Measured, Results, Run  # noqa: E402
 from poolshim_cli.compare.summary import Figure  # noqa: E402
 from poolshim_cli.tune import verify  # noqa: E402
+from poolshim_cli.tune.command import command  # noqa: E402
 from poolshim_cli.tune.verify import Check, judge  # noqa: E402
 
 SAME = Figure(1.0, 1.001, 0.99, 1.01, False, 0.9, 1.1)
@@ -82,6 +83,40 @@ def test_noise_of_three_percent_hides_what_is_below_it(
     found = verify.verify(CommandWork(("true",)), "true", environments, 40)
     assert found.before_rss_bytes == pytest.approx(1024e5, rel=0.02)
     assert judge([found], 0.001).is_worthwhile == is_worthwhile
+
+
+@pytest.mark.parametrize(
+    "words,expected",
+    [
+        (["--held-out", "sort b", "--", "sort", "a"], ["sort a", "sort b"]),
+        (["--server", "srv {port}", "--load", "l", "--held-out", "m"], ["srv: l", "srv: m"]),
+    ],
+)
+def test_held_out_commands_and_loads_are_measured_as_well(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: list[str], expected: list[str]
+) -> None:
+    seen: list[str] = []
+
+    def note(
+        work: CommandWork | ServerWork, label: str, environments: object, *rest: object
+    ) -> Check:
+        if isinstance(work, ServerWork):
+            seen.append(f"{work.server.split()[0]}: {work.load}")
+        else:
+            seen.append(" ".join(work.command))
+        assert environments == ({}, {"POOLSHIM_SIZE_CLASSES": "16,1040,65536"})
+        assert rest[0] == 7 and rest[2] == (len(seen) > 1)
+        return check(figure(0.8), label=label, is_held_out=len(seen) > 1)
+
+    monkeypatch.setattr(verify, "verify", note)
+    kept = tmp_path / "p.toml"
+    kept.write_text(
+        "poolshim_profile = 1\ncommand = []\n[environment]\n"
+        'POOLSHIM_SIZE_CLASSES = "16,1040,65536"\n'
+    )
+    arguments = ["-q", "--rounds", "7", "--profile", str(kept), *words]
+    assert command.main(arguments, standalone_mode=False) == 0
+    assert seen == expected
 
 
 def test_both_tables_reach_the_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
