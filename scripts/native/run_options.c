@@ -178,15 +178,39 @@ static char *profile_value(char *text) {
     return text;
 }
 
-static const struct ps_option *profile_option(const char *name, size_t length) {
+/* size_classes before the first table, POOLSHIM_SIZE_CLASSES in [environment]. */
+static const struct ps_option *profile_option(const char *name, size_t length, bool is_variable) {
     for (size_t i = 0; i < PS_OPTION_COUNT; i++) {
-        char *known = flag_name(&ps_options[i], '_');
-        if (has_flag(&ps_options[i]) && strlen(known) == length &&
-            strncmp(name, known, length) == 0) {
-            return &ps_options[i];
+        const struct ps_option *option = &ps_options[i];
+        char *known = is_variable ? run_text(PS_ENVIRONMENT_PREFIX "%s", option->name)
+                                  : flag_name(option, '_');
+        if (has_flag(option) && strlen(known) == length && strncmp(name, known, length) == 0) {
+            return option;
         }
     }
     return NULL;
+}
+
+/* One line of a profile; true if it was a setting. */
+static bool read_profile_line(const char *path, unsigned number, char *line, bool is_variable) {
+    const char *name = line + strspn(line, " \t");
+    size_t length = strcspn(name, " \t=#\r\n");
+    char *equals = strchr(line, '=');
+    const struct ps_option *option = profile_option(name, length, is_variable);
+    char *shown = run_text("%s, line %u: %.*s", path, number, (int)length, name);
+    if (option == NULL && is_variable &&
+        strncmp(name, PS_ENVIRONMENT_PREFIX, sizeof PS_ENVIRONMENT_PREFIX - 1) == 0) {
+        run_die(EXIT_OWN_FAILURE, "%s: no such option", shown);
+    }
+    if (option == NULL || equals == NULL) {
+        return false;
+    }
+    char *value = profile_value(equals + 1);
+    if (value == NULL) {
+        run_die(EXIT_OWN_FAILURE, "%s: the value does not end", shown);
+    }
+    give(option, shown, run_text("%s", value), false);
+    return true;
 }
 
 void run_options_read_profile(const char *path) {
@@ -194,27 +218,19 @@ void run_options_read_profile(const char *path) {
     if (file == NULL) {
         run_die(EXIT_OWN_FAILURE, "%s: %s", path, strerror(errno));
     }
+    static const char variables[] = "[environment]";
     char *line = NULL;
     size_t capacity = 0;
     unsigned found_count = 0;
+    bool is_variable = false;
+    bool is_read = true; /* the other tables are about the profile itself */
     for (unsigned number = 1; getline(&line, &capacity, file) > 0; number++) {
-        const char *name = line + strspn(line, " \t");
-        size_t length = strcspn(name, " \t=#[\n");
-        const struct ps_option *option = profile_option(name, length);
-        char *equals = strchr(line, '=');
-        if (name[0] == '[') {
-            break; /* settings come before the first table; the rest is about the profile */
+        const char *begin = line + strspn(line, " \t");
+        if (begin[0] == '[') {
+            is_read = is_variable = strncmp(begin, variables, sizeof variables - 1) == 0;
+        } else if (is_read) {
+            found_count += read_profile_line(path, number, line, is_variable);
         }
-        if (option == NULL || equals == NULL) {
-            continue;
-        }
-        char *value = profile_value(equals + 1);
-        char *shown = run_text("%s, line %u: %.*s", path, number, (int)length, name);
-        if (value == NULL) {
-            run_die(EXIT_OWN_FAILURE, "%s: the value does not end", shown);
-        }
-        give(option, shown, run_text("%s", value), false);
-        found_count++;
     }
     if (ferror(file)) {
         run_die(EXIT_OWN_FAILURE, "%s: %s", path, strerror(errno));

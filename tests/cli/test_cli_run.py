@@ -31,6 +31,7 @@ from programs import (
 
 sys.path.insert(0, str(ROOT / "scripts"))
 from poolshim_cli import allocators  # noqa: E402
+from poolshim_cli.tune import profile  # noqa: E402
 
 pytestmark = pytest.mark.preload
 
@@ -202,18 +203,28 @@ thp = "nothing that run reads"
 
 
 def test_profile_sets_what_no_flag_says(tmp_path: Path) -> None:
-    profile = tmp_path / "p.toml"
-    profile.write_text(PROFILE)
-    done = poolshim("run", "--harden=2", "--profile", profile, "env", env={"POOLSHIM_HARDEN": "3"})
+    path = tmp_path / "p.toml"
+    path.write_text(PROFILE)
+    done = poolshim("run", "--harden=2", "--profile", path, "env", env={"POOLSHIM_HARDEN": "3"})
     lines = [line for line in done.stdout.splitlines() if line.startswith("POOLSHIM_")]
     assert set(lines) - {f"POOLSHIM_BUILD_DIR={os.environ.get('POOLSHIM_BUILD_DIR')}"} == {
         "POOLSHIM_SIZE_CLASSES=16,48,1024", "POOLSHIM_HARDEN=2", "POOLSHIM_VERBOSE=true"
     }  # fmt: skip
 
 
+def test_profile_of_tune_is_understood(tmp_path: Path) -> None:
+    found = profile.Profile(
+        ("server", "[environment]\n"), {"POOLSHIM_SIZE_CLASSES": "16,48"}, {"waste": 1}, {}
+    )
+    path = tmp_path / "p.toml"
+    path.write_text(profile.to_toml(found))
+    assert "POOLSHIM_SIZE_CLASSES=16,48" in poolshim("run", "--profile", path, "env").stdout
+
+
 @pytest.mark.parametrize(
     ("text", "line"),
     [
+        ('[environment]\nPOOLSHIM_SIZES = "16"\n', ", line 2: POOLSHIM_SIZES: no such option"),
         ('size_classes = "16,17"\n',
          ', line 1: size_classes: "16,17" has an entry "17" that is not a multiple of 16'),
         ('\nsize_classes = "16,\n', ", line 2: size_classes: the value does not end"),
@@ -222,16 +233,16 @@ def test_profile_sets_what_no_flag_says(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_unusable_profile_stops_the_command(tmp_path: Path, text: str, line: str) -> None:
-    profile = tmp_path / "p.toml"
-    profile.write_text(text)
-    assert check_refusal("--profile", profile, "echo", "started") == f"{profile}{line}"
+    path = tmp_path / "p.toml"
+    path.write_text(text)
+    assert check_refusal("--profile", path, "echo", "started") == f"{path}{line}"
 
 
 def test_profile_with_an_array() -> None:
-    with tempfile.NamedTemporaryFile("w", suffix=".toml") as profile:
-        profile.write("size_classes = [16, 48]\n")
-        profile.flush()
-        done = poolshim("run", "--profile", profile.name, "--verbose", "true")
+    with tempfile.NamedTemporaryFile("w", suffix=".toml") as path:
+        path.write("size_classes = [16, 48]\n")
+        path.flush()
+        done = poolshim("run", "--profile", path.name, "--verbose", "true")
     assert re.search(r"SIZE_CLASSES +16,48 +\(environment\)", done.stderr)
 
 
