@@ -241,6 +241,19 @@ def test_server_under_load() -> None:
     json.loads(results.to_json())
 
 
+def test_program_that_brings_an_allocator_is_named() -> None:
+    """One that is linked to jemalloc, as Debian's redis is; libc preloaded serves it instead."""
+    need("redis-server")
+    linked = os.popen(f"ldd {shutil.which('redis-server')}").read()
+    if "libjemalloc" not in linked:
+        pytest.skip("this redis-server is not linked to jemalloc")
+    found, _ = find_columns(BUILD_DIR, only=("glibc", "jemalloc"), additions=("libc=libc.so.6",))
+    work = CommandWork(("redis-server", "--version"))
+    results = measure(work, columns=found, runs=1)
+    assert [c.failure for c in results.columns] == [None] * 4
+    assert len(results.warnings) == 1 and "is linked to libjemalloc.so.2" in results.warnings[0]
+
+
 def test_server_with_a_ready_command() -> None:
     need("redis-server", "redis-benchmark", "redis-cli")
     ready = "redis-cli -p {port} ping"

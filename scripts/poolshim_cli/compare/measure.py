@@ -190,7 +190,7 @@ def note_own_allocator(session: Session, report: dict[str, Any]) -> None:
     session.own = set(linked_allocators(report, known))
     if session.columns[session.plan.base].library is not None:
         session.own.clear()
-    for path in sorted(session.own):
+    for path in sorted(one for one in session.own if not Path(one).name.startswith("libc.so")):
         session.warn(
             f"{command_name(session.plan)} is linked to {Path(path).name}: the column "
             f"{session.plan.base}, where nothing is preloaded, runs on that "
