@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ROOT
+from conftest import BUILD_DIR, ROOT, run_captured
 
 sys.path.insert(0, str(ROOT / "scripts"))
 
@@ -50,3 +50,20 @@ def test_what_was_there_stays_when_writing_fails(
     with pytest.raises(profile.BadRequest, match="No space left"):
         profile.write_whole(path, b"new")
     assert path.read_text() == "old" and [one.name for one in tmp_path.iterdir()] == ["p.toml"]
+
+
+def test_arrays_and_texts_are_the_same_table(tmp_path: Path) -> None:
+    for text in ('"16,48"', "[16, 48]"):
+        path = tmp_path / "p.toml"
+        path.write_text(f"poolshim_profile = 1\nsize_classes = {text}\n[x]\nharden = 3\n")
+        assert profile.read(path).settings == {profile.VARIABLE: "16,48"}
+
+
+def test_poolshim_run_takes_a_profile_as_it_was_written(shim: Path, tmp_path: Path) -> None:
+    settings = {profile.VARIABLE: "16,1040,2048", "POOLSHIM_SMALL_MAX": "2048"}
+    kept = profile.Profile(("a", "[b]"), settings, {"live_bytes": 1}, {"rss_ratio": 0.8})
+    profile.write_whole(tmp_path / "p.toml", profile.to_toml(kept).encode())
+    assert profile.read(tmp_path / "p.toml").settings == settings
+    words = [ROOT / "scripts" / "poolshim", "run", "--profile", tmp_path / "p.toml", "--", "env"]
+    shown = run_captured(words, env={**os.environ, "POOLSHIM_BUILD_DIR": str(BUILD_DIR)}).stdout
+    assert set(settings.items()) <= {tuple(line.split("=", 1)) for line in shown.splitlines()}

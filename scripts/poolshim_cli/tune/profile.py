@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: MIT
 """The profile: a small TOML file with the table that was found, for which command, and what it won.
 
+`poolshim run --profile` reads it too, by lines: the variables in the table [environment]; and both
+read what people write by hand, settings under their options' names before the first table.
+
 Written whole or not at all: under another name first, then renamed.
 """
 
@@ -22,7 +25,8 @@ except ModuleNotFoundError:  # Python 3.10
     import tomli as tomllib  # type: ignore[no-redef]
 
 VERSION = 1
-VARIABLE = "POOLSHIM_SIZE_CLASSES"
+PREFIX = "POOLSHIM_"
+VARIABLE = PREFIX + "SIZE_CLASSES"
 TABLE_LIMIT = 63
 
 
@@ -67,8 +71,9 @@ def to_toml(profile: Profile) -> str:
     """The text of the file."""
     return "\n".join(
         [
-            "# Size classes for one program, by poolshim tune. Set the variable below to use them;",
-            "# poolshim tune --profile <this file> -- <command> measures whether they still pay.",
+            "# Size classes for one program, found by poolshim tune. With this file:",
+            "#   poolshim run --profile FILE -- COMMAND     runs it with them",
+            "#   poolshim tune --profile FILE -- COMMAND    measures whether they still pay",
             f"poolshim_profile = {VERSION}",
             f"command = [{', '.join(map(quoted, profile.command))}]",
             *section("environment", dict(profile.settings)),
@@ -77,6 +82,19 @@ def to_toml(profile: Profile) -> str:
             "",
         ]
     )
+
+
+def settings_in(value: dict[str, Any]) -> dict[str, str]:
+    """The variables that a file sets; a list may be a text or an array."""
+    by_hand = {
+        PREFIX + name.upper(): one
+        for name, one in value.items()
+        if name not in ("poolshim_profile", "command") and not isinstance(one, dict)
+    }
+    return {
+        name: ",".join(map(str, one)) if isinstance(one, list) else str(one)
+        for name, one in {**by_hand, **value.get("environment", {})}.items()
+    }
 
 
 def parse_table(text: str) -> tuple[int, ...]:
@@ -105,16 +123,17 @@ def read(path: Path) -> Profile:
     if version != VERSION:
         raise BadRequest(f"{path}: format {version!r}; this poolshim reads {VERSION}")
     try:
-        settings = {str(name): str(text) for name, text in value["environment"].items()}
+        settings = settings_in(value)
         parse_table(settings[VARIABLE])
         return Profile(
-            tuple(map(str, value["command"])),
+            tuple(map(str, value.get("command", ()))),
             settings,
             dict(value.get("predicted", {})),
             dict(value.get("verified", {})),
         )
     except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise BadRequest(f"{path}: not a profile of poolshim: {error}") from None
+        what = f"no {VARIABLE}" if isinstance(error, KeyError) else error
+        raise BadRequest(f"{path}: not a profile of poolshim: {what}") from None
 
 
 def check_writable(path: Path) -> None:
