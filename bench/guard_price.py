@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""What guarded samples cost: CPU time at rates of POOLSHIM_GUARD_SAMPLE, as multiples of off.
+
+    .venv/bin/python bench/guard_price.py [--runs 11] [--scale 0.3]
+
+Programs: a compiler, an interpreter, and bench/pair, which does nothing but malloc and free. The
+rates of one program run in turn, in another order each time, so that what else the machine does
+meets all alike. Prints a table in Markdown: ratio of the best runs, since noise only ever adds
+time, and in parentheses the 95 % interval of that of the medians, by bootstrap.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "bench")]
+
+from harness.inputs import write_inputs  # noqa: E402
+from poolshim_cli.stats import best, ratio_interval  # noqa: E402
+
+RATES = (100, 300, 1000, 10_000, 100_000)
+SEED = 1
+
+
+def programs(build: Path, scale: float) -> dict[str, list[str]]:
+    pairs = str(max(1, round(100e6 * scale)))
+    found = {
+        "g++": ["g++", "-std=c++17", "-O1", "-c", "templates.cpp", "-o", "/dev/null"],
+        "python": [sys.executable, "-S", "work.py"],
+        "pair": [str(build / "bench" / "pair"), "--operations", pairs, "--rounds", "1"],
+    }
+    for name, command in found.items():
+        if shutil.which(command[0]) is None:
+            sys.exit(f"guard_price: {name}: no {command[0]}: run scripts/setup and scripts/build")
+    return found
+
+
+def cpu_seconds(command: list[str], folder: Path, library: Path, rate: int) -> float:
+    """Of the program and all that it waited for."""
+    environment = {"PATH": os.environ["PATH"], "LC_ALL": "C", "LD_PRELOAD": str(library)}
+    environment |= {"PYTHONMALLOC": "malloc", "PYTHONHASHSEED": "0"}
+    if rate:
+        environment["POOLSHIM_GUARD_SAMPLE"] = str(rate)
+    with (folder / "output").open("wb") as output:
+        process = subprocess.Popen(
+            command, cwd=folder, env=environment, stdin=subprocess.DEVNULL,
+            stdout=output, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    said = (folder / "output").read_text(errors="replace")
+    is_bad = process.returncode != 0 or "poolshim:" in said or "cannot be preloaded" in said
+    if is_bad:
+        status = process.returncode
+        sys.exit(f"guard_price: {command[0]}, rate {rate}: status {status}: {said[-500:]}")
+    return usage.ru_utime + usage.ru_stime
+
+
+def measure(command: list[str], folder: Path, library: Path, runs: int) -> dict[int, list[float]]:
+    generator = random.Random(SEED)
+    seconds: dict[int, list[float]] = {rate: [] for rate in (0, *RATES)}
+    for _ in range(runs):
+        for rate in generator.sample(sorted(seconds), len(seconds)):
+            seconds[rate].append(cpu_seconds(command, folder, library, rate))
+    return seconds
+
+
+def cell(at_rate: list[float], off: list[float]) -> str:
+    ratio = best(at_rate) / best(off)
+    interval = ratio_interval([[value] for value in at_rate], [[value] for value in off])
+    return f"{ratio:.3f}" + (f" ({interval[0]:.3f}–{interval[1]:.3f})" if interval else "")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--runs", type=int, default=11, help="of each program at each rate")
+    parser.add_argument("--scale", type=float, default=0.3, help="1: about a second each")
+    parser.add_argument("--build", type=Path, default=ROOT / "build" / "release")
+    options = parser.parse_args()
+    build = options.build.resolve()
+    library = build / "libpoolshim.so"
+    if not library.exists():
+        sys.exit(f"guard_price: no {library}: run scripts/build release")
+    print("| Program | off, s | " + " | ".join(f"N = {rate:,}" for rate in RATES) + " |")
+    print("|---|---:|" + "---:|" * len(RATES))
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_inputs(folder, options.scale)
+        for program, command in programs(build, options.scale).items():
+            seconds = measure(command, folder, library, options.runs)
+            off = seconds[0]
+            cells = " | ".join(cell(seconds[rate], off) for rate in RATES)
+            print(f"| {program} | {best(off):.2f} | {cells} |", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
