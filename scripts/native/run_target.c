@@ -162,7 +162,8 @@ static const char *privilege_of(const char *path) {
     return has_capabilities && getuid() != 0 ? "a program with file capabilities" : NULL;
 }
 
-static bool has_suffixed_name(const char *path, const char *prefix) {
+/* Does the file's own name begin like that? */
+static bool is_named(const char *path, const char *prefix) {
     const char *slash = strrchr(path, '/');
     return strncmp(slash == NULL ? path : slash + 1, prefix, strlen(prefix)) == 0;
 }
@@ -177,12 +178,12 @@ static const char *refusal_of_program(const char *shown, const char *path,
                         machine_name(program), program->bits == ELFCLASS32 ? "32 bits" : "64 bits",
                         machine_name(library));
     }
-    bool is_loader = has_suffixed_name(path, "ld-linux") || has_suffixed_name(path, "ld.so") ||
-                     has_suffixed_name(path, "ld-2.");
+    bool is_loader = is_named(path, "ld-linux") || is_named(path, "ld64.so") ||
+                     is_named(path, "ld.so") || is_named(path, "ld-2.");
     if (program->interpreter[0] == '\0' && !is_loader) {
         return run_text("%s is statically linked, nothing can be preloaded into it", shown);
     }
-    if (has_suffixed_name(program->interpreter, "ld-musl")) {
+    if (is_named(program->interpreter, "ld-musl")) {
         return run_text("%s is linked to musl, the library to glibc", shown);
     }
     const char *privilege = privilege_of(path);

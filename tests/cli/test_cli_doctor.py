@@ -113,7 +113,15 @@ def test_ordinary_program(mapper: Path, shim: Path) -> None:
     assert "libpoolshim" in maps_of(mapper)
 
 
-@pytest.mark.parametrize("name", ["sqlite3", "redis-server", "node", "perl", "nginx"])
+def test_loader_itself_is_left_alone(mapper: Path) -> None:
+    loader = Path("/lib64/ld-linux-x86-64.so.2")
+    if not loader.exists():
+        pytest.skip("no x86-64 loader here")
+    found = examine("--run", "--", loader, mapper)
+    assert found["takes_effect"] and codes(found, "note") == ["loader"]
+
+
+@pytest.mark.parametrize("name", ["sqlite3", "redis-server", "python3", "node", "perl", "nginx"])
 def test_real_program(name: str) -> None:
     """A run agrees. redis-server is linked to jemalloc on Debian, which then is only mapped."""
     if shutil.which(name) is None:
@@ -173,7 +181,8 @@ def test_symbolic_library_keeps_its_own(folder: Path) -> None:
 
 
 def test_static_program(folder: Path) -> None:
-    for name, flag in (("static", "-static"), ("static-pie", "-static-pie")):
+    """Also one whose name begins like the loader's."""
+    for name, flag in (("static", "-static"), ("ldap", "-static"), ("pie", "-static-pie")):
         program = compile_program(folder, name, PRINT_MAPS, flag)
         assert "statically linked" in check_fatal("static", program)
         assert "libpoolshim" not in maps_of(program)
@@ -184,6 +193,7 @@ def test_program_of_another_processor(mapper: Path) -> None:
         pytest.skip("made for x86-64")
     other = patched(mapper, "foreign", MACHINE_OFFSET, AARCH64.to_bytes(2, "little"))
     assert "AArch64 (64 bits), the library is for x86-64" in check_fatal("wrong-processor", other)
+    check_fatal("wrong-processor", patched(mapper, "turned", 5, b"\2"))
     other = patched(mapper, "short", 4, b"\1")
     assert "x86-64 (32 bits)" in check_fatal("wrong-processor", other)
 

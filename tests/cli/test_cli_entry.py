@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import signal
@@ -131,3 +132,31 @@ def test_missing_extra_is_named() -> None:
         errors.need("no_such_package.inner", "plot")
     assert caught.value.status == 125
     assert errors.need("json", "plot").__name__ == "json"
+
+
+def imports_of(path: Path) -> set[str]:
+    """The first words of what a module imports from outside its package."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {name.name.partition(".")[0] for name in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            found.add((node.module or "").partition(".")[0])
+    return found
+
+
+def test_package_needs_nothing_of_the_checkout() -> None:
+    """bench/ and tests/ are above it, and are not installed with it."""
+    for path in (ROOT / "scripts" / "poolshim_cli").rglob("*.py"):
+        outside = imports_of(path) - set(sys.stdlib_module_names) - {"poolshim_cli"}
+        assert outside <= {"click", "rich", "tomli", "jinja2", "matplotlib", "numpy"}, path
+
+
+def test_extras_are_loaded_where_they_are_used() -> None:
+    """The base installation has click and rich: every subcommand starts with these."""
+    names = [path.parent.name for path in (ROOT / "scripts/poolshim_cli").glob("*/command.py")]
+    lines = [f"import poolshim_cli.{name}.command" for name in sorted(names)]
+    lines += ["import sys", "print(*{'numpy', 'matplotlib', 'jinja2'}.intersection(sys.modules))"]
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "scripts")}
+    done = run_captured([sys.executable, "-c", "\n".join(lines)], env=env)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "\n", "")

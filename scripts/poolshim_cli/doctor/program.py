@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 from . import elf
@@ -21,12 +22,18 @@ OWN_INTERFACES = {
 # Texts that stay in a stripped program.
 TRACES = {b"<jemalloc>": "jemalloc", b"mimalloc: ": "mimalloc", b"TCMALLOC_": "tcmalloc",
           b"rpmalloc": "rpmalloc", b"snmalloc": "snmalloc"}  # fmt: skip
+LOADER = re.compile(r"ld-linux|ld64\.so|ld\.so|ld-2\.")
+
+
+def kind_of(file: elf.Elf) -> tuple[int, bool, int]:
+    """What must be the same in all files of a process."""
+    return file.bits, file.is_little_endian, file.machine
 
 
 def check_kind(diagnosis: Diagnosis, program: elf.Elf, library: elf.Elf) -> bool:
     """Processor, static linking, libc; False: no point in looking further."""
     where = program.path
-    if (program.bits, program.machine) != (library.bits, library.machine):
+    if kind_of(program) != kind_of(library):
         diagnosis.add(
             "wrong-processor", FATAL,
             f"{where} is a program for {program.machine_name} ({program.bits} bits), the library "
@@ -34,7 +41,7 @@ def check_kind(diagnosis: Diagnosis, program: elf.Elf, library: elf.Elf) -> bool
             "build poolshim for that processor",
         )  # fmt: skip
         return False
-    if not program.interpreter and program.path.name.startswith("ld"):
+    if not program.interpreter and LOADER.match(program.path.name):
         diagnosis.add("loader", NOTE, f"{where} is a loader: look at the program that it starts")
         return False
     if not program.interpreter:
