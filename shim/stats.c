@@ -7,15 +7,11 @@
 
 #include "pools/os/syscall.h"
 #include "shim/config.h"
+#include "shim/exit_output.h"
+#include "shim/report_file.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <signal.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
 
 #define BUFFER_BYTES 1024
 
@@ -75,17 +71,6 @@ const struct ps_report_row ps_report_rows[] = {
 };
 const size_t ps_report_row_count = sizeof ps_report_rows / sizeof ps_report_rows[0];
 
-/* An open file, recognised after the program may have reused its number. */
-struct stream {
-    int fd; /* -1: none */
-    dev_t device;
-    ino_t inode;
-};
-
-/* Written by ps_stats_at_start, before the program has threads; read at exit. */
-static struct stream kept_stderr = {.fd = -1};
-static char start_directory[PATH_MAX];
-
 uint64_t ps_report_value(const struct ps_report *report, const struct ps_report_row *row) {
     return *(const uint64_t *)((const char *)report + row->offset);
 }
@@ -126,110 +111,36 @@ int ps_stats_write_table(int fd) {
     return ps_text_flush(&text) ? 0 : text.error;
 }
 
-static struct stream stream_of(int fd) {
-    struct stat status;
-    if (fd < 0 || fstat(fd, &status) != 0) {
-        return (struct stream){.fd = -1};
+/* The writer of a file's contents; context: not NULL for JSON. */
+static int write_report(int fd, const void *context) {
+    char buffer[BUFFER_BYTES];
+    struct ps_report report;
+    struct ps_text text;
+    ps_report_take(&report);
+    ps_text_start(&text, buffer, sizeof buffer, fd);
+    if (context != NULL) {
+        ps_report_print_json(&report, &text);
+    } else {
+        ps_report_print_table(&report, &text);
     }
-    return (struct stream){.fd = fd, .device = status.st_dev, .inode = status.st_ino};
+    return ps_text_flush(&text) ? 0 : text.error;
 }
 
-static bool is_same_file(struct stream a, struct stream b) {
-    return a.fd >= 0 && b.fd >= 0 && a.device == b.device && a.inode == b.inode;
+static bool ends_in_json(const char *name) {
+    static const char suffix[] = ".json";
+    size_t length = strlen(name);
+    return length >= sizeof suffix - 1 && strcmp(name + length - (sizeof suffix - 1), suffix) == 0;
 }
 
-/*
- * A copy of stderr out of the program's way. Coreutils close fd 2 in an exit handler, before
- * destructors of libraries run. A high number, because programs and shells count on low ones.
- */
-static int copy_stderr(void) {
-    static const int lowest[] = {1000, 200, 10};
-    for (size_t i = 0; i < sizeof lowest / sizeof lowest[0]; i++) {
-        int fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, lowest[i]);
-        if (fd >= 0) {
-            return fd;
-        }
-    }
-    return -1;
+int ps_stats_write_file(const char *pattern, const char *directory) {
+    const char *json = ends_in_json(pattern) ? "json" : NULL;
+    return ps_report_file_write(pattern, directory, write_report, json);
 }
 
 void ps_stats_at_start(void) {
-    const struct ps_settings *settings = ps_shim_settings();
-    if (settings->stats_target == PS_STATS_OFF) {
-        return;
+    if (ps_shim_settings()->stats_target != PS_STATS_OFF) {
+        ps_exit_output_start();
     }
-    int saved_errno = errno;
-    kept_stderr = stream_of(copy_stderr());
-    /* A daemon's chdir("/") must not move a relative file name. */
-    if (settings->stats_target == PS_STATS_FILE &&
-        ps_syscall_failed(
-            ps_syscall3(SYS_getcwd, (long)start_directory, sizeof start_directory, 0))) {
-        start_directory[0] = '\0';
-    }
-    errno = saved_errno;
-}
-
-/* The kept copy, or stderr itself when the program closed the copy; -1 when neither is left. */
-static int open_stderr(void) {
-    if (is_same_file(stream_of(kept_stderr.fd), kept_stderr)) {
-        return kept_stderr.fd;
-    }
-    return is_same_file(stream_of(STDERR_FILENO), kept_stderr) ? STDERR_FILENO : -1;
-}
-
-/*
- * Writing to a pipe that nobody reads, or beyond the file-size limit, raises a signal that would
- * change the program's exit status. Blocked here, and taken back if our write raised it.
- */
-struct signal_guard {
-    sigset_t blocked;
-    sigset_t before;
-    sigset_t pending_before;
-};
-
-static void signal_guard_enter(struct signal_guard *guard) {
-    sigemptyset(&guard->blocked);
-    sigaddset(&guard->blocked, SIGPIPE);
-    sigaddset(&guard->blocked, SIGXFSZ);
-    sigemptyset(&guard->pending_before);
-    sigpending(&guard->pending_before);
-    pthread_sigmask(SIG_BLOCK, &guard->blocked, &guard->before);
-}
-
-static void signal_guard_leave(struct signal_guard *guard) {
-    static const int signals[] = {SIGPIPE, SIGXFSZ};
-    const struct timespec no_wait = {0};
-    sigset_t pending;
-    sigemptyset(&pending);
-    sigpending(&pending);
-    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
-        bool is_ours = sigismember(&pending, signals[i]) == 1 &&
-                       sigismember(&guard->pending_before, signals[i]) == 0;
-        sigset_t one;
-        sigemptyset(&one);
-        sigaddset(&one, signals[i]);
-        if (is_ours) {
-            (void)sigtimedwait(&one, NULL, &no_wait);
-        }
-    }
-    pthread_sigmask(SIG_SETMASK, &guard->before, NULL);
-}
-
-static void report_unwritten(const char *path, int error) {
-    char buffer[BUFFER_BYTES];
-    struct ps_text text;
-    int fd = open_stderr();
-    if (fd < 0) {
-        return;
-    }
-    ps_text_start(&text, buffer, sizeof buffer, fd);
-    ps_text_add(&text, "poolshim: POOLSHIM_STATS: cannot write ");
-    ps_text_add_quoted(&text, ps_slice_of(path));
-    const char *why = strerrordesc_np(error);
-    ps_text_add(&text, ": ");
-    ps_text_add(&text, why != NULL ? why : "unknown error");
-    ps_text_add(&text, "\n");
-    ps_text_flush(&text);
 }
 
 void ps_stats_at_exit(void) {
@@ -238,19 +149,19 @@ void ps_stats_at_exit(void) {
         return;
     }
     int saved_errno = errno;
-    struct signal_guard guard;
-    signal_guard_enter(&guard);
+    struct ps_signal_guard guard;
+    ps_signal_guard_enter(&guard);
     if (settings->stats_target == PS_STATS_FILE) {
-        int error = ps_stats_write_file(settings->stats_path, start_directory);
+        int error = ps_stats_write_file(settings->stats_path, ps_exit_output_directory());
         if (error != 0) {
-            report_unwritten(settings->stats_path, error);
+            ps_exit_output_unwritten("POOLSHIM_STATS", settings->stats_path, error);
         }
     } else {
-        int fd = open_stderr();
+        int fd = ps_exit_output_stderr();
         if (fd >= 0) {
             (void)ps_stats_write_table(fd);
         }
     }
-    signal_guard_leave(&guard);
+    ps_signal_guard_leave(&guard);
     errno = saved_errno;
 }

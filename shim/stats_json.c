@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The report as JSON: the figures of the table, under the keys of ps_report_rows. docs/stats.md
- * describes the format. Called by shim/stats_file.c. No locks.
+ * describes the format. Called by shim/stats.c. No locks.
  */
 #include "shim/stats.h"
 
@@ -10,19 +10,6 @@
 #include <string.h>
 
 #define FORMAT_VERSION 1 /* grows when a key changes its meaning or goes away */
-
-/* The name of a program may hold any byte; JSON is UTF-8, so what is not ASCII becomes '?'. */
-static void add_string(struct ps_text *text, const char *string) {
-    ps_text_add(text, "\"");
-    for (; *string != '\0'; string++) {
-        char c = *string >= 0x20 && *string < 0x7f ? *string : '?';
-        if (c == '"' || c == '\\') {
-            ps_text_add(text, "\\");
-        }
-        ps_text_add_slice(text, (struct ps_slice){.data = &c, .length = 1});
-    }
-    ps_text_add(text, "\"");
-}
 
 static void add_key(struct ps_text *text, const char *separator, const char *key) {
     ps_text_add(text, separator);
@@ -75,10 +62,10 @@ static void add_class(struct ps_text *text, const struct ps_census_class *class)
 void ps_report_print_json(const struct ps_report *report, struct ps_text *text) {
     add_member(text, "{\n  ", "format", FORMAT_VERSION);
     add_key(text, ",\n  ", "poolshim");
-    add_string(text, POOLSHIM_VERSION);
+    ps_text_add_json(text, POOLSHIM_VERSION);
     add_member(text, ",\n  ", "pid", report->pid);
     add_key(text, ",\n  ", "program");
-    add_string(text, report->program);
+    ps_text_add_json(text, report->program);
     add_sections(report, text);
     add_key(text, ",\n  ", "size_classes");
     ps_text_add(text, "[");

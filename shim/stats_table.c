@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The report as a readable table. Called by shim/stats.c and shim/stats_file.c. No locks.
+ * The report as a readable table. Called by shim/stats.c. No locks.
  */
 #include "shim/stats.h"
 

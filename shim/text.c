@@ -217,6 +217,18 @@ void ps_text_add_percent(struct ps_text *text, uint64_t part, uint64_t whole, si
     add_slice_right(text, (struct ps_slice){.data = digits, .length = cell.length}, width);
 }
 
+void ps_text_add_json(struct ps_text *text, const char *string) {
+    ps_text_add(text, "\"");
+    for (; *string != '\0'; string++) {
+        char c = *string >= 0x20 && *string < 0x7f ? *string : '?';
+        if (c == '"' || c == '\\') {
+            ps_text_add(text, "\\");
+        }
+        ps_text_add_slice(text, (struct ps_slice){.data = &c, .length = 1});
+    }
+    ps_text_add(text, "\"");
+}
+
 void ps_text_add_quoted(struct ps_text *text, struct ps_slice slice) {
     size_t shown = slice.length < QUOTED_LIMIT ? slice.length : QUOTED_LIMIT;
     char clean[QUOTED_LIMIT];

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Writing a report to a file that a reader may open at any moment: into a temporary file beside
- * it, then renamed. Called by shim/stats.c at exit and by poolshim_stats_write. No locks; two
- * threads that write the same name are told apart by their thread ids, the later rename wins.
+ * See report_file.h. No locks; two threads that write the same name are told apart by their thread
+ * ids, the later rename wins.
  */
+#include "shim/report_file.h"
 #include "pools/os/syscall.h"
-#include "shim/stats.h"
+#include "shim/text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +15,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define BUFFER_BYTES 1024
 #define TEMPORARY_BYTES 48
 #define FILE_MODE 0666 /* less the umask */
 
@@ -32,6 +31,16 @@ static void add_expanded(struct ps_text *path, const char *pattern) {
     }
 }
 
+bool ps_report_file_is_per_process(const char *pattern) {
+    for (; *pattern != '\0'; pattern++) {
+        if (pattern[0] == '%' && pattern[1] == 'p') {
+            return true;
+        }
+        pattern += pattern[0] == '%' && pattern[1] == '%';
+    }
+    return false;
+}
+
 static int make_path(char *out, size_t capacity, const char *pattern, const char *directory) {
     struct ps_text path;
     ps_text_start(&path, out, capacity, PS_TEXT_TO_BUFFER);
@@ -44,31 +53,17 @@ static int make_path(char *out, size_t capacity, const char *pattern, const char
     return path.has_failed ? ENAMETOOLONG : 0;
 }
 
-static bool ends_in_json(const char *path) {
-    static const char suffix[] = ".json";
-    size_t length = strlen(path);
-    return length >= sizeof suffix - 1 && strcmp(path + length - (sizeof suffix - 1), suffix) == 0;
-}
+/* What to write, and by whom. */
+struct contents {
+    ps_report_writer *write;
+    const void *context;
+};
 
-static int write_report(int fd, bool is_json) {
-    char buffer[BUFFER_BYTES];
-    struct ps_report report;
-    struct ps_text text;
-    ps_report_take(&report);
-    ps_text_start(&text, buffer, sizeof buffer, fd);
-    if (is_json) {
-        ps_report_print_json(&report, &text);
-    } else {
-        ps_report_print_table(&report, &text);
-    }
-    return ps_text_flush(&text) ? 0 : text.error;
-}
-
-static int write_and_close(int fd, bool is_json) {
+static int write_and_close(int fd, const struct contents *contents) {
     if (fd < 0) {
         return errno;
     }
-    int error = write_report(fd, is_json);
+    int error = contents->write(fd, contents->context);
     /* close reports what a network file system could not store. */
     if (close(fd) != 0 && error == 0) {
         error = errno;
@@ -76,7 +71,7 @@ static int write_and_close(int fd, bool is_json) {
     return error;
 }
 
-static int write_and_rename(int directory, const char *name, bool is_json) {
+static int write_and_rename(int directory, const char *name, const struct contents *contents) {
     char temporary[TEMPORARY_BYTES];
     struct ps_text text;
     ps_text_start(&text, temporary, sizeof temporary, PS_TEXT_TO_BUFFER);
@@ -94,7 +89,7 @@ static int write_and_rename(int directory, const char *name, bool is_json) {
     if (fd < 0) {
         return errno;
     }
-    int error = write_and_close(fd, is_json);
+    int error = write_and_close(fd, contents);
     if (error == 0 && renameat(directory, temporary, directory, name) != 0) {
         error = errno;
     }
@@ -109,39 +104,42 @@ static int write_and_rename(int directory, const char *name, bool is_json) {
  * O_NONBLOCK: a named pipe without a reader must not hang the program's exit. What a link in /dev
  * or /proc leads to may be the program's own output, so it is appended to and not cut.
  */
-static int write_in_place(int directory, const char *name, const char *path, bool is_json) {
+static int write_in_place(int directory, const char *name, const char *path,
+                          const struct contents *contents) {
     struct stat status;
     bool is_regular = fstatat(directory, name, &status, 0) == 0 && S_ISREG(status.st_mode);
     bool is_device = strncmp(path, "/dev/", 5) == 0 || strncmp(path, "/proc/", 6) == 0;
     int how = is_regular && !is_device ? O_TRUNC : O_APPEND;
     int flags = O_WRONLY | O_CREAT | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | how;
-    return write_and_close(openat(directory, name, flags, FILE_MODE), is_json);
+    return write_and_close(openat(directory, name, flags, FILE_MODE), contents);
 }
 
-static int write_named(int directory, const char *name, const char *path, bool is_json) {
+static int write_named(int directory, const char *name, const char *path,
+                       const struct contents *contents) {
     struct stat status;
     bool exists = fstatat(directory, name, &status, AT_SYMLINK_NOFOLLOW) == 0;
     if (!exists && errno != ENOENT) {
         return errno;
     }
     if (exists && !S_ISREG(status.st_mode)) {
-        return write_in_place(directory, name, path, is_json);
+        return write_in_place(directory, name, path, contents);
     }
-    int error = write_and_rename(directory, name, is_json);
+    int error = write_and_rename(directory, name, contents);
     /* The file may be writable where its directory is not. */
     if (error != 0 && exists) {
-        return write_in_place(directory, name, path, is_json);
+        return write_in_place(directory, name, path, contents);
     }
     return error;
 }
 
-int ps_stats_write_file(const char *pattern, const char *directory) {
+int ps_report_file_write(const char *pattern, const char *directory, ps_report_writer *write,
+                         const void *context) {
+    const struct contents contents = {write, context};
     char path[PATH_MAX];
     int error = make_path(path, sizeof path, pattern, directory);
     if (error != 0) {
         return error;
     }
-    bool is_json = ends_in_json(path);
     char *slash = strrchr(path, '/');
     const char *name = slash == NULL ? path : slash + 1;
     char last = '\0';
@@ -156,7 +154,7 @@ int ps_stats_write_file(const char *pattern, const char *directory) {
         path[name - path] = last;
     }
     if (error == 0) {
-        error = *name == '\0' ? EISDIR : write_named(parent, name, path, is_json);
+        error = *name == '\0' ? EISDIR : write_named(parent, name, path, &contents);
         close(parent);
     }
     return error;
