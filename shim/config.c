@@ -117,7 +117,8 @@ static bool may_hold_commas(struct ps_slice text) {
         return false;
     }
     const struct ps_option *option = find_option(name, PS_ORIGIN_CONF);
-    return option == NULL || option->type == PS_TYPE_LIST || option->type == PS_TYPE_REPORT;
+    return option == NULL || option->type == PS_TYPE_LIST || option->type == PS_TYPE_REPORT ||
+           option->type == PS_TYPE_PATH;
 }
 
 /* Takes the first pair off *rest, with the comma behind it. */
@@ -214,8 +215,26 @@ static void visit_environment(const struct ps_config_input *input, ps_environmen
                                     visitor, context);
 }
 
-/* Settings that are fine alone and wrong together; returns the number of faults. */
-static uint32_t settle_contradictions(struct ps_settings *settings, int message_fd) {
+/* What is recorded passes by hardened and guarded blocks; who asked for those, asked for safety. */
+static uint32_t settle_recording(struct ps_settings *settings, int message_fd) {
+    struct ps_config *engine = &settings->engine;
+    bool is_wanted = settings->record_path[0] != '\0';
+    engine->record = is_wanted && engine->harden == 0 && engine->guard_sample == 0;
+    if (engine->record == is_wanted) {
+        return 0;
+    }
+    settings->record_path[0] = '\0';
+    settings->origins[PS_OPTION_RECORD] = PS_ORIGIN_DEFAULT;
+    const char *reason = engine->harden != 0 ? "nothing is recorded while " PS_ENVIRONMENT_PREFIX
+                                               "HARDEN is on"
+                                             : "nothing is recorded while " PS_ENVIRONMENT_PREFIX
+                                               "GUARD_SAMPLE is on";
+    ps_config_report_contradiction(message_fd, &ps_options[PS_OPTION_RECORD], ps_slice_of(reason));
+    return 1;
+}
+
+/* Classes that are fine alone and wrong with SMALL_MAX; returns the number of faults. */
+static uint32_t settle_classes(struct ps_settings *settings, int message_fd) {
     struct ps_config *engine = &settings->engine;
     uint32_t last = engine->class_count == 0 ? 0 : engine->class_bytes[engine->class_count - 1];
     if (engine->small_max_bytes == 0 || engine->small_max_bytes >= last) {
@@ -241,6 +260,7 @@ uint32_t ps_config_read(struct ps_settings *settings, const struct ps_config_inp
     memset(settings, 0, offsetof(struct ps_settings, stats_path));
     settings->engine = (struct ps_config)PS_CONFIG_DEFAULT;
     settings->stats_path[0] = '\0';
+    settings->record_path[0] = '\0';
     if (input->is_secure) {
         bool has_any = false;
         visit_environment(input, visit_secure, &has_any);
@@ -257,7 +277,8 @@ uint32_t ps_config_read(struct ps_settings *settings, const struct ps_config_inp
     reading.site.origin = PS_ORIGIN_VARIABLE;
     reading.seen = 0;
     visit_environment(input, visit, &reading);
-    reading.fault_count += settle_contradictions(settings, input->message_fd);
+    reading.fault_count += settle_classes(settings, input->message_fd);
+    reading.fault_count += settle_recording(settings, input->message_fd);
     if (settings->help) {
         ps_config_list_options(input->message_fd);
     }

@@ -16,8 +16,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PS_EXIT_STRICT 78        /* EX_CONFIG of sysexits.h */
-#define PS_STATS_PATH_BYTES 4096 /* the NUL included */
+#define PS_EXIT_STRICT 78          /* EX_CONFIG of sysexits.h */
+#define PS_SETTING_PATH_BYTES 4096 /* the NUL included */
 
 enum ps_option_index {
 #define PS_OPTION(name, type, unit, default_text, range, field, help) PS_OPTION_##name,
@@ -33,6 +33,7 @@ enum ps_option_type {
     PS_TYPE_SWITCH, /* 0, 1, true, false, on, off; bool */
     PS_TYPE_LIST,   /* sizes separated by commas; class_bytes and class_count */
     PS_TYPE_REPORT, /* a switch or a file name; stats_target and stats_path */
+    PS_TYPE_PATH,   /* a file name, or a word that means off; char[PS_SETTING_PATH_BYTES] */
     PS_TYPE_PACKED, /* name:value pairs */
 };
 
@@ -66,8 +67,9 @@ struct ps_settings {
     bool verbose;
     bool strict;
     bool help;
-    uint8_t origins[PS_OPTION_COUNT];     /* enum ps_origin of each option */
-    char stats_path[PS_STATS_PATH_BYTES]; /* as given, % sequences included; for PS_STATS_FILE */
+    uint8_t origins[PS_OPTION_COUNT];        /* enum ps_origin of each option */
+    char stats_path[PS_SETTING_PATH_BYTES];  /* as given, % sequences included; for PS_STATS_FILE */
+    char record_path[PS_SETTING_PATH_BYTES]; /* likewise; "": nothing is recorded */
 };
 
 /* What ps_config_read reads; separate so that tests need no process of their own. */

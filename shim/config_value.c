@@ -252,6 +252,25 @@ static bool parse_classes(const struct ps_option *option, struct ps_slice value,
     return true;
 }
 
+static bool copy_path(struct ps_slice value, char *path, struct ps_text *reason) {
+    if (value.length >= PS_SETTING_PATH_BYTES) {
+        ps_text_add(reason, "is too long for a file name");
+        return false;
+    }
+    memcpy(path, value.data, value.length);
+    path[value.length] = '\0';
+    return true;
+}
+
+static bool parse_path(struct ps_slice value, char *path, struct ps_text *reason) {
+    int index = word_index(SWITCH_WORDS, value);
+    if (index == 1 || index == 2 || index == 4) {
+        ps_text_add(reason, "is not a file name");
+        return false;
+    }
+    return copy_path(index < 0 ? value : (struct ps_slice){.data = "", .length = 0}, path, reason);
+}
+
 static bool parse_report(struct ps_slice value, struct ps_settings *settings,
                          struct ps_text *reason) {
     int index = word_index(SWITCH_WORDS, value);
@@ -260,12 +279,9 @@ static bool parse_report(struct ps_slice value, struct ps_settings *settings,
             index == 1 || index == 2 || index == 4 ? PS_STATS_STDERR : PS_STATS_OFF;
         return true;
     }
-    if (value.length >= sizeof settings->stats_path) {
-        ps_text_add(reason, "is too long for a file name");
+    if (!copy_path(value, settings->stats_path, reason)) {
         return false;
     }
-    memcpy(settings->stats_path, value.data, value.length);
-    settings->stats_path[value.length] = '\0';
     settings->stats_target = PS_STATS_FILE;
     return true;
 }
@@ -286,6 +302,8 @@ bool ps_value_parse(const struct ps_option *option, struct ps_slice value,
         return parse_classes(option, value, &settings->engine, reason);
     case PS_TYPE_REPORT:
         return parse_report(value, settings, reason);
+    case PS_TYPE_PATH:
+        return parse_path(value, field, reason);
     case PS_TYPE_PACKED:
         break;
     }
@@ -349,6 +367,9 @@ void ps_value_print(const struct ps_option *option, const struct ps_settings *se
     case PS_TYPE_REPORT:
         print_report(settings, text);
         break;
+    case PS_TYPE_PATH:
+        ps_text_add(text, *(const char *)field != '\0' ? (const char *)field : "off");
+        break;
     case PS_TYPE_PACKED:
         break;
     }
@@ -364,6 +385,9 @@ void ps_value_print_range(const struct ps_option *option, struct ps_text *text) 
         break;
     case PS_TYPE_REPORT:
         ps_text_add(text, "0, 1 or a file name");
+        break;
+    case PS_TYPE_PATH:
+        ps_text_add(text, "0 or a file name");
         break;
     case PS_TYPE_PACKED:
         ps_text_add(text, "name:value,name:value");

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Start and end of the library. The engine starts at the first allocation, whoever makes it; the
- * constructor only makes sure that it has, and the destructor prints statistics. Nothing is torn
- * down at exit: others may allocate after us.
+ * constructor only makes sure that it has, and the destructor prints statistics and writes the
+ * recording. Nothing is torn down at exit: others may allocate after us.
  */
 #include "pools/heap/start.h"
 #include "shim/config.h"
+#include "shim/record.h"
 #include "shim/stats.h"
 
 /* The engine's hook, see pools/heap/start.h. */
@@ -14,6 +15,10 @@ void ps_configure(struct ps_config *config) { ps_shim_configure(config); }
 __attribute__((constructor(101))) static void library_loaded(void) {
     ps_engine_start();
     ps_stats_at_start();
+    ps_record_at_start();
 }
 
-__attribute__((destructor(101))) static void library_unloaded(void) { ps_stats_at_exit(); }
+__attribute__((destructor(101))) static void library_unloaded(void) {
+    ps_stats_at_exit();
+    ps_record_at_exit();
+}

@@ -60,6 +60,7 @@ GOOD = {
     "VERBOSE": ("on", "on"),
     "LIST": ("8,32,1K", "8,32,1024"),
     "REPORT": ("/dev/null", "/dev/null"),
+    "PATH": ("/dev/null", "/dev/null"),
 }
 BAD = {
     "SIZE": "12Q",
@@ -68,6 +69,7 @@ BAD = {
     "SWITCH": "perhaps",
     "LIST": "16,17",
     "REPORT": "x" * 5000,
+    "PATH": "x" * 5000,
 }
 
 
@@ -134,7 +136,7 @@ def test_bad_value(run_shim: RunShim, option: tuple[str, ...], how: str, strict:
     env = {"POOLSHIM_STRICT": strict, **env}
     result = run_shim(["/bin/echo", "hello"], env=env)
     lines = result.stderr.splitlines()
-    in_force = "off" if type_ in ("SWITCH", "REPORT") else option[3] or "built-in"
+    in_force = "off" if type_ in ("SWITCH", "REPORT", "PATH") else option[3] or "built-in"
     assert re.fullmatch(
         rf'poolshim: {where}: "{re.escape(value[:64])}(\.\.\.)?" .*; using {in_force}', lines[0]
     )

@@ -8,6 +8,7 @@
 #ifndef PS_BASE_CONFIG_H
 #define PS_BASE_CONFIG_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -47,6 +48,7 @@ struct ps_config {
     uint32_t harden;       /* 0 to 3: see heap/hard.h */
     uint32_t guard_sample; /* about one in so many allocations is guarded; 0: none */
     uint32_t guard_slots;  /* guarded blocks at a time, 1 to PS_GUARD_SLOTS_LIMIT */
+    bool record; /* blocks are counted: see heap/record.h; neither hardened nor guarded then */
 };
 
 /* The defaults; the one place that states them is shim/config.def, a test holds the two equal. */
@@ -55,6 +57,7 @@ struct ps_config {
         .small_max_bytes = 0, .mmap_min_bytes = (size_t)32 << 20,                                  \
         .cache_max_bytes = (size_t)64 << 20, .purge_delay_ms = 1000, .thp = PS_THP_AUTO,           \
         .foreign = PS_FOREIGN_ABORT, .harden = 0, .guard_sample = 0, .guard_slots = 256,           \
+        .record = false,                                                                           \
     }
 
 #endif

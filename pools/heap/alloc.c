@@ -9,6 +9,7 @@
 #include "pools/heap/fast_path.h"
 #include "pools/heap/hard.h"
 #include "pools/heap/late.h"
+#include "pools/heap/record.h"
 
 #include <errno.h>
 #include <string.h>
@@ -27,13 +28,16 @@ static PS_COLD void *alloc_without_heap(size_t bytes) {
     return NULL;
 }
 
-PS_NOINLINE void *ps_heap_alloc_beyond(size_t bytes) {
+static PS_NOINLINE void *alloc_slowly(size_t bytes) {
     if (PS_UNLIKELY(!ps_early_is_over())) {
         return ps_early_alloc(bytes, PS_EARLY_ALIGN);
     }
     struct ps_heap *heap = own_heap();
     if (PS_UNLIKELY(heap == NULL)) {
         return alloc_without_heap(bytes);
+    }
+    if (PS_UNLIKELY(ps_record_is_on)) { /* the thread's first */
+        return ps_record_alloc(heap, bytes);
     }
     if (bytes > PS_CLASS_BYTES_LIMIT - ps_hard_extra_bytes) {
         ps_heap_tick(heap);
@@ -43,6 +47,12 @@ PS_NOINLINE void *ps_heap_alloc_beyond(size_t bytes) {
                            : ps_heap_take(heap, &heap->bins[ps_size_class_of(bytes)], bytes);
 }
 
+PS_NOINLINE void *ps_heap_alloc_beyond(size_t bytes) {
+    struct ps_heap *heap = ps_thread.own;
+    return PS_UNLIKELY(ps_record_is_on) && heap != NULL ? ps_record_alloc(heap, bytes)
+                                                        : alloc_slowly(bytes);
+}
+
 static void *zalloc_large(size_t bytes) {
     struct ps_heap *heap = own_heap(); /* not for the block: the engine must have started */
     if (PS_LIKELY(heap != NULL)) {
@@ -50,7 +60,8 @@ static void *zalloc_large(size_t bytes) {
     } else if (!ps_thread.is_exiting) {
         return alloc_without_heap(bytes);
     }
-    return ps_large_zalloc(bytes);
+    void *block = ps_large_zalloc(bytes);
+    return PS_UNLIKELY(ps_record_is_on) ? ps_record_large(block) : block;
 }
 
 void *ps_block_zalloc(size_t bytes) {
@@ -65,6 +76,9 @@ void *ps_block_zalloc(size_t bytes) {
             bin->cur += bin->block_bytes;
             return virgin;
         }
+    }
+    if (PS_UNLIKELY(heap == NULL) && ps_record_is_on && ps_thread.own != NULL) {
+        return ps_record_zalloc(ps_thread.own, bytes);
     }
     if (bytes > PS_CLASS_BYTES_LIMIT) {
         return zalloc_large(bytes);
@@ -85,10 +99,14 @@ void *ps_block_alloc_aligned(size_t bytes, size_t align) {
     if (PS_UNLIKELY(heap == NULL) && !ps_thread.is_exiting) {
         return alloc_without_heap(bytes);
     }
+    if (PS_UNLIKELY(ps_record_is_on) && heap != NULL) {
+        return ps_record_alloc_aligned(heap, bytes, align);
+    }
     size_t wanted = ps_max(bytes, 1) + ps_hard_extra_bytes;
     uint32_t class_index = wanted < bytes ? PS_CLASS_NONE : ps_size_class_of_aligned(wanted, align);
     if (class_index == PS_CLASS_NONE) {
-        return ps_large_alloc(bytes, align, NULL);
+        void *block = ps_large_alloc(bytes, align, NULL);
+        return PS_UNLIKELY(ps_record_is_on) ? ps_record_large(block) : block;
     }
     if (PS_UNLIKELY(heap == NULL)) {
         return ps_late_alloc(ps_size_classes[class_index].block_bytes - ps_hard_extra_bytes);
@@ -149,9 +167,8 @@ static void free_in_span(struct ps_span *span, void *block) {
     }
 }
 
-/* A block of a class with recent blocks, in a span of this heap. */
-static void free_recent(struct ps_heap *heap, uint32_t class_index, struct ps_slot *slot,
-                        void *block) {
+void ps_heap_free_recent(struct ps_heap *heap, uint32_t class_index, struct ps_slot *slot,
+                         void *block) {
     struct ps_span *list = &heap->recent[class_index];
     const struct ps_span *span = ps_span_of_inside(slot, block);
     if (PS_UNLIKELY(!ps_span_has_block(span, block) || block == list->free)) {
@@ -162,8 +179,7 @@ static void free_recent(struct ps_heap *heap, uint32_t class_index, struct ps_sl
     }
 }
 
-/* A block that is neither the heap's own nor NULL. */
-static PS_NOINLINE void free_others(struct ps_slot *slot, void *block) {
+PS_NOINLINE void ps_heap_free_others(struct ps_slot *slot, void *block) {
     uint8_t kind =
         ps_load_relaxed(&slot->run.kind); /* relaxed: set before the block was handed out */
     if (PS_LIKELY(kind == PS_RUN_SPAN)) {
@@ -184,10 +200,14 @@ static PS_NOINLINE void free_others(struct ps_slot *slot, void *block) {
 
 PS_NOINLINE void ps_heap_free_other(struct ps_span *span, void *block, uintptr_t owner_key) {
     struct ps_heap *heap = ps_thread.heap;
+    if (PS_UNLIKELY(heap == NULL) && ps_record_is_on) {
+        ps_record_free(span, block, owner_key); /* not NULL: that is the hot run that never ends */
+        return;
+    }
     size_t class_index = owner_key - (uintptr_t)heap - PS_KEY_RECENT;
     if (PS_LIKELY(class_index < PS_CLASS_LIMIT) && heap != NULL) {
-        free_recent(heap, (uint32_t)class_index, (struct ps_slot *)span, block);
+        ps_heap_free_recent(heap, (uint32_t)class_index, (struct ps_slot *)span, block);
     } else if (block != NULL) {
-        free_others((struct ps_slot *)span, block);
+        ps_heap_free_others((struct ps_slot *)span, block);
     }
 }

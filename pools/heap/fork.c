@@ -10,6 +10,7 @@
 #include "pools/heap/hard_large.h"
 #include "pools/heap/late.h"
 #include "pools/heap/mapping.h"
+#include "pools/heap/record_peak.h"
 #include "pools/os/lock.h"
 #include "pools/page/page_cache.h"
 #include "pools/small/central.h"
@@ -26,9 +27,11 @@ static void prepare(void) {
     ps_page_cache_fork_prepare();
     ps_guard_fork_prepare();
     ps_hard_large_fork_prepare();
+    ps_record_fork_prepare();
 }
 
 static void parent(void) {
+    ps_record_fork_parent();
     ps_hard_large_fork_parent();
     ps_guard_fork_parent();
     ps_page_cache_fork_parent();
@@ -41,6 +44,7 @@ static void parent(void) {
 
 static void child(void) {
     ps_lock_fork_child();
+    ps_record_fork_child();
     ps_hard_large_fork_child();
     ps_guard_fork_child();
     ps_page_cache_fork_child();

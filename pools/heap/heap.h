@@ -72,9 +72,10 @@ struct ps_heap {
     uint32_t x_spans[PS_BIN_LIMIT]; /* 3152 spans of each class that this heap owns */
     uint64_t x_active_ms;           /* 3408 owner's last look at the clock */
     struct ps_hard *hard;           /* hardened blocks: waiting ones; NULL: none wait */
-    bool is_offered;                /* 3416 on the list of parked heaps; registry lock */
-    struct ps_guard_sampler guard;  /* 3424 */
-    PS_ALIGNED(PS_CACHE_LINE) struct ps_span *x_wake; /* 3456 spans that others want looked at */
+    struct ps_tally *tally;         /* 3424 of a recorded program: record.h; else NULL */
+    bool is_offered;                /* 3432 on the list of parked heaps; registry lock */
+    struct ps_guard_sampler guard;  /* 3440 */
+    PS_ALIGNED(PS_CACHE_LINE) struct ps_span *x_wake; /* 3520 spans that others want looked at */
     PS_ALIGNED(4096) struct ps_remote_entry remote[PS_REMOTE_ENTRIES]; /* 4096 see remote.c */
     struct ps_span recent[PS_CLASS_LIMIT];                             /* see recent.c */
 };
@@ -93,7 +94,7 @@ struct ps_thread {
     uintptr_t key;        /*  0 of spans that free pushes to: ps_heap_key(own), or of no heap */
     ptrdiff_t run_step;   /*  8 + or - block_bytes; 0: none open */
     char *run_next;       /* 16 address that continues the hot run */
-    struct ps_heap *heap; /* 24 of the fast path: `own`, or NULL where blocks are hardened */
+    struct ps_heap *heap; /* 24 of the fast path: `own`; NULL where blocks are hardened, recorded */
     struct ps_heap *own;  /* 32 this thread's heap; NULL: none yet, or given up */
     uint32_t is_exiting;  /* 40 this thread's heap has been given up; see late.h */
 };
@@ -143,6 +144,15 @@ void ps_heap_offer(struct ps_heap *heap);
 
 /* Calls visit for every heap ever made, registry lock held. */
 void ps_heap_walk(void (*visit)(struct ps_heap *heap, void *context), void *context);
+
+/* ---- alloc.c: slow sides of free, behind ps_heap_free_other ---- */
+
+/* A block that is neither NULL nor goes to this heap's recent blocks. slot: the block's. */
+void ps_heap_free_others(struct ps_slot *slot, void *block);
+
+/* A block of a class with recent blocks, in a span of this heap. */
+void ps_heap_free_recent(struct ps_heap *heap, uint32_t class_index, struct ps_slot *slot,
+                         void *block);
 
 /* ---- refill.c ---- */
 

@@ -6,6 +6,7 @@
 
 #include "pools/heap/blocks.h"
 #include "pools/heap/hard.h"
+#include "pools/heap/record.h"
 #include "pools/os/lock.h"
 #include "pools/small/span_remote.h"
 
@@ -23,14 +24,21 @@ static void *alloc_locked(size_t bytes) {
         }
         ps_store_relaxed(&late_heap->x_state, (uint32_t)PS_HEAP_SHARED); /* relaxed: fork, census */
     }
-    return ps_hard_is_on()
-               ? ps_hard_alloc(late_heap, ps_hard_class_of(bytes), bytes, bytes)
-               : ps_heap_take(late_heap, &late_heap->bins[ps_size_class_of(bytes)], bytes);
+    if (ps_hard_is_on()) {
+        return ps_hard_alloc(late_heap, ps_hard_class_of(bytes), bytes, bytes);
+    }
+    struct ps_bin *bin = &late_heap->bins[ps_size_class_of(bytes)];
+    void *block = ps_heap_take(late_heap, bin, bytes);
+    if (PS_UNLIKELY(ps_record_is_on)) {
+        ps_record_late(late_heap, block, bytes);
+    }
+    return block;
 }
 
 PS_COLD void *ps_late_alloc(size_t bytes) {
     if (bytes > PS_CLASS_BYTES_LIMIT - ps_hard_extra_bytes) {
-        return ps_large_alloc(bytes, 1, NULL);
+        void *block = ps_large_alloc(bytes, 1, NULL);
+        return PS_UNLIKELY(ps_record_is_on) ? ps_record_large(block) : block;
     }
     ps_lock_acquire(&late_lock);
     void *block = alloc_locked(bytes);

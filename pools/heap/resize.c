@@ -9,6 +9,7 @@
 #include "pools/heap/fast_path.h"
 #include "pools/heap/guard.h"
 #include "pools/heap/hard.h"
+#include "pools/heap/record.h"
 
 #include <errno.h>
 #include <string.h>
@@ -71,6 +72,15 @@ static void *resize_by_copy(void *block, size_t usable, size_t bytes) {
     return copy;
 }
 
+/* A block has another size where it is, in a thread that may not take the fast path. */
+static void note_size(const struct ps_span *span, void *block, size_t bytes) {
+    if (ps_hard_is_on()) {
+        ps_hard_resize(span, block, bytes);
+    } else if (ps_record_is_on) {
+        ps_record_resized(span, block, bytes);
+    }
+}
+
 void *ps_block_resize(void *block, size_t bytes) {
     if (PS_UNLIKELY(!ps_early_is_over())) {
         return ps_early_resize(block, bytes);
@@ -82,8 +92,8 @@ void *ps_block_resize(void *block, size_t bytes) {
         size_t room = span->block_bytes - ps_hard_extra_bytes;
         /* In place when it fits and at least half stays in use. */
         if (bytes <= room && bytes >= room / 2) {
-            if (ps_hard_is_on()) {
-                ps_hard_resize(span, block, bytes);
+            if (PS_UNLIKELY(ps_thread.heap == NULL)) {
+                note_size(span, block, bytes);
             }
             return block;
         }
@@ -102,8 +112,12 @@ void *ps_block_resize(void *block, size_t bytes) {
         return resize_by_copy(block, early, bytes);
     }
     if (bytes > PS_CLASS_BYTES_LIMIT) {
+        size_t old_bytes = ps_large_usable(slot);
         void *resized = ps_large_resize(slot, bytes);
         if (resized != NULL) {
+            if (PS_UNLIKELY(ps_record_is_on)) {
+                ps_record_large_resized(old_bytes, ps_large_usable(ps_page_map_slot(resized)));
+            }
             return resized;
         }
     }

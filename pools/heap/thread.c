@@ -10,6 +10,7 @@
 #include "pools/heap/fork.h"
 #include "pools/heap/hard.h"
 #include "pools/heap/idle.h"
+#include "pools/heap/record.h"
 #include "pools/os/lock.h"
 #include "pools/page/metadata.h"
 #include "pools/page/page_cache.h"
@@ -48,6 +49,7 @@ static void start_locked(void) {
     ps_hard_start(&config);
     ps_size_class_start(&config);
     ps_page_cache_start(&config);
+    ps_record_start(&config);
     ps_purge_start(config.purge_delay_ms);
     ps_large_start(&config);
     ps_idle_start(config.purge_delay_ms);
@@ -93,10 +95,12 @@ struct ps_heap *ps_heap_make(void) {
         return heap;
     }
     ps_lock_release(&registry_lock);
-    heap = ps_metadata_take(sizeof *heap);
+    struct ps_tally *tally = PS_UNLIKELY(ps_record_is_on) ? ps_record_make() : NULL;
+    heap = ps_record_is_on && tally == NULL ? NULL : ps_metadata_take(sizeof *heap);
     if (heap == NULL) {
         return NULL;
     }
+    heap->tally = tally;
     PS_CHECK(((uintptr_t)heap & PS_KEY_MASK) == 0);
     for (uint32_t i = 0; i < ps_size_class_count; i++) {
         heap->bins[i].block_bytes = ps_size_classes[i].block_bytes;
@@ -127,8 +131,8 @@ static struct ps_heap *heap_before_reset(void) {
 
 static void set_heap(struct ps_heap *heap) {
     ps_thread.own = heap;
-    ps_thread.heap = ps_hard_is_on() ? NULL : heap;
-    ps_thread.key = ps_heap_key(ps_hard_level != 0 ? NULL : heap);
+    ps_thread.heap = ps_hard_is_on() || ps_record_is_on ? NULL : heap;
+    ps_thread.key = ps_heap_key(ps_hard_level != 0 || ps_record_is_on ? NULL : heap);
 }
 
 PS_COLD struct ps_heap *ps_heap_acquire(void) {
@@ -152,6 +156,9 @@ PS_COLD struct ps_heap *ps_heap_acquire(void) {
         /* relaxed: as in heap_before_reset. */
         ps_store_relaxed(&heap->x_thread_pointer, (uintptr_t)__builtin_thread_pointer());
         (void)pthread_setspecific(exit_key, heap);
+        if (PS_UNLIKELY(ps_record_is_on)) {
+            ps_record_begin(heap);
+        }
     }
     return heap;
 }
@@ -208,6 +215,9 @@ PS_COLD void ps_heap_give_up(void) {
     }
     /* Full spans stay: they are found by the first block that comes back. */
     set_heap(NULL);
+    if (PS_UNLIKELY(ps_record_is_on)) {
+        ps_record_end(heap);
+    }
     ps_store_relaxed(&heap->x_thread_pointer, (uintptr_t)0); /* relaxed: as in heap_before_reset */
     ps_lock_acquire(&registry_lock);
     /* seq_cst: see ps_heap_send_on_wakes. */

@@ -28,6 +28,7 @@ enum ps_lock_rank {
     PS_RANK_SLICE_LIVE = 16,  /* slice/live.c: the table of live slices in checked runs */
     PS_RANK_GUARD = 17,       /* heap/guard.h: queue of free slots; nothing is taken under it */
     PS_RANK_HARD = 18,        /* heap/hard_large.c: freed runs that wait; nothing under it */
+    PS_RANK_RECORD = 19,      /* heap/record_peak.c: snapshots; nothing is taken under it */
 };
 
 struct ps_lock {

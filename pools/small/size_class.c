@@ -36,7 +36,8 @@ size_t ps_size_class_max_bytes;
 uint8_t ps_size_class_by_8[PS_CLASS_BYTES_LIMIT / 8 + 1];
 size_t ps_size_class_guard_bytes;
 
-static uint32_t harden; /* level: see heap/hard.h */
+static uint32_t harden;  /* level: see heap/hard.h */
+static bool is_recorded; /* each free is looked at: see heap/record.h */
 
 bool ps_size_class_is_valid(const uint32_t *class_bytes, uint32_t count) {
     if (count > PS_CLASS_LIMIT) {
@@ -73,9 +74,10 @@ static uint16_t plan_slices(uint32_t block_bytes) {
 static void plan_blocks(struct ps_size_class *class) {
     size_t bytes = ((size_t) class->slices << PS_SLICE_SHIFT) - ps_size_class_guard_bytes;
     class->limit = (uint16_t)(bytes / class->block_bytes);
-    class->can_run = class->block_bytes <= RUN_BLOCK_BYTES && harden == 0;
-    class->first = class->can_run ? 1 : 0;
-    if (class->can_run && bytes % class->block_bytes == 0) {
+    bool leaves_ends = class->block_bytes <= RUN_BLOCK_BYTES && harden == 0;
+    class->can_run = leaves_ends && !is_recorded;
+    class->first = leaves_ends ? 1 : 0;
+    if (leaves_ends && bytes % class->block_bytes == 0) {
         class->limit--;
     }
     class->has_recent = class->block_bytes > RECENT_BLOCK_BYTES && harden == 0;
@@ -141,6 +143,7 @@ void ps_size_class_start(const struct ps_config *config) {
     size_t small_max = config->small_max_bytes != 0 ? config->small_max_bytes : SMALL_MAX_DEFAULT;
     ps_size_class_count = 0;
     harden = config->harden;
+    is_recorded = config->record;
     ps_size_class_guard_bytes = guard_bytes(config);
     for (uint32_t i = 0; i < config->class_count; i++) {
         add_class(config->class_bytes[i]);

@@ -62,6 +62,9 @@ static void check_is_sound(void) {
     FUZZ_CHECK((unsigned)settings.stats_target <= PS_STATS_FILE);
     FUZZ_CHECK(settings.stats_target != PS_STATS_FILE ||
                memchr(settings.stats_path, '\0', sizeof settings.stats_path) != NULL);
+    FUZZ_CHECK(memchr(settings.record_path, '\0', sizeof settings.record_path) != NULL);
+    FUZZ_CHECK(engine->record == (settings.record_path[0] != '\0'));
+    FUZZ_CHECK(!engine->record || (engine->harden == 0 && engine->guard_sample == 0));
     for (size_t i = 0; i < PS_OPTION_COUNT; i++) {
         FUZZ_CHECK(settings.origins[i] <= PS_ORIGIN_VARIABLE);
     }
@@ -79,7 +82,8 @@ static void print_settings(char texts[][TEXT_BYTES], char **environment) {
         ps_value_print(&ps_options[i], &settings, &text);
         FUZZ_CHECK(!text.has_failed);
         value[text.length] = '\0';
-        bool is_file = i == PS_OPTION_STATS && settings.stats_target == PS_STATS_FILE;
+        bool is_file = (i == PS_OPTION_STATS && settings.stats_target == PS_STATS_FILE) ||
+                       (i == PS_OPTION_RECORD && settings.record_path[0] != '\0');
         if (value[0] != '\0' && (is_file || strcmp(value, "built-in") != 0)) {
             snprintf(texts[count], TEXT_BYTES, PS_ENVIRONMENT_PREFIX "%s=%s", ps_options[i].name,
                      value);

@@ -171,13 +171,13 @@ TEST(the_longest_class_table_fits_and_one_more_entry_does_not) {
 }
 
 TEST(a_file_name_may_be_long_and_not_longer) {
-    static char name[PS_STATS_PATH_BYTES + 1];
+    static char name[PS_SETTING_PATH_BYTES + 1];
     memset(name, 'f', sizeof name - 1);
     read_one("STATS", name);
     CHECK_EQ(faults, 1);
     CHECK_EQ(settings.stats_target, PS_STATS_OFF);
     CHECK(strstr(messages.text, "...\" is too long for a file name; using off\n") != NULL);
-    name[PS_STATS_PATH_BYTES - 1] = '\0';
+    name[PS_SETTING_PATH_BYTES - 1] = '\0';
     read_one("STATS", name);
     CHECK_EQ(faults, 0);
     CHECK_STR_EQ(settings.stats_path, name);
