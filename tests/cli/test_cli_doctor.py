@@ -244,6 +244,23 @@ def test_privileged_program(mapper: Path) -> None:
         assert "libpoolshim" not in maps_of(program)
 
 
+@pytest.mark.root
+def test_program_with_capabilities(
+    mapper: Path, shim: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For root these are nothing special; for others they are privileges."""
+    program = mapper.with_name("capable")
+    shutil.copy(mapper, program)
+    if not shutil.which("setcap") or run_captured(["setcap", "cap_net_raw+ep", program]).returncode:
+        pytest.skip("no setcap, or it may not set capabilities here")
+    assert os.getuid() == 0 and examine("--", program)["takes_effect"]
+    monkeypatch.setattr(os, "getuid", lambda: 1000)
+    found = command.diagnose((str(program),), shim.resolve(), bare_environment())
+    assert [f.code for f in found.findings if f.level == "fatal"] == ["privileged"]
+    plain = command.diagnose((str(mapper),), shim.resolve(), bare_environment())
+    assert plain.takes_effect
+
+
 def test_program_with_its_own_malloc(folder: Path) -> None:
     """Exported, hidden, or hidden and stripped with the texts of a known allocator."""
     exported = compile_program(folder, "exported", OWN_MALLOC, "-rdynamic")
