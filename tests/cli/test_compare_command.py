@@ -186,7 +186,7 @@ def test_nothing_runs_on_after_a_signal(
     number: signal.Signals, status: int, is_server: bool, tmp_path: Path
 ) -> None:
     """The command's child has left its session, as daemons do; it is found all the same."""
-    word = f"47{int(number)}{int(is_server)}.75"
+    word = f"47{int(number)}{int(is_server)}.{os.getpid()}"
     script = tmp_path / "command"
     script.write_text(f"#!/bin/sh\nsetsid sleep {word} &\nsleep {word}\n")
     script.chmod(0o755)

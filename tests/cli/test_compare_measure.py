@@ -19,7 +19,7 @@ from under_shim import need
 
 from poolshim_cli import errors
 from poolshim_cli.compare import measure as measuring
-from poolshim_cli.compare import processes
+from poolshim_cli.compare import processes, single
 from poolshim_cli.compare.plan import Column, CommandWork, Plan, ServerWork, find_columns
 from poolshim_cli.compare.results import from_json
 from poolshim_cli.compare.summary import summarise
@@ -27,6 +27,8 @@ from poolshim_cli.compare.summary import summarise
 PYTHON = shutil.which("python3", path="/usr/bin:/bin") or sys.executable
 BALLAST = "b = bytearray(64 << 20)\nfor i in range(0, len(b), 4096): b[i] = 1\nprint(len(b))"
 REDIS = "redis-server --port {port} --save '' --dir {dir}"
+MARK = str(os.getpid())  # in the arguments of what must not run on: other test runs have their own
+SLEEP = f"sleep 4713.{MARK}"
 LOAD = "redis-benchmark -p {port} -q -n 200 -t set"
 
 
@@ -133,6 +135,23 @@ def test_static_program_is_refused(tmp_path: Path) -> None:
         measure(CommandWork((str(program),)), "glibc", "jemalloc", "poolshim")
 
 
+def test_unread_mappings_are_not_taken_for_a_static_program() -> None:
+    """As where ptrace is forbidden and the command is gone before it was looked at."""
+    report = {"is_expected_mapped": False, "has_maps": False, "mapped": []}
+    asked = single.Single(("true",), Column("x", Path("/usr/lib/x.so")))
+    with pytest.raises(errors.RunFailed, match="could not be read") as failure:
+        single.check_library(report, asked, "")
+    assert not isinstance(failure.value, single.NotMapped)
+
+
+def test_another_allocator_in_the_process_is_no_measurement() -> None:
+    mine, other = Path("/usr/lib/x.so"), Path("/usr/lib/y.so")
+    report = {"is_expected_mapped": True, "has_maps": True, "mapped": [str(mine), str(other)]}
+    asked = single.Single(("true",), Column("x", mine), {other})
+    with pytest.raises(errors.RunFailed, match="another allocator was mapped: /usr/lib/y.so"):
+        single.check_library(report, asked, "")
+
+
 def test_column_that_fails_is_out_and_the_others_go_on(tmp_path: Path) -> None:
     script = 'case "$LD_PRELOAD" in *poolshim*) echo broken >&2; exit 3;; esac'
     results = measure(CommandWork(("sh", "-c", script)), "glibc", "mimalloc", "poolshim")
@@ -171,14 +190,14 @@ def test_works_without_hyperfine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_endless_command_is_ended() -> None:
     with pytest.raises(errors.Failed, match="no end after 0.3 s"):
-        measure(CommandWork(("sh", "-c", "sleep 4711.5; true")), timeout_s=0.3)
-    assert not alive("4711.5")
+        measure(CommandWork(("sh", "-c", f"sleep 4711.{MARK}; true")), timeout_s=0.3)
+    assert not alive(f"4711.{MARK}")
 
 
 def test_what_a_command_leaves_behind_is_killed() -> None:
-    script = "setsid sleep 4712.5 >/dev/null 2>&1 & exit 0"
+    script = f"setsid sleep 4712.{MARK} >/dev/null 2>&1 & exit 0"
     results = measure(CommandWork(("sh", "-c", script)), runs=1)
-    assert not alive("4712.5")
+    assert not alive(f"4712.{MARK}")
     assert any("left processes running" in line for line in results.warnings)
 
 
@@ -266,11 +285,11 @@ def test_server_with_a_ready_command() -> None:
     [
         (ServerWork("sh -c 'echo no config >&2; exit 1' {port}", "true"), 1,
          "ended before it was ready .*: no config"),
-        (ServerWork("sleep 4713.5 {port}", "true", ready_timeout_s=0.2), 1, "not ready within"),
-        (ServerWork("sleep 4713.5", "false", ready="true"), 1, "the load: exit status 1"),
-        (ServerWork("sleep 4713.5", "/nonexistent/x", ready="true"), 127, "/nonexistent/x: not"),
+        (ServerWork(SLEEP + " {port}", "true", ready_timeout_s=0.2), 1, "not ready within"),
+        (ServerWork(SLEEP, "false", ready="true"), 1, "the load: exit status 1"),
+        (ServerWork(SLEEP, "/nonexistent/x", ready="true"), 127, "/nonexistent/x: not"),
         (ServerWork("/nonexistent/y", "true", ready="false"), 127, "/nonexistent/y: not found"),
-        (ServerWork("sleep 4713.5", "true", ready="/nonexistent/z"), 127, "--ready: /nonexist"),
+        (ServerWork(SLEEP, "true", ready="/nonexistent/z"), 127, "--ready: /nonexist"),
         (ServerWork("sh -c 'sleep 0.2; exit 9'", "sh -c 'sleep 0.5'", ready="true"), 1,
          "the server ended under its load"),
     ],
@@ -279,15 +298,25 @@ def test_server_that_does_not_serve(work: ServerWork, status: int, message: str)
     with pytest.raises(errors.GIVING_UP, match=message) as failure:
         measure(work)
     assert failure.value.status == status
-    assert not alive("4713.5")
+    assert not alive(SLEEP)
+
+
+def test_load_is_not_preloaded_and_the_servers_start_is_not_counted() -> None:
+    busy = "import time, sys\nwhile time.process_time() < 0.5: pass\nopen(sys.argv[1], 'w')"
+    server = f"{PYTHON} -c \"{busy}\ntime.sleep(60)\" {{dir}}/ready"
+    work = ServerWork(server, "sh -c 'echo ${LD_PRELOAD:-bare}'", ready="test -e {dir}/ready")
+    results = measure(work, runs=1)
+    for column in results.columns:
+        assert column.runs[0].load_said == "bare"
+        assert column.runs[0].cpu_s < 0.25
 
 
 def test_server_that_ignores_sigterm_is_killed() -> None:
-    server = "sh -c 'trap \"\" TERM; while :; do sleep 0.05; done' {port} 4714.5"
+    server = "sh -c 'trap \"\" TERM; while :; do sleep 0.05; done' {port} 4714." + MARK
     work = ServerWork(server, "true", ready="true", stop_timeout_s=0.3)
     results = measure(work, "glibc", runs=1)
     assert len(results.base_column.runs) == 1
-    assert not alive("4714.5")
+    assert not alive(f"4714.{MARK}")
 
 
 def test_made_up_results_are_what_they_say() -> None:

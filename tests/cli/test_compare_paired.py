@@ -49,12 +49,14 @@ def rounds(
     )
 
 
-def intervals(noise: Noise, count: int, ratio: float) -> list[paired.Ratio]:
+def intervals(
+    noise: Noise, count: int, ratio: float, experiments: int = EXPERIMENTS
+) -> list[paired.Ratio]:
     print(f"seed {SEED}")
     generator = random.Random(SEED)
     return [
         paired.ratio_of(*rounds(generator, noise, count, ratio), draws=DRAWS, seed=at)
-        for at in range(EXPERIMENTS)
+        for at in range(experiments)
     ]
 
 
@@ -85,7 +87,7 @@ def test_equal_columns_are_found_different_in_5_of_100_at_most_8() -> None:
 
 
 def test_three_percent_are_found_with_thirty_rounds() -> None:
-    found = intervals(normal, 30, 1.03)
+    found = intervals(normal, 30, 1.03, 100)
     seen = sum((one.low or 0) > 1 for one in found) / len(found)
     assert seen > 0.8, seen
     assert abs(median(one.ratio for one in found) - 1.03) < 0.002

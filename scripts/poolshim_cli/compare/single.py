@@ -133,6 +133,8 @@ def check_end(report: dict[str, Any], said: str, ignore_failure: bool) -> int:
 def check_library(report: dict[str, Any], single: Single, said: str) -> None:
     """The column's library was mapped and no other column's."""
     library = single.column.library
+    if library is not None and not report["has_maps"]:
+        raise RunFailed("nothing is proved: its mappings could not be read, it ended too soon")
     if library is not None and not report["is_expected_mapped"]:
         raise NotMapped(f"{library.name} was preloaded and is not mapped")
     check_mapping(report, library, single.others, said)
