@@ -62,13 +62,6 @@ def objects(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def recorder(run_shim: RunShim) -> None:
-    """Skips where the library was built without the recording mode."""
-    if "RECORD" not in run_shim(["true"], env={"POOLSHIM_HELP": "1"}).stderr:
-        pytest.skip("the library does not record")
-
-
-@pytest.fixture
 def tune(shim: Path, build_dir: Path, tmp_path: Path) -> Tune:
     """Runs the command in an empty folder."""
 
@@ -107,7 +100,6 @@ def left_behind(folder: Path) -> set[str]:
 # ---- the whole way ----
 
 
-@pytest.mark.usefixtures("recorder")
 @pytest.mark.preload
 @pytest.mark.slow
 def test_a_heap_of_one_size_gains_what_was_predicted(
@@ -168,7 +160,6 @@ def test_the_predicted_cost_is_the_resident_memory(
     assert max(predicted) > 1.3 * min(predicted), "the tables must differ for this to say anything"
 
 
-@pytest.mark.usefixtures("recorder")
 @pytest.mark.preload
 @pytest.mark.parametrize("program", ["python3", "sqlite3"])
 def test_a_real_program_is_recorded_and_tuned(tune: Tune, tmp_path: Path, program: str) -> None:
@@ -194,7 +185,6 @@ def test_a_real_program_is_recorded_and_tuned(tune: Tune, tmp_path: Path, progra
         assert {752, 768, 784, 800} & set(table)
 
 
-@pytest.mark.usefixtures("recorder")
 @pytest.mark.preload
 def test_processes_of_a_tree_are_recorded_largest_first(
     tune: Tune, objects: Path, tmp_path: Path
@@ -210,7 +200,6 @@ def test_processes_of_a_tree_are_recorded_largest_first(
     assert 1040 in found["size_classes"]
 
 
-@pytest.mark.usefixtures("recorder")
 @pytest.mark.preload
 @pytest.mark.slow
 def test_a_server_is_recorded_under_its_load(tune: Tune, tmp_path: Path) -> None:
@@ -226,7 +215,6 @@ def test_a_server_is_recorded_under_its_load(tune: Tune, tmp_path: Path) -> None
     assert found["command"] == server
 
 
-@pytest.mark.usefixtures("recorder")
 @pytest.mark.preload
 def test_nothing_to_gain_is_said_plainly(tune: Tune, tmp_path: Path) -> None:
     for words in (["true"], ["sort", "/dev/null"]):
@@ -263,7 +251,6 @@ def test_a_profile_is_measured_again(tune: Tune, objects: Path, tmp_path: Path) 
     assert left_behind(tmp_path) == {"old.toml"}
 
 
-@pytest.mark.usefixtures("recorder")
 @pytest.mark.preload
 def test_recorded_spans_are_as_the_cost_has_them(run_shim: RunShim, tmp_path: Path) -> None:
     """span_plan is the library's: 5 tables of 63 sizes, from 16 bytes to 64 KiB."""
