@@ -15,12 +15,10 @@ from functools import cached_property
 from pathlib import Path
 
 MAGIC = b"\x7fELF"
-ET_DYN = 3
 PT_LOAD, PT_DYNAMIC, PT_INTERP = 1, 2, 3
 SHT_SYMTAB, SHT_DYNSYM = 2, 11
 SYMBOL_FUNCTION, SYMBOL_IFUNC = 2, 10
-NEEDED, HASH, STRTAB, SYMTAB, SONAME, RPATH, SYMBOLIC = 1, 4, 5, 6, 14, 15, 16
-RUNPATH, FLAGS, GNU_HASH = 29, 30, 0x6FFFFEF5
+NEEDED, HASH, STRTAB, SYMTAB, SYMBOLIC, FLAGS, GNU_HASH = 1, 4, 5, 6, 16, 30, 0x6FFFFEF5
 DF_SYMBOLIC = 2
 MACHINES = {3: "x86", 20: "PowerPC", 21: "POWER", 22: "S/390", 40: "32-bit ARM", 62: "x86-64",
             183: "AArch64", 243: "RISC-V", 258: "LoongArch"}  # fmt: skip
@@ -61,13 +59,13 @@ class Elf:
         """Little-endian numbers at an offset of the file."""
         try:
             return struct.unpack_from("<" + layout, self.data, offset)
-        except (struct.error, ValueError) as error:
+        except (struct.error, OverflowError) as error:
             raise Malformed(f"{self.path}: {error}") from error
 
     def text_at(self, offset: int) -> str:
         """The string that begins there."""
-        end = self.data.find(b"\0", offset)
-        if offset < 0 or end < 0:
+        end = self.data.find(b"\0", offset) if 0 <= offset < len(self.data) else -1
+        if end < 0:
             raise Malformed(f"{self.path}: a string lies outside")
         return self.data[offset:end].decode(errors="replace")
 
@@ -100,15 +98,13 @@ class Elf:
                     found.setdefault(tag, []).append(value)
         return found
 
-    def dynamic_text(self, tag: int) -> list[str]:
-        """The strings of a tag."""
-        values = self.dynamic.get(tag, [])
-        return [self.text_at(self.offset_of(self.dynamic[STRTAB][0]) + value) for value in values]
-
     @property
     def needed(self) -> list[str]:
         """Names of the libraries it is linked with."""
-        return self.dynamic_text(NEEDED) if STRTAB in self.dynamic else []
+        if NEEDED not in self.dynamic or STRTAB not in self.dynamic:
+            return []
+        strings = self.offset_of(self.dynamic[STRTAB][0])
+        return [self.text_at(strings + name) for name in self.dynamic[NEEDED]]
 
     @property
     def is_symbolic(self) -> bool:
@@ -141,7 +137,7 @@ class Elf:
     @cached_property
     def symbols(self) -> dict[str, bool]:
         """What the loader sees: name -> is it defined here, or wanted from elsewhere."""
-        if SYMTAB not in self.dynamic:
+        if SYMTAB not in self.dynamic or STRTAB not in self.dynamic:
             return {}
         table = self.offset_of(self.dynamic[SYMTAB][0])
         strings = self.offset_of(self.dynamic[STRTAB][0])
@@ -174,7 +170,7 @@ class Elf:
     def private_symbols(self) -> dict[str, bool]:
         """The same of the table that only debuggers read; empty in a stripped file."""
         for section in self.sections:
-            if section[1] == SHT_SYMTAB:
+            if section[1] == SHT_SYMTAB and section[6] < len(self.sections):
                 strings = self.sections[section[6]][4]
                 return self.symbols_of(section[4], section[5] // 24, strings)
         return {}
@@ -190,7 +186,7 @@ class Elf:
     def has_section(self, name: str) -> bool:
         """By name; False in a file without section headers."""
         (index,) = self.unpack("H", 0x3E)
-        if not 0 < index < len(self.sections):
+        if index >= len(self.sections):
             return False
         names = self.sections[index][4]
         return any(self.text_at(names + section[0]) == name for section in self.sections)
