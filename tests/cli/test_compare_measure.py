@@ -248,6 +248,13 @@ def test_real_programs_under_all_that_is_found(program: str, words: list[str]) -
     assert len({run.output_sha256 for c in results.columns for run in c.runs}) == 1
 
 
+def test_only_what_would_be_measured_is_missed(tmp_path: Path) -> None:
+    """Installed, there is no floor; nobody asked for it."""
+    found, missing = find_columns(tmp_path)
+    assert "poolshim" in {one.name for one in missing}
+    assert "floor" not in {one.name for one in missing} | {column.name for column in found}
+
+
 def test_server_under_load() -> None:
     need("redis-server", "redis-benchmark")
     results = measure(ServerWork(REDIS, LOAD), runs=1, curve_ms=5)

@@ -134,7 +134,7 @@ def find_columns(
     ]
     chosen = [c for c in columns if is_chosen(c.name, only, demanded)]
     chosen += [apply_setting(columns, *setting) for setting in settings]
-    return chosen, [one for one in missing if not only]
+    return chosen, [one for one in missing if not only and one.name not in ONLY_BY_NAME]
 
 
 def is_chosen(name: str, only: tuple[str, ...], demanded: set[str]) -> bool:
