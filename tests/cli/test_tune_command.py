@@ -245,6 +245,7 @@ def test_a_profile_is_measured_again(tune: Tune, objects: Path, tmp_path: Path) 
     profile.write_whole(tmp_path / "old.toml", profile.to_toml(kept).encode())
     done = tune("--profile", "old.toml", "--rounds", "5", "--json", "--", objects, "1040", "30000",
                 POOLSHIM_THP="never")  # fmt: skip
+    assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["size_classes"] == list(table) and found["predicted"] is None
     assert found["verified"][0]["rss"]["high"] < 0.88
