@@ -257,6 +257,8 @@ static const char *value_name(const struct ps_option *option) {
         return " SIZE,SIZE,...";
     case PS_TYPE_REPORT:
         return "[=FILE]";
+    case PS_TYPE_PATH:
+        return " FILE";
     case PS_TYPE_PACKED:
         break;
     }

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import pty
-import random
 import shutil
 import subprocess
 import sys
@@ -39,7 +38,7 @@ sys.path.insert(0, str(ROOT / "scripts"))
 pytest.importorskip("rich", reason="rich is not installed: run scripts/setup")
 pytest.importorskip("click", reason="click is not installed: run scripts/setup")
 
-from poolshim_cli.doctor import command, elf  # noqa: E402
+from poolshim_cli.doctor import command  # noqa: E402
 
 pytestmark = pytest.mark.preload
 
@@ -386,55 +385,6 @@ def test_broken_files_are_findings(folder: Path, mapper: Path, shim: Path) -> No
         broken.chmod(0o755)
         found = command.diagnose((str(broken),), shim.resolve(), bare_environment())
         assert found.program or not found.takes_effect
-
-
-def read_everything(path: Path) -> None:
-    """All that the reader can say about a file."""
-    file = elf.read(path)
-    file.needed, file.is_symbolic, file.interpreter, file.symbols, file.private_symbols  # noqa: B018
-    file.has_section(".gopclntab")
-    if elf.GNU_HASH in file.dynamic:
-        file.count_by_hash(file.offset_of(file.dynamic[elf.GNU_HASH][0]))
-
-
-def test_reader_survives_damage_anywhere(folder: Path, mapper: Path) -> None:
-    """Every word of the headers wrong, then 1000 copies with some wrong bytes anywhere."""
-    data = mapper.read_bytes()
-    sections = int.from_bytes(data[0x28:0x30], "little")
-    dynamic = next(s.offset for s in elf.read(mapper).segments if s.kind == elf.PT_DYNAMIC)
-    words = [*range(16, 1000, 8), *range(dynamic, dynamic + 480, 8)]
-    cases = [data[:at] + word + data[at + 8 :] for at in words for word in (bytes(8), b"\xff" * 8)]
-    places = [range(64), range(64, 1200), range(sections, len(data)), range(len(data))]
-    generator = random.Random(20140513)
-    for number in range(1000):
-        damaged = bytearray(data)
-        for _ in range(generator.randint(1, 4)):
-            damaged[generator.choice(places[number % 4])] = generator.choice((0, 1, 127, 255))
-        cases.append(bytes(damaged[: generator.choice((len(data), sections + 100))]))
-    copy, refused = folder / "damaged", 0
-    read_everything(mapper)
-    for case in cases:
-        copy.unlink(missing_ok=True)
-        copy.write_bytes(case)
-        try:
-            read_everything(copy)
-        except elf.Malformed:
-            refused += 1
-    assert refused > 300  # the damage was seen, and by nothing but Malformed
-
-
-def test_symbols_are_counted_without_section_headers(folder: Path, mapper: Path) -> None:
-    """By either hash table, as sstrip and some packers leave nothing else."""
-    for style in ("gnu", "sysv"):
-        whole = compile_program(folder, f"hash-{style}", PRINT_MAPS, f"-Wl,--hash-style={style}")
-        bare = patched(whole, f"bare-{style}", 0x28, bytes(8))
-        expected = {name for name, is_own in elf.read(whole).symbols.items() if not is_own}
-        found = elf.read(bare)
-        assert not found.sections and {"fopen", "strstr"} <= expected
-        if style == "sysv":  # the other table holds only what the file defines itself
-            assert found.symbols == elf.read(whole).symbols
-        else:
-            assert set(found.symbols) <= set(elf.read(whole).symbols)
 
 
 # ---- what it prints ----

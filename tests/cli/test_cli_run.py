@@ -38,7 +38,7 @@ pytestmark = pytest.mark.preload
 ROW = re.compile(r'^PS_OPTION\((\w+), (\w+), "[^"]*", "[^"]*", "([^"]*)"', re.MULTILINE)
 OPTIONS = ROW.findall((ROOT / "shim" / "config.def").read_text())
 SAMPLES = {"SIZE": "64KiB", "COUNT": "1", "SWITCH": "on", "LIST": "16,48", "REPORT": "1",
-           "PACKED": "thp:never"}  # fmt: skip
+           "PATH": "off", "PACKED": "thp:never"}  # fmt: skip
 
 
 @pytest.fixture(scope="module", autouse=True)
