@@ -265,13 +265,19 @@ void ps_record_peak_fold(struct ps_tally *tally) {
     FOR_USED(number) {
         struct ps_record_count *from = &tally->sizes[number];
         struct ps_record_count *to = &ps_record_ended->sizes[number];
-        /* acquire: relaxed would do; others may go on counting here. */
-        uint64_t gone = ps_exchange_acquire(&tally->x_gone[number], (uint64_t)0);
-        ps_owner_add(&to->x_made, from->x_made);
-        ps_owner_add(&to->x_freed, from->x_freed + gone);
-        /* relaxed, both: under the lock. */
-        ps_store_relaxed(&from->x_made, (uint64_t)0);
-        ps_store_relaxed(&from->x_freed, (uint64_t)0);
+        /* relaxed: what comes later is counted here, and told with the ended ones too. The look
+         * first spares pages that nobody has written to. */
+        if (ps_load_relaxed(&tally->x_gone[number]) != 0) {
+            /* acquire: relaxed would do. */
+            ps_owner_add(&to->x_freed, ps_exchange_acquire(&tally->x_gone[number], (uint64_t)0));
+        }
+        if (from->x_made != 0 || from->x_freed != 0) {
+            ps_owner_add(&to->x_made, from->x_made);
+            ps_owner_add(&to->x_freed, from->x_freed);
+            /* relaxed, both: under the lock. */
+            ps_store_relaxed(&from->x_made, (uint64_t)0);
+            ps_store_relaxed(&from->x_freed, (uint64_t)0);
+        }
     }
     ps_lock_release(&record_lock);
 }
