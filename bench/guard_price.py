@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """What guarded samples cost: CPU time at rates of POOLSHIM_GUARD_SAMPLE, as multiples of off.
 
-    .venv/bin/python bench/guard_price.py [--runs 11] [--scale 0.3]
+    .venv/bin/python bench/guard_price.py [--runs 11] [--scale 0.3] [g++ | python | pair ...]
 
 Programs: a compiler, an interpreter, and bench/pair, which does nothing but malloc and free. The
 rates of one program run in turn, in another order each time, so that what else the machine does
@@ -82,6 +82,7 @@ def cell(at_rate: list[float], off: list[float]) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("programs", nargs="*", metavar="PROGRAM", help="g++, python, pair; all")
     parser.add_argument("--runs", type=int, default=11, help="of each program at each rate")
     parser.add_argument("--scale", type=float, default=0.3, help="1: about a second each")
     parser.add_argument("--build", type=Path, default=ROOT / "build" / "release")
@@ -90,13 +91,17 @@ def main() -> int:
     library = build / "libpoolshim.so"
     if not library.exists():
         sys.exit(f"guard_price: no {library}: run scripts/build release")
+    commands = programs(build, options.scale)
+    unknown = set(options.programs) - set(commands)
+    if unknown:
+        parser.error(f"no program {', '.join(sorted(unknown))}: there are {', '.join(commands)}")
     print("| Program | off, s | " + " | ".join(f"N = {rate:,}" for rate in RATES) + " |")
     print("|---|---:|" + "---:|" * len(RATES))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_inputs(folder, options.scale)
-        for program, command in programs(build, options.scale).items():
-            seconds = measure(command, folder, library, options.runs)
+        for program in options.programs or commands:
+            seconds = measure(commands[program], folder, library, options.runs)
             off = seconds[0]
             cells = " | ".join(cell(seconds[rate], off) for rate in RATES)
             print(f"| {program} | {best(off):.2f} | {cells} |", flush=True)

@@ -21,7 +21,7 @@ from conftest import ROOT, run_captured
 
 SCRIPT = ROOT / "scripts" / "soak"
 LINE = (
-    r"soak: {name}, 0\.2 min, (\d+) requests, {notes}; RSS [\d.]+ MiB at [\d.]+ min, "
+    r"soak: {name}, \d\.\d min, (\d+) requests, {notes}; RSS [\d.]+ MiB at [\d.]+ min, "
     r"([\d.]+) at the end, ([\d.]+) highest; own use ([\d.]+); "
     r"(?:slope [-+][\d.]+ % \([-+][\d.]+ to [-+][\d.]+\): |)"
     r"(flat|not flat|not shown to be flat|too short for a verdict)"
@@ -51,7 +51,7 @@ def hour(soak: ModuleType, percent: float, use_percent: float = 0.0, noise: floa
         used = 80e6 * (1 + use_percent / 100 * (seconds - 600) / 3000)
         above = 20e6 + 100e6 * percent / 100 * (seconds - 600) / 3000
         swing = 2e6 * (phase - 3.5) + generator.gauss(0, noise * 1e6)
-        samples.append(soak.Sample(seconds, str(phase), int(used + above + swing), int(used)))
+        samples.append(soak.Sample(seconds, str(phase), int(used + above + swing), int(used), 0))
     return soak.judge(samples, ROUND)
 
 
@@ -83,7 +83,7 @@ def test_the_interval_covers_the_slope(soak: ModuleType) -> None:
 
 
 def test_few_samples_are_no_verdict(soak: ModuleType) -> None:
-    samples = [soak.Sample(number * 10.0, "small", 10**8, 0) for number in range(1, 60)]
+    samples = [soak.Sample(number * 10.0, "small", 10**8, 0, 0) for number in range(1, 60)]
     assert soak.judge(samples, ROUND) is None
 
 
@@ -117,7 +117,7 @@ def test_soak_of_seconds(
     assert float(found[2]) <= float(found[3])
     with table.open() as file:
         rows = list(csv.DictReader(file))
-    assert len({row["phase"] for row in rows}) >= 4
+    assert len({row["phase"] for row in rows}) >= 2
     assert all(int(row["rss_bytes"]) > 1 << 20 for row in rows)
     assert all(int(row["used_bytes"]) >= used << 20 for row in rows)
 
