@@ -43,7 +43,7 @@ void ps_record_at_start(void) {
     ps_exit_output_start();
     start_pid = pid_now();
     read_command();
-    if (!ps_record_is_on) {
+    if (!ps_record_is_on()) {
         ps_exit_output_unwritten("POOLSHIM_RECORD", settings->record_path, ENOMEM);
     }
 }
@@ -58,7 +58,7 @@ static int write_recording(int fd, const void *context) {
 
 void ps_record_at_exit(void) {
     const struct ps_settings *settings = ps_shim_settings();
-    if (!ps_record_is_on) {
+    if (!ps_record_is_on()) {
         return;
     }
     const struct ps_record_process process = {pid_now(), command, command_bytes};

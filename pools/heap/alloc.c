@@ -36,7 +36,7 @@ static PS_NOINLINE void *alloc_slowly(size_t bytes) {
     if (PS_UNLIKELY(heap == NULL)) {
         return alloc_without_heap(bytes);
     }
-    if (PS_UNLIKELY(ps_record_is_on)) { /* the thread's first */
+    if (PS_UNLIKELY(ps_record_is_on())) { /* the thread's first */
         return ps_record_alloc(heap, bytes);
     }
     if (bytes > PS_CLASS_BYTES_LIMIT - ps_hard_extra_bytes) {
@@ -49,8 +49,8 @@ static PS_NOINLINE void *alloc_slowly(size_t bytes) {
 
 PS_NOINLINE void *ps_heap_alloc_beyond(size_t bytes) {
     struct ps_heap *heap = ps_thread.own;
-    return PS_UNLIKELY(ps_record_is_on) && heap != NULL ? ps_record_alloc(heap, bytes)
-                                                        : alloc_slowly(bytes);
+    return PS_UNLIKELY(ps_record_is_on()) && heap != NULL ? ps_record_alloc(heap, bytes)
+                                                          : alloc_slowly(bytes);
 }
 
 static void *zalloc_large(size_t bytes) {
@@ -61,7 +61,7 @@ static void *zalloc_large(size_t bytes) {
         return alloc_without_heap(bytes);
     }
     void *block = ps_large_zalloc(bytes);
-    return PS_UNLIKELY(ps_record_is_on) ? ps_record_large(block) : block;
+    return PS_UNLIKELY(ps_record_is_on()) ? ps_record_large(block) : block;
 }
 
 void *ps_block_zalloc(size_t bytes) {
@@ -77,7 +77,7 @@ void *ps_block_zalloc(size_t bytes) {
             return virgin;
         }
     }
-    if (PS_UNLIKELY(heap == NULL) && ps_record_is_on && ps_thread.own != NULL) {
+    if (PS_UNLIKELY(heap == NULL) && ps_record_is_on() && ps_thread.own != NULL) {
         return ps_record_zalloc(ps_thread.own, bytes);
     }
     if (bytes > PS_CLASS_BYTES_LIMIT) {
@@ -99,14 +99,14 @@ void *ps_block_alloc_aligned(size_t bytes, size_t align) {
     if (PS_UNLIKELY(heap == NULL) && !ps_thread.is_exiting) {
         return alloc_without_heap(bytes);
     }
-    if (PS_UNLIKELY(ps_record_is_on) && heap != NULL) {
+    if (PS_UNLIKELY(ps_record_is_on()) && heap != NULL) {
         return ps_record_alloc_aligned(heap, bytes, align);
     }
     size_t wanted = ps_max(bytes, 1) + ps_hard_extra_bytes;
     uint32_t class_index = wanted < bytes ? PS_CLASS_NONE : ps_size_class_of_aligned(wanted, align);
     if (class_index == PS_CLASS_NONE) {
         void *block = ps_large_alloc(bytes, align, NULL);
-        return PS_UNLIKELY(ps_record_is_on) ? ps_record_large(block) : block;
+        return PS_UNLIKELY(ps_record_is_on()) ? ps_record_large(block) : block;
     }
     if (PS_UNLIKELY(heap == NULL)) {
         return ps_late_alloc(ps_size_classes[class_index].block_bytes - ps_hard_extra_bytes);
@@ -200,7 +200,7 @@ PS_NOINLINE void ps_heap_free_others(struct ps_slot *slot, void *block) {
 
 PS_NOINLINE void ps_heap_free_other(struct ps_span *span, void *block, uintptr_t owner_key) {
     struct ps_heap *heap = ps_thread.heap;
-    if (PS_UNLIKELY(heap == NULL) && ps_record_is_on) {
+    if (PS_UNLIKELY(heap == NULL) && ps_record_is_on()) {
         ps_record_free(span, block, owner_key); /* not NULL: that is the hot run that never ends */
         return;
     }

@@ -29,7 +29,7 @@ static void *alloc_locked(size_t bytes) {
     }
     struct ps_bin *bin = &late_heap->bins[ps_size_class_of(bytes)];
     void *block = ps_heap_take(late_heap, bin, bytes);
-    if (PS_UNLIKELY(ps_record_is_on)) {
+    if (PS_UNLIKELY(ps_record_is_on())) {
         ps_record_late(late_heap, block, bytes);
     }
     return block;
@@ -38,7 +38,7 @@ static void *alloc_locked(size_t bytes) {
 PS_COLD void *ps_late_alloc(size_t bytes) {
     if (bytes > PS_CLASS_BYTES_LIMIT - ps_hard_extra_bytes) {
         void *block = ps_large_alloc(bytes, 1, NULL);
-        return PS_UNLIKELY(ps_record_is_on) ? ps_record_large(block) : block;
+        return PS_UNLIKELY(ps_record_is_on()) ? ps_record_large(block) : block;
     }
     ps_lock_acquire(&late_lock);
     void *block = alloc_locked(bytes);

@@ -20,13 +20,14 @@
 #define GRAIN_MOST ((uint64_t)64 << 10)
 #define GRAIN_SHARE 8 /* a tally may hold back 1/256 of all live bytes */
 
-bool ps_record_is_on;
+bool ps_record_x_on;
 
 static uint64_t x_live_bytes; /* as published */
 
 void ps_record_start(const struct ps_config *config) {
     ps_record_marks_start();
-    ps_record_is_on = config->record && ps_record_peak_start();
+    bool is_on = config->record && ps_record_peak_start();
+    ps_store_relaxed(&ps_record_x_on, is_on); /* relaxed: see ps_record_is_on */
 }
 
 struct ps_tally *ps_record_make(void) {

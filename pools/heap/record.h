@@ -59,7 +59,11 @@ struct ps_tally {
 };
 
 /* Set once, at start. */
-extern PS_HIDDEN bool ps_record_is_on;
+extern PS_HIDDEN bool ps_record_x_on;
+
+/* relaxed: a thread that has a heap got it after the start; who hands a block to a thread that has
+ * none makes this visible too. For a foreign pointer either answer will do. */
+static inline bool ps_record_is_on(void) { return ps_load_relaxed(&ps_record_x_on); }
 
 /* Once, before the first heap. Recording stays off when memory is out. */
 void ps_record_start(const struct ps_config *config);

@@ -76,7 +76,7 @@ static void *resize_by_copy(void *block, size_t usable, size_t bytes) {
 static void note_size(const struct ps_span *span, void *block, size_t bytes) {
     if (ps_hard_is_on()) {
         ps_hard_resize(span, block, bytes);
-    } else if (ps_record_is_on) {
+    } else if (ps_record_is_on()) {
         ps_record_resized(span, block, bytes);
     }
 }
@@ -115,7 +115,7 @@ void *ps_block_resize(void *block, size_t bytes) {
         size_t old_bytes = ps_large_usable(slot);
         void *resized = ps_large_resize(slot, bytes);
         if (resized != NULL) {
-            if (PS_UNLIKELY(ps_record_is_on)) {
+            if (PS_UNLIKELY(ps_record_is_on())) {
                 ps_record_large_resized(old_bytes, ps_large_usable(ps_page_map_slot(resized)));
             }
             return resized;

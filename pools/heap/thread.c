@@ -95,8 +95,8 @@ struct ps_heap *ps_heap_make(void) {
         return heap;
     }
     ps_lock_release(&registry_lock);
-    struct ps_tally *tally = PS_UNLIKELY(ps_record_is_on) ? ps_record_make() : NULL;
-    heap = ps_record_is_on && tally == NULL ? NULL : ps_metadata_take(sizeof *heap);
+    struct ps_tally *tally = PS_UNLIKELY(ps_record_is_on()) ? ps_record_make() : NULL;
+    heap = ps_record_is_on() && tally == NULL ? NULL : ps_metadata_take(sizeof *heap);
     if (heap == NULL) {
         return NULL;
     }
@@ -131,8 +131,8 @@ static struct ps_heap *heap_before_reset(void) {
 
 static void set_heap(struct ps_heap *heap) {
     ps_thread.own = heap;
-    ps_thread.heap = ps_hard_is_on() || ps_record_is_on ? NULL : heap;
-    ps_thread.key = ps_heap_key(ps_hard_level != 0 || ps_record_is_on ? NULL : heap);
+    ps_thread.heap = ps_hard_is_on() || ps_record_is_on() ? NULL : heap;
+    ps_thread.key = ps_heap_key(ps_hard_level != 0 || ps_record_is_on() ? NULL : heap);
 }
 
 PS_COLD struct ps_heap *ps_heap_acquire(void) {
@@ -156,7 +156,7 @@ PS_COLD struct ps_heap *ps_heap_acquire(void) {
         /* relaxed: as in heap_before_reset. */
         ps_store_relaxed(&heap->x_thread_pointer, (uintptr_t)__builtin_thread_pointer());
         (void)pthread_setspecific(exit_key, heap);
-        if (PS_UNLIKELY(ps_record_is_on)) {
+        if (PS_UNLIKELY(ps_record_is_on())) {
             ps_record_begin(heap);
         }
     }
@@ -215,7 +215,7 @@ PS_COLD void ps_heap_give_up(void) {
     }
     /* Full spans stay: they are found by the first block that comes back. */
     set_heap(NULL);
-    if (PS_UNLIKELY(ps_record_is_on)) {
+    if (PS_UNLIKELY(ps_record_is_on())) {
         ps_record_end(heap);
     }
     ps_store_relaxed(&heap->x_thread_pointer, (uintptr_t)0); /* relaxed: as in heap_before_reset */

@@ -262,7 +262,7 @@ FRESH_TEST(aligned_blocks_count_as_the_least_that_would_do) {
 
 FRESH_TEST(nothing_is_recorded_where_nobody_asked) {
     ps_heap_free(ps_heap_alloc(100));
-    CHECK(!ps_record_is_on);
+    CHECK(!ps_record_is_on());
     CHECK(ps_thread.heap != NULL && ps_thread.heap->tally == NULL);
 }
 
