@@ -24,6 +24,9 @@ BUILD_DIR = Path(os.environ.get("POOLSHIM_BUILD_DIR", ROOT / "build" / "release"
 # that start themselves again (tests/unit/again.h) read it too.
 EMULATOR = shlex.split(os.environ.get("TEST_EMULATOR", ""))
 
+# All limits of time are as many times longer; tests/unit/fresh.h has it for tests in programs.
+SLOWNESS = int(os.environ.get("TEST_SLOWNESS", 1))
+
 RunShim = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
@@ -61,7 +64,7 @@ def run_captured(
     arguments = [os.fspath(word) for word in command]
     with subprocess.Popen(arguments, text=True, start_new_session=True, **options) as process:
         try:
-            stdout, stderr = process.communicate(input_text, timeout=timeout)
+            stdout, stderr = process.communicate(input_text, timeout=timeout * SLOWNESS)
         except BaseException:
             os.killpg(process.pid, signal.SIGKILL)
             raise
