@@ -11,10 +11,11 @@
 #define FIRST_ARENA_BYTES ((size_t)32 << 20)
 #define LAST_ARENA_BYTES ((size_t)1 << 30)
 #define LIMITED_ARENA_BYTES                                                                        \
-    ((size_t)4 << 20)                 /* leaves room for what else a small limit must hold */
-#define LIMITED_ARENAS 16             /* then the refusal may be over */
-#define ARENA_ALIGN ((size_t)2 << 20) /* whole huge pages */
-#define ARENA_LIMIT 4096              /* with 1 GiB each: 4 TiB; more only when tiny ones are had */
+    ((size_t)4 << 20)     /* leaves room for what else a small limit must hold */
+#define LIMITED_ARENAS 16 /* then the refusal may be over */
+#define HUGE_PAGE_BYTES ((size_t)2 << 20)
+#define ARENA_ALIGN HUGE_PAGE_BYTES
+#define ARENA_LIMIT 4096 /* with 1 GiB each: 4 TiB; more only when tiny ones are had */
 
 static struct ps_page_arena arenas[ARENA_LIMIT];
 static size_t arena_count;
@@ -73,3 +74,28 @@ const struct ps_page_arena *ps_page_arena_grow(size_t slices, enum ps_page_arena
 size_t ps_page_arena_count(void) { return arena_count; }
 
 const struct ps_page_arena *ps_page_arena_at(size_t index) { return &arenas[index]; }
+
+/*
+ * The kernel makes a huge page of what has one page in memory, as its khugepaged comes by: memory
+ * for every hole in it that was purged. An hour of redis gained 12 MiB of 130 that way.
+ */
+void ps_page_arena_keep_holes(char *base, size_t slices) {
+    if (thp_policy == PS_THP_NEVER) {
+        return;
+    }
+    uintptr_t begin = (uintptr_t)base;
+    uintptr_t end = begin + (slices << PS_SLICE_SHIFT);
+    uintptr_t first = ps_round_down(begin, HUGE_PAGE_BYTES);
+    uintptr_t last = ps_round_down(end, HUGE_PAGE_BYTES);
+    if (first != begin) {
+        ps_os_advise_huge((char *)first, HUGE_PAGE_BYTES, false);
+        first += HUGE_PAGE_BYTES;
+    }
+    if (first < last) {
+        ps_os_advise_huge((char *)first, last - first,
+                          true); /* empty: the next touch may take it */
+    }
+    if (last != end && last >= first) {
+        ps_os_advise_huge((char *)last, HUGE_PAGE_BYTES, false);
+    }
+}

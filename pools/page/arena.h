@@ -7,7 +7,8 @@
  * Two kinds. In huge pages first touch is four times cheaper per byte, but each touch takes
  * 2 MiB: they are for memory that will be filled. Whoever takes a run says whether it will.
  *
- * Callers: page_cache.c. Everything here under the page lock; calls metadata and the OS.
+ * Callers: page_cache.c, purge.c. Under the page lock, but for what says otherwise; calls the page
+ * map and the OS.
  */
 #ifndef PS_PAGE_ARENA_H
 #define PS_PAGE_ARENA_H
@@ -34,6 +35,12 @@ void ps_page_arena_start(enum ps_thp thp);
  * Returns it, or NULL when neither the usual size nor the smallest sufficient one can be had.
  */
 const struct ps_page_arena *ps_page_arena_grow(size_t slices, enum ps_page_arena_kind kind);
+
+/*
+ * A run of an arena of huge pages has been purged: those that it shares with others stay apart, as
+ * small pages, those that it fills may come again whole. Any thread, without the page lock.
+ */
+void ps_page_arena_keep_holes(char *base, size_t slices);
 
 /* All arenas so far, in the order they were reserved. */
 size_t ps_page_arena_count(void);

@@ -10,10 +10,15 @@
 #include "pools/base/atomic.h"
 #include "pools/base/bits.h"
 #include "pools/os/lock.h"
+#include "pools/page/arena.h"
 #include "pools/page/page_cache.h"
 
 #define QUARTERS 4
 #define BATCH_SLICES 1024 /* 64 MiB between two looks at the lock */
+
+/* In larger heaps huge pages are not kept apart: the kernel needs a mapping for each that is, of
+ * the 65,530 that a process may have. */
+#define APART_SLICES_LIMIT ((uint64_t)16 << 30 >> PS_SLICE_SHIFT)
 
 static struct ps_lock purge_lock = PS_LOCK_INIT(PS_RANK_PURGE);
 static uint32_t purge_delay_ms;
@@ -47,8 +52,20 @@ void ps_purge_read(struct ps_purge_counts *out) {
     out->bytes = ps_load_relaxed(&x_counts.bytes); /* relaxed: statistics */
 }
 
+static bool purge_run(const struct ps_run *run, bool is_apart) {
+    size_t bytes = (size_t)run->slices << PS_SLICE_SHIFT;
+    if (!ps_os_purge(run->base, bytes)) {
+        return false;
+    }
+    if (run->is_huge && is_apart) {
+        ps_page_arena_keep_holes(run->base, run->slices);
+    }
+    ps_purge_count(bytes);
+    return true;
+}
+
 /* Purges about `slices` dirty slices, outside the lock. Returns how many went back. */
-static uint64_t purge_slices(uint64_t slices) {
+static uint64_t purge_slices(uint64_t slices, bool is_apart) {
     uint64_t done = 0;
     while (done < slices) {
         struct ps_run *list = ps_page_cache_detach_dirty(ps_min(slices - done, BATCH_SLICES));
@@ -60,13 +77,10 @@ static uint64_t purge_slices(uint64_t slices) {
             struct ps_run *run = list;
             list = run->next;
             run->next = NULL;
-            size_t bytes = (size_t)run->slices << PS_SLICE_SHIFT;
-            bool is_purged = ps_os_purge(run->base, bytes);
-            if (is_purged) {
-                ps_purge_count(bytes);
-                done += run->slices;
-            }
+            uint64_t run_slices = run->slices; /* attached, it may be merged at once */
+            bool is_purged = purge_run(run, is_apart);
             ps_page_cache_attach(run, is_purged);
+            done += is_purged ? run_slices : 0;
         }
         if (done == before) {
             break; /* the OS refuses; the runs are back where they were */
@@ -114,7 +128,7 @@ static void end_quarter(uint64_t now_ms, uint64_t due_ms) {
         idle = rotate(counts.dirty_slices, 1 + (now_ms - due_ms) / quarter_ms);
     }
     if (idle > 0) {
-        lower_marks(purge_slices(idle));
+        lower_marks(purge_slices(idle, counts.arena_slices <= APART_SLICES_LIMIT));
     }
 }
 
@@ -139,7 +153,8 @@ bool ps_purge_all(size_t keep_bytes) {
         return false;
     }
     ps_lock_acquire(&purge_lock);
-    uint64_t done = purge_slices(counts.dirty_slices - keep);
+    uint64_t done =
+        purge_slices(counts.dirty_slices - keep, counts.arena_slices <= APART_SLICES_LIMIT);
     lower_marks(done);
     ps_lock_release(&purge_lock);
     return done > 0;

@@ -11,12 +11,17 @@
 #include "tests/unit/fake_os.h"
 #include "tests/unit/fresh.h"
 
+#include <stdio.h>
+#include <unistd.h>
+
 #define DELAY_MS 400
 #define QUARTER_MS (DELAY_MS / 4)
 #define RUN_SLICES 8
 #define RUN_LIMIT 64
 #define STEPS 4000
 #define STEP_MS_MAX 60
+#define HUGE_SLICES ((size_t)32)
+#define HUGE_PAGES "/sys/kernel/mm/transparent_hugepage/enabled"
 
 static const struct ps_config config = PS_CONFIG_DEFAULT;
 static struct ps_run *runs[RUN_LIMIT];
@@ -276,6 +281,65 @@ FRESH_TEST(purged_memory_reads_as_zero) {
             CHECK_EQ(run->base[j], 0);
         }
     }
+}
+
+/* Whether the kernel may put huge pages there; skips where it has none. */
+static bool may_be_huge(const char *address) {
+    char line[512];
+    bool is_there = false;
+    FILE *file = fopen("/proc/self/smaps", "r");
+    REQUIRE(file != NULL);
+    while (fgets(line, sizeof line, file) != NULL) {
+        unsigned long begin, end;
+        if (sscanf(line, "%lx-%lx ", &begin, &end) == 2) {
+            is_there = begin <= (uintptr_t)address && (uintptr_t)address < end;
+        } else if (is_there && strncmp(line, "VmFlags:", 8) == 0) {
+            fclose(file);
+            bool is_huge = strstr(line, " hg") != NULL;
+            REQUIRE(is_huge || strstr(line, " nh") != NULL || access(HUGE_PAGES, F_OK) != 0);
+            return is_huge;
+        }
+    }
+    fclose(file);
+    return false;
+}
+
+FRESH_TEST(huge_pages_with_holes_are_not_made_whole_again) {
+    if (access(HUGE_PAGES, F_OK) != 0) {
+        UNIT_SKIP("this kernel has no huge pages");
+    }
+    start(DELAY_MS);
+    GIVEN("runs of half a huge page each, the first at its begin; and one of two whole ones");
+    struct ps_run *half[8];
+    for (size_t i = 0; i < 8; i++) {
+        half[i] = ps_page_cache_take_dense(HUGE_SLICES / 2);
+        REQUIRE(half[i] != NULL);
+    }
+    struct ps_run *whole = ps_page_cache_take_dense(2 * HUGE_SLICES);
+    REQUIRE(whole != NULL);
+    char *base = half[0]->base;
+    REQUIRE(((uintptr_t)base & (HUGE_SLICES * PS_SLICE_BYTES - 1)) == 0 && whole->base > base);
+    WHEN("half a huge page, two halves of neighbours, and the whole ones are purged");
+    char *whole_base = whole->base;
+    ps_page_cache_give(half[1]);
+    ps_page_cache_give(half[3]);
+    ps_page_cache_give(half[4]);
+    ps_page_cache_give(whole);
+    CHECK(ps_purge_all(0));
+    THEN("those that still hold something stay apart, the others may come again");
+    size_t page = HUGE_SLICES * PS_SLICE_BYTES;
+    CHECK(!may_be_huge(base));
+    CHECK(!may_be_huge(base + page));
+    CHECK(!may_be_huge(base + 2 * page));
+    CHECK(may_be_huge(base + 3 * page));
+    CHECK(may_be_huge(whole_base));
+    CHECK(may_be_huge(whole_base + 2 * page - 1));
+    WHEN("the rest of a divided one goes, together with its neighbours");
+    ps_page_cache_give(half[2]);
+    ps_page_cache_give(half[5]);
+    CHECK(ps_purge_all(0));
+    THEN("nothing has changed for what was purged apart");
+    CHECK(!may_be_huge(base + page));
 }
 
 UNIT_MAIN
