@@ -101,6 +101,31 @@ print(sum)
 """
 
 
+def work_js(scale: float) -> Iterator[str]:
+    """Objects, strings, maps, JSON, and buffers, which V8 takes from malloc."""
+    yield f"""
+let state = 1;
+const step = () => (state = (Math.imul(state, 1103515245) + 12345) & 0x7fffffff) >>> 8;
+const next = (n) => step() % n;
+const items = [];
+for (let i = 0; i < {times(150000, scale)}; i++) {{
+    const tags = Array.from({{ length: i % 7 }}, String);
+    items.push({{ name: `item ${{next(1000000)}}`, tags }});
+}}
+const index = new Map();
+for (const item of items) {{
+    const key = item.name.slice(-3);
+    index.set(key, [...(index.get(key) ?? []), item.tags]);
+}}
+const text = JSON.stringify([...index]);
+const buffers = [];
+for (let i = 0; i < {times(60000, scale)}; i++) {{
+    buffers[next(2000)] = Buffer.alloc(4096 + next(20000), 7);
+}}
+console.log(text.length, JSON.parse(text).length, buffers.reduce((n, b) => n + b.length, 0));
+"""
+
+
 def data_json(scale: float) -> Iterator[str]:
     """An array of small objects."""
     generator = random.Random(SEED)
@@ -164,6 +189,7 @@ GENERATORS: dict[str, Callable[[float], Iterator[str]]] = {
     "work.py": work_py,
     "work.pl": work_pl,
     "work.lua": work_lua,
+    "work.js": work_js,
     "data.json": data_json,
     "work.sql": work_sql,
     "page.ps": page_ps,
