@@ -242,6 +242,11 @@ def test_privileged_program(mapper: Path) -> None:
         program.chmod(mode)
         assert kind in check_fatal("privileged", program)
         assert "libpoolshim" not in maps_of(program)
+        os.chown(program, 0, 0)
+        program.chmod(mode)
+        found = examine("--", program)
+        assert found["takes_effect"] and "privileged-elsewhere" in codes(found, "note")
+        assert "libpoolshim" in maps_of(program)
 
 
 @pytest.mark.root

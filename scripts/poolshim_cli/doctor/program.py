@@ -68,27 +68,36 @@ def check_kind(diagnosis: Diagnosis, program: elf.Elf, library: elf.Elf) -> bool
     return True
 
 
+def privileges(path: Path) -> tuple[str, bool]:
+    """What a program file gives to whoever starts it, or "", and whether to this account too."""
+    status = path.stat()
+    if status.st_mode & 0o4000:
+        return "set-user-ID", status.st_uid != os.getuid()
+    if status.st_mode & 0o2010 == 0o2010:
+        return "set-group-ID", status.st_gid != os.getgid()
+    try:
+        os.getxattr(path, "security.capability")
+    except OSError:
+        return "", False
+    return "a program with file capabilities", os.getuid() != 0
+
+
 def check_privileges(diagnosis: Diagnosis, program: elf.Elf) -> None:
     """AT_SECURE: the loader drops paths from LD_PRELOAD, and the library ignores its variables."""
-    status = program.path.stat()
     if os.statvfs(program.path).f_flag & os.ST_NOSUID:
         return
-    kind = ""
-    if status.st_mode & 0o4000 and status.st_uid != os.getuid():
-        kind = "set-user-ID"
-    elif status.st_mode & 0o2010 == 0o2010 and status.st_gid != os.getgid():
-        kind = "set-group-ID"
-    elif os.getuid() != 0:
-        try:
-            os.getxattr(program.path, "security.capability")
-            kind = "a program with file capabilities"
-        except OSError:
-            pass
-    if kind:
+    kind, is_gained = privileges(program.path)
+    if is_gained:
         diagnosis.add(
             "privileged", FATAL,
             f"{program.path} is {kind}: it gains privileges, and the loader ignores LD_PRELOAD",
             "run it from an account that has the rights already, or link it with poolshim",
+        )  # fmt: skip
+    elif kind:
+        diagnosis.add(
+            "privileged-elsewhere", NOTE,
+            f"{program.path} is {kind}: where another account starts it, the loader ignores "
+            "LD_PRELOAD",
         )  # fmt: skip
 
 
