@@ -339,7 +339,7 @@ static void print_size(const struct ps_option *option, size_t bytes, struct ps_t
 
 static void print_report(const struct ps_settings *settings, struct ps_text *text) {
     if (settings->stats_target == PS_STATS_FILE) {
-        ps_text_add(text, settings->stats_path);
+        ps_text_add_path(text, settings->stats_path);
         return;
     }
     ps_text_add(text, settings->stats_target == PS_STATS_STDERR ? "on" : "off");
@@ -368,7 +368,7 @@ void ps_value_print(const struct ps_option *option, const struct ps_settings *se
         print_report(settings, text);
         break;
     case PS_TYPE_PATH:
-        ps_text_add(text, *(const char *)field != '\0' ? (const char *)field : "off");
+        ps_text_add_path(text, *(const char *)field != '\0' ? (const char *)field : "off");
         break;
     case PS_TYPE_PACKED:
         break;

@@ -217,6 +217,14 @@ void ps_text_add_percent(struct ps_text *text, uint64_t part, uint64_t whole, si
     add_slice_right(text, (struct ps_slice){.data = digits, .length = cell.length}, width);
 }
 
+void ps_text_add_path(struct ps_text *text, const char *string) {
+    for (; *string != '\0'; string++) {
+        unsigned char byte = (unsigned char)*string;
+        char c = byte < 0x20 || byte == 0x7f ? '?' : (char)byte;
+        ps_text_add_slice(text, (struct ps_slice){.data = &c, .length = 1});
+    }
+}
+
 void ps_text_add_json(struct ps_text *text, const char *string) {
     ps_text_add(text, "\"");
     for (; *string != '\0'; string++) {
