@@ -209,15 +209,15 @@ PS_COLD void ps_heap_give_up(void) {
     ps_hard_flush_all(heap); /* before the next: blocks of others wait, too */
     ps_remote_flush(heap);
     ps_heap_take_wakes(heap);
+    if (PS_UNLIKELY(ps_record_is_on())) {
+        ps_record_end(heap); /* before others take spans, and what is freed there off their tally */
+    }
     for (uint32_t i = 0; i < ps_size_class_count; i++) {
         ps_heap_empty_bin(heap, i);
         orphan_available(heap, i);
     }
     /* Full spans stay: they are found by the first block that comes back. */
     set_heap(NULL);
-    if (PS_UNLIKELY(ps_record_is_on())) {
-        ps_record_end(heap);
-    }
     ps_store_relaxed(&heap->x_thread_pointer, (uintptr_t)0); /* relaxed: as in heap_before_reset */
     ps_lock_acquire(&registry_lock);
     /* seq_cst: see ps_heap_send_on_wakes. */
