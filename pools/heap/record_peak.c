@@ -18,6 +18,9 @@
 #define SLOT_ENTRIES (SLOT_BYTES / sizeof(struct ps_record_entry))
 #define WORDS ((PS_RECORD_SIZES + 63) / 64)
 
+#define COLLECTS_MAX 8 /* times that a size is read for a snapshot */
+#define MOVES_SHARE 64 /* of its live blocks may have moved meanwhile */
+
 #define STEP_SHARE 64       /* of live bytes: worth a snapshot where nobody has been */
 #define STEP_SHARE_BELOW 16 /* below the highest peak */
 #define STEP_LEAST 8192
@@ -41,10 +44,9 @@ static struct ps_record_peak slots[SLOTS];
 static uint8_t order[SLOTS]; /* of slots: [0..kept_count) are kept, then RISING and SPARE */
 static bool has_ended;       /* a thread: before, the tally of ended ones is empty */
 static size_t kept_count;
-static bool has_rising;               /* slot RISING is this rise's; else we are falling */
-static uint64_t highest;              /* live bytes as published, of all snapshots */
-static int64_t rest[PS_RECORD_SIZES]; /* while a snapshot is taken: what is no running thread's */
-static int64_t mix[PS_RECORD_SIZES];  /* while two are compared */
+static bool has_rising;              /* slot RISING is this rise's; else we are falling */
+static uint64_t highest;             /* live bytes as published, of all snapshots */
+static int64_t mix[PS_RECORD_SIZES]; /* while two are compared */
 
 #define RISING PS_RECORD_PEAKS
 #define SPARE (PS_RECORD_PEAKS + 1)
@@ -114,31 +116,71 @@ static size_t next_used(size_t number) {
 #define FOR_USED(number)                                                                           \
     for (size_t number = next_used(0); number < PS_RECORD_SIZES; number = next_used(number + 1))
 
-static int64_t live_of(const struct ps_tally *tally, size_t number) {
-    /* relaxed, all: counts that run on. `made` last, so that nothing goes that did not come. */
-    uint64_t gone = ps_load_relaxed(&tally->x_gone[number]);
-    uint64_t freed = ps_load_relaxed(&tally->sizes[number].x_freed);
-    return (int64_t)(ps_load_relaxed(&tally->sizes[number].x_made) - freed - gone);
-}
-
 static void add_entry(struct ps_record_peak *peak, int32_t thread, size_t number, int64_t live) {
     struct ps_record_entry *entry = &peak->entries[peak->count++];
     *entry = (struct ps_record_entry){(uint64_t)live, thread, (uint32_t)number};
-    peak->live_bytes += (uint64_t)live * ps_record_bytes_of(number);
 }
 
-/* A tally counts below zero where its thread freed what an ended one had allocated. */
-static void add_tally(struct ps_record_peak *peak, const struct ps_tally *tally) {
-    uint32_t thread = ps_load_relaxed(&tally->x_thread); /* relaxed: see ps_record_begin */
-    bool is_room = SLOT_ENTRIES - peak->count >= 2 * PS_RECORD_SIZES;
-    FOR_USED(number) {
-        int64_t live = live_of(tally, number);
+/*
+ * Enters the live blocks of one size, of all tallies. Returns how often the size had been allocated
+ * and freed when they were read. A tally counts below zero where its thread freed what an ended one
+ * had allocated.
+ */
+static uint64_t collect(struct ps_record_peak *peak, size_t number) {
+    uint64_t moves = 0;
+    int64_t rest = 0; /* what is no running thread's */
+    for (const struct ps_tally *tally = first_tally(); tally != NULL; tally = tally->next) {
+        if (tally == ps_record_ended && !has_ended) {
+            continue;
+        }
+        /* relaxed, all: counts that run on. `made` last, so that nothing goes that did not come. */
+        uint64_t gone = ps_load_relaxed(&tally->x_gone[number]);
+        uint64_t freed = ps_load_relaxed(&tally->sizes[number].x_freed);
+        uint64_t made = ps_load_relaxed(&tally->sizes[number].x_made);
+        uint32_t thread = ps_load_relaxed(&tally->x_thread); /* relaxed: see ps_record_begin */
+        int64_t live = (int64_t)(made - freed - gone);
+        /* Each size to come may need an entry for the rest. */
+        bool is_room = peak->count + (PS_RECORD_SIZES - number) < SLOT_ENTRIES;
         if (thread != 0 && live > 0 && is_room) {
             add_entry(peak, (int32_t)thread, number, live);
         } else {
-            rest[number] += live;
+            rest += live;
+        }
+        moves += made + freed + gone;
+    }
+    if (rest > 0) {
+        add_entry(peak, PS_RECORD_ENDED, number, rest);
+    }
+    return moves;
+}
+
+/* Live blocks of one size among the entries from `first` on. */
+static uint64_t live_from(const struct ps_record_peak *peak, size_t first) {
+    uint64_t live = 0;
+    for (size_t i = first; i < peak->count; i++) {
+        live += peak->entries[i].live_count;
+    }
+    return live;
+}
+
+/*
+ * A block that goes from one thread's account to another's while they are read can be seen in both,
+ * and if this thread has to wait in between, each can be seen at a time when it had nearly all. So
+ * a size is read twice, and again while much has happened to it in between (a double collect: Afek
+ * and others, "Atomic snapshots of shared memory", 1993). Between sizes such a wait does no harm.
+ */
+static void take_number(struct ps_record_peak *peak, size_t number) {
+    size_t first = peak->count;
+    uint64_t moves = collect(peak, number);
+    for (int i = 1; i < COLLECTS_MAX; i++) {
+        uint64_t before = moves;
+        peak->count = first;
+        moves = collect(peak, number);
+        if (moves - before <= live_from(peak, first) / MOVES_SHARE) {
+            break;
         }
     }
+    peak->live_bytes += live_from(peak, first) * ps_record_bytes_of(number);
 }
 
 static void take_locked(struct ps_record_peak *peak) {
@@ -147,17 +189,7 @@ static void take_locked(struct ps_record_peak *peak) {
     peak->large_count = ps_load_relaxed(&x_large_count);
     peak->large_bytes = ps_load_relaxed(&x_large_bytes);
     peak->live_bytes = peak->large_bytes;
-    for (const struct ps_tally *tally = first_tally(); tally != NULL; tally = tally->next) {
-        if (tally != ps_record_ended || has_ended) {
-            add_tally(peak, tally);
-        }
-    }
-    FOR_USED(number) {
-        if (rest[number] > 0) {
-            add_entry(peak, PS_RECORD_ENDED, number, rest[number]);
-        }
-        rest[number] = 0;
-    }
+    FOR_USED(number) { take_number(peak, number); }
 }
 
 /* ---- which peaks are kept ---- */
@@ -284,6 +316,39 @@ void ps_record_peak_fold(struct ps_tally *tally) {
 
 /* ---- the report ---- */
 
+/* By thread, then by size; the ended ones last. */
+static bool stands_after(const struct ps_record_entry *a, const struct ps_record_entry *b) {
+    return a->thread != b->thread ? (uint32_t)a->thread > (uint32_t)b->thread
+                                  : a->number > b->number;
+}
+
+/* Restores the heap's order below entries[at]. */
+static void sift_down(struct ps_record_entry *entries, size_t at, size_t count) {
+    const struct ps_record_entry moved = entries[at];
+    for (size_t child = 2 * at + 1; child < count; child = 2 * at + 1) {
+        child += child + 1 < count && stands_after(&entries[child + 1], &entries[child]);
+        if (!stands_after(&entries[child], &moved)) {
+            break;
+        }
+        entries[at] = entries[child];
+        at = child;
+    }
+    entries[at] = moved;
+}
+
+/* Heapsort (Williams 1964): without memory, at most count * log(count) steps. */
+static void sort_entries(struct ps_record_peak *peak) {
+    for (size_t i = peak->count / 2; i-- > 0;) {
+        sift_down(peak->entries, i, peak->count);
+    }
+    for (size_t end = peak->count; end-- > 1;) {
+        const struct ps_record_entry last = peak->entries[end];
+        peak->entries[end] = peak->entries[0];
+        peak->entries[0] = last;
+        sift_down(peak->entries, 0, end);
+    }
+}
+
 size_t ps_record_peak_finish(void) {
     ps_lock_acquire(&record_lock);
     take_locked(slot_at(SPARE));
@@ -301,6 +366,9 @@ size_t ps_record_peak_finish(void) {
         for (size_t j = i; j > 0 && slot_at(j)->live_bytes > slot_at(j - 1)->live_bytes; j--) {
             swap_slots(j, j - 1);
         }
+    }
+    for (size_t i = 0; i < kept_count; i++) {
+        sort_entries(slot_at(i));
     }
     return kept_count;
 }
