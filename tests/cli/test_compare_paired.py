@@ -132,6 +132,16 @@ def test_interval_is_finite_when_nearly_all_rounds_are_equal() -> None:
         assert 0.6 < (found.low or 0) <= found.ratio <= (found.high or 9) < 1.7
 
 
+@pytest.mark.parametrize("spare", [0.0, 1e-12, 1e-6])
+def test_interval_is_no_wider_than_what_was_seen(spare: float) -> None:
+    """As memory is: a page more in some rounds, and otherwise the same but for rounding."""
+    generator = random.Random(SEED)
+    for _ in range(200):
+        pages = [(8000 + (generator.random() < 0.3)) * (1 + spare * at) for at in range(5)]
+        found = paired.ratio_of(pages, [10000.0] * 5)
+        assert 0.7998 < (found.low or 0) <= (found.high or 9) < 0.8003
+
+
 def test_same_rounds_give_the_same_interval() -> None:
     generator = random.Random(SEED)
     columns = rounds(generator, normal, 9, 1.0)

@@ -66,7 +66,8 @@ def half_width(values: Sequence[float], level: float, draws: int, seed: int) -> 
         distance = abs(sample_mean - mean)
         errors.append(distance / sample_error if sample_error else math.inf if distance else 0.0)
     width = sorted(errors)[min(draws - 1, math.ceil(level * draws) - 1)] * error
-    return min(width, max(values) - min(values)) if math.isinf(width) else width
+    # Of nearly equal values some samples have next to no error of their own, and theirs decides.
+    return min(width, max(values) - min(values))
 
 
 def ratio_of(
