@@ -2,25 +2,18 @@
 /*
  * What each block was asked for while the program is recorded: the number of its size (record.h).
  * Many classes serve one size only, the built-in ones up to 128 bytes among them: no mark is needed
- * there. For the others there is a byte out of band for every 16 bytes of address; a block of a
- * class above 4064 bytes takes two of its own bytes. Memory: a page for each slice with blocks that
- * have marks, so at most 6 %.
- *
- * Tables lie as those of hard_marks.c: one for each gigabyte, touched where there are marks.
- * Callers: record.c. Any thread that holds the block. No locks.
+ * there. For the others it stands in the block's mark (marks.h); a block of a class above 4064
+ * bytes takes two of its own marks. Memory: a page for each slice with blocks that have marks, so
+ * at most 6 %. Callers: record.c. Any thread that holds the block. No locks.
  */
 #ifndef PS_HEAP_RECORD_MARKS_H
 #define PS_HEAP_RECORD_MARKS_H
 
-#include "pools/base/atomic.h"
 #include "pools/base/config.h"
-#include "pools/page/page_map.h"
+#include "pools/heap/marks.h"
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#define PS_RECORD_MARK_SHIFT 4
 
 /* Of a class. */
 struct ps_record_kind {
@@ -29,24 +22,9 @@ struct ps_record_kind {
 };
 
 extern PS_HIDDEN struct ps_record_kind ps_record_kinds[PS_CLASS_LIMIT];
-extern PS_HIDDEN uint8_t *ps_record_tables[PS_ROOT_COUNT];
 
 /* Once, after the size classes. */
 void ps_record_marks_start(void);
-
-/* Makes the table for a block's address; NULL when memory is out. */
-uint8_t *ps_record_make_table(const void *block);
-
-/* The table for a block's address, NULL if there is none. */
-static inline uint8_t *ps_record_table_of(const void *block) {
-    /* acquire: pairs with ps_record_make_table. */
-    return ps_load_acquire(
-        &ps_record_tables[((uintptr_t)block >> PS_LEAF_SHIFT) & (PS_ROOT_COUNT - 1)]);
-}
-
-static inline size_t ps_record_index_of(const void *block) {
-    return ((uintptr_t)block & (((size_t)1 << PS_LEAF_SHIFT) - 1)) >> PS_RECORD_MARK_SHIFT;
-}
 
 /*
  * Notes the number of what a block was asked for, where its class leaves that open. Returns it; 0
@@ -57,11 +35,10 @@ static inline size_t ps_record_mark(const void *block, uint32_t class_index, siz
     if (PS_LIKELY(kind.number != 0)) {
         return kind.number;
     }
-    uint8_t *table = ps_record_table_of(block);
-    if (PS_UNLIKELY(table == NULL) && (table = ps_record_make_table(block)) == NULL) {
+    uint8_t *mark = ps_mark_make_at(block);
+    if (PS_UNLIKELY(mark == NULL)) {
         return 0;
     }
-    uint8_t *mark = &table[ps_record_index_of(block)];
     if (PS_UNLIKELY(kind.is_wide)) {
         ps_store_relaxed(&mark[1], (uint8_t)(number >> 8)); /* relaxed: as below */
     }
@@ -76,11 +53,10 @@ static inline size_t ps_record_marked(const void *block, uint32_t class_index) {
     if (PS_LIKELY(kind.number != 0)) {
         return kind.number;
     }
-    const uint8_t *table = ps_record_table_of(block);
-    if (PS_UNLIKELY(table == NULL)) {
+    const uint8_t *mark = ps_mark_at(block);
+    if (PS_UNLIKELY(mark == NULL)) {
         return 0;
     }
-    const uint8_t *mark = &table[ps_record_index_of(block)];
     /* relaxed, both: as above. */
     size_t high = PS_UNLIKELY(kind.is_wide) ? ps_load_relaxed(&mark[1]) : 0;
     return ps_load_relaxed(mark) | high << 8;
