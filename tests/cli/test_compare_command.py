@@ -198,6 +198,7 @@ def test_nothing_runs_on_after_a_signal(
     process = subprocess.Popen(
         [POOLSHIM, "compare", *FEW, "--json", out, *words], env=env, start_new_session=True,
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),  # ignored under nohup, or by &
     )  # fmt: skip
     until = time.monotonic() + 60
     while len(running(f"sleep\0{word}")) < 2 + is_server and time.monotonic() < until:
