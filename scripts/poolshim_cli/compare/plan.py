@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from .. import allocators
@@ -27,15 +27,8 @@ DEFAULT_SEED = 20140513
 SETTINGS_OF = "poolshim"  # what a --setting without @ALLOCATOR belongs to
 
 
-@dataclass(frozen=True)
-class Column:
-    """One allocator as it is run; library None: nothing is preloaded."""
-
-    name: str
-    library: Path | None = None
-    env: dict[str, str] = field(default_factory=dict)
-    note: str = ""
-    version: str = ""
+# One allocator as it is run; library None: nothing is preloaded.
+Column = allocators.Allocator
 
 
 @dataclass(frozen=True)
@@ -127,11 +120,7 @@ def find_columns(
     for one in missing:
         if one.name in demanded:
             raise BadRequest(f"{one.name}: {one.reason}")
-    columns = [
-        Column(one.name, one.library, one.env, one.note, one.version)
-        for one in found
-        if isinstance(one, allocators.Allocator)
-    ]
+    columns = [one for one in found if isinstance(one, Column)]
     chosen = [c for c in columns if is_chosen(c.name, only, demanded)]
     chosen += [apply_setting(columns, *setting) for setting in settings]
     return chosen, [one for one in missing if not only and one.name not in ONLY_BY_NAME]
@@ -147,7 +136,7 @@ def apply_setting(columns: list[Column], name: str, allocator: str, env: dict[st
     for column in columns:
         if column.name == allocator:
             shown = " ".join(f"{key}={value}" for key, value in env.items())
-            return Column(name, column.library, {**column.env, **env}, shown, column.version)
+            return replace(column, name=name, env={**column.env, **env}, note=shown)
     raise BadRequest(f"--setting {name}: there is no {allocator} here")
 
 
