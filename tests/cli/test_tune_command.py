@@ -23,6 +23,7 @@ sys.path.insert(0, str(ROOT / "scripts"))
 pytest.importorskip("click", reason="click is not installed: run scripts/setup")
 pytest.importorskip("rich", reason="rich is not installed: run scripts/setup")
 
+from poolshim_cli import files  # noqa: E402
 from poolshim_cli.tune import profile, recording  # noqa: E402
 from poolshim_cli.tune.cost import Workload, grid_points, span_plan  # noqa: E402
 
@@ -242,7 +243,7 @@ def test_the_setting_on_stdout_is_what_the_library_takes(
 def test_a_profile_is_measured_again(tune: Tune, objects: Path, tmp_path: Path) -> None:
     table = (16, 1040, 65536)
     kept = profile.Profile(("x",), {profile.VARIABLE: profile.setting(table)}, {}, {})
-    profile.write_whole(tmp_path / "old.toml", profile.to_toml(kept).encode())
+    files.write_whole(tmp_path / "old.toml", profile.to_toml(kept).encode())
     done = tune("--profile", "old.toml", "--rounds", "5", "--json", "--", objects, "1040", "30000",
                 POOLSHIM_THP="never")  # fmt: skip
     assert done.returncode == 0, done.stderr

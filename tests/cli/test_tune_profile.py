@@ -16,6 +16,7 @@ from conftest import BUILD_DIR, ROOT, run_captured
 
 sys.path.insert(0, str(ROOT / "scripts"))
 
+from poolshim_cli import files  # noqa: E402
 from poolshim_cli.tune import profile  # noqa: E402
 
 
@@ -23,7 +24,7 @@ def test_profiles_survive_the_way_through_a_file(tmp_path: Path) -> None:
     command = ("a b", 'quo"te', "back\\slash", "new\nline", "\x7f\x01", "ü€😀", "\udc80")
     kept = profile.Profile(command, {profile.VARIABLE: "8,16,32"}, {"a": 1, "b": 0.5}, {"c": "x"})
     path = tmp_path / "p.toml"
-    profile.write_whole(path, profile.to_toml(kept).encode())
+    files.write_whole(path, profile.to_toml(kept).encode())
     found = profile.read(path)
     assert found.command == (*command[:-1], "?")
     assert found.table == (8, 16, 32)
@@ -46,9 +47,9 @@ def test_what_was_there_stays_when_writing_fails(
     def fail(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(profile.os, "replace", fail)
-    with pytest.raises(profile.BadRequest, match="No space left"):
-        profile.write_whole(path, b"new")
+    monkeypatch.setattr(files.os, "replace", fail)
+    with pytest.raises(files.BadRequest, match="No space left"):
+        files.write_whole(path, b"new")
     assert path.read_text() == "old" and [one.name for one in tmp_path.iterdir()] == ["p.toml"]
 
 
@@ -62,7 +63,7 @@ def test_arrays_and_texts_are_the_same_table(tmp_path: Path) -> None:
 def test_poolshim_run_takes_a_profile_as_it_was_written(shim: Path, tmp_path: Path) -> None:
     settings = {profile.VARIABLE: "16,1040,2048", "POOLSHIM_SMALL_MAX": "2048"}
     kept = profile.Profile(("a", "[b]"), settings, {"live_bytes": 1}, {"rss_ratio": 0.8})
-    profile.write_whole(tmp_path / "p.toml", profile.to_toml(kept).encode())
+    files.write_whole(tmp_path / "p.toml", profile.to_toml(kept).encode())
     assert profile.read(tmp_path / "p.toml").settings == settings
     words = [ROOT / "scripts" / "poolshim", "run", "--profile", tmp_path / "p.toml", "--", "env"]
     shown = run_captured(words, env={**os.environ, "POOLSHIM_BUILD_DIR": str(BUILD_DIR)}).stdout

@@ -16,7 +16,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from .. import places
+from .. import files, places
 from ..allocators import DEFAULT_TABLE
 from ..errors import BadRequest, OwnFailure, need
 from ..launcher import Launch, first_line
@@ -124,7 +124,7 @@ def check_outputs(given: dict[str, Any]) -> dict[str, str]:
         raise BadRequest("only one of --json, --csv, --markdown and --html can go to -")
     for path in outputs.values():
         if path != "-":
-            profile.check_writable(Path(path))
+            files.check_writable(Path(path))
     if "html" in outputs:
         need("jinja2", "plot")
     return outputs
@@ -275,6 +275,6 @@ def write_all(results: Results, summary: Summary, outputs: dict[str, str]) -> No
             click.echo(text, nl=False)
             continue
         try:
-            profile.write_whole(Path(path), text.encode("utf-8", "surrogateescape"))
+            files.write_whole(Path(path), text.encode("utf-8", "surrogateescape"))
         except BadRequest as error:
             raise OwnFailure(str(error)) from None

@@ -16,6 +16,7 @@ from typing import Any
 import click
 from rich.console import Console
 
+from .. import files
 from ..compare.measure import Step
 from ..compare.plan import CommandWork, ServerWork, split_command
 from ..errors import BadRequest, need
@@ -125,7 +126,7 @@ def tune(request: Request) -> int:
         draw(request, found)
     if is_given_out and request.profile is None:
         content = profile.to_toml(to_profile(request, found, checks))
-        profile.write_whole(request.output, content.encode())
+        files.write_whole(request.output, content.encode())
         console.print(f"profile: {request.output}", markup=False)
     if request.is_json:
         print(json.dumps(to_json(request, found, checks, verdict), indent=1, ensure_ascii=False))
@@ -234,7 +235,7 @@ def draw(request: Request, found: Found) -> None:
     title = f"{request.label}: {live} live at the peak"
     kind = request.picture.suffix[1:].lower()
     content = picture.draw(found.workload, (found.before, found.table), title, kind)
-    profile.write_whole(request.picture, content)
+    files.write_whole(request.picture, content)
 
 
 def predicted(found: Found) -> dict[str, Any]:
@@ -313,12 +314,12 @@ def check_request(request: Request) -> Request:
     if request.max_classes < least:
         raise BadRequest(f"--max-classes: {least} is the least with which no size wastes a quarter")
     if request.profile is None:
-        profile.check_writable(request.output)
+        files.check_writable(request.output)
     if request.picture is not None:
         if request.picture.suffix[1:].lower() not in picture.FORMATS:
             raise BadRequest(f"--picture: {request.picture}: .svg or .png")
         need("matplotlib", "plot")
-        profile.check_writable(request.picture)
+        files.check_writable(request.picture)
     return request
 
 

@@ -3,15 +3,11 @@
 
 `poolshim run --profile` reads it too, by lines: the variables in the table [environment]; and both
 read what people write by hand, settings under their options' names before the first table.
-
-Written whole or not at all: under another name first, then renamed.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -134,35 +130,3 @@ def read(path: Path) -> Profile:
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         what = f"no {VARIABLE}" if isinstance(error, KeyError) else error
         raise BadRequest(f"{path}: not a profile of poolshim: {what}") from None
-
-
-def check_writable(path: Path) -> None:
-    """BadRequest if a file cannot be put there; asked before the work, not after."""
-    try:
-        if path.is_dir():
-            raise BadRequest(f"{path}: is a directory")
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}."):
-            pass
-    except OSError as error:
-        raise BadRequest(f"{path}: {error.strerror}") from None
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Puts a file there, or leaves what was there; BadRequest if that cannot be."""
-    name = None
-    try:
-        with tempfile.NamedTemporaryFile(
-            dir=path.parent, prefix=f".{path.name}.", delete=False
-        ) as file:
-            name = file.name
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(name, 0o666 & ~mask)
-        os.replace(name, path)
-    except OSError as error:
-        if name is not None:
-            Path(name).unlink(missing_ok=True)
-        raise BadRequest(f"{path}: {error.strerror}") from None
