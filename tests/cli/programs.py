@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import subprocess
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -111,3 +113,17 @@ def compile_library(folder: Path, name: str, source: str, *flags: str) -> Path:
     if made.returncode != 0:
         pytest.skip(f"gcc {' '.join(flags)} cannot build here: {made.stderr[-200:]}")
     return library
+
+
+@pytest.fixture(scope="module")
+def folder() -> Iterator[Path]:
+    """Short and open for every user."""
+    with tempfile.TemporaryDirectory(prefix="poolshim-cli-") as path:
+        Path(path).chmod(0o755)
+        yield Path(path)
+
+
+@pytest.fixture(scope="module")
+def mapper(folder: Path) -> Path:
+    """Prints what it has mapped."""
+    return compile_program(folder, "mapper", PRINT_MAPS)

@@ -13,8 +13,6 @@ import pty
 import shutil
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +28,8 @@ from programs import (
     bare_environment,
     compile_library,
     compile_program,
+    folder,
+    mapper,
     patched,
     poolshim,
 )
@@ -50,20 +50,6 @@ JEMALLOC = "libjemalloc.so.2"
 @pytest.fixture(scope="module", autouse=True)
 def built(shim: Path) -> None:
     """The tests need the library of the build under test."""
-
-
-@pytest.fixture(scope="module")
-def folder() -> Iterator[Path]:
-    """Short and open for every user."""
-    with tempfile.TemporaryDirectory(prefix="poolshim-doctor-") as path:
-        Path(path).chmod(0o755)
-        yield Path(path)
-
-
-@pytest.fixture(scope="module")
-def mapper(folder: Path) -> Path:
-    """Prints what it has mapped."""
-    return compile_program(folder, "mapper", PRINT_MAPS)
 
 
 def examine(*words: str | Path, env: dict[str, str] | None = None) -> dict[str, Any]:

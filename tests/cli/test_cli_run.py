@@ -13,7 +13,6 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,6 +24,8 @@ from programs import (
     PRINT_MAPS,
     bare_environment,
     compile_program,
+    folder,
+    mapper,
     patched,
     poolshim,
 )
@@ -44,20 +45,6 @@ SAMPLES = {"SIZE": "64KiB", "COUNT": "1", "SWITCH": "on", "LIST": "16,48", "REPO
 @pytest.fixture(scope="module", autouse=True)
 def built(shim: Path) -> None:
     """The tests need the library of the build under test."""
-
-
-@pytest.fixture(scope="module")
-def open_folder() -> Iterator[Path]:
-    """A folder that every user may enter."""
-    with tempfile.TemporaryDirectory(prefix="poolshim-run-") as folder:
-        Path(folder).chmod(0o755)
-        yield Path(folder)
-
-
-@pytest.fixture(scope="module")
-def mapper(open_folder: Path) -> Path:
-    """Prints what it has mapped."""
-    return compile_program(open_folder, "mapper", PRINT_MAPS)
 
 
 def flag_of(name: str) -> str:
@@ -316,9 +303,9 @@ def check_without_effect(program: Path, reason: str, **options: object) -> None:
     assert "libpoolshim" not in poolshim("run", "--force", program, **options).stdout
 
 
-def test_static_program(open_folder: Path) -> None:
+def test_static_program(folder: Path) -> None:
     for name, flag in (("static", "-static"), ("static-pie", "-static-pie")):
-        program = compile_program(open_folder, name, PRINT_MAPS, flag)
+        program = compile_program(folder, name, PRINT_MAPS, flag)
         check_without_effect(
             program, "is statically linked, nothing can be preloaded into it"
         )
@@ -334,20 +321,20 @@ def test_program_of_another_processor(mapper: Path) -> None:
     assert "(32 bits), the library is for x86-64" in check_refusal(program)
 
 
-def test_program_of_another_libc(open_folder: Path) -> None:
+def test_program_of_another_libc(folder: Path) -> None:
     flag = "-Wl,--dynamic-linker=/lib/ld-musl-x86_64.so.1"
-    program = compile_program(open_folder, "musl", PRINT_MAPS, flag)
+    program = compile_program(folder, "musl", PRINT_MAPS, flag)
     check_without_effect(program, "is linked to musl, the library to glibc")
 
 
-def test_script_is_judged_by_its_interpreter(open_folder: Path) -> None:
-    interpreter = compile_program(open_folder, "interpreter", PRINT_MAPS, "-static")
-    script = open_folder / "script"
+def test_script_is_judged_by_its_interpreter(folder: Path) -> None:
+    interpreter = compile_program(folder, "interpreter", PRINT_MAPS, "-static")
+    script = folder / "script"
     script.write_text(f"#! {interpreter} -x\n")
     script.chmod(0o755)
     reason = "statically linked, nothing can be preloaded into it; --force starts it all the same"
     assert check_refusal(script) == f"{interpreter}, which runs {script}, is {reason}"
-    outer = open_folder / "outer"
+    outer = folder / "outer"
     outer.write_text(f"#!{script}\n")
     outer.chmod(0o755)
     begin = f"{interpreter}, which runs {script}, which runs {outer}"
