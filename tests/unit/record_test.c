@@ -24,9 +24,15 @@ static uint64_t live_at(const struct ps_record_peak *peak, int32_t thread, size_
     return live;
 }
 
-static void check_sum(const struct ps_record_peak *peak) {
+/* Sums, and the order: by thread, the ended ones last, then by size. */
+static void check_entries(const struct ps_record_peak *peak) {
     uint64_t bytes = peak->large_bytes;
+    uint64_t before = 0;
     for (size_t i = 0; i < peak->count; i++) {
+        uint64_t place = (uint64_t)(uint32_t)peak->entries[i].thread << 32;
+        place |= peak->entries[i].number;
+        CHECK_CMP(place, >, before);
+        before = place;
         CHECK_CMP(peak->entries[i].live_count, >, 0);
         bytes += peak->entries[i].live_count * ps_record_bytes_of(peak->entries[i].number);
     }
@@ -36,7 +42,7 @@ static void check_sum(const struct ps_record_peak *peak) {
 /* The highest peak; the recording is closed with it. */
 static const struct ps_record_peak *highest_peak(void) {
     REQUIRE(ps_record_peak_finish() > 0);
-    check_sum(ps_record_peak_at(0));
+    check_entries(ps_record_peak_at(0));
     return ps_record_peak_at(0);
 }
 
