@@ -155,19 +155,29 @@ static void show_peak(void *unused) {
     ps_heap_free(ps_heap_alloc(64 * MIB));
 }
 
+/* Two sizes that a thread keeps to its end. */
+static void keep_two(void *unused) {
+    (void)unused;
+    REQUIRE(ps_heap_alloc(1000) != NULL && ps_heap_alloc(30) != NULL);
+}
+
 FRESH_TEST(blocks_count_for_the_thread_that_has_their_span) {
     record();
     ps_heap_free(ps_heap_alloc(1)); /* thread 1 */
-    GIVEN("blocks of thread 2, half of them freed by thread 3");
+    GIVEN("blocks of thread 2, half of them freed by thread 3, and some that each keeps");
     struct worker maker;
     struct worker breaker;
     size_t bytes = 200;
     worker_start(&maker);
     worker_start(&breaker);
     worker_do(&maker, allocate_shared, &bytes);
+    worker_do(&maker, keep_two, NULL);
+    worker_do(&breaker, keep_two, NULL);
     worker_do(&breaker, free_half, NULL);
     worker_do(&breaker, show_peak, NULL);
     const struct ps_record_peak *peak = highest_peak();
+    CHECK_EQ(live_at(peak, 2, 30), 1);
+    CHECK_EQ(live_at(peak, 3, 1000), 1);
     CHECK_EQ(live_at(peak, 2, bytes), BLOCKS / 2);
     CHECK_EQ(live_at(peak, 0, bytes), BLOCKS / 2);
     ps_record_peak_release();
