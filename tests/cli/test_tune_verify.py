@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,7 @@ def check(rss: Figure, time: Figure = SAME, label: str = "own", is_held_out: boo
     [
         ([check(figure(0.8))], True, "20 % less memory"),
         ([check(figure(0.995))], False, "only 0.5 % less memory"),
+        ([replace(check(figure(0.98)), before_rss_bytes=2e6)], False, "only 39 KiB less memory"),
         ([check(figure(0.9, False))], False, "less than the noise"),
         ([check(figure(0.8, None))], False, "too few rounds"),
         ([check(figure(1.05))], False, "5 % more memory"),

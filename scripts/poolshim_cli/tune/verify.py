@@ -18,6 +18,7 @@ from ..errors import Failed
 from ..places import find
 
 BEFORE, AFTER = "before", "tuned"
+LEAST_GAIN_BYTES = 64 << 10  # what another order of its start-up does to a process of 2 MiB
 TIME_LOSS = 0.02  # slower by more than this, and memory is not all that counts
 
 
@@ -92,6 +93,9 @@ def judge_one(check: Check, least_gain: float) -> Verdict:
         return Verdict(False, f"memory changed by less than the noise ({interval_text(rss)})")
     if 1 - rss.ratio < least_gain:
         return Verdict(False, f"only {percent(1 - rss.ratio)} less memory")
+    saved = (1 - rss.ratio) * check.before_rss_bytes
+    if saved < LEAST_GAIN_BYTES:
+        return Verdict(False, f"only {saved / 1024:.0f} KiB less memory")
     return Verdict(True, f"{percent(1 - rss.ratio)} less memory")
 
 
