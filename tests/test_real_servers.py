@@ -7,10 +7,12 @@
 from __future__ import annotations
 
 import contextlib
+import getpass
 import os
 import signal
 import socket
 import subprocess
+import sys
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -18,8 +20,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from conftest import run_captured
+from conftest import ROOT, run_captured
 from under_shim import assert_served, is_mapped, need, read_reports
+
+sys.path.insert(0, str(ROOT / "tests" / "soak"))
+from nginx_load import CONFIGURATION, children_of  # noqa: E402
 
 pytestmark = pytest.mark.preload
 
@@ -142,42 +147,10 @@ def test_redis(shim: Path, tmp_path: Path) -> None:
     assert_served(reports, ["redis-server"])
 
 
-NGINX_CONFIGURATION = """
-daemon off;
-master_process on;
-worker_processes 2;
-pid {folder}/nginx.pid;
-error_log {folder}/error.log warn;
-events {{ worker_connections 256; }}
-http {{
-    access_log off;
-    client_body_temp_path {folder}/body;
-    proxy_temp_path {folder}/proxy;
-    fastcgi_temp_path {folder}/fastcgi;
-    uwsgi_temp_path {folder}/uwsgi;
-    scgi_temp_path {folder}/scgi;
-    gzip on;
-    gzip_types text/plain;
-    gzip_min_length 100;
-    types {{ text/plain txt; }}
-    server {{
-        listen 127.0.0.1:{port};
-        root {folder}/files;
-        location /again/ {{ proxy_pass http://127.0.0.1:{port}/; proxy_buffering on; }}
-    }}
-}}
-"""
-
-
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
-
-
-def children_of(pid: int) -> list[int]:
-    text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
-    return [int(word) for word in text.split()]
 
 
 def fetch(url: str) -> bytes:
@@ -205,8 +178,8 @@ def test_nginx(shim: Path, tmp_path: Path) -> None:
         (tmp_path / "files" / name).write_bytes(body)
     port = free_port()
     configuration = tmp_path / "nginx.conf"
-    user = "user root;\n" if os.getuid() == 0 else ""
-    configuration.write_text(user + NGINX_CONFIGURATION.format(folder=tmp_path, port=port))
+    text = CONFIGURATION.format(folder=tmp_path, port=port, user=getpass.getuser())
+    configuration.write_text(text)
     command = ["nginx", "-c", str(configuration), "-p", str(tmp_path)]
     with serve(command, tmp_path, shim, signal.SIGQUIT) as server:
         url = f"http://127.0.0.1:{port}/file1.txt"

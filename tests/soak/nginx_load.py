@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """What scripts/soak asks of nginx: files of all sizes, gzip, a proxy to itself, bodies, reloads.
 
+Its configuration serves tests/test_real_servers.py too.
+
 Its memory is that of the master and its workers. What it holds between requests is constant.
 """
 
