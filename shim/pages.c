@@ -17,16 +17,16 @@ void ps_pages_start(void) {
     }
 }
 
-static void prepare(void) {
-    ps_lock_fork_prepare();
-    ps_pages_fork_prepare();
+static void child(void) {
+    ps_pages_fork_child();
+    if (ps_lock_fork_repaired()) {
+        ps_pages_fork_salvage();
+    }
 }
-
-static void child(void) { ps_pages_fork_child(); }
 
 /* After init.c's constructor, which has started the engine: its handlers were registered before, so
  * in the child they come first, and the page cache works again when pages that other threads left
  * are given to it. */
 __attribute__((constructor(102))) static void library_loaded(void) {
-    (void)pthread_atfork(prepare, ps_pages_fork_parent, child);
+    (void)pthread_atfork(NULL, NULL, child);
 }

@@ -37,6 +37,12 @@
     __atomic_compare_exchange_n((p), (expected), (v), 1, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)
 
 /*
+ * Keeps the compiler from moving memory accesses across. For what the same thread's signal handlers
+ * and the child of a fork see, program order is enough: see undo.h.
+ */
+#define ps_fence_program_order() __asm__ volatile("" : : : "memory")
+
+/*
  * A counter with one writer and readers that only want a snapshot: relaxed, and not one
  * read-modify-write but two plain moves, since nobody else writes.
  */

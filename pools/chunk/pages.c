@@ -98,20 +98,12 @@ void ps_pages_stats(struct ps_pages_stats *stats) {
     };
 }
 
-void ps_pages_fork_prepare(void) {
-    ps_magazine_fork_prepare();
-    ps_depot_fork_prepare();
-}
-
-void ps_pages_fork_parent(void) {
-    ps_depot_fork_parent();
-    ps_magazine_fork_parent();
-}
-
 void ps_pages_fork_child(void) {
     ps_depot_fork_child();
     ps_magazine_fork_child();
-    /* With all locks free again. */
+}
+
+void ps_pages_fork_salvage(void) {
     ps_depot_fork_salvage();
     ps_magazine_fork_salvage();
 }

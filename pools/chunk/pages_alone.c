@@ -13,26 +13,18 @@
 static struct ps_lock start_lock = PS_LOCK_INIT(PS_RANK_INIT);
 static uint32_t x_is_started;
 
-static void prepare(void) {
-    ps_lock_fork_prepare();
-    ps_lock_acquire(&start_lock);
-    ps_page_cache_fork_prepare();
-    ps_pages_fork_prepare();
-}
+static void prepare(void) { ps_lock_fork_begin(); }
 
-static void parent(void) {
-    ps_pages_fork_parent();
-    ps_page_cache_fork_parent();
-    ps_lock_release(&start_lock);
-    ps_lock_fork_parent();
-}
+static void parent(void) { ps_lock_fork_end(); }
 
 static void child(void) {
-    ps_lock_fork_child();
+    ps_lock_fork_child(&start_lock);
     ps_page_cache_fork_child();
     ps_pages_fork_child();
-    ps_lock_reset(&start_lock);
-    ps_lock_fork_parent();
+    if (ps_lock_fork_repaired()) {
+        ps_pages_fork_salvage();
+    }
+    ps_lock_fork_end();
 }
 
 /* At load, before there is a second thread that could be inside while the first one forks. */

@@ -46,8 +46,11 @@ static bool gather(struct ps_pages_slice *slice, void *is_forced) {
     if (slice->seen_idle == 0 && !*(const bool *)is_forced) {
         slice->seen_idle = look;
     } else if (slice->seen_idle != look && ps_slice_claim_locked(slice, bits)) {
-        victims[victim_count++] = (struct victim){slice, (uint16_t)bits, 0};
+        victims[victim_count] = (struct victim){slice, (uint16_t)bits, 0};
+        ps_depot_note(&victim_count, sizeof victim_count);
+        victim_count++;
     }
+    ps_depot_commit();
     return victim_count < BATCH;
 }
 
@@ -72,11 +75,14 @@ static bool purge_one(struct victim *victim) {
 
 /* Lock held. */
 static void return_victims(struct ps_released *released) {
-    for (size_t i = 0; i < victim_count; i++) {
-        ps_slice_return_locked(victims[i].slice, victims[i].bits, victims[i].dirty, released);
-        victims[i].slice->seen_idle = look; /* not twice in one look */
+    while (victim_count > 0) {
+        const struct victim *victim = &victims[victim_count - 1];
+        ps_depot_note(&victim_count, sizeof victim_count);
+        victim_count--;
+        ps_slice_return_locked(victim->slice, victim->bits, victim->dirty, released);
+        victim->slice->seen_idle = look; /* not twice in one look */
+        ps_depot_commit();
     }
-    victim_count = 0;
 }
 
 /* One batch. False when it was the last: nothing more to do, or the system refuses. */

@@ -9,7 +9,11 @@
 #include "pools/os/fatal.h"
 #include "pools/os/lock.h"
 
-static struct ps_lock depot_lock = PS_LOCK_INIT(PS_RANK_DEPOT);
+/* Most words noted between two commits: a slice leaves a list for another, and a victim. */
+#define UNDO_WORDS 20
+
+PS_UNDO_LOG(depot_undo, UNDO_WORDS);
+static struct ps_lock depot_lock = PS_LOCK_INIT_UNDO(PS_RANK_DEPOT, &depot_undo);
 static struct ps_run *lists[PS_ORDERS - 1]; /* slices by their longest free block */
 static size_t dirty_pages;                  /* free and not zero, in all slices */
 static size_t x_out_bytes;
@@ -17,6 +21,10 @@ static size_t x_out_bytes;
 void ps_depot_lock(void) { ps_lock_acquire(&depot_lock); }
 
 void ps_depot_unlock(void) { ps_lock_release(&depot_lock); }
+
+void ps_depot_note(const void *at, size_t bytes) { ps_undo_note(&depot_undo, at, bytes); }
+
+void ps_depot_commit(void) { ps_lock_commit(&depot_lock); }
 
 static struct ps_pages_slice *slice_of(struct ps_run *run) {
     return (struct ps_pages_slice *)ps_slot_of_run(run);
@@ -28,12 +36,11 @@ void ps_depot_count_out(size_t pages) {
 
 static void unlink_locked(struct ps_pages_slice *slice) {
     struct ps_run *run = &slice->run;
-    if (run->prev != NULL) {
-        run->prev->next = run->next;
-    } else {
-        lists[slice->order] = run->next;
-    }
+    struct ps_run **link = run->prev != NULL ? &run->prev->next : &lists[slice->order];
+    PS_UNDO_NOTE(&depot_undo, *link);
+    *link = run->next;
     if (run->next != NULL) {
+        PS_UNDO_NOTE(&depot_undo, run->next->prev);
         run->next->prev = run->prev;
     }
     slice->order = PS_ORDER_NONE;
@@ -42,9 +49,13 @@ static void unlink_locked(struct ps_pages_slice *slice) {
 static void link_locked(struct ps_pages_slice *slice, unsigned order) {
     struct ps_run *run = &slice->run;
     slice->order = (uint8_t)order;
+    PS_UNDO_NOTE(&depot_undo, run->prev);
+    PS_UNDO_NOTE(&depot_undo, run->next);
+    PS_UNDO_NOTE(&depot_undo, lists[order]);
     run->prev = NULL;
     run->next = lists[order];
     if (run->next != NULL) {
+        PS_UNDO_NOTE(&depot_undo, run->next->prev);
         run->next->prev = run;
     }
     lists[order] = run;
@@ -52,6 +63,8 @@ static void link_locked(struct ps_pages_slice *slice, unsigned order) {
 
 static void set_free_locked(struct ps_pages_slice *slice, uint32_t free, uint32_t dirty) {
     unsigned order = ps_free_order(free);
+    PS_UNDO_NOTE(&depot_undo, slice->x_free); /* and all that stands in the same word */
+    PS_UNDO_NOTE(&depot_undo, dirty_pages);
     dirty_pages += (size_t)__builtin_popcount(dirty) - (size_t)__builtin_popcount(slice->x_dirty);
     /* relaxed: read without the lock only by who has all pages, and then nobody writes. */
     ps_store_relaxed(&slice->x_free, (uint16_t)free);
@@ -201,6 +214,7 @@ void ps_depot_give(const uintptr_t *places, size_t count, size_t pages) {
     ps_lock_acquire(&depot_lock);
     for (size_t i = 0; i < count; i++) {
         return_one_locked(places[i], pages, &released);
+        ps_depot_commit();
     }
     ps_lock_release(&depot_lock);
     ps_slices_release(&released);
@@ -259,10 +273,6 @@ void ps_depot_count(struct ps_depot_counts *out) {
     out->mapped_bytes = ps_slices_mapped_bytes();
 }
 
-void ps_depot_fork_prepare(void) { ps_lock_acquire(&depot_lock); }
-
-void ps_depot_fork_parent(void) { ps_lock_release(&depot_lock); }
-
-void ps_depot_fork_child(void) { ps_lock_reset(&depot_lock); }
+void ps_depot_fork_child(void) { ps_lock_fork_child(&depot_lock); }
 
 void ps_depot_fork_salvage(void) { ps_decay_salvage(); }

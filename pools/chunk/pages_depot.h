@@ -61,10 +61,8 @@ struct ps_depot_counts {
 };
 void ps_depot_count(struct ps_depot_counts *out);
 
-/* For fork: the lock is held across it. Salvage: in the child, with no lock held, takes back the
- * pages whose memory another thread was giving back. */
-void ps_depot_fork_prepare(void);
-void ps_depot_fork_parent(void);
+/* In the child of a fork, by its only thread: repairs the lock; then, all locks free, takes back
+ * the pages whose memory another thread was giving back. */
 void ps_depot_fork_child(void);
 void ps_depot_fork_salvage(void);
 

@@ -34,7 +34,8 @@ __thread PS_HIDDEN struct ps_magazine *ps_magazine __attribute__((tls_model("ini
 
 size_t ps_x_magazine_limit = (size_t)1 << 20;
 
-static struct ps_lock list_lock = PS_LOCK_INIT(PS_RANK_MAGAZINE);
+PS_UNDO_LOG(list_undo, 3);
+static struct ps_lock list_lock = PS_LOCK_INIT_UNDO(PS_RANK_MAGAZINE, &list_undo);
 static struct ps_magazine *all;
 static struct ps_magazine *spare;
 static pthread_key_t exit_key;
@@ -109,13 +110,25 @@ static bool make_room(struct ps_magazine *magazine, size_t bytes) {
 
 /* ---- a thread's magazine ---- */
 
+static void note_spare(const struct ps_magazine *magazine) {
+    PS_UNDO_NOTE(&list_undo, spare);
+    PS_UNDO_NOTE(&list_undo, magazine->is_spare);
+    PS_UNDO_NOTE(&list_undo, magazine->next_spare);
+}
+
+/* Lock held. */
+static void put_spare(struct ps_magazine *magazine) {
+    note_spare(magazine);
+    magazine->is_spare = true;
+    magazine->next_spare = spare;
+    spare = magazine;
+}
+
 static void give_up(void *magazine) {
     ps_magazine = &ended;
     drop_all(magazine);
     ps_lock_acquire(&list_lock);
-    ((struct ps_magazine *)magazine)->is_spare = true;
-    ((struct ps_magazine *)magazine)->next_spare = spare;
-    spare = magazine;
+    put_spare(magazine);
     ps_lock_release(&list_lock);
 }
 
@@ -140,8 +153,11 @@ static struct ps_magazine *make(void) {
     ps_lock_acquire(&list_lock);
     struct ps_magazine *magazine = spare;
     if (magazine != NULL) {
+        note_spare(magazine);
         spare = magazine->next_spare;
         magazine->is_spare = false;
+    } else if (all != NULL) {
+        ps_lock_watch_forks(); /* a second thread, which a fork may leave behind */
     }
     ps_lock_release(&list_lock);
     if (magazine != NULL) {
@@ -151,6 +167,7 @@ static struct ps_magazine *make(void) {
     if (magazine != NULL) {
         ps_lock_acquire(&list_lock);
         magazine->next = all;
+        ps_fence_program_order(); /* for the child of a fork: the list is whole */
         all = magazine;
         ps_lock_release(&list_lock);
     }
@@ -289,21 +306,16 @@ size_t ps_magazine_all_bytes(void) {
     return bytes;
 }
 
-void ps_magazine_fork_prepare(void) { ps_lock_acquire(&list_lock); }
+void ps_magazine_fork_child(void) { ps_lock_fork_child(&list_lock); }
 
-void ps_magazine_fork_parent(void) { ps_lock_release(&list_lock); }
-
-void ps_magazine_fork_child(void) { ps_lock_reset(&list_lock); }
-
-/* The only thread of the process: needs no lock. */
 void ps_magazine_fork_salvage(void) {
     for (struct ps_magazine *magazine = all; magazine != NULL; magazine = magazine->next) {
         if (magazine != ps_magazine && !magazine->is_spare) {
             drop_all(magazine);
             magazine->x_bytes = 0; /* may have been under change */
-            magazine->is_spare = true;
-            magazine->next_spare = spare;
-            spare = magazine;
+            ps_lock_acquire(&list_lock);
+            put_spare(magazine);
+            ps_lock_release(&list_lock);
         }
     }
 }

@@ -94,10 +94,8 @@ void ps_magazine_flush(void);
 /* Sum of what all magazines hold. */
 size_t ps_magazine_all_bytes(void);
 
-/* For fork: the list lock is held across it. Salvage: in the child, with no lock held, empties the
- * magazines of threads that the child does not have. */
-void ps_magazine_fork_prepare(void);
-void ps_magazine_fork_parent(void);
+/* In the child of a fork, by its only thread: repairs the list's lock; then, all locks free,
+ * empties the magazines of threads that the child does not have. */
 void ps_magazine_fork_child(void);
 void ps_magazine_fork_salvage(void);
 

@@ -120,8 +120,11 @@ void ps_slices_give(char *base, size_t slices, bool is_zero) {
     }
     struct ps_run *run = run_at(base);
     ps_store_relaxed(&run->slices, (uint32_t)slices); /* relaxed: a walk may step by either */
-    run->next = NULL;
-    ps_page_cache_attach(run, is_zero);
+    if (is_zero) {
+        ps_page_cache_give_zero(run);
+    } else {
+        ps_page_cache_give(run);
+    }
 }
 
 static void release_list(struct ps_run *list, bool is_zero) {

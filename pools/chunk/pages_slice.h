@@ -31,6 +31,9 @@ struct ps_pages_slice {
 
 _Static_assert(offsetof(struct ps_pages_slice, run) == offsetof(struct ps_slot, run),
                "a slice by pages is a slot");
+_Static_assert(offsetof(struct ps_pages_slice, x_free) / 8 ==
+                   offsetof(struct ps_pages_slice, seen_idle) / 8,
+               "what the depot lock protects is one word for its undo log");
 
 static inline struct ps_pages_slice *ps_pages_slice_at(const char *address) {
     return (struct ps_pages_slice *)ps_page_map_slot(address);
@@ -88,6 +91,11 @@ struct ps_released {
 
 void ps_depot_lock(void);
 void ps_depot_unlock(void);
+
+/* Lock held: notes words for the child of a fork, before they are changed; what has been changed so
+ * far is consistent. */
+void ps_depot_note(const void *at, size_t bytes);
+void ps_depot_commit(void);
 
 /* So many pages more are out; less when it wraps. */
 void ps_depot_count_out(size_t pages);

@@ -11,9 +11,9 @@
  * held; cheap when it has. */
 void ps_pages_start(void);
 
-/* The pages' part of the fork handlers; the page cache's part comes first in the child. */
-void ps_pages_fork_prepare(void);
-void ps_pages_fork_parent(void);
+/* In the child of a fork, by its only thread, after the page cache's part: repairs the locks; then,
+ * all locks free, takes in what other threads had. */
 void ps_pages_fork_child(void);
+void ps_pages_fork_salvage(void);
 
 #endif

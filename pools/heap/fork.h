@@ -1,20 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Fork: every lock is taken before, in rank order, and given back after, in parent and child. In
- * the child the heaps of all other threads are dead: their spans stay valid, blocks of them can be
- * freed, and what comes back is salvaged when it is worth a wake.
+ * Fork. Nothing is locked for it (os/lock.h says why); the child repairs what it finds, in this
+ * order: locks that other threads held are rolled back and freed; the heaps of all other threads
+ * are dead from then on, so that their spans stay valid, blocks of them can be freed, and what
+ * comes back is salvaged when it is worth a wake; then what other threads had in hand between two
+ * locked sections goes on where it is known. Where it is not known it is lost in the child: at most
+ * one run of pages, or the wakes of one span, for each thread that was inside the allocator.
  */
 #ifndef PS_HEAP_FORK_H
 #define PS_HEAP_FORK_H
 
+#include <stdbool.h>
+
+struct ps_heap;
+
 /* Once, when the engine works. */
 void ps_fork_register(void);
 
-/* thread.c's part. */
-void ps_thread_fork_prepare(void);
-void ps_thread_fork_lock_registry(void);
-void ps_thread_fork_parent(void);
-void ps_thread_fork_child(void);
-void ps_thread_fork_salvage(void); /* last in the child, no lock held */
+/* thread.c's part: marks the heaps of other threads dead, and the shared ones but late_heap; last,
+ * with all locks free, sends the wakes of the dead on. */
+void ps_thread_fork_child(const struct ps_heap *late_heap);
+void ps_thread_fork_salvage(void);
 
 #endif

@@ -22,7 +22,8 @@ uint32_t ps_guard_period;
 size_t ps_guard_window_blocks = SIZE_MAX;
 struct ps_guard_pool ps_guard_pool;
 
-static struct ps_lock guard_lock = PS_LOCK_INIT(PS_RANK_GUARD);
+PS_UNDO_LOG(guard_undo, 3);
+static struct ps_lock guard_lock = PS_LOCK_INIT_UNDO(PS_RANK_GUARD, &guard_undo);
 static uint16_t *queue; /* ring of free slots, oldest at queue_first */
 static size_t queue_first;
 static size_t x_queue_count;
@@ -99,6 +100,8 @@ static uint32_t take_slot(void) {
     }
     ps_lock_acquire(&guard_lock);
     if (x_queue_count != 0) {
+        PS_UNDO_NOTE(&guard_undo, queue_first);
+        PS_UNDO_NOTE(&guard_undo, x_queue_count);
         slot = queue[queue_first];
         queue_first = (queue_first + 1) % ps_guard_pool.slots;
         ps_store_relaxed(&x_queue_count, x_queue_count - 1); /* relaxed: as above */
@@ -109,6 +112,7 @@ static uint32_t take_slot(void) {
 
 static void give_slot(uint32_t slot) {
     ps_lock_acquire(&guard_lock);
+    PS_UNDO_NOTE(&guard_undo, x_queue_count);
     queue[(queue_first + x_queue_count) % ps_guard_pool.slots] = (uint16_t)slot;
     ps_store_relaxed(&x_queue_count, x_queue_count + 1); /* relaxed: as in take_slot */
     ps_lock_release(&guard_lock);
@@ -311,8 +315,4 @@ PS_COLD size_t ps_guard_usable(const void *block, const char *call) {
     return check_live(block, call)->bytes;
 }
 
-void ps_guard_fork_prepare(void) { ps_lock_acquire(&guard_lock); }
-
-void ps_guard_fork_parent(void) { ps_lock_release(&guard_lock); }
-
-void ps_guard_fork_child(void) { ps_lock_reset(&guard_lock); }
+void ps_guard_fork_child(void) { ps_lock_fork_child(&guard_lock); }

@@ -84,9 +84,7 @@ struct ps_guard_counts {
 };
 void ps_guard_read(struct ps_guard_counts *out);
 
-/* For fork: lock held across it. */
-void ps_guard_fork_prepare(void);
-void ps_guard_fork_parent(void);
+/* In the child of a fork, by its only thread. */
 void ps_guard_fork_child(void);
 
 /*

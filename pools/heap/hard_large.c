@@ -15,13 +15,21 @@
 #define HELD_BYTES ((size_t)32 << 20)  /* the memory of what waits, unless one run has more */
 #define SHUT_BYTES ((size_t)256 << 10) /* of a run, from its begin, at level 2 */
 
-static struct ps_lock held_lock = PS_LOCK_INIT(PS_RANK_HARD);
+PS_UNDO_LOG(held_undo, 4);
+static struct ps_lock held_lock = PS_LOCK_INIT_UNDO(PS_RANK_HARD, &held_undo);
 static struct ps_run *held[HELD_LIMIT]; /* ring */
 static size_t first;                    /* of the ring: the oldest */
 static size_t count;
 static size_t held_bytes;
 
 static size_t bytes_of(const struct ps_run *run) { return (size_t)run->slices << PS_SLICE_SHIFT; }
+
+/* Before a section changes the ring; the runs that it takes out keep their places there. */
+static void note_ring(void) {
+    PS_UNDO_NOTE(&held_undo, first);
+    PS_UNDO_NOTE(&held_undo, count);
+    PS_UNDO_NOTE(&held_undo, held_bytes);
+}
 
 static struct ps_run *take_oldest_locked(void) {
     struct ps_run *run = held[first];
@@ -64,11 +72,13 @@ void ps_hard_large_hold(struct ps_run *run) {
     }
     struct ps_run *list = NULL;
     ps_lock_acquire(&held_lock);
+    note_ring();
     while (is_over_locked(bytes_of(run))) { /* ends: count goes down */
         struct ps_run *oldest = take_oldest_locked();
         oldest->next = list;
         list = oldest;
     }
+    PS_UNDO_NOTE(&held_undo, held[(first + count) % HELD_LIMIT]);
     held[(first + count++) % HELD_LIMIT] = run;
     held_bytes += bytes_of(run);
     ps_lock_release(&held_lock);
@@ -78,6 +88,7 @@ void ps_hard_large_hold(struct ps_run *run) {
 bool ps_hard_large_flush(void) {
     struct ps_run *list = NULL;
     ps_lock_acquire(&held_lock);
+    note_ring();
     while (count != 0) {
         struct ps_run *oldest = take_oldest_locked();
         oldest->next = list;
@@ -89,8 +100,4 @@ bool ps_hard_large_flush(void) {
     return is_any;
 }
 
-void ps_hard_large_fork_prepare(void) { ps_lock_acquire(&held_lock); }
-
-void ps_hard_large_fork_parent(void) { ps_lock_release(&held_lock); }
-
-void ps_hard_large_fork_child(void) { ps_lock_reset(&held_lock); }
+void ps_hard_large_fork_child(void) { ps_lock_fork_child(&held_lock); }

@@ -20,9 +20,7 @@ void ps_hard_large_hold(struct ps_run *run);
 /* Lets all that waits be reused. False when there was nothing. */
 bool ps_hard_large_flush(void);
 
-/* For fork: the lock is held across it. */
-void ps_hard_large_fork_prepare(void);
-void ps_hard_large_fork_parent(void);
+/* In the child of a fork, by its only thread. */
 void ps_hard_large_fork_child(void);
 
 #endif

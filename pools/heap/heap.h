@@ -264,6 +264,9 @@ void ps_remote_handed(struct ps_span *span, unsigned handed);
  * cache whose blocks have all come back. Returns whether there were any. */
 bool ps_heap_steal_back(const struct ps_heap *heap);
 
+/* In the child of a fork, all locks free: sends the wakes that another thread had in hand. */
+void ps_remote_fork_salvage(void);
+
 /* Looks at the spans that others wanted looked at. Of a dead heap, in the child of a fork: sends
  * them on to the orphanage. */
 void ps_heap_take_wakes(struct ps_heap *heap);

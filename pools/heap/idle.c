@@ -22,11 +22,14 @@ static uint64_t x_next_look_ms;
 static uint64_t x_next_missed_look_ms;
 static uint32_t x_walks_in_vain;
 
-struct claims {
+/* Spans [done, count) are claimed and have yet to be given back to their owners. Purge lock; the
+ * child of a fork goes on where the parent was. */
+static struct claims {
     uint64_t active_before_ms;
     struct ps_span *spans[CLAIM_LIMIT];
     size_t count;
-};
+    size_t done;
+} claims;
 
 struct search {
     uint64_t active_before_ms;
@@ -48,50 +51,61 @@ static bool has_idle_owner(const struct ps_span *span, uint64_t active_before_ms
 }
 
 static void claim_if_back(struct ps_slot *slot, void *context) {
-    struct claims *claims = context;
+    (void)context;
     struct ps_span *span = ps_span_of_slot(slot);
     /* acquire: pairs with ps_span_create; makes the constant fields of a span visible. */
-    if (claims->count < CLAIM_LIMIT && ps_load_acquire(&slot->run.kind) == PS_RUN_SPAN &&
-        has_idle_owner(span, claims->active_before_ms) && ps_span_claim(span)) {
-        claims->spans[claims->count++] = span;
+    if (claims.count < CLAIM_LIMIT && ps_load_acquire(&slot->run.kind) == PS_RUN_SPAN &&
+        has_idle_owner(span, claims.active_before_ms) && ps_span_claim(span)) {
+        claims.spans[claims.count] = span;
+        claims.count++;
     }
 }
 
-/* Drops the claimed spans' memory and ends the claims; keeps those whose owner must be told. */
-static bool purge_claimed(struct claims *claims) {
+/* Ends the claims one by one, after their memory has been dropped, and tells the owners. */
+static bool purge_claimed(void) {
+    struct ps_span *to_wake[CLAIM_LIMIT];
+    size_t wake_count = 0;
     bool has_purged = false;
-    size_t to_wake = 0;
-    for (size_t i = 0; i < claims->count; i++) {
-        struct ps_span *span = claims->spans[i];
+    while (claims.done < claims.count) {
+        struct ps_span *span = claims.spans[claims.done];
         size_t bytes = (size_t)span->run.slices << PS_SLICE_SHIFT;
         if (ps_os_purge(span->run.base, bytes)) {
             ps_purge_count(bytes);
             has_purged = true;
         }
+        claims.done++;
         if (ps_span_unclaim(span)) {
-            claims->spans[to_wake++] = span;
+            to_wake[wake_count++] = span;
         }
     }
-    claims->count = to_wake;
+    ps_purge_end();
+    for (size_t i = 0; i < wake_count; i++) {
+        ps_wake_owner(to_wake[i]);
+    }
     return has_purged;
 }
 
 bool ps_idle_purge(uint64_t active_before_ms) {
     bool has_purged = false;
     bool is_full;
-    struct claims claims = {.active_before_ms = active_before_ms};
     do { /* ends: what has been claimed once has nothing to claim again */
+        ps_purge_begin();
         claims.count = 0;
-        ps_purge_begin(); /* a fork between claim and end would leave the claim for ever */
-        ps_page_cache_walk(claim_if_back, &claims);
+        ps_fence_program_order(); /* so that a child never finds old ones to end */
+        claims.done = 0;
+        claims.active_before_ms = active_before_ms;
+        ps_page_cache_walk(claim_if_back, NULL);
         is_full = claims.count == CLAIM_LIMIT;
-        has_purged |= purge_claimed(&claims);
-        ps_purge_end();
-        for (size_t i = 0; i < claims.count; i++) {
-            ps_wake_owner(claims.spans[i]);
-        }
+        has_purged |= purge_claimed();
     } while (is_full);
     return has_purged;
+}
+
+void ps_idle_fork_salvage(void) {
+    if (claims.done < claims.count) {
+        ps_purge_begin();
+        (void)purge_claimed();
+    }
 }
 
 static bool has_spans(const struct ps_heap *heap) {

@@ -22,4 +22,7 @@ void ps_idle_look(uint64_t now_ms);
  * Returns whether any memory went back. */
 bool ps_idle_purge(uint64_t active_before_ms);
 
+/* In the child of a fork, all locks free: ends what another thread was about. */
+void ps_idle_fork_salvage(void);
+
 #endif

@@ -12,7 +12,8 @@
 
 #include <errno.h>
 
-static struct ps_lock late_lock = PS_LOCK_INIT(PS_RANK_LATE);
+PS_UNDO_LOG(late_undo, 1);
+static struct ps_lock late_lock = PS_LOCK_INIT_UNDO(PS_RANK_LATE, &late_undo);
 static struct ps_heap *late_heap;
 
 static void *alloc_locked(size_t bytes) {
@@ -41,6 +42,8 @@ PS_COLD void *ps_late_alloc(size_t bytes) {
         return PS_UNLIKELY(ps_record_is_on()) ? ps_record_large(block) : block;
     }
     ps_lock_acquire(&late_lock);
+    /* A heap in the middle of anything cannot be taken back: the child of a fork makes another. */
+    ps_undo_set(&late_undo, &late_heap, (uintptr_t)NULL);
     void *block = alloc_locked(bytes);
     ps_lock_release(&late_lock);
     return block;
@@ -50,8 +53,7 @@ PS_COLD void ps_late_free(struct ps_span *span, void *block) {
     ps_remote_handed(span, ps_span_hand_list(span, block, block, 1));
 }
 
-void ps_late_fork_prepare(void) { ps_lock_acquire(&late_lock); }
-
-void ps_late_fork_parent(void) { ps_lock_release(&late_lock); }
-
-void ps_late_fork_child(void) { ps_lock_reset(&late_lock); }
+const struct ps_heap *ps_late_fork_child(void) {
+    ps_lock_fork_child(&late_lock);
+    return late_heap;
+}

@@ -17,9 +17,8 @@ void *ps_late_alloc(size_t bytes);
 /* Frees a block of a span without a heap of one's own: handed to the owner at once. */
 void ps_late_free(struct ps_span *span, void *block);
 
-/* For fork: lock held across it. */
-void ps_late_fork_prepare(void);
-void ps_late_fork_parent(void);
-void ps_late_fork_child(void);
+/* In the child of a fork, by its only thread. Returns the shared heap, if it is still in use. */
+struct ps_heap;
+const struct ps_heap *ps_late_fork_child(void);
 
 #endif

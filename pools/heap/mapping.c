@@ -19,10 +19,11 @@ struct cached {
     uint64_t since_ms;
 };
 
-static struct ps_lock mapping_lock = PS_LOCK_INIT(PS_RANK_MAPPING);
 static struct cached cache[CACHE_ENTRIES];
 static size_t cache_count;
 static struct ps_mapping_counts counts;
+PS_UNDO_LOG(mapping_undo, (sizeof cache + sizeof counts) / 8 + 1);
+static struct ps_lock mapping_lock = PS_LOCK_INIT_UNDO(PS_RANK_MAPPING, &mapping_undo);
 static size_t cache_max_bytes;
 static uint64_t delay_ms;
 static uint64_t x_oldest_ms = UINT64_MAX; /* since_ms of the oldest entry; a hint for expire */
@@ -38,6 +39,13 @@ void ps_mapping_start(const struct ps_config *config) {
     delay_ms = config->purge_delay_ms;
 }
 
+/* Whatever a section may change: sections are rare, each comes with megabytes. */
+static void note_all(void) {
+    ps_undo_note(&mapping_undo, cache, cache_count * sizeof cache[0]);
+    PS_UNDO_NOTE(&mapping_undo, cache_count);
+    ps_undo_note(&mapping_undo, &counts, sizeof counts);
+}
+
 static void count_live_locked(int64_t blocks, int64_t bytes) {
     counts.live_count += (uint64_t)blocks;
     counts.live_bytes += (uint64_t)bytes;
@@ -45,6 +53,7 @@ static void count_live_locked(int64_t blocks, int64_t bytes) {
 
 static void count_live(int64_t blocks, int64_t bytes) {
     ps_lock_acquire(&mapping_lock);
+    ps_undo_note(&mapping_undo, &counts, sizeof counts);
     count_live_locked(blocks, bytes);
     ps_lock_release(&mapping_lock);
 }
@@ -78,6 +87,7 @@ static struct ps_run *take_cached(size_t bytes, size_t align) {
         }
     }
     if (best != NULL) {
+        note_all();
         remove_locked(best_index);
         count_live_locked(1, (int64_t)bytes_of(best));
     }
@@ -158,6 +168,7 @@ void ps_mapping_give(struct ps_run *run) {
     size_t evicted_count = 0;
     run->is_dirty = true;
     ps_lock_acquire(&mapping_lock);
+    note_all();
     count_live_locked(-1, -(int64_t)bytes);
     if (bytes <= cache_max_bytes && delay_ms != 0) {
         while (cache_count == CACHE_ENTRIES || counts.cached_bytes + bytes > cache_max_bytes) {
@@ -240,6 +251,7 @@ size_t ps_mapping_expire(uint64_t now_ms) {
         return 0;
     }
     ps_lock_acquire(&mapping_lock);
+    note_all();
     while (cache_count > 0 && is_due(cache[0].since_ms, now_ms)) {
         expired[expired_count++] = remove_locked(0);
     }
@@ -258,8 +270,4 @@ void ps_mapping_read(struct ps_mapping_counts *out) {
     ps_lock_release(&mapping_lock);
 }
 
-void ps_mapping_fork_prepare(void) { ps_lock_acquire(&mapping_lock); }
-
-void ps_mapping_fork_parent(void) { ps_lock_release(&mapping_lock); }
-
-void ps_mapping_fork_child(void) { ps_lock_reset(&mapping_lock); }
+void ps_mapping_fork_child(void) { ps_lock_fork_child(&mapping_lock); }

@@ -45,9 +45,7 @@ size_t ps_mapping_expire(uint64_t now_ms);
 
 void ps_mapping_read(struct ps_mapping_counts *out);
 
-/* For fork: lock held across it. */
-void ps_mapping_fork_prepare(void);
-void ps_mapping_fork_parent(void);
+/* In the child of a fork, by its only thread. */
 void ps_mapping_fork_child(void);
 
 #endif

@@ -31,7 +31,8 @@
 
 struct ps_tally *ps_record_ended;
 
-static struct ps_lock record_lock = PS_LOCK_INIT(PS_RANK_RECORD);
+PS_UNDO_LOG(record_undo, 4); /* of ps_record_peak_fold; the rest starts anew in a child */
+static struct ps_lock record_lock = PS_LOCK_INIT_UNDO(PS_RANK_RECORD, &record_undo);
 static struct ps_tally *x_tallies;
 static uint32_t x_tally_count;
 static uint64_t x_used[WORDS]; /* sizes of which there ever was a block */
@@ -304,11 +305,14 @@ void ps_record_peak_fold(struct ps_tally *tally) {
             ps_owner_add(&to->x_freed, ps_exchange_acquire(&tally->x_gone[number], (uint64_t)0));
         }
         if (from->x_made != 0 || from->x_freed != 0) {
+            ps_undo_note(&record_undo, from, sizeof *from);
+            ps_undo_note(&record_undo, to, sizeof *to);
             ps_owner_add(&to->x_made, from->x_made);
             ps_owner_add(&to->x_freed, from->x_freed);
             /* relaxed, both: under the lock. */
             ps_store_relaxed(&from->x_made, (uint64_t)0);
             ps_store_relaxed(&from->x_freed, (uint64_t)0);
+            ps_lock_commit(&record_lock);
         }
     }
     ps_lock_release(&record_lock);
@@ -398,11 +402,10 @@ void ps_record_peak_totals(struct ps_record_totals *totals) {
 
 /* ---- fork ---- */
 
-void ps_record_fork_prepare(void) { ps_lock_acquire(&record_lock); }
-
-void ps_record_fork_parent(void) { ps_lock_release(&record_lock); }
-
 void ps_record_fork_child(void) {
+    if (!ps_lock_fork_child(&record_lock)) {
+        return;
+    }
     const struct ps_tally *own = ps_thread.own != NULL ? ps_thread.own->tally : NULL;
     for (struct ps_tally *tally = first_tally(); tally != NULL; tally = tally->next) {
         if (tally != own && tally->x_thread != 0) {
@@ -413,5 +416,9 @@ void ps_record_fork_child(void) {
     has_rising = false;
     highest = 0;
     set_limits(0, 0);
-    ps_lock_reset(&record_lock);
+    /* Another thread may have been about to exchange two, or to compare two mixes. */
+    for (size_t i = 0; i < SLOTS; i++) {
+        order[i] = (uint8_t)i;
+    }
+    FOR_USED(number) { mix[number] = 0; }
 }

@@ -79,9 +79,7 @@ void ps_record_peak_totals(struct ps_record_totals *totals);
 /* Requests of a size since the start. */
 uint64_t ps_record_peak_requests(size_t number);
 
-/* For fork: lock held across it. The child has the blocks of all, but peaks of its own. */
-void ps_record_fork_prepare(void);
-void ps_record_fork_parent(void);
+/* In the child of a fork, by its only thread: it has the blocks of all, but peaks of its own. */
 void ps_record_fork_child(void);
 
 #endif

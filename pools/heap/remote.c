@@ -18,6 +18,10 @@
 #define BACK_WORTH_LEAST 8 /* spans wholly back that are worth a walk over somebody's wakes */
 #define WALK_WORTH 8       /* spans walked over for each that is gained, at most, as a rule */
 
+/* Wakes in the hands of ps_heap_steal_back, for the child of a fork. Purge lock. */
+static struct ps_span *steal_rest; /* to be looked at */
+static struct ps_span *steal_kept; /* to be sent again */
+
 static struct ps_heap *x_rich; /* a heap with that many; heaps are never freed */
 
 /* Puts a chain of spans, linked by x_wake_next, on the wake list. */
@@ -145,13 +149,13 @@ bool ps_heap_steal_back(const struct ps_heap *heap) {
     if (rich == NULL || rich == heap || ps_load_relaxed(&rich->x_state) != PS_HEAP_LIVE) {
         return false;
     }
-    struct ps_span *first = NULL; /* of those that stay */
-    struct ps_span *last = NULL;
+    struct ps_span *last = NULL; /* of those that stay */
     uint32_t walked = 0;
     uint32_t stolen = 0;
-    ps_purge_begin(); /* a child of a fork in between would have lost what is in our hands */
-    for (struct ps_span *span = take_list(rich), *next; span != NULL; span = next) {
-        next = ps_load_relaxed(&span->x_wake_next); /* relaxed: acquired by take_list */
+    ps_purge_begin();
+    steal_rest = take_list(rich);
+    for (struct ps_span *span; (span = steal_rest) != NULL;) {
+        steal_rest = ps_load_relaxed(&span->x_wake_next); /* relaxed: acquired by take_list */
         walked++;
         /* Of the heap itself only, so that it alone may have to be offered. */
         if (ps_heap_owns(rich, span) && ps_span_steal(span)) {
@@ -159,11 +163,13 @@ bool ps_heap_steal_back(const struct ps_heap *heap) {
             stolen++;
             continue;
         }
-        ps_store_relaxed(&span->x_wake_next, first); /* relaxed: released by push_wakes */
-        first = span;
+        ps_store_relaxed(&span->x_wake_next, steal_kept); /* relaxed: released by push_wakes */
+        steal_kept = span;
         last = last == NULL ? span : last;
     }
     ps_store_relaxed(&rich->x_back_worth, walked / WALK_WORTH); /* relaxed: a hint */
+    struct ps_span *first = steal_kept;
+    steal_kept = NULL; /* before they are sent: not twice in a child */
     if (first != NULL) {
         push_wakes(rich, first, last);
     }
@@ -175,6 +181,15 @@ bool ps_heap_steal_back(const struct ps_heap *heap) {
         ps_heap_offer(rich);
     }
     return stolen != 0;
+}
+
+void ps_remote_fork_salvage(void) {
+    struct ps_span *rest = steal_rest;
+    struct ps_span *kept = steal_kept;
+    steal_rest = NULL;
+    steal_kept = NULL;
+    wake_all(rest);
+    wake_all(kept);
 }
 
 /* One span off the wake list of its owner. */

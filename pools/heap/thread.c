@@ -29,7 +29,8 @@ __thread PS_HIDDEN struct ps_thread ps_thread __attribute__((tls_model("initial-
 
 static struct ps_lock init_lock = PS_LOCK_INIT(PS_RANK_INIT);
 static uint32_t x_is_started;
-static struct ps_lock registry_lock = PS_LOCK_INIT(PS_RANK_REGISTRY);
+PS_UNDO_LOG(registry_undo, 2 * 4 + PS_SPAN_SLICES_LIMIT);
+static struct ps_lock registry_lock = PS_LOCK_INIT_UNDO(PS_RANK_REGISTRY, &registry_undo);
 static struct ps_heap *all_heaps;
 static struct ps_heap *parked_heaps;
 static struct ps_heap *x_first_heap; /* of the thread that started the engine */
@@ -83,10 +84,20 @@ bool ps_engine_has_started(void) {
     return ps_load_acquire(&x_is_started) != 0; /* acquire: pairs with ps_engine_start */
 }
 
+/* Before a heap is put on the list of parked ones or taken off: what the undo log notes. */
+static void note_parking(const struct ps_heap *heap) {
+    PS_UNDO_NOTE(&registry_undo, parked_heaps);
+    PS_UNDO_NOTE(&registry_undo, heap->next_parked);
+    PS_UNDO_NOTE(&registry_undo, heap->is_offered);
+    PS_UNDO_NOTE(&registry_undo, heap->x_state);
+}
+
 struct ps_heap *ps_heap_make(void) {
     ps_lock_acquire(&registry_lock);
     struct ps_heap *heap = parked_heaps;
+    bool is_second = all_heaps != NULL;
     if (heap != NULL) {
+        note_parking(heap);
         parked_heaps = heap->next_parked;
         heap->is_offered = false;
         heap->tick_countdown = 0;
@@ -95,6 +106,9 @@ struct ps_heap *ps_heap_make(void) {
         return heap;
     }
     ps_lock_release(&registry_lock);
+    if (is_second) {
+        ps_lock_watch_forks(); /* now there are threads that a fork leaves behind */
+    }
     struct ps_tally *tally = PS_UNLIKELY(ps_record_is_on()) ? ps_record_make() : NULL;
     heap = ps_record_is_on() && tally == NULL ? NULL : ps_metadata_take(sizeof *heap);
     if (heap == NULL) {
@@ -112,6 +126,7 @@ struct ps_heap *ps_heap_make(void) {
     heap->hard = ps_hard_is_on() ? ps_hard_make() : NULL;
     ps_lock_acquire(&registry_lock);
     heap->next_heap = all_heaps;
+    ps_fence_program_order(); /* for the child of a fork: the list is whole */
     all_heaps = heap;
     ps_lock_release(&registry_lock);
     return heap;
@@ -190,6 +205,7 @@ static void offer_if_empty_locked(struct ps_heap *heap) {
     }
     /* relaxed: under the lock. */
     if (spans == 0 && !heap->is_offered && ps_load_relaxed(&heap->x_state) == PS_HEAP_PARKED) {
+        note_parking(heap);
         heap->is_offered = true;
         heap->next_parked = parked_heaps;
         parked_heaps = heap;
@@ -220,6 +236,7 @@ PS_COLD void ps_heap_give_up(void) {
     set_heap(NULL);
     ps_store_relaxed(&heap->x_thread_pointer, (uintptr_t)0); /* relaxed: as in heap_before_reset */
     ps_lock_acquire(&registry_lock);
+    PS_UNDO_NOTE(&registry_undo, heap->x_state);
     /* seq_cst: see ps_heap_send_on_wakes. */
     ps_store_seq_cst(&heap->x_state, (uint32_t)PS_HEAP_PARKED);
     offer_if_empty_locked(heap);
@@ -231,6 +248,12 @@ void ps_heap_offer(struct ps_heap *heap) {
     ps_lock_acquire(&registry_lock);
     offer_if_empty_locked(heap);
     ps_lock_release(&registry_lock);
+}
+
+static void note_owner(const struct ps_span *span) {
+    for (uint32_t i = 0; i < span->run.slices; i++) {
+        PS_UNDO_NOTE(&registry_undo, ps_span_at(span->run.base + i * PS_SLICE_BYTES)->x_owner);
+    }
 }
 
 bool ps_heap_leave_parked(struct ps_span *span, uintptr_t key, uintptr_t new_key) {
@@ -245,6 +268,7 @@ bool ps_heap_leave_parked(struct ps_span *span, uintptr_t key, uintptr_t new_key
             orphan(heap, span);
         } else {
             ps_span_hold(span);
+            note_owner(span);
             ps_add_relaxed(&heap->x_spans[span->class_index], (uint32_t)-1); /* relaxed: a count */
             ps_span_set_owner(span, new_key);
         }
@@ -262,23 +286,18 @@ void ps_heap_walk(void (*visit)(struct ps_heap *heap, void *context), void *cont
     ps_lock_release(&registry_lock);
 }
 
-void ps_thread_fork_prepare(void) { ps_lock_acquire(&init_lock); }
-
-void ps_thread_fork_lock_registry(void) { ps_lock_acquire(&registry_lock); }
-
-void ps_thread_fork_parent(void) {
-    ps_lock_release(&registry_lock);
-    ps_lock_release(&init_lock);
-}
-
-void ps_thread_fork_child(void) {
+void ps_thread_fork_child(const struct ps_heap *late_heap) {
+    ps_lock_fork_child(&init_lock);
+    ps_lock_fork_child(&registry_lock);
     for (struct ps_heap *heap = all_heaps; heap != NULL; heap = heap->next_heap) {
-        if (heap->x_state == PS_HEAP_LIVE && heap != ps_thread.own) {
-            ps_store_relaxed(&heap->x_state, (uint32_t)PS_HEAP_DEAD); /* relaxed: one thread */
+        /* relaxed, both: one thread. */
+        uint32_t state = ps_load_relaxed(&heap->x_state);
+        bool is_left_behind = (state == PS_HEAP_LIVE && heap != ps_thread.own) ||
+                              (state == PS_HEAP_SHARED && heap != late_heap);
+        if (is_left_behind) {
+            ps_store_relaxed(&heap->x_state, (uint32_t)PS_HEAP_DEAD);
         }
     }
-    ps_lock_reset(&registry_lock);
-    ps_lock_reset(&init_lock);
 }
 
 void ps_thread_fork_salvage(void) {
@@ -286,7 +305,7 @@ void ps_thread_fork_salvage(void) {
         if (heap->x_state == PS_HEAP_DEAD) {
             ps_heap_take_wakes(heap);
         } else {
-            ps_heap_send_on_wakes(heap); /* whoever was about to is not here */
+            ps_heap_send_on_wakes(heap); /* the thread that was about to is not here */
         }
     }
 }

@@ -13,8 +13,25 @@
 __thread PS_HIDDEN uint32_t ps_lock_thread_id __attribute__((tls_model("initial-exec")));
 static __thread uint32_t held_ranks __attribute__((tls_model("initial-exec")));
 static uint32_t x_last_id = KERNEL_ID_LIMIT;
+static uint32_t *x_fork_mark; /* 1, and 0 in the child of a fork until its locks are repaired */
 /* Per thread, not one id for all: several may fork at once, each waiting for the other's locks. */
 static __thread bool is_forking __attribute__((tls_model("initial-exec")));
+/* In the child: a signal handler forked while its own thread was inside a section. */
+static __thread bool is_interrupted __attribute__((tls_model("initial-exec")));
+
+/* Ends the time in which locks are repaired when they are found held. */
+static void end_repairs(void) {
+    uint32_t *mark = ps_load_relaxed(&x_fork_mark); /* relaxed: written before there were threads */
+    if (mark != NULL) {
+        ps_store_relaxed(mark, 1u); /* relaxed: of interest to this process's own threads only */
+    }
+}
+
+/* Whether this is the child of a fork before its fork handler, or without one. */
+static bool is_unrepaired_child(void) {
+    const uint32_t *mark = ps_load_acquire(&x_fork_mark); /* acquire: see ps_lock_watch_forks */
+    return mark != NULL && ps_load_relaxed(mark) == 0;    /* relaxed: written by one thread */
+}
 
 /*
  * Counted, not asked from the kernel: one system call less per thread, and one less that a sandbox
@@ -22,6 +39,9 @@ static __thread bool is_forking __attribute__((tls_model("initial-exec")));
  * up, they take over, and no two living threads ever have the same.
  */
 PS_COLD uint32_t ps_lock_ask_thread_id(void) {
+    if (is_unrepaired_child() && !ps_os_is_first_thread()) {
+        end_repairs(); /* from now on a lock may be held by a thread that exists */
+    }
     /* relaxed, both: that an id is unique is all that matters. Threads that look at once can pass
      * the limit, each by one; there are fewer of them than ids left above it. */
     if (ps_load_relaxed(&x_last_id) < ID_LIMIT) {
@@ -32,13 +52,46 @@ PS_COLD uint32_t ps_lock_ask_thread_id(void) {
     return ps_lock_thread_id;
 }
 
-void ps_lock_fork_prepare(void) { is_forking = true; }
+void ps_lock_fork_begin(void) {
+    is_forking = true;
+    is_interrupted = false;
+}
 
-void ps_lock_fork_parent(void) { is_forking = false; }
+void ps_lock_fork_end(void) { is_forking = false; }
 
-void ps_lock_fork_child(void) {
-    ps_lock_thread_id = 0;
-    ps_lock_fork_prepare(); /* the same thread by another id */
+bool ps_lock_fork_child(struct ps_lock *lock) {
+    /* relaxed, all: the only thread of the process. */
+    uint32_t holder = ps_load_relaxed(&lock->x_state) & ~PS_LOCK_WAITERS;
+    if (holder == 0) {
+        return true;
+    }
+    if (holder == ps_lock_thread_id) {
+        is_interrupted = true;
+        return false;
+    }
+    if (lock->undo != NULL) {
+        ps_undo_roll_back(lock->undo);
+    }
+    lock->depth = 0;
+    ps_store_relaxed(&lock->x_state, 0u);
+    return true;
+}
+
+bool ps_lock_fork_repaired(void) {
+    end_repairs();
+    return !is_interrupted;
+}
+
+PS_COLD void ps_lock_watch_forks(void) {
+    if (ps_load_relaxed(&x_fork_mark) != NULL) { /* relaxed: a second mark would do no harm */
+        return;
+    }
+    uint32_t *mark = ps_os_word_wiped_by_fork();
+    if (mark != NULL) {
+        ps_store_relaxed(mark, 1u); /* relaxed: published by the next */
+        /* release: pairs with is_unrepaired_child; who sees the word, sees it set. */
+        ps_store_release(&x_fork_mark, mark);
+    }
 }
 
 void ps_lock_check_acquire(const struct ps_lock *lock) {
@@ -80,6 +133,9 @@ PS_COLD void ps_lock_acquire_slow(struct ps_lock *lock) {
             return;
         }
         ps_cpu_relax();
+    }
+    if (PS_UNLIKELY(is_unrepaired_child()) && ps_os_is_first_thread()) {
+        (void)ps_lock_fork_child(lock); /* the holder exists in the parent alone */
     }
     for (uint32_t free_state = 0;; free_state = 0) { /* ends when the holders let go */
         /* acquire: as in ps_lock_try. Others may sleep too, so WAITERS stays set. */

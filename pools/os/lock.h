@@ -2,13 +2,22 @@
 /*
  * The engine's lock: one word, a short spin, then the kernel. Locks are taken in ascending rank
  * only; checked builds assert it. What a lock protects stands beside the lock. Decide under the
- * lock, make system calls after it. All locks are listed here, so that fork can take every one.
+ * lock, make system calls after it.
+ *
+ * Fork. No lock is taken for a fork: libc takes locks of its own between the fork handlers and the
+ * fork itself (the list of streams, the name service), and handlers that were registered before
+ * ours run there too, so a thread that holds one of those and waits for one of ours would never get
+ * it. Instead the child repairs what it finds. It has the forking thread alone; a lock that another
+ * thread held is rolled back by its undo log (base/undo.h) and becomes free. A lock that the
+ * forking thread holds itself, because a signal handler forks, stays as it is in both processes:
+ * the section goes on when the handler returns.
  */
 #ifndef PS_OS_LOCK_H
 #define PS_OS_LOCK_H
 
 #include "pools/base/atomic.h"
 #include "pools/base/check.h"
+#include "pools/base/undo.h"
 #include "pools/os/os.h"
 
 /* Ranks, all there are: a thread that holds one may take only a higher one. */
@@ -32,13 +41,15 @@ enum ps_lock_rank {
 };
 
 struct ps_lock {
-    uint32_t x_state; /* 0 free, else the holder's id, and WAITERS when somebody waits */
-    uint16_t rank;    /* enum ps_lock_rank, constant */
-    uint16_t depth;   /* holder only: times taken again around a fork */
+    uint32_t x_state;     /* 0 free, else the holder's id, and WAITERS when somebody waits */
+    uint16_t rank;        /* enum ps_lock_rank, constant */
+    uint16_t depth;       /* holder only: times taken again by a signal handler that forks */
+    struct ps_undo *undo; /* of the data, constant; NULL: nothing is rolled back */
 };
 
-#define PS_LOCK_INIT(lock_rank)                                                                    \
-    { 0, (lock_rank), 0 }
+#define PS_LOCK_INIT_UNDO(lock_rank, lock_undo)                                                    \
+    { 0, (lock_rank), 0, (lock_undo) }
+#define PS_LOCK_INIT(lock_rank) PS_LOCK_INIT_UNDO(lock_rank, NULL)
 #define PS_LOCK_WAITERS 0x80000000u
 
 /* The calling thread's id: unlike those of all living threads; 0 until asked for. */
@@ -74,10 +85,20 @@ static inline void ps_lock_acquire(struct ps_lock *lock) {
     }
 }
 
+/* All that was changed under the lock is consistent: a roll-back ends here. Holder only. */
+static inline void ps_lock_commit(struct ps_lock *lock) {
+    if (lock->depth == 0) { /* else the interrupted section is in between */
+        ps_undo_commit(lock->undo);
+    }
+}
+
 static inline void ps_lock_release(struct ps_lock *lock) {
     if (PS_UNLIKELY(lock->depth != 0)) {
         lock->depth--;
         return;
+    }
+    if (lock->undo != NULL) {
+        ps_undo_commit(lock->undo);
     }
     if (PS_CHECKED) {
         ps_lock_check_release(lock);
@@ -89,28 +110,29 @@ static inline void ps_lock_release(struct ps_lock *lock) {
 }
 
 /*
- * Fork takes every lock, and two things must go on working while it does: handlers of the program
- * that run between ours and the fork itself may allocate, and a signal handler that forks may have
- * interrupted this very thread inside a locked section (which goes on in parent and child when the
- * handler returns; the data is only ever touched by the thread that is in there). So the forking
- * thread may take again what it holds. Called by the forking thread, in this order: prepare, the
- * acquisitions; in the parent the releases, parent; in the child child, the resets, parent.
+ * For fork handlers, in the forking thread. A signal handler that forks may have interrupted this
+ * very thread inside a locked section, and fork handlers of the program may allocate: between
+ * ps_lock_fork_begin and ps_lock_fork_end the thread may take again what it holds, in any order.
  */
-void ps_lock_fork_prepare(void);
-void ps_lock_fork_parent(void);
-void ps_lock_fork_child(void);
+void ps_lock_fork_begin(void);
+void ps_lock_fork_end(void);
 
-/* In the child of a fork, where no other thread exists: as release, but forgets the waiters. */
-static inline void ps_lock_reset(struct ps_lock *lock) {
-    if (PS_UNLIKELY(lock->depth != 0)) {
-        lock->depth--;
-        ps_store_relaxed(&lock->x_state, ps_lock_self()); /* relaxed: the only thread; a new id */
-        return;
-    }
-    if (PS_CHECKED) {
-        ps_lock_check_release(lock);
-    }
-    ps_store_relaxed(&lock->x_state, 0u); /* relaxed: the only thread of the process */
-}
+/*
+ * In the child of a fork, by its only thread, for each lock: when another thread held it, rolls the
+ * data back and frees the lock. Returns false when the calling thread holds it, which is inside of
+ * a signal handler: then nothing is changed.
+ */
+bool ps_lock_fork_child(struct ps_lock *lock);
+
+/*
+ * Once a second thread may exist: makes locks recognise the child of a fork by themselves, before
+ * the fork handlers have come to ps_lock_fork_child (those of others run before ours, and may
+ * allocate). Costs two system calls and a page. Any thread, any number of times.
+ */
+void ps_lock_watch_forks(void);
+
+/* In the child, when all locks are repaired. False: ps_lock_fork_child has met one that the thread
+ * holds itself, so what the locks protect must not be used now. */
+bool ps_lock_fork_repaired(void);
 
 #endif

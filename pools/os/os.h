@@ -60,6 +60,16 @@ uint64_t ps_os_now_ms(void);
 /* The calling thread's number in the system, for reports: a system call. */
 uint32_t ps_os_thread_number(void);
 
+/* Whether the calling thread is the first of its process, as the only one of a fork's child is. */
+bool ps_os_is_first_thread(void);
+
+/*
+ * A word, 0 now, that is 0 again in the child of a fork, whatever the parent has written there: not
+ * in a process that shares memory with this one. Costs a page; NULL when the system has no such
+ * memory (Linux before 4.14).
+ */
+uint32_t *ps_os_word_wiped_by_fork(void);
+
 /* 64 bits that nobody can guess, from the system; less good ones where it has none to give. */
 uint64_t ps_os_random(void);
 

@@ -117,6 +117,21 @@ uint64_t ps_os_now_ms(void) {
 
 uint32_t ps_os_thread_number(void) { return (uint32_t)ps_syscall3(SYS_gettid, 0, 0, 0); }
 
+bool ps_os_is_first_thread(void) {
+    return ps_syscall3(SYS_gettid, 0, 0, 0) == ps_syscall3(SYS_getpid, 0, 0, 0);
+}
+
+uint32_t *ps_os_word_wiped_by_fork(void) {
+    size_t bytes = ps_os_page_bytes();
+    char *page = map_anonymous(bytes);
+    if (page != NULL &&
+        ps_syscall_failed(ps_syscall3(SYS_madvise, (long)page, (long)bytes, MADV_WIPEONFORK))) {
+        ps_os_release(page, bytes);
+        page = NULL;
+    }
+    return (uint32_t *)page;
+}
+
 uint64_t ps_os_random(void) {
     uint64_t value = 0;
     long got = ps_syscall3(SYS_getrandom, (long)&value, sizeof value, GRND_NONBLOCK);

@@ -11,7 +11,8 @@
 
 #define PIECE_BYTES ((size_t)256 << 10)
 
-static struct ps_lock metadata_lock = PS_LOCK_INIT(PS_RANK_METADATA);
+PS_UNDO_LOG(metadata_undo, 4);
+static struct ps_lock metadata_lock = PS_LOCK_INIT_UNDO(PS_RANK_METADATA, &metadata_undo);
 static char *piece_next;
 static char *piece_end;
 static uint64_t taken_bytes;
@@ -19,6 +20,7 @@ static uint64_t taken_bytes;
 static void *map_locked(size_t bytes) {
     void *base = ps_os_reserve(bytes, ps_os_page_bytes());
     if (base != NULL) {
+        PS_UNDO_NOTE(&metadata_undo, taken_bytes);
         taken_bytes += bytes;
     }
     return base;
@@ -40,6 +42,8 @@ void *ps_metadata_take(size_t bytes) {
             ps_lock_release(&metadata_lock);
             return NULL;
         }
+        PS_UNDO_NOTE(&metadata_undo, piece_next);
+        PS_UNDO_NOTE(&metadata_undo, piece_end);
         piece_next = piece;
         piece_end = piece + PIECE_BYTES;
     }
@@ -56,8 +60,4 @@ uint64_t ps_metadata_bytes(void) {
     return bytes;
 }
 
-void ps_metadata_fork_prepare(void) { ps_lock_acquire(&metadata_lock); }
-
-void ps_metadata_fork_parent(void) { ps_lock_release(&metadata_lock); }
-
-void ps_metadata_fork_child(void) { ps_lock_reset(&metadata_lock); }
+void ps_metadata_fork_child(void) { ps_lock_fork_child(&metadata_lock); }

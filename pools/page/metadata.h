@@ -19,9 +19,7 @@ void *ps_metadata_map(size_t bytes);
 /* Address space taken so far, in bytes. */
 uint64_t ps_metadata_bytes(void);
 
-/* For fork: the lock is held across it. */
-void ps_metadata_fork_prepare(void);
-void ps_metadata_fork_parent(void);
+/* In the child of a fork, by its only thread. */
 void ps_metadata_fork_child(void);
 
 #endif

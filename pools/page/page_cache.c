@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * See page_cache.h. Lock: page_lock, protects both sets of bins, the arenas, the page map's root
- * and the run half of every free slot.
+ * and the run half of every free slot; its undo log notes all of that but what only grows, arenas
+ * and leaves of the map.
  */
 #include "pools/page/page_cache.h"
 
@@ -16,7 +17,11 @@
 /* back is 16 bits, so runs stop coalescing at 4 GiB. */
 #define COALESCE_LIMIT 65535
 
-static struct ps_lock page_lock = PS_LOCK_INIT(PS_RANK_PAGE);
+/* Most words that one section notes: grow, then a carving with a rest on both sides. */
+#define UNDO_WORDS (6 * PS_RUN_BINS_UNDO_WORDS + 32)
+
+PS_UNDO_LOG(page_undo, UNDO_WORDS);
+static struct ps_lock page_lock = PS_LOCK_INIT_UNDO(PS_RANK_PAGE, &page_undo);
 static struct ps_run_bins dirty_bins[PS_PAGE_ARENA_KINDS];
 static struct ps_run_bins clean_bins[PS_PAGE_ARENA_KINDS];
 static uint64_t arena_slices;
@@ -46,6 +51,7 @@ static char *end_of(const struct ps_run *run) {
 /* Describes [base, base + slices) as a clean run of its own. */
 static struct ps_run *make_run(char *base, size_t slices, enum ps_page_arena_kind kind) {
     struct ps_run *run = run_at(base);
+    PS_UNDO_NOTE(&page_undo, run->kind); /* what else it says means nothing inside of another */
     run->base = base;
     run->slices = (uint32_t)slices;
     run->is_dirty = false;
@@ -59,6 +65,7 @@ static struct ps_run *split_at(struct ps_run *run, char *base) {
     size_t kept = (size_t)(base - run->base) >> PS_SLICE_SHIFT;
     struct ps_run *rest = make_run(base, run->slices - kept, run->is_huge);
     rest->is_dirty = run->is_dirty;
+    PS_UNDO_NOTE(&page_undo, run->slices);
     run->slices = (uint32_t)kept;
     return rest;
 }
@@ -78,32 +85,34 @@ static void insert_locked(struct ps_run *run) {
     struct ps_run_bins *bins = bins_of(run);
     struct ps_run *before = free_run_before(run);
     if (before != NULL && before->slices + run->slices <= COALESCE_LIMIT) {
-        ps_run_bins_remove(bins, before);
+        ps_run_bins_remove(bins, before, &page_undo);
         before->slices += run->slices;
+        PS_UNDO_NOTE(&page_undo, run->kind);
         ps_store_relaxed(&run->kind, (uint8_t)PS_RUN_NONE); /* relaxed: free() only classifies */
         run = before;
     }
     struct ps_run *after = run_at(end_of(run));
     if (kind_of(after) == PS_RUN_FREE && after->base == end_of(run) && is_same_sort(after, run) &&
         after->slices + run->slices <= COALESCE_LIMIT) {
-        ps_run_bins_remove(bins, after);
+        ps_run_bins_remove(bins, after, &page_undo);
+        PS_UNDO_NOTE(&page_undo, run->slices);
         run->slices += after->slices;
     }
-    ps_run_bins_insert(bins, run);
+    ps_run_bins_insert(bins, run, &page_undo);
 }
 
 /* Cuts `slices` at an aligned place out of a free run, returns the rest to the bins. */
 static struct ps_run *carve_locked(struct ps_run *run, size_t slices, size_t align_slices) {
     struct ps_run_bins *bins = bins_of(run);
-    ps_run_bins_remove(bins, run);
+    ps_run_bins_remove(bins, run, &page_undo);
     char *base = (char *)ps_round_up((uintptr_t)run->base, align_slices << PS_SLICE_SHIFT);
     if (base != run->base) {
         struct ps_run *head = run;
         run = split_at(head, base);
-        ps_run_bins_insert(bins, head);
+        ps_run_bins_insert(bins, head, &page_undo);
     }
     if (run->slices != slices) {
-        ps_run_bins_insert(bins, split_at(run, base + (slices << PS_SLICE_SHIFT)));
+        ps_run_bins_insert(bins, split_at(run, base + (slices << PS_SLICE_SHIFT)), &page_undo);
     }
     ps_store_relaxed(&run->kind, (uint8_t)PS_RUN_BUSY); /* relaxed: free() only classifies by it */
     return run;
@@ -119,9 +128,10 @@ static struct ps_run *grow_locked(size_t slices, enum ps_page_arena_kind kind) {
     if (arena == NULL) {
         return NULL;
     }
+    PS_UNDO_NOTE(&page_undo, arena_slices);
     arena_slices += arena->slices;
     struct ps_run *run = make_run(arena->base, arena->slices, kind);
-    ps_run_bins_insert(&clean_bins[kind], run);
+    ps_run_bins_insert(&clean_bins[kind], run, &page_undo);
     return run;
 }
 
@@ -181,12 +191,16 @@ struct ps_run *ps_page_cache_take_dense(size_t slices) {
     return take(slices, 1, PS_PAGE_ARENA_HUGE);
 }
 
-void ps_page_cache_give(struct ps_run *run) {
-    run->is_dirty = true;
+static void give(struct ps_run *run, bool is_dirty) {
+    run->is_dirty = is_dirty;
     ps_lock_acquire(&page_lock);
     insert_locked(run);
     ps_lock_release(&page_lock);
 }
+
+void ps_page_cache_give(struct ps_run *run) { give(run, true); }
+
+void ps_page_cache_give_zero(struct ps_run *run) { give(run, false); }
 
 bool ps_page_cache_extend(struct ps_run *run, size_t slices, bool *is_clean) {
     size_t added = slices - run->slices;
@@ -198,6 +212,7 @@ bool ps_page_cache_extend(struct ps_run *run, size_t slices, bool *is_clean) {
         *is_clean = !after->is_dirty;
         struct ps_run *piece = carve_locked(after, added, 1);
         ps_store_relaxed(&piece->kind, (uint8_t)PS_RUN_NONE); /* relaxed: free() only classifies */
+        PS_UNDO_NOTE(&page_undo, run->slices);
         run->slices = (uint32_t)slices;
         ps_purge_note_locked(dirty_slices());
     }
@@ -224,8 +239,7 @@ struct ps_run *ps_page_cache_adopt(char *base, size_t slices) {
     return run;
 }
 
-struct ps_run *ps_page_cache_detach_dirty(size_t slices) {
-    struct ps_run *list = NULL;
+void ps_page_cache_detach_dirty(size_t slices, struct ps_run **list) {
     ps_lock_acquire(&page_lock);
     while (slices > 0) {
         struct ps_run *run = ps_run_bins_longest(&dirty_bins[PS_PAGE_ARENA_HUGE]);
@@ -237,21 +251,24 @@ struct ps_run *ps_page_cache_detach_dirty(size_t slices) {
         }
         run = carve_locked(run, ps_min(run->slices, slices), 1);
         slices -= run->slices;
-        run->next = list;
-        list = run;
+        PS_UNDO_NOTE(&page_undo, run->next);
+        PS_UNDO_NOTE(&page_undo, *list);
+        run->next = *list;
+        *list = run;
+        ps_lock_commit(&page_lock);
     }
     ps_lock_release(&page_lock);
-    return list;
 }
 
-void ps_page_cache_attach(struct ps_run *list, bool is_purged) {
+void ps_page_cache_attach_first(struct ps_run **list, bool is_purged) {
     ps_lock_acquire(&page_lock);
-    while (list != NULL) {
-        struct ps_run *next = list->next;
-        list->is_dirty = !is_purged;
-        insert_locked(list);
-        list = next;
-    }
+    struct ps_run *run = *list;
+    PS_UNDO_NOTE(&page_undo, *list);
+    PS_UNDO_NOTE(&page_undo, run->next);
+    PS_UNDO_NOTE(&page_undo, run->kind);
+    *list = run->next;
+    run->is_dirty = !is_purged;
+    insert_locked(run);
     ps_lock_release(&page_lock);
 }
 
@@ -289,20 +306,8 @@ void ps_page_cache_walk(void (*visit)(struct ps_slot *slot, void *context), void
     ps_lock_release(&page_lock);
 }
 
-void ps_page_cache_fork_prepare(void) {
-    ps_purge_fork_prepare();
-    ps_lock_acquire(&page_lock);
-    ps_metadata_fork_prepare();
-}
-
-void ps_page_cache_fork_parent(void) {
-    ps_metadata_fork_parent();
-    ps_lock_release(&page_lock);
-    ps_purge_fork_parent();
-}
-
 void ps_page_cache_fork_child(void) {
     ps_metadata_fork_child();
-    ps_lock_reset(&page_lock);
+    ps_lock_fork_child(&page_lock);
     ps_purge_fork_child();
 }

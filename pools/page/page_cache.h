@@ -44,8 +44,10 @@ struct ps_run *ps_page_cache_take_dense(size_t slices);
 /* As ps_page_cache_take, but only of what is there: NULL rather than more addresses. */
 struct ps_run *ps_page_cache_take_present(size_t slices, size_t align_slices);
 
-/* Gives a run back; its tenant bytes must say "nobody" already. Never fails. */
+/* Gives a run back; its tenant bytes must say "nobody" already. Never fails. The second: it holds
+ * no memory, and reads as zero. */
 void ps_page_cache_give(struct ps_run *run);
+void ps_page_cache_give_zero(struct ps_run *run);
 
 /* Lengthens a run in place by taking free slices behind it. False when they are not free.
  * *is_clean: the added slices read as zero. */
@@ -59,18 +61,17 @@ void ps_page_cache_shrink(struct ps_run *run, size_t slices);
 struct ps_run *ps_page_cache_adopt(char *base, size_t slices);
 
 /* For purge.c: takes dirty runs of together about `slices`, largest first, off the cache and links
- * them by `next`; and takes them back as clean (is_purged) or as they were. */
-struct ps_run *ps_page_cache_detach_dirty(size_t slices);
-void ps_page_cache_attach(struct ps_run *list, bool is_purged);
+ * them by `next` in front of *list; and takes the first of a list back as clean (is_purged) or as
+ * it was. In the child of a fork each run is either in the cache or on the list. */
+void ps_page_cache_detach_dirty(size_t slices, struct ps_run **list);
+void ps_page_cache_attach_first(struct ps_run **list, bool is_purged);
 
 void ps_page_cache_count(struct ps_page_counts *out);
 
 /* Calls visit for the first slot of every run in every arena, page lock held. */
 void ps_page_cache_walk(void (*visit)(struct ps_slot *slot, void *context), void *context);
 
-/* For fork: the locks of the whole page layer are held across it. */
-void ps_page_cache_fork_prepare(void);
-void ps_page_cache_fork_parent(void);
+/* In the child of a fork, by its only thread: repairs the locks of the whole page layer. */
 void ps_page_cache_fork_child(void);
 
 #endif

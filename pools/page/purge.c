@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See purge.h. Lock: purge_lock, held by the one thread that purges, over the system calls, so
- * that a fork never finds runs under way. x_low_current is also written under the page lock
- * (note); both sides use relaxed atomics, since a mark that is a moment old only moves a purge by
- * a quarter.
+ * See purge.h. Lock: purge_lock, held by the one thread that purges, over the system calls. What
+ * its runs under way are stands in `detached`, where the child of a fork finds them. x_low_current
+ * is also written under the page lock (note); both sides use relaxed atomics, since a mark that is
+ * a moment old only moves a purge by a quarter.
  */
 #include "pools/page/purge.h"
 
@@ -26,6 +26,7 @@ static uint64_t quarter_ms;
 static uint64_t x_next_ms;     /* end of the current quarter */
 static uint64_t x_low_current; /* least dirty slices in the current quarter */
 static uint64_t low_past[QUARTERS - 1];
+static struct ps_run *detached; /* dirty, off the cache: empty whenever nobody purges */
 static struct ps_purge_counts x_counts;
 
 void ps_purge_start(uint32_t delay_ms) {
@@ -64,29 +65,38 @@ static bool purge_run(const struct ps_run *run, bool is_apart) {
     return true;
 }
 
-/* Purges about `slices` dirty slices, outside the lock. Returns how many went back. */
+/* Purges what is detached. Returns how many slices went back. */
+static uint64_t purge_detached(bool is_apart) {
+    uint64_t done = 0;
+    while (detached != NULL) {
+        uint64_t run_slices = detached->slices; /* attached, it may be merged at once */
+        bool is_purged = purge_run(detached, is_apart);
+        ps_page_cache_attach_first(&detached, is_purged);
+        done += is_purged ? run_slices : 0;
+    }
+    return done;
+}
+
+/* Purges about `slices` dirty slices, purge lock held. Returns how many went back. */
 static uint64_t purge_slices(uint64_t slices, bool is_apart) {
     uint64_t done = 0;
     while (done < slices) {
-        struct ps_run *list = ps_page_cache_detach_dirty(ps_min(slices - done, BATCH_SLICES));
-        if (list == NULL) {
-            break;
+        ps_page_cache_detach_dirty(ps_min(slices - done, BATCH_SLICES), &detached);
+        uint64_t more = purge_detached(is_apart);
+        if (more == 0) {
+            break; /* nothing left, or the OS refuses: then the runs are back where they were */
         }
-        uint64_t before = done;
-        while (list != NULL) {
-            struct ps_run *run = list;
-            list = run->next;
-            run->next = NULL;
-            uint64_t run_slices = run->slices; /* attached, it may be merged at once */
-            bool is_purged = purge_run(run, is_apart);
-            ps_page_cache_attach(run, is_purged);
-            done += is_purged ? run_slices : 0;
-        }
-        if (done == before) {
-            break; /* the OS refuses; the runs are back where they were */
-        }
+        done += more;
     }
     return done;
+}
+
+/* Purge lock held. */
+static void count_pages(struct ps_page_counts *counts) {
+    while (detached != NULL) { /* in the child of a fork: what its parent was about to purge */
+        ps_page_cache_attach_first(&detached, false);
+    }
+    ps_page_cache_count(counts);
 }
 
 /* Ends the current period, `quarters` long, and returns the least of the last four quarters. */
@@ -119,7 +129,7 @@ static void lower_marks(uint64_t slices) {
 
 static void end_quarter(uint64_t now_ms, uint64_t due_ms) {
     struct ps_page_counts counts;
-    ps_page_cache_count(&counts);
+    count_pages(&counts);
     if (due_ms == 0) {
         return; /* the very first tick only starts the clock */
     }
@@ -147,15 +157,14 @@ void ps_purge_tick(uint64_t now_ms) {
 
 bool ps_purge_all(size_t keep_bytes) {
     struct ps_page_counts counts;
-    ps_page_cache_count(&counts);
     uint64_t keep = keep_bytes >> PS_SLICE_SHIFT;
-    if (counts.dirty_slices <= keep) {
-        return false;
-    }
+    uint64_t done = 0;
     ps_lock_acquire(&purge_lock);
-    uint64_t done =
-        purge_slices(counts.dirty_slices - keep, counts.arena_slices <= APART_SLICES_LIMIT);
-    lower_marks(done);
+    count_pages(&counts);
+    if (counts.dirty_slices > keep) {
+        done = purge_slices(counts.dirty_slices - keep, counts.arena_slices <= APART_SLICES_LIMIT);
+        lower_marks(done);
+    }
     ps_lock_release(&purge_lock);
     return done > 0;
 }
@@ -164,8 +173,4 @@ void ps_purge_begin(void) { ps_lock_acquire(&purge_lock); }
 
 void ps_purge_end(void) { ps_lock_release(&purge_lock); }
 
-void ps_purge_fork_prepare(void) { ps_lock_acquire(&purge_lock); }
-
-void ps_purge_fork_parent(void) { ps_lock_release(&purge_lock); }
-
-void ps_purge_fork_child(void) { ps_lock_reset(&purge_lock); }
+void ps_purge_fork_child(void) { ps_lock_fork_child(&purge_lock); }

@@ -45,13 +45,11 @@ void ps_purge_count(uint64_t bytes);
 
 void ps_purge_read(struct ps_purge_counts *out);
 
-/* Brackets memory being dropped by another file, so that no fork comes between. Blocks. */
+/* Brackets memory being dropped by another file: one thread at a time. Blocks. */
 void ps_purge_begin(void);
 void ps_purge_end(void);
 
-/* For fork: no purge is under way across it. */
-void ps_purge_fork_prepare(void);
-void ps_purge_fork_parent(void);
+/* In the child of a fork, by its only thread. */
 void ps_purge_fork_child(void);
 
 #endif

@@ -22,15 +22,23 @@ static struct ps_run *last_slot_run(const struct ps_run *run) {
     return &ps_page_map_slot(run->base + ((size_t)run->slices - 1) * PS_SLICE_BYTES)->run;
 }
 
-void ps_run_bins_insert(struct ps_run_bins *bins, struct ps_run *run) {
+void ps_run_bins_insert(struct ps_run_bins *bins, struct ps_run *run, struct ps_undo *undo) {
     size_t bin = bin_of(run->slices);
     struct ps_run *last = last_slot_run(run);
+    PS_UNDO_NOTE(undo, run->next);
+    PS_UNDO_NOTE(undo, run->prev);
+    PS_UNDO_NOTE(undo, run->kind);
+    PS_UNDO_NOTE(undo, last->back);
+    PS_UNDO_NOTE(undo, bins->heads[bin]);
+    PS_UNDO_NOTE(undo, bins->filled[bin / 64]);
+    PS_UNDO_NOTE(undo, bins->slices);
     ps_store_relaxed(&last->kind, (uint8_t)PS_RUN_FREE); /* relaxed: free() only classifies by it */
     ps_store_relaxed(&run->kind, (uint8_t)PS_RUN_FREE);  /* relaxed: as above */
     last->back = (uint16_t)(run->slices - 1);
     run->prev = NULL;
     run->next = bins->heads[bin];
     if (run->next != NULL) {
+        PS_UNDO_NOTE(undo, run->next->prev);
         run->next->prev = run;
     }
     bins->heads[bin] = run;
@@ -38,19 +46,26 @@ void ps_run_bins_insert(struct ps_run_bins *bins, struct ps_run *run) {
     bins->slices += run->slices;
 }
 
-void ps_run_bins_remove(struct ps_run_bins *bins, struct ps_run *run) {
+void ps_run_bins_remove(struct ps_run_bins *bins, struct ps_run *run, struct ps_undo *undo) {
     size_t bin = bin_of(run->slices);
     struct ps_run *last = last_slot_run(run);
     PS_CHECK(run->kind == PS_RUN_FREE && last->back == run->slices - 1);
+    PS_UNDO_NOTE(undo, run->kind);
+    PS_UNDO_NOTE(undo, last->kind);
+    PS_UNDO_NOTE(undo, bins->slices);
     if (run->prev != NULL) {
+        PS_UNDO_NOTE(undo, run->prev->next);
         run->prev->next = run->next;
     } else {
+        PS_UNDO_NOTE(undo, bins->heads[bin]);
         bins->heads[bin] = run->next;
         if (run->next == NULL) {
+            PS_UNDO_NOTE(undo, bins->filled[bin / 64]);
             bins->filled[bin / 64] &= ~((uint64_t)1 << (bin % 64));
         }
     }
     if (run->next != NULL) {
+        PS_UNDO_NOTE(undo, run->next->prev);
         run->next->prev = run->prev;
     }
     ps_store_relaxed(&last->kind, (uint8_t)PS_RUN_NONE); /* relaxed: free() only classifies by it */

@@ -34,26 +34,11 @@ static void cache_end(void *cache) {
     ps_pages_free(cache, sizeof(struct ps_slice_cache));
 }
 
-static void fork_prepare(void) {
-    ps_lock_fork_prepare();
-    ps_lock_acquire(&start_lock);
-    ps_slice_depot_fork_prepare();
-    ps_slice_live_fork_prepare();
-}
-
-static void fork_parent(void) {
-    ps_slice_live_fork_parent();
-    ps_slice_depot_fork_parent();
-    ps_lock_release(&start_lock);
-    ps_lock_fork_parent();
-}
-
+/* Nothing is locked for a fork: see os/lock.h. */
 static void fork_child(void) {
-    ps_lock_fork_child();
     ps_slice_live_fork_child();
     ps_slice_depot_fork_child();
-    ps_lock_reset(&start_lock);
-    ps_lock_fork_parent();
+    ps_lock_fork_child(&start_lock);
 }
 
 static void start(void) {
@@ -68,7 +53,7 @@ static void start(void) {
     }
     ps_lock_release(&start_lock);
     if (is_first) {
-        (void)pthread_atfork(fork_prepare, fork_parent, fork_child); /* may allocate */
+        (void)pthread_atfork(NULL, NULL, fork_child); /* may allocate */
     }
 }
 

@@ -54,12 +54,36 @@ struct shard {
 } PS_ALIGNED(PS_CACHE_LINE);
 
 static struct depot depots[PS_SLICE_BIN_COUNT];
+
+/* Most words noted between two commits, for the child of a fork: a full list is given and a surplus
+ * taken, or a slice comes back to a run that leaves its list. */
+enum { UNDO_WORDS = 16 };
+PS_UNDO_LOG(undo_0, UNDO_WORDS);
+PS_UNDO_LOG(undo_1, UNDO_WORDS);
+PS_UNDO_LOG(undo_2, UNDO_WORDS);
+PS_UNDO_LOG(undo_3, UNDO_WORDS);
+
 static struct shard shards[SHARD_COUNT] = {
-    {PS_LOCK_INIT(PS_RANK_SLICE_DEPOT), 0},
-    {PS_LOCK_INIT(PS_RANK_SLICE_DEPOT + 1), 0},
-    {PS_LOCK_INIT(PS_RANK_SLICE_DEPOT + 2), 0},
-    {PS_LOCK_INIT(PS_RANK_SLICE_DEPOT + 3), 0},
+    {PS_LOCK_INIT_UNDO(PS_RANK_SLICE_DEPOT, &undo_0), 0},
+    {PS_LOCK_INIT_UNDO(PS_RANK_SLICE_DEPOT + 1, &undo_1), 0},
+    {PS_LOCK_INIT_UNDO(PS_RANK_SLICE_DEPOT + 2, &undo_2), 0},
+    {PS_LOCK_INIT_UNDO(PS_RANK_SLICE_DEPOT + 3, &undo_3), 0},
 };
+
+/* The log of the lock that protects a class. */
+static struct ps_undo *undo_of(size_t class_index) {
+    return shards[class_index % SHARD_COUNT].lock.undo;
+}
+
+#define NOTE(class_index, lvalue) PS_UNDO_NOTE(undo_of(class_index), lvalue)
+
+/* Before the full lists of a class change. */
+static void note_lists(size_t class_index) {
+    const struct depot *depot = &depots[class_index];
+    NOTE(class_index, depot->magazines);
+    NOTE(class_index, depot->count);
+    NOTE(class_index, depot->least);
+}
 
 static struct shard *lock_class(size_t class_index) {
     struct shard *shard = &shards[class_index % SHARD_COUNT];
@@ -72,21 +96,24 @@ static struct run *run_of(const void *slice) {
 }
 
 static void link_run(struct depot *depot, struct run *run) {
+    NOTE(run->class_index, run->previous);
+    NOTE(run->class_index, run->next);
+    NOTE(run->class_index, depot->runs);
     run->previous = NULL;
     run->next = depot->runs;
     if (depot->runs != NULL) {
+        NOTE(run->class_index, depot->runs->previous);
         depot->runs->previous = run;
     }
     depot->runs = run;
 }
 
 static void unlink_run(struct depot *depot, struct run *run) {
-    if (run->previous != NULL) {
-        run->previous->next = run->next;
-    } else {
-        depot->runs = run->next;
-    }
+    struct run **link = run->previous != NULL ? &run->previous->next : &depot->runs;
+    NOTE(run->class_index, *link);
+    *link = run->next;
     if (run->next != NULL) {
+        NOTE(run->class_index, run->next->previous);
         run->next->previous = run->previous;
     }
 }
@@ -99,6 +126,9 @@ static bool has_slices(const struct run *run) {
 static struct slice_batch take_from_run(struct depot *depot, size_t least) {
     struct run *run = depot->runs;
     struct slice_batch batch = {NULL, 0, NULL, NULL};
+    NOTE(run->class_index, run->free);
+    NOTE(run->class_index, run->virgin);
+    NOTE(run->class_index, run->used);
     if (run->free != NULL) {
         struct ps_slice_link *last = NULL;
         batch.first = run->free;
@@ -106,6 +136,7 @@ static struct slice_batch take_from_run(struct depot *depot, size_t least) {
             last = run->free;
             run->free = last->next;
         }
+        NOTE(run->class_index, last->next);
         last->next = NULL;
         run->used += (uint32_t)batch.count;
     } else {
@@ -134,6 +165,7 @@ static struct slice_batch take_new_run(size_t class_index) {
     size_t room = SLICE_RUN_BYTES - PS_CACHE_LINE;
     size_t count = room / bytes;
     struct shard *shard = lock_class(class_index);
+    NOTE(class_index, shard->run_count);
     shard->run_count++;
     uint32_t color = depots[class_index].color++;
     ps_lock_release(&shard->lock);
@@ -156,6 +188,7 @@ struct slice_batch ps_slice_depot_take(size_t class_index, size_t least) {
     struct magazine *magazine = depot->magazines;
     bool is_empty = false;
     if (magazine != NULL && least > 1) {
+        note_lists(class_index);
         depot->magazines = magazine->next;
         depot->count--;
         depot->least = ps_min(depot->least, depot->count);
@@ -176,6 +209,8 @@ static struct run *put(struct depot *depot, struct ps_slice_link *slice) {
     if (!has_slices(run)) {
         link_run(depot, run);
     }
+    NOTE(run->class_index, run->free);
+    NOTE(run->class_index, run->used);
     slice->next = run->free;
     run->free = slice;
     if (--run->used > 0) {
@@ -207,8 +242,10 @@ static bool put_list(size_t class_index, struct ps_slice_link *first) {
         if (run != NULL) {
             run->next = empty;
             empty = run;
+            NOTE(class_index, shard->run_count);
             shard->run_count--;
         }
+        ps_lock_commit(&shard->lock);
         first = next;
     }
     ps_lock_release(&shard->lock);
@@ -229,6 +266,9 @@ void ps_slice_depot_put_window(size_t class_index, char *virgin, const char *end
     if (!has_slices(run)) {
         link_run(depot, run);
     }
+    NOTE(class_index, run->virgin);
+    NOTE(class_index, run->used);
+    NOTE(class_index, shard->run_count);
     run->virgin = virgin;
     run->used -= (uint32_t)((size_t)(end - virgin) / slice_class_bytes(class_index));
     bool is_empty = run->used == 0;
@@ -259,15 +299,19 @@ static size_t surplus_of(struct depot *depot) {
 }
 
 /* Takes the newest `count` full lists off, as one chain of magazines. */
-static struct magazine *detach(struct depot *depot, size_t count) {
-    struct magazine *first = NULL;
-    for (; count > 0; count--) {
-        struct magazine *magazine = depot->magazines;
-        depot->magazines = magazine->next;
-        magazine->next = first;
-        first = magazine;
-        depot->count--;
+static struct magazine *detach(struct depot *depot, size_t class_index, size_t count) {
+    if (count == 0) {
+        return NULL;
     }
+    struct magazine *first = depot->magazines;
+    struct magazine *last = first;
+    for (size_t i = 1; i < count; i++) {
+        last = last->next;
+    }
+    NOTE(class_index, last->next);
+    depot->magazines = last->next;
+    last->next = NULL;
+    depot->count -= count;
     return first;
 }
 
@@ -285,10 +329,11 @@ void ps_slice_depot_give(size_t class_index, struct ps_slice_link *full) {
     struct depot *depot = &depots[class_index];
     struct magazine *magazine = (struct magazine *)full;
     struct shard *shard = lock_class(class_index);
+    note_lists(class_index);
     magazine->next = depot->magazines;
     depot->magazines = magazine;
     depot->count++;
-    struct magazine *surplus = detach(depot, surplus_of(depot));
+    struct magazine *surplus = detach(depot, class_index, surplus_of(depot));
     ps_lock_release(&shard->lock);
     (void)take_apart(class_index, surplus);
 }
@@ -296,7 +341,8 @@ void ps_slice_depot_give(size_t class_index, struct ps_slice_link *full) {
 bool ps_slice_depot_trim(size_t class_index) {
     struct depot *depot = &depots[class_index];
     struct shard *shard = lock_class(class_index);
-    struct magazine *magazines = detach(depot, depot->count);
+    note_lists(class_index);
+    struct magazine *magazines = detach(depot, class_index, depot->count);
     depot->least = 0;
     ps_lock_release(&shard->lock);
     return take_apart(class_index, magazines);
@@ -326,20 +372,8 @@ void ps_slice_depot_stats(struct ps_slice_stats *stats) {
     }
 }
 
-void ps_slice_depot_fork_prepare(void) {
-    for (size_t i = 0; i < SHARD_COUNT; i++) {
-        ps_lock_acquire(&shards[i].lock);
-    }
-}
-
-void ps_slice_depot_fork_parent(void) {
-    for (size_t i = 0; i < SHARD_COUNT; i++) {
-        ps_lock_release(&shards[i].lock);
-    }
-}
-
 void ps_slice_depot_fork_child(void) {
     for (size_t i = 0; i < SHARD_COUNT; i++) {
-        ps_lock_reset(&shards[i].lock);
+        ps_lock_fork_child(&shards[i].lock);
     }
 }

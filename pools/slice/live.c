@@ -17,11 +17,13 @@ struct entry {
     size_t bytes;
 };
 
-static struct ps_lock lock = PS_LOCK_INIT(PS_RANK_SLICE_LIVE);
+PS_UNDO_LOG(undo, 1);
+static struct ps_lock lock = PS_LOCK_INIT_UNDO(PS_RANK_SLICE_LIVE, &undo);
 static struct entry *entries;
 static size_t capacity; /* a power of two, or 0 */
 static size_t count;
-static bool is_blind;
+static uint64_t is_blind; /* a word: the undo log sets it, so that a child that was forked while
+                           * another thread changed the table goes without */
 
 static size_t home_of(const void *slice) {
     return ((uintptr_t)slice >> 4) * (size_t)0x9e3779b97f4a7c15u >> 20 & (capacity - 1);
@@ -42,7 +44,7 @@ static void grow(void) {
     size_t bytes = ps_max(capacity * 2, FIRST_CAPACITY) * sizeof *entries;
     struct entry *wider = ps_os_reserve(bytes, ps_os_page_bytes());
     if (wider == NULL) {
-        is_blind = true;
+        is_blind = 1;
         return;
     }
     entries = wider;
@@ -60,6 +62,7 @@ static void grow(void) {
 
 void ps_slice_live_add(const void *slice, size_t bytes) {
     ps_lock_acquire(&lock);
+    ps_undo_set(&undo, &is_blind, 1);
     if (!is_blind && count >= capacity / 2) {
         grow();
     }
@@ -86,6 +89,7 @@ static void remove_at(size_t hole) {
 
 void ps_slice_live_remove(const void *slice, size_t bytes) {
     ps_lock_acquire(&lock);
+    ps_undo_set(&undo, &is_blind, 1);
     const char *misuse = NULL;
     if (!is_blind) {
         size_t at = capacity != 0 ? find(slice) : 0;
@@ -103,6 +107,4 @@ void ps_slice_live_remove(const void *slice, size_t bytes) {
     }
 }
 
-void ps_slice_live_fork_prepare(void) { ps_lock_acquire(&lock); }
-void ps_slice_live_fork_parent(void) { ps_lock_release(&lock); }
-void ps_slice_live_fork_child(void) { ps_lock_reset(&lock); }
+void ps_slice_live_fork_child(void) { ps_lock_fork_child(&lock); }

@@ -56,8 +56,7 @@ void ps_slice_depot_put_window(size_t class_index, char *virgin, const char *end
 /* Takes all full lists of a class apart. True when a run went back to the page cache. */
 bool ps_slice_depot_trim(size_t class_index);
 void ps_slice_depot_stats(struct ps_slice_stats *stats);
-void ps_slice_depot_fork_prepare(void);
-void ps_slice_depot_fork_parent(void);
+/* In the child of a fork, by its only thread. */
 void ps_slice_depot_fork_child(void);
 
 /* The calling thread's cache, made if need be; NULL in threads that go without (they have ended,
@@ -73,8 +72,7 @@ struct ps_slice_cache *ps_slice_cache_peek(void);
 /* Checked runs: notes a slice, and forgets it or aborts when it is none, or of another size. */
 void ps_slice_live_add(const void *slice, size_t bytes);
 void ps_slice_live_remove(const void *slice, size_t bytes);
-void ps_slice_live_fork_prepare(void);
-void ps_slice_live_fork_parent(void);
+/* In the child of a fork, by its only thread. */
 void ps_slice_live_fork_child(void);
 
 #endif

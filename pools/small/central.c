@@ -8,7 +8,14 @@
 #include "pools/small/span_list.h"
 #include "pools/small/span_remote.h"
 
-static struct ps_lock orphan_lock = PS_LOCK_INIT(PS_RANK_ORPHAN);
+/* Most slots of a span: each tells its owner where its class has recent blocks. */
+#define SPAN_SLOTS PS_SPAN_SLICES_LIMIT
+#define LINE_WORDS (PS_CACHE_LINE / 8)
+#define LIST_WORDS 11 /* a head, and the two links of a span and of four around it */
+#define UNDO_WORDS (2 * (LIST_WORDS + LINE_WORDS + 1) + SPAN_SLOTS)
+
+PS_UNDO_LOG(orphan_undo, UNDO_WORDS);
+static struct ps_lock orphan_lock = PS_LOCK_INIT_UNDO(PS_RANK_ORPHAN, &orphan_undo);
 static struct ps_span *with_room[PS_CLASS_LIMIT];
 static struct ps_span *without_room[PS_CLASS_LIMIT];
 static uint32_t x_orphans[PS_CLASS_LIMIT]; /* length of both lists; written under the lock */
@@ -18,17 +25,55 @@ static struct ps_span **list_of(const struct ps_span *span) {
                                              : &without_room[span->class_index];
 }
 
+/* ---- what the undo log notes ---- */
+
+static void note_links(const struct ps_run *run) {
+    if (run != NULL) {
+        PS_UNDO_NOTE(&orphan_undo, run->next);
+        PS_UNDO_NOTE(&orphan_undo, run->prev);
+    }
+}
+
+/* Before a span is entered in a list, or leaves it. */
+static void note_list(struct ps_span *const *list, const struct ps_span *span) {
+    PS_UNDO_NOTE(&orphan_undo, *list);
+    note_links(&span->run);
+    note_links(span->run.next);
+    note_links(span->run.prev);
+    if (*list != NULL) {
+        note_links(&(*list)->run);
+        note_links((*list)->run.prev);
+    }
+    PS_UNDO_NOTE(&orphan_undo, x_orphans[span->class_index]);
+}
+
+/*
+ * A span's account and its owner. x_remote is not noted, since others change it by atomic swaps:
+ * blocks that had been collected from there are lost when the account is taken back, a part of one
+ * span in the child of a fork.
+ */
+static void note_account(const struct ps_span *span) {
+    ps_undo_note(&orphan_undo, span, PS_CACHE_LINE);
+    for (uint32_t i = 1; i < span->run.slices; i++) {
+        PS_UNDO_NOTE(&orphan_undo, ps_span_at(span->run.base + i * PS_SLICE_BYTES)->x_owner);
+    }
+}
+
+/* ---- the lists ---- */
+
 /* Enters an orphan by what it has now, and asks for a wake when that changes for the better. */
 static void enter_locked(struct ps_span *span) {
     do { /* ends: a further round has seen blocks come back meanwhile */
         ps_span_collect(span);
         span->place = ps_span_has_room(span) ? PS_PLACE_AVAILABLE : PS_PLACE_FULL;
     } while (span->used != 0 && !ps_span_arm(span, ps_span_wake_blocks(span)));
+    note_list(list_of(span), span);
     ps_span_list_push_tail(list_of(span), span);
     ps_owner_add(&x_orphans[span->class_index], 1);
 }
 
 static void leave_locked(struct ps_span *span) {
+    note_list(list_of(span), span);
     ps_span_list_remove(list_of(span), span);
     ps_owner_add(&x_orphans[span->class_index], -1);
 }
@@ -47,6 +92,7 @@ static void finish_locked(struct ps_span *span) {
 
 void ps_central_orphan(struct ps_span *span) {
     ps_lock_acquire(&orphan_lock);
+    note_account(span);
     ps_span_hold(span);
     ps_span_settle(span);
     ps_span_set_owner(span, PS_KEY_ORPHAN);
@@ -66,6 +112,7 @@ struct ps_span *ps_central_adopt(uint32_t class_index, uintptr_t owner_key) {
     }
     if (span != NULL) {
         leave_locked(span);
+        note_account(span);
         ps_span_set_owner(span, owner_key);
     }
     ps_lock_release(&orphan_lock);
@@ -80,6 +127,7 @@ bool ps_central_wake(struct ps_span *span, uintptr_t owner_key) {
         return false;
     }
     leave_locked(span);
+    note_account(span);
     ps_span_clear_queued(span);
     if (owner_key != PS_KEY_ORPHAN) {
         ps_span_set_owner(span, owner_key);
@@ -97,6 +145,7 @@ bool ps_central_salvage(struct ps_span *span, uintptr_t dead_key) {
         ps_lock_release(&orphan_lock);
         return false;
     }
+    note_account(span);
     ps_span_hold(span);
     ps_span_reset(span);
     span->carved = span->limit;
@@ -116,8 +165,4 @@ uint64_t ps_central_count(void) {
     return count;
 }
 
-void ps_central_fork_prepare(void) { ps_lock_acquire(&orphan_lock); }
-
-void ps_central_fork_parent(void) { ps_lock_release(&orphan_lock); }
-
-void ps_central_fork_child(void) { ps_lock_reset(&orphan_lock); }
+void ps_central_fork_child(void) { ps_lock_fork_child(&orphan_lock); }

@@ -33,9 +33,7 @@ bool ps_central_salvage(struct ps_span *span, uintptr_t dead_key);
 /* Spans in the orphanage. */
 uint64_t ps_central_count(void);
 
-/* For fork: lock held across it. */
-void ps_central_fork_prepare(void);
-void ps_central_fork_parent(void);
+/* In the child of a fork, by its only thread. */
 void ps_central_fork_child(void);
 
 #endif

@@ -46,6 +46,10 @@ void ps_lock_check_acquire(const struct ps_lock *lock) { (void)lock; }
 
 void ps_lock_check_release(const struct ps_lock *lock) { (void)lock; }
 
+bool ps_lock_fork_child(struct ps_lock *lock) { return lock->x_state == 0; }
+
+void ps_lock_watch_forks(void) {}
+
 /* ---- the page layer ---- */
 
 void *ps_metadata_map(size_t bytes) { return ps_metadata_take(bytes); }

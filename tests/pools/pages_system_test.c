@@ -4,7 +4,7 @@
  * Pages over time and across threads: a system that refuses, memory that goes back, magazines,
  * pages freed by other threads, threads that end, forks.
  */
-#include "pools/chunk/pages_depot.h"
+#include "pools/chunk/pages_slice.h"
 #include "pools/chunk/poison.h"
 #include "tests/pools/pages_model.h"
 
@@ -90,13 +90,13 @@ FRESH_TEST(magazines_take_no_lock_in_the_steady_state_and_keep_to_their_limit) {
             ps_pages_free(runs[i], PAGE << i);
         }
     }
-    ps_depot_fork_prepare(); /* whoever wants the lock now waits for ever */
+    ps_depot_lock(); /* a call that wanted the lock now would wait for ever */
     for (size_t i = 0; i < 7; i++) {
         char *run = ps_pages_alloc(PAGE << i, 16);
         CHECK_PTR_EQ(run, runs[i]); /* the newest first */
         ps_pages_free(run, PAGE << i);
     }
-    ps_depot_fork_parent();
+    ps_depot_unlock();
     ps_pages_stats(&stats);
     CHECK_CMP(stats.magazine_bytes, <=, MIB);
     CHECK_CMP(stats.magazine_bytes, >=, MIB / 2);

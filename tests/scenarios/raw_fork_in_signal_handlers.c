@@ -5,8 +5,7 @@
 /*
  * Signals land in threads that allocate and free; the handler forks by _Fork, which runs no fork
  * handlers and is what POSIX allows there, and the child ends at once. No deadlock, blocks stay
- * whole. (fork itself is for handlers of programs with one thread: fork_in_signal_handler.c. With
- * more, two interrupted threads can hold what each other's fork handlers wait for.)
+ * whole. (With fork itself: fork_in_signal_handlers_of_threads.c.)
  */
 #include "claim.h"
 

@@ -218,6 +218,20 @@ uint64_t ps_os_now_ms(void) { return LOAD(clock_ms); }
 
 uint32_t ps_os_thread_number(void) { return (uint32_t)gettid(); }
 
+bool ps_os_is_first_thread(void) { return gettid() == getpid(); }
+
+uint32_t *ps_os_word_wiped_by_fork(void) {
+    size_t bytes = (size_t)sysconf(_SC_PAGESIZE);
+    int saved_errno = errno;
+    void *page = map(NULL, bytes);
+    if (page != NULL && madvise(page, bytes, MADV_WIPEONFORK) != 0) {
+        munmap(page, bytes);
+        page = NULL;
+    }
+    errno = saved_errno;
+    return page;
+}
+
 uint64_t ps_os_random(void) {
     static uint64_t draws;
     return ADD(draws, 1) * 0x9e3779b97f4a7c15u; /* the same in every run */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The lock: exclusion, sleeping, the order of ranks, and taking again around a fork. */
+/* The lock: exclusion, sleeping, the order of ranks, and what the child of a fork makes of it. */
 #include "pools/os/lock.h"
 
 #include "tests/unit/unit.h"
@@ -130,11 +130,11 @@ TEST(checked_builds_abort_on_a_descending_rank) {
 }
 
 TEST(a_forking_thread_may_take_again_what_it_holds) {
-    GIVEN("a thread that forks and holds all locks");
-    ps_lock_fork_prepare();
+    GIVEN("a thread that holds locks, inside of a signal handler that forks");
     ps_lock_acquire(&low);
     ps_lock_acquire(&lock);
-    WHEN("it takes them again, in any order");
+    ps_lock_fork_begin();
+    WHEN("it takes them again, in any order, as fork handlers that allocate do");
     ps_lock_acquire(&lock);
     ps_lock_acquire(&low);
     ps_lock_acquire(&low);
@@ -144,24 +144,24 @@ TEST(a_forking_thread_may_take_again_what_it_holds) {
     ps_lock_release(&lock);
     CHECK(!is_free_for_others(&low));
     CHECK(!is_free_for_others(&lock));
+    ps_lock_fork_end();
     ps_lock_release(&lock);
     ps_lock_release(&low);
-    ps_lock_fork_parent();
     CHECK(is_free_for_others(&low));
     CHECK(is_free_for_others(&lock));
 }
 
 static void *fork_too(void *unused) {
     (void)unused;
-    ps_lock_fork_prepare();
-    ps_lock_fork_parent();
+    ps_lock_fork_begin();
+    ps_lock_fork_end();
     return NULL;
 }
 
 TEST(threads_that_fork_at_once_do_not_forget_each_other) {
-    GIVEN("a forking thread that holds locks of higher rank, as handlers registered later do");
-    ps_lock_fork_prepare();
+    GIVEN("a forking thread that holds a lock");
     ps_lock_acquire(&high);
+    ps_lock_fork_begin();
     WHEN("another thread begins and ends a fork");
     pthread_t other;
     REQUIRE(pthread_create(&other, NULL, fork_too, NULL) == 0);
@@ -171,71 +171,185 @@ TEST(threads_that_fork_at_once_do_not_forget_each_other) {
     ps_lock_acquire(&high);
     ps_lock_release(&high);
     ps_lock_release(&low);
+    ps_lock_fork_end();
     ps_lock_release(&high);
-    ps_lock_fork_parent();
     CHECK(is_free_for_others(&high));
 }
 
-/* Forks as the engine does, with `lock` and `high` taken; the child's verdict is its exit status.
- */
-static void check_fork(int (*in_child)(void)) {
-    ps_lock_fork_prepare();
-    ps_lock_acquire(&lock);
+/* ---- the child of a fork ---- */
+
+#define WORDS 8
+
+PS_UNDO_LOG(undo, 2 * WORDS);
+static struct ps_lock logged = PS_LOCK_INIT_UNDO(PS_RANK_PAGE, &undo);
+static uint64_t words[WORDS]; /* under `logged`: equal whenever nobody holds it */
+static uint32_t x_step;       /* how far the other thread is */
+static uint32_t x_may_go_on;
+static size_t words_changed; /* by the other thread when it stops inside of the section */
+
+static bool words_are(uint64_t value) {
+    for (size_t i = 0; i < WORDS; i++) {
+        if (words[i] != value) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void *stop_inside_section(void *unused) {
+    (void)unused;
+    ps_lock_acquire(&logged);
     ps_lock_acquire(&high);
-    pid_t pid = fork();
-    REQUIRE(pid >= 0);
-    if (pid == 0) {
-        alarm(60);
-        _exit(in_child());
+    for (size_t i = 0; i < words_changed; i++) {
+        PS_UNDO_NOTE(&undo, words[i]);
+        words[i]++;
+        PS_UNDO_NOTE(&undo, words[i]); /* twice is as good as once */
+        words[i]++;
+    }
+    ps_store_release(&x_step, 1u);
+    while (ps_load_acquire(&x_may_go_on) == 0) {
+        sched_yield();
+    }
+    for (size_t i = words_changed; i < WORDS; i++) {
+        words[i] += 2;
     }
     ps_lock_release(&high);
-    ps_lock_release(&lock);
-    ps_lock_fork_parent();
-    int status = 1;
-    waitpid(pid, &status, 0);
-    CHECK_EQ(status, 0);
+    ps_lock_release(&logged);
+    return NULL;
 }
 
-static void reset_in_child(void) {
-    ps_lock_fork_child();
-    ps_lock_reset(&high);
-    ps_lock_reset(&lock);
-    ps_lock_fork_parent();
+/* Forks while another thread stands inside a section; the child's verdict is its exit status. */
+static void fork_beside_section(int (*in_child)(void)) {
+    for (words_changed = 0; words_changed <= WORDS; words_changed += WORDS / 2) {
+        memset(words, 0, sizeof words);
+        ps_store_relaxed(&x_step, 0u);
+        ps_store_relaxed(&x_may_go_on, 0u);
+        pthread_t other;
+        REQUIRE(pthread_create(&other, NULL, stop_inside_section, NULL) == 0);
+        while (ps_load_acquire(&x_step) == 0) {
+            sched_yield();
+        }
+        pid_t pid = fork();
+        REQUIRE(pid >= 0);
+        if (pid == 0) {
+            alarm(60);
+            _exit(in_child());
+        }
+        int status = 1;
+        waitpid(pid, &status, 0);
+        CHECK_EQ(status, 0);
+        ps_store_release(&x_may_go_on, 1u);
+        pthread_join(other, NULL);
+        CHECK(words_are(2)); /* nothing of it is seen in the parent */
+        CHECK(is_free_for_others(&logged));
+        CHECK(is_free_for_others(&high));
+    }
 }
 
-static int use_locks_in_child(void) {
-    ps_lock_acquire(&lock); /* a handler of the program that runs before ours */
-    bool is_taken_again = lock.depth == 1;
-    ps_lock_release(&lock);
-    reset_in_child();
-    bool is_free = lock.x_state == 0 && high.x_state == 0;
-    ps_lock_acquire(&lock);
-    bool is_own = lock.x_state == ps_lock_self();
-    ps_lock_release(&lock);
-    return is_taken_again && is_free && is_own ? 0 : 1;
+static int find_rolled_back(void) {
+    bool is_free = ps_lock_fork_child(&logged) && ps_lock_fork_child(&high);
+    bool is_repaired = ps_lock_fork_repaired();
+    ps_lock_acquire(&logged);
+    ps_lock_acquire(&high);
+    bool is_back = words_are(0) && undo.next == undo.first;
+    ps_lock_release(&high);
+    ps_lock_release(&logged);
+    return is_free && is_repaired && is_back && logged.x_state == 0 ? 0 : 1;
 }
 
-TEST(the_child_of_a_fork_has_all_locks_free_under_its_own_id) {
-    check_fork(use_locks_in_child);
-    CHECK(is_free_for_others(&lock));
+TEST(the_child_of_a_fork_takes_back_what_others_were_about) {
+    fork_beside_section(find_rolled_back);
 }
 
-static int release_interrupted_section(void) {
-    reset_in_child();
-    bool is_held = lock.x_state == ps_lock_self() && lock.depth == 0;
-    ps_lock_release(&lock);
-    return is_held && lock.x_state == 0 ? 0 : 1;
+static int take_before_the_handler(void) {
+    ps_lock_acquire(&high); /* a handler of the program that runs before ours */
+    ps_lock_release(&high);
+    ps_lock_acquire(&logged);
+    bool is_back = words_are(0);
+    words[0] = 7;
+    ps_lock_release(&logged);
+    (void)ps_lock_fork_child(&logged); /* ours, now */
+    return is_back && ps_lock_fork_repaired() && words[0] == 7 ? 0 : 1;
+}
+
+TEST(a_held_lock_is_repaired_on_the_way_where_the_handlers_come_late) {
+    ps_lock_watch_forks();
+    ps_lock_watch_forks();
+    fork_beside_section(take_before_the_handler);
+}
+
+static void *hold_for_a_while(void *unused) {
+    (void)unused;
+    ps_lock_acquire(&low); /* a thread of the child itself */
+    ps_store_release(&x_step, 2u);
+    while ((ps_load_relaxed(&low.x_state) & PS_LOCK_WAITERS) == 0) {
+        sched_yield();
+    }
+    counter = 99;
+    ps_lock_release(&low);
+    return NULL;
+}
+
+static int wait_for_own_thread(void) {
+    pthread_t thread;
+    counter = 0;
+    if (pthread_create(&thread, NULL, hold_for_a_while, NULL) != 0) {
+        return 2;
+    }
+    while (ps_load_acquire(&x_step) != 2) {
+        sched_yield();
+    }
+    ps_lock_acquire(&low);
+    bool has_waited = counter == 99;
+    ps_lock_release(&low);
+    return pthread_join(thread, NULL) == 0 && has_waited ? 0 : 1;
+}
+
+TEST(a_child_without_fork_handlers_waits_for_threads_of_its_own) {
+#if defined(__SANITIZE_THREAD__)
+    UNIT_SKIP("ThreadSanitizer wants no threads in the child of a process with threads");
+#endif
+    ps_lock_watch_forks();
+    fork_beside_section(wait_for_own_thread);
+}
+
+static int go_on_with_section(void) {
+    bool is_left = !ps_lock_fork_child(&logged) && !ps_lock_fork_repaired();
+    bool is_held = logged.x_state == ps_lock_self() && words[0] == 1 && undo.next == undo.first + 1;
+    words[1] = 1;
+    ps_lock_fork_end();
+    ps_lock_release(&logged);
+    return is_left && is_held && logged.x_state == 0 && undo.next == undo.first ? 0 : 1;
 }
 
 TEST(a_section_that_a_forking_signal_handler_interrupted_goes_on_in_both) {
     GIVEN("a thread inside a locked section");
-    ps_lock_acquire(&lock);
+    memset(words, 0, sizeof words);
+    ps_lock_acquire(&logged);
+    PS_UNDO_NOTE(&undo, words[0]);
+    words[0] = 1;
     WHEN("it forks there");
-    check_fork(release_interrupted_section);
+    ps_lock_fork_begin();
+    pid_t pid = fork();
+    REQUIRE(pid >= 0);
+    if (pid == 0) {
+        alarm(60);
+        _exit(go_on_with_section());
+    }
+    ps_lock_fork_end();
+    int status = 1;
+    waitpid(pid, &status, 0);
+    CHECK_EQ(status, 0);
     THEN("parent and child still hold the lock until the section ends");
-    CHECK(!is_free_for_others(&lock));
-    ps_lock_release(&lock);
-    CHECK(is_free_for_others(&lock));
+    CHECK(!is_free_for_others(&logged));
+    ps_lock_release(&logged);
+    CHECK(is_free_for_others(&logged));
+}
+
+TEST(a_full_log_stops_the_program) {
+    PS_UNDO_LOG(small, 1);
+    PS_UNDO_NOTE(&small, words[0]);
+    CHECK_ABORTS(PS_UNDO_NOTE(&small, words[1]), "poolshim: check failed: an undo log is full");
 }
 
 UNIT_MAIN

@@ -18,7 +18,18 @@ struct model_run {
 };
 
 static struct ps_run_bins bins;
+PS_UNDO_LOG(undo, PS_RUN_BINS_UNDO_WORDS);
 static struct model_run runs[RUN_COUNT];
+
+static void insert(struct ps_run *run) {
+    ps_run_bins_insert(&bins, run, &undo);
+    ps_undo_commit(&undo);
+}
+
+static void take_out(struct ps_run *run) {
+    ps_run_bins_remove(&bins, run, &undo);
+    ps_undo_commit(&undo);
+}
 
 static size_t random_length(void) {
     switch (unit_random() % 4) {
@@ -123,9 +134,9 @@ FRESH_TEST(bins_hold_what_a_plain_array_holds) {
     for (int round = 0; round < ROUNDS; round++) {
         struct model_run *chosen = &runs[unit_random() % RUN_COUNT];
         if (chosen->is_in) {
-            ps_run_bins_remove(&bins, chosen->run);
+            take_out(chosen->run);
         } else {
-            ps_run_bins_insert(&bins, chosen->run);
+            insert(chosen->run);
         }
         chosen->is_in = !chosen->is_in;
         check_find(random_length());
@@ -139,14 +150,14 @@ FRESH_TEST(bins_hold_what_a_plain_array_holds) {
 FRESH_TEST(bins_that_were_emptied_are_as_new) {
     lay_out();
     for (size_t i = 0; i < RUN_COUNT; i++) {
-        ps_run_bins_insert(&bins, runs[i].run);
+        insert(runs[i].run);
         runs[i].is_in = true;
     }
     check_all();
     for (size_t i = 0; i < RUN_COUNT; i++) {
         struct ps_run *run = ps_run_bins_find(&bins, 1);
         REQUIRE(run != NULL);
-        ps_run_bins_remove(&bins, run);
+        take_out(run);
     }
     static const struct ps_run_bins empty;
     CHECK(memcmp(&bins, &empty, sizeof bins) == 0);
@@ -159,17 +170,56 @@ FRESH_TEST(every_length_finds_a_run_of_just_that_length) {
     struct ps_run *run = runs[RUN_COUNT - 1].run;
     for (uint32_t slices = 1; slices <= 65535; slices += slices < 3000 ? 1 : 61) {
         run->slices = slices;
-        ps_run_bins_insert(&bins, run);
+        insert(run);
         CHECK_PTR_EQ(ps_run_bins_find(&bins, slices), run);
         CHECK_PTR_EQ(ps_run_bins_find(&bins, slices + 1), NULL);
         CHECK_PTR_EQ(ps_run_bins_longest(&bins), run);
-        ps_run_bins_remove(&bins, run);
+        take_out(run);
     }
+}
+
+/* All that the bins and the slots of the runs say. */
+struct picture {
+    struct ps_run_bins bins;
+    struct ps_run heads[RUN_COUNT];
+    struct ps_run tails[RUN_COUNT];
+};
+
+static void take_picture(struct picture *picture) {
+    picture->bins = bins;
+    for (size_t i = 0; i < RUN_COUNT; i++) {
+        picture->heads[i] = *runs[i].run;
+        picture->tails[i] = *last_of(runs[i].run);
+    }
+}
+
+FRESH_TEST(what_was_changed_can_be_taken_back) {
+    static struct picture before;
+    static struct picture after;
+    lay_out();
+    for (int round = 0; round < ROUNDS / 4; round++) {
+        struct model_run *chosen = &runs[unit_random() % RUN_COUNT];
+        take_picture(&before);
+        if (chosen->is_in) {
+            ps_run_bins_remove(&bins, chosen->run, &undo);
+        } else {
+            ps_run_bins_insert(&bins, chosen->run, &undo);
+        }
+        if (unit_random() % 2 == 0) {
+            ps_undo_roll_back(&undo);
+            take_picture(&after);
+            CHECK(memcmp(&before, &after, sizeof before) == 0);
+        } else {
+            ps_undo_commit(&undo);
+            chosen->is_in = !chosen->is_in;
+        }
+    }
+    check_all();
 }
 
 TEST(checked_builds_abort_when_a_run_is_taken_out_twice) {
     if (PS_CHECKED) {
-        CHECK_ABORTS((lay_out(), ps_run_bins_remove(&bins, runs[0].run)), "check failed: ");
+        CHECK_ABORTS((lay_out(), take_out(runs[0].run)), "check failed: ");
     }
 }
 

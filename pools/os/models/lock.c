@@ -17,6 +17,10 @@ void ps_os_wait(uint32_t *word, uint32_t expected) { explore_sleep(word, expecte
 
 void ps_os_wake_one(uint32_t *word) { explore_wake_one(word); }
 
+bool ps_os_is_first_thread(void) { return true; }
+
+uint32_t *ps_os_word_wiped_by_fork(void) { return NULL; }
+
 static void set_up(void) {}
 
 static void turn(void) {

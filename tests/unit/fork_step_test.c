@@ -1,0 +1,324 @@
+// sources: tests/unit/fake_os.c
+/* SPDX-License-Identifier: MIT */
+/*
+ * Forks at every instruction. One thread runs an operation of the engine one instruction at a time
+ * (the processor's trap flag), and after each of them another thread forks: the child must find the
+ * page cache whole and be able to use everything, wherever inside of a locked section the first
+ * thread stands. What a model would explore is run here as it was compiled.
+ *
+ * FORK_STEP_EVERY=1 forks at each instruction; the default leaves most out, others in every test.
+ */
+#include "tests/unit/engine.h"
+#include "tests/unit/worker.h"
+
+#include "pools/heap/fork.h"
+#include "pools/page/page_cache.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+#define CAN_STEP 1
+#else
+#define CAN_STEP 0
+#endif
+
+#define TRAP_FLAG 0x100u
+#define STEP_EVERY 97 /* a prime: no loop of the code has that length for long */
+
+/* ---- one instruction at a time ---- */
+
+static uint64_t x_asked;    /* steps at which a fork is wanted, one after the other */
+static uint64_t x_answered; /* the last of them that was served */
+static bool x_is_over;
+static uint64_t steps;
+static uint64_t step_every;
+static void (*stepped)(void); /* the operation */
+static pthread_mutex_t ready = PTHREAD_MUTEX_INITIALIZER;
+
+#if CAN_STEP
+static void set_trap_flag(bool is_on) {
+    uint64_t flags;
+    __asm__ volatile("pushfq\n\tpopq %0" : "=r"(flags));
+    flags = is_on ? flags | TRAP_FLAG : flags & ~(uint64_t)TRAP_FLAG;
+    __asm__ volatile("pushq %0\n\tpopfq" : : "r"(flags) : "cc", "memory");
+}
+#else
+static void set_trap_flag(bool is_on) { (void)is_on; }
+#endif
+
+static void step_done(int number) {
+    (void)number;
+    steps++;
+    if (steps % step_every == 0) {
+        ps_store_release(&x_asked, steps);
+        while (ps_load_acquire(&x_answered) != steps) {
+            sched_yield();
+        }
+    }
+}
+
+static void *run_stepped(void *unused) {
+    (void)unused;
+    pthread_mutex_lock(&ready); /* set-up of the operation is over */
+    pthread_mutex_unlock(&ready);
+    set_trap_flag(true);
+    stepped();
+    set_trap_flag(false);
+    ps_store_release(&x_is_over, true);
+    return NULL;
+}
+
+/* ---- what must hold in the child ---- */
+
+struct sum {
+    uint64_t slices;
+    uint64_t dirty_slices;
+    uint64_t clean_slices;
+    uint64_t busy_slices;
+};
+
+static void add_run(struct ps_slot *slot, void *context) {
+    struct sum *sum = context;
+    const struct ps_run *run = &slot->run;
+    sum->slices += run->slices;
+    if (run->kind == PS_RUN_FREE) {
+        *(run->is_dirty ? &sum->dirty_slices : &sum->clean_slices) += run->slices;
+    } else if (run->kind == PS_RUN_BUSY) {
+        sum->busy_slices += run->slices;
+    }
+}
+
+static uint64_t busy_slices_max; /* what a thread may have in hand */
+
+static void check_page_cache(void) {
+    struct ps_page_counts counts;
+    struct sum sum = {0};
+    ps_page_cache_count(&counts);
+    ps_page_cache_walk(add_run, &sum);
+    CHECK_EQ(sum.slices, counts.arena_slices);
+    CHECK_EQ(sum.dirty_slices, counts.dirty_slices);
+    CHECK_EQ(sum.clean_slices, counts.clean_slices);
+    CHECK_CMP(sum.busy_slices, <=, busy_slices_max);
+}
+
+#define BLOCKS 60
+
+static struct live_block before[BLOCKS]; /* allocated before the fork by the thread that steps */
+
+static void use_everything(void) {
+    static struct live_block blocks[BLOCKS];
+    uint64_t state = 88172645463325252u;
+    check_page_cache();
+    for (size_t i = 0; i < BLOCKS; i++) {
+        size_t bytes = engine_random_size(&state);
+        bytes = i % 6 == 0 ? 70000 + bytes % 200000 : bytes;
+        live_start(&blocks[i], ps_heap_alloc(bytes), bytes, i);
+        if (before[i].address != NULL) {
+            live_end(&before[i]);
+        }
+    }
+    check_page_cache();
+    live_end_all(blocks, BLOCKS);
+    ps_heap_trim(0);
+    check_page_cache();
+    struct ps_census census;
+    ps_census_take(&census);
+    CHECK_EQ(census.cache_dirty_bytes, 0); /* trim found all that was free */
+}
+
+static void fork_and_check(uint64_t step) {
+    pid_t pid = fork();
+    REQUIRE(pid >= 0);
+    if (pid == 0) {
+        alarm(20);
+        unit_failures = 0;
+        use_everything();
+        _exit(unit_failures == 0 ? 0 : 1);
+    }
+    int status = 1;
+    REQUIRE(waitpid(pid, &status, 0) == pid);
+    if (status != 0) {
+        unit_fail(__FILE__, __LINE__, "the child of step %ju ended with status 0x%x",
+                  (uintmax_t)step, (unsigned)status);
+    }
+}
+
+static void fork_at_each_step(void (*set_up)(void), void (*operation)(void)) {
+    if (!CAN_STEP) {
+        UNIT_SKIP("stepping needs the processor's trap flag, and no sanitizer");
+    }
+    const char *every = getenv("FORK_STEP_EVERY");
+    step_every = every != NULL ? strtoull(every, NULL, 10) : STEP_EVERY;
+    struct sigaction action = {.sa_handler = step_done};
+    REQUIRE(sigaction(SIGTRAP, &action, NULL) == 0);
+    REQUIRE(step_every != 0);
+    ps_engine_start();
+    pthread_t thread;
+    stepped = operation;
+    pthread_mutex_lock(&ready);
+    REQUIRE(pthread_create(&thread, NULL, run_stepped, NULL) == 0);
+    if (set_up != NULL) {
+        set_up();
+    }
+    pthread_mutex_unlock(&ready);
+    uint64_t served = 0;
+    uint64_t forks = 0;
+    while (!ps_load_acquire(&x_is_over)) {
+        uint64_t asked = ps_load_acquire(&x_asked);
+        if (asked == served) {
+            sched_yield();
+            continue;
+        }
+        fork_and_check(asked);
+        forks++;
+        served = asked;
+        ps_store_release(&x_answered, served);
+    }
+    pthread_join(thread, NULL);
+    CHECK_CMP(forks, >=, 5);
+    use_everything(); /* the parent has noticed nothing */
+    printf("%ju instructions, %ju forks\n", (uintmax_t)steps, (uintmax_t)forks);
+}
+
+/* ---- operations ---- */
+
+static void medium_blocks(void) {
+    void *a = ps_heap_alloc(100000);
+    void *b = ps_heap_alloc(300000);
+    void *c = ps_heap_alloc(70000);
+    ps_heap_free(b); /* no free neighbour */
+    ps_heap_free(a); /* one behind */
+    b = ps_block_alloc_aligned(100000, 1 << 19);
+    ps_heap_free(c);
+    ps_heap_free(b); /* both sides */
+}
+
+FRESH_TEST(medium_blocks_come_and_go) {
+    busy_slices_max = 8;
+    fork_at_each_step(NULL, medium_blocks);
+}
+
+static void resized_blocks(void) {
+    void *a = ps_heap_alloc(100000);
+    a = ps_block_resize(a, 180000);
+    a = ps_block_resize(a, 70000);
+    ps_heap_free(a);
+}
+
+FRESH_TEST(medium_blocks_are_resized_in_place) {
+    busy_slices_max = 8;
+    fork_at_each_step(NULL, resized_blocks);
+}
+
+static void whole_spans(void) {
+    for (size_t i = 0; i < BLOCKS; i++) {
+        before[i].address = NULL;
+    }
+    void *blocks[40];
+    for (size_t i = 0; i < 40; i++) {
+        blocks[i] = ps_heap_alloc(3000);
+    }
+    for (size_t i = 0; i < 40; i++) {
+        ps_heap_free(blocks[i]);
+    }
+}
+
+FRESH_TEST(a_thread_takes_its_first_spans_and_gives_them_back) {
+    busy_slices_max = 4;
+    fork_at_each_step(NULL, whole_spans);
+}
+
+static void allocate_before(void *unused) {
+    (void)unused;
+    for (size_t i = 0; i < BLOCKS; i++) {
+        size_t bytes = i % 3 == 0 ? 40 : i % 3 == 1 ? 3000 : 20000;
+        live_start(&before[i], ps_heap_alloc(bytes), bytes, i);
+    }
+}
+
+static struct worker worker;
+
+static void leave_orphans(void) {
+    worker_start(&worker);
+    worker_do(&worker, allocate_before, NULL);
+    worker_stop(&worker);
+}
+
+static void adopt_orphans(void) {
+    void *blocks[6];
+    for (size_t i = 0; i < 6; i++) {
+        blocks[i] = ps_heap_alloc(i % 3 == 0 ? 40 : i % 3 == 1 ? 3000 : 20000);
+    }
+    for (size_t i = 0; i < 6; i++) {
+        ps_heap_free(blocks[i]);
+    }
+    ps_heap_give_up();
+}
+
+FRESH_TEST(a_thread_adopts_orphans_and_leaves_them_again) {
+    busy_slices_max = 16;
+    fork_at_each_step(leave_orphans, adopt_orphans);
+}
+
+static void free_orphans(void) {
+    for (size_t i = 0; i < BLOCKS; i++) {
+        void *block = before[i].address;
+        before[i].address = NULL;
+        __atomic_signal_fence(__ATOMIC_SEQ_CST); /* the child frees what is still there */
+        ps_heap_free(block);
+    }
+    ps_heap_give_up();
+}
+
+FRESH_TEST(a_thread_frees_what_others_left) {
+    busy_slices_max = 16;
+    fork_at_each_step(leave_orphans, free_orphans);
+}
+
+static void end_and_go_on(void) {
+    void *block = ps_heap_alloc(500);
+    ps_heap_give_up();
+    void *late = ps_heap_alloc(600); /* of the heap that ended threads share */
+    ps_heap_free(block);
+    ps_heap_free(late);
+}
+
+FRESH_TEST(a_thread_ends_and_allocates_still) {
+    busy_slices_max = 4;
+    fork_at_each_step(NULL, end_and_go_on);
+}
+
+static void mappings(void) {
+    void *a = ps_heap_alloc(5 * MIB);
+    void *b = ps_heap_alloc(6 * MIB);
+    ps_heap_free(a);
+    ps_heap_free(b);
+    a = ps_heap_alloc(5 * MIB);
+    ps_heap_free(a);
+    ps_heap_trim(0);
+}
+
+FRESH_TEST(mappings_come_and_go) {
+    busy_slices_max = 0;
+    fork_at_each_step(NULL, mappings);
+}
+
+static void make_dirty(void) {
+    void *blocks[6];
+    for (size_t i = 0; i < 6; i++) {
+        blocks[i] = ps_heap_alloc(200000);
+    }
+    for (size_t i = 0; i < 6; i += 2) {
+        ps_heap_free(blocks[i]); /* three runs that are not neighbours */
+    }
+}
+
+static void trim(void) { ps_heap_trim(0); }
+
+FRESH_TEST(free_runs_are_purged) {
+    busy_slices_max = 16;
+    fork_at_each_step(make_dirty, trim);
+}
+
+UNIT_MAIN
