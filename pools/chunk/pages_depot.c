@@ -99,6 +99,7 @@ void ps_slice_return_locked(struct ps_pages_slice *slice, uint32_t bits, uint32_
     /* From here on all pages are the caller's, who gives them to the page cache. */
     set_free_locked(slice, 0, 0);
     struct ps_run **list = dirty != 0 ? &released->dirty : &released->zero;
+    PS_UNDO_NOTE(&depot_undo, slice->run.next);
     slice->run.next = *list;
     *list = &slice->run;
 }

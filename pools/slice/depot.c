@@ -240,9 +240,10 @@ static bool put_list(size_t class_index, struct ps_slice_link *first) {
         struct ps_slice_link *next = first->next;
         struct run *run = put(depot, first);
         if (run != NULL) {
+            NOTE(class_index, run->next);
+            NOTE(class_index, shard->run_count);
             run->next = empty;
             empty = run;
-            NOTE(class_index, shard->run_count);
             shard->run_count--;
         }
         ps_lock_commit(&shard->lock);
@@ -274,6 +275,7 @@ void ps_slice_depot_put_window(size_t class_index, char *virgin, const char *end
     bool is_empty = run->used == 0;
     if (is_empty) {
         unlink_run(depot, run);
+        NOTE(class_index, run->next);
         run->next = NULL;
         shard->run_count--;
     }

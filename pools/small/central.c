@@ -11,8 +11,8 @@
 /* Most slots of a span: each tells its owner where its class has recent blocks. */
 #define SPAN_SLOTS PS_SPAN_SLICES_LIMIT
 #define LINE_WORDS (PS_CACHE_LINE / 8)
-#define LIST_WORDS 11 /* a head, and the two links of a span and of four around it */
-#define UNDO_WORDS (2 * (LIST_WORDS + LINE_WORDS + 1) + SPAN_SLOTS)
+#define LIST_WORDS 12 /* a head, a count, and the two links of a span and of four around it */
+#define UNDO_WORDS (3 * LIST_WORDS + LINE_WORDS + SPAN_SLOTS) /* leaves, enters, leaves */
 
 PS_UNDO_LOG(orphan_undo, UNDO_WORDS);
 static struct ps_lock orphan_lock = PS_LOCK_INIT_UNDO(PS_RANK_ORPHAN, &orphan_undo);

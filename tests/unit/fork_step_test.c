@@ -1,73 +1,16 @@
 // sources: tests/unit/fake_os.c
 /* SPDX-License-Identifier: MIT */
 /*
- * Forks at every instruction. One thread runs an operation of the engine one instruction at a time
- * (the processor's trap flag), and after each of them another thread forks: the child must find the
- * page cache whole and be able to use everything, wherever inside of a locked section the first
- * thread stands. What a model would explore is run here as it was compiled.
- *
- * FORK_STEP_EVERY=1 forks at each instruction; the default leaves most out, others in every test.
+ * Forks after each instruction of another thread's work in the engine (fork_step.h): the child must
+ * find the page cache whole and be able to use everything, wherever inside of a locked section that
+ * thread stands.
  */
 #include "tests/unit/engine.h"
+#include "tests/unit/fork_step.h"
 #include "tests/unit/worker.h"
 
 #include "pools/heap/fork.h"
 #include "pools/page/page_cache.h"
-
-#include <pthread.h>
-#include <sched.h>
-
-#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
-#define CAN_STEP 1
-#else
-#define CAN_STEP 0
-#endif
-
-#define TRAP_FLAG 0x100u
-#define STEP_EVERY 97 /* a prime: no loop of the code has that length for long */
-
-/* ---- one instruction at a time ---- */
-
-static uint64_t x_asked;    /* steps at which a fork is wanted, one after the other */
-static uint64_t x_answered; /* the last of them that was served */
-static bool x_is_over;
-static uint64_t steps;
-static uint64_t step_every;
-static void (*stepped)(void); /* the operation */
-static pthread_mutex_t ready = PTHREAD_MUTEX_INITIALIZER;
-
-#if CAN_STEP
-static void set_trap_flag(bool is_on) {
-    uint64_t flags;
-    __asm__ volatile("pushfq\n\tpopq %0" : "=r"(flags));
-    flags = is_on ? flags | TRAP_FLAG : flags & ~(uint64_t)TRAP_FLAG;
-    __asm__ volatile("pushq %0\n\tpopfq" : : "r"(flags) : "cc", "memory");
-}
-#else
-static void set_trap_flag(bool is_on) { (void)is_on; }
-#endif
-
-static void step_done(int number) {
-    (void)number;
-    steps++;
-    if (steps % step_every == 0) {
-        ps_store_release(&x_asked, steps);
-        while (ps_load_acquire(&x_answered) != steps) {
-            sched_yield();
-        }
-    }
-}
-
-static void *run_stepped(void *unused) {
-    (void)unused;
-    pthread_mutex_lock(&ready); /* set-up of the operation is over */
-    pthread_mutex_unlock(&ready);
-    set_trap_flag(true);
-    stepped();
-    set_trap_flag(false);
-    ps_store_release(&x_is_over, true);
-    return NULL;
-}
 
 /* ---- what must hold in the child ---- */
 
@@ -127,60 +70,6 @@ static void use_everything(void) {
     CHECK_EQ(census.cache_dirty_bytes, 0); /* trim found all that was free */
 }
 
-static void fork_and_check(uint64_t step) {
-    pid_t pid = fork();
-    REQUIRE(pid >= 0);
-    if (pid == 0) {
-        alarm(20);
-        unit_failures = 0;
-        use_everything();
-        _exit(unit_failures == 0 ? 0 : 1);
-    }
-    int status = 1;
-    REQUIRE(waitpid(pid, &status, 0) == pid);
-    if (status != 0) {
-        unit_fail(__FILE__, __LINE__, "the child of step %ju ended with status 0x%x",
-                  (uintmax_t)step, (unsigned)status);
-    }
-}
-
-static void fork_at_each_step(void (*set_up)(void), void (*operation)(void)) {
-    if (!CAN_STEP) {
-        UNIT_SKIP("stepping needs the processor's trap flag, and no sanitizer");
-    }
-    const char *every = getenv("FORK_STEP_EVERY");
-    step_every = every != NULL ? strtoull(every, NULL, 10) : STEP_EVERY;
-    struct sigaction action = {.sa_handler = step_done};
-    REQUIRE(sigaction(SIGTRAP, &action, NULL) == 0);
-    REQUIRE(step_every != 0);
-    ps_engine_start();
-    pthread_t thread;
-    stepped = operation;
-    pthread_mutex_lock(&ready);
-    REQUIRE(pthread_create(&thread, NULL, run_stepped, NULL) == 0);
-    if (set_up != NULL) {
-        set_up();
-    }
-    pthread_mutex_unlock(&ready);
-    uint64_t served = 0;
-    uint64_t forks = 0;
-    while (!ps_load_acquire(&x_is_over)) {
-        uint64_t asked = ps_load_acquire(&x_asked);
-        if (asked == served) {
-            sched_yield();
-            continue;
-        }
-        fork_and_check(asked);
-        forks++;
-        served = asked;
-        ps_store_release(&x_answered, served);
-    }
-    pthread_join(thread, NULL);
-    CHECK_CMP(forks, >=, 5);
-    use_everything(); /* the parent has noticed nothing */
-    printf("%ju instructions, %ju forks\n", (uintmax_t)steps, (uintmax_t)forks);
-}
-
 /* ---- operations ---- */
 
 static void medium_blocks(void) {
@@ -196,7 +85,8 @@ static void medium_blocks(void) {
 
 FRESH_TEST(medium_blocks_come_and_go) {
     busy_slices_max = 8;
-    fork_at_each_step(NULL, medium_blocks);
+    ps_engine_start();
+    fork_at_each_step(NULL, medium_blocks, use_everything, 31);
 }
 
 static void resized_blocks(void) {
@@ -208,7 +98,8 @@ static void resized_blocks(void) {
 
 FRESH_TEST(medium_blocks_are_resized_in_place) {
     busy_slices_max = 8;
-    fork_at_each_step(NULL, resized_blocks);
+    ps_engine_start();
+    fork_at_each_step(NULL, resized_blocks, use_everything, 31);
 }
 
 static void whole_spans(void) {
@@ -226,7 +117,8 @@ static void whole_spans(void) {
 
 FRESH_TEST(a_thread_takes_its_first_spans_and_gives_them_back) {
     busy_slices_max = 4;
-    fork_at_each_step(NULL, whole_spans);
+    ps_engine_start();
+    fork_at_each_step(NULL, whole_spans, use_everything, 43);
 }
 
 static void allocate_before(void *unused) {
@@ -258,7 +150,8 @@ static void adopt_orphans(void) {
 
 FRESH_TEST(a_thread_adopts_orphans_and_leaves_them_again) {
     busy_slices_max = 16;
-    fork_at_each_step(leave_orphans, adopt_orphans);
+    ps_engine_start();
+    fork_at_each_step(leave_orphans, adopt_orphans, use_everything, 61);
 }
 
 static void free_orphans(void) {
@@ -273,7 +166,8 @@ static void free_orphans(void) {
 
 FRESH_TEST(a_thread_frees_what_others_left) {
     busy_slices_max = 16;
-    fork_at_each_step(leave_orphans, free_orphans);
+    ps_engine_start();
+    fork_at_each_step(leave_orphans, free_orphans, use_everything, 97);
 }
 
 static void end_and_go_on(void) {
@@ -286,7 +180,8 @@ static void end_and_go_on(void) {
 
 FRESH_TEST(a_thread_ends_and_allocates_still) {
     busy_slices_max = 4;
-    fork_at_each_step(NULL, end_and_go_on);
+    ps_engine_start();
+    fork_at_each_step(NULL, end_and_go_on, use_everything, 61);
 }
 
 static void mappings(void) {
@@ -301,7 +196,8 @@ static void mappings(void) {
 
 FRESH_TEST(mappings_come_and_go) {
     busy_slices_max = 0;
-    fork_at_each_step(NULL, mappings);
+    ps_engine_start();
+    fork_at_each_step(NULL, mappings, use_everything, 47);
 }
 
 static void make_dirty(void) {
@@ -318,7 +214,8 @@ static void trim(void) { ps_heap_trim(0); }
 
 FRESH_TEST(free_runs_are_purged) {
     busy_slices_max = 16;
-    fork_at_each_step(make_dirty, trim);
+    ps_engine_start();
+    fork_at_each_step(make_dirty, trim, use_everything, 7);
 }
 
 UNIT_MAIN

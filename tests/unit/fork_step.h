@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Forks at every instruction: one thread runs an operation one instruction at a time (the
+ * processor's trap flag), and after each of them, or each so many, the calling thread forks and
+ * lets the child check what it finds. What a model would explore is run here as it was compiled:
+ * see pools/base/undo.h.
+ *
+ * FORK_STEP_EVERY=1 forks at each instruction; the default of a test leaves most out.
+ */
+#ifndef PS_TESTS_FORK_STEP_H
+#define PS_TESTS_FORK_STEP_H
+
+#include "pools/base/atomic.h"
+#include "tests/unit/unit.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdbool.h>
+
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+#define CAN_STEP 1
+#else
+#define CAN_STEP 0
+#endif
+
+#define TRAP_FLAG 0x100u
+
+static uint64_t x_asked;    /* steps at which a fork is wanted, one after the other */
+static uint64_t x_answered; /* the last of them that was served */
+static bool x_is_over;
+static uint64_t steps;
+static uint64_t step_every;
+static void (*stepped)(void); /* the operation */
+static pthread_mutex_t ready = PTHREAD_MUTEX_INITIALIZER;
+
+#if CAN_STEP
+static void set_trap_flag(bool is_on) {
+    uint64_t flags;
+    __asm__ volatile("pushfq\n\tpopq %0" : "=r"(flags));
+    flags = is_on ? flags | TRAP_FLAG : flags & ~(uint64_t)TRAP_FLAG;
+    __asm__ volatile("pushq %0\n\tpopfq" : : "r"(flags) : "cc", "memory");
+}
+#else
+static void set_trap_flag(bool is_on) { (void)is_on; }
+#endif
+
+static void step_done(int number) {
+    (void)number;
+    steps++;
+    if (steps % step_every == 0) {
+        ps_store_release(&x_asked, steps);
+        while (ps_load_acquire(&x_answered) != steps) {
+            sched_yield();
+        }
+    }
+}
+
+static void *run_stepped(void *unused) {
+    (void)unused;
+    pthread_mutex_lock(&ready); /* set-up of the operation is over */
+    pthread_mutex_unlock(&ready);
+    set_trap_flag(true);
+    stepped();
+    set_trap_flag(false);
+    ps_store_release(&x_is_over, true);
+    return NULL;
+}
+
+static void (*check_child)(void);
+
+static void fork_and_check(uint64_t step) {
+    pid_t pid = fork();
+    REQUIRE(pid >= 0);
+    if (pid == 0) {
+        alarm(20);
+        unit_failures = 0;
+        check_child();
+        _exit(unit_failures == 0 ? 0 : 1);
+    }
+    int status = 1;
+    REQUIRE(waitpid(pid, &status, 0) == pid);
+    if (status != 0) {
+        unit_fail(__FILE__, __LINE__, "the child of step %ju ended with status 0x%x",
+                  (uintmax_t)step, (unsigned)status);
+    }
+}
+
+/*
+ * set_up (or NULL) runs in the calling thread, operation in another, check in each child and in the
+ * end here. every: by default the distance of two forks, a prime: no loop of the code has that
+ * length.
+ */
+static void fork_at_each_step(void (*set_up)(void), void (*operation)(void), void (*check)(void),
+                              uint64_t every) {
+    if (!CAN_STEP) {
+        UNIT_SKIP("stepping needs the processor's trap flag, and no sanitizer");
+    }
+    const char *wanted = getenv("FORK_STEP_EVERY");
+    step_every = wanted != NULL ? strtoull(wanted, NULL, 10) : every;
+    struct sigaction action = {.sa_handler = step_done};
+    REQUIRE(sigaction(SIGTRAP, &action, NULL) == 0);
+    REQUIRE(step_every != 0);
+    pthread_t thread;
+    stepped = operation;
+    check_child = check;
+    pthread_mutex_lock(&ready);
+    REQUIRE(pthread_create(&thread, NULL, run_stepped, NULL) == 0);
+    if (set_up != NULL) {
+        set_up();
+    }
+    pthread_mutex_unlock(&ready);
+    uint64_t served = 0;
+    uint64_t forks = 0;
+    while (!ps_load_acquire(&x_is_over)) {
+        uint64_t asked = ps_load_acquire(&x_asked);
+        if (asked == served) {
+            sched_yield();
+            continue;
+        }
+        fork_and_check(asked);
+        forks++;
+        served = asked;
+        ps_store_release(&x_answered, served);
+    }
+    pthread_join(thread, NULL);
+    CHECK_CMP(forks, >=, 5);
+    check_child(); /* the parent has noticed nothing */
+    printf("%ju instructions, %ju forks\n", (uintmax_t)steps, (uintmax_t)forks);
+}
+
+#endif
