@@ -154,6 +154,116 @@ FRESH_TEST(a_thread_adopts_orphans_and_leaves_them_again) {
     fork_at_each_step(leave_orphans, adopt_orphans, use_everything, 61);
 }
 
+/* ---- lists of several orphans ---- */
+
+#define ORPHANS 6
+#define ORPHAN_BYTES 3000
+#define ORPHAN_BLOCKS 21 /* in a span of that class */
+
+static void leave_one_in_each(void *unused) {
+    (void)unused;
+    static void *blocks[ORPHANS * ORPHAN_BLOCKS];
+    for (size_t i = 0; i < ORPHANS * ORPHAN_BLOCKS; i++) {
+        blocks[i] = ps_heap_alloc(ORPHAN_BYTES);
+    }
+    for (size_t i = 0; i < ORPHANS * ORPHAN_BLOCKS; i++) {
+        if (i % ORPHAN_BLOCKS == 0) {
+            live_start(&before[i / ORPHAN_BLOCKS], blocks[i], ORPHAN_BYTES, i);
+        } else {
+            ps_heap_free(blocks[i]);
+        }
+    }
+}
+
+static void leave_list_of_orphans(void) {
+    worker_start(&worker);
+    worker_do(&worker, leave_one_in_each, NULL);
+    worker_stop(&worker);
+    CHECK_CMP(engine_census().orphan_span_count, >=, ORPHANS - 1);
+}
+
+/* All orphans are adopted, and no block is had twice. */
+static void use_list_of_orphans(void) {
+    static struct live_block blocks[ORPHANS * ORPHAN_BLOCKS];
+    check_page_cache();
+    for (size_t i = 0; i < ORPHANS * ORPHAN_BLOCKS; i++) {
+        live_start(&blocks[i], ps_heap_alloc(ORPHAN_BYTES), ORPHAN_BYTES, i + 1);
+    }
+    CHECK_EQ(engine_census().orphan_span_count, 0);
+    live_end_all(before, BLOCKS);
+    live_end_all(blocks, ORPHANS * ORPHAN_BLOCKS);
+    use_everything();
+}
+
+static void adopt_three_and_leave_them(void) {
+    void *blocks[3 * ORPHAN_BLOCKS];
+    for (size_t i = 0; i < 3 * ORPHAN_BLOCKS; i++) {
+        blocks[i] = ps_heap_alloc(ORPHAN_BYTES);
+    }
+    for (size_t i = 0; i < 3 * ORPHAN_BLOCKS; i++) {
+        ps_heap_free(blocks[i]);
+    }
+    void *last = before[ORPHANS - 1].address;
+    before[ORPHANS - 1].address = NULL;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST); /* the child frees what is still there */
+    ps_heap_free(last);                      /* of an orphan that nobody has adopted: it drains */
+    ps_heap_give_up();
+}
+
+FRESH_TEST(lists_of_orphans_stay_whole) {
+    busy_slices_max = 16;
+    ps_engine_start();
+    fork_at_each_step(leave_list_of_orphans, adopt_three_and_leave_them, use_list_of_orphans, 61);
+}
+
+/* ---- parked heaps ---- */
+
+static void allocate_and_free_one(void *own_heap) {
+    ps_heap_free(ps_heap_alloc(100));
+    *(struct ps_heap **)own_heap = ps_thread.own;
+}
+
+/* Threads that run at the same time have a heap each. */
+static void use_parked_heaps(void) {
+    static struct worker workers[4];
+    struct ps_heap *heaps[4];
+    for (size_t i = 0; i < 4; i++) {
+        worker_start(&workers[i]);
+        worker_do(&workers[i], allocate_and_free_one, &heaps[i]);
+        for (size_t j = 0; j < i; j++) {
+            CHECK(heaps[i] != heaps[j]);
+        }
+        CHECK(heaps[i] != ps_thread.own);
+    }
+    for (size_t i = 0; i < 4; i++) {
+        worker_stop(&workers[i]);
+    }
+    use_everything();
+}
+
+static void park_three_heaps(void) {
+    static struct worker workers[3];
+    struct ps_heap *heap;
+    for (size_t i = 0; i < 3; i++) {
+        worker_start(&workers[i]);
+        worker_do(&workers[i], allocate_and_free_one, &heap);
+    }
+    for (size_t i = 0; i < 3; i++) {
+        worker_stop(&workers[i]);
+    }
+}
+
+static void take_a_heap_and_end(void) {
+    ps_heap_free(ps_heap_alloc(100));
+    ps_heap_give_up();
+}
+
+FRESH_TEST(heaps_of_ended_threads_are_taken_and_parked) {
+    busy_slices_max = 4;
+    ps_engine_start();
+    fork_at_each_step(park_three_heaps, take_a_heap_and_end, use_parked_heaps, 17);
+}
+
 static void free_orphans(void) {
     for (size_t i = 0; i < BLOCKS; i++) {
         void *block = before[i].address;
