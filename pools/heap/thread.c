@@ -29,8 +29,9 @@ __thread PS_HIDDEN struct ps_thread ps_thread __attribute__((tls_model("initial-
 
 static struct ps_lock init_lock = PS_LOCK_INIT(PS_RANK_INIT);
 static uint32_t x_is_started;
-PS_UNDO_LOG(registry_undo, 2 * 4 + PS_SPAN_SLICES_LIMIT);
-static struct ps_lock registry_lock = PS_LOCK_INIT_UNDO(PS_RANK_REGISTRY, &registry_undo);
+/* No undo log: the lists change by one store each, and a heap or a span that its thread had in hand
+ * is one of a dead heap in the child of a fork, wherever the thread stood. */
+static struct ps_lock registry_lock = PS_LOCK_INIT(PS_RANK_REGISTRY);
 static struct ps_heap *all_heaps;
 static struct ps_heap *parked_heaps;
 static struct ps_heap *x_first_heap; /* of the thread that started the engine */
@@ -84,20 +85,11 @@ bool ps_engine_has_started(void) {
     return ps_load_acquire(&x_is_started) != 0; /* acquire: pairs with ps_engine_start */
 }
 
-/* Before a heap is put on the list of parked ones or taken off: what the undo log notes. */
-static void note_parking(const struct ps_heap *heap) {
-    PS_UNDO_NOTE(&registry_undo, parked_heaps);
-    PS_UNDO_NOTE(&registry_undo, heap->next_parked);
-    PS_UNDO_NOTE(&registry_undo, heap->is_offered);
-    PS_UNDO_NOTE(&registry_undo, heap->x_state);
-}
-
 struct ps_heap *ps_heap_make(void) {
     ps_lock_acquire(&registry_lock);
     struct ps_heap *heap = parked_heaps;
     bool is_second = all_heaps != NULL;
     if (heap != NULL) {
-        note_parking(heap);
         parked_heaps = heap->next_parked;
         heap->is_offered = false;
         heap->tick_countdown = 0;
@@ -205,9 +197,9 @@ static void offer_if_empty_locked(struct ps_heap *heap) {
     }
     /* relaxed: under the lock. */
     if (spans == 0 && !heap->is_offered && ps_load_relaxed(&heap->x_state) == PS_HEAP_PARKED) {
-        note_parking(heap);
         heap->is_offered = true;
         heap->next_parked = parked_heaps;
+        ps_fence_program_order(); /* for the child of a fork: the list is whole */
         parked_heaps = heap;
     }
 }
@@ -236,7 +228,6 @@ PS_COLD void ps_heap_give_up(void) {
     set_heap(NULL);
     ps_store_relaxed(&heap->x_thread_pointer, (uintptr_t)0); /* relaxed: as in heap_before_reset */
     ps_lock_acquire(&registry_lock);
-    PS_UNDO_NOTE(&registry_undo, heap->x_state);
     /* seq_cst: see ps_heap_send_on_wakes. */
     ps_store_seq_cst(&heap->x_state, (uint32_t)PS_HEAP_PARKED);
     offer_if_empty_locked(heap);
@@ -248,12 +239,6 @@ void ps_heap_offer(struct ps_heap *heap) {
     ps_lock_acquire(&registry_lock);
     offer_if_empty_locked(heap);
     ps_lock_release(&registry_lock);
-}
-
-static void note_owner(const struct ps_span *span) {
-    for (uint32_t i = 0; i < span->run.slices; i++) {
-        PS_UNDO_NOTE(&registry_undo, ps_span_at(span->run.base + i * PS_SLICE_BYTES)->x_owner);
-    }
 }
 
 bool ps_heap_leave_parked(struct ps_span *span, uintptr_t key, uintptr_t new_key) {
@@ -268,7 +253,6 @@ bool ps_heap_leave_parked(struct ps_span *span, uintptr_t key, uintptr_t new_key
             orphan(heap, span);
         } else {
             ps_span_hold(span);
-            note_owner(span);
             ps_add_relaxed(&heap->x_spans[span->class_index], (uint32_t)-1); /* relaxed: a count */
             ps_span_set_owner(span, new_key);
         }

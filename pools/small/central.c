@@ -8,11 +8,9 @@
 #include "pools/small/span_list.h"
 #include "pools/small/span_remote.h"
 
-/* Most slots of a span: each tells its owner where its class has recent blocks. */
-#define SPAN_SLOTS PS_SPAN_SLICES_LIMIT
 #define LINE_WORDS (PS_CACHE_LINE / 8)
 #define LIST_WORDS 12 /* a head, a count, and the two links of a span and of four around it */
-#define UNDO_WORDS (3 * LIST_WORDS + LINE_WORDS + SPAN_SLOTS) /* leaves, enters, leaves */
+#define UNDO_WORDS (3 * LIST_WORDS + LINE_WORDS) /* leaves, enters, leaves */
 
 PS_UNDO_LOG(orphan_undo, UNDO_WORDS);
 static struct ps_lock orphan_lock = PS_LOCK_INIT_UNDO(PS_RANK_ORPHAN, &orphan_undo);
@@ -48,15 +46,13 @@ static void note_list(struct ps_span *const *list, const struct ps_span *span) {
 }
 
 /*
- * A span's account and its owner. x_remote is not noted, since others change it by atomic swaps:
- * blocks that had been collected from there are lost when the account is taken back, a part of one
- * span in the child of a fork.
+ * A span's account and its owner, which is line 0: what the span's inside slots say of the owner is
+ * of interest to that owner's thread only, and the child of a fork does not have it. x_remote is
+ * not noted, since others change it by atomic swaps: blocks that had been collected from there are
+ * lost when the account is taken back, a part of one span.
  */
 static void note_account(const struct ps_span *span) {
     ps_undo_note(&orphan_undo, span, PS_CACHE_LINE);
-    for (uint32_t i = 1; i < span->run.slices; i++) {
-        PS_UNDO_NOTE(&orphan_undo, ps_span_at(span->run.base + i * PS_SLICE_BYTES)->x_owner);
-    }
 }
 
 /* ---- the lists ---- */

@@ -13,6 +13,7 @@
 #define WINDOW_BYTES                                                                               \
     4096 /* first window of virgin memory: small, so that a program which frees                    \
           * what it takes goes round in few cache lines */
+#define SPAN_SLICES_LIMIT 16    /* 1 MiB */
 #define SPAN_BLOCKS_WANTED 8    /* fewer blocks per span and every few requests would be slow */
 #define RUN_BLOCK_BYTES 256     /* largest block of a class with hot runs: see plan_blocks */
 #define RECENT_BLOCK_BYTES 4096 /* classes above have recent blocks: see heap/recent.c */
@@ -55,13 +56,13 @@ bool ps_size_class_is_valid(const uint32_t *class_bytes, uint32_t count) {
 
 /* Shortest span that holds enough blocks and wastes at most 1/16 of its addresses at the end. */
 static uint16_t plan_slices(uint32_t block_bytes) {
-    for (size_t slices = 1; slices < PS_SPAN_SLICES_LIMIT; slices++) {
+    for (size_t slices = 1; slices < SPAN_SLICES_LIMIT; slices++) {
         size_t bytes = slices << PS_SLICE_SHIFT;
         if (bytes / block_bytes >= SPAN_BLOCKS_WANTED && (bytes % block_bytes) * 16 <= bytes) {
             return (uint16_t)slices;
         }
     }
-    return PS_SPAN_SLICES_LIMIT;
+    return SPAN_SLICES_LIMIT;
 }
 
 /*

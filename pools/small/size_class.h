@@ -16,8 +16,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PS_SPAN_SLICES_LIMIT 16 /* longest span: 1 MiB */
-
 /* What requests above every class are looked up as: a bin that never has anything. */
 #define PS_CLASS_NONE PS_CLASS_LIMIT
 
