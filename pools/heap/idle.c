@@ -57,6 +57,7 @@ static void claim_if_back(struct ps_slot *slot, void *context) {
     if (claims.count < CLAIM_LIMIT && ps_load_acquire(&slot->run.kind) == PS_RUN_SPAN &&
         has_idle_owner(span, claims.active_before_ms) && ps_span_claim(span)) {
         claims.spans[claims.count] = span;
+        ps_fence_program_order(); /* for the child of a fork: the entry before the count */
         claims.count++;
     }
 }

@@ -22,7 +22,7 @@ struct cached {
 static struct cached cache[CACHE_ENTRIES];
 static size_t cache_count;
 static struct ps_mapping_counts counts;
-PS_UNDO_LOG(mapping_undo, (sizeof cache + sizeof counts) / 8 + 1);
+PS_UNDO_LOG(mapping_undo, (sizeof cache + sizeof counts) / 8 + 2);
 static struct ps_lock mapping_lock = PS_LOCK_INIT_UNDO(PS_RANK_MAPPING, &mapping_undo);
 static size_t cache_max_bytes;
 static uint64_t delay_ms;
@@ -43,6 +43,7 @@ void ps_mapping_start(const struct ps_config *config) {
 static void note_all(void) {
     ps_undo_note(&mapping_undo, cache, cache_count * sizeof cache[0]);
     PS_UNDO_NOTE(&mapping_undo, cache_count);
+    PS_UNDO_NOTE(&mapping_undo, x_oldest_ms); /* else what is put back would never expire */
     ps_undo_note(&mapping_undo, &counts, sizeof counts);
 }
 

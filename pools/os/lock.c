@@ -13,21 +13,26 @@
 __thread PS_HIDDEN uint32_t ps_lock_thread_id __attribute__((tls_model("initial-exec")));
 static __thread uint32_t held_ranks __attribute__((tls_model("initial-exec")));
 static uint32_t x_last_id = KERNEL_ID_LIMIT;
-static uint32_t *x_fork_mark; /* 1, and 0 in the child of a fork until its locks are repaired */
+static uint32_t *x_fork_mark; /* 1, and 0 in the child of a fork until it has a second thread */
 /* Per thread, not one id for all: several may fork at once, each waiting for the other's locks. */
 static __thread bool is_forking __attribute__((tls_model("initial-exec")));
 /* In the child: a signal handler forked while its own thread was inside a section. */
 static __thread bool is_interrupted __attribute__((tls_model("initial-exec")));
 
-/* Ends the time in which locks are repaired when they are found held. */
+/*
+ * Ends the time in which locks are repaired when they are found held: the child has a second
+ * thread. Not before, since handlers that repair, each its layer's locks, are not all run at once:
+ * between them others may allocate.
+ */
 static void end_repairs(void) {
     uint32_t *mark = ps_load_relaxed(&x_fork_mark); /* relaxed: written before there were threads */
     if (mark != NULL) {
-        ps_store_relaxed(mark, 1u); /* relaxed: of interest to this process's own threads only */
+        /* seq_cst: stands before the swaps that take locks. Pairs with ps_lock_acquire_slow. */
+        (void)ps_exchange_seq_cst(mark, 1u);
     }
 }
 
-/* Whether this is the child of a fork before its fork handler, or without one. */
+/* Whether this is the child of a fork, and no second thread has come to a lock. */
 static bool is_unrepaired_child(void) {
     const uint32_t *mark = ps_load_acquire(&x_fork_mark); /* acquire: see ps_lock_watch_forks */
     return mark != NULL && ps_load_relaxed(mark) == 0;    /* relaxed: written by one thread */
@@ -77,10 +82,7 @@ bool ps_lock_fork_child(struct ps_lock *lock) {
     return true;
 }
 
-bool ps_lock_fork_repaired(void) {
-    end_repairs();
-    return !is_interrupted;
-}
+bool ps_lock_fork_repaired(void) { return !is_interrupted; }
 
 PS_COLD void ps_lock_watch_forks(void) {
     if (ps_load_relaxed(&x_fork_mark) != NULL) { /* relaxed: a second mark would do no harm */
@@ -134,7 +136,9 @@ PS_COLD void ps_lock_acquire_slow(struct ps_lock *lock) {
         }
         ps_cpu_relax();
     }
-    if (PS_UNLIKELY(is_unrepaired_child()) && ps_os_is_first_thread()) {
+    /* acquire: pairs with end_repairs; a holder that exists has set the mark before. */
+    if (ps_load_acquire(&lock->x_state) != 0 && PS_UNLIKELY(is_unrepaired_child()) &&
+        ps_os_is_first_thread()) {
         (void)ps_lock_fork_child(lock); /* the holder exists in the parent alone */
     }
     for (uint32_t free_state = 0;; free_state = 0) { /* ends when the holders let go */

@@ -142,6 +142,9 @@ bool ps_central_salvage(struct ps_span *span, uintptr_t dead_key) {
         return false;
     }
     note_account(span);
+    note_links(&span->run);
+    span->run.next = NULL; /* of a list of the dead, whose spans may be anybody's by now */
+    span->run.prev = NULL;
     ps_span_hold(span);
     ps_span_reset(span);
     span->carved = span->limit;

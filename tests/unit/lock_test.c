@@ -278,6 +278,20 @@ TEST(a_held_lock_is_repaired_on_the_way_where_the_handlers_come_late) {
     fork_beside_section(take_before_the_handler);
 }
 
+static int take_between_two_handlers(void) {
+    (void)ps_lock_fork_child(&high); /* of a layer whose handler was registered first */
+    bool is_repaired = ps_lock_fork_repaired();
+    ps_lock_acquire(&logged); /* a handler of the program, before that of the next layer */
+    bool is_back = words_are(0);
+    ps_lock_release(&logged);
+    return is_repaired && is_back ? 0 : 1;
+}
+
+TEST(a_held_lock_is_repaired_on_the_way_between_two_handlers) {
+    ps_lock_watch_forks();
+    fork_beside_section(take_between_two_handlers);
+}
+
 static void *hold_for_a_while(void *unused) {
     (void)unused;
     ps_lock_acquire(&low); /* a thread of the child itself */
