@@ -117,7 +117,8 @@ static struct ps_span *create_in(struct ps_run *run, uint32_t class_index, uintp
 
 void ps_span_set_owner(struct ps_span *span, uintptr_t key) {
     uint32_t slots = ps_size_classes[span->class_index].has_recent ? span->run.slices : 1;
-    for (uint32_t i = 0; i < slots; i++) {
+    /* The head last: where a fork finds the owner half told, the head's is what counts. */
+    for (uint32_t i = slots; i-- > 0;) {
         /* release: see span.h. */
         ps_store_release(&ps_span_at(span->run.base + i * PS_SLICE_BYTES)->x_owner, key);
     }
