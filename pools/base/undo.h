@@ -80,10 +80,11 @@ PS_INLINE void ps_undo_note_word(struct ps_undo *undo, uintptr_t at) {
     ps_undo_set(undo, word, *word);
 }
 
-/* The data is consistent: later changes are taken back to here. */
-PS_INLINE void ps_undo_commit(struct ps_undo *undo) {
+/* The data is consistent: later changes are taken back to here. kept: the entries before it stay.
+ */
+PS_INLINE void ps_undo_commit(struct ps_undo *undo, struct ps_undo_entry *kept) {
     ps_fence_program_order(); /* all changes before the log forgets them */
-    undo->next = undo->first;
+    undo->next = kept;
     ps_fence_program_order(); /* and before those of the next section */
 }
 

@@ -7,6 +7,7 @@
 #include "pools/base/bits.h"
 #include "pools/heap/heap.h"
 #include "pools/heap/misuse.h"
+#include "pools/os/lock.h"
 #include "pools/page/purge.h"
 #include "pools/small/central.h"
 #include "pools/small/span_list.h"
@@ -65,7 +66,10 @@ void ps_heap_send_on_wakes(struct ps_heap *heap) {
  */
 static struct ps_heap *adopter_of(const struct ps_span *span) {
     struct ps_heap *heap = ps_thread.own;
-    return heap != NULL && heap->available[span->class_index] == NULL ? heap : NULL;
+    if (heap == NULL || ps_lock_is_forking()) { /* forking, it may be in the middle of a change */
+        return NULL;
+    }
+    return heap->available[span->class_index] == NULL ? heap : NULL;
 }
 
 static uintptr_t key_of_adopter(const struct ps_heap *adopter, const struct ps_span *span) {

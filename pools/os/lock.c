@@ -64,6 +64,8 @@ void ps_lock_fork_begin(void) {
 
 void ps_lock_fork_end(void) { is_forking = false; }
 
+bool ps_lock_is_forking(void) { return is_forking; }
+
 bool ps_lock_fork_child(struct ps_lock *lock) {
     /* relaxed, all: the only thread of the process. */
     uint32_t holder = ps_load_relaxed(&lock->x_state) & ~PS_LOCK_WAITERS;
@@ -126,7 +128,9 @@ PS_COLD void ps_lock_acquire_slow(struct ps_lock *lock) {
     /* relaxed: equal only if this thread wrote it and still holds the lock. */
     if ((ps_load_relaxed(&lock->x_state) & ~PS_LOCK_WAITERS) == self) {
         PS_CHECK(is_forking);
-        lock->depth++;
+        if (lock->depth++ == 0 && lock->undo != NULL) {
+            lock->outer = lock->undo->next;
+        }
         return;
     }
     for (int spin = 0; spin < SPIN_COUNT; spin++) {

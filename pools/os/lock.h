@@ -41,14 +41,15 @@ enum ps_lock_rank {
 };
 
 struct ps_lock {
-    uint32_t x_state;     /* 0 free, else the holder's id, and WAITERS when somebody waits */
-    uint16_t rank;        /* enum ps_lock_rank, constant */
-    uint16_t depth;       /* holder only: times taken again by a signal handler that forks */
-    struct ps_undo *undo; /* of the data, constant; NULL: nothing is rolled back */
+    uint32_t x_state;            /* 0 free, else the holder's id, and WAITERS when somebody waits */
+    uint16_t rank;               /* enum ps_lock_rank, constant */
+    uint16_t depth;              /* holder only: times taken again by a signal handler that forks */
+    struct ps_undo *undo;        /* of the data, constant; NULL: nothing is rolled back */
+    struct ps_undo_entry *outer; /* depth 1 and more: what the interrupted section has noted */
 };
 
 #define PS_LOCK_INIT_UNDO(lock_rank, lock_undo)                                                    \
-    { 0, (lock_rank), 0, (lock_undo) }
+    { 0, (lock_rank), 0, (lock_undo), NULL }
 #define PS_LOCK_INIT(lock_rank) PS_LOCK_INIT_UNDO(lock_rank, NULL)
 #define PS_LOCK_WAITERS 0x80000000u
 
@@ -85,20 +86,19 @@ static inline void ps_lock_acquire(struct ps_lock *lock) {
     }
 }
 
-/* All that was changed under the lock is consistent: a roll-back ends here. Holder only. */
+/* All that was changed under the lock is consistent: a roll-back ends here, or, where the lock was
+ * taken again, with what the interrupted section had noted. Holder only; the lock has a log. */
 static inline void ps_lock_commit(struct ps_lock *lock) {
-    if (lock->depth == 0) { /* else the interrupted section is in between */
-        ps_undo_commit(lock->undo);
-    }
+    ps_undo_commit(lock->undo, PS_LIKELY(lock->depth == 0) ? lock->undo->first : lock->outer);
 }
 
 static inline void ps_lock_release(struct ps_lock *lock) {
+    if (lock->undo != NULL) {
+        ps_lock_commit(lock);
+    }
     if (PS_UNLIKELY(lock->depth != 0)) {
         lock->depth--;
         return;
-    }
-    if (lock->undo != NULL) {
-        ps_undo_commit(lock->undo);
     }
     if (PS_CHECKED) {
         ps_lock_check_release(lock);
@@ -116,6 +116,9 @@ static inline void ps_lock_release(struct ps_lock *lock) {
  */
 void ps_lock_fork_begin(void);
 void ps_lock_fork_end(void);
+
+/* Whether the calling thread is in between. */
+bool ps_lock_is_forking(void);
 
 /*
  * In the child of a fork, by its only thread, for each lock: when another thread held it, rolls the

@@ -50,6 +50,8 @@ bool ps_lock_fork_child(struct ps_lock *lock) { return lock->x_state == 0; }
 
 void ps_lock_watch_forks(void) {}
 
+bool ps_lock_is_forking(void) { return false; }
+
 /* ---- the page layer ---- */
 
 void *ps_metadata_map(size_t bytes) { return ps_metadata_take(bytes); }

@@ -360,6 +360,31 @@ TEST(a_section_that_a_forking_signal_handler_interrupted_goes_on_in_both) {
     CHECK(is_free_for_others(&logged));
 }
 
+TEST(what_a_section_notes_that_is_taken_again_makes_room_again) {
+    GIVEN("a thread inside a locked section, in a signal handler that forks");
+    memset(words, 0, sizeof words);
+    ps_lock_acquire(&logged);
+    PS_UNDO_NOTE(&undo, words[0]);
+    words[0] = 1;
+    ps_lock_fork_begin();
+    WHEN("fork handlers use the lock, more often than the log has room");
+    for (size_t i = 0; i < 5 * WORDS; i++) {
+        ps_lock_acquire(&logged);
+        PS_UNDO_NOTE(&undo, words[1]);
+        words[1]++;
+        ps_lock_commit(&logged);
+        PS_UNDO_NOTE(&undo, words[2]);
+        words[2]++;
+        ps_lock_release(&logged);
+    }
+    THEN("the log has what the interrupted section noted");
+    CHECK(undo.next == undo.first + 1);
+    ps_lock_fork_end();
+    ps_lock_release(&logged);
+    CHECK(undo.next == undo.first);
+    CHECK_EQ(words[1] + words[2], 10 * WORDS);
+}
+
 TEST(a_full_log_stops_the_program) {
     PS_UNDO_LOG(small, 1);
     PS_UNDO_NOTE(&small, words[0]);

@@ -23,12 +23,12 @@ static struct model_run runs[RUN_COUNT];
 
 static void insert(struct ps_run *run) {
     ps_run_bins_insert(&bins, run, &undo);
-    ps_undo_commit(&undo);
+    ps_undo_commit(&undo, undo.first);
 }
 
 static void take_out(struct ps_run *run) {
     ps_run_bins_remove(&bins, run, &undo);
-    ps_undo_commit(&undo);
+    ps_undo_commit(&undo, undo.first);
 }
 
 static size_t random_length(void) {
@@ -210,7 +210,7 @@ FRESH_TEST(what_was_changed_can_be_taken_back) {
             take_picture(&after);
             CHECK(memcmp(&before, &after, sizeof before) == 0);
         } else {
-            ps_undo_commit(&undo);
+            ps_undo_commit(&undo, undo.first);
             chosen->is_in = !chosen->is_in;
         }
     }
