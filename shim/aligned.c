@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The aligned family. posix_memalign reports by its result and leaves errno alone; the others set
- * errno. memalign and aligned_alloc round an odd alignment up, as glibc does.
+ * The aligned family. What POSIX leaves open is as in glibc: posix_memalign sets errno too where
+ * memory is out, and only there; memalign and aligned_alloc round an odd alignment up.
  */
 #include "shim/entry.h"
 
-#include "pools/heap/early.h"
 #include "pools/os/os.h"
 
 #include <malloc.h>
@@ -17,13 +16,9 @@ PS_EXPORT int posix_memalign(void **result, size_t align, size_t size) {
     if (!ps_is_power_of_two(align) || align % sizeof(void *) != 0) {
         return EINVAL;
     }
-    int saved = ps_early_is_over() ? errno : 0; /* before relocation there is no errno */
     void *block = ps_block_alloc_aligned(size, align);
     if (block == NULL) {
-        if (ps_early_is_over()) {
-            errno = saved;
-        }
-        return ENOMEM;
+        return ENOMEM; /* and so is errno */
     }
     *result = block;
     return 0;

@@ -82,6 +82,11 @@ PS_COLD static void *fail_new_aligned_nothrow(const char *name, size_t size, siz
 
 #define CALLER __builtin_return_address(0)
 
+/* An alignment that is no power of two is left to the run-time's own operator, which refuses it. */
+static inline void *alloc_aligned(size_t size, size_t align) {
+    return PS_LIKELY(ps_is_power_of_two(align)) ? ps_block_alloc_aligned(size, align) : NULL;
+}
+
 /*
  * A program may replace any of the operators and leave the others, which then must be built on its
  * own as the standard says: array forms on single ones, nothrow and sized forms on plain ones. So
@@ -130,7 +135,7 @@ PS_EXPORT void *_ZnamRKSt9nothrow_t(size_t size, const struct nothrow *tag) {
 
 void *_ZnwmSt11align_val_t(size_t size, size_t align);
 PS_EXPORT void *_ZnwmSt11align_val_t(size_t size, size_t align) {
-    void *block = ps_block_alloc_aligned(size, align);
+    void *block = alloc_aligned(size, align);
     return PS_LIKELY(block != NULL) ? block : fail_new_aligned(size, align, CALLER);
 }
 
@@ -141,7 +146,7 @@ PS_EXPORT void *_ZnamSt11align_val_t(size_t size, size_t align) {
     if (IS_REPLACED(own_new_aligned, _ZnwmSt11align_val_t)) {
         return _ZnwmSt11align_val_t(size, align);
     }
-    void *block = ps_block_alloc_aligned(size, align);
+    void *block = alloc_aligned(size, align);
     return PS_LIKELY(block != NULL) ? block : fail_new_aligned(size, align, CALLER);
 }
 OWN_NAME(own_new_aligned_array, _ZnamSt11align_val_t);
@@ -150,7 +155,7 @@ void *_ZnwmSt11align_val_tRKSt9nothrow_t(size_t size, size_t align, const struct
 PS_EXPORT void *_ZnwmSt11align_val_tRKSt9nothrow_t(size_t size, size_t align,
                                                    const struct nothrow *tag) {
     bool is_ours = !IS_REPLACED(own_new_aligned, _ZnwmSt11align_val_t);
-    void *block = is_ours ? ps_block_alloc_aligned(size, align) : NULL;
+    void *block = is_ours ? alloc_aligned(size, align) : NULL;
     return PS_LIKELY(block != NULL) ? block
                                     : fail_new_aligned_nothrow("_ZnwmSt11align_val_tRKSt9nothrow_t",
                                                                size, align, tag, CALLER);
@@ -161,7 +166,7 @@ PS_EXPORT void *_ZnamSt11align_val_tRKSt9nothrow_t(size_t size, size_t align,
                                                    const struct nothrow *tag) {
     bool is_ours = !IS_REPLACED(own_new_aligned, _ZnwmSt11align_val_t) &&
                    !IS_REPLACED(own_new_aligned_array, _ZnamSt11align_val_t);
-    void *block = is_ours ? ps_block_alloc_aligned(size, align) : NULL;
+    void *block = is_ours ? alloc_aligned(size, align) : NULL;
     return PS_LIKELY(block != NULL) ? block
                                     : fail_new_aligned_nothrow("_ZnamSt11align_val_tRKSt9nothrow_t",
                                                                size, align, tag, CALLER);

@@ -65,7 +65,21 @@ static void check_bad_alloc(int form) {
     CLAIM(caught);
 }
 
+/* An alignment that is no power of two is refused as libstdc++ does, and libc++. */
+static void check_odd_alignment() {
+    const std::align_val_t odd{claim_size(24)};
+    bool caught = false;
+    try {
+        claim_hide(::operator new(64, odd));
+    } catch (const std::bad_alloc &) {
+        caught = true;
+    }
+    CLAIM(caught);
+    CLAIM(::operator new(64, odd, std::nothrow) == nullptr);
+}
+
 int main() {
+    check_odd_alignment();
     for (int form = 0; form < 4; form++) {
         check_bad_alloc(form);
         CLAIM(absurd_nothrow(form) == nullptr);
