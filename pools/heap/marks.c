@@ -9,8 +9,6 @@
 
 #define TABLE_BYTES (((size_t)1 << PS_LEAF_SHIFT) >> PS_MARK_SHIFT)
 
-uint8_t *ps_marks[PS_ROOT_COUNT];
-
 PS_COLD uint8_t *ps_marks_make(const void *block) {
     uint8_t *table = ps_metadata_map(TABLE_BYTES);
     uint8_t *other = NULL;
@@ -19,7 +17,6 @@ PS_COLD uint8_t *ps_marks_make(const void *block) {
     }
     ps_os_advise_huge(table, TABLE_BYTES, false);
     /* release: pairs with the acquire of ps_mark_at. What a thread that comes second has mapped
-     * stays unused, untouched: once in the life of a gigabyte. */
-    uint8_t **place = &ps_marks[ps_marks_index_of(block)];
-    return ps_cas_strong_acq_rel(place, &other, table) ? table : other;
+     * stays unused, untouched: once in the life of a leaf. */
+    return ps_cas_strong_acq_rel(ps_marks_place(block), &other, table) ? table : other;
 }

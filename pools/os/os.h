@@ -20,6 +20,10 @@
  */
 void *ps_os_reserve(size_t bytes, size_t align);
 
+/* The same without any access, so that not even mlockall() puts memory behind it: ps_os_protect
+ * gives it, which the system may refuse. */
+void *ps_os_reserve_closed(size_t bytes, size_t align);
+
 /* Unmaps. False when the system refuses (too many mappings, say): the range is still mapped. */
 bool ps_os_release(void *base, size_t bytes);
 

@@ -14,8 +14,8 @@
 #include <sys/random.h>
 #include <time.h>
 
-static void *map_anonymous(size_t bytes) {
-    long result = ps_syscall6(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE,
+static void *map_anonymous(size_t bytes, long access) {
+    long result = ps_syscall6(SYS_mmap, 0, (long)bytes, access,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return ps_syscall_failed(result) ? NULL : (void *)result;
 }
@@ -24,9 +24,9 @@ bool ps_os_release(void *base, size_t bytes) {
     return !ps_syscall_failed(ps_syscall3(SYS_munmap, (long)base, (long)bytes, 0));
 }
 
-void *ps_os_reserve(size_t bytes, size_t align) {
+static void *reserve(size_t bytes, size_t align, long access) {
     /* Neighbours of equal alignment usually come back aligned: try the exact size first. */
-    char *base = map_anonymous(bytes);
+    char *base = map_anonymous(bytes, access);
     if (base == NULL || ((uintptr_t)base & (align - 1)) == 0) {
         return base;
     }
@@ -35,7 +35,7 @@ void *ps_os_reserve(size_t bytes, size_t align) {
     if (bytes + slack < bytes) {
         return NULL;
     }
-    base = map_anonymous(bytes + slack);
+    base = map_anonymous(bytes + slack, access);
     if (base == NULL) {
         return NULL;
     }
@@ -50,6 +50,12 @@ void *ps_os_reserve(size_t bytes, size_t align) {
     }
     return aligned;
 }
+
+void *ps_os_reserve(size_t bytes, size_t align) {
+    return reserve(bytes, align, PROT_READ | PROT_WRITE);
+}
+
+void *ps_os_reserve_closed(size_t bytes, size_t align) { return reserve(bytes, align, PROT_NONE); }
 
 bool ps_os_purge(void *base, size_t bytes) {
     /* DONTNEED, not FREE: FREE leaves the pages in RSS until pressure, which users read as a leak.
@@ -123,7 +129,7 @@ bool ps_os_is_first_thread(void) {
 
 uint32_t *ps_os_word_wiped_by_fork(void) {
     size_t bytes = ps_os_page_bytes();
-    char *page = map_anonymous(bytes);
+    char *page = map_anonymous(bytes, PROT_READ | PROT_WRITE);
     if (page != NULL &&
         ps_syscall_failed(ps_syscall3(SYS_madvise, (long)page, (long)bytes, MADV_WIPEONFORK))) {
         ps_os_release(page, bytes);

@@ -10,6 +10,7 @@
 #include "pools/os/os.h"
 
 #define PIECE_BYTES ((size_t)256 << 10)
+#define TAKE_ALIGN ((size_t)128) /* a slot of the page map */
 
 PS_UNDO_LOG(metadata_undo, 4);
 static struct ps_lock metadata_lock = PS_LOCK_INIT_UNDO(PS_RANK_METADATA, &metadata_undo);
@@ -34,13 +35,14 @@ void *ps_metadata_map(size_t bytes) {
 }
 
 void *ps_metadata_take(size_t bytes) {
-    size_t rounded = ps_round_up(bytes, PS_CACHE_LINE);
+    size_t rounded = ps_round_up(bytes, TAKE_ALIGN);
     ps_lock_acquire(&metadata_lock);
     if ((size_t)(piece_end - piece_next) < rounded) {
         char *piece = map_locked(PIECE_BYTES);
-        if (piece == NULL) {
+        if (piece == NULL) { /* a limit is near: no more than is needed; the old piece stays */
+            piece = map_locked(ps_round_up(bytes, ps_os_page_bytes()));
             ps_lock_release(&metadata_lock);
-            return NULL;
+            return piece;
         }
         PS_UNDO_NOTE(&metadata_undo, piece_next);
         PS_UNDO_NOTE(&metadata_undo, piece_end);

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A piece of a shared mapping. bytes: 1..64 KiB, rounded up to 64. NULL when memory is out. */
+/* A piece of a shared mapping. bytes: 1..64 KiB, rounded up to 128. NULL when memory is out. */
 void *ps_metadata_take(size_t bytes);
 
 /* A mapping of its own, for large tables that are touched sparsely. bytes: multiple of 64 KiB. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * See page_cache.h. Lock: page_lock, protects both sets of bins, the arenas, the page map's root
- * and the run half of every free slot; its undo log notes all of that but what only grows, arenas
+ * and the run half of every free slot; its undo log notes all of that but what only grows, branches
  * and leaves of the map.
  */
 #include "pools/page/page_cache.h"
@@ -17,14 +17,16 @@
 /* back is 16 bits, so runs stop coalescing at 4 GiB. */
 #define COALESCE_LIMIT 65535
 
-/* Most words that one section notes: grow, then a carving with a rest on both sides. */
-#define UNDO_WORDS (6 * PS_RUN_BINS_UNDO_WORDS + 32)
+/* Most words that one section notes: more of two arenas with a neighbour on both sides, then a
+ * carving with a rest on both sides. */
+#define UNDO_WORDS (9 * PS_RUN_BINS_UNDO_WORDS + 40)
 
 PS_UNDO_LOG(page_undo, UNDO_WORDS);
 static struct ps_lock page_lock = PS_LOCK_INIT_UNDO(PS_RANK_PAGE, &page_undo);
 static struct ps_run_bins dirty_bins[PS_PAGE_ARENA_KINDS];
 static struct ps_run_bins clean_bins[PS_PAGE_ARENA_KINDS];
 static uint64_t arena_slices;
+static uint64_t closed_slices; /* of them, not accessible yet */
 
 static struct ps_run_bins *bins_of(const struct ps_run *run) {
     return run->is_dirty ? &dirty_bins[run->is_huge] : &clean_bins[run->is_huge];
@@ -80,8 +82,8 @@ static struct ps_run *free_run_before(const struct ps_run *run) {
     return is_same_sort(before, run) ? before : NULL;
 }
 
-/* Enters a run, merged with its neighbours of the same sort. */
-static void insert_locked(struct ps_run *run) {
+/* Enters a run, merged with its neighbours of the same sort; returns the whole. */
+static struct ps_run *insert_locked(struct ps_run *run) {
     struct ps_run_bins *bins = bins_of(run);
     struct ps_run *before = free_run_before(run);
     if (before != NULL && before->slices + run->slices <= COALESCE_LIMIT) {
@@ -99,6 +101,7 @@ static void insert_locked(struct ps_run *run) {
         run->slices += after->slices;
     }
     ps_run_bins_insert(bins, run, &page_undo);
+    return run;
 }
 
 /* Cuts `slices` at an aligned place out of a free run, returns the rest to the bins. */
@@ -118,21 +121,74 @@ static struct ps_run *carve_locked(struct ps_run *run, size_t slices, size_t ali
     return run;
 }
 
-void ps_page_cache_start(const struct ps_config *config) {
-    ps_page_map_start();
-    ps_page_arena_start(config->thp);
+void ps_page_cache_start(const struct ps_config *config) { ps_page_arena_start(config->thp); }
+
+static char *end_of_arena(const struct ps_page_arena *arena) {
+    return arena->base + (arena->slices << PS_SLICE_SHIFT);
 }
 
-static struct ps_run *grow_locked(size_t slices, enum ps_page_arena_kind kind) {
-    const struct ps_page_arena *arena = ps_page_arena_grow(slices, kind);
-    if (arena == NULL) {
+/* Makes at least `slices` more of an arena accessible; returns the clean run that they are in. */
+static struct ps_run *open_locked(struct ps_page_arena *arena, size_t slices) {
+    char *base = end_of_arena(arena);
+    size_t opened = ps_page_arena_open(arena, slices, &page_undo);
+    if (opened == 0) {
         return NULL;
     }
-    PS_UNDO_NOTE(&page_undo, arena_slices);
-    arena_slices += arena->slices;
-    struct ps_run *run = make_run(arena->base, arena->slices, kind);
-    ps_run_bins_insert(&clean_bins[kind], run, &page_undo);
+    PS_UNDO_NOTE(&page_undo, closed_slices);
+    closed_slices -= opened;
+    struct ps_run *run = insert_locked(make_run(base, opened, arena->kind));
+    ps_lock_commit(&page_lock);
     return run;
+}
+
+/* Slices of the clean free run that ends where the accessible part of an arena does. */
+static size_t clean_slices_before(const struct ps_page_arena *arena) {
+    const struct ps_run *before = NULL;
+    if (arena->slices != 0) {
+        struct ps_run next = {.base = end_of_arena(arena), .is_huge = arena->kind & 1};
+        before = free_run_before(&next);
+    }
+    return before != NULL ? before->slices : 0;
+}
+
+/* What a run of `slices` needs beyond the clean run that ends where the arena's accessible part
+ * does; at least one slice. */
+static size_t missing_in(const struct ps_page_arena *arena, size_t slices) {
+    return slices - ps_min(clean_slices_before(arena), slices - 1);
+}
+
+/* The last arena of a kind that has enough left behind what is accessible for a run of `slices`. */
+static struct ps_page_arena *find_arena(size_t slices, enum ps_page_arena_kind kind) {
+    for (size_t index = ps_page_arena_count(); index-- > 0;) {
+        struct ps_page_arena *arena = ps_page_arena_at(index);
+        if (arena->kind == kind && missing_in(arena, slices) <= arena->rest_slices) {
+            return arena;
+        }
+    }
+    return NULL;
+}
+
+static struct ps_page_arena *reserve_locked(size_t slices, enum ps_page_arena_kind kind) {
+    struct ps_page_arena *arena = ps_page_arena_reserve(slices, kind, &page_undo);
+    if (arena != NULL) {
+        PS_UNDO_NOTE(&page_undo, arena_slices);
+        PS_UNDO_NOTE(&page_undo, closed_slices);
+        arena_slices += arena->rest_slices;
+        closed_slices += arena->rest_slices;
+        ps_lock_commit(&page_lock);
+    }
+    return arena;
+}
+
+/* A clean run of at least `slices` by making more of an arena accessible, or a part of a new one.
+ * Where the first is refused the second is not tried, or each call would use up addresses. */
+static struct ps_run *grow_locked(size_t slices, enum ps_page_arena_kind kind) {
+    struct ps_page_arena *arena = find_arena(slices, kind);
+    if (arena == NULL) {
+        arena = reserve_locked(slices, kind);
+    }
+    struct ps_run *run = arena != NULL ? open_locked(arena, missing_in(arena, slices)) : NULL;
+    return run != NULL && run->slices >= slices ? run : NULL; /* merging has a limit */
 }
 
 static enum ps_page_arena_kind other_kind(enum ps_page_arena_kind kind) {
@@ -148,13 +204,18 @@ static struct ps_run *find_present_locked(size_t slices, enum ps_page_arena_kind
     return run != NULL ? run : ps_run_bins_find(&clean_bins[kind], slices);
 }
 
-/* The other kind's clean runs are the last resort. */
+/* The other kind is the last resort: what is clean of it, then an arena of plain pages where one of
+ * whole huge pages was refused. */
 static struct ps_run *find_locked(size_t slices, enum ps_page_arena_kind kind) {
     struct ps_run *run = find_present_locked(slices, kind);
     if (run == NULL) {
         run = grow_locked(slices, kind);
     }
-    return run != NULL ? run : ps_run_bins_find(&clean_bins[other_kind(kind)], slices);
+    if (run == NULL) {
+        run = ps_run_bins_find(&clean_bins[other_kind(kind)], slices);
+    }
+    return run == NULL && kind != PS_PAGE_ARENA_PLAIN ? grow_locked(slices, PS_PAGE_ARENA_PLAIN)
+                                                      : run;
 }
 
 static struct ps_run *carve_found_locked(struct ps_run *run, size_t slices, size_t align_slices) {
@@ -202,13 +263,35 @@ void ps_page_cache_give(struct ps_run *run) { give(run, true); }
 
 void ps_page_cache_give_zero(struct ps_run *run) { give(run, false); }
 
+/* The free run of at least `slices` that starts at `base`, or NULL. Where the accessible part of an
+ * arena ends there or behind a shorter clean run, more is made accessible. */
+static struct ps_run *free_run_at_locked(char *base, size_t slices) {
+    struct ps_run *run = run_at(base);
+    bool is_free = kind_of(run) == PS_RUN_FREE && run->base == base;
+    if (is_free && run->slices >= slices) {
+        return run;
+    }
+    /* Behind a run there is another's head, or nothing of ours yet. */
+    char *end = is_free ? end_of(run) : base;
+    if (kind_of(run_at(end)) != PS_RUN_NONE || (is_free && run->is_dirty)) {
+        return NULL;
+    }
+    size_t missing = slices - (is_free ? run->slices : 0);
+    for (size_t index = 0; index < ps_page_arena_count(); index++) {
+        struct ps_page_arena *arena = ps_page_arena_at(index);
+        if (end_of_arena(arena) == end && arena->slices != 0 && missing <= arena->rest_slices) {
+            run = open_locked(arena, missing);
+            return run != NULL && run->base == base && run->slices >= slices ? run : NULL;
+        }
+    }
+    return NULL;
+}
+
 bool ps_page_cache_extend(struct ps_run *run, size_t slices, bool *is_clean) {
     size_t added = slices - run->slices;
     ps_lock_acquire(&page_lock);
-    struct ps_run *after = run_at(end_of(run));
-    bool can_extend =
-        kind_of(after) == PS_RUN_FREE && after->base == end_of(run) && after->slices >= added;
-    if (can_extend) {
+    struct ps_run *after = free_run_at_locked(end_of(run), added);
+    if (after != NULL) {
         *is_clean = !after->is_dirty;
         struct ps_run *piece = carve_locked(after, added, 1);
         ps_store_relaxed(&piece->kind, (uint8_t)PS_RUN_NONE); /* relaxed: free() only classifies */
@@ -217,7 +300,7 @@ bool ps_page_cache_extend(struct ps_run *run, size_t slices, bool *is_clean) {
         ps_purge_note_locked(dirty_slices());
     }
     ps_lock_release(&page_lock);
-    return can_extend;
+    return after != NULL;
 }
 
 void ps_page_cache_shrink(struct ps_run *run, size_t slices) {
@@ -278,7 +361,9 @@ void ps_page_cache_count(struct ps_page_counts *out) {
                                    .arena_slices = arena_slices,
                                    .dirty_slices = dirty_slices(),
                                    .clean_slices = clean_bins[PS_PAGE_ARENA_PLAIN].slices +
-                                                   clean_bins[PS_PAGE_ARENA_HUGE].slices};
+                                                   clean_bins[PS_PAGE_ARENA_HUGE].slices +
+                                                   closed_slices,
+                                   .closed_slices = closed_slices};
     ps_lock_release(&page_lock);
 }
 

@@ -19,9 +19,10 @@
 
 struct ps_page_counts {
     uint64_t arena_count;
-    uint64_t arena_slices; /* reserved */
-    uint64_t dirty_slices; /* free, hold memory */
-    uint64_t clean_slices; /* free, hold none */
+    uint64_t arena_slices;  /* reserved */
+    uint64_t dirty_slices;  /* free, hold memory */
+    uint64_t clean_slices;  /* free, hold none */
+    uint64_t closed_slices; /* of the clean ones: not accessible yet, in no run */
 };
 
 /* Once, before anything else of the page layer. Any thread, caller serialises. */

@@ -1,8 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The page map: from any address to the 128-byte slot of its 64 KiB slice, in two loads, for every
- * possible pointer; unknown ones reach an all-zero slot. This is what lets free() recognise
+ * The page map: from any address to the 128-byte slot of its 64 KiB slice, in three steps, for
+ * every possible pointer; unknown ones reach an all-zero slot. This is what lets free() recognise
  * foreign pointers instead of faulting on them.
+ *
+ *   root    65,536 entries, one for 4 GiB of addresses; 512 KiB of bss, touched where it is used
+ *   branch  128 entries, one for 32 MiB
+ *   leaf    512 slots, one for 64 KiB
+ *
+ * Three levels keep what is mapped small. With two (leaves of 1 GiB: 2 MiB of root, 2 MiB of
+ * zeroes, 2 MiB for the first arena) mlockall() made all of that resident and failed under the
+ * usual limit of 8 MiB, and no leaf was to be had in the last 2 MiB of an address-space limit. The
+ * price is one load more in free(), and three instructions in all.
  *
  * A slot has two tenants. Bytes 0..95 belong to whoever uses the run that starts there (a span, a
  * large block); the last 32 bytes are the page layer's own `struct ps_run`. Slots are never moved
@@ -26,10 +35,12 @@
 #define PS_SLOT_BYTES ((size_t)1 << PS_SLOT_SHIFT)
 #define PS_TENANT_BYTES 96 /* of a slot, for the user of the run */
 
-/* One leaf covers 1 GiB of addresses; user addresses have at most 48 bits. */
-#define PS_LEAF_SHIFT 30
+/* One leaf covers 32 MiB of addresses, one branch 4 GiB; user addresses have at most 48 bits. */
+#define PS_LEAF_SHIFT 25
+#define PS_BRANCH_SHIFT 32
 #define PS_ADDRESS_BITS 48
-#define PS_ROOT_COUNT ((size_t)1 << (PS_ADDRESS_BITS - PS_LEAF_SHIFT))
+#define PS_ROOT_COUNT ((size_t)1 << (PS_ADDRESS_BITS - PS_BRANCH_SHIFT))
+#define PS_BRANCH_COUNT ((size_t)1 << (PS_BRANCH_SHIFT - PS_LEAF_SHIFT))
 #define PS_LEAF_SLOTS ((size_t)1 << (PS_LEAF_SHIFT - PS_SLICE_SHIFT))
 #define PS_LEAF_BYTES (PS_LEAF_SLOTS * PS_SLOT_BYTES)
 
@@ -66,32 +77,63 @@ struct ps_slot {
 _Static_assert(sizeof(struct ps_run) == 32, "the run fills the rest of the slot");
 _Static_assert(sizeof(struct ps_slot) == PS_SLOT_BYTES, "slot index is a shift");
 
-/* A leaf of zeroes for every gigabyte that holds nothing of ours, and per gigabyte the distance
- * from it to the real leaf: an untouched root entry is right as it is, with no start-up work. */
-extern PS_HIDDEN struct ps_slot ps_page_map_zero_leaf[PS_LEAF_SLOTS];
-extern PS_HIDDEN uintptr_t ps_page_map_root[PS_ROOT_COUNT];
+struct ps_branch {
+    uintptr_t x_leaves[PS_BRANCH_COUNT]; /* distance from ps_page_map_zero_leaf to the leaf */
+    uint8_t *x_marks[PS_BRANCH_COUNT];   /* of the same addresses: heap/marks.h; NULL: none */
+};
 
-/* The slot of any address. Cost: two loads' worth of address arithmetic, no branch. */
+/* The zeroes are for all addresses that hold nothing of ours. An entry is the distance from them to
+ * the real branch or leaf: an untouched entry is right as it is, with no start-up work. */
+struct ps_page_map {
+    uintptr_t x_root[PS_ROOT_COUNT]; /* distance from zero_branch to the branch */
+    struct ps_branch zero_branch;
+    struct ps_slot zero_leaf[PS_LEAF_SLOTS];
+};
+
+extern PS_HIDDEN struct ps_page_map ps_page_map;
+
+/* The map as the lookups see it: one address, from which all three tables are reached, where the
+ * compiler would make one for each; four instructions of free(). */
+PS_INLINE struct ps_page_map *ps_page_map_tables(void) {
+    struct ps_page_map *map = &ps_page_map;
+    PS_OPAQUE(map);
+    return map;
+}
+
+/* The branch of any address; zero_branch where none was made. */
+PS_INLINE struct ps_branch *ps_page_map_branch(struct ps_page_map *map, const void *address) {
+    uintptr_t index = ((uintptr_t)address >> PS_BRANCH_SHIFT) & (PS_ROOT_COUNT - 1);
+    /* relaxed: as in ps_page_map_slot. */
+    uintptr_t distance = ps_load_relaxed(&map->x_root[index]);
+    char *moved = (char *)map + distance;
+    PS_OPAQUE(moved); /* gcc would add the index first, which takes one instruction more */
+    return &((struct ps_page_map *)moved)->zero_branch;
+}
+
+_Static_assert(PS_BRANCH_SHIFT == 32, "the low half of an address");
+
+static inline size_t ps_branch_index(const void *address) {
+    return (uint32_t)(uintptr_t)address >> PS_LEAF_SHIFT;
+}
+
+/* The slot of any address. Cost: three loads' worth of address arithmetic, no branch. */
 PS_INLINE struct ps_slot *ps_page_map_slot(const void *address) {
-    uintptr_t a = (uintptr_t)address;
+    struct ps_page_map *map = ps_page_map_tables();
+    const struct ps_branch *branch = ps_page_map_branch(map, address);
     /* relaxed: whoever holds a pointer of ours got it after the entry was stored, by the same
      * synchronisation that gave it the pointer; for any other address both values are right. */
-    uintptr_t leaf = (uintptr_t)ps_page_map_zero_leaf +
-                     ps_load_relaxed(&ps_page_map_root[(a >> PS_LEAF_SHIFT) & (PS_ROOT_COUNT - 1)]);
-    uintptr_t offset =
-        (a >> (PS_SLICE_SHIFT - PS_SLOT_SHIFT)) & ((PS_LEAF_SLOTS - 1) << PS_SLOT_SHIFT);
-    return (struct ps_slot *)(leaf + offset);
+    uintptr_t distance = ps_load_relaxed(&branch->x_leaves[ps_branch_index(address)]);
+    uintptr_t offset = ((uintptr_t)address >> (PS_SLICE_SHIFT - PS_SLOT_SHIFT)) &
+                       ((PS_LEAF_SLOTS - 1) << PS_SLOT_SHIFT);
+    return (struct ps_slot *)((char *)map->zero_leaf + (distance + offset));
 }
 
 PS_INLINE struct ps_slot *ps_slot_of_run(struct ps_run *run) {
     return PS_CONTAINER_OF(run, struct ps_slot, run);
 }
 
-/* Once, before the first arena: keeps huge pages away from the sparsely touched tables. */
-void ps_page_map_start(void);
-
-/* Makes leaves for [base, base + bytes). Page lock held. False when metadata memory ran out; leaves
- * made so far stay and are found again. */
+/* Makes branches and leaves for [base, base + bytes). Page lock held. False when metadata memory
+ * ran out; leaves made so far stay and are found again. */
 bool ps_page_map_cover(const void *base, size_t bytes);
 
 #endif

@@ -1,8 +1,8 @@
 // expect: exit 0
 /* SPDX-License-Identifier: MIT */
 /*
- * After start-up a filter kills the process at any system call but these: mmap, munmap, mremap,
- * madvise, mincore, futex, write, exit, exit_group, and what threads need to end. (brk, mprotect,
+ * After start-up a filter kills the process at any system call but these: mmap, munmap, mprotect,
+ * mremap, madvise, mincore, futex, write, exit, exit_group, and what threads need to end. (brk,
  * open, read, getpid, clock_gettime and gettid are deadly.) All regimes, five threads that exist
  * already, frees across threads, thread ends, trimming and a forced purge go on.
  */
@@ -24,8 +24,8 @@ static pthread_barrier_t barrier;
 static unsigned char *shared[THREADS][BLOCKS];
 
 static const int allowed[] = {
-    SYS_mmap,  SYS_munmap, SYS_mremap, SYS_madvise,        SYS_mincore,
-    SYS_futex, SYS_write,  SYS_exit,   SYS_rt_sigprocmask, /* of pthread_exit */ SYS_exit_group,
+    SYS_mmap,  SYS_munmap, SYS_mprotect, SYS_mremap,     SYS_madvise,        SYS_mincore,
+    SYS_futex, SYS_write,  SYS_exit,     SYS_exit_group, SYS_rt_sigprocmask, /* of pthread_exit */
 };
 #define ALLOWED_COUNT (sizeof allowed / sizeof allowed[0])
 

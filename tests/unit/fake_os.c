@@ -22,6 +22,7 @@ static uint64_t failing_call; /* as counted by call_total; 0: none */
 static bool is_failing_on;    /* and those after it */
 static unsigned refused_kinds;
 static size_t reserve_limit_bytes = SIZE_MAX;
+static size_t open_limit_bytes = SIZE_MAX;
 static void *next_place;
 static uint64_t mapped_bytes;
 static uint64_t unreleased_bytes;
@@ -46,6 +47,8 @@ bool fake_os_has_failed(void) {
 void fake_os_refuse(unsigned kinds) { STORE(refused_kinds, kinds); }
 
 void fake_os_limit_reserve(size_t bytes) { STORE(reserve_limit_bytes, bytes); }
+
+void fake_os_limit_open(size_t bytes) { STORE(open_limit_bytes, bytes); }
 
 void fake_os_place_next(void *base) { STORE(next_place, base); }
 
@@ -95,14 +98,14 @@ static bool is_success(int result, int saved_errno) {
     return result == 0;
 }
 
-static char *map(void *place, size_t bytes) {
+static char *map(void *place, size_t bytes, int access) {
     int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
     flags |= place != NULL ? MAP_FIXED_NOREPLACE : 0;
-    void *base = mmap(place, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
+    void *base = mmap(place, bytes, access, flags, -1, 0);
     return base == MAP_FAILED ? NULL : base;
 }
 
-void *ps_os_reserve(size_t bytes, size_t align) {
+static void *reserve(size_t bytes, size_t align, int access) {
     int saved_errno = errno;
     check_range((void *)align, bytes);
     if (!is_allowed(FAKE_OS_RESERVE) || bytes > LOAD(reserve_limit_bytes)) {
@@ -111,7 +114,7 @@ void *ps_os_reserve(size_t bytes, size_t align) {
     void *place = LOAD(next_place);
     STORE(next_place, NULL);
     size_t slack = place == NULL ? align : 0;
-    char *base = bytes + slack >= bytes ? map(place, bytes + slack) : NULL;
+    char *base = bytes + slack >= bytes ? map(place, bytes + slack, access) : NULL;
     errno = saved_errno;
     pass_kernel();
     if (base == NULL || slack == 0) {
@@ -126,6 +129,12 @@ void *ps_os_reserve(size_t bytes, size_t align) {
     ADD(mapped_bytes, bytes);
     return aligned;
 }
+
+void *ps_os_reserve(size_t bytes, size_t align) {
+    return reserve(bytes, align, PROT_READ | PROT_WRITE);
+}
+
+void *ps_os_reserve_closed(size_t bytes, size_t align) { return reserve(bytes, align, PROT_NONE); }
 
 bool ps_os_release(void *base, size_t bytes) {
     int saved_errno = errno;
@@ -152,7 +161,9 @@ bool ps_os_purge(void *base, size_t bytes) {
 bool ps_os_protect(void *base, size_t bytes, bool is_accessible) {
     int saved_errno = errno;
     int access = is_accessible ? PROT_READ | PROT_WRITE : PROT_NONE;
-    return is_allowed(FAKE_OS_PROTECT) && is_success(mprotect(base, bytes, access), saved_errno);
+    bool is_too_long = is_accessible && bytes > LOAD(open_limit_bytes);
+    return is_allowed(FAKE_OS_PROTECT) && !is_too_long &&
+           is_success(mprotect(base, bytes, access), saved_errno);
 }
 
 size_t ps_os_resident(void *base, size_t bytes) {
@@ -223,7 +234,7 @@ bool ps_os_is_first_thread(void) { return gettid() == getpid(); }
 uint32_t *ps_os_word_wiped_by_fork(void) {
     size_t bytes = (size_t)sysconf(_SC_PAGESIZE);
     int saved_errno = errno;
-    void *page = map(NULL, bytes);
+    void *page = map(NULL, bytes, PROT_READ | PROT_WRITE);
     if (page != NULL && madvise(page, bytes, MADV_WIPEONFORK) != 0) {
         munmap(page, bytes);
         page = NULL;

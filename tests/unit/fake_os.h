@@ -39,6 +39,9 @@ void fake_os_refuse(unsigned kinds);
 /* Reservations longer than this fail from now on; SIZE_MAX: none. */
 void fake_os_limit_reserve(size_t bytes);
 
+/* Making more than this accessible at once fails from now on; SIZE_MAX: never. */
+void fake_os_limit_open(size_t bytes);
+
 /* The next reservation lies there, or fails when the addresses are taken; NULL: anywhere. */
 void fake_os_place_next(void *base);
 

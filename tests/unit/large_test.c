@@ -199,20 +199,20 @@ FRESH_TEST(a_mapping_that_cannot_be_unmapped_becomes_part_of_the_page_cache) {
 
 FRESH_TEST(a_mapping_that_grew_beyond_the_page_map_can_become_page_cache_too) {
     engine_config.cache_max_bytes = 0;
-    uintptr_t gigabyte = (uintptr_t)1 << PS_LEAF_SHIFT;
-    uintptr_t boundary = ((uintptr_t)ps_heap_alloc(100 * KIB) / gigabyte - 8) * gigabyte;
-    GIVEN("a mapping that has grown in place into a gigabyte without a leaf");
+    uintptr_t branch = (uintptr_t)1 << PS_BRANCH_SHIFT;
+    uintptr_t boundary = ((uintptr_t)ps_heap_alloc(100 * KIB) / branch - 8) * branch;
+    GIVEN("a mapping that has grown in place to addresses without a leaf");
     fake_os_place_next((void *)(boundary - 8 * MIB));
     void *block = ps_heap_alloc(8 * MIB);
     CHECK_PTR_EQ(block, (void *)(boundary - 8 * MIB));
     CHECK_PTR_EQ(ps_block_resize(block, 24 * MIB), block);
-    CHECK_EQ(ps_page_map_root[boundary >> PS_LEAF_SHIFT], 0);
+    CHECK_EQ(ps_page_map.x_root[boundary >> PS_BRANCH_SHIFT], 0);
     WHEN("the system does not unmap it");
     fake_os_refuse(FAKE_OS_BIT(FAKE_OS_RELEASE));
     ps_heap_free(block);
     THEN("nothing is written to the slots of foreign addresses");
     for (size_t i = 0; i < PS_LEAF_SLOTS; i++) {
-        CHECK_EQ(ps_page_map_zero_leaf[i].run.kind, PS_RUN_NONE);
+        CHECK_EQ(ps_page_map.zero_leaf[i].run.kind, PS_RUN_NONE);
     }
     CHECK_EQ(engine_census().cache_dirty_bytes, 24 * MIB);
 }

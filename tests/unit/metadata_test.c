@@ -64,4 +64,29 @@ FRESH_TEST(exhaustion_gives_null_and_changes_nothing) {
     CHECK(next + 4096 <= piece || piece + 4096 <= next);
 }
 
+FRESH_TEST(where_a_piece_is_refused_no_more_is_taken_than_is_needed) {
+    unsigned char *first = ps_metadata_take(4096);
+    REQUIRE(first != NULL);
+    size_t piece_bytes = ps_metadata_bytes();
+    GIVEN("a system that gives 64 KiB at a time");
+    fake_os_limit_reserve(65536);
+    unsigned char *large[8];
+    for (size_t i = 0; i < 8; i++) {
+        large[i] = ps_metadata_take(65536);
+        REQUIRE(large[i] != NULL);
+        CHECK(is_zero(large[i], 65536));
+        memset(large[i], 1, 65536);
+    }
+    CHECK_CMP(ps_metadata_bytes(), <=, piece_bytes + 8 * 65536);
+    THEN("what was left of the last piece still serves small ones");
+    uint64_t calls = fake_os_calls(FAKE_OS_RESERVE);
+    CHECK(ps_metadata_take(4096) != NULL);
+    CHECK_EQ(fake_os_calls(FAKE_OS_RESERVE), calls);
+    WHEN("the limit is gone");
+    fake_os_limit_reserve(SIZE_MAX);
+    CHECK(ps_metadata_take(65536) != NULL);
+    THEN("pieces are as usual");
+    CHECK_CMP(ps_metadata_bytes(), >=, 2 * piece_bytes);
+}
+
 UNIT_MAIN

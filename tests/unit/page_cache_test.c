@@ -4,6 +4,7 @@
 #include "pools/page/page_cache.h"
 
 #include "pools/base/bits.h"
+#include "pools/page/metadata.h"
 #include "pools/page/purge.h"
 #include "tests/unit/fake_os.h"
 #include "tests/unit/fresh.h"
@@ -110,6 +111,12 @@ static void do_shrink(struct live_run *entry) {
     check_marks(entry);
 }
 
+static struct ps_page_counts counted(void) {
+    struct ps_page_counts counts;
+    ps_page_cache_count(&counts);
+    return counts;
+}
+
 /* Every slice of every arena is out, dirty or clean. */
 static void check_counts(void) {
     struct ps_page_counts counts;
@@ -180,7 +187,7 @@ FRESH_TEST(runs_never_overlap_and_come_together_again_in_the_end) {
     CHECK_EQ(counts.dirty_slices, 0);
     CHECK_EQ(counts.clean_slices, counts.arena_slices);
     CHECK_CMP(walk().free_runs, <=, counts.arena_count);
-    CHECK_EQ(walk().free_slices, counts.arena_slices);
+    CHECK_EQ(walk().free_slices + counts.closed_slices, counts.arena_slices);
     CHECK_EQ(walk().busy_slices, 0);
     REQUIRE(do_take(300, 1)); /* reads as zero: checked by do_take */
     CHECK(!live[0].run->is_dirty);
@@ -209,38 +216,149 @@ FRESH_TEST(extending_needs_free_slices_right_behind) {
     check_counts();
 }
 
-FRESH_TEST(arenas_grow_with_the_heap_and_keep_to_whole_huge_pages) {
-    static const size_t wanted_mib[] = {32, 64, 128, 256, 512, 1024, 1024};
+FRESH_TEST(extending_opens_more_of_an_arena) {
+    start();
+    REQUIRE(do_take(16, 1));
+    CHECK_EQ(counted().closed_slices, 16);
+    do_extend(&live[0], 9);
+    CHECK_EQ(live[0].slices, 25);
+    check_counts();
+    WHEN("the system refuses to open more");
+    REQUIRE(do_take(7, 1)); /* the rest of the first arena */
+    REQUIRE(do_take(16, 1));
+    fake_os_refuse(FAKE_OS_BIT(FAKE_OS_PROTECT));
+    do_extend(&live[2], 20);
+    CHECK_EQ(live[2].slices, 16);
+    fake_os_refuse(0);
+    do_extend(&live[2], 20);
+    CHECK_EQ(live[2].slices, 36);
+    check_counts();
+}
+
+FRESH_TEST(a_run_that_the_rest_of_an_arena_is_too_short_for_gets_another) {
+    start();
+    REQUIRE(do_take(1, 1));
+    REQUIRE(do_take(40, 1)); /* 15 clean slices and 16 closed ones are there */
+    REQUIRE(do_take(31, 1)); /* and these are they */
+    CHECK_EQ(counted().arena_count, 2);
+    check_counts();
+}
+
+FRESH_TEST(arenas_grow_with_the_heap) {
+    static const size_t wanted_mib[] = {2, 32, 64, 128, 256, 512, 1024, 1024};
     struct ps_page_counts before = {0};
     start();
     for (size_t i = 0; i < sizeof wanted_mib / sizeof wanted_mib[0]; i++) {
         REQUIRE(ps_page_cache_take(wanted_mib[i] * MIB / PS_SLICE_BYTES, 1) != NULL);
-        struct ps_page_counts counts;
-        ps_page_cache_count(&counts);
+        struct ps_page_counts counts = counted();
         CHECK_EQ(counts.arena_count, i + 1);
         CHECK_EQ((counts.arena_slices - before.arena_slices) * PS_SLICE_BYTES, wanted_mib[i] * MIB);
+        CHECK_EQ(counts.closed_slices, 0);
         before = counts;
     }
 }
 
+FRESH_TEST(no_more_is_accessible_than_an_eighth_beyond_what_was_taken) {
+    size_t steps = 0;
+    uint64_t accessible = 0;
+    start();
+    for (size_t taken = 1; taken < 1024 * MIB / PS_SLICE_BYTES; taken++) {
+        REQUIRE(ps_page_cache_take(1, 1) != NULL);
+        struct ps_page_counts counts = counted();
+        steps += counts.arena_slices - counts.closed_slices != accessible;
+        accessible = counts.arena_slices - counts.closed_slices;
+        CHECK_CMP(accessible, <=, taken + ps_max(taken / 8, MIB / PS_SLICE_BYTES));
+    }
+    CHECK_CMP(steps, <, 150); /* each is a system call */
+}
+
 FRESH_TEST(a_long_run_gets_an_arena_that_holds_it) {
     start();
-    struct ps_run *run = ps_page_cache_take(40 * MIB / PS_SLICE_BYTES + 1, 1);
+    REQUIRE(ps_page_cache_take(40 * MIB / PS_SLICE_BYTES + 1, 1) != NULL);
+    CHECK_EQ(counted().arena_slices * PS_SLICE_BYTES, 40 * MIB + PS_SLICE_BYTES);
+    THEN("in huge pages, of whole ones");
+    struct ps_run *run = ps_page_cache_take_dense(130 * MIB / PS_SLICE_BYTES + 1);
     REQUIRE(run != NULL);
-    struct ps_page_counts counts;
-    ps_page_cache_count(&counts);
-    CHECK_EQ(counts.arena_slices * PS_SLICE_BYTES, 42 * MIB);
+    CHECK_EQ((uintptr_t)run->base % (2 * MIB), 0);
+    CHECK_EQ(counted().arena_slices * PS_SLICE_BYTES, 172 * MIB + PS_SLICE_BYTES);
 }
 
 FRESH_TEST(a_refused_arena_is_tried_smaller) {
     start();
+    REQUIRE(do_take(32, 1)); /* the first, which is small */
     fake_os_limit_reserve(5 * MIB);
     REQUIRE(do_take(16, 1));
-    struct ps_page_counts counts;
-    ps_page_cache_count(&counts);
-    CHECK_EQ(counts.arena_slices * PS_SLICE_BYTES, 4 * MIB);
+    CHECK_EQ(counted().arena_slices * PS_SLICE_BYTES, 6 * MIB);
     CHECK_PTR_EQ(ps_page_cache_take(6 * MIB / PS_SLICE_BYTES, 1), NULL);
     check_counts();
+    WHEN("a slice at a time is all that there is");
+    fake_os_limit_reserve(PS_SLICE_BYTES);
+    for (size_t i = 0; i < 60; i++) {
+        REQUIRE(do_take(1, 1));
+    }
+    CHECK_CMP(counted().arena_slices * PS_SLICE_BYTES, <=, 6 * MIB + 12 * PS_SLICE_BYTES);
+    THEN("the usual sizes return with the memory");
+    fake_os_limit_reserve(SIZE_MAX);
+    while (counted().closed_slices < 8 * MIB / PS_SLICE_BYTES) {
+        REQUIRE(ps_page_cache_take(1, 1) != NULL);
+        REQUIRE(counted().arena_count < 40);
+    }
+}
+
+FRESH_TEST(a_refused_step_is_tried_smaller) {
+    start();
+    fake_os_limit_open(3 * PS_SLICE_BYTES);
+    for (size_t i = 0; i < 20; i++) {
+        REQUIRE(do_take(1, 1));
+    }
+    CHECK(!do_take(4, 1));
+    struct ps_page_counts counts = counted();
+    CHECK_CMP(counts.arena_slices - counts.closed_slices, <=, 23);
+    WHEN("there is room again");
+    fake_os_limit_open(SIZE_MAX);
+    uint64_t calls = fake_os_calls(FAKE_OS_PROTECT);
+    for (size_t i = 0; i < 1000; i++) {
+        REQUIRE(ps_page_cache_take(1, 1) != NULL);
+    }
+    THEN("steps are as usual again");
+    CHECK_CMP(fake_os_calls(FAKE_OS_PROTECT) - calls, <, 60);
+}
+
+FRESH_TEST(steps_that_are_refused_use_up_no_addresses) {
+    start();
+    fake_os_refuse(FAKE_OS_BIT(FAKE_OS_PROTECT));
+    for (size_t slices = 1; slices < 100; slices++) {
+        CHECK_PTR_EQ(ps_page_cache_take(slices, 1), NULL);
+    }
+    CHECK_CMP(counted().arena_count, <=, 2);
+    fake_os_refuse(0);
+    CHECK(do_take(20, 1));
+    check_counts();
+}
+
+FRESH_TEST(huge_pages_everywhere_are_whole_ones_while_they_are_to_be_had) {
+    struct ps_config always = PS_CONFIG_DEFAULT;
+    always.thp = PS_THP_ALWAYS;
+    ps_page_cache_start(&always);
+    REQUIRE(do_take(1, 1));
+    CHECK_EQ((uintptr_t)live[0].run->base % (2 * MIB), 0);
+    CHECK_EQ(counted().arena_slices, 2 * MIB / PS_SLICE_BYTES);
+    CHECK_EQ(counted().closed_slices, 0);
+    WHEN("a slice at a time is all that there is");
+    fake_os_limit_reserve(PS_SLICE_BYTES);
+    for (size_t i = 0; i < 40; i++) {
+        REQUIRE(do_take(1, 1));
+    }
+    check_counts();
+}
+
+FRESH_TEST(where_huge_pages_are_refused_single_slices_serve) {
+    start();
+    REQUIRE(do_take(32, 1));
+    fake_os_limit_reserve(PS_SLICE_BYTES);
+    struct ps_run *run = ps_page_cache_take_dense(1);
+    REQUIRE(run != NULL);
+    CHECK(!run->is_huge);
 }
 
 FRESH_TEST(exhaustion_gives_null_changes_nothing_and_passes) {
@@ -257,23 +375,11 @@ FRESH_TEST(exhaustion_gives_null_changes_nothing_and_passes) {
     }
     THEN("nothing has changed, and what is given back serves again");
     check_counts();
-    CHECK_EQ(fake_os_mapped_bytes(), 2 * MIB + PS_LEAF_BYTES);
+    CHECK_EQ(fake_os_mapped_bytes(), 2 * MIB + ps_metadata_bytes());
     do_give(5);
     CHECK(do_take(3, 1));
     fake_os_limit_reserve(SIZE_MAX);
     CHECK(do_take(100, 1));
-    check_counts();
-}
-
-FRESH_TEST(an_arena_without_page_map_is_given_back_for_a_smaller_one) {
-    start();
-    fake_os_fail_nth(2); /* the arena itself comes first, the leaf second */
-    CHECK(do_take(1, 1));
-    CHECK(fake_os_has_failed());
-    struct ps_page_counts counts;
-    ps_page_cache_count(&counts);
-    CHECK_EQ(counts.arena_count, 1);
-    CHECK_EQ(counts.arena_slices, ((size_t)4 << 20) >> PS_SLICE_SHIFT);
     check_counts();
 }
 

@@ -3,13 +3,15 @@
 /* The page map: an answer for any address whatever, and slots that stay once they are there. */
 #include "pools/page/page_map.h"
 
+#include "pools/page/metadata.h"
 #include "tests/unit/fake_os.h"
 #include "tests/unit/fresh.h"
 
 #define GIB ((uintptr_t)1 << 30)
 /* No memory lies there; the map does not care. */
-#define COVERED_BASE (0x5a * GIB - 3 * PS_SLICE_BYTES)
-#define COVERED_BYTES (GIB + 6 * PS_SLICE_BYTES) /* touches three leaves */
+#define COVERED_BASE (0x5c * GIB - 3 * PS_SLICE_BYTES)
+#define COVERED_BYTES (GIB + 6 * PS_SLICE_BYTES) /* touches 34 leaves and, below, two branches */
+#define LEAF_RANGE ((uintptr_t)1 << PS_LEAF_SHIFT)
 
 static const void *at(uintptr_t address) { return (const void *)address; }
 
@@ -36,7 +38,6 @@ FRESH_TEST(any_address_answers_before_anything_is_covered) {
                                    0xffff800000000000u,
                                    0xffffffff81000000u,
                                    0xdead00000000beb0u};
-    ps_page_map_start();
     for (size_t i = 0; i < sizeof addresses / sizeof addresses[0]; i++) {
         CHECK(is_foreign(addresses[i]));
     }
@@ -46,7 +47,6 @@ FRESH_TEST(any_address_answers_before_anything_is_covered) {
 }
 
 FRESH_TEST(covered_slices_have_slots_of_their_own_that_stay) {
-    ps_page_map_start();
     GIVEN("a covered range that begins and ends in the middle of a leaf");
     REQUIRE(ps_page_map_cover(at(COVERED_BASE), COVERED_BYTES));
     size_t slices = COVERED_BYTES >> PS_SLICE_SHIFT;
@@ -69,7 +69,6 @@ FRESH_TEST(covered_slices_have_slots_of_their_own_that_stay) {
 }
 
 FRESH_TEST(addresses_beside_a_covered_range_stay_foreign) {
-    ps_page_map_start();
     REQUIRE(ps_page_map_cover(at(COVERED_BASE), COVERED_BYTES));
     for (size_t i = 0; i < COVERED_BYTES >> PS_SLICE_SHIFT; i++) {
         ps_page_map_slot(at(COVERED_BASE + i * PS_SLICE_BYTES))->run.kind = PS_RUN_BLOCK;
@@ -93,20 +92,47 @@ FRESH_TEST(addresses_beyond_the_last_root_are_refused) {
 }
 
 FRESH_TEST(leaves_made_before_memory_ran_out_are_found_again) {
-    GIVEN("a range over three leaves");
-    WHEN("the memory for the second one is refused");
-    fake_os_fail_nth(2);
+    GIVEN("a range over 34 leaves, of which the first is there");
+    REQUIRE(ps_page_map_cover(at(COVERED_BASE), PS_SLICE_BYTES));
+    CHECK_EQ(fake_os_calls(FAKE_OS_RESERVE), 1);
+    WHEN("no more memory is to be had than what is left of the first piece");
+    fake_os_refuse(FAKE_OS_BIT(FAKE_OS_RESERVE));
     CHECK(!ps_page_map_cover(at(COVERED_BASE), COVERED_BYTES));
     struct ps_slot *first = ps_page_map_slot(at(COVERED_BASE));
     first->run.kind = PS_RUN_BUSY;
-    CHECK(is_foreign(COVERED_BASE + 3 * PS_SLICE_BYTES));
-    THEN("a second try makes the two that are missing");
+    struct ps_slot *second = ps_page_map_slot(at(COVERED_BASE + 3 * PS_SLICE_BYTES));
+    second->run.kind = PS_RUN_BUSY;
+    CHECK(is_foreign(COVERED_BASE + 3 * PS_SLICE_BYTES + 2 * LEAF_RANGE));
+    THEN("a second try makes those that are missing, together");
+    fake_os_refuse(0);
     uint64_t calls = fake_os_calls(FAKE_OS_RESERVE);
     CHECK(ps_page_map_cover(at(COVERED_BASE), COVERED_BYTES));
-    CHECK_EQ(fake_os_calls(FAKE_OS_RESERVE), calls + 2);
+    CHECK_EQ(fake_os_calls(FAKE_OS_RESERVE), calls + 1);
     CHECK_PTR_EQ(ps_page_map_slot(at(COVERED_BASE)), first);
     CHECK_EQ(first->run.kind, PS_RUN_BUSY);
-    CHECK_EQ(fake_os_mapped_bytes(), 3 * PS_LEAF_BYTES);
+    CHECK_PTR_EQ(ps_page_map_slot(at(COVERED_BASE + 3 * PS_SLICE_BYTES)), second);
+    CHECK_EQ(second->run.kind, PS_RUN_BUSY);
+    CHECK_EQ(fake_os_mapped_bytes(), ps_metadata_bytes());
+}
+
+FRESH_TEST(leaves_are_made_one_by_one_where_they_cannot_be_had_together) {
+    fake_os_limit_reserve(PS_LEAF_BYTES);
+    CHECK(ps_page_map_cover(at(COVERED_BASE), COVERED_BYTES));
+    for (uintptr_t offset = 0; offset < COVERED_BYTES; offset += PS_SLICE_BYTES) {
+        ps_page_map_slot(at(COVERED_BASE + offset))->run.slices = (uint32_t)(offset >> 16) + 1;
+    }
+    for (uintptr_t offset = 0; offset < COVERED_BYTES; offset += PS_SLICE_BYTES) {
+        CHECK_EQ(ps_page_map_slot(at(COVERED_BASE + offset))->run.slices, (offset >> 16) + 1);
+    }
+    CHECK(is_foreign(COVERED_BASE - 1));
+    CHECK_CMP(fake_os_mapped_bytes(), <=, 36 * PS_LEAF_BYTES);
+}
+
+FRESH_TEST(a_slice_needs_less_than_128_KiB_of_tables) {
+    fake_os_limit_reserve(PS_LEAF_BYTES);
+    CHECK(ps_page_map_cover(at(COVERED_BASE), PS_SLICE_BYTES));
+    CHECK_CMP(fake_os_mapped_bytes(), <, 128 << 10);
+    CHECK_CMP(sizeof ps_page_map, <, 768 << 10); /* and there are so many before the first */
 }
 
 UNIT_MAIN

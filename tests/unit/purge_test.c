@@ -319,6 +319,7 @@ FRESH_TEST(huge_pages_with_holes_are_not_made_whole_again) {
     }
     start(DELAY_MS);
     GIVEN("runs of half a huge page each, the first at its begin; and one of two whole ones");
+    REQUIRE(ps_page_cache_take_dense(HUGE_SLICES) != NULL); /* the first arena, which is small */
     struct ps_run *half[8];
     for (size_t i = 0; i < 8; i++) {
         half[i] = ps_page_cache_take_dense(HUGE_SLICES / 2);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The page map and the slots in it: two threads make spans in one gigabyte, each of which is found
+ * The page map and the slots in it: two threads make spans in one leaf, each of which is found
  * by whoever gets a block of it; somebody looks up a foreign address; somebody walks over all
  * slots. Sources, bounds and faults to find: page_map.model.
  */
