@@ -260,9 +260,3 @@ def test_clang_format_has_nothing_to_change() -> None:
     result = run_captured([program, "--dry-run", "-Werror", *paths], cwd=ROOT)
     places = sorted({line.split(":")[0] for line in result.stderr.splitlines() if "error:" in line})
     assert result.returncode == 0, f"{program} -i " + " ".join(places)
-
-
-@pytest.mark.parametrize("path", sorted(p for p in ROOT.glob("*.md")), ids=lambda path: path.name)
-def test_links_of_documents_resolve(path: Path) -> None:
-    targets = re.findall(r"\]\(([^)#:]+)\)", path.read_text())
-    assert not [target for target in targets if not (path.parent / target).exists()]
