@@ -36,6 +36,8 @@ extern PS_HIDDEN uint32_t ps_hard_level;
 /* What a block holds beside the bytes asked for: the canary's, or 0. */
 extern PS_HIDDEN size_t ps_hard_extra_bytes;
 
+/* Whether blocks pass through here. False at level 1, whose zeroing alloc.c does by itself: what
+ * holds at every level asks ps_hard_level != 0. */
 static inline bool ps_hard_is_on(void) { return ps_hard_level >= PS_HARD_WIPES; }
 
 /* Once, before the first heap. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A heap: one thread's state, in one 4 KiB page. A bin per size class holds what the next malloc
- * takes; everything else is for the slow paths. Only the owning thread touches its heap, except
- * for the fields marked x_.
+ * A heap: one thread's state, 16 KiB. A thread touches the first 4 KiB only, as long as it frees no
+ * other thread's blocks and allocates none above 4 KiB. A bin per size class holds what the next
+ * malloc takes; everything else is for the slow paths. Only the owning thread touches its heap,
+ * except for the fields marked x_.
  *
  * This header is the inside of the heap layer. What the layers above call is in fast_path.h
  * (small blocks) and blocks.h (everything that knows an address).
@@ -81,6 +82,7 @@ struct ps_heap {
 };
 
 _Static_assert(offsetof(struct ps_heap, remote) == 4096, "the first page is all that most need");
+_Static_assert(sizeof(struct ps_heap) == 16384, "pools/README.md says so");
 
 /*
  * The thread's own words, initial-exec TLS. At the start there is no heap, and free(NULL) is the
@@ -123,7 +125,7 @@ static inline bool ps_heap_owns(const struct ps_heap *heap, const struct ps_span
     return ps_heap_of_key(ps_load_relaxed(&span->x_owner)) == heap;
 }
 
-/* ---- start.c, thread.c ---- */
+/* ---- thread.c ---- */
 
 /*
  * The calling thread's heap, made or recycled if it has none; starts the engine on the first call
