@@ -11,13 +11,14 @@
 #define ID_LIMIT (PS_LOCK_WAITERS - KERNEL_ID_LIMIT - 1)
 
 __thread PS_HIDDEN uint32_t ps_lock_thread_id __attribute__((tls_model("initial-exec")));
-static __thread uint32_t held_ranks __attribute__((tls_model("initial-exec")));
 static uint32_t x_last_id = KERNEL_ID_LIMIT;
 static uint32_t *x_fork_mark; /* 1, and 0 in the child of a fork until it has a second thread */
-/* Per thread, not one id for all: several may fork at once, each waiting for the other's locks. */
-static __thread bool is_forking __attribute__((tls_model("initial-exec")));
-/* In the child: a signal handler forked while its own thread was inside a section. */
-static __thread bool is_interrupted __attribute__((tls_model("initial-exec")));
+/* Per thread: several may fork at once. */
+static __thread struct {
+    uint32_t held_ranks : 24; /* checked builds */
+    uint32_t is_forking : 1;
+    uint32_t is_interrupted : 1; /* in the child: it forked inside of a section of its own */
+} self_state __attribute__((tls_model("initial-exec")));
 
 /*
  * Ends the time in which locks are repaired when they are found held: the child has a second
@@ -58,13 +59,13 @@ PS_COLD uint32_t ps_lock_ask_thread_id(void) {
 }
 
 void ps_lock_fork_begin(void) {
-    is_forking = true;
-    is_interrupted = false;
+    self_state.is_forking = true;
+    self_state.is_interrupted = false;
 }
 
-void ps_lock_fork_end(void) { is_forking = false; }
+void ps_lock_fork_end(void) { self_state.is_forking = false; }
 
-bool ps_lock_is_forking(void) { return is_forking; }
+bool ps_lock_is_forking(void) { return self_state.is_forking; }
 
 bool ps_lock_fork_child(struct ps_lock *lock) {
     /* relaxed, all: the only thread of the process. */
@@ -73,7 +74,7 @@ bool ps_lock_fork_child(struct ps_lock *lock) {
         return true;
     }
     if (holder == ps_lock_thread_id) {
-        is_interrupted = true;
+        self_state.is_interrupted = true;
         return false;
     }
     if (lock->undo != NULL) {
@@ -84,7 +85,7 @@ bool ps_lock_fork_child(struct ps_lock *lock) {
     return true;
 }
 
-bool ps_lock_fork_repaired(void) { return !is_interrupted; }
+bool ps_lock_fork_repaired(void) { return !self_state.is_interrupted; }
 
 PS_COLD void ps_lock_watch_forks(void) {
     if (ps_load_relaxed(&x_fork_mark) != NULL) { /* relaxed: a second mark would do no harm */
@@ -100,13 +101,13 @@ PS_COLD void ps_lock_watch_forks(void) {
 
 void ps_lock_check_acquire(const struct ps_lock *lock) {
     /* Ascending only, never twice. A fork inside a signal handler may hold any. */
-    PS_CHECK((held_ranks >> lock->rank) == 0 || is_forking);
-    held_ranks |= 1u << lock->rank;
+    PS_CHECK((self_state.held_ranks >> lock->rank) == 0 || ps_lock_is_forking());
+    self_state.held_ranks |= (1u << lock->rank) & 0xffffff;
 }
 
 void ps_lock_check_release(const struct ps_lock *lock) {
-    PS_CHECK((held_ranks >> lock->rank) & 1u);
-    held_ranks &= ~(1u << lock->rank);
+    PS_CHECK((self_state.held_ranks >> lock->rank) & 1u);
+    self_state.held_ranks &= ~(1u << lock->rank) & 0xffffff;
 }
 
 /* Sleeps until the lock is released, with WAITERS set so that the release wakes somebody. */
@@ -127,7 +128,7 @@ PS_COLD void ps_lock_acquire_slow(struct ps_lock *lock) {
     uint32_t self = ps_lock_self();
     /* relaxed: equal only if this thread wrote it and still holds the lock. */
     if ((ps_load_relaxed(&lock->x_state) & ~PS_LOCK_WAITERS) == self) {
-        PS_CHECK(is_forking);
+        PS_CHECK(ps_lock_is_forking());
         if (lock->depth++ == 0 && lock->undo != NULL) {
             lock->outer = lock->undo->next;
         }

@@ -123,7 +123,7 @@ TEST(checked_builds_abort_on_a_descending_rank) {
         CHECK_ABORTS(take_two(&high, &lock), "poolshim: check failed: ");
         CHECK_ABORTS(take_two(&lock, &low), "poolshim: check failed: ");
         CHECK_ABORTS(take_two(&lock, &twin), "poolshim: check failed: ");
-        CHECK_ABORTS(take_two(&lock, &lock), "poolshim: check failed: is_forking");
+        CHECK_ABORTS(take_two(&lock, &lock), "poolshim: check failed: ps_lock_is_forking()");
         CHECK_ABORTS(ps_lock_release(&lock), "poolshim: check failed: ");
     }
     CHECK(is_free_for_others(&lock));
