@@ -1,42 +1,166 @@
 # SPDX-License-Identifier: MIT
-"""What the commands write: whole or not at all, under another name first, then renamed."""
+"""What the commands write, whole or not at all.
+
+A new file, or a regular one that is there, is written under another name first and renamed. All
+else is written through: a device, a FIFO, a process substitution, an open descriptor (/dev/fd/N)
+stay what they are. A symbolic link stays, and its target is what is written. A regular file that
+cannot be replaced by one of the same owner and mode is written in place, after its space has been
+reserved.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
+import re
+import stat
 import tempfile
 from pathlib import Path
 
-from .errors import BadRequest
+from .errors import BadRequest, OwnFailure
+
+DESCRIPTOR = re.compile(r"/(?:dev/fd|proc/(?:self|thread-self|\d+)/fd)/(\d+)")
+LINKS_LIMIT = 40  # as many as Linux follows
+PREFIX = ".poolshim-"  # of a file that is not whole yet
+
+
+def descriptor_of(path: Path) -> int | None:
+    """N where the path is a name of our open descriptor N, such as /dev/stdout or /dev/fd/63."""
+    text = os.path.abspath(path)
+    for _ in range(LINKS_LIMIT):
+        found = DESCRIPTOR.fullmatch(text)
+        if found and (not text.startswith("/proc") or os.path.samefile(
+            os.path.dirname(text), "/proc/self/fd"
+        )):  # fmt: skip
+            return int(found.group(1))
+        if not os.path.islink(text):
+            return None
+        text = os.path.normpath(os.path.join(os.path.dirname(text), os.readlink(text)))
+    return None
+
+
+def status_of(path: Path) -> os.stat_result | None:
+    """Of what the path leads to; None if nothing is there. OSError where no link may be followed."""
+    try:
+        return os.stat(path)
+    except FileNotFoundError:
+        return None
+
+
+def identity(path: Path) -> object:
+    """Equal for two paths that lead to the same regular file, or would when it is made."""
+    with contextlib.suppress(OSError):
+        found = status_of(path)
+        if found is None or stat.S_ISREG(found.st_mode):
+            return os.path.realpath(path)
+    return object()
 
 
 def check_writable(path: Path) -> None:
     """BadRequest if a file cannot be put there; asked before the work, not after."""
     try:
-        if path.is_dir():
+        number = descriptor_of(path)
+        if number is not None:
+            if fcntl.fcntl(number, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
+                raise BadRequest(f"{path}: is open for reading only")
+            return
+        found = status_of(path)
+        if found is None:
+            folder = os.path.dirname(os.path.realpath(path))
+            with tempfile.NamedTemporaryFile(dir=folder, prefix=PREFIX):
+                return
+        if stat.S_ISDIR(found.st_mode):
             raise BadRequest(f"{path}: is a directory")
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}."):
-            pass
+        if stat.S_ISSOCK(found.st_mode):
+            raise BadRequest(f"{path}: is a socket")
+        if not os.access(path, os.W_OK):
+            raise BadRequest(f"{path}: Permission denied")
     except OSError as error:
         raise BadRequest(f"{path}: {error.strerror}") from None
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Puts a file there, or leaves what was there; BadRequest if that cannot be."""
-    name = None
+    """Writes the content there. OwnFailure if that fails; a regular file is then as it was."""
     try:
-        with tempfile.NamedTemporaryFile(
-            dir=path.parent, prefix=f".{path.name}.", delete=False
-        ) as file:
-            name = file.name
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
+        number = descriptor_of(path)
+        found = status_of(path) if number is None else None
+        if number is not None:
+            write_through(os.dup(number), content)
+        elif found is None or stat.S_ISREG(found.st_mode):
+            write_regular(Path(os.path.realpath(path)), found, content)
+        else:
+            write_through(os.open(path, os.O_WRONLY | os.O_NOCTTY), content)
+    except OSError as error:
+        raise OwnFailure(f"{path}: {error.strerror}") from None
+
+
+def write_through(descriptor: int, content: bytes) -> None:
+    """To what is open there. A reader that has seen enough is no failure."""
+    with contextlib.suppress(BrokenPipeError), open(descriptor, "wb", buffering=0) as file:
+        write_all(file.fileno(), content)
+
+
+def write_all(descriptor: int, content: bytes) -> None:
+    """At the descriptor's position, however little each call takes."""
+    left = memoryview(content)
+    while left:
+        left = left[os.write(descriptor, left) :]
+
+
+def write_regular(path: Path, found: os.stat_result | None, content: bytes) -> None:
+    """A file that is regular or absent, its links followed already."""
+    if found is not None and found.st_nlink > 1:  # its other names are to stay the same file
+        write_in_place(path, content)
+        return
+    try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=PREFIX)
+    except PermissionError:
+        if found is None:
+            raise
+        write_in_place(path, content)
+        return
+    try:
+        with open(handle, "wb", buffering=0):
+            is_alike = take_over(handle, found)
+            if is_alike:
+                write_all(handle, content)
+                os.fsync(handle)
+                os.replace(name, path)
+                return
+        write_in_place(path, content)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name)
+
+
+def take_over(handle: int, found: os.stat_result | None) -> bool:
+    """Gives a new file the owner and mode of the old one; False where that is not allowed."""
+    if found is None:
         mask = os.umask(0)
         os.umask(mask)
-        os.chmod(name, 0o666 & ~mask)
-        os.replace(name, path)
-    except OSError as error:
-        if name is not None:
-            Path(name).unlink(missing_ok=True)
-        raise BadRequest(f"{path}: {error.strerror}") from None
+        os.fchmod(handle, 0o666 & ~mask)
+        return True
+    made = os.fstat(handle)
+    if (made.st_uid, made.st_gid) != (found.st_uid, found.st_gid):
+        try:
+            os.fchown(handle, found.st_uid, found.st_gid)
+        except PermissionError:
+            return False
+    os.fchmod(handle, stat.S_IMODE(found.st_mode))
+    return True
+
+
+def write_in_place(path: Path, content: bytes) -> None:
+    """Into the file that is there. Its space is reserved first: too little, and it is unchanged."""
+    with open(os.open(path, os.O_WRONLY), "wb", buffering=0) as file:
+        before = os.fstat(file.fileno()).st_size
+        try:
+            if content:
+                os.posix_fallocate(file.fileno(), 0, len(content))
+        except OSError:
+            os.ftruncate(file.fileno(), before)
+            raise
+        write_all(file.fileno(), content)
+        os.ftruncate(file.fileno(), len(content))
+        os.fsync(file.fileno())

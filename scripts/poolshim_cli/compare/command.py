@@ -111,9 +111,11 @@ def command(words: tuple[str, ...], **given: Any) -> int:
         results.missing = [(one.name, one.reason) for one in missing]
         results.about["reproduce"] = reproduce(plan)
     summary = summarise(results)
-    write_all(results, summary, outputs)
+    unwritten = write_all(results, summary, outputs)
     if not given["quiet"] and "-" not in outputs.values():
         show(results, summary, given["no_color"])
+    if unwritten:
+        raise OwnFailure("; ".join(unwritten))
     return 1 if any(row.failure for row in summary.rows) else 0
 
 
@@ -122,9 +124,11 @@ def check_outputs(given: dict[str, Any]) -> dict[str, str]:
     outputs = {name: given[name] for name in OUTPUTS if given[name]}
     if list(outputs.values()).count("-") > 1:
         raise BadRequest("only one of --json, --csv, --markdown and --html can go to -")
-    for path in outputs.values():
-        if path != "-":
-            files.check_writable(Path(path))
+    paths = [Path(path) for path in outputs.values() if path != "-"]
+    for path in paths:
+        files.check_writable(path)
+    if len({files.identity(path) for path in paths}) < len(paths):
+        raise BadRequest("two of --json, --csv, --markdown and --html go to the same file")
     if "html" in outputs:
         need("jinja2", "plot")
     return outputs
@@ -267,8 +271,9 @@ def render(name: str, results: Results, summary: Summary) -> str:
     return (table.to_csv if name == "csv" else table.to_markdown)(results, summary)
 
 
-def write_all(results: Results, summary: Summary, outputs: dict[str, str]) -> None:
-    """The JSON first: from it the others can be made again."""
+def write_all(results: Results, summary: Summary, outputs: dict[str, str]) -> list[str]:
+    """The JSON first: from it the others can be made again. What could not be written."""
+    unwritten = []
     for name, path in outputs.items():
         text = render(name, results, summary)
         if path == "-":
@@ -276,5 +281,6 @@ def write_all(results: Results, summary: Summary, outputs: dict[str, str]) -> No
             continue
         try:
             files.write_whole(Path(path), text.encode("utf-8", "surrogateescape"))
-        except BadRequest as error:
-            raise OwnFailure(str(error)) from None
+        except OwnFailure as error:
+            unwritten.append(str(error))
+    return unwritten

@@ -122,17 +122,18 @@ def tune(request: Request) -> int:
         verdict = verify.judge(checks, request.least_gain)
         report.show_verdict(console, verdict, checks, found.predicted_bytes())
     is_given_out = verdict is None or verdict.is_worthwhile
-    if request.picture is not None and found.workload is not None:
-        draw(request, found)
-    if is_given_out and request.profile is None:
-        content = profile.to_toml(to_profile(request, found, checks))
-        files.write_whole(request.output, content.encode())
-        console.print(f"profile: {request.output}", markup=False)
     if request.is_json:
         print(json.dumps(to_json(request, found, checks, verdict), indent=1, ensure_ascii=False))
     elif is_given_out:
         for name, value in found.settings.items():
             print(f"{name}={value}")
+    sys.stdout.flush()  # a file that cannot be written takes nothing of it away
+    if is_given_out and request.profile is None:
+        content = profile.to_toml(to_profile(request, found, checks))
+        files.write_whole(request.output, content.encode())
+        console.print(f"profile: {request.output}", markup=False)
+    if request.picture is not None and found.workload is not None:
+        draw(request, found)
     return 1 if request.is_checked and not is_given_out else 0
 
 
@@ -320,6 +321,8 @@ def check_request(request: Request) -> Request:
             raise BadRequest(f"--picture: {request.picture}: .svg or .png")
         need("matplotlib", "plot")
         files.check_writable(request.picture)
+        if files.identity(request.picture) == files.identity(request.output):
+            raise BadRequest("-o and --picture are the same file")
     return request
 
 
