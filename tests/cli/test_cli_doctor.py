@@ -99,6 +99,22 @@ def test_ordinary_program(mapper: Path, shim: Path) -> None:
     assert "libpoolshim" in maps_of(mapper)
 
 
+@pytest.mark.parametrize("words", [["./mapper"], ["mapper"], ["env", "./mapper"], ["./named"]])
+@pytest.mark.parametrize("path", [".", ""])
+def test_program_in_the_folder_where_it_is_started(
+    words: list[str], path: str, mapper: Path
+) -> None:
+    """Without its "./" the loader takes it for the name of a library."""
+    named = mapper.with_name("named")
+    named.write_text("#!./mapper\n")
+    named.chmod(0o755)
+    env = {"PATH": f"{path}:{os.environ['PATH']}"}
+    done = poolshim("doctor", "--json", "--", *words, env=env, cwd=mapper.parent)
+    assert done.returncode == 0, done.stdout
+    found = json.loads(done.stdout)
+    assert found["program"] == str(mapper) and codes(found, "fine") == ["first"]
+
+
 def test_loader_itself_is_left_alone(mapper: Path) -> None:
     loader = Path("/lib64/ld-linux-x86-64.so.2")
     if not loader.exists():

@@ -121,6 +121,8 @@ def test_column_that_fails_makes_the_status_1() -> None:
         (["--base", "nosuch", "--", "true"], 2, ["--base: no nosuch"]),
         (["--table", "/nonexistent", "--", "true"], 2, ["/nonexistent"]),
         (["--stdin", "/nonexistent", "--", "true"], 2, ["--stdin: /nonexistent"]),
+        (["--stdin", "/etc", "--", "true"], 2, ["--stdin: /etc: cannot be read"]),
+        (["--stdin", "/dev/fd/0", "--", "true"], 2, ["/dev/fd/0: can be read only once"]),
         (["--cwd", "/nonexistent", "--", "true"], 2, ["--cwd: /nonexistent"]),
         (["--server", "x"], 2, ["--server needs --load"]),
         (["--server", "x", "--load", "y"], 2, ["without {port} needs --ready"]),
@@ -145,7 +147,8 @@ def test_mistakes_end_in_one_line(
 ) -> None:
     if "--json" not in words and "--from" not in words:
         words = ["--json", str(tmp_path / "out.json"), "--markdown", str(tmp_path / "o.md"), *words]
-    check_refusal(compare(*words), status, *parts, folder=tmp_path)
+    done = compare(*words, input="once" if "/dev/fd/0" in words else None)
+    check_refusal(done, status, *parts, folder=tmp_path)
 
 
 def test_report_without_jinja_is_refused_before_anything_runs(tmp_path: Path) -> None:

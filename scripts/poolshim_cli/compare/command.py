@@ -159,18 +159,15 @@ def make_work(
     words: tuple[str, ...], given: dict[str, Any]
 ) -> planning.CommandWork | planning.ServerWork:
     """The command, or the server and its load."""
-    cwd, stdin = given["cwd"], given["stdin"]
-    if cwd is not None and not cwd.is_dir():
-        raise BadRequest(f"--cwd: {cwd}: no such folder")
-    if stdin is not None and not os.access(stdin, os.R_OK):
-        raise BadRequest(f"--stdin: {stdin}: cannot be read")
+    cwd = planning.check_folder(given["cwd"])
+    stdin = planning.check_input(given["stdin"])
     if not given["server"]:
         if given["load"] or given["ready"]:
             raise BadRequest("--load and --ready go with --server")
         if not words:
             raise BadRequest("no command given; see poolshim compare --help")
         return planning.CommandWork(
-            words, cwd, stdin.resolve() if stdin else None, given["prepare"],
+            words, cwd, stdin, given["prepare"],
             given["ignore_failure"], not given["discard_output"],
         )  # fmt: skip
     if words or stdin:

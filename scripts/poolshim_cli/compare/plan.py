@@ -10,8 +10,10 @@ machine has, the additions of the command line, and settings of any of them.
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import stat
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -138,6 +140,28 @@ def apply_setting(columns: list[Column], name: str, allocator: str, env: dict[st
             shown = " ".join(f"{key}={value}" for key, value in env.items())
             return replace(column, name=name, env={**column.env, **env}, note=shown)
     raise BadRequest(f"--setting {name}: there is no {allocator} here")
+
+
+def check_folder(folder: Path | None) -> Path | None:
+    """--cwd, if it is one."""
+    if folder is not None and not folder.is_dir():
+        raise BadRequest(f"--cwd: {folder}: no such folder")
+    return folder
+
+
+def check_input(path: Path | None) -> Path | None:
+    """--stdin, absolute: each run opens it anew, from another folder perhaps."""
+    if path is None:
+        return None
+    try:
+        mode = path.stat().st_mode
+    except OSError as error:
+        raise BadRequest(f"--stdin: {path}: {error.strerror}") from None
+    if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):
+        raise BadRequest(f"--stdin: {path}: can be read only once, and each run reads it anew")
+    if stat.S_ISDIR(mode) or not os.access(path, os.R_OK):
+        raise BadRequest(f"--stdin: {path}: cannot be read")
+    return path.resolve()
 
 
 def split_command(option: str, text: str) -> list[str]:

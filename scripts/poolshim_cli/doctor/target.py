@@ -26,7 +26,11 @@ SCRUBBING = re.compile(
 
 
 def find_command(name: str, env: Mapping[str, str]) -> Path:
-    """The file that execvp would start; OwnFailure with 126 or 127 if there is none."""
+    """The file that execvp would start, absolute; OwnFailure with 126 or 127 if there is none.
+
+    A relative one loses its "./" as a Path, and the loader looks a name without a slash up among
+    the libraries.
+    """
     if "/" in name:
         try:
             status = os.stat(name)
@@ -37,14 +41,14 @@ def find_command(name: str, env: Mapping[str, str]) -> Path:
             ) from None
         if not os.access(name, os.X_OK) or not (status.st_mode & 0o170000) == 0o100000:
             raise OwnFailure(f"{name}: Permission denied", CANNOT_EXECUTE)
-        return Path(name)
+        return Path(name).absolute()
     path = env.get("PATH", "/bin:/usr/bin")
     found = shutil.which(name, path=path)
     if found is None:
         if shutil.which(name, mode=os.F_OK, path=path) is not None:
             raise OwnFailure(f"{name}: Permission denied", CANNOT_EXECUTE)
         raise OwnFailure(f"{name}: no such command", NOT_FOUND)
-    return Path(found)
+    return Path(found).absolute()
 
 
 def interpreter_of(script: bytes) -> list[str]:
@@ -96,7 +100,7 @@ def follow(diagnosis: Diagnosis, env: Mapping[str, str]) -> elf.Elf | None:
     path = find_command(words[0], env)
     note_command_words(diagnosis, path.name, diagnosis.command)
     for _ in range(SCRIPT_DEPTH + 1):
-        diagnosis.program = str(path.absolute())
+        diagnosis.program = str(path)
         try:
             if elf.is_elf(path):
                 words = words[behind_env(words) :] if path.name == "env" else []

@@ -18,7 +18,7 @@ from rich.console import Console
 
 from .. import files
 from ..compare.measure import Step
-from ..compare.plan import CommandWork, ServerWork, split_command
+from ..compare.plan import CommandWork, ServerWork, check_folder, check_input, split_command
 from ..errors import BadRequest, need
 from . import picture, profile, recorder, report, verify
 from .cost import Account, Workload, grid_points
@@ -331,6 +331,7 @@ def work_of(
 ) -> tuple[CommandWork | ServerWork | None, str]:
     """The work, and what to call it."""
     server, load = options["server"], options["load"]
+    cwd, stdin = check_folder(options["cwd"]), check_input(options["stdin"])
     if (server is None) != (load is None):
         raise BadRequest("--server and --load go together")
     if server is not None:
@@ -338,14 +339,14 @@ def work_of(
             raise BadRequest("--server is the command: nothing may follow --")
         for option, text in (("--server", server), ("--load", load)):
             split_command(option, text)
-        return ServerWork(server, load, options["ready"], options["cwd"]), server
+        if stdin is not None:
+            raise BadRequest("--server takes no --stdin")
+        return ServerWork(server, load, options["ready"], cwd), server
     if options["ready"] is not None:
         raise BadRequest("--ready goes with --server")
     if not words:
         return None, " ".join(str(path) for path in options["recording"])
-    work = CommandWork(
-        words, options["cwd"], options["stdin"], ignore_failure=options["ignore_failure"]
-    )
+    work = CommandWork(words, cwd, stdin, ignore_failure=options["ignore_failure"])
     return work, shlex.join(words)
 
 
