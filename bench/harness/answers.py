@@ -2,8 +2,9 @@
 """Which allocator suits each of several programs, from the results of poolshim compare.
 
 Fastest are those whose CPU time cannot be told from the least, leanest those whose memory cannot;
-the base takes part. Told apart is what paired.ratio_of's interval says, and half a percent. CPU
-time, not the clock's: on a machine that others use too it is the program's own.
+the base takes part. Told apart is what paired.ratio_of's interval says, and half a percent; the
+intervals of a program's row hold together, and none is narrower than that of the base against
+itself. CPU time, not the clock's: on a machine that others use too it is the program's own.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from poolshim_cli.compare.results import Measured, Results
 from poolshim_cli.compare.summary import (
     Summary,
     is_different,
+    noise_of,
     paired,
     percent,
     summarise,
@@ -64,7 +66,13 @@ def best_of(results: Results, metric: str, clock: str) -> tuple[str, ...]:
     known = rivals(results)
     ratios = {c.name: paired(c, results.base_column, metric, clock).ratio for c in known}
     least = column(results, min(ratios, key=lambda name: ratios[name]))
-    level = [c.name for c in known if not is_different(paired(c, least, metric, clock), 0)]
+    cells = 2 * (len(known) - 1)  # time and memory of all but the least
+    error = noise_of(results, metric, clock, cells).error
+    level = [
+        c.name
+        for c in known
+        if not is_different(paired(c, least, metric, clock, cells, error), 0)
+    ]
     return tuple(sorted(level, key=lambda name: ratios[name]))
 
 
@@ -89,8 +97,13 @@ def tuned_words(one: Answer) -> str:
     if TUNED not in names or SUBJECT not in names:
         return "–"
     tuned, subject = column(one.results, TUNED), column(one.results, SUBJECT)
-    time = paired(tuned, subject, "cpu", one.summary.clock)
-    rss = paired(tuned, subject, "rss", one.summary.clock)
+    time, rss = (
+        paired(
+            tuned, subject, metric, one.summary.clock, 2,
+            noise_of(one.results, metric, one.summary.clock, 2).error,
+        )
+        for metric in ("cpu", "rss")
+    )  # fmt: skip
     if not is_different(time, 0) and not is_different(rss, 0):
         return "nothing"
     words = {"memory": told(rss, "less", "more"), "time": told(time, "less", "more")}

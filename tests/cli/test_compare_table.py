@@ -68,7 +68,9 @@ def test_verdict_names_what_differs_and_what_does_not() -> None:
     assert found.verdict.endswith("; no difference: mimalloc.")
     assert summarise(made_up({"a": 1.0, "b": 1.0})).verdict == "No difference between a and b."
     wide = summarise(made_up({"a": 1.0, "b": 1.0}, rounds=6, noise=0.3)).verdict
-    assert "No difference between a and b. The noise hides differences in time of up to " in wide
+    assert wide.startswith("Cannot tell b from a. Too noisy to see differences in time below ")
+    heavy = summarise(made_up({"a": 1.0, "b": 1.0}, rounds=6, noise=0.3, memory=1.07)).verdict
+    assert heavy.startswith("Cannot tell about time; b uses 7 % more memory. Too noisy to see ")
     assert summarise(made_up({"a": 1.0, "b": 2.0}, rounds=4)).verdict.startswith("Too few rounds")
     memory = summarise(made_up({"a": 1.0, "b": 1.0}, memory=1.07)).verdict
     assert memory == "No difference in time; b uses 7 % more memory."
@@ -79,14 +81,46 @@ def test_base_that_differs_from_itself_raises_the_bar() -> None:
     found = summarise(made_up(ratios, rounds=20, noise=0.003))
     assert any("the base differs from itself by" in line for line in found.warnings)
     near, far = found.row("near").time, found.row("far").time
-    assert near and near.is_different is False and (near.low or 0) > 1
+    assert near and not near.is_different and (near.low or 0) > 1
     assert far and far.is_different is True
 
 
-def test_less_than_half_a_percent_is_no_difference() -> None:
+def test_verdict_goes_by_cpu_time_where_others_used_the_machine() -> None:
+    """The clock says 27 % faster, the program's own time 6 % slower; and the other way round."""
+    made = made_up({"glibc": 1.0, "a": 0.73, "b": 1.0, "glibc again": 1.0}, rounds=20)
+    for column in made.columns[1:2]:
+        column.runs[:] = [dataclasses.replace(r, cpu_s=r.cpu_s / 0.73 * 1.06) for r in column.runs]
+    calm = summarise(made)
+    assert calm.speed == "time" and calm.verdict.startswith("a is 27 % ± ")
+    made.about["foreign_cpu_share"] = 1.8
+    busy = summarise(made)
+    assert busy.speed == "cpu" and busy.verdict.startswith("a uses 6.")
+    assert "more CPU time than glibc" in busy.verdict and "faster" not in busy.verdict
+    assert "other processes were using 1.8 cores; times are unreliable, and the verdict goes by " \
+        "CPU time" in busy.warnings  # fmt: skip
+
+
+def test_no_call_is_within_the_noise_that_stands_beside_it() -> None:
+    """A column that was steady by luck, beside a base that is far from itself."""
+    made = made_up({"glibc": 1.0, "lucky": 1.29, "glibc again": 1.0}, rounds=8)
+    for at, run in enumerate(made.columns[2].runs):
+        made.columns[2].runs[at] = dataclasses.replace(
+            run, wall_s=run.wall_s * (0.4, 3.0)[at % 2], hyperfine_s=None
+        )
+    found = summarise(made)
+    lucky, noise = found.row("lucky").time, found.noise
+    assert lucky and noise and lucky.is_different is None
+    assert (lucky.high or 0) / lucky.ratio >= (noise.high or 9) / noise.ratio * 0.999
+
+
+def test_no_difference_is_said_where_none_that_matters_is_left() -> None:
+    """Told apart, within 5 %, or neither; less than half a percent is no difference."""
     assert is_different(Ratio(1.004, 1.003, 1.005), 0) is False
     assert is_different(Ratio(1.006, 1.005, 1.007), 0) is True
-    assert is_different(Ratio(1.2, 0.9, 1.5), 0) is False
+    assert is_different(Ratio(1.2, 0.9, 1.5), 0) is None
+    assert is_different(Ratio(1.0, 0.96, 1.045), 0) is False
+    assert is_different(Ratio(1.0, 0.94, 1.06), 0) is None
+    assert is_different(Ratio(1.2, 1.1, 1.3), 0.3) is None
     assert is_different(Ratio(1.2, None, None), 0) is None
 
 

@@ -5,7 +5,10 @@
     summary.row("poolshim").time.ratio        # Figure: median, ratio, low, high, difference
 
 A difference is called when the interval leaves 1 out, the ratio is at least half a percent away
-from 1, and further than the base was from itself, should the noise column disagree with it.
+from 1, and further than the base was from itself, should the noise column disagree with it. "No
+difference" is said where the interval leaves no room for one of WORTHWHILE; between the two, nothing
+can be told. The intervals of a report hold together: without any difference, 95 of 100 reports call
+none. What decides about speed is the time, or CPU time where others used the machine meanwhile.
 """
 
 from __future__ import annotations
@@ -15,21 +18,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from .paired import Ratio, ratio_of
+from .paired import Ratio, error_of, ratio_of
 from .results import Measured, Results, Run
 
 SMALLEST = 0.005  # nearer to 1 than this is no difference that anybody has use for
 OVERHEAD_SHARE_MAX = 0.01  # of the base's time: above it the launcher's own clock is used
-WIDE = 0.05  # half an interval; a verdict "no difference" says so when it knows no better
+WORTHWHILE = 0.05  # a smaller difference is no reason to change anything
 FOREIGN_MAX = 0.25  # cores that others use meanwhile
 CPU_LEAST_S = 1e-6  # the clock of rusage
 
 METRICS = ("time", "cpu", "rss")
+NAMES = {"time": "time", "cpu": "CPU time", "rss": "memory"}
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One metric of one column. is_different None: too few rounds to say."""
+    """One metric of one column. is_different None: too few rounds, or too noisy, to say."""
 
     median: float
     ratio: float
@@ -72,6 +76,7 @@ class Summary:
     noise: Figure | None  # the base's time against itself
     warnings: tuple[str, ...]
     verdict: str
+    speed: str = "time"  # the metric that decides about speed: time or cpu
 
     def row(self, name: str) -> Row:
         """By the column's name."""
@@ -112,91 +117,126 @@ def values_of(column: Measured, metric: str, clock: str) -> list[float]:
     return [read(run) for run in column.runs]
 
 
-def paired(column: Measured, base: Measured, metric: str, clock: str) -> Ratio:
-    """The ratio over the rounds that both have."""
+def matched(
+    column: Measured, base: Measured, metric: str, clock: str
+) -> tuple[list[float], list[float]]:
+    """The values of the rounds that both have."""
     read = reader(metric, clock)
     mine, theirs = ({run.round: read(run) for run in c.runs} for c in (column, base))
     rounds = sorted(mine.keys() & theirs.keys())
-    return ratio_of([mine[one] for one in rounds], [theirs[one] for one in rounds])
+    return [mine[one] for one in rounds], [theirs[one] for one in rounds]
+
+
+def paired(
+    column: Measured, base: Measured, metric: str, clock: str, cells: int = 1, error: float = 0.0
+) -> Ratio:
+    """The ratio over the rounds that both have. cells, error: as ratio_of takes them."""
+    return ratio_of(*matched(column, base, metric, clock), cells, error)
 
 
 def is_different(ratio: Ratio, doubt: float) -> bool | None:
-    """None when there are too few rounds for an interval."""
+    """None when nothing can be told: too few rounds, or room for a difference that matters."""
     if ratio.low is None or ratio.high is None:
         return None
-    outside = not ratio.low <= 1 <= ratio.high
-    return outside and abs(ratio.ratio - 1) >= max(SMALLEST, doubt)
+    if not ratio.low <= 1 <= ratio.high and abs(ratio.ratio - 1) >= max(SMALLEST, doubt):
+        return True
+    is_narrow = 1 / (1 + WORTHWHILE) <= ratio.low and ratio.high <= 1 + WORTHWHILE
+    return False if is_narrow else None
 
 
-def figure(column: Measured, base: Measured, metric: str, clock: str, doubt: float) -> Figure:
+@dataclass(frozen=True)
+class Noise:
+    """What the base's second column says of one metric."""
+
+    error: float = 0.0  # of the logarithm of its ratio: no column counts as steadier
+    doubt: float = 0.0  # how far it was from the base, where its interval leaves 1 out
+
+
+def figure(
+    column: Measured, base: Measured, metric: str, clock: str, cells: int, noise: Noise
+) -> Figure:
     """One cell, with all that can be said of it."""
     values = values_of(column, metric, clock)
-    ratio = paired(column, base, metric, clock)
-    different = False if column is base else is_different(ratio, doubt)
+    ratio = paired(column, base, metric, clock, cells, noise.error)
+    different = False if column is base else is_different(ratio, noise.doubt)
     return Figure(
         median(values), ratio.ratio, ratio.low, ratio.high, different, min(values), max(values)
     )
 
 
-def doubts(results: Results, clock: str) -> dict[str, float]:
-    """How far the base was from itself, where its interval leaves 1 out."""
-    found = dict.fromkeys(METRICS, 0.0)
+def noise_of(results: Results, metric: str, clock: str, cells: int) -> Noise:
+    """The base against itself; nothing of it without that column."""
     for column in results.columns:
         if column.is_again and column.runs:
-            for metric in METRICS:
-                ratio = paired(column, results.base_column, metric, clock)
-                if is_different(ratio, 0):
-                    found[metric] = abs(ratio.ratio - 1)
-    return found
+            both = matched(column, results.base_column, metric, clock)
+            ratio = ratio_of(*both, cells)
+            doubt = abs(ratio.ratio - 1) if is_different(ratio, 0) else 0.0
+            return Noise(error_of(*both), doubt)
+    return Noise()
+
+
+def count_cells(results: Results) -> int:
+    """Intervals by which something may be called: every metric of every column but the base's."""
+    judged = [c for c in results.columns if c.runs and c.name != results.base and not c.is_again]
+    return len(METRICS) * max(1, len(judged))
 
 
 def summarise(results: Results) -> Summary:
     """Everything derived from the runs."""
     extra_s = overhead_s(results)
-    clock = choose_clock(results, extra_s)
-    doubt = doubts(results, clock)
+    clock, cells = choose_clock(results, extra_s), count_cells(results)
+    noises = {metric: noise_of(results, metric, clock, cells) for metric in METRICS}
     rows = []
     for column in results.columns:
         row = Row(
             column.name, column.note, column.name == results.base, column.is_again, column.failure
         )
         if column.runs and column.failure is None:
-            cells = {
-                metric: figure(column, results.base_column, metric, clock, doubt[metric])
+            figures = {
+                metric: figure(
+                    column, results.base_column, metric, clock, cells,
+                    Noise() if row.is_base else noises[metric],
+                )
                 for metric in METRICS
-            }
+            }  # fmt: skip
             row = Row(
-                row.name, row.note, row.is_base, row.is_again, None, len(column.runs), **cells
+                row.name, row.note, row.is_base, row.is_again, None, len(column.runs), **figures
             )
         rows.append(row)
     again = next((row for row in rows if row.is_again), None)
     noise = again.time if again else None
+    speed = "cpu" if is_busy(results) else "time"
     return Summary(
         results.base, tuple(rows), clock, extra_s, len(results.base_column.runs), noise,
         (
             *results.warnings, *disagreements(results), *crowding(results),
-            *noise_warnings(doubt),
+            *noise_warnings(noises),
         ),
-        verdict(rows, results.base),
+        verdict(rows, results.base, speed), speed,
     )  # fmt: skip
+
+
+def is_busy(results: Results) -> bool:
+    """Others used so much of the machine meanwhile that times say little."""
+    return (results.about.get("foreign_cpu_share") or 0) > FOREIGN_MAX
 
 
 def crowding(results: Results) -> list[str]:
     """Others that used the machine meanwhile."""
-    share = results.about.get("foreign_cpu_share") or 0
-    if share <= FOREIGN_MAX:
+    if not is_busy(results):
         return []
-    return [f"other processes used {share:.1f} cores meanwhile: figures of a busy machine"]
+    share = results.about["foreign_cpu_share"]
+    return [f"other processes were using {share:.1f} cores; times are unreliable, and the verdict "
+            "goes by CPU time"]  # fmt: skip
 
 
-def noise_warnings(doubt: dict[str, float]) -> list[str]:
+def noise_warnings(noises: dict[str, Noise]) -> list[str]:
     """When the base is not equal to itself, the machine was not steady."""
-    names = {"time": "time", "cpu": "CPU time", "rss": "memory"}
     return [
-        f"the base differs from itself by {100 * off:.1f} % in {names[metric]}: "
+        f"the base differs from itself by {100 * one.doubt:.1f} % in {NAMES[metric]}: "
         "smaller differences are not called"
-        for metric, off in doubt.items()
-        if off
+        for metric, one in noises.items()
+        if one.doubt
     ]
 
 
@@ -234,9 +274,18 @@ def time_words(found: Figure, base: str) -> str:
     """The verdict on a time that differs."""
     if found.ratio >= 2 or found.ratio <= 0.5:
         times = found.ratio if found.ratio > 1 else 1 / found.ratio
-        return f"{times:.1f} times as {'slow' if found.ratio > 1 else 'fast'} as {base}"
+        return f"is {times:.1f} times as {'slow' if found.ratio > 1 else 'fast'} as {base}"
     word = "slower" if found.ratio > 1 else "faster"
-    return f"{percent(abs(found.ratio - 1))} ± {percent(spread(found))} {word} than {base}"
+    return f"is {percent(abs(found.ratio - 1))} ± {percent(spread(found))} {word} than {base}"
+
+
+def cpu_words(found: Figure, base: str) -> str:
+    """The same of CPU time."""
+    if found.ratio >= 2 or found.ratio <= 0.5:
+        return f"uses {found.ratio:.2g} times the CPU time of {base}"
+    word = "more" if found.ratio > 1 else "less"
+    change = f"{percent(abs(found.ratio - 1))} ± {percent(spread(found))}"
+    return f"uses {change} {word} CPU time than {base}"
 
 
 def rss_words(found: Figure) -> str:
@@ -246,25 +295,31 @@ def rss_words(found: Figure) -> str:
     return f"uses {percent(abs(found.ratio - 1))} {'more' if found.ratio > 1 else 'less'} memory"
 
 
-def row_words(row: Row, base: str) -> str:
+def row_words(row: Row, base: str, speed: str) -> str:
     """One column's part of the verdict, "" when there is nothing to call."""
-    assert row.time and row.rss
+    found, rss = row.figure(speed), row.rss
+    assert found and rss
     parts = []
-    if row.time.is_different:
-        parts.append("is " + time_words(row.time, base))
-    if row.rss.is_different:
-        parts.append(rss_words(row.rss))
+    if found.is_different:
+        parts.append((cpu_words if speed == "cpu" else time_words)(found, base))
+    if rss.is_different:
+        parts.append(rss_words(rss))
     return f"{row.name} " + " and ".join(parts) if parts else ""
 
 
-def blindness(rows: Sequence[Row]) -> str:
-    """How large a difference of time may be and still be hidden by the noise, if that is much."""
-    widest = max(
-        (spread(row.time) for row in rows if row.time and not row.time.is_different), default=0
-    )
-    if widest <= WIDE:
+def is_open(row: Row, *metrics: str) -> bool:
+    """Whether nothing can be told of one of these."""
+    return any(found.is_different is None for m in metrics if (found := row.figure(m)) is not None)
+
+
+def blindness(rows: Sequence[Row], metric: str) -> str:
+    """How large a difference may be that nothing can be told of."""
+    figures = [found for row in rows if is_open(row, metric) and (found := row.figure(metric))]
+    if not figures:
         return ""
-    return f" The noise hides differences in time of up to {percent(widest)}."
+    return (
+        f" Too noisy to see differences in {NAMES[metric]} below {percent(max(map(spread, figures)))}."
+    )
 
 
 def listed(names: Sequence[str]) -> str:
@@ -272,21 +327,36 @@ def listed(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def verdict(rows: Sequence[Row], base: str) -> str:
+def opening(judged: Sequence[Row], is_any_called: bool, speed: str) -> str:
+    """What is said of speed where only memory differs."""
+    if not is_any_called or any(f.is_different for r in judged if (f := r.figure(speed))):
+        return ""
+    if any(is_open(row, speed) for row in judged):
+        return f"Cannot tell about {NAMES[speed]}; "
+    return f"No difference in {NAMES[speed]}; "
+
+
+def verdict(rows: Sequence[Row], base: str, speed: str = "time") -> str:
     """All columns in a sentence or two, the fastest first."""
     judged = [row for row in rows if row.time and not row.is_base and not row.is_again]
     if not judged:
         return f"There is nothing to compare {base} with."
-    if any(row.time and row.time.is_different is None for row in judged):
+    if any(row.time and row.time.low is None for row in judged):
         return "Too few rounds for a verdict: at least five are needed."
-    judged.sort(key=lambda row: row.time.ratio if row.time else math.inf)
-    called = [words for words in (row_words(row, base) for row in judged) if words]
-    level = [row for row in judged if not row_words(row, base)]
-    is_memory_alone = called and not any(row.time and row.time.is_different for row in judged)
-    start = "No difference in time; " if is_memory_alone else ""
-    if not level:
-        return f"{start}{'; '.join(called)}.{blindness(judged)}"
-    names, blind = listed([row.name for row in level]), blindness(judged)
-    if not called:
-        return f"No difference between {base} and {names}.{blind}"
-    return f"{start}{'; '.join(called)}; no difference: {names}.{blind}"
+    judged.sort(key=lambda row: found.ratio if (found := row.figure(speed)) else math.inf)
+    parts = [words for words in (row_words(row, base, speed) for row in judged) if words]
+    rest = [row for row in judged if not row_words(row, base, speed)]
+    level = [row.name for row in rest if not is_open(row, speed, "rss")]
+    unknown = [row.name for row in rest if is_open(row, speed, "rss")]
+    start = opening(judged, bool(parts), speed)
+    if level and not parts and not unknown:
+        start = f"No difference between {base} and {listed(level)}"
+    elif unknown and not parts and not level:
+        start = f"Cannot tell {listed(unknown)} from {base}"
+    else:
+        parts += [f"no difference: {listed(level)}"] if level else []
+        parts += [f"cannot tell: {listed(unknown)}"] if unknown else []
+    said = f"{start}{'; '.join(parts)}."
+    return f"{said[0].upper() if not start and said.startswith('no ') else said[0]}{said[1:]}" + (
+        blindness(judged, speed) + blindness(judged, "rss")
+    )

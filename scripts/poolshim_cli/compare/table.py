@@ -18,10 +18,13 @@ from rich.table import Table
 
 from .. import machine
 from .results import Results
-from .summary import METRICS, Figure, Row, Summary, percent, spread
+from .summary import METRICS, WORTHWHILE, Figure, Row, Summary, percent, spread
 
 LESS, MORE, EQUAL, UNKNOWN = "▼", "▲", "=", "?"
-LEGEND = f"{LESS} less, {MORE} more, {EQUAL} no difference"
+LEGEND = (
+    f"{LESS} less, {MORE} more, {EQUAL} no difference of {percent(WORTHWHILE)} or more, "
+    f"{UNKNOWN} cannot tell"
+)
 UNITS = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
 COLOURS = {LESS: "green", MORE: "red", EQUAL: "dim", UNKNOWN: "dim"}
 HEADS = {"time": "time", "cpu": "CPU time", "rss": "peak RSS"}
@@ -129,7 +132,7 @@ def notes(results: Results, summary: Summary) -> list[str]:
         *(f"{name}: {reason}" for name, reason in results.missing),
         *(f"{row.name}: {row.note}" for row in shown_rows(summary) if row.note),
         f"{summary.rounds} rounds, order by seed {results.about.get('seed')}; medians; ratios to "
-        f"{summary.base} with 95 % intervals; {LEGEND}",
+        f"{summary.base} with 95 % intervals, which hold together; {LEGEND}",
         noise_line(summary),
         clock_line(summary),
         machine_line(results),

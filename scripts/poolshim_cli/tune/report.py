@@ -78,7 +78,8 @@ def show_classes(console: Console, before: Sequence[int], after: Sequence[int]) 
 
 def show_checks(console: Console, checks: Sequence[Check]) -> None:
     """What was measured."""
-    table = plain_table("measured, tuned / before", "rounds", "peak RSS", "time")
+    time = "CPU time" if any(check.speed == "cpu" for check in checks) else "time"
+    table = plain_table("measured, tuned / before", "rounds", "peak RSS", time)
     for check in checks:
         label = check.label if len(check.label) <= 40 else check.label[:39] + "…"
         held = " (held out)" if check.is_held_out else ""

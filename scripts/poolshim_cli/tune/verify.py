@@ -30,9 +30,10 @@ class Check:
     is_held_out: bool
     rounds: int
     rss: Figure
-    time: Figure
+    time: Figure  # CPU time where others used the machine meanwhile
     before_rss_bytes: float
     warnings: tuple[str, ...]
+    speed: str = "time"  # or cpu
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -66,12 +67,13 @@ def verify(
     )
     summary = summarise(results)
     before, after = summary.row(BEFORE), summary.row(AFTER)
-    if after.failure is not None or after.rss is None or after.time is None:
+    time = after.figure(summary.speed)
+    if after.failure is not None or after.rss is None or time is None:
         raise Failed(f"{label}: with the new table: {after.failure}")
     assert before.rss is not None
     return Check(
-        label, is_held_out, summary.rounds, after.rss, after.time, before.rss.median,
-        summary.warnings,
+        label, is_held_out, summary.rounds, after.rss, time, before.rss.median,
+        summary.warnings, summary.speed,
     )  # fmt: skip
 
 
@@ -83,12 +85,13 @@ def is_heavier(figure: Figure, loss: float) -> bool:
 def judge_one(check: Check, least_gain: float) -> Verdict:
     """The table against one command."""
     rss, time = check.rss, check.time
-    if rss.is_different is None:
+    if rss.low is None:
         return Verdict(False, "too few rounds to tell: at least five are needed")
     if is_heavier(rss, 0):
         return Verdict(False, f"{percent(rss.ratio - 1)} more memory")
     if is_heavier(time, TIME_LOSS):
-        return Verdict(False, f"{percent(time.ratio - 1)} slower")
+        word = "more CPU time" if check.speed == "cpu" else "slower"
+        return Verdict(False, f"{percent(time.ratio - 1)} {word}")
     if not rss.is_different:
         return Verdict(False, f"memory changed by less than the noise ({interval_text(rss)})")
     if 1 - rss.ratio < least_gain:
