@@ -58,6 +58,14 @@ char *run_text(const char *format, ...) {
     return text;
 }
 
+/* Ends this program, which printed what was asked for; a full disk is its failure. */
+__attribute__((noreturn)) static void end_printed(void) {
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        run_die(EXIT_OWN_FAILURE, "standard output: %s", strerror(errno));
+    }
+    exit(0);
+}
+
 static void print_help(void) {
     printf(
         "usage: poolshim run [options] [--] command [argument...]\n"
@@ -121,11 +129,11 @@ static int take_own(struct request *request, const char *word, const char *next)
     const char *value;
     if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
         print_help();
-        exit(0);
+        end_printed();
     }
     if (strcmp(word, "--version") == 0) {
         puts("poolshim " POOLSHIM_VERSION);
-        exit(0);
+        end_printed();
     }
     if (strcmp(word, "--force") == 0) {
         request->is_forced = true;
@@ -240,7 +248,7 @@ int main(int argc, char **argv) {
             putenv(*setting);
         }
         run_options_list();
-        return 0;
+        end_printed();
     }
     bool is_ours = strcmp(request.allocator, "poolshim") == 0 || strchr(request.allocator, '/');
     if (!is_ours && run_options_first() != NULL) {
@@ -260,7 +268,7 @@ int main(int argc, char **argv) {
             print_word(*word);
         }
         puts("");
-        return fflush(stdout) == 0 ? 0 : EXIT_OWN_FAILURE;
+        end_printed();
     }
     execvp(request.command[0], request.command);
     int error = errno;

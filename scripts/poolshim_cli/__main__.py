@@ -1,104 +1,168 @@
 # SPDX-License-Identifier: MIT
-"""The command line: one group, whose subcommands are the folders here that have a command.py.
+"""The command line: the first word is a subcommand, a folder here that has a command.py.
 
     scripts/poolshim --help
 
-A subcommand is loaded when it is called for, by the click.Command `command` in its command.py,
-whose return value is the exit status. Everything that ends one early becomes one line on stderr.
+A subcommand is loaded when it is called for. Its command.py has `main`, which takes the words and
+returns the exit status, or `command`, a click.Command whose return value it is: help, `run` and
+`doctor` need no package but Python. Everything that ends one early becomes one line on stderr.
 """
 
 from __future__ import annotations
 
+import difflib
 import importlib
+import importlib.util
 import os
+import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 if not __package__:  # started by its path: the loader's PYTHONPATH stays what the user made it
     sys.path[0] = str(Path(__file__).resolve().parents[1])
     __package__ = "poolshim_cli"
 
-try:
-    import click
-except ModuleNotFoundError:
-    print("poolshim: this needs the Python packages click and rich", file=sys.stderr)
+if sys.version_info < (3, 10):
+    print("poolshim: this needs Python 3.10 or later", file=sys.stderr)
     sys.exit(125)
 
-from poolshim_cli import places
-from poolshim_cli.errors import GIVING_UP
+from poolshim_cli import places, streams
+from poolshim_cli.errors import GIVING_UP, BadRequest, OwnFailure, missing
 
-INTERRUPTED, BROKEN_PIPE = 130, 141  # 128 and the signal's number
-CONTEXT = {"help_option_names": ["-h", "--help"]}
+INTERRUPTED = 130  # 128 and the signal's number
+NEEDED = ("click", "rich")
+RUN_HELP = "become a command that runs on poolshim, or on another allocator"
+USAGE = """usage: poolshim COMMAND [OPTIONS] [--] PROGRAM [ARGUMENT...]
 
+"""
+HELP = """A drop-in malloc, with commands that check that it is active, compare it with others, and
+tune it.
 
-class Subcommands(click.Group):
-    """Finds its commands by their folders, and `run`, which is no Python, by its name."""
+"""
+EXAMPLES = """
+  poolshim run -- redis-server          the program, on poolshim
+  poolshim doctor -- redis-server       would that take effect, and why not
+  poolshim compare -- jq . big.json     under every allocator of this machine
 
-    def list_commands(self, context: click.Context) -> list[str]:
-        """All of them, in alphabetical order."""
-        return sorted({"run", *(path.parent.name for path in places.PACKAGE.glob("*/command.py"))})
-
-    def get_command(self, context: click.Context, name: str) -> click.Command | None:
-        """The command of that name, loaded now; None if there is none."""
-        if name == "run":
-            return run
-        if not (places.PACKAGE / name / "command.py").exists() or not name.isidentifier():
-            return None
-        module = importlib.import_module(f"poolshim_cli.{name}.command")
-        found: click.Command = module.command
-        return found
+"""
 
 
-@click.command(add_help_option=False, context_settings={"ignore_unknown_options": True})
-@click.argument("words", nargs=-1, type=click.UNPROCESSED)
-def run(words: tuple[str, ...]) -> None:
-    """Become a command that runs on poolshim, or on another allocator."""
+def names() -> list[str]:
+    """All subcommands, in alphabetical order."""
+    return sorted({"run", *(path.parent.name for path in places.PACKAGE.glob("*/command.py"))})
+
+
+def summary_of(name: str) -> str:
+    """Its line in the help, from its package's docstring: "`poolshim tune`: what it does."."""
+    if name == "run":
+        return RUN_HELP
+    package = importlib.import_module(f"poolshim_cli.{name}")
+    return (package.__doc__ or "").partition(": ")[2].strip().rstrip(".")
+
+
+def usage() -> str:
+    """The subcommands."""
+    lines = [f"  {name:10}{summary_of(name)}\n" for name in names()]
+    return USAGE + "".join(lines)
+
+
+def become_run(words: list[str]) -> int:
+    """`run` is no Python: scripts/native/run.c."""
     program = places.find().run
     try:
         os.execv(program, ["poolshim run", *words])
     except OSError as error:
-        print(f"poolshim run: {program}: {error.strerror}", file=sys.stderr)
-        sys.exit(125)
+        raise OwnFailure(f"{program}: {error.strerror}: build first") from None
 
 
-@click.group(cls=Subcommands, context_settings=CONTEXT, no_args_is_help=False)
-@click.version_option(places.find().version, message="poolshim %(version)s")
-def group() -> None:
-    """A drop-in malloc, and what answers: is it active, is it better, can it do better still?
-
-    \b
-    poolshim run -- redis-server          the program, on poolshim
-    poolshim doctor -- redis-server       would that take effect, and why not
-    """
-
-
-def attempt(arguments: list[str]) -> int:
-    """The exit status of one command line. Not by group.main, which ends some of them by itself."""
-    name = next((word for word in arguments if not word.startswith("-")), "")
-    prefix = f"poolshim {name}" if name in group.list_commands(click.Context(group)) else "poolshim"
+def load(name: str) -> Any:
+    """The module of a subcommand; one line if a package is missing."""
     try:
-        with group.make_context("poolshim", list(arguments)) as context:
-            status = group.invoke(context)
-        sys.stdout.flush()
-        return int(status or 0)
-    except click.exceptions.Exit as done:  # --help, --version
+        return importlib.import_module(f"poolshim_cli.{name}.command")
+    except ModuleNotFoundError as error:
+        lacking = [one for one in NEEDED if importlib.util.find_spec(one) is None]
+        package = (error.name or "").partition(".")[0]
+        if package not in (*NEEDED, "tomli", *lacking):
+            raise
+        raise missing(*dict.fromkeys([*lacking, package])) from None
+
+
+def invoke(name: str, words: list[str]) -> int:
+    """One subcommand; click's complaints are ours."""
+    module = load(name)
+    if hasattr(module, "main"):
+        return int(module.main(words))
+    import click
+
+    try:
+        with module.command.make_context(f"poolshim {name}", words) as context:
+            return int(module.command.invoke(context) or 0)
+    except click.exceptions.Exit as done:  # --help
         return done.exit_code
     except click.ClickException as error:
-        message = " ".join(error.format_message().split())
-        print(f"{prefix}: {message}", file=sys.stderr)
-        return 2
+        raise BadRequest(" ".join(error.format_message().split())) from None
+    except click.Abort:
+        raise KeyboardInterrupt from None
+
+
+def no_such(word: str) -> BadRequest:
+    """What was meant, as far as that can be guessed."""
+    near = difflib.get_close_matches(word, names(), 1, 0.5)
+    if near:
+        hint = f"did you mean {near[0]}?"
+    elif "/" in word or shutil.which(word):
+        hint = f"to run that program: poolshim run -- {word}"
+    else:
+        hint = f"there are {', '.join(names())}"
+    return BadRequest(f"no command {word}; {hint}")
+
+
+def dispatch(words: list[str]) -> int:
+    """By the first word."""
+    if not words:
+        print(usage(), end="", file=sys.stderr)
+        return BadRequest.status
+    first, rest = words[0], words[1:]
+    if first == "run":
+        return become_run(rest)
+    if first in names():
+        return invoke(first, rest)
+    if first in ("-h", "--help", "help"):
+        print(HELP + usage() + EXAMPLES + "poolshim COMMAND --help says more of each.")
+    elif first == "--version":
+        print(f"poolshim {places.find().version}")
+    elif first.startswith("-"):
+        raise BadRequest(f"no option {first}; there are --help and --version")
+    else:
+        raise no_such(first)
+    return 0
+
+
+def attempt(words: list[str]) -> int:
+    """The exit status of one command line."""
+    prefix = f"poolshim {words[0]}" if words and words[0] in names() else "poolshim"
+    try:
+        status = dispatch(words)
+        sys.stdout.flush()
+        return status
     except GIVING_UP as error:
         print(f"{prefix}: {error}", file=sys.stderr)
-        return error.status
-    except (KeyboardInterrupt, click.Abort):
+        status = error.status
+    except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:  # whoever read has seen enough; nor may the flush at exit complain
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return BROKEN_PIPE
+    except streams.ReaderGone as gone:
+        status = gone.status
+    try:
+        sys.stdout.flush()  # what was printed before it gave up
+    except (*GIVING_UP, streams.ReaderGone):
+        streams.discard()
+    return status
 
 
 def main() -> int:
     """For the entry `scripts/poolshim`."""
+    streams.prepare()
     return attempt(sys.argv[1:])
 
 

@@ -36,13 +36,20 @@ class OwnFailure(Exception):
 GIVING_UP = (BadRequest, Failed, OwnFailure)
 
 
+def missing(*packages: str, extra: str = "") -> OwnFailure:
+    """One line that says which Python packages are missing, and how to get them."""
+    names, debian = " ".join(packages), " ".join(f"python3-{package}" for package in packages)
+    what = "packages" if len(packages) > 1 else "package"
+    return OwnFailure(
+        f"this needs the Python {what} {' and '.join(packages)}: scripts/setup installs what a "
+        f"checkout needs, elsewhere pip install {names}, or apt install {debian}"
+        + (f" (the extra {extra})" if extra else "")
+    )
+
+
 def need(module: str, extra: str) -> ModuleType:
     """The module of an optional package; without it one line that names the extra it is in."""
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
-        package = module.partition(".")[0]
-        raise OwnFailure(
-            f"this needs the Python package {error.name or package}: scripts/setup installs it in "
-            f"a checkout, elsewhere pip install {package} (the extra {extra})"
-        ) from None
+        raise missing(error.name or module.partition(".")[0], extra=extra) from None

@@ -41,7 +41,7 @@ def descriptor_of(path: Path) -> int | None:
 
 
 def status_of(path: Path) -> os.stat_result | None:
-    """Of what the path leads to; None if nothing is there. OSError where no link may be followed."""
+    """Of what the path leads to; None if nothing is there. OSError where a link is refused."""
     try:
         return os.stat(path)
     except FileNotFoundError:

@@ -6,11 +6,13 @@ Each prints the libraries it has mapped, so that a test sees what became of the 
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import ROOT, run_captured
@@ -18,6 +20,7 @@ from conftest import ROOT, run_captured
 POOLSHIM = ROOT / "scripts" / "poolshim"
 MACHINE_OFFSET = 18  # of e_machine
 AARCH64 = 183
+LEVELS = {"fatal", "warning", "note", "fine"}
 
 PRINT_MAPS = """
 #include <stdio.h>
@@ -102,6 +105,20 @@ def poolshim(
 ) -> subprocess.CompletedProcess[str]:
     """scripts/poolshim with these words, in a bare environment."""
     return run_captured([POOLSHIM, *words], env=bare_environment(**(env or {})), **options)
+
+
+def examine(*words: str | Path, env: dict[str, str] | None = None) -> dict[str, Any]:
+    """The JSON of doctor about a command; the exit status agrees with it."""
+    done = poolshim("doctor", "--json", *words, env=env)
+    assert done.returncode in (0, 1), done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    assert found["takes_effect"] == (done.returncode == 0)
+    assert {finding["level"] for finding in found["findings"]} <= LEVELS
+    return found
+
+
+def codes(found: dict[str, Any], *levels: str) -> list[str]:
+    return [f["code"] for f in found["findings"] if f["level"] in levels]
 
 
 def compile_library(folder: Path, name: str, source: str, *flags: str) -> Path:

@@ -14,20 +14,22 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from conftest import ROOT, run_captured
 from programs import (
     AARCH64,
+    LEVELS,
     MACHINE_OFFSET,
     OWN_MALLOC,
     OWN_NEW,
     POOLSHIM,
     PRINT_MAPS,
     bare_environment,
+    codes,
     compile_library,
     compile_program,
+    examine,
     folder,
     mapper,
     patched,
@@ -43,27 +45,12 @@ from poolshim_cli.doctor import command  # noqa: E402
 pytestmark = pytest.mark.preload
 
 GOLDEN = Path(__file__).parent / "golden"
-LEVELS = {"fatal", "warning", "note", "fine"}
 JEMALLOC = "libjemalloc.so.2"
 
 
 @pytest.fixture(scope="module", autouse=True)
 def built(shim: Path) -> None:
     """The tests need the library of the build under test."""
-
-
-def examine(*words: str | Path, env: dict[str, str] | None = None) -> dict[str, Any]:
-    """The JSON about a command; the exit status agrees with it."""
-    done = poolshim("doctor", "--json", *words, env=env)
-    assert done.returncode in (0, 1), done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    assert found["takes_effect"] == (done.returncode == 0)
-    assert {finding["level"] for finding in found["findings"]} <= LEVELS
-    return found
-
-
-def codes(found: dict[str, Any], *levels: str) -> list[str]:
-    return [f["code"] for f in found["findings"] if f["level"] in levels]
 
 
 def check_fatal(code: str, *words: str | Path, env: dict[str, str] | None = None) -> str:
@@ -324,7 +311,7 @@ def test_commands_that_drop_the_variable(folder: Path, mapper: Path) -> None:
     script.write_text(f"#!/bin/sh\n# unset LD_PRELOAD\nunset A LD_PRELOAD\nexec {mapper}\n")
     script.chmod(0o755)
     found = examine("--", script)
-    assert codes(found, "warning") == ["scrubbed-by-script"]
+    assert codes(found, "warning") == ["scrubbed-by-script", "only-starts"]
     assert "line 3" in next(f["message"] for f in found["findings"] if f["level"] == "warning")
     assert codes(examine("--run", "--", script), "fatal") == ["ran-unmapped"]
 
@@ -361,7 +348,8 @@ def test_output_of_the_command_stays_apart() -> None:
     ("words", "status", "line"),
     [
         ([], 2, "no command given; poolshim doctor -- COMMAND [ARGUMENT...]"),
-        (["--color", "--", "true"], 2, "No such option '--color'."),
+        (["--color", "--", "true"], 2, "no option --color"),
+        (["--jsno", "--", "true"], 2, "no option --jsno; did you mean --json?"),
         (["--", "no-such-command"], 127, "no-such-command: no such command"),
         (["--", "/etc/passwd"], 126, "/etc/passwd: Permission denied"),
         (["--", "/etc/no-such"], 127, "/etc/no-such: No such file or directory"),
@@ -397,18 +385,24 @@ def test_broken_files_are_findings(folder: Path, mapper: Path, shim: Path) -> No
 # ---- what it prints ----
 
 
-def without_defaults(text: str) -> str:
-    """New options are no change of the output."""
-    return "".join(line for line in text.splitlines(True) if not line.endswith("(default)\n"))
+def test_answer_is_not_buried_and_defaults_are_shown_when_asked_for(mapper: Path) -> None:
+    done = poolshim("doctor", mapper, env={"POOLSHIM_THP": "never"})
+    lines = done.stdout.splitlines()
+    assert lines[0] == "the preload takes effect in mapper"
+    assert [line for line in lines if line.startswith("setting: ")] == [
+        "setting: THP never (environment)"
+    ]
+    every = poolshim("doctor", "--settings", mapper).stdout
+    assert every.count("(default)\n") > 10 and "setting: HARDEN 0 (default)\n" in every
 
 
 def test_plain_output(folder: Path, mapper: Path, shim: Path) -> None:
     env = {"POOLSHIM_HARDNE": "1", "POOLSHIM_THP": "never", "MALLOC_ARENA_MAX": "1"}
     done = poolshim("doctor", mapper, env=env)
-    check_golden("doctor-effect", without_defaults(done.stdout), folder=folder)
+    check_golden("doctor-effect", done.stdout, folder=folder)
     program = compile_program(folder, "static", PRINT_MAPS, "-static")
     done = poolshim("doctor", program)
-    check_golden("doctor-no-effect", without_defaults(done.stdout), folder=folder)
+    check_golden("doctor-no-effect", done.stdout, folder=folder)
     quiet = poolshim("doctor", "-q", program)
     assert (quiet.returncode, quiet.stdout, quiet.stderr) == (1, "", "")
 

@@ -7,11 +7,12 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import os
 import re
 import signal
-import subprocess
 import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ sys.path.insert(0, str(ROOT / "scripts"))
 click = pytest.importorskip("click", reason="click is not installed: run scripts/setup")
 
 from poolshim_cli import __main__ as entry  # noqa: E402
-from poolshim_cli import errors  # noqa: E402
+from poolshim_cli import command_line, errors  # noqa: E402
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -29,6 +30,7 @@ else:
     import tomli as tomllib
 
 POOLSHIM = ROOT / "scripts" / "poolshim"
+RESULTS = str(ROOT / "tests" / "cli" / "golden" / "compare.json")
 
 
 def project() -> dict[str, object]:
@@ -63,12 +65,22 @@ def test_help_names_every_subcommand() -> None:
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (["comparison"], "poolshim: No such command 'comparison'."),
-        (["../tests"], "poolshim: No such command '../tests'."),
-        (["--colour"], "poolshim: No such option"),
-        ([], "poolshim: Missing command."),
+        (["comparison"], "poolshim: no command comparison; did you mean compare?"),
+        (["docter", "true"], "poolshim: no command docter; did you mean doctor?"),
+        (["ls", "-l"], "poolshim: no command ls; to run that program: poolshim run -- ls"),
+        (["../tests"], "poolshim: no command ../tests; to run that program: "),
+        (["qqqq"], "poolshim: no command qqqq; there are compare, doctor, run, tune"),
+        (["--colour"], "poolshim: no option --colour; there are --help and --version"),
+        (["compare", "--run", "5"], "poolshim compare: No such option '--run'. "),
+        (["compare", "-r", "jq"], "poolshim compare: No such option '-r'. The command's own come "
+         "behind --: poolshim compare [OPTIONS] -- COMMAND"),
+        (["compare", "jq", "-r", ".", "--runs", "3"], "poolshim compare: --runs stands behind jq: "
+         "put it before the command, or, if it is the command's own, put -- there: poolshim "
+         "compare -- jq"),
+        (["compare", "grep", "-q", "x"], "poolshim compare: -q stands behind grep: "),
+        (["tune", "grep", "--rounds=7"], "poolshim tune: --rounds=7 stands behind grep: "),
     ],
-)
+)  # fmt: skip
 def test_a_mistake_is_one_line(words: list[str], complaint: str) -> None:
     done = run_captured([POOLSHIM, *words])
     assert done.returncode == 2 and done.stdout == ""
@@ -85,20 +97,117 @@ def test_works_through_a_link_and_from_elsewhere(tmp_path: Path) -> None:
     assert run_captured(["poolshim", "--version"], cwd="/", env=env).stdout == done.stdout
 
 
-def test_python_without_click_is_told() -> None:
-    done = run_captured([sys.executable, "-S", "-E", entry.__file__, "--help"])
-    assert done.returncode == 125
-    assert done.stderr == "poolshim: this needs the Python packages click and rich\n"
+def test_usage_without_a_command() -> None:
+    done = run_captured([POOLSHIM])
+    assert done.returncode == 2 and done.stdout == ""
+    assert done.stderr.startswith("usage: poolshim COMMAND ") and done.stderr.count("\n") < 10
+    for name in ("run", "doctor", "compare", "tune"):
+        assert f"\n  {name} " in done.stderr
 
 
-def test_reader_that_has_seen_enough_is_no_failure() -> None:
+def without(folder: Path, *packages: str) -> list[str | Path]:
+    """The command by an interpreter that finds click and rich, but these."""
+    for name in ("click", "rich", "pygments", "markdown_it", "mdurl"):
+        found = importlib.util.find_spec(name)
+        if name not in packages and found is not None and found.origin is not None:
+            (folder / name).symlink_to(Path(found.origin).parent)
+    script = (
+        f"import runpy, sys; sys.path[:0] = ['', {str(folder)!r}]; sys.argv[0] = 'x'; "
+        f"runpy.run_path({entry.__file__!r}, run_name='__main__')"
+    )
+    return [sys.executable, "-S", "-E", "-c", script]
+
+
+@pytest.mark.parametrize("packages", [("click",), ("rich",), ("click", "rich")])
+@pytest.mark.parametrize("name", ["compare", "tune"])
+def test_missing_packages_are_named_in_one_line(
+    tmp_path: Path, packages: tuple[str, ...], name: str
+) -> None:
+    words = without(tmp_path, *packages)
+    done = run_captured([*words, name, "--", "true"])
+    assert (done.returncode, done.stdout) == (125, "")
+    what = " and ".join(packages)
+    assert done.stderr.startswith(f"poolshim {name}: this needs the Python package")
+    assert f" {what}: scripts/setup installs" in done.stderr and done.stderr.count("\n") == 1
+    debian = " ".join(f"python3-{one}" for one in packages)
+    assert f"pip install {' '.join(packages)}, or apt install {debian}\n" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        (["--help"], "\n  doctor "),
+        (["--version"], "poolshim "),
+        (["doctor", "--help"], "usage: poolshim doctor"),
+        (["doctor", "--", "true"], "the preload takes effect in true\n"),
+        (["run", "--dry-run", "--", "true"], "env LD_PRELOAD="),
+    ],
+)
+def test_neither_package_is_needed_for(
+    words: list[str], shown: str, tmp_path: Path, shim: Path
+) -> None:
+    """Help, run and doctor: what is tried first, with the python3 that is there."""
+    env = {**os.environ, "POOLSHIM_BUILD_DIR": str(shim.parent)}
+    done = run_captured([*without(tmp_path, "click", "rich"), *words], env=env)
+    assert (done.returncode, done.stderr) == (0, "") and shown in done.stdout
+
+
+PRINTING = (
+    ["--help"], ["--version"], ["run", "--help"], ["run", "--version"], ["run", "--settings"],
+    ["run", "--dry-run", "true"], ["doctor", "--help"], ["doctor", "true"],
+    ["doctor", "--json", "true"], ["doctor", "/etc/ld.so.conf.d/../../bin/true"],
+    ["compare", "--help"], ["compare", "--from", RESULTS],
+    ["compare", "--from", RESULTS, "--json", "-"], ["tune", "--help"],
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("words", PRINTING, ids=lambda words: " ".join(words)[:30])
+@pytest.mark.parametrize("kind", ["full", "closed", "unread"])
+def test_output_that_cannot_be_written(words: list[str], kind: str, shim: Path) -> None:
+    """One line and 125, which is no answer of doctor's; silence where the reader has gone."""
+    env = {**os.environ, "POOLSHIM_BUILD_DIR": str(shim.parent)}
+    redirection = {"full": ">/dev/full", "closed": ">&-", "unread": ">&7"}[kind]
     reader, writer = os.pipe()
     os.close(reader)
-    with os.fdopen(writer, "wb") as pipe:
-        done = subprocess.run(
-            [POOLSHIM, "--help"], stdout=pipe, stderr=subprocess.PIPE, timeout=60, check=False
-        )
-    assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, b"")
+    script = f'trap - PIPE; exec 7>&{writer}; "$@" {redirection}'
+    done = run_captured(
+        ["bash", "-c", script, "sh", POOLSHIM, *words], env=env, pass_fds=(writer,),
+        preexec_fn=lambda: signal.signal(signal.SIGPIPE, signal.SIG_DFL),
+    )  # fmt: skip
+    os.close(writer)
+    if kind == "unread":
+        assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, "")
+        return
+    reason = "No space left on device" if kind == "full" else "Bad file descriptor"
+    name = f"poolshim {words[0]}" if not words[0].startswith("-") else "poolshim"
+    assert done.returncode == 125 and done.stderr == f"{name}: standard output: {reason}\n"
+
+
+def test_closed_error_stream_takes_nothing_of_the_answer(shim: Path) -> None:
+    """Nor does anything that is opened later get its number."""
+    env = {**os.environ, "POOLSHIM_BUILD_DIR": str(shim.parent)}
+    for redirection in ("2>&-", "2>/dev/full", "<&- 2>&-"):
+        done = run_captured(["sh", "-c", f'"$0" doctor true {redirection}', POOLSHIM], env=env)
+        assert done.returncode == 0 and done.stdout.startswith("the preload takes effect")
+        done = run_captured(["sh", "-c", f'"$0" doctor qqq {redirection}', POOLSHIM], env=env)
+        assert (done.returncode, done.stdout) == (127, "")
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("10s", 10), ("500ms", 0.5), ("2m", 120), ("1.5 min", 90), ("1h", 3600), ("7", 7),
+     (".5", 0.5)],
+)  # fmt: skip
+def test_durations(text: str, seconds: float) -> None:
+    assert command_line.Duration().convert(text, None, None) == pytest.approx(seconds)
+    if text == "7":
+        assert command_line.Duration("ms").convert(text, None, None) == pytest.approx(0.007)
+
+
+@pytest.mark.parametrize("text", ["", "0", "10x", "-1s", "s", "1e3", "nan", "999999h", "1 2s"])
+def test_what_is_no_duration(text: str) -> None:
+    with pytest.raises(click.BadParameter, match="no time|not above zero"):
+        command_line.Duration().convert(text, None, None)
 
 
 @pytest.mark.parametrize(
@@ -121,8 +230,8 @@ def test_every_end_has_its_status(
     def fake() -> None:
         raise error
 
-    monkeypatch.setattr(entry.Subcommands, "get_command", lambda self, context, name: fake)
-    monkeypatch.setattr(entry.Subcommands, "list_commands", lambda self, context: ["fake"])
+    monkeypatch.setattr(entry, "load", lambda name: types.SimpleNamespace(command=fake))
+    monkeypatch.setattr(entry, "names", lambda: ["fake"])
     assert entry.attempt(["fake"]) == status
     assert capsys.readouterr().err == line
 

@@ -3,8 +3,8 @@
 
     scripts/test tests/cli/test_cli_files.py
 
-Every device, FIFO and link that is named here lies in the test's own folder, so that no fault of the
-command can replace one of the machine.
+Every device, FIFO and link that is named here lies in the test's own folder, so that no fault of
+the command can replace one of the machine.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from .. import files, places
 from ..allocators import DEFAULT_TABLE
+from ..command_line import Duration, Measuring
 from ..errors import BadRequest, OwnFailure, need
 from ..launcher import Launch, first_line
 from ..launcher import measure as launch_once
@@ -30,7 +31,7 @@ from .results import Results
 from .summary import Summary, summarise
 
 OUTPUTS = ("json", "csv", "markdown", "html")
-CURVE_MS = 10
+CURVE_S, CURVE_MS_MAX = 0.01, 3600000
 STRICT_STATUS = 78  # of a program under poolshim whose settings are wrong
 WIDTH_MIN = 100  # of a table that no terminal limits
 PATH = click.Path(path_type=Path)
@@ -54,15 +55,15 @@ def options(function: Any) -> Any:
                "fit into the time budget, 5 to 30]"),
         option("--warmup", type=click.IntRange(0, 1000), default=1, show_default=True,
                metavar="N", help="Rounds before them that do not count."),
-        option("--time-budget", type=click.FloatRange(min=0, min_open=True), metavar="S",
-               help="Seconds for all rounds together  [60 without --runs]"),
-        option("--timeout", type=click.FloatRange(min=0, min_open=True), default=600.0,
-               show_default=True, metavar="S", help="Seconds for one process."),
+        option("--time-budget", type=Duration(), metavar="TIME",
+               help="For all rounds together, such as 30s or 2m  [1m without --runs]"),
+        option("--timeout", type=Duration(), default=600.0, metavar="TIME",
+               help="For one process  [10m]"),
         option("--seed", type=int, default=planning.DEFAULT_SEED, show_default=True,
                help="Of the order within the rounds."),
         option("--no-noise", is_flag=True, help="Leave out the base's second column."),
-        option("--rss-curve", type=click.IntRange(1, 3600000), is_flag=False, flag_value=CURVE_MS,
-               metavar="[MS]", help=f"RSS over time, every so many milliseconds  [{CURVE_MS}]"),
+        option("--rss-curve", type=Duration("ms"), is_flag=False, flag_value=CURVE_S,
+               metavar="[TIME]", help="RSS over time, every so often  [10ms]"),
         option("--stdin", type=PATH, metavar="FILE", help="The command's standard input."),
         option("--cwd", type=PATH, metavar="DIR", help="Where it runs."),
         option("--prepare", metavar="CMD", help="By sh before each run, not timed."),
@@ -71,8 +72,8 @@ def options(function: Any) -> Any:
         option("--server", metavar="CMD", help="A server; {port}, {dir}: a free port, a folder."),
         option("--load", metavar="CMD", help="What loads it, and ends; never preloaded."),
         option("--ready", metavar="CMD", help="Succeeds when it is ready  [its port accepts]"),
-        option("--ready-timeout", type=click.FloatRange(min=0, min_open=True), default=30.0,
-               show_default=True, metavar="S", help="Seconds until then."),
+        option("--ready-timeout", type=Duration(), default=30.0, metavar="TIME",
+               help="Until then  [30s]"),
         option("--from", "source", type=PATH, metavar="FILE",
                help="Show what --json wrote before; measures nothing."),
         *(option(f"--{name}", metavar="FILE", help=f"The results as {text}; - is stdout.")
@@ -85,7 +86,7 @@ def options(function: Any) -> Any:
     return function
 
 
-@click.command(name="compare", options_metavar="[OPTIONS] --")
+@click.command(name="compare", cls=Measuring, options_metavar="[OPTIONS] --")
 @options
 @click.argument("words", nargs=-1, metavar="COMMAND...", type=click.UNPROCESSED)
 def command(words: tuple[str, ...], **given: Any) -> int:
@@ -150,9 +151,14 @@ def make_plan(words: tuple[str, ...], given: dict[str, Any]) -> tuple[planning.P
         check_settings(column)
     plan = planning.Plan(
         tuple(columns), work, given["base"], given["runs"], given["warmup"], given["time_budget"],
-        given["seed"], not given["no_noise"], given["rss_curve"] or 0, given["timeout"],
+        given["seed"], not given["no_noise"], curve_ms(given["rss_curve"]), given["timeout"],
     )  # fmt: skip
     return plan, missing
+
+
+def curve_ms(interval_s: float | None) -> int:
+    """As the launcher takes it; 0: no curve."""
+    return 0 if interval_s is None else max(1, min(round(interval_s * 1000), CURVE_MS_MAX))
 
 
 def make_work(

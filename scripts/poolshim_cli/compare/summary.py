@@ -6,9 +6,10 @@
 
 A difference is called when the interval leaves 1 out, the ratio is at least half a percent away
 from 1, and further than the base was from itself, should the noise column disagree with it. "No
-difference" is said where the interval leaves no room for one of WORTHWHILE; between the two, nothing
-can be told. The intervals of a report hold together: without any difference, 95 of 100 reports call
-none. What decides about speed is the time, or CPU time where others used the machine meanwhile.
+difference" is said where the interval leaves no room for one of WORTHWHILE; between the two,
+nothing can be told. The intervals of a report hold together: without any difference, 95 of 100
+reports call none. What decides about speed is the time, or CPU time where others used the machine
+meanwhile.
 """
 
 from __future__ import annotations
@@ -317,9 +318,8 @@ def blindness(rows: Sequence[Row], metric: str) -> str:
     figures = [found for row in rows if is_open(row, metric) and (found := row.figure(metric))]
     if not figures:
         return ""
-    return (
-        f" Too noisy to see differences in {NAMES[metric]} below {percent(max(map(spread, figures)))}."
-    )
+    widest = percent(max(spread(found) for found in figures))
+    return f" Too noisy to see differences in {NAMES[metric]} below {widest}."
 
 
 def listed(names: Sequence[str]) -> str:

@@ -4,28 +4,74 @@
     scripts/poolshim doctor -- redis-server
 
 Exit status: 0 it takes effect, 1 it does not, 2 usage, 125 own failure, 126 and 127 the command
-cannot be executed, was not found.
+cannot be executed, was not found. Needs no package but Python: rich, where it is installed, draws
+the tables of a terminal.
 """
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
+import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-
-import click
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+from typing import Any
 
 from .. import places
 from ..errors import BadRequest, OwnFailure
 from . import elf, family, loading, program, surroundings, target
-from .findings import FATAL, FINE, NOTE, WARNING, Diagnosis
+from .findings import FATAL, FINE, NOTE, WARNING, Diagnosis, Setting
 
 STYLES = {FATAL: "bold red", WARNING: "yellow", NOTE: "dim", FINE: "green"}
 WORDS = {FATAL: "no effect", WARNING: "warning", NOTE: "note", FINE: "fine"}
+HELP = """usage: poolshim doctor [OPTIONS] -- COMMAND [ARGUMENT...]
+
+Says whether poolshim takes effect in a command, and if not, why not. It looks at the program and
+at what its loader would load, with this environment; nothing runs unless --run is given.
+
+  --run        also run the command, its output on standard error, and look into every program that
+               it starts
+  --settings   list all settings of the library, also those at their defaults
+  --json       one JSON object on standard output
+  -q, --quiet  print nothing; the exit status tells
+  -h, --help
+
+Exit status: 0 it takes effect, 1 it does not, 2 usage, 125 own failure, 126 the command cannot be
+executed, 127 it was not found.
+"""
+
+
+@dataclass(frozen=True)
+class Request:
+    """The command line."""
+
+    words: tuple[str, ...]
+    flags: frozenset[str]
+
+    def has(self, flag: str) -> bool:
+        """Was it given?"""
+        return flag in self.flags
+
+
+FLAGS = {"--run": "run", "--settings": "settings", "--json": "json", "--quiet": "quiet",
+         "-q": "quiet", "--help": "help", "-h": "help"}  # fmt: skip
+
+
+def parse(words: list[str]) -> Request:
+    """Flags up to -- or to the command, whose own words are left alone."""
+    flags, at = set(), 0
+    while at < len(words) and words[at].startswith("-") and words[at] != "-":
+        word = words[at]
+        at += 1
+        if word == "--":
+            break
+        if word not in FLAGS:
+            near = difflib.get_close_matches(word, list(FLAGS), 1)
+            raise BadRequest(f"no option {word}" + (f"; did you mean {near[0]}?" if near else ""))
+        flags.add(FLAGS[word])
+    return Request(tuple(words[at:]), frozenset(flags))
 
 
 def own_environment() -> dict[str, str]:
@@ -46,7 +92,7 @@ def diagnose(command: tuple[str, ...], library: Path, env: Mapping[str, str]) ->
     found = target.follow(diagnosis, env)
     try:
         ours = elf.read(library)
-        if found is not None:
+        if found is not None and diagnosis.takes_effect:
             look_into(diagnosis, found, ours, env)
     except elf.Malformed as error:
         diagnosis.add("malformed", FATAL, str(error))
@@ -69,22 +115,36 @@ def look_into(
     if libraries:
         loading.check_order(diagnosis, found, libraries, ours.path)
         loading.check_bindings(diagnosis, libraries, ours.path)
+        program.check_controls(diagnosis, found, libraries)
 
 
-def print_plain(diagnosis: Diagnosis) -> None:
-    """A line for each finding, for each setting that is no default, and the verdict last."""
+def shown_settings(diagnosis: Diagnosis, is_all: bool) -> list[Setting]:
+    """Those that are not at their defaults, or all."""
+    return [one for one in diagnosis.settings if is_all or one.origin != "default"]
+
+
+def print_plain(diagnosis: Diagnosis, is_all: bool) -> None:
+    """The verdict first, then a line for each finding and each setting that is no default."""
+    print(verdict(diagnosis))
     print(f"program: {diagnosis.program}")
     for finding in diagnosis.findings:
         print(f"{WORDS[finding.level]}: {finding.message}")
         if finding.advice:
             print(f"  advice: {finding.advice}")
-    for setting in diagnosis.settings:
+    for setting in shown_settings(diagnosis, is_all):
         print(f"setting: {setting.name} {setting.value} ({setting.origin})")
-    print(verdict(diagnosis))
 
 
-def print_tables(diagnosis: Diagnosis, console: Console) -> None:
-    """The same for a terminal."""
+def print_tables(diagnosis: Diagnosis, is_all: bool) -> None:
+    """The same for a terminal, the verdict last; plain where rich is not installed."""
+    try:
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+    except ModuleNotFoundError:
+        print_plain(diagnosis, is_all)
+        return
+    console: Any = Console()
     table = Table(title=diagnosis.program, show_header=False, title_justify="left")
     table.add_column(no_wrap=True)
     table.add_column()
@@ -94,56 +154,52 @@ def print_tables(diagnosis: Diagnosis, console: Console) -> None:
             text.append(f"\n{finding.advice}", style="italic")
         table.add_row(Text(WORDS[finding.level], style=STYLES[finding.level]), text)
     console.print(table)
-    changed = [setting for setting in diagnosis.settings if setting.origin != "default"]
+    changed = shown_settings(diagnosis, is_all)
     if changed:
         settings = Table("setting", "value", "from")
         for setting in changed:
-            settings.add_row(setting.name, setting.value, setting.origin)
+            settings.add_row(Text(setting.name), Text(setting.value), setting.origin)
         console.print(settings)
     else:
-        console.print("settings: all at their defaults (poolshim run --help lists them)")
+        console.print("settings: all at their defaults (--settings lists them)")
     style = STYLES[FINE if diagnosis.takes_effect else FATAL]
     console.print(Text(verdict(diagnosis), style=style))
 
 
 def verdict(diagnosis: Diagnosis) -> str:
-    """The last line."""
+    """The answer in a line, and of which program it is."""
+    name = Path(diagnosis.program).name
+    if diagnosis.has("started-elsewhere", "cleared"):
+        return f"the preload has no effect in what {name} starts"
     if not diagnosis.takes_effect:
         return "the preload has no effect"
+    if diagnosis.has("only-starts"):
+        return f"the preload takes effect in {name}, which only starts other programs"
     doubts = sum(finding.level == WARNING for finding in diagnosis.findings)
-    return "the preload takes effect" + (f", with {doubts} warnings" if doubts > 1 else
-                                         ", with a warning" if doubts else "")  # fmt: skip
+    return f"the preload takes effect in {name}" + (
+        f", with {doubts} warnings" if doubts > 1 else ", with a warning" if doubts else ""
+    )
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"],
-                                 "allow_interspersed_args": False})  # fmt: skip
-@click.option("--run", "is_run", is_flag=True,
-              help="Also run the command and look into every program that it starts. Its output "
-                   "goes to standard error.")  # fmt: skip
-@click.option("--json", "is_json", is_flag=True, help="One JSON object on standard output.")
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing; the exit status tells.")
-@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND [ARGUMENT...]")
-def command(is_run: bool, is_json: bool, quiet: bool, words: tuple[str, ...]) -> int:
-    """Say whether poolshim takes effect in a command, and if not, why not.
-
-    Looks at the program and at what its loader would load, with this environment; nothing of the
-    command runs unless --run is given. Exit status: 0 it takes effect, 1 it does not.
-    """
-    if not words:
+def main(words: list[str]) -> int:
+    """The exit status."""
+    request = parse(words)
+    if request.has("help"):
+        print(HELP, end="")
+        return 0
+    if not request.words:
         raise BadRequest("no command given; poolshim doctor -- COMMAND [ARGUMENT...]")
     here = places.find()
     if not here.library.exists():
         raise OwnFailure(f"{here.library} is missing: build first")
     library, env = here.library.resolve(), own_environment()
-    diagnosis = diagnose(words, library, env)
-    if is_run:
+    diagnosis = diagnose(request.words, library, env)
+    if request.has("run"):
         follower = here.programs / "family"
         family.run(diagnosis, follower, library, preload_with(library, env), env)
-    console = Console()
-    if is_json:
+    if request.has("json"):
         print(json.dumps(diagnosis.as_json(), indent=1))
-    elif console.is_terminal and not quiet:
-        print_tables(diagnosis, console)
-    elif not quiet:
-        print_plain(diagnosis)
+    elif not request.has("quiet"):
+        show = print_tables if sys.stdout.isatty() else print_plain
+        show(diagnosis, request.has("settings"))
     return 0 if diagnosis.takes_effect else 1

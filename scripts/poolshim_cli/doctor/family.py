@@ -73,7 +73,8 @@ def was_asked(folder: Path, process: int) -> bool | None:
 
 
 def judge(diagnosis: Diagnosis, programs: list[Program], is_used: bool | None) -> None:
-    """The command's own process decides; its children are warnings."""
+    """The command's own process decides; its children are warnings. Now they were looked at."""
+    diagnosis.findings = [one for one in diagnosis.findings if one.code != "only-starts"]
     first = programs[0].process
     own = [program for program in programs if program.process == first]
     last = own[-1]

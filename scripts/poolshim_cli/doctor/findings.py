@@ -49,6 +49,10 @@ class Diagnosis:
         """No finding is fatal."""
         return all(finding.level != FATAL for finding in self.findings)
 
+    def has(self, *codes: str) -> bool:
+        """Is one of these among the findings?"""
+        return any(finding.code in codes for finding in self.findings)
+
     def as_json(self) -> dict[str, Any]:
         """For --json."""
         return {"poolshim_doctor": 1, "takes_effect": self.takes_effect, **asdict(self)}

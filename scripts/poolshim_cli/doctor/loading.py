@@ -75,7 +75,8 @@ def check_order(diagnosis: Diagnosis, program: elf.Elf, found: list[elf.Elf], ou
         if not ORDINARY.match(file.path.name) and file.defines("malloc"):
             diagnosis.add(
                 "replaced", NOTE,
-                f"{file.path} brings a malloc too, which comes later: it stays loaded, unused",
+                f"{file.path} also defines malloc; poolshim's comes first, so it is loaded but "
+                "unused",
             )  # fmt: skip
 
 

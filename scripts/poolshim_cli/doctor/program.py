@@ -19,6 +19,13 @@ OWN_INTERFACES = {
     "tcmalloc": ("tc_malloc", "tc_free"),
     "TBB": ("scalable_malloc", "scalable_free"),
 }
+# By these a program asks one allocator about its memory, or steers it; and, of each, the library
+# that answers. malloc_stats and mallinfo are in libc too, and poolshim answers them.
+CONTROLS = {
+    "jemalloc": re.compile(r"(_rjem_|_?je_)?mallctl(nametomib|bymib)?$|je_malloc_stats_print$"),
+    "tcmalloc": re.compile(r"_Z\w*15MallocExtension|MallocExtension_|_Z\w*TCMalloc_SystemRelease"),
+    "mimalloc": re.compile(r"mi_(stats|process_info|option|collect|heap_visit|heap_get)\w*$"),
+}
 # Texts that stay in a stripped program.
 TRACES = {b"<jemalloc>": "jemalloc", b"mimalloc: ": "mimalloc", b"TCMALLOC_": "tcmalloc",
           b"rpmalloc": "rpmalloc", b"snmalloc": "snmalloc"}  # fmt: skip
@@ -166,3 +173,19 @@ def check_own_interfaces(diagnosis: Diagnosis, program: elf.Elf) -> None:
             f"{program.path} is built with AddressSanitizer, which wants to come first and stops",
             "run the ordinary build",
         )  # fmt: skip
+
+
+def check_controls(diagnosis: Diagnosis, program: elf.Elf, libraries: list[elf.Elf]) -> None:
+    """Questions to an allocator that no longer serves: their answers are of an empty heap."""
+    for asking in (program, *libraries):
+        for name, pattern in CONTROLS.items():
+            asked = sorted(s for s, is_own in asking.symbols.items()
+                           if not is_own and pattern.match(s))  # fmt: skip
+            answered = [s for s in asked if any(library.defines(s) for library in libraries)]
+            if answered and not any(asking.defines(s) for s in ("malloc", *asked)):
+                diagnosis.add(
+                    "own-figures", WARNING,
+                    f"{asking.path} asks {name} about its memory ({answered[0]}), which does not "
+                    "serve it any more: the figures that it reports of its own memory are wrong",
+                    "go by its RSS, or by POOLSHIM_STATS",
+                )  # fmt: skip

@@ -11,13 +11,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ..errors import CANNOT_EXECUTE, NOT_FOUND, OwnFailure
-from . import elf
+from . import elf, starters
 from .findings import FATAL, NOTE, WARNING, Diagnosis
 
 SCRIPT_BYTES = 1 << 20  # of a script that are read
-SCRIPT_DEPTH = 5  # as far as Linux goes, and env once more
-# They ask another process, which did not inherit our environment, to start the program.
-ELSEWHERE = {"docker", "podman", "ssh", "systemd-run", "flatpak", "snap", "kubectl", "lxc"}
+DEPTH = 12  # scripts, as far as Linux goes, and wrappers
 SCRUBBING = re.compile(
     rb"\bunset\b[^#\n;]*\bLD_PRELOAD\b|\benv\s+(-\S+\s+)*(-i|-|--ignore-environment)\s"
     rb"|(?<!\S)(-u|--unset=?)\s*LD_PRELOAD\b|^\s*(export\s+)?LD_PRELOAD=",
@@ -78,32 +76,41 @@ def note_scrubbing(diagnosis: Diagnosis, script: Path, text: bytes) -> None:
             )  # fmt: skip
 
 
-def note_command_words(diagnosis: Diagnosis, name: str, words: tuple[str, ...]) -> None:
-    """Commands that start others, and how they treat the environment."""
-    if name in ELSEWHERE:
-        diagnosis.add(
-            "started-elsewhere", WARNING,
-            f"{name} has the program started by another process, which does not inherit LD_PRELOAD",
-            "give that process the variable: most have an option for it",
-        )  # fmt: skip
-    if name == "env":
-        before = words[: behind_env(list(words))]
-        text = " ".join(before).encode() + b" "
-        others = [word for word in before if word.startswith("LD_PRELOAD=")]
-        if SCRUBBING.search(text) or any(Path(diagnosis.library).name not in w for w in others):
-            diagnosis.add("scrubbed-by-env", FATAL, "env takes LD_PRELOAD away from the program")
+def note_env(diagnosis: Diagnosis, words: list[str]) -> None:
+    """env, where it takes the preload away."""
+    before = words[: behind_env(words)]
+    text = " ".join(before).encode() + b" "
+    others = [word for word in before if word.startswith("LD_PRELOAD=")]
+    if SCRUBBING.search(text) or any(Path(diagnosis.library).name not in w for w in others):
+        diagnosis.add("scrubbed-by-env", FATAL, "env takes LD_PRELOAD away from the program")
+
+
+def next_words(diagnosis: Diagnosis, path: Path, words: list[str]) -> list[str]:
+    """Of the program that an ELF file becomes, as env does; empty if it is the program itself."""
+    if path.name == "env":
+        note_env(diagnosis, words)
+        return words[behind_env(words) :]
+    starters.note_command(diagnosis, path, words)
+    if path.name in starters.WRAPPERS:
+        return starters.behind(words)
+    if path.name in starters.SHELLS:
+        found = starters.simple_command(starters.text_of_c(words) or "")
+        if not found:
+            starters.note_shell(diagnosis, words)
+        return found
+    return []
 
 
 def follow(diagnosis: Diagnosis, env: Mapping[str, str]) -> elf.Elf | None:
     """The ELF file that runs in the end; None if it cannot be read, which is then a finding."""
     words = list(diagnosis.command)
-    path = find_command(words[0], env)
-    note_command_words(diagnosis, path.name, diagnosis.command)
-    for _ in range(SCRIPT_DEPTH + 1):
+    path, is_script = find_command(words[0], env), False
+    for _ in range(DEPTH):
         diagnosis.program = str(path)
         try:
             if elf.is_elf(path):
-                words = words[behind_env(words) :] if path.name == "env" else []
+                further = behind_script if is_script else next_words
+                words = further(diagnosis, path, words)
                 if not words:
                     return elf.read(path)
                 path = find_command(words[0], env)
@@ -113,9 +120,17 @@ def follow(diagnosis: Diagnosis, env: Mapping[str, str]) -> elf.Elf | None:
             reason = error.strerror if isinstance(error, OSError) else str(error)
             diagnosis.add("unreadable", WARNING, f"{path} cannot be read: {reason}")
             return None
-        words = interpreter_of(text)
+        starters.note_command(diagnosis, path, words)
+        words, is_script = interpreter_of(text), True
         note_scrubbing(diagnosis, path, text)
         diagnosis.add("script", NOTE, f"{path} is a script, run by {' '.join(words)}")
-        path = find_command(words[0], env)
+        script, path = path, find_command(words[0], env)
+        shell = (behind_script(diagnosis, path, words) or words)[0]
+        starters.note_script(diagnosis, script, text, shell)
     diagnosis.add("script-depth", WARNING, f"{diagnosis.program}: scripts run by scripts, too deep")
     return None
+
+
+def behind_script(_: Diagnosis, path: Path, words: list[str]) -> list[str]:
+    """The interpreter behind env in a script's first line."""
+    return words[behind_env(words) :] if path.name == "env" else []

@@ -17,6 +17,7 @@ import click
 from rich.console import Console
 
 from .. import files
+from ..command_line import Duration, Measuring
 from ..compare.measure import Step
 from ..compare.plan import CommandWork, ServerWork, check_folder, check_input, split_command
 from ..errors import BadRequest, need
@@ -353,7 +354,7 @@ def work_of(
 FILE = click.Path(path_type=Path)
 
 
-@click.command(context_settings={"ignore_unknown_options": False})
+@click.command(cls=Measuring, options_metavar="[OPTIONS]")
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND...")
 @click.option("--runs", type=click.IntRange(1, 100), default=1, show_default=True,
               help="How often to record.")
@@ -377,8 +378,8 @@ FILE = click.Path(path_type=Path)
               help="Rounds of verification; else as many as fit into a minute, 5 to 30.")
 @click.option("--least-gain", type=click.FloatRange(0, 100), default=1.0, show_default=True,
               metavar="PERCENT", help="Less memory saved than this is not worthwhile.")
-@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), default=600.0,
-              show_default=True, metavar="SECONDS", help="For one run.")
+@click.option("--timeout", type=Duration(), default=600.0, metavar="TIME",
+              help="For one run, such as 30s or 2m  [10m]")
 @click.option("--no-verify", is_flag=True, help="Give the table out unmeasured.")
 @click.option("--check", is_flag=True, help="Exit status 1 when there is no worthwhile change.")
 @click.option("--json", "is_json", is_flag=True, help="All that was found, as JSON on stdout.")

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: MIT
+"""`poolshim doctor` of commands whose business is to start another program.
+
+    scripts/test tests/cli/test_cli_starters.py
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from programs import codes, compile_library, compile_program, examine, folder, mapper, poolshim
+
+pytestmark = pytest.mark.preload
+
+
+@pytest.fixture(scope="module", autouse=True)
+def built(shim: Path) -> None:
+    """The tests need the library of the build under test."""
+
+
+@pytest.fixture
+def commands(tmp_path: Path, mapper: Path) -> dict[str, str]:
+    """An environment whose PATH has commands of these names; they are ordinary programs here."""
+    for name in ("systemctl", "service", "sudo", "docker", "ssh", "runuser", "mise", "server"):
+        shutil.copy(mapper, tmp_path / name)
+    for link, target in (("tool", "mise"), ("snapped", "snap")):
+        shutil.copy(mapper, tmp_path / target)
+        (tmp_path / link).symlink_to(target)
+    shim = tmp_path / "shims" / "python"
+    shim.parent.mkdir()
+    shim.write_text('#!/usr/bin/env bash\nset -e\nexec "/opt/pyenv/bin/pyenv" exec "$0" "$@"\n')
+    wrapper = tmp_path / "wrapper"
+    wrapper.write_text('#!/bin/sh\n# exec nothing\nexec /opt/server/bin/server --home "$HOME"\n')
+    for path in (shim, wrapper):
+        path.chmod(0o755)
+    return {"PATH": f"{tmp_path}:{shim.parent}:{os.environ['PATH']}"}
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "parts"),
+    [
+        ("systemctl start redis", "started-elsewhere",
+         ["systemctl asks another process to start redis", "systemctl edit redis",
+          "Environment=LD_PRELOAD=/"]),
+        ("systemctl --user restart a.service", "started-elsewhere", ["start a.service"]),
+        ("service redis start", "started-elsewhere", ["start redis", "systemctl edit redis"]),
+        ("docker run -it image", "started-elsewhere", ["docker asks", "-e LD_PRELOAD="]),
+        ("ssh host server", "started-elsewhere", ["ssh asks", "env LD_PRELOAD=/"]),
+        ("snapped", "started-elsewhere", ["snap asks"]),
+        ("env A=1 sudo -u www server", "cleared", ["sudo starts the program without LD_PRELOAD"]),
+        ("timeout 5 runuser -u www server", "cleared", ["runuser starts"]),
+    ],
+)  # fmt: skip
+def test_program_that_something_else_starts(
+    line: str, code: str, parts: list[str], commands: dict[str, str]
+) -> None:
+    found = examine("--", *line.split(), env=commands)
+    assert codes(found, "fatal") == [code] and codes(found, "fine") == []
+    finding = next(one for one in found["findings"] if one["code"] == code)
+    for part in parts:
+        assert part in finding["message"] + "\n" + finding["advice"]
+    first = poolshim("doctor", "--", *line.split(), env=commands).stdout.splitlines()[0]
+    name = finding["message"].split()[0]
+    assert first == f"the preload has no effect in what {name} starts" or name == "snap"
+
+
+@pytest.mark.parametrize("line", ["systemctl status redis", "docker ps", "sudo -l", "mise list"])
+def test_what_starts_nothing_is_looked_at_itself(line: str, commands: dict[str, str]) -> None:
+    found = examine("--", *line.split(), env=commands)
+    assert found["takes_effect"] and codes(found, "warning") == []
+
+
+@pytest.mark.parametrize(
+    ("words", "parts"),
+    [
+        (["python"], ["is a shim of pyenv, which starts another python", "$(pyenv which python)"]),
+        (["tool", "x"], ["is a shim of mise", "$(mise which tool)"]),
+        (["wrapper"], ["sh, which runs ", "it becomes /opt/server/bin/server"]),
+        (["sh", "-c", "server | server"], ["sh is what was looked at", "--run"]),
+        (["bash", "-ec", "server $X"], ["bash is what was looked at"]),
+        (["sh", "script"], ["the programs that the script starts"]),
+    ],
+)
+def test_verdict_says_that_only_the_starter_was_seen(
+    words: list[str], parts: list[str], commands: dict[str, str]
+) -> None:
+    found = examine("--", *words, env=commands)
+    assert codes(found, "warning") == ["only-starts"] and found["takes_effect"]
+    finding = next(one for one in found["findings"] if one["code"] == "only-starts")
+    for part in parts:
+        assert part in finding["message"] + "\n" + finding["advice"]
+    first = poolshim("doctor", "--", *words, env=commands).stdout.splitlines()[0]
+    assert first.endswith(", which only starts other programs")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["nice", "-n", "5", "server"], ["timeout", "-k", "1s", "5", "server", "-x"],
+        ["nohup", "setsid", "-w", "server"], ["stdbuf", "-o", "L", "server"],
+        ["env", "A=1", "nice", "server"], ["taskset", "-c", "0", "server"],
+        ["sh", "-c", "exec server -p 1"], ["bash", "-lc", "server 'a b'"],
+        ["env", "-S", "A=1", "timeout", "--", "5", "server"],
+    ],
+)  # fmt: skip
+def test_program_behind_wrappers_is_looked_at(words: list[str], commands: dict[str, str]) -> None:
+    for word in words:
+        if word in ("nice", "timeout", "nohup", "setsid", "stdbuf", "taskset", "bash"):
+            if shutil.which(word) is None:
+                pytest.skip(f"{word} is not installed")
+    found = examine("--", *words, env=commands)
+    assert found["takes_effect"] and Path(found["program"]).name == "server"
+    assert codes(found, "warning") == []
+
+
+def test_questions_to_another_allocator_are_a_warning(folder: Path) -> None:
+    """As redis asks jemalloc: the answers are of a heap that serves nothing."""
+    source = "int mallctl(void) { return 0; } void *malloc(unsigned long n) { return n ? 0 : 0; }"
+    library = compile_library(folder, "libanother.so", source, "-fno-builtin")
+    asking = compile_program(
+        folder, "asking", "int mallctl(void); int main(void) { return mallctl(); }",
+        str(library), f"-Wl,-rpath,{folder}",
+    )  # fmt: skip
+    found = examine("--", asking)
+    assert codes(found, "warning") == ["own-figures"] and found["takes_effect"]
+    assert "asks jemalloc about its memory (mallctl)" in str(found["findings"])
+    weak = compile_program(
+        folder, "weak", "__attribute__((weak)) int mallctl(void);"
+        "int main(void) { return mallctl ? mallctl() : 0; }",
+    )  # fmt: skip
+    assert codes(examine("--", weak), "warning") == []
