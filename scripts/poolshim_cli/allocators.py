@@ -23,6 +23,7 @@ try:
 except ModuleNotFoundError:  # Python 3.10
     import tomli as tomllib  # type: ignore[import-not-found,no-redef]
 
+from .doctor import elf
 from .errors import BadRequest
 from .places import DEFAULT_TABLE, find
 
@@ -127,6 +128,14 @@ def find_library(files: list[str], build_dir: Path) -> Path | None:
     return None
 
 
+def has_malloc(library: Path) -> bool:
+    """Does it define malloc? What only needs one that does comes behind libc's."""
+    try:
+        return elf.read(library).defines("malloc")
+    except (OSError, elf.Malformed):
+        return False
+
+
 def package_version(path: Path) -> str:
     """ "libjemalloc2 5.3.0-1" where dpkg knows the file, otherwise ""."""
     for query in (str(path), str(path).removeprefix("/usr")):
@@ -163,6 +172,8 @@ def resolve(entry: dict[str, Any], build_dir: Path) -> Allocator | Missing:
         hint = f"; Debian package {entry['package']}" if "package" in entry else ""
         shown = ", ".join(file.replace("{build}", str(build_dir)) for file in files)
         return Missing(name, f"not found: {shown}{hint}")
+    if not has_malloc(library):
+        return Missing(name, f"{library} defines no malloc: it is no allocator")
     return Allocator(name, library, env, note, package_version(library))
 
 

@@ -6,11 +6,23 @@ from __future__ import annotations
 import os
 import platform
 import re
+from collections.abc import Collection
 from pathlib import Path
 
 # Variables that change how an allocator behaves; whatever of them is set goes into the report.
 TUNING = re.compile(
-    r"^(POOLSHIM|MALLOC|GLIBC_TUNABLES|MIMALLOC|TCMALLOC|JE_MALLOC|_RJEM|FLOOR|LD_)"
+    r"^(POOLSHIM|MALLOC|GLIBC_TUNABLES|MIMALLOC|TCMALLOC|_?JE_MALLOC|_RJEM|SCUDO|FLOOR|LD_"
+    r"|PYTHONMALLOC)"
+)
+# Whose they are: a part of the name of its library. The others concern every process.
+OWNERS = (
+    (re.compile(r"POOLSHIM_"), "poolshim"),
+    (re.compile(r"MALLOC_CONF$|_?JE_MALLOC_|_RJEM_"), "jemalloc"),
+    (re.compile(r"MALLOC_|GLIBC_TUNABLES$"), "libc.so"),
+    (re.compile(r"TCMALLOC_"), "tcmalloc"),
+    (re.compile(r"MIMALLOC_"), "mimalloc"),
+    (re.compile(r"SCUDO_"), "scudo"),
+    (re.compile(r"FLOOR_"), "floor"),
 )
 
 # Ours and the tests': no settings of an allocator, and no measured process sees them.
@@ -57,6 +69,22 @@ def tuning_variables() -> dict[str, str]:
         for key, value in sorted(os.environ.items())
         if TUNING.match(key) and key != "LD_PRELOAD" and not key.startswith(HARNESS_PREFIXES)
     }
+
+
+def inherited_by(libraries: list[str], set_here: Collection[str]) -> dict[str, str]:
+    """Of these settings, what reaches a process that runs on one of the libraries.
+
+    Of a library with another name nothing is known: everything may reach it.
+    """
+    names = [Path(library).name for library in libraries]
+    is_known = all(any(owner in name for _, owner in OWNERS) for name in names)
+    found = {}
+    for key, value in tuning_variables().items():
+        owner = next((owner for pattern, owner in OWNERS if pattern.match(key)), None)
+        is_meant = owner is None or not is_known or any(owner in name for name in names)
+        if is_meant and key not in set_here and not key.startswith("LD_"):
+            found[key] = value
+    return found
 
 
 def describe() -> dict[str, object]:

@@ -67,7 +67,7 @@ def made_up(
                     peak_kib, 0, "ab" * 32, 1234, None, curve)
             )  # fmt: skip
         library = f"/usr/lib/lib{name}.so" if place else None
-        made.append(Measured(name, library, f"lib{name} 1.0", "", {}, name.endswith("again"),
+        made.append(Measured(name, library, f"lib{name} 1.0", "", {}, {}, name.endswith("again"),
                              None, runs))  # fmt: skip
     return Results(dict(ABOUT), next(iter(ratios)), made)
 

@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 from compare_lab import POOLSHIM, compare
 from conftest import BUILD_DIR, ROOT
+from poolshim_cli import machine
 from under_shim import need
 
 RESULTS = ROOT / "tests" / "cli" / "golden" / "compare.json"
@@ -112,6 +113,7 @@ def test_column_that_fails_makes_the_status_1() -> None:
         (["--allocators", "nosuch", "--", "true"], 2, ["no nosuch; known: glibc, "]),
         (["--add", "x=/nonexistent.so", "--", "true"], 2, ["x: not found: /nonexistent.so"]),
         (["--add", "nonsense", "--", "true"], 2, ["NAME=LIBRARY"]),
+        (["--add", "x=libm.so.6", "--", "true"], 2, ["libm.so.6 defines no malloc"]),
         (["--setting", "nonsense", "--", "true"], 2, ["NAME:VARIABLE=VALUE"]),
         (["--setting", "x@nosuch:A=1", "--", "true"], 2, ["there is no nosuch"]),
         (["--setting", "x:POOLSHIM_HARDN=1", "--", "true"], 2, ["x: ", "POOLSHIM_HARDEN"]),
@@ -223,6 +225,49 @@ def test_inherited_preload_does_not_reach_the_base() -> None:
     assert done.returncode == 0, done.stderr
     sizes = {c["name"]: c["runs"][0]["output_bytes"] for c in json.loads(done.stdout)["columns"]}
     assert sizes["glibc"] == sizes["glibc again"] == len("none\n") < sizes["poolshim"]
+
+
+def test_inherited_settings_are_shown_with_the_columns_that_run_with_them(tmp_path: Path) -> None:
+    """A setting of the environment hardens no column in silence."""
+    settings = {"POOLSHIM_HARDEN": "3", "MALLOC_ARENA_MAX": "1", "MIMALLOC_VERBOSE": "0"}
+    env = {**os.environ, **settings, "POOLSHIM_BUILD_DIR": str(BUILD_DIR), "COLUMNS": "100",
+           "LD_PRELOAD": str(BUILD_DIR / "libpoolshim.so")}  # fmt: skip
+    words = ["--setting", "soft:POOLSHIM_HARDEN=0", "--json", tmp_path / "r.json",
+             "--html", tmp_path / "r.html", "--markdown", tmp_path / "r.md"]  # fmt: skip
+    done = subprocess.run(
+        [POOLSHIM, "compare", *FEW, *words, "--", "true"], env=env, capture_output=True, text=True,
+        check=False, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    data = json.loads((tmp_path / "r.json").read_text())
+    inherited = {column["name"]: column["inherited"] for column in data["columns"]}
+    assert inherited["poolshim"] == {"POOLSHIM_HARDEN": "3"} and inherited["soft"] == {}
+    assert inherited["glibc"] == {"MALLOC_ARENA_MAX": "1"}
+    said = "warning: poolshim runs with POOLSHIM_HARDEN=3, which is set in the environment"
+    assert said in done.stdout and "MIMALLOC" not in done.stdout
+    assert "LD_PRELOAD of the environment is left out" in done.stdout
+    page = (tmp_path / "r.html").read_text()
+    assert "<code>POOLSHIM_HARDEN=3</code> (inherited)" in page and said[9:] in page
+    assert "poolshim runs with" in (tmp_path / "r.md").read_text()
+    again = compare("--from", tmp_path / "r.json")
+    assert said in again.stdout
+
+
+def test_whose_setting_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What reaches a library of an unknown name cannot be told: all of it may."""
+    for name in ("POOLSHIM_THP", "MALLOC_CONF", "GLIBC_TUNABLES", "PYTHONMALLOC", "LD_DEBUG"):
+        monkeypatch.setenv(name, "1")
+    monkeypatch.setenv("POOLSHIM_BUILD_DIR", "/x")
+    names = {"POOLSHIM_THP", "MALLOC_CONF", "GLIBC_TUNABLES", "PYTHONMALLOC"}
+    for library, reached in (
+        ("/usr/lib/libpoolshim.so.0.1.0", {"POOLSHIM_THP", "PYTHONMALLOC"}),
+        ("/usr/lib/libjemalloc.so.2", {"MALLOC_CONF", "PYTHONMALLOC"}),
+        ("/lib/libc.so.6", {"GLIBC_TUNABLES", "PYTHONMALLOC"}),
+        ("/opt/mine.so", names),
+    ):
+        assert set(machine.inherited_by([library], ())) & names == reached
+    assert "POOLSHIM_THP" not in machine.inherited_by(["/opt/mine.so"], ["POOLSHIM_THP"])
+    assert not {"LD_DEBUG", "POOLSHIM_BUILD_DIR"} & machine.inherited_by(["/x.so"], ()).keys()
 
 
 def test_terminal_shows_progress_and_pipes_do_not() -> None:

@@ -11,6 +11,7 @@ with the reason; when it is the base, or when nothing maps its library, everythi
 from __future__ import annotations
 
 import datetime
+import os
 import platform
 import random
 import shlex
@@ -198,6 +199,16 @@ def note_own_allocator(session: Session, report: dict[str, Any]) -> None:
         )
 
 
+def note_inherited(session: Session) -> None:
+    """The settings of allocators in our own environment, which the columns run with."""
+    for column in session.measured.values():
+        own = [str(one) for one in session.own or ()] or ["libc.so.6"]
+        libraries = own if column.library is None else [column.library]
+        column.inherited = machine.inherited_by(libraries, column.env)
+    if os.environ.get("LD_PRELOAD"):
+        session.warn("LD_PRELOAD of the environment is left out: no column runs with it")
+
+
 def rounds_that_fit(session: Session, round_s: float) -> int:
     """How many rounds to run, after a look at how long one takes."""
     plan = session.plan
@@ -265,7 +276,8 @@ def measure(
     about["foreign_cpu_share"] = round(
         max(0.0, machine.foreign_cpu_s() - foreign_s) / max(took_s, 1e-9), 4
     )
-    about["linked_to"] = sorted(session.own or ())
+    about["linked_to"] = sorted(str(one) for one in session.own or ())
+    note_inherited(session)
     if tools.hyperfine is None:
         session.warn("hyperfine is not installed: the launcher's clock serves alone")
     return Results(about, plan.base, list(session.measured.values()), session.warnings)

@@ -43,6 +43,7 @@ class Measured:
     version: str = ""
     note: str = ""
     env: dict[str, str] = field(default_factory=dict)
+    inherited: dict[str, str] = field(default_factory=dict)  # settings of our own environment
     is_again: bool = False  # the base a second time
     failure: str | None = None
     runs: list[Run] = field(default_factory=list)

@@ -210,11 +210,26 @@ def summarise(results: Results) -> Summary:
     return Summary(
         results.base, tuple(rows), clock, extra_s, len(results.base_column.runs), noise,
         (
-            *results.warnings, *disagreements(results), *crowding(results),
+            *results.warnings, *inheritance(results), *disagreements(results),
+            *crowding(results),
             *noise_warnings(noises),
         ),
         verdict(rows, results.base, speed), speed,
     )  # fmt: skip
+
+
+def inheritance(results: Results) -> list[str]:
+    """Settings that columns have from the environment, and not by their names."""
+    users: dict[str, list[str]] = {}
+    for column in results.columns:
+        for name, value in column.inherited.items():
+            if not column.is_again:
+                users.setdefault(f"{name}={value}", []).append(column.name)
+    return [
+        f"{listed(names)} {'run' if len(names) > 1 else 'runs'} with {setting}, which is set in the "
+        "environment"
+        for setting, names in users.items()
+    ]
 
 
 def is_busy(results: Results) -> bool:

@@ -15,6 +15,7 @@ from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from .. import machine
 from .results import Results
@@ -125,13 +126,14 @@ def clock_line(summary: Summary) -> str:
 
 def notes(results: Results, summary: Summary) -> list[str]:
     """What stands below the table."""
+    rounds = f"{summary.rounds} round{'s' if summary.rounds != 1 else ''}"
     failed = [f"{row.name}: FAILED: {row.failure}" for row in summary.rows if row.failure]
     lines = [
         *failed,
         *(f"warning: {text}" for text in summary.warnings),
         *(f"{name}: {reason}" for name, reason in results.missing),
         *(f"{row.name}: {row.note}" for row in shown_rows(summary) if row.note),
-        f"{summary.rounds} rounds, order by seed {results.about.get('seed')}; medians; ratios to "
+        f"{rounds}, order by seed {results.about.get('seed')}; medians; ratios to "
         f"{summary.base} with 95 % intervals, which hold together; {LEGEND}",
         noise_line(summary),
         clock_line(summary),
@@ -163,23 +165,60 @@ def shell_line(words: list[str]) -> str:
     return shlex.join(str(word) for word in words)
 
 
-def print_table(results: Results, summary: Summary, console: Console) -> None:
-    """For the terminal."""
+def styled(row: Row, metric: str) -> tuple[Text, Text]:
+    """A metric's two cells: the median, and the ratio in the colour of its mark."""
+    figure = row.figure(metric)
+    if figure is None:
+        return Text("failed"), Text()
+    colour = COLOURS[mark(figure)] if not row.is_base else ""
+    return Text(value_cell(row, metric)), Text(ratio_cell(row, metric, is_short=True), style=colour)
+
+
+def wide_table(summary: Summary) -> Table:
+    """A line for each column."""
     table = Table(box=box.SIMPLE_HEAD, title=None, pad_edge=False)
     table.add_column("allocator", no_wrap=True)
     for metric in METRICS:
         table.add_column(HEADS[metric], justify="right", no_wrap=True)
         table.add_column(f"× {escape(summary.base)}", no_wrap=True)
     for row in shown_rows(summary):
-        cells = [escape(row.name)]
-        for metric in METRICS:
-            figure = row.figure(metric)
-            text = ratio_cell(row, metric, is_short=True)
-            colour = COLOURS[mark(figure)] if figure and not row.is_base else ""
-            cells.append(value_cell(row, metric) if figure else "failed")
-            cells.append(f"[{colour}]{escape(text)}[/]" if colour else escape(text))
-        table.add_row(*cells)
+        table.add_row(Text(row.name), *(cell for one in METRICS for cell in styled(row, one)))
+    return table
+
+
+def narrow_table(summary: Summary, has_names_apart: bool) -> Table:
+    """A line for each metric of each column; its name beside the first of them, or above them."""
+    table = Table(box=box.SIMPLE_HEAD, title=None, pad_edge=False, show_edge=False)
+    heads = [] if has_names_apart else ["allocator"]
+    for head in (*heads, "", "median", f"× {escape(summary.base)}"):
+        table.add_column(head, justify="right" if head == "median" else "left", overflow="fold")
+    for at, row in enumerate(shown_rows(summary)):
+        if at:
+            table.add_section()
+        if has_names_apart:
+            table.add_row(Text(row.name, style="bold"))
+        for metric in METRICS if row.failure is None else METRICS[:1]:
+            is_named = not has_names_apart and metric == METRICS[0]
+            names = [] if has_names_apart else [Text(row.name if is_named else "")]
+            table.add_row(*names, HEADS[metric], *styled(row, metric))
+    return table
+
+
+def fitting_table(summary: Summary, console: Console) -> Table:
+    """The widest one in which nothing is cut off."""
+    endless = console.options.update(width=10000)
+    for table in (wide_table(summary), narrow_table(summary, False)):
+        if console.measure(table, options=endless).maximum <= console.width:
+            return table
+    return narrow_table(summary, True)
+
+
+def print_table(results: Results, summary: Summary, console: Console) -> None:
+    """For the terminal."""
+    table = fitting_table(summary, console)
     console.print(table)
+    if not table.show_edge:
+        console.print()
     console.print(f"[bold]{escape(summary.verdict)}[/]", highlight=False)
     for line in notes(results, summary):
         style = "yellow" if line.startswith("warning:") or ": FAILED:" in line else "dim"

@@ -33,10 +33,10 @@ def size_text(size_bytes: float) -> str:
 
 
 def plain_table(*headers: str) -> Table:
-    """No frames, numbers to the right."""
+    """No frames, numbers to the right; on a narrow terminal folded, never cut off."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for i, header in enumerate(headers):
-        table.add_column(header, justify="left" if i == 0 else "right", no_wrap=True)
+        table.add_column(header, justify="left" if i == 0 else "right", overflow="fold")
     return table
 
 
@@ -80,13 +80,21 @@ def show_checks(console: Console, checks: Sequence[Check]) -> None:
     """What was measured."""
     time = "CPU time" if any(check.speed == "cpu" for check in checks) else "time"
     table = plain_table("measured, tuned / before", "rounds", "peak RSS", time)
+    labels = []
     for check in checks:
         label = check.label if len(check.label) <= 40 else check.label[:39] + "…"
-        held = " (held out)" if check.is_held_out else ""
+        labels.append(label + (" (held out)" if check.is_held_out else ""))
         table.add_row(
-            Text(label + held), str(check.rounds), interval_text(check.rss),
+            Text(labels[-1]), str(check.rounds), interval_text(check.rss),
             interval_text(check.time),
         )  # fmt: skip
+    if console.measure(table, options=console.options.update(width=10000)).maximum > console.width:
+        table = plain_table("measured, tuned / before", "")
+        for label, check in zip(labels, checks):
+            for line in ((label, ""), ("  rounds", str(check.rounds)),
+                         ("  peak RSS", interval_text(check.rss)),
+                         (f"  {time}", interval_text(check.time))):  # fmt: skip
+                table.add_row(*map(Text, line))
     console.print(table)
     for warning in dict.fromkeys(w for check in checks for w in check.warnings):
         console.print(Text(f"note: {warning}"))
