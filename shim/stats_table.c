@@ -62,6 +62,30 @@ static void add_class_line(struct ps_text *text, const struct ps_census_class *c
     ps_text_add(text, "\n");
 }
 
+/* All classes without a live block in one line: at exit that is most of those ever used. */
+static void add_empty_line(struct ps_text *text, const struct ps_census *census) {
+    uint64_t spans = 0;
+    uint64_t span_bytes = 0;
+    for (uint32_t i = 0; i < census->class_count; i++) {
+        if (census->classes[i].live_blocks == 0) {
+            spans += census->classes[i].spans;
+            span_bytes += census->classes[i].span_bytes;
+        }
+    }
+    if (spans == 0) {
+        return;
+    }
+    size_t column = 0;
+    ps_text_add_right(text, "unused", class_columns[column++].width);
+    ps_text_add_number_right(text, 0, class_columns[column++].width);
+    ps_text_add_number_right(text, 0, class_columns[column++].width);
+    ps_text_add_number_right(text, spans, class_columns[column++].width);
+    ps_text_add_number_right(text, span_bytes, class_columns[column++].width);
+    ps_text_add_number_right(text, span_bytes, class_columns[column++].width);
+    ps_text_add_right(text, "", class_columns[column].width);
+    ps_text_add(text, "\n");
+}
+
 static void add_total_line(struct ps_text *text, const struct ps_report *report) {
     const struct ps_census *census = &report->census;
     size_t column = 0;
@@ -85,10 +109,11 @@ static void add_classes(const struct ps_report *report, struct ps_text *text) {
     ps_text_add(text, "\n");
     for (uint32_t i = 0; i < census->class_count; i++) {
         const struct ps_census_class *class = &census->classes[i];
-        if (class->spans != 0 || class->live_blocks != 0) {
+        if (class->live_blocks != 0) {
             add_class_line(text, class, ps_report_class_waste(class));
         }
     }
+    add_empty_line(text, census);
     add_total_line(text, report);
 }
 

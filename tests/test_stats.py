@@ -74,6 +74,20 @@ def test_table_is_aligned_and_states_units(run_shim: RunShim) -> None:
     assert lines[-1].split()[0] == "all"
 
 
+def test_table_lists_classes_in_use_and_sums_up_the_others(run_shim: RunShim) -> None:
+    """No line says "0 live blocks, 100.0 % waste"; what is listed adds up to the last line."""
+    for command in (["ls", "/"], [*PYTHON, "pass"]):
+        lines = run_shim(command, env={"POOLSHIM_STATS": "1"}).stderr.splitlines()
+        rows = [line.split() for line in lines[lines.index("size classes") + 2 :]]
+        *classes, unused, total = rows
+        assert (unused[0], total[0]) == ("unused", "all")
+        assert unused[1:3] == ["0", "0"] and unused[4] == unused[5] and len(unused) == 6
+        assert classes or command[0] == "ls"
+        assert all(int(row[1]) > 0 for row in classes)
+        for column in range(1, 6):
+            assert sum(int(row[column]) for row in [*classes, unused]) == int(total[column])
+
+
 def read_json(run_shim: RunShim, path: Path, command: list[str], **env: str) -> dict[str, Any]:
     result = run_shim(command, env={"POOLSHIM_STATS": str(path), **env})
     assert (result.returncode, result.stderr) == (0, "")

@@ -226,8 +226,8 @@ def inheritance(results: Results) -> list[str]:
             if not column.is_again:
                 users.setdefault(f"{name}={value}", []).append(column.name)
     return [
-        f"{listed(names)} {'run' if len(names) > 1 else 'runs'} with {setting}, which is set in the "
-        "environment"
+        f"{listed(names)} {'run' if len(names) > 1 else 'runs'} with {setting}, which is set in "
+        "the environment"
         for setting, names in users.items()
     ]
 
