@@ -53,6 +53,63 @@ static bool is_loadable(const char *path) {
            library.machine == own.machine && library.type == ET_DYN;
 }
 
+/* Does one of these dynamic symbols say that malloc is defined here? */
+static bool names_malloc(const char *file, size_t bytes, const Elf64_Shdr *symbols,
+                         const Elf64_Shdr *strings) {
+    if (symbols->sh_offset > bytes || symbols->sh_size > bytes - symbols->sh_offset ||
+        strings->sh_offset > bytes || strings->sh_size > bytes - strings->sh_offset) {
+        return false;
+    }
+    static const char wanted[] = "malloc";
+    for (size_t at = 0; at + sizeof(Elf64_Sym) <= symbols->sh_size; at += sizeof(Elf64_Sym)) {
+        Elf64_Sym symbol;
+        memcpy(&symbol, file + symbols->sh_offset + at, sizeof symbol);
+        if (symbol.st_shndx != SHN_UNDEF && symbol.st_name < strings->sh_size &&
+            strings->sh_size - symbol.st_name >= sizeof wanted &&
+            memcmp(file + strings->sh_offset + symbol.st_name, wanted, sizeof wanted) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Does the library define malloc? Also true where that cannot be read: the loader decides then. */
+static bool may_have_malloc(const char *path) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat status;
+    if (fd < 0 || fstat(fd, &status) != 0 || (size_t)status.st_size < sizeof(Elf64_Ehdr)) {
+        return true;
+    }
+    size_t bytes = (size_t)status.st_size;
+    const char *file = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
+    close(fd);
+    if (file == MAP_FAILED) {
+        return true;
+    }
+    Elf64_Ehdr header;
+    memcpy(&header, file, sizeof header);
+    size_t table_bytes = (size_t)header.e_shnum * sizeof(Elf64_Shdr);
+    if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_shentsize != sizeof(Elf64_Shdr) ||
+        header.e_shoff > bytes || table_bytes > bytes - header.e_shoff) {
+        return true;
+    }
+    bool is_known = false;
+    for (size_t i = 0; i < header.e_shnum; i++) {
+        Elf64_Shdr symbols;
+        memcpy(&symbols, file + header.e_shoff + i * sizeof symbols, sizeof symbols);
+        if (symbols.sh_type == SHT_DYNSYM && symbols.sh_link < header.e_shnum) {
+            Elf64_Shdr strings;
+            memcpy(&strings, file + header.e_shoff + symbols.sh_link * sizeof strings,
+                   sizeof strings);
+            is_known = true;
+            if (names_malloc(file, bytes, &symbols, &strings)) {
+                return true;
+            }
+        }
+    }
+    return !is_known;
+}
+
 /* ---- the loader's cache: glibc's sysdeps/generic/dl-cache.h describes it ---- */
 
 struct cache_entry {
@@ -166,6 +223,10 @@ const char *run_library_find(const char *name) {
         const char *path = absolute(name);
         if (!is_loadable(path)) {
             run_die(EXIT_OWN_FAILURE, "--allocator %s: no shared library for this machine", name);
+        }
+        if (!may_have_malloc(path)) {
+            run_die(EXIT_OWN_FAILURE, "--allocator %s: defines no malloc: it is no allocator",
+                    name);
         }
         return path;
     }

@@ -10,7 +10,7 @@ OWN_FAILURE, CANNOT_EXECUTE, NOT_FOUND = 125, 126, 127  # as env and timeout hav
 
 
 class BadRequest(Exception):
-    """The user asked for something that cannot be: exit status 2."""
+    """A bad command line or file: exit status 2."""
 
     status = 2
 

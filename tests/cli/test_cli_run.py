@@ -21,8 +21,10 @@ from programs import (
     AARCH64,
     MACHINE_OFFSET,
     POOLSHIM,
+    OWN_MALLOC,
     PRINT_MAPS,
     bare_environment,
+    compile_library,
     compile_program,
     folder,
     mapper,
@@ -171,6 +173,17 @@ def test_the_library_takes_what_the_flags_say() -> None:
 )  # fmt: skip
 def test_a_mistake_stops_the_command(words: list[str], line: str) -> None:
     assert check_refusal(*words, "echo", "started") == line
+
+
+def test_library_without_malloc_is_no_allocator(folder: Path) -> None:
+    """It would be loaded, and libc would serve; one that uses malloc does not define it."""
+    source = "#include <stdlib.h>\nvoid *use(void) { return malloc(1); }"
+    for name, text in (("libempty.so", "int nothing;"), ("libuser.so", source)):
+        library = compile_library(folder, name, text)
+        said = check_refusal("--allocator", library, "true")
+        assert said == f"--allocator {library}: defines no malloc: it is no allocator"
+    own = compile_library(folder, "libown.so", OWN_MALLOC)
+    assert poolshim("run", "--dry-run", "--allocator", own, "true").returncode == 0
 
 
 def test_flag_at_the_end_lacks_its_value() -> None:

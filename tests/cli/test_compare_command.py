@@ -132,7 +132,7 @@ def test_column_that_fails_makes_the_status_1() -> None:
         (["--server", "'x", "--load", "y", "--ready", "z"], 2, ["--server: No closing quotation"]),
         (["--load", "y", "--", "true"], 2, ["go with --server"]),
         (["--from", "/nonexistent"], 2, ["/nonexistent: No such file"]),
-        (["--from", str(POOLSHIM)], 2, ["these are no results"]),
+        (["--from", str(POOLSHIM)], 2, ["not a result file of this version of poolshim"]),
         (["--from", str(RESULTS), "--", "true"], 2, ["--from measures nothing"]),
         (["--json", "-", "--csv", "-", "--", "true"], 2, ["only one of"]),
         (["--json", "/nonexistent/x", "--", "true"], 2, ["/nonexistent/x"]),

@@ -96,8 +96,10 @@ def test_verdict_goes_by_cpu_time_where_others_used_the_machine() -> None:
     busy = summarise(made)
     assert busy.speed == "cpu" and busy.verdict.startswith("a uses 6.")
     assert "more CPU time than glibc" in busy.verdict and "faster" not in busy.verdict
-    assert "other processes were using 1.8 cores; times are unreliable, and the verdict goes by " \
-        "CPU time" in busy.warnings  # fmt: skip
+    assert any(
+        line.startswith("other processes were using 1.8 cores; timings are unreliable")
+        for line in busy.warnings
+    )
 
 
 def test_no_call_is_within_the_noise_that_stands_beside_it() -> None:
@@ -182,8 +184,8 @@ def test_times(seconds: float, text: str) -> None:
     ("text", "complaint"),
     [
         ("", "Expecting value"),
-        ("[]", "not written by poolshim compare"),
-        ('{"poolshim_compare": 99}', "not written by poolshim compare"),
+        ("[]", "compare --json"),
+        ('{"poolshim_compare": 99}', "compare --json"),
         ('{"poolshim_compare": 1}', "no 'columns'"),
         ('{"poolshim_compare": 1, "columns": 3}', "not iterable"),
         ('{"poolshim_compare": 1, "columns": [], "about": {}, "base": "x"}', "no runs of the base"),
@@ -192,7 +194,7 @@ def test_times(seconds: float, text: str) -> None:
 def test_files_that_are_no_results(text: str, complaint: str, tmp_path: Path) -> None:
     path = tmp_path / "results.json"
     path.write_text(text)
-    with pytest.raises(BadRequest, match="these are no results") as error:
+    with pytest.raises(BadRequest, match="not a result file") as error:
         keeping.read(path)
     assert complaint in str(error.value) and "\n" not in str(error.value)
 
@@ -204,7 +206,7 @@ def test_damaged_runs_are_refused(field: str, value: object, tmp_path: Path) -> 
     data["columns"][0]["runs"][0][field] = value
     path = tmp_path / "results.json"
     path.write_text(json.dumps(data))
-    with pytest.raises(BadRequest, match="these are no results"):
+    with pytest.raises(BadRequest, match="not a result file"):
         keeping.read(path)
 
 

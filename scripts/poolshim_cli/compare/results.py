@@ -98,7 +98,7 @@ def from_json(text: str) -> Results:
     """What to_json wrote; ValueError, KeyError or TypeError if it is anything else."""
     data = json.loads(text)
     if not isinstance(data, dict) or data.get("poolshim_compare") != FORMAT:
-        raise ValueError("not written by poolshim compare --json, or by another version of it")
+        raise ValueError("")
     columns = []
     for entry in data["columns"]:
         column = Measured(**{**known(Measured, entry), "runs": []})
@@ -118,5 +118,6 @@ def read(path: Path) -> Results:
     except OSError as error:
         raise BadRequest(f"{path}: {error.strerror}") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        why = f"no {error}" if isinstance(error, KeyError) else error
-        raise BadRequest(f"{path}: these are no results: {why}") from None
+        why = f"no {error}" if isinstance(error, KeyError) else str(error)
+        message = f"{path}: not a result file of this version of poolshim compare --json"
+        raise BadRequest(f"{message}: {why}" if why else message) from None

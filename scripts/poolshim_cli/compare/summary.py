@@ -74,7 +74,7 @@ class Summary:
     clock: str  # whose time it is: hyperfine or launcher
     overhead_s: float | None  # what the launcher adds to hyperfine's times; None: no hyperfine
     rounds: int
-    noise: Figure | None  # the base's time against itself
+    noise: Figure | None  # the base against itself, in what decides about speed
     warnings: tuple[str, ...]
     verdict: str
     speed: str = "time"  # the metric that decides about speed: time or cpu
@@ -205,8 +205,8 @@ def summarise(results: Results) -> Summary:
             )
         rows.append(row)
     again = next((row for row in rows if row.is_again), None)
-    noise = again.time if again else None
     speed = "cpu" if is_busy(results) else "time"
+    noise = again.figure(speed) if again else None
     return Summary(
         results.base, tuple(rows), clock, extra_s, len(results.base_column.runs), noise,
         (
@@ -242,8 +242,10 @@ def crowding(results: Results) -> list[str]:
     if not is_busy(results):
         return []
     share = results.about["foreign_cpu_share"]
-    return [f"other processes were using {share:.1f} cores; times are unreliable, and the verdict "
-            "goes by CPU time"]  # fmt: skip
+    return [
+        f"other processes were using {share:.1f} cores; timings are unreliable, and the verdict "
+        "goes by CPU time"
+    ]
 
 
 def noise_warnings(noises: dict[str, Noise]) -> list[str]:
@@ -320,6 +322,8 @@ def row_words(row: Row, base: str, speed: str) -> str:
         parts.append((cpu_words if speed == "cpu" else time_words)(found, base))
     if rss.is_different:
         parts.append(rss_words(rss))
+    if len(parts) == 2 and speed == "cpu":
+        parts[1] = parts[1].removeprefix("uses ")
     return f"{row.name} " + " and ".join(parts) if parts else ""
 
 

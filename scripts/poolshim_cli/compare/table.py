@@ -106,10 +106,11 @@ def noise_line(summary: Summary) -> str:
     """What the base differs from itself."""
     if summary.noise is None:
         return ""
+    what = " in CPU time" if summary.speed == "cpu" else ""
     if summary.noise.low is None:
-        return f"noise: {summary.base} against itself {ratio_text(summary.noise.ratio)}"
+        return f"noise: {summary.base} against itself{what} {ratio_text(summary.noise.ratio)}"
     return (
-        f"noise: {summary.base} against itself {ratio_text(summary.noise.ratio)} "
+        f"noise: {summary.base} against itself{what} {ratio_text(summary.noise.ratio)} "
         f"{interval_text(summary.noise)}, ± {percent(spread(summary.noise))}"
     )
 

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import sys
 from dataclasses import asdict, dataclass, replace
@@ -115,7 +116,7 @@ def tune(request: Request) -> int:
     checks: list[verify.Check] = []
     verdict = None
     if found.table == found.before:
-        verdict = verify.Verdict(False, "no other table wastes less at the peaks")
+        verdict = verify.Verdict(False, already_best())
         report.show_verdict(console, verdict, checks, None)
     elif request.is_verified and request.work is not None:
         checks = run_checks(request, found, console)
@@ -136,6 +137,12 @@ def tune(request: Request) -> int:
     if request.picture is not None and found.workload is not None:
         draw(request, found)
     return 1 if request.is_checked and not is_given_out else 0
+
+
+def already_best() -> str:
+    """Why no other table is given out."""
+    whose = "present" if os.environ.get(profile.VARIABLE) else "built-in"
+    return f"the {whose} size classes already fit this program"
 
 
 def take_profile(request: Request) -> Found:

@@ -115,7 +115,9 @@ def show_verdict(
         )
     if verdict.is_worthwhile:
         console.print(Text(f"worthwhile: {verdict.reason}"))
-    else:
+    elif checks:
         console.print(Text(f"no worthwhile change: {verdict.reason}"))
+    else:
+        console.print(Text(f"nothing to gain: {verdict.reason}"))
 
 
