@@ -20,8 +20,8 @@ from conftest import ROOT, run_captured
 from programs import (
     AARCH64,
     MACHINE_OFFSET,
-    POOLSHIM,
     OWN_MALLOC,
+    POOLSHIM,
     PRINT_MAPS,
     bare_environment,
     compile_library,
