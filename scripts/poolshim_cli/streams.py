@@ -8,6 +8,7 @@ closed standard output for one that takes everything.
 
 from __future__ import annotations
 
+import codecs
 import io
 import os
 import sys
@@ -16,6 +17,8 @@ from typing import Any
 from .errors import OwnFailure
 
 BROKEN_PIPE = 141  # 128 and the signal's number
+REPLACED = "poolshim-replaced"  # how what an encoding lacks is written
+PLAIN = {"▼": "v", "▲": "^", "×": "x", "±": "+-", "µ": "u", "…": "...", "─": "-", "–": "-"}
 
 
 class ReaderGone(Exception):
@@ -48,11 +51,22 @@ class Errors(io.FileIO):
             return len(data)
 
 
-def open_text(raw: io.FileIO) -> io.TextIOWrapper:
+def replaced(error: UnicodeError) -> tuple[str | bytes, int]:
+    """What an encoding lacks, by letters; bytes of file names that were no text, as they were."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    found = b""
+    for letter in error.object[error.start : error.end]:
+        is_byte = 0xDC80 <= ord(letter) <= 0xDCFF
+        found += bytes([ord(letter) - 0xDC00]) if is_byte else PLAIN.get(letter, "?").encode()
+    return found, error.end
+
+
+def open_text(raw: io.FileIO, encoding: str | None) -> io.TextIOWrapper:
     """A stream as Python makes its own, written to line by line on a terminal."""
     is_line = raw.isatty() or raw.fileno() == 2
     return io.TextIOWrapper(
-        io.BufferedWriter(raw), errors="surrogateescape", line_buffering=is_line
+        io.BufferedWriter(raw), encoding, errors=REPLACED, line_buffering=is_line
     )
 
 
@@ -63,8 +77,10 @@ def prepare() -> None:
             os.fstat(number)
         except OSError:
             os.open(os.devnull, os.O_RDONLY)  # the lowest that is free; writing there fails
-    sys.stdout = open_text(Output(1, "w", closefd=False))
-    sys.stderr = open_text(Errors(2, "w", closefd=False))
+    codecs.register_error(REPLACED, replaced)
+    encodings = [getattr(stream, "encoding", None) for stream in (sys.stdout, sys.stderr)]
+    sys.stdout = open_text(Output(1, "w", closefd=False), encodings[0])
+    sys.stderr = open_text(Errors(2, "w", closefd=False), encodings[1])
 
 
 def discard() -> None:

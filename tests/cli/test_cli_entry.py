@@ -183,6 +183,13 @@ def test_output_that_cannot_be_written(words: list[str], kind: str, shim: Path) 
     assert done.returncode == 125 and done.stderr == f"{name}: standard output: {reason}\n"
 
 
+def test_marks_are_told_apart_where_the_encoding_has_none_of_them(shim: Path) -> None:
+    env = {**os.environ, "PYTHONIOENCODING": "ascii", "POOLSHIM_BUILD_DIR": str(shim.parent)}
+    done = run_captured([POOLSHIM, "compare", "--from", RESULTS], env=env)
+    assert done.returncode == 1 and done.stderr == "", "1: a column of these results failed"
+    assert "0.913 +- 1.7 % v" in done.stdout and "1.060 +- 1.3 % ^" in done.stdout
+
+
 def test_closed_error_stream_takes_nothing_of_the_answer(shim: Path) -> None:
     """Nor does anything that is opened later get its number."""
     env = {**os.environ, "POOLSHIM_BUILD_DIR": str(shim.parent)}

@@ -72,6 +72,13 @@ def test_verdict_names_what_differs_and_what_does_not() -> None:
     heavy = summarise(made_up({"a": 1.0, "b": 1.0}, rounds=6, noise=0.3, memory=1.07)).verdict
     assert heavy.startswith("Cannot tell about time; b uses 7 % more memory. Too noisy to see ")
     assert summarise(made_up({"a": 1.0, "b": 2.0}, rounds=4)).verdict.startswith("Too few rounds")
+    mixed = made_up({"a": 1.0, "b": 1.0, "c": 1.0}, rounds=6, noise=0.3)
+    heavy_runs = [dataclasses.replace(r, peak_rss_kib=2 * r.peak_rss_kib)
+                  for r in mixed.columns[2].runs]  # fmt: skip
+    mixed.columns[2].runs[:] = heavy_runs
+    said = summarise(mixed).verdict
+    assert said.startswith("Cannot tell about time; c uses 2.0 times the memory; no difference in "
+                           "memory: b. Too noisy to see differences in time below ")  # fmt: skip
     memory = summarise(made_up({"a": 1.0, "b": 1.0}, memory=1.07)).verdict
     assert memory == "No difference in time; b uses 7 % more memory."
 

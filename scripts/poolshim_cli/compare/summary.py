@@ -368,6 +368,11 @@ def verdict(rows: Sequence[Row], base: str, speed: str = "time") -> str:
     level = [row.name for row in rest if not is_open(row, speed, "rss")]
     unknown = [row.name for row in rest if is_open(row, speed, "rss")]
     start = opening(judged, bool(parts), speed)
+    if start:  # speed is said of all; what is left to say is memory
+        level = [row.name for row in rest if not is_open(row, "rss")]
+        unknown = [row.name for row in rest if is_open(row, "rss")]
+        parts += [f"no difference in memory: {listed(level)}"] if level else []
+        level = []
     if level and not parts and not unknown:
         start = f"No difference between {base} and {listed(level)}"
     elif unknown and not parts and not level:
