@@ -48,7 +48,7 @@ def test_what_was_there_stays_when_writing_fails(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(files.os, "replace", fail)
-    with pytest.raises(files.BadRequest, match="No space left"):
+    with pytest.raises(files.OwnFailure, match="No space left"):
         files.write_whole(path, b"new")
     assert path.read_text() == "old" and [one.name for one in tmp_path.iterdir()] == ["p.toml"]
 

@@ -77,9 +77,9 @@ WRAPPERS = {
     "taskset": wrapper(operands=1),
     "chrt": wrapper("-T", "-P", "-D", operands=1),
     "stdbuf": wrapper("-i", "-o", "-e", "--input", "--output", "--error"),
-    "numactl": wrapper("-i", "-m", "-N", "-C", "-l", "-p", "-w"),
+    "numactl": wrapper("-i", "-m", "-N", "-C", "-p", "-w"),
     "prlimit": wrapper(),
-    "catchsegv": wrapper(),
+    "strace": wrapper("-a", "-b", "-e", "-E", "-I", "-o", "-O", "-P", "-s", "-S", "-u", "-U", "-X"),
     "tini": wrapper("-p", "-e"),
     "dumb-init": wrapper("-r", "--rewrite"),
 }
