@@ -38,6 +38,8 @@ void *ps_chunk_take(struct ps_chunks *chunks, size_t least, size_t align, size_t
 /* Exactly `bytes`: no doubling, no halving. For huge blocks. */
 void *ps_chunk_take_exact(struct ps_chunks *chunks, size_t bytes, size_t align);
 
+/* Also lifts the marks of poison.h on it. The caller does not: to lift them makes the chunk's own
+ * header undefined for memcheck, and the arguments are usually read from there. */
 void ps_chunk_give(struct ps_chunks *chunks, void *chunk, size_t bytes);
 
 #endif

@@ -30,7 +30,7 @@ size_t ps_fifo_check_live(struct fifo *fifo, const void *block) {
         ps_misuse("freed or resized, but not of this pool: block", block, fifo->chunks.name);
     }
     const struct tag *tag = tag_of(block);
-    ps_unpoison(tag, sizeof *tag);
+    ps_unpoison_defined(tag, sizeof *tag); /* of a block: it is; of anything else: misuse anyway */
     if (tag->state == TAG_FREED) {
         ps_misuse("double free of block", block, fifo->chunks.name);
     }
@@ -47,8 +47,12 @@ void ps_fifo_check_born(void *block, size_t bytes) {
 }
 
 void ps_fifo_check_resized(void *block, size_t old_bytes, size_t new_bytes) {
-    ps_poison(block, ps_max(old_bytes, new_bytes));
-    ps_unpoison(block, new_bytes);
+    char *kept_end = (char *)block + ps_min(old_bytes, new_bytes);
+    if (new_bytes > old_bytes) {
+        ps_unpoison(kept_end, new_bytes - old_bytes);
+    } else {
+        ps_poison(kept_end, old_bytes - new_bytes);
+    }
     tag_of(block)->bytes = new_bytes;
 }
 

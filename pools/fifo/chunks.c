@@ -42,7 +42,6 @@ void ps_fifo_chunk_unlink(struct ps_fifo_chunk *chunk) {
 }
 
 void ps_fifo_chunk_give(struct fifo *fifo, struct ps_fifo_chunk *chunk) {
-    ps_unpoison(chunk, (size_t)(chunk->end - (char *)chunk));
     ps_chunk_give(&fifo->chunks, chunk->base, chunk->bytes);
 }
 

@@ -99,7 +99,6 @@ struct ps_fifo *ps_fifo_create(const struct ps_fifo_options *given) {
 static void give_home(struct fifo *fifo) {
     struct ps_chunks chunks = fifo->chunks;
     struct ps_fifo_chunk *home = fifo->home;
-    ps_unpoison(home, (size_t)(home->end - (char *)home));
     ps_chunk_give(&chunks, home->base, home->bytes);
 }
 

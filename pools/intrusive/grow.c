@@ -147,13 +147,9 @@ void ps_intrusive_end(struct ps_intrusive_state *state) {
         ps_intrusive_each(pool, end_object, pool);
     }
     struct ps_chunks chunks = pool->chunks;
-    bool is_checked = pool->is_checked;
     struct intrusive_chunk *next = NULL;
     for (struct intrusive_chunk *chunk = pool->first_chunk; chunk != NULL; chunk = next) {
         next = chunk->next;
-        if (is_checked) {
-            ps_unpoison(chunk, chunk->bytes);
-        }
         ps_chunk_give(&chunks, chunk, chunk->bytes);
     }
 }

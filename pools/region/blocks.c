@@ -21,11 +21,12 @@ static size_t block_bytes(size_t bytes, size_t align) {
     return ps_region_block_bytes(ps_max(bytes, 1), align);
 }
 
-/* What a watched region shows of a block: its bytes may be used, the slack behind them may not. */
-static void mark_used(const struct ps_region_state *region, char *block, size_t bytes,
+/* What a watched region shows of a block: its bytes may be used, the slack behind them may not. The
+ * first `kept` bytes are those of a block that is resized: what is known of them stays. */
+static void mark_used(const struct ps_region_state *region, char *block, size_t kept, size_t bytes,
                       size_t taken) {
     if (region->is_watched) {
-        ps_unpoison(block, taken);
+        ps_unpoison(block + kept, taken - kept);
         memset(block + bytes, FILL_SLACK, taken - bytes);
         ps_poison(block + bytes, taken - bytes);
     }
@@ -47,7 +48,7 @@ static void check_slack(const struct ps_region_state *region, const char *block,
     if (!region->is_watched) {
         return;
     }
-    ps_unpoison(block, taken);
+    ps_unpoison_defined(block + bytes, taken - bytes);
     for (size_t i = bytes; i < taken; i++) {
         if ((unsigned char)block[i] != FILL_SLACK) {
             ps_misuse("overrun, or freed with another alignment than its own: block", block,
@@ -92,7 +93,7 @@ void *ps_region_alloc_beyond(struct ps_region *public, size_t bytes, size_t alig
     void *block = find_room(region, taken, align);
     ps_region_enter(region);
     if (block != NULL) {
-        mark_used(region, block, bytes, taken);
+        mark_used(region, block, 0, bytes, taken);
     }
     return block;
 }
@@ -173,7 +174,7 @@ bool ps_region_free_beyond(struct ps_region *public, void *block, size_t bytes, 
  */
 static void *resized(const struct ps_region_state *region, char *block, size_t old_bytes,
                      size_t new_bytes) {
-    mark_used(region, block, new_bytes, ps_max(old_bytes, new_bytes));
+    mark_used(region, block, ps_min(old_bytes, new_bytes), new_bytes, ps_max(old_bytes, new_bytes));
     return block;
 }
 
@@ -185,7 +186,7 @@ static void *resize_newest(struct ps_region_state *region, struct ps_region_chun
     if (new_taken < old_taken) {
         mark_freed(region, block + new_taken, old_taken - new_taken);
     }
-    mark_used(region, block, new_bytes, new_taken);
+    mark_used(region, block, ps_min(old_bytes, new_bytes), new_bytes, new_taken);
     chunk->at = block + new_taken;
     ps_region_enter(region);
     return block;

@@ -17,16 +17,17 @@ struct gap {
 
 enum { KEPT_TRIES = 4 }; /* chunks for reuse that are looked at */
 
-/* Gaps are out of bounds for the program, and marked so for ASan: not so for these two. */
-__attribute__((no_sanitize_address)) static void push_gap(struct ps_region_chunk *chunk,
-                                                          char *block, size_t bytes) {
+/* What is written into a gap may be read until the chunk is empty again: the marks of a watched
+ * region come off it. */
+static void push_gap(struct ps_region_chunk *chunk, char *block, size_t bytes) {
     struct gap *gap = (struct gap *)block - 1;
+    ps_unpoison(gap, sizeof *gap);
     gap->floor_offset = (uint32_t)(chunk->floor - (char *)chunk);
     gap->bytes = (uint32_t)bytes;
     chunk->floor = block;
 }
 
-__attribute__((no_sanitize_address)) static void pop_gap(struct ps_region_chunk *chunk) {
+static void pop_gap(struct ps_region_chunk *chunk) {
     const struct gap *gap = (const struct gap *)chunk->floor - 1;
     chunk->at = chunk->floor - gap->bytes;
     chunk->floor = (char *)chunk + gap->floor_offset;
@@ -102,9 +103,6 @@ bool ps_region_add_chunk(struct ps_region_state *region, size_t least) {
 }
 
 void ps_region_give_chunk(struct ps_region_state *region, struct ps_region_chunk *chunk) {
-    if (region->is_watched) {
-        ps_unpoison(chunk, chunk->bytes);
-    }
     ps_chunk_give(&region->chunks, chunk, chunk->bytes);
 }
 

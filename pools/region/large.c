@@ -6,7 +6,8 @@
  * ps_region_free and the like are asked about any block of the region and must tell the large ones.
  * The 48 bytes before any block are memory of the region (its own header, a chunk's, other blocks),
  * so they may be read; the last word of a large block's header is a seal made of both addresses,
- * which is broken when the block is freed. A program that forges one deceives only itself.
+ * which is broken when the block is freed. A program that forges one deceives only itself. Where
+ * memory is watched, those 48 bytes may be marked or undefined, and the list is searched instead.
  */
 #include "pools/region/state.h"
 
@@ -46,13 +47,24 @@ void *ps_region_alloc_large(struct ps_region_state *region, size_t bytes, size_t
     return block;
 }
 
-/* NULL when the block is not a large one. ASan may have marks on what stands before another. */
-__attribute__((no_sanitize_address)) struct ps_region_large *
-ps_region_large_of(const struct ps_region_state *region, void *block) {
+static PS_COLD struct ps_region_large *find(const struct ps_region_state *region,
+                                            const struct ps_region_large *wanted) {
+    struct ps_region_large *large = region->large;
+    while (large != NULL && large != wanted) {
+        large = large->next;
+    }
+    return large;
+}
+
+/* NULL when the block is not a large one. */
+struct ps_region_large *ps_region_large_of(const struct ps_region_state *region, void *block) {
     if ((uintptr_t)block % PS_ALIGN_DEFAULT != 0) {
         return NULL;
     }
     struct ps_region_large *large = (struct ps_region_large *)block - 1;
+    if (PS_UNLIKELY(region->is_watched || ps_poison_is_on)) {
+        return find(region, large);
+    }
     return large->seal == seal_of(region, block) ? large : NULL;
 }
 
@@ -62,8 +74,5 @@ void ps_region_drop_large(struct ps_region_state *region, struct ps_region_large
         large->next->link = large->link;
     }
     large->seal = 0;
-    if (region->is_watched) {
-        ps_unpoison(large->base, large->bytes);
-    }
     ps_chunk_give(&region->chunks, large->base, large->bytes);
 }

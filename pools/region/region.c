@@ -156,12 +156,11 @@ void ps_region_release(struct ps_region_state *region) {
         ps_region_give_chunk(region, chunk);
     }
     ps_region_trim(&region->hot, 0);
-    if (region->is_watched) {
-        ps_unpoison(region->first.start, (size_t)(region->first.end - region->first.start));
-    }
     if (region->first.bytes != 0) {
         struct ps_chunks chunks = region->chunks;
         ps_chunk_give(&chunks, region, region->first.bytes);
+    } else if (region->is_watched) { /* the caller's buffer is the caller's again */
+        ps_unpoison(region->first.start, (size_t)(region->first.end - region->first.start));
     }
 }
 

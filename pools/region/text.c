@@ -54,9 +54,12 @@ char *ps_region_vprintf(struct ps_region *public, const char *format, va_list ar
         return NULL;
     }
     /* When it fits into the tail, this is the tail, and the text is there. */
-    char *text = ps_region_alloc_unaligned(public, (size_t)length + 1);
-    if (text != NULL && (size_t)length >= room) {
-        __builtin_vsnprintf(text, (size_t)length + 1, format, arguments);
+    size_t bytes = (size_t)length + 1;
+    char *text = ps_region_alloc_unaligned(public, bytes);
+    if (text != NULL && bytes > room) {
+        __builtin_vsnprintf(text, bytes, format, arguments);
+    } else if (text != NULL && region->is_watched) {
+        ps_unpoison_defined(text, bytes);
     }
     return text;
 }

@@ -36,12 +36,10 @@ void ps_ring_chunk_give_alone(const struct ring *ring, struct ps_ring_chunk *chu
         .total_bytes = chunk->bytes,
         .chunk_count = 1,
     };
-    ps_unpoison(chunk, (size_t)(chunk->end - (char *)chunk));
     ps_chunk_give(&account, chunk->base, chunk->bytes);
 }
 
 static void give(struct ring *ring, struct ps_ring_chunk *chunk) {
-    ps_unpoison(chunk, (size_t)(chunk->end - (char *)chunk));
     ps_chunk_give(&ring->chunks, chunk->base, chunk->bytes);
 }
 

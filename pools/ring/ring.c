@@ -265,9 +265,10 @@ static bool resize_in_place(struct ring *ring, char *block, size_t old_bytes, si
     if (is_fitting && is_newest) {
         ps_ring_open_frame(ring, ring->open, block + new_bytes);
     }
-    if (is_fitting && ring->is_checked) {
-        ps_poison(block, ps_max(old_bytes, new_bytes));
-        ps_unpoison(block, new_bytes);
+    if (is_fitting && ring->is_checked && new_bytes > old_bytes) {
+        ps_unpoison(block + old_bytes, new_bytes - old_bytes);
+    } else if (is_fitting && ring->is_checked) {
+        ps_poison(block + new_bytes, old_bytes - new_bytes);
     }
     return is_fitting;
 }

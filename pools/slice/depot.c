@@ -225,7 +225,6 @@ static bool free_runs(struct run *empty) {
     bool is_any = empty != NULL;
     while (empty != NULL) {
         struct run *next = empty->next;
-        ps_unpoison(empty, SLICE_RUN_BYTES);
         ps_pages_free(empty, SLICE_RUN_BYTES);
         empty = next;
     }

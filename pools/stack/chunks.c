@@ -42,7 +42,6 @@ static void give(struct ps_stack_body *body, struct ps_stack_chunk *chunk) {
         chunk->next->previous = chunk->previous;
     }
     size_t bytes = chunk->bytes;
-    ps_unpoison(chunk, bytes);
     ps_chunk_give(&body->chunks, chunk, bytes);
 }
 
@@ -120,7 +119,9 @@ static struct ps_stack_chunk *take(struct ps_stack *stack, size_t bytes, size_t 
             .end = (char *)chunk + ps_round_down(got, 16),
             .bytes = got,
         };
-        ps_poison(chunk + 1, got - sizeof *chunk);
+        if (stack->body->mode != PS_STACK_FAST) {
+            ps_poison(chunk + 1, got - sizeof *chunk);
+        }
     }
     return chunk;
 }

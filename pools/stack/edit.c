@@ -35,7 +35,9 @@ static void *realloc_open(struct ps_stack *stack, char *block, size_t old_bytes,
             ps_stack_alloc_open(stack, new_bytes, align, with_room_to_grow(old_bytes, new_bytes));
         if (moved != NULL) {
             memcpy(moved, block, ps_min(old_bytes, new_bytes));
-            ps_poison(block, old_need);
+            if (is_checked) {
+                ps_poison(block, old_need);
+            }
         }
         return moved;
     }

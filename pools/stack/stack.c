@@ -47,7 +47,9 @@ struct ps_stack_body *ps_stack_create_body(const struct ps_stack_options *option
     };
     body->base.top = (char *)(body + 1);
     body->base.end = first->end;
-    ps_poison(body->base.top, (size_t)(first->end - body->base.top));
+    if (body->mode != PS_STACK_FAST) {
+        ps_poison(body->base.top, (size_t)(first->end - body->base.top));
+    }
     return body;
 }
 
@@ -73,7 +75,6 @@ void ps_stack_destroy_body(struct ps_stack_body *body) {
     struct ps_stack_chunk *next;
     for (struct ps_stack_chunk *chunk = body->first; chunk != NULL; chunk = next) {
         next = chunk->next;
-        ps_unpoison(chunk, chunk->bytes);
         ps_chunk_give(&chunks, chunk, chunk->bytes);
     }
 }

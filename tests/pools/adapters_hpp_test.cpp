@@ -3,6 +3,8 @@
 // traits of allocators, deleters, compositions, slices by type.
 #include "tests/unit/unit.h"
 
+#include "tests/pools/modes.h"
+
 #include <deque>
 #include <list>
 #include <map>
@@ -256,6 +258,7 @@ TEST(slices_by_type) {
 }
 
 TEST(fallback_serves_what_the_first_refuses) {
+    NEEDS_CHUNKS();
     strict_pool first(5);
     strict_pool second;
     ps::fallback<strict_pool, strict_pool> both(first, second);

@@ -2,6 +2,8 @@
 // ps::fifo: ownership, objects, exceptions, containers on the adapters.
 #include "tests/unit/unit.h"
 
+#include "tests/pools/modes.h"
+
 #include <list>
 #include <poolshim/adapters.hpp>
 #include <poolshim/fifo.hpp>
@@ -77,6 +79,7 @@ TEST(an_abandoned_fifo_ends_with_its_last_block) {
 }
 
 TEST(memory_that_is_out_is_bad_alloc) {
+    NEEDS_CHUNKS();
     alignas(4096) static char room[8192];
     ps_source_buffer buffer;
     ps_source_buffer_init(&buffer, room, sizeof room);
@@ -111,6 +114,7 @@ struct gone {};
 static int throw_out(void *, std::size_t) { throw gone(); }
 
 TEST(an_oom_handler_may_throw_through_allocate) {
+    NEEDS_CHUNKS();
     alignas(4096) static char room[8192];
     ps_source_buffer buffer;
     ps_source_buffer_init(&buffer, room, sizeof room);

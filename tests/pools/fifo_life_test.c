@@ -215,7 +215,7 @@ TEST(misuse_is_found_in_checked_mode) {
                      "poolshim: freed or resized, but no block: 0x");
         ps_fifo_free(fifo, block);
         CHECK_ABORTS(ps_fifo_free(fifo, block), "poolshim: double free of block 0x");
-        ps_unpoison(block, 100);
+        ps_unpoison_defined(block, 100);
         CHECK_EQ((unsigned char)block[50], 0xdd);
     }
     ps_fifo_adopt(fifo);

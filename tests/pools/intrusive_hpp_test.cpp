@@ -3,6 +3,7 @@
 // objects', recycle functions.
 #include "tests/unit/unit.h"
 
+#include "tests/pools/modes.h"
 #include "tests/pools/respawn.h"
 
 #include <functional>
@@ -81,6 +82,7 @@ TEST(per_use_constructs_and_destroys_each_time) {
 }
 
 TEST(reuse_constructs_once_and_destroys_with_the_memory) {
+    NEEDS_CHUNKS();
     reset_counts();
     {
         ps::intrusive_pool<square, ps::reuse_destroy> pool;
@@ -103,6 +105,7 @@ TEST(reuse_constructs_once_and_destroys_with_the_memory) {
 }
 
 TEST(constructions_equal_the_most_that_lived_at_a_time) {
+    NEEDS_CHUNKS();
     reset_counts();
     ps::intrusive_options options;
     options.reserve_items = 1000;
@@ -139,6 +142,7 @@ template <class Pool> static void throw_everywhere(Pool &pool, int more) {
 }
 
 TEST(an_item_is_back_when_init_or_a_function_throws) {
+    NEEDS_CHUNKS();
     reset_counts();
     ps::intrusive_pool<plain> per_use;
     throw_everywhere(per_use, 0);
@@ -163,6 +167,7 @@ struct picky : ps::intrusive_item<> {
 };
 
 TEST(an_item_is_back_when_the_constructor_throws_and_is_constructed_later) {
+    NEEDS_CHUNKS();
     ps::intrusive_pool<plain> pool;
     for (int i = 0; i < 10; i++) {
         try {
@@ -188,6 +193,7 @@ TEST(an_item_is_back_when_the_constructor_throws_and_is_constructed_later) {
 }
 
 TEST(a_function_may_construct_the_object_again) {
+    NEEDS_CHUNKS();
     ps::intrusive_pool<square, ps::reuse> pool;
     ps::ref<square> kept;
     for (int i = 0; i < 3; i++) {
@@ -252,6 +258,7 @@ TEST(exhausted_pools_give_empty_references) {
 }
 
 TEST(no_memory_is_bad_alloc) {
+    NEEDS_CHUNKS();
     char room[8192];
     ps_source_buffer source;
     ps_source_buffer_init(&source, room, sizeof room);
@@ -277,6 +284,7 @@ TEST(no_memory_is_bad_alloc) {
 }
 
 TEST(objects_outlive_their_pool) {
+    NEEDS_CHUNKS();
     reset_counts();
     ps::ref<shape> survivor;
     ps::ref<plain> another;
@@ -331,6 +339,7 @@ static void recycle_plain(plain &object) {
 }
 
 TEST(recycle_may_be_a_policy_a_function_or_a_callable) {
+    NEEDS_CHUNKS();
     ps::intrusive_pool<plain, counting_policy> fixed;
     fixed.allocate()->value = 3;
     CHECK_EQ(counting_policy::calls, 1);

@@ -6,6 +6,7 @@
 #include "tests/unit/fresh.h"
 
 #include "tests/pools/counting_source.h"
+#include "tests/pools/modes.h"
 #include "tests/pools/respawn.h"
 
 #include <poolshim/intrusive.h>
@@ -81,6 +82,7 @@ TEST(shared_items_come_home_from_any_thread) {
 }
 
 TEST(shared_pools_reuse_what_came_home) {
+    NEEDS_CHUNKS();
     struct ps_intrusive_options options = {.bytes = 64, .is_shared = 1};
     struct ps_intrusive pool;
     REQUIRE(ps_intrusive_init(&pool, &options));

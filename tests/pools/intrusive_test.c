@@ -6,6 +6,7 @@
 #include "tests/unit/unit.h"
 
 #include "tests/pools/counting_source.h"
+#include "tests/pools/modes.h"
 #include "tests/pools/respawn.h"
 
 #include <errno.h>
@@ -30,6 +31,7 @@ static struct ps_intrusive_options options_of(struct counting_source *source) {
 }
 
 TEST(an_item_comes_back_as_it_was_left) {
+    NEEDS_CHUNKS();
     struct ps_intrusive pool;
     struct ps_intrusive_options options = {.bytes = sizeof(struct message),
                                            .item_offset = offsetof(struct message, item)};
@@ -55,6 +57,7 @@ TEST(an_item_comes_back_as_it_was_left) {
 }
 
 TEST(options_out_of_range_are_refused) {
+    NEEDS_CHUNKS();
     struct ps_intrusive pool;
     static const struct ps_intrusive_options bad[] = {
         {.bytes = 15},
@@ -96,6 +99,7 @@ TEST(alignment_holds_for_every_object) {
 }
 
 TEST(no_source_call_while_no_more_live_than_reserved) {
+    NEEDS_CHUNKS();
     struct counting_source source = new_source(SIZE_MAX);
     struct ps_intrusive_options options = options_of(&source);
     options.reserve_items = 1000;
@@ -147,6 +151,7 @@ static size_t exhaust(struct ps_intrusive *pool, struct ps_intrusive_item **item
 }
 
 TEST(limits_are_exact_whatever_the_step) {
+    NEEDS_CHUNKS();
     static const size_t steps[] = {0, 1, 7, 64, 5000};
     static const size_t limits[] = {1, 2, 33, 700, 1500};
     static struct ps_intrusive_item *items[2000], *again[2000];
@@ -206,6 +211,7 @@ static void note_end(struct ps_intrusive_item *item, void *context) {
 }
 
 TEST(recycle_runs_at_the_last_drop_and_end_when_memory_goes) {
+    NEEDS_CHUNKS();
     struct counting_source source = new_source(SIZE_MAX);
     struct ps_intrusive_options options = options_of(&source);
     struct log log = {0};
@@ -265,6 +271,7 @@ TEST(clear_starts_anew_and_leaves_live_items_alone) {
 }
 
 TEST(a_failing_source_leaves_the_pool_as_it_was) {
+    NEEDS_CHUNKS();
     for (size_t fail_at = 1; fail_at < 12; fail_at++) {
         struct counting_source source = new_source(SIZE_MAX);
         struct ps_intrusive_options options = options_of(&source);
@@ -339,6 +346,7 @@ TEST(random_calls_agree_with_a_model) {
 }
 
 TEST(a_drop_too_many_is_noticed) {
+    NEEDS_CHUNKS();
     struct ps_intrusive pool;
     struct ps_intrusive_options options = {.bytes = 64};
     REQUIRE(ps_intrusive_init(&pool, &options));

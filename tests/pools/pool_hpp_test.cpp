@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The C++ pools of poolshim/pool.hpp: construction and destruction, exceptions, moves.
+#include "tests/pools/modes.h"
+
 #include <cstdio>
 #include <poolshim/pool.hpp>
 #include <set>
@@ -145,6 +147,7 @@ void alignment_is_that_of_the_type() {
 }
 
 void node_pools_serve_adapters() {
+    NEEDS_CHUNKS();
     ps::node_pool pool(24, 8);
     void *one = pool.allocate(24, 8);
     void *small = pool.allocate(3, 1);

@@ -7,6 +7,7 @@
 
 #include "pools/chunk/debug.h"
 #include "tests/pools/counting_source.h"
+#include "tests/pools/modes.h"
 
 #include <errno.h>
 #include <poolshim/pool.h>
@@ -61,6 +62,7 @@ TEST(trim_gives_back_the_chunks_without_live_objects) {
 }
 
 TEST(chunks_that_were_given_back_are_not_used) {
+    NEEDS_CHUNKS();
     EACH_POOL(pool, ((struct ps_chunk_options){.first_bytes = 16384, .max_bytes = 16384})) {
         static void *more[3 * 16384];
         size_t count = 3 * 16384 / sizes[kind_ / 2];
@@ -85,6 +87,7 @@ TEST(chunks_that_were_given_back_are_not_used) {
 }
 
 TEST(reset_keeps_the_largest_chunk_only) {
+    NEEDS_CHUNKS();
     EACH_POOL(pool, {0}) {
         fill_all(&pool);
         size_t full_bytes = stats_of(&pool).total_bytes;
@@ -228,6 +231,7 @@ static int refuse_twice(void *context, size_t bytes) {
 }
 
 TEST(the_oom_handler_is_asked) {
+    NEEDS_CHUNKS();
     int asked = 0;
     struct counting_source source = new_source(0);
     struct ps_pool_options options = {

@@ -6,6 +6,7 @@
 #include "tests/unit/unit.h"
 
 #include "tests/pools/counting_source.h"
+#include "tests/pools/modes.h"
 
 #include <errno.h>
 #include <poolshim/pool.h>
@@ -28,6 +29,7 @@ static void fill_all(struct ps_pool *pool) {
 }
 
 TEST(the_object_freed_last_comes_first) {
+    NEEDS_CHUNKS();
     struct ps_pool pool;
     REQUIRE(ps_pool_init(&pool, 24, 0, NULL));
     fill_all(&pool);
@@ -41,6 +43,7 @@ TEST(the_object_freed_last_comes_first) {
 }
 
 TEST(an_ordered_pool_gives_low_addresses_first) {
+    NEEDS_CHUNKS();
     struct ps_pool pool;
     struct ps_pool_options options = {.is_ordered = true, .chunks = {.first_bytes = 1 << 20}};
     REQUIRE(ps_pool_init(&pool, 24, 0, &options));
@@ -66,6 +69,7 @@ TEST(an_ordered_pool_gives_low_addresses_first) {
 }
 
 TEST(a_pool_takes_no_memory_before_its_first_object) {
+    NEEDS_CHUNKS();
     struct counting_source source = new_source(SIZE_MAX);
     struct ps_pool_options options = {.chunks = {.source = &source.source}};
     struct ps_pool pool;
@@ -77,6 +81,7 @@ TEST(a_pool_takes_no_memory_before_its_first_object) {
 }
 
 TEST(chunks_double_up_to_the_longest) {
+    NEEDS_CHUNKS();
     struct counting_source source = new_source(SIZE_MAX);
     struct ps_pool_options options = {
         .chunks = {.source = &source.source, .first_bytes = 4096, .max_bytes = 16384}};
@@ -177,6 +182,7 @@ TEST(size_zero_and_null_are_harmless) {
 }
 
 TEST(counts_that_overflow_are_memory_that_is_out) {
+    NEEDS_CHUNKS();
     for (int is_ordered = 0; is_ordered < 2; is_ordered++) {
         struct ps_pool_options options = {.is_ordered = is_ordered != 0};
         struct ps_pool pool;
@@ -274,6 +280,7 @@ TEST(reserve_is_what_alloc_needs) {
 }
 
 TEST(chunk_bytes_is_one_chunk_for_as_many) {
+    NEEDS_CHUNKS();
     for (size_t size = 1; size < 100; size += 9) {
         for (int is_ordered = 0; is_ordered < 2; is_ordered++) {
             struct counting_source source = new_source(1);
@@ -315,6 +322,7 @@ TEST(arrays_are_neighbours_and_come_back) {
 }
 
 TEST(an_ordered_pool_finds_runs_wherever_they_are) {
+    NEEDS_CHUNKS();
     struct ps_pool_options options = {.is_ordered = true};
     struct counting_source source = new_source(SIZE_MAX);
     options.chunks.source = &source.source;
@@ -341,6 +349,7 @@ TEST(an_ordered_pool_finds_runs_wherever_they_are) {
 }
 
 TEST(a_search_that_failed_does_not_hide_what_is_freed_later) {
+    NEEDS_CHUNKS();
     struct ps_pool_options options = {.is_ordered = true, .max_items = 16};
     struct ps_pool pool;
     REQUIRE(ps_pool_init(&pool, 8, 0, &options));

@@ -5,6 +5,8 @@
  */
 #include "tests/unit/unit.h"
 
+#include "tests/pools/modes.h"
+
 #include <errno.h>
 #include <poolshim/pools.h>
 
@@ -78,6 +80,7 @@ static void free_block(size_t index, size_t *live_count) {
 }
 
 TEST(blocks_of_random_sizes_keep_their_contents) {
+    NEEDS_CHUNKS();
     struct ps_source_account account;
     ps_source_account_init(&account, NULL, 0);
     struct ps_chunk_options options = {.source = &account.source, .name = "mixed"};

@@ -6,6 +6,7 @@
 #include "tests/unit/unit.h"
 
 #include "tests/pools/counting_source.h"
+#include "tests/pools/modes.h"
 
 #include <poolshim/frames.h>
 
@@ -41,6 +42,7 @@ TEST(memory_lives_for_the_rounds_promised) {
 }
 
 TEST(rounds_take_nothing_from_the_source_in_the_steady_state) {
+    NEEDS_CHUNKS();
     struct counting_source source = new_source(SIZE_MAX);
     struct ps_region_options options = {.chunks = {.source = &source.source}};
     struct ps_frames *frames = ps_frames_create(3, &options);
@@ -61,6 +63,7 @@ TEST(rounds_take_nothing_from_the_source_in_the_steady_state) {
 }
 
 TEST(bad_counts_and_missing_memory_are_refused) {
+    NEEDS_CHUNKS();
     errno = 0;
     CHECK(ps_frames_create(0, NULL) == NULL);
     CHECK_EQ(errno, EINVAL);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The C++ face of regions: ownership, objects and their destructors, callbacks, make_root, frames,
 // bad_alloc where C gives NULL.
+#include "tests/pools/modes.h"
+
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -120,6 +122,7 @@ void callbacks_run_and_can_be_cancelled() {
 }
 
 void texts_and_memory() {
+    NEEDS_CHUNKS();
     char buffer[4096];
     ps::region region(buffer, sizeof buffer);
     std::string_view copy = region.copy("text");
@@ -152,6 +155,7 @@ struct Document {
 };
 
 void a_root_and_its_parts_share_one_block() {
+    NEEDS_CHUNKS();
     journal.clear();
     {
         auto document = ps::make_root_with<Document>(sizeof(int) * 500, nullptr, 500);
@@ -177,6 +181,7 @@ int throw_bad_alloc(void *, std::size_t) { throw std::runtime_error("out of memo
 
 // The oom handler may throw through the library; the region is as it was.
 void the_oom_handler_may_throw() {
+    NEEDS_CHUNKS();
     alignas(16) static char room[6000];
     ps_source_buffer source;
     ps_source_buffer_init(&source, room, sizeof room);

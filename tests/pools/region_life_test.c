@@ -6,6 +6,7 @@
 #include "tests/unit/unit.h"
 
 #include "tests/pools/counting_source.h"
+#include "tests/pools/modes.h"
 #include "tests/pools/respawn.h"
 
 #include <fcntl.h>
@@ -53,6 +54,7 @@ DEBUG_TEST(a_checked_region_belongs_to_the_thread_that_adopted_it, "check") {
 }
 
 TEST(a_region_costs_one_chunk_and_a_buffer_none) {
+    NEEDS_CHUNKS();
     struct counting_source source = new_source(SIZE_MAX);
     struct ps_region_options options = {.chunks = {.source = &source.source}};
     struct ps_region *region = ps_region_create(&options);
@@ -95,6 +97,7 @@ TEST(short_buffers_are_refused_and_short_chunks_made_longer) {
 }
 
 TEST(a_region_and_its_first_block_are_one_chunk) {
+    NEEDS_CHUNKS();
     struct counting_source source = new_source(SIZE_MAX);
     struct ps_region_options options = {.chunks = {.source = &source.source}};
     for (size_t bytes = 0; bytes < 3000000; bytes = bytes * 3 + 1) {
@@ -113,6 +116,7 @@ TEST(a_region_and_its_first_block_are_one_chunk) {
 /* Traps: room lost at each reset; cleanups that stay registered while their memory is used again;
  * a burst that is kept for ever. */
 TEST(reset_makes_as_new_and_keeps_what_it_may) {
+    NEEDS_CHUNKS();
     struct counting_source source = new_source(SIZE_MAX);
     struct ps_region_options options = {.chunks = {.source = &source.source},
                                         .retain_bytes = 100000};
@@ -148,6 +152,7 @@ TEST(reset_makes_as_new_and_keeps_what_it_may) {
 }
 
 TEST(nothing_waits_when_nothing_may) {
+    NEEDS_CHUNKS();
     struct counting_source source = new_source(SIZE_MAX);
     struct ps_region_options options = {.chunks = {.source = &source.source}, .retain_bytes = 1};
     struct ps_region *region = ps_region_create(&options);
@@ -296,6 +301,7 @@ TEST(data_is_found_by_the_text_of_its_key) {
 }
 
 TEST(children_end_first_newest_first) {
+    NEEDS_CHUNKS();
     struct counting_source source = new_source(SIZE_MAX);
     struct ps_region_options options = {.chunks = {.source = &source.source, .name = "top"}};
     struct ps_region *top = ps_region_create(&options);
@@ -418,6 +424,7 @@ static int give_memory(void *source, size_t bytes) {
 }
 
 TEST(children_inherit_the_oom_handler) {
+    NEEDS_CHUNKS();
     struct counting_source source = new_source(SIZE_MAX);
     struct ps_region_options options = {
         .chunks = {.source = &source.source, .oom = give_memory, .oom_context = &source}};

@@ -6,6 +6,7 @@
 #include "tests/unit/fresh.h"
 
 #include "tests/pools/counting_source.h"
+#include "tests/pools/modes.h"
 #include "tests/pools/respawn.h"
 
 #include <poolshim/region.h>
@@ -52,6 +53,7 @@ DEBUG_TEST(checked_regions_report_threads_and_foreign_pointers, "check") {
 }
 
 TEST(blocks_are_aligned_apart_and_of_any_size) {
+    NEEDS_CHUNKS();
     struct ps_region *region = ps_region_create(NULL);
     static const size_t sizes[] = {0, 1, 15, 16, 17, 24, 100, 1000, 4096, 100000, 3000000};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
@@ -92,6 +94,7 @@ TEST(zalloc_zeroes_used_memory) {
 }
 
 TEST(bad_sizes_and_alignments_are_refused) {
+    NEEDS_CHUNKS();
     struct counting_source source = new_source(SIZE_MAX);
     struct ps_region_options options = {.chunks = {.source = &source.source}};
     struct ps_region *region = ps_region_create(&options);
@@ -126,6 +129,7 @@ TEST(bad_sizes_and_alignments_are_refused) {
 
 /* Trap: sizes that are no multiple of 8, and gaps, must not stop the unwinding. */
 TEST(the_newest_block_is_freed_whatever_its_size_and_alignment) {
+    NEEDS_CHUNKS();
     struct ps_region *region = ps_region_create(NULL);
     enum { COUNT = 20000 };
     static char *blocks[COUNT];
@@ -265,6 +269,7 @@ TEST(random_calls_agree_with_a_trivial_model) {
 }
 
 TEST(the_newest_block_grows_and_shrinks_in_place) {
+    NEEDS_CHUNKS();
     struct ps_region *region = ps_region_create(NULL);
     char *block = ps_region_alloc(region, 10);
     memcpy(block, "0123456789", 10);
@@ -341,6 +346,7 @@ TEST(an_array_that_grows_leaves_nothing_behind) {
 }
 
 TEST(large_blocks_are_freed_in_any_order) {
+    NEEDS_CHUNKS();
     struct counting_source source = new_source(SIZE_MAX);
     struct ps_region_options options = {.chunks = {.source = &source.source}};
     struct ps_region *region = ps_region_create(&options);
@@ -374,6 +380,7 @@ TEST(a_request_beyond_the_longest_chunk_gets_its_own) {
 }
 
 TEST(the_tail_of_the_chunk_before_is_used_once_more) {
+    NEEDS_CHUNKS();
     struct ps_region_options options = {.chunks = {.first_bytes = 4096, .max_bytes = 4096}};
     struct ps_region *region = ps_region_create(&options);
     char *first = ps_region_alloc(region, 2000);

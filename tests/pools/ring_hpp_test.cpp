@@ -3,6 +3,8 @@
 // the adapters.
 #include "tests/unit/unit.h"
 
+#include "tests/pools/modes.h"
+
 #include <poolshim/adapters.hpp>
 #include <poolshim/ring.hpp>
 #include <stdexcept>
@@ -118,6 +120,7 @@ TEST(frames_outlive_their_ring_and_end_in_other_threads) {
 }
 
 TEST(memory_that_is_out_is_bad_alloc) {
+    NEEDS_CHUNKS();
     alignas(64) static char room[8192];
     ps_source_buffer buffer;
     ps_source_buffer_init(&buffer, room, sizeof room);

@@ -3,8 +3,10 @@
  * Slices: sizes, alignment, errors, a model of random calls, lists that thrash at no edge, frees by
  * other threads, ends of threads, fork, trim, PS_DEBUG.
  */
+#include "pools/chunk/poison.h"
 #include "tests/unit/fresh.h"
 
+#include "tests/pools/modes.h"
 #include "tests/pools/respawn.h"
 
 #include <errno.h>
@@ -140,6 +142,7 @@ static void allocate_all(size_t bytes, size_t count) {
 }
 
 TEST(trim_gives_whole_runs_back) {
+    NEEDS_CHUNKS();
     static const size_t sizes[] = {16, 24, 240, 1000, 1100, 4096};
     ps_slice_trim();
     size_t before = run_bytes();
@@ -330,6 +333,9 @@ TEST(a_forked_child_goes_on_whatever_others_did) {
 /* Fills, in a child without address space, until there is no more. */
 TEST(no_memory_is_null_and_all_goes_on) {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    if (ps_poison_is_on) {
+        return; /* valgrind wants memory of the same address space */
+    }
     struct unit_child child = unit_child_start();
     if (child.pid == 0) {
         struct rlimit limit = {(rlim_t)256 << 20, (rlim_t)256 << 20};

@@ -6,8 +6,10 @@
  */
 #include "tests/unit/unit.h"
 
+#include "tests/pools/modes.h"
 #include "tests/pools/small_stack.h"
 
+#include <errno.h>
 #include <time.h>
 
 static size_t held_bytes(struct ps_stack *stack) {
@@ -17,6 +19,7 @@ static size_t held_bytes(struct ps_stack *stack) {
 }
 
 TEST(chunks_double_up_to_the_cap_of_the_options) {
+    NEEDS_CHUNKS();
     struct counting_source source = new_source(SIZE_MAX);
     struct ps_stack *stack = small_stack(&source, 1024, 16384);
     for (int i = 0; i < 10000; i++) {
@@ -29,6 +32,7 @@ TEST(chunks_double_up_to_the_cap_of_the_options) {
 }
 
 TEST(chunks_hold_many_blocks_of_the_mean_size) {
+    NEEDS_CHUNKS();
     struct counting_source source = new_source(SIZE_MAX);
     struct ps_stack *stack = small_stack(&source, 4096, 32 << 20);
     for (int i = 0; i < 640; i++) {
@@ -43,6 +47,7 @@ TEST(chunks_hold_many_blocks_of_the_mean_size) {
 }
 
 TEST(the_mean_is_estimated_from_samples_and_forgets) {
+    NEEDS_CHUNKS();
     struct counting_source source = new_source(SIZE_MAX);
     struct ps_stack *stack = small_stack(&source, 4096, 65536);
     struct ps_stack_stats stats;
@@ -105,6 +110,7 @@ TEST(flapping_at_the_edge_of_a_chunk_costs_no_chunks) {
 }
 
 TEST(too_small_spare_chunks_go_but_never_more_than_the_request) {
+    NEEDS_CHUNKS();
     struct counting_source source = new_source(SIZE_MAX);
     struct ps_stack *stack = small_stack(&source, 4096, 4096);
     struct ps_stack_frame *frame = ps_stack_push(stack);
@@ -131,6 +137,7 @@ TEST(too_small_spare_chunks_go_but_never_more_than_the_request) {
 }
 
 TEST(trim_gives_back_all_that_is_spare) {
+    NEEDS_CHUNKS();
     struct counting_source source = new_source(SIZE_MAX);
     struct ps_stack *stack = small_stack(&source, 4096, 65536);
     struct ps_stack_frame *frame = ps_stack_push(stack);
@@ -175,6 +182,7 @@ static void burst(struct ps_stack *stack, size_t bytes) {
 
 /* The clock of the library is 4 ms coarse; a period here is 1 ms. */
 TEST(an_empty_stack_gives_back_what_was_not_needed_for_a_while) {
+    NEEDS_CHUNKS();
     struct counting_source source = new_source(SIZE_MAX);
     struct ps_stack_options options = {
         .chunks = {.source = &source.source, .first_bytes = 4096, .max_bytes = 65536},
@@ -257,6 +265,7 @@ static void one_call(struct ps_stack *stack, int call) {
 
 /* A stack that is closed because it is empty and holds much: every call opens it. */
 TEST(every_call_works_on_an_empty_stack_that_holds_much) {
+    NEEDS_CHUNKS();
     struct counting_source source = new_source(SIZE_MAX);
     struct ps_stack_options options = {
         .chunks = {.source = &source.source, .first_bytes = 4096, .max_bytes = 65536},
@@ -283,6 +292,20 @@ TEST(every_call_works_on_an_empty_stack_that_holds_much) {
     }
     ps_stack_destroy(stack);
     CHECK_EQ(source.live_bytes, 0);
+}
+
+TEST(a_failed_realloc_leaves_the_block) {
+    NEEDS_CHUNKS();
+    struct counting_source source = new_source(1);
+    struct ps_stack *stack = small_stack(&source, 1024, 1024);
+    char *block = ps_stack_alloc(stack, 4);
+    memcpy(block, "abc", 4);
+    errno = 0;
+    CHECK(ps_stack_realloc(stack, block, 4, 5000) == NULL);
+    CHECK_EQ(errno, ENOMEM);
+    CHECK_STR_EQ(block, "abc");
+    CHECK_PTR_EQ(ps_stack_realloc(stack, block, 4, 8), block);
+    ps_stack_destroy(stack);
 }
 
 UNIT_MAIN

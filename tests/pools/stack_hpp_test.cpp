@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // stack.hpp: frames end by return and by exception, moves leave blocks where they are, what is out
 // throws, and containers of the standard library live in frames.
+#include "tests/pools/modes.h"
+
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -66,6 +68,7 @@ struct Throws {
 };
 
 void objects_and_arrays() {
+    NEEDS_CHUNKS();
     ps::scope scope;
     CHECK(scope.create<Throws>(false)->value == 3);
     bool is_caught = false;
@@ -99,6 +102,7 @@ void objects_and_arrays() {
 }
 
 void stacks_of_ones_own() {
+    NEEDS_CHUNKS();
     static_assert(std::is_nothrow_move_constructible_v<ps::stack>);
     static_assert(std::is_nothrow_move_assignable_v<ps::stack>);
     static_assert(!std::is_copy_constructible_v<ps::stack>);
@@ -177,6 +181,7 @@ struct Refused {};
 int throw_refused(void *, std::size_t) { throw Refused(); }
 
 void the_oom_handler_may_throw() {
+    NEEDS_CHUNKS();
     alignas(16) static char room[4096];
     ps_source_buffer buffer;
     ps_source_buffer_init(&buffer, room, sizeof room);

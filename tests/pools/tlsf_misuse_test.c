@@ -6,6 +6,7 @@
 #include "tests/unit/fresh.h"
 
 #include "tests/pools/counting_source.h"
+#include "tests/pools/modes.h"
 #include "tests/pools/respawn.h"
 
 #include <errno.h>
@@ -17,6 +18,7 @@
 static char room[1 << 20] __attribute__((aligned(4096)));
 
 FRESH_TEST(a_second_free_is_found) {
+    NEEDS_CHUNKS();
     struct ps_tlsf *tlsf = ps_tlsf_init(room, sizeof room, NULL);
     char *first = ps_tlsf_alloc(tlsf, 50);
     char *second = ps_tlsf_alloc(tlsf, 50);
@@ -31,6 +33,7 @@ FRESH_TEST(a_second_free_is_found) {
 }
 
 FRESH_TEST(a_foreign_pointer_is_found) {
+    NEEDS_CHUNKS();
     struct ps_tlsf_options options = {.chunks = {.name = "voices"}};
     struct ps_tlsf *tlsf = ps_tlsf_init(room, sizeof room / 2, &options);
     struct ps_tlsf *other = ps_tlsf_init(room + sizeof room / 2, sizeof room / 2, NULL);
@@ -44,6 +47,7 @@ FRESH_TEST(a_foreign_pointer_is_found) {
 }
 
 FRESH_TEST(an_overwritten_head_is_found) {
+    NEEDS_CHUNKS();
     struct ps_tlsf *tlsf = ps_tlsf_init(room, sizeof room, NULL);
     char *first = ps_tlsf_alloc(tlsf, 24);
     char *second = ps_tlsf_alloc(tlsf, 24);
@@ -57,6 +61,7 @@ FRESH_TEST(an_overwritten_head_is_found) {
 }
 
 FRESH_TEST(check_sees_overwritten_free_blocks) {
+    NEEDS_CHUNKS();
     struct ps_tlsf *tlsf = ps_tlsf_init(room, sizeof room, NULL);
     char *blocks[4];
     for (int i = 0; i < 4; i++) {
@@ -176,6 +181,7 @@ static int give_up(void *context, size_t bytes) {
 }
 
 FRESH_TEST(a_source_that_fails_at_any_call_leaves_the_pool_whole) {
+    NEEDS_CHUNKS();
     for (int until = 0; until < 12; until++) {
         struct counting_source source = new_source((size_t)until);
         struct ps_tlsf_options options = {.chunks = {.source = &source.source,
@@ -233,6 +239,7 @@ DEBUG_TEST(the_oom_handler_may_jump_out, "check") {
 }
 
 FRESH_TEST(a_buffer_pool_that_grows_asks_its_source) {
+    NEEDS_CHUNKS();
     struct counting_source source = new_source(100);
     struct ps_tlsf_options options = {
         .chunks = {.source = &source.source}, .largest_bytes = 1 << 24, .can_grow = true};
@@ -263,6 +270,7 @@ static void mapped_free(struct ps_source *source, void *chunk, size_t bytes) {
 }
 
 FRESH_TEST(blocks_beyond_four_gigabytes) {
+    NEEDS_CHUNKS();
     struct ps_source source = {mapped_alloc, mapped_free};
     struct ps_tlsf_options options = {.chunks = {.source = &source}};
     struct ps_tlsf *tlsf = ps_tlsf_create(&options);

@@ -5,6 +5,8 @@
  */
 #include "tests/unit/unit.h"
 
+#include "tests/pools/modes.h"
+
 #include <errno.h>
 #include <poolshim/tlsf.h>
 
@@ -96,6 +98,7 @@ TEST(random_calls_in_one_buffer_keep_all_contents) {
 }
 
 TEST(random_calls_over_ranges_that_grow) {
+    NEEDS_CHUNKS();
     struct ps_tlsf_options options = {.chunks = {.first_bytes = 8192, .max_bytes = 65536}};
     struct ps_tlsf *tlsf = ps_tlsf_create(&options);
     REQUIRE(tlsf != NULL);
@@ -114,6 +117,7 @@ TEST(random_calls_over_ranges_that_grow) {
 }
 
 TEST(blocks_cost_eight_bytes) {
+    NEEDS_CHUNKS();
     struct ps_tlsf *tlsf = ps_tlsf_init(room, sizeof room, NULL);
     char *first = ps_tlsf_alloc(tlsf, 24);
     char *second = ps_tlsf_alloc(tlsf, 1000);
@@ -125,6 +129,7 @@ TEST(blocks_cost_eight_bytes) {
 }
 
 TEST(nothing_is_lost_to_the_classes_when_the_pool_is_one_block) {
+    NEEDS_CHUNKS();
     GIVEN("a pool of one free block whose class does not begin with its size");
     struct ps_tlsf *tlsf = ps_tlsf_init(room, sizeof room - 4096 - 48, NULL);
     struct ps_tlsf_stats stats;
@@ -157,6 +162,7 @@ TEST(size_zero_is_a_block_and_null_is_nothing) {
 }
 
 TEST(sizes_that_overflow_are_memory_that_is_out) {
+    NEEDS_CHUNKS();
     struct ps_tlsf *tlsf = ps_tlsf_init(room, sizeof room, NULL);
     void *block = ps_tlsf_alloc(tlsf, 100);
     volatile size_t huge[] = {SIZE_MAX,     SIZE_MAX - 7,    SIZE_MAX - 8,    SIZE_MAX - 23,
@@ -215,6 +221,7 @@ TEST(memory_before_an_aligned_block_stays_free) {
 }
 
 TEST(realloc_works_in_place_where_it_can) {
+    NEEDS_CHUNKS();
     struct ps_tlsf *tlsf = ps_tlsf_init(room, sizeof room, NULL);
     char *block = ps_tlsf_alloc(tlsf, 100);
     memset(block, 'a', 100);
@@ -232,6 +239,7 @@ TEST(realloc_works_in_place_where_it_can) {
 }
 
 TEST(realloc_takes_the_whole_neighbour_when_the_rest_is_no_block) {
+    NEEDS_CHUNKS();
     struct ps_tlsf *tlsf = ps_tlsf_init(room, sizeof room, NULL);
     char *block = ps_tlsf_alloc(tlsf, 24);
     char *neighbour = ps_tlsf_alloc(tlsf, 24);
@@ -246,6 +254,7 @@ TEST(realloc_takes_the_whole_neighbour_when_the_rest_is_no_block) {
 }
 
 TEST(a_block_that_cannot_grow_is_as_it_was) {
+    NEEDS_CHUNKS();
     struct ps_tlsf *tlsf = ps_tlsf_init(room, 8192, NULL);
     char *block = ps_tlsf_alloc(tlsf, 2000);
     char *wall = ps_tlsf_alloc(tlsf, 100);
@@ -259,6 +268,7 @@ TEST(a_block_that_cannot_grow_is_as_it_was) {
 }
 
 TEST(ranges_come_and_go) {
+    NEEDS_CHUNKS();
     struct ps_tlsf_options options = {.largest_bytes = 1 << 16};
     struct ps_tlsf *tlsf = ps_tlsf_init(room, 16384, &options);
     char *second = room + 20001; /* any alignment */
@@ -291,6 +301,7 @@ TEST(ranges_come_and_go) {
 }
 
 TEST(touching_ranges_stay_apart) {
+    NEEDS_CHUNKS();
     struct ps_tlsf_options options = {.largest_bytes = 1 << 16};
     struct ps_tlsf *tlsf = ps_tlsf_init(room, 16384, &options);
     CHECK(ps_tlsf_add(tlsf, room + 16384, 16384));
@@ -348,6 +359,7 @@ static void see(void *context, void *payload, size_t bytes, bool is_used) {
 }
 
 TEST(walk_sees_every_block_in_order) {
+    NEEDS_CHUNKS();
     struct ps_tlsf *tlsf = ps_tlsf_init(room, sizeof room, NULL);
     void *blocks[5];
     for (size_t i = 0; i < 5; i++) {
