@@ -99,9 +99,7 @@ size_t ps_pool_chunk_bytes(size_t size, size_t align, size_t count,
 }
 
 static void give(struct ps_pool *pool, struct ps_pool_chunk *chunk) {
-    size_t bytes = chunk->bytes;
-    ps_unpoison(chunk, bytes);
-    ps_chunk_give(ps_pool_growth(pool), chunk, bytes);
+    ps_chunk_give(ps_pool_growth(pool), chunk, chunk->bytes);
 }
 
 /* Gives all chunks back but `spared`, which stays without being on any list. */
@@ -114,6 +112,7 @@ static void give_all_but(struct ps_pool *pool, const struct ps_pool_chunk *spare
         }
     }
     ps_pool_table_drop(pool);
+    ps_pool_runs_drop(pool);
     ps_pool_heap_free_all(pool);
     forget_chunks(pool);
 }
@@ -126,6 +125,7 @@ void ps_pool_move(struct ps_pool *to, struct ps_pool *from) {
     from->table = NULL;
     from->table_size = 0;
     from->table_used = 0;
+    from->runs = NULL;
     from->blocks = NULL;
     from->block_count = 0;
     forget_chunks(from);

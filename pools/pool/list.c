@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The usual kind: free objects hold the link to the next free one, newest first; chunks know only
- * how much of them was ever used. Called through its actions by pool.c. No locks.
+ * The usual kind: free objects hold the link to the next free one, newest first, and free arrays
+ * lie apart (runs.c); chunks know only how much of them was ever used. Called through its actions
+ * by pool.c. No locks.
  */
 #include "pools/pool/state.h"
 
@@ -25,6 +26,7 @@ static void list_build(struct ps_pool *pool, void *memory, size_t bytes) {
     };
     ps_pool_enter_chunk(pool, chunk, bytes);
     ps_pool_room_add(pool, chunk);
+    ps_pool_runs_note_growth(pool, chunk->capacity);
 }
 
 static void *carve(struct ps_pool *pool, size_t count) {
@@ -34,31 +36,16 @@ static void *carve(struct ps_pool *pool, size_t count) {
 }
 
 static void *list_alloc(struct ps_pool *pool) {
+    void *object = ps_pool_runs_take_one(pool);
+    if (object != NULL) {
+        return object;
+    }
     ps_pool_settle(pool);
     struct ps_pool_chunk *chunk = pool->room_first;
     return chunk != NULL && ps_pool_expose(pool, chunk) ? carve(pool, 1) : NULL;
 }
 
-/* The first objects of the list, when they are neighbours in ascending order, as an array leaves
- * them when it is freed. */
-static void *array_at_head(struct ps_pool *pool, size_t count) {
-    struct ps_pool_link *first = pool->free;
-    struct ps_pool_link *link = first;
-    for (size_t i = 1; link != NULL && i < count; i++) {
-        link = (char *)link->next == (char *)link + pool->stride ? link->next : NULL;
-    }
-    if (link == NULL) {
-        return NULL;
-    }
-    pool->free = link->next;
-    return first;
-}
-
-static void *list_alloc_n(struct ps_pool *pool, size_t count) {
-    void *array = array_at_head(pool, count);
-    if (array != NULL) {
-        return array;
-    }
+static void *array_from_room(struct ps_pool *pool, size_t count) {
     ps_pool_settle(pool);
     for (struct ps_pool_chunk *chunk = pool->room_first; chunk != NULL; chunk = chunk->room_next) {
         if (chunk->capacity - chunk->carved >= count && pool->uncarved_count >= count) {
@@ -69,15 +56,23 @@ static void *list_alloc_n(struct ps_pool *pool, size_t count) {
     return NULL;
 }
 
-static void list_free_n(struct ps_pool *pool, void *array, size_t count) {
-    struct ps_pool_link *head = pool->free;
-    char *object = (char *)array + count * pool->stride;
-    while (object != (char *)array) {
-        object -= pool->stride;
-        ((struct ps_pool_link *)(void *)object)->next = head;
-        head = (struct ps_pool_link *)(void *)object;
+static void *array_from_any(struct ps_pool *pool, size_t count) {
+    void *array = ps_pool_runs_take(pool, count);
+    return array != NULL ? array : array_from_room(pool, count);
+}
+
+static void *list_alloc_n(struct ps_pool *pool, size_t count) {
+    void *array = array_from_any(pool, count);
+    bool is_urgent = count > pool->uncarved_count;
+    if (array == NULL && ps_pool_runs_merge(pool, is_urgent)) {
+        array = array_from_any(pool, count);
     }
-    pool->free = head;
+    return array;
+}
+
+static bool count_run(struct ps_pool *pool, void *array, size_t count) {
+    ps_pool_find(pool, array)->found_count += count;
+    return true;
 }
 
 static void list_count(struct ps_pool *pool) {
@@ -87,6 +82,7 @@ static void list_count(struct ps_pool *pool) {
     for (struct ps_pool_link *link = pool->free; link != NULL; link = link->next) {
         ps_pool_find(pool, link)->found_count++;
     }
+    ps_pool_runs_each(pool, count_run);
 }
 
 static void list_sum(const struct ps_pool *pool, const struct ps_pool_chunk *chunk,
@@ -95,16 +91,22 @@ static void list_sum(const struct ps_pool *pool, const struct ps_pool_chunk *chu
     *sum = (struct ps_pool_sum){chunk->capacity, chunk->carved, chunk->found_count};
 }
 
+static bool is_of_used_chunk(struct ps_pool *pool, void *object, size_t count) {
+    const struct ps_pool_chunk *chunk = ps_pool_find(pool, object);
+    (void)count;
+    return chunk->found_count != chunk->carved;
+}
+
 static void list_forget_drained(struct ps_pool *pool) {
     struct ps_pool_link **tail = &pool->free;
     for (struct ps_pool_link *link = pool->free; link != NULL; link = link->next) {
-        const struct ps_pool_chunk *chunk = ps_pool_find(pool, link);
-        if (chunk->found_count != chunk->carved) {
+        if (is_of_used_chunk(pool, link, 1)) {
             *tail = link;
             tail = &link->next;
         }
     }
     *tail = NULL;
+    ps_pool_runs_each(pool, is_of_used_chunk);
 }
 
 const struct ps_pool_actions ps_pool_list_actions = {
@@ -112,7 +114,7 @@ const struct ps_pool_actions ps_pool_list_actions = {
     .build = list_build,
     .alloc = list_alloc,
     .alloc_n = list_alloc_n,
-    .free_n = list_free_n,
+    .free_n = ps_pool_runs_add,
     .count = list_count,
     .sum = list_sum,
     .forget_drained = list_forget_drained,

@@ -63,7 +63,8 @@ static void *kept_or_grown(struct ps_pool *pool, size_t count) {
     }
     void *object;
     while ((object = kept(pool, count)) == NULL) { /* ends: a chunk that was added has them */
-        if (!ps_pool_grow(pool, count)) {
+        if (!ps_pool_grow(pool, count) &&
+            (count == 1 || pool->kind != PS_POOL_LIST || !ps_pool_runs_merge(pool, true))) {
             return NULL;
         }
     }

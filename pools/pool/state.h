@@ -42,7 +42,8 @@ struct ps_pool_chunk {
     size_t capacity;    /* objects */
     size_t carved;      /* objects that were handed out at least once */
     size_t free_count;  /* of these, free and not on pool->free. Usual pools: 0 */
-    size_t found_count; /* usual pools: of these, free, as trim or stats counted last */
+    size_t found_count; /* usual pools: of these, free, as trim or stats counted last; while runs.c
+                           merges: where its bits begin */
     size_t number;      /* counts up: the older, the lower */
     bool is_in_room;
 };
@@ -101,6 +102,28 @@ static inline struct ps_pool_chunk *ps_pool_find(struct ps_pool *pool, const voi
     }
     return ps_pool_find_beyond(pool, (uintptr_t)address);
 }
+
+/* table.c: zeroed memory of the pool's source for what stands beside the chunks, to be given back
+ * by ps_chunk_give. NULL: all goes on without it, so the oom handler is not asked and errno stays.
+ */
+void *ps_pool_take_aside(struct ps_pool *pool, size_t bytes);
+
+/* runs.c, for usual pools: free arrays. Counts are above 1. */
+void ps_pool_runs_add(struct ps_pool *pool, void *array, size_t count);
+/* NULL: there is none so long. */
+void *ps_pool_runs_take(struct ps_pool *pool, size_t count);
+/* One object; others of the same array become single free ones. NULL: there is no array. */
+void *ps_pool_runs_take_one(struct ps_pool *pool);
+/* So many objects have been added to the pool. */
+void ps_pool_runs_note_growth(struct ps_pool *pool, size_t count);
+/* Makes free neighbours one array each; afterwards no chunk is current. False: not done, since it
+ * would not pay yet (is_urgent: since nothing was freed), or no memory. O(objects / 64 + free). */
+bool ps_pool_runs_merge(struct ps_pool *pool, bool is_urgent);
+/* Calls is_kept for all and forgets those for which it says no. */
+void ps_pool_runs_each(struct ps_pool *pool,
+                       bool (*is_kept)(struct ps_pool *pool, void *array, size_t count));
+/* Forgets all. */
+void ps_pool_runs_drop(struct ps_pool *pool);
 
 struct ps_pool_sum {
     size_t capacity;

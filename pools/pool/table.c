@@ -10,6 +10,7 @@
  */
 #include "pools/pool/state.h"
 
+#include <errno.h>
 #include <string.h>
 
 enum { GRANULE_SHIFT = 16, FEW_CHUNKS = 8 };
@@ -50,7 +51,18 @@ void ps_pool_table_drop(struct ps_pool *pool) {
     }
 }
 
-/* Without memory for a table the search goes through the chunks: nobody else is to hear of it. */
+void *ps_pool_take_aside(struct ps_pool *pool, size_t bytes) {
+    struct ps_chunks *growth = ps_pool_growth(pool);
+    ps_oom_handler *oom = growth->oom;
+    int saved_errno = errno;
+    growth->oom = NULL;
+    void *memory = ps_chunk_take_exact(growth, bytes, PS_POOL_CHUNK_ALIGN);
+    growth->oom = oom;
+    errno = saved_errno;
+    return memory != NULL ? memset(memory, 0, bytes) : NULL;
+}
+
+/* Without memory for a table the search goes through the chunks. */
 void ps_pool_table_rebuild(struct ps_pool *pool) {
     ps_pool_table_drop(pool);
     size_t wanted = 0;
@@ -63,16 +75,11 @@ void ps_pool_table_rebuild(struct ps_pool *pool) {
         return;
     }
     size_t size = (size_t)256 << (ps_log2(wanted) > 6 ? ps_log2(wanted) - 5 : 0);
-    struct ps_chunks *growth = ps_pool_growth(pool);
-    ps_oom_handler *oom = growth->oom;
-    growth->oom = NULL;
-    struct ps_pool_entry *table = (struct ps_pool_entry *)ps_chunk_take_exact(
-        growth, size * sizeof *table, PS_POOL_CHUNK_ALIGN);
-    growth->oom = oom;
+    struct ps_pool_entry *table =
+        (struct ps_pool_entry *)ps_pool_take_aside(pool, size * sizeof *table);
     if (table == NULL) {
         return;
     }
-    memset(table, 0, size * sizeof *table);
     pool->table = table;
     pool->table_size = size;
     for (const struct ps_pool_chunk *chunk = pool->chunks; chunk != NULL; chunk = chunk->next) {

@@ -15,13 +15,16 @@
  *
  * Three kinds of pool, by the options and the size:
  *
- *   usual       Objects of 8 bytes and more. Reuse is newest first. Arrays are cut from memory
- *               never used, or found at the head of the list; a pool that lives on arrays for long
- *               should be ordered.
+ *   usual       Objects of 8 bytes and more. Reuse is newest first. Free arrays lie on lists by
+ *               length; an array takes one of its length, cuts a longer one, or is cut from memory
+ *               never used. Free neighbours are made one before the pool grows, if an eighth of
+ *               its objects has been freed in arrays or added since the last time: what a pool
+ *               holds follows from what is live, not from the number of calls.
  *   ordered     is_ordered. A bit per object tells which are free. Reuse is by address: low ones
  *               of the older chunks first, but for up to 64 that were chosen before. Arrays are
- *               found wherever enough neighbours are free. A free is O(1) in every order. Knows
- *               its live objects (ps_pool_each). One bit per object of overhead.
+ *               searched for in the bits, lowest first, which takes longer the more is free in
+ *               pieces too short. A free is O(1) in every order. Knows its live objects
+ *               (ps_pool_each). One bit per object of overhead.
  *   tiny        Objects below 8 bytes, down to one byte, without is_ordered. Pages of 4 KiB, links
  *               of one or two bytes inside the free objects. No arrays.
  *
@@ -81,6 +84,7 @@ struct ps_pool {
     uint64_t reciprocal; /* 2^63 / stride, rounded up */
     size_t align;
     size_t size_bytes;
+    struct ps_pool_runs *runs;    /* usual pools: free arrays; NULL: none yet */
     struct ps_pool_block *blocks; /* PS_DEBUG=malloc: all objects */
     size_t block_count;
     uint32_t x_is_busy;  /* checks: somebody is in here */
@@ -171,8 +175,8 @@ static inline void ps_pool_free(struct ps_pool *pool, void *object) PS_NOEXCEPT 
 /*
  * `count` objects side by side; 0 counts as 1. NULL: ENOMEM as above (a pool with max_items may
  * have enough free objects, but not side by side), or EINVAL in a tiny pool when count > 1.
- * O(count) to find neighbours at the head of a usual pool's list; O(objects / 64) at worst when
- * ordered.
+ * Usual pools: O(1); O(objects / 64 + free objects) when it makes neighbours one, see above.
+ * Ordered pools: O(objects / 64) at worst.
  */
 PS_MALLOC static inline void *ps_pool_alloc_n(struct ps_pool *pool, size_t count) {
     size_t bytes;
@@ -185,8 +189,8 @@ PS_MALLOC static inline void *ps_pool_alloc_n(struct ps_pool *pool, size_t count
     return ps_pool_alloc_n_more(pool, count);
 }
 
-/* Frees what ps_pool_alloc_n gave, with the same count. NULL does nothing. O(1) for the newest
- * array, else O(count), when ordered O(count / 64). */
+/* Frees what ps_pool_alloc_n gave, with the same count. NULL does nothing. O(1); when ordered
+ * O(count / 64). */
 static inline void ps_pool_free_n(struct ps_pool *pool, void *array, size_t count) PS_NOEXCEPT {
     if (array != NULL && (char *)array + count * pool->stride == pool->bump && count != 0 &&
         pool->has_links) {
