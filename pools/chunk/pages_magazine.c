@@ -25,6 +25,20 @@
 /* Runs longer than a quarter of the limit push nothing else out of a magazine. */
 #define PUSH_OUT_SHIFT 2
 
+#define ONE(pages, shift) [pages] = {(pages)-1, (shift)}
+#define SHARED(stack, first, last) [first... last] = {(stack), 16}
+
+const struct ps_magazine_length ps_magazine_lengths[PS_MAGAZINE_PAGES_MAX + 1] = {
+    ONE(1, 12),           ONE(2, 13),           ONE(3, 14),           ONE(4, 14),
+    ONE(5, 15),           ONE(6, 15),           ONE(7, 15),           ONE(8, 15),
+    ONE(9, 16),           ONE(10, 16),          ONE(11, 16),          ONE(12, 16),
+    ONE(13, 16),          ONE(14, 16),          ONE(15, 16),          ONE(16, 16),
+    SHARED(16, 17, 20),   SHARED(17, 21, 24),   SHARED(18, 25, 28),   SHARED(19, 29, 32),
+    SHARED(20, 33, 40),   SHARED(21, 41, 48),   SHARED(22, 49, 56),   SHARED(23, 57, 64),
+    SHARED(24, 65, 80),   SHARED(25, 81, 96),   SHARED(26, 97, 112),  SHARED(27, 113, 128),
+    SHARED(28, 129, 160), SHARED(29, 161, 192), SHARED(30, 193, 224), SHARED(31, 225, 256),
+};
+
 static struct ps_magazine none = {.x_bytes = PTRDIFF_MAX}; /* of threads that are new */
 static struct ps_magazine ended = {.x_bytes =
                                        PTRDIFF_MAX}; /* of threads that end, or may have none */
@@ -47,7 +61,7 @@ static uint32_t x_has_key; /* 0: not tried, 1: yes, 2: all keys are taken */
  * of a fork in between finds none of them twice. */
 static void drop_oldest(struct ps_magazine *magazine, size_t index, uint32_t dropped) {
     uintptr_t places[PS_MAGAZINE_ROOM];
-    size_t pages = (size_t)1 << index;
+    size_t pages = magazine->x_pages[index];
     uint32_t count = magazine->x_counts[index];
     uintptr_t *entries = magazine->entries[index];
     for (uint32_t i = 0; i < dropped; i++) {
@@ -70,11 +84,20 @@ static void drop_oldest(struct ps_magazine *magazine, size_t index, uint32_t dro
 }
 
 static void drop_all(struct ps_magazine *magazine) {
-    for (size_t index = 0; index < PS_MAGAZINE_LENGTHS; index++) {
+    for (size_t index = 0; index < PS_MAGAZINE_STACKS; index++) {
         if (magazine->x_counts[index] != 0) {
             drop_oldest(magazine, index, magazine->x_counts[index]);
         }
     }
+}
+
+/* The stack holds runs of another length from now on. */
+static void set_length(struct ps_magazine *magazine, size_t index, size_t pages) {
+    if (magazine->x_counts[index] != 0) {
+        drop_oldest(magazine, index, magazine->x_counts[index]);
+    }
+    /* relaxed: a fork's child reads it when the count covers an entry, see ps_magazine_push. */
+    ps_store_relaxed(&magazine->x_pages[index], (uint16_t)pages);
 }
 
 static bool is_real(const struct ps_magazine *magazine) {
@@ -87,10 +110,22 @@ void ps_magazine_flush(void) {
     }
 }
 
-/* Makes room for a run, the longest runs go first. False when it may not be held. */
+/* Of a stack, unless there is room for `bytes`. */
+static void drop_half(struct ps_magazine *magazine, size_t index, size_t bytes, size_t limit) {
+    uint32_t count = magazine->x_counts[index];
+    if (count != 0 && magazine->x_bytes + bytes > limit) {
+        drop_oldest(magazine, index, (count + 1) / 2);
+    }
+}
+
+/* Makes room for a run: the longest runs of other stacks go first, those of its own last, which are
+ * the ones that are wanted again. False when it may not be held. */
 static bool make_room(struct ps_magazine *magazine, size_t bytes) {
     size_t limit = ps_load_relaxed(&ps_x_magazine_limit); /* relaxed: a moment late is all right */
-    size_t own = ps_magazine_index(bytes);
+    size_t own = ps_magazine_stack(bytes);
+    if (magazine->x_pages[own] != bytes / PS_PAGE_BYTES) {
+        set_length(magazine, own, bytes / PS_PAGE_BYTES);
+    }
     if (magazine->x_counts[own] == PS_MAGAZINE_ROOM) {
         drop_oldest(magazine, own, PS_MAGAZINE_ROOM / 2);
     }
@@ -98,12 +133,12 @@ static bool make_room(struct ps_magazine *magazine, size_t bytes) {
         drop_all(magazine); /* the limit is a new one */
     }
     if (magazine->x_bytes + bytes > limit && bytes <= limit >> PUSH_OUT_SHIFT) {
-        for (size_t index = PS_MAGAZINE_LENGTHS; index-- > 0;) {
-            uint32_t count = magazine->x_counts[index];
-            if (count != 0 && magazine->x_bytes + bytes > limit) {
-                drop_oldest(magazine, index, (count + 1) / 2);
+        for (size_t index = PS_MAGAZINE_STACKS; index-- > 0;) {
+            if (index != own) {
+                drop_half(magazine, index, bytes, limit);
             }
         }
+        drop_half(magazine, own, bytes, limit);
     }
     return magazine->x_bytes + bytes <= limit;
 }
@@ -149,7 +184,7 @@ static bool has_key(void) {
 
 static struct ps_magazine *make(void) {
     size_t bytes =
-        sizeof(struct ps_magazine) + sizeof(uintptr_t[PS_MAGAZINE_LENGTHS][PS_MAGAZINE_ROOM]);
+        sizeof(struct ps_magazine) + sizeof(uintptr_t[PS_MAGAZINE_STACKS][PS_MAGAZINE_ROOM]);
     ps_lock_acquire(&list_lock);
     struct ps_magazine *magazine = spare;
     if (magazine != NULL) {
@@ -213,6 +248,7 @@ static uintptr_t refill(struct ps_magazine *magazine, size_t bytes) {
     size_t room = limit > magazine->x_bytes ? (limit - magazine->x_bytes) / bytes : 0;
     size_t wanted = ps_min(ps_min(REFILL_RUNS, REFILL_PAGES / pages), room + 1);
     size_t got = ps_depot_take(pages, wanted, places);
+    set_length(magazine, ps_magazine_stack(bytes), pages);
     while (got > 1) {
         got--;
         if (!ps_magazine_push(magazine, places[got], bytes)) { /* an old entry looks like it */
@@ -276,7 +312,7 @@ void ps_magazine_give_slow(char *pages, size_t bytes) {
     bool is_common =
         ps_magazine_has_length(bytes) && ((uintptr_t)pages & (ps_magazine_align(bytes) - 1)) == 0;
     if (is_common && is_real(magazine)) {
-        size_t index = ps_magazine_index(bytes);
+        size_t index = ps_magazine_stack(bytes);
         uint32_t count = magazine->x_counts[index];
         if (count != 0 && ps_place_pages(magazine->entries[index][count - 1]) == pages) {
             ps_fatal_address("double free of pages", pages);

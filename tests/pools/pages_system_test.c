@@ -76,6 +76,89 @@ FRESH_TEST(a_refused_purge_loses_nothing) {
     check_all_came_back();
 }
 
+static const size_t usual_pages[] = {3, 5, 12, 15, 17, 25, 31};
+#define USUAL (sizeof usual_pages / sizeof *usual_pages)
+
+FRESH_TEST(lengths_that_are_no_power_of_two_take_no_lock_either) {
+    if (ps_poison_is_on) {
+        return; /* there are none */
+    }
+    char *runs[USUAL];
+    for (int turn = 0; turn < 2; turn++) {
+        for (size_t i = 0; i < USUAL; i++) {
+            runs[i] = ps_pages_alloc(usual_pages[i] * PAGE, 16);
+        }
+        for (size_t i = 0; i < USUAL; i++) {
+            ps_pages_free(runs[i], usual_pages[i] * PAGE);
+        }
+    }
+    ps_depot_lock(); /* a call that wanted the lock now would wait for ever */
+    for (size_t i = 0; i < USUAL; i++) {
+        char *run = ps_pages_alloc(usual_pages[i] * PAGE, 16);
+        CHECK_PTR_EQ(run, runs[i]);
+        ps_pages_free(run, usual_pages[i] * PAGE);
+    }
+    ps_depot_unlock();
+    check_all_came_back();
+}
+
+FRESH_TEST(a_length_in_use_pushes_out_those_that_are_not) {
+    if (ps_poison_is_on) {
+        return; /* as above */
+    }
+    char *runs[4];
+    for (size_t pages = 10; pages <= 32; pages += 2) { /* more than a magazine holds */
+        for (size_t turn = 0; turn < 3; turn++) {
+            for (size_t i = 0; i < 4; i++) {
+                runs[i] = ps_pages_alloc(pages * PAGE, 16);
+            }
+            for (size_t i = 0; i < 4; i++) {
+                ps_pages_free(runs[i], pages * PAGE);
+            }
+        }
+        ps_depot_lock(); /* as above */
+        for (size_t i = 0; i < 4; i++) {
+            runs[i] = ps_pages_alloc(pages * PAGE, 16);
+        }
+        for (size_t i = 0; i < 4; i++) {
+            ps_pages_free(runs[i], pages * PAGE);
+        }
+        ps_depot_unlock();
+    }
+    check_all_came_back();
+}
+
+FRESH_TEST(lengths_that_share_a_stack_keep_each_other_out) {
+    if (ps_poison_is_on) {
+        return; /* as above */
+    }
+    struct ps_pages_stats stats;
+    for (size_t round = 0; round < 3; round++) {
+        char *runs[2 * 8];
+        for (size_t i = 0; i < 16; i++) {
+            size_t bytes = (i % 2 == 0 ? 25 : 28) * PAGE;
+            runs[i] = ps_pages_alloc(bytes, 16);
+            memset(runs[i], (int)i, bytes);
+        }
+        for (size_t i = 0; i < 16; i++) {
+            CHECK_EQ(runs[i][24 * PAGE], (char)i);
+            ps_pages_free(runs[i], (i % 2 == 0 ? 25 : 28) * PAGE);
+        }
+        ps_pages_stats(&stats);
+        CHECK_EQ(stats.magazine_bytes, 28 * PAGE);
+        CHECK_EQ(stats.used_bytes, 0);
+    }
+    check_all_came_back();
+}
+
+FRESH_TEST(a_part_of_a_run_across_slices_comes_back_too) {
+    char *run = ps_pages_alloc(40 * PAGE, 16);
+    for (size_t at = 0; at < 40; at += 5) { /* two of them lie in two slices */
+        ps_pages_free(run + at * PAGE, 5 * PAGE);
+    }
+    check_all_came_back();
+}
+
 FRESH_TEST(magazines_take_no_lock_in_the_steady_state_and_keep_to_their_limit) {
     if (ps_poison_is_on) {
         return; /* there are none */

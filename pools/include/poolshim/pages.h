@@ -3,8 +3,8 @@
  * pages.h - runs of pages: the base of every pool, usable by itself.
  *
  * Pages come from large reserved ranges, cost no system call in the steady state and go back to the
- * system some time after they were freed. Each thread keeps a few freed runs of the common lengths
- * (its magazine), the rest is shared. Any part of a run may be freed by itself, since the caller
+ * system some time after they were freed. Each thread keeps a few freed runs of up to 1 MiB (its
+ * magazine), the rest is shared. Any part of a run may be freed by itself, since the caller
  * says how much it frees. When libpoolshim.so is preloaded, these functions are the preloaded
  * library's, so that the program's malloc and its pools share one cache.
  *
@@ -33,9 +33,12 @@ PS_BEGIN_DECLS
  * Pages of together at least `bytes`. bytes: rounded up to pages; 0 is one page. align: power of
  * two up to 2 MiB, less than a page means a page. Contents are not defined. NULL: ENOMEM, or EINVAL
  * for a bad align. The caller frees them, whole or in parts, until when they stay where they are.
- * Lengths that are a power of two, up to 1 MiB: O(1), from the magazine, without lock or atomic.
- * Others: a lock, and for each 64 KiB of the length a line of memory. A system call only when
- * address space must be reserved, and for lengths above 2 GiB, which are mappings of their own.
+ * Lengths up to 1 MiB: O(1), from the magazine, without lock or atomic. A magazine has a place for
+ * each length up to 64 KiB, and one for each quarter of a power of two above, which holds the
+ * length that was freed last: lengths that share one and take turns, as longer ones and those that
+ * the magazine does not have, cost a lock, and for each 64 KiB of the length a line of memory. A
+ * system call only when address space must be reserved, and for lengths above 2 GiB, which are
+ * mappings of their own.
  */
 PS_API PS_MALLOC void *ps_pages_alloc(size_t bytes, size_t align) PS_NOEXCEPT;
 
