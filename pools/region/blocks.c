@@ -68,7 +68,7 @@ static void *find_room(struct ps_region_state *region, size_t taken, size_t alig
         return block;
     }
     size_t least = sizeof *chunk + taken + (align > PS_ALIGN_DEFAULT ? align : 0);
-    if (least > region->chunks.next_bytes / 2) {
+    if (ps_region_is_too_long(region, least)) {
         return ps_region_alloc_large(region, taken, align);
     }
     return ps_region_add_chunk(region, least) ? ps_region_place(region->chunk, taken, align) : NULL;
@@ -104,13 +104,16 @@ static bool is_newest(const struct ps_region_chunk *chunk, const char *block, si
            ps_region_ends_at(block, ps_max(bytes, 1), align, chunk->at);
 }
 
-/* With PS_DEBUG=malloc all blocks are on the list of large ones, in order. */
-static bool free_newest_large(struct ps_region_state *region, void *block) {
-    struct ps_region_large *large = ps_region_large_of(region, block);
-    if (large == NULL || large != region->large) {
+/* With PS_DEBUG=malloc: the newest of the others, as there would be no other chunk. */
+static bool free_newest_small(struct ps_region_state *region, void *block) {
+    struct ps_region_large *newest = region->large;
+    while (newest != NULL && ps_region_is_large(region, newest)) {
+        newest = newest->next;
+    }
+    if (newest == NULL || (void *)(newest + 1) != block) {
         return false;
     }
-    ps_region_drop_large(region, large);
+    ps_region_drop_large(region, newest);
     return true;
 }
 
@@ -138,7 +141,7 @@ bool ps_region_free_last_beyond(struct ps_region *public, void *block, size_t by
     }
     ps_region_check_block(region, block);
     if (region->is_malloc) {
-        return free_newest_large(region, block);
+        return free_newest_small(region, block);
     }
     ps_region_leave(region);
     struct ps_region_chunk *chunk = chunk_of_newest(region, block, bytes, align);
@@ -157,8 +160,12 @@ bool ps_region_free_last_beyond(struct ps_region *public, void *block, size_t by
 bool ps_region_free_large(struct ps_region *public, void *block) {
     struct ps_region_state *region = ps_region_state(public);
     ps_region_check_thread(region);
-    struct ps_region_large *large = block != NULL ? ps_region_large_of(region, block) : NULL;
-    if (large == NULL) {
+    if (block == NULL) {
+        return false;
+    }
+    ps_region_check_block(region, block);
+    struct ps_region_large *large = ps_region_large_of(region, block);
+    if (large == NULL || !ps_region_is_large(region, large)) {
         return false;
     }
     ps_region_drop_large(region, large);
@@ -225,7 +232,11 @@ void *ps_region_realloc_beyond(struct ps_region *public, void *block, size_t old
     moved = ps_region_alloc_aligned(public, new_bytes, align);
     if (moved != NULL) {
         memcpy(moved, block, ps_min(copy_bytes, new_bytes));
-        ps_region_free_beyond(public, block, old_bytes, align);
+        if (region->is_malloc) { /* nobody may use it any more: the tool is to see that */
+            ps_region_drop_large(region, ps_region_large_of(region, block));
+        } else {
+            ps_region_free_beyond(public, block, old_bytes, align);
+        }
     }
     return moved;
 }

@@ -47,6 +47,11 @@ void *ps_region_alloc_large(struct ps_region_state *region, size_t bytes, size_t
     return block;
 }
 
+bool ps_region_is_large(const struct ps_region_state *region, const struct ps_region_large *large) {
+    return !region->is_malloc ||
+           ps_region_is_too_long(region, sizeof(struct ps_region_chunk) + large->room_bytes);
+}
+
 static PS_COLD struct ps_region_large *find(const struct ps_region_state *region,
                                             const struct ps_region_large *wanted) {
     struct ps_region_large *large = region->large;

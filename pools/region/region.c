@@ -243,7 +243,7 @@ void ps_region_stats(const struct ps_region *public, struct ps_region_stats *sta
         stats->used_bytes += (size_t)(top_of(region, chunk) - chunk->start);
     }
     for (const struct ps_region_large *large = region->large; large != NULL; large = large->next) {
-        stats->large_count++;
+        stats->large_count += ps_region_is_large(region, large);
         stats->used_bytes += large->room_bytes;
     }
     for (const struct ps_region_state *child = region->child; child != NULL;

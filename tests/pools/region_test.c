@@ -22,18 +22,44 @@ DEBUG_TEST(with_debug_malloc_every_block_is_its_own_and_all_calls_work, "malloc"
     struct ps_region *region = ps_region_create(NULL);
     char *first = ps_region_alloc(region, 10);
     char *second = ps_region_strdup(region, "second");
-    CHECK_EQ(stats_of(region).large_count, 2);
+    CHECK_EQ(stats_of(region).used_bytes, 10 + 7);
     CHECK(!ps_region_free_last(region, first, 10));
     second = ps_region_realloc_aligned(region, second, 7, 70000, 1);
     CHECK_STR_EQ(second, "second");
-    CHECK(ps_region_free_last_aligned(region, second, 70000, 1));
+    CHECK(!ps_region_free_last_aligned(region, second, 70000, 1)); /* it is a large one */
+    CHECK(ps_region_free(region, second, 70000, 1));
     CHECK(ps_region_free_last(region, first, 10));
     CHECK_STR_EQ(ps_region_printf(region, "%d-%s", 7, "x"), "7-x");
     CHECK_EQ((uintptr_t)ps_region_alloc_aligned(region, 3, 4096) % 4096, 0);
     ps_region_reset(region);
-    CHECK_EQ(stats_of(region).large_count, 0);
+    CHECK_EQ(stats_of(region).used_bytes, 0);
     ps_region_destroy(region);
 }
+
+/* What frees answer is the same in each mode. */
+static void free_in_and_out_of_order(void) {
+    struct ps_region *region = ps_region_create(NULL);
+    char *older = ps_region_alloc(region, 16);
+    char *newer = ps_region_alloc(region, 16);
+    char *large = ps_region_alloc(region, 100000);
+    size_t used_bytes = stats_of(region).used_bytes;
+    CHECK(!ps_region_free_large(region, older));
+    CHECK(!ps_region_free_large(region, newer));
+    CHECK(!ps_region_free(region, older, 16, 16));
+    CHECK(!ps_region_free_last(region, older, 16));
+    CHECK(!ps_region_free_last(region, large, 100000));
+    CHECK_EQ(stats_of(region).used_bytes, used_bytes);
+    memset(older, 1, 16);
+    memset(newer, 1, 16);
+    memset(large, 1, 100000);
+    CHECK(ps_region_free_last(region, newer, 16));
+    CHECK(ps_region_free(region, large, 100000, 16));
+    CHECK(ps_region_free(region, older, 16, 16));
+    ps_region_destroy(region);
+}
+
+TEST(frees_out_of_order_change_nothing) { free_in_and_out_of_order(); }
+DEBUG_TEST(frees_out_of_order_change_nothing_on_malloc, "malloc") { free_in_and_out_of_order(); }
 
 DEBUG_TEST(checked_regions_report_threads_and_foreign_pointers, "check") {
     struct ps_region *region = ps_region_create(NULL);
@@ -41,6 +67,8 @@ DEBUG_TEST(checked_regions_report_threads_and_foreign_pointers, "check") {
     char *block = ps_region_alloc(region, 16);
     CHECK_ABORTS(ps_region_free_last(region, foreign, 16), "pointer that is none of the region's");
     CHECK_ABORTS(block = ps_region_realloc(region, foreign, 16, 32), "none of the region's");
+    CHECK_ABORTS(ps_region_free_large(region, foreign), "none of the region's");
+    CHECK_ABORTS(ps_region_free(region, foreign, 16, 16), "none of the region's");
     struct ps_region_cleanup *cleanup = ps_region_on_destroy(region, free, NULL);
     ps_region_cancel(region, cleanup);
     CHECK_ABORTS(ps_region_cancel(region, cleanup), "cleanup that is not registered");

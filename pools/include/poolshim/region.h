@@ -43,7 +43,9 @@
  *
  * PS_DEBUG=check, and builds with checks: only the thread that made or adopted the region may use
  * it, a pointer that is not the region's is reported, freed memory is overwritten.
- * PS_DEBUG=malloc: every block comes from malloc.
+ * PS_DEBUG=malloc: every block comes from malloc. Frees answer as ever, and what they answer false
+ * for stays; a block is large by its length alone. Blocks move whenever they grow, texts follow each
+ * other no more, and the source is not asked.
  *
  * From nginx: large blocks apart, cleanups, unaligned strings. From APR: trees, the order of reset,
  * formatting into the tail. From Tempesta: freeing and resizing the newest block across chunks, one
@@ -232,7 +234,11 @@ static inline bool ps_region_free_last(struct ps_region *region, void *block, si
  * changed. block: of this region. Any order, O(1). */
 PS_API bool ps_region_free_large(struct ps_region *region, void *block) PS_NOEXCEPT;
 
-/* Frees the newest block, or a large one; false for all others, which stay until the region ends.
+/*
+ * Frees the newest block, or a large one; false for all others, which stay until the region ends.
+ * There is no form of it without the alignment, as there is of ps_region_free_last: it is for code
+ * that is handed blocks made elsewhere, texts among them, and where 16 is told of a text, the block
+ * before it may be taken for the newest (see above).
  */
 static inline bool ps_region_free(struct ps_region *region, void *block, size_t bytes,
                                   size_t align) {
