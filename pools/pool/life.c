@@ -194,10 +194,11 @@ size_t ps_pool_trim(struct ps_pool *pool) {
     }
     int saved_errno = errno;
     const struct ps_pool_actions *actions = ps_pool_actions_of(pool);
+    size_t before_bytes = ps_pool_growth(pool)->total_bytes;
     settle_and_sum(pool);
     actions->forget_drained(pool);
     pool->recent = NULL;
-    size_t given_bytes = 0;
+    bool is_any = false;
     for (struct ps_pool_chunk **link = &pool->chunks; *link != NULL;) {
         struct ps_pool_chunk *chunk = *link;
         struct ps_pool_sum sum;
@@ -208,17 +209,18 @@ size_t ps_pool_trim(struct ps_pool *pool) {
         }
         *link = chunk->next;
         pool->uncarved_count += sum.carved;
-        given_bytes += chunk->bytes;
+        is_any = true;
         if (chunk->is_in_room) {
             ps_pool_room_remove(pool, chunk);
         }
         give(pool, chunk);
     }
-    if (given_bytes != 0) {
+    if (is_any) {
         ps_pool_table_rebuild(pool);
     }
     errno = saved_errno;
-    return given_bytes;
+    /* With the table: a new one may be longer where there was no memory for the old one. */
+    return before_bytes - ps_min(ps_pool_growth(pool)->total_bytes, before_bytes);
 }
 
 bool ps_pool_owns(struct ps_pool *pool, const void *address) {

@@ -50,12 +50,10 @@ static struct ps_ring_chunk *pop_spare(struct ring *ring, struct ps_ring_chunk *
     return chunk;
 }
 
-size_t ps_ring_chunk_trim(struct ring *ring, size_t keep_bytes) {
-    size_t before = ring->spare_bytes;
+void ps_ring_chunk_trim(struct ring *ring, size_t keep_bytes) {
     while (ring->spare_bytes > keep_bytes) {
         give(ring, pop_spare(ring, &ring->spares));
     }
-    return before - ring->spare_bytes;
 }
 
 /* When there are too many, the longer ones are kept: they fit more. */

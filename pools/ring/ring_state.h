@@ -109,7 +109,7 @@ bool ps_ring_chunk_retire(struct ps_ring_chunk *chunk);
 void ps_ring_chunk_recycle(struct ring *ring, struct ps_ring_chunk *chunk);
 /* Takes in what was drained. */
 void ps_ring_chunk_harvest(struct ring *ring);
-size_t ps_ring_chunk_trim(struct ring *ring, size_t keep_bytes);
+void ps_ring_chunk_trim(struct ring *ring, size_t keep_bytes);
 /* Gives a chunk back to the source without the ring's account: any thread. */
 void ps_ring_chunk_give_alone(const struct ring *ring, struct ps_ring_chunk *chunk);
 

@@ -307,6 +307,23 @@ TEST(trim_and_the_limit_bound_what_is_kept) {
     CHECK_EQ(source.live_count, 0);
 }
 
+TEST(trim_tells_what_went_back) {
+    struct counting_source source = new_source(SIZE_MAX);
+    struct ps_ring *ring = new_ring(&source, 5 * FIRST);
+    struct ps_ring_frame *frames[50];
+    unsigned char *ignored;
+    for (int i = 0; i < 50; i++) {
+        frames[i] = fill_frame(ring, 10, 5000, 1, &ignored);
+    }
+    for (int i = 0; i < 50; i++) {
+        ps_ring_release(frames[i]);
+    }
+    size_t before = source.live_bytes; /* the released chunks are found by trim itself */
+    size_t given = ps_ring_trim(ring, FIRST);
+    CHECK_EQ(given, before - source.live_bytes);
+    ps_ring_destroy(ring);
+}
+
 DEBUG_ALL(everything_holds_in_checked_mode, "check")
 
 DEBUG_ALL(everything_holds_in_malloc_mode, "malloc")

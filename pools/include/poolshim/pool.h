@@ -218,9 +218,9 @@ PS_API void ps_pool_free_list(struct ps_pool *pool, void *first, size_t next_off
 PS_API bool ps_pool_reserve(struct ps_pool *pool, size_t count);
 
 /*
- * Gives back every chunk without a live object, at any time. Returns the bytes that went back.
- * O(chunks) when ordered, O(chunks + free objects) else: the usual pool counts only here what is
- * live in each chunk, so that alloc and free need not.
+ * Gives back every chunk without a live object, at any time. Returns the bytes that went back,
+ * those of the pool's own tables among them. O(chunks) when ordered, O(chunks + free objects) else:
+ * the usual pool counts only here what is live in each chunk, so that alloc and free need not.
  */
 PS_API size_t ps_pool_trim(struct ps_pool *pool) PS_NOEXCEPT;
 

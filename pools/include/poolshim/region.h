@@ -44,8 +44,8 @@
  * PS_DEBUG=check, and builds with checks: only the thread that made or adopted the region may use
  * it, a pointer that is not the region's is reported, freed memory is overwritten.
  * PS_DEBUG=malloc: every block comes from malloc. Frees answer as ever, and what they answer false
- * for stays; a block is large by its length alone. Blocks move whenever they grow, texts follow each
- * other no more, and the source is not asked.
+ * for stays; a block is large by its length alone. Blocks move whenever they grow, texts follow
+ * each other no more, and the source is not asked.
  *
  * From nginx: large blocks apart, cleanups, unaligned strings. From APR: trees, the order of reset,
  * formatting into the tail. From Tempesta: freeing and resizing the newest block across chunks, one
