@@ -13,6 +13,12 @@
  *   no two free blocks are side by side
  *   bit c of the index is set <=> heads[c] != NULL; heads and index are those of chunk/fit.h
  *   *block->slot == block, for every free block
+ *   the record and all ranges lie in [low, low + span + 8): the last place of a head
+ *
+ * What stands in free blocks and in heads may be overwritten by the program. So before a pointer or
+ * a size from there is followed, it is held against those bounds, and what it leads to must agree
+ * with where it came from: else ps_tlsf_damaged. That a pointer leads between two ranges, where no
+ * memory is, is not noticed.
  */
 #ifndef PS_TLSF_BLOCK_H
 #define PS_TLSF_BLOCK_H
@@ -51,6 +57,8 @@ struct ps_tlsf {
     size_t limit_bytes; /* requests above take the slow way; 0 when all do */
     size_t tag;         /* the upper bits of every head */
     size_t expected;    /* the tag, or what no head has when all frees take the slow way */
+    uintptr_t low;
+    size_t span;
     struct ps_fit_index index;
     struct range *ranges; /* the first one last */
     struct lone_block *lone_blocks;
@@ -105,6 +113,30 @@ static inline void block_unpoison(struct block *block, size_t size) {
     tlsf_unpoison(block_payload(block), size - PS_FIT_HEAD);
 }
 
+/* Whether a head may lie there. Nothing is asked of the alignment: an address that is not aligned
+ * leads to nothing that agrees, either. */
+static inline bool tlsf_has_head(const struct ps_tlsf *tlsf, const void *block) {
+    return (uintptr_t)block - tlsf->low <= tlsf->span;
+}
+
+/* The same of a free block, which is never last. */
+static inline bool tlsf_has_links(const struct ps_tlsf *tlsf, const void *block) {
+    return (uintptr_t)block - tlsf->low <= tlsf->span - sizeof(struct block);
+}
+
+/* slow.c: "poolshim: <what> <payload of the block> in <pool>". */
+PS_NORETURN PS_COLD void ps_tlsf_damaged(const struct ps_tlsf *tlsf, const char *what,
+                                         struct block *block);
+
+/* Ends the program unless the head is that of a used block with a used or free one behind it. */
+static inline void tlsf_check_behind(const struct ps_tlsf *tlsf, struct block *block,
+                                     struct block *behind) {
+    if (PS_UNLIKELY((char *)behind - (char *)block < PS_FIT_MIN || !tlsf_has_head(tlsf, behind) ||
+                    ((behind->head ^ tlsf->tag) & (PS_FIT_TAG_MASK | PS_FIT_PREVIOUS_FREE)) != 0)) {
+        ps_tlsf_damaged(tlsf, "overwritten block behind", block);
+    }
+}
+
 /* tlsf.c: puts a block on its list. Its neighbours are used; their heads are brought in line. */
 void ps_tlsf_list(struct ps_tlsf *tlsf, struct block *block, size_t size);
 
@@ -121,6 +153,8 @@ bool ps_tlsf_resize(struct ps_tlsf *tlsf, struct block *block, size_t size);
 bool ps_tlsf_grow(struct ps_tlsf *tlsf, size_t size, size_t align);
 
 /* slow.c */
+/* Ends the program unless the pointer is that of a used block, as far as its head tells. */
+void ps_tlsf_check_used(const struct ps_tlsf *tlsf, const void *payload);
 void *ps_tlsf_alloc_slowly(struct ps_tlsf *tlsf, size_t bytes, size_t align);
 void ps_tlsf_free_slowly(struct ps_tlsf *tlsf, void *payload);
 void *ps_tlsf_realloc_slowly(struct ps_tlsf *tlsf, void *payload, size_t bytes);

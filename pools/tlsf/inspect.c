@@ -8,6 +8,7 @@ size_t ps_tlsf_usable_size(const struct ps_tlsf *tlsf, const void *payload) {
     if (payload == NULL) {
         return 0;
     }
+    ps_tlsf_check_used(tlsf, payload);
     if (tlsf->is_malloc) {
         return PS_CONTAINER_OF((char *)(uintptr_t)payload - PS_FIT_HEAD, struct lone_block, head)
             ->bytes;
@@ -42,6 +43,10 @@ void ps_tlsf_walk(const struct ps_tlsf *tlsf, ps_tlsf_visitor *visit, void *cont
         struct block *stopper = range_stopper(range);
         for (struct block *block = range_first(range); block < stopper;) {
             size_t size = ps_fit_bytes(block->head);
+            if (((block->head ^ tlsf->tag) & PS_FIT_TAG_MASK) != 0 || size < PS_FIT_MIN ||
+                size > (size_t)((char *)stopper - (char *)block)) {
+                ps_tlsf_damaged(tlsf, "overwritten head of block", block);
+            }
             struct block *behind = block_at(block, size);
             visit(context, block_payload(block), size - PS_FIT_HEAD,
                   (block->head & PS_FIT_FREE) == 0);

@@ -22,6 +22,14 @@ static void range_clear(struct ps_tlsf *tlsf, struct range *range) {
     ps_tlsf_list(tlsf, first, size);
 }
 
+/* The bounds take in so many bytes more. The lowest bytes of a pool are never a head. */
+static void widen(struct ps_tlsf *tlsf, uintptr_t first, size_t bytes) {
+    uintptr_t low = tlsf->span == 0 ? first : ps_min(tlsf->low, first);
+    uintptr_t end = first + bytes - sizeof(size_t);
+    tlsf->span = ps_max(end, tlsf->span == 0 ? end : tlsf->low + tlsf->span) - low;
+    tlsf->low = low;
+}
+
 /* NULL: too small for a block, or too long for the index. */
 static struct range *range_add(struct ps_tlsf *tlsf, void *memory, size_t bytes,
                                size_t chunk_bytes) {
@@ -34,6 +42,7 @@ static struct range *range_add(struct ps_tlsf *tlsf, void *memory, size_t bytes,
     struct range *range = (struct range *)((char *)memory + skipped);
     *range = (struct range){tlsf->ranges, bytes - skipped, chunk_bytes, memory};
     tlsf->ranges = range;
+    widen(tlsf, (uintptr_t)range, range->bytes);
     range_clear(tlsf, range);
     return range;
 }
@@ -69,6 +78,7 @@ static struct ps_tlsf *set_up(void *memory, size_t bytes, size_t largest_bytes,
     bool is_slow = tlsf->is_malloc || tlsf->is_check;
     tlsf->limit_bytes = is_slow ? 0 : largest_bytes - PS_FIT_UNIT - PS_FIT_HEAD;
     tlsf->expected = is_slow ? ~tlsf->tag : tlsf->tag;
+    widen(tlsf, (uintptr_t)tlsf, record_bytes);
     if (range_add(tlsf, (char *)tlsf + record_bytes, bytes - skipped - record_bytes, 0) == NULL) {
         return NULL;
     }

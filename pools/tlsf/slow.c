@@ -103,8 +103,7 @@ void *ps_tlsf_alloc_slowly(struct ps_tlsf *tlsf, size_t bytes, size_t align) {
     return take_or_grow(tlsf, ps_fit_bytes_for(bytes), align);
 }
 
-/* Ends the program unless the pointer is that of a used block, as far as its surroundings tell. */
-static void check_used(const struct ps_tlsf *tlsf, void *payload) {
+void ps_tlsf_check_used(const struct ps_tlsf *tlsf, const void *payload) {
     struct block *block = block_of(payload);
     const char *name = tlsf->chunks.name;
     if (((uintptr_t)payload & (PS_FIT_UNIT - 1)) != 0) {
@@ -119,16 +118,14 @@ static void check_used(const struct ps_tlsf *tlsf, void *payload) {
     if ((block->head & PS_FIT_FREE) != 0) {
         ps_misuse(double_free, payload, name);
     }
-    if (tlsf->is_check && !tlsf->is_malloc) {
-        struct block *behind = block_at(block, ps_fit_bytes(block->head));
-        if (((behind->head ^ tlsf->tag) & (PS_FIT_TAG_MASK | PS_FIT_PREVIOUS_FREE)) != 0) {
-            ps_misuse("overwritten block behind", payload, name);
-        }
-    }
+}
+
+void ps_tlsf_damaged(const struct ps_tlsf *tlsf, const char *what, struct block *block) {
+    ps_misuse(what, block_payload(block), tlsf->chunks.name);
 }
 
 void ps_tlsf_free_slowly(struct ps_tlsf *tlsf, void *payload) {
-    check_used(tlsf, payload);
+    ps_tlsf_check_used(tlsf, payload);
     if (tlsf->is_malloc) {
         int saved_errno = errno;
         lone_free(lone_of(payload));
@@ -141,7 +138,7 @@ void ps_tlsf_free_slowly(struct ps_tlsf *tlsf, void *payload) {
 }
 
 void *ps_tlsf_realloc_slowly(struct ps_tlsf *tlsf, void *payload, size_t bytes) {
-    check_used(tlsf, payload);
+    ps_tlsf_check_used(tlsf, payload);
     size_t old_bytes = ps_tlsf_usable_size(tlsf, payload);
     if (!tlsf->is_malloc && bytes < tlsf->largest_bytes - PS_FIT_UNIT - PS_FIT_HEAD) {
         enter(tlsf);

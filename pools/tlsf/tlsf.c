@@ -16,8 +16,37 @@
 #include <errno.h>
 #include <string.h>
 
+static const char overwritten[] = "overwritten free block";
+
+/* What a free block says to be next on its list leads back to it. */
+static inline bool is_next(const struct ps_tlsf *tlsf, struct block *block, struct block *next) {
+    return next == NULL || (tlsf_has_links(tlsf, next) && next->slot == &block->next);
+}
+
+/* Both pointers of a free block lead to it. */
+static inline void check_links(const struct ps_tlsf *tlsf, struct block *block) {
+    struct block **slot = block->slot;
+    if (PS_UNLIKELY(!tlsf_has_head(tlsf, slot) || *slot != block ||
+                    !is_next(tlsf, block, block->next))) {
+        ps_tlsf_damaged(tlsf, overwritten, block);
+    }
+}
+
+/* Where a free block ends there may be a head: so its size can be used. */
+static inline void check_size(const struct ps_tlsf *tlsf, struct block *block, size_t size) {
+    if (PS_UNLIKELY(!tlsf_has_head(tlsf, block_at(block, size)))) {
+        ps_tlsf_damaged(tlsf, overwritten, block);
+    }
+}
+
+/* The head of a block that is free if nothing is overwritten. */
+static inline bool is_free_head(const struct ps_tlsf *tlsf, size_t head) {
+    return ((head ^ (tlsf->tag | PS_FIT_FREE)) & (PS_FIT_TAG_MASK | PS_FIT_FREE)) == 0;
+}
+
 /* The last of a list may be its first too: then its slot is among the heads. */
 void ps_tlsf_unlist(struct ps_tlsf *tlsf, struct block *block) {
+    check_links(tlsf, block);
     struct block *next = block->next;
     struct block **slot = block->slot;
     *slot = next;
@@ -63,6 +92,7 @@ static inline void list_again(struct ps_tlsf *tlsf, struct block *block, size_t 
                               struct block *moved, size_t size) {
     size_t new_class = ps_fit_class_of(size);
     if (new_class == class) {
+        check_links(tlsf, block);
         struct block *next = block->next;
         struct block **slot = block->slot;
         moved->next = next;
@@ -85,6 +115,10 @@ static inline void cut(struct ps_tlsf *tlsf, struct block *block, size_t class, 
     struct block *next = block->next;
     size_t total = ps_fit_bytes(block->head);
     size_t left = total - size;
+    if (PS_UNLIKELY(!is_free_head(tlsf, block->head) || total < size ||
+                    !is_next(tlsf, block, next))) {
+        ps_tlsf_damaged(tlsf, overwritten, block);
+    }
     struct block *rest = block_at(block, size);
     size_t rest_class = ps_fit_class_of(left);
     if (left >= PS_FIT_MIN && rest_class == class) {
@@ -204,15 +238,22 @@ void *ps_tlsf_take(struct ps_tlsf *tlsf, size_t size, size_t align) {
 static inline void release(struct ps_tlsf *tlsf, struct block *block, size_t head) {
     size_t size = ps_fit_bytes(head);
     struct block *behind = block_at(block, size);
+    tlsf_check_behind(tlsf, block, behind);
     block->head = head | PS_FIT_FREE; /* stays in the middle of a merged block: a second free sees
                                         it */
     block_poison(block, size);
     size_t behind_head = behind->head;
     if ((head & PS_FIT_PREVIOUS_FREE) != 0) {
         struct block *before = *block_back(block);
-        size_t before_size = ps_fit_bytes(before->head);
+        size_t before_size = (size_t)((char *)block - (char *)before);
+        if (PS_UNLIKELY(!tlsf_has_links(tlsf, before) ||
+                        (before->head & ~(size_t)PS_FIT_PREVIOUS_FREE) !=
+                            (tlsf->tag | before_size | PS_FIT_FREE))) {
+            ps_tlsf_damaged(tlsf, "overwritten free block before", block);
+        }
         size += before_size;
         if ((behind_head & PS_FIT_FREE) != 0) {
+            check_size(tlsf, behind, ps_fit_bytes(behind_head));
             ps_tlsf_unlist(tlsf, behind);
             size += ps_fit_bytes(behind_head);
         } else {
@@ -221,6 +262,7 @@ static inline void release(struct ps_tlsf *tlsf, struct block *block, size_t hea
         list_again(tlsf, before, ps_fit_class_of(before_size), before, size);
     } else if ((behind_head & PS_FIT_FREE) != 0) {
         size_t behind_size = ps_fit_bytes(behind_head);
+        check_size(tlsf, behind, behind_size);
         list_again(tlsf, behind, ps_fit_class_of(behind_size), block, size + behind_size);
     } else {
         ps_tlsf_list(tlsf, block, size);
@@ -244,10 +286,12 @@ bool ps_tlsf_resize(struct ps_tlsf *tlsf, struct block *block, size_t size) {
         return true;
     }
     struct block *behind = block_at(block, old_size);
+    tlsf_check_behind(tlsf, block, behind);
     size_t behind_size = ps_fit_bytes(behind->head);
     if ((behind->head & PS_FIT_FREE) == 0 || old_size + behind_size < size) {
         return false;
     }
+    check_size(tlsf, behind, behind_size);
     size_t added = size - old_size;
     size_t left = behind_size - added;
     if (left < PS_FIT_MIN) {

@@ -60,6 +60,73 @@ FRESH_TEST(an_overwritten_head_is_found) {
     CHECK_STR_EQ(fault == NULL ? "sound" : fault, "a head is overwritten");
 }
 
+/* Three blocks side by side, then a wall; each is of the smallest size. */
+static struct ps_tlsf *three_blocks(char **blocks) {
+    struct ps_tlsf *tlsf = ps_tlsf_init(room, sizeof room, NULL);
+    for (int i = 0; i < 4; i++) {
+        blocks[i] = ps_tlsf_alloc(tlsf, 24);
+        REQUIRE(i == 0 || blocks[i] == blocks[i - 1] + 32);
+    }
+    return tlsf;
+}
+
+static void overrun(char *block, size_t bytes) {
+    __asm__("" : "+r"(bytes)); /* as above */
+    memset(block, 'A', bytes);
+    __asm__ volatile("" : : "r"(block) : "memory");
+}
+
+FRESH_TEST(an_overrun_over_the_head_behind_is_found_in_free_and_realloc) {
+    NEEDS_CHUNKS();
+    char *blocks[4];
+    struct ps_tlsf *tlsf = three_blocks(blocks);
+    for (int is_free = 0; is_free < 2; is_free++) {
+        WHEN("the block behind is used; the next time it is free");
+        overrun(blocks[0], 32);
+        CHECK_ABORTS(ps_tlsf_free(tlsf, blocks[0]), "poolshim: overwritten block behind 0x");
+        CHECK_ABORTS((void)!ps_tlsf_realloc(tlsf, blocks[0], 100),
+                     "poolshim: overwritten block behind 0x");
+        CHECK_ABORTS((void)!ps_tlsf_usable_size(tlsf, blocks[1]), "poolshim: not a block of this");
+        struct ps_tlsf_stats stats;
+        CHECK_ABORTS(ps_tlsf_stats(tlsf, &stats), "poolshim: overwritten head of block 0x");
+        CHECK(ps_tlsf_check(tlsf) != NULL);
+        tlsf = three_blocks(blocks);
+        ps_tlsf_free(tlsf, blocks[1]);
+    }
+}
+
+FRESH_TEST(what_is_written_to_a_free_block_is_found_when_it_is_followed) {
+    NEEDS_CHUNKS();
+    for (size_t at = 0; at < 24; at += 8) { /* next, slot, the pointer back */
+        char *blocks[4];
+        struct ps_tlsf *tlsf = three_blocks(blocks);
+        ps_tlsf_free(tlsf, blocks[1]);
+        for (size_t wild = 0; wild < 4; wild++) {
+            static char elsewhere[64];
+            const uint64_t words[] = {0x4141414141414141u, 8, (uintptr_t)elsewhere,
+                                      (uintptr_t)blocks[3]};
+            memcpy(blocks[1] + at, &words[wild], 8);
+            int neighbour = at == 16 ? 2 : 0; /* the one that looks there */
+            CHECK_ABORTS(ps_tlsf_free(tlsf, blocks[neighbour]), "poolshim: overwritten ");
+        }
+        CHECK(ps_tlsf_check(tlsf) != NULL);
+    }
+}
+
+FRESH_TEST(a_head_with_a_wild_size_is_found) {
+    NEEDS_CHUNKS();
+    char *blocks[4];
+    struct ps_tlsf *tlsf = three_blocks(blocks);
+    size_t head;
+    memcpy(&head, blocks[1] - 8, 8);
+    static const size_t sizes[] = {0, 16, 48, (size_t)1 << 21, (size_t)1 << 40};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        size_t wild = (head & ~(((size_t)1 << 48) - 16)) | sizes[i];
+        memcpy(blocks[1] - 8, &wild, 8);
+        CHECK_ABORTS(ps_tlsf_free(tlsf, blocks[1]), "poolshim: overwritten ");
+    }
+}
+
 FRESH_TEST(check_sees_overwritten_free_blocks) {
     NEEDS_CHUNKS();
     struct ps_tlsf *tlsf = ps_tlsf_init(room, sizeof room, NULL);

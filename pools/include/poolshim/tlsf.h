@@ -8,10 +8,10 @@
  * neighbours at once. No search, no loop over blocks, no system call: whatever the state of the
  * pool, by callgrind on x86-64 with gcc 12 -O2 (tests/test_pools_tlsf.py holds it),
  *
- *     ps_tlsf_alloc             at most 220 instructions (140 unless the pool is nearly full)
- *     ps_tlsf_free              at most 160
- *     ps_tlsf_alloc_aligned     at most 240
- *     ps_tlsf_realloc, in place at most 200
+ *     ps_tlsf_alloc             at most 240 instructions (160 unless the pool is nearly full)
+ *     ps_tlsf_free              at most 210
+ *     ps_tlsf_alloc_aligned     at most 290
+ *     ps_tlsf_realloc, in place at most 230
  *
  * A pool that may grow asks its source when nothing fits, and that takes as long as the source.
  * PS_DEBUG and checked builds check more and are not bounded.
@@ -36,8 +36,10 @@
  *
  * Misuse found in every build: a second free as long as the memory is not in use again, most
  * pointers that are no blocks of the pool, most heads overwritten (each head carries 16 bits of
- * the pool's own, looked at in free and realloc). With PS_DEBUG=check also: pointers outside the
- * pool, an overwritten block behind, two threads at once. ps_tlsf_check() looks at everything.
+ * the pool's own, looked at in free, realloc, usable_size and walk), an overwritten block behind
+ * one that is freed or resized, links and sizes of free blocks that lead outside the pool's memory
+ * or do not lead back. With PS_DEBUG=check also: pointers outside the pool, two threads at once.
+ * ps_tlsf_check() looks at everything, and does not abort.
  * With PS_DEBUG=malloc each block comes from malloc, and the pool's memory lies idle.
  *
  * After M. Masmano, I. Ripoll, A. Crespo and J. Real: TLSF, a new dynamic memory allocator for
