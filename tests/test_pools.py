@@ -45,7 +45,7 @@ INCLUDE = ROOT / "pools" / "include"
 HEADERS = sorted((INCLUDE / "poolshim").glob("*.h*"))
 C_STANDARDS = ("c11", "c17", "c2x")
 CXX_STANDARDS = ("c++11", "c++14", "c++17", "c++20", "c++2b")
-WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only")
+WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Werror")
 
 
 def compilers() -> list[tuple[str, str]]:
@@ -64,7 +64,8 @@ def test_header_compiles_alone(header: Path, pair: tuple[str, str], tmp_path: Pa
     source = tmp_path / "includer"
     source.write_text(f"#include <poolshim/{header.name}>\n" * 2 + "extern int used;\n")
     for compiler, language, standard in runs:
-        command = [compiler, "-x", language, f"-std={standard}", *WARNINGS, f"-I{INCLUDE}", source]
+        flags = [*WARNINGS, "-fsyntax-only", f"-I{INCLUDE}"]
+        command = [compiler, "-x", language, f"-std={standard}", *flags, source]
         result = run_captured(command)
         assert result.returncode == 0, f"{compiler} {standard}: {result.stderr}"
 

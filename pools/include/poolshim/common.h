@@ -20,9 +20,14 @@
 #include <stdbool.h>
 #endif
 
+/* In C a function and a struct may have one name: ps_pool_stats fills in a struct ps_pool_stats. In
+ * C++ the function hides the struct's constructor, of which g++ -Wshadow warns. */
 #ifdef __cplusplus
-#define PS_BEGIN_DECLS extern "C" {
-#define PS_END_DECLS }
+#define PS_BEGIN_DECLS                                                                             \
+    _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Wshadow\"") extern "C" {
+#define PS_END_DECLS                                                                               \
+    }                                                                                              \
+    _Pragma("GCC diagnostic pop")
 #define PS_NOEXCEPT noexcept
 #else
 #define PS_BEGIN_DECLS
