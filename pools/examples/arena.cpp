@@ -26,6 +26,7 @@ int main() {
 
     int sum = 0;
     ps::arena reader(path, PS_ARENA_READ);
+    /* get(): an offset_ptr does not turn into a plain pointer by itself. */
     for (const note *at = reader.root<note>(); at != nullptr; at = at->below.get()) {
         sum += at->value;
     }

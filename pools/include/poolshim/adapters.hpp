@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 // adapters.hpp - pools where the standard library wants an allocator, and pools made of pools.
 //
-//     ps::resource<Pool>           std::pmr::memory_resource
-//     ps::allocator<T, Pool>       what std::vector<T, ...> wants
-//     ps::deleter<T, Pool>         what std::unique_ptr<T, ...> wants; ps::make_unique<T>(pool,
-//     ...) ps::fallback<First, Second>  Second serves what First refuses ps::segregator<Limit,
-//     Small, Large>  by size
+//     ps::resource<Pool>                     std::pmr::memory_resource
+//     ps::allocator<T, Pool>                 what std::vector<T, ...> wants
+//     ps::deleter<T, Pool>                   what std::unique_ptr<T, ...> wants
+//     ps::make_unique<T>(pool, ...)          makes one of these
+//     ps::fallback<First, Second>            Second serves what First refuses
+//     ps::segregator<Limit, Small, Large>    by size
 //
 // A Pool is any class with
 //     void *allocate(std::size_t bytes, std::size_t align);  // throws std::bad_alloc
@@ -18,8 +19,9 @@
 // the pool, inlined; resource<Pool> adds the virtual call that std::pmr has by itself.
 //
 //     ps::slices pool;
-//     std::vector<int, ps::allocator<int, ps::slices>> numbers{ps::allocator<int,
-//     ps::slices>(pool)}; ps::resource<ps::slices> resource(pool);
+//     using of_int = ps::allocator<int, ps::slices>;
+//     std::vector<int, of_int> numbers{of_int(pool)};
+//     ps::resource<ps::slices> resource(pool);
 //     std::pmr::vector<std::pmr::string> names(&resource);
 //
 // The compositions follow foonathan/memory.
