@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The 219 misuses of tests/attacks/: each one works, and poolshim ends it as expected.json says.
+"""The 370 misuses of tests/attacks/: each one works, and poolshim ends it as expected.json says.
 
     scripts/test tests/test_attacks.py
     scripts/attacks --write-expected            where poolshim has become better, or has a new level
@@ -21,7 +21,7 @@ sys.path.insert(0, str(ROOT / "tests" / "attacks"))
 import report  # noqa: E402
 import run  # noqa: E402
 
-ATTACKS = 219
+ATTACKS = 370
 AGAIN = 12
 DOCUMENT = ROOT / "docs" / "hardening.md"
 
@@ -34,7 +34,7 @@ def test_list_is_complete_and_balanced(build_dir: Path) -> None:
     assert len(attacks) == ATTACKS
     assert len({attack.name for attack in attacks}) == ATTACKS
     sizes = {family: len(members) for family, members in report.families(attacks).items()}
-    assert 15 <= len(sizes) <= 18 and all(10 <= size <= 16 for size in sizes.values()), sizes
+    assert 15 <= len(sizes) <= 30 and all(10 <= size <= 16 for size in sizes.values()), sizes
 
 
 @pytest.mark.slow

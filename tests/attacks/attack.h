@@ -33,6 +33,7 @@ enum goal {
     GOAL_VICTIM_CHANGED, /* live data of somebody else changed */
     GOAL_SECRET_READ,    /* data read that another owner left or keeps in the block */
     GOAL_WRONG_ROOM,     /* told of room that is not there */
+    GOAL_UNNOTICED,      /* the program ends as if nothing had happened */
 };
 
 struct attack {
@@ -62,6 +63,8 @@ extern const struct family secret_families[];
 extern const struct family resize_families[];
 extern const struct family metadata_families[];
 extern const struct family sized_families[];
+extern const struct family beyond_families[];
+extern const struct family left_families[];
 
 /* ---- how far the play has come ---- */
 
@@ -73,6 +76,9 @@ void stage_after(void);
 
 /* The goal is reached: ends the process. */
 __attribute__((noreturn)) void stage_reached(const char *how);
+
+/* The program ends by exit, with all that runs then: whoever stops it there has noticed. */
+__attribute__((noreturn)) void stage_unnoticed(const char *how);
 
 /* The attack itself does not work here (no memory, no thread): ends the process as broken. */
 __attribute__((noreturn)) void stage_broken(const char *why);
@@ -126,6 +132,9 @@ void stage_on_thread(void (*call)(void *argument), void *argument);
 /* free and hunt over there. */
 void stage_free_on_thread(void *block);
 void stage_hunt_on_thread(size_t size);
+
+/* Runs call(argument) on a thread of its own, which has ended when this returns. */
+void stage_on_short_thread(void (*call)(void *argument), void *argument);
 
 /* 4 KiB outside the heap, aligned to a page, zero, remembered as "the chosen address". */
 char *stage_chosen(void);

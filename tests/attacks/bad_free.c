@@ -120,8 +120,96 @@ static const struct attack foreign[] = {
     {"thread-local", GOAL_CHOSEN_ADDRESS, 64, free_foreign, THREAD_LOCAL, 0},
 };
 
+/* ---- beside the blocks: where one could lie, but none was ever handed out; and at odd offsets
+ * ---- */
+
+#define ROW 24
+
+/* A row of live blocks, the way from each to the next as often as not. */
+static char *take_row(size_t size, ptrdiff_t *step) {
+    char *row[ROW];
+    for (size_t i = 0; i < ROW; i++) {
+        row[i] = stage_take(size);
+    }
+    *step = row[ROW - 1] - row[ROW - 2];
+    return row[ROW - 1];
+}
+
+static void free_it(void *pointer) { free(pointer); }
+
+/* a: so many steps beyond the newest block; b: on another thread. */
+static void free_unallocated(const struct attack *attack) {
+    ptrdiff_t step;
+    char *last = take_row(attack->size, &step);
+    char *pointer = last + step * (ptrdiff_t)attack->a;
+    if (stage_block_at(pointer) != NULL) {
+        pointer = last - step * (ptrdiff_t)(ROW + attack->a); /* the row runs the other way */
+    }
+    stage_misuse();
+    if (attack->b) {
+        stage_on_thread(free_it, stage_hide(pointer));
+    } else {
+        free(stage_hide(pointer));
+    }
+    stage_after();
+    stage_hunt(attack->size);
+    stage_hunt(attack->size);
+}
+
+static const struct attack unallocated[] = {
+    {"next", GOAL_TWO_OWNERS, 8, free_unallocated, 1, 0},
+    {"next", GOAL_TWO_OWNERS, 16, free_unallocated, 1, 0},
+    {"next", GOAL_TWO_OWNERS, 64, free_unallocated, 1, 0},
+    {"next", GOAL_TWO_OWNERS, 200, free_unallocated, 1, 0},
+    {"next", GOAL_TWO_OWNERS, 1024, free_unallocated, 1, 0},
+    {"third", GOAL_TWO_OWNERS, 32, free_unallocated, 3, 0},
+    {"third", GOAL_TWO_OWNERS, 4096, free_unallocated, 3, 0},
+    {"tenth", GOAL_TWO_OWNERS, 64, free_unallocated, 10, 0},
+    {"tenth", GOAL_TWO_OWNERS, 500, free_unallocated, 10, 0},
+    {"hundredth", GOAL_TWO_OWNERS, 16, free_unallocated, 100, 0},
+    {"hundredth", GOAL_TWO_OWNERS, 100, free_unallocated, 100, 0},
+    {"thousandth", GOAL_TWO_OWNERS, 16, free_unallocated, 1000, 0},
+    {"other-thread", GOAL_TWO_OWNERS, 64, free_unallocated, 1, 1},
+    {"other-thread", GOAL_TWO_OWNERS, 1000, free_unallocated, 2, 1},
+};
+
+/* a: from a block in the middle of a row, in bytes; b: that far in front of it. */
+static void free_beside(const struct attack *attack) {
+    char *row[ROW];
+    for (size_t i = 0; i < ROW; i++) {
+        row[i] = stage_take(attack->size);
+    }
+    char *pointer = attack->b ? row[ROW / 2] - attack->a : row[ROW / 2] + attack->a;
+    stage_misuse();
+    free(stage_hide(pointer));
+    stage_after();
+    stage_hunt(attack->size);
+    stage_hunt(attack->size);
+    stage_unnoticed("a free of no block");
+}
+
+static const struct attack beside[] = {
+    {"minus-1", GOAL_UNNOTICED, 64, free_beside, 1, 1},
+    {"minus-8", GOAL_UNNOTICED, 24, free_beside, 8, 1},
+    {"minus-16", GOAL_UNNOTICED, 200, free_beside, 16, 1},
+    {"minus-16", GOAL_UNNOTICED, 4096, free_beside, 16, 1},
+    {"plus-2", GOAL_UNNOTICED, 16, free_beside, 2, 0},
+    {"plus-4", GOAL_UNNOTICED, 1000, free_beside, 4, 0},
+    {"plus-8", GOAL_UNNOTICED, 40, free_beside, 8, 0},
+    {"plus-32", GOAL_UNNOTICED, 3000, free_beside, 32, 0},
+    {"plus-48", GOAL_UNNOTICED, 100, free_beside, 48, 0},
+    {"last-byte", GOAL_UNNOTICED, 64, free_beside, 63, 0},
+    {"last-byte", GOAL_UNNOTICED, 16 * KIB, free_beside, 16 * KIB - 1, 0},
+    {"half", GOAL_UNNOTICED, 512, free_beside, 256, 0},
+    {"half", GOAL_UNNOTICED, 200 * KIB, free_beside, 100 * KIB, 0},
+    {"page", GOAL_UNNOTICED, 40000, free_beside, 4096, 0},
+};
+
 const struct family bad_free_families[] = {
     FAMILY("free-interior", "free of a pointer into the middle of a live block", interior),
     FAMILY("free-foreign", "free of memory that is not the heap's, made to look like it", foreign),
+    FAMILY("free-unallocated", "free of a place where a block would fit that nobody was given",
+           unallocated),
+    FAMILY("free-beside", "free of an odd place in or between live blocks", beside),
     {0},
 };

@@ -197,10 +197,70 @@ static const struct attack threads[] = {
     {"after-many-remote", GOAL_TWO_OWNERS, 1024, free_in_two_threads, OTHER_MANY_THEN_MAIN, 0},
 };
 
+/* ---- with blocks of other sizes in between; a says who frees first, b: how many others ---- */
+
+enum first { SELF_FIRST, OTHER_FIRST, ENDED_FIRST };
+
+static void free_first(size_t first, void *block) {
+    if (first == OTHER_FIRST) {
+        stage_free_on_thread(block);
+    } else if (first == ENDED_FIRST) {
+        stage_on_short_thread(free, block);
+    } else {
+        free(block);
+    }
+}
+
+/* Sizes around the block's, none of them its own, half of them live on. */
+static void stir(size_t size, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        char *one = stage_take(size / 2 + 1 + i % 5);
+        char *two = stage_take(size * 2 + i % 7);
+        stage_drop(i % 2 != 0 ? one : two);
+    }
+}
+
+static void free_among_others(const struct attack *attack) {
+    size_t size = attack->size;
+    size_t same = attack->b < OTHERS_MAX ? attack->b : OTHERS_MAX;
+    take_others(same, size);
+    char *block = stage_take(size);
+    stage_take(size);
+    stage_forget(block);
+    free_first(attack->a, block);
+    stir(size, attack->b);
+    free_others(same);
+    stir(size, attack->b);
+    stage_misuse();
+    free(stage_hide(block));
+    stage_after();
+    stage_hunt(size);
+    stage_hunt_on_thread(size);
+    stage_hunt(size);
+}
+
+static const struct attack mixed[] = {
+    {"three", GOAL_TWO_OWNERS, 8, free_among_others, SELF_FIRST, 3},
+    {"three", GOAL_TWO_OWNERS, 40, free_among_others, SELF_FIRST, 3},
+    {"three", GOAL_TWO_OWNERS, 2000, free_among_others, SELF_FIRST, 3},
+    {"thirty", GOAL_TWO_OWNERS, 16, free_among_others, SELF_FIRST, 30},
+    {"thirty", GOAL_TWO_OWNERS, 100, free_among_others, SELF_FIRST, 30},
+    {"thirty", GOAL_TWO_OWNERS, 8000, free_among_others, SELF_FIRST, 30},
+    {"thirty", GOAL_TWO_OWNERS, 60 * KIB, free_among_others, SELF_FIRST, 30},
+    {"two-hundred", GOAL_TWO_OWNERS, 64, free_among_others, SELF_FIRST, 200},
+    {"two-hundred", GOAL_TWO_OWNERS, 500, free_among_others, SELF_FIRST, 200},
+    {"other-first", GOAL_TWO_OWNERS, 24, free_among_others, OTHER_FIRST, 3},
+    {"other-first", GOAL_TWO_OWNERS, 300, free_among_others, OTHER_FIRST, 30},
+    {"other-first", GOAL_TWO_OWNERS, 16 * KIB, free_among_others, OTHER_FIRST, 3},
+    {"ended-first", GOAL_TWO_OWNERS, 64, free_among_others, ENDED_FIRST, 3},
+    {"ended-first", GOAL_TWO_OWNERS, 3000, free_among_others, ENDED_FIRST, 30},
+};
+
 const struct family double_free_families[] = {
     FAMILY("double-free", "a block is freed twice in a row", at_once),
     FAMILY("double-free-later", "other frees come between the two frees of a block", delayed),
     FAMILY("double-free-reused", "the stale free hits the next owner of the block", reused),
     FAMILY("double-free-threads", "two threads free the same block", threads),
+    FAMILY("double-free-mixed", "blocks of many sizes come and go between the two frees", mixed),
     {0},
 };

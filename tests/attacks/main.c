@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 static const struct family *const all_families[] = {
-    double_free_families, bad_free_families, overflow_families, stale_families,
-    secret_families,      resize_families,   metadata_families, sized_families,
+    double_free_families, bad_free_families, overflow_families, stale_families,  secret_families,
+    resize_families,      metadata_families, sized_families,    beyond_families, left_families,
 };
 
 static const char *const goals[] = {
@@ -24,6 +24,7 @@ static const char *const goals[] = {
     [GOAL_VICTIM_CHANGED] = "live data of another owner changed",
     [GOAL_SECRET_READ] = "a secret read",
     [GOAL_WRONG_ROOM] = "told of room that is not there",
+    [GOAL_UNNOTICED] = "the mistake stays unnoticed",
 };
 
 static void name_of(char *name, size_t capacity, const struct family *family,

@@ -109,7 +109,68 @@ static const struct attack resizes[] = {
     {"foreign-static", GOAL_CHOSEN_ADDRESS, 1024, resize_foreign, 0, 2048},
 };
 
+/* ---- freed a while ago, by whom a says; b: the new size ---- */
+
+enum freer { SELF, OTHER, ENDED };
+
+static void free_by(size_t freer, void *block) {
+    if (freer == OTHER) {
+        stage_free_on_thread(block);
+    } else if (freer == ENDED) {
+        stage_on_short_thread(free, block);
+    } else {
+        free(block);
+    }
+}
+
+static void resize_long_freed(const struct attack *attack) {
+    char *others[20];
+    for (size_t i = 0; i < 20; i++) {
+        others[i] = stage_take(attack->size);
+    }
+    char *block = stage_take(attack->size);
+    stage_take(attack->size);
+    stage_forget(block);
+    free_by(attack->a, block);
+    for (size_t i = 0; i < 20; i += 2) {
+        stage_free(others[i]);
+    }
+    stage_misuse();
+    go_on(realloc(stage_hide(block), attack->b), attack->size, attack->b);
+    stage_unnoticed("realloc of a freed block");
+}
+
+/* a: distance from the start; b: the new size. */
+static void resize_odd(const struct attack *attack) {
+    char *block = stage_take(attack->size);
+    stage_take(attack->size);
+    stage_misuse();
+    void *moved = realloc(stage_hide(block + attack->a), attack->b);
+    stage_after();
+    stage_hunt(attack->b);
+    if (moved != NULL) {
+        stage_unnoticed("realloc of no block");
+    }
+}
+
+static const struct attack odd[] = {
+    {"freed-same", GOAL_UNNOTICED, 24, resize_long_freed, SELF, 24},
+    {"freed-grow", GOAL_UNNOTICED, 64, resize_long_freed, SELF, 300},
+    {"freed-grow", GOAL_UNNOTICED, 1024, resize_long_freed, SELF, 5000},
+    {"freed-grow", GOAL_UNNOTICED, 16 * KIB, resize_long_freed, SELF, 40 * KIB},
+    {"freed-shrink", GOAL_UNNOTICED, 4096, resize_long_freed, SELF, 100},
+    {"freed-shrink", GOAL_UNNOTICED, MIB, resize_long_freed, SELF, 100 * KIB},
+    {"freed-by-other", GOAL_UNNOTICED, 64, resize_long_freed, OTHER, 200},
+    {"freed-by-other", GOAL_UNNOTICED, 2000, resize_long_freed, OTHER, 9000},
+    {"freed-by-ended", GOAL_UNNOTICED, 100, resize_long_freed, ENDED, 1000},
+    {"plus-1", GOAL_UNNOTICED, 64, resize_odd, 1, 200},
+    {"plus-8", GOAL_UNNOTICED, 100, resize_odd, 8, 100},
+    {"plus-16", GOAL_UNNOTICED, 1024, resize_odd, 16, 64},
+    {"plus-page", GOAL_UNNOTICED, 100 * KIB, resize_odd, 4096, 200 * KIB},
+};
+
 const struct family resize_families[] = {
     FAMILY("realloc", "realloc of a pointer that is no live block", resizes),
+    FAMILY("realloc-odd", "realloc of what was freed a while ago, or of an odd place", odd),
     {0},
 };

@@ -129,9 +129,101 @@ const struct attack promises[] = {
     {"plain-as-aligned", GOAL_TWO_OWNERS, 64, free_with_promise, PLAIN_AS_ALIGNED, 64},
 };
 
+/* ---- a wrong promise, and nothing else: a: the function; b: the size that is promised ---- */
+
+void promise_once(const struct attack *attack) {
+    char *first = make(attack->a, attack->size);
+    char *second = make(attack->a, attack->size);
+    stage_write(first, 1, attack->size);
+    unmake(attack->a, second, attack->size);
+    stage_misuse();
+    unmake(attack->a, first, attack->b);
+    stage_after();
+    stage_hunt(attack->size);
+    stage_unnoticed("a wrong size");
+}
+
+const struct attack wrong_sizes[] = {
+    {"delete-half", GOAL_UNNOTICED, 16, promise_once, SIZED_DELETE, 8},
+    {"delete-one-more-step", GOAL_UNNOTICED, 64, promise_once, SIZED_DELETE, 80},
+    {"delete-half", GOAL_UNNOTICED, 200, promise_once, SIZED_DELETE, 100},
+    {"delete-double", GOAL_UNNOTICED, 1024, promise_once, SIZED_DELETE, 2048},
+    {"delete-double", GOAL_UNNOTICED, 16 * KIB, promise_once, SIZED_DELETE, 32 * KIB},
+    {"delete-small", GOAL_UNNOTICED, MIB, promise_once, SIZED_DELETE, 64},
+    {"delete-array-half", GOAL_UNNOTICED, 64, promise_once, SIZED_ARRAY_DELETE, 32},
+    {"delete-array-double", GOAL_UNNOTICED, 3000, promise_once, SIZED_ARRAY_DELETE, 6000},
+    {"free-sized-half", GOAL_UNNOTICED, 32, promise_once, FREE_SIZED, 16},
+    {"free-sized-double", GOAL_UNNOTICED, 100, promise_once, FREE_SIZED, 200},
+    {"free-sized-small", GOAL_UNNOTICED, 100 * KIB, promise_once, FREE_SIZED, 1000},
+    {"free-aligned-sized-half", GOAL_UNNOTICED, 256, promise_once, FREE_ALIGNED_SIZED, 128},
+    {"aligned-delete-double", GOAL_UNNOTICED, 1024, promise_once, ALIGNED_WRONG_SIZE, 2048},
+    {"aligned-delete-half", GOAL_UNNOTICED, 8192, promise_once, ALIGNED_WRONG_SIZE, 4096},
+};
+
+/* ---- the wrong family: a makes, b frees ---- */
+
+enum kind { MALLOC, NEW, NEW_ARRAY, NEW_ALIGNED };
+
+char *make_as(size_t kind, size_t size) {
+    void *block = kind == MALLOC      ? malloc(size)
+                  : kind == NEW       ? operator new(size)
+                  : kind == NEW_ARRAY ? operator new[](size)
+                                      :
+                                      operator new(size, std::align_val_t(64));
+    return static_cast<char *>(stage_hide(block));
+}
+
+void unmake_as(size_t kind, void *block) {
+    switch (kind) {
+    case MALLOC:
+        free(block);
+        break;
+    case NEW:
+        operator delete(block);
+        break;
+    case NEW_ARRAY:
+        operator delete[](block);
+        break;
+    default:
+        operator delete(block, std::align_val_t(64));
+    }
+}
+
+void mix_families(const struct attack *attack) {
+    char *first = make_as(attack->a, attack->size);
+    char *second = make_as(attack->a, attack->size);
+    stage_write(first, 1, attack->size);
+    unmake_as(attack->a, second);
+    stage_misuse();
+    unmake_as(attack->b, stage_hide(first));
+    stage_after();
+    stage_hunt(attack->size);
+    stage_unnoticed("the wrong function");
+}
+
+const struct attack wrong_functions[] = {
+    {"malloc-delete", GOAL_UNNOTICED, 16, mix_families, MALLOC, NEW},
+    {"malloc-delete", GOAL_UNNOTICED, 5000, mix_families, MALLOC, NEW},
+    {"malloc-delete-array", GOAL_UNNOTICED, 64, mix_families, MALLOC, NEW_ARRAY},
+    {"malloc-delete-array", GOAL_UNNOTICED, 200 * KIB, mix_families, MALLOC, NEW_ARRAY},
+    {"new-free", GOAL_UNNOTICED, 24, mix_families, NEW, MALLOC},
+    {"new-free", GOAL_UNNOTICED, 1024, mix_families, NEW, MALLOC},
+    {"new-free", GOAL_UNNOTICED, 100 * KIB, mix_families, NEW, MALLOC},
+    {"new-delete-array", GOAL_UNNOTICED, 64, mix_families, NEW, NEW_ARRAY},
+    {"new-delete-array", GOAL_UNNOTICED, 16 * KIB, mix_families, NEW, NEW_ARRAY},
+    {"new-array-delete", GOAL_UNNOTICED, 200, mix_families, NEW_ARRAY, NEW},
+    {"new-array-delete", GOAL_UNNOTICED, MIB, mix_families, NEW_ARRAY, NEW},
+    {"new-array-free", GOAL_UNNOTICED, 400, mix_families, NEW_ARRAY, MALLOC},
+    {"aligned-delete", GOAL_UNNOTICED, 128, mix_families, NEW_ALIGNED, NEW},
+    {"aligned-free", GOAL_UNNOTICED, 4096, mix_families, NEW_ALIGNED, MALLOC},
+};
+
 } // namespace
 
 extern "C" const struct family sized_families[] = {
     FAMILY("size-confusion", "a free that promises the wrong size or alignment", promises),
+    FAMILY("wrong-size", "a free that promises another size, once", wrong_sizes),
+    FAMILY("wrong-function", "what one family of functions made, another one frees",
+           wrong_functions),
     {nullptr, nullptr, nullptr, 0},
 };

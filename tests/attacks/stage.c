@@ -59,6 +59,14 @@ void stage_reached(const char *how) {
     _exit(0);
 }
 
+void stage_unnoticed(const char *how) {
+    if (!is_misused) {
+        stage_broken(how);
+    }
+    say("reached: ", how);
+    exit(0);
+}
+
 void stage_broken(const char *why) {
     say("broken: ", why);
     _exit(2);

@@ -44,6 +44,24 @@ void stage_on_thread(void (*call)(void *argument), void *argument) {
     pthread_mutex_unlock(&lock);
 }
 
+struct call {
+    void (*function)(void *argument);
+    void *argument;
+};
+
+static void *make_call(void *call) {
+    ((struct call *)call)->function(((struct call *)call)->argument);
+    return NULL;
+}
+
+void stage_on_short_thread(void (*function)(void *argument), void *argument) {
+    struct call call = {function, argument};
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, make_call, &call) != 0 || pthread_join(thread, NULL) != 0) {
+        stage_broken("no thread");
+    }
+}
+
 void stage_free_on_thread(void *block) { stage_on_thread(free, block); }
 
 static void hunt(void *size) { stage_hunt(*(size_t *)size); }
