@@ -72,9 +72,7 @@ void *ps_block_zalloc(size_t bytes) {
     if (PS_LIKELY(heap != NULL) && bytes <= PS_CLASS_BYTES_LIMIT) {
         struct ps_bin *bin = &heap->bins[ps_size_class_of(bytes)];
         if (bin->is_zero && ps_link_is_end(bin->source->free) && bin->cur != bin->end) {
-            void *virgin = bin->cur;
-            bin->cur += bin->block_bytes;
-            return virgin;
+            return ps_bin_move(bin);
         }
     }
     if (PS_UNLIKELY(heap == NULL) && ps_record_is_on() && ps_thread.own != NULL) {
@@ -127,7 +125,8 @@ PS_NOINLINE void ps_heap_free_event(struct ps_span *span, void *block) {
     bool has_run = step != 0 && span->used != 0;
     if (has_run) {
         /* The run's first block is out again, so the span cannot go while the run is open. */
-        span->free = ps_link_of(block);
+        span->free = ps_link_of(block, span->salt);
+        ps_link_clear(block);
         span->free_count--;
         ps_owner_add(&span->used, 1);
         span->interval = PS_INTERVAL_FIRST;
@@ -144,6 +143,15 @@ PS_NOINLINE void ps_heap_free_event(struct ps_span *span, void *block) {
     ps_heap_tick(heap); /* last: it may let go of any span that is not current, of this one too */
 }
 
+PS_NOINLINE void ps_heap_free_doubtful(struct ps_span *span, void *block) {
+    if (!ps_span_has_block(span, block) || ps_heap_is_free(span, block)) {
+        ps_misuse_free(span, block);
+    }
+    if (ps_heap_push(span, block)) {
+        ps_heap_free_event(span, block);
+    }
+}
+
 /* A block of another owner's span, or of a heap that this thread has only just got. */
 static void free_in_span(struct ps_span *span, void *block) {
     struct ps_heap *heap = own_heap();
@@ -153,7 +161,7 @@ static void free_in_span(struct ps_span *span, void *block) {
             return;
         }
         span = ps_span_of_inside(ps_page_map_slot(block), block);
-    } else if (PS_UNLIKELY(!ps_span_has_block(span, block))) {
+    } else if (PS_UNLIKELY(!ps_span_has_block(span, block) || ps_heap_is_free(span, block))) {
         ps_misuse_free(span, block);
     } else if (ps_hard_level == PS_HARD_ZEROES) {
         ps_hard_zero(span, block);
@@ -171,7 +179,7 @@ void ps_heap_free_recent(struct ps_heap *heap, uint32_t class_index, struct ps_s
                          void *block) {
     struct ps_span *list = &heap->recent[class_index];
     const struct ps_span *span = ps_span_of_inside(slot, block);
-    if (PS_UNLIKELY(!ps_span_has_block(span, block) || block == list->free)) {
+    if (PS_UNLIKELY(!ps_span_has_block(span, block) || ps_heap_is_free(span, block))) {
         ps_misuse_free(span, block);
     }
     if (PS_UNLIKELY(ps_heap_push(list, block))) {

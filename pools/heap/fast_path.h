@@ -16,9 +16,9 @@
  * heap yet, another thread's block, a large block, a foreign pointer - fails the same one compare.
  *
  * What a look on the way finds of a program's mistakes is in misuse.h: a free of an address where
- * no block starts, the newest block freed once more, a block that comes up on a list twice or that
- * was written to after it was freed. The tests for it cost no cycle where they were measured, since
- * nothing waits for them.
+ * no block starts, of a block that is on a list already or that was never handed out, and a free
+ * block that was written to. The tests for it cost no cycle where they were measured, since nothing
+ * waits for them.
  *
  * A thread that may not take the fast path, because blocks are hardened (hard.h), has no heap in
  * ps_thread.heap and a key that no span has, so that each of its calls takes the slow path.
@@ -39,6 +39,10 @@ void *ps_heap_alloc_beyond(size_t bytes);
  * to a span of this heap at once. */
 void ps_heap_free_other(struct ps_span *span, void *block, uintptr_t owner_key);
 
+/* Slow path of free: no block of this span of ours can be freed here, but for a word that looks
+ * like a link and is none. */
+void ps_heap_free_doubtful(struct ps_span *span, void *block);
+
 /* Slow path of free: the span's countdown is over. */
 void ps_heap_free_event(struct ps_span *span, void *block);
 
@@ -54,8 +58,8 @@ PS_INLINE void *ps_bin_pop(struct ps_bin *bin) {
     struct ps_span *source = bin->source;
     void *block = source->free;
     if (!ps_link_is_end(block)) {
-        void *next = *(void **)block;
-        if (PS_UNLIKELY(!ps_link_is_near(block, next, source->reach))) {
+        void *next = ps_link_of(block, source->salt);
+        if (PS_UNLIKELY(!ps_link_is_near(block, next))) {
             return ps_heap_pop(source);
         }
         ps_link_clear(block);
@@ -81,15 +85,21 @@ PS_INLINE void *ps_heap_alloc(size_t bytes) {
     return ps_bin_alloc(heap, ps_heap_bin(heap, bytes), bytes);
 }
 
-/* ---- push: true when the countdown is over ---- */
-PS_INLINE bool ps_span_push(struct ps_span *span, void *block) {
-    void *newest = span->free;
-    if (PS_UNLIKELY(!ps_span_is_aligned(span, block) || block == newest)) {
-        ps_misuse_free(span, block);
+/* ---- may it be freed: a block starts there, it was handed out, and is on no list ---- */
+PS_INLINE bool ps_span_expects(const struct ps_span *span, const void *block) {
+    return ps_span_is_aligned(span, block) && (uint32_t)(uintptr_t)block <= span->handed &&
+           !ps_link_is_near(block, ps_link_of(block, span->salt));
+}
+
+/* ---- push, to a span of this heap ---- */
+PS_INLINE void ps_span_free(struct ps_span *span, void *block) {
+    if (PS_UNLIKELY(!ps_span_expects(span, block))) {
+        ps_heap_free_doubtful(span, block);
+        return;
     }
-    *(void **)block = newest;
-    span->free = block;
-    return ps_counter_down(&span->needed);
+    if (PS_UNLIKELY(ps_heap_push(span, block))) { /* the countdown is over */
+        ps_heap_free_event(span, block);
+    }
 }
 
 /* ---- free ---- */
@@ -105,9 +115,7 @@ PS_INLINE void ps_heap_free(void *block) {
         ps_heap_free_other(span, block, owner_key);
         return;
     }
-    if (PS_UNLIKELY(ps_span_push(span, block))) {
-        ps_heap_free_event(span, block);
-    }
+    ps_span_free(span, block);
 }
 
 #endif

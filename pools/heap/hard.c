@@ -49,8 +49,6 @@ void ps_hard_start(const struct ps_config *config) {
     if (!ps_hard_is_on()) {
         return;
     }
-    /* Even, so that the end of a list stays odd; and no link looks like its block. */
-    ps_link_secret = (ps_os_random() | (uintptr_t)1 << 62) & ~(uintptr_t)1;
     canary_secret = ps_os_random();
     ps_hard_extra_bytes = CANARY_BYTES;
 }

@@ -53,9 +53,6 @@ void *ps_hard_alloc(struct ps_heap *heap, uint32_t class_index, size_t bytes, si
 
 /* At level 1: a block of this span is freed. */
 static inline void ps_hard_zero(const struct ps_span *span, void *block) {
-    if (PS_UNLIKELY(block == ps_load_relaxed(&span->free))) { /* relaxed: true only of our own */
-        ps_misuse_free(span, block);
-    }
     ps_wipe(block, span->block_bytes);
 }
 

@@ -184,6 +184,13 @@ void ps_heap_guard_event(struct ps_heap *heap, uint32_t class_index, int64_t pop
 /* The newest block of a list that is not empty, with every look that there is at its link. */
 __attribute__((returns_nonnull)) void *ps_heap_pop(struct ps_span *source);
 
+/* What follows a block on a list, with the same looks. */
+void *ps_heap_next(const struct ps_span *list, void *block);
+
+/* True when a block of a span is free, as far as can be told from the block and the caller's heap:
+ * it is on a list, or was never handed out. */
+bool ps_heap_is_free(const struct ps_span *span, const void *block);
+
 /* Moves the window on by a block. NULL when it is empty. */
 PS_INLINE void *ps_bin_move(struct ps_bin *bin) {
     char *cur = bin->cur;
@@ -194,6 +201,8 @@ PS_INLINE void *ps_bin_move(struct ps_bin *bin) {
         __builtin_unreachable(); /* a window that is not empty lies somewhere: saves a test */
     }
     bin->cur = cur + bin->block_bytes;
+    /* relaxed: see ps_span_is_unhanded. */
+    ps_store_relaxed(&bin->source->handed, (uint32_t)(uintptr_t)cur);
     return cur;
 }
 
@@ -210,7 +219,7 @@ static inline void *ps_heap_take(struct ps_heap *heap, struct ps_bin *bin, size_
 
 /* As ps_span_push of fast_path.h, likewise; the span may be of any class, or a list of recents. */
 static inline bool ps_heap_push(struct ps_span *list, void *block) {
-    ps_link_set(block, list->free);
+    ps_link_set(block, list->free, list->salt);
     list->free = block;
     return ps_counter_down(&list->needed);
 }

@@ -5,7 +5,7 @@
 #include "pools/heap/misuse.h"
 
 #include "pools/heap/foreign.h"
-#include "pools/heap/heap.h"
+#include "pools/heap/hard.h"
 #include "pools/os/fatal.h"
 
 enum state { FREE, INTERIOR, FOREIGN, STATES };
@@ -51,9 +51,7 @@ void ps_misuse_check(const struct ps_span *span, const void *block, enum ps_misu
     if (PS_UNLIKELY(!ps_span_has_block(span, block))) {
         ps_misuse(words[call][INTERIOR], span, block);
     }
-    const struct ps_heap *heap = ps_thread.own;
-    if (PS_UNLIKELY(heap != NULL && ps_heap_owns(heap, span) &&
-                    (span->free == block || heap->recent[span->class_index].free == block))) {
+    if (PS_UNLIKELY(!ps_hard_is_on() && ps_heap_is_free(span, block))) {
         ps_misuse(words[call][FREE], span, block);
     }
 }

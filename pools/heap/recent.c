@@ -19,8 +19,10 @@ static struct ps_span *span_of(void *block) {
     return ps_span_of_inside(ps_page_map_slot(block), block);
 }
 
-/* Gives `blocks` blocks of a list home, in groups that lie together in a span. */
-static void send_home(struct ps_heap *heap, void *block, size_t blocks) {
+/* Gives the `blocks` newest blocks of a list home, in groups that lie together in a span, with the
+ * salt of that. */
+static void send_home(struct ps_heap *heap, struct ps_span *list, size_t blocks) {
+    void *block = list->free;
     while (blocks > 0) {
         struct ps_span *span = span_of(block);
         void *head = block;
@@ -28,10 +30,12 @@ static void send_home(struct ps_heap *heap, void *block, size_t blocks) {
         size_t count = 0;
         do {
             tail = block;
-            block = ps_link_of(block);
+            block = ps_heap_next(list, tail);
+            ps_link_set(tail, block, span->salt);
             count++;
         } while (count < blocks && span_of(block) == span);
         blocks -= count;
+        list->free = block;
         ps_span_settle(span);
         ps_span_give_list(span, head, tail, count);
         ps_heap_span_gained(heap, span);
@@ -56,7 +60,7 @@ bool ps_recent_start(struct ps_heap *heap, uint32_t class_index) {
     if (class->has_recent && heap->bins[class_index].source != list) {
         arm(list, class->recent_limit);
         list->free = PS_LINK_END;
-        list->reach = 0; /* so that each link gets a closer look */
+        list->salt = ps_link_new_salt();
         list->block_bytes = class->block_bytes;
         ps_store_relaxed(&list->x_owner, ps_heap_key_of(heap, class_index)); /* relaxed: ours */
         heap->bins[class_index].source = list;
@@ -73,16 +77,10 @@ size_t ps_recent_count(const struct ps_heap *heap, uint32_t class_index) {
 static void shorten(struct ps_heap *heap, uint32_t class_index, size_t kept) {
     struct ps_span *list = &heap->recent[class_index];
     settle(list);
-    void *first = list->free;
-    void *block = first;
     size_t blocks = list->free_count - ps_min(list->free_count, kept);
-    for (size_t i = 0; i < blocks; i++) {
-        block = ps_link_of(block);
-    }
-    list->free = block;
     list->free_count = (uint16_t)(list->free_count - blocks);
     arm(list, ps_size_classes[class_index].recent_limit - list->free_count);
-    send_home(heap, first, blocks);
+    send_home(heap, list, blocks);
 }
 
 /* As many frees have happened as there was room for, but blocks may have left meanwhile. */
@@ -105,7 +103,12 @@ PS_NOINLINE void ps_recent_event(struct ps_heap *heap, uint32_t class_index) {
 void ps_recent_take(struct ps_heap *heap, struct ps_span *span) {
     struct ps_span *list = &heap->recent[span->class_index];
     settle(list);
-    list->free = span->free;
+    list->free = ps_link_is_end(span->free) ? PS_LINK_END : span->free;
+    for (void *block = list->free, *next; block != PS_LINK_END; block = next) {
+        next = ps_heap_next(span, block); /* ends with the blocks of a span */
+        next = ps_link_is_end(next) ? PS_LINK_END : next;
+        ps_link_set(block, next, list->salt);
+    }
     list->free_count = span->free_count;
     size_t limit = ps_size_classes[span->class_index].recent_limit;
     arm(list, ps_max(limit - ps_min(limit, list->free_count), 1));

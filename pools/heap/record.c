@@ -211,8 +211,8 @@ void *ps_record_alloc(struct ps_heap *heap, size_t bytes) {
     struct ps_span *source = bin->source;
     void *block = source->free;
     if (!ps_link_is_end(block)) {
-        void *next = *(void **)block;
-        if (PS_UNLIKELY(!ps_link_is_near(block, next, source->reach))) {
+        void *next = ps_link_of(block, source->salt);
+        if (PS_UNLIKELY(!ps_link_is_near(block, next))) {
             return alloc_any(heap, bytes, class_index);
         }
         ps_link_clear(block);
@@ -240,8 +240,7 @@ void *ps_record_zalloc(struct ps_heap *heap, size_t bytes) {
     uint32_t class_index = ps_size_class_of(bytes);
     struct ps_bin *bin = &heap->bins[class_index];
     if (bin->is_zero && ps_link_is_end(bin->source->free) && bin->cur != bin->end) {
-        void *virgin = bin->cur;
-        bin->cur += bin->block_bytes;
+        void *virgin = ps_bin_move(bin);
         note(heap->tally, virgin, bytes, class_index);
         return virgin;
     }
@@ -312,9 +311,7 @@ static PS_NOINLINE void free_other(struct ps_slot *slot, void *block) {
 /* A block of this thread's whose turn it is to look at a peak, or to publish. */
 static PS_NOINLINE void free_and_look(struct ps_span *span, void *block) {
     count_freed(ps_thread.own->tally, ps_record_marked(block, span->class_index));
-    if (ps_span_push(span, block)) {
-        ps_heap_free_event(span, block);
-    }
+    ps_span_free(span, block);
 }
 
 static PS_NOINLINE void free_recent(struct ps_heap *heap, uint32_t class_index,
@@ -343,9 +340,7 @@ void ps_record_free(struct ps_span *span, void *block, uintptr_t owner_key) {
     }
     tally->level = level - (number << 4);
     ps_owner_add(&tally->sizes[number].x_freed, 1);
-    if (PS_UNLIKELY(ps_span_push(span, block))) {
-        ps_heap_free_event(span, block);
-    }
+    ps_span_free(span, block);
 }
 
 /* ---- realloc ---- */

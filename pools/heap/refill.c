@@ -23,6 +23,9 @@
 /* Orphans without room that one refill takes over before it asks for fresh memory. */
 #define ADOPT_LIMIT 4
 
+/* Blocks of a free run that become a list at a time. */
+#define LINKED_AT_ONCE 32
+
 /* Spans of one class in one heap, from which on more of them lie in huge pages. */
 #define DENSE_BYTES ((size_t)1 << 20)
 
@@ -30,20 +33,37 @@ struct ps_span ps_span_none = {.free = PS_LINK_END, .stash = PS_LINK_END};
 
 static void grant_window(struct ps_bin *bin, struct ps_span *span, size_t index, size_t blocks) {
     PS_CHECK(blocks > 0);
+    if (index == span->first && index != 0) {
+        /* Block 0 is nobody's: it stands as freed for ever. */
+        ps_link_set(span->run.base, ps_span_list_end(span), span->salt);
+    }
     bin->cur = ps_span_block(span, index);
     bin->end = ps_span_block(span, index + blocks);
     ps_owner_add(&span->used, blocks);
     ps_span_settle(span);
 }
 
-/* Leaves all but the first `blocks` blocks of the first free run, at `index`, as a run. */
-static size_t shorten_run(struct ps_span *span, size_t index, size_t blocks) {
-    struct ps_free_run *run = (struct ps_free_run *)ps_span_block(span, index);
-    struct ps_free_run *rest = (struct ps_free_run *)ps_span_block(span, index + blocks);
-    rest->next = run->next;
-    rest->blocks = (uint16_t)(run->blocks - blocks);
-    span->run_head = (uint16_t)(index + blocks + 1);
-    return blocks;
+/* Makes a list of the first few blocks of the first free run. They are touched one step before they
+ * are used, and one that has been freed a second time since is found. */
+static void link_from_run(struct ps_span *span) {
+    size_t index = (size_t)span->run_head - 1;
+    const struct ps_free_run run = *ps_span_free_run(span, span->run_head);
+    if (PS_UNLIKELY(run.blocks > span->run_blocks)) {
+        ps_span_corrupt(span, PS_SPAN_BAD_RUN);
+    }
+    size_t blocks = ps_min(ps_min(run.blocks, LINKED_AT_ONCE), ps_guard_window_blocks);
+    if (run.blocks > blocks) {
+        struct ps_free_run *rest = (struct ps_free_run *)ps_span_block(span, index + blocks);
+        rest->next = run.next;
+        rest->blocks = (uint16_t)(run.blocks - blocks);
+        span->run_head = (uint16_t)(index + blocks + 1);
+    } else {
+        span->run_head = run.next;
+    }
+    span->run_blocks = (uint16_t)(span->run_blocks - blocks);
+    ps_span_link_run(span, ps_span_block(span, index), blocks);
+    span->free = ps_span_block(span, index);
+    span->free_count = (uint16_t)blocks;
 }
 
 /* Makes something of the current span ready for its bin. False when the span has nothing. */
@@ -60,20 +80,7 @@ static bool grant(struct ps_bin *bin, struct ps_span *span) {
         return true;
     }
     if (span->run_head != 0) {
-        const struct ps_free_run *run = ps_span_free_run(span, span->run_head);
-        size_t index = (size_t)span->run_head - 1;
-        size_t blocks = run->blocks;
-        if (PS_UNLIKELY(blocks > span->run_blocks)) {
-            ps_span_corrupt(span, PS_SPAN_BAD_RUN);
-        }
-        if (PS_UNLIKELY(blocks > ps_guard_window_blocks)) {
-            blocks = shorten_run(span, index, ps_guard_window_blocks);
-        } else {
-            span->run_head = run->next;
-        }
-        span->run_blocks = (uint16_t)(span->run_blocks - blocks);
-        bin->is_zero = false;
-        grant_window(bin, span, index, blocks);
+        link_from_run(span);
         return true;
     }
     if (span->carved == span->limit) {
@@ -307,13 +314,10 @@ void ps_heap_guard_event(struct ps_heap *heap, uint32_t class_index, int64_t pop
 /* Takes the rest of the bin's window back into the span. */
 static void give_window_back(struct ps_bin *bin, struct ps_span *span) {
     size_t blocks = (size_t)(bin->end - bin->cur) / span->block_bytes;
-    bool is_virgin = bin->end == ps_span_block(span, span->carved) && bin->is_zero == span->is_zero;
-    if (blocks != 0 && is_virgin) {
-        span->carved = (uint16_t)(span->carved - blocks); /* known zeroes too */
+    if (blocks != 0) {
+        span->carved = (uint16_t)(span->carved - blocks);
         ps_owner_add(&span->used, -blocks);
         ps_span_settle(span);
-    } else if (blocks != 0) {
-        ps_span_give_run(span, bin->cur, blocks);
     }
     bin->cur = NULL;
     bin->end = NULL;

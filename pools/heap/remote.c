@@ -238,7 +238,8 @@ static void flush(struct ps_heap *heap, struct ps_remote_entry *entry) {
     }
     /* The first block of the batch has waited longest. If somebody else had it on a list, too, and
      * it has an owner again, a word of that owner's would now be written over. */
-    if (PS_UNLIKELY(ps_link_of(entry->tail) != ps_span_list_end(span))) {
+    uintptr_t salt = ps_load_relaxed(&span->salt); /* relaxed: we have a block of the span */
+    if (PS_UNLIKELY(ps_link_of(entry->tail, salt) != ps_span_list_end(span))) {
         ps_misuse_link(entry->tail, span->block_bytes);
     }
     ps_owner_add(&heap->x_remote_frees, entry->count);
@@ -252,7 +253,8 @@ static PS_NOINLINE void batch_full(struct ps_heap *heap, struct ps_remote_entry 
     void *newest = entry->head;
     ptrdiff_t step = entry->count >= 3 ? ps_run_step_of(span, newest) : 0;
     if (step != 0) {
-        entry->head = ps_link_of(newest);
+        entry->head = ps_heap_next(span, newest);
+        ps_link_clear(newest);
         entry->count--;
         ps_run_open(heap, span, newest, step);
     }
@@ -270,7 +272,7 @@ void ps_remote_free(struct ps_heap *heap, struct ps_span *span, void *block) {
         entry->count = 0;
         entry->limit = (uint32_t)ps_min(BATCH_BLOCKS, ps_max(BATCH_BYTES / span->block_bytes, 1));
     }
-    ps_link_set(block, entry->head);
+    ps_link_set(block, entry->head, ps_load_relaxed(&span->salt)); /* relaxed: as in flush */
     entry->head = block;
     if (PS_UNLIKELY(++entry->count >= entry->limit)) {
         batch_full(heap, entry);

@@ -7,6 +7,7 @@
  */
 #include "pools/base/bits.h"
 #include "pools/heap/heap.h"
+#include "pools/heap/misuse.h"
 #include "pools/small/span_remote.h"
 
 /* Runs shorter than this cost more than they saved; their span is asked less often. */
@@ -14,11 +15,12 @@
 
 ptrdiff_t ps_run_step_of(const struct ps_span *span, void *newest) {
     char *first = newest;
-    char *second = ps_link_of(first);
-    if (!span->can_run || ps_link_is_end(second) || !ps_link_is_near(first, second, span->reach)) {
+    uintptr_t salt = ps_load_relaxed(&span->salt); /* relaxed: we have a block of the span */
+    char *second = ps_link_of(first, salt);
+    if (!span->can_run || ps_link_is_end(second) || !ps_link_is_near(first, second)) {
         return 0;
     }
-    char *third = ps_link_of(second);
+    char *third = ps_link_of(second, salt);
     ptrdiff_t step = first - second;
     bool is_sequence = step == second - third && (step == (ptrdiff_t)span->block_bytes ||
                                                   -step == (ptrdiff_t)span->block_bytes);
@@ -41,6 +43,10 @@ void ps_run_close(struct ps_heap *heap) {
     ptrdiff_t step = ps_thread.run_step;
     char *lowest = step > 0 ? heap->run_first : ps_thread.run_next - step;
     size_t blocks = (size_t)((ps_thread.run_next - heap->run_first) / step);
+    char *highest = step > 0 ? ps_thread.run_next - step : heap->run_first;
+    if (PS_UNLIKELY(ps_span_is_unhanded(span, highest))) {
+        ps_misuse_free(span, highest);
+    }
     heap->run_span = NULL;
     ps_thread.run_next = NULL;
     ps_thread.run_step = 0;

@@ -48,6 +48,7 @@ static void thread_ended(void *heap) {
 static void start_locked(void) {
     struct ps_config config = PS_CONFIG_DEFAULT;
     ps_configure(&config);
+    ps_link_start();
     ps_hard_start(&config);
     ps_size_class_start(&config);
     ps_page_cache_start(&config);

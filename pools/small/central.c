@@ -146,9 +146,7 @@ bool ps_central_salvage(struct ps_span *span, uintptr_t dead_key) {
     span->run.next = NULL; /* of a list of the dead, whose spans may be anybody's by now */
     span->run.prev = NULL;
     ps_span_hold(span);
-    ps_span_reset(span);
-    span->carved = span->limit;
-    ps_store_relaxed(&span->used, (uint16_t)ps_span_capacity(span)); /* relaxed: census only */
+    ps_span_reset_used(span);
     ps_span_clear_queued(span);
     ps_span_set_owner(span, PS_KEY_ORPHAN);
     enter_locked(span);

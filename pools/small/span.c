@@ -10,13 +10,13 @@
 #include "pools/page/page_cache.h"
 #include "pools/small/span_remote.h"
 
-#define RUN_BLOCKS_LEAST 8 /* shorter runs are cheaper as single blocks on a list */
+/* Shorter runs become single blocks on the list, where a second free of one is found; longer ones
+ * are left alone, their memory with them. */
+#define RUN_BLOCKS_LEAST 512
 
 static void set_used(struct ps_span *span, size_t used) {
     ps_store_relaxed(&span->used, (uint16_t)used); /* relaxed: census wants a snapshot only */
 }
-
-uintptr_t ps_link_secret;
 
 PS_COLD void ps_span_corrupt(const struct ps_span *span, const char *what) {
     ps_fatal_block(what, span->run.base, span->block_bytes);
@@ -45,12 +45,6 @@ static void unmark_inside(struct ps_span *span) {
         ps_store_relaxed(&run->kind, (uint8_t)PS_RUN_NONE); /* relaxed: free() only classifies */
         run->back = 0;
     }
-}
-
-/* All bits in which two addresses of a range may differ. */
-static uintptr_t reach_of(const char *base, size_t bytes) {
-    uintptr_t differing = (uintptr_t)base ^ (uintptr_t)(base + bytes - 1);
-    return UINTPTR_MAX >> __builtin_clzl(differing);
 }
 
 /* Each guard page may cost two mappings of the 65,530 that a process has by default. */
@@ -101,7 +95,6 @@ static struct ps_span *create_in(struct ps_run *run, uint32_t class_index, uintp
     span->place = PS_PLACE_CURRENT;
     span->run.prev = NULL;
     span->run.next = NULL;
-    span->reach = reach_of(run->base, (size_t)run->slices << PS_SLICE_SHIFT);
     span->divisor = UINT32_MAX / span->block_bytes + 1; /* the ceiling of the quotient */
     ps_store_relaxed(&span->x_is_loose, (uint8_t)0);
     ps_store_relaxed(&span->x_remote, (uint64_t)0); /* relaxed: nobody has a block of it yet */
@@ -145,10 +138,23 @@ void ps_span_reset(struct ps_span *span) {
     span->window_blocks = (uint16_t)ps_size_classes[span->class_index].window_blocks;
     span->is_zero = false;
     span->is_shared = 0;
+    /* relaxed, both: other threads read them with a block of the span in hand, and none is out. */
+    ps_store_relaxed(&span->salt, ps_link_new_salt());
+    ps_store_relaxed(&span->handed, (uint32_t)(uintptr_t)span->run.base - 1);
     set_used(span, 0);
     ps_store_relaxed(&span->popped, (uint16_t)0); /* relaxed: as needed below */
     ps_store_relaxed(&span->armed, (uint16_t)1);  /* relaxed: as the next */
     ps_store_relaxed(&span->needed, (uint16_t)1); /* relaxed: census wants a snapshot only */
+}
+
+void ps_span_reset_used(struct ps_span *span) {
+    uintptr_t salt = span->salt;
+    ps_span_reset(span);
+    span->carved = span->limit;
+    set_used(span, ps_span_capacity(span));
+    /* relaxed, both: blocks are out, but no thread but this one is there. */
+    ps_store_relaxed(&span->salt, salt);
+    ps_store_relaxed(&span->handed, (uint32_t)(uintptr_t)ps_span_block(span, span->limit - 1u));
 }
 
 void ps_span_destroy(struct ps_span *span) {
@@ -192,19 +198,31 @@ void ps_span_settle(struct ps_span *span) {
 }
 
 void ps_span_give_list(struct ps_span *span, void *head, void *tail, size_t blocks) {
-    ps_link_set(tail, span->free);
+    ps_link_set(tail, span->free, span->salt);
     span->free = head;
     span->free_count = (uint16_t)(span->free_count + blocks);
     set_used(span, span->used - blocks);
     ps_span_settle(span);
 }
 
-void ps_span_give_run(struct ps_span *span, char *lowest, size_t blocks) {
-    if (blocks < RUN_BLOCKS_LEAST) {
-        for (size_t i = 0; i < blocks; i++) {
-            char *block = lowest + i * span->block_bytes;
-            ps_span_give_list(span, block, block, 1);
+void ps_span_link_run(const struct ps_span *span, char *lowest, size_t blocks) {
+    char *next = ps_span_list_end(span);
+    for (size_t i = blocks; i > 0; i--) {
+        char *block = lowest + (i - 1) * span->block_bytes;
+        if (PS_UNLIKELY(ps_link_is_near(block, ps_link_of(block, span->salt)) &&
+                        ps_span_is_listed(span, block))) {
+            ps_fatal_block(PS_SPAN_TWICE, block, span->block_bytes);
         }
+        ps_link_set(block, next, span->salt);
+        next = block;
+    }
+}
+
+void ps_span_give_run(struct ps_span *span, char *lowest, size_t blocks) {
+    bool is_drained = span->place != PS_PLACE_CURRENT && span->used == blocks;
+    if (blocks < RUN_BLOCKS_LEAST && !is_drained) {
+        ps_span_link_run(span, lowest, blocks);
+        ps_span_give_list(span, lowest, lowest + (blocks - 1) * span->block_bytes, blocks);
         return;
     }
     struct ps_free_run *run = (struct ps_free_run *)lowest;

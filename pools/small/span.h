@@ -53,9 +53,9 @@ struct ps_span {
     uint16_t carved;      /* 14 index: blocks from here on are virgin */
     void *stash;          /* 16 list collected from x_remote */
     void *free;           /* 24 list that free pushes on and malloc pops */
-    uintptr_t reach;      /* 32 of a link: see link.h. Constant */
+    uintptr_t salt;       /* 32 of its links: see link.h. Constant while blocks are out */
     uint32_t divisor;     /* 40 tells blocks from other addresses: see ps_span_is_aligned. Const */
-    uint32_t reserved_0;  /* 44 */
+    uint32_t handed;      /* 44 block that left the window last: low half of its address */
     uint16_t free_count;  /* 48 blocks on free, as of the last settling */
     uint16_t stash_count; /* 50 blocks on stash */
     uint16_t run_head;    /* 52 index + 1 of the first free run, 0: none */
@@ -168,20 +168,49 @@ void ps_span_destroy(struct ps_span *span);
 /* Makes every block virgin again; used == 0. No block is touched. */
 void ps_span_reset(struct ps_span *span);
 
+/* Makes every block used, of a span whose account was lost: what others hand back keeps its links.
+ */
+void ps_span_reset_used(struct ps_span *span);
+
 /* Books frees and pops since the last settling and arms the next event: after `interval` frees, or
  * earlier when a span that is not current may be drained or worth a look by then. */
 void ps_span_settle(struct ps_span *span);
 
+/* Makes a list of adjacent blocks that are on none, upwards; aborts when one of them is. */
+void ps_span_link_run(const struct ps_span *span, char *lowest, size_t blocks);
+
 /* Takes `blocks` adjacent free blocks, counted as used so far, back into the account. */
 void ps_span_give_run(struct ps_span *span, char *lowest, size_t blocks);
+
+/* True when a link leads where a list of the span may lead: to a block, or to the end. */
+static inline bool ps_span_leads_to(const struct ps_span *span, const void *link) {
+    bool is_inside = (uintptr_t)link - (uintptr_t)span->run.base < (uintptr_t)span->run.slices
+                                                                       << PS_SLICE_SHIFT;
+    return link == ps_span_list_end(span) || (is_inside && ps_span_has_block(span, link));
+}
+
+/* True when a block is on a list of its span, or on its way to one: see link.h. */
+static inline bool ps_span_is_listed(const struct ps_span *span, const void *block) {
+    /* relaxed: constant while the block is out, which it is said to be. */
+    return ps_span_leads_to(span, ps_link_of(block, ps_load_relaxed(&span->salt)));
+}
+
+/* True when a block lies behind all that have left the window since the span was reset: nobody was
+ * given it. Not known of classes with recent blocks, whose windows lead past the span. */
+static inline bool ps_span_is_unhanded(const struct ps_span *span, const void *block) {
+    /* relaxed: who was handed a block was handed what was written before it left. */
+    return (int32_t)((uint32_t)(uintptr_t)block - ps_load_relaxed(&span->handed)) > 0;
+}
 
 /* The run of free blocks whose first has this index + 1; aborts when it cannot be one. */
 struct ps_free_run *ps_span_free_run(const struct ps_span *span, size_t head);
 
-/* Takes a list of free blocks, counted as used so far, back. tail is its last block. */
+/* Takes a list of free blocks, linked with the span's salt and counted as used so far, back. tail
+ * is its last block. */
 void ps_span_give_list(struct ps_span *span, void *head, void *tail, size_t blocks);
 
 #define PS_SPAN_TOO_MANY "double free: more blocks came back than are out, of the span at"
+#define PS_SPAN_TWICE "double free of"
 #define PS_SPAN_BAD_RUN "write after free: a run of free blocks is not one, in the span at"
 
 /* The account cannot be: blocks were freed twice, or written to after they were freed. */

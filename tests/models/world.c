@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See world.h. Stands in for size_class.c, page_cache.c, metadata.c, lock.c and fatal.c.
+ * See world.h. Stands in for size_class.c, link.c, page_cache.c, metadata.c, lock.c and fatal.c.
  */
 #include "world.h"
 
@@ -31,6 +31,9 @@ void ps_fatal_block(const char *what, const void *block, size_t size) {
     (void)block, (void)size;
     explore_fail(what);
 }
+
+/* One for all: how salts differ is no matter of orders. */
+uintptr_t ps_link_new_salt(void) { return (uintptr_t)0x5a17 << 48; }
 
 /* ---- locks ---- */
 
@@ -140,6 +143,7 @@ void world_classes(uint16_t blocks, uint16_t wake_blocks) {
 struct ps_span *world_full_span(uintptr_t owner_key) {
     struct ps_span *span = ps_span_create(0, owner_key);
     span->carved = span->limit;
+    span->handed = (uint32_t)(uintptr_t)ps_span_block(span, span->limit - 1u);
     span->used = (uint16_t)ps_span_capacity(span);
     span->place = PS_PLACE_FULL;
     ps_span_settle(span);
@@ -160,10 +164,10 @@ static void found(struct ps_span *span, unsigned *seen, size_t index) {
 
 void world_check_all_free(struct ps_span *span) {
     unsigned seen = 0;
-    for (char *block = span->free; !ps_link_is_end(block); block = ps_link_of(block)) {
+    for (char *block = span->free; !ps_link_is_end(block); block = ps_link_of(block, span->salt)) {
         found(span, &seen, ps_span_index(span, block));
     }
-    for (char *block = span->stash; !ps_link_is_end(block); block = ps_link_of(block)) {
+    for (char *block = span->stash; !ps_link_is_end(block); block = ps_link_of(block, span->salt)) {
         found(span, &seen, ps_span_index(span, block));
     }
     for (size_t head = span->run_head; head != 0;) {

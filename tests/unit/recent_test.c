@@ -32,8 +32,9 @@ static size_t waiting(size_t bytes) {
 /* Blocks on the list itself, which the count must agree with. */
 static size_t length_of_list(size_t bytes) {
     size_t length = 0;
-    for (void *block = ps_thread.heap->recent[class_of(bytes)].free;
-         block != NULL && !ps_link_is_end(block); block = ps_link_of(block)) {
+    const struct ps_span *list = &ps_thread.heap->recent[class_of(bytes)];
+    for (void *block = list->free; block != NULL && !ps_link_is_end(block);
+         block = ps_link_of(block, list->salt)) {
         length++;
     }
     return length;

@@ -54,7 +54,9 @@ static inline void owner_book(size_t blocks) {
 
 static inline void owner_take_list(void *head, size_t count) {
     size_t walked = 0;
-    for (; !ps_link_is_end(head) && walked <= count; head = ps_link_of(head)) {
+    for (void *next; !ps_link_is_end(head) && walked <= count; head = next) {
+        next = ps_link_of(head, owned->salt);
+        ps_link_clear(head);
         owner_note_out(ps_span_index(owned, head));
         walked++;
     }
@@ -108,7 +110,8 @@ __attribute__((unused)) static bool owner_take(size_t virgin_blocks) {
 
 static inline size_t owner_count_list(void *head, bool *is_seen) {
     size_t count = 0;
-    for (; !ps_link_is_end(head) && count <= OWNER_BLOCKS_LIMIT; head = ps_link_of(head)) {
+    for (; !ps_link_is_end(head) && count <= OWNER_BLOCKS_LIMIT;
+         head = ps_link_of(head, owned->salt)) {
         size_t index = ps_span_index(owned, head);
         CHECK_PTR_EQ(ps_span_block(owned, index), head);
         CHECK(!is_seen[index] && !is_out[index]);
@@ -162,7 +165,7 @@ __attribute__((unused)) static size_t owner_link_random(size_t wanted, void **he
         size_t index = owner_random_out();
         void *block = ps_span_block(owned, index);
         *tail = i == 0 ? block : *tail;
-        *(void **)block = *head;
+        ps_link_set(block, *head, owned->salt);
         *head = block;
         owner_note_in(index);
     }

@@ -146,7 +146,7 @@ FRESH_TEST(an_event_is_due_when_the_span_may_be_drained) {
     while (out_count > 0) {
         size_t index = owner_random_out();
         owner_note_in(index);
-        is_event = ps_span_push(owned, ps_span_block(owned, index));
+        is_event = ps_heap_push(owned, ps_span_block(owned, index));
         frees_since_event++;
         if (is_event) {
             ps_span_settle(owned);
@@ -179,8 +179,8 @@ FRESH_TEST(a_run_may_be_of_blocks_popped_since_the_last_settling) {
     ps_span_give_run(span, ps_span_block(span, span->first), 20);
     THEN("the account is right");
     CHECK_EQ(span->used, 0);
-    CHECK_EQ(span->free_count, 0);
-    CHECK_EQ(span->run_blocks, 20);
+    CHECK_EQ(span->free_count, 20);
+    CHECK_EQ(span->run_blocks, 0);
 }
 
 FRESH_TEST(without_memory_there_is_no_span) {

@@ -30,7 +30,7 @@ static void hand_list(size_t first, size_t blocks) {
     char *head = ps_span_list_end(span);
     for (size_t i = 0; i < blocks; i++) {
         char *block = world_block(span, first + i);
-        ps_link_set(block, head);
+        ps_link_set(block, head, span->salt);
         head = block;
     }
     note(ps_span_hand_list(span, head, ps_span_block(span, first), blocks) & PS_HANDED_WAKE);
@@ -56,7 +56,7 @@ static void use_runs(void) {
 static void collect(void) {
     ps_span_settle(span);
     (void)ps_span_collect(span);
-    for (char *block = span->stash; !ps_link_is_end(block); block = ps_link_of(block)) {
+    for (char *block = span->stash; !ps_link_is_end(block); block = ps_link_of(block, span->salt)) {
         explore_use(block, WORLD_BLOCK_BYTES);
     }
     use_runs();

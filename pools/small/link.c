@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See link.h. The salts are a counter under a secret, mixed by the last rounds of splitmix64.
+ */
+#include "pools/small/link.h"
+
+#include "pools/os/os.h"
+
+#define GOLDEN 0x9e3779b97f4a7c15u
+
+static uint64_t secret;
+static uint64_t x_salts; /* made so far */
+
+void ps_link_start(void) { secret = ps_os_random(); }
+
+uintptr_t ps_link_new_salt(void) {
+    /* relaxed: a number of its own for everybody is all that is wanted. */
+    uint64_t mixed = secret + ps_add_relaxed(&x_salts, (uint64_t)1) * GOLDEN;
+    mixed = (mixed ^ mixed >> 30) * 0xbf58476d1ce4e5b9u;
+    mixed = (mixed ^ mixed >> 27) * 0x94d049bb133111ebu;
+    return (uintptr_t)(mixed ^ mixed >> 31);
+}
