@@ -101,64 +101,123 @@ static inline bool is_replaced(const void *seen, const void *own) {
 #define IS_REPLACED(own, name) is_replaced((const void *)(name), (const void *)(own))
 
 void *_Znwm(size_t size);
+void *_Znam(size_t size);
+void *_ZnwmSt11align_val_t(size_t size, size_t align);
+void *_ZnamSt11align_val_t(size_t size, size_t align);
+void _ZdlPv(void *block);
+void _ZdaPv(void *block);
+void _ZdlPvSt11align_val_t(void *block, size_t align);
+void _ZdaPvSt11align_val_t(void *block, size_t align);
+OWN_NAME(own_new, _Znwm);
+OWN_NAME(own_new_array, _Znam);
+OWN_NAME(own_new_aligned, _ZnwmSt11align_val_t);
+OWN_NAME(own_new_aligned_array, _ZnamSt11align_val_t);
+OWN_NAME(own_delete, _ZdlPv);
+OWN_NAME(own_delete_array, _ZdaPv);
+OWN_NAME(own_delete_aligned, _ZdlPvSt11align_val_t);
+OWN_NAME(own_delete_aligned_array, _ZdaPvSt11align_val_t);
+
+/*
+ * Where blocks are hardened, what made a block is held against what frees it, and the size that a
+ * delete tells against the block's. Not where the program has replaced an operator: then what it
+ * frees here may come from malloc, or from inside of a block.
+ */
+static PS_NOINLINE bool is_all_ours(void) {
+    return !IS_REPLACED(own_new, _Znwm) && !IS_REPLACED(own_new_array, _Znam) &&
+           !IS_REPLACED(own_new_aligned, _ZnwmSt11align_val_t) &&
+           !IS_REPLACED(own_new_aligned_array, _ZnamSt11align_val_t) &&
+           !IS_REPLACED(own_delete, _ZdlPv) && !IS_REPLACED(own_delete_array, _ZdaPv) &&
+           !IS_REPLACED(own_delete_aligned, _ZdlPvSt11align_val_t) &&
+           !IS_REPLACED(own_delete_aligned_array, _ZdaPvSt11align_val_t);
+}
+
+static PS_NOINLINE void *note_family(void *block, enum ps_family family) {
+    if (block != NULL && ps_hard_is_on() && is_all_ours()) {
+        ps_block_set_family(block, family);
+    }
+    return block;
+}
+
+static PS_NOINLINE void check_family(void *block, enum ps_family family) {
+    if (block != NULL && ps_hard_is_on() && is_all_ours()) {
+        ps_block_check_family(block, family);
+    }
+}
+
+/* A thread that may take the fast path has nothing to note or to check. */
+static inline void *made(void *block, enum ps_family family) {
+    return PS_LIKELY(ps_thread.heap != NULL) ? block : note_family(block, family);
+}
+
+static inline void free_made(void *block, enum ps_family family) {
+    if (PS_UNLIKELY(ps_thread.heap == NULL)) {
+        check_family(block, family);
+    }
+    ps_heap_free(block);
+}
+
+static inline void expect_size(const void *block, size_t size, size_t align) {
+    if (PS_UNLIKELY(ps_hard_level != 0) && is_all_ours()) {
+        ps_expect_size(block, size, align);
+    }
+}
+
 PS_HOT_EXPORT void *_Znwm(size_t size) {
     void *block = ps_heap_alloc(size);
-    return PS_LIKELY(block != NULL) ? block : fail_new(size, CALLER);
+    return made(PS_LIKELY(block != NULL) ? block : fail_new(size, CALLER), PS_FAMILY_NEW);
 }
-OWN_NAME(own_new, _Znwm);
 
-void *_Znam(size_t size);
 PS_EXPORT void *_Znam(size_t size) {
     if (IS_REPLACED(own_new, _Znwm)) {
         return _Znwm(size);
     }
     void *block = ps_heap_alloc(size);
-    return PS_LIKELY(block != NULL) ? block : fail_new(size, CALLER);
+    return made(PS_LIKELY(block != NULL) ? block : fail_new(size, CALLER), PS_FAMILY_NEW_ARRAY);
 }
-OWN_NAME(own_new_array, _Znam);
 
 /* A replaced operator may throw: the run-time's own nothrow form calls it and catches. */
 void *_ZnwmRKSt9nothrow_t(size_t size, const struct nothrow *tag);
 PS_EXPORT void *_ZnwmRKSt9nothrow_t(size_t size, const struct nothrow *tag) {
     void *block = IS_REPLACED(own_new, _Znwm) ? NULL : ps_heap_alloc(size);
-    return PS_LIKELY(block != NULL) ? block
-                                    : fail_new_nothrow("_ZnwmRKSt9nothrow_t", size, tag, CALLER);
+    block = PS_LIKELY(block != NULL) ? block
+                                     : fail_new_nothrow("_ZnwmRKSt9nothrow_t", size, tag, CALLER);
+    return made(block, PS_FAMILY_NEW);
 }
 
 void *_ZnamRKSt9nothrow_t(size_t size, const struct nothrow *tag);
 PS_EXPORT void *_ZnamRKSt9nothrow_t(size_t size, const struct nothrow *tag) {
     bool is_ours = !IS_REPLACED(own_new, _Znwm) && !IS_REPLACED(own_new_array, _Znam);
     void *block = is_ours ? ps_heap_alloc(size) : NULL;
-    return PS_LIKELY(block != NULL) ? block
-                                    : fail_new_nothrow("_ZnamRKSt9nothrow_t", size, tag, CALLER);
+    block = PS_LIKELY(block != NULL) ? block
+                                     : fail_new_nothrow("_ZnamRKSt9nothrow_t", size, tag, CALLER);
+    return made(block, PS_FAMILY_NEW_ARRAY);
 }
 
-void *_ZnwmSt11align_val_t(size_t size, size_t align);
 PS_EXPORT void *_ZnwmSt11align_val_t(size_t size, size_t align) {
     void *block = alloc_aligned(size, align);
-    return PS_LIKELY(block != NULL) ? block : fail_new_aligned(size, align, CALLER);
+    return made(PS_LIKELY(block != NULL) ? block : fail_new_aligned(size, align, CALLER),
+                PS_FAMILY_NEW_ALIGNED);
 }
 
-OWN_NAME(own_new_aligned, _ZnwmSt11align_val_t);
-
-void *_ZnamSt11align_val_t(size_t size, size_t align);
 PS_EXPORT void *_ZnamSt11align_val_t(size_t size, size_t align) {
     if (IS_REPLACED(own_new_aligned, _ZnwmSt11align_val_t)) {
         return _ZnwmSt11align_val_t(size, align);
     }
     void *block = alloc_aligned(size, align);
-    return PS_LIKELY(block != NULL) ? block : fail_new_aligned(size, align, CALLER);
+    return made(PS_LIKELY(block != NULL) ? block : fail_new_aligned(size, align, CALLER),
+                PS_FAMILY_NEW_ALIGNED);
 }
-OWN_NAME(own_new_aligned_array, _ZnamSt11align_val_t);
 
 void *_ZnwmSt11align_val_tRKSt9nothrow_t(size_t size, size_t align, const struct nothrow *tag);
 PS_EXPORT void *_ZnwmSt11align_val_tRKSt9nothrow_t(size_t size, size_t align,
                                                    const struct nothrow *tag) {
     bool is_ours = !IS_REPLACED(own_new_aligned, _ZnwmSt11align_val_t);
     void *block = is_ours ? alloc_aligned(size, align) : NULL;
-    return PS_LIKELY(block != NULL) ? block
-                                    : fail_new_aligned_nothrow("_ZnwmSt11align_val_tRKSt9nothrow_t",
-                                                               size, align, tag, CALLER);
+    if (PS_UNLIKELY(block == NULL)) {
+        block = fail_new_aligned_nothrow("_ZnwmSt11align_val_tRKSt9nothrow_t", size, align, tag,
+                                         CALLER);
+    }
+    return made(block, PS_FAMILY_NEW_ALIGNED);
 }
 
 void *_ZnamSt11align_val_tRKSt9nothrow_t(size_t size, size_t align, const struct nothrow *tag);
@@ -167,30 +226,52 @@ PS_EXPORT void *_ZnamSt11align_val_tRKSt9nothrow_t(size_t size, size_t align,
     bool is_ours = !IS_REPLACED(own_new_aligned, _ZnwmSt11align_val_t) &&
                    !IS_REPLACED(own_new_aligned_array, _ZnamSt11align_val_t);
     void *block = is_ours ? alloc_aligned(size, align) : NULL;
-    return PS_LIKELY(block != NULL) ? block
-                                    : fail_new_aligned_nothrow("_ZnamSt11align_val_tRKSt9nothrow_t",
-                                                               size, align, tag, CALLER);
+    if (PS_UNLIKELY(block == NULL)) {
+        block = fail_new_aligned_nothrow("_ZnamSt11align_val_tRKSt9nothrow_t", size, align, tag,
+                                         CALLER);
+    }
+    return made(block, PS_FAMILY_NEW_ALIGNED);
 }
 
 /* Every operator delete is free: size and alignment are known from the address. */
-void _ZdlPv(void *block);
-PS_HOT_EXPORT void _ZdlPv(void *block) { ps_heap_free(block); }
-OWN_NAME(own_delete, _ZdlPv);
+PS_HOT_EXPORT void _ZdlPv(void *block) { free_made(block, PS_FAMILY_NEW); }
 
 void _ZdlPvm(void *block, size_t size);
 PS_HOT_EXPORT void _ZdlPvm(void *block, size_t size) {
-    (void)size;
     if (IS_REPLACED(own_delete, _ZdlPv)) {
         _ZdlPv(block);
         return;
     }
-    ps_heap_free(block);
+    expect_size(block, size, 1);
+    free_made(block, PS_FAMILY_NEW);
 }
 
-/* name(block, ...) is base(block), of the program or, as `own`, of this file. */
-#define DELETE_FORM(name, own, base)                                                               \
+PS_EXPORT void _ZdaPv(void *block) {
+    if (IS_REPLACED(own_delete, _ZdlPv)) {
+        _ZdlPv(block);
+        return;
+    }
+    free_made(block, PS_FAMILY_NEW_ARRAY);
+}
+
+void _ZdaPvm(void *block, size_t size);
+PS_EXPORT void _ZdaPvm(void *block, size_t size) {
+    expect_size(block, size, 1);
+    IS_REPLACED(own_delete_array, _ZdaPv) ? _ZdaPv(block) : own_delete_array(block);
+}
+
+/* name(block, tag) is base(block), of the program or, as `own`, of this file. */
+#define DELETE_NOTHROW_FORM(name, own, base)                                                       \
     extern void name(void *block);                                                                 \
     PS_EXPORT void name(void *block) { IS_REPLACED(own, base) ? base(block) : own(block); }
+
+DELETE_NOTHROW_FORM(_ZdlPvRKSt9nothrow_t, own_delete, _ZdlPv)
+DELETE_NOTHROW_FORM(_ZdaPvRKSt9nothrow_t, own_delete_array, _ZdaPv)
+
+PS_EXPORT void _ZdlPvSt11align_val_t(void *block, size_t align) {
+    (void)align;
+    free_made(block, PS_FAMILY_NEW_ALIGNED);
+}
 
 /* The same, where `base` takes the alignment, which is `align` among the `parameters`. */
 #define DELETE_ALIGNED_FORM(name, own, base, ...)                                                  \
@@ -199,27 +280,19 @@ PS_HOT_EXPORT void _ZdlPvm(void *block, size_t size) {
         IS_REPLACED(own, base) ? base(block, align) : own(block, align);                           \
     }
 
-DELETE_FORM(_ZdaPv, own_delete, _ZdlPv)
-OWN_NAME(own_delete_array, _ZdaPv);
-DELETE_FORM(_ZdlPvRKSt9nothrow_t, own_delete, _ZdlPv)
-DELETE_FORM(_ZdaPvRKSt9nothrow_t, own_delete_array, _ZdaPv)
-DELETE_FORM(_ZdaPvm, own_delete_array, _ZdaPv)
-
-void _ZdlPvSt11align_val_t(void *block, size_t align);
-PS_EXPORT void _ZdlPvSt11align_val_t(void *block, size_t align) {
-    (void)align;
-    ps_heap_free(block);
-}
-OWN_NAME(own_delete_aligned, _ZdlPvSt11align_val_t);
+/* And where it is told the size. */
+#define DELETE_SIZED_ALIGNED_FORM(name, own, base)                                                 \
+    extern void name(void *block, size_t size, size_t align);                                      \
+    PS_EXPORT void name(void *block, size_t size, size_t align) {                                  \
+        expect_size(block, size, align);                                                           \
+        IS_REPLACED(own, base) ? base(block, align) : own(block, align);                           \
+    }
 
 DELETE_ALIGNED_FORM(_ZdaPvSt11align_val_t, own_delete_aligned, _ZdlPvSt11align_val_t, void *block,
                     size_t align)
-OWN_NAME(own_delete_aligned_array, _ZdaPvSt11align_val_t);
 DELETE_ALIGNED_FORM(_ZdlPvSt11align_val_tRKSt9nothrow_t, own_delete_aligned, _ZdlPvSt11align_val_t,
                     void *block, size_t align)
 DELETE_ALIGNED_FORM(_ZdaPvSt11align_val_tRKSt9nothrow_t, own_delete_aligned_array,
                     _ZdaPvSt11align_val_t, void *block, size_t align)
-DELETE_ALIGNED_FORM(_ZdlPvmSt11align_val_t, own_delete_aligned, _ZdlPvSt11align_val_t, void *block,
-                    size_t size __attribute__((unused)), size_t align)
-DELETE_ALIGNED_FORM(_ZdaPvmSt11align_val_t, own_delete_aligned_array, _ZdaPvSt11align_val_t,
-                    void *block, size_t size __attribute__((unused)), size_t align)
+DELETE_SIZED_ALIGNED_FORM(_ZdlPvmSt11align_val_t, own_delete_aligned, _ZdlPvSt11align_val_t)
+DELETE_SIZED_ALIGNED_FORM(_ZdaPvmSt11align_val_t, own_delete_aligned_array, _ZdaPvSt11align_val_t)

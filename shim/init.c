@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Start and end of the library. The engine starts at the first allocation, whoever makes it; the
- * constructor only makes sure that it has, and the destructor prints statistics and writes the
- * recording. Nothing is torn down at exit: others may allocate after us.
+ * constructor only makes sure that it has, and the destructor prints statistics, writes the
+ * recording, and looks at freed blocks where they are hardened. Nothing is torn down at exit:
+ * others may allocate after us.
  */
+#include "pools/heap/hard.h"
 #include "pools/heap/start.h"
 #include "shim/config.h"
 #include "shim/record.h"
 #include "shim/stats.h"
+
+#include <stdlib.h>
 
 /* The engine's hook, see pools/heap/start.h. */
 void ps_configure(struct ps_config *config) { ps_shim_configure(config); }
@@ -16,9 +20,13 @@ __attribute__((constructor(101))) static void library_loaded(void) {
     ps_engine_start();
     ps_stats_at_start();
     ps_record_at_start();
+    if (ps_hard_level != 0) {
+        (void)at_quick_exit(ps_hard_sweep); /* refused: that way out is without a look */
+    }
 }
 
 __attribute__((destructor(101))) static void library_unloaded(void) {
     ps_stats_at_exit();
     ps_record_at_exit();
+    ps_hard_sweep();
 }

@@ -47,6 +47,9 @@ static inline void ps_cpu_relax(void) {
 #endif
 }
 
+/* The compiler moves no access to memory over this. */
+#define PS_BARRIER() __asm__ volatile("" ::: "memory")
+
 /* Hides where a value comes from, so that the compiler keeps it instead of computing it again. */
 #define PS_OPAQUE(value) __asm__("" : "+r"(value))
 

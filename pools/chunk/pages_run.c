@@ -66,6 +66,10 @@ char *ps_slices_take(size_t slices, size_t align_slices, bool *is_zero) {
     struct ps_run *run = is_mapping ? map(slices, align_slices)
                          : is_dense ? ps_page_cache_take_dense(slices)
                                     : ps_page_cache_take(slices, align_slices);
+    if (run != NULL && !ps_page_cache_open(run->base, slices << PS_SLICE_SHIFT)) {
+        ps_page_cache_give(run);
+        run = NULL;
+    }
     if (run == NULL) {
         return NULL;
     }
@@ -77,6 +81,11 @@ char *ps_slices_take(size_t slices, size_t align_slices, bool *is_zero) {
 
 bool ps_slices_extend(struct ps_pages_slice *last, size_t slices, bool *is_zero) {
     bool can_extend = ps_page_cache_extend(&last->run, 1 + slices, is_zero);
+    char *added = last->run.base + PS_SLICE_BYTES;
+    if (can_extend && !ps_page_cache_open(added, slices << PS_SLICE_SHIFT)) {
+        ps_page_cache_shrink(&last->run, 1);
+        can_extend = false;
+    }
     if (can_extend) {
         divide(&last->run, 1, 1 + slices, false);
         ps_store_relaxed(&last->run.slices, 1u); /* relaxed: a walk may step by either */

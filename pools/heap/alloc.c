@@ -10,6 +10,7 @@
 #include "pools/heap/hard.h"
 #include "pools/heap/late.h"
 #include "pools/heap/record.h"
+#include "pools/heap/zero.h"
 
 #include <errno.h>
 #include <string.h>
@@ -99,6 +100,9 @@ void *ps_block_alloc_aligned(size_t bytes, size_t align) {
     }
     if (PS_UNLIKELY(ps_record_is_on()) && heap != NULL) {
         return ps_record_alloc_aligned(heap, bytes, align);
+    }
+    if (PS_UNLIKELY(bytes == 0 && ps_hard_level != 0 && align <= PS_ZERO_ALIGN)) {
+        return ps_zero_alloc();
     }
     size_t wanted = ps_max(bytes, 1) + ps_hard_extra_bytes;
     uint32_t class_index = wanted < bytes ? PS_CLASS_NONE : ps_size_class_of_aligned(wanted, align);
@@ -201,6 +205,8 @@ PS_NOINLINE void ps_heap_free_others(struct ps_slot *slot, void *block) {
         }
     } else if (kind == PS_RUN_GUARD) {
         ps_guard_free(block);
+    } else if (kind == PS_RUN_ZERO) {
+        ps_zero_free(slot, block);
     } else if (ps_early_usable(block) == 0) {
         ps_misuse_slot(slot, block, PS_MISUSE_FREE);
     }

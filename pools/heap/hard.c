@@ -10,6 +10,7 @@
 #include "pools/heap/guard.h"
 #include "pools/heap/hard_marks.h"
 #include "pools/heap/wipe.h"
+#include "pools/heap/zero.h"
 #include "pools/os/os.h"
 #include "pools/page/metadata.h"
 
@@ -18,6 +19,7 @@
 
 #define HELD_LIMIT 256 /* most blocks of a class that wait; at level 2 an eighth of that */
 #define HELD_LEAST 4
+#define SPARSE_SPANS 16                /* of a class in a heap, at level 2 a quarter of that */
 #define HELD_BYTES ((size_t)512 << 10) /* and their bytes, likewise */
 #define DRAWN_LIMIT 16
 #define DRAWN_BYTES ((size_t)16 << 10)
@@ -41,6 +43,7 @@ struct ps_hard {
 };
 
 uint32_t ps_hard_level;
+uint32_t ps_hard_sparse_spans;
 size_t ps_hard_extra_bytes;
 static uint64_t canary_secret;
 
@@ -50,6 +53,7 @@ void ps_hard_start(const struct ps_config *config) {
         return;
     }
     canary_secret = ps_os_random();
+    ps_hard_sparse_spans = ps_hard_level >= PS_HARD_WAITS ? SPARSE_SPANS : SPARSE_SPANS / 4;
     ps_hard_extra_bytes = CANARY_BYTES;
 }
 
@@ -124,16 +128,35 @@ static bool is_slack_intact(const char *at, size_t bytes, uint64_t slack) {
 
 static size_t room_of(const struct ps_span *span) { return span->block_bytes - CANARY_BYTES; }
 
+/* Bytes between those that the block was asked for and its canary; more than its room when that was
+ * written over. */
+static uint64_t slack_bytes_of(const struct ps_span *span, const void *block) {
+    return *(const uint64_t *)((const char *)block + room_of(span)) ^ canary_of(block);
+}
+
+bool ps_hard_is_intact(const struct ps_span *span, const void *block) {
+    size_t room = room_of(span);
+    uint64_t slack = slack_bytes_of(span, block);
+    return slack <= room &&
+           is_slack_intact((const char *)block + room - slack, slack, slack_of(canary_of(block)));
+}
+
 /* Bytes that the block was asked for; aborts when somebody wrote behind them. */
 static size_t check_canary(const struct ps_span *span, const void *block) {
-    size_t room = room_of(span);
-    uint64_t canary = canary_of(block);
-    uint64_t slack_bytes = *(const uint64_t *)((const char *)block + room) ^ canary;
-    if (PS_UNLIKELY(slack_bytes > room || !is_slack_intact((const char *)block + room - slack_bytes,
-                                                           slack_bytes, slack_of(canary)))) {
-        ps_misuse("write behind the end of", span, block);
+    if (PS_UNLIKELY(!ps_hard_is_intact(span, block))) {
+        ps_misuse(PS_MISUSE_OVERRUN, span, block);
     }
-    return room - slack_bytes;
+    return room_of(span) - slack_bytes_of(span, block);
+}
+
+/* The canary of the block in front, which an overrun from there has come through, or one that began
+ * in the block itself. Another thread may be using that block. */
+static void check_neighbour(const struct ps_span *span, const char *block) {
+    const char *neighbour = block - span->block_bytes;
+    if (neighbour >= ps_span_block(span, span->first) && ps_hard_mark_of(neighbour) != NULL &&
+        PS_UNLIKELY(slack_bytes_of(span, neighbour) > room_of(span))) {
+        ps_hard_check_other(span, neighbour);
+    }
 }
 
 /* ---- from a span to the program ---- */
@@ -167,7 +190,7 @@ static void *checked(struct ps_hard *hard, const struct ps_bin *bin, void *block
     if (is_of_window && !bin->is_zero) {
         memset(block, 0, bin->block_bytes);
     } else if (PS_UNLIKELY(!is_of_window && !is_untouched(hard, block, bin->block_bytes))) {
-        ps_misuse("write after free to", ps_span_of_inside(ps_page_map_slot(block), block), block);
+        ps_misuse(PS_MISUSE_LATE_WRITE, ps_span_of_inside(ps_page_map_slot(block), block), block);
     }
     return block;
 }
@@ -202,6 +225,9 @@ static void *take_wiped(struct ps_heap *heap, uint32_t class_index, size_t bytes
 }
 
 void *ps_hard_alloc(struct ps_heap *heap, uint32_t class_index, size_t bytes, size_t sample_bytes) {
+    if (PS_UNLIKELY(bytes == 0 && sample_bytes == 0)) {
+        return ps_zero_alloc();
+    }
     if (PS_UNLIKELY(class_index == PS_CLASS_NONE)) {
         ps_heap_tick(heap);
         return ps_large_alloc(bytes, 1, NULL);
@@ -210,22 +236,32 @@ void *ps_hard_alloc(struct ps_heap *heap, uint32_t class_index, size_t bytes, si
     if (PS_UNLIKELY(block == NULL) || is_guarded(block)) {
         return block;
     }
-    if (PS_UNLIKELY(!ps_hard_mark(block))) {
+    uint8_t *mark = ps_mark_make_at(block);
+    if (PS_UNLIKELY(mark == NULL)) {
         errno = ENOMEM; /* the block stays out: there is no memory to free it by */
         return NULL;
     }
+    ps_hard_mark_busy(mark);
     set_canary(block, ps_size_classes[class_index].block_bytes - CANARY_BYTES, bytes);
+    ps_hard_mark_as(mark, PS_MARK_LIVE);
     return block;
 }
 
 /* ---- from the program to a span ---- */
 
 void *ps_hard_free(struct ps_heap *heap, struct ps_span *span, void *block) {
-    if (PS_UNLIKELY(!ps_hard_unmark(block))) {
+    uint8_t *mark = ps_hard_mark_of(block);
+    if (PS_UNLIKELY(mark == NULL)) {
         ps_misuse_free(span, block);
     }
+    if (PS_UNLIKELY((*mark & PS_MARK_FAMILY) != 0)) {
+        ps_misuse(PS_MISUSE_FAMILY, span, block);
+    }
+    ps_hard_mark_busy(mark);
     (void)check_canary(span, block);
+    check_neighbour(span, block);
     ps_wipe(block, span->block_bytes);
+    ps_hard_mark_as(mark, PS_MARK_FREED);
     if (PS_UNLIKELY(heap == NULL || heap->hard == NULL)) {
         return block;
     }
@@ -242,14 +278,21 @@ void *ps_hard_free(struct ps_heap *heap, struct ps_span *span, void *block) {
 
 size_t ps_hard_usable(const struct ps_span *span, const void *block, enum ps_misuse_call call) {
     ps_misuse_check(span, block, call);
-    if (PS_UNLIKELY(!ps_hard_is_marked(block))) {
+    const uint8_t *mark = ps_hard_mark_of(block);
+    if (PS_UNLIKELY(mark == NULL)) {
         ps_misuse_met(span, block, call);
+    }
+    if (PS_UNLIKELY(call == PS_MISUSE_REALLOC && (*mark & PS_MARK_FAMILY) != 0)) {
+        ps_misuse(PS_MISUSE_FAMILY, span, block);
     }
     return check_canary(span, block);
 }
 
 void ps_hard_resize(const struct ps_span *span, void *block, size_t bytes) {
+    uint8_t *mark = ps_hard_mark_of(block);
+    ps_hard_mark_busy(mark);
     set_canary(block, room_of(span), bytes);
+    ps_hard_mark_as(mark, PS_MARK_LIVE);
 }
 
 static void send_home(struct ps_heap *heap, void *block) {

@@ -3,14 +3,17 @@
  * Hardened blocks (POOLSHIM_HARDEN), at a price. What each level adds:
  *
  * - Level 1: free takes the slow path, malloc the usual one. A block is zeroed when it is freed.
- *   Freed large blocks wait (hard_large.h), those with a mapping of their own are unmapped.
+ *   Freed large blocks wait (hard_large.h), those with a mapping of their own are unmapped. Blocks
+ * of no size are inaccessible (zero.h); what a caller says of a size must be so (promise.c). At the
+ *   end of the process free blocks must be zero (hard_sweep.c).
  * - Level 2: both take the slow path, and small blocks pass through here on their way from and to
- *   their spans, one by one. Which are live is known out of band; links are stored with a secret
- *   (link.h). A freed block waits until a number of others of its class have been freed, then a
+ *   their spans, one by one. Which are live, and made by which functions, is known out of band. A
+ *   freed block waits until a number of others of its class have been freed, then a
  *   random one goes; it must still be zero when it is handed out, which happens in random order.
  *   What is left of a block behind the bytes asked for ends with a canary, looked at when the block
- *   is freed or resized. The last page of each span, and the one behind each large block, is
- *   inaccessible; so are freed large blocks while they wait.
+ *   is freed or resized, when its neighbour is freed, and at the end of the process. The last page
+ * of each span, most of a class's first spans (span_room.h), what lies behind each large block and
+ *   what was never handed out is inaccessible; so are freed large blocks while they wait.
  * - Level 3: blocks wait longer, and some are guarded samples (guard.h).
  *
  * Nothing of this is on the hit paths, where threads do not come: see struct ps_thread. Hot runs
@@ -32,6 +35,9 @@
 #define PS_HARD_WAITS 3  /* from this level on, they wait longer */
 
 extern PS_HIDDEN uint32_t ps_hard_level;
+
+/* So many spans of a class in a heap are sparse (small/span_room.h). */
+extern PS_HIDDEN uint32_t ps_hard_sparse_spans;
 
 /* What a block holds beside the bytes asked for: the canary's, or 0. */
 extern PS_HIDDEN size_t ps_hard_extra_bytes;
@@ -72,6 +78,21 @@ size_t ps_hard_usable(const struct ps_span *span, const void *block, enum ps_mis
 
 /* Makes a live block hold `bytes` where it stands. */
 void ps_hard_resize(const struct ps_span *span, void *block, size_t bytes);
+
+/* Whether the canary of a live block, and the slack before it, are as they were left. */
+bool ps_hard_is_intact(const struct ps_span *span, const void *block);
+
+/* ---- hard_sweep.c ---- */
+
+/* A block that any thread may be using: aborts when it was written to where, or when, that may not
+ * be. */
+void ps_hard_check_other(const struct ps_span *span, const void *block);
+
+/* At the end of the process: looks at the blocks that nobody will look at any more. Takes no time
+ * worth mentioning at level 0, and is bounded at all others. */
+void ps_hard_sweep(void);
+
+/* ---- hard.c ---- */
 
 /* Sends what waits in a class, or in all, home. */
 void ps_hard_flush(struct ps_heap *heap, uint32_t class_index);

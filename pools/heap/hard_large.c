@@ -5,7 +5,9 @@
 #include "pools/heap/hard_large.h"
 
 #include "pools/base/bits.h"
+#include "pools/heap/blocks.h"
 #include "pools/heap/hard.h"
+#include "pools/os/fatal.h"
 #include "pools/os/lock.h"
 #include "pools/os/os.h"
 #include "pools/page/page_cache.h"
@@ -52,17 +54,13 @@ static size_t shut_bytes(const struct ps_run *run) {
     return ps_hard_level >= PS_HARD_WAITS ? bytes : ps_min(bytes, SHUT_BYTES);
 }
 
-/* A list, linked by next, for the page cache. What the system does not make accessible again stays
- * out for good. */
+/* A list, linked by next, for the page cache, where it may be inaccessible. */
 static void let_go(struct ps_run *list) {
     while (list != NULL) {
         struct ps_run *run = list;
         list = run->next;
         run->next = NULL;
-        /* The block's end was inaccessible already. */
-        if (!ps_hard_is_on() || ps_os_protect(run->base, bytes_of(run), true)) {
-            ps_page_cache_give(run);
-        }
+        ps_page_cache_give(run);
     }
 }
 
@@ -98,6 +96,23 @@ bool ps_hard_large_flush(void) {
     bool is_any = list != NULL;
     let_go(list);
     return is_any;
+}
+
+void ps_hard_large_sweep(size_t bytes) {
+    if (ps_hard_is_on()) {
+        return;
+    }
+    ps_lock_acquire(&held_lock);
+    for (size_t i = 0; i < count; i++) {
+        const struct ps_run *run = held[(first + i) % HELD_LIMIT];
+        size_t usable = ps_large_usable(PS_CONTAINER_OF(run, struct ps_slot, run));
+        size_t looked_at = ps_min(usable, bytes);
+        if (PS_UNLIKELY(!ps_is_wiped(run->base, looked_at))) {
+            ps_fatal_block(PS_MISUSE_LATE_WRITE, run->base, usable);
+        }
+        bytes -= looked_at;
+    }
+    ps_lock_release(&held_lock);
 }
 
 void ps_hard_large_fork_child(void) { ps_lock_fork_child(&held_lock); }

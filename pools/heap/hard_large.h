@@ -20,6 +20,9 @@ void ps_hard_large_hold(struct ps_run *run);
 /* Lets all that waits be reused. False when there was nothing. */
 bool ps_hard_large_flush(void);
 
+/* At level 1, what waits must be zero: aborts where it is not, in the first so many bytes. */
+void ps_hard_large_sweep(size_t bytes);
+
 /* In the child of a fork, by its only thread. */
 void ps_hard_large_fork_child(void);
 

@@ -9,6 +9,7 @@
 #include "pools/heap/hard.h"
 #include "pools/heap/hard_large.h"
 #include "pools/heap/mapping.h"
+#include "pools/os/fatal.h"
 #include "pools/os/os.h"
 #include "pools/page/page_cache.h"
 
@@ -23,8 +24,9 @@
 
 /* Tenant half of the slot of a large block. */
 struct ps_large {
-    uintptr_t x_owner; /* PS_KEY_NOBODY: no heap may take it for a span of its own */
-    size_t bytes;      /* usable; written by the block's holder */
+    uintptr_t x_owner;     /* PS_KEY_NOBODY: no heap may take it for a span of its own */
+    size_t bytes;          /* usable; written by the block's holder */
+    enum ps_family family; /* as above */
 };
 
 static size_t mmap_min_bytes;
@@ -48,9 +50,18 @@ static size_t capacity_of(const struct ps_slot *slot) {
     return (size_t)slot->run.slices << PS_SLICE_SHIFT;
 }
 
+/* Makes all behind so many bytes of a run or mapping inaccessible, as far as the system does. */
+static void shut_behind(const struct ps_run *run, size_t bytes) {
+    size_t capacity = (size_t)run->slices << PS_SLICE_SHIFT;
+    if (tail_bytes != 0) {
+        (void)ps_os_protect(run->base + bytes, capacity - bytes, false);
+    }
+}
+
 /* Makes a run or mapping a live block. */
 static void *settle_in(struct ps_run *run, size_t bytes, enum ps_run_kind kind) {
     large_of(ps_slot_of_run(run))->bytes = bytes;
+    large_of(ps_slot_of_run(run))->family = PS_FAMILY_MALLOC;
     /* relaxed: another thread looks at the slot only after it was handed the block. */
     ps_store_relaxed(&run->kind, (uint8_t)kind);
     return run->base;
@@ -112,7 +123,12 @@ void *ps_large_alloc(size_t bytes, size_t align, bool *is_zero) {
     }
     bool is_clean = !run->is_dirty;
     if (tail_bytes != 0) {
-        (void)ps_os_protect(run->base + bytes, tail_bytes, false); /* best effort */
+        if (kind == PS_RUN_BLOCK && !ps_page_cache_open(run->base, bytes)) {
+            ps_page_cache_give(run);
+            errno = ENOMEM;
+            return NULL;
+        }
+        shut_behind(run, bytes);
         if (!is_clean) {
             make_zero(run->base, bytes);
             is_clean = true;
@@ -134,10 +150,29 @@ void *ps_large_zalloc(size_t bytes) {
     return block;
 }
 
+size_t ps_large_usable(const struct ps_slot *slot) { return large_of(slot)->bytes; }
+
+enum ps_family ps_large_family(const struct ps_slot *slot) { return large_of(slot)->family; }
+
+void ps_large_set_family(struct ps_slot *slot, enum ps_family family) {
+    large_of(slot)->family = family;
+}
+
+/* What free and realloc ask of a block. */
+static void check_family(const struct ps_slot *slot) {
+    if (PS_UNLIKELY(large_of(slot)->family != PS_FAMILY_MALLOC)) {
+        ps_fatal_block(PS_MISUSE_FAMILY, slot->run.base, large_of(slot)->bytes);
+    }
+}
+
 void ps_large_free(struct ps_slot *slot) {
     bool is_mapping = slot->run.kind == PS_RUN_MAPPING;
+    check_family(slot);
     /* relaxed: a second free of the block finds no head; one that races is the program's bug. */
     ps_store_relaxed(&slot->run.kind, (uint8_t)PS_RUN_BUSY);
+    if (ps_hard_level == PS_HARD_ZEROES && !is_mapping) {
+        make_zero(slot->run.base, large_of(slot)->bytes);
+    }
     if (is_mapping) {
         ps_mapping_give(&slot->run);
     } else if (ps_hard_level != 0) {
@@ -146,8 +181,6 @@ void ps_large_free(struct ps_slot *slot) {
         ps_page_cache_give(&slot->run);
     }
 }
-
-size_t ps_large_usable(const struct ps_slot *slot) { return large_of(slot)->bytes; }
 
 /* Makes a run longer where it stands. */
 static bool extend_run(struct ps_slot *slot, size_t bytes, bool *is_clean) {
@@ -160,6 +193,9 @@ static bool extend_run(struct ps_slot *slot, size_t bytes, bool *is_clean) {
 static void *resize_run(struct ps_slot *slot, size_t bytes) {
     size_t slices = slices_for(bytes);
     bool is_clean;
+    if (ps_hard_level == PS_HARD_ZEROES && bytes < large_of(slot)->bytes) {
+        make_zero(slot->run.base + bytes, large_of(slot)->bytes - bytes);
+    }
     if (slices < slot->run.slices) {
         ps_page_cache_shrink(&slot->run, slices);
     } else if (!extend_run(slot, bytes, &is_clean)) {
@@ -184,7 +220,11 @@ static struct ps_run *grow_guarded(struct ps_slot *slot, size_t bytes) {
     if (run == NULL) {
         return NULL;
     }
-    (void)ps_os_protect(run->base + bytes, tail_bytes, false); /* best effort */
+    if (run->kind != PS_RUN_MAPPING && bytes > old_capacity &&
+        !ps_page_cache_open(run->base + old_capacity, bytes - old_capacity)) {
+        return NULL; /* longer, and of no use */
+    }
+    shut_behind(run, bytes);
     size_t end = ps_min(bytes, old_capacity);
     memset(run->base + old_bytes, 0, end - old_bytes);
     if (!is_clean) {
@@ -197,13 +237,13 @@ static struct ps_run *grow_guarded(struct ps_slot *slot, size_t bytes) {
 static void *resize_guarded(struct ps_slot *slot, size_t bytes) {
     size_t old_bytes = large_of(slot)->bytes;
     char *end = slot->run.base + old_bytes;
-    if (bytes <= old_bytes || !ps_os_protect(end, tail_bytes, true)) {
+    if (bytes <= old_bytes || !ps_os_protect(end, capacity_of(slot) - old_bytes, true)) {
         return bytes == old_bytes ? slot->run.base : NULL;
     }
     enum ps_run_kind kind = slot->run.kind;
     struct ps_run *run = grow_guarded(slot, bytes);
     if (run == NULL) {
-        (void)ps_os_protect(end, tail_bytes, false); /* best effort */
+        shut_behind(&slot->run, old_bytes);
         return NULL;
     }
     return settle_in(run, bytes, kind);
@@ -213,6 +253,7 @@ void *ps_large_resize(struct ps_slot *slot, size_t bytes) {
     if (bytes > (size_t)PTRDIFF_MAX - PS_SLICE_BYTES) {
         return NULL;
     }
+    check_family(slot);
     bytes = ps_round_up(bytes, page_bytes);
     if (tail_bytes != 0) {
         return resize_guarded(slot, bytes);

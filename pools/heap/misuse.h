@@ -35,6 +35,10 @@ void ps_misuse_check(const struct ps_span *span, const void *block, enum ps_misu
 PS_NORETURN void ps_misuse_met(const struct ps_span *span, const void *block,
                                enum ps_misuse_call call);
 
+#define PS_MISUSE_OVERRUN "write behind the end of"
+#define PS_MISUSE_FAMILY "free by another family of functions than made"
+#define PS_MISUSE_LATE_WRITE "write after free to"
+
 /* Anything else; what: the words before the address. */
 PS_NORETURN void ps_misuse(const char *what, const struct ps_span *span, const void *block);
 

@@ -14,6 +14,7 @@
 #include "pools/heap/guard.h"
 #include "pools/heap/hard.h"
 #include "pools/heap/hard_large.h"
+#include "pools/heap/zero.h"
 #include "pools/small/central.h"
 #include "pools/small/span_list.h"
 #include "pools/small/span_remote.h"
@@ -33,7 +34,7 @@ struct ps_span ps_span_none = {.free = PS_LINK_END, .stash = PS_LINK_END};
 
 static void grant_window(struct ps_bin *bin, struct ps_span *span, size_t index, size_t blocks) {
     PS_CHECK(blocks > 0);
-    if (index == span->first && index != 0) {
+    if (span->can_run && index == span->first) {
         /* Block 0 is nobody's: it stands as freed for ever. */
         ps_link_set(span->run.base, ps_span_list_end(span), span->salt);
     }
@@ -120,14 +121,15 @@ static void push_available(struct ps_heap *heap, struct ps_span *span) {
 
 /* A span whose blocks are all free and that no bin holds. One is kept per class, at the tail of
  * its list, so that a program that swings across a span's edge does not take the page lock each
- * time; ps_heap_drop_drained lets it go when time passes. */
+ * time, and sparse ones, which are few and small, since each asks the system; ps_heap_drop_drained
+ * lets them go when time passes. */
 static void span_drained(struct ps_heap *heap, struct ps_span *span) {
     struct ps_span **list = &heap->available[span->class_index];
     if (span->place == PS_PLACE_AVAILABLE) {
         ps_span_list_remove(list, span);
     }
     ps_span_hold(span);
-    if (*list == NULL || ps_span_is_queued(span)) {
+    if (*list == NULL || ps_span_is_queued(span) || ps_span_is_sparse(span)) {
         ps_span_reset(span);
         span->place = PS_PLACE_AVAILABLE;
         ps_span_list_push_tail(list, span);
@@ -221,7 +223,12 @@ static bool refill_from_orphans(struct ps_heap *heap, struct ps_bin *bin, uint32
     return false;
 }
 
-static struct ps_span *create(uint32_t class_index, uintptr_t key, bool is_dense) {
+/* The first spans of a class in a heap are sparse where blocks are hardened. More of them cost
+ * short loops more system calls than blocks. */
+static struct ps_span *create(uint32_t class_index, uintptr_t key, uint32_t spans, bool is_dense) {
+    if (spans < ps_hard_sparse_spans) {
+        return ps_span_create_sparse(class_index, key);
+    }
     return is_dense ? ps_span_create_dense(class_index, key) : ps_span_create(class_index, key);
 }
 
@@ -230,13 +237,12 @@ static struct ps_span *create(uint32_t class_index, uintptr_t key, bool is_dense
 static bool refill_fresh(struct ps_heap *heap, struct ps_bin *bin, uint32_t class_index) {
     ps_heap_steal_back(heap);
     uint32_t *count = &heap->x_spans[class_index];
-    /* relaxed: a count. */
-    size_t bytes = ((size_t)ps_load_relaxed(count) * ps_size_classes[class_index].slices)
-                   << PS_SLICE_SHIFT;
+    uint32_t spans = ps_load_relaxed(count); /* relaxed: a count */
+    size_t bytes = ((size_t)spans * ps_size_classes[class_index].slices) << PS_SLICE_SHIFT;
     uintptr_t key = ps_heap_key_of(heap, class_index);
-    struct ps_span *span = create(class_index, key, bytes >= DENSE_BYTES);
+    struct ps_span *span = create(class_index, key, spans, bytes >= DENSE_BYTES);
     if (span == NULL && ps_hard_large_flush()) {
-        span = create(class_index, key, false);
+        span = create(class_index, key, spans, false);
     }
     if (span == NULL) {
         return false;
@@ -290,7 +296,7 @@ static PS_COLD void *refill_sampled(struct ps_heap *heap, struct ps_bin *bin, si
 PS_NOINLINE void *ps_heap_refill(struct ps_heap *heap, struct ps_bin *bin, size_t bytes) {
     uint32_t class_index = (uint32_t)(bin - heap->bins);
     if (class_index == PS_CLASS_NONE) {
-        return ps_large_alloc(bytes, 1, NULL);
+        return bytes == 0 ? ps_zero_alloc() : ps_large_alloc(bytes, 1, NULL);
     }
     if (PS_UNLIKELY(ps_guard_period != 0)) {
         return refill_sampled(heap, bin, bytes);

@@ -10,6 +10,7 @@
 #include "pools/heap/guard.h"
 #include "pools/heap/hard.h"
 #include "pools/heap/record.h"
+#include "pools/heap/zero.h"
 
 #include <errno.h>
 #include <string.h>
@@ -56,6 +57,9 @@ size_t ps_block_usable(const void *block) {
     if (is_guarded(slot)) {
         return ps_guard_usable(block, "size");
     }
+    if (ps_zero_is_live(block)) {
+        return 0;
+    }
     size_t early = ps_early_usable(block);
     if (early == 0) {
         ps_misuse_slot(slot, block, PS_MISUSE_SIZE);
@@ -90,8 +94,11 @@ void *ps_block_resize(void *block, size_t bytes) {
     if (span != NULL) {
         size_t usable = usable_in(span, block, PS_MISUSE_REALLOC);
         size_t room = span->block_bytes - ps_hard_extra_bytes;
-        /* In place when it fits and at least half stays in use. */
-        if (bytes <= room && bytes >= room / 2) {
+        /* In place when it fits and at least half stays in use; at level 1 a block's class tells
+         * what it was asked for. */
+        bool is_of_class = ps_hard_level != PS_HARD_ZEROES ||
+                           (bytes <= room && ps_size_class_of(bytes) == span->class_index);
+        if (bytes <= room && bytes >= room / 2 && is_of_class) {
             if (PS_UNLIKELY(ps_thread.heap == NULL)) {
                 note_size(span, block, bytes);
             }
@@ -101,6 +108,9 @@ void *ps_block_resize(void *block, size_t bytes) {
     }
     if (PS_UNLIKELY(is_guarded(slot))) {
         return resize_by_copy(block, ps_guard_usable(block, "realloc"), bytes);
+    }
+    if (PS_UNLIKELY(ps_zero_is_live(block))) {
+        return resize_by_copy(block, 0, bytes);
     }
     if (!is_large(slot, block)) {
         size_t early = ps_early_usable(block);

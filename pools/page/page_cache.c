@@ -121,7 +121,22 @@ static struct ps_run *carve_locked(struct ps_run *run, size_t slices, size_t ali
     return run;
 }
 
-void ps_page_cache_start(const struct ps_config *config) { ps_page_arena_start(config->thp); }
+bool ps_page_cache_is_shut;
+
+bool ps_page_cache_open(char *base, size_t bytes) {
+    return !ps_page_cache_is_shut || ps_os_protect(base, bytes, true);
+}
+
+void ps_page_cache_shut(char *base, size_t bytes) {
+    if (ps_page_cache_is_shut && bytes != 0) {
+        (void)ps_os_protect(base, bytes, false); /* refused: it stays accessible */
+    }
+}
+
+void ps_page_cache_start(const struct ps_config *config) {
+    ps_page_arena_start(config->thp);
+    ps_page_cache_is_shut = config->harden >= 2;
+}
 
 static char *end_of_arena(const struct ps_page_arena *arena) {
     return arena->base + (arena->slices << PS_SLICE_SHIFT);
@@ -134,6 +149,7 @@ static struct ps_run *open_locked(struct ps_page_arena *arena, size_t slices) {
     if (opened == 0) {
         return NULL;
     }
+    ps_page_cache_shut(base, opened << PS_SLICE_SHIFT);
     PS_UNDO_NOTE(&page_undo, closed_slices);
     closed_slices -= opened;
     struct ps_run *run = insert_locked(make_run(base, opened, arena->kind));

@@ -14,6 +14,8 @@
 #include "pools/base/config.h"
 #include "pools/page/page_map.h"
 
+#include <stdbool.h>
+
 /* Longest run, in slices: 2 GiB. Longer requests are mappings of their own. */
 #define PS_RUN_SLICES_LIMIT ((size_t)32768)
 
@@ -24,6 +26,18 @@ struct ps_page_counts {
     uint64_t clean_slices;  /* free, hold none */
     uint64_t closed_slices; /* of the clean ones: not accessible yet, in no run */
 };
+
+/*
+ * Where blocks are hardened from level 2 on, what was never handed out is inaccessible, and what
+ * was given back may be: whoever takes a run, or extends one, opens what he needs of it before use.
+ */
+extern PS_HIDDEN bool ps_page_cache_is_shut;
+
+/* Makes a part of a run accessible; false when the system refuses. Page-aligned, both. */
+bool ps_page_cache_open(char *base, size_t bytes);
+
+/* And inaccessible, as far as the system does. Any number of bytes, 0 too. */
+void ps_page_cache_shut(char *base, size_t bytes);
 
 /* Once, before anything else of the page layer. Any thread, caller serialises. */
 void ps_page_cache_start(const struct ps_config *config);

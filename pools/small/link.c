@@ -13,10 +13,16 @@ static uint64_t x_salts; /* made so far */
 
 void ps_link_start(void) { secret = ps_os_random(); }
 
-uintptr_t ps_link_new_salt(void) {
-    /* relaxed: a number of its own for everybody is all that is wanted. */
-    uint64_t mixed = secret + ps_add_relaxed(&x_salts, (uint64_t)1) * GOLDEN;
+static uint64_t mix(uint64_t number) {
+    uint64_t mixed = secret + number * GOLDEN;
     mixed = (mixed ^ mixed >> 30) * 0xbf58476d1ce4e5b9u;
     mixed = (mixed ^ mixed >> 27) * 0x94d049bb133111ebu;
-    return (uintptr_t)(mixed ^ mixed >> 31);
+    return mixed ^ mixed >> 31;
 }
+
+uintptr_t ps_link_new_salt(void) {
+    /* relaxed: a number of its own for everybody is all that is wanted. */
+    return (uintptr_t)mix(ps_add_relaxed(&x_salts, (uint64_t)1));
+}
+
+uint64_t ps_link_random_of(const void *address) { return mix((uintptr_t)address); }

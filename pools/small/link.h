@@ -39,6 +39,9 @@ void ps_link_start(void);
 /* A salt that no list had before. Any thread. */
 uintptr_t ps_link_new_salt(void);
 
+/* Random bits that belong to an address in this process: always the same. */
+uint64_t ps_link_random_of(const void *address);
+
 PS_INLINE bool ps_link_is_end(const void *link) { return ((uintptr_t)link & 1) != 0; }
 
 /* Stores what follows `block` on its list. */

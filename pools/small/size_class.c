@@ -130,6 +130,9 @@ static void fill_tables(void) {
         ps_size_class_by_8[bytes >> 3] =
             (uint8_t)(index < ps_size_class_count ? index : PS_CLASS_NONE);
     }
+    if (harden != 0) {
+        ps_size_class_by_8[0] = PS_CLASS_NONE; /* what has no size: heap/zero.h */
+    }
 }
 
 /* None where a page is a large part of a slice. */

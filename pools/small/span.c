@@ -6,9 +6,9 @@
 
 #include "pools/base/bits.h"
 #include "pools/os/fatal.h"
-#include "pools/os/os.h"
 #include "pools/page/page_cache.h"
 #include "pools/small/span_remote.h"
+#include "pools/small/span_room.h"
 
 /* Shorter runs become single blocks on the list, where a second free of one is found; longer ones
  * are left alone, their memory with them. */
@@ -47,48 +47,14 @@ static void unmark_inside(struct ps_span *span) {
     }
 }
 
-/* Each guard page may cost two mappings of the 65,530 that a process has by default. */
-#define GUARDS_LIMIT 16384
-
-static uint32_t x_guards;
-
-/* Makes the end of a span inaccessible, or accessible again; false when that fails. */
-static bool protect_end(const struct ps_run *run, bool is_accessible) {
-    char *end = run->base + ((size_t)run->slices << PS_SLICE_SHIFT);
-    return ps_os_protect(end - ps_size_class_guard_bytes, ps_size_class_guard_bytes, is_accessible);
-}
-
-static void add_guard(struct ps_span *span) {
-    span->is_guarded = 0;
-    if (ps_size_class_guard_bytes == 0) {
-        return;
-    }
-    /* relaxed, all: a count that bounds. */
-    if (ps_add_relaxed(&x_guards, 1u) < GUARDS_LIMIT && protect_end(&span->run, false)) {
-        span->is_guarded = 1;
-    } else {
-        ps_add_relaxed(&x_guards, (uint32_t)-1); /* relaxed: as above */
-    }
-}
-
-/* False when the run cannot be used again. */
-static bool remove_guard(const struct ps_span *span) {
-    if (!span->is_guarded) {
-        return true;
-    }
-    ps_add_relaxed(&x_guards, (uint32_t)-1); /* relaxed: as above */
-    return protect_end(&span->run, true);
-}
-
-static struct ps_span *create_in(struct ps_run *run, uint32_t class_index, uintptr_t owner_key) {
+static struct ps_span *create_in(struct ps_run *run, uint32_t class_index, uintptr_t owner_key,
+                                 bool is_sparse) {
     if (run == NULL) {
         return NULL;
     }
     const struct ps_size_class *class = &ps_size_classes[class_index];
     struct ps_span *span = ps_span_of_slot(ps_slot_of_run(run));
     span->block_bytes = class->block_bytes;
-    span->first = class->first;
-    span->limit = class->limit;
     span->class_index = (uint8_t)class_index;
     span->can_run = class->can_run;
     span->interval = PS_INTERVAL_FIRST;
@@ -99,8 +65,13 @@ static struct ps_span *create_in(struct ps_run *run, uint32_t class_index, uintp
     ps_store_relaxed(&span->x_is_loose, (uint8_t)0);
     ps_store_relaxed(&span->x_remote, (uint64_t)0); /* relaxed: nobody has a block of it yet */
     ps_span_reset(span);
+    if (PS_UNLIKELY(!ps_span_open(span, is_sparse))) {
+        ps_span_shut(span);
+        ps_page_cache_give(run);
+        return NULL;
+    }
+    span->carved = span->first;
     span->is_zero = !run->is_dirty;
-    add_guard(span);
     mark_inside(span);
     /* release: pairs with those who walk over all slots and meet a span they have no block of. */
     ps_store_release(&run->kind, (uint8_t)PS_RUN_SPAN);
@@ -119,12 +90,17 @@ void ps_span_set_owner(struct ps_span *span, uintptr_t key) {
 
 struct ps_span *ps_span_create(uint32_t class_index, uintptr_t owner_key) {
     return create_in(ps_page_cache_take(ps_size_classes[class_index].slices, 1), class_index,
-                     owner_key);
+                     owner_key, false);
+}
+
+struct ps_span *ps_span_create_sparse(uint32_t class_index, uintptr_t owner_key) {
+    return create_in(ps_page_cache_take(ps_size_classes[class_index].slices, 1), class_index,
+                     owner_key, true);
 }
 
 struct ps_span *ps_span_create_dense(uint32_t class_index, uintptr_t owner_key) {
     return create_in(ps_page_cache_take_dense(ps_size_classes[class_index].slices), class_index,
-                     owner_key);
+                     owner_key, false);
 }
 
 void ps_span_reset(struct ps_span *span) {
@@ -162,9 +138,8 @@ void ps_span_destroy(struct ps_span *span) {
     ps_span_set_owner(span, PS_KEY_NOBODY);
     ps_store_relaxed(&span->run.kind, (uint8_t)PS_RUN_BUSY);
     unmark_inside(span);
-    if (PS_LIKELY(remove_guard(span))) {
-        ps_page_cache_give(&span->run);
-    }
+    ps_span_shut(span);
+    ps_page_cache_give(&span->run);
 }
 
 /* Frees until the owner wants to look at the span again. */
@@ -175,9 +150,7 @@ static size_t next_event(const struct ps_span *span) {
     /* All that is out, or half of it: see ps_span_wake_blocks. */
     size_t out = ps_span_out_blocks(span);
     size_t wait = ps_min(span->interval, ps_max(span->is_shared ? (out + 1) / 2 : out, 1));
-    return span->place == PS_PLACE_FULL
-               ? ps_min(wait, ps_size_classes[span->class_index].wake_blocks)
-               : wait;
+    return span->place == PS_PLACE_FULL ? ps_min(wait, ps_span_worth_blocks(span)) : wait;
 }
 
 void ps_span_settle(struct ps_span *span) {

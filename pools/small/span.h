@@ -77,7 +77,7 @@ struct ps_span {
     uint8_t can_run;             /*  91 */
     uint8_t x_is_loose;          /*  92 FULL, and the owner has let go: see ps_span_steal */
     uint8_t is_shared;           /*  93 owner: other threads' frees were collected from it */
-    uint8_t is_guarded;          /*  94 its end cannot be accessed */
+    uint8_t guard;               /*  94 which part of it cannot be accessed: see span_room.h */
     uint8_t reserved_1;          /*  95 */
     struct ps_run run;           /*  96 page layer's */
 };
@@ -145,6 +145,13 @@ static inline size_t ps_span_capacity(const struct ps_span *span) {
     return (size_t)(span->limit - span->first);
 }
 
+/* Blocks that have come back to a full span when it is worth a look. */
+static inline size_t ps_span_worth_blocks(const struct ps_span *span) {
+    size_t usual = ps_size_classes[span->class_index].wake_blocks;
+    size_t capacity = ps_span_capacity(span);
+    return usual < capacity ? usual : 1 + capacity / 8; /* a sparse span has few */
+}
+
 /* Has blocks to grant without collecting. */
 static inline bool ps_span_has_room(const struct ps_span *span) {
     return !ps_link_is_end(span->free) || !ps_link_is_end(span->stash) || span->run_head != 0 ||
@@ -153,10 +160,12 @@ static inline bool ps_span_has_room(const struct ps_span *span) {
 
 /*
  * A fresh span of a class for the owner with this key, place CURRENT; a dense one will soon be
- * filled. NULL when memory is out.
+ * filled, of a sparse one few pages are accessible, where blocks are hardened: see span_room.h.
+ * NULL when memory is out.
  */
 struct ps_span *ps_span_create(uint32_t class_index, uintptr_t owner_key);
 struct ps_span *ps_span_create_dense(uint32_t class_index, uintptr_t owner_key);
+struct ps_span *ps_span_create_sparse(uint32_t class_index, uintptr_t owner_key);
 
 /* Makes key the owner. The inside slots of a class with recent blocks tell it too, so that free
  * need not find the head. Release: whoever reads the key finds the account as it is now. */
@@ -181,6 +190,12 @@ void ps_span_link_run(const struct ps_span *span, char *lowest, size_t blocks);
 
 /* Takes `blocks` adjacent free blocks, counted as used so far, back into the account. */
 void ps_span_give_run(struct ps_span *span, char *lowest, size_t blocks);
+
+enum ps_span_guard { PS_GUARD_NONE = 0, PS_GUARD_END, PS_GUARD_SPARSE };
+
+static inline bool ps_span_is_sparse(const struct ps_span *span) {
+    return span->guard == PS_GUARD_SPARSE;
+}
 
 /* True when a link leads where a list of the span may lead: to a block, or to the end. */
 static inline bool ps_span_leads_to(const struct ps_span *span, const void *link) {

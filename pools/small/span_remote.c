@@ -162,7 +162,7 @@ bool ps_span_arm(struct ps_span *span, size_t blocks) {
 
 size_t ps_span_wake_blocks(const struct ps_span *span) {
     if (span->place == PS_PLACE_FULL) {
-        return ps_size_classes[span->class_index].wake_blocks;
+        return ps_span_worth_blocks(span);
     }
     size_t more = span->is_shared ? ps_span_out_blocks(span) / 2 : 0;
     return ps_span_remote_blocks(span) + more + 1;
@@ -221,6 +221,12 @@ void ps_span_clear_queued(struct ps_span *span) {
     /* release: pairs with ps_span_is_queued; our reads of x_wake_next come before. */
     while (!ps_cas_weak_release(&span->x_remote, &word, word & ~PS_REMOTE_QUEUED)) {
     }
+}
+
+void *ps_span_remote_list(const struct ps_span *span) {
+    /* acquire: pairs with ps_span_hand_list; makes the links visible. */
+    size_t head = field(ps_load_acquire(&span->x_remote), LIST_HEAD_SHIFT);
+    return head != 0 ? ps_span_block(span, head - 1) : ps_span_list_end(span);
 }
 
 size_t ps_span_remote_blocks(const struct ps_span *span) {

@@ -89,6 +89,9 @@ static inline bool ps_span_is_queued(const struct ps_span *span) {
     return (ps_load_acquire(&span->x_remote) & PS_REMOTE_QUEUED) != 0;
 }
 
+/* The newest block that waits there on a list; the end of the span's lists when there is none. */
+void *ps_span_remote_list(const struct ps_span *span);
+
 /* Blocks that wait on the word. */
 size_t ps_span_remote_blocks(const struct ps_span *span);
 

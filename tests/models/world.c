@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See world.h. Stands in for size_class.c, link.c, page_cache.c, metadata.c, lock.c and fatal.c.
+ * See world.h. Stands in for size_class.c, link.c, span_room.c, page_cache.c, metadata.c, lock.c
+ * and fatal.c.
  */
 #include "world.h"
 
@@ -10,6 +11,7 @@
 #include "pools/page/page_cache.h"
 #include "pools/page/purge.h"
 #include "pools/small/span_remote.h"
+#include "pools/small/span_room.h"
 
 #define METADATA_BYTES ((size_t)8 << 20)
 
@@ -34,6 +36,15 @@ void ps_fatal_block(const char *what, const void *block, size_t size) {
 
 /* One for all: how salts differ is no matter of orders. */
 uintptr_t ps_link_new_salt(void) { return (uintptr_t)0x5a17 << 48; }
+
+bool ps_span_open(struct ps_span *span, bool is_sparse) {
+    (void)is_sparse;
+    span->first = ps_size_classes[span->class_index].first;
+    span->limit = ps_size_classes[span->class_index].limit;
+    return true;
+}
+
+void ps_span_shut(const struct ps_span *span) { (void)span; }
 
 /* ---- locks ---- */
 

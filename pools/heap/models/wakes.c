@@ -26,6 +26,7 @@ static struct ps_span *span; /* full, of the owner */
 uint32_t ps_guard_period;
 size_t ps_guard_window_blocks = SIZE_MAX;
 uint32_t ps_hard_level;
+uint32_t ps_hard_sparse_spans;
 bool ps_record_x_on;
 
 void ps_heap_tick(struct ps_heap *heap) { (void)heap; }
