@@ -22,9 +22,7 @@
 uint8_t *ps_marks_make(const void *block);
 
 /* Where the table for an address is noted; always NULL where nothing of ours lies. */
-static inline uint8_t **ps_marks_place(const void *block) {
-    return &ps_page_map_branch(ps_page_map_tables(), block)->x_marks[ps_branch_index(block)];
-}
+static inline uint8_t **ps_marks_place(const void *block) { return ps_page_map_marks(block); }
 
 /* The mark of a block, NULL if there is no table for its address. */
 static inline uint8_t *ps_mark_at(const void *block) {
