@@ -31,8 +31,8 @@ static void child(void) {
     ps_record_fork_child();
     ps_thread_fork_child(ps_late_fork_child());
     if (ps_lock_fork_repaired()) {
+        ps_remote_fork_salvage(); /* first: looks at lists of wakes that the next empties */
         ps_thread_fork_salvage();
-        ps_remote_fork_salvage();
         ps_idle_fork_salvage();
     }
     ps_lock_fork_end();

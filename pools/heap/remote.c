@@ -19,9 +19,14 @@
 #define BACK_WORTH_LEAST 8 /* spans wholly back that are worth a walk over somebody's wakes */
 #define WALK_WORTH 8       /* spans walked over for each that is gained, at most, as a rule */
 
-/* Wakes in the hands of ps_heap_steal_back, for the child of a fork. Purge lock. */
-static struct ps_span *steal_rest; /* to be looked at */
-static struct ps_span *steal_kept; /* to be sent again */
+/* What ps_heap_steal_back has in hand, for the child of a fork. Purge lock. */
+static struct {
+    struct ps_heap *from;
+    struct ps_span
+        *rest; /* wakes taken from there, to be looked at; not taken yet: still its list */
+    struct ps_span *now;  /* being looked at; briefly the first of one of the others, too */
+    struct ps_span *kept; /* wakes to be sent again */
+} steal;
 
 static struct ps_heap *x_rich; /* a heap with that many; heaps are never freed */
 
@@ -142,6 +147,18 @@ void ps_remote_handed(struct ps_span *span, unsigned handed) {
     }
 }
 
+/* As take_list, into steal.rest. The child of a fork must not lose the list between the two: it
+ * stands there before it is taken. */
+static void take_for_steal(struct ps_heap *heap) {
+    ps_store_relaxed(&heap->x_back, 0u); /* relaxed: a hint */
+    steal.from = heap;
+    steal.rest = ps_load_relaxed(&heap->x_wake); /* relaxed: the swap validates it */
+    ps_fence_program_order();
+    /* acquire: pairs with push_wakes. seq_cst: see ps_heap_send_on_wakes. */
+    while (!ps_cas_weak_seq_cst(&heap->x_wake, &steal.rest, (struct ps_span *)NULL)) {
+    }
+}
+
 bool ps_heap_steal_back(const struct ps_heap *heap) {
     struct ps_heap *rich = ps_load_relaxed(&x_rich); /* relaxed: a hint */
     if (PS_LIKELY(rich == NULL)) {
@@ -157,23 +174,30 @@ bool ps_heap_steal_back(const struct ps_heap *heap) {
     uint32_t walked = 0;
     uint32_t stolen = 0;
     ps_purge_begin();
-    steal_rest = take_list(rich);
-    for (struct ps_span *span; (span = steal_rest) != NULL;) {
-        steal_rest = ps_load_relaxed(&span->x_wake_next); /* relaxed: acquired by take_list */
+    take_for_steal(rich);
+    for (struct ps_span *span; (span = steal.rest) != NULL;) {
+        steal.now = span;
+        ps_fence_program_order();
+        steal.rest = ps_load_relaxed(&span->x_wake_next); /* relaxed: acquired by take_for_steal */
         walked++;
         /* Of the heap itself only, so that it alone may have to be offered. */
         if (ps_heap_owns(rich, span) && ps_span_steal(span)) {
+            steal.now = NULL;
+            ps_fence_program_order();
             ps_heap_release_span(rich, span);
             stolen++;
             continue;
         }
-        ps_store_relaxed(&span->x_wake_next, steal_kept); /* relaxed: released by push_wakes */
-        steal_kept = span;
+        ps_store_relaxed(&span->x_wake_next, steal.kept); /* relaxed: released by push_wakes */
+        ps_fence_program_order();
+        steal.kept = span;
+        ps_fence_program_order();
+        steal.now = NULL;
         last = last == NULL ? span : last;
     }
     ps_store_relaxed(&rich->x_back_worth, walked / WALK_WORTH); /* relaxed: a hint */
-    struct ps_span *first = steal_kept;
-    steal_kept = NULL; /* before they are sent: not twice in a child */
+    struct ps_span *first = steal.kept;
+    steal.kept = NULL; /* before they are sent: not twice in a child */
     if (first != NULL) {
         push_wakes(rich, first, last);
     }
@@ -187,12 +211,36 @@ bool ps_heap_steal_back(const struct ps_heap *heap) {
     return stolen != 0;
 }
 
+static bool has_wake(const struct ps_heap *heap, const struct ps_span *wanted) {
+    const struct ps_span *span = ps_load_relaxed(&heap->x_wake); /* relaxed, both: one thread */
+    while (span != NULL && span != wanted) {
+        span = ps_load_relaxed(&span->x_wake_next);
+    }
+    return span != NULL;
+}
+
+/* Ends what was begun with one span: it is stolen, or its wake goes on. */
+static void finish_steal(struct ps_span *span) {
+    if (ps_span_finish_steal(span)) {
+        ps_heap_release_span(ps_heap_of_key(ps_load_relaxed(&span->x_owner)),
+                             span); /* one thread */
+    } else {
+        ps_wake_owner(span);
+    }
+}
+
 void ps_remote_fork_salvage(void) {
-    struct ps_span *rest = steal_rest;
-    struct ps_span *kept = steal_kept;
-    steal_rest = NULL;
-    steal_kept = NULL;
-    wake_all(rest);
+    struct ps_span *rest = steal.rest;
+    struct ps_span *now = steal.now;
+    struct ps_span *kept = steal.kept;
+    bool is_taken = rest != NULL && !has_wake(steal.from, rest);
+    steal.rest = NULL;
+    steal.now = NULL;
+    steal.kept = NULL;
+    if (now != NULL && now != rest && now != kept) {
+        finish_steal(now);
+    }
+    wake_all(is_taken ? rest : NULL);
     wake_all(kept);
 }
 

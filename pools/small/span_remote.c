@@ -197,6 +197,20 @@ bool ps_span_steal(struct ps_span *span) {
     return false;
 }
 
+bool ps_span_finish_steal(struct ps_span *span) {
+    uint64_t word = ps_load_relaxed(&span->x_remote); /* relaxed, all: one thread */
+    bool is_claimed = (word & PS_REMOTE_CLAIMED) != 0;
+    if (word != 0 && !(is_claimed && ps_load_relaxed(&span->x_is_loose) != 0)) {
+        if (is_claimed) {
+            (void)ps_span_unclaim(span);
+        }
+        return false;
+    }
+    ps_span_reset(span); /* again: it may have been reset in part */
+    ps_store_relaxed(&span->x_remote, (uint64_t)0);
+    return true;
+}
+
 void ps_span_let_go(struct ps_span *span) {
     ps_store_release(&span->x_is_loose, (uint8_t)1); /* release: pairs with ps_span_steal */
 }

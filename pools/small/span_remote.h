@@ -76,6 +76,10 @@ bool ps_span_unclaim(struct ps_span *span);
  */
 bool ps_span_steal(struct ps_span *span);
 
+/* In the child of a fork, by its only thread: ends a steal that another thread was at, wherever it
+ * stood. True: the span is the caller's, to be destroyed; false: its wake must be sent on. */
+bool ps_span_finish_steal(struct ps_span *span);
+
 /* Owner: has nothing of a full span any more but the frees and wakes to come. The last thing it
  * does with the span; ps_span_hold ends that before it looks at the span again. */
 void ps_span_let_go(struct ps_span *span);
