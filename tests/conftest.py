@@ -52,6 +52,17 @@ def shim(build_dir: Path) -> Path:
     return library
 
 
+def library_that_does_not_load(folder: Path) -> Path:
+    """It defines malloc, but says that it is an object file: the loader goes on without it."""
+    source, library = folder / "broken.c", folder / "libbroken.so"
+    source.write_text("void *malloc(unsigned long bytes) { (void)bytes; return 0; }\n")
+    assert run_captured(["gcc", "-shared", "-fPIC", source, "-o", library]).returncode == 0
+    data = bytearray(library.read_bytes())
+    data[16] = 1  # e_type: ET_REL
+    library.write_bytes(data)
+    return library
+
+
 def run_captured(
     command: Sequence[str | os.PathLike[str]], timeout: float = 60, **options: Any
 ) -> subprocess.CompletedProcess[str]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ROOT, run_captured
+from conftest import ROOT, library_that_does_not_load, run_captured
 
 pytest.importorskip("rich", reason="rich is not installed: run scripts/setup")
 pytest.importorskip("click", reason="click is not installed: run scripts/setup")
@@ -76,8 +76,7 @@ def test_whole_session(build_dir: Path, tmp_path: Path) -> None:
 
 def test_library_that_does_not_load_fails_its_row(build_dir: Path, tmp_path: Path) -> None:
     """The loader ignores a broken preload and runs the program: without proof, a lie in a table."""
-    broken = tmp_path / "libbroken.so"
-    broken.write_bytes(Path(sys.executable).resolve().read_bytes()[:32])
+    broken = library_that_does_not_load(tmp_path)
     words = ("--only", "uncontended", "--count", "20000", "--allocators", "glibc,broken")
     done = measure(build_dir, *words, "--add", f"broken={broken}")
     assert done.returncode == 1
@@ -90,7 +89,10 @@ def test_library_that_does_not_load_fails_its_row(build_dir: Path, tmp_path: Pat
 
 def test_library_that_crashes_fails_its_row(build_dir: Path, tmp_path: Path) -> None:
     source, library = tmp_path / "crash.c", tmp_path / "libcrash.so"
-    source.write_text("__attribute__((constructor)) static void f(void) { __builtin_trap(); }\n")
+    source.write_text(
+        "__attribute__((constructor)) static void f(void) { __builtin_trap(); }\n"
+        "void *malloc(unsigned long bytes) { (void)bytes; return 0; }\n"
+    )
     assert run_captured(["gcc", "-shared", "-fPIC", source, "-o", library]).returncode == 0
     words = ("--only", "uncontended", "--count", "20000", "--allocators", "crash")
     done = measure(build_dir, *words, "--add", f"crash={library}")

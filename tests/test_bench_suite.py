@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ROOT, run_captured
+from conftest import ROOT, library_that_does_not_load, run_captured
 
 sys.path.insert(0, str(ROOT / "bench"))
 pytest.importorskip("rich", reason="rich is not installed: run scripts/setup")
@@ -373,8 +373,7 @@ def test_table_from_the_environment_is_added(build_dir: Path, tmp_path: Path) ->
 
 
 def test_library_that_does_not_load_fails_its_rows(build_dir: Path, tmp_path: Path) -> None:
-    broken = tmp_path / "libbroken.so"
-    broken.write_bytes(Path(sys.executable).resolve().read_bytes()[:32])
+    broken = library_that_does_not_load(tmp_path)
     words = ("--only", "process", "--scale", "0.01", "--passes", "1", "--add", f"broken={broken}")
     done, result = measured(build_dir, tmp_path, *words, "--allocators", "glibc,broken")
     assert done.returncode == 1

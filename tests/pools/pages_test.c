@@ -174,7 +174,8 @@ FRESH_TEST(misuse_that_is_noticed_aborts) {
     CHECK_ABORTS(free_twice(1), "poolshim: double free of pages 0x");
     CHECK_ABORTS(free_twice(3), "poolshim: double free of pages 0x");
     CHECK_ABORTS(free_twice(1000), "poolshim: free of pages that are not allocated 0x");
-    CHECK_ABORTS(ps_pages_free(own, 3 * PAGE), "poolshim: free of pages that are not allocated 0x");
+    CHECK_ABORTS(ps_pages_free(own, 600 * PAGE),
+                 "poolshim: free of pages that are not allocated 0x");
     CHECK_ABORTS(ps_pages_free((char *)ps_pages_alloc(PAGE, 16) + 16, PAGE),
                  "poolshim: free of pages that are not allocated 0x");
     CHECK_ABORTS(ps_pages_free(ps_pages_alloc(8 * PAGE, 16), SIZE_MAX),
