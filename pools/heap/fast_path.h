@@ -39,7 +39,7 @@ void *ps_heap_alloc_beyond(size_t bytes);
  * to a span of this heap at once. */
 void ps_heap_free_other(struct ps_span *span, void *block, uintptr_t owner_key);
 
-/* Slow path of free: no block of this span of ours can be freed here, but for a word that looks
+/* Slow path of free: no block of this span can be freed here, unless its word only looks
  * like a link and is none. */
 void ps_heap_free_doubtful(struct ps_span *span, void *block);
 

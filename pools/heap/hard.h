@@ -88,7 +88,7 @@ bool ps_hard_is_intact(const struct ps_span *span, const void *block);
  * be. */
 void ps_hard_check_other(const struct ps_span *span, const void *block);
 
-/* At the end of the process: looks at the blocks that nobody will look at any more. Takes no time
+/* At the end of the process: examines the blocks that no later call will examine. Takes no time
  * worth mentioning at level 0, and is bounded at all others. */
 void ps_hard_sweep(void);
 

@@ -3,14 +3,14 @@
  * What small blocks are, where they are hardened, in the marks (marks.h) of their first 16 bytes:
  *
  *   bits 0..1  BUSY, being made or ended, or never made; LIVE, its canary is as it was left; FREED,
- *              it is zero, but for a link in its first word
+ *              it is zero, except for a link in its first word
  *        2..3  which family of functions made it (blocks.h)
  *        4..7  lives so far, modulo 16: who looks at a block that others may use finds the same
  * mark before and behind what it looked at, or has learnt nothing
  *
  * A byte each, so that threads that mark neighbours need no read-modify-write: a locked bit was
  * tried, and cost 10 ns for each block's life. Of two threads that free one block at the same
- * instant both may find it live; whoever comes later does not.
+ * instant both may find it live; a later one does not.
  * Callers: hard.c, hard_sweep.c. Any thread. No locks.
  */
 #ifndef PS_HEAP_HARD_MARKS_H
@@ -47,7 +47,7 @@ static inline uint8_t *ps_hard_mark_of(const void *block) {
 /* What follows is written to the block while it is BUSY. Processors that let it overtake the mark
  * are the reason why a look that finds something is repeated. */
 static inline void ps_hard_mark_busy(uint8_t *mark) {
-    /* relaxed: whoever frees the block was handed it, and with it this mark. */
+    /* relaxed: the thread that frees the block was handed it, and with it this mark. */
     uint8_t before = ps_load_relaxed(mark);
     int lives = (before & ~(PS_MARK_LIFE - 1)) + PS_MARK_LIFE;
     ps_store_relaxed(mark, (uint8_t)lives); /* relaxed: as above */
@@ -56,7 +56,7 @@ static inline void ps_hard_mark_busy(uint8_t *mark) {
 
 /* Ends being BUSY. */
 static inline void ps_hard_mark_as(uint8_t *mark, uint8_t state) {
-    /* relaxed: nobody else writes it. release: pairs with ps_hard_mark_read. */
+    /* relaxed: no other thread writes it. release: pairs with ps_hard_mark_read. */
     ps_store_release(mark, (uint8_t)(ps_load_relaxed(mark) | state));
 }
 

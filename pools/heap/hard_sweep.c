@@ -22,7 +22,7 @@
 #define SWEEP_BYTES ((size_t)64 << 20) /* most that are looked at: 10 ms */
 #define LOOKS 3                        /* that must agree */
 
-/* Zero, but for a link of the span in the first word. */
+/* Zero, except for a link of the span in the first word. */
 static bool is_zero(const struct ps_span *span, const void *block, size_t bytes) {
     const uint64_t *word = block;
     /* relaxed: another thread may be linking it. */

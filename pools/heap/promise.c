@@ -32,9 +32,14 @@ static const struct ps_span *span_of(const struct ps_slot *slot, const void *blo
     return ps_span_has_block(span, block) && !is_free ? span : NULL;
 }
 
+/* What malloc serves, too: the others are asked for by the size of their class. */
+static bool is_usual(size_t bytes, size_t align) {
+    return align <= 16 && (bytes > 8 || align <= 8);
+}
+
 static uint32_t class_of(size_t bytes, size_t align) {
-    return align <= 16 && (bytes > 8 || align <= 8) ? ps_size_class_of(bytes)
-                                                    : ps_size_class_of_aligned(bytes, align);
+    return is_usual(bytes, align) ? ps_size_class_of(bytes)
+                                  : ps_size_class_of_aligned(bytes, align);
 }
 
 static bool is_size(const struct ps_span *span, const void *block, size_t bytes, size_t align) {
@@ -55,7 +60,8 @@ void ps_block_check_size(const void *block, size_t bytes, size_t align) {
         is_as_said = is_as_said && ps_large_usable(slot) == pages && pages >= bytes;
     } else if (ps_zero_is_live(block)) {
         is_as_said = is_as_said && bytes == 0;
-    } else if (ps_load_relaxed(&slot->run.kind) == PS_RUN_GUARD && align <= 16) { /* relaxed: so */
+    } else if (ps_load_relaxed(&slot->run.kind) == PS_RUN_GUARD && /* relaxed: as in span_of */
+               is_usual(bytes, align)) {
         is_as_said = is_as_said && ps_guard_usable(block, "free") == bytes;
     } else {
         return;
@@ -74,7 +80,7 @@ void ps_block_set_family(void *block, enum ps_family family) {
     }
     uint8_t *mark = ps_hard_mark_of(block);
     if (PS_LIKELY(mark != NULL)) {
-        /* relaxed, both: nobody else has the block. */
+        /* relaxed, both: no other thread has the block. */
         uint8_t rest = (uint8_t)(ps_load_relaxed(mark) & ~PS_MARK_FAMILY);
         ps_store_relaxed(mark, (uint8_t)(rest | family << PS_MARK_FAMILY_SHIFT));
     }

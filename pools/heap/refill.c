@@ -35,7 +35,7 @@ struct ps_span ps_span_none = {.free = PS_LINK_END, .stash = PS_LINK_END};
 static void grant_window(struct ps_bin *bin, struct ps_span *span, size_t index, size_t blocks) {
     PS_CHECK(blocks > 0);
     if (span->can_run && index == span->first) {
-        /* Block 0 is nobody's: it stands as freed for ever. */
+        /* Block 0 is never handed out: it stands as freed for ever. */
         ps_link_set(span->run.base, ps_span_list_end(span), span->salt);
     }
     bin->cur = ps_span_block(span, index);

@@ -41,7 +41,7 @@ enum ps_lock_rank {
 };
 
 struct ps_lock {
-    uint32_t x_state;            /* 0 free, else the holder's id, and WAITERS when somebody waits */
+    uint32_t x_state;            /* 0 free, else the holder's id, and WAITERS when a thread waits */
     uint16_t rank;               /* enum ps_lock_rank, constant */
     uint16_t depth;              /* holder only: times taken again by a signal handler that forks */
     struct ps_undo *undo;        /* of the data, constant; NULL: nothing is rolled back */

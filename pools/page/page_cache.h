@@ -29,7 +29,7 @@ struct ps_page_counts {
 
 /*
  * Where blocks are hardened from level 2 on, what was never handed out is inaccessible, and what
- * was given back may be: whoever takes a run, or extends one, opens what he needs of it before use.
+ * was given back may be: a caller that takes or extends a run opens what it needs of it before use.
  */
 extern PS_HIDDEN bool ps_page_cache_is_shut;
 

@@ -13,7 +13,7 @@
 #define BULK_LEAVES 4
 
 /* Leaves of the window above the first arena: where programs place mappings of their own. */
-#define WINDOW_ABOVE ((uintptr_t)512)
+#define WINDOW_ABOVE ((uintptr_t)256)
 
 PS_ALIGNED(4096) struct ps_page_map ps_page_map;
 

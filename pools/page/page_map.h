@@ -4,7 +4,7 @@
  * pointer; unknown ones reach an all-zero slot. This is what lets free() recognise foreign pointers
  * instead of faulting on them.
  *
- *   window  4,096 entries, one for 32 MiB: the 128 GiB of addresses around the first arena
+ *   window  4,095 entries, one for 32 MiB: the 128 GiB of addresses around the first arena
  *   root    65,536 entries, one for 4 GiB: all other addresses; touched where it is used
  *   branch  128 entries, one for 32 MiB
  *   leaf    512 slots, one for 64 KiB
@@ -46,7 +46,7 @@
 #define PS_ADDRESS_BITS 48
 #define PS_ROOT_COUNT ((size_t)1 << (PS_ADDRESS_BITS - PS_BRANCH_SHIFT))
 #define PS_BRANCH_COUNT ((size_t)1 << (PS_BRANCH_SHIFT - PS_LEAF_SHIFT))
-#define PS_WINDOW_COUNT ((size_t)4096)
+#define PS_WINDOW_COUNT ((size_t)4095)
 #define PS_LEAF_SLOTS ((size_t)1 << (PS_LEAF_SHIFT - PS_SLICE_SHIFT))
 #define PS_LEAF_BYTES (PS_LEAF_SLOTS * PS_SLOT_BYTES)
 
@@ -90,9 +90,10 @@ struct ps_branch {
 };
 
 struct ps_window {
+    uintptr_t
+        x_leaves[PS_WINDOW_COUNT]; /* as of a branch; the first arena's on the page of x_base */
     uintptr_t x_base; /* first address, a multiple of a leaf's; written once, before the leaves */
-    uintptr_t x_leaves[PS_WINDOW_COUNT]; /* as of a branch */
-    uint8_t *x_marks[PS_WINDOW_COUNT];   /* as of a branch */
+    uint8_t *x_marks[PS_WINDOW_COUNT]; /* as of a branch */
 };
 
 /* The zeroes are for all addresses that hold nothing of ours. An entry is the distance from them to
@@ -125,9 +126,7 @@ PS_INLINE struct ps_branch *ps_page_map_branch(struct ps_page_map *map, const vo
     uintptr_t index = ((uintptr_t)address >> PS_BRANCH_SHIFT) & (PS_ROOT_COUNT - 1);
     /* relaxed: as in ps_page_map_slot. */
     uintptr_t distance = ps_load_relaxed(&map->x_root[index]);
-    char *moved = (char *)map + distance;
-    PS_OPAQUE(moved); /* gcc would add the index first, which takes one instruction more */
-    return &((struct ps_page_map *)moved)->zero_branch;
+    return (struct ps_branch *)((char *)&map->zero_branch + distance);
 }
 
 _Static_assert(PS_BRANCH_SHIFT == 32, "the low half of an address");

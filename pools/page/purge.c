@@ -26,7 +26,7 @@ static uint64_t quarter_ms;
 static uint64_t x_next_ms;     /* end of the current quarter */
 static uint64_t x_low_current; /* least dirty slices in the current quarter */
 static uint64_t low_past[QUARTERS - 1];
-static struct ps_run *detached; /* dirty, off the cache: empty whenever nobody purges */
+static struct ps_run *detached; /* dirty, off the cache: empty whenever no thread purges */
 static struct ps_purge_counts x_counts;
 
 void ps_purge_start(uint32_t delay_ms) {

@@ -232,7 +232,7 @@ void *ps_region_realloc_beyond(struct ps_region *public, void *block, size_t old
     moved = ps_region_alloc_aligned(public, new_bytes, align);
     if (moved != NULL) {
         memcpy(moved, block, ps_min(copy_bytes, new_bytes));
-        if (region->is_malloc) { /* nobody may use it any more: the tool is to see that */
+        if (region->is_malloc) { /* it must not be used any more: the tool is to see that */
             ps_region_drop_large(region, ps_region_large_of(region, block));
         } else {
             ps_region_free_beyond(public, block, old_bytes, align);

@@ -10,10 +10,10 @@
  *   - A list ends with an odd address in the slice of its blocks, so that each link, the last one
  *     too, is near the block that it stands in: the two differ in the low 16 bits only. The list of
  *     a class's recent blocks ends with PS_LINK_END, and may lead elsewhere.
- *   - Whoever takes a block off a list clears its link; who moves it to another list stores it
- * anew; and a reset makes a new salt. So a block whose first word is a near link now is on a list:
- * a free of it is the second one, whatever happened in between and whichever thread did the first.
- *     Of another word that holds with a chance of 2^-48, and then the link must lead to a block.
+ *   - A block that is taken off a list has its link cleared; one that moves to another list has it
+ * stored anew; and a reset makes a new salt. So a block whose first word is a near link now is on a
+ * list: a free of it is the second one, whatever happened in between and whichever thread did the
+ * first. Of another word that holds with a chance of 2^-48, and then the link must lead to a block.
  *   - A word that was written over leads far away, with the same certainty.
  *
  * (Checking that a link stays near after snmalloc's and mimalloc's secure builds; storing them with
@@ -54,7 +54,7 @@ PS_INLINE void *ps_link_of(const void *block, uintptr_t salt) {
     return (void *)(*(const uintptr_t *)block ^ salt);
 }
 
-/* What a link within a slice that nobody has written over keeps to. */
+/* What holds for a link within a slice that was not written over. */
 PS_INLINE bool ps_link_is_near(const void *block, const void *link) {
     return ((uintptr_t)link ^ (uintptr_t)block) < PS_SLICE_BYTES;
 }

@@ -77,7 +77,8 @@ void stage_after(void);
 /* The goal is reached: ends the process. */
 __attribute__((noreturn)) void stage_reached(const char *how);
 
-/* The program ends by exit, with all that runs then: whoever stops it there has noticed. */
+/* The program ends by exit, with all that runs then: an allocator that stops it there has noticed.
+ */
 __attribute__((noreturn)) void stage_unnoticed(const char *how);
 
 /* The attack itself does not work here (no memory, no thread): ends the process as broken. */

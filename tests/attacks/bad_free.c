@@ -208,7 +208,7 @@ static const struct attack beside[] = {
 const struct family bad_free_families[] = {
     FAMILY("free-interior", "free of a pointer into the middle of a live block", interior),
     FAMILY("free-foreign", "free of memory that is not the heap's, made to look like it", foreign),
-    FAMILY("free-unallocated", "free of a place where a block would fit that nobody was given",
+    FAMILY("free-unallocated", "free of a place where a block would fit that was never handed out",
            unallocated),
     FAMILY("free-beside", "free of an odd place in or between live blocks", beside),
     {0},

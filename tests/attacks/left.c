@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is left in freed blocks: writes that nobody comes across before the program ends, and
+ * What is left in freed blocks: writes that no call meets before the program ends, and
  * addresses that tell where other blocks are. Called by main.c; calls the stage; no locks.
  */
 #include "attack.h"
@@ -97,7 +97,7 @@ static const struct attack links[] = {
 };
 
 const struct family left_families[] = {
-    FAMILY("left-behind", "a write into a freed block that nobody comes across", ends),
+    FAMILY("left-behind", "a write into a freed block that no later call meets", ends),
     FAMILY("readable-links", "a freed block is read for the addresses of others", links),
     {0},
 };

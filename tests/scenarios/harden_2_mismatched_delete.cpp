@@ -1,5 +1,6 @@
 // expect: SIGABRT "poolshim: free by another family of functions than made 0x"
 // env: POOLSHIM_HARDEN=2
+// flags: -fsized-deallocation -faligned-new -Wno-mismatched-new-delete
 /* SPDX-License-Identifier: MIT */
 /* Level 2: what new[] made, delete[] frees, and nothing else. */
 #include "claim.h"
