@@ -5,7 +5,7 @@
  * would stay unnoticed. See hard.h.
  *
  * From level 2 on each block's mark tells what must be true of it; other threads may go on
- * meanwhile. At level 1 there are no marks: what lies on the lists of spans must be zero, but for
+ * meanwhile. At level 1 there are no marks: what lies on the lists of spans must be zero, except
  * the links, and is looked at if no other thread could have them in its hands.
  * Locks: the page cache's, while it walks over the spans.
  */

@@ -59,8 +59,8 @@ struct ps_run *ps_page_cache_take_dense(size_t slices);
 /* As ps_page_cache_take, but only of what is there: NULL rather than more addresses. */
 struct ps_run *ps_page_cache_take_present(size_t slices, size_t align_slices);
 
-/* Gives a run back; its tenant bytes must say "nobody" already. Never fails. The second: it holds
- * no memory, and reads as zero. */
+/* Gives a run back; its tenant bytes must say PS_KEY_NOBODY already. Never fails. The second: it
+ * holds no memory, and reads as zero. */
 void ps_page_cache_give(struct ps_run *run);
 void ps_page_cache_give_zero(struct ps_run *run);
 

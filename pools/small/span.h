@@ -210,8 +210,8 @@ static inline bool ps_span_is_listed(const struct ps_span *span, const void *blo
     return ps_span_leads_to(span, ps_link_of(block, ps_load_relaxed(&span->salt)));
 }
 
-/* True when a block lies behind all that have left the window since the span was reset: nobody was
- * given it. Not known of classes with recent blocks, whose windows lead past the span. */
+/* True when a block lies behind all that have left the window since the span was reset: it was
+ * never handed out. Not known of classes with recent blocks, whose windows lead past the span. */
 static inline bool ps_span_is_unhanded(const struct ps_span *span, const void *block) {
     /* relaxed: who was handed a block was handed what was written before it left. */
     return (int32_t)((uint32_t)(uintptr_t)block - ps_load_relaxed(&span->handed)) > 0;

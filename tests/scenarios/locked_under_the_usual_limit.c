@@ -24,7 +24,7 @@ int main(void) {
     limit = (struct rlimit){LIMIT_BYTES, LIMIT_BYTES};
     CLAIM(setrlimit(RLIMIT_MEMLOCK, &limit) == 0);
     if (geteuid() == 0 && setresuid(NOBODY, NOBODY, NOBODY) != 0) {
-        claim_skip("root cannot become somebody for whom the limit holds");
+        claim_skip("root cannot become a user for whom the limit holds");
     }
     int result = mlockall(MCL_CURRENT | MCL_FUTURE);
     if (result != 0 && errno == EPERM) {

@@ -206,7 +206,7 @@ static void adopt_three_and_leave_them(void) {
     void *last = before[ORPHANS - 1].address;
     before[ORPHANS - 1].address = NULL;
     __atomic_signal_fence(__ATOMIC_SEQ_CST); /* the child frees what is still there */
-    ps_heap_free(last);                      /* of an orphan that nobody has adopted: it drains */
+    ps_heap_free(last);                      /* of an orphan that was not adopted: it drains */
     ps_heap_give_up();
 }
 
