@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import argparse
 import csv
 import importlib.machinery
 import importlib.util
@@ -92,23 +93,75 @@ def test_student(soak: ModuleType) -> None:
         assert soak.student(freedom) == pytest.approx(point, rel=0.02)
 
 
+class PhasesOnly:
+    """A load of no work. Its steps take made-up time."""
+
+    phases = ("a", "b", "c", "d")
+
+    def __init__(self, clock: list[float], step_seconds: dict[str, float]) -> None:
+        self.clock, self.step_seconds = clock, step_seconds
+
+    def fill(self) -> None:
+        self.clock[0] += 1
+
+    def step(self, phase: str) -> None:
+        self.clock[0] += self.step_seconds.get(phase, 0.05)
+
+    def used_bytes(self) -> int:
+        return 0
+
+    def pids(self, server: int) -> list[int]:
+        return []
+
+
+@pytest.mark.parametrize(
+    "step_seconds",
+    [{}, {"b": 100.0}, {"b": 11.9}, {"a": 11.9}, dict.fromkeys("abcd", 100.0)],
+    ids=["fast", "one-slow", "one-as-long-as-the-run", "the-first-slow", "all-slow"],
+)
+def test_every_phase_has_a_row(
+    soak: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    step_seconds: dict[str, float],
+) -> None:  # fmt: skip
+    """However long a step takes beside the run."""
+    clock = [0.0]
+
+    class Clock:
+        monotonic = staticmethod(lambda: clock[0])
+
+        @staticmethod
+        def sleep(seconds: float) -> None:
+            clock[0] += seconds
+
+    class Server:
+        pid = 0
+        poll = staticmethod(lambda: None)
+
+    monkeypatch.setattr(soak, "time", Clock)
+    table = tmp_path / "soak.csv"
+    options = argparse.Namespace(minutes=0.2, share=0.5, csv=table)
+    soak.soak(PhasesOnly(clock, step_seconds), Server(), options)
+    with table.open() as file:
+        assert {row["phase"] for row in csv.DictReader(file)} == set(PhasesOnly.phases)
+
+
 @pytest.mark.slow
 @pytest.mark.preload
 @pytest.mark.parametrize(
-    ("name", "program", "notes", "used"),
+    ("name", "program", "notes", "used", "phases"),
     [
-        ("redis", "redis-server", r"\d+ compared, \d+ saves, \d+ connections, \d+ bursts", 40),
-        ("nginx", "nginx", r"\d+ connections, \d+ reloads", 0),
+        ("redis", "redis-server", r"\d+ compared, \d+ saves, \d+ connections, \d+ bursts", 40, 8),
+        ("nginx", "nginx", r"\d+ connections, \d+ reloads", 0, 6),
     ],
 )
 def test_soak_of_seconds(
-    shim: Path, tmp_path: Path, name: str, program: str, notes: str, used: int
+    shim: Path, tmp_path: Path, name: str, program: str, notes: str, used: int, phases: int
 ) -> None:
     if not (shutil.which(program) or Path("/usr/sbin", program).exists()):
         pytest.skip(f"{program} is not installed: scripts/setup test")
     table = tmp_path / "soak.csv"
     command = [SCRIPT, "--minutes=0.2", f"--program={name}", "--share=0.6"]
-    result = run_captured([*command, f"--csv={table}", f"--library={shim}"], timeout=180)
+    result = run_captured([*command, f"--csv={table}", f"--library={shim}"], timeout=600)
     last = result.stdout.splitlines()[-1] if result.stdout else ""
     found = re.fullmatch(LINE.format(name=name, notes=notes), last)
     assert found, result.stdout + result.stderr
@@ -117,7 +170,7 @@ def test_soak_of_seconds(
     assert float(found[2]) <= float(found[3])
     with table.open() as file:
         rows = list(csv.DictReader(file))
-    assert len({row["phase"] for row in rows}) >= 2
+    assert len({row["phase"] for row in rows}) == phases
     assert all(int(row["rss_bytes"]) > 1 << 20 for row in rows)
     assert all(int(row["used_bytes"]) >= used << 20 for row in rows)
 
