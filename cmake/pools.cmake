@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: MIT
-# libpoolshim-pools: the special-purpose pools, on the engine's lower layers. A pool is a folder of
-# pools/ that is no layer of the engine; a new one is found by glob.
+# libpoolshim-pools: the special-purpose pools, on the engine's lower layers. A family is a folder
+# of pools/ that has sources; a new one is found by glob.
 
 file(GLOB pool_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/pools/*/*.c)
-list(REMOVE_ITEM pool_sources ${engine_sources})
 list(FILTER pool_sources EXCLUDE REGEX "/pools/examples/")
 set(pool_layers ${engine_sources})
-list(FILTER pool_layers INCLUDE REGEX "/pools/(base|os|page)/")
+list(FILTER pool_layers INCLUDE REGEX "/pools/engine/(base|os|page)/")
 
 add_library(poolshim-pools-objects OBJECT ${pool_sources} ${pool_layers})
 set_target_properties(poolshim-pools-objects PROPERTIES POSITION_INDEPENDENT_CODE ON)

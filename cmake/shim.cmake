@@ -17,9 +17,9 @@ set(version_script ${PROJECT_BINARY_DIR}/poolshim.map)
 configure_file(${PROJECT_SOURCE_DIR}/shim/poolshim.map.in ${version_script} @ONLY)
 
 # The pages of the pools library: one cache serves malloc and the pools of the program.
-file(GLOB pages_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/pools/chunk/pages*.c
-    ${PROJECT_SOURCE_DIR}/pools/chunk/poison.c)
-list(FILTER pages_sources EXCLUDE REGEX "/pages_alone\\.c$")
+file(GLOB pages_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/pools/pages/*.c
+    ${PROJECT_SOURCE_DIR}/pools/common/poison.c)
+list(FILTER pages_sources EXCLUDE REGEX "/pages/alone\\.c$")
 
 add_library(poolshim SHARED ${shim_sources} ${pages_sources} $<TARGET_OBJECTS:poolshim-engine>)
 target_link_libraries(poolshim PRIVATE $<BUILD_INTERFACE:poolshim-engine-flags>)

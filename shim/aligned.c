@@ -5,7 +5,7 @@
  */
 #include "shim/entry.h"
 
-#include "pools/os/os.h"
+#include "pools/engine/os/os.h"
 
 #include <malloc.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
  */
 #include "shim/config.h"
 
-#include "pools/os/syscall.h"
+#include "pools/engine/os/syscall.h"
 #include "shim/config_report.h"
 #include "shim/config_value.h"
 #include "shim/environment.h"

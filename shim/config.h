@@ -10,7 +10,7 @@
 #ifndef PS_SHIM_CONFIG_H
 #define PS_SHIM_CONFIG_H
 
-#include "pools/base/config.h"
+#include "pools/engine/base/config.h"
 
 #include <stdbool.h>
 #include <stddef.h>

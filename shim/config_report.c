@@ -5,8 +5,8 @@
  */
 #include "shim/config_report.h"
 
+#include "pools/engine/os/syscall.h"
 #include "pools/include/poolshim/poolshim.h"
-#include "pools/os/syscall.h"
 #include "shim/config_value.h"
 #include "shim/environment.h"
 

@@ -7,14 +7,14 @@
  * programs whose run-time was loaded by dlopen out of the global scope: it is then found from the
  * caller's own library.
  */
-#include "pools/heap/early.h"
+#include "pools/engine/heap/early.h"
 #include "shim/entry.h"
 
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "pools/os/os.h"
+#include "pools/engine/os/os.h"
 
 /* std::nothrow_t is an empty object passed by reference. */
 struct nothrow;

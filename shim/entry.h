@@ -6,10 +6,10 @@
 #ifndef PS_SHIM_ENTRY_H
 #define PS_SHIM_ENTRY_H
 
-#include "pools/base/bits.h"
-#include "pools/heap/blocks.h"
-#include "pools/heap/fast_path.h"
-#include "pools/heap/hard.h"
+#include "pools/engine/base/bits.h"
+#include "pools/engine/heap/blocks.h"
+#include "pools/engine/heap/fast_path.h"
+#include "pools/engine/heap/hard.h"
 
 #include <errno.h>
 
@@ -31,8 +31,8 @@ static inline bool ps_multiply(size_t count, size_t size, size_t *bytes) {
     return true;
 }
 
-/* What the caller of a free says of a block, where blocks are hardened: pools/heap/promise.c. An
- * alignment that is none says nothing. */
+/* What the caller of a free says of a block, where blocks are hardened:
+ * pools/engine/heap/promise.c. An alignment that is none says nothing. */
 static inline void ps_expect_size(const void *block, size_t size, size_t align) {
     if (PS_UNLIKELY(ps_hard_level != 0) && block != NULL) {
         ps_block_check_size(block, size, ps_is_power_of_two(align) ? align : 1);

@@ -4,7 +4,7 @@
  */
 #include "shim/environment.h"
 
-#include "pools/os/syscall.h"
+#include "pools/engine/os/syscall.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -4,7 +4,7 @@
  */
 #include "shim/exit_output.h"
 
-#include "pools/os/syscall.h"
+#include "pools/engine/os/syscall.h"
 #include "shim/text.h"
 
 #include <errno.h>

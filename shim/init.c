@@ -5,15 +5,15 @@
  * recording, and looks at freed blocks where they are hardened. Nothing is torn down at exit:
  * others may allocate after us.
  */
-#include "pools/heap/hard.h"
-#include "pools/heap/start.h"
+#include "pools/engine/heap/hard.h"
+#include "pools/engine/heap/start.h"
 #include "shim/config.h"
 #include "shim/record.h"
 #include "shim/stats.h"
 
 #include <stdlib.h>
 
-/* The engine's hook, see pools/heap/start.h. */
+/* The engine's hook, see pools/engine/heap/start.h. */
 void ps_configure(struct ps_config *config) { ps_shim_configure(config); }
 
 __attribute__((constructor(101))) static void library_loaded(void) {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The pages of the pools library inside libpoolshim.so: pools/chunk/pages*.c on the engine's page
+ * The pages of the pools library inside libpoolshim.so: pools/pages/*.c on the engine's page
  * layer, exported, so that a program's pools and its malloc share one page cache. This file is the
- * start that chunk/pages_start.h asks for. No locks of its own.
+ * start that pages/start.h asks for. No locks of its own.
  */
-#include "pools/chunk/pages_start.h"
+#include "pools/pages/start.h"
 
-#include "pools/heap/start.h"
-#include "pools/os/lock.h"
+#include "pools/engine/heap/start.h"
+#include "pools/engine/os/lock.h"
 
 #include <pthread.h>
 

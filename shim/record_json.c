@@ -2,9 +2,9 @@
 /*
  * See record.h: the printing. Called by shim/record.c.
  */
-#include "pools/heap/record_peak.h"
-#include "pools/os/os.h"
-#include "pools/small/size_class.h"
+#include "pools/engine/heap/record_peak.h"
+#include "pools/engine/os/os.h"
+#include "pools/engine/small/size_class.h"
 #include "shim/record.h"
 
 #include <string.h>

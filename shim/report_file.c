@@ -4,7 +4,7 @@
  * ids, the later rename wins.
  */
 #include "shim/report_file.h"
-#include "pools/os/syscall.h"
+#include "pools/engine/os/syscall.h"
 #include "shim/text.h"
 
 #include <errno.h>

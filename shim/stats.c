@@ -5,7 +5,7 @@
  */
 #include "shim/stats.h"
 
-#include "pools/os/syscall.h"
+#include "pools/engine/os/syscall.h"
 #include "shim/config.h"
 #include "shim/exit_output.h"
 #include "shim/report_file.h"

@@ -5,7 +5,7 @@
  */
 #include "shim/text.h"
 
-#include "pools/os/syscall.h"
+#include "pools/engine/os/syscall.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -21,8 +21,8 @@
 #ifndef PS_ARENA_ARENA_H
 #define PS_ARENA_ARENA_H
 
-#include "pools/base/compiler.h"
-#include "pools/chunk/chunk.h"
+#include "pools/common/chunk.h"
+#include "pools/engine/base/compiler.h"
 
 #include <limits.h>
 #include <poolshim/arena.h>

@@ -4,7 +4,7 @@
  * numbers of its pages, padded to whole pages, then the pages. See arena.h.
  */
 #include "pools/arena/arena.h"
-#include "pools/base/bits.h"
+#include "pools/engine/base/bits.h"
 
 #include <errno.h>
 #include <fcntl.h>

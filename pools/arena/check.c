@@ -4,7 +4,7 @@
  * arena: the file may be damaged. See heap.h.
  */
 #include "pools/arena/heap.h"
-#include "pools/base/bits.h"
+#include "pools/engine/base/bits.h"
 
 static bool is_place(const struct heap *heap, uint64_t offset) {
     return offset >= HEAP_FIRST && offset <= heap->end && (offset + PS_FIT_HEAD) % PS_FIT_UNIT == 0;

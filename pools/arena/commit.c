@@ -3,7 +3,7 @@
  * Commit, rollback, refresh, growth: the states that an arena goes through. See arena.h.
  */
 #include "pools/arena/arena.h"
-#include "pools/base/bits.h"
+#include "pools/engine/base/bits.h"
 
 #include <errno.h>
 #include <fcntl.h>

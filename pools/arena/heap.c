@@ -6,8 +6,8 @@
  */
 #include "pools/arena/heap.h"
 
-#include "pools/base/bits.h"
-#include "pools/chunk/debug.h"
+#include "pools/common/debug.h"
+#include "pools/engine/base/bits.h"
 
 #include <errno.h>
 #include <string.h>

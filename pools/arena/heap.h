@@ -6,13 +6,13 @@
  *
  *   no two free blocks are side by side
  *   the last word of a free block is its own offset, for the block behind it
- *   bit c of the index is set <=> heads[c] != 0; heads and index are those of chunk/fit.h
+ *   bit c of the index is set <=> heads[c] != 0; heads and index are those of common/fit.h
  */
 #ifndef PS_ARENA_HEAP_H
 #define PS_ARENA_HEAP_H
 
 #include "pools/arena/arena.h"
-#include "pools/chunk/fit.h"
+#include "pools/common/fit.h"
 
 #define HEAP_LARGEST ((uint64_t)1 << PS_FIT_LARGEST_SHIFT)
 

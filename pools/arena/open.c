@@ -4,8 +4,8 @@
  * all checks have passed.
  */
 #include "pools/arena/arena.h"
-#include "pools/base/bits.h"
-#include "pools/os/os.h"
+#include "pools/engine/base/bits.h"
+#include "pools/engine/os/os.h"
 
 #include <errno.h>
 #include <fcntl.h>

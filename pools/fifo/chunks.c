@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The chunks of a fifo: taken, kept while drained, given back. Callers: fifo.c. Calls pools/chunk.
+ * The chunks of a fifo: taken, kept while drained, given back. Callers: fifo.c. Calls pools/common.
  * No locks: one thread at a time per fifo.
  */
 #include "pools/fifo/fifo_state.h"

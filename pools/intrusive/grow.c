@@ -3,8 +3,8 @@
  * The memory of an intrusive pool: its state, its chunks, and the end of both. See state.h.
  * Called by intrusive.c.
  */
-#include "pools/base/bits.h"
-#include "pools/chunk/debug.h"
+#include "pools/common/debug.h"
+#include "pools/engine/base/bits.h"
 #include "pools/intrusive/state.h"
 
 #include <errno.h>

@@ -8,10 +8,10 @@
  * makes it zero ends the state. Returns that see the closed list before the number is added make
  * x_left negative, so nobody sees zero too early.
  */
-#include "pools/base/atomic.h"
-#include "pools/base/bits.h"
-#include "pools/base/check.h"
-#include "pools/chunk/debug.h"
+#include "pools/common/debug.h"
+#include "pools/engine/base/atomic.h"
+#include "pools/engine/base/bits.h"
+#include "pools/engine/base/check.h"
 #include "pools/intrusive/state.h"
 
 #include <errno.h>

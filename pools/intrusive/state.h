@@ -10,9 +10,9 @@
 #ifndef PS_INTRUSIVE_STATE_H
 #define PS_INTRUSIVE_STATE_H
 
-#include "pools/base/atomic.h"
-#include "pools/base/compiler.h"
-#include "pools/chunk/chunk.h"
+#include "pools/common/chunk.h"
+#include "pools/engine/base/atomic.h"
+#include "pools/engine/base/compiler.h"
 
 #include <poolshim/intrusive.h>
 

@@ -2,7 +2,7 @@
 /*
  * What intrusive pools say about themselves: numbers, and a walk that checks them. See state.h.
  */
-#include "pools/base/atomic.h"
+#include "pools/engine/base/atomic.h"
 #include "pools/intrusive/state.h"
 
 #include <string.h>

@@ -4,7 +4,7 @@
  * object is in the bits; all calls come here. Free objects are poisoned. Called by pool.c; calls
  * map.c. No locks.
  */
-#include "pools/base/atomic.h"
+#include "pools/engine/base/atomic.h"
 #include "pools/pool/bitmap.h"
 
 /* Around every use: two threads in one pool at once are found. */

@@ -2,16 +2,16 @@
 /*
  * What the files of this folder share: chunks, the kinds of pool, and the three places of a chunk:
  * current (what was never used of it is [bump, end)), in the list of those with room, or neither
- * (full). pool.c calls the kinds; they call room.c, table.c and pools/chunk. No locks: one thread
+ * (full). pool.c calls the kinds; they call room.c, table.c and pools/common. No locks: one thread
  * at a time, as the header says.
  */
 #ifndef PS_POOL_STATE_H
 #define PS_POOL_STATE_H
 
-#include "pools/base/bits.h"
-#include "pools/base/compiler.h"
-#include "pools/chunk/chunk.h"
-#include "pools/chunk/debug.h"
+#include "pools/common/chunk.h"
+#include "pools/common/debug.h"
+#include "pools/engine/base/bits.h"
+#include "pools/engine/base/compiler.h"
 
 #include <poolshim/pool.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The chunks of a region: placing a block, taking the newest one back, adding a chunk, keeping
- * empty ones. Callers: the files of this folder. Calls pools/chunk.
+ * empty ones. Callers: the files of this folder. Calls pools/common.
  *
  * Freeing must restore what allocating changed, or the block before the freed one would not be
  * recognised as the newest. A block that had to be aligned leaves a gap; its width and the floor

@@ -14,10 +14,10 @@
 #ifndef PS_REGION_STATE_H
 #define PS_REGION_STATE_H
 
-#include "pools/base/bits.h"
-#include "pools/base/compiler.h"
-#include "pools/chunk/chunk.h"
-#include "pools/chunk/debug.h"
+#include "pools/common/chunk.h"
+#include "pools/common/debug.h"
+#include "pools/engine/base/bits.h"
+#include "pools/engine/base/compiler.h"
 
 #include <poolshim/region.h>
 

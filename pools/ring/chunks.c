@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The chunks of a ring: taken, put in order, kept while drained, given back. Callers: ring.c,
- * rewind.c, release.c. Calls pools/chunk. No locks: the owner calls all but
+ * rewind.c, release.c. Calls pools/common. No locks: the owner calls all but
  * ps_ring_chunk_give_alone.
  */
 #include "pools/ring/ring_state.h"

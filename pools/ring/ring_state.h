@@ -19,11 +19,11 @@
 #ifndef PS_RING_RING_STATE_H
 #define PS_RING_RING_STATE_H
 
-#include "pools/base/atomic.h"
-#include "pools/base/bits.h"
-#include "pools/base/compiler.h"
-#include "pools/chunk/chunk.h"
-#include "pools/chunk/debug.h"
+#include "pools/common/chunk.h"
+#include "pools/common/debug.h"
+#include "pools/engine/base/atomic.h"
+#include "pools/engine/base/bits.h"
+#include "pools/engine/base/compiler.h"
 
 #include <poolshim/ring.h>
 

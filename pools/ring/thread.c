@@ -3,7 +3,7 @@
  * The ring of each thread. Owns the key that ends it with its thread. Callers: the program. Calls
  * ring.c. No locks but that of pthread_once.
  */
-#include "pools/base/compiler.h"
+#include "pools/engine/base/compiler.h"
 
 #include <poolshim/ring.h>
 #include <pthread.h>

@@ -3,9 +3,9 @@
  * The caches of threads: start, the way to and from the depot, the end with the thread, fork.
  * Called by slice.c. No lock but that of the start; a cache is its thread's.
  */
-#include "pools/base/atomic.h"
-#include "pools/chunk/debug.h"
-#include "pools/os/lock.h"
+#include "pools/common/debug.h"
+#include "pools/engine/base/atomic.h"
+#include "pools/engine/os/lock.h"
 #include "pools/slice/slice.h"
 
 #include <errno.h>

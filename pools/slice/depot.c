@@ -9,9 +9,9 @@
  * with free or virgin slices is on the list of its class, others on none; one with used == 0 goes
  * back to the page cache.
  */
-#include "pools/chunk/debug.h"
-#include "pools/os/lock.h"
-#include "pools/os/os.h"
+#include "pools/common/debug.h"
+#include "pools/engine/os/lock.h"
+#include "pools/engine/os/os.h"
 #include "pools/slice/slice.h"
 
 #include <assert.h>

@@ -4,9 +4,9 @@
  * half full. Called by slice.c. One lock, the last in the order; the table grows under it, by a
  * mapping, since checked runs need not be quick. When there is no memory to grow, checking ends.
  */
-#include "pools/chunk/debug.h"
-#include "pools/os/lock.h"
-#include "pools/os/os.h"
+#include "pools/common/debug.h"
+#include "pools/engine/os/lock.h"
+#include "pools/engine/os/os.h"
 #include "pools/slice/slice.h"
 
 #define POOL "slices"

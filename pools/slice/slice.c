@@ -4,7 +4,7 @@
  */
 #include "pools/slice/slice.h"
 
-#include "pools/chunk/debug.h"
+#include "pools/common/debug.h"
 
 #include <errno.h>
 #include <poolshim/pages.h>

@@ -9,8 +9,8 @@
 #ifndef PS_SLICE_SLICE_H
 #define PS_SLICE_SLICE_H
 
-#include "pools/base/bits.h"
-#include "pools/base/compiler.h"
+#include "pools/engine/base/bits.h"
+#include "pools/engine/base/compiler.h"
 
 #include <poolshim/slice.h>
 

@@ -14,9 +14,9 @@
 #ifndef PS_STACK_BODY_H
 #define PS_STACK_BODY_H
 
-#include "pools/base/bits.h"
-#include "pools/base/compiler.h"
-#include "pools/chunk/chunk.h"
+#include "pools/common/chunk.h"
+#include "pools/engine/base/bits.h"
+#include "pools/engine/base/compiler.h"
 
 #include <poolshim/stack.h>
 #include <pthread.h>

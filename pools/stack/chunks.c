@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The chunks of a stack: which one comes next, how long a new one is, and when spare ones go back.
- * Callers: the other files of the stack. Calls chunk/chunk.h. One thread at a time per stack.
+ * Callers: the other files of the stack. Calls common/chunk.h. One thread at a time per stack.
  *
  * No counter runs on the inline path, so the mean size of blocks is estimated here: the block that
  * does not fit at the end of a chunk is a sample, in which large blocks come up in proportion to
@@ -10,9 +10,9 @@
  */
 #include "pools/stack/body.h"
 
-#include "pools/base/check.h"
-#include "pools/chunk/debug.h"
-#include "pools/os/os.h"
+#include "pools/common/debug.h"
+#include "pools/engine/base/check.h"
+#include "pools/engine/os/os.h"
 
 #include <errno.h>
 #include <string.h>

@@ -6,7 +6,7 @@
  */
 #include "pools/stack/body.h"
 
-#include "pools/chunk/debug.h"
+#include "pools/common/debug.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -8,7 +8,7 @@
  */
 #include "pools/stack/body.h"
 
-#include "pools/chunk/debug.h"
+#include "pools/common/debug.h"
 
 #include <errno.h>
 #include <stdlib.h>

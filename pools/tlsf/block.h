@@ -11,7 +11,7 @@
  *      used block            free block               used, PREVIOUS_FREE set
  *
  *   no two free blocks are side by side
- *   bit c of the index is set <=> heads[c] != NULL; heads and index are those of chunk/fit.h
+ *   bit c of the index is set <=> heads[c] != NULL; heads and index are those of common/fit.h
  *   *block->slot == block, for every free block
  *   the record and all ranges lie in [low, low + span + 8): the last place of a head
  *
@@ -23,8 +23,8 @@
 #ifndef PS_TLSF_BLOCK_H
 #define PS_TLSF_BLOCK_H
 
-#include "pools/chunk/chunk.h"
-#include "pools/chunk/fit.h"
+#include "pools/common/chunk.h"
+#include "pools/common/fit.h"
 #include "pools/tlsf/poison.h"
 
 #include <poolshim/tlsf.h>

@@ -6,7 +6,7 @@
 #ifndef PS_TLSF_POISON_H
 #define PS_TLSF_POISON_H
 
-#include "pools/chunk/debug.h"
+#include "pools/common/debug.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 enum { TLSF_IS_POISONED = 1 };

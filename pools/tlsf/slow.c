@@ -4,8 +4,8 @@
  */
 #include "pools/tlsf/block.h"
 
-#include "pools/base/atomic.h"
-#include "pools/base/check.h"
+#include "pools/engine/base/atomic.h"
+#include "pools/engine/base/check.h"
 
 #include <errno.h>
 #include <string.h>

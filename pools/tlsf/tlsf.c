@@ -4,14 +4,14 @@
  * and PS_DEBUG are asked in slow.c only. See block.h for the layout, tlsf.h for the contract.
  *
  * After: M. Masmano, I. Ripoll, A. Crespo, J. Real, "TLSF: a new dynamic memory allocator for
- * real-time systems", ECRTS 2004. Differences beside those of chunk/fit.h: a free block that stays
+ * real-time systems", ECRTS 2004. Differences beside those of common/fit.h: a free block that stays
  * in its class when it is cut or grows keeps its place on the list; a list's block knows what
  * points to it, so that leaving a list needs no size; the request's own class is looked into before
  * the request fails.
  */
 #include "pools/tlsf/block.h"
 
-#include "pools/base/check.h"
+#include "pools/engine/base/check.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The results of the attacks as tables: for a terminal, for docs/hardening.md, as JSON.
 
-Called by run.py; `scripts/attacks --write-docs` fills the part of the document between the marks.
+Called by run.py; `scripts/dev/attacks --write-docs` fills the part of the document between the
+marks.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     Results = dict[str, dict[str, Outcome]]
 
-BEGIN = "<!-- begin: made by scripts/attacks --write-docs -->"
+BEGIN = "<!-- begin: made by scripts/dev/attacks --write-docs -->"
 END = "<!-- end -->"
 DETECTED, CONTAINED = 2, 1
 

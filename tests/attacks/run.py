@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Plays the attacks of tests/attacks/ against the installed allocators and against poolshim.
 
-    scripts/attacks                                     table on standard output
-    scripts/attacks --allocator mine=/opt/libmine.so    one more allocator; may be repeated
-    scripts/attacks --only poolshim,glibc --levels 0,2 --missed
-    scripts/attacks --json results.json --write-docs --write-expected
+    scripts/dev/attacks                                     table on standard output
+    scripts/dev/attacks --allocator mine=/opt/libmine.so    one more allocator; may be repeated
+    scripts/dev/attacks --only poolshim,glibc --levels 0,2 --missed
+    scripts/dev/attacks --json results.json --write-docs --write-expected
 
 Every attack is a process. Its outcome is one of
 

@@ -6,7 +6,7 @@
  * touched by any of it, and what the settings print as reads back as the same settings.
  */
 #include "shim/config.h"
-#include "pools/small/size_class.h"
+#include "pools/engine/small/size_class.h"
 #include "shim/config_value.h"
 #include "shim/environment.h"
 #include "tests/fuzz/lib/fuzz.h"

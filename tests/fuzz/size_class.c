@@ -3,9 +3,9 @@
  * Fuzz target: the size-class tables from any table of block sizes and any end. A table is taken
  * exactly when it is one that the manual allows, and then keeps every promise of size_class.h.
  */
-#include "pools/small/size_class.h"
+#include "pools/engine/small/size_class.h"
 
-#include "pools/page/page_map.h"
+#include "pools/engine/page/page_map.h"
 #include "tests/fuzz/lib/fuzz.h"
 
 #define SPAN_SLICES_MAX 16

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See chunks.h. Stands in for pools/chunk and fatal.c.
+ * See chunks.h. Stands in for pools/common and fatal.c.
  */
 #include "chunks.h"
 
-#include "pools/chunk/chunk.h"
-#include "pools/chunk/debug.h"
+#include "pools/common/chunk.h"
+#include "pools/common/debug.h"
 
 #include <explore.h>
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The explorer itself: small programs whose outcomes C11 settles; tests/test_models.py knows them.
+ * The explorer itself: small programs whose outcomes C11 settles; tests/models/test_models.py knows
+ * them.
  */
-#include "pools/base/atomic.h"
+#include "pools/engine/base/atomic.h"
 
 #include <explore.h>
 

@@ -5,13 +5,13 @@
  */
 #include "world.h"
 
-#include "pools/os/fatal.h"
-#include "pools/os/lock.h"
-#include "pools/page/metadata.h"
-#include "pools/page/page_cache.h"
-#include "pools/page/purge.h"
-#include "pools/small/span_remote.h"
-#include "pools/small/span_room.h"
+#include "pools/engine/os/fatal.h"
+#include "pools/engine/os/lock.h"
+#include "pools/engine/page/metadata.h"
+#include "pools/engine/page/page_cache.h"
+#include "pools/engine/page/purge.h"
+#include "pools/engine/small/span_remote.h"
+#include "pools/engine/small/span_room.h"
 
 #define METADATA_BYTES ((size_t)8 << 20)
 

@@ -2,13 +2,13 @@
 /*
  * A small world below the engine's spans: a size class of few blocks, a few slices in a page cache
  * that knows what is out, and the real page map. Spans that were given back are dead: whoever
- * touches one is wrong. Locks are waited for without their inside. For models of pools/small and
- * pools/heap.
+ * touches one is wrong. Locks are waited for without their inside. For models of pools/engine/small
+ * and pools/engine/heap.
  */
 #ifndef WORLD_H
 #define WORLD_H
 
-#include "pools/small/span.h"
+#include "pools/engine/small/span.h"
 
 #include <explore.h>
 

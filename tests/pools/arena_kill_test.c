@@ -4,7 +4,8 @@
  * recovery, one after the other (by ptrace); then at random moments. Each time the file must have
  * the last commit that was reported, or the one under way, and nothing else.
  *
- * With a number as argument: as many random kills; tests/test_pools_arena.py asks for hundreds.
+ * With a number as argument: as many random kills; tests/pools/test_pools_arena.py asks for
+ * hundreds.
  */
 #include "tests/pools/arena_work.h"
 #include "tests/unit/fresh.h"

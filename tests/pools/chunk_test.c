@@ -3,7 +3,7 @@
  * Chunks: lengths double up to the cap, what is larger gets a chunk of its own, a source that
  * refuses is asked for less, and the oom handler decides what happens then.
  */
-#include "pools/chunk/chunk.h"
+#include "pools/common/chunk.h"
 #include "tests/unit/unit.h"
 
 #include <errno.h>

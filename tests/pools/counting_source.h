@@ -9,7 +9,7 @@
 #ifndef PS_TESTS_POOLS_COUNTING_SOURCE_H
 #define PS_TESTS_POOLS_COUNTING_SOURCE_H
 
-#include "pools/chunk/debug.h"
+#include "pools/common/debug.h"
 
 #include <errno.h>
 #include <poolshim/source.h>

@@ -2,7 +2,7 @@
 /*
  * The switch PS_DEBUG, the line that misuse prints, and what marks do where somebody looks.
  */
-#include "pools/chunk/debug.h"
+#include "pools/common/debug.h"
 
 #include "tests/unit/fresh.h"
 

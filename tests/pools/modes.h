@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a test can say under PS_DEBUG: tests/test_pools_memcheck.py runs all programs in each mode.
- * Included by pool tests in C and C++.
+ * What a test can say under PS_DEBUG: tests/pools/test_pools_memcheck.py runs all programs in each
+ * mode. Included by pool tests in C and C++.
  */
 #ifndef PS_TESTS_POOLS_MODES_H
 #define PS_TESTS_POOLS_MODES_H

@@ -7,7 +7,7 @@
 #ifndef PS_TESTS_POOLS_PAGES_MODEL_H
 #define PS_TESTS_POOLS_PAGES_MODEL_H
 
-#include "pools/page/page_cache.h"
+#include "pools/engine/page/page_cache.h"
 #include "tests/unit/fake_os.h"
 #include "tests/unit/fresh.h"
 

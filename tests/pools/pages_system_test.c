@@ -4,8 +4,8 @@
  * Pages over time and across threads: a system that refuses, memory that goes back, magazines,
  * pages freed by other threads, threads that end, forks.
  */
-#include "pools/chunk/pages_slice.h"
-#include "pools/chunk/poison.h"
+#include "pools/common/poison.h"
+#include "pools/pages/slice.h"
 #include "tests/pools/pages_model.h"
 
 #include <pthread.h>

@@ -5,7 +5,7 @@
  */
 #include "tests/unit/unit.h"
 
-#include "pools/chunk/debug.h"
+#include "pools/common/debug.h"
 #include "tests/pools/counting_source.h"
 #include "tests/pools/modes.h"
 

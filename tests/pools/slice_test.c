@@ -3,7 +3,7 @@
  * Slices: sizes, alignment, errors, a model of random calls, lists that thrash at no edge, frees by
  * other threads, ends of threads, fork, trim, PS_DEBUG.
  */
-#include "pools/chunk/poison.h"
+#include "pools/common/poison.h"
 #include "tests/unit/fresh.h"
 
 #include "tests/pools/modes.h"

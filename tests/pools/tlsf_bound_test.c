@@ -2,8 +2,8 @@
 /*
  * The states in which TLSF calls take longest. Without arguments: goes through all cases and checks
  * the pool after each. With the name of a case, a number and "call": as many times brings the pool
- * into the state and makes the call; with "rest" it leaves the call out. tests/test_pools_tlsf.py
- * counts the instructions of both.
+ * into the state and makes the call; with "rest" it leaves the call out.
+ * tests/pools/test_pools_tlsf.py counts the instructions of both.
  */
 #include "tests/pools/modes.h"
 

@@ -3,7 +3,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Every allocating call of libc, and each result through each call that takes a block, in several
- * threads. tests/test_neighbours.py runs it with other libraries preloaded beside the shim.
+ * threads. tests/shim/test_neighbours.py runs it with other libraries preloaded beside the shim.
  */
 #include "claim.h"
 

@@ -1,8 +1,9 @@
 // expect: exit 0
 /* SPDX-License-Identifier: MIT */
 /*
- * Calls that find everything at hand: no refill, no event, no other thread. tests/test_golden.py
- * counts their instructions: hit_paths <case> <calls>. Without arguments all cases run once.
+ * Calls that find everything at hand: no refill, no event, no other thread.
+ * tests/repo/test_golden.py counts their instructions: hit_paths <case> <calls>. Without arguments
+ * all cases run once.
  */
 #include "claim.h"
 

@@ -1,8 +1,8 @@
 // expect: exit 0
 /* SPDX-License-Identifier: MIT */
 /*
- * Blocks of known sizes, live at a known moment: what tests/test_recording.py looks for in the file
- * of POOLSHIM_RECORD. Modes: known (the default), crowd, fork, leave (by _exit), hold (never
+ * Blocks of known sizes, live at a known moment: what tests/shim/test_recording.py looks for in the
+ * file of POOLSHIM_RECORD. Modes: known (the default), crowd, fork, leave (by _exit), hold (never
  * frees).
  *
  *   crowd: threads allocate, free each other's blocks, resize them and end; at the end the program

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Arithmetic on sizes, against the plainest way to compute the same. */
-#include "pools/base/bits.h"
+#include "pools/engine/base/bits.h"
 
 #include "tests/unit/unit.h"
 

@@ -1,7 +1,7 @@
 // sources: tests/unit/fake_os.c
 /* SPDX-License-Identifier: MIT */
 /* The orphanage: spans without an owner are adopted, woken, drained and salvaged, never lost. */
-#include "pools/small/central.h"
+#include "pools/engine/small/central.h"
 
 #include "tests/unit/span_owner.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Memory for calls before relocation: zeroed, aligned, never reused, known by its address. */
-#include "pools/heap/early.h"
+#include "pools/engine/heap/early.h"
 
 #include "tests/unit/fresh.h"
 

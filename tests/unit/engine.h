@@ -7,11 +7,11 @@
 #ifndef PS_TESTS_UNIT_ENGINE_H
 #define PS_TESTS_UNIT_ENGINE_H
 
-#include "pools/heap/blocks.h"
-#include "pools/heap/census.h"
-#include "pools/heap/fast_path.h"
-#include "pools/heap/start.h"
-#include "pools/heap/trim.h"
+#include "pools/engine/heap/blocks.h"
+#include "pools/engine/heap/census.h"
+#include "pools/engine/heap/fast_path.h"
+#include "pools/engine/heap/start.h"
+#include "pools/engine/heap/trim.h"
 #include "tests/unit/fake_os.h"
 #include "tests/unit/fresh.h"
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The OS contract (pools/os/os.h) as tests want it: real memory, but calls fail when told to, the
- * clock stands still until it is moved, and everything is counted. Linked before the core, whose
- * own body is then left out. Calls may come from any thread; the controls below are for a moment
- * when no other thread runs.
+ * The OS contract (pools/engine/os/os.h) as tests want it: real memory, but calls fail when told
+ * to, the clock stands still until it is moved, and everything is counted. Linked before the core,
+ * whose own body is then left out. Calls may come from any thread; the controls below are for a
+ * moment when no other thread runs.
  */
 #ifndef PS_TESTS_UNIT_FAKE_OS_H
 #define PS_TESTS_UNIT_FAKE_OS_H
 
-#include "pools/os/os.h"
+#include "pools/engine/os/os.h"
 
 /* The calls that may fail. */
 enum fake_os_call {

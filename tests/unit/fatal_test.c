@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Last words: the message is API, so it is compared to the letter. */
-#include "pools/os/fatal.h"
+#include "pools/engine/os/fatal.h"
 
-#include "pools/base/check.h"
+#include "pools/engine/base/check.h"
 #include "tests/unit/unit.h"
 
 static const void *address_of(uintptr_t value) { return (const void *)value; }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The fault handler: who is asked, what he is told, and what the action from before gets. */
-#include "pools/os/fault.h"
+#include "pools/engine/os/fault.h"
 
-#include "pools/os/os.h"
+#include "pools/engine/os/os.h"
 #include "tests/unit/fresh.h"
 
 #include <setjmp.h>

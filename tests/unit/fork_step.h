@@ -3,14 +3,14 @@
  * Forks at every instruction: one thread runs an operation one instruction at a time (the
  * processor's trap flag), and after each of them, or each so many, the calling thread forks and
  * lets the child check what it finds. What a model would explore is run here as it was compiled:
- * see pools/base/undo.h.
+ * see pools/engine/base/undo.h.
  *
  * FORK_STEP_EVERY=1 forks at each instruction; the default of a test leaves most out.
  */
 #ifndef PS_TESTS_FORK_STEP_H
 #define PS_TESTS_FORK_STEP_H
 
-#include "pools/base/atomic.h"
+#include "pools/engine/base/atomic.h"
 #include "tests/unit/unit.h"
 
 #include <pthread.h>

@@ -9,8 +9,8 @@
 #include "tests/unit/fork_step.h"
 #include "tests/unit/worker.h"
 
-#include "pools/heap/fork.h"
-#include "pools/page/page_cache.h"
+#include "pools/engine/heap/fork.h"
+#include "pools/engine/page/page_cache.h"
 
 /* ---- what must hold in the child ---- */
 

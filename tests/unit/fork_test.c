@@ -7,7 +7,7 @@
 #include "tests/unit/engine.h"
 #include "tests/unit/worker.h"
 
-#include "pools/os/lock.h"
+#include "pools/engine/os/lock.h"
 
 #include <pthread.h>
 #include <sched.h>

@@ -1,8 +1,8 @@
 // sources: tests/unit/fake_os.c
 /* SPDX-License-Identifier: MIT */
 /* The pool of guarded samples: where blocks lie, what is accessible when, and who gets a slot. */
-#include "pools/base/bits.h"
-#include "pools/heap/guard_pool.h"
+#include "pools/engine/base/bits.h"
+#include "pools/engine/heap/guard_pool.h"
 #include "tests/unit/engine.h"
 
 #include <pthread.h>

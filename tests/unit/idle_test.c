@@ -7,9 +7,9 @@
 #include "tests/unit/engine.h"
 #include "tests/unit/worker.h"
 
-#include "pools/heap/idle.h"
-#include "pools/small/central.h"
-#include "pools/small/span_remote.h"
+#include "pools/engine/heap/idle.h"
+#include "pools/engine/small/central.h"
+#include "pools/engine/small/span_remote.h"
 
 #include <sched.h>
 

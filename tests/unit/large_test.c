@@ -6,7 +6,7 @@
  */
 #include "tests/unit/engine.h"
 
-#include "pools/heap/mapping.h"
+#include "pools/engine/heap/mapping.h"
 
 #define DELAY_MS 1000
 #define ENTRIES 80

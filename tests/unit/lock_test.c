@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The lock: exclusion, sleeping, the order of ranks, and what the child of a fork makes of it. */
-#include "pools/os/lock.h"
+#include "pools/engine/os/lock.h"
 
 #include "tests/unit/unit.h"
 

@@ -1,9 +1,9 @@
 // sources: tests/unit/fake_os.c
 /* SPDX-License-Identifier: MIT */
 /* Memory for the engine's own structures: zeroed, apart, accounted, and gone only together. */
-#include "pools/page/metadata.h"
+#include "pools/engine/page/metadata.h"
 
-#include "pools/base/compiler.h"
+#include "pools/engine/base/compiler.h"
 #include "tests/unit/fake_os.h"
 #include "tests/unit/fresh.h"
 

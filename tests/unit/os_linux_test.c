@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The OS contract as its Linux body keeps it; errno is the caller's throughout. */
-#include "pools/os/os.h"
+#include "pools/engine/os/os.h"
 
 #include "tests/unit/unit.h"
 

@@ -1,11 +1,11 @@
 // sources: tests/unit/fake_os.c
 /* SPDX-License-Identifier: MIT */
 /* The page cache against a list of the runs that are out, with marks in every slice of them. */
-#include "pools/page/page_cache.h"
+#include "pools/engine/page/page_cache.h"
 
-#include "pools/base/bits.h"
-#include "pools/page/metadata.h"
-#include "pools/page/purge.h"
+#include "pools/engine/base/bits.h"
+#include "pools/engine/page/metadata.h"
+#include "pools/engine/page/purge.h"
 #include "tests/unit/fake_os.h"
 #include "tests/unit/fresh.h"
 

@@ -1,9 +1,9 @@
 // sources: tests/unit/fake_os.c
 /* SPDX-License-Identifier: MIT */
 /* The page map: an answer for any address whatever, and slots that stay once they are there. */
-#include "pools/page/page_map.h"
+#include "pools/engine/page/page_map.h"
 
-#include "pools/page/metadata.h"
+#include "pools/engine/page/metadata.h"
 #include "tests/unit/fake_os.h"
 #include "tests/unit/fresh.h"
 

@@ -4,10 +4,10 @@
  * When memory goes back, by a clock that the tests move. The rule under test: what was free and
  * dirty for the whole delay goes, within a quarter more; what was needed at any moment of it stays.
  */
-#include "pools/page/purge.h"
+#include "pools/engine/page/purge.h"
 
-#include "pools/base/bits.h"
-#include "pools/page/page_cache.h"
+#include "pools/engine/base/bits.h"
+#include "pools/engine/page/page_cache.h"
 #include "tests/unit/fake_os.h"
 #include "tests/unit/fresh.h"
 

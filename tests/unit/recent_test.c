@@ -7,7 +7,7 @@
 #include "tests/unit/engine.h"
 #include "tests/unit/worker.h"
 
-#include "pools/base/bits.h"
+#include "pools/engine/base/bits.h"
 
 #define BLOCK_LIMIT 4000
 

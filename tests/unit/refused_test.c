@@ -6,8 +6,8 @@
  */
 #include "tests/unit/engine.h"
 
-#include "pools/page/metadata.h"
-#include "pools/page/page_cache.h"
+#include "pools/engine/page/metadata.h"
+#include "pools/engine/page/page_cache.h"
 
 #define ROUNDS 300
 

@@ -1,9 +1,9 @@
 // sources: tests/unit/fake_os.c
 /* SPDX-License-Identifier: MIT */
 /* Free runs by length, against a plain array of runs that are in or out. */
-#include "pools/page/run_bins.h"
+#include "pools/engine/page/run_bins.h"
 
-#include "pools/base/check.h"
+#include "pools/engine/base/check.h"
 
 #include "tests/unit/fake_os.h"
 #include "tests/unit/fresh.h"

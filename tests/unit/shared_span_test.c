@@ -7,7 +7,7 @@
 #include "tests/unit/engine.h"
 #include "tests/unit/worker.h"
 
-#include "pools/small/span_remote.h"
+#include "pools/engine/small/span_remote.h"
 
 #define BLOCK_BYTES 1024
 #define SPANS 60

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Size classes: the built-in table, tables of the user's, and both look-up tables, exhaustively. */
-#include "pools/small/size_class.h"
+#include "pools/engine/small/size_class.h"
 
-#include "pools/base/bits.h"
-#include "pools/page/page_map.h"
+#include "pools/engine/base/bits.h"
+#include "pools/engine/page/page_map.h"
 #include "tests/unit/unit.h"
 
 #define TABLE_ROUNDS 400

@@ -7,10 +7,10 @@
 #ifndef PS_TESTS_UNIT_SPAN_OWNER_H
 #define PS_TESTS_UNIT_SPAN_OWNER_H
 
-#include "pools/base/bits.h"
-#include "pools/page/page_cache.h"
-#include "pools/small/span.h"
-#include "pools/small/span_remote.h"
+#include "pools/engine/base/bits.h"
+#include "pools/engine/page/page_cache.h"
+#include "pools/engine/small/span.h"
+#include "pools/engine/small/span_remote.h"
 #include "tests/unit/fresh.h"
 
 #define OWNER_BLOCKS_LIMIT 8192

@@ -3,7 +3,7 @@
 /* A span's account, against a record of every block: see span_owner.h. */
 #include "tests/unit/span_owner.h"
 
-#include "pools/heap/fast_path.h"
+#include "pools/engine/heap/fast_path.h"
 #include "tests/unit/fake_os.h"
 
 #define ROUNDS 4000

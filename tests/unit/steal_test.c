@@ -7,8 +7,8 @@
 #include "tests/unit/engine.h"
 #include "tests/unit/worker.h"
 
-#include "pools/small/central.h"
-#include "pools/small/span_remote.h"
+#include "pools/engine/small/central.h"
+#include "pools/engine/small/span_remote.h"
 
 #define SPANS 40
 #define BLOCK_LIMIT (SPANS * 64)

@@ -6,7 +6,7 @@
  * that a device shares, a heap inside one huge page. Free blocks lie on lists by size; two levels
  * of bits find the first list whose blocks are all large enough; a freed block is merged with its
  * neighbours at once. No search, no loop over blocks, no system call: whatever the state of the
- * pool, by callgrind on x86-64 with gcc 12 -O2 (tests/test_pools_tlsf.py holds it),
+ * pool, by callgrind on x86-64 with gcc 12 -O2 (tests/pools/test_pools_tlsf.py holds it),
  *
  *     ps_tlsf_alloc             at most 240 instructions (160 unless the pool is nearly full)
  *     ps_tlsf_free              at most 210

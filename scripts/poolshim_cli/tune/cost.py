@@ -35,7 +35,7 @@ CLASS_BYTES_LIMIT = 65536
 @cache
 def span_plan(block_bytes: int) -> tuple[int, int]:
     """Bytes of a span of a class and how many blocks it has: plan_slices and plan_blocks of
-    pools/small/size_class.c, which a test holds against the library."""
+    pools/engine/small/size_class.c, which a test holds against the library."""
     slices = SPAN_SLICES_LIMIT
     for candidate in range(1, SPAN_SLICES_LIMIT):
         span_bytes = candidate * SLICE_BYTES

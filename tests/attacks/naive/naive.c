@@ -7,7 +7,7 @@
  * one; free believes the address, or the size that its caller promises. Both keep freed blocks in
  * lists that run through the blocks, the newest first, and never give memory back.
  *
- * Preloaded by tests/test_attacks.py. One spin lock around everything.
+ * Preloaded by tests/attacks/test_attacks.py. One spin lock around everything.
  */
 #include <errno.h>
 #include <stdint.h>

@@ -2,7 +2,7 @@
 /* See mode.h. */
 #include "tests/fuzz/lib/mode.h"
 
-#include "pools/chunk/debug.h"
+#include "pools/common/debug.h"
 
 static enum mode mode;
 

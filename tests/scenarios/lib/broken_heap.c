@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * libc's heap with one planted bug, named by BROKEN_HEAP, that strikes once in 20,000 calls: the
- * proof that the stress checker finds such bugs. Preloaded by tests/test_stress.py only.
+ * proof that the stress checker finds such bugs. Preloaded by tests/stress/test_stress.py only.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

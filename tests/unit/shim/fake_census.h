@@ -5,7 +5,7 @@
 #ifndef PS_TESTS_UNIT_SHIM_FAKE_CENSUS_H
 #define PS_TESTS_UNIT_SHIM_FAKE_CENSUS_H
 
-#include "pools/heap/census.h"
+#include "pools/engine/heap/census.h"
 
 static struct ps_census fake_census;
 

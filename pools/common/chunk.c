@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See chunk.h.
+ */
+#include "pools/common/chunk.h"
+
+#include "pools/common/poison.h"
+#include "pools/engine/base/bits.h"
+#include "pools/engine/base/check.h"
+
+#include <errno.h>
+#include <poolshim/pages.h>
+
+/* The page cache gives whole pages: what it gives anyway is used. */
+static size_t rounded(const struct ps_source *source, size_t bytes) {
+    return source == NULL && bytes <= SIZE_MAX - PS_PAGE_BYTES ? ps_round_up(bytes, PS_PAGE_BYTES)
+                                                               : bytes;
+}
+
+void ps_chunks_init(struct ps_chunks *chunks, const struct ps_chunk_options *options,
+                    const char *family, size_t first_bytes, size_t max_bytes) {
+    static const struct ps_chunk_options none;
+    if (options == NULL) {
+        options = &none;
+    }
+    size_t first = options->first_bytes != 0 ? options->first_bytes : first_bytes;
+    size_t max = options->max_bytes != 0 ? options->max_bytes : max_bytes;
+    *chunks = (struct ps_chunks){
+        .source = options->source,
+        .next_bytes = rounded(options->source, ps_min(first, max)),
+        .max_bytes = rounded(options->source, max),
+        .oom = options->oom,
+        .oom_context = options->oom_context,
+        .name = options->name != NULL ? options->name : family,
+    };
+}
+
+static void *from_source(const struct ps_chunks *chunks, size_t bytes, size_t align) {
+    return chunks->source == NULL ? ps_pages_alloc(bytes, align)
+                                  : chunks->source->alloc(chunks->source, bytes, align);
+}
+
+/* Tries `bytes`, then half as much, and so on down to `least`. *bytes: what it was. */
+static void *try_down_to(const struct ps_chunks *chunks, size_t least, size_t align,
+                         size_t *bytes) {
+    for (;;) { /* ends: halving reaches least */
+        void *chunk = from_source(chunks, *bytes, align);
+        if (chunk != NULL || *bytes == least) {
+            return chunk;
+        }
+        *bytes = ps_max(*bytes / 2, least);
+    }
+}
+
+static void *take(struct ps_chunks *chunks, size_t least, size_t align, size_t *bytes) {
+    size_t wanted = *bytes;
+    for (;;) { /* ends when the handler gives up */
+        *bytes = wanted;
+        void *chunk = try_down_to(chunks, least, align, bytes);
+        if (chunk != NULL) {
+            chunks->total_bytes += *bytes;
+            chunks->chunk_count++;
+            return chunk;
+        }
+        if (chunks->oom == NULL || chunks->oom(chunks->oom_context, least) == 0) {
+            errno = ENOMEM;
+            return NULL;
+        }
+    }
+}
+
+static void double_next(struct ps_chunks *chunks) {
+    size_t next = chunks->next_bytes;
+    chunks->next_bytes = next > chunks->max_bytes / 2 ? chunks->max_bytes : next * 2;
+}
+
+/* Longer than usual, from another source than the page cache, or memory is out. */
+static PS_NOINLINE void *take_unusual(struct ps_chunks *chunks, size_t least, size_t align,
+                                      size_t *bytes) {
+    least = rounded(chunks->source, least);
+    bool is_usual = least <= chunks->next_bytes;
+    *bytes = is_usual ? chunks->next_bytes : least;
+    void *chunk = take(chunks, least, align, bytes);
+    if (chunk != NULL && is_usual) {
+        double_next(chunks);
+    }
+    return chunk;
+}
+
+void *ps_chunk_take(struct ps_chunks *chunks, size_t least, size_t align, size_t *bytes) {
+    if (PS_LIKELY(chunks->source == NULL && least <= chunks->next_bytes)) {
+        void *chunk = ps_pages_alloc(chunks->next_bytes, align);
+        if (PS_LIKELY(chunk != NULL)) {
+            *bytes = chunks->next_bytes;
+            chunks->total_bytes += chunks->next_bytes;
+            chunks->chunk_count++;
+            double_next(chunks);
+            return chunk;
+        }
+    }
+    return take_unusual(chunks, least, align, bytes);
+}
+
+void *ps_chunk_take_exact(struct ps_chunks *chunks, size_t bytes, size_t align) {
+    return take(chunks, bytes, align, &bytes);
+}
+
+void ps_chunk_give(struct ps_chunks *chunks, void *chunk, size_t bytes) {
+    PS_CHECK(chunks->total_bytes >= bytes && chunks->chunk_count > 0);
+    chunks->total_bytes -= bytes;
+    chunks->chunk_count--;
+    if (chunks->source == NULL) {
+        ps_pages_free(chunk, bytes);
+    } else {
+        ps_unpoison(chunk, bytes); /* the source does not know what the family marked */
+        chunks->source->free(chunks->source, chunk, bytes);
+    }
+}

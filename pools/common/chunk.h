@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Chunks: what a pool takes from its source, in lengths that double up to a cap. Every family grows
+ * by this one file. A pool embeds a struct ps_chunks; one thread at a time, as for the pool.
+ * Callers: the families. Calls source.c, pages.h.
+ *
+ *   total_bytes == sum of the lengths of all chunks taken and not given back
+ */
+#ifndef PS_COMMON_CHUNK_H
+#define PS_COMMON_CHUNK_H
+
+#include <poolshim/source.h>
+
+struct ps_chunks {
+    struct ps_source *source; /* NULL: the page cache, called directly */
+    size_t next_bytes;        /* length of the next chunk, if no more is needed */
+    size_t max_bytes;
+    ps_oom_handler *oom;
+    void *oom_context;
+    const char *name;
+    size_t total_bytes;
+    size_t chunk_count;
+};
+
+/* options may be NULL. first_bytes, max_bytes: the family's defaults for what options leave 0. */
+void ps_chunks_init(struct ps_chunks *chunks, const struct ps_chunk_options *options,
+                    const char *family, size_t first_bytes, size_t max_bytes);
+
+/*
+ * A chunk of at least `least` bytes, aligned to `align` (at most 64 KiB; a chunk from the page
+ * cache is page-aligned anyway). *bytes: its length, to be remembered for ps_chunk_give. Usually
+ * next_bytes, which then doubles; longer when least asks for it, and then next_bytes stays. When
+ * the source refuses, half the length is tried, and so on down to `least`; then the oom handler is
+ * asked. NULL and errno ENOMEM; nothing has changed. Overflow in `least` is the caller's to check.
+ */
+void *ps_chunk_take(struct ps_chunks *chunks, size_t least, size_t align, size_t *bytes);
+
+/* Exactly `bytes`: no doubling, no halving. For huge blocks. */
+void *ps_chunk_take_exact(struct ps_chunks *chunks, size_t bytes, size_t align);
+
+/* Also lifts the marks of poison.h on it. The caller does not: to lift them makes the chunk's own
+ * header undefined for memcheck, and the arguments are usually read from there. */
+void ps_chunk_give(struct ps_chunks *chunks, void *chunk, size_t bytes);
+
+#endif

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Help for finding misuse of pools: the switch PS_DEBUG, the marks of poison.h, and the one way a
+ * pool reports misuse. Callers: the families.
+ *
+ * PS_DEBUG, read once, comma-separated:
+ *   malloc  every object of every pool is a malloc block of its own, so that ordinary tools see it
+ *   check   what is too slow for every day: owner thread, double free, foreign pointers, fill
+ * Builds with PS_CHECKED behave as if `check` was set.
+ */
+#ifndef PS_COMMON_DEBUG_H
+#define PS_COMMON_DEBUG_H
+
+#include "pools/common/poison.h"
+
+bool ps_debug_is_malloc(void);
+bool ps_debug_is_check(void);
+
+/* Prints "poolshim: <what> <pointer> in <pool>" and aborts. */
+PS_NORETURN PS_COLD void ps_misuse(const char *what, const void *pointer, const char *pool);
+
+#endif

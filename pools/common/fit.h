@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What heaps of blocks of any size have in common, whether they link blocks by pointer (tlsf/) or
+ * by offset (arena/): the head of a block, the classes of sizes, the index of the classes that have
+ * a free block. Pure functions and one struct, no locks.
+ *
+ *   head == tag | size in bytes with the head, a multiple of 16 | FREE | PREVIOUS_FREE
+ *   bit w of `summary` is set <=> bits[w] != 0
+ *
+ * After: M. Masmano, I. Ripoll, A. Crespo, J. Real, "TLSF: a new dynamic memory allocator for
+ * real-time systems", ECRTS 2004; both levels of the index are one row of classes.
+ *
+ * An arena's file has heads and index as they are here: to change them is a new ARENA_VERSION.
+ */
+#ifndef PS_COMMON_FIT_H
+#define PS_COMMON_FIT_H
+
+#include "pools/engine/base/bits.h"
+#include "pools/engine/base/compiler.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    PS_FIT_FREE = 1,
+    PS_FIT_PREVIOUS_FREE = 2,
+    PS_FIT_UNIT = 16,
+    PS_FIT_HEAD = sizeof(size_t),
+    PS_FIT_MIN = 32, /* head, two links, and at the end the place of the head */
+    PS_FIT_TAG_SHIFT = 48,
+    PS_FIT_LARGEST_SHIFT = 46,
+    PS_FIT_CLASS_SHIFT = 5,  /* 32 classes for each power of two */
+    PS_FIT_LINEAR_SHIFT = 9, /* below 2 to this, and one power above: one for each 16 bytes */
+    PS_FIT_CLASSES = (PS_FIT_LARGEST_SHIFT - PS_FIT_LINEAR_SHIFT + 2) << PS_FIT_CLASS_SHIFT,
+    PS_FIT_WORDS = (PS_FIT_CLASSES + 63) / 64,
+    PS_FIT_NEAR_MAX = 4, /* blocks tried in a request's own class before it fails */
+};
+
+#define PS_FIT_NONE (~(size_t)0)
+#define PS_FIT_TAG_MASK (~(size_t)0 << PS_FIT_TAG_SHIFT)
+#define PS_FIT_SIZE_MASK (~PS_FIT_TAG_MASK & ~(size_t)(PS_FIT_UNIT - 1))
+
+struct ps_fit_index {
+    uint64_t summary;
+    uint64_t bits[PS_FIT_WORDS]; /* one per class */
+};
+
+/* Of the block, with its head. */
+static inline size_t ps_fit_bytes(size_t head) { return head & PS_FIT_SIZE_MASK; }
+
+/* Of a block for a request; the caller has checked for overflow. */
+static inline size_t ps_fit_bytes_for(size_t bytes) {
+    size_t size = (bytes + PS_FIT_HEAD + PS_FIT_UNIT - 1) & ~(size_t)(PS_FIT_UNIT - 1);
+    return size < PS_FIT_MIN ? PS_FIT_MIN : size;
+}
+
+/* Bytes from a free block, whose payload is there, to where a payload is aligned, with room for a
+ * free block or none at all. */
+static inline size_t ps_fit_gap(size_t payload, size_t align) {
+    size_t gap = ps_round_up(payload, align) - payload;
+    return gap == PS_FIT_UNIT ? gap + align : gap;
+}
+
+/* The class whose blocks have at least its lower bound, and this size is in it. Below 1024 a class
+ * is one size, above it is 1/32 of a power of two. */
+static inline size_t ps_fit_class_of(size_t size) {
+    unsigned power = ps_log2(size | (size_t)1 << PS_FIT_LINEAR_SHIFT);
+    return ((size_t)(power - PS_FIT_LINEAR_SHIFT) << PS_FIT_CLASS_SHIFT) +
+           (size >> (power - PS_FIT_CLASS_SHIFT));
+}
+
+/* The first class of which every block has this size. */
+static inline size_t ps_fit_class_from(size_t size) {
+    unsigned power = ps_log2(size | (size_t)1 << PS_FIT_LINEAR_SHIFT);
+    size_t rounded = size + ((size_t)1 << (power - PS_FIT_CLASS_SHIFT)) - 1;
+    return ((size_t)(power - PS_FIT_LINEAR_SHIFT) << PS_FIT_CLASS_SHIFT) +
+           (rounded >> (power - PS_FIT_CLASS_SHIFT));
+}
+
+static inline bool ps_fit_has(const struct ps_fit_index *index, size_t class) {
+    return (index->bits[class / 64] >> (class % 64) & 1) != 0;
+}
+
+static inline void ps_fit_set(struct ps_fit_index *index, size_t class) {
+    index->bits[class / 64] |= (uint64_t)1 << (class % 64);
+    index->summary |= (uint64_t)1 << (class / 64);
+}
+
+static inline void ps_fit_clear(struct ps_fit_index *index, size_t class) {
+    uint64_t *word = &index->bits[class / 64];
+    *word &= ~((uint64_t)1 << (class % 64));
+    if (*word == 0) {
+        index->summary &= ~((uint64_t)1 << (class / 64));
+    }
+}
+
+/* The first class from this one on that has a block; PS_FIT_NONE when none has. */
+static inline size_t ps_fit_find(const struct ps_fit_index *index, size_t class) {
+    size_t word = class / 64;
+    uint64_t found = index->bits[word] & (~(uint64_t)0 << (class % 64));
+    if (found == 0) {
+        uint64_t above = index->summary & (~(uint64_t)1 << word);
+        if (above == 0) {
+            return PS_FIT_NONE;
+        }
+        word = (size_t)__builtin_ctzll(above);
+        found = index->bits[word];
+    }
+    return word * 64 + (size_t)__builtin_ctzll(found);
+}
+
+/* Whether the equation at the top holds. */
+static inline bool ps_fit_check(const struct ps_fit_index *index) {
+    for (size_t word = 0; word < PS_FIT_WORDS; word++) {
+        if ((index->summary >> word & 1) != (index->bits[word] != 0)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+#endif

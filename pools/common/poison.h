@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Marks on memory for AddressSanitizer and valgrind's memcheck: bytes that the program may not
+ * touch, and that it may again. In other builds and runs a mark costs a load and a jump. No locks.
+ * Callers: the families, pages.c. The only file of the pools library with #if.
+ */
+#ifndef PS_COMMON_POISON_H
+#define PS_COMMON_POISON_H
+
+#include "pools/engine/base/compiler.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define PS_HAS_ASAN 1
+#endif
+#elif defined(__SANITIZE_ADDRESS__)
+#define PS_HAS_ASAN 1
+#endif
+
+#if defined(PS_HAS_ASAN)
+
+#include <sanitizer/asan_interface.h>
+
+#define PS_IS_WATCHED 1
+#define PS_MARK_NO_ACCESS(memory, bytes) __asan_poison_memory_region((memory), (bytes))
+#define PS_MARK_UNDEFINED(memory, bytes) __asan_unpoison_memory_region((memory), (bytes))
+#define PS_MARK_DEFINED(memory, bytes) __asan_unpoison_memory_region((memory), (bytes))
+
+#elif defined(__has_include) && __has_include(<valgrind/memcheck.h>)
+
+#include <valgrind/memcheck.h>
+
+/* Only memcheck answers; other tools of valgrind should see the code as it is without. */
+#define PS_IS_WATCHED (VALGRIND_MAKE_MEM_DEFINED(&ps_poison_is_on, 1) != 0)
+#define PS_MARK_NO_ACCESS(memory, bytes) ((void)VALGRIND_MAKE_MEM_NOACCESS((memory), (bytes)))
+#define PS_MARK_UNDEFINED(memory, bytes) ((void)VALGRIND_MAKE_MEM_UNDEFINED((memory), (bytes)))
+#define PS_MARK_DEFINED(memory, bytes) ((void)VALGRIND_MAKE_MEM_DEFINED((memory), (bytes)))
+
+#else
+
+#define PS_IS_WATCHED 0
+#define PS_MARK_NO_ACCESS(memory, bytes) ((void)(memory), (void)(bytes))
+#define PS_MARK_UNDEFINED(memory, bytes) ((void)(memory), (void)(bytes))
+#define PS_MARK_DEFINED(memory, bytes) ((void)(memory), (void)(bytes))
+
+#endif
+
+/* Whether anybody looks at the marks. Set before main, never written again. */
+extern PS_HIDDEN bool ps_poison_is_on;
+
+void ps_poison_slow(const void *memory, size_t bytes);
+void ps_unpoison_slow(const void *memory, size_t bytes);
+void ps_unpoison_defined_slow(const void *memory, size_t bytes);
+
+/* The program may not touch these bytes. */
+static inline void ps_poison(const void *memory, size_t bytes) {
+    if (PS_UNLIKELY(ps_poison_is_on)) {
+        ps_poison_slow(memory, bytes);
+    }
+}
+
+/* It may again; what they hold is not defined. */
+static inline void ps_unpoison(const void *memory, size_t bytes) {
+    if (PS_UNLIKELY(ps_poison_is_on)) {
+        ps_unpoison_slow(memory, bytes);
+    }
+}
+
+/* It may again, and may read what they hold. */
+static inline void ps_unpoison_defined(const void *memory, size_t bytes) {
+    if (PS_UNLIKELY(ps_poison_is_on)) {
+        ps_unpoison_defined_slow(memory, bytes);
+    }
+}
+
+#endif

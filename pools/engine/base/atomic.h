@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Atomics with the memory order in the name. Macros, because they serve every integer and pointer
+ * width. The only place that uses the compiler's atomic builtins. Every use elsewhere says in a
+ * comment what it pairs with, or why relaxed is enough.
+ */
+#ifndef PS_BASE_ATOMIC_H
+#define PS_BASE_ATOMIC_H
+
+#include "pools/engine/base/compiler.h"
+
+#include <stdint.h>
+
+#define ps_load_relaxed(p) __atomic_load_n((p), __ATOMIC_RELAXED)
+#define ps_load_acquire(p) __atomic_load_n((p), __ATOMIC_ACQUIRE)
+#define ps_store_relaxed(p, v) __atomic_store_n((p), (v), __ATOMIC_RELAXED)
+#define ps_store_release(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)
+#define ps_load_seq_cst(p) __atomic_load_n((p), __ATOMIC_SEQ_CST)
+#define ps_store_seq_cst(p, v) __atomic_store_n((p), (v), __ATOMIC_SEQ_CST)
+#define ps_exchange_seq_cst(p, v) __atomic_exchange_n((p), (v), __ATOMIC_SEQ_CST)
+#define ps_exchange_acquire(p, v) __atomic_exchange_n((p), (v), __ATOMIC_ACQUIRE)
+#define ps_exchange_release(p, v) __atomic_exchange_n((p), (v), __ATOMIC_RELEASE)
+#define ps_or_relaxed(p, v) __atomic_fetch_or((p), (v), __ATOMIC_RELAXED)
+#define ps_and_relaxed(p, v) __atomic_fetch_and((p), (v), __ATOMIC_RELAXED)
+#define ps_add_relaxed(p, v) __atomic_fetch_add((p), (v), __ATOMIC_RELAXED)
+
+/* Compare and swap; *expected receives the value seen on failure. Weak: may fail spuriously. */
+#define ps_cas_strong_acquire(p, expected, v)                                                      \
+    __atomic_compare_exchange_n((p), (expected), (v), 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)
+#define ps_cas_strong_acq_rel(p, expected, v)                                                      \
+    __atomic_compare_exchange_n((p), (expected), (v), 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)
+#define ps_cas_weak_release(p, expected, v)                                                        \
+    __atomic_compare_exchange_n((p), (expected), (v), 1, __ATOMIC_RELEASE, __ATOMIC_RELAXED)
+#define ps_cas_weak_seq_cst(p, expected, v)                                                        \
+    __atomic_compare_exchange_n((p), (expected), (v), 1, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)
+#define ps_cas_weak_acq_rel(p, expected, v)                                                        \
+    __atomic_compare_exchange_n((p), (expected), (v), 1, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)
+
+/*
+ * Keeps the compiler from moving memory accesses across. For what the same thread's signal handlers
+ * and the child of a fork see, program order is enough: see undo.h.
+ */
+#define ps_fence_program_order() __asm__ volatile("" : : : "memory")
+
+/*
+ * A counter with one writer and readers that only want a snapshot: relaxed, and not one
+ * read-modify-write but two plain moves, since nobody else writes.
+ */
+#define ps_owner_add(p, v)                                                                         \
+    __atomic_store_n((p), (__typeof__(*(p)))(*(p) + (__typeof__(*(p)))(v)), __ATOMIC_RELAXED)
+
+/*
+ * A 16-bit counter in memory up or down by one, with one writer: one instruction where there is
+ * one, which the compiler may not choose for what other threads read. Its load and its store are
+ * relaxed atomics, the whole is not one. The second says whether the counter is zero now.
+ */
+PS_INLINE void ps_counter_up(uint16_t *counter) {
+#if defined(__x86_64__)
+    __asm__("addw $1, %0" : "+m"(*counter) : : "cc");
+#else
+    __atomic_store_n(counter, (uint16_t)(*counter + 1), __ATOMIC_RELAXED);
+#endif
+}
+
+PS_INLINE int ps_counter_down(uint16_t *counter) {
+#if defined(__x86_64__)
+    int is_zero;
+    __asm__("subw $1, %0" : "+m"(*counter), "=@ccz"(is_zero));
+    return is_zero;
+#else
+    uint16_t left = (uint16_t)(*counter - 1);
+    __atomic_store_n(counter, left, __ATOMIC_RELAXED);
+    return left == 0;
+#endif
+}
+
+#endif

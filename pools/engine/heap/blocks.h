@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Blocks of every size: what the entry points need beyond the fast path. Any thread. All
+ * functions that allocate return NULL with errno ENOMEM when memory is out and change nothing.
+ */
+#ifndef PS_HEAP_BLOCKS_H
+#define PS_HEAP_BLOCKS_H
+
+#include "pools/engine/base/config.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* bytes zeroed; 16-byte aligned (8 for up to 8 bytes). Size 0 gives a unique block. */
+void *ps_block_zalloc(size_t bytes);
+
+/* align: power of two. */
+void *ps_block_alloc_aligned(size_t bytes, size_t align);
+
+/* Usable bytes of a live block, 0 for NULL; a foreign pointer is handled as free does. */
+size_t ps_block_usable(const void *block);
+
+/* Grows or shrinks, in place where that is cheap. block: live, not NULL; bytes: > 0. On failure
+ * the block is untouched. */
+void *ps_block_resize(void *block, size_t bytes);
+
+/* ---- promise.c: where blocks are hardened, before they are freed; not NULL ---- */
+
+/* The block was asked for with this size and alignment, a power of two, or the process ends. From
+ * level 1 on. */
+void ps_block_check_size(const void *block, size_t bytes, size_t align);
+
+/* Which functions a block was made by, or is freed by. A new block is malloc's. From level 2 on. */
+enum ps_family { PS_FAMILY_MALLOC = 0, PS_FAMILY_NEW, PS_FAMILY_NEW_ARRAY, PS_FAMILY_NEW_ALIGNED };
+
+void ps_block_set_family(void *block, enum ps_family family);
+
+/* The block was made by this family, or the process ends. It is malloc's from then on. */
+void ps_block_check_family(void *block, enum ps_family family);
+
+/* ---- large.c: above the size classes ---- */
+
+/* A page run or, from mmap_min_bytes on, a mapping of its own. *is_zero (may be NULL): the block
+ * reads as zero. align: power of two. */
+void *ps_large_alloc(size_t bytes, size_t align, bool *is_zero);
+
+/* The same, zeroed, without alignment. */
+void *ps_large_zalloc(size_t bytes);
+
+struct ps_slot;
+void ps_large_free(struct ps_slot *slot);
+size_t ps_large_usable(const struct ps_slot *slot);
+enum ps_family ps_large_family(const struct ps_slot *slot);
+void ps_large_set_family(struct ps_slot *slot, enum ps_family family);
+
+/* In place or by moving pages; NULL without errno when only a copy will do. */
+void *ps_large_resize(struct ps_slot *slot, size_t bytes);
+
+/* Once, before the first large block. */
+void ps_large_start(const struct ps_config *config);
+
+/* Page-rounded requests from here on get a mapping of their own. */
+bool ps_large_is_mapping_size(size_t bytes);
+
+#endif

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See early.h. The first chunk is static, further ones are mapped by raw system calls.
+ */
+#include "pools/engine/heap/early.h"
+
+#include "pools/engine/base/bits.h"
+#include "pools/engine/base/compiler.h"
+#include "pools/engine/os/os.h"
+
+#define CHUNK_BYTES ((size_t)65536)
+#define CHUNK_LIMIT 32
+
+/* bytes [base, base + used) are handed out. */
+struct chunk {
+    uintptr_t base;
+    size_t bytes;
+    size_t used;
+};
+
+static PS_ALIGNED(PS_EARLY_ALIGN) char first_chunk[CHUNK_BYTES];
+static struct chunk chunks[CHUNK_LIMIT];
+static size_t chunk_count;
+
+/* Holds the chunk's address only after the relocation of this word. */
+void *volatile ps_early_probe = first_chunk;
+
+bool ps_early_is_over(void) { return PS_LIKELY(ps_early_probe == (void *)first_chunk); }
+
+static struct chunk *add_chunk(void *base, size_t bytes) {
+    chunks[chunk_count] = (struct chunk){.base = (uintptr_t)base, .bytes = bytes};
+    return &chunks[chunk_count++];
+}
+
+static struct chunk *chunk_with_room(size_t bytes) {
+    if (chunk_count == 0) {
+        (void)add_chunk(first_chunk, CHUNK_BYTES);
+    }
+    struct chunk *chunk = &chunks[chunk_count - 1];
+    if (chunk->bytes - chunk->used >= bytes) {
+        return chunk;
+    }
+    size_t chunk_bytes = ps_round_up(ps_max(bytes, CHUNK_BYTES), CHUNK_BYTES);
+    void *base =
+        chunk_count < CHUNK_LIMIT && chunk_bytes >= bytes ? ps_os_reserve(chunk_bytes, 1) : NULL;
+    return base != NULL ? add_chunk(base, chunk_bytes) : NULL;
+}
+
+/* Each block is preceded by its size. */
+void *ps_early_alloc(size_t bytes, size_t align) {
+    align = ps_max(align, PS_EARLY_ALIGN);
+    size_t worst = bytes + align + sizeof(size_t);
+    struct chunk *chunk = worst > bytes ? chunk_with_room(worst) : NULL;
+    if (chunk == NULL) {
+        return NULL;
+    }
+    uintptr_t block = ps_round_up(chunk->base + chunk->used + sizeof(size_t), align);
+    ((size_t *)block)[-1] = bytes;
+    chunk->used = block + bytes - chunk->base;
+    return (void *)block;
+}
+
+void *ps_early_resize(const void *block, size_t bytes) {
+    char *copy = ps_early_alloc(bytes, PS_EARLY_ALIGN);
+    size_t kept = ps_min(ps_early_usable(block), bytes);
+    for (size_t i = 0; copy != NULL && i < kept; i++) {
+        ((volatile char *)copy)[i] = ((const char *)block)[i]; /* volatile: no call of memcpy */
+    }
+    return copy;
+}
+
+size_t ps_early_usable(const void *block) {
+    for (size_t i = 0; i < chunk_count; i++) {
+        if ((uintptr_t)block - chunks[i].base < chunks[i].used) {
+            return ((const size_t *)block)[-1];
+        }
+    }
+    return 0;
+}

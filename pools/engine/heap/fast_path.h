@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The fast path, in the order a pointer lives.
+ *
+ * malloc(n): the class of n is one load from a table, and leads to the class's bin in this thread's
+ * heap. The bin has a current span, with a list of the blocks freed into it (in large classes: a
+ * list of the newest blocks freed, whatever their span), and a window of blocks that nobody has
+ * touched since their span was last empty. The newest block of the list is popped, while its line
+ * is still in the cache, or the window is moved on by one. No atomic, no lock; heap_refill finds
+ * the next span or window.
+ *
+ * free(p): if p continues this thread's hot run, the run grows by one; that is all. Else the page
+ * map turns the address into its span, for any address whatever. If this thread's heap owns the
+ * span, p is pushed on the span's list and the span's countdown taken down by one; at zero an
+ * event settles the account (span drained? room again? a sequence?). Every other case - NULL, no
+ * heap yet, another thread's block, a large block, a foreign pointer - fails the same one compare.
+ *
+ * What a look on the way finds of a program's mistakes is in misuse.h: a free of an address where
+ * no block starts, of a block that is on a list already or that was never handed out, and a free
+ * block that was written to. The tests for it cost no cycle where they were measured, since nothing
+ * waits for them.
+ *
+ * A thread that may not take the fast path, because blocks are hardened (hard.h), has no heap in
+ * ps_thread.heap and a key that no span has, so that each of its calls takes the slow path.
+ *
+ * The slow paths are out of line and named for their reason. C++ operator new and delete include
+ * this file too.
+ */
+#ifndef PS_HEAP_FAST_PATH_H
+#define PS_HEAP_FAST_PATH_H
+
+#include "pools/engine/heap/heap.h"
+#include "pools/engine/heap/misuse.h"
+
+/* Slow path of alloc: larger than every class, or this thread may not take the fast path. */
+void *ps_heap_alloc_beyond(size_t bytes);
+
+/* Slow path of free: what owner_key says, read from the slot of block, is not that the block goes
+ * to a span of this heap at once. */
+void ps_heap_free_other(struct ps_span *span, void *block, uintptr_t owner_key);
+
+/* Slow path of free: no block of this span can be freed here, unless its word only looks
+ * like a link and is none. */
+void ps_heap_free_doubtful(struct ps_span *span, void *block);
+
+/* Slow path of free: the span's countdown is over. */
+void ps_heap_free_event(struct ps_span *span, void *block);
+
+/* ---- class of size ---- */
+PS_INLINE struct ps_bin *ps_heap_bin(struct ps_heap *heap, size_t bytes) {
+    struct ps_bin *bin = &heap->bins[ps_size_class_of(bytes)];
+    PS_OPAQUE(bin); /* gcc would compute the address twice to save a register */
+    return bin;
+}
+
+/* ---- pop: NULL when the bin is empty ---- */
+PS_INLINE void *ps_bin_pop(struct ps_bin *bin) {
+    struct ps_span *source = bin->source;
+    void *block = source->free;
+    if (!ps_link_is_end(block)) {
+        void *next = ps_link_of(block, source->salt);
+        if (PS_UNLIKELY(!ps_link_is_near(block, next))) {
+            return ps_heap_pop(source);
+        }
+        ps_link_clear(block);
+        source->free = next;
+        ps_counter_up(&source->popped);
+        return block;
+    }
+    return ps_bin_move(bin);
+}
+
+/* ---- pop, or find the bin something to pop ---- */
+PS_INLINE void *ps_bin_alloc(struct ps_heap *heap, struct ps_bin *bin, size_t bytes) {
+    void *block = ps_bin_pop(bin);
+    return PS_LIKELY(block != NULL) ? block : ps_heap_refill(heap, bin, bytes);
+}
+
+/* ---- alloc ---- */
+PS_INLINE void *ps_heap_alloc(size_t bytes) {
+    struct ps_heap *heap = ps_thread.heap;
+    if (PS_UNLIKELY(bytes > PS_CLASS_BYTES_LIMIT || heap == NULL)) {
+        return ps_heap_alloc_beyond(bytes);
+    }
+    return ps_bin_alloc(heap, ps_heap_bin(heap, bytes), bytes);
+}
+
+/* ---- may it be freed: a block starts there, it was handed out, and is on no list ---- */
+PS_INLINE bool ps_span_expects(const struct ps_span *span, const void *block) {
+    return ps_span_is_aligned(span, block) && (uint32_t)(uintptr_t)block <= span->handed &&
+           !ps_link_is_near(block, ps_link_of(block, span->salt));
+}
+
+/* ---- push, to a span of this heap ---- */
+PS_INLINE void ps_span_free(struct ps_span *span, void *block) {
+    if (PS_UNLIKELY(!ps_span_expects(span, block))) {
+        ps_heap_free_doubtful(span, block);
+        return;
+    }
+    if (PS_UNLIKELY(ps_heap_push(span, block))) { /* the countdown is over */
+        ps_heap_free_event(span, block);
+    }
+}
+
+/* ---- free ---- */
+PS_INLINE void ps_heap_free(void *block) {
+    if (PS_LIKELY((char *)block == ps_thread.run_next)) {
+        ps_thread.run_next += ps_thread.run_step;
+        return;
+    }
+    struct ps_span *span = ps_span_at(block);
+    /* relaxed: equal only if this thread wrote it; any other value leads to the slow path. */
+    uintptr_t owner_key = ps_load_relaxed(&span->x_owner);
+    if (PS_UNLIKELY(owner_key != ps_thread.key)) {
+        ps_heap_free_other(span, block, owner_key);
+        return;
+    }
+    ps_span_free(span, block);
+}
+
+#endif

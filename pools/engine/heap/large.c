@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Blocks above the size classes: page runs from the page cache, and from mmap_min_bytes on
+ * mappings of their own. The slot of a block's first slice describes it. Any thread; locks only
+ * through the page cache and mapping.c. See blocks.h.
+ */
+#include "pools/engine/base/bits.h"
+#include "pools/engine/heap/blocks.h"
+#include "pools/engine/heap/hard.h"
+#include "pools/engine/heap/hard_large.h"
+#include "pools/engine/heap/mapping.h"
+#include "pools/engine/os/fatal.h"
+#include "pools/engine/os/os.h"
+#include "pools/engine/page/page_cache.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* Larger alignments come from a mapping: a run would have to be searched at twice the length. */
+#define RUN_ALIGN_LIMIT ((size_t)4 << 20)
+
+/* From here on, asking the system what is in memory costs less than it can save. */
+#define ZERO_BY_PURGE_BYTES ((size_t)512 << 10)
+
+/* Tenant half of the slot of a large block. */
+struct ps_large {
+    uintptr_t x_owner;     /* PS_KEY_NOBODY: no heap may take it for a span of its own */
+    size_t bytes;          /* usable; written by the block's holder */
+    enum ps_family family; /* as above */
+};
+
+static size_t mmap_min_bytes;
+static size_t page_bytes;
+static size_t tail_bytes; /* inaccessible, behind each block; 0: there is none */
+
+void ps_large_start(const struct ps_config *config) {
+    mmap_min_bytes = ps_min(config->mmap_min_bytes, PS_RUN_SLICES_LIMIT / 2 << PS_SLICE_SHIFT);
+    page_bytes = ps_os_page_bytes();
+    tail_bytes = config->harden >= PS_HARD_WIPES ? page_bytes : 0;
+    ps_mapping_start(config);
+}
+
+bool ps_large_is_mapping_size(size_t bytes) { return bytes >= mmap_min_bytes; }
+
+static struct ps_large *large_of(const struct ps_slot *slot) { return (struct ps_large *)slot; }
+
+static size_t slices_for(size_t bytes) { return (bytes + PS_SLICE_BYTES - 1) >> PS_SLICE_SHIFT; }
+
+static size_t capacity_of(const struct ps_slot *slot) {
+    return (size_t)slot->run.slices << PS_SLICE_SHIFT;
+}
+
+/* Makes all behind so many bytes of a run or mapping inaccessible, as far as the system does. */
+static void shut_behind(const struct ps_run *run, size_t bytes) {
+    size_t capacity = (size_t)run->slices << PS_SLICE_SHIFT;
+    if (tail_bytes != 0) {
+        (void)ps_os_protect(run->base + bytes, capacity - bytes, false);
+    }
+}
+
+/* Makes a run or mapping a live block. */
+static void *settle_in(struct ps_run *run, size_t bytes, enum ps_run_kind kind) {
+    large_of(ps_slot_of_run(run))->bytes = bytes;
+    large_of(ps_slot_of_run(run))->family = PS_FAMILY_MALLOC;
+    /* relaxed: another thread looks at the slot only after it was handed the block. */
+    ps_store_relaxed(&run->kind, (uint8_t)kind);
+    return run->base;
+}
+
+static size_t align_slices(size_t align) { return ps_max(align >> PS_SLICE_SHIFT, 1); }
+
+static struct ps_run *take(size_t bytes, size_t align, enum ps_run_kind kind) {
+    return kind == PS_RUN_MAPPING ? ps_mapping_take(bytes, align)
+                                  : ps_page_cache_take(slices_for(bytes), align_slices(align));
+}
+
+/* Where little of a used block is in memory, writing zeroes would bring all of it there. length:
+ * `bytes`, rounded up to pages. */
+static void make_zero(void *block, size_t bytes) {
+    size_t length = ps_round_up(bytes, page_bytes);
+    if (length < ZERO_BY_PURGE_BYTES || ps_os_resident(block, length) >= length / 2 ||
+        !ps_os_purge(block, length)) {
+        memset(block, 0, bytes);
+    }
+}
+
+/* A run or a mapping, whichever suits or is to be had. */
+static struct ps_run *take_any(size_t bytes, size_t align, enum ps_run_kind *result_kind) {
+    bool can_be_run = slices_for(bytes) <= PS_RUN_SLICES_LIMIT / 2 && align <= RUN_ALIGN_LIMIT;
+    enum ps_run_kind kind =
+        can_be_run && !ps_large_is_mapping_size(bytes) ? PS_RUN_BLOCK : PS_RUN_MAPPING;
+    struct ps_run *run = NULL;
+    if (can_be_run && kind == PS_RUN_MAPPING && ps_mapping_is_stuck()) {
+        run = ps_page_cache_take_present(slices_for(bytes), align_slices(align));
+    }
+    if (run != NULL) {
+        kind = PS_RUN_BLOCK;
+    } else {
+        run = take(bytes, align, kind);
+    }
+    if (run == NULL && can_be_run) { /* one kind of address space is used up: try the other */
+        kind = kind == PS_RUN_BLOCK ? PS_RUN_MAPPING : PS_RUN_BLOCK;
+        run = take(bytes, align, kind);
+    }
+    *result_kind = kind;
+    return run;
+}
+
+void *ps_large_alloc(size_t bytes, size_t align, bool *is_zero) {
+    if (bytes > (size_t)PTRDIFF_MAX - align) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    bytes = ps_round_up(ps_max(bytes, 1), page_bytes);
+    enum ps_run_kind kind;
+    struct ps_run *run = take_any(bytes + tail_bytes, align, &kind);
+    if (run == NULL && ps_hard_large_flush()) {
+        run = take_any(bytes + tail_bytes, align, &kind);
+    }
+    if (run == NULL) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    bool is_clean = !run->is_dirty;
+    if (tail_bytes != 0) {
+        if (kind == PS_RUN_BLOCK && !ps_page_cache_open(run->base, bytes)) {
+            ps_page_cache_give(run);
+            errno = ENOMEM;
+            return NULL;
+        }
+        shut_behind(run, bytes);
+        if (!is_clean) {
+            make_zero(run->base, bytes);
+            is_clean = true;
+        }
+    }
+    if (is_zero != NULL) {
+        *is_zero = is_clean;
+    }
+    return settle_in(run, bytes, kind);
+}
+
+void *ps_large_zalloc(size_t bytes) {
+    bool is_zero;
+    char *block = ps_large_alloc(bytes, 1, &is_zero);
+    if (block == NULL || is_zero) {
+        return block;
+    }
+    make_zero(block, bytes);
+    return block;
+}
+
+size_t ps_large_usable(const struct ps_slot *slot) { return large_of(slot)->bytes; }
+
+enum ps_family ps_large_family(const struct ps_slot *slot) { return large_of(slot)->family; }
+
+void ps_large_set_family(struct ps_slot *slot, enum ps_family family) {
+    large_of(slot)->family = family;
+}
+
+/* What free and realloc ask of a block. */
+static void check_family(const struct ps_slot *slot) {
+    if (PS_UNLIKELY(large_of(slot)->family != PS_FAMILY_MALLOC)) {
+        ps_fatal_block(PS_MISUSE_FAMILY, slot->run.base, large_of(slot)->bytes);
+    }
+}
+
+void ps_large_free(struct ps_slot *slot) {
+    bool is_mapping = slot->run.kind == PS_RUN_MAPPING;
+    check_family(slot);
+    /* relaxed: a second free of the block finds no head; one that races is the program's bug. */
+    ps_store_relaxed(&slot->run.kind, (uint8_t)PS_RUN_BUSY);
+    if (ps_hard_level == PS_HARD_ZEROES && !is_mapping) {
+        make_zero(slot->run.base, large_of(slot)->bytes);
+    }
+    if (is_mapping) {
+        ps_mapping_give(&slot->run);
+    } else if (ps_hard_level != 0) {
+        ps_hard_large_hold(&slot->run);
+    } else {
+        ps_page_cache_give(&slot->run);
+    }
+}
+
+/* Makes a run longer where it stands. */
+static bool extend_run(struct ps_slot *slot, size_t bytes, bool *is_clean) {
+    size_t slices = slices_for(bytes);
+    *is_clean = true;
+    return slices <= slot->run.slices ||
+           (!ps_large_is_mapping_size(bytes) && ps_page_cache_extend(&slot->run, slices, is_clean));
+}
+
+static void *resize_run(struct ps_slot *slot, size_t bytes) {
+    size_t slices = slices_for(bytes);
+    bool is_clean;
+    if (ps_hard_level == PS_HARD_ZEROES && bytes < large_of(slot)->bytes) {
+        make_zero(slot->run.base + bytes, large_of(slot)->bytes - bytes);
+    }
+    if (slices < slot->run.slices) {
+        ps_page_cache_shrink(&slot->run, slices);
+    } else if (!extend_run(slot, bytes, &is_clean)) {
+        return NULL;
+    }
+    large_of(slot)->bytes = bytes;
+    return slot->run.base;
+}
+
+/* The block, longer, its inaccessible end moved along; what was added is zero. NULL: the end is not
+ * where it was, the block as it was. */
+static struct ps_run *grow_guarded(struct ps_slot *slot, size_t bytes) {
+    size_t old_bytes = large_of(slot)->bytes;
+    size_t old_capacity = capacity_of(slot);
+    bool is_clean = true;
+    struct ps_run *run = &slot->run;
+    if (run->kind == PS_RUN_MAPPING) {
+        run = ps_mapping_resize(run, bytes + tail_bytes);
+    } else if (!extend_run(slot, bytes + tail_bytes, &is_clean)) {
+        run = NULL;
+    }
+    if (run == NULL) {
+        return NULL;
+    }
+    if (run->kind != PS_RUN_MAPPING && bytes > old_capacity &&
+        !ps_page_cache_open(run->base + old_capacity, bytes - old_capacity)) {
+        return NULL; /* longer, and of no use */
+    }
+    shut_behind(run, bytes);
+    size_t end = ps_min(bytes, old_capacity);
+    memset(run->base + old_bytes, 0, end - old_bytes);
+    if (!is_clean) {
+        make_zero(run->base + end, bytes - end);
+    }
+    return run;
+}
+
+/* Shrinking is left to a copy: what a block no longer uses would not wait as freed blocks do. */
+static void *resize_guarded(struct ps_slot *slot, size_t bytes) {
+    size_t old_bytes = large_of(slot)->bytes;
+    char *end = slot->run.base + old_bytes;
+    if (bytes <= old_bytes || !ps_os_protect(end, capacity_of(slot) - old_bytes, true)) {
+        return bytes == old_bytes ? slot->run.base : NULL;
+    }
+    enum ps_run_kind kind = slot->run.kind;
+    struct ps_run *run = grow_guarded(slot, bytes);
+    if (run == NULL) {
+        shut_behind(&slot->run, old_bytes);
+        return NULL;
+    }
+    return settle_in(run, bytes, kind);
+}
+
+void *ps_large_resize(struct ps_slot *slot, size_t bytes) {
+    if (bytes > (size_t)PTRDIFF_MAX - PS_SLICE_BYTES) {
+        return NULL;
+    }
+    check_family(slot);
+    bytes = ps_round_up(bytes, page_bytes);
+    if (tail_bytes != 0) {
+        return resize_guarded(slot, bytes);
+    }
+    if (slot->run.kind == PS_RUN_BLOCK) {
+        return resize_run(slot, bytes);
+    }
+    if (bytes <= capacity_of(slot) && bytes >= capacity_of(slot) / 2) {
+        large_of(slot)->bytes = bytes;
+        return slot->run.base;
+    }
+    if (!ps_large_is_mapping_size(bytes)) {
+        return NULL; /* shrunk out of its kind: a copy into a run gives the mapping back whole */
+    }
+    struct ps_run *run = ps_mapping_resize(&slot->run, bytes);
+    return run == NULL ? NULL : settle_in(run, bytes, PS_RUN_MAPPING);
+}

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See mapping.h. Lock: mapping_lock, protects the cache and the counts.
+ */
+#include "pools/engine/heap/mapping.h"
+
+#include "pools/engine/base/bits.h"
+#include "pools/engine/heap/hard.h"
+#include "pools/engine/os/lock.h"
+#include "pools/engine/page/page_cache.h"
+#include "pools/engine/page/purge.h"
+
+#define CACHE_ENTRIES 64
+#define BACK_OFF_LIMIT 16 /* of 2^16 moves one is tried, however many were refused */
+#define FIT_FRACTION 4    /* a cached mapping may be longer than asked for by a quarter */
+
+struct cached {
+    struct ps_run *run;
+    uint64_t since_ms;
+};
+
+static struct cached cache[CACHE_ENTRIES];
+static size_t cache_count;
+static struct ps_mapping_counts counts;
+PS_UNDO_LOG(mapping_undo, (sizeof cache + sizeof counts) / 8 + 2);
+static struct ps_lock mapping_lock = PS_LOCK_INIT_UNDO(PS_RANK_MAPPING, &mapping_undo);
+static size_t cache_max_bytes;
+static uint64_t delay_ms;
+static uint64_t x_oldest_ms = UINT64_MAX; /* since_ms of the oldest entry; a hint for expire */
+
+static uint32_t x_is_stuck;      /* see ps_mapping_is_stuck */
+static uint32_t x_moves_refused; /* in a row */
+static uint32_t x_moves_wanted;  /* since one was refused */
+
+static size_t bytes_of(const struct ps_run *run) { return (size_t)run->slices << PS_SLICE_SHIFT; }
+
+void ps_mapping_start(const struct ps_config *config) {
+    cache_max_bytes = (config->harden == 0 ? config->cache_max_bytes : 0);
+    delay_ms = config->purge_delay_ms;
+}
+
+/* Whatever a section may change: sections are rare, each comes with megabytes. */
+static void note_all(void) {
+    ps_undo_note(&mapping_undo, cache, cache_count * sizeof cache[0]);
+    PS_UNDO_NOTE(&mapping_undo, cache_count);
+    PS_UNDO_NOTE(&mapping_undo, x_oldest_ms); /* else what is put back would never expire */
+    ps_undo_note(&mapping_undo, &counts, sizeof counts);
+}
+
+static void count_live_locked(int64_t blocks, int64_t bytes) {
+    counts.live_count += (uint64_t)blocks;
+    counts.live_bytes += (uint64_t)bytes;
+}
+
+static void count_live(int64_t blocks, int64_t bytes) {
+    ps_lock_acquire(&mapping_lock);
+    ps_undo_note(&mapping_undo, &counts, sizeof counts);
+    count_live_locked(blocks, bytes);
+    ps_lock_release(&mapping_lock);
+}
+
+/* Removes entry i, keeps the order by age. */
+static struct ps_run *remove_locked(size_t i) {
+    struct ps_run *run = cache[i].run;
+    cache_count--;
+    for (; i < cache_count; i++) {
+        cache[i] = cache[i + 1];
+    }
+    counts.cached_count = cache_count;
+    counts.cached_bytes -= bytes_of(run);
+    /* relaxed: a hint; expire looks again under the lock. */
+    ps_store_relaxed(&x_oldest_ms, cache_count > 0 ? cache[0].since_ms : UINT64_MAX);
+    return run;
+}
+
+static struct ps_run *take_cached(size_t bytes, size_t align) {
+    struct ps_run *best = NULL;
+    size_t best_index = 0;
+    ps_lock_acquire(&mapping_lock);
+    for (size_t i = 0; i < cache_count; i++) {
+        struct ps_run *run = cache[i].run;
+        size_t length = bytes_of(run);
+        if (length >= bytes && length - bytes <= bytes / FIT_FRACTION &&
+            ((uintptr_t)run->base & (align - 1)) == 0 &&
+            (best == NULL || length < bytes_of(best))) {
+            best = run;
+            best_index = i;
+        }
+    }
+    if (best != NULL) {
+        note_all();
+        remove_locked(best_index);
+        count_live_locked(1, (int64_t)bytes_of(best));
+    }
+    ps_lock_release(&mapping_lock);
+    return best;
+}
+
+bool ps_mapping_is_stuck(void) {
+    return ps_load_relaxed(&x_is_stuck) != 0; /* relaxed: where to look first, no more */
+}
+
+/* Makes what the OS will not unmap part of the page cache: its memory is not lost. */
+static void keep(char *base, size_t slices) {
+    while (slices > 0) {
+        size_t part = ps_min(slices, PS_RUN_SLICES_LIMIT);
+        struct ps_run *run = ps_page_cache_adopt(base, part); /* it may have grown: new leaves */
+        if (run != NULL) {
+            ps_page_cache_give(run);
+        } else {
+            /* The memory goes back, the addresses are lost. */
+            (void)ps_os_purge(base, part << PS_SLICE_SHIFT);
+        }
+        base += part << PS_SLICE_SHIFT;
+        slices -= part;
+    }
+}
+
+/* Gives a mapping back to the OS. */
+static void release(struct ps_run *run) {
+    size_t bytes = bytes_of(run);
+    char *base = run->base;
+    /* relaxed: free() only classifies by it. After the unmapping another thread may be given the
+     * same addresses, so the slot must be clear before. */
+    ps_store_relaxed(&run->kind, (uint8_t)PS_RUN_NONE);
+    bool is_stuck = !ps_os_release(base, bytes);
+    ps_store_relaxed(&x_is_stuck, (uint32_t)is_stuck); /* relaxed: see ps_mapping_is_stuck */
+    if (!is_stuck) {
+        ps_purge_count(bytes);
+    } else if (!ps_hard_is_on() || ps_os_protect(base, bytes, true)) { /* its end was a guard */
+        keep(base, bytes >> PS_SLICE_SHIFT);
+    } else {
+        (void)ps_os_purge(base, bytes); /* the addresses are lost */
+    }
+}
+
+static struct ps_run *map_fresh(size_t bytes, size_t align) {
+    char *base = ps_os_reserve(bytes, ps_max(align, PS_SLICE_BYTES));
+    if (base == NULL) {
+        return NULL;
+    }
+    struct ps_run *run = ps_page_cache_adopt(base, bytes >> PS_SLICE_SHIFT);
+    if (run == NULL) {
+        ps_os_release(base, bytes);
+    }
+    return run;
+}
+
+struct ps_run *ps_mapping_take(size_t bytes, size_t align) {
+    bytes = ps_round_up(bytes, PS_SLICE_BYTES);
+    struct ps_run *run = take_cached(bytes, align);
+    if (run != NULL) {
+        return run;
+    }
+    run = map_fresh(bytes, align);
+    if (run == NULL && ps_mapping_expire(UINT64_MAX) != 0) {
+        run = map_fresh(bytes, align); /* an address-space limit: what was kept counts too */
+    }
+    if (run != NULL) {
+        count_live(1, (int64_t)bytes);
+    }
+    return run;
+}
+
+void ps_mapping_give(struct ps_run *run) {
+    size_t bytes = bytes_of(run);
+    uint64_t now_ms = ps_os_now_ms();
+    struct ps_run *evicted[CACHE_ENTRIES];
+    size_t evicted_count = 0;
+    run->is_dirty = true;
+    ps_lock_acquire(&mapping_lock);
+    note_all();
+    count_live_locked(-1, -(int64_t)bytes);
+    if (bytes <= cache_max_bytes && delay_ms != 0) {
+        while (cache_count == CACHE_ENTRIES || counts.cached_bytes + bytes > cache_max_bytes) {
+            evicted[evicted_count++] = remove_locked(0);
+        }
+        cache[cache_count++] = (struct cached){.run = run, .since_ms = now_ms};
+        counts.cached_count = cache_count;
+        counts.cached_bytes += bytes;
+        ps_store_relaxed(&x_oldest_ms, cache[0].since_ms); /* relaxed: as in remove_locked */
+        run = NULL;
+    }
+    ps_lock_release(&mapping_lock);
+    for (size_t i = 0; i < evicted_count; i++) {
+        release(evicted[i]);
+    }
+    if (run != NULL) {
+        release(run);
+    }
+}
+
+/* A move that is refused may cost the addresses of its target (ps_os_move), so after k refusals in
+ * a row one in 2^k is tried; the others are copies. relaxed: nobody relies on the exact number. */
+static bool is_move_worth_it(void) {
+    uint32_t refused = ps_load_relaxed(&x_moves_refused); /* relaxed: see above */
+    uint32_t mask = ((uint32_t)1 << ps_min(refused, BACK_OFF_LIMIT)) - 1;
+    /* relaxed: see above. */
+    return refused == 0 || (ps_add_relaxed(&x_moves_wanted, 1u) & mask) == mask;
+}
+
+/* Moves the pages to a new place of the wanted length. */
+static struct ps_run *move(struct ps_run *run, size_t bytes) {
+    struct ps_run *target = is_move_worth_it() ? map_fresh(bytes, PS_SLICE_BYTES) : NULL;
+    if (target == NULL) {
+        return NULL;
+    }
+    size_t old_bytes = bytes_of(run);
+    uint8_t kind = run->kind;
+    /* relaxed: the old addresses may be another thread's the moment they are unmapped. */
+    ps_store_relaxed(&run->kind, (uint8_t)PS_RUN_NONE);
+    if (!ps_os_move(run->base, old_bytes, target->base, bytes)) {
+        ps_store_relaxed(&run->kind, kind); /* relaxed: still ours, nothing happened */
+        ps_store_relaxed(&target->kind, (uint8_t)PS_RUN_NONE); /* relaxed: see ps_os_move */
+        ps_add_relaxed(&x_moves_refused, 1u);                  /* relaxed: see is_move_worth_it */
+        return NULL;
+    }
+    ps_store_relaxed(&x_moves_refused, 0u); /* relaxed: see is_move_worth_it */
+    return target;
+}
+
+struct ps_run *ps_mapping_resize(struct ps_run *run, size_t bytes) {
+    bytes = ps_round_up(bytes, PS_SLICE_BYTES);
+    size_t old_bytes = bytes_of(run);
+    struct ps_run *result = run;
+    if (bytes != old_bytes) {
+        /* In place, unless a leaf of the page map would be missing for the new end: the head's
+         * slot alone describes the block, so none is needed. */
+        if (ps_os_resize(run->base, old_bytes, bytes)) {
+            run->slices = (uint32_t)(bytes >> PS_SLICE_SHIFT);
+        } else {
+            result = bytes > old_bytes ? move(run, bytes) : NULL;
+        }
+    }
+    if (result != NULL) {
+        count_live(0, (int64_t)bytes - (int64_t)old_bytes);
+    }
+    return result;
+}
+
+/* The clock may have been read before another thread gave the mapping: then it is not due. */
+static bool is_due(uint64_t since_ms, uint64_t now_ms) {
+    return now_ms >= since_ms && now_ms - since_ms >= delay_ms;
+}
+
+size_t ps_mapping_expire(uint64_t now_ms) {
+    struct ps_run *expired[CACHE_ENTRIES];
+    size_t expired_count = 0;
+    /* relaxed: a hint, decided again under the lock. */
+    uint64_t oldest_ms = ps_load_relaxed(&x_oldest_ms);
+    if (oldest_ms == UINT64_MAX || !is_due(oldest_ms, now_ms)) {
+        return 0;
+    }
+    ps_lock_acquire(&mapping_lock);
+    note_all();
+    while (cache_count > 0 && is_due(cache[0].since_ms, now_ms)) {
+        expired[expired_count++] = remove_locked(0);
+    }
+    ps_lock_release(&mapping_lock);
+    size_t bytes = 0;
+    for (size_t i = 0; i < expired_count; i++) {
+        bytes += bytes_of(expired[i]);
+        release(expired[i]);
+    }
+    return bytes;
+}
+
+void ps_mapping_read(struct ps_mapping_counts *out) {
+    ps_lock_acquire(&mapping_lock);
+    *out = counts;
+    ps_lock_release(&mapping_lock);
+}
+
+void ps_mapping_fork_child(void) { ps_lock_fork_child(&mapping_lock); }

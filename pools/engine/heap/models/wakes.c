@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Wakes: a full span whose blocks come back from other threads, while its owner looks, ends, has
+ * ended, or is robbed of it; and orphans, which are adopted. Whatever the order, every span is
+ * given back once or found with all its blocks, and no wake stays with a heap whose thread has
+ * ended. Sources, bounds and faults to find: wakes.model.
+ */
+#include "pools/engine/heap/guard.h"
+#include "pools/engine/heap/hard.h"
+#include "pools/engine/heap/hard_large.h"
+#include "pools/engine/heap/heap.h"
+#include "pools/engine/heap/start.h"
+#include "pools/engine/small/central.h"
+#include "pools/engine/small/span_remote.h"
+
+#include <world.h>
+
+#define ALL_SLICES WORLD_SLICES
+
+static struct ps_heap *owner;
+static struct ps_heap *others[EXPLORE_THREADS];
+static struct ps_span *span; /* full, of the owner */
+
+/* ---- what stands in for the rest of the heap layer ---- */
+
+uint32_t ps_guard_period;
+size_t ps_guard_window_blocks = SIZE_MAX;
+uint32_t ps_hard_level;
+uint32_t ps_hard_sparse_spans;
+bool ps_record_x_on;
+
+void ps_heap_tick(struct ps_heap *heap) { (void)heap; }
+
+bool ps_recent_start(struct ps_heap *heap, uint32_t class_index) {
+    (void)heap, (void)class_index;
+    return false;
+}
+
+void ps_recent_flush(struct ps_heap *heap, uint32_t class_index) { (void)heap, (void)class_index; }
+
+void ps_hard_flush(struct ps_heap *heap, uint32_t class_index) { (void)heap, (void)class_index; }
+
+void ps_hard_flush_all(struct ps_heap *heap) { (void)heap; }
+
+bool ps_hard_large_flush(void) { return false; }
+
+void ps_recent_flush_all(struct ps_heap *heap) { (void)heap; }
+
+/* ---- the threads ---- */
+
+static void attach(struct ps_heap *heap) {
+    ps_thread.own = heap;
+    ps_thread.heap = heap;
+    ps_thread.key = ps_heap_key(heap);
+}
+
+static void set_up_blocks(uint16_t blocks) {
+    world_begin(blocks, 1);
+    owner = ps_heap_make();
+    for (size_t i = 0; i < EXPLORE_THREADS; i++) {
+        others[i] = ps_heap_make();
+    }
+    span = world_full_span(ps_heap_key_of(owner, 0));
+    owner->x_spans[0] = 1;
+    ps_heap_span_gained(owner, span);
+}
+
+static void set_up(void) { set_up_blocks(2); }
+
+static void set_up_one(void) { set_up_blocks(1); }
+
+/* The owner keeps another span, which has drained. */
+static void set_up_keeping(void) {
+    set_up();
+    struct ps_span *kept = world_full_span(ps_heap_key_of(owner, 0));
+    owner->x_spans[0]++;
+    ps_span_reset(kept);
+    ps_heap_span_gained(owner, kept);
+}
+
+static void set_up_parked(void) {
+    set_up();
+    attach(owner);
+    ps_heap_give_up();
+}
+
+static void give_to_orphanage(void) {
+    owner->x_spans[0] = 0;
+    ps_central_orphan(span);
+}
+
+static void set_up_orphan(void) {
+    set_up();
+    give_to_orphanage();
+}
+
+static void set_up_orphan_of_one(void) {
+    set_up_one();
+    give_to_orphanage();
+}
+
+static void hand(size_t index) {
+    void *block = world_block(span, index);
+    ps_remote_handed(span, ps_span_hand_list(span, block, block, 1));
+}
+
+static void hand_0(void) { hand(0); }
+
+static void hand_1(void) { hand(1); }
+
+static void hand_both(void) {
+    hand(0);
+    hand(1);
+}
+
+/* By a thread that would like to have the span. */
+static void hand_0_adopting(void) {
+    attach(others[0]);
+    hand(0);
+}
+
+static void owner_ends(void) {
+    attach(owner);
+    ps_heap_give_up();
+}
+
+static void owner_looks(void) {
+    attach(owner);
+    ps_heap_take_wakes(owner);
+}
+
+static void owner_looks_twice(void) {
+    owner_looks();
+    owner_looks();
+}
+
+static void owner_looks_and_ends(void) {
+    owner_looks();
+    ps_heap_give_up();
+}
+
+static void rob(void) {
+    attach(others[2]);
+    (void)ps_heap_steal_back(others[2]);
+}
+
+/* A new thread, which may get the heap of one that has ended. */
+static void thread_starts(void) {
+    struct ps_heap *heap = ps_heap_make();
+    EXPLORE_ASSERT(heap != NULL && ps_load_relaxed(&heap->x_spans[0]) == 0);
+}
+
+static void *adopted_block;
+
+static void refill(void) {
+    attach(others[2]);
+    adopted_block = ps_heap_refill(others[2], &others[2]->bins[0], WORLD_BLOCK_BYTES);
+    explore_use(adopted_block, WORLD_BLOCK_BYTES);
+}
+
+static void refill_and_end(void) {
+    refill();
+    ps_heap_give_up();
+}
+
+/* ---- what must hold ---- */
+
+static bool is_gone(void) { return span->run.kind == PS_RUN_FREE; }
+
+static void no_wake_is_left(struct ps_heap *heap) {
+    if (heap->x_state == PS_HEAP_LIVE) {
+        attach(heap);
+        ps_heap_take_wakes(heap);
+        attach(NULL);
+    }
+    EXPLORE_ASSERT(heap->x_wake == NULL);
+}
+
+/* The span is not gone: an owner who lives has all its blocks. 1: he knows; 2: he does not, since
+ * the last of them came while he armed the wake (see span_remote.h). */
+static void owner_has_all(void) {
+    uintptr_t key = span->x_owner;
+    EXPLORE_ASSERT(key > PS_KEY_ORPHAN && ps_heap_of_key(key)->x_state == PS_HEAP_LIVE);
+    explore_outcome(span->used == 0 ? 1 : 2);
+    for (int i = 0; i < 2 && span->used != 0; i++) {
+        ps_span_settle(span);
+        (void)ps_span_collect(span);
+    }
+    world_check_all_free(span);
+}
+
+/* Every heap that lives looks once more. */
+static void all_back(void) {
+    no_wake_is_left(owner);
+    for (size_t i = 0; i < EXPLORE_THREADS; i++) {
+        no_wake_is_left(others[i]);
+    }
+    if (is_gone()) {
+        EXPLORE_ASSERT(world_given() == ALL_SLICES);
+        explore_outcome(0);
+    } else {
+        owner_has_all();
+        EXPLORE_ASSERT(ps_heap_of_key(span->x_owner)->x_spans[0] == 1);
+    }
+}
+
+/* As all_back, where the owner has another span. */
+static void all_back_or_kept(void) {
+    no_wake_is_left(owner);
+    EXPLORE_ASSERT(owner->x_spans[0] == ALL_SLICES - world_given());
+    if (is_gone()) {
+        explore_outcome(0);
+    } else {
+        owner_has_all();
+    }
+}
+
+static void all_gone(void) {
+    all_back();
+    EXPLORE_ASSERT(is_gone() && owner->x_state == PS_HEAP_PARKED && owner->x_spans[0] == 0);
+    EXPLORE_ASSERT(owner->is_offered);
+}
+
+static void all_gone_or_taken(void) {
+    all_back();
+    EXPLORE_ASSERT(owner->x_spans[0] == 0);
+    EXPLORE_ASSERT(owner->is_offered == (owner->x_state == PS_HEAP_PARKED));
+}
+
+/* The adopter has made a block of some span his own, and has every other. */
+static void all_but_one_back(void) {
+    struct ps_span *current = ps_span_at(adopted_block);
+    EXPLORE_ASSERT(ps_heap_of_key(current->x_owner) == others[2]);
+    attach(others[2]);
+    ps_heap_take_wakes(others[2]);
+    ps_heap_empty_bin(others[2], 0);
+    attach(NULL);
+    EXPLORE_ASSERT(current->used == 1 && ps_central_count() == 0);
+    EXPLORE_ASSERT(others[2]->x_spans[0] == ALL_SLICES - world_given());
+    if (current == span) {
+        explore_outcome(3);
+    } else if (is_gone()) {
+        explore_outcome(0);
+    } else {
+        owner_has_all();
+    }
+}
+
+/*
+ * The adopter has ended. 4: the full span's blocks are all back, and nobody was told, since they
+ * came while he armed its wake; then the walk for idle owners finds the span.
+ */
+static void adopter_gone(void) {
+    no_wake_is_left(others[2]);
+    if (ps_span_at(adopted_block) == span || is_gone()) {
+        explore_outcome(ps_span_at(adopted_block) == span ? 3 : 0);
+        return;
+    }
+    EXPLORE_ASSERT(ps_heap_of_key(span->x_owner) == others[2]);
+    EXPLORE_ASSERT(ps_span_claim(span) && ps_span_unclaim(span));
+    ps_wake_owner(span);
+    EXPLORE_ASSERT(is_gone());
+    explore_outcome(4);
+}
+
+const struct explore_scenario explore_scenarios[] = {
+    {"owner_looks", set_up, {owner_looks, hand_0, hand_1}, all_back, false},
+    {"owner_ends", set_up_one, {owner_ends, hand_0}, all_gone, false},
+    {"owner_ends_robbed", set_up_one, {owner_ends, hand_0, rob}, all_gone_or_taken, false},
+    {"owner_ended", set_up_parked, {hand_0_adopting, hand_1}, all_gone_or_taken, false},
+    {"owner_robbed", set_up, {owner_looks, hand_both, rob}, all_back, false},
+    {"owner_keeps", set_up_keeping, {owner_looks_twice, hand_both}, all_back_or_kept, false},
+    {"orphan_woken", set_up_orphan, {hand_0_adopting, hand_1}, all_back, false},
+    {"orphan_adopted", set_up_orphan, {refill, hand_both}, all_but_one_back, false},
+    {"adopter_ends", set_up_orphan_of_one, {refill_and_end, hand_0}, adopter_gone, false},
+    {"heap_taken_over", set_up_parked, {hand_both, thread_starts}, all_gone_or_taken, false},
+    {"owner_ends_both_come", set_up, {owner_ends, hand_both}, all_gone, true},
+    {"owner_looks_and_ends", set_up, {owner_looks_and_ends, hand_both}, all_gone, true},
+    {"owner_ends_two_hand", set_up, {owner_ends, hand_0, hand_1}, all_gone, true},
+    {"owner_ends_adopted", set_up, {owner_ends, hand_0_adopting, hand_1}, all_gone_or_taken, true},
+    {"two_robbers", set_up, {owner_looks, hand_both, rob, rob}, all_back, true},
+    {"orphan_contended", set_up_orphan, {refill, hand_0, hand_1}, all_but_one_back, true},
+    {NULL, NULL, {NULL}, NULL, false},
+};

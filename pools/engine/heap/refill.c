@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Refill: where blocks come from when a bin is empty, and the one place that moves spans between
+ * current, available, full and gone. Called by the heap's owner. Locks only through the page cache
+ * and the orphanage.
+ *
+ * Order: the bin's own span (local frees, what was collected, free runs, virgin rest, what other
+ * threads handed back) - spans that others woke us for - other spans with room - an
+ * orphan of the class - fresh memory.
+ */
+#include "pools/engine/base/bits.h"
+#include "pools/engine/heap/blocks.h"
+#include "pools/engine/heap/fast_path.h"
+#include "pools/engine/heap/guard.h"
+#include "pools/engine/heap/hard.h"
+#include "pools/engine/heap/hard_large.h"
+#include "pools/engine/heap/zero.h"
+#include "pools/engine/small/central.h"
+#include "pools/engine/small/span_list.h"
+#include "pools/engine/small/span_remote.h"
+
+#include <errno.h>
+
+/* Orphans without room that one refill takes over before it asks for fresh memory. */
+#define ADOPT_LIMIT 4
+
+/* Blocks of a free run that become a list at a time. */
+#define LINKED_AT_ONCE 32
+
+/* Spans of one class in one heap, from which on more of them lie in huge pages. */
+#define DENSE_BYTES ((size_t)1 << 20)
+
+struct ps_span ps_span_none = {.free = PS_LINK_END, .stash = PS_LINK_END};
+
+static void grant_window(struct ps_bin *bin, struct ps_span *span, size_t index, size_t blocks) {
+    PS_CHECK(blocks > 0);
+    if (span->can_run && index == span->first) {
+        /* Block 0 is never handed out: it stands as freed for ever. */
+        ps_link_set(span->run.base, ps_span_list_end(span), span->salt);
+    }
+    bin->cur = ps_span_block(span, index);
+    bin->end = ps_span_block(span, index + blocks);
+    ps_owner_add(&span->used, blocks);
+    ps_span_settle(span);
+}
+
+/* Makes a list of the first few blocks of the first free run. They are touched one step before they
+ * are used, and one that has been freed a second time since is found. */
+static void link_from_run(struct ps_span *span) {
+    size_t index = (size_t)span->run_head - 1;
+    const struct ps_free_run run = *ps_span_free_run(span, span->run_head);
+    if (PS_UNLIKELY(run.blocks > span->run_blocks)) {
+        ps_span_corrupt(span, PS_SPAN_BAD_RUN);
+    }
+    size_t blocks = ps_min(ps_min(run.blocks, LINKED_AT_ONCE), ps_guard_window_blocks);
+    if (run.blocks > blocks) {
+        struct ps_free_run *rest = (struct ps_free_run *)ps_span_block(span, index + blocks);
+        rest->next = run.next;
+        rest->blocks = (uint16_t)(run.blocks - blocks);
+        span->run_head = (uint16_t)(index + blocks + 1);
+    } else {
+        span->run_head = run.next;
+    }
+    span->run_blocks = (uint16_t)(span->run_blocks - blocks);
+    ps_span_link_run(span, ps_span_block(span, index), blocks);
+    span->free = ps_span_block(span, index);
+    span->free_count = (uint16_t)blocks;
+}
+
+/* Makes something of the current span ready for its bin. False when the span has nothing. */
+static bool grant(struct ps_bin *bin, struct ps_span *span) {
+    ps_span_settle(span);
+    if (!ps_link_is_end(span->free)) {
+        return true; /* malloc pops from there */
+    }
+    if (!ps_link_is_end(span->stash)) {
+        span->free = span->stash;
+        span->free_count = span->stash_count;
+        span->stash = ps_span_list_end(span);
+        span->stash_count = 0;
+        return true;
+    }
+    if (span->run_head != 0) {
+        link_from_run(span);
+        return true;
+    }
+    if (span->carved == span->limit) {
+        return false;
+    }
+    size_t first = span->carved;
+    size_t blocks = ps_min(span->window_blocks, span->limit - first);
+    blocks = ps_min(blocks, ps_guard_window_blocks);
+    /* Nothing came back meanwhile, so the program is growing. Bounded: an owner that ends puts its
+     * window back, so a span may come here any number of times. */
+    span->window_blocks = (uint16_t)ps_min((size_t)span->window_blocks * 2, ps_span_capacity(span));
+    bin->is_zero = span->is_zero;
+    span->carved = (uint16_t)(first + blocks);
+    grant_window(bin, span, first, blocks);
+    return true;
+}
+
+void ps_heap_release_span(struct ps_heap *heap, struct ps_span *span) {
+    ps_add_relaxed(&heap->x_spans[span->class_index], (uint32_t)-1); /* relaxed: a count */
+    ps_span_destroy(span);
+}
+
+/* Enters a span with room, before the drained one that is kept at the tail. */
+static void push_available(struct ps_heap *heap, struct ps_span *span) {
+    struct ps_span **list = &heap->available[span->class_index];
+    struct ps_span *tail = *list != NULL ? ps_span_list_tail(*list) : NULL;
+    bool is_kept = tail != NULL && tail->used == 0;
+    if (is_kept) {
+        ps_span_list_remove(list, tail);
+    }
+    span->place = PS_PLACE_AVAILABLE;
+    ps_span_list_push_tail(list, span);
+    if (is_kept) {
+        ps_span_list_push_tail(list, tail);
+    }
+}
+
+/* A span whose blocks are all free and that no bin holds. One is kept per class, at the tail of
+ * its list, so that a program that swings across a span's edge does not take the page lock each
+ * time, and sparse ones, which are few and small, since each asks the system; ps_heap_drop_drained
+ * lets them go when time passes. */
+static void span_drained(struct ps_heap *heap, struct ps_span *span) {
+    struct ps_span **list = &heap->available[span->class_index];
+    if (span->place == PS_PLACE_AVAILABLE) {
+        ps_span_list_remove(list, span);
+    }
+    ps_span_hold(span);
+    if (*list == NULL || ps_span_is_queued(span) || ps_span_is_sparse(span)) {
+        ps_span_reset(span);
+        span->place = PS_PLACE_AVAILABLE;
+        ps_span_list_push_tail(list, span);
+        return;
+    }
+    ps_heap_release_span(heap, span);
+}
+
+void ps_heap_span_gained(struct ps_heap *heap, struct ps_span *span) {
+    /* Ends: a round that does not return has seen blocks come back meanwhile. */
+    while (span->place != PS_PLACE_CURRENT) {
+        if (span->used == 0) {
+            span_drained(heap, span);
+            return;
+        }
+        if (span->place == PS_PLACE_FULL && ps_span_has_room(span)) {
+            ps_span_hold(span);
+            push_available(heap, span);
+        }
+        bool is_back = ps_span_out_blocks(span) == 0;
+        if ((!is_back && ps_span_arm(span, ps_span_wake_blocks(span))) ||
+            (ps_span_collect(span) == 0 && is_back)) {
+            break;
+        }
+    }
+    if (span->place == PS_PLACE_FULL) {
+        ps_span_let_go(span);
+    }
+}
+
+/* The bin is done with a span that has nothing to grant. */
+static void retire_full(struct ps_heap *heap, struct ps_span *span) {
+    span->place = PS_PLACE_FULL;
+    ps_span_settle(span);
+    ps_heap_span_gained(heap, span); /* enough may have come back in this very moment */
+}
+
+/* Makes a span, or none, the one that the bin's windows come from. */
+static void set_span(struct ps_heap *heap, struct ps_bin *bin, struct ps_span *span) {
+    bin->span = span;
+    if (!ps_recent_start(heap, (uint32_t)(bin - heap->bins))) {
+        bin->source = span;
+    }
+}
+
+void ps_heap_take_in(struct ps_heap *heap, struct ps_span *span) {
+    ps_recent_start(heap, span->class_index);
+    span->place = PS_PLACE_FULL;
+    ps_span_settle(span);
+    ps_span_collect(span);
+    ps_heap_span_gained(heap, span);
+}
+
+static bool make_current(struct ps_heap *heap, struct ps_bin *bin, struct ps_span *span) {
+    span->place = PS_PLACE_CURRENT;
+    (void)ps_span_arm(span, PS_WAKE_NEVER); /* every refill of the class collects it anyway */
+    set_span(heap, bin, span);
+    bool has_room = grant(bin, span) || (ps_span_collect(span) != 0 && grant(bin, span));
+    if (!has_room) {
+        set_span(heap, bin, &ps_span_none);
+        retire_full(heap, span);
+    } else if (bin->source != span) {
+        ps_recent_take(heap, span);
+    }
+    return has_room;
+}
+
+static bool refill_from_available(struct ps_heap *heap, struct ps_bin *bin, uint32_t class_index) {
+    struct ps_span **list = &heap->available[class_index];
+    while (*list != NULL) { /* ends: each round takes one off, and only those with room come back */
+        struct ps_span *span = *list;
+        ps_span_list_remove(list, span);
+        if (make_current(heap, bin, span)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool refill_from_orphans(struct ps_heap *heap, struct ps_bin *bin, uint32_t class_index) {
+    for (int tries = 0; tries < ADOPT_LIMIT; tries++) {
+        struct ps_span *span = ps_central_adopt(class_index, ps_heap_key_of(heap, class_index));
+        if (span == NULL) {
+            return false;
+        }
+        ps_add_relaxed(&heap->x_spans[class_index], 1u); /* relaxed: a count */
+        if (make_current(heap, bin, span)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The first spans of a class in a heap are sparse where blocks are hardened. More of them cost
+ * short loops more system calls than blocks. */
+static struct ps_span *create(uint32_t class_index, uintptr_t key, uint32_t spans, bool is_dense) {
+    if (spans < ps_hard_sparse_spans) {
+        return ps_span_create_sparse(class_index, key);
+    }
+    return is_dense ? ps_span_create_dense(class_index, key) : ps_span_create(class_index, key);
+}
+
+/* Fresh memory. A class that has grown to DENSE_BYTES in one heap goes on growing, as a rule, and
+ * is filled: huge pages pay. Before, they would cost 2 MiB for each class of each small thread. */
+static bool refill_fresh(struct ps_heap *heap, struct ps_bin *bin, uint32_t class_index) {
+    ps_heap_steal_back(heap);
+    uint32_t *count = &heap->x_spans[class_index];
+    uint32_t spans = ps_load_relaxed(count); /* relaxed: a count */
+    size_t bytes = ((size_t)spans * ps_size_classes[class_index].slices) << PS_SLICE_SHIFT;
+    uintptr_t key = ps_heap_key_of(heap, class_index);
+    struct ps_span *span = create(class_index, key, spans, bytes >= DENSE_BYTES);
+    if (span == NULL && ps_hard_large_flush()) {
+        span = create(class_index, key, spans, false);
+    }
+    if (span == NULL) {
+        return false;
+    }
+    ps_add_relaxed(count, 1u); /* relaxed: a count */
+    return make_current(heap, bin, span);
+}
+
+static bool refill_class(struct ps_heap *heap, struct ps_bin *bin, uint32_t class_index) {
+    struct ps_span *span = bin->span;
+    if (heap->run_span != NULL && heap->run_span->class_index == class_index) {
+        ps_run_close(heap); /* what it holds may be all the memory there is */
+    }
+    if (span != &ps_span_none && make_current(heap, bin, span)) {
+        return true;
+    }
+    ps_heap_take_wakes(heap);
+    return refill_from_available(heap, bin, class_index) ||
+           refill_from_orphans(heap, bin, class_index) || refill_fresh(heap, bin, class_index);
+}
+
+static int64_t window_blocks(const struct ps_bin *bin) {
+    return (bin->end - bin->cur) / bin->block_bytes;
+}
+
+/* As ps_heap_refill does, but counts what the bin has given and is given, or samples: guard.h. */
+static PS_COLD void *refill_sampled(struct ps_heap *heap, struct ps_bin *bin, size_t bytes) {
+    uint32_t class_index = (uint32_t)(bin - heap->bins);
+    if (ps_guard_is_due(&heap->guard) && heap == ps_thread.own) {
+        void *guarded = ps_guard_alloc(&heap->guard, bytes);
+        if (guarded != NULL) {
+            return guarded;
+        }
+    }
+    int64_t popped = bin->source->popped;
+    ps_heap_tick(heap);
+    if (!refill_class(heap, bin, class_index)) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    int64_t granted = popped + window_blocks(bin);
+    void *block = ps_bin_take(bin);
+    if (ps_guard_is_exact()) {
+        granted = 1;
+        ps_heap_empty_bin(heap, class_index);
+    }
+    ps_guard_count(&heap->guard, granted);
+    return block;
+}
+
+PS_NOINLINE void *ps_heap_refill(struct ps_heap *heap, struct ps_bin *bin, size_t bytes) {
+    uint32_t class_index = (uint32_t)(bin - heap->bins);
+    if (class_index == PS_CLASS_NONE) {
+        return bytes == 0 ? ps_zero_alloc() : ps_large_alloc(bytes, 1, NULL);
+    }
+    if (PS_UNLIKELY(ps_guard_period != 0)) {
+        return refill_sampled(heap, bin, bytes);
+    }
+    ps_heap_tick(heap);
+    if (!refill_class(heap, bin, class_index)) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    return ps_bin_take(bin);
+}
+
+void ps_heap_guard_event(struct ps_heap *heap, uint32_t class_index, int64_t popped) {
+    ps_guard_count(&heap->guard, popped);
+    if (ps_guard_is_due(&heap->guard)) {
+        ps_guard_count(&heap->guard, -window_blocks(&heap->bins[class_index])); /* goes back */
+        ps_heap_empty_bin(heap, class_index);
+    }
+}
+
+/* Takes the rest of the bin's window back into the span. */
+static void give_window_back(struct ps_bin *bin, struct ps_span *span) {
+    size_t blocks = (size_t)(bin->end - bin->cur) / span->block_bytes;
+    if (blocks != 0) {
+        span->carved = (uint16_t)(span->carved - blocks);
+        ps_owner_add(&span->used, -blocks);
+        ps_span_settle(span);
+    }
+    bin->cur = NULL;
+    bin->end = NULL;
+}
+
+void ps_heap_empty_bin(struct ps_heap *heap, uint32_t class_index) {
+    struct ps_bin *bin = &heap->bins[class_index];
+    ps_recent_flush(heap, class_index);
+    ps_hard_flush(heap, class_index);
+    struct ps_span *span = bin->span;
+    if (span == &ps_span_none) {
+        return;
+    }
+    set_span(heap, bin, &ps_span_none);
+    span->place = PS_PLACE_AVAILABLE;
+    ps_span_settle(span);
+    give_window_back(bin, span);
+    push_available(heap, span);
+    ps_span_collect(span);
+    ps_heap_span_gained(heap, span);
+}

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Blocks that go home: frees of another owner's blocks, gathered per span and handed over in
+ * batches; and the wake list, by which an owner learns that a span is worth looking at again.
+ * Lock-free, except that waking an orphan takes the orphan lock.
+ */
+#include "pools/engine/base/bits.h"
+#include "pools/engine/heap/heap.h"
+#include "pools/engine/heap/misuse.h"
+#include "pools/engine/os/lock.h"
+#include "pools/engine/page/purge.h"
+#include "pools/engine/small/central.h"
+#include "pools/engine/small/span_list.h"
+#include "pools/engine/small/span_remote.h"
+
+#define BATCH_BLOCKS 64                /* most blocks in a batch */
+#define BATCH_BYTES ((size_t)16 << 10) /* most bytes in a batch: bounds what lags behind */
+
+#define BACK_WORTH_LEAST 8 /* spans wholly back that are worth a walk over somebody's wakes */
+#define WALK_WORTH 8       /* spans walked over for each that is gained, at most, as a rule */
+
+/* What ps_heap_steal_back has in hand, for the child of a fork. Purge lock. */
+static struct {
+    struct ps_heap *from;
+    struct ps_span
+        *rest; /* wakes taken from there, to be looked at; not taken yet: still its list */
+    struct ps_span *now;  /* being looked at; briefly the first of one of the others, too */
+    struct ps_span *kept; /* wakes to be sent again */
+} steal;
+
+static struct ps_heap *x_rich; /* a heap with that many; heaps are never freed */
+
+/* Puts a chain of spans, linked by x_wake_next, on the wake list. */
+static void push_wakes(struct ps_heap *owner, struct ps_span *first, struct ps_span *last) {
+    struct ps_span *head = ps_load_relaxed(&owner->x_wake); /* relaxed: the swap validates it */
+    do {
+        ps_store_relaxed(&last->x_wake_next, head); /* relaxed: released by the swap */
+        /* release: pairs with the acquire in take_list; makes x_wake_next visible. seq_cst: see
+         * ps_heap_send_on_wakes. */
+    } while (!ps_cas_weak_seq_cst(&owner->x_wake, &head, first));
+}
+
+static struct ps_span *take_list(struct ps_heap *heap) {
+    ps_store_relaxed(&heap->x_back, 0u); /* relaxed: a hint */
+    /* acquire: pairs with push_wakes. seq_cst: see ps_heap_send_on_wakes. */
+    return ps_exchange_seq_cst(&heap->x_wake, (struct ps_span *)NULL);
+}
+
+static void wake_all(struct ps_span *span) {
+    while (span != NULL) {
+        struct ps_span *next = ps_load_relaxed(&span->x_wake_next); /* relaxed: acquired before */
+        ps_wake_owner(span);
+        span = next;
+    }
+}
+
+/*
+ * A wake sent to a heap whose thread ends at this moment must not stay there. Either the sender
+ * sees PARKED after its push or the thread that ended sees the push after it has stored PARKED:
+ * both look after they wrote, so all four accesses are seq_cst. Whoever sees it takes the list.
+ */
+void ps_heap_send_on_wakes(struct ps_heap *heap) {
+    if (ps_load_seq_cst(&heap->x_state) == PS_HEAP_PARKED) {
+        wake_all(take_list(heap));
+    }
+}
+
+/*
+ * A span whose thread has ended goes to the thread that frees its blocks, which will free more of
+ * them as a rule, unless that thread has enough room in its class. NULL: to the orphanage.
+ */
+static struct ps_heap *adopter_of(const struct ps_span *span) {
+    struct ps_heap *heap = ps_thread.own;
+    if (heap == NULL || ps_lock_is_forking()) { /* forking, it may be in the middle of a change */
+        return NULL;
+    }
+    return heap->available[span->class_index] == NULL ? heap : NULL;
+}
+
+static uintptr_t key_of_adopter(const struct ps_heap *adopter, const struct ps_span *span) {
+    return adopter != NULL ? ps_heap_key_of(adopter, span->class_index) : PS_KEY_ORPHAN;
+}
+
+static void adopted(struct ps_heap *adopter, struct ps_span *span) {
+    if (adopter != NULL) {
+        ps_add_relaxed(&adopter->x_spans[span->class_index], 1u); /* relaxed: a count */
+        ps_heap_take_in(adopter, span);
+    }
+}
+
+void ps_wake_owner(struct ps_span *span) {
+    /* Ends after one round, but for an owner that changes at this very moment; a span changes
+     * owners once in the life of a thread. */
+    for (;;) {
+        uintptr_t key = ps_load_acquire(&span->x_owner); /* acquire: the new owner's set-up */
+        struct ps_heap *adopter = adopter_of(span);
+        if (key == PS_KEY_ORPHAN) {
+            if (ps_central_wake(span, key_of_adopter(adopter, span))) {
+                adopted(adopter, span);
+                return;
+            }
+            continue;
+        }
+        struct ps_heap *owner = ps_heap_of_key(key);
+        /* relaxed: DEAD is set in the child of a fork before any other thread exists there, PARKED
+         * is looked at again under the lock. */
+        uint32_t state = ps_load_relaxed(&owner->x_state);
+        if (state == PS_HEAP_DEAD) {
+            if (ps_central_salvage(span, key)) {
+                return;
+            }
+            continue;
+        }
+        if (state == PS_HEAP_PARKED) {
+            if (ps_heap_leave_parked(span, key, key_of_adopter(adopter, span))) {
+                adopted(adopter, span);
+                return;
+            }
+            continue;
+        }
+        push_wakes(owner, span, span);
+        ps_heap_send_on_wakes(owner);
+        return;
+    }
+}
+
+/* Notes that one more span of its owner is wholly back and waits for him. */
+static void note_back(struct ps_span *span) {
+    uintptr_t key = ps_load_acquire(&span->x_owner); /* acquire: as in ps_wake_owner */
+    if (key <= PS_KEY_ORPHAN) {
+        return;
+    }
+    struct ps_heap *owner = ps_heap_of_key(key);
+    /* relaxed, all three: hints. */
+    uint32_t back = ps_add_relaxed(&owner->x_back, 1u) + 1;
+    if (back >= ps_max(ps_load_relaxed(&owner->x_back_worth), BACK_WORTH_LEAST)) {
+        ps_store_relaxed(&x_rich, owner);
+    }
+}
+
+void ps_remote_handed(struct ps_span *span, unsigned handed) {
+    if ((handed & PS_HANDED_ALL) != 0) {
+        note_back(span); /* first: behind the wake the span may be gone */
+    }
+    if ((handed & PS_HANDED_WAKE) != 0) {
+        ps_wake_owner(span);
+    }
+}
+
+/* As take_list, into steal.rest. The child of a fork must not lose the list between the two: it
+ * stands there before it is taken. */
+static void take_for_steal(struct ps_heap *heap) {
+    ps_store_relaxed(&heap->x_back, 0u); /* relaxed: a hint */
+    steal.from = heap;
+    steal.rest = ps_load_relaxed(&heap->x_wake); /* relaxed: the swap validates it */
+    ps_fence_program_order();
+    /* acquire: pairs with push_wakes. seq_cst: see ps_heap_send_on_wakes. */
+    while (!ps_cas_weak_seq_cst(&heap->x_wake, &steal.rest, (struct ps_span *)NULL)) {
+    }
+}
+
+bool ps_heap_steal_back(const struct ps_heap *heap) {
+    struct ps_heap *rich = ps_load_relaxed(&x_rich); /* relaxed: a hint */
+    if (PS_LIKELY(rich == NULL)) {
+        return false;
+    }
+    /* acquire: the exchange picks one thread; what it finds there is acquired by take_list. */
+    rich = ps_exchange_acquire(&x_rich, (struct ps_heap *)NULL);
+    /* relaxed: as in ps_wake_owner. */
+    if (rich == NULL || rich == heap || ps_load_relaxed(&rich->x_state) != PS_HEAP_LIVE) {
+        return false;
+    }
+    struct ps_span *last = NULL; /* of those that stay */
+    uint32_t walked = 0;
+    uint32_t stolen = 0;
+    ps_purge_begin();
+    take_for_steal(rich);
+    for (struct ps_span *span; (span = steal.rest) != NULL;) {
+        steal.now = span;
+        ps_fence_program_order();
+        steal.rest = ps_load_relaxed(&span->x_wake_next); /* relaxed: acquired by take_for_steal */
+        walked++;
+        /* Of the heap itself only, so that it alone may have to be offered. */
+        if (ps_heap_owns(rich, span) && ps_span_steal(span)) {
+            steal.now = NULL;
+            ps_fence_program_order();
+            ps_heap_release_span(rich, span);
+            stolen++;
+            continue;
+        }
+        ps_store_relaxed(&span->x_wake_next, steal.kept); /* relaxed: released by push_wakes */
+        ps_fence_program_order();
+        steal.kept = span;
+        ps_fence_program_order();
+        steal.now = NULL;
+        last = last == NULL ? span : last;
+    }
+    ps_store_relaxed(&rich->x_back_worth, walked / WALK_WORTH); /* relaxed: a hint */
+    struct ps_span *first = steal.kept;
+    steal.kept = NULL; /* before they are sent: not twice in a child */
+    if (first != NULL) {
+        push_wakes(rich, first, last);
+    }
+    ps_purge_end();
+    ps_heap_send_on_wakes(rich);
+    if (stolen != 0) {
+        /* Its thread may end at this moment. Under the lock, either it finds the spans gone or we
+         * find it ended; a look at x_state instead could miss, and so could its count of spans. */
+        ps_heap_offer(rich);
+    }
+    return stolen != 0;
+}
+
+static bool has_wake(const struct ps_heap *heap, const struct ps_span *wanted) {
+    const struct ps_span *span = ps_load_relaxed(&heap->x_wake); /* relaxed, both: one thread */
+    while (span != NULL && span != wanted) {
+        span = ps_load_relaxed(&span->x_wake_next);
+    }
+    return span != NULL;
+}
+
+/* Ends what was begun with one span: it is stolen, or its wake goes on. */
+static void finish_steal(struct ps_span *span) {
+    if (ps_span_finish_steal(span)) {
+        ps_heap_release_span(ps_heap_of_key(ps_load_relaxed(&span->x_owner)),
+                             span); /* one thread */
+    } else {
+        ps_wake_owner(span);
+    }
+}
+
+void ps_remote_fork_salvage(void) {
+    struct ps_span *rest = steal.rest;
+    struct ps_span *now = steal.now;
+    struct ps_span *kept = steal.kept;
+    bool is_taken = rest != NULL && !has_wake(steal.from, rest);
+    steal.rest = NULL;
+    steal.now = NULL;
+    steal.kept = NULL;
+    if (now != NULL && now != rest && now != kept) {
+        finish_steal(now);
+    }
+    wake_all(is_taken ? rest : NULL);
+    wake_all(kept);
+}
+
+/* One span off the wake list of its owner. */
+static void look_at(struct ps_heap *heap, struct ps_span *span) {
+    ps_span_hold(span);
+    ps_span_clear_queued(span);
+    if (span->place == PS_PLACE_CURRENT) {
+        return; /* the next refill collects */
+    }
+    ps_span_settle(span);
+    ps_span_collect(span);
+    ps_heap_span_gained(heap, span);
+}
+
+void ps_heap_take_wakes(struct ps_heap *heap) {
+    /* relaxed: a look; a wake missed now is found at the next refill. */
+    if (PS_LIKELY(ps_load_relaxed(&heap->x_wake) == NULL)) {
+        return;
+    }
+    bool is_dead =
+        ps_load_relaxed(&heap->x_state) == PS_HEAP_DEAD; /* relaxed: as in ps_wake_owner */
+    struct ps_span *span = take_list(heap);
+    while (span != NULL) {
+        struct ps_span *next = ps_load_relaxed(&span->x_wake_next); /* relaxed: acquired above */
+        if (!is_dead && ps_heap_owns(heap, span)) {
+            look_at(heap, span);
+        } else {
+            ps_wake_owner(span); /* sent while it changed hands, or to the dead */
+        }
+        span = next;
+    }
+}
+
+static void flush(struct ps_heap *heap, struct ps_remote_entry *entry) {
+    struct ps_span *span = entry->span;
+    if (span == NULL) {
+        return;
+    }
+    entry->span = NULL;
+    if (entry->count == 0) {
+        return;
+    }
+    /* The first block of the batch has waited longest. If somebody else had it on a list, too, and
+     * it has an owner again, a word of that owner's would now be written over. */
+    uintptr_t salt = ps_load_relaxed(&span->salt); /* relaxed: we have a block of the span */
+    if (PS_UNLIKELY(ps_link_of(entry->tail, salt) != ps_span_list_end(span))) {
+        ps_misuse_link(entry->tail, span->block_bytes);
+    }
+    ps_owner_add(&heap->x_remote_frees, entry->count);
+    ps_owner_add(&heap->x_remote_batches, 1);
+    ps_remote_handed(span, ps_span_hand_list(span, entry->head, entry->tail, entry->count));
+}
+
+/* The batch is full: a sequence goes on as a hot run, which the newest block opens. */
+static PS_NOINLINE void batch_full(struct ps_heap *heap, struct ps_remote_entry *entry) {
+    struct ps_span *span = entry->span;
+    void *newest = entry->head;
+    ptrdiff_t step = entry->count >= 3 ? ps_run_step_of(span, newest) : 0;
+    if (step != 0) {
+        entry->head = ps_heap_next(span, newest);
+        ps_link_clear(newest);
+        entry->count--;
+        ps_run_open(heap, span, newest, step);
+    }
+    flush(heap, entry);
+}
+
+void ps_remote_free(struct ps_heap *heap, struct ps_span *span, void *block) {
+    size_t index = ((uintptr_t)span >> PS_SLOT_SHIFT) % PS_REMOTE_ENTRIES;
+    struct ps_remote_entry *entry = &heap->remote[index];
+    if (PS_UNLIKELY(entry->span != span)) {
+        flush(heap, entry);
+        entry->span = span;
+        entry->head = ps_span_list_end(span);
+        entry->tail = block;
+        entry->count = 0;
+        entry->limit = (uint32_t)ps_min(BATCH_BLOCKS, ps_max(BATCH_BYTES / span->block_bytes, 1));
+    }
+    ps_link_set(block, entry->head, ps_load_relaxed(&span->salt)); /* relaxed: as in flush */
+    entry->head = block;
+    if (PS_UNLIKELY(++entry->count >= entry->limit)) {
+        batch_full(heap, entry);
+    }
+}
+
+void ps_remote_flush(struct ps_heap *heap) {
+    for (size_t i = 0; i < PS_REMOTE_ENTRIES; i++) {
+        flush(heap, &heap->remote[i]);
+    }
+}

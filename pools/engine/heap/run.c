@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Hot runs: see struct ps_thread in heap.h. Called by the owner of the heap only. No locks.
+ *
+ * The block that opens a run counts as used and is on no list, so while a run is open its span
+ * cannot drain, and no address can come to mean another block.
+ */
+#include "pools/engine/base/bits.h"
+#include "pools/engine/heap/heap.h"
+#include "pools/engine/heap/misuse.h"
+#include "pools/engine/small/span_remote.h"
+
+/* Runs shorter than this cost more than they saved; their span is asked less often. */
+#define RUN_WORTH_BLOCKS 16
+
+ptrdiff_t ps_run_step_of(const struct ps_span *span, void *newest) {
+    char *first = newest;
+    uintptr_t salt = ps_load_relaxed(&span->salt); /* relaxed: we have a block of the span */
+    char *second = ps_link_of(first, salt);
+    if (!span->can_run || ps_link_is_end(second) || !ps_link_is_near(first, second)) {
+        return 0;
+    }
+    char *third = ps_link_of(second, salt);
+    ptrdiff_t step = first - second;
+    bool is_sequence = step == second - third && (step == (ptrdiff_t)span->block_bytes ||
+                                                  -step == (ptrdiff_t)span->block_bytes);
+    return !ps_link_is_end(third) && is_sequence ? step : 0;
+}
+
+void ps_run_open(struct ps_heap *heap, struct ps_span *span, void *block, ptrdiff_t step) {
+    ps_run_close(heap);
+    heap->run_span = span;
+    heap->run_first = block;
+    ps_thread.run_next = (char *)block + step;
+    ps_thread.run_step = step;
+}
+
+void ps_run_close(struct ps_heap *heap) {
+    struct ps_span *span = heap->run_span;
+    if (span == NULL) {
+        return;
+    }
+    ptrdiff_t step = ps_thread.run_step;
+    char *lowest = step > 0 ? heap->run_first : ps_thread.run_next - step;
+    size_t blocks = (size_t)((ps_thread.run_next - heap->run_first) / step);
+    char *highest = step > 0 ? ps_thread.run_next - step : heap->run_first;
+    if (PS_UNLIKELY(ps_span_is_unhanded(span, highest))) {
+        ps_misuse_free(span, highest);
+    }
+    heap->run_span = NULL;
+    ps_thread.run_next = NULL;
+    ps_thread.run_step = 0;
+    /* relaxed: equal only if this thread wrote it. */
+    if (ps_load_relaxed(&span->x_owner) == ps_heap_key(heap)) {
+        if (blocks < RUN_WORTH_BLOCKS) {
+            span->interval = (uint16_t)ps_min((size_t)span->interval * 4, PS_INTERVAL_LIMIT);
+        }
+        ps_span_give_run(span, lowest, blocks);
+        ps_heap_span_gained(heap, span);
+        return;
+    }
+    ps_owner_add(&heap->x_remote_frees, blocks);
+    ps_owner_add(&heap->x_remote_batches, 1);
+    ps_remote_handed(span, ps_span_hand_run(span, lowest, blocks));
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Time. No thread of our own exists, so time passes on slow paths: every few of them the clock is
+ * read and what is due is done. Also the way to give everything back at once. Called by the heap's
+ * owner; locks only through the layers below.
+ */
+#include "pools/engine/heap/hard_large.h"
+#include "pools/engine/heap/idle.h"
+#include "pools/engine/heap/mapping.h"
+#include "pools/engine/heap/trim.h"
+#include "pools/engine/os/os.h"
+#include "pools/engine/page/purge.h"
+#include "pools/engine/small/span_list.h"
+#include "pools/engine/small/span_remote.h"
+
+#define TICK_CALLS 4      /* slow calls per look at the clock */
+#define SCAN_DELAY_MS 250 /* between two looks for drained spans */
+
+void ps_heap_drop_drained(struct ps_heap *heap) {
+    for (uint32_t i = 0; i < ps_size_class_count; i++) {
+        struct ps_span *head = heap->available[i];
+        struct ps_span *tail = head != NULL ? ps_span_list_tail(head) : NULL;
+        if (tail != NULL && tail->used == 0 && !ps_span_is_queued(tail)) {
+            ps_span_list_remove(&heap->available[i], tail);
+            ps_heap_release_span(heap, tail);
+        }
+    }
+}
+
+static PS_NOINLINE void look_at_clock(struct ps_heap *heap) {
+    uint64_t now_ms = ps_os_now_ms();
+    heap->tick_countdown = TICK_CALLS;
+    ps_store_relaxed(&heap->x_active_ms, now_ms); /* relaxed: others judge by it whether we idle */
+    ps_purge_tick(now_ms);
+    ps_mapping_expire(now_ms);
+    if (now_ms >= heap->next_scan_ms) {
+        heap->next_scan_ms = now_ms + SCAN_DELAY_MS;
+        ps_remote_flush(heap);
+        ps_heap_take_wakes(heap);
+        ps_recent_flush_all(heap);
+        ps_heap_drop_drained(heap);
+        ps_idle_look(now_ms);
+    }
+}
+
+void ps_heap_tick(struct ps_heap *heap) {
+    if (heap->tick_countdown-- == 0) {
+        look_at_clock(heap);
+    }
+}
+
+/* Spans with room learn what came back to them; those that are empty go. */
+static void collect_available(struct ps_heap *heap, uint32_t class_index) {
+    struct ps_span *span = heap->available[class_index];
+    /* To the span that is last now: one that cannot go yet moves behind it. */
+    const struct ps_span *last = span != NULL ? ps_span_list_tail(span) : NULL;
+    while (span != NULL) {
+        struct ps_span *next = span == last ? NULL : ps_span_list_next(span);
+        ps_span_settle(span);
+        ps_span_collect(span);
+        ps_heap_span_gained(heap, span);
+        span = next;
+    }
+}
+
+bool ps_heap_trim(size_t keep_bytes) {
+    struct ps_heap *heap = ps_thread.own;
+    if (heap != NULL) {
+        ps_run_close(heap);
+        ps_remote_flush(heap);
+        ps_heap_take_wakes(heap);
+        for (uint32_t i = 0; i < ps_size_class_count; i++) {
+            ps_heap_empty_bin(heap, i);
+            collect_available(heap, i);
+        }
+        ps_heap_drop_drained(heap);
+    }
+    (void)ps_hard_large_flush();
+    bool has_purged = ps_idle_purge(UINT64_MAX);
+    has_purged |= ps_mapping_expire(UINT64_MAX) != 0;
+    return ps_purge_all(keep_bytes) || has_purged;
+}

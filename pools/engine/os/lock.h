@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The engine's lock: one word, a short spin, then the kernel. Locks are taken in ascending rank
+ * only; checked builds assert it. What a lock protects stands beside the lock. Decide under the
+ * lock, make system calls after it.
+ *
+ * Fork. No lock is taken for a fork: libc takes locks of its own between the fork handlers and the
+ * fork itself (the list of streams, the name service), and handlers that were registered before
+ * ours run there too, so a thread that holds one of those and waits for one of ours would never get
+ * it. Instead the child repairs what it finds. It has the forking thread alone; a lock that another
+ * thread held is rolled back by its undo log (base/undo.h) and becomes free. A lock that the
+ * forking thread holds itself, because a signal handler forks, stays as it is in both processes:
+ * the section goes on when the handler returns.
+ */
+#ifndef PS_OS_LOCK_H
+#define PS_OS_LOCK_H
+
+#include "pools/engine/base/atomic.h"
+#include "pools/engine/base/check.h"
+#include "pools/engine/base/undo.h"
+#include "pools/engine/os/os.h"
+
+/* Ranks, all there are: a thread that holds one may take only a higher one. */
+enum ps_lock_rank {
+    PS_RANK_INIT = 1,     /* heap/thread.c, pages/alone.c: one-time initialisation */
+    PS_RANK_LATE = 2,     /* heap/late.c: the heap of threads whose own is gone */
+    PS_RANK_REGISTRY = 3, /* heap/thread.c: list of heaps */
+    PS_RANK_ORPHAN = 4,   /* small/central.c: spans without an owner */
+    PS_RANK_MAPPING = 5,  /* heap/mapping.c: freed mappings kept for reuse */
+    PS_RANK_PURGE = 6,    /* page/purge.c: one purger at a time; the only one held over madvise */
+    PS_RANK_PAGE = 7,     /* page/page_cache.c: free runs, arenas, page map writes */
+    PS_RANK_METADATA = 8, /* page/metadata.c: memory for heaps and map leaves */
+    PS_RANK_MAGAZINE = 9, /* pages/magazine.c: list of magazines */
+    PS_RANK_DEPOT = 10,   /* pages/depot.c: free pages in slices; nothing is taken under it */
+    PS_RANK_SLICE_START = 11, /* slice/cache.c: one-time initialisation of slices */
+    PS_RANK_SLICE_DEPOT = 12, /* slice/depot.c, and three more: full lists and runs */
+    PS_RANK_SLICE_LIVE = 16,  /* slice/live.c: the table of live slices in checked runs */
+    PS_RANK_GUARD = 17,       /* heap/guard.h: queue of free slots; nothing is taken under it */
+    PS_RANK_HARD = 18,        /* heap/hard_large.c: freed runs that wait; nothing under it */
+    PS_RANK_RECORD = 19,      /* heap/record_peak.c: snapshots; nothing is taken under it */
+};
+
+struct ps_lock {
+    uint32_t x_state;            /* 0 free, else the holder's id, and WAITERS when a thread waits */
+    uint16_t rank;               /* enum ps_lock_rank, constant */
+    uint16_t depth;              /* holder only: times taken again by a signal handler that forks */
+    struct ps_undo *undo;        /* of the data, constant; NULL: nothing is rolled back */
+    struct ps_undo_entry *outer; /* depth 1 and more: what the interrupted section has noted */
+};
+
+#define PS_LOCK_INIT_UNDO(lock_rank, lock_undo)                                                    \
+    { 0, (lock_rank), 0, (lock_undo), NULL }
+#define PS_LOCK_INIT(lock_rank) PS_LOCK_INIT_UNDO(lock_rank, NULL)
+#define PS_LOCK_WAITERS 0x80000000u
+
+/* The calling thread's id: unlike those of all living threads; 0 until asked for. */
+extern __thread PS_HIDDEN uint32_t ps_lock_thread_id __attribute__((tls_model("initial-exec")));
+uint32_t ps_lock_ask_thread_id(void);
+
+void ps_lock_acquire_slow(struct ps_lock *lock);
+
+/* Checked builds: notes the rank and aborts on a descending one. */
+void ps_lock_check_acquire(const struct ps_lock *lock);
+void ps_lock_check_release(const struct ps_lock *lock);
+
+static inline uint32_t ps_lock_self(void) {
+    return PS_LIKELY(ps_lock_thread_id != 0) ? ps_lock_thread_id : ps_lock_ask_thread_id();
+}
+
+/* Takes the lock if it is free. */
+static inline bool ps_lock_try(struct ps_lock *lock) {
+    uint32_t expected = 0;
+    /* acquire: pairs with ps_lock_release; makes what the last holder wrote visible. */
+    if (PS_UNLIKELY(!ps_cas_strong_acquire(&lock->x_state, &expected, ps_lock_self()))) {
+        return false;
+    }
+    if (PS_CHECKED) {
+        ps_lock_check_acquire(lock);
+    }
+    return true;
+}
+
+static inline void ps_lock_acquire(struct ps_lock *lock) {
+    if (PS_UNLIKELY(!ps_lock_try(lock))) {
+        ps_lock_acquire_slow(lock);
+    }
+}
+
+/* All that was changed under the lock is consistent: a roll-back ends here, or, where the lock was
+ * taken again, with what the interrupted section had noted. Holder only; the lock has a log. */
+static inline void ps_lock_commit(struct ps_lock *lock) {
+    ps_undo_commit(lock->undo, PS_LIKELY(lock->depth == 0) ? lock->undo->first : lock->outer);
+}
+
+static inline void ps_lock_release(struct ps_lock *lock) {
+    if (lock->undo != NULL) {
+        ps_lock_commit(lock);
+    }
+    if (PS_UNLIKELY(lock->depth != 0)) {
+        lock->depth--;
+        return;
+    }
+    if (PS_CHECKED) {
+        ps_lock_check_release(lock);
+    }
+    /* release: pairs with ps_lock_acquire of the next holder. */
+    if ((ps_exchange_release(&lock->x_state, 0u) & PS_LOCK_WAITERS) != 0) {
+        ps_os_wake_one(&lock->x_state);
+    }
+}
+
+/*
+ * For fork handlers, in the forking thread. A signal handler that forks may have interrupted this
+ * very thread inside a locked section, and fork handlers of the program may allocate: between
+ * ps_lock_fork_begin and ps_lock_fork_end the thread may take again what it holds, in any order.
+ */
+void ps_lock_fork_begin(void);
+void ps_lock_fork_end(void);
+
+/* Whether the calling thread is in between. */
+bool ps_lock_is_forking(void);
+
+/*
+ * In the child of a fork, by its only thread, for each lock: when another thread held it, rolls the
+ * data back and frees the lock. Returns false when the calling thread holds it, which is inside of
+ * a signal handler: then nothing is changed.
+ */
+bool ps_lock_fork_child(struct ps_lock *lock);
+
+/*
+ * Once a second thread may exist: makes locks recognise the child of a fork by themselves, before
+ * the fork handlers have come to ps_lock_fork_child (those of others run before ours, and may
+ * allocate). Costs two system calls and a page. Any thread, any number of times.
+ */
+void ps_lock_watch_forks(void);
+
+/* In the child, when all locks are repaired. False: ps_lock_fork_child has met one that the thread
+ * holds itself, so what the locks protect must not be used now. */
+bool ps_lock_fork_repaired(void);
+
+#endif

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The OS contract on Linux. Called by page/, heap/ and locks; calls the kernel only, except for
+ * the clock, where libc's vDSO path is 20 times cheaper than a system call. No locks.
+ */
+#include "pools/engine/base/bits.h"
+#include "pools/engine/os/os.h"
+#include "pools/engine/os/syscall.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <time.h>
+
+static void *map_anonymous(size_t bytes, long access) {
+    long result = ps_syscall6(SYS_mmap, 0, (long)bytes, access,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return ps_syscall_failed(result) ? NULL : (void *)result;
+}
+
+bool ps_os_release(void *base, size_t bytes) {
+    return !ps_syscall_failed(ps_syscall3(SYS_munmap, (long)base, (long)bytes, 0));
+}
+
+static void *reserve(size_t bytes, size_t align, long access) {
+    /* Neighbours of equal alignment usually come back aligned: try the exact size first. */
+    char *base = map_anonymous(bytes, access);
+    if (base == NULL || ((uintptr_t)base & (align - 1)) == 0) {
+        return base;
+    }
+    ps_os_release(base, bytes);
+    size_t slack = align - ps_os_page_bytes();
+    if (bytes + slack < bytes) {
+        return NULL;
+    }
+    base = map_anonymous(bytes + slack, access);
+    if (base == NULL) {
+        return NULL;
+    }
+    char *aligned = (char *)ps_round_up((uintptr_t)base, align);
+    size_t head = (size_t)(aligned - base);
+    /* A tail that cannot be unmapped stays as unused address space; it holds no memory. */
+    if (head != 0) {
+        ps_os_release(base, head);
+    }
+    if (slack != head) {
+        ps_os_release(aligned + bytes, slack - head);
+    }
+    return aligned;
+}
+
+void *ps_os_reserve(size_t bytes, size_t align) {
+    return reserve(bytes, align, PROT_READ | PROT_WRITE);
+}
+
+void *ps_os_reserve_closed(size_t bytes, size_t align) { return reserve(bytes, align, PROT_NONE); }
+
+bool ps_os_purge(void *base, size_t bytes) {
+    /* DONTNEED, not FREE: FREE leaves the pages in RSS until pressure, which users read as a leak.
+     */
+    return !ps_syscall_failed(ps_syscall3(SYS_madvise, (long)base, (long)bytes, MADV_DONTNEED));
+}
+
+bool ps_os_protect(void *base, size_t bytes, bool is_accessible) {
+    long access = is_accessible ? PROT_READ | PROT_WRITE : PROT_NONE;
+    return !ps_syscall_failed(ps_syscall3(SYS_mprotect, (long)base, (long)bytes, access));
+}
+
+size_t ps_os_resident(void *base, size_t bytes) {
+    unsigned char in_memory[512];
+    size_t page_bytes = ps_os_page_bytes();
+    size_t resident = 0;
+    for (size_t done = 0; done < bytes;) {
+        size_t piece = ps_min(bytes - done, sizeof in_memory * page_bytes);
+        if (ps_syscall_failed(ps_syscall3(SYS_mincore, (long)((char *)base + done), (long)piece,
+                                          (long)in_memory))) {
+            return bytes;
+        }
+        for (size_t page = 0; page < piece / page_bytes; page++) {
+            resident += in_memory[page] & 1 ? page_bytes : 0;
+        }
+        done += piece;
+    }
+    return resident;
+}
+
+bool ps_os_resize(void *base, size_t old_bytes, size_t new_bytes) {
+    return !ps_syscall_failed(
+        ps_syscall6(SYS_mremap, (long)base, (long)old_bytes, (long)new_bytes, 0, 0, 0));
+}
+
+bool ps_os_move(void *from, size_t old_bytes, void *to, size_t new_bytes) {
+    if (!ps_syscall_failed(ps_syscall6(SYS_mremap, (long)from, (long)old_bytes, (long)new_bytes,
+                                       MREMAP_MAYMOVE | MREMAP_FIXED, (long)to, 0))) {
+        return true;
+    }
+    /* Kernels that unmap `to` first and look at `from` then leave a hole, in which another thread's
+     * mapping may lie by now. Only addresses that can be taken again without replacing anything are
+     * surely ours to give back; else they stay, with no memory behind them. */
+    long again =
+        ps_syscall6(SYS_mmap, (long)to, (long)new_bytes, PROT_NONE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    if (!ps_syscall_failed(again)) {
+        ps_os_release((void *)again, new_bytes); /* old kernels take it for a hint: still ours */
+    }
+    return false;
+}
+
+void ps_os_advise_huge(void *base, size_t bytes, bool is_wanted) {
+    (void)ps_syscall3(SYS_madvise, (long)base, (long)bytes,
+                      is_wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+}
+
+size_t ps_os_page_bytes(void) { return (size_t)getauxval(AT_PAGESZ); }
+
+uint64_t ps_os_now_ms(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+uint32_t ps_os_thread_number(void) { return (uint32_t)ps_syscall3(SYS_gettid, 0, 0, 0); }
+
+bool ps_os_is_first_thread(void) {
+    return ps_syscall3(SYS_gettid, 0, 0, 0) == ps_syscall3(SYS_getpid, 0, 0, 0);
+}
+
+uint32_t *ps_os_word_wiped_by_fork(void) {
+    size_t bytes = ps_os_page_bytes();
+    char *page = map_anonymous(bytes, PROT_READ | PROT_WRITE);
+    if (page != NULL &&
+        ps_syscall_failed(ps_syscall3(SYS_madvise, (long)page, (long)bytes, MADV_WIPEONFORK))) {
+        ps_os_release(page, bytes);
+        page = NULL;
+    }
+    return (uint32_t *)page;
+}
+
+uint64_t ps_os_random(void) {
+    uint64_t value = 0;
+    long got = ps_syscall3(SYS_getrandom, (long)&value, sizeof value, GRND_NONBLOCK);
+    /* Without: where the stack lies and what the time is. */
+    return got == (long)sizeof value
+               ? value
+               : ((uintptr_t)&value ^ ps_os_now_ms() << 20) * 0x9e3779b97f4a7c15u;
+}
+
+void ps_os_write(int fd, const char *text, size_t bytes) {
+    while (bytes > 0) {
+        long written = ps_syscall3(SYS_write, fd, (long)text, (long)bytes);
+        if (written == -EINTR) {
+            continue;
+        }
+        if (written <= 0) {
+            return;
+        }
+        text += written;
+        bytes -= (size_t)written;
+    }
+}
+
+void ps_os_wait(uint32_t *word, uint32_t expected) {
+    (void)ps_syscall6(SYS_futex, (long)word, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, (long)expected, 0, 0,
+                      0);
+}
+
+void ps_os_wake_one(uint32_t *word) {
+    (void)ps_syscall3(SYS_futex, (long)word, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, 1);
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Raw system calls. Not libc's wrappers, for three reasons: they leave errno alone (free must keep
+ * it), no other preloaded library can stand in between, and they work before this library has been
+ * relocated, when a call through the GOT would jump to nowhere. Used by the OS layer and by the
+ * start-up code of shim/. Returns the kernel's value: -errno on failure.
+ */
+#ifndef PS_OS_SYSCALL_H
+#define PS_OS_SYSCALL_H
+
+#include "pools/engine/base/compiler.h"
+
+#include <sys/syscall.h>
+
+#if defined(__x86_64__)
+
+PS_INLINE long ps_syscall6(long number, long a, long b, long c, long d, long e, long f) {
+    register long r10 __asm__("r10") = d;
+    register long r8 __asm__("r8") = e;
+    register long r9 __asm__("r9") = f;
+    long result;
+    __asm__ volatile("syscall"
+                     : "=a"(result)
+                     : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+                     : "rcx", "r11", "memory");
+    return result;
+}
+
+#elif defined(__aarch64__)
+
+PS_INLINE long ps_syscall6(long number, long a, long b, long c, long d, long e, long f) {
+    register long x8 __asm__("x8") = number;
+    register long x0 __asm__("x0") = a;
+    register long x1 __asm__("x1") = b;
+    register long x2 __asm__("x2") = c;
+    register long x3 __asm__("x3") = d;
+    register long x4 __asm__("x4") = e;
+    register long x5 __asm__("x5") = f;
+    __asm__ volatile("svc 0"
+                     : "+r"(x0)
+                     : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5)
+                     : "memory");
+    return x0;
+}
+
+#else
+#error "poolshim needs the raw system call of this processor: add it to pools/engine/os/syscall.h"
+#endif
+
+PS_INLINE long ps_syscall3(long number, long a, long b, long c) {
+    return ps_syscall6(number, a, b, c, 0, 0, 0);
+}
+
+/* The kernel reports failure as -4095..-1. */
+PS_INLINE int ps_syscall_failed(long result) { return (unsigned long)result > -4096UL; }
+
+#endif

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See arena.h. The system calls happen under the page lock: an mmap about ten times in the life of
+ * a process, and an mprotect per step, of which the first GiB takes about a hundred; two threads
+ * that both find the cache empty must not grow it twice.
+ */
+#include "pools/engine/page/arena.h"
+
+#include "pools/engine/base/bits.h"
+#include "pools/engine/os/os.h"
+
+#define FIRST_ARENA_BYTES ((size_t)2 << 20) /* all that a small program reserves */
+#define NEXT_ARENA_BYTES ((size_t)32 << 20) /* room for a large block to grow where it is */
+#define LAST_ARENA_BYTES ((size_t)1 << 30)
+#define LEAST_STEP_BYTES ((size_t)1 << 20)
+#define LAST_STEP_BYTES ((size_t)16 << 20) /* locked, it is made resident at once */
+#define STEP_FRACTION 8                    /* of what is accessible already */
+#define HUGE_PAGE_BYTES ((size_t)2 << 20)
+#define ARENA_LIMIT 4096 /* with 1 GiB each: 4 TiB; more only when tiny ones are had */
+
+static struct ps_page_arena arenas[ARENA_LIMIT];
+static size_t arena_count;
+static enum ps_thp thp_policy;
+static size_t usual_count; /* arenas of the usual size or more; they double */
+static size_t open_bytes;  /* accessible, in all arenas */
+
+/* What to try next after a refusal: see step_down. */
+static size_t reserve_bytes = SIZE_MAX;
+static size_t step_bytes = SIZE_MAX;
+
+void ps_page_arena_start(enum ps_thp thp) { thp_policy = thp; }
+
+static bool is_huge(enum ps_page_arena_kind kind) {
+    return thp_policy == PS_THP_ALWAYS || (thp_policy == PS_THP_AUTO && kind == PS_PAGE_ARENA_HUGE);
+}
+
+/* Lengths of an arena, and where it starts, are multiples of this. */
+static size_t granule_of(const struct ps_page_arena *arena) {
+    uintptr_t begin = (uintptr_t)arena->base + (arena->slices << PS_SLICE_SHIFT);
+    bool has_whole = ((begin | arena->rest_slices << PS_SLICE_SHIFT) & (HUGE_PAGE_BYTES - 1)) == 0;
+    return is_huge(arena->kind) && has_whole ? HUGE_PAGE_BYTES : PS_SLICE_BYTES;
+}
+
+/*
+ * The next size to try after one was refused. A size that was refused is not tried at once again:
+ * the next time begins at twice what was to be had last, so that a limit costs a refusal now and
+ * then, not one per size each time, and the usual sizes return with the memory.
+ */
+static size_t step_down(size_t bytes, size_t needed, size_t granule) {
+    return ps_max(ps_round_up(bytes / 2, granule), needed);
+}
+
+static size_t after_success(size_t bytes, size_t usual) {
+    return bytes < usual ? 2 * bytes : SIZE_MAX;
+}
+
+/* Reserves and enters addresses of exactly this length, or nothing. */
+static char *reserve(size_t bytes, size_t align) {
+    char *base = ps_os_reserve_closed(bytes, align);
+    if (base != NULL && !ps_page_map_cover(base, bytes)) {
+        ps_os_release(base, bytes);
+        return NULL;
+    }
+    return base;
+}
+
+static size_t usual_arena_bytes(void) {
+    return arena_count == 0 ? FIRST_ARENA_BYTES
+                            : ps_min(NEXT_ARENA_BYTES << ps_min(usual_count, 5), LAST_ARENA_BYTES);
+}
+
+/* Reserves for `slices`, in multiples of `granule`; writes how many bytes it were. */
+static char *reserve_any(size_t slices, size_t granule, size_t *length) {
+    size_t needed = ps_round_up(slices << PS_SLICE_SHIFT, granule);
+    size_t usual = ps_max(usual_arena_bytes(), needed);
+    size_t bytes = ps_max(ps_round_up(ps_min(usual, reserve_bytes), granule), needed);
+    char *base = reserve(bytes, granule);
+    while (base == NULL && bytes > needed) { /* ends: it halves, 14 times at most */
+        bytes = step_down(bytes, needed, granule);
+        base = reserve(bytes, granule);
+    }
+    reserve_bytes = base == NULL ? needed : after_success(bytes, usual);
+    *length = bytes;
+    return base;
+}
+
+struct ps_page_arena *ps_page_arena_reserve(size_t slices, enum ps_page_arena_kind kind,
+                                            struct ps_undo *undo) {
+    if (arena_count == ARENA_LIMIT) {
+        return NULL;
+    }
+    size_t bytes = 0;
+    char *base = is_huge(kind) ? reserve_any(slices, HUGE_PAGE_BYTES, &bytes) : NULL;
+    if (base == NULL && (!is_huge(kind) || kind == PS_PAGE_ARENA_PLAIN)) {
+        base = reserve_any(slices, PS_SLICE_BYTES, &bytes);
+    }
+    if (base == NULL) {
+        return NULL;
+    }
+    usual_count += bytes >= NEXT_ARENA_BYTES;
+    PS_UNDO_NOTE(undo, arena_count);
+    struct ps_page_arena *arena = &arenas[arena_count++];
+    *arena =
+        (struct ps_page_arena){.base = base, .rest_slices = bytes >> PS_SLICE_SHIFT, .kind = kind};
+    ps_os_advise_huge(base, bytes, is_huge(kind));
+    return arena;
+}
+
+size_t ps_page_arena_open(struct ps_page_arena *arena, size_t slices, struct ps_undo *undo) {
+    char *end = arena->base + (arena->slices << PS_SLICE_SHIFT);
+    size_t rest = arena->rest_slices << PS_SLICE_SHIFT;
+    size_t granule = granule_of(arena);
+    size_t needed = ps_round_up(slices << PS_SLICE_SHIFT, granule);
+    size_t usual = ps_max(ps_min(open_bytes / STEP_FRACTION, LAST_STEP_BYTES), LEAST_STEP_BYTES);
+    usual = ps_min(ps_max(ps_round_up(usual, granule), needed), rest);
+    size_t bytes = ps_max(ps_round_up(ps_min(usual, step_bytes), granule), needed);
+    bool is_open = ps_os_protect(end, bytes, true);
+    while (!is_open && bytes > needed) { /* ends: as above */
+        bytes = step_down(bytes, needed, granule);
+        is_open = ps_os_protect(end, bytes, true);
+    }
+    step_bytes = is_open ? after_success(bytes, usual) : needed;
+    if (!is_open && arena->slices == 0) {
+        bytes = rest; /* a part would be one mapping more, of which there may be too many */
+        is_open = ps_os_protect(end, bytes, true);
+    }
+    if (!is_open) {
+        return 0;
+    }
+    PS_UNDO_NOTE(undo, open_bytes);
+    PS_UNDO_NOTE(undo, arena->slices);
+    PS_UNDO_NOTE(undo, arena->rest_slices);
+    open_bytes += bytes;
+    arena->slices += bytes >> PS_SLICE_SHIFT;
+    arena->rest_slices -= bytes >> PS_SLICE_SHIFT;
+    return bytes >> PS_SLICE_SHIFT;
+}
+
+size_t ps_page_arena_count(void) { return arena_count; }
+
+struct ps_page_arena *ps_page_arena_at(size_t index) { return &arenas[index]; }
+
+/*
+ * The kernel makes a huge page of what has one page in memory, as its khugepaged comes by: memory
+ * for every hole in it that was purged. An hour of redis gained 12 MiB of 130 that way.
+ */
+void ps_page_arena_keep_holes(char *base, size_t slices) {
+    if (thp_policy == PS_THP_NEVER) {
+        return;
+    }
+    uintptr_t begin = (uintptr_t)base;
+    uintptr_t end = begin + (slices << PS_SLICE_SHIFT);
+    uintptr_t first = ps_round_down(begin, HUGE_PAGE_BYTES);
+    uintptr_t last = ps_round_down(end, HUGE_PAGE_BYTES);
+    if (first != begin) {
+        ps_os_advise_huge((char *)first, HUGE_PAGE_BYTES, false);
+        first += HUGE_PAGE_BYTES;
+    }
+    if (first < last) {
+        ps_os_advise_huge((char *)first, last - first,
+                          true); /* empty: the next touch may take it */
+    }
+    if (last != end && last >= first) {
+        ps_os_advise_huge((char *)last, HUGE_PAGE_BYTES, false);
+    }
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A bump allocator for metadata. See metadata.h. Lock: metadata_lock, protects everything here;
+ * the mapping of a new 256 KiB piece happens under it, four times per megabyte of heaps.
+ */
+#include "pools/engine/page/metadata.h"
+
+#include "pools/engine/base/bits.h"
+#include "pools/engine/os/lock.h"
+#include "pools/engine/os/os.h"
+
+#define PIECE_BYTES ((size_t)256 << 10)
+#define TAKE_ALIGN ((size_t)128) /* a slot of the page map */
+
+PS_UNDO_LOG(metadata_undo, 4);
+static struct ps_lock metadata_lock = PS_LOCK_INIT_UNDO(PS_RANK_METADATA, &metadata_undo);
+static char *piece_next;
+static char *piece_end;
+static uint64_t taken_bytes;
+
+static void *map_locked(size_t bytes) {
+    void *base = ps_os_reserve(bytes, ps_os_page_bytes());
+    if (base != NULL) {
+        PS_UNDO_NOTE(&metadata_undo, taken_bytes);
+        taken_bytes += bytes;
+    }
+    return base;
+}
+
+void *ps_metadata_map(size_t bytes) {
+    ps_lock_acquire(&metadata_lock);
+    void *base = map_locked(bytes);
+    ps_lock_release(&metadata_lock);
+    return base;
+}
+
+void *ps_metadata_take(size_t bytes) {
+    size_t rounded = ps_round_up(bytes, TAKE_ALIGN);
+    ps_lock_acquire(&metadata_lock);
+    if ((size_t)(piece_end - piece_next) < rounded) {
+        char *piece = map_locked(PIECE_BYTES);
+        if (piece == NULL) { /* a limit is near: no more than is needed; the old piece stays */
+            piece = map_locked(ps_round_up(bytes, ps_os_page_bytes()));
+            ps_lock_release(&metadata_lock);
+            return piece;
+        }
+        PS_UNDO_NOTE(&metadata_undo, piece_next);
+        PS_UNDO_NOTE(&metadata_undo, piece_end);
+        piece_next = piece;
+        piece_end = piece + PIECE_BYTES;
+    }
+    void *result = piece_next;
+    piece_next += rounded;
+    ps_lock_release(&metadata_lock);
+    return result;
+}
+
+uint64_t ps_metadata_bytes(void) {
+    ps_lock_acquire(&metadata_lock);
+    uint64_t bytes = taken_bytes;
+    ps_lock_release(&metadata_lock);
+    return bytes;
+}
+
+void ps_metadata_fork_child(void) { ps_lock_fork_child(&metadata_lock); }

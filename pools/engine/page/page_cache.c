@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See page_cache.h. Lock: page_lock, protects both sets of bins, the arenas, the page map's root
+ * and the run half of every free slot; its undo log notes all of that but what only grows, branches
+ * and leaves of the map.
+ */
+#include "pools/engine/page/page_cache.h"
+
+#include "pools/engine/base/bits.h"
+#include "pools/engine/base/check.h"
+#include "pools/engine/os/lock.h"
+#include "pools/engine/page/arena.h"
+#include "pools/engine/page/metadata.h"
+#include "pools/engine/page/purge.h"
+#include "pools/engine/page/run_bins.h"
+
+/* back is 16 bits, so runs stop coalescing at 4 GiB. */
+#define COALESCE_LIMIT 65535
+
+/* Most words that one section notes: more of two arenas with a neighbour on both sides, then a
+ * carving with a rest on both sides. */
+#define UNDO_WORDS (9 * PS_RUN_BINS_UNDO_WORDS + 40)
+
+PS_UNDO_LOG(page_undo, UNDO_WORDS);
+static struct ps_lock page_lock = PS_LOCK_INIT_UNDO(PS_RANK_PAGE, &page_undo);
+static struct ps_run_bins dirty_bins[PS_PAGE_ARENA_KINDS];
+static struct ps_run_bins clean_bins[PS_PAGE_ARENA_KINDS];
+static uint64_t arena_slices;
+static uint64_t closed_slices; /* of them, not accessible yet */
+
+static struct ps_run_bins *bins_of(const struct ps_run *run) {
+    return run->is_dirty ? &dirty_bins[run->is_huge] : &clean_bins[run->is_huge];
+}
+
+static uint64_t dirty_slices(void) {
+    return dirty_bins[PS_PAGE_ARENA_PLAIN].slices + dirty_bins[PS_PAGE_ARENA_HUGE].slices;
+}
+
+static bool is_same_sort(const struct ps_run *a, const struct ps_run *b) {
+    return a->is_dirty == b->is_dirty && a->is_huge == b->is_huge;
+}
+
+static struct ps_run *run_at(char *base) { return &ps_page_map_slot(base)->run; }
+
+/* relaxed: a run becomes FREE, or stops to be, under the page lock only; what tenants write beside
+ * it is all the same here. */
+static uint8_t kind_of(const struct ps_run *run) { return ps_load_relaxed(&run->kind); }
+
+static char *end_of(const struct ps_run *run) {
+    return run->base + ((size_t)run->slices << PS_SLICE_SHIFT);
+}
+
+/* Describes [base, base + slices) as a clean run of its own. */
+static struct ps_run *make_run(char *base, size_t slices, enum ps_page_arena_kind kind) {
+    struct ps_run *run = run_at(base);
+    PS_UNDO_NOTE(&page_undo, run->kind); /* what else it says means nothing inside of another */
+    run->base = base;
+    run->slices = (uint32_t)slices;
+    run->is_dirty = false;
+    run->is_huge = kind & 1;
+    run->back = 0;
+    return run;
+}
+
+/* Makes the part of a run from `base` to its end a run of its own, of the same sort. */
+static struct ps_run *split_at(struct ps_run *run, char *base) {
+    size_t kept = (size_t)(base - run->base) >> PS_SLICE_SHIFT;
+    struct ps_run *rest = make_run(base, run->slices - kept, run->is_huge);
+    rest->is_dirty = run->is_dirty;
+    PS_UNDO_NOTE(&page_undo, run->slices);
+    run->slices = (uint32_t)kept;
+    return rest;
+}
+
+/* The free run of the same sort that ends where `run` begins, or NULL. */
+static struct ps_run *free_run_before(const struct ps_run *run) {
+    struct ps_run *last = run_at(run->base - 1);
+    if (kind_of(last) != PS_RUN_FREE) {
+        return NULL;
+    }
+    struct ps_run *before = run_at(run->base - ((size_t)last->back + 1) * PS_SLICE_BYTES);
+    return is_same_sort(before, run) ? before : NULL;
+}
+
+/* Enters a run, merged with its neighbours of the same sort; returns the whole. */
+static struct ps_run *insert_locked(struct ps_run *run) {
+    struct ps_run_bins *bins = bins_of(run);
+    struct ps_run *before = free_run_before(run);
+    if (before != NULL && before->slices + run->slices <= COALESCE_LIMIT) {
+        ps_run_bins_remove(bins, before, &page_undo);
+        before->slices += run->slices;
+        PS_UNDO_NOTE(&page_undo, run->kind);
+        ps_store_relaxed(&run->kind, (uint8_t)PS_RUN_NONE); /* relaxed: free() only classifies */
+        run = before;
+    }
+    struct ps_run *after = run_at(end_of(run));
+    if (kind_of(after) == PS_RUN_FREE && after->base == end_of(run) && is_same_sort(after, run) &&
+        after->slices + run->slices <= COALESCE_LIMIT) {
+        ps_run_bins_remove(bins, after, &page_undo);
+        PS_UNDO_NOTE(&page_undo, run->slices);
+        run->slices += after->slices;
+    }
+    ps_run_bins_insert(bins, run, &page_undo);
+    return run;
+}
+
+/* Cuts `slices` at an aligned place out of a free run, returns the rest to the bins. */
+static struct ps_run *carve_locked(struct ps_run *run, size_t slices, size_t align_slices) {
+    struct ps_run_bins *bins = bins_of(run);
+    ps_run_bins_remove(bins, run, &page_undo);
+    char *base = (char *)ps_round_up((uintptr_t)run->base, align_slices << PS_SLICE_SHIFT);
+    if (base != run->base) {
+        struct ps_run *head = run;
+        run = split_at(head, base);
+        ps_run_bins_insert(bins, head, &page_undo);
+    }
+    if (run->slices != slices) {
+        ps_run_bins_insert(bins, split_at(run, base + (slices << PS_SLICE_SHIFT)), &page_undo);
+    }
+    ps_store_relaxed(&run->kind, (uint8_t)PS_RUN_BUSY); /* relaxed: free() only classifies by it */
+    return run;
+}
+
+bool ps_page_cache_is_shut;
+
+bool ps_page_cache_open(char *base, size_t bytes) {
+    return !ps_page_cache_is_shut || ps_os_protect(base, bytes, true);
+}
+
+void ps_page_cache_shut(char *base, size_t bytes) {
+    if (ps_page_cache_is_shut && bytes != 0) {
+        (void)ps_os_protect(base, bytes, false); /* refused: it stays accessible */
+    }
+}
+
+void ps_page_cache_start(const struct ps_config *config) {
+    ps_page_arena_start(config->thp);
+    ps_page_cache_is_shut = config->harden >= 2;
+}
+
+static char *end_of_arena(const struct ps_page_arena *arena) {
+    return arena->base + (arena->slices << PS_SLICE_SHIFT);
+}
+
+/* Makes at least `slices` more of an arena accessible; returns the clean run that they are in. */
+static struct ps_run *open_locked(struct ps_page_arena *arena, size_t slices) {
+    char *base = end_of_arena(arena);
+    size_t opened = ps_page_arena_open(arena, slices, &page_undo);
+    if (opened == 0) {
+        return NULL;
+    }
+    ps_page_cache_shut(base, opened << PS_SLICE_SHIFT);
+    PS_UNDO_NOTE(&page_undo, closed_slices);
+    closed_slices -= opened;
+    struct ps_run *run = insert_locked(make_run(base, opened, arena->kind));
+    ps_lock_commit(&page_lock);
+    return run;
+}
+
+/* Slices of the clean free run that ends where the accessible part of an arena does. */
+static size_t clean_slices_before(const struct ps_page_arena *arena) {
+    const struct ps_run *before = NULL;
+    if (arena->slices != 0) {
+        struct ps_run next = {.base = end_of_arena(arena), .is_huge = arena->kind & 1};
+        before = free_run_before(&next);
+    }
+    return before != NULL ? before->slices : 0;
+}
+
+/* What a run of `slices` needs beyond the clean run that ends where the arena's accessible part
+ * does; at least one slice. */
+static size_t missing_in(const struct ps_page_arena *arena, size_t slices) {
+    return slices - ps_min(clean_slices_before(arena), slices - 1);
+}
+
+/* The last arena of a kind that has enough left behind what is accessible for a run of `slices`. */
+static struct ps_page_arena *find_arena(size_t slices, enum ps_page_arena_kind kind) {
+    for (size_t index = ps_page_arena_count(); index-- > 0;) {
+        struct ps_page_arena *arena = ps_page_arena_at(index);
+        if (arena->kind == kind && missing_in(arena, slices) <= arena->rest_slices) {
+            return arena;
+        }
+    }
+    return NULL;
+}
+
+static struct ps_page_arena *reserve_locked(size_t slices, enum ps_page_arena_kind kind) {
+    struct ps_page_arena *arena = ps_page_arena_reserve(slices, kind, &page_undo);
+    if (arena != NULL) {
+        PS_UNDO_NOTE(&page_undo, arena_slices);
+        PS_UNDO_NOTE(&page_undo, closed_slices);
+        arena_slices += arena->rest_slices;
+        closed_slices += arena->rest_slices;
+        ps_lock_commit(&page_lock);
+    }
+    return arena;
+}
+
+/* A clean run of at least `slices` by making more of an arena accessible, or a part of a new one.
+ * Where the first is refused the second is not tried, or each call would use up addresses. */
+static struct ps_run *grow_locked(size_t slices, enum ps_page_arena_kind kind) {
+    struct ps_page_arena *arena = find_arena(slices, kind);
+    if (arena == NULL) {
+        arena = reserve_locked(slices, kind);
+    }
+    struct ps_run *run = arena != NULL ? open_locked(arena, missing_in(arena, slices)) : NULL;
+    return run != NULL && run->slices >= slices ? run : NULL; /* merging has a limit */
+}
+
+static enum ps_page_arena_kind other_kind(enum ps_page_arena_kind kind) {
+    return kind == PS_PAGE_ARENA_PLAIN ? PS_PAGE_ARENA_HUGE : PS_PAGE_ARENA_PLAIN;
+}
+
+/* What holds memory already comes first, of either kind; then the wanted kind's clean runs. */
+static struct ps_run *find_present_locked(size_t slices, enum ps_page_arena_kind kind) {
+    struct ps_run *run = ps_run_bins_find(&dirty_bins[kind], slices);
+    if (run == NULL) {
+        run = ps_run_bins_find(&dirty_bins[other_kind(kind)], slices);
+    }
+    return run != NULL ? run : ps_run_bins_find(&clean_bins[kind], slices);
+}
+
+/* The other kind is the last resort: what is clean of it, then an arena of plain pages where one of
+ * whole huge pages was refused. */
+static struct ps_run *find_locked(size_t slices, enum ps_page_arena_kind kind) {
+    struct ps_run *run = find_present_locked(slices, kind);
+    if (run == NULL) {
+        run = grow_locked(slices, kind);
+    }
+    if (run == NULL) {
+        run = ps_run_bins_find(&clean_bins[other_kind(kind)], slices);
+    }
+    return run == NULL && kind != PS_PAGE_ARENA_PLAIN ? grow_locked(slices, PS_PAGE_ARENA_PLAIN)
+                                                      : run;
+}
+
+static struct ps_run *carve_found_locked(struct ps_run *run, size_t slices, size_t align_slices) {
+    if (run != NULL) {
+        run = carve_locked(run, slices, align_slices);
+        ps_purge_note_locked(dirty_slices());
+    }
+    return run;
+}
+
+static struct ps_run *take(size_t slices, size_t align_slices, enum ps_page_arena_kind kind) {
+    size_t fit = slices + align_slices - 1;
+    PS_CHECK(slices > 0 && fit <= PS_RUN_SLICES_LIMIT && ps_is_power_of_two(align_slices));
+    ps_lock_acquire(&page_lock);
+    struct ps_run *run = carve_found_locked(find_locked(fit, kind), slices, align_slices);
+    ps_lock_release(&page_lock);
+    return run;
+}
+
+struct ps_run *ps_page_cache_take_present(size_t slices, size_t align_slices) {
+    size_t fit = slices + align_slices - 1;
+    ps_lock_acquire(&page_lock);
+    struct ps_run *run = find_present_locked(fit, PS_PAGE_ARENA_PLAIN);
+    run = carve_found_locked(run, slices, align_slices);
+    ps_lock_release(&page_lock);
+    return run;
+}
+
+struct ps_run *ps_page_cache_take(size_t slices, size_t align_slices) {
+    return take(slices, align_slices, PS_PAGE_ARENA_PLAIN);
+}
+
+struct ps_run *ps_page_cache_take_dense(size_t slices) {
+    return take(slices, 1, PS_PAGE_ARENA_HUGE);
+}
+
+static void give(struct ps_run *run, bool is_dirty) {
+    run->is_dirty = is_dirty;
+    ps_lock_acquire(&page_lock);
+    insert_locked(run);
+    ps_lock_release(&page_lock);
+}
+
+void ps_page_cache_give(struct ps_run *run) { give(run, true); }
+
+void ps_page_cache_give_zero(struct ps_run *run) { give(run, false); }
+
+/* The free run of at least `slices` that starts at `base`, or NULL. Where the accessible part of an
+ * arena ends there or behind a shorter clean run, more is made accessible. */
+static struct ps_run *free_run_at_locked(char *base, size_t slices) {
+    struct ps_run *run = run_at(base);
+    bool is_free = kind_of(run) == PS_RUN_FREE && run->base == base;
+    if (is_free && run->slices >= slices) {
+        return run;
+    }
+    /* Behind a run there is another's head, or nothing of ours yet. */
+    char *end = is_free ? end_of(run) : base;
+    if (kind_of(run_at(end)) != PS_RUN_NONE || (is_free && run->is_dirty)) {
+        return NULL;
+    }
+    size_t missing = slices - (is_free ? run->slices : 0);
+    for (size_t index = 0; index < ps_page_arena_count(); index++) {
+        struct ps_page_arena *arena = ps_page_arena_at(index);
+        if (end_of_arena(arena) == end && arena->slices != 0 && missing <= arena->rest_slices) {
+            run = open_locked(arena, missing);
+            return run != NULL && run->base == base && run->slices >= slices ? run : NULL;
+        }
+    }
+    return NULL;
+}
+
+bool ps_page_cache_extend(struct ps_run *run, size_t slices, bool *is_clean) {
+    size_t added = slices - run->slices;
+    ps_lock_acquire(&page_lock);
+    struct ps_run *after = free_run_at_locked(end_of(run), added);
+    if (after != NULL) {
+        *is_clean = !after->is_dirty;
+        struct ps_run *piece = carve_locked(after, added, 1);
+        ps_store_relaxed(&piece->kind, (uint8_t)PS_RUN_NONE); /* relaxed: free() only classifies */
+        PS_UNDO_NOTE(&page_undo, run->slices);
+        run->slices = (uint32_t)slices;
+        ps_purge_note_locked(dirty_slices());
+    }
+    ps_lock_release(&page_lock);
+    return after != NULL;
+}
+
+void ps_page_cache_shrink(struct ps_run *run, size_t slices) {
+    ps_lock_acquire(&page_lock);
+    struct ps_run *tail = split_at(run, run->base + (slices << PS_SLICE_SHIFT));
+    tail->is_dirty = true;
+    insert_locked(tail);
+    ps_lock_release(&page_lock);
+}
+
+struct ps_run *ps_page_cache_adopt(char *base, size_t slices) {
+    ps_lock_acquire(&page_lock);
+    struct ps_run *run = NULL;
+    if (ps_page_map_cover(base, slices << PS_SLICE_SHIFT)) {
+        run = make_run(base, slices, PS_PAGE_ARENA_PLAIN);
+        ps_store_relaxed(&run->kind, (uint8_t)PS_RUN_BUSY); /* relaxed: free() only classifies */
+    }
+    ps_lock_release(&page_lock);
+    return run;
+}
+
+void ps_page_cache_detach_dirty(size_t slices, struct ps_run **list) {
+    ps_lock_acquire(&page_lock);
+    while (slices > 0) {
+        struct ps_run *run = ps_run_bins_longest(&dirty_bins[PS_PAGE_ARENA_HUGE]);
+        if (run == NULL) {
+            run = ps_run_bins_longest(&dirty_bins[PS_PAGE_ARENA_PLAIN]);
+        }
+        if (run == NULL) {
+            break;
+        }
+        run = carve_locked(run, ps_min(run->slices, slices), 1);
+        slices -= run->slices;
+        PS_UNDO_NOTE(&page_undo, run->next);
+        PS_UNDO_NOTE(&page_undo, *list);
+        run->next = *list;
+        *list = run;
+        ps_lock_commit(&page_lock);
+    }
+    ps_lock_release(&page_lock);
+}
+
+void ps_page_cache_attach_first(struct ps_run **list, bool is_purged) {
+    ps_lock_acquire(&page_lock);
+    struct ps_run *run = *list;
+    PS_UNDO_NOTE(&page_undo, *list);
+    PS_UNDO_NOTE(&page_undo, run->next);
+    PS_UNDO_NOTE(&page_undo, run->kind);
+    *list = run->next;
+    run->is_dirty = !is_purged;
+    insert_locked(run);
+    ps_lock_release(&page_lock);
+}
+
+void ps_page_cache_count(struct ps_page_counts *out) {
+    ps_lock_acquire(&page_lock);
+    *out = (struct ps_page_counts){.arena_count = ps_page_arena_count(),
+                                   .arena_slices = arena_slices,
+                                   .dirty_slices = dirty_slices(),
+                                   .clean_slices = clean_bins[PS_PAGE_ARENA_PLAIN].slices +
+                                                   clean_bins[PS_PAGE_ARENA_HUGE].slices +
+                                                   closed_slices,
+                                   .closed_slices = closed_slices};
+    ps_lock_release(&page_lock);
+}
+
+void ps_page_cache_walk(void (*visit)(struct ps_slot *slot, void *context), void *context) {
+    ps_lock_acquire(&page_lock);
+    for (size_t index = 0; index < ps_page_arena_count(); index++) {
+        const struct ps_page_arena *arena = ps_page_arena_at(index);
+        char *end = arena->base + (arena->slices << PS_SLICE_SHIFT);
+        /* A free run may reach into the arena that lies right behind; that one then starts inside
+         * a run, where slots are empty but for the last, which is `back` slices from its head. */
+        for (char *base = arena->base; base < end;) {
+            struct ps_slot *slot = ps_page_map_slot(base);
+            /* acquire: pairs with those who divide a busy run without the lock (chunk/). */
+            uint8_t kind = ps_load_acquire(&slot->run.kind);
+            bool is_head = kind != PS_RUN_NONE && kind != PS_RUN_INSIDE &&
+                           ps_load_relaxed(&slot->run.back) == 0; /* relaxed: as above */
+            if (is_head) {
+                visit(slot, context);
+            }
+            /* relaxed: as above. */
+            size_t slices = is_head ? ps_load_relaxed(&slot->run.slices) : 1;
+            base += slices << PS_SLICE_SHIFT;
+        }
+    }
+    ps_lock_release(&page_lock);
+}
+
+void ps_page_cache_fork_child(void) {
+    ps_metadata_fork_child();
+    ps_lock_fork_child(&page_lock);
+    ps_purge_fork_child();
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The page cache: free runs of 64 KiB slices, split and coalesced, in two sorts: dirty ones hold
+ * memory, clean ones hold none and read as zero. Dirty runs are handed out first (their pages are
+ * paid for); neighbours coalesce within a sort, and across when purging has made them the same.
+ * Each kind of arena (plain and huge pages) has its own two sorts.
+ *
+ * Any thread; one lock (PS_RANK_PAGE), held for O(1) steps and, rarely, the reservation of an
+ * arena. Callers: small/span.c, heap/large.c, page/purge.c.
+ */
+#ifndef PS_PAGE_PAGE_CACHE_H
+#define PS_PAGE_PAGE_CACHE_H
+
+#include "pools/engine/base/config.h"
+#include "pools/engine/page/page_map.h"
+
+#include <stdbool.h>
+
+/* Longest run, in slices: 2 GiB. Longer requests are mappings of their own. */
+#define PS_RUN_SLICES_LIMIT ((size_t)32768)
+
+struct ps_page_counts {
+    uint64_t arena_count;
+    uint64_t arena_slices;  /* reserved */
+    uint64_t dirty_slices;  /* free, hold memory */
+    uint64_t clean_slices;  /* free, hold none */
+    uint64_t closed_slices; /* of the clean ones: not accessible yet, in no run */
+};
+
+/*
+ * Where blocks are hardened from level 2 on, what was never handed out is inaccessible, and what
+ * was given back may be: a caller that takes or extends a run opens what it needs of it before use.
+ */
+extern PS_HIDDEN bool ps_page_cache_is_shut;
+
+/* Makes a part of a run accessible; false when the system refuses. Page-aligned, both. */
+bool ps_page_cache_open(char *base, size_t bytes);
+
+/* And inaccessible, as far as the system does. Any number of bytes, 0 too. */
+void ps_page_cache_shut(char *base, size_t bytes);
+
+/* Once, before anything else of the page layer. Any thread, caller serialises. */
+void ps_page_cache_start(const struct ps_config *config);
+
+/*
+ * A run of `slices` whose base is a multiple of align_slices slices.
+ * slices: 1..PS_RUN_SLICES_LIMIT. align_slices: power of two; slices + align_slices within the
+ * limit. The run is PS_RUN_BUSY; is_dirty tells whether it may hold anything but zeroes. NULL when
+ * the OS refuses; nothing has changed.
+ */
+struct ps_run *ps_page_cache_take(size_t slices, size_t align_slices);
+
+/*
+ * A run that will soon be filled, best in huge pages (see arena.h). slices: 1..4096. Else as
+ * ps_page_cache_take without alignment.
+ */
+struct ps_run *ps_page_cache_take_dense(size_t slices);
+
+/* As ps_page_cache_take, but only of what is there: NULL rather than more addresses. */
+struct ps_run *ps_page_cache_take_present(size_t slices, size_t align_slices);
+
+/* Gives a run back; its tenant bytes must say PS_KEY_NOBODY already. Never fails. The second: it
+ * holds no memory, and reads as zero. */
+void ps_page_cache_give(struct ps_run *run);
+void ps_page_cache_give_zero(struct ps_run *run);
+
+/* Lengthens a run in place by taking free slices behind it. False when they are not free.
+ * *is_clean: the added slices read as zero. */
+bool ps_page_cache_extend(struct ps_run *run, size_t slices, bool *is_clean);
+
+/* Shortens a run; what is cut off is given back. */
+void ps_page_cache_shrink(struct ps_run *run, size_t slices);
+
+/* Enters a mapping that is no arena into the page map. Returns its run (kind BUSY, base and slices
+ * set), NULL when metadata memory ran out. base: multiple of the slice. */
+struct ps_run *ps_page_cache_adopt(char *base, size_t slices);
+
+/* For purge.c: takes dirty runs of together about `slices`, largest first, off the cache and links
+ * them by `next` in front of *list; and takes the first of a list back as clean (is_purged) or as
+ * it was. In the child of a fork each run is either in the cache or on the list. */
+void ps_page_cache_detach_dirty(size_t slices, struct ps_run **list);
+void ps_page_cache_attach_first(struct ps_run **list, bool is_purged);
+
+void ps_page_cache_count(struct ps_page_counts *out);
+
+/* Calls visit for the first slot of every run in every arena, page lock held. */
+void ps_page_cache_walk(void (*visit)(struct ps_slot *slot, void *context), void *context);
+
+/* In the child of a fork, by its only thread: repairs the locks of the whole page layer. */
+void ps_page_cache_fork_child(void);
+
+#endif

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The page map: from any address to the 128-byte slot of its 64 KiB slice, for every possible
+ * pointer; unknown ones reach an all-zero slot. This is what lets free() recognise foreign pointers
+ * instead of faulting on them.
+ *
+ *   window  4,095 entries, one for 32 MiB: the 128 GiB of addresses around the first arena
+ *   root    65,536 entries, one for 4 GiB: all other addresses; touched where it is used
+ *   branch  128 entries, one for 32 MiB
+ *   leaf    512 slots, one for 64 KiB
+ *
+ * The kernel places mappings below each other, so all but the largest heaps lie in the window: two
+ * loads, and a branch that is predicted. The next malloc of a class waits for the address that free
+ * stores to, so each load that depends on another costs a pair of malloc and free as much as it
+ * takes: with root, branch and leaf for all addresses, bench/pair took 1.37 times as long.
+ *
+ * Leaves are small so that little is mapped: with leaves of 1 GiB (2 MiB of root, 2 MiB of zeroes,
+ * 2 MiB for the first arena) mlockall() made all of that resident and failed under the usual limit
+ * of 8 MiB, and no leaf was to be had in the last 2 MiB of an address-space limit.
+ *
+ * A slot has two tenants. Bytes 0..95 belong to whoever uses the run that starts there (a span, a
+ * large block); the last 32 bytes are the page layer's own `struct ps_run`. Slots are never moved
+ * or unmapped, so a stale reader sees old data, not a fault.
+ *
+ * Readers: any thread, no lock. Writer of all tables: ps_page_map_cover, under the page lock.
+ */
+#ifndef PS_PAGE_PAGE_MAP_H
+#define PS_PAGE_PAGE_MAP_H
+
+#include "pools/engine/base/atomic.h"
+#include "pools/engine/base/compiler.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define PS_SLICE_SHIFT 16
+#define PS_SLICE_BYTES ((size_t)1 << PS_SLICE_SHIFT)
+#define PS_SLOT_SHIFT 7
+#define PS_SLOT_BYTES ((size_t)1 << PS_SLOT_SHIFT)
+#define PS_TENANT_BYTES 96 /* of a slot, for the user of the run */
+
+/* One leaf covers 32 MiB of addresses, one branch 4 GiB; user addresses have at most 48 bits. */
+#define PS_LEAF_SHIFT 25
+#define PS_BRANCH_SHIFT 32
+#define PS_ADDRESS_BITS 48
+#define PS_ROOT_COUNT ((size_t)1 << (PS_ADDRESS_BITS - PS_BRANCH_SHIFT))
+#define PS_BRANCH_COUNT ((size_t)1 << (PS_BRANCH_SHIFT - PS_LEAF_SHIFT))
+#define PS_WINDOW_COUNT ((size_t)4095)
+#define PS_LEAF_SLOTS ((size_t)1 << (PS_LEAF_SHIFT - PS_SLICE_SHIFT))
+#define PS_LEAF_BYTES (PS_LEAF_SLOTS * PS_SLOT_BYTES)
+
+/* Who holds a run. Zero is what the all-zero leaf and forgotten slots say. */
+enum ps_run_kind {
+    PS_RUN_NONE = 0, /* no head here: foreign address, or the inside of a run */
+    PS_RUN_FREE,     /* in the page cache */
+    PS_RUN_BUSY,     /* between owners: being purged or handed over */
+    PS_RUN_SPAN,     /* head of a span */
+    PS_RUN_INSIDE,   /* inside of a span; `back` slices after its head */
+    PS_RUN_BLOCK,    /* one medium block */
+    PS_RUN_MAPPING,  /* one large block in a mapping of its own */
+    PS_RUN_PAGES,    /* a slice that the pools library gives out by pages: pages/depot.h */
+    PS_RUN_GUARD,    /* a slice of the pool of guarded samples: heap/guard.h */
+    PS_RUN_ZERO,     /* a slice of inaccessible blocks of no size: heap/zero.h */
+};
+
+/* Page-layer half of a slot. Valid in the first slot of a run; free runs also mark their last. */
+struct ps_run {
+    struct ps_run *next; /* page lock while free, else the tenant's */
+    struct ps_run *prev;
+    char *base;           /* first byte of the run */
+    uint32_t slices;      /* length */
+    uint8_t kind;         /* enum ps_run_kind; written by the holder, read by any free() */
+    uint8_t is_dirty : 1; /* holds memory that may not be zero */
+    uint8_t is_huge : 1;  /* lies in an arena that asked for huge pages */
+    uint16_t back; /* PS_RUN_INSIDE and last slot of a free run: slices back to the head; else 0 */
+};
+
+struct ps_slot {
+    PS_ALIGNED(PS_CACHE_LINE) unsigned char tenant[PS_TENANT_BYTES];
+    struct ps_run run;
+};
+
+_Static_assert(sizeof(struct ps_run) == 32, "the run fills the rest of the slot");
+_Static_assert(sizeof(struct ps_slot) == PS_SLOT_BYTES, "slot index is a shift");
+
+struct ps_branch {
+    uintptr_t x_leaves[PS_BRANCH_COUNT]; /* distance from zero_leaf to the leaf */
+    uint8_t *x_marks[PS_BRANCH_COUNT];   /* of the same addresses: heap/marks.h; NULL: none */
+};
+
+struct ps_window {
+    uintptr_t
+        x_leaves[PS_WINDOW_COUNT]; /* as of a branch; the first arena's on the page of x_base */
+    uintptr_t x_base; /* first address, a multiple of a leaf's; written once, before the leaves */
+    uint8_t *x_marks[PS_WINDOW_COUNT]; /* as of a branch */
+};
+
+/* The zeroes are for all addresses that hold nothing of ours. An entry is the distance from them to
+ * the real branch or leaf: an untouched entry is right as it is, with no start-up work. */
+struct ps_page_map {
+    struct ps_window window;
+    uintptr_t x_root[PS_ROOT_COUNT]; /* distance from zero_branch to the branch */
+    struct ps_branch zero_branch;
+    struct ps_slot zero_leaf[PS_LEAF_SLOTS];
+};
+
+extern PS_HIDDEN struct ps_page_map ps_page_map;
+
+/* The map as the lookups see it: one address, from which all three tables are reached, where the
+ * compiler would make one for each; four instructions of free(). */
+PS_INLINE struct ps_page_map *ps_page_map_tables(void) {
+    struct ps_page_map *map = &ps_page_map;
+    PS_OPAQUE(map);
+    return map;
+}
+
+/* Where an address is in the window; PS_WINDOW_COUNT or more where it is not. */
+PS_INLINE size_t ps_window_index(const struct ps_page_map *map, const void *address) {
+    /* relaxed: as in ps_page_map_slot. */
+    return ((uintptr_t)address - ps_load_relaxed(&map->window.x_base)) >> PS_LEAF_SHIFT;
+}
+
+/* The branch of any address outside of the window; zero_branch where none was made. */
+PS_INLINE struct ps_branch *ps_page_map_branch(struct ps_page_map *map, const void *address) {
+    uintptr_t index = ((uintptr_t)address >> PS_BRANCH_SHIFT) & (PS_ROOT_COUNT - 1);
+    /* relaxed: as in ps_page_map_slot. */
+    uintptr_t distance = ps_load_relaxed(&map->x_root[index]);
+    return (struct ps_branch *)((char *)&map->zero_branch + distance);
+}
+
+_Static_assert(PS_BRANCH_SHIFT == 32, "the low half of an address");
+
+static inline size_t ps_branch_index(const void *address) {
+    return (uint32_t)(uintptr_t)address >> PS_LEAF_SHIFT;
+}
+
+/* The slot of any address. Cost: two loads' worth of address arithmetic; outside of the window
+ * three. */
+PS_INLINE struct ps_slot *ps_page_map_slot(const void *address) {
+    struct ps_page_map *map = ps_page_map_tables();
+    size_t index = ps_window_index(map, address);
+    uintptr_t distance;
+    /* relaxed, all: a thread that has a pointer of ours got it after the entry was stored, by the
+     * same synchronisation that gave it the pointer; for any other address all values are right. */
+    if (PS_LIKELY(index < PS_WINDOW_COUNT)) {
+        distance = ps_load_relaxed(&map->window.x_leaves[index]);
+    } else {
+        const struct ps_branch *branch = ps_page_map_branch(map, address);
+        distance = ps_load_relaxed(&branch->x_leaves[ps_branch_index(address)]);
+    }
+    uintptr_t offset = ((uintptr_t)address >> (PS_SLICE_SHIFT - PS_SLOT_SHIFT)) &
+                       ((PS_LEAF_SLOTS - 1) << PS_SLOT_SHIFT);
+    return (struct ps_slot *)((char *)map->zero_leaf + (distance + offset));
+}
+
+PS_INLINE struct ps_slot *ps_slot_of_run(struct ps_run *run) {
+    return PS_CONTAINER_OF(run, struct ps_slot, run);
+}
+
+/* Where the marks of a leaf's addresses are noted (heap/marks.h). */
+static inline uint8_t **ps_page_map_marks(const void *address) {
+    struct ps_page_map *map = ps_page_map_tables();
+    size_t index = ps_window_index(map, address);
+    return index < PS_WINDOW_COUNT
+               ? &map->window.x_marks[index]
+               : &ps_page_map_branch(map, address)->x_marks[ps_branch_index(address)];
+}
+
+/* Makes leaves, and branches, for [base, base + bytes); the first call lays the window. Page lock
+ * held. False when metadata memory ran out; leaves made so far stay and are found again. */
+bool ps_page_map_cover(const void *base, size_t bytes);
+
+#endif

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See run_bins.h.
+ */
+#include "pools/engine/page/run_bins.h"
+
+#include "pools/engine/base/bits.h"
+#include "pools/engine/base/check.h"
+
+#define SCAN_LIMIT 8 /* runs looked at in the bin that only may fit */
+
+/* The bin that a run of this length lies in. */
+static size_t bin_of(size_t slices) {
+    if (slices <= PS_EXACT_BINS) {
+        return slices - 1;
+    }
+    unsigned order = ps_log2(slices);
+    return PS_EXACT_BINS + (order - 5) * 8 + ((slices >> (order - 3)) & 7);
+}
+
+static struct ps_run *last_slot_run(const struct ps_run *run) {
+    return &ps_page_map_slot(run->base + ((size_t)run->slices - 1) * PS_SLICE_BYTES)->run;
+}
+
+void ps_run_bins_insert(struct ps_run_bins *bins, struct ps_run *run, struct ps_undo *undo) {
+    size_t bin = bin_of(run->slices);
+    struct ps_run *last = last_slot_run(run);
+    PS_UNDO_NOTE(undo, run->next);
+    PS_UNDO_NOTE(undo, run->prev);
+    PS_UNDO_NOTE(undo, run->kind);
+    PS_UNDO_NOTE(undo, last->back);
+    PS_UNDO_NOTE(undo, bins->heads[bin]);
+    PS_UNDO_NOTE(undo, bins->filled[bin / 64]);
+    PS_UNDO_NOTE(undo, bins->slices);
+    ps_store_relaxed(&last->kind, (uint8_t)PS_RUN_FREE); /* relaxed: free() only classifies by it */
+    ps_store_relaxed(&run->kind, (uint8_t)PS_RUN_FREE);  /* relaxed: as above */
+    last->back = (uint16_t)(run->slices - 1);
+    run->prev = NULL;
+    run->next = bins->heads[bin];
+    if (run->next != NULL) {
+        PS_UNDO_NOTE(undo, run->next->prev);
+        run->next->prev = run;
+    }
+    bins->heads[bin] = run;
+    bins->filled[bin / 64] |= (uint64_t)1 << (bin % 64);
+    bins->slices += run->slices;
+}
+
+void ps_run_bins_remove(struct ps_run_bins *bins, struct ps_run *run, struct ps_undo *undo) {
+    size_t bin = bin_of(run->slices);
+    struct ps_run *last = last_slot_run(run);
+    PS_CHECK(run->kind == PS_RUN_FREE && last->back == run->slices - 1);
+    PS_UNDO_NOTE(undo, run->kind);
+    PS_UNDO_NOTE(undo, last->kind);
+    PS_UNDO_NOTE(undo, bins->slices);
+    if (run->prev != NULL) {
+        PS_UNDO_NOTE(undo, run->prev->next);
+        run->prev->next = run->next;
+    } else {
+        PS_UNDO_NOTE(undo, bins->heads[bin]);
+        bins->heads[bin] = run->next;
+        if (run->next == NULL) {
+            PS_UNDO_NOTE(undo, bins->filled[bin / 64]);
+            bins->filled[bin / 64] &= ~((uint64_t)1 << (bin % 64));
+        }
+    }
+    if (run->next != NULL) {
+        PS_UNDO_NOTE(undo, run->next->prev);
+        run->next->prev = run->prev;
+    }
+    ps_store_relaxed(&last->kind, (uint8_t)PS_RUN_NONE); /* relaxed: free() only classifies by it */
+    ps_store_relaxed(&run->kind, (uint8_t)PS_RUN_NONE);  /* relaxed: as above */
+    bins->slices -= run->slices;
+}
+
+/* The first filled bin at or after `bin`, or PS_BIN_COUNT. */
+static size_t next_filled(const struct ps_run_bins *bins, size_t bin) {
+    uint64_t word = bins->filled[bin / 64] & (~(uint64_t)0 << (bin % 64));
+    for (size_t index = bin / 64;;) {
+        if (word != 0) {
+            return index * 64 + (size_t)__builtin_ctzll(word);
+        }
+        if (++index == PS_BIN_COUNT / 64) {
+            return PS_BIN_COUNT;
+        }
+        word = bins->filled[index];
+    }
+}
+
+struct ps_run *ps_run_bins_find(const struct ps_run_bins *bins, size_t slices) {
+    size_t bin = bin_of(slices);
+    if (slices > PS_EXACT_BINS) {
+        struct ps_run *run = bins->heads[bin];
+        for (int looked = 0; run != NULL && looked < SCAN_LIMIT; looked++, run = run->next) {
+            if (run->slices >= slices) {
+                return run;
+            }
+        }
+        bin++;
+    }
+    if (bin >= PS_BIN_COUNT) {
+        return NULL;
+    }
+    bin = next_filled(bins, bin);
+    return bin == PS_BIN_COUNT ? NULL : bins->heads[bin];
+}
+
+struct ps_run *ps_run_bins_longest(const struct ps_run_bins *bins) {
+    for (size_t index = PS_BIN_COUNT / 64; index-- > 0;) {
+        if (bins->filled[index] != 0) {
+            return bins->heads[index * 64 + 63 - (size_t)__builtin_clzll(bins->filled[index])];
+        }
+    }
+    return NULL;
+}

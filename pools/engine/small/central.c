@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See central.h. Lock: orphan_lock, protects the lists and line 0 of every span on them.
+ */
+#include "pools/engine/small/central.h"
+
+#include "pools/engine/os/lock.h"
+#include "pools/engine/small/span_list.h"
+#include "pools/engine/small/span_remote.h"
+
+#define LINE_WORDS (PS_CACHE_LINE / 8)
+#define LIST_WORDS 12 /* a head, a count, and the two links of a span and of four around it */
+#define UNDO_WORDS (3 * LIST_WORDS + LINE_WORDS) /* leaves, enters, leaves */
+
+PS_UNDO_LOG(orphan_undo, UNDO_WORDS);
+static struct ps_lock orphan_lock = PS_LOCK_INIT_UNDO(PS_RANK_ORPHAN, &orphan_undo);
+static struct ps_span *with_room[PS_CLASS_LIMIT];
+static struct ps_span *without_room[PS_CLASS_LIMIT];
+static uint32_t x_orphans[PS_CLASS_LIMIT]; /* length of both lists; written under the lock */
+
+static struct ps_span **list_of(const struct ps_span *span) {
+    return span->place == PS_PLACE_AVAILABLE ? &with_room[span->class_index]
+                                             : &without_room[span->class_index];
+}
+
+/* ---- what the undo log notes ---- */
+
+static void note_links(const struct ps_run *run) {
+    if (run != NULL) {
+        PS_UNDO_NOTE(&orphan_undo, run->next);
+        PS_UNDO_NOTE(&orphan_undo, run->prev);
+    }
+}
+
+/* Before a span is entered in a list, or leaves it. */
+static void note_list(struct ps_span *const *list, const struct ps_span *span) {
+    PS_UNDO_NOTE(&orphan_undo, *list);
+    note_links(&span->run);
+    note_links(span->run.next);
+    note_links(span->run.prev);
+    if (*list != NULL) {
+        note_links(&(*list)->run);
+        note_links((*list)->run.prev);
+    }
+    PS_UNDO_NOTE(&orphan_undo, x_orphans[span->class_index]);
+}
+
+/*
+ * A span's account and its owner, which is line 0: what the span's inside slots say of the owner is
+ * of interest to that owner's thread only, and the child of a fork does not have it. x_remote is
+ * not noted, since others change it by atomic swaps: blocks that had been collected from there are
+ * lost when the account is taken back, a part of one span.
+ */
+static void note_account(const struct ps_span *span) {
+    ps_undo_note(&orphan_undo, span, PS_CACHE_LINE);
+}
+
+/* ---- the lists ---- */
+
+/* Enters an orphan by what it has now, and asks for a wake when that changes for the better. */
+static void enter_locked(struct ps_span *span) {
+    do { /* ends: a further round has seen blocks come back meanwhile */
+        ps_span_collect(span);
+        span->place = ps_span_has_room(span) ? PS_PLACE_AVAILABLE : PS_PLACE_FULL;
+    } while (span->used != 0 && !ps_span_arm(span, ps_span_wake_blocks(span)));
+    note_list(list_of(span), span);
+    ps_span_list_push_tail(list_of(span), span);
+    ps_owner_add(&x_orphans[span->class_index], 1);
+}
+
+static void leave_locked(struct ps_span *span) {
+    note_list(list_of(span), span);
+    ps_span_list_remove(list_of(span), span);
+    ps_owner_add(&x_orphans[span->class_index], -1);
+}
+
+/* Frees an orphan that has drained. Called with the lock held, releases it. */
+static void finish_locked(struct ps_span *span) {
+    bool is_drained = span->used == 0 && !ps_span_is_queued(span);
+    if (is_drained) {
+        leave_locked(span);
+    }
+    ps_lock_release(&orphan_lock);
+    if (is_drained) {
+        ps_span_destroy(span);
+    }
+}
+
+void ps_central_orphan(struct ps_span *span) {
+    ps_lock_acquire(&orphan_lock);
+    note_account(span);
+    ps_span_hold(span);
+    ps_span_settle(span);
+    ps_span_set_owner(span, PS_KEY_ORPHAN);
+    enter_locked(span);
+    finish_locked(span);
+}
+
+struct ps_span *ps_central_adopt(uint32_t class_index, uintptr_t owner_key) {
+    /* relaxed: a look without the lock; an orphan missed now is found at the next refill. */
+    if (ps_load_relaxed(&x_orphans[class_index]) == 0) {
+        return NULL;
+    }
+    ps_lock_acquire(&orphan_lock);
+    struct ps_span *span = with_room[class_index];
+    if (span == NULL) {
+        span = without_room[class_index];
+    }
+    if (span != NULL) {
+        leave_locked(span);
+        note_account(span);
+        ps_span_set_owner(span, owner_key);
+    }
+    ps_lock_release(&orphan_lock);
+    return span;
+}
+
+bool ps_central_wake(struct ps_span *span, uintptr_t owner_key) {
+    ps_lock_acquire(&orphan_lock);
+    /* relaxed: only changes under the lock while it is ORPHAN. */
+    if (ps_load_relaxed(&span->x_owner) != PS_KEY_ORPHAN) {
+        ps_lock_release(&orphan_lock);
+        return false;
+    }
+    leave_locked(span);
+    note_account(span);
+    ps_span_clear_queued(span);
+    if (owner_key != PS_KEY_ORPHAN) {
+        ps_span_set_owner(span, owner_key);
+        ps_lock_release(&orphan_lock);
+        return true;
+    }
+    enter_locked(span);
+    finish_locked(span);
+    return true;
+}
+
+bool ps_central_salvage(struct ps_span *span, uintptr_t dead_key) {
+    ps_lock_acquire(&orphan_lock);
+    if (ps_load_relaxed(&span->x_owner) != dead_key) { /* relaxed: as in ps_central_wake */
+        ps_lock_release(&orphan_lock);
+        return false;
+    }
+    note_account(span);
+    note_links(&span->run);
+    span->run.next = NULL; /* of a list of the dead, whose spans may be anybody's by now */
+    span->run.prev = NULL;
+    ps_span_hold(span);
+    ps_span_reset_used(span);
+    ps_span_clear_queued(span);
+    ps_span_set_owner(span, PS_KEY_ORPHAN);
+    enter_locked(span);
+    finish_locked(span);
+    return true;
+}
+
+uint64_t ps_central_count(void) {
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < ps_size_class_count; i++) {
+        count += ps_load_relaxed(&x_orphans[i]); /* relaxed: a snapshot */
+    }
+    return count;
+}
+
+void ps_central_fork_child(void) { ps_lock_fork_child(&orphan_lock); }

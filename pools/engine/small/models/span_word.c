@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The word of a span: blocks handed back by other threads, the wake that exactly one of them owes,
+ * the owner's collection, the claim of somebody who drops the memory of an idle owner's span, the
+ * theft of a span that is wholly back.
+ * Sources, bounds and faults to find: span_word.model.
+ */
+#include "pools/engine/small/span_remote.h"
+
+#include <world.h>
+
+#define OWNER_KEY ((uintptr_t)4096)
+
+static struct ps_span *span;
+static unsigned x_wakes; /* owed by hand-overs and ends of claims */
+
+static void begin(uint16_t blocks, size_t wake_at) {
+    world_begin(blocks, 2);
+    span = world_full_span(OWNER_KEY);
+    (void)ps_span_arm(span, wake_at);
+}
+
+static void note(bool is_wake) {
+    if (is_wake) {
+        ps_add_relaxed(&x_wakes, 1u);
+    }
+}
+
+static void hand_list(size_t first, size_t blocks) {
+    char *head = ps_span_list_end(span);
+    for (size_t i = 0; i < blocks; i++) {
+        char *block = world_block(span, first + i);
+        ps_link_set(block, head, span->salt);
+        head = block;
+    }
+    note(ps_span_hand_list(span, head, ps_span_block(span, first), blocks) & PS_HANDED_WAKE);
+}
+
+static void hand_run(size_t first, size_t blocks) {
+    for (size_t i = 0; i < blocks; i++) {
+        (void)world_block(span, first + i);
+    }
+    note(ps_span_hand_run(span, ps_span_block(span, first), blocks) & PS_HANDED_WAKE);
+}
+
+static void use_runs(void) {
+    for (size_t head = span->run_head; head != 0;) {
+        struct ps_free_run *run = (struct ps_free_run *)ps_span_block(span, head - 1);
+        size_t next = run->next;
+        explore_use(run, run->blocks * (size_t)WORLD_BLOCK_BYTES);
+        head = next;
+    }
+}
+
+/* The owner looks without having been asked. What came back is his to use. */
+static void collect(void) {
+    ps_span_settle(span);
+    (void)ps_span_collect(span);
+    for (char *block = span->stash; !ps_link_is_end(block); block = ps_link_of(block, span->salt)) {
+        explore_use(block, WORLD_BLOCK_BYTES);
+    }
+    use_runs();
+    if (ps_link_is_end(span->free)) { /* as heap/refill.c grants it */
+        span->free = span->stash;
+        span->free_count = span->stash_count;
+        span->stash = ps_span_list_end(span);
+        span->stash_count = 0;
+    }
+}
+
+static void all_back(void) {
+    for (int i = 0; i < 4 && span->used != 0; i++) {
+        collect();
+    }
+    ps_span_check(span);
+    world_check_all_free(span);
+}
+
+/* ---- hand-overs and collections ---- */
+
+static void four_blocks(void) { begin(4, 2); }
+static void six_blocks(void) { begin(6, 2); }
+static void hand_0(void) { hand_list(0, 1); }
+static void hand_1(void) { hand_list(1, 1); }
+static void hand_2_and_3(void) { hand_run(2, 2); }
+static void hand_0_then_1(void) {
+    hand_0();
+    hand_1();
+}
+static void hand_4_and_5(void) { hand_list(4, 2); }
+static void collect_twice(void) {
+    collect();
+    collect();
+}
+
+static void one_wake(void) {
+    EXPLORE_ASSERT(x_wakes == 1 && ps_span_is_queued(span));
+    all_back();
+}
+
+/* ---- claims ---- */
+
+static void four_blocks_unwatched(void) { begin(4, PS_WAKE_NEVER); }
+
+static void claim(void) {
+    if (ps_span_claim(span)) {
+        explore_use(span->run.base, (size_t)4 * WORLD_BLOCK_BYTES); /* dropped */
+        note(ps_span_unclaim(span));
+    }
+}
+
+static void wake_if_claimed(void) {
+    EXPLORE_ASSERT(x_wakes == ps_span_is_queued(span));
+    all_back();
+}
+
+/* The owner makes something of what he has got. */
+static void collect_and_use(void) {
+    collect();
+    if (span->used == 0) {
+        explore_use(span->run.base, ps_span_capacity(span) * WORLD_BLOCK_BYTES);
+    }
+}
+
+static void collect_and_use_twice(void) {
+    collect_and_use();
+    collect_and_use();
+}
+
+static void hand_all(void) {
+    hand_list(0, 2);
+    hand_run(2, 2);
+}
+
+/* ---- a thief ---- */
+
+static unsigned x_is_listed; /* the span is on its owner's wake list, so to speak */
+
+static void let_go(void) {
+    four_blocks();
+    ps_span_let_go(span);
+}
+
+static void list_if(unsigned handed) {
+    if ((handed & PS_HANDED_WAKE) != 0) {
+        ps_exchange_release(&x_is_listed, 1u);
+    }
+}
+
+static void hand_and_list(size_t first) {
+    list_if(ps_span_hand_run(span, world_block(span, first), 1));
+    list_if(ps_span_hand_run(span, world_block(span, first + 1), 1));
+}
+
+static void hand_0_then_1_and_list(void) { hand_and_list(0); }
+static void hand_2_then_3_and_list(void) { hand_and_list(2); }
+
+static void steal(void) {
+    if (ps_exchange_acquire(&x_is_listed, 0u) == 0) {
+        return;
+    }
+    if (ps_span_steal(span)) {
+        explore_use(span->run.base, ps_span_capacity(span) * WORLD_BLOCK_BYTES);
+    } else {
+        ps_exchange_release(&x_is_listed, 1u);
+    }
+}
+
+static void stolen_or_listed(void) {
+    EXPLORE_ASSERT(x_is_listed == ps_span_is_queued(span));
+    explore_outcome(x_is_listed);
+    all_back();
+}
+
+const struct explore_scenario explore_scenarios[] = {
+    {"hand_overs", four_blocks, {hand_0_then_1, hand_2_and_3}, one_wake, false},
+    {"hand_over_collect", four_blocks, {hand_0_then_1, hand_2_and_3, collect}, one_wake, false},
+    {"claim_collect", four_blocks, {hand_all, claim, collect_and_use_twice}, one_wake, false},
+    {"claim_alone",
+     four_blocks_unwatched,
+     {hand_all, claim, collect_and_use_twice},
+     wake_if_claimed,
+     false},
+    {"steal",
+     let_go,
+     {hand_0_then_1_and_list, hand_2_then_3_and_list, steal},
+     stolen_or_listed,
+     false},
+    {"claim_two_hand",
+     four_blocks_unwatched,
+     {hand_0_then_1, hand_2_and_3, claim, collect_and_use},
+     wake_if_claimed,
+     true},
+    {"three_hand_collect",
+     six_blocks,
+     {hand_0_then_1, hand_2_and_3, hand_4_and_5, collect_twice},
+     one_wake,
+     true},
+    {NULL, NULL, {NULL}, NULL, false},
+};

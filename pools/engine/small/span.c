@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See span.h. Everything here is called by the span's owner, or under the orphan lock.
+ */
+#include "pools/engine/small/span.h"
+
+#include "pools/engine/base/bits.h"
+#include "pools/engine/os/fatal.h"
+#include "pools/engine/page/page_cache.h"
+#include "pools/engine/small/span_remote.h"
+#include "pools/engine/small/span_room.h"
+
+/* Shorter runs become single blocks on the list, where a second free of one is found; longer ones
+ * are left alone, their memory with them. */
+#define RUN_BLOCKS_LEAST 512
+
+static void set_used(struct ps_span *span, size_t used) {
+    ps_store_relaxed(&span->used, (uint16_t)used); /* relaxed: census wants a snapshot only */
+}
+
+PS_COLD void ps_span_corrupt(const struct ps_span *span, const char *what) {
+    ps_fatal_block(what, span->run.base, span->block_bytes);
+}
+
+void ps_span_check(const struct ps_span *span) {
+    if (span->needed == span->armed && span->popped == 0) {
+        PS_CHECK((size_t)span->used + span->free_count + span->stash_count + span->run_blocks +
+                     (size_t)(span->limit - span->carved) ==
+                 ps_span_capacity(span));
+    }
+}
+
+/* Makes the inside of a longer span lead to its head. */
+static void mark_inside(struct ps_span *span) {
+    for (uint32_t i = 1; i < span->run.slices; i++) {
+        struct ps_run *run = &ps_page_map_slot(span->run.base + i * PS_SLICE_BYTES)->run;
+        run->back = (uint16_t)i;
+        ps_store_relaxed(&run->kind, (uint8_t)PS_RUN_INSIDE); /* relaxed: as x_owner below */
+    }
+}
+
+static void unmark_inside(struct ps_span *span) {
+    for (uint32_t i = 1; i < span->run.slices; i++) {
+        struct ps_run *run = &ps_page_map_slot(span->run.base + i * PS_SLICE_BYTES)->run;
+        ps_store_relaxed(&run->kind, (uint8_t)PS_RUN_NONE); /* relaxed: free() only classifies */
+        run->back = 0;
+    }
+}
+
+static struct ps_span *create_in(struct ps_run *run, uint32_t class_index, uintptr_t owner_key,
+                                 bool is_sparse) {
+    if (run == NULL) {
+        return NULL;
+    }
+    const struct ps_size_class *class = &ps_size_classes[class_index];
+    struct ps_span *span = ps_span_of_slot(ps_slot_of_run(run));
+    span->block_bytes = class->block_bytes;
+    span->class_index = (uint8_t)class_index;
+    span->can_run = class->can_run;
+    span->interval = PS_INTERVAL_FIRST;
+    span->place = PS_PLACE_CURRENT;
+    span->run.prev = NULL;
+    span->run.next = NULL;
+    span->divisor = UINT32_MAX / span->block_bytes + 1; /* the ceiling of the quotient */
+    ps_store_relaxed(&span->x_is_loose, (uint8_t)0);
+    ps_store_relaxed(&span->x_remote, (uint64_t)0); /* relaxed: nobody has a block of it yet */
+    ps_span_reset(span);
+    if (PS_UNLIKELY(!ps_span_open(span, is_sparse))) {
+        ps_span_shut(span);
+        ps_page_cache_give(run);
+        return NULL;
+    }
+    span->carved = span->first;
+    span->is_zero = !run->is_dirty;
+    mark_inside(span);
+    /* release: pairs with those who walk over all slots and meet a span they have no block of. */
+    ps_store_release(&run->kind, (uint8_t)PS_RUN_SPAN);
+    ps_span_set_owner(span, owner_key);
+    return span;
+}
+
+void ps_span_set_owner(struct ps_span *span, uintptr_t key) {
+    uint32_t slots = ps_size_classes[span->class_index].has_recent ? span->run.slices : 1;
+    /* The head last: where a fork finds the owner half told, the head's is what counts. */
+    for (uint32_t i = slots; i-- > 0;) {
+        /* release: see span.h. */
+        ps_store_release(&ps_span_at(span->run.base + i * PS_SLICE_BYTES)->x_owner, key);
+    }
+}
+
+struct ps_span *ps_span_create(uint32_t class_index, uintptr_t owner_key) {
+    return create_in(ps_page_cache_take(ps_size_classes[class_index].slices, 1), class_index,
+                     owner_key, false);
+}
+
+struct ps_span *ps_span_create_sparse(uint32_t class_index, uintptr_t owner_key) {
+    return create_in(ps_page_cache_take(ps_size_classes[class_index].slices, 1), class_index,
+                     owner_key, true);
+}
+
+struct ps_span *ps_span_create_dense(uint32_t class_index, uintptr_t owner_key) {
+    return create_in(ps_page_cache_take_dense(ps_size_classes[class_index].slices), class_index,
+                     owner_key, false);
+}
+
+void ps_span_reset(struct ps_span *span) {
+    span->free = ps_span_list_end(span);
+    span->stash = ps_span_list_end(span);
+    span->free_count = 0;
+    span->stash_count = 0;
+    span->run_head = 0;
+    span->run_blocks = 0;
+    span->carved = span->first;
+    span->window_blocks = (uint16_t)ps_size_classes[span->class_index].window_blocks;
+    span->is_zero = false;
+    span->is_shared = 0;
+    /* relaxed, both: other threads read them with a block of the span in hand, and none is out. */
+    ps_store_relaxed(&span->salt, ps_link_new_salt());
+    ps_store_relaxed(&span->handed, (uint32_t)(uintptr_t)span->run.base - 1);
+    set_used(span, 0);
+    ps_store_relaxed(&span->popped, (uint16_t)0); /* relaxed: as needed below */
+    ps_store_relaxed(&span->armed, (uint16_t)1);  /* relaxed: as the next */
+    ps_store_relaxed(&span->needed, (uint16_t)1); /* relaxed: census wants a snapshot only */
+}
+
+void ps_span_reset_used(struct ps_span *span) {
+    uintptr_t salt = span->salt;
+    ps_span_reset(span);
+    span->carved = span->limit;
+    set_used(span, ps_span_capacity(span));
+    /* relaxed, both: blocks are out, but no thread but this one is there. */
+    ps_store_relaxed(&span->salt, salt);
+    ps_store_relaxed(&span->handed, (uint32_t)(uintptr_t)ps_span_block(span, span->limit - 1u));
+}
+
+void ps_span_destroy(struct ps_span *span) {
+    PS_CHECK(span->used == 0);
+    ps_span_set_owner(span, PS_KEY_NOBODY);
+    ps_store_relaxed(&span->run.kind, (uint8_t)PS_RUN_BUSY);
+    unmark_inside(span);
+    ps_span_shut(span);
+    ps_page_cache_give(&span->run);
+}
+
+/* Frees until the owner wants to look at the span again. */
+static size_t next_event(const struct ps_span *span) {
+    if (span->place == PS_PLACE_CURRENT) {
+        return span->interval;
+    }
+    /* All that is out, or half of it: see ps_span_wake_blocks. */
+    size_t out = ps_span_out_blocks(span);
+    size_t wait = ps_min(span->interval, ps_max(span->is_shared ? (out + 1) / 2 : out, 1));
+    return span->place == PS_PLACE_FULL ? ps_min(wait, ps_span_worth_blocks(span)) : wait;
+}
+
+void ps_span_settle(struct ps_span *span) {
+    int back = span->armed - span->needed - span->popped;
+    uint16_t used =
+        (uint16_t)(span->used - back); /* which may have been short of what was popped */
+    if (PS_UNLIKELY(used > ps_span_capacity(span))) {
+        ps_span_corrupt(span, PS_SPAN_TOO_MANY);
+    }
+    span->free_count = (uint16_t)(span->free_count + back);
+    set_used(span, used);
+    uint16_t wait = (uint16_t)next_event(span);
+    /* relaxed, all three: census wants a snapshot only. */
+    ps_store_relaxed(&span->popped, (uint16_t)0);
+    ps_store_relaxed(&span->armed, wait);
+    ps_store_relaxed(&span->needed, wait);
+    ps_span_check(span);
+}
+
+void ps_span_give_list(struct ps_span *span, void *head, void *tail, size_t blocks) {
+    ps_link_set(tail, span->free, span->salt);
+    span->free = head;
+    span->free_count = (uint16_t)(span->free_count + blocks);
+    set_used(span, span->used - blocks);
+    ps_span_settle(span);
+}
+
+void ps_span_link_run(const struct ps_span *span, char *lowest, size_t blocks) {
+    char *next = ps_span_list_end(span);
+    for (size_t i = blocks; i > 0; i--) {
+        char *block = lowest + (i - 1) * span->block_bytes;
+        if (PS_UNLIKELY(ps_link_is_near(block, ps_link_of(block, span->salt)) &&
+                        ps_span_is_listed(span, block))) {
+            ps_fatal_block(PS_SPAN_TWICE, block, span->block_bytes);
+        }
+        ps_link_set(block, next, span->salt);
+        next = block;
+    }
+}
+
+void ps_span_give_run(struct ps_span *span, char *lowest, size_t blocks) {
+    bool is_drained = span->place != PS_PLACE_CURRENT && span->used == blocks;
+    if (blocks < RUN_BLOCKS_LEAST && !is_drained) {
+        ps_span_link_run(span, lowest, blocks);
+        ps_span_give_list(span, lowest, lowest + (blocks - 1) * span->block_bytes, blocks);
+        return;
+    }
+    struct ps_free_run *run = (struct ps_free_run *)lowest;
+    run->next = span->run_head;
+    run->blocks = (uint16_t)blocks;
+    span->run_head = (uint16_t)(ps_span_index(span, lowest) + 1);
+    span->run_blocks = (uint16_t)(span->run_blocks + blocks);
+    set_used(span, span->used - blocks);
+    ps_span_settle(span);
+}
+
+struct ps_free_run *ps_span_free_run(const struct ps_span *span, size_t head) {
+    size_t index = head - 1;
+    struct ps_free_run *run = (struct ps_free_run *)ps_span_block(span, index);
+    if (PS_UNLIKELY(index < span->first || run->blocks == 0 || index + run->blocks > span->limit)) {
+        ps_span_corrupt(span, PS_SPAN_BAD_RUN);
+    }
+    return run;
+}

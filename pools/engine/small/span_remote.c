@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See span_remote.h.
+ */
+#include "pools/engine/small/span_remote.h"
+
+#include "pools/engine/base/bits.h"
+
+#define FIELD_BITS 14
+#define FIELD_MASK (((uint64_t)1 << FIELD_BITS) - 1)
+#define LIST_HEAD_SHIFT 0
+#define LIST_COUNT_SHIFT 14
+#define RUN_HEAD_SHIFT 28
+#define RUN_COUNT_SHIFT 42
+
+/* Two 14-bit counts and heads must hold every index + 1 of the smallest block size. */
+_Static_assert(PS_SLICE_BYTES / 8 < FIELD_MASK, "8-byte blocks of a slice fit the fields");
+
+static size_t field(uint64_t word, unsigned shift) { return (word >> shift) & FIELD_MASK; }
+
+static size_t total_of(uint64_t word) {
+    return field(word, LIST_COUNT_SHIFT) + field(word, RUN_COUNT_SHIFT);
+}
+
+/* word with a new head and `blocks` more in the chain that starts at `shift`. */
+static uint64_t with_batch(uint64_t word, unsigned shift, size_t head_index, size_t blocks) {
+    word &= ~(FIELD_MASK << shift);
+    word |= (uint64_t)(head_index + 1) << shift;
+    return word + ((uint64_t)blocks << (shift + FIELD_BITS));
+}
+
+/* A word with more blocks than the span has: a field may be about to run over. */
+static void check_total(const struct ps_span *span, uint64_t word) {
+    if (PS_UNLIKELY(total_of(word) > ps_span_capacity(span))) {
+        ps_span_corrupt(span, PS_SPAN_TOO_MANY);
+    }
+}
+
+/* Sets QUEUED when the total has reached what the owner waits for. */
+static uint64_t with_wake(const struct ps_span *span, uint64_t word) {
+    /* relaxed: a stale value is allowed, see span_remote.h. */
+    bool is_due = total_of(word) >= ps_load_relaxed(&span->x_wake_at);
+    return is_due ? word | PS_REMOTE_QUEUED : word;
+}
+
+/* What the swap from `before` to `after` asks of the hander-over. The span may be gone by now. */
+static unsigned handed(uint64_t before, uint64_t after, size_t capacity) {
+    bool is_queued = (after & PS_REMOTE_QUEUED) != 0;
+    unsigned wake = is_queued && (before & PS_REMOTE_QUEUED) == 0 ? PS_HANDED_WAKE : 0;
+    return wake | (is_queued && total_of(after) == capacity ? PS_HANDED_ALL : 0);
+}
+
+unsigned ps_span_hand_list(struct ps_span *span, void *head, void *tail, size_t blocks) {
+    size_t index = ps_span_index(span, head);
+    size_t capacity = ps_span_capacity(span);
+    for (;;) {
+        uint64_t word = ps_load_relaxed(&span->x_remote); /* relaxed: the swap validates it */
+        size_t old_head = field(word, LIST_HEAD_SHIFT);
+        ps_link_set(tail,
+                    old_head != 0 ? ps_span_block(span, old_head - 1) : ps_span_list_end(span),
+                    ps_load_relaxed(&span->salt)); /* relaxed: we have a block of the span */
+        uint64_t wanted = with_wake(span, with_batch(word, LIST_HEAD_SHIFT, index, blocks));
+        check_total(span, wanted);
+        /* release: pairs with the acquire in ps_span_collect; makes the links visible, and all the
+         * program's own accesses to the blocks. */
+        if (ps_cas_weak_acq_rel(&span->x_remote, &word, wanted)) {
+            return handed(word, wanted, capacity);
+        }
+    }
+}
+
+unsigned ps_span_hand_run(struct ps_span *span, char *lowest, size_t blocks) {
+    size_t index = ps_span_index(span, lowest);
+    size_t capacity = ps_span_capacity(span);
+    struct ps_free_run *run = (struct ps_free_run *)lowest;
+    run->blocks = (uint16_t)blocks;
+    for (;;) {
+        uint64_t word = ps_load_relaxed(&span->x_remote); /* relaxed: the swap validates it */
+        run->next = (uint16_t)field(word, RUN_HEAD_SHIFT);
+        uint64_t wanted = with_wake(span, with_batch(word, RUN_HEAD_SHIFT, index, blocks));
+        check_total(span, wanted);
+        /* release: as in ps_span_hand_list. */
+        if (ps_cas_weak_acq_rel(&span->x_remote, &word, wanted)) {
+            return handed(word, wanted, capacity);
+        }
+    }
+}
+
+/* Empties both chains and DRAINED, keeps the other flags; returns what was there. */
+static uint64_t take_word(struct ps_span *span) {
+    uint64_t word = ps_load_relaxed(&span->x_remote); /* relaxed: the swap below validates it */
+    while (total_of(word) != 0 || (word & PS_REMOTE_DRAINED) != 0) {
+        /* acquire: pairs with the release of the hand-overs; makes their links visible. */
+        if (ps_cas_weak_acq_rel(&span->x_remote, &word,
+                                word & (PS_REMOTE_QUEUED | PS_REMOTE_CLAIMED))) {
+            return word;
+        }
+    }
+    return 0;
+}
+
+/* Links the collected runs, a few long ones, in front of the span's own. */
+static void collect_runs(struct ps_span *span, size_t head, size_t blocks) {
+    size_t walked = 0;
+    struct ps_free_run *last = ps_span_free_run(span, head);
+    while (last->next != 0) { /* ends: as the blocks of the runs, which are fewer than all */
+        walked += last->blocks;
+        if (PS_UNLIKELY(walked >= blocks)) {
+            ps_span_corrupt(span, PS_SPAN_BAD_RUN);
+        }
+        last = ps_span_free_run(span, last->next);
+    }
+    last->next = span->run_head;
+    span->run_head = (uint16_t)head;
+    span->run_blocks = (uint16_t)(span->run_blocks + blocks);
+}
+
+/* There is one stash, and it is in use. But when all blocks that are out have come back, the lists
+ * do not matter any more: the span is drained. */
+static size_t collect_last(struct ps_span *span) {
+    size_t total = ps_span_remote_blocks(span);
+    if (total == 0 || total != span->used || span->needed != span->armed) {
+        return 0;
+    }
+    (void)take_word(span);
+    ps_span_reset(span);
+    return total;
+}
+
+size_t ps_span_collect(struct ps_span *span) {
+    if (!ps_link_is_end(span->stash)) {
+        return collect_last(span);
+    }
+    uint64_t word = take_word(span);
+    if ((word & PS_REMOTE_DRAINED) != 0) {
+        ps_span_reset(span);
+        return ps_span_capacity(span);
+    }
+    size_t list_count = field(word, LIST_COUNT_SHIFT);
+    size_t run_count = field(word, RUN_COUNT_SHIFT);
+    if (list_count != 0) {
+        span->stash = ps_span_block(span, field(word, LIST_HEAD_SHIFT) - 1);
+        span->stash_count = (uint16_t)list_count;
+    }
+    if (run_count != 0) {
+        collect_runs(span, field(word, RUN_HEAD_SHIFT), run_count);
+    }
+    size_t total = list_count + run_count;
+    if (total != 0) {
+        span->is_shared = 1;
+        ps_store_relaxed(&span->used, (uint16_t)(span->used - total)); /* relaxed: census only */
+        ps_span_settle(span);
+    }
+    return total;
+}
+
+bool ps_span_arm(struct ps_span *span, size_t blocks) {
+    ps_store_relaxed(&span->x_wake_at, (uint16_t)blocks); /* relaxed: see span_remote.h */
+    uint64_t word = ps_load_relaxed(&span->x_remote);     /* relaxed: as above */
+    return (word & PS_REMOTE_QUEUED) != 0 || total_of(word) < blocks;
+}
+
+size_t ps_span_wake_blocks(const struct ps_span *span) {
+    if (span->place == PS_PLACE_FULL) {
+        return ps_span_worth_blocks(span);
+    }
+    size_t more = span->is_shared ? ps_span_out_blocks(span) / 2 : 0;
+    return ps_span_remote_blocks(span) + more + 1;
+}
+
+bool ps_span_claim(struct ps_span *span) {
+    uint64_t word = ps_load_relaxed(&span->x_remote); /* relaxed: the swap below validates it */
+    /* The owner still counts every block as used, so nobody else touches the blocks: all but the
+     * word itself stays as it is until the owner collects, which CLAIMED forbids him.
+     * acquire: pairs with the hand-overs; the blocks are ours to drop. */
+    return total_of(word) == ps_span_capacity(span) &&
+           ps_cas_weak_acq_rel(&span->x_remote, &word,
+                               (word & PS_REMOTE_QUEUED) | PS_REMOTE_CLAIMED);
+}
+
+bool ps_span_steal(struct ps_span *span) {
+    uint64_t word = ps_load_relaxed(&span->x_remote); /* relaxed: the swap below validates it */
+    bool is_back = total_of(word) == ps_span_capacity(span) || (word & PS_REMOTE_DRAINED) != 0;
+    /* acquire: pairs with the hand-overs; the blocks are ours. */
+    if (!is_back ||
+        !ps_cas_weak_acq_rel(&span->x_remote, &word, PS_REMOTE_QUEUED | PS_REMOTE_CLAIMED)) {
+        return false;
+    }
+    /* After the swap, since before it the span may have been in the owner's hands once more.
+     * acquire: pairs with ps_span_let_go; line 0 is as the owner left it. */
+    if (ps_load_acquire(&span->x_is_loose) != 0) {
+        ps_span_reset(span);
+        ps_store_relaxed(&span->x_remote, (uint64_t)0); /* relaxed: no block of it is live */
+        return true;
+    }
+    (void)ps_span_unclaim(span); /* QUEUED was set, so that nobody else must be told */
+    return false;
+}
+
+bool ps_span_finish_steal(struct ps_span *span) {
+    uint64_t word = ps_load_relaxed(&span->x_remote); /* relaxed, all: one thread */
+    bool is_claimed = (word & PS_REMOTE_CLAIMED) != 0;
+    if (word != 0 && !(is_claimed && ps_load_relaxed(&span->x_is_loose) != 0)) {
+        if (is_claimed) {
+            (void)ps_span_unclaim(span);
+        }
+        return false;
+    }
+    ps_span_reset(span); /* again: it may have been reset in part */
+    ps_store_relaxed(&span->x_remote, (uint64_t)0);
+    return true;
+}
+
+void ps_span_let_go(struct ps_span *span) {
+    ps_store_release(&span->x_is_loose, (uint8_t)1); /* release: pairs with ps_span_steal */
+}
+
+void ps_span_hold(struct ps_span *span) {
+    /* relaxed: what can make the span stealable again comes later in this thread, and is released
+     * by the swap that clears QUEUED or by the hand-over of a block. */
+    ps_store_relaxed(&span->x_is_loose, (uint8_t)0);
+}
+
+bool ps_span_unclaim(struct ps_span *span) {
+    uint64_t word = ps_load_relaxed(&span->x_remote); /* relaxed: the swap below validates it */
+    uint64_t wanted = PS_REMOTE_QUEUED | PS_REMOTE_DRAINED;
+    /* release: pairs with take_word; the memory is dropped before the owner uses it again. */
+    while (!ps_cas_weak_release(&span->x_remote, &word, wanted)) {
+    }
+    return (word & PS_REMOTE_QUEUED) == 0;
+}
+
+void ps_span_clear_queued(struct ps_span *span) {
+    uint64_t word = ps_load_relaxed(&span->x_remote); /* relaxed: the swap below validates it */
+    /* release: pairs with ps_span_is_queued; our reads of x_wake_next come before. */
+    while (!ps_cas_weak_release(&span->x_remote, &word, word & ~PS_REMOTE_QUEUED)) {
+    }
+}
+
+void *ps_span_remote_list(const struct ps_span *span) {
+    /* acquire: pairs with ps_span_hand_list; makes the links visible. */
+    size_t head = field(ps_load_acquire(&span->x_remote), LIST_HEAD_SHIFT);
+    return head != 0 ? ps_span_block(span, head - 1) : ps_span_list_end(span);
+}
+
+size_t ps_span_remote_blocks(const struct ps_span *span) {
+    return total_of(ps_load_relaxed(&span->x_remote)); /* relaxed: a snapshot */
+}

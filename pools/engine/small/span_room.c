@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See span_room.h.
+ */
+#include "pools/engine/small/span_room.h"
+
+#include "pools/engine/base/bits.h"
+#include "pools/engine/os/os.h"
+#include "pools/engine/page/page_cache.h"
+
+/* Each span with a guard may cost two mappings of the 65,530 that a process has by default. */
+#define GUARDED_LIMIT 16384
+
+#define SPARSE_BLOCK_BYTES 2048 /* of larger classes few blocks would be left in a few pages */
+#define ONE_PAGE_BLOCK_BYTES 1024
+
+static uint32_t x_guarded;
+
+/* Of a run's addresses, those from begin to end. */
+struct room {
+    size_t begin;
+    size_t end;
+};
+
+static size_t bytes_of(const struct ps_span *span) {
+    return (size_t)span->run.slices << PS_SLICE_SHIFT;
+}
+
+static bool may_guard(void) {
+    /* relaxed, both: a count that bounds. */
+    if (ps_size_class_guard_bytes == 0) {
+        return false;
+    }
+    if (ps_add_relaxed(&x_guarded, 1u) < GUARDED_LIMIT) {
+        return true;
+    }
+    ps_add_relaxed(&x_guarded, (uint32_t)-1);
+    return false;
+}
+
+/* A page or two of a slice, neither the first nor the last one. Always the same for a slice: others
+ * would keep the memory of their pages until it is purged. */
+static struct room sparse_room(const struct ps_span *span) {
+    size_t page_bytes = ps_size_class_guard_bytes;
+    size_t wanted = span->block_bytes <= ONE_PAGE_BLOCK_BYTES ? 1 : 2;
+    size_t places = PS_SLICE_BYTES / page_bytes - 1 - wanted;
+    size_t begin = (1 + ps_link_random_of(span->run.base) % places) * page_bytes;
+    return (struct room){begin, begin + wanted * page_bytes};
+}
+
+static bool is_fit_for_sparse(const struct ps_span *span) {
+    return span->run.slices == 1 && span->block_bytes <= SPARSE_BLOCK_BYTES;
+}
+
+/* Makes a part of a span inaccessible. Its memory would stay for nothing: a program of short
+ * threads had twice as much. */
+static void leave_out(const struct ps_span *span, char *begin, size_t bytes) {
+    if (span->run.is_dirty && bytes > ps_size_class_guard_bytes) {
+        (void)ps_os_purge(begin, bytes);
+    }
+    ps_page_cache_shut(begin, bytes);
+}
+
+bool ps_span_open(struct ps_span *span, bool is_sparse) {
+    const struct ps_size_class *class = &ps_size_classes[span->class_index];
+    char *base = span->run.base;
+    struct room room = {0, bytes_of(span)};
+    span->first = class->first;
+    span->limit = class->limit;
+    span->guard = may_guard() ? PS_GUARD_END : PS_GUARD_NONE;
+    if (span->guard != PS_GUARD_NONE && is_sparse && is_fit_for_sparse(span)) {
+        span->guard = PS_GUARD_SPARSE;
+        room = sparse_room(span);
+        span->first = (uint16_t)((room.begin + span->block_bytes - 1) / span->block_bytes);
+        span->limit = (uint16_t)(room.end / span->block_bytes);
+    } else if (span->guard != PS_GUARD_NONE) {
+        room.end -= ps_size_class_guard_bytes;
+    }
+    leave_out(span, base, room.begin);
+    leave_out(span, base + room.end, bytes_of(span) - room.end);
+    return ps_page_cache_open(base + room.begin, room.end - room.begin);
+}
+
+void ps_span_shut(const struct ps_span *span) {
+    if (span->guard != PS_GUARD_NONE) {
+        ps_add_relaxed(&x_guarded, (uint32_t)-1); /* relaxed: as above */
+    }
+    ps_page_cache_shut(span->run.base, bytes_of(span));
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Memory of pages that are free while their slice is not: it goes back when nothing has happened in
+ * the slice between two looks, half a purge delay apart. (Whole slices go to the page cache at
+ * once, and its purge.h has the rule there.) Pages are claimed while the system call is under way,
+ * so that nothing is held over it. Locks: the depot's.
+ */
+#include "pools/engine/os/os.h"
+#include "pools/engine/page/purge.h"
+#include "pools/pages/slice.h"
+
+#define BATCH 64
+
+struct victim {
+    struct ps_pages_slice *slice;
+    uint16_t bits;  /* claimed */
+    uint16_t dirty; /* those that still hold memory afterwards */
+};
+
+/* Depot lock: all of it, but x_next_ms is also read without. */
+static struct victim victims[BATCH]; /* belongs to the thread that decays, and to a fork's child */
+static size_t victim_count;
+static bool is_decaying;
+static uint8_t look; /* number of the current look, never 0 */
+static uint64_t x_next_ms;
+
+/* Those of the pages that make up whole pages of the system. */
+static uint32_t purgeable(uint32_t bits) {
+    size_t group = ps_os_page_bytes() >> PS_PAGE_SHIFT;
+    if (group <= 1) {
+        return bits;
+    }
+    uint32_t whole = 0;
+    for (size_t index = 0; index + group <= PS_SLICE_PAGES; index += group) {
+        uint32_t mask = ps_page_bits(index, group);
+        whole |= (bits & mask) == mask ? mask : 0;
+    }
+    return whole;
+}
+
+static bool gather(struct ps_pages_slice *slice, void *is_forced) {
+    uint32_t bits = purgeable(slice->x_dirty);
+    if (bits == 0) {
+        return true;
+    }
+    if (slice->seen_idle == 0 && !*(const bool *)is_forced) {
+        slice->seen_idle = look;
+    } else if (slice->seen_idle != look && ps_slice_claim_locked(slice, bits)) {
+        victims[victim_count] = (struct victim){slice, (uint16_t)bits, 0};
+        ps_depot_note(&victim_count, sizeof victim_count);
+        victim_count++;
+    }
+    ps_depot_commit();
+    return victim_count < BATCH;
+}
+
+static bool purge_one(struct victim *victim) {
+    uint32_t left = victim->bits;
+    bool has_purged = false;
+    while (left != 0) { /* a stretch of pages at a time */
+        size_t first = (size_t)__builtin_ctz(left);
+        size_t pages = (size_t)__builtin_ctz(~(left >> first));
+        uint32_t bits = ps_page_bits(first, pages);
+        if (ps_os_purge(victim->slice->run.base + (first << PS_PAGE_SHIFT),
+                        pages << PS_PAGE_SHIFT)) {
+            ps_purge_count(pages << PS_PAGE_SHIFT);
+            has_purged = true;
+        } else {
+            victim->dirty |= (uint16_t)bits;
+        }
+        left &= ~bits;
+    }
+    return has_purged;
+}
+
+/* Lock held. */
+static void return_victims(struct ps_released *released) {
+    while (victim_count > 0) {
+        const struct victim *victim = &victims[victim_count - 1];
+        ps_depot_note(&victim_count, sizeof victim_count);
+        victim_count--;
+        ps_slice_return_locked(victim->slice, victim->bits, victim->dirty, released);
+        victim->slice->seen_idle = look; /* not twice in one look */
+        ps_depot_commit();
+    }
+}
+
+/* One batch. False when it was the last: nothing more to do, or the system refuses. */
+static bool decay_batch(bool is_forced, bool *has_purged) {
+    struct ps_released released = {NULL, NULL};
+    ps_depot_lock();
+    ps_slices_walk_locked(gather, &is_forced);
+    ps_depot_unlock();
+    bool is_full = victim_count == BATCH;
+    bool is_refused = false;
+    for (size_t i = 0; i < victim_count; i++) {
+        *has_purged |= purge_one(&victims[i]);
+        is_refused |= victims[i].dirty != 0;
+    }
+    ps_depot_lock();
+    return_victims(&released);
+    ps_depot_unlock();
+    ps_slices_release(&released);
+    return is_full && !is_refused;
+}
+
+static bool begin(uint64_t now_ms, bool is_forced) {
+    ps_depot_lock();
+    /* relaxed: written under the lock. */
+    bool can_begin = !is_decaying && (is_forced || now_ms >= ps_load_relaxed(&x_next_ms));
+    if (can_begin) {
+        is_decaying = true;
+        look = look == UINT8_MAX ? 1 : (uint8_t)(look + 1);
+        ps_store_relaxed(&x_next_ms, now_ms + ps_purge_delay_ms() / 2); /* relaxed: as above */
+    }
+    ps_depot_unlock();
+    return can_begin;
+}
+
+bool ps_depot_decay(uint64_t now_ms, bool is_forced) {
+    bool has_purged = false;
+    /* relaxed: a hint, read again under the lock. */
+    if ((!is_forced && now_ms < ps_load_relaxed(&x_next_ms)) || !begin(now_ms, is_forced)) {
+        return false;
+    }
+    while (decay_batch(is_forced, &has_purged)) {
+    }
+    ps_depot_lock();
+    is_decaying = false;
+    ps_depot_unlock();
+    return has_purged;
+}
+
+void ps_decay_salvage(void) {
+    struct ps_released released = {NULL, NULL};
+    ps_depot_lock();
+    for (size_t i = 0; i < victim_count; i++) {
+        victims[i].dirty = victims[i].bits; /* how far the parent had come is not known */
+    }
+    return_victims(&released);
+    is_decaying = false;
+    ps_depot_unlock();
+    ps_slices_release(&released);
+}

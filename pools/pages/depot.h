@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The depot: free pages that all threads share, and the way to and from the page cache. Runs of
+ * fewer than 16 pages share slices; each slice has a bitmap of its free pages in its slot. Longer
+ * runs are slices of their own, but for the pages behind their end, which are free for others.
+ *
+ * Every slice in use is PS_RUN_PAGES and a run of length one, so that any part of a run can be
+ * given back by itself, and the slot tells for every page whether it is out. A slice whose pages
+ * have all come back leaves for the page cache; pages that wait in slices longer than the purge
+ * delay lose their memory there.
+ *
+ * A place is the address of a run of pages, plus PS_PLACE_ZERO if it is known to read as zero.
+ *
+ * Any thread. One lock (PS_RANK_DEPOT), under which nothing else is called. Callers: pages.c,
+ * magazine.c.
+ */
+#ifndef PS_PAGES_DEPOT_H
+#define PS_PAGES_DEPOT_H
+
+#include "pools/engine/page/page_map.h"
+
+#include <poolshim/pages.h>
+
+#define PS_PLACE_ZERO ((uintptr_t)1)
+#define PS_SLICE_PAGES ((size_t)16) /* per slice */
+
+static inline char *ps_place_pages(uintptr_t place) { return (char *)(place & ~PS_PLACE_ZERO); }
+
+/*
+ * Up to `count` runs of `pages` pages each, all from one slice if that has so many.
+ * pages: 1..15; runs are aligned to the power of two above their length. Returns how many; 0 when
+ * memory is out.
+ */
+size_t ps_depot_take(size_t pages, size_t count, uintptr_t *places);
+
+/* One run of any length. pages: > 0, at most PTRDIFF_MAX bytes. align: power of two, in bytes, at
+ * most 2 MiB. 0 when memory is out. */
+uintptr_t ps_depot_take_one(size_t pages, size_t align);
+
+/* Takes runs back, each of `pages` pages and inside one slice. Aborts when they are not out. */
+void ps_depot_give(const uintptr_t *places, size_t count, size_t pages);
+
+/* Takes any pages back. Aborts when they are not out. */
+void ps_depot_give_one(uintptr_t place, size_t pages);
+
+/* Takes the free pages from `end` on, `pages` many, which are to lengthen the run that ends there.
+ * False: they are not free, nothing has changed. */
+bool ps_depot_extend(char *end, size_t pages);
+
+/* Aborts when any of the pages is not out. Costs a look at every slice. */
+void ps_depot_check(const char *base, size_t pages);
+
+/* Drops the memory behind pages that have been free for a while; is_forced: behind all of them.
+ * Returns whether any went. Costs system calls. */
+bool ps_depot_decay(uint64_t now_ms, bool is_forced);
+
+struct ps_depot_counts {
+    size_t out_bytes;    /* with programs and magazines */
+    size_t dirty_bytes;  /* free here, hold memory */
+    size_t mapped_bytes; /* in mappings of their own */
+};
+void ps_depot_count(struct ps_depot_counts *out);
+
+/* In the child of a fork, by its only thread: repairs the lock; then, all locks free, takes back
+ * the pages whose memory another thread was giving back. */
+void ps_depot_fork_child(void);
+void ps_depot_fork_salvage(void);
+
+#endif

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A slice that is given out by pages: the tenant half of its slot, and the arithmetic on the bitmap
+ * of its free pages. Blocks of 2^order pages lie at multiples of their length, as in a buddy
+ * allocator (Knowlton 1965), but any bits may be set: nothing has to be merged. Callers:
+ * depot.c, extend.c, decay.c.
+ */
+#ifndef PS_PAGES_SLICE_H
+#define PS_PAGES_SLICE_H
+
+#include "pools/engine/base/bits.h"
+#include "pools/pages/depot.h"
+
+#define PS_PAGE_SHIFT 12
+#define PS_ORDERS 5 /* 1, 2, 4, 8 and 16 pages */
+#define PS_ORDER_NONE PS_ORDERS
+#define PS_ALL_PAGES 0xffffu
+
+/* Invariants, under the depot lock: x_dirty is a subset of x_free; the slice is on the list of the
+ * longest block that is free in it, on none when x_free is 0. */
+struct ps_pages_slice {
+    PS_ALIGNED(PS_CACHE_LINE) uintptr_t x_owner; /* PS_KEY_NOBODY, that is 0: no heap's */
+    uint16_t x_free;   /* free pages, a bit each; depot lock, but whoever has all pages reads 0 */
+    uint16_t x_dirty;  /* free pages that may hold anything but zeroes; depot lock */
+    uint8_t order;     /* of the list it is on, or PS_ORDER_NONE; depot lock */
+    uint8_t seen_idle; /* number of the first look that found it like this; 0: none; depot lock */
+    bool is_mapping;   /* lies in a mapping of its own, not in an arena; constant */
+    unsigned char unused[PS_TENANT_BYTES - 15];
+    struct ps_run run; /* next, prev: the list; slices: 1 */
+};
+
+_Static_assert(offsetof(struct ps_pages_slice, run) == offsetof(struct ps_slot, run),
+               "a slice by pages is a slot");
+_Static_assert(offsetof(struct ps_pages_slice, x_free) / 8 ==
+                   offsetof(struct ps_pages_slice, seen_idle) / 8,
+               "what the depot lock protects is one word for its undo log");
+
+static inline struct ps_pages_slice *ps_pages_slice_at(const char *address) {
+    return (struct ps_pages_slice *)ps_page_map_slot(address);
+}
+
+static inline size_t ps_page_index(const char *page) {
+    return ((uintptr_t)page >> PS_PAGE_SHIFT) & (PS_SLICE_PAGES - 1);
+}
+
+/* The bits of `pages` pages from `index` on. */
+static inline uint32_t ps_page_bits(size_t index, size_t pages) {
+    return ((1u << pages) - 1) << index;
+}
+
+/* First pages of the blocks of 2^order pages that are free. */
+static inline uint32_t ps_free_blocks(uint32_t free, unsigned order) {
+    static const uint32_t places[PS_ORDERS] = {0xffff, 0x5555, 0x1111, 0x0101, 0x0001};
+    for (unsigned step = 0; step < order; step++) {
+        free &= free >> (1u << step);
+    }
+    return free & places[order];
+}
+
+/* Order of the longest free block; PS_ORDER_NONE when nothing is free. */
+static inline unsigned ps_free_order(uint32_t free) {
+    unsigned order = PS_ORDERS;
+    while (order > 0 && ps_free_blocks(free, order - 1) == 0) {
+        order--;
+    }
+    return order == 0 ? PS_ORDER_NONE : order - 1;
+}
+
+/* First page of a free block of 2^order pages, best one whose neighbour is not free. One exists. */
+static inline size_t ps_free_place(uint32_t free, unsigned order) {
+    for (; order < PS_ORDERS - 1; order++) {
+        uint32_t longer = ps_free_blocks(free, order + 1);
+        uint32_t lone = ps_free_blocks(free, order) & ~(longer | longer << (1u << order));
+        if (lone != 0) {
+            return (size_t)__builtin_ctz(lone);
+        }
+    }
+    return 0;
+}
+
+/* Smallest order whose blocks hold so many pages. pages: 1..16. */
+static inline unsigned ps_order_of(size_t pages) { return pages == 1 ? 0 : ps_log2(pages - 1) + 1; }
+
+/* Slices that have come back whole, linked by run.next. */
+struct ps_released {
+    struct ps_run *dirty;
+    struct ps_run *zero;
+};
+
+/* ---- of depot.c, for the depot's other files ---- */
+
+void ps_depot_lock(void);
+void ps_depot_unlock(void);
+
+/* Lock held: notes words for the child of a fork, before they are changed; what has been changed so
+ * far is consistent. */
+void ps_depot_note(const void *at, size_t bytes);
+void ps_depot_commit(void);
+
+/* So many pages more are out; less when it wraps. */
+void ps_depot_count_out(size_t pages);
+
+/* Takes the pages of `bits` out of the free ones. False: not all of them are free. Lock held. */
+bool ps_slice_claim_locked(struct ps_pages_slice *slice, uint32_t bits);
+
+/* Puts pages among the free ones. dirty: those of them that may hold anything but zeroes. When the
+ * whole slice is free it goes on `released`. Lock held. */
+void ps_slice_return_locked(struct ps_pages_slice *slice, uint32_t bits, uint32_t dirty,
+                            struct ps_released *released);
+
+/* Calls visit for slices with free pages until it says no. Lock held. */
+void ps_slices_walk_locked(bool (*visit)(struct ps_pages_slice *slice, void *context),
+                           void *context);
+
+/* ---- of run.c: whole slices; no lock held ---- */
+
+/* A run of slices from the page cache or the system, each slice PS_RUN_PAGES with all pages out.
+ * NULL when memory is out. */
+char *ps_slices_take(size_t slices, size_t align_slices, bool *is_zero);
+
+/* As many free slices behind a slice that the caller has pages of. False: they are not free. */
+bool ps_slices_extend(struct ps_pages_slice *last, size_t slices, bool *is_zero);
+
+/* Gives slices back, all of whose pages are out. Aborts when they are not. */
+void ps_slices_give(char *base, size_t slices, bool is_zero);
+
+/* Hands what has been released to the page cache. */
+void ps_slices_release(const struct ps_released *released);
+
+size_t ps_slices_mapped_bytes(void);
+
+/* ---- of decay.c ---- */
+
+/* In the child of a fork: nobody goes on with what was under way. */
+void ps_decay_salvage(void);
+
+#endif

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: MIT
+"""The pools' benchmark: every contest does its work, the sums have known answers, the command line.
+
+scripts/test tests/bench/test_bench_pools.py
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import BUILD_DIR, ROOT, run_captured
+
+sys.path.insert(0, str(ROOT / "bench"))
+pytest.importorskip("rich", reason="rich is not installed: run scripts/setup")
+pytest.importorskip("click", reason="click is not installed: run scripts/setup")
+
+from harness import contests  # noqa: E402
+from harness.contests import Contest, Result  # noqa: E402
+from poolshim_cli.errors import BadRequest  # noqa: E402
+
+pytestmark = pytest.mark.bench
+
+TINY = "0.0005"
+
+
+def all_contests() -> list[Contest]:
+    try:
+        return contests.discover(BUILD_DIR)
+    except BadRequest:
+        return []
+
+
+@pytest.mark.parametrize("contest", all_contests(), ids=lambda c: f"{c.group}-{c.case}-{c.pool}")
+def test_contest_does_its_work(contest: Contest) -> None:
+    program = BUILD_DIR / "bench" / "pools" / contest.program
+    result = run_captured(
+        [str(program), "--case", contest.case, "--pool", contest.pool, "--scale", TINY], timeout=120
+    )
+    assert result.returncode == 0, result.stderr
+    report = json.loads(result.stdout)
+    assert (report["group"], report["case"], report["pool"]) == (
+        contest.group, contest.case, contest.pool,
+    )  # fmt: skip
+    assert report["cold_ms"] > 0
+    assert report["warm_ms"] > 0
+    assert report["peak_rss_kib"] > 0
+
+
+def test_there_are_contests_of_every_family() -> None:
+    pools = {contest.pool for contest in all_contests()}
+    assert {"ps_region", "ps_stack", "ps_fifo", "ps_ring", "ps_pool", "ps_slice"} <= pools
+
+
+@pytest.mark.parametrize("arguments", [[], ["--case", "small"], ["--case", "x", "--pool", "y"]])
+def test_a_program_says_how_to_call_it(arguments: list[str]) -> None:
+    result = run_captured([str(BUILD_DIR / "bench" / "pools" / "requests"), *arguments])
+    assert result.returncode == 2
+    assert result.stderr.startswith("usage:")
+
+
+def result_of(pool: str, warm: list[float], case: str = "c") -> Result:
+    return Result(Contest("p", "g", case, pool), [2 * value for value in warm], warm, [1024])
+
+
+def test_our_best_is_set_against_the_best_original() -> None:
+    results = [
+        result_of("ps_a", [3.0, 2.0]),
+        result_of("ps_b", [9.0]),
+        result_of("boost", [4.0, 5.0]),
+        result_of("malloc", [8.0]),
+        result_of("floor", [1.0]),
+    ]
+    assert contests.stand(results, "warm_ms") == (0.5, "ps_a", "boost")
+
+
+def test_without_an_original_there_is_no_ratio() -> None:
+    assert contests.stand([result_of("ps_a", [1.0]), result_of("floor", [1.0])], "warm_ms") is None
+
+
+def test_the_mean_is_geometric() -> None:
+    results = [
+        result_of("ps_a", [1.0], "one"), result_of("x", [2.0], "one"),
+        result_of("ps_a", [8.0], "two"), result_of("x", [4.0], "two"),
+    ]  # fmt: skip
+    assert contests.mean_of(results, "warm_ms") == pytest.approx(1.0)
+
+
+def test_a_failed_contest_keeps_its_reason_and_no_figures() -> None:
+    failed = Result(Contest("p", "g", "c", "x"), failure="ended by signal 11")
+    section = contests.case_section(("g", "c"), [failed, result_of("ps_a", [1.0])])
+    assert section.failures == [("x", "ended by signal 11")]
+    assert [row[0] for row in section.rows] == ["ps_a"]
+
+
+def run_command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return run_captured([sys.executable, str(ROOT / "bench" / "pools.py"), *arguments], timeout=300)
+
+
+def test_a_run_leaves_tables_and_figures(tmp_path: Path) -> None:
+    result = run_command(
+        "--only", "objects", "--passes", "2", "--scale", TINY, "--results", str(tmp_path),
+        "--build", str(BUILD_DIR),
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    assert "The pools against the originals" in result.stdout
+    content = json.loads(next(tmp_path.glob("pools-*.json")).read_text())
+    assert {row["group"] for row in content["results"]} == {"objects"}
+    assert all(len(row["warm_ms"]) == 2 for row in content["results"])
+    assert "geometric mean" in next(tmp_path.glob("pools-*.md")).read_text()
+
+
+def test_an_unknown_group_is_named() -> None:
+    result = run_command("--only", "nothing", "--build", str(BUILD_DIR))
+    assert result.returncode == 2
+    assert "nothing" in result.stderr

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: MIT
+"""The lock-free parts, in every order and with every value that C11 allows, at small bounds.
+
+    scripts/test tests/models/test_models.py       (scripts/dev/models: larger bounds, and traces)
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+
+import model_runs
+import pytest
+from model_runs import Fault, Model
+
+pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="models are built with gcc")
+
+MODELS = {model.name: model for model in model_runs.models()}
+FAULTS = [(model.name, fault) for model in MODELS.values() for fault in model.faults]
+
+# What C11 lets these programs come to: see tests/models/litmus.c.
+LITMUS = {
+    "store_buffers": {0, 1, 2, 3},
+    "store_buffers_seq_cst": {1, 2, 3},
+    "message_relaxed": {0, 1, 2, 3},
+    "message": {0, 1, 3},
+    "coherence": {0, 1, 3},
+    "two_readers": set(range(16)),
+    "two_readers_seq_cst": set(range(16)) - {0b1010},
+    "release_sequence": {0, 2},
+    "load_first": {0, 2},
+    "counter": {3},
+}
+SLOW = {"wakes", "lock"}
+WRONG = {
+    "race": "data race",
+    "race_behind_flag": "data race",
+    "sleeps_for_ever": "deadlock",
+}
+
+
+def explored(model: Model, *arguments: str) -> dict[str, tuple[int, set[int]]]:
+    """Per scenario its executions and outcomes."""
+    program = model_runs.build(model)
+    result = model_runs.run(program, list(arguments), 300)
+    assert result.returncode == 0, model_runs.with_places(program, result.stdout)
+    found = re.findall(r"^(\w+): (\d+) executions.*?(?:, outcomes ([\d ]+))?$", result.stdout, re.M)
+    return {name: (int(count), set(map(int, out.split()))) for name, count, out in found}
+
+
+def test_explorer_finds_what_c11_allows() -> None:
+    assert {name: out for name, (_, out) in explored(MODELS["litmus"]).items()} == LITMUS
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_explorer_finds_what_is_wrong(name: str) -> None:
+    result = model_runs.run(model_runs.build(MODELS["litmus"]), [name], 60)
+    assert result.returncode == 1
+    assert result.stdout.startswith(f"{name}: {WRONG[name]}"), result.stdout
+
+
+@pytest.mark.parametrize("name", ["litmus", "span_word"])
+def test_orders_left_out_tell_nothing_new(name: str) -> None:
+    assert explored(MODELS[name]) == explored(MODELS[name], "--whole")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else [])
+        for name in MODELS
+        if name != "litmus"
+    ],
+)
+def test_model(name: str) -> None:
+    scenarios = explored(MODELS[name])
+    assert scenarios and all(executions > 1 for executions, _ in scenarios.values())
+
+
+@pytest.mark.parametrize(
+    ("name", "fault"), FAULTS, ids=[f"{name}/{fault.name}" for name, fault in FAULTS]
+)
+def test_planted_fault_is_found(name: str, fault: Fault) -> None:
+    result = model_runs.run(model_runs.build(MODELS[name], fault), [fault.scenario], 300)
+    assert result.returncode == 1, result.stdout
+    pattern = rf"{fault.scenario}: (wrong: |data race|deadlock|touched after)"
+    assert re.match(pattern, result.stdout), result.stdout[:200]
+
+
+def test_there_are_models_with_faults() -> None:
+    assert len(MODELS) > 5 and all(model.faults for model in MODELS.values() if model.sources)

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: MIT
+"""The pools library: its tests and examples in every build, its headers in every language
+version, its symbols.
+
+    scripts/test tests/pools/test_pools.py
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, run_captured
+from test_unit import builds, run_program
+
+SOURCES = sorted(
+    path
+    for pattern in ("tests/pools/*_test.c", "tests/pools/*_test.cpp", "pools/examples/*.c*")
+    for path in ROOT.glob(pattern)
+)
+
+
+def has_cxx(build: Path) -> bool:
+    """Whether CMake was given a C++ compiler: musl's package brings none."""
+    return "\nCMAKE_CXX_FLAGS_DEBUG:" in (build / "CMakeCache.txt").read_text()
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.name)
+@pytest.mark.parametrize("build", builds(), ids=lambda path: path.name)
+def test_pool_program(build: Path, source: Path, tmp_path: Path) -> None:
+    if source.suffix == ".cpp" and not has_cxx(build):
+        pytest.skip("this build has no C++ compiler")
+    name = f"{source.stem}-{source.suffix[1:]}"
+    run_program(build, build / "tests" / "pools" / name, cwd=tmp_path)
+
+
+def test_there_are_pool_programs() -> None:
+    assert SOURCES
+
+
+INCLUDE = ROOT / "pools" / "include"
+HEADERS = sorted((INCLUDE / "poolshim").glob("*.h*"))
+C_STANDARDS = ("c11", "c17", "c2x")
+CXX_STANDARDS = ("c++11", "c++14", "c++17", "c++20", "c++2b")
+WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Werror")
+
+
+def compilers() -> list[tuple[str, str]]:
+    """C and C++ compiler of each kind that is installed."""
+    pairs = [("gcc", "g++"), ("clang-16", "clang++-16"), ("clang", "clang++")]
+    found = [pair for pair in pairs if all(shutil.which(name) for name in pair)]
+    return [pair for pair in found if pair[0] != "clang" or len(found) < 3]
+
+
+@pytest.mark.parametrize("pair", compilers(), ids=lambda pair: pair[0])
+@pytest.mark.parametrize("header", HEADERS, ids=lambda path: path.name)
+def test_header_compiles_alone(header: Path, pair: tuple[str, str], tmp_path: Path) -> None:
+    is_c = header.suffix == ".h"
+    runs = [(pair[0], "c", standard) for standard in C_STANDARDS if is_c]
+    runs += [(pair[1], "c++", s) for s in (CXX_STANDARDS if is_c else CXX_STANDARDS[2:])]
+    source = tmp_path / "includer"
+    source.write_text(f"#include <poolshim/{header.name}>\n" * 2 + "extern int used;\n")
+    for compiler, language, standard in runs:
+        flags = [*WARNINGS, "-fsyntax-only", f"-I{INCLUDE}"]
+        command = [compiler, "-x", language, f"-std={standard}", *flags, source]
+        result = run_captured(command)
+        assert result.returncode == 0, f"{compiler} {standard}: {result.stderr}"
+
+
+def declared() -> set[str]:
+    """The functions and variables that the C headers of the library mark PS_API."""
+    names: set[str] = set()
+    for header in INCLUDE.glob("poolshim/*.h"):
+        pattern = r"/\*.*?\*/|//[^\n]*|^#.*?(?<!\\)$"
+        text = re.sub(pattern, "", header.read_text(), flags=re.DOTALL | re.MULTILINE)
+        names.update(re.findall(r"\bPS_API\b[^;{]*?\b(ps_\w+)\s*\(", text))
+        names.update(re.findall(r"\bextern PS_API\b[^;(]*?\b(ps_\w+)\s*(?:;|\[|__attr)", text))
+    return names
+
+
+def test_exports_what_the_headers_declare(build_dir: Path) -> None:
+    command = ["nm", "-D", "--defined-only", "--with-symbol-versions"]
+    library = str(build_dir / "libpoolshim-pools.so")
+    text = subprocess.run([*command, library], check=True, capture_output=True, text=True).stdout
+    rows = [line.split()[1:] for line in text.splitlines()]
+    exported = dict(name.split("@@") for kind, name in rows if kind != "A")
+    assert declared() == exported.keys()
+    assert set(exported.values()) == {"POOLSHIM_0.1"}, "the version of the shim's pages"

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: MIT
+"""The pools library under valgrind's memcheck: all of its tests and examples, in each mode of
+PS_DEBUG. A correct program must look correct: the marks that the library makes (common/poison.h)
+may neither hide its own records from it nor make what a program has written undefined.
+
+    scripts/test tests/pools/test_pools_memcheck.py
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from conftest import run_captured
+from instructions import require_valgrind
+from test_pools import SOURCES, has_cxx
+
+# Empty, not unset: then no test starts itself again in another mode, outside memcheck.
+MODES = {"default": "", "malloc": "malloc", "check": "check"}
+FOUND = 99  # the exit status of valgrind when memcheck has found something
+
+# Five seconds and more; the others take two on average.
+SLOW = {"arena_damage_test", "arena_power_test", "pages_system_test", "pool_memory_test"}
+SLOW |= {"pool_random_test", "region_test", "slice_test"}
+# These wait for the disk at every step of a commit, and kill children there: hours under memcheck.
+# What they call is called by the arena's other tests.
+LEFT_OUT = {"arena_kill_test", "arena_test"}
+
+
+def cases() -> list[object]:
+    """Arenas do not know PS_DEBUG."""
+    return [
+        pytest.param(
+            source,
+            mode,
+            marks=[pytest.mark.slow] if source.stem in SLOW else [],
+            id=f"{source.name}-{mode}",
+        )
+        for source in SOURCES
+        for mode in MODES
+        if source.stem not in LEFT_OUT
+        and (mode == "default" or not source.stem.startswith("arena"))
+    ]
+
+
+@pytest.mark.parametrize(("source", "mode"), cases())
+def test_memcheck_finds_nothing(build_dir: Path, source: Path, mode: str, tmp_path: Path) -> None:
+    require_valgrind()
+    if source.suffix == ".cpp" and not has_cxx(build_dir):
+        pytest.skip("this build has no C++ compiler")
+    program = build_dir / "tests" / "pools" / f"{source.stem}-{source.suffix[1:]}"
+    command = ["valgrind", "--quiet", f"--error-exitcode={FOUND}", program]
+    env = {**os.environ, "PS_DEBUG": MODES[mode]}
+    result = run_captured(command, timeout=300, env=env, cwd=tmp_path)
+    assert result.returncode != FOUND, f"memcheck found\n{result.stderr[:4000]}"
+    assert result.returncode in (0, 77), f"exit {result.returncode}\n{result.stdout}{result.stderr}"

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: MIT
+"""The shape of libpoolshim.so: what it needs, what it exports, how it is hardened.
+
+    scripts/test tests/repo/test_elf.py
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import subprocess
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, RunShim
+
+TABLE = ROOT / "shim" / "entry_points.def"
+TLS_BYTES_MAX = 64
+CONTROL_VERSION = "POOLSHIM_0.1"
+
+
+@lru_cache
+def tool(*command: str) -> str:
+    environment = {**os.environ, "LC_ALL": "C"}
+    result = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
+    return result.stdout
+
+
+def table_rows() -> dict[str, str]:
+    """Symbol -> PS_ENTRY or PS_CONTROL."""
+    rows = re.findall(r"^(PS_ENTRY|PS_CONTROL)\((\w+)\)$", TABLE.read_text(), re.MULTILINE)
+    assert len(rows) == len({name for _, name in rows}), "a symbol is listed twice"
+    return {name: kind for kind, name in rows}
+
+
+def exports(library: Path) -> dict[str, str]:
+    """Defined dynamic symbol -> version, "" where it has none."""
+    found = {}
+    text = tool("nm", "-D", "--defined-only", "--with-symbol-versions", str(library))
+    for line in text.splitlines():
+        _, kind, name = line.split()
+        if kind != "A":  # the name of the version itself
+            symbol, _, version = name.partition("@")
+            found[symbol] = version.lstrip("@")
+    return found
+
+
+def dynamic_values(library: Path, tag: str) -> list[str]:
+    text = tool("readelf", "-dW", str(library))
+    return re.findall(rf"\({tag}\)\s+(.*)$", text, re.MULTILINE)
+
+
+def program_header(library: Path, kind: str) -> list[str] | None:
+    """Offset, address, address, file size, memory size, flags..., alignment; or None."""
+    for line in tool("readelf", "-lW", str(library)).splitlines():
+        words = line.split()
+        if words and words[0] == kind:
+            return words[1:]
+    return None
+
+
+def test_exports_are_the_table(shim: Path) -> None:
+    missing = table_rows().keys() - exports(shim).keys()
+    extra = exports(shim).keys() - table_rows().keys()
+    assert not missing, f"listed without a body: {sorted(missing)}"
+    assert not extra, f"exported but not listed: {sorted(extra)}"
+
+
+def test_versions_are_those_of_the_table(shim: Path) -> None:
+    wanted = {"PS_ENTRY": "", "PS_CONTROL": CONTROL_VERSION}
+    found = exports(shim)
+    for name, kind in table_rows().items():
+        assert found.get(name) == wanted[kind], name
+
+
+def test_table_names_what_the_library_is_for() -> None:
+    rows = table_rows()
+    for name in ("malloc", "free", "free_sized", "malloc_info", "__libc_malloc", "_Znwm"):
+        assert rows.get(name) == "PS_ENTRY"
+    operators = [name for name in rows if re.match(r"_Z(nw|na|dl|da)", name)]
+    assert len(operators) == 20
+
+
+def test_needs_libc_only(shim: Path) -> None:
+    assert dynamic_values(shim, "NEEDED") == ["Shared library: [libc.so.6]"]
+    assert dynamic_values(shim, "RUNPATH") == dynamic_values(shim, "RPATH") == []
+
+
+def test_soname_and_links(shim: Path) -> None:
+    assert dynamic_values(shim, "SONAME") == ["Library soname: [libpoolshim.so.0]"]
+    header = (ROOT / "pools" / "include" / "poolshim" / "poolshim.h").read_text()
+    version = re.findall(r'^#define POOLSHIM_VERSION "(0\.\d+\.\d+)"$', header, re.MULTILINE)
+    assert [shim.resolve().name] == [f"libpoolshim.so.{number}" for number in version]
+    assert (shim.parent / "libpoolshim.so.0").resolve() == shim.resolve()
+
+
+def test_binds_now_without_text_relocations(shim: Path) -> None:
+    assert dynamic_values(shim, "TEXTREL") == []
+    flags = " ".join(dynamic_values(shim, "FLAGS"))
+    assert "BIND_NOW" in flags and "TEXTREL" not in flags
+    assert program_header(shim, "GNU_RELRO") is not None
+    assert ".got.plt" not in tool("readelf", "-SW", str(shim))
+
+
+def test_stack_is_not_executable(shim: Path) -> None:
+    header = program_header(shim, "GNU_STACK")
+    assert header is not None and header[5] == "RW"
+    for line in tool("readelf", "-lW", str(shim)).splitlines():
+        assert not re.search(r"\bLOAD\b.*\bRWE\b", line)
+
+
+def test_thread_local_storage_is_small_and_initial_exec(shim: Path) -> None:
+    header = program_header(shim, "TLS")
+    assert header is not None, "the heap pointer of a thread lives in TLS"
+    assert 0 < int(header[4], 16) <= TLS_BYTES_MAX
+    if platform.machine() == "x86_64":  # elsewhere the linker does not say so
+        assert "STATIC_TLS" in " ".join(dynamic_values(shim, "FLAGS"))
+    assert "__tls_get_addr" not in tool("nm", "-D", str(shim))
+    assert not re.search(r"R_\w+_(DTPMOD|TLSDESC)", tool("readelf", "-rW", str(shim)))
+
+
+@pytest.mark.preload
+def test_versioned_references_are_bound_to_the_shim(shim: Path, run_shim: RunShim) -> None:
+    """A program asks for malloc@GLIBC_2.2.5; ld.so says where it and libc's own calls went."""
+    result = run_shim(["/bin/ls", "/"], env={"LD_DEBUG": "bindings", "LD_BIND_NOW": "1"})
+    assert result.returncode == 0
+    pattern = r"binding file (\S+) .* to (\S+) .* symbol `(?:malloc|free)' \[GLIBC"
+    bound = re.findall(pattern, result.stderr)
+    assert {Path(source).name for source, _ in bound} >= {"ls", "libc.so.6"}
+    assert {target for _, target in bound} == {str(shim)}

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: MIT
+"""Instructions per call of the hit paths, exactly as written in golden/hit_paths.json.
+
+A new branch on the way of every malloc or free shows here, however small. The numbers hold for one
+compiler and include the caller's loop and the call through the PLT. After a change that is meant:
+
+    scripts/test tests/repo/test_golden.py       says what changed
+    PYTHONPATH=tests python tests/repo/test_golden.py             prints the table for the file
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import BUILD_DIR, ROOT
+from instructions import count_instructions, require_valgrind, toolchain
+
+GOLDEN = ROOT / "tests" / "repo" / "golden" / "hit_paths.json"
+CASES = [
+    "malloc_virgin",
+    "malloc_freed",
+    "free_scattered",
+    "free_in_order",
+    "free_null",
+    "pair_64",
+    "pair_2000",
+]
+FEW, MANY = 150, 200  # calls; as many digits, so that all else is equal
+NO_PURGES = {"POOLSHIM_PURGE_DELAY_MS": "4294967295"}  # where a busy machine takes a second for it
+
+
+def instructions_per_call(build: Path, case: str) -> float:
+    program = build / "tests" / "scenarios" / "hit_paths"
+    env = {"LD_PRELOAD": str(build / "libpoolshim.so"), **NO_PURGES}
+    few = count_instructions(program, case, str(FEW), **env)
+    many = count_instructions(program, case, str(MANY), **env)
+    return (many - few) / (MANY - FEW)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_hit_path_takes_as_many_instructions_as_written(build_dir: Path, case: str) -> None:
+    require_valgrind()
+    golden = json.loads(GOLDEN.read_text())
+    key = toolchain(build_dir)
+    if key not in golden:
+        pytest.skip(f"no golden numbers for {key}")
+    assert instructions_per_call(build_dir, case) == golden[key][case]
+
+
+if __name__ == "__main__":
+    table = {case: instructions_per_call(BUILD_DIR, case) for case in CASES}
+    json.dump({toolchain(BUILD_DIR): table}, sys.stdout, indent=2)

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: MIT
+"""What is installed works for others: CMake package, pkg-config file, sub-project; also when moved.
+
+    scripts/test tests/repo/test_install.py
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, run_captured
+
+CONSUMER = ROOT / "tests" / "repo" / "consumer"
+
+
+def run_ok(*command: str | Path, **options: object) -> str:
+    result = run_captured(command, timeout=300, **options)
+    assert result.returncode == 0, f"{command}\n{result.stdout}{result.stderr}"
+    return result.stdout
+
+
+@pytest.fixture(scope="module")
+def prefix(shim: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An installed tree that was moved after its installation."""
+    first = tmp_path_factory.mktemp("install") / "first"
+    run_ok("cmake", "--install", shim.parent, "--prefix", first)
+    return first.rename(first.with_name("moved"))
+
+
+def installed_library(prefix: Path, name: str = "libpoolshim.so.0") -> Path:
+    (library,) = prefix.glob(f"lib*/**/{name}")
+    return library
+
+
+def check_consumer(program: Path, library: Path, **env: str) -> None:
+    output = run_ok(program, env={**os.environ, **env}).splitlines()
+    assert [Path(name).resolve() for name in output[:2]] == [library.resolve()] * 2
+    assert library.resolve().name.endswith(output[2])
+
+
+def check_pools_consumer(program: Path, pools: Path, shim: Path | None) -> None:
+    """Alone, the pages are the pools library's own; under the shim they are the shim's."""
+    env = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+    if shim is not None:
+        env["LD_PRELOAD"] = str(shim)
+    library, inside, cache = run_ok(program, env=env).splitlines()
+    assert Path(library).resolve() == (shim or pools).resolve()
+    assert (inside, cache) == ("same", "own" if shim is None else "shared")
+
+
+def test_tree_is_complete(prefix: Path) -> None:
+    files = {p.relative_to(prefix).as_posix() for p in prefix.rglob("*") if not p.is_dir()}
+    sources = (ROOT / "pools" / "include").rglob("*.h*")
+    headers = {path.relative_to(ROOT / "pools").as_posix() for path in sources}
+    assert headers and headers <= files
+    names = [Path(name).name for name in files]
+    for name in ("libpoolshim.so", "libpoolshim-pools.so", "poolshim.pc", "poolshim-pools.pc",
+                 "poolshim-config.cmake"):  # fmt: skip
+        assert names.count(name) == 1
+    assert [name for name in names if name.endswith(".a")] == ["libpoolshim-pools.a"]
+    texts = {f: (prefix / f).read_bytes() for f in files}  # programs and libraries have debug data
+    assert not [f for f, text in texts.items() if os.fsencode(ROOT) in text
+                and not text.startswith((b"\x7fELF", b"!<arch>"))]  # fmt: skip
+
+
+def test_cmake_package(prefix: Path, tmp_path: Path) -> None:
+    run_ok("cmake", "-G", "Ninja", "-S", CONSUMER, "-B", tmp_path, f"-DCMAKE_PREFIX_PATH={prefix}")
+    run_ok("cmake", "--build", tmp_path)
+    check_consumer(tmp_path / "consumer", installed_library(prefix))
+    pools = installed_library(prefix, "libpoolshim-pools.so.0")
+    check_pools_consumer(tmp_path / "pools", pools, None)
+    check_pools_consumer(tmp_path / "pools", pools, installed_library(prefix))
+    check_pools_consumer(tmp_path / "pools-static", tmp_path / "pools-static", None)
+    run_ok(tmp_path / "pools-cxx")
+    run_ok(tmp_path / "pools-fork")
+    env = {**os.environ, "LD_PRELOAD": str(installed_library(prefix))}
+    run_ok(tmp_path / "pools-fork", env=env)
+
+
+def test_cmake_package_refuses_another_version(prefix: Path, tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    shutil.copytree(CONSUMER, project)
+    lists = project / "CMakeLists.txt"
+    lists.write_text(lists.read_text().replace("poolshim 0.1", "poolshim 0.2"))
+    command = ["cmake", "-G", "Ninja", "-S", project, "-B", tmp_path / "build"]
+    result = run_captured([*command, f"-DCMAKE_PREFIX_PATH={prefix}"], timeout=120)
+    assert result.returncode != 0
+    assert 'compatible with requested version "0.2"' in result.stderr
+
+
+def test_pkg_config(prefix: Path, tmp_path: Path) -> None:
+    if not shutil.which("pkg-config"):
+        pytest.skip("pkg-config is not installed")
+    library = installed_library(prefix)
+    env = {**os.environ, "PKG_CONFIG_PATH": str(library.parent / "pkgconfig")}
+    flags = run_ok("pkg-config", "--cflags", "--libs", "poolshim >= 0.1", env=env).split()
+    program = tmp_path / "consumer"
+    run_ok("gcc", CONSUMER / "consumer.c", *flags, "-o", program)
+    check_consumer(program, library, LD_LIBRARY_PATH=str(library.parent))
+
+
+def test_pkg_config_of_the_pools(prefix: Path, tmp_path: Path) -> None:
+    if not shutil.which("pkg-config"):
+        pytest.skip("pkg-config is not installed")
+    library = installed_library(prefix, "libpoolshim-pools.so.0")
+    env = {**os.environ, "PKG_CONFIG_PATH": str(library.parent / "pkgconfig")}
+    flags = run_ok("pkg-config", "--cflags", "--libs", "poolshim-pools >= 0.1", env=env).split()
+    program = tmp_path / "pools"
+    rpath = f"-Wl,-rpath,{library.parent}"
+    run_ok("gcc", CONSUMER / "pools.c", *flags, rpath, "-o", program)
+    check_pools_consumer(program, library, None)
+    run_ok("g++", "-std=c++17", CONSUMER / "pools_cxx.cpp", *flags, rpath, "-o", program)
+    run_ok(program)
+
+
+@pytest.mark.slow
+def test_subproject(tmp_path: Path) -> None:
+    """As part of another project: neither tests nor benchmarks nor install rules come with it."""
+    run_ok("cmake", "-G", "Ninja", "-S", CONSUMER, "-B", tmp_path, f"-DPOOLSHIM_SOURCE={ROOT}")
+    run_ok("cmake", "--build", tmp_path)
+    assert not list(tmp_path.rglob("scenario*")) and not list(tmp_path.rglob("list100m*"))
+    check_consumer(tmp_path / "consumer", tmp_path / "poolshim" / "libpoolshim.so")
+    pools = tmp_path / "poolshim" / "libpoolshim-pools.so"
+    check_pools_consumer(tmp_path / "pools", pools, None)
+
+
+def test_command_works_where_it_was_moved(prefix: Path, tmp_path: Path) -> None:
+    """Through a link, from another folder: nothing of the checkout is used but .venv's Python."""
+    program = tmp_path / "poolshim"
+    program.symlink_to(prefix / "bin" / "poolshim")
+    library = installed_library(prefix).resolve()
+    python = ROOT / ".venv" / "bin"
+    names = ("LD_PRELOAD", "POOLSHIM_BUILD_DIR")
+    env = {name: value for name, value in os.environ.items() if name not in names}
+    env["PATH"] = f"{python}:{env['PATH']}" if python.exists() else env["PATH"]
+    options = {"env": env, "cwd": tmp_path}
+    assert run_ok(program, "run", "--", "printenv", "LD_PRELOAD", **options) == f"{library}\n"
+    assert str(library) in run_ok(program, "run", "--", "cat", "/proc/self/maps", **options)
+    assert run_ok(program, "--version", **options).startswith("poolshim 0.")
+    report = run_ok(program, "doctor", "--json", "--run", "--", "true", **options)
+    assert json.loads(report)["library"] == str(library)
