@@ -89,6 +89,7 @@ FIGURES = {
     "total": Figure("ms", lambda run: [float(run.report["total_ms"])], "all rounds of a process"),
     "steps": Figure("x", steps_ratio, "the dearest step of a process against its cheapest"),
     "dirty_per_thread": Figure("KiB", note("dirty_kib_per_thread"), "private dirty memory"),
+    "kept_rss": Figure("MiB", note("rss_mib"), "RSS when the work is done"),
     "last_rss": Figure("KiB", seen_by_launcher("last_rss_kib"), "RSS at exit"),
     "last_dirty": Figure("KiB", seen_by_launcher("last_dirty_kib"), "private dirty at exit"),
     "cpu": Figure("s", seen_by_launcher("user_s", "sys_s"), "CPU time"),

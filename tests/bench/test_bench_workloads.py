@@ -160,6 +160,17 @@ def test_idle_threads_see_the_dirty_memory_of_a_thread(build_dir: Path) -> None:
     assert 4 <= report["rounds"][-1]["dirty_kib_per_thread"] < 60
 
 
+def test_turns_keep_what_they_say(build_dir: Path) -> None:
+    """The last peak and what was kept are needed, whatever the allocator."""
+    [round_] = report_of(build_dir, "turns", "--threads 3 --mib 4")["rounds"]
+    assert 4 < round_["needed_mib"] < 5 and round_["rss_mib"] > 1
+
+
+def test_sleepers_see_what_was_worked_with(build_dir: Path) -> None:
+    [round_] = report_of(build_dir, "sleepers", "--threads 4 --seconds 0 --live 100")["rounds"]
+    assert round_["worked_mib"] > 0.5 and round_["rss_mib"] > 0.5
+
+
 def test_trivial_process_makes_three_blocks(build_dir: Path, saboteur: Path) -> None:
     done = run_workload(build_dir, "trivial", "", (saboteur, "count"))
     assert done.returncode == 0 and done.stdout == ""
