@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See central.h. Lock: orphan_lock, protects the lists and line 0 of every span on them.
+ * See central.h. Locks: one per shard, protects the lists of its classes and line 0 of every span
+ * on them. A thread holds one at a time.
  */
 #include "pools/engine/small/central.h"
 
@@ -12,37 +13,63 @@
 #define LIST_WORDS 12 /* a head, a count, and the two links of a span and of four around it */
 #define UNDO_WORDS (3 * LIST_WORDS + LINE_WORDS) /* leaves, enters, leaves */
 
-PS_UNDO_LOG(orphan_undo, UNDO_WORDS);
-static struct ps_lock orphan_lock = PS_LOCK_INIT_UNDO(PS_RANK_ORPHAN, &orphan_undo);
-static struct ps_span *with_room[PS_CLASS_LIMIT];
-static struct ps_span *without_room[PS_CLASS_LIMIT];
-static uint32_t x_orphans[PS_CLASS_LIMIT]; /* length of both lists; written under the lock */
+#define SHARDS 8 /* neighbouring classes, which one program uses, are in different ones */
+
+struct orphans {
+    struct ps_span *with_room;
+    struct ps_span *without_room;
+    uint64_t x_count; /* length of both lists; written under the lock. A word: it is noted */
+};
+
+static struct shard {
+    PS_ALIGNED(PS_CACHE_LINE) struct ps_lock lock;
+    struct ps_undo undo;
+    struct orphans classes[(PS_CLASS_LIMIT + SHARDS - 1) / SHARDS];
+    struct ps_undo_entry entries[UNDO_WORDS];
+} shards[SHARDS] = {
+#define SHARD(i)                                                                                   \
+    {                                                                                              \
+        .lock = PS_LOCK_INIT_UNDO(PS_RANK_ORPHAN, &shards[i].undo), .undo = {                      \
+            shards[i].entries,                                                                     \
+            shards[i].entries,                                                                     \
+            shards[i].entries + UNDO_WORDS                                                         \
+        }                                                                                          \
+    }
+    SHARD(0), SHARD(1), SHARD(2), SHARD(3), SHARD(4), SHARD(5), SHARD(6), SHARD(7),
+};
+
+static struct shard *shard_of(uint32_t class_index) { return &shards[class_index % SHARDS]; }
+
+static struct orphans *orphans_of(uint32_t class_index) {
+    return &shard_of(class_index)->classes[class_index / SHARDS];
+}
 
 static struct ps_span **list_of(const struct ps_span *span) {
-    return span->place == PS_PLACE_AVAILABLE ? &with_room[span->class_index]
-                                             : &without_room[span->class_index];
+    struct orphans *orphans = orphans_of(span->class_index);
+    return span->place == PS_PLACE_AVAILABLE ? &orphans->with_room : &orphans->without_room;
 }
 
 /* ---- what the undo log notes ---- */
 
-static void note_links(const struct ps_run *run) {
+static void note_links(struct ps_undo *undo, const struct ps_run *run) {
     if (run != NULL) {
-        PS_UNDO_NOTE(&orphan_undo, run->next);
-        PS_UNDO_NOTE(&orphan_undo, run->prev);
+        PS_UNDO_NOTE(undo, run->next);
+        PS_UNDO_NOTE(undo, run->prev);
     }
 }
 
 /* Before a span is entered in a list, or leaves it. */
 static void note_list(struct ps_span *const *list, const struct ps_span *span) {
-    PS_UNDO_NOTE(&orphan_undo, *list);
-    note_links(&span->run);
-    note_links(span->run.next);
-    note_links(span->run.prev);
+    struct ps_undo *undo = &shard_of(span->class_index)->undo;
+    PS_UNDO_NOTE(undo, *list);
+    note_links(undo, &span->run);
+    note_links(undo, span->run.next);
+    note_links(undo, span->run.prev);
     if (*list != NULL) {
-        note_links(&(*list)->run);
-        note_links((*list)->run.prev);
+        note_links(undo, &(*list)->run);
+        note_links(undo, (*list)->run.prev);
     }
-    PS_UNDO_NOTE(&orphan_undo, x_orphans[span->class_index]);
+    PS_UNDO_NOTE(undo, orphans_of(span->class_index)->x_count);
 }
 
 /*
@@ -52,7 +79,7 @@ static void note_list(struct ps_span *const *list, const struct ps_span *span) {
  * lost when the account is taken back, a part of one span.
  */
 static void note_account(const struct ps_span *span) {
-    ps_undo_note(&orphan_undo, span, PS_CACHE_LINE);
+    ps_undo_note(&shard_of(span->class_index)->undo, span, PS_CACHE_LINE);
 }
 
 /* ---- the lists ---- */
@@ -65,13 +92,13 @@ static void enter_locked(struct ps_span *span) {
     } while (span->used != 0 && !ps_span_arm(span, ps_span_wake_blocks(span)));
     note_list(list_of(span), span);
     ps_span_list_push_tail(list_of(span), span);
-    ps_owner_add(&x_orphans[span->class_index], 1);
+    ps_owner_add(&orphans_of(span->class_index)->x_count, 1);
 }
 
 static void leave_locked(struct ps_span *span) {
     note_list(list_of(span), span);
     ps_span_list_remove(list_of(span), span);
-    ps_owner_add(&x_orphans[span->class_index], -1);
+    ps_owner_add(&orphans_of(span->class_index)->x_count, -1);
 }
 
 /* Frees an orphan that has drained. Called with the lock held, releases it. */
@@ -80,14 +107,14 @@ static void finish_locked(struct ps_span *span) {
     if (is_drained) {
         leave_locked(span);
     }
-    ps_lock_release(&orphan_lock);
+    ps_lock_release(&shard_of(span->class_index)->lock);
     if (is_drained) {
         ps_span_destroy(span);
     }
 }
 
 void ps_central_orphan(struct ps_span *span) {
-    ps_lock_acquire(&orphan_lock);
+    ps_lock_acquire(&shard_of(span->class_index)->lock);
     note_account(span);
     ps_span_hold(span);
     ps_span_settle(span);
@@ -97,29 +124,29 @@ void ps_central_orphan(struct ps_span *span) {
 }
 
 struct ps_span *ps_central_adopt(uint32_t class_index, uintptr_t owner_key) {
+    struct orphans *orphans = orphans_of(class_index);
+    struct ps_lock *lock = &shard_of(class_index)->lock;
     /* relaxed: a look without the lock; an orphan missed now is found at the next refill. */
-    if (ps_load_relaxed(&x_orphans[class_index]) == 0) {
+    if (ps_load_relaxed(&orphans->x_count) == 0) {
         return NULL;
     }
-    ps_lock_acquire(&orphan_lock);
-    struct ps_span *span = with_room[class_index];
-    if (span == NULL) {
-        span = without_room[class_index];
-    }
+    ps_lock_acquire(lock);
+    struct ps_span *span = orphans->with_room != NULL ? orphans->with_room : orphans->without_room;
     if (span != NULL) {
         leave_locked(span);
         note_account(span);
         ps_span_set_owner(span, owner_key);
     }
-    ps_lock_release(&orphan_lock);
+    ps_lock_release(lock);
     return span;
 }
 
 bool ps_central_wake(struct ps_span *span, uintptr_t owner_key) {
-    ps_lock_acquire(&orphan_lock);
+    struct ps_lock *lock = &shard_of(span->class_index)->lock;
+    ps_lock_acquire(lock);
     /* relaxed: only changes under the lock while it is ORPHAN. */
     if (ps_load_relaxed(&span->x_owner) != PS_KEY_ORPHAN) {
-        ps_lock_release(&orphan_lock);
+        ps_lock_release(lock);
         return false;
     }
     leave_locked(span);
@@ -127,7 +154,7 @@ bool ps_central_wake(struct ps_span *span, uintptr_t owner_key) {
     ps_span_clear_queued(span);
     if (owner_key != PS_KEY_ORPHAN) {
         ps_span_set_owner(span, owner_key);
-        ps_lock_release(&orphan_lock);
+        ps_lock_release(lock);
         return true;
     }
     enter_locked(span);
@@ -136,13 +163,14 @@ bool ps_central_wake(struct ps_span *span, uintptr_t owner_key) {
 }
 
 bool ps_central_salvage(struct ps_span *span, uintptr_t dead_key) {
-    ps_lock_acquire(&orphan_lock);
+    struct shard *shard = shard_of(span->class_index);
+    ps_lock_acquire(&shard->lock);
     if (ps_load_relaxed(&span->x_owner) != dead_key) { /* relaxed: as in ps_central_wake */
-        ps_lock_release(&orphan_lock);
+        ps_lock_release(&shard->lock);
         return false;
     }
     note_account(span);
-    note_links(&span->run);
+    note_links(&shard->undo, &span->run);
     span->run.next = NULL; /* of a list of the dead, whose spans may be anybody's by now */
     span->run.prev = NULL;
     ps_span_hold(span);
@@ -157,9 +185,13 @@ bool ps_central_salvage(struct ps_span *span, uintptr_t dead_key) {
 uint64_t ps_central_count(void) {
     uint64_t count = 0;
     for (uint32_t i = 0; i < ps_size_class_count; i++) {
-        count += ps_load_relaxed(&x_orphans[i]); /* relaxed: a snapshot */
+        count += ps_load_relaxed(&orphans_of(i)->x_count); /* relaxed: a snapshot */
     }
     return count;
 }
 
-void ps_central_fork_child(void) { ps_lock_fork_child(&orphan_lock); }
+void ps_central_fork_child(void) {
+    for (size_t i = 0; i < SHARDS; i++) {
+        ps_lock_fork_child(&shards[i].lock);
+    }
+}
