@@ -77,6 +77,7 @@ struct ps_heap {
     bool is_offered;                /* 3432 on the list of parked heaps; registry lock */
     struct ps_guard_sampler guard;  /* 3440 */
     PS_ALIGNED(PS_CACHE_LINE) struct ps_span *x_wake; /* 3520 spans that others want looked at */
+    uint32_t room[PS_BIN_LIMIT]; /* 3584 eighths of spans that are free: room.c */
     PS_ALIGNED(4096) struct ps_remote_entry remote[PS_REMOTE_ENTRIES]; /* 4096 see remote.c */
     struct ps_span recent[PS_CLASS_LIMIT];                             /* see recent.c */
 };
@@ -223,6 +224,24 @@ static inline bool ps_heap_push(struct ps_span *list, void *block) {
     list->free = block;
     return ps_counter_down(&list->needed);
 }
+
+/* ---- room.c ---- */
+
+/* A second heap exists, or has existed: what one keeps, another may want. Relaxed: a hint. */
+extern PS_HIDDEN uint32_t ps_room_x_is_shared;
+
+/* Enters a span with room in the list of its class; takes it off. */
+void ps_room_enter(struct ps_heap *heap, struct ps_span *span);
+void ps_room_leave(struct ps_heap *heap, struct ps_span *span);
+
+/* An available span has gained room. */
+void ps_room_gained(struct ps_heap *heap, struct ps_span *span);
+
+/* From time to time: where the heap keeps too much of a class, some of its spans become orphans. */
+void ps_room_scan(struct ps_heap *heap);
+
+/* The heap gives a span up that is on no list. */
+void ps_room_orphan(struct ps_heap *heap, struct ps_span *span);
 
 /* ---- recent.c ---- */
 

@@ -104,35 +104,19 @@ void ps_heap_release_span(struct ps_heap *heap, struct ps_span *span) {
     ps_span_destroy(span);
 }
 
-/* Enters a span with room, before the drained one that is kept at the tail. */
-static void push_available(struct ps_heap *heap, struct ps_span *span) {
-    struct ps_span **list = &heap->available[span->class_index];
-    struct ps_span *tail = *list != NULL ? ps_span_list_tail(*list) : NULL;
-    bool is_kept = tail != NULL && tail->used == 0;
-    if (is_kept) {
-        ps_span_list_remove(list, tail);
-    }
-    span->place = PS_PLACE_AVAILABLE;
-    ps_span_list_push_tail(list, span);
-    if (is_kept) {
-        ps_span_list_push_tail(list, tail);
-    }
-}
-
 /* A span whose blocks are all free and that no bin holds. One is kept per class, at the tail of
  * its list, so that a program that swings across a span's edge does not take the page lock each
  * time, and sparse ones, which are few and small, since each asks the system; ps_heap_drop_drained
  * lets them go when time passes. */
 static void span_drained(struct ps_heap *heap, struct ps_span *span) {
-    struct ps_span **list = &heap->available[span->class_index];
     if (span->place == PS_PLACE_AVAILABLE) {
-        ps_span_list_remove(list, span);
+        ps_room_leave(heap, span);
     }
     ps_span_hold(span);
-    if (*list == NULL || ps_span_is_queued(span) || ps_span_is_sparse(span)) {
+    if (heap->available[span->class_index] == NULL || ps_span_is_queued(span) ||
+        ps_span_is_sparse(span)) {
         ps_span_reset(span);
-        span->place = PS_PLACE_AVAILABLE;
-        ps_span_list_push_tail(list, span);
+        ps_room_enter(heap, span);
         return;
     }
     ps_heap_release_span(heap, span);
@@ -147,7 +131,7 @@ void ps_heap_span_gained(struct ps_heap *heap, struct ps_span *span) {
         }
         if (span->place == PS_PLACE_FULL && ps_span_has_room(span)) {
             ps_span_hold(span);
-            push_available(heap, span);
+            ps_room_enter(heap, span);
         }
         bool is_back = ps_span_out_blocks(span) == 0;
         if ((!is_back && ps_span_arm(span, ps_span_wake_blocks(span))) ||
@@ -157,6 +141,8 @@ void ps_heap_span_gained(struct ps_heap *heap, struct ps_span *span) {
     }
     if (span->place == PS_PLACE_FULL) {
         ps_span_let_go(span);
+    } else if (span->place == PS_PLACE_AVAILABLE) {
+        ps_room_gained(heap, span);
     }
 }
 
@@ -201,7 +187,7 @@ static bool refill_from_available(struct ps_heap *heap, struct ps_bin *bin, uint
     struct ps_span **list = &heap->available[class_index];
     while (*list != NULL) { /* ends: each round takes one off, and only those with room come back */
         struct ps_span *span = *list;
-        ps_span_list_remove(list, span);
+        ps_room_leave(heap, span);
         if (make_current(heap, bin, span)) {
             return true;
         }
@@ -341,7 +327,7 @@ void ps_heap_empty_bin(struct ps_heap *heap, uint32_t class_index) {
     span->place = PS_PLACE_AVAILABLE;
     ps_span_settle(span);
     give_window_back(bin, span);
-    push_available(heap, span);
+    ps_room_enter(heap, span);
     ps_span_collect(span);
     ps_heap_span_gained(heap, span);
 }

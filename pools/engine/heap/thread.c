@@ -101,6 +101,7 @@ struct ps_heap *ps_heap_make(void) {
     ps_lock_release(&registry_lock);
     if (is_second) {
         ps_lock_watch_forks(); /* now there are threads that a fork leaves behind */
+        ps_store_relaxed(&ps_room_x_is_shared, 1u); /* relaxed: a hint */
     }
     struct ps_tally *tally = PS_UNLIKELY(ps_record_is_on()) ? ps_record_make() : NULL;
     heap = ps_record_is_on() && tally == NULL ? NULL : ps_metadata_take(sizeof *heap);
@@ -171,17 +172,10 @@ PS_COLD struct ps_heap *ps_heap_acquire(void) {
     return heap;
 }
 
-static void orphan(struct ps_heap *heap, struct ps_span *span) {
-    ps_add_relaxed(&heap->x_spans[span->class_index], (uint32_t)-1); /* relaxed: a count */
-    ps_central_orphan(span);
-}
-
 static void orphan_available(struct ps_heap *heap, uint32_t class_index) {
-    struct ps_span **list = &heap->available[class_index];
-    while (*list != NULL) {
-        struct ps_span *span = *list;
-        ps_span_list_remove(list, span);
-        orphan(heap, span);
+    for (struct ps_span *span; (span = heap->available[class_index]) != NULL;) {
+        ps_room_leave(heap, span);
+        ps_room_orphan(heap, span);
     }
 }
 
@@ -251,7 +245,7 @@ bool ps_heap_leave_parked(struct ps_span *span, uintptr_t key, uintptr_t new_key
     if (is_parked) {
         ps_span_clear_queued(span);
         if (new_key == PS_KEY_ORPHAN) {
-            orphan(heap, span);
+            ps_room_orphan(heap, span);
         } else {
             ps_span_hold(span);
             ps_add_relaxed(&heap->x_spans[span->class_index], (uint32_t)-1); /* relaxed: a count */

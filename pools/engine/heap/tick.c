@@ -21,7 +21,7 @@ void ps_heap_drop_drained(struct ps_heap *heap) {
         struct ps_span *head = heap->available[i];
         struct ps_span *tail = head != NULL ? ps_span_list_tail(head) : NULL;
         if (tail != NULL && tail->used == 0 && !ps_span_is_queued(tail)) {
-            ps_span_list_remove(&heap->available[i], tail);
+            ps_room_leave(heap, tail);
             ps_heap_release_span(heap, tail);
         }
     }
@@ -38,6 +38,7 @@ static PS_NOINLINE void look_at_clock(struct ps_heap *heap) {
         ps_remote_flush(heap);
         ps_heap_take_wakes(heap);
         ps_recent_flush_all(heap);
+        ps_room_scan(heap);
         ps_heap_drop_drained(heap);
         ps_idle_look(now_ms);
     }

@@ -173,6 +173,7 @@ bool ps_central_salvage(struct ps_span *span, uintptr_t dead_key) {
     note_links(&shard->undo, &span->run);
     span->run.next = NULL; /* of a list of the dead, whose spans may be anybody's by now */
     span->run.prev = NULL;
+    span->room = 0;
     ps_span_hold(span);
     ps_span_reset_used(span);
     ps_span_clear_queued(span);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The orphanage: spans whose thread has ended, kept per class until a thread of any age adopts
- * them. Adoption comes before fresh memory, so threads that come and go leave no growth; an orphan
- * that drains while nobody adopts it goes back to the page cache from here.
+ * The orphanage: spans without an owner, because their thread has ended or keeps more room than it
+ * may (heap/room.c), kept per class until a thread adopts them. Adoption comes before fresh memory,
+ * so threads that come and go leave no growth, and what one thread has freed serves another; an
+ * orphan that drains before it is adopted goes back to the page cache from here.
  *
- * Any thread; one lock (PS_RANK_ORPHAN), which stands in for the missing owner. Callers: heap/.
+ * Any thread; locks by class (PS_RANK_ORPHAN), which stand in for the missing owner. Callers:
+ * heap/.
  */
 #ifndef PS_SMALL_CENTRAL_H
 #define PS_SMALL_CENTRAL_H

@@ -63,6 +63,7 @@ static struct ps_span *create_in(struct ps_run *run, uint32_t class_index, uintp
     span->run.next = NULL;
     span->divisor = UINT32_MAX / span->block_bytes + 1; /* the ceiling of the quotient */
     ps_store_relaxed(&span->x_is_loose, (uint8_t)0);
+    span->room = 0;
     ps_store_relaxed(&span->x_remote, (uint64_t)0); /* relaxed: nobody has a block of it yet */
     ps_span_reset(span);
     if (PS_UNLIKELY(!ps_span_open(span, is_sparse))) {

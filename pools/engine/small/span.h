@@ -78,7 +78,7 @@ struct ps_span {
     uint8_t x_is_loose;          /*  92 FULL, and the owner has let go: see ps_span_steal */
     uint8_t is_shared;           /*  93 owner: other threads' frees were collected from it */
     uint8_t guard;               /*  94 which part of it cannot be accessed: see span_room.h */
-    uint8_t reserved_1;          /*  95 */
+    uint8_t room;                /*  95 owner: eighths of it that the heap counts: room.c */
     struct ps_run run;           /*  96 page layer's */
 };
 
