@@ -216,6 +216,36 @@ FRESH_TEST(extending_needs_free_slices_right_behind) {
     check_counts();
 }
 
+/* An arena of plain pages of which nothing is left, right before one of huge pages. */
+static struct ps_run *run_before_the_other_kind(struct ps_run **other) {
+    REQUIRE(do_take(32, 1)); /* the first arena, which is small */
+    fake_os_limit_reserve(2 * MIB);
+    struct ps_run *huge = ps_page_cache_take_dense(16);
+    REQUIRE(huge != NULL && huge->is_huge);
+    *other = huge;
+    fake_os_place_next(huge->base - 2 * MIB);
+    struct ps_run *plain = ps_page_cache_take(32, 1);
+    fake_os_limit_reserve(SIZE_MAX);
+    return plain;
+}
+
+FRESH_TEST(runs_are_not_extended_by_memory_of_the_other_kind) {
+    start();
+    struct ps_run *huge;
+    struct ps_run *plain = run_before_the_other_kind(&huge);
+    if (plain == NULL || plain->base + 2 * MIB != huge->base) {
+        UNIT_SKIP("the addresses before an arena are taken");
+    }
+    CHECK(!plain->is_huge);
+    ps_page_cache_give(huge);
+    bool is_clean;
+    CHECK(!ps_page_cache_extend(plain, 40, &is_clean));
+    ps_purge_all(0);
+    CHECK(!ps_page_cache_extend(plain, 40, &is_clean));
+    CHECK_EQ(plain->slices, 32);
+    ps_page_cache_give(plain);
+}
+
 FRESH_TEST(extending_opens_more_of_an_arena) {
     start();
     REQUIRE(do_take(16, 1));

@@ -246,7 +246,65 @@ FRESH_TEST(a_purge_that_fails_loses_nothing) {
     give(RUN_LIMIT);
     WHEN("the system can again");
     fake_os_refuse(0);
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < 16; i++) {
+        tick_after(QUARTER_MS);
+    }
+    CHECK_EQ(dirty_slices(), 0);
+}
+
+FRESH_TEST(one_locked_page_keeps_its_slice_and_no_more) {
+    start(DELAY_MS);
+    take(RUN_LIMIT);
+    char *page = runs[RUN_LIMIT / 2]->base + PS_SLICE_BYTES;
+    if (mlock(page, 1) != 0) {
+        UNIT_SKIP("no page may be locked here");
+    }
+    give(RUN_LIMIT);
+    for (int quarter = 0; quarter < 6; quarter++) {
+        tick_after(QUARTER_MS);
+    }
+    CHECK_EQ(dirty_slices(), 1);
+    uint64_t calls = fake_os_calls(FAKE_OS_PURGE);
+    for (int quarter = 0; quarter < 40; quarter++) {
+        tick_after(QUARTER_MS);
+    }
+    CHECK_CMP(fake_os_calls(FAKE_OS_PURGE) - calls, <=, 40);
+    CHECK(!ps_purge_all(0));
+    CHECK_EQ(dirty_slices(), 1);
+    THEN("that slice is the first to serve again");
+    struct ps_run *run = ps_page_cache_take(1, 1);
+    REQUIRE(run != NULL);
+    CHECK_PTR_EQ(run->base, page);
+    CHECK(run->is_dirty);
+    ps_page_cache_give(run);
+    for (int quarter = 0; quarter < 8; quarter++) {
+        tick_after(QUARTER_MS);
+    }
+    CHECK_EQ(dirty_slices(), 1);
+    WHEN("it is unlocked");
+    REQUIRE(munlock(page, 1) == 0);
+    for (int quarter = 0; quarter < 8; quarter++) {
+        tick_after(QUARTER_MS);
+    }
+    THEN("it goes, too");
+    CHECK_EQ(dirty_slices(), 0);
+}
+
+FRESH_TEST(memory_that_was_locked_goes_back_soon_after_it_is_unlocked) {
+    start(DELAY_MS);
+    take(RUN_LIMIT);
+    GIVEN("many slices that were refused");
+    fake_os_refuse(FAKE_OS_BIT(FAKE_OS_PURGE));
+    give(RUN_LIMIT);
+    CHECK(!ps_purge_all(0));
+    uint64_t refused = fake_os_calls(FAKE_OS_PURGE);
+    for (int quarter = 0; quarter < 40; quarter++) {
+        tick_after(QUARTER_MS);
+    }
+    CHECK_CMP(fake_os_calls(FAKE_OS_PURGE) - refused, <=, 40 * 100);
+    WHEN("the system can again");
+    fake_os_refuse(0);
+    for (int quarter = 0; quarter < 16; quarter++) {
         tick_after(QUARTER_MS);
     }
     CHECK_EQ(dirty_slices(), 0);

@@ -15,7 +15,6 @@
 #define LEAST_STEP_BYTES ((size_t)1 << 20)
 #define LAST_STEP_BYTES ((size_t)16 << 20) /* locked, it is made resident at once */
 #define STEP_FRACTION 8                    /* of what is accessible already */
-#define HUGE_PAGE_BYTES ((size_t)2 << 20)
 #define ARENA_LIMIT 4096 /* with 1 GiB each: 4 TiB; more only when tiny ones are had */
 
 static struct ps_page_arena arenas[ARENA_LIMIT];
@@ -37,8 +36,9 @@ static bool is_huge(enum ps_page_arena_kind kind) {
 /* Lengths of an arena, and where it starts, are multiples of this. */
 static size_t granule_of(const struct ps_page_arena *arena) {
     uintptr_t begin = (uintptr_t)arena->base + (arena->slices << PS_SLICE_SHIFT);
-    bool has_whole = ((begin | arena->rest_slices << PS_SLICE_SHIFT) & (HUGE_PAGE_BYTES - 1)) == 0;
-    return is_huge(arena->kind) && has_whole ? HUGE_PAGE_BYTES : PS_SLICE_BYTES;
+    bool has_whole =
+        ((begin | arena->rest_slices << PS_SLICE_SHIFT) & (PS_HUGE_PAGE_BYTES - 1)) == 0;
+    return is_huge(arena->kind) && has_whole ? PS_HUGE_PAGE_BYTES : PS_SLICE_BYTES;
 }
 
 /*
@@ -90,7 +90,7 @@ struct ps_page_arena *ps_page_arena_reserve(size_t slices, enum ps_page_arena_ki
         return NULL;
     }
     size_t bytes = 0;
-    char *base = is_huge(kind) ? reserve_any(slices, HUGE_PAGE_BYTES, &bytes) : NULL;
+    char *base = is_huge(kind) ? reserve_any(slices, PS_HUGE_PAGE_BYTES, &bytes) : NULL;
     if (base == NULL && (!is_huge(kind) || kind == PS_PAGE_ARENA_PLAIN)) {
         base = reserve_any(slices, PS_SLICE_BYTES, &bytes);
     }
@@ -150,17 +150,17 @@ void ps_page_arena_keep_holes(char *base, size_t slices) {
     }
     uintptr_t begin = (uintptr_t)base;
     uintptr_t end = begin + (slices << PS_SLICE_SHIFT);
-    uintptr_t first = ps_round_down(begin, HUGE_PAGE_BYTES);
-    uintptr_t last = ps_round_down(end, HUGE_PAGE_BYTES);
+    uintptr_t first = ps_round_down(begin, PS_HUGE_PAGE_BYTES);
+    uintptr_t last = ps_round_down(end, PS_HUGE_PAGE_BYTES);
     if (first != begin) {
-        ps_os_advise_huge((char *)first, HUGE_PAGE_BYTES, false);
-        first += HUGE_PAGE_BYTES;
+        ps_os_advise_huge((char *)first, PS_HUGE_PAGE_BYTES, false);
+        first += PS_HUGE_PAGE_BYTES;
     }
     if (first < last) {
         ps_os_advise_huge((char *)first, last - first,
                           true); /* empty: the next touch may take it */
     }
     if (last != end && last >= first) {
-        ps_os_advise_huge((char *)last, HUGE_PAGE_BYTES, false);
+        ps_os_advise_huge((char *)last, PS_HUGE_PAGE_BYTES, false);
     }
 }

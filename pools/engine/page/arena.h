@@ -27,6 +27,8 @@
 #include "pools/engine/base/undo.h"
 #include "pools/engine/page/page_map.h"
 
+#define PS_HUGE_PAGE_BYTES ((size_t)2 << 20)
+
 enum ps_page_arena_kind {
     PS_PAGE_ARENA_PLAIN, /* ordinary pages, unless POOLSHIM_THP=always */
     PS_PAGE_ARENA_HUGE,  /* huge pages, unless POOLSHIM_THP=never */

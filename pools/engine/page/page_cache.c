@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See page_cache.h. Lock: page_lock, protects both sets of bins, the arenas, the page map's root
+ * See page_cache.h. Lock: page_lock, protects all bins, the arenas, the page map's root
  * and the run half of every free slot; its undo log notes all of that but what only grows, branches
  * and leaves of the map.
  */
@@ -23,22 +23,9 @@
 
 PS_UNDO_LOG(page_undo, UNDO_WORDS);
 static struct ps_lock page_lock = PS_LOCK_INIT_UNDO(PS_RANK_PAGE, &page_undo);
-static struct ps_run_bins dirty_bins[PS_PAGE_ARENA_KINDS];
-static struct ps_run_bins clean_bins[PS_PAGE_ARENA_KINDS];
+static struct ps_run_sorts sorts;
 static uint64_t arena_slices;
 static uint64_t closed_slices; /* of them, not accessible yet */
-
-static struct ps_run_bins *bins_of(const struct ps_run *run) {
-    return run->is_dirty ? &dirty_bins[run->is_huge] : &clean_bins[run->is_huge];
-}
-
-static uint64_t dirty_slices(void) {
-    return dirty_bins[PS_PAGE_ARENA_PLAIN].slices + dirty_bins[PS_PAGE_ARENA_HUGE].slices;
-}
-
-static bool is_same_sort(const struct ps_run *a, const struct ps_run *b) {
-    return a->is_dirty == b->is_dirty && a->is_huge == b->is_huge;
-}
 
 static struct ps_run *run_at(char *base) { return &ps_page_map_slot(base)->run; }
 
@@ -58,6 +45,7 @@ static struct ps_run *make_run(char *base, size_t slices, enum ps_page_arena_kin
     run->slices = (uint32_t)slices;
     run->is_dirty = false;
     run->is_huge = kind & 1;
+    run->is_stuck = false;
     run->back = 0;
     return run;
 }
@@ -67,6 +55,7 @@ static struct ps_run *split_at(struct ps_run *run, char *base) {
     size_t kept = (size_t)(base - run->base) >> PS_SLICE_SHIFT;
     struct ps_run *rest = make_run(base, run->slices - kept, run->is_huge);
     rest->is_dirty = run->is_dirty;
+    rest->is_stuck = run->is_stuck;
     PS_UNDO_NOTE(&page_undo, run->slices);
     run->slices = (uint32_t)kept;
     return rest;
@@ -79,12 +68,12 @@ static struct ps_run *free_run_before(const struct ps_run *run) {
         return NULL;
     }
     struct ps_run *before = run_at(run->base - ((size_t)last->back + 1) * PS_SLICE_BYTES);
-    return is_same_sort(before, run) ? before : NULL;
+    return ps_run_is_same_sort(before, run) ? before : NULL;
 }
 
 /* Enters a run, merged with its neighbours of the same sort; returns the whole. */
 static struct ps_run *insert_locked(struct ps_run *run) {
-    struct ps_run_bins *bins = bins_of(run);
+    struct ps_run_bins *bins = ps_run_sorts_bins(&sorts, run);
     struct ps_run *before = free_run_before(run);
     if (before != NULL && before->slices + run->slices <= COALESCE_LIMIT) {
         ps_run_bins_remove(bins, before, &page_undo);
@@ -94,8 +83,8 @@ static struct ps_run *insert_locked(struct ps_run *run) {
         run = before;
     }
     struct ps_run *after = run_at(end_of(run));
-    if (kind_of(after) == PS_RUN_FREE && after->base == end_of(run) && is_same_sort(after, run) &&
-        after->slices + run->slices <= COALESCE_LIMIT) {
+    if (kind_of(after) == PS_RUN_FREE && after->base == end_of(run) &&
+        ps_run_is_same_sort(after, run) && after->slices + run->slices <= COALESCE_LIMIT) {
         ps_run_bins_remove(bins, after, &page_undo);
         PS_UNDO_NOTE(&page_undo, run->slices);
         run->slices += after->slices;
@@ -106,7 +95,7 @@ static struct ps_run *insert_locked(struct ps_run *run) {
 
 /* Cuts `slices` at an aligned place out of a free run, returns the rest to the bins. */
 static struct ps_run *carve_locked(struct ps_run *run, size_t slices, size_t align_slices) {
-    struct ps_run_bins *bins = bins_of(run);
+    struct ps_run_bins *bins = ps_run_sorts_bins(&sorts, run);
     ps_run_bins_remove(bins, run, &page_undo);
     char *base = (char *)ps_round_up((uintptr_t)run->base, align_slices << PS_SLICE_SHIFT);
     if (base != run->base) {
@@ -211,13 +200,19 @@ static enum ps_page_arena_kind other_kind(enum ps_page_arena_kind kind) {
     return kind == PS_PAGE_ARENA_PLAIN ? PS_PAGE_ARENA_HUGE : PS_PAGE_ARENA_PLAIN;
 }
 
-/* What holds memory already comes first, of either kind; then the wanted kind's clean runs. */
-static struct ps_run *find_present_locked(size_t slices, enum ps_page_arena_kind kind) {
-    struct ps_run *run = ps_run_bins_find(&dirty_bins[kind], slices);
-    if (run == NULL) {
-        run = ps_run_bins_find(&dirty_bins[other_kind(kind)], slices);
+/* What holds memory already comes first, of either kind, before all what will hold it anyway; then
+ * the wanted kind's clean runs (find_present_locked). */
+static struct ps_run *find_dirty_locked(size_t slices, enum ps_page_arena_kind kind) {
+    struct ps_run *run = NULL;
+    if (PS_UNLIKELY(ps_run_pair_slices(&sorts.stuck) != 0)) {
+        run = ps_run_pair_find(&sorts.stuck, slices, kind);
     }
-    return run != NULL ? run : ps_run_bins_find(&clean_bins[kind], slices);
+    return run != NULL ? run : ps_run_pair_find(&sorts.dirty, slices, kind);
+}
+
+static struct ps_run *find_present_locked(size_t slices, enum ps_page_arena_kind kind) {
+    struct ps_run *run = find_dirty_locked(slices, kind);
+    return run != NULL ? run : ps_run_bins_find(&sorts.clean.of[kind], slices);
 }
 
 /* The other kind is the last resort: what is clean of it, then an arena of plain pages where one of
@@ -228,7 +223,7 @@ static struct ps_run *find_locked(size_t slices, enum ps_page_arena_kind kind) {
         run = grow_locked(slices, kind);
     }
     if (run == NULL) {
-        run = ps_run_bins_find(&clean_bins[other_kind(kind)], slices);
+        run = ps_run_bins_find(&sorts.clean.of[other_kind(kind)], slices);
     }
     return run == NULL && kind != PS_PAGE_ARENA_PLAIN ? grow_locked(slices, PS_PAGE_ARENA_PLAIN)
                                                       : run;
@@ -237,7 +232,7 @@ static struct ps_run *find_locked(size_t slices, enum ps_page_arena_kind kind) {
 static struct ps_run *carve_found_locked(struct ps_run *run, size_t slices, size_t align_slices) {
     if (run != NULL) {
         run = carve_locked(run, slices, align_slices);
-        ps_purge_note_locked(dirty_slices());
+        ps_purge_note_locked(ps_run_pair_slices(&sorts.dirty));
     }
     return run;
 }
@@ -260,6 +255,14 @@ struct ps_run *ps_page_cache_take_present(size_t slices, size_t align_slices) {
     return run;
 }
 
+struct ps_run *ps_page_cache_take_dirty(size_t slices) {
+    ps_lock_acquire(&page_lock);
+    struct ps_run *run = find_dirty_locked(slices, PS_PAGE_ARENA_PLAIN);
+    run = carve_found_locked(run, slices, 1);
+    ps_lock_release(&page_lock);
+    return run;
+}
+
 struct ps_run *ps_page_cache_take(size_t slices, size_t align_slices) {
     return take(slices, align_slices, PS_PAGE_ARENA_PLAIN);
 }
@@ -270,6 +273,7 @@ struct ps_run *ps_page_cache_take_dense(size_t slices) {
 
 static void give(struct ps_run *run, bool is_dirty) {
     run->is_dirty = is_dirty;
+    run->is_stuck = false;
     ps_lock_acquire(&page_lock);
     insert_locked(run);
     ps_lock_release(&page_lock);
@@ -279,13 +283,13 @@ void ps_page_cache_give(struct ps_run *run) { give(run, true); }
 
 void ps_page_cache_give_zero(struct ps_run *run) { give(run, false); }
 
-/* The free run of at least `slices` that starts at `base`, or NULL. Where the accessible part of an
- * arena ends there or behind a shorter clean run, more is made accessible. */
-static struct ps_run *free_run_at_locked(char *base, size_t slices) {
+/* The free run of at least `slices`, of a kind, that starts at `base`, or NULL. Where the
+ * accessible part of an arena ends there or behind a shorter clean run, more is made accessible. */
+static struct ps_run *free_run_at_locked(char *base, size_t slices, bool is_huge) {
     struct ps_run *run = run_at(base);
     bool is_free = kind_of(run) == PS_RUN_FREE && run->base == base;
-    if (is_free && run->slices >= slices) {
-        return run;
+    if (is_free && (run->slices >= slices || run->is_huge != is_huge)) {
+        return run->is_huge == is_huge ? run : NULL;
     }
     /* Behind a run there is another's head, or nothing of ours yet. */
     char *end = is_free ? end_of(run) : base;
@@ -295,7 +299,8 @@ static struct ps_run *free_run_at_locked(char *base, size_t slices) {
     size_t missing = slices - (is_free ? run->slices : 0);
     for (size_t index = 0; index < ps_page_arena_count(); index++) {
         struct ps_page_arena *arena = ps_page_arena_at(index);
-        if (end_of_arena(arena) == end && arena->slices != 0 && missing <= arena->rest_slices) {
+        if (end_of_arena(arena) == end && arena->slices != 0 && missing <= arena->rest_slices &&
+            (arena->kind == PS_PAGE_ARENA_HUGE) == is_huge) {
             run = open_locked(arena, missing);
             return run != NULL && run->base == base && run->slices >= slices ? run : NULL;
         }
@@ -306,14 +311,14 @@ static struct ps_run *free_run_at_locked(char *base, size_t slices) {
 bool ps_page_cache_extend(struct ps_run *run, size_t slices, bool *is_clean) {
     size_t added = slices - run->slices;
     ps_lock_acquire(&page_lock);
-    struct ps_run *after = free_run_at_locked(end_of(run), added);
+    struct ps_run *after = free_run_at_locked(end_of(run), added, run->is_huge);
     if (after != NULL) {
         *is_clean = !after->is_dirty;
         struct ps_run *piece = carve_locked(after, added, 1);
         ps_store_relaxed(&piece->kind, (uint8_t)PS_RUN_NONE); /* relaxed: free() only classifies */
         PS_UNDO_NOTE(&page_undo, run->slices);
         run->slices = (uint32_t)slices;
-        ps_purge_note_locked(dirty_slices());
+        ps_purge_note_locked(ps_run_pair_slices(&sorts.dirty));
     }
     ps_lock_release(&page_lock);
     return after != NULL;
@@ -323,6 +328,7 @@ void ps_page_cache_shrink(struct ps_run *run, size_t slices) {
     ps_lock_acquire(&page_lock);
     struct ps_run *tail = split_at(run, run->base + (slices << PS_SLICE_SHIFT));
     tail->is_dirty = true;
+    tail->is_stuck = false;
     insert_locked(tail);
     ps_lock_release(&page_lock);
 }
@@ -338,17 +344,25 @@ struct ps_run *ps_page_cache_adopt(char *base, size_t slices) {
     return run;
 }
 
+/* How much of a dirty run to purge at a time: whole huge pages up to its end, or a part of one. */
+static size_t piece_of(const struct ps_run *run, size_t slices) {
+    if (run->slices <= slices) {
+        return run->slices;
+    }
+    uintptr_t end = (uintptr_t)run->base + (slices << PS_SLICE_SHIFT);
+    uintptr_t whole = ps_round_down(end, PS_HUGE_PAGE_BYTES);
+    bool is_cut = run->is_huge && whole > (uintptr_t)run->base;
+    return ((is_cut ? whole : end) - (uintptr_t)run->base) >> PS_SLICE_SHIFT;
+}
+
 void ps_page_cache_detach_dirty(size_t slices, struct ps_run **list) {
     ps_lock_acquire(&page_lock);
     while (slices > 0) {
-        struct ps_run *run = ps_run_bins_longest(&dirty_bins[PS_PAGE_ARENA_HUGE]);
-        if (run == NULL) {
-            run = ps_run_bins_longest(&dirty_bins[PS_PAGE_ARENA_PLAIN]);
-        }
+        struct ps_run *run = ps_run_pair_longest(&sorts.dirty);
         if (run == NULL) {
             break;
         }
-        run = carve_locked(run, ps_min(run->slices, slices), 1);
+        run = carve_locked(run, piece_of(run, slices), 1);
         slices -= run->slices;
         PS_UNDO_NOTE(&page_undo, run->next);
         PS_UNDO_NOTE(&page_undo, *list);
@@ -359,26 +373,46 @@ void ps_page_cache_detach_dirty(size_t slices, struct ps_run **list) {
     ps_lock_release(&page_lock);
 }
 
-void ps_page_cache_attach_first(struct ps_run **list, bool is_purged) {
+void ps_page_cache_attach(struct ps_run **list, size_t slices, enum ps_purge_result result) {
     ps_lock_acquire(&page_lock);
     struct ps_run *run = *list;
+    struct ps_run *rest = run->next;
     PS_UNDO_NOTE(&page_undo, *list);
     PS_UNDO_NOTE(&page_undo, run->next);
     PS_UNDO_NOTE(&page_undo, run->kind);
-    *list = run->next;
-    run->is_dirty = !is_purged;
+    if (slices < run->slices) {
+        rest = split_at(run, run->base + (slices << PS_SLICE_SHIFT));
+        ps_store_relaxed(&rest->kind, (uint8_t)PS_RUN_BUSY); /* relaxed: free() only classifies */
+        rest->next = run->next;
+    }
+    *list = rest;
+    run->is_dirty = result != PS_PURGE_DONE;
+    run->is_stuck = result == PS_PURGE_REFUSED;
     insert_locked(run);
     ps_lock_release(&page_lock);
+}
+
+bool ps_page_cache_unstick(size_t slices) {
+    ps_lock_acquire(&page_lock);
+    struct ps_run *run = ps_run_pair_longest(&sorts.stuck);
+    if (run != NULL) {
+        run = carve_locked(run, ps_min(run->slices, slices), 1);
+        PS_UNDO_NOTE(&page_undo, run->kind);
+        run->is_stuck = false;
+        insert_locked(run);
+    }
+    ps_lock_release(&page_lock);
+    return run != NULL;
 }
 
 void ps_page_cache_count(struct ps_page_counts *out) {
     ps_lock_acquire(&page_lock);
     *out = (struct ps_page_counts){.arena_count = ps_page_arena_count(),
                                    .arena_slices = arena_slices,
-                                   .dirty_slices = dirty_slices(),
-                                   .clean_slices = clean_bins[PS_PAGE_ARENA_PLAIN].slices +
-                                                   clean_bins[PS_PAGE_ARENA_HUGE].slices +
-                                                   closed_slices,
+                                   .dirty_slices = ps_run_pair_slices(&sorts.dirty) +
+                                                   ps_run_pair_slices(&sorts.stuck),
+                                   .stuck_slices = ps_run_pair_slices(&sorts.stuck),
+                                   .clean_slices = ps_run_pair_slices(&sorts.clean) + closed_slices,
                                    .closed_slices = closed_slices};
     ps_lock_release(&page_lock);
 }

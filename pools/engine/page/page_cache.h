@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The page cache: free runs of 64 KiB slices, split and coalesced, in two sorts: dirty ones hold
- * memory, clean ones hold none and read as zero. Dirty runs are handed out first (their pages are
- * paid for); neighbours coalesce within a sort, and across when purging has made them the same.
- * Each kind of arena (plain and huge pages) has its own two sorts.
+ * memory, clean ones hold none and read as zero. (A third, of dirty runs in locked memory, which
+ * cannot be purged, keeps them out of the way of those that can.) Dirty runs are handed out first
+ * (their pages are paid for); neighbours coalesce within a sort, and across when purging has made
+ * them the same. Each kind of arena (plain and huge pages) has its own two sorts.
  *
  * Any thread; one lock (PS_RANK_PAGE), held for O(1) steps and, rarely, the reservation of an
  * arena. Callers: small/span.c, heap/large.c, page/purge.c.
@@ -23,6 +24,7 @@ struct ps_page_counts {
     uint64_t arena_count;
     uint64_t arena_slices;  /* reserved */
     uint64_t dirty_slices;  /* free, hold memory */
+    uint64_t stuck_slices;  /* of the dirty ones: the system refused to drop their memory */
     uint64_t clean_slices;  /* free, hold none */
     uint64_t closed_slices; /* of the clean ones: not accessible yet, in no run */
 };
@@ -59,12 +61,15 @@ struct ps_run *ps_page_cache_take_dense(size_t slices);
 /* As ps_page_cache_take, but only of what is there: NULL rather than more addresses. */
 struct ps_run *ps_page_cache_take_present(size_t slices, size_t align_slices);
 
+/* As ps_page_cache_take without alignment, but only of what holds memory already. */
+struct ps_run *ps_page_cache_take_dirty(size_t slices);
+
 /* Gives a run back; its tenant bytes must say PS_KEY_NOBODY already. Never fails. The second: it
  * holds no memory, and reads as zero. */
 void ps_page_cache_give(struct ps_run *run);
 void ps_page_cache_give_zero(struct ps_run *run);
 
-/* Lengthens a run in place by taking free slices behind it. False when they are not free.
+/* Lengthens a run in place by taking free slices of its kind behind it. False when there are none.
  * *is_clean: the added slices read as zero. */
 bool ps_page_cache_extend(struct ps_run *run, size_t slices, bool *is_clean);
 
@@ -75,11 +80,22 @@ void ps_page_cache_shrink(struct ps_run *run, size_t slices);
  * set), NULL when metadata memory ran out. base: multiple of the slice. */
 struct ps_run *ps_page_cache_adopt(char *base, size_t slices);
 
-/* For purge.c: takes dirty runs of together about `slices`, largest first, off the cache and links
- * them by `next` in front of *list; and takes the first of a list back as clean (is_purged) or as
- * it was. In the child of a fork each run is either in the cache or on the list. */
+/* What came of purging a run. */
+enum ps_purge_result {
+    PS_PURGE_DONE,    /* it reads as zero */
+    PS_PURGE_LEFT,    /* not tried: it is as dirty as it was */
+    PS_PURGE_REFUSED, /* by the system: handed out before all others, not detached again */
+};
+
+/* For purge.c: takes dirty runs of together at most `slices`, largest first, off the cache and
+ * links them by `next` in front of *list; and takes `slices` of the first run of a list back. In
+ * the child of a fork each run is either in the cache or on the list. */
 void ps_page_cache_detach_dirty(size_t slices, struct ps_run **list);
-void ps_page_cache_attach_first(struct ps_run **list, bool is_purged);
+void ps_page_cache_attach(struct ps_run **list, size_t slices, enum ps_purge_result result);
+
+/* Makes one of the longest refused runs, or at most `slices` of it, a dirty one again, to be tried
+ * once more. False when there is none. */
+bool ps_page_cache_unstick(size_t slices);
 
 void ps_page_cache_count(struct ps_page_counts *out);
 

@@ -73,6 +73,7 @@ struct ps_run {
     uint8_t kind;         /* enum ps_run_kind; written by the holder, read by any free() */
     uint8_t is_dirty : 1; /* holds memory that may not be zero */
     uint8_t is_huge : 1;  /* lies in an arena that asked for huge pages */
+    uint8_t is_stuck : 1; /* dirty and free: the system refused to drop its memory */
     uint16_t back; /* PS_RUN_INSIDE and last slot of a free run: slices back to the head; else 0 */
 };
 

@@ -27,6 +27,7 @@ static uint64_t x_next_ms;     /* end of the current quarter */
 static uint64_t x_low_current; /* least dirty slices in the current quarter */
 static uint64_t low_past[QUARTERS - 1];
 static struct ps_run *detached; /* dirty, off the cache: empty whenever no thread purges */
+static size_t retry_slices = 1; /* refused ones to try again at the end of a quarter */
 static struct ps_purge_counts x_counts;
 
 void ps_purge_start(uint32_t delay_ms) {
@@ -53,26 +54,38 @@ void ps_purge_read(struct ps_purge_counts *out) {
     out->bytes = ps_load_relaxed(&x_counts.bytes); /* relaxed: statistics */
 }
 
-static bool purge_run(const struct ps_run *run, bool is_apart) {
-    size_t bytes = (size_t)run->slices << PS_SLICE_SHIFT;
+static bool purge_run(const struct ps_run *run, size_t slices, bool is_apart) {
+    size_t bytes = slices << PS_SLICE_SHIFT;
     if (!ps_os_purge(run->base, bytes)) {
         return false;
     }
     if (run->is_huge && is_apart) {
-        ps_page_arena_keep_holes(run->base, run->slices);
+        ps_page_arena_keep_holes(run->base, slices);
     }
     ps_purge_count(bytes);
     return true;
 }
 
-/* Purges what is detached. Returns how many slices went back. */
+/*
+ * Purges what is detached, as far as the system allows it. One locked page makes it refuse a range
+ * of any length, so a range that is refused is halved, down to a slice, and the next ones double
+ * again. Returns how many slices went back.
+ */
 static uint64_t purge_detached(bool is_apart) {
     uint64_t done = 0;
+    size_t piece = PS_RUN_SLICES_LIMIT;
     while (detached != NULL) {
-        uint64_t run_slices = detached->slices; /* attached, it may be merged at once */
-        bool is_purged = purge_run(detached, is_apart);
-        ps_page_cache_attach_first(&detached, is_purged);
-        done += is_purged ? run_slices : 0;
+        size_t slices = ps_min(piece, detached->slices);
+        if (purge_run(detached, slices, is_apart)) {
+            ps_page_cache_attach(&detached, slices, PS_PURGE_DONE);
+            done += slices;
+            piece = ps_min(2 * piece, PS_RUN_SLICES_LIMIT);
+        } else if (slices > 1) {
+            piece = slices / 2;
+        } else {
+            ps_page_cache_attach(&detached, 1, PS_PURGE_REFUSED);
+            retry_slices = 1;
+        }
     }
     return done;
 }
@@ -82,11 +95,10 @@ static uint64_t purge_slices(uint64_t slices, bool is_apart) {
     uint64_t done = 0;
     while (done < slices) {
         ps_page_cache_detach_dirty(ps_min(slices - done, BATCH_SLICES), &detached);
-        uint64_t more = purge_detached(is_apart);
-        if (more == 0) {
-            break; /* nothing left, or the OS refuses: then the runs are back where they were */
+        if (detached == NULL) {
+            break; /* nothing is left that is not refused */
         }
-        done += more;
+        done += purge_detached(is_apart);
     }
     return done;
 }
@@ -94,7 +106,7 @@ static uint64_t purge_slices(uint64_t slices, bool is_apart) {
 /* Purge lock held. */
 static void count_pages(struct ps_page_counts *counts) {
     while (detached != NULL) { /* in the child of a fork: what its parent was about to purge */
-        ps_page_cache_attach_first(&detached, false);
+        ps_page_cache_attach(&detached, detached->slices, PS_PURGE_LEFT);
     }
     ps_page_cache_count(counts);
 }
@@ -127,15 +139,26 @@ static void lower_marks(uint64_t slices) {
     }
 }
 
+/* Memory that was locked may be so no more: a slice is tried per quarter, and more of them while
+ * none is refused. */
+static void retry_refused(uint64_t stuck_slices) {
+    if (stuck_slices != 0) {
+        (void)ps_page_cache_unstick(retry_slices);
+        retry_slices = ps_min(4 * retry_slices, PS_RUN_SLICES_LIMIT);
+    }
+}
+
 static void end_quarter(uint64_t now_ms, uint64_t due_ms) {
     struct ps_page_counts counts;
     count_pages(&counts);
     if (due_ms == 0) {
         return; /* the very first tick only starts the clock */
     }
-    uint64_t idle = counts.dirty_slices;
+    uint64_t dirty = counts.dirty_slices - counts.stuck_slices;
+    uint64_t idle = dirty;
+    retry_refused(counts.stuck_slices);
     if (quarter_ms != 0) {
-        idle = rotate(counts.dirty_slices, 1 + (now_ms - due_ms) / quarter_ms);
+        idle = rotate(dirty, 1 + (now_ms - due_ms) / quarter_ms);
     }
     if (idle > 0) {
         lower_marks(purge_slices(idle, counts.arena_slices <= APART_SLICES_LIMIT));
@@ -160,6 +183,8 @@ bool ps_purge_all(size_t keep_bytes) {
     uint64_t keep = keep_bytes >> PS_SLICE_SHIFT;
     uint64_t done = 0;
     ps_lock_acquire(&purge_lock);
+    while (ps_page_cache_unstick(SIZE_MAX)) { /* ends: nothing is refused meanwhile */
+    }
     count_pages(&counts);
     if (counts.dirty_slices > keep) {
         done = purge_slices(counts.dirty_slices - keep, counts.arena_slices <= APART_SLICES_LIMIT);

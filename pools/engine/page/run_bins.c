@@ -113,3 +113,13 @@ struct ps_run *ps_run_bins_longest(const struct ps_run_bins *bins) {
     }
     return NULL;
 }
+
+struct ps_run *ps_run_pair_find(const struct ps_run_pair *pair, size_t slices, size_t kind) {
+    struct ps_run *run = ps_run_bins_find(&pair->of[kind], slices);
+    return run != NULL ? run : ps_run_bins_find(&pair->of[1 - kind], slices);
+}
+
+struct ps_run *ps_run_pair_longest(const struct ps_run_pair *pair) {
+    struct ps_run *run = ps_run_bins_longest(&pair->of[1]);
+    return run != NULL ? run : ps_run_bins_longest(&pair->of[0]);
+}

@@ -20,6 +20,18 @@ struct ps_run_bins {
     uint64_t slices;                    /* sum of the lengths of all runs here */
 };
 
+/* Of one sort: the bins of runs of plain pages and of huge ones (is_huge). */
+struct ps_run_pair {
+    struct ps_run_bins of[2];
+};
+
+/* All free runs. Neighbours of one sort and kind are one run. */
+struct ps_run_sorts {
+    struct ps_run_pair dirty;
+    struct ps_run_pair stuck;
+    struct ps_run_pair clean;
+};
+
 /* Most words that each of the next two notes. */
 #define PS_RUN_BINS_UNDO_WORDS 8
 
@@ -31,6 +43,27 @@ void ps_run_bins_remove(struct ps_run_bins *bins, struct ps_run *run, struct ps_
 
 /* A run of at least `slices`, still in its bin, or NULL. */
 struct ps_run *ps_run_bins_find(const struct ps_run_bins *bins, size_t slices);
+
+/* The bins that a run lies in, or belongs in, by its sort. */
+static inline struct ps_run_bins *ps_run_sorts_bins(struct ps_run_sorts *sorts,
+                                                    const struct ps_run *run) {
+    struct ps_run_pair *dirty = run->is_stuck ? &sorts->stuck : &sorts->dirty;
+    return run->is_dirty ? &dirty->of[run->is_huge] : &sorts->clean.of[run->is_huge];
+}
+
+static inline bool ps_run_is_same_sort(const struct ps_run *a, const struct ps_run *b) {
+    return a->is_dirty == b->is_dirty && a->is_huge == b->is_huge && a->is_stuck == b->is_stuck;
+}
+
+static inline uint64_t ps_run_pair_slices(const struct ps_run_pair *pair) {
+    return pair->of[0].slices + pair->of[1].slices;
+}
+
+/* As ps_run_bins_find, of the wanted kind if it has one, else of the other. */
+struct ps_run *ps_run_pair_find(const struct ps_run_pair *pair, size_t slices, size_t kind);
+
+/* As ps_run_bins_longest, of huge pages if there are any. */
+struct ps_run *ps_run_pair_longest(const struct ps_run_pair *pair);
 
 /* The longest run up to the precision of a bin, still in its bin, or NULL. */
 struct ps_run *ps_run_bins_longest(const struct ps_run_bins *bins);
