@@ -128,12 +128,20 @@ FRESH_TEST(a_mapping_moves_its_pages_instead_of_copying_them) {
     check_live_blocks(0);
 }
 
-FRESH_TEST(a_mapping_that_shrinks_to_less_than_half_gives_the_rest_back) {
+FRESH_TEST(a_mapping_that_shrinks_gives_the_rest_back) {
     struct live_block live;
     live_start(&live, ps_heap_alloc(40 * MIB), 40 * MIB, 1);
     uint64_t mapped = fake_os_mapped_bytes();
+    CHECK(live_resize(&live, 39 * MIB + 1, 2));
+    CHECK_EQ(fake_os_mapped_bytes(), mapped - MIB + PS_SLICE_BYTES);
+    WHEN("the system does not shorten it");
+    fake_os_refuse(FAKE_OS_BIT(FAKE_OS_RESIZE));
+    void *before = live.address;
+    uint64_t purged = fake_os_purged_bytes();
     CHECK(live_resize(&live, 21 * MIB, 2));
-    CHECK_EQ(fake_os_mapped_bytes(), mapped);
+    CHECK_PTR_EQ(live.address, before);
+    CHECK_EQ(fake_os_purged_bytes(), purged + 18 * MIB + PS_SLICE_BYTES);
+    fake_os_refuse(0);
     CHECK(live_resize(&live, 10 * MIB, 3));
     CHECK_EQ(fake_os_mapped_bytes(), mapped - 30 * MIB);
     check_live_blocks(1);
@@ -141,6 +149,31 @@ FRESH_TEST(a_mapping_that_shrinks_to_less_than_half_gives_the_rest_back) {
     CHECK_EQ(engine_census().run_live_count, 1);
     CHECK_EQ(engine_census().map_live_count, 0);
     live_end(&live);
+    check_live_blocks(0);
+}
+
+FRESH_TEST(a_page_run_that_cannot_grow_in_place_becomes_a_mapping) {
+    struct live_block live;
+    void *first = ps_heap_alloc(2 * MIB); /* the first arena, which is small */
+    live_start(&live, ps_heap_alloc(1 * MIB), 1 * MIB, 1);
+    void *blocker = ps_heap_alloc(100 * KIB);
+    uint64_t purged = fake_os_purged_bytes();
+    CHECK(live_resize(&live, 2 * MIB, 2));
+    CHECK_EQ(engine_census().map_live_bytes, 2 * MIB);
+    THEN("what it was copied from holds no memory any more");
+    CHECK_EQ(fake_os_purged_bytes(), purged + 1 * MIB);
+    CHECK_EQ(engine_census().cache_dirty_bytes, 0);
+    live_end(&live);
+    WHEN("another one grows soon after");
+    live_start(&live, ps_heap_alloc(700 * KIB), 700 * KIB, 3);
+    void *second = ps_heap_alloc(100 * KIB);
+    CHECK(live_resize(&live, 1 * MIB, 4));
+    THEN("it stays a page run");
+    CHECK_EQ(engine_census().map_live_count, 0);
+    live_end(&live);
+    ps_heap_free(second);
+    ps_heap_free(blocker);
+    ps_heap_free(first);
     check_live_blocks(0);
 }
 

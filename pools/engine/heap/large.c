@@ -12,6 +12,7 @@
 #include "pools/engine/os/fatal.h"
 #include "pools/engine/os/os.h"
 #include "pools/engine/page/page_cache.h"
+#include "pools/engine/page/purge.h"
 
 #include <errno.h>
 #include <string.h>
@@ -21,6 +22,9 @@
 
 /* From here on, asking the system what is in memory costs less than it can save. */
 #define ZERO_BY_PURGE_BYTES ((size_t)512 << 10)
+
+/* What is in memory twice at most while a block moves. */
+#define MOVE_PIECE_BYTES ((size_t)1 << 20)
 
 /* Tenant half of the slot of a large block. */
 struct ps_large {
@@ -249,6 +253,61 @@ static void *resize_guarded(struct ps_slot *slot, size_t bytes) {
     return settle_in(run, bytes, kind);
 }
 
+/* Copies a run to a mapping and drops what has been copied, piece by piece: the block is in memory
+ * once. The run is given back. */
+static void move_pages(struct ps_run *run, size_t bytes, char *target) {
+    size_t capacity = (size_t)run->slices << PS_SLICE_SHIFT;
+    bool is_zero = true;
+    for (size_t done = 0; done < capacity; done += MOVE_PIECE_BYTES) {
+        size_t piece = ps_min(capacity - done, MOVE_PIECE_BYTES);
+        memcpy(target + done, run->base + done, ps_min(piece, bytes - ps_min(done, bytes)));
+        if (ps_os_purge(run->base + done, piece)) {
+            ps_purge_count(piece);
+        } else {
+            is_zero = false;
+        }
+    }
+    (is_zero ? ps_page_cache_give_zero : ps_page_cache_give)(run);
+}
+
+/*
+ * A run that grows where nothing is free behind it becomes a mapping, whose pages later growth
+ * moves instead of copying them. Not where memory that is there already can take it, nor while
+ * mappings that grew are freed again and again, since each new one costs page faults. NULL: a copy
+ * to another run is as good.
+ */
+static void *move_to_mapping(struct ps_slot *slot, size_t bytes) {
+    size_t old_bytes = large_of(slot)->bytes;
+    if (bytes <= old_bytes || bytes < ps_mapping_grown_min_bytes()) {
+        return NULL;
+    }
+    struct ps_run *run = ps_page_cache_take_dirty(slices_for(bytes));
+    enum ps_run_kind kind = run != NULL ? PS_RUN_BLOCK : PS_RUN_MAPPING;
+    if (run == NULL) {
+        run = ps_mapping_take(bytes, 1);
+    }
+    if (run == NULL) {
+        return NULL;
+    }
+    /* relaxed: as in ps_large_free. */
+    ps_store_relaxed(&slot->run.kind, (uint8_t)PS_RUN_BUSY);
+    if (kind == PS_RUN_MAPPING) {
+        move_pages(&slot->run, old_bytes, run->base);
+    } else {
+        memcpy(run->base, slot->run.base, old_bytes);
+        ps_page_cache_give(&slot->run);
+    }
+    return settle_in(run, bytes, kind);
+}
+
+/* Drops the memory behind so many bytes of a mapping that the system does not shorten. */
+static void drop_behind(const struct ps_run *run, size_t bytes) {
+    size_t capacity = (size_t)run->slices << PS_SLICE_SHIFT;
+    if (bytes < capacity && ps_os_purge(run->base + bytes, capacity - bytes)) {
+        ps_purge_count(capacity - bytes);
+    }
+}
+
 void *ps_large_resize(struct ps_slot *slot, size_t bytes) {
     if (bytes > (size_t)PTRDIFF_MAX - PS_SLICE_BYTES) {
         return NULL;
@@ -259,15 +318,23 @@ void *ps_large_resize(struct ps_slot *slot, size_t bytes) {
         return resize_guarded(slot, bytes);
     }
     if (slot->run.kind == PS_RUN_BLOCK) {
-        return resize_run(slot, bytes);
+        void *resized = resize_run(slot, bytes);
+        return resized != NULL || ps_hard_level != 0 ? resized : move_to_mapping(slot, bytes);
     }
-    if (bytes <= capacity_of(slot) && bytes >= capacity_of(slot) / 2) {
+    size_t capacity = capacity_of(slot);
+    if (bytes <= capacity &&
+        (bytes >= large_of(slot)->bytes || slices_for(bytes) == slot->run.slices)) {
         large_of(slot)->bytes = bytes;
         return slot->run.base;
     }
-    if (!ps_large_is_mapping_size(bytes)) {
+    bool is_half = bytes >= capacity / 2;
+    if (!is_half && !ps_large_is_mapping_size(bytes)) {
         return NULL; /* shrunk out of its kind: a copy into a run gives the mapping back whole */
     }
     struct ps_run *run = ps_mapping_resize(&slot->run, bytes);
+    if (run == NULL && bytes <= capacity) {
+        run = &slot->run; /* longer than it need be */
+        drop_behind(run, bytes);
+    }
     return run == NULL ? NULL : settle_in(run, bytes, PS_RUN_MAPPING);
 }

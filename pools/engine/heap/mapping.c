@@ -12,7 +12,8 @@
 
 #define CACHE_ENTRIES 64
 #define BACK_OFF_LIMIT 16 /* of 2^16 moves one is tried, however many were refused */
-#define FIT_FRACTION 4    /* a cached mapping may be longer than asked for by a quarter */
+#define GROWN_LEAST_BYTES ((size_t)256 << 10) /* shorter copies cost no more than a mapping */
+#define FIT_FRACTION 4 /* a cached mapping may be longer than asked for by a quarter */
 
 struct cached {
     struct ps_run *run;
@@ -28,9 +29,10 @@ static size_t cache_max_bytes;
 static uint64_t delay_ms;
 static uint64_t x_oldest_ms = UINT64_MAX; /* since_ms of the oldest entry; a hint for expire */
 
-static uint32_t x_is_stuck;      /* see ps_mapping_is_stuck */
-static uint32_t x_moves_refused; /* in a row */
-static uint32_t x_moves_wanted;  /* since one was refused */
+static size_t x_grown_min_bytes = GROWN_LEAST_BYTES; /* see ps_mapping_grown_min_bytes */
+static uint32_t x_is_stuck;                          /* see ps_mapping_is_stuck */
+static uint32_t x_moves_refused;                     /* in a row */
+static uint32_t x_moves_wanted;                      /* since one was refused */
 
 static size_t bytes_of(const struct ps_run *run) { return (size_t)run->slices << PS_SLICE_SHIFT; }
 
@@ -94,6 +96,10 @@ static struct ps_run *take_cached(size_t bytes, size_t align) {
     }
     ps_lock_release(&mapping_lock);
     return best;
+}
+
+size_t ps_mapping_grown_min_bytes(void) {
+    return ps_load_relaxed(&x_grown_min_bytes); /* relaxed: which way is cheaper, no more */
 }
 
 bool ps_mapping_is_stuck(void) {
@@ -178,6 +184,8 @@ void ps_mapping_give(struct ps_run *run) {
         cache[cache_count++] = (struct cached){.run = run, .since_ms = now_ms};
         counts.cached_count = cache_count;
         counts.cached_bytes += bytes;
+        /* relaxed: see ps_mapping_grown_min_bytes. */
+        ps_store_relaxed(&x_grown_min_bytes, ps_max(x_grown_min_bytes, bytes + 1));
         ps_store_relaxed(&x_oldest_ms, cache[0].since_ms); /* relaxed: as in remove_locked */
         run = NULL;
     }
@@ -255,6 +263,10 @@ size_t ps_mapping_expire(uint64_t now_ms) {
     note_all();
     while (cache_count > 0 && is_due(cache[0].since_ms, now_ms)) {
         expired[expired_count++] = remove_locked(0);
+    }
+    if (cache_count == 0) {
+        /* relaxed: see ps_mapping_grown_min_bytes. */
+        ps_store_relaxed(&x_grown_min_bytes, GROWN_LEAST_BYTES);
     }
     ps_lock_release(&mapping_lock);
     size_t bytes = 0;

@@ -33,6 +33,10 @@ struct ps_run *ps_mapping_take(size_t bytes, size_t align);
  */
 bool ps_mapping_is_stuck(void);
 
+/* How long a run must be that grows to become a mapping: longer than those freed of late, whose
+ * successors had better be runs. */
+size_t ps_mapping_grown_min_bytes(void);
+
 void ps_mapping_give(struct ps_run *run);
 
 /* Resizes in place or moves the pages; the old run is gone if the result is another one. NULL:
