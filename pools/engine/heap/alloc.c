@@ -133,7 +133,7 @@ PS_NOINLINE void ps_heap_free_event(struct ps_span *span, void *block) {
         ps_link_clear(block);
         span->free_count--;
         ps_owner_add(&span->used, 1);
-        span->interval = PS_INTERVAL_FIRST;
+        span->interval = ps_size_classes[span->class_index].run_frees;
     } else if (step == 0) {
         span->interval = (uint16_t)ps_min((size_t)span->interval * 2, PS_INTERVAL_LIMIT);
     }
@@ -168,7 +168,7 @@ static void free_in_span(struct ps_span *span, void *block) {
     } else if (PS_UNLIKELY(!ps_span_has_block(span, block) || ps_heap_is_free(span, block))) {
         ps_misuse_free(span, block);
     } else if (ps_hard_level == PS_HARD_ZEROES) {
-        ps_hard_zero(span, block);
+        ps_wipe(block, span->block_bytes);
     }
     if (PS_UNLIKELY(heap == NULL)) {
         ps_late_free(span, block);
@@ -216,6 +216,10 @@ PS_NOINLINE void ps_heap_free_other(struct ps_span *span, void *block, uintptr_t
     struct ps_heap *heap = ps_thread.heap;
     if (PS_UNLIKELY(heap == NULL) && ps_record_is_on()) {
         ps_record_free(span, block, owner_key); /* not NULL: that is the hot run that never ends */
+        return;
+    }
+    if (PS_UNLIKELY(ps_hard_level == PS_HARD_ZEROES) && heap != NULL) {
+        ps_hard_free_own(heap, span, block, owner_key);
         return;
     }
     size_t class_index = owner_key - (uintptr_t)heap - PS_KEY_RECENT;

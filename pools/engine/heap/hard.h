@@ -2,10 +2,11 @@
 /*
  * Hardened blocks (POOLSHIM_HARDEN), at a price. What each level adds:
  *
- * - Level 1: free takes the slow path, malloc the usual one. A block is zeroed when it is freed.
+ * - Level 1: malloc takes the usual path, free one of its own (hard_zeroes.c), but for the blocks
+ *   of a hot run, which is zeroed whole when it ends. A block is zeroed when it is freed.
  *   Freed large blocks wait (hard_large.h), those with a mapping of their own are unmapped. Blocks
- * of no size are inaccessible (zero.h); what a caller says of a size must be so (promise.c). At the
- *   end of the process free blocks must be zero (hard_sweep.c).
+ *   of no size are inaccessible (zero.h); what a caller says of a size must be so (promise.c). At
+ *   the end of the process free blocks must be zero (hard_sweep.c).
  * - Level 2: both take the slow path, and small blocks pass through here on their way from and to
  *   their spans, one by one. Which are live, and made by which functions, is known out of band. A
  *   freed block waits until a number of others of its class have been freed, then a
@@ -17,7 +18,7 @@
  * - Level 3: blocks wait longer, and some are guarded samples (guard.h).
  *
  * Nothing of this is on the hit paths, where threads do not come: see struct ps_thread. Hot runs
- * and recent blocks are off at every level. (Waiting blocks, random order, zeroing and looking
+ * and recent blocks are off from level 2 on. (Waiting blocks, random order, zeroing and looking
  * again after hardened_malloc; marks of live blocks out of band after DieHarder.)
  *
  * Callers: alloc.c, late.c, resize.c, thread.c, refill.c. Owner of the heap only, but for the live
@@ -42,8 +43,8 @@ extern PS_HIDDEN uint32_t ps_hard_sparse_spans;
 /* What a block holds beside the bytes asked for: the canary's, or 0. */
 extern PS_HIDDEN size_t ps_hard_extra_bytes;
 
-/* Whether blocks pass through here. False at level 1, whose zeroing alloc.c does by itself: what
- * holds at every level asks ps_hard_level != 0. */
+/* Whether blocks pass through here. False at level 1, which is hard_zeroes.c: what holds at every
+ * level asks ps_hard_level != 0. */
 static inline bool ps_hard_is_on(void) { return ps_hard_level >= PS_HARD_WIPES; }
 
 /* Once, before the first heap. */
@@ -56,11 +57,6 @@ struct ps_hard *ps_hard_make(void);
  * class holds. sample_bytes: `bytes`, or as ps_heap_refill takes them for the sake of alignment.
  * NULL with errno ENOMEM. */
 void *ps_hard_alloc(struct ps_heap *heap, uint32_t class_index, size_t bytes, size_t sample_bytes);
-
-/* At level 1: a block of this span is freed. */
-static inline void ps_hard_zero(const struct ps_span *span, void *block) {
-    ps_wipe(block, span->block_bytes);
-}
 
 /* The class of a request, PS_CLASS_NONE if there is none; every block has 16 bytes and more. */
 static inline uint32_t ps_hard_class_of(size_t bytes) {
@@ -81,6 +77,12 @@ void ps_hard_resize(const struct ps_span *span, void *block, size_t bytes);
 
 /* Whether the canary of a live block, and the slack before it, are as they were left. */
 bool ps_hard_is_intact(const struct ps_span *span, const void *block);
+
+/* ---- hard_zeroes.c ---- */
+
+/* At level 1, by a thread with a heap: frees what lies in a span of it, and leads elsewhere what
+ * does not. span, owner_key: as ps_heap_free_other takes them. */
+void ps_hard_free_own(struct ps_heap *heap, struct ps_span *span, void *block, uintptr_t owner_key);
 
 /* ---- hard_sweep.c ---- */
 

@@ -126,6 +126,8 @@ void ps_hard_sweep(void) {
     size_t heaps = 0;
     ps_heap_walk(count_heap, &heaps);
     if (heap != NULL) {
+        ps_run_close(heap);
+        ps_recent_flush_all(heap);
         ps_remote_flush(heap);
     }
     struct sweep sweep = {.bytes_left = SWEEP_BYTES, .is_alone = heap != NULL && heaps == 1};

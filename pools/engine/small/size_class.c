@@ -13,10 +13,12 @@
 #define WINDOW_BYTES                                                                               \
     4096 /* first window of virgin memory: small, so that a program which frees                    \
           * what it takes goes round in few cache lines */
-#define SPAN_SLICES_LIMIT 16    /* 1 MiB */
-#define SPAN_BLOCKS_WANTED 8    /* fewer blocks per span and every few requests would be slow */
-#define RUN_BLOCK_BYTES 256     /* largest block of a class with hot runs: see plan_blocks */
-#define RECENT_BLOCK_BYTES 4096 /* classes above have recent blocks: see heap/recent.c */
+#define SPAN_SLICES_LIMIT 16 /* 1 MiB */
+#define SPAN_BLOCKS_WANTED 8 /* fewer blocks per span and every few requests would be slow */
+#define RUN_BLOCK_BYTES 256  /* largest block of a class with hot runs: see plan_blocks */
+#define RUN_FREES 32
+#define RUN_FREES_HARDENED 64            /* what is freed in a run is zeroed, and looked at, late */
+#define RECENT_BLOCK_BYTES 4096          /* classes above have recent blocks: see heap/recent.c */
 #define RECENT_BYTES ((size_t)128 << 10) /* of each class with recent blocks, */
 #define RECENT_BLOCKS_LEAST 16           /* but so many at least */
 #define WAKE_FRACTION 8 /* a full span is looked at again when an eighth of it is free */
@@ -65,6 +67,9 @@ static uint16_t plan_slices(uint32_t block_bytes) {
     return SPAN_SLICES_LIMIT;
 }
 
+/* Each block passes through checks of its own: level 2 and 3 of heap/hard.h. */
+static bool is_checked(void) { return harden >= 2; }
+
 /*
  * A hot run recognises the next block by its address alone, so the addresses one step before and
  * behind a span's blocks must never be blocks themselves: such classes leave out block 0, and the
@@ -74,13 +79,14 @@ static uint16_t plan_slices(uint32_t block_bytes) {
 static void plan_blocks(struct ps_size_class *class) {
     size_t bytes = ((size_t) class->slices << PS_SLICE_SHIFT) - ps_size_class_guard_bytes;
     class->limit = (uint16_t)(bytes / class->block_bytes);
-    bool leaves_ends = class->block_bytes <= RUN_BLOCK_BYTES && harden == 0;
+    bool leaves_ends = class->block_bytes <= RUN_BLOCK_BYTES && !is_checked();
     class->can_run = leaves_ends && !is_recorded;
     class->first = leaves_ends ? 1 : 0;
     if (leaves_ends && bytes % class->block_bytes == 0) {
         class->limit--;
     }
-    class->has_recent = class->block_bytes > RECENT_BLOCK_BYTES && harden == 0;
+    class->run_frees = harden == 0 ? RUN_FREES : RUN_FREES_HARDENED;
+    class->has_recent = class->block_bytes > RECENT_BLOCK_BYTES && !is_checked();
     if (class->has_recent) {
         class->recent_limit =
             (uint8_t)ps_max(RECENT_BYTES / class->block_bytes, RECENT_BLOCKS_LEAST);

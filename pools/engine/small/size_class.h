@@ -29,6 +29,7 @@ struct ps_size_class {
     bool can_run;           /* frees in sequence are gathered as hot runs */
     bool has_recent;        /* the newest frees wait in the bin, see heap/recent.c */
     uint8_t recent_limit;   /* how many of them */
+    uint8_t run_frees;      /* before a span is first asked whether they come in sequence */
 };
 
 extern PS_HIDDEN struct ps_size_class ps_size_classes[PS_CLASS_LIMIT];

@@ -57,7 +57,7 @@ static struct ps_span *create_in(struct ps_run *run, uint32_t class_index, uintp
     span->block_bytes = class->block_bytes;
     span->class_index = (uint8_t)class_index;
     span->can_run = class->can_run;
-    span->interval = PS_INTERVAL_FIRST;
+    span->interval = class->run_frees;
     span->place = PS_PLACE_CURRENT;
     span->run.prev = NULL;
     span->run.next = NULL;

@@ -86,10 +86,10 @@ _Static_assert(sizeof(struct ps_span) == PS_SLOT_BYTES, "a span is a slot");
 _Static_assert(offsetof(struct ps_span, x_remote) == PS_CACHE_LINE, "shared words on line 1");
 _Static_assert(offsetof(struct ps_span, run) == PS_TENANT_BYTES, "the run is the page layer's");
 
-/* Frees between two events: doubled each time there was no sequence, up to the limit, which also
+/* Frees between two events: run_frees of the class at first, doubled each time there was no
+ * sequence, up to the limit, which also
  * bounds how long a program that only goes round in its current spans does without a look at the
  * clock. */
-#define PS_INTERVAL_FIRST 32
 #define PS_INTERVAL_LIMIT 256
 
 /* What stands in the first bytes of a run of free blocks. */

@@ -1,0 +1,131 @@
+// sources: tests/unit/fake_os.c
+/* SPDX-License-Identifier: MIT */
+/*
+ * Level 1: a freed block is zero behind its link, at once or when its hot run ends, whoever frees
+ * it; and a run never takes a free block for a live one.
+ */
+#include "tests/unit/engine.h"
+
+#include <pthread.h>
+
+#define BLOCKS 600
+
+static unsigned char *blocks[BLOCKS];
+
+static void fill(size_t count, size_t bytes) {
+    for (size_t i = 0; i < count; i++) {
+        blocks[i] = ps_heap_alloc(bytes);
+        REQUIRE(blocks[i] != NULL);
+        memset(blocks[i], 0x5a, bytes);
+    }
+}
+
+static bool is_zero_behind_link(const unsigned char *block, size_t bytes) {
+    for (size_t i = sizeof(void *); i < bytes; i++) {
+        if (block[i] != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void start(void) {
+    engine_config.harden = 1;
+    ps_engine_start();
+}
+
+FRESH_TEST(a_freed_block_of_any_class_is_zero) {
+    start();
+    for (uint32_t i = 0; i < ps_size_class_count; i++) {
+        size_t bytes = ps_size_classes[i].block_bytes;
+        fill(3, bytes);
+        ps_heap_free(blocks[1]);
+        CHECK(is_zero_behind_link(blocks[1], bytes));
+        CHECK_EQ(blocks[0][bytes - 1], 0x5a);
+        CHECK_EQ(blocks[2][0], 0x5a);
+    }
+}
+
+FRESH_TEST(a_hot_run_is_zero_when_it_has_ended) {
+    start();
+    const size_t sizes[] = {8, 16, 24, 112, 256};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        fill(BLOCKS, sizes[i]);
+        for (size_t j = 0; j + 10 < BLOCKS; j++) {
+            ps_heap_free(blocks[j]);
+        }
+        if (sizes[i] < 256) { /* there a span ends in between, and with it the run */
+            CHECK(ps_thread.run_step != 0);
+        }
+        ps_run_close(ps_thread.own);
+        for (size_t j = 0; j + 10 < BLOCKS; j++) {
+            CHECK(is_zero_behind_link(blocks[j], sizes[i]));
+        }
+        CHECK_EQ(blocks[BLOCKS - 10][0], 0x5a);
+    }
+}
+
+static void *free_all(void *unused) {
+    for (size_t i = 0; i < BLOCKS; i++) {
+        ps_heap_free(blocks[i]);
+    }
+    ps_run_close(ps_thread.own);
+    return unused;
+}
+
+FRESH_TEST(blocks_of_another_thread_are_zeroed_alike) {
+    start();
+    fill(BLOCKS, 64);
+    pthread_t thread;
+    REQUIRE(pthread_create(&thread, NULL, free_all, NULL) == 0);
+    pthread_join(thread, NULL);
+    for (size_t i = 0; i < BLOCKS; i++) {
+        CHECK(is_zero_behind_link(blocks[i], 64));
+    }
+}
+
+/* Frees blocks in sequence until a run is open; returns how many. */
+static size_t open_run(void) {
+    size_t freed = 0;
+    while (ps_thread.run_step == 0 && freed < BLOCKS) {
+        ps_heap_free(blocks[freed++]);
+    }
+    return freed;
+}
+
+FRESH_TEST(a_second_free_within_a_run_is_named) {
+    start();
+    fill(BLOCKS, 64);
+    size_t freed = open_run();
+    REQUIRE(freed < BLOCKS - 20);
+    for (int i = 0; i < 10; i++) {
+        ps_heap_free(blocks[freed++]);
+    }
+    CHECK_ABORTS(ps_heap_free(blocks[freed - 5]), "poolshim: double free of 0x");
+    CHECK_ABORTS(ps_heap_free(blocks[0]), "poolshim: double free of");
+}
+
+FRESH_TEST(no_run_opens_towards_a_block_that_is_free) {
+    start();
+    fill(BLOCKS, 64);
+    ps_heap_free(blocks[300]);
+    for (size_t i = 0; i < 300; i++) {
+        ps_heap_free(blocks[i]);
+    }
+    CHECK(ps_thread.run_step == 0 || ps_span_at(blocks[300]) != ps_thread.own->run_span);
+    CHECK_ABORTS(ps_heap_free(blocks[300]), "poolshim: double free of");
+}
+
+FRESH_TEST(a_run_ends_when_a_block_before_it_is_freed) {
+    start();
+    fill(BLOCKS, 64);
+    size_t freed = open_run();
+    REQUIRE(freed < 400);
+    ps_heap_free(blocks[400]);
+    for (size_t i = freed; i < 400; i++) {
+        ps_heap_free(blocks[i]);
+    }
+    CHECK_ABORTS(ps_heap_free(blocks[400]), "poolshim: double free of");
+}
+
+UNIT_MAIN
