@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The pages of the pools library inside libpoolshim.so: pools/pages/*.c on the engine's page
- * layer, exported, so that a program's pools and its malloc share one page cache. This file is the
- * start that pages/start.h asks for. No locks of its own.
+ * The pages of the pools library inside libpoolshim.so: the sources of pools/pages on the engine's
+ * page layer, exported, so that a program's pools and its malloc share one page cache. This file is
+ * the start that pages/start.h asks for. No locks of its own.
  */
 #include "pools/pages/start.h"
 
