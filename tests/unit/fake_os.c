@@ -166,6 +166,13 @@ bool ps_os_protect(void *base, size_t bytes, bool is_accessible) {
            is_success(mprotect(base, bytes, access), saved_errno);
 }
 
+/* No call that tests count or refuse: it happens once, and its failure changes nothing. */
+bool ps_os_freeze(void *base, size_t bytes) {
+    int saved_errno = errno;
+    check_range(base, bytes);
+    return is_success(mprotect(base, bytes, PROT_READ), saved_errno);
+}
+
 size_t ps_os_resident(void *base, size_t bytes) {
     int saved_errno = errno;
     unsigned char in_memory[512];

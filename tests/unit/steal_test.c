@@ -7,6 +7,7 @@
 #include "tests/unit/engine.h"
 #include "tests/unit/worker.h"
 
+#include "pools/engine/heap/registry.h"
 #include "pools/engine/small/central.h"
 #include "pools/engine/small/span_remote.h"
 

@@ -36,6 +36,13 @@
 
 #define PS_CACHE_LINE 64
 
+/* The largest page that a system of this processor has: what has a page of its own is so large. */
+#if defined(__x86_64__)
+#define PS_PAGE_BYTES_LIMIT 4096
+#else
+#define PS_PAGE_BYTES_LIMIT 65536
+#endif
+
 /* Tells the processor that this is a spin loop. */
 static inline void ps_cpu_relax(void) {
 #if defined(__x86_64__) || defined(__i386__)

@@ -24,6 +24,11 @@
 /* Most slots for guarded samples; each may cost two mappings, of which a process has some 65000. */
 #define PS_GUARD_SLOTS_LIMIT 16384
 
+/* Levels of `harden`, at which something begins: see heap/hard.h. */
+#define PS_HARD_ZEROES 1 /* at this level blocks are zeroed, no more */
+#define PS_HARD_WIPES 2  /* from this level on, blocks are looked at one by one */
+#define PS_HARD_WAITS 3  /* from this level on, they wait longer */
+
 enum ps_thp {
     PS_THP_AUTO,   /* huge pages once the heap is large, ordinary ones before */
     PS_THP_ALWAYS, /* ask for huge pages from the first arena on */

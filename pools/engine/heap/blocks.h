@@ -54,6 +54,10 @@ size_t ps_large_usable(const struct ps_slot *slot);
 enum ps_family ps_large_family(const struct ps_slot *slot);
 void ps_large_set_family(struct ps_slot *slot, enum ps_family family);
 
+/* Makes a large block, or its rest from a page on, zero. Where little of it is in memory, writing
+ * zeroes would bring all of it there: then it is purged. */
+void ps_large_make_zero(void *block, size_t bytes);
+
 /* In place or by moving pages; NULL without errno when only a copy will do. */
 void *ps_large_resize(struct ps_slot *slot, size_t bytes);
 

@@ -8,6 +8,7 @@
 #include "pools/engine/heap/guard.h"
 #include "pools/engine/heap/hard.h"
 #include "pools/engine/heap/mapping.h"
+#include "pools/engine/heap/registry.h"
 #include "pools/engine/heap/start.h"
 #include "pools/engine/page/metadata.h"
 #include "pools/engine/page/page_cache.h"

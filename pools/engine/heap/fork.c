@@ -5,37 +5,52 @@
  */
 #include "pools/engine/heap/fork.h"
 
-#include "pools/engine/heap/guard.h"
-#include "pools/engine/heap/hard_large.h"
 #include "pools/engine/heap/heap.h"
 #include "pools/engine/heap/idle.h"
 #include "pools/engine/heap/late.h"
 #include "pools/engine/heap/mapping.h"
-#include "pools/engine/heap/record_peak.h"
+#include "pools/engine/heap/mode.h"
+#include "pools/engine/heap/registry.h"
 #include "pools/engine/os/lock.h"
 #include "pools/engine/page/page_cache.h"
 #include "pools/engine/small/central.h"
 
 #include <pthread.h>
 
+static struct ps_lock *start_lock;
+
 static void prepare(void) { ps_lock_fork_begin(); }
 
 static void parent(void) { ps_lock_fork_end(); }
+
+/* Sends the wakes of the dead on. All locks are free. */
+static void salvage_heaps(void) {
+    for (struct ps_heap *heap = ps_registry_first(); heap != NULL; heap = heap->next_heap) {
+        if (heap->x_state == PS_HEAP_DEAD) {
+            ps_heap_take_wakes(heap);
+        } else {
+            ps_heap_send_on_wakes(heap); /* the thread that was about to is not here */
+        }
+    }
+}
 
 static void child(void) {
     ps_page_cache_fork_child();
     ps_mapping_fork_child();
     ps_central_fork_child();
-    ps_guard_fork_child();
-    ps_hard_large_fork_child();
-    ps_record_fork_child();
-    ps_thread_fork_child(ps_late_fork_child());
+    ps_mode.hook.fork_child();
+    const struct ps_heap *late_heap = ps_late_fork_child();
+    ps_lock_fork_child(start_lock);
+    ps_registry_fork_child(late_heap);
     if (ps_lock_fork_repaired()) {
         ps_remote_fork_salvage(); /* first: looks at lists of wakes that the next empties */
-        ps_thread_fork_salvage();
+        salvage_heaps();
         ps_idle_fork_salvage();
     }
     ps_lock_fork_end();
 }
 
-void ps_fork_register(void) { (void)pthread_atfork(prepare, parent, child); }
+void ps_fork_register(struct ps_lock *lock) {
+    start_lock = lock;
+    (void)pthread_atfork(prepare, parent, child);
+}

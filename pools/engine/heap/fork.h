@@ -10,16 +10,9 @@
 #ifndef PS_HEAP_FORK_H
 #define PS_HEAP_FORK_H
 
-#include <stdbool.h>
+struct ps_lock;
 
-struct ps_heap;
-
-/* Once, when the engine works. */
-void ps_fork_register(void);
-
-/* thread.c's part: marks the heaps of other threads dead, and the shared ones but late_heap; last,
- * with all locks free, sends the wakes of the dead on. */
-void ps_thread_fork_child(const struct ps_heap *late_heap);
-void ps_thread_fork_salvage(void);
+/* Once, when the engine works. lock: the one that it started under, freed in a child. */
+void ps_fork_register(struct ps_lock *lock);
 
 #endif

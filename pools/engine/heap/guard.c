@@ -19,7 +19,6 @@
 #define SLOT_NONE UINT32_MAX
 
 uint32_t ps_guard_period;
-size_t ps_guard_window_blocks = SIZE_MAX;
 struct ps_guard_pool ps_guard_pool;
 
 PS_UNDO_LOG(guard_undo, 3);
@@ -84,7 +83,7 @@ PS_COLD void ps_guard_start(const struct ps_config *config) {
     }
     ps_guard_pool = pool;
     ps_guard_period = config->guard_sample;
-    ps_guard_window_blocks = ps_max(ps_guard_period / WINDOWS_PER_SAMPLE, 1);
+    ps_refill_window_blocks = ps_max(ps_guard_period / WINDOWS_PER_SAMPLE, 1);
 }
 
 PS_COLD void ps_guard_watch(void) {

@@ -16,7 +16,7 @@
  * realloc and malloc_usable_size recognise a guarded block by its slot (PS_RUN_GUARD). Slots are
  * reused oldest first.
  *
- * Callers: thread.c (start), refill.c, alloc.c, recent.c, resize.c, fork.c. Any thread; lock
+ * Callers: through the mode's hooks (modes.c), guard_refill.c, stray.c. Any thread; lock
  * PS_RANK_GUARD, for the queue of free slots only.
  */
 #ifndef PS_HEAP_GUARD_H
@@ -33,9 +33,6 @@
 
 /* One in so many allocations is guarded; 0: sampling is off. Set once, at start. */
 extern PS_HIDDEN uint32_t ps_guard_period;
-
-/* Blocks that a window may have: SIZE_MAX while sampling is off. Set once, at start. */
-extern PS_HIDDEN size_t ps_guard_window_blocks;
 
 /* A heap's sampler; all zero before its first count. Owner only. */
 struct ps_guard_sampler {
@@ -75,6 +72,13 @@ void ps_guard_free(void *block);
 /* Usable bytes of a live guarded block; else dies with a report that starts with `call`, "realloc".
  */
 size_t ps_guard_usable(const void *block, const char *call);
+
+/* ---- guard_refill.c: hooks, see mode.h ---- */
+
+struct ps_bin;
+struct ps_heap;
+void *ps_guard_refill(struct ps_heap *heap, struct ps_bin *bin, size_t bytes);
+void ps_guard_count_pops(struct ps_heap *heap, uint32_t class_index, int64_t popped);
 
 /* Totals over all slots, for the census. */
 struct ps_guard_counts {

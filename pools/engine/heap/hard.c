@@ -43,7 +43,6 @@ struct ps_hard {
 };
 
 uint32_t ps_hard_level;
-uint32_t ps_hard_sparse_spans;
 size_t ps_hard_extra_bytes;
 static uint64_t canary_secret;
 
@@ -53,7 +52,7 @@ void ps_hard_start(const struct ps_config *config) {
         return;
     }
     canary_secret = ps_os_random();
-    ps_hard_sparse_spans = ps_hard_level >= PS_HARD_WAITS ? SPARSE_SPANS : SPARSE_SPANS / 4;
+    ps_refill_sparse_spans = ps_hard_level >= PS_HARD_WAITS ? SPARSE_SPANS : SPARSE_SPANS / 4;
     ps_hard_extra_bytes = CANARY_BYTES;
 }
 
@@ -168,7 +167,7 @@ static bool is_guarded(const void *block) {
 }
 
 /*
- * Whether a block is as ps_hard_free has left it. At level 2 one word of each 64 bytes stands for
+ * Whether a block is as ps_hard_pass has left it. At level 2 one word of each 64 bytes stands for
  * what lies behind the first KiB, a different one each time: an eighth of the loads.
  */
 static bool is_untouched(struct ps_hard *hard, const void *block, size_t bytes) {
@@ -249,7 +248,7 @@ void *ps_hard_alloc(struct ps_heap *heap, uint32_t class_index, size_t bytes, si
 
 /* ---- from the program to a span ---- */
 
-void *ps_hard_free(struct ps_heap *heap, struct ps_span *span, void *block) {
+void *ps_hard_pass(struct ps_heap *heap, struct ps_span *span, void *block) {
     uint8_t *mark = ps_hard_mark_of(block);
     if (PS_UNLIKELY(mark == NULL)) {
         ps_misuse_free(span, block);
@@ -277,7 +276,9 @@ void *ps_hard_free(struct ps_heap *heap, struct ps_span *span, void *block) {
 }
 
 size_t ps_hard_usable(const struct ps_span *span, const void *block, enum ps_misuse_call call) {
-    ps_misuse_check(span, block, call);
+    if (PS_UNLIKELY(!ps_span_has_block(span, block))) {
+        ps_misuse_met(span, block, call);
+    }
     const uint8_t *mark = ps_hard_mark_of(block);
     if (PS_UNLIKELY(mark == NULL)) {
         ps_misuse_met(span, block, call);

@@ -2,7 +2,7 @@
 /*
  * Hardened blocks (POOLSHIM_HARDEN), at a price. What each level adds:
  *
- * - Level 1: malloc takes the usual path, free one of its own (hard_zeroes.c), but for the blocks
+ * - Level 1: malloc takes the usual path, free one of its own (level_1.c), except for the blocks
  *   of a hot run, which is zeroed whole when it ends. A block is zeroed when it is freed.
  *   Freed large blocks wait (hard_large.h), those with a mapping of their own are unmapped. Blocks
  *   of no size are inaccessible (zero.h); what a caller says of a size must be so (promise.c). At
@@ -21,8 +21,8 @@
  * and recent blocks are off from level 2 on. (Waiting blocks, random order, zeroing and looking
  * again after hardened_malloc; marks of live blocks out of band after DieHarder.)
  *
- * Callers: alloc.c, late.c, resize.c, thread.c, refill.c. Owner of the heap only, but for the live
- * marks. No locks.
+ * Callers: level_1.c and level_2.c, which have the entry points and hooks of these modes. Owner of
+ * the heap only, but for the live marks. No locks.
  */
 #ifndef PS_HEAP_HARD_H
 #define PS_HEAP_HARD_H
@@ -31,20 +31,13 @@
 #include "pools/engine/heap/misuse.h"
 #include "pools/engine/heap/wipe.h"
 
-#define PS_HARD_ZEROES 1 /* at this level blocks are zeroed, no more */
-#define PS_HARD_WIPES 2  /* from this level on, blocks pass through here */
-#define PS_HARD_WAITS 3  /* from this level on, they wait longer */
-
 extern PS_HIDDEN uint32_t ps_hard_level;
-
-/* So many spans of a class in a heap are sparse (small/span_room.h). */
-extern PS_HIDDEN uint32_t ps_hard_sparse_spans;
 
 /* What a block holds beside the bytes asked for: the canary's, or 0. */
 extern PS_HIDDEN size_t ps_hard_extra_bytes;
 
-/* Whether blocks pass through here. False at level 1, which is hard_zeroes.c: what holds at every
- * level asks ps_hard_level != 0. */
+/* Whether blocks pass through here. False at level 1, which is level_1.c: what
+ * holds at every level asks ps_hard_level != 0. */
 static inline bool ps_hard_is_on(void) { return ps_hard_level >= PS_HARD_WIPES; }
 
 /* Once, before the first heap. */
@@ -67,7 +60,7 @@ static inline uint32_t ps_hard_class_of(size_t bytes) {
  * A block of this span is freed. Returns the one that goes home for it now, of the same class, or
  * NULL. heap: the caller's; NULL: none of its own.
  */
-void *ps_hard_free(struct ps_heap *heap, struct ps_span *span, void *block);
+void *ps_hard_pass(struct ps_heap *heap, struct ps_span *span, void *block);
 
 /* Bytes that the program may use of a live block, about which `call` asks. */
 size_t ps_hard_usable(const struct ps_span *span, const void *block, enum ps_misuse_call call);
@@ -77,12 +70,6 @@ void ps_hard_resize(const struct ps_span *span, void *block, size_t bytes);
 
 /* Whether the canary of a live block, and the slack before it, are as they were left. */
 bool ps_hard_is_intact(const struct ps_span *span, const void *block);
-
-/* ---- hard_zeroes.c ---- */
-
-/* At level 1, by a thread with a heap: frees what lies in a span of it, and leads elsewhere what
- * does not. span, owner_key: as ps_heap_free_other takes them. */
-void ps_hard_free_own(struct ps_heap *heap, struct ps_span *span, void *block, uintptr_t owner_key);
 
 /* ---- hard_sweep.c ---- */
 

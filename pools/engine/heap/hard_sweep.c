@@ -13,6 +13,7 @@
 #include "pools/engine/heap/hard.h"
 #include "pools/engine/heap/hard_large.h"
 #include "pools/engine/heap/hard_marks.h"
+#include "pools/engine/heap/registry.h"
 #include "pools/engine/os/lock.h"
 #include "pools/engine/page/page_cache.h"
 #include "pools/engine/small/span_remote.h"

@@ -72,10 +72,13 @@ struct ps_heap {
     uintptr_t x_thread_pointer;     /* 3144 of the owning thread */
     uint32_t x_spans[PS_BIN_LIMIT]; /* 3152 spans of each class that this heap owns */
     uint64_t x_active_ms;           /* 3408 owner's last look at the clock */
-    struct ps_hard *hard;           /* hardened blocks: waiting ones; NULL: none wait */
-    struct ps_tally *tally;         /* 3424 of a recorded program: record.h; else NULL */
-    bool is_offered;                /* 3432 on the list of parked heaps; registry lock */
-    struct ps_guard_sampler guard;  /* 3440 */
+    union {
+        void *mode_state;       /* 3416 what the mode has of its own for the heap: mode.h */
+        struct ps_hard *hard;   /*      hardened blocks: waiting ones; NULL: none wait */
+        struct ps_tally *tally; /*      of a recorded program: record.h */
+    };
+    bool is_offered;               /* 3424 on the list of parked heaps; registry lock */
+    struct ps_guard_sampler guard; /* 3432 */
     PS_ALIGNED(PS_CACHE_LINE) struct ps_span *x_wake; /* 3520 spans that others want looked at */
     uint32_t room[PS_BIN_LIMIT]; /* 3584 eighths of spans that are free: room.c */
     PS_ALIGNED(4096) struct ps_remote_entry remote[PS_REMOTE_ENTRIES]; /* 4096 see remote.c */
@@ -129,33 +132,17 @@ static inline bool ps_heap_owns(const struct ps_heap *heap, const struct ps_span
 /* ---- thread.c ---- */
 
 /*
- * The calling thread's heap, made or recycled if it has none; starts the engine on the first call
- * of the process. NULL when memory is out or the thread is past its clean-up (is_exiting).
+ * The calling thread's heap, made or recycled if it has none. The engine has started. NULL when
+ * memory is out or the thread is past its clean-up (is_exiting).
  */
 struct ps_heap *ps_heap_acquire(void);
 
-/* A heap, state LIVE, attached to nobody yet. NULL when memory is out. */
-struct ps_heap *ps_heap_make(void);
+/* Gives the calling thread's heap up, as at its end. For tests; threads do it by themselves. */
+void ps_heap_give_up(void);
 
-/* A QUEUED span that belonged to a heap whose thread had ended when the caller looked: it becomes
- * new_key's, or an orphan. False when it has another owner, or the heap another thread, by now. */
-bool ps_heap_leave_parked(struct ps_span *span, uintptr_t key, uintptr_t new_key);
-
-/* Somebody else has taken a span of this heap: if its thread has ended and that was the last, the
- * heap is for the next thread. */
-void ps_heap_offer(struct ps_heap *heap);
-
-/* Calls visit for every heap ever made, registry lock held. */
-void ps_heap_walk(void (*visit)(struct ps_heap *heap, void *context), void *context);
-
-/* ---- alloc.c: slow sides of free, behind ps_heap_free_other ---- */
-
-/* A block that is neither NULL nor goes to this heap's recent blocks. slot: the block's. */
-void ps_heap_free_others(struct ps_slot *slot, void *block);
-
-/* A block of a class with recent blocks, in a span of this heap. */
-void ps_heap_free_recent(struct ps_heap *heap, uint32_t class_index, struct ps_slot *slot,
-                         void *block);
+/* Once, at start; then the first heap, for the thread that started the engine. */
+void ps_thread_start(void);
+void ps_thread_start_first(void);
 
 /* ---- refill.c ---- */
 
@@ -166,6 +153,20 @@ void *ps_heap_refill(struct ps_heap *heap, struct ps_bin *bin, size_t bytes);
 /* Gives the memory of a drained span of this heap, on no list, back to the page cache. */
 void ps_heap_release_span(struct ps_heap *heap, struct ps_span *span);
 
+/* Finds blocks of a class for its bin. False when memory is out. */
+bool ps_heap_refill_class(struct ps_heap *heap, struct ps_bin *bin, uint32_t class_index);
+
+/* ps_heap_refill of the plain mode. */
+void *ps_plain_refill(struct ps_heap *heap, struct ps_bin *bin, size_t bytes);
+
+/* Blocks that a window, or a list made of a run, may have: SIZE_MAX, less while allocations are
+ * sampled. Set once, at start. */
+extern PS_HIDDEN size_t ps_refill_window_blocks;
+
+/* So many spans of a class in a heap are sparse (small/span_room.h): 0, more where blocks are
+ * hardened. Set once, at start. */
+extern PS_HIDDEN uint32_t ps_refill_sparse_spans;
+
 /* Settled frees have changed a span that is not current: makes it available or lets it go. */
 void ps_heap_span_gained(struct ps_heap *heap, struct ps_span *span);
 
@@ -175,10 +176,6 @@ void ps_heap_take_in(struct ps_heap *heap, struct ps_span *span);
 /* Puts what the bin still holds back into its span; the bin has no span afterwards, the span is
  * available, full or gone. */
 void ps_heap_empty_bin(struct ps_heap *heap, uint32_t class_index);
-
-/* Sampling is on, and an event of free has found so many pops of the class's list since the last:
- * counts them, and makes the next malloc of the class come to refill if a sample is due. */
-void ps_heap_guard_event(struct ps_heap *heap, uint32_t class_index, int64_t popped);
 
 /* ---- pop.c ---- */
 
@@ -270,6 +267,9 @@ void ps_run_open(struct ps_heap *heap, struct ps_span *span, void *block, ptrdif
 /* Books this thread's hot run, if one is open, with its span's owner. */
 void ps_run_close(struct ps_heap *heap);
 
+/* What ps_run_close does with the blocks in the plain mode. */
+void ps_plain_give_run(struct ps_heap *heap, struct ps_span *span, char *lowest, size_t blocks);
+
 /* The step if the three blocks at the head of a list were freed in sequence, else 0. */
 ptrdiff_t ps_run_step_of(const struct ps_span *span, void *newest);
 
@@ -277,6 +277,9 @@ ptrdiff_t ps_run_step_of(const struct ps_span *span, void *newest);
 
 /* Frees a block of another owner's span. */
 void ps_remote_free(struct ps_heap *heap, struct ps_span *span, void *block);
+
+/* Frees a block of a span by a thread without a heap: it is handed to the owner at once. */
+void ps_remote_free_at_once(struct ps_span *span, void *block);
 
 /* Hands all gathered frees over. */
 void ps_remote_flush(struct ps_heap *heap);

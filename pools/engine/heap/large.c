@@ -6,9 +6,8 @@
  */
 #include "pools/engine/base/bits.h"
 #include "pools/engine/heap/blocks.h"
-#include "pools/engine/heap/hard.h"
-#include "pools/engine/heap/hard_large.h"
 #include "pools/engine/heap/mapping.h"
+#include "pools/engine/heap/mode.h"
 #include "pools/engine/os/fatal.h"
 #include "pools/engine/os/os.h"
 #include "pools/engine/page/page_cache.h"
@@ -35,11 +34,13 @@ struct ps_large {
 
 static size_t mmap_min_bytes;
 static size_t page_bytes;
+static bool is_hardened;  /* runs stay runs, so that what they leave waits */
 static size_t tail_bytes; /* inaccessible, behind each block; 0: there is none */
 
 void ps_large_start(const struct ps_config *config) {
     mmap_min_bytes = ps_min(config->mmap_min_bytes, PS_RUN_SLICES_LIMIT / 2 << PS_SLICE_SHIFT);
     page_bytes = ps_os_page_bytes();
+    is_hardened = config->harden != 0;
     tail_bytes = config->harden >= PS_HARD_WIPES ? page_bytes : 0;
     ps_mapping_start(config);
 }
@@ -78,9 +79,8 @@ static struct ps_run *take(size_t bytes, size_t align, enum ps_run_kind kind) {
                                   : ps_page_cache_take(slices_for(bytes), align_slices(align));
 }
 
-/* Where little of a used block is in memory, writing zeroes would bring all of it there. length:
- * `bytes`, rounded up to pages. */
-static void make_zero(void *block, size_t bytes) {
+/* length: `bytes`, rounded up to pages. */
+void ps_large_make_zero(void *block, size_t bytes) {
     size_t length = ps_round_up(bytes, page_bytes);
     if (length < ZERO_BY_PURGE_BYTES || ps_os_resident(block, length) >= length / 2 ||
         !ps_os_purge(block, length)) {
@@ -118,7 +118,7 @@ void *ps_large_alloc(size_t bytes, size_t align, bool *is_zero) {
     bytes = ps_round_up(ps_max(bytes, 1), page_bytes);
     enum ps_run_kind kind;
     struct ps_run *run = take_any(bytes + tail_bytes, align, &kind);
-    if (run == NULL && ps_hard_large_flush()) {
+    if (run == NULL && ps_mode.hook.reclaim()) {
         run = take_any(bytes + tail_bytes, align, &kind);
     }
     if (run == NULL) {
@@ -134,7 +134,7 @@ void *ps_large_alloc(size_t bytes, size_t align, bool *is_zero) {
         }
         shut_behind(run, bytes);
         if (!is_clean) {
-            make_zero(run->base, bytes);
+            ps_large_make_zero(run->base, bytes);
             is_clean = true;
         }
     }
@@ -150,7 +150,7 @@ void *ps_large_zalloc(size_t bytes) {
     if (block == NULL || is_zero) {
         return block;
     }
-    make_zero(block, bytes);
+    ps_large_make_zero(block, bytes);
     return block;
 }
 
@@ -174,15 +174,10 @@ void ps_large_free(struct ps_slot *slot) {
     check_family(slot);
     /* relaxed: a second free of the block finds no head; one that races is the program's bug. */
     ps_store_relaxed(&slot->run.kind, (uint8_t)PS_RUN_BUSY);
-    if (ps_hard_level == PS_HARD_ZEROES && !is_mapping) {
-        make_zero(slot->run.base, large_of(slot)->bytes);
-    }
     if (is_mapping) {
         ps_mapping_give(&slot->run);
-    } else if (ps_hard_level != 0) {
-        ps_hard_large_hold(&slot->run);
     } else {
-        ps_page_cache_give(&slot->run);
+        ps_mode.hook.release_run(&slot->run);
     }
 }
 
@@ -197,9 +192,6 @@ static bool extend_run(struct ps_slot *slot, size_t bytes, bool *is_clean) {
 static void *resize_run(struct ps_slot *slot, size_t bytes) {
     size_t slices = slices_for(bytes);
     bool is_clean;
-    if (ps_hard_level == PS_HARD_ZEROES && bytes < large_of(slot)->bytes) {
-        make_zero(slot->run.base + bytes, large_of(slot)->bytes - bytes);
-    }
     if (slices < slot->run.slices) {
         ps_page_cache_shrink(&slot->run, slices);
     } else if (!extend_run(slot, bytes, &is_clean)) {
@@ -232,7 +224,7 @@ static struct ps_run *grow_guarded(struct ps_slot *slot, size_t bytes) {
     size_t end = ps_min(bytes, old_capacity);
     memset(run->base + old_bytes, 0, end - old_bytes);
     if (!is_clean) {
-        make_zero(run->base + end, bytes - end);
+        ps_large_make_zero(run->base + end, bytes - end);
     }
     return run;
 }
@@ -319,7 +311,7 @@ void *ps_large_resize(struct ps_slot *slot, size_t bytes) {
     }
     if (slot->run.kind == PS_RUN_BLOCK) {
         void *resized = resize_run(slot, bytes);
-        return resized != NULL || ps_hard_level != 0 ? resized : move_to_mapping(slot, bytes);
+        return resized != NULL || is_hardened ? resized : move_to_mapping(slot, bytes);
     }
     size_t capacity = capacity_of(slot);
     if (bytes <= capacity &&

@@ -4,11 +4,9 @@
  */
 #include "pools/engine/heap/late.h"
 
-#include "pools/engine/heap/blocks.h"
-#include "pools/engine/heap/hard.h"
-#include "pools/engine/heap/record.h"
+#include "pools/engine/heap/mode.h"
+#include "pools/engine/heap/registry.h"
 #include "pools/engine/os/lock.h"
-#include "pools/engine/small/span_remote.h"
 
 #include <errno.h>
 
@@ -16,41 +14,56 @@ PS_UNDO_LOG(late_undo, 1);
 static struct ps_lock late_lock = PS_LOCK_INIT_UNDO(PS_RANK_LATE, &late_undo);
 static struct ps_heap *late_heap;
 
-static void *alloc_locked(size_t bytes) {
-    if (late_heap == NULL) {
-        late_heap = ps_heap_make();
-        if (late_heap == NULL) {
-            errno = ENOMEM;
-            return NULL;
-        }
-        ps_store_relaxed(&late_heap->x_state, (uint32_t)PS_HEAP_SHARED); /* relaxed: fork, census */
-    }
-    if (ps_hard_is_on()) {
-        return ps_hard_alloc(late_heap, ps_hard_class_of(bytes), bytes, bytes);
-    }
-    struct ps_bin *bin = &late_heap->bins[ps_size_class_of(bytes)];
-    void *block = ps_heap_take(late_heap, bin, bytes);
-    if (PS_UNLIKELY(ps_record_is_on())) {
-        ps_record_late(late_heap, block, bytes);
-    }
-    return block;
-}
-
-PS_COLD void *ps_late_alloc(size_t bytes) {
-    if (bytes > PS_CLASS_BYTES_LIMIT - ps_hard_extra_bytes) {
-        void *block = ps_large_alloc(bytes, 1, NULL);
-        return PS_UNLIKELY(ps_record_is_on()) ? ps_record_large(block) : block;
+/* The shared heap, locked. NULL, not locked, and errno ENOMEM when there is none to be had. */
+static struct ps_heap *lock_heap(void) {
+    if (!ps_thread.is_exiting) { /* its heap could not be made */
+        errno = ENOMEM;
+        return NULL;
     }
     ps_lock_acquire(&late_lock);
     /* A heap in the middle of anything cannot be taken back: the child of a fork makes another. */
     ps_undo_set(&late_undo, &late_heap, (uintptr_t)NULL);
-    void *block = alloc_locked(bytes);
+    struct ps_heap *heap = late_heap;
+    if (heap == NULL) {
+        heap = ps_heap_make();
+        if (heap == NULL) {
+            ps_lock_release(&late_lock);
+            errno = ENOMEM;
+            return NULL;
+        }
+        ps_store_relaxed(&heap->x_state, (uint32_t)PS_HEAP_SHARED); /* relaxed: fork, census */
+        late_heap = heap;
+    }
+    return heap;
+}
+
+static void *unlock_after(void *block) {
     ps_lock_release(&late_lock);
     return block;
 }
 
-PS_COLD void ps_late_free(struct ps_span *span, void *block) {
-    ps_remote_handed(span, ps_span_hand_list(span, block, block, 1));
+PS_COLD void *ps_late_alloc(size_t bytes) {
+    if (ps_thread.is_exiting && bytes > PS_CLASS_BYTES_LIMIT) {
+        return ps_mode.entry.alloc(NULL, bytes);
+    }
+    struct ps_heap *heap = lock_heap();
+    return heap != NULL ? unlock_after(ps_mode.entry.alloc(heap, bytes)) : NULL;
+}
+
+PS_COLD void *ps_late_zalloc(size_t bytes) {
+    if (ps_thread.is_exiting && bytes > PS_CLASS_BYTES_LIMIT) {
+        return ps_mode.entry.zalloc(NULL, bytes);
+    }
+    struct ps_heap *heap = lock_heap();
+    return heap != NULL ? unlock_after(ps_mode.entry.zalloc(heap, bytes)) : NULL;
+}
+
+PS_COLD void *ps_late_alloc_aligned(size_t bytes, size_t align) {
+    if (ps_thread.is_exiting && bytes > PS_CLASS_BYTES_LIMIT) {
+        return ps_mode.entry.alloc_aligned(NULL, bytes, align);
+    }
+    struct ps_heap *heap = lock_heap();
+    return heap != NULL ? unlock_after(ps_mode.entry.alloc_aligned(heap, bytes, align)) : NULL;
 }
 
 const struct ps_heap *ps_late_fork_child(void) {

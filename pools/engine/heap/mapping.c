@@ -5,7 +5,6 @@
 #include "pools/engine/heap/mapping.h"
 
 #include "pools/engine/base/bits.h"
-#include "pools/engine/heap/hard.h"
 #include "pools/engine/os/lock.h"
 #include "pools/engine/page/page_cache.h"
 #include "pools/engine/page/purge.h"
@@ -25,6 +24,7 @@ static size_t cache_count;
 static struct ps_mapping_counts counts;
 PS_UNDO_LOG(mapping_undo, (sizeof cache + sizeof counts) / 8 + 2);
 static struct ps_lock mapping_lock = PS_LOCK_INIT_UNDO(PS_RANK_MAPPING, &mapping_undo);
+static bool has_guards; /* a mapping ends with an inaccessible page */
 static size_t cache_max_bytes;
 static uint64_t delay_ms;
 static uint64_t x_oldest_ms = UINT64_MAX; /* since_ms of the oldest entry; a hint for expire */
@@ -37,6 +37,7 @@ static uint32_t x_moves_wanted;                      /* since one was refused */
 static size_t bytes_of(const struct ps_run *run) { return (size_t)run->slices << PS_SLICE_SHIFT; }
 
 void ps_mapping_start(const struct ps_config *config) {
+    has_guards = config->harden >= PS_HARD_WIPES;
     cache_max_bytes = (config->harden == 0 ? config->cache_max_bytes : 0);
     delay_ms = config->purge_delay_ms;
 }
@@ -133,7 +134,7 @@ static void release(struct ps_run *run) {
     ps_store_relaxed(&x_is_stuck, (uint32_t)is_stuck); /* relaxed: see ps_mapping_is_stuck */
     if (!is_stuck) {
         ps_purge_count(bytes);
-    } else if (!ps_hard_is_on() || ps_os_protect(base, bytes, true)) { /* its end was a guard */
+    } else if (!has_guards || ps_os_protect(base, bytes, true)) { /* its end was a guard */
         keep(base, bytes >> PS_SLICE_SHIFT);
     } else {
         (void)ps_os_purge(base, bytes); /* the addresses are lost */

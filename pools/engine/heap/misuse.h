@@ -13,27 +13,31 @@
 
 #include "pools/engine/small/span.h"
 
-/* A free that cannot be: the address is inside of a block of the span, or the block is free. */
+/* What a program does with an address. */
+enum ps_misuse_call { PS_MISUSE_FREE, PS_MISUSE_REALLOC, PS_MISUSE_SIZE };
+
+/* What is there instead of a live block. */
+enum ps_misuse_state {
+    PS_MISUSE_OF_FREE,
+    PS_MISUSE_OF_INTERIOR,
+    PS_MISUSE_OF_FOREIGN,
+    PS_MISUSE_STATES
+};
+
+/* "free of interior pointer" */
+const char *ps_misuse_words(enum ps_misuse_call call, enum ps_misuse_state state);
+
+/* A call about an address within a span that cannot be: it is inside of a block, or the block is
+ * free. */
+PS_NORETURN void ps_misuse_met(const struct ps_span *span, const void *block,
+                               enum ps_misuse_call call);
+
+/* The same of free. */
 PS_NORETURN void ps_misuse_free(const struct ps_span *span, const void *block);
 
 /* The link of a free block leads elsewhere: the block came up once more after it had been taken, or
  * was written to since it was freed. block_bytes: of its class. */
 PS_NORETURN void ps_misuse_link(const void *block, size_t block_bytes);
-
-/* What a program does with an address. */
-enum ps_misuse_call { PS_MISUSE_FREE, PS_MISUSE_REALLOC, PS_MISUSE_SIZE };
-
-/* A call about an address at which no block starts. It lies in no span. Goes on where the address
- * is none of ours and POOLSHIM_FOREIGN says so. */
-void ps_misuse_slot(const struct ps_slot *slot, const void *block, enum ps_misuse_call call);
-
-/* realloc of, or a question about, an address within a span: aborts if that cannot be a block that
- * the program holds, as far as a glance tells. */
-void ps_misuse_check(const struct ps_span *span, const void *block, enum ps_misuse_call call);
-
-/* As ps_misuse_check, by one who knows that the block is free. */
-PS_NORETURN void ps_misuse_met(const struct ps_span *span, const void *block,
-                               enum ps_misuse_call call);
 
 #define PS_MISUSE_OVERRUN "write behind the end of"
 #define PS_MISUSE_FAMILY "free by another family of functions than made"

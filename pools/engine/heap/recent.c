@@ -13,6 +13,7 @@
  */
 #include "pools/engine/base/bits.h"
 #include "pools/engine/heap/fast_path.h"
+#include "pools/engine/heap/mode.h"
 
 /* The span of a block of ours. */
 static struct ps_span *span_of(void *block) {
@@ -94,8 +95,8 @@ PS_NOINLINE void ps_recent_event(struct ps_heap *heap, uint32_t class_index) {
     } else {
         shorten(heap, class_index, limit / 2);
     }
-    if (PS_UNLIKELY(ps_guard_period != 0)) {
-        ps_heap_guard_event(heap, class_index, popped);
+    if (PS_UNLIKELY(ps_mode.hook.count_pops != NULL)) {
+        ps_mode.hook.count_pops(heap, class_index, popped);
     }
     ps_heap_tick(heap);
 }

@@ -8,8 +8,10 @@
 #include "pools/engine/base/bits.h"
 #include "pools/engine/heap/blocks.h"
 #include "pools/engine/heap/fast_path.h"
+#include "pools/engine/heap/plain.h"
 #include "pools/engine/heap/record_marks.h"
 #include "pools/engine/heap/record_peak.h"
+#include "pools/engine/heap/stray.h"
 #include "pools/engine/os/os.h"
 #include "pools/engine/page/metadata.h"
 
@@ -24,10 +26,12 @@ bool ps_record_x_on;
 
 static uint64_t x_live_bytes; /* as published */
 
-void ps_record_start(const struct ps_config *config) {
+bool ps_record_start(const struct ps_config *config) {
+    ps_stray_start(config);
     ps_record_marks_start();
-    bool is_on = config->record && ps_record_peak_start();
+    bool is_on = ps_record_peak_start();
     ps_store_relaxed(&ps_record_x_on, is_on); /* relaxed: see ps_record_is_on */
+    return is_on;
 }
 
 struct ps_tally *ps_record_make(void) {
@@ -41,6 +45,11 @@ struct ps_tally *ps_record_make(void) {
     tally->limit = 2 * GRAIN_LEAST;
     ps_record_peak_add(tally);
     return tally;
+}
+
+bool ps_record_make_state(void **state) {
+    *state = ps_record_make();
+    return *state != NULL;
 }
 
 /* ---- live bytes ---- */
@@ -150,7 +159,8 @@ static inline void note(struct ps_tally *tally, const void *block, size_t bytes,
 
 /* ---- malloc ---- */
 
-void *ps_record_large(void *block) {
+/* A block above the classes is handed out, or NULL: it was not, and nothing happens. */
+static void *count_large_made(void *block) {
     if (block == NULL) {
         return NULL;
     }
@@ -165,9 +175,15 @@ void *ps_record_large(void *block) {
     return block;
 }
 
+static void tick(struct ps_heap *heap) {
+    if (heap != NULL) {
+        ps_heap_tick(heap);
+    }
+}
+
 static PS_NOINLINE void *alloc_large(struct ps_heap *heap, size_t bytes) {
-    ps_heap_tick(heap);
-    return ps_record_large(ps_large_alloc(bytes, 1, NULL));
+    tick(heap);
+    return count_large_made(ps_large_alloc(bytes, 1, NULL));
 }
 
 /* As ps_record_alloc, in any case. */
@@ -234,8 +250,8 @@ void *ps_record_alloc(struct ps_heap *heap, size_t bytes) {
 
 void *ps_record_zalloc(struct ps_heap *heap, size_t bytes) {
     if (bytes > ps_size_class_max_bytes) {
-        ps_heap_tick(heap);
-        return ps_record_large(ps_large_zalloc(bytes));
+        tick(heap);
+        return count_large_made(ps_large_zalloc(bytes));
     }
     uint32_t class_index = ps_size_class_of(bytes);
     struct ps_bin *bin = &heap->bins[class_index];
@@ -254,7 +270,7 @@ void *ps_record_alloc_aligned(struct ps_heap *heap, size_t bytes, size_t align) 
     uint32_t class_index =
         wanted < bytes ? PS_CLASS_NONE : ps_size_class_of_aligned(ps_max(bytes, 1), align);
     if (class_index == PS_CLASS_NONE) {
-        return ps_record_large(ps_large_alloc(bytes, align, NULL));
+        return count_large_made(ps_large_alloc(bytes, align, NULL));
     }
     struct ps_bin *bin = &heap->bins[class_index];
     void *block = ps_heap_take(heap, bin, bin->block_bytes);
@@ -262,15 +278,6 @@ void *ps_record_alloc_aligned(struct ps_heap *heap, size_t bytes, size_t align) 
         note(heap->tally, block, wanted, class_index);
     }
     return block;
-}
-
-void ps_record_late(struct ps_heap *heap, void *block, size_t bytes) {
-    uint32_t class_index = ps_size_class_of(bytes);
-    if (class_index == PS_CLASS_NONE) {
-        (void)ps_record_large(block);
-    } else if (block != NULL) {
-        note(heap->tally, block, bytes, class_index);
-    }
 }
 
 /* ---- free ---- */
@@ -305,7 +312,7 @@ static PS_NOINLINE void free_other(struct ps_slot *slot, void *block) {
     } else if ((kind == PS_RUN_BLOCK || kind == PS_RUN_MAPPING) && slot->run.base == block) {
         count_large(own, slot);
     }
-    ps_heap_free_others(slot, block);
+    ps_plain_free((struct ps_span *)slot, block, PS_KEY_NOBODY);
 }
 
 /* A block of this thread's whose turn it is to look at a peak, or to publish. */
@@ -345,7 +352,9 @@ void ps_record_free(struct ps_span *span, void *block, uintptr_t owner_key) {
 
 /* ---- realloc ---- */
 
-void ps_record_resized(const struct ps_span *span, void *block, size_t bytes) {
+/* A block of a span is so large now, where it was. One that has shrunk counts as before: it keeps
+ * its place, and would with other classes. */
+static void count_resized(const struct ps_span *span, void *block, size_t bytes) {
     struct ps_tally *own = own_tally();
     size_t number = ps_record_number_of(bytes);
     size_t old_number = ps_record_marked(block, span->class_index);
@@ -363,7 +372,7 @@ void ps_record_resized(const struct ps_span *span, void *block, size_t bytes) {
     }
 }
 
-void ps_record_large_resized(size_t old_bytes, size_t bytes) {
+static void count_large_resized(size_t old_bytes, size_t bytes) {
     struct ps_tally *own = own_tally();
     int64_t change = (int64_t)bytes - (int64_t)old_bytes;
     if (own != NULL && change < 0) {
@@ -371,6 +380,32 @@ void ps_record_large_resized(size_t old_bytes, size_t bytes) {
     }
     ps_record_peak_large(0, change);
     change_live(own, change);
+}
+
+static void *resize_large(struct ps_slot *slot, void *block, size_t bytes) {
+    if (bytes <= PS_CLASS_BYTES_LIMIT || !ps_block_is_large(slot, block)) {
+        return ps_resize_large(slot, block, bytes);
+    }
+    size_t old_bytes = ps_large_usable(slot);
+    void *resized = ps_large_resize(slot, bytes);
+    if (resized == NULL) {
+        return ps_resize_by_copy(block, old_bytes, bytes);
+    }
+    count_large_resized(old_bytes, ps_large_usable(ps_page_map_slot(resized)));
+    return resized;
+}
+
+void *ps_record_resize(void *block, size_t bytes) {
+    struct ps_slot *slot = ps_page_map_slot(block);
+    const struct ps_span *span = ps_span_holding(slot, block);
+    if (PS_UNLIKELY(span == NULL)) {
+        return resize_large(slot, block, bytes);
+    }
+    void *resized = ps_plain_resize(block, bytes);
+    if (resized == block) {
+        count_resized(span, block, bytes);
+    }
+    return resized;
 }
 
 /* ---- threads ---- */

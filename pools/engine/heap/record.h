@@ -19,8 +19,8 @@
  * yet. Each free asks whether the thread knows of a new peak before it takes its block off:
  * record_peak.h.
  *
- * Callers: alloc.c, resize.c, late.c, thread.c, fork.c; the shim reads through record_peak.h. Any
- * thread; locks only through record_peak.c.
+ * Callers: through the entry points and hooks of this mode (modes.c); the shim reads through
+ * record_peak.h. Any thread; locks only through record_peak.c.
  */
 #ifndef PS_HEAP_RECORD_H
 #define PS_HEAP_RECORD_H
@@ -65,34 +65,22 @@ extern PS_HIDDEN bool ps_record_x_on;
  * none makes this visible too. For a foreign pointer either answer will do. */
 static inline bool ps_record_is_on(void) { return ps_load_relaxed(&ps_record_x_on); }
 
-/* Once, before the first heap. Recording stays off when memory is out. */
-void ps_record_start(const struct ps_config *config);
-
-/* A tally for a new heap; NULL when memory is out. */
+/* A tally for a new heap, or for ended threads; NULL when memory is out. */
 struct ps_tally *ps_record_make(void);
 
-/* A thread takes a heap, and gives it up. */
+/* ---- hooks: see mode.h ---- */
+
+bool ps_record_start(const struct ps_config *config);
+bool ps_record_make_state(void **state);
 void ps_record_begin(struct ps_heap *heap);
 void ps_record_end(struct ps_heap *heap);
 
-/* As the functions of fast_path.h and blocks.h; bytes of any size, heap: the thread's own. */
+/* ---- entry points: see mode.h ---- */
+
 void *ps_record_alloc(struct ps_heap *heap, size_t bytes);
 void *ps_record_zalloc(struct ps_heap *heap, size_t bytes);
 void *ps_record_alloc_aligned(struct ps_heap *heap, size_t bytes, size_t align);
-
-/* Slow path of free. block: not NULL. */
 void ps_record_free(struct ps_span *span, void *block, uintptr_t owner_key);
-
-/* The heap that no thread owns has handed out a block, or NULL; its lock is held. */
-void ps_record_late(struct ps_heap *heap, void *block, size_t bytes);
-
-/* A block of a span is so large now, where it was. One that has shrunk counts as before: it keeps
- * its place, and would with other classes. */
-void ps_record_resized(const struct ps_span *span, void *block, size_t bytes);
-
-/* A block above the classes: handed out (NULL: it was not, nothing happens; returned as it is), or
- * another size. */
-void *ps_record_large(void *block);
-void ps_record_large_resized(size_t old_bytes, size_t bytes);
+void *ps_record_resize(void *block, size_t bytes);
 
 #endif

@@ -11,10 +11,7 @@
 #include "pools/engine/base/bits.h"
 #include "pools/engine/heap/blocks.h"
 #include "pools/engine/heap/fast_path.h"
-#include "pools/engine/heap/guard.h"
-#include "pools/engine/heap/hard.h"
-#include "pools/engine/heap/hard_large.h"
-#include "pools/engine/heap/zero.h"
+#include "pools/engine/heap/mode.h"
 #include "pools/engine/small/central.h"
 #include "pools/engine/small/span_list.h"
 #include "pools/engine/small/span_remote.h"
@@ -29,6 +26,9 @@
 
 /* Spans of one class in one heap, from which on more of them lie in huge pages. */
 #define DENSE_BYTES ((size_t)1 << 20)
+
+size_t ps_refill_window_blocks = SIZE_MAX;
+uint32_t ps_refill_sparse_spans;
 
 struct ps_span ps_span_none = {.free = PS_LINK_END, .stash = PS_LINK_END};
 
@@ -52,7 +52,7 @@ static void link_from_run(struct ps_span *span) {
     if (PS_UNLIKELY(run.blocks > span->run_blocks)) {
         ps_span_corrupt(span, PS_SPAN_BAD_RUN);
     }
-    size_t blocks = ps_min(ps_min(run.blocks, LINKED_AT_ONCE), ps_guard_window_blocks);
+    size_t blocks = ps_min(ps_min(run.blocks, LINKED_AT_ONCE), ps_refill_window_blocks);
     if (run.blocks > blocks) {
         struct ps_free_run *rest = (struct ps_free_run *)ps_span_block(span, index + blocks);
         rest->next = run.next;
@@ -89,7 +89,7 @@ static bool grant(struct ps_bin *bin, struct ps_span *span) {
     }
     size_t first = span->carved;
     size_t blocks = ps_min(span->window_blocks, span->limit - first);
-    blocks = ps_min(blocks, ps_guard_window_blocks);
+    blocks = ps_min(blocks, ps_refill_window_blocks);
     /* Nothing came back meanwhile, so the program is growing. Bounded: an owner that ends puts its
      * window back, so a span may come here any number of times. */
     span->window_blocks = (uint16_t)ps_min((size_t)span->window_blocks * 2, ps_span_capacity(span));
@@ -212,7 +212,7 @@ static bool refill_from_orphans(struct ps_heap *heap, struct ps_bin *bin, uint32
 /* The first spans of a class in a heap are sparse where blocks are hardened. More of them cost
  * short loops more system calls than blocks. */
 static struct ps_span *create(uint32_t class_index, uintptr_t key, uint32_t spans, bool is_dense) {
-    if (spans < ps_hard_sparse_spans) {
+    if (spans < ps_refill_sparse_spans) {
         return ps_span_create_sparse(class_index, key);
     }
     return is_dense ? ps_span_create_dense(class_index, key) : ps_span_create(class_index, key);
@@ -227,7 +227,7 @@ static bool refill_fresh(struct ps_heap *heap, struct ps_bin *bin, uint32_t clas
     size_t bytes = ((size_t)spans * ps_size_classes[class_index].slices) << PS_SLICE_SHIFT;
     uintptr_t key = ps_heap_key_of(heap, class_index);
     struct ps_span *span = create(class_index, key, spans, bytes >= DENSE_BYTES);
-    if (span == NULL && ps_hard_large_flush()) {
+    if (span == NULL && ps_mode.hook.reclaim()) {
         span = create(class_index, key, spans, false);
     }
     if (span == NULL) {
@@ -237,7 +237,7 @@ static bool refill_fresh(struct ps_heap *heap, struct ps_bin *bin, uint32_t clas
     return make_current(heap, bin, span);
 }
 
-static bool refill_class(struct ps_heap *heap, struct ps_bin *bin, uint32_t class_index) {
+bool ps_heap_refill_class(struct ps_heap *heap, struct ps_bin *bin, uint32_t class_index) {
     struct ps_span *span = bin->span;
     if (heap->run_span != NULL && heap->run_span->class_index == class_index) {
         ps_run_close(heap); /* what it holds may be all the memory there is */
@@ -250,57 +250,21 @@ static bool refill_class(struct ps_heap *heap, struct ps_bin *bin, uint32_t clas
            refill_from_orphans(heap, bin, class_index) || refill_fresh(heap, bin, class_index);
 }
 
-static int64_t window_blocks(const struct ps_bin *bin) {
-    return (bin->end - bin->cur) / bin->block_bytes;
-}
-
-/* As ps_heap_refill does, but counts what the bin has given and is given, or samples: guard.h. */
-static PS_COLD void *refill_sampled(struct ps_heap *heap, struct ps_bin *bin, size_t bytes) {
-    uint32_t class_index = (uint32_t)(bin - heap->bins);
-    if (ps_guard_is_due(&heap->guard) && heap == ps_thread.own) {
-        void *guarded = ps_guard_alloc(&heap->guard, bytes);
-        if (guarded != NULL) {
-            return guarded;
-        }
-    }
-    int64_t popped = bin->source->popped;
-    ps_heap_tick(heap);
-    if (!refill_class(heap, bin, class_index)) {
-        errno = ENOMEM;
-        return NULL;
-    }
-    int64_t granted = popped + window_blocks(bin);
-    void *block = ps_bin_take(bin);
-    if (ps_guard_is_exact()) {
-        granted = 1;
-        ps_heap_empty_bin(heap, class_index);
-    }
-    ps_guard_count(&heap->guard, granted);
-    return block;
-}
-
-PS_NOINLINE void *ps_heap_refill(struct ps_heap *heap, struct ps_bin *bin, size_t bytes) {
+void *ps_plain_refill(struct ps_heap *heap, struct ps_bin *bin, size_t bytes) {
     uint32_t class_index = (uint32_t)(bin - heap->bins);
     if (class_index == PS_CLASS_NONE) {
-        return bytes == 0 ? ps_zero_alloc() : ps_large_alloc(bytes, 1, NULL);
-    }
-    if (PS_UNLIKELY(ps_guard_period != 0)) {
-        return refill_sampled(heap, bin, bytes);
+        return ps_large_alloc(bytes, 1, NULL);
     }
     ps_heap_tick(heap);
-    if (!refill_class(heap, bin, class_index)) {
+    if (!ps_heap_refill_class(heap, bin, class_index)) {
         errno = ENOMEM;
         return NULL;
     }
     return ps_bin_take(bin);
 }
 
-void ps_heap_guard_event(struct ps_heap *heap, uint32_t class_index, int64_t popped) {
-    ps_guard_count(&heap->guard, popped);
-    if (ps_guard_is_due(&heap->guard)) {
-        ps_guard_count(&heap->guard, -window_blocks(&heap->bins[class_index])); /* goes back */
-        ps_heap_empty_bin(heap, class_index);
-    }
+PS_NOINLINE void *ps_heap_refill(struct ps_heap *heap, struct ps_bin *bin, size_t bytes) {
+    return ps_mode.hook.refill(heap, bin, bytes);
 }
 
 /* Takes the rest of the bin's window back into the span. */
@@ -318,7 +282,7 @@ static void give_window_back(struct ps_bin *bin, struct ps_span *span) {
 void ps_heap_empty_bin(struct ps_heap *heap, uint32_t class_index) {
     struct ps_bin *bin = &heap->bins[class_index];
     ps_recent_flush(heap, class_index);
-    ps_hard_flush(heap, class_index);
+    ps_mode.hook.flush_class(heap, class_index);
     struct ps_span *span = bin->span;
     if (span == &ps_span_none) {
         return;

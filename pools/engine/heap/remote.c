@@ -7,6 +7,7 @@
 #include "pools/engine/base/bits.h"
 #include "pools/engine/heap/heap.h"
 #include "pools/engine/heap/misuse.h"
+#include "pools/engine/heap/registry.h"
 #include "pools/engine/os/lock.h"
 #include "pools/engine/page/purge.h"
 #include "pools/engine/small/central.h"
@@ -325,6 +326,10 @@ void ps_remote_free(struct ps_heap *heap, struct ps_span *span, void *block) {
     if (PS_UNLIKELY(++entry->count >= entry->limit)) {
         batch_full(heap, entry);
     }
+}
+
+PS_COLD void ps_remote_free_at_once(struct ps_span *span, void *block) {
+    ps_remote_handed(span, ps_span_hand_list(span, block, block, 1));
 }
 
 void ps_remote_flush(struct ps_heap *heap) {

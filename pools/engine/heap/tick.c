@@ -4,9 +4,9 @@
  * read and what is due is done. Also the way to give everything back at once. Called by the heap's
  * owner; locks only through the layers below.
  */
-#include "pools/engine/heap/hard_large.h"
 #include "pools/engine/heap/idle.h"
 #include "pools/engine/heap/mapping.h"
+#include "pools/engine/heap/mode.h"
 #include "pools/engine/heap/trim.h"
 #include "pools/engine/os/os.h"
 #include "pools/engine/page/purge.h"
@@ -76,7 +76,7 @@ bool ps_heap_trim(size_t keep_bytes) {
         }
         ps_heap_drop_drained(heap);
     }
-    (void)ps_hard_large_flush();
+    (void)ps_mode.hook.reclaim();
     bool has_purged = ps_idle_purge(UINT64_MAX);
     has_purged |= ps_mapping_expire(UINT64_MAX) != 0;
     return ps_purge_all(keep_bytes) || has_purged;

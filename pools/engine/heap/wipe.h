@@ -5,7 +5,7 @@
  * still on its way to the cache, where a load that spans two stores has to wait for both. memcmp
  * of a block with itself, moved by a byte, took 10 ns for 64 bytes because of that; words take 2.
  * Blocks are multiples of 8 bytes, from 16 on of 16 bytes.
- * Callers: hard*.[ch], run.c. No state.
+ * Callers: hard*.[ch], level_1.c. No state.
  */
 #ifndef PS_HEAP_WIPE_H
 #define PS_HEAP_WIPE_H

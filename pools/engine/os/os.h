@@ -39,6 +39,9 @@ bool ps_os_purge(void *base, size_t bytes);
  */
 bool ps_os_protect(void *base, size_t bytes, bool is_accessible);
 
+/* Makes a range read-only for good. False when the system refuses: it is as it was. */
+bool ps_os_freeze(void *base, size_t bytes);
+
 /* How many bytes of a range are in memory now, about; `bytes` when the system does not tell. */
 size_t ps_os_resident(void *base, size_t bytes);
 

@@ -68,6 +68,10 @@ bool ps_os_protect(void *base, size_t bytes, bool is_accessible) {
     return !ps_syscall_failed(ps_syscall3(SYS_mprotect, (long)base, (long)bytes, access));
 }
 
+bool ps_os_freeze(void *base, size_t bytes) {
+    return !ps_syscall_failed(ps_syscall3(SYS_mprotect, (long)base, (long)bytes, PROT_READ));
+}
+
 size_t ps_os_resident(void *base, size_t bytes) {
     unsigned char in_memory[512];
     size_t page_bytes = ps_os_page_bytes();

@@ -33,6 +33,7 @@
 #define PS_KEY_ORPHAN ((uintptr_t)2)
 #define PS_KEY_AT_ONCE ((uintptr_t)1)
 #define PS_KEY_RECENT ((uintptr_t)2)
+#define PS_KEY_NO_SPAN ((uintptr_t)1 << 63) /* of no span, nor does one of a heap follow it */
 #define PS_KEY_MASK ((uintptr_t)127)
 
 _Static_assert(PS_KEY_RECENT + PS_CLASS_LIMIT <= PS_KEY_MASK, "a key tells every class");
@@ -111,6 +112,15 @@ PS_INLINE struct ps_span *ps_span_at(const void *address) {
 /* The span that a block of a class lies in, whichever slice of it. slot: the block's. */
 static inline struct ps_span *ps_span_of_inside(const struct ps_slot *slot, const void *block) {
     return ps_span_at((const char *)block - slot->run.back * PS_SLICE_BYTES);
+}
+
+/* The span that a block lies in; NULL when it lies in none. slot: the block's. */
+static inline struct ps_span *ps_span_holding(struct ps_slot *slot, const void *block) {
+    uint8_t kind = ps_load_relaxed(&slot->run.kind); /* relaxed: set before the block existed */
+    if (PS_LIKELY(kind == PS_RUN_SPAN)) {
+        return ps_span_of_slot(slot);
+    }
+    return kind == PS_RUN_INSIDE ? ps_span_of_inside(slot, block) : NULL;
 }
 
 /* What ends the lists of a span: no block, but within their reach. */

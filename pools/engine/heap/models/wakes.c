@@ -5,11 +5,8 @@
  * given back once or found with all its blocks, and no wake stays with a heap whose thread has
  * ended. Sources, bounds and faults to find: wakes.model.
  */
-#include "pools/engine/heap/guard.h"
-#include "pools/engine/heap/hard.h"
-#include "pools/engine/heap/hard_large.h"
-#include "pools/engine/heap/heap.h"
-#include "pools/engine/heap/start.h"
+#include "pools/engine/heap/mode.h"
+#include "pools/engine/heap/registry.h"
 #include "pools/engine/small/central.h"
 #include "pools/engine/small/span_remote.h"
 
@@ -23,11 +20,30 @@ static struct ps_span *span; /* full, of the owner */
 
 /* ---- what stands in for the rest of the heap layer ---- */
 
-uint32_t ps_guard_period;
-size_t ps_guard_window_blocks = SIZE_MAX;
-uint32_t ps_hard_level;
-uint32_t ps_hard_sparse_spans;
-bool ps_record_x_on;
+/* The plain mode. */
+struct ps_mode ps_mode = {
+    .hook = {.has_fast_alloc = true,
+             .has_fast_free = true,
+             .make_state = ps_mode_makes_no_state,
+             .thread_end = ps_mode_ignores_heap,
+             .refill = ps_plain_refill,
+             .give_run = ps_plain_give_run,
+             .flush_class = ps_mode_ignores_class,
+             .reclaim = ps_mode_reclaims_nothing},
+};
+
+bool ps_mode_makes_no_state(void **state) {
+    *state = NULL;
+    return true;
+}
+
+void ps_mode_ignores_heap(struct ps_heap *heap) { (void)heap; }
+
+void ps_mode_ignores_class(struct ps_heap *heap, uint32_t class_index) {
+    (void)heap, (void)class_index;
+}
+
+bool ps_mode_reclaims_nothing(void) { return false; }
 
 void ps_heap_tick(struct ps_heap *heap) { (void)heap; }
 
@@ -37,12 +53,6 @@ bool ps_recent_start(struct ps_heap *heap, uint32_t class_index) {
 }
 
 void ps_recent_flush(struct ps_heap *heap, uint32_t class_index) { (void)heap, (void)class_index; }
-
-void ps_hard_flush(struct ps_heap *heap, uint32_t class_index) { (void)heap, (void)class_index; }
-
-void ps_hard_flush_all(struct ps_heap *heap) { (void)heap; }
-
-bool ps_hard_large_flush(void) { return false; }
 
 void ps_recent_flush_all(struct ps_heap *heap) { (void)heap; }
 

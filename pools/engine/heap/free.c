@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The slow sides of free: blocks of other owners, of classes with recent blocks and of no class,
+ * events of a span; and the plain mode's entry point. Called from fast_path.h and by the modes. No
+ * locks of its own.
+ */
+#include "pools/engine/base/bits.h"
+#include "pools/engine/heap/blocks.h"
+#include "pools/engine/heap/detached.h"
+#include "pools/engine/heap/fast_path.h"
+#include "pools/engine/heap/plain.h"
+
+/* ---- behind the fast path ---- */
+
+void ps_heap_free_recent(struct ps_heap *heap, uint32_t class_index, struct ps_slot *slot,
+                         void *block) {
+    struct ps_span *list = &heap->recent[class_index];
+    ps_free_check(ps_span_of_inside(slot, block), block);
+    if (PS_UNLIKELY(ps_heap_push(list, block))) {
+        ps_recent_event(heap, class_index);
+    }
+}
+
+PS_NOINLINE void ps_heap_free_other(struct ps_span *span, void *block, uintptr_t owner_key) {
+    struct ps_heap *heap = ps_thread.heap;
+    if (PS_UNLIKELY(heap == NULL)) { /* then the hot run of no step takes NULL: no run opens */
+        if (PS_UNLIKELY(ps_thread.own == NULL)) {
+            ps_detached_free(span, block, owner_key);
+            return;
+        }
+        ps_mode.entry.free_block(span, block, owner_key);
+        return;
+    }
+    /* Of a thread off free's fast path no class follows its key: the mode sees its recent blocks.
+     */
+    size_t class_index = owner_key - ps_thread.key - (PS_KEY_RECENT - PS_KEY_AT_ONCE);
+    if (PS_LIKELY(class_index < PS_CLASS_LIMIT)) {
+        ps_heap_free_recent(heap, (uint32_t)class_index, (struct ps_slot *)span, block);
+    } else if (block != NULL) {
+        ps_mode.entry.free_block(span, block, owner_key);
+    }
+}
+
+PS_NOINLINE void ps_heap_free_event(struct ps_span *span, void *block) {
+    struct ps_heap *heap = ps_thread.own;
+    uint32_t class_index = span->class_index;
+    int64_t popped = span->popped;
+    ps_span_settle(span);
+    ptrdiff_t step = ps_run_step_of(span, block);
+    bool has_run = step != 0 && span->used != 0;
+    if (has_run) {
+        /* The run's first block is out again, so the span cannot go while the run is open. */
+        span->free = ps_link_of(block, span->salt);
+        ps_link_clear(block);
+        span->free_count--;
+        ps_owner_add(&span->used, 1);
+        span->interval = ps_size_classes[span->class_index].run_frees;
+    } else if (step == 0) {
+        span->interval = (uint16_t)ps_min((size_t)span->interval * 2, PS_INTERVAL_LIMIT);
+    }
+    ps_heap_span_gained(heap, span);
+    if (has_run) {
+        ps_run_open(heap, span, block, step);
+    }
+    if (PS_UNLIKELY(ps_mode.hook.count_pops != NULL)) {
+        ps_mode.hook.count_pops(heap, class_index, popped);
+    }
+    ps_heap_tick(heap); /* last: it may let go of any span that is not current, of this one too */
+}
+
+PS_NOINLINE void ps_heap_free_doubtful(struct ps_span *span, void *block) {
+    ps_free_check(span, block);
+    if (ps_heap_push(span, block)) {
+        ps_heap_free_event(span, block);
+    }
+}
+
+/* ---- the plain mode, and what others have of it ---- */
+
+static inline void free_others(struct ps_span *span, void *block) {
+    struct ps_heap *heap = ps_thread.own;
+    heap = PS_LIKELY(heap != NULL) ? heap : ps_heap_acquire();
+    if (PS_UNLIKELY(heap == NULL)) {
+        ps_remote_free_at_once(span, block);
+    } else if (!ps_heap_owns(heap, span)) {
+        ps_remote_free(heap, span, block);
+    } else if (ps_heap_push(span, block)) {
+        ps_heap_free_event(span, block);
+    }
+}
+
+void ps_heap_free_others(struct ps_span *span, void *block) { free_others(span, block); }
+
+void ps_free_large(struct ps_slot *slot, void *block) {
+    if (!ps_block_is_large(slot, block)) {
+        ps_mode.hook.stray_free(slot, block);
+        return;
+    }
+    ps_large_free(slot);
+    if (ps_thread.own != NULL) {
+        ps_heap_tick(ps_thread.own);
+    }
+}
+
+void ps_plain_free(struct ps_span *span, void *block, uintptr_t owner_key) {
+    (void)owner_key;
+    struct ps_slot *slot = (struct ps_slot *)span;
+    span = ps_span_holding(slot, block);
+    if (PS_UNLIKELY(span == NULL)) {
+        ps_free_large(slot, block);
+        return;
+    }
+    ps_free_check(span, block);
+    free_others(span, block);
+}

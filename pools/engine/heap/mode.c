@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See mode.h. Called by start.c, under its lock.
+ */
+#include "pools/engine/heap/mode.h"
+
+#include "pools/engine/os/os.h"
+
+struct ps_mode ps_mode;
+
+static enum ps_mode_index wanted_by(const struct ps_config *config) {
+    if (config->record) {
+        return PS_MODE_RECORDED;
+    }
+    if (config->harden != 0) {
+        return config->harden >= PS_HARD_WIPES ? PS_MODE_HARDENED : PS_MODE_ZEROED;
+    }
+    return config->guard_sample != 0 ? PS_MODE_SAMPLED : PS_MODE_PLAIN;
+}
+
+void ps_mode_start(const struct ps_config *config) {
+    enum ps_mode_index index = wanted_by(config);
+    if (!ps_mode_hooks[index].start(config)) {
+        index = PS_MODE_PLAIN;
+        (void)ps_mode_hooks[index].start(config);
+    }
+    ps_mode.entry = ps_mode_entries[index];
+    ps_mode.hook = ps_mode_hooks[index];
+    if (ps_os_page_bytes() <= sizeof ps_mode) {
+        (void)ps_os_freeze(&ps_mode, sizeof ps_mode); /* refused: it works as well */
+    }
+}
+
+bool ps_mode_makes_no_state(void **state) {
+    *state = NULL;
+    return true;
+}
+
+void ps_mode_ignores_heap(struct ps_heap *heap) { (void)heap; }
+
+void ps_mode_ignores_class(struct ps_heap *heap, uint32_t class_index) {
+    (void)heap;
+    (void)class_index;
+}
+
+bool ps_mode_reclaims_nothing(void) { return false; }
+
+void ps_mode_ignores_fork(void) {}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See registry.h. Lock: registry_lock, protects the lists of heaps.
+ */
+#include "pools/engine/heap/registry.h"
+
+#include "pools/engine/heap/mode.h"
+#include "pools/engine/os/lock.h"
+#include "pools/engine/page/metadata.h"
+#include "pools/engine/small/central.h"
+#include "pools/engine/small/span_remote.h"
+
+/* No undo log: the lists change by one store each, and a heap or a span that its thread had in hand
+ * is one of a dead heap in the child of a fork, wherever the thread stood. */
+static struct ps_lock registry_lock = PS_LOCK_INIT(PS_RANK_REGISTRY);
+static struct ps_heap *all_heaps;
+static struct ps_heap *parked_heaps;
+
+/* A heap in fresh memory; NULL when that is out. */
+static struct ps_heap *make_fresh(void) {
+    void *state;
+    struct ps_heap *heap = ps_mode.hook.make_state(&state) ? ps_metadata_take(sizeof *heap) : NULL;
+    if (heap == NULL) {
+        return NULL;
+    }
+    PS_CHECK(((uintptr_t)heap & PS_KEY_MASK) == 0);
+    heap->mode_state = state;
+    for (uint32_t i = 0; i < ps_size_class_count; i++) {
+        heap->bins[i].block_bytes = ps_size_classes[i].block_bytes;
+    }
+    for (uint32_t i = 0; i < PS_BIN_LIMIT; i++) {
+        heap->bins[i].source = &ps_span_none;
+        heap->bins[i].span = &ps_span_none;
+    }
+    return heap;
+}
+
+struct ps_heap *ps_heap_make(void) {
+    ps_lock_acquire(&registry_lock);
+    struct ps_heap *heap = parked_heaps;
+    bool is_second = all_heaps != NULL;
+    if (heap != NULL) {
+        parked_heaps = heap->next_parked;
+        heap->is_offered = false;
+        heap->tick_countdown = 0;
+        ps_store_relaxed(&heap->x_state, (uint32_t)PS_HEAP_LIVE); /* relaxed: census only */
+        ps_lock_release(&registry_lock);
+        return heap;
+    }
+    ps_lock_release(&registry_lock);
+    if (is_second) {
+        ps_lock_watch_forks(); /* now there are threads that a fork leaves behind */
+        ps_store_relaxed(&ps_room_x_is_shared, 1u); /* relaxed: a hint */
+    }
+    heap = make_fresh();
+    if (heap == NULL) {
+        return NULL;
+    }
+    ps_lock_acquire(&registry_lock);
+    heap->next_heap = all_heaps;
+    ps_fence_program_order(); /* for the child of a fork: the list is whole */
+    all_heaps = heap;
+    ps_lock_release(&registry_lock);
+    return heap;
+}
+
+/*
+ * A heap whose thread has ended serves the next one when it has no span left. Before, its spans
+ * would become those of a thread that may not run for a while, instead of orphans that whichever
+ * thread frees their blocks can adopt.
+ */
+static void offer_if_empty_locked(struct ps_heap *heap) {
+    uint32_t spans = 0;
+    for (uint32_t i = 0; i < ps_size_class_count; i++) {
+        spans += ps_load_relaxed(&heap->x_spans[i]); /* relaxed: who takes the last one offers */
+    }
+    /* relaxed: under the lock. */
+    if (spans == 0 && !heap->is_offered && ps_load_relaxed(&heap->x_state) == PS_HEAP_PARKED) {
+        heap->is_offered = true;
+        heap->next_parked = parked_heaps;
+        ps_fence_program_order(); /* for the child of a fork: the list is whole */
+        parked_heaps = heap;
+    }
+}
+
+void ps_heap_park(struct ps_heap *heap) {
+    ps_lock_acquire(&registry_lock);
+    /* seq_cst: see ps_heap_send_on_wakes. */
+    ps_store_seq_cst(&heap->x_state, (uint32_t)PS_HEAP_PARKED);
+    offer_if_empty_locked(heap);
+    ps_lock_release(&registry_lock);
+}
+
+void ps_heap_offer(struct ps_heap *heap) {
+    ps_lock_acquire(&registry_lock);
+    offer_if_empty_locked(heap);
+    ps_lock_release(&registry_lock);
+}
+
+bool ps_heap_leave_parked(struct ps_span *span, uintptr_t key, uintptr_t new_key) {
+    struct ps_heap *heap = ps_heap_of_key(key);
+    ps_lock_acquire(&registry_lock); /* stands in for the owner: no thread can take the heap */
+    /* relaxed, both: written under the lock, the owner by the thread that holds the span. */
+    bool is_parked =
+        ps_load_relaxed(&span->x_owner) == key && ps_load_relaxed(&heap->x_state) == PS_HEAP_PARKED;
+    if (is_parked) {
+        ps_span_clear_queued(span);
+        if (new_key == PS_KEY_ORPHAN) {
+            ps_room_orphan(heap, span);
+        } else {
+            ps_span_hold(span);
+            ps_add_relaxed(&heap->x_spans[span->class_index], (uint32_t)-1); /* relaxed: a count */
+            ps_span_set_owner(span, new_key);
+        }
+        offer_if_empty_locked(heap);
+    }
+    ps_lock_release(&registry_lock);
+    return is_parked;
+}
+
+void ps_heap_walk(void (*visit)(struct ps_heap *heap, void *context), void *context) {
+    ps_lock_acquire(&registry_lock);
+    for (struct ps_heap *heap = all_heaps; heap != NULL; heap = heap->next_heap) {
+        visit(heap, context);
+    }
+    ps_lock_release(&registry_lock);
+}
+
+struct ps_heap *ps_registry_first(void) { return all_heaps; }
+
+void ps_registry_fork_child(const struct ps_heap *late_heap) {
+    ps_lock_fork_child(&registry_lock);
+    for (struct ps_heap *heap = all_heaps; heap != NULL; heap = heap->next_heap) {
+        /* relaxed, both: one thread. */
+        uint32_t state = ps_load_relaxed(&heap->x_state);
+        bool is_left_behind = (state == PS_HEAP_LIVE && heap != ps_thread.own) ||
+                              (state == PS_HEAP_SHARED && heap != late_heap);
+        if (is_left_behind) {
+            ps_store_relaxed(&heap->x_state, (uint32_t)PS_HEAP_DEAD);
+        }
+    }
+}
