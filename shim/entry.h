@@ -10,6 +10,7 @@
 #include "pools/engine/heap/blocks.h"
 #include "pools/engine/heap/fast_path.h"
 #include "pools/engine/heap/hard.h"
+#include "pools/engine/heap/promise.h"
 
 #include <errno.h>
 

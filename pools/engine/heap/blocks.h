@@ -25,19 +25,9 @@ size_t ps_block_usable(const void *block);
  * the block is untouched. */
 void *ps_block_resize(void *block, size_t bytes);
 
-/* ---- promise.c: where blocks are hardened, before they are freed; not NULL ---- */
-
-/* The block was asked for with this size and alignment, a power of two, or the process ends. From
- * level 1 on. */
-void ps_block_check_size(const void *block, size_t bytes, size_t align);
-
-/* Which functions a block was made by, or is freed by. A new block is malloc's. From level 2 on. */
+/* Which functions a block was made by; a new one is malloc's. Told apart from level 2 of
+ * POOLSHIM_HARDEN on. */
 enum ps_family { PS_FAMILY_MALLOC = 0, PS_FAMILY_NEW, PS_FAMILY_NEW_ARRAY, PS_FAMILY_NEW_ALIGNED };
-
-void ps_block_set_family(void *block, enum ps_family family);
-
-/* The block was made by this family, or the process ends. It is malloc's from then on. */
-void ps_block_check_family(void *block, enum ps_family family);
 
 /* ---- large.c: above the size classes ---- */
 

@@ -22,8 +22,7 @@
 #ifndef PS_HEAP_GUARD_H
 #define PS_HEAP_GUARD_H
 
-#include "pools/engine/base/compiler.h"
-#include "pools/engine/base/config.h"
+#include "pools/engine/heap/heap.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -33,13 +32,6 @@
 
 /* One in so many allocations is guarded; 0: sampling is off. Set once, at start. */
 extern PS_HIDDEN uint32_t ps_guard_period;
-
-/* A heap's sampler; all zero before its first count. Owner only. */
-struct ps_guard_sampler {
-    int64_t left;    /* allocations until the next sample; below 1: due */
-    uint64_t random; /* xorshift state, 0 before the first draw */
-    bool is_inside;  /* a trace is being taken: what that allocates is no sample */
-};
 
 /* Once, under the initialisation lock, after the page layer. Sampling stays off when the
  * configuration says so or when memory is out. */
@@ -75,8 +67,6 @@ size_t ps_guard_usable(const void *block, const char *call);
 
 /* ---- guard_refill.c: hooks, see mode.h ---- */
 
-struct ps_bin;
-struct ps_heap;
 void *ps_guard_refill(struct ps_heap *heap, struct ps_bin *bin, size_t bytes);
 void ps_guard_count_pops(struct ps_heap *heap, uint32_t class_index, int64_t popped);
 

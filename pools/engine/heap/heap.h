@@ -12,7 +12,6 @@
 #define PS_HEAP_HEAP_H
 
 #include "pools/engine/base/config.h"
-#include "pools/engine/heap/guard.h"
 #include "pools/engine/small/size_class.h"
 #include "pools/engine/small/span.h"
 
@@ -53,6 +52,13 @@ enum ps_heap_state {
     PS_HEAP_PARKED,   /* its thread ended; waits for the next one */
     PS_HEAP_SHARED,   /* belongs to no thread: late.c */
     PS_HEAP_DEAD,     /* its thread did not come along into this child of a fork */
+};
+
+/* When the next guarded sample is due (guard.h); all zero before the first count. Owner only. */
+struct ps_guard_sampler {
+    int64_t left;    /* allocations until the next sample; below 1: due */
+    uint64_t random; /* xorshift state, 0 before the first draw */
+    bool is_inside;  /* a trace is being taken: what that allocates is no sample */
 };
 
 struct ps_heap {

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What a caller says of a block that it frees: its size, its alignment, the family of functions
- * that made it. See blocks.h. Held against what is known: from level 2 on what was asked for, at
+ * that made it. See promise.h. Held against what is known: from level 2 on what was asked for, at
  * level 1 the size class, of large blocks the pages. Nothing is said about addresses that are no
  * live blocks of ours: the free that follows does that. Any thread that holds the block. No locks.
  */
+#include "pools/engine/heap/promise.h"
+
 #include "pools/engine/base/bits.h"
-#include "pools/engine/heap/blocks.h"
 #include "pools/engine/heap/guard.h"
 #include "pools/engine/heap/hard.h"
 #include "pools/engine/heap/hard_marks.h"
