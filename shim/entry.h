@@ -7,10 +7,10 @@
 #define PS_SHIM_ENTRY_H
 
 #include "pools/engine/base/bits.h"
+#include "pools/engine/harden/hard.h"
+#include "pools/engine/harden/promise.h"
 #include "pools/engine/heap/blocks.h"
 #include "pools/engine/heap/fast_path.h"
-#include "pools/engine/heap/hard.h"
-#include "pools/engine/heap/promise.h"
 
 #include <errno.h>
 
@@ -33,7 +33,7 @@ static inline bool ps_multiply(size_t count, size_t size, size_t *bytes) {
 }
 
 /* What the caller of a free says of a block, where blocks are hardened:
- * pools/engine/heap/promise.c. An alignment that is none says nothing. */
+ * pools/engine/harden/promise.c. An alignment that is none says nothing. */
 static inline void ps_expect_size(const void *block, size_t size, size_t align) {
     if (PS_UNLIKELY(ps_hard_level != 0) && block != NULL) {
         ps_block_check_size(block, size, ps_is_power_of_two(align) ? align : 1);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Traces for guarded samples: the engine's hooks of pools/engine/heap/guard.h, on libc's unwinder.
- * backtrace() loads libgcc_s when it is called first, so that is done by a constructor, and no
- * trace is taken before; afterwards it allocates nothing. Where libgcc_s is missing traces are
- * empty. No locks of its own.
+ * Traces for guarded samples: the engine's hooks of pools/engine/harden/guard.h, on libc's
+ * unwinder. backtrace() loads libgcc_s when it is called first, so that is done by a constructor,
+ * and no trace is taken before; afterwards it allocates nothing. Where libgcc_s is missing traces
+ * are empty. No locks of its own.
  */
 #include "pools/engine/base/atomic.h"
-#include "pools/engine/heap/guard.h"
+#include "pools/engine/harden/guard.h"
 
 #include <dlfcn.h>
 #include <errno.h>

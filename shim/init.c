@@ -5,7 +5,7 @@
  * recording, and looks at freed blocks where they are hardened. Nothing is torn down at exit:
  * others may allocate after us.
  */
-#include "pools/engine/heap/hard.h"
+#include "pools/engine/harden/hard.h"
 #include "pools/engine/heap/start.h"
 #include "shim/config.h"
 #include "shim/record.h"

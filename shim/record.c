@@ -4,8 +4,8 @@
  */
 #include "shim/record.h"
 
-#include "pools/engine/heap/record.h"
 #include "pools/engine/os/syscall.h"
+#include "pools/engine/record/record.h"
 #include "shim/config.h"
 #include "shim/exit_output.h"
 #include "shim/report_file.h"

@@ -2,8 +2,8 @@
 /*
  * See record.h: the printing. Called by shim/record.c.
  */
-#include "pools/engine/heap/record_peak.h"
 #include "pools/engine/os/os.h"
+#include "pools/engine/record/record_peak.h"
 #include "pools/engine/small/size_class.h"
 #include "shim/record.h"
 

@@ -8,7 +8,7 @@
 #ifndef PS_SHIM_STATS_H
 #define PS_SHIM_STATS_H
 
-#include "pools/engine/heap/census.h"
+#include "pools/engine/record/census.h"
 #include "shim/process_memory.h"
 #include "shim/text.h"
 

@@ -19,6 +19,9 @@ LAYERS = [
     "pools/engine/page",
     "pools/engine/small",
     "pools/engine/heap",
+    "pools/engine/harden",
+    "pools/engine/record",
+    "pools/engine/modes",
     "shim",
 ]
 PUBLIC_HEADERS = "pools/include"

@@ -8,10 +8,10 @@
 #define PS_TESTS_UNIT_ENGINE_H
 
 #include "pools/engine/heap/blocks.h"
-#include "pools/engine/heap/census.h"
 #include "pools/engine/heap/fast_path.h"
 #include "pools/engine/heap/start.h"
 #include "pools/engine/heap/trim.h"
+#include "pools/engine/record/census.h"
 #include "tests/unit/fake_os.h"
 #include "tests/unit/fresh.h"
 

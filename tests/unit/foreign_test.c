@@ -3,7 +3,7 @@
 /* Pointers that are not ours, in every call that takes one, under each policy; exact words. */
 #include "tests/unit/engine.h"
 
-#include "pools/engine/heap/stray.h"
+#include "pools/engine/harden/stray.h"
 
 static char static_bytes[64];
 

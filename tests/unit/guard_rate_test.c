@@ -5,7 +5,7 @@
  * slow paths look. Each pattern is long enough for 300 samples or more, so that a rate that is off
  * by a factor of two cannot pass for chance.
  */
-#include "pools/engine/heap/guard.h"
+#include "pools/engine/harden/guard.h"
 #include "tests/unit/engine.h"
 
 #define SAMPLES 300

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The pool of guarded samples: where blocks lie, what is accessible when, and who gets a slot. */
 #include "pools/engine/base/bits.h"
-#include "pools/engine/heap/guard_pool.h"
+#include "pools/engine/harden/guard_pool.h"
 #include "tests/unit/engine.h"
 
 #include <pthread.h>

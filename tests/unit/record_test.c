@@ -3,7 +3,7 @@
 /*
  * A recorded program's blocks, held against what the test knows that it has: sizes, threads, peaks.
  */
-#include "pools/engine/heap/record_peak.h"
+#include "pools/engine/record/record_peak.h"
 #include "tests/unit/engine.h"
 #include "tests/unit/worker.h"
 

@@ -18,13 +18,13 @@
 /* Largest block that a size class may have, in bytes. */
 #define PS_CLASS_BYTES_LIMIT 65536
 
-/* Up to this guard_sample, each allocation is counted by itself: see heap/guard.h. */
+/* Up to this guard_sample, each allocation is counted by itself: see harden/guard.h. */
 #define PS_GUARD_EXACT 64
 
 /* Most slots for guarded samples; each may cost two mappings, of which a process has some 65000. */
 #define PS_GUARD_SLOTS_LIMIT 16384
 
-/* Levels of `harden`, at which something begins: see heap/hard.h. */
+/* Levels of `harden`, at which something begins: see harden/hard.h. */
 #define PS_HARD_ZEROES 1 /* at this level blocks are zeroed, no more */
 #define PS_HARD_WIPES 2  /* from this level on, blocks are looked at one by one */
 #define PS_HARD_WAITS 3  /* from this level on, they wait longer */
@@ -50,10 +50,10 @@ struct ps_config {
     uint32_t purge_delay_ms; /* idle this long, a page goes back to the OS; 0: at once */
     enum ps_thp thp;
     enum ps_foreign foreign;
-    uint32_t harden;       /* 0 to 3: see heap/hard.h */
+    uint32_t harden;       /* 0 to 3: see harden/hard.h */
     uint32_t guard_sample; /* about one in so many allocations is guarded; 0: none */
     uint32_t guard_slots;  /* guarded blocks at a time, 1 to PS_GUARD_SLOTS_LIMIT */
-    bool record; /* blocks are counted: see heap/record.h; neither hardened nor guarded then */
+    bool record; /* blocks are counted: see record/record.h; neither hardened nor guarded then */
 };
 
 /* The defaults; the one place that states them is shim/config.def, a test holds the two equal. */

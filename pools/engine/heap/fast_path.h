@@ -30,7 +30,7 @@
 #define PS_HEAP_FAST_PATH_H
 
 #include "pools/engine/heap/heap.h"
-#include "pools/engine/heap/misuse.h"
+#include "pools/engine/small/misuse.h"
 
 /* Slow path of alloc: larger than every class, or this thread may not take the fast path. */
 void *ps_heap_alloc_beyond(size_t bytes);

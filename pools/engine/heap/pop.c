@@ -5,7 +5,7 @@
  * heap, ps_heap_is_free by any thread. No locks.
  */
 #include "pools/engine/heap/heap.h"
-#include "pools/engine/heap/misuse.h"
+#include "pools/engine/small/misuse.h"
 
 /* Recent blocks may lie in any span of their heap and class. */
 static bool leads_to_recent(const struct ps_span *list, const void *link) {

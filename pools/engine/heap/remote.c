@@ -6,11 +6,11 @@
  */
 #include "pools/engine/base/bits.h"
 #include "pools/engine/heap/heap.h"
-#include "pools/engine/heap/misuse.h"
 #include "pools/engine/heap/registry.h"
 #include "pools/engine/os/lock.h"
 #include "pools/engine/page/purge.h"
 #include "pools/engine/small/central.h"
+#include "pools/engine/small/misuse.h"
 #include "pools/engine/small/span_list.h"
 #include "pools/engine/small/span_remote.h"
 

@@ -7,8 +7,8 @@
  */
 #include "pools/engine/base/bits.h"
 #include "pools/engine/heap/heap.h"
-#include "pools/engine/heap/misuse.h"
 #include "pools/engine/heap/mode.h"
+#include "pools/engine/small/misuse.h"
 #include "pools/engine/small/span_remote.h"
 
 /* Runs shorter than this cost more than they saved; their span is asked less often. */

@@ -35,9 +35,9 @@ enum ps_lock_rank {
     PS_RANK_SLICE_START = 11, /* slice/cache.c: one-time initialisation of slices */
     PS_RANK_SLICE_DEPOT = 12, /* slice/depot.c, and three more: full lists and runs */
     PS_RANK_SLICE_LIVE = 16,  /* slice/live.c: the table of live slices in checked runs */
-    PS_RANK_GUARD = 17,       /* heap/guard.h: queue of free slots; nothing is taken under it */
-    PS_RANK_HARD = 18,        /* heap/hard_large.c: freed runs that wait; nothing under it */
-    PS_RANK_RECORD = 19,      /* heap/record_peak.c: snapshots; nothing is taken under it */
+    PS_RANK_GUARD = 17,       /* harden/guard.h: queue of free slots; nothing is taken under it */
+    PS_RANK_HARD = 18,        /* harden/hard_large.c: freed runs that wait; nothing under it */
+    PS_RANK_RECORD = 19,      /* record/record_peak.c: snapshots; nothing is taken under it */
 };
 
 struct ps_lock {

@@ -60,8 +60,8 @@ enum ps_run_kind {
     PS_RUN_BLOCK,    /* one medium block */
     PS_RUN_MAPPING,  /* one large block in a mapping of its own */
     PS_RUN_PAGES,    /* a slice that the pools library gives out by pages: pages/depot.h */
-    PS_RUN_GUARD,    /* a slice of the pool of guarded samples: heap/guard.h */
-    PS_RUN_ZERO,     /* a slice of inaccessible blocks of no size: heap/zero.h */
+    PS_RUN_GUARD,    /* a slice of the pool of guarded samples: harden/guard.h */
+    PS_RUN_ZERO,     /* a slice of inaccessible blocks of no size: harden/zero.h */
 };
 
 /* Page-layer half of a slot. Valid in the first slot of a run; free runs also mark their last. */

@@ -38,8 +38,8 @@ size_t ps_size_class_max_bytes;
 uint8_t ps_size_class_by_8[PS_CLASS_BYTES_LIMIT / 8 + 1];
 size_t ps_size_class_guard_bytes;
 
-static uint32_t harden;  /* level: see heap/hard.h */
-static bool is_recorded; /* each free is looked at: see heap/record.h */
+static uint32_t harden;  /* level: see harden/hard.h */
+static bool is_recorded; /* each free is looked at: see record/record.h */
 
 bool ps_size_class_is_valid(const uint32_t *class_bytes, uint32_t count) {
     if (count > PS_CLASS_LIMIT) {
@@ -137,7 +137,7 @@ static void fill_tables(void) {
             (uint8_t)(index < ps_size_class_count ? index : PS_CLASS_NONE);
     }
     if (harden != 0) {
-        ps_size_class_by_8[0] = PS_CLASS_NONE; /* what has no size: heap/zero.h */
+        ps_size_class_by_8[0] = PS_CLASS_NONE; /* what has no size: harden/zero.h */
     }
 }
 

@@ -5,7 +5,7 @@
 #ifndef PS_TESTS_UNIT_SHIM_FAKE_CENSUS_H
 #define PS_TESTS_UNIT_SHIM_FAKE_CENSUS_H
 
-#include "pools/engine/heap/census.h"
+#include "pools/engine/record/census.h"
 
 static struct ps_census fake_census;
 

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See guard.h. Lock: guard_lock, protects the queue of free slots; system calls and traces come
+ * before or after it. A slot's record belongs to whoever took the slot from the queue, then to
+ * whoever turns its state from LIVE to FREED, which is what tells a double free.
+ */
+#include "pools/engine/base/bits.h"
+#include "pools/engine/harden/guard_pool.h"
+#include "pools/engine/heap/heap.h"
+#include "pools/engine/os/lock.h"
+#include "pools/engine/page/metadata.h"
+#include "pools/engine/page/page_cache.h"
+
+#include <string.h>
+
+#define BLOCK_BYTES_LIMIT ((size_t)16 << 10) /* larger ones are not sampled; at least a page */
+#define WINDOWS_PER_SAMPLE 4
+#define DEBT_SAMPLES 16 /* samples that long lists may leave due at once */
+#define SLOT_NONE UINT32_MAX
+
+uint32_t ps_guard_period;
+struct ps_guard_pool ps_guard_pool;
+
+PS_UNDO_LOG(guard_undo, 3);
+static struct ps_lock guard_lock = PS_LOCK_INIT_UNDO(PS_RANK_GUARD, &guard_undo);
+static uint16_t *queue; /* ring of free slots, oldest at queue_first */
+static size_t queue_first;
+static size_t x_queue_count;
+static struct ps_guard_counts x_counts;
+
+__attribute__((weak)) size_t ps_guard_trace(uintptr_t *sites, size_t limit, uintptr_t instruction) {
+    (void)sites;
+    (void)limit;
+    (void)instruction;
+    return 0;
+}
+
+/* ---- pool ---- */
+
+static bool enter_in_page_map(char *base, size_t bytes) {
+    if (ps_page_cache_adopt(base, bytes >> PS_SLICE_SHIFT) == NULL) {
+        return false;
+    }
+    for (size_t offset = 0; offset < bytes; offset += PS_SLICE_BYTES) {
+        /* relaxed: nobody has an address of it yet. */
+        ps_store_relaxed(&ps_page_map_slot(base + offset)->run.kind, (uint8_t)PS_RUN_GUARD);
+    }
+    return true;
+}
+
+/* Records and queue in one piece of memory that the program has no business with. */
+static bool make_records(struct ps_guard_pool *pool) {
+    size_t record_bytes = pool->slots * sizeof *pool->records;
+    char *memory =
+        ps_metadata_map(ps_round_up(record_bytes + pool->slots * sizeof *queue, (size_t)64 << 10));
+    if (memory == NULL) {
+        return false;
+    }
+    pool->records = (struct ps_guard_record *)memory;
+    queue = (uint16_t *)(memory + record_bytes);
+    for (size_t i = 0; i < pool->slots; i++) {
+        queue[i] = (uint16_t)i;
+    }
+    x_queue_count = pool->slots;
+    return true;
+}
+
+PS_COLD void ps_guard_start(const struct ps_config *config) {
+    if (config->guard_sample == 0 || config->guard_slots == 0) {
+        return;
+    }
+    struct ps_guard_pool pool = {.slots = config->guard_slots, .page_bytes = ps_os_page_bytes()};
+    pool.part_bytes = ps_max(BLOCK_BYTES_LIMIT, pool.page_bytes);
+    size_t bytes = pool.slots * 4 * pool.part_bytes;
+    pool.base = ps_os_reserve(bytes, ps_max(PS_SLICE_BYTES, 4 * pool.part_bytes));
+    if (pool.base == NULL) {
+        return;
+    }
+    if (!ps_os_protect(pool.base, bytes, false) || !make_records(&pool) ||
+        !enter_in_page_map(pool.base, bytes)) {
+        (void)ps_os_release(pool.base, bytes);
+        return;
+    }
+    ps_guard_pool = pool;
+    ps_guard_period = config->guard_sample;
+    ps_refill_window_blocks = ps_max(ps_guard_period / WINDOWS_PER_SAMPLE, 1);
+}
+
+PS_COLD void ps_guard_watch(void) {
+    if (ps_guard_pool.base != NULL) {
+        ps_fault_watch(ps_guard_claim);
+    }
+}
+
+static uint32_t take_slot(void) {
+    uint32_t slot = SLOT_NONE;
+    if (ps_load_relaxed(&x_queue_count) == 0) { /* relaxed: a hint; decided under the lock */
+        return slot;
+    }
+    ps_lock_acquire(&guard_lock);
+    if (x_queue_count != 0) {
+        PS_UNDO_NOTE(&guard_undo, queue_first);
+        PS_UNDO_NOTE(&guard_undo, x_queue_count);
+        slot = queue[queue_first];
+        queue_first = (queue_first + 1) % ps_guard_pool.slots;
+        ps_store_relaxed(&x_queue_count, x_queue_count - 1); /* relaxed: as above */
+    }
+    ps_lock_release(&guard_lock);
+    return slot;
+}
+
+static void give_slot(uint32_t slot) {
+    ps_lock_acquire(&guard_lock);
+    PS_UNDO_NOTE(&guard_undo, x_queue_count);
+    queue[(queue_first + x_queue_count) % ps_guard_pool.slots] = (uint16_t)slot;
+    ps_store_relaxed(&x_queue_count, x_queue_count + 1); /* relaxed: as in take_slot */
+    ps_lock_release(&guard_lock);
+}
+
+/* ---- when ---- */
+
+static uint64_t draw(struct ps_guard_sampler *sampler) {
+    sampler->random ^= sampler->random << 13;
+    sampler->random ^= sampler->random >> 7;
+    sampler->random ^= sampler->random << 17;
+    return sampler->random;
+}
+
+/* 0 to 2N - 2 allocations that are not sampled: with the one that is, N on average. */
+static int64_t draw_gap(struct ps_guard_sampler *sampler) {
+    return (int64_t)(draw(sampler) % (2 * (uint64_t)ps_guard_period - 1));
+}
+
+static void begin_if_new(struct ps_guard_sampler *sampler) {
+    if (PS_UNLIKELY(sampler->random == 0)) {
+        uint64_t seed = (uintptr_t)sampler ^ ps_os_now_ms() << 20 ^ ps_lock_self();
+        sampler->random = seed * 0x9e3779b97f4a7c15u | 1;
+        (void)draw(sampler);
+        sampler->left = draw_gap(sampler);
+    }
+}
+
+void ps_guard_count(struct ps_guard_sampler *sampler, int64_t allocations) {
+    begin_if_new(sampler);
+    int64_t least = -DEBT_SAMPLES * (int64_t)ps_guard_period;
+    sampler->left -= allocations;
+    sampler->left = sampler->left < least ? least : sampler->left;
+}
+
+/* ---- blocks ---- */
+
+void ps_guard_read(struct ps_guard_counts *out) {
+    /* relaxed, all three: a snapshot. */
+    out->live_count = ps_load_relaxed(&x_counts.live_count);
+    out->live_bytes = ps_load_relaxed(&x_counts.live_bytes);
+    out->held_bytes = ps_load_relaxed(&x_counts.held_bytes);
+}
+
+/* One more live block. Before anybody can free it, so that no count is ever below 0. */
+static void count_in(struct ps_guard_record *record, size_t page_bytes) {
+    /* relaxed, all three: counts. */
+    (void)ps_add_relaxed(&x_counts.live_count, 1u);
+    (void)ps_add_relaxed(&x_counts.live_bytes, record->bytes);
+    if (page_bytes > record->held_bytes) { /* pages are the first of the data part, every time */
+        (void)ps_add_relaxed(&x_counts.held_bytes, page_bytes - record->held_bytes);
+        record->held_bytes = (uint32_t)page_bytes;
+    }
+}
+
+static void count_out(const struct ps_guard_record *record) {
+    /* relaxed, both: counts. */
+    (void)ps_add_relaxed(&x_counts.live_count, (uint64_t)-1);
+    (void)ps_add_relaxed(&x_counts.live_bytes, (uint64_t)0 - record->bytes);
+}
+
+struct ps_guard_range ps_guard_pages(const struct ps_guard_record *record) {
+    uintptr_t page_mask = ps_guard_pool.page_bytes - 1;
+    char *first = (char *)((uintptr_t)record->block & ~page_mask);
+    uintptr_t end = (uintptr_t)record->block + ps_max(record->bytes, 1);
+    return (struct ps_guard_range){first, (char *)((end + page_mask) & ~page_mask)};
+}
+
+static void place(struct ps_guard_record *record, uint32_t slot, size_t bytes, bool is_at_end) {
+    char *data = ps_guard_pool.base + slot * ps_guard_slot_bytes() + ps_guard_pool.part_bytes;
+    size_t room = ps_round_up(ps_max(bytes, 1), bytes <= 8 ? 8 : 16);
+    record->block = is_at_end ? data + ps_round_up(room, ps_guard_pool.page_bytes) - room : data;
+    record->bytes = (uint32_t)bytes;
+    if (ps_load_relaxed(&record->x_state) == PS_GUARD_UNUSED) { /* relaxed: the slot is ours */
+        /* Most blocks need that page alone. With an advice that its neighbours do not have it stays
+         * a mapping by itself, and changing its access takes 1 us instead of 2.5. */
+        ps_os_advise_huge(data, ps_guard_pool.page_bytes, false);
+    }
+}
+
+static void fill_around(const struct ps_guard_record *record) {
+    struct ps_guard_range pages = ps_guard_pages(record);
+    char *end = record->block + record->bytes;
+    memset(pages.first, PS_GUARD_FILL, (size_t)(record->block - pages.first));
+    memset(end, PS_GUARD_FILL, (size_t)(pages.end - end));
+}
+
+/* The first byte of [first, end) that is not as filled, or end. */
+static const char *first_written(const char *first, const char *end) {
+    for (; first < end && (uintptr_t)first % sizeof(uint64_t) != 0; first++) {
+        if (*(const unsigned char *)first != PS_GUARD_FILL) {
+            return first;
+        }
+    }
+    for (uint64_t word; first + sizeof word <= end; first += sizeof word) {
+        memcpy(&word, first, sizeof word);
+        if (word != 0x0101010101010101u * PS_GUARD_FILL) {
+            break;
+        }
+    }
+    while (first < end && *(const unsigned char *)first == PS_GUARD_FILL) {
+        first++;
+    }
+    return first;
+}
+
+/* A byte around the block that was written to, or NULL. */
+static const char *find_damage(const struct ps_guard_record *record) {
+    struct ps_guard_range pages = ps_guard_pages(record);
+    const char *behind = first_written(record->block + record->bytes, pages.end);
+    if (behind != pages.end) {
+        return behind;
+    }
+    const char *before = first_written(pages.first, record->block);
+    return before != record->block ? before : NULL;
+}
+
+/* What the trace itself allocates, in the unwinder, must not be sampled in its turn. */
+static void take_trace(struct ps_guard_trace *trace) {
+    struct ps_heap *heap = ps_thread.own; /* NULL: then nothing is sampled anyway */
+    if (heap != NULL) {
+        heap->guard.is_inside = true;
+    }
+    trace->thread = ps_os_thread_number();
+    trace->count = (uint32_t)ps_guard_trace(trace->sites, PS_GUARD_FRAMES, 0);
+    if (heap != NULL) {
+        heap->guard.is_inside = false;
+    }
+}
+
+PS_COLD void *ps_guard_alloc(struct ps_guard_sampler *sampler, size_t bytes) {
+    begin_if_new(sampler);
+    if (sampler->left > 0 || sampler->is_inside || bytes > ps_guard_pool.part_bytes) {
+        return NULL;
+    }
+    uint32_t slot = take_slot();
+    if (slot == SLOT_NONE) {
+        sampler->left = draw_gap(sampler); /* what could not be had is not owed */
+        return NULL;
+    }
+    sampler->left += draw_gap(sampler);
+    struct ps_guard_record *record = &ps_guard_pool.records[slot];
+    place(record, slot, bytes, (draw(sampler) >> 32 & 1) != 0);
+    struct ps_guard_range pages = ps_guard_pages(record);
+    if (!ps_os_protect(pages.first, (size_t)(pages.end - pages.first), true)) {
+        (void)ps_os_protect(pages.first, (size_t)(pages.end - pages.first), false);
+        give_slot(slot);
+        return NULL;
+    }
+    fill_around(record);
+    take_trace(&record->allocated);
+    count_in(record, (size_t)(pages.end - pages.first));
+    /* release: pairs with the swap in ps_guard_free and the load in check_live. */
+    ps_store_release(&record->x_state, (uint32_t)PS_GUARD_LIVE);
+    return record->block;
+}
+
+static const char call_free[] = "free";
+
+/* Dies unless this is the begin of a live block. */
+static struct ps_guard_record *check_live(const void *block, const char *call) {
+    struct ps_guard_record *record = ps_guard_record_of(block);
+    uint32_t state = ps_load_acquire(&record->x_state); /* acquire: pairs with ps_guard_alloc */
+    if (state == PS_GUARD_UNUSED) {
+        ps_guard_die(call, " of foreign pointer", block, record);
+    }
+    if (record->block != block) {
+        ps_guard_die(call, " of interior pointer", block, record);
+    }
+    if (state == PS_GUARD_FREED) {
+        bool is_free = call == call_free;
+        ps_guard_die(is_free ? "double free" : call, is_free ? " of" : " of free block", block,
+                     record);
+    }
+    return record;
+}
+
+PS_COLD void ps_guard_free(void *block) {
+    struct ps_guard_record *record = check_live(block, call_free);
+    const char *damage = find_damage(record);
+    if (damage != NULL) {
+        const char *what =
+            damage < record->block ? " after heap underflow at" : " after heap overflow at";
+        ps_guard_die(call_free, what, damage, record);
+    }
+    uint32_t state = PS_GUARD_LIVE;
+    /* acquire: pairs with ps_guard_alloc; of two frees at once one fails. */
+    if (!ps_cas_strong_acquire(&record->x_state, &state, (uint32_t)PS_GUARD_FREED)) {
+        ps_guard_die("double free", " of", block, record);
+    }
+    count_out(record);
+    take_trace(&record->freed);
+    struct ps_guard_range pages = ps_guard_pages(record);
+    /* Refused only where mappings run out; then uses after the free go unseen. */
+    (void)ps_os_protect(pages.first, (size_t)(pages.end - pages.first), false);
+    give_slot((uint32_t)(record - ps_guard_pool.records));
+}
+
+PS_COLD size_t ps_guard_usable(const void *block, const char *call) {
+    return check_live(block, call)->bytes;
+}
+
+void ps_guard_fork_child(void) { ps_lock_fork_child(&guard_lock); }

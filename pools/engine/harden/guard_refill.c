@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Where guarded samples meet the refill: the hooks of modes that may have them. They count what a
+ * bin has given and is given, see guard.h. Owner of the heap only. No locks.
+ */
+#include "pools/engine/harden/guard.h"
+#include "pools/engine/heap/fast_path.h"
+
+#include <errno.h>
+
+static int64_t window_blocks(const struct ps_bin *bin) {
+    return (bin->end - bin->cur) / bin->block_bytes;
+}
+
+static PS_COLD void *refill_sampled(struct ps_heap *heap, struct ps_bin *bin, size_t bytes) {
+    uint32_t class_index = (uint32_t)(bin - heap->bins);
+    if (ps_guard_is_due(&heap->guard) && heap == ps_thread.own) {
+        void *guarded = ps_guard_alloc(&heap->guard, bytes);
+        if (guarded != NULL) {
+            return guarded;
+        }
+    }
+    int64_t popped = bin->source->popped;
+    ps_heap_tick(heap);
+    if (!ps_heap_refill_class(heap, bin, class_index)) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    int64_t granted = popped + window_blocks(bin);
+    void *block = ps_bin_take(bin);
+    if (ps_guard_is_exact()) {
+        granted = 1;
+        ps_heap_empty_bin(heap, class_index);
+    }
+    ps_guard_count(&heap->guard, granted);
+    return block;
+}
+
+void *ps_guard_refill(struct ps_heap *heap, struct ps_bin *bin, size_t bytes) {
+    bool is_class = (uint32_t)(bin - heap->bins) != PS_CLASS_NONE;
+    return ps_guard_period != 0 && is_class ? refill_sampled(heap, bin, bytes)
+                                            : ps_plain_refill(heap, bin, bytes);
+}
+
+void ps_guard_count_pops(struct ps_heap *heap, uint32_t class_index, int64_t popped) {
+    if (ps_guard_period == 0) {
+        return;
+    }
+    ps_guard_count(&heap->guard, popped);
+    if (ps_guard_is_due(&heap->guard)) {
+        ps_guard_count(&heap->guard, -window_blocks(&heap->bins[class_index])); /* goes back */
+        ps_heap_empty_bin(heap, class_index);
+    }
+}

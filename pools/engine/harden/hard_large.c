@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See hard_large.h.
+ */
+#include "pools/engine/harden/hard_large.h"
+
+#include "pools/engine/base/bits.h"
+#include "pools/engine/harden/hard.h"
+#include "pools/engine/heap/blocks.h"
+#include "pools/engine/os/fatal.h"
+#include "pools/engine/os/lock.h"
+#include "pools/engine/os/os.h"
+#include "pools/engine/page/page_cache.h"
+
+#define HELD_LIMIT 64
+#define HELD_LIMIT_ZEROES 16           /* at level 1 */
+#define HELD_BYTES ((size_t)32 << 20)  /* the memory of what waits, unless one run has more */
+#define SHUT_BYTES ((size_t)256 << 10) /* of a run, from its begin, at level 2 */
+
+PS_UNDO_LOG(held_undo, 4);
+static struct ps_lock held_lock = PS_LOCK_INIT_UNDO(PS_RANK_HARD, &held_undo);
+static struct ps_run *held[HELD_LIMIT]; /* ring */
+static size_t first;                    /* of the ring: the oldest */
+static size_t count;
+static size_t held_bytes;
+
+static size_t bytes_of(const struct ps_run *run) { return (size_t)run->slices << PS_SLICE_SHIFT; }
+
+/* Before a section changes the ring; the runs that it takes out keep their places there. */
+static void note_ring(void) {
+    PS_UNDO_NOTE(&held_undo, first);
+    PS_UNDO_NOTE(&held_undo, count);
+    PS_UNDO_NOTE(&held_undo, held_bytes);
+}
+
+static struct ps_run *take_oldest_locked(void) {
+    struct ps_run *run = held[first];
+    first = (first + 1) % HELD_LIMIT;
+    count--;
+    held_bytes -= bytes_of(run);
+    return run;
+}
+
+static bool is_over_locked(size_t bytes) {
+    return count == (ps_hard_is_on() ? HELD_LIMIT : HELD_LIMIT_ZEROES) ||
+           (count != 0 && held_bytes + bytes > HELD_BYTES);
+}
+
+/* How much of a run that waits is inaccessible. Its memory it keeps: to have that mapped and zeroed
+ * again, page by page, took 40 times as long as level 0 where blocks of megabytes come and go
+ * (bench/churn), and to make such runs inaccessible whole, 6 times. */
+static size_t shut_bytes(const struct ps_run *run) {
+    size_t bytes = bytes_of(run);
+    return ps_hard_level >= PS_HARD_WAITS ? bytes : ps_min(bytes, SHUT_BYTES);
+}
+
+/* A list, linked by next, for the page cache, where it may be inaccessible. */
+static void let_go(struct ps_run *list) {
+    while (list != NULL) {
+        struct ps_run *run = list;
+        list = run->next;
+        run->next = NULL;
+        ps_page_cache_give(run);
+    }
+}
+
+void ps_hard_large_hold(struct ps_run *run) {
+    if (ps_hard_is_on()) {
+        (void)ps_os_protect(run->base, shut_bytes(run), false); /* refused: it waits accessible */
+    }
+    struct ps_run *list = NULL;
+    ps_lock_acquire(&held_lock);
+    note_ring();
+    while (is_over_locked(bytes_of(run))) { /* ends: count goes down */
+        struct ps_run *oldest = take_oldest_locked();
+        oldest->next = list;
+        list = oldest;
+    }
+    PS_UNDO_NOTE(&held_undo, held[(first + count) % HELD_LIMIT]);
+    held[(first + count++) % HELD_LIMIT] = run;
+    held_bytes += bytes_of(run);
+    ps_lock_release(&held_lock);
+    let_go(list);
+}
+
+bool ps_hard_large_flush(void) {
+    struct ps_run *list = NULL;
+    ps_lock_acquire(&held_lock);
+    note_ring();
+    while (count != 0) {
+        struct ps_run *oldest = take_oldest_locked();
+        oldest->next = list;
+        list = oldest;
+    }
+    ps_lock_release(&held_lock);
+    bool is_any = list != NULL;
+    let_go(list);
+    return is_any;
+}
+
+void ps_hard_large_sweep(size_t bytes) {
+    if (ps_hard_is_on()) {
+        return;
+    }
+    ps_lock_acquire(&held_lock);
+    for (size_t i = 0; i < count; i++) {
+        const struct ps_run *run = held[(first + i) % HELD_LIMIT];
+        size_t usable = ps_large_usable(PS_CONTAINER_OF(run, struct ps_slot, run));
+        size_t looked_at = ps_min(usable, bytes);
+        if (PS_UNLIKELY(!ps_is_wiped(run->base, looked_at))) {
+            ps_fatal_block(PS_MISUSE_LATE_WRITE, run->base, usable);
+        }
+        bytes -= looked_at;
+    }
+    ps_lock_release(&held_lock);
+}
+
+void ps_hard_large_fork_child(void) { ps_lock_fork_child(&held_lock); }

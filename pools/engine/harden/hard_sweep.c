@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Looks at blocks from outside: at those of other threads, and at the end of the process at what
+ * waits or lies free, where a write after free, or over the end of a block that is never freed,
+ * would stay unnoticed. See hard.h.
+ *
+ * From level 2 on each block's mark tells what must be true of it; other threads may go on
+ * meanwhile. At level 1 there are no marks: what lies on the lists of spans must be zero, except
+ * the links, and is looked at if no other thread could have them in its hands.
+ * Locks: the page cache's, while it walks over the spans.
+ */
+#include "pools/engine/base/bits.h"
+#include "pools/engine/harden/hard.h"
+#include "pools/engine/harden/hard_large.h"
+#include "pools/engine/harden/hard_marks.h"
+#include "pools/engine/heap/registry.h"
+#include "pools/engine/os/lock.h"
+#include "pools/engine/page/page_cache.h"
+#include "pools/engine/small/span_remote.h"
+
+#include <time.h>
+
+#define SWEEP_BYTES ((size_t)64 << 20) /* most that are looked at: 10 ms */
+#define LOOKS 3                        /* that must agree */
+
+/* Zero, except for a link of the span in the first word. */
+static bool is_zero(const struct ps_span *span, const void *block, size_t bytes) {
+    const uint64_t *word = block;
+    /* relaxed: another thread may be linking it. */
+    uintptr_t link = (uintptr_t)ps_load_relaxed(&word[0]);
+    bool is_link = link == 0 || ps_span_leads_to(span, (void *)(link ^ span->salt));
+    uint64_t seen = 0;
+    for (size_t i = 1; i < bytes / sizeof *word; i++) {
+        seen |= word[i];
+    }
+    return is_link && seen == 0;
+}
+
+/* Whether a block is not as its mark says. Nothing is known when the mark changes meanwhile. */
+static const char *damage(const struct ps_span *span, const void *block, const uint8_t *mark) {
+    uint8_t before = ps_hard_mark_read(mark);
+    const char *what = NULL;
+    if (ps_hard_mark_is(before, PS_MARK_LIVE) && !ps_hard_is_intact(span, block)) {
+        what = PS_MISUSE_OVERRUN;
+    } else if (ps_hard_mark_is(before, PS_MARK_FREED) && !is_zero(span, block, span->block_bytes)) {
+        what = PS_MISUSE_LATE_WRITE;
+    }
+    PS_BARRIER();
+    return ps_hard_mark_read(mark) == before ? what : NULL;
+}
+
+PS_COLD void ps_hard_check_other(const struct ps_span *span, const void *block) {
+    const struct timespec moment = {.tv_nsec = 1000000};
+    const uint8_t *mark = ps_mark_at(block);
+    const char *what = NULL;
+    for (int i = 0; i < LOOKS; i++) {
+        what = mark != NULL ? damage(span, block, mark) : NULL;
+        if (what == NULL) {
+            return;
+        }
+        (void)nanosleep(&moment, NULL);
+    }
+    ps_misuse(what, span, block);
+}
+
+struct sweep {
+    size_t bytes_left;
+    bool is_alone; /* no other thread has blocks in its hands */
+};
+
+/* Marks say what each block is. Those that have not left the window since the span was made, or
+ * emptied, may hold anything. */
+static void sweep_marked(const struct ps_span *span) {
+    for (size_t i = span->first; i < span->limit; i++) {
+        const char *block = ps_span_block(span, i);
+        if (ps_span_is_unhanded(span, block)) {
+            return;
+        }
+        const uint8_t *mark = ps_mark_at(block);
+        if (PS_UNLIKELY(mark != NULL && damage(span, block, mark) != NULL)) {
+            ps_hard_check_other(span, block);
+        }
+    }
+}
+
+static void sweep_list(const struct ps_span *span, void *block) {
+    /* Ends: links lead within the span, and there are no more blocks than it has. */
+    for (size_t i = ps_span_capacity(span); i > 0 && !ps_link_is_end(block); i--) {
+        if (PS_UNLIKELY(!is_zero(span, block, span->block_bytes))) {
+            ps_misuse(PS_MISUSE_LATE_WRITE, span, block);
+        }
+        block = ps_link_of(block, span->salt);
+    }
+}
+
+static void sweep_slot(struct ps_slot *slot, void *context) {
+    struct sweep *sweep = context;
+    /* acquire: pairs with ps_span_create; makes the constant fields of a span visible. */
+    if (ps_load_acquire(&slot->run.kind) != PS_RUN_SPAN) {
+        return;
+    }
+    const struct ps_span *span = ps_span_of_slot(slot);
+    size_t bytes = ps_span_capacity(span) * span->block_bytes;
+    if (bytes > sweep->bytes_left) {
+        return;
+    }
+    sweep->bytes_left -= bytes;
+    if (ps_hard_is_on()) {
+        sweep_marked(span);
+    } else if (sweep->is_alone) {
+        sweep_list(span, span->free);
+        sweep_list(span, span->stash);
+        sweep_list(span, ps_span_remote_list(span));
+    }
+}
+
+static void count_heap(struct ps_heap *heap, void *context) {
+    /* relaxed: threads that end now have given their blocks back. */
+    *(size_t *)context += ps_load_relaxed(&heap->x_state) != PS_HEAP_PARKED;
+}
+
+void ps_hard_sweep(void) {
+    if (PS_LIKELY(ps_hard_level == 0)) {
+        return;
+    }
+    struct ps_heap *heap = ps_thread.own;
+    size_t heaps = 0;
+    ps_heap_walk(count_heap, &heaps);
+    if (heap != NULL) {
+        ps_run_close(heap);
+        ps_recent_flush_all(heap);
+        ps_remote_flush(heap);
+    }
+    struct sweep sweep = {.bytes_left = SWEEP_BYTES, .is_alone = heap != NULL && heaps == 1};
+    ps_page_cache_walk(sweep_slot, &sweep);
+    ps_hard_large_sweep(sweep.bytes_left);
+}

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See level_1.h. A block is zeroed when it is freed, in the freeing thread: blocks of its own spans
+ * on a path of their own, those of a hot run when it ends. No locks of its own.
+ *
+ * The tests of that path are those of the fast path, and one more: a block of the open hot run has
+ * no link that would tell that it is free, and the run must not come to a block that is.
+ */
+#include "pools/engine/harden/level_1.h"
+
+#include "pools/engine/base/bits.h"
+#include "pools/engine/harden/guard.h"
+#include "pools/engine/harden/hard.h"
+#include "pools/engine/harden/hard_large.h"
+#include "pools/engine/harden/stray.h"
+#include "pools/engine/harden/zero.h"
+#include "pools/engine/heap/blocks.h"
+#include "pools/engine/heap/fast_path.h"
+#include "pools/engine/heap/plain.h"
+#include "pools/engine/os/os.h"
+#include "pools/engine/small/span_remote.h"
+
+#include <string.h>
+
+bool ps_level_1_start(const struct ps_config *config) {
+    ps_stray_start(config);
+    ps_hard_start(config);
+    ps_guard_start(config);
+    return true;
+}
+
+void *ps_level_1_alloc_aligned(struct ps_heap *heap, size_t bytes, size_t align) {
+    return bytes == 0 && align <= PS_ZERO_ALIGN ? ps_zero_alloc()
+                                                : ps_plain_alloc_aligned(heap, bytes, align);
+}
+
+/* ---- free ---- */
+
+/* A block in the span of this thread's hot run: it may be one of the run's, or one that the run
+ * would come to. */
+static void leave_run(struct ps_heap *heap, const struct ps_span *span, const char *block) {
+    ptrdiff_t distance = block - heap->run_first;
+    ptrdiff_t length = ps_thread.run_next - heap->run_first;
+    bool is_in_run =
+        length > 0 ? (size_t)distance < (size_t)length : (size_t)-distance < (size_t)-length;
+    if (PS_UNLIKELY(is_in_run)) {
+        ps_misuse_free(span, block);
+    }
+    ps_run_close(heap);
+}
+
+/* What the fast path's tests say nothing against. */
+static PS_NOINLINE void free_in(struct ps_span *span, void *block) {
+    ps_wipe(block, span->block_bytes);
+    if (PS_UNLIKELY(ps_heap_push(span, block))) {
+        ps_heap_free_event(span, block);
+    }
+}
+
+static PS_COLD void free_doubtful(struct ps_span *span, void *block) {
+    ps_free_check(span, block);
+    free_in(span, block);
+}
+
+static PS_COLD void free_beside_run(struct ps_heap *heap, struct ps_span *span, void *block) {
+    leave_run(heap, span, block);
+    free_in(span, block);
+}
+
+/* A block of another owner, or in no span. */
+static PS_NOINLINE void free_foreign(struct ps_slot *slot, void *block) {
+    struct ps_span *span = ps_span_holding(slot, block);
+    if (PS_UNLIKELY(span == NULL)) {
+        ps_free_large(slot, block);
+        return;
+    }
+    ps_free_check(span, block);
+    ps_wipe(block, span->block_bytes);
+    ps_heap_free_others(span, block);
+}
+
+/* What lies in no span of one slice of this heap; a block of a class with recent blocks, too. */
+static PS_NOINLINE void free_other(struct ps_heap *heap, struct ps_slot *slot, void *block,
+                                   size_t class_index) {
+    if (PS_UNLIKELY(class_index >= PS_CLASS_LIMIT || heap == NULL)) {
+        free_foreign(slot, block);
+        return;
+    }
+    ps_free_check(ps_span_of_inside(slot, block), block);
+    ps_wipe(block, ps_size_classes[class_index].block_bytes);
+    if (PS_UNLIKELY(ps_heap_push(&heap->recent[class_index], block))) {
+        ps_recent_event(heap, (uint32_t)class_index);
+    }
+}
+
+/* All calls are the last thing it does: so it saves no register, a tenth of its instructions. */
+void ps_level_1_free(struct ps_span *span, void *block, uintptr_t owner_key) {
+    struct ps_heap *heap = ps_thread.own; /* NULL: then the key is that of no heap */
+    if (PS_UNLIKELY(owner_key != ps_heap_key(heap))) {
+        free_other(heap, (struct ps_slot *)span, block,
+                   owner_key - (uintptr_t)heap - PS_KEY_RECENT);
+        return;
+    }
+    if (PS_UNLIKELY(!ps_span_expects(span, block))) {
+        free_doubtful(span, block);
+        return;
+    }
+    if (PS_UNLIKELY(heap->run_span == span)) {
+        free_beside_run(heap, span, block);
+        return;
+    }
+    size_t bytes = span->block_bytes;
+    if (PS_UNLIKELY(bytes > PS_WIPE_INLINE_BYTES)) {
+        free_in(span, block);
+        return;
+    }
+    ps_wipe(block, bytes);
+    if (PS_UNLIKELY(ps_heap_push(span, block))) {
+        ps_heap_free_event(span, block);
+    }
+}
+
+/* ---- hot runs ---- */
+
+/* Whether none of the blocks that a run would go on to is free: it would take that one for a block
+ * that is freed for the first time. Read in order, where the program will read them next. */
+bool ps_level_1_may_run(const struct ps_span *span, const char *newest, ptrdiff_t step) {
+    uintptr_t salt = ps_load_relaxed(&span->salt); /* relaxed: we have a block of the span */
+    const char *begin = ps_span_block(span, span->first);
+    size_t bytes = ps_span_capacity(span) * span->block_bytes;
+    const char *block = newest + step;
+    while ((size_t)(block - begin) < bytes && !ps_span_is_unhanded(span, block)) {
+        if (PS_UNLIKELY(ps_link_is_near(block, ps_link_of(block, salt)) &&
+                        ps_span_is_listed(span, block))) {
+            return false;
+        }
+        block += step;
+    }
+    return true;
+}
+
+/* Zeroes blocks of a list behind their links. */
+static void wipe_linked(const struct ps_span *span, char *lowest, size_t blocks) {
+    for (size_t i = 0; i < blocks; i++) {
+        uintptr_t *block = (uintptr_t *)(lowest + i * span->block_bytes);
+        uintptr_t link = *block;
+        ps_wipe(block, span->block_bytes);
+        *block = link;
+    }
+}
+
+/* Where blocks are hardened no run is left without links, by which a second free of one of its
+ * blocks is found, unless its span is done with. Blocks that another thread has freed, too, are
+ * found before they are zeroed. */
+void ps_level_1_give_run(struct ps_heap *heap, struct ps_span *span, char *lowest, size_t blocks) {
+    char *last = lowest + (blocks - 1) * span->block_bytes;
+    /* relaxed: equal only if this thread wrote it. */
+    bool is_own = ps_load_relaxed(&span->x_owner) == ps_heap_key(heap);
+    if (is_own && span->place != PS_PLACE_CURRENT && span->used == blocks) {
+        memset(lowest, 0, blocks * span->block_bytes);
+        ps_span_give_run(span, lowest, blocks);
+        ps_heap_span_gained(heap, span);
+        return;
+    }
+    ps_span_link_run(span, lowest, blocks);
+    wipe_linked(span, lowest, blocks);
+    if (is_own) {
+        ps_span_give_list(span, lowest, last, blocks);
+        ps_heap_span_gained(heap, span);
+        return;
+    }
+    ps_owner_add(&heap->x_remote_frees, blocks);
+    ps_owner_add(&heap->x_remote_batches, 1);
+    ps_remote_handed(span, ps_span_hand_list(span, lowest, last, blocks));
+}
+
+/* ---- realloc ---- */
+
+/* A run that is cut where it stands goes on to other blocks: what it no longer needs is zeroed. */
+static void *resize_large(struct ps_slot *slot, void *block, size_t bytes) {
+    size_t kept = ps_round_up(bytes, ps_os_page_bytes());
+    /* relaxed: set before the block existed. */
+    bool is_run = ps_load_relaxed(&slot->run.kind) == PS_RUN_BLOCK && slot->run.base == block;
+    if (is_run && bytes > PS_CLASS_BYTES_LIMIT && kept < ps_large_usable(slot)) {
+        ps_large_make_zero((char *)block + kept, ps_large_usable(slot) - kept);
+    }
+    return ps_resize_large(slot, block, bytes);
+}
+
+/* As the plain mode's, but a block keeps its class, which tells what it was asked for. */
+void *ps_level_1_resize(void *block, size_t bytes) {
+    struct ps_slot *slot = ps_page_map_slot(block);
+    const struct ps_span *span = ps_span_holding(slot, block);
+    if (PS_UNLIKELY(span == NULL)) {
+        return resize_large(slot, block, bytes);
+    }
+    ps_resize_check(span, block, PS_MISUSE_REALLOC);
+    size_t room = span->block_bytes;
+    bool fits = bytes <= room && bytes >= room / 2 && ps_size_class_of(bytes) == span->class_index;
+    return fits ? block : ps_resize_by_copy(block, room, bytes);
+}
+
+void *ps_level_1_refill(struct ps_heap *heap, struct ps_bin *bin, size_t bytes) {
+    bool is_class = (uint32_t)(bin - heap->bins) != PS_CLASS_NONE;
+    return bytes == 0 && !is_class ? ps_zero_alloc() : ps_guard_refill(heap, bin, bytes);
+}
+
+void ps_level_1_release_run(struct ps_run *run) {
+    ps_large_make_zero(run->base, ps_large_usable(ps_slot_of_run(run)));
+    ps_hard_large_hold(run);
+}
+
+void ps_level_1_fork_child(void) {
+    ps_guard_fork_child();
+    ps_hard_large_fork_child();
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Level 1 of POOLSHIM_HARDEN: entry points and hooks, for the table (modes.c). Those that are not
+ * here are the plain mode's. See hard.h.
+ */
+#ifndef PS_HARDEN_LEVEL_1_H
+#define PS_HARDEN_LEVEL_1_H
+
+#include "pools/engine/heap/mode.h"
+
+void *ps_level_1_alloc_aligned(struct ps_heap *heap, size_t bytes, size_t align);
+void ps_level_1_free(struct ps_span *span, void *block, uintptr_t owner_key);
+void *ps_level_1_resize(void *block, size_t bytes);
+
+bool ps_level_1_start(const struct ps_config *config);
+bool ps_level_1_may_run(const struct ps_span *span, const char *newest, ptrdiff_t step);
+void ps_level_1_give_run(struct ps_heap *heap, struct ps_span *span, char *lowest, size_t blocks);
+void ps_level_1_release_run(struct ps_run *run);
+
+/* Of both modes that harden. */
+void *ps_level_1_refill(struct ps_heap *heap, struct ps_bin *bin, size_t bytes);
+void ps_level_1_fork_child(void);
+
+#endif

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See level_2.h. Small blocks go through hard.c on their way from and to their spans. No locks of
+ * its own.
+ */
+#include "pools/engine/harden/level_2.h"
+
+#include "pools/engine/base/bits.h"
+#include "pools/engine/harden/guard.h"
+#include "pools/engine/harden/hard.h"
+#include "pools/engine/harden/stray.h"
+#include "pools/engine/harden/zero.h"
+#include "pools/engine/heap/blocks.h"
+#include "pools/engine/heap/plain.h"
+
+#include <string.h>
+
+#define GUARD_SAMPLE 1000 /* at level 3, unless the user says otherwise */
+
+bool ps_level_2_start(const struct ps_config *config) {
+    struct ps_config sampled = *config;
+    if (config->harden == PS_HARD_WAITS && config->guard_sample == 0) {
+        sampled.guard_sample = GUARD_SAMPLE;
+    }
+    ps_stray_start(config);
+    ps_hard_start(config);
+    ps_guard_start(&sampled);
+    return true;
+}
+
+bool ps_level_2_make_state(void **state) {
+    *state = ps_hard_make();
+    return true;
+}
+
+void *ps_level_2_alloc(struct ps_heap *heap, size_t bytes) {
+    if (bytes > PS_CLASS_BYTES_LIMIT - ps_hard_extra_bytes) {
+        if (heap != NULL) {
+            ps_heap_tick(heap);
+        }
+        return ps_large_alloc(bytes, 1, NULL);
+    }
+    return ps_hard_alloc(heap, ps_hard_class_of(bytes), bytes, bytes);
+}
+
+/* Blocks are zero as they come, except samples. */
+void *ps_level_2_zalloc(struct ps_heap *heap, size_t bytes) {
+    if (bytes > PS_CLASS_BYTES_LIMIT) {
+        return ps_plain_zalloc(heap, bytes);
+    }
+    void *block = ps_level_2_alloc(heap, bytes);
+    return block != NULL && ps_guard_period != 0 ? memset(block, 0, bytes) : block;
+}
+
+void *ps_level_2_alloc_aligned(struct ps_heap *heap, size_t bytes, size_t align) {
+    if (PS_UNLIKELY(bytes == 0 && align <= PS_ZERO_ALIGN)) {
+        return ps_zero_alloc();
+    }
+    size_t wanted = ps_max(bytes, 1) + ps_hard_extra_bytes;
+    uint32_t class_index = wanted < bytes ? PS_CLASS_NONE : ps_size_class_of_aligned(wanted, align);
+    if (class_index == PS_CLASS_NONE) {
+        return ps_large_alloc(bytes, align, NULL);
+    }
+    return ps_hard_alloc(heap, class_index, bytes, ps_size_classes[class_index].block_bytes);
+}
+
+void ps_level_2_free(struct ps_span *span, void *block, uintptr_t owner_key) {
+    (void)owner_key;
+    struct ps_slot *slot = (struct ps_slot *)span;
+    span = ps_span_holding(slot, block);
+    if (PS_UNLIKELY(span == NULL)) {
+        ps_free_large(slot, block);
+        return;
+    }
+    struct ps_heap *heap = ps_thread.own;
+    block = ps_hard_pass(heap != NULL ? heap : ps_heap_acquire(), span, block);
+    if (block != NULL) { /* that one, or one that has waited */
+        ps_heap_free_others(ps_span_of_inside(ps_page_map_slot(block), block), block);
+    }
+}
+
+/* In place when it fits and at least half stays in use. */
+void *ps_level_2_resize(void *block, size_t bytes) {
+    struct ps_slot *slot = ps_page_map_slot(block);
+    const struct ps_span *span = ps_span_holding(slot, block);
+    if (PS_UNLIKELY(span == NULL)) {
+        return ps_resize_large(slot, block, bytes);
+    }
+    size_t usable = ps_hard_usable(span, block, PS_MISUSE_REALLOC);
+    size_t room = span->block_bytes - ps_hard_extra_bytes;
+    if (bytes > room || bytes < room / 2) {
+        return ps_resize_by_copy(block, usable, bytes);
+    }
+    ps_hard_resize(span, block, bytes);
+    return block;
+}
+
+size_t ps_level_2_usable(const void *block) {
+    struct ps_slot *slot = ps_page_map_slot(block);
+    const struct ps_span *span = ps_span_holding(slot, block);
+    return PS_LIKELY(span != NULL) ? ps_hard_usable(span, block, PS_MISUSE_SIZE)
+                                   : ps_usable_large(slot, block);
+}

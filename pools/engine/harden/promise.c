@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a caller says of a block that it frees: its size, its alignment, the family of functions
+ * that made it. See promise.h. Held against what is known: from level 2 on what was asked for, at
+ * level 1 the size class, of large blocks the pages. Nothing is said about addresses that are no
+ * live blocks of ours: the free that follows does that. Any thread that holds the block. No locks.
+ */
+#include "pools/engine/harden/promise.h"
+
+#include "pools/engine/base/bits.h"
+#include "pools/engine/harden/guard.h"
+#include "pools/engine/harden/hard.h"
+#include "pools/engine/harden/hard_marks.h"
+#include "pools/engine/harden/zero.h"
+#include "pools/engine/os/fatal.h"
+#include "pools/engine/os/os.h"
+
+static bool is_large(const struct ps_slot *slot, const void *block) {
+    uint8_t kind = ps_load_relaxed(&slot->run.kind); /* relaxed: set before the block existed */
+    return (kind == PS_RUN_BLOCK || kind == PS_RUN_MAPPING) && slot->run.base == block;
+}
+
+/* The span of a block that may be live, NULL if it lies in none. */
+static const struct ps_span *span_of(const struct ps_slot *slot, const void *block) {
+    uint8_t kind = ps_load_relaxed(&slot->run.kind); /* relaxed: as above */
+    bool is_inside = kind == PS_RUN_INSIDE;
+    if (!is_inside && kind != PS_RUN_SPAN) {
+        return NULL;
+    }
+    const struct ps_span *span = is_inside ? ps_span_of_inside(slot, block) : ps_span_at(block);
+    bool is_free = ps_hard_is_on() ? ps_hard_mark_of(block) == NULL
+                                   : ps_span_has_block(span, block) && ps_heap_is_free(span, block);
+    return ps_span_has_block(span, block) && !is_free ? span : NULL;
+}
+
+/* What malloc serves, too: the others are asked for by the size of their class. */
+static bool is_usual(size_t bytes, size_t align) {
+    return align <= 16 && (bytes > 8 || align <= 8);
+}
+
+static uint32_t class_of(size_t bytes, size_t align) {
+    return is_usual(bytes, align) ? ps_size_class_of(bytes)
+                                  : ps_size_class_of_aligned(bytes, align);
+}
+
+static bool is_size(const struct ps_span *span, const void *block, size_t bytes, size_t align) {
+    if (ps_hard_is_on()) {
+        return ps_hard_usable(span, block, PS_MISUSE_FREE) == bytes;
+    }
+    return bytes <= PS_CLASS_BYTES_LIMIT && class_of(ps_max(bytes, 1), align) == span->class_index;
+}
+
+void ps_block_check_size(const void *block, size_t bytes, size_t align) {
+    const struct ps_slot *slot = ps_page_map_slot(block);
+    const struct ps_span *span = span_of(slot, block);
+    bool is_as_said = ((uintptr_t)block & (align - 1)) == 0;
+    if (span != NULL) {
+        is_as_said = is_as_said && is_size(span, block, bytes, align);
+    } else if (is_large(slot, block)) {
+        size_t pages = ps_round_up(ps_max(bytes, 1), ps_os_page_bytes());
+        is_as_said = is_as_said && ps_large_usable(slot) == pages && pages >= bytes;
+    } else if (ps_zero_is_live(block)) {
+        is_as_said = is_as_said && bytes == 0;
+    } else if (ps_load_relaxed(&slot->run.kind) == PS_RUN_GUARD && /* relaxed: as in span_of */
+               is_usual(bytes, align)) {
+        is_as_said = is_as_said && ps_guard_usable(block, "free") == bytes;
+    } else {
+        return;
+    }
+    if (PS_UNLIKELY(!is_as_said)) {
+        ps_fatal_block("free with a wrong size or alignment of", block,
+                       span != NULL ? span->block_bytes : bytes);
+    }
+}
+
+void ps_block_set_family(void *block, enum ps_family family) {
+    struct ps_slot *slot = ps_page_map_slot(block);
+    if (is_large(slot, block)) {
+        ps_large_set_family(slot, family);
+        return;
+    }
+    uint8_t *mark = ps_hard_mark_of(block);
+    if (PS_LIKELY(mark != NULL)) {
+        /* relaxed, both: no other thread has the block. */
+        uint8_t rest = (uint8_t)(ps_load_relaxed(mark) & ~PS_MARK_FAMILY);
+        ps_store_relaxed(mark, (uint8_t)(rest | family << PS_MARK_FAMILY_SHIFT));
+    }
+}
+
+void ps_block_check_family(void *block, enum ps_family family) {
+    struct ps_slot *slot = ps_page_map_slot(block);
+    enum ps_family made_by = family;
+    size_t block_bytes = 0;
+    if (is_large(slot, block)) {
+        made_by = ps_large_family(slot);
+        block_bytes = ps_large_usable(slot);
+    } else {
+        const uint8_t *mark = ps_hard_mark_of(block);
+        const struct ps_span *span = span_of(slot, block);
+        if (mark == NULL) {
+            return;
+        }
+        made_by = (enum ps_family)((*mark & PS_MARK_FAMILY) >> PS_MARK_FAMILY_SHIFT);
+        block_bytes = span != NULL ? span->block_bytes : 0;
+    }
+    if (PS_UNLIKELY(made_by != family)) {
+        ps_fatal_block(PS_MISUSE_FAMILY, block, block_bytes);
+    }
+    ps_block_set_family(block, PS_FAMILY_MALLOC); /* for the free that follows */
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See stray.h.
+ */
+#include "pools/engine/harden/stray.h"
+
+#include "pools/engine/harden/guard.h"
+#include "pools/engine/harden/zero.h"
+#include "pools/engine/heap/early.h"
+#include "pools/engine/heap/mode.h"
+#include "pools/engine/os/fatal.h"
+
+static enum ps_foreign foreign_policy = PS_FOREIGN_ABORT;
+
+void ps_stray_start(const struct ps_config *config) { foreign_policy = config->foreign; }
+
+/* Nothing is live there. Returns where the address is none of ours and the policy says so. */
+static PS_COLD void report(const struct ps_slot *slot, const void *block,
+                           enum ps_misuse_call call) {
+    uint8_t kind = ps_load_relaxed(&slot->run.kind); /* relaxed: for the words only */
+    if (kind == PS_RUN_FREE || kind == PS_RUN_BUSY) {
+        ps_fatal_address(ps_misuse_words(call, PS_MISUSE_OF_FREE), block);
+    }
+    if (kind == PS_RUN_BLOCK || kind == PS_RUN_MAPPING) {
+        ps_fatal_address(ps_misuse_words(call, PS_MISUSE_OF_INTERIOR), block);
+    }
+    const char *what = ps_misuse_words(call, PS_MISUSE_OF_FOREIGN);
+    if (foreign_policy == PS_FOREIGN_ABORT) {
+        ps_fatal_address(what, block);
+    }
+    if (foreign_policy == PS_FOREIGN_WARN) {
+        ps_report_address(what, block);
+    }
+}
+
+void ps_stray_free(struct ps_slot *slot, void *block) {
+    uint8_t kind = ps_load_relaxed(&slot->run.kind); /* relaxed: set before the block existed */
+    if (kind == PS_RUN_GUARD) {
+        ps_guard_free(block);
+    } else if (kind == PS_RUN_ZERO) {
+        ps_zero_free(slot, block);
+    } else if (ps_early_usable(block) == 0) {
+        report(slot, block, PS_MISUSE_FREE);
+    }
+}
+
+size_t ps_stray_usable(const struct ps_slot *slot, const void *block, enum ps_misuse_call call) {
+    /* relaxed: as in ps_stray_free. */
+    if (ps_load_relaxed(&slot->run.kind) == PS_RUN_GUARD) {
+        return ps_guard_usable(block, call == PS_MISUSE_REALLOC ? "realloc" : "size");
+    }
+    if (ps_zero_is_live(block)) {
+        return 0;
+    }
+    size_t early = ps_early_usable(block);
+    if (early != 0) {
+        return early;
+    }
+    report(slot, block, call);
+    return PS_STRAY_FOREIGN;
+}

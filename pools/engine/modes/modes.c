@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The tables of all modes: see mode.h, which declares them. The only file that knows every mode;
+ * the core calls what is named here, through its copy of a row, and nothing else of the layers
+ * above it. Constant: the loader makes the tables read-only once it has relocated them.
+ */
+#include "pools/engine/harden/guard.h"
+#include "pools/engine/harden/hard.h"
+#include "pools/engine/harden/hard_large.h"
+#include "pools/engine/harden/level_1.h"
+#include "pools/engine/harden/level_2.h"
+#include "pools/engine/harden/stray.h"
+#include "pools/engine/heap/fast_path.h"
+#include "pools/engine/heap/mode.h"
+#include "pools/engine/heap/plain.h"
+#include "pools/engine/page/page_cache.h"
+#include "pools/engine/record/record.h"
+#include "pools/engine/record/record_peak.h"
+
+static bool start_plain(const struct ps_config *config) {
+    ps_stray_start(config);
+    return true;
+}
+
+static bool start_sampled(const struct ps_config *config) {
+    ps_stray_start(config);
+    ps_guard_start(config);
+    return true;
+}
+
+const struct ps_mode_entry ps_mode_entries[PS_MODE_COUNT] = {
+    [PS_MODE_PLAIN] = {ps_plain_alloc, ps_plain_zalloc, ps_plain_alloc_aligned, ps_plain_free,
+                       ps_plain_resize, ps_plain_usable},
+    [PS_MODE_SAMPLED] = {ps_plain_alloc, ps_plain_zalloc, ps_plain_alloc_aligned, ps_plain_free,
+                         ps_plain_resize, ps_plain_usable},
+    [PS_MODE_ZEROED] = {ps_plain_alloc, ps_plain_zalloc, ps_level_1_alloc_aligned, ps_level_1_free,
+                        ps_level_1_resize, ps_plain_usable},
+    [PS_MODE_HARDENED] = {ps_level_2_alloc, ps_level_2_zalloc, ps_level_2_alloc_aligned,
+                          ps_level_2_free, ps_level_2_resize, ps_level_2_usable},
+    [PS_MODE_RECORDED] = {ps_record_alloc, ps_record_zalloc, ps_record_alloc_aligned,
+                          ps_record_free, ps_record_resize, ps_plain_usable},
+};
+
+const struct ps_mode_hook ps_mode_hooks[PS_MODE_COUNT] = {
+    [PS_MODE_PLAIN] = {.has_fast_alloc = true,
+                       .has_fast_free = true,
+                       .start = start_plain,
+                       .make_state = ps_mode_makes_no_state,
+                       .thread_start = ps_mode_ignores_heap,
+                       .thread_end = ps_mode_ignores_heap,
+                       .refill = ps_plain_refill,
+                       .count_pops = NULL,
+                       .may_run = NULL,
+                       .give_run = ps_plain_give_run,
+                       .flush_class = ps_mode_ignores_class,
+                       .release_run = ps_page_cache_give,
+                       .reclaim = ps_mode_reclaims_nothing,
+                       .stray_free = ps_stray_free,
+                       .stray_usable = ps_stray_usable,
+                       .fork_child = ps_mode_ignores_fork},
+    [PS_MODE_SAMPLED] = {.has_fast_alloc = true,
+                         .has_fast_free = true,
+                         .start = start_sampled,
+                         .make_state = ps_mode_makes_no_state,
+                         .thread_start = ps_mode_ignores_heap,
+                         .thread_end = ps_mode_ignores_heap,
+                         .refill = ps_guard_refill,
+                         .count_pops = ps_guard_count_pops,
+                         .may_run = NULL,
+                         .give_run = ps_plain_give_run,
+                         .flush_class = ps_mode_ignores_class,
+                         .release_run = ps_page_cache_give,
+                         .reclaim = ps_mode_reclaims_nothing,
+                         .stray_free = ps_stray_free,
+                         .stray_usable = ps_stray_usable,
+                         .fork_child = ps_guard_fork_child},
+    [PS_MODE_ZEROED] = {.has_fast_alloc = true,
+                        .has_fast_free = false,
+                        .start = ps_level_1_start,
+                        .make_state = ps_mode_makes_no_state,
+                        .thread_start = ps_mode_ignores_heap,
+                        .thread_end = ps_mode_ignores_heap,
+                        .refill = ps_level_1_refill,
+                        .count_pops = ps_guard_count_pops,
+                        .may_run = ps_level_1_may_run,
+                        .give_run = ps_level_1_give_run,
+                        .flush_class = ps_mode_ignores_class,
+                        .release_run = ps_level_1_release_run,
+                        .reclaim = ps_hard_large_flush,
+                        .stray_free = ps_stray_free,
+                        .stray_usable = ps_stray_usable,
+                        .fork_child = ps_level_1_fork_child},
+    [PS_MODE_HARDENED] = {.has_fast_alloc = false,
+                          .has_fast_free = false,
+                          .start = ps_level_2_start,
+                          .make_state = ps_level_2_make_state,
+                          .thread_start = ps_mode_ignores_heap,
+                          .thread_end = ps_hard_flush_all,
+                          .refill = ps_level_1_refill,
+                          .count_pops = ps_guard_count_pops,
+                          .may_run = NULL,
+                          .give_run = ps_plain_give_run,
+                          .flush_class = ps_hard_flush,
+                          .release_run = ps_hard_large_hold,
+                          .reclaim = ps_hard_large_flush,
+                          .stray_free = ps_stray_free,
+                          .stray_usable = ps_stray_usable,
+                          .fork_child = ps_level_1_fork_child},
+    [PS_MODE_RECORDED] = {.has_fast_alloc = false,
+                          .has_fast_free = false,
+                          .start = ps_record_start,
+                          .make_state = ps_record_make_state,
+                          .thread_start = ps_record_begin,
+                          .thread_end = ps_record_end,
+                          .refill = ps_plain_refill,
+                          .count_pops = NULL,
+                          .may_run = NULL,
+                          .give_run = ps_plain_give_run,
+                          .flush_class = ps_mode_ignores_class,
+                          .release_run = ps_page_cache_give,
+                          .reclaim = ps_mode_reclaims_nothing,
+                          .stray_free = ps_stray_free,
+                          .stray_usable = ps_stray_usable,
+                          .fork_child = ps_record_fork_child},
+};

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The census: one snapshot of everything the engine can count, pulled on demand. Each layer owns
+ * its counters; this file only adds them up. Callers: shim/stats.c, shim/introspect.c, tests.
+ * May be called from any thread at any time, takes the page-cache and registry locks one after the
+ * other, allocates nothing, needs about 3 KiB for the result. Cost: O(slices in use).
+ */
+#ifndef PS_RECORD_CENSUS_H
+#define PS_RECORD_CENSUS_H
+
+#include "pools/engine/base/config.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct ps_census_class {
+    uint32_t block_bytes;     /* size of every block of the class */
+    uint64_t live_blocks;     /* handed to the program; other threads' prepared blocks count too */
+    uint64_t prepared_blocks; /* of the calling thread: ready in its bin, not in live_blocks */
+    uint64_t spans;           /* spans cut into this class */
+    uint64_t span_bytes;      /* their address space */
+};
+
+struct ps_census {
+    /* bytes */
+    uint64_t arena_bytes;       /* address space reserved in arenas */
+    uint64_t mapped_bytes;      /* arenas handed out so far + own mappings + samples + metadata */
+    uint64_t small_live_bytes;  /* sum of live_blocks x block_bytes */
+    uint64_t small_span_bytes;  /* sum of span_bytes */
+    uint64_t run_live_bytes;    /* live page runs (medium blocks) */
+    uint64_t pages_bytes;       /* slices that the pools library gives out by pages */
+    uint64_t map_live_bytes;    /* live mappings of their own (large blocks) */
+    uint64_t guard_live_bytes;  /* live guarded samples */
+    uint64_t guard_held_bytes;  /* memory behind those, and behind freed ones that wait */
+    uint64_t cache_dirty_bytes; /* free runs in the page cache that hold memory */
+    uint64_t cache_clean_bytes; /* free runs that hold none (never touched, or purged) */
+    uint64_t map_cached_bytes;  /* freed large mappings kept for reuse */
+    uint64_t metadata_bytes;    /* heaps, map leaves: mapped, not necessarily resident */
+    uint64_t purged_bytes;      /* given back to the OS so far */
+    /* counts */
+    uint64_t arena_count;
+    uint64_t run_live_count;
+    uint64_t map_live_count;
+    uint64_t guard_live_count;
+    uint64_t map_cached_count;
+    uint64_t purge_count;        /* madvise and munmap calls that gave memory back */
+    uint64_t remote_free_count;  /* blocks freed by a thread that does not own them */
+    uint64_t remote_batch_count; /* atomic hand-overs those took */
+    uint64_t heap_live_count;    /* heaps attached to a running thread */
+    uint64_t heap_total_count;   /* heaps ever made */
+    uint64_t orphan_span_count;  /* spans whose thread ended, waiting for adoption */
+    uint32_t class_count;
+    struct ps_census_class classes[PS_CLASS_LIMIT];
+};
+
+/* Fills *out. */
+void ps_census_take(struct ps_census *out);
+
+#endif

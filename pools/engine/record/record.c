@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See record.h: the counting. What is here runs for each malloc and free of a recorded program, so
+ * it is written as fast_path.h is: the usual case first, all else out of line.
+ */
+#include "pools/engine/record/record.h"
+
+#include "pools/engine/base/bits.h"
+#include "pools/engine/harden/stray.h"
+#include "pools/engine/heap/blocks.h"
+#include "pools/engine/heap/fast_path.h"
+#include "pools/engine/heap/plain.h"
+#include "pools/engine/os/os.h"
+#include "pools/engine/page/metadata.h"
+#include "pools/engine/record/record_marks.h"
+#include "pools/engine/record/record_peak.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define GRAIN_LEAST ((uint64_t)1 << 10)
+#define GRAIN_MOST ((uint64_t)64 << 10)
+#define GRAIN_SHARE 8 /* a tally may hold back 1/256 of all live bytes */
+
+bool ps_record_x_on;
+
+static uint64_t x_live_bytes; /* as published */
+
+bool ps_record_start(const struct ps_config *config) {
+    ps_stray_start(config);
+    ps_record_marks_start();
+    bool is_on = ps_record_peak_start();
+    ps_store_relaxed(&ps_record_x_on, is_on); /* relaxed: see ps_record_is_on */
+    return is_on;
+}
+
+struct ps_tally *ps_record_make(void) {
+    size_t bytes = ps_round_up(sizeof(struct ps_tally), PS_SLICE_BYTES);
+    struct ps_tally *tally = ps_metadata_map(bytes);
+    if (tally == NULL) {
+        return NULL;
+    }
+    ps_os_advise_huge(tally, bytes, false);
+    tally->grain = tally->level = GRAIN_LEAST;
+    tally->limit = 2 * GRAIN_LEAST;
+    ps_record_peak_add(tally);
+    return tally;
+}
+
+bool ps_record_make_state(void **state) {
+    *state = ps_record_make();
+    return *state != NULL;
+}
+
+/* ---- live bytes ---- */
+
+static uint64_t add_live(uint64_t bytes) {
+    return ps_add_relaxed(&x_live_bytes, bytes) + bytes; /* relaxed: a count */
+}
+
+static uint64_t publish(struct ps_tally *tally) {
+    uint64_t total = add_live(tally->level - tally->grain);
+    tally->grain = ps_min(ps_max(total >> GRAIN_SHARE, GRAIN_LEAST), GRAIN_MOST);
+    tally->level = tally->grain;
+    tally->limit = 2 * tally->grain;
+    return total;
+}
+
+/* Arms the look at the next free that may stand at a peak. */
+static void arm(struct ps_tally *tally, uint64_t total) {
+    uint64_t threshold = ps_record_peak_threshold();
+    tally->top = tally->grain + (threshold > total ? threshold - total : 0);
+}
+
+/* The tally has risen or fallen by its grain. */
+static PS_NOINLINE void drift(struct ps_tally *tally) {
+    uint64_t total = publish(tally);
+    ps_record_peak_look(total, false);
+    arm(tally, total);
+}
+
+/* A free comes, and live bytes may be as many as never before. */
+static PS_NOINLINE void at_top(struct ps_tally *tally) {
+    uint64_t total = publish(tally);
+    ps_record_peak_look(total, true);
+    arm(tally, total);
+}
+
+static inline void rise(struct ps_tally *tally, uint64_t bytes) {
+    tally->level += bytes;
+    if (PS_UNLIKELY(tally->level >= tally->limit)) {
+        drift(tally);
+    }
+}
+
+/* Before a free is counted. */
+static inline void look_at_top(struct ps_tally *tally) {
+    if (PS_UNLIKELY(tally->level >= tally->top)) {
+        at_top(tally);
+    }
+}
+
+static inline void fall(struct ps_tally *tally, uint64_t bytes) {
+    if (PS_UNLIKELY(__builtin_sub_overflow(tally->level, bytes, &tally->level))) {
+        drift(tally);
+    }
+}
+
+/* ---- counting ---- */
+
+static inline void count_made(struct ps_tally *tally, size_t number) {
+    struct ps_record_count *count = &tally->sizes[number];
+    if (PS_UNLIKELY(count->x_made == 0)) {
+        ps_record_peak_first(number);
+    }
+    ps_owner_add(&count->x_made, 1);
+    rise(tally, number << 4);
+}
+
+static inline void count_freed(struct ps_tally *tally, size_t number) {
+    look_at_top(tally);
+    ps_owner_add(&tally->sizes[number].x_freed, 1);
+    fall(tally, number << 4);
+}
+
+/* The tally that a block of a span counts in. */
+static struct ps_tally *tally_of(const struct ps_span *span) {
+    /* relaxed: a span that changes hands at this moment may count for either. */
+    uintptr_t key = ps_load_relaxed(&span->x_owner);
+    return key <= PS_KEY_ORPHAN ? ps_record_ended : ps_heap_of_key(key)->tally;
+}
+
+/* Takes blocks off a tally that may be another thread's, or, negative, gives it some. */
+static void count_gone(struct ps_tally *tally, size_t number, int64_t blocks) {
+    ps_add_relaxed(&tally->x_gone[number], (uint64_t)blocks); /* relaxed: a count */
+}
+
+static void change_live(struct ps_tally *own, int64_t bytes) {
+    if (own == NULL) {
+        (void)add_live((uint64_t)bytes);
+    } else if (bytes >= 0) {
+        rise(own, (uint64_t)bytes);
+    } else {
+        fall(own, (uint64_t)-bytes);
+    }
+}
+
+static struct ps_tally *own_tally(void) {
+    return ps_thread.own != NULL ? ps_thread.own->tally : NULL;
+}
+
+static inline void note(struct ps_tally *tally, const void *block, size_t bytes,
+                        uint32_t class_index) {
+    size_t number = ps_record_mark(block, class_index, ps_record_number_of(bytes));
+    if (PS_LIKELY(number != 0)) {
+        count_made(tally, number);
+    }
+}
+
+/* ---- malloc ---- */
+
+/* A block above the classes is handed out, or NULL: it was not, and nothing happens. */
+static void *count_large_made(void *block) {
+    if (block == NULL) {
+        return NULL;
+    }
+    size_t bytes = ps_large_usable(ps_page_map_slot(block));
+    struct ps_tally *own = own_tally();
+    if (own != NULL) {
+        ps_owner_add(&own->x_large, 1);
+        ps_owner_add(&own->x_large_bytes, bytes);
+    }
+    ps_record_peak_large(1, (int64_t)bytes);
+    change_live(own, (int64_t)bytes);
+    return block;
+}
+
+static void tick(struct ps_heap *heap) {
+    if (heap != NULL) {
+        ps_heap_tick(heap);
+    }
+}
+
+static PS_NOINLINE void *alloc_large(struct ps_heap *heap, size_t bytes) {
+    tick(heap);
+    return count_large_made(ps_large_alloc(bytes, 1, NULL));
+}
+
+/* As ps_record_alloc, in any case. */
+static PS_NOINLINE void *alloc_any(struct ps_heap *heap, size_t bytes, uint32_t class_index) {
+    void *block = ps_heap_take(heap, &heap->bins[class_index], bytes);
+    if (PS_LIKELY(block != NULL)) {
+        note(heap->tally, block, bytes, class_index);
+    }
+    return block;
+}
+
+static PS_NOINLINE void *count_and_look(struct ps_tally *tally, void *block, size_t number) {
+    count_made(tally, number);
+    return block;
+}
+
+static inline void *counted(struct ps_tally *tally, void *block, size_t number) {
+    struct ps_record_count *count = &tally->sizes[number];
+    uint64_t level = tally->level + (number << 4);
+    if (PS_UNLIKELY(count->x_made == 0 || level >= tally->limit)) {
+        return count_and_look(tally, block, number);
+    }
+    tally->level = level;
+    ps_owner_add(&count->x_made, 1);
+    return block;
+}
+
+static PS_NOINLINE void *note_mark(struct ps_tally *tally, void *block, size_t bytes,
+                                   uint32_t class_index) {
+    size_t number = ps_record_mark(block, class_index, ps_record_number_of(bytes));
+    return PS_LIKELY(number != 0) ? counted(tally, block, number) : block;
+}
+
+/* What is unusual leaves by a tail call, so that the usual case needs no stack. */
+void *ps_record_alloc(struct ps_heap *heap, size_t bytes) {
+    if (PS_UNLIKELY(bytes > ps_size_class_max_bytes)) {
+        return alloc_large(heap, bytes);
+    }
+    uint32_t class_index = ps_size_class_of(bytes);
+    struct ps_bin *bin = &heap->bins[class_index];
+    struct ps_span *source = bin->source;
+    void *block = source->free;
+    if (!ps_link_is_end(block)) {
+        void *next = ps_link_of(block, source->salt);
+        if (PS_UNLIKELY(!ps_link_is_near(block, next))) {
+            return alloc_any(heap, bytes, class_index);
+        }
+        ps_link_clear(block);
+        source->free = next;
+        ps_counter_up(&source->popped);
+    } else {
+        block = ps_bin_move(bin);
+        if (PS_UNLIKELY(block == NULL)) {
+            return alloc_any(heap, bytes, class_index);
+        }
+    }
+    struct ps_tally *tally = heap->tally;
+    size_t number = ps_record_kinds[class_index].number;
+    if (number == 0) {
+        return note_mark(tally, block, bytes, class_index);
+    }
+    return counted(tally, block, number);
+}
+
+void *ps_record_zalloc(struct ps_heap *heap, size_t bytes) {
+    if (bytes > ps_size_class_max_bytes) {
+        tick(heap);
+        return count_large_made(ps_large_zalloc(bytes));
+    }
+    uint32_t class_index = ps_size_class_of(bytes);
+    struct ps_bin *bin = &heap->bins[class_index];
+    if (bin->is_zero && ps_link_is_end(bin->source->free) && bin->cur != bin->end) {
+        void *virgin = ps_bin_move(bin);
+        note(heap->tally, virgin, bytes, class_index);
+        return virgin;
+    }
+    void *block = ps_record_alloc(heap, bytes);
+    return block != NULL ? memset(block, 0, bytes) : NULL;
+}
+
+/* Counts as a request of its size rounded up to the alignment: no smaller block can serve it. */
+void *ps_record_alloc_aligned(struct ps_heap *heap, size_t bytes, size_t align) {
+    size_t wanted = ps_round_up(ps_max(bytes, 1), align);
+    uint32_t class_index =
+        wanted < bytes ? PS_CLASS_NONE : ps_size_class_of_aligned(ps_max(bytes, 1), align);
+    if (class_index == PS_CLASS_NONE) {
+        return count_large_made(ps_large_alloc(bytes, align, NULL));
+    }
+    struct ps_bin *bin = &heap->bins[class_index];
+    void *block = ps_heap_take(heap, bin, bin->block_bytes);
+    if (block != NULL) {
+        note(heap->tally, block, wanted, class_index);
+    }
+    return block;
+}
+
+/* ---- free ---- */
+
+/* A block of a span whose account is not this thread's. */
+static void count_remote(struct ps_tally *own, const struct ps_span *span, const void *block) {
+    size_t number = ps_record_marked(block, span->class_index);
+    if (own != NULL) {
+        look_at_top(own);
+    }
+    count_gone(tally_of(span), number, 1);
+    change_live(own, -(int64_t)(number << 4));
+}
+
+static void count_large(struct ps_tally *own, const struct ps_slot *slot) {
+    int64_t bytes = (int64_t)ps_large_usable(slot);
+    if (own != NULL) {
+        look_at_top(own);
+    }
+    ps_record_peak_large(-1, -bytes);
+    change_live(own, -bytes);
+}
+
+static PS_NOINLINE void free_other(struct ps_slot *slot, void *block) {
+    struct ps_tally *own = own_tally();
+    /* relaxed: set before the block was handed out. */
+    uint8_t kind = ps_load_relaxed(&slot->run.kind);
+    if (kind == PS_RUN_SPAN) {
+        count_remote(own, ps_span_of_slot(slot), block);
+    } else if (kind == PS_RUN_INSIDE) {
+        count_remote(own, ps_span_of_inside(slot, block), block);
+    } else if ((kind == PS_RUN_BLOCK || kind == PS_RUN_MAPPING) && slot->run.base == block) {
+        count_large(own, slot);
+    }
+    ps_plain_free((struct ps_span *)slot, block, PS_KEY_NOBODY);
+}
+
+/* A block of this thread's whose turn it is to look at a peak, or to publish. */
+static PS_NOINLINE void free_and_look(struct ps_span *span, void *block) {
+    count_freed(ps_thread.own->tally, ps_record_marked(block, span->class_index));
+    ps_span_free(span, block);
+}
+
+static PS_NOINLINE void free_recent(struct ps_heap *heap, uint32_t class_index,
+                                    struct ps_slot *slot, void *block) {
+    count_freed(heap->tally, ps_record_marked(block, class_index));
+    ps_heap_free_recent(heap, class_index, slot, block);
+}
+
+void ps_record_free(struct ps_span *span, void *block, uintptr_t owner_key) {
+    struct ps_heap *heap = ps_thread.own;
+    if (PS_UNLIKELY(owner_key != ps_heap_key(heap))) { /* of no heap: as no span's */
+        size_t class_index = owner_key - (uintptr_t)heap - PS_KEY_RECENT;
+        if (class_index < PS_CLASS_LIMIT && heap != NULL) {
+            free_recent(heap, (uint32_t)class_index, (struct ps_slot *)span, block);
+        } else {
+            free_other((struct ps_slot *)span, block);
+        }
+        return;
+    }
+    struct ps_tally *tally = heap->tally;
+    size_t number = ps_record_marked(block, span->class_index);
+    uint64_t level = tally->level;
+    if (PS_UNLIKELY(level >= tally->top || level < number << 4)) {
+        free_and_look(span, block);
+        return;
+    }
+    tally->level = level - (number << 4);
+    ps_owner_add(&tally->sizes[number].x_freed, 1);
+    ps_span_free(span, block);
+}
+
+/* ---- realloc ---- */
+
+/* A block of a span is so large now, where it was. One that has shrunk counts as before: it keeps
+ * its place, and would with other classes. */
+static void count_resized(const struct ps_span *span, void *block, size_t bytes) {
+    struct ps_tally *own = own_tally();
+    size_t number = ps_record_number_of(bytes);
+    size_t old_number = ps_record_marked(block, span->class_index);
+    ps_record_peak_first(number);
+    if (own != NULL) { /* a request that has gone at once: the block stays its owner's */
+        ps_owner_add(&own->sizes[number].x_made, 1);
+        ps_owner_add(&own->sizes[number].x_freed, 1);
+    }
+    if (number > old_number && old_number != 0) {
+        struct ps_tally *owner = tally_of(span);
+        (void)ps_record_mark(block, span->class_index, number); /* the table is there */
+        count_gone(owner, old_number, 1);
+        count_gone(owner, number, -1);
+        change_live(own, (int64_t)(number - old_number) * 16);
+    }
+}
+
+static void count_large_resized(size_t old_bytes, size_t bytes) {
+    struct ps_tally *own = own_tally();
+    int64_t change = (int64_t)bytes - (int64_t)old_bytes;
+    if (own != NULL && change < 0) {
+        look_at_top(own);
+    }
+    ps_record_peak_large(0, change);
+    change_live(own, change);
+}
+
+static void *resize_large(struct ps_slot *slot, void *block, size_t bytes) {
+    if (bytes <= PS_CLASS_BYTES_LIMIT || !ps_block_is_large(slot, block)) {
+        return ps_resize_large(slot, block, bytes);
+    }
+    size_t old_bytes = ps_large_usable(slot);
+    void *resized = ps_large_resize(slot, bytes);
+    if (resized == NULL) {
+        return ps_resize_by_copy(block, old_bytes, bytes);
+    }
+    count_large_resized(old_bytes, ps_large_usable(ps_page_map_slot(resized)));
+    return resized;
+}
+
+void *ps_record_resize(void *block, size_t bytes) {
+    struct ps_slot *slot = ps_page_map_slot(block);
+    const struct ps_span *span = ps_span_holding(slot, block);
+    if (PS_UNLIKELY(span == NULL)) {
+        return resize_large(slot, block, bytes);
+    }
+    void *resized = ps_plain_resize(block, bytes);
+    if (resized == block) {
+        count_resized(span, block, bytes);
+    }
+    return resized;
+}
+
+/* ---- threads ---- */
+
+static uint32_t x_threads;
+
+void ps_record_begin(struct ps_heap *heap) {
+    if (heap->tally->x_thread == 0) {
+        /* relaxed, both: a number; snapshots may name the thread a moment later. */
+        ps_store_relaxed(&heap->tally->x_thread, ps_add_relaxed(&x_threads, 1u) + 1);
+    }
+}
+
+void ps_record_end(struct ps_heap *heap) {
+    (void)publish(heap->tally);
+    heap->tally->top = 0;
+    ps_record_peak_fold(heap->tally);
+    /* All zero now, and nobody else writes there: a thousand threads that ended hold no memory. */
+    size_t page_bytes = ps_os_page_bytes();
+    size_t end = ps_round_down(offsetof(struct ps_tally, x_gone), page_bytes);
+    if (end > page_bytes) {
+        (void)ps_os_purge((char *)heap->tally + page_bytes, end - page_bytes);
+    }
+}

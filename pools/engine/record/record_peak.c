@@ -1,0 +1,424 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See record_peak.h. Lock: record_lock, protects the snapshots, the ended threads' tally but for
+ * x_gone, and what is static here without x_. Nothing is taken under it. Tallies are on a list that
+ * only grows.
+ */
+#include "pools/engine/record/record_peak.h"
+
+#include "pools/engine/base/bits.h"
+#include "pools/engine/os/lock.h"
+#include "pools/engine/os/os.h"
+#include "pools/engine/page/metadata.h"
+
+#include <string.h>
+
+#define SLOTS (PS_RECORD_PEAKS + 2) /* the kept ones, that of this rise, and one to write to */
+#define SLOT_BYTES ((size_t)2 << 20)
+#define SLOT_ENTRIES (SLOT_BYTES / sizeof(struct ps_record_entry))
+#define WORDS ((PS_RECORD_SIZES + 63) / 64)
+
+#define COLLECTS_MAX 8 /* times that a size is read for a snapshot */
+#define MOVES_SHARE 64 /* of its live blocks may have moved meanwhile */
+
+#define STEP_SHARE 64       /* of live bytes: worth a snapshot where nobody has been */
+#define STEP_SHARE_BELOW 16 /* below the highest peak */
+#define STEP_LEAST 8192
+#define RISE_LEAST ((uint64_t)64 << 10)
+#define WORTH_SHARE 8    /* of the highest peak: lower ones are not looked at */
+#define SIMILAR_SHARE 16 /* two mixes are the same when fewer of their bytes lie elsewhere */
+#define UNIT 65536       /* a whole mix */
+
+struct ps_tally *ps_record_ended;
+
+PS_UNDO_LOG(record_undo, 4); /* of ps_record_peak_fold; the rest starts anew in a child */
+static struct ps_lock record_lock = PS_LOCK_INIT_UNDO(PS_RANK_RECORD, &record_undo);
+static struct ps_tally *x_tallies;
+static uint32_t x_tally_count;
+static uint64_t x_used[WORDS]; /* sizes of which there ever was a block */
+static uint64_t x_large_count;
+static uint64_t x_large_bytes;
+static uint64_t x_threshold; /* live bytes from which on a free takes a snapshot */
+static uint64_t x_floor;     /* and below which it is time to look: the rise is over, or further */
+
+static struct ps_record_peak slots[SLOTS];
+static uint8_t order[SLOTS]; /* of slots: [0..kept_count) are kept, then RISING and SPARE */
+static bool has_ended;       /* a thread: before, the tally of ended ones is empty */
+static size_t kept_count;
+static bool has_rising;              /* slot RISING is this rise's; else we are falling */
+static uint64_t highest;             /* live bytes as published, of all snapshots */
+static int64_t mix[PS_RECORD_SIZES]; /* while two are compared */
+
+#define RISING PS_RECORD_PEAKS
+#define SPARE (PS_RECORD_PEAKS + 1)
+
+static struct ps_record_peak *slot_at(size_t index) { return &slots[order[index]]; }
+
+static void swap_slots(size_t a, size_t b) {
+    uint8_t swapped = order[a];
+    order[a] = order[b];
+    order[b] = swapped;
+}
+
+bool ps_record_peak_start(void) {
+    char *memory = ps_metadata_map(SLOTS * SLOT_BYTES);
+    if (memory == NULL) {
+        return false;
+    }
+    ps_os_advise_huge(memory, SLOTS * SLOT_BYTES, false);
+    for (size_t i = 0; i < SLOTS; i++) {
+        slots[i].entries = (struct ps_record_entry *)(memory + i * SLOT_BYTES);
+        order[i] = (uint8_t)i;
+    }
+    ps_record_ended = ps_record_make();
+    return ps_record_ended != NULL;
+}
+
+void ps_record_peak_add(struct ps_tally *tally) {
+    tally->next = ps_load_relaxed(&x_tallies); /* relaxed: the swap validates it */
+    /* release: pairs with first_tally; makes next visible. */
+    while (!ps_cas_weak_release(&x_tallies, &tally->next, tally)) {
+    }
+    ps_add_relaxed(&x_tally_count, 1u); /* relaxed: a count */
+}
+
+static struct ps_tally *first_tally(void) {
+    return ps_load_acquire(&x_tallies); /* acquire: pairs with ps_record_peak_add */
+}
+
+void ps_record_peak_first(size_t number) {
+    /* relaxed: a snapshot at this moment may miss the block. */
+    ps_or_relaxed(&x_used[number / 64], (uint64_t)1 << number % 64);
+}
+
+void ps_record_peak_large(int64_t count, int64_t bytes) {
+    /* relaxed, both: counts. */
+    ps_add_relaxed(&x_large_count, (uint64_t)count);
+    ps_add_relaxed(&x_large_bytes, (uint64_t)bytes);
+}
+
+uint64_t ps_record_peak_threshold(void) { return ps_load_relaxed(&x_threshold); } /* a hint */
+
+/* ---- reading the tallies ---- */
+
+/* Sizes in use from `number` on: the first one, or PS_RECORD_SIZES. */
+static size_t next_used(size_t number) {
+    while (number < PS_RECORD_SIZES) {
+        /* relaxed: see ps_record_peak_first. */
+        uint64_t word = ps_load_relaxed(&x_used[number / 64]) >> number % 64;
+        if (word != 0) {
+            return number + (size_t)__builtin_ctzll(word);
+        }
+        number = (number / 64 + 1) * 64;
+    }
+    return PS_RECORD_SIZES;
+}
+
+#define FOR_USED(number)                                                                           \
+    for (size_t number = next_used(0); number < PS_RECORD_SIZES; number = next_used(number + 1))
+
+static void add_entry(struct ps_record_peak *peak, int32_t thread, size_t number, int64_t live) {
+    struct ps_record_entry *entry = &peak->entries[peak->count++];
+    *entry = (struct ps_record_entry){(uint64_t)live, thread, (uint32_t)number};
+}
+
+/*
+ * Enters the live blocks of one size, of all tallies. Returns how often the size had been allocated
+ * and freed when they were read. A tally counts below zero where its thread freed what an ended one
+ * had allocated.
+ */
+static uint64_t collect(struct ps_record_peak *peak, size_t number) {
+    uint64_t moves = 0;
+    int64_t rest = 0; /* what is no running thread's */
+    for (const struct ps_tally *tally = first_tally(); tally != NULL; tally = tally->next) {
+        if (tally == ps_record_ended && !has_ended) {
+            continue;
+        }
+        /* relaxed, all: counts that run on. `made` last, so that nothing goes that did not come. */
+        uint64_t gone = ps_load_relaxed(&tally->x_gone[number]);
+        uint64_t freed = ps_load_relaxed(&tally->sizes[number].x_freed);
+        uint64_t made = ps_load_relaxed(&tally->sizes[number].x_made);
+        uint32_t thread = ps_load_relaxed(&tally->x_thread); /* relaxed: see ps_record_begin */
+        int64_t live = (int64_t)(made - freed - gone);
+        /* Each size to come may need an entry for the rest. */
+        bool is_room = peak->count + (PS_RECORD_SIZES - number) < SLOT_ENTRIES;
+        if (thread != 0 && live > 0 && is_room) {
+            add_entry(peak, (int32_t)thread, number, live);
+        } else {
+            rest += live;
+        }
+        moves += made + freed + gone;
+    }
+    if (rest > 0) {
+        add_entry(peak, PS_RECORD_ENDED, number, rest);
+    }
+    return moves;
+}
+
+/* Live blocks of one size among the entries from `first` on. */
+static uint64_t live_from(const struct ps_record_peak *peak, size_t first) {
+    uint64_t live = 0;
+    for (size_t i = first; i < peak->count; i++) {
+        live += peak->entries[i].live_count;
+    }
+    return live;
+}
+
+/*
+ * A block that goes from one thread's account to another's while they are read can be seen in both,
+ * and if this thread has to wait in between, each can be seen at a time when it had nearly all. So
+ * a size is read twice, and again while much has happened to it in between (a double collect: Afek
+ * and others, "Atomic snapshots of shared memory", 1993). Between sizes such a wait does no harm.
+ */
+static void take_number(struct ps_record_peak *peak, size_t number) {
+    size_t first = peak->count;
+    uint64_t moves = collect(peak, number);
+    for (int i = 1; i < COLLECTS_MAX; i++) {
+        uint64_t before = moves;
+        peak->count = first;
+        moves = collect(peak, number);
+        if (moves - before <= live_from(peak, first) / MOVES_SHARE) {
+            break;
+        }
+    }
+    peak->live_bytes += live_from(peak, first) * ps_record_bytes_of(number);
+}
+
+static void take_locked(struct ps_record_peak *peak) {
+    peak->count = 0;
+    /* relaxed, both: counts. */
+    peak->large_count = ps_load_relaxed(&x_large_count);
+    peak->large_bytes = ps_load_relaxed(&x_large_bytes);
+    peak->live_bytes = peak->large_bytes;
+    FOR_USED(number) { take_number(peak, number); }
+}
+
+/* ---- which peaks are kept ---- */
+
+static void add_mix(const struct ps_record_peak *peak, int64_t sign) {
+    uint64_t bytes = peak->live_bytes - peak->large_bytes;
+    for (size_t i = 0; i < peak->count; i++) {
+        const struct ps_record_entry *entry = &peak->entries[i];
+        double part = (double)entry->live_count * (double)ps_record_bytes_of(entry->number);
+        mix[entry->number] += sign * (int64_t)(part * UNIT / (double)ps_max(bytes, 1));
+    }
+}
+
+static bool is_similar(const struct ps_record_peak *a, const struct ps_record_peak *b) {
+    add_mix(a, 1);
+    add_mix(b, -1);
+    int64_t elsewhere = 0;
+    FOR_USED(number) {
+        elsewhere += mix[number] < 0 ? -mix[number] : mix[number];
+        mix[number] = 0;
+    }
+    return elsewhere / 2 < UNIT / SIMILAR_SHARE;
+}
+
+/* The kept one that the rise's may stand in for: one with the same mix, or the lowest. */
+static size_t find_rival(void) {
+    size_t lowest = 0;
+    for (size_t i = 0; i < kept_count; i++) {
+        if (is_similar(slot_at(i), slot_at(RISING))) {
+            return i;
+        }
+        lowest = slot_at(i)->live_bytes < slot_at(lowest)->live_bytes ? i : lowest;
+    }
+    return kept_count < PS_RECORD_PEAKS ? kept_count : lowest;
+}
+
+static void keep_locked(void) {
+    size_t rival = find_rival();
+    if (rival == kept_count || slot_at(rival)->live_bytes < slot_at(RISING)->live_bytes) {
+        kept_count += rival == kept_count;
+        swap_slots(rival, RISING);
+    }
+    has_rising = false;
+}
+
+/* ---- when ---- */
+
+static uint64_t step_at(uint64_t total) {
+    uint64_t share = total >= highest ? STEP_SHARE : STEP_SHARE_BELOW;
+    /* relaxed: a hint. Many threads make a snapshot dear. */
+    uint64_t dear = 1 + ps_load_relaxed(&x_tally_count) / 64;
+    return ps_max(total / share, STEP_LEAST) * dear;
+}
+
+static void set_limits(uint64_t threshold, uint64_t floor) {
+    /* relaxed, both: hints, looked at again under the lock. */
+    ps_store_relaxed(&x_threshold, threshold);
+    ps_store_relaxed(&x_floor, floor);
+}
+
+static void risen_locked(uint64_t total) {
+    take_locked(slot_at(SPARE));
+    if (!has_rising || slot_at(SPARE)->live_bytes > slot_at(RISING)->live_bytes) {
+        swap_slots(SPARE, RISING);
+    }
+    has_rising = true;
+    set_limits(total + step_at(total), total - total / 4);
+    highest = ps_max(highest, total);
+}
+
+static void fallen_locked(uint64_t total) {
+    if (has_rising) {
+        keep_locked();
+    }
+    uint64_t next = total + ps_max(total / 3, RISE_LEAST);
+    set_limits(ps_max(next, highest / WORTH_SHARE), total - total / 16);
+}
+
+/* What frees have taken off before the allocations were published is less than nothing. */
+static uint64_t known(uint64_t total) { return (int64_t)total < 0 ? 0 : total; }
+
+void ps_record_peak_look(uint64_t total, bool is_top) {
+    total = known(total);
+    /* relaxed, both: hints. */
+    bool has_risen = is_top && total >= ps_load_relaxed(&x_threshold);
+    if (PS_LIKELY(!has_risen && total >= ps_load_relaxed(&x_floor))) {
+        return;
+    }
+    if (!ps_lock_try(&record_lock)) {
+        return;
+    }
+    /* relaxed, both: under the lock. */
+    if (is_top && total >= ps_load_relaxed(&x_threshold)) {
+        risen_locked(total);
+    } else if (total < ps_load_relaxed(&x_floor)) {
+        fallen_locked(total);
+    }
+    ps_lock_release(&record_lock);
+}
+
+void ps_record_peak_fold(struct ps_tally *tally) {
+    ps_lock_acquire(&record_lock);
+    ps_store_relaxed(&tally->x_thread, 0u); /* relaxed: under the lock */
+    has_ended = true;
+    FOR_USED(number) {
+        struct ps_record_count *from = &tally->sizes[number];
+        struct ps_record_count *to = &ps_record_ended->sizes[number];
+        /* relaxed: what comes later is counted here, and told with the ended ones too. The look
+         * first spares pages that nobody has written to. */
+        if (ps_load_relaxed(&tally->x_gone[number]) != 0) {
+            /* acquire: relaxed would do. */
+            ps_owner_add(&to->x_freed, ps_exchange_acquire(&tally->x_gone[number], (uint64_t)0));
+        }
+        if (from->x_made != 0 || from->x_freed != 0) {
+            ps_undo_note(&record_undo, from, sizeof *from);
+            ps_undo_note(&record_undo, to, sizeof *to);
+            ps_owner_add(&to->x_made, from->x_made);
+            ps_owner_add(&to->x_freed, from->x_freed);
+            /* relaxed, both: under the lock. */
+            ps_store_relaxed(&from->x_made, (uint64_t)0);
+            ps_store_relaxed(&from->x_freed, (uint64_t)0);
+            ps_lock_commit(&record_lock);
+        }
+    }
+    ps_lock_release(&record_lock);
+}
+
+/* ---- the report ---- */
+
+/* By thread, then by size; the ended ones last. */
+static bool stands_after(const struct ps_record_entry *a, const struct ps_record_entry *b) {
+    return a->thread != b->thread ? (uint32_t)a->thread > (uint32_t)b->thread
+                                  : a->number > b->number;
+}
+
+/* Restores the heap's order below entries[at]. */
+static void sift_down(struct ps_record_entry *entries, size_t at, size_t count) {
+    const struct ps_record_entry moved = entries[at];
+    for (size_t child = 2 * at + 1; child < count; child = 2 * at + 1) {
+        child += child + 1 < count && stands_after(&entries[child + 1], &entries[child]);
+        if (!stands_after(&entries[child], &moved)) {
+            break;
+        }
+        entries[at] = entries[child];
+        at = child;
+    }
+    entries[at] = moved;
+}
+
+/* Heapsort (Williams 1964): without memory, at most count * log(count) steps. */
+static void sort_entries(struct ps_record_peak *peak) {
+    for (size_t i = peak->count / 2; i-- > 0;) {
+        sift_down(peak->entries, i, peak->count);
+    }
+    for (size_t end = peak->count; end-- > 1;) {
+        const struct ps_record_entry last = peak->entries[end];
+        peak->entries[end] = peak->entries[0];
+        peak->entries[0] = last;
+        sift_down(peak->entries, 0, end);
+    }
+}
+
+size_t ps_record_peak_finish(void) {
+    ps_lock_acquire(&record_lock);
+    take_locked(slot_at(SPARE));
+    bool is_higher = has_rising ? slot_at(SPARE)->live_bytes > slot_at(RISING)->live_bytes
+                                : kept_count == 0 || slot_at(SPARE)->live_bytes >=
+                                                         ps_load_relaxed(&x_threshold); /* lock */
+    if (is_higher) {
+        swap_slots(SPARE, RISING);
+        has_rising = true;
+    }
+    if (has_rising) {
+        keep_locked();
+    }
+    for (size_t i = 1; i < kept_count; i++) {
+        for (size_t j = i; j > 0 && slot_at(j)->live_bytes > slot_at(j - 1)->live_bytes; j--) {
+            swap_slots(j, j - 1);
+        }
+    }
+    for (size_t i = 0; i < kept_count; i++) {
+        sort_entries(slot_at(i));
+    }
+    return kept_count;
+}
+
+const struct ps_record_peak *ps_record_peak_at(size_t index) { return slot_at(index); }
+
+void ps_record_peak_release(void) { ps_lock_release(&record_lock); }
+
+uint64_t ps_record_peak_requests(size_t number) {
+    uint64_t made = 0;
+    for (const struct ps_tally *tally = first_tally(); tally != NULL; tally = tally->next) {
+        made += ps_load_relaxed(&tally->sizes[number].x_made); /* relaxed: a count */
+    }
+    return made;
+}
+
+void ps_record_peak_totals(struct ps_record_totals *totals) {
+    *totals = (struct ps_record_totals){0};
+    for (const struct ps_tally *tally = first_tally(); tally != NULL; tally = tally->next) {
+        /* relaxed, both: counts. */
+        totals->large_count += ps_load_relaxed(&tally->x_large);
+        totals->large_bytes += ps_load_relaxed(&tally->x_large_bytes);
+    }
+    totals->made = totals->large_count;
+    FOR_USED(number) { totals->made += ps_record_peak_requests(number); }
+}
+
+/* ---- fork ---- */
+
+void ps_record_fork_child(void) {
+    if (!ps_lock_fork_child(&record_lock)) {
+        return;
+    }
+    const struct ps_tally *own = ps_thread.own != NULL ? ps_thread.own->tally : NULL;
+    for (struct ps_tally *tally = first_tally(); tally != NULL; tally = tally->next) {
+        if (tally != own && tally->x_thread != 0) {
+            ps_store_relaxed(&tally->x_thread, 0u); /* relaxed: one thread */
+        }
+    }
+    kept_count = 0;
+    has_rising = false;
+    highest = 0;
+    set_limits(0, 0);
+    /* Another thread may have been about to exchange two, or to compare two mixes. */
+    for (size_t i = 0; i < SLOTS; i++) {
+        order[i] = (uint8_t)i;
+    }
+    FOR_USED(number) { mix[number] = 0; }
+}
