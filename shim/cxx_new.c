@@ -14,6 +14,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "pools/engine/heap/large.h"
 #include "pools/engine/os/os.h"
 
 /* std::nothrow_t is an empty object passed by reference. */

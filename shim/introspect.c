@@ -5,7 +5,7 @@
  * docs/introspection.md says which figure is which. Any thread; the census takes the engine's
  * locks one after the other and none is held while anything is printed.
  */
-#include "pools/engine/heap/trim.h"
+#include "pools/engine/heap/maintenance.h"
 #include "pools/engine/record/census.h"
 #include "shim/entry.h"
 #include "shim/stats.h"

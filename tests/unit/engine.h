@@ -9,8 +9,9 @@
 
 #include "pools/engine/heap/blocks.h"
 #include "pools/engine/heap/fast_path.h"
+#include "pools/engine/heap/maintenance.h"
 #include "pools/engine/heap/start.h"
-#include "pools/engine/heap/trim.h"
+#include "pools/engine/heap/thread.h"
 #include "pools/engine/record/census.h"
 #include "tests/unit/fake_os.h"
 #include "tests/unit/fresh.h"

@@ -6,6 +6,7 @@
  */
 #include "tests/unit/engine.h"
 
+#include "pools/engine/heap/large.h"
 #include "pools/engine/heap/mapping.h"
 
 #define DELAY_MS 1000

@@ -5,6 +5,8 @@
  * the program's for nobody: not for the census, not for calloc, not for the end of a thread.
  */
 #include "tests/unit/engine.h"
+
+#include "pools/engine/heap/recent.h"
 #include "tests/unit/worker.h"
 
 #include "pools/engine/base/bits.h"

@@ -5,6 +5,8 @@
  * last, and whatever happens in between, the memory goes back once and for all.
  */
 #include "tests/unit/engine.h"
+
+#include "pools/engine/heap/remote.h"
 #include "tests/unit/worker.h"
 
 #include "pools/engine/small/span_remote.h"

@@ -7,7 +7,9 @@
 #include "tests/unit/engine.h"
 #include "tests/unit/worker.h"
 
+#include "pools/engine/heap/refill.h"
 #include "pools/engine/heap/registry.h"
+#include "pools/engine/heap/remote.h"
 #include "pools/engine/small/central.h"
 #include "pools/engine/small/span_remote.h"
 

@@ -7,6 +7,7 @@
 #include "pools/engine/base/bits.h"
 #include "pools/engine/harden/guard_pool.h"
 #include "pools/engine/heap/heap.h"
+#include "pools/engine/heap/refill.h"
 #include "pools/engine/os/lock.h"
 #include "pools/engine/page/metadata.h"
 #include "pools/engine/page/page_cache.h"

@@ -5,6 +5,9 @@
  */
 #include "pools/engine/harden/guard.h"
 #include "pools/engine/heap/fast_path.h"
+#include "pools/engine/heap/maintenance.h"
+#include "pools/engine/heap/pop.h"
+#include "pools/engine/heap/refill.h"
 
 #include <errno.h>
 

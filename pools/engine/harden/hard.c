@@ -11,6 +11,11 @@
 #include "pools/engine/harden/wipe.h"
 #include "pools/engine/harden/zero.h"
 #include "pools/engine/heap/blocks.h"
+#include "pools/engine/heap/large.h"
+#include "pools/engine/heap/maintenance.h"
+#include "pools/engine/heap/pop.h"
+#include "pools/engine/heap/refill.h"
+#include "pools/engine/heap/remote.h"
 #include "pools/engine/os/os.h"
 #include "pools/engine/page/metadata.h"
 

@@ -4,8 +4,8 @@
  * are hardened (hard.h). From level 2 on what waits cannot be accessed. Up to 32 MiB of it have
  * their memory yet.
  *
- * Callers: large.c, refill.c, tick.c (trim), fork.c. Any thread; lock PS_RANK_HARD, not held over
- * system calls.
+ * Callers: level_1.c, and the hooks of these modes (modes.c). Any thread; lock PS_RANK_HARD, not
+ * held over system calls.
  */
 #ifndef PS_HARDEN_HARD_LARGE_H
 #define PS_HARDEN_HARD_LARGE_H

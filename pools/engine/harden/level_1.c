@@ -16,7 +16,13 @@
 #include "pools/engine/harden/zero.h"
 #include "pools/engine/heap/blocks.h"
 #include "pools/engine/heap/fast_path.h"
+#include "pools/engine/heap/large.h"
 #include "pools/engine/heap/plain.h"
+#include "pools/engine/heap/recent.h"
+#include "pools/engine/heap/refill.h"
+#include "pools/engine/heap/remote.h"
+#include "pools/engine/heap/run.h"
+#include "pools/engine/heap/thread.h"
 #include "pools/engine/os/os.h"
 #include "pools/engine/small/span_remote.h"
 

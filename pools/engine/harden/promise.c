@@ -12,6 +12,8 @@
 #include "pools/engine/harden/hard.h"
 #include "pools/engine/harden/hard_marks.h"
 #include "pools/engine/harden/zero.h"
+#include "pools/engine/heap/large.h"
+#include "pools/engine/heap/pop.h"
 #include "pools/engine/os/fatal.h"
 #include "pools/engine/os/os.h"
 

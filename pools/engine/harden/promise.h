@@ -8,6 +8,7 @@
 #define PS_HARDEN_PROMISE_H
 
 #include "pools/engine/heap/blocks.h"
+#include "pools/engine/heap/large.h"
 
 /* The block was asked for with this size and alignment, a power of two, or the process ends. From
  * level 1 on. */

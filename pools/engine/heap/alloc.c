@@ -8,7 +8,10 @@
 #include "pools/engine/heap/blocks.h"
 #include "pools/engine/heap/detached.h"
 #include "pools/engine/heap/fast_path.h"
+#include "pools/engine/heap/large.h"
+#include "pools/engine/heap/maintenance.h"
 #include "pools/engine/heap/plain.h"
+#include "pools/engine/heap/pop.h"
 
 #include <string.h>
 

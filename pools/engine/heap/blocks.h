@@ -25,36 +25,4 @@ size_t ps_block_usable(const void *block);
  * the block is untouched. */
 void *ps_block_resize(void *block, size_t bytes);
 
-/* Which functions a block was made by; a new one is malloc's. Told apart from level 2 of
- * POOLSHIM_HARDEN on. */
-enum ps_family { PS_FAMILY_MALLOC = 0, PS_FAMILY_NEW, PS_FAMILY_NEW_ARRAY, PS_FAMILY_NEW_ALIGNED };
-
-/* ---- large.c: above the size classes ---- */
-
-/* A page run or, from mmap_min_bytes on, a mapping of its own. *is_zero (may be NULL): the block
- * reads as zero. align: power of two. */
-void *ps_large_alloc(size_t bytes, size_t align, bool *is_zero);
-
-/* The same, zeroed, without alignment. */
-void *ps_large_zalloc(size_t bytes);
-
-struct ps_slot;
-void ps_large_free(struct ps_slot *slot);
-size_t ps_large_usable(const struct ps_slot *slot);
-enum ps_family ps_large_family(const struct ps_slot *slot);
-void ps_large_set_family(struct ps_slot *slot, enum ps_family family);
-
-/* Makes a large block, or its rest from a page on, zero. Where little of it is in memory, writing
- * zeroes would bring all of it there: then it is purged. */
-void ps_large_make_zero(void *block, size_t bytes);
-
-/* In place or by moving pages; NULL without errno when only a copy will do. */
-void *ps_large_resize(struct ps_slot *slot, size_t bytes);
-
-/* Once, before the first large block. */
-void ps_large_start(const struct ps_config *config);
-
-/* Page-rounded requests from here on get a mapping of their own. */
-bool ps_large_is_mapping_size(size_t bytes);
-
 #endif

@@ -10,6 +10,7 @@
 #include "pools/engine/heap/late.h"
 #include "pools/engine/heap/mode.h"
 #include "pools/engine/heap/start.h"
+#include "pools/engine/heap/thread.h"
 #include "pools/engine/os/fatal.h"
 
 /* False before relocation; else the engine has started. */

@@ -30,6 +30,8 @@
 #define PS_HEAP_FAST_PATH_H
 
 #include "pools/engine/heap/heap.h"
+#include "pools/engine/heap/pop.h"
+#include "pools/engine/heap/refill.h"
 #include "pools/engine/small/misuse.h"
 
 /* Slow path of alloc: larger than every class, or this thread may not take the fast path. */

@@ -11,6 +11,7 @@
 #include "pools/engine/heap/mapping.h"
 #include "pools/engine/heap/mode.h"
 #include "pools/engine/heap/registry.h"
+#include "pools/engine/heap/remote.h"
 #include "pools/engine/os/lock.h"
 #include "pools/engine/page/page_cache.h"
 #include "pools/engine/small/central.h"

@@ -8,7 +8,15 @@
 #include "pools/engine/heap/blocks.h"
 #include "pools/engine/heap/detached.h"
 #include "pools/engine/heap/fast_path.h"
+#include "pools/engine/heap/large.h"
+#include "pools/engine/heap/maintenance.h"
 #include "pools/engine/heap/plain.h"
+#include "pools/engine/heap/pop.h"
+#include "pools/engine/heap/recent.h"
+#include "pools/engine/heap/refill.h"
+#include "pools/engine/heap/remote.h"
+#include "pools/engine/heap/run.h"
+#include "pools/engine/heap/thread.h"
 
 /* ---- behind the fast path ---- */
 

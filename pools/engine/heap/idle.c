@@ -6,6 +6,7 @@
 
 #include "pools/engine/base/bits.h"
 #include "pools/engine/heap/registry.h"
+#include "pools/engine/heap/remote.h"
 #include "pools/engine/os/os.h"
 #include "pools/engine/page/page_cache.h"
 #include "pools/engine/page/purge.h"

@@ -4,6 +4,8 @@
  * mappings of their own. The slot of a block's first slice describes it. Any thread; locks only
  * through the page cache and mapping.c. See blocks.h.
  */
+#include "pools/engine/heap/large.h"
+
 #include "pools/engine/base/bits.h"
 #include "pools/engine/heap/blocks.h"
 #include "pools/engine/heap/mapping.h"

@@ -9,6 +9,7 @@
 
 #include "pools/engine/heap/heap.h"
 #include "pools/engine/heap/mode.h"
+#include "pools/engine/heap/pop.h"
 
 /* ---- alloc.c ---- */
 

@@ -4,6 +4,8 @@
  * whose links lead out of their slice, that of a class's recent blocks. Called by the owner of the
  * heap, ps_heap_is_free by any thread. No locks.
  */
+#include "pools/engine/heap/pop.h"
+
 #include "pools/engine/heap/heap.h"
 #include "pools/engine/small/misuse.h"
 

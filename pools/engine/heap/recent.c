@@ -11,9 +11,14 @@
  * time passes and when the bin is emptied. Called by the owner of the heap only. No locks. (The
  * idea is the thread cache of tcmalloc and jemalloc, kept for those sizes only where it pays.)
  */
+#include "pools/engine/heap/recent.h"
+
 #include "pools/engine/base/bits.h"
 #include "pools/engine/heap/fast_path.h"
+#include "pools/engine/heap/maintenance.h"
 #include "pools/engine/heap/mode.h"
+#include "pools/engine/heap/pop.h"
+#include "pools/engine/heap/refill.h"
 
 /* The span of a block of ours. */
 static struct ps_span *span_of(void *block) {

@@ -8,10 +8,19 @@
  * threads handed back) - spans that others woke us for - other spans with room - an
  * orphan of the class - fresh memory.
  */
+#include "pools/engine/heap/refill.h"
+
 #include "pools/engine/base/bits.h"
 #include "pools/engine/heap/blocks.h"
 #include "pools/engine/heap/fast_path.h"
+#include "pools/engine/heap/large.h"
+#include "pools/engine/heap/maintenance.h"
 #include "pools/engine/heap/mode.h"
+#include "pools/engine/heap/pop.h"
+#include "pools/engine/heap/recent.h"
+#include "pools/engine/heap/remote.h"
+#include "pools/engine/heap/room.h"
+#include "pools/engine/heap/run.h"
 #include "pools/engine/small/central.h"
 #include "pools/engine/small/span_list.h"
 #include "pools/engine/small/span_remote.h"

@@ -5,6 +5,7 @@
 #include "pools/engine/heap/registry.h"
 
 #include "pools/engine/heap/mode.h"
+#include "pools/engine/heap/room.h"
 #include "pools/engine/os/lock.h"
 #include "pools/engine/page/metadata.h"
 #include "pools/engine/small/central.h"

@@ -4,9 +4,14 @@
  * batches; and the wake list, by which an owner learns that a span is worth looking at again.
  * Lock-free, except that waking an orphan takes the orphan lock.
  */
+#include "pools/engine/heap/remote.h"
+
 #include "pools/engine/base/bits.h"
 #include "pools/engine/heap/heap.h"
+#include "pools/engine/heap/pop.h"
+#include "pools/engine/heap/refill.h"
 #include "pools/engine/heap/registry.h"
+#include "pools/engine/heap/run.h"
 #include "pools/engine/os/lock.h"
 #include "pools/engine/page/purge.h"
 #include "pools/engine/small/central.h"

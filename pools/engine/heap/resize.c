@@ -7,7 +7,9 @@
 #include "pools/engine/heap/blocks.h"
 #include "pools/engine/heap/detached.h"
 #include "pools/engine/heap/fast_path.h"
+#include "pools/engine/heap/large.h"
 #include "pools/engine/heap/plain.h"
+#include "pools/engine/heap/pop.h"
 
 #include <errno.h>
 #include <string.h>

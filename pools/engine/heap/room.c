@@ -17,8 +17,9 @@
  * Not in classes with recent blocks (recent.c): those go home to spans that must be the heap's. Not
  * while there is one heap. Called by the owner of the heap. Locks: those of the orphanage.
  */
+#include "pools/engine/heap/room.h"
+
 #include "pools/engine/base/bits.h"
-#include "pools/engine/heap/heap.h"
 #include "pools/engine/small/central.h"
 #include "pools/engine/small/span_list.h"
 

@@ -5,9 +5,13 @@
  * The block that opens a run counts as used and is on no list, so while a run is open its span
  * cannot drain, and no address can come to mean another block.
  */
+#include "pools/engine/heap/run.h"
+
 #include "pools/engine/base/bits.h"
 #include "pools/engine/heap/heap.h"
 #include "pools/engine/heap/mode.h"
+#include "pools/engine/heap/refill.h"
+#include "pools/engine/heap/remote.h"
 #include "pools/engine/small/misuse.h"
 #include "pools/engine/small/span_remote.h"
 

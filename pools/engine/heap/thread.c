@@ -2,9 +2,16 @@
 /*
  * A thread and its heap: how it gets one, and how it gives it up at its end. No locks of its own.
  */
+#include "pools/engine/heap/thread.h"
+
 #include "pools/engine/heap/heap.h"
 #include "pools/engine/heap/mode.h"
+#include "pools/engine/heap/recent.h"
+#include "pools/engine/heap/refill.h"
 #include "pools/engine/heap/registry.h"
+#include "pools/engine/heap/remote.h"
+#include "pools/engine/heap/room.h"
+#include "pools/engine/heap/run.h"
 
 #include <pthread.h>
 

@@ -13,6 +13,8 @@
 #include "pools/engine/heap/fast_path.h"
 #include "pools/engine/heap/mode.h"
 #include "pools/engine/heap/plain.h"
+#include "pools/engine/heap/refill.h"
+#include "pools/engine/heap/run.h"
 #include "pools/engine/page/page_cache.h"
 #include "pools/engine/record/record.h"
 #include "pools/engine/record/record_peak.h"

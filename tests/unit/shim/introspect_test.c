@@ -7,7 +7,7 @@
 /*
  * glibc's questions, answered from a known census: each figure is the one that is documented.
  */
-#include "pools/engine/heap/trim.h"
+#include "pools/engine/heap/maintenance.h"
 #include "tests/unit/shim/capture.h"
 #include "tests/unit/shim/fake_census.h"
 

@@ -5,8 +5,14 @@
  * given back once or found with all its blocks, and no wake stays with a heap whose thread has
  * ended. Sources, bounds and faults to find: wakes.model.
  */
+#include "pools/engine/heap/maintenance.h"
 #include "pools/engine/heap/mode.h"
+#include "pools/engine/heap/recent.h"
+#include "pools/engine/heap/refill.h"
 #include "pools/engine/heap/registry.h"
+#include "pools/engine/heap/remote.h"
+#include "pools/engine/heap/run.h"
+#include "pools/engine/heap/thread.h"
 #include "pools/engine/small/central.h"
 #include "pools/engine/small/span_remote.h"
 

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Time. No thread of our own exists, so time passes on slow paths: every few of them the clock is
- * read and what is due is done. Also the way to give everything back at once. Called by the heap's
- * owner; locks only through the layers below.
+ * See maintenance.h. Every few slow calls the clock is read, and what is due is done.
  */
+#include "pools/engine/heap/maintenance.h"
+
 #include "pools/engine/heap/idle.h"
 #include "pools/engine/heap/mapping.h"
 #include "pools/engine/heap/mode.h"
-#include "pools/engine/heap/trim.h"
+#include "pools/engine/heap/recent.h"
+#include "pools/engine/heap/refill.h"
+#include "pools/engine/heap/remote.h"
+#include "pools/engine/heap/room.h"
+#include "pools/engine/heap/run.h"
 #include "pools/engine/os/os.h"
 #include "pools/engine/page/purge.h"
 #include "pools/engine/small/span_list.h"

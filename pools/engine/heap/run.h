@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Hot runs: see struct ps_thread. Called by the owner of the heap.
+ */
+#ifndef PS_HEAP_RUN_H
+#define PS_HEAP_RUN_H
+
+#include "pools/engine/heap/heap.h"
+
+/* Opens a hot run with `block`, which counts as used until the run is booked. */
+void ps_run_open(struct ps_heap *heap, struct ps_span *span, void *block, ptrdiff_t step);
+
+/* Books this thread's hot run, if one is open, with its span's owner. */
+void ps_run_close(struct ps_heap *heap);
+
+/* What ps_run_close does with the blocks in the plain mode. */
+void ps_plain_give_run(struct ps_heap *heap, struct ps_span *span, char *lowest, size_t blocks);
+
+/* The step if the three blocks at the head of a list were freed in sequence, else 0. */
+ptrdiff_t ps_run_step_of(const struct ps_span *span, void *newest);
+
+#endif
