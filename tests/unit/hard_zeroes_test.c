@@ -6,6 +6,8 @@
  */
 #include "tests/unit/engine.h"
 
+#include "pools/engine/heap/run.h"
+
 #include <pthread.h>
 
 #define BLOCKS 600

@@ -7,12 +7,12 @@
 
 #include "pools/engine/base/bits.h"
 #include "pools/engine/harden/guard.h"
-#include "pools/engine/harden/hard_marks.h"
 #include "pools/engine/harden/wipe.h"
 #include "pools/engine/harden/zero.h"
 #include "pools/engine/heap/blocks.h"
 #include "pools/engine/heap/large.h"
 #include "pools/engine/heap/maintenance.h"
+#include "pools/engine/heap/marks.h"
 #include "pools/engine/heap/pop.h"
 #include "pools/engine/heap/refill.h"
 #include "pools/engine/heap/remote.h"

@@ -12,7 +12,7 @@
 #include "pools/engine/base/bits.h"
 #include "pools/engine/harden/hard.h"
 #include "pools/engine/harden/hard_large.h"
-#include "pools/engine/harden/hard_marks.h"
+#include "pools/engine/heap/marks.h"
 #include "pools/engine/heap/recent.h"
 #include "pools/engine/heap/registry.h"
 #include "pools/engine/heap/remote.h"

@@ -6,7 +6,7 @@
  */
 #include "pools/engine/harden/zero.h"
 
-#include "pools/engine/harden/hard_marks.h"
+#include "pools/engine/heap/marks.h"
 #include "pools/engine/os/fatal.h"
 #include "pools/engine/os/os.h"
 #include "pools/engine/page/page_cache.h"

@@ -1,10 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A byte for every 16 bytes of addresses that hold small blocks, out of band: whether a block is
- * live where blocks are hardened (hard_marks.h), what it was asked for where they are recorded
- * (record_marks.h); never both. One table for each leaf of the page map: 2 MiB of addresses, of
- * which a page is touched for each slice.
- * Callers: hard_marks.h, record_marks.h. Any thread. No locks.
+ * Shadow bytes: one for every 16 bytes of addresses that hold small blocks, out of band. One table
+ * for each leaf of the page map: 2 MiB of addresses, of which a page is touched for each slice. A
+ * process has one use for them:
+ *
+ * Where blocks are hardened, the byte of a block's first 16 bytes says what the block is.
+ *   bits 0..1  BUSY, being made or ended, or never made; LIVE, its canary is as it was left; FREED,
+ *              it is zero, except for a link in its first word
+ *        2..3  which family of functions made it (large.h)
+ *        4..7  lives so far, modulo 16: a thread that examines a block that others may use finds
+ *              the same byte before and after, or has learnt nothing
+ * A byte each, so that threads that mark neighbours need no read-modify-write: a locked bit was
+ * tried, and cost 10 ns for each block's life. Of two threads that free one block at the same
+ * instant both may find it live; a later one does not.
+ *
+ * Where blocks are recorded, it holds what the block was asked for (record/record_sizes.h).
+ *
+ * Callers: harden, record. Any thread. No locks.
  */
 #ifndef PS_HEAP_MARKS_H
 #define PS_HEAP_MARKS_H
@@ -13,6 +25,7 @@
 #include "pools/engine/base/compiler.h"
 #include "pools/engine/page/page_map.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -39,6 +52,48 @@ static inline uint8_t *ps_mark_make_at(const void *block) {
         mark = ps_mark_at(block);
     }
     return mark;
+}
+
+/* ---- what small blocks are, where they are hardened ---- */
+
+#define PS_MARK_LIVE 1
+#define PS_MARK_FREED 2
+#define PS_MARK_STATE 3
+#define PS_MARK_FAMILY_SHIFT 2
+#define PS_MARK_FAMILY (3 << PS_MARK_FAMILY_SHIFT)
+#define PS_MARK_LIFE 16
+
+/* What stands in a mark. */
+static inline uint8_t ps_hard_mark_read(const uint8_t *mark) {
+    return ps_load_acquire(mark); /* acquire: pairs with ps_hard_mark_as; the block is as it says */
+}
+
+static inline bool ps_hard_mark_is(uint8_t seen, uint8_t state) {
+    return (seen & PS_MARK_STATE) == state;
+}
+
+/* The mark of a live block; NULL when none starts at this address, any address. */
+static inline uint8_t *ps_hard_mark_of(const void *block) {
+    uint8_t *mark = ps_mark_at(block);
+    bool is_one = mark != NULL && ((uintptr_t)block & (((size_t)1 << PS_MARK_SHIFT) - 1)) == 0 &&
+                  ps_hard_mark_is(ps_hard_mark_read(mark), PS_MARK_LIVE);
+    return PS_LIKELY(is_one) ? mark : NULL;
+}
+
+/* What follows is written to the block while it is BUSY. Processors that let it overtake the mark
+ * are the reason why a look that finds something is repeated. */
+static inline void ps_hard_mark_busy(uint8_t *mark) {
+    /* relaxed: the thread that frees the block was handed it, and with it this mark. */
+    uint8_t before = ps_load_relaxed(mark);
+    int lives = (before & ~(PS_MARK_LIFE - 1)) + PS_MARK_LIFE;
+    ps_store_relaxed(mark, (uint8_t)lives); /* relaxed: as above */
+    PS_BARRIER();
+}
+
+/* Ends being BUSY. */
+static inline void ps_hard_mark_as(uint8_t *mark, uint8_t state) {
+    /* relaxed: no other thread writes it. release: pairs with ps_hard_mark_read. */
+    ps_store_release(mark, (uint8_t)(ps_load_relaxed(mark) | state));
 }
 
 #endif

@@ -15,8 +15,8 @@
 #include "pools/engine/heap/pop.h"
 #include "pools/engine/os/os.h"
 #include "pools/engine/page/metadata.h"
-#include "pools/engine/record/record_marks.h"
 #include "pools/engine/record/record_peak.h"
+#include "pools/engine/record/record_sizes.h"
 
 #include <errno.h>
 #include <string.h>
@@ -31,7 +31,7 @@ static uint64_t x_live_bytes; /* as published */
 
 bool ps_record_start(const struct ps_config *config) {
     ps_stray_start(config);
-    ps_record_marks_start();
+    ps_record_sizes_start();
     bool is_on = ps_record_peak_start();
     ps_store_relaxed(&ps_record_x_on, is_on); /* relaxed: see ps_record_is_on */
     return is_on;

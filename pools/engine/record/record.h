@@ -8,7 +8,7 @@
  * off, guarded samples and hardening too. While it is off nothing here is called.
  *
  * Sizes above every size class are only summed up. What a block was asked for is known by its class
- * where that serves one size only, else it stands in a mark out of band (record_marks.h). A block
+ * where that serves one size only, else it stands in a mark out of band (record_sizes.h). A block
  * counts for the thread whose heap its span belongs to. Each thread has a tally: `made` and `freed`
  * are its own words, without read-modify-writes; `gone` is for the others, by one atomic add for
  * each block that another thread frees.

@@ -67,7 +67,7 @@ static uint16_t plan_slices(uint32_t block_bytes) {
     return SPAN_SLICES_LIMIT;
 }
 
-/* Each block passes through checks of its own: level 2 and 3 of heap/hard.h. */
+/* Each block passes through checks of its own: level 2 and 3 of harden/hard.h. */
 static bool is_checked(void) { return harden >= 2; }
 
 /*

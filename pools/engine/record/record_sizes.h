@@ -6,8 +6,8 @@
  * bytes takes two of its own marks. Memory: a page for each slice with blocks that have marks, so
  * at most 6 %. Callers: record.c. Any thread that holds the block. No locks.
  */
-#ifndef PS_RECORD_RECORD_MARKS_H
-#define PS_RECORD_RECORD_MARKS_H
+#ifndef PS_RECORD_RECORD_SIZES_H
+#define PS_RECORD_RECORD_SIZES_H
 
 #include "pools/engine/base/config.h"
 #include "pools/engine/heap/marks.h"
@@ -24,7 +24,7 @@ struct ps_record_kind {
 extern PS_HIDDEN struct ps_record_kind ps_record_kinds[PS_CLASS_LIMIT];
 
 /* Once, after the size classes. */
-void ps_record_marks_start(void);
+void ps_record_sizes_start(void);
 
 /*
  * Notes the number of what a block was asked for, where its class leaves that open. Returns it; 0

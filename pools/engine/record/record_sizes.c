@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See record_marks.h.
+ * See record_sizes.h.
  */
-#include "pools/engine/record/record_marks.h"
+#include "pools/engine/record/record_sizes.h"
 
 #include "pools/engine/record/record.h"
 #include "pools/engine/small/size_class.h"
 
 struct ps_record_kind ps_record_kinds[PS_CLASS_LIMIT];
 
-void ps_record_marks_start(void) {
+void ps_record_sizes_start(void) {
     size_t previous = 0; /* bytes of the class before */
     for (uint32_t i = 0; i < ps_size_class_count; i++) {
         size_t bytes = ps_size_classes[i].block_bytes;
