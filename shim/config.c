@@ -40,15 +40,15 @@ struct reading {
 
 static_assert(PS_OPTION_COUNT <= 32, "struct reading keeps a bit for each option");
 
-static const struct ps_option *find_option(struct ps_slice name, enum ps_origin origin) {
+static const struct ps_option *find_option(struct ps_str name, enum ps_origin origin) {
     for (size_t i = 0; i < PS_OPTION_COUNT; i++) {
         const struct ps_option *option = &ps_options[i];
         if (origin == PS_ORIGIN_CONF) {
             if (option->type != PS_TYPE_PACKED &&
-                ps_slice_equals_any_case(name, ps_slice_of(option->name))) {
+                ps_str_equals_any_case(name, ps_str_of(option->name))) {
                 return option;
             }
-        } else if (ps_slice_equals(name, option->name)) {
+        } else if (ps_str_equals(name, option->name)) {
             return option;
         }
     }
@@ -56,24 +56,24 @@ static const struct ps_option *find_option(struct ps_slice name, enum ps_origin 
 }
 
 static void report_value(struct reading *reading, const struct ps_option *option,
-                         struct ps_slice value, struct ps_slice reason) {
+                         struct ps_str value, struct ps_str reason) {
     reading->fault_count++;
     ps_config_report_value(&reading->site, option, value, reading->settings, reason);
 }
 
 static void set_option(struct reading *reading, const struct ps_option *option,
-                       struct ps_slice value) {
+                       struct ps_str value) {
     char buffer[REASON_BYTES];
     struct ps_text reason;
     ps_text_start(&reason, buffer, sizeof buffer, PS_TEXT_TO_BUFFER);
-    value = ps_slice_trim(value);
+    value = ps_str_trim(value);
     /* An empty variable is how containers and unit files say "not set". */
     if (value.length == 0) {
         return;
     }
     if (!ps_value_parse(option, value, reading->settings, &reason)) {
         report_value(reading, option, value,
-                     (struct ps_slice){.data = buffer, .length = reason.length});
+                     (struct ps_str){.data = buffer, .length = reason.length});
         return;
     }
     reading->settings->origins[option - ps_options] = (uint8_t)reading->site.origin;
@@ -84,8 +84,8 @@ static bool is_name_character(char c) {
 }
 
 /* Does "name:" stand here, so that the comma before it ended a pair? */
-static bool starts_pair(struct ps_slice text) {
-    text = ps_slice_trim(text);
+static bool starts_pair(struct ps_str text) {
+    text = ps_str_trim(text);
     size_t length = 0;
     while (length < text.length && is_name_character(text.data[length])) {
         length++;
@@ -98,21 +98,21 @@ static bool starts_pair(struct ps_slice text) {
 }
 
 /* Splits "name:value"; false when there is no colon. */
-static bool split_pair(struct ps_slice pair, struct ps_slice *name, struct ps_slice *value) {
+static bool split_pair(struct ps_str pair, struct ps_str *name, struct ps_str *value) {
     const char *colon = memchr(pair.data, ':', pair.length);
     if (colon == NULL) {
         return false;
     }
-    *name = (struct ps_slice){.data = pair.data, .length = (size_t)(colon - pair.data)};
-    *value = (struct ps_slice){.data = colon + 1, .length = pair.length - name->length - 1};
-    *name = ps_slice_trim(*name);
+    *name = (struct ps_str){.data = pair.data, .length = (size_t)(colon - pair.data)};
+    *value = (struct ps_str){.data = colon + 1, .length = pair.length - name->length - 1};
+    *name = ps_str_trim(*name);
     return true;
 }
 
 /* May the value of the pair that begins here hold commas? Those of unknown options may. */
-static bool may_hold_commas(struct ps_slice text) {
-    struct ps_slice name;
-    struct ps_slice value;
+static bool may_hold_commas(struct ps_str text) {
+    struct ps_str name;
+    struct ps_str value;
     if (!split_pair(text, &name, &value) || memchr(name.data, ',', name.length) != NULL) {
         return false;
     }
@@ -122,29 +122,29 @@ static bool may_hold_commas(struct ps_slice text) {
 }
 
 /* Takes the first pair off *rest, with the comma behind it. */
-static struct ps_slice take_pair(struct ps_slice *rest) {
+static struct ps_str take_pair(struct ps_str *rest) {
     bool is_greedy = may_hold_commas(*rest);
     for (size_t i = 0; i < rest->length; i++) {
-        struct ps_slice after = {.data = rest->data + i + 1, .length = rest->length - i - 1};
+        struct ps_str after = {.data = rest->data + i + 1, .length = rest->length - i - 1};
         bool is_end = !is_greedy || after.length == 0 || starts_pair(after);
         if (rest->data[i] == ',' && is_end) {
-            struct ps_slice pair = {.data = rest->data, .length = i};
+            struct ps_str pair = {.data = rest->data, .length = i};
             *rest = after;
             return pair;
         }
     }
-    struct ps_slice pair = *rest;
-    *rest = (struct ps_slice){.data = NULL};
+    struct ps_str pair = *rest;
+    *rest = (struct ps_str){.data = NULL};
     return pair;
 }
 
-static void set_pair(struct reading *reading, struct ps_slice pair) {
-    pair = ps_slice_trim(pair);
+static void set_pair(struct reading *reading, struct ps_str pair) {
+    pair = ps_str_trim(pair);
     if (pair.length == 0) {
         return;
     }
-    struct ps_slice name;
-    struct ps_slice value;
+    struct ps_str name;
+    struct ps_str value;
     if (!split_pair(pair, &name, &value)) {
         reading->fault_count++;
         ps_config_report_malformed(&reading->site, pair);
@@ -183,14 +183,14 @@ static void visit(void *context, const struct ps_environment_entry *entry) {
         return;
     }
     if (entry->is_cut) {
-        report_value(reading, option, entry->value, ps_slice_of("is too long"));
+        report_value(reading, option, entry->value, ps_str_of("is too long"));
         return;
     }
     if (!is_packed) {
         set_option(reading, option, entry->value);
         return;
     }
-    struct ps_slice rest = entry->value;
+    struct ps_str rest = entry->value;
     while (rest.data != NULL && rest.length > 0) {
         set_pair(reading, take_pair(&rest));
     }
@@ -229,7 +229,7 @@ static uint32_t settle_recording(struct ps_settings *settings, int message_fd) {
                                                "HARDEN is on"
                                              : "nothing is recorded while " PS_ENVIRONMENT_PREFIX
                                                "GUARD_SAMPLE is on";
-    ps_config_report_contradiction(message_fd, &ps_options[PS_OPTION_RECORD], ps_slice_of(reason));
+    ps_config_report_contradiction(message_fd, &ps_options[PS_OPTION_RECORD], ps_str_of(reason));
     return 1;
 }
 
@@ -252,7 +252,7 @@ static uint32_t settle_classes(struct ps_settings *settings, int message_fd) {
     settings->origins[PS_OPTION_SMALL_MAX] = PS_ORIGIN_DEFAULT;
     ps_value_print(&ps_options[PS_OPTION_SMALL_MAX], settings, &reason);
     ps_config_report_contradiction(message_fd, &ps_options[PS_OPTION_SMALL_MAX],
-                                   (struct ps_slice){.data = buffer, .length = reason.length});
+                                   (struct ps_str){.data = buffer, .length = reason.length});
     return 1;
 }
 

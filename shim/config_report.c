@@ -41,7 +41,7 @@ static void add_name(struct ps_text *text, const struct ps_option *option, enum 
     }
     for (const char *c = option->name; *c != '\0'; c++) {
         char lower = *c >= 'A' && *c <= 'Z' ? (char)(*c - 'A' + 'a') : *c;
-        ps_text_add_slice(text, (struct ps_slice){.data = &lower, .length = 1});
+        ps_text_add_str(text, (struct ps_str){.data = &lower, .length = 1});
     }
 }
 
@@ -59,8 +59,8 @@ static void end_line(struct ps_text *text) {
 }
 
 void ps_config_report_value(const struct ps_config_site *site, const struct ps_option *option,
-                            struct ps_slice value, const struct ps_settings *settings,
-                            struct ps_slice reason) {
+                            struct ps_str value, const struct ps_settings *settings,
+                            struct ps_str reason) {
     char buffer[LINE_BYTES];
     struct ps_text text;
     start_line(&text, buffer, site);
@@ -68,13 +68,13 @@ void ps_config_report_value(const struct ps_config_site *site, const struct ps_o
     ps_text_add(&text, ": ");
     ps_text_add_quoted(&text, value);
     ps_text_add(&text, " ");
-    ps_text_add_slice(&text, reason);
+    ps_text_add_str(&text, reason);
     ps_text_add(&text, "; using ");
     ps_value_print(option, settings, &text);
     end_line(&text);
 }
 
-void ps_config_report_unknown(const struct ps_config_site *site, struct ps_slice name) {
+void ps_config_report_unknown(const struct ps_config_site *site, struct ps_str name) {
     char buffer[LINE_BYTES];
     struct ps_text text;
     start_line(&text, buffer, site);
@@ -86,14 +86,14 @@ void ps_config_report_unknown(const struct ps_config_site *site, struct ps_slice
     for (size_t i = 0; i < length; i++) {
         clean[i] = name.data[i] > 0x20 && name.data[i] < 0x7f ? name.data[i] : '?';
     }
-    ps_text_add_slice(&text, (struct ps_slice){.data = clean, .length = length});
+    ps_text_add_str(&text, (struct ps_str){.data = clean, .length = length});
     ps_text_add(&text, length < name.length ? "..." : "");
     ps_text_add(&text, ": no such option, ignored; the nearest is ");
     add_name(&text, ps_config_nearest(name, site->origin), site->origin);
     end_line(&text);
 }
 
-void ps_config_report_malformed(const struct ps_config_site *site, struct ps_slice part) {
+void ps_config_report_malformed(const struct ps_config_site *site, struct ps_str part) {
     char buffer[LINE_BYTES];
     struct ps_text text;
     start_line(&text, buffer, site);
@@ -103,14 +103,14 @@ void ps_config_report_malformed(const struct ps_config_site *site, struct ps_sli
 }
 
 void ps_config_report_contradiction(int message_fd, const struct ps_option *option,
-                                    struct ps_slice reason) {
+                                    struct ps_str reason) {
     const struct ps_config_site site = {.message_fd = message_fd, .origin = PS_ORIGIN_DEFAULT};
     char buffer[LINE_BYTES];
     struct ps_text text;
     start_line(&text, buffer, &site);
     add_name(&text, option, site.origin);
     ps_text_add(&text, ": ");
-    ps_text_add_slice(&text, reason);
+    ps_text_add_str(&text, reason);
     end_line(&text);
 }
 
@@ -156,7 +156,7 @@ void ps_config_list_settings(int message_fd, const struct ps_settings *settings)
         if (cell.has_failed) {
             ps_value_print(&ps_options[i], settings, &text);
         } else {
-            ps_text_add_slice(&text, (struct ps_slice){.data = value, .length = cell.length});
+            ps_text_add_str(&text, (struct ps_str){.data = value, .length = cell.length});
             ps_text_add_spaces(&text, VALUE_COLUMN - cell.length);
         }
         ps_text_add(&text, " (");
@@ -179,7 +179,7 @@ static void add_wrapped(struct ps_text *text, const char *help) {
             ps_text_add(text, " ");
             column++;
         }
-        ps_text_add_slice(text, (struct ps_slice){.data = help, .length = word});
+        ps_text_add_str(text, (struct ps_str){.data = help, .length = word});
         column += word;
         help += word;
         help += *help == ' ';
@@ -218,7 +218,7 @@ static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
  * Edit distance with insertion, deletion, replacement and the swap of neighbours, which is the
  * commonest slip. Both names at most NAME_LIMIT long; three rows suffice for swaps.
  */
-static size_t edit_distance(struct ps_slice a, const char *b, size_t b_length) {
+static size_t edit_distance(struct ps_str a, const char *b, size_t b_length) {
     size_t rows[3][NAME_LIMIT + 1];
     for (size_t j = 0; j <= b_length; j++) {
         rows[0][j] = j;
@@ -239,7 +239,7 @@ static size_t edit_distance(struct ps_slice a, const char *b, size_t b_length) {
     return rows[a.length % 3][b_length];
 }
 
-static size_t common_prefix(struct ps_slice a, const char *b) {
+static size_t common_prefix(struct ps_str a, const char *b) {
     size_t length = 0;
     while (length < a.length && b[length] != '\0' && upper(a.data[length]) == b[length]) {
         length++;
@@ -248,7 +248,7 @@ static size_t common_prefix(struct ps_slice a, const char *b) {
 }
 
 /* SMALL means SMALL_MAX, though fewer letters would have to change for STATS. */
-size_t ps_config_name_distance(struct ps_slice name, const char *option) {
+size_t ps_config_name_distance(struct ps_str name, const char *option) {
     size_t option_length = smaller(strlen(option), NAME_LIMIT);
     name.length = smaller(name.length, NAME_LIMIT);
     size_t shorter = smaller(name.length, option_length);
@@ -258,7 +258,7 @@ size_t ps_config_name_distance(struct ps_slice name, const char *option) {
     return edit_distance(name, option, option_length);
 }
 
-const struct ps_option *ps_config_nearest(struct ps_slice name, enum ps_origin origin) {
+const struct ps_option *ps_config_nearest(struct ps_str name, enum ps_origin origin) {
     const struct ps_option *nearest = NULL;
     size_t nearest_distance = SIZE_MAX;
     for (size_t i = 0; i < PS_OPTION_COUNT; i++) {

@@ -17,18 +17,18 @@ struct ps_config_site {
 
 /* `poolshim: POOLSHIM_THP: "yes" is not one of auto, always, never; using auto` */
 void ps_config_report_value(const struct ps_config_site *site, const struct ps_option *option,
-                            struct ps_slice value, const struct ps_settings *settings,
-                            struct ps_slice reason);
+                            struct ps_str value, const struct ps_settings *settings,
+                            struct ps_str reason);
 
 /* Names the option with the nearest name. */
-void ps_config_report_unknown(const struct ps_config_site *site, struct ps_slice name);
+void ps_config_report_unknown(const struct ps_config_site *site, struct ps_str name);
 
 /* A part of POOLSHIM_CONF that is no name:value. */
-void ps_config_report_malformed(const struct ps_config_site *site, struct ps_slice part);
+void ps_config_report_malformed(const struct ps_config_site *site, struct ps_str part);
 
 /* A setting that cannot hold beside another one: `poolshim: POOLSHIM_<option>: <reason>`. */
 void ps_config_report_contradiction(int message_fd, const struct ps_option *option,
-                                    struct ps_slice reason);
+                                    struct ps_str reason);
 
 void ps_config_report_secure(int message_fd);
 void ps_config_report_stop(int message_fd, uint32_t fault_count);
@@ -43,9 +43,9 @@ void ps_config_list_options(int message_fd);
  * How far a misspelt name, in any case, is from an option's. One that begins like the other is near
  * whatever the rest.
  */
-size_t ps_config_name_distance(struct ps_slice name, const char *option);
+size_t ps_config_name_distance(struct ps_str name, const char *option);
 
 /* The option whose name is nearest by edit distance; never PACKED when `in_conf`. */
-const struct ps_option *ps_config_nearest(struct ps_slice name, enum ps_origin origin);
+const struct ps_option *ps_config_nearest(struct ps_str name, enum ps_origin origin);
 
 #endif

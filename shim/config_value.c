@@ -23,23 +23,23 @@ static const void *field_to_read(const struct ps_option *option,
 }
 
 /* Takes the part of *rest before `separator` off it. False when nothing is left. */
-static bool take_part(struct ps_slice *rest, char separator, struct ps_slice *part) {
+static bool take_part(struct ps_str *rest, char separator, struct ps_str *part) {
     if (rest->data == NULL) {
         return false;
     }
     const char *end = memchr(rest->data, separator, rest->length);
     if (end == NULL) {
         *part = *rest;
-        *rest = (struct ps_slice){.data = NULL};
+        *rest = (struct ps_str){.data = NULL};
         return true;
     }
-    *part = (struct ps_slice){.data = rest->data, .length = (size_t)(end - rest->data)};
+    *part = (struct ps_str){.data = rest->data, .length = (size_t)(end - rest->data)};
     rest->length -= part->length + 1;
     rest->data = end + 1;
     return true;
 }
 
-enum ps_number_fault ps_value_parse_count(struct ps_slice text, uint64_t *out) {
+enum ps_number_fault ps_value_parse_count(struct ps_str text, uint64_t *out) {
     uint64_t value = 0;
     bool is_over = false;
     for (size_t i = 0; i < text.length; i++) {
@@ -57,7 +57,7 @@ enum ps_number_fault ps_value_parse_count(struct ps_slice text, uint64_t *out) {
     return is_over ? PS_NUMBER_OVERFLOW : PS_NUMBER_FINE;
 }
 
-enum ps_number_fault ps_value_parse_size(struct ps_slice text, uint64_t *bytes) {
+enum ps_number_fault ps_value_parse_size(struct ps_str text, uint64_t *bytes) {
     static const struct {
         char name[4];
         unsigned shift;
@@ -66,14 +66,14 @@ enum ps_number_fault ps_value_parse_size(struct ps_slice text, uint64_t *bytes) 
     while (digits < text.length && text.data[digits] >= '0' && text.data[digits] <= '9') {
         digits++;
     }
-    struct ps_slice unit = {.data = text.data + digits, .length = text.length - digits};
+    struct ps_str unit = {.data = text.data + digits, .length = text.length - digits};
     for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
-        if (!ps_slice_equals_any_case(unit, ps_slice_of(units[i].name))) {
+        if (!ps_str_equals_any_case(unit, ps_str_of(units[i].name))) {
             continue;
         }
         uint64_t value = 0;
         enum ps_number_fault fault =
-            ps_value_parse_count((struct ps_slice){.data = text.data, .length = digits}, &value);
+            ps_value_parse_count((struct ps_str){.data = text.data, .length = digits}, &value);
         if (fault != PS_NUMBER_FINE) {
             return fault;
         }
@@ -85,15 +85,15 @@ enum ps_number_fault ps_value_parse_size(struct ps_slice text, uint64_t *bytes) 
 
 /* The ends of "low..high"; an end that is not there does not bind. */
 static void range_of(const struct ps_option *option, uint64_t *lowest, uint64_t *highest) {
-    struct ps_slice rest = ps_slice_of(option->range);
-    struct ps_slice end = {.data = NULL};
+    struct ps_str rest = ps_str_of(option->range);
+    struct ps_str end = {.data = NULL};
     *lowest = 0;
     *highest = UINT64_MAX;
     if (take_part(&rest, '.', &end)) {
         (void)ps_value_parse_size(end, lowest);
     }
     if (rest.data != NULL && rest.length > 1) {
-        struct ps_slice high = {.data = rest.data + 1, .length = rest.length - 1};
+        struct ps_str high = {.data = rest.data + 1, .length = rest.length - 1};
         (void)ps_value_parse_size(high, highest);
     }
 }
@@ -115,7 +115,7 @@ static bool is_in_range(const struct ps_option *option, uint64_t value, struct p
     return false;
 }
 
-static bool parse_bytes(struct ps_slice value, uint64_t *bytes, struct ps_text *reason) {
+static bool parse_bytes(struct ps_str value, uint64_t *bytes, struct ps_text *reason) {
     switch (ps_value_parse_size(value, bytes)) {
     case PS_NUMBER_FINE:
         return true;
@@ -129,7 +129,7 @@ static bool parse_bytes(struct ps_slice value, uint64_t *bytes, struct ps_text *
     return false;
 }
 
-static bool parse_size_field(const struct ps_option *option, struct ps_slice value, size_t *field,
+static bool parse_size_field(const struct ps_option *option, struct ps_str value, size_t *field,
                              struct ps_text *reason) {
     uint64_t bytes = 0;
     if (!parse_bytes(value, &bytes, reason) || !is_in_range(option, bytes, reason)) {
@@ -143,8 +143,8 @@ static bool parse_size_field(const struct ps_option *option, struct ps_slice val
     return true;
 }
 
-static bool parse_count_field(const struct ps_option *option, struct ps_slice value,
-                              uint32_t *field, struct ps_text *reason) {
+static bool parse_count_field(const struct ps_option *option, struct ps_str value, uint32_t *field,
+                              struct ps_text *reason) {
     uint64_t count = 0;
     switch (ps_value_parse_count(value, &count)) {
     case PS_NUMBER_MALFORMED:
@@ -164,27 +164,27 @@ static bool parse_count_field(const struct ps_option *option, struct ps_slice va
 }
 
 static void add_words(struct ps_text *text, const char *words) {
-    struct ps_slice rest = ps_slice_of(words);
-    struct ps_slice word;
+    struct ps_str rest = ps_str_of(words);
+    struct ps_str word;
     for (bool is_first = true; take_part(&rest, '|', &word); is_first = false) {
         ps_text_add(text, is_first ? "" : ", ");
-        ps_text_add_slice(text, word);
+        ps_text_add_str(text, word);
     }
 }
 
 /* The position of `value` in "a|b|c", or -1. */
-static int word_index(const char *words, struct ps_slice value) {
-    struct ps_slice rest = ps_slice_of(words);
-    struct ps_slice word;
+static int word_index(const char *words, struct ps_str value) {
+    struct ps_str rest = ps_str_of(words);
+    struct ps_str word;
     for (int index = 0; take_part(&rest, '|', &word); index++) {
-        if (ps_slice_equals_any_case(word, value)) {
+        if (ps_str_equals_any_case(word, value)) {
             return index;
         }
     }
     return -1;
 }
 
-static bool parse_word(const char *words, struct ps_slice value, unsigned *index,
+static bool parse_word(const char *words, struct ps_str value, unsigned *index,
                        struct ps_text *reason) {
     int found = word_index(words, value);
     if (found < 0) {
@@ -196,7 +196,7 @@ static bool parse_word(const char *words, struct ps_slice value, unsigned *index
     return true;
 }
 
-static bool parse_switch(struct ps_slice value, bool *field, struct ps_text *reason) {
+static bool parse_switch(struct ps_str value, bool *field, struct ps_text *reason) {
     unsigned index = 0;
     if (!parse_word(SWITCH_WORDS, value, &index, reason)) {
         return false;
@@ -224,24 +224,24 @@ static bool is_class_entry(uint32_t count, uint64_t previous, uint64_t bytes,
     return true;
 }
 
-static bool parse_classes(const struct ps_option *option, struct ps_slice value,
+static bool parse_classes(const struct ps_option *option, struct ps_str value,
                           struct ps_config *engine, struct ps_text *reason) {
     uint32_t classes[PS_CLASS_LIMIT] = {0};
     uint32_t count = 0;
     uint64_t previous = 0;
     char detail[96];
-    struct ps_slice part;
+    struct ps_str part;
     while (take_part(&value, ',', &part)) {
         struct ps_text why;
         ps_text_start(&why, detail, sizeof detail, PS_TEXT_TO_BUFFER);
-        part = ps_slice_trim(part);
+        part = ps_str_trim(part);
         uint64_t bytes = 0;
         if (!parse_bytes(part, &bytes, &why) || !is_in_range(option, bytes, &why) ||
             !is_class_entry(count, previous, bytes, &why)) {
             ps_text_add(reason, "has an entry ");
             ps_text_add_quoted(reason, part);
             ps_text_add(reason, " that ");
-            ps_text_add_slice(reason, (struct ps_slice){.data = detail, .length = why.length});
+            ps_text_add_str(reason, (struct ps_str){.data = detail, .length = why.length});
             return false;
         }
         classes[count++] = (uint32_t)bytes;
@@ -252,7 +252,7 @@ static bool parse_classes(const struct ps_option *option, struct ps_slice value,
     return true;
 }
 
-static bool copy_path(struct ps_slice value, char *path, struct ps_text *reason) {
+static bool copy_path(struct ps_str value, char *path, struct ps_text *reason) {
     if (value.length >= PS_SETTING_PATH_BYTES) {
         ps_text_add(reason, "is too long for a file name");
         return false;
@@ -262,16 +262,16 @@ static bool copy_path(struct ps_slice value, char *path, struct ps_text *reason)
     return true;
 }
 
-static bool parse_path(struct ps_slice value, char *path, struct ps_text *reason) {
+static bool parse_path(struct ps_str value, char *path, struct ps_text *reason) {
     int index = word_index(SWITCH_WORDS, value);
     if (index == 1 || index == 2 || index == 4) {
         ps_text_add(reason, "is not a file name");
         return false;
     }
-    return copy_path(index < 0 ? value : (struct ps_slice){.data = "", .length = 0}, path, reason);
+    return copy_path(index < 0 ? value : (struct ps_str){.data = "", .length = 0}, path, reason);
 }
 
-static bool parse_report(struct ps_slice value, struct ps_settings *settings,
+static bool parse_report(struct ps_str value, struct ps_settings *settings,
                          struct ps_text *reason) {
     int index = word_index(SWITCH_WORDS, value);
     if (index >= 0) {
@@ -286,7 +286,7 @@ static bool parse_report(struct ps_slice value, struct ps_settings *settings,
     return true;
 }
 
-bool ps_value_parse(const struct ps_option *option, struct ps_slice value,
+bool ps_value_parse(const struct ps_option *option, struct ps_str value,
                     struct ps_settings *settings, struct ps_text *reason) {
     void *field = field_of(option, settings);
     switch (option->type) {
@@ -312,11 +312,11 @@ bool ps_value_parse(const struct ps_option *option, struct ps_slice value,
 }
 
 static void print_word(const char *words, unsigned index, struct ps_text *text) {
-    struct ps_slice rest = ps_slice_of(words);
-    struct ps_slice word = {.data = "", .length = 0};
+    struct ps_str rest = ps_str_of(words);
+    struct ps_str word = {.data = "", .length = 0};
     for (unsigned i = 0; i <= index && take_part(&rest, '|', &word); i++) {
     }
-    ps_text_add_slice(text, word);
+    ps_text_add_str(text, word);
 }
 
 static void print_classes(const struct ps_config *engine, struct ps_text *text) {

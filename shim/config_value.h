@@ -19,16 +19,16 @@ enum ps_number_fault {
 };
 
 /* Decimal digits only. */
-enum ps_number_fault ps_value_parse_count(struct ps_slice text, uint64_t *out);
+enum ps_number_fault ps_value_parse_count(struct ps_str text, uint64_t *out);
 
 /* Digits and K, M, G, KiB, MiB or GiB in any case, all of them powers of 1024. */
-enum ps_number_fault ps_value_parse_size(struct ps_slice text, uint64_t *bytes);
+enum ps_number_fault ps_value_parse_size(struct ps_str text, uint64_t *bytes);
 
 /*
  * Stores the value in its field. False: the settings are unchanged, and `reason` holds the end of
  * a sentence that begins with the option and the quoted value ("is not one of auto, ...").
  */
-bool ps_value_parse(const struct ps_option *option, struct ps_slice value,
+bool ps_value_parse(const struct ps_option *option, struct ps_str value,
                     struct ps_settings *settings, struct ps_text *reason);
 
 /* The value in force, as a user would write it; "built-in" for the engine's own. */

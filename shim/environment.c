@@ -10,7 +10,7 @@
 #include <fcntl.h>
 #include <string.h>
 
-static void visit_entry(struct ps_slice text, bool is_cut, ps_environment_visitor *visit,
+static void visit_entry(struct ps_str text, bool is_cut, ps_environment_visitor *visit,
                         void *context) {
     const size_t prefix_length = sizeof PS_ENVIRONMENT_PREFIX - 1;
     if (text.length <= prefix_length ||
@@ -38,7 +38,7 @@ void ps_environment_visit_array(char *const *environment, ps_environment_visitor
         return;
     }
     for (; *environment != NULL; environment++) {
-        visit_entry(ps_slice_of(*environment), false, visit, context);
+        visit_entry(ps_str_of(*environment), false, visit, context);
     }
 }
 
@@ -56,7 +56,7 @@ static size_t visit_complete(const char *buffer, size_t held, bool *is_skipping,
         }
         size_t length = (size_t)(end - buffer) - start;
         if (!*is_skipping) {
-            visit_entry((struct ps_slice){.data = buffer + start, .length = length}, false, visit,
+            visit_entry((struct ps_str){.data = buffer + start, .length = length}, false, visit,
                         context);
         }
         *is_skipping = false;
@@ -82,15 +82,14 @@ static void visit_open_file(int fd, char *buffer, size_t capacity, ps_environmen
         memmove(buffer, buffer + start, held);
         if (held == capacity) {
             if (!is_skipping) {
-                visit_entry((struct ps_slice){.data = buffer, .length = held}, true, visit,
-                            context);
+                visit_entry((struct ps_str){.data = buffer, .length = held}, true, visit, context);
             }
             is_skipping = true;
             held = 0;
         }
     }
     if (held > 0 && !is_skipping) {
-        visit_entry((struct ps_slice){.data = buffer, .length = held}, false, visit, context);
+        visit_entry((struct ps_str){.data = buffer, .length = held}, false, visit, context);
     }
 }
 

@@ -16,9 +16,9 @@
 #define PS_ENVIRONMENT_PREFIX "POOLSHIM_"
 
 struct ps_environment_entry {
-    struct ps_slice name;  /* without the prefix */
-    struct ps_slice value; /* may be empty; valid only during the visit */
-    bool is_cut;           /* too long for the reading buffer: the value is only its beginning */
+    struct ps_str name;  /* without the prefix */
+    struct ps_str value; /* may be empty; valid only during the visit */
+    bool is_cut;         /* too long for the reading buffer: the value is only its beginning */
 };
 
 typedef void ps_environment_visitor(void *context, const struct ps_environment_entry *entry);

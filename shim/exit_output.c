@@ -120,7 +120,7 @@ void ps_exit_output_unwritten(const char *option, const char *path, int error) {
     ps_text_add(&text, "poolshim: ");
     ps_text_add(&text, option);
     ps_text_add(&text, ": cannot write ");
-    ps_text_add_quoted(&text, ps_slice_of(path));
+    ps_text_add_quoted(&text, ps_str_of(path));
     const char *why = strerrordesc_np(error);
     ps_text_add(&text, ": ");
     ps_text_add(&text, why != NULL ? why : "unknown error");

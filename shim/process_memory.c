@@ -24,7 +24,7 @@ static size_t read_beginning(const char *directory, const char *name, char *out,
     ps_text_add(&text, directory);
     ps_text_add(&text, "/");
     ps_text_add(&text, name);
-    ps_text_add_slice(&text, (struct ps_slice){.data = "", .length = 1});
+    ps_text_add_str(&text, (struct ps_str){.data = "", .length = 1});
     if (text.has_failed) {
         return 0;
     }
@@ -48,8 +48,8 @@ static size_t read_beginning(const char *directory, const char *name, char *out,
 }
 
 /* The number at the start of `text`, blanks before it skipped. */
-static bool number_at(struct ps_slice text, uint64_t *value) {
-    text = ps_slice_trim(text);
+static bool number_at(struct ps_str text, uint64_t *value) {
+    text = ps_str_trim(text);
     size_t digits = 0;
     while (digits < text.length && text.data[digits] >= '0' && text.data[digits] <= '9') {
         digits++;
@@ -59,15 +59,15 @@ static bool number_at(struct ps_slice text, uint64_t *value) {
 }
 
 /* The number of the line "<key>:   123 kB", in bytes. */
-static bool find_kib(struct ps_slice file, const char *key, uint64_t *bytes) {
+static bool find_kib(struct ps_str file, const char *key, uint64_t *bytes) {
     size_t key_length = strlen(key);
     while (file.length > 0) {
         const char *end = memchr(file.data, '\n', file.length);
         size_t line_length = end == NULL ? file.length : (size_t)(end - file.data);
         if (line_length > key_length && memcmp(file.data, key, key_length) == 0 &&
             file.data[key_length] == ':') {
-            struct ps_slice rest = {.data = file.data + key_length + 1,
-                                    .length = line_length - key_length - 1};
+            struct ps_str rest = {.data = file.data + key_length + 1,
+                                  .length = line_length - key_length - 1};
             bool is_number = number_at(rest, bytes);
             *bytes *= 1024;
             return is_number;
@@ -80,13 +80,13 @@ static bool find_kib(struct ps_slice file, const char *key, uint64_t *bytes) {
 }
 
 /* Field 2 of statm, in pages: cheaper and coarser than smaps_rollup, which needs Linux 4.14. */
-static bool find_statm(struct ps_slice file, uint64_t *bytes) {
+static bool find_statm(struct ps_str file, uint64_t *bytes) {
     const char *blank = memchr(file.data, ' ', file.length);
     if (blank == NULL) {
         return false;
     }
     size_t skipped = (size_t)(blank - file.data);
-    struct ps_slice rest = {.data = blank, .length = file.length - skipped};
+    struct ps_str rest = {.data = blank, .length = file.length - skipped};
     bool is_number = number_at(rest, bytes);
     *bytes *= ps_os_page_bytes();
     return is_number;
@@ -94,7 +94,7 @@ static bool find_statm(struct ps_slice file, uint64_t *bytes) {
 
 void ps_process_memory_read(struct ps_process_memory *memory, const char *directory) {
     char buffer[FILE_BYTES];
-    struct ps_slice file = {.data = buffer};
+    struct ps_str file = {.data = buffer};
     *memory = (struct ps_process_memory){0};
     file.length = read_beginning(directory, "smaps_rollup", buffer, sizeof buffer);
     memory->has_resident = find_kib(file, "Rss", &memory->resident_bytes);

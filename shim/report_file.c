@@ -27,7 +27,7 @@ static void add_expanded(struct ps_text *path, const char *pattern) {
             continue;
         }
         pattern += pattern[0] == '%' && pattern[1] == '%';
-        ps_text_add_slice(path, (struct ps_slice){.data = pattern, .length = 1});
+        ps_text_add_str(path, (struct ps_str){.data = pattern, .length = 1});
     }
 }
 
@@ -49,7 +49,7 @@ static int make_path(char *out, size_t capacity, const char *pattern, const char
         ps_text_add(&path, "/");
     }
     add_expanded(&path, pattern);
-    ps_text_add_slice(&path, (struct ps_slice){.data = "", .length = 1});
+    ps_text_add_str(&path, (struct ps_str){.data = "", .length = 1});
     return path.has_failed ? ENAMETOOLONG : 0;
 }
 
@@ -77,7 +77,7 @@ static int write_and_rename(int directory, const char *name, const struct conten
     ps_text_start(&text, temporary, sizeof temporary, PS_TEXT_TO_BUFFER);
     ps_text_add(&text, ".poolshim-stats.");
     ps_text_add_number(&text, (uint64_t)ps_syscall3(SYS_gettid, 0, 0, 0));
-    ps_text_add_slice(&text, (struct ps_slice){.data = "", .length = 1});
+    ps_text_add_str(&text, (struct ps_str){.data = "", .length = 1});
 
     const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
     int fd = openat(directory, temporary, flags, FILE_MODE);

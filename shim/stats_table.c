@@ -25,7 +25,7 @@ static void add_title(struct ps_text *text, const char *section) {
     ps_text_add(text, "\n");
     for (; *section != '\0'; section++) {
         char c = *section == '_' ? ' ' : *section;
-        ps_text_add_slice(text, (struct ps_slice){.data = &c, .length = 1});
+        ps_text_add_str(text, (struct ps_str){.data = &c, .length = 1});
     }
     ps_text_add(text, "\n");
 }
@@ -121,7 +121,7 @@ void ps_report_print_table(const struct ps_report *report, struct ps_text *text)
     ps_text_add(text, "poolshim " POOLSHIM_VERSION ": statistics of process ");
     ps_text_add_number(text, report->pid);
     ps_text_add(text, ", ");
-    ps_text_add_quoted(text, ps_slice_of(report->program));
+    ps_text_add_quoted(text, ps_str_of(report->program));
     ps_text_add(text, "\n");
     const char *section = "";
     for (size_t i = 0; i < ps_report_row_count; i++) {

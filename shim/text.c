@@ -19,15 +19,15 @@
 
 static char lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c; }
 
-struct ps_slice ps_slice_of(const char *string) {
-    return (struct ps_slice){.data = string, .length = strlen(string)};
+struct ps_str ps_str_of(const char *string) {
+    return (struct ps_str){.data = string, .length = strlen(string)};
 }
 
-bool ps_slice_equals(struct ps_slice slice, const char *string) {
-    return slice.length == strlen(string) && memcmp(slice.data, string, slice.length) == 0;
+bool ps_str_equals(struct ps_str str, const char *string) {
+    return str.length == strlen(string) && memcmp(str.data, string, str.length) == 0;
 }
 
-bool ps_slice_equals_any_case(struct ps_slice a, struct ps_slice b) {
+bool ps_str_equals_any_case(struct ps_str a, struct ps_str b) {
     if (a.length != b.length) {
         return false;
     }
@@ -41,15 +41,15 @@ bool ps_slice_equals_any_case(struct ps_slice a, struct ps_slice b) {
 
 static bool is_blank(char c) { return c == ' ' || c == '\t'; }
 
-struct ps_slice ps_slice_trim(struct ps_slice slice) {
-    while (slice.length > 0 && is_blank(slice.data[0])) {
-        slice.data++;
-        slice.length--;
+struct ps_str ps_str_trim(struct ps_str str) {
+    while (str.length > 0 && is_blank(str.data[0])) {
+        str.data++;
+        str.length--;
     }
-    while (slice.length > 0 && is_blank(slice.data[slice.length - 1])) {
-        slice.length--;
+    while (str.length > 0 && is_blank(str.data[str.length - 1])) {
+        str.length--;
     }
-    return slice;
+    return str;
 }
 
 static int wait_until_writable(int fd) {
@@ -97,8 +97,8 @@ bool ps_text_flush(struct ps_text *text) {
     return !text->has_failed;
 }
 
-void ps_text_add_slice(struct ps_text *text, struct ps_slice slice) {
-    while (slice.length > 0) {
+void ps_text_add_str(struct ps_text *text, struct ps_str str) {
+    while (str.length > 0) {
         if (text->length == text->capacity) {
             if (text->fd == PS_TEXT_TO_BUFFER) {
                 text->has_failed = true;
@@ -107,61 +107,61 @@ void ps_text_add_slice(struct ps_text *text, struct ps_slice slice) {
             ps_text_flush(text);
         }
         size_t room = text->capacity - text->length;
-        size_t part = slice.length < room ? slice.length : room;
-        memcpy(text->data + text->length, slice.data, part);
+        size_t part = str.length < room ? str.length : room;
+        memcpy(text->data + text->length, str.data, part);
         text->length += part;
-        slice.data += part;
-        slice.length -= part;
+        str.data += part;
+        str.length -= part;
     }
 }
 
 void ps_text_add(struct ps_text *text, const char *string) {
-    ps_text_add_slice(text, ps_slice_of(string));
+    ps_text_add_str(text, ps_str_of(string));
 }
 
 void ps_text_add_spaces(struct ps_text *text, size_t count) {
     for (size_t i = 0; i < count; i++) {
-        ps_text_add_slice(text, (struct ps_slice){.data = " ", .length = 1});
+        ps_text_add_str(text, (struct ps_str){.data = " ", .length = 1});
     }
 }
 
 /* The digits stand at the end of `out`. */
-static struct ps_slice decimal(char out[DECIMAL_BYTES], uint64_t value) {
+static struct ps_str decimal(char out[DECIMAL_BYTES], uint64_t value) {
     size_t start = DECIMAL_BYTES;
     do {
         out[--start] = (char)('0' + value % 10);
         value /= 10;
     } while (value != 0);
-    return (struct ps_slice){.data = out + start, .length = DECIMAL_BYTES - start};
+    return (struct ps_str){.data = out + start, .length = DECIMAL_BYTES - start};
 }
 
-static void add_slice_right(struct ps_text *text, struct ps_slice slice, size_t width) {
-    if (slice.length < width) {
-        ps_text_add_spaces(text, width - slice.length);
+static void add_str_right(struct ps_text *text, struct ps_str str, size_t width) {
+    if (str.length < width) {
+        ps_text_add_spaces(text, width - str.length);
     }
-    ps_text_add_slice(text, slice);
+    ps_text_add_str(text, str);
 }
 
 void ps_text_add_number(struct ps_text *text, uint64_t value) {
     char digits[DECIMAL_BYTES];
-    ps_text_add_slice(text, decimal(digits, value));
+    ps_text_add_str(text, decimal(digits, value));
 }
 
 void ps_text_add_left(struct ps_text *text, const char *string, size_t width) {
-    struct ps_slice slice = ps_slice_of(string);
-    ps_text_add_slice(text, slice);
-    if (slice.length < width) {
-        ps_text_add_spaces(text, width - slice.length);
+    struct ps_str str = ps_str_of(string);
+    ps_text_add_str(text, str);
+    if (str.length < width) {
+        ps_text_add_spaces(text, width - str.length);
     }
 }
 
 void ps_text_add_right(struct ps_text *text, const char *string, size_t width) {
-    add_slice_right(text, ps_slice_of(string), width);
+    add_str_right(text, ps_str_of(string), width);
 }
 
 void ps_text_add_number_right(struct ps_text *text, uint64_t value, size_t width) {
     char digits[DECIMAL_BYTES];
-    add_slice_right(text, decimal(digits, value), width);
+    add_str_right(text, decimal(digits, value), width);
 }
 
 static const char size_units[][4] = {"", "KiB", "MiB", "GiB"};
@@ -201,7 +201,7 @@ void ps_text_add_rounded_size(struct ps_text *text, uint64_t bytes, size_t width
         ps_text_add(&cell, " ");
         ps_text_add(&cell, size_units[unit]);
     }
-    add_slice_right(text, (struct ps_slice){.data = part, .length = cell.length}, width);
+    add_str_right(text, (struct ps_str){.data = part, .length = cell.length}, width);
 }
 
 void ps_text_add_percent(struct ps_text *text, uint64_t part, uint64_t whole, size_t width) {
@@ -214,14 +214,14 @@ void ps_text_add_percent(struct ps_text *text, uint64_t part, uint64_t whole, si
         tenths = part <= UINT64_MAX / 1000 ? part * 1000 / whole : part / (whole / 1000);
     }
     add_tenths(&cell, tenths);
-    add_slice_right(text, (struct ps_slice){.data = digits, .length = cell.length}, width);
+    add_str_right(text, (struct ps_str){.data = digits, .length = cell.length}, width);
 }
 
 void ps_text_add_path(struct ps_text *text, const char *string) {
     for (; *string != '\0'; string++) {
         unsigned char byte = (unsigned char)*string;
         char c = byte < 0x20 || byte == 0x7f ? '?' : (char)byte;
-        ps_text_add_slice(text, (struct ps_slice){.data = &c, .length = 1});
+        ps_text_add_str(text, (struct ps_str){.data = &c, .length = 1});
     }
 }
 
@@ -232,19 +232,19 @@ void ps_text_add_json(struct ps_text *text, const char *string) {
         if (c == '"' || c == '\\') {
             ps_text_add(text, "\\");
         }
-        ps_text_add_slice(text, (struct ps_slice){.data = &c, .length = 1});
+        ps_text_add_str(text, (struct ps_str){.data = &c, .length = 1});
     }
     ps_text_add(text, "\"");
 }
 
-void ps_text_add_quoted(struct ps_text *text, struct ps_slice slice) {
-    size_t shown = slice.length < QUOTED_LIMIT ? slice.length : QUOTED_LIMIT;
+void ps_text_add_quoted(struct ps_text *text, struct ps_str str) {
+    size_t shown = str.length < QUOTED_LIMIT ? str.length : QUOTED_LIMIT;
     char clean[QUOTED_LIMIT];
     for (size_t i = 0; i < shown; i++) {
-        unsigned char c = (unsigned char)slice.data[i];
+        unsigned char c = (unsigned char)str.data[i];
         clean[i] = c < 0x20 || c >= 0x7f || c == '"' ? '?' : (char)c;
     }
     ps_text_add(text, "\"");
-    ps_text_add_slice(text, (struct ps_slice){.data = clean, .length = shown});
-    ps_text_add(text, shown < slice.length ? "...\"" : "\"");
+    ps_text_add_str(text, (struct ps_str){.data = clean, .length = shown});
+    ps_text_add(text, shown < str.length ? "...\"" : "\"");
 }

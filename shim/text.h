@@ -12,16 +12,16 @@
 #include <stdint.h>
 
 /* Text that need not end in NUL. */
-struct ps_slice {
+struct ps_str {
     const char *data;
     size_t length; /* bytes */
 };
 
-struct ps_slice ps_slice_of(const char *string);
-bool ps_slice_equals(struct ps_slice slice, const char *string);
-bool ps_slice_equals_any_case(struct ps_slice a, struct ps_slice b);
+struct ps_str ps_str_of(const char *string);
+bool ps_str_equals(struct ps_str str, const char *string);
+bool ps_str_equals_any_case(struct ps_str a, struct ps_str b);
 /* Without blanks and tabs at both ends. */
-struct ps_slice ps_slice_trim(struct ps_slice slice);
+struct ps_str ps_str_trim(struct ps_str str);
 
 #define PS_TEXT_TO_BUFFER (-1)
 
@@ -40,7 +40,7 @@ struct ps_text {
 
 void ps_text_start(struct ps_text *text, char *buffer, size_t capacity, int fd);
 void ps_text_add(struct ps_text *text, const char *string);
-void ps_text_add_slice(struct ps_text *text, struct ps_slice slice);
+void ps_text_add_str(struct ps_text *text, struct ps_str str);
 void ps_text_add_spaces(struct ps_text *text, size_t count);
 void ps_text_add_number(struct ps_text *text, uint64_t value);
 /* The string followed by blanks up to `width`. */
@@ -55,7 +55,7 @@ void ps_text_add_rounded_size(struct ps_text *text, uint64_t bytes, size_t width
 /* part/whole as "12.5", `width` wide; 0.0 when whole is 0. */
 void ps_text_add_percent(struct ps_text *text, uint64_t part, uint64_t whole, size_t width);
 /* In double quotes, unprintable bytes and quotes as '?', cut after 64 bytes with "...". */
-void ps_text_add_quoted(struct ps_text *text, struct ps_slice slice);
+void ps_text_add_quoted(struct ps_text *text, struct ps_str str);
 /* As it is, but control characters, which would end the line or talk to the terminal, as '?'. */
 void ps_text_add_path(struct ps_text *text, const char *string);
 /* As a string of JSON. The bytes may be any, JSON is UTF-8, so what is not ASCII becomes '?'. */

@@ -51,7 +51,7 @@ static void check_value(const struct ps_option *option, const char *shown, const
     static struct ps_settings scratch;
     char buffer[REASON_BYTES];
     struct ps_text reason;
-    struct ps_slice text = ps_slice_trim(ps_slice_of(value));
+    struct ps_str text = ps_str_trim(ps_str_of(value));
     ps_text_start(&reason, buffer, sizeof buffer, PS_TEXT_TO_BUFFER);
     if (text.length == 0) {
         run_die(EXIT_OWN_FAILURE, "%s needs a value", shown);
@@ -331,7 +331,7 @@ const char *run_options_nearest(const char *word, const char *const *own) {
         for (char *c = upper; *c != '\0'; c++) {
             *c = *c >= 'a' && *c <= 'z' ? (char)(*c - 'a' + 'A') : *c;
         }
-        size_t distance = ps_config_name_distance(ps_slice_of(name), upper);
+        size_t distance = ps_config_name_distance(ps_str_of(name), upper);
         if (distance < nearest_distance) {
             nearest = flag;
             nearest_distance = distance;

@@ -228,9 +228,9 @@ TEST(each_option_is_the_nearest_to_its_own_name_misspelt) {
     for (size_t i = 0; i < PS_OPTION_COUNT; i++) {
         char name[64];
         snprintf(name, sizeof name, "%sX", ps_options[i].name);
-        CHECK_PTR_EQ(ps_config_nearest(ps_slice_of(name), PS_ORIGIN_VARIABLE), &ps_options[i]);
+        CHECK_PTR_EQ(ps_config_nearest(ps_str_of(name), PS_ORIGIN_VARIABLE), &ps_options[i]);
     }
-    CHECK(ps_config_nearest(ps_slice_of("conf"), PS_ORIGIN_CONF) != &ps_options[PS_OPTION_CONF]);
+    CHECK(ps_config_nearest(ps_str_of("conf"), PS_ORIGIN_CONF) != &ps_options[PS_OPTION_CONF]);
 }
 
 UNIT_MAIN

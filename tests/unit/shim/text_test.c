@@ -100,11 +100,11 @@ TEST(quoting_hides_control_bytes_and_cuts_long_values) {
     value[2] = '\x1b';
     value[3] = '\xff';
     start(200);
-    ps_text_add_quoted(&text, (struct ps_slice){.data = value, .length = 64});
+    ps_text_add_quoted(&text, (struct ps_str){.data = value, .length = 64});
     CHECK_EQ(text.length, 66);
     CHECK(strncmp(result(), "\"????xxxx", 9) == 0);
     start(200);
-    ps_text_add_quoted(&text, (struct ps_slice){.data = value, .length = 65});
+    ps_text_add_quoted(&text, (struct ps_str){.data = value, .length = 65});
     CHECK_EQ(text.length, 69);
     CHECK_STR_EQ(result() + 65, "...\"");
 }
@@ -179,14 +179,14 @@ TEST(a_full_pipe_that_does_not_block_is_waited_for) {
 }
 
 TEST(slices_trim_blanks_and_compare_without_case) {
-    struct ps_slice slice = ps_slice_trim(ps_slice_of(" \t MiB\t"));
-    CHECK_EQ(slice.length, 3);
-    CHECK(ps_slice_equals(slice, "MiB"));
-    CHECK(!ps_slice_equals(slice, "Mi"));
-    CHECK(!ps_slice_equals(slice, "mib"));
-    CHECK(ps_slice_equals_any_case(slice, ps_slice_of("mIb")));
-    CHECK(!ps_slice_equals_any_case(slice, ps_slice_of("mibs")));
-    CHECK_EQ(ps_slice_trim(ps_slice_of("  ")).length, 0);
+    struct ps_str str = ps_str_trim(ps_str_of(" \t MiB\t"));
+    CHECK_EQ(str.length, 3);
+    CHECK(ps_str_equals(str, "MiB"));
+    CHECK(!ps_str_equals(str, "Mi"));
+    CHECK(!ps_str_equals(str, "mib"));
+    CHECK(ps_str_equals_any_case(str, ps_str_of("mIb")));
+    CHECK(!ps_str_equals_any_case(str, ps_str_of("mibs")));
+    CHECK_EQ(ps_str_trim(ps_str_of("  ")).length, 0);
 }
 
 UNIT_MAIN
