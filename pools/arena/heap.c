@@ -185,15 +185,15 @@ static uint64_t used_block(const struct ps_arena *arena, const void *payload) {
     uint64_t offset = (uint64_t)((uintptr_t)payload - (uintptr_t)arena->view.base) - PS_FIT_HEAD;
     if (offset < HEAP_FIRST || offset >= arena->view.bytes ||
         (offset + PS_FIT_HEAD) % PS_FIT_UNIT != 0) {
-        ps_misuse("not a block of this arena:", payload, arena->chunks.name);
+        ps_debug_misuse("not a block of this arena:", payload, arena->chunks.name);
     }
     const struct heap *heap = heap_of(arena);
     uint64_t head = heap_block_at(heap, offset)->head;
     if (((head ^ heap->tag) & PS_FIT_TAG_MASK) != 0) {
-        ps_misuse("not a block of this arena:", payload, arena->chunks.name);
+        ps_debug_misuse("not a block of this arena:", payload, arena->chunks.name);
     }
     if ((head & PS_FIT_FREE) != 0) {
-        ps_misuse("double free of", payload, arena->chunks.name);
+        ps_debug_misuse("double free of", payload, arena->chunks.name);
     }
     return offset;
 }

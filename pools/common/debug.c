@@ -45,7 +45,7 @@ bool ps_debug_is_malloc(void) { return (switches() & IS_MALLOC) != 0; }
 
 bool ps_debug_is_check(void) { return (switches() & IS_CHECK) != 0; }
 
-void ps_misuse(const char *what, const void *pointer, const char *pool) {
+void ps_debug_misuse(const char *what, const void *pointer, const char *pool) {
     char line[256];
     int length = snprintf(line, sizeof line, "poolshim: %s %p in %s\n", what, pointer, pool);
     ps_os_write(2, line, (size_t)length < sizeof line ? (size_t)length : sizeof line - 1);

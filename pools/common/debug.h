@@ -17,6 +17,6 @@ bool ps_debug_is_malloc(void);
 bool ps_debug_is_check(void);
 
 /* Prints "poolshim: <what> <pointer> in <pool>" and aborts. */
-PS_NORETURN PS_COLD void ps_misuse(const char *what, const void *pointer, const char *pool);
+PS_NORETURN PS_COLD void ps_debug_misuse(const char *what, const void *pointer, const char *pool);
 
 #endif

@@ -20,22 +20,22 @@ void ps_fifo_check_adopt(struct fifo *fifo) { fifo->owner = (void *)pthread_self
 
 void ps_fifo_check_thread(const struct fifo *fifo) {
     if (fifo->owner != (void *)pthread_self()) {
-        ps_misuse("used by a thread that does not own it: fifo", fifo, fifo->chunks.name);
+        ps_debug_misuse("used by a thread that does not own it: fifo", fifo, fifo->chunks.name);
     }
 }
 
 size_t ps_fifo_check_live(struct fifo *fifo, const void *block) {
     bool is_aligned = ((uintptr_t)block & (sizeof(struct tag) - 1)) == 0;
     if (!is_aligned || !ps_fifo_owns(&fifo->hot, block)) {
-        ps_misuse("freed or resized, but not of this pool: block", block, fifo->chunks.name);
+        ps_debug_misuse("freed or resized, but not of this pool: block", block, fifo->chunks.name);
     }
     const struct tag *tag = tag_of(block);
     ps_unpoison_defined(tag, sizeof *tag); /* of a block: it is; of anything else: misuse anyway */
     if (tag->state == TAG_FREED) {
-        ps_misuse("double free of block", block, fifo->chunks.name);
+        ps_debug_misuse("double free of block", block, fifo->chunks.name);
     }
     if (tag->state != TAG_LIVE) {
-        ps_misuse("freed or resized, but no block:", block, fifo->chunks.name);
+        ps_debug_misuse("freed or resized, but no block:", block, fifo->chunks.name);
     }
     return tag->bytes;
 }

@@ -117,7 +117,7 @@ void ps_fifo_destroy(struct ps_fifo *given) {
         ps_fifo_check_thread(fifo);
     }
     if (fifo->is_dead) {
-        ps_misuse("fifo destroyed twice", fifo, fifo->chunks.name);
+        ps_debug_misuse("fifo destroyed twice", fifo, fifo->chunks.name);
     }
     struct ps_fifo_chunk *current = fifo->hot.current;
     current->top = top_of(fifo, current);
@@ -212,7 +212,7 @@ void *ps_fifo_alloc_beyond(struct ps_fifo *given, size_t bytes, size_t align) {
         ps_fifo_check_thread(fifo);
     }
     if (fifo->is_dead) {
-        ps_misuse("block taken from a destroyed fifo", fifo, fifo->chunks.name);
+        ps_debug_misuse("block taken from a destroyed fifo", fifo, fifo->chunks.name);
     }
     if (!ps_is_power_of_two(align) || align > fifo->align_max) {
         errno = EINVAL;
@@ -273,7 +273,7 @@ void *ps_fifo_realloc_aligned(struct ps_fifo *given, void *block, size_t old_byt
     if (is_checked(fifo)) {
         ps_fifo_check_thread(fifo);
         if (ps_fifo_check_live(fifo, block) != old_least) {
-            ps_misuse("old size is wrong of block", block, fifo->chunks.name);
+            ps_debug_misuse("old size is wrong of block", block, fifo->chunks.name);
         }
     }
     if (((uintptr_t)block & (align - 1)) == 0 &&

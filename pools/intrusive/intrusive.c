@@ -291,7 +291,7 @@ void ps_intrusive_put_slow(struct ps_intrusive_state *state, struct ps_intrusive
 }
 
 void ps_intrusive_drop_odd(struct ps_intrusive_item *item) {
-    ps_misuse("reference dropped that nobody has, of item", item, "an intrusive pool");
+    ps_debug_misuse("reference dropped that nobody has, of item", item, "an intrusive pool");
 }
 
 void ps_intrusive_undo(struct ps_intrusive_state *state, struct ps_intrusive_item *item) {

@@ -11,7 +11,7 @@
 static void enter(struct ps_pool *pool) {
     /* acquire: pairs with the release below; in a correct program nobody is ever met here. */
     if (ps_exchange_acquire(&pool->x_is_busy, 1u) != 0) {
-        ps_misuse("two threads at once use", pool, ps_pool_growth(pool)->name);
+        ps_debug_misuse("two threads at once use", pool, ps_pool_growth(pool)->name);
     }
 }
 
@@ -77,7 +77,7 @@ static void free_n(struct ps_pool *pool, void *object, size_t count) {
     struct ps_pool_chunk *chunk = ps_pool_find(pool, object);
     const char *fault = fault_of(pool, chunk, (const char *)object, count);
     if (fault != NULL) {
-        ps_misuse(fault, object, ps_pool_growth(pool)->name);
+        ps_debug_misuse(fault, object, ps_pool_growth(pool)->name);
     }
     struct ps_pool_map *map = (struct ps_pool_map *)(void *)chunk;
     size_t first = ps_pool_index(pool, (size_t)((char *)object - chunk->nodes));

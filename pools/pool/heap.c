@@ -48,8 +48,8 @@ void ps_pool_heap_free(struct ps_pool *pool, void *object, size_t count) {
     struct ps_pool_block *block =
         (struct ps_pool_block *)(void *)((char *)object - object_offset(pool));
     if (block->count != count) {
-        ps_misuse("free with another length than it was allocated with", object,
-                  ps_pool_growth(pool)->name);
+        ps_debug_misuse("free with another length than it was allocated with", object,
+                        ps_pool_growth(pool)->name);
     }
     *(block->previous != NULL ? &block->previous->next : &pool->blocks) = block->next;
     if (block->next != NULL) {

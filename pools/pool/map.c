@@ -212,7 +212,7 @@ static void *map_alloc_n(struct ps_pool *pool, size_t count) {
 static struct ps_pool_map *locate(struct ps_pool *pool, const void *object, size_t *index) {
     struct ps_pool_chunk *chunk = ps_pool_find(pool, object);
     if (PS_UNLIKELY(chunk == NULL || (const char *)object < chunk->nodes)) {
-        ps_misuse("free of a foreign pointer", object, ps_pool_growth(pool)->name);
+        ps_debug_misuse("free of a foreign pointer", object, ps_pool_growth(pool)->name);
     }
     *index = ps_pool_index(pool, (size_t)((const char *)object - chunk->nodes));
     return map_of(chunk);
@@ -238,7 +238,7 @@ void ps_pool_map_free(struct ps_pool *pool, void *object) {
     size_t index = ps_pool_index(pool, (size_t)((char *)object - chunk->nodes));
     uint64_t bit = ps_pool_bit(index);
     if (PS_UNLIKELY((map->bits[index >> 6] & bit) != 0)) {
-        ps_misuse("double free of", object, ps_pool_growth(pool)->name);
+        ps_debug_misuse("double free of", object, ps_pool_growth(pool)->name);
     }
     ps_pool_bits_set(map, index >> 6, bit);
     chunk->free_count++;

@@ -24,7 +24,7 @@ static void check_handle(const struct ps_region_state *region,
                          const struct ps_region_cleanup *cleanup) {
     ps_region_check_thread(region);
     if (cleanup->function == NULL) {
-        ps_misuse("cleanup that is not registered:", cleanup, region->chunks.name);
+        ps_debug_misuse("cleanup that is not registered:", cleanup, region->chunks.name);
     }
 }
 

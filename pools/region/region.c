@@ -17,13 +17,14 @@ static const void *this_thread(void) {
 
 void ps_region_check_thread(const struct ps_region_state *region) {
     if (PS_UNLIKELY(region->is_watched) && region->owner != this_thread()) {
-        ps_misuse("used by another thread than its owner: region", region, region->chunks.name);
+        ps_debug_misuse("used by another thread than its owner: region", region,
+                        region->chunks.name);
     }
 }
 
 void ps_region_check_block(const struct ps_region_state *region, const void *block) {
     if (PS_UNLIKELY(region->is_watched) && !ps_region_owns(&region->hot, block)) {
-        ps_misuse("pointer that is none of the region's:", block, region->chunks.name);
+        ps_debug_misuse("pointer that is none of the region's:", block, region->chunks.name);
     }
 }
 
@@ -166,7 +167,7 @@ void ps_region_release(struct ps_region_state *region) {
 
 static void refuse_in_callback(const struct ps_region_state *region) {
     if (region->is_ending) {
-        ps_misuse("ended by one of its own callbacks: region", region, region->chunks.name);
+        ps_debug_misuse("ended by one of its own callbacks: region", region, region->chunks.name);
     }
 }
 

@@ -93,10 +93,10 @@ PS_COLD static void release_watched(struct ps_ring_frame *frame) {
     uintptr_t seen = FRAME_WATCHED;
     /* Only one of two threads that release the same frame passes. */
     if (!ps_cas_strong_acquire(&frame->x_state, &seen, FRAME_RELEASED)) {
-        ps_misuse(seen == FRAME_RELEASED ? "released twice: frame"
-                  : seen == FRAME_OPEN   ? "released before it was sealed: frame"
-                                         : "released, but not of a ring: frame",
-                  frame, "ring");
+        ps_debug_misuse(seen == FRAME_RELEASED ? "released twice: frame"
+                        : seen == FRAME_OPEN   ? "released before it was sealed: frame"
+                                               : "released, but not of a ring: frame",
+                        frame, "ring");
     }
     wipe_frame(frame);
     drop_all(frame->first, frame->last, frame->huge);

@@ -40,7 +40,7 @@ void ps_ring_rewind(struct ps_ring *given, const struct ps_ring_checkpoint *chec
         ps_ring_close_frame(ring);
     }
     if (!is_sealed(frame)) {
-        ps_misuse("rewound to a frame that is released: frame", frame, ring->chunks.name);
+        ps_debug_misuse("rewound to a frame that is released: frame", frame, ring->chunks.name);
     }
     ps_ring_chunk_harvest(ring);
     struct ps_ring_chunk *chunk = ring->current;
@@ -49,7 +49,7 @@ void ps_ring_rewind(struct ps_ring *given, const struct ps_ring_checkpoint *chec
         drop_frames(chunk, NULL);
         chunk = older;
         if (chunk == NULL) {
-            ps_misuse("rewound to a frame of another ring: frame", frame, ring->chunks.name);
+            ps_debug_misuse("rewound to a frame of another ring: frame", frame, ring->chunks.name);
         }
     }
     struct ps_ring_frame *limit = frame->first == chunk ? frame : NULL;

@@ -18,7 +18,7 @@
 
 void ps_ring_check_thread(const struct ring *ring) {
     if (ring->owner != (void *)pthread_self()) {
-        ps_misuse("used by a thread that does not own it: ring", ring, ring->chunks.name);
+        ps_debug_misuse("used by a thread that does not own it: ring", ring, ring->chunks.name);
     }
 }
 
@@ -147,7 +147,7 @@ struct ps_ring_frame *ps_ring_begin(struct ps_ring *given) {
         ps_ring_check_thread(ring);
     }
     if (ring->open != NULL) {
-        ps_misuse("frame begun while another is open: ring", ring, ring->chunks.name);
+        ps_debug_misuse("frame begun while another is open: ring", ring, ring->chunks.name);
     }
     struct ps_ring_chunk *chunk = ring->current;
     /* acquire: pairs with add_acq_rel of the releases; they are done with the chunk */
@@ -183,7 +183,7 @@ void ps_ring_seal(struct ps_ring *given) {
         ps_ring_check_thread(ring);
     }
     if (ring->open == NULL) {
-        ps_misuse("sealed with no frame open: ring", ring, ring->chunks.name);
+        ps_debug_misuse("sealed with no frame open: ring", ring, ring->chunks.name);
     }
     ps_ring_close_frame(ring);
 }
@@ -228,7 +228,7 @@ void *ps_ring_alloc_beyond(struct ps_ring *given, size_t bytes, size_t align) {
         ps_ring_check_thread(ring);
     }
     if (ring->open == NULL) {
-        ps_misuse("block taken with no frame open: ring", ring, ring->chunks.name);
+        ps_debug_misuse("block taken with no frame open: ring", ring, ring->chunks.name);
     }
     if (!ps_is_power_of_two(align)) {
         errno = EINVAL;

@@ -103,7 +103,7 @@ void ps_slice_live_remove(const void *slice, size_t bytes) {
     }
     ps_lock_release(&lock);
     if (misuse != NULL) {
-        ps_misuse(misuse, slice, POOL);
+        ps_debug_misuse(misuse, slice, POOL);
     }
 }
 

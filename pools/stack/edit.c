@@ -24,7 +24,7 @@ static void *realloc_open(struct ps_stack *stack, char *block, size_t old_bytes,
     size_t need = ps_stack_rounded(new_bytes);
     bool is_checked = stack->body->mode == PS_STACK_CHECK;
     if (is_checked && !ps_stack_is_of_frame(stack, block)) {
-        ps_misuse("realloc of a block of another frame", block, stack->body->chunks.name);
+        ps_debug_misuse("realloc of a block of another frame", block, stack->body->chunks.name);
     }
     bool is_aligned = ((uintptr_t)block & (align - 1)) == 0;
     bool is_newest = block + old_need == stack->top;

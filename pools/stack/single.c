@@ -81,10 +81,10 @@ void *ps_stack_single_realloc(struct ps_stack *stack, void *block, size_t old_by
                               size_t new_bytes, size_t align) {
     struct ps_stack_single *single = single_of(block);
     if (single->frame != stack->frame) {
-        ps_misuse("realloc of a block of another frame", block, stack->body->chunks.name);
+        ps_debug_misuse("realloc of a block of another frame", block, stack->body->chunks.name);
     }
     if (single->bytes != old_bytes) {
-        ps_misuse("realloc with a wrong old size of", block, stack->body->chunks.name);
+        ps_debug_misuse("realloc with a wrong old size of", block, stack->body->chunks.name);
     }
     void *moved = ps_stack_single_alloc(stack, new_bytes, align);
     if (moved != NULL) {

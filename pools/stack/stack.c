@@ -92,7 +92,7 @@ struct ps_stack_body *ps_stack_enter(struct ps_stack *stack) {
     }
     struct ps_stack_body *body = stack->body;
     if (body->mode != PS_STACK_FAST && !pthread_equal(body->owner, pthread_self())) {
-        ps_misuse("use by another thread of stack", stack, body->chunks.name);
+        ps_debug_misuse("use by another thread of stack", stack, body->chunks.name);
     }
     if (stack->frame == PS_STACK_CLOSED) {
         stack->top = body->closed.top;
@@ -118,10 +118,10 @@ void ps_stack_leave(struct ps_stack *stack) {
 static PS_COLD void check_may_alloc(const struct ps_stack *stack) {
     const struct ps_stack_body *body = stack->body;
     if (ps_stack_frame_of(stack->frame)->is_sealed) {
-        ps_misuse("allocation in a sealed frame of stack", stack, body->chunks.name);
+        ps_debug_misuse("allocation in a sealed frame of stack", stack, body->chunks.name);
     }
     if (body->is_of_thread && stack->frame == &body->base) {
-        ps_misuse("allocation outside of all frames of stack", stack, body->chunks.name);
+        ps_debug_misuse("allocation outside of all frames of stack", stack, body->chunks.name);
     }
 }
 
@@ -234,11 +234,11 @@ void ps_stack_pop_beyond(struct ps_stack *stack, struct ps_stack_frame *frame) {
         return;
     }
     if (stack->body == NULL) {
-        ps_misuse("unbalanced pop of frame", frame, "stack");
+        ps_debug_misuse("unbalanced pop of frame", frame, "stack");
     }
     struct ps_stack_body *body = ps_stack_enter(stack);
     if (ps_stack_frame_of(stack->frame) != frame) {
-        ps_misuse("unbalanced pop of frame", frame, body->chunks.name);
+        ps_debug_misuse("unbalanced pop of frame", frame, body->chunks.name);
     }
     close_innermost(stack);
     ps_stack_leave(stack);
@@ -250,7 +250,7 @@ void ps_stack_unwind(struct ps_stack *stack, struct ps_stack_frame *frame) {
         return;
     }
     if (stack->body == NULL) {
-        ps_misuse("unwinding of frame", frame, "stack");
+        ps_debug_misuse("unwinding of frame", frame, "stack");
     }
     struct ps_stack_body *body = ps_stack_enter(stack);
     struct ps_stack_frame *at = ps_stack_frame_of(stack->frame);
@@ -258,7 +258,7 @@ void ps_stack_unwind(struct ps_stack *stack, struct ps_stack_frame *frame) {
         at = ps_stack_frame_of(at->previous);
     }
     if (at != frame || frame == &body->base) {
-        ps_misuse("unwinding of frame", frame, body->chunks.name);
+        ps_debug_misuse("unwinding of frame", frame, body->chunks.name);
     }
     for (bool is_last = false; !is_last;) { /* ends: the frame was seen above */
         is_last = ps_stack_frame_of(stack->frame) == frame;
@@ -307,10 +307,10 @@ void ps_stack_rewind_beyond(struct ps_stack *stack, const struct ps_stack_mark *
     }
     struct ps_stack_body *body = ps_stack_enter(stack);
     if (ps_stack_frame_of(mark->frame) != ps_stack_frame_of(stack->frame)) {
-        ps_misuse("rewind to a mark of another frame at", mark->top, body->chunks.name);
+        ps_debug_misuse("rewind to a mark of another frame at", mark->top, body->chunks.name);
     }
     if (body->mode != PS_STACK_FAST && !is_reachable(stack, mark)) {
-        ps_misuse("rewind to a mark that is gone at", mark->top, body->chunks.name);
+        ps_debug_misuse("rewind to a mark that is gone at", mark->top, body->chunks.name);
     }
     if (body->mode == PS_STACK_MALLOC) {
         ps_stack_single_go_back(stack, mark->top);

@@ -17,7 +17,7 @@ static const char foreign_pointer[] = "not a block of this pool:";
 static void enter(struct ps_tlsf *tlsf) {
     /* acquire, release below: a pool handed on by its user's lock shows the last state. */
     if (tlsf->is_check && ps_exchange_acquire(&tlsf->x_is_busy, 1u) != 0) {
-        ps_misuse("two threads at once in", tlsf, tlsf->chunks.name);
+        ps_debug_misuse("two threads at once in", tlsf, tlsf->chunks.name);
     }
 }
 
@@ -107,21 +107,21 @@ void ps_tlsf_check_used(const struct ps_tlsf *tlsf, const void *payload) {
     struct block *block = block_of(payload);
     const char *name = tlsf->chunks.name;
     if (((uintptr_t)payload & (PS_FIT_UNIT - 1)) != 0) {
-        ps_misuse(foreign_pointer, payload, name);
+        ps_debug_misuse(foreign_pointer, payload, name);
     }
     if (tlsf->is_check && !tlsf->is_malloc && !ps_tlsf_owns(tlsf, payload)) {
-        ps_misuse(foreign_pointer, payload, name);
+        ps_debug_misuse(foreign_pointer, payload, name);
     }
     if (((block->head ^ tlsf->tag) & PS_FIT_TAG_MASK) != 0) {
-        ps_misuse(foreign_pointer, payload, name);
+        ps_debug_misuse(foreign_pointer, payload, name);
     }
     if ((block->head & PS_FIT_FREE) != 0) {
-        ps_misuse(double_free, payload, name);
+        ps_debug_misuse(double_free, payload, name);
     }
 }
 
 void ps_tlsf_damaged(const struct ps_tlsf *tlsf, const char *what, struct block *block) {
-    ps_misuse(what, block_payload(block), tlsf->chunks.name);
+    ps_debug_misuse(what, block_payload(block), tlsf->chunks.name);
 }
 
 void ps_tlsf_free_slowly(struct ps_tlsf *tlsf, void *payload) {

@@ -29,7 +29,7 @@ bool ps_debug_is_malloc(void) { return false; }
 
 bool ps_debug_is_check(void) { return false; }
 
-void ps_misuse(const char *what, const void *pointer, const char *pool) {
+void ps_debug_misuse(const char *what, const void *pointer, const char *pool) {
     (void)pointer, (void)pool;
     explore_fail(what);
 }

@@ -41,12 +41,12 @@ TEST(switches_are_words_between_commas) {
 }
 
 TEST(misuse_prints_one_line_and_aborts) {
-    CHECK_ABORTS(ps_misuse("double free of", (void *)0x1230, "table"),
+    CHECK_ABORTS(ps_debug_misuse("double free of", (void *)0x1230, "table"),
                  "poolshim: double free of 0x1230 in table\n");
     char name[400];
     memset(name, 'n', sizeof name - 1);
     name[sizeof name - 1] = 0;
-    CHECK_ABORTS(ps_misuse("foreign pointer", NULL, name), "poolshim: foreign pointer");
+    CHECK_ABORTS(ps_debug_misuse("foreign pointer", NULL, name), "poolshim: foreign pointer");
 }
 
 TEST(marks_may_be_made_on_any_memory) {
