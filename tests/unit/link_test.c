@@ -68,7 +68,7 @@ FRESH_TEST(a_word_that_looks_like_a_link_and_is_none_is_no_second_free) {
     for (size_t s = 0; s < sizeof small / sizeof small[0]; s++) {
         char *block = ps_heap_alloc(small[s]);
         for (size_t i = 1; i < 16; i += 2) { /* near, but inside of a block */
-            ps_link_set(block, block + 2 * i, span_of(block)->salt);
+            ps_link_write(block, block + 2 * i, span_of(block)->salt);
             ps_heap_free(block);
             CHECK_PTR_EQ(ps_heap_alloc(small[s]), block);
         }
@@ -81,7 +81,7 @@ FRESH_TEST(what_was_a_link_before_a_reset_is_none_behind_it) {
     REQUIRE(span != NULL);
     char *block = ps_span_block(span, 5);
     for (int round = 0; round < 1000; round++) {
-        ps_link_set(block, ps_span_block(span, 6), span->salt);
+        ps_link_write(block, ps_span_block(span, 6), span->salt);
         CHECK(ps_span_is_listed(span, block));
         ps_span_reset(span);
         CHECK(!ps_span_is_listed(span, block));

@@ -165,7 +165,7 @@ __attribute__((unused)) static size_t owner_link_random(size_t wanted, void **he
         size_t index = owner_random_out();
         void *block = ps_span_block(owned, index);
         *tail = i == 0 ? block : *tail;
-        ps_link_set(block, *head, owned->salt);
+        ps_link_write(block, *head, owned->salt);
         *head = block;
         owner_note_in(index);
     }

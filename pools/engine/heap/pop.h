@@ -46,7 +46,7 @@ static inline void *ps_heap_take(struct ps_heap *heap, struct ps_bin *bin, size_
 
 /* As ps_span_push of fast_path.h, likewise; the span may be of any class, or a list of recents. */
 static inline bool ps_heap_push(struct ps_span *list, void *block) {
-    ps_link_set(block, list->free, list->salt);
+    ps_link_write(block, list->free, list->salt);
     list->free = block;
     return ps_counter_down(&list->needed);
 }

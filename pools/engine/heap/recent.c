@@ -37,7 +37,7 @@ static void send_home(struct ps_heap *heap, struct ps_span *list, size_t blocks)
         do {
             tail = block;
             block = ps_heap_next(list, tail);
-            ps_link_set(tail, block, span->salt);
+            ps_link_write(tail, block, span->salt);
             count++;
         } while (count < blocks && span_of(block) == span);
         blocks -= count;
@@ -113,7 +113,7 @@ void ps_recent_take(struct ps_heap *heap, struct ps_span *span) {
     for (void *block = list->free, *next; block != PS_LINK_END; block = next) {
         next = ps_heap_next(span, block); /* ends with the blocks of a span */
         next = ps_link_is_end(next) ? PS_LINK_END : next;
-        ps_link_set(block, next, list->salt);
+        ps_link_write(block, next, list->salt);
     }
     list->free_count = span->free_count;
     size_t limit = ps_size_classes[span->class_index].recent_limit;

@@ -45,7 +45,7 @@ static void grant_window(struct ps_bin *bin, struct ps_span *span, size_t index,
     PS_CHECK(blocks > 0);
     if (span->can_run && index == span->first) {
         /* Block 0 is never handed out: it stands as freed for ever. */
-        ps_link_set(span->run.base, ps_span_list_end(span), span->salt);
+        ps_link_write(span->run.base, ps_span_list_end(span), span->salt);
     }
     bin->cur = ps_span_block(span, index);
     bin->end = ps_span_block(span, index + blocks);

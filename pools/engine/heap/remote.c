@@ -326,7 +326,7 @@ void ps_remote_free(struct ps_heap *heap, struct ps_span *span, void *block) {
         entry->count = 0;
         entry->limit = (uint32_t)ps_min(BATCH_BLOCKS, ps_max(BATCH_BYTES / span->block_bytes, 1));
     }
-    ps_link_set(block, entry->head, ps_load_relaxed(&span->salt)); /* relaxed: as in flush */
+    ps_link_write(block, entry->head, ps_load_relaxed(&span->salt)); /* relaxed: as in flush */
     entry->head = block;
     if (PS_UNLIKELY(++entry->count >= entry->limit)) {
         batch_full(heap, entry);

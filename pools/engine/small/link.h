@@ -45,7 +45,7 @@ uint64_t ps_link_random_of(const void *address);
 PS_INLINE bool ps_link_is_end(const void *link) { return ((uintptr_t)link & 1) != 0; }
 
 /* Stores what follows `block` on its list. */
-PS_INLINE void ps_link_set(void *block, const void *link, uintptr_t salt) {
+PS_INLINE void ps_link_write(void *block, const void *link, uintptr_t salt) {
     *(uintptr_t *)block = (uintptr_t)link ^ salt;
 }
 

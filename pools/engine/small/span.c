@@ -172,7 +172,7 @@ void ps_span_settle(struct ps_span *span) {
 }
 
 void ps_span_give_list(struct ps_span *span, void *head, void *tail, size_t blocks) {
-    ps_link_set(tail, span->free, span->salt);
+    ps_link_write(tail, span->free, span->salt);
     span->free = head;
     span->free_count = (uint16_t)(span->free_count + blocks);
     set_used(span, span->used - blocks);
@@ -187,7 +187,7 @@ void ps_span_link_run(const struct ps_span *span, char *lowest, size_t blocks) {
                         ps_span_is_listed(span, block))) {
             ps_fatal_block(PS_SPAN_TWICE, block, span->block_bytes);
         }
-        ps_link_set(block, next, span->salt);
+        ps_link_write(block, next, span->salt);
         next = block;
     }
 }

@@ -56,9 +56,9 @@ unsigned ps_span_hand_list(struct ps_span *span, void *head, void *tail, size_t 
     for (;;) {
         uint64_t word = ps_load_relaxed(&span->x_remote); /* relaxed: the swap validates it */
         size_t old_head = field(word, LIST_HEAD_SHIFT);
-        ps_link_set(tail,
-                    old_head != 0 ? ps_span_block(span, old_head - 1) : ps_span_list_end(span),
-                    ps_load_relaxed(&span->salt)); /* relaxed: we have a block of the span */
+        ps_link_write(tail,
+                      old_head != 0 ? ps_span_block(span, old_head - 1) : ps_span_list_end(span),
+                      ps_load_relaxed(&span->salt)); /* relaxed: we have a block of the span */
         uint64_t wanted = with_wake(span, with_batch(word, LIST_HEAD_SHIFT, index, blocks));
         check_total(span, wanted);
         /* release: pairs with the acquire in ps_span_collect; makes the links visible, and all the

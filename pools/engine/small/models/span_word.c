@@ -30,7 +30,7 @@ static void hand_list(size_t first, size_t blocks) {
     char *head = ps_span_list_end(span);
     for (size_t i = 0; i < blocks; i++) {
         char *block = world_block(span, first + i);
-        ps_link_set(block, head, span->salt);
+        ps_link_write(block, head, span->salt);
         head = block;
     }
     note(ps_span_hand_list(span, head, ps_span_block(span, first), blocks) & PS_HANDED_WAKE);
