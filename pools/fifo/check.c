@@ -3,7 +3,7 @@
  * Checked mode of fifos: a tag in front of each block says whether it is live and how long it is,
  * memory that no block has is poisoned, and one thread owns the fifo. Callers: fifo.c. No locks.
  */
-#include "pools/fifo/fifo_state.h"
+#include "pools/fifo/fifo.h"
 
 #include <pthread.h>
 #include <string.h>

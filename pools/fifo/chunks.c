@@ -3,7 +3,7 @@
  * The chunks of a fifo: taken, kept while drained, given back. Callers: fifo.c. Calls pools/common.
  * No locks: one thread at a time per fifo.
  */
-#include "pools/fifo/fifo_state.h"
+#include "pools/fifo/fifo.h"
 
 #include <errno.h>
 #include <poolshim/pages.h>
@@ -89,7 +89,7 @@ static struct ps_fifo_chunk *find_spare(struct fifo *fifo, size_t bytes, size_t 
     for (int looked = 0; looked < SPARES_LOOKED_AT && *link != NULL; looked++) {
         struct ps_fifo_chunk *chunk = *link;
         if (chunk->bytes <= max_bytes &&
-            place(fifo, chunk->start, chunk->end, bytes, align) != NULL) {
+            ps_fifo_place(fifo, chunk->start, chunk->end, bytes, align) != NULL) {
             return pop_spare(fifo, link);
         }
         link = &chunk->next;
@@ -105,7 +105,7 @@ static size_t first_block(const struct fifo *fifo, size_t align) {
 struct ps_fifo_chunk *ps_fifo_chunk_usual(struct fifo *fifo, size_t bytes, size_t align) {
     struct ps_fifo_chunk *home = fifo->home;
     if (home != fifo->hot.current && home->live_count == 0 &&
-        place(fifo, home->start, home->end, bytes, align) != NULL) {
+        ps_fifo_place(fifo, home->start, home->end, bytes, align) != NULL) {
         home->top = home->start;
         return home;
     }

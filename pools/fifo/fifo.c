@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See fifo.h: what is not the hit path. Owns struct fifo. Callers: the program. Calls chunks.c and
- * check.c. No locks: one thread at a time per fifo.
+ * See poolshim/fifo.h: what is not the hit path. Owns struct fifo. Callers: the program. Calls
+ * chunks.c and check.c. No locks: one thread at a time per fifo.
  */
-#include "pools/fifo/fifo_state.h"
+#include "pools/fifo/fifo.h"
 
 #include <errno.h>
 #include <poolshim/pages.h>
@@ -171,7 +171,7 @@ void ps_fifo_drained(struct ps_fifo *given, struct ps_fifo_chunk *chunk) {
 
 /* Puts the block into the chunk, where it fits. */
 static void *cut(struct fifo *fifo, struct ps_fifo_chunk *chunk, size_t bytes, size_t align) {
-    char *block = place(fifo, top_of(fifo, chunk), chunk->end, bytes, align);
+    char *block = ps_fifo_place(fifo, top_of(fifo, chunk), chunk->end, bytes, align);
     if (block != NULL) {
         chunk->live_count++;
         set_top(fifo, chunk, block + bytes);

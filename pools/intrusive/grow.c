@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The memory of an intrusive pool: its state, its chunks, and the end of both. See state.h.
+ * The memory of an intrusive pool: its state, its chunks, and the end of both. See intrusive.h.
  * Called by intrusive.c.
  */
 #include "pools/common/debug.h"
 #include "pools/engine/base/bits.h"
-#include "pools/intrusive/state.h"
+#include "pools/intrusive/intrusive.h"
 
 #include <errno.h>
 

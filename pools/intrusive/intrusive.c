@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Intrusive pools: everything but the inlined paths and the memory. See intrusive.h and state.h.
+ * Intrusive pools: everything but the inlined paths and the memory. See
+ * poolshim/intrusive.h and intrusive.h.
  *
  * How items of a shared pool come home: any thread pushes them on x_returned, the pool's thread
  * takes the whole list when its own is empty. When the pool lets go it closes that list, counts
@@ -8,11 +9,11 @@
  * makes it zero ends the state. Returns that see the closed list before the number is added make
  * x_left negative, so nobody sees zero too early.
  */
+#include "pools/intrusive/intrusive.h"
 #include "pools/common/debug.h"
 #include "pools/engine/base/atomic.h"
 #include "pools/engine/base/bits.h"
 #include "pools/engine/base/check.h"
-#include "pools/intrusive/state.h"
 
 #include <errno.h>
 #include <string.h>

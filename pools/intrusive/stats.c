@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What intrusive pools say about themselves: numbers, and a walk that checks them. See state.h.
+ * What intrusive pools say about themselves: numbers, and a walk that checks them. See intrusive.h.
  */
 #include "pools/engine/base/atomic.h"
-#include "pools/intrusive/state.h"
+#include "pools/intrusive/intrusive.h"
 
 #include <string.h>
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See start.h: the start of the page layer in libpoolshim-pools, where no engine is. Lock:
+ * See pages.h: the start of the page layer in libpoolshim-pools, where no engine is. Lock:
  * start_lock.
  */
 #include "pools/engine/os/lock.h"
 #include "pools/engine/page/page_cache.h"
 #include "pools/engine/page/purge.h"
-#include "pools/pages/start.h"
+#include "pools/pages/pages.h"
 
 #include <pthread.h>
 

@@ -7,7 +7,7 @@
  */
 #include "pools/engine/os/os.h"
 #include "pools/engine/page/purge.h"
-#include "pools/pages/slice.h"
+#include "pools/pages/pages.h"
 
 #define BATCH 64
 

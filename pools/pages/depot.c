@@ -7,7 +7,7 @@
 
 #include "pools/engine/os/fatal.h"
 #include "pools/engine/os/lock.h"
-#include "pools/pages/slice.h"
+#include "pools/pages/pages.h"
 
 /* Most words noted between two commits: a slice leaves a list for another, and a victim. */
 #define UNDO_WORDS 20

@@ -43,16 +43,8 @@ void ps_depot_give(const uintptr_t *places, size_t count, size_t pages);
 /* Takes any pages back. Aborts when they are not out. */
 void ps_depot_give_one(uintptr_t place, size_t pages);
 
-/* Takes the free pages from `end` on, `pages` many, which are to lengthen the run that ends there.
- * False: they are not free, nothing has changed. */
-bool ps_depot_extend(char *end, size_t pages);
-
 /* Aborts when any of the pages is not out. Costs a look at every slice. */
 void ps_depot_check(const char *base, size_t pages);
-
-/* Drops the memory behind pages that have been free for a while; is_forced: behind all of them.
- * Returns whether any went. Costs system calls. */
-bool ps_depot_decay(uint64_t now_ms, bool is_forced);
 
 struct ps_depot_counts {
     size_t out_bytes;    /* with programs and magazines */

@@ -4,7 +4,7 @@
  * cache, then the first pages of one more slice, which is in use by pages or also still free. What
  * was claimed is undone when a later step fails. See depot.h; locks as there.
  */
-#include "pools/pages/slice.h"
+#include "pools/pages/pages.h"
 
 /* Claims pages of one slice. relaxed: if it is in use by pages for us, its bits say so, under the
  * lock. */

@@ -12,7 +12,7 @@
 #include "pools/engine/os/os.h"
 #include "pools/engine/page/metadata.h"
 #include "pools/engine/page/purge.h"
-#include "pools/pages/start.h"
+#include "pools/pages/pages.h"
 
 #include <errno.h>
 #include <pthread.h>

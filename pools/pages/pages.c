@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See pages.h. Every call looks into the thread's magazine first; the rest is magazine.c and
- * depot.c. Also compiled into libpoolshim.so: see start.h. No locks of its own.
+ * See poolshim/pages.h. Every call looks into the thread's magazine first; the rest is magazine.c
+ * and depot.c. Also compiled into libpoolshim.so: see pages.h. No locks of its own.
  */
 #include <poolshim/pages.h>
 
@@ -11,7 +11,7 @@
 #include "pools/engine/page/page_cache.h"
 #include "pools/engine/page/purge.h"
 #include "pools/pages/magazine.h"
-#include "pools/pages/start.h"
+#include "pools/pages/pages.h"
 
 #include <string.h>
 

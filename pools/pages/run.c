@@ -8,7 +8,7 @@
 #include "pools/engine/os/os.h"
 #include "pools/engine/page/page_cache.h"
 #include "pools/engine/page/purge.h"
-#include "pools/pages/slice.h"
+#include "pools/pages/pages.h"
 
 /* Chunks this long are filled sooner or later: huge pages. Longer than the other, they are cut from
  * ordinary pages, as the program may well want them for their addresses. */

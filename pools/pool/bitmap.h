@@ -10,7 +10,7 @@
 #ifndef PS_POOL_BITMAP_H
 #define PS_POOL_BITMAP_H
 
-#include "pools/pool/state.h"
+#include "pools/pool/pool.h"
 
 struct ps_pool_map {
     struct ps_pool_chunk chunk;
@@ -59,13 +59,5 @@ static inline size_t ps_pool_bits_lowest(const struct ps_pool_map *map) {
 
 /* The lowest `count` neighbours whose bits are set: the index of the first, or PS_POOL_NO_RUN. */
 size_t ps_pool_bits_find_run(const struct ps_pool_map *map, size_t count);
-
-/* What the checked kind takes over from the ordered one; see struct ps_pool_actions. */
-size_t ps_pool_map_bytes_for(const struct ps_pool *pool, size_t count);
-void ps_pool_map_build(struct ps_pool *pool, void *memory, size_t bytes);
-void ps_pool_map_flush(struct ps_pool *pool);
-void ps_pool_map_sum(const struct ps_pool *pool, const struct ps_pool_chunk *chunk,
-                     struct ps_pool_sum *sum);
-void ps_pool_map_forget_drained(struct ps_pool *pool);
 
 #endif

@@ -4,7 +4,7 @@
  * malloc see it. The head in front of it is on a list, by which reset and destroy find it. Called
  * by pool.c; calls the source malloc. No locks.
  */
-#include "pools/pool/state.h"
+#include "pools/pool/pool.h"
 
 struct ps_pool_block {
     struct ps_pool_block *next;

@@ -3,7 +3,7 @@
  * Pools of objects of one size: from init to destroy, giving memory back, statistics. None of it is
  * hot, but init and destroy of a small pool. No locks.
  */
-#include "pools/pool/state.h"
+#include "pools/pool/pool.h"
 
 #include <errno.h>
 #include <poolshim/pages.h>

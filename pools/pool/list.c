@@ -4,7 +4,7 @@
  * lie apart (runs.c); chunks know only how much of them was ever used. Called through its actions
  * by pool.c. No locks.
  */
-#include "pools/pool/state.h"
+#include "pools/pool/pool.h"
 
 static size_t nodes_offset(const struct ps_pool *pool) {
     return ps_round_up(sizeof(struct ps_pool_chunk), pool->align);

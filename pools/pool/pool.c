@@ -4,7 +4,7 @@
  * (life.c). Decides which kind serves a call, and asks the source when the kind has nothing left.
  * No locks.
  */
-#include "pools/pool/state.h"
+#include "pools/pool/pool.h"
 
 #include <errno.h>
 #include <poolshim/pages.h>

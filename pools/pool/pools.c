@@ -5,7 +5,7 @@
  */
 #include <poolshim/pools.h>
 
-#include "pools/pool/state.h"
+#include "pools/pool/pool.h"
 
 #include <errno.h>
 

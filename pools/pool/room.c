@@ -5,7 +5,7 @@
  *
  *   uncarved_count + carved of all chunks + [bump, end) == max_items (SIZE_MAX without a limit)
  */
-#include "pools/pool/state.h"
+#include "pools/pool/pool.h"
 
 /*
  * Older chunks go in front of younger ones, so that the young can drain; exact order would take a

@@ -8,7 +8,7 @@
  *   table == NULL: chunk_count <= FEW_CHUNKS, or there was no memory for it
  *   else 2 * table_used <= table_size: a search ends at a free entry
  */
-#include "pools/pool/state.h"
+#include "pools/pool/pool.h"
 
 #include <errno.h>
 #include <string.h>

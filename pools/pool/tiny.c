@@ -6,7 +6,7 @@
  * page. Called by pool.c. No locks. After foonathan/memory's pool of small nodes, whose chunks are
  * searched for, where these are masked.
  */
-#include "pools/pool/state.h"
+#include "pools/pool/pool.h"
 
 #include <poolshim/pages.h>
 #include <string.h>

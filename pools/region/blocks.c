@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Allocating, freeing and resizing where the inline functions of region.h end. Callers: those, and
- * this folder.
+ * Allocating, freeing and resizing where the inline functions of poolshim/region.h end. Callers:
+ * those, and this folder.
  */
-#include "pools/region/state.h"
+#include "pools/region/region.h"
 
 #include <errno.h>
 

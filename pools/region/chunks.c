@@ -8,7 +8,7 @@
  * before it are written into the gap's last 8 bytes, and the block becomes the floor. So the floor
  * is either the start of the chunk or the newest block with a gap in front of it.
  */
-#include "pools/region/state.h"
+#include "pools/region/region.h"
 
 struct gap {
     uint32_t floor_offset; /* of the floor before, from the chunk's header */

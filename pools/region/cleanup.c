@@ -3,7 +3,7 @@
  * What must be undone when a region ends: cleanups, descriptors, temporary files, data under keys.
  * Their records are blocks of the region; those of cleanups are used again. Callers: users, tree.c.
  */
-#include "pools/region/state.h"
+#include "pools/region/region.h"
 
 #include <errno.h>
 #include <unistd.h>

@@ -9,7 +9,7 @@
  * which is broken when the block is freed. A program that forges one deceives only itself. Where
  * memory is watched, those 48 bytes may be marked or undefined, and the list is searched instead.
  */
-#include "pools/region/state.h"
+#include "pools/region/region.h"
 
 #include <poolshim/pages.h>
 

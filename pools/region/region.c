@@ -3,7 +3,7 @@
  * A region's life: made in its first chunk or in the caller's buffer, reset, ended; what it tells
  * about itself; the checks of watched regions. Callers: users, this folder.
  */
-#include "pools/region/state.h"
+#include "pools/region/region.h"
 
 #include <errno.h>
 

@@ -3,7 +3,7 @@
  * Copies and formatted texts in a region. Callers: users. Formatting is the compiler's builtin,
  * which is libc's vsnprintf, so that this file needs no stdio and prints nothing.
  */
-#include "pools/region/state.h"
+#include "pools/region/region.h"
 
 PS_MALLOC static char *copy_text(struct ps_region *region, const char *text, size_t length) {
     char *copy = ps_region_alloc_unaligned(region, length + 1);

@@ -2,7 +2,7 @@
 /*
  * Parents and children, and the order in which a tree of regions ends. Callers: users, region.c.
  */
-#include "pools/region/state.h"
+#include "pools/region/region.h"
 
 #include <errno.h>
 

@@ -4,7 +4,7 @@
  * rewind.c, release.c. Calls pools/common. No locks: the owner calls all but
  * ps_ring_chunk_give_alone.
  */
-#include "pools/ring/ring_state.h"
+#include "pools/ring/ring.h"
 
 #include <poolshim/pages.h>
 
@@ -111,7 +111,8 @@ static struct ps_ring_chunk *find_spare(struct ring *ring, size_t bytes, size_t 
     struct ps_ring_chunk **link = &ring->spares;
     for (int looked = 0; looked < SPARES_LOOKED_AT && *link != NULL; looked++) {
         struct ps_ring_chunk *chunk = *link;
-        if (chunk->bytes <= max_bytes && place(chunk->start, chunk->end, bytes, align) != NULL) {
+        if (chunk->bytes <= max_bytes &&
+            ps_ring_place(chunk->start, chunk->end, bytes, align) != NULL) {
             return pop_spare(ring, link);
         }
         link = &chunk->newer;
@@ -128,7 +129,7 @@ static size_t bytes_for(size_t bytes, size_t align) {
 struct ps_ring_chunk *ps_ring_chunk_obtain(struct ring *ring, size_t bytes, size_t align) {
     ps_ring_chunk_harvest(ring);
     struct ps_ring_chunk *home = ring->home;
-    if (ring->is_home_spare && place(home->start, home->end, bytes, align) != NULL) {
+    if (ring->is_home_spare && ps_ring_place(home->start, home->end, bytes, align) != NULL) {
         ring->is_home_spare = false;
         return home;
     }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What other threads do to a ring: release frames, and bring it to its end. Callers: the program
- * from any thread, ring.c. No locks: counts and one list, see ring_state.h.
+ * from any thread, ring.c. No locks: counts and one list, see ring.h.
  */
-#include "pools/ring/ring_state.h"
+#include "pools/ring/ring.h"
 
 #include <string.h>
 

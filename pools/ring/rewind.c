@@ -3,7 +3,7 @@
  * Going back to a checkpoint, and the statistics: what walks the frames of a ring. Callers: the
  * program, the owner's thread. No locks.
  */
-#include "pools/ring/ring_state.h"
+#include "pools/ring/ring.h"
 
 struct ps_ring_checkpoint ps_ring_checkpoint(struct ps_ring *given) {
     struct ring *ring = ring_of(given);

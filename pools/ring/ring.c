@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See ring.h: what the owner does. Owns struct ring. Callers: the program. Calls chunks.c,
- * release.c. No locks: one owner; what others touch is listed in ring_state.h.
+ * See poolshim/ring.h: what the owner does. Owns struct ring. Callers: the program. Calls chunks.c,
+ * release.c. No locks: one owner; what others touch is listed in ring.h.
  */
-#include "pools/ring/ring_state.h"
+#include "pools/ring/ring.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -156,7 +156,7 @@ struct ps_ring_frame *ps_ring_begin(struct ps_ring *given) {
         chunk->newest = NULL;
     }
     struct ps_ring_frame *frame =
-        (void *)place(chunk->top, chunk->end, sizeof *frame, PS_ALIGN_DEFAULT);
+        (void *)ps_ring_place(chunk->top, chunk->end, sizeof *frame, PS_ALIGN_DEFAULT);
     if (frame == NULL) {
         chunk = ps_ring_chunk_obtain(ring, sizeof *frame, PS_ALIGN_DEFAULT);
         if (chunk == NULL) {
@@ -191,7 +191,7 @@ void ps_ring_seal(struct ps_ring *given) {
 /* Puts the block into the current chunk; NULL if it does not fit. */
 static void *cut(struct ring *ring, size_t bytes, size_t align) {
     struct ps_ring_chunk *chunk = ring->current;
-    char *block = place(chunk->top, chunk->end, bytes, align);
+    char *block = ps_ring_place(chunk->top, chunk->end, bytes, align);
     if (block != NULL) {
         ps_ring_open_frame(ring, ring->open, block + bytes);
     }
@@ -207,7 +207,7 @@ static void *cut_huge(struct ring *ring, size_t bytes, size_t align) {
     chunk->newer = ring->open->huge;
     ring->open->huge = chunk;
     ring->busy_count += ring->is_malloc ? 0 : 1;
-    return place(chunk->start, chunk->end, bytes, align);
+    return ps_ring_place(chunk->start, chunk->end, bytes, align);
 }
 
 static void *cut_elsewhere(struct ring *ring, size_t bytes, size_t align) {

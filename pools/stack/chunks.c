@@ -8,7 +8,7 @@
  * their size; a chunk of B bytes ended by a block of s bytes is therefore counted as B / s blocks,
  * whose expectation is the true number. Old samples weigh less and less.
  */
-#include "pools/stack/body.h"
+#include "pools/stack/stack.h"
 
 #include "pools/common/debug.h"
 #include "pools/engine/base/check.h"

@@ -4,7 +4,7 @@
  * and the allocator of poolshim/allocator.h. Calls stack.c, single.c. One thread at a time per
  * stack.
  */
-#include "pools/stack/body.h"
+#include "pools/stack/stack.h"
 
 #include "pools/common/debug.h"
 

@@ -6,7 +6,7 @@
  * The blocks of a stack are a list, newest first. A frame record and a mark hold, where a stack of
  * chunks has its top, the block that was newest.
  */
-#include "pools/stack/body.h"
+#include "pools/stack/stack.h"
 
 #include "pools/common/debug.h"
 

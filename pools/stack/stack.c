@@ -3,7 +3,7 @@
  * See poolshim/stack.h: creation, and the out-of-line halves of alloc, push, pop, mark and rewind.
  * Calls chunks.c, single.c and thread.c. One thread at a time per stack, no locks.
  */
-#include "pools/stack/body.h"
+#include "pools/stack/stack.h"
 
 #include "pools/common/debug.h"
 

@@ -6,7 +6,7 @@
  * fork has the stack of the thread that forked, as it was; those of other threads stay in memory,
  * unused. Callers: stack.c. No locks but pthread_once.
  */
-#include "pools/stack/body.h"
+#include "pools/stack/stack.h"
 
 #include <errno.h>
 

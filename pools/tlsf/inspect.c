@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Looks at a TLSF pool and changes nothing: walk, check, statistics. See block.h.
+ * Looks at a TLSF pool and changes nothing: walk, check, statistics. See tlsf.h.
  */
-#include "pools/tlsf/block.h"
+#include "pools/tlsf/tlsf.h"
 
 size_t ps_tlsf_usable_size(const struct ps_tlsf *tlsf, const void *payload) {
     if (payload == NULL) {

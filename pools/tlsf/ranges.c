@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The memory of TLSF pools: set-up, ranges that come and go, chunks of the source. See block.h.
+ * The memory of TLSF pools: set-up, ranges that come and go, chunks of the source. See tlsf.h.
  */
-#include "pools/tlsf/block.h"
+#include "pools/tlsf/tlsf.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the bounded paths leave to others: growth, the oom handler, misuse, PS_DEBUG. See block.h.
+ * What the bounded paths leave to others: growth, the oom handler, misuse, PS_DEBUG. See tlsf.h.
  */
-#include "pools/tlsf/block.h"
+#include "pools/tlsf/tlsf.h"
 
 #include "pools/engine/base/atomic.h"
 #include "pools/engine/base/check.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The bounded paths of TLSF: find, split, merge. Every loop here has a constant bound. The source
- * and PS_DEBUG are asked in slow.c only. See block.h for the layout, tlsf.h for the contract.
+ * and PS_DEBUG are asked in slow.c only. See tlsf.h for the layout, poolshim/tlsf.h for the
+ * contract.
  *
  * After: M. Masmano, I. Ripoll, A. Crespo, J. Real, "TLSF: a new dynamic memory allocator for
  * real-time systems", ECRTS 2004. Differences beside those of common/fit.h: a free block that stays
@@ -9,7 +10,7 @@
  * points to it, so that leaving a list needs no size; the request's own class is looked into before
  * the request fails.
  */
-#include "pools/tlsf/block.h"
+#include "pools/tlsf/tlsf.h"
 
 #include "pools/engine/base/check.h"
 

@@ -7,7 +7,7 @@
 #include <poolshim/pages.h>
 #include <poolshim/slice.h>
 
-#include "pools/pages/slice.h"
+#include "pools/pages/pages.h"
 #include "tests/unit/fork_step.h"
 #include "tests/unit/fresh.h"
 

@@ -5,7 +5,7 @@
  * pages freed by other threads, threads that end, forks.
  */
 #include "pools/common/poison.h"
-#include "pools/pages/slice.h"
+#include "pools/pages/pages.h"
 #include "tests/pools/pages_model.h"
 
 #include <pthread.h>

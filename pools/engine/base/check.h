@@ -9,7 +9,7 @@
 
 #include "pools/engine/base/compiler.h"
 
-PS_NORETURN void ps_check_failed(const char *text);
+PS_HOOK PS_NORETURN void ps_check_failed(const char *text);
 
 #define PS_CHECK(condition)                                                                        \
     do {                                                                                           \

@@ -30,6 +30,9 @@
 #define PS_COPY(target)
 #endif
 #define PS_NORETURN __attribute__((noreturn))
+/* On a function that this layer calls and another one defines; a test holds that no other function
+ * is declared outside of the folder that defines it. */
+#define PS_HOOK
 
 /* The object that has `member` at `pointer`. */
 #define PS_CONTAINER_OF(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))

@@ -11,8 +11,8 @@
  * A watched region (PS_DEBUG, builds with checks) shows the inline functions no room and no newest
  * block, so that all work comes out of line, where there are checks and marks for ASan.
  */
-#ifndef PS_REGION_STATE_H
-#define PS_REGION_STATE_H
+#ifndef PS_REGION_REGION_H
+#define PS_REGION_REGION_H
 
 #include "pools/common/chunk.h"
 #include "pools/common/debug.h"

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A slice that is given out by pages: the tenant half of its slot, and the arithmetic on the bitmap
- * of its free pages. Blocks of 2^order pages lie at multiples of their length, as in a buddy
- * allocator (Knowlton 1965), but any bits may be set: nothing has to be merged. Callers:
- * depot.c, extend.c, decay.c.
+ * What the files of this folder share. A slice that is given out by pages: the tenant half of its
+ * slot, and the arithmetic on the bitmap of its free pages. Blocks of 2^order pages lie at
+ * multiples of their length, as in a buddy allocator (Knowlton 1965), but any bits may be set:
+ * nothing has to be merged. Then the functions of each file, and the start of the pages, which
+ * differs by library.
  */
-#ifndef PS_PAGES_SLICE_H
-#define PS_PAGES_SLICE_H
+#ifndef PS_PAGES_PAGES_H
+#define PS_PAGES_PAGES_H
 
 #include "pools/engine/base/bits.h"
 #include "pools/pages/depot.h"
@@ -129,9 +130,33 @@ void ps_slices_release(const struct ps_released *released);
 
 size_t ps_slices_mapped_bytes(void);
 
+/* ---- of extend.c ---- */
+
+/* Takes the free pages from `end` on, `pages` many, which are to lengthen the run that ends there.
+ * False: they are not free, nothing has changed. */
+bool ps_depot_extend(char *end, size_t pages);
+
 /* ---- of decay.c ---- */
 
-/* In the child of a fork: nobody goes on with what was under way. */
+/* Drops the memory behind pages that have been free for a while; is_forced: behind all of them.
+ * Returns whether any went. Costs system calls. */
+bool ps_depot_decay(uint64_t now_ms, bool is_forced);
+
+/* In the child of a fork: what another thread had under way is not continued. */
 void ps_decay_salvage(void);
+
+/* ---- of pages.c ---- */
+
+/* In the child of a fork, by its only thread, after the page cache's part: repairs the locks; then,
+ * all locks free, takes in what other threads had. */
+void ps_pages_fork_child(void);
+void ps_pages_fork_salvage(void);
+
+/* ---- of alone.c and shim/pages.c ---- */
+
+/* Makes sure that the page layer has started and that forks are cared for: alone.c does both, in
+ * libpoolshim.so the engine's own start has done or does that, once. Any thread, no lock held;
+ * cheap when it has. */
+PS_HOOK void ps_pages_start(void);
 
 #endif

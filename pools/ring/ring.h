@@ -16,8 +16,8 @@
  * A released frame's thread touches of the ring: x_drained, and after the end x_busy and the frozen
  * `chunks`; of a chunk: the second cache line, and `newer` within its own frame. Nothing else.
  */
-#ifndef PS_RING_RING_STATE_H
-#define PS_RING_RING_STATE_H
+#ifndef PS_RING_RING_H
+#define PS_RING_RING_H
 
 #include "pools/common/chunk.h"
 #include "pools/common/debug.h"
@@ -89,7 +89,7 @@ static inline int64_t add_acq_rel(int64_t *x_count, int64_t added) {
 }
 
 /* Where a block would lie between `top` and `end`; NULL if it does not fit. */
-static inline char *place(char *top, const char *end, size_t bytes, size_t align) {
+static inline char *ps_ring_place(char *top, const char *end, size_t bytes, size_t align) {
     size_t room = (size_t)(end - top);
     size_t before = -(uintptr_t)top & (align - 1);
     return before <= room && bytes <= room - before ? top + before : NULL;

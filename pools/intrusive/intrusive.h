@@ -7,8 +7,8 @@
  *   capacity == touched + what is left of the chunk in use + all of the chunks after it
  *   live + free + x_returned == touched
  */
-#ifndef PS_INTRUSIVE_STATE_H
-#define PS_INTRUSIVE_STATE_H
+#ifndef PS_INTRUSIVE_INTRUSIVE_H
+#define PS_INTRUSIVE_INTRUSIVE_H
 
 #include "pools/common/chunk.h"
 #include "pools/engine/base/atomic.h"

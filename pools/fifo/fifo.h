@@ -8,8 +8,8 @@
  *   all: every chunk with a live block, the current one, never home
  *   home is current, has a live block, or waits to be used again
  */
-#ifndef PS_FIFO_FIFO_STATE_H
-#define PS_FIFO_FIFO_STATE_H
+#ifndef PS_FIFO_FIFO_H
+#define PS_FIFO_FIFO_H
 
 #include "pools/common/chunk.h"
 #include "pools/common/debug.h"
@@ -72,8 +72,8 @@ static inline bool chunk_is_linked(const struct ps_fifo_chunk *chunk) {
 }
 
 /* Where a block would lie between `top` and `end`; NULL if it does not fit. */
-static inline char *place(const struct fifo *fifo, char *top, const char *end, size_t bytes,
-                          size_t align) {
+static inline char *ps_fifo_place(const struct fifo *fifo, char *top, const char *end, size_t bytes,
+                                  size_t align) {
     size_t room = (size_t)(end - top);
     size_t before = fifo->prefix_bytes;
     before += -((uintptr_t)top + before) & (align - 1);

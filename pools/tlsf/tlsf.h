@@ -20,8 +20,8 @@
  * with where it came from: else ps_tlsf_damaged. That a pointer leads between two ranges, where no
  * memory is, is not noticed.
  */
-#ifndef PS_TLSF_BLOCK_H
-#define PS_TLSF_BLOCK_H
+#ifndef PS_TLSF_TLSF_H
+#define PS_TLSF_TLSF_H
 
 #include "pools/common/chunk.h"
 #include "pools/common/fit.h"

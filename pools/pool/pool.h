@@ -5,8 +5,8 @@
  * (full). pool.c calls the kinds; they call room.c, table.c and pools/common. No locks: one thread
  * at a time, as the header says.
  */
-#ifndef PS_POOL_STATE_H
-#define PS_POOL_STATE_H
+#ifndef PS_POOL_POOL_H
+#define PS_POOL_POOL_H
 
 #include "pools/common/chunk.h"
 #include "pools/common/debug.h"
@@ -167,6 +167,14 @@ void ps_pool_tiny_free(struct ps_pool *pool, void *object);
 bool ps_pool_tiny_owns(const struct ps_pool *pool, const void *address);
 void ps_pool_map_each(struct ps_pool *pool, void (*visit)(void *object, void *context),
                       void *context);
+
+/* What the checked kind takes over from the ordered one; see struct ps_pool_actions. */
+size_t ps_pool_map_bytes_for(const struct ps_pool *pool, size_t count);
+void ps_pool_map_build(struct ps_pool *pool, void *memory, size_t bytes);
+void ps_pool_map_flush(struct ps_pool *pool);
+void ps_pool_map_sum(const struct ps_pool *pool, const struct ps_pool_chunk *chunk,
+                     struct ps_pool_sum *sum);
+void ps_pool_map_forget_drained(struct ps_pool *pool);
 
 /* heap.c: PS_DEBUG=malloc. */
 void *ps_pool_heap_alloc(struct ps_pool *pool, size_t count);

@@ -11,8 +11,8 @@
  * ps_stack_leave closes again where checks are on. A stack without checks is closed only while it
  * is empty and holds more than it should, so that its next push comes here.
  */
-#ifndef PS_STACK_BODY_H
-#define PS_STACK_BODY_H
+#ifndef PS_STACK_STACK_H
+#define PS_STACK_STACK_H
 
 #include "pools/common/chunk.h"
 #include "pools/engine/base/bits.h"
