@@ -16,7 +16,7 @@
 /* Above this, sizes are memory that is out: what is added to them cannot overflow. */
 #define BLOCK_MAX_BYTES ((size_t)PTRDIFF_MAX - 2 * CHUNK_MAX_BYTES)
 
-/* No room, so that the hit path calls ps_fifo_alloc_beyond each time. */
+/* No room, so that the hit path calls ps_fifo_alloc_slow each time. */
 static void close_hit_path(struct fifo *fifo) {
     fifo->hot.top = (char *)fifo;
     fifo->hot.end = (char *)fifo;
@@ -206,7 +206,7 @@ static void *cut_elsewhere(struct fifo *fifo, size_t bytes, size_t align) {
     return cut(fifo, chunk, bytes, align);
 }
 
-void *ps_fifo_alloc_beyond(struct ps_fifo *given, size_t bytes, size_t align) {
+void *ps_fifo_alloc_slow(struct ps_fifo *given, size_t bytes, size_t align) {
     struct fifo *fifo = fifo_of(given);
     if (is_checked(fifo)) {
         ps_fifo_check_thread(fifo);
@@ -236,7 +236,7 @@ void *ps_fifo_zalloc(struct ps_fifo *fifo, size_t bytes) {
 }
 
 /* NULL, or checked mode. */
-void ps_fifo_free_beyond(struct ps_fifo *given, void *block) {
+void ps_fifo_free_slow(struct ps_fifo *given, void *block) {
     struct fifo *fifo = fifo_of(given);
     if (block == NULL) {
         return;

@@ -71,7 +71,7 @@ static void *kept_or_grown(struct ps_pool *pool, size_t count) {
     return object;
 }
 
-void *ps_pool_alloc_more(struct ps_pool *pool) {
+void *ps_pool_alloc_slow(struct ps_pool *pool) {
     void *object = NULL;
     if (pool->kind == PS_POOL_TINY) {
         object = ps_pool_tiny_alloc(pool);
@@ -81,7 +81,7 @@ void *ps_pool_alloc_more(struct ps_pool *pool) {
     return PS_LIKELY(object != NULL) ? object : kept_or_grown(pool, 1);
 }
 
-void *ps_pool_alloc_kept(struct ps_pool *pool) {
+void *ps_pool_try_alloc_slow(struct ps_pool *pool) {
     void *object = pool->kind == PS_POOL_HEAP ? ps_pool_heap_alloc(pool, 1) : kept(pool, 1);
     if (object == NULL) {
         errno = ENOMEM;
@@ -89,7 +89,7 @@ void *ps_pool_alloc_kept(struct ps_pool *pool) {
     return object;
 }
 
-void *ps_pool_alloc_n_more(struct ps_pool *pool, size_t count) {
+void *ps_pool_alloc_n_slow(struct ps_pool *pool, size_t count) {
     if (count <= 1) {
         return ps_pool_alloc(pool);
     }
@@ -109,7 +109,7 @@ PS_COLD static void free_with_care(struct ps_pool *pool, void *object) {
     }
 }
 
-void ps_pool_free_other(struct ps_pool *pool, void *object) {
+void ps_pool_free_slow(struct ps_pool *pool, void *object) {
     if (object == NULL) {
         return;
     }
@@ -122,7 +122,7 @@ void ps_pool_free_other(struct ps_pool *pool, void *object) {
     }
 }
 
-void ps_pool_free_n_other(struct ps_pool *pool, void *array, size_t count) {
+void ps_pool_free_n_slow(struct ps_pool *pool, void *array, size_t count) {
     if (array == NULL) {
         return;
     }

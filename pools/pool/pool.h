@@ -86,7 +86,7 @@ bool ps_pool_expose(struct ps_pool *pool, struct ps_pool_chunk *chunk);
 void ps_pool_enter_chunk(struct ps_pool *pool, struct ps_pool_chunk *chunk, size_t bytes);
 
 /* table.c: the chunk that holds an address; NULL: none. */
-struct ps_pool_chunk *ps_pool_find_beyond(struct ps_pool *pool, uintptr_t address);
+struct ps_pool_chunk *ps_pool_find_slow(struct ps_pool *pool, uintptr_t address);
 void ps_pool_table_add(struct ps_pool *pool, const struct ps_pool_chunk *chunk);
 void ps_pool_table_rebuild(struct ps_pool *pool);
 void ps_pool_table_drop(struct ps_pool *pool);
@@ -100,7 +100,7 @@ static inline struct ps_pool_chunk *ps_pool_find(struct ps_pool *pool, const voi
     if (PS_LIKELY(recent != NULL && ps_pool_holds(recent, (uintptr_t)address))) {
         return recent;
     }
-    return ps_pool_find_beyond(pool, (uintptr_t)address);
+    return ps_pool_find_slow(pool, (uintptr_t)address);
 }
 
 /* table.c: zeroed memory of the pool's source for what stands beside the chunks, to be given back

@@ -95,7 +95,7 @@ void ps_pool_table_add(struct ps_pool *pool, const struct ps_pool_chunk *chunk) 
     }
 }
 
-struct ps_pool_chunk *ps_pool_find_beyond(struct ps_pool *pool, uintptr_t address) {
+struct ps_pool_chunk *ps_pool_find_slow(struct ps_pool *pool, uintptr_t address) {
     if (pool->table == NULL) {
         for (struct ps_pool_chunk *chunk = pool->chunks; chunk != NULL; chunk = chunk->next) {
             if (ps_pool_holds(chunk, address)) {

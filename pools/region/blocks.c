@@ -74,7 +74,7 @@ static void *find_room(struct ps_region_state *region, size_t taken, size_t alig
     return ps_region_add_chunk(region, least) ? ps_region_place(region->chunk, taken, align) : NULL;
 }
 
-void *ps_region_alloc_beyond(struct ps_region *public, size_t bytes, size_t align) {
+void *ps_region_alloc_slow(struct ps_region *public, size_t bytes, size_t align) {
     struct ps_region_state *region = ps_region_state(public);
     ps_region_check_thread(region);
     if (!is_good_align(align)) {
@@ -133,7 +133,7 @@ static struct ps_region_chunk *chunk_of_newest(const struct ps_region_state *reg
     return NULL;
 }
 
-bool ps_region_free_last_beyond(struct ps_region *public, void *block, size_t bytes, size_t align) {
+bool ps_region_free_last_slow(struct ps_region *public, void *block, size_t bytes, size_t align) {
     struct ps_region_state *region = ps_region_state(public);
     ps_region_check_thread(region);
     if (block == NULL || !is_good_align(align) || bytes > PTRDIFF_MAX) {
@@ -172,8 +172,8 @@ bool ps_region_free_large(struct ps_region *public, void *block) {
     return true;
 }
 
-bool ps_region_free_beyond(struct ps_region *public, void *block, size_t bytes, size_t align) {
-    return ps_region_free_last_beyond(public, block, bytes, align) ||
+bool ps_region_free_slow(struct ps_region *public, void *block, size_t bytes, size_t align) {
+    return ps_region_free_last_slow(public, block, bytes, align) ||
            ps_region_free_large(public, block);
 }
 
@@ -217,11 +217,11 @@ static void *resize_in_place(struct ps_region_state *region, char *block, size_t
 }
 
 /* copy_bytes: how much of the old block is wanted in the new one. */
-void *ps_region_realloc_beyond(struct ps_region *public, void *block, size_t old_bytes,
-                               size_t new_bytes, size_t align, size_t copy_bytes) {
+void *ps_region_realloc_slow(struct ps_region *public, void *block, size_t old_bytes,
+                             size_t new_bytes, size_t align, size_t copy_bytes) {
     struct ps_region_state *region = ps_region_state(public);
     if (block == NULL || !is_good_align(align) || new_bytes > PTRDIFF_MAX) {
-        return ps_region_alloc_beyond(public, new_bytes, align);
+        return ps_region_alloc_slow(public, new_bytes, align);
     }
     ps_region_check_thread(region);
     ps_region_check_block(region, block);
@@ -235,7 +235,7 @@ void *ps_region_realloc_beyond(struct ps_region *public, void *block, size_t old
         if (region->is_malloc) { /* it must not be used any more: the tool is to see that */
             ps_region_drop_large(region, ps_region_large_of(region, block));
         } else {
-            ps_region_free_beyond(public, block, old_bytes, align);
+            ps_region_free_slow(public, block, old_bytes, align);
         }
     }
     return moved;

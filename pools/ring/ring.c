@@ -35,7 +35,7 @@ void ps_ring_open_frame(struct ring *ring, struct ps_ring_frame *frame, char *to
     }
 }
 
-/* No room, so that the hit path calls ps_ring_alloc_beyond each time. */
+/* No room, so that the hit path calls ps_ring_alloc_slow each time. */
 static void close_hit_path(struct ring *ring) {
     ring->hot.top = (char *)ring;
     ring->hot.end = (char *)ring;
@@ -222,7 +222,7 @@ static void *cut_elsewhere(struct ring *ring, size_t bytes, size_t align) {
     return cut(ring, bytes, align);
 }
 
-void *ps_ring_alloc_beyond(struct ps_ring *given, size_t bytes, size_t align) {
+void *ps_ring_alloc_slow(struct ps_ring *given, size_t bytes, size_t align) {
     struct ring *ring = ring_of(given);
     if (ring->is_checked) {
         ps_ring_check_thread(ring);

@@ -49,10 +49,10 @@ static void *realloc_open(struct ps_stack *stack, char *block, size_t old_bytes,
     return block;
 }
 
-void *ps_stack_realloc_beyond(struct ps_stack *stack, void *block, size_t old_bytes,
-                              size_t new_bytes, size_t align) {
+void *ps_stack_realloc_slow(struct ps_stack *stack, void *block, size_t old_bytes, size_t new_bytes,
+                            size_t align) {
     if (block == NULL || !ps_is_power_of_two(align)) {
-        return ps_stack_alloc_beyond(stack, new_bytes, align);
+        return ps_stack_alloc_slow(stack, new_bytes, align);
     }
     if (new_bytes > PTRDIFF_MAX) {
         errno = ENOMEM;
@@ -69,7 +69,7 @@ void *ps_stack_realloc_beyond(struct ps_stack *stack, void *block, size_t old_by
     return result;
 }
 
-bool ps_stack_free_last_beyond(struct ps_stack *stack, void *block, size_t bytes) {
+bool ps_stack_free_last_slow(struct ps_stack *stack, void *block, size_t bytes) {
     if (block == NULL || stack->body == NULL) {
         return false;
     }
@@ -127,7 +127,7 @@ static char *format_open(struct ps_stack *stack, const char *format, va_list arg
         stack->top = text + ps_stack_rounded((size_t)length + 1);
     } else {
         size_t bytes = (size_t)length + 1;
-        text = ps_stack_alloc_out_of_line(stack, bytes, 1);
+        text = ps_stack_alloc_any_mode(stack, bytes, 1);
         if (text != NULL) {
             vsnprintf(text, bytes, format, again);
         }

@@ -154,7 +154,7 @@ void *ps_stack_alloc_open(struct ps_stack *stack, size_t bytes, size_t align, si
     return block;
 }
 
-void *ps_stack_alloc_out_of_line(struct ps_stack *stack, size_t bytes, size_t align) {
+void *ps_stack_alloc_any_mode(struct ps_stack *stack, size_t bytes, size_t align) {
     if (stack->body->mode != PS_STACK_MALLOC) {
         return ps_stack_alloc_open(stack, bytes, align, bytes);
     }
@@ -162,7 +162,7 @@ void *ps_stack_alloc_out_of_line(struct ps_stack *stack, size_t bytes, size_t al
     return ps_stack_single_alloc(stack, bytes, align);
 }
 
-void *ps_stack_alloc_beyond(struct ps_stack *stack, size_t bytes, size_t align) {
+void *ps_stack_alloc_slow(struct ps_stack *stack, size_t bytes, size_t align) {
     if (!ps_is_power_of_two(align)) {
         errno = EINVAL;
         return NULL;
@@ -170,7 +170,7 @@ void *ps_stack_alloc_beyond(struct ps_stack *stack, size_t bytes, size_t align) 
     if (ps_stack_enter(stack) == NULL) {
         return NULL;
     }
-    void *block = ps_stack_alloc_out_of_line(stack, bytes, align);
+    void *block = ps_stack_alloc_any_mode(stack, bytes, align);
     ps_stack_leave(stack);
     return block;
 }
@@ -201,7 +201,7 @@ static struct ps_stack_frame *push_open(struct ps_stack *stack) {
     return frame;
 }
 
-struct ps_stack_frame *ps_stack_push_beyond(struct ps_stack *stack) {
+struct ps_stack_frame *ps_stack_push_slow(struct ps_stack *stack) {
     struct ps_stack_body *body = ps_stack_enter(stack);
     if (body == NULL) {
         return NULL;
@@ -229,7 +229,7 @@ static void close_innermost(struct ps_stack *stack) {
     }
 }
 
-void ps_stack_pop_beyond(struct ps_stack *stack, struct ps_stack_frame *frame) {
+void ps_stack_pop_slow(struct ps_stack *stack, struct ps_stack_frame *frame) {
     if (frame == NULL) {
         return;
     }
@@ -275,7 +275,7 @@ bool ps_stack_is_innermost(struct ps_stack *stack, const struct ps_stack_frame *
     return words != NULL && frame != NULL && ps_stack_frame_of(words->frame) == frame;
 }
 
-void ps_stack_mark_beyond(struct ps_stack *stack, struct ps_stack_mark *mark) {
+void ps_stack_mark_slow(struct ps_stack *stack, struct ps_stack_mark *mark) {
     struct ps_stack_body *body = ps_stack_enter(stack);
     if (body == NULL) {
         return; /* the mark of a stack that never was: rewind does nothing */
@@ -301,7 +301,7 @@ static PS_COLD bool is_reachable(struct ps_stack *stack, const struct ps_stack_m
     return chunk != NULL;
 }
 
-void ps_stack_rewind_beyond(struct ps_stack *stack, const struct ps_stack_mark *mark) {
+void ps_stack_rewind_slow(struct ps_stack *stack, const struct ps_stack_mark *mark) {
     if (stack->body == NULL || mark->frame == PS_STACK_CLOSED) {
         return;
     }

@@ -112,7 +112,7 @@ bool ps_stack_is_of_frame(struct ps_stack *stack, const void *block);
 void *ps_stack_alloc_open(struct ps_stack *stack, size_t bytes, size_t align, size_t wanted);
 
 /* The same in every mode. */
-void *ps_stack_alloc_out_of_line(struct ps_stack *stack, size_t bytes, size_t align);
+void *ps_stack_alloc_any_mode(struct ps_stack *stack, size_t bytes, size_t align);
 
 /* Mode malloc. */
 void *ps_stack_single_alloc(struct ps_stack *stack, size_t bytes, size_t align);

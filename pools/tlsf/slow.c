@@ -91,7 +91,7 @@ static void *take_or_grow(struct ps_tlsf *tlsf, size_t size, size_t align) {
     }
 }
 
-void *ps_tlsf_alloc_slowly(struct ps_tlsf *tlsf, size_t bytes, size_t align) {
+void *ps_tlsf_alloc_slow(struct ps_tlsf *tlsf, size_t bytes, size_t align) {
     if (tlsf->is_malloc) {
         return lone_alloc(tlsf, bytes, align);
     }
@@ -124,7 +124,7 @@ void ps_tlsf_damaged(const struct ps_tlsf *tlsf, const char *what, struct block 
     ps_debug_misuse(what, block_payload(block), tlsf->chunks.name);
 }
 
-void ps_tlsf_free_slowly(struct ps_tlsf *tlsf, void *payload) {
+void ps_tlsf_free_slow(struct ps_tlsf *tlsf, void *payload) {
     ps_tlsf_check_used(tlsf, payload);
     if (tlsf->is_malloc) {
         int saved_errno = errno;
@@ -137,7 +137,7 @@ void ps_tlsf_free_slowly(struct ps_tlsf *tlsf, void *payload) {
     leave(tlsf);
 }
 
-void *ps_tlsf_realloc_slowly(struct ps_tlsf *tlsf, void *payload, size_t bytes) {
+void *ps_tlsf_realloc_slow(struct ps_tlsf *tlsf, void *payload, size_t bytes) {
     ps_tlsf_check_used(tlsf, payload);
     size_t old_bytes = ps_tlsf_usable_size(tlsf, payload);
     if (!tlsf->is_malloc && bytes < tlsf->largest_bytes - PS_FIT_UNIT - PS_FIT_HEAD) {
@@ -148,10 +148,10 @@ void *ps_tlsf_realloc_slowly(struct ps_tlsf *tlsf, void *payload, size_t bytes) 
             return payload;
         }
     }
-    void *moved = ps_tlsf_alloc_slowly(tlsf, bytes, PS_FIT_UNIT);
+    void *moved = ps_tlsf_alloc_slow(tlsf, bytes, PS_FIT_UNIT);
     if (moved != NULL) {
         memcpy(moved, payload, ps_min(old_bytes, bytes));
-        ps_tlsf_free_slowly(tlsf, payload);
+        ps_tlsf_free_slow(tlsf, payload);
     }
     return moved;
 }

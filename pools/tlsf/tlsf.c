@@ -316,7 +316,7 @@ void *ps_tlsf_alloc(struct ps_tlsf *tlsf, size_t bytes) {
             return payload;
         }
     }
-    return ps_tlsf_alloc_slowly(tlsf, bytes, PS_FIT_UNIT);
+    return ps_tlsf_alloc_slow(tlsf, bytes, PS_FIT_UNIT);
 }
 
 void *ps_tlsf_alloc_aligned(struct ps_tlsf *tlsf, size_t bytes, size_t align) {
@@ -330,7 +330,7 @@ void *ps_tlsf_alloc_aligned(struct ps_tlsf *tlsf, size_t bytes, size_t align) {
             return payload;
         }
     }
-    return ps_tlsf_alloc_slowly(tlsf, bytes, align);
+    return ps_tlsf_alloc_slow(tlsf, bytes, align);
 }
 
 /* The head of what should be a used block of this pool. It may be anything else, at any address. */
@@ -351,7 +351,7 @@ void ps_tlsf_free(struct ps_tlsf *tlsf, void *payload) {
     }
     size_t head = head_of(payload);
     if (PS_UNLIKELY(is_odd(tlsf, payload, head))) {
-        ps_tlsf_free_slowly(tlsf, payload);
+        ps_tlsf_free_slow(tlsf, payload);
         return;
     }
     release(tlsf, block_of(payload), head);
@@ -362,7 +362,7 @@ void *ps_tlsf_realloc(struct ps_tlsf *tlsf, void *payload, size_t bytes) {
         return ps_tlsf_alloc(tlsf, bytes);
     }
     if (PS_UNLIKELY(bytes >= tlsf->limit_bytes || is_odd(tlsf, payload, head_of(payload)))) {
-        return ps_tlsf_realloc_slowly(tlsf, payload, bytes);
+        return ps_tlsf_realloc_slow(tlsf, payload, bytes);
     }
     struct block *block = block_of(payload);
     size_t usable_bytes = ps_fit_bytes(block->head) - PS_FIT_HEAD;

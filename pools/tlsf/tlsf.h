@@ -155,9 +155,9 @@ bool ps_tlsf_grow(struct ps_tlsf *tlsf, size_t size, size_t align);
 /* slow.c */
 /* Ends the program unless the pointer is that of a used block, as far as its head tells. */
 void ps_tlsf_check_used(const struct ps_tlsf *tlsf, const void *payload);
-void *ps_tlsf_alloc_slowly(struct ps_tlsf *tlsf, size_t bytes, size_t align);
-void ps_tlsf_free_slowly(struct ps_tlsf *tlsf, void *payload);
-void *ps_tlsf_realloc_slowly(struct ps_tlsf *tlsf, void *payload, size_t bytes);
+void *ps_tlsf_alloc_slow(struct ps_tlsf *tlsf, size_t bytes, size_t align);
+void ps_tlsf_free_slow(struct ps_tlsf *tlsf, void *payload);
+void *ps_tlsf_realloc_slow(struct ps_tlsf *tlsf, void *payload, size_t bytes);
 void ps_tlsf_drop_lone_blocks(struct ps_tlsf *tlsf);
 
 #endif

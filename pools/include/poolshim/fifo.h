@@ -91,8 +91,8 @@ PS_API void ps_fifo_destroy(struct ps_fifo *fifo) PS_NOEXCEPT;
 PS_API void ps_fifo_destroy_now(struct ps_fifo *fifo) PS_NOEXCEPT;
 
 /* The library's own: what the functions below call when it is not simple. */
-PS_API void *ps_fifo_alloc_beyond(struct ps_fifo *fifo, size_t bytes, size_t align);
-PS_API void ps_fifo_free_beyond(struct ps_fifo *fifo, void *block) PS_NOEXCEPT;
+PS_API void *ps_fifo_alloc_slow(struct ps_fifo *fifo, size_t bytes, size_t align);
+PS_API void ps_fifo_free_slow(struct ps_fifo *fifo, void *block) PS_NOEXCEPT;
 PS_API void ps_fifo_drained(struct ps_fifo *fifo, struct ps_fifo_chunk *chunk) PS_NOEXCEPT;
 
 /*
@@ -106,7 +106,7 @@ PS_MALLOC static inline void *ps_fifo_alloc_aligned(struct ps_fifo *fifo, size_t
         fifo->current->live_count++;
         return block;
     }
-    return ps_fifo_alloc_beyond(fifo, bytes, align);
+    return ps_fifo_alloc_slow(fifo, bytes, align);
 }
 
 /* The same, aligned to PS_ALIGN_DEFAULT. */
@@ -121,7 +121,7 @@ PS_API PS_MALLOC void *ps_fifo_zalloc(struct ps_fifo *fifo, size_t bytes);
  * O(1); the source is called only for a chunk beyond the spare ones. */
 static inline void ps_fifo_free(struct ps_fifo *fifo, void *block) PS_NOEXCEPT {
     if (block == NULL || fifo->chunk_mask == 0) {
-        ps_fifo_free_beyond(fifo, block);
+        ps_fifo_free_slow(fifo, block);
         return;
     }
     struct ps_fifo_chunk *chunk =

@@ -112,11 +112,11 @@ PS_API void ps_pool_move(struct ps_pool *to, struct ps_pool *from) PS_NOEXCEPT;
 PS_API void ps_pool_reset(struct ps_pool *pool) PS_NOEXCEPT;
 
 /* The slow halves of the inline functions below. */
-PS_API void *ps_pool_alloc_more(struct ps_pool *pool);
-PS_API void *ps_pool_alloc_kept(struct ps_pool *pool) PS_NOEXCEPT;
-PS_API void *ps_pool_alloc_n_more(struct ps_pool *pool, size_t count);
-PS_API void ps_pool_free_other(struct ps_pool *pool, void *object) PS_NOEXCEPT;
-PS_API void ps_pool_free_n_other(struct ps_pool *pool, void *array, size_t count) PS_NOEXCEPT;
+PS_API void *ps_pool_alloc_slow(struct ps_pool *pool);
+PS_API void *ps_pool_try_alloc_slow(struct ps_pool *pool) PS_NOEXCEPT;
+PS_API void *ps_pool_alloc_n_slow(struct ps_pool *pool, size_t count);
+PS_API void ps_pool_free_slow(struct ps_pool *pool, void *object) PS_NOEXCEPT;
+PS_API void ps_pool_free_n_slow(struct ps_pool *pool, void *array, size_t count) PS_NOEXCEPT;
 
 /* The library's own: the newest free object, else one never used. False: there is neither. */
 __attribute__((always_inline)) static inline bool ps_pool_take(struct ps_pool *pool,
@@ -142,13 +142,13 @@ __attribute__((always_inline)) static inline bool ps_pool_take(struct ps_pool *p
  */
 PS_MALLOC static inline void *ps_pool_alloc(struct ps_pool *pool) {
     void *object;
-    return ps_pool_take(pool, &object) ? object : ps_pool_alloc_more(pool);
+    return ps_pool_take(pool, &object) ? object : ps_pool_alloc_slow(pool);
 }
 
 /* The same from what the pool has, without asking the source: NULL and ENOMEM instead. O(1). */
 PS_MALLOC static inline void *ps_pool_try_alloc(struct ps_pool *pool) PS_NOEXCEPT {
     void *object;
-    return ps_pool_take(pool, &object) ? object : ps_pool_alloc_kept(pool);
+    return ps_pool_take(pool, &object) ? object : ps_pool_try_alloc_slow(pool);
 }
 
 /* Frees an object of this pool, allocated by itself, not as an array. NULL does nothing. O(1). */
@@ -164,7 +164,7 @@ static inline void ps_pool_free(struct ps_pool *pool, void *object) PS_NOEXCEPT 
         link->next = head;
         head = link;
     } else {
-        ps_pool_free_other(pool, object);
+        ps_pool_free_slow(pool, object);
         head = pool->free;
     }
     /* One store for both ways: the compiler can then keep the head in a register until the next
@@ -186,7 +186,7 @@ PS_MALLOC static inline void *ps_pool_alloc_n(struct ps_pool *pool, size_t count
         pool->bump = array + bytes;
         return array;
     }
-    return ps_pool_alloc_n_more(pool, count);
+    return ps_pool_alloc_n_slow(pool, count);
 }
 
 /* Frees what ps_pool_alloc_n gave, with the same count. NULL does nothing. O(1); when ordered
@@ -197,7 +197,7 @@ static inline void ps_pool_free_n(struct ps_pool *pool, void *array, size_t coun
         pool->bump = (char *)array;
         return;
     }
-    ps_pool_free_n_other(pool, array, count);
+    ps_pool_free_n_slow(pool, array, count);
 }
 
 /* Objects into objects[0 .. count). Returns how many: fewer only when memory is out. O(count). */

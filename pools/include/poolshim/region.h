@@ -133,13 +133,13 @@ PS_API size_t ps_region_trim(struct ps_region *region, size_t keep_bytes) PS_NOE
 /* --- Blocks -------------------------------------------------------------------------------- */
 
 /* Out of line; use the functions below. */
-PS_API void *ps_region_alloc_beyond(struct ps_region *region, size_t bytes, size_t align);
-PS_API void *ps_region_realloc_beyond(struct ps_region *region, void *block, size_t old_bytes,
-                                      size_t new_bytes, size_t align, size_t copy_bytes);
-PS_API bool ps_region_free_last_beyond(struct ps_region *region, void *block, size_t bytes,
-                                       size_t align) PS_NOEXCEPT;
-PS_API bool ps_region_free_beyond(struct ps_region *region, void *block, size_t bytes,
-                                  size_t align) PS_NOEXCEPT;
+PS_API void *ps_region_alloc_slow(struct ps_region *region, size_t bytes, size_t align);
+PS_API void *ps_region_realloc_slow(struct ps_region *region, void *block, size_t old_bytes,
+                                    size_t new_bytes, size_t align, size_t copy_bytes);
+PS_API bool ps_region_free_last_slow(struct ps_region *region, void *block, size_t bytes,
+                                     size_t align) PS_NOEXCEPT;
+PS_API bool ps_region_free_slow(struct ps_region *region, void *block, size_t bytes,
+                                size_t align) PS_NOEXCEPT;
 
 /* Bytes that a block takes: rounded up to its alignment, at most to 16. */
 static inline size_t ps_region_block_bytes(size_t bytes, size_t align) {
@@ -170,7 +170,7 @@ ps_region_alloc_aligned(struct ps_region *region, size_t bytes, size_t align) {
         region->at = at + ps_region_block_bytes(bytes, align);
         return at;
     }
-    return ps_region_alloc_beyond(region, bytes, align);
+    return ps_region_alloc_slow(region, bytes, align);
 }
 
 /* A block of `bytes`, aligned to 16. */
@@ -222,7 +222,7 @@ static inline bool ps_region_free_last_aligned(struct ps_region *region, void *b
         region->at = start;
         return true;
     }
-    return ps_region_free_last_beyond(region, block, bytes, align);
+    return ps_region_free_last_slow(region, block, bytes, align);
 }
 
 /* The same for blocks that are aligned to 16. */
@@ -247,7 +247,7 @@ static inline bool ps_region_free(struct ps_region *region, void *block, size_t 
         region->at = start;
         return true;
     }
-    return ps_region_free_beyond(region, block, bytes, align);
+    return ps_region_free_slow(region, block, bytes, align);
 }
 
 /*
@@ -269,7 +269,7 @@ ps_region_realloc_aligned(struct ps_region *region, void *block, size_t old_byte
         region->at = start + ps_region_block_bytes(new_bytes, align);
         return block;
     }
-    return ps_region_realloc_beyond(region, block, old_bytes, new_bytes, align, old_bytes);
+    return ps_region_realloc_slow(region, block, old_bytes, new_bytes, align, old_bytes);
 }
 
 /* The same for blocks that are aligned to 16. */
@@ -282,7 +282,7 @@ ps_region_realloc(struct ps_region *region, void *block, size_t old_bytes, size_
 static inline __attribute__((warn_unused_result)) void *
 ps_region_realloc_nocopy(struct ps_region *region, void *block, size_t old_bytes,
                          size_t new_bytes) {
-    return ps_region_realloc_beyond(region, block, old_bytes, new_bytes, PS_ALIGN_DEFAULT, 0);
+    return ps_region_realloc_slow(region, block, old_bytes, new_bytes, PS_ALIGN_DEFAULT, 0);
 }
 
 /* --- Copies and texts: alignment 1, but memdup 16. O(length). ------------------------------- */

@@ -101,7 +101,7 @@ PS_API void ps_ring_seal(struct ps_ring *ring) PS_NOEXCEPT;
 PS_API void ps_ring_release(struct ps_ring_frame *frame) PS_NOEXCEPT;
 
 /* The library's own: what the functions below call when it is not simple. */
-PS_API void *ps_ring_alloc_beyond(struct ps_ring *ring, size_t bytes, size_t align);
+PS_API void *ps_ring_alloc_slow(struct ps_ring *ring, size_t bytes, size_t align);
 
 /* A block of the open frame, aligned to `align`, any power of two. O(1), without atomics; the chunk
  * list once per chunk, the source when no chunk was drained. */
@@ -111,7 +111,7 @@ PS_MALLOC static inline void *ps_ring_alloc_aligned(struct ps_ring *ring, size_t
     if (ps_bump(&ring->top, ring->end, bytes, align, &block)) {
         return block;
     }
-    return ps_ring_alloc_beyond(ring, bytes, align);
+    return ps_ring_alloc_slow(ring, bytes, align);
 }
 
 /* The same, aligned to PS_ALIGN_DEFAULT. */

@@ -145,16 +145,15 @@ PS_API const char *ps_stack_name(struct ps_stack *stack) PS_NOEXCEPT;
 
 /* Out of line: where the inline functions below find no room, a frame that is not innermost, or a
  * stack that is closed. Not to be called. */
-PS_API void *ps_stack_alloc_beyond(struct ps_stack *stack, size_t bytes, size_t align);
-PS_API void *ps_stack_realloc_beyond(struct ps_stack *stack, void *block, size_t old_bytes,
-                                     size_t new_bytes, size_t align);
-PS_API bool ps_stack_free_last_beyond(struct ps_stack *stack, void *block,
-                                      size_t bytes) PS_NOEXCEPT;
-PS_API struct ps_stack_frame *ps_stack_push_beyond(struct ps_stack *stack);
-PS_API void ps_stack_pop_beyond(struct ps_stack *stack, struct ps_stack_frame *frame) PS_NOEXCEPT;
-PS_API void ps_stack_mark_beyond(struct ps_stack *stack, struct ps_stack_mark *mark) PS_NOEXCEPT;
-PS_API void ps_stack_rewind_beyond(struct ps_stack *stack,
-                                   const struct ps_stack_mark *mark) PS_NOEXCEPT;
+PS_API void *ps_stack_alloc_slow(struct ps_stack *stack, size_t bytes, size_t align);
+PS_API void *ps_stack_realloc_slow(struct ps_stack *stack, void *block, size_t old_bytes,
+                                   size_t new_bytes, size_t align);
+PS_API bool ps_stack_free_last_slow(struct ps_stack *stack, void *block, size_t bytes) PS_NOEXCEPT;
+PS_API struct ps_stack_frame *ps_stack_push_slow(struct ps_stack *stack);
+PS_API void ps_stack_pop_slow(struct ps_stack *stack, struct ps_stack_frame *frame) PS_NOEXCEPT;
+PS_API void ps_stack_mark_slow(struct ps_stack *stack, struct ps_stack_mark *mark) PS_NOEXCEPT;
+PS_API void ps_stack_rewind_slow(struct ps_stack *stack,
+                                 const struct ps_stack_mark *mark) PS_NOEXCEPT;
 
 /*
  * A block of `bytes`, aligned to `align`, any power of two; takes a multiple of 8 bytes, so that up
@@ -176,7 +175,7 @@ static inline PS_MALLOC void *ps_stack_alloc_aligned(struct ps_stack *stack, siz
         block = stack->top + pad;
         top = block + last + 1;
     } else {
-        block = (char *)ps_stack_alloc_beyond(stack, bytes, align);
+        block = (char *)ps_stack_alloc_slow(stack, bytes, align);
         /* Reads both words again and stores one that has not changed: so both are known on either
          * path, and compilers keep them in registers from one block to the next. That, and no
          * computed alignment, make 0.5 ns of 1.0 ns a block in a loop of 8-byte blocks. */
@@ -228,7 +227,7 @@ static inline void *ps_stack_realloc_aligned(struct ps_stack *stack, void *block
                   (at & (align - 1)) == 0 && (align & (align - 1)) == 0 &&
                   last < (uintptr_t)stack->end - at;
     if (__builtin_expect(!is_fit, 0)) {
-        return ps_stack_realloc_beyond(stack, block, old_bytes, new_bytes, align);
+        return ps_stack_realloc_slow(stack, block, old_bytes, new_bytes, align);
     }
     stack->top = (char *)block + last + 1;
     return block;
@@ -244,7 +243,7 @@ static inline void *ps_stack_realloc(struct ps_stack *stack, void *block, size_t
 static inline bool ps_stack_free_last(struct ps_stack *stack, void *block,
                                       size_t bytes) PS_NOEXCEPT {
     if (__builtin_expect(stack->frame == PS_STACK_CLOSED, 0)) {
-        return ps_stack_free_last_beyond(stack, block, bytes);
+        return ps_stack_free_last_slow(stack, block, bytes);
     }
     bool is_last = (uintptr_t)block + ps_stack_rounded(bytes) == (uintptr_t)stack->top;
     stack->top = is_last ? (char *)block : stack->top;
@@ -267,7 +266,7 @@ PS_API PS_PRINTF(2, 0) char *ps_stack_vprintf(struct ps_stack *stack, const char
 static inline struct ps_stack_frame *ps_stack_push(struct ps_stack *stack) {
     uintptr_t room = (uintptr_t)stack->end - (uintptr_t)stack->top;
     if (__builtin_expect(room < sizeof(struct ps_stack_frame), 0)) {
-        return ps_stack_push_beyond(stack);
+        return ps_stack_push_slow(stack);
     }
     struct ps_stack_frame *frame = (struct ps_stack_frame *)(void *)stack->top;
     /* volatile, here and in pop: each word moves by itself. Compilers join them into 16-byte moves,
@@ -284,7 +283,7 @@ static inline struct ps_stack_frame *ps_stack_push(struct ps_stack *stack) {
  * failed, does nothing. O(1). */
 static inline void ps_stack_pop(struct ps_stack *stack, struct ps_stack_frame *frame) PS_NOEXCEPT {
     if (__builtin_expect(stack->frame != frame, 0)) {
-        ps_stack_pop_beyond(stack, frame);
+        ps_stack_pop_slow(stack, frame);
         return;
     }
     *(char *volatile *)&stack->top = *(char *volatile *)&frame->top;
@@ -308,7 +307,7 @@ static inline struct ps_stack_mark ps_stack_mark(struct ps_stack *stack) PS_NOEX
     mark.end = stack->end;
     mark.frame = stack->frame;
     if (__builtin_expect(mark.frame == PS_STACK_CLOSED, 0)) {
-        ps_stack_mark_beyond(stack, &mark);
+        ps_stack_mark_slow(stack, &mark);
     }
     return mark;
 }
@@ -317,7 +316,7 @@ static inline struct ps_stack_mark ps_stack_mark(struct ps_stack *stack) PS_NOEX
  * innermost, else it aborts. O(1). */
 static inline void ps_stack_rewind(struct ps_stack *stack, struct ps_stack_mark mark) PS_NOEXCEPT {
     if (__builtin_expect(stack->frame != mark.frame || mark.frame == PS_STACK_CLOSED, 0)) {
-        ps_stack_rewind_beyond(stack, &mark);
+        ps_stack_rewind_slow(stack, &mark);
         return;
     }
     stack->top = mark.top;
