@@ -10,7 +10,8 @@
 #define GIB ((uintptr_t)1 << 30)
 /* No memory lies there; the map does not care. */
 #define COVERED_BASE (0x5c * GIB - 3 * PS_SLICE_BYTES)
-#define COVERED_BYTES (GIB + 6 * PS_SLICE_BYTES) /* touches 34 leaves and, below, two branches */
+/* Touches 34 leaves and, below, two branches. */
+#define COVERED_BYTES (GIB + 6 * PS_SLICE_BYTES)
 #define LEAF_RANGE ((uintptr_t)1 << PS_LEAF_SHIFT)
 
 static const void *at(uintptr_t address) { return (const void *)address; }
