@@ -42,6 +42,7 @@ struct request {
     const char *output_path; /* NULL: standard error; "-": standard output */
     const char *expected;    /* library that must be mapped, resolved; NULL: none asked for */
     uint64_t sample_ms;      /* 0: no samples */
+    bool is_family;          /* samples count the command's descendants, too */
     uint64_t warm_mib;       /* memory to touch and give back before the start; 0: none */
     char **environment;      /* NAME=VALUE, for the command only */
     size_t environment_count;
@@ -139,7 +140,7 @@ static bool is_interval_over(uint64_t interval_ns) {
 /* Looks at the running child; where ptrace is forbidden, also at its maps, for a while. */
 static void look_at(pid_t child, const struct request *request, unsigned *polls_left) {
     if (request->sample_ms != 0) {
-        observe_rss(&result.seen, child);
+        observe_sample(&result.seen, child, request->is_family);
     }
     if (*polls_left != 0) {
         observe_maps(&result.seen, child, request->expected);
@@ -278,6 +279,7 @@ static void print_result(FILE *out, const struct request *request) {
     }
     fprintf(out, ", \"has_maps\": %s, \"mapped\": ", result.seen.has_maps ? "true" : "false");
     print_string_list(out, result.seen.mapped, result.seen.mapped_count);
+    fprintf(out, ", \"start_ns\": %llu", (unsigned long long)result.seen.start_ns);
     fputs(", \"samples\": [", out);
     for (size_t i = 0; i < result.seen.sample_count; i++) {
         fprintf(out, "%s[%.3f, %llu]", i == 0 ? "" : ", ",
@@ -311,6 +313,7 @@ static void print_help(void) {
          "  --env NAME=VALUE      for the command only; may be repeated\n"
          "  --expect-mapped FILE  exit status 125 unless the command had this library mapped\n"
          "  --samples MS          RSS every so many milliseconds\n"
+         "  --family              in the samples: with all descendants of the command\n"
          "  --warm-mib N          first touch and give back N MiB, so that the host backs them\n"
          "\n"
          "Exit status: the command's; 125 own failure, 126 cannot execute, 127 not found.");
@@ -338,11 +341,12 @@ static void add_environment(struct request *request, char *assignment) {
 }
 
 static void parse_request(struct request *request, int argc, char **argv) {
-    enum { OPTION_ENV = 1, OPTION_EXPECT, OPTION_SAMPLES, OPTION_WARM, OPTION_HELP };
+    enum { OPTION_ENV = 1, OPTION_EXPECT, OPTION_SAMPLES, OPTION_FAMILY, OPTION_WARM, OPTION_HELP };
     static const struct option table[] = {
         {"env", required_argument, NULL, OPTION_ENV},
         {"expect-mapped", required_argument, NULL, OPTION_EXPECT},
         {"samples", required_argument, NULL, OPTION_SAMPLES},
+        {"family", no_argument, NULL, OPTION_FAMILY},
         {"warm-mib", required_argument, NULL, OPTION_WARM},
         {"help", no_argument, NULL, OPTION_HELP},
         {0},
@@ -363,6 +367,9 @@ static void parse_request(struct request *request, int argc, char **argv) {
             break;
         case OPTION_SAMPLES:
             request->sample_ms = parse_number("--samples", optarg, 3600000);
+            break;
+        case OPTION_FAMILY:
+            request->is_family = true;
             break;
         case OPTION_WARM:
             request->warm_mib = parse_number("--warm-mib", optarg, 1u << 20);

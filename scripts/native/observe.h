@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What can be seen of another process from outside, through /proc: the files it has mapped, its
- * peak RSS, its last RSS and private dirty memory, its RSS over time. Included by launcher.c only.
- * Reads files; keeps everything in the struct that it is given. A process that is gone leaves the
- * struct as it was. One thread, no locks.
+ * peak RSS, its last RSS and private dirty memory, its RSS over time, or that of all its
+ * descendants together. Included by launcher.c only. Reads files; keeps everything in the struct
+ * that it is given. A process that is gone leaves the struct as it was. One thread, no locks.
  */
 #ifndef PS_NATIVE_OBSERVE_H
 #define PS_NATIVE_OBSERVE_H
 
+#include <dirent.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -17,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { OBSERVE_MAPPED_LIMIT = 512, OBSERVE_SAMPLE_LIMIT = 4096 };
+enum { OBSERVE_MAPPED_LIMIT = 512, OBSERVE_SAMPLE_LIMIT = 4096, OBSERVE_FAMILY_LIMIT = 256 };
 
 struct sample {
     uint64_t time_ns; /* since the start */
@@ -124,21 +125,70 @@ static inline void observe_halve_samples(struct observation *seen) {
     seen->sample_interval_ns *= 2;
 }
 
-static inline void observe_rss(struct observation *seen, pid_t pid) {
+/* RSS of one process; 0: it is gone. */
+static inline uint64_t observe_rss_kib(pid_t pid) {
     FILE *statm = observe_open(pid, "statm");
-    if (statm == NULL) {
+    unsigned long long pages = 0;
+    if (statm != NULL && fscanf(statm, "%*u %llu", &pages) != 1) {
+        pages = 0;
+    }
+    if (statm != NULL) {
+        fclose(statm);
+    }
+    return pages * (uint64_t)sysconf(_SC_PAGESIZE) / 1024;
+}
+
+/* Adds the children of all threads of the process; returns how many processes there are then. */
+static inline size_t observe_children(pid_t pid, pid_t family[OBSERVE_FAMILY_LIMIT], size_t count) {
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+    DIR *tasks = opendir(path);
+    for (struct dirent *task; tasks != NULL && (task = readdir(tasks)) != NULL;) {
+        char name[300];
+        snprintf(name, sizeof(name), "task/%s/children", task->d_name);
+        FILE *children = task->d_name[0] == '.' ? NULL : observe_open(pid, name);
+        int child;
+        while (children != NULL && count < OBSERVE_FAMILY_LIMIT &&
+               fscanf(children, "%d", &child) == 1) {
+            family[count++] = (pid_t)child;
+        }
+        if (children != NULL) {
+            fclose(children);
+        }
+    }
+    if (tasks != NULL) {
+        closedir(tasks);
+    }
+    return count;
+}
+
+/*
+ * Memory of the process and of all that descends from it. Of one process: RSS. Of several: the sum
+ * of their proportional set sizes, in which a page that they share after a fork counts once.
+ */
+static inline uint64_t observe_family_kib(pid_t pid) {
+    pid_t family[OBSERVE_FAMILY_LIMIT] = {pid};
+    size_t count = 1;
+    for (size_t i = 0; i < count; i++) {
+        count = observe_children(family[i], family, count);
+    }
+    uint64_t kib = 0;
+    for (size_t i = 0; i < count && count > 1; i++) {
+        kib += observe_kib(family[i], "smaps_rollup", "Pss:");
+    }
+    return count == 1 ? observe_rss_kib(pid) : kib;
+}
+
+static inline void observe_sample(struct observation *seen, pid_t pid, bool is_family) {
+    uint64_t time_ns = now_ns() - seen->start_ns;
+    uint64_t kib = is_family ? observe_family_kib(pid) : observe_rss_kib(pid);
+    if (kib == 0) {
         return;
     }
-    unsigned long long pages;
-    if (fscanf(statm, "%*u %llu", &pages) == 1) {
-        if (seen->sample_count == OBSERVE_SAMPLE_LIMIT) {
-            observe_halve_samples(seen);
-        }
-        seen->samples[seen->sample_count++] =
-            (struct sample){.time_ns = now_ns() - seen->start_ns,
-                            .rss_kib = pages * (uint64_t)sysconf(_SC_PAGESIZE) / 1024};
+    if (seen->sample_count == OBSERVE_SAMPLE_LIMIT) {
+        observe_halve_samples(seen);
     }
-    fclose(statm);
+    seen->samples[seen->sample_count++] = (struct sample){.time_ns = time_ns, .rss_kib = kib};
 }
 
 #endif

@@ -30,12 +30,14 @@ class Launch:
     env: dict[str, str] = field(default_factory=dict)  # for the command only
     sample_ms: int = 0  # RSS every so often; 0: never
     warm_mib: int = 0  # memory to touch and give back before the start
+    is_family: bool = False  # the samples count all descendants of the command
 
     def words(self, launcher: Path, result: Path | str) -> list[str]:
         """The launcher's whole command line; its report goes to the file `result`."""
         words = [str(launcher), "-o", str(result), "--warm-mib", str(self.warm_mib)]
         if self.sample_ms:
             words += ["--samples", str(self.sample_ms)]
+        words += ["--family"] if self.is_family else []
         for name, value in self.env.items():
             words += ["--env", f"{name}={value}"]
         if self.library is not None:

@@ -273,3 +273,30 @@ def is_zombie(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except OSError:
         return True
+
+
+def test_samples_of_a_family_have_its_descendants(launch: Launch) -> None:
+    """Also those that a thread other than the first has started; pages of a fork count once."""
+    script = (
+        "import os, subprocess, sys, threading, time\n"
+        "block = b'x' * (64 << 20)\n"
+        "def start():\n"
+        "    global child\n"
+        "    work = \"b = b'y' * (48 << 20); import time; time.sleep(0.6)\"\n"
+        "    child = subprocess.Popen([sys.executable, '-c', work])\n"
+        "thread = threading.Thread(target=start)\n"
+        "thread.start(); thread.join()\n"
+        "if os.fork() == 0: time.sleep(0.6); os._exit(0)\n"
+        "child.wait(); os.wait()\n"
+    )
+    _, alone = launch("--samples", "5", "--", sys.executable, "-c", script)
+    _, family = launch("--samples", "5", "--family", "--", sys.executable, "-c", script)
+    highest = [max(sample[1] for sample in result["samples"]) >> 10 for result in (alone, family)]
+    assert 64 <= highest[0] < 64 + 40
+    assert 64 + 48 <= highest[1] < 64 + 48 + 60
+
+
+def test_the_start_is_on_the_clock_of_all(launch: Launch) -> None:
+    before = time.monotonic_ns()
+    _, result = launch("--", "true")
+    assert before < result["start_ns"] < time.monotonic_ns()
