@@ -29,6 +29,8 @@ WORKLOADS: dict[str, tuple[str, int, int]] = {
     "storm": ("--threads 4 --blocks 10 --waves 3 --rounds 2", 2, 12),
     "growth": ("--max-mib 4 --operations 1000 --samples 50", 3, 1000),
     "startup": ("--processes 3 --rounds 2", 2, 3),
+    "sparse": ("--blocks 100 --touched 100", 1, 100),
+    "silence": ("--threads 2 --mib 1 --ms 5", 1, 2 * 141),
 }
 
 # A malloc in front of glibc's that counts its calls, fails, or hands a block out twice.
@@ -177,6 +179,21 @@ def test_trivial_process_makes_three_blocks(build_dir: Path, saboteur: Path) -> 
     taken, freed = map(int, done.stderr.split())
     assert 3 <= taken <= 6 and 3 <= freed <= 6
     assert json.loads(run_workload(build_dir, "trivial", "--json").stdout)["rounds"] == []
+
+
+def test_sparse_sees_what_is_touched(build_dir: Path) -> None:
+    rss = [
+        report_of(build_dir, "sparse", f"--blocks 2048 --touched {touched}")["rounds"][0]["rss_mib"]
+        for touched in (64, 8192)
+    ]
+    assert 7 < rss[0] + 1 < rss[1]
+
+
+def test_silence_sees_what_was_given_back(build_dir: Path) -> None:
+    """glibc trims the top of its heap when all is free."""
+    [entry] = report_of(build_dir, "silence", "--mib 64 --ms 5")["rounds"]
+    assert 0 < entry["kept_percent"] < 90
+    assert entry["rss_mib"] < 58
 
 
 @pytest.mark.parametrize("order", ["forward", "reverse", "shuffled"])
