@@ -27,7 +27,7 @@ from .doctor import elf
 from .errors import BadRequest
 from .places import DEFAULT_TABLE, find
 
-KEYS = {"name": str, "files": list, "env": dict, "package": str, "note": str}
+KEYS = {"name": str, "files": list, "env": dict, "package": str, "note": str, "version": str}
 NAME_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 
 
@@ -174,7 +174,8 @@ def resolve(entry: dict[str, Any], build_dir: Path) -> Allocator | Missing:
         return Missing(name, f"not found: {shown}{hint}")
     if not has_malloc(library):
         return Missing(name, f"{library} defines no malloc: it is no allocator")
-    return Allocator(name, library, env, note, package_version(library))
+    version = entry.get("version") or package_version(library)
+    return Allocator(name, library, env, note, version)
 
 
 def main() -> int:
