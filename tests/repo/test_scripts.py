@@ -85,7 +85,8 @@ def test_old_python(setup: Setup) -> None:
 
 
 def test_wrong_argument(setup: Setup) -> None:
-    check_refusal(setup("everything"), "usage: scripts/setup [bench|suite|pools|test|elsewhere]")
+    parts = "[bench|suite|servers|pools|test|elsewhere]"
+    check_refusal(setup("everything"), f"usage: scripts/setup {parts}")
 
 
 def test_read_only_tree(setup: Setup, tmp_path: Path) -> None:
