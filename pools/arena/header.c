@@ -37,7 +37,7 @@ enum ps_arena_status ps_arena_pick_header(int fd, struct arena_header *header, b
     struct arena_header headers[2];
     bool are_sound[2];
     for (unsigned page = 0; page < 2; page++) {
-        if (!ps_arena_read(fd, &headers[page], sizeof headers[page], page * ARENA_PAGE)) {
+        if (!ps_arena_read(fd, &headers[page], sizeof headers[page], (uint64_t)page * ARENA_PAGE)) {
             return PS_ARENA_SYSTEM;
         }
         are_sound[page] = is_sound(&headers[page], page);

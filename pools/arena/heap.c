@@ -156,7 +156,7 @@ static void *alloc(struct ps_arena *arena, size_t bytes, size_t align) {
         errno = EROFS;
         return NULL;
     }
-    if (bytes > HEAP_LARGEST - 2 * ARENA_PAGE) {
+    if (bytes > HEAP_LARGEST - (uint64_t)2 * ARENA_PAGE) {
         errno = ENOMEM;
         return NULL;
     }
@@ -235,7 +235,7 @@ void *ps_arena_realloc(struct ps_arena *arena, void *payload, size_t bytes) {
         return ps_arena_alloc(arena, bytes);
     }
     uint64_t offset = used_block(arena, payload);
-    if (bytes <= HEAP_LARGEST - 2 * ARENA_PAGE &&
+    if (bytes <= HEAP_LARGEST - (uint64_t)2 * ARENA_PAGE &&
         resize(heap_of(arena), offset, ps_fit_bytes_for(bytes))) {
         return payload;
     }

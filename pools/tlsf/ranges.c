@@ -34,7 +34,8 @@ static void widen(struct ps_tlsf *tlsf, uintptr_t first, size_t bytes) {
 static struct range *range_add(struct ps_tlsf *tlsf, void *memory, size_t bytes,
                                size_t chunk_bytes) {
     size_t skipped = (size_t)(-(uintptr_t)memory & (_Alignof(struct range) - 1));
-    size_t least = skipped + sizeof(struct range) + PS_FIT_MIN + 2 * PS_FIT_UNIT + PS_FIT_HEAD;
+    size_t least =
+        skipped + sizeof(struct range) + PS_FIT_MIN + (size_t)2 * PS_FIT_UNIT + PS_FIT_HEAD;
     if (bytes < least || bytes - skipped > tlsf->largest_bytes) {
         return NULL;
     }
@@ -120,7 +121,7 @@ struct ps_tlsf *ps_tlsf_create(const struct ps_tlsf_options *options) {
                    LAST_CHUNK_BYTES);
     largest_bytes = power_from(ps_max(largest_bytes, chunks.next_bytes));
     size_t least = sizeof(struct ps_tlsf) + (ps_fit_class_of(largest_bytes) + 1) * sizeof(void *) +
-                   sizeof(struct range) + PS_FIT_MIN + 3 * PS_FIT_UNIT;
+                   sizeof(struct range) + PS_FIT_MIN + (size_t)3 * PS_FIT_UNIT;
     size_t bytes;
     void *chunk = ps_chunk_take(&chunks, least, PS_FIT_UNIT, &bytes);
     if (chunk == NULL) {
@@ -141,7 +142,7 @@ bool ps_tlsf_add(struct ps_tlsf *tlsf, void *memory, size_t bytes) {
 }
 
 bool ps_tlsf_grow(struct ps_tlsf *tlsf, size_t size, size_t align) {
-    size_t least = sizeof(struct range) + size + 3 * PS_FIT_UNIT;
+    size_t least = sizeof(struct range) + size + (size_t)3 * PS_FIT_UNIT;
     least += align > PS_FIT_UNIT ? align + PS_FIT_UNIT : 0;
     if (least > tlsf->largest_bytes) {
         errno = ENOMEM;

@@ -52,23 +52,27 @@ static char *read_proc(pid_t process, const char *name, size_t *length) {
     snprintf(path, sizeof path, "/proc/%d/%s", (int)process, name);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     size_t capacity = 1u << 16;
-    char *text = malloc(capacity);
+    char *text = fd < 0 ? NULL : malloc(capacity);
+    ssize_t got = 0;
     *length = 0;
-    for (ssize_t got; fd >= 0 && text != NULL;) {
-        got = read(fd, text + *length, capacity - *length - 1);
-        if (got <= 0) {
-            text[*length] = '\0';
-            close(fd);
-            return text;
-        }
+    while (text != NULL && (got = read(fd, text + *length, capacity - *length - 1)) > 0) {
         *length += (size_t)got;
         if (capacity - *length < 2) {
             capacity *= 2;
-            text = realloc(text, capacity);
+            char *longer = realloc(text, capacity);
+            if (longer == NULL) {
+                free(text);
+            }
+            text = longer;
         }
     }
-    free(text);
-    return NULL;
+    if (fd >= 0) {
+        close(fd);
+    }
+    if (text != NULL) {
+        text[*length] = '\0';
+    }
+    return text;
 }
 
 static bool has_preload(pid_t process) {
