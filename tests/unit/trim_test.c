@@ -30,6 +30,13 @@ static size_t blocks_per_span(size_t bytes) {
     return (size_t)(class->limit - class->first);
 }
 
+FRESH_TEST(a_trim_before_the_first_allocation_finds_nothing) {
+    CHECK(!ps_heap_trim(0));
+    CHECK_EQ(fake_os_mapped_bytes(), 0);
+    ps_heap_free(ps_heap_alloc(100));
+    check_live_blocks(0);
+}
+
 FRESH_TEST(trimming_an_empty_heap_gives_everything_back) {
     const size_t sizes[] = {8, 100, 1000, 30000};
     for (size_t i = 0; i < 4; i++) {

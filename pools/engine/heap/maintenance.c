@@ -12,6 +12,7 @@
 #include "pools/engine/heap/remote.h"
 #include "pools/engine/heap/room.h"
 #include "pools/engine/heap/run.h"
+#include "pools/engine/heap/start.h"
 #include "pools/engine/os/os.h"
 #include "pools/engine/page/purge.h"
 #include "pools/engine/small/span_list.h"
@@ -69,6 +70,9 @@ static void collect_available(struct ps_heap *heap, uint32_t class_index) {
 }
 
 bool ps_heap_trim(size_t keep_bytes) {
+    if (!ps_engine_has_started()) {
+        return false; /* there is neither memory to give back nor a mode that keeps any */
+    }
     struct ps_heap *heap = ps_thread.own;
     if (heap != NULL) {
         ps_run_close(heap);

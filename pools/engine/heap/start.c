@@ -16,7 +16,7 @@
 #include "pools/engine/page/purge.h"
 
 static struct ps_lock init_lock = PS_LOCK_INIT(PS_RANK_INIT);
-static uint32_t x_is_started;
+uint32_t ps_engine_x_has_started;
 
 __attribute__((weak)) void ps_configure(struct ps_config *config) { (void)config; }
 
@@ -37,19 +37,15 @@ static void start_locked(void) {
 PS_COLD void ps_engine_start(void) {
     bool is_first = false;
     ps_lock_acquire(&init_lock);
-    if (ps_load_relaxed(&x_is_started) == 0) { /* relaxed: under the lock */
+    if (ps_load_relaxed(&ps_engine_x_has_started) == 0) { /* relaxed: under the lock */
         start_locked();
         is_first = true;
         /* release: pairs with the acquire in ps_engine_has_started; makes all of it visible. */
-        ps_store_release(&x_is_started, 1u);
+        ps_store_release(&ps_engine_x_has_started, 1u);
     }
     ps_lock_release(&init_lock);
     if (is_first) {
         ps_thread_start_first();
         ps_fork_register(&init_lock); /* may allocate */
     }
-}
-
-bool ps_engine_has_started(void) {
-    return ps_load_acquire(&x_is_started) != 0; /* acquire: pairs with ps_engine_start */
 }

@@ -5,6 +5,7 @@
 #ifndef PS_HEAP_START_H
 #define PS_HEAP_START_H
 
+#include "pools/engine/base/atomic.h"
 #include "pools/engine/base/config.h"
 
 #include <stdbool.h>
@@ -19,7 +20,11 @@ void ps_configure(struct ps_config *config);
 /* Makes sure that the engine has started. Any thread, any time after relocation. */
 void ps_engine_start(void);
 
+extern PS_HIDDEN uint32_t ps_engine_x_has_started;
+
 /* Any thread; makes the tables, the settings and the mode visible when true. */
-bool ps_engine_has_started(void);
+static inline bool ps_engine_has_started(void) {
+    return ps_load_acquire(&ps_engine_x_has_started) != 0; /* acquire: pairs with ps_engine_start */
+}
 
 #endif
