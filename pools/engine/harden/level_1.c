@@ -82,7 +82,7 @@ static PS_NOINLINE void free_foreign(struct ps_slot *slot, void *block) {
     }
     ps_free_check(span, block);
     ps_wipe(block, span->block_bytes);
-    ps_heap_free_others(span, block);
+    ps_heap_free_foreign_owner(span, block);
 }
 
 /* What lies in no span of one slice of this heap; a block of a class with recent blocks, too. */

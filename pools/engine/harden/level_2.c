@@ -78,7 +78,7 @@ void ps_level_2_free(struct ps_span *span, void *block, uintptr_t owner_key) {
     struct ps_heap *heap = ps_thread.own;
     block = ps_hard_pass(heap != NULL ? heap : ps_heap_acquire(), span, block);
     if (block != NULL) { /* that one, or one that has waited */
-        ps_heap_free_others(ps_span_of_inside(ps_page_map_slot(block), block), block);
+        ps_heap_free_foreign_owner(ps_span_of_inside(ps_page_map_slot(block), block), block);
     }
 }
 

@@ -15,7 +15,7 @@
 
 #include <string.h>
 
-PS_NOINLINE void *ps_heap_alloc_beyond(size_t bytes) {
+PS_NOINLINE void *ps_heap_alloc_slow(size_t bytes) {
     struct ps_heap *heap = ps_thread.own;
     return PS_LIKELY(heap != NULL) ? ps_mode.entry.alloc(heap, bytes) : ps_detached_alloc(bytes);
 }

@@ -35,11 +35,11 @@
 #include "pools/engine/small/misuse.h"
 
 /* Slow path of alloc: larger than every class, or this thread may not take the fast path. */
-void *ps_heap_alloc_beyond(size_t bytes);
+void *ps_heap_alloc_slow(size_t bytes);
 
 /* Slow path of free: what owner_key says, read from the slot of block, is not that the block goes
  * to a span of this heap at once. */
-void ps_heap_free_other(struct ps_span *span, void *block, uintptr_t owner_key);
+void ps_heap_free_slow(struct ps_span *span, void *block, uintptr_t owner_key);
 
 /* Slow path of free: no block of this span can be freed here, unless its word only looks
  * like a link and is none. */
@@ -82,7 +82,7 @@ PS_INLINE void *ps_bin_alloc(struct ps_heap *heap, struct ps_bin *bin, size_t by
 PS_INLINE void *ps_heap_alloc(size_t bytes) {
     struct ps_heap *heap = ps_thread.heap;
     if (PS_UNLIKELY(bytes > PS_CLASS_BYTES_LIMIT || heap == NULL)) {
-        return ps_heap_alloc_beyond(bytes);
+        return ps_heap_alloc_slow(bytes);
     }
     return ps_bin_alloc(heap, ps_heap_bin(heap, bytes), bytes);
 }
@@ -114,7 +114,7 @@ PS_INLINE void ps_heap_free(void *block) {
     /* relaxed: equal only if this thread wrote it; any other value leads to the slow path. */
     uintptr_t owner_key = ps_load_relaxed(&span->x_owner);
     if (PS_UNLIKELY(owner_key != ps_thread.key)) {
-        ps_heap_free_other(span, block, owner_key);
+        ps_heap_free_slow(span, block, owner_key);
         return;
     }
     ps_span_free(span, block);

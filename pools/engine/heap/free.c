@@ -29,7 +29,7 @@ void ps_heap_free_recent(struct ps_heap *heap, uint32_t class_index, struct ps_s
     }
 }
 
-PS_NOINLINE void ps_heap_free_other(struct ps_span *span, void *block, uintptr_t owner_key) {
+PS_NOINLINE void ps_heap_free_slow(struct ps_span *span, void *block, uintptr_t owner_key) {
     struct ps_heap *heap = ps_thread.heap;
     if (PS_UNLIKELY(heap == NULL)) { /* then the hot run of no step takes NULL: no run opens */
         if (PS_UNLIKELY(ps_thread.own == NULL)) {
@@ -85,7 +85,7 @@ PS_NOINLINE void ps_heap_free_doubtful(struct ps_span *span, void *block) {
 
 /* ---- the plain mode, and what others have of it ---- */
 
-static inline void free_others(struct ps_span *span, void *block) {
+static inline void free_foreign_owner(struct ps_span *span, void *block) {
     struct ps_heap *heap = ps_thread.own;
     heap = PS_LIKELY(heap != NULL) ? heap : ps_heap_acquire();
     if (PS_UNLIKELY(heap == NULL)) {
@@ -97,7 +97,7 @@ static inline void free_others(struct ps_span *span, void *block) {
     }
 }
 
-void ps_heap_free_others(struct ps_span *span, void *block) { free_others(span, block); }
+void ps_heap_free_foreign_owner(struct ps_span *span, void *block) { free_foreign_owner(span, block); }
 
 void ps_free_large(struct ps_slot *slot, void *block) {
     if (!ps_block_is_large(slot, block)) {
@@ -119,5 +119,5 @@ void ps_plain_free(struct ps_span *span, void *block, uintptr_t owner_key) {
         return;
     }
     ps_free_check(span, block);
-    free_others(span, block);
+    free_foreign_owner(span, block);
 }

@@ -31,7 +31,7 @@ static inline void ps_free_check(const struct ps_span *span, const void *block) 
 
 /* A block that may be freed goes to its span: of another owner, or of a heap that this thread has
  * only just got. */
-void ps_heap_free_others(struct ps_span *span, void *block);
+void ps_heap_free_foreign_owner(struct ps_span *span, void *block);
 
 /* Frees a block that lies in no span. */
 void ps_free_large(struct ps_slot *slot, void *block);
