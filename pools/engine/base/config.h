@@ -25,9 +25,9 @@
 #define PS_GUARD_SLOTS_LIMIT 16384
 
 /* Levels of `harden`, at which something begins: see harden/hard.h. */
-#define PS_HARD_ZEROES 1 /* at this level blocks are zeroed, no more */
-#define PS_HARD_WIPES 2  /* from this level on, blocks are looked at one by one */
-#define PS_HARD_WAITS 3  /* from this level on, they wait longer */
+#define PS_HARDEN_ZERO_ON_FREE 1    /* at this level blocks are zeroed, no more */
+#define PS_HARDEN_CHECK_BLOCKS 2    /* from this level on, blocks are looked at one by one */
+#define PS_HARDEN_LONG_QUARANTINE 3 /* from this level on, they wait longer */
 
 enum ps_thp {
     PS_THP_AUTO,   /* huge pages once the heap is large, ordinary ones before */

@@ -57,7 +57,8 @@ void ps_hard_start(const struct ps_config *config) {
         return;
     }
     canary_secret = ps_os_random();
-    ps_refill_sparse_spans = ps_hard_level >= PS_HARD_WAITS ? SPARSE_SPANS : SPARSE_SPANS / 4;
+    ps_refill_sparse_spans =
+        ps_hard_level >= PS_HARDEN_LONG_QUARANTINE ? SPARSE_SPANS : SPARSE_SPANS / 4;
     ps_hard_extra_bytes = CANARY_BYTES;
 }
 
@@ -67,7 +68,7 @@ struct ps_hard *ps_hard_make(void) {
         return NULL;
     }
     hard->random = ps_os_random() | 1;
-    size_t share = ps_hard_level >= PS_HARD_WAITS ? 1 : 8;
+    size_t share = ps_hard_level >= PS_HARDEN_LONG_QUARANTINE ? 1 : 8;
     for (uint32_t i = 0; i < ps_size_class_count; i++) {
         struct hard_class *class = &hard->classes[i];
         size_t block_bytes = ps_size_classes[i].block_bytes;
@@ -176,7 +177,7 @@ static bool is_guarded(const void *block) {
  * what lies behind the first KiB, a different one each time: an eighth of the loads.
  */
 static bool is_untouched(struct ps_hard *hard, const void *block, size_t bytes) {
-    if (bytes <= LOOKED_AT_WHOLE || ps_hard_level >= PS_HARD_WAITS || hard == NULL) {
+    if (bytes <= LOOKED_AT_WHOLE || ps_hard_level >= PS_HARDEN_LONG_QUARANTINE || hard == NULL) {
         return ps_is_wiped(block, bytes);
     }
     return ps_is_wiped(block, LOOKED_AT_WHOLE) &&

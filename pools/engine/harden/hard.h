@@ -38,7 +38,7 @@ extern PS_HIDDEN size_t ps_hard_extra_bytes;
 
 /* Whether blocks pass through here. False at level 1, which is level_1.c: what
  * holds at every level asks ps_hard_level != 0. */
-static inline bool ps_hard_is_on(void) { return ps_hard_level >= PS_HARD_WIPES; }
+static inline bool ps_hard_is_on(void) { return ps_hard_level >= PS_HARDEN_CHECK_BLOCKS; }
 
 /* Once, before the first heap. */
 void ps_hard_start(const struct ps_config *config);

@@ -52,7 +52,7 @@ static bool is_over_locked(size_t bytes) {
  * (bench/churn), and to make such runs inaccessible whole, 6 times. */
 static size_t shut_bytes(const struct ps_run *run) {
     size_t bytes = bytes_of(run);
-    return ps_hard_level >= PS_HARD_WAITS ? bytes : ps_min(bytes, SHUT_BYTES);
+    return ps_hard_level >= PS_HARDEN_LONG_QUARANTINE ? bytes : ps_min(bytes, SHUT_BYTES);
 }
 
 /* A list, linked by next, for the page cache, where it may be inaccessible. */

@@ -22,7 +22,7 @@
 
 bool ps_level_2_start(const struct ps_config *config) {
     struct ps_config sampled = *config;
-    if (config->harden == PS_HARD_WAITS && config->guard_sample == 0) {
+    if (config->harden == PS_HARDEN_LONG_QUARANTINE && config->guard_sample == 0) {
         sampled.guard_sample = GUARD_SAMPLE;
     }
     ps_stray_start(config);

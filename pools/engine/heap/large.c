@@ -43,7 +43,7 @@ void ps_large_start(const struct ps_config *config) {
     mmap_min_bytes = ps_min(config->mmap_min_bytes, PS_RUN_SLICES_LIMIT / 2 << PS_SLICE_SHIFT);
     page_bytes = ps_os_page_bytes();
     is_hardened = config->harden != 0;
-    tail_bytes = config->harden >= PS_HARD_WIPES ? page_bytes : 0;
+    tail_bytes = config->harden >= PS_HARDEN_CHECK_BLOCKS ? page_bytes : 0;
     ps_mapping_start(config);
 }
 

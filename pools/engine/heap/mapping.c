@@ -37,7 +37,7 @@ static uint32_t x_moves_wanted;                      /* since one was refused */
 static size_t bytes_of(const struct ps_run *run) { return (size_t)run->slices << PS_SLICE_SHIFT; }
 
 void ps_mapping_start(const struct ps_config *config) {
-    has_guards = config->harden >= PS_HARD_WIPES;
+    has_guards = config->harden >= PS_HARDEN_CHECK_BLOCKS;
     cache_max_bytes = (config->harden == 0 ? config->cache_max_bytes : 0);
     delay_ms = config->purge_delay_ms;
 }

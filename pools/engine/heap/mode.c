@@ -13,7 +13,7 @@ static enum ps_mode_index wanted_by(const struct ps_config *config) {
         return PS_MODE_RECORDED;
     }
     if (config->harden != 0) {
-        return config->harden >= PS_HARD_WIPES ? PS_MODE_HARDENED : PS_MODE_ZEROED;
+        return config->harden >= PS_HARDEN_CHECK_BLOCKS ? PS_MODE_HARDENED : PS_MODE_ZEROED;
     }
     return config->guard_sample != 0 ? PS_MODE_SAMPLED : PS_MODE_PLAIN;
 }
