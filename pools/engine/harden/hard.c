@@ -12,10 +12,10 @@
 #include "pools/engine/heap/blocks.h"
 #include "pools/engine/heap/large.h"
 #include "pools/engine/heap/maintenance.h"
-#include "pools/engine/heap/marks.h"
 #include "pools/engine/heap/pop.h"
 #include "pools/engine/heap/refill.h"
 #include "pools/engine/heap/remote.h"
+#include "pools/engine/heap/shadow.h"
 #include "pools/engine/os/os.h"
 #include "pools/engine/page/metadata.h"
 
@@ -158,7 +158,7 @@ static size_t check_canary(const struct ps_span *span, const void *block) {
  * in the block itself. Another thread may be using that block. */
 static void check_neighbour(const struct ps_span *span, const char *block) {
     const char *neighbour = block - span->block_bytes;
-    if (neighbour >= ps_span_block(span, span->first) && ps_hard_mark_of(neighbour) != NULL &&
+    if (neighbour >= ps_span_block(span, span->first) && ps_shadow_of_live(neighbour) != NULL &&
         PS_UNLIKELY(slack_bytes_of(span, neighbour) > room_of(span))) {
         ps_hard_check_other(span, neighbour);
     }
@@ -241,32 +241,32 @@ void *ps_hard_alloc(struct ps_heap *heap, uint32_t class_index, size_t bytes, si
     if (PS_UNLIKELY(block == NULL) || is_guarded(block)) {
         return block;
     }
-    uint8_t *mark = ps_mark_make_at(block);
+    uint8_t *mark = ps_shadow_make_at(block);
     if (PS_UNLIKELY(mark == NULL)) {
         errno = ENOMEM; /* the block stays out: there is no memory to free it by */
         return NULL;
     }
-    ps_hard_mark_busy(mark);
+    ps_shadow_set_busy(mark);
     set_canary(block, ps_size_classes[class_index].block_bytes - CANARY_BYTES, bytes);
-    ps_hard_mark_as(mark, PS_MARK_LIVE);
+    ps_shadow_set(mark, PS_SHADOW_LIVE);
     return block;
 }
 
 /* ---- from the program to a span ---- */
 
 void *ps_hard_pass(struct ps_heap *heap, struct ps_span *span, void *block) {
-    uint8_t *mark = ps_hard_mark_of(block);
+    uint8_t *mark = ps_shadow_of_live(block);
     if (PS_UNLIKELY(mark == NULL)) {
         ps_misuse_free(span, block);
     }
-    if (PS_UNLIKELY((*mark & PS_MARK_FAMILY) != 0)) {
+    if (PS_UNLIKELY((*mark & PS_SHADOW_FAMILY) != 0)) {
         ps_misuse(PS_MISUSE_FAMILY, span, block);
     }
-    ps_hard_mark_busy(mark);
+    ps_shadow_set_busy(mark);
     (void)check_canary(span, block);
     check_neighbour(span, block);
     ps_wipe(block, span->block_bytes);
-    ps_hard_mark_as(mark, PS_MARK_FREED);
+    ps_shadow_set(mark, PS_SHADOW_FREED);
     if (PS_UNLIKELY(heap == NULL || heap->hard == NULL)) {
         return block;
     }
@@ -285,21 +285,21 @@ size_t ps_hard_usable(const struct ps_span *span, const void *block, enum ps_mis
     if (PS_UNLIKELY(!ps_span_has_block(span, block))) {
         ps_misuse_met(span, block, call);
     }
-    const uint8_t *mark = ps_hard_mark_of(block);
+    const uint8_t *mark = ps_shadow_of_live(block);
     if (PS_UNLIKELY(mark == NULL)) {
         ps_misuse_met(span, block, call);
     }
-    if (PS_UNLIKELY(call == PS_MISUSE_REALLOC && (*mark & PS_MARK_FAMILY) != 0)) {
+    if (PS_UNLIKELY(call == PS_MISUSE_REALLOC && (*mark & PS_SHADOW_FAMILY) != 0)) {
         ps_misuse(PS_MISUSE_FAMILY, span, block);
     }
     return check_canary(span, block);
 }
 
 void ps_hard_resize(const struct ps_span *span, void *block, size_t bytes) {
-    uint8_t *mark = ps_hard_mark_of(block);
-    ps_hard_mark_busy(mark);
+    uint8_t *mark = ps_shadow_of_live(block);
+    ps_shadow_set_busy(mark);
     set_canary(block, room_of(span), bytes);
-    ps_hard_mark_as(mark, PS_MARK_LIVE);
+    ps_shadow_set(mark, PS_SHADOW_LIVE);
 }
 
 static void send_home(struct ps_heap *heap, void *block) {

@@ -12,11 +12,11 @@
 #include "pools/engine/base/bits.h"
 #include "pools/engine/harden/hard.h"
 #include "pools/engine/harden/hard_large.h"
-#include "pools/engine/heap/marks.h"
 #include "pools/engine/heap/recent.h"
 #include "pools/engine/heap/registry.h"
 #include "pools/engine/heap/remote.h"
 #include "pools/engine/heap/run.h"
+#include "pools/engine/heap/shadow.h"
 #include "pools/engine/os/lock.h"
 #include "pools/engine/page/page_cache.h"
 #include "pools/engine/small/span_remote.h"
@@ -41,20 +41,20 @@ static bool is_zero(const struct ps_span *span, const void *block, size_t bytes)
 
 /* Whether a block is not as its mark says. Nothing is known when the mark changes meanwhile. */
 static const char *damage(const struct ps_span *span, const void *block, const uint8_t *mark) {
-    uint8_t before = ps_hard_mark_read(mark);
+    uint8_t before = ps_shadow_read(mark);
     const char *what = NULL;
-    if (ps_hard_mark_is(before, PS_MARK_LIVE) && !ps_hard_is_intact(span, block)) {
+    if (ps_shadow_is(before, PS_SHADOW_LIVE) && !ps_hard_is_intact(span, block)) {
         what = PS_MISUSE_OVERRUN;
-    } else if (ps_hard_mark_is(before, PS_MARK_FREED) && !is_zero(span, block, span->block_bytes)) {
+    } else if (ps_shadow_is(before, PS_SHADOW_FREED) && !is_zero(span, block, span->block_bytes)) {
         what = PS_MISUSE_LATE_WRITE;
     }
     PS_BARRIER();
-    return ps_hard_mark_read(mark) == before ? what : NULL;
+    return ps_shadow_read(mark) == before ? what : NULL;
 }
 
 PS_COLD void ps_hard_check_other(const struct ps_span *span, const void *block) {
     const struct timespec moment = {.tv_nsec = 1000000};
-    const uint8_t *mark = ps_mark_at(block);
+    const uint8_t *mark = ps_shadow_at(block);
     const char *what = NULL;
     for (int i = 0; i < LOOKS; i++) {
         what = mark != NULL ? damage(span, block, mark) : NULL;
@@ -79,7 +79,7 @@ static void sweep_marked(const struct ps_span *span) {
         if (ps_span_is_unhanded(span, block)) {
             return;
         }
-        const uint8_t *mark = ps_mark_at(block);
+        const uint8_t *mark = ps_shadow_at(block);
         if (PS_UNLIKELY(mark != NULL && damage(span, block, mark) != NULL)) {
             ps_hard_check_other(span, block);
         }

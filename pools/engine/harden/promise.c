@@ -12,8 +12,8 @@
 #include "pools/engine/harden/hard.h"
 #include "pools/engine/harden/zero.h"
 #include "pools/engine/heap/large.h"
-#include "pools/engine/heap/marks.h"
 #include "pools/engine/heap/pop.h"
+#include "pools/engine/heap/shadow.h"
 #include "pools/engine/os/fatal.h"
 #include "pools/engine/os/os.h"
 
@@ -30,7 +30,7 @@ static const struct ps_span *span_of(const struct ps_slot *slot, const void *blo
         return NULL;
     }
     const struct ps_span *span = is_inside ? ps_span_of_inside(slot, block) : ps_span_at(block);
-    bool is_free = ps_hard_is_on() ? ps_hard_mark_of(block) == NULL
+    bool is_free = ps_hard_is_on() ? ps_shadow_of_live(block) == NULL
                                    : ps_span_has_block(span, block) && ps_heap_is_free(span, block);
     return ps_span_has_block(span, block) && !is_free ? span : NULL;
 }
@@ -81,11 +81,11 @@ void ps_block_set_family(void *block, enum ps_family family) {
         ps_large_set_family(slot, family);
         return;
     }
-    uint8_t *mark = ps_hard_mark_of(block);
+    uint8_t *mark = ps_shadow_of_live(block);
     if (PS_LIKELY(mark != NULL)) {
         /* relaxed, both: no other thread has the block. */
-        uint8_t rest = (uint8_t)(ps_load_relaxed(mark) & ~PS_MARK_FAMILY);
-        ps_store_relaxed(mark, (uint8_t)(rest | family << PS_MARK_FAMILY_SHIFT));
+        uint8_t rest = (uint8_t)(ps_load_relaxed(mark) & ~PS_SHADOW_FAMILY);
+        ps_store_relaxed(mark, (uint8_t)(rest | family << PS_SHADOW_FAMILY_SHIFT));
     }
 }
 
@@ -97,12 +97,12 @@ void ps_block_check_family(void *block, enum ps_family family) {
         made_by = ps_large_family(slot);
         block_bytes = ps_large_usable(slot);
     } else {
-        const uint8_t *mark = ps_hard_mark_of(block);
+        const uint8_t *mark = ps_shadow_of_live(block);
         const struct ps_span *span = span_of(slot, block);
         if (mark == NULL) {
             return;
         }
-        made_by = (enum ps_family)((*mark & PS_MARK_FAMILY) >> PS_MARK_FAMILY_SHIFT);
+        made_by = (enum ps_family)((*mark & PS_SHADOW_FAMILY) >> PS_SHADOW_FAMILY_SHIFT);
         block_bytes = span != NULL ? span->block_bytes : 0;
     }
     if (PS_UNLIKELY(made_by != family)) {

@@ -6,7 +6,7 @@
  */
 #include "pools/engine/harden/zero.h"
 
-#include "pools/engine/heap/marks.h"
+#include "pools/engine/heap/shadow.h"
 #include "pools/engine/os/fatal.h"
 #include "pools/engine/os/os.h"
 #include "pools/engine/page/page_cache.h"
@@ -34,14 +34,14 @@ static void *find(struct zero_run *run) {
         /* relaxed: where to look. */
         uint32_t index = ps_add_relaxed(&run->x_next, 1u) % RUN_BLOCKS;
         char *block = slot_of(run)->run.base + (size_t)index * PS_ZERO_ALIGN;
-        uint8_t *mark = ps_mark_make_at(block);
+        uint8_t *mark = ps_shadow_make_at(block);
         if (PS_UNLIKELY(mark == NULL)) {
             return NULL;
         }
-        uint8_t seen = ps_hard_mark_read(mark);
+        uint8_t seen = ps_shadow_read(mark);
         /* acquire: pairs with ps_zero_free; the block is ours. */
-        if (!ps_hard_mark_is(seen, PS_MARK_LIVE) &&
-            ps_cas_strong_acquire(mark, &seen, (uint8_t)PS_MARK_LIVE)) {
+        if (!ps_shadow_is(seen, PS_SHADOW_LIVE) &&
+            ps_cas_strong_acquire(mark, &seen, (uint8_t)PS_SHADOW_LIVE)) {
             return block;
         }
     }
@@ -98,20 +98,20 @@ void *ps_zero_alloc(void) {
 bool ps_zero_is_live(const void *block) {
     /* relaxed: set before the block was handed out. */
     return ps_load_relaxed(&ps_page_map_slot(block)->run.kind) == PS_RUN_ZERO &&
-           ps_hard_mark_of(block) != NULL;
+           ps_shadow_of_live(block) != NULL;
 }
 
 void ps_zero_free(struct ps_slot *slot, void *block) {
-    uint8_t *mark = ps_hard_mark_of(block);
+    uint8_t *mark = ps_shadow_of_live(block);
     if (PS_UNLIKELY(mark == NULL)) {
         ps_fatal_block((uintptr_t)block % PS_ZERO_ALIGN == 0 ? "double free of"
                                                              : "free of interior pointer",
                        block, 0);
     }
-    if (PS_UNLIKELY((*mark & PS_MARK_FAMILY) != 0)) {
+    if (PS_UNLIKELY((*mark & PS_SHADOW_FAMILY) != 0)) {
         ps_fatal_block(PS_MISUSE_FAMILY, block, 0);
     }
-    ps_store_release(mark, (uint8_t)PS_MARK_FREED); /* release: pairs with find */
+    ps_store_release(mark, (uint8_t)PS_SHADOW_FREED); /* release: pairs with find */
     /* relaxed: a count, behind the mark it stands for: see take_from. */
     ps_add_relaxed(&((struct zero_run *)slot)->x_live, (uint32_t)-1);
 }

@@ -2,7 +2,7 @@
 /*
  * Blocks of no size, where blocks are hardened: addresses in inaccessible pages, so that who reads
  * or writes there stops. Each is a multiple of 64; what is live is known out of band
- * (marks.h). Callers: refill.c, hard.c, alloc.c, resize.c, promise.c. Any thread. No locks.
+ * (shadow.h). Callers: refill.c, hard.c, alloc.c, resize.c, promise.c. Any thread. No locks.
  */
 #ifndef PS_HARDEN_ZERO_H
 #define PS_HARDEN_ZERO_H

@@ -87,14 +87,14 @@ _Static_assert(sizeof(struct ps_slot) == PS_SLOT_BYTES, "slot index is a shift")
 
 struct ps_branch {
     uintptr_t x_leaves[PS_BRANCH_COUNT]; /* distance from zero_leaf to the leaf */
-    uint8_t *x_marks[PS_BRANCH_COUNT];   /* of the same addresses: heap/marks.h; NULL: none */
+    uint8_t *x_shadow[PS_BRANCH_COUNT];  /* of the same addresses: heap/shadow.h; NULL: none */
 };
 
 struct ps_window {
     uintptr_t
         x_leaves[PS_WINDOW_COUNT]; /* as of a branch; the first arena's on the page of x_base */
     uintptr_t x_base; /* first address, a multiple of a leaf's; written once, before the leaves */
-    uint8_t *x_marks[PS_WINDOW_COUNT]; /* as of a branch */
+    uint8_t *x_shadow[PS_WINDOW_COUNT]; /* as of a branch */
 };
 
 /* The zeroes are for all addresses that hold nothing of ours. An entry is the distance from them to
@@ -159,13 +159,13 @@ PS_INLINE struct ps_slot *ps_slot_of_run(struct ps_run *run) {
     return PS_CONTAINER_OF(run, struct ps_slot, run);
 }
 
-/* Where the marks of a leaf's addresses are noted (heap/marks.h). */
-static inline uint8_t **ps_page_map_marks(const void *address) {
+/* Where the marks of a leaf's addresses are noted (heap/shadow.h). */
+static inline uint8_t **ps_page_map_shadow(const void *address) {
     struct ps_page_map *map = ps_page_map_tables();
     size_t index = ps_window_index(map, address);
     return index < PS_WINDOW_COUNT
-               ? &map->window.x_marks[index]
-               : &ps_page_map_branch(map, address)->x_marks[ps_branch_index(address)];
+               ? &map->window.x_shadow[index]
+               : &ps_page_map_branch(map, address)->x_shadow[ps_branch_index(address)];
 }
 
 /* Makes leaves, and branches, for [base, base + bytes); the first call lays the window. Page lock

@@ -2,7 +2,7 @@
 /*
  * What each block was asked for while the program is recorded: the number of its size (record.h).
  * Many classes serve one size only, the built-in ones up to 128 bytes among them: no mark is needed
- * there. For the others it stands in the block's mark (marks.h); a block of a class above 4064
+ * there. For the others it stands in the block's mark (shadow.h); a block of a class above 4064
  * bytes takes two of its own marks. Memory: a page for each slice with blocks that have marks, so
  * at most 6 %. Callers: record.c. Any thread that holds the block. No locks.
  */
@@ -10,7 +10,7 @@
 #define PS_RECORD_RECORD_SIZES_H
 
 #include "pools/engine/base/config.h"
-#include "pools/engine/heap/marks.h"
+#include "pools/engine/heap/shadow.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -35,7 +35,7 @@ static inline size_t ps_record_mark(const void *block, uint32_t class_index, siz
     if (PS_LIKELY(kind.number != 0)) {
         return kind.number;
     }
-    uint8_t *mark = ps_mark_make_at(block);
+    uint8_t *mark = ps_shadow_make_at(block);
     if (PS_UNLIKELY(mark == NULL)) {
         return 0;
     }
@@ -53,7 +53,7 @@ static inline size_t ps_record_marked(const void *block, uint32_t class_index) {
     if (PS_LIKELY(kind.number != 0)) {
         return kind.number;
     }
-    const uint8_t *mark = ps_mark_at(block);
+    const uint8_t *mark = ps_shadow_at(block);
     if (PS_UNLIKELY(mark == NULL)) {
         return 0;
     }

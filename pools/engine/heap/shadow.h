@@ -18,8 +18,8 @@
  *
  * Callers: harden, record. Any thread. No locks.
  */
-#ifndef PS_HEAP_MARKS_H
-#define PS_HEAP_MARKS_H
+#ifndef PS_HEAP_SHADOW_H
+#define PS_HEAP_SHADOW_H
 
 #include "pools/engine/base/atomic.h"
 #include "pools/engine/base/compiler.h"
@@ -29,70 +29,70 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PS_MARK_SHIFT 4 /* a mark for so many bytes: 16 */
+#define PS_SHADOW_SHIFT 4 /* a mark for so many bytes: 16 */
 
 /* Makes the table for a block's address; NULL when memory is out. The block lies in a span. */
-uint8_t *ps_marks_make(const void *block);
+uint8_t *ps_shadow_make(const void *block);
 
 /* Where the table for an address is noted; always NULL where nothing of ours lies. */
-static inline uint8_t **ps_marks_place(const void *block) { return ps_page_map_marks(block); }
+static inline uint8_t **ps_shadow_place(const void *block) { return ps_page_map_shadow(block); }
 
 /* The mark of a block, NULL if there is no table for its address. */
-static inline uint8_t *ps_mark_at(const void *block) {
-    /* acquire: pairs with ps_marks_make; the mapping is there. */
-    uint8_t *table = ps_load_acquire(ps_marks_place(block));
-    size_t index = ((uintptr_t)block & (((size_t)1 << PS_LEAF_SHIFT) - 1)) >> PS_MARK_SHIFT;
+static inline uint8_t *ps_shadow_at(const void *block) {
+    /* acquire: pairs with ps_shadow_make; the mapping is there. */
+    uint8_t *table = ps_load_acquire(ps_shadow_place(block));
+    size_t index = ((uintptr_t)block & (((size_t)1 << PS_LEAF_SHIFT) - 1)) >> PS_SHADOW_SHIFT;
     return PS_LIKELY(table != NULL) ? &table[index] : NULL;
 }
 
 /* The same, the table made if it is not there; NULL when memory is out. */
-static inline uint8_t *ps_mark_make_at(const void *block) {
-    uint8_t *mark = ps_mark_at(block);
-    if (PS_UNLIKELY(mark == NULL) && ps_marks_make(block) != NULL) {
-        mark = ps_mark_at(block);
+static inline uint8_t *ps_shadow_make_at(const void *block) {
+    uint8_t *mark = ps_shadow_at(block);
+    if (PS_UNLIKELY(mark == NULL) && ps_shadow_make(block) != NULL) {
+        mark = ps_shadow_at(block);
     }
     return mark;
 }
 
 /* ---- what small blocks are, where they are hardened ---- */
 
-#define PS_MARK_LIVE 1
-#define PS_MARK_FREED 2
-#define PS_MARK_STATE 3
-#define PS_MARK_FAMILY_SHIFT 2
-#define PS_MARK_FAMILY (3 << PS_MARK_FAMILY_SHIFT)
-#define PS_MARK_LIFE 16
+#define PS_SHADOW_LIVE 1
+#define PS_SHADOW_FREED 2
+#define PS_SHADOW_STATE 3
+#define PS_SHADOW_FAMILY_SHIFT 2
+#define PS_SHADOW_FAMILY (3 << PS_SHADOW_FAMILY_SHIFT)
+#define PS_SHADOW_LIFE 16
 
 /* What stands in a mark. */
-static inline uint8_t ps_hard_mark_read(const uint8_t *mark) {
-    return ps_load_acquire(mark); /* acquire: pairs with ps_hard_mark_as; the block is as it says */
+static inline uint8_t ps_shadow_read(const uint8_t *mark) {
+    return ps_load_acquire(mark); /* acquire: pairs with ps_shadow_set; the block is as it says */
 }
 
-static inline bool ps_hard_mark_is(uint8_t seen, uint8_t state) {
-    return (seen & PS_MARK_STATE) == state;
+static inline bool ps_shadow_is(uint8_t seen, uint8_t state) {
+    return (seen & PS_SHADOW_STATE) == state;
 }
 
 /* The mark of a live block; NULL when none starts at this address, any address. */
-static inline uint8_t *ps_hard_mark_of(const void *block) {
-    uint8_t *mark = ps_mark_at(block);
-    bool is_one = mark != NULL && ((uintptr_t)block & (((size_t)1 << PS_MARK_SHIFT) - 1)) == 0 &&
-                  ps_hard_mark_is(ps_hard_mark_read(mark), PS_MARK_LIVE);
+static inline uint8_t *ps_shadow_of_live(const void *block) {
+    uint8_t *mark = ps_shadow_at(block);
+    bool is_one = mark != NULL && ((uintptr_t)block & (((size_t)1 << PS_SHADOW_SHIFT) - 1)) == 0 &&
+                  ps_shadow_is(ps_shadow_read(mark), PS_SHADOW_LIVE);
     return PS_LIKELY(is_one) ? mark : NULL;
 }
 
 /* What follows is written to the block while it is BUSY. Processors that let it overtake the mark
  * are the reason why a look that finds something is repeated. */
-static inline void ps_hard_mark_busy(uint8_t *mark) {
+static inline void ps_shadow_set_busy(uint8_t *mark) {
     /* relaxed: the thread that frees the block was handed it, and with it this mark. */
     uint8_t before = ps_load_relaxed(mark);
-    int lives = (before & ~(PS_MARK_LIFE - 1)) + PS_MARK_LIFE;
+    int lives = (before & ~(PS_SHADOW_LIFE - 1)) + PS_SHADOW_LIFE;
     ps_store_relaxed(mark, (uint8_t)lives); /* relaxed: as above */
     PS_BARRIER();
 }
 
 /* Ends being BUSY. */
-static inline void ps_hard_mark_as(uint8_t *mark, uint8_t state) {
-    /* relaxed: no other thread writes it. release: pairs with ps_hard_mark_read. */
+static inline void ps_shadow_set(uint8_t *mark, uint8_t state) {
+    /* relaxed: no other thread writes it. release: pairs with ps_shadow_read. */
     ps_store_release(mark, (uint8_t)(ps_load_relaxed(mark) | state));
 }
 

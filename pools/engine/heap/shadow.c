@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See shadow.h.
+ */
+#include "pools/engine/heap/shadow.h"
+
+#include "pools/engine/os/os.h"
+#include "pools/engine/page/metadata.h"
+
+#define TABLE_BYTES (((size_t)1 << PS_LEAF_SHIFT) >> PS_SHADOW_SHIFT)
+
+PS_COLD uint8_t *ps_shadow_make(const void *block) {
+    uint8_t *table = ps_metadata_map(TABLE_BYTES);
+    uint8_t *other = NULL;
+    if (table == NULL) {
+        return NULL;
+    }
+    ps_os_advise_huge(table, TABLE_BYTES, false);
+    /* release: pairs with the acquire of ps_shadow_at. What a thread that comes second has mapped
+     * stays unused, untouched: once in the life of a leaf. */
+    return ps_cas_strong_acq_rel(ps_shadow_place(block), &other, table) ? table : other;
+}
