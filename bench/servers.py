@@ -4,11 +4,11 @@
 
     scripts/bench --servers                            # all of bench/servers.toml
     scripts/bench --servers --quick                    # a twentieth of the work, once
-    scripts/bench --servers --only ruby,memory --allocators glibc,poolshim,jemalloc
+    scripts/bench --servers --only ruby,kept --allocators glibc,poolshim,jemalloc
     scripts/bench --servers --publish                  # into bench/results/servers and the README
 
 Mean of the resident memory while the load lasts, peak, what is left three seconds after its end,
-CPU time: medians of rounds in which the allocators take turns. `memory` stands for the small
+CPU time: medians of rounds in which the allocators take turns. `kept` stands for the small
 workloads about what stays. Tables on standard output, figures, curves and pictures into
 build/servers. A program that is missing is skipped with one line; exit status 1 if one failed.
 """
@@ -36,7 +36,7 @@ from harness.figures import FIGURES
 from harness.runner import Runner
 from harness.server_cases import Server, Table, installed, read_servers
 from harness.server_figures import REST_MS, ServerRun
-from harness.server_report import MEMORY
+from harness.server_report import KEPT
 from harness.server_runs import ServerRunner
 from harness.suite_cases import DEFAULT_SUITE, SuiteCase, read_suite
 from harness.summary import FLOOR
@@ -128,7 +128,7 @@ def measure_server(
     return content, len(failed)
 
 
-def measure_memory(
+def measure_kept(
     build: Path, rows: list[SuiteCase], allocators: list[Allocator], here: list[Allocator],
     rounds: int, timeout: float,
 ) -> tuple[dict[str, Any], int]:  # fmt: skip
@@ -144,7 +144,7 @@ def measure_memory(
                     failed += 1
                     tell(f"{row.case.name} {allocator.name}: {failure}")
                     continue
-                (rss,) = FIGURES[row.figure].values(run)
+                rss = FIGURES[row.figure].values(run)[0] * 1024
                 runs.append({"case": row.short_name, "allocator": allocator.name, "round": number,
                              "rss": rss, "peak": run.peak_rss_kib})  # fmt: skip
                 tell(f"{row.case.name} {allocator.name}: {rss / 1024:.1f} MiB")
@@ -190,7 +190,7 @@ def publish(text: str, folder: Path, servers: tuple[Server, ...]) -> None:
 
 def show(table: Table, folder: Path, is_published: bool) -> None:
     """Tables and pictures of all that the folder has."""
-    names = [MEMORY, *(server.name for server in table.servers)]
+    names = [KEPT, *(server.name for server in table.servers)]
     text = server_report.summary_text(table, server_report.read_stored(folder, names))
     try:
         made = importlib.import_module("harness.server_plots").draw_all(folder)
@@ -203,7 +203,7 @@ def show(table: Table, folder: Path, is_published: bool) -> None:
 
 
 @click.command(context_settings=CONTEXT, help=(__doc__ or "").split("\n\n")[0])
-@click.option("--only", multiple=True, metavar="A,B", help="These programs; memory [all].")
+@click.option("--only", multiple=True, metavar="A,B", help="These programs; kept [all].")
 @click.option("--allocators", "names", multiple=True, metavar="A,B", help="Only these [all found].")
 @click.option("--add", "additions", multiple=True, metavar="NAME=LIBRARY", help="One more.")
 @click.option("--rounds", type=click.IntRange(1, 1000), help="Runs of each [3].")
@@ -226,11 +226,11 @@ def main(
     results: Path | None, build: Path, allocator_table: Path, timeout: float,
 ) -> int:  # fmt: skip
     table = read_servers()
-    known = [*(server.name for server in table.servers), MEMORY]
+    known = [*(server.name for server in table.servers), KEPT]
     wanted = split_names(only, known, "--only")
     if is_list:
         click.echo("\n".join(f"{server.name}: {server.title}" for server in table.servers))
-        click.echo(f"{MEMORY}: {', '.join(goal.case for goal in table.memory)}")
+        click.echo(f"{KEPT}: {', '.join(goal.case for goal in table.kept)}")
         return 0
     if is_published and quick:
         raise BadRequest("--publish: --quick figures are none")
@@ -259,13 +259,13 @@ def main(
             failed += count
             if content["runs"]:
                 write_json(folder / f"{server.name}.json", content)
-    if MEMORY in wanted:
+    if KEPT in wanted:
         groups = {group.name: group for group in read_suite(DEFAULT_SUITE, scale)}
-        rows = list(groups[MEMORY].cases)
-        content, count = measure_memory(build, rows, chosen, here, rounds, timeout)
+        rows = list(groups[KEPT].cases)
+        content, count = measure_kept(build, rows, chosen, here, rounds, timeout)
         failed += count
         if content["runs"]:
-            write_json(folder / f"{MEMORY}.json", content)
+            write_json(folder / f"{KEPT}.json", content)
     show(table, folder, is_published)
     return 1 if failed else 0
 

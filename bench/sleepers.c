@@ -3,7 +3,7 @@
  * Sleepers: a pool of threads that have each worked hard once, freed everything and now wait, while
  * the main thread goes on working for `seconds`. What is resident then, `rss_mib`, is what the
  * allocator keeps for threads that do nothing; `worked_mib` is what was resident before, when all
- * had freed. The time of the round is that of the work of the sleepers.
+ * had freed. Timed is the work of the sleepers.
  */
 #include "lib/workload.h"
 

@@ -6,8 +6,7 @@
  * they have freed needs a peak per thread.
  *
  * Measured: the resident memory when the last turn has ended, `rss_mib`, and what the blocks alone
- * need at that moment, `needed_mib`: those that are kept, and the last peak. The time is that of
- * all turns.
+ * need at that moment, `needed_mib`: those that are kept, and the last peak. Timed are all turns.
  */
 #include "lib/workload.h"
 

@@ -17,7 +17,7 @@ from .suite_cases import check_keys
 DEFAULT_SERVERS = REPOSITORY / "bench" / "servers.toml"
 KEYS = {"name", "title", "command", "work", "env", "ended", "ready", "load", "once", "before",
         "needs", "package", "version", "links", "group", "goal"}  # fmt: skip
-MEMORY_KEYS = {"case", "title", "mib", "glibc", "peak"}
+KEPT_KEYS = {"case", "title", "mib", "glibc", "peak"}
 GOAL_KEYS = {"cpu", "mean", "peak", "rest", "program"}
 LOAD_ENDED = "load ended"
 Words = tuple[str, ...]
@@ -55,8 +55,8 @@ class Server:
 
 
 @dataclass(frozen=True)
-class MemoryGoal:
-    """A case of the suite's group "memory", and what is aimed at."""
+class KeptGoal:
+    """A case of the suite's group "kept", and what is aimed at."""
 
     case: str
     title: str
@@ -78,7 +78,7 @@ class Table:
     """The whole file."""
 
     servers: tuple[Server, ...]
-    memory: tuple[MemoryGoal, ...]
+    kept: tuple[KeptGoal, ...]
     goals: dict[str, float]
 
 
@@ -98,13 +98,13 @@ def read_servers(path: Path = DEFAULT_SERVERS) -> Table:
         content: dict[str, Any] = tomllib.loads(path.read_text())
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise BadRequest(f"{path}: {error}") from error
-    for kind, keys in (("server", KEYS), ("memory", MEMORY_KEYS)):
+    for kind, keys in (("server", KEYS), ("kept", KEPT_KEYS)):
         for entry in content.get(kind, []):
             check_keys(f"{path}: {entry.get('name', entry.get('case'))}", entry, keys)
     check_keys(f"{path}: goals", content.get("goals", {}), GOAL_KEYS)
     try:
         servers = tuple(Server(**as_words(entry)) for entry in content.get("server", []))
-        memory = tuple(MemoryGoal(**entry) for entry in content.get("memory", []))
+        kept = tuple(KeptGoal(**entry) for entry in content.get("kept", []))
     except TypeError as error:
         raise BadRequest(f"{path}: {error}") from error
     names = [server.name for server in servers]
@@ -114,7 +114,7 @@ def read_servers(path: Path = DEFAULT_SERVERS) -> Table:
     for server in servers:
         if bool(server.ready) != bool(server.load):
             raise BadRequest(f"{path}: {server.name}: ready and load belong together")
-    return Table(servers, memory, content.get("goals", {}))
+    return Table(servers, kept, content.get("goals", {}))
 
 
 def installed(servers: list[Server]) -> tuple[list[Server], list[Missing]]:

@@ -10,18 +10,18 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from .server_cases import MemoryGoal, Server, Table
+from .server_cases import KeptGoal, Server, Table
 from .server_figures import METRICS, ServerRun, means, medians, ratios
 
 BASE, SUBJECT = "glibc", "poolshim"
 HEADS = {"cpu": "CPU", "mean": "mean", "peak": "peak", "rest": "at rest"}
 MIB = 1024.0
-MEMORY = "memory"
+KEPT = "kept"
 
 
 @dataclass(frozen=True)
 class Stored:
-    """The file of one program, or of all memory cases."""
+    """The file of one program, or of all cases of what is kept."""
 
     content: dict[str, Any]
 
@@ -95,7 +95,7 @@ def programs_table(servers: Iterable[Server], stored: dict[str, Stored]) -> str:
     return markdown(["program", "", *names, "to the best other"], rows, 2)
 
 
-def memory_values(stored: Stored, case: str, key: str) -> dict[str, float]:
+def kept_values(stored: Stored, case: str, key: str) -> dict[str, float]:
     """Allocator -> median of this figure of the case, in MiB."""
     found: dict[str, list[float]] = {}
     for run in stored.content["runs"]:
@@ -104,7 +104,7 @@ def memory_values(stored: Stored, case: str, key: str) -> dict[str, float]:
     return {name: median(values) for name, values in found.items()}
 
 
-def is_reached(goal: MemoryGoal, value: float, base: float | None, peak: float) -> bool:
+def is_reached(goal: KeptGoal, value: float, base: float | None, peak: float) -> bool:
     if goal.mib is not None:
         return value <= goal.mib
     if goal.glibc is not None:
@@ -112,8 +112,8 @@ def is_reached(goal: MemoryGoal, value: float, base: float | None, peak: float) 
     return value <= (goal.peak or 0) * peak
 
 
-def memory_row(
-    goal: MemoryGoal, names: list[str], values: dict[str, float], peaks: dict[str, float]
+def kept_row(
+    goal: KeptGoal, names: list[str], values: dict[str, float], peaks: dict[str, float]
 ) -> list[str]:
     """MiB of each; poolshim's says whether the goal is reached."""
     cells = [f"{values[name]:.0f}" if name in values else "–" for name in names]
@@ -124,22 +124,22 @@ def memory_row(
     return [goal.title, *cells, goal.text, reached]
 
 
-def memory_table(table: Table, stored: dict[str, Stored]) -> str:
+def kept_table(table: Table, stored: dict[str, Stored]) -> str:
     """The named rows: workloads of the suite, and programs that are about what stays."""
     own = [server for server in table.servers if not server.is_in_means and server.name in stored]
-    names = order([stored[name] for name in (MEMORY, *(s.name for s in own)) if name in stored])
+    names = order([stored[name] for name in (KEPT, *(s.name for s in own)) if name in stored])
     rows = []
-    for goal in table.memory if MEMORY in stored else ():
-        values = memory_values(stored[MEMORY], goal.case, "rss")
+    for goal in table.kept if KEPT in stored else ():
+        values = kept_values(stored[KEPT], goal.case, "rss")
         if values:
-            peaks = memory_values(stored[MEMORY], goal.case, "peak")
-            rows.append(memory_row(goal, names, values, peaks))
+            peaks = kept_values(stored[KEPT], goal.case, "peak")
+            rows.append(kept_row(goal, names, values, peaks))
     for server in own:
         found = medians(stored[server.name].runs)
         values, peaks = ({name: one[metric] / MIB for name, one in found.items()}
                          for metric in ("rest", "peak"))  # fmt: skip
-        goal = MemoryGoal(server.name, server.title, peak=server.goal)
-        rows.append(memory_row(goal, names, values, peaks))
+        goal = KeptGoal(server.name, server.title, peak=server.goal)
+        rows.append(kept_row(goal, names, values, peaks))
     return markdown(["MiB that stay", *names, "goal", "reached"], rows)
 
 
@@ -165,7 +165,7 @@ def summary_text(table: Table, stored: dict[str, Stored]) -> str:
         shown = [server for server in table.servers if server.name in counted]
         parts += ["MiB, medians of the rounds:\n", programs_table(shown, stored)]
     if others:
-        parts.append(memory_table(table, stored))
+        parts.append(kept_table(table, stored))
     first = next(iter(stored.values()), None)
     if first is not None:
         busy = max(one.content["busy_cores"] for one in stored.values())

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # A web server's worker in Ruby: 16 threads that parse JSON and build pages, in four generations, as
-# a server restarts its threads. Each keeps its last 8 pages. The load ends, then nothing happens
-# until standard input ends.
+# a server restarts its threads. Each keeps its last 8 pages. When the load ends the garbage is
+# collected, then nothing happens until standard input ends.
 #
 #     ruby pages.rb REQUESTS          (of all threads together)
 require 'json'
@@ -54,6 +54,7 @@ GENERATIONS.times do |generation|
   threads.each(&:join)
 end
 abort 'pages.rb: a thread built nothing' if Array.new(built.length) { built.pop }.any?(&:zero?)
+GC.start
 puts 'load ended'
 $stdout.flush
 $stdin.read

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT
 // A server in C++: 16 threads take requests of one queue. A request is parsed into strings and
 // maps, kept as a session that another thread ends later, and answered from a buffer of up to 64
-// KiB that the thread which writes answers frees. The load ends, then nothing happens until
-// standard input ends.
+// KiB that the thread which writes answers frees. When the load ends seven sessions of eight
+// expire, then nothing happens until standard input ends.
 //
 //     pool REQUESTS
+#include <algorithm>
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
-#include <iostream>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -74,6 +75,14 @@ class Sessions {
         std::lock_guard<std::mutex> lock(mutex_);
         std::swap(table_[key % SESSIONS], session);
         return session;
+    }
+
+    // All but one in eight go.
+    void expire() {
+        std::lock_guard<std::mutex> lock(mutex_);
+        for (auto place = table_.begin(); place != table_.end();) {
+            place = place->first % 8 == 0 ? std::next(place) : table_.erase(place);
+        }
     }
 
   private:
@@ -153,6 +162,7 @@ int main(int argc, char **argv) {
         requests.put(make_request(random));
     }
     writer.join();
+    sessions.expire();
     std::puts("load ended");
     std::fflush(stdout);
     while (std::getchar() != EOF) {

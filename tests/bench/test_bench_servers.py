@@ -22,7 +22,7 @@ pytest.importorskip("click", reason="click is not installed: run scripts/setup")
 
 import servers  # noqa: E402
 from harness import server_cases, server_figures, server_report, server_runs  # noqa: E402
-from harness.server_cases import MemoryGoal, Server, Table, read_servers  # noqa: E402
+from harness.server_cases import KeptGoal, Server, Table, read_servers  # noqa: E402
 from harness.server_figures import ServerRun  # noqa: E402
 from harness.suite_cases import DEFAULT_SUITE, read_suite  # noqa: E402
 from poolshim_cli.allocators import Allocator, tomllib  # noqa: E402
@@ -60,8 +60,8 @@ def test_the_table_is_complete() -> None:
         own = [word for word in server.command if word.startswith("{folder}")]
         assert all((server_runs.FOLDER / word.removeprefix("{folder}/")).exists() for word in own)
     groups = {group.name: group for group in read_suite(DEFAULT_SUITE)}
-    cases = [row.short_name for row in groups["memory"].cases]
-    assert [goal.case for goal in table.memory] == cases
+    cases = [row.short_name for row in groups["kept"].cases]
+    assert [goal.case for goal in table.kept] == cases
 
 
 def test_setup_installs_what_the_table_needs() -> None:
@@ -158,8 +158,8 @@ def test_means_are_geometric_and_need_every_program() -> None:
 
 def test_tables_from_known_figures() -> None:
     server = Server("one", "the first", ("true",), 1)
-    kept = Server("kept", "what stays", ("true",), 1, group="memory", goal=0.05)
-    table = Table((server, kept), (MemoryGoal("turns", "turns", mib=150),), {"mean": 0.9})
+    stays = Server("stays", "what stays", ("true",), 1, group="kept", goal=0.05)
+    table = Table((server, stays), (KeptGoal("turns", "turns", mib=150),), {"mean": 0.9})
     runs = [made("other", 0, 2.0, 90, 100, 50), made("glibc", 0, 1.0, 100, 100, 100),
             made("poolshim", 0, 0.5, 80, 100, 100)]  # fmt: skip
     memory = server_report.Stored(
@@ -168,7 +168,7 @@ def test_tables_from_known_figures() -> None:
                      "peak": 400 * 1024} for name, mib in (("glibc", 300), ("poolshim", 151))]}
     )  # fmt: skip
     text = server_report.summary_text(
-        table, {"one": stored(runs), "kept": stored(runs), "memory": memory}
+        table, {"one": stored(runs), "stays": stored(runs), "kept": memory}
     )
     lines = text.splitlines()
     assert "| glibc | 1.000 | 1.000 | 1.000 | 1.000 |" in lines
@@ -184,18 +184,18 @@ def test_tables_from_known_figures() -> None:
 @pytest.mark.parametrize(
     ("goal", "value", "reached"),
     [
-        (MemoryGoal("", "", mib=10), 10.0, True), (MemoryGoal("", "", mib=10), 10.1, False),
-        (MemoryGoal("", "", glibc=1.1), 11.0, True), (MemoryGoal("", "", glibc=1.1), 12.0, False),
-        (MemoryGoal("", "", peak=0.05), 5.0, True), (MemoryGoal("", "", peak=0.05), 6.0, False),
+        (KeptGoal("", "", mib=10), 10.0, True), (KeptGoal("", "", mib=10), 10.1, False),
+        (KeptGoal("", "", glibc=1.1), 11.0, True), (KeptGoal("", "", glibc=1.1), 12.0, False),
+        (KeptGoal("", "", peak=0.05), 5.0, True), (KeptGoal("", "", peak=0.05), 6.0, False),
     ],
 )  # fmt: skip
-def test_a_goal_is_reached_or_not(goal: MemoryGoal, value: float, reached: bool) -> None:
+def test_a_goal_is_reached_or_not(goal: KeptGoal, value: float, reached: bool) -> None:
     assert server_report.is_reached(goal, value, 10.0, 100.0) is reached
 
 
 def test_published_tables_are_those_of_the_results() -> None:
     table = read_servers()
-    names = [servers.MEMORY, *(server.name for server in table.servers)]
+    names = [servers.KEPT, *(server.name for server in table.servers)]
     found = server_report.read_stored(servers.PUBLISHED, names)
     if not found:
         pytest.skip("nothing published yet: scripts/bench --servers --publish")
@@ -284,7 +284,7 @@ def test_quick_from_end_to_end(build_dir: Path, tmp_path: Path) -> None:
     wanted = ["pool", "python"] + (["redis-flushall"] if shutil.which("redis-benchmark") else [])
     command = [
         sys.executable, ROOT / "bench" / "servers.py", "--quick", "--build", build_dir,
-        "--only", ",".join([*wanted, "memory"]), "--allocators", "glibc,poolshim",
+        "--only", ",".join([*wanted, "kept"]), "--allocators", "glibc,poolshim",
         "--results", tmp_path,
     ]  # fmt: skip
     env = {"PYTHONPATH": f"{ROOT}/scripts:{ROOT}/bench", "PATH": "/usr/bin:/bin:/usr/sbin"}
@@ -294,8 +294,8 @@ def test_quick_from_end_to_end(build_dir: Path, tmp_path: Path) -> None:
         content = json.loads((tmp_path / f"{name}.json").read_text())
         assert {run["allocator"] for run in content["runs"]} == {"glibc", "poolshim"}
         assert all(len(content["curves"][name]) > 3 for name in ("glibc", "poolshim"))
-    cases = {run["case"] for run in json.loads((tmp_path / "memory.json").read_text())["runs"]}
-    assert cases == {goal.case for goal in read_servers().memory}
+    cases = {run["case"] for run in json.loads((tmp_path / "kept.json").read_text())["runs"]}
+    assert cases == {goal.case for goal in read_servers().kept}
     assert "| poolshim | " in done.stdout
 
 
