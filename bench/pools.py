@@ -20,7 +20,7 @@ import sys
 from pathlib import Path
 
 import click
-from harness import contests, report
+from harness import contests, document, report
 from harness.command import (
     plain_console,
     results_stem,
@@ -30,6 +30,7 @@ from harness.command import (
 )
 from harness.runner import Runner
 from poolshim_cli import allocators as lookup
+from poolshim_cli.errors import BadRequest
 from poolshim_cli.machine import describe, one_line
 from poolshim_cli.places import REPOSITORY
 from rich.console import Console
@@ -64,12 +65,14 @@ def run_all(
 @click.option("--quick", is_flag=True, help="A fiftieth of the work, 2 passes.")
 @click.option("--list", "is_list", is_flag=True, help="Name the contests, run nothing.")
 @click.option("--results", type=Path, default=RESULTS, help="Folder for JSON and Markdown.")
+@click.option("--write-docs", is_flag=True,
+              help="Store the ratios in docs/figures.json for the documents.")
 @click.option("--build", type=Path, default=REPOSITORY / "build" / "release",
               help="Build folder [build/release].")  # fmt: skip
 @click.option("--timeout", type=click.FloatRange(1), default=300.0, help="Seconds per process.")
 def command(
     only: tuple[str, ...], passes: int | None, scale: float | None, quick: bool, is_list: bool,
-    results: Path, build: Path, timeout: float,
+    results: Path, write_docs: bool, build: Path, timeout: float,
 ) -> int:  # fmt: skip
     """See the module's text, which is the help."""
     found = contests.discover(build)
@@ -79,6 +82,8 @@ def command(
         for one in chosen:
             print(one.group, one.case, one.pool)
         return 0
+    if write_docs and (quick or only):
+        raise BadRequest("--write-docs: only of all groups, without --quick")
     stem = results_stem(results, "pools")
     runner = Runner(build, [], timeout, sorted({f"pools/{one.program}" for one in chosen}))
     done = run_all(
@@ -91,6 +96,8 @@ def command(
     report.print_tables(plain_console(), made, below)
     content = {"schema": 1, "machine": describe(), "results": contests.as_json(done)}
     write_results(stem, content, report.markdown(made, below), "pool_plots")
+    if write_docs and not any(one.failure for one in done):
+        document.store({"pools.cases": made[-1]}, f"scripts/bench --pools --scale {scale or 1:g}")
     return 1 if any(one.failure for one in done) else 0
 
 

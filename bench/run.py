@@ -21,7 +21,7 @@ import sys
 from pathlib import Path
 
 import click
-from harness import report
+from harness import document, report
 from harness.command import (
     choose,
     plain_console,
@@ -34,11 +34,18 @@ from harness.runner import Case, Runner, list_case, page_case
 from harness.session import Session
 from harness.summary import summarise
 from poolshim_cli import allocators as lookup
+from poolshim_cli.errors import BadRequest
 from poolshim_cli.machine import describe
 from poolshim_cli.places import REPOSITORY
 from rich.console import Console
 
 CASES = ("uncontended", "contended", "page_blocks")
+# The tables' names in docs/figures.json, by the end of their titles.
+NAMES_IN_DOCUMENTS = {
+    " uncontended": "list.uncontended",
+    " contended": "list.contended",
+    " aligned to 16 and to 4096": "pages",
+}
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 
 
@@ -88,6 +95,9 @@ def make_cases(only: list[str], count: int, rounds: int, page_count: int) -> lis
     "--markdown", "markdown_path", type=click.Path(path_type=Path), help="Write the tables here."
 )
 @click.option(
+    "--write-docs", is_flag=True, help="Store full tables in docs/figures.json for the documents."
+)
+@click.option(
     "--build",
     type=click.Path(path_type=Path),
     default=REPOSITORY / "build" / "release",
@@ -109,9 +119,11 @@ def make_cases(only: list[str], count: int, rounds: int, page_count: int) -> lis
 def command(
     count: int | None, rounds: int, processes: int | None, budget: float, names: tuple[str, ...],
     only: tuple[str, ...], additions: tuple[str, ...], quick: bool, json_path: Path | None,
-    markdown_path: Path | None, build: Path, table: Path, timeout: float,
+    markdown_path: Path | None, write_docs: bool, build: Path, table: Path, timeout: float,
 ) -> int:  # fmt: skip
     build = build.resolve()
+    if write_docs and (quick or count is not None or names or only or additions):
+        raise BadRequest("--write-docs: only of the full size, all cases and all allocators")
     cases = make_cases(
         split_names(only, list(CASES), "--only"),
         count or (2_000_000 if quick else 100_000_000),
@@ -119,6 +131,8 @@ def command(
         20_000 if quick else 100_000,
     )
     chosen, missing, here = choose(table, additions, names, build)
+    if write_docs and missing:
+        raise BadRequest(f"--write-docs: {missing[0].name} is missing, {missing[0].reason}")
     for path in (json_path, markdown_path):
         if path is not None:
             write_file(path, "")
@@ -136,6 +150,11 @@ def command(
     if markdown_path is not None:
         write_file(markdown_path, report.markdown(made, below))
     report.print_tables(plain_console(), made, below)
+    if write_docs and not session.is_interrupted and not session.failures:
+        document.store(
+            {NAMES_IN_DOCUMENTS[section.title.rpartition(",")[2]]: section for section in made},
+            "scripts/bench",
+        )
     if session.is_interrupted:
         return 130
     return 1 if session.failures else 0

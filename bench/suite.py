@@ -22,7 +22,7 @@ import tempfile
 from pathlib import Path
 
 import click
-from harness import report, suite_report
+from harness import document, report, suite_report
 from harness.command import (
     choose,
     plain_console,
@@ -72,6 +72,8 @@ def choose_groups(
 @click.option("--list", "is_list", is_flag=True, help="Name the groups and cases, run nothing.")
 @click.option("--results", type=click.Path(path_type=Path), default=RESULTS,
               help="Folder for JSON, Markdown and plots [bench/results].")
+@click.option("--write-docs", is_flag=True,
+              help="Store the sums in docs/figures.json for the documents.")
 @click.option("--build", type=click.Path(path_type=Path),
               default=REPOSITORY / "build" / "release", help="Build folder [build/release].")
 @click.option("--table", type=click.Path(path_type=Path), default=lookup.DEFAULT_TABLE,
@@ -83,10 +85,12 @@ def choose_groups(
 def command(
     only: tuple[str, ...], names: tuple[str, ...], additions: tuple[str, ...], passes: int | None,
     scale: float | None, budget: float, quick: bool, is_full: bool, is_list: bool, results: Path,
-    build: Path, table: Path, cases: Path, timeout: float,
+    write_docs: bool, build: Path, table: Path, cases: Path, timeout: float,
 ) -> int:  # fmt: skip
     build = build.resolve()
     scale = scale or (QUICK_SCALE if quick else 1)
+    if write_docs and (scale != 1 or only):
+        raise BadRequest("--write-docs: only of all groups at full size")
     groups, absent = choose_groups(cases, scale, only)
     if is_list:
         for group in groups:
@@ -116,6 +120,8 @@ def command(
     shown = everything if is_full else suite_report.sections(verdicts, session, is_full=False)
     report.print_tables(plain_console(), shown, below)
     write_results(stem, content, report.markdown(everything, below), "plots")
+    if write_docs and not session.is_interrupted and not session.failures:
+        document.store({"suite.sums": everything[-1]}, "scripts/bench --suite")
     if session.is_interrupted:
         return 130
     return 1 if session.failures else 0

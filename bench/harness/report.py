@@ -37,6 +37,10 @@ class Section:
     rows: list[list[str]] = field(default_factory=list)
     failures: list[tuple[str, str]] = field(default_factory=list)
 
+    def plain_headers(self) -> list[str]:
+        """On one line each, as in a document."""
+        return [" ".join(header.replace("/\n", "/").split()) for header in self.headers]
+
 
 def ratio(value: float | None) -> str:
     """A time ratio: 13.4, 0.47, 0.004; a dash where there is nothing to divide by."""
@@ -186,7 +190,7 @@ def markdown(made: list[Section], below: list[str]) -> str:
     """The same as GitHub Markdown."""
     lines: list[str] = []
     for section in made:
-        headers = [" ".join(h.replace("/\n", "/").split()) for h in section.headers]
+        headers = section.plain_headers()
         lines += [f"### {section.title}", "", "| " + " | ".join(headers) + " |"]
         lines.append("|---|" + "---:|" * (len(section.headers) - 1))
         lines += ["| " + " | ".join(row) + " |" for row in section.rows]
