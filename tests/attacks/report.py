@@ -53,14 +53,14 @@ def text(attacks: list[Attack], results: Results) -> str:
     for family, members in families(attacks).items():
         inside = [attack.name for attack in members]
         lines += line(family, str(len(inside)), [cell(o, inside) for o in results.values()])
-    for head, ranks in (("detected", (2,)), ("contained", (1,)), ("not missed", (1, 2))):
+    for head, ranks in (("detected", (2,)), ("contained", (1,)), ("stopped", (1, 2))):
         total = [str(count(o, names, *ranks)) for o in results.values()]
         lines += line(head, str(len(names)), total)
     return lines
 
 
 def attack_table(attacks: list[Attack]) -> str:
-    lines = ["| Family | Attacks | What the program does | What the attacker wants |"]
+    lines = ["| Family | Attacks | Mistake of the program | Goal of the attacker |"]
     lines.append("|---|---:|---|---|")
     for family, members in families(attacks).items():
         goals = "; ".join(dict.fromkeys(attack.goal for attack in members))
@@ -77,7 +77,7 @@ def result_table(attacks: list[Attack], results: Results) -> str:
         cells = " | ".join(cell(outcomes, inside) for outcomes in results.values())
         lines.append(f"| {family} | {len(inside)} | {cells} |")
     names = [attack.name for attack in attacks]
-    rows = [("detected", (2,)), ("contained", (1,)), ("missed", (0,)), ("**not missed**", (1, 2))]
+    rows = [("detected", (2,)), ("contained", (1,)), ("missed", (0,)), ("**stopped**", (1, 2))]
     for head, ranks in rows:
         cells = " | ".join(str(count(o, names, *ranks)) for o in results.values())
         lines.append(f"| {head} | {len(names)} | {cells} |")
@@ -89,9 +89,9 @@ def markdown(attacks: list[Attack], field_of: list[Contestant], results: Results
     versions = "; ".join(f"{c.name}: {c.version}" for c in field_of if c.version)
     return (
         f"### Families\n\n{attack_table(attacks)}\n\n"
-        "## What is detected, by allocator\n\n"
-        "`9 + 2`: nine detected, two contained, the rest missed. The number behind *poolshim* is "
-        "the level, `POOLSHIM_HARDEN`.\n\n"
+        "### Results by allocator\n\n"
+        "`9 + 2`: nine detected, two contained, the rest missed; *stopped* is the sum of both. The "
+        "number behind *poolshim* is the level, `POOLSHIM_HARDEN`.\n\n"
         f"{result_table(attacks, results)}\n\n{versions}.\n"
     )
 

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: MIT
+"""What documents take from elsewhere is as it is there: figures, drawings, terms, sizes.
+
+    scripts/test tests/repo/test_documents_made.py
+"""
+
+from __future__ import annotations
+
+import importlib.machinery
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from conftest import ROOT, run_captured
+from test_documents import documents
+from test_language import prose_of
+
+GLOSSARY = ROOT / "docs" / "glossary.md"
+SIZES = ROOT / "pools" / "README.md"
+CODE_TOPS = ("pools", "shim")
+CODE_SUFFIXES = {".c", ".h", ".def"}
+
+
+def load_script(name: str) -> ModuleType:
+    """A script without a suffix, as a module. It is found wherever the scripts lie."""
+    (path,) = (ROOT / "scripts").rglob(name)
+    loader = importlib.machinery.SourceFileLoader(name.replace("-", "_"), str(path))
+    spec = importlib.util.spec_from_loader(loader.name, loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.dont_write_bytecode, before = True, sys.dont_write_bytecode
+    loader.exec_module(module)
+    sys.dont_write_bytecode = before
+    return module
+
+
+GEN_DOCS = load_script("gen-docs")
+GEN_DRAWINGS = load_script("gen-drawings")
+
+
+# ---- figures ----
+
+FIGURES, TABLES = GEN_DOCS.read_figures()
+
+
+def test_documents_have_the_figures_of_their_sources() -> None:
+    assert not [str(path) for path in GEN_DOCS.outdated()]
+
+
+def test_figures_are_taken_from_every_source() -> None:
+    text = "".join(path.read_text() for path in documents(ROOT))
+    marks = {name.partition(".")[0] for _, name, _ in GEN_DOCS.MARK.findall(text)}
+    assert {"attacks", "instructions", "list", "pages", "suite", "pools"} <= marks
+
+
+def test_every_figure_names_its_command_and_date() -> None:
+    content = GEN_DOCS.json.loads(GEN_DOCS.FIGURES.read_text())
+    for figure in [*content["figures"].values(), *content["tables"].values()]:
+        assert re.fullmatch(r"(scripts|bench|build|tests)/\S.*", figure["command"])
+        assert re.fullmatch(r"20\d\d-[01]\d-[0-3]\d", figure["date"])
+        assert (ROOT / figure["command"].split()[0]).exists()
+
+
+def test_an_outdated_figure_is_replaced() -> None:
+    filled = GEN_DOCS.fill("<!-- figure: a.b -->1<!-- / -->", {"a.b": "2"}, {})
+    assert filled == "<!-- figure: a.b -->2<!-- / -->"
+    filled = GEN_DOCS.fill("<!-- table: t -->\nold\n<!-- / -->", {}, {"t": "| a |"})
+    assert filled == "<!-- table: t -->\n| a |\n<!-- / -->"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["<!-- figure: no.such -->1<!-- / -->", "<!-- figure: a.b -->1", "1<!-- / -->",
+     "<!-- table: a.b -->1<!-- / -->"],
+)  # fmt: skip
+def test_an_unknown_name_and_a_lone_mark_are_errors(text: str) -> None:
+    with pytest.raises(ValueError, match=r"no figure|no table|other half"):
+        GEN_DOCS.fill(text, {"a.b": "1"}, {})
+
+
+def marked_figures() -> set[str]:
+    text = "".join(path.read_text() for path in documents(ROOT))
+    return {name for kind, name, _ in GEN_DOCS.MARK.findall(text) if kind == "figure"}
+
+
+@pytest.mark.parametrize("name", sorted(n for n in marked_figures() if n.startswith("attacks.")))
+def test_a_count_of_attacks_stands_between_marks_only(name: str) -> None:
+    """Of all figures these change most often, and no other figure has their values."""
+    for path in documents(ROOT):
+        if path.is_relative_to(ROOT / "docs" / "decisions"):  # what was so at the time
+            continue
+        text = re.sub(r"<!-- begin.*?<!-- end -->", "", path.read_text(), flags=re.DOTALL)
+        prose = prose_of(GEN_DOCS.MARK.sub("", text))
+        assert not re.search(rf"(?<![\d.,]){FIGURES[name]}(?![\d.,]\d|\d)", prose), path
+
+
+# ---- drawings ----
+
+
+def test_drawings_are_those_of_their_sources() -> None:
+    result = run_captured([GEN_DRAWINGS.__file__, "--check"])
+    assert result.returncode == 0, result.stderr
+    assert len(list(GEN_DRAWINGS.FOLDER.glob("*.dot"))) >= 3
+
+
+@pytest.mark.parametrize("dot", [None, GEN_DRAWINGS.shutil.which("dot")], ids=["without", "with"])
+def test_a_changed_drawing_is_found(tmp_path: Path, dot: str | None) -> None:
+    for name in ("layers.dot", "layers.svg"):
+        (tmp_path / name).write_text((GEN_DRAWINGS.FOLDER / name).read_text())
+    source = tmp_path / "layers.dot"
+    assert GEN_DRAWINGS.is_up_to_date(dot, source)
+    source.write_text(source.read_text().replace("page cache", "page store"))
+    assert not GEN_DRAWINGS.is_up_to_date(dot, source)
+
+
+def test_drawings_fit_a_narrow_screen_and_have_dark_colours() -> None:
+    for source in GEN_DRAWINGS.FOLDER.glob("*.dot"):
+        text = source.with_suffix(".svg").read_text()
+        width = re.search(r'<svg width="(\d+)pt"', text)
+        assert width and int(width[1]) * 96 / 72 <= 384, source  # at 380 px hardly scaled
+        assert "prefers-color-scheme:dark" in text
+        colours = set(re.findall(r'(?:fill|stroke)="(#[0-9a-f]{6})"', text))
+        assert colours <= set(GEN_DRAWINGS.DARK), source
+        assert all(float(size) >= 9 for size in re.findall(r'font-size="([\d.]+)"', text))
+
+
+# ---- glossary ----
+
+
+def terms_of(glossary: str) -> list[str]:
+    cells = re.findall(r"^\| ([^|]+) \| [^|]+ \|$", glossary, re.MULTILINE)
+    names = [name for cell in cells if cell != "Term" for name in cell.split(", ")]
+    return [name.removeprefix("to ") for name in names]
+
+
+TERMS = terms_of(GLOSSARY.read_text())
+
+
+def everything_else() -> str:
+    paths = [path for path in documents(ROOT) if path != GLOSSARY]
+    for top in CODE_TOPS:
+        paths += [p for p in (ROOT / top).rglob("*") if p.suffix in CODE_SUFFIXES]
+    return re.sub(r"\s+(?:\* )?", " ", "\n".join(path.read_text() for path in paths)).lower()
+
+
+EVERYTHING_ELSE = everything_else()
+
+
+@pytest.mark.parametrize("term", TERMS)
+def test_a_term_is_used(term: str) -> None:
+    assert re.search(rf"\b{re.escape(term.lower())}", EVERYTHING_ELSE)
+
+
+def test_a_term_is_defined_once() -> None:
+    assert len(TERMS) == len(set(TERMS)) >= 60
+
+
+# ---- sizes ----
+
+
+def sizes_of(document: str) -> dict[str, int]:
+    return {
+        name: int(size)
+        for name, size in re.findall(r"^\| `(struct ps_\w+)` \| (\d+) \|", document, re.MULTILINE)
+    }
+
+
+def header_of(structure: str) -> str:
+    """The header that defines a structure, as seen from the root."""
+    headers = [path for top in CODE_TOPS for path in (ROOT / top).rglob("*.h")]
+    (found,) = (path for path in headers if f"\n{structure} {{" in path.read_text())
+    return found.relative_to(ROOT).as_posix()
+
+
+def compile_sizes(sizes: dict[str, int], folder: Path) -> subprocess.CompletedProcess[str]:
+    lines = [f'#include "{header_of(name)}"' for name in sizes]
+    lines += [
+        f'_Static_assert(sizeof({name}) == {size}, "{name}");' for name, size in sizes.items()
+    ]
+    source = folder / "sizes.c"
+    source.write_text("\n".join(lines) + "\n")
+    command = ["gcc", "-std=gnu17", "-D_GNU_SOURCE", "-fsyntax-only", f"-I{ROOT}"]
+    return run_captured([*command, f"-I{ROOT}/pools/include", source])
+
+
+def test_sizes_are_those_of_the_code(tmp_path: Path) -> None:
+    sizes = sizes_of(SIZES.read_text())
+    assert len(sizes) >= 5
+    result = compile_sizes(sizes, tmp_path)
+    assert result.returncode == 0, result.stderr
+
+
+def test_a_wrong_size_is_found(tmp_path: Path) -> None:
+    result = compile_sizes({"struct ps_run": 33}, tmp_path)
+    assert "static assertion failed" in result.stderr

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: MIT
+"""The language of the product: mechanisms act, not persons, and each thing has one word.
+
+    scripts/test tests/repo/test_language.py
+
+Documents have no word of either list. Code (comments, messages and help texts) may have as many
+words for persons as CEILINGS says; a ceiling is lowered whenever a count falls, and never raised.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+from test_documents import CODE, FENCE, documents
+
+PERSONS = re.compile(
+    r"\b(he|his|him|himself|whoever|nobody|somebody|but\s+for|dear|dearer|dearest)\b", re.IGNORECASE
+)
+
+# Retired words, each with the word that took its place (docs/glossary.md).
+RETIRED = {
+    r"hot\s+runs?": "free streak",
+    r"free\s+runs?\s+of\s+blocks": "gap",
+    r"orphanages?": "orphans",
+    r"central": "orphans",
+    r"wakes?|woken?|waked": "reclaim notice",
+    r"recent\s+blocks?|recents": "LIFO cache",
+    r"slices?\s+of\s+64\s+KiB|64\s+KiB\s+slices?": "granule",
+    r"robs?|robbed|robbers?|thefts?|thief": "steal",
+    r"lets?\s+go\s+of": "detach",
+    r"hand-?overs?|hands?\s+over|handed\s+over|hander-?overs?": "transfer",
+    r"go(?:es)?\s+home|comes?\s+home|gone\s+home": "return",
+    r"not\s+missed": "stopped",
+}  # fmt: skip
+
+# Words for persons in C and Python, by top folder.
+CEILINGS = {"pools": 131, "shim": 2, "scripts": 16, "bench": 14, "tests": 90}
+CODE_SUFFIXES = {".c", ".h", ".hpp", ".cpp", ".def", ".py"}
+THESE_LISTS = "test_language.py"
+
+
+def prose_of(text: str) -> str:
+    """A document without its code, its addresses and its comments."""
+    text = re.sub(r"<!--.*?-->", "", CODE.sub("", FENCE.sub("", text)), flags=re.DOTALL)
+    return re.sub(r"\]\([^)]*\)", "]", text)
+
+
+def words_in(pattern: str | re.Pattern[str], text: str) -> list[str]:
+    found = re.finditer(pattern, text)
+    return [f"line {text.count(chr(10), 0, match.start()) + 1}: {match[0]}" for match in found]
+
+
+def retired_in(text: str) -> list[str]:
+    return [
+        f"{place}, the word is {word}"
+        for pattern, word in RETIRED.items()
+        for place in words_in(rf"(?i)\b(?:{pattern})\b", text)
+    ]
+
+
+@pytest.mark.parametrize(
+    "path", documents(ROOT), ids=lambda path: path.relative_to(ROOT).as_posix()
+)
+def test_documents_keep_the_language(path: Path) -> None:
+    text = prose_of(path.read_text())
+    assert not words_in(PERSONS, text) + retired_in(text)
+
+
+def persons_in_code(folder: Path) -> dict[str, int]:
+    paths = (path for path in folder.rglob("*") if path.suffix in CODE_SUFFIXES)
+    counts = {path: len(PERSONS.findall(path.read_text())) for path in paths}
+    return {
+        path.relative_to(ROOT).as_posix(): count
+        for path, count in counts.items()
+        if count and path.name != THESE_LISTS
+    }
+
+
+@pytest.mark.parametrize("folder", CEILINGS)
+def test_code_has_no_more_words_for_persons_than_before(folder: str) -> None:
+    counts = persons_in_code(ROOT / folder)
+    assert sum(counts.values()) <= CEILINGS[folder], counts
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["The owner: he looks.", "Whoever frees", "all but\nfor one", "nobody waits", "the dearest"],
+)
+def test_planted_persons_are_found(text: str) -> None:
+    assert words_in(PERSONS, prose_of(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a hot run", "wakes an owner", "a 64 KiB slice", "Recent blocks", "the orphanage", "robs it"],
+)
+def test_planted_retired_words_are_found(text: str) -> None:
+    assert retired_in(prose_of(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["`PS_KEY_NOBODY`", "```\nwake()\n```", "[a](tests/wake.md)", "another", "but forks", "awake"],
+)
+def test_code_and_other_words_are_left_alone(text: str) -> None:
+    text = prose_of(text)
+    assert not words_in(PERSONS, text) + retired_in(text)
