@@ -24,7 +24,7 @@ const char *ps_exit_output_directory(void);
 void ps_exit_output_unwritten(const char *option, const char *path, int error);
 
 /*
- * Writing to a pipe that nobody reads, or beyond the file-size limit, raises a signal that would
+ * Writing to a pipe without a reader, or beyond the file-size limit, raises a signal that would
  * change the program's exit status. Between these two calls it is blocked, and taken back if our
  * write raised it.
  */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Start and end of the library. The engine starts at the first allocation, whoever makes it; the
- * constructor only makes sure that it has, and the destructor prints statistics, writes the
- * recording, and looks at freed blocks where they are hardened. Nothing is torn down at exit:
- * others may allocate after us.
+ * Start and end of the library. The engine starts at the first allocation; the constructor
+ * ensures that it has started, and the destructor prints statistics, writes the recording, and
+ * checks freed blocks where they are hardened. Nothing is torn down at exit: other libraries may
+ * allocate afterwards.
  */
 #include "pools/engine/harden/hard.h"
 #include "pools/engine/heap/start.h"

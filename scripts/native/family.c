@@ -145,7 +145,7 @@ static void handle_stop(pid_t thread, int status) {
     ptrace(PTRACE_CONT, thread, NULL, (void *)(intptr_t)(event == 0 ? signal_number : 0));
 }
 
-/* Follows the family until nobody of it is left; returns how the command itself ended. */
+/* Follows the family until its last process has ended; returns the command's own status. */
 static int follow(pid_t command) {
     int end = 0;
     for (;;) {

@@ -67,26 +67,25 @@ __attribute__((noreturn)) static void end_printed(void) {
 }
 
 static void print_help(void) {
-    printf(
-        "usage: poolshim run [options] [--] command [argument...]\n"
-        "\n"
-        "Becomes the command, with libpoolshim.so preloaded: behind what LD_PRELOAD has already.\n"
-        "\n"
-        "  --allocator NAME|FILE  another allocator: %s;\n"
-        "                         or a library, by a path with a slash\n"
-        "  --profile FILE         settings that poolshim tune wrote\n"
-        "  --env NAME=VALUE       for the command; may be repeated\n"
-        "  --force                also where the preload cannot take effect\n"
-        "  --dry-run              prints what would be started, as a line for the shell\n"
-        "  --settings             lists the settings in force and where each comes from\n"
-        "  --version, --help\n"
-        "\n"
-        "Settings, for the command and what it starts; each is POOLSHIM_<NAME> of "
-        "docs/options.md:\n",
-        run_library_names());
+    printf("usage: poolshim run [options] [--] command [argument...]\n"
+           "\n"
+           "Replaces itself with the command, libpoolshim.so appended to LD_PRELOAD.\n"
+           "\n"
+           "  --allocator NAME|FILE  preload another allocator: %s;\n"
+           "                         or a library, by a path with a slash\n"
+           "  --profile FILE         read settings that poolshim tune wrote\n"
+           "  --env NAME=VALUE       set a variable for the command; may be repeated\n"
+           "  --force                start also where the preload cannot take effect\n"
+           "  --dry-run              print the command line for the shell instead of starting it\n"
+           "  --settings             list the settings in force and the source of each\n"
+           "  --version, --help\n"
+           "\n"
+           "Settings, for the command and its children; each is POOLSHIM_<NAME> of "
+           "docs/options.md:\n",
+           run_library_names());
     run_options_print_help();
-    puts("\nExit status: the command's; 125 if it was not started because of a mistake or because\n"
-         "the preload would have no effect, 126 if it cannot be executed, 127 if not found.");
+    puts("\nExit status: the command's; 125 for a mistake in the options or a preload without\n"
+         "effect, 126 if the command cannot be executed, 127 if it is not found.");
 }
 
 /* ---- the command line ---- */

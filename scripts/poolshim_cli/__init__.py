@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The command poolshim, but for `run`, which is scripts/native/run.c. Manual: docs/command.md.
+"""The command poolshim except `run`, which is scripts/native/run.c. Manual: docs/command.md.
 
 Imports nothing of bench/ or tests/; bench/harness and tests import from here.
 """

@@ -32,18 +32,18 @@ from poolshim_cli.errors import GIVING_UP, BadRequest, OwnFailure, missing
 
 INTERRUPTED = 130  # 128 and the signal's number
 NEEDED = ("click", "rich")
-RUN_HELP = "become a command that runs on poolshim, or on another allocator"
+RUN_HELP = "run a command on poolshim, or on another allocator"
 USAGE = """usage: poolshim COMMAND [OPTIONS] [--] PROGRAM [ARGUMENT...]
 
 """
-HELP = """A drop-in malloc, with commands that check that it is active, compare it with others, and
-tune it.
+HELP = """Runs programs on poolshim, a drop-in malloc, checks that it takes effect, compares it with
+other allocators, and tunes it.
 
 """
 EXAMPLES = """
-  poolshim run -- redis-server          the program, on poolshim
-  poolshim doctor -- redis-server       would that take effect, and why not
-  poolshim compare -- jq . big.json     under every allocator of this machine
+  poolshim run -- redis-server          run the program on poolshim
+  poolshim doctor -- redis-server       check that the preload takes effect
+  poolshim compare -- jq . big.json     measure it under every installed allocator
 
 """
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Starts one process by the launcher (scripts/native/launcher.c) and believes nothing.
+"""Starts one process by the launcher (scripts/native/launcher.c) and checks all it reports.
 
 The launcher preloads the library into that process only, proves that it was mapped, and measures
-times and RSS. Whoever calls this decides what a failure means; here it is one RunFailed, one line.
+times and RSS. The caller decides on failures; here each is a RunFailed of one line.
 """
 
 from __future__ import annotations

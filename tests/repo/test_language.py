@@ -37,7 +37,7 @@ RETIRED = {
 }  # fmt: skip
 
 # Words for persons in C and Python, by top folder.
-CEILINGS = {"pools": 131, "shim": 2, "scripts": 16, "bench": 14, "tests": 90}
+CEILINGS = {"pools": 131, "shim": 0, "scripts": 0, "bench": 14, "tests": 90}
 CODE_SUFFIXES = {".c", ".h", ".hpp", ".cpp", ".def", ".py"}
 THESE_LISTS = "test_language.py"
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""`poolshim compare`: one command, or one server, under every allocator of this machine."""
+"""`poolshim compare`: measure a command or a server under every installed allocator."""

@@ -41,45 +41,47 @@ def options(function: Any) -> Any:
     """The command line; the groups are those of the manual."""
     option = click.option
     listed = [
-        option("--allocators", metavar="A,B", help="Only these of the table; also the floor."),
-        option("--add", multiple=True, metavar="NAME=LIB", help="One more library."),
+        option("--allocators", metavar="A,B",
+               help="Measure only these of the table; also the floor."),
+        option("--add", multiple=True, metavar="NAME=LIB", help="Add a library."),
         option("--setting", "settings", multiple=True, metavar="'NAME[@ALLOCATOR]:VAR=VALUE ...'",
-               help="One more column: poolshim, or another allocator, with variables set."),
-        option("--profile", "profiles", multiple=True, metavar="[NAME=]FILE", help="One more "
+               help="Add a column: poolshim, or another allocator, with variables set."),
+        option("--profile", "profiles", multiple=True, metavar="[NAME=]FILE", help="Add a "
                "column: poolshim with the size classes that poolshim tune wrote to FILE."),
         option("--table", type=PATH, default=DEFAULT_TABLE, metavar="FILE",
-               help="Another table of allocators."),
+               help="Read another table of allocators."),
         option("--base", default=planning.DEFAULT_BASE, show_default=True, metavar="NAME",
-               help="What the others are compared with."),
-        option("--runs", type=click.IntRange(1, 10000), metavar="N", help="Rounds  [as many as "
-               "fit into the time budget, 5 to 30]"),
+               help="Compare the others with this one."),
+        option("--runs", type=click.IntRange(1, 10000), metavar="N", help="Run N rounds  [as many "
+               "as fit into the time budget, 5 to 30]"),
         option("--warmup", type=click.IntRange(0, 1000), default=1, show_default=True,
-               metavar="N", help="Rounds before them that do not count."),
+               metavar="N", help="Run N rounds before them that do not count."),
         option("--time-budget", type=Duration(), metavar="TIME",
-               help="For all rounds together, such as 30s or 2m  [1m without --runs]"),
+               help="Limit all rounds together, such as 30s or 2m  [1m without --runs]"),
         option("--timeout", type=Duration(), default=600.0, metavar="TIME",
-               help="For one process  [10m]"),
+               help="Limit one process  [10m]"),
         option("--seed", type=int, default=planning.DEFAULT_SEED, show_default=True,
-               help="Of the order within the rounds."),
+               help="Seed the order within the rounds."),
         option("--no-noise", is_flag=True, help="Leave out the base's second column."),
         option("--rss-curve", type=Duration("ms"), is_flag=False, flag_value=CURVE_S,
-               metavar="[TIME]", help="RSS over time, every so often  [10ms]"),
-        option("--stdin", type=PATH, metavar="FILE", help="The command's standard input."),
-        option("--cwd", type=PATH, metavar="DIR", help="Where it runs."),
-        option("--prepare", metavar="CMD", help="By sh before each run, not timed."),
-        option("--ignore-failure", is_flag=True, help="The command may fail."),
-        option("--discard-output", is_flag=True, help="Its output goes to /dev/null, uncompared."),
-        option("--server", metavar="CMD", help="A server; {port}, {dir}: a free port, a folder."),
-        option("--load", metavar="CMD", help="What loads it, and ends; never preloaded."),
-        option("--ready", metavar="CMD", help="Succeeds when it is ready  [its port accepts]"),
+               metavar="[TIME]", help="Sample the RSS over time  [every 10ms]"),
+        option("--stdin", type=PATH, metavar="FILE", help="Read standard input from here."),
+        option("--cwd", type=PATH, metavar="DIR", help="Run the command in this folder."),
+        option("--prepare", metavar="CMD", help="Run CMD by sh before each run, not timed."),
+        option("--ignore-failure", is_flag=True, help="Accept a command that fails."),
+        option("--discard-output", is_flag=True, help="Send the output to /dev/null, uncompared."),
+        option("--server", metavar="CMD",
+               help="Start a server; {port}, {dir}: a free port, a folder."),
+        option("--load", metavar="CMD", help="Load the server by this; never preloaded."),
+        option("--ready", metavar="CMD", help="Wait until CMD succeeds  [until the port accepts]"),
         option("--ready-timeout", type=Duration(), default=30.0, metavar="TIME",
-               help="Until then  [30s]"),
+               help="Limit that wait  [30s]"),
         option("--from", "source", type=PATH, metavar="FILE",
-               help="Show what --json wrote before; measures nothing."),
-        *(option(f"--{name}", metavar="FILE", help=f"The results as {text}; - is stdout.")
+               help="Show what --json wrote before; measure nothing."),
+        *(option(f"--{name}", metavar="FILE", help=f"Write the results as {text}; - is stdout.")
           for name, text in zip(OUTPUTS, ("JSON, complete", "CSV", "Markdown", "a report"))),
-        option("-q", "--quiet", is_flag=True, help="Neither table nor progress."),
-        option("--no-color", is_flag=True, help="No colours; as NO_COLOR does."),
+        option("-q", "--quiet", is_flag=True, help="Print neither table nor progress."),
+        option("--no-color", is_flag=True, help="Print without colours, as with NO_COLOR."),
     ]  # fmt: skip
     for one in reversed(listed):
         function = one(function)
@@ -90,7 +92,7 @@ def options(function: Any) -> Any:
 @options
 @click.argument("words", nargs=-1, metavar="COMMAND...", type=click.UNPROCESSED)
 def command(words: tuple[str, ...], **given: Any) -> int:
-    """Run your command under every allocator of this machine, and say which one suits it.
+    """Measure a command under every allocator of this machine, and name the ones that suit it.
 
     \b
     poolshim compare -- jq . big.json
@@ -103,7 +105,7 @@ def command(words: tuple[str, ...], **given: Any) -> int:
     outputs = check_outputs(given)
     if given["source"]:
         if words or given["server"]:
-            raise BadRequest("--from measures nothing: no command, please")
+            raise BadRequest("--from measures nothing: leave out the command")
         results = keeping.read(given["source"])
     else:
         plan, missing = make_plan(words, given)

@@ -37,7 +37,7 @@ DEFAULT_BUDGET_S = 60.0
 
 @dataclass(frozen=True)
 class Step:
-    """What is about to run, for whoever shows progress."""
+    """The next run, for the display of progress."""
 
     round: int  # from 1; 0 and less: warm-up
     rounds: int  # how many there will be, as far as that is known

@@ -108,7 +108,7 @@ def ratio_of(
     if len(logs) < ROUNDS_MIN:
         return Ratio(math.exp(mean), None, None)
     # Yuen's degree of freedom less one where values were trimmed: far out in the tail, where the
-    # levels of many cells lie, his is wrong up to 1.7 times as often as it says.
+    # levels of many cells lie, Yuen's own is wrong up to 1.7 times as often as its level.
     cut = trimmed_count(len(logs))
     freedom = len(logs) - 2 * cut - (2 if cut else 1)
     level = 1 - (1 - LEVEL) / max(cells, 1)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Nothing that a measured command started outlives it: not after its end, a failure or Ctrl-C.
 
-A process is ours when it descends from us. Orphans do too: whoever's parent has ended becomes our
-child, also if it left its session, because we are its subreaper. What ran before is left alone.
+A process belongs to a run when it descends from this one. Orphans do too: a process whose parent
+has ended becomes our child, also if it left its session, because we are its subreaper. Processes
+that ran before are left alone.
 """
 
 from __future__ import annotations

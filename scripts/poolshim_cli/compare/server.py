@@ -61,7 +61,7 @@ class Serving:
 
 
 def free_port() -> int:
-    """A port that nobody listens on at this moment."""
+    """A port without a listener at this moment."""
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return int(one.getsockname()[1])
@@ -85,7 +85,7 @@ def cpu_s(pids: Collection[int]) -> float:
 
 
 def is_listening(port: str) -> bool:
-    """Whether somebody accepts there."""
+    """Whether the port accepts a connection."""
     with contextlib.suppress(OSError):
         socket.create_connection(("127.0.0.1", int(port)), CONNECT_S).close()
         return True

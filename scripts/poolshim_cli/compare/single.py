@@ -113,7 +113,7 @@ def execute(words: list[str], single: Single, tools: Tools) -> str:
 
 
 def read_json(path: Path) -> Any:
-    """The file's content, None where there is none: whoever should have written it failed."""
+    """The file's content, None where its writer failed."""
     try:
         return json.loads(path.read_text())
     except (OSError, ValueError):

@@ -76,7 +76,7 @@ def interval_text(figure: Figure) -> str:
 
 
 def plus_minus_text(figure: Figure) -> str:
-    """ "± 0.9 %" of the base, where width is dear; "" without an interval."""
+    """ "± 0.9 %" of the base, where width is scarce; "" without an interval."""
     return f"± {percent(spread(figure))}" if figure.low is not None else ""
 
 

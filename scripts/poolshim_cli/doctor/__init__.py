@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""`poolshim doctor`: does a preload take effect in this command, and if not, why not."""
+"""`poolshim doctor`: check that a preload takes effect in a command, or give the reason."""

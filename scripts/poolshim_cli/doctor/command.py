@@ -28,18 +28,19 @@ STYLES = {FATAL: "bold red", WARNING: "yellow", NOTE: "dim", FINE: "green"}
 WORDS = {FATAL: "no effect", WARNING: "warning", NOTE: "note", FINE: "fine"}
 HELP = """usage: poolshim doctor [OPTIONS] -- COMMAND [ARGUMENT...]
 
-Says whether poolshim takes effect in a command, and if not, why not. It looks at the program and
-at what its loader would load, with this environment; nothing runs unless --run is given.
+Checks whether poolshim takes effect in a command, and gives the reason if not. It reads the program
+file and asks the program's loader what it would load in this environment; nothing runs unless --run
+is given.
 
-  --run        also run the command, its output on standard error, and look into every program that
-               it starts
+  --run        also run the command, its output on standard error, and check every program that it
+               starts
   --settings   list all settings of the library, also those at their defaults
-  --json       one JSON object on standard output
-  -q, --quiet  print nothing; the exit status tells
-  -h, --help
+  --json       print one JSON object on standard output
+  -q, --quiet  print nothing; the exit status has the result
+  -h, --help   print this text
 
 Exit status: 0 it takes effect, 1 it does not, 2 usage, 125 own failure, 126 the command cannot be
-executed, 127 it was not found.
+executed, 127 it is not found.
 """
 
 

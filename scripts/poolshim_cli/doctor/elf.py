@@ -108,7 +108,7 @@ class Elf:
 
     @property
     def is_symbolic(self) -> bool:
-        """Linked with -Bsymbolic: what it defines itself nobody else can replace for it."""
+        """Linked with -Bsymbolic: its own definitions cannot be replaced for it."""
         flags = self.dynamic.get(FLAGS, [0])[0]
         return SYMBOLIC in self.dynamic or bool(flags & DF_SYMBOLIC)
 

@@ -82,7 +82,7 @@ def judge(diagnosis: Diagnosis, programs: list[Program], is_used: bool | None) -
         use = " and gave it memory" if is_used else ""
         diagnosis.add("ran-mapped", FINE, f"ran: the library was in {last.path}{use}")
         if is_used is False:
-            diagnosis.add("ran-unused", WARNING, "ran: nobody asked the library for memory")
+            diagnosis.add("ran-unused", WARNING, "ran: the library served no request")
     elif last.mapped == "unmapped":
         why = "" if last.has_preload else ", whose LD_PRELOAD did not name it"
         diagnosis.add("ran-unmapped", FATAL, f"ran: the library was not in {last.path}{why}")

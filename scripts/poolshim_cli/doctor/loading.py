@@ -81,7 +81,7 @@ def check_order(diagnosis: Diagnosis, program: elf.Elf, found: list[elf.Elf], ou
 
 
 def check_bindings(diagnosis: Diagnosis, found: list[elf.Elf], ours: Path) -> None:
-    """Libraries whose own calls nobody can redirect."""
+    """Libraries whose own calls cannot be redirected."""
     for file in found:
         if ORDINARY.match(file.path.name) or file.path.resolve() == ours:
             continue

@@ -76,7 +76,7 @@ def check_kind(diagnosis: Diagnosis, program: elf.Elf, library: elf.Elf) -> bool
 
 
 def privileges(path: Path) -> tuple[str, bool]:
-    """What a program file gives to whoever starts it, or "", and whether to this account too."""
+    """The privileges that starting a program file gives, or "", and if this account gets them."""
     status = path.stat()
     if status.st_mode & 0o4000:
         return "set-user-ID", status.st_uid != os.getuid()

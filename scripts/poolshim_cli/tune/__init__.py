@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""`poolshim tune`: the size classes for one program, or that there is nothing to gain."""
+"""`poolshim tune`: find size classes for a program and measure what they save."""

@@ -364,39 +364,39 @@ FILE = click.Path(path_type=Path)
 @click.command(cls=Measuring, options_metavar="[OPTIONS]")
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND...")
 @click.option("--runs", type=click.IntRange(1, 100), default=1, show_default=True,
-              help="How often to record.")
+              metavar="N", help="Record N runs.")
 @click.option("--recording", type=FILE, multiple=True,
-              help="A file of POOLSHIM_RECORD to use instead of recording; may be repeated.")
-@click.option("--profile", type=FILE, help="Only measure the table of this earlier profile.")
+              help="Use a file of POOLSHIM_RECORD instead of recording; may be repeated.")
+@click.option("--profile", type=FILE, help="Measure the table of an earlier profile only.")
 @click.option("-o", "--output", type=FILE, default=Path(DEFAULT_PROFILE), show_default=True,
-              help="The profile to write.")
+              help="Write the profile here.")
 @click.option("--picture", type=FILE, help="Draw sizes, classes and waste: .svg or .png.")
 @click.option("--held-out", multiple=True, metavar="COMMAND",
-              help="Another command (or load) that must not lose by the table; may be repeated.")
-@click.option("--server", metavar="COMMAND", help="A server; {port} and {dir} are filled in.")
-@click.option("--load", metavar="COMMAND", help="What loads the server, until it ends.")
-@click.option("--ready", metavar="COMMAND", help="Succeeds when the server is ready.")
-@click.option("--stdin", type=FILE, help="The command's standard input; else /dev/null.")
-@click.option("--cwd", type=FILE, help="Where it runs.")
-@click.option("--ignore-failure", is_flag=True, help="The command may fail.")
+              help="Require that another command (or load) does not lose; may be repeated.")
+@click.option("--server", metavar="COMMAND", help="Start a server; {port} and {dir} are filled in.")
+@click.option("--load", metavar="COMMAND", help="Load the server by this command.")
+@click.option("--ready", metavar="COMMAND", help="Wait until this command succeeds.")
+@click.option("--stdin", type=FILE, help="Read standard input from here; else /dev/null.")
+@click.option("--cwd", type=FILE, help="Run the command in this folder.")
+@click.option("--ignore-failure", is_flag=True, help="Accept a command that fails.")
 @click.option("--max-classes", type=click.IntRange(1, CLASS_LIMIT), default=CLASS_LIMIT,
-              show_default=True, help="At most so many classes.")
+              show_default=True, help="Limit the number of classes.")
 @click.option("--rounds", type=click.IntRange(5, 1000),
-              help="Rounds of verification; else as many as fit into a minute, 5 to 30.")
+              help="Verify in so many rounds; else as many as fit into a minute, 5 to 30.")
 @click.option("--least-gain", type=click.FloatRange(0, 100), default=1.0, show_default=True,
-              metavar="PERCENT", help="Less memory saved than this is not worthwhile.")
+              metavar="PERCENT", help="Require this saving of memory.")
 @click.option("--timeout", type=Duration(), default=600.0, metavar="TIME",
-              help="For one run, such as 30s or 2m  [10m]")
-@click.option("--no-verify", is_flag=True, help="Give the table out unmeasured.")
-@click.option("--check", is_flag=True, help="Exit status 1 when there is no worthwhile change.")
-@click.option("--json", "is_json", is_flag=True, help="All that was found, as JSON on stdout.")
-@click.option("-q", "--quiet", is_flag=True, help="No explanation on stderr.")
-@click.option("--no-color", is_flag=True, help="No colours; as NO_COLOR does.")
+              help="Limit one run, such as 30s or 2m  [10m]")
+@click.option("--no-verify", is_flag=True, help="Print the table unmeasured.")
+@click.option("--check", is_flag=True, help="Exit with status 1 if no change is worthwhile.")
+@click.option("--json", "is_json", is_flag=True, help="Print all results as JSON on stdout.")
+@click.option("-q", "--quiet", is_flag=True, help="Print no explanation on stderr.")
+@click.option("--no-color", is_flag=True, help="Print without colours, as with NO_COLOR.")
 def command(words: tuple[str, ...], **options: Any) -> int:
-    """Find the size classes with which a command wastes least memory, and measure whether they do.
+    """Find the size classes with which a command wastes least memory, and verify the saving.
 
-    Runs it under poolshim once to record what it has live, computes the best table, and runs it
-    with and without. Prints the setting on stdout, if it is worthwhile.
+    Records the live blocks of one run under poolshim, computes the best table, and measures the
+    command with and without it. Prints the setting on stdout if it is worthwhile.
 
     \b
     poolshim tune -- python3 app.py

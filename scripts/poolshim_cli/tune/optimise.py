@@ -7,7 +7,7 @@ It depends on nothing else, so the best table of k classes that ends at c is
     best(k, c) = min over legal p of best(k - 1, p) + cost(p, c)
 
 Every multiple of 16 is a candidate, live or not. Fewer would do if a class that sinks to the
-largest size it serves never made a table dearer; but it takes the next class out of reach of the
+largest size it serves never made a table worse; but it takes the next class out of reach of the
 backbone, and a shorter block can mean a longer span, of which half is the price of a part-filled
 one. Nor is it needed: few p are legal below a c (powers of two stay, and p + 1 must not waste more
 than a quarter), 1.5 million pairs up to 64 KiB, of which layer k looks at those from where the top
@@ -74,8 +74,8 @@ def candidates(live_sizes: Iterable[int], before: Sequence[int], top_bytes: int)
     exchanged alone. Where nothing is live, each choice costs 0 (and nothing serves a live size from
     further below), keeping the classes before changes least, and no choice has fewer classes if
     these are as few as the backbone allows; if they are not, or do not keep to it, the whole grid
-    stays. A table of a given number of classes may come out dearer where it has more than anybody
-    wants, the best of all does not.
+    stays. A table of a given number of classes may cost more where it has more classes than pay,
+    the best of all does not.
     """
     live = sorted(set(live_sizes))
     kept = set(before)
