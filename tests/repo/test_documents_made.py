@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What documents take from elsewhere is as it is there: figures, drawings, terms, sizes.
+"""What documents take from elsewhere is as it is there: figures, drawings, terms, sizes, names.
 
     scripts/test tests/repo/test_documents_made.py
 """
@@ -16,7 +16,7 @@ from types import ModuleType
 
 import pytest
 from conftest import ROOT, run_captured
-from test_documents import documents
+from test_documents import documents, links_of
 from test_language import prose_of
 
 GLOSSARY = ROOT / "docs" / "glossary.md"
@@ -197,3 +197,30 @@ def test_sizes_are_those_of_the_code(tmp_path: Path) -> None:
 def test_a_wrong_size_is_found(tmp_path: Path) -> None:
     result = compile_sizes({"struct ps_run": 33}, tmp_path)
     assert "static assertion failed" in result.stderr
+
+
+# ---- indexes ----
+
+
+def unlisted(folder: Path) -> set[str]:
+    """Documents of a folder to which its README has no link."""
+    names = {path.name for path in folder.glob("*.md")} - {"README.md"}
+    return names - set(links_of((folder / "README.md").read_text()))
+
+
+def test_indexes_list_every_document() -> None:
+    assert not unlisted(ROOT / "docs") | unlisted(ROOT / "docs" / "decisions")
+
+
+def test_an_unlisted_document_is_found(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("[one](one.md)\n")
+    for name in ("one.md", "two.md"):
+        (tmp_path / name).touch()
+    assert unlisted(tmp_path) == {"two.md"}
+
+
+def test_decisions_have_their_parts() -> None:
+    parts = ["Context", "Decision", "Measured consequence", "Alternatives"]
+    for path in (ROOT / "docs" / "decisions").glob("*.md"):
+        if path.name != "README.md":
+            assert re.findall(r"^## (.*)$", path.read_text(), re.MULTILINE) == parts, path
