@@ -73,7 +73,7 @@ def was_asked(folder: Path, process: int) -> bool | None:
 
 
 def judge(diagnosis: Diagnosis, programs: list[Program], is_used: bool | None) -> None:
-    """The command's own process decides; its children are warnings. Now they were looked at."""
+    """The command's own process decides; its children are warnings. Now they were checked."""
     diagnosis.findings = [one for one in diagnosis.findings if one.code != "only-starts"]
     first = programs[0].process
     own = [program for program in programs if program.process == first]
@@ -87,7 +87,7 @@ def judge(diagnosis: Diagnosis, programs: list[Program], is_used: bool | None) -
         why = "" if last.has_preload else ", whose LD_PRELOAD did not name it"
         diagnosis.add("ran-unmapped", FATAL, f"ran: the library was not in {last.path}{why}")
     else:
-        diagnosis.add("ran-unseen", WARNING, f"ran: {last.path} ended before it could be looked at")
+        diagnosis.add("ran-unseen", WARNING, f"ran: {last.path} ended before it could be checked")
     others = [program for program in programs if program.process != first]
     report_children(diagnosis, others)
 

@@ -49,7 +49,7 @@ def check_kind(diagnosis: Diagnosis, program: elf.Elf, library: elf.Elf) -> bool
         )  # fmt: skip
         return False
     if not program.interpreter and LOADER.match(program.path.name):
-        diagnosis.add("loader", NOTE, f"{where} is a loader: look at the program that it starts")
+        diagnosis.add("loader", NOTE, f"{where} is a loader: give doctor its program")
         return False
     if not program.interpreter:
         advice = "link it dynamically, or with poolshim's library first"

@@ -121,29 +121,29 @@ def text_of_c(words: Sequence[str]) -> str | None:
 
 
 def note_shell(diagnosis: Diagnosis, words: Sequence[str]) -> None:
-    """A shell is looked at; what it starts is not."""
+    """A shell is checked; its children are not."""
     text = text_of_c(words)
     if text is None and len(words) == 1:
         return  # an interactive one is what was asked about
     what = "its command" if text is not None else "the script"
     diagnosis.add(
         "only-starts", WARNING,
-        f"{Path(words[0]).name} is what was looked at: the programs that {what} starts inherit "
+        f"only {Path(words[0]).name} was checked: the programs that {what} starts inherit "
         "LD_PRELOAD, and may be of any kind",
-        "poolshim doctor --run -- ... looks at every one of them, or give doctor the program",
+        "poolshim doctor --run -- ... checks every one of them, or give doctor the program",
     )  # fmt: skip
 
 
 def note_script(diagnosis: Diagnosis, script: Path, text: bytes, shell: str) -> None:
-    """A shell script: a shim, or what it hands over to."""
+    """A shell script: a shim, or the program that it becomes."""
     shim = SHIM.search(text)
     if shim:
         manager = shim.group(1).decode()
         diagnosis.add(
             "only-starts", WARNING,
             f"{script} is a shim of {manager}, which starts another {script.name}: that one was "
-            "not looked at",
-            f'poolshim doctor -- "$({manager} which {script.name})" looks at it',
+            "not checked",
+            f'poolshim doctor -- "$({manager} which {script.name})" checks it',
         )  # fmt: skip
         return
     if Path(shell).name not in SHELLS:
@@ -153,9 +153,9 @@ def note_script(diagnosis: Diagnosis, script: Path, text: bytes, shell: str) -> 
     becomes = f", it becomes {program}" if program and "$" not in program else ""
     diagnosis.add(
         "only-starts", WARNING,
-        f"{Path(shell).name}, which runs {script}, is what was looked at, not what the script "
+        f"only {Path(shell).name}, which runs {script}, was checked, not what the script "
         f"starts{becomes}",
-        "poolshim doctor --run -- ... looks at every program of it, or give doctor the program",
+        "poolshim doctor --run -- ... checks every program of it, or give doctor the program",
     )  # fmt: skip
 
 
@@ -167,8 +167,8 @@ def note_command(diagnosis: Diagnosis, path: Path, words: Sequence[str]) -> None
         diagnosis.add(
             "only-starts", WARNING,
             f"{path} is a shim of {real}, which starts another {path.name}: that one was not "
-            "looked at",
-            f'poolshim doctor -- "$({real} which {path.name})" looks at it',
+            "checked",
+            f'poolshim doctor -- "$({real} which {path.name})" checks it',
         )  # fmt: skip
     started = [word for word in words[1:] if not word.startswith("-")]
     library = diagnosis.library
@@ -190,4 +190,4 @@ def note_command(diagnosis: Diagnosis, path: Path, words: Sequence[str]) -> None
             CLEARS.format(name=name, library=library),
         )  # fmt: skip
     elif name in WRAPPERS and behind(words):
-        diagnosis.add("wrapper", NOTE, f"{name} becomes {behind(words)[0]}, which is looked at")
+        diagnosis.add("wrapper", NOTE, f"{name} becomes {behind(words)[0]}, which is checked")
