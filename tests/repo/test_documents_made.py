@@ -199,6 +199,31 @@ def test_a_wrong_size_is_found(tmp_path: Path) -> None:
     assert "static assertion failed" in result.stderr
 
 
+# ---- paths ----
+
+PATH = re.compile(r"`((?:bench|docs|pools|scripts|shim|tests)/[\w./+-]*[\w/])(?= |`)")
+
+
+def missing_paths(text: str, root: Path) -> list[str]:
+    """Files and folders that a document names and that are not there; a program has a source."""
+    found = PATH.findall(text)
+    return [
+        name for name in found if not any((root / (name + end)).exists() for end in ("", ".c"))
+    ]
+
+
+@pytest.mark.parametrize("path", documents(ROOT), ids=lambda p: p.relative_to(ROOT).as_posix())
+def test_a_path_in_a_document_exists(path: Path) -> None:
+    assert not missing_paths(path.read_text(), ROOT)
+
+
+def test_a_missing_path_is_found(tmp_path: Path) -> None:
+    (tmp_path / "bench").mkdir()
+    (tmp_path / "bench" / "pair.c").touch()
+    text = "`bench/pair` `bench/`, `bench/pair.c`; `bench/*.c` `bench/fast --only x`"
+    assert missing_paths(text, tmp_path) == ["bench/fast"]
+
+
 # ---- indexes ----
 
 
