@@ -70,8 +70,7 @@ __attribute__((noinline)) static void run_burst(void) {
 }
 
 int main(int argc, char **argv) {
-    bench_parse("bursts", "Bursts of blocks that die together, but for a few.", options, argc,
-                argv);
+    bench_parse("bursts", "Bursts of blocks that die together, except a few.", options, argc, argv);
     if (max_bytes < min_bytes) {
         fprintf(stderr, "--max: less than --min\n");
         return BENCH_EXIT_USAGE;

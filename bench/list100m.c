@@ -35,7 +35,7 @@ static const char *const order_names[] = {"forward", "reverse", "shuffled", NULL
 enum mode { MODE_UNCONTENDED, MODE_CONTENDED };
 static const char *const mode_names[] = {"uncontended", "contended", NULL};
 
-/* One list and its times. Written by the main thread; free_ns, nodes_freed by whoever frees it. */
+/* One list and its times. Written by the main thread; free_ns, nodes_freed by the freeing one. */
 struct round {
     struct node *head;
     struct node *first; /* the first node that was made, and the last one */

@@ -6,7 +6,7 @@
     .venv/bin/python bench/prices.py build/prices/suite-*.json
 
 Prints a table in Markdown: per group and over all cases the geometric mean of time and of peak
-memory, and the dearest case of each level.
+memory, and the most expensive case of each level.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def main() -> int:
         print(row(group["group"], group["cases"], *keys))
     print(row("all", everything, *keys))
     times = ratios(everything, keys[0])
-    print("| dearest case | " + " | ".join(
+    print("| most expensive case | " + " | ".join(
         f"{max(times[level])[1]} {max(times[level])[0]:.2f}" for level in LEVELS
     ) + " |")  # fmt: skip
     return 0

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Thread storms: many short threads, each of which allocates a little, frees half of it and leaves
- * the other half to whoever collects it. Thread-per-request servers, parallel build steps, test
+ * the other half to the collecting thread. Thread-per-request servers, parallel build steps, test
  * runners. What an allocator spends on a thread's first and last allocation shows here, and so does
  * the memory that it strands when threads end.
  *

@@ -52,7 +52,7 @@ def steady_ns(clock: str) -> Callable[[Run], list[float]]:
 
 
 def steps_ratio(run: Run) -> list[float]:
-    """For growth: the dearest step against the cheapest."""
+    """For growth: the most expensive step against the cheapest."""
     values = all_rounds_ns(run, CPU)
     return [max(values) / min(values)]
 
@@ -87,7 +87,7 @@ FIGURES = {
     "first": Figure("ms", lambda run: [float(run.report["rounds"][0]["alloc_cpu_ms"])],
                     "CPU time of the first round's allocations, fresh pages included"),
     "total": Figure("ms", lambda run: [float(run.report["total_ms"])], "all rounds of a process"),
-    "steps": Figure("x", steps_ratio, "the dearest step of a process against its cheapest"),
+    "steps": Figure("x", steps_ratio, "a process's most expensive step against its cheapest"),
     "dirty_per_thread": Figure("KiB", note("dirty_kib_per_thread"), "private dirty memory"),
     "kept_rss": Figure("MiB", note("rss_mib"), "RSS when the work is done"),
     "last_rss": Figure("KiB", seen_by_launcher("last_rss_kib"), "RSS at exit"),

@@ -92,7 +92,7 @@ class Session:
 
 @dataclass
 class Progress:
-    """Where a session tells how far it is; the default tells nobody."""
+    """Receives the progress of a session; the default drops it."""
 
     begin_pass: Callable[[int, int], None] = lambda number, steps: None
     begin_step: Callable[[Case, Allocator, int], None] = lambda case, allocator, number: None

@@ -49,7 +49,7 @@ class Group:
 
 
 def check_keys(where: str, found: Iterable[str], known: set[str]) -> None:
-    """BadRequest for a key that nobody reads: a misspelt one would change nothing, silently."""
+    """BadRequest for a key that is not read: a misspelt one would change nothing, silently."""
     for key in found:
         if key not in known:
             raise BadRequest(f"{where}: unknown key {key!r} (known: {', '.join(sorted(known))})")

@@ -75,7 +75,7 @@ static inline uint64_t bench_proc_number(const char *path, const char *key) {
 
 /*
  * Peak resident set of this process image in KiB, 0 where unknown. VmHWM belongs to the address
- * space, so exec starts it afresh; ru_maxrss would carry over the peak of whoever started us.
+ * space, so exec starts it afresh; ru_maxrss would carry over the peak of the parent.
  */
 static inline uint64_t bench_peak_rss_kib(void) {
     return bench_proc_number("/proc/self/status", "VmHWM:");

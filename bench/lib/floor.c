@@ -158,7 +158,7 @@ FLOOR_EXPORT void *calloc(size_t count, size_t bytes) {
         return NULL;
     }
     void *block = block_new(total);
-    /* Relaxed: a thread that reuses memory set the flag itself, or was told of it by whoever did.
+    /* Relaxed: a thread that reuses memory set the flag itself, or was told by the one that did.
      */
     if (block != NULL && atomic_load_explicit(&has_reused, memory_order_relaxed)) {
         memset(block, 0, total);

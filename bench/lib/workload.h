@@ -255,7 +255,7 @@ static inline void bench_fill_sizes(uint32_t sizes[BENCH_SIZE_COUNT], uint64_t m
 
 /*
  * A plain call of malloc. The empty asm makes the result opaque: without it a compiler may prove
- * that nobody looks at the memory and drop the pair of malloc and free.
+ * that the memory is not used and drop the pair of malloc and free.
  */
 static inline void *bench_malloc(size_t bytes) {
     void *block = malloc(bytes);
