@@ -43,7 +43,7 @@ char *ps_allocator_strdup(struct ps_allocator *allocator, const char *text) {
     return copy != NULL ? memcpy(copy, text, bytes) : NULL;
 }
 
-/* Size 0 is 1: the C library may give NULL for 0. Sizes that nobody has are refused here: the
+/* Size 0 is 1: the C library may give NULL for 0. Sizes that no source has are refused here: the
  * sanitizers' malloc would abort. */
 static void *malloc_alloc(struct ps_allocator *allocator, size_t bytes, size_t align) {
     (void)allocator;

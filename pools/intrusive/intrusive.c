@@ -7,7 +7,7 @@
  * takes the whole list when its own is empty. When the pool lets go it closes that list, counts
  * what is out, and adds the number to x_left; from then on each return takes one off it, and who
  * makes it zero ends the state. Returns that see the closed list before the number is added make
- * x_left negative, so nobody sees zero too early.
+ * x_left negative, so that zero is not seen too early.
  */
 #include "pools/intrusive/intrusive.h"
 #include "pools/common/debug.h"
@@ -150,7 +150,7 @@ static struct ps_intrusive_item *hand_out(struct intrusive_pool *pool,
                                           struct ps_intrusive_item *item) {
     pool->face.hold_count++;
     item->link.owner = &pool->face;
-    /* relaxed: whoever gets at the item is handed it by this thread. */
+    /* relaxed: other threads get the item from this one. */
     ps_store_relaxed(&item->count, 1u);
     return item;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The state of an intrusive pool: lies in the pool's first chunk and lives until the pool and all
- * its items have let go. Included by pools/intrusive/. No locks: one thread at a time, but for the
+ * its items have let go. Included by pools/intrusive/. No locks: one thread at a time, except the
  * fields marked x_, by which other threads return items of shared pools.
  *
  *   capacity == touched + what is left of the chunk in use + all of the chunks after it

@@ -68,7 +68,7 @@ static size_t checked_length(const struct intrusive_pool *pool,
                              const struct ps_intrusive_item *item) {
     size_t length = 0;
     for (; item != NULL; item = item->link.next, length++) {
-        /* relaxed: nobody writes the count of a free item. */
+        /* relaxed: the count of a free item is not written. */
         if (length > pool->touched || !is_item(pool, item) || ps_load_relaxed(&item->count) != 0) {
             return SIZE_MAX;
         }

@@ -66,7 +66,7 @@ static void set_free_locked(struct ps_pages_slice *slice, uint32_t free, uint32_
     PS_UNDO_NOTE(&depot_undo, slice->x_free); /* and all that stands in the same word */
     PS_UNDO_NOTE(&depot_undo, dirty_pages);
     dirty_pages += (size_t)__builtin_popcount(dirty) - (size_t)__builtin_popcount(slice->x_dirty);
-    /* relaxed: read without the lock only by who has all pages, and then nobody writes. */
+    /* relaxed: read without the lock only by the holder of all pages, and then none writes. */
     ps_store_relaxed(&slice->x_free, (uint16_t)free);
     slice->x_dirty = (uint16_t)dirty;
     slice->seen_idle = 0;
@@ -192,7 +192,7 @@ uintptr_t ps_depot_take_one(size_t pages, size_t align) {
 /* The slot of pages that come back. Aborts when they are not out. Lock held, or all pages ours. */
 static struct ps_pages_slice *slice_coming_back(const char *pages, uint32_t bits) {
     struct ps_pages_slice *slice = ps_pages_slice_at(pages);
-    /* relaxed, both: of pages that are out, nobody changes either. */
+    /* relaxed, both: neither is changed while pages are out. */
     if (PS_UNLIKELY(ps_load_relaxed(&slice->run.kind) != PS_RUN_PAGES)) {
         ps_fatal_address("free of pages that are not allocated", pages);
     }

@@ -2,7 +2,7 @@
 /*
  * The depot: free pages that all threads share, and the way to and from the page cache. Runs of
  * fewer than 16 pages share slices; each slice has a bitmap of its free pages in its slot. Longer
- * runs are slices of their own, but for the pages behind their end, which are free for others.
+ * runs are slices of their own, except the pages behind their end, which are free for others.
  *
  * Every slice in use is PS_RUN_PAGES and a run of length one, so that any part of a run can be
  * given back by itself, and the slot tells for every page whether it is out. A slice whose pages

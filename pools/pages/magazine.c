@@ -167,7 +167,7 @@ static void give_up(void *magazine) {
     ps_lock_release(&list_lock);
 }
 
-/* Without a key nobody would empty the magazines of threads that end. */
+/* Without a key the magazines of threads that end would not be emptied. */
 static bool has_key(void) {
     uint32_t state = ps_load_acquire(&x_has_key); /* acquire: pairs with the release below */
     if (state == 0) {

@@ -21,7 +21,7 @@
  * longest block that is free in it, on none when x_free is 0. */
 struct ps_pages_slice {
     PS_ALIGNED(PS_CACHE_LINE) uintptr_t x_owner; /* PS_KEY_NOBODY, that is 0: no heap's */
-    uint16_t x_free;   /* free pages, a bit each; depot lock, but whoever has all pages reads 0 */
+    uint16_t x_free;   /* free pages, a bit each; depot lock; the holder of all pages reads 0 */
     uint16_t x_dirty;  /* free pages that may hold anything but zeroes; depot lock */
     uint8_t order;     /* of the list it is on, or PS_ORDER_NONE; depot lock */
     uint8_t seen_idle; /* number of the first look that found it like this; 0: none; depot lock */
@@ -142,7 +142,7 @@ bool ps_depot_extend(char *end, size_t pages);
  * Returns whether any went. Costs system calls. */
 bool ps_depot_decay(uint64_t now_ms, bool is_forced);
 
-/* In the child of a fork: what another thread had under way is not continued. */
+/* In the child of a fork: what was under way is not continued. */
 void ps_decay_salvage(void);
 
 /* ---- of pages.c ---- */

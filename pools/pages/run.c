@@ -30,7 +30,7 @@ static void divide(const struct ps_run *run, size_t from, size_t slices, bool is
     bool is_huge = run->is_huge;
     for (size_t i = from; i < slices; i++) {
         struct ps_pages_slice *slice = ps_pages_slice_at(base + (i << PS_SLICE_SHIFT));
-        /* relaxed, all three: nobody believes them before the kind says so. */
+        /* relaxed, all three: they are not used before the kind is set. */
         ps_store_relaxed(&slice->x_free, (uint16_t)0);
         ps_store_relaxed(&slice->run.slices, 1u);
         ps_store_relaxed(&slice->run.back, (uint16_t)0);

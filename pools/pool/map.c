@@ -226,7 +226,7 @@ PS_COLD static void free_after(struct ps_pool *pool, void *object) {
     ps_pool_map_free(pool, object);
 }
 
-/* A leaf but for its ends, which is twice as fast as with calls in the middle. */
+/* A leaf except at its ends, which is twice as fast as with calls in the middle. */
 void ps_pool_map_free(struct ps_pool *pool, void *object) {
     struct ps_pool_chunk *chunk = pool->recent;
     if (PS_UNLIKELY(pool->current != NULL || chunk == NULL ||

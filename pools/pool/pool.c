@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Pools of objects of one size: what is not inline in poolshim/pool.h, but for life and statistics
+ * Pools of objects of one size: what is not inline in poolshim/pool.h, except life and statistics
  * (life.c). Decides which kind serves a call, and asks the source when the kind has nothing left.
  * No locks.
  */

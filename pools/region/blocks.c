@@ -32,7 +32,7 @@ static void mark_used(const struct ps_region_state *region, char *block, size_t 
     }
 }
 
-/* Nobody may use these bytes any more, and a watched region shows it. */
+/* These bytes may not be used any more, and a watched region shows it. */
 static void mark_freed(const struct ps_region_state *region, char *memory, size_t bytes) {
     if (region->is_watched) {
         ps_unpoison(memory, bytes);

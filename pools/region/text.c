@@ -30,7 +30,7 @@ void *ps_region_memdup(struct ps_region *region, const void *bytes, size_t count
     return copy;
 }
 
-/* The tail of the current chunk, which belongs to nobody. Nothing of it with PS_DEBUG=malloc. */
+/* The tail of the current chunk, which has no owner. Nothing of it with PS_DEBUG=malloc. */
 static size_t tail_bytes(const struct ps_region_state *region) {
     return region->is_malloc ? 0 : (size_t)(region->chunk->end - region->hot.at);
 }

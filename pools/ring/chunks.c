@@ -29,7 +29,7 @@ struct ps_ring_chunk *ps_ring_chunk_format(struct ring *ring, void *base, size_t
 }
 
 void ps_ring_chunk_give_alone(const struct ring *ring, struct ps_ring_chunk *chunk) {
-    /* The ring's account belongs to the owner's thread, or to nobody any more. */
+    /* The ring's account belongs to the owner's thread, or to none any more. */
     struct ps_chunks account = {
         .source = ring->chunks.source,
         .name = ring->chunks.name,
@@ -179,7 +179,7 @@ void ps_ring_chunk_advance(struct ring *ring, struct ps_ring_chunk *chunk) {
     chunk->newest = NULL;
     chunk->frame_count = ring->open != NULL ? 1 : 0;
     chunk->is_huge = false;
-    ps_store_relaxed(&chunk->x_live, LIVE_BIAS); /* relaxed: nobody else has a frame in it */
+    ps_store_relaxed(&chunk->x_live, LIVE_BIAS); /* relaxed: no other thread has a frame in it */
     chunk->older = old;
     chunk->newer = old->newer;
     if (old->newer != NULL) {

@@ -21,7 +21,7 @@ void ps_ring_chunks_gone(struct ring *ring, int64_t count) {
 void ps_ring_chunk_drained(struct ps_ring_chunk *chunk) {
     struct ring *ring = chunk->ring;
     struct ps_ring_chunk *head = ps_load_relaxed(&ring->x_drained); /* relaxed: the swap decides */
-    while (head != PS_RING_IS_DEAD) { /* ends: somebody else succeeded, or the ring is dead */
+    while (head != PS_RING_IS_DEAD) { /* ends: another thread succeeded, or the ring is dead */
         chunk->x_next = head;
         /* release: pairs with the exchange in ps_ring_chunk_harvest and ps_ring_destroy; makes
          * x_next and the end of this thread's use visible */
@@ -44,7 +44,7 @@ static void drop_one(struct ps_ring_chunk *chunk) {
     }
 }
 
-/* From the first on, each chunk may belong to somebody else once it is dropped, the frame with it.
+/* From the first on, each chunk may have another user once it is dropped, the frame with it.
  */
 static void drop_all(struct ps_ring_chunk *first, struct ps_ring_chunk *last,
                      struct ps_ring_chunk *huge) {

@@ -25,7 +25,7 @@ void ps_ring_check_thread(const struct ring *ring) {
 void ps_ring_adopt(struct ps_ring *ring) { ring_of(ring)->owner = (void *)pthread_self(); }
 
 void ps_ring_open_frame(struct ring *ring, struct ps_ring_frame *frame, char *top) {
-    /* relaxed: nobody else has the frame while it is open */
+    /* relaxed: no other thread has the frame while it is open */
     ps_store_relaxed(&frame->x_state, FRAME_OPEN);
     ring->open = frame;
     ring->current->top = top;

@@ -3,7 +3,7 @@
  * What a ring is inside. Owns no state. Callers: ring.c, chunks.c, release.c, rewind.c of this
  * folder. No locks.
  *
- * A chunk is in one of four places, and only the owner moves it, but for one step:
+ * A chunk is in one of four places, and only the owner moves it, except for one step:
  *   in order    current or retired, in the list older/newer; at least one frame may be live in it
  *   of a frame  in frame->huge: it holds a single block
  *   drained     on x_drained: put there by the thread whose release drained it, the one step
@@ -83,7 +83,7 @@ static inline struct ring *ring_of(struct ps_ring *ring) { return (struct ring *
  * what this thread did with it is. Pairs with itself and with the owner's load in ps_ring_begin. */
 static inline int64_t add_acq_rel(int64_t *x_count, int64_t added) {
     int64_t seen = ps_load_relaxed(x_count);                     /* relaxed: the swap decides */
-    while (!ps_cas_weak_acq_rel(x_count, &seen, seen + added)) { /* ends: somebody else succeeded */
+    while (!ps_cas_weak_acq_rel(x_count, &seen, seen + added)) { /* ends: another one succeeded */
     }
     return seen + added;
 }

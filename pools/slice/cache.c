@@ -13,11 +13,11 @@
 #include <pthread.h>
 
 /* Room for nothing, and nothing in it. Never written. */
-static struct ps_slice_cache nobody;
+static struct ps_slice_cache empty;
 
-__thread struct ps_slice_cache *ps_slice_here __attribute__((tls_model("initial-exec"))) = &nobody;
+__thread struct ps_slice_cache *ps_slice_here __attribute__((tls_model("initial-exec"))) = &empty;
 
-/* The thread's cache also where ps_slice_here stays with nobody: in checked runs. */
+/* The thread's cache also where ps_slice_here stays with empty: in checked runs. */
 static __thread struct ps_slice_cache *own_cache;
 static __thread bool is_late; /* the thread's cache is gone, and none will be made again */
 
@@ -27,7 +27,7 @@ static pthread_key_t exit_key;
 static bool has_key;
 
 static void cache_end(void *cache) {
-    ps_slice_here = &nobody;
+    ps_slice_here = &empty;
     own_cache = NULL;
     is_late = true;
     ps_slice_cache_flush(cache);

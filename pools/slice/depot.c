@@ -282,7 +282,7 @@ void ps_slice_depot_put_window(size_t class_index, char *virgin, const char *end
     (void)free_runs(is_empty ? run : NULL);
 }
 
-/* How many full lists nobody needed for a second. Asked under the lock. */
+/* How many full lists were not needed for a second. Asked under the lock. */
 static size_t surplus_of(struct depot *depot) {
     if (++depot->gives % SETTLE_GIVES != 0) {
         return 0;

@@ -48,7 +48,7 @@ struct PS_ALIGNED(16) ps_stack_body {
     struct ps_stack closed;         /* top, end, frame while the stack is closed */
     struct ps_stack_single *newest; /* mode malloc: list of blocks */
     enum ps_stack_mode mode;
-    bool is_of_thread; /* nobody resets it: blocks outside of all frames are lost */
+    bool is_of_thread; /* never reset: blocks outside of all frames are lost */
     pthread_t owner;
     size_t retain_bytes;
     uint64_t trim_ms;

@@ -37,7 +37,7 @@ RETIRED = {
 }  # fmt: skip
 
 # Words for persons in code, by top folder. Tests are no text of the product.
-CEILINGS = {"pools": 131, "shim": 0, "scripts": 0, "bench": 0}
+CEILINGS = {"pools": 85, "shim": 0, "scripts": 0, "bench": 0}
 CODE_SUFFIXES = {".c", ".h", ".hpp", ".cpp", ".def", ".py", ".toml", ".cmake", ".txt", ""}
 
 

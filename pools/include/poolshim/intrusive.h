@@ -205,7 +205,7 @@ static inline void ps_intrusive_take_shared(struct ps_intrusive_item *item) {
 
 static inline void ps_intrusive_drop_shared(struct ps_intrusive_item *item) {
     /* acquire: pairs with the release below of those who had references; makes visible what they
-     * did to the object. Nobody else can take one: this is the only reference. */
+     * did to the object. No other thread can take one: this is the only reference. */
     uint32_t count = __atomic_load_n(&item->count, __ATOMIC_ACQUIRE);
     if (count > 1) {
         /* acq_rel: as above, and releases what this thread did to the object. */
@@ -213,7 +213,7 @@ static inline void ps_intrusive_drop_shared(struct ps_intrusive_item *item) {
         if (count > 1) {
             return;
         }
-        /* relaxed: nobody else is left to see it. Recycle functions expect a reference. */
+        /* relaxed: no other thread can see it. Recycle functions expect a reference. */
         __atomic_store_n(&item->count, 1, __ATOMIC_RELAXED);
     }
     if (__builtin_expect(count == 1, 1)) {

@@ -198,7 +198,7 @@ template <class T, class Policy = per_use, class Count = plain_count> class intr
         }
     };
 
-    // A constructor that ran has zeroed an item inside the object, but for the references that it
+    // A constructor that ran has zeroed an item inside the object, except the references that it
     // took itself.
     static void settle(ps_intrusive_state *state, ps_intrusive_item *item) noexcept {
         if (place::is_inside && item->link.owner == nullptr) {

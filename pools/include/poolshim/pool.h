@@ -21,7 +21,7 @@
  *               its objects has been freed in arrays or added since the last time: what a pool
  *               holds follows from what is live, not from the number of calls.
  *   ordered     is_ordered. A bit per object tells which are free. Reuse is by address: low ones
- *               of the older chunks first, but for up to 64 that were chosen before. Arrays are
+ *               of the older chunks first, except up to 64 that were chosen before. Arrays are
  *               searched for in the bits, lowest first, which takes longer the more is free in
  *               pieces too short. A free is O(1) in every order. Knows its live objects
  *               (ps_pool_each). One bit per object of overhead.
@@ -87,7 +87,7 @@ struct ps_pool {
     struct ps_pool_runs *runs;    /* usual pools: free arrays; NULL: none yet */
     struct ps_pool_block *blocks; /* PS_DEBUG=malloc: all objects */
     size_t block_count;
-    uint32_t x_is_busy;  /* checks: somebody is in here */
+    uint32_t x_is_busy;  /* checks: a call is under way */
     uint64_t growth[16]; /* struct ps_chunks */
 };
 
@@ -245,7 +245,7 @@ struct ps_pool_stats {
     size_t chunk_count;  /* taken from the source */
     size_t total_bytes;  /* of them */
     size_t next_bytes;   /* the next chunk */
-    size_t max_bytes;    /* the longest chunk, but for longer arrays */
+    size_t max_bytes;    /* the longest chunk, except for longer arrays */
     size_t max_items;    /* 0: no limit */
 };
 /* O(chunks) when ordered, O(chunks + free objects) else. */

@@ -27,7 +27,7 @@
  * most to 16. ps_region_alloc aligns to 16, ps_region_alloc_unaligned and the texts to 1. Blocks
  * need not be freed. The newest block can be, and then the one before it, and so on, back through
  * all chunks and whatever the mixture of sizes and alignments; and the newest block can grow and
- * shrink where it is. Whoever frees or resizes a block tells its size and its alignment as they
+ * shrink where it is. A free or a resize of a block gives its size and its alignment as they
  * were: the functions without `_aligned` in their names mean 16. They know the newest block even if
  * its alignment was less; but an older one whose followers end where its size rounded up would, is
  * taken for the newest (PS_DEBUG=check reports that): so tell the alignment. A gap in front of an

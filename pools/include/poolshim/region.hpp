@@ -30,7 +30,7 @@ namespace ps {
 
 class region;
 
-// A region that somebody else ends. Copies refer to the same one.
+// A region that another owner ends. Copies refer to the same one.
 class region_ref {
   public:
     region_ref(ps_region *other) noexcept : region_(other) {}

@@ -5,7 +5,7 @@
 //     ps::ring_frame frame = ring.begin();
 //     auto *request = ring.make<Request>(7);
 //     frame.seal();
-//     queue.push({request, std::move(frame)}); // whoever destroys the frame drops the request
+//     queue.push({request, std::move(frame)}); // destroying the frame drops the request
 //
 // A ring is one thread's at a time; a sealed frame may be moved to any thread and destroyed there,
 // also after the ring's end. ps::resource<ps::ring> and ps::allocator<T, ps::ring> of adapters.hpp
@@ -110,7 +110,7 @@ template <class Self> class ring_calls {
     // Nothing: the release of the frame does it.
     void deallocate(void *, std::size_t = 0, std::size_t = PS_ALIGN_DEFAULT) noexcept {}
 
-    // An object of the open frame. Nobody will run its destructor, so it has to have none to speak
+    // An object of the open frame. Its destructor is not run, so it has to have none to speak
     // of.
     template <class T, class... Args> T *make(Args &&...args) {
         static_assert(std::is_trivially_destructible_v<T>, "a release runs no destructors");

@@ -25,7 +25,7 @@
  *
  * Sizes are in bytes, up to PTRDIFF_MAX; a block takes them rounded up to 8. Blocks are aligned to
  * 16, those of the _aligned functions as asked, texts to 8. Size 0 gives a pointer of its own.
- * Contents are not defined but for zalloc. NULL with ENOMEM: memory is out or the size is too
+ * Contents are not defined except for zalloc. NULL with ENOMEM: memory is out or the size is too
  * large; the stack is as it was. NULL with EINVAL: the alignment is no power of two. What needs
  * more than a chunk gets a chunk of its own, of any size.
  *

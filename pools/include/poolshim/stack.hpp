@@ -60,12 +60,12 @@ template <class Self> class stack_calls {
 
     // An object. Throws std::bad_alloc and what the constructor throws.
     template <class T, class... Arguments> T *create(Arguments &&...arguments) {
-        static_assert(std::is_trivially_destructible_v<T>, "nobody destroys it");
+        static_assert(std::is_trivially_destructible_v<T>, "it is not destroyed");
         return ::new (allocate(sizeof(T), alignof(T))) T(std::forward<Arguments>(arguments)...);
     }
     // `count` objects, default-initialised: numbers are not zeroed. Throws as create does.
     template <class T> T *make_array(std::size_t count) {
-        static_assert(std::is_trivially_destructible_v<T>, "nobody destroys them");
+        static_assert(std::is_trivially_destructible_v<T>, "they are not destroyed");
         T *array =
             static_cast<T *>(checked(ps_stack_alloc_array(self(), count, sizeof(T), alignof(T))));
         std::uninitialized_default_construct_n(array, count);

@@ -70,7 +70,7 @@ struct ps_tlsf_options {
  * alignment, not NULL. bytes: up to 2^46. options: NULL for the defaults, not kept. NULL and
  * EINVAL when the buffer is too small for the record (64 KiB is plenty) or an argument is out of
  * range. The memory must stay until the pool is not used any more; a pool that does not grow needs
- * no ps_tlsf_destroy, but for the marks of AddressSanitizer. O(1), and clears the record.
+ * no ps_tlsf_destroy, except for the marks of AddressSanitizer. O(1), and clears the record.
  */
 PS_API struct ps_tlsf *ps_tlsf_init(void *buffer, size_t bytes,
                                     const struct ps_tlsf_options *options) PS_NOEXCEPT;

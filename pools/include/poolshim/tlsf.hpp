@@ -8,7 +8,7 @@
  *     pool.destroy(voice);
  *
  * Bounds, threads and misuse are those of tlsf.h. allocate() throws std::bad_alloc where the C
- * function gives NULL; the others do not throw but for what constructors throw. With
+ * function gives NULL; the others throw only what constructors throw. With
  * poolshim/adapters.hpp it is a memory resource and a standard allocator.
  */
 #ifndef POOLSHIM_TLSF_HPP
