@@ -97,7 +97,9 @@ static inline void free_foreign_owner(struct ps_span *span, void *block) {
     }
 }
 
-void ps_heap_free_foreign_owner(struct ps_span *span, void *block) { free_foreign_owner(span, block); }
+void ps_heap_free_foreign_owner(struct ps_span *span, void *block) {
+    free_foreign_owner(span, block);
+}
 
 void ps_free_large(struct ps_slot *slot, void *block) {
     if (!ps_block_is_large(slot, block)) {
