@@ -215,7 +215,7 @@ static void visit_environment(const struct ps_config_input *input, ps_environmen
                                     visitor, context);
 }
 
-/* What is recorded passes by hardened and guarded blocks; who asked for those, asked for safety. */
+/* Recording bypasses hardened and guarded blocks. Where both are set, safety takes precedence. */
 static uint32_t settle_recording(struct ps_settings *settings, int message_fd) {
     struct ps_config *engine = &settings->engine;
     bool is_wanted = settings->record_path[0] != '\0';

@@ -91,7 +91,7 @@ static inline void *alloc_aligned(size_t size, size_t align) {
 /*
  * A program may replace any of the operators and leave the others, which then must be built on its
  * own as the standard says: array forms on single ones, nothrow and sized forms on plain ones. So
- * each of them asks whether the exported name that it is built on still means this library.
+ * each of them checks whether the exported name that it is built on still means this library.
  */
 static inline bool is_replaced(const void *seen, const void *own) {
     PS_OPAQUE(seen); /* the compiler would take the two names for one address */
@@ -281,7 +281,7 @@ PS_EXPORT void _ZdlPvSt11align_val_t(void *block, size_t align) {
         IS_REPLACED(own, base) ? base(block, align) : own(block, align);                           \
     }
 
-/* And where it is told the size. */
+/* The same with the size of the block as an argument. */
 #define DELETE_SIZED_ALIGNED_FORM(name, own, base)                                                 \
     extern void name(void *block, size_t size, size_t align);                                      \
     PS_EXPORT void name(void *block, size_t size, size_t align) {                                  \

@@ -21,7 +21,7 @@ __attribute__((constructor(101))) static void library_loaded(void) {
     ps_stats_at_start();
     ps_record_at_start();
     if (ps_hard_level != 0) {
-        (void)at_quick_exit(ps_hard_sweep); /* refused: that way out is without a look */
+        (void)at_quick_exit(ps_hard_sweep); /* refused: no sweep at a quick_exit */
     }
 }
 

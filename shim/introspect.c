@@ -26,7 +26,7 @@ struct figures {
     uint64_t free_block_count; /* free blocks in spans */
     uint64_t map_bytes;        /* mappings of single blocks */
     uint64_t map_count;
-    uint64_t trim_bytes; /* what malloc_trim can give back */
+    uint64_t trim_bytes; /* what malloc_trim can release */
 };
 
 /* a - b, but 0 where a snapshot across threads makes it negative. */
@@ -147,7 +147,7 @@ PS_EXPORT int malloc_trim(size_t pad) { return ps_heap_trim(pad) ? 1 : 0; }
 
 /*
  * The configuration is frozen when a program can first call this, so nothing here has an effect.
- * Parameters that are hints count as accepted; what asks for behaviour that will not come (fill
+ * Parameters that are hints count as accepted; requests for behaviour that is not implemented (fill
  * patterns) and unknown parameters are refused.
  */
 PS_EXPORT int mallopt(int parameter, int value) {

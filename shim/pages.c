@@ -2,7 +2,7 @@
 /*
  * The pages of the pools library inside libpoolshim.so: the sources of pools/pages on the engine's
  * page layer, exported, so that a program's pools and its malloc share one page cache. This file is
- * the start that pages/pages.h asks for. No locks of its own.
+ * the start that pages/pages.h requires. No locks of its own.
  */
 #include "pools/pages/pages.h"
 

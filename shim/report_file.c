@@ -53,7 +53,7 @@ static int make_path(char *out, size_t capacity, const char *pattern, const char
     return path.has_failed ? ENAMETOOLONG : 0;
 }
 
-/* What to write, and by whom. */
+/* The function that writes, and its argument. */
 struct contents {
     ps_report_writer *write;
     const void *context;
