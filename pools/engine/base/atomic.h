@@ -43,8 +43,8 @@
 #define ps_fence_program_order() __asm__ volatile("" : : : "memory")
 
 /*
- * A counter with one writer and readers that only want a snapshot: relaxed, and not one
- * read-modify-write but two plain moves, since nobody else writes.
+ * A counter with one writer and readers that need a snapshot only: relaxed, and not one
+ * read-modify-write but two plain moves, since there is no other writer.
  */
 #define ps_owner_add(p, v)                                                                         \
     __atomic_store_n((p), (__typeof__(*(p)))(*(p) + (__typeof__(*(p)))(v)), __ATOMIC_RELAXED)

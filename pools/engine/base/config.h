@@ -26,12 +26,12 @@
 
 /* Levels of `harden`, at which something begins: see harden/hard.h. */
 #define PS_HARDEN_ZERO_ON_FREE 1    /* at this level blocks are zeroed, no more */
-#define PS_HARDEN_CHECK_BLOCKS 2    /* from this level on, blocks are looked at one by one */
+#define PS_HARDEN_CHECK_BLOCKS 2    /* from this level on, blocks are checked one by one */
 #define PS_HARDEN_LONG_QUARANTINE 3 /* from this level on, they wait longer */
 
 enum ps_thp {
     PS_THP_AUTO,   /* huge pages once the heap is large, ordinary ones before */
-    PS_THP_ALWAYS, /* ask for huge pages from the first arena on */
+    PS_THP_ALWAYS, /* request huge pages from the first arena on */
     PS_THP_NEVER,  /* refuse them, also where the system's default is "always" */
 };
 
@@ -47,7 +47,7 @@ struct ps_config {
     size_t small_max_bytes;               /* above this, page runs; 0: built-in default */
     size_t mmap_min_bytes;                /* from here on, a mapping of its own */
     size_t cache_max_bytes;               /* freed mappings kept for reuse, at most */
-    uint32_t purge_delay_ms; /* idle this long, a page goes back to the OS; 0: at once */
+    uint32_t purge_delay_ms;              /* idle this long, a page returns to the OS; 0: at once */
     enum ps_thp thp;
     enum ps_foreign foreign;
     uint32_t harden;       /* 0 to 3: see harden/hard.h */

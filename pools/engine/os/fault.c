@@ -62,7 +62,7 @@ static void read_context(const ucontext_t *context, struct ps_fault *fault) {
 
 /* Does what the kernel would do with the action from before ours. */
 static void pass_on(int number, struct sigaction *earlier, siginfo_t *info, void *context) {
-    bool is_fault = info->si_code > 0; /* else somebody sent it: nothing will fault again */
+    bool is_fault = info->si_code > 0; /* else sent by kill: nothing will fault again */
     if ((earlier->sa_flags & SA_SIGINFO) == 0 &&
         (earlier->sa_handler == SIG_DFL || earlier->sa_handler == SIG_IGN)) {
         if (earlier->sa_handler == SIG_IGN && !is_fault) {
@@ -80,7 +80,7 @@ static void pass_on(int number, struct sigaction *earlier, siginfo_t *info, void
         earlier->sa_flags = 0;
         earlier->sa_handler = SIG_DFL;
     }
-    /* The mask that was in force comes back when our handler returns. */
+    /* The return from the handler restores the mask that was in force. */
     (void)pthread_sigmask(SIG_BLOCK, &action.sa_mask, NULL);
     if ((action.sa_flags & SA_NODEFER) != 0) {
         sigset_t own;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Faults: who is told when the program touches memory that it may not. One handler for SIGSEGV and
+ * Faults: the report of accesses to inaccessible memory. One handler for SIGSEGV and
  * SIGBUS, in front of those that were there before; what the program installs later replaces it,
  * unless it calls the one before it. Called once, at start; the handler takes no locks.
  */
@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 enum ps_fault_access {
-    PS_FAULT_UNKNOWN, /* this processor does not tell */
+    PS_FAULT_UNKNOWN, /* this processor does not report it */
     PS_FAULT_READ,
     PS_FAULT_WRITE,
 };
@@ -19,7 +19,7 @@ enum ps_fault_access {
 struct ps_fault {
     const char *address;         /* that was touched */
     uintptr_t instruction;       /* address of the instruction that did, 0 where it is not known */
-    enum ps_fault_access access; /* what it wanted */
+    enum ps_fault_access access; /* read or write */
 };
 
 /*
@@ -29,7 +29,7 @@ struct ps_fault {
  */
 typedef bool ps_fault_claim(const struct ps_fault *fault);
 
-/* From now on claim is asked first. Does nothing when the system refuses. */
+/* From now on claim is called first. Does nothing when the system refuses. */
 void ps_fault_watch(ps_fault_claim *claim);
 
 #endif

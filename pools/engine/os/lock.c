@@ -40,7 +40,7 @@ static bool is_unrepaired_child(void) {
 }
 
 /*
- * Counted, not asked from the kernel: one system call less per thread, and one less that a sandbox
+ * Counted, not read from the kernel: one system call less per thread, and one less that a sandbox
  * must allow. The kernel's ids are below the first of ours, so when two thousand million are used
  * up, they take over, and no two living threads ever have the same.
  */
@@ -48,8 +48,8 @@ PS_COLD uint32_t ps_lock_ask_thread_id(void) {
     if (is_unrepaired_child() && !ps_os_is_first_thread()) {
         end_repairs(); /* from now on a lock may be held by a thread that exists */
     }
-    /* relaxed, both: that an id is unique is all that matters. Threads that look at once can pass
-     * the limit, each by one; there are fewer of them than ids left above it. */
+    /* relaxed, both: that an id is unique is all that matters. Threads that read it at the same
+     * time can pass the limit, each by one; there are fewer of them than ids left above it. */
     if (ps_load_relaxed(&x_last_id) < ID_LIMIT) {
         ps_lock_thread_id = ps_add_relaxed(&x_last_id, 1u) + 1;
     } else {
@@ -94,7 +94,8 @@ PS_COLD void ps_lock_watch_forks(void) {
     uint32_t *mark = ps_os_word_wiped_by_fork();
     if (mark != NULL) {
         ps_store_relaxed(mark, 1u); /* relaxed: published by the next */
-        /* release: pairs with is_unrepaired_child; who sees the word, sees it set. */
+        /* release: pairs with is_unrepaired_child; a thread that reads the pointer reads the word
+         * as set. */
         ps_store_release(&x_fork_mark, mark);
     }
 }
@@ -110,7 +111,7 @@ void ps_lock_check_release(const struct ps_lock *lock) {
     self_state.held_ranks &= ~(1u << lock->rank) & 0xffffff;
 }
 
-/* Sleeps until the lock is released, with WAITERS set so that the release wakes somebody. */
+/* Sleeps until the lock is released, with WAITERS set so that the release unblocks a waiter. */
 static void wait_for_release(struct ps_lock *lock) {
     uint32_t state = ps_load_relaxed(&lock->x_state); /* relaxed: only a reason to sleep */
     if (state == 0) {
@@ -135,7 +136,7 @@ PS_COLD void ps_lock_acquire_slow(struct ps_lock *lock) {
         return;
     }
     for (int spin = 0; spin < SPIN_COUNT; spin++) {
-        /* relaxed: a first look that saves the bus. */
+        /* relaxed: a first read without bus traffic. */
         if (ps_load_relaxed(&lock->x_state) == 0 && ps_lock_try(lock)) {
             return;
         }
@@ -146,7 +147,7 @@ PS_COLD void ps_lock_acquire_slow(struct ps_lock *lock) {
         ps_os_is_first_thread()) {
         (void)ps_lock_fork_child(lock); /* the holder exists in the parent alone */
     }
-    for (uint32_t free_state = 0;; free_state = 0) { /* ends when the holders let go */
+    for (uint32_t free_state = 0;; free_state = 0) { /* ends when the lock is released */
         /* acquire: as in ps_lock_try. Others may sleep too, so WAITERS stays set. */
         if (ps_cas_strong_acquire(&lock->x_state, &free_state, self | PS_LOCK_WAITERS)) {
             break;

@@ -53,7 +53,7 @@ struct ps_lock {
 #define PS_LOCK_INIT(lock_rank) PS_LOCK_INIT_UNDO(lock_rank, NULL)
 #define PS_LOCK_WAITERS 0x80000000u
 
-/* The calling thread's id: unlike those of all living threads; 0 until asked for. */
+/* The calling thread's id: unlike those of all living threads; 0 until first requested. */
 extern __thread PS_HIDDEN uint32_t ps_lock_thread_id __attribute__((tls_model("initial-exec")));
 uint32_t ps_lock_ask_thread_id(void);
 

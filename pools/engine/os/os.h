@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The OS contract: everything the engine asks of the operating system. One body per system
+ * The OS contract: everything the engine requires of the operating system. One body per system
  * (os_linux.c); tests replace it with a fake that fails the Nth call and owns the clock.
  *
  * No function here allocates, takes a lock or changes errno. Addresses and sizes are multiples of
@@ -42,7 +42,8 @@ bool ps_os_protect(void *base, size_t bytes, bool is_accessible);
 /* Makes a range read-only for good. False when the system refuses: it is as it was. */
 bool ps_os_freeze(void *base, size_t bytes);
 
-/* How many bytes of a range are in memory now, about; `bytes` when the system does not tell. */
+/* How many bytes of a range are in memory now, about; `bytes` when the system does not report it.
+ */
 size_t ps_os_resident(void *base, size_t bytes);
 
 /* Grows or shrinks a mapping where it stands. False when that is impossible; nothing changed. */
@@ -55,13 +56,13 @@ bool ps_os_resize(void *base, size_t old_bytes, size_t new_bytes);
  */
 bool ps_os_move(void *from, size_t old_bytes, void *to, size_t new_bytes);
 
-/* Advises huge pages for a range (wanted) or against them. Best effort. */
+/* Advises huge pages for a range (is_wanted) or against them. Best effort. */
 void ps_os_advise_huge(void *base, size_t bytes, bool is_wanted);
 
 /* The system's page size in bytes, read at run time; a power of two. */
 size_t ps_os_page_bytes(void);
 
-/* Milliseconds on a clock that never goes back; cheap, a few milliseconds coarse. */
+/* Milliseconds on a monotonic clock; cheap, a few milliseconds coarse. */
 uint64_t ps_os_now_ms(void);
 
 /* The calling thread's number in the system, for reports: a system call. */
@@ -77,7 +78,7 @@ bool ps_os_is_first_thread(void);
  */
 uint32_t *ps_os_word_wiped_by_fork(void);
 
-/* 64 bits that nobody can guess, from the system; less good ones where it has none to give. */
+/* 64 unpredictable bits from the system; weaker ones where the system has none. */
 uint64_t ps_os_random(void);
 
 /* Writes all of it to a descriptor, retrying on interruption; errors end the attempt silently. */

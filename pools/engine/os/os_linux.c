@@ -25,7 +25,7 @@ bool ps_os_release(void *base, size_t bytes) {
 }
 
 static void *reserve(size_t bytes, size_t align, long access) {
-    /* Neighbours of equal alignment usually come back aligned: try the exact size first. */
+    /* Neighbours of equal alignment usually return aligned: try the exact size first. */
     char *base = map_anonymous(bytes, access);
     if (base == NULL || ((uintptr_t)base & (align - 1)) == 0) {
         return base;
@@ -100,9 +100,9 @@ bool ps_os_move(void *from, size_t old_bytes, void *to, size_t new_bytes) {
                                        MREMAP_MAYMOVE | MREMAP_FIXED, (long)to, 0))) {
         return true;
     }
-    /* Kernels that unmap `to` first and look at `from` then leave a hole, in which another thread's
+    /* Kernels that unmap `to` first and check `from` then leave a hole, in which another thread's
      * mapping may lie by now. Only addresses that can be taken again without replacing anything are
-     * surely ours to give back; else they stay, with no memory behind them. */
+     * known to be free to return; else they stay reserved, with no memory. */
     long again =
         ps_syscall6(SYS_mmap, (long)to, (long)new_bytes, PROT_NONE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);

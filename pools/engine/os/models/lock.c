@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The lock with its inside: the word, the spin (one round), the kernel's futex. No two threads hold
- * it, what was done under it is seen by the next holder, and nobody sleeps for ever.
+ * it, what was done under it is seen by the next holder, and no thread sleeps for ever.
  * Sources, bounds and faults to find: lock.model.
  */
 #include "pools/engine/os/lock.h"
