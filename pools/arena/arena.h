@@ -65,7 +65,7 @@ struct ps_arena {
     size_t mapped_bytes;       /* addresses; the arena grows into them */
     size_t max_bytes;
     unsigned flags;
-    pid_t owner_pid; /* a child after fork may look, not commit */
+    pid_t owner_pid; /* a child after fork may read, not commit */
     int file_fd;
     int journal_fd;         /* -1: not open */
     int pagemap_fd;         /* -1: pages are compared */
@@ -101,7 +101,7 @@ bool ps_arena_read(int fd, void *bytes, size_t count, uint64_t offset);
 
 enum arena_lock {
     ARENA_LOCK_WRITER, /* held by the writer as long as it is open */
-    ARENA_LOCK_VIEW,   /* shared by readers as long as they look; the writer's while it puts a batch
+    ARENA_LOCK_VIEW,   /* shared by readers while they read; the writer's while it puts a batch
                           in its places */
 };
 /* file.c: type: F_RDLCK, F_WRLCK, F_UNLCK. */

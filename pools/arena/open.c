@@ -66,7 +66,7 @@ bool ps_arena_map(struct ps_arena *arena, size_t bytes) {
 
 static bool map_first(struct ps_arena *arena, size_t bytes, size_t reserve_bytes) {
     size_t wanted = ps_max(bytes, reserve_bytes);
-    for (;;) { /* ends: wanted comes down to bytes */
+    for (;;) { /* ends: wanted falls to bytes */
         arena->mapped_bytes = ps_round_up(wanted, ps_os_page_bytes());
         arena->view.base = map_file(arena, arena->mapped_bytes);
         if (arena->view.base != NULL) {
@@ -128,7 +128,7 @@ static enum ps_arena_status load_once(struct ps_arena *arena, bool is_verified) 
     return status;
 }
 
-/* A reader may see the header of a commit and the batch of a later one: then it looks again. */
+/* A reader may see the header of a commit and the batch of a later one: then it reads again. */
 enum ps_arena_status ps_arena_load(struct ps_arena *arena, bool is_verified) {
     for (int tries = 1;; tries++) { /* ends at LOAD_TRIES_MAX */
         enum ps_arena_status status = load_once(arena, is_verified);
@@ -180,7 +180,7 @@ static enum ps_arena_status commit_empty_heap(struct ps_arena *arena, size_t ini
     return ps_arena_commit(arena);
 }
 
-/* Whether the kernel tells copies from the file's pages, tried on a page of the headers. */
+/* Whether the kernel distinguishes copies from the file's pages, tried on a page of the headers. */
 static bool is_pagemap_right(struct ps_arena *arena) {
     volatile char *byte = arena->view.base;
     uint64_t entries[2];

@@ -4,7 +4,7 @@
  * by this one file. A pool embeds a struct ps_chunks; one thread at a time, as for the pool.
  * Callers: the families. Calls source.c, pages.h.
  *
- *   total_bytes == sum of the lengths of all chunks taken and not given back
+ *   total_bytes == sum of the lengths of all chunks taken and not returned
  */
 #ifndef PS_COMMON_CHUNK_H
 #define PS_COMMON_CHUNK_H
@@ -29,7 +29,7 @@ void ps_chunks_init(struct ps_chunks *chunks, const struct ps_chunk_options *opt
 /*
  * A chunk of at least `least` bytes, aligned to `align` (at most 64 KiB; a chunk from the page
  * cache is page-aligned anyway). *bytes: its length, to be remembered for ps_chunk_give. Usually
- * next_bytes, which then doubles; longer when least asks for it, and then next_bytes stays. When
+ * next_bytes, which then doubles; longer when least requires it, and then next_bytes stays. When
  * the source refuses, half the length is tried, and so on down to `least`; then the oom handler is
  * asked. NULL and errno ENOMEM; nothing has changed. Overflow in `least` is the caller's to check.
  */

@@ -48,7 +48,7 @@
 
 #endif
 
-/* Whether anybody looks at the marks. Set before main, never written again. */
+/* Whether a sanitizer reads the marks. Set before main, never written again. */
 extern PS_HIDDEN bool ps_poison_is_on;
 
 void ps_poison_slow(const void *memory, size_t bytes);

@@ -15,7 +15,7 @@
 static void *malloc_alloc(struct ps_source *source, size_t bytes, size_t align) {
     (void)source;
     void *chunk = NULL;
-    if (bytes > PTRDIFF_MAX) { /* refused anyway, but memcheck reports that it was asked for */
+    if (bytes > PTRDIFF_MAX) { /* refused anyway, but memcheck reports the request */
         errno = ENOMEM;
         return NULL;
     }

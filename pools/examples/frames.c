@@ -18,7 +18,7 @@ int main(void) {
         struct ps_region *now = ps_frames_next(frames);
         struct state *state = PS_REGION_NEW(now, struct state, 1);
         *state = (struct state){before, round, round + (before != NULL ? before->sum : 0)};
-        before = state; /* still there in the next round, and gone in the one after */
+        before = state; /* valid in the next round, freed in the one after */
     }
     int is_good = before->sum == 500500 && before->before->round == 999;
     ps_frames_destroy(frames);

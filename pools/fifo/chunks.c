@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The chunks of a fifo: taken, kept while drained, given back. Callers: fifo.c. Calls pools/common.
+ * The chunks of a fifo: taken, kept while drained, returned. Callers: fifo.c. Calls pools/common.
  * No locks: one thread at a time per fifo.
  */
 #include "pools/fifo/fifo.h"
@@ -8,8 +8,8 @@
 #include <errno.h>
 #include <poolshim/pages.h>
 
-/* A spare chunk for a large block is looked for among so many. */
-#define SPARES_LOOKED_AT 8
+/* Limit of the search for a spare chunk with room for a large block. */
+#define SPARES_TRIED 8
 
 struct ps_fifo_chunk *ps_fifo_chunk_format(struct fifo *fifo, void *base, size_t bytes,
                                            size_t offset) {
@@ -86,7 +86,7 @@ void ps_fifo_chunk_keep(struct fifo *fifo, struct ps_fifo_chunk *chunk) {
 static struct ps_fifo_chunk *find_spare(struct fifo *fifo, size_t bytes, size_t align,
                                         size_t max_bytes) {
     struct ps_fifo_chunk **link = &fifo->spares;
-    for (int looked = 0; looked < SPARES_LOOKED_AT && *link != NULL; looked++) {
+    for (int tried = 0; tried < SPARES_TRIED && *link != NULL; tried++) {
         struct ps_fifo_chunk *chunk = *link;
         if (chunk->bytes <= max_bytes &&
             ps_fifo_place(fifo, chunk->start, chunk->end, bytes, align) != NULL) {

@@ -95,7 +95,7 @@ struct ps_fifo *ps_fifo_create(const struct ps_fifo_options *given) {
     return &fifo->hot;
 }
 
-/* All memory but live blocks' is gone already, or is not wanted any more. */
+/* Returns the chunk that holds the fifo itself, as the last one. */
 static void give_home(struct fifo *fifo) {
     struct ps_chunks chunks = fifo->chunks;
     struct ps_fifo_chunk *home = fifo->home;

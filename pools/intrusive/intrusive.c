@@ -3,11 +3,11 @@
  * Intrusive pools: everything but the inlined paths and the memory. See
  * poolshim/intrusive.h and intrusive.h.
  *
- * How items of a shared pool come home: any thread pushes them on x_returned, the pool's thread
- * takes the whole list when its own is empty. When the pool lets go it closes that list, counts
- * what is out, and adds the number to x_left; from then on each return takes one off it, and who
- * makes it zero ends the state. Returns that see the closed list before the number is added make
- * x_left negative, so that zero is not seen too early.
+ * How items of a shared pool return: any thread pushes them on x_returned, the pool's thread
+ * takes the whole list when its own is empty. When the pool is destroyed it closes that list,
+ * counts the live items, and adds the number to x_left; from then on each return subtracts one, and
+ * the one that reaches zero ends the state. Returns that see the closed list before the number is
+ * added make x_left negative, so that zero is not seen too early.
  */
 #include "pools/intrusive/intrusive.h"
 #include "pools/common/debug.h"
@@ -81,7 +81,7 @@ size_t ps_intrusive_length(const struct ps_intrusive_item *first) {
     return length;
 }
 
-/* The pool lets go of a state that other threads return items to. */
+/* Detaches the pool from a state to which other threads return items. */
 static void close_shared(struct intrusive_pool *pool) {
     /* acquire: pairs with the release in return_shared; makes the list readable. */
     struct ps_intrusive_item *returned = ps_exchange_acquire(&pool->x_returned, INTRUSIVE_CLOSED);
@@ -176,7 +176,7 @@ static struct ps_intrusive_item *alloc_malloc(struct intrusive_pool *pool) {
     return hand_out(pool, item);
 }
 
-/* An object that was never handed out, or NULL when all were and there are no more. */
+/* An object that was never allocated, or NULL when there are no more. */
 static struct ps_intrusive_item *alloc_virgin(struct intrusive_pool *pool) {
     while (pool->virgin_count == 0) { /* ends: a chunk may be used up by the state, not two */
         if (pool->chunk_in_use == pool->last_chunk && !ps_intrusive_grow(pool, 0)) {
@@ -201,7 +201,7 @@ static struct ps_intrusive_item *alloc_virgin(struct intrusive_pool *pool) {
 /* A free item of a pool that is checked or shared, or NULL. */
 static struct ps_intrusive_item *alloc_kept(struct intrusive_pool *pool) {
     struct ps_intrusive_item **list = pool->is_checked ? &pool->kept : &pool->face.free;
-    /* relaxed: a first look that saves the bus. */
+    /* relaxed: a first read without a read-modify-write. */
     if (*list == NULL && ps_load_relaxed(&pool->x_returned) != NULL) {
         /* acquire: pairs with the release in return_shared; makes the items visible. */
         *list = ps_exchange_acquire(&pool->x_returned, NULL);
@@ -292,7 +292,7 @@ void ps_intrusive_put_slow(struct ps_intrusive_state *state, struct ps_intrusive
 }
 
 void ps_intrusive_drop_odd(struct ps_intrusive_item *item) {
-    ps_debug_misuse("reference dropped that nobody has, of item", item, "an intrusive pool");
+    ps_debug_misuse("drop of a reference that does not exist, of item", item, "an intrusive pool");
 }
 
 void ps_intrusive_undo(struct ps_intrusive_state *state, struct ps_intrusive_item *item) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The state of an intrusive pool: lies in the pool's first chunk and lives until the pool and all
- * its items have let go. Included by pools/intrusive/. No locks: one thread at a time, except the
- * fields marked x_, by which other threads return items of shared pools.
+ * The state of an intrusive pool: lies in the pool's first chunk and lives until the pool is
+ * destroyed and all its items are returned. Included by pools/intrusive/. No locks: one thread at a
+ * time, except the fields marked x_, by which other threads return items of shared pools.
  *
  *   capacity == touched + what is left of the chunk in use + all of the chunks after it
  *   live + free + x_returned == touched
@@ -26,7 +26,7 @@ struct intrusive_chunk {
 struct intrusive_pool {
     struct ps_intrusive_state face; /* first member */
     struct ps_intrusive_item *kept; /* free items of checked pools, instead of face.free */
-    char *virgin;                   /* next object of chunk_in_use that was never handed out */
+    char *virgin;                   /* next object of chunk_in_use that was never allocated */
     size_t virgin_count;            /* such objects in chunk_in_use */
     struct intrusive_chunk *first_chunk;
     struct intrusive_chunk *chunk_in_use;
@@ -48,7 +48,8 @@ struct intrusive_pool {
 /* x_returned of pools that are orphaned or use malloc: returns count down x_left. */
 #define INTRUSIVE_CLOSED ((struct ps_intrusive_item *)1)
 
-/* Adds, wraps, and returns the sum. acq_rel: who ends a state sees what all others did. */
+/* Adds, wraps, and returns the sum. acq_rel: the thread that ends a state sees all that others did.
+ */
 static inline size_t intrusive_add_left(struct intrusive_pool *pool, size_t count) {
     size_t left = ps_load_relaxed(&pool->x_left); /* relaxed: the swap decides */
     while (!ps_cas_weak_acq_rel(&pool->x_left, &left, left + count)) { /* ends: as any counter's */
@@ -74,7 +75,7 @@ struct intrusive_pool *ps_intrusive_state_create(const struct ps_intrusive_optio
 /* Room for more; `least` > 0 items at once, or, when that is 0, the usual. False: ENOMEM. */
 bool ps_intrusive_grow(struct intrusive_pool *pool, size_t least);
 
-/* Calls visit for the item of each object that was ever handed out. */
+/* Calls visit for the item of each object that was ever allocated. */
 void ps_intrusive_each(struct intrusive_pool *pool, ps_intrusive_recycle *visit, void *context);
 
 /* Marks for AddressSanitizer; nothing in other builds. */

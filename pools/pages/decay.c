@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory of pages that are free while their slice is not: it goes back when nothing has happened in
- * the slice between two looks, half a purge delay apart. (Whole slices go to the page cache at
+ * Memory of pages that are free while their slice is not: it is released when the slice has not
+ * changed between two scans, half a purge delay apart. (Whole slices go to the page cache at
  * once, and its purge.h has the rule there.) Pages are claimed while the system call is under way,
  * so that nothing is held over it. Locks: the depot's.
  */
@@ -21,7 +21,7 @@ struct victim {
 static struct victim victims[BATCH]; /* belongs to the thread that decays, and to a fork's child */
 static size_t victim_count;
 static bool is_decaying;
-static uint8_t look; /* number of the current look, never 0 */
+static uint8_t scan; /* number of the current scan, never 0 */
 static uint64_t x_next_ms;
 
 /* Those of the pages that make up whole pages of the system. */
@@ -44,8 +44,8 @@ static bool gather(struct ps_pages_slice *slice, void *is_forced) {
         return true;
     }
     if (slice->seen_idle == 0 && !*(const bool *)is_forced) {
-        slice->seen_idle = look;
-    } else if (slice->seen_idle != look && ps_slice_claim_locked(slice, bits)) {
+        slice->seen_idle = scan;
+    } else if (slice->seen_idle != scan && ps_slice_claim_locked(slice, bits)) {
         victims[victim_count] = (struct victim){slice, (uint16_t)bits, 0};
         ps_depot_note(&victim_count, sizeof victim_count);
         victim_count++;
@@ -80,7 +80,7 @@ static void return_victims(struct ps_released *released) {
         ps_depot_note(&victim_count, sizeof victim_count);
         victim_count--;
         ps_slice_return_locked(victim->slice, victim->bits, victim->dirty, released);
-        victim->slice->seen_idle = look; /* not twice in one look */
+        victim->slice->seen_idle = scan; /* not twice in one scan */
         ps_depot_commit();
     }
 }
@@ -110,7 +110,7 @@ static bool begin(uint64_t now_ms, bool is_forced) {
     bool can_begin = !is_decaying && (is_forced || now_ms >= ps_load_relaxed(&x_next_ms));
     if (can_begin) {
         is_decaying = true;
-        look = look == UINT8_MAX ? 1 : (uint8_t)(look + 1);
+        scan = scan == UINT8_MAX ? 1 : (uint8_t)(scan + 1);
         ps_store_relaxed(&x_next_ms, now_ms + ps_purge_delay_ms() / 2); /* relaxed: as above */
     }
     ps_depot_unlock();

@@ -96,7 +96,7 @@ void ps_slice_return_locked(struct ps_pages_slice *slice, uint32_t bits, uint32_
         set_free_locked(slice, free, dirty);
         return;
     }
-    /* From here on all pages are the caller's, who gives them to the page cache. */
+    /* From here on all pages belong to the caller, which returns them to the page cache. */
     set_free_locked(slice, 0, 0);
     struct ps_run **list = dirty != 0 ? &released->dirty : &released->zero;
     PS_UNDO_NOTE(&depot_undo, slice->run.next);
@@ -189,7 +189,8 @@ uintptr_t ps_depot_take_one(size_t pages, size_t align) {
     return place;
 }
 
-/* The slot of pages that come back. Aborts when they are not out. Lock held, or all pages ours. */
+/* The slot of pages that return. Aborts when they are not allocated. Lock held, or all pages ours.
+ */
 static struct ps_pages_slice *slice_coming_back(const char *pages, uint32_t bits) {
     struct ps_pages_slice *slice = ps_pages_slice_at(pages);
     /* relaxed, both: neither is changed while pages are out. */

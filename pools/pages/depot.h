@@ -5,8 +5,8 @@
  * runs are slices of their own, except the pages behind their end, which are free for others.
  *
  * Every slice in use is PS_RUN_PAGES and a run of length one, so that any part of a run can be
- * given back by itself, and the slot tells for every page whether it is out. A slice whose pages
- * have all come back leaves for the page cache; pages that wait in slices longer than the purge
+ * returned by itself, and the slot has for every page whether it is allocated. A slice whose pages
+ * are all free returns to the page cache; pages that wait in slices longer than the purge
  * delay lose their memory there.
  *
  * A place is the address of a run of pages, plus PS_PLACE_ZERO if it is known to read as zero.
@@ -43,7 +43,7 @@ void ps_depot_give(const uintptr_t *places, size_t count, size_t pages);
 /* Takes any pages back. Aborts when they are not out. */
 void ps_depot_give_one(uintptr_t place, size_t pages);
 
-/* Aborts when any of the pages is not out. Costs a look at every slice. */
+/* Aborts when any of the pages is not allocated. O(slices). */
 void ps_depot_check(const char *base, size_t pages);
 
 struct ps_depot_counts {
@@ -53,8 +53,8 @@ struct ps_depot_counts {
 };
 void ps_depot_count(struct ps_depot_counts *out);
 
-/* In the child of a fork, by its only thread: repairs the lock; then, all locks free, takes back
- * the pages whose memory another thread was giving back. */
+/* In the child of a fork, by its only thread: repairs the lock; then, all locks free, frees
+ * the pages whose memory another thread was releasing. */
 void ps_depot_fork_child(void);
 void ps_depot_fork_salvage(void);
 

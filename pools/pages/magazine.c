@@ -20,7 +20,7 @@
 #define ALIGN_LIMIT ((size_t)2 << 20)
 #define REFILL_RUNS 8   /* short runs taken from the depot at once, */
 #define REFILL_PAGES 16 /* but no more pages than that */
-#define TICK_CALLS 8    /* slow calls per look at the clock */
+#define TICK_CALLS 8    /* slow calls per reading of the clock */
 
 /* Runs longer than a quarter of the limit push nothing else out of a magazine. */
 #define PUSH_OUT_SHIFT 2
@@ -118,8 +118,8 @@ static void drop_half(struct ps_magazine *magazine, size_t index, size_t bytes, 
     }
 }
 
-/* Makes room for a run: the longest runs of other stacks go first, those of its own last, which are
- * the ones that are wanted again. False when it may not be held. */
+/* Makes room for a run: the longest runs of other stacks first, those of its own last, which are
+ * the likeliest to be reused. False when it may not be held. */
 static bool make_room(struct ps_magazine *magazine, size_t bytes) {
     size_t limit = ps_load_relaxed(&ps_x_magazine_limit); /* relaxed: a moment late is all right */
     size_t own = ps_magazine_stack(bytes);
@@ -251,7 +251,7 @@ static uintptr_t refill(struct ps_magazine *magazine, size_t bytes) {
     set_length(magazine, ps_magazine_stack(bytes), pages);
     while (got > 1) {
         got--;
-        if (!ps_magazine_push(magazine, places[got], bytes)) { /* an old entry looks like it */
+        if (!ps_magazine_push(magazine, places[got], bytes)) { /* refused: equal to an old entry */
             ps_depot_give(&places[got], 1, pages);
         }
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See poolshim/pages.h. Every call looks into the thread's magazine first; the rest is magazine.c
+ * See poolshim/pages.h. Every call tries the thread's magazine first; the rest is magazine.c
  * and depot.c. Also compiled into libpoolshim.so: see pages.h. No locks of its own.
  */
 #include <poolshim/pages.h>

@@ -24,7 +24,7 @@ struct ps_pages_slice {
     uint16_t x_free;   /* free pages, a bit each; depot lock; the holder of all pages reads 0 */
     uint16_t x_dirty;  /* free pages that may hold anything but zeroes; depot lock */
     uint8_t order;     /* of the list it is on, or PS_ORDER_NONE; depot lock */
-    uint8_t seen_idle; /* number of the first look that found it like this; 0: none; depot lock */
+    uint8_t seen_idle; /* number of the first scan that found it like this; 0: none; depot lock */
     bool is_mapping;   /* lies in a mapping of its own, not in an arena; constant */
     unsigned char unused[PS_TENANT_BYTES - 15];
     struct ps_run run; /* next, prev: the list; slices: 1 */
@@ -82,7 +82,7 @@ static inline size_t ps_free_place(uint32_t free, unsigned order) {
 /* Smallest order whose blocks hold so many pages. pages: 1..16. */
 static inline unsigned ps_order_of(size_t pages) { return pages == 1 ? 0 : ps_log2(pages - 1) + 1; }
 
-/* Slices that have come back whole, linked by run.next. */
+/* Slices of which all pages are free, linked by run.next. */
 struct ps_released {
     struct ps_run *dirty;
     struct ps_run *zero;
@@ -122,7 +122,7 @@ char *ps_slices_take(size_t slices, size_t align_slices, bool *is_zero);
 /* As many free slices behind a slice that the caller has pages of. False: they are not free. */
 bool ps_slices_extend(struct ps_pages_slice *last, size_t slices, bool *is_zero);
 
-/* Gives slices back, all of whose pages are out. Aborts when they are not. */
+/* Returns slices of which all pages are allocated. Aborts when they are not. */
 void ps_slices_give(char *base, size_t slices, bool is_zero);
 
 /* Hands what has been released to the page cache. */
@@ -154,8 +154,8 @@ void ps_pages_fork_salvage(void);
 
 /* ---- of alone.c and shim/pages.c ---- */
 
-/* Makes sure that the page layer has started and that forks are cared for: alone.c does both, in
- * libpoolshim.so the engine's own start has done or does that, once. Any thread, no lock held;
+/* Starts the page layer and registers the fork handlers, once: in alone.c by itself, in
+ * libpoolshim.so as a part of the engine's start. Any thread, no lock held;
  * cheap when it has. */
 PS_HOOK void ps_pages_start(void);
 

@@ -11,14 +11,14 @@
 #include "pools/pages/pages.h"
 
 /* Chunks this long are filled sooner or later: huge pages. Longer than the other, they are cut from
- * ordinary pages, as the program may well want them for their addresses. */
+ * ordinary pages, as the program may reserve them for their addresses. */
 #define DENSE_SLICES_LEAST ((size_t)32)  /* 2 MiB */
 #define DENSE_SLICES_MOST ((size_t)4096) /* 256 MiB */
 
 static size_t x_mapped_bytes;
 
 static void set_kind(struct ps_run *run, enum ps_run_kind kind) {
-    /* release: pairs with those who walk over all slots, or look at their neighbour's. */
+    /* release: pairs with walks over all slots, and with reads of a neighbour's. */
     ps_store_release(&run->kind, (uint8_t)kind);
 }
 

@@ -34,7 +34,7 @@ static void choose_kind(struct ps_pool *pool, bool is_ordered) {
     }
 }
 
-/* The pool knows no chunk any more. */
+/* Clears all references to chunks. */
 static void forget_chunks(struct ps_pool *pool) {
     pool->chunks = NULL;
     pool->recent = NULL;

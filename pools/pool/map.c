@@ -99,7 +99,7 @@ static void clear_run(struct ps_pool_map *map, size_t index, size_t count) {
     }
 }
 
-/* What is on the list goes back into the bits: before anything that wants to see all of them. */
+/* Returns the objects of the list to the bits: before any use of all bits. */
 void ps_pool_map_flush(struct ps_pool *pool) {
     struct ps_pool_link *link = pool->free;
     pool->free = NULL;

@@ -19,7 +19,7 @@ enum ps_pool_kind {
     PS_POOL_LIST,    /* usual: a list of free objects */
     PS_POOL_MAP,     /* ordered: a bit per object */
     PS_POOL_TINY,    /* pages of objects below 8 bytes */
-    PS_POOL_CHECKED, /* PS_DEBUG=check: as ordered, whatever was asked for */
+    PS_POOL_CHECKED, /* PS_DEBUG=check: as ordered, whatever the options say */
     PS_POOL_HEAP,    /* PS_DEBUG=malloc: each object a malloc block; has no chunks */
 };
 
@@ -40,7 +40,7 @@ struct ps_pool_chunk {
     char *nodes;        /* the first object */
     size_t bytes;       /* of the whole chunk; of a page that does not begin a chunk: 0 */
     size_t capacity;    /* objects */
-    size_t carved;      /* objects that were handed out at least once */
+    size_t carved;      /* objects that were allocated at least once */
     size_t free_count;  /* of these, free and not on pool->free. Usual pools: 0 */
     size_t found_count; /* usual pools: of these, free, as trim or stats counted last; while runs.c
                            merges: where its bits begin */
@@ -103,8 +103,9 @@ static inline struct ps_pool_chunk *ps_pool_find(struct ps_pool *pool, const voi
     return ps_pool_find_slow(pool, (uintptr_t)address);
 }
 
-/* table.c: zeroed memory of the pool's source for what stands beside the chunks, to be given back
- * by ps_chunk_give. NULL: all goes on without it, so the oom handler is not asked and errno stays.
+/* table.c: zeroed memory of the pool's source for tables beside the chunks, to be returned
+ * by ps_chunk_give. NULL: the pool works without it, so the oom handler is not called and errno
+ * stays.
  */
 void *ps_pool_take_aside(struct ps_pool *pool, size_t bytes);
 

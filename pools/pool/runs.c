@@ -19,7 +19,7 @@ enum {
     EXACT_COUNT = 16, /* below, each length has a list; from there on two lists a power of two */
     EXACT_SHIFT = 4,
     BINS = 32,        /* the last one: of 3072 objects and more */
-    TRIES = 8,        /* runs looked at in a list of several lengths */
+    TRIES = 8,        /* runs tried in a list of several lengths */
     TAKEN_APART = 64, /* objects of a run that become single ones at once */
     WORTH_SHIFT = 3,  /* merges when an eighth of all objects has been freed or added */
 };

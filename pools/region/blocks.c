@@ -119,7 +119,7 @@ static bool free_newest_small(struct ps_region_state *region, void *block) {
 
 /*
  * The chunk whose newest block this is, or NULL. The block may stand in the tail of the chunk
- * before the current one, and resizing it may just have added another: three are looked at.
+ * before the current one, and resizing it may just have added another: three are checked.
  */
 static struct ps_region_chunk *chunk_of_newest(const struct ps_region_state *region,
                                                const char *block, size_t bytes, size_t align) {
@@ -199,7 +199,7 @@ static void *resize_newest(struct ps_region_state *region, struct ps_region_chun
     return block;
 }
 
-/* NULL when the block must move. One that is less aligned than told is taken for unaligned. */
+/* NULL when the block must move. One that is less aligned than `align` is taken for unaligned. */
 static void *resize_in_place(struct ps_region_state *region, char *block, size_t old_bytes,
                              size_t new_bytes, size_t align) {
     struct ps_region_large *large = ps_region_large_of(region, block);
@@ -216,7 +216,7 @@ static void *resize_in_place(struct ps_region_state *region, char *block, size_t
     return new_bytes <= old_bytes ? resized(region, block, old_bytes, new_bytes) : NULL;
 }
 
-/* copy_bytes: how much of the old block is wanted in the new one. */
+/* copy_bytes: how much of the old block is copied to the new one. */
 void *ps_region_realloc_slow(struct ps_region *public, void *block, size_t old_bytes,
                              size_t new_bytes, size_t align, size_t copy_bytes) {
     struct ps_region_state *region = ps_region_state(public);

@@ -15,7 +15,7 @@ struct gap {
     uint32_t bytes;
 } __attribute__((packed)); /* stands before a block of any alignment */
 
-enum { KEPT_TRIES = 4 }; /* chunks for reuse that are looked at */
+enum { KEPT_TRIES = 4 }; /* chunks for reuse that are tried */
 
 /* What is written into a gap may be read until the chunk is empty again: the marks of a watched
  * region come off it. */

@@ -3,7 +3,7 @@
  * Large blocks of a region: each in a chunk of its own, with a header in front of it, on a doubly
  * linked list, so that one is freed in O(1) whatever their number. Callers: this folder.
  *
- * ps_region_free and the like are asked about any block of the region and must tell the large ones.
+ * ps_region_free and the like take any block of the region and must recognise the large ones.
  * The 48 bytes before any block are memory of the region (its own header, a chunk's, other blocks),
  * so they may be read; the last word of a large block's header is a seal made of both addresses,
  * which is broken when the block is freed. A program that forges one deceives only itself. Where

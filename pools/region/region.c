@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A region's life: made in its first chunk or in the caller's buffer, reset, ended; what it tells
- * about itself; the checks of watched regions. Callers: users, this folder.
+ * A region's life: made in its first chunk or in the caller's buffer, reset, ended; its
+ * statistics; the checks of watched regions. Callers: users, this folder.
  */
 #include "pools/region/region.h"
 
@@ -46,7 +46,7 @@ static void init_chunks(struct ps_chunks *chunks, const struct ps_region_options
     }
 }
 
-/* memory: aligned to 16, at least STATE_BYTES + 16. taken_bytes: what to give back to the source at
+/* memory: aligned to 16, at least STATE_BYTES + 16. taken_bytes: what returns to the source at
  * the end; 0 for a buffer. */
 static struct ps_region *start(char *memory, size_t bytes, size_t taken_bytes,
                                const struct ps_chunks *chunks,
@@ -225,7 +225,7 @@ void ps_region_set_name(struct ps_region *region, const char *name) {
 
 void ps_region_adopt(struct ps_region *region) { ps_region_state(region)->owner = this_thread(); }
 
-/* The end of what is handed out of a chunk. */
+/* The end of what is allocated of a chunk. */
 static const char *top_of(const struct ps_region_state *region,
                           const struct ps_region_chunk *chunk) {
     return chunk == region->chunk ? region->hot.at : chunk->at;

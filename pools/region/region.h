@@ -87,7 +87,7 @@ enum {
     PS_REGION_LENGTH_MAX = 1 << 30 /* of a chunk, since gaps keep 32-bit offsets */
 };
 
-_Static_assert(sizeof(struct ps_region_chunk) == 48, "large.c looks 48 bytes before a block");
+_Static_assert(sizeof(struct ps_region_chunk) == 48, "large.c reads 48 bytes before a block");
 _Static_assert(sizeof(struct ps_region_large) == 48, "a block behind it is aligned to 16");
 _Static_assert(sizeof(struct ps_region_state) + 2 * PS_ALIGN_DEFAULT <= PS_REGION_INIT_BYTES,
                "the manual's figure");
@@ -134,7 +134,7 @@ static inline bool ps_region_is_too_long(const struct ps_region_state *region, s
 
 /* large.c */
 /* Whether the program may free it in any order. With PS_DEBUG=malloc all blocks are on the list of
- * large ones, and their length tells which would be large without. */
+ * large ones, and their length shows which would be large without. */
 bool ps_region_is_large(const struct ps_region_state *region, const struct ps_region_large *large);
 void *ps_region_alloc_large(struct ps_region_state *region, size_t bytes, size_t align);
 struct ps_region_large *ps_region_large_of(const struct ps_region_state *region, void *block);

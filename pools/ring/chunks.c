@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The chunks of a ring: taken, put in order, kept while drained, given back. Callers: ring.c,
+ * The chunks of a ring: taken, put in order, kept while drained, returned. Callers: ring.c,
  * rewind.c, release.c. Calls pools/common. No locks: the owner calls all but
  * ps_ring_chunk_give_alone.
  */
@@ -8,8 +8,8 @@
 
 #include <poolshim/pages.h>
 
-/* A spare chunk is looked for among so many. */
-#define SPARES_LOOKED_AT 8
+/* Limit of the search for a spare chunk. */
+#define SPARES_TRIED 8
 
 struct ps_ring_chunk *ps_ring_chunk_format(struct ring *ring, void *base, size_t bytes) {
     struct ps_ring_chunk *chunk = base;
@@ -109,7 +109,7 @@ void ps_ring_chunk_harvest(struct ring *ring) {
 static struct ps_ring_chunk *find_spare(struct ring *ring, size_t bytes, size_t align,
                                         size_t max_bytes) {
     struct ps_ring_chunk **link = &ring->spares;
-    for (int looked = 0; looked < SPARES_LOOKED_AT && *link != NULL; looked++) {
+    for (int tried = 0; tried < SPARES_TRIED && *link != NULL; tried++) {
         struct ps_ring_chunk *chunk = *link;
         if (chunk->bytes <= max_bytes &&
             ps_ring_place(chunk->start, chunk->end, bytes, align) != NULL) {

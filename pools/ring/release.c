@@ -74,7 +74,7 @@ static void wipe(char *start, const char *end) {
 }
 
 /* Checked mode: fills the blocks of a frame and poisons them. The frame itself is left, so that a
- * second release can be told. */
+ * second release is detected. */
 static void wipe_frame(struct ps_ring_frame *frame) {
     for (struct ps_ring_chunk *huge = frame->huge; huge != NULL; huge = huge->newer) {
         wipe(huge->start, huge->end);
@@ -106,8 +106,8 @@ void ps_ring_release(struct ps_ring_frame *frame) {
     if (frame == NULL) {
         return;
     }
-    /* relaxed, also below: the state belongs to who has the frame; it is read only to find misuse
-     * and by the owner, who knows that others may be at it. */
+    /* relaxed, also below: the state belongs to the holder of the frame; it is read only to find
+     * misuse, and by the owner, which expects concurrent changes. */
     if (PS_UNLIKELY(ps_load_relaxed(&frame->x_state) != FRAME_SEALED)) {
         release_watched(frame);
         return;

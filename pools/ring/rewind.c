@@ -71,7 +71,7 @@ void ps_ring_rewind(struct ps_ring *given, const struct ps_ring_checkpoint *chec
 size_t ps_ring_trim(struct ps_ring *given, size_t keep_bytes) {
     struct ring *ring = ring_of(given);
     size_t before_bytes = ring->chunks.total_bytes;
-    ps_ring_chunk_harvest(ring); /* gives back what goes beyond the spare chunks */
+    ps_ring_chunk_harvest(ring); /* returns what exceeds the spare chunks */
     ps_ring_chunk_trim(ring, keep_bytes);
     return before_bytes - ring->chunks.total_bytes;
 }

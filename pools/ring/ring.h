@@ -11,7 +11,7 @@
  *
  * Each chunk in order has frame_count (owner) frames that touch it. x_live counts down from
  * LIVE_BIAS by one per release: current: x_live == LIVE_BIAS - frames released, never 0 retired:
- * x_live == frame_count - frames released; who brings it to 0 has drained the chunk
+ * x_live == frame_count - frames released; the release that reaches 0 drains the chunk
  *
  * A released frame's thread touches of the ring: x_drained, and after the end x_busy and the frozen
  * `chunks`; of a chunk: the second cache line, and `newer` within its own frame. Nothing else.
@@ -65,7 +65,7 @@ struct ring {
     bool is_malloc;
     /* From here on, any thread. */
     PS_ALIGNED(PS_CACHE_LINE) struct ps_ring_chunk *x_drained; /* PS_RING_IS_DEAD after the end */
-    int64_t x_busy; /* after the end: chunks that are neither drained nor given back */
+    int64_t x_busy; /* after the end: chunks that are neither drained nor returned */
 };
 
 /* Of x_state. FRAME_WATCHED: sealed in checked mode, so that a release has more to do. */
@@ -79,8 +79,9 @@ PS_HIDDEN extern struct ps_ring_chunk ps_ring_dead;
 
 static inline struct ring *ring_of(struct ps_ring *ring) { return (struct ring *)ring; }
 
-/* The sum. Acquire: what the others did with the chunk before is visible to who drains it. Release:
- * what this thread did with it is. Pairs with itself and with the owner's load in ps_ring_begin. */
+/* The sum. Acquire: what the others did with the chunk before is visible to the draining thread.
+ * Release: what this thread did with it is. Pairs with itself and with the owner's load in
+ * ps_ring_begin. */
 static inline int64_t add_acq_rel(int64_t *x_count, int64_t added) {
     int64_t seen = ps_load_relaxed(x_count);                     /* relaxed: the swap decides */
     while (!ps_cas_weak_acq_rel(x_count, &seen, seen + added)) { /* ends: another one succeeded */
@@ -103,7 +104,7 @@ struct ps_ring_chunk *ps_ring_chunk_obtain(struct ring *ring, size_t bytes, size
 struct ps_ring_chunk *ps_ring_chunk_obtain_huge(struct ring *ring, size_t bytes, size_t align);
 /* Puts a chunk in order behind the current one, as the current one; the old one is retired. */
 void ps_ring_chunk_advance(struct ring *ring, struct ps_ring_chunk *chunk);
-/* Retires: from now on who releases its last frame drains it. False: it is drained now. */
+/* Retires: from now on the release of its last frame drains it. False: it is drained now. */
 bool ps_ring_chunk_retire(struct ps_ring_chunk *chunk);
 /* A chunk in order, or huge, without live frames: takes it out and keeps it or gives it back. */
 void ps_ring_chunk_recycle(struct ring *ring, struct ps_ring_chunk *chunk);

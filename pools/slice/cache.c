@@ -19,7 +19,7 @@ __thread struct ps_slice_cache *ps_slice_here __attribute__((tls_model("initial-
 
 /* The thread's cache also where ps_slice_here stays with empty: in checked runs. */
 static __thread struct ps_slice_cache *own_cache;
-static __thread bool is_late; /* the thread's cache is gone, and none will be made again */
+static __thread bool is_late; /* the thread's cache has ended, and none will be made again */
 
 static struct ps_lock start_lock = PS_LOCK_INIT(PS_RANK_SLICE_START);
 static uint32_t x_is_started;

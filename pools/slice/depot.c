@@ -44,7 +44,7 @@ struct depot {
     size_t least; /* fewest since settled_ms */
     uint64_t settled_ms;
     struct run *runs; /* with free or virgin slices */
-    uint32_t gives;   /* for the next look at the clock */
+    uint32_t gives;   /* for the next reading of the clock */
     uint32_t color;   /* of the next run's first slice, in cache lines */
 };
 
@@ -56,7 +56,7 @@ struct shard {
 static struct depot depots[PS_SLICE_BIN_COUNT];
 
 /* Most words noted between two commits, for the child of a fork: a full list is given and a surplus
- * taken, or a slice comes back to a run that leaves its list. */
+ * taken, or a slice returns to a run that leaves its list. */
 enum { UNDO_WORDS = 16 };
 PS_UNDO_LOG(undo_0, UNDO_WORDS);
 PS_UNDO_LOG(undo_1, UNDO_WORDS);
@@ -292,7 +292,7 @@ static size_t surplus_of(struct depot *depot) {
         return 0;
     }
     size_t surplus = ps_min(depot->least, SETTLE_MAX);
-    if (surplus < SETTLE_MAX) { /* else there is more, for the next look at the clock */
+    if (surplus < SETTLE_MAX) { /* else there is more, for the next reading of the clock */
         depot->settled_ms = now_ms;
     }
     depot->least = depot->count - surplus;

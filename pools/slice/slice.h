@@ -3,7 +3,7 @@
  * Slices, within: size classes, the depot with its runs, the caches of threads, the table of live
  * slices of checked runs. slice.c calls all of it; cache.c calls depot.c, which calls pages.h.
  *
- * Of each class: slices of all runs == handed out + in caches (lists, windows) + in the depot
+ * Of each class: slices of all runs == allocated + in caches (lists, windows) + in the depot
  * (magazines) + free in their runs (list, virgin part).
  */
 #ifndef PS_SLICE_SLICE_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The chunks of a stack: which one comes next, how long a new one is, and when spare ones go back.
+ * The chunks of a stack: which one comes next, how long a new one is, and when spare ones return.
  * Callers: the other files of the stack. Calls common/chunk.h. One thread at a time per stack.
  *
  * No counter runs on the inline path, so the mean size of blocks is estimated here: the block that
@@ -54,7 +54,7 @@ static bool has_room(const struct ps_stack_body *body, const struct ps_stack_chu
 }
 
 /* The next spare chunk, if it has room. Too small ones before it are freed, but together no more
- * than was asked for: a large block must not cost the chunks that many small ones will need. */
+ * than the request: a large block must not cost the chunks that many small ones will need. */
 static struct ps_stack_chunk *spare_with_room(struct ps_stack *stack, size_t bytes, size_t align) {
     struct ps_stack_body *body = stack->body;
     struct ps_stack_chunk *current = ps_stack_current(stack);
@@ -82,8 +82,8 @@ static void sample(struct ps_stack_body *body, size_t chunk_bytes, size_t bytes)
     }
 }
 
-/* Length of the next chunk by the mean, within the cap: without a cap two blocks of 50 MiB asked
- * for chunks of 3 GiB. */
+/* Length of the next chunk by the mean, within the cap: without a cap two blocks of 50 MiB
+ * led to chunks of 3 GiB. */
 static size_t usual_bytes(const struct ps_stack_body *body) {
     const struct ps_chunks *chunks = &body->chunks;
     size_t mean = mean_bytes(body);
@@ -190,7 +190,7 @@ void ps_stack_watch_outermost(struct ps_stack *stack) {
     }
 }
 
-/* A chunk is given back when a whole period has passed since a block was put in it: a program that
+/* A chunk is returned when a whole period has passed since a block was put in it: a program that
  * needs much again and again keeps it, whatever the time between. */
 static void free_unused(struct ps_stack *stack) {
     struct ps_stack_body *body = stack->body;
@@ -205,14 +205,14 @@ static void free_unused(struct ps_stack *stack) {
     body->period++;
 }
 
-void ps_stack_look_when_empty(struct ps_stack *stack) {
+void ps_stack_check_when_empty(struct ps_stack *stack) {
     struct ps_stack_body *body = stack->body;
     if (body->chunks.total_bytes <= body->retain_bytes) {
         return;
     }
     uint64_t now_ms = ps_os_now_ms();
-    if (now_ms - body->looked_ms >= body->trim_ms) {
-        body->looked_ms = now_ms;
+    if (now_ms - body->checked_ms >= body->trim_ms) {
+        body->checked_ms = now_ms;
         free_unused(stack);
     }
     if (body->chunks.total_bytes > body->retain_bytes) {

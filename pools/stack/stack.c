@@ -225,7 +225,7 @@ static void close_innermost(struct ps_stack *stack) {
     ps_stack_go_back(stack, frame->top, frame->end);
     stack->frame = previous;
     if (previous == &body->base) {
-        ps_stack_look_when_empty(stack);
+        ps_stack_check_when_empty(stack);
     }
 }
 
@@ -310,7 +310,7 @@ void ps_stack_rewind_slow(struct ps_stack *stack, const struct ps_stack_mark *ma
         ps_debug_misuse("rewind to a mark of another frame at", mark->top, body->chunks.name);
     }
     if (body->mode != PS_STACK_FAST && !is_reachable(stack, mark)) {
-        ps_debug_misuse("rewind to a mark that is gone at", mark->top, body->chunks.name);
+        ps_debug_misuse("rewind to an expired mark at", mark->top, body->chunks.name);
     }
     if (body->mode == PS_STACK_MALLOC) {
         ps_stack_single_go_back(stack, mark->top);
@@ -334,6 +334,6 @@ void ps_stack_reset(struct ps_stack *stack) {
         ps_stack_go_back(stack, body->base.top, body->base.end);
     }
     ps_stack_empty(stack, body);
-    ps_stack_look_when_empty(stack);
+    ps_stack_check_when_empty(stack);
     ps_stack_leave(stack);
 }

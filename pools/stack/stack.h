@@ -43,7 +43,7 @@ struct PS_ALIGNED(16) ps_stack_body {
     struct ps_chunks chunks;
     struct ps_stack_chunk *first;
     struct ps_stack_chunk *current; /* holds top, or lies behind the chunk that does: pop does not
-                                       know chunks; ps_stack_current goes back */
+                                       read chunks; ps_stack_current does */
     struct ps_stack_frame base;     /* the blocks outside of all frames */
     struct ps_stack closed;         /* top, end, frame while the stack is closed */
     struct ps_stack_single *newest; /* mode malloc: list of blocks */
@@ -52,8 +52,8 @@ struct PS_ALIGNED(16) ps_stack_body {
     pthread_t owner;
     size_t retain_bytes;
     uint64_t trim_ms;
-    uint64_t looked_ms;    /* when the stack was last looked at while empty */
-    size_t period;         /* counts these looks */
+    uint64_t checked_ms;   /* when the stack was last checked while empty */
+    size_t period;         /* counts these checks */
     size_t sampled_bytes;  /* of blocks, estimated; forgotten by and by */
     size_t sampled_blocks; /* their number; mean == bytes / blocks */
 };
@@ -92,7 +92,7 @@ struct ps_stack_chunk *ps_stack_current(struct ps_stack *stack);
 
 /*
  * Moves top to the start of the next chunk with room for a block; what is left of this one is lost
- * until pop. bytes: at most PTRDIFF_MAX. wanted: >= bytes, room that would be liked. False: ENOMEM.
+ * until pop. bytes: at most PTRDIFF_MAX. wanted: >= bytes, the preferred room. False: ENOMEM.
  */
 bool ps_stack_next_chunk(struct ps_stack *stack, size_t bytes, size_t align, size_t wanted);
 
@@ -102,8 +102,8 @@ void ps_stack_go_back(struct ps_stack *stack, char *top, char *end);
 /* Sees to it that the pop of the outermost frame comes here. */
 void ps_stack_watch_outermost(struct ps_stack *stack);
 
-/* The outermost frame was closed: gives back what was not needed of late. */
-void ps_stack_look_when_empty(struct ps_stack *stack);
+/* Called when the outermost frame closes: returns chunks that were not used of late. */
+void ps_stack_check_when_empty(struct ps_stack *stack);
 
 /* Whether the block is of the innermost frame. */
 bool ps_stack_is_of_frame(struct ps_stack *stack, const void *block);

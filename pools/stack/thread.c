@@ -33,7 +33,8 @@ bool ps_stack_create_of_thread(struct ps_stack *stack) {
         return false;
     }
     if (has_key) {
-        pthread_setspecific(key, body); /* may want memory; if it fails the stack outlives us */
+        pthread_setspecific(key,
+                            body); /* may allocate; if it fails the stack outlives the thread */
     }
     body->is_of_thread = true;
     ps_stack_empty(stack, body);

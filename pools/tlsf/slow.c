@@ -70,7 +70,7 @@ void ps_tlsf_drop_lone_blocks(struct ps_tlsf *tlsf) {
     }
 }
 
-/* Takes, grows, asks the handler, until one helps or none does. */
+/* Takes, grows, calls the handler, until one helps or none does. */
 static void *take_or_grow(struct ps_tlsf *tlsf, size_t size, size_t align) {
     for (;;) { /* ends when the handler gives up */
         enter(tlsf);
@@ -81,7 +81,7 @@ static void *take_or_grow(struct ps_tlsf *tlsf, size_t size, size_t align) {
         }
         if (tlsf->can_grow) {
             if (!ps_tlsf_grow(tlsf, size, align)) {
-                return NULL; /* the handler has been asked for the chunk */
+                return NULL; /* the handler was called for the chunk */
             }
         } else if (tlsf->chunks.oom == NULL ||
                    tlsf->chunks.oom(tlsf->chunks.oom_context, size) == 0) {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The bounded paths of TLSF: find, split, merge. Every loop here has a constant bound. The source
- * and PS_DEBUG are asked in slow.c only. See tlsf.h for the layout, poolshim/tlsf.h for the
+ * and PS_DEBUG are used in slow.c only. See tlsf.h for the layout, poolshim/tlsf.h for the
  * contract.
  *
  * After: M. Masmano, I. Ripoll, A. Crespo, J. Real, "TLSF: a new dynamic memory allocator for
  * real-time systems", ECRTS 2004. Differences beside those of common/fit.h: a free block that stays
  * in its class when it is cut or grows keeps its place on the list; a list's block knows what
- * points to it, so that leaving a list needs no size; the request's own class is looked into before
+ * points to it, so that leaving a list needs no size; the request's own class is searched before
  * the request fails.
  */
 #include "pools/tlsf/tlsf.h"

@@ -113,8 +113,8 @@ static inline void block_unpoison(struct block *block, size_t size) {
     tlsf_unpoison(block_payload(block), size - PS_FIT_HEAD);
 }
 
-/* Whether a head may lie there. Nothing is asked of the alignment: an address that is not aligned
- * leads to nothing that agrees, either. */
+/* Whether a head may lie there. The alignment is not checked: an address that is not aligned
+ * leads to no head that agrees, either. */
 static inline bool tlsf_has_head(const struct ps_tlsf *tlsf, const void *block) {
     return (uintptr_t)block - tlsf->low <= tlsf->span;
 }
@@ -153,7 +153,7 @@ bool ps_tlsf_resize(struct ps_tlsf *tlsf, struct block *block, size_t size);
 bool ps_tlsf_grow(struct ps_tlsf *tlsf, size_t size, size_t align);
 
 /* slow.c */
-/* Ends the program unless the pointer is that of a used block, as far as its head tells. */
+/* Ends the program unless the pointer is that of a used block, as far as its head shows. */
 void ps_tlsf_check_used(const struct ps_tlsf *tlsf, const void *payload);
 void *ps_tlsf_alloc_slow(struct ps_tlsf *tlsf, size_t bytes, size_t align);
 void ps_tlsf_free_slow(struct ps_tlsf *tlsf, void *payload);

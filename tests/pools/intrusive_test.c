@@ -352,8 +352,9 @@ TEST(a_drop_too_many_is_noticed) {
     REQUIRE(ps_intrusive_init(&pool, &options));
     struct ps_intrusive_item *item = ps_intrusive_alloc(&pool);
     ps_intrusive_drop(item);
-    CHECK_ABORTS(ps_intrusive_drop(item), "poolshim: reference dropped that nobody has");
-    CHECK_ABORTS(ps_intrusive_drop_shared(item), "poolshim: reference dropped that nobody has");
+    CHECK_ABORTS(ps_intrusive_drop(item), "poolshim: drop of a reference that does not exist");
+    CHECK_ABORTS(ps_intrusive_drop_shared(item),
+                 "poolshim: drop of a reference that does not exist");
     ps_intrusive_destroy(&pool);
 }
 

@@ -138,9 +138,9 @@ static void check_marks(void) {
     memset(ps_stack_alloc(stack, 2000), 1, 2000);
     struct ps_stack_mark far = ps_stack_mark(stack);
     ps_stack_rewind(stack, near);
-    CHECK_ABORTS(ps_stack_rewind(stack, far), "poolshim: rewind to a mark that is gone");
+    CHECK_ABORTS(ps_stack_rewind(stack, far), "poolshim: rewind to an expired mark");
     ps_stack_rewind(stack, before);
-    CHECK_ABORTS(ps_stack_rewind(stack, near), "poolshim: rewind to a mark that is gone");
+    CHECK_ABORTS(ps_stack_rewind(stack, near), "poolshim: rewind to an expired mark");
     ps_stack_destroy(stack);
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// adapters.hpp - pools where the standard library wants an allocator, and pools made of pools.
+// adapters.hpp - pools where the standard library takes an allocator, and pools made of pools.
 //
 //     ps::resource<Pool>                     std::pmr::memory_resource
-//     ps::allocator<T, Pool>                 what std::vector<T, ...> wants
-//     ps::deleter<T, Pool>                   what std::unique_ptr<T, ...> wants
+//     ps::allocator<T, Pool>                 for std::vector<T, ...>
+//     ps::deleter<T, Pool>                   for std::unique_ptr<T, ...>
 //     ps::make_unique<T>(pool, ...)          makes one of these
 //     ps::fallback<First, Second>            Second serves what First refuses
 //     ps::segregator<Limit, Small, Large>    by size
@@ -153,7 +153,7 @@ bool operator!=(const allocator<T, Pool> &a, const allocator<U, Pool> &b) noexce
     return !(a == b);
 }
 
-// Destroys and gives back to the pool. T is the type that was made, not a base of it.
+// Destroys and returns to the pool. T is the type that was made, not a base of it.
 template <class T, class Pool> class deleter : private detail::pool_reference<Pool> {
   public:
     using pointer = T *;
@@ -225,7 +225,8 @@ unique_ptr<Array, Pool> make_unique(Pool &pool, std::size_t count) {
     return unique_ptr<Array, Pool>(first, deleter<Array, Pool>(pool, count));
 }
 
-// Two pools as one: what First refuses, Second serves. First::owns tells whose a block is.
+// Two pools as one: requests that First refuses go to Second. First::owns decides which one frees a
+// block.
 template <class First, class Second> class fallback {
   public:
     fallback(First &first, Second &second) noexcept : first_(&first), second_(&second) {}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * allocator.h - one interface for code that does not care where its memory comes from: a buffer
+ * allocator.h - one interface for code that is independent of the origin of its memory: a buffer
  * type, a parser, a container takes a struct ps_allocator pointer and works over malloc, a stack, a
  * region, a fifo or a static buffer that goes over to another allocator when it is full.
  *
@@ -9,9 +9,9 @@
  *     ps_allocator_buffer_init(&local, room, sizeof room, ps_allocator_malloc());
  *     struct text text = text_read(file, &local.allocator); // malloc only if it is long
  *
- * Sizes are in bytes, up to PTRDIFF_MAX, and are the caller's to remember: free and realloc are
- * told the old one. Blocks are aligned to `align`, any power of two; to 16 where no alignment is
- * asked for. Size 0 gives a pointer of its own. NULL with ENOMEM when memory is out, with EINVAL
+ * Sizes are in bytes, up to PTRDIFF_MAX, and are the caller's to remember: free and realloc
+ * take the old one. Blocks are aligned to `align`, any power of two; to 16 where no alignment is
+ * passed. Size 0 gives a pointer of its own. NULL with ENOMEM when memory is out, with EINVAL
  * for a bad alignment; nothing has changed then. free(NULL) does nothing.
  *
  * Threads: as the pool behind it; that of malloc serves any thread. Cost: one indirect call on top
@@ -31,8 +31,8 @@
 PS_BEGIN_DECLS
 
 enum ps_allocator_flags {
-    /* Memory goes by frames, marks or resets: free gives back the newest block at most. Containers
-     * may leave it out, and should reserve rather than grow. */
+    /* Memory is freed by frames, marks or resets: free releases the newest block at most.
+     * Containers may leave it out, and should reserve rather than grow. */
     PS_ALLOCATOR_BY_FRAME = 1,
     PS_ALLOCATOR_ANY_THREAD = 2, /* no outside lock is needed */
 };

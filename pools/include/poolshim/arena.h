@@ -29,7 +29,7 @@
  * What holds when the process ends in whatever way (kill -9, a crash, exit without close):
  *   - what a commit has returned PS_ARENA_OK for is in the file;
  *   - a commit under way is in the file as a whole or not at all;
- *   - what was written since is gone, allocations and the root included.
+ *   - what was written since is lost, allocations and the root included.
  * What holds when the system stops (power cut, kernel crash):
  *   - with PS_ARENA_SYNC the same. A commit then waits up to three times for the disk (fdatasync);
  *   - without it commits may be lost, and since the system writes pages in any order, the file may
@@ -57,7 +57,7 @@
  *
  * Cost in memory: as tlsf.h: 8 bytes for each block, blocks of multiples of 16, smallest 24 for the
  * caller; 10 KiB for the heap's record. alloc and free O(1). A commit is O(changed pages), each is
- * read once and written twice, and 8 bytes per page of the arena that the kernel must tell about
+ * read once and written twice, and 8 bytes per page of the arena that the kernel must report
  * (/proc/self/pagemap; without it every page is compared with the file).
  *
  * Misuse found: a second free and pointers that are no blocks, as in tlsf.h; they abort, and the

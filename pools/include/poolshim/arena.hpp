@@ -13,7 +13,7 @@
  *     arena.commit();
  *     for (const entry *at = fresh; at != nullptr; at = at->next.get()) { ... }
  *
- * An offset_ptr takes a T * as it is, but does not turn into one by itself: where a T * is wanted,
+ * An offset_ptr takes a T * as it is, but does not turn into one by itself: where a T * is needed,
  * get() makes it. Between offset_ptrs, and by * and ->, no get() is needed.
  *
  * What lies in an arena must make sense to another process at another address: no virtual

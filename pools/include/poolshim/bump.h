@@ -8,7 +8,7 @@
 #include <poolshim/common.h>
 
 /*
- * Moves *top over a block of `bytes`, aligned to `align`, and tells where it is. False, and nothing
+ * Moves *top over a block of `bytes`, aligned to `align`, and returns its place. False, and nothing
  * has changed: it does not fit before `end`, or the alignment is no power of two up to
  * PS_ALIGN_DEFAULT. Size 0 takes a byte. `end` is aligned to PS_ALIGN_DEFAULT.
  */

@@ -3,7 +3,7 @@
  * fifo.h - blocks that die roughly in the order in which they were born: queues, messages in
  * flight, requests that time out, a sliding window over a stream.
  *
- * A fifo hands out memory by moving a pointer through a chunk, and counts the live blocks of each
+ * A fifo allocates by moving a pointer through a chunk, and counts the live blocks of each
  * chunk. A block has no header: the chunk of a block is found by masking its address. When the last
  * block of a chunk is freed the whole chunk is free. Blocks may be freed in any order; the nearer
  * it is to the order of allocation, the fewer chunks are held. One block that lives long keeps its
@@ -24,9 +24,9 @@
  * Threads: one at a time per fifo; fifos are independent. With PS_DEBUG=check it is the thread that
  * created the fifo, until another calls ps_fifo_adopt.
  *
- * Cost: allocate and free are about ten instructions each, inline. The source is asked once per
- * chunk, and not at all while a drained chunk is at hand: a pattern that allocates and frees in
- * turn never reaches it. Memory is not zeroed, unless asked for.
+ * Cost: allocate and free are about ten instructions each, inline. The source is called once per
+ * chunk, and not at all while a drained chunk is left: a pattern that allocates and frees in
+ * turn never reaches it. Memory is not zeroed, except by ps_fifo_zalloc.
  *
  * Misuse that is found always: allocation from a destroyed fifo. With PS_DEBUG=check (and in
  * checked builds) also: double free, foreign pointers, another thread, a wrong old size; freed
@@ -80,7 +80,7 @@ struct ps_fifo {
 PS_API struct ps_fifo *ps_fifo_create(const struct ps_fifo_options *options);
 
 /*
- * Ends the fifo for allocation. Drained chunks go back to the source now, the others when their
+ * Ends the fifo for allocation. Drained chunks return to the source now, the others when their
  * last block is freed by ps_fifo_free; the fifo itself disappears with its last block, and until
  * then `fifo` is valid for ps_fifo_free only. NULL: nothing. O(spare chunks).
  */
@@ -150,8 +150,8 @@ static inline void *ps_fifo_realloc(struct ps_fifo *fifo, void *block, size_t ol
     return ps_fifo_realloc_aligned(fifo, block, old_bytes, new_bytes, PS_ALIGN_DEFAULT);
 }
 
-/* Gives spare chunks back to the source until at most keep_bytes of them are left. Returns how many
- * bytes went back. O(spare chunks). */
+/* Returns spare chunks to the source until at most keep_bytes of them are left. Returns how many
+ * bytes that were. O(spare chunks). */
 PS_API size_t ps_fifo_trim(struct ps_fifo *fifo, size_t keep_bytes) PS_NOEXCEPT;
 
 /* Whether `pointer` points into a chunk of the fifo. O(chunks). */
@@ -167,10 +167,10 @@ PS_API const char *ps_fifo_name(const struct ps_fifo *fifo) PS_NOEXCEPT;
 PS_API void ps_fifo_adopt(struct ps_fifo *fifo) PS_NOEXCEPT;
 
 struct ps_fifo_stats {
-    size_t chunk_bytes; /* taken from the source and not given back */
+    size_t chunk_bytes; /* taken from the source and not returned */
     size_t chunk_count;
     size_t spare_bytes; /* of these: drained, kept for reuse */
-    size_t used_bytes;  /* handed out in chunks with a live block, freed ones included */
+    size_t used_bytes;  /* allocated in chunks with a live block, freed ones included */
     size_t live_count;  /* blocks allocated and not freed */
 };
 /* O(chunks). */

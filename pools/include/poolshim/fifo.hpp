@@ -23,7 +23,7 @@ namespace ps {
 class fifo {
   public:
     // std::bad_alloc when memory is out.
-    // Its end gives back the memory of all blocks; runs no destructors.
+    // Its end frees the memory of all blocks; runs no destructors.
     explicit fifo(const ps_fifo_options *options = nullptr)
         : fifo_(detail::checked(ps_fifo_create(options))) {}
 

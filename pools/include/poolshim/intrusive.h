@@ -3,8 +3,8 @@
  * intrusive.h - a pool of objects that count their references and find home by themselves.
  *
  * Each object carries a `struct ps_intrusive_item`, 16 bytes: the count and, since the item knows
- * its pool, everything that is needed to give it back. A handle is a plain pointer; there is no
- * control block, and nothing but the growth of the pool ever asks for memory. Use it for large or
+ * its pool, everything that is needed to return it. A handle is a plain pointer; there is no
+ * control block, and only the growth of the pool takes memory. Use it for large or
  * expensive objects of one type that are shared: connections, buffers, messages. C++:
  * intrusive.hpp.
  *
@@ -19,10 +19,10 @@
  *     ps_intrusive_destroy(&pool);                                       // m lives on
  *     ps_intrusive_drop(&m->item);                                       // pool's memory goes now
  *
- * Objects are recycled as they are: what an object was when its last reference went, it is when it
- * is handed out again. item.is_built is 0 the first time only: build the object, then set it to 1.
+ * Objects are recycled as they are: the contents stay from the last drop to the next allocation.
+ * item.is_built is 0 the first time only: build the object, then set it to 1.
  *
- * The pool may be destroyed or cleared while items live; its memory goes with the last of them.
+ * The pool may be destroyed or cleared while items live; its memory is freed with the last of them.
  *
  * Threads: one at a time per pool, for the items too. With options.is_shared, take and drop are
  * ps_intrusive_take_shared and ps_intrusive_drop_shared, and any thread may call these, at any
@@ -31,7 +31,7 @@
  *
  * Cost: take, drop and alloc are a few inlined instructions; shared ones have one atomic
  * read-modify-write each, and a last drop that is the only reference has none for the count.
- * Memory is touched when it is first handed out, never before.
+ * Memory is touched when it is first allocated, never before.
  *
  * PS_DEBUG=malloc: each item is a malloc block, built anew each time. PS_DEBUG=check: free items
  * are poisoned under AddressSanitizer. A drop too many of a free item is noticed in every build.
@@ -51,18 +51,18 @@ struct ps_intrusive_state;
 /* In each object; 8-aligned. Only is_built is the program's to write. */
 struct ps_intrusive_item {
     union {
-        struct ps_intrusive_state *owner; /* while handed out; NULL: belongs to no pool */
+        struct ps_intrusive_state *owner; /* while allocated; NULL: belongs to no pool */
         struct ps_intrusive_item *next;   /* while free */
     } link;
     uint32_t count;    /* references; 0: free */
-    uint32_t is_built; /* 0 in memory that was never handed out before */
+    uint32_t is_built; /* 0 in memory that was never allocated before */
 };
 
 /* What the inlined functions see of a pool; its memory, counts and rules lie behind it. The
  * library's own. */
 struct ps_intrusive_state {
     struct ps_intrusive_item *free; /* newest first; always NULL in pools that are checked */
-    size_t hold_count; /* items handed out, and 1 for the pool; if shared, those ever handed out */
+    size_t hold_count; /* items allocated, and 1 for the pool; if shared, those ever allocated */
     void (*last)(struct ps_intrusive_state *state, struct ps_intrusive_item *item);
     uint32_t is_slow; /* shared, checked or malloc: put goes through the library */
 };
@@ -77,7 +77,7 @@ struct ps_intrusive_options {
     size_t bytes;                   /* of an object with its item: 16 to 2^40 */
     size_t align;                   /* of objects: a power of two, 8 to 4096; 0: PS_ALIGN_DEFAULT */
     size_t item_offset;             /* of the item in the object: a multiple of 8 */
-    size_t reserve_items; /* memory for so many is taken at once: none is asked for while no more
+    size_t reserve_items; /* memory for so many is taken at once: none is taken later while no more
                              than that live */
     size_t step_items;    /* grow by so many, or an eighth of the pool if that is more, not by
                              doubling; no chunk is below 64 KiB for it */
@@ -199,13 +199,13 @@ static inline void ps_intrusive_drop(struct ps_intrusive_item *item) {
 
 /* The same for items of shared pools: any thread that has a reference. */
 static inline void ps_intrusive_take_shared(struct ps_intrusive_item *item) {
-    /* relaxed: who takes a reference has one, or was handed one by other means. */
+    /* relaxed: a thread that takes a reference has one, or got one by other means. */
     __atomic_fetch_add(&item->count, 1, __ATOMIC_RELAXED);
 }
 
 static inline void ps_intrusive_drop_shared(struct ps_intrusive_item *item) {
-    /* acquire: pairs with the release below of those who had references; makes visible what they
-     * did to the object. No other thread can take one: this is the only reference. */
+    /* acquire: pairs with the release below by earlier holders of references; makes their
+     * changes of the object visible. No other thread can take one: this is the only reference. */
     uint32_t count = __atomic_load_n(&item->count, __ATOMIC_ACQUIRE);
     if (count > 1) {
         /* acq_rel: as above, and releases what this thread did to the object. */
@@ -223,15 +223,15 @@ static inline void ps_intrusive_drop_shared(struct ps_intrusive_item *item) {
     }
 }
 
-/* For objects whose building failed, and for wrappers: gives a reference up without recycle. */
+/* For objects whose building failed, and for wrappers: drops a reference without recycle. */
 PS_API void ps_intrusive_undo(struct ps_intrusive_state *state,
                               struct ps_intrusive_item *item) PS_NOEXCEPT;
 
 struct ps_intrusive_stats {
     size_t capacity_items; /* fit in the chunks, or 0 with PS_DEBUG=malloc */
-    size_t live_items;     /* handed out */
+    size_t live_items;     /* allocated */
     size_t free_items;     /* capacity - live, or 0 with PS_DEBUG=malloc */
-    size_t touched_items;  /* were handed out at least once; the rest was never touched */
+    size_t touched_items;  /* were allocated at least once; the rest was never touched */
     size_t chunk_count;
     size_t reserved_bytes;
 };

@@ -2,7 +2,7 @@
 /*
  * pages.h - runs of pages: the base of every pool, usable by itself.
  *
- * Pages come from large reserved ranges, cost no system call in the steady state and go back to the
+ * Pages come from large reserved ranges, cost no system call in the steady state and return to the
  * system some time after they were freed. Each thread keeps a few freed runs of up to 1 MiB (its
  * magazine), the rest is shared. Any part of a run may be freed by itself, since the caller
  * says how much it frees. When libpoolshim.so is preloaded, these functions are the preloaded
@@ -65,9 +65,9 @@ PS_API bool ps_pages_extend(void *pages, size_t old_bytes, size_t new_bytes) PS_
 PS_API void ps_pages_magazine_limit(size_t bytes) PS_NOEXCEPT;
 
 /*
- * Empties the caller's magazine and gives what is free back to the system, but about keep_bytes.
- * Returns whether anything went back. Without it, memory that has been free for a second goes back
- * by and by, while the program allocates (POOLSHIM_PURGE_DELAY_MS, under a preloaded poolshim).
+ * Empties the caller's magazine and releases free memory to the system, except about keep_bytes.
+ * Returns whether anything was released. Without it, memory that was free for a second is released
+ * gradually, while the program allocates (POOLSHIM_PURGE_DELAY_MS, under a preloaded poolshim).
  * Cost: grows with what is free, and system calls.
  */
 PS_API bool ps_pages_trim(size_t keep_bytes) PS_NOEXCEPT;

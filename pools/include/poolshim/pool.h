@@ -4,8 +4,8 @@
  *
  * An allocation takes the object freed last, or the next of the memory never used so far; a free
  * puts the object on a list. Both are a handful of instructions, inline, whatever the number of
- * objects. Memory is touched when it is first handed out, not before. Chunks double from 4 KiB up
- * to 2 MiB and go back to the page cache by ps_pool_trim, _reset or _destroy.
+ * objects. Memory is touched when it is first allocated, not before. Chunks double from 4 KiB up
+ * to 2 MiB and return to the page cache by ps_pool_trim, _reset or _destroy.
  *
  *     struct ps_pool pool;
  *     ps_pool_init(&pool, sizeof(struct point), 0, NULL);
@@ -28,8 +28,8 @@
  *   tiny        Objects below 8 bytes, down to one byte, without is_ordered. Pages of 4 KiB, links
  *               of one or two bytes inside the free objects. No arrays.
  *
- * Common to all: one thread at a time. Objects are uninitialised, stay where they are, and are gone
- * with ps_pool_destroy.
+ * Common to all: one thread at a time. Objects are uninitialised, stay where they are, and are
+ * freed by ps_pool_destroy.
  *
  * PS_DEBUG=check finds objects freed twice, foreign pointers, pointers into an object, arrays freed
  * with another length, and two threads in one pool at once. PS_DEBUG=malloc makes each object a
@@ -138,7 +138,7 @@ __attribute__((always_inline)) static inline bool ps_pool_take(struct ps_pool *p
 
 /*
  * An object. NULL and ENOMEM: memory is out, or max_items are live: exactly then in a pool that
- * gave no arrays. O(1); once per chunk the source is asked.
+ * gave no arrays. O(1); the source is called once per chunk.
  */
 PS_MALLOC static inline void *ps_pool_alloc(struct ps_pool *pool) {
     void *object;
@@ -218,7 +218,7 @@ PS_API void ps_pool_free_list(struct ps_pool *pool, void *first, size_t next_off
 PS_API bool ps_pool_reserve(struct ps_pool *pool, size_t count);
 
 /*
- * Gives back every chunk without a live object, at any time. Returns the bytes that went back,
+ * Returns every chunk without a live object to the source, at any time. Returns their bytes,
  * those of the pool's own tables among them. O(chunks) when ordered, O(chunks + free objects) else:
  * the usual pool counts only here what is live in each chunk, so that alloc and free need not.
  */
@@ -238,7 +238,7 @@ PS_API bool ps_pool_each(struct ps_pool *pool, void (*visit)(void *object, void 
 
 struct ps_pool_stats {
     const char *name;
-    size_t size_bytes;   /* of an object, as asked for */
+    size_t size_bytes;   /* of an object, as requested */
     size_t stride_bytes; /* what one takes */
     size_t used_count;   /* live objects */
     size_t free_count;   /* that come without asking the source */

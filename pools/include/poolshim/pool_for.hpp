@@ -8,7 +8,7 @@
 // destroys goes on a stack of its home, which the home empties when it has no free object. Each
 // object carries the address of its home: one pointer more per object.
 //
-// A home whose thread has ended gives back its free chunks and waits for a thread that needs one;
+// A home whose thread has ended returns its free chunks and waits for a thread that needs one;
 // its live objects stay valid, homes are never destroyed, so objects may be used in destructors of
 // static and of thread-local objects. Those that still live at the end of the program are not
 // destroyed.
@@ -60,7 +60,7 @@ template <class T> class thread_pool_of {
     // back; bytes; and so on.
     struct ::ps_pool_stats stats() { return my_home().nodes.stats(); }
 
-    // Takes back what others destroyed, and gives back the chunks without a live object.
+    // Collects what others destroyed, and returns the chunks without a live object.
     std::size_t trim() {
         home &mine = my_home();
         mine.take_back();

@@ -96,7 +96,7 @@ template <class T, class Count> struct placement {
     }
     static std::size_t item_offset() noexcept {
         if constexpr (is_inside) {
-            // Of a base that is not virtual, so the same for all; no object is looked at.
+            // Of a base that is not virtual, so the same for all; no object is read.
             alignas(T) static char place[sizeof(T)];
             const T *object = reinterpret_cast<const T *>(place);
             const item_base *base = object;

@@ -2,7 +2,7 @@
 /*
  * region.h - objects that die together: a request's, a document's, a frame's.
  *
- * A region hands out blocks by moving a pointer through chunks of memory, and frees them all at
+ * A region allocates blocks by moving a pointer through chunks of memory, and frees them all at
  * once. Destroying one costs the same for ten objects as for a million; what must be undone one by
  * one (descriptors, temporary files, locks, destructors) is registered as a cleanup. Regions form
  * trees: a child dies before its parent does.
@@ -21,7 +21,7 @@
  * further chunk is twice as long as the last, up to 1 MiB; both lengths are options. A request of
  * more than half of the next chunk gets a chunk of its own, a large block, which can be freed by
  * itself at any time. A request that does not fit into the current chunk is tried once more in the
- * tail of the one before it. Memory is not written before it is handed out.
+ * tail of the one before it. Memory is not written before it is allocated.
  *
  * Blocks. A block is a size and an alignment; it takes its size rounded up to its alignment, but at
  * most to 16. ps_region_alloc aligns to 16, ps_region_alloc_unaligned and the texts to 1. Blocks
@@ -30,7 +30,7 @@
  * shrink where it is. A free or a resize of a block gives its size and its alignment as they
  * were: the functions without `_aligned` in their names mean 16. They know the newest block even if
  * its alignment was less; but an older one whose followers end where its size rounded up would, is
- * taken for the newest (PS_DEBUG=check reports that): so tell the alignment. A gap in front of an
+ * taken for the newest (PS_DEBUG=check reports that): so pass the alignment. A gap in front of an
  * aligned block that follows an unaligned one is at least 8 bytes wide: that is where its width is
  * written.
  *
@@ -44,8 +44,8 @@
  * PS_DEBUG=check, and builds with checks: only the thread that made or adopted the region may use
  * it, a pointer that is not the region's is reported, freed memory is overwritten.
  * PS_DEBUG=malloc: every block comes from malloc. Frees answer as ever, and what they answer false
- * for stays; a block is large by its length alone. Blocks move whenever they grow, texts follow
- * each other no more, and the source is not asked.
+ * for stays; a block is large by its length alone. Blocks move whenever they grow, texts do not
+ * follow each other, and the source is not called.
  *
  * From nginx: large blocks apart, cleanups, unaligned strings. From APR: trees, the order of reset,
  * formatting into the tail. From Tempesta: freeing and resizing the newest block across chunks, one
@@ -98,7 +98,7 @@ PS_API void *ps_region_create_for(size_t bytes, const struct ps_region_options *
 /*
  * A region whose first chunk is the caller's: on the stack, static, in another object. Takes
  * nothing from the source before the buffer is full. buffer: any alignment; outlives the region;
- * does not come back earlier than ps_region_destroy, which must be called all the same. bytes: at
+ * is in use until ps_region_destroy, which must be called all the same. bytes: at
  * least PS_REGION_INIT_BYTES, else NULL and EINVAL.
  */
 PS_API struct ps_region *ps_region_init(void *buffer, size_t bytes,
@@ -203,7 +203,7 @@ ps_region_alloc_array(struct ps_region *region, size_t count, size_t bytes, size
     return ps_region_alloc_aligned(region, all, align);
 }
 
-/* Objects of a type, aligned as it wants: struct node *n = PS_REGION_NEW(region, struct node, 1);
+/* Objects of a type, with its alignment: struct node *n = PS_REGION_NEW(region, struct node, 1);
  */
 #define PS_REGION_NEW(region, type, count)                                                         \
     ((type *)ps_region_alloc_array((region), (count), sizeof(type), __alignof__(type)))
@@ -211,8 +211,8 @@ ps_region_alloc_array(struct ps_region *region, size_t count, size_t bytes, size
 /*
  * Frees the newest block. block, bytes, align: as allocated, or as last resized. True: it was the
  * newest of the current chunk (or of one of the two before it), and its memory and the gap in front
- * of it are free; a chunk that has become empty waits for reuse or goes back. False: it was not, or
- * NULL; nothing has changed. Large blocks: see ps_region_free_large.
+ * of it are free; a chunk that has become empty waits for reuse or returns to the source. False: it
+ * was not, or NULL; nothing has changed. Large blocks: see ps_region_free_large.
  */
 static inline bool ps_region_free_last_aligned(struct ps_region *region, void *block, size_t bytes,
                                                size_t align) {
@@ -230,14 +230,14 @@ static inline bool ps_region_free_last(struct ps_region *region, void *block, si
     return ps_region_free_last_aligned(region, block, bytes, PS_ALIGN_DEFAULT);
 }
 
-/* Frees a large block: its chunk goes back to the source. False: it is none, or NULL; nothing has
+/* Frees a large block: its chunk returns to the source. False: it is none, or NULL; nothing has
  * changed. block: of this region. Any order, O(1). */
 PS_API bool ps_region_free_large(struct ps_region *region, void *block) PS_NOEXCEPT;
 
 /*
  * Frees the newest block, or a large one; false for all others, which stay until the region ends.
  * There is no form of it without the alignment, as there is of ps_region_free_last: it is for code
- * that is handed blocks made elsewhere, texts among them, and where 16 is told of a text, the block
+ * that takes blocks made elsewhere, texts among them, and where 16 is passed for a text, the block
  * before it may be taken for the newest (see above).
  */
 static inline bool ps_region_free(struct ps_region *region, void *block, size_t bytes,
@@ -329,7 +329,7 @@ PS_API void ps_region_run_now(struct ps_region *region, struct ps_region_cleanup
 /* Closes fd with the region. NULL: ENOMEM; fd is still the caller's. */
 PS_API struct ps_region_cleanup *ps_region_own_fd(struct ps_region *region, int fd);
 
-/* Unlinks path (copied) and closes fd with the region. A path that is gone is no error. */
+/* Unlinks path (copied) and closes fd with the region. A missing path is no error. */
 PS_API struct ps_region_cleanup *ps_region_own_tmpfile(struct ps_region *region, int fd,
                                                        const char *path);
 
@@ -383,7 +383,7 @@ struct ps_region_stats {
 PS_API void ps_region_stats(const struct ps_region *region,
                             struct ps_region_stats *stats) PS_NOEXCEPT;
 
-/* Whether the address lies in memory that the region has handed out and not taken back.
+/* Whether the address lies in memory that the region has allocated and not freed.
  * O(chunks + large blocks). */
 PS_API bool ps_region_owns(const struct ps_region *region, const void *address) PS_NOEXCEPT;
 

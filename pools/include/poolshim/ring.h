@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ring.h - memory that one thread fills and any thread lets go: parse a request here, hand it to a
- * worker there, drop everything it needed in one call, from whichever thread is the last.
+ * ring.h - memory that one thread fills and any thread releases: parse a request here, hand it to a
+ * worker there, drop everything it needed in one call, from the thread that is the last.
  *
- * A ring hands out memory by moving a pointer. What is allocated between ps_ring_begin and
+ * A ring allocates by moving a pointer. What is allocated between ps_ring_begin and
  * ps_ring_seal is a frame. A sealed frame is valid until ps_ring_release, which any thread may
  * call, in any order, with nothing but the frame. One frame is open at a time, any number are
  * sealed.
@@ -29,7 +29,7 @@
  *
  * Sizes are in bytes, up to PTRDIFF_MAX. Size 0 gives a block of its own. NULL with ENOMEM: memory
  * is out or the size is too large; the ring is as it was. NULL with EINVAL: the alignment is no
- * power of two. Memory is not zeroed, unless asked for.
+ * power of two. Memory is not zeroed, except by ps_ring_zalloc.
  *
  * Misuse that is found always: a block taken or a frame sealed with no frame open, a frame begun
  * while one is open, a frame released while it is open or (unless its memory is in use again)
@@ -81,7 +81,7 @@ struct ps_ring {
 PS_API struct ps_ring *ps_ring_create(const struct ps_ring_options *options);
 
 /*
- * Ends the ring for its owner. Frames that are sealed stay valid: their chunks go back to the
+ * Ends the ring for its owner. Frames that are sealed stay valid: their chunks return to the
  * source as they are released, by the releasing threads, and the ring disappears with the last one.
  * May run at the same time as releases. An open frame is dropped. NULL: nothing. O(spare chunks).
  */
@@ -137,7 +137,7 @@ static inline void *ps_ring_realloc(struct ps_ring *ring, void *block, size_t ol
     return ps_ring_realloc_aligned(ring, block, old_bytes, new_bytes, PS_ALIGN_DEFAULT);
 }
 
-/* A position in a frame, to come back to. The fields are the library's own. */
+/* A position in a frame, to rewind to. The fields are the library's own. */
 struct ps_ring_checkpoint {
     struct ps_ring_frame *frame;
     struct ps_ring_chunk *chunk;
@@ -155,8 +155,8 @@ PS_API struct ps_ring_checkpoint ps_ring_checkpoint(struct ps_ring *ring) PS_NOE
 PS_API void ps_ring_rewind(struct ps_ring *ring,
                            const struct ps_ring_checkpoint *checkpoint) PS_NOEXCEPT;
 
-/* Takes in what other threads have released, and gives spare chunks back to the source until at
- * most keep_bytes of them are left. Returns how many bytes went back. O(spare chunks). */
+/* Collects what other threads have released, and returns spare chunks to the source until at
+ * most keep_bytes of them are left. Returns how many bytes that were. O(spare chunks). */
 PS_API size_t ps_ring_trim(struct ps_ring *ring, size_t keep_bytes) PS_NOEXCEPT;
 
 /* The name of the options, or "ring". */
@@ -166,7 +166,7 @@ PS_API const char *ps_ring_name(const struct ps_ring *ring) PS_NOEXCEPT;
 PS_API void ps_ring_adopt(struct ps_ring *ring) PS_NOEXCEPT;
 
 struct ps_ring_stats {
-    size_t chunk_bytes; /* taken from the source and not given back */
+    size_t chunk_bytes; /* taken from the source and not returned */
     size_t chunk_count;
     size_t spare_bytes; /* of these: drained, kept for reuse */
     size_t frame_count; /* begun and not released, the open one included */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// ring.hpp - memory that one thread fills and any thread lets go, for C++17. ring.h is the manual.
+// ring.hpp - memory that one thread fills and any thread releases, for C++17. ring.h is the manual.
 //
 //     ps::ring ring;
 //     ps::ring_frame frame = ring.begin();

@@ -18,7 +18,7 @@
  * does not go to the shared depot each time, and every visit there moves a whole list. A list is
  * 16 KiB, at least 8 and at most 128 slices. When a thread ends, its lists go to the depot. Lists
  * that lay unused in the depot for a second are taken apart when others come in, and runs that are
- * free as a whole go back to the page cache; ps_slice_trim does it at once. In the child of a fork,
+ * free as a whole return to the page cache; ps_slice_trim does it at once. In the child of a fork,
  * what other threads had on their lists is lost.
  *
  * A wrong size on free is not noticed in ordinary runs and puts the slice on a wrong list.
@@ -47,7 +47,7 @@ struct ps_slice_link {
 /* One thread's slices of one size. The library's own. */
 struct ps_slice_bin {
     struct ps_slice_link *first; /* free slices, newest first */
-    char *virgin;                /* slices from here to end were never handed out */
+    char *virgin;                /* slices from here to end were never allocated */
     char *end;
     uint32_t room;                /* limit - slices on the list of first */
     uint32_t limit;               /* of a full list */
@@ -118,8 +118,8 @@ PS_API void ps_slice_free_chain(size_t bytes, void *first, size_t next_offset) P
 PS_API PS_MALLOC void *ps_slice_alloc_aligned(size_t bytes, size_t align) PS_NOEXCEPT;
 PS_API void ps_slice_free_aligned(size_t bytes, size_t align, void *slice) PS_NOEXCEPT;
 
-/* Gives the caller's free slices and those of the depot back to the page cache, as far as whole
- * runs of 64 KiB are free. Returns whether anything went back. O(free slices). */
+/* Returns the caller's free slices and those of the depot to the page cache, as far as whole
+ * runs of 64 KiB are free. Returns whether there were any. O(free slices). */
 PS_API bool ps_slice_trim(void) PS_NOEXCEPT;
 
 struct ps_slice_stats {

@@ -17,8 +17,8 @@
  *
  * A source outlives the pools that use it, and keeps its place in memory. It is called by the
  * threads that use its pools: one that is shared by pools of several threads must be safe for
- * that, and says below whether it is. Only chunks are asked of a source, never single blocks, so
- * what it costs is seldom paid.
+ * that, and says below whether it is. Only chunks are taken from a source, never single blocks, so
+ * its cost is rare.
  */
 #ifndef POOLSHIM_SOURCE_H
 #define POOLSHIM_SOURCE_H
@@ -35,7 +35,7 @@ struct ps_source {
 };
 
 /*
- * malloc and free of the program, by posix_memalign. One source for all, never to be given back.
+ * malloc and free of the program, by posix_memalign. One source for all, never destroyed.
  * Any thread. Cost: the program's malloc.
  */
 PS_API struct ps_source *ps_source_malloc(void) PS_NOEXCEPT;
@@ -49,7 +49,7 @@ PS_API struct ps_source *ps_source_malloc(void) PS_NOEXCEPT;
  */
 enum ps_mmap_flags {
     PS_MMAP_GUARD = 1, /* a page without access on both sides of each chunk */
-    PS_MMAP_HUGE = 2,  /* asks for huge pages, for chunks from 2 MiB on, aligned to that */
+    PS_MMAP_HUGE = 2,  /* advises huge pages, for chunks from 2 MiB on, aligned to that */
 };
 struct ps_source_mmap {
     struct ps_source source;
@@ -59,7 +59,7 @@ struct ps_source_mmap {
 PS_API void ps_source_mmap_init(struct ps_source_mmap *source, unsigned flags) PS_NOEXCEPT;
 
 /*
- * The caller's own buffer, cut from the front; only the newest chunk comes back, others are lost
+ * The caller's own buffer, cut from the front; only the newest chunk returns, others are lost
  * until the source is made anew. The buffer stays the caller's: it must live as long as the source,
  * and needs no alignment. One thread at a time. O(1).
  */
@@ -75,9 +75,9 @@ PS_API void ps_source_buffer_init(struct ps_source_buffer *source, void *buffer,
 
 /*
  * An account: counts the bytes of the chunks that its pools hold, and refuses above the limit
- * (NULL, ENOMEM; the pool then asks for less, and at last its oom handler). Passes the rest on to
- * `next`, which must outlive it (NULL: the page cache). Any thread, if `next` is. Cost: an atomic
- * addition.
+ * (NULL, ENOMEM; the pool then requests less, and at last calls its oom handler). Passes the rest
+ * on to `next`, which must outlive it (NULL: the page cache). Any thread, if `next` is. Cost: an
+ * atomic addition.
  */
 struct ps_source_account {
     struct ps_source source;

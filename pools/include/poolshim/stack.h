@@ -8,7 +8,7 @@
  *     char *path = ps_stack_printf(stack, "%s/%s", folder, name);
  *     int *counts = ps_stack_zalloc(stack, 1000 * sizeof *counts);
  *     ...
- *     ps_stack_pop(stack, frame); // path and counts are gone
+ *     ps_stack_pop(stack, frame); // path and counts are freed
  *
  * Every thread has a stack of its own, which needs no creation (pools/examples/stack.c is a whole
  * program):
@@ -24,7 +24,7 @@
  * by convention named t_something.
  *
  * Sizes are in bytes, up to PTRDIFF_MAX; a block takes them rounded up to 8. Blocks are aligned to
- * 16, those of the _aligned functions as asked, texts to 8. Size 0 gives a pointer of its own.
+ * 16, those of the _aligned functions as passed, texts to 8. Size 0 gives a pointer of its own.
  * Contents are not defined except for zalloc. NULL with ENOMEM: memory is out or the size is too
  * large; the stack is as it was. NULL with EINVAL: the alignment is no power of two. What needs
  * more than a chunk gets a chunk of its own, of any size.
@@ -44,9 +44,9 @@
  *
  * Cost: alloc, push, pop, mark and rewind are inline, a handful of instructions, and touch no
  * memory but the stack's own three words and the frame record, 32 bytes in the stack. The source is
- * asked once per chunk, and not while spare chunks are at hand: pop frees no chunk. Chunks double
+ * called once per chunk, and not while spare chunks are left: pop frees no chunk. Chunks double
  * from first_bytes (64 KiB) to max_bytes (32 MiB), and hold 64 blocks of the mean size that was
- * seen of late, within the same cap. Memory goes back by ps_stack_trim, and by itself: when the
+ * seen of late, within the same cap. Memory returns by ps_stack_trim, and by itself: when the
  * stack is empty and holds more than retain_bytes, the chunks that nothing needed for trim_ms are
  * freed.
  *
@@ -76,7 +76,7 @@ struct ps_stack_options {
 
 /* A frame's record, in the stack. Fields are the library's own. */
 struct ps_stack_frame {
-    struct ps_stack_frame *previous; /* lowest bit: the pop of that frame must look at the stack */
+    struct ps_stack_frame *previous; /* lowest bit: the pop of that frame must check the stack */
     char *top;                       /* where the stack was at push */
     char *end;
     size_t is_sealed; /* written only where checks are on */
@@ -111,8 +111,8 @@ PS_API void ps_stack_destroy(struct ps_stack *stack) PS_NOEXCEPT;
 /* Closes all frames and forgets all blocks; keeps the chunks. O(1). */
 PS_API void ps_stack_reset(struct ps_stack *stack) PS_NOEXCEPT;
 
-/* Gives back chunks without blocks, the last ones first, while more than keep_bytes are held.
- * Returns the bytes given back. O(chunks). */
+/* Returns chunks without blocks to the source, the last ones first, while more than keep_bytes are
+ * held. Returns their bytes. O(chunks). */
 PS_API size_t ps_stack_trim(struct ps_stack *stack, size_t keep_bytes) PS_NOEXCEPT;
 
 /* Where checks are on: the caller's thread owns the stack from now on. Otherwise nothing. */
@@ -157,7 +157,7 @@ PS_API void ps_stack_rewind_slow(struct ps_stack *stack,
 
 /*
  * A block of `bytes`, aligned to `align`, any power of two; takes a multiple of 8 bytes, so that up
- * to 8 no alignment is computed. O(1); asks the source when the chunk ends. For constant arguments
+ * to 8 no alignment is computed. O(1); calls the source when the chunk ends. For constant arguments
  * this is load, compare, add, store.
  */
 static inline PS_MALLOC void *ps_stack_alloc_aligned(struct ps_stack *stack, size_t bytes,
@@ -350,7 +350,7 @@ static inline void ps_stack_scope_close(struct ps_stack_scope *scope) PS_NOEXCEP
 extern PS_API __thread struct ps_stack ps_t_stack __attribute__((tls_model("initial-exec")));
 static inline struct ps_stack *ps_t(void) PS_NOEXCEPT {
     struct ps_stack *stack = &ps_t_stack;
-    /* Without it GCC 12 tests the address for NULL, where a sanitizer asks for that, by the flags
+    /* Without it GCC 12 tests the address for NULL, where a sanitizer requires that, by the flags
      * of an add that the linker then makes a lea, which sets none. */
     __asm__("" : "+r"(stack));
     return stack;
@@ -395,8 +395,8 @@ PS_API PS_PRINTF(1, 2) char *ps_t_printf(const char *format, ...);
     ((type *)ps_stack_alloc_array((stack), (count), sizeof(type), __alignof__(type)))
 #define ps_t_new(type, count) ps_stack_new(ps_t(), type, count)
 
-/* A stack behind the interface of allocator.h: free gives back the newest block, and nothing else.
- * stack: NULL is the stack of whichever thread calls. */
+/* A stack behind the interface of allocator.h: free releases the newest block only.
+ * stack: NULL is the stack of the calling thread. */
 struct ps_stack_allocator {
     struct ps_allocator allocator;
     struct ps_stack *stack;

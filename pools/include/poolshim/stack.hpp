@@ -2,7 +2,7 @@
 // stack.hpp - the stacks of poolshim/stack.h for C++17.
 //
 //     ps::stack    a stack of one's own
-//     ps::t_stack  the stack of the calling thread, an empty class: pass it where a pool is wanted
+//     ps::t_stack  the stack of the calling thread, an empty class, to pass as a pool
 //     ps::scope    a frame that ends with the enclosing block, by return or by exception; of the
 //                  thread's stack, or of one that is given
 //

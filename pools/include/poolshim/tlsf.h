@@ -13,7 +13,7 @@
  *     ps_tlsf_alloc_aligned     at most 290
  *     ps_tlsf_realloc, in place at most 230
  *
- * A pool that may grow asks its source when nothing fits, and that takes as long as the source.
+ * A pool that may grow takes from its source when nothing fits, in the time that the source takes.
  * PS_DEBUG and checked builds check more and are not bounded.
  *
  *     static char memory[1 << 20];
@@ -27,7 +27,7 @@
  * Cost in memory: 8 bytes for each block, blocks are multiples of 16, the smallest is 32 with 24
  * for the caller. The pool's record takes 0.4 KiB and 0.25 KiB for each power of two between 512
  * bytes and the largest block (a pool of 64 KiB: 2.3 KiB; without a limit: 10 KiB). A request that
- * does not find its size takes from the next 1/32 of a power of two and gives back what is left,
+ * does not find its size takes from the next 1/32 of a power of two and returns what is left,
  * so a request above 1 KiB may fail though a block that is up to 3 % larger is free, unless it is
  * one of the first four of its list. Fragmentation is that of a good fit: Masmano et al. report
  * less than 15 % on average, 25 % at worst for their loads.
@@ -36,10 +36,10 @@
  *
  * Misuse found in every build: a second free as long as the memory is not in use again, most
  * pointers that are no blocks of the pool, most heads overwritten (each head carries 16 bits of
- * the pool's own, looked at in free, realloc, usable_size and walk), an overwritten block behind
+ * the pool's own, checked in free, realloc, usable_size and walk), an overwritten block behind
  * one that is freed or resized, links and sizes of free blocks that lead outside the pool's memory
  * or do not lead back. With PS_DEBUG=check also: pointers outside the pool, two threads at once.
- * ps_tlsf_check() looks at everything, and does not abort.
+ * ps_tlsf_check() checks everything, and does not abort.
  * With PS_DEBUG=malloc each block comes from malloc, and the pool's memory lies idle.
  *
  * After M. Masmano, I. Ripoll, A. Crespo and J. Real: TLSF, a new dynamic memory allocator for
@@ -58,11 +58,11 @@ struct ps_tlsf;
 /* All zero is the default. */
 struct ps_tlsf_options {
     struct ps_chunk_options chunks; /* for pools that grow; first_bytes 0: 64 KiB, max_bytes 0: 32
-                                       MiB. oom is asked by all. */
+                                       MiB. oom is called by all. */
     size_t largest_bytes;           /* no block and no range is longer; up to 2^46, rounded up to a
                                        power of two. 0: ps_tlsf_init: the length of the buffer,
                                        ps_tlsf_create: 2^46. Decides how long the record is. */
-    bool can_grow;                  /* ps_tlsf_init: asks chunks.source when nothing fits */
+    bool can_grow;                  /* ps_tlsf_init: takes from chunks.source when nothing fits */
 };
 
 /*
@@ -130,7 +130,7 @@ ps_tlsf_realloc(struct ps_tlsf *tlsf, void *payload, size_t bytes) PS_NOEXCEPT;
 /* payload: of this pool, or NULL, which does nothing. O(1). Keeps errno. */
 PS_API void ps_tlsf_free(struct ps_tlsf *tlsf, void *payload) PS_NOEXCEPT;
 
-/* Bytes that may be used of a block, at least those asked for; 0 for NULL. O(1). */
+/* Bytes that may be used of a block, at least the requested ones; 0 for NULL. O(1). */
 PS_API size_t ps_tlsf_usable_size(const struct ps_tlsf *tlsf, const void *payload) PS_NOEXCEPT;
 
 /* Whether the address lies in a range of the pool. O(ranges). */

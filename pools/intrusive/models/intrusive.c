@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A shared intrusive pool: counted references dropped by any thread, items that come home while the
- * owner takes new ones or lets go of the pool. The memory goes once, with the last of them; an item
- * is recycled by who drops the last reference, after all others are done with the object. Sources,
- * bounds and faults to find: intrusive.model.
+ * A shared intrusive pool: counted references dropped by any thread, items that are returned while
+ * the owner takes new ones or destroys the pool. The memory is freed once, with the last of them;
+ * an item is recycled by the thread that drops the last reference, after all others are done with
+ * the object. Sources, bounds and faults to find: intrusive.model.
  */
 #include <poolshim/intrusive.h>
 
@@ -19,7 +19,7 @@ struct object {
 static struct ps_intrusive pool;
 static struct ps_intrusive_item *items[2];
 
-/* By who drops the last reference. */
+/* Called by the thread that drops the last reference. */
 static void wipe(struct ps_intrusive_item *item, void *context) {
     (void)context;
     explore_use(&((struct object *)item)->content, 8);
@@ -51,7 +51,7 @@ static void drop_0(void) { drop(0); }
 
 static void drop_1(void) { drop(1); }
 
-/* One of two references: others may look at the object, too. */
+/* One of two references: the object has other readers. */
 static void look_and_drop(void) {
     const struct object *object = (const struct object *)items[0];
     EXPLORE_ASSERT(*(volatile const uint64_t *)&object->content == 0);
@@ -67,7 +67,7 @@ static void take_and_drop(void) {
     ps_intrusive_drop_shared(item);
 }
 
-/* The third item was never out; for the second time, one must have come back. */
+/* The third item was never allocated; a second take succeeds only after a return. */
 static void take_twice(void) {
     struct ps_intrusive_item *kept = ps_intrusive_alloc(&pool);
     struct ps_intrusive_item *item = ps_intrusive_alloc(&pool);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A ring: frames are released by other threads while the owner opens new ones, or ends the ring.
- * Every chunk is given back once, when the last of its frames and the ring have gone; no block's
- * memory is used again before the thread that released it is done.
- * Sources, bounds and faults to find: ring.model.
+ * Every chunk is returned once, when the last of its frames is released and the ring has ended; no
+ * block's memory is used again before the thread that released it is done. Sources, bounds and
+ * faults to find: ring.model.
  */
 #include <poolshim/ring.h>
 
@@ -48,7 +48,7 @@ static void release_1(void) { release(1); }
 
 static void end(void) { ps_ring_destroy(ring); }
 
-/* The owner needs another chunk, or one that has come back, and uses it at once. */
+/* The owner needs another chunk, or a returned one, and uses it at once. */
 static void go_on(void) {
     struct ps_ring_frame *next = ps_ring_begin(ring);
     explore_use(ps_ring_alloc(ring, LARGE_BYTES), LARGE_BYTES);
