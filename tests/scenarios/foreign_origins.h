@@ -92,7 +92,7 @@ static void add_other_origins(char *room) {
     add_origin("a misaligned address of the stack", room + 3);
     add_origin("static memory", origin_static + 128);
     add_origin("code", (const void *)(uintptr_t)add_other_origins);
-    add_origin("read-only data", "some words that nobody allocated");
+    add_origin("read-only data", "some words in no block");
     add_origin("a function of the shim", (const void *)(uintptr_t)malloc);
     add_number("one", 1);
     add_number("a small number", 0x10);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Pointers that no allocator handed out: on the stack, static, in code, in a mapping of the
+ * Pointers that no allocator returned: on the stack, static, in code, in a mapping of the
  * program, low and unmapped. Used by the scenarios about foreign pointers; one thread.
  */
 #ifndef PS_TESTS_FOREIGN_H

@@ -22,7 +22,7 @@
 
 #define FORKS 400
 #define BLOCK_BYTES 150000
-#define EXIT_HANDLERS 2000 /* each costs memory that never comes back */
+#define EXIT_HANDLERS 2000 /* each takes memory that is never returned */
 
 static volatile int is_over;
 static void (*early_work)(void);

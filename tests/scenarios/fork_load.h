@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The load under which the fork scenarios fork: threads that allocate like mad, all size regimes,
- * into tables that a child may empty; and the parent's view of a child. One thread calls start,
- * run_child and stop; the load threads own their table, but for the moment of a fork.
+ * The load under which the fork scenarios fork: threads that allocate at full speed, all size
+ * regimes, into tables that a child may empty; and the parent's view of a child. One thread calls
+ * start, run_child and stop; the load threads own their table, except during a fork.
  */
 #ifndef PS_TESTS_FORK_LOAD_H
 #define PS_TESTS_FORK_LOAD_H
@@ -13,7 +13,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-#ifndef FORK_LOAD_THREADS /* a scenario may ask for more */
+#ifndef FORK_LOAD_THREADS /* a scenario may define more */
 #define FORK_LOAD_THREADS 4
 #endif
 #ifndef FORK_LOAD_SLOTS

@@ -1,6 +1,6 @@
 // expect: SIGABRT "poolshim: free of interior pointer 0x"
 /* SPDX-License-Identifier: MIT */
-/* A free of the place before the oldest block, where none was ever handed out. */
+/* A free of the place before the oldest block, where none was ever allocated. */
 #include "claim.h"
 
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * C23's free_sized and free_aligned_sized free blocks of every size regime, take NULL and keep
- * errno. Skipped where nobody defines them; the shim must.
+ * errno. Skipped where they are undefined; the shim must define them.
  */
 #include "claim.h"
 

@@ -2,7 +2,7 @@
 // env: POOLSHIM_GUARD_SAMPLE=3 POOLSHIM_GUARD_SLOTS=40
 // flags: -rdynamic
 /* SPDX-License-Identifier: MIT */
-/* Many threads take, hand over and free guarded blocks, and fork meanwhile. */
+/* Many threads allocate, pass on and free guarded blocks, and fork meanwhile. */
 #include "guarded.h"
 
 #include <pthread.h>

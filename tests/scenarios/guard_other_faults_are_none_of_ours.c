@@ -2,7 +2,7 @@
 // env: POOLSHIM_GUARD_SAMPLE=1
 // flags: -rdynamic
 /* SPDX-License-Identifier: MIT */
-/* A null pointer, and a signal that somebody sends, end the program as ever, and silently. */
+/* A null pointer, and a signal that is sent, end the program as without the shim, and silently. */
 #include "guarded.h"
 
 #include <signal.h>

@@ -2,7 +2,7 @@
 // env: POOLSHIM_GUARD_SAMPLE=1
 // flags: -rdynamic
 /* SPDX-License-Identifier: MIT */
-/* Before a block that lies at the end of its page there is room, which free looks at. */
+/* Before a block that lies at the end of its page there is room, which free checks. */
 #include "guarded.h"
 
 int main(void) {

@@ -12,7 +12,7 @@
 
 #define MIB ((size_t)1 << 20)
 
-/* Whether the byte behind the block stops whoever writes it: a child does. */
+/* Whether a write to the byte behind the block stops the writer, a child process. */
 static int ends_at_a_guard(char *block, size_t bytes) {
     pid_t child = fork();
     if (child == 0) {

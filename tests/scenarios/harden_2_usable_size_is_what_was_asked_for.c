@@ -1,7 +1,7 @@
 // expect: exit 0
 // env: POOLSHIM_HARDEN=2
 /* SPDX-License-Identifier: MIT */
-/* Level 2: a program may write to all that malloc_usable_size tells, and free the block. */
+/* Level 2: a program may write to all that malloc_usable_size returns, and free the block. */
 #include "claim.h"
 
 #include <malloc.h>

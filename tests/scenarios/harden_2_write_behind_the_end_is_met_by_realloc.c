@@ -1,7 +1,7 @@
 // expect: SIGABRT "poolshim: write behind the end of 0x"
 // env: POOLSHIM_HARDEN=2
 /* SPDX-License-Identifier: MIT */
-/* Level 2: realloc looks at the canary, too. */
+/* Level 2: realloc checks the canary, too. */
 #include "claim.h"
 
 int main(void) {

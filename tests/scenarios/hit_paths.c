@@ -43,7 +43,7 @@ static void free_from(unsigned from, unsigned to) {
     }
 }
 
-/* Blocks that nobody has had yet, from one window. */
+/* Fresh blocks from one window. */
 static void malloc_virgin(unsigned calls) { allocate(0, 300 + calls); }
 
 /* Blocks that were freed before, in no order. */
@@ -60,7 +60,7 @@ static void free_scattered(unsigned calls) {
     free_from(0, 500 + calls);
 }
 
-/* In sequence, so that a hot run takes them. */
+/* In sequence, so that a free streak takes them. */
 static void free_in_order(unsigned calls) {
     fill();
     free_from(0, 400 + calls);

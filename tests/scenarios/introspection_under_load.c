@@ -1,7 +1,7 @@
 // expect: exit 0
 /* SPDX-License-Identifier: MIT */
 /*
- * mallinfo2, malloc_info and malloc_trim are asked a few hundred times while threads allocate and
+ * mallinfo2, malloc_info and malloc_trim are called a few hundred times while threads allocate and
  * other threads start and end: plausible answers, no deadlock, no damage.
  */
 #include "fork_load.h"

@@ -70,7 +70,7 @@ int main(void) {
     size_t before = claim_rss_bytes();
     run_threads(THREADS);
     CLAIM(claim_rss_bytes() < before + ((size_t)8 << 20));
-    /* keys 0..11 want 1, 2, 3, 4, 1, … runs: 30 per thread */
+    /* keys 0..11 require 1, 2, 3, 4, 1, … runs: 30 per thread */
     CLAIM(destructor_runs == (50 + THREADS) * 30);
     return 0;
 }

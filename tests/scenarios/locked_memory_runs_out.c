@@ -50,7 +50,7 @@ int main(void) {
     limit = (struct rlimit){LIMIT_BYTES, LIMIT_BYTES};
     CLAIM(setrlimit(RLIMIT_MEMLOCK, &limit) == 0);
     if (geteuid() == 0 && setresuid(NOBODY, NOBODY, NOBODY) != 0) {
-        claim_skip("root cannot become somebody for whom the limit holds");
+        claim_skip("root cannot become a user for whom the limit holds");
     }
     if (mlockall(MCL_FUTURE) != 0) {
         claim_skip("no memory may be locked here");

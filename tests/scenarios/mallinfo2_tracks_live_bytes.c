@@ -8,7 +8,7 @@
 
 #include <malloc.h>
 
-/* Live bytes as mallinfo2 tells them: blocks with a mapping of their own are in hblkhd only. */
+/* Live bytes as mallinfo2 reports them: blocks with a mapping of their own are in hblkhd only. */
 static size_t live_bytes(void) {
     struct mallinfo2 info = mallinfo2();
     return info.uordblks + info.hblkhd;

@@ -32,7 +32,7 @@ static void check(size_t size) {
     size_t after = claim_rss_bytes();
     CLAIM(after < before + ((size_t)24 << 20) + count * sizeof *blocks);
     CLAIM(claim_is_filled(blocks[count / 2], size, 77));
-    CLAIM(gave == 1 || size > 100000); /* large blocks may have gone back before the call */
+    CLAIM(gave == 1 || size > 100000); /* large blocks may be released before the call */
     free(blocks[count / 2]);
     free(blocks);
     malloc_trim(0);

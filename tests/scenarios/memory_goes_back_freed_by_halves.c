@@ -2,8 +2,8 @@
 // timeout: 120
 /* SPDX-License-Identifier: MIT */
 /*
- * The owner frees every other block, another thread the rest: neither sees all of a span come back,
- * and the memory goes back all the same.
+ * The owner frees every other block, another thread the rest: neither frees all blocks of a span,
+ * and the memory is released all the same.
  */
 #include "goes_back.h"
 

@@ -3,7 +3,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A thread fills 256 MiB of small and medium blocks and then only waits; main frees them all. The
- * memory comes back although its owner never calls the allocator again.
+ * memory is released although its owner never calls the allocator again.
  */
 #include "goes_back.h"
 

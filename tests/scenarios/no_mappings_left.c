@@ -3,7 +3,7 @@
 /*
  * The program itself has taken every mapping that the kernel allows: malloc serves from what it has
  * or returns NULL with ENOMEM, free never fails, blocks stay as they are; and when the mappings are
- * gone all works again and nothing was lost.
+ * released all works again and nothing was lost.
  */
 #include "claim.h"
 #include "heap_use.h"

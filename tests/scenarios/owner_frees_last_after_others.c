@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Another thread frees all but the last blocks of every span; the owner frees those much later, so
- * that its last free meets the wake and the look at the clock at the same moment.
+ * that its last free meets the reclaim notice and the reading of the clock at the same moment.
  */
 #include "claim.h"
 
@@ -38,7 +38,7 @@ static void check(size_t size, size_t count) {
     pthread_t thread;
     CLAIM(pthread_create(&thread, NULL, free_all_but_last, NULL) == 0);
     CLAIM(pthread_join(thread, NULL) == 0);
-    usleep(400000); /* longer than the distance of two looks at the clock */
+    usleep(400000); /* longer than the time between two readings of the clock */
     for (size_t i = per_span - 1; i < SPANS * per_span; i += per_span) {
         free(blocks[i]);
     }

@@ -1,6 +1,6 @@
 // expect: SIGABRT "poolshim: realloc of foreign pointer"
 /* SPDX-License-Identifier: MIT */
-/* realloc of a pointer that no allocator handed out is named and stops the program. */
+/* realloc of a pointer that no allocator returned is named and stops the program. */
 #include "foreign_pointer.h"
 
 #include <malloc.h>

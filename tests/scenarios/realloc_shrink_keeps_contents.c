@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A block shrunk step by step from 64 MiB to 1 byte keeps what is left of it, and the memory
- * comes back: two hundred 4 MiB blocks shrunk to 100 bytes do not keep 800 MiB resident.
+ * is released: two hundred 4 MiB blocks shrunk to 100 bytes do not keep 800 MiB resident.
  */
 #include "claim.h"
 

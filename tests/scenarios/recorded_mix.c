@@ -1,7 +1,7 @@
 // expect: exit 0
 /* SPDX-License-Identifier: MIT */
 /*
- * Blocks of known sizes, live at a known moment: what tests/shim/test_recording.py looks for in the
+ * Blocks of known sizes, live at a known moment: what tests/shim/test_recording.py expects in the
  * file of POOLSHIM_RECORD. Modes: known (the default), crowd, fork, leave (by _exit), hold (never
  * frees).
  *

@@ -51,8 +51,8 @@ static size_t size_of(unsigned i) { return i % 50 == 0 ? i * 97 % 300000 + 1 : i
 
 static void *live_confined(void *argument) {
     unsigned self = (unsigned)(uintptr_t)argument;
-    pthread_barrier_wait(&barrier); /* everybody has started */
-    pthread_barrier_wait(&barrier); /* everybody is confined */
+    pthread_barrier_wait(&barrier); /* all threads have started */
+    pthread_barrier_wait(&barrier); /* all threads are confined */
     for (int round = 0; round < 5; round++) {
         for (unsigned i = 0; i < BLOCKS; i++) {
             shared[self][i] = malloc(size_of(i));

@@ -4,7 +4,7 @@
 /*
  * Timer signals land in malloc, free and realloc of five threads, thousands of them, and the
  * handler calls what POSIX allows there: write, read, clock_gettime, getpid, sem_post, kill of
- * nobody, sigprocmask. No deadlock, and every pattern holds.
+ * no process, sigprocmask. No deadlock, and every pattern holds.
  */
 #include "claim.h"
 

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * 64 MiB of equal small blocks cost at most 6 % more than their payload, from 8 bytes on, for
- * sizes that programs ask for most. (glibc: 300 % at 8 bytes; skipped without the shim.)
+ * the most frequent sizes. (glibc: 300 % at 8 bytes; skipped without the shim.)
  */
 #include "claim.h"
 

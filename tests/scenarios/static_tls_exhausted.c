@@ -55,7 +55,7 @@ static int load_copies(const char *library) {
     return loaded;
 }
 
-/* The same program without the shim tells how many fit there. */
+/* How many fit in the same program without the shim. */
 static int copies_that_fit_in_libc(void) {
     FILE *other = popen("LD_PRELOAD= /proc/$PPID/exe count", "r");
     int count = 0;

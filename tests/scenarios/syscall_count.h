@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 
 #define SYSCALL_COUNT_ROUNDS_MAX 64
-/* A call that nobody makes: the process group of this pid. */
+/* A call that occurs nowhere else: the process group of this pid. */
 #define SYSCALL_COUNT_MARKER 0x7fee0001
 
 struct syscall_count {

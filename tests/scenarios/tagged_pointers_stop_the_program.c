@@ -2,9 +2,10 @@
 // marks: fork
 /* SPDX-License-Identifier: MIT */
 /*
- * The address of a live block with bits set above the 48 that addresses have: no such pointer was
- * handed out, and freeing or growing one ends the program by a signal, whatever the size. (Small
- * ones end where free touches the block, by SIGSEGV: telling them apart would cost every free.)
+ * The address of a live block with bits set above the 48 that addresses have: malloc returned
+ * no such pointer, and freeing or growing one ends the program by a signal, whatever the size.
+ * (Small ones end where free touches the block, by SIGSEGV: telling them apart would cost every
+ * free.)
  */
 #include "claim.h"
 

@@ -1,7 +1,7 @@
 // expect: exit 0
 /* SPDX-License-Identifier: MIT */
 /*
- * malloc_usable_size is at least what was asked for, all of it may be written without touching a
+ * malloc_usable_size is at least the requested size, all of it may be written without touching a
  * neighbour, it does not change, and it is 0 for NULL.
  */
 #include "claim.h"

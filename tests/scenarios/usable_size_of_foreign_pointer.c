@@ -1,6 +1,6 @@
 // expect: SIGABRT "poolshim: size of foreign pointer"
 /* SPDX-License-Identifier: MIT */
-/* malloc_usable_size of a pointer that no allocator handed out is named and stops the program. */
+/* malloc_usable_size of a pointer that no allocator returned is named and stops the program. */
 #include "foreign_pointer.h"
 
 #include <malloc.h>

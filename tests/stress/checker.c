@@ -2,7 +2,7 @@
 /*
  * The randomised multi-threaded checker: random calls over the whole allocation API by threads
  * that start, end, pass blocks to each other and fork, with every block filled with a pattern that
- * is verified when it is freed, regrown or looked at, and all live bytes in a map that shows any
+ * is verified when it is freed, regrown or read, and all live bytes in a map that shows any
  * overlap. Prints its seed; ends with status 1 and one line at the first finding.
  *
  *   checker [--ops N] [--threads N] [--seed N] [--max-live-bytes N] [--fork N]

@@ -33,7 +33,7 @@ FRESH_TEST(live_blocks_are_exact_after_every_single_call) {
             struct ps_census census = engine_census();
             CHECK_EQ(class_of(&census, bytes)->live_blocks, i + 1);
         }
-        for (size_t i = 0; i < 150; i++) { /* through pushes, events and hot runs */
+        for (size_t i = 0; i < 150; i++) { /* through pushes, events and free streaks */
             live_end(&blocks[size % 2 == 0 ? i : i * 7 % 150]);
             struct ps_census census = engine_census();
             CHECK_EQ(class_of(&census, bytes)->live_blocks, 149 - i);

@@ -1,6 +1,6 @@
 // sources: tests/unit/fake_os.c
 /* SPDX-License-Identifier: MIT */
-/* The orphanage: spans without an owner are adopted, woken, drained and salvaged, never lost. */
+/* Orphans: spans without an owner are adopted, notified, drained and salvaged, never lost. */
 #include "pools/engine/small/central.h"
 
 #include "tests/unit/span_owner.h"
@@ -23,7 +23,7 @@ static void create_full(size_t block_bytes) {
     }
 }
 
-/* Hands random blocks over one by one until a wake is due; returns how many that took. */
+/* Returns random blocks one by one until a reclaim notice is due; returns how many that took. */
 static size_t hand_until_wake(void) {
     size_t handed = 0;
     bool is_due = false;
@@ -38,8 +38,8 @@ static size_t hand_until_wake(void) {
     return handed;
 }
 
-/* Hands everything back to an orphan and serves its wakes, each of which finds at least half of
- * what was out; the last one must let the span go. */
+/* Returns all blocks to an orphan and serves its notices, each of which finds at least half of
+ * what was allocated; the last one must release the span. */
 static void hand_all_back(void) {
     size_t out_before = out_count;
     while (out_count > 0) {
@@ -105,7 +105,7 @@ FRESH_TEST(a_full_orphan_wakes_when_it_has_room_and_again_when_it_is_drained) {
     owner_start();
     create_full(48);
     ps_central_orphan(owned);
-    WHEN("blocks of it come back");
+    WHEN("blocks of it return");
     size_t wake_blocks = ps_size_classes[class_of_owned()].wake_blocks;
     CHECK_EQ(hand_until_wake(), wake_blocks);
     CHECK(ps_central_wake(owned, PS_KEY_ORPHAN));
@@ -125,7 +125,7 @@ FRESH_TEST(an_orphan_that_comes_with_a_stash_still_drains) {
     CHECK_EQ(ps_span_collect(owned), 100);
     CHECK(!ps_link_is_end(owned->stash));
     ps_central_orphan(owned);
-    WHEN("all other blocks come back");
+    WHEN("all other blocks return");
     hand_all_back();
 }
 
@@ -134,7 +134,7 @@ FRESH_TEST(a_span_that_comes_queued_stays_until_its_wake) {
     create_full(48);
     (void)ps_span_arm(owned, out_count);
     hand_until_wake();
-    GIVEN("a drained span whose wake is still on its way to the last owner");
+    GIVEN("a drained span whose notice to the last owner is not pushed yet");
     ps_central_orphan(owned);
     CHECK_EQ(ps_central_count(), 1);
     CHECK_CMP(slices_in_use(), >, 0);
@@ -152,7 +152,7 @@ FRESH_TEST(a_wake_for_an_adopted_span_is_refused) {
     struct ps_span *span = ps_central_adopt(class_of_owned(), ADOPTER_KEY);
     CHECK_PTR_EQ(span, owned);
     CHECK(!ps_central_wake(span, PS_KEY_ORPHAN));
-    CHECK(ps_span_is_queued(span)); /* still the messenger's, who asks the new owner now */
+    CHECK(ps_span_is_queued(span)); /* of the notifying thread, which reads the new owner now */
 }
 
 FRESH_TEST(salvage_keeps_what_was_handed_back_and_nothing_else) {
@@ -188,7 +188,7 @@ FRESH_TEST(a_salvaged_span_whose_blocks_were_all_out_drains_in_the_end) {
     (void)ps_span_arm(owned, 10);
     hand_until_wake();
     CHECK(ps_central_salvage(owned, DEAD_KEY));
-    WHEN("the rest comes back");
+    WHEN("the rest returns");
     hand_all_back();
 }
 

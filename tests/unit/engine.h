@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the tests of the heap layer share: a configuration that a test sets before its first call,
- * random sizes, blocks filled with a pattern that tells when anybody else wrote there, and what
+ * random sizes, blocks filled with a pattern that shows when another thread wrote there, and what
  * must always be true of a census. Over the fake OS; all but the configuration from any thread.
  */
 #ifndef PS_TESTS_UNIT_ENGINE_H

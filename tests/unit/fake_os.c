@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See fake_os.h. libc's calls, not raw ones: sanitizers then know which memory came and went. All
- * state is atomic and relaxed, since tests look at it while nobody else runs.
+ * See fake_os.h. libc's calls, not raw ones: sanitizers then know which memory is mapped. All
+ * state is atomic and relaxed, since tests read it while no other thread runs.
  */
 #include "tests/unit/fake_os.h"
 
@@ -75,7 +75,7 @@ static void check_range(const void *base, size_t bytes) {
 
 /*
  * The kernel changes a process's mappings one at a time, so what a thread did before it unmapped
- * comes before what another does with the same addresses. ThreadSanitizer has to be told.
+ * comes before what another does with the same addresses. ThreadSanitizer needs an annotation.
  */
 static void pass_kernel(void) {
     static uint32_t mappings_lock;
@@ -92,7 +92,7 @@ static bool is_allowed(enum fake_os_call kind) {
     return !is_failing && (LOAD(refused_kinds) & FAKE_OS_BIT(kind)) == 0;
 }
 
-/* As the contract wants it, errno is the caller's. */
+/* As the contract says, errno is the caller's. */
 static bool is_success(int result, int saved_errno) {
     errno = saved_errno;
     return result == 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The OS contract (pools/engine/os/os.h) as tests want it: real memory, but calls fail when told
- * to, the clock stands still until it is moved, and everything is counted. Linked before the core,
- * whose own body is then left out. Calls may come from any thread; the controls below are for a
- * moment when no other thread runs.
+ * The OS contract (pools/engine/os/os.h) for tests: real memory, but calls fail on
+ * request, the clock stands still until it is moved, and everything is counted. Linked before the
+ * core, whose own body is then left out. Calls may come from any thread; the controls below are for
+ * a moment when no other thread runs.
  */
 #ifndef PS_TESTS_UNIT_FAKE_OS_H
 #define PS_TESTS_UNIT_FAKE_OS_H
@@ -30,7 +30,7 @@ void fake_os_fail_nth(uint64_t nth);
 /* As fake_os_fail_nth, and all calls after it. */
 void fake_os_fail_from(uint64_t nth);
 
-/* True when the call that fake_os_fail_nth asked for has come and failed. */
+/* True when the call that fake_os_fail_nth names has failed. */
 bool fake_os_has_failed(void);
 
 /* Calls of these kinds (bits) fail from now on; 0: none. */
@@ -45,7 +45,7 @@ void fake_os_limit_open(size_t bytes);
 /* The next reservation lies there, or fails when the addresses are taken; NULL: anywhere. */
 void fake_os_place_next(void *base);
 
-/* The page size that the engine is told, at least the real one; before its first call. */
+/* The page size that the engine reads, at least the real one; before its first call. */
 void fake_os_set_page_bytes(size_t bytes);
 
 /* Calls so far whose range was not of whole pages of that size: a real system refuses them. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The fault handler: who is asked, what he is told, and what the action from before gets. */
+/* The fault handler: the claim and its argument, and what the earlier action gets. */
 #include "pools/engine/os/fault.h"
 
 #include "pools/engine/os/os.h"

@@ -7,7 +7,7 @@
 
 static char static_bytes[64];
 
-/* An address inside a live block of each kind that is not its start and so nobody's. */
+/* An address inside a live block of each kind that is not its start, and so no block. */
 static void *inside_of(void *block) { return (char *)block + 4096 * 3; }
 
 static void check_aborts_in_every_call(void *pointer, const char *address) {
@@ -46,7 +46,7 @@ FRESH_TEST(the_inside_and_the_second_free_of_a_large_block_are_named) {
     }
 }
 
-/* All calls with a foreign pointer, whose policy lets the program go on. */
+/* All calls with a foreign pointer, under a policy by which the program continues. */
 static void meet_all(void) {
     errno = 4711;
     ps_heap_free(static_bytes);

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * How often allocations are sampled: one in N on average, whatever the program does, though only
- * slow paths look. Each pattern is long enough for 300 samples or more, so that a rate that is off
+ * slow paths count. Each pattern is long enough for 300 samples or more, so that a rate that is off
  * by a factor of two cannot pass for chance.
  */
 #include "pools/engine/harden/guard.h"
@@ -33,7 +33,7 @@ static void start(uint32_t period) {
     guarded = 0;
 }
 
-/* Between half and twice the rate asked for; the figures are printed for the documentation. */
+/* Between half and twice the configured rate; the figures are printed for the documentation. */
 static void check_rate(const char *pattern, uint32_t period) {
     double apart = guarded != 0 ? (double)taken / (double)guarded : 0;
     printf("%-28s N=%-6u one in %.1f (%llu of %llu)\n", pattern, period, apart,

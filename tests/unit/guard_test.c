@@ -1,6 +1,7 @@
 // sources: tests/unit/fake_os.c
 /* SPDX-License-Identifier: MIT */
-/* The pool of guarded samples: where blocks lie, what is accessible when, and who gets a slot. */
+/* The pool of guarded samples: where blocks lie, what is accessible when, and the order of slots.
+ */
 #include "pools/engine/base/bits.h"
 #include "pools/engine/harden/guard_pool.h"
 #include "tests/unit/engine.h"

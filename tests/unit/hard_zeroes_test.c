@@ -1,8 +1,8 @@
 // sources: tests/unit/fake_os.c
 /* SPDX-License-Identifier: MIT */
 /*
- * Level 1: a freed block is zero behind its link, at once or when its hot run ends, whoever frees
- * it; and a run never takes a free block for a live one.
+ * Level 1: a freed block is zero behind its link, at once or when its free streak ends, whichever
+ * thread frees it; and a run never takes a free block for a live one.
  */
 #include "tests/unit/engine.h"
 

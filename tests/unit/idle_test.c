@@ -1,8 +1,8 @@
 // sources: tests/unit/fake_os.c
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory of owners that do nothing: others claim spans whose blocks are all back, drop what is
- * behind them, and leave them to their owners, who find them drained.
+ * Memory of owners that do nothing: others claim spans of which all blocks are back, purge their
+ * memory, and leave them to their owners, which find them drained.
  */
 #include "tests/unit/engine.h"
 #include "tests/unit/worker.h"
@@ -94,7 +94,7 @@ FRESH_TEST(a_missed_wake_to_an_owner_whose_thread_has_ended_costs_memory_for_a_w
     uint64_t span_bytes = engine_census().small_span_bytes;
     miss_all_wakes();
     free_all(NULL);
-    CHECK_CMP(engine_census().small_span_bytes, >, span_bytes * 9 / 10); /* nobody was told */
+    CHECK_CMP(engine_census().small_span_bytes, >, span_bytes * 9 / 10); /* no notice was sent */
     be_active(20 * DELAY_MS);
     CHECK_CMP(fake_os_purged_bytes(), >, span_bytes * 9 / 10);
     CHECK_CMP(engine_census().small_span_bytes, <, span_bytes / 10);
@@ -176,7 +176,7 @@ FRESH_TEST(only_a_span_with_all_blocks_back_can_be_claimed_and_once) {
     THEN("the owner finds nothing until the claim is over");
     CHECK_EQ(ps_span_collect(span), 0);
     CHECK_EQ(span->used, ps_span_capacity(span));
-    CHECK(ps_span_unclaim(span)); /* and is told then */
+    CHECK(ps_span_unclaim(span)); /* and is notified then */
     CHECK(ps_span_is_queued(span));
     CHECK(!ps_span_claim(span));
     CHECK_EQ(ps_span_collect(span), ps_span_capacity(span));

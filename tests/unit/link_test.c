@@ -1,7 +1,7 @@
 // sources: tests/unit/fake_os.c
 /* SPDX-License-Identifier: MIT */
 /*
- * What the links of free blocks tell about a free: that it is the second one, and that a correct
+ * What the links of free blocks show about a free: that it is the second one, and that a correct
  * one is not taken for that.
  */
 #include "tests/unit/engine.h"

@@ -321,7 +321,7 @@ static int wait_for_own_thread(void) {
 
 TEST(a_child_without_fork_handlers_waits_for_threads_of_its_own) {
 #if defined(__SANITIZE_THREAD__)
-    UNIT_SKIP("ThreadSanitizer wants no threads in the child of a process with threads");
+    UNIT_SKIP("ThreadSanitizer supports no threads in the child of a process with threads");
 #endif
     ps_lock_watch_forks();
     fork_beside_section(wait_for_own_thread);

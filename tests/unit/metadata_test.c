@@ -1,6 +1,6 @@
 // sources: tests/unit/fake_os.c
 /* SPDX-License-Identifier: MIT */
-/* Memory for the engine's own structures: zeroed, apart, accounted, and gone only together. */
+/* Memory for the engine's own structures: zeroed, apart, accounted, and released only together. */
 #include "pools/engine/page/metadata.h"
 
 #include "pools/engine/base/compiler.h"
@@ -82,7 +82,7 @@ FRESH_TEST(where_a_piece_is_refused_no_more_is_taken_than_is_needed) {
     uint64_t calls = fake_os_calls(FAKE_OS_RESERVE);
     CHECK(ps_metadata_take(4096) != NULL);
     CHECK_EQ(fake_os_calls(FAKE_OS_RESERVE), calls);
-    WHEN("the limit is gone");
+    WHEN("the limit is lifted");
     fake_os_limit_reserve(SIZE_MAX);
     CHECK(ps_metadata_take(65536) != NULL);
     THEN("pieces are as usual");

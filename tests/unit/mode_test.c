@@ -1,6 +1,6 @@
 // sources: tests/unit/fake_os.c
 /* SPDX-License-Identifier: MIT */
-/* The mode that a configuration asks for is the one in use, and cannot be changed afterwards. */
+/* The mode of a configuration is the one in use, and cannot be changed afterwards. */
 #include "tests/unit/engine.h"
 
 #include "pools/engine/heap/mode.h"

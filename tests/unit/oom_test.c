@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Memory runs out at every possible moment: one call of the OS fails, the first, the second, and
- * so on. Whoever asked gets NULL and ENOMEM, nobody loses anything, and then all works again.
+ * so on. That call returns NULL with ENOMEM, nothing is lost, and then all works again.
  */
 #include "tests/unit/engine.h"
 #include "tests/unit/worker.h"
@@ -68,7 +68,7 @@ static void free_all(void *unused) {
     ps_heap_trim(0);
 }
 
-/* Everything that was handed out is back, and counted. */
+/* All that was allocated is returned, and counted. */
 static void check_nothing_lost(void) {
     struct ps_census census = engine_census();
     check_census(&census);
@@ -204,7 +204,7 @@ FRESH_TEST(what_is_there_can_be_used_up_to_the_last_block) {
         count++;
     }
     CHECK_EQ(refused_count, 1);
-    THEN("nearly all of it has been handed out");
+    THEN("nearly all of it has been allocated");
     struct ps_census census = engine_census();
     check_census(&census);
     CHECK_EQ(census.cache_dirty_bytes + census.cache_clean_bytes, 0);

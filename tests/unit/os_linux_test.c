@@ -109,7 +109,7 @@ TEST(moving_takes_contents_along_and_replaces_the_target) {
     memset(to, 0x11, 6 * MIB);
     CHECK(ps_os_move(from, 2 * MIB, to, 6 * MIB));
     CHECK(to[0] == 0x5a && to[2 * MIB - 1] == 0x5a && is_zero(to + 2 * MIB, 4 * MIB));
-    CHECK_EQ(ps_os_resident(from, 4096), 4096); /* no longer mapped: the system does not tell */
+    CHECK_EQ(ps_os_resident(from, 4096), 4096); /* no longer mapped: the system reports nothing */
     CHECK(ps_os_release(to, 6 * MIB));
 }
 

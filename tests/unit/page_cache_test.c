@@ -175,7 +175,7 @@ FRESH_TEST(runs_never_overlap_and_come_together_again_in_the_end) {
             CHECK_EQ(walk().busy_slices, live_slices);
         }
     }
-    WHEN("all runs are given back and purged");
+    WHEN("all runs are returned and purged");
     while (live_count > 0) {
         do_give(live_count - 1);
     }
@@ -399,11 +399,11 @@ FRESH_TEST(exhaustion_gives_null_changes_nothing_and_passes) {
         fake_os_limit_reserve(0);
     }
     CHECK_EQ(live_count, 2 * MIB / PS_SLICE_BYTES / 3);
-    WHEN("more is asked for");
+    WHEN("more is requested");
     for (size_t slices = 3; slices < 100; slices += 7) {
         CHECK_PTR_EQ(ps_page_cache_take(slices, 4), NULL);
     }
-    THEN("nothing has changed, and what is given back serves again");
+    THEN("nothing has changed, and what is returned serves again");
     check_counts();
     CHECK_EQ(fake_os_mapped_bytes(), 2 * MIB + ps_metadata_bytes());
     do_give(5);

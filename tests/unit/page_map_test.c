@@ -8,7 +8,7 @@
 #include "tests/unit/fresh.h"
 
 #define GIB ((uintptr_t)1 << 30)
-/* No memory lies there; the map does not care. */
+/* No memory lies there; the map needs none. */
 #define COVERED_BASE (0x5c * GIB - 3 * PS_SLICE_BYTES)
 /* Touches 34 leaves and, below, two branches. */
 #define COVERED_BYTES (GIB + 6 * PS_SLICE_BYTES)

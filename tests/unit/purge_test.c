@@ -1,7 +1,7 @@
 // sources: tests/unit/fake_os.c
 /* SPDX-License-Identifier: MIT */
 /*
- * When memory goes back, by a clock that the tests move. The rule under test: what was free and
+ * When memory is released, by a clock that the tests move. The rule under test: what was free and
  * dirty for the whole delay goes, within a quarter more; what was needed at any moment of it stays.
  */
 #include "pools/engine/page/purge.h"
@@ -71,7 +71,7 @@ FRESH_TEST(what_is_idle_for_the_delay_goes_and_not_before) {
     start(DELAY_MS);
     take(20);
     give(20);
-    GIVEN("freed runs that nobody needs");
+    GIVEN("freed runs without a use");
     uint64_t freed_ms = ps_os_now_ms();
     while (purged_slices() == 0 && ps_os_now_ms() < freed_ms + 4 * DELAY_MS) {
         tick_after(10);
@@ -342,7 +342,7 @@ FRESH_TEST(purged_memory_reads_as_zero) {
     }
 }
 
-/* What the kernel has been told about huge pages there: 'h' to make them, 'n' not to, 0 nothing. */
+/* The kernel's advice about huge pages there: 'h' to make them, 'n' not to, 0 nothing. */
 static char huge_advice(const char *address) {
     char line[512];
     bool is_there = false;
@@ -373,7 +373,7 @@ static bool can_read_advice(void) {
 
 FRESH_TEST(huge_pages_with_holes_are_not_made_whole_again) {
     if (!can_read_advice()) {
-        UNIT_SKIP("nothing tells here where huge pages may be");
+        UNIT_SKIP("nothing shows here where huge pages may be");
     }
     start(DELAY_MS);
     GIVEN("runs of half a huge page each, the first at its begin; and one of two whole ones");

@@ -1,8 +1,8 @@
 // sources: tests/unit/fake_os.c
 /* SPDX-License-Identifier: MIT */
 /*
- * Recent blocks: which block malloc takes, how many wait, when they go home, and that they are
- * the program's for nobody: not for the census, not for calloc, not for the end of a thread.
+ * LIFO caches: which block malloc takes, how many wait, when they return to their spans, and that
+ * they count as free everywhere: in the census, in calloc, at the end of a thread.
  */
 #include "tests/unit/engine.h"
 
@@ -51,7 +51,7 @@ static void fill(size_t count, size_t bytes) {
 
 static uint64_t span_bytes(void) { return engine_census().small_span_bytes; }
 
-/* Slow calls of no class, among which the clock is looked at. */
+/* Slow calls of no class, some of which read the clock. */
 static void pass_time(uint64_t ms) {
     fake_os_advance_ms(ms);
     for (int i = 0; i < 20; i++) {
@@ -144,7 +144,7 @@ FRESH_TEST(the_count_agrees_with_the_list_at_every_step) {
     }
 }
 
-/* ---- when they go home ---- */
+/* ---- when they return to their spans ---- */
 
 static void use_and_leave_one(void *unused) {
     (void)unused;
@@ -282,7 +282,7 @@ FRESH_TEST(blocks_inside_long_spans_wait_like_all_others) {
     }
     CHECK_CMP(inside, >, 0);
     ps_heap_trim(0);
-    for (uint32_t i = 0; i < head->run.slices; i++) { /* gone: the slots say nobody */
+    for (uint32_t i = 0; i < head->run.slices; i++) { /* released: the slots have no owner */
         CHECK_EQ(ps_span_at((char *)head->run.base + i * PS_SLICE_BYTES)->x_owner, 0);
     }
     CHECK_EQ(span_bytes(), 0);

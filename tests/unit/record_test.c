@@ -157,7 +157,7 @@ static void free_half(void *unused) {
     }
 }
 
-/* Grows by so much that the next free looks, from a thread that has nothing else. */
+/* Grows by so much that the next free takes a snapshot, from a thread that has nothing else. */
 static void show_peak(void *unused) {
     (void)unused;
     ps_heap_free(ps_heap_alloc(64 * MIB));
@@ -292,7 +292,7 @@ FRESH_TEST(nothing_is_recorded_where_nobody_asked) {
 
 static uint64_t crowd_slots[CROWD_SLOTS]; /* addresses, taken and put by exchange */
 
-/* Takes a block from a slot that anybody may have filled, frees it, puts another. */
+/* Takes a block from a slot that any thread may have filled, frees it, puts another. */
 static void *work_in_crowd(void *seed) {
     uint64_t state = (uintptr_t)seed * 7919 + 1;
     for (size_t i = 0; i < 60000 / FRESH_SLOWNESS; i++) {

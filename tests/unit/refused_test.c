@@ -38,7 +38,7 @@ FRESH_TEST(mappings_that_the_system_keeps_serve_the_next_ones) {
     use_and_free(20 * MIB, 1); /* longer than what stayed: a mapping */
     uint64_t reserves = fake_os_calls(FAKE_OS_RESERVE);
     use_and_free(5 * MIB, 1);
-    THEN("all is as before: a mapping that goes back at once");
+    THEN("all is as before: a mapping that is unmapped at once");
     CHECK_EQ(fake_os_calls(FAKE_OS_RESERVE), reserves + 1);
     CHECK_EQ(fake_os_mapped_bytes() - ps_metadata_bytes(), mapped_bytes);
     check_live_blocks(0);

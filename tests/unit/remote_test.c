@@ -1,6 +1,6 @@
 // sources: tests/unit/fake_os.c
 /* SPDX-License-Identifier: MIT */
-/* Blocks that one thread frees for another: all of them go home, in batches, and can be used. */
+/* Blocks that one thread frees for another: all of them return, in batches, and can be used. */
 #include "tests/unit/engine.h"
 #include "tests/unit/worker.h"
 
@@ -60,7 +60,7 @@ static void trim(void *unused) {
     ps_heap_trim(0);
 }
 
-/* One thread allocates, the other frees, several times over: the owner reuses what came back. */
+/* One thread allocates, the other frees, several times over: the owner reuses what returned. */
 static void check_round_trips(struct order order) {
     struct worker owner;
     struct worker freer;
@@ -180,7 +180,7 @@ static void free_quietly(void *argument) {
 
 static void make_slow_calls(void *unused) {
     (void)unused;
-    for (int i = 0; i < 40; i++) { /* each large block is a slow call; a few look at the clock */
+    for (int i = 0; i < 40; i++) { /* each large block is a slow call; a few read the clock */
         ps_heap_free(ps_heap_alloc(100 * KIB));
     }
 }

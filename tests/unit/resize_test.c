@@ -191,7 +191,7 @@ FRESH_TEST(usable_size_follows_every_resize) {
     check_live_blocks(0);
 }
 
-/* Resizes a block of `from` bytes upwards while the system refuses whatever it is asked. */
+/* Resizes a block of `from` bytes upwards while the system refuses every call. */
 static void check_failed_growth(size_t from) {
     struct live_block live;
     live_start(&live, ps_heap_alloc(from), from, from);

@@ -32,7 +32,7 @@ static bool would_continue_run(const void *address) {
     return is_run_open() && (const char *)address == ps_thread.run_next;
 }
 
-/* Frees all in ascending (or descending) order; returns how many went by the hot run alone. */
+/* Frees all in ascending (or descending) order; returns how many the free streak alone took. */
 static size_t free_in_order(size_t count, bool is_down) {
     size_t hot = 0;
     for (size_t i = 0; i < count; i++) {
@@ -107,7 +107,7 @@ FRESH_TEST(a_run_ends_at_the_edge_of_its_span) {
             for (size_t i = 0; i < capacity; i++) {
                 live_end(&half[is_down ? capacity - 1 - i : i]);
             }
-            THEN("the next address of the run is no block of anybody's");
+            THEN("the next address of the run is no block of another span");
             if (is_run_open()) {
                 CHECK_PTR_EQ(ps_span_at(ps_thread.run_next), own);
                 size_t index = ps_span_index(own, ps_thread.run_next);

@@ -1,8 +1,8 @@
 // sources: tests/unit/fake_os.c
 /* SPDX-License-Identifier: MIT */
 /*
- * Spans that drain from both sides: some blocks freed by their owner, some by others. Whoever is
- * last, and whatever happens in between, the memory goes back once and for all.
+ * Spans that drain from both sides: some blocks freed by their owner, some by others. Whichever
+ * is last, and whatever happens in between, the memory is released once and for all.
  */
 #include "tests/unit/engine.h"
 
@@ -124,10 +124,10 @@ FRESH_TEST(an_owner_may_look_at_the_clock_while_it_frees_the_last_blocks) {
         struct share others = {0, 1};
         worker_start(&owner);
         worker_do(&owner, fill_spans, NULL);
-        GIVEN("spans that others have freed but for the first few blocks");
+        GIVEN("spans that others have freed except for the first few blocks");
         others.from = kept;
         worker_do_and_end(free_share, &others);
-        WHEN("the owner frees those, and wakes are taken and drained spans let go in between");
+        WHEN("the owner frees those, and notices are taken and drained spans released in between");
         worker_do(&owner, free_last_blocks_as_time_passes, NULL);
         worker_do(&owner, pass_time, NULL);
         worker_stop(&owner);
@@ -139,7 +139,7 @@ FRESH_TEST(an_owner_may_look_at_the_clock_while_it_frees_the_last_blocks) {
 FRESH_TEST(a_trim_ends_while_wakes_for_drained_spans_are_under_way) {
     fill_spans(NULL);
     struct ps_span *spans[3];
-    GIVEN("drained spans whose last block somebody hands over, who has not told us yet");
+    GIVEN("drained spans whose last block another thread returned, its notice not pushed yet");
     for (size_t i = 0; i < 3; i++) {
         struct live_block *last = &blocks[(i + 5) * span_blocks];
         spans[i] = ps_span_at(last->address);
@@ -153,7 +153,7 @@ FRESH_TEST(a_trim_ends_while_wakes_for_drained_spans_are_under_way) {
     }
     WHEN("the owner trims");
     ps_heap_trim(0);
-    THEN("that ends, and the spans go when the wakes arrive");
+    THEN("that ends, and the spans are released when the notices arrive");
     for (size_t i = 0; i < 3; i++) {
         ps_wake_owner(spans[i]);
     }

@@ -89,8 +89,8 @@ static void check_plans(void) {
     }
 }
 
-/* One step beyond a span's first and last block lies in its own slices and in no block: a hot run
- * that has come there can meet neither a neighbour's block nor one of its own. */
+/* One step beyond a span's first and last block lies in its own slices and in no block: a free
+ * streak that has come there can meet neither a neighbour's block nor one of its own. */
 static void check_run_edges(void) {
     for (uint32_t i = 0; i < ps_size_class_count; i++) {
         const struct ps_size_class *class = &ps_size_classes[i];

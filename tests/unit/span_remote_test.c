@@ -1,8 +1,8 @@
 // sources: tests/unit/fake_os.c
 /* SPDX-License-Identifier: MIT */
 /*
- * Blocks that come back from other threads: nothing is lost or doubled, and a wake that is wanted
- * is told to exactly one of those who hand over.
+ * Blocks that return from other threads: nothing is lost or doubled, and exactly one of the
+ * returning threads sends a notice that is due.
  */
 #include "tests/unit/span_owner.h"
 
@@ -71,7 +71,7 @@ FRESH_TEST(the_largest_indexes_and_counts_fit_the_word) {
     }
     size_t all = out_count;
     (void)ps_span_arm(owned, PS_WAKE_NEVER);
-    WHEN("half of them come back as a list that begins with the last block, half as one run");
+    WHEN("half of them return as a list that begins with the last block, half as one run");
     size_t half = owned->limit / 2;
     for (size_t i = half; i < owned->limit; i++) {
         *(void **)ps_span_block(owned, i) = i == half ? NULL : ps_span_block(owned, i - 1);
@@ -102,7 +102,7 @@ FRESH_TEST(the_hand_over_that_reaches_the_threshold_wakes_and_no_other) {
     CHECK(!ps_span_is_queued(owned));
     WHEN("the hundredth comes");
     CHECK(hand_random_list(1));
-    THEN("that one is told, and the next are not");
+    THEN("that one must notify, and the next need not");
     CHECK(ps_span_is_queued(owned));
     CHECK(!hand_random_list(64));
     CHECK(!hand_random_run(100));
@@ -194,7 +194,7 @@ static size_t post_blocks(void) {
     return posted;
 }
 
-/* The owner's side of a wake. */
+/* The owner's side of a reclaim notice. */
 static uint32_t take_wake(void) {
     if (!ps_span_is_queued(owned) || ps_load_relaxed(&x_wakes_pending) == 0) {
         return 0;

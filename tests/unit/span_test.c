@@ -92,7 +92,8 @@ FRESH_TEST(every_address_of_a_span_leads_to_its_head) {
         size_t slices = run->slices;
         char *base = run->base;
         ps_span_destroy(owned);
-        for (size_t slice = 0; slice < slices; slice++) { /* nobody's, whatever page_cache made */
+        for (size_t slice = 0; slice < slices;
+             slice++) { /* without an owner, whatever page_cache made */
             const struct ps_span *span = ps_span_at(base + slice * PS_SLICE_BYTES);
             CHECK_EQ(span->x_owner, PS_KEY_NOBODY);
             CHECK(span->run.kind != PS_RUN_SPAN && span->run.kind != PS_RUN_INSIDE);
@@ -138,7 +139,7 @@ FRESH_TEST(an_event_is_due_when_the_span_may_be_drained) {
     owner_create(4096);
     while (owner_take(1)) {
     }
-    GIVEN("a span whose blocks are all out, no longer current");
+    GIVEN("a span whose blocks are all allocated, no longer current");
     owned->place = PS_PLACE_FULL;
     ps_span_settle(owned);
     size_t frees_since_event = 0;
@@ -171,7 +172,7 @@ FRESH_TEST(a_run_may_be_of_blocks_popped_since_the_last_settling) {
         ps_span_give_list(span, block, block, 1);
     }
     CHECK_EQ(span->used, 0);
-    WHEN("they are popped, and come back as a run before the pops are booked");
+    WHEN("they are popped, and return as a run before the pops are booked");
     for (size_t i = 0; i < 20; i++) {
         (void)ps_heap_pop(span);
     }

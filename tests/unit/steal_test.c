@@ -1,7 +1,7 @@
 // sources: tests/unit/fake_os.c
 /* SPDX-License-Identifier: MIT */
 /*
- * Full spans that are on no list, taken over by others: stolen from an owner who sleeps, adopted
+ * Full spans that are on no list, taken over by others: stolen from an owner that sleeps, adopted
  * or orphaned when their thread has ended; and the heaps that such spans keep from new threads.
  */
 #include "tests/unit/engine.h"
@@ -37,7 +37,7 @@ static void fill_spans(void *unused) {
         live_start(&blocks[i], ps_heap_alloc(block_bytes), block_bytes, i);
         REQUIRE(blocks[i].address != NULL);
     }
-    /* The bin lets go of the last one when it looks for another. */
+    /* The bin detaches from the last one when it refills. */
     ps_heap_free(ps_heap_alloc(block_bytes));
 }
 
@@ -120,7 +120,7 @@ FRESH_TEST(a_few_spans_are_not_worth_it) {
     (void)engine_census();
     need_memory(&other_bytes);
     CHECK_EQ(class_spans(), spans);
-    worker_do(&owner, trim, NULL); /* he still finds them himself */
+    worker_do(&owner, trim, NULL); /* the owner still finds them */
     CHECK_CMP(class_spans(), <=, spans - 7);
     free_all(NULL);
     worker_stop(&owner);
@@ -190,7 +190,7 @@ FRESH_TEST(only_a_span_that_is_back_and_let_go_of_can_be_stolen) {
     CHECK(!ps_span_steal(span));
     CHECK_EQ(hand_back(span, (size_t)span->limit - 1, span->limit), PS_HANDED_ALL);
     ps_span_hold(span);
-    CHECK(!ps_span_steal(span)); /* its owner has it in his hands */
+    CHECK(!ps_span_steal(span)); /* its owner holds it */
     CHECK(ps_span_is_queued(span));
     CHECK_EQ(ps_span_collect(span), ps_span_capacity(span));
     CHECK_EQ(span->used, 0);
@@ -215,7 +215,7 @@ FRESH_TEST(a_span_whose_memory_was_dropped_can_be_stolen_too) {
     ps_span_let_go(span);
     (void)hand_back(span, span->first, span->limit);
     CHECK(ps_span_claim(span));
-    CHECK(!ps_span_steal(span)); /* in somebody's hands */
+    CHECK(!ps_span_steal(span)); /* held by another thread */
     CHECK(!ps_span_unclaim(span));
     CHECK(ps_span_steal(span));
     ps_span_destroy(span);
@@ -301,7 +301,7 @@ FRESH_TEST(only_the_parked_heap_of_that_key_lets_a_span_leave) {
     CHECK_EQ(heap->x_spans[class_index], SPANS - 1);
     CHECK_EQ(ps_central_count(), 1);
     CHECK(!ps_heap_leave_parked(span, key, PS_KEY_ORPHAN)); /* once */
-    THEN("who adopts one has it in his hands until he has looked at it");
+    THEN("the adopting thread holds one until it has settled it");
     span = ps_span_at(blocks[span_blocks].address);
     CHECK_EQ(span->x_is_loose, 1);
     uintptr_t new_key = ps_heap_key_of(ps_thread.heap, class_index);
@@ -316,7 +316,7 @@ FRESH_TEST(only_the_parked_heap_of_that_key_lets_a_span_leave) {
     check_live_blocks(0);
 }
 
-/* What a wake looks like whose sender has pushed it and not yet looked whether the thread ended. */
+/* A notice that is pushed, before its sender has checked whether the thread ended. */
 static struct ps_heap *wake_half_sent(void) {
     choose(8192);
     ps_heap_free(ps_heap_alloc(8));
@@ -389,7 +389,7 @@ FRESH_TEST(a_fork_while_spans_are_stolen_loses_none_but_the_one_in_hand) {
         ps_store_release(&x_may_steal, 1u);
         while (ps_load_relaxed(&ps_thread.heap->x_wake) != NULL) {
         }
-        WHEN("the thief has all our wakes in his hands");
+        WHEN("the stealing thread holds all notices of the owner");
         fork_and_find(1);
         ps_store_release(&x_may_steal, 0u);
         pthread_join(thief, NULL);
@@ -402,7 +402,7 @@ FRESH_TEST(a_fork_while_spans_are_stolen_loses_none_but_the_one_in_hand) {
 
 #define SLOTS 64
 
-static void *x_slots[SLOTS]; /* blocks that whoever comes by frees */
+static void *x_slots[SLOTS]; /* blocks that any thread frees */
 
 /* A life: leaves blocks for others, frees what others left, needs memory of many classes. */
 static void *live_a_life(void *argument) {

@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Threads that allocate, pass on and free at the same time, come and go, while others take the
- * census and trim. Patterns tell when two threads had the same memory; under ThreadSanitizer, so
- * does a missing order between the one that freed a block and the one that got it next.
+ * census and trim. Patterns show when two threads had the same memory; under ThreadSanitizer, so
+ * does a missing order between the free of a block and its next allocation.
  */
 #include "tests/unit/engine.h"
 

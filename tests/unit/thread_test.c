@@ -1,6 +1,6 @@
 // sources: tests/unit/fake_os.c
 /* SPDX-License-Identifier: MIT */
-/* Threads that end: what they leave is adopted or goes back, and what comes later still works. */
+/* Threads that end: what they leave is adopted or released, and later frees still work. */
 #include "tests/unit/engine.h"
 #include "tests/unit/worker.h"
 
@@ -192,7 +192,7 @@ FRESH_TEST(a_thread_may_end_before_it_ever_allocated) {
     CHECK_EQ(census.heap_live_count, 0);
 }
 
-/* ---- the wake list of a heap whose thread has ended ---- */
+/* ---- the reclaim notices of a heap whose thread has ended ---- */
 
 FRESH_TEST(blocks_freed_while_their_thread_ends_are_not_lost) {
     struct worker owner;
@@ -201,7 +201,7 @@ FRESH_TEST(blocks_freed_while_their_thread_ends_are_not_lost) {
     worker_start(&freer);
     for (int round = 0; round < 10; round++) {
         worker_do(&owner, leave_blocks, &any_size);
-        worker_do(&freer, free_half_in_order, NULL); /* some batches wait, some wakes are sent */
+        worker_do(&freer, free_half_in_order, NULL); /* some batches wait, some notices are sent */
         worker_stop(&owner);
         worker_do(&freer, free_left, NULL);
         worker_stop(&freer);

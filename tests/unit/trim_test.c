@@ -1,6 +1,6 @@
 // sources: tests/unit/fake_os.c
 /* SPDX-License-Identifier: MIT */
-/* Memory that goes back, by time passing on slow calls and on demand. */
+/* Memory that is released, by time passing on slow calls and on demand. */
 #include "tests/unit/engine.h"
 
 #define BLOCKS 40000

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A thread that does one job at a time when told to, so that a test with several threads runs in
+ * A thread that does one job at a time on request, so that a test with several threads runs in
  * the order it is written in. The job is over when worker_do returns.
  */
 #ifndef PS_TESTS_UNIT_WORKER_H
@@ -55,7 +55,7 @@ __attribute__((unused)) static void worker_do(struct worker *worker, void (*job)
     pthread_mutex_unlock(&worker->lock);
 }
 
-/* Ends the thread and waits until it is gone. */
+/* Ends the thread and waits for its end. */
 __attribute__((unused)) static void worker_stop(struct worker *worker) {
     pthread_mutex_lock(&worker->lock);
     worker->is_stopping = true;
@@ -64,7 +64,7 @@ __attribute__((unused)) static void worker_stop(struct worker *worker) {
     pthread_join(worker->thread, NULL);
 }
 
-/* Runs a job in a thread of its own, which is gone when this returns. */
+/* Runs a job in a thread of its own, which has ended when this returns. */
 __attribute__((unused)) static void worker_do_and_end(void (*job)(void *), void *argument) {
     struct worker worker;
     worker_start(&worker);

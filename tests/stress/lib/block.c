@@ -58,7 +58,7 @@ enum block_call block_random_call(struct random_state *random) {
     return is_left_out[call] ? BLOCK_MALLOC : (enum block_call)call;
 }
 
-/* 16 and a page are what programs ask for; larger ones are rare, as their address space is dear. */
+/* 16 and a page are usual; larger ones are rare, as they take much address space. */
 static size_t random_alignment(struct random_state *random) {
     uint32_t kind = random_below(random, 64);
     if (kind < 16) {
@@ -156,7 +156,7 @@ static void publish(struct block *place, struct block *fresh, struct random_stat
     __atomic_store_n(&place->bytes, bytes, __ATOMIC_RELEASE);
 }
 
-/* Takes the block out of its place; nobody but the caller knows it from here on. */
+/* Takes the block out of its place; from here on the caller has the only reference. */
 static struct block withdraw(struct block *place) {
     struct block taken = *place;
     __atomic_store_n(&place->bytes, NULL, __ATOMIC_RELEASE);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One block under check: made by some call of the API, filled, watched, and given back by some
+ * One block under check: made by some call of the API, filled, watched, and freed by some
  * other. Every function here counts the API calls it makes in finding_place.operation and reports
  * the first thing that is not as promised. A block belongs to one thread at a time.
  */
@@ -28,11 +28,11 @@ enum block_call {
 
 struct block {
     unsigned char *bytes; /* NULL: no block; written last, withdrawn first, for fork children */
-    size_t size;          /* asked for */
-    size_t usable;        /* told by malloc_usable_size: filled and marked */
+    size_t size;          /* requested */
+    size_t usable;        /* from malloc_usable_size: filled and marked */
     uint64_t seed;        /* of the contents */
     uint64_t maker;       /* serial of the thread that made it */
-    uint32_t alignment;   /* asked for, 0 by calls without one */
+    uint32_t alignment;   /* requested, 0 by calls without one */
     uint32_t call;        /* enum block_call */
 };
 

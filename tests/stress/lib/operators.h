@@ -13,7 +13,7 @@
 /* A form of operator new is a sum of these. */
 enum { OPERATOR_ARRAY = 1, OPERATOR_NOTHROW = 2, OPERATOR_ALIGNED = 4, OPERATOR_FORMS = 8 };
 
-/* Where the library that defines `name` is mapped; NULL when nobody does. */
+/* Where the library that defines `name` is mapped; NULL when it is undefined. */
 void *operators_library_of(const char *name);
 
 /* Once, before any thread. True when `library` defines every form. */
@@ -22,7 +22,7 @@ int operators_start(const void *library);
 /* As the C++ name says: "operator new[](nothrow)". */
 const char *operators_name(unsigned form);
 
-/* alignment: of the forms with ALIGNED, else not looked at. */
+/* alignment: of the forms with ALIGNED, else unused. */
 void *operators_new(unsigned form, size_t size, size_t alignment);
 
 /* By any operator delete that fits the form: plain, sized or nothrow. */

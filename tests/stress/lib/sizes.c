@@ -3,7 +3,7 @@
 #include "tests/stress/lib/sizes.h"
 
 enum sizes_kind {
-    POPULAR,    /* what programs ask for most */
+    POPULAR,    /* the most frequent sizes */
     FEW,        /* four fixed sizes: spans fill and drain as a whole */
     SMALL,      /* log-uniform 1..1024 */
     MIXED,      /* log-uniform 1..64 KiB */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which sizes a thread asks for: each generation of a thread has one profile of its own, so that
+ * Which sizes a thread requests: each generation of a thread has one profile of its own, so that
  * crowded classes, many classes, page runs and own mappings each get their turn.
  */
 #ifndef PS_STRESS_SIZES_H

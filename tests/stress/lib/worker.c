@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The random walk of one worker; see worker.h. Two kinds of steps: single ones on the table (make,
- * free, regrow, look), and bursts: many blocks in one go, freed in order, in reverse, interleaved
+ * free, regrow, read), and bursts: many blocks in one go, freed in order, in reverse, interleaved
  * or scattered, here or by another thread, as allocators treat sequences apart.
  */
 #include "tests/stress/lib/worker.h"

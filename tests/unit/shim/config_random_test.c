@@ -23,7 +23,7 @@ static void check_is_sound(void) {
     CHECK(memchr(settings.stats_path, '\0', sizeof settings.stats_path) != NULL);
 }
 
-/* Entries glued from pieces that the parsers care about, and random bytes. */
+/* Entries glued from pieces that parsers treat specially, and random bytes. */
 static size_t random_entry(char *out, size_t capacity) {
     static const char *const pieces[] = {"8",
                                          "16",

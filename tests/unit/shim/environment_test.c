@@ -101,7 +101,7 @@ TEST(an_entry_that_just_fits_is_whole) {
     CHECK_STR_EQ(from_file.text, "!A=12345;!B=67890;");
 }
 
-/* A random environment as array and as file; the file must tell the same at any buffer size. */
+/* A random environment as array and as file; the file must give the same at any buffer size. */
 TEST(file_and_array_agree_on_random_environments) {
     enum { ENTRIES = 12, BYTES = 60 };
     static char entries[ENTRIES][BYTES + 1];
