@@ -5,9 +5,9 @@
  * poolshim_cli/doctor.
  *
  * Every process of the family is seized and followed through fork, and stops at each exec and when
- * a thread ends; at the end of its last look its files in /proc still exist. Of a program that
- * replaced itself by another nothing is left to look at, so for that one only its environment
- * counts. Set-user-ID programs do not gain privileges under ptrace: callers ask for those before.
+ * a thread ends; at the end of its last thread its files in /proc still exist. Of a program that
+ * replaced itself by another nothing is left to read, so for that one only its environment
+ * counts. Set-user-ID programs do not gain privileges under ptrace: callers check for those before.
  *
  * Writes one line for each program, its four fields ended by NUL: process id,
  * "preload" or "bare" (is the library in its LD_PRELOAD), "mapped", "unmapped" or "unknown", path.

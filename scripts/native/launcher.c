@@ -40,10 +40,10 @@ enum { ENVIRONMENT_LIMIT = 64, POLL_MS = 1, POLL_COUNT = 500 };
 
 struct request {
     const char *output_path; /* NULL: standard error; "-": standard output */
-    const char *expected;    /* library that must be mapped, resolved; NULL: none asked for */
+    const char *expected;    /* library that must be mapped, resolved; NULL: none requested */
     uint64_t sample_ms;      /* 0: no samples */
     bool is_family;          /* samples count the command's descendants, too */
-    uint64_t warm_mib;       /* memory to touch and give back before the start; 0: none */
+    uint64_t warm_mib;       /* memory to touch and release before the start; 0: none */
     char **environment;      /* NAME=VALUE, for the command only */
     size_t environment_count;
     char **command;
@@ -110,7 +110,8 @@ __attribute__((noreturn)) static void become_command(const struct request *reque
     _exit(EXIT_OWN_FAILURE);
 }
 
-/* One stop of a seized child: look at it if it is about to exit, pass signals on, let it go on. */
+/* One stop of a seized child: read its figures if it is about to exit, pass signals on, resume it.
+ */
 static void handle_stop(pid_t child, int status, const struct request *request) {
     int event = status >> 16;
     int signal_number = WSTOPSIG(status);
@@ -314,7 +315,7 @@ static void print_help(void) {
          "  --expect-mapped FILE  exit status 125 unless the command had this library mapped\n"
          "  --samples MS          RSS every so many milliseconds\n"
          "  --family              in the samples: with all descendants of the command\n"
-         "  --warm-mib N          first touch and give back N MiB, so that the host backs them\n"
+         "  --warm-mib N          first touch and release N MiB, so that the host backs them\n"
          "\n"
          "Exit status: the command's; 125 own failure, 126 cannot execute, 127 not found.");
 }

@@ -3,7 +3,7 @@
  * What can be seen of another process from outside, through /proc: the files it has mapped, its
  * peak RSS, its last RSS and private dirty memory, its RSS over time, or that of all its
  * descendants together. Included by launcher.c only. Reads files; keeps everything in the struct
- * that it is given. A process that is gone leaves the struct as it was. One thread, no locks.
+ * that it is given. A process that has ended leaves the struct unchanged. One thread, no locks.
  */
 #ifndef PS_NATIVE_OBSERVE_H
 #define PS_NATIVE_OBSERVE_H
@@ -125,7 +125,7 @@ static inline void observe_halve_samples(struct observation *seen) {
     seen->sample_interval_ns *= 2;
 }
 
-/* RSS of one process; 0: it is gone. */
+/* RSS of one process; 0: it has ended. */
 static inline uint64_t observe_rss_kib(pid_t pid) {
     FILE *statm = observe_open(pid, "statm");
     unsigned long long pages = 0;

@@ -58,7 +58,7 @@ char *run_text(const char *format, ...) {
     return text;
 }
 
-/* Ends this program, which printed what was asked for; a full disk is its failure. */
+/* Ends this program, which printed the requested text; a full disk is its failure. */
 __attribute__((noreturn)) static void end_printed(void) {
     if (fflush(stdout) != 0 || ferror(stdout)) {
         run_die(EXIT_OWN_FAILURE, "standard output: %s", strerror(errno));

@@ -48,7 +48,7 @@ void run_options_print_help(void);
 /* Which of `own` (ending in NULL) and the settings the misspelt flag is likely to be. */
 const char *run_options_nearest(const char *word, const char *const *own);
 
-/* ---- run_library.c: who is preloaded ---- */
+/* ---- run_library.c: the library to preload ---- */
 
 /* The file to preload for --allocator <name>, absolute; NULL: nothing. Dies if there is none. */
 const char *run_library_find(const char *name);

@@ -2,7 +2,7 @@
 /*
  * What `poolshim run` is about to start: which file, and whether the loader will put a library into
  * it. Reads the headers of the file, and of its interpreter if it is a script; sees what the kernel
- * and the loader go by, no more: `poolshim doctor` looks further.
+ * and the loader use, no more: `poolshim doctor` checks further.
  */
 #include "scripts/native/run.h"
 

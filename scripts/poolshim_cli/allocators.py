@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Finds the allocators to compare: reads allocators.toml, looks the libraries up.
+"""Finds the allocators to compare: reads allocators.toml, finds the libraries.
 
     PYTHONPATH=scripts python3 -m poolshim_cli.allocators --build build/release
 
@@ -93,7 +93,7 @@ def elf_kind(path: Path) -> bytes | None:
 
 
 def library_directories() -> list[Path]:
-    """Where the loader looks, roughly; used beside its own cache."""
+    """Where the loader searches, roughly; used beside its own cache."""
     multiarch = getattr(sys.implementation, "_multiarch", "")
     roots = os.environ.get("LD_LIBRARY_PATH", "").split(":")
     roots += ["/usr/local/lib", f"/usr/lib/{multiarch}", "/usr/lib64", "/usr/lib"]

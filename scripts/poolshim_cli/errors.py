@@ -16,7 +16,7 @@ class BadRequest(Exception):
 
 
 class Failed(Exception):
-    """What was asked for was tried, and the answer is no: exit status 1."""
+    """The requested check was made, and its answer is no: exit status 1."""
 
     status = 1
 

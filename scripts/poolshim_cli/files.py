@@ -58,7 +58,7 @@ def identity(path: Path) -> object:
 
 
 def check_writable(path: Path) -> None:
-    """BadRequest if a file cannot be put there; asked before the work, not after."""
+    """BadRequest if a file cannot be put there; checked before the work, not after."""
     try:
         number = descriptor_of(path)
         if number is not None:

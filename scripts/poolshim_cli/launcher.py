@@ -29,7 +29,7 @@ class Launch:
     library: Path | None = None  # preloaded, and demanded to be mapped
     env: dict[str, str] = field(default_factory=dict)  # for the command only
     sample_ms: int = 0  # RSS every so often; 0: never
-    warm_mib: int = 0  # memory to touch and give back before the start
+    warm_mib: int = 0  # memory to touch and release before the start
     is_family: bool = False  # the samples count all descendants of the command
 
     def words(self, launcher: Path, result: Path | str) -> list[str]:

@@ -50,7 +50,7 @@ def huge_page_mode() -> str:
 
 
 def foreign_cpu_s() -> float:
-    """CPU seconds used so far by everyone but us and our finished children, all cores together.
+    """CPU seconds used so far, on all cores, except by this process and its finished children.
 
     Time that a hypervisor took away counts as used by others. 0 where /proc/stat is missing.
     """

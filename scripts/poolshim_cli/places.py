@@ -72,7 +72,7 @@ def find() -> Places:
 
 
 def main() -> int:
-    """Prints them, for people who wonder."""
+    """Prints them, for diagnosis."""
     here = find()
     for name in ("root", "build", "library", "launcher", "run", "version", "is_installed"):
         print(f"{name}\t{getattr(here, name)}")

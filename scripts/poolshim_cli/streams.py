@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Standard input, output and error as the command needs them, whatever it was started with.
 
-Output that cannot be written is one line and exit status 125; a reader that has gone is 141, as
+Output that cannot be written is one line and exit status 125; a closed reader is 141, as
 for any program that SIGPIPE ends. Python alone prints a traceback, ends with 1 or 120, and takes a
 closed standard output for one that takes everything.
 """

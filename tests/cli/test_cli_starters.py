@@ -43,13 +43,13 @@ def commands(tmp_path: Path, mapper: Path) -> dict[str, str]:
     ("line", "code", "parts"),
     [
         ("systemctl start redis", "started-elsewhere",
-         ["systemctl asks another process to start redis", "systemctl edit redis",
+         ["systemctl starts redis through another process", "systemctl edit redis",
           "Environment=LD_PRELOAD=/"]),
         ("systemctl --user restart a.service", "started-elsewhere", ["start a.service"]),
         ("service redis start", "started-elsewhere", ["start redis", "systemctl edit redis"]),
-        ("docker run -it image", "started-elsewhere", ["docker asks", "-e LD_PRELOAD="]),
-        ("ssh host server", "started-elsewhere", ["ssh asks", "env LD_PRELOAD=/"]),
-        ("snapped", "started-elsewhere", ["snap asks"]),
+        ("docker run -it image", "started-elsewhere", ["docker starts", "-e LD_PRELOAD="]),
+        ("ssh host server", "started-elsewhere", ["ssh starts", "env LD_PRELOAD=/"]),
+        ("snapped", "started-elsewhere", ["snap starts"]),
         ("env A=1 sudo -u www server", "cleared", ["sudo starts the program without LD_PRELOAD"]),
         ("timeout 5 runuser -u www server", "cleared", ["runuser starts"]),
     ],
@@ -117,7 +117,7 @@ def test_program_behind_wrappers_is_looked_at(words: list[str], commands: dict[s
 
 
 def test_questions_to_another_allocator_are_a_warning(folder: Path) -> None:
-    """As redis asks jemalloc: the answers are of a heap that serves nothing."""
+    """As redis queries jemalloc: the answers are of a heap that serves nothing."""
     source = "int mallctl(void) { return 0; } void *malloc(unsigned long n) { return n ? 0 : 0; }"
     library = compile_library(folder, "libanother.so", source, "-fno-builtin")
     asking = compile_program(
@@ -126,7 +126,7 @@ def test_questions_to_another_allocator_are_a_warning(folder: Path) -> None:
     )  # fmt: skip
     found = examine("--", asking)
     assert codes(found, "warning") == ["own-figures"] and found["takes_effect"]
-    assert "asks jemalloc about its memory (mallctl)" in str(found["findings"])
+    assert "queries jemalloc about its memory (mallctl)" in str(found["findings"])
     weak = compile_program(
         folder, "weak", "__attribute__((weak)) int mallctl(void);"
         "int main(void) { return mallctl ? mallctl() : 0; }",

@@ -138,7 +138,7 @@ def check_outputs(given: dict[str, Any]) -> dict[str, str]:
 
 
 def make_plan(words: tuple[str, ...], given: dict[str, Any]) -> tuple[planning.Plan, list[Any]]:
-    """Everything that was asked for, checked."""
+    """All that was requested, checked."""
     work = make_work(words, given)
     settings = [planning.parse_setting(text) for text in given["settings"]]
     settings += [profile_setting(text) for text in given["profiles"]]

@@ -210,7 +210,7 @@ def note_inherited(session: Session) -> None:
 
 
 def rounds_that_fit(session: Session, round_s: float) -> int:
-    """How many rounds to run, after a look at how long one takes."""
+    """How many rounds to run, after timing one."""
     plan = session.plan
     if plan.runs is not None and plan.time_budget_s is None:
         return plan.runs
@@ -258,7 +258,7 @@ def hyperfine_version(tools: Tools) -> str | None:
 
 
 def no_progress(_: Step) -> None:
-    """For those who do not ask."""
+    """Where no progress is shown."""
 
 
 def measure(

@@ -47,7 +47,7 @@ class CommandWork:
 
 @dataclass(frozen=True)
 class ServerWork:
-    """A server that runs until it is told to stop, and what loads it. {port}, {dir}: new ones."""
+    """A server that runs until it is stopped, and what loads it. {port}, {dir}: new ones."""
 
     server: str
     load: str
@@ -109,7 +109,7 @@ def find_columns(
     additions: tuple[str, ...] = (),
     settings: tuple[tuple[str, str, dict[str, str]], ...] = (),
 ) -> tuple[list[Column], list[allocators.Missing]]:
-    """The columns of this machine, and what was looked for in vain. `only` is exact."""
+    """The columns of this machine, and what was not found. `only` is exact."""
     added = [allocators.parse_addition(text) for text in additions]
     entries = allocators.read_table(table) + added
     found = [allocators.resolve(entry, build) for entry in entries]
@@ -165,7 +165,7 @@ def check_input(path: Path | None) -> Path | None:
 
 
 def split_command(option: str, text: str) -> list[str]:
-    """The words of a command given as one text; no shell is asked."""
+    """The words of a command given as one text; no shell runs."""
     try:
         words = shlex.split(text)
     except ValueError as error:

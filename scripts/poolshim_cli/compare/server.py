@@ -3,7 +3,7 @@
 
 The load is never preloaded; its time is the run's time. The server's CPU is read from its clocks
 just before and after the load, all its processes together; its peak RSS is the launcher's, which
-it runs under. It is told to stop by SIGTERM, and killed when it does not.
+it runs under. It is stopped by SIGTERM, and killed when it continues.
 """
 
 from __future__ import annotations

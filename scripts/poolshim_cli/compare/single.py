@@ -29,7 +29,7 @@ from .results import Run
 # Allocators that programs are linked to, beside those of the table.
 ALLOCATOR = re.compile(r"/lib(je|tc|mi|sn|rp|super|hardened_|scalable|tbb)malloc[^/]*\.so[^/]*$")
 CURVE_POINTS = 200
-# The files first, then the launcher; "exec", so that the shell is gone before anything is measured.
+# The files first, then the launcher; "exec", so that no shell runs while anything is measured.
 REDIRECTED = 'in=$0; out=$1; err=$2; shift 2; exec "$@" <"$in" >"$out" 2>"$err"'
 CANNOT_START = {126: "cannot be executed", 127: "not found"}
 

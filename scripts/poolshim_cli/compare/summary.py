@@ -22,7 +22,7 @@ from statistics import median
 from .paired import Ratio, error_of, ratio_of
 from .results import Measured, Results, Run
 
-SMALLEST = 0.005  # nearer to 1 than this is no difference that anybody has use for
+SMALLEST = 0.005  # nearer to 1 than this is no useful difference
 OVERHEAD_SHARE_MAX = 0.01  # of the base's time: above it the launcher's own clock is used
 WORTHWHILE = 0.05  # a smaller difference is no reason to change anything
 FOREIGN_MAX = 0.25  # cores that others use meanwhile

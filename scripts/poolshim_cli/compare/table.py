@@ -32,7 +32,7 @@ HEADS = {"time": "time", "cpu": "CPU time", "rss": "peak RSS"}
 
 
 def three_digits(value: float) -> str:
-    """As much as anybody reads."""
+    """At a length that is still readable."""
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 

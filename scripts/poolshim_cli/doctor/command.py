@@ -29,8 +29,8 @@ WORDS = {FATAL: "no effect", WARNING: "warning", NOTE: "note", FINE: "fine"}
 HELP = """usage: poolshim doctor [OPTIONS] -- COMMAND [ARGUMENT...]
 
 Checks whether poolshim takes effect in a command, and gives the reason if not. It reads the program
-file and asks the program's loader what it would load in this environment; nothing runs unless --run
-is given.
+file and has the program's loader list what it would load in this environment; nothing runs unless
+--run is given.
 
   --run        also run the command, its output on standard error, and check every program that it
                starts

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Runs the command and looks into every program that it starts: scripts/native/family.c does both.
+"""Runs the command and checks every program that it starts: scripts/native/family.c does both.
 
-Also asks the library what it served, by the statistics that it writes at exit.
+Also reads what the library served, from the statistics that it writes at exit.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from .program import C_NAMES, NEW_NAMES
 LISTED = re.compile(r"^\t(?:\S+ => )?(\S+) \(0x[0-9a-f]+\)$", re.MULTILINE)
 ABSENT = re.compile(r"error while loading shared libraries: (\S+): cannot open shared object")
 REFUSED = re.compile(r"object '([^']*)' from (LD_PRELOAD|/etc/ld.so.preload) cannot be preloaded")
-# They define malloc or operator new for everybody who brings none: nothing is said about them.
+# They define malloc or operator new where no other library does: no finding names them.
 ORDINARY = re.compile(r"^(libc|libstdc\+\+|libc\+\+|libc\+\+abi|ld-linux[^.]*|ld64)\.so|^ld-2")
 TIMEOUT_S = 30
 
@@ -56,7 +56,7 @@ def list_libraries(
 
 
 def check_order(diagnosis: Diagnosis, program: elf.Elf, found: list[elf.Elf], ours: Path) -> None:
-    """Whose malloc comes first; who else brings one."""
+    """The library whose malloc comes first; the others that bring one."""
     order = [program, *found]
     places = [at for at, file in enumerate(order) if file.path.resolve() == ours]
     if not places:

@@ -19,7 +19,7 @@ OWN_INTERFACES = {
     "tcmalloc": ("tc_malloc", "tc_free"),
     "TBB": ("scalable_malloc", "scalable_free"),
 }
-# By these a program asks one allocator about its memory, or steers it; and, of each, the library
+# By these a program queries one allocator's figures, or steers it; and, of each, the library
 # that answers. malloc_stats and mallinfo are in libc too, and poolshim answers them.
 CONTROLS = {
     "jemalloc": re.compile(r"(_rjem_|_?je_)?mallctl(nametomib|bymib)?$|je_malloc_stats_print$"),
@@ -38,7 +38,7 @@ def kind_of(file: elf.Elf) -> tuple[int, bool, int]:
 
 
 def check_kind(diagnosis: Diagnosis, program: elf.Elf, library: elf.Elf) -> bool:
-    """Processor, static linking, libc; False: no point in looking further."""
+    """Processor, static linking, libc; False: further checks are useless."""
     where = program.path
     if kind_of(program) != kind_of(library):
         diagnosis.add(
@@ -67,7 +67,7 @@ def check_kind(diagnosis: Diagnosis, program: elf.Elf, library: elf.Elf) -> bool
         )  # fmt: skip
         return False
     if not os.path.exists(program.interpreter):
-        diagnosis.add("no-loader", FATAL, f"{where} wants the loader {program.interpreter}, "
+        diagnosis.add("no-loader", FATAL, f"{where} needs the loader {program.interpreter}, "
                       "which is not here: the program cannot start")  # fmt: skip
         return False
     if program.has_section(".gopclntab"):
@@ -157,7 +157,7 @@ def check_traces(diagnosis: Diagnosis, program: elf.Elf) -> None:
 
 
 def check_own_interfaces(diagnosis: Diagnosis, program: elf.Elf) -> None:
-    """Calls past malloc: what they hand out may reach our free, and the other way round."""
+    """Calls past malloc: their blocks may reach poolshim's free, and the other way round."""
     for name, functions in OWN_INTERFACES.items():
         called = [function for function in functions if program.wants(function)]
         if called:
@@ -170,7 +170,7 @@ def check_own_interfaces(diagnosis: Diagnosis, program: elf.Elf) -> None:
     if program.wants("__asan_init") or any("libasan" in name for name in program.needed):
         diagnosis.add(
             "sanitizer", FATAL,
-            f"{program.path} is built with AddressSanitizer, which wants to come first and stops",
+            f"{program.path} is built with AddressSanitizer, which must be loaded first and stops",
             "run the ordinary build",
         )  # fmt: skip
 
@@ -185,7 +185,7 @@ def check_controls(diagnosis: Diagnosis, program: elf.Elf, libraries: list[elf.E
             if answered and not any(asking.defines(s) for s in ("malloc", *asked)):
                 diagnosis.add(
                     "own-figures", WARNING,
-                    f"{asking.path} asks {name} about its memory ({answered[0]}), which does not "
-                    "serve it any more: the figures that it reports of its own memory are wrong",
+                    f"{asking.path} queries {name} about its memory ({answered[0]}), which does "
+                    "not serve it any more: the figures that it reports of its memory are wrong",
                     "go by its RSS, or by POOLSHIM_STATS",
                 )  # fmt: skip

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Commands whose business is to start another one: which it is, and whether it gets the preload.
 
-Three kinds. Wrappers become the program, as env and timeout do: the program behind them is looked
-at. Shells and shims start what only their run decides: that is said. Others have the program
-started by a process without our environment, or clear it: the preload has no effect there.
+Three kinds. Wrappers become the program, as env and timeout do: the program behind them is
+checked. Shells and shims start what only their run decides: that is reported. Others have the
+program started by a process without our environment, or clear it: the preload has no effect there.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def note_shell(diagnosis: Diagnosis, words: Sequence[str]) -> None:
     """A shell is checked; its children are not."""
     text = text_of_c(words)
     if text is None and len(words) == 1:
-        return  # an interactive one is what was asked about
+        return  # an interactive one is the program to check
     what = "its command" if text is not None else "the script"
     diagnosis.add(
         "only-starts", WARNING,
@@ -180,7 +180,7 @@ def note_command(diagnosis: Diagnosis, path: Path, words: Sequence[str]) -> None
         what, unit = (units[0], units[0]) if units else ("the program", "UNIT")
         diagnosis.add(
             "started-elsewhere", FATAL,
-            f"{name} asks another process to start {what}, which does not inherit LD_PRELOAD",
+            f"{name} starts {what} through another process, which does not inherit LD_PRELOAD",
             advice.format(name=name, library=library, unit=unit),
         )  # fmt: skip
     elif name in CLEARING and started:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a table of size classes costs a program: bytes of spans that hold nothing it asked for.
+"""What a table of size classes costs a program: bytes of spans beyond those requested.
 
 Three terms, each for the class that serves all requests above p and up to c bytes:
 
@@ -8,7 +8,7 @@ tails        what a span of the class cannot use, shared evenly by its blocks. E
              ceiling of whole spans: whether a count lies just below or above a multiple of the
              capacity is chance, and the next run's chance is another.
 part-filled  each thread that has live blocks in the class has a span there which is not full: half
-             of one on average. But memory that was never handed out was never touched, so the term
+             of one on average. But memory that was never allocated was never touched, so the term
              is at most half a page a thread and the blocks that were allocated but are not live.
 
 Rounding and tails count addresses of spans in use. Of a block's unused end, whole pages may never
@@ -144,7 +144,7 @@ class Workload:
 
     def cost_row(self, lowest: int, upto: int, threads: Iterable[float]) -> Iterator[float]:
         """The sum of the terms, for each next class below from `lowest` to upto - 1; written out
-        because it is asked 1.5 million times."""
+        because it is called 1.5 million times."""
         size = self.points[upto]
         span_bytes, capacity = span_plan(size)
         block_bytes, half_span = span_bytes / capacity, span_bytes / 2

@@ -10,7 +10,7 @@ Every multiple of 16 is a candidate, live or not. Fewer would do if a class that
 largest size it serves never made a table worse; but it takes the next class out of reach of the
 backbone, and a shorter block can mean a longer span, of which half is the price of a part-filled
 one. Nor is it needed: few p are legal below a c (powers of two stay, and p + 1 must not waste more
-than a quarter), 1.5 million pairs up to 64 KiB, of which layer k looks at those from where the top
+than a quarter), 1.5 million pairs up to 64 KiB, of which layer k tries those from where the top
 can still be reached: 4 s in plain Python if every size is live. numpy saved a third of that, and
 was left out; divide and conquer would need the quadrangle inequality, which part-filled spans
 break. What saves most is candidates(): a usual program takes 0.1 to 2 s.

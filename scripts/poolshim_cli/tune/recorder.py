@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Runs the command once, as compare does, but with the library recording what it asks for."""
+"""Runs the command once, as compare does, but with the library recording its requests."""
 
 from __future__ import annotations
 
