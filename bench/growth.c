@@ -7,7 +7,7 @@
  * whole heap, after one untimed pass over them. So few blocks are in cache at every size of heap
  * and make no page faults: what changes from step to step is the allocator's own doing. Not timed:
  * the growing itself, whose cost is in the note fill_ns (per block, page faults included); rss_kib
- * is the RSS of the process after the step, live_kib what it asked for.
+ * is the RSS of the process after the step, live_kib what it requested.
  */
 #include "lib/workload.h"
 

@@ -6,7 +6,7 @@
  * Measured, not timed: the private dirty memory of the process with `threads` threads that have
  * each allocated one block of three sizes, freed the first two and kept the third, less the same
  * with one such thread, per thread: dirty_kib_per_thread. Their stacks of 64 KiB, of which a thread
- * touches 8 to 12, are in it, the same for everybody. The time of a round is that of starting them.
+ * touches 8 to 12, are in it, the same for all. The time of a round is that of starting them.
  */
 #include "lib/workload.h"
 

@@ -47,7 +47,7 @@ struct round {
     uint64_t nodes_freed;
     pthread_t thread;
     atomic_bool is_freed; /* stored last by the freeing thread: the list's memory is dead */
-    bool is_reused;       /* main thread only: its memory was handed back to the floor */
+    bool is_reused;       /* main thread only: its memory was returned to the floor */
 };
 
 struct options {

@@ -9,7 +9,7 @@
  * pays for fresh pages, the later ones show what the allocator keeps.
  *
  * The program checks itself, untimed, between allocating and freeing: every block is aligned as
- * asked and still holds the mark that was written into it. A failure ends it with status 1.
+ * requested and still holds the mark that was written into it. A failure ends it with status 1.
  */
 #include "lib/floor.h"
 #include "lib/workload.h"

@@ -39,7 +39,7 @@ static void fill_sizes(void) {
     }
 }
 
-/* Returns the sum of the words that came back. */
+/* Returns the sum of the words that were read back. */
 __attribute__((noinline)) static uint64_t run_pairs(uint64_t count) {
     uint64_t sum = 0;
     for (uint64_t done = 0; done < count; done += depth) {

@@ -2,7 +2,7 @@
 /*
  * Random replacement: a table of blocks of mixed sizes, in which a random one is freed and a new
  * one of a random size takes its place. It models a cache or an index in its steady state, and is
- * what tells an allocator's search and its fragmentation, since no two neighbours die together.
+ * a measure of an allocator's search and its fragmentation, since no two neighbours die together.
  *
  * Timed: the replacements, with the first word and the last byte of each block (and a byte in each
  * page between) written when it is made and checked when it is freed. Not timed: filling the table
@@ -34,7 +34,7 @@ struct slot {
 
 static uint32_t sizes[BENCH_SIZE_COUNT];
 static struct slot *table;
-static uint64_t live_bytes; /* asked for, summed over the table */
+static uint64_t live_bytes; /* requested, summed over the table */
 
 static void slot_fill(struct slot *slot, uint64_t draw) {
     slot->bytes = sizes[draw % BENCH_SIZE_COUNT];

@@ -51,7 +51,7 @@ CONTEXT = {"help_option_names": ["-h", "--help"]}
 def choose_groups(
     path: Path, scale: float, only: tuple[str, ...]
 ) -> tuple[list[Group], list[lookup.Missing]]:
-    """The groups asked for, in the order of the file, real programs last; programs that lack."""
+    """The requested groups, in the order of the file, real programs last; programs that lack."""
     programs, missing = read_programs(DEFAULT_PROGRAMS)
     groups = [*read_suite(path, scale), programs]
     names = split_names(only, [group.name for group in groups], "--only")
@@ -68,7 +68,7 @@ def choose_groups(
 @click.option("--budget", type=click.FloatRange(min=0), default=3600, show_default=True,
               help="Seconds after which cases get no more processes.")
 @click.option("--quick", is_flag=True, help="A fiftieth of the work, 2 passes: a first look.")
-@click.option("--full", "is_full", is_flag=True, help="Also a table of everybody's figures.")
+@click.option("--full", "is_full", is_flag=True, help="Also a table of all figures.")
 @click.option("--list", "is_list", is_flag=True, help="Name the groups and cases, run nothing.")
 @click.option("--results", type=click.Path(path_type=Path), default=RESULTS,
               help="Folder for JSON, Markdown and plots [bench/results].")

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A process that hardly allocates: three blocks, and it ends. What it needs in memory is what an
- * allocator costs everybody; the launcher reads that at its exit. Not timed here: `startup` does.
+ * allocator costs every process; the launcher reads that at its exit. Not timed here: `startup`
+ * does.
  *
  * It uses no stdio and no getopt, which would touch pages of libc: any argument at all makes it
  * write its report, which has no rounds.

@@ -62,7 +62,7 @@ def rivals(results: Results) -> list[Measured]:
 
 
 def best_of(results: Results, metric: str, clock: str) -> tuple[str, ...]:
-    """Those that cannot be told from the least, in the order of their ratio to it."""
+    """Those that cannot be distinguished from the least, in the order of their ratio to it."""
     known = rivals(results)
     ratios = {c.name: paired(c, results.base_column, metric, clock).ratio for c in known}
     least = column(results, min(ratios, key=lambda name: ratios[name]))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The pools' benchmark: who takes part, and how a pool of ours stands to the best original.
+"""The pools' benchmark: the contestants, and the ratio of each pool to the best original.
 
 A program of bench/pools names its contests itself (--list); one process measures one of them.
 """
@@ -79,7 +79,7 @@ def discover(build: Path) -> list[Contest]:
 def measure(
     runner: Runner, contests: list[Contest], passes: int, scale: float
 ) -> Iterator[tuple[Result, int]]:
-    """Runs all contests, then all of them again: a slow moment hits everybody. Yields each result
+    """Runs all contests, then all of them again: a slow moment affects all. Yields each result
     after each of its processes."""
     results = [Result(contest) for contest in contests]
     for number in range(passes):
@@ -106,7 +106,7 @@ def best(result: Result, figure: str) -> float | None:
 
 
 def stand(results: list[Result], figure: str) -> tuple[float, str, str] | None:
-    """The ratio of our best pool to the best original in one case, and who the two are."""
+    """The ratio of our best pool to the best original in one case, and the names of the two."""
     timed = [(value, one) for one in results if (value := best(one, figure)) is not None]
     ours = [pair for pair in timed if pair[1].contest.is_ours]
     others = [

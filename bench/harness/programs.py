@@ -103,7 +103,7 @@ class SuiteRunner(Runner):
         return run
 
     def program_launch(self, case: ProgramCase, allocator: Allocator) -> Launch:
-        """What the launcher is asked for."""
+        """The arguments of the launcher."""
         env = {**case.env, **allocator.env}
         if allocator.library is None and case.links is not None:
             env["LD_PRELOAD"] = LIBC

@@ -131,7 +131,7 @@ def sections(session: Session, rows: Rows) -> list[Section]:
 
 
 def notes(session: Session, missing: list[Missing], machine: dict[str, object]) -> list[str]:
-    """What belongs below the tables: how to read them, who is missing, on which machine."""
+    """What belongs below the tables: how to read them, what is missing, on which machine."""
     lines = [
         f"Times: best round of all runs (processes). time/{FLOOR}, time/{BASELINE}: alloc + free "
         "against the floor's and glibc's; less is faster. 95 %: bootstrap interval of time/glibc "
@@ -144,7 +144,7 @@ def notes(session: Session, missing: list[Missing], machine: dict[str, object]) 
 def surroundings(
     session: Session, missing: list[Missing], machine: dict[str, object]
 ) -> list[str]:
-    """Who was measured and who not, in which versions, on which machine, and what disturbed it."""
+    """What was measured and what not, which versions, which machine, and what disturbed it."""
     lines = [f"{a.name}: {a.note}." for a in session.allocators if a.note]
     lines += [f"Not measured: {gone.name}, {gone.reason}." for gone in missing]
     if machine["tuning"]:

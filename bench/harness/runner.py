@@ -2,7 +2,7 @@
 """Runs one benchmark program once, under one allocator, by the launcher, and believes nothing.
 
 The launcher preloads the library into the program only, proves that it was mapped, measures RSS.
-The program's own report is checked against what was asked of it.
+The program's own report is checked against the request.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class Runner:
         return int(min(wanted * FIRST_WARM_FACTOR, memory_kib("MemAvailable") * 1024 / 2) / MIB)
 
     def launch(self, case: Case, allocator: Allocator) -> Launch:
-        """What the launcher is asked for."""
+        """The arguments of the launcher."""
         return Launch(
             (str(self.bench_dir / case.program), *case.arguments, "--json"),
             allocator.library, allocator.env, case.sample_ms, self.warm_mib(case, allocator),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The tables of a suite: each case against its best peer, everybody's figures, the sums."""
+"""The tables of a suite: each case against its best peer, the figures of all, the sums."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def matrix_section(verdict: GroupVerdict, session: Session, *, is_rss: bool) -> 
 
 
 def named(pair: tuple[str, float] | None) -> str:
-    """A ratio and whom it is against."""
+    """A ratio and the peer that it is against."""
     return NOTHING if pair is None else f"{ratio(pair[1])} {pair[0]}"
 
 
@@ -118,7 +118,7 @@ def sums_section(verdicts: list[GroupVerdict]) -> Section:
 def not_ahead(verdicts: list[GroupVerdict]) -> list[str]:
     """The cases in which the best peer's best run is better, in words, the worst first."""
     lines = []
-    for standing, words in (("behind", "Behind"), ("level", "Not told apart, the best run behind")):
+    for standing, words in (("behind", "Behind"), ("level", "Level, the best run behind")):
         found = [c for v in verdicts for c in v.comparisons if c.standing == standing]
         found.sort(key=lambda comparison: -(comparison.ratio or 0))
         lines += [
@@ -130,7 +130,7 @@ def not_ahead(verdicts: list[GroupVerdict]) -> list[str]:
 
 
 def sections(verdicts: list[GroupVerdict], session: Session, *, is_full: bool) -> list[Section]:
-    """All tables; the matrices only where they are asked for."""
+    """All tables; the matrices only where they are requested."""
     made = []
     for verdict in verdicts:
         made.append(comparison_section(verdict, session))

@@ -47,7 +47,7 @@ class Comparison:
 
     @property
     def standing(self) -> str | None:
-        """ahead of every peer; level: behind the best, but not told apart; behind. None: alone."""
+        """ahead of every peer; level: behind, but not distinguishable; behind. None: alone."""
         if self.ratio is None:
             return None
         if self.ratio <= 1:

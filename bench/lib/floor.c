@@ -2,7 +2,7 @@
 /*
  * The floor: a preloadable malloc that does the least a malloc can do. malloc moves a pointer, free
  * does nothing at all. It is the practical limit to compare real allocators with, not a malloc for
- * use: memory never comes back.
+ * use: freed memory stays where it is.
  *
  * The trick that keeps it correct with no headers: one big reservation of address space, cut into
  * one region per power of two from 8 bytes up. A block of 2^k bytes comes from region k, so
@@ -12,7 +12,7 @@
  * Each thread bumps through a window of each region; a window is granted by one atomic add.
  *
  * Fresh windows are zero, so calloc clears nothing, until floor_reuse() (see floor.h) was called
- * once. Environment: FLOOR_THP=1 asks the kernel for huge pages. Called by whatever program it is
+ * once. Environment: FLOOR_THP=1 advises huge pages. Called by the program that it is
  * preloaded into. Calls mmap and madvise only. No locks.
  */
 #include "lib/floor.h"
@@ -158,7 +158,8 @@ FLOOR_EXPORT void *calloc(size_t count, size_t bytes) {
         return NULL;
     }
     void *block = block_new(total);
-    /* Relaxed: a thread that reuses memory set the flag itself, or was told by the one that did.
+    /* Relaxed: a thread that reuses memory set the flag itself, or synchronised with the one that
+     * did.
      */
     if (block != NULL && atomic_load_explicit(&has_reused, memory_order_relaxed)) {
         memset(block, 0, total);
