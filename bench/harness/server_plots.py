@@ -20,7 +20,7 @@ COLORS = {"glibc": "0.45", "poolshim": "tab:red", "jemalloc": "tab:blue", "tcmal
           "snmalloc": "tab:purple"}  # fmt: skip
 
 
-def draw_course(name: str, title: str, stored: Stored, path: Path) -> None:
+def draw_course(title: str, stored: Stored, path: Path) -> None:
     """Memory over time; the load's end is where each line has its dot."""
     figure, axes = pyplot.subplots(figsize=(8, 4.5))
     for allocator in order([stored]):
@@ -36,7 +36,7 @@ def draw_course(name: str, title: str, stored: Stored, path: Path) -> None:
                             zorder=3 if is_subject else 2)  # fmt: skip
         at, mib = min(points, key=lambda point: abs(point[0] - run.ended_ms / 1000))
         axes.plot([at], [mib], "o", color=line.get_color(), markersize=5, zorder=4)
-    axes.set(title=f"{name}: {title}", xlabel="seconds; the dot: the load has ended",
+    axes.set(title=title, xlabel="seconds; the dot: the load has ended",
              ylabel="resident MiB")  # fmt: skip
     axes.set_ylim(bottom=0)
     axes.set_xlim(left=0)
@@ -82,7 +82,7 @@ def draw_all(folder: Path) -> list[Path]:
     for server in table.servers:
         if server.name in stored:
             made.append(folder / f"{server.name}.svg")
-            draw_course(server.name, server.title, stored[server.name], made[-1])
+            draw_course(server.title, stored[server.name], made[-1])
     if draw_means(table, stored, folder / "means.svg"):
         made.append(folder / "means.svg")
     return made
