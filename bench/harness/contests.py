@@ -127,7 +127,7 @@ def by_case(results: list[Result]) -> dict[tuple[str, str], list[Result]]:
 
 
 def case_section(key: tuple[str, str], results: list[Result]) -> Section:
-    """Everybody's figures in one case, fastest first."""
+    """The figures of all contestants in one case, fastest first."""
     section = Section(f"{key[0]}: {key[1]}", ["pool", "cold\nms", "warm\nms", "peak RSS\nMiB"])
     for result in sorted(results, key=lambda one: best(one, "warm_ms") or 0):
         if result.failure:

@@ -128,7 +128,7 @@ bool ps_arena_write_batch(struct ps_arena *arena, struct arena_header *header);
 bool ps_arena_read_committed(struct ps_arena *arena, uint64_t number, size_t *pending_index,
                              void *page);
 
-/* batch.c: `pending` into the file's pages, if no reader looks. False: it stays pending. */
+/* batch.c: `pending` into the file's pages, if no reader holds the view. False: pending. */
 bool ps_arena_apply(struct ps_arena *arena);
 
 /* pages.c: fills `changed` with the pages whose memory is not the file's. */

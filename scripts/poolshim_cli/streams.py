@@ -22,7 +22,7 @@ PLAIN = {"▼": "v", "▲": "^", "×": "x", "±": "+-", "µ": "u", "…": "...",
 
 
 class ReaderGone(Exception):
-    """Who read standard output has seen enough. No BrokenPipeError: rich ends with 1 by that."""
+    """The reader of standard output has closed it. No BrokenPipeError: rich ends with 1 by that."""
 
     status = BROKEN_PIPE
 

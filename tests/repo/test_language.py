@@ -17,7 +17,8 @@ from conftest import ROOT
 from test_documents import CODE, FENCE, documents
 
 PERSONS = re.compile(  # NOBODY is a user of the system
-    r"\b([Hh](e|is|im|imself)|[Ww]hoever|([Nn]o|[Ss]ome)body|[Bb]ut\s+for|[Dd]ear(er|est)?)\b"
+    r"\b([Hh](e|is|im|imself)|[Ww]ho(m|ever)?|([Nn]o|[Ss]ome|[Aa]ny|[Ee]very)body|[Ss]omeone"
+    r"|[Bb]ut\s+for|[Dd]ear(er|est)?)\b"
 )
 
 # Retired words, each with the word that took its place (docs/glossary.md).
@@ -36,8 +37,9 @@ RETIRED = {
     r"not\s+missed": "stopped",
 }  # fmt: skip
 
-# Words for persons in code, by top folder. Tests are no text of the product.
-CEILINGS = {"pools": 85, "shim": 0, "scripts": 0, "bench": 0}
+# Words for persons in code, by folder; a folder's count leaves out those that stand here by
+# themselves. Tests are no text of the product.
+CEILINGS = {"pools/engine": 99, "pools": 0, "shim": 0, "scripts": 0, "bench": 0}
 CODE_SUFFIXES = {".c", ".h", ".hpp", ".cpp", ".def", ".py", ".toml", ".cmake", ".txt", ""}
 
 
@@ -69,7 +71,14 @@ def test_documents_keep_the_language(path: Path) -> None:
 
 
 def persons_in_code(folder: Path) -> dict[str, int]:
-    paths = (p for p in folder.rglob("*") if p.suffix in CODE_SUFFIXES and p.is_file())
+    inner = [ROOT / other for other in CEILINGS if folder in (ROOT / other).parents]
+    paths = (
+        path
+        for path in folder.rglob("*")
+        if path.suffix in CODE_SUFFIXES
+        and path.is_file()
+        and not any(other in path.parents for other in inner)
+    )
     counts = {path: len(PERSONS.findall(path.read_text())) for path in paths}
     return {
         path.relative_to(ROOT).as_posix(): count
@@ -86,8 +95,9 @@ def test_code_has_no_more_words_for_persons_than_before(folder: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["The owner: he looks.", "Whoever frees", "all but\nfor one", "nobody waits", "the dearest"],
-)
+    ["The owner: he looks.", "Whoever frees", "who frees", "all but\nfor one", "nobody waits",
+     "Everybody waits", "someone", "the dearest"],
+)  # fmt: skip
 def test_planted_persons_are_found(text: str) -> None:
     assert words_in(PERSONS, prose_of(text))
 

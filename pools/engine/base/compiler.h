@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The compiler's face: attributes, branch hints and the few builtins the engine relies on.
- * Owns no state. Everybody may include it; it includes nothing of the project.
+ * Owns no state. Any file may include it; it includes nothing of the project.
  */
 #ifndef PS_BASE_COMPILER_H
 #define PS_BASE_COMPILER_H

@@ -48,9 +48,9 @@ def check_settings(diagnosis: Diagnosis, run: Path, env: Mapping[str, str]) -> N
 def check_others(diagnosis: Diagnosis, env: Mapping[str, str]) -> None:
     """Variables that were meant for an allocator that no longer serves."""
     for name in sorted(env):
-        whose = next((who for pattern, who in OTHERS if pattern.match(name)), None)
-        if whose is not None:
-            diagnosis.add("idle-variable", NOTE, f"{name} is for {whose} and has no effect now")
+        other = next((one for pattern, one in OTHERS if pattern.match(name)), None)
+        if other is not None:
+            diagnosis.add("idle-variable", NOTE, f"{name} is for {other} and has no effect now")
     if "glibc.malloc." in env.get("GLIBC_TUNABLES", ""):
         diagnosis.add(
             "idle-variable", NOTE, "glibc.malloc.* in GLIBC_TUNABLES has no effect now"
