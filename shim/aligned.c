@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The aligned family. What POSIX leaves open is as in glibc: posix_memalign sets errno too where
- * memory is out, and only there; memalign and aligned_alloc round an odd alignment up.
+ * memory is exhausted, and only there; memalign and aligned_alloc round an odd alignment up.
  */
 #include "shim/entry.h"
 

@@ -33,7 +33,7 @@ const struct ps_option ps_options[PS_OPTION_COUNT] = {
 struct reading {
     struct ps_settings *settings;
     struct ps_config_site site;
-    uint32_t seen; /* bit of each option met in this pass: of duplicates the first counts, as */
+    uint32_t seen; /* bit of each option read in this pass: of duplicates the first counts, as */
                    /* with getenv */
     uint32_t fault_count;
 };
@@ -288,7 +288,7 @@ uint32_t ps_config_read(struct ps_settings *settings, const struct ps_config_inp
     return reading.fault_count;
 }
 
-/* Written once by ps_shim_configure, before any second thread can ask for it. */
+/* Written once by ps_shim_configure, before any second thread can read it. */
 static struct ps_settings process_settings;
 
 void ps_shim_configure(struct ps_config *out) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The poolshim_* functions, for programs that know that they run on poolshim. The contract of
+ * The poolshim_* functions, for programs written for poolshim. The contract of
  * each is in the public header. No locks.
  */
 #include "pools/include/poolshim/poolshim.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * C++ operator new and delete, all forms, under their mangled names, in C: the library links no
- * C++ run-time. Where memory runs out, C++ asks for the new_handler and for bad_alloc, which live
+ * C++ run-time. Where memory runs out, C++ requires the new_handler and bad_alloc, which live
  * in the program's run-time; so the failing call is passed on to the run-time's own operator new,
  * which calls our malloc, runs the handler and throws as its program expects. That also serves
  * programs whose run-time was loaded by dlopen out of the global scope: it is then found from the
@@ -119,8 +119,8 @@ OWN_NAME(own_delete_aligned, _ZdlPvSt11align_val_t);
 OWN_NAME(own_delete_aligned_array, _ZdaPvSt11align_val_t);
 
 /*
- * Where blocks are hardened, what made a block is held against what frees it, and the size that a
- * delete tells against the block's. Not where the program has replaced an operator: then what it
+ * Where blocks are hardened, what made a block is compared with what frees it, and the size that a
+ * delete passes with the block's. Not where the program has replaced an operator: then what it
  * frees here may come from malloc, or from inside of a block.
  */
 static PS_NOINLINE bool is_all_ours(void) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What every entry-point file needs: the export mark, and the guards that libc's contract asks for
+ * What every entry-point file needs: the export mark, and the guards that libc's contract requires
  * before a request reaches the engine. Entry points never print, and keep errno on success.
  */
 #ifndef PS_SHIM_ENTRY_H
@@ -32,8 +32,8 @@ static inline bool ps_multiply(size_t count, size_t size, size_t *bytes) {
     return true;
 }
 
-/* What the caller of a free says of a block, where blocks are hardened:
- * pools/engine/harden/promise.c. An alignment that is none says nothing. */
+/* The size that the caller of a free states, where blocks are hardened:
+ * pools/engine/harden/promise.c. An invalid alignment is ignored. */
 static inline void ps_expect_size(const void *block, size_t size, size_t align) {
     if (PS_UNLIKELY(ps_hard_level != 0) && block != NULL) {
         ps_block_check_size(block, size, ps_is_power_of_two(align) ? align : 1);

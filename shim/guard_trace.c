@@ -14,7 +14,7 @@
 #include <link.h>
 #include <string.h>
 
-#define OWN_FRAMES 8 /* of this library and the kernel's, above those that are wanted */
+#define OWN_FRAMES 8 /* of this library and the kernel's, above the program's */
 
 static uintptr_t own_code; /* this library's code; written by the constructor */
 static size_t own_code_bytes;
@@ -48,7 +48,7 @@ __attribute__((constructor(103))) static void library_loaded(void) {
     }
 }
 
-/* Index of the first frame that is wanted. */
+/* Index of the first frame of the program. */
 static size_t first_of(void *const *frames, size_t count, uintptr_t instruction) {
     size_t first = 0;
     if (instruction == 0) {
@@ -102,7 +102,7 @@ static void append_hex(char *text, size_t capacity, uintptr_t value) {
     append(text, capacity, digits + first);
 }
 
-/* "/usr/bin/program(+0x1234) function", the number as addr2line wants it. */
+/* "/usr/bin/program(+0x1234) function", the number as addr2line takes it. */
 void ps_guard_name(uintptr_t site, char *text, size_t capacity) {
     Dl_info info;
     struct link_map *map = NULL;

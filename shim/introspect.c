@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * glibc's questions about the heap, answered from the census: malloc_trim, mallinfo, mallinfo2,
+ * glibc's functions about the heap, served from the census: malloc_trim, mallinfo, mallinfo2,
  * malloc_info, malloc_stats and mallopt, with glibc's prototypes, return values and meanings.
  * docs/introspection.md says which figure is which. Any thread; the census takes the engine's
  * locks one after the other and none is held while anything is printed.

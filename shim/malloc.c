@@ -39,8 +39,8 @@ PS_EXPORT size_t malloc_usable_size(void *block) { return ps_block_usable(block)
 void free_sized(void *block, size_t size); /* libc declares it from C23 on */
 void free_aligned_sized(void *block, size_t align, size_t size);
 
-/* C23: the size is a promise of the caller's, which is held against the block where blocks are
- * hardened. */
+/* C23: the caller states the size, which is checked against the block where blocks are hardened.
+ */
 PS_EXPORT void free_sized(void *block, size_t size) {
     ps_expect_size(block, size, 1);
     ps_heap_free(block);

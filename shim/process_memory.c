@@ -14,7 +14,7 @@
 #include <string.h>
 
 #define PATH_BYTES 128
-#define FILE_BYTES 2048 /* smaps_rollup has 900 bytes, status 1500 with the wanted lines in 700 */
+#define FILE_BYTES 2048 /* smaps_rollup has 900 bytes, status 1500 with the lines in use in 700 */
 
 /* Reads the beginning of a file; returns its length, 0 when there is none. */
 static size_t read_beginning(const char *directory, const char *name, char *out, size_t capacity) {

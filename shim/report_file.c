@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See report_file.h. No locks; two threads that write the same name are told apart by their thread
+ * See report_file.h. No locks; two threads that write the same name differ by their thread
  * ids, the later rename wins.
  */
 #include "shim/report_file.h"

@@ -74,7 +74,7 @@ static void double_next(struct ps_chunks *chunks) {
     chunks->next_bytes = next > chunks->max_bytes / 2 ? chunks->max_bytes : next * 2;
 }
 
-/* Longer than usual, from another source than the page cache, or memory is out. */
+/* Longer than usual, from another source than the page cache, or memory is exhausted. */
 static PS_NOINLINE void *take_unusual(struct ps_chunks *chunks, size_t least, size_t align,
                                       size_t *bytes) {
     least = rounded(chunks->source, least);
@@ -112,7 +112,7 @@ void ps_chunk_give(struct ps_chunks *chunks, void *chunk, size_t bytes) {
     if (chunks->source == NULL) {
         ps_pages_free(chunk, bytes);
     } else {
-        ps_unpoison(chunk, bytes); /* the source does not know what the family marked */
+        ps_unpoison(chunk, bytes); /* the source expects no marks of the family */
         chunks->source->free(chunks->source, chunk, bytes);
     }
 }

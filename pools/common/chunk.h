@@ -31,7 +31,7 @@ void ps_chunks_init(struct ps_chunks *chunks, const struct ps_chunk_options *opt
  * cache is page-aligned anyway). *bytes: its length, to be remembered for ps_chunk_give. Usually
  * next_bytes, which then doubles; longer when least requires it, and then next_bytes stays. When
  * the source refuses, half the length is tried, and so on down to `least`; then the oom handler is
- * asked. NULL and errno ENOMEM; nothing has changed. Overflow in `least` is the caller's to check.
+ * called. NULL and errno ENOMEM; nothing has changed. Overflow in `least` is the caller's to check.
  */
 void *ps_chunk_take(struct ps_chunks *chunks, size_t least, size_t align, size_t *bytes);
 

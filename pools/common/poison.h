@@ -33,7 +33,7 @@
 
 #include <valgrind/memcheck.h>
 
-/* Only memcheck answers; other tools of valgrind should see the code as it is without. */
+/* Only memcheck replies; other tools of valgrind should see the code as it is without. */
 #define PS_IS_WATCHED (VALGRIND_MAKE_MEM_DEFINED(&ps_poison_is_on, 1) != 0)
 #define PS_MARK_NO_ACCESS(memory, bytes) ((void)VALGRIND_MAKE_MEM_NOACCESS((memory), (bytes)))
 #define PS_MARK_UNDEFINED(memory, bytes) ((void)VALGRIND_MAKE_MEM_UNDEFINED((memory), (bytes)))

@@ -10,7 +10,7 @@
 
 #include <stddef.h>
 
-/* Prints "poolshim: <what> 0x<address>\n" and goes on. */
+/* Prints "poolshim: <what> 0x<address>\n" and returns. */
 void ps_report_address(const char *what, const void *address);
 
 /* As ps_report_address, then raises SIGABRT. */

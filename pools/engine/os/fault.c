@@ -71,7 +71,7 @@ static void pass_on(int number, struct sigaction *earlier, siginfo_t *info, void
         earlier->sa_handler = SIG_DFL; /* the kernel ignores no fault */
         (void)sigaction(number, earlier, NULL);
         if (!is_fault) {
-            (void)raise(number); /* blocked here: it strikes when the handler has returned */
+            (void)raise(number); /* blocked here: it is delivered when the handler has returned */
         }
         return;
     }

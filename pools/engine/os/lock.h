@@ -10,7 +10,7 @@
  * it. Instead the child repairs what it finds. It has the forking thread alone; a lock that another
  * thread held is rolled back by its undo log (base/undo.h) and becomes free. A lock that the
  * forking thread holds itself, because a signal handler forks, stays as it is in both processes:
- * the section goes on when the handler returns.
+ * the section continues when the handler returns.
  */
 #ifndef PS_OS_LOCK_H
 #define PS_OS_LOCK_H
@@ -134,8 +134,8 @@ bool ps_lock_fork_child(struct ps_lock *lock);
  */
 void ps_lock_watch_forks(void);
 
-/* In the child, when all locks are repaired. False: ps_lock_fork_child has met one that the thread
- * holds itself, so what the locks protect must not be used now. */
+/* In the child, when all locks are repaired. False: ps_lock_fork_child has found one that the
+ * thread holds itself, so what the locks protect must not be used now. */
 bool ps_lock_fork_repaired(void);
 
 #endif
