@@ -12,7 +12,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* Puts a free block, whose neighbours are used, on its list and tells the block behind. */
+/* Puts a free block, whose neighbours are used, on its list and marks it in the block behind. */
 static void list_in(struct heap *heap, uint64_t offset, uint64_t size) {
     size_t class = ps_fit_class_of(size);
     struct heap_block *block = heap_block_at(heap, offset);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Which pages the program has changed: those of which the process has a copy of its own. The
- * kernel knows them; without it they are compared. See arena.h.
+ * kernel reports them; without it they are compared. See arena.h.
  */
 #include "pools/arena/arena.h"
 #include "pools/engine/base/bits.h"

@@ -13,7 +13,7 @@
 #define CHUNK_MAX_BYTES ((size_t)64 << 10)
 #define SPARE_BYTES ((size_t)256 << 10)
 
-/* Above this, sizes are memory that is out: what is added to them cannot overflow. */
+/* Above this, sizes are refused: what is added to them cannot overflow. */
 #define BLOCK_MAX_BYTES ((size_t)PTRDIFF_MAX - 2 * CHUNK_MAX_BYTES)
 
 /* No room, so that the hit path calls ps_fifo_alloc_slow each time. */
@@ -22,8 +22,8 @@ static void close_hit_path(struct fifo *fifo) {
     fifo->hot.end = (char *)fifo;
 }
 
-/* From where the newest block of the current chunk ends to its end, as the hit path knows it. In
- * checked mode the chunk knows it. */
+/* From where the newest block of the current chunk ends to its end, in the field of the fast path.
+ * In checked mode it is in the chunk. */
 static void set_top(struct fifo *fifo, struct ps_fifo_chunk *chunk, char *top) {
     if (chunk == fifo->hot.current && !is_checked(fifo)) {
         fifo->hot.top = top;

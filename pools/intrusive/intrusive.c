@@ -250,7 +250,7 @@ static void return_shared(struct intrusive_pool *pool, struct ps_intrusive_item 
             return;
         }
         item->link.next = head;
-        /* release: pairs with the exchanges of the pool's thread; hands the item over. The state
+        /* release: pairs with the exchanges of the pool's thread; transfers the item. The state
          * is not touched after this: it may end at once. */
     } while (!ps_cas_weak_release(&pool->x_returned, &head, item));
 }

@@ -45,7 +45,7 @@ bool ps_intrusive_is_exhausted(const struct ps_intrusive *pool) {
         return live_of(state) >= max;
     }
     return state->touched == max && pool->state->free == NULL && state->kept == NULL &&
-           ps_load_relaxed(&state->x_returned) == NULL; /* relaxed: the answer is of a moment */
+           ps_load_relaxed(&state->x_returned) == NULL; /* relaxed: the result is of a moment */
 }
 
 /* Whether the item is that of an object of the pool that was allocated before. */

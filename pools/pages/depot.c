@@ -144,7 +144,7 @@ static void cut(char *base, size_t pages, bool is_zero) {
     if (used != 0) {
         char *last = base + (pages - used) * PS_PAGE_BYTES;
         uint32_t bits = ps_page_bits(used, PS_SLICE_PAGES - used);
-        struct ps_released released = {NULL, NULL}; /* stays empty: pages are out */
+        struct ps_released released = {NULL, NULL}; /* stays empty: pages are allocated */
         ps_lock_acquire(&depot_lock);
         ps_slice_return_locked(ps_pages_slice_at(last), bits, is_zero ? 0 : bits, &released);
         ps_lock_release(&depot_lock);
@@ -193,7 +193,7 @@ uintptr_t ps_depot_take_one(size_t pages, size_t align) {
  */
 static struct ps_pages_slice *slice_coming_back(const char *pages, uint32_t bits) {
     struct ps_pages_slice *slice = ps_pages_slice_at(pages);
-    /* relaxed, both: neither is changed while pages are out. */
+    /* relaxed, both: neither is changed while pages are allocated. */
     if (PS_UNLIKELY(ps_load_relaxed(&slice->run.kind) != PS_RUN_PAGES)) {
         ps_fatal_address("free of pages that are not allocated", pages);
     }

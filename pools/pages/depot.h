@@ -29,12 +29,12 @@ static inline char *ps_place_pages(uintptr_t place) { return (char *)(place & ~P
 /*
  * Up to `count` runs of `pages` pages each, all from one slice if that has so many.
  * pages: 1..15; runs are aligned to the power of two above their length. Returns how many; 0 when
- * memory is out.
+ * memory is exhausted.
  */
 size_t ps_depot_take(size_t pages, size_t count, uintptr_t *places);
 
 /* One run of any length. pages: > 0, at most PTRDIFF_MAX bytes. align: power of two, in bytes, at
- * most 2 MiB. 0 when memory is out. */
+ * most 2 MiB. 0 when memory is exhausted. */
 uintptr_t ps_depot_take_one(size_t pages, size_t align);
 
 /* Takes runs back, each of `pages` pages and inside one slice. Aborts when they are not out. */

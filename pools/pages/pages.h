@@ -98,7 +98,7 @@ void ps_depot_unlock(void);
 void ps_depot_note(const void *at, size_t bytes);
 void ps_depot_commit(void);
 
-/* So many pages more are out; less when it wraps. */
+/* Adds to the number of allocated pages; subtracts when it wraps. */
 void ps_depot_count_out(size_t pages);
 
 /* Takes the pages of `bits` out of the free ones. False: not all of them are free. Lock held. */
@@ -116,7 +116,7 @@ void ps_slices_walk_locked(bool (*visit)(struct ps_pages_slice *slice, void *con
 /* ---- of run.c: whole slices; no lock held ---- */
 
 /* A run of slices from the page cache or the system, each slice PS_RUN_PAGES with all pages out.
- * NULL when memory is out. */
+ * NULL when memory is exhausted. */
 char *ps_slices_take(size_t slices, size_t align_slices, bool *is_zero);
 
 /* As many free slices behind a slice that the caller has pages of. False: they are not free. */

@@ -9,7 +9,7 @@
 
 /* Around every use: two threads in one pool at once are found. */
 static void enter(struct ps_pool *pool) {
-    /* acquire: pairs with the release below; in a correct program no other thread is met here. */
+    /* acquire: pairs with the release below; in a correct program no other thread is here. */
     if (ps_exchange_acquire(&pool->x_is_busy, 1u) != 0) {
         ps_debug_misuse("two threads at once use", pool, ps_pool_growth(pool)->name);
     }

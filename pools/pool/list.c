@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The usual kind: free objects hold the link to the next free one, newest first, and free arrays
- * lie apart (runs.c); chunks know only how much of them was ever used. Called through its actions
+ * lie apart (runs.c); chunks record only how much of them was ever used. Called through its actions
  * by pool.c. No locks.
  */
 #include "pools/pool/pool.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The ordered kind: a bit per object tells which are free. pool->free holds up to 64 free objects
+ * The ordered kind: a bit per object marks the free ones. pool->free holds up to 64 free objects
  * of the lowest word, in ascending order, so that the inline pop serves this kind too, and objects
  * that were freed since and lie below its head; they are not in the bits. Pools with checks, and of
  * objects too small for a link, keep that list empty. Called by pool.c. No locks.

@@ -143,7 +143,7 @@ struct ps_ring_chunk *ps_ring_chunk_obtain(struct ring *ring, size_t bytes, size
     return chunk;
 }
 
-/* Malloc mode: the releasing thread gives it back, so the ring's account does not know it. */
+/* Malloc mode: the releasing thread returns it, so it is not in the ring's account. */
 static struct ps_ring_chunk *obtain_alone(struct ring *ring, size_t bytes, size_t align) {
     struct ps_chunks account = ring->chunks;
     size_t start = ps_round_up(sizeof(struct ps_ring_chunk), align);

@@ -13,7 +13,7 @@
 #define MAX_BYTES ((size_t)1 << 20)
 #define SPARE_BYTES ((size_t)1 << 20)
 
-/* Above this, sizes are memory that is out: what is added to them cannot overflow. */
+/* Above this, sizes are refused: what is added to them cannot overflow. */
 #define BLOCK_MAX_BYTES ((size_t)PTRDIFF_MAX / 2)
 
 void ps_ring_check_thread(const struct ring *ring) {
@@ -53,7 +53,7 @@ void ps_ring_close_frame(struct ring *ring) {
     settle_top(ring);
     frame->last = ring->current;
     frame->end = ring->current->top;
-    /* relaxed: the program hands the frame over, and synchronises that */
+    /* relaxed: the program passes the frame on, and synchronises that */
     ps_store_relaxed(&frame->x_state, ring->is_checked ? FRAME_WATCHED : FRAME_SEALED);
     ring->open = NULL;
     close_hit_path(ring);

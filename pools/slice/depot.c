@@ -4,10 +4,10 @@
  * Called by cache.c and slice.c. Four locks, each for every fourth class; the last ones in the
  * order of locks: nothing is taken, and the page cache is not called, under them.
  *
- * A run is 64 KiB at a multiple of that, so a slice knows its run. used + free + virgin == its
- * slices, where used are those that a cache or the program or a full list of the depot has. A run
- * with free or virgin slices is on the list of its class, others on none; one with used == 0 goes
- * back to the page cache.
+ * A run is 64 KiB at a multiple of that, so the address of a slice leads to its run. used + free +
+ * virgin == its slices, where used are those that a cache or the program or a full list of the
+ * depot has. A run with free or virgin slices is on the list of its class, others on none; one with
+ * used == 0 goes back to the page cache.
  */
 #include "pools/common/debug.h"
 #include "pools/engine/os/lock.h"

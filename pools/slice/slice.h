@@ -35,8 +35,8 @@ static inline uint32_t slice_class_limit(size_t class_index) {
 }
 
 /*
- * What the depot hands to a cache: a list of `count` slices, or a window of virgin ones, or, when
- * both are empty, nothing.
+ * What the depot transfers to a cache: a list of `count` slices, or a window of virgin ones, or,
+ * when both are empty, nothing.
  */
 struct slice_batch {
     struct ps_slice_link *first;

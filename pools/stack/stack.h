@@ -54,7 +54,7 @@ struct PS_ALIGNED(16) ps_stack_body {
     uint64_t trim_ms;
     uint64_t checked_ms;   /* when the stack was last checked while empty */
     size_t period;         /* counts these checks */
-    size_t sampled_bytes;  /* of blocks, estimated; forgotten by and by */
+    size_t sampled_bytes;  /* of blocks, estimated; old samples fade */
     size_t sampled_blocks; /* their number; mean == bytes / blocks */
 };
 
@@ -102,7 +102,7 @@ void ps_stack_go_back(struct ps_stack *stack, char *top, char *end);
 /* Sees to it that the pop of the outermost frame comes here. */
 void ps_stack_watch_outermost(struct ps_stack *stack);
 
-/* Called when the outermost frame closes: returns chunks that were not used of late. */
+/* Called when the outermost frame closes: returns chunks that were not used lately. */
 void ps_stack_check_when_empty(struct ps_stack *stack);
 
 /* Whether the block is of the innermost frame. */

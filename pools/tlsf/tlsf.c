@@ -6,9 +6,9 @@
  *
  * After: M. Masmano, I. Ripoll, A. Crespo, J. Real, "TLSF: a new dynamic memory allocator for
  * real-time systems", ECRTS 2004. Differences beside those of common/fit.h: a free block that stays
- * in its class when it is cut or grows keeps its place on the list; a list's block knows what
- * points to it, so that leaving a list needs no size; the request's own class is searched before
- * the request fails.
+ * in its class when it is cut or grows keeps its place on the list; a list's block stores the
+ * place that points to it, so that leaving a list needs no size; the request's own class is
+ * searched before the request fails.
  */
 #include "pools/tlsf/tlsf.h"
 

@@ -165,7 +165,7 @@ template <class T, class Pool> class deleter : private detail::pool_reference<Po
     }
 };
 
-// Of arrays: knows how many elements there are.
+// Of arrays: stores the number of elements.
 template <class T, class Pool> class deleter<T[], Pool> : private detail::pool_reference<Pool> {
   public:
     using pointer = T *;

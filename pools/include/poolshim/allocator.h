@@ -11,14 +11,14 @@
  *
  * Sizes are in bytes, up to PTRDIFF_MAX, and are the caller's to remember: free and realloc
  * take the old one. Blocks are aligned to `align`, any power of two; to 16 where no alignment is
- * passed. Size 0 gives a pointer of its own. NULL with ENOMEM when memory is out, with EINVAL
+ * passed. Size 0 gives a pointer of its own. NULL with ENOMEM when memory is exhausted, with EINVAL
  * for a bad alignment; nothing has changed then. free(NULL) does nothing.
  *
  * Threads: as the pool behind it; that of malloc serves any thread. Cost: one indirect call on top
  * of the pool's; where the pool is known, call it directly.
  *
  * An allocator of one's own is a struct that begins with struct ps_allocator, and three functions,
- * of which realloc may be NULL: then blocks are moved. An allocator outlives the blocks it gave.
+ * of which realloc may be NULL: then blocks are moved. An allocator outlives its blocks.
  *
  * The shape, a table of functions with flags and a fallback from a static buffer to the heap, is
  * that of the mem_pool of Intersec's lib-common.

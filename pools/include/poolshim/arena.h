@@ -138,7 +138,7 @@ PS_API void ps_arena_close(struct ps_arena *arena) PS_NOEXCEPT;
 
 /*
  * Makes the present contents last. PS_ARENA_SYSTEM: not committed; when the disk is full (ENOSPC)
- * memory is as it was and the commit may be tried again; when the failure came too late to know
+ * memory is as it was and the commit may be tried again; when the failure came too late to tell
  * (EIO), all further commits are refused with EIO, and opening again shows which state it is.
  */
 PS_API enum ps_arena_status ps_arena_commit(struct ps_arena *arena) PS_NOEXCEPT;

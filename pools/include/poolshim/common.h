@@ -6,8 +6,9 @@
  *   - Sizes are in bytes, alignments are powers of two. Blocks are aligned to 16 by default.
  *   - Size 0 gives a unique pointer that may be freed and must not be read or written.
  *   - Releasing NULL does nothing. Releasing keeps errno.
- *   - When memory is out: the pool's oom handler is called, then NULL and errno ENOMEM; the pool is
- *     as it was. A size that overflows is memory that is out. A bad argument is NULL and EINVAL.
+ *   - When memory is exhausted: the pool's oom handler is called, then NULL and errno ENOMEM; the
+ *     pool is as it was. A size that overflows counts as exhaustion. A bad argument is NULL and
+ *     EINVAL.
  *   - One thread at a time per pool. Different pools are independent of each other.
  *   - Misuse that is detected prints one line, "poolshim: ...", and aborts.
  */

@@ -18,8 +18,8 @@
  * (pools/examples/fifo.c is a whole program.)
  *
  * Sizes are in bytes, up to PTRDIFF_MAX. Size 0 gives a block of its own that may be freed. NULL
- * with ENOMEM: memory is out or the size is too large, the fifo is as it was. NULL with EINVAL: the
- * alignment is no power of two or above ps_fifo_align_max.
+ * with ENOMEM: memory is exhausted or the size is too large, the fifo is as it was. NULL with
+ * EINVAL: the alignment is no power of two or above ps_fifo_align_max.
  *
  * Threads: one at a time per fifo; fifos are independent. With PS_DEBUG=check it is the thread that
  * created the fifo, until another calls ps_fifo_adopt.

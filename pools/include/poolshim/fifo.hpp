@@ -22,7 +22,7 @@ namespace ps {
 
 class fifo {
   public:
-    // std::bad_alloc when memory is out.
+    // std::bad_alloc when memory is exhausted.
     // Its end frees the memory of all blocks; runs no destructors.
     explicit fifo(const ps_fifo_options *options = nullptr)
         : fifo_(detail::checked(ps_fifo_create(options))) {}
@@ -37,7 +37,7 @@ class fifo {
         return left;
     }
 
-    // std::bad_alloc when memory is out, or align is above ps_fifo_align_max.
+    // std::bad_alloc when memory is exhausted, or align is above ps_fifo_align_max.
     void *allocate(std::size_t bytes, std::size_t align = PS_ALIGN_DEFAULT) {
         return detail::checked(ps_fifo_alloc_aligned(get(), bytes, align));
     }

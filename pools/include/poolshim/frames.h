@@ -37,8 +37,8 @@ struct ps_frames {
 
 /*
  * count: 1 to PS_FRAMES_MAX, else NULL and EINVAL. options: of each region; NULL for the defaults;
- * not kept. Takes count + 1 chunks; NULL and ENOMEM when memory is out. The first region is the
- * current one.
+ * not kept. Takes count + 1 chunks; NULL and ENOMEM when memory is exhausted. The first region is
+ * the current one.
  */
 PS_API struct ps_frames *ps_frames_create(unsigned count, const struct ps_region_options *options);
 

@@ -18,7 +18,7 @@ namespace ps {
 
 class frames {
   public:
-    // std::bad_alloc when memory is out, or count is not 1 to PS_FRAMES_MAX.
+    // std::bad_alloc when memory is exhausted, or count is not 1 to PS_FRAMES_MAX.
     explicit frames(unsigned count, const ps_region_options *options = nullptr)
         : frames_(detail::checked(ps_frames_create(count, options))) {}
 

@@ -20,7 +20,7 @@
  *               never used. Free neighbours are made one before the pool grows, if an eighth of
  *               its objects has been freed in arrays or added since the last time: what a pool
  *               holds follows from what is live, not from the number of calls.
- *   ordered     is_ordered. A bit per object tells which are free. Reuse is by address: low ones
+ *   ordered     is_ordered. A bit per object marks the free ones. Reuse is by address: low ones
  *               of the older chunks first, except up to 64 that were chosen before. Arrays are
  *               searched for in the bits, lowest first, which takes longer the more is free in
  *               pieces too short. A free is O(1) in every order. Knows its live objects
@@ -137,8 +137,8 @@ __attribute__((always_inline)) static inline bool ps_pool_take(struct ps_pool *p
 }
 
 /*
- * An object. NULL and ENOMEM: memory is out, or max_items are live: exactly then in a pool that
- * gave no arrays. O(1); the source is called once per chunk.
+ * An object. NULL and ENOMEM: memory is exhausted, or max_items are live: exactly then in a pool
+ * without arrays. O(1); the source is called once per chunk.
  */
 PS_MALLOC static inline void *ps_pool_alloc(struct ps_pool *pool) {
     void *object;
@@ -200,7 +200,8 @@ static inline void ps_pool_free_n(struct ps_pool *pool, void *array, size_t coun
     ps_pool_free_n_slow(pool, array, count);
 }
 
-/* Objects into objects[0 .. count). Returns how many: fewer only when memory is out. O(count). */
+/* Objects into objects[0 .. count). Returns how many: fewer only when memory is exhausted.
+ * O(count). */
 PS_API size_t ps_pool_alloc_batch(struct ps_pool *pool, void **objects, size_t count);
 
 /* Frees objects[0 .. count); NULLs among them do nothing. O(count). */
@@ -213,7 +214,7 @@ PS_API void ps_pool_free_list(struct ps_pool *pool, void *first, size_t next_off
 
 /*
  * Takes memory now, so that the next `count` single objects come without asking the source. False
- * and ENOMEM: memory is out, or max_items forbids; nothing has changed. O(chunks + count).
+ * and ENOMEM: memory is exhausted, or max_items forbids; nothing has changed. O(chunks + count).
  */
 PS_API bool ps_pool_reserve(struct ps_pool *pool, size_t count);
 

@@ -46,7 +46,7 @@ class node_pool {
     node_pool(const node_pool &) = delete;
     node_pool &operator=(const node_pool &) = delete;
 
-    // One object, NULL when memory is out.
+    // One object, NULL when memory is exhausted.
     void *try_get() { return ps_pool_alloc(&pool_); }
     // One object, NULL when the pool would have to grow.
     void *try_get_kept() noexcept { return ps_pool_try_alloc(&pool_); }

@@ -28,11 +28,11 @@
  * need not be freed. The newest block can be, and then the one before it, and so on, back through
  * all chunks and whatever the mixture of sizes and alignments; and the newest block can grow and
  * shrink where it is. A free or a resize of a block gives its size and its alignment as they
- * were: the functions without `_aligned` in their names mean 16. They know the newest block even if
- * its alignment was less; but an older one whose followers end where its size rounded up would, is
- * taken for the newest (PS_DEBUG=check reports that): so pass the alignment. A gap in front of an
- * aligned block that follows an unaligned one is at least 8 bytes wide: that is where its width is
- * written.
+ * were: the functions without `_aligned` in their names mean 16. They recognise the newest block
+ * even if its alignment was less; but an older one whose followers end where its size rounded up
+ * would, is taken for the newest (PS_DEBUG=check reports that): so pass the alignment. A gap in
+ * front of an aligned block that follows an unaligned one is at least 8 bytes wide: that is where
+ * its width is written.
  *
  * What all functions have in common. Sizes are bytes, at most PTRDIFF_MAX, alignments powers of two
  * up to 1 GiB. Size 0 is treated as 1. Without memory: the oom handler of the options, then NULL
@@ -43,9 +43,9 @@
  *
  * PS_DEBUG=check, and builds with checks: only the thread that made or adopted the region may use
  * it, a pointer that is not the region's is reported, freed memory is overwritten.
- * PS_DEBUG=malloc: every block comes from malloc. Frees answer as ever, and what they answer false
- * for stays; a block is large by its length alone. Blocks move whenever they grow, texts do not
- * follow each other, and the source is not called.
+ * PS_DEBUG=malloc: every block comes from malloc. Frees return the same, and a block for which they
+ * return false stays; a block is large by its length alone. Blocks move whenever they grow, texts
+ * do not follow each other, and the source is not called.
  *
  * From nginx: large blocks apart, cleanups, unaligned strings. From APR: trees, the order of reset,
  * formatting into the tail. From Tempesta: freeing and resizing the newest block across chunks, one
@@ -87,7 +87,7 @@ PS_API struct ps_region *ps_region_create(const struct ps_region_options *option
 /*
  * A region together with its first block, of `bytes` and aligned to 16, in one chunk: for an object
  * that owns a region for its parts. Returns the block and stores the region to *region; NULL, and
- * NULL stored, when memory is out. bytes: what else is known to follow may be added to it.
+ * NULL stored, when memory is exhausted. bytes: what else is known to follow may be added to it.
  */
 PS_API void *ps_region_create_for(size_t bytes, const struct ps_region_options *options,
                                   struct ps_region **region);
@@ -114,7 +114,7 @@ PS_API struct ps_region *ps_region_create_child(struct ps_region *parent,
 /*
  * Ends the region, in this order: early cleanups; children, newest first, each in this same order;
  * cleanups, newest first; destructors of data; memory. Whatever a callback adds is served too. The
- * callbacks may use the region as ever, but must neither throw nor destroy or reset it: that
+ * callbacks may use the region, but must neither throw nor destroy or reset it: that
  * aborts. NULL does nothing. Keeps errno. O(cleanups + chunks + large blocks), also of the
  * descendants.
  */
@@ -148,7 +148,7 @@ static inline size_t ps_region_block_bytes(size_t bytes, size_t align) {
 }
 
 /* Whether a block that was allocated so ends at `at`: then it is the newest of its chunk. The first
- * comparison also knows one with less alignment, which was not rounded up that far. */
+ * comparison also recognises one with less alignment, which was not rounded up that far. */
 static inline bool ps_region_ends_at(const char *block, size_t bytes, size_t align,
                                      const char *at) {
     size_t unit = align < PS_ALIGN_DEFAULT ? align : PS_ALIGN_DEFAULT;

@@ -95,13 +95,13 @@ namespace detail {
 // What a ring and the thread's ring have in common; Self::get() is the C ring, or nullptr.
 template <class Self> class ring_calls {
   public:
-    // Opens a frame; no other is open. std::bad_alloc when memory is out.
+    // Opens a frame; no other is open. std::bad_alloc when memory is exhausted.
     ring_frame begin() {
         ps_ring *ring = self().get();
         return ring_frame(detail::checked(ring != nullptr ? ps_ring_begin(ring) : nullptr), ring);
     }
 
-    // A block of the open frame. std::bad_alloc when memory is out.
+    // A block of the open frame. std::bad_alloc when memory is exhausted.
     void *allocate(std::size_t bytes, std::size_t align = PS_ALIGN_DEFAULT) {
         ps_ring *ring = self().get();
         return detail::checked(ring != nullptr ? ps_ring_alloc_aligned(ring, bytes, align)
@@ -125,7 +125,7 @@ template <class Self> class ring_calls {
 
 class ring : public detail::ring_calls<ring> {
   public:
-    // std::bad_alloc when memory is out.
+    // std::bad_alloc when memory is exhausted.
     // At its end, sealed frames stay valid until they are released.
     explicit ring(const ps_ring_options *options = nullptr)
         : ring_(detail::checked(ps_ring_create(options))) {}

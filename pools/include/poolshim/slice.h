@@ -2,9 +2,9 @@
 /*
  * slice.h - small memory without a pool and without a header: the size is said again on free.
  *
- * For structures whose size the program knows, allocated and freed often and by any thread. A slice
- * costs its size rounded up to 16 and nothing else; the usual call is inlined, takes a handful of
- * instructions, no lock and no atomic.
+ * For structures of a size known to the program, allocated and freed often and by any thread. A
+ * slice costs its size rounded up to 16 and nothing else; the usual call is inlined, takes a
+ * handful of instructions, no lock and no atomic.
  *
  *     struct point *p = (struct point *)ps_slice_alloc(sizeof *p);
  *     ...

@@ -28,7 +28,8 @@
 PS_BEGIN_DECLS
 
 struct ps_source {
-    /* bytes: > 0. align: power of two, at most 64 KiB. NULL when memory is out, errno ENOMEM. */
+    /* bytes: > 0. align: power of two, at most 64 KiB. NULL when memory is exhausted, errno ENOMEM.
+     */
     void *(*alloc)(struct ps_source *source, size_t bytes, size_t align);
     /* Takes back a whole chunk; chunk, bytes: as they were allocated, not NULL. Keeps errno. */
     void (*free)(struct ps_source *source, void *chunk, size_t bytes);
@@ -85,14 +86,14 @@ struct ps_source_account {
     size_t limit_bytes;  /* 0: none */
     size_t x_used_bytes; /* read it by ps_source_account_used */
 };
-/* limit_bytes: 0 for none. Chunks in the hands of pools are not changed by a limit below them. */
+/* limit_bytes: 0 for none. Chunks that pools hold are not changed by a limit below them. */
 PS_API void ps_source_account_init(struct ps_source_account *source, struct ps_source *next,
                                    size_t limit_bytes) PS_NOEXCEPT;
 /* Bytes held now, seen from any thread. */
 PS_API size_t ps_source_account_used(const struct ps_source_account *source) PS_NOEXCEPT;
 
 /*
- * Asked when a source has refused `bytes`: 0 gives up (NULL, ENOMEM), anything else tries once
+ * Called when a source has refused `bytes`: 0 gives up (NULL, ENOMEM), anything else tries once
  * more. May not use the pool; may longjmp or throw out of it: the pool is as it was.
  */
 typedef int ps_oom_handler(void *context, size_t bytes);

@@ -25,8 +25,8 @@
  *
  * Sizes are in bytes, up to PTRDIFF_MAX; a block takes them rounded up to 8. Blocks are aligned to
  * 16, those of the _aligned functions as passed, texts to 8. Size 0 gives a pointer of its own.
- * Contents are not defined except for zalloc. NULL with ENOMEM: memory is out or the size is too
- * large; the stack is as it was. NULL with EINVAL: the alignment is no power of two. What needs
+ * Contents are not defined except for zalloc. NULL with ENOMEM: memory is exhausted or the size is
+ * too large; the stack is as it was. NULL with EINVAL: the alignment is no power of two. What needs
  * more than a chunk gets a chunk of its own, of any size.
  *
  * Lifetime: a block lives until its frame is popped, until rewind to a mark taken before it, or
@@ -46,7 +46,7 @@
  * memory but the stack's own three words and the frame record, 32 bytes in the stack. The source is
  * called once per chunk, and not while spare chunks are left: pop frees no chunk. Chunks double
  * from first_bytes (64 KiB) to max_bytes (32 MiB), and hold 64 blocks of the mean size that was
- * seen of late, within the same cap. Memory returns by ps_stack_trim, and by itself: when the
+ * seen lately, within the same cap. Memory returns by ps_stack_trim, and by itself: when the
  * stack is empty and holds more than retain_bytes, the chunks that nothing needed for trim_ms are
  * freed.
  *

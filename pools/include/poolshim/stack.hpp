@@ -39,7 +39,7 @@ namespace detail {
 // What stack, t_stack and scope have in common; Self::get() gives the C stack.
 template <class Self> class stack_calls {
   public:
-    // nullptr when memory is out.
+    // nullptr when memory is exhausted.
     void *try_allocate(std::size_t bytes, std::size_t align = PS_ALIGN_DEFAULT) {
         return ps_stack_alloc_aligned(self(), bytes, align);
     }

@@ -40,7 +40,7 @@
  * one that is freed or resized, links and sizes of free blocks that lead outside the pool's memory
  * or do not lead back. With PS_DEBUG=check also: pointers outside the pool, two threads at once.
  * ps_tlsf_check() checks everything, and does not abort.
- * With PS_DEBUG=malloc each block comes from malloc, and the pool's memory lies idle.
+ * With PS_DEBUG=malloc each block comes from malloc, and the pool's memory is unused.
  *
  * After M. Masmano, I. Ripoll, A. Crespo and J. Real: TLSF, a new dynamic memory allocator for
  * real-time systems, ECRTS 2004. The range operations and the visitor follow Matthew Conte's tlsf.
