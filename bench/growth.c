@@ -32,7 +32,7 @@ static uint64_t block_count;
 static uint64_t live_bytes;
 static uint64_t random_state = 0x243f6a8885a308d3u;
 
-/* Sizes repeat along the table, so a slot knows its size: nothing else is stored per block. */
+/* Sizes repeat along the table, so a slot implies its size: nothing else is stored per block. */
 static size_t slot_bytes(uint64_t slot) { return sizes[slot % BENCH_SIZE_COUNT]; }
 
 static void slot_fill(uint64_t slot) {

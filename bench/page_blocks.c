@@ -77,7 +77,8 @@ static void check_all(void **blocks, const struct options *options) {
     }
 }
 
-/* Only for the floor, as in list100m.c: hands it the dead blocks if they are one unbroken stretch.
+/* Only for the floor, as in list100m.c: passes the dead blocks to it if they are one unbroken
+ * stretch.
  */
 static void reuse_dead_blocks(void **blocks, const struct options *options) {
     if (reuse_hook == NULL) {

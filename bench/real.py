@@ -48,7 +48,7 @@ CONTEXT = {"help_option_names": ["-h", "--help"]}
 
 @dataclass(frozen=True)
 class Program:
-    """A row of the table. work: what tune and compare are told to run."""
+    """A row of the table. work: what tune and compare run."""
 
     name: str
     work: tuple[str, ...]

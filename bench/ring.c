@@ -43,7 +43,7 @@ struct ring {
 
 static struct ring rings[PAIR_LIMIT];
 
-/* Waits until *index reaches `wanted` and returns it; gives the core away when it takes long. */
+/* Waits until *index reaches `wanted` and returns it; yields the core when it takes long. */
 static uint64_t wait_for(const atomic_uint_fast64_t *index, uint64_t wanted) {
     for (unsigned spins = 1;; spins++) {
         uint64_t now = atomic_load_explicit(index, memory_order_acquire);

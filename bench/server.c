@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A server: threads hold tables of blocks and replace random ones; after a while a thread hands its
- * whole table to a new thread and ends. The new one frees blocks that another, dead thread made.
- * The pattern of the larson benchmark: connections that outlive the threads that serve them.
+ * A server: threads hold tables of blocks and replace random ones; after a while a thread passes
+ * its whole table to a new thread and ends. The new one frees blocks that another, dead thread
+ * made. The pattern of the larson benchmark: connections that outlive the threads that serve them.
  *
  * Timed, wall clock: `threads` chains of `generations` threads each, from the first start to the
  * last end, creation of threads included. Not timed: filling the tables. Each block is marked when

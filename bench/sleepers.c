@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Sleepers: a pool of threads that have each worked hard once, freed everything and now wait, while
- * the main thread goes on working for `seconds`. What is resident then, `rss_mib`, is what the
+ * the main thread continues to work for `seconds`. What is resident then, `rss_mib`, is what the
  * allocator keeps for threads that do nothing; `worked_mib` is what was resident before, when all
  * had freed. Timed is the work of the sleepers.
  */

@@ -31,7 +31,7 @@ from .session import Progress, Session
 
 # A second table of allocators, added to the first: what a machine has beyond the packages.
 EXTRA_TABLE = "POOLSHIM_BENCH_ALLOCATORS"
-# Wide enough for every table where there is no terminal to ask.
+# Wide enough for every table where there is no terminal.
 PLAIN_WIDTH = 140
 
 

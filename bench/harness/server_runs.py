@@ -171,7 +171,7 @@ class ServerRunner:
         return begin, time.monotonic()
 
     def stop(self, server: Server, started: Started) -> None:
-        """A server is told by SIGTERM, the others by the end of their input."""
+        """A server is stopped by SIGTERM, the others by the end of their input."""
         assert started.process.stdin is not None
         with contextlib.suppress(OSError):
             started.process.stdin.close()

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Blocks of any size on memory of one's own: 2000 blocks of 16 to 1024 bytes, a random one replaced
 // at each step (fit/replace), and blocks that grow by realloc while others come and go (fit/grow).
-// TLSF promises a bound for each call, not the least time; malloc and the standard library's pool
+// TLSF guarantees a bound for each call, not the least time; malloc and the standard library's pool
 // resource are what one would take without the bound. Timed: the loop, after the table is filled.
 #include "contest.hpp"
 

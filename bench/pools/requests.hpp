@@ -102,7 +102,7 @@ class Monotonic : public Forgets {
     std::pmr::monotonic_buffer_resource resource_;
 };
 
-// obstack_free gives up everything behind an object, so only the newest may go.
+// obstack_free frees everything behind an object, so only the newest may be freed.
 class Obstack : public Forgets {
   public:
     explicit Obstack(std::size_t) { obstack_init(&stack_); }

@@ -165,7 +165,7 @@ static const char *find_in_folders(const char *file, const char *folders) {
     return NULL;
 }
 
-/* ---- the answer ---- */
+/* ---- the result ---- */
 
 static const char *absolute(const char *path) {
     char *resolved = realpath(path, NULL);

@@ -137,7 +137,7 @@ def has_malloc(library: Path) -> bool:
 
 
 def package_version(path: Path) -> str:
-    """ "libjemalloc2 5.3.0-1" where dpkg knows the file, otherwise ""."""
+    """ "libjemalloc2 5.3.0-1" where dpkg lists the file, otherwise ""."""
     for query in (str(path), str(path).removeprefix("/usr")):
         try:
             owner = subprocess.run(

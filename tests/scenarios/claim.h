@@ -21,7 +21,7 @@
 
 #define CLAIM_SKIP 77
 
-/* Ends the program with status 1 and the failed expression, or goes on. */
+/* Ends the program with status 1 and the failed expression, or returns. */
 #define CLAIM(condition)                                                                           \
     do {                                                                                           \
         if (!(condition)) {                                                                        \

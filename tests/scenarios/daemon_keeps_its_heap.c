@@ -1,7 +1,7 @@
 // expect: exit 0
 // marks: fork
 /* SPDX-License-Identifier: MIT */
-/* daemon() forks and the parent leaves by _exit: the daemon goes on with the heap it had. */
+/* daemon() forks and the parent leaves by _exit: the daemon continues with the heap it had. */
 #include "claim.h"
 #include "heap_use.h"
 

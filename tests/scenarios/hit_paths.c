@@ -1,7 +1,7 @@
 // expect: exit 0
 /* SPDX-License-Identifier: MIT */
 /*
- * Calls that find everything at hand: no refill, no event, no other thread.
+ * Calls of the fast paths alone: no refill, no event, no other thread.
  * tests/repo/test_golden.py counts their instructions: hit_paths <case> <calls>. Without arguments
  * all cases run once.
  */
@@ -81,7 +81,7 @@ static void make_pairs(unsigned calls, size_t bytes) {
 
 static void pair_64(unsigned calls) { make_pairs(calls, 64); }
 
-/* Above the direct table: the slow side of malloc, with a block at hand. */
+/* Above the direct table: the slow side of malloc, with a free block in its list. */
 static void pair_2000(unsigned calls) { make_pairs(calls, 2000); }
 
 static const struct hit_case {

@@ -3,7 +3,7 @@
 /*
  * With 2 MiB or 1 MiB left of an address-space limit (RLIMIT_AS) or of one on writable memory
  * (RLIMIT_DATA), most of that can still be allocated, in blocks of any size, by a process whose
- * heap has hardly begun; and when the limit is raised the heap grows as ever.
+ * heap has hardly begun; and when the limit is raised the heap grows again.
  */
 #include "claim.h"
 

@@ -3,7 +3,7 @@
 /*
  * Of a process without privileges most systems lock 8 MiB: mlockall() compares all that is mapped
  * with it, and each mapping after MCL_FUTURE. It succeeds at the start of a program, which then
- * gets 3 MB of small blocks and, when memory is out, ENOMEM.
+ * gets 3 MB of small blocks and, when memory is exhausted, ENOMEM.
  */
 #include "claim.h"
 

@@ -23,7 +23,7 @@ static size_t size_of(size_t i) {
     return i % 50 == 49 ? 300 * KIB + i : i % 10 == 9 ? 40 * KIB : 16 + i * 37 % 2000;
 }
 
-/* Takes blocks from `first` on, every `step`th, until memory is out; returns how many. */
+/* Takes blocks from `first` on, every `step`th, until memory is exhausted; returns how many. */
 static size_t take(size_t first, size_t step) {
     size_t count = 0;
     for (size_t i = first; i < BLOCKS; i += step) {

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Another thread frees all but the last blocks of every span; the owner frees those much later, so
- * that its last free meets the reclaim notice and the reading of the clock at the same moment.
+ * that its last free coincides with the reclaim notice and the reading of the clock.
  */
 #include "claim.h"
 

@@ -3,7 +3,7 @@
 /*
  * posix_memalign returns EINVAL for an alignment that is no power of two or no multiple of
  * sizeof(void *), ENOMEM for an absurd size, and does not touch *memptr then. As in glibc, errno
- * is ENOMEM too where memory is out, and untouched otherwise.
+ * is ENOMEM too where memory is exhausted, and untouched otherwise.
  */
 #include "claim.h"
 

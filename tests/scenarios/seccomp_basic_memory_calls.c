@@ -4,7 +4,7 @@
  * After start-up a filter kills the process at any system call but these: mmap, munmap, mprotect,
  * mremap, madvise, mincore, futex, write, exit, exit_group, and what threads need to end. (brk,
  * open, read, getpid, clock_gettime and gettid are deadly.) All regimes, five threads that exist
- * already, frees across threads, thread ends, trimming and a forced purge go on.
+ * already, frees across threads, thread ends, trimming and a forced purge work.
  */
 #include "claim.h"
 #include "heap_use.h"

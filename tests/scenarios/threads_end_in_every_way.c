@@ -2,7 +2,7 @@
 // timeout: 90
 /* SPDX-License-Identifier: MIT */
 /*
- * Threads end in every way there is, with blocks in hand: by return, by pthread_exit deep in calls,
+ * Threads end in every way there is, with live blocks: by return, by pthread_exit deep in calls,
  * detached from the start or by themselves, cancelled at cancellation points of libc (read, write,
  * which allocate nothing), and cancelled asynchronously in a loop that only computes. Clean-up
  * handlers and key destructors free their blocks; nothing is lost: 6,000 threads add no memory.

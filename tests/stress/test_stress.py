@@ -19,7 +19,7 @@ QUICK_OPERATIONS = 3_000_000
 
 
 def read_settings() -> list[dict[str, str]]:
-    """The lines of the list whose options this build knows."""
+    """The lines of the list whose options this build has."""
     known = set(re.findall(r"^PS_OPTION\((\w+)", (ROOT / "shim/config.def").read_text(), re.M))
     rows = []
     for line in (ROOT / "tests/stress/settings.txt").read_text().splitlines():
@@ -133,7 +133,7 @@ def test_settings_find_nothing(
 
 
 def test_checker_finds_nothing_in_libc(build_dir: Path, run_shim: RunShim) -> None:
-    """What the checker expects is what malloc promises, not what poolshim happens to do."""
+    """What the checker expects is what malloc guarantees, not what poolshim happens to do."""
     operations = 600_000
     command = checker_command(build_dir, operations, seed=3, threads=4, forks=4)
     assert_clean(run_shim(command, preload=False, timeout=120), operations)

@@ -195,7 +195,7 @@ FRESH_TEST(what_is_there_can_be_used_up_to_the_last_block) {
     size_t arena_bytes = engine_census().arena_bytes;
     void *rest = ps_heap_alloc(arena_bytes > 4 * MIB ? 4 * MIB - 4096 : 64 * KIB);
     fake_os_refuse(FAKE_OS_BIT(FAKE_OS_RESERVE));
-    WHEN("blocks of 16 KiB are taken until memory is out");
+    WHEN("blocks of 16 KiB are taken until memory is exhausted");
     for (;;) {
         allocate(&small[count], 16 * KIB, 2);
         if (small[count].address == NULL) {

@@ -83,5 +83,5 @@ def confined() -> Iterator[Watch]:
 
 
 def start(words: list[str], **options: Any) -> "subprocess.Popen[bytes]":
-    """Popen in a session of its own, so that Ctrl-C is ours to answer."""
+    """Popen in a session of its own, so that this command handles Ctrl-C."""
     return subprocess.Popen(words, start_new_session=True, **options)

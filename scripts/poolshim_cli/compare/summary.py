@@ -136,7 +136,7 @@ def paired(
 
 
 def is_different(ratio: Ratio, doubt: float) -> bool | None:
-    """None when nothing can be told: too few rounds, or room for a difference that matters."""
+    """None when nothing follows: too few rounds, or room for a difference that matters."""
     if ratio.low is None or ratio.high is None:
         return None
     if not ratio.low <= 1 <= ratio.high and abs(ratio.ratio - 1) >= max(SMALLEST, doubt):
@@ -328,12 +328,12 @@ def row_words(row: Row, base: str, speed: str) -> str:
 
 
 def is_open(row: Row, *metrics: str) -> bool:
-    """Whether nothing can be told of one of these."""
+    """Whether one of these is undecided."""
     return any(found.is_different is None for m in metrics if (found := row.figure(m)) is not None)
 
 
 def blindness(rows: Sequence[Row], metric: str) -> str:
-    """How large a difference may be that nothing can be told of."""
+    """How large a difference may remain undetected."""
     figures = [found for row in rows if is_open(row, metric) and (found := row.figure(metric))]
     if not figures:
         return ""

@@ -168,7 +168,7 @@ def print_tables(diagnosis: Diagnosis, is_all: bool) -> None:
 
 
 def verdict(diagnosis: Diagnosis) -> str:
-    """The answer in a line, and of which program it is."""
+    """The result in a line, and the program that it is about."""
     name = Path(diagnosis.program).name
     if diagnosis.has("started-elsewhere", "cleared"):
         return f"the preload has no effect in what {name} starts"

@@ -136,7 +136,7 @@ class Elf:
 
     @cached_property
     def symbols(self) -> dict[str, bool]:
-        """What the loader sees: name -> is it defined here, or wanted from elsewhere."""
+        """What the loader sees: name -> is it defined here, or imported."""
         if SYMTAB not in self.dynamic or STRTAB not in self.dynamic:
             return {}
         table = self.offset_of(self.dynamic[SYMTAB][0])

@@ -176,7 +176,7 @@ def check_own_interfaces(diagnosis: Diagnosis, program: elf.Elf) -> None:
 
 
 def check_controls(diagnosis: Diagnosis, program: elf.Elf, libraries: list[elf.Elf]) -> None:
-    """Questions to an allocator that no longer serves: their answers are of an empty heap."""
+    """Queries of an allocator that no longer serves: their results are of an empty heap."""
     for asking in (program, *libraries):
         for name, pattern in CONTROLS.items():
             asked = sorted(s for s, is_own in asking.symbols.items()

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * libc's heap with one planted bug, named by BROKEN_HEAP, that strikes once in 20,000 calls: the
+ * libc's heap with one planted bug, named by BROKEN_HEAP, that acts once in 20,000 calls: the
  * proof that the stress checker finds such bugs. Preloaded by tests/stress/test_stress.py only.
  */
 #ifndef _GNU_SOURCE

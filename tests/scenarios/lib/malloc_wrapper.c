@@ -20,7 +20,7 @@
 struct header {
     uint64_t mark;
     size_t size;
-    void *base; /* what the next allocator gave */
+    void *base; /* from the next allocator */
     void *unused;
 };
 
@@ -50,7 +50,7 @@ static int is_early(const void *block) {
     return (uintptr_t)block - (uintptr_t)early < sizeof early;
 }
 
-/* The block that begins `offset` bytes behind what the next allocator gave. */
+/* The block that begins `offset` bytes behind a block of the next allocator. */
 static void *dress(char *base, size_t offset, size_t size) {
     if (base == NULL) {
         return NULL;
