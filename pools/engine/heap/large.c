@@ -65,6 +65,13 @@ static void shut_behind(const struct ps_run *run, size_t bytes) {
     }
 }
 
+/* Parts of a run become inaccessible that are no slices: its end, and more while it waits. */
+static void forget_access(const struct ps_run *run, enum ps_run_kind kind) {
+    if (kind == PS_RUN_BLOCK) {
+        ps_page_cache_set_access(run->base, run->slices, PS_ACCESS_UNKNOWN);
+    }
+}
+
 /* Makes a run or mapping a live block. */
 static void *settle_in(struct ps_run *run, size_t bytes, enum ps_run_kind kind) {
     large_of(ps_slot_of_run(run))->bytes = bytes;
@@ -129,6 +136,7 @@ void *ps_large_alloc(size_t bytes, size_t align, bool *is_zero) {
     }
     bool is_clean = !run->is_dirty;
     if (tail_bytes != 0) {
+        forget_access(run, kind);
         if (kind == PS_RUN_BLOCK && !ps_page_cache_open(run->base, bytes)) {
             ps_page_cache_give(run);
             errno = ENOMEM;
@@ -218,6 +226,7 @@ static struct ps_run *grow_guarded(struct ps_slot *slot, size_t bytes) {
     if (run == NULL) {
         return NULL;
     }
+    forget_access(run, run->kind);
     if (run->kind != PS_RUN_MAPPING && bytes > old_capacity &&
         !ps_page_cache_open(run->base + old_capacity, bytes - old_capacity)) {
         return NULL; /* longer, and of no use */

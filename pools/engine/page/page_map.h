@@ -64,6 +64,14 @@ enum ps_run_kind {
     PS_RUN_ZERO,     /* a slice of inaccessible blocks of no size: harden/zero.h */
 };
 
+/* What of a slice can be accessed, where blocks are hardened: see ps_page_cache_is_shut. */
+enum ps_access {
+    PS_ACCESS_NONE = 0, /* no page: it was never opened */
+    PS_ACCESS_ALL,
+    PS_ACCESS_ALL_BUT_END, /* the last page cannot */
+    PS_ACCESS_UNKNOWN,
+};
+
 /* Page-layer half of a slot. Valid in the first slot of a run; free runs also mark their last. */
 struct ps_run {
     struct ps_run *next; /* page lock while free, else the tenant's */
@@ -74,6 +82,7 @@ struct ps_run {
     uint8_t is_dirty : 1; /* holds memory that may not be zero */
     uint8_t is_huge : 1;  /* lies in an arena that asked for huge pages */
     uint8_t is_stuck : 1; /* dirty and free: the system refused to drop its memory */
+    uint8_t access : 2;   /* enum ps_access, of any slice; written by the holder of the run */
     uint16_t back; /* PS_RUN_INSIDE and last slot of a free run: slices back to the head; else 0 */
 };
 

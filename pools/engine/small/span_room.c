@@ -61,29 +61,73 @@ static void leave_out(const struct ps_span *span, char *begin, size_t bytes) {
     ps_page_cache_shut(begin, bytes);
 }
 
-bool ps_span_open(struct ps_span *span, bool is_sparse) {
-    const struct ps_size_class *class = &ps_size_classes[span->class_index];
-    char *base = span->run.base;
-    struct room room = {0, bytes_of(span)};
-    span->first = class->first;
-    span->limit = class->limit;
-    span->guard = may_guard() ? PS_GUARD_END : PS_GUARD_NONE;
-    if (span->guard != PS_GUARD_NONE && is_sparse && is_fit_for_sparse(span)) {
-        span->guard = PS_GUARD_SPARSE;
-        room = sparse_room(span);
-        span->first = (uint16_t)((room.begin + span->block_bytes - 1) / span->block_bytes);
-        span->limit = (uint16_t)(room.end / span->block_bytes);
-    } else if (span->guard != PS_GUARD_NONE) {
-        room.end -= ps_size_class_guard_bytes;
+static enum ps_access wanted_access(const struct ps_span *span, size_t slice) {
+    bool is_end = slice + 1 == span->run.slices && span->guard == PS_GUARD_END;
+    return is_end ? PS_ACCESS_ALL_BUT_END : PS_ACCESS_ALL;
+}
+
+/* Whether all slices can be accessed as this span wants them, or none of them at all. */
+static void compare_access(const struct ps_span *span, bool *is_as_wanted, bool *is_shut) {
+    *is_as_wanted = true;
+    *is_shut = true;
+    for (size_t i = 0; i < span->run.slices; i++) {
+        const struct ps_slot *slot = ps_page_map_slot(span->run.base + i * PS_SLICE_BYTES);
+        enum ps_access access = slot->run.access;
+        *is_as_wanted = *is_as_wanted && access == wanted_access(span, i);
+        *is_shut = *is_shut && access == PS_ACCESS_NONE;
     }
+}
+
+static bool open_dense(const struct ps_span *span) {
+    char *base = span->run.base;
+    size_t end = bytes_of(span) - (span->guard == PS_GUARD_END ? ps_size_class_guard_bytes : 0);
+    bool is_as_wanted;
+    bool is_shut;
+    compare_access(span, &is_as_wanted, &is_shut);
+    if (is_as_wanted) {
+        return true;
+    }
+    if (!is_shut) {
+        ps_page_cache_shut(base + end, bytes_of(span) - end);
+    }
+    if (!ps_page_cache_open(base, end)) {
+        return false;
+    }
+    for (size_t i = 0; i < span->run.slices; i++) {
+        ps_page_cache_set_access(base + i * PS_SLICE_BYTES, 1, wanted_access(span, i));
+    }
+    return true;
+}
+
+static bool open_sparse(struct ps_span *span) {
+    char *base = span->run.base;
+    struct room room = sparse_room(span);
+    span->guard = PS_GUARD_SPARSE;
+    span->first = (uint16_t)((room.begin + span->block_bytes - 1) / span->block_bytes);
+    span->limit = (uint16_t)(room.end / span->block_bytes);
     leave_out(span, base, room.begin);
     leave_out(span, base + room.end, bytes_of(span) - room.end);
     return ps_page_cache_open(base + room.begin, room.end - room.begin);
+}
+
+bool ps_span_open(struct ps_span *span, bool is_sparse) {
+    const struct ps_size_class *class = &ps_size_classes[span->class_index];
+    span->first = class->first;
+    span->limit = class->limit;
+    span->guard = may_guard() ? PS_GUARD_END : PS_GUARD_NONE;
+    if (!ps_page_cache_is_shut) {
+        return true;
+    }
+    bool can_be_sparse = is_sparse && span->guard != PS_GUARD_NONE && is_fit_for_sparse(span);
+    return can_be_sparse ? open_sparse(span) : open_dense(span);
 }
 
 void ps_span_shut(const struct ps_span *span) {
     if (span->guard != PS_GUARD_NONE) {
         ps_add_relaxed(&x_guarded, (uint32_t)-1); /* relaxed: as above */
     }
-    ps_page_cache_shut(span->run.base, bytes_of(span));
+    if (span->guard == PS_GUARD_SPARSE) {
+        ps_page_cache_shut(span->run.base, bytes_of(span));
+        ps_page_cache_set_access(span->run.base, span->run.slices, PS_ACCESS_NONE);
+    }
 }

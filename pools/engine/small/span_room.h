@@ -14,7 +14,8 @@
  * the system refuses. */
 bool ps_span_open(struct ps_span *span, bool is_sparse);
 
-/* Before the run goes back to the page cache. */
+/* Before the run goes back to the page cache. What a span of the usual kind could access stays
+ * accessible: it was handed out before. */
 void ps_span_shut(const struct ps_span *span);
 
 #endif
