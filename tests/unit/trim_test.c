@@ -160,4 +160,17 @@ FRESH_TEST(a_purge_that_fails_in_a_trim_loses_nothing) {
     CHECK_EQ(engine_census().cache_dirty_bytes, 0);
 }
 
+/* Their sparse spans are kept, drained, each behind the others of its class. */
+FRESH_TEST(a_trim_of_hardened_blocks_ends) {
+    engine_config.harden = 2;
+    fill(2000, 64);
+    live_end_all(blocks, 2000);
+    ps_heap_trim(0);
+    fill(2000, 64);
+    live_end_all(blocks, 2000);
+    ps_heap_trim(0);
+    struct ps_census census = engine_census();
+    check_census(&census);
+}
+
 UNIT_MAIN

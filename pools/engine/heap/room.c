@@ -43,7 +43,9 @@ static uint32_t eighths_of(const struct ps_span *span) {
 void ps_room_enter(struct ps_heap *heap, struct ps_span *span) {
     struct ps_span **list = &heap->available[span->class_index];
     struct ps_span *tail = *list != NULL ? ps_span_list_tail(*list) : NULL;
-    bool is_kept = tail != NULL && tail->used == 0; /* a drained one, which stays the last */
+    /* A drained one, which stays the last, unless this one has drained, too: who goes over a list
+     * that ends with sparse spans would meet them for ever. */
+    bool is_kept = tail != NULL && tail->used == 0 && span->used != 0;
     if (is_kept) {
         ps_span_list_remove(list, tail);
     }
