@@ -9,12 +9,13 @@
  *   the end of the process free blocks must be zero (hard_sweep.c).
  * - Level 2: both take the slow path, and small blocks pass through here on their way from and to
  *   their spans, one by one. Which are live, and made by which functions, is known out of band. A
- *   freed block waits until a number of others of its class have been freed, then a
- *   random one goes; it must still be zero when it is handed out, which happens in random order.
+ *   freed block waits until a number of others of its class have been freed, then a random one
+ *   goes: it is handed out again by this thread, if few others are ready, or goes home to its span.
+ *   It must still be zero when it is handed out, which happens in random order.
  *   What is left of a block behind the bytes asked for ends with a canary, looked at when the block
  *   is freed or resized, when its neighbour is freed, and at the end of the process. The last page
- * of each span, most of a class's first spans (span_room.h), what lies behind each large block and
- *   what was never handed out is inaccessible; so are freed large blocks while they wait.
+ *   of each span, most of a class's first spans (span_room.h), what lies behind each large block
+ * and what was never handed out is inaccessible; so are freed large blocks while they wait.
  * - Level 3: blocks wait longer, and some are guarded samples (guard.h).
  *
  * Nothing of this is on the hit paths, where threads do not come: see struct ps_thread. Hot runs
@@ -51,6 +52,9 @@ struct ps_hard *ps_hard_make(void);
  * NULL with errno ENOMEM. */
 void *ps_hard_alloc(struct ps_heap *heap, uint32_t class_index, size_t bytes, size_t sample_bytes);
 
+/* A block that holds so many bytes, which with the extra ones a class may hold. */
+void *ps_hard_malloc(struct ps_heap *heap, size_t bytes);
+
 /* The class of a request, PS_CLASS_NONE if there is none; every block has 16 bytes and more. */
 static inline uint32_t ps_hard_class_of(size_t bytes) {
     return ps_size_class_of((bytes != 0 ? bytes : 1) + ps_hard_extra_bytes);
@@ -61,6 +65,10 @@ static inline uint32_t ps_hard_class_of(size_t bytes) {
  * NULL. heap: the caller's; NULL: none of its own.
  */
 void *ps_hard_pass(struct ps_heap *heap, struct ps_span *span, void *block);
+
+/* The shortest way through free: false, and nothing was done, for what is no live small block of
+ * malloc's, of any address, and for a thread without a heap. */
+bool ps_hard_free(struct ps_slot *slot, void *block);
 
 /* Bytes that the program may use of a live block, about which `call` asks. */
 size_t ps_hard_usable(const struct ps_span *span, const void *block, enum ps_misuse_call call);

@@ -43,7 +43,7 @@ void *ps_level_2_alloc(struct ps_heap *heap, size_t bytes) {
         }
         return ps_large_alloc(bytes, 1, NULL);
     }
-    return ps_hard_alloc(heap, ps_hard_class_of(bytes), bytes, bytes);
+    return ps_hard_malloc(heap, bytes);
 }
 
 /* Blocks are zero as they come, except samples. */
@@ -67,18 +67,23 @@ void *ps_level_2_alloc_aligned(struct ps_heap *heap, size_t bytes, size_t align)
     return ps_hard_alloc(heap, class_index, bytes, ps_size_classes[class_index].block_bytes);
 }
 
-void ps_level_2_free(struct ps_span *span, void *block, uintptr_t owner_key) {
-    (void)owner_key;
-    struct ps_slot *slot = (struct ps_slot *)span;
-    span = ps_span_holding(slot, block);
+static PS_NOINLINE void free_slow(struct ps_slot *slot, void *block) {
+    struct ps_span *span = ps_span_holding(slot, block);
     if (PS_UNLIKELY(span == NULL)) {
         ps_free_large(slot, block);
         return;
     }
     struct ps_heap *heap = ps_thread.own;
     block = ps_hard_pass(heap != NULL ? heap : ps_heap_acquire(), span, block);
-    if (block != NULL) { /* that one, or one that has waited */
+    if (block != NULL) { /* there is no heap, or none with arrays */
         ps_heap_free_foreign_owner(ps_span_of_inside(ps_page_map_slot(block), block), block);
+    }
+}
+
+void ps_level_2_free(struct ps_span *span, void *block, uintptr_t owner_key) {
+    (void)owner_key;
+    if (PS_UNLIKELY(!ps_hard_free((struct ps_slot *)span, block))) {
+        free_slow((struct ps_slot *)span, block);
     }
 }
 

@@ -46,14 +46,23 @@ PS_INLINE void ps_wipe(void *block, size_t bytes) {
     *(ps_wipe_word *)last = zero;
 }
 
-/* Whether all words of a piece are zero. bytes: a multiple of 16. */
+typedef uint64_t ps_look_word __attribute__((vector_size(16), may_alias));
+
+/* Whether all words of a piece are zero. piece, bytes: multiples of 16. */
 static inline bool ps_is_wiped(const void *piece, size_t bytes) {
-    const uint64_t *word = piece;
-    uint64_t seen = 0;
-    for (size_t at = 0; at < bytes / sizeof *word; at += 2) {
-        seen |= word[at] | word[at + 1];
+    const ps_look_word *at = piece;
+    const ps_look_word *end = (const ps_look_word *)((const char *)piece + bytes);
+    ps_look_word seen = {0, 0};
+    for (; end - at >= 4; at += 4) {
+        seen |= at[0];
+        seen |= at[1];
+        seen |= at[2];
+        seen |= at[3];
     }
-    return seen == 0;
+    for (; at != end; at++) {
+        seen |= *at;
+    }
+    return (seen[0] | seen[1]) == 0;
 }
 
 /* Whether one word of each 64 bytes is zero, those with this index. bytes: a multiple of 64. */

@@ -81,19 +81,20 @@ static inline uint8_t *ps_shadow_of_live(const void *block) {
 }
 
 /* What follows is written to the block while it is BUSY. Processors that let it overtake the mark
- * are the reason why a look that finds something is repeated. */
-static inline void ps_shadow_set_busy(uint8_t *mark) {
+ * are the reason why a look that finds something is repeated. Returns the mark. */
+static inline uint8_t ps_shadow_set_busy(uint8_t *mark) {
     /* relaxed: the thread that frees the block was handed it, and with it this mark. */
     uint8_t before = ps_load_relaxed(mark);
-    int lives = (before & ~(PS_SHADOW_LIFE - 1)) + PS_SHADOW_LIFE;
-    ps_store_relaxed(mark, (uint8_t)lives); /* relaxed: as above */
+    uint8_t busy = (uint8_t)((before & ~(PS_SHADOW_LIFE - 1)) + PS_SHADOW_LIFE);
+    ps_store_relaxed(mark, busy); /* relaxed: as above */
     PS_BARRIER();
+    return busy;
 }
 
-/* Ends being BUSY. */
-static inline void ps_shadow_set(uint8_t *mark, uint8_t state) {
-    /* relaxed: no other thread writes it. release: pairs with ps_shadow_read. */
-    ps_store_release(mark, (uint8_t)(ps_load_relaxed(mark) | state));
+/* Ends being BUSY; busy: what ps_shadow_set_busy returned. */
+static inline void ps_shadow_set(uint8_t *mark, uint8_t busy, uint8_t state) {
+    /* release: pairs with ps_shadow_read. */
+    ps_store_release(mark, (uint8_t)(busy | state));
 }
 
 #endif

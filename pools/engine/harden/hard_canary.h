@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What ends a hardened block from level 2 on: its last word is a canary, which tells how many bytes
+ * lie between those that were asked for and itself; the first 64 of these hold a pattern. So the
+ * canary of a block that was asked for 100 bytes and got 128 knows of 20 bytes of slack.
+ *
+ *   | 100 bytes asked for | 20 bytes of slack: pattern | canary ^ 20 |
+ *
+ * Callers: hard.c. No state but the secret.
+ */
+#ifndef PS_HARDEN_HARD_CANARY_H
+#define PS_HARDEN_HARD_CANARY_H
+
+#include "pools/engine/base/bits.h"
+#include "pools/engine/base/compiler.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define PS_CANARY_BYTES sizeof(uint64_t)
+
+/* Behind the bytes asked for: what runs over the end comes through there. */
+#define PS_SLACK_LOOKED_AT 64
+
+extern PS_HIDDEN uint64_t ps_canary_secret;
+
+static inline uint64_t ps_canary_of(const void *block) {
+    return ((uintptr_t)block ^ ps_canary_secret) * 0x9e3779b97f4a7c15u;
+}
+
+/* Not zero in any byte: what was wiped is not taken for it. */
+static inline uint64_t ps_slack_of(uint64_t canary) { return canary | 0x0101010101010101u; }
+
+/* Of a block that has room for so many bytes, and was asked for `bytes`. */
+static inline void ps_canary_set(void *block, size_t room, size_t bytes) {
+    uint64_t canary = ps_canary_of(block);
+    uint64_t slack = ps_slack_of(canary);
+    char *end = (char *)block + room;
+    char *at = (char *)block + bytes;
+    char *stop = at + ps_min(room - bytes, PS_SLACK_LOOKED_AT);
+    /* The last may reach into the canary's place, which is written after it. */
+    for (; at < stop; at += sizeof slack) {
+        memcpy(at, &slack, sizeof slack);
+    }
+    canary ^= room - bytes;
+    memcpy(end, &canary, sizeof canary);
+}
+
+/* Bytes of slack, more than the room when the canary was written over. */
+static inline uint64_t ps_canary_slack(const void *block, size_t room) {
+    return *(const uint64_t *)((const char *)block + room) ^ ps_canary_of(block);
+}
+
+/* Whether the canary, and the slack before it, are as ps_canary_set has left them. */
+static inline bool ps_canary_is_intact(const void *block, size_t room) {
+    uint64_t bytes = ps_canary_slack(block, room);
+    if (PS_UNLIKELY(bytes > room)) {
+        return false;
+    }
+    uint64_t slack = ps_slack_of(ps_canary_of(block));
+    const char *at = (const char *)block + room - bytes;
+    uint64_t wrong = 0;
+    uint64_t word;
+    size_t left = ps_min(bytes, PS_SLACK_LOOKED_AT);
+    for (; left >= sizeof word; left -= sizeof word) {
+        memcpy(&word, at, sizeof word);
+        wrong |= word ^ slack;
+        at += sizeof word;
+    }
+    if (left != 0) {
+        memcpy(&word, at, sizeof word); /* up to some bytes of the canary */
+        wrong |= (word ^ slack) << (64 - 8 * left);
+    }
+    return wrong == 0;
+}
+
+#endif

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See hard_wait.h.
+ */
+#include "pools/engine/harden/hard_wait.h"
+
+#include "pools/engine/base/bits.h"
+#include "pools/engine/harden/hard.h"
+#include "pools/engine/harden/wipe.h"
+#include "pools/engine/heap/fast_path.h"
+#include "pools/engine/heap/pop.h"
+#include "pools/engine/heap/refill.h"
+#include "pools/engine/heap/remote.h"
+#include "pools/engine/os/os.h"
+#include "pools/engine/page/metadata.h"
+
+#include <string.h>
+
+#define HELD_LIMIT 256 /* most blocks of a class that wait; at level 2 an eighth of that */
+#define HELD_LEAST 4
+#define HELD_BYTES ((size_t)512 << 10) /* and their bytes, likewise */
+#define READY_LIMIT 32
+#define READY_LEAST 2
+#define READY_BYTES ((size_t)16 << 10)
+
+static void set_limits(struct ps_hard_class *class, size_t block_bytes) {
+    size_t share = ps_hard_level >= PS_HARDEN_LONG_QUARANTINE ? 1 : 8;
+    size_t held = ps_max(HELD_BYTES / share / block_bytes, HELD_LEAST);
+    size_t ready = ps_max(READY_BYTES / block_bytes, READY_LEAST);
+    class->held_limit = (uint16_t)ps_min(held, HELD_LIMIT / share);
+    class->ready_limit = (uint16_t)ps_min(ready, READY_LIMIT);
+}
+
+struct ps_hard *ps_hard_make(void) {
+    size_t rows = PS_CLASS_LIMIT * (HELD_LIMIT + READY_LIMIT) * sizeof(void *);
+    struct ps_hard *hard = ps_metadata_map(ps_round_up(sizeof *hard + rows, PS_SLICE_BYTES));
+    if (hard == NULL) {
+        return NULL;
+    }
+    hard->random = ps_os_random();
+    void **row = (void **)(hard + 1);
+    for (uint32_t i = 0; i < ps_size_class_count; i++) {
+        struct ps_hard_class *class = &hard->classes[i];
+        set_limits(class, ps_size_classes[i].block_bytes);
+        class->held = row;
+        row += class->held_limit;
+        class->ready = (uintptr_t *)row;
+        row += class->ready_limit;
+    }
+    return hard;
+}
+
+/* ---- from the spans ---- */
+
+/* At a random place; the one that was there becomes the last. */
+static void add_ready(struct ps_hard *hard, struct ps_hard_class *class, uintptr_t ready) {
+    size_t index = ps_hard_random_below(hard, (size_t) class->ready_count + 1);
+    class->ready[class->ready_count++] = class->ready[index];
+    class->ready[index] = ready;
+}
+
+/*
+ * What comes from a window has not been through a free: it is zero if no other had it, and is not
+ * touched then, which saves a page fault for each fresh page.
+ */
+static uintptr_t from_bin(const struct ps_bin *bin, void *block) {
+    if ((char *)block + bin->block_bytes != bin->cur) {
+        return (uintptr_t)block;
+    }
+    if (!bin->is_zero) {
+        ps_wipe(block, bin->block_bytes);
+    }
+    return (uintptr_t)block | PS_READY_FRESH;
+}
+
+static void fill_ready(struct ps_hard *hard, struct ps_hard_class *class, struct ps_bin *bin) {
+    struct ps_span *source = bin->source;
+    while (class->ready_count < class->ready_limit && !ps_link_is_end(source->free)) {
+        add_ready(hard, class, (uintptr_t)ps_bin_pop(bin));
+    }
+    while (class->ready_count < class->ready_limit && bin->cur != bin->end) {
+        add_ready(hard, class, from_bin(bin, ps_bin_move(bin)));
+    }
+}
+
+PS_NOINLINE void *ps_hard_refill(struct ps_heap *heap, uint32_t class_index, size_t bytes) {
+    struct ps_bin *bin = &heap->bins[class_index];
+    void *block = ps_heap_take(heap, bin, bytes);
+    if (block == NULL || ps_hard_is_sample(block)) {
+        return block;
+    }
+    struct ps_hard_class *class = &heap->hard->classes[class_index];
+    add_ready(heap->hard, class, from_bin(bin, block));
+    fill_ready(heap->hard, class, bin);
+    return NULL;
+}
+
+/* ---- to the spans ---- */
+
+PS_NOINLINE void ps_hard_go_home(struct ps_heap *heap, void *block) {
+    struct ps_span *span = ps_span_of_inside(ps_page_map_slot(block), block);
+    if (!ps_heap_owns(heap, span)) {
+        ps_remote_free(heap, span, block);
+    } else if (ps_heap_push(span, block)) {
+        ps_heap_free_event(span, block);
+    }
+}
+
+/* Sends home what lies in an array of its own: events on the way may change ready. Blocks of one
+ * slice lie together as a rule, so their span is asked for once. */
+static void send_home(struct ps_heap *heap, const uintptr_t *blocks, size_t count) {
+    struct ps_span *span = NULL; /* of this heap, of the slice that `inside` lies in */
+    uintptr_t inside = 0;
+    for (size_t i = 0; i < count; i++) {
+        uintptr_t block = blocks[i] & ~PS_READY_FRESH;
+        if (span == NULL || ((block ^ inside) >> PS_SLICE_SHIFT) != 0) {
+            span = ps_span_of_inside(ps_page_map_slot((void *)block), (void *)block);
+            inside = block;
+        }
+        if (PS_UNLIKELY(!ps_heap_owns(heap, span))) {
+            ps_remote_free(heap, span, (void *)block);
+        } else if (PS_UNLIKELY(ps_heap_push(span, (void *)block))) {
+            ps_heap_free_event(span, (void *)block);
+            span = NULL; /* it may be gone */
+        }
+    }
+}
+
+PS_NOINLINE void ps_hard_overflow(struct ps_heap *heap, uint32_t class_index) {
+    struct ps_hard_class *class = &heap->hard->classes[class_index];
+    uintptr_t older[READY_LIMIT];
+    size_t count = (class->ready_count + 1u) / 2;
+    memcpy(older, class->ready, count * sizeof older[0]);
+    class->ready_count = (uint16_t)(class->ready_count - count);
+    heap->hard->became_ready -= (int32_t)count;
+    memmove(class->ready, class->ready + count, class->ready_count * sizeof older[0]);
+    send_home(heap, older, count);
+}
+
+/* By one who may be in the middle of an event himself. */
+static void settle_home(struct ps_heap *heap, void *block) {
+    struct ps_span *span = ps_span_of_inside(ps_page_map_slot(block), block);
+    if (!ps_heap_owns(heap, span)) {
+        ps_remote_free(heap, span, block);
+        return;
+    }
+    ps_span_settle(span);
+    ps_span_give_list(span, block, block, 1);
+    ps_heap_span_gained(heap, span);
+}
+
+static void flush_ready(struct ps_heap *heap, struct ps_hard_class *class) {
+    while (class->ready_count != 0) {
+        settle_home(heap, (void *)(class->ready[--class->ready_count] & ~PS_READY_FRESH));
+    }
+}
+
+PS_NOINLINE void ps_hard_count_ready(struct ps_heap *heap, uint32_t class_index) {
+    ps_guard_count(&heap->guard, heap->hard->became_ready);
+    heap->hard->became_ready = 0;
+    if (ps_guard_is_due(&heap->guard)) {
+        flush_ready(heap, &heap->hard->classes[class_index]);
+    }
+}
+
+void ps_hard_flush(struct ps_heap *heap, uint32_t class_index) {
+    if (heap->hard == NULL) {
+        return;
+    }
+    struct ps_hard_class *class = &heap->hard->classes[class_index];
+    while (class->held_count != 0) {
+        settle_home(heap, class->held[--class->held_count]);
+    }
+    flush_ready(heap, class);
+}
+
+void ps_hard_flush_all(struct ps_heap *heap) {
+    for (uint32_t i = 0; i < ps_size_class_count; i++) {
+        ps_hard_flush(heap, i);
+    }
+}
+
+size_t ps_hard_count(const struct ps_heap *heap, uint32_t class_index) {
+    if (heap->hard == NULL) {
+        return 0;
+    }
+    const struct ps_hard_class *class = &heap->hard->classes[class_index];
+    return (size_t) class->held_count + class->ready_count;
+}
