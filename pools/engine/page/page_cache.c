@@ -110,30 +110,6 @@ static struct ps_run *carve_locked(struct ps_run *run, size_t slices, size_t ali
     return run;
 }
 
-bool ps_page_cache_is_shut;
-
-void ps_page_cache_set_access(char *base, size_t slices, enum ps_access access) {
-    for (size_t i = 0; i < slices; i++) {
-        run_at(base + (i << PS_SLICE_SHIFT))->access = access & 3;
-    }
-}
-
-bool ps_page_cache_open(char *base, size_t bytes) {
-    if (!ps_page_cache_is_shut) {
-        return true;
-    }
-    char *slice = (char *)ps_round_down((uintptr_t)base, PS_SLICE_BYTES);
-    size_t slices = ((size_t)(base - slice) + bytes + PS_SLICE_BYTES - 1) >> PS_SLICE_SHIFT;
-    ps_page_cache_set_access(slice, slices, PS_ACCESS_UNKNOWN);
-    return ps_os_protect(base, bytes, true);
-}
-
-void ps_page_cache_shut(char *base, size_t bytes) {
-    if (ps_page_cache_is_shut && bytes != 0) {
-        (void)ps_os_protect(base, bytes, false); /* refused: it stays accessible */
-    }
-}
-
 void ps_page_cache_start(const struct ps_config *config) {
     ps_page_arena_start(config->thp);
     ps_page_cache_is_shut = config->harden >= 2;

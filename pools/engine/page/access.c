@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Which pages of runs can be accessed, where blocks are hardened: see page_cache.h. Called by the
+ * holder of a run. No locks.
+ */
+#include "pools/engine/base/bits.h"
+#include "pools/engine/os/os.h"
+#include "pools/engine/page/page_cache.h"
+
+bool ps_page_cache_is_shut;
+
+void ps_page_cache_set_access(char *base, size_t slices, enum ps_access access) {
+    for (size_t i = 0; i < slices; i++) {
+        ps_page_map_slot(base + (i << PS_SLICE_SHIFT))->run.access = access & 3;
+    }
+}
+
+bool ps_page_cache_open(char *base, size_t bytes) {
+    if (!ps_page_cache_is_shut) {
+        return true;
+    }
+    char *slice = (char *)ps_round_down((uintptr_t)base, PS_SLICE_BYTES);
+    size_t slices = ((size_t)(base - slice) + bytes + PS_SLICE_BYTES - 1) >> PS_SLICE_SHIFT;
+    ps_page_cache_set_access(slice, slices, PS_ACCESS_UNKNOWN);
+    return ps_os_protect(base, bytes, true);
+}
+
+void ps_page_cache_shut(char *base, size_t bytes) {
+    if (ps_page_cache_is_shut && bytes != 0) {
+        (void)ps_os_protect(base, bytes, false); /* refused: it stays accessible */
+    }
+}
