@@ -97,6 +97,9 @@ bool memory_is_alone(const struct word *word, bool is_store, unsigned thread, co
 bool memory_pass_is_final(void);
 void memory_forget_habits(void);
 
+/* Every thread has seen all that was stored. */
+void memory_settle(void);
+
 /* The newest value, without a choice, as a step of the kernel. */
 uint64_t memory_newest(const uint32_t *word);
 

@@ -52,6 +52,10 @@ void explore_until_zero(const uint32_t *word);
 void explore_sleep(const uint32_t *word, uint32_t value);
 void explore_wake_one(const uint32_t *word);
 
+/* Time passes, more than a store takes to reach every processor: from now on each thread sees what
+ * any thread has stored so far, or something later. Orders nothing else. */
+void explore_time_passes(void);
+
 /* In check: what the execution came to, 0 .. 63. All that were met are printed. */
 void explore_outcome(unsigned outcome);
 

@@ -42,6 +42,15 @@ static void x1_y1_release(void) {
     ps_store_relaxed(&x, 1u);
     ps_store_release(&y, 1u);
 }
+static void x1_see_y_relaxed(void) {
+    ps_store_relaxed(&x, 1u);
+    seen[0] = ps_load_relaxed(&y);
+}
+static void y1_later_see_x_relaxed(void) {
+    ps_store_relaxed(&y, 1u);
+    explore_time_passes();
+    seen[1] = ps_load_relaxed(&x);
+}
 static void see_y_x(void) {
     seen[0] = ps_load_acquire(&y);
     seen[1] = ps_load_relaxed(&x);
@@ -93,6 +102,10 @@ static void look_at_flag(void) {
         seen[0] = plain;
     }
 }
+static void later_look_at_flag(void) {
+    explore_time_passes();
+    look_at_flag();
+}
 static void wait_for_x(void) {
     if (ps_load_acquire(&x) == 0) {
         explore_sleep(&x, 0);
@@ -106,6 +119,7 @@ static void value_of_x(void) { explore_outcome(x); }
 const struct explore_scenario explore_scenarios[] = {
     {"store_buffers", start, {x1_see_y_acquire, y1_see_x_acquire}, two, false},
     {"store_buffers_seq_cst", start, {x1_see_y_seq_cst, y1_see_x_seq_cst}, two, false},
+    {"store_buffers_in_time", start, {x1_see_y_relaxed, y1_later_see_x_relaxed}, two, false},
     {"message_relaxed", start, {x1_y1_relaxed, see_y_x}, two, false},
     {"message", start, {x1_y1_release, see_y_x}, two, false},
     {"coherence", start, {x1_relaxed, see_x_x}, two, false},
@@ -121,6 +135,7 @@ const struct explore_scenario explore_scenarios[] = {
     /* wrong ones, to be asked for by name */
     {"race", start, {write_plain, read_plain}, two, true},
     {"race_behind_flag", start, {write_flag, look_at_flag}, two, true},
+    {"race_behind_time", start, {write_flag, later_look_at_flag}, two, true},
     {"sleeps_for_ever", start, {x1_release, wait_for_x}, two, true},
     {NULL, NULL, {NULL}, NULL, false},
 };

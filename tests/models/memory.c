@@ -150,14 +150,28 @@ static uint32_t first_readable(const struct word *word, int order) {
     return first;
 }
 
-static void see(struct word *word, uint32_t message) {
-    uint32_t *count = &word->sight_count[checker.thread];
-    struct sight *last = &word->sights[checker.thread][*count];
+static void see_as(struct word *word, uint32_t message, unsigned thread) {
+    uint32_t *count = &word->sight_count[thread];
+    struct sight *last = &word->sights[thread][*count];
     if (*count != 0 && last[-1].message == message) {
         return;
     }
-    *last = (struct sight){checker_now()->at[checker.thread], message};
+    *last = (struct sight){checker.clock[thread].at[thread], message};
     ++*count;
+}
+
+static void see(struct word *word, uint32_t message) { see_as(word, message, checker.thread); }
+
+void memory_settle(void) {
+    for (size_t i = 0; i < TABLE_SIZE; i++) {
+        struct word *word = words[i];
+        if (word == NULL || word->run != checker.run) {
+            continue;
+        }
+        for (unsigned thread = 1; thread < CLOCKS; thread++) {
+            see_as(word, word->count - 1, thread);
+        }
+    }
 }
 
 /* ---- who else may come to a word ---- */

@@ -22,6 +22,7 @@ FAULTS = [(model.name, fault) for model in MODELS.values() for fault in model.fa
 LITMUS = {
     "store_buffers": {0, 1, 2, 3},
     "store_buffers_seq_cst": {1, 2, 3},
+    "store_buffers_in_time": {1, 2, 3},
     "message_relaxed": {0, 1, 2, 3},
     "message": {0, 1, 3},
     "coherence": {0, 1, 3},
@@ -35,6 +36,7 @@ SLOW = {"wakes", "lock"}
 WRONG = {
     "race": "data race",
     "race_behind_flag": "data race",
+    "race_behind_time": "data race",
     "sleeps_for_ever": "deadlock",
 }
 
