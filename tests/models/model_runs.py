@@ -6,6 +6,7 @@
     sources: pools/engine/small/span.c                           the code under test, as it is
     headers: pools/engine/os/lock.h                             of these, what faults are planted in
     bound: pools/engine/os/lock.c: SPIN_COUNT 64 => SPIN_COUNT 1     a constant made small
+    define: NAME=text                                         a macro, in all of them
     fault: scenario/name: function: old => new                a planted fault, and who finds it
 
 See tests/models/README.md; scripts/dev/models runs them from the command line.
@@ -48,6 +49,7 @@ class Model:
     path: Path
     sources: list[str] = field(default_factory=list)
     headers: list[str] = field(default_factory=list)
+    defines: list[str] = field(default_factory=list)
     bounds: list[Fault] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
 
@@ -65,6 +67,8 @@ def read_model(path: Path) -> Model:
             model.sources += rest.split()
         elif key == "headers":
             model.headers += rest.split()
+        elif key == "define":
+            model.defines.append(f"-D{rest}")
         elif key == "bound":
             place, change = rest.split(": ", 1)
             model.bounds.append(Fault("bound", place, *change.split(" => ")))
@@ -147,6 +151,7 @@ def build_alone(model: Model, fault: Fault | None) -> Path:
     ]
     in_headers = [h for h in model.headers if fault and changed(model, h, fault, folder)]
     hits = len(in_headers)
+    watched = [*WATCHED, *model.defines]
     weaker = [f"-I{folder}", f"-I{folder}/pools/include", "-include", str(EXPLORER / "weaker.h")]
     for source in [model.path.relative_to(ROOT).as_posix(), *model.sources]:
         name = source.replace("/", "-") + ".o"
@@ -157,10 +162,10 @@ def build_alone(model: Model, fault: Fault | None) -> Path:
         hits += is_hit
         if is_hit or in_headers:
             path = planted or ROOT / source
-            objects.append(compile_object(path, folder / name, [*weaker, *WATCHED]))
+            objects.append(compile_object(path, folder / name, [*weaker, *watched]))
         else:
             path = bounded or ROOT / source
-            objects.append(compile_object(path, as_is / name, [*WATCHED, *WARNINGS]))
+            objects.append(compile_object(path, as_is / name, [*watched, *WARNINGS]))
     assert fault is None or hits == 1, f"{fault.name}: in {hits} places"
     program = folder / model.name
     # What the scenarios never call may stay undefined.

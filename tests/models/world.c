@@ -17,6 +17,7 @@
 
 struct ps_size_class ps_size_classes[PS_CLASS_LIMIT];
 uint32_t ps_size_class_count = 1;
+uint8_t ps_size_class_by_8[PS_CLASS_BYTES_LIMIT / 8 + 1]; /* every size is of class 0 */
 size_t ps_size_class_guard_bytes;
 __thread uint32_t ps_lock_thread_id;
 
@@ -76,6 +77,10 @@ void *ps_metadata_take(size_t bytes) {
     EXPLORE_ASSERT(metadata_used <= METADATA_BYTES);
     return taken;
 }
+
+bool ps_os_is_mapped(const void *address) { return address != NULL; }
+
+uint64_t ps_os_now_ms(void) { return 0; }
 
 void ps_os_advise_huge(void *base, size_t bytes, bool is_on) {
     (void)base, (void)bytes, (void)is_on;

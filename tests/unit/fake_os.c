@@ -238,6 +238,8 @@ uint32_t ps_os_thread_number(void) { return (uint32_t)gettid(); }
 
 bool ps_os_is_first_thread(void) { return gettid() == getpid(); }
 
+bool ps_os_is_mapped(const void *address) { return address != NULL; }
+
 uint32_t *ps_os_word_wiped_by_fork(void) {
     size_t bytes = (size_t)sysconf(_SC_PAGESIZE);
     int saved_errno = errno;

@@ -12,6 +12,13 @@
 #include <stdint.h>
 
 #define ps_load_relaxed(p) __atomic_load_n((p), __ATOMIC_RELAXED)
+/* A relaxed load that is compared once and used for nothing else: the compiler may compare with the
+ * memory itself, which GCC does not do with what it is told is atomic. */
+#if defined(__SANITIZE_THREAD__)
+#define ps_load_to_compare(p) ps_load_relaxed(p)
+#else
+#define ps_load_to_compare(p) (*(p))
+#endif
 #define ps_load_acquire(p) __atomic_load_n((p), __ATOMIC_ACQUIRE)
 #define ps_store_relaxed(p, v) __atomic_store_n((p), (v), __ATOMIC_RELAXED)
 #define ps_store_release(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)

@@ -34,6 +34,19 @@
  * is declared outside of the folder that defines it. */
 #define PS_HOOK
 
+/* A thread's words, initial-exec TLS, on a cache line of their own. In a model whose threads write
+ * to each other's words: one of an array, which is told apart by a macro of that name. */
+#if defined(PS_MODEL_THREADS)
+unsigned explore_thread(void);
+#define PS_THREAD_LOCAL_LINE(type, name) PS_ALIGNED(PS_CACHE_LINE) type name##_of[PS_MODEL_THREADS]
+#define PS_THREAD_LOCAL_INIT(...)                                                                  \
+    { __VA_ARGS__ }
+#else
+#define PS_THREAD_LOCAL_LINE(type, name)                                                           \
+    PS_ALIGNED(PS_CACHE_LINE) __thread type name __attribute__((tls_model("initial-exec")))
+#define PS_THREAD_LOCAL_INIT(...) __VA_ARGS__
+#endif
+
 /* The object that has `member` at `pointer`. */
 #define PS_CONTAINER_OF(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
 

@@ -232,7 +232,7 @@ static const char *find_damage(const struct ps_guard_record *record) {
 
 /* What the trace itself allocates, in the unwinder, must not be sampled in its turn. */
 static void take_trace(struct ps_guard_trace *trace) {
-    struct ps_heap *heap = ps_thread.own; /* NULL: then nothing is sampled anyway */
+    struct ps_heap *heap = ps_thread_own(); /* NULL: then nothing is sampled anyway */
     if (heap != NULL) {
         heap->guard.is_inside = true;
     }

@@ -17,7 +17,7 @@ static int64_t window_blocks(const struct ps_bin *bin) {
 
 static PS_COLD void *refill_sampled(struct ps_heap *heap, struct ps_bin *bin, size_t bytes) {
     uint32_t class_index = (uint32_t)(bin - heap->bins);
-    if (ps_guard_is_due(&heap->guard) && heap == ps_thread.own) {
+    if (ps_guard_is_due(&heap->guard) && heap == ps_thread_own()) {
         void *guarded = ps_guard_alloc(&heap->guard, bytes);
         if (guarded != NULL) {
             return guarded;

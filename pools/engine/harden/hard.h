@@ -18,9 +18,9 @@
  * and what was never handed out is inaccessible; so are freed large blocks while they wait.
  * - Level 3: blocks wait longer, and some are guarded samples (guard.h).
  *
- * Nothing of this is on the hit paths, where threads do not come: see struct ps_thread. Hot runs
- * and recent blocks are off from level 2 on. (Waiting blocks, random order, zeroing and looking
- * again after hardened_malloc; marks of live blocks out of band after DieHarder.)
+ * Nothing of this is on the hit paths, where threads do not come: see struct ps_thread_words. Hot
+ * runs and recent blocks are off from level 2 on. (Waiting blocks, random order, zeroing and
+ * looking again after hardened_malloc; marks of live blocks out of band after DieHarder.)
  *
  * Callers: level_1.c and level_2.c, which have the entry points and hooks of these modes. Owner of
  * the heap only, but for the live marks. No locks.

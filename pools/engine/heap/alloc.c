@@ -16,31 +16,47 @@
 #include <string.h>
 
 PS_NOINLINE void *ps_heap_alloc_slow(size_t bytes) {
-    struct ps_heap *heap = ps_thread.own;
-    return PS_LIKELY(heap != NULL) ? ps_mode.entry.alloc(heap, bytes) : ps_detached_alloc(bytes);
+    struct ps_heap *heap = ps_thread_own();
+    void *block =
+        PS_LIKELY(heap != NULL) ? ps_mode.entry.alloc(heap, bytes) : ps_detached_alloc(bytes);
+    ps_thread_leave();
+    return block;
+}
+
+static void *zalloc_slow(size_t bytes) {
+    struct ps_heap *heap = ps_thread_own();
+    void *block =
+        PS_LIKELY(heap != NULL) ? ps_mode.entry.zalloc(heap, bytes) : ps_detached_zalloc(bytes);
+    ps_thread_leave();
+    return block;
 }
 
 void *ps_block_zalloc(size_t bytes) {
-    struct ps_heap *heap = ps_thread.heap;
-    if (PS_LIKELY(heap != NULL) && bytes <= PS_CLASS_BYTES_LIMIT) {
-        struct ps_bin *bin = &heap->bins[ps_size_class_of(bytes)];
-        if (bin->is_zero && ps_link_is_end(bin->source->free) && bin->cur != bin->end) {
-            return ps_bin_move(bin);
-        }
-        void *block = ps_bin_alloc(heap, bin, bytes);
-        return block != NULL ? memset(block, 0, bytes) : NULL;
+    ps_thread_enter();
+    struct ps_heap *heap = ps_load_relaxed(&ps_thread.heap); /* relaxed: as in ps_thread_own */
+    if (PS_UNLIKELY(heap == NULL || bytes > PS_CLASS_BYTES_LIMIT)) {
+        return zalloc_slow(bytes);
     }
-    heap = ps_thread.own;
-    return PS_LIKELY(heap != NULL) ? ps_mode.entry.zalloc(heap, bytes) : ps_detached_zalloc(bytes);
+    struct ps_bin *bin = &heap->bins[ps_size_class_of(bytes)];
+    if (bin->is_zero && ps_link_is_end(bin->source->free) && bin->cur != bin->end) {
+        void *block = ps_bin_move(bin);
+        ps_thread_leave();
+        return block;
+    }
+    void *block = ps_bin_alloc(heap, bin, bytes);
+    return block != NULL ? memset(block, 0, bytes) : NULL;
 }
 
 void *ps_block_alloc_aligned(size_t bytes, size_t align) {
     if (align <= 16 && (bytes > 8 || align <= 8)) {
         return ps_heap_alloc(bytes);
     }
-    struct ps_heap *heap = ps_thread.own;
-    return PS_LIKELY(heap != NULL) ? ps_mode.entry.alloc_aligned(heap, bytes, align)
-                                   : ps_detached_alloc_aligned(bytes, align);
+    ps_thread_enter();
+    struct ps_heap *heap = ps_thread_own();
+    void *block = PS_LIKELY(heap != NULL) ? ps_mode.entry.alloc_aligned(heap, bytes, align)
+                                          : ps_detached_alloc_aligned(bytes, align);
+    ps_thread_leave();
+    return block;
 }
 
 /* ---- entry points of the plain mode ---- */

@@ -20,6 +20,7 @@ static bool is_started(void) {
     }
     if (PS_UNLIKELY(!ps_engine_has_started())) {
         ps_engine_start();
+        ps_thread_enter(); /* again: the program's calls may have come in between */
     }
     return true;
 }

@@ -5,7 +5,8 @@
  * them, so ps_thread reads the thread control block itself. The fast path survives that because of
  * what stands there in a process with one thread: `heap` and `own`, its words at 24 and 32, are
  * zero, so that malloc takes the slow path; `run_next` at 16 and `key` at 0 are the block's own
- * address, which is no block and no span's key, so that free takes it too. Every slow path asks
+ * address, which is no block and no span's key, so that free takes it too. `x_busy`, which both
+ * write, is at 56, where libc has a word that it no longer uses. Every slow path asks
  * ps_early_is_over first and serves such calls from chunks that are never reused.
  *
  * On processors where the TLS offset is fetched by a call there is no such moment to survive.

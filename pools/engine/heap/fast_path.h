@@ -55,32 +55,33 @@ PS_INLINE struct ps_bin *ps_heap_bin(struct ps_heap *heap, size_t bytes) {
     return bin;
 }
 
-/* ---- pop: NULL when the bin is empty ---- */
-PS_INLINE void *ps_bin_pop(struct ps_bin *bin) {
+/* ---- pop, move the window, or find the bin something to pop ---- */
+PS_INLINE void *ps_bin_alloc(struct ps_heap *heap, struct ps_bin *bin, size_t bytes) {
     struct ps_span *source = bin->source;
     void *block = source->free;
     if (!ps_link_is_end(block)) {
         void *next = ps_link_of(block, source->salt);
         if (PS_UNLIKELY(!ps_link_is_near(block, next))) {
-            return ps_heap_pop(source);
+            return ps_heap_pop_last(source);
         }
         ps_link_clear(block);
         source->free = next;
         ps_counter_up(&source->popped);
+        ps_thread_leave();
         return block;
     }
-    return ps_bin_move(bin);
-}
-
-/* ---- pop, or find the bin something to pop ---- */
-PS_INLINE void *ps_bin_alloc(struct ps_heap *heap, struct ps_bin *bin, size_t bytes) {
-    void *block = ps_bin_pop(bin);
-    return PS_LIKELY(block != NULL) ? block : ps_heap_refill(heap, bin, bytes);
+    block = ps_bin_move(bin);
+    if (PS_UNLIKELY(block == NULL)) {
+        return ps_heap_refill(heap, bin, bytes);
+    }
+    ps_thread_leave();
+    return block;
 }
 
 /* ---- alloc ---- */
 PS_INLINE void *ps_heap_alloc(size_t bytes) {
-    struct ps_heap *heap = ps_thread.heap;
+    ps_thread_enter();
+    struct ps_heap *heap = ps_load_relaxed(&ps_thread.heap); /* relaxed: as in ps_thread_own */
     if (PS_UNLIKELY(bytes > PS_CLASS_BYTES_LIMIT || heap == NULL)) {
         return ps_heap_alloc_slow(bytes);
     }
@@ -101,19 +102,25 @@ PS_INLINE void ps_span_free(struct ps_span *span, void *block) {
     }
     if (PS_UNLIKELY(ps_heap_push(span, block))) { /* the countdown is over */
         ps_heap_free_event(span, block);
+        return;
     }
+    ps_thread_leave();
 }
 
 /* ---- free ---- */
 PS_INLINE void ps_heap_free(void *block) {
-    if (PS_LIKELY((char *)block == ps_thread.run_next)) {
-        ps_thread.run_next += ps_thread.run_step;
+    /* Relaxed: written by this thread; what take.c writes there continues no run. */
+    if (PS_LIKELY((char *)block == ps_load_to_compare(&ps_thread.run_next))) {
+        /* release: pairs with stop_run of take.c; makes the program's accesses to the block
+         * visible. */
+        ps_store_release(&ps_thread.run_next, (char *)block + ps_thread.run_step);
         return;
     }
+    ps_thread_enter();
     struct ps_span *span = ps_span_at(block);
-    /* relaxed: equal only if this thread wrote it; any other value leads to the slow path. */
+    /* relaxed, both: equal only if this thread wrote it; else the slow path is taken. */
     uintptr_t owner_key = ps_load_relaxed(&span->x_owner);
-    if (PS_UNLIKELY(owner_key != ps_thread.key)) {
+    if (PS_UNLIKELY(owner_key != ps_load_to_compare(&ps_thread.key))) {
         ps_heap_free_slow(span, block, owner_key);
         return;
     }

@@ -30,27 +30,29 @@ void ps_heap_free_recent(struct ps_heap *heap, uint32_t class_index, struct ps_s
 }
 
 PS_NOINLINE void ps_heap_free_slow(struct ps_span *span, void *block, uintptr_t owner_key) {
-    struct ps_heap *heap = ps_thread.heap;
-    if (PS_UNLIKELY(heap == NULL)) { /* then the hot run of no step takes NULL: no run opens */
-        if (PS_UNLIKELY(ps_thread.own == NULL)) {
-            ps_detached_free(span, block, owner_key);
-            return;
-        }
-        ps_mode.entry.free_block(span, block, owner_key);
-        return;
-    }
+    struct ps_heap *heap = ps_load_relaxed(&ps_thread.heap); /* relaxed: as in ps_thread_own */
     /* Of a thread off free's fast path no class follows its key: the mode sees its recent blocks.
-     */
-    size_t class_index = owner_key - ps_thread.key - (PS_KEY_RECENT - PS_KEY_AT_ONCE);
-    if (PS_LIKELY(class_index < PS_CLASS_LIMIT)) {
+     * relaxed: as above. */
+    size_t class_index =
+        owner_key - ps_load_relaxed(&ps_thread.key) - (PS_KEY_RECENT - PS_KEY_AT_ONCE);
+    if (PS_UNLIKELY(heap == NULL)) { /* the hot run of no step takes NULL, if no heap was taken */
+        if (PS_UNLIKELY(ps_thread_own() == NULL)) {
+            ps_detached_free(span, block, owner_key);
+        } else if (block != NULL) {
+            ps_mode.entry.free_block(span, block, owner_key);
+        }
+    } else if (PS_LIKELY(class_index < PS_CLASS_LIMIT)) {
         ps_heap_free_recent(heap, (uint32_t)class_index, (struct ps_slot *)span, block);
     } else if (block != NULL) {
         ps_mode.entry.free_block(span, block, owner_key);
     }
+    ps_thread_leave();
 }
 
 PS_NOINLINE void ps_heap_free_event(struct ps_span *span, void *block) {
-    struct ps_heap *heap = ps_thread.own;
+    /* Not this thread's word, which may be NULL for a moment: see ps_thread_own. relaxed: it is
+     * this thread's heap. */
+    struct ps_heap *heap = ps_heap_of_key(ps_load_relaxed(&span->x_owner));
     uint32_t class_index = span->class_index;
     int64_t popped = span->popped;
     ps_span_settle(span);
@@ -74,6 +76,7 @@ PS_NOINLINE void ps_heap_free_event(struct ps_span *span, void *block) {
         ps_mode.hook.count_pops(heap, class_index, popped);
     }
     ps_heap_tick(heap); /* last: it may let go of any span that is not current, of this one too */
+    ps_thread_leave();
 }
 
 PS_NOINLINE void ps_heap_free_doubtful(struct ps_span *span, void *block) {
@@ -81,12 +84,13 @@ PS_NOINLINE void ps_heap_free_doubtful(struct ps_span *span, void *block) {
     if (ps_heap_push(span, block)) {
         ps_heap_free_event(span, block);
     }
+    ps_thread_leave();
 }
 
 /* ---- the plain mode, and what others have of it ---- */
 
 static inline void free_foreign_owner(struct ps_span *span, void *block) {
-    struct ps_heap *heap = ps_thread.own;
+    struct ps_heap *heap = ps_thread_own();
     heap = PS_LIKELY(heap != NULL) ? heap : ps_heap_acquire();
     if (PS_UNLIKELY(heap == NULL)) {
         ps_remote_free_at_once(span, block);
@@ -107,8 +111,9 @@ void ps_free_large(struct ps_slot *slot, void *block) {
         return;
     }
     ps_large_free(slot);
-    if (ps_thread.own != NULL) {
-        ps_heap_tick(ps_thread.own);
+    struct ps_heap *heap = ps_thread_own();
+    if (heap != NULL) {
+        ps_heap_tick(heap);
     }
 }
 

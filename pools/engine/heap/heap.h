@@ -3,7 +3,8 @@
  * A heap: one thread's state, 16 KiB. A thread touches the first 4 KiB only, as long as it frees no
  * other thread's blocks and allocates none above 4 KiB. A bin per size class holds what the next
  * malloc takes; everything else is for the slow paths. Only the owning thread touches its heap,
- * except for the fields marked x_.
+ * except for the fields marked x_; where it does not run, a thread that has taken the heap
+ * (take.h).
  *
  * What programs call is in fast_path.h (small blocks) and blocks.h (everything that knows an
  * address); the other headers are the inside of the layer, one for each source.
@@ -52,6 +53,8 @@ enum ps_heap_state {
     PS_HEAP_PARKED,   /* its thread ended; waits for the next one */
     PS_HEAP_SHARED,   /* belongs to no thread: late.c */
     PS_HEAP_DEAD,     /* its thread did not come along into this child of a fork */
+    PS_HEAP_HELD,     /* taken from its thread: the holder clears it out, see take.h */
+    PS_HEAP_IDLE,     /* as above, and no thread is at it */
 };
 
 /* When the next guarded sample is due (guard.h); all zero before the first count. Owner only. */
@@ -86,7 +89,13 @@ struct ps_heap {
     bool is_offered;               /* 3424 on the list of parked heaps; registry lock */
     struct ps_guard_sampler guard; /* 3432 */
     PS_ALIGNED(PS_CACHE_LINE) struct ps_span *x_wake; /* 3520 spans that others want looked at */
-    uint32_t room[PS_BIN_LIMIT]; /* 3584 eighths of spans that are free: room.c */
+    uint32_t room[PS_BIN_LIMIT];      /* 3584 eighths of spans that are free: room.c */
+    struct ps_thread_words *x_thread; /* 3840 of its thread, for take.c; NULL: cannot be taken */
+    uint64_t asked_ms;                /* 3848 registry lock, as all that follows: see take.c */
+    char *run_next;                   /* 3856 of the open run, when it was stopped */
+    ptrdiff_t run_step;               /* 3864 likewise, when the heap was taken */
+    bool is_asked;                    /* 3872 */
+    uint32_t holder;                  /* 3876 lock id of the thread that holds it */
     PS_ALIGNED(4096) struct ps_remote_entry remote[PS_REMOTE_ENTRIES]; /* 4096 see remote.c */
     struct ps_span recent[PS_CLASS_LIMIT];                             /* see recent.c */
 };
@@ -102,16 +111,51 @@ _Static_assert(sizeof(struct ps_heap) == 16384, "pools/README.md says so");
  * owns it: each costs a compare and an add and touches neither the block nor the span. It is
  * opened when three frees in sequence were seen at an event, and booked when it ends.
  */
-struct ps_thread {
+struct ps_thread_words {
     uintptr_t key;        /*  0 of spans that free pushes to: ps_heap_key(own), or of no heap */
     ptrdiff_t run_step;   /*  8 + or - block_bytes; 0: none open */
     char *run_next;       /* 16 address that continues the hot run */
     struct ps_heap *heap; /* 24 of the fast path: `own`; NULL where blocks are hardened, recorded */
-    struct ps_heap *own;  /* 32 this thread's heap; NULL: none yet, or given up */
+    struct ps_heap *own;  /* 32 this thread's heap; NULL: none yet, given up, or taken: take.h */
     uint32_t is_exiting;  /* 40 this thread's heap has been given up; see late.h */
+    struct ps_heap *last; /* 48 the heap that was taken, or asked for; registry lock */
+    uint32_t x_busy;      /* 56 enum ps_thread_busy */
+    char *run_from;       /* 64 where its run was stopped by a thread that took the heap */
 };
 
-extern __thread PS_HIDDEN struct ps_thread ps_thread __attribute__((tls_model("initial-exec")));
+/* Another thread that takes a heap writes here, too, while it holds the registry lock: key,
+ * run_next, heap, own, last. */
+extern PS_HIDDEN PS_THREAD_LOCAL_LINE(struct ps_thread_words, ps_thread);
+
+_Static_assert(offsetof(struct ps_thread_words, x_busy) == 56, "early.h: a word that has no use");
+
+enum ps_thread_busy {
+    PS_THREAD_FREE = 0,
+    PS_THREAD_BUSY,  /* inside a call that may touch the thread's heap */
+    PS_THREAD_ASKED, /* another thread asks for the heap: no call since */
+};
+
+/*
+ * Stand around all that a thread does with its heap: while it is BUSY its heap is not taken. Two
+ * stores to a line that each call reads anyway, and no more: see take.h. The words are read after
+ * the first. A call within a call ends the state of both; so one that may have run makes its caller
+ * enter again, and read its words again.
+ */
+PS_INLINE void ps_thread_enter(void) {
+    ps_store_relaxed(&ps_thread.x_busy, (uint32_t)PS_THREAD_BUSY); /* relaxed: see take.h */
+    ps_fence_program_order();
+}
+PS_INLINE void ps_thread_leave(void) {
+    /* release: pairs with ask of take.c; makes all that was done with the heap visible. */
+    ps_store_release(&ps_thread.x_busy, (uint32_t)PS_THREAD_FREE);
+}
+
+/* The calling thread's heap. Read once per call: it may become NULL, and be as before again, while
+ * the thread is BUSY. */
+PS_INLINE struct ps_heap *ps_thread_own(void) {
+    /* relaxed: this thread's own heap, or NULL; then the registry lock is taken. */
+    return ps_load_relaxed(&ps_thread.own);
+}
 
 /* What spans of a class that are freed into at once say of their owner. Never 0 and never the key
  * of a heap for a thread without one, so it matches no span. */

@@ -9,10 +9,12 @@
 #include "pools/engine/heap/mode.h"
 #include "pools/engine/heap/recent.h"
 #include "pools/engine/heap/refill.h"
+#include "pools/engine/heap/registry.h"
 #include "pools/engine/heap/remote.h"
 #include "pools/engine/heap/room.h"
 #include "pools/engine/heap/run.h"
 #include "pools/engine/heap/start.h"
+#include "pools/engine/heap/take.h"
 #include "pools/engine/os/os.h"
 #include "pools/engine/page/purge.h"
 #include "pools/engine/small/span_list.h"
@@ -38,6 +40,7 @@ static PS_NOINLINE void look_at_clock(struct ps_heap *heap) {
     ps_store_relaxed(&heap->x_active_ms, now_ms); /* relaxed: others judge by it whether we idle */
     ps_purge_tick(now_ms);
     ps_mapping_expire(now_ms);
+    ps_take_look(now_ms);
     if (now_ms >= heap->next_scan_ms) {
         heap->next_scan_ms = now_ms + SCAN_DELAY_MS;
         ps_remote_flush(heap);
@@ -73,7 +76,8 @@ bool ps_heap_trim(size_t keep_bytes) {
     if (!ps_engine_has_started()) {
         return false; /* there is neither memory to give back nor a mode that keeps any */
     }
-    struct ps_heap *heap = ps_thread.own;
+    ps_thread_enter();
+    struct ps_heap *heap = ps_heap_recover();
     if (heap != NULL) {
         ps_run_close(heap);
         ps_remote_flush(heap);
@@ -84,6 +88,7 @@ bool ps_heap_trim(size_t keep_bytes) {
         }
         ps_heap_drop_drained(heap);
     }
+    ps_thread_leave();
     (void)ps_mode.hook.reclaim();
     bool has_purged = ps_idle_purge(UINT64_MAX);
     has_purged |= ps_mapping_expire(UINT64_MAX) != 0;

@@ -41,6 +41,12 @@ PS_NOINLINE void *ps_heap_pop(struct ps_span *source) {
     return block;
 }
 
+PS_NOINLINE void *ps_heap_pop_last(struct ps_span *source) {
+    void *block = ps_heap_pop(source);
+    ps_thread_leave();
+    return block;
+}
+
 /* Of a class with recent blocks, in a span of this heap. */
 static bool is_free_recent(const struct ps_heap *heap, const struct ps_span *span,
                            const void *block) {
@@ -52,7 +58,7 @@ static bool is_free_recent(const struct ps_heap *heap, const struct ps_span *spa
 }
 
 bool ps_heap_is_free(const struct ps_span *span, const void *block) {
-    const struct ps_heap *heap = ps_thread.own;
+    const struct ps_heap *heap = ps_thread_own();
     if (ps_span_is_listed(span, block)) {
         return true;
     }

@@ -11,6 +11,9 @@
 /* The newest block of a list that is not empty, with every look that there is at its link. */
 __attribute__((returns_nonnull)) void *ps_heap_pop(struct ps_span *source);
 
+/* The same, as the last that an allocation does with the heap: it leaves. */
+void *ps_heap_pop_last(struct ps_span *source);
+
 /* What follows a block on a list, with the same looks. */
 void *ps_heap_next(const struct ps_span *list, void *block);
 
@@ -33,7 +36,7 @@ PS_INLINE void *ps_bin_move(struct ps_bin *bin) {
     return cur;
 }
 
-/* As ps_bin_pop of fast_path.h, for all who may meet hardened blocks. */
+/* Pops or moves the window, for hardened blocks too. NULL when the bin is empty. */
 static inline void *ps_bin_take(struct ps_bin *bin) {
     return !ps_link_is_end(bin->source->free) ? ps_heap_pop(bin->source) : ps_bin_move(bin);
 }

@@ -21,6 +21,7 @@
 #include "pools/engine/heap/remote.h"
 #include "pools/engine/heap/room.h"
 #include "pools/engine/heap/run.h"
+#include "pools/engine/heap/take.h"
 #include "pools/engine/small/central.h"
 #include "pools/engine/small/span_list.h"
 #include "pools/engine/small/span_remote.h"
@@ -243,6 +244,7 @@ static bool refill_fresh(struct ps_heap *heap, struct ps_bin *bin, uint32_t clas
         return false;
     }
     ps_add_relaxed(count, 1u); /* relaxed: a count */
+    ps_take_note_fresh();
     return make_current(heap, bin, span);
 }
 
@@ -273,7 +275,9 @@ void *ps_plain_refill(struct ps_heap *heap, struct ps_bin *bin, size_t bytes) {
 }
 
 PS_NOINLINE void *ps_heap_refill(struct ps_heap *heap, struct ps_bin *bin, size_t bytes) {
-    return ps_mode.hook.refill(heap, bin, bytes);
+    void *block = ps_mode.hook.refill(heap, bin, bytes);
+    ps_thread_leave();
+    return block;
 }
 
 /* Takes the rest of the bin's window back into the span. */

@@ -9,7 +9,7 @@
 #include "pools/engine/heap/heap.h"
 
 /* A block for a request that found its bin empty. bytes: the request, for the bin of no class.
- * NULL with errno ENOMEM. */
+ * NULL with errno ENOMEM. The last that an allocation does with the heap: it leaves. */
 void *ps_heap_refill(struct ps_heap *heap, struct ps_bin *bin, size_t bytes);
 
 /* Gives the memory of a drained span of this heap, on no list, back to the page cache. */

@@ -5,7 +5,9 @@
 #include "pools/engine/heap/registry.h"
 
 #include "pools/engine/heap/mode.h"
+#include "pools/engine/heap/remote.h"
 #include "pools/engine/heap/room.h"
+#include "pools/engine/heap/take.h"
 #include "pools/engine/os/lock.h"
 #include "pools/engine/page/metadata.h"
 #include "pools/engine/small/central.h"
@@ -36,19 +38,39 @@ static struct ps_heap *make_fresh(void) {
     return heap;
 }
 
-struct ps_heap *ps_heap_make(void) {
-    ps_lock_acquire(&registry_lock);
+/* One that waits for a thread. */
+static struct ps_heap *take_parked_locked(void) {
     struct ps_heap *heap = parked_heaps;
-    bool is_second = all_heaps != NULL;
     if (heap != NULL) {
         parked_heaps = heap->next_parked;
         heap->is_offered = false;
-        heap->tick_countdown = 0;
-        ps_store_relaxed(&heap->x_state, (uint32_t)PS_HEAP_LIVE); /* relaxed: census only */
-        ps_lock_release(&registry_lock);
-        return heap;
+        ps_store_relaxed(&heap->x_state, (uint32_t)PS_HEAP_LIVE); /* relaxed: under the lock */
+    }
+    return heap;
+}
+
+struct ps_heap *ps_heap_recover(void) {
+    ps_lock_acquire(&registry_lock);
+    struct ps_heap *heap = ps_thread_own();
+    if (heap == NULL) {
+        heap = ps_take_back();
     }
     ps_lock_release(&registry_lock);
+    return heap;
+}
+
+struct ps_heap *ps_heap_make(void) {
+    ps_lock_acquire(&registry_lock);
+    struct ps_heap *heap = ps_take_again();
+    bool is_second = all_heaps != NULL;
+    if (heap == NULL) {
+        heap = take_parked_locked();
+    }
+    ps_lock_release(&registry_lock);
+    if (heap != NULL) {
+        heap->tick_countdown = 0;
+        return heap;
+    }
     if (is_second) {
         ps_lock_watch_forks(); /* now there are threads that a fork leaves behind */
         ps_store_relaxed(&ps_room_x_is_shared, 1u); /* relaxed: a hint */
@@ -90,6 +112,21 @@ void ps_heap_park(struct ps_heap *heap) {
     ps_store_seq_cst(&heap->x_state, (uint32_t)PS_HEAP_PARKED);
     offer_if_empty_locked(heap);
     ps_lock_release(&registry_lock);
+    ps_heap_send_on_wakes(heap); /* sent since they were last taken */
+}
+
+void ps_registry_set_idle(struct ps_heap *heap) {
+    ps_lock_acquire(&registry_lock);
+    ps_store_relaxed(&heap->x_state, (uint32_t)PS_HEAP_IDLE); /* relaxed: under the lock */
+    ps_lock_release(&registry_lock);
+}
+
+bool ps_registry_try(void) { return ps_lock_try(&registry_lock); }
+
+void ps_registry_release(void) { ps_lock_release(&registry_lock); }
+
+struct ps_heap *ps_registry_after(const struct ps_heap *heap) {
+    return heap != NULL && heap->next_heap != NULL ? heap->next_heap : all_heaps;
 }
 
 void ps_heap_offer(struct ps_heap *heap) {
@@ -131,11 +168,13 @@ struct ps_heap *ps_registry_first(void) { return all_heaps; }
 
 void ps_registry_fork_child(const struct ps_heap *late_heap) {
     ps_lock_fork_child(&registry_lock);
+    ps_take_fork_child();
     for (struct ps_heap *heap = all_heaps; heap != NULL; heap = heap->next_heap) {
         /* relaxed, both: one thread. */
         uint32_t state = ps_load_relaxed(&heap->x_state);
-        bool is_left_behind = (state == PS_HEAP_LIVE && heap != ps_thread.own) ||
-                              (state == PS_HEAP_SHARED && heap != late_heap);
+        bool is_left_behind = (state == PS_HEAP_LIVE && heap != ps_thread_own()) ||
+                              (state == PS_HEAP_SHARED && heap != late_heap) ||
+                              ps_take_is_held_by_other(heap);
         if (is_left_behind) {
             ps_store_relaxed(&heap->x_state, (uint32_t)PS_HEAP_DEAD);
         }

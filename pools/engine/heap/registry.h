@@ -11,10 +11,16 @@
 
 #include "pools/engine/heap/heap.h"
 
-/* A heap, state LIVE, attached to no thread yet. NULL when memory is out. */
+/* The calling thread's heap, if it has one: another thread may have asked for it (take.h). Whether
+ * it has one is only certain here. */
+struct ps_heap *ps_heap_recover(void);
+
+/* A heap, state LIVE, attached to no thread yet: the one that was taken from the calling thread, if
+ * it is to be had. NULL when memory is out. */
 struct ps_heap *ps_heap_make(void);
 
-/* The heap's thread has ended: the next thread may have it, as soon as it owns no span. */
+/* The heap has lost its thread and all but full spans: another may have it, as soon as it owns no
+ * span. Wakes that were sent to it go on. */
 void ps_heap_park(struct ps_heap *heap);
 
 /* A QUEUED span that belonged to a heap whose thread had ended when the caller looked: it becomes
@@ -24,6 +30,14 @@ bool ps_heap_leave_parked(struct ps_span *span, uintptr_t key, uintptr_t new_key
 /* Another thread has taken a span of this heap: if its own thread has ended and that was the last,
  * the heap is for the next thread. */
 void ps_heap_offer(struct ps_heap *heap);
+
+/* A HELD heap still has spans with room: any thread may go on with it. */
+void ps_registry_set_idle(struct ps_heap *heap);
+
+/* For take.c: the lock, if it is free, and the heap that comes after another, round and round. */
+bool ps_registry_try(void);
+void ps_registry_release(void);
+struct ps_heap *ps_registry_after(const struct ps_heap *heap);
 
 /* Calls visit for every heap ever made, registry lock held. */
 void ps_heap_walk(void (*visit)(struct ps_heap *heap, void *context), void *context);

@@ -76,7 +76,7 @@ void ps_heap_send_on_wakes(struct ps_heap *heap) {
  * them as a rule, unless that thread has enough room in its class. NULL: to the orphanage.
  */
 static struct ps_heap *adopter_of(const struct ps_span *span) {
-    struct ps_heap *heap = ps_thread.own;
+    struct ps_heap *heap = ps_thread_own();
     if (heap == NULL || ps_lock_is_forking()) { /* forking, it may be in the middle of a change */
         return NULL;
     }

@@ -18,13 +18,19 @@ size_t ps_block_usable(const void *block) {
     if (block == NULL) {
         return 0;
     }
-    return PS_LIKELY(ps_thread.own != NULL) ? ps_mode.entry.usable(block)
-                                            : ps_detached_usable(block);
+    ps_thread_enter();
+    size_t usable = PS_LIKELY(ps_thread_own() != NULL) ? ps_mode.entry.usable(block)
+                                                       : ps_detached_usable(block);
+    ps_thread_leave();
+    return usable;
 }
 
 void *ps_block_resize(void *block, size_t bytes) {
-    return PS_LIKELY(ps_thread.own != NULL) ? ps_mode.entry.resize(block, bytes)
-                                            : ps_detached_resize(block, bytes);
+    ps_thread_enter();
+    void *resized = PS_LIKELY(ps_thread_own() != NULL) ? ps_mode.entry.resize(block, bytes)
+                                                       : ps_detached_resize(block, bytes);
+    ps_thread_leave();
+    return resized;
 }
 
 /* ---- the plain mode, and what others have of it ---- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Hot runs: see struct ps_thread in heap.h. Called by the owner of the heap only. No locks.
+ * Hot runs: see struct ps_thread_words in heap.h. Called by the owner of the heap only. No locks.
  *
  * The block that opens a run counts as used and is on no list, so while a run is open its span
  * cannot drain, and no address can come to mean another block.
@@ -40,8 +40,8 @@ void ps_run_open(struct ps_heap *heap, struct ps_span *span, void *block, ptrdif
     ps_run_close(heap);
     heap->run_span = span;
     heap->run_first = block;
-    ps_thread.run_next = (char *)block + step;
     ps_thread.run_step = step;
+    ps_store_relaxed(&ps_thread.run_next, (char *)block + step); /* relaxed: see take.c */
 }
 
 void ps_plain_give_run(struct ps_heap *heap, struct ps_span *span, char *lowest, size_t blocks) {
@@ -60,19 +60,27 @@ void ps_plain_give_run(struct ps_heap *heap, struct ps_span *span, char *lowest,
 }
 
 void ps_run_close(struct ps_heap *heap) {
+    if (heap->run_span == NULL) {
+        return;
+    }
+    char *next = ps_thread.run_next;
+    ptrdiff_t step = ps_thread.run_step;
+    ps_store_relaxed(&ps_thread.run_next, (char *)NULL); /* relaxed: of this thread */
+    ps_thread.run_step = 0;
+    ps_run_book(heap, next, step);
+}
+
+void ps_run_book(struct ps_heap *heap, char *next, ptrdiff_t step) {
     struct ps_span *span = heap->run_span;
     if (span == NULL) {
         return;
     }
-    ptrdiff_t step = ps_thread.run_step;
-    char *lowest = step > 0 ? heap->run_first : ps_thread.run_next - step;
-    size_t blocks = (size_t)((ps_thread.run_next - heap->run_first) / step);
-    char *highest = step > 0 ? ps_thread.run_next - step : heap->run_first;
+    char *lowest = step > 0 ? heap->run_first : next - step;
+    size_t blocks = (size_t)((next - heap->run_first) / step);
+    char *highest = step > 0 ? next - step : heap->run_first;
     if (PS_UNLIKELY(ps_span_is_unhanded(span, highest))) {
         ps_misuse_free(span, highest);
     }
     heap->run_span = NULL;
-    ps_thread.run_next = NULL;
-    ps_thread.run_step = 0;
     ps_mode.hook.give_run(heap, span, lowest, blocks);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Hot runs: see struct ps_thread. Called by the owner of the heap.
+ * Hot runs: see struct ps_thread_words. Called by the owner of the heap.
  */
 #ifndef PS_HEAP_RUN_H
 #define PS_HEAP_RUN_H
@@ -13,7 +13,10 @@ void ps_run_open(struct ps_heap *heap, struct ps_span *span, void *block, ptrdif
 /* Books this thread's hot run, if one is open, with its span's owner. */
 void ps_run_close(struct ps_heap *heap);
 
-/* What ps_run_close does with the blocks in the plain mode. */
+/* Books the open run of a heap, if there is one, that stands at these words. */
+void ps_run_book(struct ps_heap *heap, char *next, ptrdiff_t step);
+
+/* What they do with the blocks in the plain mode. */
 void ps_plain_give_run(struct ps_heap *heap, struct ps_span *span, char *lowest, size_t blocks);
 
 /* The step if the three blocks at the head of a list were freed in sequence, else 0. */

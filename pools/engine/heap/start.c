@@ -10,6 +10,7 @@
 #include "pools/engine/heap/idle.h"
 #include "pools/engine/heap/large.h"
 #include "pools/engine/heap/mode.h"
+#include "pools/engine/heap/take.h"
 #include "pools/engine/heap/thread.h"
 #include "pools/engine/os/lock.h"
 #include "pools/engine/page/page_cache.h"
@@ -31,6 +32,7 @@ static void start_locked(void) {
     ps_large_start(&config);
     ps_idle_start(config.purge_delay_ms);
     ps_mode_start(&config);
+    ps_take_start();
     ps_thread_start();
 }
 

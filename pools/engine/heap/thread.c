@@ -12,12 +12,12 @@
 #include "pools/engine/heap/remote.h"
 #include "pools/engine/heap/room.h"
 #include "pools/engine/heap/run.h"
+#include "pools/engine/heap/take.h"
 
 #include <pthread.h>
 
-__thread PS_HIDDEN struct ps_thread ps_thread __attribute__((tls_model("initial-exec"))) = {
-    .key = PS_KEY_AT_ONCE /* ps_heap_key(NULL) */
-};
+PS_HIDDEN PS_THREAD_LOCAL_LINE(struct ps_thread_words, ps_thread) =
+    PS_THREAD_LOCAL_INIT({.key = PS_KEY_AT_ONCE}); /* ps_heap_key(NULL) */
 
 static struct ps_heap *x_first_heap; /* of the thread that started the engine */
 static pthread_key_t exit_key;
@@ -49,19 +49,27 @@ static struct ps_heap *heap_before_reset(void) {
 }
 
 static void set_heap(struct ps_heap *heap) {
-    ps_thread.own = heap;
-    ps_thread.heap = ps_mode.hook.has_fast_alloc ? heap : NULL;
-    ps_thread.key = ps_heap_key(heap);
+    uintptr_t key = ps_heap_key(heap);
     if (heap != NULL && !ps_mode.hook.has_fast_free) {
-        ps_thread.key = PS_KEY_NO_SPAN;
+        key = PS_KEY_NO_SPAN;
     }
+    /* relaxed, all: of this thread; take.c writes there for a heap that is attached. */
+    ps_store_relaxed(&ps_thread.own, heap);
+    ps_store_relaxed(&ps_thread.heap, ps_mode.hook.has_fast_alloc ? heap : NULL);
+    ps_store_relaxed(&ps_thread.key, key);
 }
 
 PS_COLD struct ps_heap *ps_heap_acquire(void) {
-    if (ps_thread.own != NULL || ps_thread.is_exiting) {
-        return ps_thread.own;
+    ps_thread_enter();
+    if (ps_thread.is_exiting) {
+        return NULL;
     }
-    struct ps_heap *heap = heap_before_reset();
+    struct ps_heap *heap = ps_heap_recover();
+    if (heap != NULL) {
+        return heap;
+    }
+    struct ps_late_run late = ps_take_late_run();
+    heap = heap_before_reset();
     if (heap != NULL) {
         heap->run_span = NULL; /* an open run's words are gone; its few blocks stay in use */
     } else {
@@ -71,39 +79,60 @@ PS_COLD struct ps_heap *ps_heap_acquire(void) {
     if (heap != NULL) {
         /* relaxed: as in heap_before_reset. */
         ps_store_relaxed(&heap->x_thread_pointer, (uintptr_t)__builtin_thread_pointer());
-        (void)pthread_setspecific(exit_key, heap);
+        bool will_end = pthread_setspecific(exit_key, heap) == 0; /* may allocate */
+        ps_thread_enter();
         ps_mode.hook.thread_start(heap);
+        if (will_end) {
+            ps_take_attach(heap); /* else a thread that ends would leave its words to others */
+        }
     }
+    ps_take_free_late(&late);
     return heap;
 }
 
-static void orphan_available(struct ps_heap *heap, uint32_t class_index) {
-    for (struct ps_span *span; (span = heap->available[class_index]) != NULL;) {
+/* False: some are left. */
+static bool orphan_available(struct ps_heap *heap, uint32_t class_index, uint32_t *spans) {
+    for (struct ps_span *span; (span = heap->available[class_index]) != NULL; --*spans) {
+        if (*spans == 0) {
+            return false;
+        }
         ps_room_leave(heap, span);
         ps_room_orphan(heap, span);
     }
+    return true;
 }
 
-PS_COLD void ps_heap_give_up(void) {
-    struct ps_heap *heap = ps_thread.own;
-    ps_thread.is_exiting = 1;
-    if (heap == NULL) {
-        return;
-    }
+bool ps_heap_clear_out(struct ps_heap *heap, char *run_next, ptrdiff_t run_step, uint32_t *spans) {
     /* First what may bring in spans of any class; a tick would do it again. */
     heap->tick_countdown = UINT32_MAX;
-    ps_run_close(heap);
+    ps_run_book(heap, run_next, run_step);
     ps_recent_flush_all(heap);
     ps_mode.hook.thread_end(heap); /* before the next: blocks of others may be kept back, too */
     ps_remote_flush(heap);
     ps_heap_take_wakes(heap);
     for (uint32_t i = 0; i < ps_size_class_count; i++) {
         ps_heap_empty_bin(heap, i);
-        orphan_available(heap, i);
+        if (!orphan_available(heap, i, spans)) {
+            return false;
+        }
     }
-    /* Full spans stay: they are found by the first block that comes back. */
-    set_heap(NULL);
-    ps_store_relaxed(&heap->x_thread_pointer, (uintptr_t)0); /* relaxed: as in heap_before_reset */
-    ps_heap_park(heap);
-    ps_heap_send_on_wakes(heap); /* sent since they were last taken */
+    return true;
+}
+
+PS_COLD void ps_heap_give_up(void) {
+    ps_thread_enter();
+    ps_thread.is_exiting = 1;
+    struct ps_heap *heap = ps_heap_recover();
+    if (heap != NULL) {
+        uint32_t all = UINT32_MAX;
+        (void)ps_heap_clear_out(heap, ps_thread.run_next, ps_thread.run_step, &all);
+        set_heap(NULL);
+        /* relaxed: as in heap_before_reset. */
+        ps_store_relaxed(&heap->x_thread_pointer, (uintptr_t)0);
+        ps_take_detach(heap);
+        ps_heap_park(heap);
+    }
+    struct ps_late_run late = ps_take_late_run();
+    ps_take_free_late(&late);
+    ps_thread_leave();
 }

@@ -71,6 +71,9 @@ uint32_t ps_os_thread_number(void);
 /* Whether the calling thread is the first of its process, as the only one of a fork's child is. */
 bool ps_os_is_first_thread(void);
 
+/* Whether there is memory at an address now, of any kind; false: touching it is fatal. */
+bool ps_os_is_mapped(const void *address);
+
 /*
  * A word, 0 now, that is 0 again in the child of a fork, whatever the parent has written there: not
  * in a process that shares memory with this one. Costs a page; NULL when the system has no such

@@ -131,6 +131,13 @@ bool ps_os_is_first_thread(void) {
     return ps_syscall3(SYS_gettid, 0, 0, 0) == ps_syscall3(SYS_getpid, 0, 0, 0);
 }
 
+bool ps_os_is_mapped(const void *address) {
+    size_t page_bytes = ps_os_page_bytes();
+    unsigned char is_resident;
+    return ps_syscall3(SYS_mincore, (long)((uintptr_t)address & ~(page_bytes - 1)),
+                       (long)page_bytes, (long)&is_resident) != -ENOMEM;
+}
+
 uint32_t *ps_os_word_wiped_by_fork(void) {
     size_t bytes = ps_os_page_bytes();
     char *page = map_anonymous(bytes, PROT_READ | PROT_WRITE);

@@ -118,7 +118,8 @@ void ps_census_take(struct ps_census *out) {
     for (uint32_t i = 0; i < out->class_count; i++) {
         out->classes[i].block_bytes = ps_size_classes[i].block_bytes;
     }
-    struct ps_heap *heap = ps_thread.own;
+    ps_thread_enter();
+    struct ps_heap *heap = ps_heap_recover();
     if (heap != NULL) { /* book what the caller has freed and only gathered so far */
         ps_run_close(heap);
         ps_remote_flush(heap);
@@ -128,6 +129,7 @@ void ps_census_take(struct ps_census *out) {
     if (heap != NULL) {
         subtract_prepared(out, heap);
     }
+    ps_thread_leave();
     sum_classes(out);
     read_layers(out);
 }

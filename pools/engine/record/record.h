@@ -3,9 +3,9 @@
  * Recording (POOLSHIM_RECORD): how many blocks of each requested size are live, per thread, and
  * what that was at the process's peaks, for who wants to choose size classes for a program.
  *
- * While it is on, threads do not come to the hit paths (see struct ps_thread): malloc and free take
- * the slow paths, which lead here, where a block is counted and then served as ever; hot runs are
- * off, guarded samples and hardening too. While it is off nothing here is called.
+ * While it is on, threads do not come to the hit paths (see struct ps_thread_words): malloc and
+ * free take the slow paths, which lead here, where a block is counted and then served as ever; hot
+ * runs are off, guarded samples and hardening too. While it is off nothing here is called.
  *
  * Sizes above every size class are only summed up. What a block was asked for is known by its class
  * where that serves one size only, else it stands in a mark out of band (record_sizes.h). A block

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Heaps that are taken from their threads (take.h): the first thread of each scenario has a heap,
+ * was idle, and calls at any moment while the second looks for idle heaps. Whatever the order, no
+ * block is two threads', none is lost, and who needs a heap gets one. Sources and faults to find:
+ * take.model.
+ */
+#include "pools/engine/heap/take.h"
+#include "pools/engine/heap/fast_path.h"
+#include "pools/engine/heap/mode.h"
+#include "pools/engine/heap/plain.h"
+#include "pools/engine/heap/registry.h"
+#include "pools/engine/heap/remote.h"
+#include "pools/engine/heap/run.h"
+#include "pools/engine/heap/thread.h"
+#include "pools/engine/page/page_cache.h"
+#include "pools/engine/small/central.h"
+#include "pools/engine/small/span_remote.h"
+
+#include <pthread.h>
+#include <world.h>
+
+#define BLOCKS 3
+#define BLOCKS_MAX (2 * EXPLORE_THREADS)
+#define FIRST_LOOK_MS 1000
+#define WAIT_MS 8
+
+static struct ps_heap *owner;  /* the first thread's */
+static void *live[BLOCKS_MAX]; /* with the program: each thread writes its own */
+
+/* ---- what stands in for the rest of the heap layer ---- */
+
+/* The plain mode. */
+struct ps_mode ps_mode = {
+    .entry = {.alloc = ps_plain_alloc, .free_block = ps_plain_free},
+    .hook = {.has_fast_alloc = true,
+             .has_fast_free = true,
+             .make_state = ps_mode_makes_no_state,
+             .thread_start = ps_mode_ignores_heap,
+             .thread_end = ps_mode_ignores_heap,
+             .refill = ps_plain_refill,
+             .give_run = ps_plain_give_run,
+             .flush_class = ps_mode_ignores_class,
+             .reclaim = ps_mode_reclaims_nothing},
+};
+
+bool ps_mode_makes_no_state(void **state) {
+    *state = NULL;
+    return true;
+}
+
+void ps_mode_ignores_heap(struct ps_heap *heap) { (void)heap; }
+
+void ps_mode_ignores_class(struct ps_heap *heap, uint32_t class_index) {
+    (void)heap, (void)class_index;
+}
+
+bool ps_mode_reclaims_nothing(void) { return false; }
+
+void ps_heap_tick(struct ps_heap *heap) { (void)heap; }
+
+bool ps_recent_start(struct ps_heap *heap, uint32_t class_index) {
+    (void)heap, (void)class_index;
+    return false;
+}
+
+void ps_recent_flush(struct ps_heap *heap, uint32_t class_index) { (void)heap, (void)class_index; }
+
+void ps_recent_flush_all(struct ps_heap *heap) { (void)heap; }
+
+bool ps_early_is_over(void) { return true; }
+
+uint32_t ps_engine_x_has_started = 1;
+
+int pthread_setspecific(pthread_key_t key, const void *value) {
+    (void)key, (void)value;
+    return 0;
+}
+
+/* ---- the threads ---- */
+
+/* What the calling thread has as its heap is another's. */
+static void hand_to(unsigned thread) {
+    ps_thread_of[thread] = ps_thread;
+    ps_thread.own->x_thread = &ps_thread_of[thread];
+    ps_thread_of[0] = (struct ps_thread_words){.key = ps_heap_key(NULL)};
+}
+
+static void *allocate(void) {
+    void *block = ps_heap_alloc(WORLD_BLOCK_BYTES);
+    explore_use(block, WORLD_BLOCK_BYTES);
+    *(uintptr_t *)block = 0; /* the world has one salt: an old link would look like a new one */
+    return block;
+}
+
+static void end(size_t index) {
+    explore_use(live[index], WORLD_BLOCK_BYTES);
+    ps_heap_free(live[index]);
+    live[index] = NULL;
+}
+
+/* As size_class.c plans a class with hot runs: the first block is left out. */
+static void begin(void) {
+    world_begin(BLOCKS, 1);
+    ps_size_classes[0].first = 1;
+    ps_size_classes[0].limit++;
+    ps_take_start();
+}
+
+static void set_up(void) {
+    begin();
+    (void)ps_heap_acquire();
+    hand_to(2);
+    live[0] = allocate();
+    owner = ps_thread.own;
+    hand_to(1);
+}
+
+/* The third has a heap, too, which it keeps. */
+static void set_up_three(void) {
+    begin();
+    (void)ps_heap_acquire();
+    hand_to(3);
+    ps_thread_of[3].own->x_thread = NULL;
+    (void)ps_heap_acquire();
+    hand_to(2);
+    live[0] = allocate();
+    owner = ps_thread.own;
+    hand_to(1);
+}
+
+/* The first thread frees blocks in order, and has freed one. */
+static void set_up_run(void) {
+    begin();
+    (void)ps_heap_acquire();
+    hand_to(2);
+    void *first = allocate();
+    live[0] = allocate();
+    owner = ps_thread.own;
+    ps_run_open(owner, ps_span_at(first), first, WORLD_BLOCK_BYTES);
+    EXPLORE_ASSERT(ps_thread.run_next == live[0]);
+    hand_to(1);
+}
+
+static void frees(void) { end(0); }
+
+static void allocates(void) { live[1] = allocate(); }
+
+static void allocates_and_frees(void) {
+    allocates();
+    frees();
+}
+
+static void ends(void) { ps_heap_give_up(); }
+
+static void frees_and_ends(void) {
+    frees();
+    ends();
+}
+
+static void look(uint64_t now_ms) {
+    ps_thread_enter();
+    ps_take_look(now_ms);
+    ps_thread_leave();
+}
+
+static void looks_twice(void) {
+    look(FIRST_LOOK_MS);
+    explore_time_passes();
+    look(FIRST_LOOK_MS + WAIT_MS);
+}
+
+static void looks_and_allocates(void) {
+    looks_twice();
+    live[2] = allocate();
+}
+
+static void other_frees(void) {
+    end(0);
+    ps_remote_flush(ps_thread.own);
+}
+
+/* ---- what must hold ---- */
+
+/* The thread's heap is given up as at its end. */
+static void end_thread(unsigned thread) {
+    ps_thread_of[0] = ps_thread_of[thread];
+    struct ps_heap *heap = ps_thread.own != NULL ? ps_thread.own : ps_thread.last;
+    if (heap != NULL && heap->x_thread == &ps_thread_of[thread]) {
+        heap->x_thread = &ps_thread_of[0];
+    }
+    ps_heap_give_up();
+}
+
+/* A span whose last block came while its wake was armed is found by the walk for idle owners, or
+ * when its class is refilled: see span_remote.h. */
+static struct ps_span *missed[WORLD_SLICES];
+static size_t missed_count;
+
+static void find_missed(struct ps_slot *slot, void *context) {
+    (void)context;
+    struct ps_span *span = ps_span_of_slot(slot);
+    if (slot->run.kind == PS_RUN_SPAN && ps_span_claim(span) && ps_span_unclaim(span)) {
+        missed[missed_count++] = span;
+    }
+}
+
+/* 0: the heap was taken, and its thread has not come back; 1: its thread has it, or has had it to
+ * its end; 2: another one. */
+static void all_comes_back(void) {
+    EXPLORE_ASSERT(owner->x_state != PS_HEAP_HELD && owner->x_state != PS_HEAP_IDLE);
+    EXPLORE_ASSERT(!ps_thread_of[1].is_exiting || owner->x_thread != &ps_thread_of[1]);
+    struct ps_heap *heap = ps_thread_of[1].own;
+    explore_outcome(heap == owner || owner->is_asked ? 1 : heap == NULL ? 0 : 2);
+    for (unsigned i = 1; i <= EXPLORE_THREADS; i++) {
+        end_thread(i);
+    }
+    for (size_t i = 0; i < BLOCKS_MAX; i++) {
+        if (live[i] != NULL) {
+            end(i);
+        }
+    }
+    missed_count = 0;
+    ps_page_cache_walk(find_missed, NULL);
+    while (missed_count > 0) {
+        ps_wake_owner(missed[--missed_count]);
+    }
+    ps_thread_of[0] = (struct ps_thread_words){.key = ps_heap_key(NULL)};
+    struct ps_heap *adopter = ps_heap_acquire();
+    for (struct ps_span *span; (span = ps_central_adopt(0, ps_heap_key_of(adopter, 0))) != NULL;) {
+        adopter->x_spans[0]++;
+        ps_heap_take_in(adopter, span);
+    }
+    ps_heap_give_up();
+    EXPLORE_ASSERT(world_given() == WORLD_SLICES && ps_central_count() == 0);
+}
+
+const struct explore_scenario explore_scenarios[] = {
+    {"frees", set_up, {frees, looks_twice}, all_comes_back, false},
+    {"allocates", set_up, {allocates, looks_twice}, all_comes_back, false},
+    {"both_allocate", set_up, {allocates, looks_and_allocates}, all_comes_back, false},
+    {"continues_run", set_up_run, {frees, looks_twice}, all_comes_back, false},
+    {"ends", set_up, {ends, looks_twice}, all_comes_back, false},
+    {"run_ends", set_up_run, {frees_and_ends, looks_twice}, all_comes_back, true},
+    {"other_frees", set_up_three, {allocates, looks_twice, other_frees}, all_comes_back, true},
+    {"goes_on", set_up, {allocates_and_frees, looks_twice}, all_comes_back, true},
+    {NULL, NULL, {NULL}, NULL, false},
+};

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See take.h.
+ */
+#include "pools/engine/heap/take.h"
+
+#include "pools/engine/heap/mode.h"
+#include "pools/engine/heap/registry.h"
+#include "pools/engine/heap/room.h"
+#include "pools/engine/heap/thread.h"
+#include "pools/engine/os/lock.h"
+#include "pools/engine/os/os.h"
+
+#define LOOK_MS 4     /* between two looks, of all threads together */
+#define LOOK_HEAPS 32 /* looked at each time */
+#define WORK_HEAPS 8  /* taken, or gone on with, each time */
+#define ANSWER_MS 5   /* more than one turn of a coarse clock */
+
+/* A heap is asked for when its thread has not looked at the clock for so long; sooner when the
+ * process takes fresh memory, as much as NEEDED_SPANS between two looks. */
+#define IDLE_MS 100
+#define IDLE_NEEDED_MS 4
+#define NEEDED_SPANS 16
+
+/* Spans given up in one look. Each costs about 0.15 us. */
+#define CLEAR_SPANS 128
+#define CLEAR_NEEDED_SPANS 1024
+
+/* Continues no run: no block lies there. */
+#define STOPPED ((char *)1)
+
+static bool is_on; /* constant after the start */
+static uint64_t x_next_look_ms;
+static uint32_t x_fresh;       /* spans, ever */
+static uint32_t x_fresh_seen;  /* at the last look */
+static struct ps_heap *cursor; /* to be looked at next; registry lock */
+
+struct look {
+    uint64_t now_ms;
+    uint64_t idle_ms;
+    uint32_t spans; /* that may still be given up */
+    uint32_t count;
+    struct ps_heap *work[WORK_HEAPS]; /* HELD by this thread */
+};
+
+void ps_take_start(void) { is_on = ps_mode.hook.has_fast_alloc && ps_mode.hook.has_fast_free; }
+
+void ps_take_note_fresh(void) { ps_add_relaxed(&x_fresh, 1u); /* relaxed: a count */ }
+
+void ps_take_attach(struct ps_heap *heap) {
+    if (is_on) {
+        ps_store_relaxed(&heap->x_active_ms, ps_os_now_ms()); /* relaxed: see tick.c */
+        /* release: pairs with look_at; the thread's words are as they shall be. */
+        ps_store_release(&heap->x_thread, &ps_thread);
+    }
+}
+
+struct ps_late_run ps_take_late_run(void) {
+    struct ps_late_run late = {
+        .from = ps_thread.run_from,
+        .next = ps_load_relaxed(&ps_thread.run_next), /* relaxed: of this thread, this and below */
+        .step = ps_thread.run_step};
+    late.from = late.next == STOPPED ? NULL : late.from;
+    ps_thread.run_from = NULL;
+    ps_thread.run_step = 0;
+    ps_store_relaxed(&ps_thread.run_next, (char *)NULL);
+    return late;
+}
+
+void ps_take_free_late(const struct ps_late_run *late) {
+    /* By the general way: after the first block, whose free had begun before the heap was taken, an
+     * address may have come to be another block's. Ends: each step was a call of free. */
+    for (char *block = late->from; block != NULL && block != late->next; block += late->step) {
+        struct ps_span *span = ps_span_at(block);
+        ps_mode.entry.free_block(span, block, ps_load_relaxed(&span->x_owner)); /* as in free */
+    }
+}
+
+void ps_take_detach(struct ps_heap *heap) {
+    ps_store_relaxed(&heap->x_thread, (struct ps_thread_words *)NULL); /* relaxed: then the lock */
+}
+
+/* ---- registry lock held ---- */
+
+static void give_words(struct ps_thread_words *thread, struct ps_heap *heap) {
+    /* relaxed, all: the thread's own words, of a heap that it has never left. */
+    ps_store_relaxed(&thread->key, ps_heap_key(heap));
+    ps_store_relaxed(&thread->heap, heap);
+    ps_store_relaxed(&thread->own, heap); /* last: the child of a fork looks at this one */
+    heap->is_asked = false;
+}
+
+/* Step 1 of the protocol. */
+static void ask(struct ps_thread_words *thread, struct ps_heap *heap, uint64_t now_ms) {
+    uint32_t was_free = PS_THREAD_FREE;
+    /* relaxed: NULL where the loader has reset the words since (thread.c).
+     * acquire: pairs with ps_thread_leave; what the thread has done with its heap is visible. */
+    if (ps_load_relaxed(&thread->own) != heap ||
+        !ps_cas_strong_acquire(&thread->x_busy, &was_free, (uint32_t)PS_THREAD_ASKED)) {
+        return;
+    }
+    heap->asked_ms = now_ms;
+    heap->is_asked = true;
+    thread->last = heap;
+    ps_fence_program_order(); /* for the child of a fork: what it undoes, before that is done */
+    /* relaxed, all: the time that passes makes them visible. */
+    ps_store_relaxed(&thread->own, (struct ps_heap *)NULL);
+    ps_store_relaxed(&thread->heap, (struct ps_heap *)NULL);
+    ps_store_relaxed(&thread->key, PS_KEY_NO_SPAN);
+}
+
+/* The heap's thread may still free the next blocks of its run: ps_take_settle_run. */
+static void stop_run(struct ps_thread_words *thread, struct ps_heap *heap) {
+    if (heap->run_span != NULL) {
+        /* acquire: pairs with ps_heap_free; the blocks of the run are this thread's. */
+        heap->run_next = ps_exchange_acquire(&thread->run_next, STOPPED);
+        heap->run_step = thread->run_step;
+        thread->run_from = heap->run_next;
+    }
+}
+
+/* Step 2. True: the heap is HELD by this thread. */
+static bool take(struct ps_thread_words *thread, struct ps_heap *heap, uint64_t now_ms) {
+    if (now_ms - heap->asked_ms < ANSWER_MS) {
+        return false;
+    }
+    if (ps_load_relaxed(&thread->x_busy) != PS_THREAD_ASKED) { /* relaxed: time has passed */
+        give_words(thread, heap);
+        return false;
+    }
+    heap->holder = ps_lock_self();
+    ps_fence_program_order(); /* for the child of a fork, this and the next */
+    ps_store_relaxed(&heap->x_state, (uint32_t)PS_HEAP_HELD); /* relaxed: under the lock */
+    ps_fence_program_order();
+    stop_run(thread, heap);
+    heap->is_asked = false;
+    ps_store_relaxed(&heap->x_thread_pointer, (uintptr_t)0); /* relaxed: see thread.c */
+    ps_take_detach(heap);
+    return true;
+}
+
+struct ps_heap *ps_take_back(void) {
+    struct ps_heap *heap = ps_thread.last;
+    if (heap == NULL || !heap->is_asked || ps_load_relaxed(&heap->x_thread) != &ps_thread) {
+        return NULL; /* relaxed: under the lock */
+    }
+    give_words(&ps_thread, heap);
+    return heap;
+}
+
+struct ps_heap *ps_take_again(void) {
+    struct ps_heap *heap = ps_thread.last;
+    ps_thread.last = NULL;
+    if (heap == NULL) {
+        return NULL;
+    }
+    uint32_t state = ps_load_relaxed(&heap->x_state); /* relaxed, both: under the lock */
+    if (state != PS_HEAP_IDLE && (state != PS_HEAP_PARKED || heap->is_offered)) {
+        return NULL;
+    }
+    ps_store_relaxed(&heap->x_state, (uint32_t)PS_HEAP_LIVE);
+    return heap;
+}
+
+static void look_at(struct look *look, struct ps_heap *heap) {
+    uint32_t state = ps_load_relaxed(&heap->x_state); /* relaxed: under the lock */
+    if (state == PS_HEAP_IDLE) {
+        heap->holder = ps_lock_self();
+        ps_fence_program_order();                                 /* for the child of a fork */
+        ps_store_relaxed(&heap->x_state, (uint32_t)PS_HEAP_HELD); /* relaxed: as above */
+        look->work[look->count++] = heap;
+        return;
+    }
+    struct ps_thread_words *thread = ps_load_acquire(&heap->x_thread); /* acquire: ps_take_attach */
+    /* relaxed: a hint. */
+    bool is_idle = ps_load_relaxed(&heap->x_active_ms) + look->idle_ms <= look->now_ms;
+    if (state != PS_HEAP_LIVE || thread == NULL || thread == &ps_thread || !is_idle ||
+        !ps_os_is_mapped(thread)) { /* a thread may have gone without a word */
+        return;
+    }
+    if (!heap->is_asked) {
+        ask(thread, heap, look->now_ms);
+    } else if (take(thread, heap, look->now_ms)) {
+        look->work[look->count++] = heap;
+    }
+}
+
+/* ---- without ---- */
+
+static void clear_out(struct ps_heap *heap, uint32_t *spans) {
+    if (ps_heap_clear_out(heap, heap->run_next, heap->run_step, spans)) {
+        ps_heap_park(heap);
+    } else {
+        ps_registry_set_idle(heap);
+    }
+}
+
+void ps_take_look(uint64_t now_ms) {
+    /* relaxed, all: hints; a second thread that looks too does no harm. */
+    if (!is_on || ps_load_relaxed(&ps_room_x_is_shared) == 0 ||
+        now_ms < ps_load_relaxed(&x_next_look_ms)) {
+        return;
+    }
+    ps_store_relaxed(&x_next_look_ms, now_ms + LOOK_MS);
+    uint32_t fresh = ps_load_relaxed(&x_fresh);
+    bool is_needed = fresh - ps_load_relaxed(&x_fresh_seen) >= NEEDED_SPANS;
+    ps_store_relaxed(&x_fresh_seen, fresh);
+    struct look look = {.now_ms = now_ms,
+                        .idle_ms = is_needed ? IDLE_NEEDED_MS : IDLE_MS,
+                        .spans = is_needed ? CLEAR_NEEDED_SPANS : CLEAR_SPANS};
+    if (!ps_registry_try()) {
+        return;
+    }
+    cursor = cursor != NULL ? cursor : ps_registry_after(NULL);
+    const struct ps_heap *first = cursor;
+    for (int i = 0; i < LOOK_HEAPS && look.count < WORK_HEAPS && (i == 0 || cursor != first); i++) {
+        look_at(&look, cursor);
+        cursor = ps_registry_after(cursor);
+    }
+    ps_registry_release();
+    for (uint32_t i = 0; i < look.count; i++) {
+        clear_out(look.work[i], &look.spans);
+    }
+}
+
+/* ---- the child of a fork ---- */
+
+void ps_take_fork_child(void) {
+    struct ps_heap *heap = ps_thread.last;
+    /* relaxed: one thread. */
+    if (ps_load_relaxed(&ps_thread.own) == NULL && heap != NULL &&
+        ps_load_relaxed(&heap->x_thread) == &ps_thread &&
+        ps_load_relaxed(&heap->x_state) == PS_HEAP_LIVE) {
+        give_words(&ps_thread, heap);
+    }
+}
+
+bool ps_take_is_held_by_other(const struct ps_heap *heap) {
+    return ps_load_relaxed(&heap->x_state) == PS_HEAP_HELD && /* relaxed: one thread */
+           heap->holder != ps_lock_self();
+}
