@@ -34,6 +34,7 @@ COMMENT_OR_TEXT = re.compile(
 )
 DIRECTIVE = re.compile(r"^[ \t]*#(?:\\\n|[^\n])*", re.MULTILINE)
 ATTRIBUTE = re.compile(r"__attribute__ ?\(\(.*?\)\)\)?|\bPS_[A-Z_]+\b(\([^()]*\))? ?")
+THREAD_LOCAL = re.compile(r"\bPS_THREAD_LOCAL_LINE\(([^(),]*), (\w+)\)")
 TYPE_OR_LOCAL = re.compile(r"(typedef|_Static_assert|__extension__ typedef)\b")
 FUNCTION = re.compile(r"[\w\s*]*?[\s*](\w+) ?\(")
 FORWARD = re.compile(r"(struct|union|enum) \w+$")
@@ -58,6 +59,7 @@ def at_file_level(text: str) -> Iterator[tuple[str, bool]]:
     """Statements, with {} for each pair of braces; whether it is a function with its body."""
     text = COMMENT_OR_TEXT.sub(lambda match: '""' if match[0][0] == '"' else " ", text)
     text = re.sub(r'extern ""\s*\{', "", DIRECTIVE.sub("", text))
+    text = THREAD_LOCAL.sub(r"\1 \2", text)
     depth, statement = 0, ""
     for character in text:
         if character == "{":

@@ -37,7 +37,8 @@
 /* A thread's words, initial-exec TLS, on a cache line of their own. In a model whose threads write
  * to each other's words: one of an array, which is told apart by a macro of that name. */
 #if defined(PS_MODEL_THREADS)
-unsigned explore_thread(void);
+#define PS_MODEL_THREAD unsigned explore_thread(void)
+PS_MODEL_THREAD;
 #define PS_THREAD_LOCAL_LINE(type, name) PS_ALIGNED(PS_CACHE_LINE) type name##_of[PS_MODEL_THREADS]
 #define PS_THREAD_LOCAL_INIT(...)                                                                  \
     { __VA_ARGS__ }

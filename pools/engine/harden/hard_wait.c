@@ -76,7 +76,7 @@ static uintptr_t from_bin(const struct ps_bin *bin, void *block) {
 static void fill_ready(struct ps_hard *hard, struct ps_hard_class *class, struct ps_bin *bin) {
     struct ps_span *source = bin->source;
     while (class->ready_count < class->ready_limit && !ps_link_is_end(source->free)) {
-        add_ready(hard, class, (uintptr_t)ps_bin_pop(bin));
+        add_ready(hard, class, (uintptr_t)ps_heap_pop(source));
     }
     while (class->ready_count < class->ready_limit && bin->cur != bin->end) {
         add_ready(hard, class, from_bin(bin, ps_bin_move(bin)));

@@ -12,6 +12,7 @@
 #include "pools/engine/heap/mode.h"
 #include "pools/engine/os/fatal.h"
 #include "pools/engine/os/os.h"
+#include "pools/engine/page/access.h"
 #include "pools/engine/page/page_cache.h"
 #include "pools/engine/page/purge.h"
 

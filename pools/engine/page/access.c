@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which pages of runs can be accessed, where blocks are hardened: see page_cache.h. Called by the
- * holder of a run. No locks.
+ * See access.h.
  */
+#include "pools/engine/page/access.h"
 #include "pools/engine/base/bits.h"
 #include "pools/engine/os/os.h"
 #include "pools/engine/page/page_cache.h"

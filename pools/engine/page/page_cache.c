@@ -5,6 +5,7 @@
  * and leaves of the map.
  */
 #include "pools/engine/page/page_cache.h"
+#include "pools/engine/page/access.h"
 
 #include "pools/engine/base/bits.h"
 #include "pools/engine/base/check.h"

@@ -6,6 +6,7 @@
 
 #include "pools/engine/base/bits.h"
 #include "pools/engine/os/os.h"
+#include "pools/engine/page/access.h"
 #include "pools/engine/page/page_cache.h"
 
 /* Each span with a guard may cost two mappings of the 65,530 that a process has by default. */
