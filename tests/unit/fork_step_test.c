@@ -10,6 +10,7 @@
 #include "tests/unit/worker.h"
 
 #include "pools/engine/heap/fork.h"
+#include "pools/engine/heap/take.h"
 #include "pools/engine/page/page_cache.h"
 
 /* ---- what must hold in the child ---- */
@@ -292,6 +293,40 @@ FRESH_TEST(a_thread_ends_and_allocates_still) {
     busy_slices_max = 4;
     ps_engine_start();
     fork_at_each_step(NULL, end_and_go_on, use_everything, 61);
+}
+
+static const struct ps_heap *here;
+static bool is_taken;
+
+/* Blocks of the thread that forks, of which those of one span are freed in order. */
+static void allocate_here(void) {
+    allocate_before(NULL);
+    static void *run[64];
+    for (size_t i = 0; i < 64; i++) {
+        run[i] = ps_heap_alloc(200);
+    }
+    for (size_t i = 0; i < 64; i++) {
+        ps_heap_free(run[i]);
+    }
+    here = ps_thread.own;
+}
+
+static void take_heap_of_forking_thread(void) {
+    ps_heap_free(ps_heap_alloc(100));
+    for (int i = 0; i < 2; i++) { /* asks, takes */
+        fake_os_advance_ms(200);
+        ps_thread_enter();
+        ps_take_look(ps_os_now_ms());
+        ps_thread_leave();
+    }
+    is_taken = here->x_state == PS_HEAP_PARKED;
+}
+
+FRESH_TEST(a_thread_forks_whose_heap_is_taken) {
+    busy_slices_max = 16;
+    ps_engine_start();
+    fork_at_each_step(allocate_here, take_heap_of_forking_thread, use_everything, 23);
+    CHECK(is_taken);
 }
 
 static void mappings(void) {

@@ -50,7 +50,7 @@ void ps_take_note_fresh(void) { ps_add_relaxed(&x_fresh, 1u); /* relaxed: a coun
 void ps_take_attach(struct ps_heap *heap) {
     if (is_on) {
         ps_store_relaxed(&heap->x_active_ms, ps_os_now_ms()); /* relaxed: see tick.c */
-        /* release: pairs with look_at; the thread's words are as they shall be. */
+        /* release: pairs with look_at_heap; the thread's words are as they shall be. */
         ps_store_release(&heap->x_thread, &ps_thread);
     }
 }
@@ -141,8 +141,11 @@ static bool take(struct ps_thread_words *thread, struct ps_heap *heap, uint64_t 
 
 struct ps_heap *ps_take_back(void) {
     struct ps_heap *heap = ps_thread.last;
-    if (heap == NULL || !heap->is_asked || ps_load_relaxed(&heap->x_thread) != &ps_thread) {
-        return NULL; /* relaxed: under the lock */
+    /* relaxed, both: under the lock. Not LIVE: in the child of a fork, where the thread that took
+     * it does not exist. */
+    if (heap == NULL || !heap->is_asked || ps_load_relaxed(&heap->x_thread) != &ps_thread ||
+        ps_load_relaxed(&heap->x_state) != PS_HEAP_LIVE) {
+        return NULL;
     }
     give_words(&ps_thread, heap);
     return heap;
@@ -162,7 +165,7 @@ struct ps_heap *ps_take_again(void) {
     return heap;
 }
 
-static void look_at(struct look *look, struct ps_heap *heap) {
+static void look_at_heap(struct look *look, struct ps_heap *heap) {
     uint32_t state = ps_load_relaxed(&heap->x_state); /* relaxed: under the lock */
     if (state == PS_HEAP_IDLE) {
         heap->holder = ps_lock_self();
@@ -214,7 +217,7 @@ void ps_take_look(uint64_t now_ms) {
     cursor = cursor != NULL ? cursor : ps_registry_after(NULL);
     const struct ps_heap *first = cursor;
     for (int i = 0; i < LOOK_HEAPS && look.count < WORK_HEAPS && (i == 0 || cursor != first); i++) {
-        look_at(&look, cursor);
+        look_at_heap(&look, cursor);
         cursor = ps_registry_after(cursor);
     }
     ps_registry_release();
