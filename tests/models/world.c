@@ -9,7 +9,6 @@
 #include "pools/engine/os/lock.h"
 #include "pools/engine/page/metadata.h"
 #include "pools/engine/page/page_cache.h"
-#include "pools/engine/page/purge.h"
 #include "pools/engine/small/span_remote.h"
 #include "pools/engine/small/span_room.h"
 
@@ -131,10 +130,6 @@ void ps_page_cache_walk(void (*visit)(struct ps_slot *slot, void *context), void
     }
     ps_lock_release(&cache_lock);
 }
-
-void ps_purge_begin(void) {}
-
-void ps_purge_end(void) {}
 
 /* ---- for scenarios ---- */
 

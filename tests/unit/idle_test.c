@@ -1,14 +1,13 @@
 // sources: tests/unit/fake_os.c
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory of owners that do nothing: others claim spans of which all blocks are back, purge their
- * memory, and leave them to their owners, which find them drained.
+ * Memory of owners that do nothing: threads that look at the clock steal spans whose blocks are all
+ * back, in steps of bounded length.
  */
 #include "tests/unit/engine.h"
 #include "tests/unit/worker.h"
 
 #include "pools/engine/heap/idle.h"
-#include "pools/engine/small/central.h"
 #include "pools/engine/small/span_remote.h"
 
 #include <sched.h>
@@ -18,11 +17,12 @@
 #define DELAY_MS 1000
 
 static struct live_block blocks[BLOCKS];
+static size_t block_bytes = BLOCK_BYTES;
 
 static void allocate_all(void *unused) {
     (void)unused;
     for (size_t i = 0; i < BLOCKS; i++) {
-        live_start(&blocks[i], ps_heap_alloc(BLOCK_BYTES), BLOCK_BYTES, i);
+        live_start(&blocks[i], ps_heap_alloc(block_bytes), block_bytes, i);
         REQUIRE(blocks[i].address != NULL);
     }
 }
@@ -31,6 +31,11 @@ static void free_all(void *unused) {
     (void)unused;
     live_end_all(blocks, BLOCKS);
     (void)engine_census(); /* hands over what was only gathered */
+}
+
+static void free_fresh_block(void *unused) {
+    (void)unused;
+    ps_heap_free(ps_heap_alloc(300)); /* of a class that this thread has not used */
 }
 
 /* Slow calls of this thread: time passes. */
@@ -54,7 +59,7 @@ FRESH_TEST(a_trim_drops_what_has_come_back_to_another_thread) {
     struct ps_census trimmed = engine_census();
     CHECK_CMP(census_live_blocks(&trimmed), <=, census_live_blocks(&freed));
     CHECK_CMP(fake_os_purged_bytes(), >, before.small_span_bytes * 9 / 10);
-    CHECK_EQ(engine_census().small_span_bytes, before.small_span_bytes); /* still the owner's */
+    CHECK_CMP(engine_census().small_span_bytes, <, before.small_span_bytes / 10);
     CHECK(!ps_heap_trim(0));
     WHEN("the owner wakes up");
     worker_do(&owner, allocate_all, NULL);
@@ -80,7 +85,7 @@ FRESH_TEST(time_does_the_same_when_the_owner_has_been_idle_for_the_delay) {
     CHECK_EQ(engine_census().small_span_bytes, 0);
 }
 
-/* As if each full span had been armed in the very moment in which its last blocks came back. */
+/* As if each full span had been armed in the very moment in which its blocks came back. */
 static void miss_all_wakes(void) {
     for (size_t i = 0; i < BLOCKS; i++) {
         struct ps_slot *slot = ps_page_map_slot(blocks[i].address);
@@ -89,27 +94,65 @@ static void miss_all_wakes(void) {
     }
 }
 
-FRESH_TEST(a_missed_wake_to_an_owner_whose_thread_has_ended_costs_memory_for_a_while_only) {
+FRESH_TEST(what_is_wholly_back_to_an_owner_whose_thread_has_ended_is_never_missed) {
     worker_do_and_end(allocate_all, NULL);
     uint64_t span_bytes = engine_census().small_span_bytes;
     miss_all_wakes();
     free_all(NULL);
-    CHECK_CMP(engine_census().small_span_bytes, >, span_bytes * 9 / 10); /* no notice was sent */
-    be_active(20 * DELAY_MS);
+    be_active(4 * DELAY_MS);
     CHECK_CMP(fake_os_purged_bytes(), >, span_bytes * 9 / 10);
     CHECK_CMP(engine_census().small_span_bytes, <, span_bytes / 10);
     check_live_blocks(0);
 }
 
-FRESH_TEST(a_missed_wake_to_an_idle_owner_costs_memory_for_a_while_only) {
+FRESH_TEST(what_is_wholly_back_to_an_idle_owner_is_never_missed) {
     struct worker owner;
     worker_start(&owner);
     worker_do(&owner, allocate_all, NULL);
     uint64_t span_bytes = engine_census().small_span_bytes;
     miss_all_wakes();
     free_all(NULL);
-    be_active(20 * DELAY_MS);
+    be_active(4 * DELAY_MS);
     CHECK_CMP(fake_os_purged_bytes(), >, span_bytes * 9 / 10);
+    worker_stop(&owner);
+    check_live_blocks(0);
+    CHECK_EQ(engine_census().small_span_bytes, 0);
+}
+
+/* Spans of the class of these blocks. */
+static uint64_t class_spans(void) {
+    return engine_census().classes[ps_size_class_of(block_bytes)].spans;
+}
+
+FRESH_TEST(one_look_at_the_clock_takes_a_bounded_number_of_spans) {
+    struct worker owner;
+    worker_start(&owner);
+    block_bytes = 8192;
+    GIVEN("an idle owner of more spans than one step takes");
+    worker_do(&owner, allocate_all, NULL);
+    free_all(NULL);
+    uint64_t spans = class_spans();
+    REQUIRE(spans > 3 * 256);
+    fake_os_advance_ms(DELAY_MS);
+    uint64_t steps = 0;
+    for (uint64_t left = spans; left > 2 && steps < 100; steps++) {
+        ps_idle_tick(ps_os_now_ms());
+        CHECK_CMP(left - class_spans(), <=, 256);
+        left = class_spans();
+    }
+    CHECK_CMP(steps, <=, spans / 256 + 1);
+    worker_stop(&owner);
+    check_live_blocks(0);
+}
+
+FRESH_TEST(an_owner_that_wakes_up_looks_at_a_bounded_number_of_spans) {
+    struct worker owner;
+    worker_start(&owner);
+    worker_do(&owner, allocate_all, NULL);
+    free_all(NULL);
+    uint64_t spans = class_spans();
+    worker_do(&owner, free_fresh_block, NULL);
+    CHECK_CMP(spans - class_spans(), <=, 256);
     worker_stop(&owner);
     check_live_blocks(0);
     CHECK_EQ(engine_census().small_span_bytes, 0);
@@ -142,71 +185,6 @@ FRESH_TEST(an_owner_may_end_after_its_spans_were_dropped) {
     CHECK_EQ(census.small_span_bytes, 0);
     CHECK_EQ(census.orphan_span_count, 0);
     check_live_blocks(0);
-}
-
-/* ---- the claim itself, step by step, on the span of a block ---- */
-
-static struct ps_span *fill_one_span(void) {
-    ps_engine_start();
-    const struct ps_size_class *class = &ps_size_classes[ps_size_class_of(BLOCK_BYTES)];
-    struct ps_span *span = ps_span_create((uint32_t)(class - ps_size_classes), 0x1001);
-    REQUIRE(span != NULL);
-    span->carved = span->limit;
-    ps_store_relaxed(&span->used, (uint16_t)ps_span_capacity(span));
-    ps_span_settle(span);
-    return span;
-}
-
-static void hand_back(struct ps_span *span, size_t from, size_t to) {
-    for (size_t i = from; i < to; i++) {
-        char *block = ps_span_block(span, i);
-        (void)ps_span_hand_list(span, block, block, 1);
-    }
-}
-
-FRESH_TEST(only_a_span_with_all_blocks_back_can_be_claimed_and_once) {
-    struct ps_span *span = fill_one_span();
-    (void)ps_span_arm(span, PS_WAKE_NEVER);
-    CHECK(!ps_span_claim(span));
-    hand_back(span, span->first, (size_t)span->limit - 1);
-    CHECK(!ps_span_claim(span));
-    hand_back(span, (size_t)span->limit - 1, span->limit);
-    CHECK(ps_span_claim(span));
-    CHECK(!ps_span_claim(span));
-    THEN("the owner finds nothing until the claim is over");
-    CHECK_EQ(ps_span_collect(span), 0);
-    CHECK_EQ(span->used, ps_span_capacity(span));
-    CHECK(ps_span_unclaim(span)); /* and is notified then */
-    CHECK(ps_span_is_queued(span));
-    CHECK(!ps_span_claim(span));
-    CHECK_EQ(ps_span_collect(span), ps_span_capacity(span));
-    CHECK_EQ(span->used, 0);
-    CHECK_EQ(span->carved, span->first);
-    ps_span_check(span);
-}
-
-FRESH_TEST(an_owner_that_is_being_woken_is_not_told_twice) {
-    struct ps_span *span = fill_one_span();
-    (void)ps_span_arm(span, ps_span_capacity(span));
-    hand_back(span, span->first, span->limit);
-    CHECK(ps_span_is_queued(span));
-    CHECK(ps_span_claim(span));
-    CHECK(!ps_span_unclaim(span));
-    ps_span_clear_queued(span);
-    CHECK_EQ(ps_span_collect(span), ps_span_capacity(span));
-}
-
-FRESH_TEST(a_span_orphaned_while_it_is_claimed_goes_back_in_the_end) {
-    struct ps_span *span = fill_one_span();
-    (void)ps_span_arm(span, PS_WAKE_NEVER);
-    hand_back(span, span->first, span->limit);
-    CHECK(ps_span_claim(span));
-    ps_central_orphan(span);
-    CHECK_EQ(ps_central_count(), 1);
-    CHECK(ps_span_unclaim(span));
-    CHECK(ps_central_wake(span, PS_KEY_ORPHAN));
-    CHECK_EQ(ps_central_count(), 0);
-    CHECK_EQ(engine_census().small_span_bytes, 0);
 }
 
 /* ---- at the same time ---- */

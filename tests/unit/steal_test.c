@@ -63,6 +63,14 @@ static void need_memory(void *bytes) { ps_heap_free(ps_heap_alloc(*(const size_t
 
 static size_t other_bytes = 300;
 
+/* Needs fresh spans of several classes: a step per span. */
+static void need_much_memory(void *unused) {
+    (void)unused;
+    for (size_t bytes = 100; bytes < 500; bytes += 90) {
+        need_memory(&bytes);
+    }
+}
+
 static uint64_t class_spans(void) { return engine_census().classes[class_index].spans; }
 
 static void trim(void *unused) {
@@ -89,7 +97,7 @@ static void check_steal(size_t bytes) {
     CHECK_CMP(class_spans(), >=, SPANS);
     const struct ps_heap *heap = owner_of(ps_span_at(last));
     WHEN("another thread needs memory");
-    worker_do(&needy, need_memory, &other_bytes);
+    worker_do(&needy, need_much_memory, NULL);
     THEN("it has taken the spans, but for the one in the owner's bin and the drained one");
     CHECK_CMP(class_spans(), <=, 2);
     CHECK_EQ(heap->x_spans[class_index], class_spans());
@@ -138,7 +146,7 @@ FRESH_TEST(spans_with_a_block_in_use_stay_and_their_owner_still_learns_of_them) 
     }
     (void)engine_census();
     uint64_t spans = class_spans();
-    need_memory(&other_bytes);
+    need_much_memory(NULL);
     CHECK_EQ(class_spans(), spans - 10);
     struct ps_census census = engine_census();
     check_census(&census);
@@ -156,69 +164,6 @@ FRESH_TEST(spans_with_a_block_in_use_stay_and_their_owner_still_learns_of_them) 
     worker_stop(&owner);
     ps_heap_trim(0);
     check_live_blocks(0);
-    CHECK_EQ(engine_census().small_span_bytes, 0);
-}
-
-/* ---- the steal itself, step by step ---- */
-
-static struct ps_span *full_span(void) {
-    ps_engine_start();
-    struct ps_span *span = ps_span_create(ps_size_class_of(1000), 0x1001);
-    REQUIRE(span != NULL);
-    span->place = PS_PLACE_FULL;
-    span->carved = span->limit;
-    ps_store_relaxed(&span->used, (uint16_t)ps_span_capacity(span));
-    ps_span_settle(span);
-    CHECK(ps_span_arm(span, ps_span_capacity(span)));
-    return span;
-}
-
-static unsigned hand_back(struct ps_span *span, size_t from, size_t to) {
-    unsigned all = 0;
-    for (size_t i = from; i < to; i++) {
-        char *block = ps_span_block(span, i);
-        all |= ps_span_hand_list(span, block, block, 1);
-    }
-    return all;
-}
-
-FRESH_TEST(only_a_span_that_is_back_and_let_go_of_can_be_stolen) {
-    struct ps_span *span = full_span();
-    ps_span_let_go(span);
-    CHECK(ps_span_arm(span, 3));
-    CHECK_EQ(hand_back(span, span->first, (size_t)span->limit - 1), PS_HANDED_WAKE);
-    CHECK(!ps_span_steal(span));
-    CHECK_EQ(hand_back(span, (size_t)span->limit - 1, span->limit), PS_HANDED_ALL);
-    ps_span_hold(span);
-    CHECK(!ps_span_steal(span)); /* its owner holds it */
-    CHECK(ps_span_is_queued(span));
-    CHECK_EQ(ps_span_collect(span), ps_span_capacity(span));
-    CHECK_EQ(span->used, 0);
-    ps_span_check(span);
-    CHECK(!ps_span_steal(span)); /* nothing of it is out any more */
-}
-
-FRESH_TEST(what_was_stolen_is_drained_and_not_queued) {
-    struct ps_span *span = full_span();
-    ps_span_let_go(span);
-    CHECK_EQ(hand_back(span, span->first, span->limit), PS_HANDED_WAKE | PS_HANDED_ALL);
-    CHECK(ps_span_steal(span));
-    CHECK(!ps_span_is_queued(span));
-    CHECK_EQ(span->used, 0);
-    ps_span_check(span);
-    ps_span_destroy(span);
-    CHECK_EQ(engine_census().small_span_bytes, 0);
-}
-
-FRESH_TEST(a_span_whose_memory_was_dropped_can_be_stolen_too) {
-    struct ps_span *span = full_span();
-    ps_span_let_go(span);
-    (void)hand_back(span, span->first, span->limit);
-    CHECK(ps_span_claim(span));
-    CHECK(!ps_span_steal(span)); /* held by another thread */
-    CHECK(!ps_span_unclaim(span));
-    CHECK(ps_span_steal(span));
-    ps_span_destroy(span);
     CHECK_EQ(engine_census().small_span_bytes, 0);
 }
 
@@ -316,6 +261,15 @@ FRESH_TEST(only_the_parked_heap_of_that_key_lets_a_span_leave) {
     check_live_blocks(0);
 }
 
+static unsigned hand_back(struct ps_span *span, size_t from, size_t to) {
+    unsigned all = 0;
+    for (size_t i = from; i < to; i++) {
+        char *block = ps_span_block(span, i);
+        all |= ps_span_hand_list(span, block, block, 1);
+    }
+    return all;
+}
+
 /* A notice that is pushed, before its sender has checked whether the thread ended. */
 static struct ps_heap *wake_half_sent(void) {
     choose(8192);
@@ -396,6 +350,22 @@ FRESH_TEST(a_fork_while_spans_are_stolen_loses_none_but_the_one_in_hand) {
         ps_heap_trim(0);
         CHECK_EQ(class_spans(), 0);
     }
+}
+
+/* The list that the thief has begun with belongs to no thread's list while it waits. */
+FRESH_TEST(a_fork_between_two_steps_of_a_theft_loses_none) {
+    struct worker owner;
+    choose(8192);
+    worker_start(&owner);
+    worker_do(&owner, fill_spans, NULL);
+    worker_do_and_end(free_all, NULL);
+    need_memory(&other_bytes);
+    CHECK_CMP(class_spans(), >, 2);
+    CHECK_CMP(class_spans(), <, SPANS);
+    fork_and_find(2); /* the owner's bin and the drained one, of a thread that is not there */
+    worker_do(&owner, trim, NULL);
+    CHECK_EQ(class_spans(), 0);
+    worker_stop(&owner);
 }
 
 /* ---- at the same time ---- */

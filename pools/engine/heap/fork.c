@@ -28,7 +28,7 @@ static void parent(void) { ps_lock_fork_end(); }
 static void salvage_heaps(void) {
     for (struct ps_heap *heap = ps_registry_first(); heap != NULL; heap = heap->next_heap) {
         if (heap->x_state == PS_HEAP_DEAD) {
-            ps_heap_take_wakes(heap);
+            ps_heap_take_all_wakes(heap);
         } else {
             ps_heap_send_on_wakes(heap); /* the thread that was about to is not here */
         }
@@ -38,15 +38,15 @@ static void salvage_heaps(void) {
 static void child(void) {
     ps_page_cache_fork_child();
     ps_mapping_fork_child();
+    ps_idle_fork_child();
     ps_central_fork_child();
     ps_mode.hook.fork_child();
     const struct ps_heap *late_heap = ps_late_fork_child();
     ps_lock_fork_child(start_lock);
     ps_registry_fork_child(late_heap);
     if (ps_lock_fork_repaired()) {
-        ps_remote_fork_salvage(); /* first: looks at lists of wakes that the next empties */
+        ps_idle_fork_salvage(); /* first: looks at lists of wakes that the next empties */
         salvage_heaps();
-        ps_idle_fork_salvage();
     }
     ps_lock_fork_end();
 }

@@ -70,7 +70,7 @@ struct ps_heap {
     struct ps_span *run_span;                /* 3072 span of this thread's hot run, or NULL */
     char *run_first;                         /* 3080 the block that opened it */
     uint32_t x_back;                /* 3088 spans wholly back since the owner took its wakes */
-    uint32_t x_back_worth;          /* 3092 as many are worth a walk over all wakes */
+    uint32_t reserved_1;            /* 3092 */
     uint32_t tick_countdown;        /* 3096 slow calls until the next look at the clock */
     uint32_t x_state;               /* 3100 enum ps_heap_state; registry lock */
     uint64_t next_scan_ms;          /* 3104 */
@@ -89,7 +89,8 @@ struct ps_heap {
     bool is_offered;               /* 3424 on the list of parked heaps; registry lock */
     struct ps_guard_sampler guard; /* 3432 */
     PS_ALIGNED(PS_CACHE_LINE) struct ps_span *x_wake; /* 3520 spans that others want looked at */
-    uint32_t room[PS_BIN_LIMIT];      /* 3584 eighths of spans that are free: room.c */
+    struct ps_span *x_wake_rest; /* 3528 of an earlier list; written by the owner, NULL by any */
+    uint32_t room[PS_BIN_LIMIT]; /* 3584 eighths of spans that are free: room.c */
     struct ps_thread_words *x_thread; /* 3840 of its thread, for take.c; NULL: cannot be taken */
     uint64_t asked_ms;                /* 3848 registry lock, as all that follows: see take.c */
     char *run_next;                   /* 3856 of the open run, when it was stopped */

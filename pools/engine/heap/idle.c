@@ -1,160 +1,245 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See idle.h. Takes the registry lock, then the page lock, for the walks; system calls outside.
+ * See idle.h. Lock: idle_lock, held by the one thread that steals; takes the page lock. A list that
+ * is being looked over, and the heaps that are left to look at, wait in `steal` and `x_cursor`
+ * between two calls.
  */
 #include "pools/engine/heap/idle.h"
 
 #include "pools/engine/base/bits.h"
+#include "pools/engine/heap/refill.h"
 #include "pools/engine/heap/registry.h"
 #include "pools/engine/heap/remote.h"
-#include "pools/engine/os/os.h"
-#include "pools/engine/page/page_cache.h"
-#include "pools/engine/page/purge.h"
+#include "pools/engine/os/lock.h"
 #include "pools/engine/small/span_remote.h"
 
-#define CLAIM_LIMIT 64 /* spans claimed in one walk */
+#define SPANS_PER_TICK 256  /* of a wake list; each costs the page lock if it is stolen */
+#define SPANS_PER_REFILL 32 /* less than the page faults of the span that is wanted */
+#define HEAPS_PER_TICK 64
+#define BACK_WORTH 8 /* spans wholly back that are worth a look before fresh memory is taken */
 #define LOOKS_PER_DELAY 4
-#define BACK_OFF_LIMIT 2      /* walks in vain make the next one wait longer, up to a whole delay */
-#define MISSED_LOOK_DELAYS 16 /* between looks for spans whose wake was missed */
-#define MISSED_LOOK_MS_LEAST 16000 /* and at least: each may walk over all slices */
 
-static uint32_t idle_delay_ms;
+static struct ps_lock idle_lock = PS_LOCK_INIT(PS_RANK_IDLE);
+static uint32_t idle_ms;
 static uint64_t x_next_look_ms;
-static uint64_t x_next_missed_look_ms;
-static uint32_t x_walks_in_vain;
+static struct ps_heap *x_cursor; /* the look under way has come to here; NULL: there is none */
+static struct ps_heap *x_rich;   /* a heap with much that is back; heaps are never freed */
 
-/* Spans [done, count) are claimed and have yet to be given back to their owners. Purge lock; the
- * child of a fork goes on where the parent was. */
-static struct claims {
-    uint64_t active_before_ms;
-    struct ps_span *spans[CLAIM_LIMIT];
-    size_t count;
-    size_t done;
-} claims;
+/* What the thief has in hand, for the child of a fork. Idle lock. */
+static struct {
+    struct ps_heap *from;
+    struct ps_span
+        *rest; /* wakes taken from there, to be looked at; not taken yet: still its list */
+    struct ps_span *now;  /* being looked at; briefly the first of one of the others, too */
+    struct ps_span *kept; /* wakes to be sent again */
+} steal;
 
-struct search {
-    uint64_t active_before_ms;
-    bool is_for_missed;
-    bool has_wakes;
-    bool has_spans;
-};
+void ps_idle_start(uint32_t delay_ms) { idle_ms = delay_ms / LOOKS_PER_DELAY; }
 
-void ps_idle_start(uint32_t delay_ms) { idle_delay_ms = delay_ms; }
-
-/* relaxed, all loads: a guess about somebody who does nothing; the claim itself is exact. */
-static bool is_idle(const struct ps_heap *heap, uint64_t active_before_ms) {
-    return ps_load_relaxed(&heap->x_active_ms) < active_before_ms;
-}
-
-static bool has_idle_owner(const struct ps_span *span, uint64_t active_before_ms) {
-    uintptr_t key = ps_load_relaxed(&span->x_owner);
-    return key > PS_KEY_ORPHAN && is_idle(ps_heap_of_key(key), active_before_ms);
-}
-
-static void claim_if_back(struct ps_slot *slot, void *context) {
-    (void)context;
-    struct ps_span *span = ps_span_of_slot(slot);
-    /* acquire: pairs with ps_span_create; makes the constant fields of a span visible. */
-    if (claims.count < CLAIM_LIMIT && ps_load_acquire(&slot->run.kind) == PS_RUN_SPAN &&
-        has_idle_owner(span, claims.active_before_ms) && ps_span_claim(span)) {
-        claims.spans[claims.count] = span;
-        ps_fence_program_order(); /* for the child of a fork: the entry before the count */
-        claims.count++;
+/* relaxed, all: hints. But none is lost: a list is taken after x_back was cleared, and a wake that
+ * is not on it was sent, and noted, after that. */
+void ps_idle_note_back(struct ps_heap *owner) {
+    if (ps_add_relaxed(&owner->x_back, 1u) + 1 >= BACK_WORTH) {
+        ps_store_relaxed(&x_rich, owner);
     }
 }
 
-/* Ends the claims one by one, after their memory has been dropped, and tells the owners. */
-static bool purge_claimed(void) {
-    struct ps_span *to_wake[CLAIM_LIMIT];
-    size_t wake_count = 0;
-    bool has_purged = false;
-    while (claims.done < claims.count) {
-        struct ps_span *span = claims.spans[claims.done];
-        size_t bytes = (size_t)span->run.slices << PS_SLICE_SHIFT;
-        if (ps_os_purge(span->run.base, bytes)) {
-            ps_purge_count(bytes);
-            has_purged = true;
-        }
-        claims.done++;
-        if (ps_span_unclaim(span)) {
-            to_wake[wake_count++] = span;
-        }
-    }
-    ps_purge_end();
-    for (size_t i = 0; i < wake_count; i++) {
-        ps_wake_owner(to_wake[i]);
-    }
-    return has_purged;
+/* Wakes of a heap whose thread has ended are sent on by others. relaxed: a wake that is taken and
+ * kept is sent on, too. */
+static bool can_be_robbed(const struct ps_heap *heap) {
+    uint32_t state = ps_load_relaxed(&heap->x_state);
+    return state == PS_HEAP_LIVE || state == PS_HEAP_SHARED;
 }
 
-bool ps_idle_purge(uint64_t active_before_ms) {
-    bool has_purged = false;
-    bool is_full;
-    do { /* ends: what has been claimed once has nothing to claim again */
-        ps_purge_begin();
-        claims.count = 0;
-        ps_fence_program_order(); /* so that a child never finds old ones to end */
-        claims.done = 0;
-        claims.active_before_ms = active_before_ms;
-        ps_page_cache_walk(claim_if_back, NULL);
-        is_full = claims.count == CLAIM_LIMIT;
-        has_purged |= purge_claimed();
-    } while (is_full);
-    return has_purged;
+/* Takes a list of wakes into steal.rest. The child of a fork must not lose the list between the
+ * two: it stands there before it is taken. False: there was none. */
+static bool take(struct ps_span **list) {
+    steal.rest = ps_load_relaxed(list); /* relaxed: the swap validates it, NULL too */
+    ps_fence_program_order();
+    /* acquire: pairs with ps_heap_push_wakes and with leave_rest. seq_cst: see
+     * ps_heap_send_on_wakes. */
+    while (!ps_cas_weak_seq_cst(list, &steal.rest, (struct ps_span *)NULL)) {
+    }
+    return steal.rest != NULL;
 }
 
-void ps_idle_fork_salvage(void) {
-    if (claims.done < claims.count) {
-        ps_purge_begin();
-        (void)purge_claimed();
+static void take_from(struct ps_heap *heap) {
+    steal.from = heap;
+    if (!take(&heap->x_wake_rest)) {         /* x_back is for the list */
+        ps_store_relaxed(&heap->x_back, 0u); /* relaxed: see ps_idle_note_back */
+        (void)take(&heap->x_wake);
     }
 }
 
-static bool has_spans(const struct ps_heap *heap) {
-    for (uint32_t i = 0; i < ps_size_class_count; i++) {
-        if (ps_load_relaxed(&heap->x_spans[i]) != 0) { /* relaxed: as in is_idle */
-            return true;
-        }
+/* Looks at the first span that is left. Whether it was stolen. */
+static bool steal_next(void) {
+    struct ps_span *span = steal.rest;
+    steal.now = span;
+    ps_fence_program_order();
+    steal.rest = ps_load_relaxed(&span->x_wake_next); /* relaxed: acquired by take */
+    /* Of the heap itself only, so that it alone may have to be offered. */
+    if (ps_heap_owns(steal.from, span) && ps_span_steal(span)) {
+        steal.now = NULL;
+        ps_fence_program_order();
+        ps_heap_release_span(steal.from, span);
+        return true;
     }
+    ps_store_relaxed(&span->x_wake_next, steal.kept); /* relaxed: released by the push */
+    ps_fence_program_order();
+    steal.kept = span;
+    ps_fence_program_order();
+    steal.now = NULL;
     return false;
 }
 
-static void search_heap(struct ps_heap *heap, void *context) {
-    struct search *search = context;
-    if (!is_idle(heap, search->active_before_ms)) {
-        return;
+/* Looks at so many wakes of the list at hand, or, when there is none, of `heap`. Idle lock held,
+ * releases it. Returns how many spans were stolen. */
+static size_t steal_some(struct ps_heap *heap, size_t count) {
+    size_t stolen = 0;
+    if (steal.rest == NULL) {
+        take_from(heap);
     }
-    /* relaxed: as in is_idle. */
-    search->has_wakes |=
-        ps_load_relaxed(&heap->x_wake) != NULL && ps_load_relaxed(&heap->x_state) == PS_HEAP_LIVE;
-    /* No wake tells of a full span whose wake was missed (span_remote.h), and an owner whose thread
-     * has ended, or sleeps, never looks: any idle owner may have one. */
-    search->has_spans = search->has_spans || (search->is_for_missed && has_spans(heap));
+    struct ps_heap *from = steal.from;
+    struct ps_span *last = NULL; /* of those that stay */
+    for (; steal.rest != NULL && count > 0; count--) {
+        struct ps_span *span = steal.rest;
+        if (steal_next()) {
+            stolen++;
+        } else if (last == NULL) {
+            last = span;
+        }
+    }
+    struct ps_span *first = steal.kept;
+    steal.kept = NULL; /* before they are sent: not twice in a child */
+    if (first != NULL) {
+        ps_heap_push_wakes(from, first, last);
+    }
+    if (steal.rest != NULL) {
+        /* relaxed, both: hints. */
+        ps_store_relaxed(&x_rich, from);
+        ps_store_relaxed(&x_next_look_ms, (uint64_t)0);
+    }
+    ps_lock_release(&idle_lock);
+    ps_heap_send_on_wakes(from);
+    if (stolen != 0) {
+        /* Its thread may end at this moment. Under the lock, either it finds the spans gone or we
+         * find it ended; a look at x_state instead could miss, and so could its count of spans. */
+        ps_heap_offer(from);
+    }
+    return stolen;
 }
 
-static bool is_missed_look_due(uint64_t now_ms) {
-    if (now_ms < ps_load_relaxed(&x_next_missed_look_ms)) { /* relaxed: as in ps_idle_look */
+bool ps_heap_steal_back(const struct ps_heap *heap) {
+    struct ps_heap *rich = ps_load_relaxed(&x_rich); /* relaxed: a hint */
+    if (PS_LIKELY(rich == NULL) || rich == heap || !ps_lock_try(&idle_lock)) {
         return false;
     }
-    uint64_t pause_ms = ps_max((uint64_t)idle_delay_ms * MISSED_LOOK_DELAYS, MISSED_LOOK_MS_LEAST);
-    ps_store_relaxed(&x_next_missed_look_ms, now_ms + pause_ms);
-    return true;
+    ps_store_relaxed(&x_rich, (struct ps_heap *)NULL); /* relaxed: as above */
+    if (steal.rest == NULL && !can_be_robbed(rich)) {
+        ps_lock_release(&idle_lock);
+        return false;
+    }
+    return steal_some(rich, SPANS_PER_REFILL) != 0;
 }
 
-void ps_idle_look(uint64_t now_ms) {
-    /* relaxed: a second thread that looks too does no harm. */
-    if (now_ms < ps_load_relaxed(&x_next_look_ms) || now_ms < idle_delay_ms) {
+/* relaxed, all: a guess about an owner that does nothing; the steal itself is exact. */
+static bool is_worth_it(const struct ps_heap *heap, uint64_t now_ms) {
+    bool has_any =
+        ps_load_relaxed(&heap->x_back) != 0 || ps_load_relaxed(&heap->x_wake_rest) != NULL;
+    return has_any && can_be_robbed(heap) && ps_load_relaxed(&heap->x_active_ms) + idle_ms < now_ms;
+}
+
+/* Moves the cursor behind the next idle owner that may have something. NULL: not among so many. */
+static struct ps_heap *find(struct ps_heap *newest, uint64_t now_ms) {
+    struct ps_heap *found = NULL;
+    struct ps_heap *heap = ps_load_relaxed(&x_cursor); /* relaxed: written under the lock */
+    heap = heap != NULL ? heap : newest;
+    for (int looked = 0; found == NULL && heap != NULL && looked < HEAPS_PER_TICK; looked++) {
+        found = is_worth_it(heap, now_ms) ? heap : NULL;
+        heap = heap->next_heap;
+    }
+    ps_store_relaxed(&x_cursor, heap); /* relaxed: a hint to those without the lock */
+    if (heap == NULL) {
+        ps_store_relaxed(&x_next_look_ms, now_ms + idle_ms); /* relaxed: as in ps_idle_tick */
+    }
+    return found;
+}
+
+void ps_idle_tick(uint64_t now_ms) {
+    /* relaxed, both: a second thread that looks too does no harm. */
+    bool is_begun = ps_load_relaxed(&x_cursor) != NULL;
+    if (!is_begun && now_ms < ps_load_relaxed(&x_next_look_ms)) {
         return;
     }
-    uint32_t in_vain = ps_load_relaxed(&x_walks_in_vain); /* relaxed: as above */
-    ps_store_relaxed(&x_next_look_ms,
-                     now_ms + ((uint64_t)idle_delay_ms << in_vain) / LOOKS_PER_DELAY);
-    struct search search = {.active_before_ms = now_ms - idle_delay_ms,
-                            .is_for_missed = is_missed_look_due(now_ms)};
-    ps_heap_walk(search_heap, &search);
-    if (search.has_wakes || search.has_spans) {
-        bool has_purged = ps_idle_purge(search.active_before_ms);
-        in_vain = has_purged ? 0 : (uint32_t)ps_min(in_vain + search.has_wakes, BACK_OFF_LIMIT);
-        ps_store_relaxed(&x_walks_in_vain, in_vain); /* relaxed: as above */
+    struct ps_heap *newest = is_begun ? NULL : ps_heap_newest();
+    if (!ps_lock_try(&idle_lock)) {
+        return;
     }
+    struct ps_heap *heap = steal.rest != NULL ? steal.from : find(newest, now_ms);
+    if (heap == NULL) {
+        ps_lock_release(&idle_lock);
+        return;
+    }
+    (void)steal_some(heap, SPANS_PER_TICK);
+}
+
+static void steal_all_of(struct ps_heap *heap) {
+    bool is_last;
+    do { /* ends: after what was begun before, and what the owner has left over, comes the list */
+        ps_lock_acquire(&idle_lock);
+        /* relaxed: what the owner leaves now it may keep. */
+        is_last = steal.rest == NULL && ps_load_relaxed(&heap->x_wake_rest) == NULL;
+        (void)steal_some(heap, SIZE_MAX);
+    } while (!is_last);
+}
+
+void ps_idle_steal_all(void) {
+    for (struct ps_heap *heap = ps_heap_newest(); heap != NULL; heap = heap->next_heap) {
+        if (can_be_robbed(heap)) {
+            steal_all_of(heap);
+        }
+    }
+}
+
+static bool has_wake(const struct ps_span *list, const struct ps_span *wanted) {
+    while (list != NULL && list != wanted) {
+        list = ps_load_relaxed(&list->x_wake_next); /* relaxed: one thread */
+    }
+    return list != NULL;
+}
+
+/* Whether steal.rest has been taken off its heap's list. It may also have been read only, and the
+ * owner have taken the list and looked at its spans since: then they are no longer QUEUED. */
+static bool is_rest_taken(void) {
+    const struct ps_span *rest = steal.rest;
+    /* relaxed, both: one thread. */
+    return rest != NULL && !has_wake(ps_load_relaxed(&steal.from->x_wake), rest) &&
+           !has_wake(ps_load_relaxed(&steal.from->x_wake_rest), rest) && ps_span_is_queued(rest);
+}
+
+/* Ends what was begun with one span: it is stolen, or its wake goes on. */
+static void finish_steal(struct ps_span *span) {
+    if (ps_span_finish_steal(span)) {
+        /* relaxed: one thread. */
+        ps_heap_release_span(ps_heap_of_key(ps_load_relaxed(&span->x_owner)), span);
+    } else {
+        ps_wake_owner(span);
+    }
+}
+
+void ps_idle_fork_child(void) { ps_lock_fork_child(&idle_lock); }
+
+void ps_idle_fork_salvage(void) {
+    struct ps_span *rest = steal.rest;
+    struct ps_span *now = steal.now;
+    struct ps_span *kept = steal.kept;
+    bool is_taken = is_rest_taken();
+    steal.rest = NULL;
+    steal.now = NULL;
+    steal.kept = NULL;
+    if (now != NULL && now != rest && now != kept) {
+        finish_steal(now);
+    }
+    ps_heap_wake_all(is_taken ? rest : NULL);
+    ps_heap_wake_all(kept);
 }

@@ -1,28 +1,37 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory of owners that do nothing: spans whose blocks have all been freed by other threads belong
- * to a thread that may never allocate again. Others drop the memory behind them; the spans stay
- * their owners'. Any thread, no lock held.
+ * Memory of owners that do nothing. A full span whose blocks have all been freed by other threads
+ * stands on the wake list of a thread that may never allocate again. A thief takes the list, part
+ * by part, and returns such spans to the page cache; the wakes of the others are sent again.
+ *
+ * Any thread, no lock held. Every call but ps_idle_steal_all and the salvage takes a bounded number
+ * of steps, and a later one goes on from there.
  */
 #ifndef PS_HEAP_IDLE_H
 #define PS_HEAP_IDLE_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "pools/engine/heap/heap.h"
 
-/* Once, at start: how long an owner must have been idle. */
+/* Once, at start: the purge delay. An owner is idle when it has not looked at the clock for a
+ * quarter of it. */
 void ps_idle_start(uint32_t delay_ms);
 
-/* From time to time: looks whether an idle owner has been sent wakes, or, less often, whether one
- * has spans whose wake it may have missed, and if so drops what has come back to it. Costs a walk
- * of the heaps, and of all slices when there is such an owner. */
-void ps_idle_look(uint64_t now_ms);
+/* One more span of this heap is wholly back, and its wake has been sent. */
+void ps_idle_note_back(struct ps_heap *owner);
 
-/* Drops what has come back to owners not active since active_before_ms (UINT64_MAX: to all).
- * Returns whether any memory went back. */
-bool ps_idle_purge(uint64_t active_before_ms);
+/* From time to time: steals from idle owners. */
+void ps_idle_tick(uint64_t now_ms);
 
-/* In the child of a fork, all locks free: ends what another thread was about. */
+/* Before a heap takes fresh memory: returns spans of an owner that has many which are wholly back
+ * to the page cache. Returns whether any was. */
+bool ps_heap_steal_back(const struct ps_heap *heap);
+
+/* Steals from all owners whatever there is. */
+void ps_idle_steal_all(void);
+
+/* In the child of a fork, by its only thread: repairs the lock; and, all locks free, ends what
+ * another thread was about. */
+void ps_idle_fork_child(void);
 void ps_idle_fork_salvage(void);
 
 #endif

@@ -40,6 +40,7 @@ static PS_NOINLINE void look_at_clock(struct ps_heap *heap) {
     ps_store_relaxed(&heap->x_active_ms, now_ms); /* relaxed: others judge by it whether we idle */
     ps_purge_tick(now_ms);
     ps_mapping_expire(now_ms);
+    ps_idle_tick(now_ms);
     ps_take_look(now_ms);
     if (now_ms >= heap->next_scan_ms) {
         heap->next_scan_ms = now_ms + SCAN_DELAY_MS;
@@ -48,7 +49,6 @@ static PS_NOINLINE void look_at_clock(struct ps_heap *heap) {
         ps_recent_flush_all(heap);
         ps_room_scan(heap);
         ps_heap_drop_drained(heap);
-        ps_idle_look(now_ms);
     }
 }
 
@@ -81,7 +81,7 @@ bool ps_heap_trim(size_t keep_bytes) {
     if (heap != NULL) {
         ps_run_close(heap);
         ps_remote_flush(heap);
-        ps_heap_take_wakes(heap);
+        ps_heap_take_all_wakes(heap);
         for (uint32_t i = 0; i < ps_size_class_count; i++) {
             ps_heap_empty_bin(heap, i);
             collect_available(heap, i);
@@ -90,7 +90,7 @@ bool ps_heap_trim(size_t keep_bytes) {
     }
     ps_thread_leave();
     (void)ps_mode.hook.reclaim();
-    bool has_purged = ps_idle_purge(UINT64_MAX);
-    has_purged |= ps_mapping_expire(UINT64_MAX) != 0;
+    ps_idle_steal_all();
+    bool has_purged = ps_mapping_expire(UINT64_MAX) != 0;
     return ps_purge_all(keep_bytes) || has_purged;
 }

@@ -13,6 +13,7 @@
 #include "pools/engine/base/bits.h"
 #include "pools/engine/heap/blocks.h"
 #include "pools/engine/heap/fast_path.h"
+#include "pools/engine/heap/idle.h"
 #include "pools/engine/heap/large.h"
 #include "pools/engine/heap/maintenance.h"
 #include "pools/engine/heap/mode.h"

@@ -166,6 +166,13 @@ void ps_heap_walk(void (*visit)(struct ps_heap *heap, void *context), void *cont
 
 struct ps_heap *ps_registry_first(void) { return all_heaps; }
 
+struct ps_heap *ps_heap_newest(void) {
+    ps_lock_acquire(&registry_lock);
+    struct ps_heap *heap = all_heaps;
+    ps_lock_release(&registry_lock);
+    return heap;
+}
+
 void ps_registry_fork_child(const struct ps_heap *late_heap) {
     ps_lock_fork_child(&registry_lock);
     ps_take_fork_child();

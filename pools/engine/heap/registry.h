@@ -39,6 +39,9 @@ bool ps_registry_try(void);
 void ps_registry_release(void);
 struct ps_heap *ps_registry_after(const struct ps_heap *heap);
 
+/* The heap made last; next_heap leads to those before it, and never changes. */
+struct ps_heap *ps_heap_newest(void);
+
 /* Calls visit for every heap ever made, registry lock held. */
 void ps_heap_walk(void (*visit)(struct ps_heap *heap, void *context), void *context);
 

@@ -8,12 +8,12 @@
 
 #include "pools/engine/base/bits.h"
 #include "pools/engine/heap/heap.h"
+#include "pools/engine/heap/idle.h"
 #include "pools/engine/heap/pop.h"
 #include "pools/engine/heap/refill.h"
 #include "pools/engine/heap/registry.h"
 #include "pools/engine/heap/run.h"
 #include "pools/engine/os/lock.h"
-#include "pools/engine/page/purge.h"
 #include "pools/engine/small/central.h"
 #include "pools/engine/small/misuse.h"
 #include "pools/engine/small/span_list.h"
@@ -22,22 +22,10 @@
 #define BATCH_BLOCKS 64                /* most blocks in a batch */
 #define BATCH_BYTES ((size_t)16 << 10) /* most bytes in a batch: bounds what lags behind */
 
-#define BACK_WORTH_LEAST 8 /* spans wholly back that are worth a walk over somebody's wakes */
-#define WALK_WORTH 8       /* spans walked over for each that is gained, at most, as a rule */
-
-/* What ps_heap_steal_back has in hand, for the child of a fork. Purge lock. */
-static struct {
-    struct ps_heap *from;
-    struct ps_span
-        *rest; /* wakes taken from there, to be looked at; not taken yet: still its list */
-    struct ps_span *now;  /* being looked at; briefly the first of one of the others, too */
-    struct ps_span *kept; /* wakes to be sent again */
-} steal;
-
-static struct ps_heap *x_rich; /* a heap with that many; heaps are never freed */
+#define WAKES_AT_ONCE 256 /* spans that an owner looks at in one call */
 
 /* Puts a chain of spans, linked by x_wake_next, on the wake list. */
-static void push_wakes(struct ps_heap *owner, struct ps_span *first, struct ps_span *last) {
+void ps_heap_push_wakes(struct ps_heap *owner, struct ps_span *first, struct ps_span *last) {
     struct ps_span *head = ps_load_relaxed(&owner->x_wake); /* relaxed: the swap validates it */
     do {
         ps_store_relaxed(&last->x_wake_next, head); /* relaxed: released by the swap */
@@ -46,13 +34,27 @@ static void push_wakes(struct ps_heap *owner, struct ps_span *first, struct ps_s
     } while (!ps_cas_weak_seq_cst(&owner->x_wake, &head, first));
 }
 
+/* What an owner left over of the last list, or else the list. */
 static struct ps_span *take_list(struct ps_heap *heap) {
-    ps_store_relaxed(&heap->x_back, 0u); /* relaxed: a hint */
-    /* acquire: pairs with push_wakes. seq_cst: see ps_heap_send_on_wakes. */
+    if (ps_load_relaxed(&heap->x_wake_rest) != NULL) { /* relaxed: the exchange decides */
+        /* acquire: pairs with leave_rest. */
+        struct ps_span *rest = ps_exchange_acquire(&heap->x_wake_rest, (struct ps_span *)NULL);
+        if (rest != NULL) {
+            return rest;
+        }
+    }
+    ps_store_relaxed(&heap->x_back, 0u); /* relaxed: see ps_idle_note_back */
+    /* acquire: pairs with ps_heap_push_wakes. seq_cst: see ps_heap_send_on_wakes. */
     return ps_exchange_seq_cst(&heap->x_wake, (struct ps_span *)NULL);
 }
 
-static void wake_all(struct ps_span *span) {
+/* Owner: the rest of a list is for the next call, or for a thief. */
+static void leave_rest(struct ps_heap *heap, struct ps_span *rest) {
+    /* release: pairs with take_list and with the thief of idle.c; the links are read there. */
+    ps_store_release(&heap->x_wake_rest, rest);
+}
+
+void ps_heap_wake_all(struct ps_span *span) {
     while (span != NULL) {
         struct ps_span *next = ps_load_relaxed(&span->x_wake_next); /* relaxed: acquired before */
         ps_wake_owner(span);
@@ -67,7 +69,7 @@ static void wake_all(struct ps_span *span) {
  */
 void ps_heap_send_on_wakes(struct ps_heap *heap) {
     if (ps_load_seq_cst(&heap->x_state) == PS_HEAP_PARKED) {
-        wake_all(take_list(heap));
+        ps_heap_wake_all(take_list(heap)); /* the rest was taken at the end of the thread */
     }
 }
 
@@ -124,130 +126,24 @@ void ps_wake_owner(struct ps_span *span) {
             }
             continue;
         }
-        push_wakes(owner, span, span);
+        ps_heap_push_wakes(owner, span, span);
         ps_heap_send_on_wakes(owner);
         return;
     }
 }
 
-/* Notes that one more span of its owner is wholly back and waits for him. */
-static void note_back(struct ps_span *span) {
-    uintptr_t key = ps_load_acquire(&span->x_owner); /* acquire: as in ps_wake_owner */
-    if (key <= PS_KEY_ORPHAN) {
-        return;
-    }
-    struct ps_heap *owner = ps_heap_of_key(key);
-    /* relaxed, all three: hints. */
-    uint32_t back = ps_add_relaxed(&owner->x_back, 1u) + 1;
-    if (back >= ps_max(ps_load_relaxed(&owner->x_back_worth), BACK_WORTH_LEAST)) {
-        ps_store_relaxed(&x_rich, owner);
-    }
-}
-
 void ps_remote_handed(struct ps_span *span, unsigned handed) {
-    if ((handed & PS_HANDED_ALL) != 0) {
-        note_back(span); /* first: behind the wake the span may be gone */
+    struct ps_heap *owner = NULL;
+    if ((handed & PS_HANDED_ALL) != 0) {                 /* behind the wake the span may be gone */
+        uintptr_t key = ps_load_acquire(&span->x_owner); /* acquire: as in ps_wake_owner */
+        owner = key > PS_KEY_ORPHAN ? ps_heap_of_key(key) : NULL;
     }
     if ((handed & PS_HANDED_WAKE) != 0) {
         ps_wake_owner(span);
     }
-}
-
-/* As take_list, into steal.rest. The child of a fork must not lose the list between the two: it
- * stands there before it is taken. */
-static void take_for_steal(struct ps_heap *heap) {
-    ps_store_relaxed(&heap->x_back, 0u); /* relaxed: a hint */
-    steal.from = heap;
-    steal.rest = ps_load_relaxed(&heap->x_wake); /* relaxed: the swap validates it */
-    ps_fence_program_order();
-    /* acquire: pairs with push_wakes. seq_cst: see ps_heap_send_on_wakes. */
-    while (!ps_cas_weak_seq_cst(&heap->x_wake, &steal.rest, (struct ps_span *)NULL)) {
+    if (owner != NULL) {
+        ps_idle_note_back(owner);
     }
-}
-
-bool ps_heap_steal_back(const struct ps_heap *heap) {
-    struct ps_heap *rich = ps_load_relaxed(&x_rich); /* relaxed: a hint */
-    if (PS_LIKELY(rich == NULL)) {
-        return false;
-    }
-    /* acquire: the exchange picks one thread; what it finds there is acquired by take_list. */
-    rich = ps_exchange_acquire(&x_rich, (struct ps_heap *)NULL);
-    /* relaxed: as in ps_wake_owner. */
-    if (rich == NULL || rich == heap || ps_load_relaxed(&rich->x_state) != PS_HEAP_LIVE) {
-        return false;
-    }
-    struct ps_span *last = NULL; /* of those that stay */
-    uint32_t walked = 0;
-    uint32_t stolen = 0;
-    ps_purge_begin();
-    take_for_steal(rich);
-    for (struct ps_span *span; (span = steal.rest) != NULL;) {
-        steal.now = span;
-        ps_fence_program_order();
-        steal.rest = ps_load_relaxed(&span->x_wake_next); /* relaxed: acquired by take_for_steal */
-        walked++;
-        /* Of the heap itself only, so that it alone may have to be offered. */
-        if (ps_heap_owns(rich, span) && ps_span_steal(span)) {
-            steal.now = NULL;
-            ps_fence_program_order();
-            ps_heap_release_span(rich, span);
-            stolen++;
-            continue;
-        }
-        ps_store_relaxed(&span->x_wake_next, steal.kept); /* relaxed: released by push_wakes */
-        ps_fence_program_order();
-        steal.kept = span;
-        ps_fence_program_order();
-        steal.now = NULL;
-        last = last == NULL ? span : last;
-    }
-    ps_store_relaxed(&rich->x_back_worth, walked / WALK_WORTH); /* relaxed: a hint */
-    struct ps_span *first = steal.kept;
-    steal.kept = NULL; /* before they are sent: not twice in a child */
-    if (first != NULL) {
-        push_wakes(rich, first, last);
-    }
-    ps_purge_end();
-    ps_heap_send_on_wakes(rich);
-    if (stolen != 0) {
-        /* Its thread may end at this moment. Under the lock, either it finds the spans gone or we
-         * find it ended; a look at x_state instead could miss, and so could its count of spans. */
-        ps_heap_offer(rich);
-    }
-    return stolen != 0;
-}
-
-static bool has_wake(const struct ps_heap *heap, const struct ps_span *wanted) {
-    const struct ps_span *span = ps_load_relaxed(&heap->x_wake); /* relaxed, both: one thread */
-    while (span != NULL && span != wanted) {
-        span = ps_load_relaxed(&span->x_wake_next);
-    }
-    return span != NULL;
-}
-
-/* Ends what was begun with one span: it is stolen, or its wake goes on. */
-static void finish_steal(struct ps_span *span) {
-    if (ps_span_finish_steal(span)) {
-        ps_heap_release_span(ps_heap_of_key(ps_load_relaxed(&span->x_owner)),
-                             span); /* one thread */
-    } else {
-        ps_wake_owner(span);
-    }
-}
-
-void ps_remote_fork_salvage(void) {
-    struct ps_span *rest = steal.rest;
-    struct ps_span *now = steal.now;
-    struct ps_span *kept = steal.kept;
-    bool is_taken = rest != NULL && !has_wake(steal.from, rest);
-    steal.rest = NULL;
-    steal.now = NULL;
-    steal.kept = NULL;
-    if (now != NULL && now != rest && now != kept) {
-        finish_steal(now);
-    }
-    wake_all(is_taken ? rest : NULL);
-    wake_all(kept);
 }
 
 /* One span off the wake list of its owner. */
@@ -262,22 +158,40 @@ static void look_at(struct ps_heap *heap, struct ps_span *span) {
     ps_heap_span_gained(heap, span);
 }
 
-void ps_heap_take_wakes(struct ps_heap *heap) {
-    /* relaxed: a look; a wake missed now is found at the next refill. */
-    if (PS_LIKELY(ps_load_relaxed(&heap->x_wake) == NULL)) {
-        return;
-    }
-    bool is_dead =
-        ps_load_relaxed(&heap->x_state) == PS_HEAP_DEAD; /* relaxed: as in ps_wake_owner */
-    struct ps_span *span = take_list(heap);
-    while (span != NULL) {
-        struct ps_span *next = ps_load_relaxed(&span->x_wake_next); /* relaxed: acquired above */
+/* As many spans of a list; returns the rest of it. */
+static struct ps_span *look_at_list(struct ps_heap *heap, struct ps_span *span, size_t count) {
+    /* relaxed: as in ps_wake_owner. */
+    bool is_dead = ps_load_relaxed(&heap->x_state) == PS_HEAP_DEAD;
+    for (; span != NULL && count > 0; count--) {
+        struct ps_span *next = ps_load_relaxed(&span->x_wake_next); /* relaxed: acquired before */
         if (!is_dead && ps_heap_owns(heap, span)) {
             look_at(heap, span);
         } else {
             ps_wake_owner(span); /* sent while it changed hands, or to the dead */
         }
         span = next;
+    }
+    return span;
+}
+
+static bool has_wakes(const struct ps_heap *heap) {
+    /* relaxed, both: a look; a wake missed now is found at the next refill. */
+    return ps_load_relaxed(&heap->x_wake) != NULL || ps_load_relaxed(&heap->x_wake_rest) != NULL;
+}
+
+void ps_heap_take_wakes(struct ps_heap *heap) {
+    if (PS_LIKELY(!has_wakes(heap))) {
+        return;
+    }
+    struct ps_span *rest = look_at_list(heap, take_list(heap), WAKES_AT_ONCE);
+    if (rest != NULL) {
+        leave_rest(heap, rest);
+    }
+}
+
+void ps_heap_take_all_wakes(struct ps_heap *heap) {
+    while (has_wakes(heap)) { /* ends: others send a wake per span */
+        (void)look_at_list(heap, take_list(heap), SIZE_MAX);
     }
 }
 

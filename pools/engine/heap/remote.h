@@ -26,15 +26,15 @@ void ps_heap_send_on_wakes(struct ps_heap *heap);
 /* Does what a hand-over asks for. handed: its result. */
 void ps_remote_handed(struct ps_span *span, unsigned handed);
 
-/* Looks for an owner who does not look at his wakes, and gives those of his spans back to the page
- * cache whose blocks have all come back. Returns whether there were any. */
-bool ps_heap_steal_back(const struct ps_heap *heap);
+/* Puts a chain of spans, linked by x_wake_next, on the wake list of a heap. */
+void ps_heap_push_wakes(struct ps_heap *owner, struct ps_span *first, struct ps_span *last);
 
-/* In the child of a fork, all locks free: sends the wakes that another thread had in hand. */
-void ps_remote_fork_salvage(void);
+/* Notifies the owners of a list of spans that are QUEUED. */
+void ps_heap_wake_all(struct ps_span *span);
 
-/* Looks at the spans that others wanted looked at. Of a dead heap, in the child of a fork: sends
- * them on to the orphanage. */
+/* Looks at spans named by notices: at so many that a call may take part of them, and at all of
+ * them. Of a dead heap, in the child of a fork: sends the notices on to the orphanage. */
 void ps_heap_take_wakes(struct ps_heap *heap);
+void ps_heap_take_all_wakes(struct ps_heap *heap);
 
 #endif

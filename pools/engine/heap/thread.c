@@ -109,7 +109,7 @@ bool ps_heap_clear_out(struct ps_heap *heap, char *run_next, ptrdiff_t run_step,
     ps_recent_flush_all(heap);
     ps_mode.hook.thread_end(heap); /* before the next: blocks of others may be kept back, too */
     ps_remote_flush(heap);
-    ps_heap_take_wakes(heap);
+    ps_heap_take_all_wakes(heap);
     for (uint32_t i = 0; i < ps_size_class_count; i++) {
         ps_heap_empty_bin(heap, i);
         if (!orphan_available(heap, i, spans)) {

@@ -194,8 +194,4 @@ bool ps_purge_all(size_t keep_bytes) {
     return done > 0;
 }
 
-void ps_purge_begin(void) { ps_lock_acquire(&purge_lock); }
-
-void ps_purge_end(void) { ps_lock_release(&purge_lock); }
-
 void ps_purge_fork_child(void) { ps_lock_fork_child(&purge_lock); }

@@ -45,10 +45,6 @@ void ps_purge_count(uint64_t bytes);
 
 void ps_purge_read(struct ps_purge_counts *out);
 
-/* Brackets memory being dropped by another file: one thread at a time. Blocks. */
-void ps_purge_begin(void);
-void ps_purge_end(void);
-
 /* In the child of a fork, by its only thread. */
 void ps_purge_fork_child(void);
 

@@ -36,10 +36,12 @@ static void check_total(const struct ps_span *span, uint64_t word) {
     }
 }
 
-/* Sets QUEUED when the total has reached what the owner waits for. */
+/* Sets QUEUED when the total has reached what the owner waits for, or all there is: that the span
+ * is wholly back is never missed. */
 static uint64_t with_wake(const struct ps_span *span, uint64_t word) {
+    size_t total = total_of(word);
     /* relaxed: a stale value is allowed, see span_remote.h. */
-    bool is_due = total_of(word) >= ps_load_relaxed(&span->x_wake_at);
+    bool is_due = total >= ps_load_relaxed(&span->x_wake_at) || total == ps_span_capacity(span);
     return is_due ? word | PS_REMOTE_QUEUED : word;
 }
 
@@ -168,14 +170,12 @@ size_t ps_span_wake_blocks(const struct ps_span *span) {
     return ps_span_remote_blocks(span) + more + 1;
 }
 
-bool ps_span_claim(struct ps_span *span) {
+/* What was claimed and is not stolen: the chains are gone, every block is free. */
+static void end_claim(struct ps_span *span) {
     uint64_t word = ps_load_relaxed(&span->x_remote); /* relaxed: the swap below validates it */
-    /* The owner still counts every block as used, so nobody else touches the blocks: all but the
-     * word itself stays as it is until the owner collects, which CLAIMED forbids him.
-     * acquire: pairs with the hand-overs; the blocks are ours to drop. */
-    return total_of(word) == ps_span_capacity(span) &&
-           ps_cas_weak_acq_rel(&span->x_remote, &word,
-                               (word & PS_REMOTE_QUEUED) | PS_REMOTE_CLAIMED);
+    /* release: as in ps_span_clear_queued, though nothing was written. */
+    while (!ps_cas_weak_release(&span->x_remote, &word, PS_REMOTE_QUEUED | PS_REMOTE_DRAINED)) {
+    }
 }
 
 bool ps_span_steal(struct ps_span *span) {
@@ -193,7 +193,7 @@ bool ps_span_steal(struct ps_span *span) {
         ps_store_relaxed(&span->x_remote, (uint64_t)0); /* relaxed: no block of it is live */
         return true;
     }
-    (void)ps_span_unclaim(span); /* QUEUED was set, so that nobody else must be told */
+    end_claim(span);
     return false;
 }
 
@@ -202,7 +202,7 @@ bool ps_span_finish_steal(struct ps_span *span) {
     bool is_claimed = (word & PS_REMOTE_CLAIMED) != 0;
     if (word != 0 && !(is_claimed && ps_load_relaxed(&span->x_is_loose) != 0)) {
         if (is_claimed) {
-            (void)ps_span_unclaim(span);
+            end_claim(span);
         }
         return false;
     }
@@ -219,15 +219,6 @@ void ps_span_hold(struct ps_span *span) {
     /* relaxed: what can make the span stealable again comes later in this thread, and is released
      * by the swap that clears QUEUED or by the hand-over of a block. */
     ps_store_relaxed(&span->x_is_loose, (uint8_t)0);
-}
-
-bool ps_span_unclaim(struct ps_span *span) {
-    uint64_t word = ps_load_relaxed(&span->x_remote); /* relaxed: the swap below validates it */
-    uint64_t wanted = PS_REMOTE_QUEUED | PS_REMOTE_DRAINED;
-    /* release: pairs with take_word; the memory is dropped before the owner uses it again. */
-    while (!ps_cas_weak_release(&span->x_remote, &word, wanted)) {
-    }
-    return (word & PS_REMOTE_QUEUED) == 0;
 }
 
 void ps_span_clear_queued(struct ps_span *span) {

@@ -8,20 +8,23 @@
  *        14..27  blocks on the list
  *        28..41  index + 1 of the first free run (struct ps_free_run in its first block)
  *        42..55  blocks in the runs
- *        56      QUEUED: x_wake_at blocks are back and the span is on its way to a wake list
- *        57      CLAIMED: every block is back; somebody who is not the owner drops the memory
- *        58      DRAINED: he has: the chains are gone and every block is free
+ *        56      QUEUED: x_wake_at blocks, or all, are back and the span is on its way to a wake
+ *                list
+ *        57      CLAIMED: every block is back; a thread that is not the owner looks whether it may
+ *                have the span
+ *        58      DRAINED: it may not; the chains are gone and every block is free
  *
- * QUEUED is set by exactly one hander-over, in the swap that reaches x_wake_at, and cleared by
- * whoever takes the span off the wake list. A span that is QUEUED is never destroyed. The word is
- * consistent at every instant, so fork may happen at any time.
+ * QUEUED is set by exactly one hander-over, in the swap that reaches x_wake_at or the last block,
+ * and cleared by the thread that takes the span off the wake list. A span that is QUEUED is never
+ * destroyed. The word is consistent at every instant, so fork may happen at any time.
  *
  * x_wake_at is stored without a fence, since the owner stores it at every turn from full to
  * available and a locked instruction there costs more than the turn: a hand-over at that very
- * moment may miss it. The next one to the same span sees it; if there is none, a span with room is
- * looked at when its class is refilled, at a trim, or at the end of the thread, and the memory of a
- * full one goes at a trim, or when others look over what idle owners have (heap/idle.c). (Packing
- * head and count into one word after rpmalloc, batches per span after snmalloc.)
+ * moment may miss it. The next one to the same span sees it; if there is none, some blocks are
+ * still out, and a span with room is looked at when its class is refilled, at a trim, or at the end
+ * of the thread. The hand-over of the last block does not depend on x_wake_at: a span that is
+ * wholly back is always QUEUED. (Packing head and count into one word after rpmalloc, batches per
+ * span after snmalloc.)
  */
 #ifndef PS_SMALL_SPAN_REMOTE_H
 #define PS_SMALL_SPAN_REMOTE_H
@@ -58,21 +61,10 @@ size_t ps_span_collect(struct ps_span *span);
 bool ps_span_arm(struct ps_span *span, size_t blocks);
 
 /*
- * Any thread, for an owner that may be idle: when every block of the span has been handed back,
- * claims it, so that its memory may be dropped. Until ps_span_unclaim, which must follow, the owner
- * finds nothing to collect. Page lock held by the caller, so that the span is not destroyed while
- * it is looked at.
- */
-bool ps_span_claim(struct ps_span *span);
-
-/* After the memory was dropped, or not. True: the caller must now wake the owner. */
-bool ps_span_unclaim(struct ps_span *span);
-
-/*
  * Any thread that took the span, QUEUED, off its owner's wake list: makes it the caller's, to be
  * destroyed, when every block has been handed back and the owner has let go of it. Then the owner
- * will not touch it: he has no block of it to free, it is on none of his lists, and what could tell
- * him of it is in the caller's hands.
+ * will not touch it: it has no block of it to free, the span is on none of its lists, and the wake
+ * that could tell of it is the caller's.
  */
 bool ps_span_steal(struct ps_span *span);
 

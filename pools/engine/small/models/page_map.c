@@ -50,12 +50,12 @@ static void look_up_foreign(void) {
     EXPLORE_ASSERT(ps_load_relaxed(&((const struct ps_span *)slot)->x_owner) == PS_KEY_NOBODY);
 }
 
-/* As heap/idle.c looks for spans that are wholly back. */
+/* As heap/census.c counts spans. */
 static void visit(struct ps_slot *slot, void *context) {
     (void)context;
     if (ps_load_acquire(&slot->run.kind) == PS_RUN_SPAN) {
         EXPLORE_ASSERT(ps_span_capacity(ps_span_of_slot(slot)) == 2);
-        EXPLORE_ASSERT(!ps_span_claim(ps_span_of_slot(slot)));
+        EXPLORE_ASSERT(ps_span_remote_blocks(ps_span_of_slot(slot)) == 0);
     }
 }
 
