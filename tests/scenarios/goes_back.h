@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Drops a heap from a peak to 10 MiB live and measures what stays resident, once after up to two
- * seconds of light activity (the purge delay at work) and once right after malloc_trim(0). What
- * survives lies in groups of one MiB spread over the whole heap. One thread; used by the
- * scenarios memory_goes_back_*.
+ * seconds of light activity, and one more per GiB (the purge delay at work), and once right after
+ * malloc_trim(0). What survives lies in groups of one MiB spread over the whole heap. One thread;
+ * used by the scenarios memory_goes_back_*.
  */
 #ifndef PS_TESTS_GOES_BACK_H
 #define PS_TESTS_GOES_BACK_H
@@ -18,6 +18,7 @@
 #define GOES_BACK_GROUP_BYTES ((size_t)1 << 20)
 #define GOES_BACK_RSS_LIMIT ((size_t)64 << 20)
 #define GOES_BACK_ACTIVITY_ROUNDS 200
+#define GOES_BACK_ROUNDS_PER_GIB 100 /* no call does more than half a millisecond's part of it */
 
 /* The table of blocks is no part of the heap: its own mapping. */
 static void **goes_back_table(size_t count) {
@@ -66,9 +67,9 @@ static void goes_back_free_survivors(void **table, size_t count) {
 }
 
 /* A few allocations of mixed sizes every 10 ms, as an almost idle server does. */
-static void goes_back_be_lightly_active(void) {
+static void goes_back_be_lightly_active_for(size_t rounds) {
     const struct timespec pause = {0, 10000000};
-    for (int round = 0; round < GOES_BACK_ACTIVITY_ROUNDS; round++) {
+    for (size_t round = 0; round < rounds; round++) {
         void *blocks[60];
         for (int i = 0; i < 60; i++) {
             blocks[i] = malloc((size_t)(i * i * 9 + 1));
@@ -79,6 +80,10 @@ static void goes_back_be_lightly_active(void) {
         }
         nanosleep(&pause, NULL);
     }
+}
+
+__attribute__((unused)) static void goes_back_be_lightly_active(void) {
+    goes_back_be_lightly_active_for(GOES_BACK_ACTIVITY_ROUNDS);
 }
 
 /* What the table itself keeps resident is taken off: it is not the allocator's. */
@@ -92,7 +97,8 @@ __attribute__((unused)) static int goes_back_check(size_t block_bytes, size_t pe
     size_t count = peak_bytes / block_bytes;
     void **table = goes_back_table(count);
     goes_back_rise_and_drop(table, count, block_bytes);
-    goes_back_be_lightly_active();
+    goes_back_be_lightly_active_for(GOES_BACK_ACTIVITY_ROUNDS +
+                                    (peak_bytes >> 30) * GOES_BACK_ROUNDS_PER_GIB);
     size_t after_activity = goes_back_heap_rss(count);
     goes_back_free_survivors(table, count);
 

@@ -4,68 +4,15 @@
  * When memory is released, by a clock that the tests move. The rule under test: what was free and
  * dirty for the whole delay goes, within a quarter more; what was needed at any moment of it stays.
  */
-#include "pools/engine/page/purge.h"
-
-#include "pools/engine/base/bits.h"
-#include "pools/engine/page/page_cache.h"
-#include "tests/unit/fake_os.h"
-#include "tests/unit/fresh.h"
+#include "tests/unit/purge_runs.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
-#define DELAY_MS 400
-#define QUARTER_MS (DELAY_MS / 4)
-#define RUN_SLICES 8
-#define RUN_LIMIT 64
 #define STEPS 4000
 #define STEP_MS_MAX 60
 #define HUGE_SLICES ((size_t)32)
-
-static const struct ps_config config = PS_CONFIG_DEFAULT;
-static struct ps_run *runs[RUN_LIMIT];
-static size_t run_count;
-
-static void start(uint32_t delay_ms) {
-    ps_page_cache_start(&config);
-    ps_purge_start(delay_ms);
-    ps_purge_tick(ps_os_now_ms()); /* the first one starts the clock */
-}
-
-static void tick_after(uint64_t ms) {
-    fake_os_advance_ms(ms);
-    ps_purge_tick(ps_os_now_ms());
-}
-
-static uint64_t dirty_slices(void) {
-    struct ps_page_counts counts;
-    ps_page_cache_count(&counts);
-    return counts.dirty_slices;
-}
-
-static uint64_t purged_slices(void) {
-    struct ps_purge_counts counts;
-    ps_purge_read(&counts);
-    CHECK_EQ(counts.bytes, fake_os_purged_bytes());
-    return counts.bytes >> PS_SLICE_SHIFT;
-}
-
-static void take(size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        runs[run_count] = ps_page_cache_take(RUN_SLICES, 1);
-        REQUIRE(runs[run_count] != NULL);
-        memset(runs[run_count]->base, 0xa5, 8);
-        run_count++;
-    }
-}
-
-static void give(size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        ps_page_cache_give(runs[--run_count]);
-    }
-}
 
 FRESH_TEST(what_is_idle_for_the_delay_goes_and_not_before) {
     start(DELAY_MS);
@@ -247,64 +194,6 @@ FRESH_TEST(a_purge_that_fails_loses_nothing) {
     WHEN("the system can again");
     fake_os_refuse(0);
     for (int i = 0; i < 16; i++) {
-        tick_after(QUARTER_MS);
-    }
-    CHECK_EQ(dirty_slices(), 0);
-}
-
-FRESH_TEST(one_locked_page_keeps_its_slice_and_no_more) {
-    start(DELAY_MS);
-    take(RUN_LIMIT);
-    char *page = runs[RUN_LIMIT / 2]->base + PS_SLICE_BYTES;
-    if (mlock(page, 1) != 0) {
-        UNIT_SKIP("no page may be locked here");
-    }
-    give(RUN_LIMIT);
-    for (int quarter = 0; quarter < 6; quarter++) {
-        tick_after(QUARTER_MS);
-    }
-    CHECK_EQ(dirty_slices(), 1);
-    uint64_t calls = fake_os_calls(FAKE_OS_PURGE);
-    for (int quarter = 0; quarter < 40; quarter++) {
-        tick_after(QUARTER_MS);
-    }
-    CHECK_CMP(fake_os_calls(FAKE_OS_PURGE) - calls, <=, 40);
-    CHECK(!ps_purge_all(0));
-    CHECK_EQ(dirty_slices(), 1);
-    THEN("that slice is the first to serve again");
-    struct ps_run *run = ps_page_cache_take(1, 1);
-    REQUIRE(run != NULL);
-    CHECK_PTR_EQ(run->base, page);
-    CHECK(run->is_dirty);
-    ps_page_cache_give(run);
-    for (int quarter = 0; quarter < 8; quarter++) {
-        tick_after(QUARTER_MS);
-    }
-    CHECK_EQ(dirty_slices(), 1);
-    WHEN("it is unlocked");
-    REQUIRE(munlock(page, 1) == 0);
-    for (int quarter = 0; quarter < 8; quarter++) {
-        tick_after(QUARTER_MS);
-    }
-    THEN("it goes, too");
-    CHECK_EQ(dirty_slices(), 0);
-}
-
-FRESH_TEST(memory_that_was_locked_goes_back_soon_after_it_is_unlocked) {
-    start(DELAY_MS);
-    take(RUN_LIMIT);
-    GIVEN("many slices that were refused");
-    fake_os_refuse(FAKE_OS_BIT(FAKE_OS_PURGE));
-    give(RUN_LIMIT);
-    CHECK(!ps_purge_all(0));
-    uint64_t refused = fake_os_calls(FAKE_OS_PURGE);
-    for (int quarter = 0; quarter < 40; quarter++) {
-        tick_after(QUARTER_MS);
-    }
-    CHECK_CMP(fake_os_calls(FAKE_OS_PURGE) - refused, <=, 40 * 100);
-    WHEN("the system can again");
-    fake_os_refuse(0);
-    for (int quarter = 0; quarter < 16; quarter++) {
         tick_after(QUARTER_MS);
     }
     CHECK_EQ(dirty_slices(), 0);

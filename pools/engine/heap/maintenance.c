@@ -36,12 +36,12 @@ void ps_heap_drop_drained(struct ps_heap *heap) {
 
 static PS_NOINLINE void look_at_clock(struct ps_heap *heap) {
     uint64_t now_ms = ps_os_now_ms();
-    heap->tick_countdown = TICK_CALLS;
     ps_store_relaxed(&heap->x_active_ms, now_ms); /* relaxed: others judge by it whether we idle */
     ps_purge_tick(now_ms);
     ps_mapping_expire(now_ms);
     ps_idle_tick(now_ms);
     ps_take_look(now_ms);
+    heap->tick_countdown = ps_purge_is_behind() ? 0 : TICK_CALLS;
     if (now_ms >= heap->next_scan_ms) {
         heap->next_scan_ms = now_ms + SCAN_DELAY_MS;
         ps_remote_flush(heap);

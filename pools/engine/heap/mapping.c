@@ -12,6 +12,7 @@
 #define CACHE_ENTRIES 64
 #define BACK_OFF_LIMIT 16 /* of 2^16 moves one is tried, however many were refused */
 #define GROWN_LEAST_BYTES ((size_t)256 << 10) /* shorter copies cost no more than a mapping */
+#define STEP_SLICES 64                        /* unmapped in one call because of their age */
 #define FIT_FRACTION 4 /* a cached mapping may be longer than asked for by a quarter */
 
 struct cached {
@@ -22,7 +23,7 @@ struct cached {
 static struct cached cache[CACHE_ENTRIES];
 static size_t cache_count;
 static struct ps_mapping_counts counts;
-PS_UNDO_LOG(mapping_undo, (sizeof cache + sizeof counts) / 8 + 2);
+PS_UNDO_LOG(mapping_undo, (sizeof cache + sizeof counts) / 8 + 3);
 static struct ps_lock mapping_lock = PS_LOCK_INIT_UNDO(PS_RANK_MAPPING, &mapping_undo);
 static bool has_guards; /* a mapping ends with an inaccessible page */
 static size_t cache_max_bytes;
@@ -123,13 +124,8 @@ static void keep(char *base, size_t slices) {
     }
 }
 
-/* Gives a mapping back to the OS. */
-static void release(struct ps_run *run) {
-    size_t bytes = bytes_of(run);
-    char *base = run->base;
-    /* relaxed: free() only classifies by it. After the unmapping another thread may be given the
-     * same addresses, so the slot must be clear before. */
-    ps_store_relaxed(&run->kind, (uint8_t)PS_RUN_NONE);
+/* Gives a mapping, or a part of one, back to the OS. */
+static void release_range(char *base, size_t bytes) {
     bool is_stuck = !ps_os_release(base, bytes);
     ps_store_relaxed(&x_is_stuck, (uint32_t)is_stuck); /* relaxed: see ps_mapping_is_stuck */
     if (!is_stuck) {
@@ -139,6 +135,13 @@ static void release(struct ps_run *run) {
     } else {
         (void)ps_os_purge(base, bytes); /* the addresses are lost */
     }
+}
+
+static void release(struct ps_run *run) {
+    /* relaxed: free() only classifies by it. After the unmapping another thread may be given the
+     * same addresses, so the slot must be clear before. */
+    ps_store_relaxed(&run->kind, (uint8_t)PS_RUN_NONE);
+    release_range(run->base, bytes_of(run));
 }
 
 static struct ps_run *map_fresh(size_t bytes, size_t align) {
@@ -252,29 +255,59 @@ static bool is_due(uint64_t since_ms, uint64_t now_ms) {
     return now_ms >= since_ms && now_ms - since_ms >= delay_ms;
 }
 
+/* Cuts the end off the oldest mapping, or takes all of it. Its slices then describe what was cut.
+ */
+static struct ps_run *cut_locked(void) {
+    struct ps_run *run = cache[0].run;
+    if (run->slices <= STEP_SLICES) {
+        return remove_locked(0);
+    }
+    PS_UNDO_NOTE(&mapping_undo, run->slices);
+    run->slices -= STEP_SLICES;
+    counts.cached_bytes -= STEP_SLICES * PS_SLICE_BYTES;
+    return NULL;
+}
+
+/* Unmaps one step of what is due. Returns the bytes given back; 0: nothing is due. */
+static size_t expire_step(uint64_t now_ms) {
+    struct ps_run *whole = NULL;
+    char *tail = NULL;
+    ps_lock_acquire(&mapping_lock);
+    if (cache_count > 0 && is_due(cache[0].since_ms, now_ms)) {
+        note_all();
+        struct ps_run *oldest = cache[0].run;
+        whole = cut_locked();
+        tail = oldest->base + bytes_of(oldest);
+        if (cache_count == 0) {
+            /* relaxed: see ps_mapping_grown_min_bytes. */
+            ps_store_relaxed(&x_grown_min_bytes, GROWN_LEAST_BYTES);
+        }
+    }
+    ps_lock_release(&mapping_lock);
+    if (whole != NULL) {
+        size_t bytes = bytes_of(whole);
+        release(whole);
+        return bytes;
+    }
+    if (tail != NULL) {
+        release_range(tail, STEP_SLICES * PS_SLICE_BYTES);
+        return STEP_SLICES * PS_SLICE_BYTES;
+    }
+    return 0;
+}
+
 size_t ps_mapping_expire(uint64_t now_ms) {
-    struct ps_run *expired[CACHE_ENTRIES];
-    size_t expired_count = 0;
+    size_t bytes = 0;
+    size_t step;
     /* relaxed: a hint, decided again under the lock. */
     uint64_t oldest_ms = ps_load_relaxed(&x_oldest_ms);
     if (oldest_ms == UINT64_MAX || !is_due(oldest_ms, now_ms)) {
         return 0;
     }
-    ps_lock_acquire(&mapping_lock);
-    note_all();
-    while (cache_count > 0 && is_due(cache[0].since_ms, now_ms)) {
-        expired[expired_count++] = remove_locked(0);
-    }
-    if (cache_count == 0) {
-        /* relaxed: see ps_mapping_grown_min_bytes. */
-        ps_store_relaxed(&x_grown_min_bytes, GROWN_LEAST_BYTES);
-    }
-    ps_lock_release(&mapping_lock);
-    size_t bytes = 0;
-    for (size_t i = 0; i < expired_count; i++) {
-        bytes += bytes_of(expired[i]);
-        release(expired[i]);
-    }
+    do { /* ends: each step makes what is kept less */
+        step = expire_step(now_ms);
+        bytes += step;
+    } while (step != 0 && now_ms == UINT64_MAX);
     return bytes;
 }
 

@@ -43,8 +43,8 @@ void ps_mapping_give(struct ps_run *run);
  * unchanged. */
 struct ps_run *ps_mapping_resize(struct ps_run *run, size_t bytes);
 
-/* Unmaps what has been in the cache for the purge delay; now_ms UINT64_MAX: everything. Returns
- * the bytes given back. */
+/* Unmaps a step, 4 MiB, of what has been in the cache for the purge delay; now_ms UINT64_MAX:
+ * everything. Returns the bytes given back. */
 size_t ps_mapping_expire(uint64_t now_ms);
 
 void ps_mapping_read(struct ps_mapping_counts *out);

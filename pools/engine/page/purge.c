@@ -14,7 +14,33 @@
 #include "pools/engine/page/page_cache.h"
 
 #define QUARTERS 4
-#define BATCH_SLICES 1024 /* 64 MiB between two looks at the lock */
+
+/*
+ * What one call may do, by what it costs: a system that drops 15 MiB of ordinary pages in a
+ * millisecond takes 4 us for a slice, and less where the pages are huge, if they are; but to break
+ * a huge page takes 40 to 100 us. No clock is read, since one that runs on while the thread does
+ * not would end most steps early on a busy machine, and the thread's own costs a system call.
+ */
+#define STEP_US 250
+#define STEP_US_BEHIND 350 /* where much is due */
+#define BEHIND_SLICES 1024 /* which is 64 MiB */
+#define PLAIN_SLICE_US 4
+#define HUGE_SLICE_US 2
+#define BREAK_US 100
+#define REFUSED_US 1
+#define PIECE_SLICES 32
+
+/*
+ * Together, the steps take an eighth of the time that passes; from 256 MiB on that are due, a
+ * quarter, from 512 MiB on a half. What was not used is kept for a while, since a thread that is
+ * lightly active makes its calls all at once.
+ */
+#define CREDIT_US_LIMIT 16000
+#define CREDIT_SHIFT_MOST 3
+#define CREDIT_SHIFT_LEAST 1
+#define CREDIT_DOUBLES_AT ((uint64_t)256 << 20 >> PS_SLICE_SHIFT)
+
+#define ALL_SLICES 1024 /* off the cache at a time where everything is purged */
 
 /* In larger heaps huge pages are not kept apart: the kernel needs a mapping for each that is, of
  * the 65,530 that a process may have. */
@@ -23,10 +49,14 @@
 static struct ps_lock purge_lock = PS_LOCK_INIT(PS_RANK_PURGE);
 static uint32_t purge_delay_ms;
 static uint64_t quarter_ms;
-static uint64_t x_next_ms;     /* end of the current quarter */
-static uint64_t x_low_current; /* least dirty slices in the current quarter */
+static uint64_t x_next_ms;    /* end of the current quarter */
+static uint64_t x_due_slices; /* found idle, not purged yet */
+static int64_t credit_us;
+static uint64_t credit_since_ms; /* when it was last added to */
+static uint64_t x_low_current;   /* least dirty slices in the current quarter */
 static uint64_t low_past[QUARTERS - 1];
 static struct ps_run *detached; /* dirty, off the cache: empty whenever no thread purges */
+static bool is_apart;           /* of what is due: see APART_SLICES_LIMIT */
 static size_t retry_slices = 1; /* refused ones to try again at the end of a quarter */
 static struct ps_purge_counts x_counts;
 
@@ -54,60 +84,89 @@ void ps_purge_read(struct ps_purge_counts *out) {
     out->bytes = ps_load_relaxed(&x_counts.bytes); /* relaxed: statistics */
 }
 
-static bool purge_run(const struct ps_run *run, size_t slices, bool is_apart) {
+static bool purge_run(const struct ps_run *run, size_t slices, bool is_kept_apart) {
     size_t bytes = slices << PS_SLICE_SHIFT;
     if (!ps_os_purge(run->base, bytes)) {
         return false;
     }
-    if (run->is_huge && is_apart) {
+    if (run->is_huge && is_kept_apart) {
         ps_page_arena_keep_holes(run->base, slices);
     }
     ps_purge_count(bytes);
     return true;
 }
 
+/* How much is purged. */
+struct goal {
+    uint64_t slices;
+    size_t piece_slices;
+    int64_t cost_us; /* left: it ends where this does, INT64_MAX never does */
+    bool is_apart;
+};
+
+static int64_t cost_of(const struct ps_run *run, size_t slices) {
+    uintptr_t end = (uintptr_t)run->base + (slices << PS_SLICE_SHIFT);
+    if (!run->is_huge) {
+        return (int64_t)slices * PLAIN_SLICE_US;
+    }
+    bool is_whole = (((uintptr_t)run->base | end) & (PS_HUGE_PAGE_BYTES - 1)) == 0;
+    return (int64_t)slices * HUGE_SLICE_US + (is_whole ? 0 : BREAK_US);
+}
+
 /*
- * Purges what is detached, as far as the system allows it. One locked page makes it refuse a range
- * of any length, so a range that is refused is halved, down to a slice, and the next ones double
- * again. Returns how many slices went back.
+ * Purges what is detached, as far as the system allows it and the cost. One locked page makes it
+ * refuse a range of any length, so a range that is refused is halved, down to a slice, and the next
+ * ones double again. Returns how many slices went back.
  */
-static uint64_t purge_detached(bool is_apart) {
+static uint64_t purge_detached(struct goal *goal) {
     uint64_t done = 0;
-    size_t piece = PS_RUN_SLICES_LIMIT;
-    while (detached != NULL) {
+    size_t piece = goal->piece_slices;
+    do {
         size_t slices = ps_min(piece, detached->slices);
-        if (purge_run(detached, slices, is_apart)) {
+        int64_t cost_us = cost_of(detached, slices);
+        if (purge_run(detached, slices, goal->is_apart)) {
             ps_page_cache_attach(&detached, slices, PS_PURGE_DONE);
             done += slices;
-            piece = ps_min(2 * piece, PS_RUN_SLICES_LIMIT);
+            piece = ps_min(2 * piece, goal->piece_slices);
+            goal->cost_us -= cost_us;
         } else if (slices > 1) {
             piece = slices / 2;
+            goal->cost_us -= REFUSED_US;
         } else {
             ps_page_cache_attach(&detached, 1, PS_PURGE_REFUSED);
             retry_slices = 1;
+            goal->cost_us -= REFUSED_US;
         }
-    }
+    } while (detached != NULL && goal->cost_us > 0);
     return done;
 }
 
-/* Purges about `slices` dirty slices, purge lock held. Returns how many went back. */
-static uint64_t purge_slices(uint64_t slices, bool is_apart) {
-    uint64_t done = 0;
-    while (done < slices) {
-        ps_page_cache_detach_dirty(ps_min(slices - done, BATCH_SLICES), &detached);
-        if (detached == NULL) {
-            break; /* nothing is left that is not refused */
-        }
-        done += purge_detached(is_apart);
+/* Back as they were: what would have cost too much, or, in the child of a fork, what its parent was
+ * about to purge. */
+static void attach_rest(void) {
+    while (detached != NULL) {
+        ps_page_cache_attach(&detached, detached->slices, PS_PURGE_LEFT);
     }
+}
+
+/* Purges about so much, purge lock held. Returns how many slices went back; less when there are no
+ * more that the system does not refuse, or the cost would be more. */
+static uint64_t purge_slices(struct goal *goal) {
+    uint64_t done = 0;
+    do {
+        ps_page_cache_detach_dirty(ps_min(goal->slices - done, goal->piece_slices), &detached);
+        if (detached == NULL) {
+            break;
+        }
+        done += purge_detached(goal);
+        attach_rest();
+    } while (done < goal->slices && goal->cost_us > 0);
     return done;
 }
 
 /* Purge lock held. */
 static void count_pages(struct ps_page_counts *counts) {
-    while (detached != NULL) { /* in the child of a fork: what its parent was about to purge */
-        ps_page_cache_attach(&detached, detached->slices, PS_PURGE_LEFT);
-    }
+    attach_rest();
     ps_page_cache_count(counts);
 }
 
@@ -160,23 +219,59 @@ static void end_quarter(uint64_t now_ms, uint64_t due_ms) {
     if (quarter_ms != 0) {
         idle = rotate(dirty, 1 + (now_ms - due_ms) / quarter_ms);
     }
-    if (idle > 0) {
-        lower_marks(purge_slices(idle, counts.arena_slices <= APART_SLICES_LIMIT));
+    is_apart = counts.arena_slices <= APART_SLICES_LIMIT;
+    ps_store_relaxed(&x_due_slices, idle); /* relaxed: a hint to those without the lock */
+}
+
+/* Adds to the credit what the time since the last call is worth. */
+static void add_credit(uint64_t now_ms, uint64_t due_slices) {
+    uint64_t doubled =
+        ps_min(due_slices / CREDIT_DOUBLES_AT, CREDIT_SHIFT_MOST - CREDIT_SHIFT_LEAST);
+    uint64_t passed_ms = ps_min(now_ms - ps_min(credit_since_ms, now_ms), CREDIT_US_LIMIT);
+    credit_us += (int64_t)(passed_ms * 1000 >> (CREDIT_SHIFT_MOST - doubled));
+    credit_us = credit_us < CREDIT_US_LIMIT ? credit_us : CREDIT_US_LIMIT;
+    credit_since_ms = now_ms;
+}
+
+/* A step of what is due. What has been needed since it was found idle is not. */
+static void purge_due(uint64_t now_ms) {
+    uint64_t due = ps_load_relaxed(&x_due_slices); /* relaxed: written under the lock only */
+    if (quarter_ms != 0) {
+        due = ps_min(due, ps_load_relaxed(&x_low_current)); /* relaxed: see the file comment */
+        add_credit(now_ms, due);
+        if (due != 0 && credit_us <= 0) {
+            return;
+        }
     }
+    int64_t step_us = due >= BEHIND_SLICES ? STEP_US_BEHIND : STEP_US;
+    struct goal goal = {
+        .slices = due, .piece_slices = PIECE_SLICES, .cost_us = step_us, .is_apart = is_apart};
+    uint64_t done = due != 0 ? purge_slices(&goal) : 0;
+    lower_marks(done);
+    credit_us -= step_us - goal.cost_us;
+    /* relaxed: a hint to those without the lock. Where nothing went back, nothing will this time.
+     */
+    ps_store_relaxed(&x_due_slices, done != 0 ? due - ps_min(done, due) : 0);
 }
 
 void ps_purge_tick(uint64_t now_ms) {
-    uint64_t due_ms = ps_load_relaxed(&x_next_ms); /* relaxed: a hint, read again under the lock */
-    if (now_ms < due_ms || !ps_lock_try(&purge_lock)) {
+    /* relaxed, both: hints, read again under the lock. */
+    bool is_due = now_ms >= ps_load_relaxed(&x_next_ms) || ps_load_relaxed(&x_due_slices) != 0;
+    if (!is_due || !ps_lock_try(&purge_lock)) {
         return;
     }
-    due_ms = ps_load_relaxed(&x_next_ms); /* relaxed: written under the lock only */
+    uint64_t due_ms = ps_load_relaxed(&x_next_ms); /* relaxed: written under the lock only */
     if (now_ms >= due_ms) {
         end_quarter(now_ms, due_ms);
         ps_store_relaxed(&x_next_ms, now_ms + quarter_ms); /* relaxed: as above */
     }
+    if (ps_load_relaxed(&x_due_slices) != 0) { /* relaxed: as above */
+        purge_due(now_ms);
+    }
     ps_lock_release(&purge_lock);
 }
+
+bool ps_purge_is_behind(void) { return ps_load_relaxed(&x_due_slices) != 0; /* relaxed: a hint */ }
 
 bool ps_purge_all(size_t keep_bytes) {
     struct ps_page_counts counts;
@@ -187,7 +282,11 @@ bool ps_purge_all(size_t keep_bytes) {
     }
     count_pages(&counts);
     if (counts.dirty_slices > keep) {
-        done = purge_slices(counts.dirty_slices - keep, counts.arena_slices <= APART_SLICES_LIMIT);
+        struct goal goal = {.slices = counts.dirty_slices - keep,
+                            .piece_slices = ALL_SLICES,
+                            .cost_us = INT64_MAX,
+                            .is_apart = counts.arena_slices <= APART_SLICES_LIMIT};
+        done = purge_slices(&goal);
         lower_marks(done);
     }
     ps_lock_release(&purge_lock);

@@ -3,9 +3,9 @@
  * When memory goes back to the OS, and nothing else.
  *
  * The rule: what has been free and dirty for the whole of the last delay was not needed, so it is
- * purged; what was needed at any moment of it stays. Measured by low-water marks: the delay is cut
+ * due; what was needed at any moment of it stays. Measured by low-water marks: the delay is cut
  * into four quarters, each keeps the least number of dirty slices seen in it, and at the end of a
- * quarter the least of the last four is purged. A heap that swings within one delay never faults a
+ * quarter the least of the last four is due. A heap that swings within one delay never faults a
  * page twice; one that has shrunk is back within 1 to 1.25 delays of activity. No page has a time
  * stamp and no list is walked. (Low-water marks after tcmalloc's thread caches; the demand-based
  * rule after its page heap.)
@@ -33,9 +33,14 @@ uint32_t ps_purge_delay_ms(void);
 /* The page cache has so many dirty slices now, fewer than before. Page lock held. */
 void ps_purge_note_locked(uint64_t dirty_slices);
 
-/* Looks at the clock and purges what is due. Any thread, no lock held; returns at once when
- * nothing is due. Costs a madvise per purged run. */
+/* Looks at the clock and purges a part of what is due. Any thread, no lock held; returns at once
+ * when nothing is, or another thread is about it. Drops 4 MiB, 6 where
+ * much is due, or twice that of huge pages, which takes half a millisecond, or less; how often,
+ * depends on the time that has passed and on how much is due. */
 void ps_purge_tick(uint64_t now_ms);
+
+/* Whether more is due than the last tick has purged: the next one should come soon. */
+bool ps_purge_is_behind(void);
 
 /* Purges all dirty runs now but about keep_bytes. Returns whether any memory went back. */
 bool ps_purge_all(size_t keep_bytes);
