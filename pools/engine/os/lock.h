@@ -41,7 +41,10 @@ enum ps_lock_rank {
     PS_RANK_RECORD = 19,      /* record/record_peak.c: snapshots; nothing is taken under it */
 };
 
+/* Each on a cache line of its own: threads that take one do not disturb those that take another, or
+ * read what the linker has put beside it. */
 struct ps_lock {
+    PS_ALIGNED(PS_CACHE_LINE)
     uint32_t x_state;            /* 0 free, else the holder's id, and WAITERS when a thread waits */
     uint16_t rank;               /* enum ps_lock_rank, constant */
     uint16_t depth;              /* holder only: times taken again by a signal handler that forks */
