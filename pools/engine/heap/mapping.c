@@ -257,9 +257,9 @@ static bool is_due(uint64_t since_ms, uint64_t now_ms) {
 
 /* Cuts the end off the oldest mapping, or takes all of it. Its slices then describe what was cut.
  */
-static struct ps_run *cut_locked(void) {
+static struct ps_run *cut_locked(bool is_all) {
     struct ps_run *run = cache[0].run;
-    if (run->slices <= STEP_SLICES) {
+    if (is_all || run->slices <= STEP_SLICES) {
         return remove_locked(0);
     }
     PS_UNDO_NOTE(&mapping_undo, run->slices);
@@ -276,7 +276,7 @@ static size_t expire_step(uint64_t now_ms) {
     if (cache_count > 0 && is_due(cache[0].since_ms, now_ms)) {
         note_all();
         struct ps_run *oldest = cache[0].run;
-        whole = cut_locked();
+        whole = cut_locked(now_ms == UINT64_MAX);
         tail = oldest->base + bytes_of(oldest);
         if (cache_count == 0) {
             /* relaxed: see ps_mapping_grown_min_bytes. */

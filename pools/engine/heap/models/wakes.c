@@ -5,6 +5,7 @@
  * given back once or found with all its blocks, and no wake stays with a heap whose thread has
  * ended. Sources, bounds and faults to find: wakes.model.
  */
+#include "pools/engine/heap/idle.h"
 #include "pools/engine/heap/maintenance.h"
 #include "pools/engine/heap/mode.h"
 #include "pools/engine/heap/recent.h"
