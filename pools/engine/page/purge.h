@@ -34,8 +34,8 @@ uint32_t ps_purge_delay_ms(void);
 void ps_purge_note_locked(uint64_t dirty_slices);
 
 /* Looks at the clock and purges a part of what is due. Any thread, no lock held; returns at once
- * when nothing is, or another thread is about it. Drops 4 MiB, 6 where much is due, or twice that of
- * huge pages, which takes half a millisecond or less; how often, depends on the time that has
+ * when nothing is, or another thread is about it. Drops 4 MiB, 6 where much is due, or twice that
+ * of huge pages, which takes half a millisecond or less; how often, depends on the time that has
  * passed and on how much is due. */
 void ps_purge_tick(uint64_t now_ms);
 
