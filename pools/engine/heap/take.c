@@ -120,7 +120,7 @@ static void stop_run(struct ps_thread_words *thread, struct ps_heap *heap) {
 }
 
 /* Step 2. True: the heap is HELD by this thread. */
-static bool take(struct ps_thread_words *thread, struct ps_heap *heap, uint64_t now_ms) {
+static bool take_heap(struct ps_thread_words *thread, struct ps_heap *heap, uint64_t now_ms) {
     if (now_ms - heap->asked_ms < ANSWER_MS) {
         return false;
     }
@@ -183,7 +183,7 @@ static void look_at_heap(struct look *look, struct ps_heap *heap) {
     }
     if (!heap->is_asked) {
         ask(thread, heap, look->now_ms);
-    } else if (take(thread, heap, look->now_ms)) {
+    } else if (take_heap(thread, heap, look->now_ms)) {
         look->work[look->count++] = heap;
     }
 }

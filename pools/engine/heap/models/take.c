@@ -192,19 +192,6 @@ static void end_thread(unsigned thread) {
     ps_heap_give_up();
 }
 
-/* A span whose last block came while its wake was armed is found by the walk for idle owners, or
- * when its class is refilled: see span_remote.h. */
-static struct ps_span *missed[WORLD_SLICES];
-static size_t missed_count;
-
-static void find_missed(struct ps_slot *slot, void *context) {
-    (void)context;
-    struct ps_span *span = ps_span_of_slot(slot);
-    if (slot->run.kind == PS_RUN_SPAN && ps_span_claim(span) && ps_span_unclaim(span)) {
-        missed[missed_count++] = span;
-    }
-}
-
 /* 0: the heap was taken, and its thread has not come back; 1: its thread has it, or has had it to
  * its end; 2: another one. */
 static void all_comes_back(void) {
@@ -219,11 +206,6 @@ static void all_comes_back(void) {
         if (live[i] != NULL) {
             end(i);
         }
-    }
-    missed_count = 0;
-    ps_page_cache_walk(find_missed, NULL);
-    while (missed_count > 0) {
-        ps_wake_owner(missed[--missed_count]);
     }
     ps_thread_of[0] = (struct ps_thread_words){.key = ps_heap_key(NULL)};
     struct ps_heap *adopter = ps_heap_acquire();
