@@ -3,7 +3,7 @@
 """Memory over time of threaded programs under load and after it, under every allocator.
 
     scripts/bench --servers                            # all of bench/servers.toml
-    scripts/bench --servers --quick                    # a twentieth of the work, once
+    scripts/bench --servers --quick                    # a tenth of the work, once
     scripts/bench --servers --only ruby,kept --allocators glibc,poolshim,jemalloc
     scripts/bench --servers --publish                  # into bench/results/servers and the README
 
@@ -51,7 +51,7 @@ SCRATCH = REPOSITORY / "build" / "servers"
 README = REPOSITORY / "bench" / "README.md"
 PEERS = REPOSITORY / "build" / "peers" / "allocators.toml"
 BEGIN, END = "<!-- begin: made by scripts/bench --servers -->\n", "<!-- end -->\n"
-ROUNDS, QUICK_SCALE, QUICK_REST_MS = 3, 0.05, 400.0
+ROUNDS, QUICK_SCALE, QUICK_REST_MS = 3, 0.1, 400.0
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 
 
@@ -208,7 +208,7 @@ def show(table: Table, folder: Path, is_published: bool) -> None:
 @click.option("--add", "additions", multiple=True, metavar="NAME=LIBRARY", help="One more.")
 @click.option("--rounds", type=click.IntRange(1, 1000), help="Runs of each [3].")
 @click.option("--scale", type=click.FloatRange(0.001, 1000), help="Times the work [1].")
-@click.option("--quick", is_flag=True, help="A twentieth of the work, 1 round, a short rest.")
+@click.option("--quick", is_flag=True, help="A tenth of the work, 1 round, a short rest.")
 @click.option("--publish", "is_published", is_flag=True,
               help="Into bench/results/servers and bench/README.md.")  # fmt: skip
 @click.option("--table-only", is_flag=True, help="Measure nothing: tables of what there is.")

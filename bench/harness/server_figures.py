@@ -17,7 +17,7 @@ from .verdict import geometric_mean
 Course = list[tuple[float, float]]
 # At rest: the median from REST_MS - REST_WINDOW_MS to REST_MS after the load's end.
 REST_MS, REST_WINDOW_MS = 3000.0, 400.0
-SAMPLES_MIN = 5
+SAMPLES_MIN = 3
 CURVE_POINTS = 120
 METRICS = ("cpu", "mean", "peak", "rest")
 

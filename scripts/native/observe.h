@@ -46,7 +46,7 @@ static inline uint64_t now_ns(void) {
 }
 
 static inline FILE *observe_open(pid_t pid, const char *name) {
-    char path[64];
+    char path[320]; /* the longest name of observe_children, and more */
     snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
     return fopen(path, "re");
 }

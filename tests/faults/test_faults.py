@@ -76,7 +76,7 @@ SWEEPS = [
     Sweep("mmap-onward-usual", "mmap", 20, 2, options=STARTING, env={}, least=5),
     Sweep("mmap-onward-cxx", "mmap", 300, 50, options=ARMED + ONWARD, load=CXX, least=200),
     Sweep("mmap-once-cxx", "mmap", 300, 50, options=ARMED, load=CXX, least=200),
-    Sweep("munmap-onward", "munmap", 120, 60, options=ONWARD + most(2048, 600000), load=LONG),
+    Sweep("munmap-onward", "munmap", 120, 60, options=ONWARD + most(2048, 700000), load=LONG),
     Sweep("madvise-onward", "madvise", 120, 60, options=ONWARD + most(2048, 300000), load=LONG),
     Sweep("mremap-onward", "mremap", 120, 60, options=ONWARD + most(2048, 50000), load=LONG),
     Sweep("munmap-madvise-onward", "munmap,madvise", 120, 60, options=ONWARD + most(2048, 800000)),

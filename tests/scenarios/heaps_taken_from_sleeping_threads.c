@@ -152,7 +152,7 @@ static void *live_and_sleep(void *argument) {
     uint64_t state = 0x9e3779b97f4a7c15u * (self + 1 + atomic_fetch_add(&births, 1) * 64);
     struct block *live[LIVE] = {NULL};
     bool is_worker = self < WORKERS;
-    for (unsigned round = 0; !atomic_load(&is_over); round++) {
+    while (!atomic_load(&is_over)) {
         work(live, &state);
         uint64_t kind = next_random(&state) % 100;
         if (is_worker) {

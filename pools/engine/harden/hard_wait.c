@@ -32,7 +32,7 @@ static void set_limits(struct ps_hard_class *class, size_t block_bytes) {
 }
 
 struct ps_hard *ps_hard_make(void) {
-    size_t rows = PS_CLASS_LIMIT * (HELD_LIMIT + READY_LIMIT) * sizeof(void *);
+    size_t rows = sizeof(void *) * PS_CLASS_LIMIT * (HELD_LIMIT + READY_LIMIT);
     struct ps_hard *hard = ps_metadata_map(ps_round_up(sizeof *hard + rows, PS_SLICE_BYTES));
     if (hard == NULL) {
         return NULL;

@@ -245,6 +245,9 @@ struct ps_run *ps_page_cache_take_present(size_t slices, size_t align_slices) {
 }
 
 struct ps_run *ps_page_cache_take_dirty(size_t slices) {
+    if (slices > PS_RUN_SLICES_LIMIT) {
+        return NULL; /* a request that no run can serve, as realloc may make */
+    }
     ps_lock_acquire(&page_lock);
     struct ps_run *run = find_dirty_locked(slices, PS_PAGE_ARENA_PLAIN);
     run = carve_found_locked(run, slices, 1);
