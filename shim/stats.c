@@ -54,20 +54,20 @@ const struct ps_report_row ps_report_rows[] = {
     ROW("guarded_blocks", "live_bytes", "live", BYTES, census.guard_live_bytes),
     ROW("guarded_blocks", "held_bytes", "in pages of samples", BYTES, census.guard_held_bytes),
 
-    ROW("pools", "bytes", "in slices with pages out", BYTES, census.pages_bytes),
+    ROW("pools", "bytes", "in slices with used pages", BYTES, census.pages_bytes),
 
     ROW("page_cache", "dirty_bytes", "free, holds memory", BYTES, census.cache_dirty_bytes),
     ROW("page_cache", "clean_bytes", "free, holds none", BYTES, census.cache_clean_bytes),
 
     ROW("purges", "count", "calls", COUNT, census.purge_count),
-    ROW("purges", "bytes", "given back so far", BYTES, census.purged_bytes),
+    ROW("purges", "bytes", "released so far", BYTES, census.purged_bytes),
 
     ROW("remote_frees", "block_count", "blocks", COUNT, census.remote_free_count),
-    ROW("remote_frees", "batch_count", "hand-overs", COUNT, census.remote_batch_count),
+    ROW("remote_frees", "batch_count", "batches", COUNT, census.remote_batch_count),
 
     ROW("heaps", "live_count", "of running threads", COUNT, census.heap_live_count),
     ROW("heaps", "total_count", "made so far", COUNT, census.heap_total_count),
-    ROW("heaps", "orphan_span_count", "spans of ended threads", COUNT, census.orphan_span_count),
+    ROW("heaps", "orphan_span_count", "spans without an owner", COUNT, census.orphan_span_count),
 };
 const size_t ps_report_row_count = sizeof ps_report_rows / sizeof ps_report_rows[0];
 

@@ -102,8 +102,8 @@ TEST(the_table_shows_every_figure_with_its_unit) {
         "\n  calls                                      5\n",
         "\nremote frees\n",
         "\n  blocks                                  6000\n",
-        "\n  hand-overs                                 7\n",
-        "\n  spans of ended threads                    11\n",
+        "\n  batches                                    7\n",
+        "\n  spans without an owner                    11\n",
         "\n block bytes   live blocks      live bytes    spans      span bytes     waste bytes  "
         "waste %\n",
         "\n          16          1000           16000        1           65536           49536     "
@@ -122,7 +122,7 @@ TEST(the_table_shows_every_figure_with_its_unit) {
     CHECK(strstr(table, "\n          64 ") == NULL);
 }
 
-TEST(what_the_kernel_does_not_tell_is_unknown_and_null) {
+TEST(what_the_kernel_does_not_report_is_unknown_and_null) {
     take();
     ps_process_memory_read(&report.process, "/nonexistent");
     const char *unknown = "\n  resident, whole process              unknown\n";
