@@ -16,7 +16,7 @@
 
 #define PS_EXPORT __attribute__((visibility("default")))
 
-/* An entry point lies on a cache line of its own: its hit path then spans as few as can be. */
+/* An entry point lies on a cache line of its own: its fast path then spans as few as can be. */
 #define PS_HOT_EXPORT PS_EXPORT PS_ALIGNED(PS_CACHE_LINE)
 
 /* Makes `name` another exported name of a function of the same file. */

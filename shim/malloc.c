@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * malloc, free, calloc, realloc and the size of a block under libc's names. The hit paths are
+ * malloc, free, calloc, realloc and the size of a block under libc's names. The fast paths are
  * fast_path.h, inlined.
  */
 #include "shim/entry.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See poolshim/fifo.h: what is not the hit path. Owns struct fifo. Callers: the program. Calls
+ * See poolshim/fifo.h: what is not the fast path. Owns struct fifo. Callers: the program. Calls
  * chunks.c and check.c. No locks: one thread at a time per fifo.
  */
 #include "pools/fifo/fifo.h"
@@ -16,7 +16,7 @@
 /* Above this, sizes are refused: what is added to them cannot overflow. */
 #define BLOCK_MAX_BYTES ((size_t)PTRDIFF_MAX - 2 * CHUNK_MAX_BYTES)
 
-/* No room, so that the hit path calls ps_fifo_alloc_slow each time. */
+/* No room, so that the fast path calls ps_fifo_alloc_slow each time. */
 static void close_hit_path(struct fifo *fifo) {
     fifo->hot.top = (char *)fifo;
     fifo->hot.end = (char *)fifo;
@@ -96,7 +96,7 @@ struct ps_fifo *ps_fifo_create(const struct ps_fifo_options *given) {
 }
 
 /* Returns the chunk that holds the fifo itself, as the last one. */
-static void give_home(struct fifo *fifo) {
+static void return_home(struct fifo *fifo) {
     struct ps_chunks chunks = fifo->chunks;
     struct ps_fifo_chunk *home = fifo->home;
     ps_chunk_give(&chunks, home->base, home->bytes);
@@ -104,7 +104,7 @@ static void give_home(struct fifo *fifo) {
 
 static void end_if_empty(struct fifo *fifo) {
     if (fifo->all.next == &fifo->all && fifo->home->live_count == 0) {
-        give_home(fifo);
+        return_home(fifo);
     }
 }
 
@@ -146,7 +146,7 @@ void ps_fifo_destroy_now(struct ps_fifo *given) {
         ps_fifo_chunk_unlink(chunk);
         ps_fifo_chunk_give(fifo, chunk);
     }
-    give_home(fifo);
+    return_home(fifo);
 }
 
 /* A chunk has lost its last block. */

@@ -35,13 +35,13 @@ void ps_ring_open_frame(struct ring *ring, struct ps_ring_frame *frame, char *to
     }
 }
 
-/* No room, so that the hit path calls ps_ring_alloc_slow each time. */
+/* No room, so that the fast path calls ps_ring_alloc_slow each time. */
 static void close_hit_path(struct ring *ring) {
     ring->hot.top = (char *)ring;
     ring->hot.end = (char *)ring;
 }
 
-/* The chunk learns what the hit path has used of it. */
+/* Stores in the chunk what the fast path has used of it. */
 static void settle_top(struct ring *ring) {
     if (!ring->is_checked) {
         ring->current->top = ring->hot.top;

@@ -30,7 +30,7 @@ static void allocate_all(void *unused) {
 static void free_all(void *unused) {
     (void)unused;
     live_end_all(blocks, BLOCKS);
-    (void)engine_census(); /* hands over what was only gathered */
+    (void)engine_census(); /* returns what was only gathered */
 }
 
 static void free_fresh_block(void *unused) {
@@ -61,7 +61,7 @@ FRESH_TEST(a_trim_drops_what_has_come_back_to_another_thread) {
     CHECK_CMP(fake_os_purged_bytes(), >, before.small_span_bytes * 9 / 10);
     CHECK_CMP(engine_census().small_span_bytes, <, before.small_span_bytes / 10);
     CHECK(!ps_heap_trim(0));
-    WHEN("the owner wakes up");
+    WHEN("the owner runs again");
     worker_do(&owner, allocate_all, NULL);
     CHECK_CMP(engine_census().small_span_bytes, <=, before.small_span_bytes + PS_SLICE_BYTES);
     worker_do(&owner, free_all, NULL);

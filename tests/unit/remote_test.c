@@ -122,7 +122,7 @@ static uint64_t batches_of(struct order order) {
 
 FRESH_TEST(frees_are_handed_over_in_batches_and_sequences_whole) {
     ps_engine_start();
-    /* in order: two or three hand-overs a span of 1023 blocks; else at least some blocks each */
+    /* in order: two or three batches a span of 1023 blocks; else at least some blocks each */
     CHECK_CMP(batches_of((struct order){20000, 64, 0}), <, 70);
     CHECK_CMP(batches_of((struct order){20000, 64, 1}), <, 70);
     CHECK_CMP(batches_of((struct order){20000, 64, 3}), <, 20000 / 16);

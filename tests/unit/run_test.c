@@ -1,7 +1,7 @@
 // sources: tests/unit/fake_os.c
 /* SPDX-License-Identifier: MIT */
 /*
- * Hot runs: frees in sequence, up or down, are gathered without touching block or span, and the
+ * Free streaks: frees in sequence, up or down, are gathered without touching block or span, and the
  * account comes out even wherever such a run begins, ends or is interrupted.
  */
 #include "tests/unit/engine.h"

@@ -46,7 +46,7 @@ static void free_share(void *argument) {
             }
         }
     }
-    (void)engine_census(); /* hands over what was only gathered */
+    (void)engine_census(); /* returns what was only gathered */
 }
 
 /* Slow calls of a class of their own, while the clock goes on. */

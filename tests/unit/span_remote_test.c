@@ -145,8 +145,8 @@ struct mailbox {
 };
 
 static struct mailbox mailboxes[THREADS];
-static uint32_t x_wakes_told;    /* hand-overs that returned true */
-static uint32_t x_wakes_pending; /* told and not yet taken by the owner: 0 or 1 */
+static uint32_t x_wakes_told;    /* transfers that returned true */
+static uint32_t x_wakes_pending; /* sent and not yet taken by the owner: 0 or 1 */
 
 /* All blocks in the box; 0 and *is_closed when no more will come. */
 static size_t read_mail(struct mailbox *box, void **blocks, bool *is_closed) {

@@ -44,7 +44,7 @@ static void fill_spans(void *unused) {
 static void free_all(void *unused) {
     (void)unused;
     live_end_all(blocks, block_count);
-    (void)engine_census(); /* hands over what was only gathered */
+    (void)engine_census(); /* returns what was only gathered */
 }
 
 /* All but the first block of every span. */
@@ -101,7 +101,7 @@ static void check_steal(size_t bytes) {
     THEN("it has taken the spans, but for the one in the owner's bin and the drained one");
     CHECK_CMP(class_spans(), <=, 2);
     CHECK_EQ(heap->x_spans[class_index], class_spans());
-    WHEN("the owner wakes up");
+    WHEN("the owner runs again");
     worker_do(&owner, fill_spans, NULL);
     worker_do(&owner, free_all, NULL);
     worker_do(&owner, trim, NULL);

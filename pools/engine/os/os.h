@@ -90,7 +90,7 @@ void ps_os_write(int fd, const char *text, size_t bytes);
 /* Blocks while *word == expected; may return early for no reason. */
 void ps_os_wait(uint32_t *word, uint32_t expected);
 
-/* Wakes one thread blocked on the word. */
+/* Unblocks one thread that waits on the word. */
 void ps_os_wake_one(uint32_t *word);
 
 #endif

@@ -105,7 +105,7 @@ PS_API bool ps_intrusive_init(struct ps_intrusive *pool,
                               const struct ps_intrusive_options *options);
 
 /*
- * Lets go of all: memory goes to the source at once when no item lives, otherwise when the last
+ * Ends the pool: memory returns to the source at once when no item lives, otherwise when the last
  * one is returned; `end` is called for each built object then. The source, and for `recycle`,
  * `end` the context, must live until then. O(chunks), with `end` O(items), shared O(free items).
  * Twice is as once.
