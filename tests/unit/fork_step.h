@@ -25,7 +25,7 @@
 
 #define TRAP_FLAG 0x100u
 
-static uint64_t x_asked;    /* steps at which a fork is wanted, one after the other */
+static uint64_t x_asked;    /* steps at which a fork is due, one after the other */
 static uint64_t x_answered; /* the last of them that was served */
 static bool x_is_over;
 static uint64_t steps;
@@ -68,7 +68,7 @@ static void *run_stepped(void *unused) {
 
 static void no_operation(void) {}
 
-/* False under an emulator that does not know the flag, as valgrind's. */
+/* False under an emulator that does not implement the flag, as valgrind's. */
 static bool has_trap_flag(void) {
     step_every = UINT64_MAX;
     steps = 0;

@@ -33,7 +33,7 @@ static void add_run(struct ps_slot *slot, void *context) {
     }
 }
 
-static uint64_t busy_slices_max; /* what a thread may have in hand */
+static uint64_t busy_slices_max; /* what a thread may hold */
 
 static void check_page_cache(void) {
     struct ps_page_counts counts;

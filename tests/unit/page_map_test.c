@@ -1,6 +1,6 @@
 // sources: tests/unit/fake_os.c
 /* SPDX-License-Identifier: MIT */
-/* The page map: an answer for any address whatever, and slots that stay once they are there. */
+/* The page map: a result for any address, and slots that stay once they are there. */
 #include "pools/engine/page/page_map.h"
 
 #include "pools/engine/page/metadata.h"

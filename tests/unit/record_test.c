@@ -1,7 +1,7 @@
 // sources: tests/unit/fake_os.c
 /* SPDX-License-Identifier: MIT */
 /*
- * A recorded program's blocks, held against what the test knows that it has: sizes, threads, peaks.
+ * A recorded program's blocks, compared with those that the test allocated: sizes, threads, peaks.
  */
 #include "pools/engine/record/record_peak.h"
 #include "tests/unit/engine.h"

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The system takes nothing back and moves nothing, for good: memory is not lost, and a program that
- * goes on allocating and freeing does not use up its addresses either.
+ * continues to allocate and free does not use up its addresses either.
  */
 #include "tests/unit/engine.h"
 

@@ -7,14 +7,14 @@
  *     {
  *         GIVEN("a block of another thread");
  *         WHEN("it is freed here");
- *         THEN("its owner can hand it out again");
+ *         THEN("its owner can allocate it again");
  *         CHECK_EQ(span->used, 0);
  *     }
  *     UNIT_MAIN
  *
  * The program runs all tests, or those named as arguments; --list names them. It exits 0 when all
  * passed, 1 when one failed, 77 when the last word was UNIT_SKIP. A failed CHECK prints file, line
- * and values and goes on; REQUIRE ends the program. Checks may be used from any thread.
+ * and values and continues; REQUIRE ends the program. Checks may be used from any thread.
  */
 #ifndef PS_TESTS_UNIT_H
 #define PS_TESTS_UNIT_H
@@ -29,7 +29,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define UNIT_FAILURES_MAX 20 /* then the program gives up: a failing loop must not flood */
+#define UNIT_FAILURES_MAX 20 /* then the program ends: a failing loop must not flood */
 
 struct unit_test {
     const char *name;

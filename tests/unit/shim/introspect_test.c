@@ -5,7 +5,7 @@
 // sources: shim/environment.c shim/text.c
 /* SPDX-License-Identifier: MIT */
 /*
- * glibc's questions, answered from a known census: each figure is the one that is documented.
+ * glibc's functions, served from a known census: each figure is the one that is documented.
  */
 #include "pools/engine/heap/maintenance.h"
 #include "tests/unit/shim/capture.h"
