@@ -39,7 +39,7 @@ RETIRED = {
 
 # Words for persons in code, by folder; a folder's count leaves out those that stand here by
 # themselves. Tests are no text of the product.
-CEILINGS = {"pools/engine": 99, "pools": 0, "shim": 0, "scripts": 0, "bench": 0}
+CEILINGS = {"pools/engine": 95, "pools": 0, "shim": 0, "scripts": 0, "bench": 0}
 CODE_SUFFIXES = {".c", ".h", ".hpp", ".cpp", ".def", ".py", ".toml", ".cmake", ".txt", ""}
 
 
