@@ -200,7 +200,7 @@ void *ps_hard_pass(struct ps_heap *heap, struct ps_span *span, void *block) {
     if (PS_UNLIKELY(mark == NULL)) {
         ps_misuse_free(span, block);
     }
-    if (PS_UNLIKELY((*mark & PS_SHADOW_FAMILY) != 0)) {
+    if (PS_UNLIKELY(ps_shadow_family(mark) != 0)) {
         ps_misuse(PS_MISUSE_FAMILY, span, block);
     }
     end_life(span, block, mark);
@@ -239,7 +239,7 @@ size_t ps_hard_usable(const struct ps_span *span, const void *block, enum ps_mis
     if (PS_UNLIKELY(mark == NULL)) {
         ps_misuse_met(span, block, call);
     }
-    if (PS_UNLIKELY(call == PS_MISUSE_REALLOC && (*mark & PS_SHADOW_FAMILY) != 0)) {
+    if (PS_UNLIKELY(call == PS_MISUSE_REALLOC && ps_shadow_family(mark) != 0)) {
         ps_misuse(PS_MISUSE_FAMILY, span, block);
     }
     return check_canary(span, block);

@@ -102,7 +102,7 @@ void ps_block_check_family(void *block, enum ps_family family) {
         if (mark == NULL) {
             return;
         }
-        made_by = (enum ps_family)((*mark & PS_SHADOW_FAMILY) >> PS_SHADOW_FAMILY_SHIFT);
+        made_by = (enum ps_family)ps_shadow_family(mark);
         block_bytes = span != NULL ? span->block_bytes : 0;
     }
     if (PS_UNLIKELY(made_by != family)) {

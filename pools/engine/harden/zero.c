@@ -108,7 +108,7 @@ void ps_zero_free(struct ps_slot *slot, void *block) {
                                                              : "free of interior pointer",
                        block, 0);
     }
-    if (PS_UNLIKELY((*mark & PS_SHADOW_FAMILY) != 0)) {
+    if (PS_UNLIKELY(ps_shadow_family(mark) != 0)) {
         ps_fatal_block(PS_MISUSE_FAMILY, block, 0);
     }
     ps_store_release(mark, (uint8_t)PS_SHADOW_FREED); /* release: pairs with find */

@@ -72,6 +72,13 @@ static inline bool ps_shadow_is(uint8_t seen, uint8_t state) {
     return (seen & PS_SHADOW_STATE) == state;
 }
 
+/* The family a live block was allocated by. */
+static inline uint8_t ps_shadow_family(const uint8_t *mark) {
+    /* relaxed: written before the block was returned; the caller holds the block. Atomic, since a
+     * thread that searches for a free block may compare the same byte (zero.c). */
+    return (uint8_t)((ps_load_relaxed(mark) & PS_SHADOW_FAMILY) >> PS_SHADOW_FAMILY_SHIFT);
+}
+
 /* The mark of a live block; NULL when none starts at this address, any address. */
 static inline uint8_t *ps_shadow_of_live(const void *block) {
     uint8_t *mark = ps_shadow_at(block);
