@@ -9,8 +9,10 @@
 #include "pools/engine/base/bits.h"
 #include "pools/engine/harden/hard.h"
 #include "pools/engine/harden/promise.h"
-#include "pools/engine/heap/blocks.h"
+#include "pools/engine/heap/alloc.h"
 #include "pools/engine/heap/fast_path.h"
+#include "pools/engine/heap/large.h"
+#include "pools/engine/heap/resize.h"
 
 #include <errno.h>
 

@@ -3,7 +3,7 @@
 /* The pool of guarded samples: where blocks lie, what is accessible when, and the order of slots.
  */
 #include "pools/engine/base/bits.h"
-#include "pools/engine/harden/guard_pool.h"
+#include "pools/engine/harden/guard.h"
 #include "tests/unit/engine.h"
 
 #include <pthread.h>

@@ -4,8 +4,8 @@
  * before or after it. A slot's record belongs to whoever took the slot from the queue, then to
  * whoever turns its state from LIVE to FREED, which is what tells a double free.
  */
+#include "pools/engine/harden/guard.h"
 #include "pools/engine/base/bits.h"
-#include "pools/engine/harden/guard_pool.h"
 #include "pools/engine/heap/heap.h"
 #include "pools/engine/heap/refill.h"
 #include "pools/engine/os/lock.h"

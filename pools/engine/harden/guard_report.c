@@ -3,7 +3,7 @@
  * What is said about a guarded block, by write(2) alone: most of this runs in the signal handler.
  * No locks; of several threads that fault at once the first reports, the others wait until it has.
  */
-#include "pools/engine/harden/guard_pool.h"
+#include "pools/engine/harden/guard.h"
 #include "pools/engine/os/lock.h"
 
 #include <stdlib.h>

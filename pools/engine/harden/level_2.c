@@ -10,10 +10,11 @@
 #include "pools/engine/harden/hard.h"
 #include "pools/engine/harden/stray.h"
 #include "pools/engine/harden/zero.h"
-#include "pools/engine/heap/blocks.h"
+#include "pools/engine/heap/alloc.h"
+#include "pools/engine/heap/free.h"
 #include "pools/engine/heap/large.h"
 #include "pools/engine/heap/maintenance.h"
-#include "pools/engine/heap/plain.h"
+#include "pools/engine/heap/resize.h"
 #include "pools/engine/heap/thread.h"
 
 #include <string.h>

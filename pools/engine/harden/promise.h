@@ -7,8 +7,9 @@
 #ifndef PS_HARDEN_PROMISE_H
 #define PS_HARDEN_PROMISE_H
 
-#include "pools/engine/heap/blocks.h"
+#include "pools/engine/heap/alloc.h"
 #include "pools/engine/heap/large.h"
+#include "pools/engine/heap/resize.h"
 
 /* The block was asked for with this size and alignment, a power of two, or the process ends. From
  * level 1 on. */

@@ -4,14 +4,15 @@
  * them: requests above the direct table, a thread's first. Called from fast_path.h and the shim. No
  * locks of its own.
  */
+#include "pools/engine/heap/alloc.h"
 #include "pools/engine/base/bits.h"
-#include "pools/engine/heap/blocks.h"
 #include "pools/engine/heap/detached.h"
 #include "pools/engine/heap/fast_path.h"
+#include "pools/engine/heap/free.h"
 #include "pools/engine/heap/large.h"
 #include "pools/engine/heap/maintenance.h"
-#include "pools/engine/heap/plain.h"
 #include "pools/engine/heap/pop.h"
+#include "pools/engine/heap/resize.h"
 
 #include <string.h>
 

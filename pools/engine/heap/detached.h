@@ -5,8 +5,8 @@
  * (late.h): which of these it is, is found out here, once for all entry points. Rare: the fast path
  * and its slow sides end here only where the thread's words have no heap.
  *
- * Results and errors are those of the functions of fast_path.h and blocks.h. Any thread; locks only
- * through the files below.
+ * Results and errors are those of the functions of fast_path.h, alloc.h and resize.h. Any thread;
+ * locks only through the files below.
  */
 #ifndef PS_HEAP_DETACHED_H
 #define PS_HEAP_DETACHED_H

@@ -29,24 +29,12 @@
 #ifndef PS_HEAP_FAST_PATH_H
 #define PS_HEAP_FAST_PATH_H
 
+#include "pools/engine/heap/alloc.h"
+#include "pools/engine/heap/free.h"
 #include "pools/engine/heap/heap.h"
 #include "pools/engine/heap/pop.h"
 #include "pools/engine/heap/refill.h"
 #include "pools/engine/small/misuse.h"
-
-/* Slow path of alloc: larger than every class, or this thread may not take the fast path. */
-void *ps_heap_alloc_slow(size_t bytes);
-
-/* Slow path of free: what owner_key says, read from the slot of block, is not that the block goes
- * to a span of this heap at once. */
-void ps_heap_free_slow(struct ps_span *span, void *block, uintptr_t owner_key);
-
-/* Slow path of free: no block of this span can be freed here, unless its word only looks
- * like a link and is none. */
-void ps_heap_free_doubtful(struct ps_span *span, void *block);
-
-/* Slow path of free: the span's countdown is over. */
-void ps_heap_free_event(struct ps_span *span, void *block);
 
 /* ---- class of size ---- */
 PS_INLINE struct ps_bin *ps_heap_bin(struct ps_heap *heap, size_t bytes) {

@@ -4,17 +4,18 @@
  * events of a span; and the plain mode's entry point. Called from fast_path.h and by the modes. No
  * locks of its own.
  */
+#include "pools/engine/heap/free.h"
 #include "pools/engine/base/bits.h"
-#include "pools/engine/heap/blocks.h"
+#include "pools/engine/heap/alloc.h"
 #include "pools/engine/heap/detached.h"
 #include "pools/engine/heap/fast_path.h"
 #include "pools/engine/heap/large.h"
 #include "pools/engine/heap/maintenance.h"
-#include "pools/engine/heap/plain.h"
 #include "pools/engine/heap/pop.h"
 #include "pools/engine/heap/recent.h"
 #include "pools/engine/heap/refill.h"
 #include "pools/engine/heap/remote.h"
+#include "pools/engine/heap/resize.h"
 #include "pools/engine/heap/run.h"
 #include "pools/engine/heap/thread.h"
 

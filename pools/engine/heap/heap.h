@@ -6,8 +6,8 @@
  * except for the fields marked x_; where it does not run, a thread that has taken the heap
  * (take.h).
  *
- * What programs call is in fast_path.h (small blocks) and blocks.h (everything that knows an
- * address); the other headers are the inside of the layer, one for each source.
+ * What programs call is in fast_path.h (small blocks), alloc.h and resize.h; the other headers are
+ * the inside of the layer, one for each source.
  */
 #ifndef PS_HEAP_HEAP_H
 #define PS_HEAP_HEAP_H

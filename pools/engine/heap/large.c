@@ -2,14 +2,15 @@
 /*
  * Blocks above the size classes: page runs from the page cache, and from mmap_min_bytes on
  * mappings of their own. The slot of a block's first slice describes it. Any thread; locks only
- * through the page cache and mapping.c. See blocks.h.
+ * through the page cache and mapping.c. See alloc.h.
  */
 #include "pools/engine/heap/large.h"
 
 #include "pools/engine/base/bits.h"
-#include "pools/engine/heap/blocks.h"
+#include "pools/engine/heap/alloc.h"
 #include "pools/engine/heap/mapping.h"
 #include "pools/engine/heap/mode.h"
+#include "pools/engine/heap/resize.h"
 #include "pools/engine/os/fatal.h"
 #include "pools/engine/os/os.h"
 #include "pools/engine/page/access.h"

@@ -43,8 +43,8 @@ enum ps_mode_index {
 
 /*
  * The slow side of the entry points. heap: the calling thread's, or late.c's; NULL only for
- * requests above PS_CLASS_BYTES_LIMIT. Results and errors are those of the functions of fast_path.h
- * and blocks.h.
+ * requests above PS_CLASS_BYTES_LIMIT. Results and errors are those of the functions of
+ * fast_path.h, alloc.h and resize.h.
  */
 struct ps_mode_entry {
     void *(*alloc)(struct ps_heap *heap, size_t bytes);
@@ -120,8 +120,8 @@ struct PS_ALIGNED(PS_PAGE_BYTES_LIMIT) ps_mode {
 extern PS_HIDDEN struct ps_mode ps_mode;
 
 /* modes.c: what the core may call of the layers above it. */
-extern PS_HIDDEN const struct ps_mode_entry ps_mode_entries[PS_MODE_COUNT];
-extern PS_HIDDEN const struct ps_mode_hook ps_mode_hooks[PS_MODE_COUNT];
+PS_HOOK extern PS_HIDDEN const struct ps_mode_entry ps_mode_entries[PS_MODE_COUNT];
+PS_HOOK extern PS_HIDDEN const struct ps_mode_hook ps_mode_hooks[PS_MODE_COUNT];
 
 /* Once, at start, under the initialisation lock: chooses and starts the mode. */
 void ps_mode_start(const struct ps_config *config);

@@ -11,7 +11,7 @@
 #include "pools/engine/heap/refill.h"
 
 #include "pools/engine/base/bits.h"
-#include "pools/engine/heap/blocks.h"
+#include "pools/engine/heap/alloc.h"
 #include "pools/engine/heap/fast_path.h"
 #include "pools/engine/heap/idle.h"
 #include "pools/engine/heap/large.h"
@@ -20,6 +20,7 @@
 #include "pools/engine/heap/pop.h"
 #include "pools/engine/heap/recent.h"
 #include "pools/engine/heap/remote.h"
+#include "pools/engine/heap/resize.h"
 #include "pools/engine/heap/room.h"
 #include "pools/engine/heap/run.h"
 #include "pools/engine/heap/take.h"

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Questions about a block that exists: how large is it, can it be another size; and the plain
- * mode's entry points for them. Any thread that holds the block. No locks of its own. See blocks.h.
+ * mode's entry points for them. Any thread that holds the block. No locks of its own. See resize.h.
  */
+#include "pools/engine/heap/resize.h"
 #include "pools/engine/base/bits.h"
-#include "pools/engine/heap/blocks.h"
+#include "pools/engine/heap/alloc.h"
 #include "pools/engine/heap/detached.h"
 #include "pools/engine/heap/fast_path.h"
+#include "pools/engine/heap/free.h"
 #include "pools/engine/heap/large.h"
-#include "pools/engine/heap/plain.h"
 #include "pools/engine/heap/pop.h"
 
 #include <errno.h>

@@ -4,12 +4,13 @@
  */
 #include "pools/engine/heap/start.h"
 
-#include "pools/engine/heap/blocks.h"
+#include "pools/engine/heap/alloc.h"
 #include "pools/engine/heap/fork.h"
 #include "pools/engine/heap/heap.h"
 #include "pools/engine/heap/idle.h"
 #include "pools/engine/heap/large.h"
 #include "pools/engine/heap/mode.h"
+#include "pools/engine/heap/resize.h"
 #include "pools/engine/heap/take.h"
 #include "pools/engine/heap/thread.h"
 #include "pools/engine/os/lock.h"

@@ -5,6 +5,8 @@
 #ifndef PS_HEAP_START_H
 #define PS_HEAP_START_H
 
+#include "pools/engine/base/compiler.h"
+
 #include "pools/engine/base/atomic.h"
 #include "pools/engine/base/config.h"
 
@@ -15,7 +17,7 @@
  * lock, before the first heap exists. The engine has a weak one that keeps the defaults; a program
  * that links the engine may provide its own. It must not allocate.
  */
-void ps_configure(struct ps_config *config);
+PS_HOOK void ps_configure(struct ps_config *config);
 
 /* Makes sure that the engine has started. Any thread, any time after relocation. */
 void ps_engine_start(void);

@@ -6,9 +6,11 @@
  * take.model.
  */
 #include "pools/engine/heap/take.h"
+#include "pools/engine/heap/alloc.h"
 #include "pools/engine/heap/fast_path.h"
+#include "pools/engine/heap/free.h"
 #include "pools/engine/heap/mode.h"
-#include "pools/engine/heap/plain.h"
+#include "pools/engine/heap/resize.h"
 #include "pools/engine/heap/registry.h"
 #include "pools/engine/heap/remote.h"
 #include "pools/engine/heap/run.h"

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * realloc and the usable size of a block. Any thread.
+ *
+ * The plain mode's entry points stand in the table (modes.c); those of other modes are made of
+ * its pieces. A heap that is an argument is that of the calling thread, or one that detached.c
+ * holds locked.
+ */
+#ifndef PS_HEAP_RESIZE_H
+#define PS_HEAP_RESIZE_H
+
+#include "pools/engine/heap/heap.h"
+#include "pools/engine/heap/mode.h"
+#include "pools/engine/heap/pop.h"
+
+/* Usable bytes of a live block, 0 for NULL; a foreign pointer is handled as free does. */
+size_t ps_block_usable(const void *block);
+
+/* Grows or shrinks, in place where that is cheap. block: live, not NULL; bytes: > 0. On failure
+ * the block is untouched. */
+void *ps_block_resize(void *block, size_t bytes);
+
+/* ---- the plain mode ---- */
+
+void *ps_plain_resize(void *block, size_t bytes);
+size_t ps_plain_usable(const void *block);
+
+/* Aborts when the program cannot hold a block of the span at this address, as far as the block and
+ * the caller's heap tell. */
+void ps_resize_check(const struct ps_span *span, const void *block, enum ps_misuse_call call);
+
+/* A large block: not one of a span, nor a stray one. */
+static inline bool ps_block_is_large(const struct ps_slot *slot, const void *block) {
+    uint8_t kind = ps_load_relaxed(&slot->run.kind); /* relaxed: set before the block existed */
+    return (kind == PS_RUN_BLOCK || kind == PS_RUN_MAPPING) && slot->run.base == block;
+}
+
+/* What a block in no span was asked for, or has room for. */
+size_t ps_usable_large(const struct ps_slot *slot, const void *block);
+
+/* Resizes a block in no span. */
+void *ps_resize_large(struct ps_slot *slot, void *block, size_t bytes);
+
+/* Moves what a block holds, `usable` bytes, to a new one of `bytes`, and frees it. */
+void *ps_resize_by_copy(void *block, size_t usable, size_t bytes);
+
+#endif
