@@ -7,7 +7,7 @@
  * programs whose run-time was loaded by dlopen out of the global scope: it is then found from the
  * caller's own library.
  */
-#include "pools/engine/heap/early.h"
+#include "pools/engine/heap/bootstrap.h"
 #include "shim/entry.h"
 
 #include <dlfcn.h>
@@ -95,7 +95,7 @@ static inline void *alloc_aligned(size_t size, size_t align) {
  */
 static inline bool is_replaced(const void *seen, const void *own) {
     PS_OPAQUE(seen); /* the compiler would take the two names for one address */
-    return PS_UNLIKELY(seen != own) && ps_early_is_over(); /* before relocation it is NULL */
+    return PS_UNLIKELY(seen != own) && ps_bootstrap_is_over(); /* before relocation it is NULL */
 }
 
 #define OWN_NAME(own, name) static __typeof__(name) own __attribute__((alias(#name)))

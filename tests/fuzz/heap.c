@@ -129,7 +129,7 @@ static void make_burst(void) {
     }
 }
 
-/* Upwards or downwards, all or one in so many: sequences open hot runs, gaps do not. */
+/* Upwards or downwards, all or one in so many: sequences open free streaks, gaps do not. */
 static void free_burst(void) {
     uint8_t kind = fuzz_byte(&input);
     size_t step = 1 + (kind >> 1) % 4;

@@ -84,7 +84,7 @@ static void check_aligned(size_t bytes, size_t align) {
     }
 }
 
-/* Spans: what spans, hot runs and the word for remote frees count on. */
+/* Spans: what spans, free streaks and the word for remote frees count on. */
 static void check_plan(const struct ps_size_class *class) {
     size_t bytes = (size_t) class->slices * PS_SLICE_BYTES;
     size_t used = (size_t)(class->limit - class->first) * class->block_bytes;
@@ -93,10 +93,10 @@ static void check_plan(const struct ps_size_class *class) {
     FUZZ_CHECK(class->limit >= class->first + 2 && class->limit < 1 << 14);
     FUZZ_CHECK(used * 10 >= bytes * 7);
     FUZZ_CHECK(class->slices == SPAN_SLICES_MAX || bytes % class->block_bytes * 16 <= bytes);
-    FUZZ_CHECK(class->wake_blocks >= 1 && class->wake_blocks <= class->limit - class->first);
+    FUZZ_CHECK(class->notice_blocks >= 1 && class->notice_blocks <= class->limit - class->first);
     FUZZ_CHECK(class->window_blocks >= 1);
-    FUZZ_CHECK(!class->has_recent || class->recent_limit >= 1);
-    if (class->can_run) {
+    FUZZ_CHECK(!class->has_lifo || class->lifo_limit >= 1);
+    if (class->has_streaks) {
         FUZZ_CHECK(class->first >= 1);
         FUZZ_CHECK((size_t) class->limit * class->block_bytes < bytes);
     }

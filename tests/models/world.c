@@ -113,8 +113,8 @@ void ps_page_cache_give(struct ps_run *run) {
     /* The slot and the blocks are somebody else's from now on. */
     explore_use(run->base, (size_t)span->limit * WORLD_BLOCK_BYTES);
     explore_kill(run->base, (size_t)span->limit * WORLD_BLOCK_BYTES);
-    explore_use(&span->needed, PS_TENANT_BYTES - offsetof(struct ps_span, needed));
-    explore_kill(&span->needed, PS_TENANT_BYTES - offsetof(struct ps_span, needed));
+    explore_use(&span->free_countdown, PS_TENANT_BYTES - offsetof(struct ps_span, needed));
+    explore_kill(&span->free_countdown, PS_TENANT_BYTES - offsetof(struct ps_span, needed));
     ps_lock_acquire(&cache_lock);
     EXPLORE_ASSERT(is_out[index]);
     ps_store_relaxed(&run->kind, (uint8_t)PS_RUN_FREE);
@@ -135,20 +135,20 @@ void ps_page_cache_walk(void (*visit)(struct ps_slot *slot, void *context), void
 
 unsigned world_given(void) { return WORLD_SLICES - out_count; }
 
-void world_begin(uint16_t blocks, uint16_t wake_blocks) {
-    world_classes(blocks, wake_blocks);
+void world_begin(uint16_t blocks, uint16_t notice_blocks) {
+    world_classes(blocks, notice_blocks);
     EXPLORE_ASSERT(world_cover());
 }
 
 bool world_cover(void) { return ps_page_map_cover(memory, sizeof memory); }
 
-void world_classes(uint16_t blocks, uint16_t wake_blocks) {
+void world_classes(uint16_t blocks, uint16_t notice_blocks) {
     ps_size_classes[0] = (struct ps_size_class){.block_bytes = WORLD_BLOCK_BYTES,
                                                 .window_blocks = blocks,
                                                 .slices = 1,
                                                 .limit = blocks,
-                                                .wake_blocks = wake_blocks,
-                                                .can_run = true};
+                                                .notice_blocks = notice_blocks,
+                                                .has_streaks = true};
 }
 
 struct ps_span *world_full_span(uintptr_t owner_key) {
@@ -181,8 +181,8 @@ void world_check_all_free(struct ps_span *span) {
     for (char *block = span->stash; !ps_link_is_end(block); block = ps_link_of(block, span->salt)) {
         found(span, &seen, ps_span_index(span, block));
     }
-    for (size_t head = span->run_head; head != 0;) {
-        struct ps_free_run *run = (struct ps_free_run *)ps_span_block(span, head - 1);
+    for (size_t head = span->gap_head; head != 0;) {
+        struct ps_gap *run = (struct ps_gap *)ps_span_block(span, head - 1);
         for (size_t i = 0; i < run->blocks; i++) {
             found(span, &seen, head - 1 + i);
         }

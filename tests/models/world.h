@@ -17,10 +17,10 @@
 
 /* Before a scenario: the size class has so many blocks a span, and a full span wakes its owner when
  * so many are back. */
-void world_begin(uint16_t blocks, uint16_t wake_blocks);
+void world_begin(uint16_t blocks, uint16_t notice_blocks);
 
 /* The two halves of that: the class, and the page map's leaf. */
-void world_classes(uint16_t blocks, uint16_t wake_blocks);
+void world_classes(uint16_t blocks, uint16_t notice_blocks);
 bool world_cover(void);
 
 /* A span of this owner whose blocks are all with the program; place FULL, settled. */

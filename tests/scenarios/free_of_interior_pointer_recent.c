@@ -1,6 +1,6 @@
 // expect: SIGABRT "poolshim: free of interior pointer 0x" "(size class 16384, thread "
 /* SPDX-License-Identifier: MIT */
-/* free of an address inside of a block of 16 KiB, which has recent blocks, is named. */
+/* free of an address inside of a block of 16 KiB, which has LIFO cache, is named. */
 #include "claim.h"
 
 int main(void) {

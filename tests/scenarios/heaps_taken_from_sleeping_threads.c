@@ -3,7 +3,7 @@
 // timeout: 120
 /* SPDX-License-Identifier: MIT */
 /*
- * Threads that sleep and wake at all times, for a few milliseconds or a few hundred, while others
+ * Threads that sleep and notice at all times, for a few milliseconds or a few hundred, while others
  * work: their heaps are asked for, given back and taken. Every block carries a pattern that tells
  * when it is two owners'; blocks are freed in order and at random, by their thread and by others;
  * some threads end, some fork, and the children use what their parents have. A signal handler stops
@@ -48,7 +48,7 @@ static unsigned char *last_byte(struct block *block) {
     return (unsigned char *)block + block->bytes - 1;
 }
 
-/* Mostly one size of many, so that frees in order make hot runs. */
+/* Mostly one size of many, so that frees in order make free streaks. */
 static size_t random_bytes(uint64_t *state) {
     uint64_t kind = next_random(state) % 100;
     size_t limit = kind < 70 ? 256 : kind < 95 ? 4096 : 70000;

@@ -6,7 +6,7 @@
  */
 #include "tests/unit/engine.h"
 
-#include "pools/engine/heap/run.h"
+#include "pools/engine/heap/streak.h"
 
 #include <pthread.h>
 
@@ -48,7 +48,7 @@ FRESH_TEST(a_freed_block_of_any_class_is_zero) {
     }
 }
 
-FRESH_TEST(a_hot_run_is_zero_when_it_has_ended) {
+FRESH_TEST(a_streak_is_zero_when_it_has_ended) {
     start();
     const size_t sizes[] = {8, 16, 24, 112, 256};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
@@ -57,9 +57,9 @@ FRESH_TEST(a_hot_run_is_zero_when_it_has_ended) {
             ps_heap_free(blocks[j]);
         }
         if (sizes[i] < 256) { /* there a span ends in between, and with it the run */
-            CHECK(ps_thread.run_step != 0);
+            CHECK(ps_thread.streak_step != 0);
         }
-        ps_run_close(ps_thread.own);
+        ps_streak_close(ps_thread.own);
         for (size_t j = 0; j + 10 < BLOCKS; j++) {
             CHECK(is_zero_behind_link(blocks[j], sizes[i]));
         }
@@ -71,7 +71,7 @@ static void *free_all(void *unused) {
     for (size_t i = 0; i < BLOCKS; i++) {
         ps_heap_free(blocks[i]);
     }
-    ps_run_close(ps_thread.own);
+    ps_streak_close(ps_thread.own);
     return unused;
 }
 
@@ -87,18 +87,18 @@ FRESH_TEST(blocks_of_another_thread_are_zeroed_alike) {
 }
 
 /* Frees blocks in sequence until a run is open; returns how many. */
-static size_t open_run(void) {
+static size_t open_streak(void) {
     size_t freed = 0;
-    while (ps_thread.run_step == 0 && freed < BLOCKS) {
+    while (ps_thread.streak_step == 0 && freed < BLOCKS) {
         ps_heap_free(blocks[freed++]);
     }
     return freed;
 }
 
-FRESH_TEST(a_second_free_within_a_run_is_named) {
+FRESH_TEST(a_second_free_within_a_streak_is_named) {
     start();
     fill(BLOCKS, 64);
-    size_t freed = open_run();
+    size_t freed = open_streak();
     REQUIRE(freed < BLOCKS - 20);
     for (int i = 0; i < 10; i++) {
         ps_heap_free(blocks[freed++]);
@@ -107,21 +107,21 @@ FRESH_TEST(a_second_free_within_a_run_is_named) {
     CHECK_ABORTS(ps_heap_free(blocks[0]), "poolshim: double free of");
 }
 
-FRESH_TEST(no_run_opens_towards_a_block_that_is_free) {
+FRESH_TEST(no_streak_opens_towards_a_block_that_is_free) {
     start();
     fill(BLOCKS, 64);
     ps_heap_free(blocks[300]);
     for (size_t i = 0; i < 300; i++) {
         ps_heap_free(blocks[i]);
     }
-    CHECK(ps_thread.run_step == 0 || ps_span_at(blocks[300]) != ps_thread.own->run_span);
+    CHECK(ps_thread.streak_step == 0 || ps_span_at(blocks[300]) != ps_thread.own->streak_span);
     CHECK_ABORTS(ps_heap_free(blocks[300]), "poolshim: double free of");
 }
 
-FRESH_TEST(a_run_ends_when_a_block_before_it_is_freed) {
+FRESH_TEST(a_streak_ends_when_a_block_before_it_is_freed) {
     start();
     fill(BLOCKS, 64);
-    size_t freed = open_run();
+    size_t freed = open_streak();
     REQUIRE(freed < 400);
     ps_heap_free(blocks[400]);
     for (size_t i = freed; i < 400; i++) {

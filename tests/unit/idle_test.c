@@ -7,7 +7,7 @@
 #include "tests/unit/engine.h"
 #include "tests/unit/worker.h"
 
-#include "pools/engine/heap/idle.h"
+#include "pools/engine/heap/steal.h"
 #include "pools/engine/small/span_remote.h"
 
 #include <sched.h>
@@ -86,18 +86,18 @@ FRESH_TEST(time_does_the_same_when_the_owner_has_been_idle_for_the_delay) {
 }
 
 /* As if each full span had been armed in the very moment in which its blocks came back. */
-static void miss_all_wakes(void) {
+static void miss_all_notices(void) {
     for (size_t i = 0; i < BLOCKS; i++) {
         struct ps_slot *slot = ps_page_map_slot(blocks[i].address);
         struct ps_span *span = ps_span_of_inside(slot, blocks[i].address);
-        ps_store_relaxed(&span->x_wake_at, (uint16_t)PS_WAKE_NEVER);
+        ps_store_relaxed(&span->x_notice_at, (uint16_t)PS_NOTICE_NEVER);
     }
 }
 
 FRESH_TEST(what_is_wholly_back_to_an_owner_whose_thread_has_ended_is_never_missed) {
     worker_do_and_end(allocate_all, NULL);
     uint64_t span_bytes = engine_census().small_span_bytes;
-    miss_all_wakes();
+    miss_all_notices();
     free_all(NULL);
     be_active(4 * DELAY_MS);
     CHECK_CMP(fake_os_purged_bytes(), >, span_bytes * 9 / 10);
@@ -110,7 +110,7 @@ FRESH_TEST(what_is_wholly_back_to_an_idle_owner_is_never_missed) {
     worker_start(&owner);
     worker_do(&owner, allocate_all, NULL);
     uint64_t span_bytes = engine_census().small_span_bytes;
-    miss_all_wakes();
+    miss_all_notices();
     free_all(NULL);
     be_active(4 * DELAY_MS);
     CHECK_CMP(fake_os_purged_bytes(), >, span_bytes * 9 / 10);
@@ -136,7 +136,7 @@ FRESH_TEST(one_look_at_the_clock_takes_a_bounded_number_of_spans) {
     fake_os_advance_ms(DELAY_MS);
     uint64_t steps = 0;
     for (uint64_t left = spans; left > 2 && steps < 100; steps++) {
-        ps_idle_tick(ps_os_now_ms());
+        ps_steal_tick(ps_os_now_ms());
         CHECK_CMP(left - class_spans(), <=, 256);
         left = class_spans();
     }

@@ -88,28 +88,28 @@ FRESH_TEST(what_was_a_link_before_a_reset_is_none_behind_it) {
     }
 }
 
-FRESH_TEST(a_run_that_goes_on_behind_the_newest_block_is_found_when_it_ends) {
+FRESH_TEST(a_streak_that_goes_on_behind_the_newest_block_is_found_when_it_ends) {
     take(64);
     size_t i = 0;
-    while (ps_thread.run_next == NULL && i < COUNT) {
+    while (ps_thread.streak_next == NULL && i < COUNT) {
         ps_heap_free(blocks[i++]);
     }
     REQUIRE(i < COUNT);
     for (; i < COUNT; i++) {
         ps_heap_free(blocks[i]);
     }
-    CHECK_PTR_EQ(ps_thread.run_next, blocks[COUNT - 1] + 64);
-    ps_heap_free(ps_thread.run_next);
+    CHECK_PTR_EQ(ps_thread.streak_next, blocks[COUNT - 1] + 64);
+    ps_heap_free(ps_thread.streak_next);
     CHECK_ABORTS(ps_heap_give_up(), "double free of");
 }
 
-FRESH_TEST(a_block_freed_once_alone_and_once_in_a_run_is_found_when_that_ends) {
+FRESH_TEST(a_block_freed_once_alone_and_once_in_a_streak_is_found_when_that_ends) {
     take(64);
     ps_heap_free(blocks[100]);
     for (size_t i = 0; i < COUNT - 1; i++) {
         ps_heap_free(blocks[i]);
     }
-    CHECK_CMP((uintptr_t)ps_thread.run_next, >, (uintptr_t)blocks[100]);
+    CHECK_CMP((uintptr_t)ps_thread.streak_next, >, (uintptr_t)blocks[100]);
     CHECK_ABORTS(ps_heap_give_up(), "double free of");
 }
 

@@ -21,7 +21,7 @@
 
 static const struct ps_config config = PS_CONFIG_DEFAULT;
 static struct ps_run *runs[RUN_LIMIT];
-static size_t run_count;
+static size_t gap_blocks;
 
 __attribute__((unused)) static void start(uint32_t delay_ms) {
     ps_page_cache_start(&config);
@@ -52,16 +52,16 @@ __attribute__((unused)) static uint64_t purged_slices(void) {
 
 __attribute__((unused)) static void take(size_t count) {
     for (size_t i = 0; i < count; i++) {
-        runs[run_count] = ps_page_cache_take(RUN_SLICES, 1);
-        REQUIRE(runs[run_count] != NULL);
-        memset(runs[run_count]->base, 0xa5, 8);
-        run_count++;
+        runs[gap_blocks] = ps_page_cache_take(RUN_SLICES, 1);
+        REQUIRE(runs[gap_blocks] != NULL);
+        memset(runs[gap_blocks]->base, 0xa5, 8);
+        gap_blocks++;
     }
 }
 
 __attribute__((unused)) static void give(size_t count) {
     for (size_t i = 0; i < count; i++) {
-        ps_page_cache_give(runs[--run_count]);
+        ps_page_cache_give(runs[--gap_blocks]);
     }
 }
 

@@ -116,7 +116,7 @@ FRESH_TEST(one_call_makes_a_bounded_number_of_calls_in_locked_memory) {
 FRESH_TEST(what_is_needed_while_it_is_due_stays) {
     start(DELAY_MS);
     for (size_t i = 0; i < RUN_LIMIT; i++) {
-        runs[run_count++] = ps_page_cache_take(LONG_SLICES, 1);
+        runs[gap_blocks++] = ps_page_cache_take(LONG_SLICES, 1);
     }
     give(RUN_LIMIT);
     for (int quarter = 0; quarter < 4; quarter++) {
@@ -128,7 +128,7 @@ FRESH_TEST(what_is_needed_while_it_is_due_stays) {
     WHEN("most of it is taken, and given back");
     size_t count = RUN_LIMIT - 8;
     for (size_t i = 0; i < count; i++) {
-        runs[run_count++] = ps_page_cache_take(LONG_SLICES, 1);
+        runs[gap_blocks++] = ps_page_cache_take(LONG_SLICES, 1);
     }
     give(count);
     for (int step = 0; step < 2000 && ps_os_now_ms() % QUARTER_MS != QUARTER_MS - 1; step++) {

@@ -95,10 +95,10 @@ static void check_tick(uint64_t purged_before) {
 static void random_steps(void) {
     for (int step = 0; step < STEPS; step++) {
         size_t room = step / 500 % 2 == 0 ? RUN_LIMIT : RUN_LIMIT / 6; /* busy and quiet times */
-        if (run_count > room || unit_random() % 2 == 0) {
-            give(run_count > 0 ? 1 + unit_random() % run_count : 0);
+        if (gap_blocks > room || unit_random() % 2 == 0) {
+            give(gap_blocks > 0 ? 1 + unit_random() % gap_blocks : 0);
         } else {
-            take(unit_random() % (room - run_count + 1));
+            take(unit_random() % (room - gap_blocks + 1));
         }
         note_moment();
         uint64_t purged_before = purged_slices();

@@ -136,7 +136,7 @@ FRESH_TEST(an_owner_may_look_at_the_clock_while_it_frees_the_last_blocks) {
     }
 }
 
-FRESH_TEST(a_trim_ends_while_wakes_for_drained_spans_are_under_way) {
+FRESH_TEST(a_trim_ends_while_notices_for_drained_spans_are_under_way) {
     fill_spans(NULL);
     struct ps_span *spans[3];
     GIVEN("drained spans whose last block another thread returned, its notice not pushed yet");
@@ -155,7 +155,7 @@ FRESH_TEST(a_trim_ends_while_wakes_for_drained_spans_are_under_way) {
     ps_heap_trim(0);
     THEN("that ends, and the spans are released when the notices arrive");
     for (size_t i = 0; i < 3; i++) {
-        ps_wake_owner(spans[i]);
+        ps_notify_owner(spans[i]);
     }
     live_end_all(blocks, block_count);
     ps_heap_trim(0);

@@ -82,8 +82,8 @@ static void check_plans(void) {
         CHECK_CMP((size_t) class->limit * class->block_bytes, <=, bytes);
         CHECK_CMP(class->limit, >=, class->first + 2);
         CHECK_CMP(class->limit, <, 1 << 14); /* index + 1 in 14 bits of the remote word */
-        CHECK_CMP(class->wake_blocks, >=, 1);
-        CHECK_CMP(class->wake_blocks, <=, class->limit - class->first);
+        CHECK_CMP(class->notice_blocks, >=, 1);
+        CHECK_CMP(class->notice_blocks, <=, class->limit - class->first);
         CHECK_CMP(class->window_blocks, >=, 1);
         CHECK_CMP((class->limit - class->first) * (size_t) class->block_bytes * 10, >=, bytes * 7);
     }
@@ -91,10 +91,10 @@ static void check_plans(void) {
 
 /* One step beyond a span's first and last block lies in its own slices and in no block: a free
  * streak that has come there can meet neither a neighbour's block nor one of its own. */
-static void check_run_edges(void) {
+static void check_streak_edges(void) {
     for (uint32_t i = 0; i < ps_size_class_count; i++) {
         const struct ps_size_class *class = &ps_size_classes[i];
-        if (class->can_run) {
+        if (class->has_streaks) {
             CHECK_CMP(class->first, >=, 1);
             CHECK_CMP((size_t) class->limit * class->block_bytes, <,
                       (size_t) class->slices * PS_SLICE_BYTES);
@@ -125,12 +125,12 @@ TEST(every_alignment_finds_the_smallest_class_of_multiples) {
     check_aligned_lookup();
 }
 
-TEST(small_classes_have_hot_runs_that_cannot_leave_their_span) {
+TEST(small_classes_have_streaks_that_cannot_leave_their_span) {
     start_built_in();
-    check_run_edges();
-    CHECK(ps_size_classes[ps_size_class_of(8)].can_run);
-    CHECK(ps_size_classes[ps_size_class_of(256)].can_run);
-    CHECK(!ps_size_classes[ps_size_class_of(257)].can_run);
+    check_streak_edges();
+    CHECK(ps_size_classes[ps_size_class_of(8)].has_streaks);
+    CHECK(ps_size_classes[ps_size_class_of(256)].has_streaks);
+    CHECK(!ps_size_classes[ps_size_class_of(257)].has_streaks);
 }
 
 TEST(the_built_in_sizes_go_on_above_a_table_of_the_users) {
@@ -162,7 +162,7 @@ TEST(a_table_of_the_single_entry_8_works) {
     CHECK_EQ(ps_size_class_count, 1);
     check_lookup();
     check_plans();
-    check_run_edges();
+    check_streak_edges();
     CHECK_EQ(ps_size_class_of_aligned(8, 8), 0);
     CHECK_EQ(ps_size_class_of_aligned(8, 16), PS_CLASS_NONE);
 }
@@ -226,7 +226,7 @@ TEST(any_valid_table_is_taken_whole_and_goes_on_as_far_as_it_can) {
             CHECK_EQ(ps_size_class_max_bytes, PS_CLASS_BYTES_LIMIT);
         }
         check_plans();
-        check_run_edges();
+        check_streak_edges();
         if (round % 20 == 0) {
             check_lookup();
             check_aligned_lookup();

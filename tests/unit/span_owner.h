@@ -71,10 +71,10 @@ static inline void owner_take_virgin(size_t blocks) {
     owner_book(blocks);
 }
 
-static inline void owner_take_run(void) {
-    size_t index = (size_t)owned->run_head - 1;
-    const struct ps_free_run run = *(struct ps_free_run *)ps_span_block(owned, index);
-    owned->run_head = run.next;
+static inline void owner_take_gap(void) {
+    size_t index = (size_t)owned->gap_head - 1;
+    const struct ps_gap run = *(struct ps_gap *)ps_span_block(owned, index);
+    owned->gap_head = run.next;
     owned->run_blocks = (uint16_t)(owned->run_blocks - run.blocks);
     for (size_t i = 0; i < run.blocks; i++) {
         owner_note_out(index + i);
@@ -98,8 +98,8 @@ __attribute__((unused)) static bool owner_take(size_t virgin_blocks) {
         owned->stash = ps_span_list_end(owned);
         owned->stash_count = 0;
         owner_book(count);
-    } else if (owned->run_head != 0) {
-        owner_take_run();
+    } else if (owned->gap_head != 0) {
+        owner_take_gap();
     } else if (owned->carved < owned->limit) {
         owner_take_virgin(ps_min(virgin_blocks, (size_t)(owned->limit - owned->carved)));
     } else {
@@ -131,8 +131,8 @@ __attribute__((unused)) static void owner_check(void) {
     CHECK_EQ(owner_count_list(owned->free, is_seen), owned->free_count);
     CHECK_EQ(owner_count_list(owned->stash, is_seen), owned->stash_count);
     size_t run_blocks = 0;
-    for (size_t head = owned->run_head; head != 0 && run_blocks <= OWNER_BLOCKS_LIMIT;) {
-        const struct ps_free_run *run = (struct ps_free_run *)ps_span_block(owned, head - 1);
+    for (size_t head = owned->gap_head; head != 0 && run_blocks <= OWNER_BLOCKS_LIMIT;) {
+        const struct ps_gap *run = (struct ps_gap *)ps_span_block(owned, head - 1);
         for (size_t i = 0; i < run->blocks; i++) {
             CHECK(!is_seen[head - 1 + i] && !is_out[head - 1 + i]);
             is_seen[head - 1 + i] = true;
@@ -173,7 +173,7 @@ __attribute__((unused)) static size_t owner_link_random(size_t wanted, void **he
 }
 
 /* The longest run of blocks that are out from a random one on, noted as in. */
-__attribute__((unused)) static size_t owner_cut_run(size_t wanted, char **lowest) {
+__attribute__((unused)) static size_t owner_cut_gap(size_t wanted, char **lowest) {
     size_t index = owner_random_out();
     size_t blocks = 0;
     *lowest = ps_span_block(owned, index);

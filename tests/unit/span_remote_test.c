@@ -22,10 +22,10 @@ static unsigned hand_random_list(size_t wanted) {
     return ps_span_hand_list(owned, head, tail, blocks);
 }
 
-static unsigned hand_random_run(size_t wanted) {
+static unsigned hand_random_gap(size_t wanted) {
     char *lowest;
-    size_t blocks = owner_cut_run(wanted, &lowest);
-    return ps_span_hand_run(owned, lowest, blocks);
+    size_t blocks = owner_cut_gap(wanted, &lowest);
+    return ps_span_transfer_blocks(owned, lowest, blocks);
 }
 
 /* Blocks on the word count as out for the owner, so the record is compared when they are back. */
@@ -43,7 +43,7 @@ static void collect_and_check(void) {
 /* Only the last block wakes an owner that waits for nothing. */
 static void check_handed(unsigned handed) {
     bool is_all = ps_span_remote_blocks(owned) == ps_span_capacity(owned);
-    CHECK_EQ(handed, is_all ? PS_HANDED_WAKE | PS_HANDED_ALL : PS_HANDED_OVER);
+    CHECK_EQ(handed, is_all ? PS_HANDED_NOTICE | PS_HANDED_ALL : PS_HANDED_OVER);
     if (is_all) {
         ps_span_clear_queued(owned);
     }
@@ -54,14 +54,14 @@ FRESH_TEST(what_is_handed_over_is_collected_whole) {
     owner_start();
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         owner_create(sizes[i]);
-        (void)ps_span_arm(owned, PS_WAKE_NEVER);
+        (void)ps_span_arm(owned, PS_NOTICE_NEVER);
         for (int round = 0; round < ROUNDS / (1 + 7 * (i == 0)); round++) {
             switch (out_count == 0 ? 0 : unit_random() % 5) {
             case 0:
                 owner_take(1 + unit_random() % 100);
                 break;
             case 1:
-                check_handed(hand_random_run(1 + unit_random() % 300));
+                check_handed(hand_random_gap(1 + unit_random() % 300));
                 break;
             case 2:
                 collect_and_check();
@@ -79,7 +79,7 @@ FRESH_TEST(the_largest_indexes_and_counts_fit_the_word) {
     while (owner_take(5000)) {
     }
     size_t all = out_count;
-    (void)ps_span_arm(owned, PS_WAKE_NEVER);
+    (void)ps_span_arm(owned, PS_NOTICE_NEVER);
     WHEN("half of them return as a list that begins with the last block, half as one run");
     size_t half = owned->limit / 2;
     for (size_t i = half; i < owned->limit; i++) {
@@ -91,7 +91,7 @@ FRESH_TEST(the_largest_indexes_and_counts_fit_the_word) {
     for (size_t i = owned->first; i < half; i++) {
         owner_note_in(i);
     }
-    (void)ps_span_hand_run(owned, ps_span_block(owned, owned->first), half - owned->first);
+    (void)ps_span_transfer_blocks(owned, ps_span_block(owned, owned->first), half - owned->first);
     THEN("all are collected");
     CHECK_EQ(ps_span_remote_blocks(owned), all);
     CHECK_EQ(ps_span_collect(owned), all);
@@ -99,7 +99,7 @@ FRESH_TEST(the_largest_indexes_and_counts_fit_the_word) {
     CHECK_EQ(owned->used, 0);
 }
 
-FRESH_TEST(the_hand_over_that_reaches_the_threshold_wakes_and_no_other) {
+FRESH_TEST(only_the_transfer_that_reaches_the_threshold_sends_a_notice) {
     owner_start();
     owner_create(48);
     while (owner_take(1000)) {
@@ -114,7 +114,7 @@ FRESH_TEST(the_hand_over_that_reaches_the_threshold_wakes_and_no_other) {
     THEN("that one must notify, and the next need not");
     CHECK(ps_span_is_queued(owned));
     CHECK(!hand_random_list(64));
-    CHECK(!hand_random_run(100));
+    CHECK(!hand_random_gap(100));
     CHECK(ps_span_arm(owned, 1)); /* on its way anyway */
     ps_span_clear_queued(owned);
     CHECK(!ps_span_is_queued(owned));
@@ -128,7 +128,7 @@ FRESH_TEST(arming_fails_when_enough_is_back_already) {
     owner_create(48);
     while (owner_take(1000)) {
     }
-    (void)ps_span_arm(owned, PS_WAKE_NEVER);
+    (void)ps_span_arm(owned, PS_NOTICE_NEVER);
     CHECK(!hand_random_list(30));
     CHECK(!ps_span_arm(owned, 30));
     CHECK(ps_span_arm(owned, 31));
@@ -145,8 +145,8 @@ struct mailbox {
 };
 
 static struct mailbox mailboxes[THREADS];
-static uint32_t x_wakes_told;    /* transfers that returned true */
-static uint32_t x_wakes_pending; /* sent and not yet taken by the owner: 0 or 1 */
+static uint32_t x_notices_told;    /* transfers that returned true */
+static uint32_t x_notices_pending; /* sent and not yet taken by the owner: 0 or 1 */
 
 /* All blocks in the box; 0 and *is_closed when no more will come. */
 static size_t read_mail(struct mailbox *box, void **blocks, bool *is_closed) {
@@ -165,11 +165,11 @@ static void hand_over(void **blocks, size_t count) {
         is_run = is_run && (char *)blocks[i] == (char *)blocks[i - 1] + owned->block_bytes;
         *(void **)blocks[i] = blocks[i - 1];
     }
-    bool must_wake = is_run ? ps_span_hand_run(owned, blocks[0], count)
-                            : ps_span_hand_list(owned, blocks[count - 1], blocks[0], count);
-    if (must_wake) {
-        ps_add_relaxed(&x_wakes_told, 1u);
-        CHECK_EQ(ps_add_relaxed(&x_wakes_pending, 1u), 0);
+    bool must_notify = is_run ? ps_span_transfer_blocks(owned, blocks[0], count)
+                              : ps_span_hand_list(owned, blocks[count - 1], blocks[0], count);
+    if (must_notify) {
+        ps_add_relaxed(&x_notices_told, 1u);
+        CHECK_EQ(ps_add_relaxed(&x_notices_pending, 1u), 0);
     }
 }
 
@@ -204,22 +204,22 @@ static size_t post_blocks(void) {
 }
 
 /* The owner's side of a reclaim notice. */
-static uint32_t take_wake(void) {
-    if (!ps_span_is_queued(owned) || ps_load_relaxed(&x_wakes_pending) == 0) {
+static uint32_t take_notice(void) {
+    if (!ps_span_is_queued(owned) || ps_load_relaxed(&x_notices_pending) == 0) {
         return 0;
     }
-    ps_store_relaxed(&x_wakes_pending, 0u);
+    ps_store_relaxed(&x_notices_pending, 0u);
     ps_span_clear_queued(owned);
     return 1;
 }
 
 static uint32_t run_owner(void) {
-    uint32_t wakes = 0;
+    uint32_t notices = 0;
     for (size_t passed = 0; passed < THREAD_BLOCKS;) {
         if (out_count > 0) {
             passed += post_blocks();
         }
-        wakes += take_wake();
+        notices += take_notice();
         if (unit_random() % 4 == 0 || out_count == 0) {
             ps_span_settle(owned);
             ps_span_collect(owned);
@@ -227,10 +227,10 @@ static uint32_t run_owner(void) {
             owner_take(100);
         }
     }
-    return wakes;
+    return notices;
 }
 
-FRESH_TEST(blocks_of_many_threads_all_come_back_and_each_wake_is_told_once) {
+FRESH_TEST(blocks_of_many_threads_all_come_back_and_each_notice_is_sent_once) {
     pthread_t threads[THREADS];
     owner_start();
     owner_create(32);
@@ -238,16 +238,16 @@ FRESH_TEST(blocks_of_many_threads_all_come_back_and_each_wake_is_told_once) {
         pthread_mutex_init(&mailboxes[i].lock, NULL);
         REQUIRE(pthread_create(&threads[i], NULL, hand_back_all, &mailboxes[i]) == 0);
     }
-    uint32_t wakes = run_owner();
+    uint32_t notices = run_owner();
     for (size_t i = 0; i < THREADS; i++) {
         pthread_mutex_lock(&mailboxes[i].lock);
         mailboxes[i].is_closed = true;
         pthread_mutex_unlock(&mailboxes[i].lock);
         pthread_join(threads[i], NULL);
     }
-    wakes += take_wake();
-    CHECK_CMP(wakes, >, 0);
-    CHECK_EQ(wakes, x_wakes_told);
+    notices += take_notice();
+    CHECK_CMP(notices, >, 0);
+    CHECK_EQ(notices, x_notices_told);
     while (ps_span_remote_blocks(owned) > 0) {
         ps_span_settle(owned);
         owner_take(1);

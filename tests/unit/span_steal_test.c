@@ -28,12 +28,12 @@ static unsigned hand_back(struct ps_span *span, size_t from, size_t to) {
 
 FRESH_TEST(only_a_span_that_is_back_and_let_go_of_can_be_stolen) {
     struct ps_span *span = full_span();
-    ps_span_let_go(span);
+    ps_span_detach(span);
     CHECK(ps_span_arm(span, 3));
-    CHECK_EQ(hand_back(span, span->first, (size_t)span->limit - 1), PS_HANDED_WAKE);
+    CHECK_EQ(hand_back(span, span->first, (size_t)span->limit - 1), PS_HANDED_NOTICE);
     CHECK(!ps_span_steal(span));
     CHECK_EQ(hand_back(span, (size_t)span->limit - 1, span->limit), PS_HANDED_ALL);
-    ps_span_hold(span);
+    ps_span_attach(span);
     CHECK(!ps_span_steal(span)); /* its owner has it in his hands */
     CHECK(ps_span_is_queued(span));
     CHECK_EQ(ps_span_collect(span), ps_span_capacity(span));
@@ -44,8 +44,8 @@ FRESH_TEST(only_a_span_that_is_back_and_let_go_of_can_be_stolen) {
 
 FRESH_TEST(what_was_stolen_is_drained_and_not_queued) {
     struct ps_span *span = full_span();
-    ps_span_let_go(span);
-    CHECK_EQ(hand_back(span, span->first, span->limit), PS_HANDED_WAKE | PS_HANDED_ALL);
+    ps_span_detach(span);
+    CHECK_EQ(hand_back(span, span->first, span->limit), PS_HANDED_NOTICE | PS_HANDED_ALL);
     CHECK(ps_span_steal(span));
     CHECK(!ps_span_is_queued(span));
     CHECK_EQ(span->used, 0);
@@ -59,17 +59,18 @@ FRESH_TEST(a_span_that_was_almost_stolen_can_be_stolen_later) {
     (void)hand_back(span, span->first, span->limit);
     CHECK(!ps_span_steal(span)); /* its owner has it in hand */
     CHECK(ps_span_is_queued(span));
-    ps_span_let_go(span);
+    ps_span_detach(span);
     CHECK(ps_span_steal(span));
     ps_span_destroy(span);
     CHECK_EQ(engine_census().small_span_bytes, 0);
 }
 
-FRESH_TEST(the_last_block_wakes_whatever_the_owner_waits_for) {
+FRESH_TEST(the_last_block_sends_a_notice_at_any_threshold) {
     struct ps_span *span = full_span();
-    CHECK(ps_span_arm(span, PS_WAKE_NEVER));
+    CHECK(ps_span_arm(span, PS_NOTICE_NEVER));
     CHECK_EQ(hand_back(span, span->first, (size_t)span->limit - 1), PS_HANDED_OVER);
-    CHECK_EQ(hand_back(span, (size_t)span->limit - 1, span->limit), PS_HANDED_WAKE | PS_HANDED_ALL);
+    CHECK_EQ(hand_back(span, (size_t)span->limit - 1, span->limit),
+             PS_HANDED_NOTICE | PS_HANDED_ALL);
     CHECK_EQ(ps_span_collect(span), ps_span_capacity(span));
     ps_span_clear_queued(span);
     ps_span_destroy(span);

@@ -35,9 +35,9 @@ static void random_step(void) {
         ps_span_give_list(owned, head, tail, blocks);
         break;
     case 3:
-        blocks = owner_cut_run(1 + unit_random() % 300, &lowest);
+        blocks = owner_cut_gap(1 + unit_random() % 300, &lowest);
         ps_span_settle(owned);
-        ps_span_give_run(owned, lowest, blocks);
+        ps_span_return_blocks(owned, lowest, blocks);
         break;
     default:
         for (size_t count = unit_random() % 50; count > 0 && out_count > 0; count--) {
@@ -151,7 +151,7 @@ FRESH_TEST(an_event_is_due_when_the_span_may_be_drained) {
         frees_since_event++;
         if (is_event) {
             ps_span_settle(owned);
-            CHECK_CMP(frees_since_event, <=, owned->interval);
+            CHECK_CMP(frees_since_event, <=, owned->probe_interval);
             frees_since_event = 0;
         }
     }
@@ -160,7 +160,7 @@ FRESH_TEST(an_event_is_due_when_the_span_may_be_drained) {
     CHECK_EQ(owned->used, 0);
 }
 
-FRESH_TEST(a_run_may_be_of_blocks_popped_since_the_last_settling) {
+FRESH_TEST(a_streak_may_be_of_blocks_popped_since_the_last_settling) {
     owner_start();
     GIVEN("a span whose blocks are all free, on its list");
     struct ps_span *span = ps_span_create(ps_size_class_of(160), PS_KEY_AT_ONCE);
@@ -176,8 +176,8 @@ FRESH_TEST(a_run_may_be_of_blocks_popped_since_the_last_settling) {
     for (size_t i = 0; i < 20; i++) {
         (void)ps_heap_pop(span);
     }
-    CHECK_ABORTS(ps_span_give_run(span, ps_span_block(span, span->first), 21), "double free");
-    ps_span_give_run(span, ps_span_block(span, span->first), 20);
+    CHECK_ABORTS(ps_span_return_blocks(span, ps_span_block(span, span->first), 21), "double free");
+    ps_span_return_blocks(span, ps_span_block(span, span->first), 20);
     THEN("the account is right");
     CHECK_EQ(span->used, 0);
     CHECK_EQ(span->free_count, 20);

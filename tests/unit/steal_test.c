@@ -10,14 +10,14 @@
 #include "pools/engine/heap/refill.h"
 #include "pools/engine/heap/registry.h"
 #include "pools/engine/heap/remote.h"
-#include "pools/engine/small/central.h"
+#include "pools/engine/small/orphans.h"
 #include "pools/engine/small/span_remote.h"
 
 #define SPANS 40
 #define BLOCK_LIMIT (SPANS * 64)
 
 static struct live_block blocks[BLOCK_LIMIT];
-static size_t block_bytes = 8192; /* 8 in a span; with recent blocks */
+static size_t block_bytes = 8192; /* 8 in a span; with LIFO cache */
 static uint32_t class_index;
 static size_t span_blocks;
 static size_t block_count; /* of SPANS full spans, one after the other, and one more block */
@@ -220,7 +220,7 @@ FRESH_TEST(the_thread_that_frees_its_blocks_adopts_a_span_if_it_is_short_of_room
     bool has_first = ps_heap_owns(heap, first);
     CHECK_EQ(has_first + ps_heap_owns(heap, second), 1);
     CHECK_EQ((has_first ? second : first)->x_owner, PS_KEY_ORPHAN);
-    CHECK_EQ(ps_central_count(), 1);
+    CHECK_EQ(ps_orphans_count(), 1);
     CHECK_EQ(heap->x_spans[class_index], 1);
     CHECK_PTR_EQ(heap->available[class_index], has_first ? first : second);
     free_all(NULL);
@@ -244,18 +244,18 @@ FRESH_TEST(only_the_parked_heap_of_that_key_lets_a_span_leave) {
     CHECK_EQ(heap->x_spans[class_index], SPANS);
     CHECK(ps_heap_leave_parked(span, key, PS_KEY_ORPHAN));
     CHECK_EQ(heap->x_spans[class_index], SPANS - 1);
-    CHECK_EQ(ps_central_count(), 1);
+    CHECK_EQ(ps_orphans_count(), 1);
     CHECK(!ps_heap_leave_parked(span, key, PS_KEY_ORPHAN)); /* once */
     THEN("the adopting thread holds one until it has settled it");
     span = ps_span_at(blocks[span_blocks].address);
-    CHECK_EQ(span->x_is_loose, 1);
+    CHECK_EQ(span->x_owner_detached, 1);
     uintptr_t new_key = ps_heap_key_of(ps_thread.heap, class_index);
     CHECK(ps_heap_leave_parked(span, key, new_key));
-    CHECK_EQ(span->x_is_loose, 0);
+    CHECK_EQ(span->x_owner_detached, 0);
     CHECK_EQ(span->x_owner, new_key);
     ps_add_relaxed(&ps_thread.heap->x_spans[class_index], 1u);
     ps_heap_take_in(ps_thread.heap, span);
-    CHECK_EQ(span->x_is_loose, 1);
+    CHECK_EQ(span->x_owner_detached, 1);
     free_all(NULL);
     ps_heap_trim(0);
     check_live_blocks(0);
@@ -271,7 +271,7 @@ static unsigned hand_back(struct ps_span *span, size_t from, size_t to) {
 }
 
 /* A notice that is pushed, before its sender has checked whether the thread ended. */
-static struct ps_heap *wake_half_sent(void) {
+static struct ps_heap *notice_half_sent(void) {
     choose(8192);
     ps_heap_free(ps_heap_alloc(8));
     block_count = span_blocks;
@@ -279,19 +279,19 @@ static struct ps_heap *wake_half_sent(void) {
     struct ps_span *span = ps_span_at(blocks[0].address);
     struct ps_heap *heap = owner_of(span);
     CHECK_EQ(heap->x_state, PS_HEAP_PARKED);
-    CHECK_CMP(hand_back(span, span->first, span->limit) & PS_HANDED_WAKE, !=, 0);
+    CHECK_CMP(hand_back(span, span->first, span->limit) & PS_HANDED_NOTICE, !=, 0);
     for (size_t i = 0; i < block_count; i++) {
         blocks[i].address = NULL;
     }
-    ps_store_relaxed(&span->x_wake_next, (struct ps_span *)NULL);
-    ps_store_relaxed(&heap->x_wake, span);
+    ps_store_relaxed(&span->x_notice_next, (struct ps_span *)NULL);
+    ps_store_relaxed(&heap->x_notices, span);
     return heap;
 }
 
-FRESH_TEST(a_wake_that_met_the_end_of_the_thread_is_sent_on) {
-    struct ps_heap *heap = wake_half_sent();
-    ps_heap_send_on_wakes(heap);
-    CHECK(heap->x_wake == NULL);
+FRESH_TEST(a_notice_that_met_the_end_of_the_thread_is_forwarded) {
+    struct ps_heap *heap = notice_half_sent();
+    ps_heap_forward_notices(heap);
+    CHECK(heap->x_notices == NULL);
     CHECK(heap->is_offered);
     ps_heap_trim(0);
     CHECK_EQ(engine_census().small_span_bytes, 0);
@@ -313,9 +313,9 @@ static void fork_and_find(uint64_t in_hand) {
 }
 
 FRESH_TEST(a_fork_at_that_moment_does_not_lose_it) {
-    struct ps_heap *heap = wake_half_sent();
+    struct ps_heap *heap = notice_half_sent();
     fork_and_find(0);
-    ps_heap_send_on_wakes(heap);
+    ps_heap_forward_notices(heap);
 }
 
 static uint32_t x_may_steal;
@@ -341,7 +341,7 @@ FRESH_TEST(a_fork_while_spans_are_stolen_loses_none_but_the_one_in_hand) {
         pthread_t thief;
         REQUIRE(pthread_create(&thief, NULL, steal_when_told, NULL) == 0);
         ps_store_release(&x_may_steal, 1u);
-        while (ps_load_relaxed(&ps_thread.heap->x_wake) != NULL) {
+        while (ps_load_relaxed(&ps_thread.heap->x_notices) != NULL) {
         }
         WHEN("the stealing thread holds all notices of the owner");
         fork_and_find(1);

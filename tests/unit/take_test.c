@@ -34,7 +34,7 @@ static void free_odd(void *which) {
     }
 }
 
-/* In order, so that a hot run is open at the end. */
+/* In order, so that a free streak is open at the end. */
 static void free_first_half(void *which) {
     struct live_block *mine = which;
     for (size_t i = 0; i < BLOCKS / 2; i++) {
@@ -149,16 +149,16 @@ FRESH_TEST(sleeping_and_waking_makes_no_more_heaps) {
     check_live_blocks(0);
 }
 
-FRESH_TEST(a_run_that_is_open_is_stopped_and_booked) {
+FRESH_TEST(a_streak_that_is_open_is_stopped_and_booked) {
     struct worker sleeper;
     worker_start(&sleeper);
     worker_do(&sleeper, allocate_all, blocks);
     worker_do(&sleeper, free_first_half, blocks);
     struct ps_heap *heap = heap_of(&sleeper);
-    CHECK(heap->run_span != NULL);
+    CHECK(heap->streak_span != NULL);
     be_active(IDLE_MS);
     CHECK_PTR_EQ(heap_of(&sleeper), NULL);
-    CHECK_PTR_EQ(heap->run_span, NULL);
+    CHECK_PTR_EQ(heap->streak_span, NULL);
     struct ps_census census = engine_census();
     check_census(&census);
     CHECK_EQ(census_live_blocks(&census), BLOCKS / 2);
@@ -167,13 +167,13 @@ FRESH_TEST(a_run_that_is_open_is_stopped_and_booked) {
     check_live_blocks(0);
 }
 
-FRESH_TEST(a_run_that_goes_on_when_it_is_asked_for_keeps_the_heap) {
+FRESH_TEST(a_streak_that_goes_on_when_it_is_asked_for_keeps_the_heap) {
     struct worker sleeper;
     worker_start(&sleeper);
     worker_do(&sleeper, allocate_all, blocks);
     worker_do(&sleeper, free_first_half, blocks);
     struct ps_heap *heap = heap_of(&sleeper);
-    REQUIRE(heap->run_span != NULL);
+    REQUIRE(heap->streak_span != NULL);
     fake_os_advance_ms(IDLE_MS);
     be_active(STEP_MS);                     /* asked */
     worker_do(&sleeper, free_next, blocks); /* the words alone */
@@ -189,7 +189,7 @@ static void store_late(void *which) {
     struct live_block *mine = which;
     struct live_block *next = &mine[BLOCKS / 2];
     CHECK(live_is_intact(next, next->bytes));
-    ps_thread.run_next = (char *)next->address + ps_thread.run_step;
+    ps_thread.streak_next = (char *)next->address + ps_thread.streak_step;
     next->address = NULL;
 }
 
@@ -199,9 +199,9 @@ FRESH_TEST(a_free_that_is_late_is_made_again) {
     worker_do(&sleeper, allocate_all, blocks);
     worker_do(&sleeper, free_first_half, blocks);
     struct ps_heap *heap = heap_of(&sleeper);
-    REQUIRE(heap->run_span != NULL);
+    REQUIRE(heap->streak_span != NULL);
     be_active(IDLE_MS);
-    CHECK_PTR_EQ(heap->run_span, NULL);
+    CHECK_PTR_EQ(heap->streak_span, NULL);
     worker_do(&sleeper, store_late, blocks);
     worker_do(&sleeper, free_all, blocks);
     worker_stop(&sleeper);

@@ -192,7 +192,7 @@ static int unit_is_named(const char *name, int argc, char **argv) {
 }
 
 __attribute__((unused)) static int unit_main(int argc, char **argv) {
-    int run_count = 0;
+    int gap_blocks = 0;
     int is_listing = argc == 2 && strcmp(argv[1], "--list") == 0;
     setvbuf(stdout, NULL, _IOLBF, 0);
     for (struct unit_test *test = unit_first; test != NULL; test = test->next) {
@@ -202,11 +202,11 @@ __attribute__((unused)) static int unit_main(int argc, char **argv) {
             int failures_before = unit_failures;
             unit_step = "";
             test->run();
-            run_count++;
+            gap_blocks++;
             printf("%s %s\n", unit_failures == failures_before ? "pass" : "FAIL", test->name);
         }
     }
-    if (!is_listing && run_count == 0) {
+    if (!is_listing && gap_blocks == 0) {
         fprintf(stderr, "no test to run\n");
         return 1;
     }

@@ -3,7 +3,7 @@
  * Hardened blocks (POOLSHIM_HARDEN), at a price. What each level adds:
  *
  * - Level 1: malloc takes the usual path, free one of its own (level_1.c), except for the blocks
- *   of a hot run, which is zeroed whole when it ends. A block is zeroed when it is freed.
+ *   of a free streak, which is zeroed whole when it ends. A block is zeroed when it is freed.
  *   Freed large blocks wait (hard_large.h), those with a mapping of their own are unmapped. Blocks
  *   of no size are inaccessible (zero.h); what a caller says of a size must be so (promise.c). At
  *   the end of the process free blocks must be zero (hard_sweep.c).
@@ -19,7 +19,7 @@
  * - Level 3: blocks wait longer, and some are guarded samples (guard.h).
  *
  * Nothing of this is on the hit paths, where threads do not come: see struct ps_thread_words. Hot
- * runs and recent blocks are off from level 2 on. (Waiting blocks, random order, zeroing and
+ * runs and LIFO cache are off from level 2 on. (Waiting blocks, random order, zeroing and
  * looking again after hardened_malloc; marks of live blocks out of band after DieHarder.)
  *
  * Callers: level_1.c and level_2.c, which have the entry points and hooks of these modes. Owner of

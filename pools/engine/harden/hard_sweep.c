@@ -12,11 +12,11 @@
 #include "pools/engine/base/bits.h"
 #include "pools/engine/harden/hard.h"
 #include "pools/engine/harden/hard_large.h"
-#include "pools/engine/heap/recent.h"
+#include "pools/engine/heap/lifo.h"
 #include "pools/engine/heap/registry.h"
 #include "pools/engine/heap/remote.h"
-#include "pools/engine/heap/run.h"
 #include "pools/engine/heap/shadow.h"
+#include "pools/engine/heap/streak.h"
 #include "pools/engine/os/lock.h"
 #include "pools/engine/page/page_cache.h"
 #include "pools/engine/small/span_remote.h"
@@ -130,8 +130,8 @@ void ps_hard_sweep(void) {
     size_t heaps = 0;
     ps_heap_walk(count_heap, &heaps);
     if (heap != NULL) {
-        ps_run_close(heap);
-        ps_recent_flush_all(heap);
+        ps_streak_close(heap);
+        ps_lifo_flush_all(heap);
         ps_remote_flush(heap);
     }
     struct sweep sweep = {.bytes_left = SWEEP_BYTES, .is_alone = heap != NULL && heaps == 1};

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * See level_1.h. A block is zeroed when it is freed, in the freeing thread: blocks of its own spans
- * on a path of their own, those of a hot run when it ends. No locks of its own.
+ * on a path of their own, those of a free streak when it ends. No locks of its own.
  *
- * The tests of that path are those of the fast path, and one more: a block of the open hot run has
- * no link that would tell that it is free, and the run must not come to a block that is.
+ * The tests of that path are those of the fast path, and one more: a block of the open free streak
+ * has no link that would tell that it is free, and the run must not come to a block that is.
  */
 #include "pools/engine/harden/level_1.h"
 
@@ -18,11 +18,11 @@
 #include "pools/engine/heap/fast_path.h"
 #include "pools/engine/heap/free.h"
 #include "pools/engine/heap/large.h"
-#include "pools/engine/heap/recent.h"
+#include "pools/engine/heap/lifo.h"
 #include "pools/engine/heap/refill.h"
 #include "pools/engine/heap/remote.h"
 #include "pools/engine/heap/resize.h"
-#include "pools/engine/heap/run.h"
+#include "pools/engine/heap/streak.h"
 #include "pools/engine/heap/thread.h"
 #include "pools/engine/os/os.h"
 #include "pools/engine/small/span_remote.h"
@@ -43,17 +43,17 @@ void *ps_level_1_alloc_aligned(struct ps_heap *heap, size_t bytes, size_t align)
 
 /* ---- free ---- */
 
-/* A block in the span of this thread's hot run: it may be one of the run's, or one that the run
+/* A block in the span of this thread's free streak: it may be one of the run's, or one that the run
  * would come to. */
-static void leave_run(struct ps_heap *heap, const struct ps_span *span, const char *block) {
-    ptrdiff_t distance = block - heap->run_first;
-    ptrdiff_t length = ps_thread.run_next - heap->run_first;
-    bool is_in_run =
+static void leave_streak(struct ps_heap *heap, const struct ps_span *span, const char *block) {
+    ptrdiff_t distance = block - heap->streak_first;
+    ptrdiff_t length = ps_thread.streak_next - heap->streak_first;
+    bool is_in_streak =
         length > 0 ? (size_t)distance < (size_t)length : (size_t)-distance < (size_t)-length;
-    if (PS_UNLIKELY(is_in_run)) {
+    if (PS_UNLIKELY(is_in_streak)) {
         ps_misuse_free(span, block);
     }
-    ps_run_close(heap);
+    ps_streak_close(heap);
 }
 
 /* What the fast path's tests say nothing against. */
@@ -70,7 +70,7 @@ static PS_COLD void free_doubtful(struct ps_span *span, void *block) {
 }
 
 static PS_COLD void free_beside_run(struct ps_heap *heap, struct ps_span *span, void *block) {
-    leave_run(heap, span, block);
+    leave_streak(heap, span, block);
     free_in(span, block);
 }
 
@@ -86,7 +86,7 @@ static PS_NOINLINE void free_foreign(struct ps_slot *slot, void *block) {
     ps_heap_free_foreign_owner(span, block);
 }
 
-/* What lies in no span of one slice of this heap; a block of a class with recent blocks, too. */
+/* What lies in no span of one slice of this heap; a block of a class with LIFO cache, too. */
 static PS_NOINLINE void free_other(struct ps_heap *heap, struct ps_slot *slot, void *block,
                                    size_t class_index) {
     if (PS_UNLIKELY(class_index >= PS_CLASS_LIMIT || heap == NULL)) {
@@ -95,8 +95,8 @@ static PS_NOINLINE void free_other(struct ps_heap *heap, struct ps_slot *slot, v
     }
     ps_free_check(ps_span_of_inside(slot, block), block);
     ps_wipe(block, ps_size_classes[class_index].block_bytes);
-    if (PS_UNLIKELY(ps_heap_push(&heap->recent[class_index], block))) {
-        ps_recent_event(heap, (uint32_t)class_index);
+    if (PS_UNLIKELY(ps_heap_push(&heap->lifo[class_index], block))) {
+        ps_lifo_event(heap, (uint32_t)class_index);
     }
 }
 
@@ -104,15 +104,14 @@ static PS_NOINLINE void free_other(struct ps_heap *heap, struct ps_slot *slot, v
 void ps_level_1_free(struct ps_span *span, void *block, uintptr_t owner_key) {
     struct ps_heap *heap = ps_thread.own; /* NULL: then the key is that of no heap */
     if (PS_UNLIKELY(owner_key != ps_heap_key(heap))) {
-        free_other(heap, (struct ps_slot *)span, block,
-                   owner_key - (uintptr_t)heap - PS_KEY_RECENT);
+        free_other(heap, (struct ps_slot *)span, block, owner_key - (uintptr_t)heap - PS_KEY_LIFO);
         return;
     }
     if (PS_UNLIKELY(!ps_span_expects(span, block))) {
         free_doubtful(span, block);
         return;
     }
-    if (PS_UNLIKELY(heap->run_span == span)) {
+    if (PS_UNLIKELY(heap->streak_span == span)) {
         free_beside_run(heap, span, block);
         return;
     }
@@ -127,11 +126,11 @@ void ps_level_1_free(struct ps_span *span, void *block, uintptr_t owner_key) {
     }
 }
 
-/* ---- hot runs ---- */
+/* ---- free streaks ---- */
 
 /* Whether none of the blocks that a run would go on to is free: it would take that one for a block
  * that is freed for the first time. Read in order, where the program will read them next. */
-bool ps_level_1_may_run(const struct ps_span *span, const char *newest, ptrdiff_t step) {
+bool ps_level_1_may_open_streak(const struct ps_span *span, const char *newest, ptrdiff_t step) {
     uintptr_t salt = ps_load_relaxed(&span->salt); /* relaxed: we have a block of the span */
     const char *begin = ps_span_block(span, span->first);
     size_t bytes = ps_span_capacity(span) * span->block_bytes;
@@ -159,17 +158,18 @@ static void wipe_linked(const struct ps_span *span, char *lowest, size_t blocks)
 /* Where blocks are hardened no run is left without links, by which a second free of one of its
  * blocks is found, unless its span is done with. Blocks that another thread has freed, too, are
  * found before they are zeroed. */
-void ps_level_1_give_run(struct ps_heap *heap, struct ps_span *span, char *lowest, size_t blocks) {
+void ps_level_1_return_streak(struct ps_heap *heap, struct ps_span *span, char *lowest,
+                              size_t blocks) {
     char *last = lowest + (blocks - 1) * span->block_bytes;
     /* relaxed: equal only if this thread wrote it. */
     bool is_own = ps_load_relaxed(&span->x_owner) == ps_heap_key(heap);
     if (is_own && span->place != PS_PLACE_CURRENT && span->used == blocks) {
         memset(lowest, 0, blocks * span->block_bytes);
-        ps_span_give_run(span, lowest, blocks);
+        ps_span_return_blocks(span, lowest, blocks);
         ps_heap_span_gained(heap, span);
         return;
     }
-    ps_span_link_run(span, lowest, blocks);
+    ps_span_link_blocks(span, lowest, blocks);
     wipe_linked(span, lowest, blocks);
     if (is_own) {
         ps_span_give_list(span, lowest, last, blocks);
@@ -212,7 +212,7 @@ void *ps_level_1_refill(struct ps_heap *heap, struct ps_bin *bin, size_t bytes) 
     return bytes == 0 && !is_class ? ps_zero_alloc() : ps_guard_refill(heap, bin, bytes);
 }
 
-void ps_level_1_release_run(struct ps_run *run) {
+void ps_level_1_release_streak(struct ps_run *run) {
     ps_large_make_zero(run->base, ps_large_usable(ps_slot_of_run(run)));
     ps_hard_large_hold(run);
 }

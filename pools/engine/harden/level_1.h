@@ -13,9 +13,10 @@ void ps_level_1_free(struct ps_span *span, void *block, uintptr_t owner_key);
 void *ps_level_1_resize(void *block, size_t bytes);
 
 bool ps_level_1_start(const struct ps_config *config);
-bool ps_level_1_may_run(const struct ps_span *span, const char *newest, ptrdiff_t step);
-void ps_level_1_give_run(struct ps_heap *heap, struct ps_span *span, char *lowest, size_t blocks);
-void ps_level_1_release_run(struct ps_run *run);
+bool ps_level_1_may_open_streak(const struct ps_span *span, const char *newest, ptrdiff_t step);
+void ps_level_1_return_streak(struct ps_heap *heap, struct ps_span *span, char *lowest,
+                              size_t blocks);
+void ps_level_1_release_streak(struct ps_run *run);
 
 /* Of both modes that harden. */
 void *ps_level_1_refill(struct ps_heap *heap, struct ps_bin *bin, size_t bytes);

@@ -6,7 +6,7 @@
 
 #include "pools/engine/harden/guard.h"
 #include "pools/engine/harden/zero.h"
-#include "pools/engine/heap/early.h"
+#include "pools/engine/heap/bootstrap.h"
 #include "pools/engine/heap/mode.h"
 #include "pools/engine/os/fatal.h"
 
@@ -39,7 +39,7 @@ void ps_stray_free(struct ps_slot *slot, void *block) {
         ps_guard_free(block);
     } else if (kind == PS_RUN_ZERO) {
         ps_zero_free(slot, block);
-    } else if (ps_early_usable(block) == 0) {
+    } else if (ps_bootstrap_usable(block) == 0) {
         report(slot, block, PS_MISUSE_FREE);
     }
 }
@@ -52,7 +52,7 @@ size_t ps_stray_usable(const struct ps_slot *slot, const void *block, enum ps_mi
     if (ps_zero_is_live(block)) {
         return 0;
     }
-    size_t early = ps_early_usable(block);
+    size_t early = ps_bootstrap_usable(block);
     if (early != 0) {
         return early;
     }

@@ -5,9 +5,9 @@
  */
 #include "pools/engine/heap/detached.h"
 
-#include "pools/engine/heap/early.h"
+#include "pools/engine/heap/bootstrap.h"
+#include "pools/engine/heap/exited.h"
 #include "pools/engine/heap/heap.h"
-#include "pools/engine/heap/late.h"
 #include "pools/engine/heap/mode.h"
 #include "pools/engine/heap/start.h"
 #include "pools/engine/heap/thread.h"
@@ -15,7 +15,7 @@
 
 /* False before relocation; else the engine has started. */
 static bool is_started(void) {
-    if (PS_UNLIKELY(!ps_early_is_over())) {
+    if (PS_UNLIKELY(!ps_bootstrap_is_over())) {
         return false;
     }
     if (PS_UNLIKELY(!ps_engine_has_started())) {
@@ -27,27 +27,27 @@ static bool is_started(void) {
 
 PS_COLD void *ps_detached_alloc(size_t bytes) {
     if (!is_started()) {
-        return ps_early_alloc(bytes, PS_EARLY_ALIGN);
+        return ps_bootstrap_alloc(bytes, PS_BOOTSTRAP_ALIGN);
     }
     struct ps_heap *heap = ps_heap_acquire();
-    return heap != NULL ? ps_mode.entry.alloc(heap, bytes) : ps_late_alloc(bytes);
+    return heap != NULL ? ps_mode.entry.alloc(heap, bytes) : ps_exited_alloc(bytes);
 }
 
 PS_COLD void *ps_detached_zalloc(size_t bytes) {
     if (!is_started()) {
-        return ps_early_alloc(bytes, PS_EARLY_ALIGN);
+        return ps_bootstrap_alloc(bytes, PS_BOOTSTRAP_ALIGN);
     }
     struct ps_heap *heap = ps_heap_acquire();
-    return heap != NULL ? ps_mode.entry.zalloc(heap, bytes) : ps_late_zalloc(bytes);
+    return heap != NULL ? ps_mode.entry.zalloc(heap, bytes) : ps_exited_zalloc(bytes);
 }
 
 PS_COLD void *ps_detached_alloc_aligned(size_t bytes, size_t align) {
     if (!is_started()) {
-        return ps_early_alloc(bytes, align);
+        return ps_bootstrap_alloc(bytes, align);
     }
     struct ps_heap *heap = ps_heap_acquire();
     return heap != NULL ? ps_mode.entry.alloc_aligned(heap, bytes, align)
-                        : ps_late_alloc_aligned(bytes, align);
+                        : ps_exited_alloc_aligned(bytes, align);
 }
 
 PS_COLD void ps_detached_free(struct ps_span *span, void *block, uintptr_t owner_key) {
@@ -56,15 +56,15 @@ PS_COLD void ps_detached_free(struct ps_span *span, void *block, uintptr_t owner
     }
     if (is_started()) {
         ps_mode.entry.free_block(span, block, owner_key);
-    } else if (ps_early_usable(block) == 0) {
+    } else if (ps_bootstrap_usable(block) == 0) {
         ps_fatal_address("free of foreign pointer", block);
     }
 }
 
 PS_COLD void *ps_detached_resize(void *block, size_t bytes) {
-    return is_started() ? ps_mode.entry.resize(block, bytes) : ps_early_resize(block, bytes);
+    return is_started() ? ps_mode.entry.resize(block, bytes) : ps_bootstrap_resize(block, bytes);
 }
 
 PS_COLD size_t ps_detached_usable(const void *block) {
-    return is_started() ? ps_mode.entry.usable(block) : ps_early_usable(block);
+    return is_started() ? ps_mode.entry.usable(block) : ps_bootstrap_usable(block);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Calls of threads without a heap. They come before this library has been relocated (early.h),
+ * Calls of threads without a heap. They come before this library has been relocated (bootstrap.h),
  * before the engine has started, before the thread's first allocation, and after its clean-up
- * (late.h): which of these it is, is found out here, once for all entry points. Rare: the fast path
- * and its slow sides end here only where the thread's words have no heap.
+ * (exited.h): which of these it is, is found out here, once for all entry points. Rare: the fast
+ * path and its slow sides end here only where the thread's words have no heap.
  *
  * Results and errors are those of the functions of fast_path.h, alloc.h and resize.h. Any thread;
  * locks only through the files below.

@@ -9,9 +9,9 @@
  * is still in the cache, or the window is moved on by one. No atomic, no lock; heap_refill finds
  * the next span or window.
  *
- * free(p): if p continues this thread's hot run, the run grows by one; that is all. Else the page
- * map turns the address into its span, for any address whatever. If this thread's heap owns the
- * span, p is pushed on the span's list and the span's countdown taken down by one; at zero an
+ * free(p): if p continues this thread's free streak, the run grows by one; that is all. Else the
+ * page map turns the address into its span, for any address whatever. If this thread's heap owns
+ * the span, p is pushed on the span's list and the span's countdown taken down by one; at zero an
  * event settles the account (span drained? room again? a sequence?). Every other case - NULL, no
  * heap yet, another thread's block, a large block, a foreign pointer - fails the same one compare.
  *
@@ -98,10 +98,10 @@ PS_INLINE void ps_span_free(struct ps_span *span, void *block) {
 /* ---- free ---- */
 PS_INLINE void ps_heap_free(void *block) {
     /* Relaxed: written by this thread; what take.c writes there continues no run. */
-    if (PS_LIKELY((char *)block == ps_load_to_compare(&ps_thread.run_next))) {
-        /* release: pairs with stop_run of take.c; makes the program's accesses to the block
+    if (PS_LIKELY((char *)block == ps_load_to_compare(&ps_thread.streak_next))) {
+        /* release: pairs with stop_streak of take.c; makes the program's accesses to the block
          * visible. */
-        ps_store_release(&ps_thread.run_next, (char *)block + ps_thread.run_step);
+        ps_store_release(&ps_thread.streak_next, (char *)block + ps_thread.streak_step);
         return;
     }
     ps_thread_enter();

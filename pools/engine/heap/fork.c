@@ -5,16 +5,16 @@
  */
 #include "pools/engine/heap/fork.h"
 
+#include "pools/engine/heap/exited.h"
 #include "pools/engine/heap/heap.h"
-#include "pools/engine/heap/idle.h"
-#include "pools/engine/heap/late.h"
 #include "pools/engine/heap/mapping.h"
 #include "pools/engine/heap/mode.h"
 #include "pools/engine/heap/registry.h"
 #include "pools/engine/heap/remote.h"
+#include "pools/engine/heap/steal.h"
 #include "pools/engine/os/lock.h"
 #include "pools/engine/page/page_cache.h"
-#include "pools/engine/small/central.h"
+#include "pools/engine/small/orphans.h"
 
 #include <pthread.h>
 
@@ -24,13 +24,13 @@ static void prepare(void) { ps_lock_fork_begin(); }
 
 static void parent(void) { ps_lock_fork_end(); }
 
-/* Sends the wakes of the dead on. All locks are free. */
+/* Sends the notices of the dead on. All locks are free. */
 static void salvage_heaps(void) {
     for (struct ps_heap *heap = ps_registry_first(); heap != NULL; heap = heap->next_heap) {
         if (heap->x_state == PS_HEAP_DEAD) {
-            ps_heap_take_all_wakes(heap);
+            ps_heap_take_all_notices(heap);
         } else {
-            ps_heap_send_on_wakes(heap); /* the thread that was about to is not here */
+            ps_heap_forward_notices(heap); /* the thread that was about to is not here */
         }
     }
 }
@@ -38,14 +38,14 @@ static void salvage_heaps(void) {
 static void child(void) {
     ps_page_cache_fork_child();
     ps_mapping_fork_child();
-    ps_idle_fork_child();
-    ps_central_fork_child();
+    ps_steal_fork_child();
+    ps_orphans_fork_child();
     ps_mode.hook.fork_child();
-    const struct ps_heap *late_heap = ps_late_fork_child();
+    const struct ps_heap *late_heap = ps_exited_fork_child();
     ps_lock_fork_child(start_lock);
     ps_registry_fork_child(late_heap);
     if (ps_lock_fork_repaired()) {
-        ps_idle_fork_salvage(); /* first: looks at lists of wakes that the next empties */
+        ps_steal_fork_salvage(); /* first: looks at lists of notices that the next empties */
         salvage_heaps();
     }
     ps_lock_fork_end();

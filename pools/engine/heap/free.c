@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The slow sides of free: blocks of other owners, of classes with recent blocks and of no class,
+ * The slow sides of free: blocks of other owners, of classes with LIFO cache and of no class,
  * events of a span; and the plain mode's entry point. Called from fast_path.h and by the modes. No
  * locks of its own.
  */
@@ -10,40 +10,41 @@
 #include "pools/engine/heap/detached.h"
 #include "pools/engine/heap/fast_path.h"
 #include "pools/engine/heap/large.h"
+#include "pools/engine/heap/lifo.h"
 #include "pools/engine/heap/maintenance.h"
 #include "pools/engine/heap/pop.h"
-#include "pools/engine/heap/recent.h"
 #include "pools/engine/heap/refill.h"
 #include "pools/engine/heap/remote.h"
 #include "pools/engine/heap/resize.h"
-#include "pools/engine/heap/run.h"
+#include "pools/engine/heap/streak.h"
 #include "pools/engine/heap/thread.h"
 
 /* ---- behind the fast path ---- */
 
-void ps_heap_free_recent(struct ps_heap *heap, uint32_t class_index, struct ps_slot *slot,
-                         void *block) {
-    struct ps_span *list = &heap->recent[class_index];
+void ps_heap_free_lifo(struct ps_heap *heap, uint32_t class_index, struct ps_slot *slot,
+                       void *block) {
+    struct ps_span *list = &heap->lifo[class_index];
     ps_free_check(ps_span_of_inside(slot, block), block);
     if (PS_UNLIKELY(ps_heap_push(list, block))) {
-        ps_recent_event(heap, class_index);
+        ps_lifo_event(heap, class_index);
     }
 }
 
 PS_NOINLINE void ps_heap_free_slow(struct ps_span *span, void *block, uintptr_t owner_key) {
     struct ps_heap *heap = ps_load_relaxed(&ps_thread.heap); /* relaxed: as in ps_thread_own */
-    /* Of a thread off free's fast path no class follows its key: the mode sees its recent blocks.
+    /* Of a thread off free's fast path no class follows its key: the mode sees its LIFO cache.
      * relaxed: as above. */
     size_t class_index =
-        owner_key - ps_load_relaxed(&ps_thread.key) - (PS_KEY_RECENT - PS_KEY_AT_ONCE);
-    if (PS_UNLIKELY(heap == NULL)) { /* the hot run of no step takes NULL, if no heap was taken */
+        owner_key - ps_load_relaxed(&ps_thread.key) - (PS_KEY_LIFO - PS_KEY_AT_ONCE);
+    if (PS_UNLIKELY(heap ==
+                    NULL)) { /* the free streak of no step takes NULL, if no heap was taken */
         if (PS_UNLIKELY(ps_thread_own() == NULL)) {
             ps_detached_free(span, block, owner_key);
         } else if (block != NULL) {
             ps_mode.entry.free_block(span, block, owner_key);
         }
     } else if (PS_LIKELY(class_index < PS_CLASS_LIMIT)) {
-        ps_heap_free_recent(heap, (uint32_t)class_index, (struct ps_slot *)span, block);
+        ps_heap_free_lifo(heap, (uint32_t)class_index, (struct ps_slot *)span, block);
     } else if (block != NULL) {
         ps_mode.entry.free_block(span, block, owner_key);
     }
@@ -57,21 +58,22 @@ PS_NOINLINE void ps_heap_free_event(struct ps_span *span, void *block) {
     uint32_t class_index = span->class_index;
     int64_t popped = span->popped;
     ps_span_settle(span);
-    ptrdiff_t step = ps_run_step_of(span, block);
-    bool has_run = step != 0 && span->used != 0;
-    if (has_run) {
+    ptrdiff_t step = ps_streak_step_of(span, block);
+    bool has_streak = step != 0 && span->used != 0;
+    if (has_streak) {
         /* The run's first block is out again, so the span cannot go while the run is open. */
         span->free = ps_link_of(block, span->salt);
         ps_link_clear(block);
         span->free_count--;
         ps_owner_add(&span->used, 1);
-        span->interval = ps_size_classes[span->class_index].run_frees;
+        span->probe_interval = ps_size_classes[span->class_index].streak_probe_interval;
     } else if (step == 0) {
-        span->interval = (uint16_t)ps_min((size_t)span->interval * 2, PS_INTERVAL_LIMIT);
+        span->probe_interval =
+            (uint16_t)ps_min((size_t)span->probe_interval * 2, PS_STREAK_PROBE_LIMIT);
     }
     ps_heap_span_gained(heap, span);
-    if (has_run) {
-        ps_run_open(heap, span, block, step);
+    if (has_streak) {
+        ps_streak_open(heap, span, block, step);
     }
     if (PS_UNLIKELY(ps_mode.hook.count_pops != NULL)) {
         ps_mode.hook.count_pops(heap, class_index, popped);

@@ -43,8 +43,8 @@ void ps_heap_free_foreign_owner(struct ps_span *span, void *block);
 /* Frees a block that lies in no span. */
 void ps_free_large(struct ps_slot *slot, void *block);
 
-/* A block of a class with recent blocks, in a span of this heap. */
-void ps_heap_free_recent(struct ps_heap *heap, uint32_t class_index, struct ps_slot *slot,
-                         void *block);
+/* A block of a class with LIFO cache, in a span of this heap. */
+void ps_heap_free_lifo(struct ps_heap *heap, uint32_t class_index, struct ps_slot *slot,
+                       void *block);
 
 #endif

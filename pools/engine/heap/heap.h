@@ -51,7 +51,7 @@ struct ps_remote_entry {
 enum ps_heap_state {
     PS_HEAP_LIVE = 0, /* attached to a running thread */
     PS_HEAP_PARKED,   /* its thread ended; waits for the next one */
-    PS_HEAP_SHARED,   /* belongs to no thread: late.c */
+    PS_HEAP_SHARED,   /* belongs to no thread: exited.c */
     PS_HEAP_DEAD,     /* its thread did not come along into this child of a fork */
     PS_HEAP_HELD,     /* taken from its thread: the holder clears it out, see take.h */
     PS_HEAP_IDLE,     /* as above, and no thread is at it */
@@ -67,9 +67,9 @@ struct ps_guard_sampler {
 struct ps_heap {
     struct ps_bin bins[PS_BIN_LIMIT];        /*    0 */
     struct ps_span *available[PS_BIN_LIMIT]; /* 2560 spans with room */
-    struct ps_span *run_span;                /* 3072 span of this thread's hot run, or NULL */
-    char *run_first;                         /* 3080 the block that opened it */
-    uint32_t x_back;                /* 3088 spans wholly back since the owner took its wakes */
+    struct ps_span *streak_span;             /* 3072 span of this thread's free streak, or NULL */
+    char *streak_first;                      /* 3080 the block that opened it */
+    uint32_t x_back;                /* 3088 spans wholly back since the owner took its notices */
     uint32_t reserved_1;            /* 3092 */
     uint32_t tick_countdown;        /* 3096 slow calls until the next look at the clock */
     uint32_t x_state;               /* 3100 enum ps_heap_state; registry lock */
@@ -88,17 +88,17 @@ struct ps_heap {
     };
     bool is_offered;               /* 3424 on the list of parked heaps; registry lock */
     struct ps_guard_sampler guard; /* 3432 */
-    PS_ALIGNED(PS_CACHE_LINE) struct ps_span *x_wake; /* 3520 spans that others want looked at */
-    struct ps_span *x_wake_rest; /* 3528 of an earlier list; written by the owner, NULL by any */
-    uint32_t room[PS_BIN_LIMIT]; /* 3584 eighths of spans that are free: room.c */
+    PS_ALIGNED(PS_CACHE_LINE) struct ps_span *x_notices; /* 3520 spans that others want looked at */
+    struct ps_span *x_notices_rest; /* 3528 of an earlier list; written by the owner, NULL by any */
+    uint32_t room[PS_BIN_LIMIT];    /* 3584 eighths of spans that are free: room.c */
     struct ps_thread_words *x_thread; /* 3840 of its thread, for take.c; NULL: cannot be taken */
     uint64_t asked_ms;                /* 3848 registry lock, as all that follows: see take.c */
-    char *run_next;                   /* 3856 of the open run, when it was stopped */
-    ptrdiff_t run_step;               /* 3864 likewise, when the heap was taken */
+    char *streak_next;                /* 3856 of the open run, when it was stopped */
+    ptrdiff_t streak_step;            /* 3864 likewise, when the heap was taken */
     bool is_asked;                    /* 3872 */
     uint32_t holder;                  /* 3876 lock id of the thread that holds it */
     PS_ALIGNED(4096) struct ps_remote_entry remote[PS_REMOTE_ENTRIES]; /* 4096 see remote.c */
-    struct ps_span recent[PS_CLASS_LIMIT];                             /* see recent.c */
+    struct ps_span lifo[PS_CLASS_LIMIT];                               /* see lifo.c */
 };
 
 _Static_assert(offsetof(struct ps_heap, remote) == 4096, "the first page is all that most need");
@@ -106,29 +106,30 @@ _Static_assert(sizeof(struct ps_heap) == 16384, "pools/README.md says so");
 
 /*
  * The thread's own words, initial-exec TLS. At the start there is no heap, and free(NULL) is the
- * hot run of step 0 at address 0. Start-up relies on the order of the fields: see early.h.
+ * free streak of step 0 at address 0. Start-up relies on the order of the fields: see bootstrap.h.
  *
- * A hot run is a sequence of frees of adjacent blocks of one span, upwards or downwards, whoever
- * owns it: each costs a compare and an add and touches neither the block nor the span. It is
- * opened when three frees in sequence were seen at an event, and booked when it ends.
+ * A free streak is a sequence of frees of adjacent blocks of one span, upwards or downwards,
+ * whoever owns it: each costs a compare and an add and touches neither the block nor the span. It
+ * is opened when three frees in sequence were seen at an event, and booked when it ends.
  */
 struct ps_thread_words {
-    uintptr_t key;        /*  0 of spans that free pushes to: ps_heap_key(own), or of no heap */
-    ptrdiff_t run_step;   /*  8 + or - block_bytes; 0: none open */
-    char *run_next;       /* 16 address that continues the hot run */
+    uintptr_t key;         /*  0 of spans that free pushes to: ps_heap_key(own), or of no heap */
+    ptrdiff_t streak_step; /*  8 + or - block_bytes; 0: none open */
+    char *streak_next;     /* 16 address that continues the free streak */
     struct ps_heap *heap; /* 24 of the fast path: `own`; NULL where blocks are hardened, recorded */
     struct ps_heap *own;  /* 32 this thread's heap; NULL: none yet, given up, or taken: take.h */
-    uint32_t is_exiting;  /* 40 this thread's heap has been given up; see late.h */
+    uint32_t is_exiting;  /* 40 this thread's heap has been given up; see exited.h */
     struct ps_heap *last; /* 48 the heap that was taken, or asked for; registry lock */
     uint32_t x_busy;      /* 56 enum ps_thread_busy */
-    char *run_from;       /* 64 where its run was stopped by a thread that took the heap */
+    char *streak_from;    /* 64 where its run was stopped by a thread that took the heap */
 };
 
 /* Another thread that takes a heap writes here, too, while it holds the registry lock: key,
- * run_next, heap, own, last. */
+ * streak_next, heap, own, last. */
 extern PS_HIDDEN PS_THREAD_LOCAL_LINE(struct ps_thread_words, ps_thread);
 
-_Static_assert(offsetof(struct ps_thread_words, x_busy) == 56, "early.h: a word that has no use");
+_Static_assert(offsetof(struct ps_thread_words, x_busy) == 56,
+               "bootstrap.h: a word that has no use");
 
 enum ps_thread_busy {
     PS_THREAD_FREE = 0,
@@ -166,8 +167,8 @@ PS_INLINE uintptr_t ps_heap_key(const struct ps_heap *heap) {
 
 /* What spans of this class say of their owner. */
 static inline uintptr_t ps_heap_key_of(const struct ps_heap *heap, uint32_t class_index) {
-    return ps_size_classes[class_index].has_recent ? (uintptr_t)heap + PS_KEY_RECENT + class_index
-                                                   : ps_heap_key(heap);
+    return ps_size_classes[class_index].has_lifo ? (uintptr_t)heap + PS_KEY_LIFO + class_index
+                                                 : ps_heap_key(heap);
 }
 
 /* The heap that owns, by a key that is one of a heap. */

@@ -4,16 +4,16 @@
  */
 #include "pools/engine/heap/maintenance.h"
 
-#include "pools/engine/heap/idle.h"
+#include "pools/engine/heap/lifo.h"
 #include "pools/engine/heap/mapping.h"
 #include "pools/engine/heap/mode.h"
-#include "pools/engine/heap/recent.h"
 #include "pools/engine/heap/refill.h"
 #include "pools/engine/heap/registry.h"
 #include "pools/engine/heap/remote.h"
 #include "pools/engine/heap/room.h"
-#include "pools/engine/heap/run.h"
 #include "pools/engine/heap/start.h"
+#include "pools/engine/heap/steal.h"
+#include "pools/engine/heap/streak.h"
 #include "pools/engine/heap/take.h"
 #include "pools/engine/os/os.h"
 #include "pools/engine/page/purge.h"
@@ -39,14 +39,14 @@ static PS_NOINLINE void look_at_clock(struct ps_heap *heap) {
     ps_store_relaxed(&heap->x_active_ms, now_ms); /* relaxed: others judge by it whether we idle */
     ps_purge_tick(now_ms);
     ps_mapping_expire(now_ms);
-    ps_idle_tick(now_ms);
+    ps_steal_tick(now_ms);
     ps_take_look(now_ms);
     heap->tick_countdown = ps_purge_is_behind() ? 0 : TICK_CALLS;
     if (now_ms >= heap->next_scan_ms) {
         heap->next_scan_ms = now_ms + SCAN_DELAY_MS;
         ps_remote_flush(heap);
-        ps_heap_take_wakes(heap);
-        ps_recent_flush_all(heap);
+        ps_heap_take_notices(heap);
+        ps_lifo_flush_all(heap);
         ps_room_scan(heap);
         ps_heap_drop_drained(heap);
     }
@@ -79,9 +79,9 @@ bool ps_heap_trim(size_t keep_bytes) {
     ps_thread_enter();
     struct ps_heap *heap = ps_heap_recover();
     if (heap != NULL) {
-        ps_run_close(heap);
+        ps_streak_close(heap);
         ps_remote_flush(heap);
-        ps_heap_take_all_wakes(heap);
+        ps_heap_take_all_notices(heap);
         for (uint32_t i = 0; i < ps_size_class_count; i++) {
             ps_heap_empty_bin(heap, i);
             collect_available(heap, i);
@@ -90,7 +90,7 @@ bool ps_heap_trim(size_t keep_bytes) {
     }
     ps_thread_leave();
     (void)ps_mode.hook.reclaim();
-    ps_idle_steal_all();
+    ps_steal_all();
     bool has_purged = ps_mapping_expire(UINT64_MAX) != 0;
     return ps_purge_all(keep_bytes) || has_purged;
 }

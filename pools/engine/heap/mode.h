@@ -42,7 +42,7 @@ enum ps_mode_index {
 };
 
 /*
- * The slow side of the entry points. heap: the calling thread's, or late.c's; NULL only for
+ * The slow side of the entry points. heap: the calling thread's, or exited.c's; NULL only for
  * requests above PS_CLASS_BYTES_LIMIT. Results and errors are those of the functions of
  * fast_path.h, alloc.h and resize.h.
  */
@@ -87,11 +87,11 @@ struct ps_mode_hook {
      * nothing counts them. */
     void (*count_pops)(struct ps_heap *heap, uint32_t class_index, int64_t popped);
 
-    /* Whether a hot run may go on from the newest block by such steps. NULL: always. */
-    bool (*may_run)(const struct ps_span *span, const char *newest, ptrdiff_t step);
+    /* Whether a free streak may go on from the newest block by such steps. NULL: always. */
+    bool (*may_open_streak)(const struct ps_span *span, const char *newest, ptrdiff_t step);
 
-    /* The blocks of a hot run that has ended go to their span, whose owner may be another. */
-    void (*give_run)(struct ps_heap *heap, struct ps_span *span, char *lowest, size_t blocks);
+    /* The blocks of a free streak that has ended go to their span, whose owner may be another. */
+    void (*return_streak)(struct ps_heap *heap, struct ps_span *span, char *lowest, size_t blocks);
 
     /* Blocks of a class that the mode keeps back go to their spans. */
     void (*flush_class)(struct ps_heap *heap, uint32_t class_index);

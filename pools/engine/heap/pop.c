@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Lists of free blocks, out of line: for the slow paths, for hardened blocks, and for the one list
- * whose links lead out of their slice, that of a class's recent blocks. Called by the owner of the
+ * whose links lead out of their slice, that of a class's LIFO cache. Called by the owner of the
  * heap, ps_heap_is_free by any thread. No locks.
  */
 #include "pools/engine/heap/pop.h"
@@ -9,8 +9,8 @@
 #include "pools/engine/heap/heap.h"
 #include "pools/engine/small/misuse.h"
 
-/* Recent blocks may lie in any span of their heap and class. */
-static bool leads_to_recent(const struct ps_span *list, const void *link) {
+/* LIFO caches may lie in any span of their heap and class. */
+static bool leads_to_lifo(const struct ps_span *list, const void *link) {
     if (ps_link_is_end(link)) {
         return link == PS_LINK_END;
     }
@@ -20,9 +20,9 @@ static bool leads_to_recent(const struct ps_span *list, const void *link) {
            ps_span_has_block(ps_span_of_inside((const struct ps_slot *)inside, link), link);
 }
 
-/* A list of recent blocks is a span that has none of its own. */
+/* A list of LIFO cache is a span that has none of its own. */
 static bool leads_on(const struct ps_span *list, const void *link) {
-    return list->run.slices == 0 ? leads_to_recent(list, link) : ps_span_leads_to(list, link);
+    return list->run.slices == 0 ? leads_to_lifo(list, link) : ps_span_leads_to(list, link);
 }
 
 void *ps_heap_next(const struct ps_span *list, void *block) {
@@ -47,14 +47,14 @@ PS_NOINLINE void *ps_heap_pop_last(struct ps_span *source) {
     return block;
 }
 
-/* Of a class with recent blocks, in a span of this heap. */
-static bool is_free_recent(const struct ps_heap *heap, const struct ps_span *span,
-                           const void *block) {
-    const struct ps_span *list = &heap->recent[span->class_index];
+/* Of a class with LIFO cache, in a span of this heap. */
+static bool is_free_lifo(const struct ps_heap *heap, const struct ps_span *span,
+                         const void *block) {
+    const struct ps_span *list = &heap->lifo[span->class_index];
     const struct ps_bin *bin = &heap->bins[span->class_index];
     bool is_in_window = (const char *)block >= bin->cur && (const char *)block < bin->end;
     return is_in_window || ps_span_index(span, block) >= span->carved ||
-           leads_to_recent(list, ps_link_of(block, list->salt));
+           leads_to_lifo(list, ps_link_of(block, list->salt));
 }
 
 bool ps_heap_is_free(const struct ps_span *span, const void *block) {
@@ -62,8 +62,8 @@ bool ps_heap_is_free(const struct ps_span *span, const void *block) {
     if (ps_span_is_listed(span, block)) {
         return true;
     }
-    if (!ps_size_classes[span->class_index].has_recent) {
+    if (!ps_size_classes[span->class_index].has_lifo) {
         return ps_span_is_unhanded(span, block);
     }
-    return heap != NULL && ps_heap_owns(heap, span) && is_free_recent(heap, span, block);
+    return heap != NULL && ps_heap_owns(heap, span) && is_free_lifo(heap, span, block);
 }

@@ -51,7 +51,7 @@ static inline void *ps_heap_take(struct ps_heap *heap, struct ps_bin *bin, size_
 static inline bool ps_heap_push(struct ps_span *list, void *block) {
     ps_link_write(block, list->free, list->salt);
     list->free = block;
-    return ps_counter_down(&list->needed);
+    return ps_counter_down(&list->free_countdown);
 }
 
 #endif

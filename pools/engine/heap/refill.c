@@ -2,7 +2,7 @@
 /*
  * Refill: where blocks come from when a bin is empty, and the one place that moves spans between
  * current, available, full and gone. Called by the heap's owner. Locks only through the page cache
- * and the orphanage.
+ * and the orphan list.
  *
  * Order: the bin's own span (local frees, what was collected, free runs, virgin rest, what other
  * threads handed back) - spans that others woke us for - other spans with room - an
@@ -13,18 +13,18 @@
 #include "pools/engine/base/bits.h"
 #include "pools/engine/heap/alloc.h"
 #include "pools/engine/heap/fast_path.h"
-#include "pools/engine/heap/idle.h"
 #include "pools/engine/heap/large.h"
+#include "pools/engine/heap/lifo.h"
 #include "pools/engine/heap/maintenance.h"
 #include "pools/engine/heap/mode.h"
 #include "pools/engine/heap/pop.h"
-#include "pools/engine/heap/recent.h"
 #include "pools/engine/heap/remote.h"
 #include "pools/engine/heap/resize.h"
 #include "pools/engine/heap/room.h"
-#include "pools/engine/heap/run.h"
+#include "pools/engine/heap/steal.h"
+#include "pools/engine/heap/streak.h"
 #include "pools/engine/heap/take.h"
-#include "pools/engine/small/central.h"
+#include "pools/engine/small/orphans.h"
 #include "pools/engine/small/span_list.h"
 #include "pools/engine/small/span_remote.h"
 
@@ -50,7 +50,7 @@ struct ps_span ps_span_none = {.free = PS_LINK_END, .stash = PS_LINK_END};
 
 static void grant_window(struct ps_bin *bin, struct ps_span *span, size_t index, size_t blocks) {
     PS_CHECK(blocks > 0);
-    if (span->can_run && index == span->first) {
+    if (span->has_streaks && index == span->first) {
         /* Block 0 is never handed out: it stands as freed for ever. */
         ps_link_write(span->run.base, ps_span_list_end(span), span->salt);
     }
@@ -62,23 +62,23 @@ static void grant_window(struct ps_bin *bin, struct ps_span *span, size_t index,
 
 /* Makes a list of the first few blocks of the first free run. They are touched one step before they
  * are used, and one that has been freed a second time since is found. */
-static void link_from_run(struct ps_span *span) {
-    size_t index = (size_t)span->run_head - 1;
-    const struct ps_free_run run = *ps_span_free_run(span, span->run_head);
+static void link_from_gap(struct ps_span *span) {
+    size_t index = (size_t)span->gap_head - 1;
+    const struct ps_gap run = *ps_span_gap(span, span->gap_head);
     if (PS_UNLIKELY(run.blocks > span->run_blocks)) {
-        ps_span_corrupt(span, PS_SPAN_BAD_RUN);
+        ps_span_corrupt(span, PS_SPAN_BAD_GAP);
     }
     size_t blocks = ps_min(ps_min(run.blocks, LINKED_AT_ONCE), ps_refill_window_blocks);
     if (run.blocks > blocks) {
-        struct ps_free_run *rest = (struct ps_free_run *)ps_span_block(span, index + blocks);
+        struct ps_gap *rest = (struct ps_gap *)ps_span_block(span, index + blocks);
         rest->next = run.next;
         rest->blocks = (uint16_t)(run.blocks - blocks);
-        span->run_head = (uint16_t)(index + blocks + 1);
+        span->gap_head = (uint16_t)(index + blocks + 1);
     } else {
-        span->run_head = run.next;
+        span->gap_head = run.next;
     }
     span->run_blocks = (uint16_t)(span->run_blocks - blocks);
-    ps_span_link_run(span, ps_span_block(span, index), blocks);
+    ps_span_link_blocks(span, ps_span_block(span, index), blocks);
     span->free = ps_span_block(span, index);
     span->free_count = (uint16_t)blocks;
 }
@@ -96,8 +96,8 @@ static bool grant(struct ps_bin *bin, struct ps_span *span) {
         span->stash_count = 0;
         return true;
     }
-    if (span->run_head != 0) {
-        link_from_run(span);
+    if (span->gap_head != 0) {
+        link_from_gap(span);
         return true;
     }
     if (span->carved == span->limit) {
@@ -128,7 +128,7 @@ static void span_drained(struct ps_heap *heap, struct ps_span *span) {
     if (span->place == PS_PLACE_AVAILABLE) {
         ps_room_leave(heap, span);
     }
-    ps_span_hold(span);
+    ps_span_attach(span);
     if (heap->available[span->class_index] == NULL || ps_span_is_queued(span) ||
         ps_span_is_sparse(span)) {
         ps_span_reset(span);
@@ -146,17 +146,17 @@ void ps_heap_span_gained(struct ps_heap *heap, struct ps_span *span) {
             return;
         }
         if (span->place == PS_PLACE_FULL && ps_span_has_room(span)) {
-            ps_span_hold(span);
+            ps_span_attach(span);
             ps_room_enter(heap, span);
         }
         bool is_back = ps_span_out_blocks(span) == 0;
-        if ((!is_back && ps_span_arm(span, ps_span_wake_blocks(span))) ||
+        if ((!is_back && ps_span_arm(span, ps_span_notice_blocks(span))) ||
             (ps_span_collect(span) == 0 && is_back)) {
             break;
         }
     }
     if (span->place == PS_PLACE_FULL) {
-        ps_span_let_go(span);
+        ps_span_detach(span);
     } else if (span->place == PS_PLACE_AVAILABLE) {
         ps_room_gained(heap, span);
     }
@@ -172,13 +172,13 @@ static void retire_full(struct ps_heap *heap, struct ps_span *span) {
 /* Makes a span, or none, the one that the bin's windows come from. */
 static void set_span(struct ps_heap *heap, struct ps_bin *bin, struct ps_span *span) {
     bin->span = span;
-    if (!ps_recent_start(heap, (uint32_t)(bin - heap->bins))) {
+    if (!ps_lifo_start(heap, (uint32_t)(bin - heap->bins))) {
         bin->source = span;
     }
 }
 
 void ps_heap_take_in(struct ps_heap *heap, struct ps_span *span) {
-    ps_recent_start(heap, span->class_index);
+    ps_lifo_start(heap, span->class_index);
     span->place = PS_PLACE_FULL;
     ps_span_settle(span);
     ps_span_collect(span);
@@ -187,14 +187,14 @@ void ps_heap_take_in(struct ps_heap *heap, struct ps_span *span) {
 
 static bool make_current(struct ps_heap *heap, struct ps_bin *bin, struct ps_span *span) {
     span->place = PS_PLACE_CURRENT;
-    (void)ps_span_arm(span, PS_WAKE_NEVER); /* every refill of the class collects it anyway */
+    (void)ps_span_arm(span, PS_NOTICE_NEVER); /* every refill of the class collects it anyway */
     set_span(heap, bin, span);
     bool has_room = grant(bin, span) || (ps_span_collect(span) != 0 && grant(bin, span));
     if (!has_room) {
         set_span(heap, bin, &ps_span_none);
         retire_full(heap, span);
     } else if (bin->source != span) {
-        ps_recent_take(heap, span);
+        ps_lifo_take(heap, span);
     }
     return has_room;
 }
@@ -213,7 +213,7 @@ static bool refill_from_available(struct ps_heap *heap, struct ps_bin *bin, uint
 
 static bool refill_from_orphans(struct ps_heap *heap, struct ps_bin *bin, uint32_t class_index) {
     for (int tries = 0; tries < ADOPT_LIMIT; tries++) {
-        struct ps_span *span = ps_central_adopt(class_index, ps_heap_key_of(heap, class_index));
+        struct ps_span *span = ps_orphans_adopt(class_index, ps_heap_key_of(heap, class_index));
         if (span == NULL) {
             return false;
         }
@@ -238,7 +238,7 @@ static struct ps_span *create(uint32_t class_index, uintptr_t key, uint32_t span
  * as a rule, and is filled: huge pages pay. Before, they would cost 2 MiB for each class of each
  * small thread. */
 static bool refill_fresh(struct ps_heap *heap, struct ps_bin *bin, uint32_t class_index) {
-    ps_heap_steal_back(heap);
+    ps_steal_from_candidate(heap);
     uint32_t *count = &heap->x_spans[class_index];
     uint32_t spans = ps_load_relaxed(count); /* relaxed: a count */
     size_t bytes = ((size_t)spans * ps_size_classes[class_index].slices) << PS_SLICE_SHIFT;
@@ -259,13 +259,13 @@ static bool refill_fresh(struct ps_heap *heap, struct ps_bin *bin, uint32_t clas
 
 bool ps_heap_refill_class(struct ps_heap *heap, struct ps_bin *bin, uint32_t class_index) {
     struct ps_span *span = bin->span;
-    if (heap->run_span != NULL && heap->run_span->class_index == class_index) {
-        ps_run_close(heap); /* what it holds may be all the memory there is */
+    if (heap->streak_span != NULL && heap->streak_span->class_index == class_index) {
+        ps_streak_close(heap); /* what it holds may be all the memory there is */
     }
     if (span != &ps_span_none && make_current(heap, bin, span)) {
         return true;
     }
-    ps_heap_take_wakes(heap);
+    ps_heap_take_notices(heap);
     return refill_from_available(heap, bin, class_index) ||
            refill_from_orphans(heap, bin, class_index) || refill_fresh(heap, bin, class_index);
 }
@@ -303,7 +303,7 @@ static void give_window_back(struct ps_bin *bin, struct ps_span *span) {
 
 void ps_heap_empty_bin(struct ps_heap *heap, uint32_t class_index) {
     struct ps_bin *bin = &heap->bins[class_index];
-    ps_recent_flush(heap, class_index);
+    ps_lifo_flush(heap, class_index);
     ps_mode.hook.flush_class(heap, class_index);
     struct ps_span *span = bin->span;
     if (span == &ps_span_none) {

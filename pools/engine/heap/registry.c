@@ -10,7 +10,7 @@
 #include "pools/engine/heap/take.h"
 #include "pools/engine/os/lock.h"
 #include "pools/engine/page/metadata.h"
-#include "pools/engine/small/central.h"
+#include "pools/engine/small/orphans.h"
 #include "pools/engine/small/span_remote.h"
 
 /* No undo log: the lists change by one store each, and a heap or a span that its thread had in hand
@@ -108,11 +108,11 @@ static void offer_if_empty_locked(struct ps_heap *heap) {
 
 void ps_heap_park(struct ps_heap *heap) {
     ps_lock_acquire(&registry_lock);
-    /* seq_cst: see ps_heap_send_on_wakes. */
+    /* seq_cst: see ps_heap_forward_notices. */
     ps_store_seq_cst(&heap->x_state, (uint32_t)PS_HEAP_PARKED);
     offer_if_empty_locked(heap);
     ps_lock_release(&registry_lock);
-    ps_heap_send_on_wakes(heap); /* sent since they were last taken */
+    ps_heap_forward_notices(heap); /* sent since they were last taken */
 }
 
 void ps_registry_set_idle(struct ps_heap *heap) {
@@ -146,7 +146,7 @@ bool ps_heap_leave_parked(struct ps_span *span, uintptr_t key, uintptr_t new_key
         if (new_key == PS_KEY_ORPHAN) {
             ps_room_orphan(heap, span);
         } else {
-            ps_span_hold(span);
+            ps_span_attach(span);
             ps_add_relaxed(&heap->x_spans[span->class_index], (uint32_t)-1); /* relaxed: a count */
             ps_span_set_owner(span, new_key);
         }

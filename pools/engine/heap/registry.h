@@ -3,7 +3,7 @@
  * All heaps that were ever made, and those of them that wait for a thread. A heap is never freed:
  * when its thread ends it is parked, and once it owns no span it serves the next thread.
  *
- * Callers: thread.c, late.c, remote.c, idle.c, fork.c, the census. Any thread; lock
+ * Callers: thread.c, exited.c, remote.c, steal.c, fork.c, the census. Any thread; lock
  * PS_RANK_REGISTRY.
  */
 #ifndef PS_HEAP_REGISTRY_H
@@ -20,7 +20,7 @@ struct ps_heap *ps_heap_recover(void);
 struct ps_heap *ps_heap_make(void);
 
 /* The heap has lost its thread and all but full spans: another may have it, as soon as it owns no
- * span. Wakes that were sent to it go on. */
+ * span. Notices that were sent to it go on. */
 void ps_heap_park(struct ps_heap *heap);
 
 /* A QUEUED span that belonged to a heap whose thread had ended when the caller looked: it becomes

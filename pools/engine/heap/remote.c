@@ -1,63 +1,63 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Blocks that go home: frees of another owner's blocks, gathered per span and handed over in
- * batches; and the wake list, by which an owner learns that a span is worth looking at again.
+ * batches; and the list of notices, by which an owner learns that a span is worth looking at again.
  * Lock-free, except that waking an orphan takes the orphan lock.
  */
 #include "pools/engine/heap/remote.h"
 
 #include "pools/engine/base/bits.h"
 #include "pools/engine/heap/heap.h"
-#include "pools/engine/heap/idle.h"
 #include "pools/engine/heap/pop.h"
 #include "pools/engine/heap/refill.h"
 #include "pools/engine/heap/registry.h"
-#include "pools/engine/heap/run.h"
+#include "pools/engine/heap/steal.h"
+#include "pools/engine/heap/streak.h"
 #include "pools/engine/os/lock.h"
-#include "pools/engine/small/central.h"
 #include "pools/engine/small/misuse.h"
+#include "pools/engine/small/orphans.h"
 #include "pools/engine/small/span_list.h"
 #include "pools/engine/small/span_remote.h"
 
 #define BATCH_BLOCKS 64                /* most blocks in a batch */
 #define BATCH_BYTES ((size_t)16 << 10) /* most bytes in a batch: bounds what lags behind */
 
-#define WAKES_AT_ONCE 256 /* spans that an owner looks at in one call */
+#define NOTICES_AT_ONCE 256 /* spans that an owner looks at in one call */
 
-/* Puts a chain of spans, linked by x_wake_next, on the wake list. */
-void ps_heap_push_wakes(struct ps_heap *owner, struct ps_span *first, struct ps_span *last) {
-    struct ps_span *head = ps_load_relaxed(&owner->x_wake); /* relaxed: the swap validates it */
+/* Puts a chain of spans, linked by x_notice_next, on the list of notices. */
+void ps_heap_push_notices(struct ps_heap *owner, struct ps_span *first, struct ps_span *last) {
+    struct ps_span *head = ps_load_relaxed(&owner->x_notices); /* relaxed: the swap validates it */
     do {
-        ps_store_relaxed(&last->x_wake_next, head); /* relaxed: released by the swap */
-        /* release: pairs with the acquire in take_list; makes x_wake_next visible. seq_cst: see
-         * ps_heap_send_on_wakes. */
-    } while (!ps_cas_weak_seq_cst(&owner->x_wake, &head, first));
+        ps_store_relaxed(&last->x_notice_next, head); /* relaxed: released by the swap */
+        /* release: pairs with the acquire in take_list; makes x_notice_next visible. seq_cst: see
+         * ps_heap_forward_notices. */
+    } while (!ps_cas_weak_seq_cst(&owner->x_notices, &head, first));
 }
 
 /* What an owner left over of the last list, or else the list. */
 static struct ps_span *take_list(struct ps_heap *heap) {
-    if (ps_load_relaxed(&heap->x_wake_rest) != NULL) { /* relaxed: the exchange decides */
+    if (ps_load_relaxed(&heap->x_notices_rest) != NULL) { /* relaxed: the exchange decides */
         /* acquire: pairs with leave_rest. */
-        struct ps_span *rest = ps_exchange_acquire(&heap->x_wake_rest, (struct ps_span *)NULL);
+        struct ps_span *rest = ps_exchange_acquire(&heap->x_notices_rest, (struct ps_span *)NULL);
         if (rest != NULL) {
             return rest;
         }
     }
-    ps_store_relaxed(&heap->x_back, 0u); /* relaxed: see ps_idle_note_back */
-    /* acquire: pairs with ps_heap_push_wakes. seq_cst: see ps_heap_send_on_wakes. */
-    return ps_exchange_seq_cst(&heap->x_wake, (struct ps_span *)NULL);
+    ps_store_relaxed(&heap->x_back, 0u); /* relaxed: see ps_steal_note_back */
+    /* acquire: pairs with ps_heap_push_notices. seq_cst: see ps_heap_forward_notices. */
+    return ps_exchange_seq_cst(&heap->x_notices, (struct ps_span *)NULL);
 }
 
 /* Owner: the rest of a list is for the next call, or for a thief. */
 static void leave_rest(struct ps_heap *heap, struct ps_span *rest) {
-    /* release: pairs with take_list and with the thief of idle.c; the links are read there. */
-    ps_store_release(&heap->x_wake_rest, rest);
+    /* release: pairs with take_list and with the thief of steal.c; the links are read there. */
+    ps_store_release(&heap->x_notices_rest, rest);
 }
 
-void ps_heap_wake_all(struct ps_span *span) {
+void ps_heap_notify_all(struct ps_span *span) {
     while (span != NULL) {
-        struct ps_span *next = ps_load_relaxed(&span->x_wake_next); /* relaxed: acquired before */
-        ps_wake_owner(span);
+        struct ps_span *next = ps_load_relaxed(&span->x_notice_next); /* relaxed: acquired before */
+        ps_notify_owner(span);
         span = next;
     }
 }
@@ -67,15 +67,15 @@ void ps_heap_wake_all(struct ps_span *span) {
  * sees PARKED after its push or the thread that ended sees the push after it has stored PARKED:
  * both look after they wrote, so all four accesses are seq_cst. Whoever sees it takes the list.
  */
-void ps_heap_send_on_wakes(struct ps_heap *heap) {
+void ps_heap_forward_notices(struct ps_heap *heap) {
     if (ps_load_seq_cst(&heap->x_state) == PS_HEAP_PARKED) {
-        ps_heap_wake_all(take_list(heap)); /* the rest was taken at the end of the thread */
+        ps_heap_notify_all(take_list(heap)); /* the rest was taken at the end of the thread */
     }
 }
 
 /*
  * A span whose thread has ended goes to the thread that frees its blocks, which will free more of
- * them as a rule, unless that thread has enough room in its class. NULL: to the orphanage.
+ * them as a rule, unless that thread has enough room in its class. NULL: to the orphan list.
  */
 static struct ps_heap *adopter_of(const struct ps_span *span) {
     struct ps_heap *heap = ps_thread_own();
@@ -96,14 +96,14 @@ static void adopted(struct ps_heap *adopter, struct ps_span *span) {
     }
 }
 
-void ps_wake_owner(struct ps_span *span) {
+void ps_notify_owner(struct ps_span *span) {
     /* Ends after one round, but for an owner that changes at this very moment; a span changes
      * owners once in the life of a thread. */
     for (;;) {
         uintptr_t key = ps_load_acquire(&span->x_owner); /* acquire: the new owner's set-up */
         struct ps_heap *adopter = adopter_of(span);
         if (key == PS_KEY_ORPHAN) {
-            if (ps_central_wake(span, key_of_adopter(adopter, span))) {
+            if (ps_orphans_notice(span, key_of_adopter(adopter, span))) {
                 adopted(adopter, span);
                 return;
             }
@@ -114,7 +114,7 @@ void ps_wake_owner(struct ps_span *span) {
          * is looked at again under the lock. */
         uint32_t state = ps_load_relaxed(&owner->x_state);
         if (state == PS_HEAP_DEAD) {
-            if (ps_central_salvage(span, key)) {
+            if (ps_orphans_salvage(span, key)) {
                 return;
             }
             continue;
@@ -126,29 +126,29 @@ void ps_wake_owner(struct ps_span *span) {
             }
             continue;
         }
-        ps_heap_push_wakes(owner, span, span);
-        ps_heap_send_on_wakes(owner);
+        ps_heap_push_notices(owner, span, span);
+        ps_heap_forward_notices(owner);
         return;
     }
 }
 
 void ps_remote_handed(struct ps_span *span, unsigned handed) {
     struct ps_heap *owner = NULL;
-    if ((handed & PS_HANDED_ALL) != 0) {                 /* behind the wake the span may be gone */
-        uintptr_t key = ps_load_acquire(&span->x_owner); /* acquire: as in ps_wake_owner */
+    if ((handed & PS_HANDED_ALL) != 0) { /* behind the notice the span may be gone */
+        uintptr_t key = ps_load_acquire(&span->x_owner); /* acquire: as in ps_notify_owner */
         owner = key > PS_KEY_ORPHAN ? ps_heap_of_key(key) : NULL;
     }
-    if ((handed & PS_HANDED_WAKE) != 0) {
-        ps_wake_owner(span);
+    if ((handed & PS_HANDED_NOTICE) != 0) {
+        ps_notify_owner(span);
     }
     if (owner != NULL) {
-        ps_idle_note_back(owner);
+        ps_steal_note_back(owner);
     }
 }
 
-/* One span off the wake list of its owner. */
+/* One span off the list of notices of its owner. */
 static void look_at(struct ps_heap *heap, struct ps_span *span) {
-    ps_span_hold(span);
+    ps_span_attach(span);
     ps_span_clear_queued(span);
     if (span->place == PS_PLACE_CURRENT) {
         return; /* the next refill collects */
@@ -160,37 +160,38 @@ static void look_at(struct ps_heap *heap, struct ps_span *span) {
 
 /* As many spans of a list; returns the rest of it. */
 static struct ps_span *look_at_list(struct ps_heap *heap, struct ps_span *span, size_t count) {
-    /* relaxed: as in ps_wake_owner. */
+    /* relaxed: as in ps_notify_owner. */
     bool is_dead = ps_load_relaxed(&heap->x_state) == PS_HEAP_DEAD;
     for (; span != NULL && count > 0; count--) {
-        struct ps_span *next = ps_load_relaxed(&span->x_wake_next); /* relaxed: acquired before */
+        struct ps_span *next = ps_load_relaxed(&span->x_notice_next); /* relaxed: acquired before */
         if (!is_dead && ps_heap_owns(heap, span)) {
             look_at(heap, span);
         } else {
-            ps_wake_owner(span); /* sent while it changed hands, or to the dead */
+            ps_notify_owner(span); /* sent while it changed hands, or to the dead */
         }
         span = next;
     }
     return span;
 }
 
-static bool has_wakes(const struct ps_heap *heap) {
-    /* relaxed, both: a look; a wake missed now is found at the next refill. */
-    return ps_load_relaxed(&heap->x_wake) != NULL || ps_load_relaxed(&heap->x_wake_rest) != NULL;
+static bool has_notices(const struct ps_heap *heap) {
+    /* relaxed, both: a look; a notice missed now is found at the next refill. */
+    return ps_load_relaxed(&heap->x_notices) != NULL ||
+           ps_load_relaxed(&heap->x_notices_rest) != NULL;
 }
 
-void ps_heap_take_wakes(struct ps_heap *heap) {
-    if (PS_LIKELY(!has_wakes(heap))) {
+void ps_heap_take_notices(struct ps_heap *heap) {
+    if (PS_LIKELY(!has_notices(heap))) {
         return;
     }
-    struct ps_span *rest = look_at_list(heap, take_list(heap), WAKES_AT_ONCE);
+    struct ps_span *rest = look_at_list(heap, take_list(heap), NOTICES_AT_ONCE);
     if (rest != NULL) {
         leave_rest(heap, rest);
     }
 }
 
-void ps_heap_take_all_wakes(struct ps_heap *heap) {
-    while (has_wakes(heap)) { /* ends: others send a wake per span */
+void ps_heap_take_all_notices(struct ps_heap *heap) {
+    while (has_notices(heap)) { /* ends: others send a notice per span */
         (void)look_at_list(heap, take_list(heap), SIZE_MAX);
     }
 }
@@ -215,16 +216,16 @@ static void flush(struct ps_heap *heap, struct ps_remote_entry *entry) {
     ps_remote_handed(span, ps_span_hand_list(span, entry->head, entry->tail, entry->count));
 }
 
-/* The batch is full: a sequence goes on as a hot run, which the newest block opens. */
+/* The batch is full: a sequence goes on as a free streak, which the newest block opens. */
 static PS_NOINLINE void batch_full(struct ps_heap *heap, struct ps_remote_entry *entry) {
     struct ps_span *span = entry->span;
     void *newest = entry->head;
-    ptrdiff_t step = entry->count >= 3 ? ps_run_step_of(span, newest) : 0;
+    ptrdiff_t step = entry->count >= 3 ? ps_streak_step_of(span, newest) : 0;
     if (step != 0) {
         entry->head = ps_heap_next(span, newest);
         ps_link_clear(newest);
         entry->count--;
-        ps_run_open(heap, span, newest, step);
+        ps_streak_open(heap, span, newest, step);
     }
     flush(heap, entry);
 }

@@ -18,23 +18,23 @@ void ps_remote_free_at_once(struct ps_span *span, void *block);
 void ps_remote_flush(struct ps_heap *heap);
 
 /* Tells the owner of a span that is QUEUED, whoever that is by now. */
-void ps_wake_owner(struct ps_span *span);
+void ps_notify_owner(struct ps_span *span);
 
-/* Of a heap whose thread has ended: sends its wakes on to the orphanage. */
-void ps_heap_send_on_wakes(struct ps_heap *heap);
+/* Of a heap whose thread has ended: sends its notices on to the orphan list. */
+void ps_heap_forward_notices(struct ps_heap *heap);
 
 /* Does what a hand-over asks for. handed: its result. */
 void ps_remote_handed(struct ps_span *span, unsigned handed);
 
-/* Puts a chain of spans, linked by x_wake_next, on the wake list of a heap. */
-void ps_heap_push_wakes(struct ps_heap *owner, struct ps_span *first, struct ps_span *last);
+/* Puts a chain of spans, linked by x_notice_next, on the list of notices of a heap. */
+void ps_heap_push_notices(struct ps_heap *owner, struct ps_span *first, struct ps_span *last);
 
 /* Notifies the owners of a list of spans that are QUEUED. */
-void ps_heap_wake_all(struct ps_span *span);
+void ps_heap_notify_all(struct ps_span *span);
 
 /* Looks at spans named by notices: at so many that a call may take part of them, and at all of
- * them. Of a dead heap, in the child of a fork: sends the notices on to the orphanage. */
-void ps_heap_take_wakes(struct ps_heap *heap);
-void ps_heap_take_all_wakes(struct ps_heap *heap);
+ * them. Of a dead heap, in the child of a fork: sends the notices on to the orphan list. */
+void ps_heap_take_notices(struct ps_heap *heap);
+void ps_heap_take_all_notices(struct ps_heap *heap);
 
 #endif

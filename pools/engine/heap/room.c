@@ -2,7 +2,7 @@
 /*
  * What a heap keeps: its spans with room, per class, and the bound on them. When more is free of a
  * class in one heap than a quarter of what is live there, and more than a span's worth, the
- * emptiest spans become orphans (small/central.h), which every heap takes before fresh memory
+ * emptiest spans become orphans (small/orphans.h), which every heap takes before fresh memory
  * (Hoard's invariant; Berger et al. 2000). Memory then follows what is live, not the sum of what
  * each thread once had at its peak.
  *
@@ -14,13 +14,13 @@
  * that were half free at their events took the free of a million blocks of 48 bytes from 27 to 57
  * ns each, seven eighths free to 34.
  *
- * Not in classes with recent blocks (recent.c): those go home to spans that must be the heap's. Not
- * while there is one heap. Called by the owner of the heap. Locks: those of the orphanage.
+ * Not in classes with LIFO cache (lifo.c): those go home to spans that must be the heap's. Not
+ * while there is one heap. Called by the owner of the heap. Locks: those of the orphan list.
  */
 #include "pools/engine/heap/room.h"
 
 #include "pools/engine/base/bits.h"
-#include "pools/engine/small/central.h"
+#include "pools/engine/small/orphans.h"
 #include "pools/engine/small/span_list.h"
 
 #define EIGHTHS 8
@@ -64,7 +64,7 @@ void ps_room_leave(struct ps_heap *heap, struct ps_span *span) {
 
 void ps_room_orphan(struct ps_heap *heap, struct ps_span *span) {
     ps_add_relaxed(&heap->x_spans[span->class_index], (uint32_t)-1); /* relaxed: a count */
-    ps_central_orphan(span);
+    ps_orphans_add(span);
 }
 
 /* More is free than a quarter of what is live. */
@@ -103,7 +103,7 @@ void ps_room_scan(struct ps_heap *heap) {
     uint32_t looks = SCAN_LOOKS;
     bool is_shared = ps_load_relaxed(&ps_room_x_is_shared) != 0; /* relaxed: a hint */
     for (uint32_t i = 0; is_shared && i < ps_size_class_count; i++) {
-        if (!ps_size_classes[i].has_recent) {
+        if (!ps_size_classes[i].has_lifo) {
             looks = scan_class(heap, i, looks);
         }
     }

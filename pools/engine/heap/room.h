@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What a heap keeps: its spans with room, per class, and the bound on them. Called by the owner of
- * the heap. Locks: those of the orphanage.
+ * the heap. Locks: those of the orphan list.
  */
 #ifndef PS_HEAP_ROOM_H
 #define PS_HEAP_ROOM_H

@@ -7,10 +7,10 @@
 #include "pools/engine/heap/alloc.h"
 #include "pools/engine/heap/fork.h"
 #include "pools/engine/heap/heap.h"
-#include "pools/engine/heap/idle.h"
 #include "pools/engine/heap/large.h"
 #include "pools/engine/heap/mode.h"
 #include "pools/engine/heap/resize.h"
+#include "pools/engine/heap/steal.h"
 #include "pools/engine/heap/take.h"
 #include "pools/engine/heap/thread.h"
 #include "pools/engine/os/lock.h"
@@ -31,7 +31,7 @@ static void start_locked(void) {
     ps_page_cache_start(&config);
     ps_purge_start(config.purge_delay_ms);
     ps_large_start(&config);
-    ps_idle_start(config.purge_delay_ms);
+    ps_steal_start(config.purge_delay_ms);
     ps_mode_start(&config);
     ps_take_start();
     ps_thread_start();

@@ -55,19 +55,20 @@ void ps_take_attach(struct ps_heap *heap) {
     }
 }
 
-struct ps_late_run ps_take_late_run(void) {
-    struct ps_late_run late = {
-        .from = ps_thread.run_from,
-        .next = ps_load_relaxed(&ps_thread.run_next), /* relaxed: of this thread, this and below */
-        .step = ps_thread.run_step};
+struct ps_late_streak ps_take_late_streak(void) {
+    struct ps_late_streak late = {
+        .from = ps_thread.streak_from,
+        .next =
+            ps_load_relaxed(&ps_thread.streak_next), /* relaxed: of this thread, this and below */
+        .step = ps_thread.streak_step};
     late.from = late.next == STOPPED ? NULL : late.from;
-    ps_thread.run_from = NULL;
-    ps_thread.run_step = 0;
-    ps_store_relaxed(&ps_thread.run_next, (char *)NULL);
+    ps_thread.streak_from = NULL;
+    ps_thread.streak_step = 0;
+    ps_store_relaxed(&ps_thread.streak_next, (char *)NULL);
     return late;
 }
 
-void ps_take_free_late(const struct ps_late_run *late) {
+void ps_take_free_late(const struct ps_late_streak *late) {
     /* By the general way: after the first block, whose free had begun before the heap was taken, an
      * address may have come to be another block's. Ends: each step was a call of free. */
     for (char *block = late->from; block != NULL && block != late->next; block += late->step) {
@@ -109,13 +110,13 @@ static void ask(struct ps_thread_words *thread, struct ps_heap *heap, uint64_t n
     ps_store_relaxed(&thread->key, PS_KEY_NO_SPAN);
 }
 
-/* The heap's thread may still free the next blocks of its run: ps_take_settle_run. */
-static void stop_run(struct ps_thread_words *thread, struct ps_heap *heap) {
-    if (heap->run_span != NULL) {
+/* The heap's thread may still free the next blocks of its run: ps_take_settle. */
+static void stop_streak(struct ps_thread_words *thread, struct ps_heap *heap) {
+    if (heap->streak_span != NULL) {
         /* acquire: pairs with ps_heap_free; the blocks of the run are this thread's. */
-        heap->run_next = ps_exchange_acquire(&thread->run_next, STOPPED);
-        heap->run_step = thread->run_step;
-        thread->run_from = heap->run_next;
+        heap->streak_next = ps_exchange_acquire(&thread->streak_next, STOPPED);
+        heap->streak_step = thread->streak_step;
+        thread->streak_from = heap->streak_next;
     }
 }
 
@@ -132,7 +133,7 @@ static bool take_heap(struct ps_thread_words *thread, struct ps_heap *heap, uint
     ps_fence_program_order(); /* for the child of a fork, this and the next */
     ps_store_relaxed(&heap->x_state, (uint32_t)PS_HEAP_HELD); /* relaxed: under the lock */
     ps_fence_program_order();
-    stop_run(thread, heap);
+    stop_streak(thread, heap);
     heap->is_asked = false;
     ps_store_relaxed(&heap->x_thread_pointer, (uintptr_t)0); /* relaxed: see thread.c */
     ps_take_detach(heap);
@@ -191,7 +192,7 @@ static void look_at_heap(struct look *look, struct ps_heap *heap) {
 /* ---- without ---- */
 
 static void clear_out(struct ps_heap *heap, uint32_t *spans) {
-    if (ps_heap_clear_out(heap, heap->run_next, heap->run_step, spans)) {
+    if (ps_heap_clear_out(heap, heap->streak_next, heap->streak_step, spans)) {
         ps_heap_park(heap);
     } else {
         ps_registry_set_idle(heap);

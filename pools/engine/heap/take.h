@@ -19,11 +19,11 @@
  * processor that runs a thread of the process, has to be registered at start, and a filter of
  * system calls that the program puts in place later may kill it.
  *
- * A hot run is continued without BUSY, since that touches the thread's own words alone. When the
- * heap is taken, the word that continues it is swapped for an address that no block has. A thread
- * that is at such a free in that moment, or is stopped between its two instructions by a signal
- * handler or a debugger, goes on with the run after that; its words then tell from where, and it
- * frees those blocks again, the long way, when it next enters.
+ * A free streak is continued without BUSY, since that touches the thread's own words alone. When
+ * the heap is taken, the word that continues it is swapped for an address that no block has. A
+ * thread that is at such a free in that moment, or is stopped between its two instructions by a
+ * signal handler or a debugger, goes on with the run after that; its words then tell from where,
+ * and it frees those blocks again, the long way, when it next enters.
  *
  * What was weighed: restartable sequences need one commit per call, where malloc has three stores;
  * the state of a thread in /proc does not tell of a handler that waits inside of malloc.
@@ -56,13 +56,13 @@ struct ps_heap *ps_take_again(void);
 
 /* What the calling thread, which has no heap, has freed by a run that was stopped; its words have
  * no run any more. To be freed again when the thread has a heap, or cannot have one. */
-struct ps_late_run {
+struct ps_late_streak {
     char *from; /* NULL: nothing */
     char *next;
     ptrdiff_t step;
 };
-struct ps_late_run ps_take_late_run(void);
-void ps_take_free_late(const struct ps_late_run *late);
+struct ps_late_streak ps_take_late_streak(void);
+void ps_take_free_late(const struct ps_late_streak *late);
 
 /* The calling thread has this heap, and may be asked for it. */
 void ps_take_attach(struct ps_heap *heap);

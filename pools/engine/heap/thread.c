@@ -5,13 +5,13 @@
 #include "pools/engine/heap/thread.h"
 
 #include "pools/engine/heap/heap.h"
+#include "pools/engine/heap/lifo.h"
 #include "pools/engine/heap/mode.h"
-#include "pools/engine/heap/recent.h"
 #include "pools/engine/heap/refill.h"
 #include "pools/engine/heap/registry.h"
 #include "pools/engine/heap/remote.h"
 #include "pools/engine/heap/room.h"
-#include "pools/engine/heap/run.h"
+#include "pools/engine/heap/streak.h"
 #include "pools/engine/heap/take.h"
 
 #include <pthread.h>
@@ -68,10 +68,10 @@ PS_COLD struct ps_heap *ps_heap_acquire(void) {
     if (heap != NULL) {
         return heap;
     }
-    struct ps_late_run late = ps_take_late_run();
+    struct ps_late_streak late = ps_take_late_streak();
     heap = heap_before_reset();
     if (heap != NULL) {
-        heap->run_span = NULL; /* an open run's words are gone; its few blocks stay in use */
+        heap->streak_span = NULL; /* an open run's words are gone; its few blocks stay in use */
     } else {
         heap = ps_heap_make();
     }
@@ -102,14 +102,15 @@ static bool orphan_available(struct ps_heap *heap, uint32_t class_index, uint32_
     return true;
 }
 
-bool ps_heap_clear_out(struct ps_heap *heap, char *run_next, ptrdiff_t run_step, uint32_t *spans) {
+bool ps_heap_clear_out(struct ps_heap *heap, char *streak_next, ptrdiff_t streak_step,
+                       uint32_t *spans) {
     /* First what may bring in spans of any class; a tick would do it again. */
     heap->tick_countdown = UINT32_MAX;
-    ps_run_book(heap, run_next, run_step);
-    ps_recent_flush_all(heap);
+    ps_streak_book(heap, streak_next, streak_step);
+    ps_lifo_flush_all(heap);
     ps_mode.hook.thread_end(heap); /* before the next: blocks of others may be kept back, too */
     ps_remote_flush(heap);
-    ps_heap_take_all_wakes(heap);
+    ps_heap_take_all_notices(heap);
     for (uint32_t i = 0; i < ps_size_class_count; i++) {
         ps_heap_empty_bin(heap, i);
         if (!orphan_available(heap, i, spans)) {
@@ -125,14 +126,14 @@ PS_COLD void ps_heap_give_up(void) {
     struct ps_heap *heap = ps_heap_recover();
     if (heap != NULL) {
         uint32_t all = UINT32_MAX;
-        (void)ps_heap_clear_out(heap, ps_thread.run_next, ps_thread.run_step, &all);
+        (void)ps_heap_clear_out(heap, ps_thread.streak_next, ps_thread.streak_step, &all);
         set_heap(NULL);
         /* relaxed: as in heap_before_reset. */
         ps_store_relaxed(&heap->x_thread_pointer, (uintptr_t)0);
         ps_take_detach(heap);
         ps_heap_park(heap);
     }
-    struct ps_late_run late = ps_take_late_run();
+    struct ps_late_streak late = ps_take_late_streak();
     ps_take_free_late(&late);
     ps_thread_leave();
 }

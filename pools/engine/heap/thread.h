@@ -19,10 +19,11 @@ void ps_heap_give_up(void);
 
 /*
  * Lets go of all that a heap has, but full spans: those are found by the first block that comes
- * back. The caller is its thread, at its end, or holds it. run_next, run_step: where its open run
- * stands. Gives up *spans spans at most, and takes them off there; false: some are left.
+ * back. The caller is its thread, at its end, or holds it. streak_next, streak_step: where its open
+ * run stands. Gives up *spans spans at most, and takes them off there; false: some are left.
  */
-bool ps_heap_clear_out(struct ps_heap *heap, char *run_next, ptrdiff_t run_step, uint32_t *spans);
+bool ps_heap_clear_out(struct ps_heap *heap, char *streak_next, ptrdiff_t streak_step,
+                       uint32_t *spans);
 
 /* Once, at start; then the first heap, for the thread that started the engine. */
 void ps_thread_start(void);

@@ -16,7 +16,7 @@
 #include "pools/engine/heap/mode.h"
 #include "pools/engine/heap/refill.h"
 #include "pools/engine/heap/resize.h"
-#include "pools/engine/heap/run.h"
+#include "pools/engine/heap/streak.h"
 #include "pools/engine/page/page_cache.h"
 #include "pools/engine/record/record.h"
 #include "pools/engine/record/record_peak.h"
@@ -54,8 +54,8 @@ const struct ps_mode_hook ps_mode_hooks[PS_MODE_COUNT] = {
                        .thread_end = ps_mode_ignores_heap,
                        .refill = ps_plain_refill,
                        .count_pops = NULL,
-                       .may_run = NULL,
-                       .give_run = ps_plain_give_run,
+                       .may_open_streak = NULL,
+                       .return_streak = ps_plain_return_streak,
                        .flush_class = ps_mode_ignores_class,
                        .release_run = ps_page_cache_give,
                        .reclaim = ps_mode_reclaims_nothing,
@@ -70,8 +70,8 @@ const struct ps_mode_hook ps_mode_hooks[PS_MODE_COUNT] = {
                          .thread_end = ps_mode_ignores_heap,
                          .refill = ps_guard_refill,
                          .count_pops = ps_guard_count_pops,
-                         .may_run = NULL,
-                         .give_run = ps_plain_give_run,
+                         .may_open_streak = NULL,
+                         .return_streak = ps_plain_return_streak,
                          .flush_class = ps_mode_ignores_class,
                          .release_run = ps_page_cache_give,
                          .reclaim = ps_mode_reclaims_nothing,
@@ -86,10 +86,10 @@ const struct ps_mode_hook ps_mode_hooks[PS_MODE_COUNT] = {
                         .thread_end = ps_mode_ignores_heap,
                         .refill = ps_level_1_refill,
                         .count_pops = ps_guard_count_pops,
-                        .may_run = ps_level_1_may_run,
-                        .give_run = ps_level_1_give_run,
+                        .may_open_streak = ps_level_1_may_open_streak,
+                        .return_streak = ps_level_1_return_streak,
                         .flush_class = ps_mode_ignores_class,
-                        .release_run = ps_level_1_release_run,
+                        .release_run = ps_level_1_release_streak,
                         .reclaim = ps_hard_large_flush,
                         .stray_free = ps_stray_free,
                         .stray_usable = ps_stray_usable,
@@ -102,8 +102,8 @@ const struct ps_mode_hook ps_mode_hooks[PS_MODE_COUNT] = {
                           .thread_end = ps_hard_flush_all,
                           .refill = ps_level_1_refill,
                           .count_pops = ps_guard_count_pops,
-                          .may_run = NULL,
-                          .give_run = ps_plain_give_run,
+                          .may_open_streak = NULL,
+                          .return_streak = ps_plain_return_streak,
                           .flush_class = ps_hard_flush,
                           .release_run = ps_hard_large_hold,
                           .reclaim = ps_hard_large_flush,
@@ -118,8 +118,8 @@ const struct ps_mode_hook ps_mode_hooks[PS_MODE_COUNT] = {
                           .thread_end = ps_record_end,
                           .refill = ps_plain_refill,
                           .count_pops = NULL,
-                          .may_run = NULL,
-                          .give_run = ps_plain_give_run,
+                          .may_open_streak = NULL,
+                          .return_streak = ps_plain_return_streak,
                           .flush_class = ps_mode_ignores_class,
                           .release_run = ps_page_cache_give,
                           .reclaim = ps_mode_reclaims_nothing,

@@ -23,11 +23,11 @@
 /* Ranks, all there are: a thread that holds one may take only a higher one. */
 enum ps_lock_rank {
     PS_RANK_INIT = 1,     /* heap/start.c, pages/alone.c: one-time initialisation */
-    PS_RANK_LATE = 2,     /* heap/late.c: the heap of threads whose own is gone */
+    PS_RANK_EXITED = 2,   /* heap/exited.c: the heap of threads whose own is gone */
     PS_RANK_REGISTRY = 3, /* heap/registry.c: list of heaps */
-    PS_RANK_ORPHAN = 4,   /* small/central.c: spans without an owner */
+    PS_RANK_ORPHAN = 4,   /* small/orphans.c: spans without an owner */
     PS_RANK_MAPPING = 5,  /* heap/mapping.c: freed mappings kept for reuse */
-    PS_RANK_IDLE = 6,     /* heap/idle.c: one thief at a time; never beside the next */
+    PS_RANK_STEAL = 6,    /* heap/steal.c: one thief at a time; never beside the next */
     PS_RANK_PURGE = 6,    /* page/purge.c: one purger at a time; the only one held over madvise */
     PS_RANK_PAGE = 7,     /* page/page_cache.c: free runs, arenas, page map writes */
     PS_RANK_METADATA = 8, /* page/metadata.c: memory for heaps and map leaves */

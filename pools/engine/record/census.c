@@ -7,26 +7,26 @@
 
 #include "pools/engine/harden/guard.h"
 #include "pools/engine/harden/hard.h"
+#include "pools/engine/heap/lifo.h"
 #include "pools/engine/heap/mapping.h"
-#include "pools/engine/heap/recent.h"
 #include "pools/engine/heap/registry.h"
 #include "pools/engine/heap/remote.h"
-#include "pools/engine/heap/run.h"
 #include "pools/engine/heap/start.h"
+#include "pools/engine/heap/streak.h"
 #include "pools/engine/page/metadata.h"
 #include "pools/engine/page/page_cache.h"
 #include "pools/engine/page/purge.h"
-#include "pools/engine/small/central.h"
+#include "pools/engine/small/orphans.h"
 #include "pools/engine/small/span_remote.h"
 
 #include <string.h>
 
 static void count_span(struct ps_census *census, const struct ps_span *span) {
     struct ps_census_class *class = &census->classes[span->class_index];
-    size_t used = ps_load_relaxed(&span->used);     /* relaxed: see the file comment */
-    size_t needed = ps_load_relaxed(&span->needed); /* relaxed: as above */
-    size_t armed = ps_load_relaxed(&span->armed);   /* relaxed: as above */
-    size_t popped = ps_load_relaxed(&span->popped); /* relaxed: as above */
+    size_t used = ps_load_relaxed(&span->used);             /* relaxed: see the file comment */
+    size_t needed = ps_load_relaxed(&span->free_countdown); /* relaxed: as above */
+    size_t armed = ps_load_relaxed(&span->countdown_start); /* relaxed: as above */
+    size_t popped = ps_load_relaxed(&span->popped);         /* relaxed: as above */
     size_t out = used + needed + popped;
     size_t back = armed + ps_span_remote_blocks(span);
     class->spans++;
@@ -66,7 +66,7 @@ static void subtract_prepared(struct ps_census *out, const struct ps_heap *heap)
     for (uint32_t i = 0; i < out->class_count; i++) {
         const struct ps_bin *bin = &heap->bins[i];
         uint64_t blocks = (uint64_t)(bin->end - bin->cur) / bin->block_bytes +
-                          ps_recent_count(heap, i) + ps_hard_count(heap, i);
+                          ps_lifo_count(heap, i) + ps_hard_count(heap, i);
         out->classes[i].prepared_blocks = blocks;
         out->classes[i].live_blocks -=
             blocks < out->classes[i].live_blocks ? blocks : out->classes[i].live_blocks;
@@ -104,7 +104,7 @@ static void read_layers(struct ps_census *out) {
     out->purge_count = purges.calls;
     out->purged_bytes = purges.bytes;
     out->metadata_bytes = ps_metadata_bytes();
-    out->orphan_span_count = ps_central_count();
+    out->orphan_span_count = ps_orphans_count();
     out->mapped_bytes = out->arena_bytes - out->cache_clean_bytes + mappings.live_bytes +
                         mappings.cached_bytes + guarded.held_bytes + out->metadata_bytes;
 }
@@ -121,7 +121,7 @@ void ps_census_take(struct ps_census *out) {
     ps_thread_enter();
     struct ps_heap *heap = ps_heap_recover();
     if (heap != NULL) { /* book what the caller has freed and only gathered so far */
-        ps_run_close(heap);
+        ps_streak_close(heap);
         ps_remote_flush(heap);
     }
     ps_page_cache_walk(count_slot, out);

@@ -325,18 +325,18 @@ static PS_NOINLINE void free_and_look(struct ps_span *span, void *block) {
     ps_span_free(span, block);
 }
 
-static PS_NOINLINE void free_recent(struct ps_heap *heap, uint32_t class_index,
-                                    struct ps_slot *slot, void *block) {
+static PS_NOINLINE void free_lifo(struct ps_heap *heap, uint32_t class_index, struct ps_slot *slot,
+                                  void *block) {
     count_freed(heap->tally, ps_record_marked(block, class_index));
-    ps_heap_free_recent(heap, class_index, slot, block);
+    ps_heap_free_lifo(heap, class_index, slot, block);
 }
 
 void ps_record_free(struct ps_span *span, void *block, uintptr_t owner_key) {
     struct ps_heap *heap = ps_thread.own;
     if (PS_UNLIKELY(owner_key != ps_heap_key(heap))) { /* of no heap: as no span's */
-        size_t class_index = owner_key - (uintptr_t)heap - PS_KEY_RECENT;
+        size_t class_index = owner_key - (uintptr_t)heap - PS_KEY_LIFO;
         if (class_index < PS_CLASS_LIMIT && heap != NULL) {
-            free_recent(heap, (uint32_t)class_index, (struct ps_slot *)span, block);
+            free_lifo(heap, (uint32_t)class_index, (struct ps_slot *)span, block);
         } else {
             free_other((struct ps_slot *)span, block);
         }

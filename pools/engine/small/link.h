@@ -9,7 +9,7 @@
  * what they gather for it share its salt.
  *   - A list ends with an odd address in the slice of its blocks, so that each link, the last one
  *     too, is near the block that it stands in: the two differ in the low 16 bits only. The list of
- *     a class's recent blocks ends with PS_LINK_END, and may lead elsewhere.
+ *     a class's LIFO cache ends with PS_LINK_END, and may lead elsewhere.
  *   - A block that is taken off a list has its link cleared; one that moves to another list has it
  * stored anew; and a reset makes a new salt. So a block whose first word is a near link now is on a
  * list: a free of it is the second one, whatever happened in between and whichever thread did the

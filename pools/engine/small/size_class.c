@@ -13,15 +13,16 @@
 #define WINDOW_BYTES                                                                               \
     4096 /* first window of virgin memory: small, so that a program which frees                    \
           * what it takes goes round in few cache lines */
-#define SPAN_SLICES_LIMIT 16 /* 1 MiB */
-#define SPAN_BLOCKS_WANTED 8 /* fewer blocks per span and every few requests would be slow */
-#define RUN_BLOCK_BYTES 256  /* largest block of a class with hot runs: see plan_blocks */
-#define RUN_FREES 32
-#define RUN_FREES_HARDENED 64            /* what is freed in a run is zeroed, and looked at, late */
-#define RECENT_BLOCK_BYTES 4096          /* classes above have recent blocks: see heap/recent.c */
-#define RECENT_BYTES ((size_t)128 << 10) /* of each class with recent blocks, */
-#define RECENT_BLOCKS_LEAST 16           /* but so many at least */
-#define WAKE_FRACTION 8 /* a full span is looked at again when an eighth of it is free */
+#define SPAN_SLICES_LIMIT 16   /* 1 MiB */
+#define SPAN_BLOCKS_WANTED 8   /* fewer blocks per span and every few requests would be slow */
+#define STREAK_BLOCK_BYTES 256 /* largest block of a class with free streaks: see plan_blocks */
+#define STREAK_PROBE_INTERVAL 32
+#define STREAK_PROBE_INTERVAL_HARDENED                                                             \
+    64                                 /* what is freed in a run is zeroed, and looked at, late */
+#define LIFO_BLOCK_BYTES 4096          /* classes above have LIFO cache: see heap/lifo.c */
+#define LIFO_BYTES ((size_t)128 << 10) /* of each class with LIFO cache, */
+#define LIFO_LEAST_BLOCKS 16           /* but so many at least */
+#define NOTICE_FRACTION 8 /* a full span is looked at again when an eighth of it is free */
 
 /* 16-byte steps to 128, then four per doubling: at most 25 % lost to rounding, 12 % on average. */
 static const uint32_t built_in[] = {
@@ -71,31 +72,31 @@ static uint16_t plan_slices(uint32_t block_bytes) {
 static bool is_checked(void) { return harden >= 2; }
 
 /*
- * A hot run recognises the next block by its address alone, so the addresses one step before and
- * behind a span's blocks must never be blocks themselves: such classes leave out block 0, and the
- * last one where it would end exactly at the slice. At 256 bytes that costs 0.8 %, at 8 bytes
+ * A free streak recognises the next block by its address alone, so the addresses one step before
+ * and behind a span's blocks must never be blocks themselves: such classes leave out block 0, and
+ * the last one where it would end exactly at the slice. At 256 bytes that costs 0.8 %, at 8 bytes
  * 0.02 %; above 256 the saving per free no longer pays for it.
  */
 static void plan_blocks(struct ps_size_class *class) {
     size_t bytes = ((size_t) class->slices << PS_SLICE_SHIFT) - ps_size_class_guard_bytes;
     class->limit = (uint16_t)(bytes / class->block_bytes);
-    bool leaves_ends = class->block_bytes <= RUN_BLOCK_BYTES && !is_checked();
-    class->can_run = leaves_ends && !is_recorded;
+    bool leaves_ends = class->block_bytes <= STREAK_BLOCK_BYTES && !is_checked();
+    class->has_streaks = leaves_ends && !is_recorded;
     class->first = leaves_ends ? 1 : 0;
     if (leaves_ends && bytes % class->block_bytes == 0) {
         class->limit--;
     }
-    class->run_frees = harden == 0 ? RUN_FREES : RUN_FREES_HARDENED;
-    class->has_recent = class->block_bytes > RECENT_BLOCK_BYTES && !is_checked();
-    if (class->has_recent) {
-        class->recent_limit =
-            (uint8_t)ps_max(RECENT_BYTES / class->block_bytes, RECENT_BLOCKS_LEAST);
+    class->streak_probe_interval =
+        harden == 0 ? STREAK_PROBE_INTERVAL : STREAK_PROBE_INTERVAL_HARDENED;
+    class->has_lifo = class->block_bytes > LIFO_BLOCK_BYTES && !is_checked();
+    if (class->has_lifo) {
+        class->lifo_limit = (uint8_t)ps_max(LIFO_BYTES / class->block_bytes, LIFO_LEAST_BLOCKS);
     }
     /* Where the newest block freed is the first reused, a window keeps nothing together. */
-    class->window_blocks = class->has_recent
-                               ? (uint32_t)(class->limit - class->first)
-                               : (uint32_t)ps_max(WINDOW_BYTES / class->block_bytes, 4);
-    class->wake_blocks = (uint16_t)ps_max((size_t)(class->limit - class->first) / WAKE_FRACTION, 1);
+    class->window_blocks = class->has_lifo ? (uint32_t)(class->limit - class->first)
+                                           : (uint32_t)ps_max(WINDOW_BYTES / class->block_bytes, 4);
+    class->notice_blocks =
+        (uint16_t)ps_max((size_t)(class->limit - class->first) / NOTICE_FRACTION, 1);
 }
 
 static void add_class(uint32_t block_bytes) {
@@ -163,7 +164,7 @@ void ps_size_class_start(const struct ps_config *config) {
     /* A recent block is handed out without a look; where each allocation is counted, none waits. */
     for (uint32_t i = 0; config->guard_sample - 1 < PS_GUARD_EXACT && i < ps_size_class_count;
          i++) {
-        ps_size_classes[i].recent_limit = ps_size_classes[i].has_recent ? 1 : 0;
+        ps_size_classes[i].lifo_limit = ps_size_classes[i].has_lifo ? 1 : 0;
     }
     fill_tables();
 }

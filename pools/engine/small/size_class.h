@@ -23,13 +23,13 @@ struct ps_size_class {
     uint32_t block_bytes;   /* size of every block */
     uint32_t window_blocks; /* blocks of a span's first window of virgin memory */
     uint16_t slices;        /* length of a span */
-    uint16_t first;         /* index of the first block used: 0, or 1 in a class with hot runs */
-    uint16_t limit;         /* index behind the last block used */
-    uint16_t wake_blocks;   /* frees after which a full span is worth looking at again */
-    bool can_run;           /* frees in sequence are gathered as hot runs */
-    bool has_recent;        /* the newest frees wait in the bin, see heap/recent.c */
-    uint8_t recent_limit;   /* how many of them */
-    uint8_t run_frees;      /* before a span is first asked whether they come in sequence */
+    uint16_t first; /* index of the first block used: 0, or 1 in a class with free streaks */
+    uint16_t limit; /* index behind the last block used */
+    uint16_t notice_blocks;        /* frees after which a full span is worth looking at again */
+    bool has_streaks;              /* frees in sequence are gathered as free streaks */
+    bool has_lifo;                 /* the newest frees wait in the bin, see heap/lifo.c */
+    uint8_t lifo_limit;            /* how many of them */
+    uint8_t streak_probe_interval; /* before a span is first asked whether they come in sequence */
 };
 
 extern PS_HIDDEN struct ps_size_class ps_size_classes[PS_CLASS_LIMIT];

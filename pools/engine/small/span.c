@@ -12,7 +12,7 @@
 
 /* Shorter runs become single blocks on the list, where a second free of one is found; longer ones
  * are left alone, their memory with them. */
-#define RUN_BLOCKS_LEAST 512
+#define GAP_LEAST_BLOCKS 512
 
 static void set_used(struct ps_span *span, size_t used) {
     ps_store_relaxed(&span->used, (uint16_t)used); /* relaxed: census wants a snapshot only */
@@ -23,7 +23,7 @@ PS_COLD void ps_span_corrupt(const struct ps_span *span, const char *what) {
 }
 
 void ps_span_check(const struct ps_span *span) {
-    if (span->needed == span->armed && span->popped == 0) {
+    if (span->free_countdown == span->countdown_start && span->popped == 0) {
         PS_CHECK((size_t)span->used + span->free_count + span->stash_count + span->run_blocks +
                      (size_t)(span->limit - span->carved) ==
                  ps_span_capacity(span));
@@ -56,13 +56,13 @@ static struct ps_span *create_in(struct ps_run *run, uint32_t class_index, uintp
     struct ps_span *span = ps_span_of_slot(ps_slot_of_run(run));
     span->block_bytes = class->block_bytes;
     span->class_index = (uint8_t)class_index;
-    span->can_run = class->can_run;
-    span->interval = class->run_frees;
+    span->has_streaks = class->has_streaks;
+    span->probe_interval = class->streak_probe_interval;
     span->place = PS_PLACE_CURRENT;
     span->run.prev = NULL;
     span->run.next = NULL;
     span->divisor = UINT32_MAX / span->block_bytes + 1; /* the ceiling of the quotient */
-    ps_store_relaxed(&span->x_is_loose, (uint8_t)0);
+    ps_store_relaxed(&span->x_owner_detached, (uint8_t)0);
     span->room = 0;
     ps_store_relaxed(&span->x_remote, (uint64_t)0); /* relaxed: nobody has a block of it yet */
     ps_span_reset(span);
@@ -81,7 +81,7 @@ static struct ps_span *create_in(struct ps_run *run, uint32_t class_index, uintp
 }
 
 void ps_span_set_owner(struct ps_span *span, uintptr_t key) {
-    uint32_t slots = ps_size_classes[span->class_index].has_recent ? span->run.slices : 1;
+    uint32_t slots = ps_size_classes[span->class_index].has_lifo ? span->run.slices : 1;
     /* The head last: where a fork finds the owner half told, the head's is what counts. */
     for (uint32_t i = slots; i-- > 0;) {
         /* release: see span.h. */
@@ -109,7 +109,7 @@ void ps_span_reset(struct ps_span *span) {
     span->stash = ps_span_list_end(span);
     span->free_count = 0;
     span->stash_count = 0;
-    span->run_head = 0;
+    span->gap_head = 0;
     span->run_blocks = 0;
     span->carved = span->first;
     span->window_blocks = (uint16_t)ps_size_classes[span->class_index].window_blocks;
@@ -119,9 +119,10 @@ void ps_span_reset(struct ps_span *span) {
     ps_store_relaxed(&span->salt, ps_link_new_salt());
     ps_store_relaxed(&span->handed, (uint32_t)(uintptr_t)span->run.base - 1);
     set_used(span, 0);
-    ps_store_relaxed(&span->popped, (uint16_t)0); /* relaxed: as needed below */
-    ps_store_relaxed(&span->armed, (uint16_t)1);  /* relaxed: as the next */
-    ps_store_relaxed(&span->needed, (uint16_t)1); /* relaxed: census wants a snapshot only */
+    ps_store_relaxed(&span->popped, (uint16_t)0);          /* relaxed: as needed below */
+    ps_store_relaxed(&span->countdown_start, (uint16_t)1); /* relaxed: as the next */
+    ps_store_relaxed(&span->free_countdown,
+                     (uint16_t)1); /* relaxed: census wants a snapshot only */
 }
 
 void ps_span_reset_used(struct ps_span *span) {
@@ -146,16 +147,16 @@ void ps_span_destroy(struct ps_span *span) {
 /* Frees until the owner wants to look at the span again. */
 static size_t next_event(const struct ps_span *span) {
     if (span->place == PS_PLACE_CURRENT) {
-        return span->interval;
+        return span->probe_interval;
     }
-    /* All that is out, or half of it: see ps_span_wake_blocks. */
+    /* All that is out, or half of it: see ps_span_notice_blocks. */
     size_t out = ps_span_out_blocks(span);
-    size_t wait = ps_min(span->interval, ps_max(span->is_shared ? (out + 1) / 2 : out, 1));
+    size_t wait = ps_min(span->probe_interval, ps_max(span->is_shared ? (out + 1) / 2 : out, 1));
     return span->place == PS_PLACE_FULL ? ps_min(wait, ps_span_worth_blocks(span)) : wait;
 }
 
 void ps_span_settle(struct ps_span *span) {
-    int back = span->armed - span->needed - span->popped;
+    int back = span->countdown_start - span->free_countdown - span->popped;
     uint16_t used =
         (uint16_t)(span->used - back); /* which may have been short of what was popped */
     if (PS_UNLIKELY(used > ps_span_capacity(span))) {
@@ -166,8 +167,8 @@ void ps_span_settle(struct ps_span *span) {
     uint16_t wait = (uint16_t)next_event(span);
     /* relaxed, all three: census wants a snapshot only. */
     ps_store_relaxed(&span->popped, (uint16_t)0);
-    ps_store_relaxed(&span->armed, wait);
-    ps_store_relaxed(&span->needed, wait);
+    ps_store_relaxed(&span->countdown_start, wait);
+    ps_store_relaxed(&span->free_countdown, wait);
     ps_span_check(span);
 }
 
@@ -179,7 +180,7 @@ void ps_span_give_list(struct ps_span *span, void *head, void *tail, size_t bloc
     ps_span_settle(span);
 }
 
-void ps_span_link_run(const struct ps_span *span, char *lowest, size_t blocks) {
+void ps_span_link_blocks(const struct ps_span *span, char *lowest, size_t blocks) {
     char *next = ps_span_list_end(span);
     for (size_t i = blocks; i > 0; i--) {
         char *block = lowest + (i - 1) * span->block_bytes;
@@ -192,27 +193,27 @@ void ps_span_link_run(const struct ps_span *span, char *lowest, size_t blocks) {
     }
 }
 
-void ps_span_give_run(struct ps_span *span, char *lowest, size_t blocks) {
+void ps_span_return_blocks(struct ps_span *span, char *lowest, size_t blocks) {
     bool is_drained = span->place != PS_PLACE_CURRENT && span->used == blocks;
-    if (blocks < RUN_BLOCKS_LEAST && !is_drained) {
-        ps_span_link_run(span, lowest, blocks);
+    if (blocks < GAP_LEAST_BLOCKS && !is_drained) {
+        ps_span_link_blocks(span, lowest, blocks);
         ps_span_give_list(span, lowest, lowest + (blocks - 1) * span->block_bytes, blocks);
         return;
     }
-    struct ps_free_run *run = (struct ps_free_run *)lowest;
-    run->next = span->run_head;
+    struct ps_gap *run = (struct ps_gap *)lowest;
+    run->next = span->gap_head;
     run->blocks = (uint16_t)blocks;
-    span->run_head = (uint16_t)(ps_span_index(span, lowest) + 1);
+    span->gap_head = (uint16_t)(ps_span_index(span, lowest) + 1);
     span->run_blocks = (uint16_t)(span->run_blocks + blocks);
     set_used(span, span->used - blocks);
     ps_span_settle(span);
 }
 
-struct ps_free_run *ps_span_free_run(const struct ps_span *span, size_t head) {
+struct ps_gap *ps_span_gap(const struct ps_span *span, size_t head) {
     size_t index = head - 1;
-    struct ps_free_run *run = (struct ps_free_run *)ps_span_block(span, index);
+    struct ps_gap *run = (struct ps_gap *)ps_span_block(span, index);
     if (PS_UNLIKELY(index < span->first || run->blocks == 0 || index + run->blocks > span->limit)) {
-        ps_span_corrupt(span, PS_SPAN_BAD_RUN);
+        ps_span_corrupt(span, PS_SPAN_BAD_GAP);
     }
     return run;
 }

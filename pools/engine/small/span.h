@@ -13,7 +13,7 @@
  *
  * One owner (a heap, by its key) writes line 0 and grants blocks; any other thread hands blocks
  * back in batches through x_remote. A span never changes its class before it goes back to the page
- * cache. Callers: heap/, central.c. Locks: none here; the orphan lock stands in for the owner
+ * cache. Callers: heap/, orphans.c. Locks: none here; the orphan lock stands in for the owner
  * while a span has none.
  */
 #ifndef PS_SMALL_SPAN_H
@@ -25,18 +25,18 @@
 #include "pools/engine/small/size_class.h"
 
 /*
- * Owner keys: 0 nobody (every slot that is no span), 1 a thread without a heap, 2 the orphanage;
+ * Owner keys: 0 nobody (every slot that is no span), 1 a thread without a heap, 2 the orphan list;
  * above, the address of a heap, and in the low bits what its thread does with a freed block: 1, it
- * goes to its span at once; PS_KEY_RECENT + class index, to the heap's recent blocks (recent.c).
+ * goes to its span at once; PS_KEY_LIFO + class index, to the heap's LIFO cache (lifo.c).
  */
 #define PS_KEY_NOBODY ((uintptr_t)0)
 #define PS_KEY_ORPHAN ((uintptr_t)2)
 #define PS_KEY_AT_ONCE ((uintptr_t)1)
-#define PS_KEY_RECENT ((uintptr_t)2)
+#define PS_KEY_LIFO ((uintptr_t)2)
 #define PS_KEY_NO_SPAN ((uintptr_t)1 << 63) /* of no span, nor does one of a heap follow it */
 #define PS_KEY_MASK ((uintptr_t)127)
 
-_Static_assert(PS_KEY_RECENT + PS_CLASS_LIMIT <= PS_KEY_MASK, "a key tells every class");
+_Static_assert(PS_KEY_LIFO + PS_CLASS_LIMIT <= PS_KEY_MASK, "a key tells every class");
 
 /* Where the owner keeps a span. */
 enum ps_span_place {
@@ -48,53 +48,52 @@ enum ps_span_place {
 struct ps_span {
     /* line 0: written by the owner only. owner is read by every free, needed and used by census. */
     PS_ALIGNED(PS_CACHE_LINE) uintptr_t x_owner; /*  0 key */
-    uint16_t needed;      /*  8 frees until the next event, never 0 at rest */
-    uint16_t armed;       /* 10 value that needed started from */
-    uint16_t used;        /* 12 blocks, see above */
-    uint16_t carved;      /* 14 index: blocks from here on are virgin */
-    void *stash;          /* 16 list collected from x_remote */
-    void *free;           /* 24 list that free pushes on and malloc pops */
-    uintptr_t salt;       /* 32 of its links: see link.h. Constant while blocks are out */
+    uint16_t free_countdown;  /*  8 frees until the next event, never 0 at rest */
+    uint16_t countdown_start; /* 10 value that needed started from */
+    uint16_t used;            /* 12 blocks, see above */
+    uint16_t carved;          /* 14 index: blocks from here on are virgin */
+    void *stash;              /* 16 list collected from x_remote */
+    void *free;               /* 24 list that free pushes on and malloc pops */
+    uintptr_t salt;           /* 32 of its links: see link.h. Constant while blocks are out */
     uint32_t divisor;     /* 40 tells blocks from other addresses: see ps_span_is_aligned. Const */
     uint32_t handed;      /* 44 block that left the window last: low half of its address */
     uint16_t free_count;  /* 48 blocks on free, as of the last settling */
     uint16_t stash_count; /* 50 blocks on stash */
-    uint16_t run_head;    /* 52 index + 1 of the first free run, 0: none */
+    uint16_t gap_head;    /* 52 index + 1 of the first free run, 0: none */
     uint16_t run_blocks;  /* 54 blocks in all free runs */
-    uint16_t interval;    /* 56 frees between two looks for a sequence */
-    uint8_t place;        /* 58 enum ps_span_place */
-    uint8_t is_zero;      /* 59 virgin blocks read as zero */
-    uint16_t popped;      /* 60 blocks that malloc took since settling */
-    uint16_t window_blocks; /* 62 blocks of the next window of virgin ones */
+    uint16_t probe_interval; /* 56 frees between two looks for a sequence */
+    uint8_t place;           /* 58 enum ps_span_place */
+    uint8_t is_zero;         /* 59 virgin blocks read as zero */
+    uint16_t popped;         /* 60 blocks that malloc took since settling */
+    uint16_t window_blocks;  /* 62 blocks of the next window of virgin ones */
 
     /* line 1: x_ fields by any thread, the rest constant while the span lives. */
-    uint64_t x_remote;           /*  64 see span_remote.h */
-    struct ps_span *x_wake_next; /*  72 whoever set PS_REMOTE_QUEUED */
-    uint32_t block_bytes;        /*  80 */
-    uint16_t first;              /*  84 index of the first block used */
-    uint16_t limit;              /*  86 index behind the last one */
-    uint16_t x_wake_at;          /*  88 owner: blocks on x_remote that are worth a wake */
-    uint8_t class_index;         /*  90 */
-    uint8_t can_run;             /*  91 */
-    uint8_t x_is_loose;          /*  92 FULL, and the owner has let go: see ps_span_steal */
-    uint8_t is_shared;           /*  93 owner: other threads' frees were collected from it */
-    uint8_t guard;               /*  94 which part of it cannot be accessed: see span_room.h */
-    uint8_t room;                /*  95 owner: eighths of it that the heap counts: room.c */
-    struct ps_run run;           /*  96 page layer's */
+    uint64_t x_remote;             /*  64 see span_remote.h */
+    struct ps_span *x_notice_next; /*  72 whoever set PS_REMOTE_QUEUED */
+    uint32_t block_bytes;          /*  80 */
+    uint16_t first;                /*  84 index of the first block used */
+    uint16_t limit;                /*  86 index behind the last one */
+    uint16_t x_notice_at;          /*  88 owner: blocks on x_remote that are worth a notice */
+    uint8_t class_index;           /*  90 */
+    uint8_t has_streaks;           /*  91 */
+    uint8_t x_owner_detached;      /*  92 FULL, and the owner has let go: see ps_span_steal */
+    uint8_t is_shared;             /*  93 owner: other threads' frees were collected from it */
+    uint8_t guard;                 /*  94 which part of it cannot be accessed: see span_room.h */
+    uint8_t room;                  /*  95 owner: eighths of it that the heap counts: room.c */
+    struct ps_run run;             /*  96 page layer's */
 };
 
 _Static_assert(sizeof(struct ps_span) == PS_SLOT_BYTES, "a span is a slot");
 _Static_assert(offsetof(struct ps_span, x_remote) == PS_CACHE_LINE, "shared words on line 1");
 _Static_assert(offsetof(struct ps_span, run) == PS_TENANT_BYTES, "the run is the page layer's");
 
-/* Frees between two events: run_frees of the class at first, doubled each time there was no
- * sequence, up to the limit, which also
- * bounds how long a program that only goes round in its current spans does without a look at the
- * clock. */
-#define PS_INTERVAL_LIMIT 256
+/* Frees between two events: streak_probe_interval of the class at first, doubled each time there
+ * was no sequence, up to the limit, which also bounds how long a program that only goes round in
+ * its current spans does without a look at the clock. */
+#define PS_STREAK_PROBE_LIMIT 256
 
 /* What stands in the first bytes of a run of free blocks. */
-struct ps_free_run {
+struct ps_gap {
     uint16_t next;   /* index + 1 of the next run's first block, 0: none */
     uint16_t blocks; /* length of this run */
 };
@@ -157,14 +156,14 @@ static inline size_t ps_span_capacity(const struct ps_span *span) {
 
 /* Blocks that have come back to a full span when it is worth a look. */
 static inline size_t ps_span_worth_blocks(const struct ps_span *span) {
-    size_t usual = ps_size_classes[span->class_index].wake_blocks;
+    size_t usual = ps_size_classes[span->class_index].notice_blocks;
     size_t capacity = ps_span_capacity(span);
     return usual < capacity ? usual : 1 + capacity / 8; /* a sparse span has few */
 }
 
 /* Has blocks to grant without collecting. */
 static inline bool ps_span_has_room(const struct ps_span *span) {
-    return !ps_link_is_end(span->free) || !ps_link_is_end(span->stash) || span->run_head != 0 ||
+    return !ps_link_is_end(span->free) || !ps_link_is_end(span->stash) || span->gap_head != 0 ||
            span->carved < span->limit;
 }
 
@@ -177,7 +176,7 @@ struct ps_span *ps_span_create(uint32_t class_index, uintptr_t owner_key);
 struct ps_span *ps_span_create_dense(uint32_t class_index, uintptr_t owner_key);
 struct ps_span *ps_span_create_sparse(uint32_t class_index, uintptr_t owner_key);
 
-/* Makes key the owner. The inside slots of a class with recent blocks tell it too, so that free
+/* Makes key the owner. The inside slots of a class with LIFO cache tell it too, so that free
  * need not find the head. Release: whoever reads the key finds the account as it is now. */
 void ps_span_set_owner(struct ps_span *span, uintptr_t key);
 
@@ -196,10 +195,10 @@ void ps_span_reset_used(struct ps_span *span);
 void ps_span_settle(struct ps_span *span);
 
 /* Makes a list of adjacent blocks that are on none, upwards; aborts when one of them is. */
-void ps_span_link_run(const struct ps_span *span, char *lowest, size_t blocks);
+void ps_span_link_blocks(const struct ps_span *span, char *lowest, size_t blocks);
 
 /* Takes `blocks` adjacent free blocks, counted as used so far, back into the account. */
-void ps_span_give_run(struct ps_span *span, char *lowest, size_t blocks);
+void ps_span_return_blocks(struct ps_span *span, char *lowest, size_t blocks);
 
 enum ps_span_guard { PS_GUARD_NONE = 0, PS_GUARD_END, PS_GUARD_SPARSE };
 
@@ -221,14 +220,14 @@ static inline bool ps_span_is_listed(const struct ps_span *span, const void *blo
 }
 
 /* True when a block lies behind all that have left the window since the span was reset: it was
- * never handed out. Not known of classes with recent blocks, whose windows lead past the span. */
+ * never handed out. Not known of classes with LIFO cache, whose windows lead past the span. */
 static inline bool ps_span_is_unhanded(const struct ps_span *span, const void *block) {
     /* relaxed: who was handed a block was handed what was written before it left. */
     return (int32_t)((uint32_t)(uintptr_t)block - ps_load_relaxed(&span->handed)) > 0;
 }
 
 /* The run of free blocks whose first has this index + 1; aborts when it cannot be one. */
-struct ps_free_run *ps_span_free_run(const struct ps_span *span, size_t head);
+struct ps_gap *ps_span_gap(const struct ps_span *span, size_t head);
 
 /* Takes a list of free blocks, linked with the span's salt and counted as used so far, back. tail
  * is its last block. */
@@ -236,7 +235,7 @@ void ps_span_give_list(struct ps_span *span, void *head, void *tail, size_t bloc
 
 #define PS_SPAN_TOO_MANY "double free: more blocks came back than are out, of the span at"
 #define PS_SPAN_TWICE "double free of"
-#define PS_SPAN_BAD_RUN "write after free: a run of free blocks is not one, in the span at"
+#define PS_SPAN_BAD_GAP "write after free: a run of free blocks is not one, in the span at"
 
 /* The account cannot be: blocks were freed twice, or written to after they were freed. */
 PS_NORETURN void ps_span_corrupt(const struct ps_span *span, const char *what);

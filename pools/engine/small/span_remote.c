@@ -10,8 +10,8 @@
 #define FIELD_MASK (((uint64_t)1 << FIELD_BITS) - 1)
 #define LIST_HEAD_SHIFT 0
 #define LIST_COUNT_SHIFT 14
-#define RUN_HEAD_SHIFT 28
-#define RUN_COUNT_SHIFT 42
+#define GAP_HEAD_SHIFT 28
+#define GAP_BLOCKS_SHIFT 42
 
 /* Two 14-bit counts and heads must hold every index + 1 of the smallest block size. */
 _Static_assert(PS_SLICE_BYTES / 8 < FIELD_MASK, "8-byte blocks of a slice fit the fields");
@@ -19,7 +19,7 @@ _Static_assert(PS_SLICE_BYTES / 8 < FIELD_MASK, "8-byte blocks of a slice fit th
 static size_t field(uint64_t word, unsigned shift) { return (word >> shift) & FIELD_MASK; }
 
 static size_t total_of(uint64_t word) {
-    return field(word, LIST_COUNT_SHIFT) + field(word, RUN_COUNT_SHIFT);
+    return field(word, LIST_COUNT_SHIFT) + field(word, GAP_BLOCKS_SHIFT);
 }
 
 /* word with a new head and `blocks` more in the chain that starts at `shift`. */
@@ -38,17 +38,17 @@ static void check_total(const struct ps_span *span, uint64_t word) {
 
 /* Sets QUEUED when the total has reached what the owner waits for, or all there is: that the span
  * is wholly back is never missed. */
-static uint64_t with_wake(const struct ps_span *span, uint64_t word) {
+static uint64_t with_notice(const struct ps_span *span, uint64_t word) {
     size_t total = total_of(word);
     /* relaxed: a stale value is allowed, see span_remote.h. */
-    bool is_due = total >= ps_load_relaxed(&span->x_wake_at) || total == ps_span_capacity(span);
+    bool is_due = total >= ps_load_relaxed(&span->x_notice_at) || total == ps_span_capacity(span);
     return is_due ? word | PS_REMOTE_QUEUED : word;
 }
 
 /* What the swap from `before` to `after` asks of the hander-over. The span may be gone by now. */
 static unsigned handed(uint64_t before, uint64_t after, size_t capacity) {
     bool is_queued = (after & PS_REMOTE_QUEUED) != 0;
-    unsigned wake = is_queued && (before & PS_REMOTE_QUEUED) == 0 ? PS_HANDED_WAKE : 0;
+    unsigned wake = is_queued && (before & PS_REMOTE_QUEUED) == 0 ? PS_HANDED_NOTICE : 0;
     return wake | (is_queued && total_of(after) == capacity ? PS_HANDED_ALL : 0);
 }
 
@@ -61,7 +61,7 @@ unsigned ps_span_hand_list(struct ps_span *span, void *head, void *tail, size_t 
         ps_link_write(tail,
                       old_head != 0 ? ps_span_block(span, old_head - 1) : ps_span_list_end(span),
                       ps_load_relaxed(&span->salt)); /* relaxed: we have a block of the span */
-        uint64_t wanted = with_wake(span, with_batch(word, LIST_HEAD_SHIFT, index, blocks));
+        uint64_t wanted = with_notice(span, with_batch(word, LIST_HEAD_SHIFT, index, blocks));
         check_total(span, wanted);
         /* release: pairs with the acquire in ps_span_collect; makes the links visible, and all the
          * program's own accesses to the blocks. */
@@ -71,15 +71,15 @@ unsigned ps_span_hand_list(struct ps_span *span, void *head, void *tail, size_t 
     }
 }
 
-unsigned ps_span_hand_run(struct ps_span *span, char *lowest, size_t blocks) {
+unsigned ps_span_transfer_blocks(struct ps_span *span, char *lowest, size_t blocks) {
     size_t index = ps_span_index(span, lowest);
     size_t capacity = ps_span_capacity(span);
-    struct ps_free_run *run = (struct ps_free_run *)lowest;
+    struct ps_gap *run = (struct ps_gap *)lowest;
     run->blocks = (uint16_t)blocks;
     for (;;) {
         uint64_t word = ps_load_relaxed(&span->x_remote); /* relaxed: the swap validates it */
-        run->next = (uint16_t)field(word, RUN_HEAD_SHIFT);
-        uint64_t wanted = with_wake(span, with_batch(word, RUN_HEAD_SHIFT, index, blocks));
+        run->next = (uint16_t)field(word, GAP_HEAD_SHIFT);
+        uint64_t wanted = with_notice(span, with_batch(word, GAP_HEAD_SHIFT, index, blocks));
         check_total(span, wanted);
         /* release: as in ps_span_hand_list. */
         if (ps_cas_weak_acq_rel(&span->x_remote, &word, wanted)) {
@@ -102,18 +102,18 @@ static uint64_t take_word(struct ps_span *span) {
 }
 
 /* Links the collected runs, a few long ones, in front of the span's own. */
-static void collect_runs(struct ps_span *span, size_t head, size_t blocks) {
+static void collect_gaps(struct ps_span *span, size_t head, size_t blocks) {
     size_t walked = 0;
-    struct ps_free_run *last = ps_span_free_run(span, head);
+    struct ps_gap *last = ps_span_gap(span, head);
     while (last->next != 0) { /* ends: as the blocks of the runs, which are fewer than all */
         walked += last->blocks;
         if (PS_UNLIKELY(walked >= blocks)) {
-            ps_span_corrupt(span, PS_SPAN_BAD_RUN);
+            ps_span_corrupt(span, PS_SPAN_BAD_GAP);
         }
-        last = ps_span_free_run(span, last->next);
+        last = ps_span_gap(span, last->next);
     }
-    last->next = span->run_head;
-    span->run_head = (uint16_t)head;
+    last->next = span->gap_head;
+    span->gap_head = (uint16_t)head;
     span->run_blocks = (uint16_t)(span->run_blocks + blocks);
 }
 
@@ -121,7 +121,7 @@ static void collect_runs(struct ps_span *span, size_t head, size_t blocks) {
  * do not matter any more: the span is drained. */
 static size_t collect_last(struct ps_span *span) {
     size_t total = ps_span_remote_blocks(span);
-    if (total == 0 || total != span->used || span->needed != span->armed) {
+    if (total == 0 || total != span->used || span->free_countdown != span->countdown_start) {
         return 0;
     }
     (void)take_word(span);
@@ -139,15 +139,15 @@ size_t ps_span_collect(struct ps_span *span) {
         return ps_span_capacity(span);
     }
     size_t list_count = field(word, LIST_COUNT_SHIFT);
-    size_t run_count = field(word, RUN_COUNT_SHIFT);
+    size_t gap_blocks = field(word, GAP_BLOCKS_SHIFT);
     if (list_count != 0) {
         span->stash = ps_span_block(span, field(word, LIST_HEAD_SHIFT) - 1);
         span->stash_count = (uint16_t)list_count;
     }
-    if (run_count != 0) {
-        collect_runs(span, field(word, RUN_HEAD_SHIFT), run_count);
+    if (gap_blocks != 0) {
+        collect_gaps(span, field(word, GAP_HEAD_SHIFT), gap_blocks);
     }
-    size_t total = list_count + run_count;
+    size_t total = list_count + gap_blocks;
     if (total != 0) {
         span->is_shared = 1;
         ps_store_relaxed(&span->used, (uint16_t)(span->used - total)); /* relaxed: census only */
@@ -157,12 +157,12 @@ size_t ps_span_collect(struct ps_span *span) {
 }
 
 bool ps_span_arm(struct ps_span *span, size_t blocks) {
-    ps_store_relaxed(&span->x_wake_at, (uint16_t)blocks); /* relaxed: see span_remote.h */
-    uint64_t word = ps_load_relaxed(&span->x_remote);     /* relaxed: as above */
+    ps_store_relaxed(&span->x_notice_at, (uint16_t)blocks); /* relaxed: see span_remote.h */
+    uint64_t word = ps_load_relaxed(&span->x_remote);       /* relaxed: as above */
     return (word & PS_REMOTE_QUEUED) != 0 || total_of(word) < blocks;
 }
 
-size_t ps_span_wake_blocks(const struct ps_span *span) {
+size_t ps_span_notice_blocks(const struct ps_span *span) {
     if (span->place == PS_PLACE_FULL) {
         return ps_span_worth_blocks(span);
     }
@@ -187,8 +187,8 @@ bool ps_span_steal(struct ps_span *span) {
         return false;
     }
     /* After the swap, since before it the span may have been in the owner's hands once more.
-     * acquire: pairs with ps_span_let_go; line 0 is as the owner left it. */
-    if (ps_load_acquire(&span->x_is_loose) != 0) {
+     * acquire: pairs with ps_span_detach; line 0 is as the owner left it. */
+    if (ps_load_acquire(&span->x_owner_detached) != 0) {
         ps_span_reset(span);
         ps_store_relaxed(&span->x_remote, (uint64_t)0); /* relaxed: no block of it is live */
         return true;
@@ -200,7 +200,7 @@ bool ps_span_steal(struct ps_span *span) {
 bool ps_span_finish_steal(struct ps_span *span) {
     uint64_t word = ps_load_relaxed(&span->x_remote); /* relaxed, all: one thread */
     bool is_claimed = (word & PS_REMOTE_CLAIMED) != 0;
-    if (word != 0 && !(is_claimed && ps_load_relaxed(&span->x_is_loose) != 0)) {
+    if (word != 0 && !(is_claimed && ps_load_relaxed(&span->x_owner_detached) != 0)) {
         if (is_claimed) {
             end_claim(span);
         }
@@ -211,19 +211,19 @@ bool ps_span_finish_steal(struct ps_span *span) {
     return true;
 }
 
-void ps_span_let_go(struct ps_span *span) {
-    ps_store_release(&span->x_is_loose, (uint8_t)1); /* release: pairs with ps_span_steal */
+void ps_span_detach(struct ps_span *span) {
+    ps_store_release(&span->x_owner_detached, (uint8_t)1); /* release: pairs with ps_span_steal */
 }
 
-void ps_span_hold(struct ps_span *span) {
+void ps_span_attach(struct ps_span *span) {
     /* relaxed: what can make the span stealable again comes later in this thread, and is released
      * by the swap that clears QUEUED or by the hand-over of a block. */
-    ps_store_relaxed(&span->x_is_loose, (uint8_t)0);
+    ps_store_relaxed(&span->x_owner_detached, (uint8_t)0);
 }
 
 void ps_span_clear_queued(struct ps_span *span) {
     uint64_t word = ps_load_relaxed(&span->x_remote); /* relaxed: the swap below validates it */
-    /* release: pairs with ps_span_is_queued; our reads of x_wake_next come before. */
+    /* release: pairs with ps_span_is_queued; our reads of x_notice_next come before. */
     while (!ps_cas_weak_release(&span->x_remote, &word, word & ~PS_REMOTE_QUEUED)) {
     }
 }

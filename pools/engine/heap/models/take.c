@@ -10,13 +10,13 @@
 #include "pools/engine/heap/fast_path.h"
 #include "pools/engine/heap/free.h"
 #include "pools/engine/heap/mode.h"
-#include "pools/engine/heap/resize.h"
 #include "pools/engine/heap/registry.h"
 #include "pools/engine/heap/remote.h"
-#include "pools/engine/heap/run.h"
+#include "pools/engine/heap/resize.h"
+#include "pools/engine/heap/streak.h"
 #include "pools/engine/heap/thread.h"
 #include "pools/engine/page/page_cache.h"
-#include "pools/engine/small/central.h"
+#include "pools/engine/small/orphans.h"
 #include "pools/engine/small/span_remote.h"
 
 #include <pthread.h>
@@ -41,7 +41,7 @@ struct ps_mode ps_mode = {
              .thread_start = ps_mode_ignores_heap,
              .thread_end = ps_mode_ignores_heap,
              .refill = ps_plain_refill,
-             .give_run = ps_plain_give_run,
+             .return_streak = ps_plain_return_streak,
              .flush_class = ps_mode_ignores_class,
              .reclaim = ps_mode_reclaims_nothing},
 };
@@ -61,16 +61,16 @@ bool ps_mode_reclaims_nothing(void) { return false; }
 
 void ps_heap_tick(struct ps_heap *heap) { (void)heap; }
 
-bool ps_recent_start(struct ps_heap *heap, uint32_t class_index) {
+bool ps_lifo_start(struct ps_heap *heap, uint32_t class_index) {
     (void)heap, (void)class_index;
     return false;
 }
 
-void ps_recent_flush(struct ps_heap *heap, uint32_t class_index) { (void)heap, (void)class_index; }
+void ps_lifo_flush(struct ps_heap *heap, uint32_t class_index) { (void)heap, (void)class_index; }
 
-void ps_recent_flush_all(struct ps_heap *heap) { (void)heap; }
+void ps_lifo_flush_all(struct ps_heap *heap) { (void)heap; }
 
-bool ps_early_is_over(void) { return true; }
+bool ps_bootstrap_is_over(void) { return true; }
 
 uint32_t ps_engine_x_has_started = 1;
 
@@ -101,7 +101,7 @@ static void end(size_t index) {
     live[index] = NULL;
 }
 
-/* As size_class.c plans a class with hot runs: the first block is left out. */
+/* As size_class.c plans a class with free streaks: the first block is left out. */
 static void begin(void) {
     world_begin(BLOCKS, 1);
     ps_size_classes[0].first = 1;
@@ -132,15 +132,15 @@ static void set_up_three(void) {
 }
 
 /* The first thread frees blocks in order, and has freed one. */
-static void set_up_run(void) {
+static void set_up_streak(void) {
     begin();
     (void)ps_heap_acquire();
     hand_to(2);
     void *first = allocate();
     live[0] = allocate();
     owner = ps_thread.own;
-    ps_run_open(owner, ps_span_at(first), first, WORLD_BLOCK_BYTES);
-    EXPLORE_ASSERT(ps_thread.run_next == live[0]);
+    ps_streak_open(owner, ps_span_at(first), first, WORLD_BLOCK_BYTES);
+    EXPLORE_ASSERT(ps_thread.streak_next == live[0]);
     hand_to(1);
 }
 
@@ -211,21 +211,21 @@ static void all_comes_back(void) {
     }
     ps_thread_of[0] = (struct ps_thread_words){.key = ps_heap_key(NULL)};
     struct ps_heap *adopter = ps_heap_acquire();
-    for (struct ps_span *span; (span = ps_central_adopt(0, ps_heap_key_of(adopter, 0))) != NULL;) {
+    for (struct ps_span *span; (span = ps_orphans_adopt(0, ps_heap_key_of(adopter, 0))) != NULL;) {
         adopter->x_spans[0]++;
         ps_heap_take_in(adopter, span);
     }
     ps_heap_give_up();
-    EXPLORE_ASSERT(world_given() == WORLD_SLICES && ps_central_count() == 0);
+    EXPLORE_ASSERT(world_given() == WORLD_SLICES && ps_orphans_count() == 0);
 }
 
 const struct explore_scenario explore_scenarios[] = {
     {"frees", set_up, {frees, looks_twice}, all_comes_back, false},
     {"allocates", set_up, {allocates, looks_twice}, all_comes_back, false},
     {"both_allocate", set_up, {allocates, looks_and_allocates}, all_comes_back, false},
-    {"continues_run", set_up_run, {frees, looks_twice}, all_comes_back, false},
+    {"continues_streak", set_up_streak, {frees, looks_twice}, all_comes_back, false},
     {"ends", set_up, {ends, looks_twice}, all_comes_back, false},
-    {"run_ends", set_up_run, {frees_and_ends, looks_twice}, all_comes_back, true},
+    {"streak_ends", set_up_streak, {frees_and_ends, looks_twice}, all_comes_back, true},
     {"other_frees", set_up_three, {allocates, looks_twice, other_frees}, all_comes_back, true},
     {"goes_on", set_up, {allocates_and_frees, looks_twice}, all_comes_back, true},
     {NULL, NULL, {NULL}, NULL, false},

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The word of a span: blocks handed back by other threads, the wake that exactly one of them owes,
- * asked for or not when all are back, the owner's collection, the theft of a span that is wholly
- * back.
- * Sources, bounds and faults to find: span_word.model.
+ * The word of a span: blocks handed back by other threads, the notice that exactly one of them
+ * owes, asked for or not when all are back, the owner's collection, the theft of a span that is
+ * wholly back. Sources, bounds and faults to find: span_word.model.
  */
 #include "pools/engine/small/span_remote.h"
 
@@ -12,17 +11,17 @@
 #define OWNER_KEY ((uintptr_t)4096)
 
 static struct ps_span *span;
-static unsigned x_wakes; /* owed by hand-overs */
+static unsigned x_notices_sent; /* owed by hand-overs */
 
-static void begin(uint16_t blocks, size_t wake_at) {
+static void begin(uint16_t blocks, size_t notice_at) {
     world_begin(blocks, 2);
     span = world_full_span(OWNER_KEY);
-    (void)ps_span_arm(span, wake_at);
+    (void)ps_span_arm(span, notice_at);
 }
 
-static void note(bool is_wake) {
-    if (is_wake) {
-        ps_add_relaxed(&x_wakes, 1u);
+static void note(bool is_notice) {
+    if (is_notice) {
+        ps_add_relaxed(&x_notices_sent, 1u);
     }
 }
 
@@ -33,19 +32,19 @@ static void hand_list(size_t first, size_t blocks) {
         ps_link_write(block, head, span->salt);
         head = block;
     }
-    note(ps_span_hand_list(span, head, ps_span_block(span, first), blocks) & PS_HANDED_WAKE);
+    note(ps_span_hand_list(span, head, ps_span_block(span, first), blocks) & PS_HANDED_NOTICE);
 }
 
-static void hand_run(size_t first, size_t blocks) {
+static void hand_gap(size_t first, size_t blocks) {
     for (size_t i = 0; i < blocks; i++) {
         (void)world_block(span, first + i);
     }
-    note(ps_span_hand_run(span, ps_span_block(span, first), blocks) & PS_HANDED_WAKE);
+    note(ps_span_transfer_blocks(span, ps_span_block(span, first), blocks) & PS_HANDED_NOTICE);
 }
 
 static void use_runs(void) {
-    for (size_t head = span->run_head; head != 0;) {
-        struct ps_free_run *run = (struct ps_free_run *)ps_span_block(span, head - 1);
+    for (size_t head = span->gap_head; head != 0;) {
+        struct ps_gap *run = (struct ps_gap *)ps_span_block(span, head - 1);
         size_t next = run->next;
         explore_use(run, run->blocks * (size_t)WORLD_BLOCK_BYTES);
         head = next;
@@ -82,7 +81,7 @@ static void four_blocks(void) { begin(4, 2); }
 static void six_blocks(void) { begin(6, 2); }
 static void hand_0(void) { hand_list(0, 1); }
 static void hand_1(void) { hand_list(1, 1); }
-static void hand_2_and_3(void) { hand_run(2, 2); }
+static void hand_2_and_3(void) { hand_gap(2, 2); }
 static void hand_0_then_1(void) {
     hand_0();
     hand_1();
@@ -93,14 +92,14 @@ static void collect_twice(void) {
     collect();
 }
 
-static void one_wake(void) {
-    EXPLORE_ASSERT(x_wakes == 1 && ps_span_is_queued(span));
+static void one_notice(void) {
+    EXPLORE_ASSERT(x_notices_sent == 1 && ps_span_is_queued(span));
     all_back();
 }
 
 /* ---- all back, unasked ---- */
 
-static void four_blocks_unwatched(void) { begin(4, PS_WAKE_NEVER); }
+static void four_blocks_unwatched(void) { begin(4, PS_NOTICE_NEVER); }
 
 /* The owner makes something of what it has got. */
 static void collect_and_use(void) {
@@ -110,32 +109,32 @@ static void collect_and_use(void) {
     }
 }
 
-/* The owner has looked at some of them before the last came: 0 wakes, else 1. */
+/* The owner has looked at some of them before the last came: 0 notices, else 1. */
 static void woken_if_all_were_there(void) {
-    EXPLORE_ASSERT(x_wakes == ps_span_is_queued(span));
-    EXPLORE_ASSERT(x_wakes == 1 || span->used != ps_span_capacity(span));
-    explore_outcome(x_wakes);
+    EXPLORE_ASSERT(x_notices_sent == ps_span_is_queued(span));
+    EXPLORE_ASSERT(x_notices_sent == 1 || span->used != ps_span_capacity(span));
+    explore_outcome(x_notices_sent);
     all_back();
 }
 
 /* ---- a thief ---- */
 
-static unsigned x_is_listed; /* the span is on its owner's wake list, so to speak */
+static unsigned x_is_listed; /* the span is on its owner's list of notices, so to speak */
 
 static void let_go(void) {
     four_blocks();
-    ps_span_let_go(span);
+    ps_span_detach(span);
 }
 
 static void list_if(unsigned handed) {
-    if ((handed & PS_HANDED_WAKE) != 0) {
+    if ((handed & PS_HANDED_NOTICE) != 0) {
         ps_exchange_release(&x_is_listed, 1u);
     }
 }
 
 static void hand_and_list(size_t first) {
-    list_if(ps_span_hand_run(span, world_block(span, first), 1));
-    list_if(ps_span_hand_run(span, world_block(span, first + 1), 1));
+    list_if(ps_span_transfer_blocks(span, world_block(span, first), 1));
+    list_if(ps_span_transfer_blocks(span, world_block(span, first + 1), 1));
 }
 
 static void hand_0_then_1_and_list(void) { hand_and_list(0); }
@@ -159,8 +158,8 @@ static void stolen_or_listed(void) {
 }
 
 const struct explore_scenario explore_scenarios[] = {
-    {"hand_overs", four_blocks, {hand_0_then_1, hand_2_and_3}, one_wake, false},
-    {"hand_over_collect", four_blocks, {hand_0_then_1, hand_2_and_3, collect}, one_wake, false},
+    {"hand_overs", four_blocks, {hand_0_then_1, hand_2_and_3}, one_notice, false},
+    {"hand_over_collect", four_blocks, {hand_0_then_1, hand_2_and_3, collect}, one_notice, false},
     {"all_back",
      four_blocks_unwatched,
      {hand_0_then_1, hand_2_and_3, collect_and_use},
@@ -174,7 +173,7 @@ const struct explore_scenario explore_scenarios[] = {
     {"three_hand_collect",
      six_blocks,
      {hand_0_then_1, hand_2_and_3, hand_4_and_5, collect_twice},
-     one_wake,
+     one_notice,
      true},
     {NULL, NULL, {NULL}, NULL, false},
 };

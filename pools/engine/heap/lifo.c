@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Recent blocks: in classes above 4 KiB the newest few blocks that a thread frees wait in
+ * LIFO caches: in classes above 4 KiB the newest few blocks that a thread frees wait in
  * a list of its heap, last in, first out, and are the first that malloc takes. A span of such a
  * class holds few blocks, and those of the current one were freed long ago as a rule: their lines,
  * and their pages' translations, have left the caches, where the newest block's are still there.
@@ -11,7 +11,7 @@
  * time passes and when the bin is emptied. Called by the owner of the heap only. No locks. (The
  * idea is the thread cache of tcmalloc and jemalloc, kept for those sizes only where it pays.)
  */
-#include "pools/engine/heap/recent.h"
+#include "pools/engine/heap/lifo.h"
 
 #include "pools/engine/base/bits.h"
 #include "pools/engine/heap/fast_path.h"
@@ -49,50 +49,51 @@ static void send_home(struct ps_heap *heap, struct ps_span *list, size_t blocks)
 }
 
 static void arm(struct ps_span *list, size_t frees) {
-    list->armed = (uint16_t)frees;
-    list->needed = (uint16_t)frees;
+    list->countdown_start = (uint16_t)frees;
+    list->free_countdown = (uint16_t)frees;
 }
 
 /* Books frees and pops since the last time. */
 static void settle(struct ps_span *list) {
-    list->free_count = (uint16_t)(list->free_count + list->armed - list->needed - list->popped);
-    list->armed = list->needed;
+    list->free_count =
+        (uint16_t)(list->free_count + list->countdown_start - list->free_countdown - list->popped);
+    list->countdown_start = list->free_countdown;
     list->popped = 0;
 }
 
-bool ps_recent_start(struct ps_heap *heap, uint32_t class_index) {
-    struct ps_span *list = &heap->recent[class_index];
+bool ps_lifo_start(struct ps_heap *heap, uint32_t class_index) {
+    struct ps_span *list = &heap->lifo[class_index];
     const struct ps_size_class *class = &ps_size_classes[class_index];
-    if (class->has_recent && heap->bins[class_index].source != list) {
-        arm(list, class->recent_limit);
+    if (class->has_lifo && heap->bins[class_index].source != list) {
+        arm(list, class->lifo_limit);
         list->free = PS_LINK_END;
         list->salt = ps_link_new_salt();
         list->block_bytes = class->block_bytes;
         ps_store_relaxed(&list->x_owner, ps_heap_key_of(heap, class_index)); /* relaxed: ours */
         heap->bins[class_index].source = list;
     }
-    return class->has_recent;
+    return class->has_lifo;
 }
 
-size_t ps_recent_count(const struct ps_heap *heap, uint32_t class_index) {
-    const struct ps_span *list = &heap->recent[class_index];
-    return (size_t)list->free_count + list->armed - list->needed - list->popped;
+size_t ps_lifo_count(const struct ps_heap *heap, uint32_t class_index) {
+    const struct ps_span *list = &heap->lifo[class_index];
+    return (size_t)list->free_count + list->countdown_start - list->free_countdown - list->popped;
 }
 
 /* Sends the newest blocks home, whose lines are in the cache, until `kept` are left. */
 static void shorten(struct ps_heap *heap, uint32_t class_index, size_t kept) {
-    struct ps_span *list = &heap->recent[class_index];
+    struct ps_span *list = &heap->lifo[class_index];
     settle(list);
     size_t blocks = list->free_count - ps_min(list->free_count, kept);
     list->free_count = (uint16_t)(list->free_count - blocks);
-    arm(list, ps_size_classes[class_index].recent_limit - list->free_count);
+    arm(list, ps_size_classes[class_index].lifo_limit - list->free_count);
     send_home(heap, list, blocks);
 }
 
 /* As many frees have happened as there was room for, but blocks may have left meanwhile. */
-PS_NOINLINE void ps_recent_event(struct ps_heap *heap, uint32_t class_index) {
-    struct ps_span *list = &heap->recent[class_index];
-    size_t limit = ps_size_classes[class_index].recent_limit;
+PS_NOINLINE void ps_lifo_event(struct ps_heap *heap, uint32_t class_index) {
+    struct ps_span *list = &heap->lifo[class_index];
+    size_t limit = ps_size_classes[class_index].lifo_limit;
     int64_t popped = list->popped;
     settle(list);
     if (list->free_count < limit) {
@@ -106,8 +107,8 @@ PS_NOINLINE void ps_recent_event(struct ps_heap *heap, uint32_t class_index) {
     ps_heap_tick(heap);
 }
 
-void ps_recent_take(struct ps_heap *heap, struct ps_span *span) {
-    struct ps_span *list = &heap->recent[span->class_index];
+void ps_lifo_take(struct ps_heap *heap, struct ps_span *span) {
+    struct ps_span *list = &heap->lifo[span->class_index];
     settle(list);
     list->free = ps_link_is_end(span->free) ? PS_LINK_END : span->free;
     for (void *block = list->free, *next; block != PS_LINK_END; block = next) {
@@ -116,7 +117,7 @@ void ps_recent_take(struct ps_heap *heap, struct ps_span *span) {
         ps_link_write(block, next, list->salt);
     }
     list->free_count = span->free_count;
-    size_t limit = ps_size_classes[span->class_index].recent_limit;
+    size_t limit = ps_size_classes[span->class_index].lifo_limit;
     arm(list, ps_max(limit - ps_min(limit, list->free_count), 1));
     span->free = ps_span_list_end(span);
     ps_owner_add(&span->used, span->free_count);
@@ -124,14 +125,14 @@ void ps_recent_take(struct ps_heap *heap, struct ps_span *span) {
     ps_span_settle(span);
 }
 
-void ps_recent_flush(struct ps_heap *heap, uint32_t class_index) {
-    if (heap->bins[class_index].source == &heap->recent[class_index]) {
+void ps_lifo_flush(struct ps_heap *heap, uint32_t class_index) {
+    if (heap->bins[class_index].source == &heap->lifo[class_index]) {
         shorten(heap, class_index, 0);
     }
 }
 
-void ps_recent_flush_all(struct ps_heap *heap) {
+void ps_lifo_flush_all(struct ps_heap *heap) {
     for (uint32_t i = 0; i < ps_size_class_count; i++) {
-        ps_recent_flush(heap, i);
+        ps_lifo_flush(heap, i);
     }
 }

@@ -6,7 +6,7 @@
  */
 #include "tests/unit/engine.h"
 
-#include "pools/engine/heap/recent.h"
+#include "pools/engine/heap/lifo.h"
 #include "tests/unit/worker.h"
 
 #include "pools/engine/base/bits.h"
@@ -20,7 +20,7 @@ static const size_t sizes[] = {4097, 6000, 8192, 14000, 20000, 40000, 65536};
 
 static uint32_t class_of(size_t bytes) { return ps_size_class_of(bytes); }
 
-static size_t limit_of(size_t bytes) { return ps_size_classes[class_of(bytes)].recent_limit; }
+static size_t limit_of(size_t bytes) { return ps_size_classes[class_of(bytes)].lifo_limit; }
 
 static size_t capacity_of(size_t bytes) {
     const struct ps_size_class *class = &ps_size_classes[class_of(bytes)];
@@ -28,13 +28,13 @@ static size_t capacity_of(size_t bytes) {
 }
 
 static size_t waiting(size_t bytes) {
-    return ps_thread.heap != NULL ? ps_recent_count(ps_thread.heap, class_of(bytes)) : 0;
+    return ps_thread.heap != NULL ? ps_lifo_count(ps_thread.heap, class_of(bytes)) : 0;
 }
 
 /* Blocks on the list itself, which the count must agree with. */
 static size_t length_of_list(size_t bytes) {
     size_t length = 0;
-    const struct ps_span *list = &ps_thread.heap->recent[class_of(bytes)];
+    const struct ps_span *list = &ps_thread.heap->lifo[class_of(bytes)];
     for (void *block = list->free; block != NULL && !ps_link_is_end(block);
          block = ps_link_of(block, list->salt)) {
         length++;
@@ -91,7 +91,7 @@ FRESH_TEST(blocks_of_smaller_classes_go_into_their_span) {
         fill(100, smaller[s]);
         live_end_all(blocks, 100);
         CHECK_EQ(waiting(smaller[s]), 0);
-        CHECK(ps_thread.heap->recent[class_of(smaller[s])].free == NULL);
+        CHECK(ps_thread.heap->lifo[class_of(smaller[s])].free == NULL);
         const struct ps_bin *bin = &ps_thread.heap->bins[class_of(smaller[s])];
         CHECK_PTR_EQ(bin->source, bin->span);
     }
@@ -127,7 +127,7 @@ FRESH_TEST(the_count_agrees_with_the_list_at_every_step) {
         size_t most = 3 * limit_of(bytes);
         for (int step = 0; step < 6000 / FRESH_SLOWNESS; step++) {
             bool is_free = unit_random() % 256 < (step % 1000 < 500 ? 100 : 156); /* tides */
-            void *newest = ps_thread.heap->recent[class_of(bytes)].free;
+            void *newest = ps_thread.heap->lifo[class_of(bytes)].free;
             if (is_free && live > 0) {
                 live_end(&blocks[--live]);
             } else if (!is_free && live < most) {
@@ -159,7 +159,7 @@ static void use_and_leave_one(void *unused) {
     }
 }
 
-FRESH_TEST(threads_that_end_with_recent_blocks_lose_none) {
+FRESH_TEST(threads_that_end_with_a_lifo_cache_lose_no_block) {
     ps_engine_start();
     for (int round = 0; round < 4; round++) {
         worker_do_and_end(use_and_leave_one, NULL);
@@ -293,7 +293,7 @@ static void fill_and_leave(void *argument) {
     fill(8 * capacity_of(*bytes), *bytes);
 }
 
-FRESH_TEST(whoever_takes_over_a_long_span_frees_into_its_own_recent_blocks) {
+FRESH_TEST(the_thread_that_adopts_a_long_span_frees_into_its_own_lifo_cache) {
     ps_engine_start();
     for (size_t s = 0; s < SIZES; s++) {
         size_t bytes = sizes[s];
@@ -304,7 +304,7 @@ FRESH_TEST(whoever_takes_over_a_long_span_frees_into_its_own_recent_blocks) {
         THEN("the other one has adopted spans and keeps the newest of their blocks");
         CHECK_CMP(waiting(bytes), >, 0);
         CHECK_EQ(waiting(bytes), length_of_list(bytes));
-        void *newest = ps_thread.heap->recent[class_of(bytes)].free;
+        void *newest = ps_thread.heap->lifo[class_of(bytes)].free;
         CHECK_PTR_EQ(ps_heap_alloc(bytes), newest);
         ps_heap_free(newest);
         ps_heap_trim(0);

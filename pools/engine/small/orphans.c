@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See central.h. Locks: one per shard, protects the lists of its classes and line 0 of every span
+ * See orphans.h. Locks: one per shard, protects the lists of its classes and line 0 of every span
  * on them. A thread holds one at a time.
  */
-#include "pools/engine/small/central.h"
+#include "pools/engine/small/orphans.h"
 
 #include "pools/engine/os/lock.h"
 #include "pools/engine/small/span_list.h"
@@ -84,12 +84,12 @@ static void note_account(const struct ps_span *span) {
 
 /* ---- the lists ---- */
 
-/* Enters an orphan by what it has now, and asks for a wake when that changes for the better. */
+/* Enters an orphan by what it has now, and asks for a notice when that changes for the better. */
 static void enter_locked(struct ps_span *span) {
     do { /* ends: a further round has seen blocks come back meanwhile */
         ps_span_collect(span);
         span->place = ps_span_has_room(span) ? PS_PLACE_AVAILABLE : PS_PLACE_FULL;
-    } while (span->used != 0 && !ps_span_arm(span, ps_span_wake_blocks(span)));
+    } while (span->used != 0 && !ps_span_arm(span, ps_span_notice_blocks(span)));
     note_list(list_of(span), span);
     ps_span_list_push_tail(list_of(span), span);
     ps_owner_add(&orphans_of(span->class_index)->x_count, 1);
@@ -113,17 +113,17 @@ static void finish_locked(struct ps_span *span) {
     }
 }
 
-void ps_central_orphan(struct ps_span *span) {
+void ps_orphans_add(struct ps_span *span) {
     ps_lock_acquire(&shard_of(span->class_index)->lock);
     note_account(span);
-    ps_span_hold(span);
+    ps_span_attach(span);
     ps_span_settle(span);
     ps_span_set_owner(span, PS_KEY_ORPHAN);
     enter_locked(span);
     finish_locked(span);
 }
 
-struct ps_span *ps_central_adopt(uint32_t class_index, uintptr_t owner_key) {
+struct ps_span *ps_orphans_adopt(uint32_t class_index, uintptr_t owner_key) {
     struct orphans *orphans = orphans_of(class_index);
     struct ps_lock *lock = &shard_of(class_index)->lock;
     /* relaxed: a look without the lock; an orphan missed now is found at the next refill. */
@@ -141,7 +141,7 @@ struct ps_span *ps_central_adopt(uint32_t class_index, uintptr_t owner_key) {
     return span;
 }
 
-bool ps_central_wake(struct ps_span *span, uintptr_t owner_key) {
+bool ps_orphans_notice(struct ps_span *span, uintptr_t owner_key) {
     struct ps_lock *lock = &shard_of(span->class_index)->lock;
     ps_lock_acquire(lock);
     /* relaxed: only changes under the lock while it is ORPHAN. */
@@ -162,10 +162,10 @@ bool ps_central_wake(struct ps_span *span, uintptr_t owner_key) {
     return true;
 }
 
-bool ps_central_salvage(struct ps_span *span, uintptr_t dead_key) {
+bool ps_orphans_salvage(struct ps_span *span, uintptr_t dead_key) {
     struct shard *shard = shard_of(span->class_index);
     ps_lock_acquire(&shard->lock);
-    if (ps_load_relaxed(&span->x_owner) != dead_key) { /* relaxed: as in ps_central_wake */
+    if (ps_load_relaxed(&span->x_owner) != dead_key) { /* relaxed: as in ps_orphans_notice */
         ps_lock_release(&shard->lock);
         return false;
     }
@@ -174,7 +174,7 @@ bool ps_central_salvage(struct ps_span *span, uintptr_t dead_key) {
     span->run.next = NULL; /* of a list of the dead, whose spans may be anybody's by now */
     span->run.prev = NULL;
     span->room = 0;
-    ps_span_hold(span);
+    ps_span_attach(span);
     ps_span_reset_used(span);
     ps_span_clear_queued(span);
     ps_span_set_owner(span, PS_KEY_ORPHAN);
@@ -183,7 +183,7 @@ bool ps_central_salvage(struct ps_span *span, uintptr_t dead_key) {
     return true;
 }
 
-uint64_t ps_central_count(void) {
+uint64_t ps_orphans_count(void) {
     uint64_t count = 0;
     for (uint32_t i = 0; i < ps_size_class_count; i++) {
         count += ps_load_relaxed(&orphans_of(i)->x_count); /* relaxed: a snapshot */
@@ -191,7 +191,7 @@ uint64_t ps_central_count(void) {
     return count;
 }
 
-void ps_central_fork_child(void) {
+void ps_orphans_fork_child(void) {
     for (size_t i = 0; i < SHARDS; i++) {
         ps_lock_fork_child(&shards[i].lock);
     }

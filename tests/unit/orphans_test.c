@@ -1,7 +1,7 @@
 // sources: tests/unit/fake_os.c
 /* SPDX-License-Identifier: MIT */
 /* Orphans: spans without an owner are adopted, notified, drained and salvaged, never lost. */
-#include "pools/engine/small/central.h"
+#include "pools/engine/small/orphans.h"
 
 #include "tests/unit/span_owner.h"
 
@@ -24,7 +24,7 @@ static void create_full(size_t block_bytes) {
 }
 
 /* Returns random blocks one by one until a reclaim notice is due; returns how many that took. */
-static size_t hand_until_wake(void) {
+static size_t transfer_until_notice(void) {
     size_t handed = 0;
     bool is_due = false;
     while (!is_due && out_count > 0) {
@@ -43,11 +43,11 @@ static size_t hand_until_wake(void) {
 static void hand_all_back(void) {
     size_t out_before = out_count;
     while (out_count > 0) {
-        CHECK_CMP(hand_until_wake(), >=, out_before / 2);
-        CHECK(ps_central_wake(owned, PS_KEY_ORPHAN));
+        CHECK_CMP(transfer_until_notice(), >=, out_before / 2);
+        CHECK(ps_orphans_notice(owned, PS_KEY_ORPHAN));
         out_before = out_count;
     }
-    CHECK_EQ(ps_central_count(), 0);
+    CHECK_EQ(ps_orphans_count(), 0);
     CHECK_EQ(slices_in_use(), 0);
 }
 
@@ -65,24 +65,24 @@ FRESH_TEST(a_drained_span_goes_back_at_once) {
     owner_start();
     create_full(1024);
     give_some(out_count);
-    ps_central_orphan(owned);
-    CHECK_EQ(ps_central_count(), 0);
+    ps_orphans_add(owned);
+    CHECK_EQ(ps_orphans_count(), 0);
     CHECK_EQ(slices_in_use(), 0);
 }
 
 FRESH_TEST(an_orphan_is_adopted_once_with_its_account) {
     owner_start();
-    CHECK_PTR_EQ(ps_central_adopt(5, ADOPTER_KEY), NULL);
+    CHECK_PTR_EQ(ps_orphans_adopt(5, ADOPTER_KEY), NULL);
     create_full(48);
     give_some(300);
-    ps_central_orphan(owned);
-    CHECK_EQ(ps_central_count(), 1);
+    ps_orphans_add(owned);
+    CHECK_EQ(ps_orphans_count(), 1);
     CHECK_EQ(owned->x_owner, PS_KEY_ORPHAN);
-    CHECK_PTR_EQ(ps_central_adopt(class_of_owned() + 1, ADOPTER_KEY), NULL);
-    CHECK_PTR_EQ(ps_central_adopt(class_of_owned(), ADOPTER_KEY), owned);
-    CHECK_EQ(ps_central_count(), 0);
+    CHECK_PTR_EQ(ps_orphans_adopt(class_of_owned() + 1, ADOPTER_KEY), NULL);
+    CHECK_PTR_EQ(ps_orphans_adopt(class_of_owned(), ADOPTER_KEY), owned);
+    CHECK_EQ(ps_orphans_count(), 0);
     CHECK_EQ(owned->x_owner, ADOPTER_KEY);
-    CHECK_PTR_EQ(ps_central_adopt(class_of_owned(), ADOPTER_KEY), NULL);
+    CHECK_PTR_EQ(ps_orphans_adopt(class_of_owned(), ADOPTER_KEY), NULL);
     owner_check();
     CHECK_EQ(owned->free_count, 300);
 }
@@ -91,27 +91,27 @@ FRESH_TEST(orphans_with_room_are_adopted_before_full_ones) {
     owner_start();
     create_full(48);
     struct ps_span *full = owned;
-    ps_central_orphan(full);
+    ps_orphans_add(full);
     create_full(48);
     struct ps_span *roomy = owned;
     give_some(1);
-    ps_central_orphan(roomy);
-    CHECK_EQ(ps_central_count(), 2);
-    CHECK_PTR_EQ(ps_central_adopt(class_of_owned(), ADOPTER_KEY), roomy);
-    CHECK_PTR_EQ(ps_central_adopt(class_of_owned(), ADOPTER_KEY), full);
+    ps_orphans_add(roomy);
+    CHECK_EQ(ps_orphans_count(), 2);
+    CHECK_PTR_EQ(ps_orphans_adopt(class_of_owned(), ADOPTER_KEY), roomy);
+    CHECK_PTR_EQ(ps_orphans_adopt(class_of_owned(), ADOPTER_KEY), full);
 }
 
-FRESH_TEST(a_full_orphan_wakes_when_it_has_room_and_again_when_it_is_drained) {
+FRESH_TEST(a_full_orphan_sends_a_notice_when_it_has_room_and_again_when_it_is_drained) {
     owner_start();
     create_full(48);
-    ps_central_orphan(owned);
+    ps_orphans_add(owned);
     WHEN("blocks of it return");
-    size_t wake_blocks = ps_size_classes[class_of_owned()].wake_blocks;
-    CHECK_EQ(hand_until_wake(), wake_blocks);
-    CHECK(ps_central_wake(owned, PS_KEY_ORPHAN));
+    size_t notice_blocks = ps_size_classes[class_of_owned()].notice_blocks;
+    CHECK_EQ(transfer_until_notice(), notice_blocks);
+    CHECK(ps_orphans_notice(owned, PS_KEY_ORPHAN));
     THEN("it has room, and goes when the last one is back");
     CHECK_EQ(owned->place, PS_PLACE_AVAILABLE);
-    CHECK_EQ(owned->stash_count, wake_blocks);
+    CHECK_EQ(owned->stash_count, notice_blocks);
     hand_all_back();
 }
 
@@ -120,38 +120,38 @@ FRESH_TEST(an_orphan_that_comes_with_a_stash_still_drains) {
     create_full(48);
     GIVEN("a span that has collected blocks and not used them yet when its thread ends");
     (void)ps_span_arm(owned, 100);
-    hand_until_wake();
+    transfer_until_notice();
     ps_span_clear_queued(owned);
     CHECK_EQ(ps_span_collect(owned), 100);
     CHECK(!ps_link_is_end(owned->stash));
-    ps_central_orphan(owned);
+    ps_orphans_add(owned);
     WHEN("all other blocks return");
     hand_all_back();
 }
 
-FRESH_TEST(a_span_that_comes_queued_stays_until_its_wake) {
+FRESH_TEST(a_span_that_comes_queued_stays_until_its_notice) {
     owner_start();
     create_full(48);
     (void)ps_span_arm(owned, out_count);
-    hand_until_wake();
+    transfer_until_notice();
     GIVEN("a drained span whose notice to the last owner is not pushed yet");
-    ps_central_orphan(owned);
-    CHECK_EQ(ps_central_count(), 1);
+    ps_orphans_add(owned);
+    CHECK_EQ(ps_orphans_count(), 1);
     CHECK_CMP(slices_in_use(), >, 0);
     WHEN("it arrives");
-    CHECK(ps_central_wake(owned, PS_KEY_ORPHAN));
-    CHECK_EQ(ps_central_count(), 0);
+    CHECK(ps_orphans_notice(owned, PS_KEY_ORPHAN));
+    CHECK_EQ(ps_orphans_count(), 0);
     CHECK_EQ(slices_in_use(), 0);
 }
 
-FRESH_TEST(a_wake_for_an_adopted_span_is_refused) {
+FRESH_TEST(a_notice_for_an_adopted_span_is_refused) {
     owner_start();
     create_full(48);
-    ps_central_orphan(owned);
-    hand_until_wake();
-    struct ps_span *span = ps_central_adopt(class_of_owned(), ADOPTER_KEY);
+    ps_orphans_add(owned);
+    transfer_until_notice();
+    struct ps_span *span = ps_orphans_adopt(class_of_owned(), ADOPTER_KEY);
     CHECK_PTR_EQ(span, owned);
-    CHECK(!ps_central_wake(span, PS_KEY_ORPHAN));
+    CHECK(!ps_orphans_notice(span, PS_KEY_ORPHAN));
     CHECK(ps_span_is_queued(span)); /* of the notifying thread, which reads the new owner now */
 }
 
@@ -162,32 +162,32 @@ FRESH_TEST(salvage_keeps_what_was_handed_back_and_nothing_else) {
     GIVEN("a span whose owner died with its account half-written");
     owned->free = (void *)(uintptr_t)0x10;
     owned->free_count = 7;
-    owned->needed = 3;
-    owned->armed = 9;
-    owned->run_head = 77;
+    owned->free_countdown = 3;
+    owned->countdown_start = 9;
+    owned->gap_head = 77;
     (void)ps_span_arm(owned, 50);
-    hand_until_wake();
-    CHECK(!ps_central_salvage(owned, ADOPTER_KEY));
+    transfer_until_notice();
+    CHECK(!ps_orphans_salvage(owned, ADOPTER_KEY));
     CHECK_EQ(owned->x_owner, OWNER_KEY);
     WHEN("it is salvaged");
-    CHECK(ps_central_salvage(owned, DEAD_KEY));
+    CHECK(ps_orphans_salvage(owned, DEAD_KEY));
     THEN("the blocks on the word are there to be adopted, all others count as used");
     CHECK(!ps_span_is_queued(owned));
-    CHECK_EQ(ps_central_count(), 1);
-    CHECK_PTR_EQ(ps_central_adopt(class_of_owned(), ADOPTER_KEY), owned);
+    CHECK_EQ(ps_orphans_count(), 1);
+    CHECK_PTR_EQ(ps_orphans_adopt(class_of_owned(), ADOPTER_KEY), owned);
     ps_span_check(owned);
     CHECK_EQ(owned->stash_count, 50);
     CHECK_EQ(owned->used, ps_span_capacity(owned) - 50);
     CHECK_EQ(owned->free_count + owned->run_blocks, 0);
-    CHECK(!ps_central_salvage(owned, DEAD_KEY));
+    CHECK(!ps_orphans_salvage(owned, DEAD_KEY));
 }
 
 FRESH_TEST(a_salvaged_span_whose_blocks_were_all_out_drains_in_the_end) {
     owner_start();
     create_full(1024);
     (void)ps_span_arm(owned, 10);
-    hand_until_wake();
-    CHECK(ps_central_salvage(owned, DEAD_KEY));
+    transfer_until_notice();
+    CHECK(ps_orphans_salvage(owned, DEAD_KEY));
     WHEN("the rest returns");
     hand_all_back();
 }
@@ -200,25 +200,25 @@ FRESH_TEST(any_order_of_giving_handing_and_adopting_ends_with_nothing_left) {
             give_some(unit_random() % (out_count + 1));
         }
         if (out_count == 0) {
-            ps_central_orphan(owned);
+            ps_orphans_add(owned);
             continue;
         }
-        (void)ps_span_arm(owned, PS_WAKE_NEVER);
+        (void)ps_span_arm(owned, PS_NOTICE_NEVER);
         for (size_t handed = unit_random() % out_count; handed > 0; handed--) {
             char *lowest;
-            size_t blocks = owner_cut_run(1, &lowest);
-            (void)ps_span_hand_run(owned, lowest, blocks);
+            size_t blocks = owner_cut_gap(1, &lowest);
+            (void)ps_span_transfer_blocks(owned, lowest, blocks);
         }
         if (unit_random() % 2 == 0) {
             ps_span_settle(owned);
             ps_span_collect(owned);
         }
-        ps_central_orphan(owned);
+        ps_orphans_add(owned);
         while (out_count > 0) {
-            hand_until_wake();
-            CHECK(ps_central_wake(owned, PS_KEY_ORPHAN));
+            transfer_until_notice();
+            CHECK(ps_orphans_notice(owned, PS_KEY_ORPHAN));
         }
-        CHECK_EQ(ps_central_count(), 0);
+        CHECK_EQ(ps_orphans_count(), 0);
     }
     CHECK_EQ(slices_in_use(), 0);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See early.h. The first chunk is static, further ones are mapped by raw system calls.
+ * See bootstrap.h. The first chunk is static, further ones are mapped by raw system calls.
  */
-#include "pools/engine/heap/early.h"
+#include "pools/engine/heap/bootstrap.h"
 
 #include "pools/engine/base/bits.h"
 #include "pools/engine/base/compiler.h"
@@ -18,14 +18,14 @@ struct chunk {
     size_t used;
 };
 
-static PS_ALIGNED(PS_EARLY_ALIGN) char first_chunk[CHUNK_BYTES];
+static PS_ALIGNED(PS_BOOTSTRAP_ALIGN) char first_chunk[CHUNK_BYTES];
 static struct chunk chunks[CHUNK_LIMIT];
 static size_t chunk_count;
 
 /* Holds the chunk's address only after the relocation of this word. */
-void *volatile ps_early_probe = first_chunk;
+void *volatile ps_bootstrap_probe = first_chunk;
 
-bool ps_early_is_over(void) { return PS_LIKELY(ps_early_probe == (void *)first_chunk); }
+bool ps_bootstrap_is_over(void) { return PS_LIKELY(ps_bootstrap_probe == (void *)first_chunk); }
 
 static struct chunk *add_chunk(void *base, size_t bytes) {
     chunks[chunk_count] = (struct chunk){.base = (uintptr_t)base, .bytes = bytes};
@@ -47,8 +47,8 @@ static struct chunk *chunk_with_room(size_t bytes) {
 }
 
 /* Each block is preceded by its size. */
-void *ps_early_alloc(size_t bytes, size_t align) {
-    align = ps_max(align, PS_EARLY_ALIGN);
+void *ps_bootstrap_alloc(size_t bytes, size_t align) {
+    align = ps_max(align, PS_BOOTSTRAP_ALIGN);
     size_t worst = bytes + align + sizeof(size_t);
     struct chunk *chunk = worst > bytes ? chunk_with_room(worst) : NULL;
     if (chunk == NULL) {
@@ -60,16 +60,16 @@ void *ps_early_alloc(size_t bytes, size_t align) {
     return (void *)block;
 }
 
-void *ps_early_resize(const void *block, size_t bytes) {
-    char *copy = ps_early_alloc(bytes, PS_EARLY_ALIGN);
-    size_t kept = ps_min(ps_early_usable(block), bytes);
+void *ps_bootstrap_resize(const void *block, size_t bytes) {
+    char *copy = ps_bootstrap_alloc(bytes, PS_BOOTSTRAP_ALIGN);
+    size_t kept = ps_min(ps_bootstrap_usable(block), bytes);
     for (size_t i = 0; copy != NULL && i < kept; i++) {
         ((volatile char *)copy)[i] = ((const char *)block)[i]; /* volatile: no call of memcpy */
     }
     return copy;
 }
 
-size_t ps_early_usable(const void *block) {
+size_t ps_bootstrap_usable(const void *block) {
     for (size_t i = 0; i < chunk_count; i++) {
         if ((uintptr_t)block - chunks[i].base < chunks[i].used) {
             return ((const size_t *)block)[-1];

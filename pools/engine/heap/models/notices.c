@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Wakes: a full span whose blocks come back from other threads, while its owner looks, ends, has
+ * Notices: a full span whose blocks come back from other threads, while its owner looks, ends, has
  * ended, or is robbed of it; and orphans, which are adopted. Whatever the order, every span is
- * given back once or found with all its blocks, and no wake stays with a heap whose thread has
- * ended. Sources, bounds and faults to find: wakes.model.
+ * given back once or found with all its blocks, and no notice stays with a heap whose thread has
+ * ended. Sources, bounds and faults to find: notices.model.
  */
-#include "pools/engine/heap/idle.h"
+#include "pools/engine/heap/lifo.h"
 #include "pools/engine/heap/maintenance.h"
 #include "pools/engine/heap/mode.h"
-#include "pools/engine/heap/recent.h"
 #include "pools/engine/heap/refill.h"
 #include "pools/engine/heap/registry.h"
 #include "pools/engine/heap/remote.h"
-#include "pools/engine/heap/run.h"
+#include "pools/engine/heap/steal.h"
+#include "pools/engine/heap/streak.h"
 #include "pools/engine/heap/thread.h"
-#include "pools/engine/small/central.h"
+#include "pools/engine/small/orphans.h"
 #include "pools/engine/small/span_remote.h"
 
 #include <world.h>
@@ -35,7 +35,7 @@ struct ps_mode ps_mode = {
              .make_state = ps_mode_makes_no_state,
              .thread_end = ps_mode_ignores_heap,
              .refill = ps_plain_refill,
-             .give_run = ps_plain_give_run,
+             .return_streak = ps_plain_return_streak,
              .flush_class = ps_mode_ignores_class,
              .reclaim = ps_mode_reclaims_nothing},
 };
@@ -55,14 +55,14 @@ bool ps_mode_reclaims_nothing(void) { return false; }
 
 void ps_heap_tick(struct ps_heap *heap) { (void)heap; }
 
-bool ps_recent_start(struct ps_heap *heap, uint32_t class_index) {
+bool ps_lifo_start(struct ps_heap *heap, uint32_t class_index) {
     (void)heap, (void)class_index;
     return false;
 }
 
-void ps_recent_flush(struct ps_heap *heap, uint32_t class_index) { (void)heap, (void)class_index; }
+void ps_lifo_flush(struct ps_heap *heap, uint32_t class_index) { (void)heap, (void)class_index; }
 
-void ps_recent_flush_all(struct ps_heap *heap) { (void)heap; }
+void ps_lifo_flush_all(struct ps_heap *heap) { (void)heap; }
 
 /* ---- the threads ---- */
 
@@ -110,19 +110,19 @@ static void set_up_parked(void) {
     ps_heap_give_up();
 }
 
-static void give_to_orphanage(void) {
+static void give_to_orphans(void) {
     owner->x_spans[0] = 0;
-    ps_central_orphan(span);
+    ps_orphans_add(span);
 }
 
 static void set_up_orphan(void) {
     set_up();
-    give_to_orphanage();
+    give_to_orphans();
 }
 
 static void set_up_orphan_of_one(void) {
     set_up_one();
-    give_to_orphanage();
+    give_to_orphans();
 }
 
 static void hand(size_t index) {
@@ -159,7 +159,7 @@ static void owner_ends(void) {
 
 static void owner_looks(void) {
     attach(owner);
-    ps_heap_take_wakes(owner);
+    ps_heap_take_notices(owner);
 }
 
 static void owner_looks_twice(void) {
@@ -172,9 +172,9 @@ static void owner_looks_and_ends(void) {
     ps_heap_give_up();
 }
 
-static void rob(void) {
+static void steal(void) {
     attach(others[2]);
-    (void)ps_heap_steal_back(others[2]);
+    (void)ps_steal_from_candidate(others[2]);
 }
 
 /* A new thread, which may get the heap of one that has ended. */
@@ -200,17 +200,17 @@ static void refill_and_end(void) {
 
 static bool is_gone(void) { return span->run.kind == PS_RUN_FREE; }
 
-static void no_wake_is_left(struct ps_heap *heap) {
+static void no_notice_is_left(struct ps_heap *heap) {
     if (heap->x_state == PS_HEAP_LIVE) {
         attach(heap);
-        ps_heap_take_all_wakes(heap);
+        ps_heap_take_all_notices(heap);
         attach(NULL);
     }
-    EXPLORE_ASSERT(heap->x_wake == NULL && heap->x_wake_rest == NULL);
+    EXPLORE_ASSERT(heap->x_notices == NULL && heap->x_notices_rest == NULL);
 }
 
 /* The span is not gone: an owner that lives has all its blocks. 1: it knows; 2: it does not, since
- * some came while it armed the wake, and not all were handed over (see span_remote.h). */
+ * some came while it armed the notice, and not all were handed over (see span_remote.h). */
 static void owner_has_all(void) {
     uintptr_t key = span->x_owner;
     EXPLORE_ASSERT(key > PS_KEY_ORPHAN && ps_heap_of_key(key)->x_state == PS_HEAP_LIVE);
@@ -224,9 +224,9 @@ static void owner_has_all(void) {
 
 /* Every heap that lives looks once more. */
 static void all_back(void) {
-    no_wake_is_left(owner);
+    no_notice_is_left(owner);
     for (size_t i = 0; i < EXPLORE_THREADS; i++) {
-        no_wake_is_left(others[i]);
+        no_notice_is_left(others[i]);
     }
     if (is_gone()) {
         EXPLORE_ASSERT(world_given() == ALL_SLICES);
@@ -239,7 +239,7 @@ static void all_back(void) {
 
 /* As all_back, where the owner has another span. */
 static void all_back_or_kept(void) {
-    no_wake_is_left(owner);
+    no_notice_is_left(owner);
     EXPLORE_ASSERT(owner->x_spans[0] == ALL_SLICES - world_given());
     if (is_gone()) {
         explore_outcome(0);
@@ -265,10 +265,10 @@ static void all_but_one_back(void) {
     struct ps_span *current = ps_span_at(adopted_block);
     EXPLORE_ASSERT(ps_heap_of_key(current->x_owner) == others[2]);
     attach(others[2]);
-    ps_heap_take_all_wakes(others[2]);
+    ps_heap_take_all_notices(others[2]);
     ps_heap_empty_bin(others[2], 0);
     attach(NULL);
-    EXPLORE_ASSERT(current->used == 1 && ps_central_count() == 0);
+    EXPLORE_ASSERT(current->used == 1 && ps_orphans_count() == 0);
     EXPLORE_ASSERT(others[2]->x_spans[0] == ALL_SLICES - world_given());
     if (current == span) {
         explore_outcome(3);
@@ -281,17 +281,17 @@ static void all_but_one_back(void) {
 
 /* The adopter has ended: it had the span, or the span is gone. */
 static void adopter_gone(void) {
-    no_wake_is_left(others[2]);
+    no_notice_is_left(others[2]);
     EXPLORE_ASSERT(ps_span_at(adopted_block) == span || is_gone());
     explore_outcome(ps_span_at(adopted_block) == span ? 3 : 0);
 }
 
 /* Two spans: each gone, or found by the owner. */
 static void both_back(void) {
-    no_wake_is_left(owner);
-    rob(); /* what a thief has begun */
+    no_notice_is_left(owner);
+    steal(); /* what a thief has begun */
     attach(NULL);
-    no_wake_is_left(owner);
+    no_notice_is_left(owner);
     for (unsigned i = 0; i < 2; i++) {
         if (spans[i]->run.kind == PS_RUN_FREE) {
             continue;
@@ -305,19 +305,19 @@ static void both_back(void) {
 
 /* An idle owner that does not know of a span: the next look for idle owners finds it. */
 static void noted_or_known(void) {
-    EXPLORE_ASSERT(owner->x_wake == NULL || owner->x_back != 0);
+    EXPLORE_ASSERT(owner->x_notices == NULL || owner->x_back != 0);
     both_back();
 }
 
 const struct explore_scenario explore_scenarios[] = {
     {"owner_looks", set_up, {owner_looks, hand_0, hand_1}, all_back, false},
     {"owner_ends", set_up_one, {owner_ends, hand_0}, all_gone, false},
-    {"owner_ends_robbed", set_up_one, {owner_ends, hand_0, rob}, all_gone_or_taken, false},
+    {"owner_ends_stolen", set_up_one, {owner_ends, hand_0, steal}, all_gone_or_taken, false},
     {"owner_ended", set_up_parked, {hand_0_adopting, hand_1}, all_gone_or_taken, false},
-    {"owner_robbed", set_up, {owner_looks, hand_both, rob}, all_back, false},
-    {"rest_robbed", set_up_two, {owner_looks, hand_two_spans, rob}, noted_or_known, false},
+    {"owner_stolen", set_up, {owner_looks, hand_both, steal}, all_back, false},
+    {"rest_stolen", set_up_two, {owner_looks, hand_two_spans, steal}, noted_or_known, false},
     {"owner_keeps", set_up_keeping, {owner_looks_twice, hand_both}, all_back_or_kept, false},
-    {"orphan_woken", set_up_orphan, {hand_0_adopting, hand_1}, all_back, false},
+    {"orphan_notified", set_up_orphan, {hand_0_adopting, hand_1}, all_back, false},
     {"orphan_adopted", set_up_orphan, {refill, hand_both}, all_but_one_back, false},
     {"adopter_ends", set_up_orphan_of_one, {refill_and_end, hand_0}, adopter_gone, false},
     {"heap_taken_over", set_up_parked, {hand_both, thread_starts}, all_gone_or_taken, false},
@@ -325,7 +325,7 @@ const struct explore_scenario explore_scenarios[] = {
     {"owner_looks_and_ends", set_up, {owner_looks_and_ends, hand_both}, all_gone, true},
     {"owner_ends_two_hand", set_up, {owner_ends, hand_0, hand_1}, all_gone, true},
     {"owner_ends_adopted", set_up, {owner_ends, hand_0_adopting, hand_1}, all_gone_or_taken, true},
-    {"two_robbers", set_up, {owner_looks, hand_both, rob, rob}, all_back, true},
+    {"two_thieves", set_up, {owner_looks, hand_both, steal, steal}, all_back, true},
     {"orphan_contended", set_up_orphan, {refill, hand_0, hand_1}, all_but_one_back, true},
     {NULL, NULL, {NULL}, NULL, false},
 };

@@ -20,7 +20,7 @@ static void fill(size_t count, size_t bytes) {
     }
 }
 
-static bool is_run_open(void) { return ps_thread.run_step != 0; }
+static bool is_streak_open(void) { return ps_thread.streak_step != 0; }
 
 static size_t capacity_of(size_t bytes) {
     const struct ps_size_class *class = &ps_size_classes[ps_size_class_of(bytes)];
@@ -28,8 +28,8 @@ static size_t capacity_of(size_t bytes) {
 }
 
 /* Blocks that the next free of this address would add to the open run. */
-static bool would_continue_run(const void *address) {
-    return is_run_open() && (const char *)address == ps_thread.run_next;
+static bool would_continue_streak(const void *address) {
+    return is_streak_open() && (const char *)address == ps_thread.streak_next;
 }
 
 /* Frees all in ascending (or descending) order; returns how many the free streak alone took. */
@@ -37,7 +37,7 @@ static size_t free_in_order(size_t count, bool is_down) {
     size_t hot = 0;
     for (size_t i = 0; i < count; i++) {
         struct live_block *live = &blocks[is_down ? count - 1 - i : i];
-        hot += would_continue_run(live->address);
+        hot += would_continue_streak(live->address);
         live_end(live);
     }
     return hot;
@@ -52,7 +52,7 @@ static void check_sequence(size_t bytes, bool is_down) {
     check_live_blocks(0);
 }
 
-FRESH_TEST(ascending_frees_become_hot_runs) {
+FRESH_TEST(ascending_frees_become_streaks) {
     ps_engine_start();
     for (size_t i = 0; i < SIZE_COUNT; i++) {
         check_sequence(run_sizes[i], false);
@@ -60,7 +60,7 @@ FRESH_TEST(ascending_frees_become_hot_runs) {
     }
 }
 
-FRESH_TEST(descending_frees_become_hot_runs) {
+FRESH_TEST(descending_frees_become_streaks) {
     ps_engine_start();
     for (size_t i = 0; i < SIZE_COUNT; i++) {
         check_sequence(run_sizes[i], true);
@@ -71,13 +71,13 @@ FRESH_TEST(descending_frees_become_hot_runs) {
 FRESH_TEST(a_hot_free_writes_neither_block_nor_span) {
     fill(2000, 64);
     size_t i = 0;
-    while (!is_run_open() && i < 2000) {
+    while (!is_streak_open() && i < 2000) {
         live_end(&blocks[i++]);
     }
     REQUIRE(i < 1000);
     const struct ps_span *span = ps_span_at(blocks[i].address);
     struct ps_span before = *span;
-    for (; i < 1000 && would_continue_run(blocks[i].address); i++) {
+    for (; i < 1000 && would_continue_streak(blocks[i].address); i++) {
         struct live_block kept = blocks[i];
         live_end(&blocks[i]);
         CHECK(live_is_intact(&kept, kept.bytes));
@@ -87,7 +87,7 @@ FRESH_TEST(a_hot_free_writes_neither_block_nor_span) {
     CHECK(memcmp(span, &before, sizeof before) == 0);
 }
 
-FRESH_TEST(a_run_ends_at_the_edge_of_its_span) {
+FRESH_TEST(a_streak_ends_at_the_edge_of_its_span) {
     ps_engine_start();
     for (size_t size = 0; size < SIZE_COUNT; size++) {
         size_t bytes = run_sizes[size];
@@ -108,12 +108,12 @@ FRESH_TEST(a_run_ends_at_the_edge_of_its_span) {
                 live_end(&half[is_down ? capacity - 1 - i : i]);
             }
             THEN("the next address of the run is no block of another span");
-            if (is_run_open()) {
-                CHECK_PTR_EQ(ps_span_at(ps_thread.run_next), own);
-                size_t index = ps_span_index(own, ps_thread.run_next);
+            if (is_streak_open()) {
+                CHECK_PTR_EQ(ps_span_at(ps_thread.streak_next), own);
+                size_t index = ps_span_index(own, ps_thread.streak_next);
                 CHECK(index < own->first || index >= own->limit);
             }
-            CHECK((void *)ps_thread.run_next != large);
+            CHECK((void *)ps_thread.streak_next != large);
         }
         ps_heap_free(large);
         check_live_blocks(0);
@@ -121,10 +121,10 @@ FRESH_TEST(a_run_ends_at_the_edge_of_its_span) {
     }
 }
 
-FRESH_TEST(a_block_that_is_allocated_again_during_a_run_may_continue_it) {
+FRESH_TEST(a_block_that_is_allocated_again_during_a_streak_may_continue_it) {
     fill(1000, 64);
     size_t freed = 0;
-    while (!is_run_open()) {
+    while (!is_streak_open()) {
         live_end(&blocks[freed++]);
     }
     for (int i = 0; i < 100; i++) {
@@ -147,7 +147,7 @@ FRESH_TEST(a_block_that_is_allocated_again_during_a_run_may_continue_it) {
     check_live_blocks(0);
 }
 
-FRESH_TEST(runs_that_are_interrupted_anywhere_keep_the_account) {
+FRESH_TEST(streaks_that_are_interrupted_anywhere_keep_the_account) {
     uint64_t state = 77;
     size_t live_count = 0;
     for (int round = 0; round < 3000; round++) {
@@ -179,7 +179,7 @@ FRESH_TEST(memory_of_an_open_run_is_found_before_the_os_is_asked) {
     fill(capacity, 256);
     fake_os_refuse(FAKE_OS_BIT(FAKE_OS_RESERVE));
     free_in_order(capacity, false);
-    CHECK(is_run_open());
+    CHECK(is_streak_open());
     uint64_t spans = engine_census().small_span_bytes; /* also books the run */
     fill(capacity, 256);
     free_in_order(capacity, false);
@@ -189,14 +189,14 @@ FRESH_TEST(memory_of_an_open_run_is_found_before_the_os_is_asked) {
     check_live_blocks(0);
 }
 
-FRESH_TEST(free_of_null_does_nothing_with_and_without_an_open_run) {
+FRESH_TEST(free_of_null_does_nothing_with_and_without_an_open_streak) {
     ps_heap_free(NULL);
     fill(1000, 16);
     ps_heap_free(NULL);
     for (size_t i = 0; i < 500; i++) {
         live_end(&blocks[i]);
     }
-    CHECK(is_run_open());
+    CHECK(is_streak_open());
     ps_heap_free(NULL);
     check_live_blocks(500);
     live_end_all(blocks, 1000);

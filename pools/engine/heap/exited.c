@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See late.h. Lock: late_lock, protects the shared heap.
+ * See exited.h. Lock: late_lock, protects the shared heap.
  */
-#include "pools/engine/heap/late.h"
+#include "pools/engine/heap/exited.h"
 
 #include "pools/engine/heap/mode.h"
 #include "pools/engine/heap/registry.h"
@@ -11,7 +11,7 @@
 #include <errno.h>
 
 PS_UNDO_LOG(late_undo, 1);
-static struct ps_lock late_lock = PS_LOCK_INIT_UNDO(PS_RANK_LATE, &late_undo);
+static struct ps_lock late_lock = PS_LOCK_INIT_UNDO(PS_RANK_EXITED, &late_undo);
 static struct ps_heap *late_heap;
 
 /* The shared heap, locked. NULL, not locked, and errno ENOMEM when there is none to be had. */
@@ -42,7 +42,7 @@ static void *unlock_after(void *block) {
     return block;
 }
 
-PS_COLD void *ps_late_alloc(size_t bytes) {
+PS_COLD void *ps_exited_alloc(size_t bytes) {
     if (ps_thread.is_exiting && bytes > PS_CLASS_BYTES_LIMIT) {
         return ps_mode.entry.alloc(NULL, bytes);
     }
@@ -50,7 +50,7 @@ PS_COLD void *ps_late_alloc(size_t bytes) {
     return heap != NULL ? unlock_after(ps_mode.entry.alloc(heap, bytes)) : NULL;
 }
 
-PS_COLD void *ps_late_zalloc(size_t bytes) {
+PS_COLD void *ps_exited_zalloc(size_t bytes) {
     if (ps_thread.is_exiting && bytes > PS_CLASS_BYTES_LIMIT) {
         return ps_mode.entry.zalloc(NULL, bytes);
     }
@@ -58,7 +58,7 @@ PS_COLD void *ps_late_zalloc(size_t bytes) {
     return heap != NULL ? unlock_after(ps_mode.entry.zalloc(heap, bytes)) : NULL;
 }
 
-PS_COLD void *ps_late_alloc_aligned(size_t bytes, size_t align) {
+PS_COLD void *ps_exited_alloc_aligned(size_t bytes, size_t align) {
     if (ps_thread.is_exiting && bytes > PS_CLASS_BYTES_LIMIT) {
         return ps_mode.entry.alloc_aligned(NULL, bytes, align);
     }
@@ -66,7 +66,7 @@ PS_COLD void *ps_late_alloc_aligned(size_t bytes, size_t align) {
     return heap != NULL ? unlock_after(ps_mode.entry.alloc_aligned(heap, bytes, align)) : NULL;
 }
 
-const struct ps_heap *ps_late_fork_child(void) {
+const struct ps_heap *ps_exited_fork_child(void) {
     ps_lock_fork_child(&late_lock);
     return late_heap;
 }
