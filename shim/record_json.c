@@ -40,7 +40,7 @@ static void add_classes(struct ps_text *text) {
     }
     ps_text_add(text, "],\n \"span_bytes\": [");
     for (uint32_t i = 0; i < ps_size_class_count; i++) {
-        uint64_t bytes = (uint64_t)ps_size_classes[i].slices << PS_SLICE_SHIFT;
+        uint64_t bytes = (uint64_t)ps_size_classes[i].granules << PS_GRANULE_SHIFT;
         add_member(text, i == 0 ? "" : ", ", bytes);
     }
     ps_text_add(text, "]");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory of pages that are free while their slice is not: it is released when the slice has not
- * changed between two scans, half a purge delay apart. (Whole slices go to the page cache at
+ * Memory of pages that are free while their granule is not: it is released when the granule has not
+ * changed between two scans, half a purge delay apart. (Whole granules go to the page cache at
  * once, and its purge.h has the rule there.) Pages are claimed while the system call is under way,
  * so that nothing is held over it. Locks: the depot's.
  */
@@ -12,7 +12,7 @@
 #define BATCH 64
 
 struct victim {
-    struct ps_pages_slice *slice;
+    struct ps_pages_granule *granule;
     uint16_t bits;  /* claimed */
     uint16_t dirty; /* those that still hold memory afterwards */
 };
@@ -31,22 +31,22 @@ static uint32_t purgeable(uint32_t bits) {
         return bits;
     }
     uint32_t whole = 0;
-    for (size_t index = 0; index + group <= PS_SLICE_PAGES; index += group) {
+    for (size_t index = 0; index + group <= PS_GRANULE_PAGES; index += group) {
         uint32_t mask = ps_page_bits(index, group);
         whole |= (bits & mask) == mask ? mask : 0;
     }
     return whole;
 }
 
-static bool gather(struct ps_pages_slice *slice, void *is_forced) {
-    uint32_t bits = purgeable(slice->x_dirty);
+static bool gather(struct ps_pages_granule *granule, void *is_forced) {
+    uint32_t bits = purgeable(granule->x_dirty);
     if (bits == 0) {
         return true;
     }
-    if (slice->seen_idle == 0 && !*(const bool *)is_forced) {
-        slice->seen_idle = scan;
-    } else if (slice->seen_idle != scan && ps_slice_claim_locked(slice, bits)) {
-        victims[victim_count] = (struct victim){slice, (uint16_t)bits, 0};
+    if (granule->seen_idle == 0 && !*(const bool *)is_forced) {
+        granule->seen_idle = scan;
+    } else if (granule->seen_idle != scan && ps_granule_claim_locked(granule, bits)) {
+        victims[victim_count] = (struct victim){granule, (uint16_t)bits, 0};
         ps_depot_note(&victim_count, sizeof victim_count);
         victim_count++;
     }
@@ -61,7 +61,7 @@ static bool purge_one(struct victim *victim) {
         size_t first = (size_t)__builtin_ctz(left);
         size_t pages = (size_t)__builtin_ctz(~(left >> first));
         uint32_t bits = ps_page_bits(first, pages);
-        if (ps_os_purge(victim->slice->run.base + (first << PS_PAGE_SHIFT),
+        if (ps_os_purge(victim->granule->run.base + (first << PS_PAGE_SHIFT),
                         pages << PS_PAGE_SHIFT)) {
             ps_purge_count(pages << PS_PAGE_SHIFT);
             has_purged = true;
@@ -79,8 +79,8 @@ static void return_victims(struct ps_released *released) {
         const struct victim *victim = &victims[victim_count - 1];
         ps_depot_note(&victim_count, sizeof victim_count);
         victim_count--;
-        ps_slice_return_locked(victim->slice, victim->bits, victim->dirty, released);
-        victim->slice->seen_idle = scan; /* not twice in one scan */
+        ps_granule_return_locked(victim->granule, victim->bits, victim->dirty, released);
+        victim->granule->seen_idle = scan; /* not twice in one scan */
         ps_depot_commit();
     }
 }
@@ -89,7 +89,7 @@ static void return_victims(struct ps_released *released) {
 static bool decay_batch(bool is_forced, bool *has_purged) {
     struct ps_released released = {NULL, NULL};
     ps_depot_lock();
-    ps_slices_walk_locked(gather, &is_forced);
+    ps_granules_walk_locked(gather, &is_forced);
     ps_depot_unlock();
     bool is_full = victim_count == BATCH;
     bool is_refused = false;
@@ -100,7 +100,7 @@ static bool decay_batch(bool is_forced, bool *has_purged) {
     ps_depot_lock();
     return_victims(&released);
     ps_depot_unlock();
-    ps_slices_release(&released);
+    ps_granules_release(&released);
     return is_full && !is_refused;
 }
 
@@ -140,5 +140,5 @@ void ps_decay_salvage(void) {
     return_victims(&released);
     is_decaying = false;
     ps_depot_unlock();
-    ps_slices_release(&released);
+    ps_granules_release(&released);
 }

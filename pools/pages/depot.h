@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The depot: free pages that all threads share, and the way to and from the page cache. Runs of
- * fewer than 16 pages share slices; each slice has a bitmap of its free pages in its slot. Longer
- * runs are slices of their own, except the pages behind their end, which are free for others.
+ * fewer than 16 pages share granules; each granule has a bitmap of its free pages in its slot.
+ * Longer runs are granules of their own, except the pages behind their end, which are free for
+ * others.
  *
- * Every slice in use is PS_RUN_PAGES and a run of length one, so that any part of a run can be
- * returned by itself, and the slot has for every page whether it is allocated. A slice whose pages
- * are all free returns to the page cache; pages that wait in slices longer than the purge
+ * Every granule in use is PS_RUN_PAGES and a run of length one, so that any part of a run can be
+ * returned by itself, and the slot has for every page whether it is allocated. A granule whose
+ * pages are all free returns to the page cache; pages that wait in granules longer than the purge
  * delay lose their memory there.
  *
  * A place is the address of a run of pages, plus PS_PLACE_ZERO if it is known to read as zero.
@@ -22,12 +23,12 @@
 #include <poolshim/pages.h>
 
 #define PS_PLACE_ZERO ((uintptr_t)1)
-#define PS_SLICE_PAGES ((size_t)16) /* per slice */
+#define PS_GRANULE_PAGES ((size_t)16) /* per granule */
 
 static inline char *ps_place_pages(uintptr_t place) { return (char *)(place & ~PS_PLACE_ZERO); }
 
 /*
- * Up to `count` runs of `pages` pages each, all from one slice if that has so many.
+ * Up to `count` runs of `pages` pages each, all from one granule if that has so many.
  * pages: 1..15; runs are aligned to the power of two above their length. Returns how many; 0 when
  * memory is exhausted.
  */
@@ -37,13 +38,13 @@ size_t ps_depot_take(size_t pages, size_t count, uintptr_t *places);
  * most 2 MiB. 0 when memory is exhausted. */
 uintptr_t ps_depot_take_one(size_t pages, size_t align);
 
-/* Takes runs back, each of `pages` pages and inside one slice. Aborts when they are not out. */
+/* Takes runs back, each of `pages` pages and inside one granule. Aborts when they are not out. */
 void ps_depot_give(const uintptr_t *places, size_t count, size_t pages);
 
 /* Takes any pages back. Aborts when they are not out. */
 void ps_depot_give_one(uintptr_t place, size_t pages);
 
-/* Aborts when any of the pages is not allocated. O(slices). */
+/* Aborts when any of the pages is not allocated. O(granules). */
 void ps_depot_check(const char *base, size_t pages);
 
 struct ps_depot_counts {

@@ -74,7 +74,7 @@ static void drop_oldest(struct ps_magazine *magazine, size_t index, uint32_t dro
     }
     ps_store_release(&magazine->x_counts[index], count - dropped);
     ps_store_relaxed(&magazine->x_bytes, magazine->x_bytes - dropped * pages * PS_PAGE_BYTES);
-    if (pages < PS_SLICE_PAGES) {
+    if (pages < PS_GRANULE_PAGES) {
         ps_depot_give(places, dropped, pages);
         return;
     }
@@ -283,7 +283,7 @@ uintptr_t ps_magazine_take_slow(size_t bytes, size_t align) {
         align = ps_magazine_align(bytes);
     }
     tick(magazine);
-    if (is_common && bytes < PS_SLICE_BYTES && is_real(magazine)) {
+    if (is_common && bytes < PS_GRANULE_BYTES && is_real(magazine)) {
         place = refill(magazine, bytes);
     } else {
         place = ps_depot_take_one(bytes / PS_PAGE_BYTES, align);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A thread's magazine: freed runs of 1 page to 1 MiB, each aligned to the power of two from its
- * length on, but never more than a slice is. Taking from it and giving to it needs neither lock nor
- * atomic; pages.c does both inline, and calls the functions below for the rest. (Magazines over a
- * depot after Bonwick and Adams 2001.)
+ * length on, but never more than a granule is. Taking from it and giving to it needs neither lock
+ * nor atomic; pages.c does both inline, and calls the functions below for the rest. (Magazines over
+ * a depot after Bonwick and Adams 2001.)
  *
  * Runs of a length are a stack. Each length up to 16 pages has one; longer ones share four for each
  * power of two, and a stack holds one length at a time: the newest that came. So two lengths of one

@@ -93,8 +93,8 @@ void ps_pages_stats(struct ps_pages_stats *stats) {
     *stats = (struct ps_pages_stats){
         .used_bytes = depot.out_bytes - ps_min(all_magazines, depot.out_bytes),
         .magazine_bytes = has_magazine ? ps_magazine->x_bytes : 0,
-        .dirty_bytes = (size_t)(cache.dirty_slices << PS_SLICE_SHIFT) + depot.dirty_bytes,
-        .reserved_bytes = (size_t)(cache.arena_slices << PS_SLICE_SHIFT) + depot.mapped_bytes,
+        .dirty_bytes = (size_t)(cache.dirty_granules << PS_GRANULE_SHIFT) + depot.dirty_bytes,
+        .reserved_bytes = (size_t)(cache.arena_granules << PS_GRANULE_SHIFT) + depot.mapped_bytes,
     };
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the files of this folder share. A slice that is given out by pages: the tenant half of its
+ * What the files of this folder share. A granule that is given out by pages: the tenant half of its
  * slot, and the arithmetic on the bitmap of its free pages. Blocks of 2^order pages lie at
  * multiples of their length, as in a buddy allocator (Knowlton 1965), but any bits may be set:
  * nothing has to be merged. Then the functions of each file, and the start of the pages, which
@@ -17,9 +17,9 @@
 #define PS_ORDER_NONE PS_ORDERS
 #define PS_ALL_PAGES 0xffffu
 
-/* Invariants, under the depot lock: x_dirty is a subset of x_free; the slice is on the list of the
- * longest block that is free in it, on none when x_free is 0. */
-struct ps_pages_slice {
+/* Invariants, under the depot lock: x_dirty is a subset of x_free; the granule is on the list of
+ * the longest block that is free in it, on none when x_free is 0. */
+struct ps_pages_granule {
     PS_ALIGNED(PS_CACHE_LINE) uintptr_t x_owner; /* PS_KEY_NOBODY, that is 0: no heap's */
     uint16_t x_free;   /* free pages, a bit each; depot lock; the holder of all pages reads 0 */
     uint16_t x_dirty;  /* free pages that may hold anything but zeroes; depot lock */
@@ -27,21 +27,21 @@ struct ps_pages_slice {
     uint8_t seen_idle; /* number of the first scan that found it like this; 0: none; depot lock */
     bool is_mapping;   /* lies in a mapping of its own, not in an arena; constant */
     unsigned char unused[PS_TENANT_BYTES - 15];
-    struct ps_run run; /* next, prev: the list; slices: 1 */
+    struct ps_run run; /* next, prev: the list; granules: 1 */
 };
 
-_Static_assert(offsetof(struct ps_pages_slice, run) == offsetof(struct ps_slot, run),
-               "a slice by pages is a slot");
-_Static_assert(offsetof(struct ps_pages_slice, x_free) / 8 ==
-                   offsetof(struct ps_pages_slice, seen_idle) / 8,
+_Static_assert(offsetof(struct ps_pages_granule, run) == offsetof(struct ps_slot, run),
+               "a granule by pages is a slot");
+_Static_assert(offsetof(struct ps_pages_granule, x_free) / 8 ==
+                   offsetof(struct ps_pages_granule, seen_idle) / 8,
                "what the depot lock protects is one word for its undo log");
 
-static inline struct ps_pages_slice *ps_pages_slice_at(const char *address) {
-    return (struct ps_pages_slice *)ps_page_map_slot(address);
+static inline struct ps_pages_granule *ps_pages_granule_at(const char *address) {
+    return (struct ps_pages_granule *)ps_page_map_slot(address);
 }
 
 static inline size_t ps_page_index(const char *page) {
-    return ((uintptr_t)page >> PS_PAGE_SHIFT) & (PS_SLICE_PAGES - 1);
+    return ((uintptr_t)page >> PS_PAGE_SHIFT) & (PS_GRANULE_PAGES - 1);
 }
 
 /* The bits of `pages` pages from `index` on. */
@@ -82,7 +82,7 @@ static inline size_t ps_free_place(uint32_t free, unsigned order) {
 /* Smallest order whose blocks hold so many pages. pages: 1..16. */
 static inline unsigned ps_order_of(size_t pages) { return pages == 1 ? 0 : ps_log2(pages - 1) + 1; }
 
-/* Slices of which all pages are free, linked by run.next. */
+/* Granules of which all pages are free, linked by run.next. */
 struct ps_released {
     struct ps_run *dirty;
     struct ps_run *zero;
@@ -102,33 +102,33 @@ void ps_depot_commit(void);
 void ps_depot_count_out(size_t pages);
 
 /* Takes the pages of `bits` out of the free ones. False: not all of them are free. Lock held. */
-bool ps_slice_claim_locked(struct ps_pages_slice *slice, uint32_t bits);
+bool ps_granule_claim_locked(struct ps_pages_granule *granule, uint32_t bits);
 
 /* Puts pages among the free ones. dirty: those of them that may hold anything but zeroes. When the
- * whole slice is free it goes on `released`. Lock held. */
-void ps_slice_return_locked(struct ps_pages_slice *slice, uint32_t bits, uint32_t dirty,
-                            struct ps_released *released);
+ * whole granule is free it goes on `released`. Lock held. */
+void ps_granule_return_locked(struct ps_pages_granule *granule, uint32_t bits, uint32_t dirty,
+                              struct ps_released *released);
 
-/* Calls visit for slices with free pages until it says no. Lock held. */
-void ps_slices_walk_locked(bool (*visit)(struct ps_pages_slice *slice, void *context),
-                           void *context);
+/* Calls visit for granules with free pages until it says no. Lock held. */
+void ps_granules_walk_locked(bool (*visit)(struct ps_pages_granule *granule, void *context),
+                             void *context);
 
-/* ---- of run.c: whole slices; no lock held ---- */
+/* ---- of run.c: whole granules; no lock held ---- */
 
-/* A run of slices from the page cache or the system, each slice PS_RUN_PAGES with all pages out.
- * NULL when memory is exhausted. */
-char *ps_slices_take(size_t slices, size_t align_slices, bool *is_zero);
+/* A run of granules from the page cache or the system, each granule PS_RUN_PAGES with all pages
+ * out. NULL when memory is exhausted. */
+char *ps_granules_take(size_t granules, size_t align_granules, bool *is_zero);
 
-/* As many free slices behind a slice that the caller has pages of. False: they are not free. */
-bool ps_slices_extend(struct ps_pages_slice *last, size_t slices, bool *is_zero);
+/* As many free granules behind a granule that the caller has pages of. False: they are not free. */
+bool ps_granules_extend(struct ps_pages_granule *last, size_t granules, bool *is_zero);
 
-/* Returns slices of which all pages are allocated. Aborts when they are not. */
-void ps_slices_give(char *base, size_t slices, bool is_zero);
+/* Returns granules of which all pages are allocated. Aborts when they are not. */
+void ps_granules_give(char *base, size_t granules, bool is_zero);
 
 /* Hands what has been released to the page cache. */
-void ps_slices_release(const struct ps_released *released);
+void ps_granules_release(const struct ps_released *released);
 
-size_t ps_slices_mapped_bytes(void);
+size_t ps_granules_mapped_bytes(void);
 
 /* ---- of extend.c ---- */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Whole slices on their way between the page cache and the depot, and mappings for runs that are
- * longer than the page cache has. Holds no lock of its own: what it writes is in slots of slices
+ * Whole granules on their way between the page cache and the depot, and mappings for runs that are
+ * longer than the page cache has. Holds no lock of its own: what it writes is in slots of granules
  * that only the caller has. Callers: depot.c, extend.c, decay.c.
  */
 #include "pools/engine/os/fatal.h"
@@ -13,8 +13,8 @@
 
 /* Chunks this long are filled sooner or later: huge pages. Longer than the other, they are cut from
  * ordinary pages, as the program may reserve them for their addresses. */
-#define DENSE_SLICES_LEAST ((size_t)32)  /* 2 MiB */
-#define DENSE_SLICES_MOST ((size_t)4096) /* 256 MiB */
+#define DENSE_GRANULES_LEAST ((size_t)32)  /* 2 MiB */
+#define DENSE_GRANULES_MOST ((size_t)4096) /* 256 MiB */
 
 static size_t x_mapped_bytes;
 
@@ -25,33 +25,33 @@ static void set_kind(struct ps_run *run, enum ps_run_kind kind) {
 
 static struct ps_run *run_at(const char *base) { return &ps_page_map_slot(base)->run; }
 
-/* Makes the slices of a busy run, from the given one on, PS_RUN_PAGES with all pages out. */
-static void divide(const struct ps_run *run, size_t from, size_t slices, bool is_mapping) {
+/* Makes the granules of a busy run, from the given one on, PS_RUN_PAGES with all pages out. */
+static void divide(const struct ps_run *run, size_t from, size_t granules, bool is_mapping) {
     char *base = run->base;
     bool is_huge = run->is_huge;
-    for (size_t i = from; i < slices; i++) {
-        struct ps_pages_slice *slice = ps_pages_slice_at(base + (i << PS_SLICE_SHIFT));
+    for (size_t i = from; i < granules; i++) {
+        struct ps_pages_granule *granule = ps_pages_granule_at(base + (i << PS_GRANULE_SHIFT));
         /* relaxed, all three: they are not used before the kind is set. */
-        ps_store_relaxed(&slice->x_free, (uint16_t)0);
-        ps_store_relaxed(&slice->run.slices, 1u);
-        ps_store_relaxed(&slice->run.back, (uint16_t)0);
-        slice->x_dirty = 0;
-        slice->order = PS_ORDER_NONE;
-        slice->seen_idle = 0;
-        slice->is_mapping = is_mapping;
-        slice->run.base = base + (i << PS_SLICE_SHIFT);
-        slice->run.is_huge = is_huge & 1;
-        set_kind(&slice->run, PS_RUN_PAGES);
+        ps_store_relaxed(&granule->x_free, (uint16_t)0);
+        ps_store_relaxed(&granule->run.granules, 1u);
+        ps_store_relaxed(&granule->run.back, (uint16_t)0);
+        granule->x_dirty = 0;
+        granule->order = PS_ORDER_NONE;
+        granule->seen_idle = 0;
+        granule->is_mapping = is_mapping;
+        granule->run.base = base + (i << PS_GRANULE_SHIFT);
+        granule->run.is_huge = is_huge & 1;
+        set_kind(&granule->run, PS_RUN_PAGES);
     }
 }
 
-static struct ps_run *map(size_t slices, size_t align_slices) {
-    size_t bytes = slices << PS_SLICE_SHIFT;
-    char *base = ps_os_reserve(bytes, align_slices << PS_SLICE_SHIFT);
+static struct ps_run *map(size_t granules, size_t align_granules) {
+    size_t bytes = granules << PS_GRANULE_SHIFT;
+    char *base = ps_os_reserve(bytes, align_granules << PS_GRANULE_SHIFT);
     if (base == NULL) {
         return NULL;
     }
-    struct ps_run *run = ps_page_cache_adopt(base, slices);
+    struct ps_run *run = ps_page_cache_adopt(base, granules);
     if (run == NULL) {
         ps_os_release(base, bytes);
         return NULL;
@@ -60,14 +60,14 @@ static struct ps_run *map(size_t slices, size_t align_slices) {
     return run;
 }
 
-char *ps_slices_take(size_t slices, size_t align_slices, bool *is_zero) {
-    bool is_mapping = slices + align_slices - 1 > PS_RUN_SLICES_LIMIT;
+char *ps_granules_take(size_t granules, size_t align_granules, bool *is_zero) {
+    bool is_mapping = granules + align_granules - 1 > PS_RUN_GRANULES_LIMIT;
     bool is_dense =
-        align_slices == 1 && slices >= DENSE_SLICES_LEAST && slices <= DENSE_SLICES_MOST;
-    struct ps_run *run = is_mapping ? map(slices, align_slices)
-                         : is_dense ? ps_page_cache_take_dense(slices)
-                                    : ps_page_cache_take(slices, align_slices);
-    if (run != NULL && !ps_page_cache_open(run->base, slices << PS_SLICE_SHIFT)) {
+        align_granules == 1 && granules >= DENSE_GRANULES_LEAST && granules <= DENSE_GRANULES_MOST;
+    struct ps_run *run = is_mapping ? map(granules, align_granules)
+                         : is_dense ? ps_page_cache_take_dense(granules)
+                                    : ps_page_cache_take(granules, align_granules);
+    if (run != NULL && !ps_page_cache_open(run->base, granules << PS_GRANULE_SHIFT)) {
         ps_page_cache_give(run);
         run = NULL;
     }
@@ -76,60 +76,60 @@ char *ps_slices_take(size_t slices, size_t align_slices, bool *is_zero) {
     }
     *is_zero = !run->is_dirty;
     char *base = run->base;
-    divide(run, 0, slices, is_mapping);
+    divide(run, 0, granules, is_mapping);
     return base;
 }
 
-bool ps_slices_extend(struct ps_pages_slice *last, size_t slices, bool *is_zero) {
-    bool can_extend = ps_page_cache_extend(&last->run, 1 + slices, is_zero);
-    char *added = last->run.base + PS_SLICE_BYTES;
-    if (can_extend && !ps_page_cache_open(added, slices << PS_SLICE_SHIFT)) {
+bool ps_granules_extend(struct ps_pages_granule *last, size_t granules, bool *is_zero) {
+    bool can_extend = ps_page_cache_extend(&last->run, 1 + granules, is_zero);
+    char *added = last->run.base + PS_GRANULE_BYTES;
+    if (can_extend && !ps_page_cache_open(added, granules << PS_GRANULE_SHIFT)) {
         ps_page_cache_shrink(&last->run, 1);
         can_extend = false;
     }
     if (can_extend) {
-        divide(&last->run, 1, 1 + slices, false);
-        ps_store_relaxed(&last->run.slices, 1u); /* relaxed: a walk may step by either */
+        divide(&last->run, 1, 1 + granules, false);
+        ps_store_relaxed(&last->run.granules, 1u); /* relaxed: a walk may step by either */
     }
     return can_extend;
 }
 
-size_t ps_slices_mapped_bytes(void) {
+size_t ps_granules_mapped_bytes(void) {
     return ps_load_relaxed(&x_mapped_bytes); /* relaxed: a count */
 }
 
 /* Unmaps; what the system will not unmap becomes part of the page cache. */
-static void unmap(char *base, size_t slices) {
-    size_t bytes = slices << PS_SLICE_SHIFT;
+static void unmap(char *base, size_t granules) {
+    size_t bytes = granules << PS_GRANULE_SHIFT;
     ps_add_relaxed(&x_mapped_bytes, (size_t)0 - bytes); /* relaxed: a count */
     if (ps_os_release(base, bytes)) {
         ps_purge_count(bytes);
         return;
     }
-    while (slices > 0) {
-        size_t part = ps_min(slices, PS_RUN_SLICES_LIMIT);
+    while (granules > 0) {
+        size_t part = ps_min(granules, PS_RUN_GRANULES_LIMIT);
         struct ps_run *run = ps_page_cache_adopt(base, part);
         if (run != NULL) { /* always: its slots have been there before */
             ps_page_cache_give(run);
         }
-        base += part << PS_SLICE_SHIFT;
-        slices -= part;
+        base += part << PS_GRANULE_SHIFT;
+        granules -= part;
     }
 }
 
-void ps_slices_give(char *base, size_t slices, bool is_zero) {
-    ps_depot_check(base, slices * PS_SLICE_PAGES);
-    bool is_mapping = ps_pages_slice_at(base)->is_mapping;
-    for (size_t i = slices; i-- > 0;) {
-        set_kind(run_at(base + (i << PS_SLICE_SHIFT)),
+void ps_granules_give(char *base, size_t granules, bool is_zero) {
+    ps_depot_check(base, granules * PS_GRANULE_PAGES);
+    bool is_mapping = ps_pages_granule_at(base)->is_mapping;
+    for (size_t i = granules; i-- > 0;) {
+        set_kind(run_at(base + (i << PS_GRANULE_SHIFT)),
                  i == 0 && !is_mapping ? PS_RUN_BUSY : PS_RUN_NONE);
     }
     if (is_mapping) {
-        unmap(base, slices);
+        unmap(base, granules);
         return;
     }
     struct ps_run *run = run_at(base);
-    ps_store_relaxed(&run->slices, (uint32_t)slices); /* relaxed: a walk may step by either */
+    ps_store_relaxed(&run->granules, (uint32_t)granules); /* relaxed: a walk may step by either */
     if (is_zero) {
         ps_page_cache_give_zero(run);
     } else {
@@ -140,12 +140,12 @@ void ps_slices_give(char *base, size_t slices, bool is_zero) {
 static void release_list(struct ps_run *list, bool is_zero) {
     while (list != NULL) {
         struct ps_run *next = list->next;
-        ps_slices_give(list->base, 1, is_zero);
+        ps_granules_give(list->base, 1, is_zero);
         list = next;
     }
 }
 
-void ps_slices_release(const struct ps_released *released) {
+void ps_granules_release(const struct ps_released *released) {
     release_list(released->dirty, false);
     release_list(released->zero, true);
 }

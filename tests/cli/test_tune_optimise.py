@@ -114,7 +114,7 @@ def test_no_subset_of_the_grid_is_cheaper(top: int, backbone: Backbone, rounds: 
 
 
 def test_no_subset_of_ten_sizes_up_to_64_kib_is_cheaper() -> None:
-    """There spans have one to eight slices, and a larger class may have shorter ones."""
+    """There spans have one to eight granules, and a larger class may have shorter ones."""
     generator = random.Random(SEED)
     for _ in range(20):
         chosen = generator.sample(grid_points(65536)[1:-1], 9)

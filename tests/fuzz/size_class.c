@@ -8,7 +8,7 @@
 #include "pools/engine/page/page_map.h"
 #include "tests/fuzz/lib/fuzz.h"
 
-#define SPAN_SLICES_MAX 16
+#define SPAN_GRANULES_MAX 16
 
 static size_t block_bytes(uint32_t index) { return ps_size_classes[index].block_bytes; }
 
@@ -69,7 +69,7 @@ static void check_lookup(void) {
 /* Every block of the class found lies where it was asked to, and no smaller class would do. */
 static void check_aligned(size_t bytes, size_t align) {
     uint32_t index = ps_size_class_of_aligned(bytes, align);
-    bool is_possible = bytes <= ps_size_class_max_bytes && align <= PS_SLICE_BYTES;
+    bool is_possible = bytes <= ps_size_class_max_bytes && align <= PS_GRANULE_BYTES;
     for (uint32_t i = 0; i < ps_size_class_count && is_possible; i++) {
         bool fits = block_bytes(i) >= bytes && block_bytes(i) % align == 0;
         FUZZ_CHECK(!fits || index <= i);
@@ -86,13 +86,13 @@ static void check_aligned(size_t bytes, size_t align) {
 
 /* Spans: what spans, free streaks and the word for remote frees count on. */
 static void check_plan(const struct ps_size_class *class) {
-    size_t bytes = (size_t) class->slices * PS_SLICE_BYTES;
+    size_t bytes = (size_t) class->granules * PS_GRANULE_BYTES;
     size_t used = (size_t)(class->limit - class->first) * class->block_bytes;
-    FUZZ_CHECK(class->slices >= 1 && class->slices <= SPAN_SLICES_MAX);
+    FUZZ_CHECK(class->granules >= 1 && class->granules <= SPAN_GRANULES_MAX);
     FUZZ_CHECK((size_t) class->limit * class->block_bytes <= bytes);
     FUZZ_CHECK(class->limit >= class->first + 2 && class->limit < 1 << 14);
     FUZZ_CHECK(used * 10 >= bytes * 7);
-    FUZZ_CHECK(class->slices == SPAN_SLICES_MAX || bytes % class->block_bytes * 16 <= bytes);
+    FUZZ_CHECK(class->granules == SPAN_GRANULES_MAX || bytes % class->block_bytes * 16 <= bytes);
     FUZZ_CHECK(class->notice_blocks >= 1 && class->notice_blocks <= class->limit - class->first);
     FUZZ_CHECK(class->window_blocks >= 1);
     FUZZ_CHECK(!class->has_lifo || class->lifo_limit >= 1);

@@ -20,11 +20,11 @@ uint8_t ps_size_class_by_8[PS_CLASS_BYTES_LIMIT / 8 + 1]; /* every size is of cl
 size_t ps_size_class_guard_bytes;
 __thread uint32_t ps_lock_thread_id;
 
-static PS_ALIGNED(65536) char memory[WORLD_SLICES][PS_SLICE_BYTES];
+static PS_ALIGNED(65536) char memory[WORLD_GRANULES][PS_GRANULE_BYTES];
 static PS_ALIGNED(65536) char metadata[METADATA_BYTES];
 static size_t metadata_used;
 static struct ps_lock cache_lock = PS_LOCK_INIT(PS_RANK_PAGE);
-static bool is_out[WORLD_SLICES];
+static bool is_out[WORLD_GRANULES];
 static unsigned out_count;
 
 void ps_check_failed(const char *text) { explore_fail(text); }
@@ -85,18 +85,18 @@ void ps_os_advise_huge(void *base, size_t bytes, bool is_on) {
     (void)base, (void)bytes, (void)is_on;
 }
 
-struct ps_run *ps_page_cache_take(size_t slices, size_t align_slices) {
-    (void)slices, (void)align_slices;
+struct ps_run *ps_page_cache_take(size_t granules, size_t align_granules) {
+    (void)granules, (void)align_granules;
     struct ps_run *run = NULL;
     ps_lock_acquire(&cache_lock);
-    for (size_t i = 0; i < WORLD_SLICES && run == NULL; i++) {
+    for (size_t i = 0; i < WORLD_GRANULES && run == NULL; i++) {
         if (!is_out[i]) {
             struct ps_slot *slot = ps_page_map_slot(memory[i]);
             explore_revive(slot, PS_TENANT_BYTES);
             explore_revive(memory[i], (size_t)ps_size_classes[0].limit * WORLD_BLOCK_BYTES);
             run = &slot->run;
             run->base = memory[i];
-            run->slices = 1;
+            run->granules = 1;
             ps_store_relaxed(&run->kind, (uint8_t)PS_RUN_BUSY);
             is_out[i] = true;
             out_count++;
@@ -108,7 +108,7 @@ struct ps_run *ps_page_cache_take(size_t slices, size_t align_slices) {
 
 void ps_page_cache_give(struct ps_run *run) {
     struct ps_span *span = ps_span_of_slot(ps_slot_of_run(run));
-    size_t index = (size_t)(run->base - memory[0]) / PS_SLICE_BYTES;
+    size_t index = (size_t)(run->base - memory[0]) / PS_GRANULE_BYTES;
     EXPLORE_ASSERT(!ps_span_is_queued(span));
     /* The slot and the blocks are somebody else's from now on. */
     explore_use(run->base, (size_t)span->limit * WORLD_BLOCK_BYTES);
@@ -125,7 +125,7 @@ void ps_page_cache_give(struct ps_run *run) {
 
 void ps_page_cache_walk(void (*visit)(struct ps_slot *slot, void *context), void *context) {
     ps_lock_acquire(&cache_lock);
-    for (size_t i = 0; i < WORLD_SLICES; i++) {
+    for (size_t i = 0; i < WORLD_GRANULES; i++) {
         visit(ps_page_map_slot(memory[i]), context);
     }
     ps_lock_release(&cache_lock);
@@ -133,7 +133,7 @@ void ps_page_cache_walk(void (*visit)(struct ps_slot *slot, void *context), void
 
 /* ---- for scenarios ---- */
 
-unsigned world_given(void) { return WORLD_SLICES - out_count; }
+unsigned world_given(void) { return WORLD_GRANULES - out_count; }
 
 void world_begin(uint16_t blocks, uint16_t notice_blocks) {
     world_classes(blocks, notice_blocks);
@@ -145,7 +145,7 @@ bool world_cover(void) { return ps_page_map_cover(memory, sizeof memory); }
 void world_classes(uint16_t blocks, uint16_t notice_blocks) {
     ps_size_classes[0] = (struct ps_size_class){.block_bytes = WORLD_BLOCK_BYTES,
                                                 .window_blocks = blocks,
-                                                .slices = 1,
+                                                .granules = 1,
                                                 .limit = blocks,
                                                 .notice_blocks = notice_blocks,
                                                 .has_streaks = true};

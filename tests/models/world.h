@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A small world below the engine's spans: a size class of few blocks, a few slices in a page cache
- * that knows what is out, and the real page map. Spans that were given back are dead: whoever
+ * A small world below the engine's spans: a size class of few blocks, a few granules in a page
+ * cache that knows what is out, and the real page map. Spans that were given back are dead: whoever
  * touches one is wrong. Locks are waited for without their inside. For models of pools/engine/small
  * and pools/engine/heap.
  */
@@ -12,7 +12,7 @@
 
 #include <explore.h>
 
-#define WORLD_SLICES 2
+#define WORLD_GRANULES 2
 #define WORLD_BLOCK_BYTES 16
 
 /* Before a scenario: the size class has so many blocks a span, and a full span wakes its owner when
@@ -29,7 +29,7 @@ struct ps_span *world_full_span(uintptr_t owner_key);
 /* The program is done with a block: writes to all of it. */
 void *world_block(struct ps_span *span, size_t index);
 
-/* Slices given back less those taken again. */
+/* Granules given back less those taken again. */
 unsigned world_given(void);
 
 /* Every block of a settled span that is not dead is free, once, and its memory the caller's. */

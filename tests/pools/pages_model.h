@@ -160,7 +160,7 @@ static inline void random_step(void) {
     }
 }
 
-/* Every slice of every arena is in use by pages, dirty or clean; and the figures agree. */
+/* Every granule of every arena is in use by pages, dirty or clean; and the figures agree. */
 static inline void check_counts(void) {
     struct ps_pages_stats stats;
     ps_pages_stats(&stats);
@@ -177,11 +177,11 @@ static inline void check_all_came_back(void) {
     ps_pages_trim(0);
     ps_page_cache_count(&counts);
     ps_pages_stats(&stats);
-    CHECK_EQ(counts.dirty_slices, 0);
-    CHECK_EQ(counts.clean_slices, counts.arena_slices);
+    CHECK_EQ(counts.dirty_granules, 0);
+    CHECK_EQ(counts.clean_granules, counts.arena_granules);
     CHECK_EQ(stats.used_bytes, 0);
     CHECK_EQ(stats.dirty_bytes, 0);
-    CHECK_EQ(stats.reserved_bytes, counts.arena_slices << PS_SLICE_SHIFT);
+    CHECK_EQ(stats.reserved_bytes, counts.arena_granules << PS_GRANULE_SHIFT);
 }
 
 #endif

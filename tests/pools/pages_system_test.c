@@ -42,7 +42,7 @@ FRESH_TEST(freed_pages_lose_their_memory_after_the_delay) {
         pages[i] = ps_pages_alloc(PAGE, 16);
         *pages[i] = 1;
     }
-    for (size_t i = 0; i < COUNT; i++) { /* one page of each slice stays */
+    for (size_t i = 0; i < COUNT; i++) { /* one page of each granule stays */
         if (i % 16 != 7) {
             ps_pages_free(pages[i], PAGE);
         }
@@ -54,7 +54,7 @@ FRESH_TEST(freed_pages_lose_their_memory_after_the_delay) {
             ps_pages_free(ps_pages_alloc(3 * MIB, 16), 3 * MIB);
         }
     }
-    size_t kept = ps_os_page_bytes() / PAGE; /* of each slice: what shares a page of the system */
+    size_t kept = ps_os_page_bytes() / PAGE; /* of each granule: what shares a page of the system */
     CHECK_CMP(fake_os_purged_bytes() - purged, >=, COUNT / 16 * (16 - kept) * PAGE);
     for (size_t i = 7; i < COUNT; i += 16) {
         CHECK_EQ(*pages[i], 1);
@@ -151,9 +151,9 @@ FRESH_TEST(lengths_that_share_a_stack_keep_each_other_out) {
     check_all_came_back();
 }
 
-FRESH_TEST(a_part_of_a_run_across_slices_comes_back_too) {
+FRESH_TEST(a_part_of_a_run_across_granules_comes_back_too) {
     char *run = ps_pages_alloc(40 * PAGE, 16);
-    for (size_t at = 0; at < 40; at += 5) { /* two of them lie in two slices */
+    for (size_t at = 0; at < 40; at += 5) { /* two of them lie in two granules */
         ps_pages_free(run + at * PAGE, 5 * PAGE);
     }
     check_all_came_back();

@@ -23,14 +23,14 @@ FRESH_TEST(runs_never_overlap_and_all_come_back) {
     check_all_came_back();
 }
 
-FRESH_TEST(small_runs_share_a_slice) {
+FRESH_TEST(small_runs_share_a_granule) {
     char *pages[16];
     for (size_t i = 0; i < 16; i++) {
         pages[i] = ps_pages_alloc(PAGE, 16);
     }
     struct ps_page_counts counts;
     ps_page_cache_count(&counts);
-    CHECK_EQ(counts.arena_slices - counts.clean_slices, 1);
+    CHECK_EQ(counts.arena_granules - counts.clean_granules, 1);
     for (size_t i = 0; i < 16; i++) {
         ps_pages_free(pages[i], PAGE);
     }
@@ -110,7 +110,7 @@ FRESH_TEST(longer_than_any_arena_is_a_mapping) {
     run[0] = run[bytes - 1] = 1;
     uint64_t mapped = fake_os_mapped_bytes();
     ps_pages_free(run + GIB + 4096, GIB);
-    CHECK_CMP(fake_os_mapped_bytes(), <=, mapped - GIB + 2 * PS_SLICE_BYTES);
+    CHECK_CMP(fake_os_mapped_bytes(), <=, mapped - GIB + 2 * PS_GRANULE_BYTES);
     ps_pages_free(run, GIB + 4096);
     ps_pages_free(run + 2 * GIB + 4096, bytes - 2 * GIB - 4096);
     check_all_came_back();
@@ -162,7 +162,7 @@ FRESH_TEST(sizes_and_alignments_at_the_edges) {
 /* ---- misuse ---- */
 
 static void free_twice(size_t pages) {
-    char *stays = ps_pages_alloc(PAGE, 16); /* and with it the slice */
+    char *stays = ps_pages_alloc(PAGE, 16); /* and with it the granule */
     char *run = ps_pages_alloc(pages * PAGE, 16);
     *stays = 1;
     ps_pages_free(run, pages * PAGE);

@@ -3,7 +3,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * One page of a block is locked and forgotten, and everything is freed: the system refuses to drop
- * the slice around that page, and only that. The slice goes back, too, once it is unlocked.
+ * the granule around that page, and only that. The granule goes back, too, once it is unlocked.
  */
 #include "goes_back.h"
 

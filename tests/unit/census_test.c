@@ -68,11 +68,11 @@ FRESH_TEST(bytes_are_blocks_times_their_size) {
         size_t bytes = engine_random_size(&state);
         live_start(&blocks[i], ps_heap_alloc(bytes), bytes, i);
         bool is_small = bytes <= 64 * KIB;
-        size_t slices = (bytes + PS_SLICE_BYTES - 1) / PS_SLICE_BYTES * PS_SLICE_BYTES;
+        size_t granules = (bytes + PS_GRANULE_BYTES - 1) / PS_GRANULE_BYTES * PS_GRANULE_BYTES;
         size_t class_bytes = is_small ? ps_size_classes[ps_size_class_of(bytes)].block_bytes : 0;
         small_bytes += class_bytes;
-        run_bytes += !is_small && bytes <= 4 * MIB - 4096 ? slices : 0;
-        map_bytes += bytes > 4 * MIB - 4096 ? slices : 0;
+        run_bytes += !is_small && bytes <= 4 * MIB - 4096 ? granules : 0;
+        map_bytes += bytes > 4 * MIB - 4096 ? granules : 0;
         counts[is_small ? 0 : bytes <= 4 * MIB - 4096 ? 1 : 2]++;
     }
     struct ps_census census = engine_census();

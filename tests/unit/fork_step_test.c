@@ -16,34 +16,34 @@
 /* ---- what must hold in the child ---- */
 
 struct sum {
-    uint64_t slices;
-    uint64_t dirty_slices;
-    uint64_t clean_slices;
-    uint64_t busy_slices;
+    uint64_t granules;
+    uint64_t dirty_granules;
+    uint64_t clean_granules;
+    uint64_t busy_granules;
 };
 
 static void add_run(struct ps_slot *slot, void *context) {
     struct sum *sum = context;
     const struct ps_run *run = &slot->run;
-    sum->slices += run->slices;
+    sum->granules += run->granules;
     if (run->kind == PS_RUN_FREE) {
-        *(run->is_dirty ? &sum->dirty_slices : &sum->clean_slices) += run->slices;
+        *(run->is_dirty ? &sum->dirty_granules : &sum->clean_granules) += run->granules;
     } else if (run->kind == PS_RUN_BUSY) {
-        sum->busy_slices += run->slices;
+        sum->busy_granules += run->granules;
     }
 }
 
-static uint64_t busy_slices_max; /* what a thread may hold */
+static uint64_t busy_granules_max; /* what a thread may hold */
 
 static void check_page_cache(void) {
     struct ps_page_counts counts;
     struct sum sum = {0};
     ps_page_cache_count(&counts);
     ps_page_cache_walk(add_run, &sum);
-    CHECK_EQ(sum.slices + counts.closed_slices, counts.arena_slices);
-    CHECK_EQ(sum.dirty_slices, counts.dirty_slices);
-    CHECK_EQ(sum.clean_slices + counts.closed_slices, counts.clean_slices);
-    CHECK_CMP(sum.busy_slices, <=, busy_slices_max);
+    CHECK_EQ(sum.granules + counts.closed_granules, counts.arena_granules);
+    CHECK_EQ(sum.dirty_granules, counts.dirty_granules);
+    CHECK_EQ(sum.clean_granules + counts.closed_granules, counts.clean_granules);
+    CHECK_CMP(sum.busy_granules, <=, busy_granules_max);
 }
 
 #define BLOCKS 60
@@ -85,7 +85,7 @@ static void medium_blocks(void) {
 }
 
 FRESH_TEST(medium_blocks_come_and_go) {
-    busy_slices_max = 8;
+    busy_granules_max = 8;
     ps_engine_start();
     fork_at_each_step(NULL, medium_blocks, use_everything, 31);
 }
@@ -98,7 +98,7 @@ static void resized_blocks(void) {
 }
 
 FRESH_TEST(medium_blocks_are_resized_in_place) {
-    busy_slices_max = 8;
+    busy_granules_max = 8;
     ps_engine_start();
     fork_at_each_step(NULL, resized_blocks, use_everything, 31);
 }
@@ -117,7 +117,7 @@ static void whole_spans(void) {
 }
 
 FRESH_TEST(a_thread_takes_its_first_spans_and_gives_them_back) {
-    busy_slices_max = 4;
+    busy_granules_max = 4;
     ps_engine_start();
     fork_at_each_step(NULL, whole_spans, use_everything, 43);
 }
@@ -150,7 +150,7 @@ static void adopt_orphans(void) {
 }
 
 FRESH_TEST(a_thread_adopts_orphans_and_leaves_them_again) {
-    busy_slices_max = 16;
+    busy_granules_max = 16;
     ps_engine_start();
     fork_at_each_step(leave_orphans, adopt_orphans, use_everything, 61);
 }
@@ -212,7 +212,7 @@ static void adopt_three_and_leave_them(void) {
 }
 
 FRESH_TEST(lists_of_orphans_stay_whole) {
-    busy_slices_max = 16;
+    busy_granules_max = 16;
     ps_engine_start();
     fork_at_each_step(leave_list_of_orphans, adopt_three_and_leave_them, use_list_of_orphans, 61);
 }
@@ -260,7 +260,7 @@ static void take_a_heap_and_end(void) {
 }
 
 FRESH_TEST(heaps_of_ended_threads_are_taken_and_parked) {
-    busy_slices_max = 4;
+    busy_granules_max = 4;
     ps_engine_start();
     fork_at_each_step(park_three_heaps, take_a_heap_and_end, use_parked_heaps, 17);
 }
@@ -276,7 +276,7 @@ static void free_orphans(void) {
 }
 
 FRESH_TEST(a_thread_frees_what_others_left) {
-    busy_slices_max = 16;
+    busy_granules_max = 16;
     ps_engine_start();
     fork_at_each_step(leave_orphans, free_orphans, use_everything, 97);
 }
@@ -290,7 +290,7 @@ static void end_and_go_on(void) {
 }
 
 FRESH_TEST(a_thread_ends_and_allocates_still) {
-    busy_slices_max = 4;
+    busy_granules_max = 4;
     ps_engine_start();
     fork_at_each_step(NULL, end_and_go_on, use_everything, 61);
 }
@@ -323,7 +323,7 @@ static void take_heap_of_forking_thread(void) {
 }
 
 FRESH_TEST(a_thread_forks_whose_heap_is_taken) {
-    busy_slices_max = 16;
+    busy_granules_max = 16;
     ps_engine_start();
     fork_at_each_step(allocate_here, take_heap_of_forking_thread, use_everything, 23);
     CHECK(is_taken);
@@ -340,7 +340,7 @@ static void mappings(void) {
 }
 
 FRESH_TEST(mappings_come_and_go) {
-    busy_slices_max = 0;
+    busy_granules_max = 0;
     ps_engine_start();
     fork_at_each_step(NULL, mappings, use_everything, 47);
 }
@@ -358,7 +358,7 @@ static void make_dirty(void) {
 static void trim(void) { ps_heap_trim(0); }
 
 FRESH_TEST(free_runs_are_purged) {
-    busy_slices_max = 16;
+    busy_granules_max = 16;
     ps_engine_start();
     fork_at_each_step(make_dirty, trim, use_everything, 7);
 }

@@ -108,7 +108,7 @@ static void reuse_dead_spans(void) {
     for (int round = 0; round < 3; round++) {
         allocate_full(NULL);
         census = engine_census();
-        CHECK_CMP(census.small_span_bytes, <=, span_bytes + 2 * PS_SLICE_BYTES);
+        CHECK_CMP(census.small_span_bytes, <=, span_bytes + 2 * PS_GRANULE_BYTES);
         live_end_all(full, FULL_BLOCKS);
     }
 }

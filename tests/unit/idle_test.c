@@ -63,7 +63,7 @@ FRESH_TEST(a_trim_drops_what_has_come_back_to_another_thread) {
     CHECK(!ps_heap_trim(0));
     WHEN("the owner runs again");
     worker_do(&owner, allocate_all, NULL);
-    CHECK_CMP(engine_census().small_span_bytes, <=, before.small_span_bytes + PS_SLICE_BYTES);
+    CHECK_CMP(engine_census().small_span_bytes, <=, before.small_span_bytes + PS_GRANULE_BYTES);
     worker_do(&owner, free_all, NULL);
     worker_stop(&owner);
     check_live_blocks(0);

@@ -38,7 +38,7 @@ FRESH_TEST(a_page_run_up_to_the_boundary_and_a_mapping_from_there_on) {
         CHECK_EQ(census.run_live_count, 0);
         CHECK_EQ(census.map_live_count, 1);
         CHECK_CMP(census.map_live_bytes, >=, mapping_sizes[i]);
-        CHECK_CMP(census.map_live_bytes, <, mapping_sizes[i] + PS_SLICE_BYTES);
+        CHECK_CMP(census.map_live_bytes, <, mapping_sizes[i] + PS_GRANULE_BYTES);
         ps_heap_free(block);
         check_live_blocks(0);
     }
@@ -50,7 +50,7 @@ FRESH_TEST(usable_size_is_the_request_in_whole_pages) {
         live_start(&live, ps_heap_alloc(bytes), bytes, bytes);
         size_t page_bytes = ps_os_page_bytes();
         CHECK_EQ(ps_block_usable(live.address), (bytes + page_bytes - 1) / page_bytes * page_bytes);
-        CHECK_EQ((uintptr_t)live.address % PS_SLICE_BYTES, 0);
+        CHECK_EQ((uintptr_t)live.address % PS_GRANULE_BYTES, 0);
         live_end(&live);
     }
 }

@@ -110,7 +110,7 @@ FRESH_TEST(no_more_than_the_limit_wait_and_the_others_go_home) {
         }
         CHECK_CMP(waiting(sizes[s]), >=, limit / 2);
         /* What waits may hold as many spans; the current and a drained one may stay. */
-        uint64_t one = (uint64_t)ps_size_classes[class_of(sizes[s])].slices << PS_SLICE_SHIFT;
+        uint64_t one = (uint64_t)ps_size_classes[class_of(sizes[s])].granules << PS_GRANULE_SHIFT;
         CHECK_CMP(span_bytes(), <=, ps_min(before, (limit + 2) * one));
         ps_heap_trim(0);
         CHECK_EQ(waiting(sizes[s]), 0);
@@ -265,13 +265,13 @@ FRESH_TEST(frees_and_what_they_send_home_keep_errno) {
     }
 }
 
-/* ---- spans of several slices ---- */
+/* ---- spans of several granules ---- */
 
 FRESH_TEST(blocks_inside_long_spans_wait_like_all_others) {
     ps_engine_start();
     fill(8, 20000);
     struct ps_span *head = ps_span_at(blocks[0].address);
-    REQUIRE(head->run.slices > 1);
+    REQUIRE(head->run.granules > 1);
     size_t inside = 0;
     for (size_t i = 0; i < 8; i++) {
         const struct ps_span *slot = ps_span_at(blocks[i].address);
@@ -282,8 +282,8 @@ FRESH_TEST(blocks_inside_long_spans_wait_like_all_others) {
     }
     CHECK_CMP(inside, >, 0);
     ps_heap_trim(0);
-    for (uint32_t i = 0; i < head->run.slices; i++) { /* released: the slots have no owner */
-        CHECK_EQ(ps_span_at((char *)head->run.base + i * PS_SLICE_BYTES)->x_owner, 0);
+    for (uint32_t i = 0; i < head->run.granules; i++) { /* released: the slots have no owner */
+        CHECK_EQ(ps_span_at((char *)head->run.base + i * PS_GRANULE_BYTES)->x_owner, 0);
     }
     CHECK_EQ(span_bytes(), 0);
 }

@@ -10,10 +10,10 @@
 
 static uint32_t class_of_owned(void) { return owned->class_index; }
 
-static uint64_t slices_in_use(void) {
+static uint64_t granules_in_use(void) {
     struct ps_page_counts counts;
     ps_page_cache_count(&counts);
-    return counts.arena_slices - counts.dirty_slices - counts.clean_slices;
+    return counts.arena_granules - counts.dirty_granules - counts.clean_granules;
 }
 
 /* A span with all of its blocks out. */
@@ -48,7 +48,7 @@ static void hand_all_back(void) {
         out_before = out_count;
     }
     CHECK_EQ(ps_orphans_count(), 0);
-    CHECK_EQ(slices_in_use(), 0);
+    CHECK_EQ(granules_in_use(), 0);
 }
 
 /* Takes random blocks back as the owner. */
@@ -67,7 +67,7 @@ FRESH_TEST(a_drained_span_goes_back_at_once) {
     give_some(out_count);
     ps_orphans_add(owned);
     CHECK_EQ(ps_orphans_count(), 0);
-    CHECK_EQ(slices_in_use(), 0);
+    CHECK_EQ(granules_in_use(), 0);
 }
 
 FRESH_TEST(an_orphan_is_adopted_once_with_its_account) {
@@ -137,11 +137,11 @@ FRESH_TEST(a_span_that_comes_queued_stays_until_its_notice) {
     GIVEN("a drained span whose notice to the last owner is not pushed yet");
     ps_orphans_add(owned);
     CHECK_EQ(ps_orphans_count(), 1);
-    CHECK_CMP(slices_in_use(), >, 0);
+    CHECK_CMP(granules_in_use(), >, 0);
     WHEN("it arrives");
     CHECK(ps_orphans_notice(owned, PS_KEY_ORPHAN));
     CHECK_EQ(ps_orphans_count(), 0);
-    CHECK_EQ(slices_in_use(), 0);
+    CHECK_EQ(granules_in_use(), 0);
 }
 
 FRESH_TEST(a_notice_for_an_adopted_span_is_refused) {
@@ -220,7 +220,7 @@ FRESH_TEST(any_order_of_giving_handing_and_adopting_ends_with_nothing_left) {
         }
         CHECK_EQ(ps_orphans_count(), 0);
     }
-    CHECK_EQ(slices_in_use(), 0);
+    CHECK_EQ(granules_in_use(), 0);
 }
 
 UNIT_MAIN

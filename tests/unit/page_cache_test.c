@@ -1,6 +1,6 @@
 // sources: tests/unit/fake_os.c
 /* SPDX-License-Identifier: MIT */
-/* The page cache against a list of the runs that are out, with marks in every slice of them. */
+/* The page cache against a list of the runs that are out, with marks in every granule of them. */
 #include "pools/engine/page/page_cache.h"
 
 #include "pools/engine/base/bits.h"
@@ -15,98 +15,99 @@
 
 struct live_run {
     struct ps_run *run;
-    size_t slices;
-    uint64_t mark; /* in the first and last word of every slice */
+    size_t granules;
+    uint64_t mark; /* in the first and last word of every granule */
 };
 
 static const struct ps_config config = PS_CONFIG_DEFAULT;
 static struct live_run live[RUN_LIMIT];
 static size_t live_count;
-static size_t live_slices;
+static size_t live_granules;
 
 static void start(void) {
     ps_page_cache_start(&config);
     ps_purge_start(config.purge_delay_ms);
 }
 
-static uint64_t *word_of(const struct ps_run *run, size_t slice, bool is_last) {
-    return (uint64_t *)(run->base + slice * PS_SLICE_BYTES + (is_last ? PS_SLICE_BYTES - 8 : 0));
+static uint64_t *word_of(const struct ps_run *run, size_t granule, bool is_last) {
+    return (uint64_t *)(run->base + granule * PS_GRANULE_BYTES +
+                        (is_last ? PS_GRANULE_BYTES - 8 : 0));
 }
 
-static void mark_slices(const struct live_run *entry, size_t from) {
-    for (size_t slice = from; slice < entry->slices; slice++) {
-        *word_of(entry->run, slice, false) = entry->mark + slice;
-        *word_of(entry->run, slice, true) = ~entry->mark - slice;
+static void mark_granules(const struct live_run *entry, size_t from) {
+    for (size_t granule = from; granule < entry->granules; granule++) {
+        *word_of(entry->run, granule, false) = entry->mark + granule;
+        *word_of(entry->run, granule, true) = ~entry->mark - granule;
     }
 }
 
 static void check_marks(const struct live_run *entry) {
-    CHECK_EQ(entry->run->slices, entry->slices);
-    for (size_t slice = 0; slice < entry->slices; slice++) {
-        CHECK(*word_of(entry->run, slice, false) == entry->mark + slice);
-        CHECK(*word_of(entry->run, slice, true) == ~entry->mark - slice);
+    CHECK_EQ(entry->run->granules, entry->granules);
+    for (size_t granule = 0; granule < entry->granules; granule++) {
+        CHECK(*word_of(entry->run, granule, false) == entry->mark + granule);
+        CHECK(*word_of(entry->run, granule, true) == ~entry->mark - granule);
     }
 }
 
 static void check_zero(const struct ps_run *run, size_t from) {
-    const uint64_t *words = (const uint64_t *)(run->base + from * PS_SLICE_BYTES);
-    size_t count = (run->slices - from) * PS_SLICE_BYTES / 8;
-    size_t step = count > 2 * PS_SLICE_BYTES ? 511 : 1; /* the whole of short runs */
+    const uint64_t *words = (const uint64_t *)(run->base + from * PS_GRANULE_BYTES);
+    size_t count = (run->granules - from) * PS_GRANULE_BYTES / 8;
+    size_t step = count > 2 * PS_GRANULE_BYTES ? 511 : 1; /* the whole of short runs */
     for (size_t i = 0; i < count; i += step) {
         CHECK(words[i] == 0);
     }
-    for (size_t slice = from; slice < run->slices; slice++) {
-        CHECK(*word_of(run, slice, false) == 0 && *word_of(run, slice, true) == 0);
+    for (size_t granule = from; granule < run->granules; granule++) {
+        CHECK(*word_of(run, granule, false) == 0 && *word_of(run, granule, true) == 0);
     }
 }
 
-static bool do_take(size_t slices, size_t align_slices) {
-    struct ps_run *run = ps_page_cache_take(slices, align_slices);
+static bool do_take(size_t granules, size_t align_granules) {
+    struct ps_run *run = ps_page_cache_take(granules, align_granules);
     if (run == NULL) {
         return false;
     }
-    CHECK_EQ(run->slices, slices);
+    CHECK_EQ(run->granules, granules);
     CHECK_EQ(run->kind, PS_RUN_BUSY);
-    CHECK_EQ((uintptr_t)run->base & (align_slices * PS_SLICE_BYTES - 1), 0);
+    CHECK_EQ((uintptr_t)run->base & (align_granules * PS_GRANULE_BYTES - 1), 0);
     CHECK_PTR_EQ(&ps_page_map_slot(run->base)->run, run);
     if (!run->is_dirty) {
         check_zero(run, 0);
     }
-    live[live_count] = (struct live_run){run, slices, unit_random()};
-    mark_slices(&live[live_count], 0);
+    live[live_count] = (struct live_run){run, granules, unit_random()};
+    mark_granules(&live[live_count], 0);
     live_count++;
-    live_slices += slices;
+    live_granules += granules;
     return true;
 }
 
 static void do_give(size_t index) {
     check_marks(&live[index]);
-    live_slices -= live[index].slices;
+    live_granules -= live[index].granules;
     ps_page_cache_give(live[index].run);
     live[index] = live[--live_count];
 }
 
 static void do_extend(struct live_run *entry, size_t added) {
     bool is_clean = false;
-    if (ps_page_cache_extend(entry->run, entry->slices + added, &is_clean)) {
-        CHECK_EQ(entry->run->slices, entry->slices + added);
+    if (ps_page_cache_extend(entry->run, entry->granules + added, &is_clean)) {
+        CHECK_EQ(entry->run->granules, entry->granules + added);
         if (is_clean) {
-            check_zero(entry->run, entry->slices);
+            check_zero(entry->run, entry->granules);
         }
-        size_t from = entry->slices;
-        entry->slices += added;
-        mark_slices(entry, from);
-        live_slices += added;
+        size_t from = entry->granules;
+        entry->granules += added;
+        mark_granules(entry, from);
+        live_granules += added;
     }
     check_marks(entry);
 }
 
 static void do_shrink(struct live_run *entry) {
-    size_t slices = 1 + unit_random() % entry->slices;
-    if (slices < entry->slices) {
-        ps_page_cache_shrink(entry->run, slices);
-        live_slices -= entry->slices - slices;
-        entry->slices = slices;
+    size_t granules = 1 + unit_random() % entry->granules;
+    if (granules < entry->granules) {
+        ps_page_cache_shrink(entry->run, granules);
+        live_granules -= entry->granules - granules;
+        entry->granules = granules;
     }
     check_marks(entry);
 }
@@ -117,11 +118,11 @@ static struct ps_page_counts counted(void) {
     return counts;
 }
 
-/* Every slice of every arena is out, dirty or clean. */
+/* Every granule of every arena is out, dirty or clean. */
 static void check_counts(void) {
     struct ps_page_counts counts;
     ps_page_cache_count(&counts);
-    CHECK_EQ(counts.dirty_slices + counts.clean_slices + live_slices, counts.arena_slices);
+    CHECK_EQ(counts.dirty_granules + counts.clean_granules + live_granules, counts.arena_granules);
     for (size_t i = 0; i < live_count; i++) {
         check_marks(&live[i]); /* overlapping runs would have overwritten each other's */
     }
@@ -129,16 +130,16 @@ static void check_counts(void) {
 
 struct walked {
     size_t free_runs;
-    size_t free_slices;
-    size_t busy_slices;
+    size_t free_granules;
+    size_t busy_granules;
 };
 
 static void visit(struct ps_slot *slot, void *context) {
     struct walked *walked = context;
     bool is_free = slot->run.kind == PS_RUN_FREE;
     walked->free_runs += is_free;
-    walked->free_slices += is_free ? slot->run.slices : 0;
-    walked->busy_slices += is_free ? 0 : slot->run.slices;
+    walked->free_granules += is_free ? slot->run.granules : 0;
+    walked->busy_granules += is_free ? 0 : slot->run.granules;
 }
 
 static struct walked walk(void) {
@@ -150,8 +151,8 @@ static struct walked walk(void) {
 static void random_step(void) {
     size_t action = unit_random() % 100;
     if (live_count == 0 || (action < 45 && live_count < RUN_LIMIT)) {
-        size_t slices = 1 + unit_random() % (unit_random() % 16 == 0 ? 100 : 12);
-        do_take(slices, (size_t)1 << (unit_random() % 4 == 0 ? unit_random() % 7 : 0));
+        size_t granules = 1 + unit_random() % (unit_random() % 16 == 0 ? 100 : 12);
+        do_take(granules, (size_t)1 << (unit_random() % 4 == 0 ? unit_random() % 7 : 0));
         return;
     }
     size_t index = unit_random() % live_count;
@@ -172,7 +173,7 @@ FRESH_TEST(runs_never_overlap_and_come_together_again_in_the_end) {
         random_step();
         if (round % 64 == 0) {
             check_counts();
-            CHECK_EQ(walk().busy_slices, live_slices);
+            CHECK_EQ(walk().busy_granules, live_granules);
         }
     }
     WHEN("all runs are returned and purged");
@@ -184,11 +185,11 @@ FRESH_TEST(runs_never_overlap_and_come_together_again_in_the_end) {
     THEN("all is clean, and at most one run per arena");
     struct ps_page_counts counts;
     ps_page_cache_count(&counts);
-    CHECK_EQ(counts.dirty_slices, 0);
-    CHECK_EQ(counts.clean_slices, counts.arena_slices);
+    CHECK_EQ(counts.dirty_granules, 0);
+    CHECK_EQ(counts.clean_granules, counts.arena_granules);
     CHECK_CMP(walk().free_runs, <=, counts.arena_count);
-    CHECK_EQ(walk().free_slices + counts.closed_slices, counts.arena_slices);
-    CHECK_EQ(walk().busy_slices, 0);
+    CHECK_EQ(walk().free_granules + counts.closed_granules, counts.arena_granules);
+    CHECK_EQ(walk().busy_granules, 0);
     REQUIRE(do_take(300, 1)); /* reads as zero: checked by do_take */
     CHECK(!live[0].run->is_dirty);
 }
@@ -203,7 +204,7 @@ FRESH_TEST(dirty_runs_are_handed_out_before_clean_ones) {
     CHECK(live[live_count - 1].run->is_dirty);
 }
 
-FRESH_TEST(extending_needs_free_slices_right_behind) {
+FRESH_TEST(extending_needs_free_granules_right_behind) {
     start();
     REQUIRE(do_take(2, 1) && do_take(2, 1));
     struct live_run *first = &live[live[0].run->base < live[1].run->base ? 0 : 1];
@@ -212,7 +213,7 @@ FRESH_TEST(extending_needs_free_slices_right_behind) {
     CHECK(!ps_page_cache_extend(first->run, 3, &is_clean));
     check_marks(first);
     do_extend(second, 10);
-    CHECK_EQ(second->slices, 12);
+    CHECK_EQ(second->granules, 12);
     check_counts();
 }
 
@@ -242,33 +243,33 @@ FRESH_TEST(runs_are_not_extended_by_memory_of_the_other_kind) {
     CHECK(!ps_page_cache_extend(plain, 40, &is_clean));
     ps_purge_all(0);
     CHECK(!ps_page_cache_extend(plain, 40, &is_clean));
-    CHECK_EQ(plain->slices, 32);
+    CHECK_EQ(plain->granules, 32);
     ps_page_cache_give(plain);
 }
 
 FRESH_TEST(extending_opens_more_of_an_arena) {
     start();
     REQUIRE(do_take(16, 1));
-    CHECK_EQ(counted().closed_slices, 16);
+    CHECK_EQ(counted().closed_granules, 16);
     do_extend(&live[0], 9);
-    CHECK_EQ(live[0].slices, 25);
+    CHECK_EQ(live[0].granules, 25);
     check_counts();
     WHEN("the system refuses to open more");
     REQUIRE(do_take(7, 1)); /* the rest of the first arena */
     REQUIRE(do_take(16, 1));
     fake_os_refuse(FAKE_OS_BIT(FAKE_OS_PROTECT));
     do_extend(&live[2], 20);
-    CHECK_EQ(live[2].slices, 16);
+    CHECK_EQ(live[2].granules, 16);
     fake_os_refuse(0);
     do_extend(&live[2], 20);
-    CHECK_EQ(live[2].slices, 36);
+    CHECK_EQ(live[2].granules, 36);
     check_counts();
 }
 
 FRESH_TEST(a_run_that_the_rest_of_an_arena_is_too_short_for_gets_another) {
     start();
     REQUIRE(do_take(1, 1));
-    REQUIRE(do_take(40, 1)); /* 15 clean slices and 16 closed ones are there */
+    REQUIRE(do_take(40, 1)); /* 15 clean granules and 16 closed ones are there */
     REQUIRE(do_take(31, 1)); /* and these are they */
     CHECK_EQ(counted().arena_count, 2);
     check_counts();
@@ -279,11 +280,12 @@ FRESH_TEST(arenas_grow_with_the_heap) {
     struct ps_page_counts before = {0};
     start();
     for (size_t i = 0; i < sizeof wanted_mib / sizeof wanted_mib[0]; i++) {
-        REQUIRE(ps_page_cache_take(wanted_mib[i] * MIB / PS_SLICE_BYTES, 1) != NULL);
+        REQUIRE(ps_page_cache_take(wanted_mib[i] * MIB / PS_GRANULE_BYTES, 1) != NULL);
         struct ps_page_counts counts = counted();
         CHECK_EQ(counts.arena_count, i + 1);
-        CHECK_EQ((counts.arena_slices - before.arena_slices) * PS_SLICE_BYTES, wanted_mib[i] * MIB);
-        CHECK_EQ(counts.closed_slices, 0);
+        CHECK_EQ((counts.arena_granules - before.arena_granules) * PS_GRANULE_BYTES,
+                 wanted_mib[i] * MIB);
+        CHECK_EQ(counts.closed_granules, 0);
         before = counts;
     }
 }
@@ -292,25 +294,25 @@ FRESH_TEST(no_more_is_accessible_than_an_eighth_beyond_what_was_taken) {
     size_t steps = 0;
     uint64_t accessible = 0;
     start();
-    for (size_t taken = 1; taken < 1024 * MIB / PS_SLICE_BYTES; taken++) {
+    for (size_t taken = 1; taken < 1024 * MIB / PS_GRANULE_BYTES; taken++) {
         REQUIRE(ps_page_cache_take(1, 1) != NULL);
         struct ps_page_counts counts = counted();
-        steps += counts.arena_slices - counts.closed_slices != accessible;
-        accessible = counts.arena_slices - counts.closed_slices;
-        CHECK_CMP(accessible, <=, taken + ps_max(taken / 8, MIB / PS_SLICE_BYTES));
+        steps += counts.arena_granules - counts.closed_granules != accessible;
+        accessible = counts.arena_granules - counts.closed_granules;
+        CHECK_CMP(accessible, <=, taken + ps_max(taken / 8, MIB / PS_GRANULE_BYTES));
     }
     CHECK_CMP(steps, <, 150); /* each is a system call */
 }
 
 FRESH_TEST(a_long_run_gets_an_arena_that_holds_it) {
     start();
-    REQUIRE(ps_page_cache_take(40 * MIB / PS_SLICE_BYTES + 1, 1) != NULL);
-    CHECK_EQ(counted().arena_slices * PS_SLICE_BYTES, 40 * MIB + PS_SLICE_BYTES);
+    REQUIRE(ps_page_cache_take(40 * MIB / PS_GRANULE_BYTES + 1, 1) != NULL);
+    CHECK_EQ(counted().arena_granules * PS_GRANULE_BYTES, 40 * MIB + PS_GRANULE_BYTES);
     THEN("in huge pages, of whole ones");
-    struct ps_run *run = ps_page_cache_take_dense(130 * MIB / PS_SLICE_BYTES + 1);
+    struct ps_run *run = ps_page_cache_take_dense(130 * MIB / PS_GRANULE_BYTES + 1);
     REQUIRE(run != NULL);
     CHECK_EQ((uintptr_t)run->base % (2 * MIB), 0);
-    CHECK_EQ(counted().arena_slices * PS_SLICE_BYTES, 172 * MIB + PS_SLICE_BYTES);
+    CHECK_EQ(counted().arena_granules * PS_GRANULE_BYTES, 172 * MIB + PS_GRANULE_BYTES);
 }
 
 FRESH_TEST(a_refused_arena_is_tried_smaller) {
@@ -318,18 +320,18 @@ FRESH_TEST(a_refused_arena_is_tried_smaller) {
     REQUIRE(do_take(32, 1)); /* the first, which is small */
     fake_os_limit_reserve(5 * MIB);
     REQUIRE(do_take(16, 1));
-    CHECK_EQ(counted().arena_slices * PS_SLICE_BYTES, 6 * MIB);
-    CHECK_PTR_EQ(ps_page_cache_take(6 * MIB / PS_SLICE_BYTES, 1), NULL);
+    CHECK_EQ(counted().arena_granules * PS_GRANULE_BYTES, 6 * MIB);
+    CHECK_PTR_EQ(ps_page_cache_take(6 * MIB / PS_GRANULE_BYTES, 1), NULL);
     check_counts();
-    WHEN("a slice at a time is all that there is");
-    fake_os_limit_reserve(PS_SLICE_BYTES);
+    WHEN("a granule at a time is all that there is");
+    fake_os_limit_reserve(PS_GRANULE_BYTES);
     for (size_t i = 0; i < 60; i++) {
         REQUIRE(do_take(1, 1));
     }
-    CHECK_CMP(counted().arena_slices * PS_SLICE_BYTES, <=, 6 * MIB + 12 * PS_SLICE_BYTES);
+    CHECK_CMP(counted().arena_granules * PS_GRANULE_BYTES, <=, 6 * MIB + 12 * PS_GRANULE_BYTES);
     THEN("the usual sizes return with the memory");
     fake_os_limit_reserve(SIZE_MAX);
-    while (counted().closed_slices < 8 * MIB / PS_SLICE_BYTES) {
+    while (counted().closed_granules < 8 * MIB / PS_GRANULE_BYTES) {
         REQUIRE(ps_page_cache_take(1, 1) != NULL);
         REQUIRE(counted().arena_count < 40);
     }
@@ -337,13 +339,13 @@ FRESH_TEST(a_refused_arena_is_tried_smaller) {
 
 FRESH_TEST(a_refused_step_is_tried_smaller) {
     start();
-    fake_os_limit_open(3 * PS_SLICE_BYTES);
+    fake_os_limit_open(3 * PS_GRANULE_BYTES);
     for (size_t i = 0; i < 20; i++) {
         REQUIRE(do_take(1, 1));
     }
     CHECK(!do_take(4, 1));
     struct ps_page_counts counts = counted();
-    CHECK_CMP(counts.arena_slices - counts.closed_slices, <=, 23);
+    CHECK_CMP(counts.arena_granules - counts.closed_granules, <=, 23);
     WHEN("there is room again");
     fake_os_limit_open(SIZE_MAX);
     uint64_t calls = fake_os_calls(FAKE_OS_PROTECT);
@@ -357,8 +359,8 @@ FRESH_TEST(a_refused_step_is_tried_smaller) {
 FRESH_TEST(steps_that_are_refused_use_up_no_addresses) {
     start();
     fake_os_refuse(FAKE_OS_BIT(FAKE_OS_PROTECT));
-    for (size_t slices = 1; slices < 100; slices++) {
-        CHECK_PTR_EQ(ps_page_cache_take(slices, 1), NULL);
+    for (size_t granules = 1; granules < 100; granules++) {
+        CHECK_PTR_EQ(ps_page_cache_take(granules, 1), NULL);
     }
     CHECK_CMP(counted().arena_count, <=, 2);
     fake_os_refuse(0);
@@ -372,20 +374,20 @@ FRESH_TEST(huge_pages_everywhere_are_whole_ones_while_they_are_to_be_had) {
     ps_page_cache_start(&always);
     REQUIRE(do_take(1, 1));
     CHECK_EQ((uintptr_t)live[0].run->base % (2 * MIB), 0);
-    CHECK_EQ(counted().arena_slices, 2 * MIB / PS_SLICE_BYTES);
-    CHECK_EQ(counted().closed_slices, 0);
-    WHEN("a slice at a time is all that there is");
-    fake_os_limit_reserve(PS_SLICE_BYTES);
+    CHECK_EQ(counted().arena_granules, 2 * MIB / PS_GRANULE_BYTES);
+    CHECK_EQ(counted().closed_granules, 0);
+    WHEN("a granule at a time is all that there is");
+    fake_os_limit_reserve(PS_GRANULE_BYTES);
     for (size_t i = 0; i < 40; i++) {
         REQUIRE(do_take(1, 1));
     }
     check_counts();
 }
 
-FRESH_TEST(where_huge_pages_are_refused_single_slices_serve) {
+FRESH_TEST(where_huge_pages_are_refused_single_granules_serve) {
     start();
     REQUIRE(do_take(32, 1));
-    fake_os_limit_reserve(PS_SLICE_BYTES);
+    fake_os_limit_reserve(PS_GRANULE_BYTES);
     struct ps_run *run = ps_page_cache_take_dense(1);
     REQUIRE(run != NULL);
     CHECK(!run->is_huge);
@@ -398,10 +400,10 @@ FRESH_TEST(exhaustion_gives_null_changes_nothing_and_passes) {
     while (live_count < RUN_LIMIT && do_take(3, 1)) {
         fake_os_limit_reserve(0);
     }
-    CHECK_EQ(live_count, 2 * MIB / PS_SLICE_BYTES / 3);
+    CHECK_EQ(live_count, 2 * MIB / PS_GRANULE_BYTES / 3);
     WHEN("more is requested");
-    for (size_t slices = 3; slices < 100; slices += 7) {
-        CHECK_PTR_EQ(ps_page_cache_take(slices, 4), NULL);
+    for (size_t granules = 3; granules < 100; granules += 7) {
+        CHECK_PTR_EQ(ps_page_cache_take(granules, 4), NULL);
     }
     THEN("nothing has changed, and what is returned serves again");
     check_counts();

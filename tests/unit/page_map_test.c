@@ -9,9 +9,9 @@
 
 #define GIB ((uintptr_t)1 << 30)
 /* No memory lies there; the map needs none. */
-#define COVERED_BASE (0x5c * GIB - 3 * PS_SLICE_BYTES)
+#define COVERED_BASE (0x5c * GIB - 3 * PS_GRANULE_BYTES)
 /* Touches 34 leaves and, below, two branches. */
-#define COVERED_BYTES (GIB + 6 * PS_SLICE_BYTES)
+#define COVERED_BYTES (GIB + 6 * PS_GRANULE_BYTES)
 #define LEAF_RANGE ((uintptr_t)1 << PS_LEAF_SHIFT)
 
 static const void *at(uintptr_t address) { return (const void *)address; }
@@ -47,32 +47,32 @@ FRESH_TEST(any_address_answers_before_anything_is_covered) {
     }
 }
 
-FRESH_TEST(covered_slices_have_slots_of_their_own_that_stay) {
+FRESH_TEST(covered_granules_have_slots_of_their_own_that_stay) {
     GIVEN("a covered range that begins and ends in the middle of a leaf");
     REQUIRE(ps_page_map_cover(at(COVERED_BASE), COVERED_BYTES));
-    size_t slices = COVERED_BYTES >> PS_SLICE_SHIFT;
+    size_t granules = COVERED_BYTES >> PS_GRANULE_SHIFT;
     WHEN("every slot is written");
-    for (size_t i = 0; i < slices; i++) {
-        struct ps_slot *slot = ps_page_map_slot(at(COVERED_BASE + i * PS_SLICE_BYTES));
+    for (size_t i = 0; i < granules; i++) {
+        struct ps_slot *slot = ps_page_map_slot(at(COVERED_BASE + i * PS_GRANULE_BYTES));
         CHECK(((uintptr_t)slot & (PS_SLOT_BYTES - 1)) == 0);
-        slot->run.slices = (uint32_t)i + 1;
+        slot->run.granules = (uint32_t)i + 1;
     }
-    THEN("any address of a slice finds it, also after more was covered");
+    THEN("any address of a granule finds it, also after more was covered");
     CHECK(ps_page_map_cover(at(COVERED_BASE), COVERED_BYTES));
     CHECK(ps_page_map_cover(at(0x100 * GIB), GIB));
-    for (size_t i = 0; i < slices; i++) {
-        uintptr_t base = COVERED_BASE + i * PS_SLICE_BYTES;
-        uintptr_t inside = base + unit_random() % PS_SLICE_BYTES;
-        CHECK_EQ(ps_page_map_slot(at(base))->run.slices, i + 1);
-        CHECK_EQ(ps_page_map_slot(at(inside))->run.slices, i + 1);
-        CHECK_EQ(ps_page_map_slot(at(base + PS_SLICE_BYTES - 1))->run.slices, i + 1);
+    for (size_t i = 0; i < granules; i++) {
+        uintptr_t base = COVERED_BASE + i * PS_GRANULE_BYTES;
+        uintptr_t inside = base + unit_random() % PS_GRANULE_BYTES;
+        CHECK_EQ(ps_page_map_slot(at(base))->run.granules, i + 1);
+        CHECK_EQ(ps_page_map_slot(at(inside))->run.granules, i + 1);
+        CHECK_EQ(ps_page_map_slot(at(base + PS_GRANULE_BYTES - 1))->run.granules, i + 1);
     }
 }
 
 FRESH_TEST(addresses_beside_a_covered_range_stay_foreign) {
     REQUIRE(ps_page_map_cover(at(COVERED_BASE), COVERED_BYTES));
-    for (size_t i = 0; i < COVERED_BYTES >> PS_SLICE_SHIFT; i++) {
-        ps_page_map_slot(at(COVERED_BASE + i * PS_SLICE_BYTES))->run.kind = PS_RUN_BLOCK;
+    for (size_t i = 0; i < COVERED_BYTES >> PS_GRANULE_SHIFT; i++) {
+        ps_page_map_slot(at(COVERED_BASE + i * PS_GRANULE_BYTES))->run.kind = PS_RUN_BLOCK;
     }
     CHECK(is_foreign(COVERED_BASE - 1));
     CHECK(is_foreign(COVERED_BASE + COVERED_BYTES));
@@ -86,24 +86,24 @@ FRESH_TEST(addresses_beside_a_covered_range_stay_foreign) {
 
 FRESH_TEST(addresses_beyond_the_last_root_are_refused) {
     uintptr_t end = (uintptr_t)1 << PS_ADDRESS_BITS;
-    CHECK(!ps_page_map_cover(at(end), PS_SLICE_BYTES));
-    CHECK(!ps_page_map_cover(at(end - PS_SLICE_BYTES), 2 * PS_SLICE_BYTES));
+    CHECK(!ps_page_map_cover(at(end), PS_GRANULE_BYTES));
+    CHECK(!ps_page_map_cover(at(end - PS_GRANULE_BYTES), 2 * PS_GRANULE_BYTES));
     CHECK_EQ(fake_os_calls(FAKE_OS_RESERVE), 0);
-    CHECK(ps_page_map_cover(at(end - PS_SLICE_BYTES), PS_SLICE_BYTES));
+    CHECK(ps_page_map_cover(at(end - PS_GRANULE_BYTES), PS_GRANULE_BYTES));
 }
 
 FRESH_TEST(leaves_made_before_memory_ran_out_are_found_again) {
     GIVEN("a range over 34 leaves, of which the first is there");
-    REQUIRE(ps_page_map_cover(at(COVERED_BASE), PS_SLICE_BYTES));
+    REQUIRE(ps_page_map_cover(at(COVERED_BASE), PS_GRANULE_BYTES));
     CHECK_EQ(fake_os_calls(FAKE_OS_RESERVE), 1);
     WHEN("no more memory is to be had than what is left of the first piece");
     fake_os_refuse(FAKE_OS_BIT(FAKE_OS_RESERVE));
     CHECK(!ps_page_map_cover(at(COVERED_BASE), COVERED_BYTES));
     struct ps_slot *first = ps_page_map_slot(at(COVERED_BASE));
     first->run.kind = PS_RUN_BUSY;
-    struct ps_slot *second = ps_page_map_slot(at(COVERED_BASE + 3 * PS_SLICE_BYTES));
+    struct ps_slot *second = ps_page_map_slot(at(COVERED_BASE + 3 * PS_GRANULE_BYTES));
     second->run.kind = PS_RUN_BUSY;
-    CHECK(is_foreign(COVERED_BASE + 3 * PS_SLICE_BYTES + 2 * LEAF_RANGE));
+    CHECK(is_foreign(COVERED_BASE + 3 * PS_GRANULE_BYTES + 2 * LEAF_RANGE));
     THEN("a second try makes those that are missing, together");
     fake_os_refuse(0);
     uint64_t calls = fake_os_calls(FAKE_OS_RESERVE);
@@ -111,7 +111,7 @@ FRESH_TEST(leaves_made_before_memory_ran_out_are_found_again) {
     CHECK_EQ(fake_os_calls(FAKE_OS_RESERVE), calls + 1);
     CHECK_PTR_EQ(ps_page_map_slot(at(COVERED_BASE)), first);
     CHECK_EQ(first->run.kind, PS_RUN_BUSY);
-    CHECK_PTR_EQ(ps_page_map_slot(at(COVERED_BASE + 3 * PS_SLICE_BYTES)), second);
+    CHECK_PTR_EQ(ps_page_map_slot(at(COVERED_BASE + 3 * PS_GRANULE_BYTES)), second);
     CHECK_EQ(second->run.kind, PS_RUN_BUSY);
     CHECK_EQ(fake_os_mapped_bytes(), ps_metadata_bytes());
 }
@@ -119,19 +119,19 @@ FRESH_TEST(leaves_made_before_memory_ran_out_are_found_again) {
 FRESH_TEST(leaves_are_made_one_by_one_where_they_cannot_be_had_together) {
     fake_os_limit_reserve(PS_LEAF_BYTES);
     CHECK(ps_page_map_cover(at(COVERED_BASE), COVERED_BYTES));
-    for (uintptr_t offset = 0; offset < COVERED_BYTES; offset += PS_SLICE_BYTES) {
-        ps_page_map_slot(at(COVERED_BASE + offset))->run.slices = (uint32_t)(offset >> 16) + 1;
+    for (uintptr_t offset = 0; offset < COVERED_BYTES; offset += PS_GRANULE_BYTES) {
+        ps_page_map_slot(at(COVERED_BASE + offset))->run.granules = (uint32_t)(offset >> 16) + 1;
     }
-    for (uintptr_t offset = 0; offset < COVERED_BYTES; offset += PS_SLICE_BYTES) {
-        CHECK_EQ(ps_page_map_slot(at(COVERED_BASE + offset))->run.slices, (offset >> 16) + 1);
+    for (uintptr_t offset = 0; offset < COVERED_BYTES; offset += PS_GRANULE_BYTES) {
+        CHECK_EQ(ps_page_map_slot(at(COVERED_BASE + offset))->run.granules, (offset >> 16) + 1);
     }
     CHECK(is_foreign(COVERED_BASE - 1));
     CHECK_CMP(fake_os_mapped_bytes(), <=, 36 * PS_LEAF_BYTES);
 }
 
-FRESH_TEST(a_slice_needs_less_than_128_KiB_of_tables) {
+FRESH_TEST(a_granule_needs_less_than_128_KiB_of_tables) {
     fake_os_limit_reserve(PS_LEAF_BYTES);
-    CHECK(ps_page_map_cover(at(COVERED_BASE), PS_SLICE_BYTES));
+    CHECK(ps_page_map_cover(at(COVERED_BASE), PS_GRANULE_BYTES));
     CHECK_CMP(fake_os_mapped_bytes(), <, 128 << 10);
     CHECK_CMP(sizeof ps_page_map, <, 768 << 10); /* and there are so many before the first */
 }

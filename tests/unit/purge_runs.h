@@ -16,7 +16,7 @@
 
 #define DELAY_MS 400
 #define QUARTER_MS (DELAY_MS / 4)
-#define RUN_SLICES 8
+#define RUN_GRANULES 8
 #define RUN_LIMIT 64
 
 static const struct ps_config config = PS_CONFIG_DEFAULT;
@@ -37,22 +37,22 @@ __attribute__((unused)) static void tick_after(uint64_t ms) {
     }
 }
 
-__attribute__((unused)) static uint64_t dirty_slices(void) {
+__attribute__((unused)) static uint64_t dirty_granules(void) {
     struct ps_page_counts counts;
     ps_page_cache_count(&counts);
-    return counts.dirty_slices;
+    return counts.dirty_granules;
 }
 
-__attribute__((unused)) static uint64_t purged_slices(void) {
+__attribute__((unused)) static uint64_t purged_granules(void) {
     struct ps_purge_counts counts;
     ps_purge_read(&counts);
     CHECK_EQ(counts.bytes, fake_os_purged_bytes());
-    return counts.bytes >> PS_SLICE_SHIFT;
+    return counts.bytes >> PS_GRANULE_SHIFT;
 }
 
 __attribute__((unused)) static void take(size_t count) {
     for (size_t i = 0; i < count; i++) {
-        runs[gap_blocks] = ps_page_cache_take(RUN_SLICES, 1);
+        runs[gap_blocks] = ps_page_cache_take(RUN_GRANULES, 1);
         REQUIRE(runs[gap_blocks] != NULL);
         memset(runs[gap_blocks]->base, 0xa5, 8);
         gap_blocks++;

@@ -12,7 +12,7 @@
 
 #define STEPS 4000
 #define STEP_MS_MAX 60
-#define HUGE_SLICES ((size_t)32)
+#define HUGE_GRANULES ((size_t)32)
 
 FRESH_TEST(what_is_idle_for_the_delay_goes_and_not_before) {
     start(DELAY_MS);
@@ -20,12 +20,12 @@ FRESH_TEST(what_is_idle_for_the_delay_goes_and_not_before) {
     give(20);
     GIVEN("freed runs without a use");
     uint64_t freed_ms = ps_os_now_ms();
-    while (purged_slices() == 0 && ps_os_now_ms() < freed_ms + 4 * DELAY_MS) {
+    while (purged_granules() == 0 && ps_os_now_ms() < freed_ms + 4 * DELAY_MS) {
         tick_after(10);
     }
     THEN("all of it goes, between 1 and 1.25 delays later");
-    CHECK_EQ(purged_slices(), 20 * RUN_SLICES);
-    CHECK_EQ(dirty_slices(), 0);
+    CHECK_EQ(purged_granules(), 20 * RUN_GRANULES);
+    CHECK_EQ(dirty_granules(), 0);
     CHECK_CMP(ps_os_now_ms() - freed_ms, >=, DELAY_MS);
     CHECK_CMP(ps_os_now_ms() - freed_ms, <=, DELAY_MS + QUARTER_MS + 10);
 }
@@ -52,11 +52,11 @@ FRESH_TEST(of_a_swing_that_has_narrowed_only_the_idle_part_goes) {
         give(12);
         tick_after(30);
     }
-    CHECK_EQ(dirty_slices(), 12 * RUN_SLICES);
-    CHECK_EQ(purged_slices(), 18 * RUN_SLICES);
+    CHECK_EQ(dirty_granules(), 12 * RUN_GRANULES);
+    CHECK_EQ(purged_granules(), 18 * RUN_GRANULES);
 }
 
-/* One moment of the random run: dirty slices, plus all that had been purged by then. What was
+/* One moment of the random run: dirty granules, plus all that had been purged by then. What was
  * idle from that moment on is this sum less all that was purged since. */
 struct moment {
     uint64_t ms;
@@ -67,7 +67,7 @@ static struct moment moments[2 * STEPS + 2];
 static size_t moment_count;
 
 static void note_moment(void) {
-    moments[moment_count++] = (struct moment){ps_os_now_ms(), dirty_slices() + purged_slices()};
+    moments[moment_count++] = (struct moment){ps_os_now_ms(), dirty_granules() + purged_granules()};
 }
 
 /* The least level since then, the one in force at that moment included. */
@@ -84,7 +84,7 @@ static uint64_t least_level_since(uint64_t ms) {
 
 static void check_tick(uint64_t purged_before) {
     uint64_t now_ms = ps_os_now_ms();
-    uint64_t purged = purged_slices();
+    uint64_t purged = purged_granules();
     if (purged != purged_before) { /* not more than was idle all the time */
         CHECK_CMP(purged, <=, least_level_since(now_ms - DELAY_MS));
     }
@@ -101,11 +101,11 @@ static void random_steps(void) {
             take(unit_random() % (room - gap_blocks + 1));
         }
         note_moment();
-        uint64_t purged_before = purged_slices();
+        uint64_t purged_before = purged_granules();
         tick_after(unit_random() % STEP_MS_MAX);
         check_tick(purged_before);
         if (unit_random() % 200 == 0) {
-            ps_purge_all(unit_random() % 64 * PS_SLICE_BYTES);
+            ps_purge_all(unit_random() % 64 * PS_GRANULE_BYTES);
         }
         note_moment();
     }
@@ -115,7 +115,7 @@ FRESH_TEST(random_activity_keeps_the_rule_in_both_directions) {
     start(DELAY_MS);
     note_moment();
     random_steps();
-    CHECK_CMP(purged_slices(), >, 0);
+    CHECK_CMP(purged_granules(), >, 0);
 }
 
 FRESH_TEST(what_was_freed_after_a_trim_is_new) {
@@ -126,11 +126,11 @@ FRESH_TEST(what_was_freed_after_a_trim_is_new) {
         tick_after(QUARTER_MS);
     }
     CHECK(ps_purge_all(0));
-    uint64_t trimmed = purged_slices();
+    uint64_t trimmed = purged_granules();
     give(20);
     for (int i = 0; i < 3; i++) {
         tick_after(QUARTER_MS);
-        CHECK_EQ(purged_slices(), trimmed);
+        CHECK_EQ(purged_granules(), trimmed);
     }
 }
 
@@ -139,11 +139,11 @@ FRESH_TEST(without_a_delay_everything_goes_at_the_next_tick) {
     for (size_t count = 1; count < 20; count++) {
         take(count);
         give(count);
-        uint64_t dirty = dirty_slices();
-        uint64_t purged = purged_slices();
+        uint64_t dirty = dirty_granules();
+        uint64_t purged = purged_granules();
         tick_after(0);
-        CHECK_EQ(dirty_slices(), 0);
-        CHECK_EQ(purged_slices(), purged + dirty);
+        CHECK_EQ(dirty_granules(), 0);
+        CHECK_EQ(purged_granules(), purged + dirty);
     }
 }
 
@@ -154,8 +154,8 @@ FRESH_TEST(after_a_long_pause_the_first_tick_gives_all_idle_memory_back) {
     give(20);
     tick_after(QUARTER_MS); /* the mark of this quarter is 0: it began with all runs out */
     tick_after(100 * DELAY_MS);
-    CHECK_EQ(dirty_slices(), 0);
-    CHECK_EQ(purged_slices(), 20 * RUN_SLICES);
+    CHECK_EQ(dirty_granules(), 0);
+    CHECK_EQ(purged_granules(), 20 * RUN_GRANULES);
 }
 
 FRESH_TEST(ticks_within_a_quarter_do_nothing) {
@@ -184,36 +184,36 @@ FRESH_TEST(a_purge_that_fails_loses_nothing) {
     }
     CHECK(!ps_purge_all(0));
     CHECK_CMP(fake_os_calls(FAKE_OS_PURGE), >, 0);
-    CHECK_EQ(purged_slices(), 0);
-    CHECK_EQ(dirty_slices(), RUN_LIMIT * RUN_SLICES);
+    CHECK_EQ(purged_granules(), 0);
+    CHECK_EQ(dirty_granules(), RUN_LIMIT * RUN_GRANULES);
     THEN("all of it serves again, as dirty as it is");
     take(RUN_LIMIT);
     CHECK(runs[0]->is_dirty);
-    CHECK_EQ(dirty_slices(), 0);
+    CHECK_EQ(dirty_granules(), 0);
     give(RUN_LIMIT);
     WHEN("the system can again");
     fake_os_refuse(0);
     for (int i = 0; i < 16; i++) {
         tick_after(QUARTER_MS);
     }
-    CHECK_EQ(dirty_slices(), 0);
+    CHECK_EQ(dirty_granules(), 0);
 }
 
 FRESH_TEST(purging_on_demand_keeps_about_what_it_was_told_to) {
     start(DELAY_MS);
     take(RUN_LIMIT);
     give(RUN_LIMIT);
-    CHECK(!ps_purge_all(RUN_LIMIT * RUN_SLICES * PS_SLICE_BYTES));
-    CHECK_EQ(purged_slices(), 0);
-    CHECK(ps_purge_all(100 * PS_SLICE_BYTES));
-    CHECK_EQ(dirty_slices(), 100);
-    CHECK(ps_purge_all(40 * PS_SLICE_BYTES + 1));
-    CHECK_EQ(dirty_slices(), 40);
+    CHECK(!ps_purge_all(RUN_LIMIT * RUN_GRANULES * PS_GRANULE_BYTES));
+    CHECK_EQ(purged_granules(), 0);
+    CHECK(ps_purge_all(100 * PS_GRANULE_BYTES));
+    CHECK_EQ(dirty_granules(), 100);
+    CHECK(ps_purge_all(40 * PS_GRANULE_BYTES + 1));
+    CHECK_EQ(dirty_granules(), 40);
     CHECK(!ps_purge_all(SIZE_MAX));
     CHECK(ps_purge_all(0));
-    CHECK_EQ(dirty_slices(), 0);
+    CHECK_EQ(dirty_granules(), 0);
     CHECK(!ps_purge_all(0));
-    CHECK_EQ(purged_slices(), RUN_LIMIT * RUN_SLICES);
+    CHECK_EQ(purged_granules(), RUN_LIMIT * RUN_GRANULES);
 }
 
 FRESH_TEST(purged_memory_reads_as_zero) {
@@ -222,10 +222,10 @@ FRESH_TEST(purged_memory_reads_as_zero) {
     give(RUN_LIMIT);
     CHECK(ps_purge_all(0));
     for (size_t i = 0; i < RUN_LIMIT; i++) {
-        struct ps_run *run = ps_page_cache_take(RUN_SLICES, 1);
+        struct ps_run *run = ps_page_cache_take(RUN_GRANULES, 1);
         REQUIRE(run != NULL);
         CHECK(!run->is_dirty);
-        for (size_t j = 0; j < RUN_SLICES * PS_SLICE_BYTES; j += 4096) {
+        for (size_t j = 0; j < RUN_GRANULES * PS_GRANULE_BYTES; j += 4096) {
             CHECK_EQ(run->base[j], 0);
         }
     }
@@ -252,7 +252,7 @@ static char huge_advice(const char *address) {
 
 /* Some kernels have no huge pages, and emulators do not pass on what one may read of them. */
 static bool can_read_advice(void) {
-    size_t bytes = 2 * HUGE_SLICES * PS_SLICE_BYTES;
+    size_t bytes = 2 * HUGE_GRANULES * PS_GRANULE_BYTES;
     char *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     REQUIRE(memory != MAP_FAILED);
     bool can_read = madvise(memory, bytes, MADV_HUGEPAGE) == 0 && huge_advice(memory) == 'h';
@@ -266,16 +266,16 @@ FRESH_TEST(huge_pages_with_holes_are_not_made_whole_again) {
     }
     start(DELAY_MS);
     GIVEN("runs of half a huge page each, the first at its begin; and one of two whole ones");
-    REQUIRE(ps_page_cache_take_dense(HUGE_SLICES) != NULL); /* the first arena, which is small */
+    REQUIRE(ps_page_cache_take_dense(HUGE_GRANULES) != NULL); /* the first arena, which is small */
     struct ps_run *half[8];
     for (size_t i = 0; i < 8; i++) {
-        half[i] = ps_page_cache_take_dense(HUGE_SLICES / 2);
+        half[i] = ps_page_cache_take_dense(HUGE_GRANULES / 2);
         REQUIRE(half[i] != NULL);
     }
-    struct ps_run *whole = ps_page_cache_take_dense(2 * HUGE_SLICES);
+    struct ps_run *whole = ps_page_cache_take_dense(2 * HUGE_GRANULES);
     REQUIRE(whole != NULL);
     char *base = half[0]->base;
-    REQUIRE(((uintptr_t)base & (HUGE_SLICES * PS_SLICE_BYTES - 1)) == 0 && whole->base > base);
+    REQUIRE(((uintptr_t)base & (HUGE_GRANULES * PS_GRANULE_BYTES - 1)) == 0 && whole->base > base);
     WHEN("half a huge page, two halves of neighbours, and the whole ones are purged");
     char *whole_base = whole->base;
     ps_page_cache_give(half[1]);
@@ -284,7 +284,7 @@ FRESH_TEST(huge_pages_with_holes_are_not_made_whole_again) {
     ps_page_cache_give(whole);
     CHECK(ps_purge_all(0));
     THEN("those that still hold something stay apart, the others may come again");
-    size_t page = HUGE_SLICES * PS_SLICE_BYTES;
+    size_t page = HUGE_GRANULES * PS_GRANULE_BYTES;
     CHECK_EQ(huge_advice(base), 'n');
     CHECK_EQ(huge_advice(base + page), 'n');
     CHECK_EQ(huge_advice(base + 2 * page), 'n');

@@ -46,7 +46,7 @@ FRESH_TEST(mappings_that_the_system_keeps_serve_the_next_ones) {
 
 FRESH_TEST(a_mapping_longer_than_any_run_is_kept_in_pieces) {
     engine_config.cache_max_bytes = 0;
-    size_t bytes = (PS_RUN_SLICES_LIMIT * 2 + 3) << PS_SLICE_SHIFT;
+    size_t bytes = (PS_RUN_GRANULES_LIMIT * 2 + 3) << PS_GRANULE_SHIFT;
     unsigned char *block = ps_heap_alloc(bytes);
     if (block == NULL) {
         UNIT_SKIP("4 GiB of addresses are not to be had");

@@ -72,7 +72,7 @@ static void check_round_trips(struct order order) {
         worker_do(&owner, allocate_all, &order);
         uint64_t now = engine_census().small_span_bytes;
         span_bytes = round == 0 ? now : span_bytes;
-        CHECK_CMP(now, <=, span_bytes * 5 / 4 + 2 * PS_SLICE_BYTES);
+        CHECK_CMP(now, <=, span_bytes * 5 / 4 + 2 * PS_GRANULE_BYTES);
         worker_do(&freer, free_all, &order);
     }
     worker_do(&owner, trim, NULL);

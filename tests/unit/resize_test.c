@@ -101,7 +101,7 @@ FRESH_TEST(a_page_run_grows_in_place_into_free_memory_behind_it) {
     }
     WHEN("something lies behind it");
     void *blocker = ps_heap_alloc(100 * KIB);
-    CHECK_PTR_EQ(blocker, (char *)before + (3 * MIB - 1) / PS_SLICE_BYTES * PS_SLICE_BYTES);
+    CHECK_PTR_EQ(blocker, (char *)before + (3 * MIB - 1) / PS_GRANULE_BYTES * PS_GRANULE_BYTES);
     CHECK(live_resize(&live, 3 * MIB + 100 * KIB, 5));
     CHECK(live.address != before);
     live_end(&live);
@@ -133,14 +133,14 @@ FRESH_TEST(a_mapping_that_shrinks_gives_the_rest_back) {
     live_start(&live, ps_heap_alloc(40 * MIB), 40 * MIB, 1);
     uint64_t mapped = fake_os_mapped_bytes();
     CHECK(live_resize(&live, 39 * MIB + 1, 2));
-    CHECK_EQ(fake_os_mapped_bytes(), mapped - MIB + PS_SLICE_BYTES);
+    CHECK_EQ(fake_os_mapped_bytes(), mapped - MIB + PS_GRANULE_BYTES);
     WHEN("the system does not shorten it");
     fake_os_refuse(FAKE_OS_BIT(FAKE_OS_RESIZE));
     void *before = live.address;
     uint64_t purged = fake_os_purged_bytes();
     CHECK(live_resize(&live, 21 * MIB, 2));
     CHECK_PTR_EQ(live.address, before);
-    CHECK_EQ(fake_os_purged_bytes(), purged + 18 * MIB + PS_SLICE_BYTES);
+    CHECK_EQ(fake_os_purged_bytes(), purged + 18 * MIB + PS_GRANULE_BYTES);
     fake_os_refuse(0);
     CHECK(live_resize(&live, 10 * MIB, 3));
     CHECK_EQ(fake_os_mapped_bytes(), mapped - 30 * MIB);
@@ -184,7 +184,7 @@ FRESH_TEST(usable_size_follows_every_resize) {
         block = ps_block_resize(block, bytes);
         REQUIRE(block != NULL);
         CHECK_CMP(ps_block_usable(block), >=, bytes);
-        CHECK_CMP(ps_block_usable(block), <=, 2 * bytes + PS_SLICE_BYTES);
+        CHECK_CMP(ps_block_usable(block), <=, 2 * bytes + PS_GRANULE_BYTES);
         memset(block, 1, ps_block_usable(block));
     }
     ps_heap_free(block);
@@ -198,7 +198,7 @@ static void check_failed_growth(size_t from) {
     REQUIRE(live.address != NULL);
     fake_os_refuse(FAKE_OS_ALL & ~FAKE_OS_BIT(FAKE_OS_RELEASE));
     const size_t to[] = {900 * MIB, SIZE_MAX, (size_t)PTRDIFF_MAX + 1,
-                         PTRDIFF_MAX - PS_SLICE_BYTES};
+                         PTRDIFF_MAX - PS_GRANULE_BYTES};
     for (size_t i = 0; i < sizeof to / sizeof to[0]; i++) {
         void *before = live.address;
         errno = 0;

@@ -54,7 +54,7 @@ FRESH_TEST(what_a_running_thread_has_freed_serves_another) {
     worker_do(&first, shrink, blocks[0]);
     CHECK_EQ(engine_census().orphan_span_count, 0);
     worker_do(&first, be_active, NULL);
-    CHECK_CMP(engine_census().orphan_span_count * PS_SLICE_BYTES, >, peak_bytes * 9 / 10);
+    CHECK_CMP(engine_census().orphan_span_count * PS_GRANULE_BYTES, >, peak_bytes * 9 / 10);
     WHEN("the other thread has a peak of its own");
     worker_do(&second, grow, blocks[1]);
     CHECK_CMP(engine_census().small_span_bytes, <, peak_bytes * 12 / 10);

@@ -49,81 +49,81 @@ static size_t random_length(void) {
 static void lay_out(void) {
     uintptr_t base = BASE;
     for (size_t i = 0; i < RUN_COUNT; i++) {
-        size_t slices = i + 1 == RUN_COUNT ? 65535 : random_length();
-        REQUIRE(ps_page_map_cover((void *)base, slices * PS_SLICE_BYTES));
+        size_t granules = i + 1 == RUN_COUNT ? 65535 : random_length();
+        REQUIRE(ps_page_map_cover((void *)base, granules * PS_GRANULE_BYTES));
         runs[i].run = &ps_page_map_slot((void *)base)->run;
         runs[i].run->base = (char *)base;
-        runs[i].run->slices = (uint32_t)slices;
-        base += slices * PS_SLICE_BYTES;
+        runs[i].run->granules = (uint32_t)granules;
+        base += granules * PS_GRANULE_BYTES;
     }
 }
 
 static struct ps_run *last_of(const struct ps_run *run) {
-    return &ps_page_map_slot(run->base + (run->slices - 1) * PS_SLICE_BYTES)->run;
+    return &ps_page_map_slot(run->base + (run->granules - 1) * PS_GRANULE_BYTES)->run;
 }
 
-/* Shortest length of the bin behind the one that `slices` falls into: runs from there on must be
+/* Shortest length of the bin behind the one that `granules` falls into: runs from there on must be
  * found, those of the very same bin may be overlooked. */
-static size_t next_bin_length(size_t slices) {
-    if (slices <= PS_EXACT_BINS) {
-        return slices;
+static size_t next_bin_length(size_t granules) {
+    if (granules <= PS_EXACT_BINS) {
+        return granules;
     }
     size_t width = 4;
-    while (width * 16 <= slices) {
+    while (width * 16 <= granules) {
         width *= 2;
     }
-    return (slices / width + 1) * width;
+    return (granules / width + 1) * width;
 }
 
-static void check_find(size_t slices) {
+static void check_find(size_t granules) {
     size_t shortest_sure = SIZE_MAX; /* that find must not overlook */
     for (size_t i = 0; i < RUN_COUNT; i++) {
-        size_t length = runs[i].run->slices;
-        if (runs[i].is_in && length >= next_bin_length(slices) && length < shortest_sure) {
+        size_t length = runs[i].run->granules;
+        if (runs[i].is_in && length >= next_bin_length(granules) && length < shortest_sure) {
             shortest_sure = length;
         }
     }
-    const struct ps_run *found = ps_run_bins_find(&bins, slices);
+    const struct ps_run *found = ps_run_bins_find(&bins, granules);
     if (found == NULL) {
         CHECK(shortest_sure == SIZE_MAX);
         return;
     }
     CHECK_EQ(found->kind, PS_RUN_FREE);
-    CHECK_CMP(found->slices, >=, slices);
+    CHECK_CMP(found->granules, >=, granules);
     if (shortest_sure <= PS_EXACT_BINS) {
-        CHECK_EQ(found->slices, shortest_sure);
+        CHECK_EQ(found->granules, shortest_sure);
     } else if (shortest_sure != SIZE_MAX) { /* in its bin, or a smaller one */
-        CHECK_CMP(found->slices, <, next_bin_length(shortest_sure));
+        CHECK_CMP(found->granules, <, next_bin_length(shortest_sure));
     }
 }
 
 static void check_longest(void) {
     size_t longest = 0;
     for (size_t i = 0; i < RUN_COUNT; i++) {
-        if (runs[i].is_in && runs[i].run->slices > longest) {
-            longest = runs[i].run->slices;
+        if (runs[i].is_in && runs[i].run->granules > longest) {
+            longest = runs[i].run->granules;
         }
     }
     const struct ps_run *found = ps_run_bins_longest(&bins);
     CHECK_EQ(found == NULL, longest == 0);
     if (found != NULL && longest <= PS_EXACT_BINS) {
-        CHECK_EQ(found->slices, longest);
+        CHECK_EQ(found->granules, longest);
     } else if (found != NULL) {
-        CHECK_CMP(next_bin_length(found->slices), >, longest);
+        CHECK_CMP(next_bin_length(found->granules), >, longest);
     }
 }
 
 static void check_all(void) {
-    uint64_t slices = 0;
+    uint64_t granules = 0;
     for (size_t i = 0; i < RUN_COUNT; i++) {
         const struct ps_run *run = runs[i].run;
         uint8_t kind = runs[i].is_in ? PS_RUN_FREE : PS_RUN_NONE;
         CHECK_EQ(run->kind, kind);
         CHECK_EQ(last_of(run)->kind, kind);
-        CHECK(!runs[i].is_in || last_of(run)->back == run->slices - 1);
-        slices += runs[i].is_in ? run->slices : 0;
+        CHECK(!runs[i].is_in || last_of(run)->back == run->granules - 1);
+        granules += runs[i].is_in ? run->granules : 0;
     }
-    CHECK_EQ(bins.slices, slices);
+    CHECK_EQ(bins.granules, granules);
     for (size_t bin = 0; bin < PS_BIN_COUNT; bin++) {
         CHECK_EQ(bins.filled[bin / 64] >> (bin % 64) & 1, bins.heads[bin] != NULL);
     }
@@ -168,11 +168,11 @@ FRESH_TEST(bins_that_were_emptied_are_as_new) {
 FRESH_TEST(every_length_finds_a_run_of_just_that_length) {
     lay_out();
     struct ps_run *run = runs[RUN_COUNT - 1].run;
-    for (uint32_t slices = 1; slices <= 65535; slices += slices < 3000 ? 1 : 61) {
-        run->slices = slices;
+    for (uint32_t granules = 1; granules <= 65535; granules += granules < 3000 ? 1 : 61) {
+        run->granules = granules;
         insert(run);
-        CHECK_PTR_EQ(ps_run_bins_find(&bins, slices), run);
-        CHECK_PTR_EQ(ps_run_bins_find(&bins, slices + 1), NULL);
+        CHECK_PTR_EQ(ps_run_bins_find(&bins, granules), run);
+        CHECK_PTR_EQ(ps_run_bins_find(&bins, granules + 1), NULL);
         CHECK_PTR_EQ(ps_run_bins_longest(&bins), run);
         take_out(run);
     }

@@ -71,7 +71,7 @@ static void check_shares(struct share *shares, const bool *is_owners, size_t cou
         worker_do(is_owners[i] ? &owner : &other, free_share, &shares[i]);
     }
     worker_do(&owner, pass_time, NULL);
-    CHECK_CMP(engine_census().small_span_bytes, <=, 2 * PS_SLICE_BYTES);
+    CHECK_CMP(engine_census().small_span_bytes, <=, 2 * PS_GRANULE_BYTES);
     worker_stop(&other);
     worker_stop(&owner);
     check_live_blocks(0);

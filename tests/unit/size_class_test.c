@@ -61,7 +61,7 @@ static void check_aligned_lookup(void) {
         for (uint32_t i = 0; i < ps_size_class_count; i++) {
             for (size_t bytes = block_bytes(i) - 1; bytes <= block_bytes(i) + 1; bytes++) {
                 uint32_t wanted =
-                    align > PS_SLICE_BYTES ? PS_CLASS_NONE : smallest_class(bytes, align);
+                    align > PS_GRANULE_BYTES ? PS_CLASS_NONE : smallest_class(bytes, align);
                 CHECK_EQ(ps_size_class_of_aligned(bytes, align), wanted);
             }
         }
@@ -76,9 +76,9 @@ static void check_plans(void) {
     CHECK_EQ(ps_size_class_max_bytes, block_bytes(ps_size_class_count - 1));
     for (uint32_t i = 0; i < ps_size_class_count; i++) {
         const struct ps_size_class *class = &ps_size_classes[i];
-        size_t bytes = (size_t) class->slices * PS_SLICE_BYTES;
+        size_t bytes = (size_t) class->granules * PS_GRANULE_BYTES;
         CHECK(i == 0 || block_bytes(i) > block_bytes(i - 1));
-        CHECK(class->slices >= 1 && class->slices <= 16);
+        CHECK(class->granules >= 1 && class->granules <= 16);
         CHECK_CMP((size_t) class->limit * class->block_bytes, <=, bytes);
         CHECK_CMP(class->limit, >=, class->first + 2);
         CHECK_CMP(class->limit, <, 1 << 14); /* index + 1 in 14 bits of the remote word */
@@ -89,7 +89,7 @@ static void check_plans(void) {
     }
 }
 
-/* One step beyond a span's first and last block lies in its own slices and in no block: a free
+/* One step beyond a span's first and last block lies in its own granules and in no block: a free
  * streak that has come there can meet neither a neighbour's block nor one of its own. */
 static void check_streak_edges(void) {
     for (uint32_t i = 0; i < ps_size_class_count; i++) {
@@ -97,7 +97,7 @@ static void check_streak_edges(void) {
         if (class->has_streaks) {
             CHECK_CMP(class->first, >=, 1);
             CHECK_CMP((size_t) class->limit * class->block_bytes, <,
-                      (size_t) class->slices * PS_SLICE_BYTES);
+                      (size_t) class->granules * PS_GRANULE_BYTES);
         }
     }
 }

@@ -70,7 +70,7 @@ FRESH_TEST(blocks_lie_side_by_side_inside_the_span_and_aligned) {
             CHECK_EQ(ps_span_index(owned, block), i);
             CHECK_EQ(ps_span_index(owned, block + bytes - 1), i);
             CHECK_EQ((uintptr_t)block % (bytes & -bytes), 0);
-            CHECK(block + bytes <= owned->run.base + owned->run.slices * PS_SLICE_BYTES);
+            CHECK(block + bytes <= owned->run.base + owned->run.granules * PS_GRANULE_BYTES);
         }
     }
 }
@@ -81,20 +81,20 @@ FRESH_TEST(every_address_of_a_span_leads_to_its_head) {
         owner_create(ps_size_classes[class_index].block_bytes);
         CHECK_EQ(owned->x_owner, OWNER_KEY);
         CHECK_EQ(owned->run.kind, PS_RUN_SPAN);
-        for (size_t slice = 0; slice < owned->run.slices; slice++) {
+        for (size_t granule = 0; granule < owned->run.granules; granule++) {
             char *address =
-                owned->run.base + slice * PS_SLICE_BYTES + unit_random() % PS_SLICE_BYTES;
+                owned->run.base + granule * PS_GRANULE_BYTES + unit_random() % PS_GRANULE_BYTES;
             const struct ps_slot *slot = ps_page_map_slot(address);
-            CHECK_EQ(slot->run.kind, slice == 0 ? PS_RUN_SPAN : PS_RUN_INSIDE);
-            CHECK_EQ(slot->run.back, slice);
+            CHECK_EQ(slot->run.kind, granule == 0 ? PS_RUN_SPAN : PS_RUN_INSIDE);
+            CHECK_EQ(slot->run.back, granule);
         }
         struct ps_run *run = &owned->run;
-        size_t slices = run->slices;
+        size_t granules = run->granules;
         char *base = run->base;
         ps_span_destroy(owned);
-        for (size_t slice = 0; slice < slices;
-             slice++) { /* without an owner, whatever page_cache made */
-            const struct ps_span *span = ps_span_at(base + slice * PS_SLICE_BYTES);
+        for (size_t granule = 0; granule < granules;
+             granule++) { /* without an owner, whatever page_cache made */
+            const struct ps_span *span = ps_span_at(base + granule * PS_GRANULE_BYTES);
             CHECK_EQ(span->x_owner, PS_KEY_NOBODY);
             CHECK(span->run.kind != PS_RUN_SPAN && span->run.kind != PS_RUN_INSIDE);
         }

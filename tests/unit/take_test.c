@@ -143,7 +143,7 @@ FRESH_TEST(sleeping_and_waking_makes_no_more_heaps) {
         CHECK_PTR_EQ(heap_of(&sleeper), NULL);
     }
     CHECK_CMP(engine_census().heap_total_count, <=, 2);
-    CHECK_CMP(engine_census().small_span_bytes, <=, 2 * PS_SLICE_BYTES);
+    CHECK_CMP(engine_census().small_span_bytes, <=, 2 * PS_GRANULE_BYTES);
     live_end_all(kept, ROUNDS);
     worker_stop(&sleeper);
     check_live_blocks(0);

@@ -98,7 +98,7 @@ FRESH_TEST(short_threads_that_leave_blocks_share_their_spans) {
     }
     check_live_blocks(THREADS);
     struct ps_census census = engine_census();
-    CHECK_EQ(census.small_span_bytes, PS_SLICE_BYTES); /* one span went from thread to thread */
+    CHECK_EQ(census.small_span_bytes, PS_GRANULE_BYTES); /* one span went from thread to thread */
     CHECK_EQ(census.orphan_span_count, 1);
     CHECK_CMP(census.heap_total_count, <=, 2);
     live_end_all(kept, THREADS);
@@ -172,7 +172,7 @@ FRESH_TEST(calls_after_the_end_of_a_thread_work_and_leak_nothing) {
     struct ps_census after = engine_census();
     check_census(&after);
     /* What the shared heap has ready counts as live; it hardly varies. */
-    CHECK_CMP(after.small_span_bytes, <=, before.small_span_bytes + 4 * PS_SLICE_BYTES);
+    CHECK_CMP(after.small_span_bytes, <=, before.small_span_bytes + 4 * PS_GRANULE_BYTES);
     CHECK_EQ(after.run_live_count + after.map_live_count, 0);
     CHECK_EQ(after.arena_bytes, before.arena_bytes);
     CHECK_CMP(after.heap_total_count, <=, before.heap_total_count + 1);

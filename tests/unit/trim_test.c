@@ -61,7 +61,7 @@ FRESH_TEST(a_trim_keeps_every_block_and_about_what_it_was_told_to) {
             live_end(&blocks[i]);
         }
     }
-    ps_heap_free(ps_heap_alloc(4 * MIB - PS_SLICE_BYTES));
+    ps_heap_free(ps_heap_alloc(4 * MIB - PS_GRANULE_BYTES));
     CHECK(ps_heap_trim(2 * MIB));
     CHECK_EQ(engine_census().cache_dirty_bytes, 2 * MIB);
     CHECK(ps_heap_trim(0));
@@ -113,7 +113,7 @@ FRESH_TEST(swinging_across_the_edge_of_a_span_does_not_touch_the_page_cache) {
             live_start(&blocks[capacity + i], ps_heap_alloc(1024), 1024, i);
         }
         live_end_all(&blocks[capacity], 20);
-        CHECK_CMP(engine_census().small_span_bytes, <=, before.small_span_bytes + PS_SLICE_BYTES);
+        CHECK_CMP(engine_census().small_span_bytes, <=, before.small_span_bytes + PS_GRANULE_BYTES);
     }
     CHECK_EQ(engine_census().cache_dirty_bytes, before.cache_dirty_bytes);
 }
@@ -122,9 +122,9 @@ FRESH_TEST(a_drained_span_that_was_kept_goes_when_time_passes) {
     size_t capacity = (ps_engine_start(), blocks_per_span(1024));
     fill(3 * capacity, 1024);
     live_end_all(blocks, capacity);
-    CHECK_EQ(engine_census().small_span_bytes, 3 * PS_SLICE_BYTES);
+    CHECK_EQ(engine_census().small_span_bytes, 3 * PS_GRANULE_BYTES);
     pass_time(DELAY_MS / 2);
-    CHECK_EQ(engine_census().small_span_bytes, 2 * PS_SLICE_BYTES);
+    CHECK_EQ(engine_census().small_span_bytes, 2 * PS_GRANULE_BYTES);
     live_end_all(blocks, 3 * capacity);
     check_live_blocks(0);
 }
@@ -135,11 +135,11 @@ FRESH_TEST(a_drained_span_goes_also_when_another_one_got_room_after_it) {
     live_end_all(blocks, capacity);
     GIVEN("a drained span, and then another one with room for a few");
     live_end_all(&blocks[capacity], capacity / 2);
-    CHECK_EQ(engine_census().small_span_bytes, 4 * PS_SLICE_BYTES);
+    CHECK_EQ(engine_census().small_span_bytes, 4 * PS_GRANULE_BYTES);
     WHEN("time passes without a call for this class");
     pass_time(DELAY_MS / 2);
     THEN("the drained one goes");
-    CHECK_EQ(engine_census().small_span_bytes, 3 * PS_SLICE_BYTES);
+    CHECK_EQ(engine_census().small_span_bytes, 3 * PS_GRANULE_BYTES);
     live_end_all(blocks, 4 * capacity);
     check_live_blocks(0);
 }

@@ -9,7 +9,7 @@
 
 #include <pthread.h>
 
-#define RUN_BLOCKS (PS_SLICE_BYTES / PS_ZERO_ALIGN)
+#define RUN_BLOCKS (PS_GRANULE_BYTES / PS_ZERO_ALIGN)
 #define BLOCKS (2 * RUN_BLOCKS + 10)
 #define THREADS 4
 #define ROUNDS 2000
@@ -105,7 +105,7 @@ static void *take_and_free(void *unused) {
 FRESH_TEST(two_threads_never_have_one_block) {
     start();
     take_all(); /* all but a few of the third run stay out: threads meet in the same marks */
-    lowest = (uintptr_t)blocks[BLOCKS - 1] & ~(uintptr_t)(PS_SLICE_BYTES - 1);
+    lowest = (uintptr_t)blocks[BLOCKS - 1] & ~(uintptr_t)(PS_GRANULE_BYTES - 1);
     pthread_t threads[THREADS];
     for (size_t i = 0; i < THREADS; i++) {
         REQUIRE(pthread_create(&threads[i], NULL, take_and_free, NULL) == 0);

@@ -39,10 +39,10 @@ __attribute__((weak)) size_t ps_guard_trace(uintptr_t *sites, size_t limit, uint
 /* ---- pool ---- */
 
 static bool enter_in_page_map(char *base, size_t bytes) {
-    if (ps_page_cache_adopt(base, bytes >> PS_SLICE_SHIFT) == NULL) {
+    if (ps_page_cache_adopt(base, bytes >> PS_GRANULE_SHIFT) == NULL) {
         return false;
     }
-    for (size_t offset = 0; offset < bytes; offset += PS_SLICE_BYTES) {
+    for (size_t offset = 0; offset < bytes; offset += PS_GRANULE_BYTES) {
         /* relaxed: nobody has an address of it yet. */
         ps_store_relaxed(&ps_page_map_slot(base + offset)->run.kind, (uint8_t)PS_RUN_GUARD);
     }
@@ -73,7 +73,7 @@ PS_COLD void ps_guard_start(const struct ps_config *config) {
     struct ps_guard_pool pool = {.slots = config->guard_slots, .page_bytes = ps_os_page_bytes()};
     pool.part_bytes = ps_max(BLOCK_BYTES_LIMIT, pool.page_bytes);
     size_t bytes = pool.slots * 4 * pool.part_bytes;
-    pool.base = ps_os_reserve(bytes, ps_max(PS_SLICE_BYTES, 4 * pool.part_bytes));
+    pool.base = ps_os_reserve(bytes, ps_max(PS_GRANULE_BYTES, 4 * pool.part_bytes));
     if (pool.base == NULL) {
         return;
     }

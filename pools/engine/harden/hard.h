@@ -32,6 +32,9 @@
 #include "pools/engine/heap/heap.h"
 #include "pools/engine/small/misuse.h"
 
+/* Random, drawn at start: hard_canary.h. */
+extern PS_HIDDEN uint64_t ps_canary_secret;
+
 extern PS_HIDDEN uint32_t ps_hard_level;
 
 /* What a block holds beside the bytes asked for: the canary's, or 0. */

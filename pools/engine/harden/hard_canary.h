@@ -6,13 +6,14 @@
  *
  *   | 100 bytes asked for | 20 bytes of slack: pattern | canary ^ 20 |
  *
- * Callers: hard.c. No state but the secret.
+ * Callers: hard.c. The secret stands in hard.h.
  */
 #ifndef PS_HARDEN_HARD_CANARY_H
 #define PS_HARDEN_HARD_CANARY_H
 
 #include "pools/engine/base/bits.h"
 #include "pools/engine/base/compiler.h"
+#include "pools/engine/harden/hard.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,8 +24,6 @@
 
 /* Behind the bytes asked for: what runs over the end comes through there. */
 #define PS_SLACK_LOOKED_AT 64
-
-extern PS_HIDDEN uint64_t ps_canary_secret;
 
 static inline uint64_t ps_canary_of(const void *block) {
     return ((uintptr_t)block ^ ps_canary_secret) * 0x9e3779b97f4a7c15u;

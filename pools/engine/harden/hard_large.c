@@ -26,7 +26,9 @@ static size_t first;                    /* of the ring: the oldest */
 static size_t count;
 static size_t held_bytes;
 
-static size_t bytes_of(const struct ps_run *run) { return (size_t)run->slices << PS_SLICE_SHIFT; }
+static size_t bytes_of(const struct ps_run *run) {
+    return (size_t)run->granules << PS_GRANULE_SHIFT;
+}
 
 /* Before a section changes the ring; the runs that it takes out keep their places there. */
 static void note_ring(void) {

@@ -33,7 +33,7 @@ static void set_limits(struct ps_hard_class *class, size_t block_bytes) {
 
 struct ps_hard *ps_hard_make(void) {
     size_t rows = sizeof(void *) * PS_CLASS_LIMIT * (HELD_LIMIT + READY_LIMIT);
-    struct ps_hard *hard = ps_metadata_map(ps_round_up(sizeof *hard + rows, PS_SLICE_BYTES));
+    struct ps_hard *hard = ps_metadata_map(ps_round_up(sizeof *hard + rows, PS_GRANULE_BYTES));
     if (hard == NULL) {
         return NULL;
     }
@@ -107,13 +107,13 @@ PS_NOINLINE void ps_hard_go_home(struct ps_heap *heap, void *block) {
 }
 
 /* Sends home what lies in an array of its own: events on the way may change ready. Blocks of one
- * slice lie together as a rule, so their span is asked for once. */
+ * granule lie together as a rule, so their span is asked for once. */
 static void send_home(struct ps_heap *heap, const uintptr_t *blocks, size_t count) {
-    struct ps_span *span = NULL; /* of this heap, of the slice that `inside` lies in */
+    struct ps_span *span = NULL; /* of this heap, of the granule that `inside` lies in */
     uintptr_t inside = 0;
     for (size_t i = 0; i < count; i++) {
         uintptr_t block = blocks[i] & ~PS_READY_FRESH;
-        if (span == NULL || ((block ^ inside) >> PS_SLICE_SHIFT) != 0) {
+        if (span == NULL || ((block ^ inside) >> PS_GRANULE_SHIFT) != 0) {
             span = ps_span_of_inside(ps_page_map_slot((void *)block), (void *)block);
             inside = block;
         }

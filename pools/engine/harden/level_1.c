@@ -86,7 +86,7 @@ static PS_NOINLINE void free_foreign(struct ps_slot *slot, void *block) {
     ps_heap_free_foreign_owner(span, block);
 }
 
-/* What lies in no span of one slice of this heap; a block of a class with LIFO cache, too. */
+/* What lies in no span of one granule of this heap; a block of a class with LIFO cache, too. */
 static PS_NOINLINE void free_other(struct ps_heap *heap, struct ps_slot *slot, void *block,
                                    size_t class_index) {
     if (PS_UNLIKELY(class_index >= PS_CLASS_LIMIT || heap == NULL)) {

@@ -14,7 +14,7 @@
 
 #include <errno.h>
 
-#define RUN_BLOCKS (PS_SLICE_BYTES / PS_ZERO_ALIGN)
+#define RUN_BLOCKS (PS_GRANULE_BYTES / PS_ZERO_ALIGN)
 
 /* Tenant half of the slot of such a run. */
 struct zero_run {
@@ -67,8 +67,8 @@ static struct zero_run *make(void) {
     if (run == NULL) {
         return NULL;
     }
-    (void)ps_os_purge(run->base, PS_SLICE_BYTES);
-    (void)ps_os_protect(run->base, PS_SLICE_BYTES, false); /* refused: it is memory like any */
+    (void)ps_os_purge(run->base, PS_GRANULE_BYTES);
+    (void)ps_os_protect(run->base, PS_GRANULE_BYTES, false); /* refused: it is memory like any */
     struct zero_run *made = (struct zero_run *)ps_slot_of_run(run);
     ps_store_relaxed(&made->x_live, 0u); /* relaxed, both: released below */
     ps_store_relaxed(&made->x_next, 0u);

@@ -5,7 +5,7 @@
  * are dead from then on, so that their spans stay valid, blocks of them can be freed, and what
  * comes back is salvaged when it is worth a notice; then what other threads had in hand between two
  * locked sections goes on where it is known. Where it is not known it is lost in the child: a run
- * of pages, notices of some spans, the lists of a slice cache, for each thread that was inside.
+ * of pages, notices of some spans, the lists of a granule cache, for each thread that was inside.
  */
 #ifndef PS_HEAP_FORK_H
 #define PS_HEAP_FORK_H

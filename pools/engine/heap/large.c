@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Blocks above the size classes: page runs from the page cache, and from mmap_min_bytes on
- * mappings of their own. The slot of a block's first slice describes it. Any thread; locks only
+ * mappings of their own. The slot of a block's first granule describes it. Any thread; locks only
  * through the page cache and mapping.c. See alloc.h.
  */
 #include "pools/engine/heap/large.h"
@@ -42,7 +42,7 @@ static bool is_hardened;  /* runs stay runs, so that what they leave waits */
 static size_t tail_bytes; /* inaccessible, behind each block; 0: there is none */
 
 void ps_large_start(const struct ps_config *config) {
-    mmap_min_bytes = ps_min(config->mmap_min_bytes, PS_RUN_SLICES_LIMIT / 2 << PS_SLICE_SHIFT);
+    mmap_min_bytes = ps_min(config->mmap_min_bytes, PS_RUN_GRANULES_LIMIT / 2 << PS_GRANULE_SHIFT);
     page_bytes = ps_os_page_bytes();
     is_hardened = config->harden != 0;
     tail_bytes = config->harden >= PS_HARDEN_CHECK_BLOCKS ? page_bytes : 0;
@@ -53,24 +53,26 @@ bool ps_large_is_mapping_size(size_t bytes) { return bytes >= mmap_min_bytes; }
 
 static struct ps_large *large_of(const struct ps_slot *slot) { return (struct ps_large *)slot; }
 
-static size_t slices_for(size_t bytes) { return (bytes + PS_SLICE_BYTES - 1) >> PS_SLICE_SHIFT; }
+static size_t granules_for(size_t bytes) {
+    return (bytes + PS_GRANULE_BYTES - 1) >> PS_GRANULE_SHIFT;
+}
 
 static size_t capacity_of(const struct ps_slot *slot) {
-    return (size_t)slot->run.slices << PS_SLICE_SHIFT;
+    return (size_t)slot->run.granules << PS_GRANULE_SHIFT;
 }
 
 /* Makes all behind so many bytes of a run or mapping inaccessible, as far as the system does. */
 static void shut_behind(const struct ps_run *run, size_t bytes) {
-    size_t capacity = (size_t)run->slices << PS_SLICE_SHIFT;
+    size_t capacity = (size_t)run->granules << PS_GRANULE_SHIFT;
     if (tail_bytes != 0) {
         (void)ps_os_protect(run->base + bytes, capacity - bytes, false);
     }
 }
 
-/* Parts of a run become inaccessible that are no slices: its end, and more while it waits. */
+/* Parts of a run become inaccessible that are no granules: its end, and more while it waits. */
 static void forget_access(const struct ps_run *run, enum ps_run_kind kind) {
     if (kind == PS_RUN_BLOCK) {
-        ps_page_cache_set_access(run->base, run->slices, PS_ACCESS_UNKNOWN);
+        ps_page_cache_set_access(run->base, run->granules, PS_ACCESS_UNKNOWN);
     }
 }
 
@@ -83,11 +85,11 @@ static void *settle_in(struct ps_run *run, size_t bytes, enum ps_run_kind kind) 
     return run->base;
 }
 
-static size_t align_slices(size_t align) { return ps_max(align >> PS_SLICE_SHIFT, 1); }
+static size_t align_granules(size_t align) { return ps_max(align >> PS_GRANULE_SHIFT, 1); }
 
 static struct ps_run *take(size_t bytes, size_t align, enum ps_run_kind kind) {
     return kind == PS_RUN_MAPPING ? ps_mapping_take(bytes, align)
-                                  : ps_page_cache_take(slices_for(bytes), align_slices(align));
+                                  : ps_page_cache_take(granules_for(bytes), align_granules(align));
 }
 
 /* length: `bytes`, rounded up to pages. */
@@ -101,12 +103,12 @@ void ps_large_make_zero(void *block, size_t bytes) {
 
 /* A run or a mapping, whichever suits or is to be had. */
 static struct ps_run *take_any(size_t bytes, size_t align, enum ps_run_kind *result_kind) {
-    bool can_be_run = slices_for(bytes) <= PS_RUN_SLICES_LIMIT / 2 && align <= RUN_ALIGN_LIMIT;
+    bool can_be_run = granules_for(bytes) <= PS_RUN_GRANULES_LIMIT / 2 && align <= RUN_ALIGN_LIMIT;
     enum ps_run_kind kind =
         can_be_run && !ps_large_is_mapping_size(bytes) ? PS_RUN_BLOCK : PS_RUN_MAPPING;
     struct ps_run *run = NULL;
     if (can_be_run && kind == PS_RUN_MAPPING && ps_mapping_is_stuck()) {
-        run = ps_page_cache_take_present(slices_for(bytes), align_slices(align));
+        run = ps_page_cache_take_present(granules_for(bytes), align_granules(align));
     }
     if (run != NULL) {
         kind = PS_RUN_BLOCK;
@@ -195,17 +197,17 @@ void ps_large_free(struct ps_slot *slot) {
 
 /* Makes a run longer where it stands. */
 static bool extend_run(struct ps_slot *slot, size_t bytes, bool *is_clean) {
-    size_t slices = slices_for(bytes);
+    size_t granules = granules_for(bytes);
     *is_clean = true;
-    return slices <= slot->run.slices ||
-           (!ps_large_is_mapping_size(bytes) && ps_page_cache_extend(&slot->run, slices, is_clean));
+    return granules <= slot->run.granules || (!ps_large_is_mapping_size(bytes) &&
+                                              ps_page_cache_extend(&slot->run, granules, is_clean));
 }
 
 static void *resize_run(struct ps_slot *slot, size_t bytes) {
-    size_t slices = slices_for(bytes);
+    size_t granules = granules_for(bytes);
     bool is_clean;
-    if (slices < slot->run.slices) {
-        ps_page_cache_shrink(&slot->run, slices);
+    if (granules < slot->run.granules) {
+        ps_page_cache_shrink(&slot->run, granules);
     } else if (!extend_run(slot, bytes, &is_clean)) {
         return NULL;
     }
@@ -261,7 +263,7 @@ static void *resize_guarded(struct ps_slot *slot, size_t bytes) {
 /* Copies a run to a mapping and drops what has been copied, piece by piece: the block is in memory
  * once. The run is given back. */
 static void move_pages(struct ps_run *run, size_t bytes, char *target) {
-    size_t capacity = (size_t)run->slices << PS_SLICE_SHIFT;
+    size_t capacity = (size_t)run->granules << PS_GRANULE_SHIFT;
     bool is_zero = true;
     for (size_t done = 0; done < capacity; done += MOVE_PIECE_BYTES) {
         size_t piece = ps_min(capacity - done, MOVE_PIECE_BYTES);
@@ -286,7 +288,7 @@ static void *move_to_mapping(struct ps_slot *slot, size_t bytes) {
     if (bytes <= old_bytes || bytes < ps_mapping_grown_min_bytes()) {
         return NULL;
     }
-    struct ps_run *run = ps_page_cache_take_dirty(slices_for(bytes));
+    struct ps_run *run = ps_page_cache_take_dirty(granules_for(bytes));
     enum ps_run_kind kind = run != NULL ? PS_RUN_BLOCK : PS_RUN_MAPPING;
     if (run == NULL) {
         run = ps_mapping_take(bytes, 1);
@@ -307,14 +309,14 @@ static void *move_to_mapping(struct ps_slot *slot, size_t bytes) {
 
 /* Drops the memory behind so many bytes of a mapping that the system does not shorten. */
 static void drop_behind(const struct ps_run *run, size_t bytes) {
-    size_t capacity = (size_t)run->slices << PS_SLICE_SHIFT;
+    size_t capacity = (size_t)run->granules << PS_GRANULE_SHIFT;
     if (bytes < capacity && ps_os_purge(run->base + bytes, capacity - bytes)) {
         ps_purge_count(capacity - bytes);
     }
 }
 
 void *ps_large_resize(struct ps_slot *slot, size_t bytes) {
-    if (bytes > (size_t)PTRDIFF_MAX - PS_SLICE_BYTES) {
+    if (bytes > (size_t)PTRDIFF_MAX - PS_GRANULE_BYTES) {
         return NULL;
     }
     check_family(slot);
@@ -328,7 +330,7 @@ void *ps_large_resize(struct ps_slot *slot, size_t bytes) {
     }
     size_t capacity = capacity_of(slot);
     if (bytes <= capacity &&
-        (bytes >= large_of(slot)->bytes || slices_for(bytes) == slot->run.slices)) {
+        (bytes >= large_of(slot)->bytes || granules_for(bytes) == slot->run.granules)) {
         large_of(slot)->bytes = bytes;
         return slot->run.base;
     }

@@ -12,7 +12,7 @@
 #define CACHE_ENTRIES 64
 #define BACK_OFF_LIMIT 16 /* of 2^16 moves one is tried, however many were refused */
 #define GROWN_LEAST_BYTES ((size_t)256 << 10) /* shorter copies cost no more than a mapping */
-#define STEP_SLICES 64                        /* unmapped in one call because of their age */
+#define STEP_GRANULES 64                      /* unmapped in one call because of their age */
 #define FIT_FRACTION 4 /* a cached mapping may be longer than asked for by a quarter */
 
 struct cached {
@@ -35,7 +35,9 @@ static uint32_t x_is_stuck;                          /* see ps_mapping_is_stuck 
 static uint32_t x_moves_refused;                     /* in a row */
 static uint32_t x_moves_wanted;                      /* since one was refused */
 
-static size_t bytes_of(const struct ps_run *run) { return (size_t)run->slices << PS_SLICE_SHIFT; }
+static size_t bytes_of(const struct ps_run *run) {
+    return (size_t)run->granules << PS_GRANULE_SHIFT;
+}
 
 void ps_mapping_start(const struct ps_config *config) {
     has_guards = config->harden >= PS_HARDEN_CHECK_BLOCKS;
@@ -109,18 +111,18 @@ bool ps_mapping_is_stuck(void) {
 }
 
 /* Makes what the OS will not unmap part of the page cache: its memory is not lost. */
-static void keep(char *base, size_t slices) {
-    while (slices > 0) {
-        size_t part = ps_min(slices, PS_RUN_SLICES_LIMIT);
+static void keep(char *base, size_t granules) {
+    while (granules > 0) {
+        size_t part = ps_min(granules, PS_RUN_GRANULES_LIMIT);
         struct ps_run *run = ps_page_cache_adopt(base, part); /* it may have grown: new leaves */
         if (run != NULL) {
             ps_page_cache_give(run);
         } else {
             /* The memory goes back, the addresses are lost. */
-            (void)ps_os_purge(base, part << PS_SLICE_SHIFT);
+            (void)ps_os_purge(base, part << PS_GRANULE_SHIFT);
         }
-        base += part << PS_SLICE_SHIFT;
-        slices -= part;
+        base += part << PS_GRANULE_SHIFT;
+        granules -= part;
     }
 }
 
@@ -131,7 +133,7 @@ static void release_range(char *base, size_t bytes) {
     if (!is_stuck) {
         ps_purge_count(bytes);
     } else if (!has_guards || ps_os_protect(base, bytes, true)) { /* its end was a guard */
-        keep(base, bytes >> PS_SLICE_SHIFT);
+        keep(base, bytes >> PS_GRANULE_SHIFT);
     } else {
         (void)ps_os_purge(base, bytes); /* the addresses are lost */
     }
@@ -145,11 +147,11 @@ static void release(struct ps_run *run) {
 }
 
 static struct ps_run *map_fresh(size_t bytes, size_t align) {
-    char *base = ps_os_reserve(bytes, ps_max(align, PS_SLICE_BYTES));
+    char *base = ps_os_reserve(bytes, ps_max(align, PS_GRANULE_BYTES));
     if (base == NULL) {
         return NULL;
     }
-    struct ps_run *run = ps_page_cache_adopt(base, bytes >> PS_SLICE_SHIFT);
+    struct ps_run *run = ps_page_cache_adopt(base, bytes >> PS_GRANULE_SHIFT);
     if (run == NULL) {
         ps_os_release(base, bytes);
     }
@@ -157,7 +159,7 @@ static struct ps_run *map_fresh(size_t bytes, size_t align) {
 }
 
 struct ps_run *ps_mapping_take(size_t bytes, size_t align) {
-    bytes = ps_round_up(bytes, PS_SLICE_BYTES);
+    bytes = ps_round_up(bytes, PS_GRANULE_BYTES);
     struct ps_run *run = take_cached(bytes, align);
     if (run != NULL) {
         return run;
@@ -213,7 +215,7 @@ static bool is_move_worth_it(void) {
 
 /* Moves the pages to a new place of the wanted length. */
 static struct ps_run *move(struct ps_run *run, size_t bytes) {
-    struct ps_run *target = is_move_worth_it() ? map_fresh(bytes, PS_SLICE_BYTES) : NULL;
+    struct ps_run *target = is_move_worth_it() ? map_fresh(bytes, PS_GRANULE_BYTES) : NULL;
     if (target == NULL) {
         return NULL;
     }
@@ -232,14 +234,14 @@ static struct ps_run *move(struct ps_run *run, size_t bytes) {
 }
 
 struct ps_run *ps_mapping_resize(struct ps_run *run, size_t bytes) {
-    bytes = ps_round_up(bytes, PS_SLICE_BYTES);
+    bytes = ps_round_up(bytes, PS_GRANULE_BYTES);
     size_t old_bytes = bytes_of(run);
     struct ps_run *result = run;
     if (bytes != old_bytes) {
         /* In place, unless a leaf of the page map would be missing for the new end: the head's
          * slot alone describes the block, so none is needed. */
         if (ps_os_resize(run->base, old_bytes, bytes)) {
-            run->slices = (uint32_t)(bytes >> PS_SLICE_SHIFT);
+            run->granules = (uint32_t)(bytes >> PS_GRANULE_SHIFT);
         } else {
             result = bytes > old_bytes ? move(run, bytes) : NULL;
         }
@@ -255,16 +257,16 @@ static bool is_due(uint64_t since_ms, uint64_t now_ms) {
     return now_ms >= since_ms && now_ms - since_ms >= delay_ms;
 }
 
-/* Cuts the end off the oldest mapping, or takes all of it. Its slices then describe what was cut.
+/* Cuts the end off the oldest mapping, or takes all of it. Its granules then describe what was cut.
  */
 static struct ps_run *cut_locked(bool is_all) {
     struct ps_run *run = cache[0].run;
-    if (is_all || run->slices <= STEP_SLICES) {
+    if (is_all || run->granules <= STEP_GRANULES) {
         return remove_locked(0);
     }
-    PS_UNDO_NOTE(&mapping_undo, run->slices);
-    run->slices -= STEP_SLICES;
-    counts.cached_bytes -= STEP_SLICES * PS_SLICE_BYTES;
+    PS_UNDO_NOTE(&mapping_undo, run->granules);
+    run->granules -= STEP_GRANULES;
+    counts.cached_bytes -= STEP_GRANULES * PS_GRANULE_BYTES;
     return NULL;
 }
 
@@ -290,8 +292,8 @@ static size_t expire_step(uint64_t now_ms) {
         return bytes;
     }
     if (tail != NULL) {
-        release_range(tail, STEP_SLICES * PS_SLICE_BYTES);
-        return STEP_SLICES * PS_SLICE_BYTES;
+        release_range(tail, STEP_GRANULES * PS_GRANULE_BYTES);
+        return STEP_GRANULES * PS_GRANULE_BYTES;
     }
     return 0;
 }

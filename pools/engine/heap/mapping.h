@@ -22,7 +22,7 @@ struct ps_mapping_counts {
 
 void ps_mapping_start(const struct ps_config *config);
 
-/* A mapping of at least `bytes` at a multiple of max(align, slice). kind BUSY; is_dirty tells
+/* A mapping of at least `bytes` at a multiple of max(align, granule). kind BUSY; is_dirty tells
  * whether it was used before. NULL when the OS refuses. */
 struct ps_run *ps_mapping_take(size_t bytes, size_t align);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Lists of free blocks, out of line: for the slow paths, for hardened blocks, and for the one list
- * whose links lead out of their slice, that of a class's LIFO cache. Called by the owner of the
+ * whose links lead out of their granule, that of a class's LIFO cache. Called by the owner of the
  * heap, ps_heap_is_free by any thread. No locks.
  */
 #include "pools/engine/heap/pop.h"
@@ -22,7 +22,7 @@ static bool leads_to_lifo(const struct ps_span *list, const void *link) {
 
 /* A list of LIFO cache is a span that has none of its own. */
 static bool leads_on(const struct ps_span *list, const void *link) {
-    return list->run.slices == 0 ? leads_to_lifo(list, link) : ps_span_leads_to(list, link);
+    return list->run.granules == 0 ? leads_to_lifo(list, link) : ps_span_leads_to(list, link);
 }
 
 void *ps_heap_next(const struct ps_span *list, void *block) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Lists of free blocks, out of line: for slow paths, for the modes, and for the one list whose
- * links lead out of their slice. Called by the owner of the heap; ps_heap_is_free by any thread.
+ * links lead out of their granule. Called by the owner of the heap; ps_heap_is_free by any thread.
  */
 #ifndef PS_HEAP_POP_H
 #define PS_HEAP_POP_H

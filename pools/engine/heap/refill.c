@@ -241,7 +241,7 @@ static bool refill_fresh(struct ps_heap *heap, struct ps_bin *bin, uint32_t clas
     ps_steal_from_candidate(heap);
     uint32_t *count = &heap->x_spans[class_index];
     uint32_t spans = ps_load_relaxed(count); /* relaxed: a count */
-    size_t bytes = ((size_t)spans * ps_size_classes[class_index].slices) << PS_SLICE_SHIFT;
+    size_t bytes = ((size_t)spans * ps_size_classes[class_index].granules) << PS_GRANULE_SHIFT;
     uintptr_t key = ps_heap_key_of(heap, class_index);
     bool is_dense =
         bytes >= DENSE_BYTES && ps_size_classes[class_index].block_bytes <= DENSE_BLOCK_BYTES;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Shadow bytes: one for every 16 bytes of addresses that hold small blocks, out of band. One table
- * for each leaf of the page map: 2 MiB of addresses, of which a page is touched for each slice. A
+ * for each leaf of the page map: 2 MiB of addresses, of which a page is touched for each granule. A
  * process has one use for them:
  *
  * Where blocks are hardened, the byte of a block's first 16 bytes says what the block is.

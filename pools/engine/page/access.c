@@ -9,9 +9,9 @@
 
 bool ps_page_cache_is_shut;
 
-void ps_page_cache_set_access(char *base, size_t slices, enum ps_access access) {
-    for (size_t i = 0; i < slices; i++) {
-        ps_page_map_slot(base + (i << PS_SLICE_SHIFT))->run.access = access & 3;
+void ps_page_cache_set_access(char *base, size_t granules, enum ps_access access) {
+    for (size_t i = 0; i < granules; i++) {
+        ps_page_map_slot(base + (i << PS_GRANULE_SHIFT))->run.access = access & 3;
     }
 }
 
@@ -19,9 +19,9 @@ bool ps_page_cache_open(char *base, size_t bytes) {
     if (!ps_page_cache_is_shut) {
         return true;
     }
-    char *slice = (char *)ps_round_down((uintptr_t)base, PS_SLICE_BYTES);
-    size_t slices = ((size_t)(base - slice) + bytes + PS_SLICE_BYTES - 1) >> PS_SLICE_SHIFT;
-    ps_page_cache_set_access(slice, slices, PS_ACCESS_UNKNOWN);
+    char *granule = (char *)ps_round_down((uintptr_t)base, PS_GRANULE_BYTES);
+    size_t granules = ((size_t)(base - granule) + bytes + PS_GRANULE_BYTES - 1) >> PS_GRANULE_SHIFT;
+    ps_page_cache_set_access(granule, granules, PS_ACCESS_UNKNOWN);
     return ps_os_protect(base, bytes, true);
 }
 

@@ -35,10 +35,10 @@ static bool is_huge(enum ps_page_arena_kind kind) {
 
 /* Lengths of an arena, and where it starts, are multiples of this. */
 static size_t granule_of(const struct ps_page_arena *arena) {
-    uintptr_t begin = (uintptr_t)arena->base + (arena->slices << PS_SLICE_SHIFT);
+    uintptr_t begin = (uintptr_t)arena->base + (arena->granules << PS_GRANULE_SHIFT);
     bool has_whole =
-        ((begin | arena->rest_slices << PS_SLICE_SHIFT) & (PS_HUGE_PAGE_BYTES - 1)) == 0;
-    return is_huge(arena->kind) && has_whole ? PS_HUGE_PAGE_BYTES : PS_SLICE_BYTES;
+        ((begin | arena->rest_granules << PS_GRANULE_SHIFT) & (PS_HUGE_PAGE_BYTES - 1)) == 0;
+    return is_huge(arena->kind) && has_whole ? PS_HUGE_PAGE_BYTES : PS_GRANULE_BYTES;
 }
 
 /*
@@ -69,9 +69,9 @@ static size_t usual_arena_bytes(void) {
                             : ps_min(NEXT_ARENA_BYTES << ps_min(usual_count, 5), LAST_ARENA_BYTES);
 }
 
-/* Reserves for `slices`, in multiples of `granule`; writes how many bytes it were. */
-static char *reserve_any(size_t slices, size_t granule, size_t *length) {
-    size_t needed = ps_round_up(slices << PS_SLICE_SHIFT, granule);
+/* Reserves for `granules`, in multiples of `granule`; writes how many bytes it were. */
+static char *reserve_any(size_t granules, size_t granule, size_t *length) {
+    size_t needed = ps_round_up(granules << PS_GRANULE_SHIFT, granule);
     size_t usual = ps_max(usual_arena_bytes(), needed);
     size_t bytes = ps_max(ps_round_up(ps_min(usual, reserve_bytes), granule), needed);
     char *base = reserve(bytes, granule);
@@ -84,15 +84,15 @@ static char *reserve_any(size_t slices, size_t granule, size_t *length) {
     return base;
 }
 
-struct ps_page_arena *ps_page_arena_reserve(size_t slices, enum ps_page_arena_kind kind,
+struct ps_page_arena *ps_page_arena_reserve(size_t granules, enum ps_page_arena_kind kind,
                                             struct ps_undo *undo) {
     if (arena_count == ARENA_LIMIT) {
         return NULL;
     }
     size_t bytes = 0;
-    char *base = is_huge(kind) ? reserve_any(slices, PS_HUGE_PAGE_BYTES, &bytes) : NULL;
+    char *base = is_huge(kind) ? reserve_any(granules, PS_HUGE_PAGE_BYTES, &bytes) : NULL;
     if (base == NULL && (!is_huge(kind) || kind == PS_PAGE_ARENA_PLAIN)) {
-        base = reserve_any(slices, PS_SLICE_BYTES, &bytes);
+        base = reserve_any(granules, PS_GRANULE_BYTES, &bytes);
     }
     if (base == NULL) {
         return NULL;
@@ -100,17 +100,17 @@ struct ps_page_arena *ps_page_arena_reserve(size_t slices, enum ps_page_arena_ki
     usual_count += bytes >= NEXT_ARENA_BYTES;
     PS_UNDO_NOTE(undo, arena_count);
     struct ps_page_arena *arena = &arenas[arena_count++];
-    *arena =
-        (struct ps_page_arena){.base = base, .rest_slices = bytes >> PS_SLICE_SHIFT, .kind = kind};
+    *arena = (struct ps_page_arena){
+        .base = base, .rest_granules = bytes >> PS_GRANULE_SHIFT, .kind = kind};
     ps_os_advise_huge(base, bytes, is_huge(kind));
     return arena;
 }
 
-size_t ps_page_arena_open(struct ps_page_arena *arena, size_t slices, struct ps_undo *undo) {
-    char *end = arena->base + (arena->slices << PS_SLICE_SHIFT);
-    size_t rest = arena->rest_slices << PS_SLICE_SHIFT;
+size_t ps_page_arena_open(struct ps_page_arena *arena, size_t granules, struct ps_undo *undo) {
+    char *end = arena->base + (arena->granules << PS_GRANULE_SHIFT);
+    size_t rest = arena->rest_granules << PS_GRANULE_SHIFT;
     size_t granule = granule_of(arena);
-    size_t needed = ps_round_up(slices << PS_SLICE_SHIFT, granule);
+    size_t needed = ps_round_up(granules << PS_GRANULE_SHIFT, granule);
     size_t usual = ps_max(ps_min(open_bytes / STEP_FRACTION, LAST_STEP_BYTES), LEAST_STEP_BYTES);
     usual = ps_min(ps_max(ps_round_up(usual, granule), needed), rest);
     size_t bytes = ps_max(ps_round_up(ps_min(usual, step_bytes), granule), needed);
@@ -120,7 +120,7 @@ size_t ps_page_arena_open(struct ps_page_arena *arena, size_t slices, struct ps_
         is_open = ps_os_protect(end, bytes, true);
     }
     step_bytes = is_open ? after_success(bytes, usual) : needed;
-    if (!is_open && arena->slices == 0) {
+    if (!is_open && arena->granules == 0) {
         bytes = rest; /* a part would be one mapping more, of which there may be too many */
         is_open = ps_os_protect(end, bytes, true);
     }
@@ -128,12 +128,12 @@ size_t ps_page_arena_open(struct ps_page_arena *arena, size_t slices, struct ps_
         return 0;
     }
     PS_UNDO_NOTE(undo, open_bytes);
-    PS_UNDO_NOTE(undo, arena->slices);
-    PS_UNDO_NOTE(undo, arena->rest_slices);
+    PS_UNDO_NOTE(undo, arena->granules);
+    PS_UNDO_NOTE(undo, arena->rest_granules);
     open_bytes += bytes;
-    arena->slices += bytes >> PS_SLICE_SHIFT;
-    arena->rest_slices -= bytes >> PS_SLICE_SHIFT;
-    return bytes >> PS_SLICE_SHIFT;
+    arena->granules += bytes >> PS_GRANULE_SHIFT;
+    arena->rest_granules -= bytes >> PS_GRANULE_SHIFT;
+    return bytes >> PS_GRANULE_SHIFT;
 }
 
 size_t ps_page_arena_count(void) { return arena_count; }
@@ -144,12 +144,12 @@ struct ps_page_arena *ps_page_arena_at(size_t index) { return &arenas[index]; }
  * The kernel makes a huge page of what has one page in memory, as its khugepaged comes by: memory
  * for every hole in it that was purged. An hour of redis gained 12 MiB of 130 that way.
  */
-void ps_page_arena_keep_holes(char *base, size_t slices) {
+void ps_page_arena_keep_holes(char *base, size_t granules) {
     if (thp_policy == PS_THP_NEVER) {
         return;
     }
     uintptr_t begin = (uintptr_t)base;
-    uintptr_t end = begin + (slices << PS_SLICE_SHIFT);
+    uintptr_t end = begin + (granules << PS_GRANULE_SHIFT);
     uintptr_t first = ps_round_down(begin, PS_HUGE_PAGE_BYTES);
     uintptr_t last = ps_round_down(end, PS_HUGE_PAGE_BYTES);
     if (first != begin) {

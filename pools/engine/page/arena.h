@@ -37,8 +37,8 @@ enum ps_page_arena_kind {
 
 struct ps_page_arena {
     char *base;
-    size_t slices;      /* accessible */
-    size_t rest_slices; /* reserved behind them */
+    size_t granules;      /* accessible */
+    size_t rest_granules; /* reserved behind them */
     enum ps_page_arena_kind kind;
 };
 
@@ -46,25 +46,25 @@ struct ps_page_arena {
 void ps_page_arena_start(enum ps_thp thp);
 
 /*
- * Reserves an arena for at least `slices` of a kind and enters it in the page map; nothing of it is
- * accessible. Returns it, or NULL when neither the usual size nor one that just suffices can be
+ * Reserves an arena for at least `granules` of a kind and enters it in the page map; nothing of it
+ * is accessible. Returns it, or NULL when neither the usual size nor one that just suffices can be
  * had. Arenas of the huge kind consist of whole huge pages; the base of any other is a multiple of
- * the slice.
+ * the granule.
  */
-struct ps_page_arena *ps_page_arena_reserve(size_t slices, enum ps_page_arena_kind kind,
+struct ps_page_arena *ps_page_arena_reserve(size_t granules, enum ps_page_arena_kind kind,
                                             struct ps_undo *undo);
 
 /*
- * Makes at least `slices` (at most the rest) behind what is accessible accessible too, the usual
+ * Makes at least `granules` (at most the rest) behind what is accessible accessible too, the usual
  * step if that is more. Returns how many it were; 0 when the system refuses, and nothing changed.
  */
-size_t ps_page_arena_open(struct ps_page_arena *arena, size_t slices, struct ps_undo *undo);
+size_t ps_page_arena_open(struct ps_page_arena *arena, size_t granules, struct ps_undo *undo);
 
 /*
  * A run of an arena of huge pages has been purged: those that it shares with others stay apart, as
  * small pages, those that it fills may come again whole. Any thread, without the page lock.
  */
-void ps_page_arena_keep_holes(char *base, size_t slices);
+void ps_page_arena_keep_holes(char *base, size_t granules);
 
 /* All arenas so far, in the order they were reserved. */
 size_t ps_page_arena_count(void);

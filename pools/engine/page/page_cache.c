@@ -25,8 +25,8 @@
 PS_UNDO_LOG(page_undo, UNDO_WORDS);
 static struct ps_lock page_lock = PS_LOCK_INIT_UNDO(PS_RANK_PAGE, &page_undo);
 static struct ps_run_sorts sorts;
-static uint64_t arena_slices;
-static uint64_t closed_slices; /* of them, not accessible yet */
+static uint64_t arena_granules;
+static uint64_t closed_granules; /* of them, not accessible yet */
 
 static struct ps_run *run_at(char *base) { return &ps_page_map_slot(base)->run; }
 
@@ -35,15 +35,15 @@ static struct ps_run *run_at(char *base) { return &ps_page_map_slot(base)->run; 
 static uint8_t kind_of(const struct ps_run *run) { return ps_load_relaxed(&run->kind); }
 
 static char *end_of(const struct ps_run *run) {
-    return run->base + ((size_t)run->slices << PS_SLICE_SHIFT);
+    return run->base + ((size_t)run->granules << PS_GRANULE_SHIFT);
 }
 
-/* Describes [base, base + slices) as a clean run of its own. */
-static struct ps_run *make_run(char *base, size_t slices, enum ps_page_arena_kind kind) {
+/* Describes [base, base + granules) as a clean run of its own. */
+static struct ps_run *make_run(char *base, size_t granules, enum ps_page_arena_kind kind) {
     struct ps_run *run = run_at(base);
     PS_UNDO_NOTE(&page_undo, run->kind); /* what else it says means nothing inside of another */
     run->base = base;
-    run->slices = (uint32_t)slices;
+    run->granules = (uint32_t)granules;
     run->is_dirty = false;
     run->is_huge = kind & 1;
     run->is_stuck = false;
@@ -53,12 +53,12 @@ static struct ps_run *make_run(char *base, size_t slices, enum ps_page_arena_kin
 
 /* Makes the part of a run from `base` to its end a run of its own, of the same sort. */
 static struct ps_run *split_at(struct ps_run *run, char *base) {
-    size_t kept = (size_t)(base - run->base) >> PS_SLICE_SHIFT;
-    struct ps_run *rest = make_run(base, run->slices - kept, run->is_huge);
+    size_t kept = (size_t)(base - run->base) >> PS_GRANULE_SHIFT;
+    struct ps_run *rest = make_run(base, run->granules - kept, run->is_huge);
     rest->is_dirty = run->is_dirty;
     rest->is_stuck = run->is_stuck;
-    PS_UNDO_NOTE(&page_undo, run->slices);
-    run->slices = (uint32_t)kept;
+    PS_UNDO_NOTE(&page_undo, run->granules);
+    run->granules = (uint32_t)kept;
     return rest;
 }
 
@@ -68,7 +68,7 @@ static struct ps_run *free_run_before(const struct ps_run *run) {
     if (kind_of(last) != PS_RUN_FREE) {
         return NULL;
     }
-    struct ps_run *before = run_at(run->base - ((size_t)last->back + 1) * PS_SLICE_BYTES);
+    struct ps_run *before = run_at(run->base - ((size_t)last->back + 1) * PS_GRANULE_BYTES);
     return ps_run_is_same_sort(before, run) ? before : NULL;
 }
 
@@ -76,36 +76,36 @@ static struct ps_run *free_run_before(const struct ps_run *run) {
 static struct ps_run *insert_locked(struct ps_run *run) {
     struct ps_run_bins *bins = ps_run_sorts_bins(&sorts, run);
     struct ps_run *before = free_run_before(run);
-    if (before != NULL && before->slices + run->slices <= COALESCE_LIMIT) {
+    if (before != NULL && before->granules + run->granules <= COALESCE_LIMIT) {
         ps_run_bins_remove(bins, before, &page_undo);
-        before->slices += run->slices;
+        before->granules += run->granules;
         PS_UNDO_NOTE(&page_undo, run->kind);
         ps_store_relaxed(&run->kind, (uint8_t)PS_RUN_NONE); /* relaxed: free() only classifies */
         run = before;
     }
     struct ps_run *after = run_at(end_of(run));
     if (kind_of(after) == PS_RUN_FREE && after->base == end_of(run) &&
-        ps_run_is_same_sort(after, run) && after->slices + run->slices <= COALESCE_LIMIT) {
+        ps_run_is_same_sort(after, run) && after->granules + run->granules <= COALESCE_LIMIT) {
         ps_run_bins_remove(bins, after, &page_undo);
-        PS_UNDO_NOTE(&page_undo, run->slices);
-        run->slices += after->slices;
+        PS_UNDO_NOTE(&page_undo, run->granules);
+        run->granules += after->granules;
     }
     ps_run_bins_insert(bins, run, &page_undo);
     return run;
 }
 
-/* Cuts `slices` at an aligned place out of a free run, returns the rest to the bins. */
-static struct ps_run *carve_locked(struct ps_run *run, size_t slices, size_t align_slices) {
+/* Cuts `granules` at an aligned place out of a free run, returns the rest to the bins. */
+static struct ps_run *carve_locked(struct ps_run *run, size_t granules, size_t align_granules) {
     struct ps_run_bins *bins = ps_run_sorts_bins(&sorts, run);
     ps_run_bins_remove(bins, run, &page_undo);
-    char *base = (char *)ps_round_up((uintptr_t)run->base, align_slices << PS_SLICE_SHIFT);
+    char *base = (char *)ps_round_up((uintptr_t)run->base, align_granules << PS_GRANULE_SHIFT);
     if (base != run->base) {
         struct ps_run *head = run;
         run = split_at(head, base);
         ps_run_bins_insert(bins, head, &page_undo);
     }
-    if (run->slices != slices) {
-        ps_run_bins_insert(bins, split_at(run, base + (slices << PS_SLICE_SHIFT)), &page_undo);
+    if (run->granules != granules) {
+        ps_run_bins_insert(bins, split_at(run, base + (granules << PS_GRANULE_SHIFT)), &page_undo);
     }
     ps_store_relaxed(&run->kind, (uint8_t)PS_RUN_BUSY); /* relaxed: free() only classifies by it */
     return run;
@@ -117,72 +117,73 @@ void ps_page_cache_start(const struct ps_config *config) {
 }
 
 static char *end_of_arena(const struct ps_page_arena *arena) {
-    return arena->base + (arena->slices << PS_SLICE_SHIFT);
+    return arena->base + (arena->granules << PS_GRANULE_SHIFT);
 }
 
-/* Makes at least `slices` more of an arena accessible; returns the clean run that they are in. */
-static struct ps_run *open_locked(struct ps_page_arena *arena, size_t slices) {
+/* Makes at least `granules` more of an arena accessible; returns the clean run that they are in. */
+static struct ps_run *open_locked(struct ps_page_arena *arena, size_t granules) {
     char *base = end_of_arena(arena);
-    size_t opened = ps_page_arena_open(arena, slices, &page_undo);
+    size_t opened = ps_page_arena_open(arena, granules, &page_undo);
     if (opened == 0) {
         return NULL;
     }
-    ps_page_cache_shut(base, opened << PS_SLICE_SHIFT);
-    PS_UNDO_NOTE(&page_undo, closed_slices);
-    closed_slices -= opened;
+    ps_page_cache_shut(base, opened << PS_GRANULE_SHIFT);
+    PS_UNDO_NOTE(&page_undo, closed_granules);
+    closed_granules -= opened;
     struct ps_run *run = insert_locked(make_run(base, opened, arena->kind));
     ps_lock_commit(&page_lock);
     return run;
 }
 
-/* Slices of the clean free run that ends where the accessible part of an arena does. */
-static size_t clean_slices_before(const struct ps_page_arena *arena) {
+/* Granules of the clean free run that ends where the accessible part of an arena does. */
+static size_t clean_granules_before(const struct ps_page_arena *arena) {
     const struct ps_run *before = NULL;
-    if (arena->slices != 0) {
+    if (arena->granules != 0) {
         struct ps_run next = {.base = end_of_arena(arena), .is_huge = arena->kind & 1};
         before = free_run_before(&next);
     }
-    return before != NULL ? before->slices : 0;
+    return before != NULL ? before->granules : 0;
 }
 
-/* What a run of `slices` needs beyond the clean run that ends where the arena's accessible part
- * does; at least one slice. */
-static size_t missing_in(const struct ps_page_arena *arena, size_t slices) {
-    return slices - ps_min(clean_slices_before(arena), slices - 1);
+/* What a run of `granules` needs beyond the clean run that ends where the arena's accessible part
+ * does; at least one granule. */
+static size_t missing_in(const struct ps_page_arena *arena, size_t granules) {
+    return granules - ps_min(clean_granules_before(arena), granules - 1);
 }
 
-/* The last arena of a kind that has enough left behind what is accessible for a run of `slices`. */
-static struct ps_page_arena *find_arena(size_t slices, enum ps_page_arena_kind kind) {
+/* The last arena of a kind that has enough left behind what is accessible for a run of `granules`.
+ */
+static struct ps_page_arena *find_arena(size_t granules, enum ps_page_arena_kind kind) {
     for (size_t index = ps_page_arena_count(); index-- > 0;) {
         struct ps_page_arena *arena = ps_page_arena_at(index);
-        if (arena->kind == kind && missing_in(arena, slices) <= arena->rest_slices) {
+        if (arena->kind == kind && missing_in(arena, granules) <= arena->rest_granules) {
             return arena;
         }
     }
     return NULL;
 }
 
-static struct ps_page_arena *reserve_locked(size_t slices, enum ps_page_arena_kind kind) {
-    struct ps_page_arena *arena = ps_page_arena_reserve(slices, kind, &page_undo);
+static struct ps_page_arena *reserve_locked(size_t granules, enum ps_page_arena_kind kind) {
+    struct ps_page_arena *arena = ps_page_arena_reserve(granules, kind, &page_undo);
     if (arena != NULL) {
-        PS_UNDO_NOTE(&page_undo, arena_slices);
-        PS_UNDO_NOTE(&page_undo, closed_slices);
-        arena_slices += arena->rest_slices;
-        closed_slices += arena->rest_slices;
+        PS_UNDO_NOTE(&page_undo, arena_granules);
+        PS_UNDO_NOTE(&page_undo, closed_granules);
+        arena_granules += arena->rest_granules;
+        closed_granules += arena->rest_granules;
         ps_lock_commit(&page_lock);
     }
     return arena;
 }
 
-/* A clean run of at least `slices` by making more of an arena accessible, or a part of a new one.
+/* A clean run of at least `granules` by making more of an arena accessible, or a part of a new one.
  * Where the first is refused the second is not tried, or each call would use up addresses. */
-static struct ps_run *grow_locked(size_t slices, enum ps_page_arena_kind kind) {
-    struct ps_page_arena *arena = find_arena(slices, kind);
+static struct ps_run *grow_locked(size_t granules, enum ps_page_arena_kind kind) {
+    struct ps_page_arena *arena = find_arena(granules, kind);
     if (arena == NULL) {
-        arena = reserve_locked(slices, kind);
+        arena = reserve_locked(granules, kind);
     }
-    struct ps_run *run = arena != NULL ? open_locked(arena, missing_in(arena, slices)) : NULL;
-    return run != NULL && run->slices >= slices ? run : NULL; /* merging has a limit */
+    struct ps_run *run = arena != NULL ? open_locked(arena, missing_in(arena, granules)) : NULL;
+    return run != NULL && run->granules >= granules ? run : NULL; /* merging has a limit */
 }
 
 static enum ps_page_arena_kind other_kind(enum ps_page_arena_kind kind) {
@@ -191,76 +192,77 @@ static enum ps_page_arena_kind other_kind(enum ps_page_arena_kind kind) {
 
 /* What holds memory already comes first, of either kind, before all what will hold it anyway; then
  * the wanted kind's clean runs (find_present_locked). */
-static struct ps_run *find_dirty_locked(size_t slices, enum ps_page_arena_kind kind) {
+static struct ps_run *find_dirty_locked(size_t granules, enum ps_page_arena_kind kind) {
     struct ps_run *run = NULL;
-    if (PS_UNLIKELY(ps_run_pair_slices(&sorts.stuck) != 0)) {
-        run = ps_run_pair_find(&sorts.stuck, slices, kind);
+    if (PS_UNLIKELY(ps_run_pair_granules(&sorts.stuck) != 0)) {
+        run = ps_run_pair_find(&sorts.stuck, granules, kind);
     }
-    return run != NULL ? run : ps_run_pair_find(&sorts.dirty, slices, kind);
+    return run != NULL ? run : ps_run_pair_find(&sorts.dirty, granules, kind);
 }
 
-static struct ps_run *find_present_locked(size_t slices, enum ps_page_arena_kind kind) {
-    struct ps_run *run = find_dirty_locked(slices, kind);
-    return run != NULL ? run : ps_run_bins_find(&sorts.clean.of[kind], slices);
+static struct ps_run *find_present_locked(size_t granules, enum ps_page_arena_kind kind) {
+    struct ps_run *run = find_dirty_locked(granules, kind);
+    return run != NULL ? run : ps_run_bins_find(&sorts.clean.of[kind], granules);
 }
 
 /* The other kind is the last resort: what is clean of it, then an arena of plain pages where one of
  * whole huge pages was refused. */
-static struct ps_run *find_locked(size_t slices, enum ps_page_arena_kind kind) {
-    struct ps_run *run = find_present_locked(slices, kind);
+static struct ps_run *find_locked(size_t granules, enum ps_page_arena_kind kind) {
+    struct ps_run *run = find_present_locked(granules, kind);
     if (run == NULL) {
-        run = grow_locked(slices, kind);
+        run = grow_locked(granules, kind);
     }
     if (run == NULL) {
-        run = ps_run_bins_find(&sorts.clean.of[other_kind(kind)], slices);
+        run = ps_run_bins_find(&sorts.clean.of[other_kind(kind)], granules);
     }
-    return run == NULL && kind != PS_PAGE_ARENA_PLAIN ? grow_locked(slices, PS_PAGE_ARENA_PLAIN)
+    return run == NULL && kind != PS_PAGE_ARENA_PLAIN ? grow_locked(granules, PS_PAGE_ARENA_PLAIN)
                                                       : run;
 }
 
-static struct ps_run *carve_found_locked(struct ps_run *run, size_t slices, size_t align_slices) {
+static struct ps_run *carve_found_locked(struct ps_run *run, size_t granules,
+                                         size_t align_granules) {
     if (run != NULL) {
-        run = carve_locked(run, slices, align_slices);
-        ps_purge_note_locked(ps_run_pair_slices(&sorts.dirty));
+        run = carve_locked(run, granules, align_granules);
+        ps_purge_note_locked(ps_run_pair_granules(&sorts.dirty));
     }
     return run;
 }
 
-static struct ps_run *take(size_t slices, size_t align_slices, enum ps_page_arena_kind kind) {
-    size_t fit = slices + align_slices - 1;
-    PS_CHECK(slices > 0 && fit <= PS_RUN_SLICES_LIMIT && ps_is_power_of_two(align_slices));
+static struct ps_run *take(size_t granules, size_t align_granules, enum ps_page_arena_kind kind) {
+    size_t fit = granules + align_granules - 1;
+    PS_CHECK(granules > 0 && fit <= PS_RUN_GRANULES_LIMIT && ps_is_power_of_two(align_granules));
     ps_lock_acquire(&page_lock);
-    struct ps_run *run = carve_found_locked(find_locked(fit, kind), slices, align_slices);
+    struct ps_run *run = carve_found_locked(find_locked(fit, kind), granules, align_granules);
     ps_lock_release(&page_lock);
     return run;
 }
 
-struct ps_run *ps_page_cache_take_present(size_t slices, size_t align_slices) {
-    size_t fit = slices + align_slices - 1;
+struct ps_run *ps_page_cache_take_present(size_t granules, size_t align_granules) {
+    size_t fit = granules + align_granules - 1;
     ps_lock_acquire(&page_lock);
     struct ps_run *run = find_present_locked(fit, PS_PAGE_ARENA_PLAIN);
-    run = carve_found_locked(run, slices, align_slices);
+    run = carve_found_locked(run, granules, align_granules);
     ps_lock_release(&page_lock);
     return run;
 }
 
-struct ps_run *ps_page_cache_take_dirty(size_t slices) {
-    if (slices > PS_RUN_SLICES_LIMIT) {
+struct ps_run *ps_page_cache_take_dirty(size_t granules) {
+    if (granules > PS_RUN_GRANULES_LIMIT) {
         return NULL; /* a request that no run can serve, as realloc may make */
     }
     ps_lock_acquire(&page_lock);
-    struct ps_run *run = find_dirty_locked(slices, PS_PAGE_ARENA_PLAIN);
-    run = carve_found_locked(run, slices, 1);
+    struct ps_run *run = find_dirty_locked(granules, PS_PAGE_ARENA_PLAIN);
+    run = carve_found_locked(run, granules, 1);
     ps_lock_release(&page_lock);
     return run;
 }
 
-struct ps_run *ps_page_cache_take(size_t slices, size_t align_slices) {
-    return take(slices, align_slices, PS_PAGE_ARENA_PLAIN);
+struct ps_run *ps_page_cache_take(size_t granules, size_t align_granules) {
+    return take(granules, align_granules, PS_PAGE_ARENA_PLAIN);
 }
 
-struct ps_run *ps_page_cache_take_dense(size_t slices) {
-    return take(slices, 1, PS_PAGE_ARENA_HUGE);
+struct ps_run *ps_page_cache_take_dense(size_t granules) {
+    return take(granules, 1, PS_PAGE_ARENA_HUGE);
 }
 
 static void give(struct ps_run *run, bool is_dirty) {
@@ -275,12 +277,12 @@ void ps_page_cache_give(struct ps_run *run) { give(run, true); }
 
 void ps_page_cache_give_zero(struct ps_run *run) { give(run, false); }
 
-/* The free run of at least `slices`, of a kind, that starts at `base`, or NULL. Where the
+/* The free run of at least `granules`, of a kind, that starts at `base`, or NULL. Where the
  * accessible part of an arena ends there or behind a shorter clean run, more is made accessible. */
-static struct ps_run *free_run_at_locked(char *base, size_t slices, bool is_huge) {
+static struct ps_run *free_run_at_locked(char *base, size_t granules, bool is_huge) {
     struct ps_run *run = run_at(base);
     bool is_free = kind_of(run) == PS_RUN_FREE && run->base == base;
-    if (is_free && (run->slices >= slices || run->is_huge != is_huge)) {
+    if (is_free && (run->granules >= granules || run->is_huge != is_huge)) {
         return run->is_huge == is_huge ? run : NULL;
     }
     /* Behind a run there is another's head, or nothing of ours yet. */
@@ -288,48 +290,48 @@ static struct ps_run *free_run_at_locked(char *base, size_t slices, bool is_huge
     if (kind_of(run_at(end)) != PS_RUN_NONE || (is_free && run->is_dirty)) {
         return NULL;
     }
-    size_t missing = slices - (is_free ? run->slices : 0);
+    size_t missing = granules - (is_free ? run->granules : 0);
     for (size_t index = 0; index < ps_page_arena_count(); index++) {
         struct ps_page_arena *arena = ps_page_arena_at(index);
-        if (end_of_arena(arena) == end && arena->slices != 0 && missing <= arena->rest_slices &&
+        if (end_of_arena(arena) == end && arena->granules != 0 && missing <= arena->rest_granules &&
             (arena->kind == PS_PAGE_ARENA_HUGE) == is_huge) {
             run = open_locked(arena, missing);
-            return run != NULL && run->base == base && run->slices >= slices ? run : NULL;
+            return run != NULL && run->base == base && run->granules >= granules ? run : NULL;
         }
     }
     return NULL;
 }
 
-bool ps_page_cache_extend(struct ps_run *run, size_t slices, bool *is_clean) {
-    size_t added = slices - run->slices;
+bool ps_page_cache_extend(struct ps_run *run, size_t granules, bool *is_clean) {
+    size_t added = granules - run->granules;
     ps_lock_acquire(&page_lock);
     struct ps_run *after = free_run_at_locked(end_of(run), added, run->is_huge);
     if (after != NULL) {
         *is_clean = !after->is_dirty;
         struct ps_run *piece = carve_locked(after, added, 1);
         ps_store_relaxed(&piece->kind, (uint8_t)PS_RUN_NONE); /* relaxed: free() only classifies */
-        PS_UNDO_NOTE(&page_undo, run->slices);
-        run->slices = (uint32_t)slices;
-        ps_purge_note_locked(ps_run_pair_slices(&sorts.dirty));
+        PS_UNDO_NOTE(&page_undo, run->granules);
+        run->granules = (uint32_t)granules;
+        ps_purge_note_locked(ps_run_pair_granules(&sorts.dirty));
     }
     ps_lock_release(&page_lock);
     return after != NULL;
 }
 
-void ps_page_cache_shrink(struct ps_run *run, size_t slices) {
+void ps_page_cache_shrink(struct ps_run *run, size_t granules) {
     ps_lock_acquire(&page_lock);
-    struct ps_run *tail = split_at(run, run->base + (slices << PS_SLICE_SHIFT));
+    struct ps_run *tail = split_at(run, run->base + (granules << PS_GRANULE_SHIFT));
     tail->is_dirty = true;
     tail->is_stuck = false;
     insert_locked(tail);
     ps_lock_release(&page_lock);
 }
 
-struct ps_run *ps_page_cache_adopt(char *base, size_t slices) {
+struct ps_run *ps_page_cache_adopt(char *base, size_t granules) {
     ps_lock_acquire(&page_lock);
     struct ps_run *run = NULL;
-    if (ps_page_map_cover(base, slices << PS_SLICE_SHIFT)) {
-        run = make_run(base, slices, PS_PAGE_ARENA_PLAIN);
+    if (ps_page_map_cover(base, granules << PS_GRANULE_SHIFT)) {
+        run = make_run(base, granules, PS_PAGE_ARENA_PLAIN);
         ps_store_relaxed(&run->kind, (uint8_t)PS_RUN_BUSY); /* relaxed: free() only classifies */
     }
     ps_lock_release(&page_lock);
@@ -337,25 +339,25 @@ struct ps_run *ps_page_cache_adopt(char *base, size_t slices) {
 }
 
 /* How much of a dirty run to purge at a time: whole huge pages up to its end, or a part of one. */
-static size_t piece_of(const struct ps_run *run, size_t slices) {
-    if (run->slices <= slices) {
-        return run->slices;
+static size_t piece_of(const struct ps_run *run, size_t granules) {
+    if (run->granules <= granules) {
+        return run->granules;
     }
-    uintptr_t end = (uintptr_t)run->base + (slices << PS_SLICE_SHIFT);
+    uintptr_t end = (uintptr_t)run->base + (granules << PS_GRANULE_SHIFT);
     uintptr_t whole = ps_round_down(end, PS_HUGE_PAGE_BYTES);
     bool is_cut = run->is_huge && whole > (uintptr_t)run->base;
-    return ((is_cut ? whole : end) - (uintptr_t)run->base) >> PS_SLICE_SHIFT;
+    return ((is_cut ? whole : end) - (uintptr_t)run->base) >> PS_GRANULE_SHIFT;
 }
 
-void ps_page_cache_detach_dirty(size_t slices, struct ps_run **list) {
+void ps_page_cache_detach_dirty(size_t granules, struct ps_run **list) {
     ps_lock_acquire(&page_lock);
-    while (slices > 0) {
+    while (granules > 0) {
         struct ps_run *run = ps_run_pair_longest(&sorts.dirty);
         if (run == NULL) {
             break;
         }
-        run = carve_locked(run, piece_of(run, slices), 1);
-        slices -= run->slices;
+        run = carve_locked(run, piece_of(run, granules), 1);
+        granules -= run->granules;
         PS_UNDO_NOTE(&page_undo, run->next);
         PS_UNDO_NOTE(&page_undo, *list);
         run->next = *list;
@@ -365,15 +367,15 @@ void ps_page_cache_detach_dirty(size_t slices, struct ps_run **list) {
     ps_lock_release(&page_lock);
 }
 
-void ps_page_cache_attach(struct ps_run **list, size_t slices, enum ps_purge_result result) {
+void ps_page_cache_attach(struct ps_run **list, size_t granules, enum ps_purge_result result) {
     ps_lock_acquire(&page_lock);
     struct ps_run *run = *list;
     struct ps_run *rest = run->next;
     PS_UNDO_NOTE(&page_undo, *list);
     PS_UNDO_NOTE(&page_undo, run->next);
     PS_UNDO_NOTE(&page_undo, run->kind);
-    if (slices < run->slices) {
-        rest = split_at(run, run->base + (slices << PS_SLICE_SHIFT));
+    if (granules < run->granules) {
+        rest = split_at(run, run->base + (granules << PS_GRANULE_SHIFT));
         ps_store_relaxed(&rest->kind, (uint8_t)PS_RUN_BUSY); /* relaxed: free() only classifies */
         rest->next = run->next;
     }
@@ -384,11 +386,11 @@ void ps_page_cache_attach(struct ps_run **list, size_t slices, enum ps_purge_res
     ps_lock_release(&page_lock);
 }
 
-bool ps_page_cache_unstick(size_t slices) {
+bool ps_page_cache_unstick(size_t granules) {
     ps_lock_acquire(&page_lock);
     struct ps_run *run = ps_run_pair_longest(&sorts.stuck);
     if (run != NULL) {
-        run = carve_locked(run, ps_min(run->slices, slices), 1);
+        run = carve_locked(run, ps_min(run->granules, granules), 1);
         PS_UNDO_NOTE(&page_undo, run->kind);
         run->is_stuck = false;
         insert_locked(run);
@@ -399,13 +401,13 @@ bool ps_page_cache_unstick(size_t slices) {
 
 void ps_page_cache_count(struct ps_page_counts *out) {
     ps_lock_acquire(&page_lock);
-    *out = (struct ps_page_counts){.arena_count = ps_page_arena_count(),
-                                   .arena_slices = arena_slices,
-                                   .dirty_slices = ps_run_pair_slices(&sorts.dirty) +
-                                                   ps_run_pair_slices(&sorts.stuck),
-                                   .stuck_slices = ps_run_pair_slices(&sorts.stuck),
-                                   .clean_slices = ps_run_pair_slices(&sorts.clean) + closed_slices,
-                                   .closed_slices = closed_slices};
+    *out = (struct ps_page_counts){
+        .arena_count = ps_page_arena_count(),
+        .arena_granules = arena_granules,
+        .dirty_granules = ps_run_pair_granules(&sorts.dirty) + ps_run_pair_granules(&sorts.stuck),
+        .stuck_granules = ps_run_pair_granules(&sorts.stuck),
+        .clean_granules = ps_run_pair_granules(&sorts.clean) + closed_granules,
+        .closed_granules = closed_granules};
     ps_lock_release(&page_lock);
 }
 
@@ -413,9 +415,9 @@ void ps_page_cache_walk(void (*visit)(struct ps_slot *slot, void *context), void
     ps_lock_acquire(&page_lock);
     for (size_t index = 0; index < ps_page_arena_count(); index++) {
         const struct ps_page_arena *arena = ps_page_arena_at(index);
-        char *end = arena->base + (arena->slices << PS_SLICE_SHIFT);
+        char *end = arena->base + (arena->granules << PS_GRANULE_SHIFT);
         /* A free run may reach into the arena that lies right behind; that one then starts inside
-         * a run, where slots are empty but for the last, which is `back` slices from its head. */
+         * a run, where slots are empty but for the last, which is `back` granules from its head. */
         for (char *base = arena->base; base < end;) {
             struct ps_slot *slot = ps_page_map_slot(base);
             /* acquire: pairs with those who divide a busy run without the lock (chunk/). */
@@ -426,8 +428,8 @@ void ps_page_cache_walk(void (*visit)(struct ps_slot *slot, void *context), void
                 visit(slot, context);
             }
             /* relaxed: as above. */
-            size_t slices = is_head ? ps_load_relaxed(&slot->run.slices) : 1;
-            base += slices << PS_SLICE_SHIFT;
+            size_t granules = is_head ? ps_load_relaxed(&slot->run.granules) : 1;
+            base += granules << PS_GRANULE_SHIFT;
         }
     }
     ps_lock_release(&page_lock);

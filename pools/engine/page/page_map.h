@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The page map: from any address to the 128-byte slot of its 64 KiB slice, for every possible
+ * The page map: from any address to the 128-byte slot of its 64 KiB granule, for every possible
  * pointer; unknown ones reach an all-zero slot. This is what lets free() recognise foreign pointers
  * instead of faulting on them.
  *
@@ -34,8 +34,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PS_SLICE_SHIFT 16
-#define PS_SLICE_BYTES ((size_t)1 << PS_SLICE_SHIFT)
+#define PS_GRANULE_SHIFT 16
+#define PS_GRANULE_BYTES ((size_t)1 << PS_GRANULE_SHIFT)
 #define PS_SLOT_SHIFT 7
 #define PS_SLOT_BYTES ((size_t)1 << PS_SLOT_SHIFT)
 #define PS_TENANT_BYTES 96 /* of a slot, for the user of the run */
@@ -47,7 +47,7 @@
 #define PS_ROOT_COUNT ((size_t)1 << (PS_ADDRESS_BITS - PS_BRANCH_SHIFT))
 #define PS_BRANCH_COUNT ((size_t)1 << (PS_BRANCH_SHIFT - PS_LEAF_SHIFT))
 #define PS_WINDOW_COUNT ((size_t)4095)
-#define PS_LEAF_SLOTS ((size_t)1 << (PS_LEAF_SHIFT - PS_SLICE_SHIFT))
+#define PS_LEAF_SLOTS ((size_t)1 << (PS_LEAF_SHIFT - PS_GRANULE_SHIFT))
 #define PS_LEAF_BYTES (PS_LEAF_SLOTS * PS_SLOT_BYTES)
 
 /* Who holds a run. Zero is what the all-zero leaf and forgotten slots say. */
@@ -56,15 +56,15 @@ enum ps_run_kind {
     PS_RUN_FREE,     /* in the page cache */
     PS_RUN_BUSY,     /* between owners: being purged or handed over */
     PS_RUN_SPAN,     /* head of a span */
-    PS_RUN_INSIDE,   /* inside of a span; `back` slices after its head */
+    PS_RUN_INSIDE,   /* inside of a span; `back` granules after its head */
     PS_RUN_BLOCK,    /* one medium block */
     PS_RUN_MAPPING,  /* one large block in a mapping of its own */
-    PS_RUN_PAGES,    /* a slice that the pools library gives out by pages: pages/depot.h */
-    PS_RUN_GUARD,    /* a slice of the pool of guarded samples: harden/guard.h */
-    PS_RUN_ZERO,     /* a slice of inaccessible blocks of no size: harden/zero.h */
+    PS_RUN_PAGES,    /* a granule that the pools library gives out by pages: pages/depot.h */
+    PS_RUN_GUARD,    /* a granule of the pool of guarded samples: harden/guard.h */
+    PS_RUN_ZERO,     /* a granule of inaccessible blocks of no size: harden/zero.h */
 };
 
-/* What of a slice can be accessed, where blocks are hardened: see ps_page_cache_is_shut. */
+/* What of a granule can be accessed, where blocks are hardened: see ps_page_cache_is_shut. */
 enum ps_access {
     PS_ACCESS_NONE = 0, /* no page: it was never opened */
     PS_ACCESS_ALL,
@@ -77,13 +77,14 @@ struct ps_run {
     struct ps_run *next; /* page lock while free, else the tenant's */
     struct ps_run *prev;
     char *base;           /* first byte of the run */
-    uint32_t slices;      /* length */
+    uint32_t granules;    /* length */
     uint8_t kind;         /* enum ps_run_kind; written by the holder, read by any free() */
     uint8_t is_dirty : 1; /* holds memory that may not be zero */
     uint8_t is_huge : 1;  /* lies in an arena that asked for huge pages */
     uint8_t is_stuck : 1; /* dirty and free: the system refused to drop its memory */
-    uint8_t access : 2;   /* enum ps_access, of any slice; written by the holder of the run */
-    uint16_t back; /* PS_RUN_INSIDE and last slot of a free run: slices back to the head; else 0 */
+    uint8_t access : 2;   /* enum ps_access, of any granule; written by the holder of the run */
+    uint16_t
+        back; /* PS_RUN_INSIDE and last slot of a free run: granules back to the head; else 0 */
 };
 
 struct ps_slot {
@@ -159,7 +160,7 @@ PS_INLINE struct ps_slot *ps_page_map_slot(const void *address) {
         const struct ps_branch *branch = ps_page_map_branch(map, address);
         distance = ps_load_relaxed(&branch->x_leaves[ps_branch_index(address)]);
     }
-    uintptr_t offset = ((uintptr_t)address >> (PS_SLICE_SHIFT - PS_SLOT_SHIFT)) &
+    uintptr_t offset = ((uintptr_t)address >> (PS_GRANULE_SHIFT - PS_SLOT_SHIFT)) &
                        ((PS_LEAF_SLOTS - 1) << PS_SLOT_SHIFT);
     return (struct ps_slot *)((char *)map->zero_leaf + (distance + offset));
 }

@@ -4,7 +4,7 @@
  *
  * The rule: what has been free and dirty for the whole of the last delay was not needed, so it is
  * due; what was needed at any moment of it stays. Measured by low-water marks: the delay is cut
- * into four quarters, each keeps the least number of dirty slices seen in it, and at the end of a
+ * into four quarters, each keeps the least number of dirty granules seen in it, and at the end of a
  * quarter the least of the last four is due. A heap that swings within one delay never faults a
  * page twice; one that has shrunk is back within 1 to 1.25 delays of activity. No page has a time
  * stamp and no list is walked. (Low-water marks after tcmalloc's thread caches; the demand-based
@@ -30,8 +30,8 @@ void ps_purge_start(uint32_t delay_ms);
 /* The delay that was set, to be followed by whoever keeps free memory of his own. */
 uint32_t ps_purge_delay_ms(void);
 
-/* The page cache has so many dirty slices now, fewer than before. Page lock held. */
-void ps_purge_note_locked(uint64_t dirty_slices);
+/* The page cache has so many dirty granules now, fewer than before. Page lock held. */
+void ps_purge_note_locked(uint64_t dirty_granules);
 
 /* Looks at the clock and purges a part of what is due. Any thread, no lock held; returns at once
  * when nothing is, or another thread is about it. Drops 4 MiB, 6 where much is due, or twice that

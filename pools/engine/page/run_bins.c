@@ -10,20 +10,20 @@
 #define SCAN_LIMIT 8 /* runs looked at in the bin that only may fit */
 
 /* The bin that a run of this length lies in. */
-static size_t bin_of(size_t slices) {
-    if (slices <= PS_EXACT_BINS) {
-        return slices - 1;
+static size_t bin_of(size_t granules) {
+    if (granules <= PS_EXACT_BINS) {
+        return granules - 1;
     }
-    unsigned order = ps_log2(slices);
-    return PS_EXACT_BINS + (order - 5) * 8 + ((slices >> (order - 3)) & 7);
+    unsigned order = ps_log2(granules);
+    return PS_EXACT_BINS + (order - 5) * 8 + ((granules >> (order - 3)) & 7);
 }
 
 static struct ps_run *last_slot_run(const struct ps_run *run) {
-    return &ps_page_map_slot(run->base + ((size_t)run->slices - 1) * PS_SLICE_BYTES)->run;
+    return &ps_page_map_slot(run->base + ((size_t)run->granules - 1) * PS_GRANULE_BYTES)->run;
 }
 
 void ps_run_bins_insert(struct ps_run_bins *bins, struct ps_run *run, struct ps_undo *undo) {
-    size_t bin = bin_of(run->slices);
+    size_t bin = bin_of(run->granules);
     struct ps_run *last = last_slot_run(run);
     PS_UNDO_NOTE(undo, run->next);
     PS_UNDO_NOTE(undo, run->prev);
@@ -31,10 +31,10 @@ void ps_run_bins_insert(struct ps_run_bins *bins, struct ps_run *run, struct ps_
     PS_UNDO_NOTE(undo, last->back);
     PS_UNDO_NOTE(undo, bins->heads[bin]);
     PS_UNDO_NOTE(undo, bins->filled[bin / 64]);
-    PS_UNDO_NOTE(undo, bins->slices);
+    PS_UNDO_NOTE(undo, bins->granules);
     ps_store_relaxed(&last->kind, (uint8_t)PS_RUN_FREE); /* relaxed: free() only classifies by it */
     ps_store_relaxed(&run->kind, (uint8_t)PS_RUN_FREE);  /* relaxed: as above */
-    last->back = (uint16_t)(run->slices - 1);
+    last->back = (uint16_t)(run->granules - 1);
     run->prev = NULL;
     run->next = bins->heads[bin];
     if (run->next != NULL) {
@@ -43,16 +43,16 @@ void ps_run_bins_insert(struct ps_run_bins *bins, struct ps_run *run, struct ps_
     }
     bins->heads[bin] = run;
     bins->filled[bin / 64] |= (uint64_t)1 << (bin % 64);
-    bins->slices += run->slices;
+    bins->granules += run->granules;
 }
 
 void ps_run_bins_remove(struct ps_run_bins *bins, struct ps_run *run, struct ps_undo *undo) {
-    size_t bin = bin_of(run->slices);
+    size_t bin = bin_of(run->granules);
     struct ps_run *last = last_slot_run(run);
-    PS_CHECK(run->kind == PS_RUN_FREE && last->back == run->slices - 1);
+    PS_CHECK(run->kind == PS_RUN_FREE && last->back == run->granules - 1);
     PS_UNDO_NOTE(undo, run->kind);
     PS_UNDO_NOTE(undo, last->kind);
-    PS_UNDO_NOTE(undo, bins->slices);
+    PS_UNDO_NOTE(undo, bins->granules);
     if (run->prev != NULL) {
         PS_UNDO_NOTE(undo, run->prev->next);
         run->prev->next = run->next;
@@ -70,7 +70,7 @@ void ps_run_bins_remove(struct ps_run_bins *bins, struct ps_run *run, struct ps_
     }
     ps_store_relaxed(&last->kind, (uint8_t)PS_RUN_NONE); /* relaxed: free() only classifies by it */
     ps_store_relaxed(&run->kind, (uint8_t)PS_RUN_NONE);  /* relaxed: as above */
-    bins->slices -= run->slices;
+    bins->granules -= run->granules;
 }
 
 /* The first filled bin at or after `bin`, or PS_BIN_COUNT. */
@@ -87,12 +87,12 @@ static size_t next_filled(const struct ps_run_bins *bins, size_t bin) {
     }
 }
 
-struct ps_run *ps_run_bins_find(const struct ps_run_bins *bins, size_t slices) {
-    size_t bin = bin_of(slices);
-    if (slices > PS_EXACT_BINS) {
+struct ps_run *ps_run_bins_find(const struct ps_run_bins *bins, size_t granules) {
+    size_t bin = bin_of(granules);
+    if (granules > PS_EXACT_BINS) {
         struct ps_run *run = bins->heads[bin];
         for (int looked = 0; run != NULL && looked < SCAN_LIMIT; looked++, run = run->next) {
-            if (run->slices >= slices) {
+            if (run->granules >= granules) {
                 return run;
             }
         }
@@ -114,9 +114,9 @@ struct ps_run *ps_run_bins_longest(const struct ps_run_bins *bins) {
     return NULL;
 }
 
-struct ps_run *ps_run_pair_find(const struct ps_run_pair *pair, size_t slices, size_t kind) {
-    struct ps_run *run = ps_run_bins_find(&pair->of[kind], slices);
-    return run != NULL ? run : ps_run_bins_find(&pair->of[1 - kind], slices);
+struct ps_run *ps_run_pair_find(const struct ps_run_pair *pair, size_t granules, size_t kind) {
+    struct ps_run *run = ps_run_bins_find(&pair->of[kind], granules);
+    return run != NULL ? run : ps_run_bins_find(&pair->of[1 - kind], granules);
 }
 
 struct ps_run *ps_run_pair_longest(const struct ps_run_pair *pair) {

@@ -12,12 +12,12 @@
 #include "pools/engine/page/page_map.h"
 
 #define PS_EXACT_BINS 32
-#define PS_BIN_COUNT 128 /* 32 exact + 8 x 11 doublings up to 65535 slices, rounded up */
+#define PS_BIN_COUNT 128 /* 32 exact + 8 x 11 doublings up to 65535 granules, rounded up */
 
 struct ps_run_bins {
     struct ps_run *heads[PS_BIN_COUNT];
     uint64_t filled[PS_BIN_COUNT / 64]; /* bit set == head not NULL */
-    uint64_t slices;                    /* sum of the lengths of all runs here */
+    uint64_t granules;                  /* sum of the lengths of all runs here */
 };
 
 /* Of one sort: the bins of runs of plain pages and of huge ones (is_huge). */
@@ -41,8 +41,8 @@ void ps_run_bins_insert(struct ps_run_bins *bins, struct ps_run *run, struct ps_
 /* Takes a given run out; its slots say nothing afterwards. */
 void ps_run_bins_remove(struct ps_run_bins *bins, struct ps_run *run, struct ps_undo *undo);
 
-/* A run of at least `slices`, still in its bin, or NULL. */
-struct ps_run *ps_run_bins_find(const struct ps_run_bins *bins, size_t slices);
+/* A run of at least `granules`, still in its bin, or NULL. */
+struct ps_run *ps_run_bins_find(const struct ps_run_bins *bins, size_t granules);
 
 /* The bins that a run lies in, or belongs in, by its sort. */
 static inline struct ps_run_bins *ps_run_sorts_bins(struct ps_run_sorts *sorts,
@@ -55,12 +55,12 @@ static inline bool ps_run_is_same_sort(const struct ps_run *a, const struct ps_r
     return a->is_dirty == b->is_dirty && a->is_huge == b->is_huge && a->is_stuck == b->is_stuck;
 }
 
-static inline uint64_t ps_run_pair_slices(const struct ps_run_pair *pair) {
-    return pair->of[0].slices + pair->of[1].slices;
+static inline uint64_t ps_run_pair_granules(const struct ps_run_pair *pair) {
+    return pair->of[0].granules + pair->of[1].granules;
 }
 
 /* As ps_run_bins_find, of the wanted kind if it has one, else of the other. */
-struct ps_run *ps_run_pair_find(const struct ps_run_pair *pair, size_t slices, size_t kind);
+struct ps_run *ps_run_pair_find(const struct ps_run_pair *pair, size_t granules, size_t kind);
 
 /* As ps_run_bins_longest, of huge pages if there are any. */
 struct ps_run *ps_run_pair_longest(const struct ps_run_pair *pair);

@@ -30,7 +30,7 @@ static void count_span(struct ps_census *census, const struct ps_span *span) {
     size_t out = used + needed + popped;
     size_t back = armed + ps_span_remote_blocks(span);
     class->spans++;
-    class->span_bytes += (uint64_t)span->run.slices << PS_SLICE_SHIFT;
+    class->span_bytes += (uint64_t)span->run.granules << PS_GRANULE_SHIFT;
     /* relaxed: as above. Its memory was dropped, all blocks being back, and the owner has not seen
      * it yet: what is back is no longer counted anywhere. */
     bool is_dropped =
@@ -46,9 +46,9 @@ static void count_slot(struct ps_slot *slot, void *context) {
         count_span(out, (struct ps_span *)slot);
     } else if (kind == PS_RUN_BLOCK) {
         out->run_live_count++;
-        out->run_live_bytes += (uint64_t)slot->run.slices << PS_SLICE_SHIFT;
+        out->run_live_bytes += (uint64_t)slot->run.granules << PS_GRANULE_SHIFT;
     } else if (kind == PS_RUN_PAGES) {
-        out->pages_bytes += PS_SLICE_BYTES;
+        out->pages_bytes += PS_GRANULE_BYTES;
     }
 }
 
@@ -91,9 +91,9 @@ static void read_layers(struct ps_census *out) {
     ps_purge_read(&purges);
     ps_guard_read(&guarded);
     out->arena_count = pages.arena_count;
-    out->arena_bytes = pages.arena_slices << PS_SLICE_SHIFT;
-    out->cache_dirty_bytes = pages.dirty_slices << PS_SLICE_SHIFT;
-    out->cache_clean_bytes = pages.clean_slices << PS_SLICE_SHIFT;
+    out->arena_bytes = pages.arena_granules << PS_GRANULE_SHIFT;
+    out->cache_dirty_bytes = pages.dirty_granules << PS_GRANULE_SHIFT;
+    out->cache_clean_bytes = pages.clean_granules << PS_GRANULE_SHIFT;
     out->map_live_count = mappings.live_count;
     out->map_live_bytes = mappings.live_bytes;
     out->map_cached_count = mappings.cached_count;

@@ -3,7 +3,7 @@
  * The census: one snapshot of everything the engine can count, pulled on demand. Each layer owns
  * its counters; this file only adds them up. Callers: shim/stats.c, shim/introspect.c, tests.
  * May be called from any thread at any time, takes the page-cache and registry locks one after the
- * other, allocates nothing, needs about 3 KiB for the result. Cost: O(slices in use).
+ * other, allocates nothing, needs about 3 KiB for the result. Cost: O(granules in use).
  */
 #ifndef PS_RECORD_CENSUS_H
 #define PS_RECORD_CENSUS_H
@@ -28,7 +28,7 @@ struct ps_census {
     uint64_t small_live_bytes;  /* sum of live_blocks x block_bytes */
     uint64_t small_span_bytes;  /* sum of span_bytes */
     uint64_t run_live_bytes;    /* live page runs (medium blocks) */
-    uint64_t pages_bytes;       /* slices that the pools library gives out by pages */
+    uint64_t pages_bytes;       /* granules that the pools library gives out by pages */
     uint64_t map_live_bytes;    /* live mappings of their own (large blocks) */
     uint64_t guard_live_bytes;  /* live guarded samples */
     uint64_t guard_held_bytes;  /* memory behind those, and behind freed ones that wait */

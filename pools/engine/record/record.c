@@ -39,7 +39,7 @@ bool ps_record_start(const struct ps_config *config) {
 }
 
 struct ps_tally *ps_record_make(void) {
-    size_t bytes = ps_round_up(sizeof(struct ps_tally), PS_SLICE_BYTES);
+    size_t bytes = ps_round_up(sizeof(struct ps_tally), PS_GRANULE_BYTES);
     struct ps_tally *tally = ps_metadata_map(bytes);
     if (tally == NULL) {
         return NULL;

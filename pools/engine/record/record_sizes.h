@@ -3,7 +3,7 @@
  * What each block was asked for while the program is recorded: the number of its size (record.h).
  * Many classes serve one size only, the built-in ones up to 128 bytes among them: no mark is needed
  * there. For the others it stands in the block's mark (shadow.h); a block of a class above 4064
- * bytes takes two of its own marks. Memory: a page for each slice with blocks that have marks, so
+ * bytes takes two of its own marks. Memory: a page for each granule with blocks that have marks, so
  * at most 6 %. Callers: record.c. Any thread that holds the block. No locks.
  */
 #ifndef PS_RECORD_RECORD_SIZES_H

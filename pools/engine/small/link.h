@@ -7,7 +7,7 @@
  *   - What is stored is the address xor the salt of the list: 64 random bits beside its head, new
  *     whenever the span has been reset. A span's own list, its stash, what others hand back and
  * what they gather for it share its salt.
- *   - A list ends with an odd address in the slice of its blocks, so that each link, the last one
+ *   - A list ends with an odd address in the granule of its blocks, so that each link, the last one
  *     too, is near the block that it stands in: the two differ in the low 16 bits only. The list of
  *     a class's LIFO cache ends with PS_LINK_END, and may lead elsewhere.
  *   - A block that is taken off a list has its link cleared; one that moves to another list has it
@@ -30,7 +30,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* End of a list that belongs to no slice. */
+/* End of a list that belongs to no granule. */
 #define PS_LINK_END ((void *)1)
 
 /* Once, before the first span. */
@@ -54,9 +54,9 @@ PS_INLINE void *ps_link_of(const void *block, uintptr_t salt) {
     return (void *)(*(const uintptr_t *)block ^ salt);
 }
 
-/* What holds for a link within a slice that was not written over. */
+/* What holds for a link within a granule that was not written over. */
 PS_INLINE bool ps_link_is_near(const void *block, const void *link) {
-    return ((uintptr_t)link ^ (uintptr_t)block) < PS_SLICE_BYTES;
+    return ((uintptr_t)link ^ (uintptr_t)block) < PS_GRANULE_BYTES;
 }
 
 /* Forgets the link of a block that leaves its list. */

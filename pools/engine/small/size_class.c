@@ -13,7 +13,7 @@
 #define WINDOW_BYTES                                                                               \
     4096 /* first window of virgin memory: small, so that a program which frees                    \
           * what it takes goes round in few cache lines */
-#define SPAN_SLICES_LIMIT 16   /* 1 MiB */
+#define SPAN_GRANULES_LIMIT 16 /* 1 MiB */
 #define SPAN_BLOCKS_WANTED 8   /* fewer blocks per span and every few requests would be slow */
 #define STREAK_BLOCK_BYTES 256 /* largest block of a class with free streaks: see plan_blocks */
 #define STREAK_PROBE_INTERVAL 32
@@ -58,14 +58,14 @@ bool ps_size_class_is_valid(const uint32_t *class_bytes, uint32_t count) {
 }
 
 /* Shortest span that holds enough blocks and wastes at most 1/16 of its addresses at the end. */
-static uint16_t plan_slices(uint32_t block_bytes) {
-    for (size_t slices = 1; slices < SPAN_SLICES_LIMIT; slices++) {
-        size_t bytes = slices << PS_SLICE_SHIFT;
+static uint16_t plan_granules(uint32_t block_bytes) {
+    for (size_t granules = 1; granules < SPAN_GRANULES_LIMIT; granules++) {
+        size_t bytes = granules << PS_GRANULE_SHIFT;
         if (bytes / block_bytes >= SPAN_BLOCKS_WANTED && (bytes % block_bytes) * 16 <= bytes) {
-            return (uint16_t)slices;
+            return (uint16_t)granules;
         }
     }
-    return SPAN_SLICES_LIMIT;
+    return SPAN_GRANULES_LIMIT;
 }
 
 /* Each block passes through checks of its own: level 2 and 3 of harden/hard.h. */
@@ -74,11 +74,11 @@ static bool is_checked(void) { return harden >= 2; }
 /*
  * A free streak recognises the next block by its address alone, so the addresses one step before
  * and behind a span's blocks must never be blocks themselves: such classes leave out block 0, and
- * the last one where it would end exactly at the slice. At 256 bytes that costs 0.8 %, at 8 bytes
+ * the last one where it would end exactly at the granule. At 256 bytes that costs 0.8 %, at 8 bytes
  * 0.02 %; above 256 the saving per free no longer pays for it.
  */
 static void plan_blocks(struct ps_size_class *class) {
-    size_t bytes = ((size_t) class->slices << PS_SLICE_SHIFT) - ps_size_class_guard_bytes;
+    size_t bytes = ((size_t) class->granules << PS_GRANULE_SHIFT) - ps_size_class_guard_bytes;
     class->limit = (uint16_t)(bytes / class->block_bytes);
     bool leaves_ends = class->block_bytes <= STREAK_BLOCK_BYTES && !is_checked();
     class->has_streaks = leaves_ends && !is_recorded;
@@ -102,7 +102,7 @@ static void plan_blocks(struct ps_size_class *class) {
 static void add_class(uint32_t block_bytes) {
     struct ps_size_class *class = &ps_size_classes[ps_size_class_count++];
     class->block_bytes = block_bytes;
-    class->slices = plan_slices(block_bytes);
+    class->granules = plan_granules(block_bytes);
     plan_blocks(class);
 }
 
@@ -142,10 +142,10 @@ static void fill_tables(void) {
     }
 }
 
-/* None where a page is a large part of a slice. */
+/* None where a page is a large part of a granule. */
 static size_t guard_bytes(const struct ps_config *config) {
     size_t page_bytes = ps_os_page_bytes();
-    return config->harden >= 2 && page_bytes * 16 <= PS_SLICE_BYTES ? page_bytes : 0;
+    return config->harden >= 2 && page_bytes * 16 <= PS_GRANULE_BYTES ? page_bytes : 0;
 }
 
 void ps_size_class_start(const struct ps_config *config) {
@@ -170,7 +170,7 @@ void ps_size_class_start(const struct ps_config *config) {
 }
 
 uint32_t ps_size_class_of_aligned(size_t bytes, size_t align) {
-    if (bytes > ps_size_class_max_bytes || align > PS_SLICE_BYTES) {
+    if (bytes > ps_size_class_max_bytes || align > PS_GRANULE_BYTES) {
         return PS_CLASS_NONE;
     }
     for (uint32_t index = ps_size_class_of(bytes); index < ps_size_class_count; index++) {

@@ -22,7 +22,7 @@
 struct ps_size_class {
     uint32_t block_bytes;   /* size of every block */
     uint32_t window_blocks; /* blocks of a span's first window of virgin memory */
-    uint16_t slices;        /* length of a span */
+    uint16_t granules;      /* length of a span */
     uint16_t first; /* index of the first block used: 0, or 1 in a class with free streaks */
     uint16_t limit; /* index behind the last block used */
     uint16_t notice_blocks;        /* frees after which a full span is worth looking at again */
@@ -52,8 +52,8 @@ PS_INLINE uint32_t ps_size_class_of(size_t bytes) { return ps_size_class_by_8[(b
 
 /*
  * Smallest class whose blocks hold `bytes` and all lie on multiples of align (a power of two up to
- * the slice); PS_CLASS_NONE when there is none. Every block of a class is a multiple of its size
- * away from a slice boundary, so divisibility of the size is all it takes.
+ * the granule); PS_CLASS_NONE when there is none. Every block of a class is a multiple of its size
+ * away from a granule boundary, so divisibility of the size is all it takes.
  */
 uint32_t ps_size_class_of_aligned(size_t bytes, size_t align);
 

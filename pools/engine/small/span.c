@@ -32,16 +32,16 @@ void ps_span_check(const struct ps_span *span) {
 
 /* Makes the inside of a longer span lead to its head. */
 static void mark_inside(struct ps_span *span) {
-    for (uint32_t i = 1; i < span->run.slices; i++) {
-        struct ps_run *run = &ps_page_map_slot(span->run.base + i * PS_SLICE_BYTES)->run;
+    for (uint32_t i = 1; i < span->run.granules; i++) {
+        struct ps_run *run = &ps_page_map_slot(span->run.base + i * PS_GRANULE_BYTES)->run;
         run->back = (uint16_t)i;
         ps_store_relaxed(&run->kind, (uint8_t)PS_RUN_INSIDE); /* relaxed: as x_owner below */
     }
 }
 
 static void unmark_inside(struct ps_span *span) {
-    for (uint32_t i = 1; i < span->run.slices; i++) {
-        struct ps_run *run = &ps_page_map_slot(span->run.base + i * PS_SLICE_BYTES)->run;
+    for (uint32_t i = 1; i < span->run.granules; i++) {
+        struct ps_run *run = &ps_page_map_slot(span->run.base + i * PS_GRANULE_BYTES)->run;
         ps_store_relaxed(&run->kind, (uint8_t)PS_RUN_NONE); /* relaxed: free() only classifies */
         run->back = 0;
     }
@@ -81,26 +81,26 @@ static struct ps_span *create_in(struct ps_run *run, uint32_t class_index, uintp
 }
 
 void ps_span_set_owner(struct ps_span *span, uintptr_t key) {
-    uint32_t slots = ps_size_classes[span->class_index].has_lifo ? span->run.slices : 1;
+    uint32_t slots = ps_size_classes[span->class_index].has_lifo ? span->run.granules : 1;
     /* The head last: where a fork finds the owner half told, the head's is what counts. */
     for (uint32_t i = slots; i-- > 0;) {
         /* release: see span.h. */
-        ps_store_release(&ps_span_at(span->run.base + i * PS_SLICE_BYTES)->x_owner, key);
+        ps_store_release(&ps_span_at(span->run.base + i * PS_GRANULE_BYTES)->x_owner, key);
     }
 }
 
 struct ps_span *ps_span_create(uint32_t class_index, uintptr_t owner_key) {
-    return create_in(ps_page_cache_take(ps_size_classes[class_index].slices, 1), class_index,
+    return create_in(ps_page_cache_take(ps_size_classes[class_index].granules, 1), class_index,
                      owner_key, false);
 }
 
 struct ps_span *ps_span_create_sparse(uint32_t class_index, uintptr_t owner_key) {
-    return create_in(ps_page_cache_take(ps_size_classes[class_index].slices, 1), class_index,
+    return create_in(ps_page_cache_take(ps_size_classes[class_index].granules, 1), class_index,
                      owner_key, true);
 }
 
 struct ps_span *ps_span_create_dense(uint32_t class_index, uintptr_t owner_key) {
-    return create_in(ps_page_cache_take_dense(ps_size_classes[class_index].slices), class_index,
+    return create_in(ps_page_cache_take_dense(ps_size_classes[class_index].granules), class_index,
                      owner_key, false);
 }
 

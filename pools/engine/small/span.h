@@ -108,9 +108,9 @@ PS_INLINE struct ps_span *ps_span_at(const void *address) {
     return (struct ps_span *)ps_page_map_slot(address);
 }
 
-/* The span that a block of a class lies in, whichever slice of it. slot: the block's. */
+/* The span that a block of a class lies in, whichever granule of it. slot: the block's. */
 static inline struct ps_span *ps_span_of_inside(const struct ps_slot *slot, const void *block) {
-    return ps_span_at((const char *)block - slot->run.back * PS_SLICE_BYTES);
+    return ps_span_at((const char *)block - slot->run.back * PS_GRANULE_BYTES);
 }
 
 /* The span that a block lies in; NULL when it lies in none. slot: the block's. */
@@ -134,10 +134,10 @@ static inline size_t ps_span_index(const struct ps_span *span, const void *block
 }
 
 /*
- * True when an address in a span of one slice is a multiple of the block size away from its start,
- * so neither inside of a block nor beside one. A product of the offset with ceil(2^32 / size) that
- * is smaller than that factor (Lemire, Kaser, Kurz: Faster remainder by direct computation) costs
- * four instructions where a division costs twenty cycles.
+ * True when an address in a span of one granule is a multiple of the block size away from its
+ * start, so neither inside of a block nor beside one. A product of the offset with ceil(2^32 /
+ * size) that is smaller than that factor (Lemire, Kaser, Kurz: Faster remainder by direct
+ * computation) costs four instructions where a division costs twenty cycles.
  */
 PS_INLINE bool ps_span_is_aligned(const struct ps_span *span, const void *block) {
     return (uint32_t)((uint16_t)(uintptr_t)block * span->divisor) < span->divisor;
@@ -208,8 +208,8 @@ static inline bool ps_span_is_sparse(const struct ps_span *span) {
 
 /* True when a link leads where a list of the span may lead: to a block, or to the end. */
 static inline bool ps_span_leads_to(const struct ps_span *span, const void *link) {
-    bool is_inside = (uintptr_t)link - (uintptr_t)span->run.base < (uintptr_t)span->run.slices
-                                                                       << PS_SLICE_SHIFT;
+    bool is_inside = (uintptr_t)link - (uintptr_t)span->run.base < (uintptr_t)span->run.granules
+                                                                       << PS_GRANULE_SHIFT;
     return link == ps_span_list_end(span) || (is_inside && ps_span_has_block(span, link));
 }
 

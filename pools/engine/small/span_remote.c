@@ -14,7 +14,7 @@
 #define GAP_BLOCKS_SHIFT 42
 
 /* Two 14-bit counts and heads must hold every index + 1 of the smallest block size. */
-_Static_assert(PS_SLICE_BYTES / 8 < FIELD_MASK, "8-byte blocks of a slice fit the fields");
+_Static_assert(PS_GRANULE_BYTES / 8 < FIELD_MASK, "8-byte blocks of a granule fit the fields");
 
 static size_t field(uint64_t word, unsigned shift) { return (word >> shift) & FIELD_MASK; }
 

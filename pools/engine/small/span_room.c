@@ -24,7 +24,7 @@ struct room {
 };
 
 static size_t bytes_of(const struct ps_span *span) {
-    return (size_t)span->run.slices << PS_SLICE_SHIFT;
+    return (size_t)span->run.granules << PS_GRANULE_SHIFT;
 }
 
 static bool may_guard(void) {
@@ -39,18 +39,18 @@ static bool may_guard(void) {
     return false;
 }
 
-/* A page or two of a slice, neither the first nor the last one. Always the same for a slice: others
- * would keep the memory of their pages until it is purged. */
+/* A page or two of a granule, neither the first nor the last one. Always the same for a granule:
+ * others would keep the memory of their pages until it is purged. */
 static struct room sparse_room(const struct ps_span *span) {
     size_t page_bytes = ps_size_class_guard_bytes;
     size_t wanted = span->block_bytes <= ONE_PAGE_BLOCK_BYTES ? 1 : 2;
-    size_t places = PS_SLICE_BYTES / page_bytes - 1 - wanted;
+    size_t places = PS_GRANULE_BYTES / page_bytes - 1 - wanted;
     size_t begin = (1 + ps_link_random_of(span->run.base) % places) * page_bytes;
     return (struct room){begin, begin + wanted * page_bytes};
 }
 
 static bool is_fit_for_sparse(const struct ps_span *span) {
-    return span->run.slices == 1 && span->block_bytes <= SPARSE_BLOCK_BYTES;
+    return span->run.granules == 1 && span->block_bytes <= SPARSE_BLOCK_BYTES;
 }
 
 /* Makes a part of a span inaccessible. Its memory would stay for nothing: a program of short
@@ -62,17 +62,17 @@ static void leave_out(const struct ps_span *span, char *begin, size_t bytes) {
     ps_page_cache_shut(begin, bytes);
 }
 
-static enum ps_access wanted_access(const struct ps_span *span, size_t slice) {
-    bool is_end = slice + 1 == span->run.slices && span->guard == PS_GUARD_END;
+static enum ps_access wanted_access(const struct ps_span *span, size_t granule) {
+    bool is_end = granule + 1 == span->run.granules && span->guard == PS_GUARD_END;
     return is_end ? PS_ACCESS_ALL_BUT_END : PS_ACCESS_ALL;
 }
 
-/* Whether all slices can be accessed as this span wants them, or none of them at all. */
+/* Whether all granules can be accessed as this span wants them, or none of them at all. */
 static void compare_access(const struct ps_span *span, bool *is_as_wanted, bool *is_shut) {
     *is_as_wanted = true;
     *is_shut = true;
-    for (size_t i = 0; i < span->run.slices; i++) {
-        const struct ps_slot *slot = ps_page_map_slot(span->run.base + i * PS_SLICE_BYTES);
+    for (size_t i = 0; i < span->run.granules; i++) {
+        const struct ps_slot *slot = ps_page_map_slot(span->run.base + i * PS_GRANULE_BYTES);
         enum ps_access access = slot->run.access;
         *is_as_wanted = *is_as_wanted && access == wanted_access(span, i);
         *is_shut = *is_shut && access == PS_ACCESS_NONE;
@@ -94,8 +94,8 @@ static bool open_dense(const struct ps_span *span) {
     if (!ps_page_cache_open(base, end)) {
         return false;
     }
-    for (size_t i = 0; i < span->run.slices; i++) {
-        ps_page_cache_set_access(base + i * PS_SLICE_BYTES, 1, wanted_access(span, i));
+    for (size_t i = 0; i < span->run.granules; i++) {
+        ps_page_cache_set_access(base + i * PS_GRANULE_BYTES, 1, wanted_access(span, i));
     }
     return true;
 }
@@ -129,6 +129,6 @@ void ps_span_shut(const struct ps_span *span) {
     }
     if (span->guard == PS_GUARD_SPARSE) {
         ps_page_cache_shut(span->run.base, bytes_of(span));
-        ps_page_cache_set_access(span->run.base, span->run.slices, PS_ACCESS_NONE);
+        ps_page_cache_set_access(span->run.base, span->run.granules, PS_ACCESS_NONE);
     }
 }

@@ -3,7 +3,7 @@
  * Which addresses of a span hold blocks and can be accessed. Where blocks are not hardened: all.
  * Else (level 2 and 3 of harden/hard.h) the last page cannot; and of a sparse span only a page or
  * two at a random place can, so that an access a page away from a block, or any multiple of a
- * slice, meets inaccessible addresses as a rule. Caller: span.c. No locks.
+ * granule, meets inaccessible addresses as a rule. Caller: span.c. No locks.
  */
 #ifndef PS_SMALL_SPAN_ROOM_H
 #define PS_SMALL_SPAN_ROOM_H

@@ -25,8 +25,8 @@ from itertools import accumulate
 
 from .recording import Recording
 
-SLICE_BYTES = 65536
-SPAN_SLICES_LIMIT = 16
+GRANULE_BYTES = 65536
+SPAN_GRANULES_LIMIT = 16
 SPAN_BLOCKS_WANTED = 8
 RUN_BLOCK_BYTES = 256
 CLASS_BYTES_LIMIT = 65536
@@ -34,16 +34,16 @@ CLASS_BYTES_LIMIT = 65536
 
 @cache
 def span_plan(block_bytes: int) -> tuple[int, int]:
-    """Bytes of a span of a class and how many blocks it has: plan_slices and plan_blocks of
+    """Bytes of a span of a class and how many blocks it has: plan_granules and plan_blocks of
     pools/engine/small/size_class.c, which a test holds against the library."""
-    slices = SPAN_SLICES_LIMIT
-    for candidate in range(1, SPAN_SLICES_LIMIT):
-        span_bytes = candidate * SLICE_BYTES
+    granules = SPAN_GRANULES_LIMIT
+    for candidate in range(1, SPAN_GRANULES_LIMIT):
+        span_bytes = candidate * GRANULE_BYTES
         blocks, tail = divmod(span_bytes, block_bytes)
         if blocks >= SPAN_BLOCKS_WANTED and tail * 16 <= span_bytes:
-            slices = candidate
+            granules = candidate
             break
-    span_bytes = slices * SLICE_BYTES
+    span_bytes = granules * GRANULE_BYTES
     blocks, tail = divmod(span_bytes, block_bytes)
     if block_bytes <= RUN_BLOCK_BYTES:
         blocks -= 2 if tail == 0 else 1

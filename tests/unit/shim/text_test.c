@@ -178,7 +178,7 @@ TEST(a_full_pipe_that_does_not_block_is_waited_for) {
     CHECK_EQ(status, 0);
 }
 
-TEST(slices_trim_blanks_and_compare_without_case) {
+TEST(granules_trim_blanks_and_compare_without_case) {
     struct ps_str str = ps_str_trim(ps_str_of(" \t MiB\t"));
     CHECK_EQ(str.length, 3);
     CHECK(ps_str_equals(str, "MiB"));

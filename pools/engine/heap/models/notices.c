@@ -19,7 +19,7 @@
 
 #include <world.h>
 
-#define ALL_SLICES WORLD_SLICES
+#define ALL_GRANULES WORLD_GRANULES
 
 static struct ps_heap *owner;
 static struct ps_heap *others[EXPLORE_THREADS];
@@ -229,7 +229,7 @@ static void all_back(void) {
         no_notice_is_left(others[i]);
     }
     if (is_gone()) {
-        EXPLORE_ASSERT(world_given() == ALL_SLICES);
+        EXPLORE_ASSERT(world_given() == ALL_GRANULES);
         explore_outcome(0);
     } else {
         owner_has_all();
@@ -240,7 +240,7 @@ static void all_back(void) {
 /* As all_back, where the owner has another span. */
 static void all_back_or_kept(void) {
     no_notice_is_left(owner);
-    EXPLORE_ASSERT(owner->x_spans[0] == ALL_SLICES - world_given());
+    EXPLORE_ASSERT(owner->x_spans[0] == ALL_GRANULES - world_given());
     if (is_gone()) {
         explore_outcome(0);
     } else {
@@ -269,7 +269,7 @@ static void all_but_one_back(void) {
     ps_heap_empty_bin(others[2], 0);
     attach(NULL);
     EXPLORE_ASSERT(current->used == 1 && ps_orphans_count() == 0);
-    EXPLORE_ASSERT(others[2]->x_spans[0] == ALL_SLICES - world_given());
+    EXPLORE_ASSERT(others[2]->x_spans[0] == ALL_GRANULES - world_given());
     if (current == span) {
         explore_outcome(3);
     } else if (is_gone()) {
@@ -299,7 +299,7 @@ static void both_back(void) {
         EXPLORE_ASSERT(spans[i]->used == 0);
         world_check_all_free(spans[i]);
     }
-    EXPLORE_ASSERT(owner->x_spans[0] == ALL_SLICES - world_given());
+    EXPLORE_ASSERT(owner->x_spans[0] == ALL_GRANULES - world_given());
     explore_outcome(world_given());
 }
 

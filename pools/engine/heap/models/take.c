@@ -216,7 +216,7 @@ static void all_comes_back(void) {
         ps_heap_take_in(adopter, span);
     }
     ps_heap_give_up();
-    EXPLORE_ASSERT(world_given() == WORLD_SLICES && ps_orphans_count() == 0);
+    EXPLORE_ASSERT(world_given() == WORLD_GRANULES && ps_orphans_count() == 0);
 }
 
 const struct explore_scenario explore_scenarios[] = {
