@@ -113,8 +113,8 @@ void ps_page_cache_give(struct ps_run *run) {
     /* The slot and the blocks are somebody else's from now on. */
     explore_use(run->base, (size_t)span->limit * WORLD_BLOCK_BYTES);
     explore_kill(run->base, (size_t)span->limit * WORLD_BLOCK_BYTES);
-    explore_use(&span->free_countdown, PS_TENANT_BYTES - offsetof(struct ps_span, needed));
-    explore_kill(&span->free_countdown, PS_TENANT_BYTES - offsetof(struct ps_span, needed));
+    explore_use(&span->free_countdown, PS_TENANT_BYTES - offsetof(struct ps_span, free_countdown));
+    explore_kill(&span->free_countdown, PS_TENANT_BYTES - offsetof(struct ps_span, free_countdown));
     ps_lock_acquire(&cache_lock);
     EXPLORE_ASSERT(is_out[index]);
     ps_store_relaxed(&run->kind, (uint8_t)PS_RUN_FREE);

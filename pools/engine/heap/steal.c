@@ -16,9 +16,7 @@
 #define SPANS_PER_TICK 256  /* of a list of notices; each costs the page lock if it is stolen */
 #define SPANS_PER_REFILL 32 /* less than the page faults of the span that is wanted */
 #define HEAPS_PER_TICK 64
-#define STEAL_MIN_SPANS                                                                            \
-    8 /* spans wholly back that are worth a look before fresh memory is taken                      \
-       */
+#define STEAL_MIN_SPANS 8 /* wholly free: worth a search before fresh memory is taken */
 #define LOOKS_PER_DELAY 4
 
 static struct ps_lock steal_lock = PS_LOCK_INIT(PS_RANK_STEAL);

@@ -17,11 +17,10 @@
 #define SPAN_BLOCKS_WANTED 8   /* fewer blocks per span and every few requests would be slow */
 #define STREAK_BLOCK_BYTES 256 /* largest block of a class with free streaks: see plan_blocks */
 #define STREAK_PROBE_INTERVAL 32
-#define STREAK_PROBE_INTERVAL_HARDENED                                                             \
-    64                                 /* what is freed in a run is zeroed, and looked at, late */
-#define LIFO_BLOCK_BYTES 4096          /* classes above have LIFO cache: see heap/lifo.c */
-#define LIFO_BYTES ((size_t)128 << 10) /* of each class with LIFO cache, */
-#define LIFO_LEAST_BLOCKS 16           /* but so many at least */
+#define STREAK_PROBE_INTERVAL_HARDENED 64 /* blocks of a streak are zeroed late */
+#define LIFO_BLOCK_BYTES 4096             /* classes above have LIFO cache: see heap/lifo.c */
+#define LIFO_BYTES ((size_t)128 << 10)    /* of each class with LIFO cache, */
+#define LIFO_LEAST_BLOCKS 16              /* but so many at least */
 #define NOTICE_FRACTION 8 /* a full span is looked at again when an eighth of it is free */
 
 /* 16-byte steps to 128, then four per doubling: at most 25 % lost to rounding, 12 % on average. */
