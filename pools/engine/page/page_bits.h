@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Sets of the pages of a region (medium.h), as bits: [from, to) are page numbers. Pure functions
+ * on four words. Callers: medium.c, medium_purge.c.
+ */
+#ifndef PS_PAGE_PAGE_BITS_H
+#define PS_PAGE_PAGE_BITS_H
+
+#include "pools/engine/base/bits.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define PS_PAGE_BITS 256
+#define PS_PAGE_BIT_WORDS (PS_PAGE_BITS / 64)
+
+/* The first number at or after `from` whose bit, exclusive or flip's, is set; 64 x words: none. */
+static inline size_t ps_bits_next(const uint64_t *bits, size_t words, size_t from, uint64_t flip) {
+    for (size_t index = from / 64; index < words; index++) {
+        uint64_t word = bits[index] ^ flip;
+        if (index == from / 64) {
+            word &= ~(uint64_t)0 << (from % 64);
+        }
+        if (word != 0) {
+            return index * 64 + (size_t)__builtin_ctzll(word);
+        }
+    }
+    return words * 64;
+}
+
+static inline size_t ps_pages_next_set(const uint64_t *bits, size_t from) {
+    return ps_bits_next(bits, PS_PAGE_BIT_WORDS, from, 0);
+}
+
+static inline size_t ps_pages_next_clear(const uint64_t *bits, size_t from) {
+    return ps_bits_next(bits, PS_PAGE_BIT_WORDS, from, ~(uint64_t)0);
+}
+
+/* Where the sequence of set bits begins that ends before `end`; `end` where there is none. */
+static inline size_t ps_pages_begin(const uint64_t *bits, size_t end) {
+    while (end > 0) {
+        size_t low = (end - 1) / 64 * 64;
+        uint64_t clear = ~bits[low / 64] << (63 - (end - 1) % 64); /* end - 1 is its highest bit */
+        size_t ones = clear != 0 ? (size_t)__builtin_clzll(clear) : 64;
+        if (ones < end - low) {
+            return end - ones;
+        }
+        end = low;
+    }
+    return 0;
+}
+
+/* The bits of word `index` that stand for [from, to); the range reaches into that word. */
+static inline uint64_t ps_pages_mask(size_t index, size_t from, size_t to) {
+    size_t begin = ps_max(from, index * 64) - index * 64;
+    size_t end = ps_min(to, index * 64 + 64) - index * 64;
+    return (~(uint64_t)0 >> (64 - (end - begin))) << begin;
+}
+
+/* The longest sequence of set bits, or the first that is `enough` long. */
+static inline size_t ps_pages_longest(const uint64_t *bits, size_t enough) {
+    size_t longest = 0;
+    for (size_t at = ps_pages_next_set(bits, 0); at < PS_PAGE_BITS && longest < enough;) {
+        size_t end = ps_pages_next_clear(bits, at);
+        longest = ps_max(longest, end - at);
+        at = ps_pages_next_set(bits, end);
+    }
+    return longest;
+}
+
+#endif
