@@ -57,8 +57,9 @@ enum ps_run_kind {
     PS_RUN_BUSY,     /* between owners: being purged or handed over */
     PS_RUN_SPAN,     /* head of a span */
     PS_RUN_INSIDE,   /* inside of a span; `back` granules after its head */
-    PS_RUN_BLOCK,    /* one medium block */
+    PS_RUN_BLOCK,    /* one large block */
     PS_RUN_MAPPING,  /* one large block in a mapping of its own */
+    PS_RUN_MEDIUM,   /* a granule of a region of medium blocks, `back` after its head: medium.h */
     PS_RUN_PAGES,    /* a granule that the pools library gives out by pages: pages/depot.h */
     PS_RUN_GUARD,    /* a granule of the pool of guarded samples: harden/guard.h */
     PS_RUN_ZERO,     /* a granule of inaccessible blocks of no size: harden/zero.h */

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See medium.h. Not under the lock of the regions: the marks, which the holder of a block writes. A
+ * section that is rolled back in the child of a fork leaves blocks that no thread has, or free
+ * pages whose mark is 0.
+ */
+#include "pools/engine/page/medium.h"
+
+#include "pools/engine/base/bits.h"
+#include "pools/engine/base/check.h"
+#include "pools/engine/page/medium_purge.h"
+#include "pools/engine/page/medium_regions.h"
+#include "pools/engine/page/page_cache.h"
+
+#define EMPTY_KEPT 1 /* regions, so that a program that swings across one's edge keeps it */
+
+/* The region of an address in it. */
+static struct ps_medium_region *region_at(const void *address) {
+    char *granule = (char *)ps_round_down((uintptr_t)address, PS_GRANULE_BYTES);
+    size_t back = ps_page_map_slot(granule)->run.back;
+    return (struct ps_medium_region *)ps_page_map_slot(granule - back * PS_GRANULE_BYTES);
+}
+
+static size_t page_in(struct ps_medium_region *region, const void *address) {
+    return (size_t)((const char *)address - ps_medium_run_of(region)->base) >> PS_MEDIUM_PAGE_SHIFT;
+}
+
+/* There are fewer dirty pages now. */
+static void lower_mark_locked(void) {
+    struct ps_medium_counts counts;
+    ps_medium_regions_count(&counts);
+    ps_medium_purge_note(counts.dirty_pages - counts.refused_pages);
+}
+
+/* ---- regions ---- */
+
+static void describe(struct ps_run *run) {
+    struct ps_medium_region *region = ps_medium_region_of_run(run);
+    for (size_t i = 0; i < PS_PAGE_BIT_WORDS; i++) {
+        region->free[i] = ~(uint64_t)0;
+        region->dirty[i] = run->is_dirty ? ~(uint64_t)0 : 0;
+    }
+    region->longest = PS_PAGE_BITS;
+    region->free_pages = PS_PAGE_BITS;
+    region->dirty_free = run->is_dirty ? PS_PAGE_BITS : 0;
+    region->is_refused = 0;
+}
+
+/* Every address in the run leads to its head from now on, which is described. */
+static void mark_granules(const struct ps_run *run) {
+    for (size_t i = PS_MEDIUM_GRANULES; i-- > 0;) {
+        struct ps_slot *slot = ps_page_map_slot(run->base + i * PS_GRANULE_BYTES);
+        for (size_t page = 0; page < PS_MEDIUM_GRANULE_PAGES; page++) {
+            /* relaxed: a free of a wild pointer into the granule reads these. */
+            ps_store_relaxed(&((struct ps_medium_granule *)slot)->x_marks[page], (uint8_t)0);
+        }
+        slot->run.back = (uint16_t)i;
+        /* relaxed: a block of the region is known to others only later. */
+        ps_store_relaxed(&((struct ps_medium_granule *)slot)->x_owner, PS_KEY_MEDIUM);
+        /* release: pairs with the walks over all slots. */
+        ps_store_release(&slot->run.kind, (uint8_t)PS_RUN_MEDIUM);
+    }
+}
+
+static void unmark_granules(struct ps_run *run) {
+    for (size_t i = PS_MEDIUM_GRANULES; i-- > 0;) {
+        struct ps_slot *slot = ps_page_map_slot(run->base + i * PS_GRANULE_BYTES);
+        /* relaxed, both: free() only classifies by them. 0 is PS_KEY_NOBODY. */
+        ps_store_relaxed(&((struct ps_medium_granule *)slot)->x_owner, (uintptr_t)0);
+        ps_store_relaxed(&slot->run.kind, (uint8_t)(i == 0 ? PS_RUN_BUSY : PS_RUN_NONE));
+        slot->run.back = 0;
+    }
+}
+
+static struct ps_medium_region *make(void) {
+    struct ps_run *run = ps_page_cache_take(PS_MEDIUM_GRANULES, 1);
+    if (run == NULL) {
+        return NULL;
+    }
+    describe(run);
+    mark_granules(run);
+    return ps_medium_region_of_run(run);
+}
+
+/* To the page cache; a list, linked by next. */
+static void unmake(struct ps_run *list) {
+    while (list != NULL) {
+        struct ps_run *run = list;
+        list = run->next;
+        bool is_dirty = ps_medium_region_of_run(run)->dirty_free != 0;
+        unmark_granules(run);
+        if (is_dirty) {
+            ps_page_cache_give(run);
+        } else {
+            ps_page_cache_give_zero(run);
+        }
+    }
+}
+
+/* ---- take ---- */
+
+/*
+ * Where a block goes in a hole that suffices. In one that is not twice as long, at the end: what
+ * began at its begin was freed and is not handed out again yet, so a second free of it is noticed.
+ * In a longer one, at the begin, with room to grow.
+ */
+static size_t place_in(size_t from, size_t to, size_t pages, size_t align) {
+    size_t last = ps_round_down(to - pages, align);
+    return to - from < 2 * pages && last >= from ? last : ps_round_up(from, align);
+}
+
+static char *take_from_locked(struct ps_medium_region *region, size_t pages, size_t align,
+                              bool *is_zero) {
+    size_t best = 0;
+    size_t best_hole = SIZE_MAX;
+    for (size_t at = ps_pages_next_set(region->free, 0); at < PS_PAGE_BITS && best_hole != pages;) {
+        size_t end = ps_pages_next_clear(region->free, at);
+        if (ps_round_up(at, align) + pages <= end && end - at < best_hole) {
+            best = place_in(at, end, pages, align);
+            best_hole = end - at;
+        }
+        at = ps_pages_next_set(region->free, end);
+    }
+    PS_CHECK(best_hole != SIZE_MAX);
+    ps_medium_regions_unlink(region);
+    *is_zero = ps_medium_region_use(region, best, best + pages, best_hole);
+    ps_medium_regions_link(region);
+    lower_mark_locked();
+    return ps_medium_run_of(region)->base + (best << PS_MEDIUM_PAGE_SHIFT);
+}
+
+char *ps_medium_take(size_t pages, size_t align, bool *is_zero) {
+    PS_CHECK(pages > 0 && pages <= PS_MEDIUM_PAGES_LIMIT && align <= PS_MEDIUM_ALIGN_LIMIT);
+    ps_lock_acquire(&ps_medium_regions_lock);
+    struct ps_medium_region *region = ps_medium_regions_find(pages + align - 1);
+    if (region == NULL) {
+        ps_lock_release(&ps_medium_regions_lock);
+        region = make(); /* two threads may both make one: it is used later */
+        if (region == NULL) {
+            return NULL;
+        }
+        ps_lock_acquire(&ps_medium_regions_lock);
+        ps_medium_regions_link_new(region);
+        ps_lock_commit(&ps_medium_regions_lock);
+    }
+    char *block = take_from_locked(region, pages, align, is_zero);
+    ps_lock_release(&ps_medium_regions_lock);
+    return block;
+}
+
+/* ---- give ---- */
+
+void ps_medium_give(const ps_medium_block *blocks, size_t count) {
+    struct ps_run *emptied = NULL;
+    ps_lock_acquire(&ps_medium_regions_lock);
+    for (size_t i = 0; i < count; i++) {
+        struct ps_medium_region *region = region_at(ps_medium_address_of(blocks[i]));
+        size_t page = page_in(region, ps_medium_address_of(blocks[i]));
+        ps_medium_regions_unlink(region);
+        ps_medium_region_free(region, page, page + ps_medium_pages_of(blocks[i]));
+        ps_medium_regions_link(region);
+        ps_lock_commit(&ps_medium_regions_lock);
+        struct ps_run *run = ps_medium_regions_take_empty(EMPTY_KEPT);
+        if (run != NULL) {
+            ps_lock_commit(&ps_medium_regions_lock);
+            run->next = emptied;
+            emptied = run;
+            lower_mark_locked();
+        }
+    }
+    ps_lock_release(&ps_medium_regions_lock);
+    unmake(emptied);
+}
+
+void ps_medium_drop_empty(size_t kept) {
+    struct ps_run *emptied = NULL;
+    ps_lock_acquire(&ps_medium_regions_lock);
+    struct ps_run *run = ps_medium_regions_take_empty(kept);
+    while (run != NULL) { /* ends: there are fewer empty ones each time */
+        ps_lock_commit(&ps_medium_regions_lock);
+        run->next = emptied;
+        emptied = run;
+        run = ps_medium_regions_take_empty(kept);
+    }
+    lower_mark_locked();
+    ps_lock_release(&ps_medium_regions_lock);
+    unmake(emptied);
+}
+
+bool ps_medium_extend(ps_medium_block block, size_t more) {
+    struct ps_medium_region *region = region_at(ps_medium_address_of(block));
+    size_t from = page_in(region, ps_medium_address_of(block)) + ps_medium_pages_of(block);
+    ps_lock_acquire(&ps_medium_regions_lock);
+    /* `from` where a block follows, or the region ends. */
+    size_t end = ps_max(ps_pages_next_clear(region->free, from), from);
+    bool is_free = end - from >= more;
+    if (is_free) {
+        ps_medium_regions_unlink(region);
+        (void)ps_medium_region_use(region, from, from + more, end - from);
+        ps_medium_regions_link(region);
+        lower_mark_locked();
+    }
+    ps_lock_release(&ps_medium_regions_lock);
+    return is_free;
+}
+
+bool ps_medium_is_free(const void *address) {
+    struct ps_medium_region *region = region_at(address);
+    size_t page = page_in(region, address);
+    ps_lock_acquire(&ps_medium_regions_lock);
+    bool is_free = ((region->free[page / 64] >> page % 64) & 1) != 0;
+    ps_lock_release(&ps_medium_regions_lock);
+    return is_free;
+}
+
+void ps_medium_count(struct ps_medium_counts *out) {
+    ps_lock_acquire(&ps_medium_regions_lock);
+    ps_medium_regions_count(out);
+    ps_lock_release(&ps_medium_regions_lock);
+}
+
+void ps_medium_fork_child(void) { ps_lock_fork_child(&ps_medium_regions_lock); }

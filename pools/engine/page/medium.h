@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Medium blocks: runs of whole 4 KiB pages, fewer than half a MiB of them, shared by all threads.
+ *
+ * They lie in regions of 1 MiB, which come from the page cache. A region has two bits per page:
+ * free, and dirty (may hold anything but zeroes). Free pages next to each other are one hole,
+ * whatever they hold, so there is nothing to merge, and what is purged is purged page by page. A
+ * request is served from the region whose longest hole is the shortest that suffices, and there
+ * from the shortest hole that does, the lowest of equals: regions with long holes empty themselves.
+ * One without blocks goes back to the page cache. (Bit maps with the longest free range of each
+ * huge page after Google tcmalloc's hugepage filler.)
+ *
+ * All of that stands in the slots of the page map: a free page is never touched. Each granule of a
+ * region leads to its head by `back`, and has a byte for each of its pages: the mark of the block
+ * that starts there. A mark belongs to the block's holder, who changes it outside of the lock.
+ *
+ * Why not spans: a span of a class above 8 KiB holds a few blocks of one size and one thread. In
+ * servers with many threads two thirds of all free memory stood in such spans. Why not runs of the
+ * page cache: those are 64 KiB at least.
+ *
+ * Any thread; lock PS_RANK_MEDIUM, held for a walk over the bits of a region, over no call.
+ * Callers: heap/medium_cache.c, medium_purge.c, record/census.c.
+ */
+#ifndef PS_PAGE_MEDIUM_H
+#define PS_PAGE_MEDIUM_H
+
+#include "pools/engine/page/page_bits.h"
+#include "pools/engine/page/page_map.h"
+
+#include <stdbool.h>
+
+#define PS_MEDIUM_PAGE_SHIFT 12
+#define PS_MEDIUM_PAGE_BYTES ((size_t)1 << PS_MEDIUM_PAGE_SHIFT)
+#define PS_MEDIUM_GRANULE_PAGES (PS_GRANULE_BYTES >> PS_MEDIUM_PAGE_SHIFT)
+#define PS_MEDIUM_GRANULES (PS_PAGE_BITS / PS_MEDIUM_GRANULE_PAGES)
+
+/* Longest block, and largest alignment, in pages. */
+#define PS_MEDIUM_PAGES_LIMIT ((size_t)127)
+#define PS_MEDIUM_ALIGN_LIMIT PS_MEDIUM_GRANULE_PAGES
+#define PS_MEDIUM_BYTES_LIMIT (PS_MEDIUM_PAGES_LIMIT << PS_MEDIUM_PAGE_SHIFT)
+
+/* What the slots of a region say of their owner; see small/span.h, which has the others. */
+#define PS_KEY_MEDIUM ((uintptr_t)3)
+
+/* A mark: 0 where no block starts, else its length in pages, and whether it is free and waits in a
+ * thread's cache. */
+#define PS_MEDIUM_WAITS 0x80
+
+/* Tenant half of the slot of each granule of a region. */
+struct ps_medium_granule {
+    uintptr_t x_owner;                        /*  0 PS_KEY_MEDIUM */
+    uint8_t x_marks[PS_MEDIUM_GRANULE_PAGES]; /*  8 */
+};
+
+/*
+ * And of its first one. free_pages == bits in free; dirty_free == bits in free & dirty;
+ * longest == the longest hole in free. Lock, but for x_marks; the run's next and prev link regions.
+ */
+struct ps_medium_region {
+    struct ps_medium_granule granule;  /*  0 */
+    uint64_t free[PS_PAGE_BIT_WORDS];  /* 24 */
+    uint64_t dirty[PS_PAGE_BIT_WORDS]; /* 56 */
+    uint16_t longest;                  /* 88 in pages */
+    uint16_t free_pages;               /* 90 */
+    uint16_t dirty_free;               /* 92 */
+    uint16_t is_refused;               /* 94 purging was refused; nothing was freed since */
+};
+
+_Static_assert(sizeof(struct ps_medium_region) == PS_TENANT_BYTES, "a tenant's half of a slot");
+
+/* A block by its address and its length in pages, in one word. */
+typedef uintptr_t ps_medium_block;
+
+static inline ps_medium_block ps_medium_block_of(const void *address, size_t pages) {
+    return (uintptr_t)address | pages;
+}
+static inline size_t ps_medium_pages_of(ps_medium_block block) {
+    return block & (PS_MEDIUM_PAGE_BYTES - 1);
+}
+static inline char *ps_medium_address_of(ps_medium_block block) {
+    return (char *)(block & ~(uintptr_t)(PS_MEDIUM_PAGE_BYTES - 1));
+}
+
+/* The mark of the page that an address in a region lies in. slot: the address's. */
+static inline uint8_t *ps_medium_mark(const struct ps_slot *slot, const void *address) {
+    size_t page = ((uintptr_t)address >> PS_MEDIUM_PAGE_SHIFT) % PS_MEDIUM_GRANULE_PAGES;
+    return &((struct ps_medium_granule *)slot)->x_marks[page];
+}
+
+struct ps_medium_counts {
+    uint64_t region_count;
+    uint64_t dirty_pages;   /* free, hold memory */
+    uint64_t refused_pages; /* of them: the system would not purge them */
+    uint64_t clean_pages;   /* free, hold none */
+};
+
+/* pages: 1..PS_MEDIUM_PAGES_LIMIT, align: a power of two of pages up to PS_MEDIUM_ALIGN_LIMIT; of
+ * whole OS pages, both. The block has no mark yet. NULL when memory is out. */
+char *ps_medium_take(size_t pages, size_t align, bool *is_zero);
+
+/* Gives blocks, or parts of them, back; none has a mark. */
+void ps_medium_give(const ps_medium_block *blocks, size_t count);
+
+/* Makes a block longer by the `more` pages behind it. False when those are not free. The mark is
+ * the caller's to change. */
+bool ps_medium_extend(ps_medium_block block, size_t more);
+
+/* Whether the page of an address in a region is free, for the words about a program's mistake. */
+bool ps_medium_is_free(const void *address);
+
+void ps_medium_count(struct ps_medium_counts *out);
+
+/* Gives empty regions back to the page cache, but `kept` of them. */
+void ps_medium_drop_empty(size_t kept);
+
+void ps_medium_fork_child(void);
+
+#endif

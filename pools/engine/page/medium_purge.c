@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See medium_purge.h. Lock: purge_lock protects all here; the mark of the current quarter is also
+ * lowered under the lock of the regions: see low_water.h. What is detached stays in `detached`
+ * while it is purged, where the child of a fork finds it.
+ */
+#include "pools/engine/page/medium_purge.h"
+
+#include "pools/engine/base/bits.h"
+#include "pools/engine/os/lock.h"
+#include "pools/engine/os/os.h"
+#include "pools/engine/page/arena.h"
+#include "pools/engine/page/low_water.h"
+#include "pools/engine/page/medium_dirty.h"
+#include "pools/engine/page/page_cache.h"
+#include "pools/engine/page/purge.h"
+#include "pools/engine/page/purge_credit.h"
+
+#define PAGES_PER_US (PS_MEDIUM_GRANULE_PAGES / PS_PURGE_GRANULE_US)
+#define EMPTY_KEPT 1
+#define RETRY_LIMIT 64
+
+static struct ps_lock purge_lock = PS_LOCK_INIT(PS_RANK_MEDIUM_PURGE);
+static struct ps_low_water low_water; /* of dirty pages that the system did not refuse */
+static uint64_t quarter_ms;
+static uint64_t x_next_ms; /* end of the current quarter */
+static uint64_t x_due;     /* pages found idle, not purged yet */
+static struct ps_purge_credit credit;
+static bool is_apart;            /* see ps_purge_keeps_apart */
+static size_t retry_regions = 1; /* with refused pages, to try again at the end of a quarter */
+static struct ps_medium_detached detached;
+
+/* How much is purged. */
+struct goal {
+    uint64_t pages;
+    int64_t cost_us; /* left: it ends where this does, INT64_MAX never does */
+};
+
+void ps_medium_purge_start(uint32_t delay_ms) {
+    quarter_ms = (delay_ms + PS_LOW_WATER_QUARTERS - 1) / PS_LOW_WATER_QUARTERS;
+}
+
+void ps_medium_purge_note(uint64_t dirty_pages) { ps_low_water_note(&low_water, dirty_pages); }
+
+/* Pages in one of the system. */
+static size_t os_pages(void) { return ps_max(ps_os_page_bytes() >> PS_MEDIUM_PAGE_SHIFT, 1); }
+
+/* Purges pages [from, to) of what is detached. Where a part is refused (a page is locked) the rest
+ * is tried page by page. */
+static void purge_hole(size_t from, size_t to, uint64_t *purged, struct goal *goal) {
+    char *base = ((struct ps_slot *)detached.region)->run.base;
+    size_t least = os_pages();
+    size_t step = to - from;
+    for (size_t at = from; at < to;) {
+        size_t bytes = step << PS_MEDIUM_PAGE_SHIFT;
+        goal->cost_us -= PS_PURGE_CALL_US;
+        if (ps_os_purge(base + (at << PS_MEDIUM_PAGE_SHIFT), bytes)) {
+            for (size_t i = at / 64; i * 64 < at + step; i++) {
+                purged[i] |= ps_pages_mask(i, at, at + step);
+            }
+            ps_purge_count(bytes);
+            goal->cost_us -= (int64_t)(step / PAGES_PER_US);
+            at += step;
+        } else {
+            retry_regions = 1;
+            at += step > least ? 0 : step;
+            step = least;
+        }
+    }
+}
+
+/* Pages of one region that a step may detach. */
+static size_t limit_of(const struct goal *goal) {
+    size_t affordable = ps_min((size_t)goal->cost_us, PS_PAGE_BITS) * PAGES_PER_US;
+    return ps_round_up(ps_min(ps_min(goal->pages, affordable), PS_PAGE_BITS), os_pages());
+}
+
+/* Purges free dirty pages of one region. Returns how many went back; *is_any: there were some. */
+static size_t purge_region(struct goal *goal, bool *is_any) {
+    uint64_t purged[PS_PAGE_BIT_WORDS] = {0};
+    size_t done = 0;
+    *is_any = ps_medium_detach_dirty(&detached, limit_of(goal)) != 0;
+    if (!*is_any) {
+        return 0;
+    }
+    for (size_t at = ps_pages_next_set(detached.pages, 0); at < PS_PAGE_BITS;) {
+        size_t end = ps_pages_next_clear(detached.pages, at);
+        purge_hole(at, end, purged, goal);
+        at = ps_pages_next_set(detached.pages, end);
+    }
+    const struct ps_run *run = &((struct ps_slot *)detached.region)->run;
+    if (run->is_huge) {
+        goal->cost_us -= PS_PURGE_BREAK_US;
+        if (is_apart) {
+            ps_page_arena_keep_holes(run->base, run->granules);
+        }
+    }
+    for (size_t i = 0; i < PS_PAGE_BIT_WORDS; i++) {
+        done += (size_t)__builtin_popcountll(purged[i]);
+    }
+    ps_medium_attach(&detached, purged);
+    return done;
+}
+
+static uint64_t purge_pages(struct goal *goal) {
+    uint64_t done = 0;
+    bool is_any = true;
+    while (is_any && goal->pages != 0 && goal->cost_us > 0) { /* ends: by its cost, at the latest */
+        size_t pages = purge_region(goal, &is_any);
+        goal->pages -= ps_min(goal->pages, pages);
+        done += pages;
+    }
+    ps_low_water_lower(&low_water, done);
+    ps_medium_drop_empty(EMPTY_KEPT); /* purging kept their pages */
+    return done;
+}
+
+/* In the child of a fork: what its parent was about to purge. */
+static void recover(void) {
+    if (detached.region != NULL) {
+        ps_medium_attach(&detached, NULL);
+    }
+}
+
+/* Dirty pages that are not refused. */
+static uint64_t count_dirty(void) {
+    struct ps_page_counts pages;
+    struct ps_medium_counts counts;
+    recover();
+    ps_page_cache_count(&pages);
+    ps_medium_count(&counts);
+    is_apart = ps_purge_keeps_apart(pages.arena_granules);
+    return counts.dirty_pages - counts.refused_pages;
+}
+
+/* Memory that was locked may be so no more: a region is tried per quarter, and more of them while
+ * nothing is refused. */
+static void retry_refused(void) {
+    size_t tried = 0;
+    while (tried < retry_regions && ps_medium_unstick()) {
+        tried++;
+    }
+    retry_regions = tried == 0 ? 1 : ps_min(4 * retry_regions, RETRY_LIMIT);
+}
+
+static void end_quarter(uint64_t now_ms, uint64_t due_ms) {
+    uint64_t dirty = count_dirty();
+    ps_store_relaxed(&x_next_ms, now_ms + quarter_ms); /* relaxed: a hint without the lock */
+    if (due_ms == 0) {
+        return; /* the very first tick only starts the clock */
+    }
+    retry_refused();
+    uint64_t due = quarter_ms == 0
+                       ? dirty
+                       : ps_low_water_end(&low_water, 1 + (now_ms - due_ms) / quarter_ms, dirty);
+    ps_store_relaxed(&x_due, due); /* relaxed: as above */
+}
+
+/* A step of what is due. What has been needed since it was found idle is not. */
+static void purge_due(uint64_t now_ms) {
+    uint64_t due = ps_load_relaxed(&x_due); /* relaxed: written under the lock only */
+    if (quarter_ms != 0) {
+        due = ps_min(due, ps_load_relaxed(&low_water.x_current)); /* relaxed: see low_water.h */
+        ps_purge_credit_add(&credit, now_ms, due << PS_MEDIUM_PAGE_SHIFT);
+        if (due != 0 && credit.us <= 0) {
+            return;
+        }
+    }
+    int64_t step_us = ps_purge_step_us(due << PS_MEDIUM_PAGE_SHIFT);
+    struct goal goal = {.pages = due, .cost_us = step_us};
+    uint64_t done = due != 0 ? purge_pages(&goal) : 0;
+    credit.us -= step_us - goal.cost_us;
+    /* relaxed: a hint without the lock. Where nothing went back, nothing will this time. */
+    ps_store_relaxed(&x_due, done != 0 ? due - ps_min(due, done) : 0);
+}
+
+void ps_medium_purge_tick(uint64_t now_ms) {
+    /* relaxed, both: hints, read again under the lock. */
+    bool is_due = now_ms >= ps_load_relaxed(&x_next_ms) || ps_load_relaxed(&x_due) != 0;
+    if (!is_due || !ps_lock_try(&purge_lock)) {
+        return;
+    }
+    uint64_t due_ms = ps_load_relaxed(&x_next_ms); /* relaxed: written under the lock only */
+    if (now_ms >= due_ms) {
+        end_quarter(now_ms, due_ms);
+    }
+    if (ps_load_relaxed(&x_due) != 0) { /* relaxed: as above */
+        recover();
+        purge_due(now_ms);
+    }
+    ps_lock_release(&purge_lock);
+}
+
+bool ps_medium_purge_is_behind(void) { return ps_load_relaxed(&x_due) != 0; /* relaxed: a hint */ }
+
+bool ps_medium_purge_all(void) {
+    ps_medium_drop_empty(0);
+    ps_lock_acquire(&purge_lock);
+    while (ps_medium_unstick()) { /* ends: nothing is refused meanwhile */
+    }
+    struct goal goal = {.pages = count_dirty(), .cost_us = INT64_MAX};
+    uint64_t done = purge_pages(&goal);
+    ps_store_relaxed(&x_due, (uint64_t)0); /* relaxed: as above */
+    ps_lock_release(&purge_lock);
+    return done != 0;
+}
+
+void ps_medium_purge_fork_child(void) { ps_lock_fork_child(&purge_lock); }
