@@ -34,6 +34,12 @@ __attribute__((constructor)) static void engine_lower_mmap_min(void) {
 
 void ps_configure(struct ps_config *config) { *config = engine_config; }
 
+/* In a test of what long spans do: size classes as far as there can be, as few programs have. */
+#define ENGINE_LONG_CLASSES                                                                        \
+    __attribute__((constructor)) static void engine_long_classes(void) {                           \
+        engine_config.small_max_bytes = PS_CLASS_BYTES_LIMIT;                                      \
+    }
+
 /* ---- random numbers for any thread; unit_random is for one ---- */
 
 static inline uint64_t engine_random(uint64_t *state) {
@@ -163,7 +169,8 @@ __attribute__((unused)) static uint64_t census_live_blocks(const struct ps_censu
 __attribute__((unused)) static void check_census(const struct ps_census *census) {
     uint64_t arena_bytes = census->arena_bytes + fake_os_unreleased_bytes();
     CHECK_EQ(arena_bytes, census->cache_dirty_bytes + census->cache_clean_bytes +
-                              census->run_live_bytes + census->small_span_bytes);
+                              census->run_live_bytes + census->run_cached_bytes +
+                              census->small_span_bytes);
     CHECK_EQ(arena_bytes + census->map_live_bytes + census->map_cached_bytes +
                  census->metadata_bytes,
              fake_os_mapped_bytes());

@@ -13,6 +13,8 @@
 #include "pools/engine/heap/remote.h"
 #include "pools/engine/heap/steal.h"
 #include "pools/engine/os/lock.h"
+#include "pools/engine/page/medium.h"
+#include "pools/engine/page/medium_purge.h"
 #include "pools/engine/page/page_cache.h"
 #include "pools/engine/small/orphans.h"
 
@@ -29,6 +31,7 @@ static void salvage_heaps(void) {
     for (struct ps_heap *heap = ps_registry_first(); heap != NULL; heap = heap->next_heap) {
         if (heap->x_state == PS_HEAP_DEAD) {
             ps_heap_take_all_notices(heap);
+            ps_medium_fork_salvage(heap);
         } else {
             ps_heap_forward_notices(heap); /* the thread that was about to is not here */
         }
@@ -37,6 +40,8 @@ static void salvage_heaps(void) {
 
 static void child(void) {
     ps_page_cache_fork_child();
+    ps_medium_fork_child();
+    ps_medium_purge_fork_child();
     ps_mapping_fork_child();
     ps_steal_fork_child();
     ps_orphans_fork_child();

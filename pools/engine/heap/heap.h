@@ -13,6 +13,7 @@
 #define PS_HEAP_HEAP_H
 
 #include "pools/engine/base/config.h"
+#include "pools/engine/heap/medium_cache.h"
 #include "pools/engine/small/size_class.h"
 #include "pools/engine/small/span.h"
 
@@ -97,6 +98,7 @@ struct ps_heap {
     ptrdiff_t streak_step;            /* 3864 likewise, when the heap was taken */
     bool is_asked;                    /* 3872 */
     uint32_t holder;                  /* 3876 lock id of the thread that holds it */
+    struct ps_medium_cache medium;    /* 3880 */
     PS_ALIGNED(4096) struct ps_remote_entry remote[PS_REMOTE_ENTRIES]; /* 4096 see remote.c */
     struct ps_span lifo[PS_CLASS_LIMIT];                               /* see lifo.c */
 };

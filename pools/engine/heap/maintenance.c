@@ -16,6 +16,7 @@
 #include "pools/engine/heap/streak.h"
 #include "pools/engine/heap/take.h"
 #include "pools/engine/os/os.h"
+#include "pools/engine/page/medium_purge.h"
 #include "pools/engine/page/purge.h"
 #include "pools/engine/small/span_list.h"
 #include "pools/engine/small/span_remote.h"
@@ -39,14 +40,17 @@ static PS_NOINLINE void look_at_clock(struct ps_heap *heap) {
     ps_store_relaxed(&heap->x_active_ms, now_ms); /* relaxed: others judge by it whether we idle */
     ps_purge_tick(now_ms);
     ps_mapping_expire(now_ms);
+    ps_medium_purge_tick(now_ms);
     ps_steal_tick(now_ms);
     ps_take_look(now_ms);
-    heap->tick_countdown = ps_purge_is_behind() ? 0 : TICK_CALLS;
+    bool is_behind = ps_purge_is_behind() || ps_medium_purge_is_behind();
+    heap->tick_countdown = is_behind ? 0 : TICK_CALLS;
     if (now_ms >= heap->next_scan_ms) {
         heap->next_scan_ms = now_ms + SCAN_DELAY_MS;
         ps_remote_flush(heap);
         ps_heap_take_notices(heap);
         ps_lifo_flush_all(heap);
+        ps_medium_flush(heap);
         ps_room_scan(heap);
         ps_heap_drop_drained(heap);
     }
@@ -87,10 +91,12 @@ bool ps_heap_trim(size_t keep_bytes) {
             collect_available(heap, i);
         }
         ps_heap_drop_drained(heap);
+        ps_medium_flush(heap);
     }
     ps_thread_leave();
     (void)ps_mode.hook.reclaim();
     ps_steal_all();
     bool has_purged = ps_mapping_expire(UINT64_MAX) != 0;
+    has_purged |= ps_medium_purge_all();
     return ps_purge_all(keep_bytes) || has_purged;
 }

@@ -14,6 +14,7 @@
 #include "pools/engine/heap/take.h"
 #include "pools/engine/heap/thread.h"
 #include "pools/engine/os/lock.h"
+#include "pools/engine/page/medium_purge.h"
 #include "pools/engine/page/page_cache.h"
 #include "pools/engine/page/purge.h"
 
@@ -31,6 +32,7 @@ static void start_locked(void) {
     ps_page_cache_start(&config);
     ps_purge_start(config.purge_delay_ms);
     ps_large_start(&config);
+    ps_medium_purge_start(config.purge_delay_ms);
     ps_steal_start(config.purge_delay_ms);
     ps_mode_start(&config);
     ps_take_start();

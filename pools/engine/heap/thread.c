@@ -108,6 +108,7 @@ bool ps_heap_clear_out(struct ps_heap *heap, char *streak_next, ptrdiff_t streak
     heap->tick_countdown = UINT32_MAX;
     ps_streak_book(heap, streak_next, streak_step);
     ps_lifo_flush_all(heap);
+    ps_medium_flush(heap);
     ps_mode.hook.thread_end(heap); /* before the next: blocks of others may be kept back, too */
     ps_remote_flush(heap);
     ps_heap_take_all_notices(heap);

@@ -9,6 +9,7 @@
 #include "pools/engine/harden/hard.h"
 #include "pools/engine/heap/lifo.h"
 #include "pools/engine/heap/mapping.h"
+#include "pools/engine/heap/medium_cache.h"
 #include "pools/engine/heap/registry.h"
 #include "pools/engine/heap/remote.h"
 #include "pools/engine/heap/start.h"
@@ -38,6 +39,14 @@ static void count_span(struct ps_census *census, const struct ps_span *span) {
     class->live_blocks += out > back && !is_dropped ? out - back : 0;
 }
 
+static void count_region(struct ps_census *census, struct ps_slot *slot) {
+    struct ps_medium_use use = {0};
+    ps_medium_add_use(slot, &use);
+    census->run_live_count += use.live_count;
+    census->run_live_bytes += use.live_pages << PS_MEDIUM_PAGE_SHIFT;
+    census->run_cached_bytes += use.waiting_pages << PS_MEDIUM_PAGE_SHIFT;
+}
+
 static void count_slot(struct ps_slot *slot, void *context) {
     struct ps_census *out = context;
     /* acquire: pairs with ps_span_create; makes the constant fields of a span visible. */
@@ -47,6 +56,8 @@ static void count_slot(struct ps_slot *slot, void *context) {
     } else if (kind == PS_RUN_BLOCK) {
         out->run_live_count++;
         out->run_live_bytes += (uint64_t)slot->run.granules << PS_GRANULE_SHIFT;
+    } else if (kind == PS_RUN_MEDIUM) {
+        count_region(out, slot);
     } else if (kind == PS_RUN_PAGES) {
         out->pages_bytes += PS_GRANULE_BYTES;
     }
@@ -83,17 +94,21 @@ static void sum_classes(struct ps_census *out) {
 
 static void read_layers(struct ps_census *out) {
     struct ps_page_counts pages;
+    struct ps_medium_counts medium;
     struct ps_mapping_counts mappings;
     struct ps_purge_counts purges;
     struct ps_guard_counts guarded;
     ps_page_cache_count(&pages);
+    ps_medium_count(&medium);
     ps_mapping_read(&mappings);
     ps_purge_read(&purges);
     ps_guard_read(&guarded);
     out->arena_count = pages.arena_count;
     out->arena_bytes = pages.arena_granules << PS_GRANULE_SHIFT;
-    out->cache_dirty_bytes = pages.dirty_granules << PS_GRANULE_SHIFT;
-    out->cache_clean_bytes = pages.clean_granules << PS_GRANULE_SHIFT;
+    out->cache_dirty_bytes =
+        (pages.dirty_granules << PS_GRANULE_SHIFT) + (medium.dirty_pages << PS_MEDIUM_PAGE_SHIFT);
+    out->cache_clean_bytes =
+        (pages.clean_granules << PS_GRANULE_SHIFT) + (medium.clean_pages << PS_MEDIUM_PAGE_SHIFT);
     out->map_live_count = mappings.live_count;
     out->map_live_bytes = mappings.live_bytes;
     out->map_cached_count = mappings.cached_count;

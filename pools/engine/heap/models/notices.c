@@ -64,6 +64,8 @@ void ps_lifo_flush(struct ps_heap *heap, uint32_t class_index) { (void)heap, (vo
 
 void ps_lifo_flush_all(struct ps_heap *heap) { (void)heap; }
 
+void ps_medium_flush(struct ps_heap *heap) { (void)heap; }
+
 /* ---- the threads ---- */
 
 static void attach(struct ps_heap *heap) {

@@ -70,6 +70,8 @@ void ps_lifo_flush(struct ps_heap *heap, uint32_t class_index) { (void)heap, (vo
 
 void ps_lifo_flush_all(struct ps_heap *heap) { (void)heap; }
 
+void ps_medium_flush(struct ps_heap *heap) { (void)heap; }
+
 bool ps_bootstrap_is_over(void) { return true; }
 
 uint32_t ps_engine_x_has_started = 1;

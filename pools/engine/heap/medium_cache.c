@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See medium_cache.h.
+ */
+#include "pools/engine/heap/medium_cache.h"
+
+#include "pools/engine/base/bits.h"
+#include "pools/engine/heap/heap.h"
+#include "pools/engine/heap/mode.h"
+#include "pools/engine/os/os.h"
+
+#define ALONE_PAGES 64    /* a longer block does not wait */
+#define FREES_PER_LOOK 16 /* into the cache, at the clock */
+
+static size_t max_bytes; /* of a request; 0: there are no medium blocks */
+static size_t os_pages;  /* granularity: 4 KiB pages in one of the system's */
+
+void ps_medium_cache_start(const struct ps_config *config) {
+    os_pages = ps_max(ps_os_page_bytes() >> PS_MEDIUM_PAGE_SHIFT, 1);
+    bool is_on = config->harden == 0 && os_pages <= PS_MEDIUM_ALIGN_LIMIT;
+    size_t limit = ps_round_down(PS_MEDIUM_PAGES_LIMIT, os_pages) << PS_MEDIUM_PAGE_SHIFT;
+    max_bytes = is_on ? ps_min(limit, config->mmap_min_bytes - 1) : 0;
+}
+
+bool ps_medium_is_size(size_t bytes, size_t align) {
+    return bytes <= max_bytes && align <= PS_MEDIUM_ALIGN_LIMIT << PS_MEDIUM_PAGE_SHIFT;
+}
+
+static size_t pages_for(size_t bytes) {
+    size_t pages = (bytes + PS_MEDIUM_PAGE_BYTES - 1) >> PS_MEDIUM_PAGE_SHIFT;
+    return ps_round_up(ps_max(pages, 1), os_pages);
+}
+
+static uint8_t *mark_of(const void *block) {
+    return ps_medium_mark(ps_page_map_slot(block), block);
+}
+
+/* relaxed: other threads see the mark with the block in hand, or take a census, or misuse it. */
+static void set_mark(uint8_t *mark, size_t value) { ps_store_relaxed(mark, (uint8_t)value); }
+
+/* Takes entry i out, whose block becomes live. */
+static void *take_entry(struct ps_medium_cache *cache, size_t i) {
+    struct ps_medium_entry entry = cache->entries[i];
+    cache->pages -= (uint32_t)ps_medium_pages_of(entry.block);
+    cache->count--;
+    for (; PS_UNLIKELY(i < cache->count); i++) {
+        ps_fence_program_order(); /* for the child of a fork: each is there */
+        cache->entries[i] = cache->entries[i + 1];
+    }
+    ps_fence_program_order(); /* likewise: it is no longer listed when it is live */
+    set_mark(entry.mark, ps_medium_pages_of(entry.block));
+    return ps_medium_address_of(entry.block);
+}
+
+/* The newest block that suits, or NULL. */
+static void *take_waiting(struct ps_medium_cache *cache, size_t pages) {
+    for (size_t i = cache->count; i-- > 0;) {
+        if (ps_medium_suits(cache->entries[i].block, pages)) {
+            return take_entry(cache, i);
+        }
+    }
+    return NULL;
+}
+
+static PS_NOINLINE void *take_shared(size_t pages, size_t align, bool *is_zero) {
+    bool is_clean;
+    char *block = ps_medium_take(pages, align, &is_clean);
+    if (block == NULL) {
+        return NULL;
+    }
+    set_mark(mark_of(block), pages);
+    if (is_zero != NULL) {
+        *is_zero = is_clean;
+    }
+    return block;
+}
+
+void *ps_medium_alloc(struct ps_heap *heap, size_t bytes, size_t align, bool *is_zero) {
+    size_t pages = pages_for(bytes);
+    void *block = NULL;
+    if (PS_LIKELY(heap != NULL && align <= PS_MEDIUM_PAGE_BYTES)) {
+        block = take_waiting(&heap->medium, pages);
+    }
+    if (block == NULL) {
+        return take_shared(pages, align <= PS_MEDIUM_PAGE_BYTES ? 1 : pages_for(align), is_zero);
+    }
+    if (is_zero != NULL) {
+        *is_zero = false;
+    }
+    return block;
+}
+
+/* The oldest blocks leave until no more than so many pages and blocks are left. */
+static PS_NOINLINE void shorten(struct ps_medium_cache *cache, size_t pages, size_t blocks) {
+    ps_medium_block gone[PS_MEDIUM_CACHE_LIMIT];
+    size_t count = 0;
+    while (cache->pages > pages || cache->count - count > blocks) {
+        gone[count] = cache->entries[count].block;
+        cache->pages -= (uint32_t)ps_medium_pages_of(gone[count]);
+        set_mark(cache->entries[count].mark, 0);
+        count++;
+    }
+    for (size_t i = count; i < cache->count; i++) {
+        cache->entries[i - count] = cache->entries[i];
+    }
+    ps_fence_program_order(); /* for the child of a fork: each is there */
+    cache->count -= (uint32_t)count;
+    if (count != 0) {
+        ps_medium_give(gone, count);
+    }
+}
+
+static PS_NOINLINE void free_shared(uint8_t *mark, ps_medium_block block) {
+    set_mark(mark, 0);
+    ps_medium_give(&block, 1);
+}
+
+bool ps_medium_free(struct ps_heap *heap, struct ps_slot *slot, void *address) {
+    if (PS_UNLIKELY(!ps_medium_is_live(slot, address))) {
+        ps_mode.hook.stray_free(slot, address);
+        return false;
+    }
+    uint8_t *mark = ps_medium_mark(slot, address);
+    size_t pages = ps_load_relaxed(mark); /* relaxed: the caller's block */
+    if (heap == NULL || pages > ALONE_PAGES) {
+        free_shared(mark, ps_medium_block_of(address, pages));
+        return heap != NULL;
+    }
+    struct ps_medium_cache *cache = &heap->medium;
+    if (cache->count == PS_MEDIUM_CACHE_LIMIT || cache->pages + pages > PS_MEDIUM_CACHE_PAGES) {
+        /* Half of it, so that not each free of a sequence takes the lock. */
+        shorten(cache,
+                ps_min(PS_MEDIUM_CACHE_PAGES / 2,
+                       PS_MEDIUM_CACHE_PAGES - ps_min(pages, PS_MEDIUM_CACHE_PAGES)),
+                PS_MEDIUM_CACHE_LIMIT / 2);
+    }
+    ps_medium_enter(cache, address, pages, mark);
+    bool is_due = cache->frees_left == 0;
+    cache->frees_left = is_due ? FREES_PER_LOOK : cache->frees_left - 1;
+    return is_due;
+}
+
+void ps_medium_flush(struct ps_heap *heap) { shorten(&heap->medium, 0, 0); }
+
+void ps_medium_fork_salvage(struct ps_heap *heap) {
+    struct ps_medium_cache *cache = &heap->medium;
+    for (size_t i = 0; i < cache->count; i++) {
+        struct ps_medium_entry entry = cache->entries[i];
+        /* Not the second time, nor what was about to be given back. */
+        if (*entry.mark == (ps_medium_pages_of(entry.block) | PS_MEDIUM_WAITS)) {
+            free_shared(entry.mark, entry.block);
+        }
+    }
+    cache->count = 0;
+    cache->pages = 0;
+}
+
+bool ps_medium_resize(struct ps_slot *slot, void *block, size_t bytes) {
+    uint8_t *mark = ps_medium_mark(slot, block);
+    size_t pages = ps_load_relaxed(mark); /* relaxed: the caller's block */
+    size_t wanted = pages_for(bytes);
+    if (bytes > max_bytes ||
+        (wanted > pages && !ps_medium_extend(ps_medium_block_of(block, pages), wanted - pages))) {
+        return false;
+    }
+    if (wanted < pages && ps_medium_suits(ps_medium_block_of(block, pages), wanted)) {
+        return true;
+    }
+    set_mark(mark, wanted);
+    if (wanted < pages) {
+        char *rest = (char *)block + (wanted << PS_MEDIUM_PAGE_SHIFT);
+        ps_medium_block tail = ps_medium_block_of(rest, pages - wanted);
+        ps_medium_give(&tail, 1);
+    }
+    return true;
+}
+
+void ps_medium_add_use(struct ps_slot *head, struct ps_medium_use *use) {
+    for (size_t i = 0; i < PS_PAGE_BITS; i++) {
+        char *page = head->run.base + (i << PS_MEDIUM_PAGE_SHIFT);
+        uint8_t mark = ps_load_relaxed(mark_of(page)); /* relaxed: a snapshot */
+        size_t pages = mark & (PS_MEDIUM_WAITS - 1u);
+        bool is_live = mark == pages && pages != 0;
+        use->live_count += is_live;
+        use->live_pages += is_live ? pages : 0;
+        use->waiting_pages += is_live ? 0 : pages;
+    }
+}

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Medium blocks (page/medium.h) as a thread sees them: the newest few that it freed, whichever
+ * thread allocated them, wait in its heap and serve its next requests without a lock. The oldest go
+ * back to their regions when there are too many, all of them when time passes and when the thread
+ * ends. A block has no owner, so a free by another thread is a free like any.
+ *
+ * Not a list through the blocks: one whose head alone was touched stays as sparse as it was, and a
+ * write after the free corrupts nothing. That a block is live, or waits, is in its mark.
+ *
+ * Blocks are hardened in spans and page runs; where they are, there are no medium ones.
+ *
+ * Callers: large.c, alloc.c, free.c, maintenance.c, thread.c, fork.c, census.c. The owner of the
+ * heap, or, where that is NULL, any thread. Locks only through the page layer.
+ */
+#ifndef PS_HEAP_MEDIUM_CACHE_H
+#define PS_HEAP_MEDIUM_CACHE_H
+
+#include "pools/engine/base/config.h"
+#include "pools/engine/page/medium.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define PS_MEDIUM_CACHE_PAGES 32 /* all that waits in a thread: 128 KiB, or one longer block */
+#define PS_MEDIUM_CACHE_LIMIT 12
+
+/*
+ * pages == sum of the blocks' pages. Changed so that the child of a fork, where the thread is not,
+ * finds each block at most twice and none that the program has.
+ */
+struct ps_medium_cache {
+    uint32_t count;
+    uint32_t pages;
+    uint32_t frees_left; /* until the next tick */
+    uint32_t reserved;
+    struct ps_medium_entry {
+        ps_medium_block block;
+        uint8_t *mark;                /* the block's; says WAITS */
+    } entries[PS_MEDIUM_CACHE_LIMIT]; /* the newest last */
+};
+
+_Static_assert(sizeof(struct ps_medium_cache) == 208, "fits in the first page of a heap");
+
+struct ps_heap;
+
+/* Once, before the first block. */
+void ps_medium_cache_start(const struct ps_config *config);
+
+/* Whether a request that no class serves is one for a medium block. align: power of two. */
+bool ps_medium_is_size(size_t bytes, size_t align);
+
+/* Whether a block is of so many pages, or longer by an eighth at most. */
+static inline bool ps_medium_suits(ps_medium_block block, size_t pages) {
+    return ps_medium_pages_of(block) - pages <= pages / 8;
+}
+
+/* The newest block that waits, if it suits; else NULL. */
+static inline void *ps_medium_take_newest(struct ps_medium_cache *cache, size_t bytes) {
+    size_t pages = (bytes + PS_MEDIUM_PAGE_BYTES - 1) >> PS_MEDIUM_PAGE_SHIFT;
+    size_t left = (size_t)cache->count - 1;
+    const struct ps_medium_entry *newest = &cache->entries[left];
+    /* Where the sum wraps there are no pages, for which no block suits. */
+    if (PS_UNLIKELY(left >= PS_MEDIUM_CACHE_LIMIT || !ps_medium_suits(newest->block, pages))) {
+        return NULL;
+    }
+    cache->count = (uint32_t)left;
+    cache->pages -= (uint32_t)ps_medium_pages_of(newest->block);
+    ps_fence_program_order(); /* for the child of a fork: it is no longer listed when it is live */
+    /* relaxed: other threads see the mark with the block in hand, or take a census. */
+    ps_store_relaxed(newest->mark, (uint8_t)ps_medium_pages_of(newest->block));
+    return ps_medium_address_of(newest->block);
+}
+
+/* A block, that waits or not; heap may be NULL. NULL when memory is out, errno as it was. is_zero:
+ * may be NULL. */
+void *ps_medium_alloc(struct ps_heap *heap, size_t bytes, size_t align, bool *is_zero);
+
+/* Whether a live block starts at an address in a region. slot: the address's, here and below. */
+static inline bool ps_medium_is_live(const struct ps_slot *slot, const void *address) {
+    /* relaxed: written by who handed the block out, or freed it. */
+    uint8_t mark = ps_load_relaxed(ps_medium_mark(slot, address));
+    return (uint8_t)(mark - 1) < PS_MEDIUM_PAGES_LIMIT &&
+           (uintptr_t)address % PS_MEDIUM_PAGE_BYTES == 0;
+}
+
+/* ---- of live blocks ---- */
+
+static inline size_t ps_medium_usable(const struct ps_slot *slot, const void *block) {
+    /* relaxed: the block is the caller's. */
+    return (size_t)ps_load_relaxed(ps_medium_mark(slot, block)) << PS_MEDIUM_PAGE_SHIFT;
+}
+
+/* A block of so many pages, for which there is room, waits. mark: its own. */
+static inline void ps_medium_enter(struct ps_medium_cache *cache, void *block, size_t pages,
+                                   uint8_t *mark) {
+    /* relaxed: as in ps_medium_take_newest. */
+    ps_store_relaxed(mark, (uint8_t)(pages | PS_MEDIUM_WAITS));
+    cache->entries[cache->count] = (struct ps_medium_entry){ps_medium_block_of(block, pages), mark};
+    ps_fence_program_order(); /* for the child of a fork: the entry before the count */
+    cache->count++;
+    cache->pages += (uint32_t)pages;
+}
+
+/* Frees a block in the usual case. False: nothing happened, and ps_medium_free does it. */
+static inline bool ps_medium_free_soon(struct ps_medium_cache *cache, struct ps_slot *slot,
+                                       void *address) {
+    uint8_t *mark = ps_medium_mark(slot, address);
+    size_t pages = ps_load_relaxed(mark); /* relaxed: the caller's block */
+    bool is_block =
+        pages - 1 < PS_MEDIUM_PAGES_LIMIT && (uintptr_t)address % PS_MEDIUM_PAGE_BYTES == 0;
+    if (PS_UNLIKELY(!is_block || cache->frees_left == 0 || cache->count == PS_MEDIUM_CACHE_LIMIT ||
+                    cache->pages + pages > PS_MEDIUM_CACHE_PAGES)) {
+        return false;
+    }
+    cache->frees_left--;
+    ps_medium_enter(cache, address, pages, mark);
+    return true;
+}
+
+/* heap: of the calling thread, or NULL. Any address in a region: the mode is told of one where no
+ * live block starts. Returns whether it is time to look at the clock. */
+bool ps_medium_free(struct ps_heap *heap, struct ps_slot *slot, void *block);
+
+/* Grows or shrinks the block where it is. False when it cannot. */
+bool ps_medium_resize(struct ps_slot *slot, void *block, size_t bytes);
+
+/* All that waits goes back to its regions. */
+void ps_medium_flush(struct ps_heap *heap);
+
+/* The same for a heap whose thread did not come along into this child of a fork. */
+void ps_medium_fork_salvage(struct ps_heap *heap);
+
+/* What a region holds: live blocks and those that wait in some thread's cache, in pages. */
+struct ps_medium_use {
+    uint64_t live_count;
+    uint64_t live_pages;
+    uint64_t waiting_pages;
+};
+
+/* Adds what the region that starts at a slot holds. A snapshot. */
+void ps_medium_add_use(struct ps_slot *head, struct ps_medium_use *use);
+
+#endif
