@@ -111,7 +111,7 @@ static void check_table(const struct ps_config *config) {
         check_plan(&ps_size_classes[i]);
     }
     size_t limit = config->small_max_bytes != 0 ? config->small_max_bytes : PS_CLASS_BYTES_LIMIT;
-    FUZZ_CHECK(ps_size_class_max_bytes <= limit);
+    FUZZ_CHECK(ps_size_class_max_bytes <= limit); /* unset: 8 KiB, or the user's last */
     if (config->class_count > 0) {
         return;
     }

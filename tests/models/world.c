@@ -18,6 +18,7 @@ struct ps_size_class ps_size_classes[PS_CLASS_LIMIT];
 uint32_t ps_size_class_count = 1;
 uint8_t ps_size_class_by_8[PS_CLASS_BYTES_LIMIT / 8 + 1]; /* every size is of class 0 */
 size_t ps_size_class_guard_bytes;
+size_t ps_size_class_max_bytes = PS_CLASS_BYTES_LIMIT;
 __thread uint32_t ps_lock_thread_id;
 
 static PS_ALIGNED(65536) char memory[WORLD_GRANULES][PS_GRANULE_BYTES];

@@ -1,10 +1,10 @@
-// expect: SIGABRT "poolshim: free of interior pointer 0x" "(size class 16384, thread "
+// expect: SIGABRT "poolshim: free of interior pointer 0x" "(size class 6144, thread "
 /* SPDX-License-Identifier: MIT */
-/* free of an address inside of a block of 16 KiB, which has LIFO cache, is named. */
+/* free of an address inside of a block of 6000 bytes, whose class has LIFO cache, is named. */
 #include "claim.h"
 
 int main(void) {
-    char *block = claim_hide(malloc(16000));
+    char *block = claim_hide(malloc(6000));
     free(claim_hide(block + 4096));
     return 0;
 }

@@ -176,9 +176,9 @@ fill(3000, 60000)
 fill(300000, 600)
 full = resident()
 first = ask()
-answers = [libc.malloc_trim(0)]
+answers = [libc.malloc_trim(0), libc.malloc_trim(0)]
 empty = resident()
-answers.append(libc.malloc_trim(0))
+libc.malloc_trim(0)  # what reading the file took
 print(json.dumps([base, full, empty, answers, first["keepcost"], ask()["keepcost"]]))
 """
     hour = "3600000"

@@ -1,8 +1,11 @@
 // sources: tests/unit/fake_os.c
 /* SPDX-License-Identifier: MIT */
 /* The census: every figure is what the program did, at any moment and from any thread. */
+#include "pools/engine/heap/medium_cache.h"
 #include "tests/unit/engine.h"
 #include "tests/unit/worker.h"
+
+ENGINE_LONG_CLASSES
 
 #define BLOCKS 3000
 
@@ -68,7 +71,8 @@ FRESH_TEST(bytes_are_blocks_times_their_size) {
         size_t bytes = engine_random_size(&state);
         live_start(&blocks[i], ps_heap_alloc(bytes), bytes, i);
         bool is_small = bytes <= 64 * KIB;
-        size_t granules = (bytes + PS_GRANULE_BYTES - 1) / PS_GRANULE_BYTES * PS_GRANULE_BYTES;
+        size_t unit = ps_medium_is_size(bytes, 1) ? PS_MEDIUM_PAGE_BYTES : PS_GRANULE_BYTES;
+        size_t granules = (bytes + unit - 1) / unit * unit;
         size_t class_bytes = is_small ? ps_size_classes[ps_size_class_of(bytes)].block_bytes : 0;
         small_bytes += class_bytes;
         run_bytes += !is_small && bytes <= 4 * MIB - 4096 ? granules : 0;

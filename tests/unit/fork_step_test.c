@@ -85,7 +85,7 @@ static void medium_blocks(void) {
 }
 
 FRESH_TEST(medium_blocks_come_and_go) {
-    busy_granules_max = 8;
+    busy_granules_max = 16; /* a region that is on its way from the page cache or back */
     ps_engine_start();
     fork_at_each_step(NULL, medium_blocks, use_everything, 31);
 }
@@ -98,7 +98,7 @@ static void resized_blocks(void) {
 }
 
 FRESH_TEST(medium_blocks_are_resized_in_place) {
-    busy_granules_max = 8;
+    busy_granules_max = 16;
     ps_engine_start();
     fork_at_each_step(NULL, resized_blocks, use_everything, 31);
 }

@@ -43,7 +43,7 @@ static void be_active(uint64_t ms) {
     for (uint64_t step = 0; step < ms; step += 100) {
         fake_os_advance_ms(100);
         for (int i = 0; i < 20; i++) {
-            ps_heap_free(ps_heap_alloc(100 * KIB));
+            ps_heap_free(ps_heap_alloc(600 * KIB));
         }
     }
 }

@@ -11,6 +11,8 @@
 
 #include "pools/engine/base/bits.h"
 
+ENGINE_LONG_CLASSES
+
 #define BLOCK_LIMIT 4000
 
 static struct live_block blocks[BLOCK_LIMIT];
@@ -55,7 +57,7 @@ static uint64_t span_bytes(void) { return engine_census().small_span_bytes; }
 static void pass_time(uint64_t ms) {
     fake_os_advance_ms(ms);
     for (int i = 0; i < 20; i++) {
-        ps_heap_free(ps_heap_alloc(100 * KIB));
+        ps_heap_free(ps_heap_alloc(600 * KIB));
     }
 }
 

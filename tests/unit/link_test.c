@@ -6,6 +6,8 @@
  */
 #include "tests/unit/engine.h"
 
+ENGINE_LONG_CLASSES
+
 #define COUNT 200
 
 static char *blocks[COUNT];

@@ -4,6 +4,8 @@
 #include "tests/unit/engine.h"
 #include "tests/unit/worker.h"
 
+ENGINE_LONG_CLASSES
+
 #define BLOCK_LIMIT 40000
 
 static struct live_block blocks[BLOCK_LIMIT];
@@ -181,7 +183,7 @@ static void free_quietly(void *argument) {
 static void make_slow_calls(void *unused) {
     (void)unused;
     for (int i = 0; i < 40; i++) { /* each large block is a slow call; a few read the clock */
-        ps_heap_free(ps_heap_alloc(100 * KIB));
+        ps_heap_free(ps_heap_alloc(600 * KIB));
     }
 }
 

@@ -63,8 +63,8 @@ FRESH_TEST(contents_are_kept_when_mappings_can_neither_grow_nor_move) {
 }
 
 FRESH_TEST(a_small_block_stays_while_at_least_half_of_it_is_used) {
-    for (size_t class_index = 0; class_index < 45; class_index++) {
-        ps_engine_start();
+    ps_engine_start();
+    for (size_t class_index = 0; class_index < ps_size_class_count; class_index++) {
         size_t bytes = ps_size_classes[class_index].block_bytes;
         void *block = ps_heap_alloc(bytes);
         CHECK_PTR_EQ(ps_block_resize(block, bytes / 2), block);
@@ -84,7 +84,7 @@ FRESH_TEST(a_page_run_shrinks_in_place_and_gives_its_tail_back) {
     CHECK_PTR_EQ(live.address, before);
     CHECK_EQ(engine_census().run_live_bytes, 1 * MIB);
     CHECK_EQ(engine_census().cache_dirty_bytes, 2 * MIB);
-    CHECK(live_resize(&live, 65 * KIB, 3));
+    CHECK(live_resize(&live, 600 * KIB, 3));
     CHECK_PTR_EQ(live.address, before);
     live_end(&live);
     check_live_blocks(0);
@@ -93,14 +93,14 @@ FRESH_TEST(a_page_run_shrinks_in_place_and_gives_its_tail_back) {
 FRESH_TEST(a_page_run_grows_in_place_into_free_memory_behind_it) {
     struct live_block live;
     void *first = ps_heap_alloc(2 * MIB); /* the first arena, which is small */
-    live_start(&live, ps_heap_alloc(100 * KIB), 100 * KIB, 1);
+    live_start(&live, ps_heap_alloc(600 * KIB), 600 * KIB, 1);
     void *before = live.address;
-    for (size_t bytes = 200 * KIB; bytes < 3 * MIB; bytes += 100 * KIB) {
+    for (size_t bytes = 700 * KIB; bytes < 3 * MIB; bytes += 100 * KIB) {
         CHECK(live_resize(&live, bytes, bytes));
         CHECK_PTR_EQ(live.address, before);
     }
     WHEN("something lies behind it");
-    void *blocker = ps_heap_alloc(100 * KIB);
+    void *blocker = ps_heap_alloc(600 * KIB);
     CHECK_PTR_EQ(blocker, (char *)before + (3 * MIB - 1) / PS_GRANULE_BYTES * PS_GRANULE_BYTES);
     CHECK(live_resize(&live, 3 * MIB + 100 * KIB, 5));
     CHECK(live.address != before);
@@ -218,6 +218,28 @@ FRESH_TEST(a_failed_resize_leaves_the_block_as_it_was) {
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         check_failed_growth(sizes[i]);
     }
+}
+
+/* A run that is to become a medium block, a medium one that is to become small. */
+FRESH_TEST(a_block_that_shrinks_stays_when_there_is_no_memory_for_its_copy) {
+    struct live_block run;
+    struct live_block medium;
+    live_start(&run, ps_heap_alloc(600 * KIB), 600 * KIB, 1);
+    live_start(&medium, ps_heap_alloc(100 * KIB), 100 * KIB, 2);
+    void *run_before = run.address;
+    void *medium_before = medium.address;
+    fake_os_refuse(FAKE_OS_ALL);
+    while (ps_heap_alloc(8193) != NULL) {
+    }
+    while (ps_heap_alloc(100) != NULL) {
+    }
+    CHECK(live_resize(&run, 100 * KIB, 3));
+    CHECK_PTR_EQ(run.address, run_before);
+    CHECK(live_resize(&medium, 100, 4));
+    CHECK_PTR_EQ(medium.address, medium_before);
+    fake_os_refuse(0);
+    live_end(&run);
+    live_end(&medium);
 }
 
 FRESH_TEST(shrinking_a_mapping_works_when_the_system_refuses_everything_new) {

@@ -11,6 +11,8 @@
 
 #include "pools/engine/small/span_remote.h"
 
+ENGINE_LONG_CLASSES
+
 #define BLOCK_BYTES 1024
 #define SPANS 60
 #define BLOCK_LIMIT (SPANS * 64)
@@ -55,7 +57,7 @@ static void pass_time(void *unused) {
     for (int step = 0; step < 20; step++) {
         fake_os_advance_ms(100);
         for (int i = 0; i < 10; i++) {
-            ps_heap_free(ps_heap_alloc(100 * KIB));
+            ps_heap_free(ps_heap_alloc(600 * KIB));
         }
     }
 }

@@ -9,6 +9,8 @@
 #define TABLE_ROUNDS 400
 #define NEVER UINT32_MAX
 
+#define SMALL_MAX_BUILT_IN 8192 /* above, medium blocks */
+
 static const uint32_t built_in_some[] = {8, 16, 32, 48, 128, 160, 1024, 1280, 4096, 65536};
 
 static void start_with(const uint32_t *class_bytes, uint32_t count, size_t small_max_bytes) {
@@ -22,7 +24,7 @@ static void start_with(const uint32_t *class_bytes, uint32_t count, size_t small
     ps_size_class_start(&config);
 }
 
-static void start_built_in(void) { start_with(NULL, 0, 0); }
+static void start_built_in(void) { start_with(NULL, 0, PS_CLASS_BYTES_LIMIT); }
 
 static size_t block_bytes(uint32_t class_index) { return ps_size_classes[class_index].block_bytes; }
 
@@ -115,6 +117,15 @@ TEST(the_built_in_table_ascends_and_rounds_by_at_most_a_quarter) {
     }
 }
 
+TEST(unless_told_otherwise_it_ends_where_medium_blocks_begin) {
+    start_with(NULL, 0, 0);
+    CHECK_EQ(ps_size_class_max_bytes, SMALL_MAX_BUILT_IN);
+    struct ps_config hardened = PS_CONFIG_DEFAULT;
+    hardened.harden = 1; /* there are no medium blocks */
+    ps_size_class_start(&hardened);
+    CHECK_EQ(ps_size_class_max_bytes, PS_CLASS_BYTES_LIMIT);
+}
+
 TEST(every_size_maps_to_the_smallest_class_that_fits) {
     start_built_in();
     check_lookup();
@@ -135,7 +146,7 @@ TEST(small_classes_have_streaks_that_cannot_leave_their_span) {
 
 TEST(the_built_in_sizes_go_on_above_a_table_of_the_users) {
     const uint32_t table[] = {24 + 8, 208};
-    start_with(table, 2, 0);
+    start_with(table, 2, PS_CLASS_BYTES_LIMIT);
     CHECK_EQ(block_bytes(0), 32);
     CHECK_EQ(block_bytes(1), 208);
     CHECK_EQ(block_bytes(2), 224);
@@ -220,10 +231,10 @@ TEST(any_valid_table_is_taken_whole_and_goes_on_as_far_as_it_can) {
         for (uint32_t i = 0; i < count; i++) {
             CHECK_EQ(block_bytes(i), table[i]);
         }
-        size_t top = small_max != 0 ? small_max : PS_CLASS_BYTES_LIMIT;
+        size_t top = small_max != 0 ? small_max : SMALL_MAX_BUILT_IN;
         CHECK_CMP(ps_size_class_max_bytes, <=, ps_max(top, last));
         if (small_max == 0 && count < PS_CLASS_LIMIT) {
-            CHECK_EQ(ps_size_class_max_bytes, PS_CLASS_BYTES_LIMIT);
+            CHECK_EQ(ps_size_class_max_bytes, ps_max(last, SMALL_MAX_BUILT_IN));
         }
         check_plans();
         check_streak_edges();

@@ -21,7 +21,8 @@ static bool is_out[OWNER_BLOCKS_LIMIT]; /* by index; out: with the program or on
 static size_t out_count;
 
 __attribute__((unused)) static void owner_start(void) {
-    static const struct ps_config config = PS_CONFIG_DEFAULT;
+    struct ps_config config = PS_CONFIG_DEFAULT;
+    config.small_max_bytes = PS_CLASS_BYTES_LIMIT; /* spans of every length */
     ps_size_class_start(&config);
     ps_page_cache_start(&config);
 }

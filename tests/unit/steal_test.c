@@ -13,6 +13,8 @@
 #include "pools/engine/small/orphans.h"
 #include "pools/engine/small/span_remote.h"
 
+ENGINE_LONG_CLASSES
+
 #define SPANS 40
 #define BLOCK_LIMIT (SPANS * 64)
 

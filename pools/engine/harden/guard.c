@@ -14,7 +14,6 @@
 
 #include <string.h>
 
-#define BLOCK_BYTES_LIMIT ((size_t)16 << 10) /* larger ones are not sampled; at least a page */
 #define WINDOWS_PER_SAMPLE 4
 #define DEBT_SAMPLES 16 /* samples that long lists may leave due at once */
 #define SLOT_NONE UINT32_MAX
@@ -71,7 +70,7 @@ PS_COLD void ps_guard_start(const struct ps_config *config) {
         return;
     }
     struct ps_guard_pool pool = {.slots = config->guard_slots, .page_bytes = ps_os_page_bytes()};
-    pool.part_bytes = ps_max(BLOCK_BYTES_LIMIT, pool.page_bytes);
+    pool.part_bytes = ps_max(PS_GUARD_BYTES_LIMIT, pool.page_bytes);
     size_t bytes = pool.slots * 4 * pool.part_bytes;
     pool.base = ps_os_reserve(bytes, ps_max(PS_GRANULE_BYTES, 4 * pool.part_bytes));
     if (pool.base == NULL) {

@@ -32,6 +32,9 @@
 
 #define PS_GUARD_FRAMES 16
 
+/* Larger requests are not sampled, nor counted; at least a page. */
+#define PS_GUARD_BYTES_LIMIT ((size_t)16 << 10)
+
 /* One in so many allocations is guarded; 0: sampling is off. Set once, at start. */
 extern PS_HIDDEN uint32_t ps_guard_period;
 
@@ -67,9 +70,10 @@ void ps_guard_free(void *block);
  */
 size_t ps_guard_usable(const void *block, const char *call);
 
-/* ---- guard_refill.c: hooks, see mode.h ---- */
+/* ---- guard_refill.c: hooks and an entry point, see mode.h ---- */
 
 void *ps_guard_refill(struct ps_heap *heap, struct ps_bin *bin, size_t bytes);
+void *ps_guard_zalloc(struct ps_heap *heap, size_t bytes);
 void ps_guard_count_pops(struct ps_heap *heap, uint32_t class_index, int64_t popped);
 
 /* Totals over all slots, for the census. */

@@ -4,12 +4,14 @@
  * bin has given and is given, see guard.h. Owner of the heap only. No locks.
  */
 #include "pools/engine/harden/guard.h"
+#include "pools/engine/heap/alloc.h"
 #include "pools/engine/heap/fast_path.h"
 #include "pools/engine/heap/maintenance.h"
 #include "pools/engine/heap/pop.h"
 #include "pools/engine/heap/refill.h"
 
 #include <errno.h>
+#include <string.h>
 
 static int64_t window_blocks(const struct ps_bin *bin) {
     return (bin->end - bin->cur) / bin->block_bytes;
@@ -39,10 +41,35 @@ static PS_COLD void *refill_sampled(struct ps_heap *heap, struct ps_bin *bin, si
     return block;
 }
 
+/* Of no class: each request comes here. */
+static PS_COLD void *alloc_sampled(struct ps_heap *heap, size_t bytes) {
+    if (ps_guard_is_due(&heap->guard) && heap == ps_thread_own()) {
+        void *guarded = ps_guard_alloc(&heap->guard, bytes);
+        if (guarded != NULL) {
+            return guarded;
+        }
+    }
+    ps_guard_count(&heap->guard, 1);
+    return ps_plain_alloc_large(heap, bytes);
+}
+
 void *ps_guard_refill(struct ps_heap *heap, struct ps_bin *bin, size_t bytes) {
-    bool is_class = (uint32_t)(bin - heap->bins) != PS_CLASS_NONE;
-    return ps_guard_period != 0 && is_class ? refill_sampled(heap, bin, bytes)
-                                            : ps_plain_refill(heap, bin, bytes);
+    if (ps_guard_period == 0) {
+        return ps_plain_refill(heap, bin, bytes);
+    }
+    if (bin != &heap->bins[PS_CLASS_NONE]) {
+        return refill_sampled(heap, bin, bytes);
+    }
+    return bytes <= PS_GUARD_BYTES_LIMIT ? alloc_sampled(heap, bytes)
+                                         : ps_plain_alloc_large(heap, bytes);
+}
+
+void *ps_guard_zalloc(struct ps_heap *heap, size_t bytes) {
+    if (bytes > PS_GUARD_BYTES_LIMIT) {
+        return ps_plain_zalloc(heap, bytes);
+    }
+    void *block = ps_plain_alloc(heap, bytes);
+    return block != NULL ? memset(block, 0, bytes) : NULL;
 }
 
 void ps_guard_count_pops(struct ps_heap *heap, uint32_t class_index, int64_t popped) {

@@ -109,7 +109,7 @@ void ps_hard_large_sweep(size_t bytes) {
     ps_lock_acquire(&held_lock);
     for (size_t i = 0; i < count; i++) {
         const struct ps_run *run = held[(first + i) % HELD_LIMIT];
-        size_t usable = ps_large_usable(PS_CONTAINER_OF(run, struct ps_slot, run));
+        size_t usable = ps_large_usable(PS_CONTAINER_OF(run, struct ps_slot, run), run->base);
         size_t looked_at = ps_min(usable, bytes);
         if (PS_UNLIKELY(!ps_is_wiped(run->base, looked_at))) {
             ps_fatal_block(PS_MISUSE_LATE_WRITE, run->base, usable);

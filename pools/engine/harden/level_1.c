@@ -188,8 +188,8 @@ static void *resize_large(struct ps_slot *slot, void *block, size_t bytes) {
     size_t kept = ps_round_up(bytes, ps_os_page_bytes());
     /* relaxed: set before the block existed. */
     bool is_run = ps_load_relaxed(&slot->run.kind) == PS_RUN_BLOCK && slot->run.base == block;
-    if (is_run && bytes > PS_CLASS_BYTES_LIMIT && kept < ps_large_usable(slot)) {
-        ps_large_make_zero((char *)block + kept, ps_large_usable(slot) - kept);
+    if (is_run && bytes > PS_CLASS_BYTES_LIMIT && kept < ps_large_usable(slot, block)) {
+        ps_large_make_zero((char *)block + kept, ps_large_usable(slot, block) - kept);
     }
     return ps_resize_large(slot, block, bytes);
 }
@@ -213,7 +213,7 @@ void *ps_level_1_refill(struct ps_heap *heap, struct ps_bin *bin, size_t bytes) 
 }
 
 void ps_level_1_release_streak(struct ps_run *run) {
-    ps_large_make_zero(run->base, ps_large_usable(ps_slot_of_run(run)));
+    ps_large_make_zero(run->base, ps_large_usable(ps_slot_of_run(run), run->base));
     ps_hard_large_hold(run);
 }
 

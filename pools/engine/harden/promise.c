@@ -60,7 +60,7 @@ void ps_block_check_size(const void *block, size_t bytes, size_t align) {
         is_as_said = is_as_said && is_size(span, block, bytes, align);
     } else if (is_large(slot, block)) {
         size_t pages = ps_round_up(ps_max(bytes, 1), ps_os_page_bytes());
-        is_as_said = is_as_said && ps_large_usable(slot) == pages && pages >= bytes;
+        is_as_said = is_as_said && ps_large_usable(slot, block) == pages && pages >= bytes;
     } else if (ps_zero_is_live(block)) {
         is_as_said = is_as_said && bytes == 0;
     } else if (ps_load_relaxed(&slot->run.kind) == PS_RUN_GUARD && /* relaxed: as in span_of */
@@ -95,7 +95,7 @@ void ps_block_check_family(void *block, enum ps_family family) {
     size_t block_bytes = 0;
     if (is_large(slot, block)) {
         made_by = ps_large_family(slot);
-        block_bytes = ps_large_usable(slot);
+        block_bytes = ps_large_usable(slot, block);
     } else {
         const uint8_t *mark = ps_shadow_of_live(block);
         const struct ps_span *span = span_of(slot, block);

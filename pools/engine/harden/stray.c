@@ -9,10 +9,20 @@
 #include "pools/engine/heap/bootstrap.h"
 #include "pools/engine/heap/mode.h"
 #include "pools/engine/os/fatal.h"
+#include "pools/engine/page/medium.h"
 
 static enum ps_foreign foreign_policy = PS_FOREIGN_ABORT;
 
 void ps_stray_start(const struct ps_config *config) { foreign_policy = config->foreign; }
+
+/* What an address in a region of medium blocks is, at which no live one starts. */
+static PS_COLD enum ps_misuse_state state_in_region(const struct ps_slot *slot, const void *block) {
+    bool is_page = (uintptr_t)block % PS_MEDIUM_PAGE_BYTES == 0;
+    /* relaxed: for the words only. */
+    bool waits = (ps_load_relaxed(ps_medium_mark(slot, block)) & PS_MEDIUM_WAITS) != 0;
+    return is_page && (waits || ps_medium_is_free(block)) ? PS_MISUSE_OF_FREE
+                                                          : PS_MISUSE_OF_INTERIOR;
+}
 
 /* Nothing is live there. Returns where the address is none of ours and the policy says so. */
 static PS_COLD void report(const struct ps_slot *slot, const void *block,
@@ -20,6 +30,9 @@ static PS_COLD void report(const struct ps_slot *slot, const void *block,
     uint8_t kind = ps_load_relaxed(&slot->run.kind); /* relaxed: for the words only */
     if (kind == PS_RUN_FREE || kind == PS_RUN_BUSY) {
         ps_fatal_address(ps_misuse_words(call, PS_MISUSE_OF_FREE), block);
+    }
+    if (kind == PS_RUN_MEDIUM) {
+        ps_fatal_address(ps_misuse_words(call, state_in_region(slot, block)), block);
     }
     if (kind == PS_RUN_BLOCK || kind == PS_RUN_MAPPING) {
         ps_fatal_address(ps_misuse_words(call, PS_MISUSE_OF_INTERIOR), block);

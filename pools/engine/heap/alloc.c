@@ -12,14 +12,25 @@
 #include "pools/engine/heap/large.h"
 #include "pools/engine/heap/maintenance.h"
 #include "pools/engine/heap/pop.h"
+#include "pools/engine/heap/refill.h"
 #include "pools/engine/heap/resize.h"
 
 #include <string.h>
 
-PS_NOINLINE void *ps_heap_alloc_slow(size_t bytes) {
+static PS_NOINLINE void *alloc_by_mode(size_t bytes) {
     struct ps_heap *heap = ps_thread_own();
     void *block =
         PS_LIKELY(heap != NULL) ? ps_mode.entry.alloc(heap, bytes) : ps_detached_alloc(bytes);
+    ps_thread_leave();
+    return block;
+}
+
+PS_NOINLINE void *ps_heap_alloc_slow(size_t bytes) {
+    struct ps_heap *heap = ps_load_relaxed(&ps_thread.heap); /* relaxed: as in ps_thread_own */
+    void *block = PS_LIKELY(heap != NULL) ? ps_medium_take_newest(&heap->medium, bytes) : NULL;
+    if (PS_UNLIKELY(block == NULL)) {
+        return alloc_by_mode(bytes);
+    }
     ps_thread_leave();
     return block;
 }
@@ -35,7 +46,7 @@ static void *zalloc_slow(size_t bytes) {
 void *ps_block_zalloc(size_t bytes) {
     ps_thread_enter();
     struct ps_heap *heap = ps_load_relaxed(&ps_thread.heap); /* relaxed: as in ps_thread_own */
-    if (PS_UNLIKELY(heap == NULL || bytes > PS_CLASS_BYTES_LIMIT)) {
+    if (PS_UNLIKELY(heap == NULL || bytes > ps_size_class_max_bytes)) {
         return zalloc_slow(bytes);
     }
     struct ps_bin *bin = &heap->bins[ps_size_class_of(bytes)];
@@ -64,16 +75,13 @@ void *ps_block_alloc_aligned(size_t bytes, size_t align) {
 
 void *ps_plain_alloc(struct ps_heap *heap, size_t bytes) {
     if (PS_LIKELY(bytes > PS_CLASS_BYTES_LIMIT)) {
-        if (heap != NULL) {
-            ps_heap_tick(heap);
-        }
-        return ps_large_alloc(bytes, 1, NULL);
+        return ps_plain_alloc_large(heap, bytes);
     }
     return ps_heap_take(heap, &heap->bins[ps_size_class_of(bytes)], bytes);
 }
 
 void *ps_plain_zalloc(struct ps_heap *heap, size_t bytes) {
-    if (PS_LIKELY(bytes > PS_CLASS_BYTES_LIMIT)) {
+    if (PS_LIKELY(bytes > ps_size_class_max_bytes)) {
         if (heap != NULL) {
             ps_heap_tick(heap);
         }

@@ -30,8 +30,17 @@ void ps_heap_free_lifo(struct ps_heap *heap, uint32_t class_index, struct ps_slo
     }
 }
 
-PS_NOINLINE void ps_heap_free_slow(struct ps_span *span, void *block, uintptr_t owner_key) {
-    struct ps_heap *heap = ps_load_relaxed(&ps_thread.heap); /* relaxed: as in ps_thread_own */
+/* heap: NULL where there is none. */
+static PS_NOINLINE void free_medium(struct ps_heap *heap, struct ps_slot *slot, void *block) {
+    if (ps_medium_free(heap, slot, block)) {
+        heap->tick_countdown = 0;
+        ps_heap_tick(heap); /* last: it may give back all that waits */
+    }
+    ps_thread_leave();
+}
+
+static PS_NOINLINE void free_other(struct ps_heap *heap, struct ps_span *span, void *block,
+                                   uintptr_t owner_key) {
     /* Of a thread off free's fast path no class follows its key: the mode sees its LIFO cache.
      * relaxed: as above. */
     size_t class_index =
@@ -49,6 +58,17 @@ PS_NOINLINE void ps_heap_free_slow(struct ps_span *span, void *block, uintptr_t 
         ps_mode.entry.free_block(span, block, owner_key);
     }
     ps_thread_leave();
+}
+
+PS_NOINLINE void ps_heap_free_slow(struct ps_span *span, void *block, uintptr_t owner_key) {
+    struct ps_heap *heap = ps_load_relaxed(&ps_thread.heap); /* relaxed: as in ps_thread_own */
+    if (owner_key != PS_KEY_MEDIUM || PS_UNLIKELY(heap == NULL)) {
+        free_other(heap, span, block, owner_key);
+    } else if (PS_UNLIKELY(!ps_medium_free_soon(&heap->medium, (struct ps_slot *)span, block))) {
+        free_medium(heap, (struct ps_slot *)span, block);
+    } else {
+        ps_thread_leave();
+    }
 }
 
 PS_NOINLINE void ps_heap_free_event(struct ps_span *span, void *block) {
@@ -92,9 +112,13 @@ PS_NOINLINE void ps_heap_free_doubtful(struct ps_span *span, void *block) {
 
 /* ---- the plain mode, and what others have of it ---- */
 
-static inline void free_foreign_owner(struct ps_span *span, void *block) {
+static inline struct ps_heap *own_heap(void) {
     struct ps_heap *heap = ps_thread_own();
-    heap = PS_LIKELY(heap != NULL) ? heap : ps_heap_acquire();
+    return PS_LIKELY(heap != NULL) ? heap : ps_heap_acquire();
+}
+
+static inline void free_foreign_owner(struct ps_span *span, void *block) {
+    struct ps_heap *heap = own_heap();
     if (PS_UNLIKELY(heap == NULL)) {
         ps_remote_free_at_once(span, block);
     } else if (!ps_heap_owns(heap, span)) {
@@ -109,6 +133,10 @@ void ps_heap_free_foreign_owner(struct ps_span *span, void *block) {
 }
 
 void ps_free_large(struct ps_slot *slot, void *block) {
+    if (ps_block_is_medium(slot)) {
+        free_medium(own_heap(), slot, block);
+        return;
+    }
     if (!ps_block_is_large(slot, block)) {
         ps_mode.hook.stray_free(slot, block);
         return;

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Blocks above the size classes: page runs from the page cache, and from mmap_min_bytes on
- * mappings of their own. The slot of a block's first granule describes it. Any thread; locks only
- * through the page cache and mapping.c. See alloc.h.
+ * See large.h. The slot of the first granule of a run or mapping describes it. Locks only through
+ * the page layer and mapping.c.
  */
 #include "pools/engine/heap/large.h"
 
 #include "pools/engine/base/bits.h"
 #include "pools/engine/heap/alloc.h"
+#include "pools/engine/heap/heap.h"
 #include "pools/engine/heap/mapping.h"
+#include "pools/engine/heap/medium_cache.h"
 #include "pools/engine/heap/mode.h"
 #include "pools/engine/heap/resize.h"
 #include "pools/engine/os/fatal.h"
@@ -29,7 +30,7 @@
 /* What is in memory twice at most while a block moves. */
 #define MOVE_PIECE_BYTES ((size_t)1 << 20)
 
-/* Tenant half of the slot of a large block. */
+/* Tenant half of the slot of a run or mapping. */
 struct ps_large {
     uintptr_t x_owner;     /* PS_KEY_NOBODY: no heap may take it for a span of its own */
     size_t bytes;          /* usable; written by the block's holder */
@@ -47,6 +48,7 @@ void ps_large_start(const struct ps_config *config) {
     is_hardened = config->harden != 0;
     tail_bytes = config->harden >= PS_HARDEN_CHECK_BLOCKS ? page_bytes : 0;
     ps_mapping_start(config);
+    ps_medium_cache_start(config);
 }
 
 bool ps_large_is_mapping_size(size_t bytes) { return bytes >= mmap_min_bytes; }
@@ -123,7 +125,7 @@ static struct ps_run *take_any(size_t bytes, size_t align, enum ps_run_kind *res
     return run;
 }
 
-void *ps_large_alloc(size_t bytes, size_t align, bool *is_zero) {
+static void *alloc_run(size_t bytes, size_t align, bool *is_zero) {
     if (bytes > (size_t)PTRDIFF_MAX - align) {
         errno = ENOMEM;
         return NULL;
@@ -158,6 +160,14 @@ void *ps_large_alloc(size_t bytes, size_t align, bool *is_zero) {
     return settle_in(run, bytes, kind);
 }
 
+void *ps_large_alloc(size_t bytes, size_t align, bool *is_zero) {
+    void *block = NULL;
+    if (PS_LIKELY(ps_medium_is_size(bytes, align))) {
+        block = ps_medium_alloc(ps_thread_own(), bytes, align, is_zero);
+    }
+    return PS_LIKELY(block != NULL) ? block : alloc_run(bytes, align, is_zero);
+}
+
 void *ps_large_zalloc(size_t bytes) {
     bool is_zero;
     char *block = ps_large_alloc(bytes, 1, &is_zero);
@@ -168,7 +178,9 @@ void *ps_large_zalloc(size_t bytes) {
     return block;
 }
 
-size_t ps_large_usable(const struct ps_slot *slot) { return large_of(slot)->bytes; }
+size_t ps_large_usable(const struct ps_slot *slot, const void *block) {
+    return ps_block_is_medium(slot) ? ps_medium_usable(slot, block) : large_of(slot)->bytes;
+}
 
 enum ps_family ps_large_family(const struct ps_slot *slot) { return large_of(slot)->family; }
 
@@ -315,12 +327,18 @@ static void drop_behind(const struct ps_run *run, size_t bytes) {
     }
 }
 
-void *ps_large_resize(struct ps_slot *slot, size_t bytes) {
+void *ps_large_resize(struct ps_slot *slot, void *block, size_t bytes) {
+    if (ps_block_is_medium(slot)) {
+        return ps_medium_resize(slot, block, bytes) ? block : NULL;
+    }
     if (bytes > (size_t)PTRDIFF_MAX - PS_GRANULE_BYTES) {
         return NULL;
     }
     check_family(slot);
     bytes = ps_round_up(bytes, page_bytes);
+    if (ps_medium_is_size(bytes, 1)) {
+        return NULL; /* shrunk out of its kind: a copy gives all of it back */
+    }
     if (tail_bytes != 0) {
         return resize_guarded(slot, bytes);
     }

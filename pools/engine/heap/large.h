@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Blocks above the size classes: page runs from the page cache, and from mmap_min_bytes on mappings
- * of their own. Any thread. What allocates returns NULL with errno ENOMEM when memory is out and
- * changes nothing.
+ * Blocks above the size classes: medium ones (medium_cache.h), page runs from the page cache, and
+ * from mmap_min_bytes on mappings of their own. Any thread. What allocates returns NULL with errno
+ * ENOMEM when memory is out and changes nothing.
  */
 #ifndef PS_HEAP_LARGE_H
 #define PS_HEAP_LARGE_H
@@ -18,15 +18,19 @@ struct ps_slot;
  * POOLSHIM_HARDEN on. */
 enum ps_family { PS_FAMILY_MALLOC = 0, PS_FAMILY_NEW, PS_FAMILY_NEW_ARRAY, PS_FAMILY_NEW_ALIGNED };
 
-/* A page run or, from mmap_min_bytes on, a mapping of its own. *is_zero (may be NULL): the block
- * reads as zero. align: power of two. */
+/* A medium block, a page run or, from mmap_min_bytes on, a mapping of its own. *is_zero (may be
+ * NULL): the block reads as zero. align: power of two. */
 void *ps_large_alloc(size_t bytes, size_t align, bool *is_zero);
 
 /* The same, zeroed, without alignment. */
 void *ps_large_zalloc(size_t bytes);
 
+/* slot: the block's, here and below. */
+size_t ps_large_usable(const struct ps_slot *slot, const void *block);
+
+/* Of runs and mappings. Medium blocks are freed by ps_medium_free, and have no families, since they
+ * are not hardened. */
 void ps_large_free(struct ps_slot *slot);
-size_t ps_large_usable(const struct ps_slot *slot);
 enum ps_family ps_large_family(const struct ps_slot *slot);
 void ps_large_set_family(struct ps_slot *slot, enum ps_family family);
 
@@ -35,7 +39,7 @@ void ps_large_set_family(struct ps_slot *slot, enum ps_family family);
 void ps_large_make_zero(void *block, size_t bytes);
 
 /* In place or by moving pages; NULL without errno when only a copy will do. */
-void *ps_large_resize(struct ps_slot *slot, size_t bytes);
+void *ps_large_resize(struct ps_slot *slot, void *block, size_t bytes);
 
 /* Once, before the first large block. */
 void ps_large_start(const struct ps_config *config);

@@ -270,17 +270,32 @@ bool ps_heap_refill_class(struct ps_heap *heap, struct ps_bin *bin, uint32_t cla
            refill_from_orphans(heap, bin, class_index) || refill_fresh(heap, bin, class_index);
 }
 
-void *ps_plain_refill(struct ps_heap *heap, struct ps_bin *bin, size_t bytes) {
-    uint32_t class_index = (uint32_t)(bin - heap->bins);
-    if (class_index == PS_CLASS_NONE) {
-        return ps_large_alloc(bytes, 1, NULL);
+static PS_NOINLINE void *alloc_large_slow(struct ps_heap *heap, size_t bytes) {
+    if (heap != NULL) {
+        ps_heap_tick(heap);
     }
+    return ps_large_alloc(bytes, 1, NULL);
+}
+
+/* Out of line, with no call but its last: it needs no frame. */
+PS_NOINLINE void *ps_plain_alloc_large(struct ps_heap *heap, size_t bytes) {
+    void *block = PS_LIKELY(heap != NULL) ? ps_medium_take_newest(&heap->medium, bytes) : NULL;
+    return PS_LIKELY(block != NULL) ? block : alloc_large_slow(heap, bytes);
+}
+
+static PS_NOINLINE void *refill_bin(struct ps_heap *heap, struct ps_bin *bin) {
+    uint32_t class_index = (uint32_t)(bin - heap->bins);
     ps_heap_tick(heap);
     if (!ps_heap_refill_class(heap, bin, class_index)) {
         errno = ENOMEM;
         return NULL;
     }
     return ps_bin_take(bin);
+}
+
+void *ps_plain_refill(struct ps_heap *heap, struct ps_bin *bin, size_t bytes) {
+    return bin == &heap->bins[PS_CLASS_NONE] ? ps_plain_alloc_large(heap, bytes)
+                                             : refill_bin(heap, bin);
 }
 
 PS_NOINLINE void *ps_heap_refill(struct ps_heap *heap, struct ps_bin *bin, size_t bytes) {

@@ -44,7 +44,7 @@ void ps_resize_check(const struct ps_span *span, const void *block, enum ps_misu
 
 size_t ps_usable_large(const struct ps_slot *slot, const void *block) {
     if (PS_LIKELY(ps_block_is_large(slot, block))) {
-        return ps_large_usable(slot);
+        return ps_large_usable(slot, block);
     }
     size_t usable = ps_mode.hook.stray_usable(slot, block, PS_MISUSE_SIZE);
     return usable != PS_STRAY_FOREIGN ? usable : 0;
@@ -69,10 +69,28 @@ void *ps_resize_by_copy(void *block, size_t usable, size_t bytes) {
     return copy;
 }
 
+/* A medium block is as long as was asked for, to the page: one that moves to grow gets an eighth
+ * more, or a block that grows by steps would be copied at each. One that shrinks out of its kind
+ * moves, too; it stays where it is when memory is out. */
+static void *move_large(const struct ps_slot *slot, void *block, size_t bytes) {
+    size_t usable = ps_large_usable(slot, block);
+    size_t roomy = usable + usable / 8;
+    bool is_step = ps_block_is_medium(slot) && bytes > usable && bytes < roomy;
+    void *copy = is_step ? ps_resize_by_copy(block, usable, roomy) : NULL;
+    copy = copy != NULL ? copy : ps_resize_by_copy(block, usable, bytes);
+    return copy == NULL && bytes <= usable ? block : copy;
+}
+
+void *ps_resize_in_place(struct ps_slot *slot, void *block, size_t bytes) {
+    bool is_medium = ps_block_is_medium(slot);
+    bool is_kind = bytes > (is_medium ? ps_size_class_max_bytes : PS_CLASS_BYTES_LIMIT);
+    return is_kind ? ps_large_resize(slot, block, bytes) : NULL;
+}
+
 void *ps_resize_large(struct ps_slot *slot, void *block, size_t bytes) {
     if (PS_LIKELY(ps_block_is_large(slot, block))) {
-        void *resized = bytes > PS_CLASS_BYTES_LIMIT ? ps_large_resize(slot, bytes) : NULL;
-        return resized != NULL ? resized : ps_resize_by_copy(block, ps_large_usable(slot), bytes);
+        void *resized = ps_resize_in_place(slot, block, bytes);
+        return resized != NULL ? resized : move_large(slot, block, bytes);
     }
     size_t usable = ps_mode.hook.stray_usable(slot, block, PS_MISUSE_REALLOC);
     if (PS_UNLIKELY(usable == PS_STRAY_FOREIGN)) {

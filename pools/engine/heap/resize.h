@@ -29,14 +29,26 @@ size_t ps_plain_usable(const void *block);
  * the caller's heap tell. */
 void ps_resize_check(const struct ps_span *span, const void *block, enum ps_misuse_call call);
 
-/* A large block: not one of a span, nor a stray one. */
+/* An address in a region of medium blocks. */
+static inline bool ps_block_is_medium(const struct ps_slot *slot) {
+    return ps_load_relaxed(&slot->run.kind) ==
+           PS_RUN_MEDIUM; /* relaxed: set before the block was */
+}
+
+/* A block above the classes: not one of a span, nor a stray one. */
 static inline bool ps_block_is_large(const struct ps_slot *slot, const void *block) {
-    uint8_t kind = ps_load_relaxed(&slot->run.kind); /* relaxed: set before the block existed */
+    if (ps_block_is_medium(slot)) {
+        return ps_medium_is_live(slot, block);
+    }
+    uint8_t kind = ps_load_relaxed(&slot->run.kind); /* relaxed: as above */
     return (kind == PS_RUN_BLOCK || kind == PS_RUN_MAPPING) && slot->run.base == block;
 }
 
 /* What a block in no span was asked for, or has room for. */
 size_t ps_usable_large(const struct ps_slot *slot, const void *block);
+
+/* A block above the classes with another size, without a copy; NULL: only a copy will do. */
+void *ps_resize_in_place(struct ps_slot *slot, void *block, size_t bytes);
 
 /* Resizes a block in no span. */
 void *ps_resize_large(struct ps_slot *slot, void *block, size_t bytes);

@@ -35,7 +35,7 @@ static bool start_sampled(const struct ps_config *config) {
 const struct ps_mode_entry ps_mode_entries[PS_MODE_COUNT] = {
     [PS_MODE_PLAIN] = {ps_plain_alloc, ps_plain_zalloc, ps_plain_alloc_aligned, ps_plain_free,
                        ps_plain_resize, ps_plain_usable},
-    [PS_MODE_SAMPLED] = {ps_plain_alloc, ps_plain_zalloc, ps_plain_alloc_aligned, ps_plain_free,
+    [PS_MODE_SAMPLED] = {ps_plain_alloc, ps_guard_zalloc, ps_plain_alloc_aligned, ps_plain_free,
                          ps_plain_resize, ps_plain_usable},
     [PS_MODE_ZEROED] = {ps_plain_alloc, ps_plain_zalloc, ps_level_1_alloc_aligned, ps_level_1_free,
                         ps_level_1_resize, ps_plain_usable},

@@ -168,7 +168,7 @@ static void *count_large_made(void *block) {
     if (block == NULL) {
         return NULL;
     }
-    size_t bytes = ps_large_usable(ps_page_map_slot(block));
+    size_t bytes = ps_large_usable(ps_page_map_slot(block), block);
     struct ps_tally *own = own_tally();
     if (own != NULL) {
         ps_owner_add(&own->x_large, 1);
@@ -296,8 +296,8 @@ static void count_remote(struct ps_tally *own, const struct ps_span *span, const
     change_live(own, -(int64_t)(number << 4));
 }
 
-static void count_large(struct ps_tally *own, const struct ps_slot *slot) {
-    int64_t bytes = (int64_t)ps_large_usable(slot);
+static void count_large(struct ps_tally *own, const struct ps_slot *slot, const void *block) {
+    int64_t bytes = (int64_t)ps_large_usable(slot, block);
     if (own != NULL) {
         look_at_top(own);
     }
@@ -313,8 +313,8 @@ static PS_NOINLINE void free_other(struct ps_slot *slot, void *block) {
         count_remote(own, ps_span_of_slot(slot), block);
     } else if (kind == PS_RUN_INSIDE) {
         count_remote(own, ps_span_of_inside(slot, block), block);
-    } else if ((kind == PS_RUN_BLOCK || kind == PS_RUN_MAPPING) && slot->run.base == block) {
-        count_large(own, slot);
+    } else if (ps_block_is_large(slot, block)) {
+        count_large(own, slot, block);
     }
     ps_plain_free((struct ps_span *)slot, block, PS_KEY_NOBODY);
 }
@@ -387,15 +387,15 @@ static void count_large_resized(size_t old_bytes, size_t bytes) {
 }
 
 static void *resize_large(struct ps_slot *slot, void *block, size_t bytes) {
-    if (bytes <= PS_CLASS_BYTES_LIMIT || !ps_block_is_large(slot, block)) {
+    if (!ps_block_is_large(slot, block)) {
         return ps_resize_large(slot, block, bytes);
     }
-    size_t old_bytes = ps_large_usable(slot);
-    void *resized = ps_large_resize(slot, bytes);
+    size_t old_bytes = ps_large_usable(slot, block);
+    void *resized = ps_resize_in_place(slot, block, bytes);
     if (resized == NULL) {
-        return ps_resize_by_copy(block, old_bytes, bytes);
+        return ps_resize_large(slot, block, bytes);
     }
-    count_large_resized(old_bytes, ps_large_usable(ps_page_map_slot(resized)));
+    count_large_resized(old_bytes, ps_large_usable(ps_page_map_slot(resized), resized));
     return resized;
 }
 

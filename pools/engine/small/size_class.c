@@ -9,7 +9,7 @@
 #include "pools/engine/os/os.h"
 #include "pools/engine/page/page_map.h"
 
-#define SMALL_MAX_DEFAULT ((size_t)PS_CLASS_BYTES_LIMIT)
+#define SMALL_MAX_DEFAULT ((size_t)8192) /* above, medium blocks; where there are those */
 #define WINDOW_BYTES                                                                               \
     4096 /* first window of virgin memory: small, so that a program which frees                    \
           * what it takes goes round in few cache lines */
@@ -149,7 +149,9 @@ static size_t guard_bytes(const struct ps_config *config) {
 
 void ps_size_class_start(const struct ps_config *config) {
     PS_CHECK(ps_size_class_is_valid(config->class_bytes, config->class_count));
-    size_t small_max = config->small_max_bytes != 0 ? config->small_max_bytes : SMALL_MAX_DEFAULT;
+    size_t small_max = config->small_max_bytes != 0            ? config->small_max_bytes
+                       : config->harden != 0 || config->record ? (size_t)PS_CLASS_BYTES_LIMIT
+                                                               : SMALL_MAX_DEFAULT;
     ps_size_class_count = 0;
     harden = config->harden;
     is_recorded = config->record;

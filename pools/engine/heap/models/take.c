@@ -2,19 +2,23 @@
 /*
  * Heaps that are taken from their threads (take.h): the first thread of each scenario has a heap,
  * was idle, and calls at any moment while the second looks for idle heaps. Whatever the order, no
- * block is two threads', none is lost, and who needs a heap gets one. Sources and faults to find:
+ * block belongs to two threads, none is lost, and a thread that needs a heap gets one; the medium
+ * blocks that wait in a heap have no protection but that of the heap. Sources and faults to find:
  * take.model.
  */
 #include "pools/engine/heap/take.h"
 #include "pools/engine/heap/alloc.h"
 #include "pools/engine/heap/fast_path.h"
 #include "pools/engine/heap/free.h"
+#include "pools/engine/heap/large.h"
+#include "pools/engine/heap/medium_cache.h"
 #include "pools/engine/heap/mode.h"
 #include "pools/engine/heap/registry.h"
 #include "pools/engine/heap/remote.h"
 #include "pools/engine/heap/resize.h"
 #include "pools/engine/heap/streak.h"
 #include "pools/engine/heap/thread.h"
+#include "pools/engine/os/lock.h"
 #include "pools/engine/page/page_cache.h"
 #include "pools/engine/small/orphans.h"
 #include "pools/engine/small/span_remote.h"
@@ -24,11 +28,14 @@
 
 #define BLOCKS 3
 #define BLOCKS_MAX (2 * EXPLORE_THREADS)
+#define MEDIUM_BYTES ((size_t)17 << PS_MEDIUM_PAGE_SHIFT) /* no class serves it */
+#define MEDIUM_BLOCKS 3
 #define FIRST_LOOK_MS 1000
 #define WAIT_MS 8
 
 static struct ps_heap *owner;  /* the first thread's */
 static void *live[BLOCKS_MAX]; /* with the program: each thread writes its own */
+static void *live_medium[2];
 
 /* ---- what stands in for the rest of the heap layer ---- */
 
@@ -70,7 +77,41 @@ void ps_lifo_flush(struct ps_heap *heap, uint32_t class_index) { (void)heap, (vo
 
 void ps_lifo_flush_all(struct ps_heap *heap) { (void)heap; }
 
-void ps_medium_flush(struct ps_heap *heap) { (void)heap; }
+/* A region of few blocks, of which each keeps its place. */
+static PS_ALIGNED(65536) char medium[MEDIUM_BLOCKS][2 * PS_GRANULE_BYTES];
+static bool is_medium_out[MEDIUM_BLOCKS];
+static struct ps_lock medium_lock = PS_LOCK_INIT(PS_RANK_MEDIUM);
+
+size_t ps_os_page_bytes(void) { return PS_MEDIUM_PAGE_BYTES; }
+
+char *ps_medium_take(size_t pages, size_t align, bool *is_zero) {
+    char *block = NULL;
+    EXPLORE_ASSERT(pages << PS_MEDIUM_PAGE_SHIFT == MEDIUM_BYTES && align == 1);
+    ps_lock_acquire(&medium_lock);
+    for (size_t i = 0; i < MEDIUM_BLOCKS && block == NULL; i++) {
+        if (!is_medium_out[i]) {
+            is_medium_out[i] = true;
+            block = medium[i];
+        }
+    }
+    ps_lock_release(&medium_lock);
+    *is_zero = false;
+    return block;
+}
+
+void ps_medium_give(const ps_medium_block *blocks, size_t count) {
+    ps_lock_acquire(&medium_lock);
+    for (size_t i = 0; i < count; i++) {
+        size_t index = (size_t)(ps_medium_address_of(blocks[i]) - medium[0]) / sizeof medium[0];
+        EXPLORE_ASSERT(is_medium_out[index]);
+        is_medium_out[index] = false;
+    }
+    ps_lock_release(&medium_lock);
+}
+
+void *ps_large_alloc(size_t bytes, size_t align, bool *is_zero) {
+    return ps_medium_alloc(ps_thread_own(), bytes, align, is_zero);
+}
 
 bool ps_bootstrap_is_over(void) { return true; }
 
@@ -97,6 +138,18 @@ static void *allocate(void) {
     return block;
 }
 
+static void *allocate_medium(void) {
+    char *block = ps_heap_alloc(MEDIUM_BYTES);
+    explore_use(block, sizeof(uintptr_t));
+    return block;
+}
+
+static void end_medium(size_t index) {
+    explore_use(live_medium[index], sizeof(uintptr_t));
+    ps_heap_free(live_medium[index]);
+    live_medium[index] = NULL;
+}
+
 static void end(size_t index) {
     explore_use(live[index], WORLD_BLOCK_BYTES);
     ps_heap_free(live[index]);
@@ -117,6 +170,29 @@ static void set_up(void) {
     hand_to(2);
     live[0] = allocate();
     owner = ps_thread.own;
+    hand_to(1);
+}
+
+/* A medium block waits in the heap, and one is live. */
+static void set_up_medium(void) {
+    static const struct ps_config config = PS_CONFIG_DEFAULT;
+    begin();
+    EXPLORE_ASSERT(ps_page_map_cover(medium, sizeof medium));
+    for (size_t i = 0; i < MEDIUM_BLOCKS; i++) {
+        struct ps_slot *slot = ps_page_map_slot(medium[i]);
+        ps_store_relaxed(&((struct ps_medium_granule *)slot)->x_owner, PS_KEY_MEDIUM);
+        ps_store_relaxed(&slot->run.kind, (uint8_t)PS_RUN_MEDIUM);
+        is_medium_out[i] = false;
+    }
+    ps_medium_cache_start(&config);
+    (void)ps_heap_acquire();
+    hand_to(2);
+    live[0] = allocate();
+    owner = ps_thread.own;
+    owner->medium.frees_left = UINT32_MAX; /* no look at the clock */
+    live_medium[0] = allocate_medium();
+    live_medium[1] = allocate_medium();
+    end_medium(0);
     hand_to(1);
 }
 
@@ -147,6 +223,10 @@ static void set_up_streak(void) {
 }
 
 static void frees(void) { end(0); }
+
+static void frees_medium(void) { end_medium(1); }
+
+static void allocates_medium(void) { live_medium[0] = allocate_medium(); }
 
 static void allocates(void) { live[1] = allocate(); }
 
@@ -211,6 +291,14 @@ static void all_comes_back(void) {
             end(i);
         }
     }
+    for (size_t i = 0; i < 2; i++) {
+        if (live_medium[i] != NULL) {
+            end_medium(i);
+        }
+    }
+    for (size_t i = 0; i < MEDIUM_BLOCKS; i++) {
+        EXPLORE_ASSERT(!is_medium_out[i]);
+    }
     ps_thread_of[0] = (struct ps_thread_words){.key = ps_heap_key(NULL)};
     struct ps_heap *adopter = ps_heap_acquire();
     for (struct ps_span *span; (span = ps_orphans_adopt(0, ps_heap_key_of(adopter, 0))) != NULL;) {
@@ -226,6 +314,8 @@ const struct explore_scenario explore_scenarios[] = {
     {"allocates", set_up, {allocates, looks_twice}, all_comes_back, false},
     {"both_allocate", set_up, {allocates, looks_and_allocates}, all_comes_back, false},
     {"continues_streak", set_up_streak, {frees, looks_twice}, all_comes_back, false},
+    {"frees_medium", set_up_medium, {frees_medium, looks_twice}, all_comes_back, false},
+    {"allocates_medium", set_up_medium, {allocates_medium, looks_twice}, all_comes_back, false},
     {"ends", set_up, {ends, looks_twice}, all_comes_back, false},
     {"streak_ends", set_up_streak, {frees_and_ends, looks_twice}, all_comes_back, true},
     {"other_frees", set_up_three, {allocates, looks_twice, other_frees}, all_comes_back, true},

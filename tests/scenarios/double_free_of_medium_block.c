@@ -1,0 +1,11 @@
+// expect: SIGABRT "poolshim: double free of 0x"
+/* SPDX-License-Identifier: MIT */
+/* The second free of a block of 20 KiB is named while the block waits in the thread. */
+#include "claim.h"
+
+int main(void) {
+    char *block = claim_hide(malloc(20000));
+    free(block);
+    free(claim_hide(block));
+    return 0;
+}
