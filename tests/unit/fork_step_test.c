@@ -7,10 +7,12 @@
  */
 #include "tests/unit/engine.h"
 #include "tests/unit/fork_step.h"
+#include "tests/unit/region_check.h"
 #include "tests/unit/worker.h"
 
 #include "pools/engine/heap/fork.h"
 #include "pools/engine/heap/take.h"
+#include "pools/engine/page/medium_purge.h"
 #include "pools/engine/page/page_cache.h"
 
 /* ---- what must hold in the child ---- */
@@ -33,6 +35,8 @@ static void add_run(struct ps_slot *slot, void *context) {
     }
 }
 
+#define LOST_PAGES_MAX (PS_PAGE_BITS + 32) /* a region, and what leaves a full cache */
+
 static uint64_t busy_granules_max; /* what a thread may hold */
 
 static void check_page_cache(void) {
@@ -44,6 +48,7 @@ static void check_page_cache(void) {
     CHECK_EQ(sum.dirty_granules, counts.dirty_granules);
     CHECK_EQ(sum.clean_granules + counts.closed_granules, counts.clean_granules);
     CHECK_CMP(sum.busy_granules, <=, busy_granules_max);
+    CHECK_CMP(check_regions(1).lost_pages, <=, LOST_PAGES_MAX);
 }
 
 #define BLOCKS 60
@@ -88,6 +93,47 @@ FRESH_TEST(medium_blocks_come_and_go) {
     busy_granules_max = 16; /* a region that is on its way from the page cache or back */
     ps_engine_start();
     fork_at_each_step(NULL, medium_blocks, use_everything, 31);
+}
+
+static void page_runs(void) {
+    void *a = ps_heap_alloc(600000);
+    void *b = ps_heap_alloc(900000);
+    void *c = ps_heap_alloc(700000);
+    ps_heap_free(b); /* no free neighbour */
+    ps_heap_free(a); /* one behind */
+    b = ps_block_alloc_aligned(600000, 1 << 19);
+    ps_heap_free(c);
+    ps_heap_free(b); /* both sides */
+    a = ps_block_resize(ps_heap_alloc(900000), 600000);
+    ps_heap_free(ps_block_resize(a, 800000)); /* where it is */
+}
+
+FRESH_TEST(page_runs_come_and_go) {
+    busy_granules_max = 16;
+    ps_engine_start();
+    fork_at_each_step(NULL, page_runs, use_everything, 131);
+}
+
+/* Blocks that wait leave a full cache, from its middle and all at the end. */
+static void waiting_blocks(void) {
+    void *blocks[16];
+    for (size_t i = 0; i < 16; i++) {
+        blocks[i] = ps_heap_alloc(9000 + i % 4 * 4096);
+    }
+    for (size_t i = 0; i < 16; i++) {
+        ps_heap_free(blocks[i]);
+    }
+    blocks[0] = ps_heap_alloc(9000);
+    blocks[1] = ps_heap_alloc(9000 + 3 * 4096);
+    ps_heap_free(blocks[1]);
+    ps_heap_free(blocks[0]);
+    ps_heap_give_up();
+}
+
+FRESH_TEST(medium_blocks_wait_and_leave) {
+    busy_granules_max = 16;
+    ps_engine_start();
+    fork_at_each_step(NULL, waiting_blocks, use_everything, 97);
 }
 
 static void resized_blocks(void) {
@@ -345,22 +391,46 @@ FRESH_TEST(mappings_come_and_go) {
     fork_at_each_step(NULL, mappings, use_everything, 47);
 }
 
-static void make_dirty(void) {
+static void make_dirty_of(size_t bytes) {
     void *blocks[6];
     for (size_t i = 0; i < 6; i++) {
-        blocks[i] = ps_heap_alloc(200000);
+        blocks[i] = ps_heap_alloc(bytes);
     }
     for (size_t i = 0; i < 6; i += 2) {
-        ps_heap_free(blocks[i]); /* three runs that are not neighbours */
+        ps_heap_free(blocks[i]); /* three that are not neighbours */
     }
 }
 
+static void make_dirty_pages(void) { make_dirty_of(200000); }
+
+static void make_dirty_runs(void) { make_dirty_of(600000); }
+
 static void trim(void) { ps_heap_trim(0); }
 
-FRESH_TEST(free_runs_are_purged) {
+FRESH_TEST(free_pages_are_purged) {
     busy_granules_max = 16;
     ps_engine_start();
-    fork_at_each_step(make_dirty, trim, use_everything, 7);
+    fork_at_each_step(make_dirty_pages, trim, use_everything, 7);
+}
+
+FRESH_TEST(free_runs_are_purged) {
+    busy_granules_max = 30;
+    ps_engine_start();
+    fork_at_each_step(make_dirty_runs, trim, use_everything, 7);
+}
+
+/* As the engine does it by and by. */
+static void purge_as_time_passes(void) {
+    for (int i = 0; i < 12; i++) {
+        fake_os_advance_ms(250);
+        ps_medium_purge_tick(ps_os_now_ms());
+    }
+}
+
+FRESH_TEST(free_pages_are_purged_as_time_passes) {
+    busy_granules_max = 16;
+    ps_engine_start();
+    fork_at_each_step(make_dirty_pages, purge_as_time_passes, use_everything, 7);
 }
 
 UNIT_MAIN
