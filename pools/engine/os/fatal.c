@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Messages before death. Called from any layer when the program misused the allocator or a check
- * failed. No locks, no allocation.
+ * Fatal messages. Called from any layer after a misuse or a failed check. No locks, no allocation.
  */
 #include "pools/engine/os/fatal.h"
 
@@ -12,14 +11,14 @@
 #include <string.h>
 
 #define LINE_BYTES 160
-#define TAIL_BYTES 80 /* kept for what follows the words: an address, two numbers */
+#define TAIL_BYTES 80 /* reserved for the text behind the words: an address, two numbers */
 
 struct line {
     char text[LINE_BYTES];
     size_t length;
 };
 
-/* Cut where the words would leave no room for what follows. */
+/* Appends words up to `limit`, which leaves room for the numbers behind them. */
 static void add_words(struct line *line, const char *words, size_t limit) {
     for (; *words != '\0' && line->length < limit; words++) {
         line->text[line->length++] = *words;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The end of the line: one message on stderr, then abort. Messages are API; tests match them.
- * Allocates nothing, uses write(2) only.
+ * Fatal messages: one line on stderr, then abort. Messages are API; tests match them. Uses write(2)
+ * only; no allocation, no locks.
  */
 #ifndef PS_OS_FATAL_H
 #define PS_OS_FATAL_H
@@ -17,8 +17,8 @@ void ps_report_address(const char *what, const void *address);
 PS_NORETURN void ps_fatal_address(const char *what, const void *address);
 
 /*
- * Prints "poolshim: <what> 0x<address> (size class <class_bytes>, thread <id>)\n", the thread being
- * the caller by the system's number, and raises SIGABRT.
+ * Prints "poolshim: <what> 0x<address> (size class <class_bytes>, thread <id>)\n", with the
+ * system's number of the calling thread, and raises SIGABRT.
  */
 PS_NORETURN void ps_fatal_block(const char *what, const void *block, size_t class_bytes);
 

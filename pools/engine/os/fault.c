@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See fault.h. libc's sigaction, not the raw call: it brings the code that a handler returns
- * through. The words here are written by ps_fault_watch before the handler can run.
+ * See fault.h. Uses libc's sigaction, not the raw call, because it supplies the code through which
+ * a handler returns. ps_fault_watch writes the variables below before the handler can run.
  */
 #include "pools/engine/os/fault.h"
 
@@ -13,7 +13,7 @@
 #include <ucontext.h>
 
 #if defined(__aarch64__)
-#define ESR_WRITE_BIT 6 /* of a data abort: the access was a write */
+#define ESR_WRITE_BIT 6 /* of a data abort: set when the access was a write */
 #endif
 
 static const int signals[] = {SIGSEGV, SIGBUS};
@@ -60,9 +60,10 @@ static void read_context(const ucontext_t *context, struct ps_fault *fault) {
 
 #endif
 
-/* Does what the kernel would do with the action from before ours. */
+/* Performs the action that was installed before ours, as the kernel would. */
 static void pass_on(int number, struct sigaction *earlier, siginfo_t *info, void *context) {
-    bool is_fault = info->si_code > 0; /* else sent by kill: nothing will fault again */
+    bool is_fault = info->si_code > 0; /* otherwise it was sent by kill, and no instruction faults
+                                        * again */
     if ((earlier->sa_flags & SA_SIGINFO) == 0 &&
         (earlier->sa_handler == SIG_DFL || earlier->sa_handler == SIG_IGN)) {
         if (earlier->sa_handler == SIG_IGN && !is_fault) {
@@ -71,7 +72,7 @@ static void pass_on(int number, struct sigaction *earlier, siginfo_t *info, void
         earlier->sa_handler = SIG_DFL; /* the kernel ignores no fault */
         (void)sigaction(number, earlier, NULL);
         if (!is_fault) {
-            (void)raise(number); /* blocked here: it is delivered when the handler has returned */
+            (void)raise(number); /* blocked here; delivered when the handler has returned */
         }
         return;
     }
@@ -117,7 +118,7 @@ PS_COLD void ps_fault_watch(ps_fault_claim *claim) {
     sigemptyset(&action.sa_mask);
     claimant = claim;
     for (size_t i = 0; i < SIGNAL_COUNT; i++) {
-        /* First what is there, so that no fault in between finds a gap. */
+        /* Save the present action first, so that no fault in between misses it. */
         if (sigaction(signals[i], NULL, &previous[i]) == 0) {
             (void)sigaction(signals[i], &action, NULL);
         }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Faults: the report of accesses to inaccessible memory. One handler for SIGSEGV and
- * SIGBUS, in front of those that were there before; what the program installs later replaces it,
- * unless it calls the one before it. Called once, at start; the handler takes no locks.
+ * Reports of accesses to inaccessible memory. Installs one handler for SIGSEGV and SIGBUS in front
+ * of the existing ones. A handler that the program installs later replaces it, unless that one
+ * calls its predecessor. Called once, at start; the handler takes no locks.
  */
 #ifndef PS_OS_FAULT_H
 #define PS_OS_FAULT_H
@@ -11,25 +11,26 @@
 #include <stdint.h>
 
 enum ps_fault_access {
-    PS_FAULT_UNKNOWN, /* this processor does not report it */
+    PS_FAULT_UNKNOWN, /* not reported by this processor */
     PS_FAULT_READ,
     PS_FAULT_WRITE,
 };
 
 struct ps_fault {
-    const char *address;         /* that was touched */
-    uintptr_t instruction;       /* address of the instruction that did, 0 where it is not known */
+    const char *address;         /* accessed address */
+    uintptr_t instruction;       /* address of the accessing instruction, 0 if unknown */
     enum ps_fault_access access; /* read or write */
 };
 
 /*
- * Called on the faulting thread, inside the signal handler: system calls only. True: the fault has
- * been dealt with; the action from before ours is put back and the instruction runs again, so that
- * it faults with that action (a core dump then shows it). False: the earlier action takes over.
+ * Called on the faulting thread, inside the signal handler: system calls only. Returns true when
+ * the fault has been reported; the earlier action is then restored and the instruction runs again,
+ * so that it faults with that action (and a core dump shows it). Returns false to pass the fault to
+ * the earlier action.
  */
 typedef bool ps_fault_claim(const struct ps_fault *fault);
 
-/* From now on claim is called first. Does nothing when the system refuses. */
+/* Installs the handler, which calls claim first. Does nothing if the system refuses. */
 void ps_fault_watch(ps_fault_claim *claim);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The slow side of the lock, and the rank check of the checked builds. See lock.h.
+ * The slow path of the lock, and the rank check of checked builds. See lock.h.
  */
 #include "pools/engine/os/lock.h"
 
@@ -13,43 +13,45 @@
 __thread PS_HIDDEN uint32_t ps_lock_thread_id __attribute__((tls_model("initial-exec")));
 static uint32_t x_last_id = KERNEL_ID_LIMIT;
 static uint32_t *x_fork_mark; /* 1, and 0 in the child of a fork until it has a second thread */
-/* Per thread: several may fork at once. */
+/* Per thread, because several may fork at once. */
 static __thread struct {
     uint32_t held_ranks : 24; /* checked builds */
     uint32_t is_forking : 1;
-    uint32_t is_interrupted : 1; /* in the child: it forked inside of a section of its own */
+    uint32_t is_interrupted : 1; /* in the child: the fork came from inside one of the thread's own
+                                  * sections */
 } self_state __attribute__((tls_model("initial-exec")));
 
 /*
- * Ends the time in which locks are repaired when they are found held: the child has a second
- * thread. Not before, since handlers that repair, each its layer's locks, are not all run at once:
- * between them others may allocate.
+ * Ends the time in which a held lock is repaired on contention: the child has a second thread. It
+ * must not end earlier, because the handlers that repair each layer's locks do not run all at once,
+ * and other handlers may allocate between them.
  */
 static void end_repairs(void) {
     uint32_t *mark = ps_load_relaxed(&x_fork_mark); /* relaxed: written before there were threads */
     if (mark != NULL) {
-        /* seq_cst: stands before the swaps that take locks. Pairs with ps_lock_acquire_slow. */
+        /* seq_cst: precedes the swaps that take locks. Pairs with ps_lock_acquire_slow. */
         (void)ps_exchange_seq_cst(mark, 1u);
     }
 }
 
-/* Whether this is the child of a fork, and no second thread has come to a lock. */
+/* True in the child of a fork until a second thread has taken a lock. */
 static bool is_unrepaired_child(void) {
     const uint32_t *mark = ps_load_acquire(&x_fork_mark); /* acquire: see ps_lock_watch_forks */
     return mark != NULL && ps_load_relaxed(mark) == 0;    /* relaxed: written by one thread */
 }
 
 /*
- * Counted, not read from the kernel: one system call less per thread, and one less that a sandbox
- * must allow. The kernel's ids are below the first of ours, so when two thousand million are used
- * up, they take over, and no two living threads ever have the same.
+ * Counts ids instead of reading them from the kernel: saves one system call per thread, and one
+ * that a sandbox would have to allow. The kernel's ids are below the first counted one, so they
+ * serve as a fallback after two thousand million threads, and no two living threads have the same
+ * id.
  */
 PS_COLD uint32_t ps_lock_ask_thread_id(void) {
     if (is_unrepaired_child() && !ps_os_is_first_thread()) {
-        end_repairs(); /* from now on a lock may be held by a thread that exists */
+        end_repairs(); /* from here on a lock may be held by a thread of this process */
     }
-    /* relaxed, both: that an id is unique is all that matters. Threads that read it at the same
-     * time can pass the limit, each by one; there are fewer of them than ids left above it. */
+    /* relaxed, both: ids need only be unique. Threads that read at the same time may each pass the
+     * limit by one; there are fewer of them than ids left above it. */
     if (ps_load_relaxed(&x_last_id) < ID_LIMIT) {
         ps_lock_thread_id = ps_add_relaxed(&x_last_id, 1u) + 1;
     } else {
@@ -68,7 +70,7 @@ void ps_lock_fork_end(void) { self_state.is_forking = false; }
 bool ps_lock_is_forking(void) { return self_state.is_forking; }
 
 bool ps_lock_fork_child(struct ps_lock *lock) {
-    /* relaxed, all: the only thread of the process. */
+    /* relaxed, all: the process has one thread. */
     uint32_t holder = ps_load_relaxed(&lock->x_state) & ~PS_LOCK_WAITERS;
     if (holder == 0) {
         return true;
@@ -88,20 +90,20 @@ bool ps_lock_fork_child(struct ps_lock *lock) {
 bool ps_lock_fork_repaired(void) { return !self_state.is_interrupted; }
 
 PS_COLD void ps_lock_watch_forks(void) {
-    if (ps_load_relaxed(&x_fork_mark) != NULL) { /* relaxed: a second mark would do no harm */
+    if (ps_load_relaxed(&x_fork_mark) != NULL) { /* relaxed: a second mark is harmless */
         return;
     }
     uint32_t *mark = ps_os_word_wiped_by_fork();
     if (mark != NULL) {
-        ps_store_relaxed(mark, 1u); /* relaxed: published by the next */
-        /* release: pairs with is_unrepaired_child; a thread that reads the pointer reads the word
+        ps_store_relaxed(mark, 1u); /* relaxed: published by the store below */
+        /* release: pairs with is_unrepaired_child; a thread that reads the pointer reads the mark
          * as set. */
         ps_store_release(&x_fork_mark, mark);
     }
 }
 
 void ps_lock_check_acquire(const struct ps_lock *lock) {
-    /* Ascending only, never twice. A fork inside a signal handler may hold any. */
+    /* Ascending only, never twice. A fork inside a signal handler may find any lock held. */
     PS_CHECK((self_state.held_ranks >> lock->rank) == 0 || ps_lock_is_forking());
     self_state.held_ranks |= (1u << lock->rank) & 0xffffff;
 }
@@ -113,11 +115,11 @@ void ps_lock_check_release(const struct ps_lock *lock) {
 
 /* Sleeps until the lock is released, with WAITERS set so that the release unblocks a waiter. */
 static void wait_for_release(struct ps_lock *lock) {
-    uint32_t state = ps_load_relaxed(&lock->x_state); /* relaxed: only a reason to sleep */
+    uint32_t state = ps_load_relaxed(&lock->x_state); /* relaxed: a reason to sleep, not a claim */
     if (state == 0) {
         return;
     }
-    /* acquire is more than this swap needs; it changes no ownership. */
+    /* acquire is stronger than needed; this swap changes no ownership. */
     if ((state & PS_LOCK_WAITERS) == 0 &&
         !ps_cas_strong_acquire(&lock->x_state, &state, state | PS_LOCK_WAITERS)) {
         return;
@@ -145,10 +147,10 @@ PS_COLD void ps_lock_acquire_slow(struct ps_lock *lock) {
     /* acquire: pairs with end_repairs; a holder that exists has set the mark before. */
     if (ps_load_acquire(&lock->x_state) != 0 && PS_UNLIKELY(is_unrepaired_child()) &&
         ps_os_is_first_thread()) {
-        (void)ps_lock_fork_child(lock); /* the holder exists in the parent alone */
+        (void)ps_lock_fork_child(lock); /* the holder exists in the parent only */
     }
     for (uint32_t free_state = 0;; free_state = 0) { /* ends when the lock is released */
-        /* acquire: as in ps_lock_try. Others may sleep too, so WAITERS stays set. */
+        /* acquire: as in ps_lock_try. Other threads may sleep too, so WAITERS stays set. */
         if (ps_cas_strong_acquire(&lock->x_state, &free_state, self | PS_LOCK_WAITERS)) {
             break;
         }

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The engine's lock: one word, a short spin, then the kernel. Locks are taken in ascending rank
- * only; checked builds assert it. What a lock protects stands beside the lock. Decide under the
- * lock, make system calls after it.
+ * The engine's lock: one word, a short spin, then a futex. Locks are taken in ascending rank only,
+ * which checked builds assert. The data that a lock protects is named beside the lock. Decide under
+ * the lock, make system calls after it.
  *
- * Fork. No lock is taken for a fork: libc takes locks of its own between the fork handlers and the
- * fork itself (the list of streams, the name service), and handlers that were registered before
- * ours run there too, so a thread that holds one of those and waits for one of ours would never get
- * it. Instead the child repairs what it finds. It has the forking thread alone; a lock that another
- * thread held is rolled back by its undo log (base/undo.h) and becomes free. A lock that the
- * forking thread holds itself, because a signal handler forks, stays as it is in both processes:
- * the section continues when the handler returns.
+ * Forks. No lock is taken for a fork: between the fork handlers and the fork itself libc takes
+ * locks of its own (the list of streams, the name service), and fork handlers that were registered
+ * earlier run there too, so waiting for an engine lock there can deadlock with a thread that holds
+ * one and waits for libc's. Instead the child repairs its copy. It contains only the forking
+ * thread; a lock that another thread held is rolled back by its undo log (base/undo.h) and
+ * released. A lock that the forking thread holds itself, because a signal handler forks, stays held
+ * in both processes: the section continues when the handler returns.
  */
 #ifndef PS_OS_LOCK_H
 #define PS_OS_LOCK_H
@@ -20,10 +20,10 @@
 #include "pools/engine/base/undo.h"
 #include "pools/engine/os/os.h"
 
-/* Ranks, all there are: a thread that holds one may take only a higher one. */
+/* All ranks: a thread that holds a lock may take only one of a higher rank. */
 enum ps_lock_rank {
     PS_RANK_INIT = 1,     /* heap/start.c, pages/alone.c: one-time initialisation */
-    PS_RANK_EXITED = 2,   /* heap/exited.c: the heap of threads whose own is gone */
+    PS_RANK_EXITED = 2,   /* heap/exited.c: the heap shared by calls after thread exit */
     PS_RANK_REGISTRY = 3, /* heap/registry.c: list of heaps */
     PS_RANK_ORPHAN = 4,   /* small/orphans.c: spans without an owner */
     PS_RANK_MAPPING = 5,  /* heap/mapping.c: freed mappings kept for reuse */
@@ -38,20 +38,20 @@ enum ps_lock_rank {
     PS_RANK_SLICE_START = 11, /* slice/cache.c: one-time initialisation of slices */
     PS_RANK_SLICE_DEPOT = 12, /* slice/depot.c, and three more: full lists and runs */
     PS_RANK_SLICE_LIVE = 16,  /* slice/live.c: the table of live slices in checked runs */
-    PS_RANK_GUARD = 17,       /* harden/guard.h: queue of free slots; nothing is taken under it */
-    PS_RANK_HARD = 18,        /* harden/hard_large.c: freed runs that wait; nothing under it */
-    PS_RANK_RECORD = 19,      /* record/record_peak.c: snapshots; nothing is taken under it */
+    PS_RANK_GUARD = 17,       /* harden/guard.h: queue of free slots; innermost */
+    PS_RANK_HARD = 18,        /* harden/hard_large.c: quarantined runs; innermost */
+    PS_RANK_RECORD = 19,      /* record/record_peak.c: snapshots; innermost */
 };
 
-/* Each on a cache line of its own: threads that take one do not disturb those that take another, or
- * read what the linker has put beside it. */
+/* Each lock has its own cache line, so that contention on one does not slow down other locks, or
+ * variables that the linker places next to it. */
 struct ps_lock {
     PS_ALIGNED(PS_CACHE_LINE)
     uint32_t x_state;            /* 0 free, else the holder's id, and WAITERS when a thread waits */
     uint16_t rank;               /* enum ps_lock_rank, constant */
-    uint16_t depth;              /* holder only: times taken again by a signal handler that forks */
-    struct ps_undo *undo;        /* of the data, constant; NULL: nothing is rolled back */
-    struct ps_undo_entry *outer; /* depth 1 and more: what the interrupted section has noted */
+    uint16_t depth;              /* holder only: nesting by a signal handler that forks */
+    struct ps_undo *undo;        /* of the protected data, constant; NULL: no roll-back */
+    struct ps_undo_entry *outer; /* with depth > 0: the entries noted by the interrupted section */
 };
 
 #define PS_LOCK_INIT_UNDO(lock_rank, lock_undo)                                                    \
@@ -59,13 +59,13 @@ struct ps_lock {
 #define PS_LOCK_INIT(lock_rank) PS_LOCK_INIT_UNDO(lock_rank, NULL)
 #define PS_LOCK_WAITERS 0x80000000u
 
-/* The calling thread's id: unlike those of all living threads; 0 until first requested. */
+/* The calling thread's id, unique among living threads; 0 until first requested. */
 extern __thread PS_HIDDEN uint32_t ps_lock_thread_id __attribute__((tls_model("initial-exec")));
 uint32_t ps_lock_ask_thread_id(void);
 
 void ps_lock_acquire_slow(struct ps_lock *lock);
 
-/* Checked builds: notes the rank and aborts on a descending one. */
+/* Checked builds: records the rank, and aborts on a descending one. */
 void ps_lock_check_acquire(const struct ps_lock *lock);
 void ps_lock_check_release(const struct ps_lock *lock);
 
@@ -92,8 +92,8 @@ static inline void ps_lock_acquire(struct ps_lock *lock) {
     }
 }
 
-/* All that was changed under the lock is consistent: a roll-back ends here, or, where the lock was
- * taken again, with what the interrupted section had noted. Holder only; the lock has a log. */
+/* Marks the protected data as consistent: a roll-back stops here, or, in a nested acquisition, at
+ * the entries of the interrupted section. Holder only; the lock has a log. */
 static inline void ps_lock_commit(struct ps_lock *lock) {
     ps_undo_commit(lock->undo, PS_LIKELY(lock->depth == 0) ? lock->undo->first : lock->outer);
 }
@@ -116,32 +116,33 @@ static inline void ps_lock_release(struct ps_lock *lock) {
 }
 
 /*
- * For fork handlers, in the forking thread. A signal handler that forks may have interrupted this
- * very thread inside a locked section, and fork handlers of the program may allocate: between
- * ps_lock_fork_begin and ps_lock_fork_end the thread may take again what it holds, in any order.
+ * For fork handlers, in the forking thread. The thread may have been interrupted inside a locked
+ * section by a signal handler that forks, and fork handlers of the program may allocate: between
+ * ps_lock_fork_begin and ps_lock_fork_end the thread may take again the locks it holds, in any
+ * order.
  */
 void ps_lock_fork_begin(void);
 void ps_lock_fork_end(void);
 
-/* Whether the calling thread is in between. */
+/* True between ps_lock_fork_begin and ps_lock_fork_end of the calling thread. */
 bool ps_lock_is_forking(void);
 
 /*
- * In the child of a fork, by its only thread, for each lock: when another thread held it, rolls the
- * data back and frees the lock. Returns false when the calling thread holds it, which is inside of
- * a signal handler: then nothing is changed.
+ * Repairs one lock in the child of a fork, on its only thread: if another thread held it, rolls the
+ * data back and releases it. Returns false, and changes nothing, if the calling thread holds it,
+ * which means that the fork came from a signal handler.
  */
 bool ps_lock_fork_child(struct ps_lock *lock);
 
 /*
- * Once a second thread may exist: makes locks recognise the child of a fork by themselves, before
- * the fork handlers have come to ps_lock_fork_child (those of others run before ours, and may
- * allocate). Costs two system calls and a page. Any thread, any number of times.
+ * Makes contended locks detect the child of a fork by themselves, before ps_lock_fork_child has
+ * repaired them: fork handlers of the program run before ours and may allocate. Called once a
+ * second thread may exist; any thread, any number of times. Costs two system calls and a page.
  */
 void ps_lock_watch_forks(void);
 
-/* In the child, when all locks are repaired. False: ps_lock_fork_child has found one that the
- * thread holds itself, so what the locks protect must not be used now. */
+/* In the child, after all locks are repaired. Returns false if ps_lock_fork_child found a lock held
+ * by the calling thread; the data under such locks must not be used now. */
 bool ps_lock_fork_repaired(void);
 
 #endif

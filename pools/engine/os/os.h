@@ -20,11 +20,12 @@
  */
 void *ps_os_reserve(size_t bytes, size_t align);
 
-/* The same without any access, so that not even mlockall() puts memory behind it: ps_os_protect
- * gives it, which the system may refuse. */
+/* As ps_os_reserve, without access, so that not even mlockall() commits memory. ps_os_protect
+ * grants access, which the system may refuse. */
 void *ps_os_reserve_closed(size_t bytes, size_t align);
 
-/* Unmaps. False when the system refuses (too many mappings, say): the range is still mapped. */
+/* Unmaps. Returns false, with the range still mapped, when the system refuses (for example at the
+ * limit of mappings). */
 bool ps_os_release(void *base, size_t bytes);
 
 /*
@@ -34,25 +35,26 @@ bool ps_os_release(void *base, size_t bytes);
 bool ps_os_purge(void *base, size_t bytes);
 
 /*
- * Takes all access to a range away, or gives it back; what lies there stays. False when the system
- * refuses (too many mappings, say): the range may have changed in part.
+ * Revokes or restores access to a range; its contents stay. Returns false when the system refuses
+ * (for example at the limit of mappings); the range may then have changed in part.
  */
 bool ps_os_protect(void *base, size_t bytes, bool is_accessible);
 
-/* Makes a range read-only for good. False when the system refuses: it is as it was. */
+/* Makes a range permanently read-only. Returns false, with the range unchanged, when the system
+ * refuses. */
 bool ps_os_freeze(void *base, size_t bytes);
 
-/* How many bytes of a range are in memory now, about; `bytes` when the system does not report it.
- */
+/* Approximate number of resident bytes of a range; `bytes` when the system does not report it. */
 size_t ps_os_resident(void *base, size_t bytes);
 
-/* Grows or shrinks a mapping where it stands. False when that is impossible; nothing changed. */
+/* Grows or shrinks a mapping in place. Returns false, with the mapping unchanged, when that is
+ * impossible. */
 bool ps_os_resize(void *base, size_t old_bytes, size_t new_bytes);
 
 /*
- * Moves the pages of [from, from + old_bytes) to `to`, which is a reservation of new_bytes
- * (>= old_bytes) and is replaced by it; `from` is unmapped. False: `from` is unchanged, `to` is
- * not the caller's any more: the system may have unmapped it before it refused.
+ * Moves the pages of [from, from + old_bytes) to `to`, a reservation of new_bytes (>= old_bytes)
+ * which they replace; `from` is unmapped. Returns false with `from` unchanged; `to` no longer
+ * belongs to the caller then, because the system may have unmapped it before it refused.
  */
 bool ps_os_move(void *from, size_t old_bytes, void *to, size_t new_bytes);
 
@@ -62,32 +64,32 @@ void ps_os_advise_huge(void *base, size_t bytes, bool is_wanted);
 /* The system's page size in bytes, read at run time; a power of two. */
 size_t ps_os_page_bytes(void);
 
-/* Milliseconds on a monotonic clock; cheap, a few milliseconds coarse. */
+/* Milliseconds on a monotonic clock: cheap, with a resolution of a few milliseconds. */
 uint64_t ps_os_now_ms(void);
 
-/* The calling thread's number in the system, for reports: a system call. */
+/* The system's number of the calling thread, for reports. One system call. */
 uint32_t ps_os_thread_number(void);
 
-/* Whether the calling thread is the first of its process, as the only one of a fork's child is. */
+/* True on the first thread of the process; the only thread of a fork's child is one. */
 bool ps_os_is_first_thread(void);
 
-/* Whether there is memory at an address now, of any kind; false: touching it is fatal. */
+/* True when the address is mapped, in any way; touching an unmapped one is fatal. */
 bool ps_os_is_mapped(const void *address);
 
 /*
- * A word, 0 now, that is 0 again in the child of a fork, whatever the parent has written there: not
- * in a process that shares memory with this one. Costs a page; NULL when the system has no such
+ * Returns a zero word that reads as zero again in the child of a fork, whatever the parent stored
+ * in it; not in a process that shares its memory. Costs a page; NULL when the system has no such
  * memory (Linux before 4.14).
  */
 uint32_t *ps_os_word_wiped_by_fork(void);
 
-/* 64 unpredictable bits from the system; weaker ones where the system has none. */
+/* 64 unpredictable bits from the system; weaker ones if it has none. */
 uint64_t ps_os_random(void);
 
-/* Writes all of it to a descriptor, retrying on interruption; errors end the attempt silently. */
+/* Writes all bytes to a descriptor, retries on interruption, and stops silently on errors. */
 void ps_os_write(int fd, const char *text, size_t bytes);
 
-/* Blocks while *word == expected; may return early for no reason. */
+/* Blocks while *word == expected; may return early. */
 void ps_os_wait(uint32_t *word, uint32_t expected);
 
 /* Unblocks one thread that waits on the word. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The OS contract on Linux. Called by page/, heap/ and locks; calls the kernel only, except for
- * the clock, where libc's vDSO path is 20 times cheaper than a system call. No locks.
+ * The OS contract on Linux. Called by page/, heap/ and locks. Calls the kernel only, except for the
+ * clock: libc's vDSO path is 20 times cheaper than a system call. No locks.
  */
 #include "pools/engine/base/bits.h"
 #include "pools/engine/os/os.h"
@@ -25,7 +25,7 @@ bool ps_os_release(void *base, size_t bytes) {
 }
 
 static void *reserve(size_t bytes, size_t align, long access) {
-    /* Neighbours of equal alignment usually return aligned: try the exact size first. */
+    /* Neighbours of equal alignment usually come back aligned: try the exact size first. */
     char *base = map_anonymous(bytes, access);
     if (base == NULL || ((uintptr_t)base & (align - 1)) == 0) {
         return base;
@@ -100,14 +100,14 @@ bool ps_os_move(void *from, size_t old_bytes, void *to, size_t new_bytes) {
                                        MREMAP_MAYMOVE | MREMAP_FIXED, (long)to, 0))) {
         return true;
     }
-    /* Kernels that unmap `to` first and check `from` then leave a hole, in which another thread's
-     * mapping may lie by now. Only addresses that can be taken again without replacing anything are
-     * known to be free to return; else they stay reserved, with no memory. */
+    /* A kernel that unmaps `to` before it checks `from` leaves a hole here, which another thread's
+     * mapping may have filled by now. Release only addresses that can be mapped again without
+     * replacing a mapping; otherwise they stay reserved, without memory. */
     long again =
         ps_syscall6(SYS_mmap, (long)to, (long)new_bytes, PROT_NONE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
     if (!ps_syscall_failed(again)) {
-        ps_os_release((void *)again, new_bytes); /* old kernels take it for a hint: still ours */
+        ps_os_release((void *)again, new_bytes); /* old kernels treat the flag as a hint */
     }
     return false;
 }
@@ -152,7 +152,7 @@ uint32_t *ps_os_word_wiped_by_fork(void) {
 uint64_t ps_os_random(void) {
     uint64_t value = 0;
     long got = ps_syscall3(SYS_getrandom, (long)&value, sizeof value, GRND_NONBLOCK);
-    /* Without: where the stack lies and what the time is. */
+    /* Fallback: the address of the stack and the time. */
     return got == (long)sizeof value
                ? value
                : ((uintptr_t)&value ^ ps_os_now_ms() << 20) * 0x9e3779b97f4a7c15u;

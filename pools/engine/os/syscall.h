@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Raw system calls. Not libc's wrappers, for three reasons: they leave errno alone (free must keep
- * it), no other preloaded library can stand in between, and they work before this library has been
- * relocated, when a call through the GOT would jump to nowhere. Used by the OS layer and by the
- * start-up code of shim/. Returns the kernel's value: -errno on failure.
+ * Raw system calls. They replace libc's wrappers for three reasons: errno stays unchanged (free
+ * must keep it), no other preloaded library can intercept them, and they work before this library
+ * has been relocated, when a call through the GOT would jump to an invalid address. Used by the OS
+ * layer and by the start-up code of shim/. Returns the kernel's value: -errno on failure.
  */
 #ifndef PS_OS_SYSCALL_H
 #define PS_OS_SYSCALL_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The lock with its inside: the word, the spin (one round), the kernel's futex. No two threads hold
- * it, what was done under it is seen by the next holder, and no thread sleeps for ever.
- * Sources, bounds and faults to find: lock.model.
+ * The lock, modelled with its parts: the word, the spin (one round), the kernel's futex. Claims:
+ * mutual exclusion; a holder sees the writes of the previous one; no thread sleeps for ever.
+ * Sources, bounds and planted faults: lock.model.
  */
 #include "pools/engine/os/lock.h"
 
