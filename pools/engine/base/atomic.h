@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Atomics with the memory order in the name. Macros, because they serve every integer and pointer
- * width. The only place that uses the compiler's atomic builtins. Every use elsewhere says in a
- * comment what it pairs with, or why relaxed is enough.
+ * width. No other file uses the compiler's atomic builtins. Each use elsewhere has a comment that
+ * says what it pairs with, or why relaxed is enough.
  */
 #ifndef PS_BASE_ATOMIC_H
 #define PS_BASE_ATOMIC_H
@@ -12,8 +12,8 @@
 #include <stdint.h>
 
 #define ps_load_relaxed(p) __atomic_load_n((p), __ATOMIC_RELAXED)
-/* A relaxed load that is compared once and used for nothing else: the compiler may compare with the
- * memory itself, which GCC does not do with what it is told is atomic. */
+/* A relaxed load whose value is only compared, once: the compiler may compare with the memory
+ * operand itself, which GCC does not do for atomic accesses. */
 #if defined(__SANITIZE_THREAD__)
 #define ps_load_to_compare(p) ps_load_relaxed(p)
 #else
@@ -31,7 +31,7 @@
 #define ps_and_relaxed(p, v) __atomic_fetch_and((p), (v), __ATOMIC_RELAXED)
 #define ps_add_relaxed(p, v) __atomic_fetch_add((p), (v), __ATOMIC_RELAXED)
 
-/* Compare and swap; *expected receives the value seen on failure. Weak: may fail spuriously. */
+/* Compare-and-swap; *expected receives the observed value on failure. Weak: may fail spuriously. */
 #define ps_cas_strong_acquire(p, expected, v)                                                      \
     __atomic_compare_exchange_n((p), (expected), (v), 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)
 #define ps_cas_strong_acq_rel(p, expected, v)                                                      \
@@ -44,22 +44,23 @@
     __atomic_compare_exchange_n((p), (expected), (v), 1, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)
 
 /*
- * Keeps the compiler from moving memory accesses across. For what the same thread's signal handlers
- * and the child of a fork see, program order is enough: see undo.h.
+ * Keeps the compiler from moving memory accesses across. Program order is enough for readers that
+ * are signal handlers of the same thread, or the child of a fork: see undo.h.
  */
 #define ps_fence_program_order() __asm__ volatile("" : : : "memory")
 
 /*
- * A counter with one writer and readers that need a snapshot only: relaxed, and not one
- * read-modify-write but two plain moves, since there is no other writer.
+ * A counter with one writer, whose readers need a snapshot only: two relaxed moves instead of a
+ * read-modify-write.
  */
 #define ps_owner_add(p, v)                                                                         \
     __atomic_store_n((p), (__typeof__(*(p)))(*(p) + (__typeof__(*(p)))(v)), __ATOMIC_RELAXED)
 
 /*
- * A 16-bit counter in memory up or down by one, with one writer: one instruction where there is
- * one, which the compiler may not choose for what other threads read. Its load and its store are
- * relaxed atomics, the whole is not one. The second says whether the counter is zero now.
+ * Increments or decrements a 16-bit counter in memory that has one writer. One instruction on
+ * x86-64, which the compiler must not choose for atomic accesses. The load and the store are
+ * relaxed atomics; the whole is not atomic. ps_counter_down returns whether the counter is now
+ * zero.
  */
 PS_INLINE void ps_counter_up(uint16_t *counter) {
 #if defined(__x86_64__)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Assertions of the checked builds. In release builds the condition is still compiled, never run.
- * A failed check prints one line and aborts through ps_check_failed, which os/fatal.c implements,
- * so base itself makes no system call.
+ * Assertions of checked builds. Release builds compile the condition but never evaluate it. A
+ * failed check prints one line and aborts through ps_check_failed, which os/fatal.c implements, so
+ * that base makes no system call.
  */
 #ifndef PS_BASE_CHECK_H
 #define PS_BASE_CHECK_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The compiler's face: attributes, branch hints and the few builtins the engine relies on.
- * Owns no state. Any file may include it; it includes nothing of the project.
+ * Compiler interface: attributes, branch hints and the few builtins that the engine relies on. Owns
+ * no state. Any file may include it; it includes no file of the project.
  */
 #ifndef PS_BASE_COMPILER_H
 #define PS_BASE_COMPILER_H
@@ -20,22 +20,22 @@
 #define PS_NOINLINE __attribute__((noinline))
 #define PS_INLINE static inline __attribute__((always_inline))
 #define PS_ALIGNED(bytes) __attribute__((aligned(bytes)))
-/* On every extern variable: addressed directly, not through the GOT, which saves a load and works
- * before relocation. */
+/* Required on every extern variable: it is then addressed directly, not through the GOT, which
+ * saves a load and works before relocation. */
 #define PS_HIDDEN __attribute__((visibility("hidden")))
-/* For an alias: takes its target's attributes along, where the compiler can. */
+/* For an alias: copies the attributes of its target, if the compiler can. */
 #if defined(__has_attribute) && __has_attribute(copy)
 #define PS_COPY(target) __attribute__((copy(target)))
 #else
 #define PS_COPY(target)
 #endif
 #define PS_NORETURN __attribute__((noreturn))
-/* On a function that this layer calls and another one defines; a test holds that no other function
- * is declared outside of the folder that defines it. */
+/* Marks a function that this layer calls and another layer defines. A test asserts that no other
+ * function is declared outside of the folder that defines it. */
 #define PS_HOOK
 
-/* A thread's words, initial-exec TLS, on a cache line of their own. In a model whose threads write
- * to each other's words: one of an array, which is told apart by a macro of that name. */
+/* Thread-local data (initial-exec TLS) on a cache line of its own. In a model whose threads write
+ * to each other's data it is an array element, selected by a macro of that name. */
 #if defined(PS_MODEL_THREADS)
 #define PS_MODEL_THREAD unsigned explore_thread(void)
 PS_MODEL_THREAD;
@@ -53,14 +53,14 @@ PS_MODEL_THREAD;
 
 #define PS_CACHE_LINE 64
 
-/* The largest page that a system of this processor has: what has a page of its own is so large. */
+/* Largest page size on this processor; the size of data that must have a page of its own. */
 #if defined(__x86_64__)
 #define PS_PAGE_BYTES_LIMIT 4096
 #else
 #define PS_PAGE_BYTES_LIMIT 65536
 #endif
 
-/* Tells the processor that this is a spin loop. */
+/* Hints to the processor that this is a spin loop. */
 static inline void ps_cpu_relax(void) {
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();
@@ -71,10 +71,10 @@ static inline void ps_cpu_relax(void) {
 #endif
 }
 
-/* The compiler moves no access to memory over this. */
+/* Keeps the compiler from moving memory accesses across. */
 #define PS_BARRIER() __asm__ volatile("" ::: "memory")
 
-/* Hides where a value comes from, so that the compiler keeps it instead of computing it again. */
+/* Hides the origin of a value, so that the compiler keeps it instead of computing it again. */
 #define PS_OPAQUE(value) __asm__("" : "+r"(value))
 
 #endif

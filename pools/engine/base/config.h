@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The frozen configuration: plain data, filled once before the first heap exists and never
- * written again. Owns nothing else. shim/config.c fills it from the environment; unit tests fill it
- * by hand; every layer above base may read it. No locks: it is published by the initialisation
- * lock of the heap layer.
+ * The frozen configuration: plain data, written once before the first heap exists. shim/config.c
+ * fills it from the environment, unit tests by hand; every layer above base may read it. No locks:
+ * the initialisation lock of the heap layer publishes it.
  */
 #ifndef PS_BASE_CONFIG_H
 #define PS_BASE_CONFIG_H
@@ -12,31 +11,32 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Most entries of a size-class table, the built-in tail included. */
+/* Maximum number of entries in a size-class table, including the built-in tail. */
 #define PS_CLASS_LIMIT 63
 
-/* Largest block that a size class may have, in bytes. */
+/* Maximum block size of a size class, in bytes. */
 #define PS_CLASS_BYTES_LIMIT 65536
 
-/* Up to this guard_sample, each allocation is counted by itself: see harden/guard.h. */
+/* Up to this guard_sample each allocation is counted individually: see harden/guard.h. */
 #define PS_GUARD_EXACT 64
 
-/* Most slots for guarded samples; each may cost two mappings, of which a process has some 65000. */
+/* Maximum number of slots for guarded samples. Each may cost two mappings, of which a process has
+ * about 65,000. */
 #define PS_GUARD_SLOTS_LIMIT 16384
 
-/* Levels of `harden`, at which something begins: see harden/hard.h. */
-#define PS_HARDEN_ZERO_ON_FREE 1    /* at this level blocks are zeroed, no more */
-#define PS_HARDEN_CHECK_BLOCKS 2    /* from this level on, blocks are checked one by one */
-#define PS_HARDEN_LONG_QUARANTINE 3 /* from this level on, they wait longer */
+/* Levels of `harden` at which a check begins: see harden/hard.h. */
+#define PS_HARDEN_ZERO_ON_FREE 1    /* this level zeroes freed blocks and does nothing else */
+#define PS_HARDEN_CHECK_BLOCKS 2    /* from this level on, each block is checked individually */
+#define PS_HARDEN_LONG_QUARANTINE 3 /* from this level on, the quarantine is longer */
 
 enum ps_thp {
     PS_THP_AUTO,   /* huge pages once the heap is large, ordinary ones before */
     PS_THP_ALWAYS, /* request huge pages from the first arena on */
-    PS_THP_NEVER,  /* refuse them, also where the system's default is "always" */
+    PS_THP_NEVER,  /* refuse huge pages, even if the system's default is "always" */
 };
 
 enum ps_foreign {
-    PS_FOREIGN_ABORT,  /* freeing a pointer that is not ours: one line, then abort */
+    PS_FOREIGN_ABORT,  /* free of a foreign pointer: one line, then abort */
     PS_FOREIGN_WARN,   /* one line, then the call is ignored */
     PS_FOREIGN_IGNORE, /* the call is ignored */
 };
@@ -44,19 +44,20 @@ enum ps_foreign {
 struct ps_config {
     uint32_t class_bytes[PS_CLASS_LIMIT]; /* block sizes, ascending; unused entries 0 */
     uint32_t class_count;                 /* 0: the built-in table */
-    size_t small_max_bytes;               /* above this, page runs; 0: built-in default */
-    size_t mmap_min_bytes;                /* from here on, a mapping of its own */
-    size_t cache_max_bytes;               /* freed mappings kept for reuse, at most */
-    uint32_t purge_delay_ms;              /* idle this long, a page returns to the OS; 0: at once */
+    size_t small_max_bytes;               /* larger requests take runs; 0: built-in default */
+    size_t mmap_min_bytes;                /* requests from this size on take mappings */
+    size_t cache_max_bytes;               /* maximum bytes of freed mappings kept for reuse */
+    uint32_t purge_delay_ms;              /* time for which a page is free before it is purged; 0:
+                                           * immediate */
     enum ps_thp thp;
     enum ps_foreign foreign;
     uint32_t harden;       /* 0 to 3: see harden/hard.h */
-    uint32_t guard_sample; /* about one in so many allocations is guarded; 0: none */
-    uint32_t guard_slots;  /* guarded blocks at a time, 1 to PS_GUARD_SLOTS_LIMIT */
-    bool record; /* blocks are counted: see record/record.h; neither hardened nor guarded then */
+    uint32_t guard_sample; /* mean number of allocations per guarded sample; 0: none */
+    uint32_t guard_slots;  /* live guarded blocks, 1 to PS_GUARD_SLOTS_LIMIT */
+    bool record;           /* count blocks: see record/record.h; excludes hardening and samples */
 };
 
-/* The defaults; the one place that states them is shim/config.def, a test holds the two equal. */
+/* Defaults. shim/config.def is their one source; a test asserts equality. */
 #define PS_CONFIG_DEFAULT                                                                          \
     {                                                                                              \
         .small_max_bytes = 0, .mmap_min_bytes = (size_t)32 << 20,                                  \
