@@ -9,7 +9,7 @@
 #define GOLDEN 0x9e3779b97f4a7c15u
 
 static uint64_t secret;
-static uint64_t x_salts; /* made so far */
+static uint64_t x_salts; /* number of salts made */
 
 void ps_link_start(void) { secret = ps_os_random(); }
 
@@ -21,7 +21,7 @@ static uint64_t mix(uint64_t number) {
 }
 
 uintptr_t ps_link_new_salt(void) {
-    /* relaxed: a number of its own for everybody is all that is wanted. */
+    /* relaxed: only uniqueness matters. */
     return (uintptr_t)mix(ps_add_relaxed(&x_salts, (uint64_t)1));
 }
 

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Links: the first word of a free block leads to the next one of its list, in memory that a program
- * with a bug may still read and write. So no link is stored as it is, and none is followed without
- * a look at it.
+ * Links: the first word of a free block leads to the next block of its list. The program may still
+ * read and write that word by mistake, so a link is stored encoded and validated before it is
+ * followed.
  *
- *   - What is stored is the address xor the salt of the list: 64 random bits beside its head, new
- *     whenever the span has been reset. A span's own list, its stash, what others hand back and
- * what they gather for it share its salt.
- *   - A list ends with an odd address in the granule of its blocks, so that each link, the last one
- *     too, is near the block that it stands in: the two differ in the low 16 bits only. The list of
- *     a class's LIFO cache ends with PS_LINK_END, and may lead elsewhere.
- *   - A block that is taken off a list has its link cleared; one that moves to another list has it
- * stored anew; and a reset makes a new salt. So a block whose first word is a near link now is on a
- * list: a free of it is the second one, whatever happened in between and whichever thread did the
- * first. Of another word that holds with a chance of 2^-48, and then the link must lead to a block.
- *   - A word that was written over leads far away, with the same certainty.
+ *   - The stored word is the address xor the salt of the list: 64 random bits beside its head,
+ *     renewed whenever the span is reset. The list of a span, its stash and the batches that other
+ *     threads collect for it share one salt.
+ *   - A list ends with an odd address in the granule of its blocks, so that each link, including
+ *     the last one, is near its block: the two differ in the low 16 bits only. The list of a
+ * class's LIFO cache ends with PS_LINK_END, and may cross granules.
+ *   - Taking a block off a list clears its link, moving it to another list stores the link anew,
+ * and a reset changes the salt. So a block whose first word decodes to a near link is on a list,
+ * and a free of it is a double free, whatever happened in between and on whichever thread. Any
+ * other word passes with a probability of 2^-48, and the link must then also lead to a block.
+ *   - An overwritten word decodes to a far address, with the same probability of error.
  *
- * (Checking that a link stays near after snmalloc's and mimalloc's secure builds; storing them with
- * a secret after glibc's safe linking. A salt multiplied by the block's address was tried: three
- * instructions more in each free and each malloc, and a salt as easy to find for one who knows two
- * addresses.)
+ * (The check that a link is near follows the secure builds of snmalloc and mimalloc; encoding with
+ * a secret follows glibc's safe linking. Multiplying the salt by the block's address was tried and
+ * lost: three more instructions in each free and each malloc, and the salt is as easy to compute
+ * from two known addresses.)
  */
 #ifndef PS_SMALL_LINK_H
 #define PS_SMALL_LINK_H
@@ -30,36 +30,36 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* End of a list that belongs to no granule. */
+/* End of a list that spans granules. */
 #define PS_LINK_END ((void *)1)
 
-/* Once, before the first span. */
+/* Draws the secret. Called once, before the first span. */
 void ps_link_start(void);
 
-/* A salt that no list had before. Any thread. */
+/* A salt that no list has had before. Any thread. */
 uintptr_t ps_link_new_salt(void);
 
-/* Random bits that belong to an address in this process: always the same. */
+/* Random bits for an address, constant in this process. */
 uint64_t ps_link_random_of(const void *address);
 
 PS_INLINE bool ps_link_is_end(const void *link) { return ((uintptr_t)link & 1) != 0; }
 
-/* Stores what follows `block` on its list. */
+/* Stores the link of `block`. */
 PS_INLINE void ps_link_write(void *block, const void *link, uintptr_t salt) {
     *(uintptr_t *)block = (uintptr_t)link ^ salt;
 }
 
-/* What follows `block`, as it stands there. */
+/* The decoded link of `block`. */
 PS_INLINE void *ps_link_of(const void *block, uintptr_t salt) {
     return (void *)(*(const uintptr_t *)block ^ salt);
 }
 
-/* What holds for a link within a granule that was not written over. */
+/* True for every link within a granule that was not overwritten. */
 PS_INLINE bool ps_link_is_near(const void *block, const void *link) {
     return ((uintptr_t)link ^ (uintptr_t)block) < PS_GRANULE_BYTES;
 }
 
-/* Forgets the link of a block that leaves its list. */
+/* Clears the link of a block that leaves its list. */
 PS_INLINE void ps_link_clear(void *block) { *(uintptr_t *)block = 0; }
 
 #endif

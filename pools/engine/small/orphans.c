@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * See orphans.h. Locks: one per shard, protects the lists of its classes and line 0 of every span
- * on them. A thread holds one at a time.
+ * on them. A thread holds at most one.
  */
 #include "pools/engine/small/orphans.h"
 
@@ -10,15 +10,15 @@
 #include "pools/engine/small/span_remote.h"
 
 #define LINE_WORDS (PS_CACHE_LINE / 8)
-#define LIST_WORDS 12 /* a head, a count, and the two links of a span and of four around it */
-#define UNDO_WORDS (3 * LIST_WORDS + LINE_WORDS) /* leaves, enters, leaves */
+#define LIST_WORDS 12 /* a head, a count, and both links of a span and of its four neighbours */
+#define UNDO_WORDS (3 * LIST_WORDS + LINE_WORDS) /* remove, add, remove */
 
-#define SHARDS 8 /* neighbouring classes, which one program uses, are in different ones */
+#define SHARDS 8 /* neighbouring classes, often used together, are in different shards */
 
 struct orphans {
     struct ps_span *with_room;
     struct ps_span *without_room;
-    uint64_t x_count; /* length of both lists; written under the lock. A word: it is noted */
+    uint64_t x_count; /* length of both lists; written under the lock */
 };
 
 static struct shard {
@@ -49,7 +49,7 @@ static struct ps_span **list_of(const struct ps_span *span) {
     return span->place == PS_PLACE_AVAILABLE ? &orphans->with_room : &orphans->without_room;
 }
 
-/* ---- what the undo log notes ---- */
+/* ---- undo log ---- */
 
 static void note_links(struct ps_undo *undo, const struct ps_run *run) {
     if (run != NULL) {
@@ -58,7 +58,7 @@ static void note_links(struct ps_undo *undo, const struct ps_run *run) {
     }
 }
 
-/* Before a span is entered in a list, or leaves it. */
+/* Notes the words that adding a span to a list, or removing it, will change. */
 static void note_list(struct ps_span *const *list, const struct ps_span *span) {
     struct ps_undo *undo = &shard_of(span->class_index)->undo;
     PS_UNDO_NOTE(undo, *list);
@@ -73,10 +73,10 @@ static void note_list(struct ps_span *const *list, const struct ps_span *span) {
 }
 
 /*
- * A span's account and its owner, which is line 0: what the span's inside slots say of the owner is
- * of interest to that owner's thread only, and the child of a fork does not have it. x_remote is
- * not noted, since others change it by atomic swaps: blocks that had been collected from there are
- * lost when the account is taken back, a part of one span.
+ * Notes a span's account and owner, which are line 0. The owner in the inside slots matters to that
+ * owner's thread only, which does not exist in the child of a fork. x_remote is not noted, because
+ * other threads swap it: blocks that had been collected from it are lost when the account is rolled
+ * back, which is a part of one span.
  */
 static void note_account(const struct ps_span *span) {
     ps_undo_note(&shard_of(span->class_index)->undo, span, PS_CACHE_LINE);
@@ -84,9 +84,10 @@ static void note_account(const struct ps_span *span) {
 
 /* ---- the lists ---- */
 
-/* Enters an orphan by what it has now, and asks for a notice when that changes for the better. */
+/* Adds an orphan to the list that matches its present room, and requests a notice for when it has
+ * more. */
 static void enter_locked(struct ps_span *span) {
-    do { /* ends: a further round has seen blocks come back meanwhile */
+    do { /* ends: each further round has collected blocks that were returned meanwhile */
         ps_span_collect(span);
         span->place = ps_span_has_room(span) ? PS_PLACE_AVAILABLE : PS_PLACE_FULL;
     } while (span->used != 0 && !ps_span_arm(span, ps_span_notice_blocks(span)));
@@ -101,7 +102,7 @@ static void leave_locked(struct ps_span *span) {
     ps_owner_add(&orphans_of(span->class_index)->x_count, -1);
 }
 
-/* Frees an orphan that has drained. Called with the lock held, releases it. */
+/* Destroys an orphan that has drained. Called with the lock held, releases it. */
 static void finish_locked(struct ps_span *span) {
     bool is_drained = span->used == 0 && !ps_span_is_queued(span);
     if (is_drained) {
@@ -126,7 +127,7 @@ void ps_orphans_add(struct ps_span *span) {
 struct ps_span *ps_orphans_adopt(uint32_t class_index, uintptr_t owner_key) {
     struct orphans *orphans = orphans_of(class_index);
     struct ps_lock *lock = &shard_of(class_index)->lock;
-    /* relaxed: a look without the lock; an orphan missed now is found at the next refill. */
+    /* relaxed: an unlocked hint; an orphan missed here is found by the next refill. */
     if (ps_load_relaxed(&orphans->x_count) == 0) {
         return NULL;
     }
@@ -144,7 +145,7 @@ struct ps_span *ps_orphans_adopt(uint32_t class_index, uintptr_t owner_key) {
 bool ps_orphans_notice(struct ps_span *span, uintptr_t owner_key) {
     struct ps_lock *lock = &shard_of(span->class_index)->lock;
     ps_lock_acquire(lock);
-    /* relaxed: only changes under the lock while it is ORPHAN. */
+    /* relaxed: changes only under the lock while it is ORPHAN. */
     if (ps_load_relaxed(&span->x_owner) != PS_KEY_ORPHAN) {
         ps_lock_release(lock);
         return false;
@@ -171,7 +172,7 @@ bool ps_orphans_salvage(struct ps_span *span, uintptr_t dead_key) {
     }
     note_account(span);
     note_links(&shard->undo, &span->run);
-    span->run.next = NULL; /* of a list of the dead, whose spans may be anybody's by now */
+    span->run.next = NULL; /* a list of the missing owner, whose spans may have others now */
     span->run.prev = NULL;
     span->room = 0;
     ps_span_attach(span);

@@ -1,41 +1,41 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Orphans: spans without an owner, because their thread has ended or keeps more room than it
- * may (heap/room.c), kept per class until a thread adopts them. Adoption comes before fresh memory,
- * so threads that come and go leave no growth, and what one thread has freed serves another; an
- * orphan that drains before it is adopted goes back to the page cache from here.
+ * Orphans: spans without an owner, because their thread has ended or their heap exceeded its bound
+ * (heap/room.c). They are kept per class until a refill adopts them. Adoption precedes fresh
+ * memory, so that short threads cause no growth and blocks freed by one thread serve others. An
+ * orphan that drains first returns to the page cache from here.
  *
- * Any thread; locks by class (PS_RANK_ORPHAN), which stand in for the missing owner. Callers:
- * heap/.
+ * Any thread. One lock per group of classes (PS_RANK_ORPHAN) replaces the owner's exclusive access.
+ * Callers: heap/.
  */
 #ifndef PS_SMALL_ORPHANS_H
 #define PS_SMALL_ORPHANS_H
 
 #include "pools/engine/small/span.h"
 
-/* Owner: gives a span up. It is on no list; its bin holds none of its blocks. */
+/* Owner: makes the span an orphan. It is on no list; its bin holds none of its blocks. */
 void ps_orphans_add(struct ps_span *span);
 
-/* An orphan of the class, one with room if there is any; now owned by owner_key, on no list, place
- * not set. NULL when the class has none. */
+/* Adopts an orphan of the class for owner_key, preferably one with room. The span is on no list and
+ * has no place. NULL when the class has none. */
 struct ps_span *ps_orphans_adopt(uint32_t class_index, uintptr_t owner_key);
 
-/* A QUEUED span whose owner was the orphan list when the caller looked: settles it, or, with an
- * owner_key that is not PS_KEY_ORPHAN, makes it that owner's, as ps_orphans_adopt. False when it
- * has been adopted since. */
+/* Handles a notice of a QUEUED span that was an orphan when the caller read its owner: settles it,
+ * or, unless owner_key is PS_KEY_ORPHAN, adopts it for owner_key. Returns false if it has been
+ * adopted meanwhile. */
 bool ps_orphans_notice(struct ps_span *span, uintptr_t owner_key);
 
 /*
- * A QUEUED span whose owner died in a fork, its account possibly half-written: keeps only what is
- * certain, the blocks handed back since, counts all others as used, and makes it an orphan. False
- * when dead_key is no longer its owner.
+ * Makes an orphan of a QUEUED span whose owner does not exist in this child of a fork. Its account
+ * may be half-written: keeps the blocks returned since the fork and counts all others as used.
+ * Returns false when dead_key is no longer the owner.
  */
 bool ps_orphans_salvage(struct ps_span *span, uintptr_t dead_key);
 
-/* Spans in the orphan list. */
+/* Number of orphans. */
 uint64_t ps_orphans_count(void);
 
-/* In the child of a fork, by its only thread. */
+/* Repairs the locks in the child of a fork, on its only thread. */
 void ps_orphans_fork_child(void);
 
 #endif

@@ -14,14 +14,14 @@
     4096 /* first window of virgin memory: small, so that a program which frees                    \
           * what it takes goes round in few cache lines */
 #define SPAN_GRANULES_LIMIT 16 /* 1 MiB */
-#define SPAN_BLOCKS_WANTED 8   /* fewer blocks per span and every few requests would be slow */
-#define STREAK_BLOCK_BYTES 256 /* largest block of a class with free streaks: see plan_blocks */
+#define SPAN_BLOCKS_WANTED 8   /* with fewer, too many requests take the slow path */
+#define STREAK_BLOCK_BYTES 256 /* largest block size with free streaks: see plan_blocks */
 #define STREAK_PROBE_INTERVAL 32
 #define STREAK_PROBE_INTERVAL_HARDENED 64 /* blocks of a streak are zeroed late */
-#define LIFO_BLOCK_BYTES 4096             /* classes above have LIFO cache: see heap/lifo.c */
-#define LIFO_BYTES ((size_t)128 << 10)    /* of each class with LIFO cache, */
-#define LIFO_LEAST_BLOCKS 16              /* but so many at least */
-#define NOTICE_FRACTION 8 /* a full span is looked at again when an eighth of it is free */
+#define LIFO_BLOCK_BYTES 4096             /* larger classes have a LIFO cache: see heap/lifo.c */
+#define LIFO_BYTES ((size_t)128 << 10)    /* per class with a LIFO cache */
+#define LIFO_LEAST_BLOCKS 16              /* minimum per class */
+#define NOTICE_FRACTION 8 /* a full span is collected when this fraction of it has been freed */
 
 /* 16-byte steps to 128, then four per doubling: at most 25 % lost to rounding, 12 % on average. */
 static const uint32_t built_in[] = {
@@ -39,7 +39,7 @@ uint8_t ps_size_class_by_8[PS_CLASS_BYTES_LIMIT / 8 + 1];
 size_t ps_size_class_guard_bytes;
 
 static uint32_t harden;  /* level: see harden/hard.h */
-static bool is_recorded; /* each free is looked at: see record/record.h */
+static bool is_recorded; /* each free is recorded: see record/record.h */
 
 bool ps_size_class_is_valid(const uint32_t *class_bytes, uint32_t count) {
     if (count > PS_CLASS_LIMIT) {
@@ -56,7 +56,7 @@ bool ps_size_class_is_valid(const uint32_t *class_bytes, uint32_t count) {
     return true;
 }
 
-/* Shortest span that holds enough blocks and wastes at most 1/16 of its addresses at the end. */
+/* Shortest span that holds enough blocks and loses at most 1/16 of its addresses at the end. */
 static uint16_t plan_granules(uint32_t block_bytes) {
     for (size_t granules = 1; granules < SPAN_GRANULES_LIMIT; granules++) {
         size_t bytes = granules << PS_GRANULE_SHIFT;
@@ -67,14 +67,14 @@ static uint16_t plan_granules(uint32_t block_bytes) {
     return SPAN_GRANULES_LIMIT;
 }
 
-/* Each block passes through checks of its own: level 2 and 3 of harden/hard.h. */
+/* True when each block is checked individually: levels 2 and 3 of harden/hard.h. */
 static bool is_checked(void) { return harden >= 2; }
 
 /*
  * A free streak recognises the next block by its address alone, so the addresses one step before
- * and behind a span's blocks must never be blocks themselves: such classes leave out block 0, and
- * the last one where it would end exactly at the granule. At 256 bytes that costs 0.8 %, at 8 bytes
- * 0.02 %; above 256 the saving per free no longer pays for it.
+ * and behind a span's blocks must never be blocks themselves. Such classes therefore leave out
+ * block 0, and the last block where it would end exactly at the granule. That costs 0.8 % at 256
+ * bytes and 0.02 % at 8 bytes; above 256 the saving per free is smaller than the cost.
  */
 static void plan_blocks(struct ps_size_class *class) {
     size_t bytes = ((size_t) class->granules << PS_GRANULE_SHIFT) - ps_size_class_guard_bytes;
@@ -91,7 +91,7 @@ static void plan_blocks(struct ps_size_class *class) {
     if (class->has_lifo) {
         class->lifo_limit = (uint8_t)ps_max(LIFO_BYTES / class->block_bytes, LIFO_LEAST_BLOCKS);
     }
-    /* Where the newest block freed is the first reused, a window keeps nothing together. */
+    /* LIFO reuse makes a small window pointless. */
     class->window_blocks = class->has_lifo ? (uint32_t)(class->limit - class->first)
                                            : (uint32_t)ps_max(WINDOW_BYTES / class->block_bytes, 4);
     class->notice_blocks =
@@ -105,8 +105,8 @@ static void add_class(uint32_t block_bytes) {
     plan_blocks(class);
 }
 
-/* Appends the built-in sizes above `last` up to small_max; all of them, or as many as there is
- * room for, evenly, counted down from the largest. */
+/* Appends the built-in sizes above `last` up to small_max. If `room` is too small for all of them,
+ * leaves out sizes evenly, counted down from the largest. */
 static void add_tail(uint32_t last, size_t small_max, size_t room) {
     size_t begin = 0;
     while (begin < BUILT_IN_COUNT && built_in[begin] <= last) {
@@ -137,11 +137,11 @@ static void fill_tables(void) {
             (uint8_t)(index < ps_size_class_count ? index : PS_CLASS_NONE);
     }
     if (harden != 0) {
-        ps_size_class_by_8[0] = PS_CLASS_NONE; /* what has no size: harden/zero.h */
+        ps_size_class_by_8[0] = PS_CLASS_NONE; /* requests of size 0: harden/zero.h */
     }
 }
 
-/* None where a page is a large part of a granule. */
+/* 0 if a page is a large part of a granule. */
 static size_t guard_bytes(const struct ps_config *config) {
     size_t page_bytes = ps_os_page_bytes();
     return config->harden >= 2 && page_bytes * 16 <= PS_GRANULE_BYTES ? page_bytes : 0;
@@ -162,7 +162,7 @@ void ps_size_class_start(const struct ps_config *config) {
     uint32_t last = config->class_count > 0 ? config->class_bytes[config->class_count - 1] : 0;
     add_tail(last, small_max, PS_CLASS_LIMIT - config->class_count);
     ps_size_class_max_bytes = ps_size_classes[ps_size_class_count - 1].block_bytes;
-    /* A recent block is handed out without a look; where each allocation is counted, none waits. */
+    /* LIFO caches grant blocks without counting, so exact sampling limits them to one block. */
     for (uint32_t i = 0; config->guard_sample - 1 < PS_GUARD_EXACT && i < ps_size_class_count;
          i++) {
         ps_size_classes[i].lifo_limit = ps_size_classes[i].has_lifo ? 1 : 0;

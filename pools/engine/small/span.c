@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See span.h. Everything here is called by the span's owner, or under the orphan lock.
+ * See span.h. All functions are called by the span's owner, or under the orphan lock.
  */
 #include "pools/engine/small/span.h"
 
@@ -10,12 +10,12 @@
 #include "pools/engine/small/span_remote.h"
 #include "pools/engine/small/span_room.h"
 
-/* Shorter runs become single blocks on the list, where a second free of one is found; longer ones
- * are left alone, their memory with them. */
+/* Shorter returns become single blocks on the list, where a double free is detected; longer ones
+ * become a gap, whose memory is not touched. */
 #define GAP_LEAST_BLOCKS 512
 
 static void set_used(struct ps_span *span, size_t used) {
-    ps_store_relaxed(&span->used, (uint16_t)used); /* relaxed: census wants a snapshot only */
+    ps_store_relaxed(&span->used, (uint16_t)used); /* relaxed: census needs a snapshot only */
 }
 
 PS_COLD void ps_span_corrupt(const struct ps_span *span, const char *what) {
@@ -30,7 +30,7 @@ void ps_span_check(const struct ps_span *span) {
     }
 }
 
-/* Makes the inside of a longer span lead to its head. */
+/* Makes the inside slots of a longer span lead to its head. */
 static void mark_inside(struct ps_span *span) {
     for (uint32_t i = 1; i < span->run.granules; i++) {
         struct ps_run *run = &ps_page_map_slot(span->run.base + i * PS_GRANULE_BYTES)->run;
@@ -61,10 +61,10 @@ static struct ps_span *create_in(struct ps_run *run, uint32_t class_index, uintp
     span->place = PS_PLACE_CURRENT;
     span->run.prev = NULL;
     span->run.next = NULL;
-    span->divisor = UINT32_MAX / span->block_bytes + 1; /* the ceiling of the quotient */
+    span->divisor = UINT32_MAX / span->block_bytes + 1; /* rounded up */
     ps_store_relaxed(&span->x_owner_detached, (uint8_t)0);
     span->room = 0;
-    ps_store_relaxed(&span->x_remote, (uint64_t)0); /* relaxed: nobody has a block of it yet */
+    ps_store_relaxed(&span->x_remote, (uint64_t)0); /* relaxed: no other thread has a block yet */
     ps_span_reset(span);
     if (PS_UNLIKELY(!ps_span_open(span, is_sparse))) {
         ps_span_shut(span);
@@ -74,7 +74,8 @@ static struct ps_span *create_in(struct ps_run *run, uint32_t class_index, uintp
     span->carved = span->first;
     span->is_zero = !run->is_dirty;
     mark_inside(span);
-    /* release: pairs with those who walk over all slots and meet a span they have no block of. */
+    /* release: pairs with walks over all slots, which may find a span without having a block of
+     * it. */
     ps_store_release(&run->kind, (uint8_t)PS_RUN_SPAN);
     ps_span_set_owner(span, owner_key);
     return span;
@@ -82,7 +83,7 @@ static struct ps_span *create_in(struct ps_run *run, uint32_t class_index, uintp
 
 void ps_span_set_owner(struct ps_span *span, uintptr_t key) {
     uint32_t slots = ps_size_classes[span->class_index].has_lifo ? span->run.granules : 1;
-    /* The head last: where a fork finds the owner half told, the head's is what counts. */
+    /* The head last: after a fork in between, the owner in the head is the valid one. */
     for (uint32_t i = slots; i-- > 0;) {
         /* release: see span.h. */
         ps_store_release(&ps_span_at(span->run.base + i * PS_GRANULE_BYTES)->x_owner, key);
@@ -115,14 +116,15 @@ void ps_span_reset(struct ps_span *span) {
     span->window_blocks = (uint16_t)ps_size_classes[span->class_index].window_blocks;
     span->is_zero = false;
     span->is_shared = 0;
-    /* relaxed, both: other threads read them with a block of the span in hand, and none is out. */
+    /* relaxed, both: other threads read them only while they have a block of the span, and none is
+     * out. */
     ps_store_relaxed(&span->salt, ps_link_new_salt());
     ps_store_relaxed(&span->handed, (uint32_t)(uintptr_t)span->run.base - 1);
     set_used(span, 0);
-    ps_store_relaxed(&span->popped, (uint16_t)0);          /* relaxed: as needed below */
+    ps_store_relaxed(&span->popped, (uint16_t)0);          /* relaxed: as free_countdown below */
     ps_store_relaxed(&span->countdown_start, (uint16_t)1); /* relaxed: as the next */
     ps_store_relaxed(&span->free_countdown,
-                     (uint16_t)1); /* relaxed: census wants a snapshot only */
+                     (uint16_t)1); /* relaxed: census needs a snapshot only */
 }
 
 void ps_span_reset_used(struct ps_span *span) {
@@ -130,7 +132,7 @@ void ps_span_reset_used(struct ps_span *span) {
     ps_span_reset(span);
     span->carved = span->limit;
     set_used(span, ps_span_capacity(span));
-    /* relaxed, both: blocks are out, but no thread but this one is there. */
+    /* relaxed, both: blocks are out, but no other thread exists. */
     ps_store_relaxed(&span->salt, salt);
     ps_store_relaxed(&span->handed, (uint32_t)(uintptr_t)ps_span_block(span, span->limit - 1u));
 }
@@ -144,12 +146,12 @@ void ps_span_destroy(struct ps_span *span) {
     ps_page_cache_give(&span->run);
 }
 
-/* Frees until the owner wants to look at the span again. */
+/* Number of frees until the owner's next settling. */
 static size_t next_event(const struct ps_span *span) {
     if (span->place == PS_PLACE_CURRENT) {
         return span->probe_interval;
     }
-    /* All that is out, or half of it: see ps_span_notice_blocks. */
+    /* All blocks that are out, or half of them: see ps_span_notice_blocks. */
     size_t out = ps_span_out_blocks(span);
     size_t wait = ps_min(span->probe_interval, ps_max(span->is_shared ? (out + 1) / 2 : out, 1));
     return span->place == PS_PLACE_FULL ? ps_min(wait, ps_span_worth_blocks(span)) : wait;
@@ -158,14 +160,14 @@ static size_t next_event(const struct ps_span *span) {
 void ps_span_settle(struct ps_span *span) {
     int back = span->countdown_start - span->free_countdown - span->popped;
     uint16_t used =
-        (uint16_t)(span->used - back); /* which may have been short of what was popped */
+        (uint16_t)(span->used - back); /* may be smaller than the number of popped blocks */
     if (PS_UNLIKELY(used > ps_span_capacity(span))) {
         ps_span_corrupt(span, PS_SPAN_TOO_MANY);
     }
     span->free_count = (uint16_t)(span->free_count + back);
     set_used(span, used);
     uint16_t wait = (uint16_t)next_event(span);
-    /* relaxed, all three: census wants a snapshot only. */
+    /* relaxed, all three: census needs a snapshot only. */
     ps_store_relaxed(&span->popped, (uint16_t)0);
     ps_store_relaxed(&span->countdown_start, wait);
     ps_store_relaxed(&span->free_countdown, wait);

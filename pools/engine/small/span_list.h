@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Lists of spans: circular through prev, ended by NULL through next, so one pointer gives head and
- * tail. A span is on at most one list. No locks: the list's owner serialises.
+ * Lists of spans: circular through prev, terminated by NULL through next, so that one pointer gives
+ * head and tail. A span is on at most one list. No locks: the owner of the list serialises access.
  */
 #ifndef PS_SMALL_SPAN_LIST_H
 #define PS_SMALL_SPAN_LIST_H
 
 #include "pools/engine/small/span.h"
 
-/* The last span of a list that is not empty. */
+/* The last span of a non-empty list. */
 static inline struct ps_span *ps_span_list_tail(const struct ps_span *head) {
     return ps_span_of_run(head->run.prev);
 }
 
-/* The next span of a list, NULL behind the last. */
+/* The next span of a list, NULL after the last. */
 static inline struct ps_span *ps_span_list_next(const struct ps_span *span) {
     return span->run.next != NULL ? ps_span_of_run(span->run.next) : NULL;
 }

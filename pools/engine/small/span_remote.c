@@ -22,30 +22,31 @@ static size_t total_of(uint64_t word) {
     return field(word, LIST_COUNT_SHIFT) + field(word, GAP_BLOCKS_SHIFT);
 }
 
-/* word with a new head and `blocks` more in the chain that starts at `shift`. */
+/* Returns word with a new head and `blocks` more in the chain that starts at `shift`. */
 static uint64_t with_batch(uint64_t word, unsigned shift, size_t head_index, size_t blocks) {
     word &= ~(FIELD_MASK << shift);
     word |= (uint64_t)(head_index + 1) << shift;
     return word + ((uint64_t)blocks << (shift + FIELD_BITS));
 }
 
-/* A word with more blocks than the span has: a field may be about to run over. */
+/* Aborts on a word with more blocks than the span has, before a field overflows. */
 static void check_total(const struct ps_span *span, uint64_t word) {
     if (PS_UNLIKELY(total_of(word) > ps_span_capacity(span))) {
         ps_span_corrupt(span, PS_SPAN_TOO_MANY);
     }
 }
 
-/* Sets QUEUED when the total has reached what the owner waits for, or all there is: that the span
- * is wholly back is never missed. */
+/* Sets QUEUED when the total has reached the threshold, or the capacity: a fully free span is
+ * always QUEUED. */
 static uint64_t with_notice(const struct ps_span *span, uint64_t word) {
     size_t total = total_of(word);
-    /* relaxed: a stale value is allowed, see span_remote.h. */
+    /* relaxed: may be stale, see span_remote.h. */
     bool is_due = total >= ps_load_relaxed(&span->x_notice_at) || total == ps_span_capacity(span);
     return is_due ? word | PS_REMOTE_QUEUED : word;
 }
 
-/* What the swap from `before` to `after` asks of the hander-over. The span may be gone by now. */
+/* Derives the caller's duties from the swap of `before` to `after`. The span may no longer
+ * exist. */
 static unsigned handed(uint64_t before, uint64_t after, size_t capacity) {
     bool is_queued = (after & PS_REMOTE_QUEUED) != 0;
     unsigned wake = is_queued && (before & PS_REMOTE_QUEUED) == 0 ? PS_HANDED_NOTICE : 0;
@@ -60,11 +61,11 @@ unsigned ps_span_hand_list(struct ps_span *span, void *head, void *tail, size_t 
         size_t old_head = field(word, LIST_HEAD_SHIFT);
         ps_link_write(tail,
                       old_head != 0 ? ps_span_block(span, old_head - 1) : ps_span_list_end(span),
-                      ps_load_relaxed(&span->salt)); /* relaxed: we have a block of the span */
+                      ps_load_relaxed(&span->salt)); /* relaxed: the caller has a block of it */
         uint64_t wanted = with_notice(span, with_batch(word, LIST_HEAD_SHIFT, index, blocks));
         check_total(span, wanted);
-        /* release: pairs with the acquire in ps_span_collect; makes the links visible, and all the
-         * program's own accesses to the blocks. */
+        /* release: pairs with the acquire in ps_span_collect; makes the links visible, and all
+         * accesses of the program to the blocks. */
         if (ps_cas_weak_acq_rel(&span->x_remote, &word, wanted)) {
             return handed(word, wanted, capacity);
         }
@@ -88,11 +89,11 @@ unsigned ps_span_transfer_blocks(struct ps_span *span, char *lowest, size_t bloc
     }
 }
 
-/* Empties both chains and DRAINED, keeps the other flags; returns what was there. */
+/* Empties both chains, clears DRAINED and keeps the other flags; returns the previous word. */
 static uint64_t take_word(struct ps_span *span) {
     uint64_t word = ps_load_relaxed(&span->x_remote); /* relaxed: the swap below validates it */
     while (total_of(word) != 0 || (word & PS_REMOTE_DRAINED) != 0) {
-        /* acquire: pairs with the release of the hand-overs; makes their links visible. */
+        /* acquire: pairs with the release of the transfers; makes their links visible. */
         if (ps_cas_weak_acq_rel(&span->x_remote, &word,
                                 word & (PS_REMOTE_QUEUED | PS_REMOTE_CLAIMED))) {
             return word;
@@ -101,11 +102,11 @@ static uint64_t take_word(struct ps_span *span) {
     return 0;
 }
 
-/* Links the collected runs, a few long ones, in front of the span's own. */
+/* Links the collected gaps, which are few and long, in front of the span's own. */
 static void collect_gaps(struct ps_span *span, size_t head, size_t blocks) {
     size_t walked = 0;
     struct ps_gap *last = ps_span_gap(span, head);
-    while (last->next != 0) { /* ends: as the blocks of the runs, which are fewer than all */
+    while (last->next != 0) { /* ends: the gaps have fewer blocks than the total */
         walked += last->blocks;
         if (PS_UNLIKELY(walked >= blocks)) {
             ps_span_corrupt(span, PS_SPAN_BAD_GAP);
@@ -117,8 +118,8 @@ static void collect_gaps(struct ps_span *span, size_t head, size_t blocks) {
     span->run_blocks = (uint16_t)(span->run_blocks + blocks);
 }
 
-/* There is one stash, and it is in use. But when all blocks that are out have come back, the lists
- * do not matter any more: the span is drained. */
+/* Handles a stash that is still in use: nothing can be collected then, but if all blocks that are
+ * out have been returned, the lists no longer matter, because the span is drained. */
 static size_t collect_last(struct ps_span *span) {
     size_t total = ps_span_remote_blocks(span);
     if (total == 0 || total != span->used || span->free_countdown != span->countdown_start) {
@@ -170,10 +171,10 @@ size_t ps_span_notice_blocks(const struct ps_span *span) {
     return ps_span_remote_blocks(span) + more + 1;
 }
 
-/* What was claimed and is not stolen: the chains are gone, every block is free. */
+/* Ends a claim that did not steal: the chains are gone, every block is free. */
 static void end_claim(struct ps_span *span) {
     uint64_t word = ps_load_relaxed(&span->x_remote); /* relaxed: the swap below validates it */
-    /* release: as in ps_span_clear_queued, though nothing was written. */
+    /* release: as in ps_span_clear_queued, although nothing was written. */
     while (!ps_cas_weak_release(&span->x_remote, &word, PS_REMOTE_QUEUED | PS_REMOTE_DRAINED)) {
     }
 }
@@ -181,13 +182,13 @@ static void end_claim(struct ps_span *span) {
 bool ps_span_steal(struct ps_span *span) {
     uint64_t word = ps_load_relaxed(&span->x_remote); /* relaxed: the swap below validates it */
     bool is_back = total_of(word) == ps_span_capacity(span) || (word & PS_REMOTE_DRAINED) != 0;
-    /* acquire: pairs with the hand-overs; the blocks are ours. */
+    /* acquire: pairs with the transfers; the blocks belong to the caller now. */
     if (!is_back ||
         !ps_cas_weak_acq_rel(&span->x_remote, &word, PS_REMOTE_QUEUED | PS_REMOTE_CLAIMED)) {
         return false;
     }
-    /* After the swap, since before it the span may have been in the owner's hands once more.
-     * acquire: pairs with ps_span_detach; line 0 is as the owner left it. */
+    /* Read after the swap, because before it the owner may have attached the span again. acquire:
+     * pairs with ps_span_detach; line 0 is as the owner left it. */
     if (ps_load_acquire(&span->x_owner_detached) != 0) {
         ps_span_reset(span);
         ps_store_relaxed(&span->x_remote, (uint64_t)0); /* relaxed: no block of it is live */
@@ -198,7 +199,7 @@ bool ps_span_steal(struct ps_span *span) {
 }
 
 bool ps_span_finish_steal(struct ps_span *span) {
-    uint64_t word = ps_load_relaxed(&span->x_remote); /* relaxed, all: one thread */
+    uint64_t word = ps_load_relaxed(&span->x_remote); /* relaxed, all: the only thread */
     bool is_claimed = (word & PS_REMOTE_CLAIMED) != 0;
     if (word != 0 && !(is_claimed && ps_load_relaxed(&span->x_owner_detached) != 0)) {
         if (is_claimed) {
@@ -206,7 +207,7 @@ bool ps_span_finish_steal(struct ps_span *span) {
         }
         return false;
     }
-    ps_span_reset(span); /* again: it may have been reset in part */
+    ps_span_reset(span); /* again, because the first reset may be incomplete */
     ps_store_relaxed(&span->x_remote, (uint64_t)0);
     return true;
 }
@@ -216,14 +217,14 @@ void ps_span_detach(struct ps_span *span) {
 }
 
 void ps_span_attach(struct ps_span *span) {
-    /* relaxed: what can make the span stealable again comes later in this thread, and is released
-     * by the swap that clears QUEUED or by the hand-over of a block. */
+    /* relaxed: whatever makes the span stealable again follows in this thread, and is released by
+     * the swap that clears QUEUED or by the transfer of a block. */
     ps_store_relaxed(&span->x_owner_detached, (uint8_t)0);
 }
 
 void ps_span_clear_queued(struct ps_span *span) {
     uint64_t word = ps_load_relaxed(&span->x_remote); /* relaxed: the swap below validates it */
-    /* release: pairs with ps_span_is_queued; our reads of x_notice_next come before. */
+    /* release: pairs with ps_span_is_queued; orders our reads of x_notice_next before it. */
     while (!ps_cas_weak_release(&span->x_remote, &word, word & ~PS_REMOTE_QUEUED)) {
     }
 }

@@ -9,15 +9,15 @@
 #include "pools/engine/page/access.h"
 #include "pools/engine/page/page_cache.h"
 
-/* Each span with a guard may cost two mappings of the 65,530 that a process has by default. */
+/* Each guarded span may cost two of the 65,530 mappings that a process has by default. */
 #define GUARDED_LIMIT 16384
 
-#define SPARSE_BLOCK_BYTES 2048 /* of larger classes few blocks would be left in a few pages */
+#define SPARSE_BLOCK_BYTES 2048 /* larger classes would have few blocks in a few pages */
 #define ONE_PAGE_BLOCK_BYTES 1024
 
 static uint32_t x_guarded;
 
-/* Of a run's addresses, those from begin to end. */
+/* Addresses [begin, end), relative to the run's base. */
 struct room {
     size_t begin;
     size_t end;
@@ -28,7 +28,7 @@ static size_t bytes_of(const struct ps_span *span) {
 }
 
 static bool may_guard(void) {
-    /* relaxed, both: a count that bounds. */
+    /* relaxed, both: an approximate bound. */
     if (ps_size_class_guard_bytes == 0) {
         return false;
     }
@@ -39,8 +39,8 @@ static bool may_guard(void) {
     return false;
 }
 
-/* A page or two of a granule, neither the first nor the last one. Always the same for a granule:
- * others would keep the memory of their pages until it is purged. */
+/* A page or two of a granule, excluding its first and last page. Constant for each granule: a
+ * varying choice would keep the memory of earlier pages until they are purged. */
 static struct room sparse_room(const struct ps_span *span) {
     size_t page_bytes = ps_size_class_guard_bytes;
     size_t wanted = span->block_bytes <= ONE_PAGE_BLOCK_BYTES ? 1 : 2;
@@ -53,8 +53,8 @@ static bool is_fit_for_sparse(const struct ps_span *span) {
     return span->run.granules == 1 && span->block_bytes <= SPARSE_BLOCK_BYTES;
 }
 
-/* Makes a part of a span inaccessible. Its memory would stay for nothing: a program of short
- * threads had twice as much. */
+/* Makes a part of a span inaccessible, and drops its memory, which would stay unused: a program of
+ * short threads had twice the RSS. */
 static void leave_out(const struct ps_span *span, char *begin, size_t bytes) {
     if (span->run.is_dirty && bytes > ps_size_class_guard_bytes) {
         (void)ps_os_purge(begin, bytes);
@@ -67,7 +67,7 @@ static enum ps_access wanted_access(const struct ps_span *span, size_t granule) 
     return is_end ? PS_ACCESS_ALL_BUT_END : PS_ACCESS_ALL;
 }
 
-/* Whether all granules can be accessed as this span wants them, or none of them at all. */
+/* Tells whether all granules have the access that this span wants, or all have none. */
 static void compare_access(const struct ps_span *span, bool *is_as_wanted, bool *is_shut) {
     *is_as_wanted = true;
     *is_shut = true;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The page map and the slots in it: two threads make spans in one leaf, each of which is found
- * by whoever gets a block of it; somebody looks up a foreign address; somebody walks over all
- * slots. Sources, bounds and faults to find: page_map.model.
+ * The page map and its slots: two threads create spans in one leaf, each of which must be found by
+ * a thread that receives a block of it, by a lookup of a foreign address, and by a walk over all
+ * slots. Sources, bounds and planted faults: page_map.model.
  */
 #include "pools/engine/page/page_cache.h"
 
@@ -12,7 +12,7 @@
 #include <world.h>
 
 static struct ps_lock map_lock = PS_LOCK_INIT(PS_RANK_PAGE);
-static void *x_mail[EXPLORE_THREADS + 1]; /* a block, from its owner to whoever looks */
+static void *x_mail[EXPLORE_THREADS + 1]; /* a block, from its owner to a lookup */
 static char foreign[64];
 
 static uintptr_t key_of(unsigned thread) { return (uintptr_t)4096 * thread; }
@@ -50,7 +50,7 @@ static void look_up_foreign(void) {
     EXPLORE_ASSERT(ps_load_relaxed(&((const struct ps_span *)slot)->x_owner) == PS_KEY_NOBODY);
 }
 
-/* As heap/census.c counts spans. */
+/* As record/census.c counts spans. */
 static void visit(struct ps_slot *slot, void *context) {
     (void)context;
     if (ps_load_acquire(&slot->run.kind) == PS_RUN_SPAN) {

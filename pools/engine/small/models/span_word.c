@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The word of a span: blocks handed back by other threads, the notice that exactly one of them
- * owes, asked for or not when all are back, the owner's collection, the theft of a span that is
- * wholly back. Sources, bounds and faults to find: span_word.model.
+ * The remote word of a span: blocks returned by other threads, the notice that exactly one of them
+ * owes, with and without a request when all are back, collection by the owner, the steal of a fully
+ * free span. Sources, bounds and planted faults: span_word.model.
  */
 #include "pools/engine/small/span_remote.h"
 
@@ -11,7 +11,7 @@
 #define OWNER_KEY ((uintptr_t)4096)
 
 static struct ps_span *span;
-static unsigned x_notices_sent; /* owed by hand-overs */
+static unsigned x_notices_sent; /* owed by transfers */
 
 static void begin(uint16_t blocks, size_t notice_at) {
     world_begin(blocks, 2);
@@ -51,7 +51,7 @@ static void use_runs(void) {
     }
 }
 
-/* The owner looks without having been asked. What came back is his to use. */
+/* The owner collects without a request. Collected blocks belong to it. */
 static void collect(void) {
     ps_span_settle(span);
     (void)ps_span_collect(span);
@@ -75,7 +75,7 @@ static void all_back(void) {
     world_check_all_free(span);
 }
 
-/* ---- hand-overs and collections ---- */
+/* ---- transfers and collections ---- */
 
 static void four_blocks(void) { begin(4, 2); }
 static void six_blocks(void) { begin(6, 2); }
@@ -97,11 +97,11 @@ static void one_notice(void) {
     all_back();
 }
 
-/* ---- all back, unasked ---- */
+/* ---- all back, without a request ---- */
 
 static void four_blocks_unwatched(void) { begin(4, PS_NOTICE_NEVER); }
 
-/* The owner makes something of what it has got. */
+/* The owner uses the collected blocks. */
 static void collect_and_use(void) {
     collect();
     if (span->used == 0) {
@@ -109,7 +109,7 @@ static void collect_and_use(void) {
     }
 }
 
-/* The owner has looked at some of them before the last came: 0 notices, else 1. */
+/* If the owner collected some blocks before the last was returned: 0 notices, otherwise 1. */
 static void woken_if_all_were_there(void) {
     EXPLORE_ASSERT(x_notices_sent == ps_span_is_queued(span));
     EXPLORE_ASSERT(x_notices_sent == 1 || span->used != ps_span_capacity(span));
@@ -117,9 +117,9 @@ static void woken_if_all_were_there(void) {
     all_back();
 }
 
-/* ---- a thief ---- */
+/* ---- steals ---- */
 
-static unsigned x_is_listed; /* the span is on its owner's list of notices, so to speak */
+static unsigned x_is_listed; /* the span is on its owner's list of notices */
 
 static void let_go(void) {
     four_blocks();
