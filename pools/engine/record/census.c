@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See census.h. Reads what other threads write with relaxed loads: a snapshot, each number right
- * for some moment during the call.
+ * See census.h. Reads words of other threads with relaxed loads: a snapshot, in which each number
+ * was right at some moment during the call.
  */
 #include "pools/engine/record/census.h"
 
@@ -32,8 +32,8 @@ static void count_span(struct ps_census *census, const struct ps_span *span) {
     size_t back = armed + ps_span_remote_blocks(span);
     class->spans++;
     class->span_bytes += (uint64_t)span->run.granules << PS_GRANULE_SHIFT;
-    /* relaxed: as above. Its memory was dropped, all blocks being back, and the owner has not seen
-     * it yet: what is back is no longer counted anywhere. */
+    /* relaxed: as above. Its memory was purged because all blocks are back, and the owner has not
+     * collected them yet: the returned blocks are no longer counted anywhere. */
     bool is_dropped =
         (ps_load_relaxed(&span->x_remote) & (PS_REMOTE_CLAIMED | PS_REMOTE_DRAINED)) != 0;
     class->live_blocks += out > back && !is_dropped ? out - back : 0;
@@ -72,7 +72,7 @@ static void count_heap(struct ps_heap *heap, void *context) {
     out->remote_batch_count += ps_load_relaxed(&heap->x_remote_batches);
 }
 
-/* Blocks in the caller's own bins count as used in their spans; the caller can tell them apart. */
+/* Subtracts the blocks in the caller's own bins, which count as used in their spans. */
 static void subtract_prepared(struct ps_census *out, const struct ps_heap *heap) {
     for (uint32_t i = 0; i < out->class_count; i++) {
         const struct ps_bin *bin = &heap->bins[i];
@@ -135,7 +135,7 @@ void ps_census_take(struct ps_census *out) {
     }
     ps_thread_enter();
     struct ps_heap *heap = ps_heap_recover();
-    if (heap != NULL) { /* book what the caller has freed and only gathered so far */
+    if (heap != NULL) { /* settle the caller's streak and batches first */
         ps_streak_close(heap);
         ps_remote_flush(heap);
     }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The census: one snapshot of everything the engine can count, pulled on demand. Each layer owns
- * its counters; this file only adds them up. Callers: shim/stats.c, shim/introspect.c, tests.
- * May be called from any thread at any time, takes the page-cache and registry locks one after the
- * other, allocates nothing, needs about 3 KiB for the result. Cost: O(granules in use).
+ * The census: a snapshot of everything that the engine counts, taken on demand. Each layer owns its
+ * counters; this file adds them up. Callers: shim/stats.c, shim/introspect.c, tests. Any thread, at
+ * any time. Takes the page-cache and registry locks one after the other, allocates nothing, needs
+ * about 3 KiB for the result. Cost: O(granules in use).
  */
 #ifndef PS_RECORD_CENSUS_H
 #define PS_RECORD_CENSUS_H
@@ -15,16 +15,16 @@
 
 struct ps_census_class {
     uint32_t block_bytes;     /* size of every block of the class */
-    uint64_t live_blocks;     /* handed to the program; other threads' prepared blocks count too */
-    uint64_t prepared_blocks; /* of the calling thread: ready in its bin, not in live_blocks */
-    uint64_t spans;           /* spans cut into this class */
+    uint64_t live_blocks;     /* allocated; includes other threads' prepared blocks */
+    uint64_t prepared_blocks; /* ready in the calling thread's bin, not live */
+    uint64_t spans;           /* spans of this class */
     uint64_t span_bytes;      /* their address space */
 };
 
 struct ps_census {
     /* bytes */
     uint64_t arena_bytes;       /* address space reserved in arenas */
-    uint64_t mapped_bytes;      /* arenas handed out so far + own mappings + samples + metadata */
+    uint64_t mapped_bytes;      /* arenas used so far + mappings + samples + metadata */
     uint64_t small_live_bytes;  /* sum of live_blocks x block_bytes */
     uint64_t small_span_bytes;  /* sum of span_bytes */
     uint64_t run_live_bytes;    /* live page runs */
@@ -37,19 +37,19 @@ struct ps_census {
     uint64_t cache_clean_bytes; /* free runs that hold none (never touched, or purged) */
     uint64_t map_cached_bytes;  /* freed large mappings kept for reuse */
     uint64_t metadata_bytes;    /* heaps, map leaves: mapped, not necessarily resident */
-    uint64_t purged_bytes;      /* given back to the OS so far */
+    uint64_t purged_bytes;      /* returned to the OS since the start */
     /* counts */
     uint64_t arena_count;
     uint64_t run_live_count;
     uint64_t map_live_count;
     uint64_t guard_live_count;
     uint64_t map_cached_count;
-    uint64_t purge_count;        /* madvise and munmap calls that gave memory back */
+    uint64_t purge_count;        /* madvise and munmap calls that returned memory */
     uint64_t remote_free_count;  /* blocks freed by a thread that does not own them */
-    uint64_t remote_batch_count; /* atomic hand-overs those took */
+    uint64_t remote_batch_count; /* atomic transfers of those blocks */
     uint64_t heap_live_count;    /* heaps attached to a running thread */
-    uint64_t heap_total_count;   /* heaps ever made */
-    uint64_t orphan_span_count;  /* spans whose thread ended, waiting for adoption */
+    uint64_t heap_total_count;   /* heaps created since the start */
+    uint64_t orphan_span_count;  /* spans without an owner */
     uint32_t class_count;
     struct ps_census_class classes[PS_CLASS_LIMIT];
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See record.h: the counting. What is here runs for each malloc and free of a recorded program, so
- * it is written as fast_path.h is: the usual case first, all else out of line.
+ * See record.h: the counting. This code runs for each malloc and free of a recorded program, so it
+ * is written like fast_path.h: the usual case first, everything else out of line.
  */
 #include "pools/engine/record/record.h"
 
@@ -24,7 +24,7 @@
 
 #define GRAIN_LEAST ((uint64_t)1 << 10)
 #define GRAIN_MOST ((uint64_t)64 << 10)
-#define GRAIN_SHARE 8 /* a tally may hold back 1/256 of all live bytes */
+#define GRAIN_SHARE 8 /* a tally may withhold 1/256 of all live bytes */
 
 bool ps_record_x_on;
 
@@ -70,20 +70,20 @@ static uint64_t publish(struct ps_tally *tally) {
     return total;
 }
 
-/* Arms the look at the next free that may stand at a peak. */
+/* Sets the level at which the next free may take a snapshot. */
 static void arm(struct ps_tally *tally, uint64_t total) {
     uint64_t threshold = ps_record_peak_threshold();
     tally->top = tally->grain + (threshold > total ? threshold - total : 0);
 }
 
-/* The tally has risen or fallen by its grain. */
+/* Publishes: the tally has risen or fallen by its grain. */
 static PS_NOINLINE void drift(struct ps_tally *tally) {
     uint64_t total = publish(tally);
     ps_record_peak_look(total, false);
     arm(tally, total);
 }
 
-/* A free comes, and live bytes may be as many as never before. */
+/* Publishes before a free, when live bytes may be at a new height. */
 static PS_NOINLINE void at_top(struct ps_tally *tally) {
     uint64_t total = publish(tally);
     ps_record_peak_look(total, true);
@@ -97,7 +97,7 @@ static inline void rise(struct ps_tally *tally, uint64_t bytes) {
     }
 }
 
-/* Before a free is counted. */
+/* Called before a free is counted. */
 static inline void look_at_top(struct ps_tally *tally) {
     if (PS_UNLIKELY(tally->level >= tally->top)) {
         at_top(tally);
@@ -127,14 +127,14 @@ static inline void count_freed(struct ps_tally *tally, size_t number) {
     fall(tally, number << 4);
 }
 
-/* The tally that a block of a span counts in. */
+/* The tally that counts the blocks of a span. */
 static struct ps_tally *tally_of(const struct ps_span *span) {
-    /* relaxed: a span that changes hands at this moment may count for either. */
+    /* relaxed: a span that changes its owner at this moment may count for either. */
     uintptr_t key = ps_load_relaxed(&span->x_owner);
     return key <= PS_KEY_ORPHAN ? ps_record_ended : ps_heap_of_key(key)->tally;
 }
 
-/* Takes blocks off a tally that may be another thread's, or, negative, gives it some. */
+/* Counts remote frees on a tally that may be another thread's; negative: the reverse. */
 static void count_gone(struct ps_tally *tally, size_t number, int64_t blocks) {
     ps_add_relaxed(&tally->x_gone[number], (uint64_t)blocks); /* relaxed: a count */
 }
@@ -163,7 +163,7 @@ static inline void note(struct ps_tally *tally, const void *block, size_t bytes,
 
 /* ---- malloc ---- */
 
-/* A block above the classes is handed out, or NULL: it was not, and nothing happens. */
+/* Counts a block above the size classes. NULL: no block was allocated; counts nothing. */
 static void *count_large_made(void *block) {
     if (block == NULL) {
         return NULL;
@@ -190,7 +190,7 @@ static PS_NOINLINE void *alloc_large(struct ps_heap *heap, size_t bytes) {
     return count_large_made(ps_large_alloc(bytes, 1, NULL));
 }
 
-/* As ps_record_alloc, in any case. */
+/* The slow path of ps_record_alloc. */
 static PS_NOINLINE void *alloc_any(struct ps_heap *heap, size_t bytes, uint32_t class_index) {
     void *block = ps_heap_take(heap, &heap->bins[class_index], bytes);
     if (PS_LIKELY(block != NULL)) {
@@ -221,7 +221,7 @@ static PS_NOINLINE void *note_mark(struct ps_tally *tally, void *block, size_t b
     return PS_LIKELY(number != 0) ? counted(tally, block, number) : block;
 }
 
-/* What is unusual leaves by a tail call, so that the usual case needs no stack. */
+/* Unusual cases leave by tail calls, so that the usual case needs no stack frame. */
 void *ps_record_alloc(struct ps_heap *heap, size_t bytes) {
     if (PS_UNLIKELY(bytes > ps_size_class_max_bytes)) {
         return alloc_large(heap, bytes);
@@ -286,7 +286,7 @@ void *ps_record_alloc_aligned(struct ps_heap *heap, size_t bytes, size_t align) 
 
 /* ---- free ---- */
 
-/* A block of a span whose account is not this thread's. */
+/* Counts a free of a block whose span has another owner. */
 static void count_remote(struct ps_tally *own, const struct ps_span *span, const void *block) {
     size_t number = ps_record_marked(block, span->class_index);
     if (own != NULL) {
@@ -307,7 +307,7 @@ static void count_large(struct ps_tally *own, const struct ps_slot *slot, const 
 
 static PS_NOINLINE void free_other(struct ps_slot *slot, void *block) {
     struct ps_tally *own = own_tally();
-    /* relaxed: set before the block was handed out. */
+    /* relaxed: set before the block was allocated. */
     uint8_t kind = ps_load_relaxed(&slot->run.kind);
     if (kind == PS_RUN_SPAN) {
         count_remote(own, ps_span_of_slot(slot), block);
@@ -319,7 +319,7 @@ static PS_NOINLINE void free_other(struct ps_slot *slot, void *block) {
     ps_plain_free((struct ps_span *)slot, block, PS_KEY_NOBODY);
 }
 
-/* A block of this thread's whose turn it is to look at a peak, or to publish. */
+/* Frees a block of this thread when a snapshot or a publication is due. */
 static PS_NOINLINE void free_and_look(struct ps_span *span, void *block) {
     count_freed(ps_thread.own->tally, ps_record_marked(block, span->class_index));
     ps_span_free(span, block);
@@ -333,7 +333,7 @@ static PS_NOINLINE void free_lifo(struct ps_heap *heap, uint32_t class_index, st
 
 void ps_record_free(struct ps_span *span, void *block, uintptr_t owner_key) {
     struct ps_heap *heap = ps_thread.own;
-    if (PS_UNLIKELY(owner_key != ps_heap_key(heap))) { /* of no heap: as no span's */
+    if (PS_UNLIKELY(owner_key != ps_heap_key(heap))) { /* NO_SPAN key: matches no span */
         size_t class_index = owner_key - (uintptr_t)heap - PS_KEY_LIFO;
         if (class_index < PS_CLASS_LIMIT && heap != NULL) {
             free_lifo(heap, (uint32_t)class_index, (struct ps_slot *)span, block);
@@ -356,20 +356,20 @@ void ps_record_free(struct ps_span *span, void *block, uintptr_t owner_key) {
 
 /* ---- realloc ---- */
 
-/* A block of a span is so large now, where it was. One that has shrunk counts as before: it keeps
- * its place, and would with other classes. */
+/* Counts a resize in place. A block that has shrunk counts as before: it keeps its block, and would
+ * with other classes. */
 static void count_resized(const struct ps_span *span, void *block, size_t bytes) {
     struct ps_tally *own = own_tally();
     size_t number = ps_record_number_of(bytes);
     size_t old_number = ps_record_marked(block, span->class_index);
     ps_record_peak_first(number);
-    if (own != NULL) { /* a request that has gone at once: the block stays its owner's */
+    if (own != NULL) { /* an allocation and a free at once: the block stays with its owner */
         ps_owner_add(&own->sizes[number].x_made, 1);
         ps_owner_add(&own->sizes[number].x_freed, 1);
     }
     if (number > old_number && old_number != 0) {
         struct ps_tally *owner = tally_of(span);
-        (void)ps_record_mark(block, span->class_index, number); /* the table is there */
+        (void)ps_record_mark(block, span->class_index, number); /* the table exists */
         count_gone(owner, old_number, 1);
         count_gone(owner, number, -1);
         change_live(own, (int64_t)(number - old_number) * 16);
@@ -418,7 +418,7 @@ static uint32_t x_threads;
 
 void ps_record_begin(struct ps_heap *heap) {
     if (heap->tally->x_thread == 0) {
-        /* relaxed, both: a number; snapshots may name the thread a moment later. */
+        /* relaxed, both: a number; snapshots may read it slightly later. */
         ps_store_relaxed(&heap->tally->x_thread, ps_add_relaxed(&x_threads, 1u) + 1);
     }
 }
@@ -427,7 +427,7 @@ void ps_record_end(struct ps_heap *heap) {
     (void)publish(heap->tally);
     heap->tally->top = 0;
     ps_record_peak_fold(heap->tally);
-    /* All zero now, and nobody else writes there: a thousand threads that ended hold no memory. */
+    /* All zero now, and no other thread writes there: a thousand ended threads hold no memory. */
     size_t page_bytes = ps_os_page_bytes();
     size_t end = ps_round_down(offsetof(struct ps_tally, x_gone), page_bytes);
     if (end > page_bytes) {

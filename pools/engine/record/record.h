@@ -1,34 +1,33 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Recording (POOLSHIM_RECORD): how many blocks of each requested size are live, per thread, and
- * what that was at the process's peaks, for who wants to choose size classes for a program.
+ * Recording (POOLSHIM_RECORD): counts the live blocks of each requested size, per thread, at the
+ * peaks of the process. Used to choose size classes for a program.
  *
- * While it is on, threads do not come to the hit paths (see struct ps_thread_words): malloc and
- * free take the slow paths, which lead here, where a block is counted and then served as ever; hot
- * runs are off, guarded samples and hardening too. While it is off nothing here is called.
+ * While it is on, threads do not take the fast paths (see struct ps_thread_words): malloc and free
+ * take the slow paths, which lead here, where a block is counted and then served as usual. Free
+ * streaks, guarded samples and hardening are off. While recording is off, nothing here is called.
  *
- * Sizes above every size class are only summed up. What a block was asked for is known by its class
- * where that serves one size only, else it stands in a mark out of band (record_sizes.h). A block
- * counts for the thread whose heap its span belongs to. Each thread has a tally: `made` and `freed`
- * are its own words, without read-modify-writes; `gone` is for the others, by one atomic add for
- * each block that another thread frees.
+ * Sizes above every size class are summed up only. The requested size of a block follows from its
+ * class if the class serves one size only; otherwise it is stored in a shadow byte
+ * (record_sizes.h). A block counts for the thread whose heap owns its span. Each thread has a
+ * tally: it writes `made` and `freed` itself, without read-modify-writes; other threads add to
+ * `gone`, by one atomic add per remote free.
  *
  *   live of a size, over all tallies == sum of x_made - x_freed - x_gone
  *
- * Live bytes of the process are known to a few per mille: a tally holds back what it has not told
- * yet. Each free asks whether the thread knows of a new peak before it takes its block off:
- * record_peak.h.
+ * Live bytes of the process are known to a few per mille, because a tally withholds unpublished
+ * changes. Each free checks for a new peak before it counts its block: record_peak.h.
  *
- * Callers: through the entry points and hooks of this mode (modes.c); the shim reads through
- * record_peak.h. Any thread; locks only through record_peak.c.
+ * Callers: the entry points and hooks of this mode (modes.c); the shim reads through record_peak.h.
+ * Any thread; locks only through record_peak.c.
  */
 #ifndef PS_RECORD_RECORD_H
 #define PS_RECORD_RECORD_H
 
 #include "pools/engine/heap/heap.h"
 
-/* Sizes are told apart as classes can: a request's number is 1 for up to 8 bytes, 2 for up to 16,
- * and one more for each further 16; 0 stands for none. */
+/* Requests are grouped as size classes can group them: number 1 is up to 8 bytes, 2 up to 16, and
+ * one more for each further 16 bytes; 0 means none. */
 #define PS_RECORD_SIZES (PS_CLASS_BYTES_LIMIT / 16 + 2)
 
 static inline size_t ps_record_number_of(size_t bytes) {
@@ -46,26 +45,26 @@ struct ps_record_count {
 };
 
 struct ps_tally {
-    uint64_t level;         /*  0 live bytes since the last publication, plus grain; owner only */
-    uint64_t top;           /*  8 level at which a free asks for a snapshot; owner only */
-    uint64_t limit;         /* 16 level at which malloc publishes; free does below 0. Owner only */
+    uint64_t level;         /* 0 live bytes since the last publication, plus grain; owner only */
+    uint64_t top;           /* 8 level at which a free takes a snapshot; owner only */
+    uint64_t limit;         /* 16 level at which malloc publishes; owner only */
     uint64_t grain;         /* 24 bytes; owner only */
     uint64_t x_large;       /* 32 requests above the classes; owner writes */
-    uint64_t x_large_bytes; /* 40 of those, as they were served */
-    struct ps_tally *next;  /* 48 all tallies ever made; constant once it is on the list */
-    uint32_t x_thread;      /* 56 number of the thread, from 1; 0: of no running one */
+    uint64_t x_large_bytes; /* 40 their usable bytes */
+    struct ps_tally *next;  /* 48 all tallies created so far; constant once on the list */
+    uint32_t x_thread;      /* 56 number of the thread, from 1; 0: no running thread */
     PS_ALIGNED(PS_CACHE_LINE) struct ps_record_count sizes[PS_RECORD_SIZES];
-    PS_ALIGNED(4096) uint64_t x_gone[PS_RECORD_SIZES]; /* freed by others */
+    PS_ALIGNED(4096) uint64_t x_gone[PS_RECORD_SIZES]; /* remote frees */
 };
 
-/* Set once, at start. */
+/* Written once, at start. */
 extern PS_HIDDEN bool ps_record_x_on;
 
-/* relaxed: a thread that has a heap got it after the start; who hands a block to a thread that has
- * none makes this visible too. For a foreign pointer either answer will do. */
+/* relaxed: a thread that has a heap got it after the start; a thread without one received the block
+ * by a transfer that makes this visible. For a foreign pointer either value is right. */
 static inline bool ps_record_is_on(void) { return ps_load_relaxed(&ps_record_x_on); }
 
-/* A tally for a new heap, or for ended threads; NULL when memory is out. */
+/* Creates a tally for a heap, or for ended threads; NULL when memory is exhausted. */
 struct ps_tally *ps_record_make(void);
 
 /* ---- hooks: see mode.h ---- */

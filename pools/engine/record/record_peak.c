@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See record_peak.h. Lock: record_lock, protects the snapshots, the ended threads' tally but for
- * x_gone, and what is static here without x_. Nothing is taken under it. Tallies are on a list that
- * only grows.
+ * See record_peak.h. Lock: record_lock, protects the snapshots, the tally of ended threads except
+ * x_gone, and the static variables without x_. It is innermost. Tallies are on a list that only
+ * grows.
  */
 #include "pools/engine/record/record_peak.h"
 
@@ -13,41 +13,41 @@
 
 #include <string.h>
 
-#define SLOTS (PS_RECORD_PEAKS + 2) /* the kept ones, that of this rise, and one to write to */
+#define SLOTS (PS_RECORD_PEAKS + 2) /* the kept ones, the current rise's, and one to write to */
 #define SLOT_BYTES ((size_t)2 << 20)
 #define SLOT_ENTRIES (SLOT_BYTES / sizeof(struct ps_record_entry))
 #define WORDS ((PS_RECORD_SIZES + 63) / 64)
 
-#define COLLECTS_MAX 8 /* times that a size is read for a snapshot */
-#define MOVES_SHARE 64 /* of its live blocks may have moved meanwhile */
+#define COLLECTS_MAX 8 /* attempts to read a size for a snapshot */
+#define MOVES_SHARE 64 /* share of its live blocks that may have moved meanwhile */
 
-#define STEP_SHARE 64       /* of live bytes: worth a snapshot where nobody has been */
+#define STEP_SHARE 64       /* share of live bytes that is worth a snapshot at a new height */
 #define STEP_SHARE_BELOW 16 /* below the highest peak */
 #define STEP_LEAST 8192
 #define RISE_LEAST ((uint64_t)64 << 10)
-#define WORTH_SHARE 8    /* of the highest peak: lower ones are not looked at */
-#define SIMILAR_SHARE 16 /* two mixes are the same when fewer of their bytes lie elsewhere */
+#define WORTH_SHARE 8    /* share of the highest peak: lower peaks are ignored */
+#define SIMILAR_SHARE 16 /* mixes are equal if a smaller share of bytes differs */
 #define UNIT 65536       /* a whole mix */
 
 struct ps_tally *ps_record_ended;
 
-PS_UNDO_LOG(record_undo, 4); /* of ps_record_peak_fold; the rest starts anew in a child */
+PS_UNDO_LOG(record_undo, 4); /* of ps_record_peak_fold; the rest is reset in a child */
 static struct ps_lock record_lock = PS_LOCK_INIT_UNDO(PS_RANK_RECORD, &record_undo);
 static struct ps_tally *x_tallies;
 static uint32_t x_tally_count;
-static uint64_t x_used[WORDS]; /* sizes of which there ever was a block */
+static uint64_t x_used[WORDS]; /* sizes that were requested at least once */
 static uint64_t x_large_count;
 static uint64_t x_large_bytes;
 static uint64_t x_threshold; /* live bytes from which on a free takes a snapshot */
-static uint64_t x_floor;     /* and below which it is time to look: the rise is over, or further */
+static uint64_t x_floor;     /* live bytes below which the rise has ended, or the fall continues */
 
 static struct ps_record_peak slots[SLOTS];
-static uint8_t order[SLOTS]; /* of slots: [0..kept_count) are kept, then RISING and SPARE */
-static bool has_ended;       /* a thread: before, the tally of ended ones is empty */
+static uint8_t order[SLOTS]; /* permutation of slots: [0..kept_count) kept, then RISING and SPARE */
+static bool has_ended;       /* a thread has ended; before that their tally is empty */
 static size_t kept_count;
-static bool has_rising;              /* slot RISING is this rise's; else we are falling */
-static uint64_t highest;             /* live bytes as published, of all snapshots */
-static int64_t mix[PS_RECORD_SIZES]; /* while two are compared */
+static bool has_rising;              /* slot RISING holds the current rise; else live bytes fall */
+static uint64_t highest;             /* highest published live bytes of all snapshots */
+static int64_t mix[PS_RECORD_SIZES]; /* scratch, used while two mixes are compared */
 
 #define RISING PS_RECORD_PEAKS
 #define SPARE (PS_RECORD_PEAKS + 1)
@@ -87,7 +87,7 @@ static struct ps_tally *first_tally(void) {
 }
 
 void ps_record_peak_first(size_t number) {
-    /* relaxed: a snapshot at this moment may miss the block. */
+    /* relaxed: a concurrent snapshot may miss the block. */
     ps_or_relaxed(&x_used[number / 64], (uint64_t)1 << number % 64);
 }
 
@@ -101,7 +101,7 @@ uint64_t ps_record_peak_threshold(void) { return ps_load_relaxed(&x_threshold); 
 
 /* ---- reading the tallies ---- */
 
-/* Sizes in use from `number` on: the first one, or PS_RECORD_SIZES. */
+/* The first size in use from `number` on, or PS_RECORD_SIZES. */
 static size_t next_used(size_t number) {
     while (number < PS_RECORD_SIZES) {
         /* relaxed: see ps_record_peak_first. */
@@ -123,24 +123,25 @@ static void add_entry(struct ps_record_peak *peak, int32_t thread, size_t number
 }
 
 /*
- * Enters the live blocks of one size, of all tallies. Returns how often the size had been allocated
- * and freed when they were read. A tally counts below zero where its thread freed what an ended one
+ * Adds entries for the live blocks of one size, over all tallies. Returns the number of allocations
+ * and frees of the size so far. A tally is negative if its thread freed blocks that an ended thread
  * had allocated.
  */
 static uint64_t collect(struct ps_record_peak *peak, size_t number) {
     uint64_t moves = 0;
-    int64_t rest = 0; /* what is no running thread's */
+    int64_t rest = 0; /* blocks of threads that are not running */
     for (const struct ps_tally *tally = first_tally(); tally != NULL; tally = tally->next) {
         if (tally == ps_record_ended && !has_ended) {
             continue;
         }
-        /* relaxed, all: counts that run on. `made` last, so that nothing goes that did not come. */
+        /* relaxed, all: running counts. `made` is read last, so that no free is counted without its
+         * allocation. */
         uint64_t gone = ps_load_relaxed(&tally->x_gone[number]);
         uint64_t freed = ps_load_relaxed(&tally->sizes[number].x_freed);
         uint64_t made = ps_load_relaxed(&tally->sizes[number].x_made);
         uint32_t thread = ps_load_relaxed(&tally->x_thread); /* relaxed: see ps_record_begin */
         int64_t live = (int64_t)(made - freed - gone);
-        /* Each size to come may need an entry for the rest. */
+        /* Keep room for one entry of ended threads per remaining size. */
         bool is_room = peak->count + (PS_RECORD_SIZES - number) < SLOT_ENTRIES;
         if (thread != 0 && live > 0 && is_room) {
             add_entry(peak, (int32_t)thread, number, live);
@@ -165,10 +166,11 @@ static uint64_t live_from(const struct ps_record_peak *peak, size_t first) {
 }
 
 /*
- * A block that goes from one thread's account to another's while they are read can be seen in both,
- * and if this thread has to wait in between, each can be seen at a time when it had nearly all. So
- * a size is read twice, and again while much has happened to it in between (a double collect: Afek
- * and others, "Atomic snapshots of shared memory", 1993). Between sizes such a wait does no harm.
+ * Reads one size. A block that moves between two tallies while they are read can be seen in both,
+ * and if this thread is descheduled in between, each tally can be seen at a time when it had nearly
+ * all blocks. So a size is read twice, and again while many of its blocks moved in between (a
+ * double collect: Afek and others, "Atomic snapshots of shared memory", 1993). Between sizes a
+ * delay does no harm.
  */
 static void take_number(struct ps_record_peak *peak, size_t number) {
     size_t first = peak->count;
@@ -193,7 +195,7 @@ static void take_locked(struct ps_record_peak *peak) {
     FOR_USED(number) { take_number(peak, number); }
 }
 
-/* ---- which peaks are kept ---- */
+/* ---- selection of peaks ---- */
 
 static void add_mix(const struct ps_record_peak *peak, int64_t sign) {
     uint64_t bytes = peak->live_bytes - peak->large_bytes;
@@ -215,7 +217,7 @@ static bool is_similar(const struct ps_record_peak *a, const struct ps_record_pe
     return elsewhere / 2 < UNIT / SIMILAR_SHARE;
 }
 
-/* The kept one that the rise's may stand in for: one with the same mix, or the lowest. */
+/* The kept peak that the current rise's may replace: one with the same mix, or the lowest. */
 static size_t find_rival(void) {
     size_t lowest = 0;
     for (size_t i = 0; i < kept_count; i++) {
@@ -236,17 +238,17 @@ static void keep_locked(void) {
     has_rising = false;
 }
 
-/* ---- when ---- */
+/* ---- thresholds ---- */
 
 static uint64_t step_at(uint64_t total) {
     uint64_t share = total >= highest ? STEP_SHARE : STEP_SHARE_BELOW;
-    /* relaxed: a hint. Many threads make a snapshot dear. */
+    /* relaxed: a hint. Many threads make a snapshot expensive. */
     uint64_t dear = 1 + ps_load_relaxed(&x_tally_count) / 64;
     return ps_max(total / share, STEP_LEAST) * dear;
 }
 
 static void set_limits(uint64_t threshold, uint64_t floor) {
-    /* relaxed, both: hints, looked at again under the lock. */
+    /* relaxed, both: hints, read again under the lock. */
     ps_store_relaxed(&x_threshold, threshold);
     ps_store_relaxed(&x_floor, floor);
 }
@@ -269,7 +271,7 @@ static void fallen_locked(uint64_t total) {
     set_limits(ps_max(next, highest / WORTH_SHARE), total - total / 16);
 }
 
-/* What frees have taken off before the allocations were published is less than nothing. */
+/* Clamps to 0: frees may be published before the allocations they belong to. */
 static uint64_t known(uint64_t total) { return (int64_t)total < 0 ? 0 : total; }
 
 void ps_record_peak_look(uint64_t total, bool is_top) {
@@ -298,8 +300,8 @@ void ps_record_peak_fold(struct ps_tally *tally) {
     FOR_USED(number) {
         struct ps_record_count *from = &tally->sizes[number];
         struct ps_record_count *to = &ps_record_ended->sizes[number];
-        /* relaxed: what comes later is counted here, and told with the ended ones too. The look
-         * first spares pages that nobody has written to. */
+        /* relaxed: later frees are added here, and reported with the ended threads too. Reading
+         * first avoids dirtying pages that were never written to. */
         if (ps_load_relaxed(&tally->x_gone[number]) != 0) {
             /* acquire: relaxed would do. */
             ps_owner_add(&to->x_freed, ps_exchange_acquire(&tally->x_gone[number], (uint64_t)0));
@@ -320,7 +322,7 @@ void ps_record_peak_fold(struct ps_tally *tally) {
 
 /* ---- the report ---- */
 
-/* By thread, then by size; the ended ones last. */
+/* Order: by thread, then by size; ended threads last. */
 static bool stands_after(const struct ps_record_entry *a, const struct ps_record_entry *b) {
     return a->thread != b->thread ? (uint32_t)a->thread > (uint32_t)b->thread
                                   : a->number > b->number;
@@ -340,7 +342,7 @@ static void sift_down(struct ps_record_entry *entries, size_t at, size_t count) 
     entries[at] = moved;
 }
 
-/* Heapsort (Williams 1964): without memory, at most count * log(count) steps. */
+/* Heapsort (Williams 1964): in place, at most count * log(count) steps. */
 static void sort_entries(struct ps_record_peak *peak) {
     for (size_t i = peak->count / 2; i-- > 0;) {
         sift_down(peak->entries, i, peak->count);
@@ -409,14 +411,14 @@ void ps_record_fork_child(void) {
     const struct ps_tally *own = ps_thread.own != NULL ? ps_thread.own->tally : NULL;
     for (struct ps_tally *tally = first_tally(); tally != NULL; tally = tally->next) {
         if (tally != own && tally->x_thread != 0) {
-            ps_store_relaxed(&tally->x_thread, 0u); /* relaxed: one thread */
+            ps_store_relaxed(&tally->x_thread, 0u); /* relaxed: the only thread */
         }
     }
     kept_count = 0;
     has_rising = false;
     highest = 0;
     set_limits(0, 0);
-    /* Another thread may have been about to exchange two, or to compare two mixes. */
+    /* Another thread may have been swapping two slots, or comparing two mixes. */
     for (size_t i = 0; i < SLOTS; i++) {
         order[i] = (uint8_t)i;
     }

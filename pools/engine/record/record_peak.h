@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What was live at the peaks of a recorded process. A peak is a moment before a free, when live
- * bytes had reached a new height: the snapshot then has what the program had then, to the last
- * block for the thread that frees, and for the others but for what they did while it was taken.
+ * Snapshots at the peaks of a recorded process. A peak is a moment before a free at which live
+ * bytes have reached a new height. The snapshot is exact for the freeing thread; for other threads
+ * it may differ by what they allocated and freed while it was taken.
  *
- * A height is worth a snapshot when it is a 64th above the last one; while it is below the highest
- * so far, a 16th. When a quarter has been freed since, the rise is over: its last snapshot is a
- * peak. The next one begins when live bytes have risen by a third again, to an eighth of the
- * highest peak at least. Eight peaks are kept: of two with nearly the same mix of sizes the higher,
- * of those that differ the highest.
+ * A height is worth a snapshot when it is 1/64 above the last one, or 1/16 while it is below the
+ * highest so far. When a quarter of it has been freed, the rise has ended: its last snapshot is a
+ * peak. The next rise begins when live bytes have risen by a third again, to at least an eighth of
+ * the highest peak. Eight peaks are kept: of two with nearly the same mix of sizes the higher one,
+ * of different ones the highest.
  *
  * Callers: record.c, thread.c, fork.c; the shim reads. Lock: PS_RANK_RECORD, held while a snapshot
- * is taken, about a microsecond for each thread; who finds it taken does without.
+ * is taken, about a microsecond per thread; a thread that finds it held skips its snapshot.
  */
 #ifndef PS_RECORD_RECORD_PEAK_H
 #define PS_RECORD_RECORD_PEAK_H
@@ -19,11 +19,11 @@
 #include "pools/engine/record/record.h"
 
 #define PS_RECORD_PEAKS 8
-#define PS_RECORD_ENDED (-1) /* stands for all threads that have ended */
+#define PS_RECORD_ENDED (-1) /* all threads that have ended */
 
 struct ps_record_entry {
     uint64_t live_count; /* > 0 */
-    int32_t thread;      /* its number, or PS_RECORD_ENDED; entries of a thread stand together */
+    int32_t thread;      /* its number, or PS_RECORD_ENDED; entries of a thread are adjacent */
     uint32_t number;     /* of a size; ascending within a thread */
 };
 
@@ -42,34 +42,35 @@ struct ps_record_totals {
     uint64_t large_bytes;
 };
 
-/* Memory for the snapshots. False when it is out. */
+/* Reserves memory for the snapshots. Returns false when it is exhausted. */
 bool ps_record_peak_start(void);
 
-/* Enters a tally; never taken off. */
+/* Adds a tally to the list, permanently. */
 void ps_record_peak_add(struct ps_tally *tally);
 
-/* Somebody has made a block of this size for the first time, as far as he knows. */
+/* Marks a size as in use. Called at the first allocation of the size seen by a thread. */
 void ps_record_peak_first(size_t number);
 
-/* The tally's thread ends: what it counted is entered under the ended ones. */
+/* Adds the counts of an ending thread to the tally of ended threads. */
 void ps_record_peak_fold(struct ps_tally *tally);
 
-/* The tally for blocks of threads that have ended; only its x_gone may be written to. */
+/* Tally for blocks of ended threads; outside of the lock only its x_gone may be changed. */
 extern PS_HIDDEN struct ps_tally *ps_record_ended;
 
-/* Live bytes have been published and are `total` now; is_top: a free comes next. */
+/* Takes a snapshot if one is due. Live bytes have been published and are `total` now; is_top: a
+ * free follows. */
 void ps_record_peak_look(uint64_t total, bool is_top);
 
-/* Live bytes from which on a free should look. */
+/* Live bytes from which on a free should call ps_record_peak_look. */
 uint64_t ps_record_peak_threshold(void);
 
-/* Adds to the live blocks above the classes; negative: takes off. */
+/* Adds to the live blocks above the size classes, or subtracts if negative. */
 void ps_record_peak_large(int64_t count, int64_t bytes);
 
-/* ---- for the report, at the end; one thread at a time ---- */
+/* ---- the report, at exit; one thread at a time ---- */
 
-/* Closes the last rise, and sorts: returns how many peaks there are, the highest first. The lock is
- * held until ps_record_peak_release. */
+/* Ends the last rise, and sorts. Returns the number of peaks, the highest first. The lock is held
+ * until ps_record_peak_release. */
 size_t ps_record_peak_finish(void);
 const struct ps_record_peak *ps_record_peak_at(size_t index);
 void ps_record_peak_release(void);
@@ -79,7 +80,8 @@ void ps_record_peak_totals(struct ps_record_totals *totals);
 /* Requests of a size since the start. */
 uint64_t ps_record_peak_requests(size_t number);
 
-/* In the child of a fork, by its only thread: it has the blocks of all, but peaks of its own. */
+/* Called in the child of a fork, on its only thread. It keeps the live blocks of all threads, and
+ * starts with no peaks. */
 void ps_record_fork_child(void);
 
 #endif

@@ -10,7 +10,7 @@
 struct ps_record_kind ps_record_kinds[PS_CLASS_LIMIT];
 
 void ps_record_sizes_start(void) {
-    size_t previous = 0; /* bytes of the class before */
+    size_t previous = 0; /* block size of the previous class */
     for (uint32_t i = 0; i < ps_size_class_count; i++) {
         size_t bytes = ps_size_classes[i].block_bytes;
         size_t number = ps_record_number_of(bytes);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What each block was asked for while the program is recorded: the number of its size (record.h).
- * Many classes serve one size only, the built-in ones up to 128 bytes among them: no mark is needed
- * there. For the others it stands in the block's mark (shadow.h); a block of a class above 4064
- * bytes takes two of its own marks. Memory: a page for each granule with blocks that have marks, so
- * at most 6 %. Callers: record.c. Any thread that holds the block. No locks.
+ * Requested sizes of blocks while the program is recorded, as numbers (record.h). Many classes
+ * serve one size only, among them the built-in ones up to 128 bytes, and need no storage. Otherwise
+ * the number is stored in the shadow byte of the block (shadow.h); a block of a class above 4064
+ * bytes uses two of its shadow bytes. Memory: one page per granule with such blocks, at most 6 %.
+ * Callers: record.c. Any thread that holds the block. No locks.
  */
 #ifndef PS_RECORD_RECORD_SIZES_H
 #define PS_RECORD_RECORD_SIZES_H
@@ -15,20 +15,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Of a class. */
+/* Per class. */
 struct ps_record_kind {
     uint8_t number;  /* of the only size it serves; 0: it serves several */
-    uint8_t is_wide; /* it serves several, and a byte does not hold their numbers */
+    uint8_t is_wide; /* it serves several sizes whose numbers exceed a byte */
 };
 
 extern PS_HIDDEN struct ps_record_kind ps_record_kinds[PS_CLASS_LIMIT];
 
-/* Once, after the size classes. */
+/* Called once, after the size classes. */
 void ps_record_sizes_start(void);
 
 /*
- * Notes the number of what a block was asked for, where its class leaves that open. Returns it; 0
- * when memory is out.
+ * Stores the number of a block's requested size, if its class serves several. Returns the number; 0
+ * when memory is exhausted.
  */
 static inline size_t ps_record_mark(const void *block, uint32_t class_index, size_t number) {
     struct ps_record_kind kind = ps_record_kinds[class_index];
@@ -42,12 +42,12 @@ static inline size_t ps_record_mark(const void *block, uint32_t class_index, siz
     if (PS_UNLIKELY(kind.is_wide)) {
         ps_store_relaxed(&mark[1], (uint8_t)(number >> 8)); /* relaxed: as below */
     }
-    /* relaxed: whoever frees the block was handed it, and with it this mark. */
+    /* relaxed: the freeing thread received the block, and this byte with it. */
     ps_store_relaxed(mark, (uint8_t)number);
     return number;
 }
 
-/* The number noted last; 0 when there is none. */
+/* The number stored last; 0 when there is none. */
 static inline size_t ps_record_marked(const void *block, uint32_t class_index) {
     struct ps_record_kind kind = ps_record_kinds[class_index];
     if (PS_LIKELY(kind.number != 0)) {
