@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See guard.h. Lock: guard_lock, protects the queue of free slots; system calls and traces come
- * before or after it. A slot's record belongs to whoever took the slot from the queue, then to
- * whoever turns its state from LIVE to FREED, which is what tells a double free.
+ * See guard.h. Lock: guard_lock, protects the queue of free slots; system calls and traces precede
+ * or follow it. A slot's record belongs to the thread that took the slot from the queue, then to
+ * the thread that changes its state from LIVE to FREED, which is how a double free is detected.
  */
 #include "pools/engine/harden/guard.h"
 #include "pools/engine/base/bits.h"
@@ -15,7 +15,7 @@
 #include <string.h>
 
 #define WINDOWS_PER_SAMPLE 4
-#define DEBT_SAMPLES 16 /* samples that long lists may leave due at once */
+#define DEBT_SAMPLES 16 /* bound on the samples that are due at once */
 #define SLOT_NONE UINT32_MAX
 
 uint32_t ps_guard_period;
@@ -35,20 +35,20 @@ __attribute__((weak)) size_t ps_guard_trace(uintptr_t *sites, size_t limit, uint
     return 0;
 }
 
-/* ---- pool ---- */
+/* ---- the pool ---- */
 
 static bool enter_in_page_map(char *base, size_t bytes) {
     if (ps_page_cache_adopt(base, bytes >> PS_GRANULE_SHIFT) == NULL) {
         return false;
     }
     for (size_t offset = 0; offset < bytes; offset += PS_GRANULE_BYTES) {
-        /* relaxed: nobody has an address of it yet. */
+        /* relaxed: no other thread has an address of it yet. */
         ps_store_relaxed(&ps_page_map_slot(base + offset)->run.kind, (uint8_t)PS_RUN_GUARD);
     }
     return true;
 }
 
-/* Records and queue in one piece of memory that the program has no business with. */
+/* Allocates records and queue in one mapping, apart from the program's memory. */
 static bool make_records(struct ps_guard_pool *pool) {
     size_t record_bytes = pool->slots * sizeof *pool->records;
     char *memory =
@@ -117,7 +117,7 @@ static void give_slot(uint32_t slot) {
     ps_lock_release(&guard_lock);
 }
 
-/* ---- when ---- */
+/* ---- sampling ---- */
 
 static uint64_t draw(struct ps_guard_sampler *sampler) {
     sampler->random ^= sampler->random << 13;
@@ -126,7 +126,7 @@ static uint64_t draw(struct ps_guard_sampler *sampler) {
     return sampler->random;
 }
 
-/* 0 to 2N - 2 allocations that are not sampled: with the one that is, N on average. */
+/* Draws 0 to 2N - 2 unsampled allocations; with the sampled one, N on average. */
 static int64_t draw_gap(struct ps_guard_sampler *sampler) {
     return (int64_t)(draw(sampler) % (2 * (uint64_t)ps_guard_period - 1));
 }
@@ -156,12 +156,12 @@ void ps_guard_read(struct ps_guard_counts *out) {
     out->held_bytes = ps_load_relaxed(&x_counts.held_bytes);
 }
 
-/* One more live block. Before anybody can free it, so that no count is ever below 0. */
+/* Counts a new live block. Called before the block can be freed, so that no count falls below 0. */
 static void count_in(struct ps_guard_record *record, size_t page_bytes) {
     /* relaxed, all three: counts. */
     (void)ps_add_relaxed(&x_counts.live_count, 1u);
     (void)ps_add_relaxed(&x_counts.live_bytes, record->bytes);
-    if (page_bytes > record->held_bytes) { /* pages are the first of the data part, every time */
+    if (page_bytes > record->held_bytes) { /* pages are always the first of the data part */
         (void)ps_add_relaxed(&x_counts.held_bytes, page_bytes - record->held_bytes);
         record->held_bytes = (uint32_t)page_bytes;
     }
@@ -186,8 +186,8 @@ static void place(struct ps_guard_record *record, uint32_t slot, size_t bytes, b
     record->block = is_at_end ? data + ps_round_up(room, ps_guard_pool.page_bytes) - room : data;
     record->bytes = (uint32_t)bytes;
     if (ps_load_relaxed(&record->x_state) == PS_GUARD_UNUSED) { /* relaxed: the slot is ours */
-        /* Most blocks need that page alone. With an advice that its neighbours do not have it stays
-         * a mapping by itself, and changing its access takes 1 us instead of 2.5. */
+        /* Most blocks need this page only. An advice that its neighbours do not have keeps it a
+         * mapping of its own, so that changing its access takes 1 us instead of 2.5. */
         ps_os_advise_huge(data, ps_guard_pool.page_bytes, false);
     }
 }
@@ -199,7 +199,7 @@ static void fill_around(const struct ps_guard_record *record) {
     memset(end, PS_GUARD_FILL, (size_t)(pages.end - end));
 }
 
-/* The first byte of [first, end) that is not as filled, or end. */
+/* The first byte of [first, end) that differs from the fill, or end. */
 static const char *first_written(const char *first, const char *end) {
     for (; first < end && (uintptr_t)first % sizeof(uint64_t) != 0; first++) {
         if (*(const unsigned char *)first != PS_GUARD_FILL) {
@@ -218,7 +218,7 @@ static const char *first_written(const char *first, const char *end) {
     return first;
 }
 
-/* A byte around the block that was written to, or NULL. */
+/* The address of a byte around the block that was overwritten, or NULL. */
 static const char *find_damage(const struct ps_guard_record *record) {
     struct ps_guard_range pages = ps_guard_pages(record);
     const char *behind = first_written(record->block + record->bytes, pages.end);
@@ -229,9 +229,9 @@ static const char *find_damage(const struct ps_guard_record *record) {
     return before != record->block ? before : NULL;
 }
 
-/* What the trace itself allocates, in the unwinder, must not be sampled in its turn. */
+/* Allocations by the unwinder itself must not be sampled. */
 static void take_trace(struct ps_guard_trace *trace) {
-    struct ps_heap *heap = ps_thread_own(); /* NULL: then nothing is sampled anyway */
+    struct ps_heap *heap = ps_thread_own(); /* NULL: no sampling in any case */
     if (heap != NULL) {
         heap->guard.is_inside = true;
     }
@@ -249,7 +249,7 @@ PS_COLD void *ps_guard_alloc(struct ps_guard_sampler *sampler, size_t bytes) {
     }
     uint32_t slot = take_slot();
     if (slot == SLOT_NONE) {
-        sampler->left = draw_gap(sampler); /* what could not be had is not owed */
+        sampler->left = draw_gap(sampler); /* a missed sample is not made up for */
         return NULL;
     }
     sampler->left += draw_gap(sampler);
@@ -271,7 +271,7 @@ PS_COLD void *ps_guard_alloc(struct ps_guard_sampler *sampler, size_t bytes) {
 
 static const char call_free[] = "free";
 
-/* Dies unless this is the begin of a live block. */
+/* Aborts with a report unless the address is the start of a live block. */
 static struct ps_guard_record *check_live(const void *block, const char *call) {
     struct ps_guard_record *record = ps_guard_record_of(block);
     uint32_t state = ps_load_acquire(&record->x_state); /* acquire: pairs with ps_guard_alloc */
@@ -298,14 +298,14 @@ PS_COLD void ps_guard_free(void *block) {
         ps_guard_die(call_free, what, damage, record);
     }
     uint32_t state = PS_GUARD_LIVE;
-    /* acquire: pairs with ps_guard_alloc; of two frees at once one fails. */
+    /* acquire: pairs with ps_guard_alloc; of two concurrent frees one fails. */
     if (!ps_cas_strong_acquire(&record->x_state, &state, (uint32_t)PS_GUARD_FREED)) {
         ps_guard_die("double free", " of", block, record);
     }
     count_out(record);
     take_trace(&record->freed);
     struct ps_guard_range pages = ps_guard_pages(record);
-    /* Refused only where mappings run out; then uses after the free go unseen. */
+    /* Fails only at the limit of mappings; uses after the free then go undetected. */
     (void)ps_os_protect(pages.first, (size_t)(pages.end - pages.first), false);
     give_slot((uint32_t)(record - ps_guard_pool.records));
 }

@@ -2,22 +2,22 @@
 /*
  * Guarded samples: about one in N allocations gets pages of its own between inaccessible ones, and
  * they become inaccessible when it is freed. An access beyond either end, or after the free, then
- * stops at the very instruction, and the report says where the block was allocated and freed. (The
- * idea is Electric Fence's, the sampling that makes it fit for production GWP-ASan's.)
+ * faults at the responsible instruction, and the report names the places of allocation and free.
+ * (The method is Electric Fence's; sampling, which makes it usable in production, is GWP-ASan's.)
  *
- * When: only slow paths look whether a sample is due, so the hit paths know nothing of it. Each
- * heap has a sampler that counts the allocations of its bins: those from windows when they are
- * granted, those from lists when the span's account is settled. While sampling is on, windows are
- * short; when a sample is due at an event of free, the bin is emptied, and the next malloc of the
- * class comes to ps_heap_refill, which asks here first. From PS_GUARD_EXACT down no bin keeps
- * anything, so that each single allocation is counted.
+ * Time of sampling: only slow paths check whether a sample is due, so the fast paths are unchanged.
+ * Each heap has a sampler that counts the allocations of its bins: windows when they are granted,
+ * lists when the span's account is settled. While sampling is on, windows are short. When a sample
+ * is due at a free event, the bin is emptied, and the next malloc of the class reaches
+ * ps_heap_refill, which asks here first. Up to PS_GUARD_EXACT bins keep no blocks, so that every
+ * allocation is counted.
  *
- * Where: a pool of slots, one reserved mapping that is entered in the page map, so that free,
+ * Memory: a pool of slots, one reserved mapping that is entered in the page map, so that free,
  * realloc and malloc_usable_size recognise a guarded block by its slot (PS_RUN_GUARD). Slots are
  * reused oldest first.
  *
- * Callers: through the mode's hooks (modes.c), guard_refill.c, stray.c. Any thread; lock
- * PS_RANK_GUARD, for the queue of free slots only.
+ * Callers: the mode's hooks (modes.c), guard_refill.c, stray.c. Any thread; lock PS_RANK_GUARD, for
+ * the queue of free slots only.
  */
 #ifndef PS_HARDEN_GUARD_H
 #define PS_HARDEN_GUARD_H
@@ -38,36 +38,38 @@
 /* One in so many allocations is guarded; 0: sampling is off. Set once, at start. */
 extern PS_HIDDEN uint32_t ps_guard_period;
 
-/* Once, under the initialisation lock, after the page layer. Sampling stays off when the
- * configuration says so or when memory is out. */
+/* Called once, under the initialisation lock, after the page layer. Sampling stays off if the
+ * configuration says so or memory is exhausted. */
 void ps_guard_start(const struct ps_config *config);
 
-/* Installs the fault handler, if sampling is on. Once; without it a fault is just a fault. */
+/* Installs the fault handler if sampling is on. Called once; without it faults are not
+ * explained. */
 void ps_guard_watch(void);
 
 static inline bool ps_guard_is_exact(void) { return ps_guard_period - 1 < PS_GUARD_EXACT; }
 
-/* Counts allocations; a negative number takes some back. */
+/* Counts allocations; a negative number undoes earlier counts. */
 void ps_guard_count(struct ps_guard_sampler *sampler, int64_t allocations);
 
-/* Sampling is on. */
+/* True when a sample is due. Precondition: sampling is on. */
 static inline bool ps_guard_is_due(const struct ps_guard_sampler *sampler) {
     return sampler->left <= 0;
 }
 
 /*
- * A guarded block, when a sample is due: of `bytes` usable bytes, at random against the pages
- * before or behind. Its alignment is 16 (8 up to 8 bytes), and that of `bytes` if that is more.
- * NULL, errno as it was: not due, too large, or no slot is free; the caller takes the usual way.
+ * Allocates a guarded block of `bytes` usable bytes if a sample is due, placed at random against
+ * the pages before or behind it. Its alignment is 16 (8 up to 8 bytes), or that of `bytes` if
+ * higher. Returns NULL, with errno unchanged, if none is due, the size is too large, or no slot is
+ * free; the caller then allocates as usual.
  */
 void *ps_guard_alloc(struct ps_guard_sampler *sampler, size_t bytes);
 
-/* Frees what lies in a slot of kind PS_RUN_GUARD; dies with a report if that is no live block or
- * its surroundings were written to. errno is kept. */
+/* Frees a block in a slot of kind PS_RUN_GUARD; aborts with a report if it is not live or its
+ * surroundings were overwritten. Keeps errno. */
 void ps_guard_free(void *block);
 
-/* Usable bytes of a live guarded block; else dies with a report that starts with `call`, "realloc".
- */
+/* Usable bytes of a live guarded block; otherwise aborts with a report that starts with `call`, for
+ * example "realloc". */
 size_t ps_guard_usable(const void *block, const char *call);
 
 /* ---- guard_refill.c: hooks and an entry point, see mode.h ---- */
@@ -80,34 +82,34 @@ void ps_guard_count_pops(struct ps_heap *heap, uint32_t class_index, int64_t pop
 struct ps_guard_counts {
     uint64_t live_count;
     uint64_t live_bytes; /* usable bytes of live blocks */
-    uint64_t held_bytes; /* memory of slots: pages that hold a block or have held one */
+    uint64_t held_bytes; /* memory of slots: pages that hold or have held a block */
 };
 void ps_guard_read(struct ps_guard_counts *out);
 
-/* In the child of a fork, by its only thread. */
+/* Repairs the lock in the child of a fork, on its only thread. */
 void ps_guard_fork_child(void);
 
 /*
- * Hooks; the engine has weak ones that do nothing, whoever links it may provide his own. Both are
- * called without locks, allocate nothing and keep errno.
+ * Hooks. The engine defines weak ones that do nothing; the linking program may replace them. Both
+ * are called without locks, allocate nothing and keep errno.
  *
- * trace: call sites of the calling thread, innermost first, at most `limit`. instruction: 0, or
- * where to begin (the thread is in a signal handler, which interrupted that). Returns how many.
- * name: what addr2line and readers want to know of a call site, NUL-terminated.
+ * trace: stores the call sites of the calling thread, innermost first, at most `limit`.
+ * instruction: 0, or the first site (in a signal handler, the interrupted instruction). Returns the
+ * number of sites. name: describes a call site for addr2line and readers, NUL-terminated.
  */
 PS_HOOK size_t ps_guard_trace(uintptr_t *sites, size_t limit, uintptr_t instruction);
 PS_HOOK void ps_guard_name(uintptr_t site, char *text, size_t capacity);
 
-/* ---- the inside ---- */
+/* ---- internals ---- */
 
 /*
- * The inside of the guard pool, for guard.c, which keeps it, and guard_report.c, which reads it,
- * also from the signal handler.
+ * Internals of the guard pool, for guard.c, which maintains it, and guard_report.c, which also
+ * reads it in the signal handler.
  *
- * A slot is four parts of equal length, the largest block's: inaccessible, data, inaccessible
- * twice. Of the data part the first pages are accessible while there is a block, no more than it
- * needs. The block lies at their begin or at their end; what they have around it is filled with
- * PS_GUARD_FILL and compared when the block is freed.
+ * A slot has four parts, each as long as the largest block: inaccessible, data, inaccessible twice.
+ * Of the data part, the first pages are accessible while there is a block, as many as the block
+ * needs. The block lies at their start or at their end; the rest of them is filled with
+ * PS_GUARD_FILL, which is compared when the block is freed.
  */
 
 #define PS_GUARD_FILL 0x9d
@@ -115,22 +117,22 @@ PS_HOOK void ps_guard_name(uintptr_t site, char *text, size_t capacity);
 enum ps_guard_state {
     PS_GUARD_UNUSED = 0, /* never held a block */
     PS_GUARD_LIVE,
-    PS_GUARD_FREED, /* also while it is being freed and until it is reused */
+    PS_GUARD_FREED, /* from the start of the free until reuse */
 };
 
-/* Whose call, and from where. */
+/* The thread and call sites of an event. */
 struct ps_guard_trace {
     uint32_t thread; /* the kernel's id */
     uint32_t count;
     uintptr_t sites[PS_GUARD_FRAMES];
 };
 
-/* All but x_state is written by whoever took the slot from the queue or won the state. */
+/* x_state apart, written by the thread that took the slot from the queue or won the state. */
 struct ps_guard_record {
     char *block;
     uint32_t bytes;
     uint32_t x_state;    /* enum ps_guard_state */
-    uint32_t held_bytes; /* of the slot's pages, what its blocks so far have touched */
+    uint32_t held_bytes; /* of the slot's pages, touched by its blocks so far */
     struct ps_guard_trace allocated;
     struct ps_guard_trace freed;
 };
@@ -153,7 +155,7 @@ static inline struct ps_guard_record *ps_guard_record_of(const void *address) {
     return &ps_guard_pool.records[offset / ps_guard_slot_bytes()];
 }
 
-/* The accessible pages of a live block are those it touches; a block of no bytes has one. */
+/* The pages that a live block touches, which are accessible; one for a block of no bytes. */
 struct ps_guard_range {
     char *first;
     char *end;
@@ -162,12 +164,12 @@ struct ps_guard_range ps_guard_pages(const struct ps_guard_record *record);
 
 /* ---- guard_report.c ---- */
 
-/* Says what is wrong with `address`, then where the record's block was allocated and freed, and
- * who does this now; then aborts. "realloc", " of free block". */
+/* Reports an error of `call` at `address`, the allocation and free of the record's block, and the
+ * present call; then aborts. For example "realloc", " of free block". */
 PS_NORETURN void ps_guard_die(const char *call, const char *what, const void *address,
                               const struct ps_guard_record *record);
 
-/* For ps_fault_watch. */
+/* The ps_fault_claim of the pool. */
 bool ps_guard_claim(const struct ps_fault *fault);
 
 #endif

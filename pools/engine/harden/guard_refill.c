@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where guarded samples meet the refill: the hooks of modes that may have them. They count what a
- * bin has given and is given, see guard.h. Owner of the heap only. No locks.
+ * The refill hooks of modes with guarded samples. They count the blocks that a bin has granted and
+ * receives, see guard.h. Owner of the heap only. No locks.
  */
 #include "pools/engine/harden/guard.h"
 #include "pools/engine/heap/alloc.h"
@@ -78,7 +78,7 @@ void ps_guard_count_pops(struct ps_heap *heap, uint32_t class_index, int64_t pop
     }
     ps_guard_count(&heap->guard, popped);
     if (ps_guard_is_due(&heap->guard)) {
-        ps_guard_count(&heap->guard, -window_blocks(&heap->bins[class_index])); /* goes back */
+        ps_guard_count(&heap->guard, -window_blocks(&heap->bins[class_index])); /* returned */
         ps_heap_empty_bin(heap, class_index);
     }
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is said about a guarded block, by write(2) alone: most of this runs in the signal handler.
- * No locks; of several threads that fault at once the first reports, the others wait until it has.
+ * Reports on guarded blocks, by write(2) only, because most of this runs in the signal handler. No
+ * locks; of several threads that fault at once the first reports and the others wait for it.
  */
 #include "pools/engine/harden/guard.h"
 #include "pools/engine/os/lock.h"
@@ -13,7 +13,7 @@
 #define WHAT_BYTES 96
 #define DONE UINT32_MAX
 
-static uint32_t x_reporter; /* 0, thread that reports, or DONE */
+static uint32_t x_reporter; /* 0, id of the reporting thread, or DONE */
 
 struct line {
     char text[LINE_BYTES];
@@ -48,7 +48,7 @@ static void end_line(struct line *line) {
     line->length = 0;
 }
 
-/* The hook of an engine that stands alone: the address is all there is. */
+/* Default hook of an engine without a shim: the report has the address only. */
 __attribute__((weak)) void ps_guard_name(uintptr_t site, char *text, size_t capacity) {
     (void)site;
     text[0] = '\0';
@@ -86,7 +86,7 @@ static void add_place(struct line *line, const char *address,
         distance = (uintptr_t)(block - address);
     } else if (address >= end && address != block) {
         where = " behind";
-        distance = (uintptr_t)(address - end) + 1; /* the first byte behind is 1 behind */
+        distance = (uintptr_t)(address - end) + 1; /* the first byte behind the block is 1 behind */
     }
     add_text(line, ", ");
     add_number(line, distance, 10);
@@ -101,7 +101,7 @@ static void add_place(struct line *line, const char *address,
 static void write_report(const char *what, const void *address,
                          const struct ps_guard_record *record, uintptr_t instruction) {
     struct line line = {.length = 0};
-    /* relaxed: in a race with another free of the block either answer is right. */
+    /* relaxed: in a race with another free of the block either state is right. */
     uint32_t state = ps_load_relaxed(&record->x_state);
     add_text(&line, "poolshim: ");
     add_text(&line, what);
@@ -151,16 +151,16 @@ static void describe(char *text, const struct ps_fault *fault,
     strcat(text, " at");
 }
 
-/* True when the calling thread is to report; else it has waited for the one that does. */
+/* Returns true when the calling thread is to report; otherwise waits for the thread that does. */
 static bool begin_report(void) {
     uint32_t reporter = 0;
-    /* acquire: as good as relaxed; whoever wins only writes. */
+    /* acquire: relaxed is enough; the winner only writes. */
     if (ps_cas_strong_acquire(&x_reporter, &reporter, ps_lock_self())) {
         return true;
     }
     while (reporter != DONE && reporter != ps_lock_self()) { /* ends with the report */
         ps_cpu_relax();
-        reporter = ps_load_relaxed(&x_reporter); /* relaxed: nothing is read behind it */
+        reporter = ps_load_relaxed(&x_reporter); /* relaxed: nothing is read after it */
     }
     return false;
 }
@@ -175,7 +175,7 @@ bool ps_guard_claim(const struct ps_fault *fault) {
         char what[WHAT_BYTES];
         describe(what, fault, record);
         write_report(what, fault->address, record, fault->instruction);
-        ps_store_relaxed(&x_reporter, DONE); /* relaxed: nothing is read behind it */
+        ps_store_relaxed(&x_reporter, DONE); /* relaxed: nothing is read after it */
     }
     return true;
 }

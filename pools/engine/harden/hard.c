@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See hard.h, from level 2 on. A block is zero from its free to its next owner, but for its first
- * word while that is a link.
+ * See hard.h, from level 2 on. A block is zero from its free to its next allocation, except its
+ * first word while that is a link.
  */
 #include "pools/engine/harden/hard.h"
 
@@ -24,7 +24,7 @@
 #include <errno.h>
 #include <string.h>
 
-#define SPARSE_SPANS 16 /* of a class in a heap, at level 2 a quarter of that */
+#define SPARSE_SPANS 16 /* per class and heap at level 3; a quarter of that at level 2 */
 #define LOOKED_AT_WHOLE ((size_t)1 << 10)
 
 uint32_t ps_hard_level;
@@ -48,7 +48,7 @@ bool ps_hard_is_intact(const struct ps_span *span, const void *block) {
     return ps_canary_is_intact(block, room_of(span));
 }
 
-/* Bytes that the block was asked for; aborts when somebody wrote behind them. */
+/* Requested bytes of the block; aborts when the bytes behind them were overwritten. */
 static size_t check_canary(const struct ps_span *span, const void *block) {
     if (PS_UNLIKELY(!ps_canary_is_intact(block, room_of(span)))) {
         ps_misuse(PS_MISUSE_OVERRUN, span, block);
@@ -56,8 +56,8 @@ static size_t check_canary(const struct ps_span *span, const void *block) {
     return room_of(span) - ps_canary_slack(block, room_of(span));
 }
 
-/* The mark of the block in front; mark: that of a block. Both lie in the leaf of the page map that
- * has the span, unless that reaches into another. */
+/* Shadow byte of the preceding block; mark: that of the block. Both lie in one leaf of the page
+ * map, unless the distance crosses leaves. */
 static inline const uint8_t *mark_in_front(const struct ps_span *span, const char *block,
                                            const uint8_t *mark) {
     size_t step = span->block_bytes >> PS_SHADOW_SHIFT;
@@ -65,8 +65,8 @@ static inline const uint8_t *mark_in_front(const struct ps_span *span, const cha
     return PS_LIKELY(is_in_leaf) ? mark - step : ps_shadow_at(block - span->block_bytes);
 }
 
-/* The canary of the block in front, which an overrun from there has come through, or one that began
- * in the block itself. Another thread may be using that block. */
+/* Checks the canary of the preceding block, which an overrun from there has overwritten, or an
+ * underrun of the block itself. Another thread may be using that block. */
 static inline void check_neighbour(const struct ps_span *span, const char *block,
                                    const uint8_t *mark) {
     const char *neighbour = block - span->block_bytes;
@@ -75,17 +75,17 @@ static inline void check_neighbour(const struct ps_span *span, const char *block
     }
     const uint8_t *other = mark_in_front(span, block, mark);
     bool is_live =
-        other != NULL && ps_shadow_is(ps_shadow_read(other), PS_SHADOW_LIVE); /* else it has none */
+        other != NULL && ps_shadow_is(ps_shadow_read(other), PS_SHADOW_LIVE); /* else no canary */
     if (is_live && PS_UNLIKELY(ps_canary_slack(neighbour, room_of(span)) > room_of(span))) {
         ps_hard_check_other(span, neighbour);
     }
 }
 
-/* ---- to the program ---- */
+/* ---- allocation ---- */
 
 /*
- * Whether a block is as ps_hard_pass has left it. At level 2 one word of each 64 bytes stands for
- * what lies behind the first KiB, a different one each time: an eighth of the loads.
+ * True when a block is still as ps_hard_pass left it. At level 2 one word of each 64 bytes
+ * represents the part behind the first KiB, a different one each time: an eighth of the loads.
  */
 static PS_NOINLINE bool is_long_untouched(struct ps_hard *hard, const void *block, size_t bytes) {
     if (ps_hard_level >= PS_HARDEN_LONG_QUARANTINE || hard == NULL) {
@@ -105,7 +105,7 @@ static inline void check_untouched(struct ps_hard *hard, const void *block, size
     }
 }
 
-/* The next one that is ready. There is one. */
+/* Takes the next ready block. Precondition: there is one. */
 static inline void *take_ready(struct ps_hard *hard, struct ps_hard_class *class,
                                size_t block_bytes) {
     uintptr_t ready = class->ready[--class->ready_count];
@@ -116,8 +116,8 @@ static inline void *take_ready(struct ps_hard *hard, struct ps_hard_class *class
     return block;
 }
 
-/* Makes a block live. NULL with errno ENOMEM: the block stays out, there is no memory to free it
- * by. */
+/* Makes a block live. NULL with errno ENOMEM when memory for its shadow byte is exhausted: the
+ * block cannot be freed without one, and is lost. */
 static inline void *begin_life(void *block, size_t block_bytes, size_t bytes) {
     uint8_t *mark = ps_shadow_make_at(block);
     if (PS_UNLIKELY(mark == NULL)) {
@@ -130,7 +130,7 @@ static inline void *begin_life(void *block, size_t block_bytes, size_t bytes) {
     return block;
 }
 
-/* In a heap for whose arrays there was no memory. */
+/* Allocates in a heap without arrays, because memory was exhausted. */
 static PS_COLD void *alloc_without_arrays(struct ps_heap *heap, uint32_t class_index, size_t bytes,
                                           size_t sample_bytes) {
     struct ps_bin *bin = &heap->bins[class_index];
@@ -183,9 +183,9 @@ void *ps_hard_malloc(struct ps_heap *heap, size_t bytes) {
     return begin_life(take_ready(hard, class, block_bytes), block_bytes, bytes);
 }
 
-/* ---- from the program to a span ---- */
+/* ---- free ---- */
 
-/* A live block ends; mark: its own. */
+/* Ends the life of a block; mark: its shadow byte. */
 PS_INLINE void end_life(const struct ps_span *span, void *block, uint8_t *mark) {
     uint8_t busy = ps_shadow_set_busy(mark);
     if (PS_UNLIKELY(!ps_canary_is_intact(block, room_of(span)))) {
@@ -215,7 +215,7 @@ void *ps_hard_pass(struct ps_heap *heap, struct ps_span *span, void *block) {
 bool ps_hard_free(struct ps_slot *slot, void *block) {
     struct ps_heap *heap = ps_thread.own;
     uint8_t *mark = ps_shadow_at(block);
-    /* relaxed: set before the block was handed out. */
+    /* relaxed: set before the block was allocated. */
     uint8_t kind = ps_load_relaxed(&slot->run.kind);
     bool is_one = mark != NULL && heap != NULL && heap->hard != NULL &&
                   ((uintptr_t)block & (((size_t)1 << PS_SHADOW_SHIFT) - 1)) == 0 &&

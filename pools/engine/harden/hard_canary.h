@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What ends a hardened block from level 2 on: its last word is a canary, which tells how many bytes
- * lie between those that were asked for and itself; the first 64 of these hold a pattern. So the
- * canary of a block that was asked for 100 bytes and got 128 knows of 20 bytes of slack.
+ * Canaries, from level 2 on. The last word of a hardened block is its canary, which encodes the
+ * number of slack bytes between the requested ones and itself; the first 64 of these hold a
+ * pattern. For example a request of 100 bytes that got 128 has 20 bytes of slack:
  *
- *   | 100 bytes asked for | 20 bytes of slack: pattern | canary ^ 20 |
+ *   | 100 bytes requested | 20 bytes of slack: pattern | canary ^ 20 |
  *
- * Callers: hard.c. The secret stands in hard.h.
+ * Callers: hard.c. The secret is in hard.h.
  */
 #ifndef PS_HARDEN_HARD_CANARY_H
 #define PS_HARDEN_HARD_CANARY_H
@@ -22,24 +22,24 @@
 
 #define PS_CANARY_BYTES sizeof(uint64_t)
 
-/* Behind the bytes asked for: what runs over the end comes through there. */
+/* Checked slack bytes: an overrun passes through the first ones. */
 #define PS_SLACK_LOOKED_AT 64
 
 static inline uint64_t ps_canary_of(const void *block) {
     return ((uintptr_t)block ^ ps_canary_secret) * 0x9e3779b97f4a7c15u;
 }
 
-/* Not zero in any byte: what was wiped is not taken for it. */
+/* Non-zero in every byte, so that zeroed memory does not match. */
 static inline uint64_t ps_slack_of(uint64_t canary) { return canary | 0x0101010101010101u; }
 
-/* Of a block that has room for so many bytes, and was asked for `bytes`. */
+/* Writes canary and slack of a block with this room, for a request of `bytes`. */
 static inline void ps_canary_set(void *block, size_t room, size_t bytes) {
     uint64_t canary = ps_canary_of(block);
     uint64_t slack = ps_slack_of(canary);
     char *end = (char *)block + room;
     char *at = (char *)block + bytes;
     char *stop = at + ps_min(room - bytes, PS_SLACK_LOOKED_AT);
-    /* The last may reach into the canary's place, which is written after it. */
+    /* The last word may overlap the canary, which is written after it. */
     for (; at < stop; at += sizeof slack) {
         memcpy(at, &slack, sizeof slack);
     }
@@ -47,12 +47,12 @@ static inline void ps_canary_set(void *block, size_t room, size_t bytes) {
     memcpy(end, &canary, sizeof canary);
 }
 
-/* Bytes of slack, more than the room when the canary was written over. */
+/* Bytes of slack; more than the room when the canary was overwritten. */
 static inline uint64_t ps_canary_slack(const void *block, size_t room) {
     return *(const uint64_t *)((const char *)block + room) ^ ps_canary_of(block);
 }
 
-/* Whether the canary, and the slack before it, are as ps_canary_set has left them. */
+/* True when the canary, and the slack before it, are as ps_canary_set wrote them. */
 static inline bool ps_canary_is_intact(const void *block, size_t room) {
     uint64_t bytes = ps_canary_slack(block, room);
     if (PS_UNLIKELY(bytes > room)) {
@@ -69,7 +69,7 @@ static inline bool ps_canary_is_intact(const void *block, size_t room) {
         at += sizeof word;
     }
     if (left != 0) {
-        memcpy(&word, at, sizeof word); /* up to some bytes of the canary */
+        memcpy(&word, at, sizeof word); /* may include bytes of the canary */
         wrong |= (word ^ slack) << (64 - 8 * left);
     }
     return wrong == 0;

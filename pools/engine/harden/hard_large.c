@@ -15,9 +15,11 @@
 #include "pools/engine/page/page_cache.h"
 
 #define HELD_LIMIT 64
-#define HELD_LIMIT_ZEROES 16           /* at level 1 */
-#define HELD_BYTES ((size_t)32 << 20)  /* the memory of what waits, unless one run has more */
-#define SHUT_BYTES ((size_t)256 << 10) /* of a run, from its begin, at level 2 */
+#define HELD_LIMIT_ZEROES 16          /* at level 1 */
+#define HELD_BYTES ((size_t)32 << 20) /* quarantined memory, unless one run has more */
+#define SHUT_BYTES                                                                                 \
+    ((size_t)256 << 10) /* inaccessible part of a run, from its start, at level 2                  \
+                         */
 
 PS_UNDO_LOG(held_undo, 4);
 static struct ps_lock held_lock = PS_LOCK_INIT_UNDO(PS_RANK_HARD, &held_undo);
@@ -30,7 +32,7 @@ static size_t bytes_of(const struct ps_run *run) {
     return (size_t)run->granules << PS_GRANULE_SHIFT;
 }
 
-/* Before a section changes the ring; the runs that it takes out keep their places there. */
+/* Notes the words that a section changes; runs that leave the ring keep their places in it. */
 static void note_ring(void) {
     PS_UNDO_NOTE(&held_undo, first);
     PS_UNDO_NOTE(&held_undo, count);
@@ -50,15 +52,15 @@ static bool is_over_locked(size_t bytes) {
            (count != 0 && held_bytes + bytes > HELD_BYTES);
 }
 
-/* How much of a run that waits is inaccessible. Its memory it keeps: to have that mapped and zeroed
+/* Bytes of a quarantined run that become inaccessible. It keeps its memory: mapping and zeroing it
  * again, page by page, took 40 times as long as level 0 where blocks of megabytes come and go
- * (bench/churn), and to make such runs inaccessible whole, 6 times. */
+ * (bench/churn), and making such runs inaccessible as a whole 6 times. */
 static size_t shut_bytes(const struct ps_run *run) {
     size_t bytes = bytes_of(run);
     return ps_hard_level >= PS_HARDEN_LONG_QUARANTINE ? bytes : ps_min(bytes, SHUT_BYTES);
 }
 
-/* A list, linked by next, for the page cache, where it may be inaccessible. */
+/* Returns a list, linked by next, to the page cache, which accepts inaccessible runs. */
 static void let_go(struct ps_run *list) {
     while (list != NULL) {
         struct ps_run *run = list;
@@ -70,12 +72,12 @@ static void let_go(struct ps_run *list) {
 
 void ps_hard_large_hold(struct ps_run *run) {
     if (ps_hard_is_on()) {
-        (void)ps_os_protect(run->base, shut_bytes(run), false); /* refused: it waits accessible */
+        (void)ps_os_protect(run->base, shut_bytes(run), false); /* refused: stays accessible */
     }
     struct ps_run *list = NULL;
     ps_lock_acquire(&held_lock);
     note_ring();
-    while (is_over_locked(bytes_of(run))) { /* ends: count goes down */
+    while (is_over_locked(bytes_of(run))) { /* ends: count decreases */
         struct ps_run *oldest = take_oldest_locked();
         oldest->next = list;
         list = oldest;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Freed page runs of large blocks that wait before they are reused, oldest first out, while blocks
- * are hardened (hard.h). From level 2 on what waits cannot be accessed. Up to 32 MiB of it have
- * their memory yet.
+ * Quarantine of freed runs of large blocks while blocks are hardened (hard.h), first in, first out.
+ * From level 2 on quarantined runs are inaccessible. Up to 32 MiB keep their memory.
  *
  * Callers: level_1.c, and the hooks of these modes (modes.c). Any thread; lock PS_RANK_HARD, not
  * held over system calls.
@@ -14,16 +13,16 @@
 
 #include <stdbool.h>
 
-/* Takes a run, BUSY, that nobody uses any more. */
+/* Takes a BUSY run that has no other user. */
 void ps_hard_large_hold(struct ps_run *run);
 
-/* Lets all that waits be reused. False when there was nothing. */
+/* Returns all quarantined runs to the page cache. Returns false if there was none. */
 bool ps_hard_large_flush(void);
 
-/* At level 1, what waits must be zero: aborts where it is not, in the first so many bytes. */
+/* At level 1: aborts if a quarantined run is not zero, in the first `bytes` bytes of all. */
 void ps_hard_large_sweep(size_t bytes);
 
-/* In the child of a fork, by its only thread. */
+/* Repairs the lock in the child of a fork, on its only thread. */
 void ps_hard_large_fork_child(void);
 
 #endif

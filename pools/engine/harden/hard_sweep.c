@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Looks at blocks from outside: at those of other threads, and at the end of the process at what
- * waits or lies free, where a write after free, or over the end of a block that is never freed,
- * would stay unnoticed. See hard.h.
+ * Checks blocks that the calling thread does not hold: those of other threads, and, at the end of
+ * the process, quarantined and free blocks, in which a write after free, or over the end of a block
+ * that is never freed, would otherwise stay undetected. See hard.h.
  *
- * From level 2 on each block's mark tells what must be true of it; other threads may go on
- * meanwhile. At level 1 there are no marks: what lies on the lists of spans must be zero, except
- * the links, and is looked at if no other thread could have them in its hands.
- * Locks: the page cache's, while it walks over the spans.
+ * From level 2 on each block's shadow byte tells what must hold for it; other threads may run
+ * meanwhile. At level 1 there are no shadow bytes: the blocks on the lists of spans must be zero,
+ * except for links, and are checked only if no other thread could be accessing them. Locks: the
+ * page cache's, during the walk over the spans.
  */
 #include "pools/engine/base/bits.h"
 #include "pools/engine/harden/hard.h"
@@ -23,10 +23,10 @@
 
 #include <time.h>
 
-#define SWEEP_BYTES ((size_t)64 << 20) /* most that are looked at: 10 ms */
-#define LOOKS 3                        /* that must agree */
+#define SWEEP_BYTES ((size_t)64 << 20) /* upper bound: 10 ms */
+#define LOOKS 3                        /* checks that must agree */
 
-/* Zero, except for a link of the span in the first word. */
+/* True when a block is zero, except for a link of the span in its first word. */
 static bool is_zero(const struct ps_span *span, const void *block, size_t bytes) {
     const uint64_t *word = block;
     /* relaxed: another thread may be linking it. */
@@ -39,7 +39,8 @@ static bool is_zero(const struct ps_span *span, const void *block, size_t bytes)
     return is_link && seen == 0;
 }
 
-/* Whether a block is not as its mark says. Nothing is known when the mark changes meanwhile. */
+/* Returns a description if a block contradicts its shadow byte, or NULL, also if the shadow byte
+ * changes meanwhile. */
 static const char *damage(const struct ps_span *span, const void *block, const uint8_t *mark) {
     uint8_t before = ps_shadow_read(mark);
     const char *what = NULL;
@@ -68,11 +69,11 @@ PS_COLD void ps_hard_check_other(const struct ps_span *span, const void *block) 
 
 struct sweep {
     size_t bytes_left;
-    bool is_alone; /* no other thread has blocks in its hands */
+    bool is_alone; /* no other thread has blocks in use */
 };
 
-/* Marks say what each block is. Those that have not left the window since the span was made, or
- * emptied, may hold anything. */
+/* Checks by shadow bytes. Blocks that have not left the window since the span was created or
+ * emptied may hold anything. */
 static void sweep_marked(const struct ps_span *span) {
     for (size_t i = span->first; i < span->limit; i++) {
         const char *block = ps_span_block(span, i);
@@ -87,7 +88,7 @@ static void sweep_marked(const struct ps_span *span) {
 }
 
 static void sweep_list(const struct ps_span *span, void *block) {
-    /* Ends: links lead within the span, and there are no more blocks than it has. */
+    /* Ends: links lead within the span, which bounds their number. */
     for (size_t i = ps_span_capacity(span); i > 0 && !ps_link_is_end(block); i--) {
         if (PS_UNLIKELY(!is_zero(span, block, span->block_bytes))) {
             ps_misuse(PS_MISUSE_LATE_WRITE, span, block);
@@ -118,7 +119,7 @@ static void sweep_slot(struct ps_slot *slot, void *context) {
 }
 
 static void count_heap(struct ps_heap *heap, void *context) {
-    /* relaxed: threads that end now have given their blocks back. */
+    /* relaxed: threads that end now have returned their blocks. */
     *(size_t *)context += ps_load_relaxed(&heap->x_state) != PS_HEAP_PARKED;
 }
 

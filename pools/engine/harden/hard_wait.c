@@ -16,7 +16,7 @@
 
 #include <string.h>
 
-#define HELD_LIMIT 256 /* most blocks of a class that wait; at level 2 an eighth of that */
+#define HELD_LIMIT 256 /* quarantined blocks per class; at level 2 an eighth of that */
 #define HELD_LEAST 4
 #define HELD_BYTES ((size_t)512 << 10) /* and their bytes, likewise */
 #define READY_LIMIT 32
@@ -50,9 +50,9 @@ struct ps_hard *ps_hard_make(void) {
     return hard;
 }
 
-/* ---- from the spans ---- */
+/* ---- from spans ---- */
 
-/* At a random place; the one that was there becomes the last. */
+/* Inserts at a random place; the block that was there becomes the last. */
 static void add_ready(struct ps_hard *hard, struct ps_hard_class *class, uintptr_t ready) {
     size_t index = ps_hard_random_below(hard, (size_t) class->ready_count + 1);
     class->ready[class->ready_count++] = class->ready[index];
@@ -60,8 +60,8 @@ static void add_ready(struct ps_hard *hard, struct ps_hard_class *class, uintptr
 }
 
 /*
- * What comes from a window has not been through a free: it is zero if no other had it, and is not
- * touched then, which saves a page fault for each fresh page.
+ * A block from a window has not passed through a free. It is zero if its memory was never used, and
+ * is not touched then, which saves a page fault per fresh page.
  */
 static uintptr_t from_bin(const struct ps_bin *bin, void *block) {
     if ((char *)block + bin->block_bytes != bin->cur) {
@@ -95,7 +95,7 @@ PS_NOINLINE void *ps_hard_refill(struct ps_heap *heap, uint32_t class_index, siz
     return NULL;
 }
 
-/* ---- to the spans ---- */
+/* ---- to spans ---- */
 
 PS_NOINLINE void ps_hard_go_home(struct ps_heap *heap, void *block) {
     struct ps_span *span = ps_span_of_inside(ps_page_map_slot(block), block);
@@ -106,10 +106,10 @@ PS_NOINLINE void ps_hard_go_home(struct ps_heap *heap, void *block) {
     }
 }
 
-/* Sends home what lies in an array of its own: events on the way may change ready. Blocks of one
- * granule lie together as a rule, so their span is asked for once. */
+/* Returns the blocks of a private array, because events on the way may change `ready`. Blocks of
+ * one granule usually follow each other, so their span is looked up once. */
 static void send_home(struct ps_heap *heap, const uintptr_t *blocks, size_t count) {
-    struct ps_span *span = NULL; /* of this heap, of the granule that `inside` lies in */
+    struct ps_span *span = NULL; /* of this heap, of the granule that contains `inside` */
     uintptr_t inside = 0;
     for (size_t i = 0; i < count; i++) {
         uintptr_t block = blocks[i] & ~PS_READY_FRESH;
@@ -121,7 +121,7 @@ static void send_home(struct ps_heap *heap, const uintptr_t *blocks, size_t coun
             ps_remote_free(heap, span, (void *)block);
         } else if (PS_UNLIKELY(ps_heap_push(span, (void *)block))) {
             ps_heap_free_event(span, (void *)block);
-            span = NULL; /* it may be gone */
+            span = NULL; /* it may have been destroyed */
         }
     }
 }
@@ -137,7 +137,7 @@ PS_NOINLINE void ps_hard_overflow(struct ps_heap *heap, uint32_t class_index) {
     send_home(heap, older, count);
 }
 
-/* By one who may be in the middle of an event himself. */
+/* Returns a block without events, for callers that may be inside of one. */
 static void settle_home(struct ps_heap *heap, void *block) {
     struct ps_span *span = ps_span_of_inside(ps_page_map_slot(block), block);
     if (!ps_heap_owns(heap, span)) {

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where blocks are checked one by one (level 2 and 3 of hard.h), a thread's blocks that have no
- * owner: freed ones, which wait, and those that malloc takes next. For each class of a heap an
- * array of both:
+ * The quarantine of small blocks (levels 2 and 3 of hard.h). A heap has two arrays per class:
  *
- *   held    freed. A block that is freed takes the place of a random one here, which becomes ready.
- *   ready   malloc takes the last one. When there are too many, the older half goes home to its
- *           spans; when there is none, as many come from there, in random order.
+ *   held   freed blocks. A block that is freed replaces a random one here, which becomes ready.
+ *   ready  blocks for malloc, which takes the last. When it is full, the older half returns to the
+ *          spans; when it is empty, it is refilled from there, in random order.
  *
- * So a block that is freed and allocated again by one thread touches no span, and waits as long as
- * one that comes through its span. Blocks of other owners' spans wait alike.
+ * So a block that one thread frees and allocates again touches no span, and is quarantined as long
+ * as one that passes through its span. Blocks of other owners' spans are treated alike.
+ *
  * Callers: hard.c. Owner of the heap only. No locks.
  */
 #ifndef PS_HARDEN_HARD_WAIT_H
@@ -18,7 +17,7 @@
 #include "pools/engine/harden/guard.h"
 #include "pools/engine/heap/heap.h"
 
-/* In ready, beside a block: it is zero, for it was never handed out since it was made so. */
+/* Flag in ready: the block is zero and was not granted since it was zeroed. */
 #define PS_READY_FRESH ((uintptr_t)1)
 
 #define PS_READY_COUNTED 32 /* see ps_hard_count_ready */
@@ -28,44 +27,44 @@ struct ps_hard_class {
     uint16_t held_limit;
     uint16_t ready_count;
     uint16_t ready_limit;
-    void **held; /* rows lie close together: a thread uses few classes */
+    void **held; /* rows are contiguous, because a thread uses few classes */
     uintptr_t *ready;
 };
 
 struct ps_hard {
     uint64_t random;
-    int32_t became_ready; /* blocks, not counted yet; below 0: counted, and then sent home */
+    int32_t became_ready; /* uncounted blocks; below 0: counted, and returned since */
     struct ps_hard_class classes[PS_CLASS_LIMIT];
 };
 
-/* Makes some ready of a class that has none. Where none is ready afterwards, the result is a
- * guarded sample, or NULL with errno ENOMEM. bytes: the request. */
+/* Refills ready of a class that has none. If none is ready afterwards, returns a guarded sample, or
+ * NULL with errno ENOMEM. bytes: the request. */
 void *ps_hard_refill(struct ps_heap *heap, uint32_t class_index, size_t bytes);
 
-/* Sends the older half of those that are ready home. */
+/* Returns the older half of the ready blocks to their spans. */
 void ps_hard_overflow(struct ps_heap *heap, uint32_t class_index);
 
-/* Sends a block home. */
+/* Returns a block to its span. */
 void ps_hard_go_home(struct ps_heap *heap, void *block);
 
-/* So many blocks have become ready without a refill, which would count them as allocations for the
- * sake of guarded samples. If a sample is due by now, none of the class stays ready. */
+/* Counts blocks that became ready without a refill as allocations, for guarded samples. If a sample
+ * is due now, returns all ready blocks of the class. */
 void ps_hard_count_ready(struct ps_heap *heap, uint32_t class_index);
 
-/* Whether a block that the bin gave is a guarded sample, which passes by all this. */
+/* True for a guarded sample from the bin, which bypasses the quarantine. */
 static inline bool ps_hard_is_sample(const void *block) {
     /* relaxed: no other thread has the block. */
     return ps_guard_period != 0 &&
            ps_load_relaxed(&ps_page_map_slot(block)->run.kind) == PS_RUN_GUARD;
 }
 
-/* Knuth's generator: one multiplication, of which the upper half is good enough here. */
+/* Knuth's generator: one multiplication, whose upper half is random enough here. */
 static inline size_t ps_hard_random_below(struct ps_hard *hard, size_t limit) {
     hard->random = hard->random * 0x5851f42d4c957f2du + 0x14057b7ef767814fu;
     return (size_t)(((hard->random >> 32) * limit) >> 32);
 }
 
-/* Takes a freed block in. */
+/* Quarantines a freed block. */
 static inline void ps_hard_hold(struct ps_heap *heap, uint32_t class_index, void *block) {
     struct ps_hard *hard = heap->hard;
     struct ps_hard_class *class = &hard->classes[class_index];

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See level_1.h. A block is zeroed when it is freed, in the freeing thread: blocks of its own spans
- * on a path of their own, those of a free streak when it ends. No locks of its own.
+ * See level_1.h. A block is zeroed when it is freed, by the freeing thread: blocks of its own spans
+ * on a separate path, those of a free streak when the streak ends. No locks of its own.
  *
- * The tests of that path are those of the fast path, and one more: a block of the open free streak
- * has no link that would tell that it is free, and the run must not come to a block that is.
+ * That path has the tests of the fast path, and one more: a block of the open free streak has no
+ * link by which a double free would be detected, and the streak must not grow over a free block.
  */
 #include "pools/engine/harden/level_1.h"
 
@@ -43,8 +43,8 @@ void *ps_level_1_alloc_aligned(struct ps_heap *heap, size_t bytes, size_t align)
 
 /* ---- free ---- */
 
-/* A block in the span of this thread's free streak: it may be one of the run's, or one that the run
- * would come to. */
+/* Handles a block in the span of this thread's free streak: it may be part of the streak, or a
+ * block that the streak would reach later. */
 static void leave_streak(struct ps_heap *heap, const struct ps_span *span, const char *block) {
     ptrdiff_t distance = block - heap->streak_first;
     ptrdiff_t length = ps_thread.streak_next - heap->streak_first;
@@ -56,7 +56,7 @@ static void leave_streak(struct ps_heap *heap, const struct ps_span *span, const
     ps_streak_close(heap);
 }
 
-/* What the fast path's tests say nothing against. */
+/* Frees a block that has passed the tests of the fast path. */
 static PS_NOINLINE void free_in(struct ps_span *span, void *block) {
     ps_wipe(block, span->block_bytes);
     if (PS_UNLIKELY(ps_heap_push(span, block))) {
@@ -74,7 +74,7 @@ static PS_COLD void free_beside_run(struct ps_heap *heap, struct ps_span *span, 
     free_in(span, block);
 }
 
-/* A block of another owner, or in no span. */
+/* Frees a block of another owner, or outside of spans. */
 static PS_NOINLINE void free_foreign(struct ps_slot *slot, void *block) {
     struct ps_span *span = ps_span_holding(slot, block);
     if (PS_UNLIKELY(span == NULL)) {
@@ -86,7 +86,8 @@ static PS_NOINLINE void free_foreign(struct ps_slot *slot, void *block) {
     ps_heap_free_foreign_owner(span, block);
 }
 
-/* What lies in no span of one granule of this heap; a block of a class with LIFO cache, too. */
+/* Frees what is not in a span of one granule of this heap, including blocks of classes with a LIFO
+ * cache. */
 static PS_NOINLINE void free_other(struct ps_heap *heap, struct ps_slot *slot, void *block,
                                    size_t class_index) {
     if (PS_UNLIKELY(class_index >= PS_CLASS_LIMIT || heap == NULL)) {
@@ -100,9 +101,9 @@ static PS_NOINLINE void free_other(struct ps_heap *heap, struct ps_slot *slot, v
     }
 }
 
-/* All calls are the last thing it does: so it saves no register, a tenth of its instructions. */
+/* All calls are tail calls, so it saves no register: a tenth of its instructions. */
 void ps_level_1_free(struct ps_span *span, void *block, uintptr_t owner_key) {
-    struct ps_heap *heap = ps_thread.own; /* NULL: then the key is that of no heap */
+    struct ps_heap *heap = ps_thread.own; /* NULL: then the key matches no heap */
     if (PS_UNLIKELY(owner_key != ps_heap_key(heap))) {
         free_other(heap, (struct ps_slot *)span, block, owner_key - (uintptr_t)heap - PS_KEY_LIFO);
         return;
@@ -128,10 +129,10 @@ void ps_level_1_free(struct ps_span *span, void *block, uintptr_t owner_key) {
 
 /* ---- free streaks ---- */
 
-/* Whether none of the blocks that a run would go on to is free: it would take that one for a block
- * that is freed for the first time. Read in order, where the program will read them next. */
+/* True when no block that the streak would grow over is free: such a block would pass for one that
+ * is freed for the first time. Reads the blocks in the order in which the program will. */
 bool ps_level_1_may_open_streak(const struct ps_span *span, const char *newest, ptrdiff_t step) {
-    uintptr_t salt = ps_load_relaxed(&span->salt); /* relaxed: we have a block of the span */
+    uintptr_t salt = ps_load_relaxed(&span->salt); /* relaxed: the caller has a block of the span */
     const char *begin = ps_span_block(span, span->first);
     size_t bytes = ps_span_capacity(span) * span->block_bytes;
     const char *block = newest + step;
@@ -145,7 +146,7 @@ bool ps_level_1_may_open_streak(const struct ps_span *span, const char *newest, 
     return true;
 }
 
-/* Zeroes blocks of a list behind their links. */
+/* Zeroes the blocks of a list, except their links. */
 static void wipe_linked(const struct ps_span *span, char *lowest, size_t blocks) {
     for (size_t i = 0; i < blocks; i++) {
         uintptr_t *block = (uintptr_t *)(lowest + i * span->block_bytes);
@@ -155,9 +156,8 @@ static void wipe_linked(const struct ps_span *span, char *lowest, size_t blocks)
     }
 }
 
-/* Where blocks are hardened no run is left without links, by which a second free of one of its
- * blocks is found, unless its span is done with. Blocks that another thread has freed, too, are
- * found before they are zeroed. */
+/* Returns a streak with links, by which a double free of its blocks is detected, unless the span
+ * drains. Blocks that another thread has freed too are detected before they are zeroed. */
 void ps_level_1_return_streak(struct ps_heap *heap, struct ps_span *span, char *lowest,
                               size_t blocks) {
     char *last = lowest + (blocks - 1) * span->block_bytes;
@@ -183,7 +183,7 @@ void ps_level_1_return_streak(struct ps_heap *heap, struct ps_span *span, char *
 
 /* ---- realloc ---- */
 
-/* A run that is cut where it stands goes on to other blocks: what it no longer needs is zeroed. */
+/* Zeroes the part that a run loses when it is cut in place. */
 static void *resize_large(struct ps_slot *slot, void *block, size_t bytes) {
     size_t kept = ps_round_up(bytes, ps_os_page_bytes());
     /* relaxed: set before the block existed. */
@@ -194,7 +194,7 @@ static void *resize_large(struct ps_slot *slot, void *block, size_t bytes) {
     return ps_resize_large(slot, block, bytes);
 }
 
-/* As the plain mode's, but a block keeps its class, which tells what it was asked for. */
+/* As in the plain mode, but a block keeps its class, from which its requested size is checked. */
 void *ps_level_1_resize(void *block, size_t bytes) {
     struct ps_slot *slot = ps_page_map_slot(block);
     const struct ps_span *span = ps_span_holding(slot, block);

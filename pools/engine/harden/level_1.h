@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Level 1 of POOLSHIM_HARDEN: entry points and hooks, for the table (modes.c). Those that are not
- * here are the plain mode's. See hard.h.
+ * Level 1 of POOLSHIM_HARDEN: entry points and hooks, for the table (modes.c). Missing ones are the
+ * plain mode's. See hard.h.
  */
 #ifndef PS_HARDEN_LEVEL_1_H
 #define PS_HARDEN_LEVEL_1_H
@@ -18,7 +18,7 @@ void ps_level_1_return_streak(struct ps_heap *heap, struct ps_span *span, char *
                               size_t blocks);
 void ps_level_1_release_streak(struct ps_run *run);
 
-/* Of both modes that harden. */
+/* For all hardened modes. */
 void *ps_level_1_refill(struct ps_heap *heap, struct ps_bin *bin, size_t bytes);
 void ps_level_1_fork_child(void);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See level_2.h. Small blocks go through hard.c on their way from and to their spans. No locks of
+ * See level_2.h. Small blocks pass through hard.c on their way from and to their spans. No locks of
  * its own.
  */
 #include "pools/engine/harden/level_2.h"
@@ -19,7 +19,7 @@
 
 #include <string.h>
 
-#define GUARD_SAMPLE 1000 /* at level 3, unless the user says otherwise */
+#define GUARD_SAMPLE 1000 /* default at level 3 */
 
 bool ps_level_2_start(const struct ps_config *config) {
     struct ps_config sampled = *config;
@@ -47,7 +47,7 @@ void *ps_level_2_alloc(struct ps_heap *heap, size_t bytes) {
     return ps_hard_malloc(heap, bytes);
 }
 
-/* Blocks are zero as they come, except samples. */
+/* Blocks from hard.c are zero, except samples. */
 void *ps_level_2_zalloc(struct ps_heap *heap, size_t bytes) {
     if (bytes > PS_CLASS_BYTES_LIMIT) {
         return ps_plain_zalloc(heap, bytes);
@@ -88,7 +88,7 @@ void ps_level_2_free(struct ps_span *span, void *block, uintptr_t owner_key) {
     }
 }
 
-/* In place when it fits and at least half stays in use. */
+/* Resizes in place if the block fits and at least half of it stays in use. */
 void *ps_level_2_resize(void *block, size_t bytes) {
     struct ps_slot *slot = ps_page_map_slot(block);
     const struct ps_span *span = ps_span_holding(slot, block);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Levels 2 and 3 of POOLSHIM_HARDEN: entry points and hooks, for the table (modes.c). Those that
- * are not here are level 1's, or the plain mode's. See hard.h.
+ * Levels 2 and 3 of POOLSHIM_HARDEN: entry points and hooks, for the table (modes.c). Missing ones
+ * are level 1's, or the plain mode's. See hard.h.
  */
 #ifndef PS_HARDEN_LEVEL_2_H
 #define PS_HARDEN_LEVEL_2_H

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a caller says of a block that it frees: its size, its alignment, the family of functions
- * that made it. See promise.h. Held against what is known: from level 2 on what was asked for, at
- * level 1 the size class, of large blocks the pages. Nothing is said about addresses that are no
- * live blocks of ours: the free that follows does that. Any thread that holds the block. No locks.
+ * Checks of a caller's claims about a block that it frees: its size, its alignment, the family of
+ * functions that made it. See promise.h. The reference is the requested size from level 2 on, the
+ * size class at level 1, and the pages of large blocks. Addresses that are not live blocks are not
+ * reported here, but by the free that follows. Any thread that holds the block. No locks.
  */
 #include "pools/engine/harden/promise.h"
 
@@ -22,7 +22,7 @@ static bool is_large(const struct ps_slot *slot, const void *block) {
     return (kind == PS_RUN_BLOCK || kind == PS_RUN_MAPPING) && slot->run.base == block;
 }
 
-/* The span of a block that may be live, NULL if it lies in none. */
+/* The span of a block that may be live, NULL if the address lies in none. */
 static const struct ps_span *span_of(const struct ps_slot *slot, const void *block) {
     uint8_t kind = ps_load_relaxed(&slot->run.kind); /* relaxed: as above */
     bool is_inside = kind == PS_RUN_INSIDE;
@@ -35,7 +35,7 @@ static const struct ps_span *span_of(const struct ps_slot *slot, const void *blo
     return ps_span_has_block(span, block) && !is_free ? span : NULL;
 }
 
-/* What malloc serves, too: the others are asked for by the size of their class. */
+/* True for requests that malloc serves too; others are rounded up to the size of their class. */
 static bool is_usual(size_t bytes, size_t align) {
     return align <= 16 && (bytes > 8 || align <= 8);
 }

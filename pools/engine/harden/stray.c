@@ -27,7 +27,7 @@ static PS_COLD enum ps_misuse_state state_in_region(const struct ps_slot *slot, 
 /* Nothing is live there. Returns where the address is none of ours and the policy says so. */
 static PS_COLD void report(const struct ps_slot *slot, const void *block,
                            enum ps_misuse_call call) {
-    uint8_t kind = ps_load_relaxed(&slot->run.kind); /* relaxed: for the words only */
+    uint8_t kind = ps_load_relaxed(&slot->run.kind); /* relaxed: affects the words only */
     if (kind == PS_RUN_FREE || kind == PS_RUN_BUSY) {
         ps_fatal_address(ps_misuse_words(call, PS_MISUSE_OF_FREE), block);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Addresses that are neither a block of a span nor a large block: guarded samples, blocks of no
- * size, blocks made before relocation, and what is none of ours. Behind the hooks of all modes. Any
+ * Addresses that are neither a block of a span nor a large block: guarded samples, blocks of size
+ * 0, blocks made before relocation, and foreign pointers. Behind the hooks of all modes. Any
  * thread; reports with write(2) only.
  */
 #ifndef PS_HARDEN_STRAY_H
@@ -9,7 +9,7 @@
 
 #include "pools/engine/small/misuse.h"
 
-/* Once, at start. Until then the policy is to abort. */
+/* Called once, at start. Until then the policy is to abort. */
 void ps_stray_start(const struct ps_config *config);
 
 /* As the hooks of these names: mode.h. */

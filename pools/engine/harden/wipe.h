@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Zeroes in freed blocks: to write them, and to look whether they are still there. Blocks here are
- * small as a rule, so a call of memset costs more than its work; and what was freed a moment ago is
- * still on its way to the cache, where a load that spans two stores has to wait for both. memcmp
- * of a block with itself, moved by a byte, took 10 ns for 64 bytes because of that; words take 2.
- * Blocks are multiples of 8 bytes, from 16 on of 16 bytes.
- * Callers: hard*.[ch], level_1.c. No state.
+ * Zeroing of freed blocks, and the check that they are still zero. Most blocks here are small, so a
+ * call of memset costs more than its work; and a block that was freed recently is still in the
+ * store buffer, where a load that spans two stores waits for both. memcmp of a block with itself,
+ * shifted by a byte, took 10 ns for 64 bytes for that reason; words take 2. Block sizes are
+ * multiples of 8 bytes, and of 16 from 16 bytes on. Callers: hard*.[ch], level_1.c. No state.
  */
 #ifndef PS_HARDEN_WIPE_H
 #define PS_HARDEN_WIPE_H
@@ -21,10 +20,10 @@
 #define PS_WIPE_LINE_BYTES 64
 #define PS_WIPE_LINE_WORDS (PS_WIPE_LINE_BYTES / sizeof(uint64_t))
 
-/* Sixteen bytes, in one store or load where the processor has them. */
+/* Sixteen bytes, in one store or load if the processor has them. */
 typedef uint64_t ps_wipe_word __attribute__((vector_size(16), aligned(8), may_alias));
 
-/* Makes a block zero. */
+/* Zeroes a block. */
 PS_INLINE void ps_wipe(void *block, size_t bytes) {
     const ps_wipe_word zero = {0, 0};
     char *at = block;
@@ -38,7 +37,7 @@ PS_INLINE void ps_wipe(void *block, size_t bytes) {
         return;
     }
     for (; at + 2 * sizeof zero <= last; at += 2 * sizeof zero) {
-        PS_OPAQUE(at); /* the compiler would make a call of it */
+        PS_OPAQUE(at); /* the compiler would emit a call of memset */
         *(ps_wipe_word *)at = zero;
         *(ps_wipe_word *)(at + sizeof zero) = zero;
     }
@@ -48,7 +47,7 @@ PS_INLINE void ps_wipe(void *block, size_t bytes) {
 
 typedef uint64_t ps_look_word __attribute__((vector_size(16), may_alias));
 
-/* Whether all words of a piece are zero. piece, bytes: multiples of 16. */
+/* True when all words of a piece are zero. piece, bytes: multiples of 16. */
 static inline bool ps_is_wiped(const void *piece, size_t bytes) {
     const ps_look_word *at = piece;
     const ps_look_word *end = (const ps_look_word *)((const char *)piece + bytes);
@@ -65,7 +64,7 @@ static inline bool ps_is_wiped(const void *piece, size_t bytes) {
     return (seen[0] | seen[1]) == 0;
 }
 
-/* Whether one word of each 64 bytes is zero, those with this index. bytes: a multiple of 64. */
+/* True when the word with this index is zero in each 64 bytes. bytes: a multiple of 64. */
 static inline bool ps_is_wiped_at(const void *piece, size_t bytes, size_t index) {
     const uint64_t *word = (const uint64_t *)piece + index;
     uint64_t seen = 0;

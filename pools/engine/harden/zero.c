@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See zero.h. Runs are never given back: a program that has many blocks of no size at a time has
- * them again. A run's mark bytes are its free list: who wants a block looks for one that is not
- * live, from where the last one was found.
+ * See zero.h. Runs are never returned: a program that has many blocks of size 0 at a time will have
+ * them again. A run's shadow bytes are its free list: an allocation searches for a block that is
+ * not live, from the place of the last one.
  */
 #include "pools/engine/harden/zero.h"
 
@@ -16,22 +16,22 @@
 
 #define RUN_BLOCKS (PS_GRANULE_BYTES / PS_ZERO_ALIGN)
 
-/* Tenant half of the slot of such a run. */
+/* The tenant's half of the slot of such a run. */
 struct zero_run {
     uintptr_t x_owner; /* PS_KEY_NOBODY */
-    uint32_t x_live;   /* blocks, or more for a moment */
-    uint32_t x_next;   /* where to look first */
+    uint32_t x_live;   /* blocks; briefly more */
+    uint32_t x_next;   /* where the next search starts */
     struct zero_run *next;
 };
 
-static struct zero_run *x_runs; /* all; only pushed to */
+static struct zero_run *x_runs; /* all runs; only pushed to */
 
 static struct ps_slot *slot_of(struct zero_run *run) { return (struct ps_slot *)run; }
 
-/* A block that is free, of a run in which one was reserved. NULL: no memory for the marks. */
+/* Finds a free block of a run in which one has been reserved. NULL: no memory for shadow bytes. */
 static void *find(struct zero_run *run) {
-    for (;;) { /* ends: one more block is free than others look for */
-        /* relaxed: where to look. */
+    for (;;) { /* ends: there are more free blocks than searches */
+        /* relaxed: only a starting point. */
         uint32_t index = ps_add_relaxed(&run->x_next, 1u) % RUN_BLOCKS;
         char *block = slot_of(run)->run.base + (size_t)index * PS_ZERO_ALIGN;
         uint8_t *mark = ps_shadow_make_at(block);
@@ -49,7 +49,7 @@ static void *find(struct zero_run *run) {
 
 static void *take_from(struct zero_run *run) {
     void *block = NULL;
-    /* relaxed, all: a count; that there is a free block follows from the count alone. */
+    /* relaxed, all: a count, which alone implies that there is a free block. */
     if (ps_load_relaxed(&run->x_live) >= RUN_BLOCKS) {
         return NULL;
     }
@@ -68,11 +68,11 @@ static struct zero_run *make(void) {
         return NULL;
     }
     (void)ps_os_purge(run->base, PS_GRANULE_BYTES);
-    (void)ps_os_protect(run->base, PS_GRANULE_BYTES, false); /* refused: it is memory like any */
+    (void)ps_os_protect(run->base, PS_GRANULE_BYTES, false); /* refused: it stays accessible */
     struct zero_run *made = (struct zero_run *)ps_slot_of_run(run);
     ps_store_relaxed(&made->x_live, 0u); /* relaxed, both: released below */
     ps_store_relaxed(&made->x_next, 0u);
-    ps_store_relaxed(&run->kind, (uint8_t)PS_RUN_ZERO); /* relaxed: no block is out yet */
+    ps_store_relaxed(&run->kind, (uint8_t)PS_RUN_ZERO); /* relaxed: no block is allocated yet */
     made->next = ps_load_relaxed(&x_runs);              /* relaxed: the swap validates it */
     /* release: pairs with the acquire in ps_zero_alloc; makes the run visible. */
     while (!ps_cas_weak_release(&x_runs, &made->next, made)) {
@@ -82,7 +82,7 @@ static struct zero_run *make(void) {
 
 void *ps_zero_alloc(void) {
     void *block = NULL;
-    /* acquire: pairs with make. Ends with the runs, of which each has a thousand blocks. */
+    /* acquire: pairs with make. Ends with the runs, each of which has a thousand blocks. */
     for (struct zero_run *run = ps_load_acquire(&x_runs); run != NULL && block == NULL;
          run = run->next) {
         block = take_from(run);
@@ -96,7 +96,7 @@ void *ps_zero_alloc(void) {
 }
 
 bool ps_zero_is_live(const void *block) {
-    /* relaxed: set before the block was handed out. */
+    /* relaxed: set before the block was allocated. */
     return ps_load_relaxed(&ps_page_map_slot(block)->run.kind) == PS_RUN_ZERO &&
            ps_shadow_of_live(block) != NULL;
 }
@@ -112,6 +112,6 @@ void ps_zero_free(struct ps_slot *slot, void *block) {
         ps_fatal_block(PS_MISUSE_FAMILY, block, 0);
     }
     ps_store_release(mark, (uint8_t)PS_SHADOW_FREED); /* release: pairs with find */
-    /* relaxed: a count, behind the mark it stands for: see take_from. */
+    /* relaxed: a count, decremented after its shadow byte: see take_from. */
     ps_add_relaxed(&((struct zero_run *)slot)->x_live, (uint32_t)-1);
 }
