@@ -9,11 +9,12 @@
  *     threads collect for it share one salt.
  *   - A list ends with an odd address in the granule of its blocks, so that each link, including
  *     the last one, is near its block: the two differ in the low 16 bits only. The list of a
- * class's LIFO cache ends with PS_LINK_END, and may cross granules.
+ *     class's LIFO cache ends with PS_LINK_END, and may cross granules.
  *   - Taking a block off a list clears its link, moving it to another list stores the link anew,
- * and a reset changes the salt. So a block whose first word decodes to a near link is on a list,
- * and a free of it is a double free, whatever happened in between and on whichever thread. Any
- * other word passes with a probability of 2^-48, and the link must then also lead to a block.
+ *     and a reset changes the salt. So a block whose first word decodes to a near link is on a
+ *     list, and a free of it is a double free, whatever happened in between and on whichever
+ *     thread. Any other word passes with a probability of 2^-48, and the link must then also lead
+ *     to a block.
  *   - An overwritten word decodes to a far address, with the same probability of error.
  *
  * (The check that a link is near follows the secure builds of snmalloc and mimalloc; encoding with
