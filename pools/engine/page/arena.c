@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See arena.h. The system calls happen under the page lock: an mmap about ten times in the life of
- * a process, and an mprotect per step, of which the first GiB takes about a hundred; two threads
- * that both find the cache empty must not grow it twice.
+ * See arena.h. The system calls are made under the page lock, because two threads that both find
+ * the cache empty must not grow it twice: an mmap about ten times in the life of a process, and an
+ * mprotect per step, about a hundred for the first GiB.
  */
 #include "pools/engine/page/arena.h"
 
@@ -10,20 +10,20 @@
 #include "pools/engine/os/os.h"
 
 #define FIRST_ARENA_BYTES ((size_t)2 << 20) /* all that a small program reserves */
-#define NEXT_ARENA_BYTES ((size_t)32 << 20) /* room for a large block to grow where it is */
+#define NEXT_ARENA_BYTES ((size_t)32 << 20) /* room for a large block to grow in place */
 #define LAST_ARENA_BYTES ((size_t)1 << 30)
 #define LEAST_STEP_BYTES ((size_t)1 << 20)
-#define LAST_STEP_BYTES ((size_t)16 << 20) /* locked, it is made resident at once */
-#define STEP_FRACTION 8                    /* of what is accessible already */
-#define ARENA_LIMIT 4096 /* with 1 GiB each: 4 TiB; more only when tiny ones are had */
+#define LAST_STEP_BYTES ((size_t)16 << 20) /* if locked, a step becomes resident at once */
+#define STEP_FRACTION 8                    /* of the accessible bytes */
+#define ARENA_LIMIT 4096 /* of 1 GiB each: 4 TiB; more only if smaller ones were refused */
 
 static struct ps_page_arena arenas[ARENA_LIMIT];
 static size_t arena_count;
 static enum ps_thp thp_policy;
-static size_t usual_count; /* arenas of the usual size or more; they double */
+static size_t usual_count; /* arenas of at least the usual size, which doubles with them */
 static size_t open_bytes;  /* accessible, in all arenas */
 
-/* What to try next after a refusal: see step_down. */
+/* First size to try after a refusal: see step_down. */
 static size_t reserve_bytes = SIZE_MAX;
 static size_t step_bytes = SIZE_MAX;
 
@@ -33,7 +33,7 @@ static bool is_huge(enum ps_page_arena_kind kind) {
     return thp_policy == PS_THP_ALWAYS || (thp_policy == PS_THP_AUTO && kind == PS_PAGE_ARENA_HUGE);
 }
 
-/* Lengths of an arena, and where it starts, are multiples of this. */
+/* Unit of an arena's lengths and of its base. */
 static size_t granule_of(const struct ps_page_arena *arena) {
     uintptr_t begin = (uintptr_t)arena->base + (arena->granules << PS_GRANULE_SHIFT);
     bool has_whole =
@@ -42,9 +42,9 @@ static size_t granule_of(const struct ps_page_arena *arena) {
 }
 
 /*
- * The next size to try after one was refused. A size that was refused is not tried at once again:
- * the next time begins at twice what was to be had last, so that a limit costs a refusal now and
- * then, not one per size each time, and the usual sizes return with the memory.
+ * The next size to try after a refusal. A refused size is not retried at once: the next growth
+ * begins at twice the last granted size, so that a limit costs an occasional refusal instead of one
+ * per size each time, and the usual sizes return when memory does.
  */
 static size_t step_down(size_t bytes, size_t needed, size_t granule) {
     return ps_max(ps_round_up(bytes / 2, granule), needed);
@@ -54,7 +54,7 @@ static size_t after_success(size_t bytes, size_t usual) {
     return bytes < usual ? 2 * bytes : SIZE_MAX;
 }
 
-/* Reserves and enters addresses of exactly this length, or nothing. */
+/* Reserves addresses of exactly this length and enters them in the page map, or returns NULL. */
 static char *reserve(size_t bytes, size_t align) {
     char *base = ps_os_reserve_closed(bytes, align);
     if (base != NULL && !ps_page_map_cover(base, bytes)) {
@@ -69,13 +69,13 @@ static size_t usual_arena_bytes(void) {
                             : ps_min(NEXT_ARENA_BYTES << ps_min(usual_count, 5), LAST_ARENA_BYTES);
 }
 
-/* Reserves for `granules`, in multiples of `granule`; writes how many bytes it were. */
+/* Reserves at least `granules`, in multiples of `granule`; stores the length in bytes. */
 static char *reserve_any(size_t granules, size_t granule, size_t *length) {
     size_t needed = ps_round_up(granules << PS_GRANULE_SHIFT, granule);
     size_t usual = ps_max(usual_arena_bytes(), needed);
     size_t bytes = ps_max(ps_round_up(ps_min(usual, reserve_bytes), granule), needed);
     char *base = reserve(bytes, granule);
-    while (base == NULL && bytes > needed) { /* ends: it halves, 14 times at most */
+    while (base == NULL && bytes > needed) { /* ends: halves at most 14 times */
         bytes = step_down(bytes, needed, granule);
         base = reserve(bytes, granule);
     }
@@ -121,7 +121,7 @@ size_t ps_page_arena_open(struct ps_page_arena *arena, size_t granules, struct p
     }
     step_bytes = is_open ? after_success(bytes, usual) : needed;
     if (!is_open && arena->granules == 0) {
-        bytes = rest; /* a part would be one mapping more, of which there may be too many */
+        bytes = rest; /* a part would add a mapping, at the limit of which we may be */
         is_open = ps_os_protect(end, bytes, true);
     }
     if (!is_open) {
@@ -141,8 +141,8 @@ size_t ps_page_arena_count(void) { return arena_count; }
 struct ps_page_arena *ps_page_arena_at(size_t index) { return &arenas[index]; }
 
 /*
- * The kernel makes a huge page of what has one page in memory, as its khugepaged comes by: memory
- * for every hole in it that was purged. An hour of redis gained 12 MiB of 130 that way.
+ * khugepaged makes a huge page of any range with one resident page, which allocates memory for
+ * every purged hole in it. Over an hour redis grew by 12 MiB from 130 that way.
  */
 void ps_page_arena_keep_holes(char *base, size_t granules) {
     if (thp_policy == PS_THP_NEVER) {
@@ -158,7 +158,7 @@ void ps_page_arena_keep_holes(char *base, size_t granules) {
     }
     if (first < last) {
         ps_os_advise_huge((char *)first, last - first,
-                          true); /* empty: the next touch may take it */
+                          true); /* empty: the next touch may allocate one */
     }
     if (last != end && last >= first) {
         ps_os_advise_huge((char *)last, PS_HUGE_PAGE_BYTES, false);

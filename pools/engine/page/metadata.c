@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A bump allocator for metadata. See metadata.h. Lock: metadata_lock, protects everything here;
- * the mapping of a new 256 KiB piece happens under it, four times per megabyte of heaps.
+ * A bump allocator for metadata. See metadata.h. Lock: metadata_lock, protects all variables here;
+ * held over the mapping of a new 256 KiB piece, four times per megabyte of heaps.
  */
 #include "pools/engine/page/metadata.h"
 
@@ -39,7 +39,7 @@ void *ps_metadata_take(size_t bytes) {
     ps_lock_acquire(&metadata_lock);
     if ((size_t)(piece_end - piece_next) < rounded) {
         char *piece = map_locked(PIECE_BYTES);
-        if (piece == NULL) { /* a limit is near: no more than is needed; the old piece stays */
+        if (piece == NULL) { /* a limit is near: map only the needed bytes; the old piece stays */
             piece = map_locked(ps_round_up(bytes, ps_os_page_bytes()));
             ps_lock_release(&metadata_lock);
             return piece;

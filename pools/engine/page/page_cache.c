@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See page_cache.h. Lock: page_lock, protects all bins, the arenas, the page map's root
- * and the run half of every free slot; its undo log notes all of that but what only grows, branches
- * and leaves of the map.
+ * See page_cache.h. Lock: page_lock, protects all bins, the arenas, the page map's root and the run
+ * half of every free slot. Its undo log notes all of these except branches and leaves of the map,
+ * which are only added.
  */
 #include "pools/engine/page/page_cache.h"
 #include "pools/engine/page/access.h"
@@ -15,33 +15,33 @@
 #include "pools/engine/page/purge.h"
 #include "pools/engine/page/run_bins.h"
 
-/* back is 16 bits, so runs stop coalescing at 4 GiB. */
+/* `back` has 16 bits, so coalescing stops at 4 GiB. */
 #define COALESCE_LIMIT 65535
 
-/* Most words that one section notes: more of two arenas with a neighbour on both sides, then a
- * carving with a rest on both sides. */
+/* Most words that one section notes: opening parts of two arenas with neighbours on both sides,
+ * then carving with a rest on both sides. */
 #define UNDO_WORDS (9 * PS_RUN_BINS_UNDO_WORDS + 40)
 
 PS_UNDO_LOG(page_undo, UNDO_WORDS);
 static struct ps_lock page_lock = PS_LOCK_INIT_UNDO(PS_RANK_PAGE, &page_undo);
 static struct ps_run_sorts sorts;
 static uint64_t arena_granules;
-static uint64_t closed_granules; /* of them, not accessible yet */
+static uint64_t closed_granules; /* not accessible yet, included in arena_granules */
 
 static struct ps_run *run_at(char *base) { return &ps_page_map_slot(base)->run; }
 
-/* relaxed: a run becomes FREE, or stops to be, under the page lock only; what tenants write beside
- * it is all the same here. */
+/* relaxed: a run becomes FREE, or ceases to be, under the page lock only; concurrent stores of
+ * tenants to the other kinds are equivalent here. */
 static uint8_t kind_of(const struct ps_run *run) { return ps_load_relaxed(&run->kind); }
 
 static char *end_of(const struct ps_run *run) {
     return run->base + ((size_t)run->granules << PS_GRANULE_SHIFT);
 }
 
-/* Describes [base, base + granules) as a clean run of its own. */
+/* Describes [base, base + granules) as a separate clean run. */
 static struct ps_run *make_run(char *base, size_t granules, enum ps_page_arena_kind kind) {
     struct ps_run *run = run_at(base);
-    PS_UNDO_NOTE(&page_undo, run->kind); /* what else it says means nothing inside of another */
+    PS_UNDO_NOTE(&page_undo, run->kind); /* other fields are ignored inside of a run */
     run->base = base;
     run->granules = (uint32_t)granules;
     run->is_dirty = false;
@@ -51,7 +51,7 @@ static struct ps_run *make_run(char *base, size_t granules, enum ps_page_arena_k
     return run;
 }
 
-/* Makes the part of a run from `base` to its end a run of its own, of the same sort. */
+/* Splits a run at `base`; returns the part from there on, of the same sort. */
 static struct ps_run *split_at(struct ps_run *run, char *base) {
     size_t kept = (size_t)(base - run->base) >> PS_GRANULE_SHIFT;
     struct ps_run *rest = make_run(base, run->granules - kept, run->is_huge);
@@ -62,7 +62,7 @@ static struct ps_run *split_at(struct ps_run *run, char *base) {
     return rest;
 }
 
-/* The free run of the same sort that ends where `run` begins, or NULL. */
+/* The free run of the same sort that ends at the start of `run`, or NULL. */
 static struct ps_run *free_run_before(const struct ps_run *run) {
     struct ps_run *last = run_at(run->base - 1);
     if (kind_of(last) != PS_RUN_FREE) {
@@ -72,7 +72,7 @@ static struct ps_run *free_run_before(const struct ps_run *run) {
     return ps_run_is_same_sort(before, run) ? before : NULL;
 }
 
-/* Enters a run, merged with its neighbours of the same sort; returns the whole. */
+/* Inserts a run, coalesced with neighbours of the same sort; returns the result. */
 static struct ps_run *insert_locked(struct ps_run *run) {
     struct ps_run_bins *bins = ps_run_sorts_bins(&sorts, run);
     struct ps_run *before = free_run_before(run);
@@ -94,7 +94,7 @@ static struct ps_run *insert_locked(struct ps_run *run) {
     return run;
 }
 
-/* Cuts `granules` at an aligned place out of a free run, returns the rest to the bins. */
+/* Carves `granules` at an aligned address from a free run, and returns the rest to the bins. */
 static struct ps_run *carve_locked(struct ps_run *run, size_t granules, size_t align_granules) {
     struct ps_run_bins *bins = ps_run_sorts_bins(&sorts, run);
     ps_run_bins_remove(bins, run, &page_undo);
@@ -120,7 +120,7 @@ static char *end_of_arena(const struct ps_page_arena *arena) {
     return arena->base + (arena->granules << PS_GRANULE_SHIFT);
 }
 
-/* Makes at least `granules` more of an arena accessible; returns the clean run that they are in. */
+/* Opens at least `granules` more of an arena; returns the clean run that contains them. */
 static struct ps_run *open_locked(struct ps_page_arena *arena, size_t granules) {
     char *base = end_of_arena(arena);
     size_t opened = ps_page_arena_open(arena, granules, &page_undo);
@@ -135,7 +135,7 @@ static struct ps_run *open_locked(struct ps_page_arena *arena, size_t granules) 
     return run;
 }
 
-/* Granules of the clean free run that ends where the accessible part of an arena does. */
+/* Granules of the clean free run that ends at the end of an arena's accessible part. */
 static size_t clean_granules_before(const struct ps_page_arena *arena) {
     const struct ps_run *before = NULL;
     if (arena->granules != 0) {
@@ -145,14 +145,13 @@ static size_t clean_granules_before(const struct ps_page_arena *arena) {
     return before != NULL ? before->granules : 0;
 }
 
-/* What a run of `granules` needs beyond the clean run that ends where the arena's accessible part
- * does; at least one granule. */
+/* Granules that must be opened for a run of `granules`, beyond the clean run at the end of the
+ * arena's accessible part; at least one. */
 static size_t missing_in(const struct ps_page_arena *arena, size_t granules) {
     return granules - ps_min(clean_granules_before(arena), granules - 1);
 }
 
-/* The last arena of a kind that has enough left behind what is accessible for a run of `granules`.
- */
+/* The last arena of a kind with enough reserved granules for a run of `granules`. */
 static struct ps_page_arena *find_arena(size_t granules, enum ps_page_arena_kind kind) {
     for (size_t index = ps_page_arena_count(); index-- > 0;) {
         struct ps_page_arena *arena = ps_page_arena_at(index);
@@ -175,23 +174,23 @@ static struct ps_page_arena *reserve_locked(size_t granules, enum ps_page_arena_
     return arena;
 }
 
-/* A clean run of at least `granules` by making more of an arena accessible, or a part of a new one.
- * Where the first is refused the second is not tried, or each call would use up addresses. */
+/* A clean run of at least `granules`, by opening more of an arena, or a part of a new one. If the
+ * former is refused the latter is not tried, because each such call would use up addresses. */
 static struct ps_run *grow_locked(size_t granules, enum ps_page_arena_kind kind) {
     struct ps_page_arena *arena = find_arena(granules, kind);
     if (arena == NULL) {
         arena = reserve_locked(granules, kind);
     }
     struct ps_run *run = arena != NULL ? open_locked(arena, missing_in(arena, granules)) : NULL;
-    return run != NULL && run->granules >= granules ? run : NULL; /* merging has a limit */
+    return run != NULL && run->granules >= granules ? run : NULL; /* coalescing has a limit */
 }
 
 static enum ps_page_arena_kind other_kind(enum ps_page_arena_kind kind) {
     return kind == PS_PAGE_ARENA_PLAIN ? PS_PAGE_ARENA_HUGE : PS_PAGE_ARENA_PLAIN;
 }
 
-/* What holds memory already comes first, of either kind, before all what will hold it anyway; then
- * the wanted kind's clean runs (find_present_locked). */
+/* Dirty runs come first, of either kind, and before all others the stuck ones, which hold memory in
+ * any case; then clean runs of the wanted kind (find_present_locked). */
 static struct ps_run *find_dirty_locked(size_t granules, enum ps_page_arena_kind kind) {
     struct ps_run *run = NULL;
     if (PS_UNLIKELY(ps_run_pair_granules(&sorts.stuck) != 0)) {
@@ -205,8 +204,8 @@ static struct ps_run *find_present_locked(size_t granules, enum ps_page_arena_ki
     return run != NULL ? run : ps_run_bins_find(&sorts.clean.of[kind], granules);
 }
 
-/* The other kind is the last resort: what is clean of it, then an arena of plain pages where one of
- * whole huge pages was refused. */
+/* The other kind is the last resort: its clean runs, then a plain arena if one of whole huge pages
+ * was refused. */
 static struct ps_run *find_locked(size_t granules, enum ps_page_arena_kind kind) {
     struct ps_run *run = find_present_locked(granules, kind);
     if (run == NULL) {
@@ -248,7 +247,7 @@ struct ps_run *ps_page_cache_take_present(size_t granules, size_t align_granules
 
 struct ps_run *ps_page_cache_take_dirty(size_t granules) {
     if (granules > PS_RUN_GRANULES_LIMIT) {
-        return NULL; /* a request that no run can serve, as realloc may make */
+        return NULL; /* a request that no run can serve; realloc makes them */
     }
     ps_lock_acquire(&page_lock);
     struct ps_run *run = find_dirty_locked(granules, PS_PAGE_ARENA_PLAIN);
@@ -277,15 +276,15 @@ void ps_page_cache_give(struct ps_run *run) { give(run, true); }
 
 void ps_page_cache_give_zero(struct ps_run *run) { give(run, false); }
 
-/* The free run of at least `granules`, of a kind, that starts at `base`, or NULL. Where the
- * accessible part of an arena ends there or behind a shorter clean run, more is made accessible. */
+/* The free run of a kind with at least `granules` that starts at `base`, or NULL. If the accessible
+ * part of an arena ends there, or behind a shorter clean run, opens more of it. */
 static struct ps_run *free_run_at_locked(char *base, size_t granules, bool is_huge) {
     struct ps_run *run = run_at(base);
     bool is_free = kind_of(run) == PS_RUN_FREE && run->base == base;
     if (is_free && (run->granules >= granules || run->is_huge != is_huge)) {
         return run->is_huge == is_huge ? run : NULL;
     }
-    /* Behind a run there is another's head, or nothing of ours yet. */
+    /* The run is followed by another head, or by unopened addresses. */
     char *end = is_free ? end_of(run) : base;
     if (kind_of(run_at(end)) != PS_RUN_NONE || (is_free && run->is_dirty)) {
         return NULL;
@@ -338,7 +337,7 @@ struct ps_run *ps_page_cache_adopt(char *base, size_t granules) {
     return run;
 }
 
-/* How much of a dirty run to purge at a time: whole huge pages up to its end, or a part of one. */
+/* Length of a piece of a dirty run to purge: whole huge pages from its start, or a part of one. */
 static size_t piece_of(const struct ps_run *run, size_t granules) {
     if (run->granules <= granules) {
         return run->granules;
@@ -416,11 +415,11 @@ void ps_page_cache_walk(void (*visit)(struct ps_slot *slot, void *context), void
     for (size_t index = 0; index < ps_page_arena_count(); index++) {
         const struct ps_page_arena *arena = ps_page_arena_at(index);
         char *end = arena->base + (arena->granules << PS_GRANULE_SHIFT);
-        /* A free run may reach into the arena that lies right behind; that one then starts inside
-         * a run, where slots are empty but for the last, which is `back` granules from its head. */
+        /* A free run may extend into the arena directly behind, which then starts inside of a run,
+         * where slots are empty except the last, `back` granules from its head. */
         for (char *base = arena->base; base < end;) {
             struct ps_slot *slot = ps_page_map_slot(base);
-            /* acquire: pairs with those who divide a busy run without the lock (chunk/). */
+            /* acquire: pairs with code that divides a busy run without the lock (pages/). */
             uint8_t kind = ps_load_acquire(&slot->run.kind);
             bool is_head = kind != PS_RUN_NONE && kind != PS_RUN_INSIDE &&
                            ps_load_relaxed(&slot->run.back) == 0; /* relaxed: as above */

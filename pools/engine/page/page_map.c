@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The page map's storage. See page_map.h. Called by arena.c and heap/mapping.c under the page
+ * Storage of the page map. See page_map.h. Called by arena.c and heap/mapping.c under the page
  * lock; calls metadata.c.
  */
 #include "pools/engine/page/page_map.h"
@@ -9,10 +9,10 @@
 #include "pools/engine/os/os.h"
 #include "pools/engine/page/metadata.h"
 
-/* From so many leaves on, they are a mapping of their own, without what is left of pieces. */
+/* From this many leaves on, they get a mapping of their own instead of pieces. */
 #define BULK_LEAVES 4
 
-/* Leaves of the window above the first arena: where programs place mappings of their own. */
+/* Leaves of the window above the first arena, where programs place mappings of their own. */
 #define WINDOW_ABOVE ((uintptr_t)256)
 
 PS_ALIGNED(4096) struct ps_page_map ps_page_map;
@@ -28,7 +28,7 @@ static const void *address_of(size_t leaf_index) {
     return (const void *)(leaf_index << PS_LEAF_SHIFT);
 }
 
-/* The entry for an address outside of the window, as ps_page_map_branch has it, or in it. */
+/* The entry of an address, in the window or in its branch. */
 static uintptr_t *entry_of(const void *address) {
     size_t index = ps_window_index(&ps_page_map, address);
     return index < PS_WINDOW_COUNT
@@ -38,7 +38,7 @@ static uintptr_t *entry_of(const void *address) {
 
 static bool is_covered(size_t leaf_index) { return *entry_of(address_of(leaf_index)) != 0; }
 
-/* Many leaves cost one system call; one that is refused, and they are taken one by one. */
+/* Maps many leaves by one system call; if that is refused, they are mapped one by one. */
 static void map_spare(size_t first, size_t last) {
     size_t missing = 0;
     for (size_t index = first; index <= last; index++) {
@@ -65,7 +65,8 @@ static char *take_leaf(void) {
     return leaf;
 }
 
-/* Makes the branch of an address, if it is not there and one is needed. False: memory is out. */
+/* Adds the branch of an address, if it is needed and missing. Returns false when memory is
+ * exhausted. */
 static bool make_branch(const void *address) {
     if (ps_window_index(&ps_page_map, address) < PS_WINDOW_COUNT ||
         ps_page_map_branch(&ps_page_map, address) != &ps_page_map.zero_branch) {
@@ -75,7 +76,7 @@ static bool make_branch(const void *address) {
     if (branch == NULL) {
         return false;
     }
-    /* release: a reader that races with us on a foreign address must see zeroes. */
+    /* release: a concurrent lookup of a foreign address must read zeroes. */
     ps_store_release(&ps_page_map.x_root[(uintptr_t)address >> PS_BRANCH_SHIFT],
                      (uintptr_t)branch - (uintptr_t)&ps_page_map.zero_branch);
     return true;
@@ -92,15 +93,15 @@ static bool cover_leaf(size_t leaf_index) {
     return true;
 }
 
-/* Lays the window around the first address that is covered: mappings go down from there, as a rule,
- * so most of it lies below. A reader that does not see the base yet has no address of ours. */
+/* Places the window around the first covered address. Mappings usually proceed downwards, so most
+ * of the window lies below. A reader that does not see the base yet has no address of ours. */
 static void lay_window(const void *base) {
     if (!is_window_laid) {
         uintptr_t end = ps_round_down((uintptr_t)base, (size_t)1 << PS_LEAF_SHIFT) +
                         (WINDOW_ABOVE << PS_LEAF_SHIFT);
         /* relaxed: published with the first leaf. */
         ps_store_relaxed(&ps_page_map.window.x_base, end - (PS_WINDOW_COUNT << PS_LEAF_SHIFT));
-        ps_fence_program_order(); /* in the child of a fork here it is laid again, still empty */
+        ps_fence_program_order(); /* in the child of a fork it is placed again, still empty */
         is_window_laid = true;
     }
 }
@@ -109,7 +110,7 @@ bool ps_page_map_cover(const void *base, size_t bytes) {
     size_t first = (uintptr_t)base >> PS_LEAF_SHIFT;
     size_t last = ((uintptr_t)base + bytes - 1) >> PS_LEAF_SHIFT;
     if (last >= PS_ROOT_COUNT * PS_BRANCH_COUNT) {
-        return false; /* the kernel gives such addresses only to those who ask for them */
+        return false; /* the kernel maps such addresses only on request */
     }
     lay_window(base);
     map_spare(first, last);

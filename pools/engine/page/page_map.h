@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The page map: from any address to the 128-byte slot of its 64 KiB granule, for every possible
- * pointer; unknown ones reach an all-zero slot. This is what lets free() recognise foreign pointers
- * instead of faulting on them.
+ * pointer; unknown ones lead to an all-zero slot. Free thus recognises foreign pointers without a
+ * fault.
  *
  *   window  4,095 entries, one for 32 MiB: the 128 GiB of addresses around the first arena
- *   root    65,536 entries, one for 4 GiB: all other addresses; touched where it is used
+ *   root    65,536 entries, one for 4 GiB: all other addresses; touched only where used
  *   branch  128 entries, one for 32 MiB
  *   leaf    512 slots, one for 64 KiB
  *
  * The kernel places mappings below each other, so all but the largest heaps lie in the window: two
- * loads, and a branch that is predicted. The next malloc of a class waits for the address that free
- * stores to, so each load that depends on another costs a pair of malloc and free as much as it
- * takes: with root, branch and leaf for all addresses, bench/pair took 1.37 times as long.
+ * loads and a predicted branch. The next malloc of a class waits for the address to which free
+ * stores, so each dependent load lengthens a pair of malloc and free by its full latency: with
+ * root, branch and leaf for all addresses, bench/pair took 1.37 times as long.
  *
  * Leaves are small so that little is mapped: with leaves of 1 GiB (2 MiB of root, 2 MiB of zeroes,
  * 2 MiB for the first arena) mlockall() made all of that resident and failed under the usual limit
- * of 8 MiB, and no leaf was to be had in the last 2 MiB of an address-space limit.
+ * of 8 MiB, and no leaf could be mapped in the last 2 MiB of an address-space limit.
  *
- * A slot has two tenants. Bytes 0..95 belong to whoever uses the run that starts there (a span, a
+ * A slot has two tenants. Bytes 0..95 belong to the user of the run that starts there (a span, a
  * large block); the last 32 bytes are the page layer's own `struct ps_run`. Slots are never moved
- * or unmapped, so a stale reader sees old data, not a fault.
+ * or unmapped, so a late reader sees old data instead of faulting.
  *
  * Readers: any thread, no lock. Writer of all tables: ps_page_map_cover, under the page lock.
  */
@@ -50,11 +50,11 @@
 #define PS_LEAF_SLOTS ((size_t)1 << (PS_LEAF_SHIFT - PS_GRANULE_SHIFT))
 #define PS_LEAF_BYTES (PS_LEAF_SLOTS * PS_SLOT_BYTES)
 
-/* Who holds a run. Zero is what the all-zero leaf and forgotten slots say. */
+/* The state of a run. Zero, as in the all-zero leaf and in unused slots, means NONE. */
 enum ps_run_kind {
-    PS_RUN_NONE = 0, /* no head here: foreign address, or the inside of a run */
+    PS_RUN_NONE = 0, /* not a head: foreign address, or the inside of a run */
     PS_RUN_FREE,     /* in the page cache */
-    PS_RUN_BUSY,     /* between owners: being purged or handed over */
+    PS_RUN_BUSY,     /* between owners: being purged or transferred */
     PS_RUN_SPAN,     /* head of a span */
     PS_RUN_INSIDE,   /* inside of a span; `back` granules after its head */
     PS_RUN_BLOCK,    /* one large block */
@@ -62,30 +62,30 @@ enum ps_run_kind {
     PS_RUN_MEDIUM,   /* a granule of a region of medium blocks, `back` after its head: medium.h */
     PS_RUN_PAGES,    /* a granule that the pools library gives out by pages: pages/depot.h */
     PS_RUN_GUARD,    /* a granule of the pool of guarded samples: harden/guard.h */
-    PS_RUN_ZERO,     /* a granule of inaccessible blocks of no size: harden/zero.h */
+    PS_RUN_ZERO,     /* a granule of inaccessible blocks of size 0: harden/zero.h */
 };
 
-/* What of a granule can be accessed, where blocks are hardened: see ps_page_cache_is_shut. */
+/* Accessible part of a granule, while blocks are hardened: see ps_page_cache_is_shut. */
 enum ps_access {
-    PS_ACCESS_NONE = 0, /* no page: it was never opened */
+    PS_ACCESS_NONE = 0, /* no page: never opened */
     PS_ACCESS_ALL,
-    PS_ACCESS_ALL_BUT_END, /* the last page cannot */
+    PS_ACCESS_ALL_BUT_END, /* all but the last page */
     PS_ACCESS_UNKNOWN,
 };
 
-/* Page-layer half of a slot. Valid in the first slot of a run; free runs also mark their last. */
+/* The page layer's part of a slot. Valid in the first slot of a run; free runs also set their
+ * last. */
 struct ps_run {
-    struct ps_run *next; /* page lock while free, else the tenant's */
+    struct ps_run *next; /* page lock while free, otherwise the tenant's */
     struct ps_run *prev;
     char *base;           /* first byte of the run */
     uint32_t granules;    /* length */
     uint8_t kind;         /* enum ps_run_kind; written by the holder, read by any free() */
     uint8_t is_dirty : 1; /* holds memory that may not be zero */
     uint8_t is_huge : 1;  /* lies in an arena that asked for huge pages */
-    uint8_t is_stuck : 1; /* dirty and free: the system refused to drop its memory */
-    uint8_t access : 2;   /* enum ps_access, of any granule; written by the holder of the run */
-    uint16_t
-        back; /* PS_RUN_INSIDE and last slot of a free run: granules back to the head; else 0 */
+    uint8_t is_stuck : 1; /* dirty and free, refused by the system when purged */
+    uint8_t access : 2;   /* enum ps_access, of each granule; written by the holder */
+    uint16_t back;        /* PS_RUN_INSIDE, last slot of a free run: granules to the head; else 0 */
 };
 
 struct ps_slot {
@@ -103,13 +103,13 @@ struct ps_branch {
 
 struct ps_window {
     uintptr_t
-        x_leaves[PS_WINDOW_COUNT]; /* as of a branch; the first arena's on the page of x_base */
-    uintptr_t x_base; /* first address, a multiple of a leaf's; written once, before the leaves */
-    uint8_t *x_shadow[PS_WINDOW_COUNT]; /* as of a branch */
+        x_leaves[PS_WINDOW_COUNT]; /* as in a branch; the first arena's on the page of x_base */
+    uintptr_t x_base; /* first address, a multiple of a leaf's; written once, before leaves */
+    uint8_t *x_shadow[PS_WINDOW_COUNT]; /* as in a branch */
 };
 
-/* The zeroes are for all addresses that hold nothing of ours. An entry is the distance from them to
- * the real branch or leaf: an untouched entry is right as it is, with no start-up work. */
+/* The zero tables serve all addresses that are not ours. An entry is the distance from them to the
+ * real branch or leaf, so that an untouched entry is valid without start-up work. */
 struct ps_page_map {
     struct ps_window window;
     uintptr_t x_root[PS_ROOT_COUNT]; /* distance from zero_branch to the branch */
@@ -119,21 +119,21 @@ struct ps_page_map {
 
 extern PS_HIDDEN struct ps_page_map ps_page_map;
 
-/* The map as the lookups see it: one address, from which all three tables are reached, where the
- * compiler would make one for each; four instructions of free(). */
+/* The map as lookups use it: one base address for all three tables, where the compiler would
+ * materialise one for each. Saves four instructions in free(). */
 PS_INLINE struct ps_page_map *ps_page_map_tables(void) {
     struct ps_page_map *map = &ps_page_map;
     PS_OPAQUE(map);
     return map;
 }
 
-/* Where an address is in the window; PS_WINDOW_COUNT or more where it is not. */
+/* The window index of an address; PS_WINDOW_COUNT or more outside of the window. */
 PS_INLINE size_t ps_window_index(const struct ps_page_map *map, const void *address) {
     /* relaxed: as in ps_page_map_slot. */
     return ((uintptr_t)address - ps_load_relaxed(&map->window.x_base)) >> PS_LEAF_SHIFT;
 }
 
-/* The branch of any address outside of the window; zero_branch where none was made. */
+/* The branch of any address outside of the window; zero_branch if it has none. */
 PS_INLINE struct ps_branch *ps_page_map_branch(struct ps_page_map *map, const void *address) {
     uintptr_t index = ((uintptr_t)address >> PS_BRANCH_SHIFT) & (PS_ROOT_COUNT - 1);
     /* relaxed: as in ps_page_map_slot. */
@@ -147,14 +147,13 @@ static inline size_t ps_branch_index(const void *address) {
     return (uint32_t)(uintptr_t)address >> PS_LEAF_SHIFT;
 }
 
-/* The slot of any address. Cost: two loads' worth of address arithmetic; outside of the window
- * three. */
+/* The slot of any address. Cost: two loads; outside of the window three. */
 PS_INLINE struct ps_slot *ps_page_map_slot(const void *address) {
     struct ps_page_map *map = ps_page_map_tables();
     size_t index = ps_window_index(map, address);
     uintptr_t distance;
-    /* relaxed, all: a thread that has a pointer of ours got it after the entry was stored, by the
-     * same synchronisation that gave it the pointer; for any other address all values are right. */
+    /* relaxed, all: a thread that has a pointer of ours received it after the entry was stored,
+     * through the same synchronisation; for any other address all values are right. */
     if (PS_LIKELY(index < PS_WINDOW_COUNT)) {
         distance = ps_load_relaxed(&map->window.x_leaves[index]);
     } else {
@@ -170,7 +169,7 @@ PS_INLINE struct ps_slot *ps_slot_of_run(struct ps_run *run) {
     return PS_CONTAINER_OF(run, struct ps_slot, run);
 }
 
-/* Where the marks of a leaf's addresses are noted (heap/shadow.h). */
+/* The entry with the shadow bytes of a leaf's addresses (heap/shadow.h). */
 static inline uint8_t **ps_page_map_shadow(const void *address) {
     struct ps_page_map *map = ps_page_map_tables();
     size_t index = ps_window_index(map, address);
@@ -179,8 +178,9 @@ static inline uint8_t **ps_page_map_shadow(const void *address) {
                : &ps_page_map_branch(map, address)->x_shadow[ps_branch_index(address)];
 }
 
-/* Makes leaves, and branches, for [base, base + bytes); the first call lays the window. Page lock
- * held. False when metadata memory ran out; leaves made so far stay and are found again. */
+/* Adds leaves and branches for [base, base + bytes); the first call places the window. Page lock
+ * held. Returns false when metadata memory is exhausted; leaves added so far stay and are found
+ * again. */
 bool ps_page_map_cover(const void *base, size_t bytes);
 
 #endif

@@ -63,11 +63,11 @@ static bool purge_run(const struct ps_run *run, size_t granules, bool is_kept_ap
     return true;
 }
 
-/* How much is purged. */
+/* Amount and bounds of a purge. */
 struct goal {
     uint64_t granules;
     size_t piece_granules;
-    int64_t cost_us; /* left: it ends where this does, INT64_MAX never does */
+    int64_t cost_us; /* remaining; the purge ends at 0. INT64_MAX: no bound */
     bool is_apart;
 };
 
@@ -81,9 +81,9 @@ static int64_t cost_of(const struct ps_run *run, size_t granules) {
 }
 
 /*
- * Purges what is detached, as far as the system allows it and the cost. One locked page makes it
- * refuse a range of any length, so a range that is refused is halved, down to a granule, and the
- * next ones double again. Returns how many granules went back.
+ * Purges the detached runs, as far as the system and the cost bound permit. One locked page makes
+ * the system refuse a range of any length, so a refused range is halved, down to a granule, and the
+ * next ones double again. Returns the number of purged granules.
  */
 static uint64_t purge_detached(struct goal *goal) {
     uint64_t done = 0;
@@ -108,16 +108,16 @@ static uint64_t purge_detached(struct goal *goal) {
     return done;
 }
 
-/* Back as they were: what would have cost too much, or, in the child of a fork, what its parent was
- * about to purge. */
+/* Returns the remaining detached runs unchanged: those beyond the cost bound, or, in the child of a
+ * fork, those that its parent was about to purge. */
 static void attach_rest(void) {
     while (detached != NULL) {
         ps_page_cache_attach(&detached, detached->granules, PS_PURGE_LEFT);
     }
 }
 
-/* Purges about so much, purge lock held. Returns how many granules went back; less when there are
- * no more that the system does not refuse, or the cost would be more. */
+/* Purges about goal->granules, with the purge lock held. Returns the number of purged granules;
+ * less if no more are available, the system refuses the rest, or the cost bound is reached. */
 static uint64_t purge_granules(struct goal *goal) {
     uint64_t done = 0;
     do {
@@ -131,7 +131,7 @@ static uint64_t purge_granules(struct goal *goal) {
     return done;
 }
 
-/* Purge lock held. */
+/* Counts, with all runs back in the cache. Purge lock held. */
 static void count_pages(struct ps_page_counts *counts) {
     attach_rest();
     ps_page_cache_count(counts);
@@ -150,7 +150,7 @@ static void end_quarter(uint64_t now_ms, uint64_t due_ms) {
     struct ps_page_counts counts;
     count_pages(&counts);
     if (due_ms == 0) {
-        return; /* the very first tick only starts the clock */
+        return; /* the first tick starts the clock */
     }
     uint64_t dirty = counts.dirty_granules - counts.stuck_granules;
     uint64_t idle = dirty;

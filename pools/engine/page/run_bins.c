@@ -7,9 +7,9 @@
 #include "pools/engine/base/bits.h"
 #include "pools/engine/base/check.h"
 
-#define SCAN_LIMIT 8 /* runs looked at in the bin that only may fit */
+#define SCAN_LIMIT 8 /* runs examined in the bin where some are too short */
 
-/* The bin that a run of this length lies in. */
+/* The bin for runs of this length. */
 static size_t bin_of(size_t granules) {
     if (granules <= PS_EXACT_BINS) {
         return granules - 1;
@@ -73,7 +73,7 @@ void ps_run_bins_remove(struct ps_run_bins *bins, struct ps_run *run, struct ps_
     bins->granules -= run->granules;
 }
 
-/* The first filled bin at or after `bin`, or PS_BIN_COUNT. */
+/* The first non-empty bin at or after `bin`, or PS_BIN_COUNT. */
 static size_t next_filled(const struct ps_run_bins *bins, size_t bin) {
     uint64_t word = bins->filled[bin / 64] & (~(uint64_t)0 << (bin % 64));
     for (size_t index = bin / 64;;) {

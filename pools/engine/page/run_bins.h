@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Free runs by length: a two-level segregated fit as in TLSF (Masmano et al. 2004). Lengths to 32
- * have a bin each, longer ones eight per doubling; a bitmap finds the next filled bin, so taking
- * and giving are O(1). No locks: the page cache holds its own, whose undo log notes every change.
- * Callers: page_cache.c.
+ * have a bin each, longer ones eight bins per doubling; a bitmap finds the next non-empty bin, so
+ * insertion and removal are O(1). No locks: the page cache holds its own, whose undo log notes
+ * every change. Callers: page_cache.c.
  */
 #ifndef PS_PAGE_RUN_BINS_H
 #define PS_PAGE_RUN_BINS_H
@@ -17,34 +17,34 @@
 struct ps_run_bins {
     struct ps_run *heads[PS_BIN_COUNT];
     uint64_t filled[PS_BIN_COUNT / 64]; /* bit set == head not NULL */
-    uint64_t granules;                  /* sum of the lengths of all runs here */
+    uint64_t granules;                  /* total length of the runs here */
 };
 
-/* Of one sort: the bins of runs of plain pages and of huge ones (is_huge). */
+/* The bins of one sort: runs of plain pages, and of huge ones (is_huge). */
 struct ps_run_pair {
     struct ps_run_bins of[2];
 };
 
-/* All free runs. Neighbours of one sort and kind are one run. */
+/* All free runs. Adjacent runs of one sort and kind are one run. */
 struct ps_run_sorts {
     struct ps_run_pair dirty;
     struct ps_run_pair stuck;
     struct ps_run_pair clean;
 };
 
-/* Most words that each of the next two notes. */
+/* Maximum of words that each of the next two functions notes. */
 #define PS_RUN_BINS_UNDO_WORDS 8
 
-/* Enters a run; marks its first and last slot as free. */
+/* Inserts a run; marks its first and last slot as free. */
 void ps_run_bins_insert(struct ps_run_bins *bins, struct ps_run *run, struct ps_undo *undo);
 
-/* Takes a given run out; its slots say nothing afterwards. */
+/* Removes a run; its slots are NONE afterwards. */
 void ps_run_bins_remove(struct ps_run_bins *bins, struct ps_run *run, struct ps_undo *undo);
 
 /* A run of at least `granules`, still in its bin, or NULL. */
 struct ps_run *ps_run_bins_find(const struct ps_run_bins *bins, size_t granules);
 
-/* The bins that a run lies in, or belongs in, by its sort. */
+/* The bins of a run, by its sort. */
 static inline struct ps_run_bins *ps_run_sorts_bins(struct ps_run_sorts *sorts,
                                                     const struct ps_run *run) {
     struct ps_run_pair *dirty = run->is_stuck ? &sorts->stuck : &sorts->dirty;
@@ -59,13 +59,13 @@ static inline uint64_t ps_run_pair_granules(const struct ps_run_pair *pair) {
     return pair->of[0].granules + pair->of[1].granules;
 }
 
-/* As ps_run_bins_find, of the wanted kind if it has one, else of the other. */
+/* As ps_run_bins_find, of the wanted kind if possible, else of the other. */
 struct ps_run *ps_run_pair_find(const struct ps_run_pair *pair, size_t granules, size_t kind);
 
-/* As ps_run_bins_longest, of huge pages if there are any. */
+/* As ps_run_bins_longest, preferring huge pages. */
 struct ps_run *ps_run_pair_longest(const struct ps_run_pair *pair);
 
-/* The longest run up to the precision of a bin, still in its bin, or NULL. */
+/* The longest run, to the precision of a bin, still in its bin, or NULL. */
 struct ps_run *ps_run_bins_longest(const struct ps_run_bins *bins);
 
 #endif
