@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The slow sides of malloc, calloc and the aligned family, and the plain mode's entry points for
- * them: requests above the direct table, a thread's first. Called from fast_path.h and the shim. No
+ * Slow paths of malloc, calloc and the aligned family, and the plain mode's entry points for them:
+ * requests above the direct table, a thread's first call. Called from fast_path.h and the shim. No
  * locks of its own.
  */
 #include "pools/engine/heap/alloc.h"
@@ -96,6 +96,7 @@ void *ps_plain_alloc_aligned(struct ps_heap *heap, size_t bytes, size_t align) {
     if (class_index == PS_CLASS_NONE) {
         return ps_large_alloc(bytes, align, NULL);
     }
-    /* The whole block: where a guarded sample ends at a page, it is aligned as the class is. */
+    /* Request the whole block: a guarded sample that ends at a page is then aligned as the class
+     * is. */
     return ps_heap_take(heap, &heap->bins[class_index], ps_size_classes[class_index].block_bytes);
 }

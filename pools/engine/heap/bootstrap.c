@@ -11,7 +11,7 @@
 #define CHUNK_BYTES ((size_t)65536)
 #define CHUNK_LIMIT 32
 
-/* bytes [base, base + used) are handed out. */
+/* Bytes [base, base + used) are allocated. */
 struct chunk {
     uintptr_t base;
     size_t bytes;
@@ -22,7 +22,7 @@ static PS_ALIGNED(PS_BOOTSTRAP_ALIGN) char first_chunk[CHUNK_BYTES];
 static struct chunk chunks[CHUNK_LIMIT];
 static size_t chunk_count;
 
-/* Holds the chunk's address only after the relocation of this word. */
+/* Equals the chunk's address only after this word has been relocated. */
 void *volatile ps_bootstrap_probe = first_chunk;
 
 bool ps_bootstrap_is_over(void) { return PS_LIKELY(ps_bootstrap_probe == (void *)first_chunk); }
@@ -46,7 +46,7 @@ static struct chunk *chunk_with_room(size_t bytes) {
     return base != NULL ? add_chunk(base, chunk_bytes) : NULL;
 }
 
-/* Each block is preceded by its size. */
+/* Stores the size in front of the block. */
 void *ps_bootstrap_alloc(size_t bytes, size_t align) {
     align = ps_max(align, PS_BOOTSTRAP_ALIGN);
     size_t worst = bytes + align + sizeof(size_t);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See detached.h. Before relocation no pointer to a function is right, so the early allocator is
- * called by name; from then on the engine is started first, and the mode's rows can be used.
+ * See detached.h. Before relocation pointers to functions are invalid, so the bootstrap allocator
+ * is called by name. Afterwards the engine is started first; then the mode's rows can be used.
  */
 #include "pools/engine/heap/detached.h"
 
@@ -13,14 +13,14 @@
 #include "pools/engine/heap/thread.h"
 #include "pools/engine/os/fatal.h"
 
-/* False before relocation; else the engine has started. */
+/* False before relocation; otherwise starts the engine if necessary. */
 static bool is_started(void) {
     if (PS_UNLIKELY(!ps_bootstrap_is_over())) {
         return false;
     }
     if (PS_UNLIKELY(!ps_engine_has_started())) {
         ps_engine_start();
-        ps_thread_enter(); /* again: the program's calls may have come in between */
+        ps_thread_enter(); /* again: the start may have made calls of the program */
     }
     return true;
 }

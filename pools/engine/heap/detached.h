@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Calls of threads without a heap. They come before this library has been relocated (bootstrap.h),
- * before the engine has started, before the thread's first allocation, and after its clean-up
- * (exited.h): which of these it is, is found out here, once for all entry points. Rare: the fast
- * path and its slow sides end here only where the thread's words have no heap.
+ * Calls of threads without a heap: before this library has been relocated (bootstrap.h), before the
+ * engine has started, before the thread's first allocation, and after its clean-up (exited.h).
+ * These functions distinguish the cases for all entry points. Rare: reached only from slow paths,
+ * when the thread's words have no heap.
  *
  * Results and errors are those of the functions of fast_path.h, alloc.h and resize.h. Any thread;
  * locks only through the files below.
@@ -17,7 +17,7 @@ void *ps_detached_alloc(size_t bytes);
 void *ps_detached_zalloc(size_t bytes);
 void *ps_detached_alloc_aligned(size_t bytes, size_t align);
 
-/* As ps_mode_entry.free_block; block may be NULL. */
+/* As free_block of struct ps_mode_entry, except that block may be NULL. */
 void ps_detached_free(struct ps_span *span, void *block, uintptr_t owner_key);
 
 /* block: not NULL. */

@@ -14,14 +14,14 @@ PS_UNDO_LOG(late_undo, 1);
 static struct ps_lock late_lock = PS_LOCK_INIT_UNDO(PS_RANK_EXITED, &late_undo);
 static struct ps_heap *late_heap;
 
-/* The shared heap, locked. NULL, not locked, and errno ENOMEM when there is none to be had. */
+/* Returns the shared heap, locked. NULL with errno ENOMEM, unlocked, when there is none. */
 static struct ps_heap *lock_heap(void) {
-    if (!ps_thread.is_exiting) { /* its heap could not be made */
+    if (!ps_thread.is_exiting) { /* no memory for the thread's own heap */
         errno = ENOMEM;
         return NULL;
     }
     ps_lock_acquire(&late_lock);
-    /* A heap in the middle of anything cannot be taken back: the child of a fork makes another. */
+    /* Changes of a heap cannot be rolled back: the child of a fork creates another one. */
     ps_undo_set(&late_undo, &late_heap, (uintptr_t)NULL);
     struct ps_heap *heap = late_heap;
     if (heap == NULL) {

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Threads past their clean-up: destructors of thread-local objects and pthread keys may allocate
- * after the thread's heap has been given up. They share one heap under a lock (PS_RANK_EXITED), so
- * nothing is leaked and nothing has to run again. Slow, and meant to be. What they free is handed
- * to its owner at once (ps_remote_free_at_once).
+ * Allocations after thread exit: destructors of thread-local objects and pthread keys may allocate
+ * after the thread's heap has been given up. These calls share one heap under a lock
+ * (PS_RANK_EXITED), so that nothing is leaked and no further clean-up is needed. Slow by design.
+ * Their frees are transferred to the owner at once (ps_remote_free_at_once).
  *
- * Caller: detached.c, for a thread that could not have a heap; if it has not ended, that is because
- * memory is out.
+ * Caller: detached.c, for a thread that cannot have a heap: it has ended, or memory is exhausted.
  */
 #ifndef PS_HEAP_EXITED_H
 #define PS_HEAP_EXITED_H
@@ -18,7 +17,8 @@ void *ps_exited_alloc(size_t bytes);
 void *ps_exited_zalloc(size_t bytes);
 void *ps_exited_alloc_aligned(size_t bytes, size_t align);
 
-/* In the child of a fork, by its only thread. Returns the shared heap, if it is still in use. */
+/* Repairs the lock in the child of a fork, on its only thread. Returns the shared heap, NULL if it
+ * was abandoned. */
 struct ps_heap;
 const struct ps_heap *ps_exited_fork_child(void);
 

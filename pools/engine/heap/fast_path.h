@@ -1,27 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The fast path, in the order a pointer lives.
+ * The fast path, in the order of a pointer's life.
  *
- * malloc(n): the class of n is one load from a table, and leads to the class's bin in this thread's
- * heap. The bin has a current span, with a list of the blocks freed into it (in large classes: a
- * list of the newest blocks freed, whatever their span), and a window of blocks that nobody has
- * touched since their span was last empty. The newest block of the list is popped, while its line
- * is still in the cache, or the window is moved on by one. No atomic, no lock; heap_refill finds
- * the next span or window.
+ * malloc(n): the class of n is one load from a table and leads to the class's bin in this thread's
+ * heap. The bin has a current span, with the list of blocks freed into it (in large classes: the
+ * list of the newest freed blocks of all spans), and a window of blocks that were not touched since
+ * their span was last empty. The newest block of the list is popped, while its cache line is still
+ * present, or the window moves on by one. No atomic read-modify-write, no lock; ps_heap_refill
+ * finds the next span or window.
  *
- * free(p): if p continues this thread's free streak, the run grows by one; that is all. Else the
- * page map turns the address into its span, for any address whatever. If this thread's heap owns
- * the span, p is pushed on the span's list and the span's countdown taken down by one; at zero an
- * event settles the account (span drained? room again? a sequence?). Every other case - NULL, no
- * heap yet, another thread's block, a large block, a foreign pointer - fails the same one compare.
+ * free(p): if p continues this thread's free streak, the streak grows by one, and that is all.
+ * Otherwise the page map translates the address, which may be any, into its span. If this thread's
+ * heap owns the span, p is pushed on the span's list and the span's countdown is decremented; at
+ * zero an event settles the account (span drained? room again? a sequence?). Every other case -
+ * NULL, no heap yet, another thread's block, a large block, a foreign pointer - fails the same
+ * single compare.
  *
- * What a look on the way finds of a program's mistakes is in misuse.h: a free of an address where
- * no block starts, of a block that is on a list already or that was never handed out, and a free
- * block that was written to. The tests for it cost no cycle where they were measured, since nothing
- * waits for them.
+ * These checks detect misuse (misuse.h): a free of an address where no block starts, of a block
+ * that is on a list already or was never granted, and a free block that was overwritten. They cost
+ * no cycle where they were measured, because nothing depends on their results.
  *
- * A thread that may not take the fast path, because blocks are hardened (hard.h), has no heap in
- * ps_thread.heap and a key that no span has, so that each of its calls takes the slow path.
+ * A thread that may not take the fast path, for example because blocks are hardened (hard.h), has
+ * no heap in ps_thread.heap and a key that matches no span, so that each of its calls takes the
+ * slow path.
  *
  * The slow paths are out of line and named for their reason. C++ operator new and delete include
  * this file too.
@@ -36,14 +37,14 @@
 #include "pools/engine/heap/refill.h"
 #include "pools/engine/small/misuse.h"
 
-/* ---- class of size ---- */
+/* ---- class of a size ---- */
 PS_INLINE struct ps_bin *ps_heap_bin(struct ps_heap *heap, size_t bytes) {
     struct ps_bin *bin = &heap->bins[ps_size_class_of(bytes)];
     PS_OPAQUE(bin); /* gcc would compute the address twice to save a register */
     return bin;
 }
 
-/* ---- pop, move the window, or find the bin something to pop ---- */
+/* ---- pop, move the window, or refill ---- */
 PS_INLINE void *ps_bin_alloc(struct ps_heap *heap, struct ps_bin *bin, size_t bytes) {
     struct ps_span *source = bin->source;
     void *block = source->free;
@@ -76,19 +77,19 @@ PS_INLINE void *ps_heap_alloc(size_t bytes) {
     return ps_bin_alloc(heap, ps_heap_bin(heap, bytes), bytes);
 }
 
-/* ---- may it be freed: a block starts there, it was handed out, and is on no list ---- */
+/* ---- preconditions of free: a granted block starts there, which is on no list ---- */
 PS_INLINE bool ps_span_expects(const struct ps_span *span, const void *block) {
     return ps_span_is_aligned(span, block) && (uint32_t)(uintptr_t)block <= span->handed &&
            !ps_link_is_near(block, ps_link_of(block, span->salt));
 }
 
-/* ---- push, to a span of this heap ---- */
+/* ---- push on a span of this heap ---- */
 PS_INLINE void ps_span_free(struct ps_span *span, void *block) {
     if (PS_UNLIKELY(!ps_span_expects(span, block))) {
         ps_heap_free_doubtful(span, block);
         return;
     }
-    if (PS_UNLIKELY(ps_heap_push(span, block))) { /* the countdown is over */
+    if (PS_UNLIKELY(ps_heap_push(span, block))) { /* the countdown has ended */
         ps_heap_free_event(span, block);
         return;
     }
@@ -97,7 +98,7 @@ PS_INLINE void ps_span_free(struct ps_span *span, void *block) {
 
 /* ---- free ---- */
 PS_INLINE void ps_heap_free(void *block) {
-    /* Relaxed: written by this thread; what take.c writes there continues no run. */
+    /* relaxed: written by this thread; the value that take.c stores continues no streak. */
     if (PS_LIKELY((char *)block == ps_load_to_compare(&ps_thread.streak_next))) {
         /* release: pairs with stop_streak of take.c; makes the program's accesses to the block
          * visible. */
@@ -106,7 +107,7 @@ PS_INLINE void ps_heap_free(void *block) {
     }
     ps_thread_enter();
     struct ps_span *span = ps_span_at(block);
-    /* relaxed, both: equal only if this thread wrote it; else the slow path is taken. */
+    /* relaxed, both: equal only if this thread wrote them; otherwise the slow path is taken. */
     uintptr_t owner_key = ps_load_relaxed(&span->x_owner);
     if (PS_UNLIKELY(owner_key != ps_load_to_compare(&ps_thread.key))) {
         ps_heap_free_slow(span, block, owner_key);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See fork.h. Registered at the first allocation of the process; handlers registered earlier run
- * before ours in the child, and may allocate there: see ps_lock_watch_forks.
+ * See fork.h. Registered at the first allocation of the process. Handlers that were registered
+ * earlier run before ours in the child, and may allocate there: see ps_lock_watch_forks.
  */
 #include "pools/engine/heap/fork.h"
 
@@ -26,14 +26,14 @@ static void prepare(void) { ps_lock_fork_begin(); }
 
 static void parent(void) { ps_lock_fork_end(); }
 
-/* Sends the notices of the dead on. All locks are free. */
+/* Forwards the notices of heaps whose threads do not exist here. All locks are free. */
 static void salvage_heaps(void) {
     for (struct ps_heap *heap = ps_registry_first(); heap != NULL; heap = heap->next_heap) {
         if (heap->x_state == PS_HEAP_DEAD) {
             ps_heap_take_all_notices(heap);
             ps_medium_fork_salvage(heap);
         } else {
-            ps_heap_forward_notices(heap); /* the thread that was about to is not here */
+            ps_heap_forward_notices(heap); /* a thread that is not here may have been forwarding */
         }
     }
 }
@@ -50,7 +50,7 @@ static void child(void) {
     ps_lock_fork_child(start_lock);
     ps_registry_fork_child(late_heap);
     if (ps_lock_fork_repaired()) {
-        ps_steal_fork_salvage(); /* first: looks at lists of notices that the next empties */
+        ps_steal_fork_salvage(); /* first: reads lists of notices that the next call empties */
         salvage_heaps();
     }
     ps_lock_fork_end();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The slow sides of free: blocks of other owners, of classes with LIFO cache and of no class,
- * events of a span; and the plain mode's entry point. Called from fast_path.h and by the modes. No
- * locks of its own.
+ * Slow paths of free: blocks of other owners, of classes with a LIFO cache and of no class, events
+ * of a span; and the plain mode's entry point. Called from fast_path.h and by the modes. No locks
+ * of its own.
  */
 #include "pools/engine/heap/free.h"
 #include "pools/engine/base/bits.h"
@@ -19,7 +19,7 @@
 #include "pools/engine/heap/streak.h"
 #include "pools/engine/heap/thread.h"
 
-/* ---- behind the fast path ---- */
+/* ---- slow paths ---- */
 
 void ps_heap_free_lifo(struct ps_heap *heap, uint32_t class_index, struct ps_slot *slot,
                        void *block) {
@@ -46,7 +46,7 @@ static PS_NOINLINE void free_other(struct ps_heap *heap, struct ps_span *span, v
     size_t class_index =
         owner_key - ps_load_relaxed(&ps_thread.key) - (PS_KEY_LIFO - PS_KEY_AT_ONCE);
     if (PS_UNLIKELY(heap ==
-                    NULL)) { /* the free streak of no step takes NULL, if no heap was taken */
+                    NULL)) { /* the streak of step 0 accepts NULL, unless the heap was taken */
         if (PS_UNLIKELY(ps_thread_own() == NULL)) {
             ps_detached_free(span, block, owner_key);
         } else if (block != NULL) {
@@ -72,8 +72,8 @@ PS_NOINLINE void ps_heap_free_slow(struct ps_span *span, void *block, uintptr_t 
 }
 
 PS_NOINLINE void ps_heap_free_event(struct ps_span *span, void *block) {
-    /* Not this thread's word, which may be NULL for a moment: see ps_thread_own. relaxed: it is
-     * this thread's heap. */
+    /* Not this thread's word, which may briefly be NULL: see ps_thread_own. relaxed: it is this
+     * thread's heap. */
     struct ps_heap *heap = ps_heap_of_key(ps_load_relaxed(&span->x_owner));
     uint32_t class_index = span->class_index;
     int64_t popped = span->popped;
@@ -81,7 +81,8 @@ PS_NOINLINE void ps_heap_free_event(struct ps_span *span, void *block) {
     ptrdiff_t step = ps_streak_step_of(span, block);
     bool has_streak = step != 0 && span->used != 0;
     if (has_streak) {
-        /* The run's first block is out again, so the span cannot go while the run is open. */
+        /* The streak's first block counts as used again, so the span cannot drain while the streak
+         * is open. */
         span->free = ps_link_of(block, span->salt);
         ps_link_clear(block);
         span->free_count--;
@@ -98,7 +99,7 @@ PS_NOINLINE void ps_heap_free_event(struct ps_span *span, void *block) {
     if (PS_UNLIKELY(ps_mode.hook.count_pops != NULL)) {
         ps_mode.hook.count_pops(heap, class_index, popped);
     }
-    ps_heap_tick(heap); /* last: it may let go of any span that is not current, of this one too */
+    ps_heap_tick(heap); /* last: it may release any span that is not current, including this one */
     ps_thread_leave();
 }
 
@@ -110,7 +111,7 @@ PS_NOINLINE void ps_heap_free_doubtful(struct ps_span *span, void *block) {
     ps_thread_leave();
 }
 
-/* ---- the plain mode, and what others have of it ---- */
+/* ---- the plain mode, and parts that other modes use ---- */
 
 static inline struct ps_heap *own_heap(void) {
     struct ps_heap *heap = ps_thread_own();

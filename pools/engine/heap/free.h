@@ -2,9 +2,8 @@
 /*
  * Free beyond the fast path. Any thread; errno is kept.
  *
- * The plain mode's entry points stand in the table (modes.c); those of other modes are made of
- * its pieces. A heap that is an argument is that of the calling thread, or one that detached.c
- * holds locked.
+ * The plain mode's entry points are in the table (modes.c); those of other modes are built from
+ * them. A heap argument is the calling thread's, or one that detached.c has locked.
  */
 #ifndef PS_HEAP_FREE_H
 #define PS_HEAP_FREE_H
@@ -13,37 +12,37 @@
 #include "pools/engine/heap/mode.h"
 #include "pools/engine/heap/pop.h"
 
-/* Slow path of free: what owner_key says, read from the slot of block, is not that the block goes
- * to a span of this heap at once. */
+/* Slow path of free: owner_key, read from the slot of block, does not send it to a span of this
+ * heap. */
 void ps_heap_free_slow(struct ps_span *span, void *block, uintptr_t owner_key);
 
-/* Slow path of free: no block of this span can be freed here, unless its word only looks
- * like a link and is none. */
+/* Slow path of free: the block fails a check of the fast path. Aborts unless its first word merely
+ * resembles a link. */
 void ps_heap_free_doubtful(struct ps_span *span, void *block);
 
-/* Slow path of free: the span's countdown is over. */
+/* Slow path of free: the span's countdown has ended. */
 void ps_heap_free_event(struct ps_span *span, void *block);
 
 /* ---- the plain mode ---- */
 
 void ps_plain_free(struct ps_span *span, void *block, uintptr_t owner_key);
 
-/* Aborts when no block of a span can be freed at this address, as far as the block and the caller's
- * heap tell. */
+/* Aborts unless a block of the span can be freed at this address, as far as the block and the
+ * caller's heap tell. */
 static inline void ps_free_check(const struct ps_span *span, const void *block) {
     if (PS_UNLIKELY(!ps_span_has_block(span, block) || ps_heap_is_free(span, block))) {
         ps_misuse_free(span, block);
     }
 }
 
-/* A block that may be freed goes to its span: of another owner, or of a heap that this thread has
- * only just got. */
+/* Returns a valid block to its span, which has another owner, or is of a heap that this thread has
+ * just received. */
 void ps_heap_free_foreign_owner(struct ps_span *span, void *block);
 
-/* Frees a block that lies in no span. */
+/* Frees a block outside of spans. */
 void ps_free_large(struct ps_slot *slot, void *block);
 
-/* A block of a class with LIFO cache, in a span of this heap. */
+/* Frees a block of a class with a LIFO cache, in a span of this heap. */
 void ps_heap_free_lifo(struct ps_heap *heap, uint32_t class_index, struct ps_slot *slot,
                        void *block);
 

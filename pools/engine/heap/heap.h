@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A heap: one thread's state, 16 KiB. A thread touches the first 4 KiB only, as long as it frees no
- * other thread's blocks and allocates none above 4 KiB. A bin per size class holds what the next
- * malloc takes; everything else is for the slow paths. Only the owning thread touches its heap,
- * except for the fields marked x_; where it does not run, a thread that has taken the heap
- * (take.h).
+ * A heap: the state of one thread, 16 KiB. A thread touches only the first 4 KiB as long as it
+ * frees no other thread's blocks and allocates none above 4 KiB. A bin per size class holds the
+ * blocks for the next mallocs; everything else is for slow paths. Only the owning thread accesses
+ * its heap, except for fields marked x_; if that thread makes no calls, a thread that has taken the
+ * heap does (take.h).
  *
- * What programs call is in fast_path.h (small blocks), alloc.h and resize.h; the other headers are
- * the inside of the layer, one for each source.
+ * The interface for callers is fast_path.h (small blocks), alloc.h, free.h and resize.h; the other
+ * headers are internal to the layer, one per source.
  */
 #ifndef PS_HEAP_HEAP_H
 #define PS_HEAP_HEAP_H
@@ -22,15 +22,15 @@
 #include <stdint.h>
 
 /*
- * What the next malloc of a class takes: in large classes the newest block freed, in all of them
- * the newest block freed into the current span, then the window of untouched blocks.
+ * Sources of the next malloc of a class: in large classes the newest freed block, in others the
+ * newest block freed into the current span, then the window of fresh blocks.
  */
 struct ps_bin {
-    struct ps_span *source; /*  0 whose list is popped: `span`, or the heap's `recent` of the class;
-                                  ps_span_none, which has nothing, before the class is used */
+    struct ps_span *source; /* 0 list to pop: `span`, or the heap's `lifo` of the class;
+                             * ps_span_none, which is empty, before the class is used */
     uint32_t block_bytes;   /*  8 */
     uint32_t is_zero;       /* 12 the window's blocks read as zero */
-    struct ps_span *span;   /* 16 current span; ps_span_none when there is none */
+    struct ps_span *span;   /* 16 current span; ps_span_none if there is none */
     char *cur;              /* 24 window: next block */
     char *end;              /* 32 window: behind the last block; == cur when empty */
 };
@@ -40,62 +40,63 @@ extern PS_HIDDEN struct ps_span ps_span_none;
 #define PS_BIN_LIMIT (PS_CLASS_NONE + 1) /* one per class, and one that is always empty */
 #define PS_REMOTE_ENTRIES 64
 
-/* Frees of another owner's blocks, gathered per span until a batch is worth an atomic. */
+/* Frees of another owner's blocks, collected per span until a batch is worth an atomic transfer. */
 struct ps_remote_entry {
     struct ps_span *span; /* NULL: empty */
     void *head;
     void *tail;
     uint32_t count;
-    uint32_t limit; /* blocks that make a batch */
+    uint32_t limit; /* blocks of a full batch */
 };
 
 enum ps_heap_state {
     PS_HEAP_LIVE = 0, /* attached to a running thread */
-    PS_HEAP_PARKED,   /* its thread ended; waits for the next one */
+    PS_HEAP_PARKED,   /* its thread has ended; reusable once it owns no span */
     PS_HEAP_SHARED,   /* belongs to no thread: exited.c */
-    PS_HEAP_DEAD,     /* its thread did not come along into this child of a fork */
-    PS_HEAP_HELD,     /* taken from its thread: the holder clears it out, see take.h */
-    PS_HEAP_IDLE,     /* as above, and no thread is at it */
+    PS_HEAP_DEAD,     /* its thread does not exist in this child of a fork */
+    PS_HEAP_HELD,     /* taken from its thread: the holder clears it, see take.h */
+    PS_HEAP_IDLE,     /* as HELD, without a holder */
 };
 
-/* When the next guarded sample is due (guard.h); all zero before the first count. Owner only. */
+/* State of guarded sampling (guard.h); all zero before the first count. Owner only. */
 struct ps_guard_sampler {
     int64_t left;    /* allocations until the next sample; below 1: due */
     uint64_t random; /* xorshift state, 0 before the first draw */
-    bool is_inside;  /* a trace is being taken: what that allocates is no sample */
+    bool is_inside;  /* a trace is being taken: its allocations are not sampled */
 };
 
 struct ps_heap {
     struct ps_bin bins[PS_BIN_LIMIT];        /*    0 */
     struct ps_span *available[PS_BIN_LIMIT]; /* 2560 spans with room */
     struct ps_span *streak_span;             /* 3072 span of this thread's free streak, or NULL */
-    char *streak_first;                      /* 3080 the block that opened it */
-    uint32_t x_back;                /* 3088 spans wholly back since the owner took its notices */
-    uint32_t reserved_1;            /* 3092 */
-    uint32_t tick_countdown;        /* 3096 slow calls until the next look at the clock */
-    uint32_t x_state;               /* 3100 enum ps_heap_state; registry lock */
-    uint64_t next_scan_ms;          /* 3104 */
-    uint64_t x_remote_frees;        /* 3112 owner writes, census reads */
-    uint64_t x_remote_batches;      /* 3120 as above */
-    struct ps_heap *next_heap;      /* 3128 all heaps ever made; registry lock */
-    struct ps_heap *next_parked;    /* 3136 parked heaps without spans; registry lock */
-    uintptr_t x_thread_pointer;     /* 3144 of the owning thread */
-    uint32_t x_spans[PS_BIN_LIMIT]; /* 3152 spans of each class that this heap owns */
-    uint64_t x_active_ms;           /* 3408 owner's last look at the clock */
+    char *streak_first;                      /* 3080 block that opened it */
+    uint32_t x_back;                         /* 3088 fully free spans since the notices were
+                                              * taken */
+    uint32_t reserved_1;                     /* 3092 */
+    uint32_t tick_countdown;                 /* 3096 slow calls until the clock is read */
+    uint32_t x_state;                        /* 3100 enum ps_heap_state; registry lock */
+    uint64_t next_scan_ms;                   /* 3104 */
+    uint64_t x_remote_frees;                 /* 3112 owner writes, census reads */
+    uint64_t x_remote_batches;               /* 3120 as above */
+    struct ps_heap *next_heap;               /* 3128 all heaps created; registry lock */
+    struct ps_heap *next_parked;             /* 3136 parked heaps without spans; registry lock */
+    uintptr_t x_thread_pointer;              /* 3144 of the owning thread */
+    uint32_t x_spans[PS_BIN_LIMIT];          /* 3152 spans of each class that this heap owns */
+    uint64_t x_active_ms;                    /* 3408 time of the owner's last clock reading */
     union {
-        void *mode_state;       /* 3416 what the mode has of its own for the heap: mode.h */
-        struct ps_hard *hard;   /*      hardened blocks: waiting ones; NULL: none wait */
+        void *mode_state;       /* 3416 the mode's own data of the heap: mode.h */
+        struct ps_hard *hard;   /* hardened blocks: quarantine; NULL: none */
         struct ps_tally *tally; /*      of a recorded program: record.h */
     };
     bool is_offered;               /* 3424 on the list of parked heaps; registry lock */
     struct ps_guard_sampler guard; /* 3432 */
-    PS_ALIGNED(PS_CACHE_LINE) struct ps_span *x_notices; /* 3520 spans that others want looked at */
-    struct ps_span *x_notices_rest; /* 3528 of an earlier list; written by the owner, NULL by any */
-    uint32_t room[PS_BIN_LIMIT];    /* 3584 eighths of spans that are free: room.c */
+    PS_ALIGNED(PS_CACHE_LINE) struct ps_span *x_notices; /* 3520 spans with a reclaim notice */
+    struct ps_span *x_notices_rest;   /* 3528 rest of an earlier list; any thread may clear it */
+    uint32_t room[PS_BIN_LIMIT];      /* 3584 free eighths of spans: room.c */
     struct ps_thread_words *x_thread; /* 3840 of its thread, for take.c; NULL: cannot be taken */
-    uint64_t asked_ms;                /* 3848 registry lock, as all that follows: see take.c */
-    char *streak_next;                /* 3856 of the open run, when it was stopped */
-    ptrdiff_t streak_step;            /* 3864 likewise, when the heap was taken */
+    uint64_t asked_ms;                /* 3848 registry lock, like all fields below: see take.c */
+    char *streak_next;                /* 3856 of the open streak, when it was stopped */
+    ptrdiff_t streak_step;            /* 3864 likewise */
     bool is_asked;                    /* 3872 */
     uint32_t holder;                  /* 3876 lock id of the thread that holds it */
     struct ps_medium_cache medium;    /* 3880 */
@@ -107,27 +108,28 @@ _Static_assert(offsetof(struct ps_heap, remote) == 4096, "the first page is all 
 _Static_assert(sizeof(struct ps_heap) == 16384, "pools/README.md says so");
 
 /*
- * The thread's own words, initial-exec TLS. At the start there is no heap, and free(NULL) is the
+ * The thread's own words, initial-exec TLS. Initially there is no heap, and free(NULL) matches the
  * free streak of step 0 at address 0. Start-up relies on the order of the fields: see bootstrap.h.
  *
- * A free streak is a sequence of frees of adjacent blocks of one span, upwards or downwards,
- * whoever owns it: each costs a compare and an add and touches neither the block nor the span. It
- * is opened when three frees in sequence were seen at an event, and booked when it ends.
+ * A free streak is a sequence of frees of adjacent blocks of one span, upwards or downwards, with
+ * any owner. Each free costs a compare and an add, and touches neither the block nor the span. A
+ * streak opens when an event finds three frees in sequence, and its blocks are returned when it
+ * ends.
  */
 struct ps_thread_words {
-    uintptr_t key;         /*  0 of spans that free pushes to: ps_heap_key(own), or of no heap */
+    uintptr_t key;         /* 0 of spans that free pushes to: ps_heap_key(own), or NO_SPAN */
     ptrdiff_t streak_step; /*  8 + or - block_bytes; 0: none open */
-    char *streak_next;     /* 16 address that continues the free streak */
-    struct ps_heap *heap; /* 24 of the fast path: `own`; NULL where blocks are hardened, recorded */
-    struct ps_heap *own;  /* 32 this thread's heap; NULL: none yet, given up, or taken: take.h */
-    uint32_t is_exiting;  /* 40 this thread's heap has been given up; see exited.h */
-    struct ps_heap *last; /* 48 the heap that was taken, or asked for; registry lock */
-    uint32_t x_busy;      /* 56 enum ps_thread_busy */
-    char *streak_from;    /* 64 where its run was stopped by a thread that took the heap */
+    char *streak_next;     /* 16 address that continues the streak */
+    struct ps_heap *heap;  /* 24 for the fast path: `own`; NULL in modes without it */
+    struct ps_heap *own;   /* 32 this thread's heap; NULL: none yet, given up, or taken: take.h */
+    uint32_t is_exiting;   /* 40 the heap has been given up; see exited.h */
+    struct ps_heap *last;  /* 48 heap that was taken or asked for; registry lock */
+    uint32_t x_busy;       /* 56 enum ps_thread_busy */
+    char *streak_from;     /* 64 where a streak was stopped by a thread that took the heap */
 };
 
-/* Another thread that takes a heap writes here, too, while it holds the registry lock: key,
- * streak_next, heap, own, last. */
+/* A thread that takes a heap writes key, streak_next, heap, own and last of another thread too,
+ * with the registry lock held. */
 extern PS_HIDDEN PS_THREAD_LOCAL_LINE(struct ps_thread_words, ps_thread);
 
 _Static_assert(offsetof(struct ps_thread_words, x_busy) == 56,
@@ -135,45 +137,45 @@ _Static_assert(offsetof(struct ps_thread_words, x_busy) == 56,
 
 enum ps_thread_busy {
     PS_THREAD_FREE = 0,
-    PS_THREAD_BUSY,  /* inside a call that may touch the thread's heap */
-    PS_THREAD_ASKED, /* another thread asks for the heap: no call since */
+    PS_THREAD_BUSY,  /* inside of a call that may access the thread's heap */
+    PS_THREAD_ASKED, /* another thread asks for the heap; no call since */
 };
 
 /*
- * Stand around all that a thread does with its heap: while it is BUSY its heap is not taken. Two
- * stores to a line that each call reads anyway, and no more: see take.h. The words are read after
- * the first. A call within a call ends the state of both; so one that may have run makes its caller
- * enter again, and read its words again.
+ * Enclose all accesses of a thread to its heap: a heap is not taken while its thread is BUSY. Cost:
+ * two stores to a line that each call reads anyway; see take.h. The words are read after the first
+ * store. A nested call resets the state of both calls; so after code that may have made one, the
+ * caller enters again and rereads its words.
  */
 PS_INLINE void ps_thread_enter(void) {
     ps_store_relaxed(&ps_thread.x_busy, (uint32_t)PS_THREAD_BUSY); /* relaxed: see take.h */
     ps_fence_program_order();
 }
 PS_INLINE void ps_thread_leave(void) {
-    /* release: pairs with ask of take.c; makes all that was done with the heap visible. */
+    /* release: pairs with ask of take.c; makes the accesses to the heap visible. */
     ps_store_release(&ps_thread.x_busy, (uint32_t)PS_THREAD_FREE);
 }
 
-/* The calling thread's heap. Read once per call: it may become NULL, and be as before again, while
+/* The calling thread's heap. Read once per call: it may become NULL, and return to its value, while
  * the thread is BUSY. */
 PS_INLINE struct ps_heap *ps_thread_own(void) {
-    /* relaxed: this thread's own heap, or NULL; then the registry lock is taken. */
+    /* relaxed: this thread's own heap, or NULL, after which the registry lock is taken. */
     return ps_load_relaxed(&ps_thread.own);
 }
 
-/* What spans of a class that are freed into at once say of their owner. Never 0 and never the key
- * of a heap for a thread without one, so it matches no span. */
+/* Owner key of the spans into which this heap frees at once. Never 0, and for a NULL heap not that
+ * of any heap, so that it matches no span. */
 PS_INLINE uintptr_t ps_heap_key(const struct ps_heap *heap) {
     return (uintptr_t)heap + PS_KEY_AT_ONCE;
 }
 
-/* What spans of this class say of their owner. */
+/* Owner key of this heap's spans of a class. */
 static inline uintptr_t ps_heap_key_of(const struct ps_heap *heap, uint32_t class_index) {
     return ps_size_classes[class_index].has_lifo ? (uintptr_t)heap + PS_KEY_LIFO + class_index
                                                  : ps_heap_key(heap);
 }
 
-/* The heap that owns, by a key that is one of a heap. */
+/* The owning heap of a key, which must be a heap's. */
 static inline struct ps_heap *ps_heap_of_key(uintptr_t key) {
     return (struct ps_heap *)(key & ~PS_KEY_MASK);
 }

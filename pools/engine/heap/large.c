@@ -21,26 +21,26 @@
 #include <errno.h>
 #include <string.h>
 
-/* Larger alignments come from a mapping: a run would have to be searched at twice the length. */
+/* Larger alignments use a mapping: a run would have to be searched at twice the length. */
 #define RUN_ALIGN_LIMIT ((size_t)4 << 20)
 
-/* From here on, asking the system what is in memory costs less than it can save. */
+/* From this size on, asking the system for resident pages costs less than it can save. */
 #define ZERO_BY_PURGE_BYTES ((size_t)512 << 10)
 
-/* What is in memory twice at most while a block moves. */
+/* Bytes that are resident twice, at most, while a block moves. */
 #define MOVE_PIECE_BYTES ((size_t)1 << 20)
 
 /* Tenant half of the slot of a run or mapping. */
 struct ps_large {
-    uintptr_t x_owner;     /* PS_KEY_NOBODY: no heap may take it for a span of its own */
-    size_t bytes;          /* usable; written by the block's holder */
+    uintptr_t x_owner;     /* PS_KEY_NOBODY: matches no heap */
+    size_t bytes;          /* usable; written by the holder of the block */
     enum ps_family family; /* as above */
 };
 
 static size_t mmap_min_bytes;
 static size_t page_bytes;
-static bool is_hardened;  /* runs stay runs, so that what they leave waits */
-static size_t tail_bytes; /* inaccessible, behind each block; 0: there is none */
+static bool is_hardened;  /* runs stay runs, so that they are quarantined when freed */
+static size_t tail_bytes; /* inaccessible, behind each block; 0: none */
 
 void ps_large_start(const struct ps_config *config) {
     mmap_min_bytes = ps_min(config->mmap_min_bytes, PS_RUN_GRANULES_LIMIT / 2 << PS_GRANULE_SHIFT);
@@ -63,7 +63,7 @@ static size_t capacity_of(const struct ps_slot *slot) {
     return (size_t)slot->run.granules << PS_GRANULE_SHIFT;
 }
 
-/* Makes all behind so many bytes of a run or mapping inaccessible, as far as the system does. */
+/* Makes all bytes of a run or mapping behind `bytes` inaccessible, as far as the system permits. */
 static void shut_behind(const struct ps_run *run, size_t bytes) {
     size_t capacity = (size_t)run->granules << PS_GRANULE_SHIFT;
     if (tail_bytes != 0) {
@@ -71,7 +71,8 @@ static void shut_behind(const struct ps_run *run, size_t bytes) {
     }
 }
 
-/* Parts of a run become inaccessible that are no granules: its end, and more while it waits. */
+/* Forgets the recorded access of a run: parts other than granules become inaccessible, namely its
+ * end, and more in quarantine. */
 static void forget_access(const struct ps_run *run, enum ps_run_kind kind) {
     if (kind == PS_RUN_BLOCK) {
         ps_page_cache_set_access(run->base, run->granules, PS_ACCESS_UNKNOWN);
@@ -82,7 +83,7 @@ static void forget_access(const struct ps_run *run, enum ps_run_kind kind) {
 static void *settle_in(struct ps_run *run, size_t bytes, enum ps_run_kind kind) {
     large_of(ps_slot_of_run(run))->bytes = bytes;
     large_of(ps_slot_of_run(run))->family = PS_FAMILY_MALLOC;
-    /* relaxed: another thread looks at the slot only after it was handed the block. */
+    /* relaxed: another thread reads the slot only after it received the block. */
     ps_store_relaxed(&run->kind, (uint8_t)kind);
     return run->base;
 }
@@ -103,7 +104,7 @@ void ps_large_make_zero(void *block, size_t bytes) {
     }
 }
 
-/* A run or a mapping, whichever suits or is to be had. */
+/* Allocates a run or a mapping, the preferred one if possible. */
 static struct ps_run *take_any(size_t bytes, size_t align, enum ps_run_kind *result_kind) {
     bool can_be_run = granules_for(bytes) <= PS_RUN_GRANULES_LIMIT / 2 && align <= RUN_ALIGN_LIMIT;
     enum ps_run_kind kind =
@@ -117,7 +118,7 @@ static struct ps_run *take_any(size_t bytes, size_t align, enum ps_run_kind *res
     } else {
         run = take(bytes, align, kind);
     }
-    if (run == NULL && can_be_run) { /* one kind of address space is used up: try the other */
+    if (run == NULL && can_be_run) { /* one kind of address space is exhausted: try the other */
         kind = kind == PS_RUN_BLOCK ? PS_RUN_MAPPING : PS_RUN_BLOCK;
         run = take(bytes, align, kind);
     }
@@ -188,7 +189,7 @@ void ps_large_set_family(struct ps_slot *slot, enum ps_family family) {
     large_of(slot)->family = family;
 }
 
-/* What free and realloc ask of a block. */
+/* Checks the family, for free and realloc. */
 static void check_family(const struct ps_slot *slot) {
     if (PS_UNLIKELY(large_of(slot)->family != PS_FAMILY_MALLOC)) {
         ps_fatal_block(PS_MISUSE_FAMILY, slot->run.base, large_of(slot)->bytes);
@@ -198,7 +199,7 @@ static void check_family(const struct ps_slot *slot) {
 void ps_large_free(struct ps_slot *slot) {
     bool is_mapping = slot->run.kind == PS_RUN_MAPPING;
     check_family(slot);
-    /* relaxed: a second free of the block finds no head; one that races is the program's bug. */
+    /* relaxed: a double free finds no head; a concurrent one is a race of the program. */
     ps_store_relaxed(&slot->run.kind, (uint8_t)PS_RUN_BUSY);
     if (is_mapping) {
         ps_mapping_give(&slot->run);
@@ -207,7 +208,7 @@ void ps_large_free(struct ps_slot *slot) {
     }
 }
 
-/* Makes a run longer where it stands. */
+/* Lengthens a run in place. */
 static bool extend_run(struct ps_slot *slot, size_t bytes, bool *is_clean) {
     size_t granules = granules_for(bytes);
     *is_clean = true;
@@ -227,8 +228,8 @@ static void *resize_run(struct ps_slot *slot, size_t bytes) {
     return slot->run.base;
 }
 
-/* The block, longer, its inaccessible end moved along; what was added is zero. NULL: the end is not
- * where it was, the block as it was. */
+/* Grows the block and moves its inaccessible end; added bytes are zero. NULL: the block is
+ * unchanged, except that its old end may be accessible. */
 static struct ps_run *grow_guarded(struct ps_slot *slot, size_t bytes) {
     size_t old_bytes = large_of(slot)->bytes;
     size_t old_capacity = capacity_of(slot);
@@ -245,7 +246,7 @@ static struct ps_run *grow_guarded(struct ps_slot *slot, size_t bytes) {
     forget_access(run, run->kind);
     if (run->kind != PS_RUN_MAPPING && bytes > old_capacity &&
         !ps_page_cache_open(run->base + old_capacity, bytes - old_capacity)) {
-        return NULL; /* longer, and of no use */
+        return NULL; /* longer, but not usable */
     }
     shut_behind(run, bytes);
     size_t end = ps_min(bytes, old_capacity);
@@ -256,7 +257,7 @@ static struct ps_run *grow_guarded(struct ps_slot *slot, size_t bytes) {
     return run;
 }
 
-/* Shrinking is left to a copy: what a block no longer uses would not wait as freed blocks do. */
+/* Shrinking requires a copy: the unused part of a block would not be quarantined. */
 static void *resize_guarded(struct ps_slot *slot, size_t bytes) {
     size_t old_bytes = large_of(slot)->bytes;
     char *end = slot->run.base + old_bytes;
@@ -272,8 +273,8 @@ static void *resize_guarded(struct ps_slot *slot, size_t bytes) {
     return settle_in(run, bytes, kind);
 }
 
-/* Copies a run to a mapping and drops what has been copied, piece by piece: the block is in memory
- * once. The run is given back. */
+/* Copies a run to a mapping and drops copied parts piece by piece, so that the block is resident
+ * once. Returns the run. */
 static void move_pages(struct ps_run *run, size_t bytes, char *target) {
     size_t capacity = (size_t)run->granules << PS_GRANULE_SHIFT;
     bool is_zero = true;
@@ -290,10 +291,9 @@ static void move_pages(struct ps_run *run, size_t bytes, char *target) {
 }
 
 /*
- * A run that grows where nothing is free behind it becomes a mapping, whose pages later growth
- * moves instead of copying them. Not where memory that is there already can take it, nor while
- * mappings that grew are freed again and again, since each new one costs page faults. NULL: a copy
- * to another run is as good.
+ * Moves a growing run without free space behind it to a mapping, whose pages later growth moves
+ * instead of copying. Does not if dirty memory can serve it, nor while grown mappings are freed
+ * repeatedly, because each new one costs page faults. NULL: a copy to another run is as good.
  */
 static void *move_to_mapping(struct ps_slot *slot, size_t bytes) {
     size_t old_bytes = large_of(slot)->bytes;
@@ -319,7 +319,7 @@ static void *move_to_mapping(struct ps_slot *slot, size_t bytes) {
     return settle_in(run, bytes, kind);
 }
 
-/* Drops the memory behind so many bytes of a mapping that the system does not shorten. */
+/* Drops the memory behind `bytes` of a mapping that the system does not shorten. */
 static void drop_behind(const struct ps_run *run, size_t bytes) {
     size_t capacity = (size_t)run->granules << PS_GRANULE_SHIFT;
     if (bytes < capacity && ps_os_purge(run->base + bytes, capacity - bytes)) {
@@ -354,11 +354,11 @@ void *ps_large_resize(struct ps_slot *slot, void *block, size_t bytes) {
     }
     bool is_half = bytes >= capacity / 2;
     if (!is_half && !ps_large_is_mapping_size(bytes)) {
-        return NULL; /* shrunk out of its kind: a copy into a run gives the mapping back whole */
+        return NULL; /* too small for a mapping: a copy into a run returns all of it */
     }
     struct ps_run *run = ps_mapping_resize(&slot->run, bytes);
     if (run == NULL && bytes <= capacity) {
-        run = &slot->run; /* longer than it need be */
+        run = &slot->run; /* longer than necessary */
         drop_behind(run, bytes);
     }
     return run == NULL ? NULL : settle_in(run, bytes, PS_RUN_MAPPING);

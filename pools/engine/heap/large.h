@@ -14,7 +14,7 @@
 
 struct ps_slot;
 
-/* Which functions a block was made by; a new one is malloc's. Told apart from level 2 of
+/* The family of functions that made a block, initially malloc's. Distinguished from level 2 of
  * POOLSHIM_HARDEN on. */
 enum ps_family { PS_FAMILY_MALLOC = 0, PS_FAMILY_NEW, PS_FAMILY_NEW_ARRAY, PS_FAMILY_NEW_ALIGNED };
 
@@ -22,7 +22,7 @@ enum ps_family { PS_FAMILY_MALLOC = 0, PS_FAMILY_NEW, PS_FAMILY_NEW_ARRAY, PS_FA
  * NULL): the block reads as zero. align: power of two. */
 void *ps_large_alloc(size_t bytes, size_t align, bool *is_zero);
 
-/* The same, zeroed, without alignment. */
+/* As ps_large_alloc, zeroed, without alignment. */
 void *ps_large_zalloc(size_t bytes);
 
 /* slot: the block's, here and below. */
@@ -34,17 +34,17 @@ void ps_large_free(struct ps_slot *slot);
 enum ps_family ps_large_family(const struct ps_slot *slot);
 void ps_large_set_family(struct ps_slot *slot, enum ps_family family);
 
-/* Makes a large block, or its rest from a page on, zero. Where little of it is in memory, writing
- * zeroes would bring all of it there: then it is purged. */
+/* Zeroes a large block, or its rest from a page on. If little of it is resident, it is purged,
+ * because writing zeroes would make all of it resident. */
 void ps_large_make_zero(void *block, size_t bytes);
 
 /* In place or by moving pages; NULL without errno when only a copy will do. */
 void *ps_large_resize(struct ps_slot *slot, void *block, size_t bytes);
 
-/* Once, before the first large block. */
+/* Called once, before the first large block. */
 void ps_large_start(const struct ps_config *config);
 
-/* Page-rounded requests from here on get a mapping of their own. */
+/* True for page-rounded requests that get a mapping. */
 bool ps_large_is_mapping_size(size_t bytes);
 
 #endif

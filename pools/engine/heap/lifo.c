@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * LIFO caches: in classes above 4 KiB the newest few blocks that a thread frees wait in
- * a list of its heap, last in, first out, and are the first that malloc takes. A span of such a
- * class holds few blocks, and those of the current one were freed long ago as a rule: their lines,
- * and their pages' translations, have left the caches, where the newest block's are still there.
- * Neither side touches the span then.
+ * LIFO caches: in classes above 4 KiB the newest blocks that a thread frees are kept in a list of
+ * its heap, last in, first out, from which malloc takes first. A span of such a class has few
+ * blocks, and those on the list of the current span were usually freed long ago: their lines and
+ * translations have left the caches, while those of the newest block are still present. Neither
+ * malloc nor free touches the span then.
  *
- * The list is line 0 of a span that has no blocks of its own, so that malloc and free treat it as
- * any span's. Their spans count these blocks as used. They go home when there are too many, when
- * time passes and when the bin is emptied. Called by the owner of the heap only. No locks. (The
- * idea is the thread cache of tcmalloc and jemalloc, kept for those sizes only where it pays.)
+ * The list is line 0 of a span without blocks, so that malloc and free treat it like any span's.
+ * The blocks' spans count them as used. Blocks return to their spans when there are too many,
+ * periodically, and when the bin is emptied. Called by the owner of the heap only. No locks. (The
+ * idea is the thread cache of tcmalloc and jemalloc, used only for the sizes where it pays.)
  */
 #include "pools/engine/heap/lifo.h"
 
@@ -20,13 +20,13 @@
 #include "pools/engine/heap/pop.h"
 #include "pools/engine/heap/refill.h"
 
-/* The span of a block of ours. */
+/* The span of a cached block. */
 static struct ps_span *span_of(void *block) {
     return ps_span_of_inside(ps_page_map_slot(block), block);
 }
 
-/* Gives the `blocks` newest blocks of a list home, in groups that lie together in a span, with the
- * salt of that. */
+/* Returns the `blocks` newest blocks of a list, in groups of one span, relinked with the salt of
+ * that span. */
 static void send_home(struct ps_heap *heap, struct ps_span *list, size_t blocks) {
     void *block = list->free;
     while (blocks > 0) {
@@ -53,7 +53,7 @@ static void arm(struct ps_span *list, size_t frees) {
     list->free_countdown = (uint16_t)frees;
 }
 
-/* Books frees and pops since the last time. */
+/* Counts frees and pops since the last time. */
 static void settle(struct ps_span *list) {
     list->free_count =
         (uint16_t)(list->free_count + list->countdown_start - list->free_countdown - list->popped);
@@ -80,7 +80,7 @@ size_t ps_lifo_count(const struct ps_heap *heap, uint32_t class_index) {
     return (size_t)list->free_count + list->countdown_start - list->free_countdown - list->popped;
 }
 
-/* Sends the newest blocks home, whose lines are in the cache, until `kept` are left. */
+/* Returns the newest blocks, whose lines are cached, until `kept` are left. */
 static void shorten(struct ps_heap *heap, uint32_t class_index, size_t kept) {
     struct ps_span *list = &heap->lifo[class_index];
     settle(list);
@@ -90,7 +90,7 @@ static void shorten(struct ps_heap *heap, uint32_t class_index, size_t kept) {
     send_home(heap, list, blocks);
 }
 
-/* As many frees have happened as there was room for, but blocks may have left meanwhile. */
+/* As many frees have occurred as there was room for; but blocks may have been popped meanwhile. */
 PS_NOINLINE void ps_lifo_event(struct ps_heap *heap, uint32_t class_index) {
     struct ps_span *list = &heap->lifo[class_index];
     size_t limit = ps_size_classes[class_index].lifo_limit;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See maintenance.h. Every few slow calls the clock is read, and what is due is done.
+ * See maintenance.h. Every few slow calls the clock is read, and due work is done.
  */
 #include "pools/engine/heap/maintenance.h"
 
@@ -21,8 +21,8 @@
 #include "pools/engine/small/span_list.h"
 #include "pools/engine/small/span_remote.h"
 
-#define TICK_CALLS 4      /* slow calls per look at the clock */
-#define SCAN_DELAY_MS 250 /* between two looks for drained spans */
+#define TICK_CALLS 4      /* slow calls per reading of the clock */
+#define SCAN_DELAY_MS 250 /* between two scans of a heap */
 
 void ps_heap_drop_drained(struct ps_heap *heap) {
     for (uint32_t i = 0; i < ps_size_class_count; i++) {
@@ -37,7 +37,8 @@ void ps_heap_drop_drained(struct ps_heap *heap) {
 
 static PS_NOINLINE void look_at_clock(struct ps_heap *heap) {
     uint64_t now_ms = ps_os_now_ms();
-    ps_store_relaxed(&heap->x_active_ms, now_ms); /* relaxed: others judge by it whether we idle */
+    ps_store_relaxed(&heap->x_active_ms, now_ms); /* relaxed: read to judge whether this thread is
+                                                   * idle */
     ps_purge_tick(now_ms);
     ps_mapping_expire(now_ms);
     ps_medium_purge_tick(now_ms);
@@ -62,10 +63,10 @@ void ps_heap_tick(struct ps_heap *heap) {
     }
 }
 
-/* Spans with room learn what came back to them; those that are empty go. */
+/* Collects the returned blocks of spans with room; releases drained ones. */
 static void collect_available(struct ps_heap *heap, uint32_t class_index) {
     struct ps_span *span = heap->available[class_index];
-    /* To the span that is last now: one that cannot go yet moves behind it. */
+    /* Up to the present last span: one that cannot be released yet moves behind it. */
     const struct ps_span *last = span != NULL ? ps_span_list_tail(span) : NULL;
     while (span != NULL) {
         struct ps_span *next = span == last ? NULL : ps_span_list_next(span);
@@ -78,7 +79,7 @@ static void collect_available(struct ps_heap *heap, uint32_t class_index) {
 
 bool ps_heap_trim(size_t keep_bytes) {
     if (!ps_engine_has_started()) {
-        return false; /* there is neither memory to give back nor a mode that keeps any */
+        return false; /* no memory to return, and no mode that keeps any */
     }
     ps_thread_enter();
     struct ps_heap *heap = ps_heap_recover();

@@ -9,17 +9,17 @@
 
 #include "pools/engine/heap/heap.h"
 
-/* Called on slow paths: every few calls looks at the clock, purges what is due and lets go of
- * drained spans that were kept. */
+/* Called on slow paths: every few calls reads the clock, purges due memory and releases cached
+ * drained spans. */
 void ps_heap_tick(struct ps_heap *heap);
 
-/* Gives the kept, drained spans of a heap back to the page cache. */
+/* Returns the cached drained spans of a heap to the page cache. */
 void ps_heap_drop_drained(struct ps_heap *heap);
 
 /*
- * Gives back everything that the calling thread's heap and the page cache do not need, but about
- * keep_bytes of it; also the memory of other threads' spans whose blocks have all come back.
- * Returns whether any memory went back to the OS. Cost: a madvise per free run.
+ * Returns all memory that the calling thread's heap and the page cache do not need, except about
+ * keep_bytes, and that of other threads' fully free spans. Returns whether any memory went to the
+ * OS. Cost: a madvise per free run.
  */
 bool ps_heap_trim(size_t keep_bytes);
 

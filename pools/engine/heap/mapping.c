@@ -10,10 +10,10 @@
 #include "pools/engine/page/purge.h"
 
 #define CACHE_ENTRIES 64
-#define BACK_OFF_LIMIT 16 /* of 2^16 moves one is tried, however many were refused */
+#define BACK_OFF_LIMIT 16                     /* one of at most 2^16 moves is tried */
 #define GROWN_LEAST_BYTES ((size_t)256 << 10) /* shorter copies cost no more than a mapping */
-#define STEP_GRANULES 64                      /* unmapped in one call because of their age */
-#define FIT_FRACTION 4 /* a cached mapping may be longer than asked for by a quarter */
+#define STEP_GRANULES 64                      /* unmapped per call because of their age */
+#define FIT_FRACTION 4 /* a cached mapping may exceed the request by a quarter */
 
 struct cached {
     struct ps_run *run;
@@ -25,14 +25,14 @@ static size_t cache_count;
 static struct ps_mapping_counts counts;
 PS_UNDO_LOG(mapping_undo, (sizeof cache + sizeof counts) / 8 + 3);
 static struct ps_lock mapping_lock = PS_LOCK_INIT_UNDO(PS_RANK_MAPPING, &mapping_undo);
-static bool has_guards; /* a mapping ends with an inaccessible page */
+static bool has_guards; /* mappings end with an inaccessible page */
 static size_t cache_max_bytes;
 static uint64_t delay_ms;
 static uint64_t x_oldest_ms = UINT64_MAX; /* since_ms of the oldest entry; a hint for expire */
 
 static size_t x_grown_min_bytes = GROWN_LEAST_BYTES; /* see ps_mapping_grown_min_bytes */
 static uint32_t x_is_stuck;                          /* see ps_mapping_is_stuck */
-static uint32_t x_moves_refused;                     /* in a row */
+static uint32_t x_moves_refused;                     /* in succession */
 static uint32_t x_moves_wanted;                      /* since one was refused */
 
 static size_t bytes_of(const struct ps_run *run) {
@@ -45,11 +45,11 @@ void ps_mapping_start(const struct ps_config *config) {
     delay_ms = config->purge_delay_ms;
 }
 
-/* Whatever a section may change: sections are rare, each comes with megabytes. */
+/* Notes everything that a section may change; sections are rare, and each handles megabytes. */
 static void note_all(void) {
     ps_undo_note(&mapping_undo, cache, cache_count * sizeof cache[0]);
     PS_UNDO_NOTE(&mapping_undo, cache_count);
-    PS_UNDO_NOTE(&mapping_undo, x_oldest_ms); /* else what is put back would never expire */
+    PS_UNDO_NOTE(&mapping_undo, x_oldest_ms); /* otherwise a restored entry would never expire */
     ps_undo_note(&mapping_undo, &counts, sizeof counts);
 }
 
@@ -65,7 +65,7 @@ static void count_live(int64_t blocks, int64_t bytes) {
     ps_lock_release(&mapping_lock);
 }
 
-/* Removes entry i, keeps the order by age. */
+/* Removes entry i, keeping the order by age. */
 static struct ps_run *remove_locked(size_t i) {
     struct ps_run *run = cache[i].run;
     cache_count--;
@@ -74,7 +74,7 @@ static struct ps_run *remove_locked(size_t i) {
     }
     counts.cached_count = cache_count;
     counts.cached_bytes -= bytes_of(run);
-    /* relaxed: a hint; expire looks again under the lock. */
+    /* relaxed: a hint; expire decides under the lock. */
     ps_store_relaxed(&x_oldest_ms, cache_count > 0 ? cache[0].since_ms : UINT64_MAX);
     return run;
 }
@@ -103,22 +103,23 @@ static struct ps_run *take_cached(size_t bytes, size_t align) {
 }
 
 size_t ps_mapping_grown_min_bytes(void) {
-    return ps_load_relaxed(&x_grown_min_bytes); /* relaxed: which way is cheaper, no more */
+    return ps_load_relaxed(&x_grown_min_bytes); /* relaxed: affects cost only */
 }
 
 bool ps_mapping_is_stuck(void) {
-    return ps_load_relaxed(&x_is_stuck) != 0; /* relaxed: where to look first, no more */
+    return ps_load_relaxed(&x_is_stuck) != 0; /* relaxed: affects the order of attempts only */
 }
 
-/* Makes what the OS will not unmap part of the page cache: its memory is not lost. */
+/* Adds addresses that the OS refuses to unmap to the page cache, so that their memory is not
+ * lost. */
 static void keep(char *base, size_t granules) {
     while (granules > 0) {
         size_t part = ps_min(granules, PS_RUN_GRANULES_LIMIT);
-        struct ps_run *run = ps_page_cache_adopt(base, part); /* it may have grown: new leaves */
+        struct ps_run *run = ps_page_cache_adopt(base, part); /* may need new leaves */
         if (run != NULL) {
             ps_page_cache_give(run);
         } else {
-            /* The memory goes back, the addresses are lost. */
+            /* The memory is returned, the addresses are lost. */
             (void)ps_os_purge(base, part << PS_GRANULE_SHIFT);
         }
         base += part << PS_GRANULE_SHIFT;
@@ -126,13 +127,13 @@ static void keep(char *base, size_t granules) {
     }
 }
 
-/* Gives a mapping, or a part of one, back to the OS. */
+/* Returns a mapping, or a part of one, to the OS. */
 static void release_range(char *base, size_t bytes) {
     bool is_stuck = !ps_os_release(base, bytes);
     ps_store_relaxed(&x_is_stuck, (uint32_t)is_stuck); /* relaxed: see ps_mapping_is_stuck */
     if (!is_stuck) {
         ps_purge_count(bytes);
-    } else if (!has_guards || ps_os_protect(base, bytes, true)) { /* its end was a guard */
+    } else if (!has_guards || ps_os_protect(base, bytes, true)) { /* its end is a guard page */
         keep(base, bytes >> PS_GRANULE_SHIFT);
     } else {
         (void)ps_os_purge(base, bytes); /* the addresses are lost */
@@ -140,8 +141,8 @@ static void release_range(char *base, size_t bytes) {
 }
 
 static void release(struct ps_run *run) {
-    /* relaxed: free() only classifies by it. After the unmapping another thread may be given the
-     * same addresses, so the slot must be clear before. */
+    /* relaxed: free() only classifies by it. After the unmapping another thread may receive the
+     * same addresses, so the slot must be cleared before. */
     ps_store_relaxed(&run->kind, (uint8_t)PS_RUN_NONE);
     release_range(run->base, bytes_of(run));
 }
@@ -166,7 +167,7 @@ struct ps_run *ps_mapping_take(size_t bytes, size_t align) {
     }
     run = map_fresh(bytes, align);
     if (run == NULL && ps_mapping_expire(UINT64_MAX) != 0) {
-        run = map_fresh(bytes, align); /* an address-space limit: what was kept counts too */
+        run = map_fresh(bytes, align); /* an address-space limit also counts cached mappings */
     }
     if (run != NULL) {
         count_live(1, (int64_t)bytes);
@@ -204,8 +205,9 @@ void ps_mapping_give(struct ps_run *run) {
     }
 }
 
-/* A move that is refused may cost the addresses of its target (ps_os_move), so after k refusals in
- * a row one in 2^k is tried; the others are copies. relaxed: nobody relies on the exact number. */
+/* A refused move may cost the addresses of its target (ps_os_move), so after k refusals in
+ * succession one in 2^k is tried; the others are copies. relaxed: the exact number does not
+ * matter. */
 static bool is_move_worth_it(void) {
     uint32_t refused = ps_load_relaxed(&x_moves_refused); /* relaxed: see above */
     uint32_t mask = ((uint32_t)1 << ps_min(refused, BACK_OFF_LIMIT)) - 1;
@@ -213,7 +215,7 @@ static bool is_move_worth_it(void) {
     return refused == 0 || (ps_add_relaxed(&x_moves_wanted, 1u) & mask) == mask;
 }
 
-/* Moves the pages to a new place of the wanted length. */
+/* Moves the pages to a new mapping of the wanted length. */
 static struct ps_run *move(struct ps_run *run, size_t bytes) {
     struct ps_run *target = is_move_worth_it() ? map_fresh(bytes, PS_GRANULE_BYTES) : NULL;
     if (target == NULL) {
@@ -221,10 +223,10 @@ static struct ps_run *move(struct ps_run *run, size_t bytes) {
     }
     size_t old_bytes = bytes_of(run);
     uint8_t kind = run->kind;
-    /* relaxed: the old addresses may be another thread's the moment they are unmapped. */
+    /* relaxed: the old addresses may belong to another thread as soon as they are unmapped. */
     ps_store_relaxed(&run->kind, (uint8_t)PS_RUN_NONE);
     if (!ps_os_move(run->base, old_bytes, target->base, bytes)) {
-        ps_store_relaxed(&run->kind, kind); /* relaxed: still ours, nothing happened */
+        ps_store_relaxed(&run->kind, kind);                    /* relaxed: still ours, unchanged */
         ps_store_relaxed(&target->kind, (uint8_t)PS_RUN_NONE); /* relaxed: see ps_os_move */
         ps_add_relaxed(&x_moves_refused, 1u);                  /* relaxed: see is_move_worth_it */
         return NULL;
@@ -238,8 +240,8 @@ struct ps_run *ps_mapping_resize(struct ps_run *run, size_t bytes) {
     size_t old_bytes = bytes_of(run);
     struct ps_run *result = run;
     if (bytes != old_bytes) {
-        /* In place, unless a leaf of the page map would be missing for the new end: the head's
-         * slot alone describes the block, so none is needed. */
+        /* In place, even if the page map lacks a leaf for the new end: the head's slot alone
+         * describes the block. */
         if (ps_os_resize(run->base, old_bytes, bytes)) {
             run->granules = (uint32_t)(bytes >> PS_GRANULE_SHIFT);
         } else {
@@ -252,13 +254,12 @@ struct ps_run *ps_mapping_resize(struct ps_run *run, size_t bytes) {
     return result;
 }
 
-/* The clock may have been read before another thread gave the mapping: then it is not due. */
+/* The clock may have been read before another thread added the mapping, which is not due then. */
 static bool is_due(uint64_t since_ms, uint64_t now_ms) {
     return now_ms >= since_ms && now_ms - since_ms >= delay_ms;
 }
 
-/* Cuts the end off the oldest mapping, or takes all of it. Its granules then describe what was cut.
- */
+/* Cuts the end off the oldest mapping, which stays cached, or removes it. */
 static struct ps_run *cut_locked(bool is_all) {
     struct ps_run *run = cache[0].run;
     if (is_all || run->granules <= STEP_GRANULES) {
@@ -270,7 +271,7 @@ static struct ps_run *cut_locked(bool is_all) {
     return NULL;
 }
 
-/* Unmaps one step of what is due. Returns the bytes given back; 0: nothing is due. */
+/* Unmaps one step of the due mappings. Returns the unmapped bytes; 0: none is due. */
 static size_t expire_step(uint64_t now_ms) {
     struct ps_run *whole = NULL;
     char *tail = NULL;
@@ -301,12 +302,12 @@ static size_t expire_step(uint64_t now_ms) {
 size_t ps_mapping_expire(uint64_t now_ms) {
     size_t bytes = 0;
     size_t step;
-    /* relaxed: a hint, decided again under the lock. */
+    /* relaxed: a hint, decided under the lock. */
     uint64_t oldest_ms = ps_load_relaxed(&x_oldest_ms);
     if (oldest_ms == UINT64_MAX || !is_due(oldest_ms, now_ms)) {
         return 0;
     }
-    do { /* ends: each step makes what is kept less */
+    do { /* ends: each step leaves fewer bytes */
         step = expire_step(now_ms);
         bytes += step;
     } while (step != 0 && now_ms == UINT64_MAX);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Mappings of their own for the largest blocks, and the bounded cache of freed ones. A freed
- * mapping is kept for the purge delay, up to cache_max_bytes in all, so that a program that takes
- * and frees large blocks in a loop pays for page faults and system calls once. (The idea of a
- * bounded cache with an age after rpmalloc.)
+ * Mappings for the largest blocks, and the bounded cache of freed ones. A freed mapping is kept for
+ * the purge delay, up to cache_max_bytes in all, so that a program that allocates and frees large
+ * blocks in a loop pays for page faults and system calls once. (The bounded cache with an age after
+ * rpmalloc.)
  *
- * Any thread; lock PS_RANK_MAPPING, system calls outside it. Caller: large.c.
+ * Any thread; lock PS_RANK_MAPPING, with system calls outside of it. Caller: large.c.
  */
 #ifndef PS_HEAP_MAPPING_H
 #define PS_HEAP_MAPPING_H
@@ -22,34 +22,34 @@ struct ps_mapping_counts {
 
 void ps_mapping_start(const struct ps_config *config);
 
-/* A mapping of at least `bytes` at a multiple of max(align, granule). kind BUSY; is_dirty tells
- * whether it was used before. NULL when the OS refuses. */
+/* Allocates a mapping of at least `bytes`, aligned to max(align, granule). kind BUSY; is_dirty
+ * tells whether it was used before. NULL when the OS refuses. */
 struct ps_run *ps_mapping_take(size_t bytes, size_t align);
 
 /*
- * Whether the system would not unmap the last mapping that was to go. Those it keeps are runs of
- * the page cache, where large blocks had better be looked for first, or a program that allocates
- * and frees them would use up its addresses.
+ * True when the system refused the last unmapping. Such mappings become runs of the page cache,
+ * from which large blocks should then be allocated first; otherwise a program that allocates and
+ * frees them would exhaust its addresses.
  */
 bool ps_mapping_is_stuck(void);
 
-/* How long a run must be that grows to become a mapping: longer than those freed of late, whose
- * successors had better be runs. */
+/* Minimum length at which a growing run becomes a mapping: longer than recently freed mappings,
+ * because blocks of their size are better served by runs. */
 size_t ps_mapping_grown_min_bytes(void);
 
 void ps_mapping_give(struct ps_run *run);
 
-/* Resizes in place or moves the pages; the old run is gone if the result is another one. NULL:
- * unchanged. */
+/* Resizes in place or moves the pages; if the result is another run, the old one no longer exists.
+ * NULL: unchanged. */
 struct ps_run *ps_mapping_resize(struct ps_run *run, size_t bytes);
 
-/* Unmaps a step, 4 MiB, of what has been in the cache for the purge delay; now_ms UINT64_MAX:
- * everything. Returns the bytes given back. */
+/* Unmaps a step, 4 MiB, of mappings that have been cached for the purge delay; now_ms UINT64_MAX:
+ * all. Returns the unmapped bytes. */
 size_t ps_mapping_expire(uint64_t now_ms);
 
 void ps_mapping_read(struct ps_mapping_counts *out);
 
-/* In the child of a fork, by its only thread. */
+/* Repairs the lock in the child of a fork, on its only thread. */
 void ps_mapping_fork_child(void);
 
 #endif

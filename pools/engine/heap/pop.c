@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Lists of free blocks, out of line: for the slow paths, for hardened blocks, and for the one list
- * whose links lead out of their granule, that of a class's LIFO cache. Called by the owner of the
- * heap, ps_heap_is_free by any thread. No locks.
+ * Lists of free blocks, out of line: for slow paths, for hardened blocks, and for the one list
+ * whose links leave their granule, a class's LIFO cache. Called by the owner of the heap,
+ * ps_heap_is_free by any thread. No locks.
  */
 #include "pools/engine/heap/pop.h"
 
 #include "pools/engine/heap/heap.h"
 #include "pools/engine/small/misuse.h"
 
-/* LIFO caches may lie in any span of their heap and class. */
+/* True when a link is valid for a LIFO cache, whose blocks may lie in any span of their heap and
+ * class. */
 static bool leads_to_lifo(const struct ps_span *list, const void *link) {
     if (ps_link_is_end(link)) {
         return link == PS_LINK_END;
     }
     const struct ps_span *inside = ps_span_at(link);
-    /* relaxed, both: this heap's, if the link is good. */
+    /* relaxed, both: this heap's, if the link is valid. */
     return ps_load_relaxed(&inside->x_owner) == ps_load_relaxed(&list->x_owner) &&
            ps_span_has_block(ps_span_of_inside((const struct ps_slot *)inside, link), link);
 }
 
-/* A list of LIFO cache is a span that has none of its own. */
+/* The list of a LIFO cache is a span without granules. */
 static bool leads_on(const struct ps_span *list, const void *link) {
     return list->run.granules == 0 ? leads_to_lifo(list, link) : ps_span_leads_to(list, link);
 }
@@ -47,7 +48,7 @@ PS_NOINLINE void *ps_heap_pop_last(struct ps_span *source) {
     return block;
 }
 
-/* Of a class with LIFO cache, in a span of this heap. */
+/* For a class with a LIFO cache, in a span of this heap. */
 static bool is_free_lifo(const struct ps_heap *heap, const struct ps_span *span,
                          const void *block) {
     const struct ps_span *list = &heap->lifo[span->class_index];

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Refill: where blocks come from when a bin is empty, and the one place that moves spans between
- * current, available, full and gone. Called by the heap's owner. Locks only through the page cache
- * and the orphan list.
+ * Refill: the sources of blocks when a bin is empty, and the only code that moves spans between
+ * current, available, full and released. Called by the heap's owner. Locks only through the page
+ * cache and the orphans.
  *
- * Order: the bin's own span (local frees, what was collected, free runs, virgin rest, what other
- * threads handed back) - spans that others woke us for - other spans with room - an
- * orphan of the class - fresh memory.
+ * Order: the bin's own span (local frees, stash, gaps, fresh blocks, remote frees), spans named by
+ * notices, other spans with room, an orphan of the class, fresh memory.
  */
 #include "pools/engine/heap/refill.h"
 
@@ -30,16 +29,16 @@
 
 #include <errno.h>
 
-/* Orphans without room that one refill takes over before it asks for fresh memory. */
+/* Orphans without room that one refill adopts before it takes fresh memory. */
 #define ADOPT_LIMIT 4
 
-/* Blocks of a free run that become a list at a time. */
+/* Blocks of a gap that become a list at a time. */
 #define LINKED_AT_ONCE 32
 
-/* Spans of one class in one heap, from which on more of them lie in huge pages, and the longest
- * blocks that do: to touch one is to touch all its pages. Of longer ones programs touch the head
- * only, as a rule of buffers: with all classes from 1 MiB on, 500 MiB were resident where 33 were
- * touched. */
+/* Bytes of spans of one class in one heap from which on further ones use huge pages, and the
+ * largest blocks that do: touching one of them makes its pages resident. Programs usually touch
+ * only the head of larger blocks, as of buffers: with all classes from 1 MiB on, 500 MiB were
+ * resident where 33 were touched. */
 #define DENSE_BYTES ((size_t)4 << 20)
 #define DENSE_BLOCK_BYTES 4096
 
@@ -51,7 +50,7 @@ struct ps_span ps_span_none = {.free = PS_LINK_END, .stash = PS_LINK_END};
 static void grant_window(struct ps_bin *bin, struct ps_span *span, size_t index, size_t blocks) {
     PS_CHECK(blocks > 0);
     if (span->has_streaks && index == span->first) {
-        /* Block 0 is never handed out: it stands as freed for ever. */
+        /* Block 0 is never granted: it counts as freed. */
         ps_link_write(span->run.base, ps_span_list_end(span), span->salt);
     }
     bin->cur = ps_span_block(span, index);
@@ -60,8 +59,8 @@ static void grant_window(struct ps_bin *bin, struct ps_span *span, size_t index,
     ps_span_settle(span);
 }
 
-/* Makes a list of the first few blocks of the first free run. They are touched one step before they
- * are used, and one that has been freed a second time since is found. */
+/* Makes a list of the first few blocks of the first gap. They are touched one step before they are
+ * used, and a block that has been freed a second time since is detected. */
 static void link_from_gap(struct ps_span *span) {
     size_t index = (size_t)span->gap_head - 1;
     const struct ps_gap run = *ps_span_gap(span, span->gap_head);
@@ -83,11 +82,11 @@ static void link_from_gap(struct ps_span *span) {
     span->free_count = (uint16_t)blocks;
 }
 
-/* Makes something of the current span ready for its bin. False when the span has nothing. */
+/* Makes blocks of the current span available to its bin. Returns false when it has none. */
 static bool grant(struct ps_bin *bin, struct ps_span *span) {
     ps_span_settle(span);
     if (!ps_link_is_end(span->free)) {
-        return true; /* malloc pops from there */
+        return true; /* malloc pops from the list */
     }
     if (!ps_link_is_end(span->stash)) {
         span->free = span->stash;
@@ -106,8 +105,8 @@ static bool grant(struct ps_bin *bin, struct ps_span *span) {
     size_t first = span->carved;
     size_t blocks = ps_min(span->window_blocks, span->limit - first);
     blocks = ps_min(blocks, ps_refill_window_blocks);
-    /* Nothing came back meanwhile, so the program is growing. Bounded: an owner that ends puts its
-     * window back, so a span may come here any number of times. */
+    /* No block was returned meanwhile, so the program is growing. Bounded, because an owner that
+     * ends returns its window, and a span may therefore be here any number of times. */
     span->window_blocks = (uint16_t)ps_min((size_t)span->window_blocks * 2, ps_span_capacity(span));
     bin->is_zero = span->is_zero;
     span->carved = (uint16_t)(first + blocks);
@@ -120,10 +119,10 @@ void ps_heap_release_span(struct ps_heap *heap, struct ps_span *span) {
     ps_span_destroy(span);
 }
 
-/* A span whose blocks are all free and that no bin holds. One is kept per class, at the tail of
- * its list, so that a program that swings across a span's edge does not take the page lock each
- * time, and sparse ones, which are few and small, since each asks the system; ps_heap_drop_drained
- * lets them go when time passes. */
+/* Handles a span whose blocks are all free and that is in no bin. One is cached per class, at the
+ * tail of its list, so that a program that oscillates across a span boundary does not take the page
+ * lock each time; so are sparse ones, which are few and small, because each costs system calls.
+ * ps_heap_drop_drained releases them periodically. */
 static void span_drained(struct ps_heap *heap, struct ps_span *span) {
     if (span->place == PS_PLACE_AVAILABLE) {
         ps_room_leave(heap, span);
@@ -139,7 +138,7 @@ static void span_drained(struct ps_heap *heap, struct ps_span *span) {
 }
 
 void ps_heap_span_gained(struct ps_heap *heap, struct ps_span *span) {
-    /* Ends: a round that does not return has seen blocks come back meanwhile. */
+    /* Ends: each further round has collected blocks that were returned meanwhile. */
     while (span->place != PS_PLACE_CURRENT) {
         if (span->used == 0) {
             span_drained(heap, span);
@@ -162,14 +161,14 @@ void ps_heap_span_gained(struct ps_heap *heap, struct ps_span *span) {
     }
 }
 
-/* The bin is done with a span that has nothing to grant. */
+/* Retires a span without blocks to grant from its bin. */
 static void retire_full(struct ps_heap *heap, struct ps_span *span) {
     span->place = PS_PLACE_FULL;
     ps_span_settle(span);
-    ps_heap_span_gained(heap, span); /* enough may have come back in this very moment */
+    ps_heap_span_gained(heap, span); /* enough blocks may have been returned at this moment */
 }
 
-/* Makes a span, or none, the one that the bin's windows come from. */
+/* Makes a span, or none, the source of the bin's windows. */
 static void set_span(struct ps_heap *heap, struct ps_bin *bin, struct ps_span *span) {
     bin->span = span;
     if (!ps_lifo_start(heap, (uint32_t)(bin - heap->bins))) {
@@ -187,7 +186,7 @@ void ps_heap_take_in(struct ps_heap *heap, struct ps_span *span) {
 
 static bool make_current(struct ps_heap *heap, struct ps_bin *bin, struct ps_span *span) {
     span->place = PS_PLACE_CURRENT;
-    (void)ps_span_arm(span, PS_NOTICE_NEVER); /* every refill of the class collects it anyway */
+    (void)ps_span_arm(span, PS_NOTICE_NEVER); /* every refill of the class collects it */
     set_span(heap, bin, span);
     bool has_room = grant(bin, span) || (ps_span_collect(span) != 0 && grant(bin, span));
     if (!has_room) {
@@ -201,7 +200,7 @@ static bool make_current(struct ps_heap *heap, struct ps_bin *bin, struct ps_spa
 
 static bool refill_from_available(struct ps_heap *heap, struct ps_bin *bin, uint32_t class_index) {
     struct ps_span **list = &heap->available[class_index];
-    while (*list != NULL) { /* ends: each round takes one off, and only those with room come back */
+    while (*list != NULL) { /* ends: each round removes one, and only spans with room return */
         struct ps_span *span = *list;
         ps_room_leave(heap, span);
         if (make_current(heap, bin, span)) {
@@ -225,8 +224,8 @@ static bool refill_from_orphans(struct ps_heap *heap, struct ps_bin *bin, uint32
     return false;
 }
 
-/* The first spans of a class in a heap are sparse where blocks are hardened. More of them cost
- * short loops more system calls than blocks. */
+/* Creates a span. Where blocks are hardened, the first spans of a class in a heap are sparse; more
+ * of them would cost short loops more system calls than blocks. */
 static struct ps_span *create(uint32_t class_index, uintptr_t key, uint32_t spans, bool is_dense) {
     if (spans < ps_refill_sparse_spans) {
         return ps_span_create_sparse(class_index, key);
@@ -234,9 +233,9 @@ static struct ps_span *create(uint32_t class_index, uintptr_t key, uint32_t span
     return is_dense ? ps_span_create_dense(class_index, key) : ps_span_create(class_index, key);
 }
 
-/* Fresh memory. A class of small blocks that has grown to DENSE_BYTES in one heap goes on growing,
- * as a rule, and is filled: huge pages pay. Before, they would cost 2 MiB for each class of each
- * small thread. */
+/* Refills from fresh memory. A class of small blocks that has reached DENSE_BYTES in one heap
+ * usually keeps growing and is filled, so that huge pages pay. Earlier they would cost 2 MiB per
+ * class of each small thread. */
 static bool refill_fresh(struct ps_heap *heap, struct ps_bin *bin, uint32_t class_index) {
     ps_steal_from_candidate(heap);
     uint32_t *count = &heap->x_spans[class_index];
@@ -260,7 +259,7 @@ static bool refill_fresh(struct ps_heap *heap, struct ps_bin *bin, uint32_t clas
 bool ps_heap_refill_class(struct ps_heap *heap, struct ps_bin *bin, uint32_t class_index) {
     struct ps_span *span = bin->span;
     if (heap->streak_span != NULL && heap->streak_span->class_index == class_index) {
-        ps_streak_close(heap); /* what it holds may be all the memory there is */
+        ps_streak_close(heap); /* its blocks may be the only free memory */
     }
     if (span != &ps_span_none && make_current(heap, bin, span)) {
         return true;
@@ -304,7 +303,7 @@ PS_NOINLINE void *ps_heap_refill(struct ps_heap *heap, struct ps_bin *bin, size_
     return block;
 }
 
-/* Takes the rest of the bin's window back into the span. */
+/* Returns the rest of the bin's window to the span. */
 static void give_window_back(struct ps_bin *bin, struct ps_span *span) {
     size_t blocks = (size_t)(bin->end - bin->cur) / span->block_bytes;
     if (blocks != 0) {

@@ -13,13 +13,13 @@
 #include "pools/engine/small/orphans.h"
 #include "pools/engine/small/span_remote.h"
 
-/* No undo log: the lists change by one store each, and a heap or a span that its thread had in hand
- * is one of a dead heap in the child of a fork, wherever the thread stood. */
+/* No undo log: each change of the lists is one store, and in the child of a fork a heap or span
+ * that another thread was handling belongs to a DEAD heap, wherever that thread was interrupted. */
 static struct ps_lock registry_lock = PS_LOCK_INIT(PS_RANK_REGISTRY);
 static struct ps_heap *all_heaps;
 static struct ps_heap *parked_heaps;
 
-/* A heap in fresh memory; NULL when that is out. */
+/* Creates a heap in fresh memory; NULL when memory is exhausted. */
 static struct ps_heap *make_fresh(void) {
     void *state;
     struct ps_heap *heap = ps_mode.hook.make_state(&state) ? ps_metadata_take(sizeof *heap) : NULL;
@@ -38,7 +38,7 @@ static struct ps_heap *make_fresh(void) {
     return heap;
 }
 
-/* One that waits for a thread. */
+/* Takes a parked heap without spans. */
 static struct ps_heap *take_parked_locked(void) {
     struct ps_heap *heap = parked_heaps;
     if (heap != NULL) {
@@ -72,7 +72,7 @@ struct ps_heap *ps_heap_make(void) {
         return heap;
     }
     if (is_second) {
-        ps_lock_watch_forks(); /* now there are threads that a fork leaves behind */
+        ps_lock_watch_forks(); /* from here on a fork may leave threads behind */
         ps_store_relaxed(&ps_room_x_is_shared, 1u); /* relaxed: a hint */
     }
     heap = make_fresh();
@@ -81,27 +81,27 @@ struct ps_heap *ps_heap_make(void) {
     }
     ps_lock_acquire(&registry_lock);
     heap->next_heap = all_heaps;
-    ps_fence_program_order(); /* for the child of a fork: the list is whole */
+    ps_fence_program_order(); /* for the child of a fork: the list is complete */
     all_heaps = heap;
     ps_lock_release(&registry_lock);
     return heap;
 }
 
 /*
- * A heap whose thread has ended serves the next one when it has no span left. Before, its spans
- * would become those of a thread that may not run for a while, instead of orphans that whichever
- * thread frees their blocks can adopt.
+ * Offers the heap of an ended thread to the next one, once it has no spans. Earlier, its spans
+ * would become those of a thread that may not run for a while, instead of orphans that any thread
+ * which frees their blocks can adopt.
  */
 static void offer_if_empty_locked(struct ps_heap *heap) {
     uint32_t spans = 0;
     for (uint32_t i = 0; i < ps_size_class_count; i++) {
-        spans += ps_load_relaxed(&heap->x_spans[i]); /* relaxed: who takes the last one offers */
+        spans += ps_load_relaxed(&heap->x_spans[i]); /* relaxed: taking the last one offers */
     }
     /* relaxed: under the lock. */
     if (spans == 0 && !heap->is_offered && ps_load_relaxed(&heap->x_state) == PS_HEAP_PARKED) {
         heap->is_offered = true;
         heap->next_parked = parked_heaps;
-        ps_fence_program_order(); /* for the child of a fork: the list is whole */
+        ps_fence_program_order(); /* for the child of a fork: the list is complete */
         parked_heaps = heap;
     }
 }
@@ -137,7 +137,7 @@ void ps_heap_offer(struct ps_heap *heap) {
 
 bool ps_heap_leave_parked(struct ps_span *span, uintptr_t key, uintptr_t new_key) {
     struct ps_heap *heap = ps_heap_of_key(key);
-    ps_lock_acquire(&registry_lock); /* stands in for the owner: no thread can take the heap */
+    ps_lock_acquire(&registry_lock); /* replaces the owner: no thread can take the heap */
     /* relaxed, both: written under the lock, the owner by the thread that holds the span. */
     bool is_parked =
         ps_load_relaxed(&span->x_owner) == key && ps_load_relaxed(&heap->x_state) == PS_HEAP_PARKED;
@@ -177,7 +177,7 @@ void ps_registry_fork_child(const struct ps_heap *late_heap) {
     ps_lock_fork_child(&registry_lock);
     ps_take_fork_child();
     for (struct ps_heap *heap = all_heaps; heap != NULL; heap = heap->next_heap) {
-        /* relaxed, both: one thread. */
+        /* relaxed, both: the only thread. */
         uint32_t state = ps_load_relaxed(&heap->x_state);
         bool is_left_behind = (state == PS_HEAP_LIVE && heap != ps_thread_own()) ||
                               (state == PS_HEAP_SHARED && heap != late_heap) ||

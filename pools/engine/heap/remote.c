@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Blocks that go home: frees of another owner's blocks, gathered per span and handed over in
- * batches; and the list of notices, by which an owner learns that a span is worth looking at again.
- * Lock-free, except that waking an orphan takes the orphan lock.
+ * Remote frees, collected per span and transferred in batches; and the list of notices, which names
+ * the spans that an owner should collect. Lock-free, except that notices to orphans take the orphan
+ * lock.
  */
 #include "pools/engine/heap/remote.h"
 
@@ -19,12 +19,12 @@
 #include "pools/engine/small/span_list.h"
 #include "pools/engine/small/span_remote.h"
 
-#define BATCH_BLOCKS 64                /* most blocks in a batch */
-#define BATCH_BYTES ((size_t)16 << 10) /* most bytes in a batch: bounds what lags behind */
+#define BATCH_BLOCKS 64                /* maximum blocks of a batch */
+#define BATCH_BYTES ((size_t)16 << 10) /* maximum bytes of a batch: bounds the delayed memory */
 
-#define NOTICES_AT_ONCE 256 /* spans that an owner looks at in one call */
+#define NOTICES_AT_ONCE 256 /* spans that an owner collects per call */
 
-/* Puts a chain of spans, linked by x_notice_next, on the list of notices. */
+/* Pushes a chain of spans, linked by x_notice_next, on the list of notices. */
 void ps_heap_push_notices(struct ps_heap *owner, struct ps_span *first, struct ps_span *last) {
     struct ps_span *head = ps_load_relaxed(&owner->x_notices); /* relaxed: the swap validates it */
     do {
@@ -34,7 +34,7 @@ void ps_heap_push_notices(struct ps_heap *owner, struct ps_span *first, struct p
     } while (!ps_cas_weak_seq_cst(&owner->x_notices, &head, first));
 }
 
-/* What an owner left over of the last list, or else the list. */
+/* Takes the rest of the last list, or else the list. */
 static struct ps_span *take_list(struct ps_heap *heap) {
     if (ps_load_relaxed(&heap->x_notices_rest) != NULL) { /* relaxed: the exchange decides */
         /* acquire: pairs with leave_rest. */
@@ -48,9 +48,9 @@ static struct ps_span *take_list(struct ps_heap *heap) {
     return ps_exchange_seq_cst(&heap->x_notices, (struct ps_span *)NULL);
 }
 
-/* Owner: the rest of a list is for the next call, or for a thief. */
+/* Owner: leaves the rest of a list to the next call, or to a stealing thread. */
 static void leave_rest(struct ps_heap *heap, struct ps_span *rest) {
-    /* release: pairs with take_list and with the thief of steal.c; the links are read there. */
+    /* release: pairs with take_list and with take of steal.c; the links are read there. */
     ps_store_release(&heap->x_notices_rest, rest);
 }
 
@@ -63,9 +63,10 @@ void ps_heap_notify_all(struct ps_span *span) {
 }
 
 /*
- * A wake sent to a heap whose thread ends at this moment must not stay there. Either the sender
- * sees PARKED after its push or the thread that ended sees the push after it has stored PARKED:
- * both look after they wrote, so all four accesses are seq_cst. Whoever sees it takes the list.
+ * A notice sent to a heap whose thread is just ending must not stay there. Either the sender reads
+ * PARKED after its push, or the ending thread finds the push after it stored PARKED: each reads
+ * after its own write, so all four accesses are seq_cst. The one that finds the notice takes the
+ * list.
  */
 void ps_heap_forward_notices(struct ps_heap *heap) {
     if (ps_load_seq_cst(&heap->x_state) == PS_HEAP_PARKED) {
@@ -74,12 +75,13 @@ void ps_heap_forward_notices(struct ps_heap *heap) {
 }
 
 /*
- * A span whose thread has ended goes to the thread that frees its blocks, which will free more of
- * them as a rule, unless that thread has enough room in its class. NULL: to the orphan list.
+ * Chooses an adopter for a span whose thread has ended: the thread that frees its blocks, which
+ * will usually free more of them, unless that thread has enough room in its class. NULL: the
+ * orphans.
  */
 static struct ps_heap *adopter_of(const struct ps_span *span) {
     struct ps_heap *heap = ps_thread_own();
-    if (heap == NULL || ps_lock_is_forking()) { /* forking, it may be in the middle of a change */
+    if (heap == NULL || ps_lock_is_forking()) { /* it may be in the middle of a change */
         return NULL;
     }
     return heap->available[span->class_index] == NULL ? heap : NULL;
@@ -97,8 +99,8 @@ static void adopted(struct ps_heap *adopter, struct ps_span *span) {
 }
 
 void ps_notify_owner(struct ps_span *span) {
-    /* Ends after one round, but for an owner that changes at this very moment; a span changes
-     * owners once in the life of a thread. */
+    /* Ends after one round, unless the owner changes at this moment; a span changes owners once in
+     * the life of a thread. */
     for (;;) {
         uintptr_t key = ps_load_acquire(&span->x_owner); /* acquire: the new owner's set-up */
         struct ps_heap *adopter = adopter_of(span);
@@ -110,8 +112,8 @@ void ps_notify_owner(struct ps_span *span) {
             continue;
         }
         struct ps_heap *owner = ps_heap_of_key(key);
-        /* relaxed: DEAD is set in the child of a fork before any other thread exists there, PARKED
-         * is looked at again under the lock. */
+        /* relaxed: DEAD is set in the child of a fork before it has a second thread; PARKED is read
+         * again under the lock. */
         uint32_t state = ps_load_relaxed(&owner->x_state);
         if (state == PS_HEAP_DEAD) {
             if (ps_orphans_salvage(span, key)) {
@@ -134,7 +136,7 @@ void ps_notify_owner(struct ps_span *span) {
 
 void ps_remote_handed(struct ps_span *span, unsigned handed) {
     struct ps_heap *owner = NULL;
-    if ((handed & PS_HANDED_ALL) != 0) { /* behind the notice the span may be gone */
+    if ((handed & PS_HANDED_ALL) != 0) { /* after the notice the span may no longer exist */
         uintptr_t key = ps_load_acquire(&span->x_owner); /* acquire: as in ps_notify_owner */
         owner = key > PS_KEY_ORPHAN ? ps_heap_of_key(key) : NULL;
     }
@@ -146,19 +148,19 @@ void ps_remote_handed(struct ps_span *span, unsigned handed) {
     }
 }
 
-/* One span off the list of notices of its owner. */
+/* Collects one span named by a notice. */
 static void look_at(struct ps_heap *heap, struct ps_span *span) {
     ps_span_attach(span);
     ps_span_clear_queued(span);
     if (span->place == PS_PLACE_CURRENT) {
-        return; /* the next refill collects */
+        return; /* the next refill collects it */
     }
     ps_span_settle(span);
     ps_span_collect(span);
     ps_heap_span_gained(heap, span);
 }
 
-/* As many spans of a list; returns the rest of it. */
+/* Collects `count` spans of a list; returns the rest of it. */
 static struct ps_span *look_at_list(struct ps_heap *heap, struct ps_span *span, size_t count) {
     /* relaxed: as in ps_notify_owner. */
     bool is_dead = ps_load_relaxed(&heap->x_state) == PS_HEAP_DEAD;
@@ -167,7 +169,7 @@ static struct ps_span *look_at_list(struct ps_heap *heap, struct ps_span *span, 
         if (!is_dead && ps_heap_owns(heap, span)) {
             look_at(heap, span);
         } else {
-            ps_notify_owner(span); /* sent while it changed hands, or to the dead */
+            ps_notify_owner(span); /* sent while the owner changed, or to a DEAD heap */
         }
         span = next;
     }
@@ -175,7 +177,7 @@ static struct ps_span *look_at_list(struct ps_heap *heap, struct ps_span *span, 
 }
 
 static bool has_notices(const struct ps_heap *heap) {
-    /* relaxed, both: a look; a notice missed now is found at the next refill. */
+    /* relaxed, both: a hint; a notice missed here is found by the next refill. */
     return ps_load_relaxed(&heap->x_notices) != NULL ||
            ps_load_relaxed(&heap->x_notices_rest) != NULL;
 }
@@ -191,7 +193,7 @@ void ps_heap_take_notices(struct ps_heap *heap) {
 }
 
 void ps_heap_take_all_notices(struct ps_heap *heap) {
-    while (has_notices(heap)) { /* ends: others send a notice per span */
+    while (has_notices(heap)) { /* ends: each span sends one notice */
         (void)look_at_list(heap, take_list(heap), SIZE_MAX);
     }
 }
@@ -205,9 +207,9 @@ static void flush(struct ps_heap *heap, struct ps_remote_entry *entry) {
     if (entry->count == 0) {
         return;
     }
-    /* The first block of the batch has waited longest. If somebody else had it on a list, too, and
-     * it has an owner again, a word of that owner's would now be written over. */
-    uintptr_t salt = ps_load_relaxed(&span->salt); /* relaxed: we have a block of the span */
+    /* The tail of the batch has been in it longest. If another thread had the block on a list too,
+     * and it has been allocated since, the write of its new owner has destroyed the link. */
+    uintptr_t salt = ps_load_relaxed(&span->salt); /* relaxed: the caller has a block of the span */
     if (PS_UNLIKELY(ps_link_of(entry->tail, salt) != ps_span_list_end(span))) {
         ps_misuse_link(entry->tail, span->block_bytes);
     }
@@ -216,7 +218,7 @@ static void flush(struct ps_heap *heap, struct ps_remote_entry *entry) {
     ps_remote_handed(span, ps_span_hand_list(span, entry->head, entry->tail, entry->count));
 }
 
-/* The batch is full: a sequence goes on as a free streak, which the newest block opens. */
+/* Transfers a full batch. A sequence continues as a free streak, which the newest block opens. */
 static PS_NOINLINE void batch_full(struct ps_heap *heap, struct ps_remote_entry *entry) {
     struct ps_span *span = entry->span;
     void *newest = entry->head;

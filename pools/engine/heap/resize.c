@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Questions about a block that exists: how large is it, can it be another size; and the plain
- * mode's entry points for them. Any thread that holds the block. No locks of its own. See resize.h.
+ * realloc and usable size of existing blocks, and the plain mode's entry points for them. Any
+ * thread that holds the block. No locks of its own. See resize.h.
  */
 #include "pools/engine/heap/resize.h"
 #include "pools/engine/base/bits.h"
@@ -34,7 +34,7 @@ void *ps_block_resize(void *block, size_t bytes) {
     return resized;
 }
 
-/* ---- the plain mode, and what others have of it ---- */
+/* ---- the plain mode, and parts that other modes use ---- */
 
 void ps_resize_check(const struct ps_span *span, const void *block, enum ps_misuse_call call) {
     if (PS_UNLIKELY(!ps_span_has_block(span, block) || ps_heap_is_free(span, block))) {
@@ -100,7 +100,7 @@ void *ps_resize_large(struct ps_slot *slot, void *block, size_t bytes) {
     return ps_resize_by_copy(block, usable, bytes);
 }
 
-/* In place when it fits and at least half stays in use. */
+/* Resizes in place if the block fits and at least half of it stays in use. */
 void *ps_plain_resize(void *block, size_t bytes) {
     struct ps_slot *slot = ps_page_map_slot(block);
     const struct ps_span *span = ps_span_holding(slot, block);

@@ -2,9 +2,8 @@
 /*
  * realloc and the usable size of a block. Any thread.
  *
- * The plain mode's entry points stand in the table (modes.c); those of other modes are made of
- * its pieces. A heap that is an argument is that of the calling thread, or one that detached.c
- * holds locked.
+ * The plain mode's entry points are in the table (modes.c); those of other modes are built from
+ * them. A heap argument is the calling thread's, or one that detached.c has locked.
  */
 #ifndef PS_HEAP_RESIZE_H
 #define PS_HEAP_RESIZE_H
@@ -13,11 +12,11 @@
 #include "pools/engine/heap/mode.h"
 #include "pools/engine/heap/pop.h"
 
-/* Usable bytes of a live block, 0 for NULL; a foreign pointer is handled as free does. */
+/* Usable bytes of a live block, 0 for NULL; a foreign pointer is handled as by free. */
 size_t ps_block_usable(const void *block);
 
-/* Grows or shrinks, in place where that is cheap. block: live, not NULL; bytes: > 0. On failure
- * the block is untouched. */
+/* Grows or shrinks a block, in place if that is cheap. block: live, not NULL; bytes: > 0. On
+ * failure the block is unchanged. */
 void *ps_block_resize(void *block, size_t bytes);
 
 /* ---- the plain mode ---- */
@@ -25,8 +24,8 @@ void *ps_block_resize(void *block, size_t bytes);
 void *ps_plain_resize(void *block, size_t bytes);
 size_t ps_plain_usable(const void *block);
 
-/* Aborts when the program cannot hold a block of the span at this address, as far as the block and
- * the caller's heap tell. */
+/* Aborts unless the address is a live block of the span, as far as the block and the caller's heap
+ * tell. */
 void ps_resize_check(const struct ps_span *span, const void *block, enum ps_misuse_call call);
 
 /* An address in a region of medium blocks. */
@@ -44,7 +43,7 @@ static inline bool ps_block_is_large(const struct ps_slot *slot, const void *blo
     return (kind == PS_RUN_BLOCK || kind == PS_RUN_MAPPING) && slot->run.base == block;
 }
 
-/* What a block in no span was asked for, or has room for. */
+/* Usable bytes of a block outside of spans. */
 size_t ps_usable_large(const struct ps_slot *slot, const void *block);
 
 /* A block above the classes with another size, without a copy; NULL: only a copy will do. */
@@ -53,7 +52,7 @@ void *ps_resize_in_place(struct ps_slot *slot, void *block, size_t bytes);
 /* Resizes a block in no span. */
 void *ps_resize_large(struct ps_slot *slot, void *block, size_t bytes);
 
-/* Moves what a block holds, `usable` bytes, to a new one of `bytes`, and frees it. */
+/* Copies a block of `usable` bytes to a new one of `bytes`, and frees it. */
 void *ps_resize_by_copy(void *block, size_t usable, size_t bytes);
 
 #endif

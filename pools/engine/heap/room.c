@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a heap keeps: its spans with room, per class, and the bound on them. When more is free of a
- * class in one heap than a quarter of what is live there, and more than a span's worth, the
- * emptiest spans become orphans (small/orphans.h), which every heap takes before fresh memory
- * (Hoard's invariant; Berger et al. 2000). Memory then follows what is live, not the sum of what
- * each thread once had at its peak.
+ * The spans with room of a heap, per class, and the bound on them. When the free part of a class in
+ * one heap exceeds a quarter of its live part, and one span, the emptiest spans become orphans
+ * (small/orphans.h), which every heap adopts before it takes fresh memory (Hoard's invariant;
+ * Berger et al. 2000). Memory then follows the live blocks, not the sum of all threads' peaks.
  *
- * How much is free is known in eighths of a span, as of the last event of each. The bound is held
- * at a scan, four times a second, for spans of which half is free; one that is fuller goes to the
- * tail of its list, so that the next scan looks at others. Not at the free itself: the blocks still
- * live in a span that is given up are freed the long way afterwards, by remote frees, and a program
- * that frees a table in random order has all its spans half empty at the same time. Giving up spans
- * that were half free at their events took the free of a million blocks of 48 bytes from 27 to 57
- * ns each, seven eighths free to 34.
+ * Free parts are counted in eighths of a span, as of the last event of each. The bound is applied
+ * by a scan, four times a second, to spans of which half is free; a fuller one moves to the tail of
+ * its list, so that the next scan examines others. It is not applied at the free itself: the live
+ * blocks of an orphaned span are freed by remote frees later, which cost more, and a program that
+ * frees a table in random order has all its spans half empty at the same time. Orphaning spans that
+ * were half free at their events took the free of a million blocks of 48 bytes from 27 to 57 ns
+ * each, seven eighths free to 34.
  *
- * Not in classes with LIFO cache (lifo.c): those go home to spans that must be the heap's. Not
- * while there is one heap. Called by the owner of the heap. Locks: those of the orphan list.
+ * Excluded are classes with a LIFO cache (lifo.c), whose blocks must return to spans of this heap,
+ * and processes with one heap. Called by the owner of the heap. Locks: the orphan lock.
  */
 #include "pools/engine/heap/room.h"
 
@@ -24,9 +23,9 @@
 #include "pools/engine/small/span_list.h"
 
 #define EIGHTHS 8
-#define KEPT_EIGHTHS EIGHTHS        /* a span's worth is not too much */
-#define EMPTY_EIGHTHS (EIGHTHS / 2) /* free of a span that is given up */
-#define SCAN_LOOKS 256              /* spans looked at in a scan, at most: bounds its time */
+#define KEPT_EIGHTHS EIGHTHS        /* one span's worth is within the bound */
+#define EMPTY_EIGHTHS (EIGHTHS / 2) /* free part at which a span is orphaned */
+#define SCAN_LOOKS 256              /* spans per scan: bounds its time */
 
 uint32_t ps_room_x_is_shared;
 
@@ -43,8 +42,8 @@ static uint32_t eighths_of(const struct ps_span *span) {
 void ps_room_enter(struct ps_heap *heap, struct ps_span *span) {
     struct ps_span **list = &heap->available[span->class_index];
     struct ps_span *tail = *list != NULL ? ps_span_list_tail(*list) : NULL;
-    /* A drained one, which stays the last, unless this one has drained, too: who goes over a list
-     * that ends with sparse spans would meet them for ever. */
+    /* Keep a drained span last, unless this one has drained too: a walk over a list that ends with
+     * sparse spans would otherwise never end. */
     bool is_kept = tail != NULL && tail->used == 0 && span->used != 0;
     if (is_kept) {
         ps_span_list_remove(list, tail);
@@ -67,7 +66,7 @@ void ps_room_orphan(struct ps_heap *heap, struct ps_span *span) {
     ps_orphans_add(span);
 }
 
-/* More is free than a quarter of what is live. */
+/* True when the free part exceeds the bound. */
 static bool is_too_much(const struct ps_heap *heap, uint32_t class_index) {
     uint32_t room = heap->room[class_index];
     /* relaxed: a count. */
@@ -75,13 +74,13 @@ static bool is_too_much(const struct ps_heap *heap, uint32_t class_index) {
     return room > KEPT_EIGHTHS && room > (all - ps_min(all, room)) / 4;
 }
 
-/* Looks at the longest available spans of a class while there is too much room. Returns the looks
- * that are left. */
+/* Examines the oldest available spans of a class while its room exceeds the bound. Returns the
+ * remaining number of spans to examine. */
 static uint32_t scan_class(struct ps_heap *heap, uint32_t class_index, uint32_t looks) {
     while (looks > 0 && is_too_much(heap, class_index)) {
         struct ps_span *span = heap->available[class_index];
         if (span == NULL || span->used == 0) {
-            break; /* what has drained is kept, and let go of, in its own way */
+            break; /* drained spans are cached and released separately */
         }
         looks--;
         ps_span_settle(span);

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a heap keeps: its spans with room, per class, and the bound on them. Called by the owner of
- * the heap. Locks: those of the orphan list.
+ * The spans with room of a heap, per class, and the bound on them. Called by the owner of the heap.
+ * Locks: the orphan lock.
  */
 #ifndef PS_HEAP_ROOM_H
 #define PS_HEAP_ROOM_H
 
 #include "pools/engine/heap/heap.h"
 
-/* A second heap exists, or has existed: what one keeps, another may want. Relaxed: a hint. */
+/* True once a second heap has been created: room of one may serve another. Relaxed: a hint. */
 extern PS_HIDDEN uint32_t ps_room_x_is_shared;
 
-/* Enters a span with room in the list of its class; takes it off. */
+/* Adds a span with room to the list of its class; removes it. */
 void ps_room_enter(struct ps_heap *heap, struct ps_span *span);
 void ps_room_leave(struct ps_heap *heap, struct ps_span *span);
 
-/* An available span has gained room. */
+/* Updates the count after an available span has gained room. */
 void ps_room_gained(struct ps_heap *heap, struct ps_span *span);
 
-/* From time to time: where the heap keeps too much of a class, some of its spans become orphans. */
+/* Called periodically: orphans spans of classes that exceed the bound. */
 void ps_room_scan(struct ps_heap *heap);
 
-/* The heap gives a span up that is on no list. */
+/* Makes a span, which is on no list, an orphan. */
 void ps_room_orphan(struct ps_heap *heap, struct ps_span *span);
 
 #endif

@@ -16,7 +16,7 @@ PS_COLD uint8_t *ps_shadow_make(const void *block) {
         return NULL;
     }
     ps_os_advise_huge(table, TABLE_BYTES, false);
-    /* release: pairs with the acquire of ps_shadow_at. What a thread that comes second has mapped
-     * stays unused, untouched: once in the life of a leaf. */
+    /* release: pairs with the acquire of ps_shadow_at. A mapping that comes second stays unused and
+     * untouched, once in the life of a leaf. */
     return ps_cas_strong_acq_rel(ps_shadow_place(block), &other, table) ? table : other;
 }

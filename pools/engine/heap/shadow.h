@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Shadow bytes: one for every 16 bytes of addresses that hold small blocks, out of band. One table
- * for each leaf of the page map: 2 MiB of addresses, of which a page is touched for each granule. A
- * process has one use for them:
+ * Shadow bytes: one for every 16 bytes of addresses that hold small blocks, apart from the blocks.
+ * One table per leaf of the page map: 2 MiB of addresses, of which one page is touched per granule.
+ * A process has one use for them.
  *
- * Where blocks are hardened, the byte of a block's first 16 bytes says what the block is.
- *   bits 0..1  BUSY, being made or ended, or never made; LIVE, its canary is as it was left; FREED,
- *              it is zero, except for a link in its first word
- *        2..3  which family of functions made it (large.h)
- *        4..7  lives so far, modulo 16: a thread that examines a block that others may use finds
- *              the same byte before and after, or has learnt nothing
- * A byte each, so that threads that mark neighbours need no read-modify-write: a locked bit was
- * tried, and cost 10 ns for each block's life. Of two threads that free one block at the same
- * instant both may find it live; a later one does not.
+ * Hardened: the byte of a block's first 16 bytes gives the state of the block.
  *
- * Where blocks are recorded, it holds what the block was asked for (record/record_sizes.h).
+ *   bits 0..1  BUSY: being made or ended, or never made. LIVE: its canary is intact. FREED: it is
+ *              zero, except for a link in its first word
+ *        2..3  family of functions that made it (large.h)
+ *        4..7  number of lives so far, modulo 16: a thread that examines a block which others may
+ * use must read the same byte before and after, otherwise the result is void
+ *
+ * A byte each, so that threads that mark neighbouring blocks need no read-modify-write: a locked
+ * bit was tried, and cost 10 ns per life of a block. Two threads that free one block at the same
+ * instant may both find it live; a later free does not.
+ *
+ * Recorded: the byte holds the requested size of the block (record/record_sizes.h).
  *
  * Callers: harden, record. Any thread. No locks.
  */
@@ -29,23 +31,24 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PS_SHADOW_SHIFT 4 /* a mark for so many bytes: 16 */
+#define PS_SHADOW_SHIFT 4 /* 16 bytes per shadow byte */
 
-/* Makes the table for a block's address; NULL when memory is out. The block lies in a span. */
+/* Creates the table for a block's address; NULL when memory is exhausted. The block lies in a
+ * span. */
 uint8_t *ps_shadow_make(const void *block);
 
-/* Where the table for an address is noted; always NULL where nothing of ours lies. */
+/* The entry for the table of an address; always NULL for addresses that are not ours. */
 static inline uint8_t **ps_shadow_place(const void *block) { return ps_page_map_shadow(block); }
 
-/* The mark of a block, NULL if there is no table for its address. */
+/* The shadow byte of a block, NULL if its address has no table. */
 static inline uint8_t *ps_shadow_at(const void *block) {
-    /* acquire: pairs with ps_shadow_make; the mapping is there. */
+    /* acquire: pairs with ps_shadow_make; the mapping exists. */
     uint8_t *table = ps_load_acquire(ps_shadow_place(block));
     size_t index = ((uintptr_t)block & (((size_t)1 << PS_LEAF_SHIFT) - 1)) >> PS_SHADOW_SHIFT;
     return PS_LIKELY(table != NULL) ? &table[index] : NULL;
 }
 
-/* The same, the table made if it is not there; NULL when memory is out. */
+/* As ps_shadow_at, but creates a missing table; NULL when memory is exhausted. */
 static inline uint8_t *ps_shadow_make_at(const void *block) {
     uint8_t *mark = ps_shadow_at(block);
     if (PS_UNLIKELY(mark == NULL) && ps_shadow_make(block) != NULL) {
@@ -54,7 +57,7 @@ static inline uint8_t *ps_shadow_make_at(const void *block) {
     return mark;
 }
 
-/* ---- what small blocks are, where they are hardened ---- */
+/* ---- states of small blocks, while they are hardened ---- */
 
 #define PS_SHADOW_LIVE 1
 #define PS_SHADOW_FREED 2
@@ -63,9 +66,9 @@ static inline uint8_t *ps_shadow_make_at(const void *block) {
 #define PS_SHADOW_FAMILY (3 << PS_SHADOW_FAMILY_SHIFT)
 #define PS_SHADOW_LIFE 16
 
-/* What stands in a mark. */
+/* Reads a shadow byte. */
 static inline uint8_t ps_shadow_read(const uint8_t *mark) {
-    return ps_load_acquire(mark); /* acquire: pairs with ps_shadow_set; the block is as it says */
+    return ps_load_acquire(mark); /* acquire: pairs with ps_shadow_set */
 }
 
 static inline bool ps_shadow_is(uint8_t seen, uint8_t state) {
@@ -79,7 +82,7 @@ static inline uint8_t ps_shadow_family(const uint8_t *mark) {
     return (uint8_t)((ps_load_relaxed(mark) & PS_SHADOW_FAMILY) >> PS_SHADOW_FAMILY_SHIFT);
 }
 
-/* The mark of a live block; NULL when none starts at this address, any address. */
+/* The shadow byte of a live block; NULL when none starts at this address, which may be any. */
 static inline uint8_t *ps_shadow_of_live(const void *block) {
     uint8_t *mark = ps_shadow_at(block);
     bool is_one = mark != NULL && ((uintptr_t)block & (((size_t)1 << PS_SHADOW_SHIFT) - 1)) == 0 &&
@@ -87,10 +90,10 @@ static inline uint8_t *ps_shadow_of_live(const void *block) {
     return PS_LIKELY(is_one) ? mark : NULL;
 }
 
-/* What follows is written to the block while it is BUSY. Processors that let it overtake the mark
- * are the reason why a look that finds something is repeated. Returns the mark. */
+/* Marks a block as BUSY before it is written to. Some processors let these writes overtake the
+ * mark, which is why a check that fails is repeated. Returns the byte. */
 static inline uint8_t ps_shadow_set_busy(uint8_t *mark) {
-    /* relaxed: the thread that frees the block was handed it, and with it this mark. */
+    /* relaxed: the freeing thread received the block, and this byte with it. */
     uint8_t before = ps_load_relaxed(mark);
     uint8_t busy = (uint8_t)((before & ~(PS_SHADOW_LIFE - 1)) + PS_SHADOW_LIFE);
     ps_store_relaxed(mark, busy); /* relaxed: as above */
@@ -98,7 +101,7 @@ static inline uint8_t ps_shadow_set_busy(uint8_t *mark) {
     return busy;
 }
 
-/* Ends being BUSY; busy: what ps_shadow_set_busy returned. */
+/* Ends BUSY; busy: the result of ps_shadow_set_busy. */
 static inline void ps_shadow_set(uint8_t *mark, uint8_t busy, uint8_t state) {
     /* release: pairs with ps_shadow_read. */
     ps_store_release(mark, (uint8_t)(busy | state));

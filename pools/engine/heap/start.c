@@ -23,7 +23,7 @@ uint32_t ps_engine_x_has_started;
 
 __attribute__((weak)) void ps_configure(struct ps_config *config) { (void)config; }
 
-/* Under init_lock; nothing here allocates. */
+/* Starts the layers. Under init_lock; nothing here allocates. */
 static void start_locked(void) {
     struct ps_config config = PS_CONFIG_DEFAULT;
     ps_configure(&config);

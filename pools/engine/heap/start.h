@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The start of the engine, before its first allocation.
+ * Start of the engine, before its first allocation.
  */
 #ifndef PS_HEAP_START_H
 #define PS_HEAP_START_H
@@ -14,17 +14,18 @@
 
 /*
  * Fills in the configuration; *config holds the defaults. Called once, under the initialisation
- * lock, before the first heap exists. The engine has a weak one that keeps the defaults; a program
- * that links the engine may provide its own. It must not allocate.
+ * lock, before the first heap exists. The engine has a weak definition that keeps the defaults; a
+ * program that links the engine may define its own, which must not allocate.
  */
 PS_HOOK void ps_configure(struct ps_config *config);
 
-/* Makes sure that the engine has started. Any thread, any time after relocation. */
+/* Starts the engine unless it has started. Any thread, any time after relocation. */
 void ps_engine_start(void);
 
 extern PS_HIDDEN uint32_t ps_engine_x_has_started;
 
-/* Any thread; makes the tables, the settings and the mode visible when true. */
+/* True when the engine has started; makes the tables, the settings and the mode visible. Any
+ * thread. */
 static inline bool ps_engine_has_started(void) {
     return ps_load_acquire(&ps_engine_x_has_started) != 0; /* acquire: pairs with ps_engine_start */
 }

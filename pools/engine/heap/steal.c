@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See steal.h. Lock: steal_lock, held by the one thread that steals; takes the page lock. A list
- * that is being looked over, and the heaps that are left to look at, wait in `steal` and `x_cursor`
- * between two calls.
+ * See steal.h. Lock: steal_lock, held by the stealing thread; takes the page lock. A partly
+ * processed list, and the position of the walk over heaps, are kept in `steal` and `x_cursor`
+ * between calls.
  */
 #include "pools/engine/heap/steal.h"
 
@@ -13,46 +13,45 @@
 #include "pools/engine/os/lock.h"
 #include "pools/engine/small/span_remote.h"
 
-#define SPANS_PER_TICK 256  /* of a list of notices; each costs the page lock if it is stolen */
-#define SPANS_PER_REFILL 32 /* less than the page faults of the span that is wanted */
+#define SPANS_PER_TICK 256  /* notices per call; each steal takes the page lock */
+#define SPANS_PER_REFILL 32 /* costs less than the page faults of a fresh span */
 #define HEAPS_PER_TICK 64
-#define STEAL_MIN_SPANS 8 /* wholly free: worth a search before fresh memory is taken */
+#define STEAL_MIN_SPANS 8 /* fully free spans worth a search before fresh memory */
 #define LOOKS_PER_DELAY 4
 
 static struct ps_lock steal_lock = PS_LOCK_INIT(PS_RANK_STEAL);
 static uint32_t idle_ms;
 static uint64_t x_next_look_ms;
-static struct ps_heap *x_cursor; /* the look under way has come to here; NULL: there is none */
-static struct ps_heap *x_steal_candidate; /* a heap with much that is back; heaps are never freed */
+static struct ps_heap *x_cursor; /* position of the walk over heaps; NULL: none under way */
+static struct ps_heap *x_steal_candidate; /* a heap with many free spans; heaps are never freed */
 
-/* What the thief has in hand, for the child of a fork. Idle lock. */
+/* Notices that are being processed, for the child of a fork. Steal lock. */
 static struct {
     struct ps_heap *from;
-    struct ps_span
-        *rest; /* wakes taken from there, to be looked at; not taken yet: still its list */
-    struct ps_span *now;  /* being looked at; briefly the first of one of the others, too */
-    struct ps_span *kept; /* notices to be sent again */
+    struct ps_span *rest; /* taken from there, not processed; or, not taken yet, still its list */
+    struct ps_span *now;  /* being processed; briefly the first of `rest` or `kept` too */
+    struct ps_span *kept; /* to be sent again */
 } steal;
 
 void ps_steal_start(uint32_t delay_ms) { idle_ms = delay_ms / LOOKS_PER_DELAY; }
 
-/* relaxed, all: hints. But none is lost: a list is taken after x_back was cleared, and a notice
- * that is not on it was sent, and noted, after that. */
+/* relaxed, all: hints. No notice is missed: x_back is cleared before a list is taken, and a notice
+ * that is not on that list was sent, and counted, afterwards. */
 void ps_steal_note_back(struct ps_heap *owner) {
     if (ps_add_relaxed(&owner->x_back, 1u) + 1 >= STEAL_MIN_SPANS) {
         ps_store_relaxed(&x_steal_candidate, owner);
     }
 }
 
-/* Notices of a heap whose thread has ended are sent on by others. relaxed: a notice that is taken
- * and kept is sent on, too. */
+/* Notices of a heap whose thread has ended are forwarded by others. relaxed: a notice that is taken
+ * and kept is forwarded too. */
 static bool has_spans_to_steal(const struct ps_heap *heap) {
     uint32_t state = ps_load_relaxed(&heap->x_state);
     return state == PS_HEAP_LIVE || state == PS_HEAP_SHARED;
 }
 
-/* Takes a list of notices into steal.rest. The child of a fork must not lose the list between the
- * two: it stands there before it is taken. False: there was none. */
+/* Takes a list of notices into steal.rest. The child of a fork must not lose the list in between:
+ * steal.rest is written before the list is taken. Returns false when the list was empty. */
 static bool take(struct ps_span **list) {
     steal.rest = ps_load_relaxed(list); /* relaxed: the swap validates it, NULL too */
     ps_fence_program_order();
@@ -65,19 +64,19 @@ static bool take(struct ps_span **list) {
 
 static void take_from(struct ps_heap *heap) {
     steal.from = heap;
-    if (!take(&heap->x_notices_rest)) {      /* x_back is for the list */
+    if (!take(&heap->x_notices_rest)) {      /* x_back counts the list, not the rest */
         ps_store_relaxed(&heap->x_back, 0u); /* relaxed: see ps_steal_note_back */
         (void)take(&heap->x_notices);
     }
 }
 
-/* Looks at the first span that is left. Whether it was stolen. */
+/* Processes the first remaining span. Returns whether it was stolen. */
 static bool steal_next(void) {
     struct ps_span *span = steal.rest;
     steal.now = span;
     ps_fence_program_order();
     steal.rest = ps_load_relaxed(&span->x_notice_next); /* relaxed: acquired by take */
-    /* Of the heap itself only, so that it alone may have to be offered. */
+    /* Only spans of this heap, so that it alone may have to be offered. */
     if (ps_heap_owns(steal.from, span) && ps_span_steal(span)) {
         steal.now = NULL;
         ps_fence_program_order();
@@ -92,15 +91,15 @@ static bool steal_next(void) {
     return false;
 }
 
-/* Looks at so many notices of the list at hand, or, when there is none, of `heap`. Idle lock held,
- * releases it. Returns how many spans were stolen. */
+/* Processes `count` notices of the present list, or, if there is none, of `heap`. Steal lock held,
+ * released here. Returns the number of stolen spans. */
 static size_t steal_some(struct ps_heap *heap, size_t count) {
     size_t stolen = 0;
     if (steal.rest == NULL) {
         take_from(heap);
     }
     struct ps_heap *from = steal.from;
-    struct ps_span *last = NULL; /* of those that stay */
+    struct ps_span *last = NULL; /* of those that are kept */
     for (; steal.rest != NULL && count > 0; count--) {
         struct ps_span *span = steal.rest;
         if (steal_next()) {
@@ -122,8 +121,9 @@ static size_t steal_some(struct ps_heap *heap, size_t count) {
     ps_lock_release(&steal_lock);
     ps_heap_forward_notices(from);
     if (stolen != 0) {
-        /* Its thread may end at this moment. Under the lock, either it finds the spans gone or we
-         * find it ended; a look at x_state instead could miss, and so could its count of spans. */
+        /* The heap's thread may be ending. Under the registry lock either that thread finds the
+         * spans taken, or we find it ended; a plain read of x_state, or of its count of spans,
+         * could miss that. */
         ps_heap_offer(from);
     }
     return stolen;
@@ -142,7 +142,7 @@ bool ps_steal_from_candidate(const struct ps_heap *heap) {
     return steal_some(candidate, SPANS_PER_REFILL) != 0;
 }
 
-/* relaxed, all: a guess about an owner that does nothing; the steal itself is exact. */
+/* relaxed, all: a guess whether an owner is idle; the steal itself is exact. */
 static bool is_worth_it(const struct ps_heap *heap, uint64_t now_ms) {
     bool has_any =
         ps_load_relaxed(&heap->x_back) != 0 || ps_load_relaxed(&heap->x_notices_rest) != NULL;
@@ -150,7 +150,7 @@ static bool is_worth_it(const struct ps_heap *heap, uint64_t now_ms) {
            ps_load_relaxed(&heap->x_active_ms) + idle_ms < now_ms;
 }
 
-/* Moves the cursor behind the next idle owner that may have something. NULL: not among so many. */
+/* Advances the cursor behind the next idle owner with notices. NULL: none within the bound. */
 static struct ps_heap *find(struct ps_heap *newest, uint64_t now_ms) {
     struct ps_heap *found = NULL;
     struct ps_heap *heap = ps_load_relaxed(&x_cursor); /* relaxed: written under the lock */
@@ -159,7 +159,7 @@ static struct ps_heap *find(struct ps_heap *newest, uint64_t now_ms) {
         found = is_worth_it(heap, now_ms) ? heap : NULL;
         heap = heap->next_heap;
     }
-    ps_store_relaxed(&x_cursor, heap); /* relaxed: a hint to those without the lock */
+    ps_store_relaxed(&x_cursor, heap); /* relaxed: a hint to threads without the lock */
     if (heap == NULL) {
         ps_store_relaxed(&x_next_look_ms, now_ms + idle_ms); /* relaxed: as in ps_steal_tick */
     }
@@ -167,7 +167,7 @@ static struct ps_heap *find(struct ps_heap *newest, uint64_t now_ms) {
 }
 
 void ps_steal_tick(uint64_t now_ms) {
-    /* relaxed, both: a second thread that looks too does no harm. */
+    /* relaxed, both: a second thread that walks too does no harm. */
     bool is_begun = ps_load_relaxed(&x_cursor) != NULL;
     if (!is_begun && now_ms < ps_load_relaxed(&x_next_look_ms)) {
         return;
@@ -186,9 +186,9 @@ void ps_steal_tick(uint64_t now_ms) {
 
 static void steal_all_of(struct ps_heap *heap) {
     bool is_last;
-    do { /* ends: after what was begun before, and what the owner has left over, comes the list */
+    do { /* ends: the pending list comes first, then the owner's rest, then its list */
         ps_lock_acquire(&steal_lock);
-        /* relaxed: what the owner leaves now it may keep. */
+        /* relaxed: a rest that the owner leaves from now on may stay. */
         is_last = steal.rest == NULL && ps_load_relaxed(&heap->x_notices_rest) == NULL;
         (void)steal_some(heap, SIZE_MAX);
     } while (!is_last);
@@ -204,25 +204,25 @@ void ps_steal_all(void) {
 
 static bool has_notice(const struct ps_span *list, const struct ps_span *wanted) {
     while (list != NULL && list != wanted) {
-        list = ps_load_relaxed(&list->x_notice_next); /* relaxed: one thread */
+        list = ps_load_relaxed(&list->x_notice_next); /* relaxed: the only thread */
     }
     return list != NULL;
 }
 
-/* Whether steal.rest has been taken off its heap's list. It may also have been read only, and the
- * owner have taken the list and looked at its spans since: then they are no longer QUEUED. */
+/* True if steal.rest has been taken off its heap's list. Otherwise it was only read, and the owner
+ * may have taken the list and processed its spans since, which are then no longer QUEUED. */
 static bool is_rest_taken(void) {
     const struct ps_span *rest = steal.rest;
-    /* relaxed, both: one thread. */
+    /* relaxed, both: the only thread. */
     return rest != NULL && !has_notice(ps_load_relaxed(&steal.from->x_notices), rest) &&
            !has_notice(ps_load_relaxed(&steal.from->x_notices_rest), rest) &&
            ps_span_is_queued(rest);
 }
 
-/* Ends what was begun with one span: it is stolen, or its notice goes on. */
+/* Completes an operation on one span: it is stolen, or its notice is forwarded. */
 static void finish_steal(struct ps_span *span) {
     if (ps_span_finish_steal(span)) {
-        /* relaxed: one thread. */
+        /* relaxed: the only thread. */
         ps_heap_release_span(ps_heap_of_key(ps_load_relaxed(&span->x_owner)), span);
     } else {
         ps_notify_owner(span);

@@ -3,8 +3,8 @@
  * Free streaks: see struct ps_thread_words in heap.h. Called by the owner of the heap only. No
  * locks.
  *
- * The block that opens a run counts as used and is on no list, so while a run is open its span
- * cannot drain, and no address can come to mean another block.
+ * The block that opens a streak counts as used and is on no list, so while the streak is open its
+ * span cannot drain, and no address can become another block's.
  */
 #include "pools/engine/heap/streak.h"
 
@@ -16,12 +16,12 @@
 #include "pools/engine/small/misuse.h"
 #include "pools/engine/small/span_remote.h"
 
-/* Runs shorter than this cost more than they saved; their span is asked less often. */
+/* Shorter streaks cost more than they save; their span is probed less often. */
 #define STREAK_LEAST_BLOCKS 16
 
 ptrdiff_t ps_streak_step_of(const struct ps_span *span, void *newest) {
     char *first = newest;
-    uintptr_t salt = ps_load_relaxed(&span->salt); /* relaxed: we have a block of the span */
+    uintptr_t salt = ps_load_relaxed(&span->salt); /* relaxed: the caller has a block of the span */
     char *second = ps_link_of(first, salt);
     if (!span->has_streaks || ps_link_is_end(second) || !ps_link_is_near(first, second)) {
         return 0;
@@ -69,7 +69,7 @@ void ps_streak_close(struct ps_heap *heap) {
     }
     char *next = ps_thread.streak_next;
     ptrdiff_t step = ps_thread.streak_step;
-    ps_store_relaxed(&ps_thread.streak_next, (char *)NULL); /* relaxed: of this thread */
+    ps_store_relaxed(&ps_thread.streak_next, (char *)NULL); /* relaxed: this thread's own */
     ps_thread.streak_step = 0;
     ps_streak_book(heap, next, step);
 }

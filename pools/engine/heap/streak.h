@@ -7,16 +7,16 @@
 
 #include "pools/engine/heap/heap.h"
 
-/* Opens a free streak with `block`, which counts as used until the run is booked. */
+/* Opens a free streak with `block`, which counts as used until the streak ends. */
 void ps_streak_open(struct ps_heap *heap, struct ps_span *span, void *block, ptrdiff_t step);
 
-/* Books this thread's free streak, if one is open, with its span's owner. */
+/* Ends this thread's free streak, if one is open, and returns its blocks to their span. */
 void ps_streak_close(struct ps_heap *heap);
 
-/* Books the open run of a heap, if there is one, that stands at these words. */
+/* Ends a heap's open streak, if there is one, with the thread words given as arguments. */
 void ps_streak_book(struct ps_heap *heap, char *next, ptrdiff_t step);
 
-/* What they do with the blocks in the plain mode. */
+/* Returns the blocks of a streak, in the plain mode. */
 void ps_plain_return_streak(struct ps_heap *heap, struct ps_span *span, char *lowest,
                             size_t blocks);
 

@@ -11,34 +11,34 @@
 #include "pools/engine/os/lock.h"
 #include "pools/engine/os/os.h"
 
-#define LOOK_MS 4     /* between two looks, of all threads together */
-#define LOOK_HEAPS 32 /* looked at each time */
-#define WORK_HEAPS 8  /* taken, or gone on with, each time */
-#define ANSWER_MS 5   /* more than one turn of a coarse clock */
+#define LOOK_MS 4     /* between two walks, of all threads together */
+#define LOOK_HEAPS 32 /* heaps examined per walk */
+#define WORK_HEAPS 8  /* heaps taken, or continued, per walk */
+#define ANSWER_MS 5   /* more than one period of a coarse clock */
 
-/* A heap is asked for when its thread has not looked at the clock for so long; sooner when the
- * process takes fresh memory, as much as NEEDED_SPANS between two looks. */
+/* A heap is asked for when its thread has not read the clock for IDLE_MS; sooner when the process
+ * takes fresh memory, NEEDED_SPANS between two walks. */
 #define IDLE_MS 100
 #define IDLE_NEEDED_MS 4
 #define NEEDED_SPANS 16
 
-/* Spans given up in one look. Each costs about 0.15 us. */
+/* Spans released per walk. Each costs about 0.15 us. */
 #define CLEAR_SPANS 128
 #define CLEAR_NEEDED_SPANS 1024
 
-/* Continues no run: no block lies there. */
+/* Continues no streak: not a block's address. */
 #define STOPPED ((char *)1)
 
 static bool is_on; /* constant after the start */
 static uint64_t x_next_look_ms;
-static uint32_t x_fresh;       /* spans, ever */
-static uint32_t x_fresh_seen;  /* at the last look */
-static struct ps_heap *cursor; /* to be looked at next; registry lock */
+static uint32_t x_fresh;       /* fresh spans since the start */
+static uint32_t x_fresh_seen;  /* at the last walk */
+static struct ps_heap *cursor; /* next heap to examine; registry lock */
 
 struct look {
     uint64_t now_ms;
     uint64_t idle_ms;
-    uint32_t spans; /* that may still be given up */
+    uint32_t spans; /* remaining spans to release */
     uint32_t count;
     struct ps_heap *work[WORK_HEAPS]; /* HELD by this thread */
 };
@@ -49,8 +49,8 @@ void ps_take_note_fresh(void) { ps_add_relaxed(&x_fresh, 1u); /* relaxed: a coun
 
 void ps_take_attach(struct ps_heap *heap) {
     if (is_on) {
-        ps_store_relaxed(&heap->x_active_ms, ps_os_now_ms()); /* relaxed: see tick.c */
-        /* release: pairs with look_at_heap; the thread's words are as they shall be. */
+        ps_store_relaxed(&heap->x_active_ms, ps_os_now_ms()); /* relaxed: see maintenance.c */
+        /* release: pairs with look_at_heap; the thread's words are complete. */
         ps_store_release(&heap->x_thread, &ps_thread);
     }
 }
@@ -58,8 +58,7 @@ void ps_take_attach(struct ps_heap *heap) {
 struct ps_late_streak ps_take_late_streak(void) {
     struct ps_late_streak late = {
         .from = ps_thread.streak_from,
-        .next =
-            ps_load_relaxed(&ps_thread.streak_next), /* relaxed: of this thread, this and below */
+        .next = ps_load_relaxed(&ps_thread.streak_next), /* relaxed: this thread's own */
         .step = ps_thread.streak_step};
     late.from = late.next == STOPPED ? NULL : late.from;
     ps_thread.streak_from = NULL;
@@ -69,8 +68,8 @@ struct ps_late_streak ps_take_late_streak(void) {
 }
 
 void ps_take_free_late(const struct ps_late_streak *late) {
-    /* By the general way: after the first block, whose free had begun before the heap was taken, an
-     * address may have come to be another block's. Ends: each step was a call of free. */
+    /* The slow way: after the first block, whose free had begun before the heap was taken, an
+     * address may have become another block's. Ends: each step was a call of free. */
     for (char *block = late->from; block != NULL && block != late->next; block += late->step) {
         struct ps_span *span = ps_span_at(block);
         ps_mode.entry.free_block(span, block, ps_load_relaxed(&span->x_owner)); /* as in free */
@@ -78,7 +77,7 @@ void ps_take_free_late(const struct ps_late_streak *late) {
 }
 
 void ps_take_detach(struct ps_heap *heap) {
-    ps_store_relaxed(&heap->x_thread, (struct ps_thread_words *)NULL); /* relaxed: then the lock */
+    ps_store_relaxed(&heap->x_thread, (struct ps_thread_words *)NULL); /* relaxed: a lock follows */
 }
 
 /* ---- registry lock held ---- */
@@ -87,15 +86,15 @@ static void give_words(struct ps_thread_words *thread, struct ps_heap *heap) {
     /* relaxed, all: the thread's own words, of a heap that it has never left. */
     ps_store_relaxed(&thread->key, ps_heap_key(heap));
     ps_store_relaxed(&thread->heap, heap);
-    ps_store_relaxed(&thread->own, heap); /* last: the child of a fork looks at this one */
+    ps_store_relaxed(&thread->own, heap); /* last: read in the child of a fork */
     heap->is_asked = false;
 }
 
 /* Step 1 of the protocol. */
 static void ask(struct ps_thread_words *thread, struct ps_heap *heap, uint64_t now_ms) {
     uint32_t was_free = PS_THREAD_FREE;
-    /* relaxed: NULL where the loader has reset the words since (thread.c).
-     * acquire: pairs with ps_thread_leave; what the thread has done with its heap is visible. */
+    /* relaxed: NULL if the loader has reset the words (thread.c). acquire: pairs with
+     * ps_thread_leave; the thread's accesses to its heap are visible. */
     if (ps_load_relaxed(&thread->own) != heap ||
         !ps_cas_strong_acquire(&thread->x_busy, &was_free, (uint32_t)PS_THREAD_ASKED)) {
         return;
@@ -103,24 +102,25 @@ static void ask(struct ps_thread_words *thread, struct ps_heap *heap, uint64_t n
     heap->asked_ms = now_ms;
     heap->is_asked = true;
     thread->last = heap;
-    ps_fence_program_order(); /* for the child of a fork: what it undoes, before that is done */
-    /* relaxed, all: the time that passes makes them visible. */
+    ps_fence_program_order(); /* for the child of a fork: before the stores that it undoes */
+    /* relaxed, all: elapsed time makes them visible. */
     ps_store_relaxed(&thread->own, (struct ps_heap *)NULL);
     ps_store_relaxed(&thread->heap, (struct ps_heap *)NULL);
     ps_store_relaxed(&thread->key, PS_KEY_NO_SPAN);
 }
 
-/* The heap's thread may still free the next blocks of its run: ps_take_settle. */
+/* Stops the heap's open streak. Its thread may still free the next blocks of it: see
+ * ps_take_late_streak. */
 static void stop_streak(struct ps_thread_words *thread, struct ps_heap *heap) {
     if (heap->streak_span != NULL) {
-        /* acquire: pairs with ps_heap_free; the blocks of the run are this thread's. */
+        /* acquire: pairs with ps_heap_free; the blocks of the streak belong to this thread. */
         heap->streak_next = ps_exchange_acquire(&thread->streak_next, STOPPED);
         heap->streak_step = thread->streak_step;
         thread->streak_from = heap->streak_next;
     }
 }
 
-/* Step 2. True: the heap is HELD by this thread. */
+/* Step 2. Returns true when the heap is HELD by this thread. */
 static bool take_heap(struct ps_thread_words *thread, struct ps_heap *heap, uint64_t now_ms) {
     if (now_ms - heap->asked_ms < ANSWER_MS) {
         return false;
@@ -179,7 +179,7 @@ static void look_at_heap(struct look *look, struct ps_heap *heap) {
     /* relaxed: a hint. */
     bool is_idle = ps_load_relaxed(&heap->x_active_ms) + look->idle_ms <= look->now_ms;
     if (state != PS_HEAP_LIVE || thread == NULL || thread == &ps_thread || !is_idle ||
-        !ps_os_is_mapped(thread)) { /* a thread may have gone without a word */
+        !ps_os_is_mapped(thread)) { /* a thread may end without its destructors */
         return;
     }
     if (!heap->is_asked) {
@@ -189,7 +189,7 @@ static void look_at_heap(struct look *look, struct ps_heap *heap) {
     }
 }
 
-/* ---- without ---- */
+/* ---- without the registry lock ---- */
 
 static void clear_out(struct ps_heap *heap, uint32_t *spans) {
     if (ps_heap_clear_out(heap, heap->streak_next, heap->streak_step, spans)) {
@@ -200,7 +200,7 @@ static void clear_out(struct ps_heap *heap, uint32_t *spans) {
 }
 
 void ps_take_look(uint64_t now_ms) {
-    /* relaxed, all: hints; a second thread that looks too does no harm. */
+    /* relaxed, all: hints; a second thread that walks too does no harm. */
     if (!is_on || ps_load_relaxed(&ps_room_x_is_shared) == 0 ||
         now_ms < ps_load_relaxed(&x_next_look_ms)) {
         return;
@@ -231,7 +231,7 @@ void ps_take_look(uint64_t now_ms) {
 
 void ps_take_fork_child(void) {
     struct ps_heap *heap = ps_thread.last;
-    /* relaxed: one thread. */
+    /* relaxed: the only thread. */
     if (ps_load_relaxed(&ps_thread.own) == NULL && heap != NULL &&
         ps_load_relaxed(&heap->x_thread) == &ps_thread &&
         ps_load_relaxed(&heap->x_state) == PS_HEAP_LIVE) {
@@ -240,6 +240,6 @@ void ps_take_fork_child(void) {
 }
 
 bool ps_take_is_held_by_other(const struct ps_heap *heap) {
-    return ps_load_relaxed(&heap->x_state) == PS_HEAP_HELD && /* relaxed: one thread */
+    return ps_load_relaxed(&heap->x_state) == PS_HEAP_HELD && /* relaxed: the only thread */
            heap->holder != ps_lock_self();
 }

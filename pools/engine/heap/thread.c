@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A thread and its heap: how it gets one, and how it gives it up at its end. No locks of its own.
+ * Threads and their heaps: acquisition, and release at the thread's end. No locks of its own.
  */
 #include "pools/engine/heap/thread.h"
 
@@ -29,7 +29,7 @@ static void thread_ended(void *heap) {
 
 void ps_thread_start(void) {
     (void)pthread_key_create(&exit_key,
-                             thread_ended); /* out of keys: heaps of ended threads stay */
+                             thread_ended); /* out of keys: heaps of ended threads are kept */
 }
 
 void ps_thread_start_first(void) {
@@ -37,8 +37,8 @@ void ps_thread_start_first(void) {
 }
 
 /*
- * ld.so copies the TLS image of the first thread after relocation, that is after IFUNC resolvers
- * may have allocated here: the thread then finds its words zero again. Its heap is still its own.
+ * ld.so copies the TLS image of the first thread after relocation, possibly after IFUNC resolvers
+ * have allocated here: the thread then finds its words zero again, although it has a heap.
  */
 static struct ps_heap *heap_before_reset(void) {
     /* relaxed, all three: they match only if this thread wrote them. */
@@ -53,7 +53,7 @@ static void set_heap(struct ps_heap *heap) {
     if (heap != NULL && !ps_mode.hook.has_fast_free) {
         key = PS_KEY_NO_SPAN;
     }
-    /* relaxed, all: of this thread; take.c writes there for a heap that is attached. */
+    /* relaxed, all: this thread's own; take.c writes them only for an attached heap. */
     ps_store_relaxed(&ps_thread.own, heap);
     ps_store_relaxed(&ps_thread.heap, ps_mode.hook.has_fast_alloc ? heap : NULL);
     ps_store_relaxed(&ps_thread.key, key);
@@ -71,7 +71,7 @@ PS_COLD struct ps_heap *ps_heap_acquire(void) {
     struct ps_late_streak late = ps_take_late_streak();
     heap = heap_before_reset();
     if (heap != NULL) {
-        heap->streak_span = NULL; /* an open run's words are gone; its few blocks stay in use */
+        heap->streak_span = NULL; /* its words are lost; its few blocks stay in use */
     } else {
         heap = ps_heap_make();
     }
@@ -83,14 +83,14 @@ PS_COLD struct ps_heap *ps_heap_acquire(void) {
         ps_thread_enter();
         ps_mode.hook.thread_start(heap);
         if (will_end) {
-            ps_take_attach(heap); /* else a thread that ends would leave its words to others */
+            ps_take_attach(heap); /* otherwise an ended thread would leave its words to take.c */
         }
     }
     ps_take_free_late(&late);
     return heap;
 }
 
-/* False: some are left. */
+/* Orphans the available spans of a class. Returns false if some are left. */
 static bool orphan_available(struct ps_heap *heap, uint32_t class_index, uint32_t *spans) {
     for (struct ps_span *span; (span = heap->available[class_index]) != NULL; --*spans) {
         if (*spans == 0) {
@@ -104,7 +104,7 @@ static bool orphan_available(struct ps_heap *heap, uint32_t class_index, uint32_
 
 bool ps_heap_clear_out(struct ps_heap *heap, char *streak_next, ptrdiff_t streak_step,
                        uint32_t *spans) {
-    /* First what may bring in spans of any class; a tick would do it again. */
+    /* First the steps that may add spans of any class; a tick would repeat them. */
     heap->tick_countdown = UINT32_MAX;
     ps_streak_book(heap, streak_next, streak_step);
     ps_lifo_flush_all(heap);

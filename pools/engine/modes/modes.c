@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The tables of all modes: see mode.h, which declares them. The only file that knows every mode;
- * the core calls what is named here, through its copy of a row, and nothing else of the layers
- * above it. Constant: the loader makes the tables read-only once it has relocated them.
+ * the core calls these functions, through its copy of a row, and no other function of the layers
+ * above it. Constant: the loader makes the tables read-only after relocation.
  */
 #include "pools/engine/harden/guard.h"
 #include "pools/engine/harden/hard.h"
