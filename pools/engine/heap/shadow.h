@@ -9,8 +9,8 @@
  *   bits 0..1  BUSY: being made or ended, or never made. LIVE: its canary is intact. FREED: it is
  *              zero, except for a link in its first word
  *        2..3  family of functions that made it (large.h)
- *        4..7  number of lives so far, modulo 16: a thread that examines a block which others may
- * use must read the same byte before and after, otherwise the result is void
+ *        4..7  number of lives so far, modulo 16: a thread that examines a block of another thread
+ *              must read the same byte before and after, otherwise the result is void
  *
  * A byte each, so that threads that mark neighbouring blocks need no read-modify-write: a locked
  * bit was tried, and cost 10 ns per life of a block. Two threads that free one block at the same

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Notices: a full span whose blocks come back from other threads, while its owner looks, ends, has
- * ended, or is robbed of it; and orphans, which are adopted. Whatever the order, every span is
- * given back once or found with all its blocks, and no notice stays with a heap whose thread has
- * ended. Sources, bounds and faults to find: notices.model.
+ * Notices: a full span whose blocks are returned by other threads, while its owner collects, ends,
+ * has ended, or has the span stolen; and orphans, which are adopted. In every order each span is
+ * released once or found with all its blocks, and no notice stays with a heap whose thread has
+ * ended. Sources, bounds and planted faults: notices.model.
  */
 #include "pools/engine/heap/lifo.h"
 #include "pools/engine/heap/maintenance.h"
@@ -23,10 +23,10 @@
 
 static struct ps_heap *owner;
 static struct ps_heap *others[EXPLORE_THREADS];
-static struct ps_span *span;     /* full, of the owner */
-static struct ps_span *spans[2]; /* where there are two of them, of a block each */
+static struct ps_span *span;     /* full, owned by `owner` */
+static struct ps_span *spans[2]; /* in scenarios with two spans, of one block each */
 
-/* ---- what stands in for the rest of the heap layer ---- */
+/* ---- stubs for the rest of the heap layer ---- */
 
 /* The plain mode. */
 struct ps_mode ps_mode = {
@@ -97,7 +97,7 @@ static void set_up_two(void) {
     ps_heap_span_gained(owner, spans[1]);
 }
 
-/* The owner keeps another span, which has drained. */
+/* The owner caches another, drained span. */
 static void set_up_keeping(void) {
     set_up();
     struct ps_span *kept = world_full_span(ps_heap_key_of(owner, 0));
@@ -148,7 +148,7 @@ static void hand_both(void) {
     hand(1);
 }
 
-/* By a thread that would like to have the span. */
+/* On a thread that would adopt the span. */
 static void hand_0_adopting(void) {
     attach(others[0]);
     hand(0);
@@ -159,18 +159,18 @@ static void owner_ends(void) {
     ps_heap_give_up();
 }
 
-static void owner_looks(void) {
+static void owner_collects(void) {
     attach(owner);
     ps_heap_take_notices(owner);
 }
 
-static void owner_looks_twice(void) {
-    owner_looks();
-    owner_looks();
+static void owner_collects_twice(void) {
+    owner_collects();
+    owner_collects();
 }
 
-static void owner_looks_and_ends(void) {
-    owner_looks();
+static void owner_collects_and_ends(void) {
+    owner_collects();
     ps_heap_give_up();
 }
 
@@ -179,7 +179,7 @@ static void steal(void) {
     (void)ps_steal_from_candidate(others[2]);
 }
 
-/* A new thread, which may get the heap of one that has ended. */
+/* A new thread, which may get the heap of an ended one. */
 static void thread_starts(void) {
     struct ps_heap *heap = ps_heap_make();
     EXPLORE_ASSERT(heap != NULL && ps_load_relaxed(&heap->x_spans[0]) == 0);
@@ -200,7 +200,7 @@ static void refill_and_end(void) {
 
 /* ---- what must hold ---- */
 
-static bool is_gone(void) { return span->run.kind == PS_RUN_FREE; }
+static bool is_released(void) { return span->run.kind == PS_RUN_FREE; }
 
 static void no_notice_is_left(struct ps_heap *heap) {
     if (heap->x_state == PS_HEAP_LIVE) {
@@ -211,8 +211,9 @@ static void no_notice_is_left(struct ps_heap *heap) {
     EXPLORE_ASSERT(heap->x_notices == NULL && heap->x_notices_rest == NULL);
 }
 
-/* The span is not gone: an owner that lives has all its blocks. 1: it knows; 2: it does not, since
- * some came while it armed the notice, and not all were handed over (see span_remote.h). */
+/* The span was not released: its owner lives and has all its blocks. 1: the owner knows; 2: it does
+ * not, because some were returned while it armed the notice, and not all were transferred (see
+ * span_remote.h). */
 static void owner_has_all(void) {
     uintptr_t key = span->x_owner;
     EXPLORE_ASSERT(key > PS_KEY_ORPHAN && ps_heap_of_key(key)->x_state == PS_HEAP_LIVE);
@@ -224,13 +225,13 @@ static void owner_has_all(void) {
     world_check_all_free(span);
 }
 
-/* Every heap that lives looks once more. */
+/* Every live heap collects once more. */
 static void all_back(void) {
     no_notice_is_left(owner);
     for (size_t i = 0; i < EXPLORE_THREADS; i++) {
         no_notice_is_left(others[i]);
     }
-    if (is_gone()) {
+    if (is_released()) {
         EXPLORE_ASSERT(world_given() == ALL_GRANULES);
         explore_outcome(0);
     } else {
@@ -243,26 +244,26 @@ static void all_back(void) {
 static void all_back_or_kept(void) {
     no_notice_is_left(owner);
     EXPLORE_ASSERT(owner->x_spans[0] == ALL_GRANULES - world_given());
-    if (is_gone()) {
+    if (is_released()) {
         explore_outcome(0);
     } else {
         owner_has_all();
     }
 }
 
-static void all_gone(void) {
+static void all_released(void) {
     all_back();
-    EXPLORE_ASSERT(is_gone() && owner->x_state == PS_HEAP_PARKED && owner->x_spans[0] == 0);
+    EXPLORE_ASSERT(is_released() && owner->x_state == PS_HEAP_PARKED && owner->x_spans[0] == 0);
     EXPLORE_ASSERT(owner->is_offered);
 }
 
-static void all_gone_or_taken(void) {
+static void all_released_or_taken(void) {
     all_back();
     EXPLORE_ASSERT(owner->x_spans[0] == 0);
     EXPLORE_ASSERT(owner->is_offered == (owner->x_state == PS_HEAP_PARKED));
 }
 
-/* The adopter has made a block of some span his own, and has every other. */
+/* The adopter uses a block of some span, and has all others. */
 static void all_but_one_back(void) {
     struct ps_span *current = ps_span_at(adopted_block);
     EXPLORE_ASSERT(ps_heap_of_key(current->x_owner) == others[2]);
@@ -274,24 +275,24 @@ static void all_but_one_back(void) {
     EXPLORE_ASSERT(others[2]->x_spans[0] == ALL_GRANULES - world_given());
     if (current == span) {
         explore_outcome(3);
-    } else if (is_gone()) {
+    } else if (is_released()) {
         explore_outcome(0);
     } else {
         owner_has_all();
     }
 }
 
-/* The adopter has ended: it had the span, or the span is gone. */
-static void adopter_gone(void) {
+/* The adopter has ended: it had the span, or the span was released. */
+static void adopter_released(void) {
     no_notice_is_left(others[2]);
-    EXPLORE_ASSERT(ps_span_at(adopted_block) == span || is_gone());
+    EXPLORE_ASSERT(ps_span_at(adopted_block) == span || is_released());
     explore_outcome(ps_span_at(adopted_block) == span ? 3 : 0);
 }
 
-/* Two spans: each gone, or found by the owner. */
+/* Two spans, each released, or found by the owner. */
 static void both_back(void) {
     no_notice_is_left(owner);
-    steal(); /* what a thief has begun */
+    steal(); /* completes a steal that was begun */
     attach(NULL);
     no_notice_is_left(owner);
     for (unsigned i = 0; i < 2; i++) {
@@ -305,29 +306,33 @@ static void both_back(void) {
     explore_outcome(world_given());
 }
 
-/* An idle owner that does not know of a span: the next look for idle owners finds it. */
+/* An idle owner that does not know of a span is found by the next walk over idle owners. */
 static void noted_or_known(void) {
     EXPLORE_ASSERT(owner->x_notices == NULL || owner->x_back != 0);
     both_back();
 }
 
 const struct explore_scenario explore_scenarios[] = {
-    {"owner_looks", set_up, {owner_looks, hand_0, hand_1}, all_back, false},
-    {"owner_ends", set_up_one, {owner_ends, hand_0}, all_gone, false},
-    {"owner_ends_stolen", set_up_one, {owner_ends, hand_0, steal}, all_gone_or_taken, false},
-    {"owner_ended", set_up_parked, {hand_0_adopting, hand_1}, all_gone_or_taken, false},
-    {"owner_stolen", set_up, {owner_looks, hand_both, steal}, all_back, false},
-    {"rest_stolen", set_up_two, {owner_looks, hand_two_spans, steal}, noted_or_known, false},
-    {"owner_keeps", set_up_keeping, {owner_looks_twice, hand_both}, all_back_or_kept, false},
+    {"owner_collects", set_up, {owner_collects, hand_0, hand_1}, all_back, false},
+    {"owner_ends", set_up_one, {owner_ends, hand_0}, all_released, false},
+    {"owner_ends_stolen", set_up_one, {owner_ends, hand_0, steal}, all_released_or_taken, false},
+    {"owner_ended", set_up_parked, {hand_0_adopting, hand_1}, all_released_or_taken, false},
+    {"owner_stolen", set_up, {owner_collects, hand_both, steal}, all_back, false},
+    {"rest_stolen", set_up_two, {owner_collects, hand_two_spans, steal}, noted_or_known, false},
+    {"owner_keeps", set_up_keeping, {owner_collects_twice, hand_both}, all_back_or_kept, false},
     {"orphan_notified", set_up_orphan, {hand_0_adopting, hand_1}, all_back, false},
     {"orphan_adopted", set_up_orphan, {refill, hand_both}, all_but_one_back, false},
-    {"adopter_ends", set_up_orphan_of_one, {refill_and_end, hand_0}, adopter_gone, false},
-    {"heap_taken_over", set_up_parked, {hand_both, thread_starts}, all_gone_or_taken, false},
-    {"owner_ends_both_come", set_up, {owner_ends, hand_both}, all_gone, true},
-    {"owner_looks_and_ends", set_up, {owner_looks_and_ends, hand_both}, all_gone, true},
-    {"owner_ends_two_hand", set_up, {owner_ends, hand_0, hand_1}, all_gone, true},
-    {"owner_ends_adopted", set_up, {owner_ends, hand_0_adopting, hand_1}, all_gone_or_taken, true},
-    {"two_thieves", set_up, {owner_looks, hand_both, steal, steal}, all_back, true},
+    {"adopter_ends", set_up_orphan_of_one, {refill_and_end, hand_0}, adopter_released, false},
+    {"heap_reused", set_up_parked, {hand_both, thread_starts}, all_released_or_taken, false},
+    {"owner_ends_both_return", set_up, {owner_ends, hand_both}, all_released, true},
+    {"owner_collects_and_ends", set_up, {owner_collects_and_ends, hand_both}, all_released, true},
+    {"owner_ends_two_return", set_up, {owner_ends, hand_0, hand_1}, all_released, true},
+    {"owner_ends_adopted",
+     set_up,
+     {owner_ends, hand_0_adopting, hand_1},
+     all_released_or_taken,
+     true},
+    {"two_steals", set_up, {owner_collects, hand_both, steal, steal}, all_back, true},
     {"orphan_contended", set_up_orphan, {refill, hand_0, hand_1}, all_but_one_back, true},
     {NULL, NULL, {NULL}, NULL, false},
 };

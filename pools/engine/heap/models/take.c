@@ -37,7 +37,7 @@ static struct ps_heap *owner;  /* the first thread's */
 static void *live[BLOCKS_MAX]; /* with the program: each thread writes its own */
 static void *live_medium[2];
 
-/* ---- what stands in for the rest of the heap layer ---- */
+/* ---- stubs for the rest of the heap layer ---- */
 
 /* The plain mode. */
 struct ps_mode ps_mode = {
@@ -124,7 +124,7 @@ int pthread_setspecific(pthread_key_t key, const void *value) {
 
 /* ---- the threads ---- */
 
-/* What the calling thread has as its heap is another's. */
+/* Makes the calling thread's heap another thread's. */
 static void hand_to(unsigned thread) {
     ps_thread_of[thread] = ps_thread;
     ps_thread.own->x_thread = &ps_thread_of[thread];
@@ -134,7 +134,7 @@ static void hand_to(unsigned thread) {
 static void *allocate(void) {
     void *block = ps_heap_alloc(WORLD_BLOCK_BYTES);
     explore_use(block, WORLD_BLOCK_BYTES);
-    *(uintptr_t *)block = 0; /* the world has one salt: an old link would look like a new one */
+    *(uintptr_t *)block = 0; /* the world has one salt: an old link would pass for a new one */
     return block;
 }
 
@@ -156,7 +156,7 @@ static void end(size_t index) {
     live[index] = NULL;
 }
 
-/* As size_class.c plans a class with free streaks: the first block is left out. */
+/* As size_class.c plans a class with free streaks: without the first block. */
 static void begin(void) {
     world_begin(BLOCKS, 1);
     ps_size_classes[0].first = 1;
@@ -248,14 +248,14 @@ static void look(uint64_t now_ms) {
     ps_thread_leave();
 }
 
-static void looks_twice(void) {
+static void walks_twice(void) {
     look(FIRST_LOOK_MS);
     explore_time_passes();
     look(FIRST_LOOK_MS + WAIT_MS);
 }
 
-static void looks_and_allocates(void) {
-    looks_twice();
+static void walks_and_allocates(void) {
+    walks_twice();
     live[2] = allocate();
 }
 
@@ -266,7 +266,7 @@ static void other_frees(void) {
 
 /* ---- what must hold ---- */
 
-/* The thread's heap is given up as at its end. */
+/* Gives up the heap of a thread as at its end. */
 static void end_thread(unsigned thread) {
     ps_thread_of[0] = ps_thread_of[thread];
     struct ps_heap *heap = ps_thread.own != NULL ? ps_thread.own : ps_thread.last;
@@ -276,9 +276,9 @@ static void end_thread(unsigned thread) {
     ps_heap_give_up();
 }
 
-/* 0: the heap was taken, and its thread has not come back; 1: its thread has it, or has had it to
- * its end; 2: another one. */
-static void all_comes_back(void) {
+/* 0: the heap was taken, and its thread did not return; 1: its thread has it, or had it to its end;
+ * 2: its thread has another one. */
+static void all_returns(void) {
     EXPLORE_ASSERT(owner->x_state != PS_HEAP_HELD && owner->x_state != PS_HEAP_IDLE);
     EXPLORE_ASSERT(!ps_thread_of[1].is_exiting || owner->x_thread != &ps_thread_of[1]);
     struct ps_heap *heap = ps_thread_of[1].own;

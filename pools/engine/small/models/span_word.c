@@ -110,7 +110,7 @@ static void collect_and_use(void) {
 }
 
 /* If the owner collected some blocks before the last was returned: 0 notices, otherwise 1. */
-static void woken_if_all_were_there(void) {
+static void one_notice_if_all_were_there(void) {
     EXPLORE_ASSERT(x_notices_sent == ps_span_is_queued(span));
     EXPLORE_ASSERT(x_notices_sent == 1 || span->used != ps_span_capacity(span));
     explore_outcome(x_notices_sent);
@@ -121,7 +121,7 @@ static void woken_if_all_were_there(void) {
 
 static unsigned x_is_listed; /* the span is on its owner's list of notices */
 
-static void let_go(void) {
+static void detached(void) {
     four_blocks();
     ps_span_detach(span);
 }
@@ -158,19 +158,19 @@ static void stolen_or_listed(void) {
 }
 
 const struct explore_scenario explore_scenarios[] = {
-    {"hand_overs", four_blocks, {hand_0_then_1, hand_2_and_3}, one_notice, false},
-    {"hand_over_collect", four_blocks, {hand_0_then_1, hand_2_and_3, collect}, one_notice, false},
+    {"transfers", four_blocks, {hand_0_then_1, hand_2_and_3}, one_notice, false},
+    {"transfer_collect", four_blocks, {hand_0_then_1, hand_2_and_3, collect}, one_notice, false},
     {"all_back",
      four_blocks_unwatched,
      {hand_0_then_1, hand_2_and_3, collect_and_use},
-     woken_if_all_were_there,
+     one_notice_if_all_were_there,
      false},
     {"steal",
-     let_go,
+     detached,
      {hand_0_then_1_and_list, hand_2_then_3_and_list, steal},
      stolen_or_listed,
      false},
-    {"three_hand_collect",
+    {"three_transfer_collect",
      six_blocks,
      {hand_0_then_1, hand_2_and_3, hand_4_and_5, collect_twice},
      one_notice,
