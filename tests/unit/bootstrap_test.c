@@ -36,7 +36,7 @@ FRESH_TEST(a_large_bootstrap_block_gets_a_chunk_of_its_own) {
     CHECK_EQ(ps_bootstrap_usable(block), 1 << 20);
 }
 
-FRESH_TEST(resizing_copies_what_fits) {
+FRESH_TEST(resizing_copies_the_bytes_that_fit) {
     char *block = ps_bootstrap_alloc(100, PS_BOOTSTRAP_ALIGN);
     memset(block, 'x', 100);
     char *longer = ps_bootstrap_resize(block, 200);

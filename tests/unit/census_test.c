@@ -91,7 +91,7 @@ FRESH_TEST(bytes_are_blocks_times_their_size) {
     check_live_blocks(0);
 }
 
-FRESH_TEST(mapped_bytes_are_what_was_ever_handed_out_and_not_given_back) {
+FRESH_TEST(mapped_bytes_are_those_allocated_and_not_returned) {
     void *block = ps_heap_alloc(3 * MIB);
     struct ps_census census = engine_census();
     CHECK_EQ(census.mapped_bytes, 3 * MIB + census.metadata_bytes);
@@ -110,7 +110,7 @@ FRESH_TEST(mapped_bytes_are_what_was_ever_handed_out_and_not_given_back) {
     CHECK_EQ(census.mapped_bytes, 8 * MIB + census.metadata_bytes);
 }
 
-FRESH_TEST(what_went_back_is_counted) {
+FRESH_TEST(returned_memory_is_counted) {
     ps_heap_free(ps_heap_alloc(3 * MIB));
     CHECK_EQ(engine_census().purged_bytes, 0);
     ps_heap_trim(0);
@@ -131,7 +131,7 @@ static void allocate_some(void *unused) {
     }
 }
 
-FRESH_TEST(heaps_are_counted_by_what_they_are_doing) {
+FRESH_TEST(heaps_are_counted_by_state) {
     struct worker workers[5];
     ps_engine_start();
     for (size_t i = 0; i < 5; i++) {
@@ -160,7 +160,7 @@ static void check_counts_from_outside(void *unused) {
     CHECK_EQ(census.heap_live_count, 1);
 }
 
-FRESH_TEST(another_thread_sees_the_same_but_for_what_bins_have_ready) {
+FRESH_TEST(another_thread_sees_the_same_except_prepared_blocks) {
     allocate_some(NULL);
     check_live_blocks(BLOCKS);
     worker_do_and_end(check_counts_from_outside, NULL);

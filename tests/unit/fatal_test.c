@@ -7,7 +7,7 @@
 
 static const void *address_of(uintptr_t value) { return (const void *)value; }
 
-TEST(fatal_names_what_and_where_and_aborts) {
+TEST(fatal_names_misuse_and_address_and_aborts) {
     CHECK_ABORTS(ps_fatal_address("free of foreign pointer", address_of(0x123abc)),
                  "poolshim: free of foreign pointer 0x123abc\n");
 }

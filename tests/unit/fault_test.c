@@ -95,7 +95,7 @@ FRESH_TEST(a_fault_is_described) {
     CHECK(last_fault.instruction == 0 || distance < 4096);
 }
 
-FRESH_TEST(what_is_not_claimed_goes_to_the_earlier_action_with_its_mask) {
+FRESH_TEST(an_unclaimed_fault_reaches_the_earlier_action_with_its_mask) {
     set_up(EARLIER, 0, false);
     if (sigsetjmp(out, 1) == 0) {
         forbidden_page()[9] = 1;

@@ -321,7 +321,7 @@ static void free_orphans(void) {
     ps_heap_give_up();
 }
 
-FRESH_TEST(a_thread_frees_what_others_left) {
+FRESH_TEST(a_thread_frees_blocks_of_others) {
     busy_granules_max = 16;
     ps_engine_start();
     fork_at_each_step(leave_orphans, free_orphans, use_everything, 97);
@@ -368,7 +368,7 @@ static void take_heap_of_forking_thread(void) {
     is_taken = here->x_state == PS_HEAP_PARKED;
 }
 
-FRESH_TEST(a_thread_forks_whose_heap_is_taken) {
+FRESH_TEST(a_thread_without_its_heap_forks) {
     busy_granules_max = 16;
     ps_engine_start();
     fork_at_each_step(allocate_here, take_heap_of_forking_thread, use_everything, 23);

@@ -61,7 +61,7 @@ static void use_everything(void) {
     ps_heap_trim(0);
 }
 
-FRESH_TEST(the_child_frees_and_allocates_what_all_threads_had) {
+FRESH_TEST(the_child_frees_and_allocates_blocks_of_all_threads) {
     start_workers();
     struct ps_census before = engine_census();
     CHECK_EQ(fresh_status(use_everything), 0);

@@ -217,7 +217,7 @@ FRESH_TEST(large_blocks_are_not_sampled) {
     CHECK(take(largest) != NULL);
 }
 
-FRESH_TEST(what_a_trace_allocates_is_not_sampled) {
+FRESH_TEST(allocations_of_a_trace_are_not_sampled) {
     start();
     void *block = ps_heap_alloc(100);
     CHECK_EQ(ps_page_map_slot(block)->run.kind, PS_RUN_GUARD);
@@ -245,7 +245,7 @@ FRESH_TEST(misuse_ends_with_a_report) {
     CHECK_ABORTS((void)ps_block_usable(block), "size of free block 0x");
 }
 
-FRESH_TEST(every_byte_around_a_block_is_looked_at) {
+FRESH_TEST(every_byte_around_a_block_is_checked) {
     start();
     for (int round = 0; round < 4; round++) {
         char *block = take(3000 + (size_t)round);

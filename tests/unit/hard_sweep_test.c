@@ -115,7 +115,7 @@ static void *free_ten(void *unused) {
     return unused;
 }
 
-FRESH_TEST(blocks_that_a_thread_which_has_ended_freed_are_looked_at) {
+FRESH_TEST(blocks_freed_by_ended_threads_are_checked) {
     start(1);
     fill(20, 64);
     pthread_t thread;

@@ -48,7 +48,7 @@ static void be_active(uint64_t ms) {
     }
 }
 
-FRESH_TEST(a_trim_drops_what_has_come_back_to_another_thread) {
+FRESH_TEST(a_trim_drops_spans_returned_to_another_thread) {
     struct worker owner;
     worker_start(&owner);
     worker_do(&owner, allocate_all, NULL);
@@ -94,7 +94,7 @@ static void miss_all_notices(void) {
     }
 }
 
-FRESH_TEST(what_is_wholly_back_to_an_owner_whose_thread_has_ended_is_never_missed) {
+FRESH_TEST(a_fully_free_span_of_an_ended_thread_is_never_missed) {
     worker_do_and_end(allocate_all, NULL);
     uint64_t span_bytes = engine_census().small_span_bytes;
     miss_all_notices();
@@ -105,7 +105,7 @@ FRESH_TEST(what_is_wholly_back_to_an_owner_whose_thread_has_ended_is_never_misse
     check_live_blocks(0);
 }
 
-FRESH_TEST(what_is_wholly_back_to_an_idle_owner_is_never_missed) {
+FRESH_TEST(a_fully_free_span_of_an_idle_owner_is_never_missed) {
     struct worker owner;
     worker_start(&owner);
     worker_do(&owner, allocate_all, NULL);
@@ -124,7 +124,7 @@ static uint64_t class_spans(void) {
     return engine_census().classes[ps_size_class_of(block_bytes)].spans;
 }
 
-FRESH_TEST(one_look_at_the_clock_takes_a_bounded_number_of_spans) {
+FRESH_TEST(one_tick_takes_a_bounded_number_of_spans) {
     struct worker owner;
     worker_start(&owner);
     block_bytes = 8192;
@@ -145,7 +145,7 @@ FRESH_TEST(one_look_at_the_clock_takes_a_bounded_number_of_spans) {
     check_live_blocks(0);
 }
 
-FRESH_TEST(an_owner_that_wakes_up_looks_at_a_bounded_number_of_spans) {
+FRESH_TEST(an_owner_that_resumes_collects_a_bounded_number_of_spans) {
     struct worker owner;
     worker_start(&owner);
     worker_do(&owner, allocate_all, NULL);

@@ -143,7 +143,7 @@ FRESH_TEST(a_clock_read_before_the_mapping_was_freed_expires_nothing) {
     CHECK_EQ(engine_census().map_cached_bytes, 5 * MIB);
 }
 
-FRESH_TEST(slow_calls_let_expired_mappings_go) {
+FRESH_TEST(slow_calls_release_expired_mappings) {
     engine_config.purge_delay_ms = DELAY_MS;
     free_fresh(5 * MIB);
     fake_os_advance_ms(DELAY_MS);
@@ -296,7 +296,7 @@ FRESH_TEST(errno_survives_a_free_that_fails_inside) {
     CHECK_EQ(errno, 4711);
 }
 
-FRESH_TEST(what_munmap_refuses_of_hardened_mappings_is_accessible_to_its_end) {
+FRESH_TEST(hardened_mappings_that_munmap_refuses_are_accessible_to_their_end) {
     enum { COUNT = 64 };
     static struct live_block blocks[COUNT];
     engine_config.harden = 2;

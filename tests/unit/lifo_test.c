@@ -99,7 +99,7 @@ FRESH_TEST(blocks_of_smaller_classes_go_into_their_span) {
     }
 }
 
-FRESH_TEST(no_more_than_the_limit_wait_and_the_others_go_home) {
+FRESH_TEST(blocks_above_the_limit_return_to_their_spans) {
     ps_engine_start();
     for (size_t s = 0; s < SIZES; s++) {
         size_t limit = limit_of(sizes[s]);
@@ -175,7 +175,7 @@ FRESH_TEST(threads_that_end_with_a_lifo_cache_lose_no_block) {
     CHECK_CMP(engine_census().heap_total_count, <=, 2);
 }
 
-FRESH_TEST(time_sends_them_home) {
+FRESH_TEST(cached_blocks_return_periodically) {
     ps_engine_start();
     pass_time(1000);
     for (size_t s = 0; s < SIZES; s++) {
@@ -252,7 +252,7 @@ FRESH_TEST(a_block_that_moved_is_the_next_one_taken) {
     check_live_blocks(0);
 }
 
-FRESH_TEST(frees_and_what_they_send_home_keep_errno) {
+FRESH_TEST(frees_that_overflow_the_cache_keep_errno) {
     ps_engine_start();
     for (size_t s = 0; s < SIZES; s++) {
         size_t count = 4 * limit_of(sizes[s]);
@@ -342,7 +342,7 @@ FRESH_TEST(the_shared_heap_takes_lists_of_its_spans_the_same_way) {
 
 /* ---- spans that go while blocks of others wait ---- */
 
-FRESH_TEST(lists_may_end_with_a_span_that_has_gone) {
+FRESH_TEST(lists_may_end_with_a_destroyed_span) {
     uint64_t state = 12345;
     for (int step = 0; step < 5000; step++) {
         bool is_making = engine_random(&state) % 2 == 0;

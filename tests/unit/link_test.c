@@ -44,7 +44,7 @@ FRESH_TEST(a_second_free_is_found_whatever_was_freed_since) {
     }
 }
 
-FRESH_TEST(a_block_that_nobody_was_given_cannot_be_freed) {
+FRESH_TEST(a_block_that_was_never_granted_cannot_be_freed) {
     for (size_t s = 0; s < SIZES; s++) {
         char *block = ps_heap_alloc(sizes[s]);
         char *next = block + span_of(block)->block_bytes;
@@ -65,7 +65,7 @@ FRESH_TEST(links_tell_no_address) {
     }
 }
 
-FRESH_TEST(a_word_that_looks_like_a_link_and_is_none_is_no_second_free) {
+FRESH_TEST(a_word_that_resembles_a_link_is_no_double_free) {
     static const size_t small[] = {24, 64, 200, 1000, 4096};
     for (size_t s = 0; s < sizeof small / sizeof small[0]; s++) {
         char *block = ps_heap_alloc(small[s]);
@@ -77,7 +77,7 @@ FRESH_TEST(a_word_that_looks_like_a_link_and_is_none_is_no_second_free) {
     }
 }
 
-FRESH_TEST(what_was_a_link_before_a_reset_is_none_behind_it) {
+FRESH_TEST(a_link_from_before_a_reset_is_invalid) {
     ps_engine_start();
     struct ps_span *span = ps_span_create(ps_size_class_of(64), PS_KEY_AT_ONCE);
     REQUIRE(span != NULL);

@@ -57,7 +57,7 @@ static void *take_once(void *unused) {
     return NULL;
 }
 
-TEST(threads_that_sleep_on_the_lock_are_all_woken) {
+TEST(threads_that_sleep_on_the_lock_are_all_released) {
     pthread_t threads[THREADS];
     counter = 0;
     ps_store_relaxed(&x_done, 0u);
@@ -129,7 +129,7 @@ TEST(checked_builds_abort_on_a_descending_rank) {
     CHECK(is_free_for_others(&lock));
 }
 
-TEST(a_forking_thread_may_take_again_what_it_holds) {
+TEST(a_forking_thread_may_take_its_locks_again) {
     GIVEN("a thread that holds locks, inside of a signal handler that forks");
     ps_lock_acquire(&low);
     ps_lock_acquire(&lock);
@@ -257,9 +257,7 @@ static int find_rolled_back(void) {
     return is_free && is_repaired && is_back && logged.x_state == 0 ? 0 : 1;
 }
 
-TEST(the_child_of_a_fork_takes_back_what_others_were_about) {
-    fork_beside_section(find_rolled_back);
-}
+TEST(the_child_of_a_fork_rolls_back_sections_of_others) { fork_beside_section(find_rolled_back); }
 
 static int take_before_the_handler(void) {
     ps_lock_acquire(&high); /* a handler of the program that runs before ours */
@@ -360,7 +358,7 @@ TEST(a_section_that_a_forking_signal_handler_interrupted_goes_on_in_both) {
     CHECK(is_free_for_others(&logged));
 }
 
-TEST(what_a_section_notes_that_is_taken_again_makes_room_again) {
+TEST(notes_of_a_nested_section_are_removed) {
     GIVEN("a thread inside a locked section, in a signal handler that forks");
     memset(words, 0, sizeof words);
     ps_lock_acquire(&logged);

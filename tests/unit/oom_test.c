@@ -185,7 +185,7 @@ TEST(any_moment_from_which_all_calls_fail_is_survived) {
     }
 }
 
-FRESH_TEST(what_is_there_can_be_used_up_to_the_last_block) {
+FRESH_TEST(memory_can_be_used_to_the_last_block) {
     static struct live_block small[3000];
     GIVEN("an arena of 2 MiB and no more");
     ps_heap_free(ps_heap_alloc(1));

@@ -155,7 +155,7 @@ FRESH_TEST(a_notice_for_an_adopted_span_is_refused) {
     CHECK(ps_span_is_queued(span)); /* of the notifying thread, which reads the new owner now */
 }
 
-FRESH_TEST(salvage_keeps_what_was_handed_back_and_nothing_else) {
+FRESH_TEST(salvage_keeps_returned_blocks_only) {
     owner_start();
     create_full(48);
     give_some(200);
@@ -182,7 +182,7 @@ FRESH_TEST(salvage_keeps_what_was_handed_back_and_nothing_else) {
     CHECK(!ps_orphans_salvage(owned, DEAD_KEY));
 }
 
-FRESH_TEST(a_salvaged_span_whose_blocks_were_all_out_drains_in_the_end) {
+FRESH_TEST(a_salvaged_span_without_free_blocks_drains_in_the_end) {
     owner_start();
     create_full(1024);
     (void)ps_span_arm(owned, 10);

@@ -34,7 +34,7 @@ TEST(a_reservation_is_aligned_zero_and_writable) {
     }
 }
 
-TEST(what_is_impossible_is_refused_and_errno_kept) {
+TEST(impossible_requests_are_refused_and_errno_kept) {
     errno = 4711;
     CHECK_PTR_EQ(ps_os_reserve(TOO_MUCH, 4096), NULL);
     CHECK_PTR_EQ(ps_os_reserve(SIZE_MAX & ~(size_t)4095, (size_t)1 << 30), NULL);
@@ -151,7 +151,7 @@ static void *wait_for_change(void *unused) {
     return NULL;
 }
 
-TEST(waiting_ends_when_the_word_has_changed_and_somebody_wakes) {
+TEST(a_wait_ends_when_the_word_has_changed_and_is_signalled) {
     x_word = 7;
     ps_os_wait(&x_word, 1); /* returns: it is not 1 */
     x_word = 1;

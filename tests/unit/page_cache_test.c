@@ -194,7 +194,7 @@ FRESH_TEST(runs_never_overlap_and_come_together_again_in_the_end) {
     CHECK(!live[0].run->is_dirty);
 }
 
-FRESH_TEST(dirty_runs_are_handed_out_before_clean_ones) {
+FRESH_TEST(dirty_runs_are_allocated_before_clean_ones) {
     start();
     REQUIRE(do_take(4, 1) && do_take(4, 1) && do_take(4, 1));
     const char *base = live[1].run->base;
@@ -290,7 +290,7 @@ FRESH_TEST(arenas_grow_with_the_heap) {
     }
 }
 
-FRESH_TEST(no_more_is_accessible_than_an_eighth_beyond_what_was_taken) {
+FRESH_TEST(at_most_an_eighth_more_than_the_taken_part_is_accessible) {
     size_t steps = 0;
     uint64_t accessible = 0;
     start();

@@ -113,7 +113,7 @@ FRESH_TEST(one_call_makes_a_bounded_number_of_calls_in_locked_memory) {
     CHECK_CMP(fake_os_calls(FAKE_OS_PURGE), >, 510);
 }
 
-FRESH_TEST(what_is_needed_while_it_is_due_stays) {
+FRESH_TEST(runs_used_while_due_stay) {
     start(DELAY_MS);
     for (size_t i = 0; i < RUN_LIMIT; i++) {
         runs[gap_blocks++] = ps_page_cache_take(LONG_GRANULES, 1);

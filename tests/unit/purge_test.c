@@ -14,7 +14,7 @@
 #define STEP_MS_MAX 60
 #define HUGE_GRANULES ((size_t)32)
 
-FRESH_TEST(what_is_idle_for_the_delay_goes_and_not_before) {
+FRESH_TEST(idle_runs_are_purged_after_the_delay_and_not_before) {
     start(DELAY_MS);
     take(20);
     give(20);
@@ -30,7 +30,7 @@ FRESH_TEST(what_is_idle_for_the_delay_goes_and_not_before) {
     CHECK_CMP(ps_os_now_ms() - freed_ms, <=, DELAY_MS + QUARTER_MS + 10);
 }
 
-FRESH_TEST(what_swings_within_a_delay_stays) {
+FRESH_TEST(memory_that_varies_within_a_delay_stays) {
     start(DELAY_MS);
     take(30);
     for (int swing = 0; swing < 50; swing++) {
@@ -118,7 +118,7 @@ FRESH_TEST(random_activity_keeps_the_rule_in_both_directions) {
     CHECK_CMP(purged_granules(), >, 0);
 }
 
-FRESH_TEST(what_was_freed_after_a_trim_is_new) {
+FRESH_TEST(runs_freed_after_a_trim_start_a_new_delay) {
     start(DELAY_MS);
     take(40);
     give(20);
@@ -199,7 +199,7 @@ FRESH_TEST(a_purge_that_fails_loses_nothing) {
     CHECK_EQ(dirty_granules(), 0);
 }
 
-FRESH_TEST(purging_on_demand_keeps_about_what_it_was_told_to) {
+FRESH_TEST(purging_on_demand_keeps_about_the_requested_bytes) {
     start(DELAY_MS);
     take(RUN_LIMIT);
     give(RUN_LIMIT);

@@ -126,7 +126,7 @@ static void model_step(uint64_t *state) {
     }
 }
 
-FRESH_TEST(random_work_leaves_what_the_model_says) {
+FRESH_TEST(random_work_matches_the_model) {
     uint64_t state = 4242;
     record();
     for (size_t i = 0; i < 200000 / FRESH_SLOWNESS; i++) {
@@ -193,7 +193,7 @@ FRESH_TEST(blocks_count_for_the_thread_that_has_their_span) {
     worker_stop(&breaker);
 }
 
-FRESH_TEST(blocks_of_ended_threads_are_told_as_such) {
+FRESH_TEST(blocks_of_ended_threads_are_reported_as_such) {
     record();
     ps_heap_free(ps_heap_alloc(1));
     size_t bytes = 100;
@@ -243,7 +243,7 @@ FRESH_TEST(no_more_than_eight_peaks_are_kept_the_highest) {
     }
 }
 
-FRESH_TEST(a_size_class_table_does_not_change_what_is_counted) {
+FRESH_TEST(a_size_class_table_does_not_change_the_counts) {
     static const uint32_t table[] = {16, 64, 1024, 65536};
     static const size_t sizes[] = {1, 0, 8, 9, 16, 17, 63, 100, 1000, 5000, 30000, 65536};
     static void *blocks[sizeof sizes / sizeof sizes[0]];
@@ -279,7 +279,7 @@ FRESH_TEST(aligned_blocks_count_as_the_least_that_would_do) {
     check_peak((const size_t[][2]){{1, 64}, {1, 4096}, {1, 5120}, {1, 16}, {1, 300}, {0}});
 }
 
-FRESH_TEST(nothing_is_recorded_where_nobody_asked) {
+FRESH_TEST(nothing_is_recorded_by_default) {
     ps_heap_free(ps_heap_alloc(100));
     CHECK(!ps_record_is_on());
     CHECK(ps_thread.heap != NULL && ps_thread.heap->tally == NULL);

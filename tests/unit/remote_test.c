@@ -122,7 +122,7 @@ static uint64_t batches_of(struct order order) {
     return batches;
 }
 
-FRESH_TEST(frees_are_handed_over_in_batches_and_sequences_whole) {
+FRESH_TEST(frees_are_transferred_in_batches_and_sequences_whole) {
     ps_engine_start();
     /* in order: two or three batches a span of 1023 blocks; else at least some blocks each */
     CHECK_CMP(batches_of((struct order){20000, 64, 0}), <, 70);
@@ -164,7 +164,7 @@ FRESH_TEST(full_spans_are_used_again_when_an_eighth_is_back) {
     check_live_blocks(0);
 }
 
-FRESH_TEST(a_few_frees_go_home_when_their_thread_ends) {
+FRESH_TEST(a_partial_batch_returns_when_its_thread_ends) {
     struct worker owner;
     struct order order = {100, 500, 2};
     worker_start(&owner);
@@ -187,7 +187,7 @@ static void make_slow_calls(void *unused) {
     }
 }
 
-FRESH_TEST(a_few_frees_go_home_when_time_passes) {
+FRESH_TEST(a_partial_batch_returns_periodically) {
     struct worker owner;
     struct worker freer;
     struct order order = {20, 500, 0};

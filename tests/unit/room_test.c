@@ -43,7 +43,7 @@ static void be_active(void *unused) {
     }
 }
 
-FRESH_TEST(what_a_running_thread_has_freed_serves_another) {
+FRESH_TEST(blocks_freed_by_a_running_thread_serve_another) {
     struct worker first;
     struct worker second;
     worker_start(&first);
@@ -66,7 +66,7 @@ FRESH_TEST(what_a_running_thread_has_freed_serves_another) {
     CHECK_EQ(engine_census().small_span_bytes, 0);
 }
 
-FRESH_TEST(a_heap_keeps_a_quarter_of_what_is_live) {
+FRESH_TEST(a_heap_keeps_a_quarter_of_its_live_bytes) {
     struct worker other;
     worker_start(&other);
     worker_do(&other, be_active, NULL);

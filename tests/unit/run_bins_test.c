@@ -129,7 +129,7 @@ static void check_all(void) {
     }
 }
 
-FRESH_TEST(bins_hold_what_a_plain_array_holds) {
+FRESH_TEST(bins_match_a_plain_array) {
     lay_out();
     for (int round = 0; round < ROUNDS; round++) {
         struct model_run *chosen = &runs[unit_random() % RUN_COUNT];
@@ -193,7 +193,7 @@ static void take_picture(struct picture *picture) {
     }
 }
 
-FRESH_TEST(what_was_changed_can_be_taken_back) {
+FRESH_TEST(changes_can_be_rolled_back) {
     static struct picture before;
     static struct picture after;
     lay_out();

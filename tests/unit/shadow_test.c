@@ -85,7 +85,7 @@ static void run_random(void) {
     check_live_blocks(0);
 }
 
-FRESH_TEST(blocks_of_all_sizes_keep_what_is_written_in_them) { run_random(); }
+FRESH_TEST(blocks_of_all_sizes_keep_their_contents) { run_random(); }
 
 FRESH_TEST(a_table_of_the_users_serves_as_well) {
     const uint32_t table[] = {16, 64, 112, 208, 1008, 2992, 20000};

@@ -92,7 +92,7 @@ FRESH_TEST(spans_freed_half_by_another_and_then_half_by_their_owner_go_back) {
     check_shares(shares, is_owners, 2);
 }
 
-FRESH_TEST(spans_freed_in_many_turns_go_back_whoever_is_last) {
+FRESH_TEST(spans_freed_in_turns_are_released_by_any_last_thread) {
     for (int last = 0; last < 2; last++) {
         struct share shares[8];
         bool is_owners[8];
@@ -120,7 +120,7 @@ static void free_last_blocks_as_time_passes(void *unused) {
     }
 }
 
-FRESH_TEST(an_owner_may_look_at_the_clock_while_it_frees_the_last_blocks) {
+FRESH_TEST(an_owner_may_tick_while_it_frees_the_last_blocks) {
     for (size_t kept = 2; kept < 9; kept++) {
         struct worker owner;
         struct share others = {0, 1};

@@ -49,7 +49,7 @@ static void check_handed(unsigned handed) {
     }
 }
 
-FRESH_TEST(what_is_handed_over_is_collected_whole) {
+FRESH_TEST(transferred_blocks_are_collected_whole) {
     static const size_t sizes[] = {8, 48, 1024, 40960};
     owner_start();
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {

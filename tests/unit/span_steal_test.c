@@ -26,7 +26,7 @@ static unsigned hand_back(struct ps_span *span, size_t from, size_t to) {
     return all;
 }
 
-FRESH_TEST(only_a_span_that_is_back_and_let_go_of_can_be_stolen) {
+FRESH_TEST(only_a_fully_free_detached_span_can_be_stolen) {
     struct ps_span *span = full_span();
     ps_span_detach(span);
     CHECK(ps_span_arm(span, 3));
@@ -42,7 +42,7 @@ FRESH_TEST(only_a_span_that_is_back_and_let_go_of_can_be_stolen) {
     CHECK(!ps_span_steal(span)); /* nothing of it is out any more */
 }
 
-FRESH_TEST(what_was_stolen_is_drained_and_not_queued) {
+FRESH_TEST(a_stolen_span_is_drained_and_not_queued) {
     struct ps_span *span = full_span();
     ps_span_detach(span);
     CHECK_EQ(hand_back(span, span->first, span->limit), PS_HANDED_NOTICE | PS_HANDED_ALL);

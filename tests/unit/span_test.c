@@ -123,7 +123,7 @@ FRESH_TEST(a_reset_makes_every_block_virgin_without_touching_one) {
     CHECK_EQ(out_count, ps_span_capacity(owned));
 }
 
-FRESH_TEST(only_memory_that_nobody_had_is_known_to_be_zero) {
+FRESH_TEST(only_unused_memory_is_known_to_be_zero) {
     owner_start();
     owner_create(1024);
     CHECK(owned->is_zero);

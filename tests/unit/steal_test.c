@@ -112,7 +112,7 @@ static void check_steal(size_t bytes) {
     CHECK_EQ(engine_census().small_span_bytes, 0);
 }
 
-FRESH_TEST(memory_of_a_sleeping_owner_goes_to_who_needs_it) {
+FRESH_TEST(memory_of_a_sleeping_owner_serves_other_threads) {
     check_steal(8192);
     check_steal(1000);
     check_steal(20000);
@@ -171,7 +171,7 @@ FRESH_TEST(spans_with_a_block_in_use_stay_and_their_owner_still_learns_of_them) 
 
 /* ---- spans and heaps of threads that ended ---- */
 
-FRESH_TEST(full_spans_stay_with_the_heap_which_serves_nobody_before_they_are_gone) {
+FRESH_TEST(full_spans_stay_with_a_heap_that_is_not_reused_before_they_drain) {
     choose(8192);
     ps_heap_free(ps_heap_alloc(8)); /* this thread has its heap */
     worker_do_and_end(fill_spans, NULL);
@@ -334,7 +334,7 @@ static void *steal_when_told(void *unused) {
 }
 
 /* The thief may stand between its list and the page cache, with one span: see heap/fork.h. */
-FRESH_TEST(a_fork_while_spans_are_stolen_loses_none_but_the_one_in_hand) {
+FRESH_TEST(a_fork_during_a_steal_loses_at_most_the_present_span) {
     choose(8192);
     block_count = BLOCK_LIMIT;
     for (int round = 0; round < 5; round++) {

@@ -117,7 +117,7 @@ static void *consume(void *argument) {
     return NULL;
 }
 
-FRESH_TEST(what_consumers_free_goes_back_to_producers) {
+FRESH_TEST(blocks_freed_by_consumers_return_to_producers) {
     pthread_t threads[4];
     start(threads, produce, 0, 2);
     start(threads, consume, 2, 2);

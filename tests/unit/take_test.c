@@ -114,7 +114,7 @@ FRESH_TEST(a_thread_that_was_asked_and_calls_keeps_its_heap) {
     check_live_blocks(0);
 }
 
-FRESH_TEST(a_thread_whose_heap_was_taken_gets_it_again_with_its_full_spans) {
+FRESH_TEST(a_taken_heap_returns_to_its_thread_with_its_full_spans) {
     struct worker sleeper;
     worker_start(&sleeper);
     worker_do(&sleeper, allocate_all, blocks);

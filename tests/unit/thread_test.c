@@ -105,7 +105,7 @@ FRESH_TEST(short_threads_that_leave_blocks_share_their_spans) {
     check_live_blocks(0);
 }
 
-FRESH_TEST(a_span_that_changes_hands_many_times_still_gives_blocks) {
+FRESH_TEST(a_span_that_changes_owners_many_times_still_grants_blocks) {
     enum { THREADS = 100 };
     struct live_block one;
     for (size_t bytes = 8; bytes <= 40 * KIB; bytes *= 3) {

@@ -54,7 +54,7 @@ FRESH_TEST(trimming_an_empty_heap_gives_everything_back) {
     CHECK(!ps_heap_trim(0));
 }
 
-FRESH_TEST(a_trim_keeps_every_block_and_about_what_it_was_told_to) {
+FRESH_TEST(a_trim_keeps_every_block_and_about_the_requested_bytes) {
     fill(5000, 1000);
     for (size_t i = 0; i < 5000; i++) {
         if (i % 100 != 0) {

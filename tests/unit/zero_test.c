@@ -60,7 +60,7 @@ FRESH_TEST(freed_blocks_are_taken_again_before_there_is_another_run) {
     CHECK_EQ(engine_census().small_span_bytes + engine_census().cache_dirty_bytes, before);
 }
 
-FRESH_TEST(a_free_of_what_is_no_live_block_is_named) {
+FRESH_TEST(a_free_of_a_dead_block_is_reported) {
     start();
     char *block = ps_heap_alloc(0);
     CHECK_ABORTS(ps_heap_free(block + 8), "poolshim: free of interior pointer 0x");
