@@ -11,7 +11,7 @@
 #include <errno.h>
 #include <poolshim/pages.h>
 
-/* The page cache gives whole pages: what it gives anyway is used. */
+/* The page cache allocates whole pages, which are then used. */
 static size_t rounded(const struct ps_source *source, size_t bytes) {
     return source == NULL && bytes <= SIZE_MAX - PS_PAGE_BYTES ? ps_round_up(bytes, PS_PAGE_BYTES)
                                                                : bytes;

@@ -27,19 +27,21 @@ void ps_chunks_init(struct ps_chunks *chunks, const struct ps_chunk_options *opt
                     const char *family, size_t first_bytes, size_t max_bytes);
 
 /*
- * A chunk of at least `least` bytes, aligned to `align` (at most 64 KiB; a chunk from the page
- * cache is page-aligned anyway). *bytes: its length, to be remembered for ps_chunk_give. Usually
+ * Takes a chunk of at least `least` bytes, aligned to `align` (at most 64 KiB; a chunk from the
+ * page cache is page-aligned anyway). *bytes: its length, to be kept for ps_chunk_give. Usually
  * next_bytes, which then doubles; longer when least requires it, and then next_bytes stays. When
  * the source refuses, half the length is tried, and so on down to `least`; then the oom handler is
- * called. NULL and errno ENOMEM; nothing has changed. Overflow in `least` is the caller's to check.
+ * called. NULL with errno ENOMEM; nothing has changed. Overflow in `least` is for the caller to
+ * check.
  */
 void *ps_chunk_take(struct ps_chunks *chunks, size_t least, size_t align, size_t *bytes);
 
-/* Exactly `bytes`: no doubling, no halving. For huge blocks. */
+/* Takes exactly `bytes`: no doubling, no halving. For huge blocks. */
 void *ps_chunk_take_exact(struct ps_chunks *chunks, size_t bytes, size_t align);
 
-/* Also lifts the marks of poison.h on it. The caller does not: to lift them makes the chunk's own
- * header undefined for memcheck, and the arguments are usually read from there. */
+/* Returns a chunk, and removes the marks of poison.h from it. The caller must not: without its
+ * mark the chunk's own header is undefined for memcheck, and the arguments are usually read from
+ * there. */
 void ps_chunk_give(struct ps_chunks *chunks, void *chunk, size_t bytes);
 
 #endif

@@ -28,7 +28,7 @@ static bool has_word(const char *list, const char *word) {
 }
 
 static uint32_t switches(void) {
-    uint32_t read = ps_load_relaxed(&x_switches); /* relaxed: all threads read the same in */
+    uint32_t read = ps_load_relaxed(&x_switches); /* relaxed: all threads store the same */
     if (read == 0) {
         const char *value = getenv("PS_DEBUG");
         read = IS_READ | (PS_CHECKED ? IS_CHECK : 0u);

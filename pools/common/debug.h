@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Help for finding misuse of pools: the switch PS_DEBUG, the marks of poison.h, and the one way a
- * pool reports misuse. Callers: the families.
+ * Detection of misuse of pools: the switch PS_DEBUG, the marks of poison.h, and the report of
+ * misuse. Callers: the families.
  *
  * PS_DEBUG, read once, comma-separated:
- *   malloc  every object of every pool is a malloc block of its own, so that ordinary tools see it
- *   check   what is too slow for every day: owner thread, double free, foreign pointers, fill
+ *
+ *   malloc  each object of each pool is a malloc block, so that ordinary tools see it
+ *   check   expensive checks: owner thread, double free, foreign pointers, fill
+ *
  * Builds with PS_CHECKED behave as if `check` was set.
  */
 #ifndef PS_COMMON_DEBUG_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What heaps of blocks of any size have in common, whether they link blocks by pointer (tlsf/) or
+ * Common parts of allocators for blocks of any size, whether they link blocks by pointer (tlsf/) or
  * by offset (arena/): the head of a block, the classes of sizes, the index of the classes that have
  * a free block. Pure functions and one struct, no locks.
  *
@@ -10,7 +10,8 @@
  * After: M. Masmano, I. Ripoll, A. Crespo, J. Real, "TLSF: a new dynamic memory allocator for
  * real-time systems", ECRTS 2004; both levels of the index are one row of classes.
  *
- * An arena's file has heads and index as they are here: to change them is a new ARENA_VERSION.
+ * An arena's file contains heads and index in this format: changing them requires a new
+ * ARENA_VERSION.
  */
 #ifndef PS_COMMON_FIT_H
 #define PS_COMMON_FIT_H
@@ -46,31 +47,31 @@ struct ps_fit_index {
     uint64_t bits[PS_FIT_WORDS]; /* one per class */
 };
 
-/* Of the block, with its head. */
+/* Size of a block with its head. */
 static inline size_t ps_fit_bytes(size_t head) { return head & PS_FIT_SIZE_MASK; }
 
-/* Of a block for a request; the caller has checked for overflow. */
+/* Block size for a request; the caller has checked for overflow. */
 static inline size_t ps_fit_bytes_for(size_t bytes) {
     size_t size = (bytes + PS_FIT_HEAD + PS_FIT_UNIT - 1) & ~(size_t)(PS_FIT_UNIT - 1);
     return size < PS_FIT_MIN ? PS_FIT_MIN : size;
 }
 
-/* Bytes from a free block, whose payload is there, to where a payload is aligned, with room for a
- * free block or none at all. */
+/* Distance from a free block's payload to the next aligned payload, with room for a free block in
+ * between, or none at all. */
 static inline size_t ps_fit_gap(size_t payload, size_t align) {
     size_t gap = ps_round_up(payload, align) - payload;
     return gap == PS_FIT_UNIT ? gap + align : gap;
 }
 
-/* The class whose blocks have at least its lower bound, and this size is in it. Below 1024 a class
- * is one size, above it is 1/32 of a power of two. */
+/* The class of a size, which is at least its lower bound. Below 1024 a class is one size, above it
+ * is 1/32 of a power of two. */
 static inline size_t ps_fit_class_of(size_t size) {
     unsigned power = ps_log2(size | (size_t)1 << PS_FIT_LINEAR_SHIFT);
     return ((size_t)(power - PS_FIT_LINEAR_SHIFT) << PS_FIT_CLASS_SHIFT) +
            (size >> (power - PS_FIT_CLASS_SHIFT));
 }
 
-/* The first class of which every block has this size. */
+/* The first class whose blocks all have at least this size. */
 static inline size_t ps_fit_class_from(size_t size) {
     unsigned power = ps_log2(size | (size_t)1 << PS_FIT_LINEAR_SHIFT);
     size_t rounded = size + ((size_t)1 << (power - PS_FIT_CLASS_SHIFT)) - 1;
@@ -95,7 +96,7 @@ static inline void ps_fit_clear(struct ps_fit_index *index, size_t class) {
     }
 }
 
-/* The first class from this one on that has a block; PS_FIT_NONE when none has. */
+/* The first class from this one on with a block; PS_FIT_NONE if there is none. */
 static inline size_t ps_fit_find(const struct ps_fit_index *index, size_t class) {
     size_t word = class / 64;
     uint64_t found = index->bits[word] & (~(uint64_t)0 << (class % 64));
@@ -110,7 +111,7 @@ static inline size_t ps_fit_find(const struct ps_fit_index *index, size_t class)
     return word * 64 + (size_t)__builtin_ctzll(found);
 }
 
-/* Whether the equation at the top holds. */
+/* True when the equation at the top holds. */
 static inline bool ps_fit_check(const struct ps_fit_index *index) {
     for (size_t word = 0; word < PS_FIT_WORDS; word++) {
         if ((index->summary >> word & 1) != (index->bits[word] != 0)) {

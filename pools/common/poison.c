@@ -6,7 +6,7 @@
 
 bool ps_poison_is_on;
 
-/* Before any constructor of the program: marks must not begin in the middle. */
+/* Runs before any constructor of the program: marks must not begin later. */
 __attribute__((constructor(101))) static void look_around(void) { ps_poison_is_on = PS_IS_WATCHED; }
 
 PS_COLD void ps_poison_slow(const void *memory, size_t bytes) { PS_MARK_NO_ACCESS(memory, bytes); }

@@ -48,28 +48,28 @@
 
 #endif
 
-/* Whether a sanitizer reads the marks. Set before main, never written again. */
+/* True when a sanitizer reads the marks. Set before main, constant afterwards. */
 extern PS_HIDDEN bool ps_poison_is_on;
 
 void ps_poison_slow(const void *memory, size_t bytes);
 void ps_unpoison_slow(const void *memory, size_t bytes);
 void ps_unpoison_defined_slow(const void *memory, size_t bytes);
 
-/* The program may not touch these bytes. */
+/* Marks bytes as inaccessible for the program. */
 static inline void ps_poison(const void *memory, size_t bytes) {
     if (PS_UNLIKELY(ps_poison_is_on)) {
         ps_poison_slow(memory, bytes);
     }
 }
 
-/* It may again; what they hold is not defined. */
+/* Marks bytes as accessible, with undefined contents. */
 static inline void ps_unpoison(const void *memory, size_t bytes) {
     if (PS_UNLIKELY(ps_poison_is_on)) {
         ps_unpoison_slow(memory, bytes);
     }
 }
 
-/* It may again, and may read what they hold. */
+/* Marks bytes as accessible and defined. */
 static inline void ps_unpoison_defined(const void *memory, size_t bytes) {
     if (PS_UNLIKELY(ps_poison_is_on)) {
         ps_unpoison_defined_slow(memory, bytes);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See pages.h: the start of the page layer in libpoolshim-pools, where no engine is. Lock:
+ * See pages.h: the start of the page layer in libpoolshim-pools, which has no engine. Lock:
  * start_lock.
  */
 #include "pools/engine/os/lock.h"
@@ -27,7 +27,7 @@ static void child(void) {
     ps_lock_fork_end();
 }
 
-/* At load, before there is a second thread that could be inside while the first one forks. */
+/* At load, before a second thread can be inside while the first one forks. */
 __attribute__((constructor(102))) static void library_loaded(void) {
     (void)pthread_atfork(prepare, parent, child);
 }

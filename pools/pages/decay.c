@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory of pages that are free while their granule is not: it is released when the granule has not
- * changed between two scans, half a purge delay apart. (Whole granules go to the page cache at
- * once, and its purge.h has the rule there.) Pages are claimed while the system call is under way,
- * so that nothing is held over it. Locks: the depot's.
+ * Purging of pages that are free while their granule is not: their memory is dropped when the
+ * granule has not changed between two scans, half a purge delay apart. (Whole granules return to
+ * the page cache at once, where purge.h has the policy.) Pages are claimed during the system call,
+ * so that no lock is held over it. Locks: the depot's.
  */
 #include "pools/engine/os/os.h"
 #include "pools/engine/page/purge.h"
@@ -14,17 +14,17 @@
 struct victim {
     struct ps_pages_granule *granule;
     uint16_t bits;  /* claimed */
-    uint16_t dirty; /* those that still hold memory afterwards */
+    uint16_t dirty; /* still dirty after the purge */
 };
 
-/* Depot lock: all of it, but x_next_ms is also read without. */
-static struct victim victims[BATCH]; /* belongs to the thread that decays, and to a fork's child */
+/* Depot lock, except that x_next_ms is also read without. */
+static struct victim victims[BATCH]; /* of the purging thread, or of a fork's child */
 static size_t victim_count;
 static bool is_decaying;
 static uint8_t scan; /* number of the current scan, never 0 */
 static uint64_t x_next_ms;
 
-/* Those of the pages that make up whole pages of the system. */
+/* The pages of `bits` that form whole pages of the system. */
 static uint32_t purgeable(uint32_t bits) {
     size_t group = ps_os_page_bytes() >> PS_PAGE_SHIFT;
     if (group <= 1) {
@@ -57,7 +57,7 @@ static bool gather(struct ps_pages_granule *granule, void *is_forced) {
 static bool purge_one(struct victim *victim) {
     uint32_t left = victim->bits;
     bool has_purged = false;
-    while (left != 0) { /* a stretch of pages at a time */
+    while (left != 0) { /* adjacent pages at a time */
         size_t first = (size_t)__builtin_ctz(left);
         size_t pages = (size_t)__builtin_ctz(~(left >> first));
         uint32_t bits = ps_page_bits(first, pages);
@@ -85,7 +85,7 @@ static void return_victims(struct ps_released *released) {
     }
 }
 
-/* One batch. False when it was the last: nothing more to do, or the system refuses. */
+/* Purges one batch. Returns false after the last: none is left, or the system refuses. */
 static bool decay_batch(bool is_forced, bool *has_purged) {
     struct ps_released released = {NULL, NULL};
     ps_depot_lock();
@@ -135,7 +135,7 @@ void ps_decay_salvage(void) {
     struct ps_released released = {NULL, NULL};
     ps_depot_lock();
     for (size_t i = 0; i < victim_count; i++) {
-        victims[i].dirty = victims[i].bits; /* how far the parent had come is not known */
+        victims[i].dirty = victims[i].bits; /* the progress of the parent is unknown */
     }
     return_victims(&released);
     is_decaying = false;

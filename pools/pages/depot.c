@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See depot.h. Lock: depot_lock, protects the lists and the bitmaps of all granules; neither
- * another lock nor a system call comes under it.
+ * See depot.h. Lock: depot_lock, protects the lists and the bitmaps of all granules; innermost, and
+ * not held over system calls.
  */
 #include "pools/pages/depot.h"
 
@@ -9,7 +9,7 @@
 #include "pools/engine/os/lock.h"
 #include "pools/pages/pages.h"
 
-/* Most words noted between two commits: a granule leaves a list for another, and a victim. */
+/* Most words noted between two commits: a granule moves to another list, and a victim. */
 #define UNDO_WORDS 20
 
 PS_UNDO_LOG(depot_undo, UNDO_WORDS);
@@ -63,10 +63,10 @@ static void link_locked(struct ps_pages_granule *granule, unsigned order) {
 
 static void set_free_locked(struct ps_pages_granule *granule, uint32_t free, uint32_t dirty) {
     unsigned order = ps_free_order(free);
-    PS_UNDO_NOTE(&depot_undo, granule->x_free); /* and all that stands in the same word */
+    PS_UNDO_NOTE(&depot_undo, granule->x_free); /* with the other fields of that word */
     PS_UNDO_NOTE(&depot_undo, dirty_pages);
     dirty_pages += (size_t)__builtin_popcount(dirty) - (size_t)__builtin_popcount(granule->x_dirty);
-    /* relaxed: read without the lock only by the holder of all pages, and then none writes. */
+    /* relaxed: read without the lock only by the holder of all pages, while no thread writes. */
     ps_store_relaxed(&granule->x_free, (uint16_t)free);
     granule->x_dirty = (uint16_t)dirty;
     granule->seen_idle = 0;
@@ -104,7 +104,7 @@ void ps_granule_return_locked(struct ps_pages_granule *granule, uint32_t bits, u
     *list = &granule->run;
 }
 
-/* Takes runs out of one granule, the lowest pages first. */
+/* Takes runs from one granule, lowest pages first. */
 static size_t carve_locked(struct ps_pages_granule *granule, size_t pages, unsigned order,
                            size_t count, uintptr_t *places) {
     uint32_t free = granule->x_free;
@@ -123,8 +123,8 @@ static size_t carve_locked(struct ps_pages_granule *granule, size_t pages, unsig
     return got;
 }
 
-/* Runs at multiples of 2^order pages, from the granule whose longest free block is the shortest
- * that will do. */
+/* Takes runs at multiples of 2^order pages, from the granule with the shortest sufficient free
+ * block. */
 static size_t take_shared(size_t pages, unsigned order, size_t count, uintptr_t *places) {
     size_t got = 0;
     ps_lock_acquire(&depot_lock);
@@ -138,7 +138,7 @@ static size_t take_shared(size_t pages, unsigned order, size_t count, uintptr_t 
     return got;
 }
 
-/* What lies behind the first `pages` of the granules from `base` on becomes free for others. */
+/* Makes the pages behind the first `pages` of the granules from `base` on free for others. */
 static void cut(char *base, size_t pages, bool is_zero) {
     size_t used = pages % PS_GRANULE_PAGES;
     if (used != 0) {
@@ -189,8 +189,7 @@ uintptr_t ps_depot_take_one(size_t pages, size_t align) {
     return place;
 }
 
-/* The slot of pages that return. Aborts when they are not allocated. Lock held, or all pages ours.
- */
+/* The slot of returned pages. Aborts when they are not allocated. Lock held, or all pages ours. */
 static struct ps_pages_granule *granule_coming_back(const char *pages, uint32_t bits) {
     struct ps_pages_granule *granule = ps_pages_granule_at(pages);
     /* relaxed, both: neither is changed while pages are allocated. */
@@ -226,7 +225,7 @@ void ps_depot_give_one(uintptr_t place, size_t pages) {
     uintptr_t zero = place & PS_PLACE_ZERO;
     struct ps_released released = {NULL, NULL};
     ps_depot_count_out((size_t)0 - pages);
-    while (pages > 0) { /* at most three turns: head, whole granules, tail */
+    while (pages > 0) { /* at most three rounds: head, whole granules, tail */
         char *base = ps_place_pages(place);
         size_t index = ps_page_index(base);
         size_t step = pages / PS_GRANULE_PAGES * PS_GRANULE_PAGES;

@@ -28,20 +28,21 @@
 static inline char *ps_place_pages(uintptr_t place) { return (char *)(place & ~PS_PLACE_ZERO); }
 
 /*
- * Up to `count` runs of `pages` pages each, all from one granule if that has so many.
- * pages: 1..15; runs are aligned to the power of two above their length. Returns how many; 0 when
+ * Takes up to `count` runs of `pages` pages each, all from one granule if it has that many. pages:
+ * 1..15; runs are aligned to the power of two above their length. Returns their number; 0 when
  * memory is exhausted.
  */
 size_t ps_depot_take(size_t pages, size_t count, uintptr_t *places);
 
-/* One run of any length. pages: > 0, at most PTRDIFF_MAX bytes. align: power of two, in bytes, at
- * most 2 MiB. 0 when memory is exhausted. */
+/* Takes one run of any length. pages: > 0, at most PTRDIFF_MAX bytes. align: power of two, in
+ * bytes, at most 2 MiB. 0 when memory is exhausted. */
 uintptr_t ps_depot_take_one(size_t pages, size_t align);
 
-/* Takes runs back, each of `pages` pages and inside one granule. Aborts when they are not out. */
+/* Returns runs, each of `pages` pages and inside one granule. Aborts when they are not
+ * allocated. */
 void ps_depot_give(const uintptr_t *places, size_t count, size_t pages);
 
-/* Takes any pages back. Aborts when they are not out. */
+/* Returns any pages. Aborts when they are not allocated. */
 void ps_depot_give_one(uintptr_t place, size_t pages);
 
 /* Aborts when any of the pages is not allocated. O(granules). */
@@ -54,8 +55,8 @@ struct ps_depot_counts {
 };
 void ps_depot_count(struct ps_depot_counts *out);
 
-/* In the child of a fork, by its only thread: repairs the lock; then, all locks free, frees
- * the pages whose memory another thread was releasing. */
+/* In the child of a fork, on its only thread: repairs the lock; then, with all locks free, frees
+ * the pages that another thread was purging. */
 void ps_depot_fork_child(void);
 void ps_depot_fork_salvage(void);
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Lengthening a run in place: first the rest of its last granule, then whole granules from the page
- * cache, then the first pages of one more granule, which is in use by pages or also still free.
- * What was claimed is undone when a later step fails. See depot.h; locks as there.
+ * cache, then the first pages of one more granule, which is in use by pages or still free. A later
+ * failure undoes earlier claims. See depot.h; locks as there.
  */
 #include "pools/pages/pages.h"
 
-/* Claims pages of one granule. relaxed: if it is in use by pages for us, its bits say so, under the
+/* Claims pages of one granule. relaxed: if the granule is in use by pages, its bits tell, under the
  * lock. */
 static bool claim(char *pages, size_t count) {
     struct ps_pages_granule *granule = ps_pages_granule_at(pages);
@@ -18,7 +18,7 @@ static bool claim(char *pages, size_t count) {
     return is_claimed;
 }
 
-/* Undoes a claim, or leaves pages to others. */
+/* Undoes a claim, or frees unneeded pages. */
 static void unclaim(char *pages, size_t count, bool is_zero) {
     struct ps_released released = {NULL, NULL};
     uint32_t bits = ps_page_bits(ps_page_index(pages), count);
@@ -28,7 +28,7 @@ static void unclaim(char *pages, size_t count, bool is_zero) {
     ps_granules_release(&released);
 }
 
-/* From the boundary of a granule on. The granule before it is the caller's. */
+/* Claims from the boundary of a granule on. The preceding granule is the caller's. */
 static bool extend_granules(char *boundary, size_t pages) {
     struct ps_pages_granule *last = ps_pages_granule_at(boundary - 1);
     size_t whole = pages / PS_GRANULE_PAGES;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The slow side of the magazines: getting one, filling and emptying it, the end of its thread, and
- * the clock. See magazine.h. Lock: list_lock.
+ * Slow paths of the magazines: creation, refill, flush, the end of the thread, and the clock. See
+ * magazine.h. Lock: list_lock.
  */
 #include "pools/pages/magazine.h"
 
@@ -18,11 +18,11 @@
 #include <pthread.h>
 
 #define ALIGN_LIMIT ((size_t)2 << 20)
-#define REFILL_RUNS 8   /* short runs taken from the depot at once, */
-#define REFILL_PAGES 16 /* but no more pages than that */
+#define REFILL_RUNS 8   /* short runs taken from the depot at once */
+#define REFILL_PAGES 16 /* bound on their pages */
 #define TICK_CALLS 8    /* slow calls per reading of the clock */
 
-/* Runs longer than a quarter of the limit push nothing else out of a magazine. */
+/* Runs longer than a quarter of the limit displace no others. */
 #define PUSH_OUT_SHIFT 2
 
 #define ONE(pages, shift) [pages] = {(pages)-1, (shift)}
@@ -39,9 +39,9 @@ const struct ps_magazine_length ps_magazine_lengths[PS_MAGAZINE_PAGES_MAX + 1] =
     SHARED(28, 129, 160), SHARED(29, 161, 192), SHARED(30, 193, 224), SHARED(31, 225, 256),
 };
 
-static struct ps_magazine none = {.x_bytes = PTRDIFF_MAX}; /* of threads that are new */
+static struct ps_magazine none = {.x_bytes = PTRDIFF_MAX}; /* of new threads */
 static struct ps_magazine ended = {.x_bytes =
-                                       PTRDIFF_MAX}; /* of threads that end, or may have none */
+                                       PTRDIFF_MAX}; /* of threads that end, or cannot have one */
 
 __thread PS_HIDDEN struct ps_magazine *ps_magazine __attribute__((tls_model("initial-exec"))) =
     &none;
@@ -57,8 +57,8 @@ static uint32_t x_has_key; /* 0: not tried, 1: yes, 2: all keys are taken */
 
 /* ---- emptying ---- */
 
-/* Gives the oldest runs of a length to the depot. They leave the magazine first, so that the child
- * of a fork in between finds none of them twice. */
+/* Returns the oldest runs of a length to the depot. They leave the magazine first, so that the
+ * child of a fork in between finds none of them twice. */
 static void drop_oldest(struct ps_magazine *magazine, size_t index, uint32_t dropped) {
     uintptr_t places[PS_MAGAZINE_ROOM];
     size_t pages = magazine->x_pages[index];
@@ -91,7 +91,7 @@ static void drop_all(struct ps_magazine *magazine) {
     }
 }
 
-/* The stack holds runs of another length from now on. */
+/* Changes the length of the runs in a stack. */
 static void set_length(struct ps_magazine *magazine, size_t index, size_t pages) {
     if (magazine->x_counts[index] != 0) {
         drop_oldest(magazine, index, magazine->x_counts[index]);
@@ -110,7 +110,7 @@ void ps_magazine_flush(void) {
     }
 }
 
-/* Of a stack, unless there is room for `bytes`. */
+/* Empties a stack, unless there is room for `bytes`. */
 static void drop_half(struct ps_magazine *magazine, size_t index, size_t bytes, size_t limit) {
     uint32_t count = magazine->x_counts[index];
     if (count != 0 && magazine->x_bytes + bytes > limit) {
@@ -118,10 +118,10 @@ static void drop_half(struct ps_magazine *magazine, size_t index, size_t bytes, 
     }
 }
 
-/* Makes room for a run: the longest runs of other stacks first, those of its own last, which are
- * the likeliest to be reused. False when it may not be held. */
+/* Makes room for a run: empties stacks with the longest runs first, and its own last, whose runs
+ * are most likely to be reused. Returns false when the run may not be kept. */
 static bool make_room(struct ps_magazine *magazine, size_t bytes) {
-    size_t limit = ps_load_relaxed(&ps_x_magazine_limit); /* relaxed: a moment late is all right */
+    size_t limit = ps_load_relaxed(&ps_x_magazine_limit); /* relaxed: a delay is harmless */
     size_t own = ps_magazine_stack(bytes);
     if (magazine->x_pages[own] != bytes / PS_PAGE_BYTES) {
         set_length(magazine, own, bytes / PS_PAGE_BYTES);
@@ -130,7 +130,7 @@ static bool make_room(struct ps_magazine *magazine, size_t bytes) {
         drop_oldest(magazine, own, PS_MAGAZINE_ROOM / 2);
     }
     if (magazine->x_bytes > limit) {
-        drop_all(magazine); /* the limit is a new one */
+        drop_all(magazine); /* the limit has changed */
     }
     if (magazine->x_bytes + bytes > limit && bytes <= limit >> PUSH_OUT_SHIFT) {
         for (size_t index = PS_MAGAZINE_STACKS; index-- > 0;) {
@@ -167,7 +167,7 @@ static void give_up(void *magazine) {
     ps_lock_release(&list_lock);
 }
 
-/* Without a key the magazines of threads that end would not be emptied. */
+/* Without a key the magazines of ended threads would not be emptied. */
 static bool has_key(void) {
     uint32_t state = ps_load_acquire(&x_has_key); /* acquire: pairs with the release below */
     if (state == 0) {
@@ -192,7 +192,7 @@ static struct ps_magazine *make(void) {
         spare = magazine->next_spare;
         magazine->is_spare = false;
     } else if (all != NULL) {
-        ps_lock_watch_forks(); /* a second thread, which a fork may leave behind */
+        ps_lock_watch_forks(); /* a fork may leave this thread behind */
     }
     ps_lock_release(&list_lock);
     if (magazine != NULL) {
@@ -202,14 +202,15 @@ static struct ps_magazine *make(void) {
     if (magazine != NULL) {
         ps_lock_acquire(&list_lock);
         magazine->next = all;
-        ps_fence_program_order(); /* for the child of a fork: the list is whole */
+        ps_fence_program_order(); /* for the child of a fork: the list is complete */
         all = magazine;
         ps_lock_release(&list_lock);
     }
     return magazine;
 }
 
-/* The thread's first call. Leaves it without a magazine when there is no memory for one. */
+/* Creates the magazine at the thread's first call; leaves it without one when memory is
+ * exhausted. */
 static PS_COLD void acquire(void) {
     ps_pages_start();
     if (ps_poison_is_on || !has_key()) {
@@ -226,7 +227,7 @@ static PS_COLD void acquire(void) {
     }
 }
 
-/* ---- taking and giving ---- */
+/* ---- allocation and return ---- */
 
 static void tick(struct ps_magazine *magazine) {
     if (magazine->tick_countdown-- != 0 && is_real(magazine)) {
@@ -240,18 +241,18 @@ static void tick(struct ps_magazine *magazine) {
     (void)ps_depot_decay(now_ms, false);
 }
 
-/* Several short runs at once. The first one is the result, the others go into the magazine. */
+/* Takes several short runs at once: returns the first, and keeps the others in the magazine. */
 static uintptr_t refill(struct ps_magazine *magazine, size_t bytes) {
     uintptr_t places[REFILL_RUNS];
     size_t pages = bytes / PS_PAGE_BYTES;
-    size_t limit = ps_load_relaxed(&ps_x_magazine_limit); /* relaxed: a moment late is all right */
+    size_t limit = ps_load_relaxed(&ps_x_magazine_limit); /* relaxed: a delay is harmless */
     size_t room = limit > magazine->x_bytes ? (limit - magazine->x_bytes) / bytes : 0;
     size_t wanted = ps_min(ps_min(REFILL_RUNS, REFILL_PAGES / pages), room + 1);
     size_t got = ps_depot_take(pages, wanted, places);
     set_length(magazine, ps_magazine_stack(bytes), pages);
     while (got > 1) {
         got--;
-        if (!ps_magazine_push(magazine, places[got], bytes)) { /* refused: equal to an old entry */
+        if (!ps_magazine_push(magazine, places[got], bytes)) { /* refused: a duplicate */
             ps_depot_give(&places[got], 1, pages);
         }
     }
@@ -348,7 +349,7 @@ void ps_magazine_fork_salvage(void) {
     for (struct ps_magazine *magazine = all; magazine != NULL; magazine = magazine->next) {
         if (magazine != ps_magazine && !magazine->is_spare) {
             drop_all(magazine);
-            magazine->x_bytes = 0; /* may have been under change */
+            magazine->x_bytes = 0; /* may have been changing */
             ps_lock_acquire(&list_lock);
             put_spare(magazine);
             ps_lock_release(&list_lock);

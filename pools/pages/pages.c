@@ -71,7 +71,7 @@ bool ps_pages_extend(void *pages, size_t old_bytes, size_t new_bytes) {
 }
 
 void ps_pages_magazine_limit(size_t bytes) {
-    /* relaxed: every thread may learn of it when it does. */
+    /* relaxed: threads may see it late. */
     ps_store_relaxed(&ps_x_magazine_limit, ps_min(bytes, PTRDIFF_MAX / 2));
 }
 

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the files of this folder share. A granule that is given out by pages: the tenant half of its
- * slot, and the arithmetic on the bitmap of its free pages. Blocks of 2^order pages lie at
- * multiples of their length, as in a buddy allocator (Knowlton 1965), but any bits may be set:
- * nothing has to be merged. Then the functions of each file, and the start of the pages, which
- * differs by library.
+ * Shared declarations of this folder. A granule in use by pages: the tenant's part of its slot, and
+ * the arithmetic on the bitmap of its free pages. Blocks of 2^order pages lie at multiples of their
+ * length, as in a buddy allocator (Knowlton 1965), but any bits may be set, so that no merging is
+ * needed. Then the functions of each file, and the start of the pages, which differs by library.
  */
 #ifndef PS_PAGES_PAGES_H
 #define PS_PAGES_PAGES_H
@@ -22,9 +21,9 @@
 struct ps_pages_granule {
     PS_ALIGNED(PS_CACHE_LINE) uintptr_t x_owner; /* PS_KEY_NOBODY, that is 0: no heap's */
     uint16_t x_free;   /* free pages, a bit each; depot lock; the holder of all pages reads 0 */
-    uint16_t x_dirty;  /* free pages that may hold anything but zeroes; depot lock */
+    uint16_t x_dirty;  /* free pages that may hold non-zero bytes; depot lock */
     uint8_t order;     /* of the list it is on, or PS_ORDER_NONE; depot lock */
-    uint8_t seen_idle; /* number of the first scan that found it like this; 0: none; depot lock */
+    uint8_t seen_idle; /* first scan that found it unchanged; 0: none; depot lock */
     bool is_mapping;   /* lies in a mapping of its own, not in an arena; constant */
     unsigned char unused[PS_TENANT_BYTES - 15];
     struct ps_run run; /* next, prev: the list; granules: 1 */
@@ -49,7 +48,7 @@ static inline uint32_t ps_page_bits(size_t index, size_t pages) {
     return ((1u << pages) - 1) << index;
 }
 
-/* First pages of the blocks of 2^order pages that are free. */
+/* First pages of the free blocks of 2^order pages. */
 static inline uint32_t ps_free_blocks(uint32_t free, unsigned order) {
     static const uint32_t places[PS_ORDERS] = {0xffff, 0x5555, 0x1111, 0x0101, 0x0001};
     for (unsigned step = 0; step < order; step++) {
@@ -67,7 +66,8 @@ static inline unsigned ps_free_order(uint32_t free) {
     return order == 0 ? PS_ORDER_NONE : order - 1;
 }
 
-/* First page of a free block of 2^order pages, best one whose neighbour is not free. One exists. */
+/* First page of a free block of 2^order pages, preferably one whose neighbour is not free.
+ * Precondition: there is one. */
 static inline size_t ps_free_place(uint32_t free, unsigned order) {
     for (; order < PS_ORDERS - 1; order++) {
         uint32_t longer = ps_free_blocks(free, order + 1);
@@ -79,10 +79,10 @@ static inline size_t ps_free_place(uint32_t free, unsigned order) {
     return 0;
 }
 
-/* Smallest order whose blocks hold so many pages. pages: 1..16. */
+/* Smallest order whose blocks hold `pages` pages. pages: 1..16. */
 static inline unsigned ps_order_of(size_t pages) { return pages == 1 ? 0 : ps_log2(pages - 1) + 1; }
 
-/* Granules of which all pages are free, linked by run.next. */
+/* Granules with all pages free, linked by run.next. */
 struct ps_released {
     struct ps_run *dirty;
     struct ps_run *zero;
@@ -93,70 +93,71 @@ struct ps_released {
 void ps_depot_lock(void);
 void ps_depot_unlock(void);
 
-/* Lock held: notes words for the child of a fork, before they are changed; what has been changed so
- * far is consistent. */
+/* Notes words for the child of a fork, before they are changed; or marks the present state as
+ * consistent. Lock held. */
 void ps_depot_note(const void *at, size_t bytes);
 void ps_depot_commit(void);
 
 /* Adds to the number of allocated pages; subtracts when it wraps. */
 void ps_depot_count_out(size_t pages);
 
-/* Takes the pages of `bits` out of the free ones. False: not all of them are free. Lock held. */
+/* Takes the pages of `bits` out of the free ones. Returns false when not all of them are free. Lock
+ * held. */
 bool ps_granule_claim_locked(struct ps_pages_granule *granule, uint32_t bits);
 
-/* Puts pages among the free ones. dirty: those of them that may hold anything but zeroes. When the
- * whole granule is free it goes on `released`. Lock held. */
+/* Adds pages to the free ones. dirty: those that may hold non-zero bytes. A granule that is wholly
+ * free is added to `released`. Lock held. */
 void ps_granule_return_locked(struct ps_pages_granule *granule, uint32_t bits, uint32_t dirty,
                               struct ps_released *released);
 
-/* Calls visit for granules with free pages until it says no. Lock held. */
+/* Calls visit for granules with free pages until it returns false. Lock held. */
 void ps_granules_walk_locked(bool (*visit)(struct ps_pages_granule *granule, void *context),
                              void *context);
 
 /* ---- of run.c: whole granules; no lock held ---- */
 
-/* A run of granules from the page cache or the system, each granule PS_RUN_PAGES with all pages
- * out. NULL when memory is exhausted. */
+/* Takes a run of granules from the page cache or the system, each granule PS_RUN_PAGES with all
+ * pages allocated. NULL when memory is exhausted. */
 char *ps_granules_take(size_t granules, size_t align_granules, bool *is_zero);
 
-/* As many free granules behind a granule that the caller has pages of. False: they are not free. */
+/* Takes free granules behind a granule of which the caller has pages. Returns false when they are
+ * not free. */
 bool ps_granules_extend(struct ps_pages_granule *last, size_t granules, bool *is_zero);
 
-/* Returns granules of which all pages are allocated. Aborts when they are not. */
+/* Returns granules with all pages allocated. Aborts otherwise. */
 void ps_granules_give(char *base, size_t granules, bool is_zero);
 
-/* Hands what has been released to the page cache. */
+/* Returns released granules to the page cache. */
 void ps_granules_release(const struct ps_released *released);
 
 size_t ps_granules_mapped_bytes(void);
 
 /* ---- of extend.c ---- */
 
-/* Takes the free pages from `end` on, `pages` many, which are to lengthen the run that ends there.
- * False: they are not free, nothing has changed. */
+/* Takes `pages` free pages from `end` on, to lengthen the run that ends there. Returns false, with
+ * nothing changed, when they are not free. */
 bool ps_depot_extend(char *end, size_t pages);
 
 /* ---- of decay.c ---- */
 
-/* Drops the memory behind pages that have been free for a while; is_forced: behind all of them.
- * Returns whether any went. Costs system calls. */
+/* Purges pages that have been free for the delay; is_forced: all free pages. Returns whether any
+ * were purged. Costs system calls. */
 bool ps_depot_decay(uint64_t now_ms, bool is_forced);
 
-/* In the child of a fork: what was under way is not continued. */
+/* In the child of a fork: cancels the purge that was under way. */
 void ps_decay_salvage(void);
 
 /* ---- of pages.c ---- */
 
-/* In the child of a fork, by its only thread, after the page cache's part: repairs the locks; then,
- * all locks free, takes in what other threads had. */
+/* In the child of a fork, on its only thread, after the page cache's part: repairs the locks; then,
+ * with all locks free, recovers what other threads held. */
 void ps_pages_fork_child(void);
 void ps_pages_fork_salvage(void);
 
 /* ---- of alone.c and shim/pages.c ---- */
 
 /* Starts the page layer and registers the fork handlers, once: in alone.c by itself, in
- * libpoolshim.so as a part of the engine's start. Any thread, no lock held;
- * cheap when it has. */
+ * libpoolshim.so as a part of the engine's start. Any thread, no lock held; cheap when started. */
 PS_HOOK void ps_pages_start(void);
 
 #endif

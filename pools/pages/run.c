@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Whole granules on their way between the page cache and the depot, and mappings for runs that are
- * longer than the page cache has. Holds no lock of its own: what it writes is in slots of granules
- * that only the caller has. Callers: depot.c, extend.c, decay.c.
+ * Transfer of whole granules between the page cache and the depot, and mappings for runs that
+ * exceed the page cache. No lock of its own: writes only slots of granules that the caller holds.
+ * Callers: depot.c, extend.c, decay.c.
  */
 #include "pools/engine/os/fatal.h"
 #include "pools/engine/os/os.h"
@@ -11,8 +11,8 @@
 #include "pools/engine/page/purge.h"
 #include "pools/pages/pages.h"
 
-/* Chunks this long are filled sooner or later: huge pages. Longer than the other, they are cut from
- * ordinary pages, as the program may reserve them for their addresses. */
+/* Lengths of chunks that use huge pages, because they will be filled. Longer ones use ordinary
+ * pages, because the program may only reserve their addresses. */
 #define DENSE_GRANULES_LEAST ((size_t)32)  /* 2 MiB */
 #define DENSE_GRANULES_MOST ((size_t)4096) /* 256 MiB */
 
@@ -31,7 +31,7 @@ static void divide(const struct ps_run *run, size_t from, size_t granules, bool 
     bool is_huge = run->is_huge;
     for (size_t i = from; i < granules; i++) {
         struct ps_pages_granule *granule = ps_pages_granule_at(base + (i << PS_GRANULE_SHIFT));
-        /* relaxed, all three: they are not used before the kind is set. */
+        /* relaxed, all three: unused before the kind is set. */
         ps_store_relaxed(&granule->x_free, (uint16_t)0);
         ps_store_relaxed(&granule->run.granules, 1u);
         ps_store_relaxed(&granule->run.back, (uint16_t)0);
@@ -98,7 +98,7 @@ size_t ps_granules_mapped_bytes(void) {
     return ps_load_relaxed(&x_mapped_bytes); /* relaxed: a count */
 }
 
-/* Unmaps; what the system will not unmap becomes part of the page cache. */
+/* Unmaps; addresses that the system refuses to unmap become part of the page cache. */
 static void unmap(char *base, size_t granules) {
     size_t bytes = granules << PS_GRANULE_SHIFT;
     ps_add_relaxed(&x_mapped_bytes, (size_t)0 - bytes); /* relaxed: a count */
@@ -109,7 +109,7 @@ static void unmap(char *base, size_t granules) {
     while (granules > 0) {
         size_t part = ps_min(granules, PS_RUN_GRANULES_LIMIT);
         struct ps_run *run = ps_page_cache_adopt(base, part);
-        if (run != NULL) { /* always: its slots have been there before */
+        if (run != NULL) { /* always: its slots existed before */
             ps_page_cache_give(run);
         }
         base += part << PS_GRANULE_SHIFT;
