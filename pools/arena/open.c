@@ -180,7 +180,8 @@ static enum ps_arena_status commit_empty_heap(struct ps_arena *arena, size_t ini
     return ps_arena_commit(arena);
 }
 
-/* Whether the kernel distinguishes copies from the file's pages, tried on a page of the headers. */
+/* True when the kernel distinguishes copies from the file's pages, tried on a page of the headers.
+ */
 static bool is_pagemap_right(struct ps_arena *arena) {
     volatile char *byte = arena->view.base;
     uint64_t entries[2];

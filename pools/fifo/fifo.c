@@ -250,7 +250,7 @@ void ps_fifo_free_slow(struct ps_fifo *given, void *block) {
     }
 }
 
-/* Whether the block could be resized where it is. */
+/* True when the block could be resized where it is. */
 static bool resize_in_place(struct fifo *fifo, char *block, size_t old_bytes, size_t new_bytes) {
     struct ps_fifo_chunk *chunk = chunk_of(fifo, block);
     bool is_newest = block + old_bytes == top_of(fifo, chunk);

@@ -48,7 +48,7 @@ bool ps_intrusive_is_exhausted(const struct ps_intrusive *pool) {
            ps_load_relaxed(&state->x_returned) == NULL; /* relaxed: the result is of a moment */
 }
 
-/* Whether the item is that of an object of the pool that was allocated before. */
+/* True when the item is that of an object of the pool that was allocated before. */
 static bool is_item(const struct intrusive_pool *pool, const struct ps_intrusive_item *item) {
     const char *object = (const char *)item - pool->options.item_offset;
     const struct intrusive_chunk *chunk = pool->first_chunk;

@@ -127,14 +127,14 @@ void ps_region_rewind(struct ps_region_state *region);
 void ps_region_give_chunk(struct ps_region_state *region, struct ps_region_chunk *chunk);
 void ps_region_note_peak(struct ps_region_state *region);
 
-/* Whether a chunk of so many bytes, header and all, would be a large block's. */
+/* True when a chunk of so many bytes, header and all, would be a large block's. */
 static inline bool ps_region_is_too_long(const struct ps_region_state *region, size_t bytes) {
     return bytes > region->chunks.next_bytes / 2;
 }
 
 /* large.c */
-/* Whether the program may free it in any order. With PS_DEBUG=malloc all blocks are on the list of
- * large ones, and their length shows which would be large without. */
+/* True when the program may free it in any order. With PS_DEBUG=malloc all blocks are on the list
+ * of large ones, and their length shows which would be large without. */
 bool ps_region_is_large(const struct ps_region_state *region, const struct ps_region_large *large);
 void *ps_region_alloc_large(struct ps_region_state *region, size_t bytes, size_t align);
 struct ps_region_large *ps_region_large_of(const struct ps_region_state *region, void *block);

@@ -255,7 +255,7 @@ void *ps_ring_zalloc(struct ps_ring *ring, size_t bytes) {
     return block != NULL ? memset(block, 0, bytes) : NULL;
 }
 
-/* Whether the block could be resized where it is: it shrinks, or is the newest and has room. */
+/* True when the block could be resized where it is: it shrinks, or is the newest and has room. */
 static bool resize_in_place(struct ring *ring, char *block, size_t old_bytes, size_t new_bytes) {
     struct ps_ring_chunk *chunk = ring->current;
     settle_top(ring);

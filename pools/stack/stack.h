@@ -105,7 +105,7 @@ void ps_stack_watch_outermost(struct ps_stack *stack);
 /* Called when the outermost frame closes: returns chunks that were not used lately. */
 void ps_stack_check_when_empty(struct ps_stack *stack);
 
-/* Whether the block is of the innermost frame. */
+/* True when the block is of the innermost frame. */
 bool ps_stack_is_of_frame(struct ps_stack *stack, const void *block);
 
 /* As alloc, on an open stack; `wanted` as above. */

@@ -77,14 +77,14 @@ void ps_tlsf_stats(const struct ps_tlsf *tlsf, struct ps_tlsf_stats *stats) {
     ps_tlsf_walk(tlsf, count, stats);
 }
 
-/* Whether a link can be read: it is a list's head or the `next` of a block in a range. */
+/* True when a link can be read: it is a list's head or the `next` of a block in a range. */
 static bool is_link(const struct ps_tlsf *tlsf, uintptr_t link) {
     return link % sizeof(void *) == 0 &&
            (link - (uintptr_t)tlsf->heads < tlsf->class_count * sizeof *tlsf->heads ||
             ps_tlsf_owns(tlsf, (const void *)link));
 }
 
-/* Whether the list of a free block leads to it and through it. */
+/* True when the list of a free block leads to it and through it. */
 static bool is_listed(const struct ps_tlsf *tlsf, struct block *block) {
     if (!is_link(tlsf, (uintptr_t)block->slot) || *block->slot != block) {
         return false;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Whether freed memory of TLSF pools is marked for the sanitizers: in builds with AddressSanitizer
- * alone, so that the bounded paths call nothing elsewhere. Caller: tlsf.h.
+ * True when freed memory of TLSF pools is marked for the sanitizers: in builds with
+ * AddressSanitizer alone, so that the bounded paths call nothing elsewhere. Caller: tlsf.h.
  */
 #ifndef PS_TLSF_POISON_H
 #define PS_TLSF_POISON_H

@@ -97,7 +97,7 @@ static inline struct block *range_stopper(const struct range *range) {
     return (struct block *)(end - PS_FIT_HEAD);
 }
 
-/* Whether the range is one free block. */
+/* True when the range is one free block. */
 static inline bool range_is_free(const struct range *range) {
     struct block *first = range_first(range);
     return (first->head & PS_FIT_FREE) != 0 &&
@@ -113,7 +113,7 @@ static inline void block_unpoison(struct block *block, size_t size) {
     tlsf_unpoison(block_payload(block), size - PS_FIT_HEAD);
 }
 
-/* Whether a head may lie there. The alignment is not checked: an address that is not aligned
+/* True when a head may lie there. The alignment is not checked: an address that is not aligned
  * leads to no head that agrees, either. */
 static inline bool tlsf_has_head(const struct ps_tlsf *tlsf, const void *block) {
     return (uintptr_t)block - tlsf->low <= tlsf->span;

@@ -214,7 +214,7 @@ static inline ps_offset ps_arena_offset(const struct ps_arena *arena, const void
     return pointer == NULL ? 0 : (ps_offset)((const char *)pointer - view->base);
 }
 
-/* Whether the address lies in the arena. */
+/* True when the address lies in the arena. */
 static inline bool ps_arena_owns(const struct ps_arena *arena, const void *pointer) {
     const struct ps_arena_view *view = (const struct ps_arena_view *)(const void *)arena;
     return (uintptr_t)pointer - (uintptr_t)view->base < view->bytes;

@@ -154,7 +154,7 @@ static inline void *ps_fifo_realloc(struct ps_fifo *fifo, void *block, size_t ol
  * bytes that were. O(spare chunks). */
 PS_API size_t ps_fifo_trim(struct ps_fifo *fifo, size_t keep_bytes) PS_NOEXCEPT;
 
-/* Whether `pointer` points into a chunk of the fifo. O(chunks). */
+/* True when `pointer` points into a chunk of the fifo. O(chunks). */
 PS_API bool ps_fifo_owns(const struct ps_fifo *fifo, const void *pointer) PS_NOEXCEPT;
 
 /* Largest alignment: the length of a usual chunk. */

@@ -240,7 +240,7 @@ struct ps_intrusive_stats {
 PS_API void ps_intrusive_stats(const struct ps_intrusive *pool,
                                struct ps_intrusive_stats *stats) PS_NOEXCEPT;
 
-/* Whether max_items live. O(1). */
+/* True when max_items live. O(1). */
 PS_API bool ps_intrusive_is_exhausted(const struct ps_intrusive *pool) PS_NOEXCEPT;
 
 /* Walks the pool: each free item is one of a chunk's and not referenced, and free and live items

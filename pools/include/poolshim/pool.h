@@ -225,7 +225,7 @@ PS_API bool ps_pool_reserve(struct ps_pool *pool, size_t count);
  */
 PS_API size_t ps_pool_trim(struct ps_pool *pool) PS_NOEXCEPT;
 
-/* Whether an address, any at all, lies in the memory of this pool's objects, live or free. O(1):
+/* True when an address, any at all, lies in the memory of this pool's objects, live or free. O(1):
  * does not read what it points to. */
 PS_API bool ps_pool_owns(struct ps_pool *pool, const void *address) PS_NOEXCEPT;
 

@@ -82,7 +82,7 @@ static inline void ps_pools_free(struct ps_pools *pools, void *block, size_t byt
     ps_pools_free_large(pools, block);
 }
 
-/* Whether an address lies in the memory of a block, live or free. O(classes + large blocks). */
+/* True when an address lies in the memory of a block, live or free. O(classes + large blocks). */
 PS_API bool ps_pools_owns(struct ps_pools *pools, const void *address) PS_NOEXCEPT;
 
 struct ps_pools_stats {

@@ -147,8 +147,8 @@ static inline size_t ps_region_block_bytes(size_t bytes, size_t align) {
     return (bytes + unit - 1) & ~(unit - 1);
 }
 
-/* Whether a block that was allocated so ends at `at`: then it is the newest of its chunk. The first
- * comparison also recognises one with less alignment, which was not rounded up that far. */
+/* True when a block that was allocated so ends at `at`: then it is the newest of its chunk. The
+ * first comparison also recognises one with less alignment, which was not rounded up that far. */
 static inline bool ps_region_ends_at(const char *block, size_t bytes, size_t align,
                                      const char *at) {
     size_t unit = align < PS_ALIGN_DEFAULT ? align : PS_ALIGN_DEFAULT;
@@ -348,7 +348,7 @@ PS_API bool ps_region_set_parent(struct ps_region *region, struct ps_region *par
 /* NULL when it has none. */
 PS_API struct ps_region *ps_region_parent(const struct ps_region *region) PS_NOEXCEPT;
 
-/* Whether `ancestor` is `region` or one of its ancestors: then what is allocated from `ancestor`
+/* True when `ancestor` is `region` or one of its ancestors: then what is allocated from `ancestor`
  * lives at least as long. O(depth). */
 PS_API bool ps_region_is_ancestor(const struct ps_region *ancestor,
                                   const struct ps_region *region) PS_NOEXCEPT;
@@ -383,7 +383,7 @@ struct ps_region_stats {
 PS_API void ps_region_stats(const struct ps_region *region,
                             struct ps_region_stats *stats) PS_NOEXCEPT;
 
-/* Whether the address lies in memory that the region has allocated and not freed.
+/* True when the address lies in memory that the region has allocated and not freed.
  * O(chunks + large blocks). */
 PS_API bool ps_region_owns(const struct ps_region *region, const void *address) PS_NOEXCEPT;
 

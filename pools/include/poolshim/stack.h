@@ -137,7 +137,7 @@ struct ps_stack_stats {
 /* O(chunks + frames). */
 PS_API void ps_stack_stats(struct ps_stack *stack, struct ps_stack_stats *stats) PS_NOEXCEPT;
 
-/* Whether the address lies in the used part of the stack. O(chunks). */
+/* True when the address lies in the used part of the stack. O(chunks). */
 PS_API bool ps_stack_owns(struct ps_stack *stack, const void *address) PS_NOEXCEPT;
 
 /* The name of the options, or "stack". */
@@ -295,7 +295,7 @@ static inline void ps_stack_pop(struct ps_stack *stack, struct ps_stack_frame *f
  * O(frames closed). */
 PS_API void ps_stack_unwind(struct ps_stack *stack, struct ps_stack_frame *frame) PS_NOEXCEPT;
 
-/* Whether `frame` is the innermost: only then what is allocated belongs to it. O(1). */
+/* True when `frame` is the innermost: only then what is allocated belongs to it. O(1). */
 PS_API bool ps_stack_is_innermost(struct ps_stack *stack,
                                   const struct ps_stack_frame *frame) PS_NOEXCEPT;
 

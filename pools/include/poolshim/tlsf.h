@@ -133,7 +133,7 @@ PS_API void ps_tlsf_free(struct ps_tlsf *tlsf, void *payload) PS_NOEXCEPT;
 /* Bytes that may be used of a block, at least the requested ones; 0 for NULL. O(1). */
 PS_API size_t ps_tlsf_usable_size(const struct ps_tlsf *tlsf, const void *payload) PS_NOEXCEPT;
 
-/* Whether the address lies in a range of the pool. O(ranges). */
+/* True when the address lies in a range of the pool. O(ranges). */
 PS_API bool ps_tlsf_owns(const struct ps_tlsf *tlsf, const void *pointer) PS_NOEXCEPT;
 
 /* As in the options. */
