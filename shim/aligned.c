@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The aligned family. What POSIX leaves open is as in glibc: posix_memalign sets errno too where
- * memory is exhausted, and only there; memalign and aligned_alloc round an odd alignment up.
+ * The aligned family. POSIX leaves a choice in places; as in glibc, posix_memalign sets errno too
+ * if memory is exhausted, and only then; memalign and aligned_alloc round an odd alignment up.
  */
 #include "shim/entry.h"
 

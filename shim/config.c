@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reading the environment into the settings. Two passes, so that POOLSHIM_<OPTION> wins over
- * POOLSHIM_CONF whatever their order: first the packed variable, then the others. Called by the
- * start-up code, under its lock; no locks of its own.
+ * Reads the environment into the settings. Two passes, so that POOLSHIM_<OPTION> wins over
+ * POOLSHIM_CONF in any order: first the packed variable, then the others. Called by the start-up
+ * code, under its lock; no locks of its own.
  */
 #include "shim/config.h"
 
@@ -33,7 +33,7 @@ const struct ps_option ps_options[PS_OPTION_COUNT] = {
 struct reading {
     struct ps_settings *settings;
     struct ps_config_site site;
-    uint32_t seen; /* bit of each option read in this pass: of duplicates the first counts, as */
+    uint32_t seen; /* bit of each option read in this pass: the first duplicate counts, as */
                    /* with getenv */
     uint32_t fault_count;
 };
@@ -83,7 +83,7 @@ static bool is_name_character(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-/* Does "name:" stand here, so that the comma before it ended a pair? */
+/* True when "name:" starts here, so that the comma before it ended a pair. */
 static bool starts_pair(struct ps_str text) {
     text = ps_str_trim(text);
     size_t length = 0;
@@ -109,7 +109,8 @@ static bool split_pair(struct ps_str pair, struct ps_str *name, struct ps_str *v
     return true;
 }
 
-/* May the value of the pair that begins here hold commas? Those of unknown options may. */
+/* True when the value of the pair that begins here may contain commas. Values of unknown options
+ * may. */
 static bool may_hold_commas(struct ps_str text) {
     struct ps_str name;
     struct ps_str value;
@@ -215,7 +216,7 @@ static void visit_environment(const struct ps_config_input *input, ps_environmen
                                     visitor, context);
 }
 
-/* Recording bypasses hardened and guarded blocks. Where both are set, safety takes precedence. */
+/* Recording bypasses hardened and guarded blocks. If both are set, safety takes precedence. */
 static uint32_t settle_recording(struct ps_settings *settings, int message_fd) {
     struct ps_config *engine = &settings->engine;
     bool is_wanted = settings->record_path[0] != '\0';
@@ -233,7 +234,7 @@ static uint32_t settle_recording(struct ps_settings *settings, int message_fd) {
     return 1;
 }
 
-/* Classes that are fine alone and wrong with SMALL_MAX; returns the number of faults. */
+/* Checks classes that are valid alone and wrong with SMALL_MAX; returns the number of faults. */
 static uint32_t settle_classes(struct ps_settings *settings, int message_fd) {
     struct ps_config *engine = &settings->engine;
     uint32_t last = engine->class_count == 0 ? 0 : engine->class_bytes[engine->class_count - 1];

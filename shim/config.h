@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The configuration of the shim: reads the environment once, says on stderr what is wrong with it,
- * and freezes the result. Owns the process's one struct ps_settings. Called by the start-up code
- * from the first malloc, possibly before libc is initialised, under the initialisation lock;
- * allocates nothing, calls no stdio, leaves errno alone. Afterwards the settings are read-only.
- *
- * The library must be relocated: the option table holds pointers.
+ * The configuration of the shim: reads the environment once, reports its faults on stderr, and
+ * freezes the result. Owns the process's one struct ps_settings. Called by the start-up code from
+ * the first malloc, possibly before libc is initialised, under the initialisation lock; allocates
+ * nothing, calls no stdio, leaves errno alone. Afterwards the settings are read-only.
  */
 #ifndef PS_SHIM_CONFIG_H
 #define PS_SHIM_CONFIG_H
@@ -72,11 +70,11 @@ struct ps_settings {
     char record_path[PS_SETTING_PATH_BYTES]; /* likewise; "": nothing is recorded */
 };
 
-/* What ps_config_read reads; separate so that tests need no process of their own. */
+/* Input of ps_config_read; separate so that tests need no process of their own. */
 struct ps_config_input {
     char *const *environment;     /* NULL: not set up yet, read the file */
     const char *environment_file; /* /proc/self/environ */
-    bool is_secure;               /* AT_SECURE: whatever the environment says is ignored */
+    bool is_secure;               /* AT_SECURE: the environment is ignored */
     int message_fd;
 };
 

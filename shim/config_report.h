@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the configuration says on stderr: one line for each fault, and the listings. Owns nothing;
+ * Messages of the configuration on stderr: one line for each fault, and the listings. Owns nothing;
  * called by shim/config.c, and by `poolshim run` for its flags.
  */
 #ifndef PS_SHIM_CONFIG_REPORT_H
@@ -9,7 +9,7 @@
 #include "shim/config.h"
 #include "shim/text.h"
 
-/* Where a value stands; the two sources name options differently. */
+/* Source of a value; the two sources name options differently. */
 struct ps_config_site {
     int message_fd;
     enum ps_origin origin;
@@ -23,7 +23,7 @@ void ps_config_report_value(const struct ps_config_site *site, const struct ps_o
 /* Names the option with the nearest name. */
 void ps_config_report_unknown(const struct ps_config_site *site, struct ps_str name);
 
-/* A part of POOLSHIM_CONF that is no name:value. */
+/* Reports a part of POOLSHIM_CONF that is not name:value. */
 void ps_config_report_malformed(const struct ps_config_site *site, struct ps_str part);
 
 /* A setting that cannot hold beside another one: `poolshim: POOLSHIM_<option>: <reason>`. */
@@ -40,8 +40,8 @@ void ps_config_list_settings(int message_fd, const struct ps_settings *settings)
 void ps_config_list_options(int message_fd);
 
 /*
- * How far a misspelt name, in any case, is from an option's. One that begins like the other is near
- * whatever the rest.
+ * Distance of a misspelt name, in any case, from an option's. A name with the same beginning is
+ * near in any case.
  */
 size_t ps_config_name_distance(struct ps_str name, const char *option);
 

@@ -35,7 +35,7 @@ bool ps_value_parse(const struct ps_option *option, struct ps_str value,
 void ps_value_print(const struct ps_option *option, const struct ps_settings *settings,
                     struct ps_text *text);
 
-/* What may be written for the option: "8..64KiB", "auto, always, never". */
+/* The permitted values of the option: "8..64KiB", "auto, always, never". */
 void ps_value_print_range(const struct ps_option *option, struct ps_text *text);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The poolshim_* functions, for programs written for poolshim. The contract of
- * each is in the public header. No locks.
+ * The poolshim_* functions, for programs written for poolshim. Their contract is in the public
+ * header. No locks.
  */
 #include "pools/include/poolshim/poolshim.h"
 

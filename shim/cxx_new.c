@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * C++ operator new and delete, all forms, under their mangled names, in C: the library links no
- * C++ run-time. Where memory runs out, C++ requires the new_handler and bad_alloc, which live
- * in the program's run-time; so the failing call is passed on to the run-time's own operator new,
- * which calls our malloc, runs the handler and throws as its program expects. That also serves
- * programs whose run-time was loaded by dlopen out of the global scope: it is then found from the
- * caller's own library.
+ * C++ operator new and delete, all forms, under their mangled names, in C: the library links no C++
+ * run-time. When memory is exhausted, C++ requires the new_handler and bad_alloc, which are in the
+ * program's run-time; so the failing call is forwarded to the run-time's own operator new, which
+ * calls our malloc, runs the handler and throws as its program expects. This also serves programs
+ * whose run-time was loaded by dlopen out of the global scope: it is then found from the caller's
+ * own library.
  */
 #include "pools/engine/heap/bootstrap.h"
 #include "shim/entry.h"
@@ -119,9 +119,9 @@ OWN_NAME(own_delete_aligned, _ZdlPvSt11align_val_t);
 OWN_NAME(own_delete_aligned_array, _ZdaPvSt11align_val_t);
 
 /*
- * Where blocks are hardened, what made a block is compared with what frees it, and the size that a
- * delete passes with the block's. Not where the program has replaced an operator: then what it
- * frees here may come from malloc, or from inside of a block.
+ * While blocks are hardened, checks the family that made a block against the one that frees it, and
+ * the size that a delete passes against the block's. Not if the program has replaced an operator:
+ * its blocks may then come from malloc, or from inside of a block.
  */
 static PS_NOINLINE bool is_all_ours(void) {
     return !IS_REPLACED(own_new, _Znwm) && !IS_REPLACED(own_new_array, _Znam) &&
@@ -145,7 +145,7 @@ static PS_NOINLINE void check_family(void *block, enum ps_family family) {
     }
 }
 
-/* A thread that may take the fast path has nothing to note or to check. */
+/* A thread that may take the fast path needs no check. */
 static inline void *made(void *block, enum ps_family family) {
     return PS_LIKELY(ps_thread.heap != NULL) ? block : note_family(block, family);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What every entry-point file needs: the export mark, and the guards that libc's contract requires
- * before a request reaches the engine. Entry points never print, and keep errno on success.
+ * Common parts of the entry-point files: the export mark, and the guards that libc's contract
+ * requires before a request reaches the engine. Entry points never print, and keep errno on
+ * success.
  */
 #ifndef PS_SHIM_ENTRY_H
 #define PS_SHIM_ENTRY_H
@@ -18,7 +19,7 @@
 
 #define PS_EXPORT __attribute__((visibility("default")))
 
-/* An entry point lies on a cache line of its own: its fast path then spans as few as can be. */
+/* An entry point starts a cache line: its fast path then spans as few lines as possible. */
 #define PS_HOT_EXPORT PS_EXPORT PS_ALIGNED(PS_CACHE_LINE)
 
 /* Makes `name` another exported name of a function of the same file. */

@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the library writes when the process ends, whatever the program has done to its descriptors
- * and its directory by then. Owns the copy of stderr that outlives the program's own, and the
- * directory at the start. Called by the library's constructor and destructor, stats.c and record.c.
- * Allocates nothing, uses no stdio. No locks.
+ * Output at the end of the process, independent of the program's descriptors and directory at that
+ * time. Owns the copy of stderr that outlives the program's own, and the directory at the start.
+ * Called by the library's constructor and destructor, stats.c and record.c. Allocates nothing, uses
+ * no stdio. No locks.
  */
 #ifndef PS_SHIM_EXIT_OUTPUT_H
 #define PS_SHIM_EXIT_OUTPUT_H
 
 #include <signal.h>
 
-/* From the constructor, when something will be written at the end; the second call does nothing.
- * Keeps errno. */
+/* Called from the constructor, when something will be written at the end; a second call does
+ * nothing. Keeps errno. */
 void ps_exit_output_start(void);
 
 /* The kept copy, or stderr itself when the program closed the copy; -1 when neither is left. */
 int ps_exit_output_stderr(void);
 
-/* The directory at the start: what relative names mean. "" when it is not known. */
+/* The directory at the start, to which relative names refer. "" when unknown. */
 const char *ps_exit_output_directory(void);
 
 /* "poolshim: <option>: cannot write "<path>": <error>", on stderr. */
 void ps_exit_output_unwritten(const char *option, const char *path, int error);
 
 /*
- * Writing to a pipe without a reader, or beyond the file-size limit, raises a signal that would
- * change the program's exit status. Between these two calls it is blocked, and taken back if our
- * write raised it.
+ * Block, and unblock, signals of a write. Writing to a pipe without a reader, or beyond the
+ * file-size limit, raises a signal that would change the program's exit status; the second call
+ * consumes it if our write raised it.
  */
 struct ps_signal_guard {
     sigset_t blocked;

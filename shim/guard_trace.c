@@ -2,8 +2,8 @@
 /*
  * Traces for guarded samples: the engine's hooks of pools/engine/harden/guard.h, on libc's
  * unwinder. backtrace() loads libgcc_s when it is called first, so that is done by a constructor,
- * and no trace is taken before; afterwards it allocates nothing. Where libgcc_s is missing traces
- * are empty. No locks of its own.
+ * and no trace is taken before; afterwards it allocates nothing. Without libgcc_s traces are empty.
+ * No locks of its own.
  */
 #include "pools/engine/base/atomic.h"
 #include "pools/engine/harden/guard.h"
@@ -75,7 +75,8 @@ size_t ps_guard_trace(uintptr_t *sites, size_t limit, uintptr_t instruction) {
     size_t first = first_of(frames, count, instruction);
     size_t taken = 0;
     while (taken < wanted && first + taken < count) {
-        /* A call's return address may be another line already; the byte before it is the call's. */
+        /* A return address may be on another line already; the byte before it is part of the
+         * call. */
         bool is_return = instruction == 0 || taken > 0;
         sites[taken] = (uintptr_t)frames[first + taken] - (is_return ? 1 : 0);
         taken++;

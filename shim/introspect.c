@@ -2,8 +2,8 @@
 /*
  * glibc's functions about the heap, served from the census: malloc_trim, mallinfo, mallinfo2,
  * malloc_info, malloc_stats and mallopt, with glibc's prototypes, return values and meanings.
- * docs/introspection.md says which figure is which. Any thread; the census takes the engine's
- * locks one after the other and none is held while anything is printed.
+ * docs/introspection.md maps the figures. Any thread; the census takes the engine's locks one after
+ * the other and none is held while anything is printed.
  */
 #include "pools/engine/heap/maintenance.h"
 #include "pools/engine/record/census.h"
@@ -18,7 +18,7 @@
 
 #define FAST_BYTES_LIMIT (80 * sizeof(size_t) / 4) /* glibc's, for mallopt(M_MXFAST) */
 
-/* What glibc counts, of this heap: arena_bytes == used_bytes + free_bytes. */
+/* glibc's figures, of this heap: arena_bytes == used_bytes + free_bytes. */
 struct figures {
     uint64_t arena_bytes; /* mapped, less single blocks' mappings, pools' pages, metadata */
     uint64_t used_bytes;  /* live, mappings of single blocks not counted */
@@ -73,7 +73,7 @@ PS_EXPORT struct mallinfo2 mallinfo2(void) {
 
 static int saturated(size_t value) { return value > INT_MAX ? INT_MAX : (int)value; }
 
-/* glibc lets the int fields wrap; a figure that stops at INT_MAX is easier to believe. */
+/* glibc lets the int fields wrap; a figure that saturates at INT_MAX is easier to interpret. */
 PS_EXPORT struct mallinfo mallinfo(void) {
     struct mallinfo2 wide = mallinfo2();
     return (struct mallinfo){

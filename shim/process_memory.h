@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the kernel says about this process's memory, from /proc. Owns nothing; called by the
+ * The kernel's figures about this process's memory, from /proc. Owns nothing; called by the
  * statistics. Allocates nothing, takes no lock, leaves errno alone.
  */
 #ifndef PS_SHIM_PROCESS_MEMORY_H
@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Of the whole process, not of the heap alone. */
+/* Figures of the whole process, not of the heap alone. */
 struct ps_process_memory {
     uint64_t resident_bytes;
     uint64_t resident_peak_bytes;
@@ -20,7 +20,7 @@ struct ps_process_memory {
 };
 
 /*
- * directory: "/proc/self", elsewhere in tests. What cannot be read stays 0 with its has_ false.
+ * directory: "/proc/self", elsewhere in tests. Unreadable figures stay 0 with their has_ false.
  * Cost: the kernel walks the page tables, about a millisecond per GiB resident.
  */
 void ps_process_memory_read(struct ps_process_memory *memory, const char *directory);

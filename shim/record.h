@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The file of POOLSHIM_RECORD: what the engine has recorded, as JSON, when the process exits.
+ * The file of POOLSHIM_RECORD: the engine's recording, as JSON, written when the process exits.
  * docs/recording.md has the format. Called by the library's constructor and destructor. Allocates
  * nothing, uses no stdio. Locks: the engine's, for the recording, while it is written.
  */
@@ -9,7 +9,7 @@
 
 #include "shim/text.h"
 
-/* What is not the engine's. */
+/* Data of the shim. */
 struct ps_record_process {
     uint64_t pid;
     const char *command; /* words, each with its NUL */

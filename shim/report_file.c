@@ -100,9 +100,9 @@ static int write_and_rename(int directory, const char *name, const struct conten
 }
 
 /*
- * Anything but a regular file is written where it is: renaming over /dev/null would replace it.
- * O_NONBLOCK: a named pipe without a reader must not hang the program's exit. What a link in /dev
- * or /proc leads to may be the program's own output, so it is appended to and not cut.
+ * Anything but a regular file is written in place: renaming over /dev/null would replace it.
+ * O_NONBLOCK: a named pipe without a reader must not block the program's exit. The target of a link
+ * in /dev or /proc may be the program's own output, so it is appended to and not truncated.
  */
 static int write_in_place(int directory, const char *name, const char *path,
                           const struct contents *contents) {
@@ -125,7 +125,7 @@ static int write_named(int directory, const char *name, const char *path,
         return write_in_place(directory, name, path, contents);
     }
     int error = write_and_rename(directory, name, contents);
-    /* The file may be writable where its directory is not. */
+    /* The file may be writable although its directory is not. */
     if (error != 0 && exists) {
         return write_in_place(directory, name, path, contents);
     }

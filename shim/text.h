@@ -56,11 +56,12 @@ void ps_text_add_rounded_size(struct ps_text *text, uint64_t bytes, size_t width
 void ps_text_add_percent(struct ps_text *text, uint64_t part, uint64_t whole, size_t width);
 /* In double quotes, unprintable bytes and quotes as '?', cut after 64 bytes with "...". */
 void ps_text_add_quoted(struct ps_text *text, struct ps_str str);
-/* As it is, but control characters, which would end the line or talk to the terminal, as '?'. */
+/* Unchanged, except that control characters, which would end the line or control the terminal,
+ * become '?'. */
 void ps_text_add_path(struct ps_text *text, const char *string);
-/* As a string of JSON. The bytes may be any, JSON is UTF-8, so what is not ASCII becomes '?'. */
+/* As a string of JSON. Input may be any bytes; JSON is UTF-8, so non-ASCII bytes become '?'. */
 void ps_text_add_json(struct ps_text *text, const char *string);
-/* Writes out what the buffer holds. False when anything was lost since the start. */
+/* Writes out the buffer. Returns false when anything was lost since the start. */
 bool ps_text_flush(struct ps_text *text);
 
 /*
