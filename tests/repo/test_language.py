@@ -4,12 +4,14 @@
     scripts/test tests/repo/test_language.py
 
 Documents have no word of either list. Code (comments, messages and help texts) may have as many
-words for persons as CEILINGS says; a ceiling is lowered whenever a count falls, and never raised.
+words for persons as CEILINGS says, and comments in C as many phrases of a dialect as
+DIALECT_CEILINGS says; a ceiling is lowered whenever a count falls, and never raised.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -37,9 +39,18 @@ RETIRED = {
     r"not\s+missed": "stopped",
 }  # fmt: skip
 
+# Phrases that say nothing to a reader of other allocators: memory that looks, waits to be told, or
+# goes home, and sentences that open with a clause for a noun ("What is freed here ...").
+DIALECT = re.compile(
+    r"\b([Ll]ook(s|ed|ing)?(?![ -]?ups?\b)|(com(e|es|ing)|came)\s+back|(is|are|been)\s+told"
+    r"|(go(es)?|went|sen[dt]s?)\s+home|gone|thie(f|ves)|lets?\s+go|hot\s+runs?)\b"
+    r"|(^|[.:;]\s)(What|Whether|Of|Where|Who)\b"
+)
+
 # Words for persons in code, by folder; a folder's count leaves out those that stand here by
 # themselves. Tests are no text of the product.
-CEILINGS = {"pools/engine": 95, "pools": 0, "shim": 0, "scripts": 0, "bench": 0}
+CEILINGS = {"pools/engine": 0, "pools": 0, "shim": 0, "scripts": 0, "bench": 0}
+DIALECT_CEILINGS = {"pools/engine": 0, "pools/common": 0, "pools/pages": 0, "pools": 62, "shim": 0}
 CODE_SUFFIXES = {".c", ".h", ".hpp", ".cpp", ".def", ".py", ".toml", ".cmake", ".txt", ""}
 
 
@@ -70,27 +81,59 @@ def test_documents_keep_the_language(path: Path) -> None:
     assert not words_in(PERSONS, text) + retired_in(text)
 
 
-def persons_in_code(folder: Path) -> dict[str, int]:
-    inner = [ROOT / other for other in CEILINGS if folder in (ROOT / other).parents]
+def comments_in(text: str) -> Iterator[str]:
+    """Each comment of a C source as one line, without code and names."""
+    for match in re.finditer(r"/\*.*?\*/", text, re.DOTALL):
+        prose = re.sub(r"\n[ \t]*\*?", " ", match[0][2:-2])
+        yield re.sub(r"`[^`]*`|\b\w*_\w*\b", "_", re.sub(r"\s+", " ", prose)).strip()
+
+
+def count_in_code(
+    folder: Path, ceilings: dict[str, int], suffixes: set[str], count: Callable[[str], int]
+) -> dict[str, int]:
+    """By file; leaves out folders that have a ceiling of their own."""
+    inner = [ROOT / other for other in ceilings if folder in (ROOT / other).parents]
     paths = (
         path
         for path in folder.rglob("*")
-        if path.suffix in CODE_SUFFIXES
+        if path.suffix in suffixes
         and path.is_file()
         and not any(other in path.parents for other in inner)
     )
-    counts = {path: len(PERSONS.findall(path.read_text())) for path in paths}
+    counts = {path: count(path.read_text()) for path in paths}
     return {
-        path.relative_to(ROOT).as_posix(): count
-        for path, count in counts.items()
-        if count
+        path.relative_to(ROOT).as_posix(): number
+        for path, number in counts.items()
+        if number
     }
+
+
+def dialect_in(text: str) -> int:
+    return sum(len(DIALECT.findall(comment)) for comment in comments_in(text))
 
 
 @pytest.mark.parametrize("folder", CEILINGS)
 def test_code_has_no_more_words_for_persons_than_before(folder: str) -> None:
-    counts = persons_in_code(ROOT / folder)
+    counts = count_in_code(
+        ROOT / folder, CEILINGS, CODE_SUFFIXES, lambda text: len(PERSONS.findall(text))
+    )
     assert sum(counts.values()) <= CEILINGS[folder], counts
+
+
+@pytest.mark.parametrize("folder", DIALECT_CEILINGS)
+def test_comments_have_no_more_dialect_than_before(folder: str) -> None:
+    counts = count_in_code(ROOT / folder, DIALECT_CEILINGS, {".c", ".h", ".hpp"}, dialect_in)
+    assert sum(counts.values()) <= DIALECT_CEILINGS[folder], counts
+
+
+@pytest.mark.parametrize("folder", ["pools/engine", "pools/common", "pools/pages", "shim"])
+def test_comments_have_no_retired_words(folder: str) -> None:
+    found = {
+        path.relative_to(ROOT).as_posix(): words
+        for path in (ROOT / folder).rglob("*.[ch]")
+        if (words := retired_in("\n".join(comments_in(path.read_text()))))
+    }
+    assert not found
 
 
 @pytest.mark.parametrize(
@@ -108,6 +151,19 @@ def test_planted_persons_are_found(text: str) -> None:
 )
 def test_planted_retired_words_are_found(text: str) -> None:
     assert retired_in(prose_of(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("/* What is freed here goes home. */", 2),
+        ("/*\n * Settles. Whether it is\n * told: Of a span. */", 3),
+        ("/* the thief looks\n * at it, and it is gone */", 3),
+        ("/* Looks up the span, in `what_looks`; x_gone is a list. */ int looks = 1;", 0),
+    ],
+)
+def test_planted_dialect_is_counted(text: str, count: int) -> None:
+    assert dialect_in(text) == count
 
 
 @pytest.mark.parametrize(

@@ -107,7 +107,7 @@ PS_HOOK void ps_guard_name(uintptr_t site, char *text, size_t capacity);
  * reads it in the signal handler.
  *
  * A slot has four parts, each as long as the largest block: inaccessible, data, inaccessible twice.
- * Of the data part, the first pages are accessible while there is a block, as many as the block
+ * The first pages of the data part are accessible while there is a block, as many as the block
  * needs. The block lies at their start or at their end; the rest of them is filled with
  * PS_GUARD_FILL, which is compared when the block is freed.
  */

@@ -224,7 +224,7 @@ static bool refill_from_orphans(struct ps_heap *heap, struct ps_bin *bin, uint32
     return false;
 }
 
-/* Creates a span. Where blocks are hardened, the first spans of a class in a heap are sparse; more
+/* Creates a span. While blocks are hardened, the first spans of a class in a heap are sparse; more
  * of them would cost short loops more system calls than blocks. */
 static struct ps_span *create(uint32_t class_index, uintptr_t key, uint32_t spans, bool is_dense) {
     if (spans < ps_refill_sparse_spans) {

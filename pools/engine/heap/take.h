@@ -6,7 +6,7 @@
  * one. A taken heap is cleared like that of an ended thread: ps_heap_clear_out.
  *
  * The protocol. A thread stores BUSY in its word x_busy before it reads which heap is its own, and
- * FREE when it is done. A thread that looks for idle heaps
+ * FREE when it is done. A thread that searches for idle heaps
  *
  *   1. asks: swaps ASKED for FREE there, and empties the words that name the heap;
  *   2. returns after ANSWER_MS or more. If ASKED is still there, the thread has not entered a call

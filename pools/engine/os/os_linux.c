@@ -25,7 +25,7 @@ bool ps_os_release(void *base, size_t bytes) {
 }
 
 static void *reserve(size_t bytes, size_t align, long access) {
-    /* Neighbours of equal alignment usually come back aligned: try the exact size first. */
+    /* Neighbours of equal alignment are usually aligned: try the exact size first. */
     char *base = map_anonymous(bytes, access);
     if (base == NULL || ((uintptr_t)base & (align - 1)) == 0) {
         return base;

@@ -243,8 +243,8 @@ static void keep_locked(void) {
 static uint64_t step_at(uint64_t total) {
     uint64_t share = total >= highest ? STEP_SHARE : STEP_SHARE_BELOW;
     /* relaxed: a hint. Many threads make a snapshot expensive. */
-    uint64_t dear = 1 + ps_load_relaxed(&x_tally_count) / 64;
-    return ps_max(total / share, STEP_LEAST) * dear;
+    uint64_t factor = 1 + ps_load_relaxed(&x_tally_count) / 64;
+    return ps_max(total / share, STEP_LEAST) * factor;
 }
 
 static void set_limits(uint64_t threshold, uint64_t floor) {

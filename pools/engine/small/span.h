@@ -37,7 +37,7 @@
 
 _Static_assert(PS_KEY_LIFO + PS_CLASS_LIMIT <= PS_KEY_MASK, "a key tells every class");
 
-/* Where the owner keeps a span. */
+/* The place that the owner keeps a span in. */
 enum ps_span_place {
     PS_PLACE_CURRENT = 1, /* the bin allocates from it; on no list */
     PS_PLACE_AVAILABLE,   /* has room, on the class's list */

@@ -171,7 +171,7 @@ size_t ps_span_notice_blocks(const struct ps_span *span) {
     return ps_span_remote_blocks(span) + more + 1;
 }
 
-/* Ends a claim that did not steal: the chains are gone, every block is free. */
+/* Ends a claim that did not steal: the chains are lost, every block is free. */
 static void end_claim(struct ps_span *span) {
     uint64_t word = ps_load_relaxed(&span->x_remote); /* relaxed: the swap below validates it */
     /* release: as in ps_span_clear_queued, although nothing was written. */

@@ -10,7 +10,7 @@
  *        42..55  blocks in the gaps
  *        56      QUEUED: x_notice_at blocks, or all, are back; a notice is on its way
  *        57      CLAIMED: all blocks are back; another thread checks whether it may take the span
- *        58      DRAINED: it may not; the chains are gone and every block is free
+ *        58      DRAINED: it may not; the chains are lost and every block is free
  *
  * Exactly one transfer sets QUEUED: the swap that reaches x_notice_at or the last block. The thread
  * that takes the span off the list of notices clears it. A QUEUED span is never destroyed. The word
