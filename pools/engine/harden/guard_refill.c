@@ -41,7 +41,7 @@ static PS_COLD void *refill_sampled(struct ps_heap *heap, struct ps_bin *bin, si
     return block;
 }
 
-/* Of no class: each request comes here. */
+/* No class: each request comes here. */
 static PS_COLD void *alloc_sampled(struct ps_heap *heap, size_t bytes) {
     if (ps_guard_is_due(&heap->guard) && heap == ps_thread_own()) {
         void *guarded = ps_guard_alloc(&heap->guard, bytes);

@@ -15,7 +15,7 @@ static enum ps_foreign foreign_policy = PS_FOREIGN_ABORT;
 
 void ps_stray_start(const struct ps_config *config) { foreign_policy = config->foreign; }
 
-/* What an address in a region of medium blocks is, at which no live one starts. */
+/* Classifies an address in a region of medium blocks at which no live block starts. */
 static PS_COLD enum ps_misuse_state state_in_region(const struct ps_slot *slot, const void *block) {
     bool is_page = (uintptr_t)block % PS_MEDIUM_PAGE_BYTES == 0;
     /* relaxed: for the words only. */

@@ -41,7 +41,7 @@ static PS_NOINLINE void free_medium(struct ps_heap *heap, struct ps_slot *slot, 
 
 static PS_NOINLINE void free_other(struct ps_heap *heap, struct ps_span *span, void *block,
                                    uintptr_t owner_key) {
-    /* Of a thread off free's fast path no class follows its key: the mode sees its LIFO cache.
+    /* A thread off free's fast path has no class behind its key: the mode sees its LIFO cache.
      * relaxed: as above. */
     size_t class_index =
         owner_key - ps_load_relaxed(&ps_thread.key) - (PS_KEY_LIFO - PS_KEY_AT_ONCE);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Blocks above the size classes: medium ones (medium_cache.h), page runs from the page cache, and
- * from mmap_min_bytes on mappings of their own. Any thread. What allocates returns NULL with errno
- * ENOMEM when memory is out and changes nothing.
+ * from mmap_min_bytes on mappings of their own. Any thread. Allocating functions return NULL with
+ * errno ENOMEM when memory is out and changes nothing.
  */
 #ifndef PS_HEAP_LARGE_H
 #define PS_HEAP_LARGE_H
@@ -28,8 +28,8 @@ void *ps_large_zalloc(size_t bytes);
 /* slot: the block's, here and below. */
 size_t ps_large_usable(const struct ps_slot *slot, const void *block);
 
-/* Of runs and mappings. Medium blocks are freed by ps_medium_free, and have no families, since they
- * are not hardened. */
+/* Runs and mappings only. Medium blocks are freed by ps_medium_free, and have no families, since
+ * they are not hardened. */
 void ps_large_free(struct ps_slot *slot);
 enum ps_family ps_large_family(const struct ps_slot *slot);
 void ps_large_set_family(struct ps_slot *slot, enum ps_family family);

@@ -48,10 +48,10 @@ struct ps_heap;
 /* Once, before the first block. */
 void ps_medium_cache_start(const struct ps_config *config);
 
-/* Whether a request that no class serves is one for a medium block. align: power of two. */
+/* True if a request above the classes is served by a medium block. align: power of two. */
 bool ps_medium_is_size(size_t bytes, size_t align);
 
-/* Whether a block is of so many pages, or longer by an eighth at most. */
+/* True if a block has this many pages, or at most an eighth more. */
 static inline bool ps_medium_suits(ps_medium_block block, size_t pages) {
     return ps_medium_pages_of(block) - pages <= pages / 8;
 }
@@ -61,7 +61,7 @@ static inline void *ps_medium_take_newest(struct ps_medium_cache *cache, size_t 
     size_t pages = (bytes + PS_MEDIUM_PAGE_BYTES - 1) >> PS_MEDIUM_PAGE_SHIFT;
     size_t left = (size_t)cache->count - 1;
     const struct ps_medium_entry *newest = &cache->entries[left];
-    /* Where the sum wraps there are no pages, for which no block suits. */
+    /* If the sum wraps, pages is 0, which no block has. */
     if (PS_UNLIKELY(left >= PS_MEDIUM_CACHE_LIMIT || !ps_medium_suits(newest->block, pages))) {
         return NULL;
     }
@@ -77,9 +77,9 @@ static inline void *ps_medium_take_newest(struct ps_medium_cache *cache, size_t 
  * may be NULL. */
 void *ps_medium_alloc(struct ps_heap *heap, size_t bytes, size_t align, bool *is_zero);
 
-/* Whether a live block starts at an address in a region. slot: the address's, here and below. */
+/* True if a live block starts at an address in a region. slot: the address's, here and below. */
 static inline bool ps_medium_is_live(const struct ps_slot *slot, const void *address) {
-    /* relaxed: written by who handed the block out, or freed it. */
+    /* relaxed: written by the thread that allocated or freed the block. */
     uint8_t mark = ps_load_relaxed(ps_medium_mark(slot, address));
     return (uint8_t)(mark - 1) < PS_MEDIUM_PAGES_LIMIT &&
            (uintptr_t)address % PS_MEDIUM_PAGE_BYTES == 0;
@@ -119,8 +119,8 @@ static inline bool ps_medium_free_soon(struct ps_medium_cache *cache, struct ps_
     return true;
 }
 
-/* heap: of the calling thread, or NULL. Any address in a region: the mode is told of one where no
- * live block starts. Returns whether it is time to look at the clock. */
+/* heap: of the calling thread, or NULL. Any address in a region: one where no
+ * live block starts is passed to the mode. True if it is time to read the clock. */
 bool ps_medium_free(struct ps_heap *heap, struct ps_slot *slot, void *block);
 
 /* Grows or shrinks the block where it is. False when it cannot. */
@@ -132,7 +132,7 @@ void ps_medium_flush(struct ps_heap *heap);
 /* The same for a heap whose thread did not come along into this child of a fork. */
 void ps_medium_fork_salvage(struct ps_heap *heap);
 
-/* What a region holds: live blocks and those that wait in some thread's cache, in pages. */
+/* Pages in use in a region: live blocks and those in a thread's cache. */
 struct ps_medium_use {
     uint64_t live_count;
     uint64_t live_pages;

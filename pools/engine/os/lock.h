@@ -27,7 +27,7 @@ enum ps_lock_rank {
     PS_RANK_REGISTRY = 3, /* heap/registry.c: list of heaps */
     PS_RANK_ORPHAN = 4,   /* small/orphans.c: spans without an owner */
     PS_RANK_MAPPING = 5,  /* heap/mapping.c: freed mappings kept for reuse */
-    PS_RANK_STEAL = 6,    /* heap/steal.c: one thief at a time; never beside the next */
+    PS_RANK_STEAL = 6,    /* heap/steal.c: one stealing thread at a time; never with the next */
     PS_RANK_PURGE = 6,    /* page/purge.c: one purger at a time; held over madvise, as the next */
     PS_RANK_MEDIUM_PURGE = 6, /* page/medium_purge.c: one purger of medium pages; beside neither */
     PS_RANK_PAGE = 7,         /* page/page_cache.c: free runs, arenas, page map writes */

@@ -31,7 +31,7 @@ static inline void ps_low_water_note(struct ps_low_water *marks, uint64_t value)
  * the last four quarters. */
 uint64_t ps_low_water_end(struct ps_low_water *marks, uint64_t quarters, uint64_t value);
 
-/* What was purged was idle no longer than that: no mark counts it again. */
+/* Purged pages were idle no longer than that: no mark counts them again. */
 void ps_low_water_lower(struct ps_low_water *marks, uint64_t by);
 
 #endif

@@ -100,7 +100,7 @@ static void unmake(struct ps_run *list) {
 /* ---- take ---- */
 
 /*
- * Where a block goes in a hole that suffices. In one that is not twice as long, at the end: what
+ * The place of a block in a hole that suffices. In one that is not twice as long, at the end: what
  * began at its begin was freed and is not handed out again yet, so a second free of it is noticed.
  * In a longer one, at the begin, with room to grow.
  */

@@ -12,7 +12,7 @@
  *
  * All of that stands in the slots of the page map: a free page is never touched. Each granule of a
  * region leads to its head by `back`, and has a byte for each of its pages: the mark of the block
- * that starts there. A mark belongs to the block's holder, who changes it outside of the lock.
+ * that starts there. A mark belongs to the block's holder, which changes it outside of the lock.
  *
  * Why not spans: a span of a class above 8 KiB holds a few blocks of one size and one thread. In
  * servers with many threads two thirds of all free memory stood in such spans. Why not runs of the
@@ -39,7 +39,7 @@
 #define PS_MEDIUM_ALIGN_LIMIT PS_MEDIUM_GRANULE_PAGES
 #define PS_MEDIUM_BYTES_LIMIT (PS_MEDIUM_PAGES_LIMIT << PS_MEDIUM_PAGE_SHIFT)
 
-/* What the slots of a region say of their owner; see small/span.h, which has the others. */
+/* Owner keys in the slots of a region; see small/span.h, which has the others. */
 #define PS_KEY_MEDIUM ((uintptr_t)3)
 
 /* A mark: 0 where no block starts, else its length in pages, and whether it is free and waits in a
@@ -54,7 +54,8 @@ struct ps_medium_granule {
 
 /*
  * And of its first one. free_pages == bits in free; dirty_free == bits in free & dirty;
- * longest == the longest hole in free. Lock, but for x_marks; the run's next and prev link regions.
+ * longest == the longest hole in free. Lock, x_marks excepted; the run's next and prev link
+ * regions.
  */
 struct ps_medium_region {
     struct ps_medium_granule granule;  /*  0 */
@@ -105,7 +106,7 @@ void ps_medium_give(const ps_medium_block *blocks, size_t count);
  * the caller's to change. */
 bool ps_medium_extend(ps_medium_block block, size_t more);
 
-/* Whether the page of an address in a region is free, for the words about a program's mistake. */
+/* True if the page of an address in a region is free; for reports of misuse. */
 bool ps_medium_is_free(const void *address);
 
 void ps_medium_count(struct ps_medium_counts *out);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * See medium_purge.h. Lock: purge_lock protects all here; the mark of the current quarter is also
- * lowered under the lock of the regions: see low_water.h. What is detached stays in `detached`
+ * lowered under the lock of the regions: see low_water.h. Detached pages stay in `detached`
  * while it is purged, where the child of a fork finds it.
  */
 #include "pools/engine/page/medium_purge.h"
@@ -45,7 +45,7 @@ void ps_medium_purge_note(uint64_t dirty_pages) { ps_low_water_note(&low_water, 
 /* Pages in one of the system. */
 static size_t os_pages(void) { return ps_max(ps_os_page_bytes() >> PS_MEDIUM_PAGE_SHIFT, 1); }
 
-/* Purges pages [from, to) of what is detached. Where a part is refused (a page is locked) the rest
+/* Purges pages [from, to) of the detached ones. If a part is refused (a page is locked), the rest
  * is tried page by page. */
 static void purge_hole(size_t from, size_t to, uint64_t *purged, struct goal *goal) {
     char *base = ((struct ps_slot *)detached.region)->run.base;
@@ -156,7 +156,7 @@ static void end_quarter(uint64_t now_ms, uint64_t due_ms) {
     ps_store_relaxed(&x_due, due); /* relaxed: as above */
 }
 
-/* A step of what is due. What has been needed since it was found idle is not. */
+/* Purges one step of the pages that are due. Pages allocated since they were found idle are not. */
 static void purge_due(uint64_t now_ms) {
     uint64_t due = ps_load_relaxed(&x_due); /* relaxed: written under the lock only */
     if (quarter_ms != 0) {
@@ -170,7 +170,7 @@ static void purge_due(uint64_t now_ms) {
     struct goal goal = {.pages = due, .cost_us = step_us};
     uint64_t done = due != 0 ? purge_pages(&goal) : 0;
     credit.us -= step_us - goal.cost_us;
-    /* relaxed: a hint without the lock. Where nothing went back, nothing will this time. */
+    /* relaxed: a hint without the lock. If no page was released, none will be this time. */
     ps_store_relaxed(&x_due, done != 0 ? due - ps_min(due, done) : 0);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * When the free pages of medium blocks go back to the OS: by the rule of purge.h, a page that was
- * free and dirty for the whole of the last delay. Of those, the pages in the longest holes go
+ * free and dirty for the whole of the last delay. Among those, the pages in the longest holes go
  * first, which are the last to be allocated. Any thread; lock PS_RANK_MEDIUM_PURGE, held over
  * system calls, and waited for by ps_medium_purge_all only.
  */
@@ -17,10 +17,10 @@ void ps_medium_purge_start(uint32_t delay_ms);
 /* There are so many dirty pages now, fewer than before. Lock PS_RANK_MEDIUM held. */
 void ps_medium_purge_note(uint64_t dirty_pages);
 
-/* Looks at the clock and purges what is due, at most a bounded part of it per call. */
+/* Reads the clock and purges pages that are due, a bounded number per call. */
 void ps_medium_purge_tick(uint64_t now_ms);
 
-/* A step has left something that is due: look at the clock again soon. */
+/* True if a step has left pages that are due: the clock is to be read again soon. */
 bool ps_medium_purge_is_behind(void);
 
 /* Purges all now. Returns whether any memory went back. */

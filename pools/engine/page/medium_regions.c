@@ -10,7 +10,7 @@
 #define LENGTHS (PS_PAGE_BITS + 1)
 #define LENGTH_WORDS (PS_PAGE_BIT_WORDS + 1)
 
-/* What is in the free pages of a region: nothing that could be purged, memory, or memory of which
+/* Contents of the free pages of a region: nothing that could be purged, memory, or memory of which
  * the system has refused a part. */
 enum sort { CLEAN, DIRTY, REFUSED, SORTS };
 

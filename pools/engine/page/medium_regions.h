@@ -38,7 +38,7 @@ void ps_medium_regions_unlink(struct ps_medium_region *region);
 /* An empty region, if there are more than `kept`, on no list any more; else NULL. */
 struct ps_run *ps_medium_regions_take_empty(size_t kept);
 
-/* The region with the shortest longest hole of at least so many pages, or NULL. Of several: one
+/* The region with the shortest longest hole of at least so many pages, or NULL. Among several: one
  * with pages that cannot be purged, then one with dirty ones. */
 struct ps_medium_region *ps_medium_regions_find(size_t pages);
 

@@ -36,7 +36,7 @@ static inline size_t ps_pages_next_clear(const uint64_t *bits, size_t from) {
     return ps_bits_next(bits, PS_PAGE_BIT_WORDS, from, ~(uint64_t)0);
 }
 
-/* Where the sequence of set bits begins that ends before `end`; `end` where there is none. */
+/* First bit of the sequence of set bits that ends before `end`; `end` where there is none. */
 static inline size_t ps_pages_begin(const uint64_t *bits, size_t end) {
     while (end > 0) {
         size_t low = (end - 1) / 64 * 64;

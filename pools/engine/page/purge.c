@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See purge.h. Lock: purge_lock, held by the one thread that purges, over the system calls. What
- * its runs under way are stands in `detached`, where the child of a fork finds them. The mark of
- * the current quarter is also lowered under the page lock: see low_water.h.
+ * See purge.h. Lock: purge_lock, held by the one thread that purges, over the system calls. Its
+ * runs under way are linked in `detached`, where the child of a fork finds them. The mark of the
+ * current quarter is also lowered under the page lock: see low_water.h.
  */
 #include "pools/engine/page/purge.h"
 
@@ -162,7 +162,7 @@ static void end_quarter(uint64_t now_ms, uint64_t due_ms) {
     ps_store_relaxed(&x_due_granules, idle); /* relaxed: a hint to those without the lock */
 }
 
-/* A step of what is due. What has been needed since it was found idle is not. */
+/* Purges one step of the runs that are due. Runs allocated since they were found idle are not. */
 static void purge_due(uint64_t now_ms) {
     uint64_t due = ps_load_relaxed(&x_due_granules); /* relaxed: written under the lock only */
     if (quarter_ms != 0) {
@@ -180,7 +180,7 @@ static void purge_due(uint64_t now_ms) {
     uint64_t done = due != 0 ? purge_granules(&goal) : 0;
     ps_low_water_lower(&low_water, done);
     credit.us -= step_us - goal.cost_us;
-    /* relaxed: a hint to those without the lock. Where nothing went back, nothing will this time.
+    /* relaxed: a hint to those without the lock. If no run was released, none will be this time.
      */
     ps_store_relaxed(&x_due_granules, done != 0 ? due - ps_min(done, due) : 0);
 }

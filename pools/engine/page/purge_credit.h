@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * How much of the passing time purging may take: the steps of one purger together take an eighth
- * of it; from 256 MiB on that are due a quarter, from 512 MiB on a half. What was not used is kept
+ * of it; from 256 MiB on that are due a quarter, from 512 MiB on a half. Unused credit is kept
  * for a while, since a thread that is lightly active makes all its calls in a short time. The
  * purger's lock protects it.
  */
@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 /*
- * What one step may do, by what it costs: a system that drops 15 MiB of ordinary pages in a
+ * Credit of one step, by its cost: a system that drops 15 MiB of ordinary pages in a
  * millisecond takes 4 us for a granule, and less where the pages are huge, if they are; but to
  * break a huge page takes 40 to 100 us. No clock is read, since one that runs on while the thread
  * does not would end most steps early on a busy machine, and the thread's own costs a system call.
@@ -31,7 +31,7 @@ struct ps_purge_credit {
 /* Adds what the time since the last call is worth. */
 void ps_purge_credit_add(struct ps_purge_credit *credit, uint64_t now_ms, uint64_t due_bytes);
 
-/* What the next step may cost. */
+/* Credit of the next step. */
 static inline int64_t ps_purge_step_us(uint64_t due_bytes) {
     return due_bytes >= PS_PURGE_BEHIND_BYTES ? PS_PURGE_STEP_US_BEHIND : PS_PURGE_STEP_US;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Heaps that are taken from their threads (take.h): the first thread of each scenario has a heap,
- * was idle, and calls at any moment while the second looks for idle heaps. Whatever the order, no
+ * was idle, and calls at any moment while the second searches for idle heaps. In every order, no
  * block belongs to two threads, none is lost, and a thread that needs a heap gets one; the medium
  * blocks that wait in a heap have no protection but that of the heap. Sources and faults to find:
  * take.model.
@@ -189,7 +189,7 @@ static void set_up_medium(void) {
     hand_to(2);
     live[0] = allocate();
     owner = ps_thread.own;
-    owner->medium.frees_left = UINT32_MAX; /* no look at the clock */
+    owner->medium.frees_left = UINT32_MAX; /* the clock is not read */
     live_medium[0] = allocate_medium();
     live_medium[1] = allocate_medium();
     end_medium(0);
