@@ -15,6 +15,7 @@
 #include "pools/engine/heap/large.h"
 #include "pools/engine/heap/lifo.h"
 #include "pools/engine/heap/maintenance.h"
+#include "pools/engine/heap/medium_cache.h"
 #include "pools/engine/heap/mode.h"
 #include "pools/engine/heap/pop.h"
 #include "pools/engine/heap/remote.h"
@@ -330,4 +331,35 @@ void ps_heap_empty_bin(struct ps_heap *heap, uint32_t class_index) {
     ps_room_enter(heap, span);
     ps_span_collect(span);
     ps_heap_span_gained(heap, span);
+}
+
+/* Orphans the available spans of a class. Returns false if some are left. */
+static bool orphan_available(struct ps_heap *heap, uint32_t class_index, uint32_t *spans) {
+    for (struct ps_span *span; (span = heap->available[class_index]) != NULL; --*spans) {
+        if (*spans == 0) {
+            return false;
+        }
+        ps_room_leave(heap, span);
+        ps_room_orphan(heap, span);
+    }
+    return true;
+}
+
+bool ps_heap_clear_out(struct ps_heap *heap, char *streak_next, ptrdiff_t streak_step,
+                       uint32_t *spans) {
+    /* First the steps that may add spans of any class; a tick would repeat them. */
+    heap->tick_countdown = UINT32_MAX;
+    ps_streak_book(heap, streak_next, streak_step);
+    ps_lifo_flush_all(heap);
+    ps_medium_flush(heap);
+    ps_mode.hook.thread_end(heap); /* before the next: the mode may hold other owners' blocks */
+    ps_remote_flush(heap);
+    ps_heap_take_all_notices(heap);
+    for (uint32_t i = 0; i < ps_size_class_count; i++) {
+        ps_heap_empty_bin(heap, i);
+        if (!orphan_available(heap, i, spans)) {
+            return false;
+        }
+    }
+    return true;
 }

@@ -42,4 +42,12 @@ void ps_heap_take_in(struct ps_heap *heap, struct ps_span *span);
  * available, full or released. */
 void ps_heap_empty_bin(struct ps_heap *heap, uint32_t class_index);
 
+/*
+ * Clears a heap of everything except full spans, which are found by the first returned block.
+ * Called by its thread, at its end, or by its holder. streak_next, streak_step: state of its open
+ * streak. Releases at most *spans spans, and subtracts them there; returns false if some are left.
+ */
+bool ps_heap_clear_out(struct ps_heap *heap, char *streak_next, ptrdiff_t streak_step,
+                       uint32_t *spans);
+
 #endif

@@ -5,9 +5,9 @@
 #include "pools/engine/heap/take.h"
 
 #include "pools/engine/heap/mode.h"
+#include "pools/engine/heap/refill.h"
 #include "pools/engine/heap/registry.h"
 #include "pools/engine/heap/room.h"
-#include "pools/engine/heap/thread.h"
 #include "pools/engine/os/lock.h"
 #include "pools/engine/os/os.h"
 

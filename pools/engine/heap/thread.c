@@ -5,13 +5,9 @@
 #include "pools/engine/heap/thread.h"
 
 #include "pools/engine/heap/heap.h"
-#include "pools/engine/heap/lifo.h"
 #include "pools/engine/heap/mode.h"
 #include "pools/engine/heap/refill.h"
 #include "pools/engine/heap/registry.h"
-#include "pools/engine/heap/remote.h"
-#include "pools/engine/heap/room.h"
-#include "pools/engine/heap/streak.h"
 #include "pools/engine/heap/take.h"
 
 #include <pthread.h>
@@ -88,37 +84,6 @@ PS_COLD struct ps_heap *ps_heap_acquire(void) {
     }
     ps_take_free_late(&late);
     return heap;
-}
-
-/* Orphans the available spans of a class. Returns false if some are left. */
-static bool orphan_available(struct ps_heap *heap, uint32_t class_index, uint32_t *spans) {
-    for (struct ps_span *span; (span = heap->available[class_index]) != NULL; --*spans) {
-        if (*spans == 0) {
-            return false;
-        }
-        ps_room_leave(heap, span);
-        ps_room_orphan(heap, span);
-    }
-    return true;
-}
-
-bool ps_heap_clear_out(struct ps_heap *heap, char *streak_next, ptrdiff_t streak_step,
-                       uint32_t *spans) {
-    /* First the steps that may add spans of any class; a tick would repeat them. */
-    heap->tick_countdown = UINT32_MAX;
-    ps_streak_book(heap, streak_next, streak_step);
-    ps_lifo_flush_all(heap);
-    ps_medium_flush(heap);
-    ps_mode.hook.thread_end(heap); /* before the next: blocks of others may be kept back, too */
-    ps_remote_flush(heap);
-    ps_heap_take_all_notices(heap);
-    for (uint32_t i = 0; i < ps_size_class_count; i++) {
-        ps_heap_empty_bin(heap, i);
-        if (!orphan_available(heap, i, spans)) {
-            return false;
-        }
-    }
-    return true;
 }
 
 PS_COLD void ps_heap_give_up(void) {

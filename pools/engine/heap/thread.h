@@ -16,14 +16,6 @@ struct ps_heap *ps_heap_acquire(void);
 /* Releases the calling thread's heap, as at its end. For tests; threads do so by themselves. */
 void ps_heap_give_up(void);
 
-/*
- * Clears a heap of everything except full spans, which are found by the first returned block.
- * Called by its thread, at its end, or by its holder. streak_next, streak_step: state of its open
- * streak. Releases at most *spans spans, and subtracts them there; returns false if some are left.
- */
-bool ps_heap_clear_out(struct ps_heap *heap, char *streak_next, ptrdiff_t streak_step,
-                       uint32_t *spans);
-
 /* Called once, at start; the second creates the first heap, for the starting thread. */
 void ps_thread_start(void);
 void ps_thread_start_first(void);
