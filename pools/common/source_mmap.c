@@ -9,11 +9,11 @@
 
 #include "pools/engine/base/bits.h"
 #include "pools/engine/os/os.h"
+#include "pools/engine/page/huge.h"
 
 #include <errno.h>
 #include <sys/mman.h>
 
-#define HUGE_BYTES ((size_t)2 << 20)
 #define ALIGN_LIMIT ((size_t)64 << 10)
 
 /* Lengths of the parts of a chunk's mapping. */
@@ -26,7 +26,7 @@ struct plan {
 };
 
 static bool is_huge(const struct ps_source_mmap *source, size_t bytes) {
-    return (source->flags & PS_MMAP_HUGE) != 0 && bytes >= HUGE_BYTES;
+    return (source->flags & PS_MMAP_HUGE) != 0 && bytes >= PS_HUGE_PAGE_BYTES;
 }
 
 /* Plans a mapping. With a guard the chunk ends as near to it as its alignment allows, so that the
@@ -34,7 +34,7 @@ static bool is_huge(const struct ps_source_mmap *source, size_t bytes) {
 static bool make_plan(const struct ps_source_mmap *source, size_t bytes, size_t align,
                       struct plan *plan) {
     size_t page = ps_os_page_bytes();
-    if (bytes > PTRDIFF_MAX - 2 * HUGE_BYTES) {
+    if (bytes > PTRDIFF_MAX - 2 * PS_HUGE_PAGE_BYTES) {
         return false;
     }
     bool has_guard = (source->flags & PS_MMAP_GUARD) != 0;
@@ -42,7 +42,7 @@ static bool make_plan(const struct ps_source_mmap *source, size_t bytes, size_t 
         .page = page,
         .guard = has_guard ? page : 0,
         .middle = ps_round_up(bytes, page),
-        .align = ps_max(is_huge(source, bytes) ? HUGE_BYTES : page, align),
+        .align = ps_max(is_huge(source, bytes) ? PS_HUGE_PAGE_BYTES : page, align),
     };
     plan->offset = has_guard ? ps_round_down(plan->middle - bytes, ps_max(align, 1)) : 0;
     return true;
@@ -88,7 +88,7 @@ static void *mmap_alloc(struct ps_source *source, size_t bytes, size_t align) {
         return NULL;
     }
     if (is_huge(own, bytes)) {
-        ps_os_advise_huge(base + plan.guard, plan.middle, true);
+        ps_huge_request(base + plan.guard, plan.middle);
     }
     return base + plan.guard + plan.offset;
 }

@@ -7,14 +7,10 @@
 #include "pools/engine/os/fatal.h"
 #include "pools/engine/os/os.h"
 #include "pools/engine/page/access.h"
+#include "pools/engine/page/huge.h"
 #include "pools/engine/page/page_cache.h"
 #include "pools/engine/page/purge.h"
 #include "pools/pages/pages.h"
-
-/* Lengths of chunks that use huge pages, because they will be filled. Longer ones use ordinary
- * pages, because the program may only reserve their addresses. */
-#define DENSE_GRANULES_LEAST ((size_t)32)  /* 2 MiB */
-#define DENSE_GRANULES_MOST ((size_t)4096) /* 256 MiB */
 
 static size_t x_mapped_bytes;
 
@@ -62,8 +58,7 @@ static struct ps_run *map(size_t granules, size_t align_granules) {
 
 char *ps_granules_take(size_t granules, size_t align_granules, bool *is_zero) {
     bool is_mapping = granules + align_granules - 1 > PS_RUN_GRANULES_LIMIT;
-    bool is_dense =
-        align_granules == 1 && granules >= DENSE_GRANULES_LEAST && granules <= DENSE_GRANULES_MOST;
+    bool is_dense = align_granules == 1 && ps_huge_is_dense_chunk(granules);
     struct ps_run *run = is_mapping ? map(granules, align_granules)
                          : is_dense ? ps_page_cache_take_dense(granules)
                                     : ps_page_cache_take(granules, align_granules);

@@ -36,6 +36,15 @@ ERRANDS = {
     "the policy of huge pages": "huge pages",
 }
 
+# Policies with one place: a call that makes a decision, and the files that may.
+ONE_PLACE = {
+    "ps_os_advise_huge": {
+        "pools/engine/os/os.h", "pools/engine/os/os_linux.c",
+        "pools/engine/page/huge.h", "pools/engine/page/huge.c",
+        "pools/engine/harden/guard.c",  # keeps a mapping apart; no policy
+    },
+}  # fmt: skip
+
 
 def rows(text: str) -> dict[str, str]:
     """The table of places: a change, and where it goes."""
@@ -102,6 +111,28 @@ def test_every_errand_has_a_row_with_a_place(errand: str) -> None:
     places = [place for change, place in table.items() if ERRANDS[errand] in change]
     assert len(places) == 1
     assert re.search(r"`[\w./<>*]+`|`\w+\(\)`", places[0])
+
+
+def users_of(name: str, root: Path) -> set[str]:
+    files = (path for top in ("pools", "shim") for path in (root / top).rglob("*.[ch]"))
+    return {
+        path.relative_to(root).as_posix()
+        for path in files
+        if re.search(rf"\b{name}\b", path.read_text())
+    }
+
+
+@pytest.mark.parametrize("name", ONE_PLACE)
+def test_policy_is_in_one_place(name: str) -> None:
+    assert users_of(name, ROOT) == ONE_PLACE[name]
+
+
+def test_planted_second_place_is_found(tmp_path: Path) -> None:
+    for path in ("pools/engine/heap/new.c", "pools/engine/heap/other.c"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / "pools/engine/heap/new.c").write_text("ps_os_advise_huge(base, 1, true);\n")
+    (tmp_path / "pools/engine/heap/other.c").write_text("ps_os_advise_huge_not(base);\n")
+    assert users_of("ps_os_advise_huge", tmp_path) == {"pools/engine/heap/new.c"}
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@
 #include "pools/engine/heap/steal.h"
 #include "pools/engine/heap/streak.h"
 #include "pools/engine/heap/take.h"
+#include "pools/engine/page/huge.h"
 #include "pools/engine/small/orphans.h"
 #include "pools/engine/small/span_list.h"
 #include "pools/engine/small/span_remote.h"
@@ -35,13 +36,6 @@
 
 /* Blocks of a gap that become a list at a time. */
 #define LINKED_AT_ONCE 32
-
-/* Bytes of spans of one class in one heap from which on further ones use huge pages, and the
- * largest blocks that do: touching one of them makes its pages resident. Programs usually touch
- * only the head of larger blocks, as of buffers: with all classes from 1 MiB on, 500 MiB were
- * resident where 33 were touched. */
-#define DENSE_BYTES ((size_t)4 << 20)
-#define DENSE_BLOCK_BYTES 4096
 
 size_t ps_refill_window_blocks = SIZE_MAX;
 uint32_t ps_refill_sparse_spans;
@@ -234,17 +228,14 @@ static struct ps_span *create(uint32_t class_index, uintptr_t key, uint32_t span
     return is_dense ? ps_span_create_dense(class_index, key) : ps_span_create(class_index, key);
 }
 
-/* Refills from fresh memory. A class of small blocks that has reached DENSE_BYTES in one heap
- * usually keeps growing and is filled, so that huge pages pay. Earlier they would cost 2 MiB per
- * class of each small thread. */
+/* Refills from fresh memory. */
 static bool refill_fresh(struct ps_heap *heap, struct ps_bin *bin, uint32_t class_index) {
     ps_steal_from_candidate(heap);
     uint32_t *count = &heap->x_spans[class_index];
     uint32_t spans = ps_load_relaxed(count); /* relaxed: a count */
     size_t bytes = ((size_t)spans * ps_size_classes[class_index].granules) << PS_GRANULE_SHIFT;
     uintptr_t key = ps_heap_key_of(heap, class_index);
-    bool is_dense =
-        bytes >= DENSE_BYTES && ps_size_classes[class_index].block_bytes <= DENSE_BLOCK_BYTES;
+    bool is_dense = ps_huge_is_dense_class(ps_size_classes[class_index].block_bytes, bytes);
     struct ps_span *span = create(class_index, key, spans, is_dense);
     if (span == NULL && ps_mode.hook.reclaim()) {
         span = create(class_index, key, spans, false);

@@ -4,7 +4,7 @@
  */
 #include "pools/engine/heap/shadow.h"
 
-#include "pools/engine/os/os.h"
+#include "pools/engine/page/huge.h"
 #include "pools/engine/page/metadata.h"
 
 #define TABLE_BYTES (((size_t)1 << PS_LEAF_SHIFT) >> PS_SHADOW_SHIFT)
@@ -15,7 +15,7 @@ PS_COLD uint8_t *ps_shadow_make(const void *block) {
     if (table == NULL) {
         return NULL;
     }
-    ps_os_advise_huge(table, TABLE_BYTES, false);
+    ps_huge_refuse(table, TABLE_BYTES);
     /* release: pairs with the acquire of ps_shadow_at. A mapping that comes second stays unused and
      * untouched, once in the life of a leaf. */
     return ps_cas_strong_acq_rel(ps_shadow_place(block), &other, table) ? table : other;

@@ -8,6 +8,7 @@
 
 #include "pools/engine/base/bits.h"
 #include "pools/engine/os/os.h"
+#include "pools/engine/page/huge.h"
 
 #define FIRST_ARENA_BYTES ((size_t)2 << 20) /* all that a small program reserves */
 #define NEXT_ARENA_BYTES ((size_t)32 << 20) /* room for a large block to grow in place */
@@ -19,7 +20,6 @@
 
 static struct ps_page_arena arenas[ARENA_LIMIT];
 static size_t arena_count;
-static enum ps_thp thp_policy;
 static size_t usual_count; /* arenas of at least the usual size, which doubles with them */
 static size_t open_bytes;  /* accessible, in all arenas */
 
@@ -27,10 +27,8 @@ static size_t open_bytes;  /* accessible, in all arenas */
 static size_t reserve_bytes = SIZE_MAX;
 static size_t step_bytes = SIZE_MAX;
 
-void ps_page_arena_start(enum ps_thp thp) { thp_policy = thp; }
-
 static bool is_huge(enum ps_page_arena_kind kind) {
-    return thp_policy == PS_THP_ALWAYS || (thp_policy == PS_THP_AUTO && kind == PS_PAGE_ARENA_HUGE);
+    return ps_huge_is_wanted(kind == PS_PAGE_ARENA_HUGE);
 }
 
 /* Unit of an arena's lengths and of its base. */
@@ -102,7 +100,7 @@ struct ps_page_arena *ps_page_arena_reserve(size_t granules, enum ps_page_arena_
     struct ps_page_arena *arena = &arenas[arena_count++];
     *arena = (struct ps_page_arena){
         .base = base, .rest_granules = bytes >> PS_GRANULE_SHIFT, .kind = kind};
-    ps_os_advise_huge(base, bytes, is_huge(kind));
+    ps_huge_advise(base, bytes, kind == PS_PAGE_ARENA_HUGE);
     return arena;
 }
 
@@ -139,28 +137,3 @@ size_t ps_page_arena_open(struct ps_page_arena *arena, size_t granules, struct p
 size_t ps_page_arena_count(void) { return arena_count; }
 
 struct ps_page_arena *ps_page_arena_at(size_t index) { return &arenas[index]; }
-
-/*
- * khugepaged makes a huge page of any range with one resident page, which allocates memory for
- * every purged hole in it. Over an hour redis grew by 12 MiB from 130 that way.
- */
-void ps_page_arena_keep_holes(char *base, size_t granules) {
-    if (thp_policy == PS_THP_NEVER) {
-        return;
-    }
-    uintptr_t begin = (uintptr_t)base;
-    uintptr_t end = begin + (granules << PS_GRANULE_SHIFT);
-    uintptr_t first = ps_round_down(begin, PS_HUGE_PAGE_BYTES);
-    uintptr_t last = ps_round_down(end, PS_HUGE_PAGE_BYTES);
-    if (first != begin) {
-        ps_os_advise_huge((char *)first, PS_HUGE_PAGE_BYTES, false);
-        first += PS_HUGE_PAGE_BYTES;
-    }
-    if (first < last) {
-        ps_os_advise_huge((char *)first, last - first,
-                          true); /* empty: the next touch may allocate one */
-    }
-    if (last != end && last >= first) {
-        ps_os_advise_huge((char *)last, PS_HUGE_PAGE_BYTES, false);
-    }
-}

@@ -12,25 +12,22 @@
  * first block. Under a limit (RLIMIT_AS, RLIMIT_DATA, RLIMIT_MEMLOCK) steps and arenas become as
  * small as it requires.
  *
- * Two kinds. In huge pages the first touch is four times cheaper per byte, but each touch allocates
- * 2 MiB: they are for memory that will be filled, which the caller of ps_page_cache_take* tells.
+ * Two kinds: plain, and huge for dense memory, as the caller of ps_page_cache_take* tells; huge.h
+ * has the policy.
  *
- * Callers: page_cache.c, purge.c. Under the page lock unless stated; its undo log notes the arenas
+ * Callers: page_cache.c. Under the page lock unless stated; its undo log notes the arenas
  * and their accessible lengths (after a roll-back a new arena's addresses are lost). Calls the page
  * map and the OS.
  */
 #ifndef PS_PAGE_ARENA_H
 #define PS_PAGE_ARENA_H
 
-#include "pools/engine/base/config.h"
 #include "pools/engine/base/undo.h"
 #include "pools/engine/page/page_map.h"
 
-#define PS_HUGE_PAGE_BYTES ((size_t)2 << 20)
-
 enum ps_page_arena_kind {
-    PS_PAGE_ARENA_PLAIN, /* ordinary pages, unless POOLSHIM_THP=always */
-    PS_PAGE_ARENA_HUGE,  /* huge pages, unless POOLSHIM_THP=never */
+    PS_PAGE_ARENA_PLAIN, /* usually of ordinary pages: huge.h */
+    PS_PAGE_ARENA_HUGE,  /* for dense memory */
     PS_PAGE_ARENA_KINDS,
 };
 
@@ -40,9 +37,6 @@ struct ps_page_arena {
     size_t rest_granules; /* reserved behind them */
     enum ps_page_arena_kind kind;
 };
-
-/* Sets the policy. Called once, before the first growth. */
-void ps_page_arena_start(enum ps_thp thp);
 
 /*
  * Reserves an arena of a kind for at least `granules` and enters it in the page map, without
@@ -59,13 +53,6 @@ struct ps_page_arena *ps_page_arena_reserve(size_t granules, enum ps_page_arena_
  * refuses.
  */
 size_t ps_page_arena_open(struct ps_page_arena *arena, size_t granules, struct ps_undo *undo);
-
-/*
- * Advises the system after a purge in an arena of huge pages: those that the run shares with others
- * stay split into small pages, those that it fills may become whole again. Any thread, without the
- * page lock.
- */
-void ps_page_arena_keep_holes(char *base, size_t granules);
 
 /* All arenas, in the order of reservation. */
 size_t ps_page_arena_count(void);

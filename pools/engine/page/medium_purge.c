@@ -10,6 +10,7 @@
 #include "pools/engine/os/lock.h"
 #include "pools/engine/os/os.h"
 #include "pools/engine/page/arena.h"
+#include "pools/engine/page/huge.h"
 #include "pools/engine/page/low_water.h"
 #include "pools/engine/page/medium_dirty.h"
 #include "pools/engine/page/page_cache.h"
@@ -26,7 +27,7 @@ static uint64_t quarter_ms;
 static uint64_t x_next_ms; /* end of the current quarter */
 static uint64_t x_due;     /* pages found idle, not purged yet */
 static struct ps_purge_credit credit;
-static bool is_apart;            /* see ps_purge_keeps_apart */
+static bool is_apart;            /* see huge.h */
 static size_t retry_regions = 1; /* with refused pages, to try again at the end of a quarter */
 static struct ps_medium_detached detached;
 
@@ -92,7 +93,7 @@ static size_t purge_region(struct goal *goal, bool *is_any) {
     if (run->is_huge) {
         goal->cost_us -= PS_PURGE_BREAK_US;
         if (is_apart) {
-            ps_page_arena_keep_holes(run->base, run->granules);
+            ps_huge_keep_holes(run->base, run->granules);
         }
     }
     for (size_t i = 0; i < PS_PAGE_BIT_WORDS; i++) {
@@ -129,7 +130,7 @@ static uint64_t count_dirty(void) {
     recover();
     ps_page_cache_count(&pages);
     ps_medium_count(&counts);
-    is_apart = ps_purge_keeps_apart(pages.arena_granules);
+    is_apart = ps_huge_keeps_holes(pages.arena_granules);
     return counts.dirty_pages - counts.refused_pages;
 }
 

@@ -11,6 +11,7 @@
 #include "pools/engine/base/check.h"
 #include "pools/engine/os/lock.h"
 #include "pools/engine/page/arena.h"
+#include "pools/engine/page/huge.h"
 #include "pools/engine/page/metadata.h"
 #include "pools/engine/page/purge.h"
 #include "pools/engine/page/run_bins.h"
@@ -112,7 +113,7 @@ static struct ps_run *carve_locked(struct ps_run *run, size_t granules, size_t a
 }
 
 void ps_page_cache_start(const struct ps_config *config) {
-    ps_page_arena_start(config->thp);
+    ps_huge_start(config->thp);
     ps_page_cache_is_shut = config->harden >= 2;
 }
 

@@ -6,7 +6,7 @@
 #include "pools/engine/page/page_map.h"
 
 #include "pools/engine/base/bits.h"
-#include "pools/engine/os/os.h"
+#include "pools/engine/page/huge.h"
 #include "pools/engine/page/metadata.h"
 
 /* From this many leaves on, they get a mapping of their own instead of pieces. */
@@ -49,7 +49,7 @@ static void map_spare(size_t first, size_t last) {
         ps_fence_program_order();
         spare_count = spare_next != NULL ? missing : 0;
         if (spare_count != 0) { /* touched sparsely */
-            ps_os_advise_huge(spare_next, missing * PS_LEAF_BYTES, false);
+            ps_huge_refuse(spare_next, missing * PS_LEAF_BYTES);
         }
     }
 }

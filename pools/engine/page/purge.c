@@ -10,13 +10,14 @@
 #include "pools/engine/base/bits.h"
 #include "pools/engine/os/lock.h"
 #include "pools/engine/page/arena.h"
+#include "pools/engine/page/huge.h"
 #include "pools/engine/page/low_water.h"
 #include "pools/engine/page/page_cache.h"
 #include "pools/engine/page/purge_credit.h"
 
 #define HUGE_GRANULE_US 2
 #define PIECE_GRANULES 32
-#define ALL_GRANULES 1024 /* off the cache at a time where everything is purged */
+#define ALL_GRANULES 1024 /* detached at a time by ps_purge_all */
 
 static struct ps_lock purge_lock = PS_LOCK_INIT(PS_RANK_PURGE);
 static uint32_t purge_delay_ms;
@@ -25,9 +26,9 @@ static uint64_t x_next_ms;      /* end of the current quarter */
 static uint64_t x_due_granules; /* found idle, not purged yet */
 static struct ps_purge_credit credit;
 static struct ps_low_water low_water; /* of dirty granules that the system did not refuse */
-static struct ps_run *detached;       /* dirty, off the cache: empty whenever no thread purges */
-static bool is_apart;                 /* of what is due: see ps_purge_keeps_apart */
-static size_t retry_granules = 1;     /* refused ones to try again at the end of a quarter */
+static struct ps_run *detached;       /* dirty, off the cache; empty while no thread purges */
+static bool is_apart;                 /* keep purged huge pages split: huge.h */
+static size_t retry_granules = 1;     /* refused granules to retry at the end of a quarter */
 static struct ps_purge_counts x_counts;
 
 void ps_purge_start(uint32_t delay_ms) {
@@ -57,7 +58,7 @@ static bool purge_run(const struct ps_run *run, size_t granules, bool is_kept_ap
         return false;
     }
     if (run->is_huge && is_kept_apart) {
-        ps_page_arena_keep_holes(run->base, granules);
+        ps_huge_keep_holes(run->base, granules);
     }
     ps_purge_count(bytes);
     return true;
@@ -158,8 +159,8 @@ static void end_quarter(uint64_t now_ms, uint64_t due_ms) {
     if (quarter_ms != 0) {
         idle = ps_low_water_end(&low_water, 1 + (now_ms - due_ms) / quarter_ms, dirty);
     }
-    is_apart = ps_purge_keeps_apart(counts.arena_granules);
-    ps_store_relaxed(&x_due_granules, idle); /* relaxed: a hint to those without the lock */
+    is_apart = ps_huge_keeps_holes(counts.arena_granules);
+    ps_store_relaxed(&x_due_granules, idle); /* relaxed: a hint to threads without the lock */
 }
 
 /* Purges one step of the runs that are due. Runs allocated since they were found idle are not. */
@@ -218,7 +219,7 @@ bool ps_purge_all(size_t keep_bytes) {
         struct goal goal = {.granules = counts.dirty_granules - keep,
                             .piece_granules = ALL_GRANULES,
                             .cost_us = INT64_MAX,
-                            .is_apart = ps_purge_keeps_apart(counts.arena_granules)};
+                            .is_apart = ps_huge_keeps_holes(counts.arena_granules)};
         done = purge_granules(&goal);
         ps_low_water_lower(&low_water, done);
     }

@@ -48,12 +48,6 @@ bool ps_purge_is_behind(void);
  * returned. */
 bool ps_purge_all(size_t keep_bytes);
 
-/* True if purged huge pages are kept apart (arena.h). Not in large heaps: the kernel needs a
- * mapping for each that is, of the 65,530 that a process may have. */
-static inline bool ps_purge_keeps_apart(uint64_t arena_granules) {
-    return arena_granules <= (uint64_t)16 << 30 >> PS_GRANULE_SHIFT;
-}
-
 /* Counts memory that another file gave back (a mapping, say). Any thread. */
 void ps_purge_count(uint64_t bytes);
 

@@ -15,6 +15,7 @@
 #include "pools/engine/heap/pop.h"
 #include "pools/engine/heap/resize.h"
 #include "pools/engine/os/os.h"
+#include "pools/engine/page/huge.h"
 #include "pools/engine/page/metadata.h"
 #include "pools/engine/record/record_peak.h"
 #include "pools/engine/record/record_sizes.h"
@@ -44,7 +45,7 @@ struct ps_tally *ps_record_make(void) {
     if (tally == NULL) {
         return NULL;
     }
-    ps_os_advise_huge(tally, bytes, false);
+    ps_huge_refuse(tally, bytes);
     tally->grain = tally->level = GRAIN_LEAST;
     tally->limit = 2 * GRAIN_LEAST;
     ps_record_peak_add(tally);

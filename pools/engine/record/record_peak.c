@@ -8,7 +8,7 @@
 
 #include "pools/engine/base/bits.h"
 #include "pools/engine/os/lock.h"
-#include "pools/engine/os/os.h"
+#include "pools/engine/page/huge.h"
 #include "pools/engine/page/metadata.h"
 
 #include <string.h>
@@ -65,7 +65,7 @@ bool ps_record_peak_start(void) {
     if (memory == NULL) {
         return false;
     }
-    ps_os_advise_huge(memory, SLOTS * SLOT_BYTES, false);
+    ps_huge_refuse(memory, SLOTS * SLOT_BYTES);
     for (size_t i = 0; i < SLOTS; i++) {
         slots[i].entries = (struct ps_record_entry *)(memory + i * SLOT_BYTES);
         order[i] = (uint8_t)i;

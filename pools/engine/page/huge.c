@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See huge.h. The policy is constant after the start.
+ */
+#include "pools/engine/page/huge.h"
+
+#include "pools/engine/base/bits.h"
+
+static enum ps_thp policy;
+
+void ps_huge_start(enum ps_thp thp) { policy = thp; }
+
+bool ps_huge_is_wanted(bool is_dense) {
+    return policy == PS_THP_ALWAYS || (policy == PS_THP_AUTO && is_dense);
+}
+
+void ps_huge_advise(char *base, size_t bytes, bool is_dense) {
+    ps_os_advise_huge(base, bytes, ps_huge_is_wanted(is_dense));
+}
+
+void ps_huge_keep_holes(char *base, size_t granules) {
+    if (policy == PS_THP_NEVER) {
+        return;
+    }
+    uintptr_t begin = (uintptr_t)base;
+    uintptr_t end = begin + (granules << PS_GRANULE_SHIFT);
+    uintptr_t first = ps_round_down(begin, PS_HUGE_PAGE_BYTES);
+    uintptr_t last = ps_round_down(end, PS_HUGE_PAGE_BYTES);
+    if (first != begin) {
+        ps_os_advise_huge((char *)first, PS_HUGE_PAGE_BYTES, false);
+        first += PS_HUGE_PAGE_BYTES;
+    }
+    if (first < last) { /* empty: the next touch may allocate a whole one */
+        ps_os_advise_huge((char *)first, last - first, true);
+    }
+    if (last != end && last >= first) {
+        ps_os_advise_huge((char *)last, PS_HUGE_PAGE_BYTES, false);
+    }
+}
