@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Looks at the heap of an arena and changes nothing. It believes no offset before it is within the
- * arena: the file may be damaged. See heap.h.
+ * Checks the heap of an arena without changing it. Uses no offset before it is known to be within
+ * the arena, because the file may be damaged. See heap.h.
  */
 #include "pools/arena/heap.h"
 #include "pools/engine/base/bits.h"

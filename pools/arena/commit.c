@@ -12,9 +12,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* What the changed pages add to the sum of the contents. *is_same: they are as they were committed.
- * The system writes whole pages anyway: those that came out the same are dropped from the list,
- * unless the file does not have them yet. */
+/* Adds the changed pages to the sum of the contents. *is_same: they equal the last commit. The
+ * system writes whole pages in any case: unchanged ones are dropped from the list, unless the file
+ * does not have them yet. */
 static bool sum_changes(struct ps_arena *arena, uint64_t *sum, bool *is_same) {
     struct page_list *list = &arena->changed;
     char old[ARENA_PAGE];

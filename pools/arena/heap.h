@@ -26,7 +26,7 @@ struct heap {
 };
 _Static_assert(sizeof(struct heap) == 10176, "the file's layout");
 
-/* In the file. Of a used block only the head is there. */
+/* A block in the file. A used block has only its head. */
 struct heap_block {
     uint64_t head;
     uint64_t next;

@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-/* Of an entry of /proc/self/pagemap: in memory, in swap, a page of a file. */
+/* Bits of an entry of /proc/self/pagemap: in memory, in swap, a page of a file. */
 #define ENTRY_IS_PRESENT ((uint64_t)1 << 63)
 #define ENTRY_IS_SWAPPED ((uint64_t)1 << 62)
 #define ENTRY_IS_OF_FILE ((uint64_t)1 << 61)

@@ -97,7 +97,7 @@ static struct ps_fifo_chunk *find_spare(struct fifo *fifo, size_t bytes, size_t 
     return NULL;
 }
 
-/* Where the first block of a chunk lies. */
+/* The place of the first block in a chunk. */
 static size_t first_block(const struct fifo *fifo, size_t align) {
     return ps_round_up(sizeof(struct ps_fifo_chunk) + fifo->prefix_bytes, align);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a fifo is inside. Owns no state. Callers: fifo.c, chunks.c, check.c of this folder. No
+ * The internals of a fifo. Owns no state. Callers: fifo.c, chunks.c, check.c of this folder. No
  * locks.
  *
  *   chunks.total_bytes == sum of chunk->bytes over: home, the ring `all`, the list `spares`
@@ -71,7 +71,7 @@ static inline bool chunk_is_linked(const struct ps_fifo_chunk *chunk) {
     return chunk->next != NULL;
 }
 
-/* Where a block would lie between `top` and `end`; NULL if it does not fit. */
+/* The place of a block between `top` and `end`; NULL if it does not fit. */
 static inline char *ps_fifo_place(const struct fifo *fifo, char *top, const char *end, size_t bytes,
                                   size_t align) {
     size_t room = (size_t)(end - top);

@@ -48,7 +48,7 @@ static bool drop_if_others(const struct intrusive_pool *pool, struct ps_intrusiv
     return false;
 }
 
-/* What `last` is for a pool with a recycle function. */
+/* The value of `last` for a pool with a recycle function. */
 static void recycle_last(struct ps_intrusive_state *state, struct ps_intrusive_item *item) {
     const struct intrusive_pool *pool = intrusive_pool_of(state);
     pool->options.recycle(item, pool->options.context);
@@ -155,7 +155,7 @@ static struct ps_intrusive_item *hand_out(struct intrusive_pool *pool,
     return item;
 }
 
-/* What live items there are with PS_DEBUG=malloc. */
+/* Number of live items with PS_DEBUG=malloc. */
 static size_t live_malloc(const struct intrusive_pool *pool) {
     return pool->face.hold_count - 1 + ps_load_relaxed(&pool->x_left); /* relaxed: a count */
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What intrusive pools say about themselves: numbers, and a walk that checks them. See intrusive.h.
+ * Statistics of intrusive pools, and a walk that checks them. See intrusive.h.
  */
 #include "pools/engine/base/atomic.h"
 #include "pools/intrusive/intrusive.h"

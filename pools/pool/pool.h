@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the files of this folder share: chunks, the kinds of pool, and the three places of a chunk:
- * current (what was never used of it is [bump, end)), in the list of those with room, or neither
- * (full). pool.c calls the kinds; they call room.c, table.c and pools/common. No locks: one thread
- * at a time, as the header says.
+ * Shared declarations of this folder: chunks, the kinds of pool, and the three places of a chunk:
+ * current (never used: [bump, end)), in the list of those with room, or neither (full). pool.c
+ * calls the kinds; they call room.c, table.c and pools/common. No locks: one thread at a time, as
+ * the header says.
  */
 #ifndef PS_POOL_POOL_H
 #define PS_POOL_POOL_H
@@ -132,7 +132,7 @@ struct ps_pool_sum {
     size_t free_count;
 };
 
-/* What a kind does; see list.c, map.c, tiny.c. */
+/* The actions of a kind; see list.c, map.c, tiny.c. */
 struct ps_pool_actions {
     /* The length of a chunk that holds `count` objects; 0: it overflows. */
     size_t (*bytes_for)(const struct ps_pool *pool, size_t count);
@@ -169,7 +169,7 @@ bool ps_pool_tiny_owns(const struct ps_pool *pool, const void *address);
 void ps_pool_map_each(struct ps_pool *pool, void (*visit)(void *object, void *context),
                       void *context);
 
-/* What the checked kind takes over from the ordered one; see struct ps_pool_actions. */
+/* Actions that the checked kind shares with the ordered one; see struct ps_pool_actions. */
 size_t ps_pool_map_bytes_for(const struct ps_pool *pool, size_t count);
 void ps_pool_map_build(struct ps_pool *pool, void *memory, size_t bytes);
 void ps_pool_map_flush(struct ps_pool *pool);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A pool for each class of sizes, and blocks too large for any, which are linked by a head in front
- * of them. What is not inline in poolshim/pools.h. No locks.
+ * of them. The part of poolshim/pools.h that is not inline. No locks.
  */
 #include <poolshim/pools.h>
 

@@ -21,8 +21,8 @@ static size_t block_bytes(size_t bytes, size_t align) {
     return ps_region_block_bytes(ps_max(bytes, 1), align);
 }
 
-/* What a watched region shows of a block: its bytes may be used, the slack behind them may not. The
- * first `kept` bytes are those of a block that is resized: what is known of them stays. */
+/* Marks a block of a watched region: its bytes may be used, the slack behind them may not. The
+ * first `kept` bytes belong to a block that is resized: their marks stay. */
 static void mark_used(const struct ps_region_state *region, char *block, size_t kept, size_t bytes,
                       size_t taken) {
     if (region->is_watched) {

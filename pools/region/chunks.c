@@ -17,8 +17,8 @@ struct gap {
 
 enum { KEPT_TRIES = 4 }; /* chunks for reuse that are tried */
 
-/* What is written into a gap may be read until the chunk is empty again: the marks of a watched
- * region come off it. */
+/* Removes the marks of a watched region from a gap: its bytes may be read until the chunk is empty
+ * again. */
 static void push_gap(struct ps_region_chunk *chunk, char *block, size_t bytes) {
     struct gap *gap = (struct gap *)block - 1;
     ps_unpoison(gap, sizeof *gap);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What must be undone when a region ends: cleanups, descriptors, temporary files, data under keys.
- * Their records are blocks of the region; those of cleanups are used again. Callers: users, tree.c.
+ * Actions at the end of a region: cleanups, descriptors, temporary files, data under keys. Their
+ * records are blocks of the region; those of cleanups are reused. Callers: users, tree.c.
  */
 #include "pools/region/region.h"
 

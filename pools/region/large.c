@@ -6,7 +6,7 @@
  * ps_region_free and the like take any block of the region and must recognise the large ones.
  * The 48 bytes before any block are memory of the region (its own header, a chunk's, other blocks),
  * so they may be read; the last word of a large block's header is a seal made of both addresses,
- * which is broken when the block is freed. A program that forges one deceives only itself. Where
+ * which is broken when the block is freed. A program that forges one deceives only itself. While
  * memory is watched, those 48 bytes may be marked or undefined, and the list is searched instead.
  */
 #include "pools/region/region.h"

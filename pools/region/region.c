@@ -94,7 +94,7 @@ void *ps_region_create_for(size_t bytes, const struct ps_region_options *options
         errno = ENOMEM;
         return NULL;
     }
-    /* What a first chunk cannot hold is a large block of the region. */
+    /* A request that a first chunk cannot hold is a large block of the region. */
     bool fits = bytes <= PS_REGION_LENGTH_MAX - STATE_BYTES - PS_ALIGN_DEFAULT;
     struct ps_region *made =
         create(fits ? ps_round_up(ps_max(bytes, 1), PS_ALIGN_DEFAULT) + PS_ALIGN_DEFAULT

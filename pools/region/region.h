@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a region is behind its three public words, and the steps that its files share. A region
+ * A region behind its three public words, and the steps that its files share. A region
  * belongs to one thread at a time: no locks, no atomics. Callers: the files of this folder.
  *
  *   hot.at is the current chunk's `at`; that of struct ps_region_chunk is right only between

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What other threads do to a ring: release frames, and bring it to its end. Callers: the program
- * from any thread, ring.c. No locks: counts and one list, see ring.h.
+ * Actions of other threads on a ring: release of frames, and its end. Callers: the program from any
+ * thread, ring.c. No locks: counts and one list, see ring.h.
  */
 #include "pools/ring/ring.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a ring is inside. Owns no state. Callers: ring.c, chunks.c, release.c, rewind.c of this
+ * The internals of a ring. Owns no state. Callers: ring.c, chunks.c, release.c, rewind.c of this
  * folder. No locks.
  *
  * A chunk is in one of four places, and only the owner moves it, except for one step:
@@ -68,7 +68,7 @@ struct ring {
     int64_t x_busy; /* after the end: chunks that are neither drained nor returned */
 };
 
-/* Of x_state. FRAME_WATCHED: sealed in checked mode, so that a release has more to do. */
+/* Values of x_state. FRAME_WATCHED: sealed in checked mode, so that a release has more to do. */
 #define FRAME_OPEN ((uintptr_t)0x6f70656ef4a3e0f0)
 #define FRAME_SEALED ((uintptr_t)0x7365616cf4a3e0f0)
 #define FRAME_WATCHED ((uintptr_t)0x77617463f4a3e0f0)
@@ -89,7 +89,7 @@ static inline int64_t add_acq_rel(int64_t *x_count, int64_t added) {
     return seen + added;
 }
 
-/* Where a block would lie between `top` and `end`; NULL if it does not fit. */
+/* The place of a block between `top` and `end`; NULL if it does not fit. */
 static inline char *ps_ring_place(char *top, const char *end, size_t bytes, size_t align) {
     size_t room = (size_t)(end - top);
     size_t before = -(uintptr_t)top & (align - 1);

@@ -122,7 +122,7 @@ static bool has_slices(const struct run *run) {
     return run->free != NULL || run->virgin != run->end;
 }
 
-/* What the first run of the list has: at most `least` free slices, or all that is virgin. */
+/* Takes from the first run of the list: at most `least` free slices, or all virgin ones. */
 static struct slice_batch take_from_run(struct depot *depot, size_t least) {
     struct run *run = depot->runs;
     struct slice_batch batch = {NULL, 0, NULL, NULL};

@@ -29,7 +29,7 @@ static size_t home_of(const void *slice) {
     return ((uintptr_t)slice >> 4) * (size_t)0x9e3779b97f4a7c15u >> 20 & (capacity - 1);
 }
 
-/* Where the slice is, or the empty place where it would be. Ends: half the places are empty. */
+/* The place of the slice, or the empty place for it. Ends: half the places are empty. */
 static size_t find(const void *slice) {
     size_t at = home_of(slice);
     while (entries[at].slice != NULL && entries[at].slice != slice) {

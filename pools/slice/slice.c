@@ -14,7 +14,7 @@
 #define POOL "slices"
 #define ALIGN_MAX ((size_t)64 << 10)
 
-/* What a slice keeps while it is free: its links. The rest is poisoned in checked runs. */
+/* The part of a free slice that is not poisoned in checked runs: its links. */
 #define LINK_BYTES (2 * sizeof(void *))
 #define FILL 0xdd
 

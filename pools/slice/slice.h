@@ -3,7 +3,7 @@
  * Slices, within: size classes, the depot with its runs, the caches of threads, the table of live
  * slices of checked runs. slice.c calls all of it; cache.c calls depot.c, which calls pages.h.
  *
- * Of each class: slices of all runs == allocated + in caches (lists, windows) + in the depot
+ * For each class: slices of all runs == allocated + in caches (lists, windows) + in the depot
  * (magazines) + free in their runs (list, virgin part).
  */
 #ifndef PS_SLICE_SLICE_H
@@ -35,8 +35,8 @@ static inline uint32_t slice_class_limit(size_t class_index) {
 }
 
 /*
- * What the depot transfers to a cache: a list of `count` slices, or a window of virgin ones, or,
- * when both are empty, nothing.
+ * A transfer from the depot to a cache: a list of `count` slices, or a window of virgin ones, or
+ * nothing when both are empty.
  */
 struct slice_batch {
     struct ps_slice_link *first;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is built on alloc of a stack: realloc, free of the newest block, copies, text; seals, names,
- * and the allocator of poolshim/allocator.h. Calls stack.c, single.c. One thread at a time per
- * stack.
+ * Functions on top of alloc of a stack: realloc, free of the newest block, copies, text; seals,
+ * names, and the allocator of poolshim/allocator.h. Calls stack.c, single.c. One thread at a time
+ * per stack.
  */
 #include "pools/stack/stack.h"
 
@@ -112,7 +112,7 @@ char *ps_stack_strndup(struct ps_stack *stack, const char *text, size_t most) {
     return copy_text(stack, text, strnlen(text, most));
 }
 
-/* Formats where the text will be; a text that does not fit is formatted again, in its block. Where
+/* Formats text at its final place; text that does not fit is formatted again, in its block. While
  * checks are on, nothing may be written before there is a block. */
 static char *format_open(struct ps_stack *stack, const char *format, va_list arguments) {
     enum ps_stack_mode mode = stack->body->mode;

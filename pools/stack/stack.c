@@ -244,7 +244,7 @@ void ps_stack_pop_slow(struct ps_stack *stack, struct ps_stack_frame *frame) {
     ps_stack_leave(stack);
 }
 
-/* Looks first whether the frame is open: a frame that is not must not cost the others. */
+/* First checks that the frame is open: a frame that is not must not close the others. */
 void ps_stack_unwind(struct ps_stack *stack, struct ps_stack_frame *frame) {
     if (frame == NULL) {
         return;

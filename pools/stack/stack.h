@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the files of the stack share: chunks, the body, and the passage from the inline functions of
+ * Shared declarations of the stack: chunks, the body, and the passage from the inline functions of
  * poolshim/stack.h into the library. One thread at a time per stack, no locks.
  *
  *   chunks of a stack: first .. the one that holds top .. spare ones

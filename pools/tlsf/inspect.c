@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Looks at a TLSF pool and changes nothing: walk, check, statistics. See tlsf.h.
+ * Inspects a TLSF pool without changing it: walk, check, statistics. See tlsf.h.
  */
 #include "pools/tlsf/tlsf.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the bounded paths leave to others: growth, the oom handler, misuse, PS_DEBUG. See tlsf.h.
+ * Unbounded and rare steps: growth, the oom handler, misuse, PS_DEBUG. See tlsf.h.
  */
 #include "pools/tlsf/tlsf.h"
 

@@ -19,7 +19,7 @@
 
 static const char overwritten[] = "overwritten free block";
 
-/* What a free block says to be next on its list leads back to it. */
+/* True when the next block on the list of a free block links back to it. */
 static inline bool is_next(const struct ps_tlsf *tlsf, struct block *block, struct block *next) {
     return next == NULL || (tlsf_has_links(tlsf, next) && next->slot == &block->next);
 }
@@ -33,7 +33,7 @@ static inline void check_links(const struct ps_tlsf *tlsf, struct block *block) 
     }
 }
 
-/* Where a free block ends there may be a head: so its size can be used. */
+/* Checks that a head may follow the end of a free block, so that its size can be used. */
 static inline void check_size(const struct ps_tlsf *tlsf, struct block *block, size_t size) {
     if (PS_UNLIKELY(!tlsf_has_head(tlsf, block_at(block, size)))) {
         ps_tlsf_damaged(tlsf, overwritten, block);
@@ -170,7 +170,7 @@ static PS_NOINLINE struct block *find_near(const struct ps_tlsf *tlsf, size_t cl
     return NULL;
 }
 
-/* Where blocks fit wherever they lie, else among those that may be aligned by luck. */
+/* Searches blocks that fit wherever they are, then those that happen to be aligned. */
 static struct block *find_aligned(const struct ps_tlsf *tlsf, size_t size, size_t align) {
     size_t least = size + align + PS_FIT_UNIT;
     struct block *block = NULL;

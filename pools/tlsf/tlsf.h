@@ -31,7 +31,7 @@
 
 struct block {
     size_t head;
-    /* Of free blocks only: */
+    /* free blocks only: */
     struct block *next;
     struct block **slot; /* what points here: a list's head or the `next` of a block */
 };

@@ -26,11 +26,11 @@
  *
  * The whole of it is in pools/examples/arena.c.
  *
- * What holds when the process ends in whatever way (kill -9, a crash, exit without close):
+ * Guarantees when the process ends in any way (kill -9, a crash, exit without close):
  *   - what a commit has returned PS_ARENA_OK for is in the file;
  *   - a commit under way is in the file as a whole or not at all;
  *   - what was written since is lost, allocations and the root included.
- * What holds when the system stops (power cut, kernel crash):
+ * Guarantees when the system stops (power cut, kernel crash):
  *   - with PS_ARENA_SYNC the same. A commit then waits up to three times for the disk (fdatasync);
  *   - without it commits may be lost, and since the system writes pages in any order, the file may
  *     be a mixture; PS_ARENA_VERIFY finds that. The disk must keep what fdatasync has promised; it
@@ -120,7 +120,7 @@ struct ps_arena_options {
                                        GiB, or less where the system refuses */
 };
 
-/* What a status means, in English. Never NULL. */
+/* The meaning of a status, in English. Never NULL. */
 PS_API const char *ps_arena_explain(enum ps_arena_status status) PS_NOEXCEPT;
 
 /*

@@ -16,7 +16,7 @@
  * An offset_ptr takes a T * as it is, but does not turn into one by itself: where a T * is needed,
  * get() makes it. Between offset_ptrs, and by * and ->, no get() is needed.
  *
- * What lies in an arena must make sense to another process at another address: no virtual
+ * Data in an arena must make sense to another process at another address: no virtual
  * functions, no plain pointers or references, no handles; offset_ptr instead of T *. Standard
  * containers keep plain pointers inside and do not belong there. Destructors do not run when an
  * arena closes: its objects live on.
@@ -133,7 +133,7 @@ template <class T> class offset_ptr {
     struct ps_link link_ = {0};
 };
 
-/* What a status other than PS_ARENA_OK becomes. */
+/* Exception for a status other than PS_ARENA_OK. */
 class arena_error : public std::runtime_error {
   public:
     explicit arena_error(ps_arena_status status)

@@ -58,8 +58,8 @@ struct ps_intrusive_item {
     uint32_t is_built; /* 0 in memory that was never allocated before */
 };
 
-/* What the inlined functions see of a pool; its memory, counts and rules lie behind it. The
- * library's own. */
+/* The part of a pool that inline functions use; its memory, counts and rules lie behind it.
+ * Internal to the library. */
 struct ps_intrusive_state {
     struct ps_intrusive_item *free; /* newest first; always NULL in pools that are checked */
     size_t hold_count; /* items allocated, and 1 for the pool; if shared, those ever allocated */

@@ -16,9 +16,9 @@
  * the child of a fork; signal handlers may not. Pages may be freed by another thread than the one
  * that allocated them. A page is PS_PAGE_BYTES, whatever the system's is.
  *
- * Runs of up to 15 pages share slices of 64 KiB, with a bitmap of their free pages; from 2 MiB on,
- * runs lie in huge pages where the system has them. Magazines over a depot are those of Bonwick and
- * Adams (2001), blocks in bitmaps are a buddy system (Knowlton 1965).
+ * Runs of up to 15 pages share granules of 64 KiB, with a bitmap of their free pages; from 2 MiB
+ * on, runs lie in huge pages where the system has them. Magazines over a depot are those of Bonwick
+ * and Adams (2001), blocks in bitmaps are a buddy system (Knowlton 1965).
  */
 #ifndef POOLSHIM_PAGES_H
 #define POOLSHIM_PAGES_H
@@ -54,9 +54,9 @@ PS_API PS_MALLOC void *ps_pages_zalloc(size_t bytes, size_t align) PS_NOEXCEPT;
 PS_API void ps_pages_free(void *pages, size_t bytes) PS_NOEXCEPT;
 
 /*
- * Lengthens a run in place. old_bytes, new_bytes: rounded up to pages. What is added is not
- * defined. False when the pages behind the run are not free; nothing has changed, nor errno. When
- * new_bytes is not more than old_bytes, true, and nothing has changed. A lock.
+ * Lengthens a run in place. old_bytes, new_bytes: rounded up to pages. The contents of added pages
+ * are undefined. False when the pages behind the run are not free; nothing has changed, nor errno.
+ * When new_bytes is not more than old_bytes, true, and nothing has changed. A lock.
  */
 PS_API bool ps_pages_extend(void *pages, size_t old_bytes, size_t new_bytes) PS_NOEXCEPT;
 

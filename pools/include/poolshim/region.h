@@ -34,7 +34,7 @@
  * front of an aligned block that follows an unaligned one is at least 8 bytes wide: that is where
  * its width is written.
  *
- * What all functions have in common. Sizes are bytes, at most PTRDIFF_MAX, alignments powers of two
+ * Common to all functions. Sizes are bytes, at most PTRDIFF_MAX, alignments powers of two
  * up to 1 GiB. Size 0 is treated as 1. Without memory: the oom handler of the options, then NULL
  * and ENOMEM, the region as it was. Bad alignment: NULL and EINVAL. Blocks are not zeroed unless
  * said. A region and its descendants are used by one thread at a time; other regions do not matter.
@@ -70,8 +70,7 @@ struct ps_region_options {
     size_t retain_bytes;
 };
 
-/* The library's own. What the inline functions below need; the rest of a region stands behind it.
- */
+/* Internal to the library. The part of a region that inline functions use; the rest follows it. */
 struct ps_region {
     char *at;    /* next free byte of the current chunk */
     char *end;   /* of its room; multiple of 16 */
@@ -105,8 +104,9 @@ PS_API struct ps_region *ps_region_init(void *buffer, size_t bytes,
                                         const struct ps_region_options *options) PS_NOEXCEPT;
 
 /*
- * A region that is destroyed before `parent` is destroyed or reset, children newest first. It has
- * chunks of its own. What options leave 0 of source, oom and retain_bytes is as in the parent.
+ * Creates a region that is destroyed before `parent` is destroyed or reset, children newest first.
+ * It has chunks of its own. Options that are 0 among source, oom and retain_bytes are those of the
+ * parent.
  */
 PS_API struct ps_region *ps_region_create_child(struct ps_region *parent,
                                                 const struct ps_region_options *options);
@@ -379,7 +379,7 @@ struct ps_region_stats {
     size_t child_count;      /* children, not their children */
     size_t next_chunk_bytes; /* length of the next chunk */
 };
-/* Of the region alone. O(chunks + large blocks + children). */
+/* Statistics of the region alone. O(chunks + large blocks + children). */
 PS_API void ps_region_stats(const struct ps_region *region,
                             struct ps_region_stats *stats) PS_NOEXCEPT;
 

@@ -3,10 +3,9 @@
  * ring.h - memory that one thread fills and any thread releases: parse a request here, hand it to a
  * worker there, drop everything it needed in one call, from the thread that is the last.
  *
- * A ring allocates by moving a pointer. What is allocated between ps_ring_begin and
- * ps_ring_seal is a frame. A sealed frame is valid until ps_ring_release, which any thread may
- * call, in any order, with nothing but the frame. One frame is open at a time, any number are
- * sealed.
+ * A ring allocates by moving a pointer. Blocks allocated between ps_ring_begin and ps_ring_seal are
+ * a frame. A sealed frame is valid until ps_ring_release, which any thread may call, in any order,
+ * with nothing but the frame. One frame is open at a time, any number are sealed.
  *
  *     struct ps_ring_frame *frame = ps_ring_begin(ring);
  *     struct request *request = ps_ring_alloc(ring, sizeof *request);
@@ -58,7 +57,7 @@ struct ps_ring_options {
 
 struct ps_ring_chunk; /* the library's own */
 
-/* What ps_ring_begin returns: pass it on, release it, leave its fields alone. */
+/* The result of ps_ring_begin: pass it on, release it, do not change its fields. */
 struct ps_ring_frame {
     struct ps_ring_chunk *first; /* the chunk that holds this */
     struct ps_ring_chunk *last;
@@ -94,9 +93,9 @@ PS_API struct ps_ring_frame *ps_ring_begin(struct ps_ring *ring);
 PS_API void ps_ring_seal(struct ps_ring *ring) PS_NOEXCEPT;
 
 /*
- * Drops a sealed frame and all its blocks. Any thread, once per frame; NULL: nothing. What the
- * thread did with the blocks before is done when their memory is used again. No lock; O(chunks of
- * the frame). Keeps errno.
+ * Drops a sealed frame and all its blocks. Any thread, once per frame; NULL: nothing. The thread's
+ * accesses to the blocks are complete when their memory is reused. No lock; O(chunks of the frame).
+ * Keeps errno.
  */
 PS_API void ps_ring_release(struct ps_ring_frame *frame) PS_NOEXCEPT;
 

@@ -103,9 +103,9 @@ typedef int ps_oom_handler(void *context, size_t bytes);
 struct ps_chunk_options {
     struct ps_source *source; /* NULL: the page cache */
     size_t first_bytes;       /* first chunk; 0: the family's default */
-    size_t max_bytes;         /* chunks double up to this; 0: the family's default. What is larger
-                                 gets a chunk of its own. */
-    ps_oom_handler *oom;      /* NULL: none */
+    size_t max_bytes;    /* chunks double up to this; 0: the family's default; larger blocks get a
+                            chunk of their own */
+    ps_oom_handler *oom; /* NULL: none */
     void *oom_context;
     const char *name; /* for statistics and messages, not copied; NULL: the family's name */
 };

@@ -26,8 +26,8 @@
  * Sizes are in bytes, up to PTRDIFF_MAX; a block takes them rounded up to 8. Blocks are aligned to
  * 16, those of the _aligned functions as passed, texts to 8. Size 0 gives a pointer of its own.
  * Contents are not defined except for zalloc. NULL with ENOMEM: memory is exhausted or the size is
- * too large; the stack is as it was. NULL with EINVAL: the alignment is no power of two. What needs
- * more than a chunk gets a chunk of its own, of any size.
+ * too large; the stack is as it was. NULL with EINVAL: the alignment is no power of two. Larger
+ * blocks than a chunk get a chunk of their own, of any size.
  *
  * Lifetime: a block lives until its frame is popped, until rewind to a mark taken before it, or
  * until reset or destroy. Blocks allocated outside of all frames live until reset or destroy.
@@ -115,13 +115,13 @@ PS_API void ps_stack_reset(struct ps_stack *stack) PS_NOEXCEPT;
  * held. Returns their bytes. O(chunks). */
 PS_API size_t ps_stack_trim(struct ps_stack *stack, size_t keep_bytes) PS_NOEXCEPT;
 
-/* Where checks are on: the caller's thread owns the stack from now on. Otherwise nothing. */
+/* Makes the caller's thread the owner of the stack, while checks are on. Otherwise does nothing. */
 PS_API void ps_stack_adopt(struct ps_stack *stack) PS_NOEXCEPT;
 
 /*
- * Where checks are on: forbids allocation in the innermost frame (new frames inside it are fine),
- * and allows it again. A caller seals its frame around a call to find a callee without PS_SCOPE.
- * Otherwise nothing.
+ * Forbids allocation in the innermost frame (new frames inside it are permitted), or permits it
+ * again, while checks are on. A caller seals its frame around a call to find a callee without
+ * PS_SCOPE. Otherwise does nothing.
  */
 PS_API void ps_stack_seal(struct ps_stack *stack) PS_NOEXCEPT;
 PS_API void ps_stack_unseal(struct ps_stack *stack) PS_NOEXCEPT;
@@ -130,7 +130,7 @@ struct ps_stack_stats {
     const char *name;
     size_t held_bytes;  /* all chunks */
     size_t used_bytes;  /* up to the newest block, with frame records and what chunk ends waste */
-    size_t mean_bytes;  /* estimated size of recent blocks; 0: not known yet */
+    size_t mean_bytes;  /* estimated mean of the last sizes; 0: none yet */
     size_t chunk_count; /* with the spare ones */
     size_t frame_count; /* open */
 };
@@ -207,7 +207,7 @@ static inline PS_MALLOC void *ps_stack_alloc_array(struct ps_stack *stack, size_
     return ps_stack_alloc_aligned(stack, product, align);
 }
 
-/* What a block of `bytes` takes of the stack. bytes: of a block that there is. */
+/* Bytes of the stack that a block of `bytes` takes. bytes: of an existing block. */
 static inline size_t ps_stack_rounded(size_t bytes) {
     return (bytes + (bytes == 0) + 7) & ~(size_t)7;
 }

@@ -111,8 +111,9 @@ PS_API size_t ps_tlsf_trim(struct ps_tlsf *tlsf) PS_NOEXCEPT;
 PS_API PS_MALLOC void *ps_tlsf_alloc(struct ps_tlsf *tlsf, size_t bytes) PS_NOEXCEPT;
 
 /*
- * The same at a multiple of `align`, any power of two; else NULL and EINVAL. What lies before the
- * block stays free. Looks for bytes + align, and so may fail where a lucky block would do. O(1).
+ * As ps_tlsf_alloc, at a multiple of `align`, any power of two; else NULL and EINVAL. Memory before
+ * the block stays free. Searches for bytes + align, and so may fail although an aligned block would
+ * fit. O(1).
  */
 PS_API PS_MALLOC void *ps_tlsf_alloc_aligned(struct ps_tlsf *tlsf, size_t bytes,
                                              size_t align) PS_NOEXCEPT;
@@ -146,8 +147,8 @@ PS_API const char *ps_tlsf_name(const struct ps_tlsf *tlsf) PS_NOEXCEPT;
 typedef void ps_tlsf_visitor(void *context, void *payload, size_t bytes, bool is_used);
 PS_API void ps_tlsf_walk(const struct ps_tlsf *tlsf, ps_tlsf_visitor *visit, void *context);
 
-/* Looks at all heads, lists and bits: NULL when they agree, else what is wrong, in English.
- * O(blocks). */
+/* Checks all heads, lists and bits: NULL when they agree, else a description of the fault, in
+ * English. O(blocks). */
 PS_API const char *ps_tlsf_check(const struct ps_tlsf *tlsf) PS_NOEXCEPT;
 
 struct ps_tlsf_stats {
