@@ -3,9 +3,8 @@
 
     scripts/test tests/repo/test_language.py
 
-Documents have no word of either list. Code (comments, messages and help texts) may have as many
-words for persons as CEILINGS says, and comments in C as many phrases of a dialect as
-DIALECT_CEILINGS says; a ceiling is lowered whenever a count falls, and never raised.
+Documents have no word of either list; code (comments, messages and help texts) has no words for
+persons, and comments in C have neither a retired word nor a phrase of DIALECT.
 """
 
 from __future__ import annotations
@@ -47,10 +46,10 @@ DIALECT = re.compile(
     r"|(^|[.:;]\s)(What|Whether|Of|Where|Who)\b"
 )
 
-# Words for persons in code, by folder; a folder's count leaves out those that stand here by
-# themselves. Tests are no text of the product.
-CEILINGS = {"pools/engine": 0, "pools": 0, "shim": 0, "scripts": 0, "bench": 0}
-DIALECT_CEILINGS = {"pools/engine": 0, "pools/common": 0, "pools/pages": 0, "pools": 62, "shim": 0}
+# Tests are no text of the product.
+FOLDERS = ["pools", "shim", "scripts", "bench"]
+C_FOLDERS = ["pools", "shim"]
+C_SUFFIXES = {".c", ".h", ".hpp"}
 CODE_SUFFIXES = {".c", ".h", ".hpp", ".cpp", ".def", ".py", ".toml", ".cmake", ".txt", ""}
 
 
@@ -88,19 +87,10 @@ def comments_in(text: str) -> Iterator[str]:
         yield re.sub(r"`[^`]*`|\b\w*_\w*\b", "_", re.sub(r"\s+", " ", prose)).strip()
 
 
-def count_in_code(
-    folder: Path, ceilings: dict[str, int], suffixes: set[str], count: Callable[[str], int]
-) -> dict[str, int]:
-    """By file; leaves out folders that have a ceiling of their own."""
-    inner = [ROOT / other for other in ceilings if folder in (ROOT / other).parents]
-    paths = (
-        path
-        for path in folder.rglob("*")
-        if path.suffix in suffixes
-        and path.is_file()
-        and not any(other in path.parents for other in inner)
-    )
-    counts = {path: count(path.read_text()) for path in paths}
+def count_in(folder: str, suffixes: set[str], count: Callable[[str], int]) -> dict[str, int]:
+    """By file, without those that have none."""
+    paths = [path for path in (ROOT / folder).rglob("*") if path.suffix in suffixes]
+    counts = {path: count(path.read_text()) for path in paths if path.is_file()}
     return {
         path.relative_to(ROOT).as_posix(): number
         for path, number in counts.items()
@@ -112,28 +102,21 @@ def dialect_in(text: str) -> int:
     return sum(len(DIALECT.findall(comment)) for comment in comments_in(text))
 
 
-@pytest.mark.parametrize("folder", CEILINGS)
-def test_code_has_no_more_words_for_persons_than_before(folder: str) -> None:
-    counts = count_in_code(
-        ROOT / folder, CEILINGS, CODE_SUFFIXES, lambda text: len(PERSONS.findall(text))
-    )
-    assert sum(counts.values()) <= CEILINGS[folder], counts
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_code_has_no_words_for_persons(folder: str) -> None:
+    assert not count_in(folder, CODE_SUFFIXES, lambda text: len(PERSONS.findall(text)))
 
 
-@pytest.mark.parametrize("folder", DIALECT_CEILINGS)
-def test_comments_have_no_more_dialect_than_before(folder: str) -> None:
-    counts = count_in_code(ROOT / folder, DIALECT_CEILINGS, {".c", ".h", ".hpp"}, dialect_in)
-    assert sum(counts.values()) <= DIALECT_CEILINGS[folder], counts
+@pytest.mark.parametrize("folder", C_FOLDERS)
+def test_comments_have_no_dialect(folder: str) -> None:
+    assert not count_in(folder, C_SUFFIXES, dialect_in)
 
 
-@pytest.mark.parametrize("folder", ["pools/engine", "pools/common", "pools/pages", "shim"])
+@pytest.mark.parametrize("folder", C_FOLDERS)
 def test_comments_have_no_retired_words(folder: str) -> None:
-    found = {
-        path.relative_to(ROOT).as_posix(): words
-        for path in (ROOT / folder).rglob("*.[ch]")
-        if (words := retired_in("\n".join(comments_in(path.read_text()))))
-    }
-    assert not found
+    assert not count_in(
+        folder, C_SUFFIXES, lambda text: len(retired_in("\n".join(comments_in(text))))
+    )
 
 
 @pytest.mark.parametrize(
