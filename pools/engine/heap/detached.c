@@ -2,16 +2,80 @@
 /*
  * See detached.h. Before relocation pointers to functions are invalid, so the bootstrap allocator
  * is called by name. Afterwards the engine is started first; then the mode's rows can be used.
+ * Lock: late_lock, protects the heap that calls after thread exit share.
  */
 #include "pools/engine/heap/detached.h"
 
 #include "pools/engine/heap/bootstrap.h"
-#include "pools/engine/heap/exited.h"
 #include "pools/engine/heap/heap.h"
 #include "pools/engine/heap/mode.h"
+#include "pools/engine/heap/registry.h"
 #include "pools/engine/heap/start.h"
 #include "pools/engine/heap/thread.h"
 #include "pools/engine/os/fatal.h"
+#include "pools/engine/os/lock.h"
+
+#include <errno.h>
+
+/* ---- after thread exit ---- */
+
+PS_UNDO_LOG(late_undo, 1);
+static struct ps_lock late_lock = PS_LOCK_INIT_UNDO(PS_RANK_EXITED, &late_undo);
+static struct ps_heap *late_heap;
+
+/* Returns the shared heap, locked. NULL with errno ENOMEM, unlocked, when there is none. */
+static struct ps_heap *lock_heap(void) {
+    if (!ps_thread.is_exiting) { /* no memory for the thread's own heap */
+        errno = ENOMEM;
+        return NULL;
+    }
+    ps_lock_acquire(&late_lock);
+    /* Changes of a heap cannot be rolled back: the child of a fork creates another one. */
+    ps_undo_set(&late_undo, &late_heap, (uintptr_t)NULL);
+    struct ps_heap *heap = late_heap;
+    if (heap == NULL) {
+        heap = ps_heap_make();
+        if (heap == NULL) {
+            ps_lock_release(&late_lock);
+            errno = ENOMEM;
+            return NULL;
+        }
+        ps_store_relaxed(&heap->x_state, (uint32_t)PS_HEAP_SHARED); /* relaxed: fork, census */
+        late_heap = heap;
+    }
+    return heap;
+}
+
+static void *unlock_after(void *block) {
+    ps_lock_release(&late_lock);
+    return block;
+}
+
+static void *exited_alloc(size_t bytes) {
+    if (ps_thread.is_exiting && bytes > PS_CLASS_BYTES_LIMIT) {
+        return ps_mode.entry.alloc(NULL, bytes);
+    }
+    struct ps_heap *heap = lock_heap();
+    return heap != NULL ? unlock_after(ps_mode.entry.alloc(heap, bytes)) : NULL;
+}
+
+static void *exited_zalloc(size_t bytes) {
+    if (ps_thread.is_exiting && bytes > PS_CLASS_BYTES_LIMIT) {
+        return ps_mode.entry.zalloc(NULL, bytes);
+    }
+    struct ps_heap *heap = lock_heap();
+    return heap != NULL ? unlock_after(ps_mode.entry.zalloc(heap, bytes)) : NULL;
+}
+
+static void *exited_alloc_aligned(size_t bytes, size_t align) {
+    if (ps_thread.is_exiting && bytes > PS_CLASS_BYTES_LIMIT) {
+        return ps_mode.entry.alloc_aligned(NULL, bytes, align);
+    }
+    struct ps_heap *heap = lock_heap();
+    return heap != NULL ? unlock_after(ps_mode.entry.alloc_aligned(heap, bytes, align)) : NULL;
+}
+
+/* ---- the entry points ---- */
 
 /* False before relocation; otherwise starts the engine if necessary. */
 static bool is_started(void) {
@@ -30,7 +94,7 @@ PS_COLD void *ps_detached_alloc(size_t bytes) {
         return ps_bootstrap_alloc(bytes, PS_BOOTSTRAP_ALIGN);
     }
     struct ps_heap *heap = ps_heap_acquire();
-    return heap != NULL ? ps_mode.entry.alloc(heap, bytes) : ps_exited_alloc(bytes);
+    return heap != NULL ? ps_mode.entry.alloc(heap, bytes) : exited_alloc(bytes);
 }
 
 PS_COLD void *ps_detached_zalloc(size_t bytes) {
@@ -38,7 +102,7 @@ PS_COLD void *ps_detached_zalloc(size_t bytes) {
         return ps_bootstrap_alloc(bytes, PS_BOOTSTRAP_ALIGN);
     }
     struct ps_heap *heap = ps_heap_acquire();
-    return heap != NULL ? ps_mode.entry.zalloc(heap, bytes) : ps_exited_zalloc(bytes);
+    return heap != NULL ? ps_mode.entry.zalloc(heap, bytes) : exited_zalloc(bytes);
 }
 
 PS_COLD void *ps_detached_alloc_aligned(size_t bytes, size_t align) {
@@ -47,7 +111,7 @@ PS_COLD void *ps_detached_alloc_aligned(size_t bytes, size_t align) {
     }
     struct ps_heap *heap = ps_heap_acquire();
     return heap != NULL ? ps_mode.entry.alloc_aligned(heap, bytes, align)
-                        : ps_exited_alloc_aligned(bytes, align);
+                        : exited_alloc_aligned(bytes, align);
 }
 
 PS_COLD void ps_detached_free(struct ps_span *span, void *block, uintptr_t owner_key) {
@@ -67,4 +131,9 @@ PS_COLD void *ps_detached_resize(void *block, size_t bytes) {
 
 PS_COLD size_t ps_detached_usable(const void *block) {
     return is_started() ? ps_mode.entry.usable(block) : ps_bootstrap_usable(block);
+}
+
+const struct ps_heap *ps_detached_fork_child(void) {
+    ps_lock_fork_child(&late_lock);
+    return late_heap;
 }

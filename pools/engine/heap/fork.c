@@ -5,7 +5,7 @@
  */
 #include "pools/engine/heap/fork.h"
 
-#include "pools/engine/heap/exited.h"
+#include "pools/engine/heap/detached.h"
 #include "pools/engine/heap/heap.h"
 #include "pools/engine/heap/mapping.h"
 #include "pools/engine/heap/mode.h"
@@ -46,7 +46,7 @@ static void child(void) {
     ps_steal_fork_child();
     ps_orphans_fork_child();
     ps_mode.hook.fork_child();
-    const struct ps_heap *late_heap = ps_exited_fork_child();
+    const struct ps_heap *late_heap = ps_detached_fork_child();
     ps_lock_fork_child(start_lock);
     ps_registry_fork_child(late_heap);
     if (ps_lock_fork_repaired()) {

@@ -52,7 +52,7 @@ struct ps_remote_entry {
 enum ps_heap_state {
     PS_HEAP_LIVE = 0, /* attached to a running thread */
     PS_HEAP_PARKED,   /* its thread has ended; reusable once it owns no span */
-    PS_HEAP_SHARED,   /* belongs to no thread: exited.c */
+    PS_HEAP_SHARED,   /* belongs to no thread: detached.c */
     PS_HEAP_DEAD,     /* its thread does not exist in this child of a fork */
     PS_HEAP_HELD,     /* taken from its thread: the holder clears it, see take.h */
     PS_HEAP_IDLE,     /* as HELD, without a holder */
@@ -122,7 +122,7 @@ struct ps_thread_words {
     char *streak_next;     /* 16 address that continues the streak */
     struct ps_heap *heap;  /* 24 for the fast path: `own`; NULL in modes without it */
     struct ps_heap *own;   /* 32 this thread's heap; NULL: none yet, given up, or taken: take.h */
-    uint32_t is_exiting;   /* 40 the heap has been given up; see exited.h */
+    uint32_t is_exiting;   /* 40 the heap has been given up; see detached.h */
     struct ps_heap *last;  /* 48 heap that was taken or asked for; registry lock */
     uint32_t x_busy;       /* 56 enum ps_thread_busy */
     char *streak_from;     /* 64 where a streak was stopped by a thread that took the heap */

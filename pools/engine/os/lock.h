@@ -23,7 +23,7 @@
 /* All ranks: a thread that holds a lock may take only one of a higher rank. */
 enum ps_lock_rank {
     PS_RANK_INIT = 1,     /* heap/start.c, pages/alone.c: one-time initialisation */
-    PS_RANK_EXITED = 2,   /* heap/exited.c: the heap shared by calls after thread exit */
+    PS_RANK_EXITED = 2,   /* heap/detached.c: the heap of calls after thread exit */
     PS_RANK_REGISTRY = 3, /* heap/registry.c: list of heaps */
     PS_RANK_ORPHAN = 4,   /* small/orphans.c: spans without an owner */
     PS_RANK_MAPPING = 5,  /* heap/mapping.c: freed mappings kept for reuse */
