@@ -197,7 +197,7 @@ static void answer_one(struct run *run) {
     struct seccomp_notif request;
     memset(&request, 0, sizeof request);
     if (ioctl(run->listener, SECCOMP_IOCTL_NOTIF_RECV, &request) != 0) {
-        return; /* the thread was interrupted or is gone */
+        return; /* the thread was interrupted or has ended */
     }
     struct seccomp_notif_resp response = {.id = request.id};
     bool is_marker = request.data.nr == MARKER_CALL && request.data.args[0] == MARKER_WHICH;
@@ -229,7 +229,7 @@ static void serve_until_end(struct run *run) {
         siginfo_t ended = {.si_signo = 0};
         (void)waitid(P_PID, (id_t)run->pid, &ended, WEXITED | WNOHANG | WNOWAIT);
         if (ready > 0 || ended.si_signo != 0) {
-            return; /* nobody is left under the filter */
+            return; /* no thread is left under the filter */
         }
         if (now_ms() > end_ms) {
             run->outcome->is_hanging = true;

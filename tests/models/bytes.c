@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What an execution does to each byte: who was there last, unordered with whom (a data race), and
- * what it held before, so that all of it can be taken back. Called by memory.c; no locks.
+ * The history of each byte in an execution: the last accesses, unordered pairs of accesses (data
+ * races), and earlier values, so that everything can be undone. Called by memory.c; no locks.
  */
 #include "bytes.h"
 
@@ -12,7 +12,7 @@
 #define GRANULES_MAX ((size_t)1 << 14)
 #define UNDO_MAX ((size_t)1 << 20)
 
-/* Who was at a byte, by which step. */
+/* The threads that accessed a byte, each with its step. */
 struct cell {
     uint32_t written, read[CLOCKS], stored[CLOCKS], loaded[CLOCKS];
     uint8_t writer;

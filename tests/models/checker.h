@@ -88,10 +88,10 @@ bool memory_swap(uintptr_t address, size_t bytes, uint64_t *expected, uint64_t v
 void memory_note_lock(const uint32_t *word);
 
 /*
- * While nothing can happen that this step of the thread could be told from: whoever else may come
- * to the word has come for the last time, or needs a lock that the thread holds. Then the step may
- * as well be the next one, and no other order need be tried. Goes by what was seen in earlier
- * passes over all executions; the last pass is the one that has taught nothing new.
+ * True when no other step can be distinguished in order from this step of the thread: every other
+ * thread has made its last access to the word, or needs a lock that the thread holds. The step may
+ * then as well be the next one, and no other order need be tried. Relies on earlier passes over all
+ * executions; the last pass is the one that has learned nothing new.
  */
 bool memory_is_alone(const struct word *word, bool is_store, unsigned thread, const bool *is_left);
 bool memory_pass_is_final(void);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Orders and choices. An execution is a list of choices: who takes the next step on a shared word,
- * and which value it sees. Depth first, each execution repeats all choices of the last one but the
- * last that has an alternative. It is cut off where it reaches a state that has been seen before:
- * from there on all has been explored. Threads are switched here, in one thread of the system, so
- * every execution can be repeated. Owns main. Calls memory.c.
+ * Orders and choices. An execution is a list of choices: the thread that takes the next step on a
+ * shared word, and the value it sees. Depth first, each execution repeats all choices of the last
+ * one up to the last that has an alternative. It is cut off at a state that has been seen before,
+ * from which everything has been explored. Threads are switched here, in one thread of the system,
+ * so every execution can be repeated. Owns main. Calls memory.c.
  */
 #include "bytes.h"
 #include "checker.h"
@@ -164,7 +164,7 @@ void explore_sleep(const uint32_t *word, uint32_t value) {
     queue = checker_event(0, queue);
     fibers[checker.thread].sleeps_on = word;
     checker_point(NULL, true, NULL);
-    (void)memory_newest(word); /* woken */
+    (void)memory_newest(word); /* unblocked */
 }
 
 void explore_wake_one(const uint32_t *word) {
@@ -216,7 +216,8 @@ static void begin(void) {
     choices_begin(seed);
 }
 
-/* Who may take the next step: all that can, or one whose step nobody else's can be told from. */
+/* The threads that may take the next step: all that can, or one whose step is independent of all
+ * others. */
 static unsigned enabled(unsigned *out) {
     bool is_left[CLOCKS];
     unsigned count = 0;
@@ -288,7 +289,7 @@ static void forget(void) {
     choices_forget();
 }
 
-/* Random executions, to learn who goes where, so that few passes are needed. */
+/* Random executions that learn which threads access which words, so that few passes are needed. */
 static void scout(void) {
     forget();
     memory_forget_habits();

@@ -41,7 +41,7 @@ __attribute__((noreturn)) void explore_fail(const char *text);
  * block does with it. Races with all that is not ordered. */
 void explore_use(const void *start, size_t bytes);
 
-/* From now on whoever touches these bytes, ordered or not, is wrong; until explore_revive. */
+/* From now on any access to these bytes, ordered or not, is an error; until explore_revive. */
 void explore_kill(const void *start, size_t bytes);
 void explore_revive(const void *start, size_t bytes);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who comes to a word, and when: learned from all executions so far. See memory_is_alone in
- * checker.h for what it is good for.
+ * The accesses of threads to words, and their times, learned from all executions so far. Used by
+ * memory_is_alone in checker.h.
  */
 #ifndef HABITS_H
 #define HABITS_H

@@ -75,7 +75,7 @@ static void see_x_x(void) {
     seen[0] = ps_load_relaxed(&x);
     seen[1] = ps_load_relaxed(&x);
 }
-static void see_y_pass_x(void) { /* y: from whom who sees x sees y */
+static void see_y_pass_x(void) { /* y: from the thread that sees x to the one that sees y */
     seen[0] = ps_load_relaxed(&x);
     ps_store_release(&y, 1u);
 }

@@ -42,7 +42,7 @@ struct word {
     struct habit known;   /* that this pass goes by */
     struct habit learned; /* in this pass too */
     bool is_shared;       /* in some execution, see meet */
-    uint32_t lock;        /* not 0: somebody waits for 0, in some execution; its bit */
+    uint32_t lock;        /* not 0: a thread waits for 0, in some execution; its bit */
 };
 
 static struct word *words[TABLE_SIZE];
@@ -88,7 +88,7 @@ void memory_plain(uintptr_t address, size_t bytes, bool is_write, uintptr_t code
     for (uintptr_t at = address; at < address + bytes; at++) {
         struct word *word = find_word(at);
         if (word != NULL) {
-            word->run = 0; /* its old values are hidden from everybody, or there was a race */
+            word->run = 0; /* its old values are hidden from all threads, or there was a race */
         }
     }
 }
@@ -118,7 +118,8 @@ static const char *name_of(int order) {
     return names[order];
 }
 
-/* Which messages the thread has seen, or somebody before it. */
+/* The newest message known to the thread, by its own steps or earlier ones of others; older
+ * messages are invisible to it. */
 static uint32_t first_visible(const struct word *word) {
     uint32_t first = 0;
     for (uint32_t i = word->count - 1; i > 0; i--) {
@@ -174,7 +175,7 @@ void memory_settle(void) {
     }
 }
 
-/* ---- who else may come to a word ---- */
+/* ---- other threads that may access a word ---- */
 
 static void learn(struct word *word, bool is_store) {
     habit_learn(&word->learned, is_store, held[checker.thread]);
@@ -375,7 +376,7 @@ bool memory_swap(uintptr_t address, size_t bytes, uint64_t *expected, uint64_t v
     uint32_t failures[MESSAGES_MAX];
     uint32_t count = outcomes(word, *expected, failure_order, is_weak, failures);
     if (word->lock != 0 && newest == *expected) {
-        count = 0; /* whoever waited for it has seen that */
+        count = 0; /* the waiting thread has seen that */
     }
     uint32_t choice = checker_choose(count + (newest == *expected ? 1 : 0));
     bytes_touch(address, bytes, LOAD);
@@ -406,7 +407,7 @@ void memory_note_lock(const uint32_t *address) {
 uint64_t memory_newest(const uint32_t *address) {
     struct word *word = word_of((uintptr_t)address, sizeof *address);
     learn(word, false);
-    if (word->run != checker.run) { /* nobody has come to it but plainly */
+    if (word->run != checker.run) { /* plain accesses only so far */
         checker_event(0, 0);
         return *address;
     }

@@ -111,7 +111,7 @@ void ps_page_cache_give(struct ps_run *run) {
     struct ps_span *span = ps_span_of_slot(ps_slot_of_run(run));
     size_t index = (size_t)(run->base - memory[0]) / PS_GRANULE_BYTES;
     EXPLORE_ASSERT(!ps_span_is_queued(span));
-    /* The slot and the blocks are somebody else's from now on. */
+    /* The slot and the blocks have other owners from now on. */
     explore_use(run->base, (size_t)span->limit * WORLD_BLOCK_BYTES);
     explore_kill(run->base, (size_t)span->limit * WORLD_BLOCK_BYTES);
     explore_use(&span->free_countdown, PS_TENANT_BYTES - offsetof(struct ps_span, free_countdown));

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A small world below the engine's spans: a size class of few blocks, a few granules in a page
- * cache that knows what is out, and the real page map. Spans that were given back are dead: whoever
- * touches one is wrong. Locks are waited for without their inside. For models of pools/engine/small
- * and pools/engine/heap.
+ * cache that counts what is allocated, and the real page map. Released spans are dead: touching one
+ * is an error. Locks are modelled without their inside. For models of pools/engine/small and
+ * pools/engine/heap.
  */
 #ifndef WORLD_H
 #define WORLD_H

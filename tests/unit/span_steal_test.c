@@ -34,7 +34,7 @@ FRESH_TEST(only_a_fully_free_detached_span_can_be_stolen) {
     CHECK(!ps_span_steal(span));
     CHECK_EQ(hand_back(span, (size_t)span->limit - 1, span->limit), PS_HANDED_ALL);
     ps_span_attach(span);
-    CHECK(!ps_span_steal(span)); /* its owner has it in his hands */
+    CHECK(!ps_span_steal(span)); /* its owner is processing it */
     CHECK(ps_span_is_queued(span));
     CHECK_EQ(ps_span_collect(span), ps_span_capacity(span));
     CHECK_EQ(span->used, 0);

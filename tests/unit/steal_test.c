@@ -333,7 +333,8 @@ static void *steal_when_told(void *unused) {
     return NULL;
 }
 
-/* The thief may stand between its list and the page cache, with one span: see heap/fork.h. */
+/* The stealing thread may be between its list and the page cache, with one span: see
+ * heap/fork.h. */
 FRESH_TEST(a_fork_during_a_steal_loses_at_most_the_present_span) {
     choose(8192);
     block_count = BLOCK_LIMIT;
@@ -354,8 +355,8 @@ FRESH_TEST(a_fork_during_a_steal_loses_at_most_the_present_span) {
     }
 }
 
-/* The list that the thief has begun with belongs to no thread's list while it waits. */
-FRESH_TEST(a_fork_between_two_steps_of_a_theft_loses_none) {
+/* A list that a steal has begun with is on no heap while it waits. */
+FRESH_TEST(a_fork_between_two_steps_of_a_steal_loses_none) {
     struct worker owner;
     choose(8192);
     worker_start(&owner);
