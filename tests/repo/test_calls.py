@@ -17,7 +17,7 @@ from test_layering import LAYERS
 
 # The way up: the core calls the modes through these tables alone (pools/engine/heap/mode.h).
 TABLES = {"ps_mode_entries", "ps_mode_hooks"}
-CYCLE_MAX = 8  # objects; a breach is a reason to move a function, not to raise this
+CYCLE_MAX = 7  # objects; a breach is a reason to move a function, not to raise this
 FUNCTIONS = "TW"
 DEFINED = "TWVBDR"
 

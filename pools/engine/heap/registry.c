@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See registry.h. Lock: registry_lock, protects the lists of heaps.
+ * See registry.h. Lock: registry_lock, protects the lists of heaps, and the words by which a thread
+ * and a heap that may be taken name each other (take.h).
  */
 #include "pools/engine/heap/registry.h"
 
 #include "pools/engine/heap/mode.h"
-#include "pools/engine/heap/remote.h"
 #include "pools/engine/heap/room.h"
-#include "pools/engine/heap/take.h"
 #include "pools/engine/os/lock.h"
 #include "pools/engine/page/metadata.h"
 #include "pools/engine/small/orphans.h"
@@ -49,11 +48,48 @@ static struct ps_heap *take_parked_locked(void) {
     return heap;
 }
 
+void ps_registry_restore(struct ps_thread_words *thread, struct ps_heap *heap) {
+    /* relaxed, all: the thread's own words, of a heap that it has never left. */
+    ps_store_relaxed(&thread->key, ps_heap_key(heap));
+    ps_store_relaxed(&thread->heap, heap);
+    ps_store_relaxed(&thread->own, heap); /* last: read in the child of a fork */
+    heap->is_asked = false;
+}
+
+/* Restores the heap that was asked for to the calling thread. NULL: none. */
+static struct ps_heap *restore_asked_locked(void) {
+    struct ps_heap *heap = ps_thread.last;
+    /* relaxed, both: under the lock. Not LIVE: in the child of a fork, where the thread that took
+     * it does not exist. */
+    if (heap == NULL || !heap->is_asked || ps_load_relaxed(&heap->x_thread) != &ps_thread ||
+        ps_load_relaxed(&heap->x_state) != PS_HEAP_LIVE) {
+        return NULL;
+    }
+    ps_registry_restore(&ps_thread, heap);
+    return heap;
+}
+
+/* Returns the calling thread's last heap, now LIVE, if it was taken and has not become another's.
+ * NULL: none. */
+static struct ps_heap *take_last_locked(void) {
+    struct ps_heap *heap = ps_thread.last;
+    ps_thread.last = NULL;
+    if (heap == NULL) {
+        return NULL;
+    }
+    uint32_t state = ps_load_relaxed(&heap->x_state); /* relaxed, both: under the lock */
+    if (state != PS_HEAP_IDLE && (state != PS_HEAP_PARKED || heap->is_offered)) {
+        return NULL;
+    }
+    ps_store_relaxed(&heap->x_state, (uint32_t)PS_HEAP_LIVE);
+    return heap;
+}
+
 struct ps_heap *ps_heap_recover(void) {
     ps_lock_acquire(&registry_lock);
     struct ps_heap *heap = ps_thread_own();
     if (heap == NULL) {
-        heap = ps_take_back();
+        heap = restore_asked_locked();
     }
     ps_lock_release(&registry_lock);
     return heap;
@@ -61,7 +97,7 @@ struct ps_heap *ps_heap_recover(void) {
 
 struct ps_heap *ps_heap_make(void) {
     ps_lock_acquire(&registry_lock);
-    struct ps_heap *heap = ps_take_again();
+    struct ps_heap *heap = take_last_locked();
     bool is_second = all_heaps != NULL;
     if (heap == NULL) {
         heap = take_parked_locked();
@@ -106,13 +142,12 @@ static void offer_if_empty_locked(struct ps_heap *heap) {
     }
 }
 
-void ps_heap_park(struct ps_heap *heap) {
+void ps_registry_park(struct ps_heap *heap) {
     ps_lock_acquire(&registry_lock);
     /* seq_cst: see ps_heap_forward_notices. */
     ps_store_seq_cst(&heap->x_state, (uint32_t)PS_HEAP_PARKED);
     offer_if_empty_locked(heap);
     ps_lock_release(&registry_lock);
-    ps_heap_forward_notices(heap); /* sent since they were last taken */
 }
 
 void ps_registry_set_idle(struct ps_heap *heap) {
@@ -173,15 +208,31 @@ struct ps_heap *ps_heap_newest(void) {
     return heap;
 }
 
+/* Completes what another thread was doing to the calling thread's heap. */
+static void restore_in_child(void) {
+    struct ps_heap *heap = ps_thread.last;
+    /* relaxed: the only thread. */
+    if (ps_load_relaxed(&ps_thread.own) == NULL && heap != NULL &&
+        ps_load_relaxed(&heap->x_thread) == &ps_thread &&
+        ps_load_relaxed(&heap->x_state) == PS_HEAP_LIVE) {
+        ps_registry_restore(&ps_thread, heap);
+    }
+}
+
+static bool is_held_by_other(const struct ps_heap *heap) {
+    return ps_load_relaxed(&heap->x_state) == PS_HEAP_HELD && /* relaxed: the only thread */
+           heap->holder != ps_lock_self();
+}
+
 void ps_registry_fork_child(const struct ps_heap *late_heap) {
     ps_lock_fork_child(&registry_lock);
-    ps_take_fork_child();
+    restore_in_child();
     for (struct ps_heap *heap = all_heaps; heap != NULL; heap = heap->next_heap) {
         /* relaxed, both: the only thread. */
         uint32_t state = ps_load_relaxed(&heap->x_state);
         bool is_left_behind = (state == PS_HEAP_LIVE && heap != ps_thread_own()) ||
                               (state == PS_HEAP_SHARED && heap != late_heap) ||
-                              ps_take_is_held_by_other(heap);
+                              is_held_by_other(heap);
         if (is_left_behind) {
             ps_store_relaxed(&heap->x_state, (uint32_t)PS_HEAP_DEAD);
         }

@@ -19,9 +19,8 @@ struct ps_heap *ps_heap_recover(void);
  * the calling thread. NULL when memory is exhausted. */
 struct ps_heap *ps_heap_make(void);
 
-/* Parks a heap that has no thread and, apart from full ones, no spans. It is reused once it owns no
- * span. Forwards its notices. */
-void ps_heap_park(struct ps_heap *heap);
+/* Parks a heap, for ps_heap_park, which forwards its notices. */
+void ps_registry_park(struct ps_heap *heap);
 
 /* Handles a QUEUED span of a heap whose thread had ended when the caller read its owner: it gets
  * the owner new_key, or becomes an orphan. Returns false if the span has another owner, or the heap
@@ -31,6 +30,9 @@ bool ps_heap_leave_parked(struct ps_span *span, uintptr_t key, uintptr_t new_key
 /* Called after a span of this heap was stolen: if its thread has ended and that was the last span,
  * offers the heap to the next thread. */
 void ps_heap_offer(struct ps_heap *heap);
+
+/* Fills the words of a thread whose heap was asked for again. Registry lock held. */
+void ps_registry_restore(struct ps_thread_words *thread, struct ps_heap *heap);
 
 /* Ends holding a heap that still has spans with room: any thread may continue with it. */
 void ps_registry_set_idle(struct ps_heap *heap);

@@ -74,6 +74,11 @@ void ps_heap_forward_notices(struct ps_heap *heap) {
     }
 }
 
+void ps_heap_park(struct ps_heap *heap) {
+    ps_registry_park(heap);
+    ps_heap_forward_notices(heap); /* sent since they were last taken */
+}
+
 /*
  * Chooses an adopter for a span whose thread has ended: the thread that frees its blocks, which
  * will usually free more of them, unless that thread has enough room in its class. NULL: the

@@ -23,6 +23,10 @@ void ps_notify_owner(struct ps_span *span);
 /* Forwards the notices of a heap whose thread has ended to adopters or the orphans. */
 void ps_heap_forward_notices(struct ps_heap *heap);
 
+/* Parks a heap that has no thread and, apart from full ones, no spans, and forwards its notices. It
+ * is reused once it owns no span. */
+void ps_heap_park(struct ps_heap *heap);
+
 /* Performs the duties of a transfer. handed: its result. */
 void ps_remote_handed(struct ps_span *span, unsigned handed);
 

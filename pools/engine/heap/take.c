@@ -7,6 +7,7 @@
 #include "pools/engine/heap/mode.h"
 #include "pools/engine/heap/refill.h"
 #include "pools/engine/heap/registry.h"
+#include "pools/engine/heap/remote.h"
 #include "pools/engine/heap/room.h"
 #include "pools/engine/os/lock.h"
 #include "pools/engine/os/os.h"
@@ -82,14 +83,6 @@ void ps_take_detach(struct ps_heap *heap) {
 
 /* ---- registry lock held ---- */
 
-static void give_words(struct ps_thread_words *thread, struct ps_heap *heap) {
-    /* relaxed, all: the thread's own words, of a heap that it has never left. */
-    ps_store_relaxed(&thread->key, ps_heap_key(heap));
-    ps_store_relaxed(&thread->heap, heap);
-    ps_store_relaxed(&thread->own, heap); /* last: read in the child of a fork */
-    heap->is_asked = false;
-}
-
 /* Step 1 of the protocol. */
 static void ask(struct ps_thread_words *thread, struct ps_heap *heap, uint64_t now_ms) {
     uint32_t was_free = PS_THREAD_FREE;
@@ -126,7 +119,7 @@ static bool take_heap(struct ps_thread_words *thread, struct ps_heap *heap, uint
         return false;
     }
     if (ps_load_relaxed(&thread->x_busy) != PS_THREAD_ASKED) { /* relaxed: time has passed */
-        give_words(thread, heap);
+        ps_registry_restore(thread, heap);
         return false;
     }
     heap->holder = ps_lock_self();
@@ -138,32 +131,6 @@ static bool take_heap(struct ps_thread_words *thread, struct ps_heap *heap, uint
     ps_store_relaxed(&heap->x_thread_pointer, (uintptr_t)0); /* relaxed: see thread.c */
     ps_take_detach(heap);
     return true;
-}
-
-struct ps_heap *ps_take_back(void) {
-    struct ps_heap *heap = ps_thread.last;
-    /* relaxed, both: under the lock. Not LIVE: in the child of a fork, where the thread that took
-     * it does not exist. */
-    if (heap == NULL || !heap->is_asked || ps_load_relaxed(&heap->x_thread) != &ps_thread ||
-        ps_load_relaxed(&heap->x_state) != PS_HEAP_LIVE) {
-        return NULL;
-    }
-    give_words(&ps_thread, heap);
-    return heap;
-}
-
-struct ps_heap *ps_take_again(void) {
-    struct ps_heap *heap = ps_thread.last;
-    ps_thread.last = NULL;
-    if (heap == NULL) {
-        return NULL;
-    }
-    uint32_t state = ps_load_relaxed(&heap->x_state); /* relaxed, both: under the lock */
-    if (state != PS_HEAP_IDLE && (state != PS_HEAP_PARKED || heap->is_offered)) {
-        return NULL;
-    }
-    ps_store_relaxed(&heap->x_state, (uint32_t)PS_HEAP_LIVE);
-    return heap;
 }
 
 static void look_at_heap(struct look *look, struct ps_heap *heap) {
@@ -225,21 +192,4 @@ void ps_take_look(uint64_t now_ms) {
     for (uint32_t i = 0; i < look.count; i++) {
         clear_out(look.work[i], &look.spans);
     }
-}
-
-/* ---- the child of a fork ---- */
-
-void ps_take_fork_child(void) {
-    struct ps_heap *heap = ps_thread.last;
-    /* relaxed: the only thread. */
-    if (ps_load_relaxed(&ps_thread.own) == NULL && heap != NULL &&
-        ps_load_relaxed(&heap->x_thread) == &ps_thread &&
-        ps_load_relaxed(&heap->x_state) == PS_HEAP_LIVE) {
-        give_words(&ps_thread, heap);
-    }
-}
-
-bool ps_take_is_held_by_other(const struct ps_heap *heap) {
-    return ps_load_relaxed(&heap->x_state) == PS_HEAP_HELD && /* relaxed: the only thread */
-           heap->holder != ps_lock_self();
 }

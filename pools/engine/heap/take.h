@@ -31,7 +31,7 @@
  * malloc.
  *
  * Only if threads take the fast path: hardened and recorded heaps stay with their threads. Lock:
- * the registry's. Callers: maintenance.c, registry.c, thread.c.
+ * the registry's. Callers: maintenance.c, refill.c, thread.c.
  */
 #ifndef PS_HEAP_TAKE_H
 #define PS_HEAP_TAKE_H
@@ -48,14 +48,6 @@ void ps_take_look(uint64_t now_ms);
 /* Counts a span of fresh memory: if there are many, heaps are asked for sooner. */
 void ps_take_note_fresh(void);
 
-/* Restores the heap that was asked for to the calling thread, which needs it. NULL: none. Registry
- * lock held. */
-struct ps_heap *ps_take_back(void);
-
-/* Returns the calling thread's last heap, now LIVE, if it was taken and has not become another's.
- * NULL: none. Registry lock held. */
-struct ps_heap *ps_take_again(void);
-
 /* Blocks that the calling thread, which has no heap, has freed by a stopped streak; reading them
  * resets its words. They must be freed again when the thread has a heap, or cannot have one. */
 struct ps_late_streak {
@@ -69,12 +61,5 @@ void ps_take_free_late(const struct ps_late_streak *late);
 /* Declares this heap the calling thread's, which may be asked for it; or ends that. */
 void ps_take_attach(struct ps_heap *heap);
 void ps_take_detach(struct ps_heap *heap);
-
-/* In the child of a fork, on its only thread: completes what another thread was doing to its
- * heap. */
-void ps_take_fork_child(void);
-
-/* In the child of a fork: true when another thread held the heap. */
-bool ps_take_is_held_by_other(const struct ps_heap *heap);
 
 #endif

@@ -8,6 +8,7 @@
 #include "pools/engine/heap/mode.h"
 #include "pools/engine/heap/refill.h"
 #include "pools/engine/heap/registry.h"
+#include "pools/engine/heap/remote.h"
 #include "pools/engine/heap/take.h"
 
 #include <pthread.h>
