@@ -9,7 +9,6 @@
 #include "pools/engine/base/atomic.h"
 #include "pools/engine/base/bits.h"
 #include "pools/engine/os/lock.h"
-#include "pools/engine/page/arena.h"
 #include "pools/engine/page/huge.h"
 #include "pools/engine/page/low_water.h"
 #include "pools/engine/page/page_cache.h"

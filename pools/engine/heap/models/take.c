@@ -310,15 +310,15 @@ static void all_returns(void) {
 }
 
 const struct explore_scenario explore_scenarios[] = {
-    {"frees", set_up, {frees, looks_twice}, all_comes_back, false},
-    {"allocates", set_up, {allocates, looks_twice}, all_comes_back, false},
-    {"both_allocate", set_up, {allocates, looks_and_allocates}, all_comes_back, false},
-    {"continues_streak", set_up_streak, {frees, looks_twice}, all_comes_back, false},
-    {"frees_medium", set_up_medium, {frees_medium, looks_twice}, all_comes_back, false},
-    {"allocates_medium", set_up_medium, {allocates_medium, looks_twice}, all_comes_back, false},
-    {"ends", set_up, {ends, looks_twice}, all_comes_back, false},
-    {"streak_ends", set_up_streak, {frees_and_ends, looks_twice}, all_comes_back, true},
-    {"other_frees", set_up_three, {allocates, looks_twice, other_frees}, all_comes_back, true},
-    {"goes_on", set_up, {allocates_and_frees, looks_twice}, all_comes_back, true},
+    {"frees", set_up, {frees, walks_twice}, all_returns, false},
+    {"allocates", set_up, {allocates, walks_twice}, all_returns, false},
+    {"both_allocate", set_up, {allocates, walks_and_allocates}, all_returns, false},
+    {"continues_streak", set_up_streak, {frees, walks_twice}, all_returns, false},
+    {"frees_medium", set_up_medium, {frees_medium, walks_twice}, all_returns, false},
+    {"allocates_medium", set_up_medium, {allocates_medium, walks_twice}, all_returns, false},
+    {"ends", set_up, {ends, walks_twice}, all_returns, false},
+    {"streak_ends", set_up_streak, {frees_and_ends, walks_twice}, all_returns, true},
+    {"other_frees", set_up_three, {allocates, walks_twice, other_frees}, all_returns, true},
+    {"goes_on", set_up, {allocates_and_frees, walks_twice}, all_returns, true},
     {NULL, NULL, {NULL}, NULL, false},
 };
