@@ -32,7 +32,7 @@ LITMUS = {
     "load_first": {0, 2},
     "counter": {3},
 }
-SLOW = {"notices", "lock", "take"}
+SLOW = {"background", "notices", "lock", "take"}
 WRONG = {
     "race": "data race",
     "race_behind_flag": "data race",

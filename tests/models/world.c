@@ -5,6 +5,7 @@
  */
 #include "world.h"
 
+#include "pools/engine/heap/background.h"
 #include "pools/engine/os/fatal.h"
 #include "pools/engine/os/lock.h"
 #include "pools/engine/page/metadata.h"
@@ -66,6 +67,12 @@ bool ps_lock_fork_child(struct ps_lock *lock) { return lock->x_state == 0; }
 void ps_lock_watch_forks(void) {}
 
 bool ps_lock_is_forking(void) { return false; }
+
+/* ---- the background thread: models/background.c has it ---- */
+
+void ps_background_thread_begun(void) {}
+
+void ps_background_thread_ended(void) {}
 
 /* ---- the page layer ---- */
 

@@ -7,8 +7,10 @@
 
 #include <errno.h>
 #include <linux/futex.h>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #define LOAD(field) __atomic_load_n(&(field), __ATOMIC_RELAXED)
@@ -16,6 +18,7 @@
 #define ADD(field, value) __atomic_add_fetch(&(field), (value), __ATOMIC_RELAXED)
 
 static uint64_t clock_ms = 1000000;
+static uint32_t thread_count;
 static uint64_t calls[FAKE_OS_CALL_COUNT];
 static uint64_t call_total;
 static uint64_t failing_call; /* as counted by call_total; 0: none */
@@ -51,6 +54,8 @@ void fake_os_limit_reserve(size_t bytes) { STORE(reserve_limit_bytes, bytes); }
 void fake_os_limit_open(size_t bytes) { STORE(open_limit_bytes, bytes); }
 
 void fake_os_place_next(void *base) { STORE(next_place, base); }
+
+void fake_os_set_thread_count(uint32_t count) { STORE(thread_count, count); }
 
 void fake_os_set_ms(uint64_t now_ms) { STORE(clock_ms, now_ms); }
 
@@ -236,6 +241,12 @@ uint64_t ps_os_now_ms(void) { return LOAD(clock_ms); }
 
 uint32_t ps_os_thread_number(void) { return (uint32_t)gettid(); }
 
+void ps_os_name_thread(const char *name) { (void)pthread_setname_np(pthread_self(), name); }
+
+uint32_t ps_os_process_number(void) { return (uint32_t)getpid(); }
+
+uint32_t ps_os_thread_count(void) { return ADD(thread_count, 0u); }
+
 bool ps_os_is_first_thread(void) { return gettid() == getpid(); }
 
 bool ps_os_is_mapped(const void *address) { return address != NULL; }
@@ -266,6 +277,15 @@ void ps_os_write(int fd, const char *text, size_t bytes) {
 void ps_os_wait(uint32_t *word, uint32_t expected) {
     int saved_errno = errno;
     syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, NULL, NULL, 0);
+    errno = saved_errno;
+}
+
+/* The clock does not move by waiting. */
+void ps_os_wait_ms(uint32_t *word, uint32_t expected, uint64_t ms) {
+    static const struct timespec short_time = {.tv_nsec = 200000};
+    int saved_errno = errno;
+    (void)ms;
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, &short_time, NULL, 0);
     errno = saved_errno;
 }
 

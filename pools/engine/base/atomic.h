@@ -30,12 +30,15 @@
 #define ps_or_relaxed(p, v) __atomic_fetch_or((p), (v), __ATOMIC_RELAXED)
 #define ps_and_relaxed(p, v) __atomic_fetch_and((p), (v), __ATOMIC_RELAXED)
 #define ps_add_relaxed(p, v) __atomic_fetch_add((p), (v), __ATOMIC_RELAXED)
+#define ps_add_seq_cst(p, v) __atomic_fetch_add((p), (v), __ATOMIC_SEQ_CST)
 
 /* Compare-and-swap; *expected receives the observed value on failure. Weak: may fail spuriously. */
 #define ps_cas_strong_acquire(p, expected, v)                                                      \
     __atomic_compare_exchange_n((p), (expected), (v), 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)
 #define ps_cas_strong_acq_rel(p, expected, v)                                                      \
     __atomic_compare_exchange_n((p), (expected), (v), 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)
+#define ps_cas_strong_seq_cst(p, expected, v)                                                      \
+    __atomic_compare_exchange_n((p), (expected), (v), 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)
 #define ps_cas_weak_release(p, expected, v)                                                        \
     __atomic_compare_exchange_n((p), (expected), (v), 1, __ATOMIC_RELEASE, __ATOMIC_RELAXED)
 #define ps_cas_weak_seq_cst(p, expected, v)                                                        \

@@ -5,6 +5,7 @@
  */
 #include "pools/engine/heap/fork.h"
 
+#include "pools/engine/heap/background.h"
 #include "pools/engine/heap/detached.h"
 #include "pools/engine/heap/heap.h"
 #include "pools/engine/heap/mapping.h"
@@ -49,6 +50,7 @@ static void child(void) {
     const struct ps_heap *late_heap = ps_detached_fork_child();
     ps_lock_fork_child(start_lock);
     ps_registry_fork_child(late_heap);
+    ps_background_fork_child(ps_thread.has_begun != 0);
     if (ps_lock_fork_repaired()) {
         ps_steal_fork_salvage(); /* first: reads lists of notices that the next call empties */
         salvage_heaps();

@@ -126,6 +126,7 @@ struct ps_thread_words {
     struct ps_heap *last;  /* 48 heap that was taken or asked for; registry lock */
     uint32_t x_busy;       /* 56 enum ps_thread_busy */
     char *streak_from;     /* 64 where a streak was stopped by a thread that took the heap */
+    uint32_t has_begun;    /* 72 counted by background.c until the thread ends */
 };
 
 /* A thread that takes a heap writes key, streak_next, heap, own and last of another thread too,

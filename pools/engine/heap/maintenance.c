@@ -4,6 +4,7 @@
  */
 #include "pools/engine/heap/maintenance.h"
 
+#include "pools/engine/heap/background.h"
 #include "pools/engine/heap/lifo.h"
 #include "pools/engine/heap/mapping.h"
 #include "pools/engine/heap/mode.h"
@@ -24,6 +25,11 @@
 #define TICK_CALLS 4      /* slow calls per reading of the clock */
 #define SCAN_DELAY_MS 250 /* between two scans of a heap */
 
+/* Between two steps of the background thread. The purge has steps for an eighth to a half of the
+ * time; a heap that was asked for may be taken at the next look but one. */
+#define BEHIND_MS 2
+#define TAKING_MS 5
+
 void ps_heap_drop_drained(struct ps_heap *heap) {
     for (uint32_t i = 0; i < ps_size_class_count; i++) {
         struct ps_span *head = heap->available[i];
@@ -39,11 +45,12 @@ static PS_NOINLINE void look_at_clock(struct ps_heap *heap) {
     uint64_t now_ms = ps_os_now_ms();
     ps_store_relaxed(&heap->x_active_ms, now_ms); /* relaxed: read to judge whether this thread is
                                                    * idle */
+    ps_background_note();
     ps_purge_tick(now_ms);
     ps_mapping_expire(now_ms);
     ps_medium_purge_tick(now_ms);
     ps_steal_tick(now_ms);
-    ps_take_look(now_ms);
+    (void)ps_take_look(now_ms);
     bool is_behind = ps_purge_is_behind() || ps_medium_purge_is_behind();
     heap->tick_countdown = is_behind ? 0 : TICK_CALLS;
     if (now_ms >= heap->next_scan_ms) {
@@ -61,6 +68,19 @@ void ps_heap_tick(struct ps_heap *heap) {
     if (heap->tick_countdown-- == 0) {
         look_at_clock(heap);
     }
+}
+
+uint32_t ps_heap_maintain(uint64_t now_ms) {
+    ps_store_relaxed(&ps_room_x_is_shared, 1u); /* relaxed: a hint; the caller takes heaps */
+    ps_thread_enter();
+    ps_purge_tick(now_ms);
+    bool is_behind = ps_mapping_expire(now_ms) != 0;
+    ps_medium_purge_tick(now_ms);
+    ps_steal_tick(now_ms);
+    bool is_taking = ps_take_look(now_ms);
+    ps_thread_leave();
+    is_behind |= ps_purge_is_behind() || ps_medium_purge_is_behind() || ps_steal_is_behind();
+    return is_behind ? BEHIND_MS : is_taking ? TAKING_MS : 0;
 }
 
 /* Collects the returned blocks of spans with room; releases drained ones. */

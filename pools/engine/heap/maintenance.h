@@ -13,6 +13,11 @@
  * drained spans. */
 void ps_heap_tick(struct ps_heap *heap);
 
+/* A step of maintenance for the memory of other threads, by the background thread or any thread
+ * outside of a call. Returns after how many milliseconds there is more to do; 0: nothing was
+ * found. */
+uint32_t ps_heap_maintain(uint64_t now_ms);
+
 /* Returns the cached drained spans of a heap to the page cache. */
 void ps_heap_drop_drained(struct ps_heap *heap);
 

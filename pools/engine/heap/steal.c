@@ -184,6 +184,8 @@ void ps_steal_tick(uint64_t now_ms) {
     (void)steal_some(heap, SPANS_PER_TICK);
 }
 
+bool ps_steal_is_behind(void) { return ps_load_relaxed(&x_cursor) != NULL; /* relaxed: a hint */ }
+
 static void steal_all_of(struct ps_heap *heap) {
     bool is_last;
     do { /* ends: the pending list comes first, then the owner's rest, then its list */

@@ -23,6 +23,9 @@ void ps_steal_note_back(struct ps_heap *owner);
 /* Called periodically: steals from idle owners. */
 void ps_steal_tick(uint64_t now_ms);
 
+/* True when the last tick did not finish its walk: the next one should come soon. */
+bool ps_steal_is_behind(void);
+
 /* Called before a heap takes fresh memory: returns fully free spans of an owner that has many of
  * them to the page cache. Returns whether there was any. */
 bool ps_steal_from_candidate(const struct ps_heap *heap);

@@ -32,9 +32,10 @@
 
 static bool is_on; /* constant after the start */
 static uint64_t x_next_look_ms;
-static uint32_t x_fresh;       /* fresh spans since the start */
-static uint32_t x_fresh_seen;  /* at the last walk */
-static struct ps_heap *cursor; /* next heap to examine; registry lock */
+static uint32_t x_fresh;           /* fresh spans since the start */
+static uint32_t x_fresh_seen;      /* at the last walk */
+static struct ps_heap *cursor;     /* next heap to examine; registry lock */
+static struct ps_heap *idle_since; /* first heap of a sequence without work; NULL: none; likewise */
 
 struct look {
     uint64_t now_ms;
@@ -133,27 +134,52 @@ static bool take_heap(struct ps_thread_words *thread, struct ps_heap *heap, uint
     return true;
 }
 
-static void look_at_heap(struct look *look, struct ps_heap *heap) {
+/* Returns whether the heap is asked for, or was taken by this thread. */
+static bool look_at_heap(struct look *look, struct ps_heap *heap) {
     uint32_t state = ps_load_relaxed(&heap->x_state); /* relaxed: under the lock */
     if (state == PS_HEAP_IDLE) {
         heap->holder = ps_lock_self();
         ps_fence_program_order();                                 /* for the child of a fork */
         ps_store_relaxed(&heap->x_state, (uint32_t)PS_HEAP_HELD); /* relaxed: as above */
         look->work[look->count++] = heap;
-        return;
+        return true;
     }
     struct ps_thread_words *thread = ps_load_acquire(&heap->x_thread); /* acquire: ps_take_attach */
     /* relaxed: a hint. */
     bool is_idle = ps_load_relaxed(&heap->x_active_ms) + look->idle_ms <= look->now_ms;
     if (state != PS_HEAP_LIVE || thread == NULL || thread == &ps_thread || !is_idle ||
         !ps_os_is_mapped(thread)) { /* a thread may end without its destructors */
-        return;
+        return false;
     }
     if (!heap->is_asked) {
         ask(thread, heap, look->now_ms);
     } else if (take_heap(thread, heap, look->now_ms)) {
         look->work[look->count++] = heap;
+        return true;
     }
+    return heap->is_asked;
+}
+
+/* Examines the next heaps. Returns false when all have been examined since the last one that needed
+ * work. */
+static bool look_at_some(struct look *look) {
+    bool is_round = false;
+    cursor = cursor != NULL ? cursor : ps_registry_after(NULL);
+    const struct ps_heap *first = cursor;
+    for (int i = 0; i < LOOK_HEAPS && look->count < WORK_HEAPS && (i == 0 || cursor != first);
+         i++) {
+        if (look_at_heap(look, cursor)) {
+            idle_since = NULL;
+        } else if (idle_since == NULL) {
+            idle_since = cursor;
+        }
+        cursor = ps_registry_after(cursor);
+        if (cursor == idle_since) {
+            is_round = true;
+            break;
+        }
+    }
+    return !is_round;
 }
 
 /* ---- without the registry lock ---- */
@@ -166,11 +192,11 @@ static void clear_out(struct ps_heap *heap, uint32_t *spans) {
     }
 }
 
-void ps_take_look(uint64_t now_ms) {
+bool ps_take_look(uint64_t now_ms) {
     /* relaxed, all: hints; a second thread that walks too does no harm. */
     if (!is_on || ps_load_relaxed(&ps_room_x_is_shared) == 0 ||
         now_ms < ps_load_relaxed(&x_next_look_ms)) {
-        return;
+        return false;
     }
     ps_store_relaxed(&x_next_look_ms, now_ms + LOOK_MS);
     uint32_t fresh = ps_load_relaxed(&x_fresh);
@@ -180,16 +206,12 @@ void ps_take_look(uint64_t now_ms) {
                         .idle_ms = is_needed ? IDLE_NEEDED_MS : IDLE_MS,
                         .spans = is_needed ? CLEAR_NEEDED_SPANS : CLEAR_SPANS};
     if (!ps_registry_try()) {
-        return;
+        return false;
     }
-    cursor = cursor != NULL ? cursor : ps_registry_after(NULL);
-    const struct ps_heap *first = cursor;
-    for (int i = 0; i < LOOK_HEAPS && look.count < WORK_HEAPS && (i == 0 || cursor != first); i++) {
-        look_at_heap(&look, cursor);
-        cursor = ps_registry_after(cursor);
-    }
+    bool has_more = look_at_some(&look);
     ps_registry_release();
     for (uint32_t i = 0; i < look.count; i++) {
         clear_out(look.work[i], &look.spans);
     }
+    return has_more;
 }

@@ -42,8 +42,9 @@
 void ps_take_start(void);
 
 /* Called periodically, by any BUSY thread, no lock held: asks for heaps, takes those that were
- * asked for long enough ago, and clears some of the taken ones. */
-void ps_take_look(uint64_t now_ms);
+ * asked for long enough ago, and clears some of the taken ones. Returns whether a
+ * further look soon may find more. */
+bool ps_take_look(uint64_t now_ms);
 
 /* Counts a span of fresh memory: if there are many, heaps are asked for sooner. */
 void ps_take_note_fresh(void);

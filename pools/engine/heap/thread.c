@@ -4,6 +4,7 @@
  */
 #include "pools/engine/heap/thread.h"
 
+#include "pools/engine/heap/background.h"
 #include "pools/engine/heap/heap.h"
 #include "pools/engine/heap/mode.h"
 #include "pools/engine/heap/refill.h"
@@ -22,6 +23,18 @@ static pthread_key_t exit_key;
 static void thread_ended(void *heap) {
     (void)heap;
     ps_heap_give_up();
+    if (ps_thread.has_begun) {
+        ps_thread.has_begun = 0;
+        ps_background_thread_ended();
+    }
+}
+
+/* Its end will be noticed. Once per thread, whatever becomes of its heap. */
+static void note_begin(void) {
+    if (!ps_thread.has_begun) {
+        ps_thread.has_begun = 1;
+        ps_background_thread_begun();
+    }
 }
 
 void ps_thread_start(void) {
@@ -68,6 +81,7 @@ PS_COLD struct ps_heap *ps_heap_acquire(void) {
     struct ps_late_streak late = ps_take_late_streak();
     heap = heap_before_reset();
     if (heap != NULL) {
+        ps_thread.has_begun = heap->x_thread != NULL; /* counted with the heap */
         heap->streak_span = NULL; /* its words are lost; its few blocks stay in use */
     } else {
         heap = ps_heap_make();
@@ -80,6 +94,7 @@ PS_COLD struct ps_heap *ps_heap_acquire(void) {
         ps_thread_enter();
         ps_mode.hook.thread_start(heap);
         if (will_end) {
+            note_begin();
             ps_take_attach(heap); /* otherwise an ended thread would leave its words to take.c */
         }
     }

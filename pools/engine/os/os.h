@@ -70,6 +70,16 @@ uint64_t ps_os_now_ms(void);
 /* The system's number of the calling thread, for reports. One system call. */
 uint32_t ps_os_thread_number(void);
 
+/* Sets the name of the calling thread in the system, up to 15 bytes. Best effort. */
+void ps_os_name_thread(const char *name);
+
+/* The system's number of the process. One system call. */
+uint32_t ps_os_process_number(void);
+
+/* Threads of the process, including those the program did not start; 0 when the system does not
+ * tell. */
+uint32_t ps_os_thread_count(void);
+
 /* True on the first thread of the process; the only thread of a fork's child is one. */
 bool ps_os_is_first_thread(void);
 
@@ -91,6 +101,9 @@ void ps_os_write(int fd, const char *text, size_t bytes);
 
 /* Blocks while *word == expected; may return early. */
 void ps_os_wait(uint32_t *word, uint32_t expected);
+
+/* The same, for so many milliseconds at most. */
+void ps_os_wait_ms(uint32_t *word, uint32_t expected, uint64_t ms);
 
 /* Unblocks one thread that waits on the word. */
 void ps_os_wake_one(uint32_t *word);

@@ -8,10 +8,13 @@
 #include "pools/engine/os/syscall.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <time.h>
 
 static void *map_anonymous(size_t bytes, long access) {
@@ -127,6 +130,20 @@ uint64_t ps_os_now_ms(void) {
 
 uint32_t ps_os_thread_number(void) { return (uint32_t)ps_syscall3(SYS_gettid, 0, 0, 0); }
 
+void ps_os_name_thread(const char *name) {
+    (void)ps_syscall3(SYS_prctl, PR_SET_NAME, (long)name, 0);
+}
+
+uint32_t ps_os_process_number(void) { return (uint32_t)ps_syscall3(SYS_getpid, 0, 0, 0); }
+
+uint32_t ps_os_thread_count(void) {
+    struct stat status;
+    long result =
+        ps_syscall6(SYS_newfstatat, AT_FDCWD, (long)"/proc/self/task", (long)&status, 0, 0, 0);
+    /* A folder for each, and the two that every folder has. */
+    return ps_syscall_failed(result) || status.st_nlink < 2 ? 0 : (uint32_t)status.st_nlink - 2;
+}
+
 bool ps_os_is_first_thread(void) {
     return ps_syscall3(SYS_gettid, 0, 0, 0) == ps_syscall3(SYS_getpid, 0, 0, 0);
 }
@@ -175,6 +192,12 @@ void ps_os_write(int fd, const char *text, size_t bytes) {
 void ps_os_wait(uint32_t *word, uint32_t expected) {
     (void)ps_syscall6(SYS_futex, (long)word, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, (long)expected, 0, 0,
                       0);
+}
+
+void ps_os_wait_ms(uint32_t *word, uint32_t expected, uint64_t ms) {
+    struct timespec limit = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000};
+    (void)ps_syscall6(SYS_futex, (long)word, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, (long)expected,
+                      (long)&limit, 0, 0);
 }
 
 void ps_os_wake_one(uint32_t *word) {

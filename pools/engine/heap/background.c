@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See background.h. Model: models/background.c.
+ */
+#include "pools/engine/heap/background.h"
+
+#include "pools/engine/base/bits.h"
+#include "pools/engine/heap/heap.h"
+#include "pools/engine/os/lock.h"
+#include "pools/engine/os/os.h"
+#include "pools/engine/page/purge.h"
+
+#include <errno.h>
+#include <signal.h>
+
+/* Addresses; memory is taken for what is touched. Frames are small, libc's thread descriptor, the
+ * program's thread-local variables and the frame of libc's own signals come on top. */
+#define STACK_BYTES ((size_t)64 << 10)
+
+#define INTERVAL_MIN_MS 50
+#define SLACK_MS 500 /* after the last look: heaps become idle, are asked for and taken */
+
+/* Who may change what is kept of the thread. */
+enum control {
+    CONTROL_NONE = 0,
+    CONTROL_BUSY,    /* a thread starts or ends it */
+    CONTROL_RUNNING, /* `thread` may be joined, this and the next */
+    CONTROL_ENDED,   /* by itself */
+};
+
+uint32_t ps_background_x_state;
+
+static uint32_t x_control;    /* enum control */
+static uint32_t x_wakes;      /* what the thread sleeps on; changes when it is to run */
+static uint32_t x_is_stopped; /* it is to end */
+static uint32_t x_threads;    /* begun and not ended; without the background thread */
+static uint32_t x_starts;     /* calls of ps_background_start */
+static pthread_t thread;      /* CONTROL_BUSY */
+static uint32_t process;      /* that the thread is of; as above */
+static ps_background_job *job;
+static bool is_kept; /* it does not end by itself; constant once it runs */
+
+static void wake(void) {
+    /* seq_cst: a thread that still reads the old value has yet to compare it in ps_os_wait. */
+    (void)ps_add_seq_cst(&x_wakes, 1u);
+    ps_os_wake_one(&x_wakes);
+}
+
+PS_COLD void ps_background_note_slow(void) {
+    uint32_t quiet = PS_BACKGROUND_QUIET;
+    uint32_t asleep = PS_BACKGROUND_ASLEEP;
+    /* seq_cst, both: one of the two, or the background thread's own swap, comes first; after a
+     * failure of both it is ACTIVE, by another thread, or OFF. */
+    if (!ps_cas_strong_seq_cst(&ps_background_x_state, &quiet, (uint32_t)PS_BACKGROUND_ACTIVE) &&
+        ps_cas_strong_seq_cst(&ps_background_x_state, &asleep, (uint32_t)PS_BACKGROUND_ACTIVE)) {
+        wake();
+    }
+}
+
+/* ---- the thread ---- */
+
+static bool is_stopped(void) {
+    return ps_load_seq_cst(&x_is_stopped) != 0; /* seq_cst: as in ps_background_stop */
+}
+
+/* Whether no thread of the program but one is left, and none is being started: then this one ends
+ * for good. Threads without a heap are not counted here, so the system is asked. */
+static bool ends_alone(void) {
+    uint32_t running = CONTROL_RUNNING;
+    uint32_t starts = ps_load_seq_cst(&x_starts); /* seq_cst, all: as in ps_background_start */
+    if (is_kept || ps_load_seq_cst(&x_threads) > 1 || ps_os_thread_count() != 2 ||
+        !ps_cas_strong_seq_cst(&x_control, &running, (uint32_t)CONTROL_ENDED)) {
+        return false;
+    }
+    uint32_t ended = CONTROL_ENDED;
+    return ps_load_seq_cst(&x_starts) == starts ||
+           !ps_cas_strong_seq_cst(&x_control, &ended, (uint32_t)CONTROL_RUNNING);
+}
+
+static void sleep_without_end(uint32_t wakes) {
+    uint32_t quiet = PS_BACKGROUND_QUIET;
+    /* seq_cst: see ps_background_note_slow. Fails where a look has come since. */
+    if (ps_cas_strong_seq_cst(&ps_background_x_state, &quiet, (uint32_t)PS_BACKGROUND_ASLEEP)) {
+        ps_os_wait(&x_wakes, wakes);
+    }
+}
+
+/* Whether a thread has looked at the clock since the last time. */
+static bool take_note(void) {
+    /* seq_cst: see ps_background_note_slow. After ASLEEP there was none: woken by a signal. */
+    return ps_exchange_seq_cst(&ps_background_x_state, (uint32_t)PS_BACKGROUND_QUIET) ==
+           PS_BACKGROUND_ACTIVE;
+}
+
+static void *run(void *unused) {
+    (void)unused;
+    uint32_t delay_ms = ps_purge_delay_ms();
+    uint64_t interval_ms = ps_max(delay_ms / 4, INTERVAL_MIN_MS);
+    uint64_t silence_ms = (uint64_t)delay_ms + delay_ms / 2 + SLACK_MS;
+    uint64_t active_ms = ps_os_now_ms(); /* last time that there was anything */
+    uint64_t company_ms = active_ms;     /* last time that there was more than one thread */
+    ps_thread.is_exiting = 1;            /* whatever libc allocates here makes no heap */
+    ps_os_name_thread("poolshim");
+    while (!is_stopped()) {
+        /* seq_cst: before the words are read of which a change is followed by one of this. */
+        uint32_t wakes = ps_load_seq_cst(&x_wakes);
+        bool is_active = take_note();
+        uint64_t now_ms = ps_os_now_ms();
+        uint32_t more_ms = job(now_ms);
+        active_ms = is_active || more_ms != 0 ? now_ms : active_ms;
+        if (now_ms - company_ms >= silence_ms) {
+            company_ms = now_ms;
+            if (ends_alone()) {
+                break;
+            }
+        }
+        if (is_stopped()) {
+            break;
+        }
+        if (now_ms - active_ms >= silence_ms) {
+            sleep_without_end(wakes);
+            active_ms = ps_os_now_ms();
+        } else {
+            ps_os_wait_ms(&x_wakes, wakes, more_ms != 0 ? more_ms : interval_ms);
+        }
+    }
+    return NULL;
+}
+
+/* ---- its start and end ---- */
+
+/* CONTROL_BUSY: waits for the end of a thread of this process. One of a parent, after a fork that
+ * ran no handlers, does not exist. */
+static void join(void) {
+    if (process == ps_os_process_number()) {
+        (void)pthread_join(thread, NULL);
+    }
+}
+
+/* All signals are the program's threads'. Those that libc needs are not in the set. */
+static int create_thread(ps_background_create *create, const pthread_attr_t *attributes) {
+    sigset_t all;
+    sigset_t before;
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = create(&thread, attributes, run, NULL);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error;
+}
+
+static bool create_small_thread(ps_background_create *create) {
+    pthread_attr_t attributes;
+    int error = pthread_attr_init(&attributes);
+    if (error == 0) {
+        (void)pthread_attr_setstacksize(&attributes, STACK_BYTES);
+        error = create_thread(create, &attributes);
+        (void)pthread_attr_destroy(&attributes);
+    }
+    /* EINVAL: the program's thread-local variables need more. */
+    return error == 0 || (error == EINVAL && create_thread(create, NULL) == 0);
+}
+
+void ps_background_keep(void) { is_kept = true; }
+
+void ps_background_start(ps_background_create *create, ps_background_job *new_job) {
+    uint32_t none = CONTROL_NONE;
+    uint32_t ended = CONTROL_ENDED;
+    int saved_errno = errno;
+    (void)ps_add_seq_cst(&x_starts, 1u); /* seq_cst: before x_control is read, as ends_alone */
+    if (ps_cas_strong_seq_cst(&x_control, &ended, (uint32_t)CONTROL_BUSY)) {
+        join();
+    } else if (!ps_cas_strong_seq_cst(&x_control, &none, (uint32_t)CONTROL_BUSY)) {
+        return; /* it runs, or another thread is about it */
+    }
+    job = new_job;
+    process = ps_os_process_number();
+    ps_lock_watch_forks(); /* there is a thread that a fork leaves behind */
+    /* relaxed, both: made visible by the creation of the thread. */
+    ps_store_relaxed(&x_is_stopped, 0u);
+    ps_store_relaxed(&ps_background_x_state, (uint32_t)PS_BACKGROUND_ACTIVE);
+    bool is_running = create_small_thread(create);
+    if (!is_running) {
+        ps_store_relaxed(&ps_background_x_state, (uint32_t)PS_BACKGROUND_OFF); /* relaxed: no one */
+    }
+    /* seq_cst: publishes `thread`, and as above. */
+    ps_store_seq_cst(&x_control, (uint32_t)(is_running ? CONTROL_RUNNING : CONTROL_NONE));
+    errno = saved_errno;
+}
+
+void ps_background_stop(void) {
+    uint32_t running = CONTROL_RUNNING;
+    uint32_t ended = CONTROL_ENDED;
+    if (ps_cas_strong_seq_cst(&x_control, &running, (uint32_t)CONTROL_BUSY)) {
+        ps_store_seq_cst(&x_is_stopped, 1u); /* seq_cst: before x_wakes changes, as in run */
+        wake();
+    } else if (!ps_cas_strong_seq_cst(&x_control, &ended, (uint32_t)CONTROL_BUSY)) {
+        return;
+    }
+    join();
+    ps_store_relaxed(&ps_background_x_state, (uint32_t)PS_BACKGROUND_OFF); /* relaxed: it is gone */
+    ps_store_seq_cst(&x_control, (uint32_t)CONTROL_NONE); /* seq_cst: makes the end visible */
+}
+
+void ps_background_thread_begun(void) {
+    (void)ps_add_seq_cst(&x_threads, 1u); /* seq_cst: as in ends_alone */
+}
+
+void ps_background_thread_ended(void) {
+    uint32_t left = ps_add_seq_cst(&x_threads, (uint32_t)-1) - 1; /* seq_cst: as in ends_alone */
+    if (left == 0) {
+        ps_background_stop();
+    } else if (left == 1) {
+        ps_background_note_slow(); /* it may end */
+    }
+}
+
+void ps_background_fork_child(bool has_begun) {
+    /* relaxed, all: one thread. */
+    ps_store_relaxed(&ps_background_x_state, (uint32_t)PS_BACKGROUND_OFF);
+    ps_store_relaxed(&x_control, (uint32_t)CONTROL_NONE);
+    ps_store_relaxed(&x_threads, has_begun ? 1u : 0u);
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The background thread: does the periodic work of maintenance.c when the program's threads make no
+ * calls. One per process, started by the first pthread_create of the program (shim/threads.c), not
+ * by a call of malloc: creating a thread allocates, and takes locks of libc.
+ *
+ * While calls are made it runs every quarter of the purge delay. When none is made for longer than
+ * the delay, and nothing is left to do, it sleeps without a time-out; the next call that looks at
+ * the clock wakes it. The calling side reads one word at each look, and writes it at most once in a
+ * quarter.
+ *
+ *   OFF     no thread, or none any more
+ *   QUIET   awake; no look at the clock since it last ran
+ *   ACTIVE  awake; at least one
+ *   ASLEEP  until a look, or the end of the second last thread
+ *
+ * Its end. A process ends when its last thread does, so this one must not be the last: it ends
+ * when all threads that have had a heap have ended, before the last of those does; and by itself
+ * when one is left and it has nothing to do, so that the process has one thread again, as
+ * unshare(CLONE_NEWUSER) asks for. The child of a fork has none until its first pthread_create.
+ *
+ * No locks of its own. Callers: shim/threads.c, thread.c, fork.c, maintenance.c.
+ */
+#ifndef PS_HEAP_BACKGROUND_H
+#define PS_HEAP_BACKGROUND_H
+
+#include "pools/engine/base/atomic.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+
+enum ps_background_state {
+    PS_BACKGROUND_OFF = 0,
+    PS_BACKGROUND_QUIET = 1, /* odd: a look at the clock has something to write */
+    PS_BACKGROUND_ACTIVE = 2,
+    PS_BACKGROUND_ASLEEP = 3,
+};
+
+extern PS_HIDDEN uint32_t ps_background_x_state;
+
+void ps_background_note_slow(void);
+
+/* A thread of the program has looked at the clock. */
+PS_INLINE void ps_background_note(void) {
+    /* relaxed: what is read is no older than a store takes to arrive. Before the thread sleeps, the
+     * word has not been ACTIVE for longer than the purge delay. */
+    if (PS_UNLIKELY((ps_load_relaxed(&ps_background_x_state) & 1) != 0)) {
+        ps_background_note_slow();
+    }
+}
+
+/* What the thread does each time it runs. Returns after how many milliseconds there is more to do;
+ * 0: nothing was found. No unbounded work: ps_background_stop waits for it. */
+typedef uint32_t ps_background_job(uint64_t now_ms);
+
+/* libc's. */
+typedef int ps_background_create(pthread_t *thread, const pthread_attr_t *attributes,
+                                 void *(*routine)(void *), void *argument);
+
+/* Starts the thread unless it runs. Any thread, outside of malloc; the engine has started. A
+ * refusal by the system has no effect. */
+void ps_background_start(ps_background_create *create, ps_background_job *job);
+
+/* Before that: the thread does not end by itself where the program has one thread. */
+void ps_background_keep(void);
+
+/* A thread got its first heap, and will be told of its end; such a thread has ended. */
+void ps_background_thread_begun(void);
+void ps_background_thread_ended(void);
+
+/* Ends the background thread and waits for its end. For tests, too. */
+void ps_background_stop(void);
+
+/* In the child of a fork, by its only thread: whether that counts as begun. */
+void ps_background_fork_child(bool has_begun);
+
+#endif

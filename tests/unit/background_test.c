@@ -1,0 +1,193 @@
+// sources: tests/unit/fake_os.c
+/* SPDX-License-Identifier: MIT */
+/* The background thread: when it starts and ends, and what a step of it releases. */
+#include "tests/unit/engine.h"
+#include "tests/unit/worker.h"
+
+#include "pools/engine/heap/background.h"
+
+#include <sched.h>
+#include <sys/wait.h>
+
+#define BLOCKS 4000
+#define STEP_MS 10
+#define SILENCE_MS 4000 /* until nothing is left to do, with the default delay */
+
+static uint32_t x_runs; /* of the job */
+static uint32_t x_moves_clock;
+
+static uint32_t count_run(uint64_t now_ms) {
+    (void)now_ms;
+    ps_add_relaxed(&x_runs, 1u);
+    if (ps_load_relaxed(&x_moves_clock) != 0) {
+        fake_os_advance_ms(100);
+    }
+    return 0;
+}
+
+static int refuse(pthread_t *thread, const pthread_attr_t *attributes, void *(*routine)(void *),
+                  void *argument) {
+    (void)thread, (void)attributes, (void)routine, (void)argument;
+    return EAGAIN;
+}
+
+static int created;
+
+/* As a system where thread-local variables need more than a small stack has. */
+static int create_large_only(pthread_t *thread, const pthread_attr_t *attributes,
+                             void *(*routine)(void *), void *argument) {
+    created++;
+    return attributes != NULL ? EINVAL : pthread_create(thread, NULL, routine, argument);
+}
+
+static void await_runs(uint32_t more) {
+    uint32_t runs = ps_load_relaxed(&x_runs) + more;
+    while (ps_load_relaxed(&x_runs) < runs) {
+        ps_background_note();
+        sched_yield();
+    }
+}
+
+static bool has_ended(void) {
+    uint32_t runs = ps_load_relaxed(&x_runs);
+    ps_background_stop(); /* waits for the end */
+    return ps_load_relaxed(&x_runs) == runs;
+}
+
+FRESH_TEST(it_runs_until_it_is_stopped) {
+    ps_engine_start();
+    ps_background_start(pthread_create, count_run);
+    await_runs(10);
+    ps_background_start(pthread_create, count_run); /* one is enough */
+    await_runs(10);
+    ps_background_stop();
+    CHECK(has_ended());
+    WHEN("it is wanted again");
+    ps_background_start(pthread_create, count_run);
+    await_runs(10);
+    ps_background_stop();
+}
+
+FRESH_TEST(a_thread_that_is_refused_is_tried_again) {
+    ps_engine_start();
+    errno = 7;
+    ps_background_start(refuse, count_run);
+    CHECK_EQ(errno, 7);
+    CHECK_EQ(ps_background_x_state, PS_BACKGROUND_OFF);
+    ps_background_stop();
+    ps_background_start(create_large_only, count_run);
+    CHECK_EQ(created, 2);
+    await_runs(2);
+    ps_background_stop();
+}
+
+FRESH_TEST(it_sleeps_in_silence_and_a_look_at_the_clock_wakes_it) {
+    ps_engine_start();
+    x_moves_clock = 1;
+    ps_background_start(pthread_create, count_run);
+    /* relaxed: it comes. */
+    while (ps_load_relaxed(&ps_background_x_state) != PS_BACKGROUND_ASLEEP) {
+        sched_yield();
+    }
+    uint32_t runs = ps_load_relaxed(&x_runs);
+    ps_background_note();
+    while (ps_load_relaxed(&x_runs) == runs) {
+        sched_yield();
+    }
+    ps_background_stop();
+}
+
+FRESH_TEST(it_ends_when_one_thread_is_left) {
+    ps_engine_start();
+    x_moves_clock = 1;
+    fake_os_set_thread_count(3);
+    ps_background_start(pthread_create, count_run);
+    await_runs(100); /* ten seconds: there is another thread */
+    fake_os_set_thread_count(2);
+    uint32_t runs;
+    do { /* ends: it ends by itself */
+        runs = ps_load_relaxed(&x_runs);
+        for (int i = 0; i < 1000; i++) {
+            ps_background_note();
+            sched_yield();
+        }
+    } while (ps_load_relaxed(&x_runs) != runs);
+    CHECK_EQ(ps_load_relaxed(&ps_background_x_state) & 1, 0);
+    WHEN("a thread is started");
+    fake_os_set_thread_count(3);
+    ps_background_start(pthread_create, count_run);
+    await_runs(10);
+    ps_background_stop();
+}
+
+FRESH_TEST(it_ends_before_the_last_thread_does) {
+    ps_engine_start();
+    ps_background_thread_begun(); /* beside this one */
+    ps_background_start(pthread_create, count_run);
+    ps_background_thread_ended();
+    await_runs(10);
+    ps_background_thread_ended();
+    CHECK(has_ended());
+    ps_background_thread_begun();
+}
+
+FRESH_TEST(a_child_has_none_until_it_starts_a_thread) {
+    ps_engine_start();
+    ps_background_start(pthread_create, count_run);
+    await_runs(2);
+    pid_t child = fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+        CHECK_EQ(ps_background_x_state, PS_BACKGROUND_OFF);
+        ps_background_stop(); /* there is nothing to wait for */
+        ps_background_start(pthread_create, count_run);
+        await_runs(2);
+        ps_background_thread_ended(); /* this one: it is the last */
+        CHECK(has_ended());
+        _exit(unit_failures != 0);
+    }
+    int status;
+    CHECK_EQ(waitpid(child, &status, 0), child);
+    CHECK_EQ(status, 0);
+    await_runs(2);
+    ps_background_stop();
+}
+
+static struct live_block blocks[BLOCKS];
+
+static void rise_and_fall(void *unused) {
+    (void)unused;
+    uint64_t random = 1;
+    for (size_t i = 0; i < BLOCKS; i++) {
+        size_t bytes = engine_random_size(&random);
+        live_start(&blocks[i], ps_heap_alloc(bytes), bytes, i);
+        REQUIRE(blocks[i].address != NULL);
+    }
+    live_end_all(blocks, BLOCKS);
+}
+
+FRESH_TEST(steps_release_all_that_threads_without_calls_keep) {
+    struct worker sleeper;
+    worker_start(&sleeper);
+    worker_do(&sleeper, rise_and_fall, NULL);
+    uint32_t more_ms = 1;
+    CHECK_CMP(engine_census().cache_dirty_bytes, >, 0);
+    for (uint64_t passed = 0; passed < SILENCE_MS || more_ms != 0; passed += STEP_MS) {
+        fake_os_advance_ms(STEP_MS);
+        more_ms = ps_heap_maintain(ps_os_now_ms());
+        REQUIRE(passed < 100 * SILENCE_MS);
+    }
+    struct ps_census census = engine_census();
+    CHECK_EQ(census.cache_dirty_bytes, 0);
+    CHECK_EQ(census.map_cached_bytes, 0);
+    CHECK_EQ(census.small_span_bytes, 0);
+    CHECK_EQ(census.heap_live_count, 0);
+    WHEN("both go on");
+    worker_do(&sleeper, rise_and_fall, NULL);
+    rise_and_fall(NULL);
+    CHECK_EQ(engine_census().heap_live_count, 2);
+    worker_stop(&sleeper);
+    check_live_blocks(0);
+}
+
+UNIT_MAIN
