@@ -53,6 +53,12 @@ enum ps_origin {
     PS_ORIGIN_VARIABLE,
 };
 
+enum ps_background {
+    PS_BACKGROUND_AUTO,
+    PS_BACKGROUND_NEVER,
+    PS_BACKGROUND_ALWAYS,
+};
+
 enum ps_stats_target {
     PS_STATS_OFF,
     PS_STATS_STDERR,
@@ -61,6 +67,7 @@ enum ps_stats_target {
 
 struct ps_settings {
     struct ps_config engine;
+    enum ps_background background;
     enum ps_stats_target stats_target;
     bool verbose;
     bool strict;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 static_assert(sizeof(enum ps_thp) == sizeof(unsigned), "WORD fields are stored as unsigned");
+static_assert(sizeof(enum ps_background) == sizeof(unsigned), "WORD fields are stored as unsigned");
 static_assert(sizeof(enum ps_foreign) == sizeof(unsigned), "WORD fields are stored as unsigned");
 
 #define SWITCH_WORDS "0|1|true|false|on|off"

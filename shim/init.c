@@ -10,6 +10,7 @@
 #include "shim/config.h"
 #include "shim/record.h"
 #include "shim/stats.h"
+#include "shim/threads.h"
 
 #include <stdlib.h>
 
@@ -18,6 +19,7 @@ void ps_configure(struct ps_config *config) { ps_shim_configure(config); }
 
 __attribute__((constructor(101))) static void library_loaded(void) {
     ps_engine_start();
+    ps_threads_at_start();
     ps_stats_at_start();
     ps_record_at_start();
     if (ps_hard_level != 0) {

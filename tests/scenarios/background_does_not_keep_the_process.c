@@ -1,0 +1,48 @@
+// expect: exit 0 "left by the last thread"
+/* SPDX-License-Identifier: MIT */
+/*
+ * main leaves by pthread_exit. When the last of the program's threads has ended the process ends,
+ * as if that thread had called exit: the handlers run in it, with its stack, although the
+ * background thread was there.
+ */
+#include "tasks.h"
+
+#include <pthread.h>
+
+#define STACK_USED ((size_t)512 << 10)
+
+static int last_thread;
+static pthread_barrier_t has_begun;
+
+static void report(void) {
+    volatile char deep[STACK_USED];
+    deep[0] = deep[sizeof deep - 1] = 1;
+    free(claim_hide(malloc(1000)));
+    CLAIM(gettid() == last_thread);
+    dprintf(2, "left by the last thread\n");
+}
+
+static void *work(void *before) {
+    free(claim_hide(malloc(100)));
+    if (before != NULL) {
+        pthread_barrier_wait(&has_begun);
+        CLAIM(pthread_join(*(pthread_t *)before, NULL) == 0);
+        last_thread = gettid();
+        CLAIM(tasks_list().background != 0);
+    }
+    return NULL;
+}
+
+int main(void) {
+    static pthread_t main_thread;
+    pthread_t first;
+    pthread_t second;
+    main_thread = pthread_self();
+    CLAIM(atexit(report) == 0);
+    CLAIM(pthread_create(&first, NULL, work, NULL) == 0);
+    CLAIM(pthread_join(first, NULL) == 0);
+    pthread_barrier_init(&has_begun, NULL, 2);
+    CLAIM(pthread_create(&second, NULL, work, &main_thread) == 0);
+    pthread_barrier_wait(&has_begun);
+    pthread_exit(NULL);
+}

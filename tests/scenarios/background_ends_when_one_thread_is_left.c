@@ -1,0 +1,40 @@
+// expect: exit 0
+// env: POOLSHIM_PURGE_DELAY_MS=20
+/* SPDX-License-Identifier: MIT */
+/*
+ * The background thread comes with the program's first thread. When those have ended it ends, too,
+ * so that the program can do what a process of one thread may do only; and comes again with the
+ * next.
+ */
+#include "tasks.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+static pthread_barrier_t is_over;
+
+static void *wait_for_end(void *unused) {
+    free(claim_hide(malloc(100)));
+    pthread_barrier_wait(&is_over);
+    return unused;
+}
+
+int main(void) {
+    pthread_barrier_init(&is_over, NULL, 3);
+    CLAIM(tasks_list().count == 1);
+    for (int round = 0; round < 3; round++) {
+        pthread_t threads[2];
+        for (int i = 0; i < 2; i++) {
+            CLAIM(pthread_create(&threads[i], NULL, wait_for_end, NULL) == 0);
+        }
+        tasks_await(4, 1);
+        pthread_barrier_wait(&is_over);
+        for (int i = 0; i < 2; i++) {
+            CLAIM(pthread_join(threads[i], NULL) == 0);
+        }
+        tasks_await(1, 0);
+        /* EPERM: no program may have a user namespace here. EINVAL: there is another thread. */
+        CLAIM(round < 2 || unshare(CLONE_NEWUSER) == 0 || errno != EINVAL);
+    }
+    return 0;
+}
