@@ -54,6 +54,7 @@ GOOD = {
     "SMALL_MAX": ("32k", "32KiB"),
     "COUNT": ("250", "250"),
     "THP": ("Never", "never"),
+    "BACKGROUND": ("0", "0"),
     "FOREIGN": ("warn", "warn"),
     "HARDEN": ("1", "1"),
     "SWITCH": ("false", "off"),

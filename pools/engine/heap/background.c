@@ -111,6 +111,8 @@ static void *run(void *unused) {
         if (now_ms - company_ms >= silence_ms) {
             company_ms = now_ms;
             if (ends_alone()) {
+                /* relaxed: the next start waits for the end. */
+                ps_store_relaxed(&ps_background_x_state, (uint32_t)PS_BACKGROUND_OFF);
                 break;
             }
         }
