@@ -28,8 +28,6 @@ enum control {
     CONTROL_ENDED,   /* by itself */
 };
 
-uint32_t ps_background_x_state;
-
 static uint32_t x_control;    /* enum control */
 static uint32_t x_wakes;      /* what the thread sleeps on; changes when it is to run */
 static uint32_t x_is_stopped; /* it is to end */
@@ -51,8 +49,10 @@ PS_COLD void ps_background_note_slow(void) {
     uint32_t asleep = PS_BACKGROUND_ASLEEP;
     /* seq_cst, both: one of the two, or the background thread's own swap, comes first; after a
      * failure of both it is ACTIVE, by another thread, or OFF. */
-    if (!ps_cas_strong_seq_cst(&ps_background_x_state, &quiet, (uint32_t)PS_BACKGROUND_ACTIVE) &&
-        ps_cas_strong_seq_cst(&ps_background_x_state, &asleep, (uint32_t)PS_BACKGROUND_ACTIVE)) {
+    if (!ps_cas_strong_seq_cst(&poolshim_control.x_background, &quiet,
+                               (uint32_t)PS_BACKGROUND_ACTIVE) &&
+        ps_cas_strong_seq_cst(&poolshim_control.x_background, &asleep,
+                              (uint32_t)PS_BACKGROUND_ACTIVE)) {
         wake();
     }
 }
@@ -80,7 +80,8 @@ static bool ends_alone(void) {
 static void sleep_without_end(uint32_t wakes) {
     uint32_t quiet = PS_BACKGROUND_QUIET;
     /* seq_cst: see ps_background_note_slow. Fails where a look has come since. */
-    if (ps_cas_strong_seq_cst(&ps_background_x_state, &quiet, (uint32_t)PS_BACKGROUND_ASLEEP)) {
+    if (ps_cas_strong_seq_cst(&poolshim_control.x_background, &quiet,
+                              (uint32_t)PS_BACKGROUND_ASLEEP)) {
         ps_os_wait(&x_wakes, wakes);
     }
 }
@@ -88,7 +89,7 @@ static void sleep_without_end(uint32_t wakes) {
 /* Whether a thread has looked at the clock since the last time. */
 static bool take_note(void) {
     /* seq_cst: see ps_background_note_slow. After ASLEEP there was none: woken by a signal. */
-    return ps_exchange_seq_cst(&ps_background_x_state, (uint32_t)PS_BACKGROUND_QUIET) ==
+    return ps_exchange_seq_cst(&poolshim_control.x_background, (uint32_t)PS_BACKGROUND_QUIET) ==
            PS_BACKGROUND_ACTIVE;
 }
 
@@ -112,7 +113,7 @@ static void *run(void *unused) {
             company_ms = now_ms;
             if (ends_alone()) {
                 /* relaxed: the next start waits for the end. */
-                ps_store_relaxed(&ps_background_x_state, (uint32_t)PS_BACKGROUND_OFF);
+                ps_store_relaxed(&poolshim_control.x_background, (uint32_t)PS_BACKGROUND_OFF);
                 break;
             }
         }
@@ -179,10 +180,11 @@ void ps_background_start(ps_background_create *create, ps_background_job *new_jo
     ps_lock_watch_forks(); /* there is a thread that a fork leaves behind */
     /* relaxed, both: made visible by the creation of the thread. */
     ps_store_relaxed(&x_is_stopped, 0u);
-    ps_store_relaxed(&ps_background_x_state, (uint32_t)PS_BACKGROUND_ACTIVE);
+    ps_store_relaxed(&poolshim_control.x_background, (uint32_t)PS_BACKGROUND_ACTIVE);
     bool is_running = create_small_thread(create);
     if (!is_running) {
-        ps_store_relaxed(&ps_background_x_state, (uint32_t)PS_BACKGROUND_OFF); /* relaxed: no one */
+        ps_store_relaxed(&poolshim_control.x_background,
+                         (uint32_t)PS_BACKGROUND_OFF); /* relaxed: no one */
     }
     /* seq_cst: publishes `thread`, and as above. */
     ps_store_seq_cst(&x_control, (uint32_t)(is_running ? CONTROL_RUNNING : CONTROL_NONE));
@@ -199,7 +201,8 @@ void ps_background_stop(void) {
         return;
     }
     join();
-    ps_store_relaxed(&ps_background_x_state, (uint32_t)PS_BACKGROUND_OFF); /* relaxed: it is gone */
+    ps_store_relaxed(&poolshim_control.x_background,
+                     (uint32_t)PS_BACKGROUND_OFF);        /* relaxed: it is gone */
     ps_store_seq_cst(&x_control, (uint32_t)CONTROL_NONE); /* seq_cst: makes the end visible */
 }
 
@@ -218,7 +221,7 @@ void ps_background_thread_ended(void) {
 
 void ps_background_fork_child(bool has_begun) {
     /* relaxed, all: one thread. */
-    ps_store_relaxed(&ps_background_x_state, (uint32_t)PS_BACKGROUND_OFF);
+    ps_store_relaxed(&poolshim_control.x_background, (uint32_t)PS_BACKGROUND_OFF);
     ps_store_relaxed(&x_control, (uint32_t)CONTROL_NONE);
     ps_store_relaxed(&x_threads, has_begun ? 1u : 0u);
 }

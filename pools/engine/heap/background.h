@@ -9,6 +9,8 @@
  * the clock wakes it. The calling side reads one word at each look, and writes it at most once in a
  * quarter.
  *
+ * The word stands in the control page, where the command reads it:
+ *
  *   OFF     no thread, or none any more
  *   QUIET   awake; no look at the clock since it last ran
  *   ACTIVE  awake; at least one
@@ -24,7 +26,7 @@
 #ifndef PS_HEAP_BACKGROUND_H
 #define PS_HEAP_BACKGROUND_H
 
-#include "pools/engine/base/atomic.h"
+#include "pools/engine/heap/control.h"
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -36,15 +38,13 @@ enum ps_background_state {
     PS_BACKGROUND_ASLEEP = 3,
 };
 
-extern PS_HIDDEN uint32_t ps_background_x_state;
-
 void ps_background_note_slow(void);
 
 /* A thread of the program has looked at the clock. */
 PS_INLINE void ps_background_note(void) {
     /* relaxed: what is read is no older than a store takes to arrive. Before the thread sleeps, the
      * word has not been ACTIVE for longer than the purge delay. */
-    if (PS_UNLIKELY((ps_load_relaxed(&ps_background_x_state) & 1) != 0)) {
+    if (PS_UNLIKELY((ps_load_relaxed(&poolshim_control.x_background) & 1) != 0)) {
         ps_background_note_slow();
     }
 }

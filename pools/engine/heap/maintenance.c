@@ -5,6 +5,7 @@
 #include "pools/engine/heap/maintenance.h"
 
 #include "pools/engine/heap/background.h"
+#include "pools/engine/heap/control.h"
 #include "pools/engine/heap/lifo.h"
 #include "pools/engine/heap/mapping.h"
 #include "pools/engine/heap/mode.h"
@@ -17,6 +18,7 @@
 #include "pools/engine/heap/streak.h"
 #include "pools/engine/heap/take.h"
 #include "pools/engine/os/os.h"
+#include "pools/engine/page/medium.h"
 #include "pools/engine/page/medium_purge.h"
 #include "pools/engine/page/purge.h"
 #include "pools/engine/small/span_list.h"
@@ -41,6 +43,35 @@ void ps_heap_drop_drained(struct ps_heap *heap) {
     }
 }
 
+/* A step of a request of another process (control.h). `has_more`: of what this thread does besides.
+ * Returns whether there is more to do. */
+static PS_COLD bool serve(uint32_t request, bool has_more) {
+    if (ps_load_relaxed(&poolshim_control.x_command) != PS_CONTROL_TRIM) { /* relaxed: acquired */
+        ps_control_finish(request, PS_CONTROL_UNKNOWN);
+        return false;
+    }
+    ps_medium_drop_empty(0);
+    uint64_t bytes = ps_purge_some(UINT64_MAX) << PS_GRANULE_SHIFT;
+    bytes += ps_medium_purge_some(UINT64_MAX) << PS_MEDIUM_PAGE_SHIFT;
+    bytes += ps_mapping_expire_some();
+    ps_control_add(bytes);
+    if (bytes == 0 && !has_more) {
+        ps_control_finish(request, PS_CONTROL_DONE);
+        return false;
+    }
+    return true;
+}
+
+/* A request that waits and is this thread's to serve: where there is a background thread it is that
+ * one's. 0: none does. */
+static uint32_t request_here(void) {
+    uint32_t request = ps_control_request();
+    /* relaxed: a moment later it is another. */
+    return request != 0 && ps_load_relaxed(&poolshim_control.x_background) == PS_BACKGROUND_OFF
+               ? request
+               : 0;
+}
+
 static PS_NOINLINE void look_at_clock(struct ps_heap *heap) {
     uint64_t now_ms = ps_os_now_ms();
     ps_store_relaxed(&heap->x_active_ms, now_ms); /* relaxed: read to judge whether this thread is
@@ -53,7 +84,8 @@ static PS_NOINLINE void look_at_clock(struct ps_heap *heap) {
     (void)ps_take_look(now_ms);
     bool is_behind = ps_purge_is_behind() || ps_medium_purge_is_behind();
     heap->tick_countdown = is_behind ? 0 : TICK_CALLS;
-    if (now_ms >= heap->next_scan_ms) {
+    uint32_t request = request_here();
+    if (now_ms >= heap->next_scan_ms || PS_UNLIKELY(request != 0)) {
         heap->next_scan_ms = now_ms + SCAN_DELAY_MS;
         ps_remote_flush(heap);
         ps_heap_take_notices(heap);
@@ -61,6 +93,9 @@ static PS_NOINLINE void look_at_clock(struct ps_heap *heap) {
         ps_medium_flush(heap);
         ps_room_scan(heap);
         ps_heap_drop_drained(heap);
+    }
+    if (PS_UNLIKELY(request != 0) && serve(request, false)) {
+        heap->tick_countdown = 0;
     }
 }
 
@@ -80,6 +115,10 @@ uint32_t ps_heap_maintain(uint64_t now_ms) {
     bool is_taking = ps_take_look(now_ms);
     ps_thread_leave();
     is_behind |= ps_purge_is_behind() || ps_medium_purge_is_behind() || ps_steal_is_behind();
+    uint32_t request = ps_control_request();
+    if (PS_UNLIKELY(request != 0)) {
+        is_behind |= serve(request, is_taking);
+    }
     return is_behind ? BEHIND_MS : is_taking ? TAKING_MS : 0;
 }
 

@@ -271,15 +271,16 @@ static struct ps_run *cut_locked(bool is_all) {
     return NULL;
 }
 
-/* Unmaps one step of the due mappings. Returns the unmapped bytes; 0: none is due. */
-static size_t expire_step(uint64_t now_ms) {
+/* Unmaps one step of the due mappings, or all of the oldest one. Returns the unmapped bytes; 0:
+ * none is due. */
+static size_t expire_step(uint64_t now_ms, bool is_all) {
     struct ps_run *whole = NULL;
     char *tail = NULL;
     ps_lock_acquire(&mapping_lock);
-    if (cache_count > 0 && is_due(cache[0].since_ms, now_ms)) {
+    if (cache_count > 0 && (now_ms == UINT64_MAX || is_due(cache[0].since_ms, now_ms))) {
         note_all();
         struct ps_run *oldest = cache[0].run;
-        whole = cut_locked(now_ms == UINT64_MAX);
+        whole = cut_locked(is_all);
         tail = oldest->base + bytes_of(oldest);
         if (cache_count == 0) {
             /* relaxed: see ps_mapping_grown_min_bytes. */
@@ -308,11 +309,13 @@ size_t ps_mapping_expire(uint64_t now_ms) {
         return 0;
     }
     do { /* ends: each step leaves fewer bytes */
-        step = expire_step(now_ms);
+        step = expire_step(now_ms, now_ms == UINT64_MAX);
         bytes += step;
     } while (step != 0 && now_ms == UINT64_MAX);
     return bytes;
 }
+
+size_t ps_mapping_expire_some(void) { return expire_step(UINT64_MAX, false); }
 
 void ps_mapping_read(struct ps_mapping_counts *out) {
     ps_lock_acquire(&mapping_lock);

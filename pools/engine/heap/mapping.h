@@ -47,6 +47,9 @@ struct ps_run *ps_mapping_resize(struct ps_run *run, size_t bytes);
  * all. Returns the unmapped bytes. */
 size_t ps_mapping_expire(uint64_t now_ms);
 
+/* Unmaps a step of what has been in the cache for longest. Returns the bytes given back. */
+size_t ps_mapping_expire_some(void);
+
 void ps_mapping_read(struct ps_mapping_counts *out);
 
 /* Repairs the lock in the child of a fork, on its only thread. */

@@ -193,6 +193,17 @@ void ps_medium_purge_tick(uint64_t now_ms) {
 
 bool ps_medium_purge_is_behind(void) { return ps_load_relaxed(&x_due) != 0; /* relaxed: a hint */ }
 
+uint64_t ps_medium_purge_some(uint64_t pages) {
+    if (!ps_lock_try(&purge_lock)) {
+        return 0;
+    }
+    recover();
+    struct goal goal = {.pages = pages, .cost_us = ps_purge_step_us(0)};
+    uint64_t done = purge_pages(&goal);
+    ps_lock_release(&purge_lock);
+    return done;
+}
+
 bool ps_medium_purge_all(void) {
     ps_medium_drop_empty(0);
     ps_lock_acquire(&purge_lock);

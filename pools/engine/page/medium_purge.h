@@ -23,6 +23,10 @@ void ps_medium_purge_tick(uint64_t now_ms);
 /* True if a step has left pages that are due: the clock is to be read again soon. */
 bool ps_medium_purge_is_behind(void);
 
+/* Purges so many pages now, at most as many as a tick does, whether they are due or not. Returns
+ * how many went back; 0 where another thread is about it. */
+uint64_t ps_medium_purge_some(uint64_t pages);
+
 /* Purges all now. Returns whether any memory went back. */
 bool ps_medium_purge_all(void);
 

@@ -206,6 +206,21 @@ bool ps_purge_is_behind(void) {
     return ps_load_relaxed(&x_due_granules) != 0; /* relaxed: a hint */
 }
 
+uint64_t ps_purge_some(uint64_t granules) {
+    if (!ps_lock_try(&purge_lock)) {
+        return 0;
+    }
+    attach_rest();
+    struct goal goal = {.granules = granules,
+                        .piece_granules = PIECE_GRANULES,
+                        .cost_us = ps_purge_step_us(0),
+                        .is_apart = is_apart};
+    uint64_t done = purge_granules(&goal);
+    ps_low_water_lower(&low_water, done);
+    ps_lock_release(&purge_lock);
+    return done;
+}
+
 bool ps_purge_all(size_t keep_bytes) {
     struct ps_page_counts counts;
     uint64_t keep = keep_bytes >> PS_GRANULE_SHIFT;

@@ -44,6 +44,10 @@ void ps_purge_tick(uint64_t now_ms);
 /* True when more is due than the last tick has purged, so that the next one should come soon. */
 bool ps_purge_is_behind(void);
 
+/* Purges up to so many dirty granules at once, due or not, bounded as a step of ps_purge_tick.
+ * Returns how many; 0 if another thread is purging. */
+uint64_t ps_purge_some(uint64_t granules);
+
 /* Purges all dirty runs except about keep_bytes, at once. Returns whether any memory was
  * returned. */
 bool ps_purge_all(size_t keep_bytes);

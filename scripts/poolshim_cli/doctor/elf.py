@@ -134,6 +134,18 @@ class Elf:
                 found[text] = found.get(text, False) or section != 0
         return found
 
+    def address_of(self, name: str) -> int | None:
+        """Of a symbol that the file exports, before it is mapped."""
+        if SYMTAB not in self.dynamic or STRTAB not in self.dynamic:
+            return None
+        table = self.offset_of(self.dynamic[SYMTAB][0])
+        strings = self.offset_of(self.dynamic[STRTAB][0])
+        for i in range(self.symbol_count()):
+            name_at, _info, _other, section, value, _size = self.unpack("IBBHQQ", table + i * 24)
+            if section != 0 and self.text_at(strings + name_at) == name:
+                return value
+        return None
+
     @cached_property
     def symbols(self) -> dict[str, bool]:
         """What the loader sees: name -> is it defined here, or imported."""

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: MIT
+"""Asks a running process on poolshim for something: the other side of pools/engine/heap/control.h,
+which describes the protocol.
+
+    with control.Process(1234) as process: process.ask(control.TRIM, 5.0)
+
+The page is found as the symbol poolshim_control of the library that the process has mapped, and
+read and written by process_vm_readv and process_vm_writev: the kernel asks for the right to trace
+the process. Nothing is stopped, and no signal sent.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import struct
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from .doctor import elf
+from .errors import CANNOT_EXECUTE, NOT_FOUND, Failed, OwnFailure
+
+SYMBOL, MAGIC, VERSION = "poolshim_control", b"poolshim control", 1
+LAYOUT = struct.Struct("<16s6I2QI")
+REQUEST_AT, COMMAND_AT = 24, 32
+TRIM = 1
+DONE = 0
+OFF, ASLEEP = 0, 3  # enum ps_background_state
+LIBRARY = "libpoolshim.so"
+PAUSE_SECONDS = 0.005
+
+
+class Vector(ctypes.Structure):
+    """struct iovec."""
+
+    _fields_ = (("base", ctypes.c_void_p), ("length", ctypes.c_size_t))
+
+
+@dataclass(frozen=True)
+class Page:
+    """What the process says."""
+
+    magic: bytes
+    version: int
+    length: int
+    request: int
+    done: int
+    command: int
+    result: int
+    argument: int
+    result_bytes: int
+    background: int
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Of a request that was served, or, `is_asleep`, need not be."""
+
+    result_bytes: int
+    is_asleep: bool
+
+
+class NoAnswer(Failed):
+    """No thread looked at the request in time; it was withdrawn."""
+
+
+def gone(pid: int) -> OwnFailure:
+    return OwnFailure(f"no process {pid}", NOT_FOUND)
+
+
+def refused(pid: int) -> OwnFailure:
+    return OwnFailure(
+        f"process {pid}: not permitted: this needs the right to trace it (its user, or root)",
+        CANNOT_EXECUTE,
+    )
+
+
+def explain(pid: int, number: int, what: str) -> Exception:
+    """An error of the kernel as one line."""
+    if number in (errno.ESRCH, errno.ENOENT):
+        return gone(pid)
+    if number in (errno.EPERM, errno.EACCES):
+        return refused(pid)
+    return OwnFailure(f"process {pid}: {what}: {os.strerror(number)}")
+
+
+def transfer(name: str, pid: int, address: int, data: ctypes.Array[ctypes.c_char]) -> None:
+    """One call of process_vm_readv or process_vm_writev."""
+    function = getattr(ctypes.CDLL(None, use_errno=True), name)
+    function.restype = ctypes.c_ssize_t
+    here = Vector(ctypes.addressof(data), len(data))
+    there = Vector(address, len(data))
+    one, none = ctypes.c_ulong(1), ctypes.c_ulong(0)
+    got = function(ctypes.c_int(pid), ctypes.byref(here), one, ctypes.byref(there), one, none)
+    if got != len(data):
+        raise explain(pid, ctypes.get_errno() if got < 0 else errno.EFAULT, name)
+
+
+def read(pid: int, address: int, count: int) -> bytes:
+    """Bytes of the process's memory."""
+    data = ctypes.create_string_buffer(count)
+    transfer("process_vm_readv", pid, address, data)
+    return data.raw
+
+
+def write(pid: int, address: int, data: bytes) -> None:
+    """Changes them."""
+    transfer("process_vm_writev", pid, address, ctypes.create_string_buffer(data, len(data)))
+
+
+def libraries(pid: int) -> dict[str, tuple[int, int]]:
+    """Path as the process knows it -> where its first byte is mapped, and its inode."""
+    found: dict[str, tuple[int, int]] = {}
+    try:
+        text = Path(f"/proc/{pid}/maps").read_text(errors="surrogateescape")
+    except OSError as error:
+        raise explain(pid, error.errno or 0, "its mappings") from None
+    for line in text.splitlines():
+        words = line.split(maxsplit=5)
+        if len(words) == 6 and int(words[2], 16) == 0 and LIBRARY in Path(words[5]).name:
+            found.setdefault(words[5], (int(words[0].split("-")[0], 16), int(words[4])))
+    return found
+
+
+def address_in(pid: int, path: str, base: int, inode: int) -> int | None:
+    """Where the page of one mapped library is."""
+    file = Path(f"/proc/{pid}/root{path}")
+    try:
+        if file.stat().st_ino != inode:
+            raise OSError
+        value = elf.read(file).address_of(SYMBOL)
+    except (OSError, elf.Malformed):
+        raise Failed(
+            f"process {pid}: {path.removesuffix(' (deleted)')} is not the file that it has "
+            "mapped: it was replaced since, or removed"
+        ) from None
+    return None if value is None else base + value
+
+
+def find_page(pid: int) -> int:
+    """Where the page of a process is."""
+    mapped = libraries(pid)
+    for path, (base, inode) in mapped.items():
+        address = address_in(pid, path, base, inode)
+        if address is not None:
+            return address
+    if mapped:
+        raise Failed(f"process {pid}: its {LIBRARY} is older than this command")
+    raise Failed(f"process {pid} does not run on poolshim")
+
+
+class Process:
+    """A running process on poolshim."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.address = find_page(pid)
+        page = self.page()
+        if page.magic != MAGIC or page.version != VERSION or page.length < LAYOUT.size:
+            raise Failed(
+                f"process {pid}: its {LIBRARY} has version {page.version} of the control page, "
+                f"this command speaks {VERSION}"
+            )
+
+    def page(self) -> Page:
+        """Now."""
+        return Page(*LAYOUT.unpack(read(self.pid, self.address, LAYOUT.size)))
+
+    def resident_bytes(self) -> int:
+        """Memory of the process."""
+        try:
+            pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
+        except OSError as error:
+            raise explain(self.pid, error.errno or 0, "its memory") from None
+        return pages * os.sysconf("SC_PAGESIZE")
+
+    def ask(self, command: int, seconds: float, argument: int = 0) -> Answer:
+        """Has it served: by the background thread, or at a call of the program."""
+        end = time.monotonic() + seconds
+        page = self.page()
+        while page.request != page.done:
+            if time.monotonic() > end:
+                raise Failed(f"process {self.pid}: another request is being served")
+            time.sleep(PAUSE_SECONDS)
+            page = self.page()
+        number = page.request % 0xFFFFFFFF + 1
+        write(self.pid, self.address + COMMAND_AT, struct.pack("<2I2Q", command, DONE, argument, 0))
+        write(self.pid, self.address + REQUEST_AT, struct.pack("<I", number))
+        while page.done != number and page.background != ASLEEP and time.monotonic() < end:
+            time.sleep(PAUSE_SECONDS)
+            page = self.page()
+        if page.done != number:
+            self.withdraw(page, seconds)
+        elif page.result != DONE:
+            raise Failed(f"process {self.pid}: its {LIBRARY} does not know this request")
+        return Answer(page.result_bytes, page.done != number)
+
+    def withdraw(self, page: Page, seconds: float) -> None:
+        """Of a request that was not served."""
+        write(self.pid, self.address + REQUEST_AT, struct.pack("<I", page.done))
+        if page.background == ASLEEP:
+            return
+        if page.background == OFF:
+            reason = (
+                "it makes no call of malloc or free, and has no background thread "
+                "(POOLSHIM_BACKGROUND=1 starts one in every program)"
+            )
+        else:
+            reason = "its background thread did not run (POOLSHIM_PURGE_DELAY_MS says how often)"
+        raise NoAnswer(f"process {self.pid} did not answer within {seconds:g} s: {reason}")
