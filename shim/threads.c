@@ -29,7 +29,7 @@ static ps_background_create *find_create(void) {
 }
 
 /*
- * Where another library's malloc comes first (a sanitizer's) there is nothing to release, and its
+ * If another library's malloc comes first (a sanitizer's), there is nothing to release, and its
  * run-time does not expect a thread that it has not seen.
  */
 static bool find_whether_in_use(void) {

@@ -18,9 +18,11 @@
 #define STACK_BYTES ((size_t)64 << 10)
 
 #define INTERVAL_MIN_MS 50
-#define SLACK_MS 500 /* after the last look: heaps become idle, are asked for and taken */
+#define SLACK_MS                                                                                   \
+    500 /* after the clock was last read: heaps become idle, are asked for and taken               \
+         */
 
-/* Who may change what is kept of the thread. */
+/* The phase of the thread's record: it decides which side may write it. */
 enum control {
     CONTROL_NONE = 0,
     CONTROL_BUSY,    /* a thread starts or ends it */
@@ -63,7 +65,7 @@ static bool is_stopped(void) {
     return ps_load_seq_cst(&x_is_stopped) != 0; /* seq_cst: as in ps_background_stop */
 }
 
-/* Whether no thread of the program but one is left, and none is being started: then this one ends
+/* True if one thread of the program is left, and none is being started: then this one ends
  * for good. Threads without a heap are not counted here, so the system is asked. */
 static bool ends_alone(void) {
     uint32_t running = CONTROL_RUNNING;
@@ -78,17 +80,18 @@ static bool ends_alone(void) {
 }
 
 static void sleep_without_end(uint32_t wakes) {
+    uint32_t *word = &poolshim_control.x_background;
     uint32_t quiet = PS_BACKGROUND_QUIET;
-    /* seq_cst: see ps_background_note_slow. Fails where a look has come since. */
-    if (ps_cas_strong_seq_cst(&poolshim_control.x_background, &quiet,
-                              (uint32_t)PS_BACKGROUND_ASLEEP)) {
+    /* seq_cst: see ps_background_note_slow. Fails if the clock was read since. */
+    if (ps_cas_strong_seq_cst(word, &quiet, (uint32_t)PS_BACKGROUND_ASLEEP)) {
         ps_os_wait(&x_wakes, wakes);
     }
 }
 
-/* Whether a thread has looked at the clock since the last time. */
+/* True if a thread has read the clock since the last call. */
 static bool take_note(void) {
-    /* seq_cst: see ps_background_note_slow. After ASLEEP there was none: woken by a signal. */
+    /* seq_cst: see ps_background_note_slow. After ASLEEP there was none: a signal ended the wait.
+     */
     return ps_exchange_seq_cst(&poolshim_control.x_background, (uint32_t)PS_BACKGROUND_QUIET) ==
            PS_BACKGROUND_ACTIVE;
 }
@@ -202,7 +205,7 @@ void ps_background_stop(void) {
     }
     join();
     ps_store_relaxed(&poolshim_control.x_background,
-                     (uint32_t)PS_BACKGROUND_OFF);        /* relaxed: it is gone */
+                     (uint32_t)PS_BACKGROUND_OFF);        /* relaxed: it has ended */
     ps_store_seq_cst(&x_control, (uint32_t)CONTROL_NONE); /* seq_cst: makes the end visible */
 }
 

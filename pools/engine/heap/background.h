@@ -5,16 +5,16 @@
  * by a call of malloc: creating a thread allocates, and takes locks of libc.
  *
  * While calls are made it runs every quarter of the purge delay. When none is made for longer than
- * the delay, and nothing is left to do, it sleeps without a time-out; the next call that looks at
- * the clock wakes it. The calling side reads one word at each look, and writes it at most once in a
- * quarter.
+ * the delay, and nothing is left to do, it sleeps without a time-out; the next call that reads
+ * the clock ends its sleep. The calling side reads one word each time it reads the clock, and
+ * writes it at most once in a quarter.
  *
  * The word stands in the control page, where the command reads it:
  *
  *   OFF     no thread, or none any more
- *   QUIET   awake; no look at the clock since it last ran
- *   ACTIVE  awake; at least one
- *   ASLEEP  until a look, or the end of the second last thread
+ *   QUIET   runs; no call has read the clock since its last pass
+ *   ACTIVE  runs; at least one call has
+ *   ASLEEP  sleeps until a call reads the clock, or the second last thread ends
  *
  * Its end. A process ends when its last thread does, so this one must not be the last: it ends
  * when all threads that have had a heap have ended, before the last of those does; and by itself
@@ -33,14 +33,14 @@
 
 enum ps_background_state {
     PS_BACKGROUND_OFF = 0,
-    PS_BACKGROUND_QUIET = 1, /* odd: a look at the clock has something to write */
+    PS_BACKGROUND_QUIET = 1, /* odd: a call that reads the clock has something to write */
     PS_BACKGROUND_ACTIVE = 2,
     PS_BACKGROUND_ASLEEP = 3,
 };
 
 void ps_background_note_slow(void);
 
-/* A thread of the program has looked at the clock. */
+/* Notes that a thread of the program has read the clock. */
 PS_INLINE void ps_background_note(void) {
     /* relaxed: what is read is no older than a store takes to arrive. Before the thread sleeps, the
      * word has not been ACTIVE for longer than the purge delay. */
@@ -49,7 +49,7 @@ PS_INLINE void ps_background_note(void) {
     }
 }
 
-/* What the thread does each time it runs. Returns after how many milliseconds there is more to do;
+/* The work of one pass of the thread. Returns after how many milliseconds there is more to do;
  * 0: nothing was found. No unbounded work: ps_background_stop waits for it. */
 typedef uint32_t ps_background_job(uint64_t now_ms);
 
@@ -64,7 +64,7 @@ void ps_background_start(ps_background_create *create, ps_background_job *job);
 /* Before that: the thread does not end by itself where the program has one thread. */
 void ps_background_keep(void);
 
-/* A thread got its first heap, and will be told of its end; such a thread has ended. */
+/* Notes that a thread got its first heap, and will report its end; that such a thread has ended. */
 void ps_background_thread_begun(void);
 void ps_background_thread_ended(void);
 

@@ -7,10 +7,10 @@
  *
  * A request: the other process, which has seen x_request == x_done, stores the command, its
  * argument and 0 for both results; then, by a second call of the system, another number in
- * x_request. A look at the clock sees it, in the background thread where there is one, serves it, a
- * step each time, and stores that number in x_done. A request that is not wanted any longer is
- * withdrawn by storing the old number. Offsets are for good; what is added comes behind, and counts
- * in `bytes`. A change of anything here is another version. The other side:
+ * x_request. The next thread that reads the clock, the background thread if there is one, serves
+ * it, a step each time, and stores that number in x_done. A request that is not wanted any longer
+ * is withdrawn by storing the old number. Offsets are for good; what is added comes behind, and
+ * counts in `bytes`. A change of anything here is another version. The other side:
  * scripts/poolshim_cli/control.py.
  *
  * No locks. Callers: maintenance.c, background.c.
@@ -47,7 +47,7 @@ struct ps_control {
     uint32_t x_result;       /* 36 enum ps_control_result */
     uint64_t x_argument;     /* 40 the other process */
     uint64_t x_result_bytes; /* 48 */
-    uint32_t x_background;   /* 56 enum ps_background_state: who may answer */
+    uint32_t x_background;   /* 56 enum ps_background_state: which thread answers */
 };
 
 _Static_assert(offsetof(struct ps_control, x_background) == 56, "the command reads it there");

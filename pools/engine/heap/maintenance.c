@@ -28,7 +28,7 @@
 #define SCAN_DELAY_MS 250 /* between two scans of a heap */
 
 /* Between two steps of the background thread. The purge has steps for an eighth to a half of the
- * time; a heap that was asked for may be taken at the next look but one. */
+ * time; a heap that was asked for may be taken when heaps are examined the second time. */
 #define BEHIND_MS 2
 #define TAKING_MS 5
 

@@ -42,8 +42,8 @@
 void ps_take_start(void);
 
 /* Called periodically, by any BUSY thread, no lock held: asks for heaps, takes those that were
- * asked for long enough ago, and clears some of the taken ones. Returns whether a
- * further look soon may find more. */
+ * asked for long enough ago, and clears some of the taken ones. True if
+ * a further call soon may find more. */
 bool ps_take_look(uint64_t now_ms);
 
 /* Counts a span of fresh memory: if there are many, heaps are asked for sooner. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The background thread's sleep, start and end (background.h): no look at the clock is missed by a
- * thread that goes to sleep, none is asleep when it is to end, and one that ends by itself is
+ * The background thread's sleep, start and end (background.h): no reading of the clock is missed by
+ * a thread that goes to sleep, none is asleep when it is to end, and one that ends by itself is
  * started again by the program's next thread. Waits with a time-out are over at once. Sources and
  * faults to find: background.model.
  */
@@ -103,7 +103,7 @@ static int create(pthread_t *thread, const pthread_attr_t *attributes, void *(*r
     return 0;
 }
 
-/* What a look at the clock has left to do is done. */
+/* The work that a reading of the clock has left is done. */
 static uint32_t work(uint64_t unused) {
     (void)unused;
     if (ps_exchange_acquire(&x_work, 0u) != 0) {
@@ -137,7 +137,7 @@ static void run_as(unsigned incarnation) {
 
 static void runs(void) { run_as(0); }
 
-/* Where it is started again. */
+/* The second start. */
 static void runs_again(void) {
     until(&x_not_created[1]);
     if (created == INCARNATIONS) {
@@ -145,7 +145,7 @@ static void runs_again(void) {
     }
 }
 
-/* A look at the clock, the last for a while. */
+/* Reads the clock, for the last time for a while. */
 static void look(void) {
     ps_store_relaxed(&x_work, 1u);
     ps_background_note();
