@@ -35,7 +35,7 @@
 /* Larger requests are not sampled, nor counted; at least a page. */
 #define PS_GUARD_BYTES_LIMIT ((size_t)16 << 10)
 
-/* One in so many allocations is guarded; 0: sampling is off. Set once, at start. */
+/* Mean number of allocations per sample; 0: sampling is off. Written once, at start. */
 extern PS_HIDDEN uint32_t ps_guard_period;
 
 /* Called once, under the initialisation lock, after the page layer. Sampling stays off if the

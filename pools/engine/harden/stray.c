@@ -18,13 +18,14 @@ void ps_stray_start(const struct ps_config *config) { foreign_policy = config->f
 /* Classifies an address in a region of medium blocks at which no live block starts. */
 static PS_COLD enum ps_misuse_state state_in_region(const struct ps_slot *slot, const void *block) {
     bool is_page = (uintptr_t)block % PS_MEDIUM_PAGE_BYTES == 0;
-    /* relaxed: for the words only. */
+    /* relaxed: affects the words only. */
     bool waits = (ps_load_relaxed(ps_medium_mark(slot, block)) & PS_MEDIUM_WAITS) != 0;
     return is_page && (waits || ps_medium_is_free(block)) ? PS_MISUSE_OF_FREE
                                                           : PS_MISUSE_OF_INTERIOR;
 }
 
-/* Nothing is live there. Returns where the address is none of ours and the policy says so. */
+/* Reports an address without a live block. Returns only for a foreign pointer, if the policy
+ * permits it. */
 static PS_COLD void report(const struct ps_slot *slot, const void *block,
                            enum ps_misuse_call call) {
     uint8_t kind = ps_load_relaxed(&slot->run.kind); /* relaxed: affects the words only */

@@ -30,11 +30,11 @@ void ps_heap_free_lifo(struct ps_heap *heap, uint32_t class_index, struct ps_slo
     }
 }
 
-/* heap: NULL where there is none. */
+/* heap: NULL if there is none. */
 static PS_NOINLINE void free_medium(struct ps_heap *heap, struct ps_slot *slot, void *block) {
     if (ps_medium_free(heap, slot, block)) {
         heap->tick_countdown = 0;
-        ps_heap_tick(heap); /* last: it may give back all that waits */
+        ps_heap_tick(heap); /* last: it may return all cached blocks */
     }
     ps_thread_leave();
 }

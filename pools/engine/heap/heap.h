@@ -98,7 +98,7 @@ struct ps_heap {
     char *streak_next;                /* 3856 of the open streak, when it was stopped */
     ptrdiff_t streak_step;            /* 3864 likewise */
     bool is_asked;                    /* 3872 */
-    uint32_t holder;                  /* 3876 lock id of the thread that holds it */
+    uint32_t holder;                  /* 3876 lock id of the holding thread */
     struct ps_medium_cache medium;    /* 3880 */
     PS_ALIGNED(4096) struct ps_remote_entry remote[PS_REMOTE_ENTRIES]; /* 4096 see remote.c */
     struct ps_span lifo[PS_CLASS_LIMIT];                               /* see lifo.c */

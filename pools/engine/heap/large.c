@@ -30,7 +30,7 @@
 /* Bytes that are resident twice, at most, while a block moves. */
 #define MOVE_PIECE_BYTES ((size_t)1 << 20)
 
-/* Tenant half of the slot of a run or mapping. */
+/* The tenant's part of the slot of a run or mapping. */
 struct ps_large {
     uintptr_t x_owner;     /* PS_KEY_NOBODY: matches no heap */
     size_t bytes;          /* usable; written by the holder of the block */
@@ -337,7 +337,7 @@ void *ps_large_resize(struct ps_slot *slot, void *block, size_t bytes) {
     check_family(slot);
     bytes = ps_round_up(bytes, page_bytes);
     if (ps_medium_is_size(bytes, 1)) {
-        return NULL; /* shrunk out of its kind: a copy gives all of it back */
+        return NULL; /* too small for its kind: a copy returns all of it */
     }
     if (tail_bytes != 0) {
         return resize_guarded(slot, bytes);

@@ -18,8 +18,8 @@ struct ps_slot;
  * POOLSHIM_HARDEN on. */
 enum ps_family { PS_FAMILY_MALLOC = 0, PS_FAMILY_NEW, PS_FAMILY_NEW_ARRAY, PS_FAMILY_NEW_ALIGNED };
 
-/* A medium block, a page run or, from mmap_min_bytes on, a mapping of its own. *is_zero (may be
- * NULL): the block reads as zero. align: power of two. */
+/* Allocates a medium block, a run or, from mmap_min_bytes on, a mapping. *is_zero (may be NULL):
+ * the block reads as zero. align: power of two. */
 void *ps_large_alloc(size_t bytes, size_t align, bool *is_zero);
 
 /* As ps_large_alloc, zeroed, without alignment. */
@@ -38,7 +38,7 @@ void ps_large_set_family(struct ps_slot *slot, enum ps_family family);
  * because writing zeroes would make all of it resident. */
 void ps_large_make_zero(void *block, size_t bytes);
 
-/* In place or by moving pages; NULL without errno when only a copy will do. */
+/* Resizes in place or by moving pages; NULL, without errno, when only a copy will do. */
 void *ps_large_resize(struct ps_slot *slot, void *block, size_t bytes);
 
 /* Called once, before the first large block. */

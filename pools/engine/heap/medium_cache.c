@@ -9,11 +9,11 @@
 #include "pools/engine/heap/mode.h"
 #include "pools/engine/os/os.h"
 
-#define ALONE_PAGES 64    /* a longer block does not wait */
-#define FREES_PER_LOOK 16 /* into the cache, at the clock */
+#define ALONE_PAGES 64    /* a longer block is not cached */
+#define FREES_PER_LOOK 16 /* into the cache, per reading of the clock */
 
-static size_t max_bytes; /* of a request; 0: there are no medium blocks */
-static size_t os_pages;  /* granularity: 4 KiB pages in one of the system's */
+static size_t max_bytes; /* of a request; 0: no medium blocks */
+static size_t os_pages;  /* granularity: 4 KiB pages per page of the system */
 
 void ps_medium_cache_start(const struct ps_config *config) {
     os_pages = ps_max(ps_os_page_bytes() >> PS_MEDIUM_PAGE_SHIFT, 1);
@@ -35,24 +35,24 @@ static uint8_t *mark_of(const void *block) {
     return ps_medium_mark(ps_page_map_slot(block), block);
 }
 
-/* relaxed: other threads see the mark with the block in hand, or take a census, or misuse it. */
+/* relaxed: other threads read the mark while they hold the block, or for a census, or by misuse. */
 static void set_mark(uint8_t *mark, size_t value) { ps_store_relaxed(mark, (uint8_t)value); }
 
-/* Takes entry i out, whose block becomes live. */
+/* Removes entry i, whose block becomes live. */
 static void *take_entry(struct ps_medium_cache *cache, size_t i) {
     struct ps_medium_entry entry = cache->entries[i];
     cache->pages -= (uint32_t)ps_medium_pages_of(entry.block);
     cache->count--;
     for (; PS_UNLIKELY(i < cache->count); i++) {
-        ps_fence_program_order(); /* for the child of a fork: each is there */
+        ps_fence_program_order(); /* for the child of a fork: every entry is present */
         cache->entries[i] = cache->entries[i + 1];
     }
-    ps_fence_program_order(); /* likewise: it is no longer listed when it is live */
+    ps_fence_program_order(); /* likewise: a live block is not listed */
     set_mark(entry.mark, ps_medium_pages_of(entry.block));
     return ps_medium_address_of(entry.block);
 }
 
-/* The newest block that suits, or NULL. */
+/* The newest suitable block, or NULL. */
 static void *take_waiting(struct ps_medium_cache *cache, size_t pages) {
     for (size_t i = cache->count; i-- > 0;) {
         if (ps_medium_suits(cache->entries[i].block, pages)) {
@@ -90,7 +90,7 @@ void *ps_medium_alloc(struct ps_heap *heap, size_t bytes, size_t align, bool *is
     return block;
 }
 
-/* The oldest blocks leave until no more than so many pages and blocks are left. */
+/* Returns the oldest blocks until at most `pages` pages and so many blocks are left. */
 static PS_NOINLINE void shorten(struct ps_medium_cache *cache, size_t pages, size_t blocks) {
     ps_medium_block gone[PS_MEDIUM_CACHE_LIMIT];
     size_t count = 0;
@@ -103,7 +103,7 @@ static PS_NOINLINE void shorten(struct ps_medium_cache *cache, size_t pages, siz
     for (size_t i = count; i < cache->count; i++) {
         cache->entries[i - count] = cache->entries[i];
     }
-    ps_fence_program_order(); /* for the child of a fork: each is there */
+    ps_fence_program_order(); /* for the child of a fork: every entry is present */
     cache->count -= (uint32_t)count;
     if (count != 0) {
         ps_medium_give(gone, count);
@@ -146,7 +146,7 @@ void ps_medium_fork_salvage(struct ps_heap *heap) {
     struct ps_medium_cache *cache = &heap->medium;
     for (size_t i = 0; i < cache->count; i++) {
         struct ps_medium_entry entry = cache->entries[i];
-        /* Not the second time, nor what was about to be given back. */
+        /* Not for a second time, and not a block that was about to be returned. */
         if (*entry.mark == (ps_medium_pages_of(entry.block) | PS_MEDIUM_WAITS)) {
             free_shared(entry.mark, entry.block);
         }

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Medium blocks (page/medium.h) as a thread sees them: the newest few that it freed, whichever
- * thread allocated them, wait in its heap and serve its next requests without a lock. The oldest go
- * back to their regions when there are too many, all of them when time passes and when the thread
- * ends. A block has no owner, so a free by another thread is a free like any.
+ * A thread's cache of medium blocks (page/medium.h): the newest few that it freed, whichever thread
+ * allocated them, are kept in its heap and serve its next requests without a lock. The oldest
+ * return to their regions when there are too many, and all of them periodically and at the end of
+ * the thread. A block has no owner, so a free by another thread is not special.
  *
- * Not a list through the blocks: one whose head alone was touched stays as sparse as it was, and a
- * write after the free corrupts nothing. That a block is live, or waits, is in its mark.
+ * Not a list through the blocks: a block of which only the head was touched stays sparse, and a
+ * write after free corrupts nothing. The mark of a block tells whether it is live or cached.
  *
- * Blocks are hardened in spans and page runs; where they are, there are no medium ones.
+ * Hardened blocks are in spans and runs; hardened modes have no medium blocks.
  *
  * Callers: large.c, alloc.c, free.c, maintenance.c, thread.c, fork.c, census.c. The owner of the
- * heap, or, where that is NULL, any thread. Locks only through the page layer.
+ * heap, or any thread if the heap is NULL. Locks only through the page layer.
  */
 #ifndef PS_HEAP_MEDIUM_CACHE_H
 #define PS_HEAP_MEDIUM_CACHE_H
@@ -23,12 +23,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PS_MEDIUM_CACHE_PAGES 32 /* all that waits in a thread: 128 KiB, or one longer block */
+#define PS_MEDIUM_CACHE_PAGES 32 /* cached per thread: 128 KiB, or one longer block */
 #define PS_MEDIUM_CACHE_LIMIT 12
 
 /*
- * pages == sum of the blocks' pages. Changed so that the child of a fork, where the thread is not,
- * finds each block at most twice and none that the program has.
+ * pages == sum of the blocks' pages. Changed so that the child of a fork, which does not have the
+ * thread, finds each block at most twice and no live block.
  */
 struct ps_medium_cache {
     uint32_t count;
@@ -37,15 +37,15 @@ struct ps_medium_cache {
     uint32_t reserved;
     struct ps_medium_entry {
         ps_medium_block block;
-        uint8_t *mark;                /* the block's; says WAITS */
-    } entries[PS_MEDIUM_CACHE_LIMIT]; /* the newest last */
+        uint8_t *mark;                /* the block's; has WAITS */
+    } entries[PS_MEDIUM_CACHE_LIMIT]; /* newest last */
 };
 
 _Static_assert(sizeof(struct ps_medium_cache) == 208, "fits in the first page of a heap");
 
 struct ps_heap;
 
-/* Once, before the first block. */
+/* Called once, before the first block. */
 void ps_medium_cache_start(const struct ps_config *config);
 
 /* True if a request above the classes is served by a medium block. align: power of two. */
@@ -56,7 +56,7 @@ static inline bool ps_medium_suits(ps_medium_block block, size_t pages) {
     return ps_medium_pages_of(block) - pages <= pages / 8;
 }
 
-/* The newest block that waits, if it suits; else NULL. */
+/* The newest cached block, if it suits; else NULL. */
 static inline void *ps_medium_take_newest(struct ps_medium_cache *cache, size_t bytes) {
     size_t pages = (bytes + PS_MEDIUM_PAGE_BYTES - 1) >> PS_MEDIUM_PAGE_SHIFT;
     size_t left = (size_t)cache->count - 1;
@@ -67,14 +67,14 @@ static inline void *ps_medium_take_newest(struct ps_medium_cache *cache, size_t 
     }
     cache->count = (uint32_t)left;
     cache->pages -= (uint32_t)ps_medium_pages_of(newest->block);
-    ps_fence_program_order(); /* for the child of a fork: it is no longer listed when it is live */
-    /* relaxed: other threads see the mark with the block in hand, or take a census. */
+    ps_fence_program_order(); /* for the child of a fork: a live block is not listed */
+    /* relaxed: other threads read the mark while they hold the block, or for a census. */
     ps_store_relaxed(newest->mark, (uint8_t)ps_medium_pages_of(newest->block));
     return ps_medium_address_of(newest->block);
 }
 
-/* A block, that waits or not; heap may be NULL. NULL when memory is out, errno as it was. is_zero:
- * may be NULL. */
+/* Allocates a block, cached or not; heap may be NULL. NULL when memory is exhausted, with errno
+ * unchanged. is_zero: may be NULL. */
 void *ps_medium_alloc(struct ps_heap *heap, size_t bytes, size_t align, bool *is_zero);
 
 /* True if a live block starts at an address in a region. slot: the address's, here and below. */
@@ -85,14 +85,14 @@ static inline bool ps_medium_is_live(const struct ps_slot *slot, const void *add
            (uintptr_t)address % PS_MEDIUM_PAGE_BYTES == 0;
 }
 
-/* ---- of live blocks ---- */
+/* ---- live blocks ---- */
 
 static inline size_t ps_medium_usable(const struct ps_slot *slot, const void *block) {
     /* relaxed: the block is the caller's. */
     return (size_t)ps_load_relaxed(ps_medium_mark(slot, block)) << PS_MEDIUM_PAGE_SHIFT;
 }
 
-/* A block of so many pages, for which there is room, waits. mark: its own. */
+/* Caches a block of `pages`, for which there is room. mark: its own. */
 static inline void ps_medium_enter(struct ps_medium_cache *cache, void *block, size_t pages,
                                    uint8_t *mark) {
     /* relaxed: as in ps_medium_take_newest. */
@@ -103,7 +103,8 @@ static inline void ps_medium_enter(struct ps_medium_cache *cache, void *block, s
     cache->pages += (uint32_t)pages;
 }
 
-/* Frees a block in the usual case. False: nothing happened, and ps_medium_free does it. */
+/* Frees a block in the usual case. Returns false, without effect, in others, which ps_medium_free
+ * handles. */
 static inline bool ps_medium_free_soon(struct ps_medium_cache *cache, struct ps_slot *slot,
                                        void *address) {
     uint8_t *mark = ps_medium_mark(slot, address);
@@ -123,13 +124,13 @@ static inline bool ps_medium_free_soon(struct ps_medium_cache *cache, struct ps_
  * live block starts is passed to the mode. True if it is time to read the clock. */
 bool ps_medium_free(struct ps_heap *heap, struct ps_slot *slot, void *block);
 
-/* Grows or shrinks the block where it is. False when it cannot. */
+/* Grows or shrinks the block in place. Returns false when that is impossible. */
 bool ps_medium_resize(struct ps_slot *slot, void *block, size_t bytes);
 
-/* All that waits goes back to its regions. */
+/* Returns all cached blocks to their regions. */
 void ps_medium_flush(struct ps_heap *heap);
 
-/* The same for a heap whose thread did not come along into this child of a fork. */
+/* As ps_medium_flush, for a heap whose thread does not exist in this child of a fork. */
 void ps_medium_fork_salvage(struct ps_heap *heap);
 
 /* Pages in use in a region: live blocks and those in a thread's cache. */
@@ -139,7 +140,7 @@ struct ps_medium_use {
     uint64_t waiting_pages;
 };
 
-/* Adds what the region that starts at a slot holds. A snapshot. */
+/* Adds the use of the region that starts at a slot. A snapshot. */
 void ps_medium_add_use(struct ps_slot *head, struct ps_medium_use *use);
 
 #endif

@@ -268,7 +268,7 @@ static PS_NOINLINE void *alloc_large_slow(struct ps_heap *heap, size_t bytes) {
     return ps_large_alloc(bytes, 1, NULL);
 }
 
-/* Out of line, with no call but its last: it needs no frame. */
+/* Out of line, with only a tail call: it needs no frame. */
 PS_NOINLINE void *ps_plain_alloc_large(struct ps_heap *heap, size_t bytes) {
     void *block = PS_LIKELY(heap != NULL) ? ps_medium_take_newest(&heap->medium, bytes) : NULL;
     return PS_LIKELY(block != NULL) ? block : alloc_large_slow(heap, bytes);

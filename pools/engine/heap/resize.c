@@ -69,9 +69,9 @@ void *ps_resize_by_copy(void *block, size_t usable, size_t bytes) {
     return copy;
 }
 
-/* A medium block is as long as was asked for, to the page: one that moves to grow gets an eighth
- * more, or a block that grows by steps would be copied at each. One that shrinks out of its kind
- * moves, too; it stays where it is when memory is out. */
+/* Moves a block. A medium block is as long as requested, to the page: one that moves to grow gets
+ * an eighth more, because a block that grows in steps would otherwise be copied at each. One that
+ * shrinks out of its kind moves too; it stays in place when memory is exhausted. */
 static void *move_large(const struct ps_slot *slot, void *block, size_t bytes) {
     size_t usable = ps_large_usable(slot, block);
     size_t roomy = usable + usable / 8;

@@ -28,13 +28,13 @@ size_t ps_plain_usable(const void *block);
  * tell. */
 void ps_resize_check(const struct ps_span *span, const void *block, enum ps_misuse_call call);
 
-/* An address in a region of medium blocks. */
+/* True for an address in a region of medium blocks. */
 static inline bool ps_block_is_medium(const struct ps_slot *slot) {
     return ps_load_relaxed(&slot->run.kind) ==
            PS_RUN_MEDIUM; /* relaxed: set before the block was */
 }
 
-/* A block above the classes: not one of a span, nor a stray one. */
+/* True for a block above the classes: neither one of a span nor a stray one. */
 static inline bool ps_block_is_large(const struct ps_slot *slot, const void *block) {
     if (ps_block_is_medium(slot)) {
         return ps_medium_is_live(slot, block);
@@ -46,10 +46,10 @@ static inline bool ps_block_is_large(const struct ps_slot *slot, const void *blo
 /* Usable bytes of a block outside of spans. */
 size_t ps_usable_large(const struct ps_slot *slot, const void *block);
 
-/* A block above the classes with another size, without a copy; NULL: only a copy will do. */
+/* Resizes a block above the classes without a copy; NULL when only a copy will do. */
 void *ps_resize_in_place(struct ps_slot *slot, void *block, size_t bytes);
 
-/* Resizes a block in no span. */
+/* Resizes a block outside of spans. */
 void *ps_resize_large(struct ps_slot *slot, void *block, size_t bytes);
 
 /* Copies a block of `usable` bytes to a new one of `bytes`, and frees it. */

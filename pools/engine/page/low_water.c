@@ -11,7 +11,7 @@
 uint64_t ps_low_water_end(struct ps_low_water *marks, uint64_t quarters, uint64_t value) {
     uint64_t low = ps_load_relaxed(&marks->x_current); /* relaxed: see the header */
     uint64_t least = low;
-    /* `low` holds for every quarter of the period. */
+    /* `low` holds for each quarter of the period. */
     for (uint64_t ended = 0; ended < ps_min(quarters, PS_LOW_WATER_QUARTERS); ended++) {
         least = low;
         for (size_t i = 0; i < PAST; i++) {

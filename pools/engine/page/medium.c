@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See medium.h. Not under the lock of the regions: the marks, which the holder of a block writes. A
- * section that is rolled back in the child of a fork leaves blocks that no thread has, or free
- * pages whose mark is 0.
+ * See medium.h. Marks are not under the lock of the regions: the holder of a block writes them. A
+ * section that is rolled back in the child of a fork leaves blocks without an owner, or free pages
+ * whose mark is 0.
  */
 #include "pools/engine/page/medium.h"
 
@@ -12,9 +12,9 @@
 #include "pools/engine/page/medium_regions.h"
 #include "pools/engine/page/page_cache.h"
 
-#define EMPTY_KEPT 1 /* regions, so that a program that swings across one's edge keeps it */
+#define EMPTY_KEPT 1 /* regions, so that a program that oscillates across a boundary keeps it */
 
-/* The region of an address in it. */
+/* The region of an address inside of it. */
 static struct ps_medium_region *region_at(const void *address) {
     char *granule = (char *)ps_round_down((uintptr_t)address, PS_GRANULE_BYTES);
     size_t back = ps_page_map_slot(granule)->run.back;
@@ -25,7 +25,7 @@ static size_t page_in(struct ps_medium_region *region, const void *address) {
     return (size_t)((const char *)address - ps_medium_run_of(region)->base) >> PS_MEDIUM_PAGE_SHIFT;
 }
 
-/* There are fewer dirty pages now. */
+/* Notes that fewer pages are dirty now. */
 static void lower_mark_locked(void) {
     struct ps_medium_counts counts;
     ps_medium_regions_count(&counts);
@@ -46,7 +46,7 @@ static void describe(struct ps_run *run) {
     region->is_refused = 0;
 }
 
-/* Every address in the run leads to its head from now on, which is described. */
+/* Makes every address in the run lead to its head, which is described. */
 static void mark_granules(const struct ps_run *run) {
     for (size_t i = PS_MEDIUM_GRANULES; i-- > 0;) {
         struct ps_slot *slot = ps_page_map_slot(run->base + i * PS_GRANULE_BYTES);
@@ -55,9 +55,9 @@ static void mark_granules(const struct ps_run *run) {
             ps_store_relaxed(&((struct ps_medium_granule *)slot)->x_marks[page], (uint8_t)0);
         }
         slot->run.back = (uint16_t)i;
-        /* relaxed: a block of the region is known to others only later. */
+        /* relaxed: other threads learn of a block of the region only later. */
         ps_store_relaxed(&((struct ps_medium_granule *)slot)->x_owner, PS_KEY_MEDIUM);
-        /* release: pairs with the walks over all slots. */
+        /* release: pairs with walks over all slots. */
         ps_store_release(&slot->run.kind, (uint8_t)PS_RUN_MEDIUM);
     }
 }
@@ -82,7 +82,7 @@ static struct ps_medium_region *make(void) {
     return ps_medium_region_of_run(run);
 }
 
-/* To the page cache; a list, linked by next. */
+/* Returns a list, linked by next, to the page cache. */
 static void unmake(struct ps_run *list) {
     while (list != NULL) {
         struct ps_run *run = list;
@@ -97,7 +97,7 @@ static void unmake(struct ps_run *list) {
     }
 }
 
-/* ---- take ---- */
+/* ---- allocation ---- */
 
 /*
  * The place of a block in a hole that suffices. In one that is not twice as long, at the end: what
@@ -135,7 +135,7 @@ char *ps_medium_take(size_t pages, size_t align, bool *is_zero) {
     struct ps_medium_region *region = ps_medium_regions_find(pages + align - 1);
     if (region == NULL) {
         ps_lock_release(&ps_medium_regions_lock);
-        region = make(); /* two threads may both make one: it is used later */
+        region = make(); /* two threads may both create one: it is used later */
         if (region == NULL) {
             return NULL;
         }
@@ -148,7 +148,7 @@ char *ps_medium_take(size_t pages, size_t align, bool *is_zero) {
     return block;
 }
 
-/* ---- give ---- */
+/* ---- return ---- */
 
 void ps_medium_give(const ps_medium_block *blocks, size_t count) {
     struct ps_run *emptied = NULL;
@@ -176,7 +176,7 @@ void ps_medium_drop_empty(size_t kept) {
     struct ps_run *emptied = NULL;
     ps_lock_acquire(&ps_medium_regions_lock);
     struct ps_run *run = ps_medium_regions_take_empty(kept);
-    while (run != NULL) { /* ends: there are fewer empty ones each time */
+    while (run != NULL) { /* ends: fewer empty ones are left each time */
         ps_lock_commit(&ps_medium_regions_lock);
         run->next = emptied;
         emptied = run;
@@ -191,7 +191,7 @@ bool ps_medium_extend(ps_medium_block block, size_t more) {
     struct ps_medium_region *region = region_at(ps_medium_address_of(block));
     size_t from = page_in(region, ps_medium_address_of(block)) + ps_medium_pages_of(block);
     ps_lock_acquire(&ps_medium_regions_lock);
-    /* `from` where a block follows, or the region ends. */
+    /* `from` if a block follows, or the region ends. */
     size_t end = ps_max(ps_pages_next_clear(region->free, from), from);
     bool is_free = end - from >= more;
     if (is_free) {

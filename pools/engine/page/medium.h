@@ -42,11 +42,11 @@
 /* Owner keys in the slots of a region; see small/span.h, which has the others. */
 #define PS_KEY_MEDIUM ((uintptr_t)3)
 
-/* A mark: 0 where no block starts, else its length in pages, and whether it is free and waits in a
- * thread's cache. */
+/* A mark: 0 if no block starts there, otherwise its length in pages, and a flag for a free block in
+ * a thread's cache. */
 #define PS_MEDIUM_WAITS 0x80
 
-/* Tenant half of the slot of each granule of a region. */
+/* The tenant's part of the slot of each granule of a region. */
 struct ps_medium_granule {
     uintptr_t x_owner;                        /*  0 PS_KEY_MEDIUM */
     uint8_t x_marks[PS_MEDIUM_GRANULE_PAGES]; /*  8 */
@@ -64,7 +64,7 @@ struct ps_medium_region {
     uint16_t longest;                  /* 88 in pages */
     uint16_t free_pages;               /* 90 */
     uint16_t dirty_free;               /* 92 */
-    uint16_t is_refused;               /* 94 purging was refused; nothing was freed since */
+    uint16_t is_refused;               /* 94 purging was refused; no page was freed since */
 };
 
 _Static_assert(sizeof(struct ps_medium_region) == PS_TENANT_BYTES, "a tenant's half of a slot");
@@ -82,7 +82,7 @@ static inline char *ps_medium_address_of(ps_medium_block block) {
     return (char *)(block & ~(uintptr_t)(PS_MEDIUM_PAGE_BYTES - 1));
 }
 
-/* The mark of the page that an address in a region lies in. slot: the address's. */
+/* The mark of the page of an address in a region. slot: the address's. */
 static inline uint8_t *ps_medium_mark(const struct ps_slot *slot, const void *address) {
     size_t page = ((uintptr_t)address >> PS_MEDIUM_PAGE_SHIFT) % PS_MEDIUM_GRANULE_PAGES;
     return &((struct ps_medium_granule *)slot)->x_marks[page];
@@ -91,19 +91,19 @@ static inline uint8_t *ps_medium_mark(const struct ps_slot *slot, const void *ad
 struct ps_medium_counts {
     uint64_t region_count;
     uint64_t dirty_pages;   /* free, hold memory */
-    uint64_t refused_pages; /* of them: the system would not purge them */
+    uint64_t refused_pages; /* of them: refused by the system when purged */
     uint64_t clean_pages;   /* free, hold none */
 };
 
-/* pages: 1..PS_MEDIUM_PAGES_LIMIT, align: a power of two of pages up to PS_MEDIUM_ALIGN_LIMIT; of
- * whole OS pages, both. The block has no mark yet. NULL when memory is out. */
+/* Allocates a block without a mark. pages: 1..PS_MEDIUM_PAGES_LIMIT, align: a power of two of pages
+ * up to PS_MEDIUM_ALIGN_LIMIT; both of whole OS pages. NULL when memory is exhausted. */
 char *ps_medium_take(size_t pages, size_t align, bool *is_zero);
 
-/* Gives blocks, or parts of them, back; none has a mark. */
+/* Returns blocks, or parts of them; none has a mark. */
 void ps_medium_give(const ps_medium_block *blocks, size_t count);
 
-/* Makes a block longer by the `more` pages behind it. False when those are not free. The mark is
- * the caller's to change. */
+/* Lengthens a block by the `more` pages behind it. Returns false when those are not free. The
+ * caller changes the mark. */
 bool ps_medium_extend(ps_medium_block block, size_t more);
 
 /* True if the page of an address in a region is free; for reports of misuse. */
@@ -111,7 +111,7 @@ bool ps_medium_is_free(const void *address);
 
 void ps_medium_count(struct ps_medium_counts *out);
 
-/* Gives empty regions back to the page cache, but `kept` of them. */
+/* Returns empty regions to the page cache, except `kept` of them. */
 void ps_medium_drop_empty(size_t kept);
 
 void ps_medium_fork_child(void);

@@ -7,7 +7,7 @@
 #include "pools/engine/base/bits.h"
 #include "pools/engine/page/medium_regions.h"
 
-/* The highest `limit` bits that are set: the lowest holes are used again first. */
+/* The highest `limit` set bits: the lowest holes are reused first. */
 static uint64_t highest_bits(uint64_t bits, size_t limit) {
     for (size_t count = (size_t)__builtin_popcountll(bits); count > limit; count--) {
         bits &= bits - 1;

@@ -27,13 +27,13 @@ static uint64_t x_next_ms; /* end of the current quarter */
 static uint64_t x_due;     /* pages found idle, not purged yet */
 static struct ps_purge_credit credit;
 static bool is_apart;            /* see huge.h */
-static size_t retry_regions = 1; /* with refused pages, to try again at the end of a quarter */
+static size_t retry_regions = 1; /* regions with refused pages to retry at the end of a quarter */
 static struct ps_medium_detached detached;
 
-/* How much is purged. */
+/* Amount and bounds of a purge. */
 struct goal {
     uint64_t pages;
-    int64_t cost_us; /* left: it ends where this does, INT64_MAX never does */
+    int64_t cost_us; /* remaining; the purge ends at 0. INT64_MAX: no bound */
 };
 
 void ps_medium_purge_start(uint32_t delay_ms) {
@@ -42,7 +42,7 @@ void ps_medium_purge_start(uint32_t delay_ms) {
 
 void ps_medium_purge_note(uint64_t dirty_pages) { ps_low_water_note(&low_water, dirty_pages); }
 
-/* Pages in one of the system. */
+/* Medium pages per page of the system. */
 static size_t os_pages(void) { return ps_max(ps_os_page_bytes() >> PS_MEDIUM_PAGE_SHIFT, 1); }
 
 /* Purges pages [from, to) of the detached ones. If a part is refused (a page is locked), the rest
@@ -69,13 +69,14 @@ static void purge_hole(size_t from, size_t to, uint64_t *purged, struct goal *go
     }
 }
 
-/* Pages of one region that a step may detach. */
+/* Maximum of pages of one region that a step may detach. */
 static size_t limit_of(const struct goal *goal) {
     size_t affordable = ps_min((size_t)goal->cost_us, PS_PAGE_BITS) * PAGES_PER_US;
     return ps_round_up(ps_min(ps_min(goal->pages, affordable), PS_PAGE_BITS), os_pages());
 }
 
-/* Purges free dirty pages of one region. Returns how many went back; *is_any: there were some. */
+/* Purges free dirty pages of one region. Returns the number of purged pages; *is_any: there were
+ * some. */
 static size_t purge_region(struct goal *goal, bool *is_any) {
     uint64_t purged[PS_PAGE_BIT_WORDS] = {0};
     size_t done = 0;
@@ -105,7 +106,7 @@ static size_t purge_region(struct goal *goal, bool *is_any) {
 static uint64_t purge_pages(struct goal *goal) {
     uint64_t done = 0;
     bool is_any = true;
-    while (is_any && goal->pages != 0 && goal->cost_us > 0) { /* ends: by its cost, at the latest */
+    while (is_any && goal->pages != 0 && goal->cost_us > 0) { /* ends: by its cost at the latest */
         size_t pages = purge_region(goal, &is_any);
         goal->pages -= ps_min(goal->pages, pages);
         done += pages;
@@ -115,14 +116,14 @@ static uint64_t purge_pages(struct goal *goal) {
     return done;
 }
 
-/* In the child of a fork: what its parent was about to purge. */
+/* Returns, in the child of a fork, the pages that its parent was about to purge. */
 static void recover(void) {
     if (detached.region != NULL) {
         ps_medium_attach(&detached, NULL);
     }
 }
 
-/* Dirty pages that are not refused. */
+/* Number of dirty pages that are not refused. */
 static uint64_t count_dirty(void) {
     struct ps_page_counts pages;
     struct ps_medium_counts counts;
@@ -133,8 +134,8 @@ static uint64_t count_dirty(void) {
     return counts.dirty_pages - counts.refused_pages;
 }
 
-/* Memory that was locked may be so no more: a region is tried per quarter, and more of them while
- * nothing is refused. */
+/* Retries locked memory, which may have been unlocked: one region per quarter, and more while none
+ * is refused. */
 static void retry_refused(void) {
     size_t tried = 0;
     while (tried < retry_regions && ps_medium_unstick()) {
@@ -147,7 +148,7 @@ static void end_quarter(uint64_t now_ms, uint64_t due_ms) {
     uint64_t dirty = count_dirty();
     ps_store_relaxed(&x_next_ms, now_ms + quarter_ms); /* relaxed: a hint without the lock */
     if (due_ms == 0) {
-        return; /* the very first tick only starts the clock */
+        return; /* the first tick starts the clock */
     }
     retry_refused();
     uint64_t due = quarter_ms == 0

@@ -11,10 +11,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Once, before the first medium block. */
+/* Called once, before the first medium block. */
 void ps_medium_purge_start(uint32_t delay_ms);
 
-/* There are so many dirty pages now, fewer than before. Lock PS_RANK_MEDIUM held. */
+/* Notes that fewer pages are dirty now. Lock PS_RANK_MEDIUM held. */
 void ps_medium_purge_note(uint64_t dirty_pages);
 
 /* Reads the clock and purges pages that are due, a bounded number per call. */
@@ -27,7 +27,7 @@ bool ps_medium_purge_is_behind(void);
  * how many went back; 0 where another thread is about it. */
 uint64_t ps_medium_purge_some(uint64_t pages);
 
-/* Purges all now. Returns whether any memory went back. */
+/* Purges all, at once. Returns whether any memory was returned. */
 bool ps_medium_purge_all(void);
 
 void ps_medium_purge_fork_child(void);

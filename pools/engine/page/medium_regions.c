@@ -20,8 +20,8 @@ struct lists {
     uint64_t filled[LENGTH_WORDS]; /* bit set == head not NULL */
 };
 
-/* Most words that one section notes between two commits: of a region taken off a list and entered
- * in another one, its bits, and the counts. */
+/* Most words that one section notes between two commits: of a region that moves to another list,
+ * its bits, and the counts. */
 #define UNDO_WORDS 64
 
 PS_UNDO_LOG(medium_undo, UNDO_WORDS);
@@ -64,7 +64,7 @@ void ps_medium_regions_unlink(struct ps_medium_region *region) {
     struct lists *set = &lists[sort_of(region)];
     const struct ps_run *run = ps_medium_run_of(region);
     size_t length = region->longest;
-    NOTE(region->longest); /* and the other counts: one word */
+    NOTE(region->longest); /* and the other counts, in one word */
     note_counts();
     empty_count -= region->free_pages == PS_PAGE_BITS;
     counts.dirty_pages -= region->dirty_free;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The regions of medium blocks (medium.h) and their pages: on which list a region is, which pages
- * are free, which hold memory, and the totals. All under PS_RANK_MEDIUM, the lock of this file,
- * whose undo log notes each change. Callers: medium.c, medium_dirty.c.
+ * The regions of medium blocks (medium.h) and their pages: the list of a region, its free and its
+ * dirty pages, and the totals. All under PS_RANK_MEDIUM, the lock of this file, whose undo log
+ * notes each change. Callers: medium.c, medium_dirty.c.
  *
- * A region is on the list of its sort and of the length of its longest hole. It is taken off before
- * its pages change and entered again afterwards; counts are those of the regions on lists.
+ * A region is on the list of its sort and of the length of its longest hole. It is removed before
+ * its pages change and inserted again afterwards; counts are those of the regions on lists.
  */
 #ifndef PS_PAGE_MEDIUM_REGIONS_H
 #define PS_PAGE_MEDIUM_REGIONS_H
@@ -28,22 +28,22 @@ static inline struct ps_run *ps_medium_run_of(struct ps_medium_region *region) {
 
 /* ---- lists; lock held, here and below ---- */
 
-/* Enters a region that is on no list; a new one is counted. */
+/* Inserts a region that is on no list; counts a new one. */
 void ps_medium_regions_link(struct ps_medium_region *region);
 void ps_medium_regions_link_new(struct ps_medium_region *region);
 
-/* Takes a region off its list. */
+/* Removes a region from its list. */
 void ps_medium_regions_unlink(struct ps_medium_region *region);
 
-/* An empty region, if there are more than `kept`, on no list any more; else NULL. */
+/* Removes and returns an empty region, if there are more than `kept`; else NULL. */
 struct ps_run *ps_medium_regions_take_empty(size_t kept);
 
 /* The region with the shortest longest hole of at least so many pages, or NULL. Among several: one
  * with pages that cannot be purged, then one with dirty ones. */
 struct ps_medium_region *ps_medium_regions_find(size_t pages);
 
-/* The region with the longest hole of those that have anything to purge, or NULL; any region whose
- * pages the system has refused to purge, or NULL. */
+/* The region with the longest hole among those with pages to purge, or NULL; any region with
+ * refused pages, or NULL. */
 struct ps_medium_region *ps_medium_regions_find_dirty(void);
 struct ps_medium_region *ps_medium_regions_find_refused(void);
 
@@ -51,11 +51,11 @@ void ps_medium_regions_count(struct ps_medium_counts *out);
 
 /* ---- pages of a region that is on no list ---- */
 
-/* Pages [from, to), in a hole of so many pages, are no longer free, and may hold anything from now
- * on. Returns whether they were clean. */
+/* Makes pages [from, to), in a hole of `hole` pages, used; they may hold anything from now on.
+ * Returns whether they were clean. */
 bool ps_medium_region_use(struct ps_medium_region *region, size_t from, size_t to, size_t hole);
 
-/* Pages [from, to) become free; all are dirty. */
+/* Makes pages [from, to) free and dirty. */
 void ps_medium_region_free(struct ps_medium_region *region, size_t from, size_t to);
 
 #endif

@@ -50,14 +50,14 @@ static inline size_t ps_pages_begin(const uint64_t *bits, size_t end) {
     return 0;
 }
 
-/* The bits of word `index` that stand for [from, to); the range reaches into that word. */
+/* The bits of word `index` for [from, to); the range overlaps that word. */
 static inline uint64_t ps_pages_mask(size_t index, size_t from, size_t to) {
     size_t begin = ps_max(from, index * 64) - index * 64;
     size_t end = ps_min(to, index * 64 + 64) - index * 64;
     return (~(uint64_t)0 >> (64 - (end - begin))) << begin;
 }
 
-/* The longest sequence of set bits, or the first that is `enough` long. */
+/* The longest sequence of set bits, or the first of at least `enough`. */
 static inline size_t ps_pages_longest(const uint64_t *bits, size_t enough) {
     size_t longest = 0;
     for (size_t at = ps_pages_next_set(bits, 0); at < PS_PAGE_BITS && longest < enough;) {

@@ -60,7 +60,7 @@ enum ps_run_kind {
     PS_RUN_BLOCK,    /* one large block */
     PS_RUN_MAPPING,  /* one large block in a mapping of its own */
     PS_RUN_MEDIUM,   /* a granule of a region of medium blocks, `back` after its head: medium.h */
-    PS_RUN_PAGES,    /* a granule that the pools library gives out by pages: pages/depot.h */
+    PS_RUN_PAGES,    /* a granule that the pools library allocates by pages: pages/depot.h */
     PS_RUN_GUARD,    /* a granule of the pool of guarded samples: harden/guard.h */
     PS_RUN_ZERO,     /* a granule of inaccessible blocks of size 0: harden/zero.h */
 };

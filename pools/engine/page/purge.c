@@ -24,7 +24,7 @@ static uint64_t quarter_ms;
 static uint64_t x_next_ms;      /* end of the current quarter */
 static uint64_t x_due_granules; /* found idle, not purged yet */
 static struct ps_purge_credit credit;
-static struct ps_low_water low_water; /* of dirty granules that the system did not refuse */
+static struct ps_low_water low_water; /* of dirty granules that are not refused */
 static struct ps_run *detached;       /* dirty, off the cache; empty while no thread purges */
 static bool is_apart;                 /* keep purged huge pages split: huge.h */
 static size_t retry_granules = 1;     /* refused granules to retry at the end of a quarter */
@@ -137,8 +137,8 @@ static void count_pages(struct ps_page_counts *counts) {
     ps_page_cache_count(counts);
 }
 
-/* Memory that was locked may be so no more: a granule is tried per quarter, and more of them while
- * none is refused. */
+/* Retries locked memory, which may have been unlocked: one granule per quarter, and more while none
+ * is refused. */
 static void retry_refused(uint64_t stuck_granules) {
     if (stuck_granules != 0) {
         (void)ps_page_cache_unstick(retry_granules);

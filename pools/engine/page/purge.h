@@ -52,7 +52,7 @@ uint64_t ps_purge_some(uint64_t granules);
  * returned. */
 bool ps_purge_all(size_t keep_bytes);
 
-/* Counts memory that another file gave back (a mapping, say). Any thread. */
+/* Counts memory that another file returned (a mapping, for example). Any thread. */
 void ps_purge_count(uint64_t bytes);
 
 void ps_purge_read(struct ps_purge_counts *out);

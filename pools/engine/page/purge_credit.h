@@ -17,18 +17,18 @@
  * does not would end most steps early on a busy machine, and the thread's own costs a system call.
  */
 #define PS_PURGE_STEP_US 250
-#define PS_PURGE_STEP_US_BEHIND 350 /* where much is due */
+#define PS_PURGE_STEP_US_BEHIND 350 /* if much is due */
 #define PS_PURGE_BEHIND_BYTES ((uint64_t)64 << 20)
 #define PS_PURGE_GRANULE_US 4 /* of ordinary pages */
 #define PS_PURGE_BREAK_US 100
 #define PS_PURGE_CALL_US 1
 
 struct ps_purge_credit {
-    int64_t us; /* a step begins where it is positive, and takes off what it cost */
+    int64_t us; /* a step begins while it is positive, and subtracts its cost */
     uint64_t since_ms;
 };
 
-/* Adds what the time since the last call is worth. */
+/* Adds credit for the time since the last call. */
 void ps_purge_credit_add(struct ps_purge_credit *credit, uint64_t now_ms, uint64_t due_bytes);
 
 /* Credit of the next step. */

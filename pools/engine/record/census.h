@@ -27,12 +27,12 @@ struct ps_census {
     uint64_t mapped_bytes;      /* arenas used so far + mappings + samples + metadata */
     uint64_t small_live_bytes;  /* sum of live_blocks x block_bytes */
     uint64_t small_span_bytes;  /* sum of span_bytes */
-    uint64_t run_live_bytes;    /* live page runs */
-    uint64_t run_cached_bytes;  /* free ones that threads keep ready */
-    uint64_t pages_bytes;       /* granules that the pools library gives out by pages */
-    uint64_t map_live_bytes;    /* live mappings of their own (large blocks) */
+    uint64_t run_live_bytes;    /* live runs */
+    uint64_t run_cached_bytes;  /* free runs cached by threads */
+    uint64_t pages_bytes;       /* granules that the pools library allocates by pages */
+    uint64_t map_live_bytes;    /* live mappings (large blocks) */
     uint64_t guard_live_bytes;  /* live guarded samples */
-    uint64_t guard_held_bytes;  /* memory behind those, and behind freed ones that wait */
+    uint64_t guard_held_bytes;  /* memory of those, and of freed ones in quarantine */
     uint64_t cache_dirty_bytes; /* other free runs that hold memory */
     uint64_t cache_clean_bytes; /* free runs that hold none (never touched, or purged) */
     uint64_t map_cached_bytes;  /* freed large mappings kept for reuse */

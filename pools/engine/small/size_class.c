@@ -9,10 +9,8 @@
 #include "pools/engine/os/os.h"
 #include "pools/engine/page/page_map.h"
 
-#define SMALL_MAX_DEFAULT ((size_t)8192) /* above, medium blocks; where there are those */
-#define WINDOW_BYTES                                                                               \
-    4096 /* first window of virgin memory: small, so that a program which frees                    \
-          * what it takes goes round in few cache lines */
+#define SMALL_MAX_DEFAULT ((size_t)8192) /* larger requests get medium blocks, if there are any */
+#define WINDOW_BYTES 4096 /* first window: a program that frees soon stays in few cache lines */
 #define SPAN_GRANULES_LIMIT 16 /* 1 MiB */
 #define SPAN_BLOCKS_WANTED 8   /* with fewer, too many requests take the slow path */
 #define STREAK_BLOCK_BYTES 256 /* largest block size with free streaks: see plan_blocks */

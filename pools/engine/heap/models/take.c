@@ -28,13 +28,13 @@
 
 #define BLOCKS 3
 #define BLOCKS_MAX (2 * EXPLORE_THREADS)
-#define MEDIUM_BYTES ((size_t)17 << PS_MEDIUM_PAGE_SHIFT) /* no class serves it */
+#define MEDIUM_BYTES ((size_t)17 << PS_MEDIUM_PAGE_SHIFT) /* above every class */
 #define MEDIUM_BLOCKS 3
 #define FIRST_LOOK_MS 1000
 #define WAIT_MS 8
 
-static struct ps_heap *owner;  /* the first thread's */
-static void *live[BLOCKS_MAX]; /* with the program: each thread writes its own */
+static struct ps_heap *owner;  /* heap of the first thread */
+static void *live[BLOCKS_MAX]; /* allocated; each thread writes its own */
 static void *live_medium[2];
 
 /* ---- stubs for the rest of the heap layer ---- */
@@ -77,7 +77,7 @@ void ps_lifo_flush(struct ps_heap *heap, uint32_t class_index) { (void)heap, (vo
 
 void ps_lifo_flush_all(struct ps_heap *heap) { (void)heap; }
 
-/* A region of few blocks, of which each keeps its place. */
+/* A region of few blocks, each at a fixed place. */
 static PS_ALIGNED(65536) char medium[MEDIUM_BLOCKS][2 * PS_GRANULE_BYTES];
 static bool is_medium_out[MEDIUM_BLOCKS];
 static struct ps_lock medium_lock = PS_LOCK_INIT(PS_RANK_MEDIUM);
@@ -173,7 +173,7 @@ static void set_up(void) {
     hand_to(1);
 }
 
-/* A medium block waits in the heap, and one is live. */
+/* One medium block is cached in the heap, and one is live. */
 static void set_up_medium(void) {
     static const struct ps_config config = PS_CONFIG_DEFAULT;
     begin();
@@ -196,7 +196,7 @@ static void set_up_medium(void) {
     hand_to(1);
 }
 
-/* The third has a heap, too, which it keeps. */
+/* The third thread has a heap too, which it keeps. */
 static void set_up_three(void) {
     begin();
     (void)ps_heap_acquire();
