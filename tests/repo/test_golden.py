@@ -27,17 +27,21 @@ CASES = [
     "free_null",
     "pair_64",
     "pair_2000",
+    "pair_10k",
+    "pair_100k",
 ]
 FEW, MANY = 150, 200  # calls; as many digits, so that all else is equal
+BEFORE_LOOK = 10, 30  # the same, where every 32nd pair reads the clock
 NO_PURGES = {"POOLSHIM_PURGE_DELAY_MS": "4294967295"}  # where a busy machine takes a second for it
 
 
 def instructions_per_call(build: Path, case: str) -> float:
     program = build / "tests" / "scenarios" / "hit_paths"
     env = {"LD_PRELOAD": str(build / "libpoolshim.so"), **NO_PURGES}
-    few = count_instructions(program, case, str(FEW), **env)
-    many = count_instructions(program, case, str(MANY), **env)
-    return (many - few) / (MANY - FEW)
+    few, many = BEFORE_LOOK if case in ("pair_10k", "pair_100k") else (FEW, MANY)
+    least = count_instructions(program, case, str(few), **env)
+    most = count_instructions(program, case, str(many), **env)
+    return (most - least) / (many - few)
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -9,8 +9,7 @@
 #include "pools/engine/heap/mode.h"
 #include "pools/engine/os/os.h"
 
-#define ALONE_PAGES 64    /* a longer block is not cached */
-#define FREES_PER_LOOK 16 /* into the cache, per reading of the clock */
+#define ALONE_PAGES 64 /* a longer block is not cached */
 
 static size_t max_bytes; /* of a request; 0: no medium blocks */
 static size_t os_pages;  /* granularity: 4 KiB pages per page of the system */
@@ -41,9 +40,8 @@ static void set_mark(uint8_t *mark, size_t value) { ps_store_relaxed(mark, (uint
 /* Removes entry i, whose block becomes live. */
 static void *take_entry(struct ps_medium_cache *cache, size_t i) {
     struct ps_medium_entry entry = cache->entries[i];
-    cache->pages -= (uint32_t)ps_medium_pages_of(entry.block);
-    cache->count--;
-    for (; PS_UNLIKELY(i < cache->count); i++) {
+    cache->sums -= ps_medium_sums_of(1, ps_medium_pages_of(entry.block));
+    for (; PS_UNLIKELY(i < ps_medium_cache_count(cache)); i++) {
         ps_fence_program_order(); /* for the child of a fork: every entry is present */
         cache->entries[i] = cache->entries[i + 1];
     }
@@ -54,7 +52,7 @@ static void *take_entry(struct ps_medium_cache *cache, size_t i) {
 
 /* The newest suitable block, or NULL. */
 static void *take_waiting(struct ps_medium_cache *cache, size_t pages) {
-    for (size_t i = cache->count; i-- > 0;) {
+    for (size_t i = ps_medium_cache_count(cache); i-- > 0;) {
         if (ps_medium_suits(cache->entries[i].block, pages)) {
             return take_entry(cache, i);
         }
@@ -93,20 +91,22 @@ void *ps_medium_alloc(struct ps_heap *heap, size_t bytes, size_t align, bool *is
 /* Returns the oldest blocks until at most `pages` pages and so many blocks are left. */
 static PS_NOINLINE void shorten(struct ps_medium_cache *cache, size_t pages, size_t blocks) {
     ps_medium_block gone[PS_MEDIUM_CACHE_LIMIT];
-    size_t count = 0;
-    while (cache->pages > pages || cache->count - count > blocks) {
-        gone[count] = cache->entries[count].block;
-        cache->pages -= (uint32_t)ps_medium_pages_of(gone[count]);
-        set_mark(cache->entries[count].mark, 0);
-        count++;
+    size_t count = ps_medium_cache_count(cache);
+    size_t gone_count = 0;
+    size_t gone_pages = 0;
+    while (ps_medium_cache_pages(cache) - gone_pages > pages || count - gone_count > blocks) {
+        gone[gone_count] = cache->entries[gone_count].block;
+        gone_pages += ps_medium_pages_of(gone[gone_count]);
+        set_mark(cache->entries[gone_count].mark, 0);
+        gone_count++;
     }
-    for (size_t i = count; i < cache->count; i++) {
-        cache->entries[i - count] = cache->entries[i];
+    for (size_t i = gone_count; i < count; i++) {
+        cache->entries[i - gone_count] = cache->entries[i];
     }
     ps_fence_program_order(); /* for the child of a fork: every entry is present */
-    cache->count -= (uint32_t)count;
-    if (count != 0) {
-        ps_medium_give(gone, count);
+    cache->sums -= ps_medium_sums_of(gone_count, gone_pages);
+    if (gone_count != 0) {
+        ps_medium_give(gone, gone_count);
     }
 }
 
@@ -127,16 +127,18 @@ bool ps_medium_free(struct ps_heap *heap, struct ps_slot *slot, void *address) {
         return heap != NULL;
     }
     struct ps_medium_cache *cache = &heap->medium;
-    if (cache->count == PS_MEDIUM_CACHE_LIMIT || cache->pages + pages > PS_MEDIUM_CACHE_PAGES) {
+    if (ps_medium_cache_count(cache) == PS_MEDIUM_CACHE_LIMIT ||
+        ps_medium_cache_pages(cache) + pages > PS_MEDIUM_CACHE_PAGES) {
         /* Half of it, so that not each free of a sequence takes the lock. */
         shorten(cache,
                 ps_min(PS_MEDIUM_CACHE_PAGES / 2,
                        PS_MEDIUM_CACHE_PAGES - ps_min(pages, PS_MEDIUM_CACHE_PAGES)),
                 PS_MEDIUM_CACHE_LIMIT / 2);
     }
-    ps_medium_enter(cache, address, pages, mark);
-    bool is_due = cache->frees_left == 0;
-    cache->frees_left = is_due ? FREES_PER_LOOK : cache->frees_left - 1;
+    uint32_t sums = ps_medium_sums_after_free(cache, pages);
+    bool is_due = sums >> PS_MEDIUM_SUMS_FREES == PS_MEDIUM_FREES_PER_LOOK;
+    sums = is_due ? sums & ((1u << PS_MEDIUM_SUMS_FREES) - 1) : sums;
+    ps_medium_enter(cache, address, pages, mark, sums);
     return is_due;
 }
 
@@ -144,15 +146,14 @@ void ps_medium_flush(struct ps_heap *heap) { shorten(&heap->medium, 0, 0); }
 
 void ps_medium_fork_salvage(struct ps_heap *heap) {
     struct ps_medium_cache *cache = &heap->medium;
-    for (size_t i = 0; i < cache->count; i++) {
+    for (size_t i = 0; i < ps_medium_cache_count(cache); i++) {
         struct ps_medium_entry entry = cache->entries[i];
         /* Not for a second time, and not a block that was about to be returned. */
         if (*entry.mark == (ps_medium_pages_of(entry.block) | PS_MEDIUM_WAITS)) {
             free_shared(entry.mark, entry.block);
         }
     }
-    cache->count = 0;
-    cache->pages = 0;
+    cache->sums = 0;
 }
 
 bool ps_medium_resize(struct ps_slot *slot, void *block, size_t bytes) {

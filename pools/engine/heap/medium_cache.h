@@ -31,17 +31,45 @@
  * thread, finds each block at most twice and no live block.
  */
 struct ps_medium_cache {
-    uint32_t count;
-    uint32_t pages;
-    uint32_t frees_left; /* until the next tick */
+    uint32_t sums; /* three numbers, see below */
     uint32_t reserved;
     struct ps_medium_entry {
         ps_medium_block block;
         uint8_t *mark;                /* the block's; has WAITS */
     } entries[PS_MEDIUM_CACHE_LIMIT]; /* newest last */
+    uint64_t reserved_2;
 };
 
 _Static_assert(sizeof(struct ps_medium_cache) == 208, "fits in the first page of a heap");
+
+/*
+ * How many blocks wait, of how many pages they are, and how many were freed since the clock was
+ * read: in one word, so that a free loads, checks and stores all of them at once. Each has room for
+ * what a free adds to its limit. FULL_BIAS, added, carries what is above a limit into the bits of
+ * FULL: a thirteenth block, a 33rd page, the free at which the clock is due.
+ */
+#define PS_MEDIUM_SUMS_PAGES 8  /* first bit */
+#define PS_MEDIUM_SUMS_FREES 20 /* likewise */
+#define PS_MEDIUM_FREES_PER_LOOK 32
+#define PS_MEDIUM_SUMS_FULL_BIAS                                                                   \
+    ((15u - PS_MEDIUM_CACHE_LIMIT) | (63u - PS_MEDIUM_CACHE_PAGES) << PS_MEDIUM_SUMS_PAGES)
+#define PS_MEDIUM_SUMS_FULL                                                                        \
+    (16u | 192u << PS_MEDIUM_SUMS_PAGES | PS_MEDIUM_FREES_PER_LOOK << PS_MEDIUM_SUMS_FREES)
+
+_Static_assert(PS_MEDIUM_CACHE_LIMIT < 16 && PS_MEDIUM_CACHE_PAGES < 64 &&
+                   63 + PS_MEDIUM_PAGES_LIMIT < 256,
+               "a number above its limit has a bit of FULL");
+
+static inline size_t ps_medium_cache_count(const struct ps_medium_cache *cache) {
+    return cache->sums & 0xff;
+}
+static inline size_t ps_medium_cache_pages(const struct ps_medium_cache *cache) {
+    return (cache->sums >> PS_MEDIUM_SUMS_PAGES) & 0xfff;
+}
+/* So many blocks of together so many pages. */
+static inline uint32_t ps_medium_sums_of(size_t blocks, size_t pages) {
+    return (uint32_t)(blocks | pages << PS_MEDIUM_SUMS_PAGES);
+}
 
 struct ps_heap;
 
@@ -58,19 +86,22 @@ static inline bool ps_medium_suits(ps_medium_block block, size_t pages) {
 
 /* The newest cached block, if it suits; else NULL. */
 static inline void *ps_medium_take_newest(struct ps_medium_cache *cache, size_t bytes) {
-    size_t pages = (bytes + PS_MEDIUM_PAGE_BYTES - 1) >> PS_MEDIUM_PAGE_SHIFT;
-    size_t left = (size_t)cache->count - 1;
-    const struct ps_medium_entry *newest = &cache->entries[left];
-    /* If the sum wraps, pages is 0, which no block has. */
-    if (PS_UNLIKELY(left >= PS_MEDIUM_CACHE_LIMIT || !ps_medium_suits(newest->block, pages))) {
+    size_t wanted = (bytes + PS_MEDIUM_PAGE_BYTES - 1) >> PS_MEDIUM_PAGE_SHIFT;
+    size_t count = ps_medium_cache_count(cache);
+    if (PS_UNLIKELY(count == 0)) {
         return NULL;
     }
-    cache->count = (uint32_t)left;
-    cache->pages -= (uint32_t)ps_medium_pages_of(newest->block);
+    struct ps_medium_entry newest = cache->entries[count - 1];
+    size_t pages = ps_medium_pages_of(newest.block);
+    /* If the sum wraps, wanted is 0, which no block suits. */
+    if (PS_UNLIKELY(!ps_medium_suits(newest.block, wanted))) {
+        return NULL;
+    }
+    cache->sums -= ps_medium_sums_of(1, pages);
     ps_fence_program_order(); /* for the child of a fork: a live block is not listed */
     /* relaxed: other threads read the mark while they hold the block, or for a census. */
-    ps_store_relaxed(newest->mark, (uint8_t)ps_medium_pages_of(newest->block));
-    return ps_medium_address_of(newest->block);
+    ps_store_relaxed(newest.mark, (uint8_t)pages);
+    return ps_medium_address_of(newest.block);
 }
 
 /* Allocates a block, cached or not; heap may be NULL. NULL when memory is exhausted, with errno
@@ -92,15 +123,21 @@ static inline size_t ps_medium_usable(const struct ps_slot *slot, const void *bl
     return (size_t)ps_load_relaxed(ps_medium_mark(slot, block)) << PS_MEDIUM_PAGE_SHIFT;
 }
 
-/* Caches a block of `pages`, for which there is room. mark: its own. */
+/* A block of so many pages, for which there is room, waits; sums: with it. mark: its own. */
 static inline void ps_medium_enter(struct ps_medium_cache *cache, void *block, size_t pages,
-                                   uint8_t *mark) {
+                                   uint8_t *mark, uint32_t sums) {
     /* relaxed: as in ps_medium_take_newest. */
     ps_store_relaxed(mark, (uint8_t)(pages | PS_MEDIUM_WAITS));
-    cache->entries[cache->count] = (struct ps_medium_entry){ps_medium_block_of(block, pages), mark};
+    cache->entries[ps_medium_cache_count(cache)] =
+        (struct ps_medium_entry){ps_medium_block_of(block, pages), mark};
     ps_fence_program_order(); /* for the child of a fork: the entry before the count */
-    cache->count++;
-    cache->pages += (uint32_t)pages;
+    cache->sums = sums;
+}
+
+/* The sums when one more block is freed. */
+static inline uint32_t ps_medium_sums_after_free(const struct ps_medium_cache *cache,
+                                                 size_t pages) {
+    return cache->sums + ps_medium_sums_of(1, pages) + (1u << PS_MEDIUM_SUMS_FREES);
 }
 
 /* Frees a block in the usual case. Returns false, without effect, in others, which ps_medium_free
@@ -111,12 +148,11 @@ static inline bool ps_medium_free_soon(struct ps_medium_cache *cache, struct ps_
     size_t pages = ps_load_relaxed(mark); /* relaxed: the caller's block */
     bool is_block =
         pages - 1 < PS_MEDIUM_PAGES_LIMIT && (uintptr_t)address % PS_MEDIUM_PAGE_BYTES == 0;
-    if (PS_UNLIKELY(!is_block || cache->frees_left == 0 || cache->count == PS_MEDIUM_CACHE_LIMIT ||
-                    cache->pages + pages > PS_MEDIUM_CACHE_PAGES)) {
+    uint32_t sums = ps_medium_sums_after_free(cache, pages);
+    if (PS_UNLIKELY(!is_block || ((sums + PS_MEDIUM_SUMS_FULL_BIAS) & PS_MEDIUM_SUMS_FULL) != 0)) {
         return false;
     }
-    cache->frees_left--;
-    ps_medium_enter(cache, address, pages, mark);
+    ps_medium_enter(cache, address, pages, mark, sums);
     return true;
 }
 

@@ -189,7 +189,6 @@ static void set_up_medium(void) {
     hand_to(2);
     live[0] = allocate();
     owner = ps_thread.own;
-    owner->medium.frees_left = UINT32_MAX; /* the clock is not read */
     live_medium[0] = allocate_medium();
     live_medium[1] = allocate_medium();
     end_medium(0);
