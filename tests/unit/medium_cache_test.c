@@ -9,6 +9,7 @@
 
 #include "pools/engine/base/bits.h"
 #include "pools/engine/heap/medium_cache.h"
+#include "pools/engine/page/medium_regions.h"
 
 #define BLOCKS 400
 #define CACHE_BYTES (128 * KIB)
@@ -109,6 +110,44 @@ FRESH_TEST(one_longer_block_waits_alone_and_the_longest_do_not) {
     ps_heap_free(longest);
     CHECK_EQ(waiting_bytes(), 0);
     ps_heap_free(block);
+    check_live_blocks(0);
+}
+
+/* Several blocks at a time, of together no more than may wait. */
+static void make_and_free(void *bytes) {
+    size_t count = ps_max(CACHE_BYTES / ps_round_up(*(size_t *)bytes, PS_MEDIUM_PAGE_BYTES), 1);
+    void *made[PS_MEDIUM_CACHE_LIMIT];
+    for (int round = 0; round < 1000; round++) {
+        for (size_t i = 0; i < count && i < PS_MEDIUM_CACHE_LIMIT; i++) {
+            made[i] = ps_heap_alloc(*(size_t *)bytes);
+        }
+        for (size_t i = 0; i < count && i < PS_MEDIUM_CACHE_LIMIT; i++) {
+            ps_heap_free(made[i]);
+        }
+    }
+}
+
+/* A thread that took the lock would wait for ever. Not so at the quarter of a second at which all
+ * that waits goes back: the clock stands. */
+FRESH_TEST(threads_that_free_what_they_made_take_no_lock) {
+    static struct worker workers[8];
+    for (size_t i = 0; i < 8; i++) {
+        worker_start(&workers[i]);
+    }
+    static size_t wanted[] = {8193, 10000, 20000, 65536, 100000, 131072, 200000, 262144};
+    for (size_t s = 0; s < sizeof wanted / sizeof wanted[0]; s++) {
+        for (size_t i = 0; i < 8; i++) {
+            worker_do(&workers[i], make_and_free, &wanted[s]);
+        }
+        ps_lock_acquire(&ps_medium_regions_lock);
+        for (size_t i = 0; i < 8; i++) {
+            worker_do(&workers[i], make_and_free, &wanted[s]);
+        }
+        ps_lock_release(&ps_medium_regions_lock);
+    }
+    for (size_t i = 0; i < 8; i++) {
+        worker_stop(&workers[i]);
+    }
     check_live_blocks(0);
 }
 
