@@ -147,11 +147,11 @@ static PS_NOINLINE void check_family(void *block, enum ps_family family) {
 
 /* A thread that may take the fast path needs no check. */
 static inline void *made(void *block, enum ps_family family) {
-    return PS_LIKELY(ps_thread.heap != NULL) ? block : note_family(block, family);
+    return PS_LIKELY(ps_thread.fast_limit != 0) ? block : note_family(block, family);
 }
 
 static inline void free_made(void *block, enum ps_family family) {
-    if (PS_UNLIKELY(ps_thread.heap == NULL)) {
+    if (PS_UNLIKELY(ps_thread.fast_limit == 0)) {
         check_family(block, family);
     }
     ps_heap_free(block);

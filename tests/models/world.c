@@ -18,6 +18,7 @@
 struct ps_size_class ps_size_classes[PS_CLASS_LIMIT];
 uint32_t ps_size_class_count = 1;
 uint8_t ps_size_class_by_8[PS_CLASS_BYTES_LIMIT / 8 + 1]; /* every size is of class 0 */
+uint8_t ps_size_class_by_1[PS_FEW_BYTES + 1];
 size_t ps_size_class_guard_bytes;
 size_t ps_size_class_max_bytes = PS_CLASS_BYTES_LIMIT;
 __thread uint32_t ps_lock_thread_id;
@@ -162,7 +163,7 @@ void world_classes(uint16_t blocks, uint16_t notice_blocks) {
 struct ps_span *world_full_span(uintptr_t owner_key) {
     struct ps_span *span = ps_span_create(0, owner_key);
     span->carved = span->limit;
-    span->handed = (uint32_t)(uintptr_t)ps_span_block(span, span->limit - 1u);
+    span->handed = (uint32_t)span->limit << PS_SCALED_SHIFT;
     span->used = (uint16_t)ps_span_capacity(span);
     span->place = PS_PLACE_FULL;
     ps_span_settle(span);

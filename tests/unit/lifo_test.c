@@ -94,8 +94,8 @@ FRESH_TEST(blocks_of_smaller_classes_go_into_their_span) {
         live_end_all(blocks, 100);
         CHECK_EQ(waiting(smaller[s]), 0);
         CHECK(ps_thread.heap->lifo[class_of(smaller[s])].free == NULL);
-        const struct ps_bin *bin = &ps_thread.heap->bins[class_of(smaller[s])];
-        CHECK_PTR_EQ(bin->source, bin->span);
+        uint32_t class_index = class_of(smaller[s]);
+        CHECK_PTR_EQ(ps_thread.heap->sources[class_index], ps_thread.heap->bins[class_index].span);
     }
 }
 

@@ -12,7 +12,7 @@ static void check_mode(enum ps_mode_index index) {
     CHECK(memcmp(&ps_mode.entry, &ps_mode_entries[index], sizeof ps_mode.entry) == 0);
     CHECK(memcmp(&ps_mode.hook, &ps_mode_hooks[index], sizeof ps_mode.hook) == 0);
     bool is_plain = index == PS_MODE_PLAIN || index == PS_MODE_SAMPLED;
-    CHECK_EQ(ps_thread.heap != NULL, is_plain || index == PS_MODE_ZEROED);
+    CHECK_EQ(ps_thread_fast() != NULL, is_plain || index == PS_MODE_ZEROED);
     CHECK_EQ(ps_thread.key == ps_heap_key(ps_thread.own), is_plain);
 }
 

@@ -282,7 +282,7 @@ FRESH_TEST(aligned_blocks_count_as_the_least_that_would_do) {
 FRESH_TEST(nothing_is_recorded_by_default) {
     ps_heap_free(ps_heap_alloc(100));
     CHECK(!ps_record_is_on());
-    CHECK(ps_thread.heap != NULL && ps_thread.heap->tally == NULL);
+    CHECK(ps_thread_fast() != NULL && ps_thread.heap->tally == NULL);
 }
 
 /* ---- many threads at once ---- */

@@ -4,6 +4,7 @@
 
 #include "pools/engine/base/bits.h"
 #include "pools/engine/page/page_map.h"
+#include "pools/engine/small/span.h"
 #include "tests/unit/unit.h"
 
 #define TABLE_ROUNDS 400
@@ -258,6 +259,22 @@ TEST(wrong_tables_are_refused) {
     }
     CHECK(!ps_size_class_is_valid(long_table, PS_CLASS_LIMIT + 1));
     CHECK(ps_size_class_is_valid(long_table, PS_CLASS_LIMIT));
+}
+
+/* Any size that a table may have, any offset within a granule. */
+TEST(one_product_tells_the_index_of_a_block_and_that_there_is_none) {
+    for (uint32_t bytes = 8; bytes <= 4096; bytes = (uint32_t)ps_round_up(bytes + 8, 16)) {
+        start_with(&bytes, 1, bytes);
+        const struct ps_span span = {.factor = ps_size_classes[0].factor};
+        uint32_t blocks = (uint32_t)(PS_GRANULE_BYTES / bytes);
+        size_t wrong = 0;
+        for (uintptr_t offset = 0; offset < PS_GRANULE_BYTES; offset++) {
+            uint32_t scaled = ps_span_scaled(&span, (const void *)(PS_GRANULE_BYTES + offset));
+            wrong += offset % bytes == 0 ? scaled != offset / bytes * PS_SCALED_ONE
+                                         : scaled <= blocks * PS_SCALED_ONE;
+        }
+        CHECK_EQ(wrong, 0);
+    }
 }
 
 UNIT_MAIN

@@ -25,14 +25,14 @@ static PS_COLD void *refill_sampled(struct ps_heap *heap, struct ps_bin *bin, si
             return guarded;
         }
     }
-    int64_t popped = bin->source->popped;
+    int64_t popped = heap->sources[class_index]->popped;
     ps_heap_tick(heap);
     if (!ps_heap_refill_class(heap, bin, class_index)) {
         errno = ENOMEM;
         return NULL;
     }
     int64_t granted = popped + window_blocks(bin);
-    void *block = ps_bin_take(bin);
+    void *block = ps_class_take(heap, class_index);
     if (ps_guard_is_exact()) {
         granted = 1;
         ps_heap_empty_bin(heap, class_index);

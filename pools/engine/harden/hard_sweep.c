@@ -75,11 +75,9 @@ struct sweep {
 /* Checks by shadow bytes. Blocks that have not left the window since the span was created or
  * emptied may hold anything. */
 static void sweep_marked(const struct ps_span *span) {
-    for (size_t i = span->first; i < span->limit; i++) {
+    size_t end = ps_min(ps_span_handed_index(span), span->limit);
+    for (size_t i = span->first; i < end; i++) {
         const char *block = ps_span_block(span, i);
-        if (ps_span_is_unhanded(span, block)) {
-            return;
-        }
         const uint8_t *mark = ps_shadow_at(block);
         if (PS_UNLIKELY(mark != NULL && damage(span, block, mark) != NULL)) {
             ps_hard_check_other(span, block);

@@ -73,25 +73,26 @@ static uintptr_t from_bin(const struct ps_bin *bin, void *block) {
     return (uintptr_t)block | PS_READY_FRESH;
 }
 
-static void fill_ready(struct ps_hard *hard, struct ps_hard_class *class, struct ps_bin *bin) {
-    struct ps_span *source = bin->source;
+static void fill_ready(struct ps_heap *heap, struct ps_hard_class *class, uint32_t class_index) {
+    struct ps_hard *hard = heap->hard;
+    struct ps_bin *bin = &heap->bins[class_index];
+    struct ps_span *source = heap->sources[class_index];
     while (class->ready_count < class->ready_limit && !ps_link_is_end(source->free)) {
         add_ready(hard, class, (uintptr_t)ps_heap_pop(source));
     }
     while (class->ready_count < class->ready_limit && bin->cur != bin->end) {
-        add_ready(hard, class, from_bin(bin, ps_bin_move(bin)));
+        add_ready(hard, class, from_bin(bin, ps_bin_move(bin, source)));
     }
 }
 
 PS_NOINLINE void *ps_hard_refill(struct ps_heap *heap, uint32_t class_index, size_t bytes) {
-    struct ps_bin *bin = &heap->bins[class_index];
-    void *block = ps_heap_take(heap, bin, bytes);
+    void *block = ps_heap_take(heap, class_index, bytes);
     if (block == NULL || ps_hard_is_sample(block)) {
         return block;
     }
     struct ps_hard_class *class = &heap->hard->classes[class_index];
-    add_ready(heap->hard, class, from_bin(bin, block));
-    fill_ready(heap->hard, class, bin);
+    add_ready(heap->hard, class, from_bin(&heap->bins[class_index], block));
+    fill_ready(heap, class, class_index);
     return NULL;
 }
 
@@ -102,7 +103,7 @@ PS_NOINLINE void ps_hard_go_home(struct ps_heap *heap, void *block) {
     if (!ps_heap_owns(heap, span)) {
         ps_remote_free(heap, span, block);
     } else if (ps_heap_push(span, block)) {
-        ps_heap_free_event(span, block);
+        ps_heap_free_event(block, span);
     }
 }
 
@@ -120,8 +121,8 @@ static void send_home(struct ps_heap *heap, const uintptr_t *blocks, size_t coun
         if (PS_UNLIKELY(!ps_heap_owns(heap, span))) {
             ps_remote_free(heap, span, (void *)block);
         } else if (PS_UNLIKELY(ps_heap_push(span, (void *)block))) {
-            ps_heap_free_event(span, (void *)block);
-            span = NULL; /* it may have been destroyed */
+            ps_heap_free_event((void *)block, span);
+            span = NULL; /* it may be gone */
         }
     }
 }

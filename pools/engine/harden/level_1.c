@@ -60,7 +60,7 @@ static void leave_streak(struct ps_heap *heap, const struct ps_span *span, const
 static PS_NOINLINE void free_in(struct ps_span *span, void *block) {
     ps_wipe(block, span->block_bytes);
     if (PS_UNLIKELY(ps_heap_push(span, block))) {
-        ps_heap_free_event(span, block);
+        ps_heap_free_event(block, span);
     }
 }
 
@@ -123,7 +123,7 @@ void ps_level_1_free(struct ps_span *span, void *block, uintptr_t owner_key) {
     }
     ps_wipe(block, bytes);
     if (PS_UNLIKELY(ps_heap_push(span, block))) {
-        ps_heap_free_event(span, block);
+        ps_heap_free_event(block, span);
     }
 }
 

@@ -26,7 +26,10 @@ static PS_NOINLINE void *alloc_by_mode(size_t bytes) {
 }
 
 PS_NOINLINE void *ps_heap_alloc_slow(size_t bytes) {
-    struct ps_heap *heap = ps_load_relaxed(&ps_thread.heap); /* relaxed: as in ps_thread_own */
+    struct ps_heap *heap = ps_thread_fast();
+    if (PS_LIKELY(heap != NULL && bytes <= PS_CLASS_BYTES_LIMIT)) {
+        return ps_class_alloc(heap, ps_size_class_of(bytes), bytes);
+    }
     void *block = PS_LIKELY(heap != NULL) ? ps_medium_take_newest(&heap->medium, bytes) : NULL;
     if (PS_UNLIKELY(block == NULL)) {
         return alloc_by_mode(bytes);
@@ -45,17 +48,19 @@ static void *zalloc_slow(size_t bytes) {
 
 void *ps_block_zalloc(size_t bytes) {
     ps_thread_enter();
-    struct ps_heap *heap = ps_load_relaxed(&ps_thread.heap); /* relaxed: as in ps_thread_own */
+    struct ps_heap *heap = ps_thread_fast();
     if (PS_UNLIKELY(heap == NULL || bytes > ps_size_class_max_bytes)) {
         return zalloc_slow(bytes);
     }
-    struct ps_bin *bin = &heap->bins[ps_size_class_of(bytes)];
-    if (bin->is_zero && ps_link_is_end(bin->source->free) && bin->cur != bin->end) {
-        void *block = ps_bin_move(bin);
+    uint32_t class_index = ps_size_class_of(bytes);
+    struct ps_bin *bin = &heap->bins[class_index];
+    struct ps_span *source = heap->sources[class_index];
+    if (bin->is_zero && ps_link_is_end(source->free) && bin->cur != bin->end) {
+        void *block = ps_bin_move(bin, source);
         ps_thread_leave();
         return block;
     }
-    void *block = ps_bin_alloc(heap, bin, bytes);
+    void *block = ps_class_alloc(heap, class_index, bytes);
     return block != NULL ? memset(block, 0, bytes) : NULL;
 }
 
@@ -77,7 +82,7 @@ void *ps_plain_alloc(struct ps_heap *heap, size_t bytes) {
     if (PS_LIKELY(bytes > PS_CLASS_BYTES_LIMIT)) {
         return ps_plain_alloc_large(heap, bytes);
     }
-    return ps_heap_take(heap, &heap->bins[ps_size_class_of(bytes)], bytes);
+    return ps_heap_take(heap, ps_size_class_of(bytes), bytes);
 }
 
 void *ps_plain_zalloc(struct ps_heap *heap, size_t bytes) {
@@ -96,7 +101,6 @@ void *ps_plain_alloc_aligned(struct ps_heap *heap, size_t bytes, size_t align) {
     if (class_index == PS_CLASS_NONE) {
         return ps_large_alloc(bytes, align, NULL);
     }
-    /* Request the whole block: a guarded sample that ends at a page is then aligned as the class
-     * is. */
-    return ps_heap_take(heap, &heap->bins[class_index], ps_size_classes[class_index].block_bytes);
+    /* The whole block: where a guarded sample ends at a page, it is aligned as the class is. */
+    return ps_heap_take(heap, class_index, ps_size_classes[class_index].block_bytes);
 }

@@ -60,8 +60,8 @@ static PS_NOINLINE void free_other(struct ps_heap *heap, struct ps_span *span, v
     ps_thread_leave();
 }
 
-PS_NOINLINE void ps_heap_free_slow(struct ps_span *span, void *block, uintptr_t owner_key) {
-    struct ps_heap *heap = ps_load_relaxed(&ps_thread.heap); /* relaxed: as in ps_thread_own */
+PS_NOINLINE void ps_heap_free_slow(void *block, struct ps_span *span, uintptr_t owner_key) {
+    struct ps_heap *heap = ps_thread_fast();
     if (owner_key != PS_KEY_MEDIUM || PS_UNLIKELY(heap == NULL)) {
         free_other(heap, span, block, owner_key);
     } else if (PS_UNLIKELY(!ps_medium_free_soon(&heap->medium, (struct ps_slot *)span, block))) {
@@ -71,9 +71,9 @@ PS_NOINLINE void ps_heap_free_slow(struct ps_span *span, void *block, uintptr_t 
     }
 }
 
-PS_NOINLINE void ps_heap_free_event(struct ps_span *span, void *block) {
-    /* Not this thread's word, which may briefly be NULL: see ps_thread_own. relaxed: it is this
-     * thread's heap. */
+PS_NOINLINE void ps_heap_free_event(void *block, struct ps_span *span) {
+    /* Not this thread's word, which may be NULL for a moment: see ps_thread_own. relaxed: it is
+     * this thread's heap. */
     struct ps_heap *heap = ps_heap_of_key(ps_load_relaxed(&span->x_owner));
     uint32_t class_index = span->class_index;
     int64_t popped = span->popped;
@@ -103,10 +103,10 @@ PS_NOINLINE void ps_heap_free_event(struct ps_span *span, void *block) {
     ps_thread_leave();
 }
 
-PS_NOINLINE void ps_heap_free_doubtful(struct ps_span *span, void *block) {
+PS_NOINLINE void ps_heap_free_doubtful(void *block, struct ps_span *span) {
     ps_free_check(span, block);
     if (ps_heap_push(span, block)) {
-        ps_heap_free_event(span, block);
+        ps_heap_free_event(block, span);
     }
     ps_thread_leave();
 }
@@ -125,7 +125,7 @@ static inline void free_foreign_owner(struct ps_span *span, void *block) {
     } else if (!ps_heap_owns(heap, span)) {
         ps_remote_free(heap, span, block);
     } else if (ps_heap_push(span, block)) {
-        ps_heap_free_event(span, block);
+        ps_heap_free_event(block, span);
     }
 }
 

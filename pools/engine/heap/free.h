@@ -12,16 +12,16 @@
 #include "pools/engine/heap/mode.h"
 #include "pools/engine/heap/pop.h"
 
-/* Slow path of free: owner_key, read from the slot of block, does not send it to a span of this
- * heap. */
-void ps_heap_free_slow(struct ps_span *span, void *block, uintptr_t owner_key);
+/* Slow path of free: what owner_key says, read from the slot of block, is not that the block goes
+ * to a span of this heap at once. */
+void ps_heap_free_slow(void *block, struct ps_span *span, uintptr_t owner_key);
 
-/* Slow path of free: the block fails a check of the fast path. Aborts unless its first word merely
- * resembles a link. */
-void ps_heap_free_doubtful(struct ps_span *span, void *block);
+/* Slow path of free: no block of this span can be freed here, unless its word only looks
+ * like a link and is none. */
+void ps_heap_free_doubtful(void *block, struct ps_span *span);
 
-/* Slow path of free: the span's countdown has ended. */
-void ps_heap_free_event(struct ps_span *span, void *block);
+/* Slow path of free: the span's countdown is over. */
+void ps_heap_free_event(void *block, struct ps_span *span);
 
 /* ---- the plain mode ---- */
 

@@ -21,18 +21,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/*
- * Sources of the next malloc of a class: in large classes the newest freed block, in others the
- * newest block freed into the current span, then the window of fresh blocks.
- */
+/* What malloc takes of a class when the list of its source is empty: the window, a range of
+ * untouched blocks of the current span. */
 struct ps_bin {
-    struct ps_span *source; /* 0 list to pop: `span`, or the heap's `lifo` of the class;
-                             * ps_span_none, which is empty, before the class is used */
-    uint32_t block_bytes;   /*  8 */
-    uint32_t is_zero;       /* 12 the window's blocks read as zero */
-    struct ps_span *span;   /* 16 current span; ps_span_none if there is none */
-    char *cur;              /* 24 window: next block */
-    char *end;              /* 32 window: behind the last block; == cur when empty */
+    uint32_t block_bytes; /*  0 */
+    uint32_t is_zero;     /*  4 the window's blocks read as zero */
+    struct ps_span *span; /*  8 current span; ps_span_none when there is none */
+    char *cur;            /* 16 window: next block */
+    char *end;            /* 24 window: behind the last block; == cur when empty */
 };
 
 extern PS_HIDDEN struct ps_span ps_span_none;
@@ -66,7 +62,11 @@ struct ps_guard_sampler {
 };
 
 struct ps_heap {
-    struct ps_bin bins[PS_BIN_LIMIT];        /*    0 */
+    /*    0 whose list the next malloc of a class pops: the bin's span, or the LIFO cache of the
+     * class; ps_span_none, which has nothing, before the class is used. Apart from the bins: a hit
+     * needs no more of them, and finds it by one load. */
+    struct ps_span *sources[PS_BIN_LIMIT];
+    struct ps_bin bins[PS_BIN_LIMIT];        /*  512 */
     struct ps_span *available[PS_BIN_LIMIT]; /* 2560 spans with room */
     struct ps_span *streak_span;             /* 3072 span of this thread's free streak, or NULL */
     char *streak_first;                      /* 3080 block that opened it */
@@ -120,17 +120,19 @@ struct ps_thread_words {
     uintptr_t key;         /* 0 of spans that free pushes to: ps_heap_key(own), or NO_SPAN */
     ptrdiff_t streak_step; /*  8 + or - block_bytes; 0: none open */
     char *streak_next;     /* 16 address that continues the streak */
-    struct ps_heap *heap;  /* 24 for the fast path: `own`; NULL in modes without it */
+    size_t fast_limit;     /* 24 requests below it may take the fast path of malloc; 0 where blocks
+                                 are hardened or recorded, and where there is no heap */
     struct ps_heap *own;   /* 32 this thread's heap; NULL: none yet, given up, or taken: take.h */
-    uint32_t is_exiting;   /* 40 the heap has been given up; see detached.h */
+    struct ps_heap *heap;  /* 40 of the fast path, which reads it when fast_limit is not 0 */
     struct ps_heap *last;  /* 48 heap that was taken or asked for; registry lock */
     uint32_t x_busy;       /* 56 enum ps_thread_busy */
+    uint32_t is_exiting;   /* 60 this thread's heap has been given up; see exited.h */
     char *streak_from;     /* 64 where a streak was stopped by a thread that took the heap */
     uint32_t has_begun;    /* 72 counted by background.c until the thread ends */
 };
 
-/* A thread that takes a heap writes key, streak_next, heap, own and last of another thread too,
- * with the registry lock held. */
+/* Another thread that takes a heap writes here, too, while it holds the registry lock: key,
+ * streak_next, fast_limit, own, last. */
 extern PS_HIDDEN PS_THREAD_LOCAL_LINE(struct ps_thread_words, ps_thread);
 
 _Static_assert(offsetof(struct ps_thread_words, x_busy) == 56,
@@ -162,6 +164,19 @@ PS_INLINE void ps_thread_leave(void) {
 PS_INLINE struct ps_heap *ps_thread_own(void) {
     /* relaxed: this thread's own heap, or NULL, after which the registry lock is taken. */
     return ps_load_relaxed(&ps_thread.own);
+}
+
+/* The heap of the fast path; NULL where the thread may not take it. Read once, as above. */
+PS_INLINE struct ps_heap *ps_thread_fast(void) {
+    /* relaxed, both: this thread's own; `heap` changes only while fast_limit is 0. */
+    if (PS_UNLIKELY(ps_load_relaxed(&ps_thread.fast_limit) == 0)) {
+        return NULL;
+    }
+    struct ps_heap *heap = ps_load_relaxed(&ps_thread.heap);
+    if (heap == NULL) {
+        __builtin_unreachable(); /* saves the callers a test */
+    }
+    return heap;
 }
 
 /* Owner key of the spans into which this heap frees at once. Never 0, and for a NULL heap not that

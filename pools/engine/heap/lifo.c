@@ -64,13 +64,13 @@ static void settle(struct ps_span *list) {
 bool ps_lifo_start(struct ps_heap *heap, uint32_t class_index) {
     struct ps_span *list = &heap->lifo[class_index];
     const struct ps_size_class *class = &ps_size_classes[class_index];
-    if (class->has_lifo && heap->bins[class_index].source != list) {
+    if (class->has_lifo && heap->sources[class_index] != list) {
         arm(list, class->lifo_limit);
         list->free = PS_LINK_END;
         list->salt = ps_link_new_salt();
         list->block_bytes = class->block_bytes;
         ps_store_relaxed(&list->x_owner, ps_heap_key_of(heap, class_index)); /* relaxed: ours */
-        heap->bins[class_index].source = list;
+        heap->sources[class_index] = list;
     }
     return class->has_lifo;
 }
@@ -126,7 +126,7 @@ void ps_lifo_take(struct ps_heap *heap, struct ps_span *span) {
 }
 
 void ps_lifo_flush(struct ps_heap *heap, uint32_t class_index) {
-    if (heap->bins[class_index].source == &heap->lifo[class_index]) {
+    if (heap->sources[class_index] == &heap->lifo[class_index]) {
         shorten(heap, class_index, 0);
     }
 }

@@ -21,8 +21,8 @@ void *ps_heap_next(const struct ps_span *list, void *block);
  * list, or was never granted. */
 bool ps_heap_is_free(const struct ps_span *span, const void *block);
 
-/* Moves the window on by one block. NULL when it is empty. */
-PS_INLINE void *ps_bin_move(struct ps_bin *bin) {
+/* Moves the window on by a block. source: of the class. NULL when it is empty. */
+PS_INLINE void *ps_bin_move(struct ps_bin *bin, struct ps_span *source) {
     char *cur = bin->cur;
     if (PS_UNLIKELY(cur == bin->end)) {
         return NULL;
@@ -32,19 +32,21 @@ PS_INLINE void *ps_bin_move(struct ps_bin *bin) {
     }
     bin->cur = cur + bin->block_bytes;
     /* relaxed: see ps_span_is_unhanded. */
-    ps_store_relaxed(&bin->source->handed, (uint32_t)(uintptr_t)cur);
+    ps_counter_add(&source->handed, PS_SCALED_ONE);
     return cur;
 }
 
-/* Pops, or moves the window, with full validation. NULL when the bin is empty. */
-static inline void *ps_bin_take(struct ps_bin *bin) {
-    return !ps_link_is_end(bin->source->free) ? ps_heap_pop(bin->source) : ps_bin_move(bin);
+/* Pops or moves the window, for hardened blocks too. NULL when the bin is empty. */
+static inline void *ps_class_take(struct ps_heap *heap, uint32_t class_index) {
+    struct ps_span *source = heap->sources[class_index];
+    return !ps_link_is_end(source->free) ? ps_heap_pop(source)
+                                         : ps_bin_move(&heap->bins[class_index], source);
 }
 
-/* As ps_bin_alloc of fast_path.h, with full validation. */
-static inline void *ps_heap_take(struct ps_heap *heap, struct ps_bin *bin, size_t bytes) {
-    void *block = ps_bin_take(bin);
-    return PS_LIKELY(block != NULL) ? block : ps_heap_refill(heap, bin, bytes);
+/* As ps_class_alloc of fast_path.h, likewise. */
+static inline void *ps_heap_take(struct ps_heap *heap, uint32_t class_index, size_t bytes) {
+    void *block = ps_class_take(heap, class_index);
+    return PS_LIKELY(block != NULL) ? block : ps_heap_refill(heap, &heap->bins[class_index], bytes);
 }
 
 /* The push of ps_span_free; the span may be of any class, or a LIFO cache. */

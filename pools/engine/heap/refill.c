@@ -50,6 +50,8 @@ static void grant_window(struct ps_bin *bin, struct ps_span *span, size_t index,
     }
     bin->cur = ps_span_block(span, index);
     bin->end = ps_span_block(span, index + blocks);
+    /* relaxed: see ps_span_is_unhanded. As it is already, unless a window was lost in a fork. */
+    ps_store_relaxed(&span->handed, (uint32_t)index << PS_SCALED_SHIFT);
     ps_owner_add(&span->used, blocks);
     ps_span_settle(span);
 }
@@ -167,7 +169,7 @@ static void retire_full(struct ps_heap *heap, struct ps_span *span) {
 static void set_span(struct ps_heap *heap, struct ps_bin *bin, struct ps_span *span) {
     bin->span = span;
     if (!ps_lifo_start(heap, (uint32_t)(bin - heap->bins))) {
-        bin->source = span;
+        heap->sources[bin - heap->bins] = span;
     }
 }
 
@@ -187,7 +189,7 @@ static bool make_current(struct ps_heap *heap, struct ps_bin *bin, struct ps_spa
     if (!has_room) {
         set_span(heap, bin, &ps_span_none);
         retire_full(heap, span);
-    } else if (bin->source != span) {
+    } else if (heap->sources[bin - heap->bins] != span) {
         ps_lifo_take(heap, span);
     }
     return has_room;
@@ -281,7 +283,7 @@ static PS_NOINLINE void *refill_bin(struct ps_heap *heap, struct ps_bin *bin) {
         errno = ENOMEM;
         return NULL;
     }
-    return ps_bin_take(bin);
+    return ps_class_take(heap, class_index);
 }
 
 void *ps_plain_refill(struct ps_heap *heap, struct ps_bin *bin, size_t bytes) {

@@ -31,7 +31,7 @@ static struct ps_heap *make_fresh(void) {
         heap->bins[i].block_bytes = ps_size_classes[i].block_bytes;
     }
     for (uint32_t i = 0; i < PS_BIN_LIMIT; i++) {
-        heap->bins[i].source = &ps_span_none;
+        heap->sources[i] = &ps_span_none;
         heap->bins[i].span = &ps_span_none;
     }
     return heap;
@@ -51,7 +51,7 @@ static struct ps_heap *take_parked_locked(void) {
 void ps_registry_restore(struct ps_thread_words *thread, struct ps_heap *heap) {
     /* relaxed, all: the thread's own words, of a heap that it has never left. */
     ps_store_relaxed(&thread->key, ps_heap_key(heap));
-    ps_store_relaxed(&thread->heap, heap);
+    ps_store_relaxed(&thread->fast_limit, PS_FEW_BYTES + 1);
     ps_store_relaxed(&thread->own, heap); /* last: read in the child of a fork */
     heap->is_asked = false;
 }

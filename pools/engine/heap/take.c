@@ -96,10 +96,11 @@ static void ask(struct ps_thread_words *thread, struct ps_heap *heap, uint64_t n
     heap->asked_ms = now_ms;
     heap->is_asked = true;
     thread->last = heap;
-    ps_fence_program_order(); /* for the child of a fork: before the stores that it undoes */
-    /* relaxed, all: elapsed time makes them visible. */
+    ps_fence_program_order(); /* for the child of a fork: what it undoes, before that is done */
+    /* relaxed, all: the time that passes makes them visible. `heap` stays: a call that has seen
+     * the limit is about to read it. */
     ps_store_relaxed(&thread->own, (struct ps_heap *)NULL);
-    ps_store_relaxed(&thread->heap, (struct ps_heap *)NULL);
+    ps_store_relaxed(&thread->fast_limit, (size_t)0);
     ps_store_relaxed(&thread->key, PS_KEY_NO_SPAN);
 }
 

@@ -65,7 +65,9 @@ static void set_heap(struct ps_heap *heap) {
     }
     /* relaxed, all: this thread's own; take.c writes them only for an attached heap. */
     ps_store_relaxed(&ps_thread.own, heap);
-    ps_store_relaxed(&ps_thread.heap, ps_mode.hook.has_fast_alloc ? heap : NULL);
+    ps_store_relaxed(&ps_thread.heap, heap);
+    ps_store_relaxed(&ps_thread.fast_limit,
+                     ps_mode.hook.has_fast_alloc && heap != NULL ? PS_FEW_BYTES + 1 : (size_t)0);
     ps_store_relaxed(&ps_thread.key, key);
 }
 

@@ -130,7 +130,7 @@ PS_INLINE struct ps_page_map *ps_page_map_tables(void) {
 /* The window index of an address; PS_WINDOW_COUNT or more outside of the window. */
 PS_INLINE size_t ps_window_index(const struct ps_page_map *map, const void *address) {
     /* relaxed: as in ps_page_map_slot. */
-    return ((uintptr_t)address - ps_load_relaxed(&map->window.x_base)) >> PS_LEAF_SHIFT;
+    return ((uintptr_t)address - ps_load_once(&map->window.x_base)) >> PS_LEAF_SHIFT;
 }
 
 /* The branch of any address outside of the window; zero_branch if it has none. */
@@ -151,18 +151,17 @@ static inline size_t ps_branch_index(const void *address) {
 PS_INLINE struct ps_slot *ps_page_map_slot(const void *address) {
     struct ps_page_map *map = ps_page_map_tables();
     size_t index = ps_window_index(map, address);
-    uintptr_t distance;
-    /* relaxed, all: a thread that has a pointer of ours received it after the entry was stored,
-     * through the same synchronisation; for any other address all values are right. */
-    if (PS_LIKELY(index < PS_WINDOW_COUNT)) {
-        distance = ps_load_relaxed(&map->window.x_leaves[index]);
-    } else {
-        const struct ps_branch *branch = ps_page_map_branch(map, address);
-        distance = ps_load_relaxed(&branch->x_leaves[ps_branch_index(address)]);
-    }
     uintptr_t offset = ((uintptr_t)address >> (PS_GRANULE_SHIFT - PS_SLOT_SHIFT)) &
                        ((PS_LEAF_SLOTS - 1) << PS_SLOT_SHIFT);
-    return (struct ps_slot *)((char *)map->zero_leaf + (distance + offset));
+    /* relaxed, all: a thread that has a pointer of ours got it after the entry was stored, by the
+     * same synchronisation that gave it the pointer; for any other address all values are right. */
+    if (PS_LIKELY(index < PS_WINDOW_COUNT)) {
+        offset += ps_load_once(&map->window.x_leaves[index]);
+    } else {
+        const struct ps_branch *branch = ps_page_map_branch(map, address);
+        offset += ps_load_once(&branch->x_leaves[ps_branch_index(address)]);
+    }
+    return (struct ps_slot *)((char *)map->zero_leaf + offset);
 }
 
 PS_INLINE struct ps_slot *ps_slot_of_run(struct ps_run *run) {

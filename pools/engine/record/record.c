@@ -193,7 +193,7 @@ static PS_NOINLINE void *alloc_large(struct ps_heap *heap, size_t bytes) {
 
 /* The slow path of ps_record_alloc. */
 static PS_NOINLINE void *alloc_any(struct ps_heap *heap, size_t bytes, uint32_t class_index) {
-    void *block = ps_heap_take(heap, &heap->bins[class_index], bytes);
+    void *block = ps_heap_take(heap, class_index, bytes);
     if (PS_LIKELY(block != NULL)) {
         note(heap->tally, block, bytes, class_index);
     }
@@ -228,8 +228,7 @@ void *ps_record_alloc(struct ps_heap *heap, size_t bytes) {
         return alloc_large(heap, bytes);
     }
     uint32_t class_index = ps_size_class_of(bytes);
-    struct ps_bin *bin = &heap->bins[class_index];
-    struct ps_span *source = bin->source;
+    struct ps_span *source = heap->sources[class_index];
     void *block = source->free;
     if (!ps_link_is_end(block)) {
         void *next = ps_link_of(block, source->salt);
@@ -240,7 +239,7 @@ void *ps_record_alloc(struct ps_heap *heap, size_t bytes) {
         source->free = next;
         ps_counter_up(&source->popped);
     } else {
-        block = ps_bin_move(bin);
+        block = ps_bin_move(&heap->bins[class_index], source);
         if (PS_UNLIKELY(block == NULL)) {
             return alloc_any(heap, bytes, class_index);
         }
@@ -260,8 +259,9 @@ void *ps_record_zalloc(struct ps_heap *heap, size_t bytes) {
     }
     uint32_t class_index = ps_size_class_of(bytes);
     struct ps_bin *bin = &heap->bins[class_index];
-    if (bin->is_zero && ps_link_is_end(bin->source->free) && bin->cur != bin->end) {
-        void *virgin = ps_bin_move(bin);
+    struct ps_span *source = heap->sources[class_index];
+    if (bin->is_zero && ps_link_is_end(source->free) && bin->cur != bin->end) {
+        void *virgin = ps_bin_move(bin, source);
         note(heap->tally, virgin, bytes, class_index);
         return virgin;
     }
@@ -277,8 +277,7 @@ void *ps_record_alloc_aligned(struct ps_heap *heap, size_t bytes, size_t align) 
     if (class_index == PS_CLASS_NONE) {
         return count_large_made(ps_large_alloc(bytes, align, NULL));
     }
-    struct ps_bin *bin = &heap->bins[class_index];
-    void *block = ps_heap_take(heap, bin, bin->block_bytes);
+    void *block = ps_heap_take(heap, class_index, heap->bins[class_index].block_bytes);
     if (block != NULL) {
         note(heap->tally, block, wanted, class_index);
     }

@@ -45,14 +45,21 @@ uint64_t ps_link_random_of(const void *address);
 
 PS_INLINE bool ps_link_is_end(const void *link) { return ((uintptr_t)link & 1) != 0; }
 
-/* Stores the link of `block`. */
+/* A link as it is stored, and the word of a block where one stands. */
+PS_INLINE uintptr_t ps_link_stored(const void *link, uintptr_t salt) {
+    return (uintptr_t)link ^ salt;
+}
+PS_INLINE uintptr_t ps_link_word(const void *block) { return *(const uintptr_t *)block; }
+PS_INLINE void ps_link_store(void *block, uintptr_t stored) { *(uintptr_t *)block = stored; }
+
+/* Stores what follows `block` on its list. */
 PS_INLINE void ps_link_write(void *block, const void *link, uintptr_t salt) {
-    *(uintptr_t *)block = (uintptr_t)link ^ salt;
+    ps_link_store(block, ps_link_stored(link, salt));
 }
 
 /* The decoded link of `block`. */
 PS_INLINE void *ps_link_of(const void *block, uintptr_t salt) {
-    return (void *)(*(const uintptr_t *)block ^ salt);
+    return (void *)(ps_link_word(block) ^ salt);
 }
 
 /* True for every link within a granule that was not overwritten. */

@@ -34,6 +34,7 @@ struct ps_size_class ps_size_classes[PS_CLASS_LIMIT];
 uint32_t ps_size_class_count;
 size_t ps_size_class_max_bytes;
 uint8_t ps_size_class_by_8[PS_CLASS_BYTES_LIMIT / 8 + 1];
+uint8_t ps_size_class_by_1[PS_FEW_BYTES + 1];
 size_t ps_size_class_guard_bytes;
 
 static uint32_t harden;  /* level: see harden/hard.h */
@@ -96,9 +97,27 @@ static void plan_blocks(struct ps_size_class *class) {
         (uint16_t)ps_max((size_t)(class->limit - class->first) / NOTICE_FRACTION, 1);
 }
 
+/* What ps_span_scaled of span.h wants: odd times it is 2^(15 - shift) modulo 2^(32 - shift), and of
+ * the two such numbers it is the one with an odd m. 0 where the blocks are too long. */
+static uint32_t factor_of(uint32_t block_bytes) {
+    uint32_t shift = (uint32_t)__builtin_ctz(block_bytes);
+    uint32_t odd = block_bytes >> shift;
+    if (block_bytes > LIFO_BLOCK_BYTES) {
+        return 0;
+    }
+    uint32_t inverse = odd; /* of 3 bits; each step doubles them (Newton) */
+    for (int bits = 3; bits < 32; bits *= 2) {
+        inverse *= 2 - odd * inverse;
+    }
+    uint32_t factor = (inverse << (15 - shift)) & (UINT32_MAX >> shift);
+    bool is_m_odd = ((uint64_t)factor * block_bytes >> 32 & 1) != 0;
+    return is_m_odd ? factor : factor | (uint32_t)1 << (32 - shift);
+}
+
 static void add_class(uint32_t block_bytes) {
     struct ps_size_class *class = &ps_size_classes[ps_size_class_count++];
     class->block_bytes = block_bytes;
+    class->factor = factor_of(block_bytes);
     class->granules = plan_granules(block_bytes);
     plan_blocks(class);
 }
@@ -136,6 +155,9 @@ static void fill_tables(void) {
     }
     if (harden != 0) {
         ps_size_class_by_8[0] = PS_CLASS_NONE; /* requests of size 0: harden/zero.h */
+    }
+    for (size_t bytes = 0; bytes <= PS_FEW_BYTES; bytes++) {
+        ps_size_class_by_1[bytes] = (uint8_t)ps_size_class_of(bytes);
     }
 }
 

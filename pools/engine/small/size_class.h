@@ -21,7 +21,8 @@
 
 struct ps_size_class {
     uint32_t block_bytes;   /* size of every block */
-    uint32_t window_blocks; /* blocks of a span's first window of fresh blocks */
+    uint32_t window_blocks; /* blocks of a span's first window of virgin memory */
+    uint32_t factor;        /* see ps_span_scaled of span.h */
     uint16_t granules;      /* length of a span */
     uint16_t first; /* index of the first block used: 0, or 1 in a class with free streaks */
     uint16_t limit; /* index behind the last block used */
@@ -37,8 +38,12 @@ extern PS_HIDDEN uint32_t ps_size_class_count;
 extern PS_HIDDEN size_t ps_size_class_max_bytes; /* largest request that a class serves */
 extern PS_HIDDEN uint8_t ps_size_class_by_8[PS_CLASS_BYTES_LIMIT / 8 + 1];
 
-/* Bytes at the end of each span that hold no block and are inaccessible: an OS page at hardening
- * level 2 and above, otherwise 0. */
+/* Requests that are looked up by the byte, which saves two instructions of their malloc. */
+#define PS_FEW_BYTES ((size_t)1024)
+extern PS_HIDDEN uint8_t ps_size_class_by_1[]; /* PS_FEW_BYTES + 1 */
+
+/* Bytes at the end of each span that hold no block and cannot be accessed: an OS page where blocks
+ * are hardened that far, else 0. */
 extern PS_HIDDEN size_t ps_size_class_guard_bytes;
 
 /* Builds the tables. Precondition: ps_size_class_is_valid. */
@@ -49,6 +54,9 @@ bool ps_size_class_is_valid(const uint32_t *class_bytes, uint32_t count);
 
 /* Class of a request of at most PS_CLASS_BYTES_LIMIT bytes; PS_CLASS_NONE above the largest. */
 PS_INLINE uint32_t ps_size_class_of(size_t bytes) { return ps_size_class_by_8[(bytes + 7) >> 3]; }
+
+/* The same, of up to PS_FEW_BYTES bytes. */
+PS_INLINE uint32_t ps_size_class_of_few(size_t bytes) { return ps_size_class_by_1[bytes]; }
 
 /*
  * Smallest class whose blocks hold `bytes` and are all aligned to align (a power of two up to the

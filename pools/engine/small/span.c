@@ -61,7 +61,7 @@ static struct ps_span *create_in(struct ps_run *run, uint32_t class_index, uintp
     span->place = PS_PLACE_CURRENT;
     span->run.prev = NULL;
     span->run.next = NULL;
-    span->divisor = UINT32_MAX / span->block_bytes + 1; /* rounded up */
+    span->factor = class->factor;
     ps_store_relaxed(&span->x_owner_detached, (uint8_t)0);
     span->room = 0;
     ps_store_relaxed(&span->x_remote, (uint64_t)0); /* relaxed: no other thread has a block yet */
@@ -119,7 +119,7 @@ void ps_span_reset(struct ps_span *span) {
     /* relaxed, both: other threads read them only while they have a block of the span, and none is
      * out. */
     ps_store_relaxed(&span->salt, ps_link_new_salt());
-    ps_store_relaxed(&span->handed, (uint32_t)(uintptr_t)span->run.base - 1);
+    ps_store_relaxed(&span->handed, (uint32_t)span->first << PS_SCALED_SHIFT);
     set_used(span, 0);
     ps_store_relaxed(&span->popped, (uint16_t)0);          /* relaxed: as free_countdown below */
     ps_store_relaxed(&span->countdown_start, (uint16_t)1); /* relaxed: as the next */
@@ -134,7 +134,7 @@ void ps_span_reset_used(struct ps_span *span) {
     set_used(span, ps_span_capacity(span));
     /* relaxed, both: blocks are out, but no other thread exists. */
     ps_store_relaxed(&span->salt, salt);
-    ps_store_relaxed(&span->handed, (uint32_t)(uintptr_t)ps_span_block(span, span->limit - 1u));
+    ps_store_relaxed(&span->handed, (uint32_t)span->limit << PS_SCALED_SHIFT);
 }
 
 void ps_span_destroy(struct ps_span *span) {

@@ -54,17 +54,17 @@ struct ps_span {
     void *stash;              /* 16 list collected from x_remote */
     void *free;               /* 24 list that free pushes on and malloc pops */
     uintptr_t salt;           /* 32 of its links: see link.h. Constant while blocks are out */
-    uint32_t divisor;         /* 40 validates block addresses: see ps_span_is_aligned. Constant */
-    uint32_t handed;          /* 44 last block that left the window: low half of its address */
-    uint16_t free_count;      /* 48 blocks on `free` at the last settling */
-    uint16_t stash_count;     /* 50 blocks on stash */
-    uint16_t gap_head;        /* 52 index + 1 of the first gap, 0: none */
-    uint16_t run_blocks;      /* 54 blocks in all gaps */
-    uint16_t probe_interval;  /* 56 frees between two probes for a sequence */
-    uint8_t place;            /* 58 enum ps_span_place */
-    uint8_t is_zero;          /* 59 fresh blocks read as zero */
-    uint16_t popped;          /* 60 blocks popped since the last settling */
-    uint16_t window_blocks;   /* 62 blocks of the next window */
+    uint32_t factor;      /* 40 makes the index of a block of its address: ps_span_scaled. Const */
+    uint32_t handed;      /* 44 scaled index of the next block to leave a window: as above */
+    uint16_t free_count;  /* 48 blocks on free, as of the last settling */
+    uint16_t stash_count; /* 50 blocks on stash */
+    uint16_t gap_head;    /* 52 index + 1 of the first free run, 0: none */
+    uint16_t run_blocks;  /* 54 blocks in all free runs */
+    uint16_t probe_interval; /* 56 frees between two looks for a sequence */
+    uint8_t place;           /* 58 enum ps_span_place */
+    uint8_t is_zero;         /* 59 virgin blocks read as zero */
+    uint16_t popped;         /* 60 blocks that malloc took since settling */
+    uint16_t window_blocks;  /* 62 blocks of the next window of virgin ones */
 
     /* line 1: x_ fields are written by any thread; the rest is constant while the span lives. */
     uint64_t x_remote;             /*  64 see span_remote.h */
@@ -133,13 +133,27 @@ static inline size_t ps_span_index(const struct ps_span *span, const void *block
 }
 
 /*
- * True when an address in a span of one granule is a multiple of the block size away from its
- * start, so neither inside of a block nor beside one. Tests whether the product of the offset with
- * ceil(2^32 / size) is below that factor (Lemire, Kaser, Kurz: Faster remainder by direct
- * computation): four instructions instead of a division of twenty cycles.
+ * The index of a block in a span of one granule, PS_SCALED_ONE for each; more than that of any
+ * block for an address inside of one. So one comparison tells whether an address is that of a block
+ * below some other, for two instructions, where a division costs twenty cycles.
+ *
+ * With size = odd << shift, the factor is (m * 2^32 + 2^15) / size for an odd m that has no divisor
+ * in common with the size. The product of it and an offset that is index * size is then index *
+ * 2^15 modulo 2^32, less than 2^31 / size; of one that leaves a rest, it is 2^32 / size at least,
+ * since rest * m is no multiple of the size. (After Lemire, Kaser, Kurz: Faster remainder by direct
+ * computation, whose product says only whether there is a rest.) For blocks of up to 4 KiB.
  */
-PS_INLINE bool ps_span_is_aligned(const struct ps_span *span, const void *block) {
-    return (uint32_t)((uint16_t)(uintptr_t)block * span->divisor) < span->divisor;
+#define PS_SCALED_SHIFT 15
+#define PS_SCALED_ONE ((uint32_t)1 << PS_SCALED_SHIFT)
+
+PS_INLINE uint32_t ps_span_scaled(const struct ps_span *span, const void *block) {
+    return (uint16_t)(uintptr_t)block * span->factor;
+}
+
+/* True when an address in a span of one granule is that of a block that has left a window since the
+ * span was reset. */
+PS_INLINE bool ps_span_has_handed(const struct ps_span *span, const void *block) {
+    return ps_span_scaled(span, block) < span->handed;
 }
 
 /* True when an address within any span is the start of one of its blocks. */
@@ -220,12 +234,14 @@ static inline bool ps_span_is_listed(const struct ps_span *span, const void *blo
     return ps_span_leads_to(span, ps_link_of(block, ps_load_relaxed(&span->salt)));
 }
 
-/* True when a block lies behind all that have left the window since the last reset: it was never
- * granted. Unknown for classes with a LIFO cache, whose windows may lie outside the span. */
+/* True when a block lies behind all that have left the window since the span was reset: it was
+ * never handed out. Not known of classes with LIFO cache, whose windows lead past the span. */
+static inline size_t ps_span_handed_index(const struct ps_span *span) {
+    /* relaxed: who was handed a block was handed what was written before it left. */
+    return ps_load_relaxed(&span->handed) >> PS_SCALED_SHIFT;
+}
 static inline bool ps_span_is_unhanded(const struct ps_span *span, const void *block) {
-    /* relaxed: a thread that received a block also sees what was written before the block was
-     * granted. */
-    return (int32_t)((uint32_t)(uintptr_t)block - ps_load_relaxed(&span->handed)) > 0;
+    return ps_span_index(span, block) >= ps_span_handed_index(span);
 }
 
 /* The gap whose first block has index head - 1; aborts when it is not valid. */

@@ -71,6 +71,7 @@ void ps_medium_flush(struct ps_heap *heap) { (void)heap; }
 static void attach(struct ps_heap *heap) {
     ps_thread.own = heap;
     ps_thread.heap = heap;
+    ps_thread.fast_limit = PS_FEW_BYTES + 1;
     ps_thread.key = ps_heap_key(heap);
 }
 
