@@ -79,6 +79,13 @@ void ps_background_thread_ended(void) {}
 
 void *ps_metadata_map(size_t bytes) { return ps_metadata_take(bytes); }
 
+bool ps_metadata_map_at(void *base, size_t bytes) {
+    (void)base, (void)bytes;
+    return false;
+}
+
+uint64_t ps_os_random(void) { return 0; }
+
 void *ps_metadata_take(size_t bytes) {
     char *taken = metadata + metadata_used;
     metadata_used += (bytes + 65535) & ~(size_t)65535;

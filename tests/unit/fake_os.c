@@ -139,6 +139,18 @@ void *ps_os_reserve(size_t bytes, size_t align) {
     return reserve(bytes, align, PROT_READ | PROT_WRITE);
 }
 
+bool ps_os_reserve_at(void *base, size_t bytes) {
+    int saved_errno = errno;
+    check_range(base, bytes);
+    if (!is_allowed(FAKE_OS_RESERVE) || bytes > LOAD(reserve_limit_bytes)) {
+        return false;
+    }
+    bool is_mapped = map(base, bytes, PROT_READ | PROT_WRITE) != NULL;
+    errno = saved_errno;
+    ADD(mapped_bytes, is_mapped ? bytes : 0);
+    return is_mapped;
+}
+
 void *ps_os_reserve_closed(size_t bytes, size_t align) { return reserve(bytes, align, PROT_NONE); }
 
 bool ps_os_release(void *base, size_t bytes) {

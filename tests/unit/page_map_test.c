@@ -93,9 +93,9 @@ FRESH_TEST(addresses_beyond_the_last_root_are_refused) {
 }
 
 FRESH_TEST(leaves_made_before_memory_ran_out_are_found_again) {
-    GIVEN("a range over 34 leaves, of which the first is there");
+    GIVEN("a range over 34 leaves, of which the first is there, and half a piece of metadata");
     REQUIRE(ps_page_map_cover(at(COVERED_BASE), PS_GRANULE_BYTES));
-    CHECK_EQ(fake_os_calls(FAKE_OS_RESERVE), 1);
+    REQUIRE(ps_page_map_cover(at(0x100 * GIB), PS_GRANULE_BYTES));
     WHEN("no more memory is to be had than what is left of the first piece");
     fake_os_refuse(FAKE_OS_BIT(FAKE_OS_RESERVE));
     CHECK(!ps_page_map_cover(at(COVERED_BASE), COVERED_BYTES));
@@ -114,6 +114,60 @@ FRESH_TEST(leaves_made_before_memory_ran_out_are_found_again) {
     CHECK_PTR_EQ(ps_page_map_slot(at(COVERED_BASE + 3 * PS_GRANULE_BYTES)), second);
     CHECK_EQ(second->run.kind, PS_RUN_BUSY);
     CHECK_EQ(fake_os_mapped_bytes(), ps_metadata_bytes());
+}
+
+/* Slots in one array, which says that they are in the window. */
+static bool is_one_array(uintptr_t base, size_t granules) {
+    const struct ps_slot *first = ps_page_map_slot(at(base));
+    for (size_t i = 1; i < granules; i++) {
+        if (ps_page_map_slot(at(base + i * PS_GRANULE_BYTES)) != first + i) {
+            return false;
+        }
+    }
+    return true;
+}
+
+FRESH_TEST(slots_are_one_array_as_the_covered_addresses_go_down) {
+    REQUIRE(ps_page_map_cover(at(0x100 * GIB - PS_GRANULE_BYTES), PS_GRANULE_BYTES));
+    struct ps_slot *first = ps_page_map_slot(at(0x100 * GIB - 1));
+    WHEN("ranges are covered below, other mappings between them");
+    REQUIRE(ps_page_map_cover(at(0xff * GIB), GIB / 2));
+    REQUIRE(ps_page_map_cover(at(0xfc * GIB), GIB));
+    CHECK_EQ(ps_page_map.x_root[0xfc / 4], 0);
+    CHECK_PTR_EQ(ps_page_map_slot(at(0x100 * GIB - 1)), first);
+    CHECK(is_one_array(0xfc * GIB, 4 * GIB / PS_GRANULE_BYTES));
+    CHECK(is_foreign(0xfc * GIB - 1));
+    CHECK(is_foreign(0x100 * GIB));
+}
+
+FRESH_TEST(a_range_far_below_has_leaves_and_slots_stay_where_they_are) {
+    REQUIRE(ps_page_map_cover(at(0x100 * GIB - PS_GRANULE_BYTES), PS_GRANULE_BYTES));
+    REQUIRE(ps_page_map_cover(at(0x80 * GIB), PS_GRANULE_BYTES));
+    struct ps_slot *far = ps_page_map_slot(at(0x80 * GIB));
+    CHECK(!is_one_array(0x80 * GIB, 2 * PS_LEAF_SLOTS));
+    WHEN("the window reaches there, range by range");
+    for (uintptr_t base = 0xf9; base > 0x79; base -= 7) {
+        REQUIRE(ps_page_map_cover(at(base * GIB), PS_GRANULE_BYTES));
+    }
+    CHECK_PTR_EQ(ps_page_map_slot(at(0x80 * GIB)), far);
+    CHECK(ps_page_map_slot(at(0x7b * GIB)) != ps_page_map_slot(at(0x7a * GIB)));
+}
+
+FRESH_TEST(where_something_is_beside_the_slots_there_are_leaves) {
+    REQUIRE(ps_page_map_cover(at(0x100 * GIB - PS_GRANULE_BYTES), PS_GRANULE_BYTES));
+    char *beside = (char *)ps_page_map_slot(at(0x100 * GIB - LEAF_RANGE)) - ps_os_page_bytes();
+    REQUIRE(ps_os_reserve_at(beside, ps_os_page_bytes()));
+    CHECK(!ps_os_reserve_at(beside, ps_os_page_bytes()));
+    REQUIRE(ps_page_map_cover(at(0xff * GIB), GIB / 2));
+    CHECK(!is_one_array(0xff * GIB, PS_LEAF_SLOTS * 32));
+    CHECK(is_one_array(0xff * GIB, PS_LEAF_SLOTS));
+    for (uintptr_t offset = 0; offset < GIB / 2; offset += PS_GRANULE_BYTES) {
+        ps_page_map_slot(at(0xff * GIB + offset))->run.granules = (uint32_t)(offset >> 16) + 1;
+    }
+    for (uintptr_t offset = 0; offset < GIB / 2; offset += PS_GRANULE_BYTES) {
+        CHECK_EQ(ps_page_map_slot(at(0xff * GIB + offset))->run.granules, (offset >> 16) + 1);
+    }
+    CHECK_EQ(*beside, 0);
 }
 
 FRESH_TEST(leaves_are_made_one_by_one_where_they_cannot_be_had_together) {

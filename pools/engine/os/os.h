@@ -20,8 +20,12 @@
  */
 void *ps_os_reserve(size_t bytes, size_t align);
 
-/* As ps_os_reserve, without access, so that not even mlockall() commits memory. ps_os_protect
- * grants access, which the system may refuse. */
+/* The same at an address. False when something is there, or the system refuses; then nothing has
+ * changed. */
+bool ps_os_reserve_at(void *base, size_t bytes);
+
+/* The same as ps_os_reserve without any access, so that not even mlockall() puts memory behind it:
+ * ps_os_protect gives it, which the system may refuse. */
 void *ps_os_reserve_closed(size_t bytes, size_t align);
 
 /* Unmaps. Returns false, with the range still mapped, when the system refuses (for example at the

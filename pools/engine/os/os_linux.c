@@ -58,6 +58,16 @@ void *ps_os_reserve(size_t bytes, size_t align) {
     return reserve(bytes, align, PROT_READ | PROT_WRITE);
 }
 
+bool ps_os_reserve_at(void *base, size_t bytes) {
+    long result =
+        ps_syscall6(SYS_mmap, (long)base, (long)bytes, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    if (!ps_syscall_failed(result) && result != (long)base) { /* Linux before 4.17: a wish */
+        ps_os_release((void *)result, bytes);
+    }
+    return result == (long)base;
+}
+
 void *ps_os_reserve_closed(size_t bytes, size_t align) { return reserve(bytes, align, PROT_NONE); }
 
 bool ps_os_purge(void *base, size_t bytes) {

@@ -34,6 +34,17 @@ void *ps_metadata_map(size_t bytes) {
     return base;
 }
 
+bool ps_metadata_map_at(void *base, size_t bytes) {
+    ps_lock_acquire(&metadata_lock);
+    bool is_mapped = ps_os_reserve_at(base, bytes);
+    if (is_mapped) {
+        PS_UNDO_NOTE(&metadata_undo, taken_bytes);
+        taken_bytes += bytes;
+    }
+    ps_lock_release(&metadata_lock);
+    return is_mapped;
+}
+
 void *ps_metadata_take(size_t bytes) {
     size_t rounded = ps_round_up(bytes, TAKE_ALIGN);
     ps_lock_acquire(&metadata_lock);

@@ -7,6 +7,7 @@
 #ifndef PS_PAGE_METADATA_H
 #define PS_PAGE_METADATA_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,7 +19,11 @@ void *ps_metadata_take(size_t bytes);
  * KiB. */
 void *ps_metadata_map(size_t bytes);
 
-/* Reserved address space, in bytes. */
+/* The same at an address; false when something is there, or the system has no such call. bytes:
+ * multiple of the page. */
+bool ps_metadata_map_at(void *base, size_t bytes);
+
+/* Address space taken so far, in bytes. */
 uint64_t ps_metadata_bytes(void);
 
 /* Repairs the lock in the child of a fork, on its only thread. */

@@ -12,10 +12,18 @@
 /* From this many leaves on, they get a mapping of their own instead of pieces. */
 #define BULK_LEAVES 4
 
-/* Leaves of the window above the first arena, where programs place mappings of their own. */
-#define WINDOW_ABOVE ((uintptr_t)256)
+/* Most leaves of other mappings that the window takes in to reach the next arena: 8 GiB. */
+#define GAP_LEAVES ((size_t)256)
+
+#define LEAF_RANGE ((uintptr_t)1 << PS_LEAF_SHIFT)
 
 PS_ALIGNED(4096) struct ps_page_map ps_page_map;
+
+/* No address is in it yet. x_slots_end: for a foreign address of the first leaf, while that is
+ * laid. */
+struct ps_window ps_window = {.x_end = (uintptr_t)1 << 63,
+                              .x_reach = UINTPTR_MAX,
+                              .x_slots_end = (uintptr_t)(ps_page_map.zero_leaf + PS_LEAF_SLOTS)};
 
 static bool is_window_laid; /* page lock */
 
@@ -28,15 +36,15 @@ static const void *address_of(size_t leaf_index) {
     return (const void *)(leaf_index << PS_LEAF_SHIFT);
 }
 
-/* The entry of an address, in the window or in its branch. */
+/* The entry of the branch for an address outside of the window. */
 static uintptr_t *entry_of(const void *address) {
-    size_t index = ps_window_index(&ps_page_map, address);
-    return index < PS_WINDOW_COUNT
-               ? &ps_page_map.window.x_leaves[index]
-               : &ps_page_map_branch(&ps_page_map, address)->x_leaves[ps_branch_index(address)];
+    return &ps_page_map_branch(&ps_page_map, address)->x_leaves[ps_branch_index(address)];
 }
 
-static bool is_covered(size_t leaf_index) { return *entry_of(address_of(leaf_index)) != 0; }
+static bool is_covered(size_t leaf_index) {
+    const void *address = address_of(leaf_index);
+    return ps_window_has(ps_window_index(address)) || *entry_of(address) != 0;
+}
 
 /* Maps many leaves by one system call; if that is refused, they are mapped one by one. */
 static void map_spare(size_t first, size_t last) {
@@ -68,8 +76,7 @@ static char *take_leaf(void) {
 /* Adds the branch of an address, if it is needed and missing. Returns false when memory is
  * exhausted. */
 static bool make_branch(const void *address) {
-    if (ps_window_index(&ps_page_map, address) < PS_WINDOW_COUNT ||
-        ps_page_map_branch(&ps_page_map, address) != &ps_page_map.zero_branch) {
+    if (ps_page_map_branch(&ps_page_map, address) != &ps_page_map.zero_branch) {
         return true;
     }
     const struct ps_branch *branch = ps_metadata_take(sizeof *branch);
@@ -93,16 +100,62 @@ static bool cover_leaf(size_t leaf_index) {
     return true;
 }
 
-/* Places the window around the first covered address. Mappings usually proceed downwards, so most
- * of the window lies below. A reader that does not see the base yet has no address of ours. */
-static void lay_window(const void *base) {
-    if (!is_window_laid) {
-        uintptr_t end = ps_round_down((uintptr_t)base, (size_t)1 << PS_LEAF_SHIFT) +
-                        (WINDOW_ABOVE << PS_LEAF_SHIFT);
-        /* relaxed: published with the first leaf. */
-        ps_store_relaxed(&ps_page_map.window.x_base, end - (PS_WINDOW_COUNT << PS_LEAF_SHIFT));
-        ps_fence_program_order(); /* in the child of a fork it is placed again, still empty */
+/* ---- the window ---- */
+
+/* Half way down to address 0, with some chance in it: programs lie above as a rule, and where the
+ * slots are is nothing that a block's address should tell. */
+static char *place_of_slots(uintptr_t base) {
+    uintptr_t place = base / 2 - ps_os_random() % (base / 8 + 1);
+    return (char *)ps_round_down(place, PS_LEAF_BYTES);
+}
+
+/* Lays the window so that it ends behind the first range that is covered, and has that one's last
+ * leaf. A reader that does not see it yet has no address of ours. */
+static void lay_window(uintptr_t base, uintptr_t end) {
+    if (is_window_laid) {
+        return;
+    }
+    char *slots = place_of_slots(base);
+    if (!ps_metadata_map_at(slots, PS_LEAF_BYTES)) {
+        slots = ps_metadata_take(PS_LEAF_BYTES); /* where it cannot grow, as a rule */
+    }
+    if (slots != NULL) {
+        /* relaxed, both: published with the next. */
+        ps_store_relaxed(&ps_window.x_end, ps_round_up(end, LEAF_RANGE));
+        ps_store_relaxed(&ps_window.x_slots_end, (uintptr_t)slots + PS_LEAF_BYTES);
+        /* release: pairs with nothing on most readers' side: see ps_page_map_slot. */
+        ps_store_release(&ps_window.x_reach, -(uintptr_t)PS_LEAF_SLOTS);
+        ps_fence_program_order(); /* in the child of a fork here it is laid again, still empty */
         is_window_laid = true;
+    }
+}
+
+/* Leaves from one to the window's lowest, without that, if the window can take them in; else 0. */
+static size_t leaves_down_to(size_t leaf_index, size_t leaves) {
+    size_t end = ps_window.x_end >> PS_LEAF_SHIFT;
+    size_t lowest = end - -ps_window.x_reach / PS_LEAF_SLOTS;
+    if (!is_window_laid || leaf_index >= lowest || end - leaf_index > PS_WINDOW_LEAVES ||
+        lowest - leaf_index > leaves + GAP_LEAVES) {
+        return 0;
+    }
+    for (size_t index = leaf_index; index < lowest; index++) {
+        if (*entry_of(address_of(index)) != 0) {
+            return 0; /* its slots stay where they are */
+        }
+    }
+    return lowest - leaf_index;
+}
+
+/* Takes a range below the window in. Without success where the system has put something beside the
+ * slots, or memory is out. */
+static void widen_window(size_t leaf_index, size_t leaves) {
+    size_t count = leaves_down_to(leaf_index, leaves);
+    size_t bytes = count * PS_LEAF_BYTES;
+    uintptr_t lowest = ps_window.x_slots_end + (ps_window.x_reach << PS_SLOT_SHIFT);
+    if (count != 0 && ps_metadata_map_at((char *)lowest - bytes, bytes)) {
+        ps_os_advise_huge((char *)lowest - bytes, bytes, false); /* touched sparsely */
+        /* release: as in lay_window. */
+        ps_store_release(&ps_window.x_reach, ps_window.x_reach - count * PS_LEAF_SLOTS);
     }
 }
 
@@ -112,7 +165,8 @@ bool ps_page_map_cover(const void *base, size_t bytes) {
     if (last >= PS_ROOT_COUNT * PS_BRANCH_COUNT) {
         return false; /* the kernel maps such addresses only on request */
     }
-    lay_window(base);
+    lay_window((uintptr_t)base, (uintptr_t)base + bytes);
+    widen_window(first, last + 1 - first);
     map_spare(first, last);
     for (size_t index = first; index <= last; index++) {
         if (!is_covered(index) && !cover_leaf(index)) {

@@ -4,15 +4,21 @@
  * pointer; unknown ones lead to an all-zero slot. Free thus recognises foreign pointers without a
  * fault.
  *
- *   window  4,095 entries, one for 32 MiB: the 128 GiB of addresses around the first arena
- *   root    65,536 entries, one for 4 GiB: all other addresses; touched only where used
+ *   window  an array of slots: of the addresses from somewhat below the lowest arena to the end of
+ *           the first one, up to 128 GiB. It grows with the arenas
+ *   root    65,536 entries, one for 4 GiB: all other addresses; touched where it is used
  *   branch  128 entries, one for 32 MiB
  *   leaf    512 slots, one for 64 KiB
  *
- * The kernel places mappings below each other, so all but the largest heaps lie in the window: two
- * loads and a predicted branch. The next malloc of a class waits for the address to which free
- * stores, so each dependent load lengthens a pair of malloc and free by its full latency: with
- * root, branch and leaf for all addresses, bench/pair took 1.37 times as long.
+ * The kernel places mappings below each other, so all but the largest heaps lie in the window: no
+ * load that depends on the address, and a branch that is predicted. The next malloc of a class
+ * waits for the address that free stores to, so each load that depends on another costs a pair of
+ * malloc and free as much as it takes: with a table of leaves instead of the array, bench/pair
+ * took 1.11 times as long, and with root, branch and leaf for all addresses 1.5 times.
+ *
+ * The array lies far from all other mappings, so that it can grow where it is; what is not needed
+ * of it is not mapped, for it would count: to RLIMIT_AS, and to what mlockall() may lock. Where
+ * something else is in its way, the other tables serve.
  *
  * Leaves are small so that little is mapped: with leaves of 1 GiB (2 MiB of root, 2 MiB of zeroes,
  * 2 MiB for the first arena) mlockall() made all of that resident and failed under the usual limit
@@ -46,7 +52,7 @@
 #define PS_ADDRESS_BITS 48
 #define PS_ROOT_COUNT ((size_t)1 << (PS_ADDRESS_BITS - PS_BRANCH_SHIFT))
 #define PS_BRANCH_COUNT ((size_t)1 << (PS_BRANCH_SHIFT - PS_LEAF_SHIFT))
-#define PS_WINDOW_COUNT ((size_t)4095)
+#define PS_WINDOW_LEAVES ((size_t)4096) /* most that the window has */
 #define PS_LEAF_SLOTS ((size_t)1 << (PS_LEAF_SHIFT - PS_GRANULE_SHIFT))
 #define PS_LEAF_BYTES (PS_LEAF_SLOTS * PS_SLOT_BYTES)
 
@@ -101,18 +107,20 @@ struct ps_branch {
     uint8_t *x_shadow[PS_BRANCH_COUNT];  /* of the same addresses: heap/shadow.h; NULL: none */
 };
 
+/* A granule has index -1 when it is the last one below x_end, and so on downwards. */
 struct ps_window {
-    uintptr_t
-        x_leaves[PS_WINDOW_COUNT]; /* as in a branch; the first arena's on the page of x_base */
-    uintptr_t x_base; /* first address, a multiple of a leaf's; written once, before leaves */
-    uint8_t *x_shadow[PS_WINDOW_COUNT]; /* as in a branch */
+    PS_ALIGNED(PS_CACHE_LINE) uintptr_t x_end; /* of the addresses, a multiple of a leaf's */
+    uintptr_t x_reach;                         /* index of the lowest granule in the window */
+    uintptr_t x_slots_end;                     /* of the array */
 };
 
-/* The zero tables serve all addresses that are not ours. An entry is the distance from them to the
- * real branch or leaf, so that an untouched entry is valid without start-up work. */
+extern PS_HIDDEN struct ps_window ps_window;
+
+/* The zeroes are for all addresses that hold nothing of ours. An entry is the distance from them to
+ * the real branch or leaf: an untouched entry is right as it is, with no start-up work. */
 struct ps_page_map {
-    struct ps_window window;
-    uintptr_t x_root[PS_ROOT_COUNT]; /* distance from zero_branch to the branch */
+    uint8_t *x_window_shadow[PS_WINDOW_LEAVES]; /* downwards from x_end, as of a branch */
+    uintptr_t x_root[PS_ROOT_COUNT];            /* distance from zero_branch to the branch */
     struct ps_branch zero_branch;
     struct ps_slot zero_leaf[PS_LEAF_SLOTS];
 };
@@ -127,10 +135,14 @@ PS_INLINE struct ps_page_map *ps_page_map_tables(void) {
     return map;
 }
 
-/* The window index of an address; PS_WINDOW_COUNT or more outside of the window. */
-PS_INLINE size_t ps_window_index(const struct ps_page_map *map, const void *address) {
+/* Where an address is in the window, below x_reach where it is not. */
+PS_INLINE uintptr_t ps_window_index(const void *address) {
     /* relaxed: as in ps_page_map_slot. */
-    return ((uintptr_t)address - ps_load_once(&map->window.x_base)) >> PS_LEAF_SHIFT;
+    uintptr_t distance = (uintptr_t)address - ps_load_once(&ps_window.x_end);
+    return (uintptr_t)((intptr_t)distance >> PS_GRANULE_SHIFT);
+}
+PS_INLINE bool ps_window_has(uintptr_t index) {
+    return index >= ps_load_once(&ps_window.x_reach); /* relaxed: as in ps_page_map_slot */
 }
 
 /* The branch of any address outside of the window; zero_branch if it has none. */
@@ -147,21 +159,25 @@ static inline size_t ps_branch_index(const void *address) {
     return (uint32_t)(uintptr_t)address >> PS_LEAF_SHIFT;
 }
 
-/* The slot of any address. Cost: two loads; outside of the window three. */
-PS_INLINE struct ps_slot *ps_page_map_slot(const void *address) {
+PS_INLINE struct ps_slot *ps_page_map_slot_outside(const void *address) {
     struct ps_page_map *map = ps_page_map_tables();
-    size_t index = ps_window_index(map, address);
+    const struct ps_branch *branch = ps_page_map_branch(map, address);
+    /* relaxed: as in ps_page_map_slot. */
+    uintptr_t distance = ps_load_relaxed(&branch->x_leaves[ps_branch_index(address)]);
     uintptr_t offset = ((uintptr_t)address >> (PS_GRANULE_SHIFT - PS_SLOT_SHIFT)) &
                        ((PS_LEAF_SLOTS - 1) << PS_SLOT_SHIFT);
-    /* relaxed, all: a thread that has a pointer of ours got it after the entry was stored, by the
+    return (struct ps_slot *)((char *)map->zero_leaf + (distance + offset));
+}
+
+/* The slot of any address. Cost: address arithmetic; outside of the window two loads more. */
+PS_INLINE struct ps_slot *ps_page_map_slot(const void *address) {
+    /* relaxed, all: a thread that has a pointer of ours got it after the words were stored, by the
      * same synchronisation that gave it the pointer; for any other address all values are right. */
-    if (PS_LIKELY(index < PS_WINDOW_COUNT)) {
-        offset += ps_load_once(&map->window.x_leaves[index]);
-    } else {
-        const struct ps_branch *branch = ps_page_map_branch(map, address);
-        offset += ps_load_once(&branch->x_leaves[ps_branch_index(address)]);
+    uintptr_t index = ps_window_index(address);
+    if (PS_UNLIKELY(!ps_window_has(index))) {
+        return ps_page_map_slot_outside(address);
     }
-    return (struct ps_slot *)((char *)map->zero_leaf + offset);
+    return (struct ps_slot *)(ps_load_once(&ps_window.x_slots_end) + (index << PS_SLOT_SHIFT));
 }
 
 PS_INLINE struct ps_slot *ps_slot_of_run(struct ps_run *run) {
@@ -171,15 +187,14 @@ PS_INLINE struct ps_slot *ps_slot_of_run(struct ps_run *run) {
 /* The entry with the shadow bytes of a leaf's addresses (heap/shadow.h). */
 static inline uint8_t **ps_page_map_shadow(const void *address) {
     struct ps_page_map *map = ps_page_map_tables();
-    size_t index = ps_window_index(map, address);
-    return index < PS_WINDOW_COUNT
-               ? &map->window.x_shadow[index]
+    uintptr_t index = ps_window_index(address);
+    return ps_window_has(index)
+               ? &map->x_window_shadow[~index / PS_LEAF_SLOTS]
                : &ps_page_map_branch(map, address)->x_shadow[ps_branch_index(address)];
 }
 
-/* Adds leaves and branches for [base, base + bytes); the first call places the window. Page lock
- * held. Returns false when metadata memory is exhausted; leaves added so far stay and are found
- * again. */
+/* Makes slots for [base, base + bytes); the first call lays the window. Page lock held. False when
+ * metadata memory ran out; leaves made so far stay and are found again. */
 bool ps_page_map_cover(const void *base, size_t bytes);
 
 #endif
