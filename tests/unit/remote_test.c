@@ -1,6 +1,7 @@
 // sources: tests/unit/fake_os.c
 /* SPDX-License-Identifier: MIT */
 /* Blocks that one thread frees for another: all of them return, in batches, and can be used. */
+#include "pools/engine/heap/remote.h"
 #include "tests/unit/engine.h"
 #include "tests/unit/worker.h"
 
@@ -129,6 +130,42 @@ FRESH_TEST(frees_are_transferred_in_batches_and_sequences_whole) {
     CHECK_CMP(batches_of((struct order){20000, 64, 1}), <, 70);
     CHECK_CMP(batches_of((struct order){20000, 64, 3}), <, 20000 / 16);
     CHECK_CMP(batches_of((struct order){8000, 64, 2}), <, 8000 / 16);
+}
+
+static char *of_span[200]; /* a block each, from as many spans */
+
+static void allocate_of_each_span(void *argument) {
+    const size_t *count = argument;
+    for (size_t i = 0; i < *count; i++) {
+        of_span[i] = ps_heap_alloc(4096);
+        for (int rest = 1; rest < 16; rest++) {
+            CHECK(ps_heap_alloc(4096) != NULL);
+        }
+    }
+}
+
+FRESH_TEST(single_blocks_of_many_spans_wait_and_their_second_free_is_found) {
+    size_t count = sizeof of_span / sizeof of_span[0];
+    struct worker owner;
+    worker_start(&owner);
+    worker_do(&owner, allocate_of_each_span, &count);
+    ps_heap_free(ps_heap_alloc(1));
+    (void)engine_census();
+    uint64_t batches = engine_census().remote_batch_count;
+    for (size_t i = 0; i < count; i++) {
+        ps_heap_free(of_span[i]);
+    }
+    for (size_t i = 0; i < count; i += 7) {
+        CHECK_ABORTS(ps_heap_free(of_span[i]), "double free of");
+    }
+    WHEN("one of them is written to while it waits");
+    char *last = of_span[count - 1];
+    *(uintptr_t *)last ^= (uintptr_t)1 << 60;
+    CHECK_ABORTS(ps_remote_flush(ps_thread.own), "write after free to");
+    *(uintptr_t *)last ^= (uintptr_t)1 << 60;
+    CHECK_EQ(engine_census().remote_batch_count - batches, count);
+    CHECK_EQ(engine_census().remote_free_count, count);
+    worker_stop(&owner);
 }
 
 FRESH_TEST(full_spans_are_used_again_when_an_eighth_is_back) {

@@ -60,9 +60,29 @@ static PS_NOINLINE void free_other(struct ps_heap *heap, struct ps_span *span, v
     ps_thread_leave();
 }
 
+/* A block of another heap's, of a class that its owner frees at once. */
+static PS_NOINLINE void free_remote(struct ps_heap *heap, struct ps_span *span, void *block) {
+    /* relaxed, both: as in ps_span_is_unhanded and ps_span_is_listed. */
+    bool is_handed = ps_span_scaled(span, block) < ps_load_relaxed(&span->handed);
+    void *link = ps_link_of(block, ps_load_relaxed(&span->salt));
+    if (PS_UNLIKELY(!is_handed || ps_link_is_near(block, link))) {
+        ps_free_check(span, block);
+    }
+    ps_remote_free(heap, span, block);
+    ps_thread_leave();
+}
+
+static inline bool is_of_other_heap(const struct ps_heap *heap, uintptr_t owner_key) {
+    /* relaxed: this thread's own. Not of a mode that looks at each free. */
+    return (owner_key & PS_KEY_MASK) == PS_KEY_AT_ONCE &&
+           ps_load_relaxed(&ps_thread.key) == ps_heap_key(heap);
+}
+
 PS_NOINLINE void ps_heap_free_slow(void *block, struct ps_span *span, uintptr_t owner_key) {
     struct ps_heap *heap = ps_thread_fast();
-    if (owner_key != PS_KEY_MEDIUM || PS_UNLIKELY(heap == NULL)) {
+    if (heap != NULL && is_of_other_heap(heap, owner_key)) {
+        free_remote(heap, span, block);
+    } else if (owner_key != PS_KEY_MEDIUM || PS_UNLIKELY(heap == NULL)) {
         free_other(heap, span, block, owner_key);
     } else if (PS_UNLIKELY(!ps_medium_free_soon(&heap->medium, (struct ps_slot *)span, block))) {
         free_medium(heap, (struct ps_slot *)span, block);

@@ -35,14 +35,16 @@ extern PS_HIDDEN struct ps_span ps_span_none;
 
 #define PS_BIN_LIMIT (PS_CLASS_NONE + 1) /* one per class, and one that is always empty */
 #define PS_REMOTE_ENTRIES 64
+#define PS_REMOTE_SINGLES 64
 
 /* Frees of another owner's blocks, collected per span until a batch is worth an atomic transfer. */
 struct ps_remote_entry {
     struct ps_span *span; /* NULL: empty */
     void *head;
     void *tail;
-    uint32_t count;
-    uint32_t limit; /* blocks of a full batch */
+    uint16_t count;
+    uint16_t limit;     /* blocks that make a batch */
+    uint32_t contender; /* low half of the span of the last single block: see remote.c */
 };
 
 enum ps_heap_state {
@@ -101,6 +103,8 @@ struct ps_heap {
     uint32_t holder;                  /* 3876 lock id of the holding thread */
     struct ps_medium_cache medium;    /* 3880 */
     PS_ALIGNED(4096) struct ps_remote_entry remote[PS_REMOTE_ENTRIES]; /* 4096 see remote.c */
+    void *singles[PS_REMOTE_SINGLES];                                  /* 6144 */
+    uint32_t singles_count;                                            /* 6656 */
     struct ps_span lifo[PS_CLASS_LIMIT];                               /* see lifo.c */
 };
 

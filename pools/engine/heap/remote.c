@@ -203,6 +203,15 @@ void ps_heap_take_all_notices(struct ps_heap *heap) {
     }
 }
 
+/* The tail of a batch has been in it longest. If another thread had the block on a list too, and it
+ * has been allocated since, the write of its new owner has destroyed the link. */
+static void check_waited(const struct ps_span *span, const void *block) {
+    uintptr_t salt = ps_load_relaxed(&span->salt); /* relaxed: we have a block of the span */
+    if (PS_UNLIKELY(ps_link_of(block, salt) != ps_span_list_end(span))) {
+        ps_misuse_link(block, span->block_bytes);
+    }
+}
+
 static void flush(struct ps_heap *heap, struct ps_remote_entry *entry) {
     struct ps_span *span = entry->span;
     if (span == NULL) {
@@ -212,12 +221,7 @@ static void flush(struct ps_heap *heap, struct ps_remote_entry *entry) {
     if (entry->count == 0) {
         return;
     }
-    /* The tail of the batch has been in it longest. If another thread had the block on a list too,
-     * and it has been allocated since, the write of its new owner has destroyed the link. */
-    uintptr_t salt = ps_load_relaxed(&span->salt); /* relaxed: the caller has a block of the span */
-    if (PS_UNLIKELY(ps_link_of(entry->tail, salt) != ps_span_list_end(span))) {
-        ps_misuse_link(entry->tail, span->block_bytes);
-    }
+    check_waited(span, entry->tail);
     ps_owner_add(&heap->x_remote_frees, entry->count);
     ps_owner_add(&heap->x_remote_batches, 1);
     ps_remote_handed(span, ps_span_hand_list(span, entry->head, entry->tail, entry->count));
@@ -237,21 +241,73 @@ static PS_NOINLINE void batch_full(struct ps_heap *heap, struct ps_remote_entry 
     flush(heap, entry);
 }
 
-void ps_remote_free(struct ps_heap *heap, struct ps_span *span, void *block) {
-    size_t index = ((uintptr_t)span >> PS_SLOT_SHIFT) % PS_REMOTE_ENTRIES;
-    struct ps_remote_entry *entry = &heap->remote[index];
-    if (PS_UNLIKELY(entry->span != span)) {
-        flush(heap, entry);
-        entry->span = span;
-        entry->head = ps_span_list_end(span);
-        entry->tail = block;
-        entry->count = 0;
-        entry->limit = (uint32_t)ps_min(BATCH_BLOCKS, ps_max(BATCH_BYTES / span->block_bytes, 1));
+static void hand_one(struct ps_heap *heap, void *block) {
+    struct ps_span *span = ps_span_at(block);
+    check_waited(span, block);
+    ps_owner_add(&heap->x_remote_frees, 1);
+    ps_owner_add(&heap->x_remote_batches, 1);
+    unsigned handed = ps_span_hand_one(span, block);
+    if (PS_UNLIKELY(handed != 0)) {
+        ps_remote_handed(span, handed);
     }
+}
+
+static PS_NOINLINE void hand_singles(struct ps_heap *heap) {
+    for (uint32_t i = 0; i < heap->singles_count; i++) {
+        __builtin_prefetch(&ps_span_at(heap->singles[i])->x_remote, 1);
+    }
+    for (uint32_t i = heap->singles_count; i-- > 0;) {
+        void *block = heap->singles[i];
+        heap->singles_count = i;
+        ps_fence_program_order(); /* as in flush */
+        hand_one(heap, block);
+    }
+}
+
+/* A block that is not worth an entry waits for others like it. */
+static inline void add_single(struct ps_heap *heap, struct ps_span *span, void *block) {
+    /* Linked, so that a second free is found. relaxed: as in flush. */
+    ps_link_write(block, ps_span_list_end(span), ps_load_relaxed(&span->salt));
+    heap->singles[heap->singles_count] = block;
+    ps_fence_program_order();
+    if (PS_UNLIKELY(++heap->singles_count == PS_REMOTE_SINGLES)) {
+        hand_singles(heap);
+    }
+}
+
+static inline void add_to_batch(struct ps_heap *heap, struct ps_remote_entry *entry,
+                                struct ps_span *span, void *block) {
     ps_link_write(block, entry->head, ps_load_relaxed(&span->salt)); /* relaxed: as in flush */
     entry->head = block;
     if (PS_UNLIKELY(++entry->count >= entry->limit)) {
         batch_full(heap, entry);
+    }
+}
+
+static PS_NOINLINE void open_batch(struct ps_heap *heap, struct ps_remote_entry *entry,
+                                   struct ps_span *span, void *block) {
+    flush(heap, entry);
+    entry->span = span;
+    entry->head = ps_span_list_end(span);
+    entry->tail = block;
+    entry->count = 0;
+    entry->limit = (uint16_t)ps_min(BATCH_BLOCKS, ps_max(BATCH_BYTES / span->block_bytes, 1));
+    add_to_batch(heap, entry, span, block);
+}
+
+/* What is unusual leaves by a tail call, so that the usual cases save no register. */
+void ps_remote_free(struct ps_heap *heap, struct ps_span *span, void *block) {
+    size_t index = ((uintptr_t)span >> PS_SLOT_SHIFT) % PS_REMOTE_ENTRIES;
+    struct ps_remote_entry *entry = &heap->remote[index];
+    uint32_t contender = (uint32_t)(uintptr_t)span;
+    if (PS_LIKELY(entry->span == span)) {
+        add_to_batch(heap, entry, span, block);
+    } else if (PS_LIKELY(entry->contender != contender && entry->span != NULL &&
+                         span->factor != 0)) { /* of up to 4 KiB, and a span of one granule */
+        entry->contender = contender;
+        add_single(heap, span, block);
+    } else {
+        open_batch(heap, entry, span, block);
     }
 }
 
@@ -263,4 +319,5 @@ void ps_remote_flush(struct ps_heap *heap) {
     for (size_t i = 0; i < PS_REMOTE_ENTRIES; i++) {
         flush(heap, &heap->remote[i]);
     }
+    hand_singles(heap);
 }

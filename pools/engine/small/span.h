@@ -128,10 +128,6 @@ static inline char *ps_span_block(const struct ps_span *span, size_t index) {
     return span->run.base + index * span->block_bytes;
 }
 
-static inline size_t ps_span_index(const struct ps_span *span, const void *block) {
-    return (uint32_t)((const char *)block - span->run.base) / span->block_bytes;
-}
-
 /*
  * The index of a block in a span of one granule, PS_SCALED_ONE for each; more than that of any
  * block for an address inside of one. So one comparison tells whether an address is that of a block
@@ -141,13 +137,19 @@ static inline size_t ps_span_index(const struct ps_span *span, const void *block
  * in common with the size. The product of it and an offset that is index * size is then index *
  * 2^15 modulo 2^32, less than 2^31 / size; of one that leaves a rest, it is 2^32 / size at least,
  * since rest * m is no multiple of the size. (After Lemire, Kaser, Kurz: Faster remainder by direct
- * computation, whose product says only whether there is a rest.) For blocks of up to 4 KiB.
+ * computation, whose product says only whether there is a rest.) Only of blocks of up to 4 KiB: of
+ * others the factor is 0.
  */
 #define PS_SCALED_SHIFT 15
 #define PS_SCALED_ONE ((uint32_t)1 << PS_SCALED_SHIFT)
 
 PS_INLINE uint32_t ps_span_scaled(const struct ps_span *span, const void *block) {
     return (uint16_t)(uintptr_t)block * span->factor;
+}
+
+static inline size_t ps_span_index(const struct ps_span *span, const void *block) {
+    return span->factor != 0 ? ps_span_scaled(span, block) >> PS_SCALED_SHIFT
+                             : (uint32_t)((const char *)block - span->run.base) / span->block_bytes;
 }
 
 /* True when an address in a span of one granule is that of a block that has left a window since the
@@ -158,6 +160,11 @@ PS_INLINE bool ps_span_has_handed(const struct ps_span *span, const void *block)
 
 /* True when an address within any span is the start of one of its blocks. */
 static inline bool ps_span_has_block(const struct ps_span *span, const void *address) {
+    if (PS_LIKELY(span->factor != 0)) {
+        uint32_t first = (uint32_t)span->first << PS_SCALED_SHIFT;
+        uint32_t limit = (uint32_t)span->limit << PS_SCALED_SHIFT;
+        return ps_span_scaled(span, address) - first < limit - first;
+    }
     uint32_t offset = (uint32_t)((const char *)address - span->run.base);
     uint32_t index = offset / span->block_bytes;
     return offset == index * span->block_bytes && index >= span->first && index < span->limit;

@@ -53,7 +53,7 @@ static unsigned handed(uint64_t before, uint64_t after, size_t capacity) {
     return wake | (is_queued && total_of(after) == capacity ? PS_HANDED_ALL : 0);
 }
 
-unsigned ps_span_hand_list(struct ps_span *span, void *head, void *tail, size_t blocks) {
+static inline unsigned hand_batch(struct ps_span *span, void *head, void *tail, size_t blocks) {
     size_t index = ps_span_index(span, head);
     size_t capacity = ps_span_capacity(span);
     for (;;) {
@@ -70,6 +70,14 @@ unsigned ps_span_hand_list(struct ps_span *span, void *head, void *tail, size_t 
             return handed(word, wanted, capacity);
         }
     }
+}
+
+unsigned ps_span_hand_list(struct ps_span *span, void *head, void *tail, size_t blocks) {
+    return hand_batch(span, head, tail, blocks);
+}
+
+unsigned ps_span_hand_one(struct ps_span *span, void *block) {
+    return hand_batch(span, block, block, 1);
 }
 
 unsigned ps_span_transfer_blocks(struct ps_span *span, char *lowest, size_t blocks) {

@@ -45,6 +45,9 @@ enum ps_handed {
     PS_HANDED_ALL = 2,    /* bit: every block is back, and a notice is on its way */
 };
 unsigned ps_span_hand_list(struct ps_span *span, void *head, void *tail, size_t blocks);
+
+/* The same of one block, in fewer instructions. */
+unsigned ps_span_hand_one(struct ps_span *span, void *block);
 unsigned ps_span_transfer_blocks(struct ps_span *span, char *lowest, size_t blocks);
 
 /* Owner: moves the returned blocks to stash and gaps. While the stash is not empty it does nothing,
