@@ -30,7 +30,8 @@ set_target_properties(poolshim PROPERTIES
 # segment of their own, with no file contents, of which valgrind makes nothing: it sees no malloc.
 target_link_options(poolshim PRIVATE LINKER:-z,max-page-size=65536
     LINKER:--as-needed LINKER:--no-undefined LINKER:-z,now LINKER:-z,relro LINKER:-z,noexecstack
-    LINKER:-z,text LINKER:--exclude-libs,ALL LINKER:--version-script=${version_script})
+    LINKER:-z,text LINKER:--exclude-libs,ALL LINKER:--version-script=${version_script}
+    LINKER:--sort-section=name) # PS_SPARSE of base/compiler.h is last
 
 # What users of the library link with: poolshim::poolshim, or the headers alone.
 add_library(poolshim-headers INTERFACE)

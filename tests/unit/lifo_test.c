@@ -20,7 +20,11 @@ static struct live_block blocks[BLOCK_LIMIT];
 static const size_t sizes[] = {4097, 6000, 8192, 14000, 20000, 40000, 65536};
 #define SIZES (sizeof sizes / sizeof sizes[0])
 
-static uint32_t class_of(size_t bytes) { return ps_size_class_of(bytes); }
+static uint32_t class_of(size_t bytes) {
+    uint32_t class_index = ps_size_class_of(bytes);
+    REQUIRE(class_index < PS_CLASS_LIMIT);
+    return class_index;
+}
 
 static size_t limit_of(size_t bytes) { return ps_size_classes[class_of(bytes)].lifo_limit; }
 

@@ -53,6 +53,10 @@ PS_MODEL_THREAD;
 
 #define PS_CACHE_LINE 64
 
+/* For zeroed arrays of many pages of which few are touched: they lie behind all other variables,
+ * which then share few pages. The linker sorts by name: see cmake/shim.cmake. */
+#define PS_SPARSE __attribute__((section(".bss.sparse")))
+
 /* Largest page size on this processor; the size of data that must have a page of its own. */
 #if defined(__x86_64__)
 #define PS_PAGE_BYTES_LIMIT 4096

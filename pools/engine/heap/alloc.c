@@ -28,7 +28,9 @@ static PS_NOINLINE void *alloc_by_mode(size_t bytes) {
 PS_NOINLINE void *ps_heap_alloc_slow(size_t bytes) {
     struct ps_heap *heap = ps_thread_fast();
     if (PS_LIKELY(heap != NULL && bytes <= PS_CLASS_BYTES_LIMIT)) {
-        return ps_class_alloc(heap, ps_size_class_of(bytes), bytes);
+        return PS_LIKELY(bytes <= ps_size_class_max_bytes)
+                   ? ps_class_alloc(heap, ps_size_class_by_8[(bytes + 7) >> 3], bytes)
+                   : ps_heap_refill(heap, &heap->bins[PS_CLASS_NONE], bytes);
     }
     void *block = PS_LIKELY(heap != NULL) ? ps_medium_take_newest(&heap->medium, bytes) : NULL;
     if (PS_UNLIKELY(block == NULL)) {

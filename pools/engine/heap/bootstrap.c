@@ -18,7 +18,8 @@ struct chunk {
     size_t used;
 };
 
-static PS_ALIGNED(PS_BOOTSTRAP_ALIGN) char first_chunk[CHUNK_BYTES];
+static PS_SPARSE PS_ALIGNED(PS_BOOTSTRAP_ALIGN)
+char first_chunk[CHUNK_BYTES];
 static struct chunk chunks[CHUNK_LIMIT];
 static size_t chunk_count;
 

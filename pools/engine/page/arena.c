@@ -18,7 +18,7 @@
 #define STEP_FRACTION 8                    /* of the accessible bytes */
 #define ARENA_LIMIT 4096 /* of 1 GiB each: 4 TiB; more only if smaller ones were refused */
 
-static struct ps_page_arena arenas[ARENA_LIMIT];
+static PS_SPARSE struct ps_page_arena arenas[ARENA_LIMIT];
 static size_t arena_count;
 static size_t usual_count; /* arenas of at least the usual size, which doubles with them */
 static size_t open_bytes;  /* accessible, in all arenas */

@@ -17,7 +17,7 @@
 
 #define LEAF_RANGE ((uintptr_t)1 << PS_LEAF_SHIFT)
 
-PS_ALIGNED(4096) struct ps_page_map ps_page_map;
+PS_SPARSE PS_ALIGNED(4096) struct ps_page_map ps_page_map;
 
 /* No address is in it yet. x_slots_end: for a foreign address of the first leaf, while that is
  * laid. */

@@ -45,9 +45,9 @@ static struct ps_record_peak slots[SLOTS];
 static uint8_t order[SLOTS]; /* permutation of slots: [0..kept_count) kept, then RISING and SPARE */
 static bool has_ended;       /* a thread has ended; before that their tally is empty */
 static size_t kept_count;
-static bool has_rising;              /* slot RISING holds the current rise; else live bytes fall */
-static uint64_t highest;             /* highest published live bytes of all snapshots */
-static int64_t mix[PS_RECORD_SIZES]; /* scratch, used while two mixes are compared */
+static bool has_rising;  /* slot RISING holds the current rise; else live bytes fall */
+static uint64_t highest; /* highest published live bytes of all snapshots */
+static PS_SPARSE int64_t mix[PS_RECORD_SIZES]; /* scratch, used while two mixes are compared */
 
 #define RISING PS_RECORD_PEAKS
 #define SPARE (PS_RECORD_PEAKS + 1)

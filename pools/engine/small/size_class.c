@@ -146,7 +146,7 @@ static void add_tail(uint32_t last, size_t small_max, size_t room) {
 
 static void fill_tables(void) {
     uint32_t index = 0;
-    for (size_t bytes = 0; bytes <= PS_CLASS_BYTES_LIMIT; bytes += 8) {
+    for (size_t bytes = 0; bytes <= ps_size_class_max_bytes; bytes += 8) {
         while (index < ps_size_class_count && ps_size_classes[index].block_bytes < bytes) {
             index++;
         }

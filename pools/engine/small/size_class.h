@@ -36,7 +36,7 @@ struct ps_size_class {
 extern PS_HIDDEN struct ps_size_class ps_size_classes[PS_CLASS_LIMIT];
 extern PS_HIDDEN uint32_t ps_size_class_count;
 extern PS_HIDDEN size_t ps_size_class_max_bytes; /* largest request that a class serves */
-extern PS_HIDDEN uint8_t ps_size_class_by_8[PS_CLASS_BYTES_LIMIT / 8 + 1];
+extern PS_HIDDEN uint8_t ps_size_class_by_8[PS_CLASS_BYTES_LIMIT / 8 + 1]; /* up to there */
 
 /* Requests that are looked up by the byte, which saves two instructions of their malloc. */
 #define PS_FEW_BYTES ((size_t)1024)
@@ -52,8 +52,11 @@ void ps_size_class_start(const struct ps_config *config);
 /* True when a table is ascending, in range, and of multiples of 16 (the first entry may be 8). */
 bool ps_size_class_is_valid(const uint32_t *class_bytes, uint32_t count);
 
-/* Class of a request of at most PS_CLASS_BYTES_LIMIT bytes; PS_CLASS_NONE above the largest. */
-PS_INLINE uint32_t ps_size_class_of(size_t bytes) { return ps_size_class_by_8[(bytes + 7) >> 3]; }
+/* Class of a request of up to PS_CLASS_BYTES_LIMIT bytes; PS_CLASS_NONE above the largest. */
+PS_INLINE uint32_t ps_size_class_of(size_t bytes) {
+    return PS_LIKELY(bytes <= ps_size_class_max_bytes) ? ps_size_class_by_8[(bytes + 7) >> 3]
+                                                       : PS_CLASS_NONE;
+}
 
 /* The same, of up to PS_FEW_BYTES bytes. */
 PS_INLINE uint32_t ps_size_class_of_few(size_t bytes) { return ps_size_class_by_1[bytes]; }
