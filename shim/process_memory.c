@@ -4,13 +4,11 @@
  */
 #include "shim/process_memory.h"
 
+#include "pools/engine/os/file.h"
 #include "pools/engine/os/os.h"
-#include "pools/engine/os/syscall.h"
 #include "shim/config_value.h"
 #include "shim/text.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 
 #define PATH_BYTES 128
@@ -25,26 +23,7 @@ static size_t read_beginning(const char *directory, const char *name, char *out,
     ps_text_add(&text, "/");
     ps_text_add(&text, name);
     ps_text_add_str(&text, (struct ps_str){.data = "", .length = 1});
-    if (text.has_failed) {
-        return 0;
-    }
-    long fd = ps_syscall6(SYS_openat, AT_FDCWD, (long)path, O_RDONLY | O_CLOEXEC, 0, 0, 0);
-    if (ps_syscall_failed(fd)) {
-        return 0;
-    }
-    size_t length = 0;
-    while (length < capacity) {
-        long got = ps_syscall3(SYS_read, fd, (long)(out + length), (long)(capacity - length));
-        if (got == -EINTR) {
-            continue;
-        }
-        if (got <= 0) {
-            break;
-        }
-        length += (size_t)got;
-    }
-    ps_syscall3(SYS_close, fd, 0, 0);
-    return length;
+    return text.has_failed ? 0 : ps_file_read(path, out, capacity);
 }
 
 /* The number at the start of `text`, blanks before it skipped. */

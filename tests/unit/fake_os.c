@@ -32,6 +32,9 @@ static uint64_t unreleased_bytes;
 static uint64_t purged_bytes;
 static size_t told_page_bytes; /* 0: the real one */
 static uint64_t breaches;
+static uint64_t rss_bytes;
+static uint64_t rss_readings;
+static uint64_t memory_bytes = (uint64_t)1 << 40;
 
 void fake_os_fail_nth(uint64_t nth) {
     STORE(failing_call, nth == 0 ? 0 : LOAD(call_total) + nth);
@@ -60,6 +63,12 @@ void fake_os_set_thread_count(uint32_t count) { STORE(thread_count, count); }
 void fake_os_set_ms(uint64_t now_ms) { STORE(clock_ms, now_ms); }
 
 void fake_os_advance_ms(uint64_t ms) { ADD(clock_ms, ms); }
+
+void fake_os_set_rss_bytes(uint64_t bytes) { STORE(rss_bytes, bytes); }
+
+void fake_os_set_memory_bytes(uint64_t bytes) { STORE(memory_bytes, bytes); }
+
+uint64_t fake_os_rss_readings(void) { return LOAD(rss_readings); }
 
 uint64_t fake_os_calls(enum fake_os_call kind) { return LOAD(calls[kind]); }
 
@@ -247,6 +256,13 @@ void ps_os_advise_huge(void *base, size_t bytes, bool is_wanted) {
 size_t ps_os_page_bytes(void) {
     size_t told = LOAD(told_page_bytes);
     return told != 0 ? told : (size_t)sysconf(_SC_PAGESIZE);
+}
+
+uint64_t ps_os_memory_bytes(void) { return LOAD(memory_bytes); }
+
+uint64_t ps_os_rss_bytes(void) {
+    ADD(rss_readings, 1);
+    return LOAD(rss_bytes);
 }
 
 uint64_t ps_os_now_ms(void) { return LOAD(clock_ms); }

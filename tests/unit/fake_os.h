@@ -58,6 +58,13 @@ void fake_os_set_thread_count(uint32_t count);
 void fake_os_set_ms(uint64_t now_ms);
 void fake_os_advance_ms(uint64_t ms);
 
+/* What the process has in memory, and the machine. */
+void fake_os_set_rss_bytes(uint64_t bytes);
+void fake_os_set_memory_bytes(uint64_t bytes);
+
+/* Readings of the former so far. */
+uint64_t fake_os_rss_readings(void);
+
 /* Calls of a kind so far, failed ones included. */
 uint64_t fake_os_calls(enum fake_os_call kind);
 

@@ -63,6 +63,28 @@ TEST(a_purge_drops_the_memory_and_keeps_the_addresses) {
     CHECK(ps_os_release(base, 4 * MIB));
 }
 
+TEST(what_is_in_memory_is_read_without_leaving_a_descriptor) {
+    errno = 4711;
+    uint64_t before = ps_os_rss_bytes();
+    unsigned char *base = ps_os_reserve(64 * MIB, 4096);
+    REQUIRE(base != NULL);
+    CHECK_CMP(before, >, 100 * 1024);
+    CHECK_CMP(ps_os_rss_bytes(), <, before + 32 * MIB);
+    memset(base, 1, 64 * MIB);
+    uint64_t peak = ps_os_rss_bytes();
+    CHECK_CMP(peak, >=, before + 60 * MIB);
+    CHECK(ps_os_release(base, 64 * MIB));
+    CHECK_CMP(ps_os_rss_bytes(), <=, peak - 60 * MIB);
+    CHECK_CMP(ps_os_memory_bytes(), >, ps_os_rss_bytes());
+    CHECK_EQ(errno, 4711);
+    int lowest = dup(0);
+    REQUIRE(lowest >= 0);
+    close(lowest);
+    (void)ps_os_rss_bytes();
+    CHECK_EQ(dup(0), lowest);
+    close(lowest);
+}
+
 /* Whether the kernel can read a byte there: it says EFAULT where we may not. */
 static bool is_readable(const void *address) {
     int ends[2];

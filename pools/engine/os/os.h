@@ -68,6 +68,13 @@ void ps_os_advise_huge(void *base, size_t bytes, bool is_wanted);
 /* The system's page size in bytes, read at run time; a power of two. */
 size_t ps_os_page_bytes(void);
 
+/* Memory of the machine in bytes. */
+uint64_t ps_os_memory_bytes(void);
+
+/* The resident bytes of this process (RSS), from /proc; 0 where that cannot be read. Costs three
+ * system calls. */
+uint64_t ps_os_rss_bytes(void);
+
 /* Milliseconds on a monotonic clock: cheap, with a resolution of a few milliseconds. */
 uint64_t ps_os_now_ms(void);
 

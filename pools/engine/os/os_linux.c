@@ -4,6 +4,7 @@
  * clock: libc's vDSO path is 20 times cheaper than a system call. No locks.
  */
 #include "pools/engine/base/bits.h"
+#include "pools/engine/os/file.h"
 #include "pools/engine/os/os.h"
 #include "pools/engine/os/syscall.h"
 
@@ -15,6 +16,7 @@
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/sysinfo.h>
 #include <time.h>
 
 static void *map_anonymous(size_t bytes, long access) {
@@ -131,6 +133,23 @@ void ps_os_advise_huge(void *base, size_t bytes, bool is_wanted) {
 }
 
 size_t ps_os_page_bytes(void) { return (size_t)getauxval(AT_PAGESZ); }
+
+uint64_t ps_os_memory_bytes(void) {
+    struct sysinfo info = {0};
+    (void)ps_syscall3(SYS_sysinfo, (long)&info, 0, 0);
+    return (uint64_t)info.totalram * info.mem_unit;
+}
+
+uint64_t ps_os_rss_bytes(void) {
+    char text[128];
+    uint64_t all_pages;
+    uint64_t resident_pages;
+    text[ps_file_read("/proc/self/statm", text, sizeof text - 1)] = '\0';
+    const char *at = text;
+    bool is_read =
+        ps_file_number(&at, &all_pages) && *at++ == ' ' && ps_file_number(&at, &resident_pages);
+    return is_read ? resident_pages * ps_os_page_bytes() : 0;
+}
 
 uint64_t ps_os_now_ms(void) {
     struct timespec now;
