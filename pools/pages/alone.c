@@ -5,7 +5,7 @@
  */
 #include "pools/engine/os/lock.h"
 #include "pools/engine/page/page_cache.h"
-#include "pools/engine/page/purge.h"
+#include "pools/engine/page/retention.h"
 #include "pools/pages/pages.h"
 
 #include <pthread.h>
@@ -37,7 +37,7 @@ static PS_COLD void start(void) {
     if (ps_load_relaxed(&x_is_started) == 0) { /* relaxed: under the lock */
         struct ps_config config = PS_CONFIG_DEFAULT;
         ps_page_cache_start(&config);
-        ps_purge_start(config.purge_delay_ms);
+        ps_retention_start(config.purge_delay_ms);
         ps_store_release(&x_is_started, 1u); /* release: pairs with ps_pages_start */
     }
     ps_lock_release(&start_lock);

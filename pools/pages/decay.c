@@ -7,6 +7,7 @@
  */
 #include "pools/engine/os/os.h"
 #include "pools/engine/page/purge.h"
+#include "pools/engine/page/retention.h"
 #include "pools/pages/pages.h"
 
 #define BATCH 64
@@ -111,7 +112,8 @@ static bool begin(uint64_t now_ms, bool is_forced) {
     if (can_begin) {
         is_decaying = true;
         scan = scan == UINT8_MAX ? 1 : (uint8_t)(scan + 1);
-        ps_store_relaxed(&x_next_ms, now_ms + ps_purge_delay_ms() / 2); /* relaxed: as above */
+        uint64_t pause_ms = ps_retention_interval_ms(ps_retention_delay / 2);
+        ps_store_relaxed(&x_next_ms, now_ms + pause_ms); /* relaxed: as above */
     }
     ps_depot_unlock();
     return can_begin;

@@ -8,6 +8,7 @@
 #include "pools/engine/page/medium_purge.h"
 #include "pools/engine/page/page_cache.h"
 #include "pools/engine/page/purge.h"
+#include "pools/engine/page/retention.h"
 #include "tests/unit/fake_os.h"
 #include "tests/unit/fresh.h"
 #include "tests/unit/region_check.h"
@@ -27,8 +28,7 @@ static size_t out_pages;
 static void start(void) {
     static const struct ps_config config = PS_CONFIG_DEFAULT;
     ps_page_cache_start(&config);
-    ps_purge_start(config.purge_delay_ms);
-    ps_medium_purge_start(DELAY_MS);
+    ps_retention_start(DELAY_MS);
 }
 
 static uint64_t *word_of(const struct out *block, size_t page, bool is_last) {

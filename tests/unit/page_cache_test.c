@@ -6,6 +6,7 @@
 #include "pools/engine/base/bits.h"
 #include "pools/engine/page/metadata.h"
 #include "pools/engine/page/purge.h"
+#include "pools/engine/page/retention.h"
 #include "tests/unit/fake_os.h"
 #include "tests/unit/fresh.h"
 
@@ -26,7 +27,7 @@ static size_t live_granules;
 
 static void start(void) {
     ps_page_cache_start(&config);
-    ps_purge_start(config.purge_delay_ms);
+    ps_retention_start(config.purge_delay_ms);
 }
 
 static uint64_t *word_of(const struct ps_run *run, size_t granule, bool is_last) {

@@ -9,6 +9,7 @@
 #include "pools/engine/base/bits.h"
 #include "pools/engine/page/page_cache.h"
 #include "pools/engine/page/purge.h"
+#include "pools/engine/page/retention.h"
 #include "tests/unit/fake_os.h"
 #include "tests/unit/fresh.h"
 
@@ -25,7 +26,7 @@ static size_t gap_blocks;
 
 __attribute__((unused)) static void start(uint32_t delay_ms) {
     ps_page_cache_start(&config);
-    ps_purge_start(delay_ms);
+    ps_retention_start(delay_ms);
     ps_purge_tick(ps_os_now_ms()); /* the first one starts the clock */
 }
 

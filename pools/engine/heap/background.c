@@ -8,7 +8,7 @@
 #include "pools/engine/heap/heap.h"
 #include "pools/engine/os/lock.h"
 #include "pools/engine/os/os.h"
-#include "pools/engine/page/purge.h"
+#include "pools/engine/page/retention.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -98,7 +98,7 @@ static bool take_note(void) {
 
 static void *run(void *unused) {
     (void)unused;
-    uint32_t delay_ms = ps_purge_delay_ms();
+    uint32_t delay_ms = ps_retention_delay;
     uint64_t interval_ms = ps_max(delay_ms / 4, INTERVAL_MIN_MS);
     uint64_t silence_ms = (uint64_t)delay_ms + delay_ms / 2 + SLACK_MS;
     uint64_t active_ms = ps_os_now_ms(); /* last time that there was anything */

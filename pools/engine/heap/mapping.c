@@ -8,6 +8,7 @@
 #include "pools/engine/os/lock.h"
 #include "pools/engine/page/page_cache.h"
 #include "pools/engine/page/purge.h"
+#include "pools/engine/page/retention.h"
 
 #define CACHE_ENTRIES 64
 #define BACK_OFF_LIMIT 16                     /* one of at most 2^16 moves is tried */
@@ -27,7 +28,6 @@ PS_UNDO_LOG(mapping_undo, (sizeof cache + sizeof counts) / 8 + 3);
 static struct ps_lock mapping_lock = PS_LOCK_INIT_UNDO(PS_RANK_MAPPING, &mapping_undo);
 static bool has_guards; /* mappings end with an inaccessible page */
 static size_t cache_max_bytes;
-static uint64_t delay_ms;
 static uint64_t x_oldest_ms = UINT64_MAX; /* since_ms of the oldest entry; a hint for expire */
 
 static size_t x_grown_min_bytes = GROWN_LEAST_BYTES; /* see ps_mapping_grown_min_bytes */
@@ -42,7 +42,6 @@ static size_t bytes_of(const struct ps_run *run) {
 void ps_mapping_start(const struct ps_config *config) {
     has_guards = config->harden >= PS_HARDEN_CHECK_BLOCKS;
     cache_max_bytes = (config->harden == 0 ? config->cache_max_bytes : 0);
-    delay_ms = config->purge_delay_ms;
 }
 
 /* Notes everything that a section may change; sections are rare, and each handles megabytes. */
@@ -184,7 +183,7 @@ void ps_mapping_give(struct ps_run *run) {
     ps_lock_acquire(&mapping_lock);
     note_all();
     count_live_locked(-1, -(int64_t)bytes);
-    if (bytes <= cache_max_bytes && delay_ms != 0) {
+    if (bytes <= cache_max_bytes && ps_retention_delay_ms() != 0) {
         while (cache_count == CACHE_ENTRIES || counts.cached_bytes + bytes > cache_max_bytes) {
             evicted[evicted_count++] = remove_locked(0);
         }
@@ -256,18 +255,18 @@ struct ps_run *ps_mapping_resize(struct ps_run *run, size_t bytes) {
 
 /* The clock may have been read before another thread added the mapping, which is not due then. */
 static bool is_due(uint64_t since_ms, uint64_t now_ms) {
-    return now_ms >= since_ms && now_ms - since_ms >= delay_ms;
+    return now_ms >= since_ms && now_ms - since_ms >= ps_retention_delay_ms();
 }
 
 /* Cuts the end off the oldest mapping, which stays cached, or removes it. */
-static struct ps_run *cut_locked(bool is_all) {
+static struct ps_run *cut_locked(bool is_all, size_t granules) {
     struct ps_run *run = cache[0].run;
-    if (is_all || run->granules <= STEP_GRANULES) {
+    if (is_all || run->granules <= granules) {
         return remove_locked(0);
     }
     PS_UNDO_NOTE(&mapping_undo, run->granules);
-    run->granules -= STEP_GRANULES;
-    counts.cached_bytes -= STEP_GRANULES * PS_GRANULE_BYTES;
+    run->granules -= (uint32_t)granules;
+    counts.cached_bytes -= granules << PS_GRANULE_SHIFT;
     return NULL;
 }
 
@@ -276,11 +275,12 @@ static struct ps_run *cut_locked(bool is_all) {
 static size_t expire_step(uint64_t now_ms, bool is_all) {
     struct ps_run *whole = NULL;
     char *tail = NULL;
+    size_t granules = ps_retention_step(STEP_GRANULES);
     ps_lock_acquire(&mapping_lock);
     if (cache_count > 0 && (now_ms == UINT64_MAX || is_due(cache[0].since_ms, now_ms))) {
         note_all();
         struct ps_run *oldest = cache[0].run;
-        whole = cut_locked(is_all);
+        whole = cut_locked(is_all, granules);
         tail = oldest->base + bytes_of(oldest);
         if (cache_count == 0) {
             /* relaxed: see ps_mapping_grown_min_bytes. */
@@ -294,8 +294,8 @@ static size_t expire_step(uint64_t now_ms, bool is_all) {
         return bytes;
     }
     if (tail != NULL) {
-        release_range(tail, STEP_GRANULES * PS_GRANULE_BYTES);
-        return STEP_GRANULES * PS_GRANULE_BYTES;
+        release_range(tail, granules << PS_GRANULE_SHIFT);
+        return granules << PS_GRANULE_SHIFT;
     }
     return 0;
 }

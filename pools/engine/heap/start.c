@@ -10,13 +10,11 @@
 #include "pools/engine/heap/large.h"
 #include "pools/engine/heap/mode.h"
 #include "pools/engine/heap/resize.h"
-#include "pools/engine/heap/steal.h"
 #include "pools/engine/heap/take.h"
 #include "pools/engine/heap/thread.h"
 #include "pools/engine/os/lock.h"
-#include "pools/engine/page/medium_purge.h"
 #include "pools/engine/page/page_cache.h"
-#include "pools/engine/page/purge.h"
+#include "pools/engine/page/retention.h"
 
 static struct ps_lock init_lock = PS_LOCK_INIT(PS_RANK_INIT);
 uint32_t ps_engine_x_has_started;
@@ -30,10 +28,8 @@ static void start_locked(void) {
     ps_link_start();
     ps_size_class_start(&config);
     ps_page_cache_start(&config);
-    ps_purge_start(config.purge_delay_ms);
+    ps_retention_start(config.purge_delay_ms);
     ps_large_start(&config);
-    ps_medium_purge_start(config.purge_delay_ms);
-    ps_steal_start(config.purge_delay_ms);
     ps_mode_start(&config);
     ps_take_start();
     ps_thread_start();

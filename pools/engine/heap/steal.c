@@ -11,6 +11,7 @@
 #include "pools/engine/heap/registry.h"
 #include "pools/engine/heap/remote.h"
 #include "pools/engine/os/lock.h"
+#include "pools/engine/page/retention.h"
 #include "pools/engine/small/span_remote.h"
 
 #define SPANS_PER_TICK 256  /* notices per call; each steal takes the page lock */
@@ -20,7 +21,6 @@
 #define LOOKS_PER_DELAY 4
 
 static struct ps_lock steal_lock = PS_LOCK_INIT(PS_RANK_STEAL);
-static uint32_t idle_ms;
 static uint64_t x_next_look_ms;
 static struct ps_heap *x_cursor; /* position of the walk over heaps; NULL: none under way */
 static struct ps_heap *x_steal_candidate; /* a heap with many free spans; heaps are never freed */
@@ -33,7 +33,7 @@ static struct {
     struct ps_span *kept; /* to be sent again */
 } steal;
 
-void ps_steal_start(uint32_t delay_ms) { idle_ms = delay_ms / LOOKS_PER_DELAY; }
+static uint64_t idle_ms(void) { return ps_retention_delay_ms() / LOOKS_PER_DELAY; }
 
 /* relaxed, all: hints. No notice is missed: x_back is cleared before a list is taken, and a notice
  * that is not on that list was sent, and counted, afterwards. */
@@ -147,7 +147,7 @@ static bool is_worth_it(const struct ps_heap *heap, uint64_t now_ms) {
     bool has_any =
         ps_load_relaxed(&heap->x_back) != 0 || ps_load_relaxed(&heap->x_notices_rest) != NULL;
     return has_any && has_spans_to_steal(heap) &&
-           ps_load_relaxed(&heap->x_active_ms) + idle_ms < now_ms;
+           ps_load_relaxed(&heap->x_active_ms) + idle_ms() < now_ms;
 }
 
 /* Advances the cursor behind the next idle owner with notices. NULL: none within the bound. */
@@ -161,7 +161,7 @@ static struct ps_heap *find(struct ps_heap *newest, uint64_t now_ms) {
     }
     ps_store_relaxed(&x_cursor, heap); /* relaxed: a hint to threads without the lock */
     if (heap == NULL) {
-        ps_store_relaxed(&x_next_look_ms, now_ms + idle_ms); /* relaxed: as in ps_steal_tick */
+        ps_store_relaxed(&x_next_look_ms, now_ms + idle_ms()); /* relaxed: as in ps_steal_tick */
     }
     return found;
 }

@@ -5,6 +5,8 @@
  * never allocate again. The stealing thread takes the list, in steps, and returns such spans to the
  * page cache; the notices of the others are sent again.
  *
+ * An owner is idle when it has not read the clock for a quarter of the purge delay.
+ *
  * Any thread, no lock held. Every call except ps_steal_all and the salvage takes a bounded number
  * of steps, and a later one continues.
  */
@@ -12,10 +14,6 @@
 #define PS_HEAP_STEAL_H
 
 #include "pools/engine/heap/heap.h"
-
-/* Called once, at start, with the purge delay. An owner is idle when it has not read the clock for
- * a quarter of it. */
-void ps_steal_start(uint32_t delay_ms);
 
 /* Counts a fully free span of this heap whose notice has been sent. */
 void ps_steal_note_back(struct ps_heap *owner);

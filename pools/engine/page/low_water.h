@@ -20,6 +20,11 @@ struct ps_low_water {
     uint64_t past[PS_LOW_WATER_QUARTERS - 1];
 };
 
+/* The length of a quarter of a delay; 0: the whole count is due. */
+static inline uint64_t ps_low_water_quarter_ms(uint32_t delay_ms) {
+    return ((uint64_t)delay_ms + PS_LOW_WATER_QUARTERS - 1) / PS_LOW_WATER_QUARTERS;
+}
+
 /* Notes that the count has fallen to this value. */
 static inline void ps_low_water_note(struct ps_low_water *marks, uint64_t value) {
     if (value < ps_load_relaxed(&marks->x_current)) { /* relaxed: see the file comment */

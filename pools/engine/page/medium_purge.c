@@ -15,6 +15,7 @@
 #include "pools/engine/page/page_cache.h"
 #include "pools/engine/page/purge.h"
 #include "pools/engine/page/purge_credit.h"
+#include "pools/engine/page/retention.h"
 
 #define PAGES_PER_US (PS_MEDIUM_GRANULE_PAGES / PS_PURGE_GRANULE_US)
 #define EMPTY_KEPT 1
@@ -22,9 +23,8 @@
 
 static struct ps_lock purge_lock = PS_LOCK_INIT(PS_RANK_MEDIUM_PURGE);
 static struct ps_low_water low_water; /* of dirty pages that the system did not refuse */
-static uint64_t quarter_ms;
-static uint64_t x_next_ms; /* end of the current quarter */
-static uint64_t x_due;     /* pages found idle, not purged yet */
+static uint64_t x_next_ms;            /* end of the current quarter */
+static uint64_t x_due;                /* pages found idle, not purged yet */
 static struct ps_purge_credit credit;
 static bool is_apart;            /* see huge.h */
 static size_t retry_regions = 1; /* regions with refused pages to retry at the end of a quarter */
@@ -35,10 +35,6 @@ struct goal {
     uint64_t pages;
     int64_t cost_us; /* remaining; the purge ends at 0. INT64_MAX: no bound */
 };
-
-void ps_medium_purge_start(uint32_t delay_ms) {
-    quarter_ms = (delay_ms + PS_LOW_WATER_QUARTERS - 1) / PS_LOW_WATER_QUARTERS;
-}
 
 void ps_medium_purge_note(uint64_t dirty_pages) { ps_low_water_note(&low_water, dirty_pages); }
 
@@ -144,13 +140,15 @@ static void retry_refused(void) {
     retry_regions = tried == 0 ? 1 : ps_min(4 * retry_regions, RETRY_LIMIT);
 }
 
-static void end_quarter(uint64_t now_ms, uint64_t due_ms) {
+static void end_quarter(uint64_t now_ms, uint64_t due_ms, uint64_t quarter_ms) {
     uint64_t dirty = count_dirty();
     ps_store_relaxed(&x_next_ms, now_ms + quarter_ms); /* relaxed: a hint without the lock */
     if (due_ms == 0) {
         return; /* the first tick starts the clock */
     }
-    retry_refused();
+    if (quarter_ms != 0 || now_ms != due_ms) { /* without a delay, not at each call */
+        retry_refused();
+    }
     uint64_t due = quarter_ms == 0
                        ? dirty
                        : ps_low_water_end(&low_water, 1 + (now_ms - due_ms) / quarter_ms, dirty);
@@ -158,7 +156,7 @@ static void end_quarter(uint64_t now_ms, uint64_t due_ms) {
 }
 
 /* Purges one step of the pages that are due. Pages allocated since they were found idle are not. */
-static void purge_due(uint64_t now_ms) {
+static void purge_due(uint64_t now_ms, uint64_t quarter_ms) {
     uint64_t due = ps_load_relaxed(&x_due); /* relaxed: written under the lock only */
     if (quarter_ms != 0) {
         due = ps_min(due, ps_load_relaxed(&low_water.x_current)); /* relaxed: see low_water.h */
@@ -170,24 +168,26 @@ static void purge_due(uint64_t now_ms) {
     int64_t step_us = ps_purge_step_us(due << PS_MEDIUM_PAGE_SHIFT);
     struct goal goal = {.pages = due, .cost_us = step_us};
     uint64_t done = due != 0 ? purge_pages(&goal) : 0;
-    credit.us -= step_us - goal.cost_us;
+    credit.us -= quarter_ms != 0 ? step_us - goal.cost_us : 0;
     /* relaxed: a hint without the lock. If no page was released, none will be this time. */
     ps_store_relaxed(&x_due, done != 0 ? due - ps_min(due, done) : 0);
 }
 
 void ps_medium_purge_tick(uint64_t now_ms) {
+    uint64_t quarter_ms = ps_low_water_quarter_ms(ps_retention_delay_ms());
     /* relaxed, both: hints, read again under the lock. */
-    bool is_due = now_ms >= ps_load_relaxed(&x_next_ms) || ps_load_relaxed(&x_due) != 0;
+    bool is_due =
+        quarter_ms == 0 || now_ms >= ps_load_relaxed(&x_next_ms) || ps_load_relaxed(&x_due) != 0;
     if (!is_due || !ps_lock_try(&purge_lock)) {
         return;
     }
     uint64_t due_ms = ps_load_relaxed(&x_next_ms); /* relaxed: written under the lock only */
-    if (now_ms >= due_ms) {
-        end_quarter(now_ms, due_ms);
+    if (quarter_ms == 0 || now_ms >= due_ms) {
+        end_quarter(now_ms, due_ms, quarter_ms);
     }
     if (ps_load_relaxed(&x_due) != 0) { /* relaxed: as above */
         recover();
-        purge_due(now_ms);
+        purge_due(now_ms, quarter_ms);
     }
     ps_lock_release(&purge_lock);
 }

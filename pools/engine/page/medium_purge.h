@@ -11,9 +11,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Called once, before the first medium block. */
-void ps_medium_purge_start(uint32_t delay_ms);
-
 /* Notes that fewer pages are dirty now. Lock PS_RANK_MEDIUM held. */
 void ps_medium_purge_note(uint64_t dirty_pages);
 

@@ -13,14 +13,13 @@
 #include "pools/engine/page/low_water.h"
 #include "pools/engine/page/page_cache.h"
 #include "pools/engine/page/purge_credit.h"
+#include "pools/engine/page/retention.h"
 
 #define HUGE_GRANULE_US 2
 #define PIECE_GRANULES 32
 #define ALL_GRANULES 1024 /* detached at a time by ps_purge_all */
 
 static struct ps_lock purge_lock = PS_LOCK_INIT(PS_RANK_PURGE);
-static uint32_t purge_delay_ms;
-static uint64_t quarter_ms;
 static uint64_t x_next_ms;      /* end of the current quarter */
 static uint64_t x_due_granules; /* found idle, not purged yet */
 static struct ps_purge_credit credit;
@@ -29,13 +28,6 @@ static struct ps_run *detached;       /* dirty, off the cache; empty while no th
 static bool is_apart;                 /* keep purged huge pages split: huge.h */
 static size_t retry_granules = 1;     /* refused granules to retry at the end of a quarter */
 static struct ps_purge_counts x_counts;
-
-void ps_purge_start(uint32_t delay_ms) {
-    purge_delay_ms = delay_ms;
-    quarter_ms = (delay_ms + PS_LOW_WATER_QUARTERS - 1) / PS_LOW_WATER_QUARTERS;
-}
-
-uint32_t ps_purge_delay_ms(void) { return purge_delay_ms; }
 
 void ps_purge_note_locked(uint64_t dirty_granules) {
     ps_low_water_note(&low_water, dirty_granules);
@@ -146,7 +138,7 @@ static void retry_refused(uint64_t stuck_granules) {
     }
 }
 
-static void end_quarter(uint64_t now_ms, uint64_t due_ms) {
+static void end_quarter(uint64_t now_ms, uint64_t due_ms, uint64_t quarter_ms) {
     struct ps_page_counts counts;
     count_pages(&counts);
     if (due_ms == 0) {
@@ -154,7 +146,9 @@ static void end_quarter(uint64_t now_ms, uint64_t due_ms) {
     }
     uint64_t dirty = counts.dirty_granules - counts.stuck_granules;
     uint64_t idle = dirty;
-    retry_refused(counts.stuck_granules);
+    if (quarter_ms != 0 || now_ms != due_ms) { /* without a delay, not at each call */
+        retry_refused(counts.stuck_granules);
+    }
     if (quarter_ms != 0) {
         idle = ps_low_water_end(&low_water, 1 + (now_ms - due_ms) / quarter_ms, dirty);
     }
@@ -163,7 +157,7 @@ static void end_quarter(uint64_t now_ms, uint64_t due_ms) {
 }
 
 /* Purges one step of the runs that are due. Runs allocated since they were found idle are not. */
-static void purge_due(uint64_t now_ms) {
+static void purge_due(uint64_t now_ms, uint64_t quarter_ms) {
     uint64_t due = ps_load_relaxed(&x_due_granules); /* relaxed: written under the lock only */
     if (quarter_ms != 0) {
         due = ps_min(due, ps_load_relaxed(&low_water.x_current)); /* relaxed: see low_water.h */
@@ -179,25 +173,27 @@ static void purge_due(uint64_t now_ms) {
                         .is_apart = is_apart};
     uint64_t done = due != 0 ? purge_granules(&goal) : 0;
     ps_low_water_lower(&low_water, done);
-    credit.us -= step_us - goal.cost_us;
+    credit.us -= quarter_ms != 0 ? step_us - goal.cost_us : 0;
     /* relaxed: a hint to those without the lock. If no run was released, none will be this time.
      */
     ps_store_relaxed(&x_due_granules, done != 0 ? due - ps_min(done, due) : 0);
 }
 
 void ps_purge_tick(uint64_t now_ms) {
+    uint64_t quarter_ms = ps_low_water_quarter_ms(ps_retention_delay_ms());
     /* relaxed, both: hints, read again under the lock. */
-    bool is_due = now_ms >= ps_load_relaxed(&x_next_ms) || ps_load_relaxed(&x_due_granules) != 0;
+    bool is_due = quarter_ms == 0 || now_ms >= ps_load_relaxed(&x_next_ms) ||
+                  ps_load_relaxed(&x_due_granules) != 0;
     if (!is_due || !ps_lock_try(&purge_lock)) {
         return;
     }
     uint64_t due_ms = ps_load_relaxed(&x_next_ms); /* relaxed: written under the lock only */
-    if (now_ms >= due_ms) {
-        end_quarter(now_ms, due_ms);
+    if (quarter_ms == 0 || now_ms >= due_ms) {
+        end_quarter(now_ms, due_ms, quarter_ms);
         ps_store_relaxed(&x_next_ms, now_ms + quarter_ms); /* relaxed: as above */
     }
     if (ps_load_relaxed(&x_due_granules) != 0) { /* relaxed: as above */
-        purge_due(now_ms);
+        purge_due(now_ms, quarter_ms);
     }
     ps_lock_release(&purge_lock);
 }

@@ -10,6 +10,8 @@
  * activity. No page has a time stamp and no list is walked. (Low-water marks after tcmalloc's
  * thread caches; the demand-based rule after its page heap.)
  *
+ * The delay is that of retention.h: if it is 0, all dirty granules are due at each tick.
+ *
  * Time advances only with allocations and frees: slow paths call ps_purge_tick.
  */
 #ifndef PS_PAGE_PURGE_H
@@ -25,12 +27,6 @@ struct ps_purge_counts {
     uint64_t calls; /* system calls that returned memory */
     uint64_t bytes;
 };
-
-/* Called once, before the page cache is used. delay_ms 0: purge all dirty runs at every tick. */
-void ps_purge_start(uint32_t delay_ms);
-
-/* The configured delay, for other caches of free memory. */
-uint32_t ps_purge_delay_ms(void);
 
 /* Notes that the page cache now has fewer dirty granules than before. Page lock held. */
 void ps_purge_note_locked(uint64_t dirty_granules);

@@ -8,6 +8,8 @@
 #ifndef PS_PAGE_PURGE_CREDIT_H
 #define PS_PAGE_PURGE_CREDIT_H
 
+#include "pools/engine/page/retention.h"
+
 #include <stdint.h>
 
 /*
@@ -33,7 +35,8 @@ void ps_purge_credit_add(struct ps_purge_credit *credit, uint64_t now_ms, uint64
 
 /* Credit of the next step. */
 static inline int64_t ps_purge_step_us(uint64_t due_bytes) {
-    return due_bytes >= PS_PURGE_BEHIND_BYTES ? PS_PURGE_STEP_US_BEHIND : PS_PURGE_STEP_US;
+    bool is_behind = due_bytes >= PS_PURGE_BEHIND_BYTES;
+    return (int64_t)ps_retention_step(is_behind ? PS_PURGE_STEP_US_BEHIND : PS_PURGE_STEP_US);
 }
 
 #endif

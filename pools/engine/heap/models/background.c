@@ -8,7 +8,7 @@
 #include "pools/engine/heap/background.h"
 #include "pools/engine/heap/heap.h"
 #include "pools/engine/os/os.h"
-#include "pools/engine/page/purge.h"
+#include "pools/engine/page/retention.h"
 
 #include <explore.h>
 #include <signal.h>
@@ -30,7 +30,7 @@ static uint64_t now_ms[EXPLORE_THREADS + 1];
 
 /* ---- what stands in for the rest ---- */
 
-uint32_t ps_purge_delay_ms(void) { return 0; }
+uint32_t ps_retention_delay;
 
 uint64_t ps_os_now_ms(void) { return now_ms[explore_thread()] += STEP_MS; }
 
