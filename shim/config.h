@@ -26,6 +26,7 @@ enum ps_option_index {
 
 enum ps_option_type {
     PS_TYPE_SIZE,   /* bytes, with an optional K, M, G, KiB, MiB or GiB; size_t */
+    PS_TYPE_LIMIT,  /* a size as above, a percentage or a word that means off; ps_limit_setting */
     PS_TYPE_COUNT,  /* decimal; uint32_t */
     PS_TYPE_WORD,   /* one word of a list; an enum */
     PS_TYPE_SWITCH, /* 0, 1, true, false, on, off; bool */

@@ -197,6 +197,34 @@ static bool parse_word(const char *words, struct ps_str value, unsigned *index,
     return true;
 }
 
+static bool parse_limit(const struct ps_option *option, struct ps_str value,
+                        struct ps_limit_setting *field, struct ps_text *reason) {
+    struct ps_limit_setting limit = {0, 0};
+    uint64_t percent = 0;
+    int index = word_index(SWITCH_WORDS, value);
+    bool is_off = index == 0 || index == 3 || index == 5;
+    if (!is_off && value.data[value.length - 1] == '%') {
+        value.length--;
+        if (ps_value_parse_count(value, &percent) != PS_NUMBER_FINE || percent < 1 ||
+            percent > 100) {
+            ps_text_add(reason, "is not a percentage from 1% to 100%");
+            return false;
+        }
+        limit.percent = (uint32_t)percent;
+    } else if (!is_off) {
+        uint64_t bytes = 0;
+        if (ps_value_parse_size(value, &bytes) == PS_NUMBER_MALFORMED) {
+            ps_text_add(reason, "is neither a percentage such as 80% nor a size such as 2GiB");
+            return false;
+        }
+        if (!parse_size_field(option, value, &limit.bytes, reason)) {
+            return false;
+        }
+    }
+    *field = limit;
+    return true;
+}
+
 static bool parse_switch(struct ps_str value, bool *field, struct ps_text *reason) {
     unsigned index = 0;
     if (!parse_word(SWITCH_WORDS, value, &index, reason)) {
@@ -293,6 +321,8 @@ bool ps_value_parse(const struct ps_option *option, struct ps_str value,
     switch (option->type) {
     case PS_TYPE_SIZE:
         return parse_size_field(option, value, field, reason);
+    case PS_TYPE_LIMIT:
+        return parse_limit(option, value, field, reason);
     case PS_TYPE_COUNT:
         return parse_count_field(option, value, field, reason);
     case PS_TYPE_WORD:
@@ -338,6 +368,17 @@ static void print_size(const struct ps_option *option, size_t bytes, struct ps_t
     ps_text_add_size(text, bytes);
 }
 
+static void print_limit(const struct ps_limit_setting *limit, struct ps_text *text) {
+    if (limit->percent != 0) {
+        ps_text_add_number(text, limit->percent);
+        ps_text_add(text, "%");
+    } else if (limit->bytes != 0) {
+        ps_text_add_size(text, limit->bytes);
+    } else {
+        ps_text_add(text, "off");
+    }
+}
+
 static void print_report(const struct ps_settings *settings, struct ps_text *text) {
     if (settings->stats_target == PS_STATS_FILE) {
         ps_text_add_path(text, settings->stats_path);
@@ -352,6 +393,9 @@ void ps_value_print(const struct ps_option *option, const struct ps_settings *se
     switch (option->type) {
     case PS_TYPE_SIZE:
         print_size(option, *(const size_t *)field, text);
+        break;
+    case PS_TYPE_LIMIT:
+        print_limit(field, text);
         break;
     case PS_TYPE_COUNT:
         ps_text_add_number(text, *(const uint32_t *)field);
@@ -392,6 +436,10 @@ void ps_value_print_range(const struct ps_option *option, struct ps_text *text) 
         break;
     case PS_TYPE_PACKED:
         ps_text_add(text, "name:value,name:value");
+        break;
+    case PS_TYPE_LIMIT:
+        ps_text_add(text, "off, 1%..100%, ");
+        ps_text_add(text, option->range);
         break;
     case PS_TYPE_SIZE:
     case PS_TYPE_COUNT:

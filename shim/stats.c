@@ -63,6 +63,11 @@ const struct ps_report_row ps_report_rows[] = {
     ROW("purges", "count", "calls", COUNT, census.purge_count),
     ROW("purges", "bytes", "released so far", BYTES, census.purged_bytes),
 
+    ROW("limit", "bytes", "of resident memory", BYTES, census.limit_bytes),
+    ROW("limit", "source", "set by", WORD, census.limit_source),
+    ROW("limit", "near_count", "times near", COUNT, census.limit_near_count),
+    ROW("limit", "purged_bytes", "released near it", BYTES, census.limit_purged_bytes),
+
     ROW("remote_frees", "block_count", "blocks", COUNT, census.remote_free_count),
     ROW("remote_frees", "batch_count", "batches", COUNT, census.remote_batch_count),
 
@@ -72,11 +77,18 @@ const struct ps_report_row ps_report_rows[] = {
 };
 const size_t ps_report_row_count = sizeof ps_report_rows / sizeof ps_report_rows[0];
 
+const char *ps_report_word(const struct ps_report *report, const struct ps_report_row *row) {
+    return *(const char *const *)((const char *)report + row->offset);
+}
+
 uint64_t ps_report_value(const struct ps_report *report, const struct ps_report_row *row) {
     return *(const uint64_t *)((const char *)report + row->offset);
 }
 
 bool ps_report_is_known(const struct ps_report *report, const struct ps_report_row *row) {
+    if (row->unit == PS_UNIT_WORD) {
+        return ps_report_word(report, row) != NULL;
+    }
     return row->has_offset == 0 || *(const bool *)((const char *)report + row->has_offset);
 }
 

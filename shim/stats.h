@@ -32,6 +32,7 @@ struct ps_report {
 enum ps_row_unit {
     PS_UNIT_BYTES,
     PS_UNIT_COUNT,
+    PS_UNIT_WORD, /* no figure but a const char *, NULL: unknown */
 };
 
 /* One figure: the table prints `label`, the JSON `key` inside the object `section`. */
@@ -40,13 +41,14 @@ struct ps_report_row {
     const char *key;
     const char *label;
     enum ps_row_unit unit;
-    size_t offset;     /* of a uint64_t in struct ps_report */
+    size_t offset;     /* of a uint64_t in struct ps_report, or of the word */
     size_t has_offset; /* of a bool there that says whether the figure is known; 0: it is */
 };
 
 extern const struct ps_report_row ps_report_rows[];
 extern const size_t ps_report_row_count;
 
+const char *ps_report_word(const struct ps_report *report, const struct ps_report_row *row);
 uint64_t ps_report_value(const struct ps_report *report, const struct ps_report_row *row);
 bool ps_report_is_known(const struct ps_report *report, const struct ps_report_row *row);
 /* Span bytes of a class that hold no live block. */

@@ -26,7 +26,9 @@ static void add_member(struct ps_text *text, const char *separator, const char *
 
 static void add_row(const struct ps_report *report, const struct ps_report_row *row,
                     struct ps_text *text) {
-    if (ps_report_is_known(report, row)) {
+    if (row->unit == PS_UNIT_WORD && ps_report_is_known(report, row)) {
+        ps_text_add_json(text, ps_report_word(report, row));
+    } else if (ps_report_is_known(report, row)) {
         ps_text_add_number(text, ps_report_value(report, row));
     } else {
         ps_text_add(text, "null");

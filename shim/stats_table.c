@@ -39,6 +39,11 @@ static void add_row(const struct ps_report *report, const struct ps_report_row *
         ps_text_add(text, "\n");
         return;
     }
+    if (row->unit == PS_UNIT_WORD) {
+        ps_text_add_right(text, ps_report_word(report, row), NUMBER_COLUMN);
+        ps_text_add(text, "\n");
+        return;
+    }
     uint64_t value = ps_report_value(report, row);
     ps_text_add_number_right(text, value, NUMBER_COLUMN);
     if (row->unit == PS_UNIT_BYTES) {

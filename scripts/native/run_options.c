@@ -259,6 +259,8 @@ static const char *value_name(const struct ps_option *option) {
     switch (option->type) {
     case PS_TYPE_SIZE:
         return " SIZE";
+    case PS_TYPE_LIMIT:
+        return " SIZE|PERCENT";
     case PS_TYPE_COUNT:
         return " N";
     case PS_TYPE_WORD:

@@ -40,8 +40,8 @@ pytestmark = pytest.mark.preload
 
 ROW = re.compile(r'^PS_OPTION\((\w+), (\w+), "[^"]*", "[^"]*", "([^"]*)"', re.MULTILINE)
 OPTIONS = ROW.findall((ROOT / "shim" / "config.def").read_text())
-SAMPLES = {"SIZE": "64KiB", "COUNT": "1", "SWITCH": "on", "LIST": "16,48", "REPORT": "1",
-           "PATH": "off", "PACKED": "thp:never"}  # fmt: skip
+SAMPLES = {"SIZE": "64KiB", "LIMIT": "2GiB", "COUNT": "1", "SWITCH": "on", "LIST": "16,48",
+           "REPORT": "1", "PATH": "off", "PACKED": "thp:never"}  # fmt: skip
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -52,6 +52,7 @@ SETTABLE = [option for option in OPTIONS if option.type != "PACKED"]
 GOOD = {
     "SIZE": ("1MiB", "1MiB"),
     "SMALL_MAX": ("32k", "32KiB"),
+    "LIMIT": ("80%", "80%"),
     "COUNT": ("250", "250"),
     "THP": ("Never", "never"),
     "BACKGROUND": ("0", "0"),
@@ -65,6 +66,7 @@ GOOD = {
 }
 BAD = {
     "SIZE": "12Q",
+    "LIMIT": "101%",
     "COUNT": "-1",
     "WORD": "perhaps",
     "SWITCH": "perhaps",

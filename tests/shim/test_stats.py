@@ -51,7 +51,7 @@ def test_prints_at_exit(run_shim: RunShim, command: list[str], text: str | None)
     result = run_shim(command, env={"POOLSHIM_STATS": "1"}, **options)
     assert (result.returncode, result.stdout) == (plain.returncode, plain.stdout)
     assert len(tables_of(result.stderr, Path(command[0]).name)) == 1
-    for title in ("memory", "small blocks", "page runs", "large blocks", "guarded blocks",
+    for title in ("memory", "small blocks", "page runs", "large blocks", "guarded blocks", "limit",
                   "page cache", "purges", "remote frees", "heaps", "size classes"):  # fmt: skip
         assert f"\n{title}\n" in result.stderr
 
@@ -68,7 +68,8 @@ def test_table_is_aligned_and_states_units(run_shim: RunShim) -> None:
     figures = [line for line in lines[1:start] if line.startswith("  ")]
     assert len(figures) > 20
     for line in figures:
-        assert re.fullmatch(r"  .{26} {2,}(\d+|unknown)( bytes +\d+(\.\d)? [KMG]?i?B)?", line)
+        value = r"(\d+|[a-z_.]+)( bytes +\d+(\.\d)? [KMG]?i?B)?"
+        assert re.fullmatch("  .{26} {2,}" + value, line)
         assert re.match(r".{46}( |$)", line), "numbers end in one column"
     assert len({len(line) for line in lines[start + 1 :]}) == 1
     assert lines[-1].split()[0] == "all"

@@ -41,6 +41,12 @@ enum ps_foreign {
     PS_FOREIGN_IGNORE, /* the call is ignored */
 };
 
+/* A limit, in one of two forms; both 0: none. */
+struct ps_limit_setting {
+    size_t bytes;
+    uint32_t percent; /* of what the system lets the process have */
+};
+
 struct ps_config {
     uint32_t class_bytes[PS_CLASS_LIMIT]; /* block sizes, ascending; unused entries 0 */
     uint32_t class_count;                 /* 0: the built-in table */
@@ -49,6 +55,7 @@ struct ps_config {
     size_t cache_max_bytes;               /* maximum bytes of freed mappings kept for reuse */
     uint32_t purge_delay_ms;              /* time for which a page is free before it is purged; 0:
                                            * immediate */
+    struct ps_limit_setting limit;        /* on resident memory: see heap/limit.h */
     enum ps_thp thp;
     enum ps_foreign foreign;
     uint32_t harden;       /* 0 to 3: see harden/hard.h */
@@ -61,9 +68,9 @@ struct ps_config {
 #define PS_CONFIG_DEFAULT                                                                          \
     {                                                                                              \
         .small_max_bytes = 0, .mmap_min_bytes = (size_t)32 << 20,                                  \
-        .cache_max_bytes = (size_t)64 << 20, .purge_delay_ms = 1000, .thp = PS_THP_AUTO,           \
-        .foreign = PS_FOREIGN_ABORT, .harden = 0, .guard_sample = 0, .guard_slots = 256,           \
-        .record = false,                                                                           \
+        .cache_max_bytes = (size_t)64 << 20, .purge_delay_ms = 1000, .limit = {0, 0},              \
+        .thp = PS_THP_AUTO, .foreign = PS_FOREIGN_ABORT, .harden = 0, .guard_sample = 0,           \
+        .guard_slots = 256, .record = false,                                                       \
     }
 
 #endif

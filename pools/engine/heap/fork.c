@@ -8,6 +8,7 @@
 #include "pools/engine/heap/background.h"
 #include "pools/engine/heap/detached.h"
 #include "pools/engine/heap/heap.h"
+#include "pools/engine/heap/limit.h"
 #include "pools/engine/heap/mapping.h"
 #include "pools/engine/heap/mode.h"
 #include "pools/engine/heap/registry.h"
@@ -45,6 +46,7 @@ static void child(void) {
     ps_medium_purge_fork_child();
     ps_mapping_fork_child();
     ps_steal_fork_child();
+    ps_limit_fork_child();
     ps_orphans_fork_child();
     ps_mode.hook.fork_child();
     const struct ps_heap *late_heap = ps_detached_fork_child();

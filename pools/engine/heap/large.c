@@ -8,6 +8,7 @@
 #include "pools/engine/base/bits.h"
 #include "pools/engine/heap/alloc.h"
 #include "pools/engine/heap/heap.h"
+#include "pools/engine/heap/limit.h"
 #include "pools/engine/heap/mapping.h"
 #include "pools/engine/heap/medium_cache.h"
 #include "pools/engine/heap/mode.h"
@@ -90,7 +91,27 @@ static void *settle_in(struct ps_run *run, size_t bytes, enum ps_run_kind kind) 
 
 static size_t align_granules(size_t align) { return ps_max(align >> PS_GRANULE_SHIFT, 1); }
 
+/* With a limit: what is in memory already serves first, and before more is, there is to be room. */
+static struct ps_run *take_within_limit(size_t bytes, size_t align, enum ps_run_kind kind) {
+    struct ps_run *run = NULL;
+    if (kind == PS_RUN_MAPPING) {
+        run = ps_mapping_take_kept(bytes, align);
+    } else if (align <= PS_GRANULE_BYTES) {
+        run = ps_page_cache_take_dirty(granules_for(bytes));
+    }
+    if (run == NULL) {
+        ps_limit_make_room(bytes);
+    }
+    return run;
+}
+
 static struct ps_run *take(size_t bytes, size_t align, enum ps_run_kind kind) {
+    if (ps_limit_is_on() && bytes >= PS_LIMIT_LARGE_BYTES) {
+        struct ps_run *run = take_within_limit(bytes, align, kind);
+        if (run != NULL) {
+            return run;
+        }
+    }
     return kind == PS_RUN_MAPPING ? ps_mapping_take(bytes, align)
                                   : ps_page_cache_take(granules_for(bytes), align_granules(align));
 }
@@ -336,6 +357,10 @@ void *ps_large_resize(struct ps_slot *slot, void *block, size_t bytes) {
     }
     check_family(slot);
     bytes = ps_round_up(bytes, page_bytes);
+    size_t capacity = capacity_of(slot);
+    if (ps_limit_is_on() && bytes >= capacity + PS_LIMIT_LARGE_BYTES) {
+        ps_limit_make_room(bytes - capacity);
+    }
     if (ps_medium_is_size(bytes, 1)) {
         return NULL; /* too small for its kind: a copy returns all of it */
     }
@@ -346,7 +371,6 @@ void *ps_large_resize(struct ps_slot *slot, void *block, size_t bytes) {
         void *resized = resize_run(slot, bytes);
         return resized != NULL || is_hardened ? resized : move_to_mapping(slot, bytes);
     }
-    size_t capacity = capacity_of(slot);
     if (bytes <= capacity &&
         (bytes >= large_of(slot)->bytes || granules_for(bytes) == slot->run.granules)) {
         large_of(slot)->bytes = bytes;

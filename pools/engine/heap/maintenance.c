@@ -7,6 +7,7 @@
 #include "pools/engine/heap/background.h"
 #include "pools/engine/heap/control.h"
 #include "pools/engine/heap/lifo.h"
+#include "pools/engine/heap/limit.h"
 #include "pools/engine/heap/mapping.h"
 #include "pools/engine/heap/mode.h"
 #include "pools/engine/heap/refill.h"
@@ -21,6 +22,7 @@
 #include "pools/engine/page/medium.h"
 #include "pools/engine/page/medium_purge.h"
 #include "pools/engine/page/purge.h"
+#include "pools/engine/page/retention.h"
 #include "pools/engine/small/span_list.h"
 #include "pools/engine/small/span_remote.h"
 
@@ -76,6 +78,9 @@ static PS_NOINLINE void look_at_clock(struct ps_heap *heap) {
     uint64_t now_ms = ps_os_now_ms();
     ps_store_relaxed(&heap->x_active_ms, now_ms); /* relaxed: read to judge whether this thread is
                                                    * idle */
+    if (ps_limit_is_on()) {
+        ps_limit_tick(now_ms);
+    }
     ps_background_note();
     ps_purge_tick(now_ms);
     ps_mapping_expire(now_ms);
@@ -85,7 +90,9 @@ static PS_NOINLINE void look_at_clock(struct ps_heap *heap) {
     bool is_behind = ps_purge_is_behind() || ps_medium_purge_is_behind();
     heap->tick_countdown = is_behind ? 0 : TICK_CALLS;
     uint32_t request = request_here();
-    if (now_ms >= heap->next_scan_ms || PS_UNLIKELY(request != 0)) {
+    /* Sooner if memory is short. */
+    uint64_t early_ms = SCAN_DELAY_MS - ps_retention_interval_ms(SCAN_DELAY_MS);
+    if (now_ms + early_ms >= heap->next_scan_ms || PS_UNLIKELY(request != 0)) {
         heap->next_scan_ms = now_ms + SCAN_DELAY_MS;
         ps_remote_flush(heap);
         ps_heap_take_notices(heap);
@@ -108,6 +115,9 @@ void ps_heap_tick(struct ps_heap *heap) {
 uint32_t ps_heap_maintain(uint64_t now_ms) {
     ps_store_relaxed(&ps_room_x_is_shared, 1u); /* relaxed: a hint; the caller takes heaps */
     ps_thread_enter();
+    if (ps_limit_is_on()) {
+        ps_limit_tick(now_ms);
+    }
     ps_purge_tick(now_ms);
     bool is_behind = ps_mapping_expire(now_ms) != 0;
     ps_medium_purge_tick(now_ms);

@@ -78,7 +78,8 @@ static struct ps_run *remove_locked(size_t i) {
     return run;
 }
 
-static struct ps_run *take_cached(size_t bytes, size_t align) {
+struct ps_run *ps_mapping_take_kept(size_t bytes, size_t align) {
+    bytes = ps_round_up(bytes, PS_GRANULE_BYTES);
     struct ps_run *best = NULL;
     size_t best_index = 0;
     ps_lock_acquire(&mapping_lock);
@@ -160,7 +161,7 @@ static struct ps_run *map_fresh(size_t bytes, size_t align) {
 
 struct ps_run *ps_mapping_take(size_t bytes, size_t align) {
     bytes = ps_round_up(bytes, PS_GRANULE_BYTES);
-    struct ps_run *run = take_cached(bytes, align);
+    struct ps_run *run = ps_mapping_take_kept(bytes, align);
     if (run != NULL) {
         return run;
     }

@@ -26,6 +26,9 @@ void ps_mapping_start(const struct ps_config *config);
  * tells whether it was used before. NULL when the OS refuses. */
 struct ps_run *ps_mapping_take(size_t bytes, size_t align);
 
+/* The same, but only of those that were freed and kept. NULL: none of them suits. */
+struct ps_run *ps_mapping_take_kept(size_t bytes, size_t align);
+
 /*
  * True when the system refused the last unmapping. Such mappings become runs of the page cache,
  * from which large blocks should then be allocated first; otherwise a program that allocates and

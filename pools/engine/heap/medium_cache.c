@@ -6,6 +6,7 @@
 
 #include "pools/engine/base/bits.h"
 #include "pools/engine/heap/heap.h"
+#include "pools/engine/heap/limit.h"
 #include "pools/engine/heap/mode.h"
 #include "pools/engine/os/os.h"
 
@@ -67,6 +68,9 @@ static PS_NOINLINE void *take_shared(size_t pages, size_t align, bool *is_zero) 
         return NULL;
     }
     set_mark(mark_of(block), pages);
+    if (ps_limit_is_on() && is_clean) {
+        ps_limit_make_room(pages << PS_MEDIUM_PAGE_SHIFT);
+    }
     if (is_zero != NULL) {
         *is_zero = is_clean;
     }

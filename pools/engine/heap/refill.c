@@ -14,6 +14,7 @@
 #include "pools/engine/heap/fast_path.h"
 #include "pools/engine/heap/large.h"
 #include "pools/engine/heap/lifo.h"
+#include "pools/engine/heap/limit.h"
 #include "pools/engine/heap/maintenance.h"
 #include "pools/engine/heap/medium_cache.h"
 #include "pools/engine/heap/mode.h"
@@ -25,6 +26,7 @@
 #include "pools/engine/heap/streak.h"
 #include "pools/engine/heap/take.h"
 #include "pools/engine/page/huge.h"
+#include "pools/engine/page/retention.h"
 #include "pools/engine/small/orphans.h"
 #include "pools/engine/small/span_list.h"
 #include "pools/engine/small/span_remote.h"
@@ -118,15 +120,15 @@ void ps_heap_release_span(struct ps_heap *heap, struct ps_span *span) {
 
 /* Handles a span whose blocks are all free and that is in no bin. One is cached per class, at the
  * tail of its list, so that a program that oscillates across a span boundary does not take the page
- * lock each time; so are sparse ones, which are few and small, because each costs system calls.
- * ps_heap_drop_drained releases them periodically. */
+ * lock each time, unless memory is short; so are sparse ones, which are few and small, because each
+ * costs system calls. ps_heap_drop_drained releases them periodically. */
 static void span_drained(struct ps_heap *heap, struct ps_span *span) {
     if (span->place == PS_PLACE_AVAILABLE) {
         ps_room_leave(heap, span);
     }
     ps_span_attach(span);
-    if (heap->available[span->class_index] == NULL || ps_span_is_queued(span) ||
-        ps_span_is_sparse(span)) {
+    bool is_kept = heap->available[span->class_index] == NULL && ps_retention_is_usual();
+    if (is_kept || ps_span_is_queued(span) || ps_span_is_sparse(span)) {
         ps_span_reset(span);
         ps_room_enter(heap, span);
         return;
@@ -247,6 +249,9 @@ static bool refill_fresh(struct ps_heap *heap, struct ps_bin *bin, uint32_t clas
     }
     ps_add_relaxed(count, 1u); /* relaxed: a count */
     ps_take_note_fresh();
+    if (ps_limit_is_on()) {
+        ps_limit_make_room((size_t)span->run.granules << PS_GRANULE_SHIFT);
+    }
     return make_current(heap, bin, span);
 }
 

@@ -19,6 +19,7 @@
 #include "pools/engine/heap/room.h"
 
 #include "pools/engine/base/bits.h"
+#include "pools/engine/page/retention.h"
 #include "pools/engine/small/orphans.h"
 #include "pools/engine/small/span_list.h"
 
@@ -66,12 +67,13 @@ void ps_room_orphan(struct ps_heap *heap, struct ps_span *span) {
     ps_orphans_add(span);
 }
 
-/* True when the free part exceeds the bound. */
+/* True when the free part exceeds the bound, which is lower while memory is short. */
 static bool is_too_much(const struct ps_heap *heap, uint32_t class_index) {
     uint32_t room = heap->room[class_index];
     /* relaxed: a count. */
     uint32_t all = ps_load_relaxed(&heap->x_spans[class_index]) * EIGHTHS;
-    return room > KEPT_EIGHTHS && room > (all - ps_min(all, room)) / 4;
+    return room > ps_retention_amount(KEPT_EIGHTHS) &&
+           room > ps_retention_amount((all - ps_min(all, room)) / 4);
 }
 
 /* Examines the oldest available spans of a class while its room exceeds the bound. Returns the

@@ -8,6 +8,7 @@
 #include "pools/engine/heap/fork.h"
 #include "pools/engine/heap/heap.h"
 #include "pools/engine/heap/large.h"
+#include "pools/engine/heap/limit.h"
 #include "pools/engine/heap/mode.h"
 #include "pools/engine/heap/resize.h"
 #include "pools/engine/heap/take.h"
@@ -29,6 +30,7 @@ static void start_locked(void) {
     ps_size_class_start(&config);
     ps_page_cache_start(&config);
     ps_retention_start(config.purge_delay_ms);
+    ps_limit_start(&config);
     ps_large_start(&config);
     ps_mode_start(&config);
     ps_take_start();

@@ -11,6 +11,7 @@
 #include "pools/engine/heap/room.h"
 #include "pools/engine/os/lock.h"
 #include "pools/engine/os/os.h"
+#include "pools/engine/page/retention.h"
 
 #define LOOK_MS 4     /* between two walks, of all threads together */
 #define LOOK_HEAPS 32 /* heaps examined per walk */
@@ -18,7 +19,7 @@
 #define ANSWER_MS 5   /* more than one period of a coarse clock */
 
 /* A heap is asked for when its thread has not read the clock for IDLE_MS; sooner when the process
- * takes fresh memory, NEEDED_SPANS between two walks. */
+ * takes fresh memory, NEEDED_SPANS between two walks, or memory is short. */
 #define IDLE_MS 100
 #define IDLE_NEEDED_MS 4
 #define NEEDED_SPANS 16
@@ -201,7 +202,8 @@ bool ps_take_look(uint64_t now_ms) {
     }
     ps_store_relaxed(&x_next_look_ms, now_ms + LOOK_MS);
     uint32_t fresh = ps_load_relaxed(&x_fresh);
-    bool is_needed = fresh - ps_load_relaxed(&x_fresh_seen) >= NEEDED_SPANS;
+    bool is_needed =
+        fresh - ps_load_relaxed(&x_fresh_seen) >= NEEDED_SPANS || !ps_retention_is_usual();
     ps_store_relaxed(&x_fresh_seen, fresh);
     struct look look = {.now_ms = now_ms,
                         .idle_ms = is_needed ? IDLE_NEEDED_MS : IDLE_MS,

@@ -15,7 +15,10 @@ bool ps_huge_is_wanted(bool is_dense) {
 }
 
 void ps_huge_advise(char *base, size_t bytes, bool is_dense) {
-    ps_os_advise_huge(base, bytes, ps_huge_is_wanted(is_dense));
+    bool is_wanted = ps_huge_is_wanted(is_dense);
+    if (!is_wanted || ps_retention_is_usual()) { /* otherwise the default of the system */
+        ps_os_advise_huge(base, bytes, is_wanted);
+    }
 }
 
 void ps_huge_keep_holes(char *base, size_t granules) {
@@ -30,8 +33,8 @@ void ps_huge_keep_holes(char *base, size_t granules) {
         ps_os_advise_huge((char *)first, PS_HUGE_PAGE_BYTES, false);
         first += PS_HUGE_PAGE_BYTES;
     }
-    if (first < last) { /* empty: the next touch may allocate a whole one */
-        ps_os_advise_huge((char *)first, last - first, true);
+    if (first < last) { /* empty: the next touch may allocate a whole one, if memory allows */
+        ps_os_advise_huge((char *)first, last - first, ps_retention_is_usual());
     }
     if (last != end && last >= first) {
         ps_os_advise_huge((char *)last, PS_HUGE_PAGE_BYTES, false);

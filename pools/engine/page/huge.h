@@ -10,6 +10,7 @@
  *                                        ps_huge_keep_holes
  *   sparsely touched tables              refused
  *   chunks of ps_source_mmap             if the pool asks for them
+ *   spans and arenas near a limit        not requested, see retention.h
  *
  * Mechanisms are elsewhere: arena.c reserves arenas of whole huge pages, page_cache.c searches the
  * runs of both kinds in its order, purge.c cuts purges at huge pages. Callers: those, page_map.c,
@@ -21,6 +22,7 @@
 #include "pools/engine/base/config.h"
 #include "pools/engine/os/os.h"
 #include "pools/engine/page/page_map.h"
+#include "pools/engine/page/retention.h"
 
 #define PS_HUGE_PAGE_BYTES ((size_t)2 << 20)
 
@@ -53,7 +55,8 @@ bool ps_huge_is_wanted(bool is_dense);
 
 /* True when the next span of a class is dense. spans_bytes: of the class's spans in the heap. */
 static inline bool ps_huge_is_dense_class(size_t block_bytes, size_t spans_bytes) {
-    return spans_bytes >= PS_HUGE_CLASS_BYTES && block_bytes <= PS_HUGE_BLOCK_BYTES;
+    return spans_bytes >= PS_HUGE_CLASS_BYTES && block_bytes <= PS_HUGE_BLOCK_BYTES &&
+           ps_retention_is_usual();
 }
 
 /* True when a chunk of this length is dense. */

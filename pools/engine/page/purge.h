@@ -26,6 +26,7 @@
 struct ps_purge_counts {
     uint64_t calls; /* system calls that returned memory */
     uint64_t bytes;
+    uint64_t pressed_bytes; /* of them, while memory was short */
 };
 
 /* Notes that the page cache now has fewer dirty granules than before. Page lock held. */

@@ -8,6 +8,7 @@
 #include "pools/engine/harden/guard.h"
 #include "pools/engine/harden/hard.h"
 #include "pools/engine/heap/lifo.h"
+#include "pools/engine/heap/limit.h"
 #include "pools/engine/heap/mapping.h"
 #include "pools/engine/heap/medium_cache.h"
 #include "pools/engine/heap/registry.h"
@@ -98,11 +99,13 @@ static void read_layers(struct ps_census *out) {
     struct ps_mapping_counts mappings;
     struct ps_purge_counts purges;
     struct ps_guard_counts guarded;
+    struct ps_limit_counts limit;
     ps_page_cache_count(&pages);
     ps_medium_count(&medium);
     ps_mapping_read(&mappings);
     ps_purge_read(&purges);
     ps_guard_read(&guarded);
+    ps_limit_read(&limit);
     out->arena_count = pages.arena_count;
     out->arena_bytes = pages.arena_granules << PS_GRANULE_SHIFT;
     out->cache_dirty_bytes =
@@ -118,6 +121,10 @@ static void read_layers(struct ps_census *out) {
     out->guard_held_bytes = guarded.held_bytes;
     out->purge_count = purges.calls;
     out->purged_bytes = purges.bytes;
+    out->limit_bytes = limit.bytes;
+    out->limit_source = limit.source;
+    out->limit_near_count = limit.near_count;
+    out->limit_purged_bytes = purges.pressed_bytes;
     out->metadata_bytes = ps_metadata_bytes();
     out->orphan_span_count = ps_orphans_count();
     out->mapped_bytes = out->arena_bytes - out->cache_clean_bytes + mappings.live_bytes +

@@ -23,21 +23,23 @@ struct ps_census_class {
 
 struct ps_census {
     /* bytes */
-    uint64_t arena_bytes;       /* address space reserved in arenas */
-    uint64_t mapped_bytes;      /* arenas used so far + mappings + samples + metadata */
-    uint64_t small_live_bytes;  /* sum of live_blocks x block_bytes */
-    uint64_t small_span_bytes;  /* sum of span_bytes */
-    uint64_t run_live_bytes;    /* live runs */
-    uint64_t run_cached_bytes;  /* free runs cached by threads */
-    uint64_t pages_bytes;       /* granules that the pools library allocates by pages */
-    uint64_t map_live_bytes;    /* live mappings (large blocks) */
-    uint64_t guard_live_bytes;  /* live guarded samples */
-    uint64_t guard_held_bytes;  /* memory of those, and of freed ones in quarantine */
-    uint64_t cache_dirty_bytes; /* other free runs that hold memory */
-    uint64_t cache_clean_bytes; /* free runs that hold none (never touched, or purged) */
-    uint64_t map_cached_bytes;  /* freed large mappings kept for reuse */
-    uint64_t metadata_bytes;    /* heaps, map leaves: mapped, not necessarily resident */
-    uint64_t purged_bytes;      /* returned to the OS since the start */
+    uint64_t arena_bytes;        /* address space reserved in arenas */
+    uint64_t mapped_bytes;       /* arenas used so far + mappings + samples + metadata */
+    uint64_t small_live_bytes;   /* sum of live_blocks x block_bytes */
+    uint64_t small_span_bytes;   /* sum of span_bytes */
+    uint64_t run_live_bytes;     /* live runs */
+    uint64_t run_cached_bytes;   /* free runs cached by threads */
+    uint64_t pages_bytes;        /* granules that the pools library allocates by pages */
+    uint64_t map_live_bytes;     /* live mappings (large blocks) */
+    uint64_t guard_live_bytes;   /* live guarded samples */
+    uint64_t guard_held_bytes;   /* memory of those, and of freed ones in quarantine */
+    uint64_t cache_dirty_bytes;  /* other free runs that hold memory */
+    uint64_t cache_clean_bytes;  /* free runs that hold none (never touched, or purged) */
+    uint64_t map_cached_bytes;   /* freed large mappings kept for reuse */
+    uint64_t metadata_bytes;     /* heaps, map leaves: mapped, not necessarily resident */
+    uint64_t purged_bytes;       /* returned to the OS since the start */
+    uint64_t limit_bytes;        /* soft limit of resident memory; 0: none, or not read yet */
+    uint64_t limit_purged_bytes; /* of purged_bytes, near the limit */
     /* counts */
     uint64_t arena_count;
     uint64_t run_live_count;
@@ -50,6 +52,8 @@ struct ps_census {
     uint64_t heap_live_count;    /* heaps attached to a running thread */
     uint64_t heap_total_count;   /* heaps created since the start */
     uint64_t orphan_span_count;  /* spans without an owner */
+    uint64_t limit_near_count;   /* times the process came near the limit */
+    const char *limit_source;    /* what the limit was computed from */
     uint32_t class_count;
     struct ps_census_class classes[PS_CLASS_LIMIT];
 };

@@ -60,6 +60,13 @@ TEST(good_values_are_taken) {
         {PS_OPTION_CACHE_MAX, "0", "0"},
         {PS_OPTION_CACHE_MAX, "18446744073709551615", "18446744073709551615"},
         {PS_OPTION_SMALL_MAX, "1K", "1KiB"},
+        {PS_OPTION_LIMIT, "80%", "80%"},
+        {PS_OPTION_LIMIT, " 100% ", "100%"},
+        {PS_OPTION_LIMIT, "1%", "1%"},
+        {PS_OPTION_LIMIT, "2GiB", "2GiB"},
+        {PS_OPTION_LIMIT, "1048576", "1MiB"},
+        {PS_OPTION_LIMIT, "Off", "off"},
+        {PS_OPTION_LIMIT, "0", "off"},
         {PS_OPTION_PURGE_DELAY_MS, "0", "0"},
         {PS_OPTION_PURGE_DELAY_MS, "4294967295", "4294967295"},
         {PS_OPTION_THP, "always", "always"},
@@ -90,12 +97,46 @@ TEST(good_values_are_taken) {
     }
 }
 
+struct bad_value {
+    enum ps_option_index option;
+    const char *value;
+    const char *line; /* after the option's name and the quoted value */
+};
+
+static void check_bad_values(const struct bad_value *cases, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        const char *name = ps_options[cases[i].option].name;
+        char wanted[512];
+        snprintf(wanted, sizeof wanted, "poolshim: POOLSHIM_%s: \"%s\" %s\n", name, cases[i].value,
+                 cases[i].line);
+        read_one(name, cases[i].value);
+        CHECK_EQ(faults, 1);
+        CHECK_STR_EQ(messages.text, wanted);
+        CHECK_EQ(settings.origins[cases[i].option], PS_ORIGIN_DEFAULT);
+    }
+}
+
+TEST(bad_limits_leave_the_default_and_say_so_in_one_line) {
+    static const struct bad_value cases[] = {
+        {PS_OPTION_LIMIT, "101%", "is not a percentage from 1% to 100%; using off"},
+        {PS_OPTION_LIMIT, "0%", "is not a percentage from 1% to 100%; using off"},
+        {PS_OPTION_LIMIT, "%", "is not a percentage from 1% to 100%; using off"},
+        {PS_OPTION_LIMIT, "-5%", "is not a percentage from 1% to 100%; using off"},
+        {PS_OPTION_LIMIT, "99999999999999999999%",
+         "is not a percentage from 1% to 100%; using off"},
+        {PS_OPTION_LIMIT, "80 %", "is not a percentage from 1% to 100%; using off"},
+        {PS_OPTION_LIMIT, "on",
+         "is neither a percentage such as 80% nor a size such as 2GiB; using off"},
+        {PS_OPTION_LIMIT, "2GB",
+         "is neither a percentage such as 80% nor a size such as 2GiB; using off"},
+        {PS_OPTION_LIMIT, "80", "is below the minimum, 1MiB; using off"},
+        {PS_OPTION_LIMIT, "17179869184G", "is too large; using off"},
+    };
+    check_bad_values(cases, sizeof cases / sizeof cases[0]);
+}
+
 TEST(bad_values_leave_the_default_and_say_so_in_one_line) {
-    static const struct {
-        enum ps_option_index option;
-        const char *value;
-        const char *line; /* after the option's name and the quoted value */
-    } cases[] = {
+    static const struct bad_value cases[] = {
         {PS_OPTION_THP, "yes", "is not one of auto, always, never; using auto"},
         {PS_OPTION_THP, "auto,always", "is not one of auto, always, never; using auto"},
         {PS_OPTION_FOREIGN, "die", "is not one of abort, warn, ignore; using abort"},
@@ -139,16 +180,7 @@ TEST(bad_values_leave_the_default_and_say_so_in_one_line) {
         {PS_OPTION_SIZE_CLASSES, "16;32",
          "has an entry \"16;32\" that is not a size such as 65536, 64K or 64KiB; using built-in"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        const char *name = ps_options[cases[i].option].name;
-        char wanted[512];
-        snprintf(wanted, sizeof wanted, "poolshim: POOLSHIM_%s: \"%s\" %s\n", name, cases[i].value,
-                 cases[i].line);
-        read_one(name, cases[i].value);
-        CHECK_EQ(faults, 1);
-        CHECK_STR_EQ(messages.text, wanted);
-        CHECK_EQ(settings.origins[cases[i].option], PS_ORIGIN_DEFAULT);
-    }
+    check_bad_values(cases, sizeof cases / sizeof cases[0]);
 }
 
 TEST(the_longest_class_table_fits_and_one_more_entry_does_not) {

@@ -153,8 +153,13 @@ TEST(json_has_every_row_under_its_key) {
         char section[64];
         char member[128];
         snprintf(section, sizeof section, "\n  \"%s\": {", row->section);
-        snprintf(member, sizeof member, "\n    \"%s\": %ju", row->key,
-                 (uintmax_t)ps_report_value(&report, row));
+        if (row->unit == PS_UNIT_WORD) {
+            snprintf(member, sizeof member, "\n    \"%s\": \"%s\"", row->key,
+                     ps_report_word(&report, row));
+        } else {
+            snprintf(member, sizeof member, "\n    \"%s\": %ju", row->key,
+                     (uintmax_t)ps_report_value(&report, row));
+        }
         const char *found = strstr(json, section);
         CHECK(found != NULL && strstr(found, member) != NULL);
     }

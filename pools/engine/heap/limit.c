@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See limit.h. Lock: limit_lock, protects all here but what the setting says; x_ are also read
+ * without it.
+ */
+#include "pools/engine/heap/limit.h"
+
+#include "pools/engine/base/atomic.h"
+#include "pools/engine/base/bits.h"
+#include "pools/engine/heap/mapping.h"
+#include "pools/engine/os/cgroup.h"
+#include "pools/engine/os/lock.h"
+#include "pools/engine/os/os.h"
+#include "pools/engine/page/medium_purge.h"
+#include "pools/engine/page/purge.h"
+#include "pools/engine/page/retention.h"
+
+#define COMPARE_MS_LEAST 4 /* a period of the clock; reading RSS takes 3 us */
+#define COMPARE_MS_MOST 250
+#define GROWTH_BYTES_PER_MS ((size_t)16 << 20) /* faster than a thread faults pages in */
+#define COMPARE_BYTES_LEAST ((size_t)1 << 20)  /* of fresh memory between two comparisons */
+#define LIMIT_MS 60000                         /* between two readings of the limit */
+#define STALL_MS 1000                          /* and of the pressure that the kernel reports */
+#define STALL_HUNDREDTHS 1000                  /* of a per cent of the time: near */
+#define NEAR_FRACTION 8                        /* near from limit - limit / 8 on */
+#define CLOSE_FRACTION 16
+#define ROOM_STEP_BYTES ((size_t)4 << 20) /* what a step of ps_limit_make_room stands for */
+
+bool ps_limit_has_setting;
+
+static struct ps_lock limit_lock = PS_LOCK_INIT(PS_RANK_LIMIT);
+static struct ps_limit_setting setting;
+static struct ps_cgroup group;
+static bool is_stalled; /* the kernel has reported pressure */
+static uint64_t last_rss_bytes;
+static uint64_t next_limit_ms;
+static uint64_t next_stall_ms;
+static uint64_t x_next_compare_ms;
+static uint64_t x_limit_bytes;
+static uint64_t x_fresh_bytes;   /* taken since the last comparison */
+static uint64_t x_compare_bytes; /* of these, for which the next is due */
+static const char *x_source = "none";
+static uint64_t x_near_count;
+
+void ps_limit_start(const struct ps_config *config) {
+    setting = config->limit;
+    ps_limit_has_setting = setting.bytes != 0 || setting.percent != 0;
+}
+
+static uint64_t near_bytes(uint64_t limit) { return limit - limit / NEAR_FRACTION; }
+
+static enum ps_pressure pressure_of(uint64_t rss_bytes, uint64_t limit) {
+    if (rss_bytes >= limit) {
+        return PS_PRESSURE_OVER;
+    }
+    if (rss_bytes >= limit - limit / CLOSE_FRACTION) {
+        return PS_PRESSURE_CLOSE;
+    }
+    return rss_bytes >= near_bytes(limit) ? PS_PRESSURE_NEAR : PS_PRESSURE_NONE;
+}
+
+static const char *name_of(enum ps_cgroup_source source) {
+    switch (source) {
+    case PS_CGROUP_LIMIT:
+        return "limit_in_bytes";
+    case PS_CGROUP_MAX:
+        return "memory.max";
+    case PS_CGROUP_HIGH:
+        return "memory.high";
+    case PS_CGROUP_NONE:
+        break;
+    }
+    return "machine";
+}
+
+/* ---- lock held ---- */
+
+static void look_up_limit(void) {
+    uint64_t bytes = setting.bytes;
+    const char *source = "setting";
+    ps_cgroup_read("", &group);
+    if (setting.percent != 0) {
+        uint64_t memory_bytes = ps_os_memory_bytes();
+        bool is_limited = group.limit_bytes < memory_bytes;
+        uint64_t whole = is_limited ? group.limit_bytes : memory_bytes;
+        bytes = whole / 100 * setting.percent + whole % 100 * setting.percent / 100;
+        source = name_of(is_limited ? group.source : PS_CGROUP_NONE);
+    }
+    ps_store_relaxed(&x_limit_bytes, ps_max(bytes, 1)); /* relaxed: written under the lock only */
+    ps_store_relaxed(&x_source, source);                /* relaxed: for statistics */
+}
+
+static void set_pressure(enum ps_pressure pressure) {
+    if (pressure != PS_PRESSURE_NONE && ps_retention_is_usual()) {
+        ps_owner_add(&x_near_count, 1);
+    }
+    ps_store_relaxed(&ps_retention_x_pressure, (uint32_t)pressure); /* relaxed: see retention.h */
+}
+
+/* The time until the next comparison: less than memory needs to grow to the limit. */
+static uint64_t pause_ms(uint64_t room) {
+    return ps_max(ps_min(room / GROWTH_BYTES_PER_MS, COMPARE_MS_MOST), COMPARE_MS_LEAST);
+}
+
+/* Compares what is in memory, and what is to come, with the limit. Returns by how much it is nearer
+ * than it may be. */
+static uint64_t compare(uint64_t now_ms, size_t expected_bytes) {
+    if (now_ms >= next_limit_ms) {
+        next_limit_ms = now_ms + LIMIT_MS;
+        look_up_limit();
+    }
+    uint64_t limit = ps_load_relaxed(&x_limit_bytes); /* relaxed: written under the lock only */
+    uint64_t rss_bytes = ps_os_rss_bytes();
+    rss_bytes = rss_bytes != 0 ? rss_bytes : last_rss_bytes; /* no descriptor is left, say */
+    last_rss_bytes = rss_bytes;
+    uint64_t wanted_bytes = rss_bytes + ps_min(expected_bytes, (uint64_t)1 << 62);
+    enum ps_pressure pressure = pressure_of(wanted_bytes, limit);
+    if (now_ms >= next_stall_ms) {
+        next_stall_ms = now_ms + STALL_MS;
+        is_stalled = ps_cgroup_pressure(&group) >= STALL_HUNDREDTHS;
+    }
+    if (pressure == PS_PRESSURE_NONE && is_stalled) {
+        pressure = PS_PRESSURE_NEAR;
+    }
+    set_pressure(pressure);
+    uint64_t room = near_bytes(limit) - ps_min(near_bytes(limit), wanted_bytes);
+    ps_store_relaxed(&x_compare_bytes, ps_max(room, COMPARE_BYTES_LEAST)); /* relaxed: a hint */
+    ps_store_relaxed(&x_fresh_bytes, (uint64_t)0);                         /* relaxed: as above */
+    ps_store_relaxed(&x_next_compare_ms, now_ms + pause_ms(room));         /* relaxed: a hint */
+    return wanted_bytes - ps_min(wanted_bytes, near_bytes(limit));
+}
+
+/* ---- without ---- */
+
+void ps_limit_tick(uint64_t now_ms) {
+    /* relaxed: a hint; the holder of the lock compares. */
+    if (now_ms >= ps_load_relaxed(&x_next_compare_ms) && ps_lock_try(&limit_lock)) {
+        (void)compare(now_ms, 0);
+        ps_lock_release(&limit_lock);
+    }
+}
+
+/* Returns whether anything may be left to release. */
+static bool release_step(uint64_t now_ms) {
+    bool has_released = ps_mapping_expire(now_ms) != 0;
+    ps_purge_tick(now_ms);
+    ps_medium_purge_tick(now_ms);
+    return has_released || ps_purge_is_behind() || ps_medium_purge_is_behind();
+}
+
+/* Counts fresh memory, and takes the lock if a comparison is due. */
+static bool is_compare_due(size_t bytes) {
+    /* relaxed, both: an estimate, by which RSS is read or not. */
+    uint64_t fresh = ps_add_relaxed(&x_fresh_bytes, (uint64_t)bytes) + bytes;
+    return fresh >= ps_load_relaxed(&x_compare_bytes) && ps_lock_try(&limit_lock);
+}
+
+void ps_limit_make_room(size_t bytes) {
+    if (!is_compare_due(bytes)) {
+        return;
+    }
+    uint64_t now_ms = ps_os_now_ms();
+    uint64_t missing = compare(now_ms, bytes);
+    ps_lock_release(&limit_lock);
+    size_t steps = missing != 0 ? ps_min(missing, bytes) / ROOM_STEP_BYTES + 1 : 0;
+    while (steps > 0 && release_step(now_ms)) {
+        steps--;
+    }
+}
+
+void ps_limit_read(struct ps_limit_counts *out) {
+    /* relaxed, all: statistics */
+    out->bytes = ps_load_relaxed(&x_limit_bytes);
+    out->source = ps_load_relaxed(&x_source);
+    out->near_count = ps_load_relaxed(&x_near_count);
+}
+
+void ps_limit_fork_child(void) {
+    if (ps_lock_fork_child(&limit_lock)) {
+        next_limit_ms = 0;
+        next_stall_ms = 0;
+        ps_store_relaxed(&x_next_compare_ms, (uint64_t)0); /* relaxed: one thread */
+    }
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The soft limit of resident memory, POOLSHIM_LIMIT: compares what the process has in memory with
+ * the limit, from time to time, and sets the pressure of page/retention.h, by which all that keep
+ * free memory are guided. Nothing fails because of it.
+ *
+ * RSS is read from /proc, since other libraries, stacks and files count as well: at
+ * ticks and as fresh memory is taken, the sooner again the nearer the limit is, and before a large
+ * block that would come near it. A limit in per cent is of the lowest limit of the process's
+ * control groups, or of the memory of the machine; it is looked up again every minute and in the
+ * child of a fork, which may be in another group. Memory pressure of the group, as the kernel
+ * reports it (PSI), counts as being near.
+ *
+ * Any thread, no lock held. Lock PS_RANK_LIMIT, held while /proc is read, never waited for. The
+ * callers of the next two ask ps_limit_is_on first.
+ */
+#ifndef PS_HEAP_LIMIT_H
+#define PS_HEAP_LIMIT_H
+
+#include "pools/engine/base/compiler.h"
+#include "pools/engine/base/config.h"
+
+/* From here on a block is one to make room for. */
+#define PS_LIMIT_LARGE_BYTES ((size_t)512 << 10)
+
+/* Constant after the start. */
+extern PS_HIDDEN bool ps_limit_has_setting;
+
+static inline bool ps_limit_is_on(void) { return PS_UNLIKELY(ps_limit_has_setting); }
+
+/* Once, before the first heap. */
+void ps_limit_start(const struct ps_config *config);
+
+/* Called when the clock was read: compares again when it is time, which is every 4 to 250 ms. */
+void ps_limit_tick(uint64_t now_ms);
+
+/* For so many bytes of fresh memory, about to be touched: compares again if it is much since the
+ * last time, since a clock turns every few milliseconds only; near the limit, returns about as much
+ * of what is free to the system. Cost: in proportion to what was taken. */
+void ps_limit_make_room(size_t bytes);
+
+struct ps_limit_counts {
+    uint64_t bytes;     /* the limit; 0: none is set, or it has not been looked up yet */
+    const char *source; /* what it was computed from: a file's name, "setting", "machine", "none" */
+    uint64_t near_count;
+};
+
+void ps_limit_read(struct ps_limit_counts *out);
+
+/* In the child of a fork, by its only thread. */
+void ps_limit_fork_child(void);
+
+#endif

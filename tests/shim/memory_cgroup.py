@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: MIT
+"""Memory control groups for tests, below the group of the process that runs them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+FOLDER = "poolshim-test"
+
+
+def own_group() -> tuple[Path, str]:
+    """This process's own memory cgroup and the name of its limit, in either version."""
+    for line in Path("/proc/self/cgroup").read_text().splitlines():
+        _, controllers, path = line.split(":", 2)
+        if "memory" in controllers.split(","):
+            return Path("/sys/fs/cgroup/memory" + path), "memory.limit_in_bytes"
+        if controllers == "" and Path("/sys/fs/cgroup/cgroup.controllers").exists():
+            return Path("/sys/fs/cgroup" + path), "memory.max"
+    pytest.skip("no memory cgroup here")
+
+
+@contextmanager
+def limited_group(limit_bytes: int, name: str = "") -> Iterator[Path]:
+    """A new group with a limit; skips the test where none can be made."""
+    parent, limit = own_group()
+    folder = parent / f"{FOLDER}{name}-{os.getpid()}"
+    try:
+        folder.mkdir()
+    except OSError as error:
+        pytest.skip(f"no cgroup can be made: {error}")
+    try:
+        (folder / limit).write_text(str(limit_bytes))
+    except OSError as error:
+        folder.rmdir()
+        pytest.skip(f"the cgroup cannot be limited: {error}")
+    try:
+        yield folder
+    finally:
+        folder.rmdir()
+
+
+def entering(group: Path) -> Callable[[], None]:
+    """What a child of this process does first to be in the group."""
+    return lambda: (group / "cgroup.procs").write_text(str(os.getpid())) and None
