@@ -100,6 +100,8 @@ def diagnose(command: tuple[str, ...], library: Path, env: Mapping[str, str]) ->
     if diagnosis.takes_effect:
         surroundings.check_others(diagnosis, env)
     surroundings.check_settings(diagnosis, places.find().run, env)
+    if diagnosis.takes_effect:
+        surroundings.check_limit(diagnosis, places.find().programs / "limit")
     return diagnosis
 
 

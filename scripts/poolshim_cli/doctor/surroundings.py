@@ -45,6 +45,23 @@ def check_settings(diagnosis: Diagnosis, run: Path, env: Mapping[str, str]) -> N
         )
 
 
+def check_limit(diagnosis: Diagnosis, program: Path) -> None:
+    """The limit of the container, and the option that heeds it. program: poolshim-limit."""
+    try:
+        done = subprocess.run([program], capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise OwnFailure(f"{program}: {error.strerror}: build first") from None
+    words = done.stdout.split()
+    if len(words) != 2:
+        return
+    size = int(words[0]) / (1 << 20)
+    is_heeded = any(s.name == "LIMIT" and s.value != "off" for s in diagnosis.settings)
+    diagnosis.add(
+        "limit", NOTE, f"the control group may have {size:,.0f} MiB of memory ({words[1]})",
+        "" if is_heeded else "POOLSHIM_LIMIT=80% releases free memory before that is reached",
+    )  # fmt: skip
+
+
 def check_others(diagnosis: Diagnosis, env: Mapping[str, str]) -> None:
     """Variables that were meant for an allocator that no longer serves."""
     for name in sorted(env):
