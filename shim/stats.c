@@ -55,7 +55,7 @@ const struct ps_report_row ps_report_rows[] = {
     ROW("guarded_blocks", "live_bytes", "live", BYTES, census.guard_live_bytes),
     ROW("guarded_blocks", "held_bytes", "in pages of samples", BYTES, census.guard_held_bytes),
 
-    ROW("pools", "bytes", "in granules with used pages", BYTES, census.pages_bytes),
+    ROW("pools", "bytes", "in granules of used pages", BYTES, census.pages_bytes),
 
     ROW("page_cache", "dirty_bytes", "free, holds memory", BYTES, census.cache_dirty_bytes),
     ROW("page_cache", "clean_bytes", "free, holds none", BYTES, census.cache_clean_bytes),
