@@ -12,8 +12,8 @@
 #include <stdint.h>
 
 #define ps_load_relaxed(p) __atomic_load_n((p), __ATOMIC_RELAXED)
-/* A relaxed load of what is used once, in a sum or a comparison: the compiler may name the memory
- * in that instruction, which GCC does not do with what it is told is atomic. */
+/* A relaxed load of a value that is used once, in a sum or a comparison: the compiler may name the
+ * memory in that instruction, which GCC never does for an atomic access. */
 #if defined(__SANITIZE_THREAD__)
 #define ps_load_once(p) ps_load_relaxed(p)
 #else

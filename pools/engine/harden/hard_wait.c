@@ -122,7 +122,7 @@ static void send_home(struct ps_heap *heap, const uintptr_t *blocks, size_t coun
             ps_remote_free(heap, span, (void *)block);
         } else if (PS_UNLIKELY(ps_heap_push(span, (void *)block))) {
             ps_heap_free_event((void *)block, span);
-            span = NULL; /* it may be gone */
+            span = NULL; /* it may have ended */
         }
     }
 }

@@ -5,7 +5,7 @@
  * malloc(n): the class of n is one load from a table, the class's source in this thread's heap
  * another. The source is a span, with a list of the blocks freed into it (in large classes: a list
  * of the newest blocks freed, in whatever span). The newest block of the list is popped, while its
- * line is still in the cache. Where the list is empty, the window of the class's bin is moved on by
+ * line is still in the cache. If the list is empty, the window of the class's bin is moved on by
  * one, a range of blocks that were not used since their span was last empty. No atomic, no lock;
  * heap_refill finds the next span or window. One comparison, with a word of the thread, tells large
  * requests and threads without a heap from all others.
@@ -87,7 +87,7 @@ PS_INLINE void ps_span_free(struct ps_span *span, void *block) {
         return;
     }
     /* As ps_span_expects, with fewer instructions: the list leads to a block near this one, so that
-     * all near links are stored alike, but for the low bits. */
+     * all near links are stored alike, the low bits excepted. */
     uintptr_t link = ps_link_stored(span->free, span->salt);
     if (PS_UNLIKELY((link ^ ps_link_word(block)) < PS_GRANULE_BYTES)) {
         ps_heap_free_doubtful(block, span);

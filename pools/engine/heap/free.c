@@ -73,7 +73,7 @@ static PS_NOINLINE void free_remote(struct ps_heap *heap, struct ps_span *span, 
 }
 
 static inline bool is_of_other_heap(const struct ps_heap *heap, uintptr_t owner_key) {
-    /* relaxed: this thread's own. Not of a mode that looks at each free. */
+    /* relaxed: this thread's own. Not of a mode that checks each free. */
     return (owner_key & PS_KEY_MASK) == PS_KEY_AT_ONCE &&
            ps_load_relaxed(&ps_thread.key) == ps_heap_key(heap);
 }

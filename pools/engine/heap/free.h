@@ -16,8 +16,8 @@
  * to a span of this heap at once. */
 void ps_heap_free_slow(void *block, struct ps_span *span, uintptr_t owner_key);
 
-/* Slow path of free: no block of this span can be freed here, unless its word only looks
- * like a link and is none. */
+/* Slow path of free: no block of this span can be freed here, unless its word only has the form of
+ * a link and is none. */
 void ps_heap_free_doubtful(void *block, struct ps_span *span);
 
 /* Slow path of free: the span's countdown is over. */

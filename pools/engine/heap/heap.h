@@ -21,7 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What malloc takes of a class when the list of its source is empty: the window, a range of
+/* The source of malloc for a class when its list is empty: the window, a range of
  * untouched blocks of the current span. */
 struct ps_bin {
     uint32_t block_bytes; /*  0 */

@@ -295,7 +295,7 @@ static PS_NOINLINE void open_batch(struct ps_heap *heap, struct ps_remote_entry 
     add_to_batch(heap, entry, span, block);
 }
 
-/* What is unusual leaves by a tail call, so that the usual cases save no register. */
+/* Unusual cases leave by a tail call, so that the usual cases save no register. */
 void ps_remote_free(struct ps_heap *heap, struct ps_span *span, void *block) {
     size_t index = ((uintptr_t)span >> PS_SLOT_SHIFT) % PS_REMOTE_ENTRIES;
     struct ps_remote_entry *entry = &heap->remote[index];

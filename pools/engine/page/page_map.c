@@ -153,7 +153,7 @@ static void widen_window(size_t leaf_index, size_t leaves) {
     size_t bytes = count * PS_LEAF_BYTES;
     uintptr_t lowest = ps_window.x_slots_end + (ps_window.x_reach << PS_SLOT_SHIFT);
     if (count != 0 && ps_metadata_map_at((char *)lowest - bytes, bytes)) {
-        ps_os_advise_huge((char *)lowest - bytes, bytes, false); /* touched sparsely */
+        ps_huge_refuse((char *)lowest - bytes, bytes); /* touched sparsely */
         /* release: as in lay_window. */
         ps_store_release(&ps_window.x_reach, ps_window.x_reach - count * PS_LEAF_SLOTS);
     }

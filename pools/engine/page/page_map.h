@@ -6,7 +6,7 @@
  *
  *   window  an array of slots: of the addresses from somewhat below the lowest arena to the end of
  *           the first one, up to 128 GiB. It grows with the arenas
- *   root    65,536 entries, one for 4 GiB: all other addresses; touched where it is used
+ *   root    65,536 entries, one for 4 GiB: all other addresses; touched if it is used
  *   branch  128 entries, one for 32 MiB
  *   leaf    512 slots, one for 64 KiB
  *
@@ -16,9 +16,9 @@
  * malloc and free as much as it takes: with a table of leaves instead of the array, bench/pair
  * took 1.11 times as long, and with root, branch and leaf for all addresses 1.5 times.
  *
- * The array lies far from all other mappings, so that it can grow where it is; what is not needed
- * of it is not mapped, for it would count: to RLIMIT_AS, and to what mlockall() may lock. Where
- * something else is in its way, the other tables serve.
+ * The array lies far from all other mappings, so that it can grow where it is; the unneeded part
+ * of it is not mapped, for it would count: to RLIMIT_AS, and to what mlockall() may lock. If
+ * another mapping is in its way, the other tables serve.
  *
  * Leaves are small so that little is mapped: with leaves of 1 GiB (2 MiB of root, 2 MiB of zeroes,
  * 2 MiB for the first arena) mlockall() made all of that resident and failed under the usual limit
@@ -135,7 +135,7 @@ PS_INLINE struct ps_page_map *ps_page_map_tables(void) {
     return map;
 }
 
-/* Where an address is in the window, below x_reach where it is not. */
+/* Index of an address in the window; below x_reach if it lies outside. */
 PS_INLINE uintptr_t ps_window_index(const void *address) {
     /* relaxed: as in ps_page_map_slot. */
     uintptr_t distance = (uintptr_t)address - ps_load_once(&ps_window.x_end);

@@ -97,8 +97,8 @@ static void plan_blocks(struct ps_size_class *class) {
         (uint16_t)ps_max((size_t)(class->limit - class->first) / NOTICE_FRACTION, 1);
 }
 
-/* What ps_span_scaled of span.h wants: odd times it is 2^(15 - shift) modulo 2^(32 - shift), and of
- * the two such numbers it is the one with an odd m. 0 where the blocks are too long. */
+/* The factor of ps_span_scaled (span.h): odd times it is 2^(15 - shift) modulo 2^(32 - shift), and
+ * of the two such numbers it is the one with an odd m. 0 if the blocks are too long. */
 static uint32_t factor_of(uint32_t block_bytes) {
     uint32_t shift = (uint32_t)__builtin_ctz(block_bytes);
     uint32_t odd = block_bytes >> shift;

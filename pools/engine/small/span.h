@@ -60,7 +60,7 @@ struct ps_span {
     uint16_t stash_count; /* 50 blocks on stash */
     uint16_t gap_head;    /* 52 index + 1 of the first free run, 0: none */
     uint16_t run_blocks;  /* 54 blocks in all free runs */
-    uint16_t probe_interval; /* 56 frees between two looks for a sequence */
+    uint16_t probe_interval; /* 56 frees between two probes for a streak */
     uint8_t place;           /* 58 enum ps_span_place */
     uint8_t is_zero;         /* 59 virgin blocks read as zero */
     uint16_t popped;         /* 60 blocks that malloc took since settling */
@@ -244,7 +244,7 @@ static inline bool ps_span_is_listed(const struct ps_span *span, const void *blo
 /* True when a block lies behind all that have left the window since the span was reset: it was
  * never handed out. Not known of classes with LIFO cache, whose windows lead past the span. */
 static inline size_t ps_span_handed_index(const struct ps_span *span) {
-    /* relaxed: who was handed a block was handed what was written before it left. */
+    /* relaxed: the thread that holds the block was handed it after this was written. */
     return ps_load_relaxed(&span->handed) >> PS_SCALED_SHIFT;
 }
 static inline bool ps_span_is_unhanded(const struct ps_span *span, const void *block) {
