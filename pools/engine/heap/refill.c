@@ -4,8 +4,9 @@
  * current, available, full and released. Called by the heap's owner. Locks only through the page
  * cache and the orphans.
  *
- * Order: the bin's own span (local frees, stash, gaps, fresh blocks, remote frees), spans named by
- * notices, other spans with room, an orphan of the class, fresh memory.
+ * Order: the current span (its list, stash and gaps; remote frees, if there are enough; fresh
+ * blocks; remote frees), spans named by notices, other spans with room, an orphan of the class,
+ * fresh memory.
  */
 #include "pools/engine/heap/refill.h"
 
@@ -38,6 +39,10 @@
 
 /* Blocks of a gap that become a list at a time. */
 #define LINKED_AT_ONCE 32
+
+/* When this fraction of the used blocks of a span has returned, it is collected before fresh blocks
+ * are granted. */
+#define BACK_FRACTION 8
 
 size_t ps_refill_window_blocks = SIZE_MAX;
 uint32_t ps_refill_sparse_spans;
@@ -81,6 +86,13 @@ static void link_from_gap(struct ps_span *span) {
     span->free_count = (uint16_t)blocks;
 }
 
+/* Returns true when enough blocks have returned to be collected before fresh ones are granted,
+ * which hold memory only once they are used. */
+static bool is_enough_back(const struct ps_span *span) {
+    size_t back = ps_span_remote_blocks(span);
+    return back != 0 && back * BACK_FRACTION >= (size_t)(span->carved - span->first);
+}
+
 /* Makes blocks of the current span available to its bin. Returns false when it has none. */
 static bool grant(struct ps_bin *bin, struct ps_span *span) {
     ps_span_settle(span);
@@ -98,7 +110,7 @@ static bool grant(struct ps_bin *bin, struct ps_span *span) {
         link_from_gap(span);
         return true;
     }
-    if (span->carved == span->limit) {
+    if (span->carved == span->limit || is_enough_back(span)) {
         return false;
     }
     size_t first = span->carved;

@@ -90,9 +90,7 @@ static void plan_blocks(struct ps_size_class *class) {
     if (class->has_lifo) {
         class->lifo_limit = (uint8_t)ps_max(LIFO_BYTES / class->block_bytes, LIFO_LEAST_BLOCKS);
     }
-    /* LIFO reuse makes a small window pointless. */
-    class->window_blocks = class->has_lifo ? (uint32_t)(class->limit - class->first)
-                                           : (uint32_t)ps_max(WINDOW_BYTES / class->block_bytes, 4);
+    class->window_blocks = (uint32_t)ps_max(WINDOW_BYTES / class->block_bytes, 4);
     class->notice_blocks =
         (uint16_t)ps_max((size_t)(class->limit - class->first) / NOTICE_FRACTION, 1);
 }
