@@ -123,6 +123,8 @@ struct ps_run *ps_page_cache_take(size_t granules, size_t align_granules) {
     return run;
 }
 
+struct ps_run *ps_page_cache_take_clean(size_t granules) { return ps_page_cache_take(granules, 1); }
+
 void ps_page_cache_give(struct ps_run *run) {
     struct ps_span *span = ps_span_of_slot(ps_slot_of_run(run));
     size_t index = (size_t)(run->base - memory[0]) / PS_GRANULE_BYTES;

@@ -49,4 +49,23 @@ FRESH_TEST(what_others_return_is_taken_before_fresh_blocks) {
     CHECK_EQ(engine_census().small_live_bytes, 0);
 }
 
+/* Of the memory of a freed run nothing moves to a class that may use one block. */
+FRESH_TEST(the_first_span_of_a_class_is_clean) {
+    ps_heap_free(ps_heap_alloc(MIB));
+    uint64_t dirty_bytes = engine_census().cache_dirty_bytes;
+    CHECK_CMP(dirty_bytes, >=, MIB);
+    void *block = ps_heap_alloc(BLOCK_BYTES);
+    CHECK_EQ(engine_census().cache_dirty_bytes, dirty_bytes);
+    WHEN("the class needs a second one");
+    void *rest[PS_GRANULE_BYTES / BLOCK_BYTES];
+    for (size_t i = 0; i < PS_GRANULE_BYTES / BLOCK_BYTES; i++) {
+        rest[i] = ps_heap_alloc(BLOCK_BYTES);
+    }
+    CHECK_CMP(engine_census().cache_dirty_bytes, <, dirty_bytes);
+    for (size_t i = 0; i < PS_GRANULE_BYTES / BLOCK_BYTES; i++) {
+        ps_heap_free(rest[i]);
+    }
+    ps_heap_free(block);
+}
+
 UNIT_MAIN

@@ -236,10 +236,14 @@ static bool refill_from_orphans(struct ps_heap *heap, struct ps_bin *bin, uint32
 }
 
 /* Creates a span. While blocks are hardened, the first spans of a class in a heap are sparse; more
- * of them would cost short loops more system calls than blocks. */
+ * of them would cost short loops more system calls than blocks. Otherwise the first is clean: of
+ * most classes a thread uses a few blocks, and the rest of a dirty run would hold memory unused. */
 static struct ps_span *create(uint32_t class_index, uintptr_t key, uint32_t spans, bool is_dense) {
     if (spans < ps_refill_sparse_spans) {
         return ps_span_create_sparse(class_index, key);
+    }
+    if (spans == 0) {
+        return ps_span_create_clean(class_index, key);
     }
     return is_dense ? ps_span_create_dense(class_index, key) : ps_span_create(class_index, key);
 }

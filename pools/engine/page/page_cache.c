@@ -219,50 +219,51 @@ static struct ps_run *find_locked(size_t granules, enum ps_page_arena_kind kind)
                                                       : run;
 }
 
-static struct ps_run *carve_found_locked(struct ps_run *run, size_t granules,
-                                         size_t align_granules) {
+/* Finds a clean run, by opening more of an arena before dirty ones are taken. */
+static struct ps_run *find_clean_locked(size_t granules, enum ps_page_arena_kind kind) {
+    struct ps_run *run = ps_run_bins_find(&sorts.clean.of[kind], granules);
+    if (run == NULL) {
+        run = grow_locked(granules, kind);
+    }
+    return run != NULL ? run : find_locked(granules, kind);
+}
+
+/* Takes the run that `find` returns, or NULL. */
+static struct ps_run *take(struct ps_run *(*find)(size_t granules, enum ps_page_arena_kind kind),
+                           size_t granules, size_t align_granules, enum ps_page_arena_kind kind) {
+    size_t fit = granules + align_granules - 1;
+    PS_CHECK(granules > 0 && fit <= PS_RUN_GRANULES_LIMIT && ps_is_power_of_two(align_granules));
+    ps_lock_acquire(&page_lock);
+    struct ps_run *run = find(fit, kind);
     if (run != NULL) {
         run = carve_locked(run, granules, align_granules);
         ps_purge_note_locked(ps_run_pair_granules(&sorts.dirty));
     }
-    return run;
-}
-
-static struct ps_run *take(size_t granules, size_t align_granules, enum ps_page_arena_kind kind) {
-    size_t fit = granules + align_granules - 1;
-    PS_CHECK(granules > 0 && fit <= PS_RUN_GRANULES_LIMIT && ps_is_power_of_two(align_granules));
-    ps_lock_acquire(&page_lock);
-    struct ps_run *run = carve_found_locked(find_locked(fit, kind), granules, align_granules);
     ps_lock_release(&page_lock);
     return run;
 }
 
 struct ps_run *ps_page_cache_take_present(size_t granules, size_t align_granules) {
-    size_t fit = granules + align_granules - 1;
-    ps_lock_acquire(&page_lock);
-    struct ps_run *run = find_present_locked(fit, PS_PAGE_ARENA_PLAIN);
-    run = carve_found_locked(run, granules, align_granules);
-    ps_lock_release(&page_lock);
-    return run;
+    return take(find_present_locked, granules, align_granules, PS_PAGE_ARENA_PLAIN);
 }
 
 struct ps_run *ps_page_cache_take_dirty(size_t granules) {
     if (granules > PS_RUN_GRANULES_LIMIT) {
         return NULL; /* a request that no run can serve; realloc makes them */
     }
-    ps_lock_acquire(&page_lock);
-    struct ps_run *run = find_dirty_locked(granules, PS_PAGE_ARENA_PLAIN);
-    run = carve_found_locked(run, granules, 1);
-    ps_lock_release(&page_lock);
-    return run;
+    return take(find_dirty_locked, granules, 1, PS_PAGE_ARENA_PLAIN);
 }
 
 struct ps_run *ps_page_cache_take(size_t granules, size_t align_granules) {
-    return take(granules, align_granules, PS_PAGE_ARENA_PLAIN);
+    return take(find_locked, granules, align_granules, PS_PAGE_ARENA_PLAIN);
 }
 
 struct ps_run *ps_page_cache_take_dense(size_t granules) {
-    return take(granules, 1, PS_PAGE_ARENA_HUGE);
+    return take(find_locked, granules, 1, PS_PAGE_ARENA_HUGE);
+}
+
+struct ps_run *ps_page_cache_take_clean(size_t granules) {
+    return take(find_clean_locked, granules, 1, PS_PAGE_ARENA_PLAIN);
 }
 
 static void give(struct ps_run *run, bool is_dirty) {

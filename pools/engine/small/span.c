@@ -95,6 +95,11 @@ struct ps_span *ps_span_create(uint32_t class_index, uintptr_t owner_key) {
                      owner_key, false);
 }
 
+struct ps_span *ps_span_create_clean(uint32_t class_index, uintptr_t owner_key) {
+    return create_in(ps_page_cache_take_clean(ps_size_classes[class_index].granules), class_index,
+                     owner_key, false);
+}
+
 struct ps_span *ps_span_create_sparse(uint32_t class_index, uintptr_t owner_key) {
     return create_in(ps_page_cache_take(ps_size_classes[class_index].granules, 1), class_index,
                      owner_key, true);

@@ -188,11 +188,12 @@ static inline bool ps_span_has_room(const struct ps_span *span) {
 }
 
 /*
- * Creates a span of a class for owner_key, with place CURRENT. Dense: for a class that fills its
- * spans soon. Sparse: with few accessible pages, at hardening level 2 and above: see span_room.h.
- * NULL when memory is exhausted.
+ * Creates a span of a class for owner_key, with place CURRENT. Clean: for a class that may not fill
+ * it. Dense: for a class that fills its spans soon. Sparse: with few accessible pages, at hardening
+ * level 2 and above: see span_room.h. NULL when memory is exhausted.
  */
 struct ps_span *ps_span_create(uint32_t class_index, uintptr_t owner_key);
+struct ps_span *ps_span_create_clean(uint32_t class_index, uintptr_t owner_key);
 struct ps_span *ps_span_create_dense(uint32_t class_index, uintptr_t owner_key);
 struct ps_span *ps_span_create_sparse(uint32_t class_index, uintptr_t owner_key);
 
