@@ -66,6 +66,41 @@ FRESH_TEST(blocks_freed_by_a_running_thread_serve_another) {
     CHECK_EQ(engine_census().small_span_bytes, 0);
 }
 
+/* Of each 16 blocks. */
+struct share {
+    size_t from;
+    size_t to;
+};
+
+static void free_share(void *argument) {
+    const struct share *share = argument;
+    for (size_t i = 0; i < PEAK_BLOCKS; i++) {
+        if (i % 16 >= share->from && i % 16 < share->to) {
+            live_end(&blocks[0][i]);
+        }
+    }
+    (void)engine_census(); /* returns what was only gathered */
+}
+
+FRESH_TEST(remote_frees_count_without_a_notice) {
+    struct worker owner;
+    worker_start(&owner);
+    worker_do(&owner, grow, blocks[0]);
+    uint64_t peak_bytes = engine_census().small_span_bytes;
+    free_share(&(struct share){0, 3});
+    worker_do(&owner, be_active, NULL);
+    CHECK_EQ(engine_census().orphan_span_count, 0);
+    WHEN("more is returned, but not half of what was left");
+    free_share(&(struct share){3, 9});
+    worker_do(&owner, be_active, NULL);
+    CHECK_CMP(engine_census().orphan_span_count * PS_GRANULE_BYTES, >, peak_bytes / 2);
+    free_share(&(struct share){9, 16});
+    worker_stop(&owner);
+    be_active(NULL); /* returns the span that is kept */
+    check_live_blocks(0);
+    CHECK_EQ(engine_census().small_span_bytes, 0);
+}
+
 FRESH_TEST(a_heap_keeps_a_quarter_of_its_live_bytes) {
     struct worker other;
     worker_start(&other);
