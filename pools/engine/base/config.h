@@ -68,7 +68,7 @@ struct ps_config {
 #define PS_CONFIG_DEFAULT                                                                          \
     {                                                                                              \
         .small_max_bytes = 0, .mmap_min_bytes = (size_t)32 << 20,                                  \
-        .cache_max_bytes = (size_t)64 << 20, .purge_delay_ms = 1000, .limit = {0, 0},              \
+        .cache_max_bytes = (size_t)64 << 20, .purge_delay_ms = 250, .limit = {0, 0},               \
         .thp = PS_THP_AUTO, .foreign = PS_FOREIGN_ABORT, .harden = 0, .guard_sample = 0,           \
         .guard_slots = 256, .record = false,                                                       \
     }
