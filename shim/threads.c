@@ -13,6 +13,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#define PROBE_BYTES 100
+
 static ps_background_create *x_create;
 
 /* The next definition after ours: libc's, or one of a library preloaded behind us. */
@@ -29,24 +31,26 @@ static ps_background_create *find_create(void) {
 }
 
 /*
- * If another library's malloc comes first (a sanitizer's), there is nothing to release, and its
- * run-time does not expect a thread that it has not seen.
+ * If another library's malloc comes first (a sanitizer's) there is nothing to release, and its
+ * run-time does not expect a thread that it did not create. Told by a block, since the address of
+ * malloc may be one in the program (its procedure linkage table).
  */
-static bool find_whether_in_use(void) {
-    Dl_info first;
-    Dl_info own;
-    return dladdr((void *)malloc, &first) != 0 && dladdr((void *)find_create, &own) != 0 &&
-           first.dli_fbase == own.dli_fbase;
-}
-
 static bool is_in_use(void) {
-    static uint32_t x_answer;                     /* 0: none yet, 1: no, 2: yes */
-    uint32_t answer = ps_load_relaxed(&x_answer); /* relaxed, both: each thread finds the same */
-    if (answer == 0) {
-        answer = find_whether_in_use() ? 2 : 1;
-        ps_store_relaxed(&x_answer, answer);
+    static uint32_t x_is_known;
+    if (ps_load_relaxed(&x_is_known) == 0) { /* relaxed, both: each thread finds the same */
+        int saved_errno = errno;
+        void *(*volatile first)(size_t) = malloc; /* not elided together with the free */
+        void *block = first(PROBE_BYTES);
+        /* relaxed: a block of this thread, or no one's. */
+        uintptr_t owner = ps_load_relaxed(&ps_span_at(block)->x_owner);
+        free(block);
+        errno = saved_errno;
+        if (owner == PS_KEY_NOBODY) {
+            return false;
+        }
+        ps_store_relaxed(&x_is_known, 1u);
     }
-    return answer == 2;
+    return true;
 }
 
 static void start(ps_background_create *create) {
