@@ -148,13 +148,20 @@ void *ps_os_reserve(size_t bytes, size_t align) {
     return reserve(bytes, align, PROT_READ | PROT_WRITE);
 }
 
+/* ThreadSanitizer has its own use for most addresses. */
+#if defined(__SANITIZE_THREAD__)
+#define CAN_CHOOSE false
+#else
+#define CAN_CHOOSE true
+#endif
+
 bool ps_os_reserve_at(void *base, size_t bytes) {
     int saved_errno = errno;
     check_range(base, bytes);
-    if (!is_allowed(FAKE_OS_RESERVE) || bytes > LOAD(reserve_limit_bytes)) {
+    if (!CAN_CHOOSE || !is_allowed(FAKE_OS_RESERVE) || bytes > LOAD(reserve_limit_bytes)) {
         return false;
     }
-    bool is_mapped = map(base, bytes, PROT_READ | PROT_WRITE) != NULL;
+    bool is_mapped = map(base, bytes, PROT_READ | PROT_WRITE) == base;
     errno = saved_errno;
     ADD(mapped_bytes, is_mapped ? bytes : 0);
     return is_mapped;

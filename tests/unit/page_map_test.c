@@ -116,6 +116,9 @@ FRESH_TEST(leaves_made_before_memory_ran_out_are_found_again) {
     CHECK_EQ(fake_os_mapped_bytes(), ps_metadata_bytes());
 }
 
+/* Half of this is at no place that a sanitizer needs. */
+#define HIGH (0x18000 * GIB)
+
 /* Slots in one array, which says that they are in the window. */
 static bool is_one_array(uintptr_t base, size_t granules) {
     const struct ps_slot *first = ps_page_map_slot(at(base));
@@ -127,45 +130,56 @@ static bool is_one_array(uintptr_t base, size_t granules) {
     return true;
 }
 
+/* Where addresses cannot be chosen there are leaves alone. */
+static bool can_grow(void) {
+    return ps_os_reserve_at((char *)(HIGH - LEAF_RANGE), ps_os_page_bytes());
+}
+
 FRESH_TEST(slots_are_one_array_as_the_covered_addresses_go_down) {
-    REQUIRE(ps_page_map_cover(at(0x100 * GIB - PS_GRANULE_BYTES), PS_GRANULE_BYTES));
-    struct ps_slot *first = ps_page_map_slot(at(0x100 * GIB - 1));
+    if (!can_grow()) {
+        return;
+    }
+    REQUIRE(ps_page_map_cover(at(HIGH - PS_GRANULE_BYTES), PS_GRANULE_BYTES));
+    struct ps_slot *first = ps_page_map_slot(at(HIGH - 1));
     WHEN("ranges are covered below, other mappings between them");
-    REQUIRE(ps_page_map_cover(at(0xff * GIB), GIB / 2));
-    REQUIRE(ps_page_map_cover(at(0xfc * GIB), GIB));
-    CHECK_EQ(ps_page_map.x_root[0xfc / 4], 0);
-    CHECK_PTR_EQ(ps_page_map_slot(at(0x100 * GIB - 1)), first);
-    CHECK(is_one_array(0xfc * GIB, 4 * GIB / PS_GRANULE_BYTES));
-    CHECK(is_foreign(0xfc * GIB - 1));
-    CHECK(is_foreign(0x100 * GIB));
+    REQUIRE(ps_page_map_cover(at(HIGH - GIB), GIB / 2));
+    REQUIRE(ps_page_map_cover(at(HIGH - 4 * GIB), GIB));
+    CHECK_EQ(ps_page_map.x_root[(HIGH - 4 * GIB) >> PS_BRANCH_SHIFT], 0);
+    CHECK_PTR_EQ(ps_page_map_slot(at(HIGH - 1)), first);
+    CHECK(is_one_array(HIGH - 4 * GIB, 4 * GIB / PS_GRANULE_BYTES));
+    CHECK(is_foreign(HIGH - 4 * GIB - 1));
+    CHECK(is_foreign(HIGH));
 }
 
 FRESH_TEST(a_range_far_below_has_leaves_and_slots_stay_where_they_are) {
-    REQUIRE(ps_page_map_cover(at(0x100 * GIB - PS_GRANULE_BYTES), PS_GRANULE_BYTES));
-    REQUIRE(ps_page_map_cover(at(0x80 * GIB), PS_GRANULE_BYTES));
-    struct ps_slot *far = ps_page_map_slot(at(0x80 * GIB));
-    CHECK(!is_one_array(0x80 * GIB, 2 * PS_LEAF_SLOTS));
+    REQUIRE(ps_page_map_cover(at(HIGH - PS_GRANULE_BYTES), PS_GRANULE_BYTES));
+    REQUIRE(ps_page_map_cover(at(HIGH - 128 * GIB), PS_GRANULE_BYTES));
+    struct ps_slot *far = ps_page_map_slot(at(HIGH - 128 * GIB));
+    CHECK(!is_one_array(HIGH - 128 * GIB, 2 * PS_LEAF_SLOTS));
     WHEN("the window reaches there, range by range");
-    for (uintptr_t base = 0xf9; base > 0x79; base -= 7) {
-        REQUIRE(ps_page_map_cover(at(base * GIB), PS_GRANULE_BYTES));
+    for (uintptr_t below = 7; below < 135; below += 7) {
+        REQUIRE(ps_page_map_cover(at(HIGH - below * GIB), PS_GRANULE_BYTES));
     }
-    CHECK_PTR_EQ(ps_page_map_slot(at(0x80 * GIB)), far);
-    CHECK(ps_page_map_slot(at(0x7b * GIB)) != ps_page_map_slot(at(0x7a * GIB)));
+    CHECK_PTR_EQ(ps_page_map_slot(at(HIGH - 128 * GIB)), far);
+    CHECK(ps_page_map_slot(at(HIGH - 133 * GIB)) != ps_page_map_slot(at(HIGH - 134 * GIB)));
 }
 
 FRESH_TEST(where_something_is_beside_the_slots_there_are_leaves) {
-    REQUIRE(ps_page_map_cover(at(0x100 * GIB - PS_GRANULE_BYTES), PS_GRANULE_BYTES));
-    char *beside = (char *)ps_page_map_slot(at(0x100 * GIB - LEAF_RANGE)) - ps_os_page_bytes();
+    if (!can_grow()) {
+        return;
+    }
+    REQUIRE(ps_page_map_cover(at(HIGH - PS_GRANULE_BYTES), PS_GRANULE_BYTES));
+    char *beside = (char *)ps_page_map_slot(at(HIGH - 3 * LEAF_RANGE)) - ps_os_page_bytes();
     REQUIRE(ps_os_reserve_at(beside, ps_os_page_bytes()));
     CHECK(!ps_os_reserve_at(beside, ps_os_page_bytes()));
-    REQUIRE(ps_page_map_cover(at(0xff * GIB), GIB / 2));
-    CHECK(!is_one_array(0xff * GIB, PS_LEAF_SLOTS * 32));
-    CHECK(is_one_array(0xff * GIB, PS_LEAF_SLOTS));
+    REQUIRE(ps_page_map_cover(at(HIGH - GIB), GIB / 2));
+    CHECK(!is_one_array(HIGH - GIB, PS_LEAF_SLOTS * 32));
+    CHECK(is_one_array(HIGH - GIB, PS_LEAF_SLOTS));
     for (uintptr_t offset = 0; offset < GIB / 2; offset += PS_GRANULE_BYTES) {
-        ps_page_map_slot(at(0xff * GIB + offset))->run.granules = (uint32_t)(offset >> 16) + 1;
+        ps_page_map_slot(at(HIGH - GIB + offset))->run.granules = (uint32_t)(offset >> 16) + 1;
     }
     for (uintptr_t offset = 0; offset < GIB / 2; offset += PS_GRANULE_BYTES) {
-        CHECK_EQ(ps_page_map_slot(at(0xff * GIB + offset))->run.granules, (offset >> 16) + 1);
+        CHECK_EQ(ps_page_map_slot(at(HIGH - GIB + offset))->run.granules, (offset >> 16) + 1);
     }
     CHECK_EQ(*beside, 0);
 }

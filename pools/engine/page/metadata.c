@@ -11,6 +11,9 @@
 
 #define PIECE_BYTES ((size_t)256 << 10)
 #define TAKE_ALIGN ((size_t)128) /* a slot of the page map */
+#define LONG_ALIGN                                                                                 \
+    ((size_t)4096) /* of what is as long: a heap, of which most use the first page                 \
+                    */
 
 PS_UNDO_LOG(metadata_undo, 4);
 static struct ps_lock metadata_lock = PS_LOCK_INIT_UNDO(PS_RANK_METADATA, &metadata_undo);
@@ -46,9 +49,11 @@ bool ps_metadata_map_at(void *base, size_t bytes) {
 }
 
 void *ps_metadata_take(size_t bytes) {
-    size_t rounded = ps_round_up(bytes, TAKE_ALIGN);
+    size_t align = bytes < LONG_ALIGN ? TAKE_ALIGN : LONG_ALIGN;
+    size_t rounded = ps_round_up(bytes, align);
     ps_lock_acquire(&metadata_lock);
-    if ((size_t)(piece_end - piece_next) < rounded) {
+    char *result = (char *)ps_round_up((uintptr_t)piece_next, align);
+    if ((size_t)(piece_end - piece_next) < (size_t)(result - piece_next) + rounded) {
         char *piece = map_locked(PIECE_BYTES);
         if (piece == NULL) { /* a limit is near: map only the needed bytes; the old piece stays */
             piece = map_locked(ps_round_up(bytes, ps_os_page_bytes()));
@@ -59,9 +64,9 @@ void *ps_metadata_take(size_t bytes) {
         PS_UNDO_NOTE(&metadata_undo, piece_end);
         piece_next = piece;
         piece_end = piece + PIECE_BYTES;
+        result = piece;
     }
-    void *result = piece_next;
-    piece_next += rounded;
+    piece_next = result + rounded;
     ps_lock_release(&metadata_lock);
     return result;
 }

@@ -11,8 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Allocates from a shared mapping. bytes: 1..64 KiB, rounded up to 128. NULL when memory is
- * exhausted. */
+/* Allocates from a shared mapping. bytes: 1..64 KiB, rounded up to 128; aligned to 128, from 4 KiB
+ * on to that. NULL when memory is exhausted. */
 void *ps_metadata_take(size_t bytes);
 
 /* Allocates a separate mapping, for large tables that are touched sparsely. bytes: multiple of 64

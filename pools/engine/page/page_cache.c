@@ -113,6 +113,7 @@ static struct ps_run *carve_locked(struct ps_run *run, size_t granules, size_t a
 }
 
 void ps_page_cache_start(const struct ps_config *config) {
+    ps_page_map_start();
     ps_huge_start(config->thp);
     ps_page_cache_is_shut = config->harden >= 2;
 }

@@ -15,6 +15,10 @@
 /* Most leaves of other mappings that the window takes in to reach the next arena: 8 GiB. */
 #define GAP_LEAVES ((size_t)256)
 
+/* Leaves that the window begins with: the next arena, which is just below as a rule, needs no more.
+ */
+#define FIRST_LEAVES ((size_t)3)
+
 #define LEAF_RANGE ((uintptr_t)1 << PS_LEAF_SHIFT)
 
 PS_SPARSE PS_ALIGNED(4096) struct ps_page_map ps_page_map;
@@ -26,6 +30,7 @@ struct ps_window ps_window = {.x_end = (uintptr_t)1 << 63,
                               .x_slots_end = (uintptr_t)(ps_page_map.zero_leaf + PS_LEAF_SLOTS)};
 
 static bool is_window_laid; /* page lock */
+static char *first_slots;   /* of the window; NULL: there is no place for them yet */
 
 /* Leaves that were mapped together and are not in the map yet. Page lock; no undo log: in the child
  * of a fork between two of these stores one leaf may be lost, none is used twice. */
@@ -102,29 +107,48 @@ static bool cover_leaf(size_t leaf_index) {
 
 /* ---- the window ---- */
 
-/* Half way down to address 0, with some chance in it: programs lie above as a rule, and where the
- * slots are is nothing that a block's address should tell. */
-static char *place_of_slots(uintptr_t base) {
-    uintptr_t place = base / 2 - ps_os_random() % (base / 8 + 1);
+/* About half way from the stack to address 0: mappings and programs usually lie above. Random, so
+ * that no block's address tells it. */
+static char *place_of_slots(uintptr_t stack) {
+    uintptr_t place = stack / 2 - ps_os_random() % (stack / 8 + 1);
     return (char *)ps_round_down(place, PS_LEAF_BYTES);
+}
+
+/* With the engine, not with the first arena: then the process may have reached a limit. */
+void ps_page_map_start(void) {
+    char *place = place_of_slots((uintptr_t)__builtin_frame_address(0));
+    if (first_slots == NULL && ps_metadata_map_at(place, FIRST_LEAVES * PS_LEAF_BYTES)) {
+        first_slots = place;
+    }
+}
+
+/* True when any of these addresses has a leaf: its slots stay where they are. */
+static bool has_leaf(size_t begin, size_t end) {
+    while (begin < end && *entry_of(address_of(begin)) == 0) {
+        begin++;
+    }
+    return begin < end;
 }
 
 /* Lays the window so that it ends behind the first range that is covered, and has that one's last
  * leaf. A reader that does not see it yet has no address of ours. */
-static void lay_window(uintptr_t base, uintptr_t end) {
+static void lay_window(uintptr_t end) {
     if (is_window_laid) {
         return;
     }
-    char *slots = place_of_slots(base);
-    if (!ps_metadata_map_at(slots, PS_LEAF_BYTES)) {
-        slots = ps_metadata_take(PS_LEAF_BYTES); /* where it cannot grow, as a rule */
+    ps_page_map_start();
+    size_t leaves = first_slots != NULL ? FIRST_LEAVES : 1;
+    size_t end_leaf = ps_round_up(end, LEAF_RANGE) >> PS_LEAF_SHIFT;
+    if (has_leaf(end_leaf - leaves, end_leaf)) {
+        return;
     }
+    char *slots = first_slots != NULL ? first_slots : ps_metadata_take(PS_LEAF_BYTES);
     if (slots != NULL) {
         /* relaxed, both: published with the next. */
         ps_store_relaxed(&ps_window.x_end, ps_round_up(end, LEAF_RANGE));
-        ps_store_relaxed(&ps_window.x_slots_end, (uintptr_t)slots + PS_LEAF_BYTES);
+        ps_store_relaxed(&ps_window.x_slots_end, (uintptr_t)slots + leaves * PS_LEAF_BYTES);
         /* release: pairs with nothing on most readers' side: see ps_page_map_slot. */
-        ps_store_release(&ps_window.x_reach, -(uintptr_t)PS_LEAF_SLOTS);
+        ps_store_release(&ps_window.x_reach, -(uintptr_t)(leaves * PS_LEAF_SLOTS));
         ps_fence_program_order(); /* in the child of a fork here it is laid again, still empty */
         is_window_laid = true;
     }
@@ -134,16 +158,10 @@ static void lay_window(uintptr_t base, uintptr_t end) {
 static size_t leaves_down_to(size_t leaf_index, size_t leaves) {
     size_t end = ps_window.x_end >> PS_LEAF_SHIFT;
     size_t lowest = end - -ps_window.x_reach / PS_LEAF_SLOTS;
-    if (!is_window_laid || leaf_index >= lowest || end - leaf_index > PS_WINDOW_LEAVES ||
-        lowest - leaf_index > leaves + GAP_LEAVES) {
-        return 0;
-    }
-    for (size_t index = leaf_index; index < lowest; index++) {
-        if (*entry_of(address_of(index)) != 0) {
-            return 0; /* its slots stay where they are */
-        }
-    }
-    return lowest - leaf_index;
+    bool is_near = first_slots != NULL && leaf_index < lowest &&
+                   end - leaf_index <= PS_WINDOW_LEAVES &&
+                   lowest - leaf_index <= leaves + GAP_LEAVES;
+    return is_near && !has_leaf(leaf_index, lowest) ? lowest - leaf_index : 0;
 }
 
 /* Takes a range below the window in. Without success where the system has put something beside the
@@ -165,7 +183,7 @@ bool ps_page_map_cover(const void *base, size_t bytes) {
     if (last >= PS_ROOT_COUNT * PS_BRANCH_COUNT) {
         return false; /* the kernel maps such addresses only on request */
     }
-    lay_window((uintptr_t)base, (uintptr_t)base + bytes);
+    lay_window((uintptr_t)base + bytes);
     widen_window(first, last + 1 - first);
     map_spare(first, last);
     for (size_t index = first; index <= last; index++) {

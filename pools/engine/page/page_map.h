@@ -193,6 +193,9 @@ static inline uint8_t **ps_page_map_shadow(const void *address) {
                : &ps_page_map_branch(map, address)->x_shadow[ps_branch_index(address)];
 }
 
+/* Finds a place for the window. Once, at start; else the first call of the next does it. */
+void ps_page_map_start(void);
+
 /* Makes slots for [base, base + bytes); the first call lays the window. Page lock held. False when
  * metadata memory ran out; leaves made so far stay and are found again. */
 bool ps_page_map_cover(const void *base, size_t bytes);
