@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import shutil
 import subprocess
 import sys
@@ -295,8 +296,7 @@ def test_variables(mapper: Path) -> None:
 def test_every_setting_is_listed(mapper: Path) -> None:
     names = {row["name"] for row in examine("--", mapper)["settings"]}
     table = (ROOT / "shim" / "config.def").read_text()
-    options = {line.split("(")[1].split(",")[0] for line in table.splitlines()
-               if line.startswith("PS_OPTION(")}  # fmt: skip
+    options = set(re.findall(r"^PS_OPTION\(\s*(\w+),", table, re.MULTILINE))
     assert names == options - {"CONF"}
 
 

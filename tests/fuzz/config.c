@@ -116,8 +116,10 @@ static void check_reads_back(void) {
 }
 
 static void check_is_untouched(uint32_t faults) {
+    const struct ps_config defaults = PS_CONFIG_DEFAULT;
     FUZZ_CHECK(faults == 0 && count_lines() <= 1);
-    FUZZ_CHECK(settings.engine.class_count == 0 && settings.engine.purge_delay_ms == 1000);
+    FUZZ_CHECK(settings.engine.class_count == 0 &&
+               settings.engine.purge_delay_ms == defaults.purge_delay_ms);
     FUZZ_CHECK(!settings.verbose && !settings.help && !settings.strict);
     FUZZ_CHECK(settings.stats_target == PS_STATS_OFF);
 }

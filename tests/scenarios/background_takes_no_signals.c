@@ -59,7 +59,7 @@ int main(void) {
         CLAIM(is_unblockable || is_of_libc || (blocked_there() >> (number - 1) & 1) == 1);
     }
     CLAIM(setuid(getuid()) == 0);
-    for (int i = 0; received < SIGNALS; i++) {
+    while (received < SIGNALS) {
         int already = received;
         CLAIM(kill(getpid(), SIGUSR1) == 0);
         while (received == already) {
