@@ -47,7 +47,8 @@ struct ps_run *ps_page_cache_take(size_t granules, size_t align_granules);
  */
 struct ps_run *ps_page_cache_take_dense(size_t granules);
 
-/* As ps_page_cache_take without alignment, clean if possible: for a run that may not be filled. */
+/* As ps_page_cache_take without alignment, clean unless many dirty runs are free: for a run that
+ * may not be filled. */
 struct ps_run *ps_page_cache_take_clean(size_t granules);
 
 /* As ps_page_cache_take, from present runs only: NULL instead of opening more addresses. */
