@@ -134,12 +134,15 @@ void ps_span_reset(struct ps_span *span) {
 
 void ps_span_reset_used(struct ps_span *span) {
     uintptr_t salt = span->salt;
+    /* relaxed: it was written before the blocks in front of it left. Blocks behind it hold what the
+     * memory held before, which the sweep at exit must not take for a write after free. */
+    uint32_t handed = ps_load_relaxed(&span->handed);
     ps_span_reset(span);
     span->carved = span->limit;
     set_used(span, ps_span_capacity(span));
     /* relaxed, both: blocks are out, but no other thread exists. */
     ps_store_relaxed(&span->salt, salt);
-    ps_store_relaxed(&span->handed, (uint32_t)span->limit << PS_SCALED_SHIFT);
+    ps_store_relaxed(&span->handed, handed);
 }
 
 void ps_span_destroy(struct ps_span *span) {
