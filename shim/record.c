@@ -35,7 +35,7 @@ static void read_command(void) {
     }
 }
 
-void ps_record_at_start(void) {
+PS_AT_START void ps_record_at_start(void) {
     const struct ps_settings *settings = ps_shim_settings();
     if (!settings->engine.record) {
         return;
@@ -56,7 +56,7 @@ static int write_recording(int fd, const void *context) {
     return ps_text_flush(&text) ? 0 : text.error;
 }
 
-void ps_record_at_exit(void) {
+PS_AT_START void ps_record_at_exit(void) {
     const struct ps_settings *settings = ps_shim_settings();
     if (!ps_record_is_on()) {
         return;

@@ -150,13 +150,13 @@ int ps_stats_write_file(const char *pattern, const char *directory) {
     return ps_report_file_write(pattern, directory, write_report, json);
 }
 
-void ps_stats_at_start(void) {
+PS_AT_START void ps_stats_at_start(void) {
     if (ps_shim_settings()->stats_target != PS_STATS_OFF) {
         ps_exit_output_start();
     }
 }
 
-void ps_stats_at_exit(void) {
+PS_AT_START void ps_stats_at_exit(void) {
     const struct ps_settings *settings = ps_shim_settings();
     if (settings->stats_target == PS_STATS_OFF) {
         return;

@@ -57,6 +57,10 @@ PS_MODEL_THREAD;
  * which then share few pages. The linker sorts by name: see cmake/shim.cmake. */
 #define PS_SPARSE __attribute__((section(".bss.sparse")))
 
+/* For functions that each start or end of a process calls, in files whose code stands behind the
+ * rest: see cmake/shim.cmake. */
+#define PS_AT_START __attribute__((section(".text")))
+
 /* Largest page size on this processor; the size of data that must have a page of its own. */
 #if defined(__x86_64__)
 #define PS_PAGE_BYTES_LIMIT 4096

@@ -121,7 +121,7 @@ static void count_heap(struct ps_heap *heap, void *context) {
     *(size_t *)context += ps_load_relaxed(&heap->x_state) != PS_HEAP_PARKED;
 }
 
-void ps_hard_sweep(void) {
+PS_AT_START void ps_hard_sweep(void) {
     if (PS_LIKELY(ps_hard_level == 0)) {
         return;
     }

@@ -13,7 +13,9 @@
 
 static enum ps_foreign foreign_policy = PS_FOREIGN_ABORT;
 
-void ps_stray_start(const struct ps_config *config) { foreign_policy = config->foreign; }
+PS_AT_START void ps_stray_start(const struct ps_config *config) {
+    foreign_policy = config->foreign;
+}
 
 /* Classifies an address in a region of medium blocks at which no live block starts. */
 static PS_COLD enum ps_misuse_state state_in_region(const struct ps_slot *slot, const void *block) {
