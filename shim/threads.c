@@ -65,8 +65,11 @@ PS_EXPORT int pthread_create(pthread_t *restrict thread, const pthread_attr_t *r
     if (create == NULL) {
         return EAGAIN;
     }
+    ps_background_thread_created();
     int error = create(thread, attributes, routine, argument);
-    if (error == 0 && ps_shim_settings()->background != PS_BACKGROUND_NEVER) {
+    if (error != 0) {
+        ps_background_thread_seen();
+    } else if (ps_shim_settings()->background != PS_BACKGROUND_NEVER) {
         start(create);
     }
     return error;

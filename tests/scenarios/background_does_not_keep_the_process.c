@@ -1,4 +1,5 @@
 // expect: exit 0 "left by the last thread"
+// env: POOLSHIM_PURGE_DELAY_MS=60000
 /* SPDX-License-Identifier: MIT */
 /*
  * main leaves by pthread_exit. When the last of the program's threads has ended the process ends,

@@ -1,15 +1,18 @@
 // expect: exit 0
+// env: POOLSHIM_PURGE_DELAY_MS=20
 /* SPDX-License-Identifier: MIT */
 /*
  * After start-up a filter kills the process at any system call but these: mmap, munmap, mprotect,
  * mremap, madvise, mincore, futex, write, exit, exit_group, and what threads need to end. (brk,
  * open, read, getpid, clock_gettime and gettid are deadly.) All regimes, five threads that exist
- * already, frees across threads, thread ends, trimming and a forced purge work.
+ * already, frees across threads, thread ends, trimming, a forced purge, and the end of the
+ * background thread in silence work.
  */
 #include "claim.h"
 #include "heap_use.h"
 
 #include <linux/filter.h>
+#include <linux/futex.h>
 #include <linux/seccomp.h>
 #include <malloc.h>
 #include <pthread.h>
@@ -48,6 +51,13 @@ static void allow_basic_calls_only(void) {
 }
 
 static size_t size_of(unsigned i) { return i % 50 == 0 ? i * 97 % 300000 + 1 : i * 31 % 2000 + 1; }
+
+/* Longer than the background thread stays with one thread that makes no call. */
+static void keep_silent(void) {
+    const struct timespec silence = {2, 0};
+    unsigned word = 0;
+    syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 0, &silence, NULL, 0);
+}
 
 static void *live_confined(void *argument) {
     unsigned self = (unsigned)(uintptr_t)argument;
@@ -88,6 +98,7 @@ int main(void) {
     for (unsigned i = 0; i < THREADS; i++) {
         CLAIM(pthread_join(threads[i], NULL) == 0);
     }
+    keep_silent();
     for (size_t size = 64; size < ((size_t)1 << 28); size *= 4) {
         unsigned char *block = calloc(1, size);
         CLAIM(block != NULL && block[size - 1] == 0);

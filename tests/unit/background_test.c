@@ -87,6 +87,7 @@ FRESH_TEST(a_thread_that_is_refused_is_tried_again) {
 FRESH_TEST(it_sleeps_in_silence_and_a_look_at_the_clock_wakes_it) {
     ps_engine_start();
     x_moves_clock = 1;
+    ps_background_thread_created(); /* it does not end */
     ps_background_start(pthread_create, count_run);
     /* relaxed: it comes. */
     while (ps_load_relaxed(&poolshim_control.x_background) != PS_BACKGROUND_ASLEEP) {
@@ -103,10 +104,12 @@ FRESH_TEST(it_sleeps_in_silence_and_a_look_at_the_clock_wakes_it) {
 FRESH_TEST(it_ends_when_one_thread_is_left) {
     ps_engine_start();
     x_moves_clock = 1;
-    fake_os_set_thread_count(3);
+    ps_background_thread_created();
     ps_background_start(pthread_create, count_run);
-    await_runs(100); /* ten seconds: there is another thread */
-    fake_os_set_thread_count(2);
+    await_runs(100); /* ten seconds: there is a thread without a heap */
+    ps_background_thread_begun();
+    await_runs(100); /* now with one */
+    ps_background_thread_ended();
     uint32_t runs;
     do { /* ends: it ends by itself */
         runs = ps_load_relaxed(&x_runs);
@@ -117,9 +120,9 @@ FRESH_TEST(it_ends_when_one_thread_is_left) {
     } while (ps_load_relaxed(&x_runs) != runs);
     CHECK_EQ(ps_load_relaxed(&poolshim_control.x_background) & 1, 0);
     WHEN("a thread is started");
-    fake_os_set_thread_count(3);
+    ps_background_thread_created();
     ps_background_start(pthread_create, count_run);
-    await_runs(10);
+    await_runs(100);
     ps_background_stop();
 }
 

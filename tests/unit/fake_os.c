@@ -18,7 +18,6 @@
 #define ADD(field, value) __atomic_add_fetch(&(field), (value), __ATOMIC_RELAXED)
 
 static uint64_t clock_ms = 1000000;
-static uint32_t thread_count;
 static uint64_t calls[FAKE_OS_CALL_COUNT];
 static uint64_t call_total;
 static uint64_t failing_call; /* as counted by call_total; 0: none */
@@ -57,8 +56,6 @@ void fake_os_limit_reserve(size_t bytes) { STORE(reserve_limit_bytes, bytes); }
 void fake_os_limit_open(size_t bytes) { STORE(open_limit_bytes, bytes); }
 
 void fake_os_place_next(void *base) { STORE(next_place, base); }
-
-void fake_os_set_thread_count(uint32_t count) { STORE(thread_count, count); }
 
 void fake_os_set_ms(uint64_t now_ms) { STORE(clock_ms, now_ms); }
 
@@ -277,10 +274,6 @@ uint64_t ps_os_now_ms(void) { return LOAD(clock_ms); }
 uint32_t ps_os_thread_number(void) { return (uint32_t)gettid(); }
 
 void ps_os_name_thread(const char *name) { (void)pthread_setname_np(pthread_self(), name); }
-
-uint32_t ps_os_process_number(void) { return (uint32_t)getpid(); }
-
-uint32_t ps_os_thread_count(void) { return ADD(thread_count, 0u); }
 
 bool ps_os_is_first_thread(void) { return gettid() == getpid(); }
 

@@ -51,9 +51,6 @@ void fake_os_set_page_bytes(size_t bytes);
 /* Calls so far whose range was not of whole pages of that size: a real system refuses them. */
 uint64_t fake_os_breaches(void);
 
-/* What ps_os_thread_count returns; 0, as if there were no /proc, before. */
-void fake_os_set_thread_count(uint32_t count);
-
 /* The clock starts at 1000000 ms. */
 void fake_os_set_ms(uint64_t now_ms);
 void fake_os_advance_ms(uint64_t ms);

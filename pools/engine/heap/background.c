@@ -18,9 +18,8 @@
 #define STACK_BYTES ((size_t)64 << 10)
 
 #define INTERVAL_MIN_MS 50
-#define SLACK_MS                                                                                   \
-    500 /* after the clock was last read: heaps become idle, are asked for and taken               \
-         */
+#define SLACK_MS 500     /* after the clock was last read: heaps become idle, and are taken */
+#define BEGIN_MS_MAX 100 /* that its start waits for its first instructions */
 
 /* The phase of the thread's record: it decides which side may write it. */
 enum control {
@@ -33,10 +32,12 @@ enum control {
 static uint32_t x_control;    /* enum control */
 static uint32_t x_wakes;      /* what the thread sleeps on; changes when it is to run */
 static uint32_t x_is_stopped; /* it is to end */
+static uint32_t x_has_begun;  /* it has run */
 static uint32_t x_threads;    /* begun and not ended; without the background thread */
+static uint32_t x_unseen;     /* created, and not begun */
 static uint32_t x_starts;     /* calls of ps_background_start */
 static pthread_t thread;      /* CONTROL_BUSY */
-static uint32_t process;      /* that the thread is of; as above */
+static uint32_t *process;     /* 1 in the process that the thread is of; as above */
 static ps_background_job *job;
 static bool is_kept; /* it does not end by itself; constant once it runs */
 
@@ -65,12 +66,13 @@ static bool is_stopped(void) {
     return ps_load_seq_cst(&x_is_stopped) != 0; /* seq_cst: as in ps_background_stop */
 }
 
-/* True if one thread of the program is left, and none is being started: then this one ends
- * for good. Threads without a heap are not counted here, so the system is asked. */
+/* True if one thread of the program is left, and none is being started: then this one ends for
+ * good. The system is not asked for the number of threads: a program may have forbidden the calls
+ * that tell it. */
 static bool ends_alone(void) {
     uint32_t running = CONTROL_RUNNING;
     uint32_t starts = ps_load_seq_cst(&x_starts); /* seq_cst, all: as in ps_background_start */
-    if (is_kept || ps_load_seq_cst(&x_threads) > 1 || ps_os_thread_count() != 2 ||
+    if (is_kept || ps_load_seq_cst(&x_threads) > 1 || ps_load_seq_cst(&x_unseen) != 0 ||
         !ps_cas_strong_seq_cst(&x_control, &running, (uint32_t)CONTROL_ENDED)) {
         return false;
     }
@@ -105,6 +107,8 @@ static void *run(void *unused) {
     uint64_t company_ms = active_ms;     /* last time that there was more than one thread */
     ps_thread.is_exiting = 1;            /* whatever libc allocates here makes no heap */
     ps_os_name_thread("poolshim");
+    ps_store_relaxed(&x_has_begun, 1u); /* relaxed: nothing else is read for it */
+    ps_os_wake_one(&x_has_begun);
     while (!is_stopped()) {
         /* seq_cst: before the words are read of which a change is followed by one of this. */
         uint32_t wakes = ps_load_seq_cst(&x_wakes);
@@ -135,11 +139,34 @@ static void *run(void *unused) {
 
 /* ---- its start and end ---- */
 
+/* CONTROL_BUSY: notes the process. Without a word that tells it from its children it is taken for
+ * each of them. */
+static void note_process(void) {
+    if (process == NULL) {
+        process = ps_os_word_wiped_by_fork();
+    }
+    if (process != NULL) {
+        ps_store_relaxed(process, 1u); /* relaxed: CONTROL_BUSY */
+    }
+}
+
 /* CONTROL_BUSY: waits for the end of a thread of this process. One of a parent, after a fork that
  * ran no handlers, does not exist. */
 static void join(void) {
-    if (process == ps_os_process_number()) {
+    if (process == NULL || ps_load_relaxed(process) != 0) { /* relaxed: CONTROL_BUSY */
         (void)pthread_join(thread, NULL);
+    }
+}
+
+/*
+ * Waits, not for ever, until the new thread has made the system calls of its start: the program may
+ * forbid them next.
+ */
+static void await_begin(void) {
+    uint64_t limit_ms = ps_os_now_ms() + BEGIN_MS_MAX;
+    /* relaxed: nothing is read for it. */
+    while (ps_load_relaxed(&x_has_begun) == 0 && ps_os_now_ms() < limit_ms) {
+        ps_os_wait_ms(&x_has_begun, 0, BEGIN_MS_MAX);
     }
 }
 
@@ -179,10 +206,11 @@ void ps_background_start(ps_background_create *create, ps_background_job *new_jo
         return; /* it runs, or another thread is about it */
     }
     job = new_job;
-    process = ps_os_process_number();
+    note_process();
     ps_lock_watch_forks(); /* there is a thread that a fork leaves behind */
-    /* relaxed, both: made visible by the creation of the thread. */
+    /* relaxed, all: made visible by the creation of the thread. */
     ps_store_relaxed(&x_is_stopped, 0u);
+    ps_store_relaxed(&x_has_begun, 0u);
     ps_store_relaxed(&poolshim_control.x_background, (uint32_t)PS_BACKGROUND_ACTIVE);
     bool is_running = create_small_thread(create);
     if (!is_running) {
@@ -191,6 +219,9 @@ void ps_background_start(ps_background_create *create, ps_background_job *new_jo
     }
     /* seq_cst: publishes `thread`, and as above. */
     ps_store_seq_cst(&x_control, (uint32_t)(is_running ? CONTROL_RUNNING : CONTROL_NONE));
+    if (is_running) {
+        await_begin();
+    }
     errno = saved_errno;
 }
 
@@ -209,8 +240,19 @@ void ps_background_stop(void) {
     ps_store_seq_cst(&x_control, (uint32_t)CONTROL_NONE); /* seq_cst: makes the end visible */
 }
 
+void ps_background_thread_created(void) {
+    (void)ps_add_seq_cst(&x_unseen, 1u); /* seq_cst: as in ends_alone */
+}
+
+void ps_background_thread_seen(void) {
+    uint32_t unseen = ps_load_relaxed(&x_unseen); /* relaxed: the swap checks it */
+    while (unseen != 0 && !ps_cas_strong_seq_cst(&x_unseen, &unseen, unseen - 1)) {
+    } /* ends: another thread has changed it */
+}
+
 void ps_background_thread_begun(void) {
-    (void)ps_add_seq_cst(&x_threads, 1u); /* seq_cst: as in ends_alone */
+    (void)ps_add_seq_cst(&x_threads, 1u); /* seq_cst: as in ends_alone; before the next */
+    ps_background_thread_seen();
 }
 
 void ps_background_thread_ended(void) {
@@ -227,4 +269,5 @@ void ps_background_fork_child(bool has_begun) {
     ps_store_relaxed(&poolshim_control.x_background, (uint32_t)PS_BACKGROUND_OFF);
     ps_store_relaxed(&x_control, (uint32_t)CONTROL_NONE);
     ps_store_relaxed(&x_threads, has_begun ? 1u : 0u);
+    ps_store_relaxed(&x_unseen, 0u);
 }

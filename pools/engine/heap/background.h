@@ -19,7 +19,13 @@
  * Its end. A process ends when its last thread does, so this one must not be the last: it ends
  * when all threads that have had a heap have ended, before the last of those does; and by itself
  * when one is left and it has nothing to do, so that the process has one thread again, as
- * unshare(CLONE_NEWUSER) asks for. The child of a fork has none until its first pthread_create.
+ * unshare(CLONE_NEWUSER) asks for. A thread that never allocates is not seen to end: while one was
+ * created and has no heap, the background thread stays. The child of a fork has none until its
+ * first pthread_create.
+ *
+ * System calls. A program may confine itself to few of them once it has its threads. Those of the
+ * start of a thread are made before ps_background_start returns; after it the thread sleeps (futex)
+ * and releases memory (madvise, munmap), and reads the clock without a call.
  *
  * No locks of its own. Callers: shim/threads.c, thread.c, fork.c, maintenance.c.
  */
@@ -57,12 +63,16 @@ typedef uint32_t ps_background_job(uint64_t now_ms);
 typedef int ps_background_create(pthread_t *thread, const pthread_attr_t *attributes,
                                  void *(*routine)(void *), void *argument);
 
-/* Starts the thread unless it runs. Any thread, outside of malloc; the engine has started. A
- * refusal by the system has no effect. */
+/* Starts the thread unless it runs, and waits until it does, or for 100 ms. Any thread, outside of
+ * malloc; the engine has started. A refusal by the system has no effect. */
 void ps_background_start(ps_background_create *create, ps_background_job *job);
 
 /* Before that: the thread does not end by itself where the program has one thread. */
 void ps_background_keep(void);
+
+/* Notes that a thread is about to be created, which has no heap yet; that it was not created. */
+void ps_background_thread_created(void);
+void ps_background_thread_seen(void);
 
 /* Notes that a thread got its first heap, and will report its end; that such a thread has ended. */
 void ps_background_thread_begun(void);

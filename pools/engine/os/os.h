@@ -84,13 +84,6 @@ uint32_t ps_os_thread_number(void);
 /* Sets the name of the calling thread in the system, up to 15 bytes. Best effort. */
 void ps_os_name_thread(const char *name);
 
-/* The system's number of the process. One system call. */
-uint32_t ps_os_process_number(void);
-
-/* Threads of the process, including those the program did not start; 0 when the system does not
- * tell. */
-uint32_t ps_os_thread_count(void);
-
 /* True on the first thread of the process; the only thread of a fork's child is one. */
 bool ps_os_is_first_thread(void);
 

@@ -15,7 +15,6 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 #include <sys/sysinfo.h>
 #include <time.h>
 
@@ -161,16 +160,6 @@ uint32_t ps_os_thread_number(void) { return (uint32_t)ps_syscall3(SYS_gettid, 0,
 
 void ps_os_name_thread(const char *name) {
     (void)ps_syscall3(SYS_prctl, PR_SET_NAME, (long)name, 0);
-}
-
-uint32_t ps_os_process_number(void) { return (uint32_t)ps_syscall3(SYS_getpid, 0, 0, 0); }
-
-uint32_t ps_os_thread_count(void) {
-    struct stat status;
-    long result =
-        ps_syscall6(SYS_newfstatat, AT_FDCWD, (long)"/proc/self/task", (long)&status, 0, 0, 0);
-    /* A folder for each, and the two that every folder has. */
-    return ps_syscall_failed(result) || status.st_nlink < 2 ? 0 : (uint32_t)status.st_nlink - 2;
 }
 
 bool ps_os_is_first_thread(void) {

@@ -22,9 +22,8 @@ static void *(*routine)(void *);
 static uint32_t x_not_created[INCARNATIONS]; /* 0: it is */
 static uint32_t x_not_ended[INCARNATIONS];
 static unsigned created;
-static unsigned joined;        /* the last of those */
-static uint32_t x_has_company; /* another thread of the program */
-static uint32_t x_work;        /* to be done by the background thread */
+static unsigned joined; /* the last of those */
+static uint32_t x_work; /* to be done by the background thread */
 static uint32_t x_not_done;
 static uint64_t now_ms[EXPLORE_THREADS + 1];
 
@@ -36,9 +35,7 @@ uint64_t ps_os_now_ms(void) { return now_ms[explore_thread()] += STEP_MS; }
 
 void ps_os_name_thread(const char *name) { (void)name; }
 
-uint32_t ps_os_process_number(void) { return 1; }
-
-uint32_t ps_os_thread_count(void) { return 2 + ps_load_relaxed(&x_has_company); }
+uint32_t *ps_os_word_wiped_by_fork(void) { return NULL; }
 
 void ps_os_wait(uint32_t *word, uint32_t expected) { explore_sleep(word, expected); }
 
@@ -127,7 +124,11 @@ static void set_up(void) {
 static void set_up_two(void) {
     set_up();
     ps_background_thread_begun();
-    x_has_company = 1;
+}
+
+static void set_up_unseen(void) {
+    set_up();
+    ps_background_thread_created();
 }
 
 static void run_as(unsigned incarnation) {
@@ -163,10 +164,17 @@ static void looks(void) { ps_background_note(); }
 
 static void ends(void) { ps_background_thread_ended(); }
 
-/* As the wrapper of pthread_create: the program's thread exists before. */
-static void starts_and_looks(void) {
-    ps_store_relaxed(&x_has_company, 1u);
+/* The program's thread that was created before gets a heap. */
+static void begins_and_stops(void) {
+    EXPLORE_ASSERT(ps_load_relaxed(&poolshim_control.x_background) != PS_BACKGROUND_OFF);
     ps_background_thread_begun();
+    ps_background_stop();
+}
+
+/* As the wrapper of pthread_create: the program's thread is noted before it exists, and may have no
+ * heap yet when the background thread is started. */
+static void starts_and_looks(void) {
+    ps_background_thread_created();
     ps_background_start(create, work);
     look();
     ps_background_stop();
@@ -185,6 +193,7 @@ const struct explore_scenario explore_scenarios[] = {
     {"stop", set_up_two, {stops, runs}, is_over, false},
     {"last_ends", set_up_two, {ends, runs, ends}, is_over, false},
     {"start", set_up, {starts_and_looks, runs, runs_again}, is_over, true},
+    {"unseen", set_up_unseen, {begins_and_stops, runs}, is_over, false},
     {"looks", set_up_two, {looks_and_stops, runs, looks}, is_over, true},
     {NULL, NULL, {NULL}, NULL, false},
 };
