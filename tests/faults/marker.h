@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a program under the fault injector says to it: a system call that nobody else makes, which
+ * What a program under the fault injector says to it: a system call that nothing else makes, which
  * the injector answers itself. Run without the injector the call fails, and all is as if no fault
  * had been asked for. Used by the loads beside this file and by supervisor.c. No locks.
  */
