@@ -5,14 +5,10 @@
  * released once or found with all its blocks, and no notice stays with a heap whose thread has
  * ended. Sources, bounds and planted faults: notices.model.
  */
-#include "pools/engine/heap/lifo.h"
-#include "pools/engine/heap/maintenance.h"
-#include "pools/engine/heap/mode.h"
 #include "pools/engine/heap/refill.h"
 #include "pools/engine/heap/registry.h"
 #include "pools/engine/heap/remote.h"
 #include "pools/engine/heap/steal.h"
-#include "pools/engine/heap/streak.h"
 #include "pools/engine/heap/thread.h"
 #include "pools/engine/small/orphans.h"
 #include "pools/engine/small/span_remote.h"
@@ -27,42 +23,6 @@ static struct ps_span *span;     /* full, owned by `owner` */
 static struct ps_span *spans[2]; /* in scenarios with two spans, of one block each */
 
 /* ---- stubs for the rest of the heap layer ---- */
-
-/* The plain mode. */
-struct ps_mode ps_mode = {
-    .hook = {.has_fast_alloc = true,
-             .has_fast_free = true,
-             .make_state = ps_mode_makes_no_state,
-             .thread_end = ps_mode_ignores_heap,
-             .refill = ps_plain_refill,
-             .return_streak = ps_plain_return_streak,
-             .flush_class = ps_mode_ignores_class,
-             .reclaim = ps_mode_reclaims_nothing},
-};
-
-bool ps_mode_makes_no_state(void **state) {
-    *state = NULL;
-    return true;
-}
-
-void ps_mode_ignores_heap(struct ps_heap *heap) { (void)heap; }
-
-void ps_mode_ignores_class(struct ps_heap *heap, uint32_t class_index) {
-    (void)heap, (void)class_index;
-}
-
-bool ps_mode_reclaims_nothing(void) { return false; }
-
-void ps_heap_tick(struct ps_heap *heap) { (void)heap; }
-
-bool ps_lifo_start(struct ps_heap *heap, uint32_t class_index) {
-    (void)heap, (void)class_index;
-    return false;
-}
-
-void ps_lifo_flush(struct ps_heap *heap, uint32_t class_index) { (void)heap, (void)class_index; }
-
-void ps_lifo_flush_all(struct ps_heap *heap) { (void)heap; }
 
 void ps_medium_flush(struct ps_heap *heap) { (void)heap; }
 

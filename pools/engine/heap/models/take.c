@@ -12,7 +12,6 @@
 #include "pools/engine/heap/free.h"
 #include "pools/engine/heap/large.h"
 #include "pools/engine/heap/medium_cache.h"
-#include "pools/engine/heap/mode.h"
 #include "pools/engine/heap/registry.h"
 #include "pools/engine/heap/remote.h"
 #include "pools/engine/heap/resize.h"
@@ -38,44 +37,6 @@ static void *live[BLOCKS_MAX]; /* allocated; each thread writes its own */
 static void *live_medium[2];
 
 /* ---- stubs for the rest of the heap layer ---- */
-
-/* The plain mode. */
-struct ps_mode ps_mode = {
-    .entry = {.alloc = ps_plain_alloc, .free_block = ps_plain_free},
-    .hook = {.has_fast_alloc = true,
-             .has_fast_free = true,
-             .make_state = ps_mode_makes_no_state,
-             .thread_start = ps_mode_ignores_heap,
-             .thread_end = ps_mode_ignores_heap,
-             .refill = ps_plain_refill,
-             .return_streak = ps_plain_return_streak,
-             .flush_class = ps_mode_ignores_class,
-             .reclaim = ps_mode_reclaims_nothing},
-};
-
-bool ps_mode_makes_no_state(void **state) {
-    *state = NULL;
-    return true;
-}
-
-void ps_mode_ignores_heap(struct ps_heap *heap) { (void)heap; }
-
-void ps_mode_ignores_class(struct ps_heap *heap, uint32_t class_index) {
-    (void)heap, (void)class_index;
-}
-
-bool ps_mode_reclaims_nothing(void) { return false; }
-
-void ps_heap_tick(struct ps_heap *heap) { (void)heap; }
-
-bool ps_lifo_start(struct ps_heap *heap, uint32_t class_index) {
-    (void)heap, (void)class_index;
-    return false;
-}
-
-void ps_lifo_flush(struct ps_heap *heap, uint32_t class_index) { (void)heap, (void)class_index; }
-
-void ps_lifo_flush_all(struct ps_heap *heap) { (void)heap; }
 
 /* A region of few blocks, each at a fixed place. */
 static PS_ALIGNED(65536) char medium[MEDIUM_BLOCKS][2 * PS_GRANULE_BYTES];

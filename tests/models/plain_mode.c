@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What stands in for the layers around heaps in models of pools/engine/heap: the plain mode, with
+ * no clock and no LIFO caches.
+ */
+#include "pools/engine/heap/alloc.h"
+#include "pools/engine/heap/free.h"
+#include "pools/engine/heap/lifo.h"
+#include "pools/engine/heap/maintenance.h"
+#include "pools/engine/heap/mode.h"
+#include "pools/engine/heap/refill.h"
+#include "pools/engine/heap/streak.h"
+
+struct ps_mode ps_mode = {
+    .entry = {.alloc = ps_plain_alloc, .free_block = ps_plain_free},
+    .hook = {.has_fast_alloc = true,
+             .has_fast_free = true,
+             .make_state = ps_mode_makes_no_state,
+             .thread_start = ps_mode_ignores_heap,
+             .thread_end = ps_mode_ignores_heap,
+             .refill = ps_plain_refill,
+             .return_streak = ps_plain_return_streak,
+             .flush_class = ps_mode_ignores_class,
+             .reclaim = ps_mode_reclaims_nothing},
+};
+
+bool ps_mode_makes_no_state(void **state) {
+    *state = NULL;
+    return true;
+}
+
+void ps_mode_ignores_heap(struct ps_heap *heap) { (void)heap; }
+
+void ps_mode_ignores_class(struct ps_heap *heap, uint32_t class_index) {
+    (void)heap, (void)class_index;
+}
+
+bool ps_mode_reclaims_nothing(void) { return false; }
+
+void ps_heap_tick(struct ps_heap *heap) { (void)heap; }
+
+bool ps_lifo_start(struct ps_heap *heap, uint32_t class_index) {
+    (void)heap, (void)class_index;
+    return false;
+}
+
+void ps_lifo_flush(struct ps_heap *heap, uint32_t class_index) { (void)heap, (void)class_index; }
+
+void ps_lifo_flush_all(struct ps_heap *heap) { (void)heap; }
