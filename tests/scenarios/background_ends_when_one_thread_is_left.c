@@ -11,24 +11,16 @@
 #include <pthread.h>
 #include <sched.h>
 
-static pthread_barrier_t is_over;
-
-static void *wait_for_end(void *unused) {
-    free(claim_hide(malloc(100)));
-    pthread_barrier_wait(&is_over);
-    return unused;
-}
-
 int main(void) {
-    pthread_barrier_init(&is_over, NULL, 3);
+    pthread_barrier_init(&tasks_may_end, NULL, 3);
     CLAIM(tasks_list().count == 1);
     for (int round = 0; round < 3; round++) {
         pthread_t threads[2];
         for (int i = 0; i < 2; i++) {
-            CLAIM(pthread_create(&threads[i], NULL, wait_for_end, NULL) == 0);
+            CLAIM(pthread_create(&threads[i], NULL, tasks_wait, NULL) == 0);
         }
         tasks_await(4, 1);
-        pthread_barrier_wait(&is_over);
+        pthread_barrier_wait(&tasks_may_end);
         for (int i = 0; i < 2; i++) {
             CLAIM(pthread_join(threads[i], NULL) == 0);
         }

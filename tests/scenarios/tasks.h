@@ -9,6 +9,7 @@
 #include "claim.h"
 
 #include <dirent.h>
+#include <pthread.h>
 #include <time.h>
 
 #define TASKS_PAUSE_MS 5
@@ -54,6 +55,15 @@ __attribute__((unused)) static struct tasks tasks_list(void) {
 __attribute__((unused)) static void tasks_pause(void) {
     const struct timespec pause = {0, TASKS_PAUSE_MS * 1000000};
     nanosleep(&pause, NULL);
+}
+
+/* Of a thread that allocates and waits for its end. */
+__attribute__((unused)) static pthread_barrier_t tasks_may_end;
+
+__attribute__((unused)) static void *tasks_wait(void *unused) {
+    free(claim_hide(malloc(100)));
+    pthread_barrier_wait(&tasks_may_end);
+    return unused;
 }
 
 /* Waits until so many threads exist, the background thread among them or not; a scenario that waits

@@ -165,13 +165,7 @@ static struct live_block blocks[BLOCKS];
 
 static void rise_and_fall(void *unused) {
     (void)unused;
-    uint64_t random = 1;
-    for (size_t i = 0; i < BLOCKS; i++) {
-        size_t bytes = engine_random_size(&random);
-        live_start(&blocks[i], ps_heap_alloc(bytes), bytes, i);
-        REQUIRE(blocks[i].address != NULL);
-    }
-    live_end_all(blocks, BLOCKS);
+    live_rise_and_fall(blocks, BLOCKS);
 }
 
 FRESH_TEST(steps_release_all_that_threads_without_calls_keep) {

@@ -10,15 +10,7 @@
 
 static struct live_block blocks[BLOCKS];
 
-static void rise_and_fall(void) {
-    uint64_t random = 1;
-    for (size_t i = 0; i < BLOCKS; i++) {
-        size_t bytes = engine_random_size(&random);
-        live_start(&blocks[i], ps_heap_alloc(bytes), bytes, i);
-        REQUIRE(blocks[i].address != NULL);
-    }
-    live_end_all(blocks, BLOCKS);
-}
+static void rise_and_fall(void) { live_rise_and_fall(blocks, BLOCKS); }
 
 static void request(uint32_t command) {
     poolshim_control.x_command = command;

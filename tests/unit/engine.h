@@ -133,6 +133,17 @@ static inline void live_end_all(struct live_block *blocks, size_t count) {
     }
 }
 
+/* Allocates so many blocks of engine_random_size, and frees them. */
+static inline void live_rise_and_fall(struct live_block *blocks, size_t count) {
+    uint64_t random = 1;
+    for (size_t i = 0; i < count; i++) {
+        size_t bytes = engine_random_size(&random);
+        live_start(&blocks[i], ps_heap_alloc(bytes), bytes, i);
+        REQUIRE(blocks[i].address != NULL);
+    }
+    live_end_all(blocks, count);
+}
+
 /* Resizes with the pattern; false when memory was out and the block is as it was. */
 static inline bool live_resize(struct live_block *live, size_t bytes, uint64_t seed) {
     void *moved = ps_block_resize(live->address, bytes);
