@@ -25,7 +25,6 @@
 #include "pools/engine/heap/room.h"
 #include "pools/engine/heap/steal.h"
 #include "pools/engine/heap/streak.h"
-#include "pools/engine/heap/take.h"
 #include "pools/engine/page/huge.h"
 #include "pools/engine/page/retention.h"
 #include "pools/engine/small/orphans.h"
@@ -264,7 +263,6 @@ static bool refill_fresh(struct ps_heap *heap, struct ps_bin *bin, uint32_t clas
         return false;
     }
     ps_add_relaxed(count, 1u); /* relaxed: a count */
-    ps_take_note_fresh();
     if (ps_limit_is_on()) {
         ps_limit_make_room((size_t)span->run.granules << PS_GRANULE_SHIFT);
     }

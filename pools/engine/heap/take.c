@@ -11,44 +11,34 @@
 #include "pools/engine/heap/room.h"
 #include "pools/engine/os/lock.h"
 #include "pools/engine/os/os.h"
-#include "pools/engine/page/retention.h"
 
 #define LOOK_MS 4     /* between two walks, of all threads together */
 #define LOOK_HEAPS 32 /* heaps examined per walk */
 #define WORK_HEAPS 8  /* heaps taken, or continued, per walk */
 #define ANSWER_MS 5   /* more than one period of a coarse clock */
 
-/* A heap is asked for when its thread has not read the clock for IDLE_MS; sooner when the process
- * takes fresh memory, NEEDED_SPANS between two walks, or memory is short. */
-#define IDLE_MS 100
-#define IDLE_NEEDED_MS 4
-#define NEEDED_SPANS 16
+/* A heap is asked for when its thread has not read the clock for so long. */
+#define IDLE_MS 4
 
 /* Spans released per walk. Each costs about 0.15 us. */
-#define CLEAR_SPANS 128
-#define CLEAR_NEEDED_SPANS 1024
+#define CLEAR_SPANS 256
 
 /* Continues no streak: not a block's address. */
 #define STOPPED ((char *)1)
 
 static bool is_on; /* constant after the start */
 static uint64_t x_next_look_ms;
-static uint32_t x_fresh;           /* fresh spans since the start */
-static uint32_t x_fresh_seen;      /* at the last walk */
 static struct ps_heap *cursor;     /* next heap to examine; registry lock */
 static struct ps_heap *idle_since; /* first heap of a sequence without work; NULL: none; likewise */
 
 struct look {
     uint64_t now_ms;
-    uint64_t idle_ms;
     uint32_t spans; /* remaining spans to release */
     uint32_t count;
     struct ps_heap *work[WORK_HEAPS]; /* HELD by this thread */
 };
 
 void ps_take_start(void) { is_on = ps_mode.hook.has_fast_alloc && ps_mode.hook.has_fast_free; }
-
-void ps_take_note_fresh(void) { ps_add_relaxed(&x_fresh, 1u); /* relaxed: a count */ }
 
 void ps_take_attach(struct ps_heap *heap) {
     if (is_on) {
@@ -148,7 +138,7 @@ static bool look_at_heap(struct look *look, struct ps_heap *heap) {
     }
     struct ps_thread_words *thread = ps_load_acquire(&heap->x_thread); /* acquire: ps_take_attach */
     /* relaxed: a hint. */
-    bool is_idle = ps_load_relaxed(&heap->x_active_ms) + look->idle_ms <= look->now_ms;
+    bool is_idle = ps_load_relaxed(&heap->x_active_ms) + IDLE_MS <= look->now_ms;
     if (state != PS_HEAP_LIVE || thread == NULL || thread == &ps_thread || !is_idle ||
         !ps_os_is_mapped(thread)) { /* a thread may end without its destructors */
         return false;
@@ -201,13 +191,7 @@ bool ps_take_look(uint64_t now_ms) {
         return false;
     }
     ps_store_relaxed(&x_next_look_ms, now_ms + LOOK_MS);
-    uint32_t fresh = ps_load_relaxed(&x_fresh);
-    bool is_needed =
-        fresh - ps_load_relaxed(&x_fresh_seen) >= NEEDED_SPANS || !ps_retention_is_usual();
-    ps_store_relaxed(&x_fresh_seen, fresh);
-    struct look look = {.now_ms = now_ms,
-                        .idle_ms = is_needed ? IDLE_NEEDED_MS : IDLE_MS,
-                        .spans = is_needed ? CLEAR_NEEDED_SPANS : CLEAR_SPANS};
+    struct look look = {.now_ms = now_ms, .spans = CLEAR_SPANS};
     if (!ps_registry_try()) {
         return false;
     }

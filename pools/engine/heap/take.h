@@ -46,9 +46,6 @@ void ps_take_start(void);
  * a further call soon may find more. */
 bool ps_take_look(uint64_t now_ms);
 
-/* Counts a span of fresh memory: if there are many, heaps are asked for sooner. */
-void ps_take_note_fresh(void);
-
 /* Blocks that the calling thread, which has no heap, has freed by a stopped streak; reading them
  * resets its words. They must be freed again when the thread has a heap, or cannot have one. */
 struct ps_late_streak {
