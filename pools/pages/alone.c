@@ -33,6 +33,7 @@ __attribute__((constructor(102))) static void library_loaded(void) {
 }
 
 static PS_COLD void start(void) {
+    ps_lock_watch_forks(); /* this may be the second thread, and the first one may fork */
     ps_lock_acquire(&start_lock);
     if (ps_load_relaxed(&x_is_started) == 0) { /* relaxed: under the lock */
         struct ps_config config = PS_CONFIG_DEFAULT;

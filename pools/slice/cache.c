@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The caches of threads: start, the way to and from the depot, the end with the thread, fork.
- * Called by slice.c. No lock but that of the start; a cache is its thread's.
+ * Called by slice.c. No locks of its own; a cache is its thread's.
  */
 #include "pools/common/debug.h"
-#include "pools/engine/base/atomic.h"
-#include "pools/engine/os/lock.h"
 #include "pools/slice/slice.h"
 
 #include <errno.h>
@@ -21,8 +19,7 @@ __thread struct ps_slice_cache *ps_slice_here __attribute__((tls_model("initial-
 static __thread struct ps_slice_cache *own_cache;
 static __thread bool is_late; /* the thread's cache has ended, and none will be made again */
 
-static struct ps_lock start_lock = PS_LOCK_INIT(PS_RANK_SLICE_START);
-static uint32_t x_is_started;
+/* From the constructor on. Before it, and when the system has no key left, threads go without. */
 static pthread_key_t exit_key;
 static bool has_key;
 
@@ -38,27 +35,17 @@ static void cache_end(void *cache) {
 static void fork_child(void) {
     ps_slice_live_fork_child();
     ps_slice_depot_fork_child();
-    ps_lock_fork_child(&start_lock);
 }
 
-static void start(void) {
-    if (ps_load_acquire(&x_is_started) != 0) { /* acquire: pairs with the release below */
-        return;
-    }
-    ps_lock_acquire(&start_lock);
-    bool is_first = x_is_started == 0;
-    if (is_first) {
-        has_key = pthread_key_create(&exit_key, cache_end) == 0;
-        ps_store_release(&x_is_started, 1u); /* release: makes the key visible */
-    }
-    ps_lock_release(&start_lock);
-    if (is_first) {
-        (void)pthread_atfork(NULL, NULL, fork_child); /* may allocate */
-    }
+/* At load, not at the first slice: ps_slice_stats and ps_slice_trim lock the depot before, and with
+ * PS_DEBUG=malloc there is no first slice. A fork beside the first slice would find locks of
+ * another thread and no handler that repairs them. */
+__attribute__((constructor(102))) static void library_loaded(void) {
+    (void)pthread_atfork(NULL, NULL, fork_child);
+    has_key = pthread_key_create(&exit_key, cache_end) == 0;
 }
 
 static PS_COLD struct ps_slice_cache *cache_create(void) {
-    start();
     struct ps_slice_cache *cache =
         has_key ? ps_pages_zalloc(sizeof(struct ps_slice_cache), 0) : NULL;
     if (cache == NULL) {

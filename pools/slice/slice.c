@@ -5,6 +5,7 @@
 #include "pools/slice/slice.h"
 
 #include "pools/common/debug.h"
+#include "pools/engine/os/lock.h"
 
 #include <errno.h>
 #include <poolshim/pages.h>
@@ -192,8 +193,11 @@ bool ps_slice_trim(void) {
 
 void ps_slice_stats(struct ps_slice_stats *stats) {
     memset(stats, 0, sizeof *stats);
-    ps_slice_depot_stats(stats);
     const struct ps_slice_cache *cache = ps_slice_cache_peek();
+    if (cache == NULL) {
+        ps_lock_watch_forks(); /* the page layer does not know of this thread */
+    }
+    ps_slice_depot_stats(stats);
     for (size_t index = 0; cache != NULL && index < PS_SLICE_BIN_COUNT; index++) {
         const struct ps_slice_bin *bin = &cache->bins[index];
         size_t count = bin->limit - bin->room + (bin->second != NULL ? bin->limit : 0);

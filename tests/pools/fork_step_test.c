@@ -147,4 +147,54 @@ FRESH_TEST(slices_through_the_depot) {
     fork_at_each_step(allocate_kept, slices_come_and_go, use_everything, 61);
 }
 
+/* ---- before the first slice of the process ---- */
+
+/* As in a process with PS_DEBUG=malloc, or one that only prints statistics: no thread has a cache.
+ */
+static void read_and_trim(void) {
+    struct ps_slice_stats stats;
+    ps_slice_stats(&stats);
+    ps_slice_trim();
+}
+
+FRESH_TEST(the_depot_is_read_and_trimmed_before_the_first_slice) {
+    fork_at_each_step(NULL, read_and_trim, use_everything, 61);
+}
+
+static void start_pages(void) { ps_pages_free(ps_pages_alloc(PAGE, PAGE), PAGE); }
+
+static void allocate_and_free(void) { ps_slice_free(24, ps_slice_alloc(24)); }
+
+FRESH_TEST(the_first_slice_of_the_process) {
+    fork_at_each_step(start_pages, allocate_and_free, use_everything, 23);
+}
+
+/* ---- handlers of the program, which run first in the child ---- */
+
+static bool has_older_handler;
+
+static void use_before_repairs(void) {
+    if (has_older_handler) {
+        alarm(20);
+        struct ps_slice_stats stats;
+        ps_slice_stats(&stats);
+        ps_slice_free(2000, ps_slice_alloc(2000));
+        ps_slice_trim();
+    }
+}
+
+__attribute__((constructor(101))) static void program_loaded(void) {
+    (void)pthread_atfork(NULL, NULL, use_before_repairs);
+}
+
+FRESH_TEST(older_handlers_use_slices_of_which_another_thread_made_the_first) {
+    has_older_handler = true;
+    fork_at_each_step(NULL, slices_come_and_go, use_everything, 241);
+}
+
+FRESH_TEST(older_handlers_use_slices_that_another_thread_counts) {
+    has_older_handler = true;
+    fork_at_each_step(allocate_kept, read_and_trim, use_everything, 61);
+}
+
 UNIT_MAIN

@@ -35,7 +35,6 @@ enum ps_lock_rank {
     PS_RANK_METADATA = 8,     /* page/metadata.c: memory for heaps and map leaves */
     PS_RANK_MAGAZINE = 9,     /* pages/magazine.c: list of magazines */
     PS_RANK_DEPOT = 10,       /* pages/depot.c: free pages in granules; innermost */
-    PS_RANK_SLICE_START = 11, /* slice/cache.c: one-time initialisation of slices */
     PS_RANK_SLICE_DEPOT = 12, /* slice/depot.c, and three more: full lists and runs */
     PS_RANK_SLICE_LIVE = 16,  /* slice/live.c: the table of live slices in checked runs */
     PS_RANK_GUARD = 17,       /* harden/guard.h: queue of free slots; innermost */
