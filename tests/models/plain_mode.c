@@ -19,6 +19,7 @@ struct ps_mode ps_mode = {
              .thread_start = ps_mode_ignores_heap,
              .thread_end = ps_mode_ignores_heap,
              .refill = ps_plain_refill,
+             .take = ps_plain_take,
              .return_streak = ps_plain_return_streak,
              .flush_class = ps_mode_ignores_class,
              .reclaim = ps_mode_reclaims_nothing},

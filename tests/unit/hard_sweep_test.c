@@ -5,6 +5,7 @@
  * blocks are then, and names a write that no call would come across.
  */
 #include "pools/engine/harden/hard.h"
+#include "pools/engine/heap/refill.h"
 #include "tests/unit/engine.h"
 
 #include <pthread.h>
@@ -124,6 +125,33 @@ FRESH_TEST(blocks_freed_by_ended_threads_are_checked) {
     ps_hard_sweep();
     blocks[4].address[20] = 'W';
     CHECK_ABORTS(ps_hard_sweep(), "poolshim: write after free to 0x");
+}
+
+static void fill_and_free(size_t bytes) {
+    fill(200, bytes);
+    for (size_t i = 0; i < 200; i++) {
+        live_end(&blocks[i]);
+    }
+}
+
+static void *leave_used_memory(void *unused) {
+    for (size_t bytes = 700; bytes <= 2800; bytes *= 2) {
+        fill_and_free(bytes);
+    }
+    return unused;
+}
+
+/* Bins are emptied after each block then. */
+FRESH_TEST(blocks_beside_frequent_samples_are_zeroed_at_level_2) {
+    engine_config.guard_sample = 2;
+    start(2);
+    ps_refill_sparse_spans = 0; /* their memory is fresh */
+    pthread_t thread;
+    REQUIRE(pthread_create(&thread, NULL, leave_used_memory, NULL) == 0);
+    pthread_join(thread, NULL);
+    fill_and_free(1900);
+    fill_and_free(1400);
+    ps_hard_sweep();
 }
 
 UNIT_MAIN

@@ -32,7 +32,7 @@ static PS_COLD void *refill_sampled(struct ps_heap *heap, struct ps_bin *bin, si
         return NULL;
     }
     int64_t granted = popped + window_blocks(bin);
-    void *block = ps_class_take(heap, class_index);
+    void *block = ps_mode.hook.take(heap, class_index);
     if (ps_guard_is_exact()) {
         granted = 1;
         ps_heap_empty_bin(heap, class_index);

@@ -134,7 +134,7 @@ static inline void *begin_life(void *block, size_t block_bytes, size_t bytes) {
 static PS_COLD void *alloc_without_arrays(struct ps_heap *heap, uint32_t class_index, size_t bytes,
                                           size_t sample_bytes) {
     struct ps_bin *bin = &heap->bins[class_index];
-    void *block = ps_heap_take(heap, class_index, sample_bytes);
+    void *block = ps_hard_take_or_refill(heap, class_index, sample_bytes);
     if (block == NULL || ps_hard_is_sample(block)) {
         return block;
     }

@@ -61,16 +61,28 @@ static void add_ready(struct ps_hard *hard, struct ps_hard_class *class, uintptr
 
 /*
  * A block from a window has not passed through a free. It is zero if its memory was never used, and
- * is not touched then, which saves a page fault per fresh page.
+ * is not touched then, which saves a page fault per fresh page. Otherwise it is zeroed before it
+ * counts as handed: its shadow byte may be that of a free block, which the sweep of another thread,
+ * or of the child of a fork at this moment, expects to be zero.
  */
-static uintptr_t from_bin(const struct ps_bin *bin, void *block) {
-    if ((char *)block + bin->block_bytes != bin->cur) {
-        return (uintptr_t)block;
+static void *take_fresh(struct ps_bin *bin, struct ps_span *source) {
+    if (bin->cur != bin->end && !bin->is_zero) {
+        ps_wipe(bin->cur, bin->block_bytes);
+        ps_fence_program_order();
     }
-    if (!bin->is_zero) {
-        ps_wipe(block, bin->block_bytes);
-    }
-    return (uintptr_t)block | PS_READY_FRESH;
+    return ps_bin_move(bin, source);
+}
+
+void *ps_hard_take(struct ps_heap *heap, uint32_t class_index) {
+    struct ps_span *source = heap->sources[class_index];
+    return !ps_link_is_end(source->free) ? ps_heap_pop(source)
+                                         : take_fresh(&heap->bins[class_index], source);
+}
+
+/* The entry of ready for a block that the bin has granted last. */
+static uintptr_t ready_from(const struct ps_bin *bin, void *block) {
+    bool is_fresh = (char *)block + bin->block_bytes == bin->cur;
+    return (uintptr_t)block | (is_fresh ? PS_READY_FRESH : 0);
 }
 
 static void fill_ready(struct ps_heap *heap, struct ps_hard_class *class, uint32_t class_index) {
@@ -81,17 +93,23 @@ static void fill_ready(struct ps_heap *heap, struct ps_hard_class *class, uint32
         add_ready(hard, class, (uintptr_t)ps_heap_pop(source));
     }
     while (class->ready_count < class->ready_limit && bin->cur != bin->end) {
-        add_ready(hard, class, from_bin(bin, ps_bin_move(bin, source)));
+        add_ready(hard, class, (uintptr_t)take_fresh(bin, source) | PS_READY_FRESH);
     }
 }
 
+void *ps_hard_take_or_refill(struct ps_heap *heap, uint32_t class_index, size_t bytes) {
+    void *block = ps_hard_take(heap, class_index);
+    return block != NULL ? block : ps_heap_refill(heap, &heap->bins[class_index], bytes);
+}
+
 PS_NOINLINE void *ps_hard_refill(struct ps_heap *heap, uint32_t class_index, size_t bytes) {
-    void *block = ps_heap_take(heap, class_index, bytes);
+    struct ps_bin *bin = &heap->bins[class_index];
+    void *block = ps_hard_take_or_refill(heap, class_index, bytes);
     if (block == NULL || ps_hard_is_sample(block)) {
         return block;
     }
     struct ps_hard_class *class = &heap->hard->classes[class_index];
-    add_ready(heap->hard, class, from_bin(&heap->bins[class_index], block));
+    add_ready(heap->hard, class, ready_from(bin, block));
     fill_ready(heap, class, class_index);
     return NULL;
 }

@@ -37,6 +37,11 @@ struct ps_hard {
     struct ps_hard_class classes[PS_CLASS_LIMIT];
 };
 
+/* Takes a block from a bin, zero except for what a write after free left; NULL when it is empty.
+ * The second refills the bin then, as ps_heap_take does. */
+void *ps_hard_take(struct ps_heap *heap, uint32_t class_index);
+void *ps_hard_take_or_refill(struct ps_heap *heap, uint32_t class_index, size_t bytes);
+
 /* Refills ready of a class that has none. If none is ready afterwards, returns a guarded sample, or
  * NULL with errno ENOMEM. bytes: the request. */
 void *ps_hard_refill(struct ps_heap *heap, uint32_t class_index, size_t bytes);

@@ -83,6 +83,9 @@ struct ps_mode_hook {
     /* Serves a request whose bin is empty: see ps_heap_refill. */
     void *(*refill)(struct ps_heap *heap, struct ps_bin *bin, size_t bytes);
 
+    /* Takes the first block of a bin that was just refilled. */
+    void *(*take)(struct ps_heap *heap, uint32_t class_index);
+
     /* Counts the pops of the class's list that an event of free has found since the last. NULL: not
      * counted. */
     void (*count_pops)(struct ps_heap *heap, uint32_t class_index, int64_t popped);

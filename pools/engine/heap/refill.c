@@ -302,6 +302,10 @@ static PS_NOINLINE void *refill_bin(struct ps_heap *heap, struct ps_bin *bin) {
         errno = ENOMEM;
         return NULL;
     }
+    return ps_mode.hook.take(heap, class_index);
+}
+
+void *ps_plain_take(struct ps_heap *heap, uint32_t class_index) {
     return ps_class_take(heap, class_index);
 }
 

@@ -18,7 +18,8 @@ void ps_heap_release_span(struct ps_heap *heap, struct ps_span *span);
 /* Finds blocks of a class for its bin. Returns false when memory is exhausted. */
 bool ps_heap_refill_class(struct ps_heap *heap, struct ps_bin *bin, uint32_t class_index);
 
-/* ps_heap_refill of the plain mode. If no class serves the request, heap may be NULL. */
+/* The hooks of the plain mode. If no class serves the request, heap may be NULL. */
+void *ps_plain_take(struct ps_heap *heap, uint32_t class_index);
 void *ps_plain_refill(struct ps_heap *heap, struct ps_bin *bin, size_t bytes);
 void *ps_plain_alloc_large(struct ps_heap *heap, size_t bytes);
 

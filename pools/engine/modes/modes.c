@@ -7,6 +7,7 @@
 #include "pools/engine/harden/guard.h"
 #include "pools/engine/harden/hard.h"
 #include "pools/engine/harden/hard_large.h"
+#include "pools/engine/harden/hard_wait.h"
 #include "pools/engine/harden/level_1.h"
 #include "pools/engine/harden/level_2.h"
 #include "pools/engine/harden/stray.h"
@@ -53,6 +54,7 @@ const struct ps_mode_hook ps_mode_hooks[PS_MODE_COUNT] = {
                        .thread_start = ps_mode_ignores_heap,
                        .thread_end = ps_mode_ignores_heap,
                        .refill = ps_plain_refill,
+                       .take = ps_plain_take,
                        .count_pops = NULL,
                        .may_open_streak = NULL,
                        .return_streak = ps_plain_return_streak,
@@ -69,6 +71,7 @@ const struct ps_mode_hook ps_mode_hooks[PS_MODE_COUNT] = {
                          .thread_start = ps_mode_ignores_heap,
                          .thread_end = ps_mode_ignores_heap,
                          .refill = ps_guard_refill,
+                         .take = ps_plain_take,
                          .count_pops = ps_guard_count_pops,
                          .may_open_streak = NULL,
                          .return_streak = ps_plain_return_streak,
@@ -85,6 +88,7 @@ const struct ps_mode_hook ps_mode_hooks[PS_MODE_COUNT] = {
                         .thread_start = ps_mode_ignores_heap,
                         .thread_end = ps_mode_ignores_heap,
                         .refill = ps_level_1_refill,
+                        .take = ps_plain_take,
                         .count_pops = ps_guard_count_pops,
                         .may_open_streak = ps_level_1_may_open_streak,
                         .return_streak = ps_level_1_return_streak,
@@ -101,6 +105,7 @@ const struct ps_mode_hook ps_mode_hooks[PS_MODE_COUNT] = {
                           .thread_start = ps_mode_ignores_heap,
                           .thread_end = ps_hard_flush_all,
                           .refill = ps_level_1_refill,
+                          .take = ps_hard_take,
                           .count_pops = ps_guard_count_pops,
                           .may_open_streak = NULL,
                           .return_streak = ps_plain_return_streak,
@@ -117,6 +122,7 @@ const struct ps_mode_hook ps_mode_hooks[PS_MODE_COUNT] = {
                           .thread_start = ps_record_begin,
                           .thread_end = ps_record_end,
                           .refill = ps_plain_refill,
+                          .take = ps_plain_take,
                           .count_pops = NULL,
                           .may_open_streak = NULL,
                           .return_streak = ps_plain_return_streak,

@@ -122,9 +122,10 @@ void ps_span_reset(struct ps_span *span) {
     span->is_zero = false;
     span->is_shared = 0;
     /* relaxed, both: other threads read them only while they have a block of the span, and none is
-     * out. */
-    ps_store_relaxed(&span->salt, ps_link_new_salt());
+     * out. In this order for the child of a fork: the links in blocks are of the old salt. */
     ps_store_relaxed(&span->handed, (uint32_t)span->first << PS_SCALED_SHIFT);
+    ps_fence_program_order();
+    ps_store_relaxed(&span->salt, ps_link_new_salt());
     set_used(span, 0);
     ps_store_relaxed(&span->popped, (uint16_t)0);          /* relaxed: as free_countdown below */
     ps_store_relaxed(&span->countdown_start, (uint16_t)1); /* relaxed: as the next */
