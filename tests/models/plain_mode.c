@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What stands in for the layers around heaps in models of pools/engine/heap: the plain mode, with
- * no clock and no LIFO caches.
+ * What stands in for the layers around heaps in models of pools/engine/heap: the plain mode,
+ * without a clock.
  */
 #include "pools/engine/heap/alloc.h"
 #include "pools/engine/heap/free.h"
-#include "pools/engine/heap/lifo.h"
 #include "pools/engine/heap/maintenance.h"
 #include "pools/engine/heap/mode.h"
 #include "pools/engine/heap/refill.h"
@@ -39,12 +38,3 @@ void ps_mode_ignores_class(struct ps_heap *heap, uint32_t class_index) {
 bool ps_mode_reclaims_nothing(void) { return false; }
 
 void ps_heap_tick(struct ps_heap *heap) { (void)heap; }
-
-bool ps_lifo_start(struct ps_heap *heap, uint32_t class_index) {
-    (void)heap, (void)class_index;
-    return false;
-}
-
-void ps_lifo_flush(struct ps_heap *heap, uint32_t class_index) { (void)heap, (void)class_index; }
-
-void ps_lifo_flush_all(struct ps_heap *heap) { (void)heap; }

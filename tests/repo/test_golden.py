@@ -27,6 +27,7 @@ CASES = [
     "free_null",
     "pair_64",
     "pair_2000",
+    "pair_6000",
     "pair_10k",
     "pair_100k",
 ]

@@ -29,7 +29,7 @@ RETIRED = {
     r"orphanages?": "orphans",
     r"central": "orphans",
     r"wakes?|woken?|waked": "reclaim notice",
-    r"recent\s+blocks?|recents": "LIFO cache",
+    r"recent\s+blocks?|recents|LIFO\s+caches?": "current span",
     r"slices?\s+of\s+64\s+KiB|64\s+KiB\s+slices?": "granule",
     r"robs?|robbed|robbers?|thefts?|thief": "steal",
     r"lets?\s+go\s+of": "detach",

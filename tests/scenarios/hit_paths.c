@@ -84,6 +84,9 @@ static void pair_64(unsigned calls) { make_pairs(calls, 64); }
 /* Above the direct table: the slow side of malloc, with a free block in its list. */
 static void pair_2000(unsigned calls) { make_pairs(calls, 2000); }
 
+/* Of a class with ten blocks in a span. */
+static void pair_6000(unsigned calls) { make_pairs(calls, 6000); }
+
 /* Blocks that wait in the thread. Every 32nd pair reads the clock: fewer are counted. */
 static void medium_pairs(unsigned calls, size_t bytes) {
     for (unsigned i = 0; i < calls; i++) {
@@ -98,10 +101,15 @@ static const struct hit_case {
     const char *name;
     void (*run)(unsigned calls);
 } cases[] = {
-    {"malloc_virgin", malloc_virgin},   {"malloc_freed", malloc_freed},
-    {"free_scattered", free_scattered}, {"free_in_order", free_in_order},
-    {"free_null", free_null},           {"pair_64", pair_64},
-    {"pair_2000", pair_2000},           {"pair_10k", pair_10k},
+    {"malloc_virgin", malloc_virgin},
+    {"malloc_freed", malloc_freed},
+    {"free_scattered", free_scattered},
+    {"free_in_order", free_in_order},
+    {"free_null", free_null},
+    {"pair_64", pair_64},
+    {"pair_2000", pair_2000},
+    {"pair_6000", pair_6000},
+    {"pair_10k", pair_10k},
     {"pair_100k", pair_100k},
 };
 

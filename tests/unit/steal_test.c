@@ -19,7 +19,7 @@ ENGINE_LONG_CLASSES
 #define BLOCK_LIMIT (SPANS * 64)
 
 static struct live_block blocks[BLOCK_LIMIT];
-static size_t block_bytes = 8192; /* 8 in a span; with LIFO cache */
+static size_t block_bytes = 8192; /* 8 in a span */
 static uint32_t class_index;
 static size_t span_blocks;
 static size_t block_count; /* of SPANS full spans, one after the other, and one more block */
@@ -97,7 +97,7 @@ static void check_steal(size_t bytes) {
     const void *last = blocks[block_count - 1].address;
     worker_do_and_end(free_all, NULL);
     CHECK_CMP(class_spans(), >=, SPANS);
-    const struct ps_heap *heap = owner_of(ps_span_at(last));
+    const struct ps_heap *heap = owner_of(ps_span_holding(ps_page_map_slot(last), last));
     WHEN("another thread needs memory");
     worker_do(&needy, need_much_memory, NULL);
     THEN("it has taken the spans, but for the one in the owner's bin and the drained one");

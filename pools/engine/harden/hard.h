@@ -20,7 +20,7 @@
  *   - Level 3: the quarantine is longer, and some blocks are guarded samples (guard.h).
  *
  * The fast paths have no code for this; hardened threads do not take them: see struct
- * ps_thread_words. Free streaks and LIFO caches are off from level 2 on. (Quarantine, random order,
+ * ps_thread_words. Free streaks are off from level 2 on. (Quarantine, random order,
  * zeroing and the check on reuse after hardened_malloc; shadow bytes of live blocks after
  * DieHarder.)
  *

@@ -12,7 +12,6 @@
 #include "pools/engine/base/bits.h"
 #include "pools/engine/harden/hard.h"
 #include "pools/engine/harden/hard_large.h"
-#include "pools/engine/heap/lifo.h"
 #include "pools/engine/heap/registry.h"
 #include "pools/engine/heap/remote.h"
 #include "pools/engine/heap/shadow.h"
@@ -130,7 +129,6 @@ PS_AT_START void ps_hard_sweep(void) {
     ps_heap_walk(count_heap, &heaps);
     if (heap != NULL) {
         ps_streak_close(heap);
-        ps_lifo_flush_all(heap);
         ps_remote_flush(heap);
     }
     struct sweep sweep = {.bytes_left = SWEEP_BYTES, .is_alone = heap != NULL && heaps == 1};

@@ -74,7 +74,7 @@ static void *take_fresh(struct ps_bin *bin, struct ps_span *source) {
 }
 
 void *ps_hard_take(struct ps_heap *heap, uint32_t class_index) {
-    struct ps_span *source = heap->sources[class_index];
+    struct ps_span *source = heap->current[class_index];
     return !ps_link_is_end(source->free) ? ps_heap_pop(source)
                                          : take_fresh(&heap->bins[class_index], source);
 }
@@ -88,7 +88,7 @@ static uintptr_t ready_from(const struct ps_bin *bin, void *block) {
 static void fill_ready(struct ps_heap *heap, struct ps_hard_class *class, uint32_t class_index) {
     struct ps_hard *hard = heap->hard;
     struct ps_bin *bin = &heap->bins[class_index];
-    struct ps_span *source = heap->sources[class_index];
+    struct ps_span *source = heap->current[class_index];
     while (class->ready_count < class->ready_limit && !ps_link_is_end(source->free)) {
         add_ready(hard, class, (uintptr_t)ps_heap_pop(source));
     }

@@ -18,7 +18,6 @@
 #include "pools/engine/heap/fast_path.h"
 #include "pools/engine/heap/free.h"
 #include "pools/engine/heap/large.h"
-#include "pools/engine/heap/lifo.h"
 #include "pools/engine/heap/refill.h"
 #include "pools/engine/heap/remote.h"
 #include "pools/engine/heap/resize.h"
@@ -74,8 +73,8 @@ static PS_COLD void free_beside_run(struct ps_heap *heap, struct ps_span *span, 
     free_in(span, block);
 }
 
-/* Frees a block of another owner, or outside of spans. */
-static PS_NOINLINE void free_foreign(struct ps_slot *slot, void *block) {
+/* Frees what is not in a span of one granule of this heap. */
+static PS_NOINLINE void free_other(struct ps_slot *slot, void *block) {
     struct ps_span *span = ps_span_holding(slot, block);
     if (PS_UNLIKELY(span == NULL)) {
         ps_free_large(slot, block);
@@ -86,26 +85,11 @@ static PS_NOINLINE void free_foreign(struct ps_slot *slot, void *block) {
     ps_heap_free_foreign_owner(span, block);
 }
 
-/* Frees what is not in a span of one granule of this heap, including blocks of classes with a LIFO
- * cache. */
-static PS_NOINLINE void free_other(struct ps_heap *heap, struct ps_slot *slot, void *block,
-                                   size_t class_index) {
-    if (PS_UNLIKELY(class_index >= PS_CLASS_LIMIT || heap == NULL)) {
-        free_foreign(slot, block);
-        return;
-    }
-    ps_free_check(ps_span_of_inside(slot, block), block);
-    ps_wipe(block, ps_size_classes[class_index].block_bytes);
-    if (PS_UNLIKELY(ps_heap_push(&heap->lifo[class_index], block))) {
-        ps_lifo_event(heap, (uint32_t)class_index);
-    }
-}
-
 /* All calls are tail calls, so it saves no register: a tenth of its instructions. */
 void ps_level_1_free(struct ps_span *span, void *block, uintptr_t owner_key) {
     struct ps_heap *heap = ps_thread.own; /* NULL: then the key matches no heap */
     if (PS_UNLIKELY(owner_key != ps_heap_key(heap))) {
-        free_other(heap, (struct ps_slot *)span, block, owner_key - (uintptr_t)heap - PS_KEY_LIFO);
+        free_other((struct ps_slot *)span, block);
         return;
     }
     if (PS_UNLIKELY(!ps_span_expects(span, block))) {

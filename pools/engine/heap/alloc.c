@@ -56,7 +56,7 @@ void *ps_block_zalloc(size_t bytes) {
     }
     uint32_t class_index = ps_size_class_of(bytes);
     struct ps_bin *bin = &heap->bins[class_index];
-    struct ps_span *source = heap->sources[class_index];
+    struct ps_span *source = heap->current[class_index];
     if (bin->is_zero && ps_link_is_end(source->free) && bin->cur != bin->end) {
         void *block = ps_bin_move(bin, source);
         ps_thread_leave();

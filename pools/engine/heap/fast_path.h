@@ -40,7 +40,7 @@
 
 /* ---- pop, move the window, or find the bin something to pop ---- */
 PS_INLINE void *ps_class_alloc(struct ps_heap *heap, size_t class_index, size_t bytes) {
-    struct ps_span *source = heap->sources[class_index];
+    struct ps_span *source = heap->current[class_index];
     void *block = source->free;
     if (PS_LIKELY(!ps_link_is_end(block))) {
         void *next = ps_link_of(block, source->salt);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Slow paths of free: blocks of other owners, of classes with a LIFO cache and of no class, events
+ * Slow paths of free: blocks of other owners, of spans of several granules and of no class, events
  * of a span; and the plain mode's entry point. Called from fast_path.h and by the modes. No locks
  * of its own.
  */
@@ -10,7 +10,6 @@
 #include "pools/engine/heap/detached.h"
 #include "pools/engine/heap/fast_path.h"
 #include "pools/engine/heap/large.h"
-#include "pools/engine/heap/lifo.h"
 #include "pools/engine/heap/maintenance.h"
 #include "pools/engine/heap/pop.h"
 #include "pools/engine/heap/refill.h"
@@ -20,15 +19,6 @@
 #include "pools/engine/heap/thread.h"
 
 /* ---- slow paths ---- */
-
-void ps_heap_free_lifo(struct ps_heap *heap, uint32_t class_index, struct ps_slot *slot,
-                       void *block) {
-    struct ps_span *list = &heap->lifo[class_index];
-    ps_free_check(ps_span_of_inside(slot, block), block);
-    if (PS_UNLIKELY(ps_heap_push(list, block))) {
-        ps_lifo_event(heap, class_index);
-    }
-}
 
 /* heap: NULL if there is none. */
 static PS_NOINLINE void free_medium(struct ps_heap *heap, struct ps_slot *slot, void *block) {
@@ -41,26 +31,15 @@ static PS_NOINLINE void free_medium(struct ps_heap *heap, struct ps_slot *slot, 
 
 static PS_NOINLINE void free_other(struct ps_heap *heap, struct ps_span *span, void *block,
                                    uintptr_t owner_key) {
-    /* A thread off free's fast path has no class behind its key: the mode sees its LIFO cache.
-     * relaxed: as above. */
-    size_t class_index =
-        owner_key - ps_load_relaxed(&ps_thread.key) - (PS_KEY_LIFO - PS_KEY_AT_ONCE);
-    if (PS_UNLIKELY(heap ==
-                    NULL)) { /* the streak of step 0 accepts NULL, unless the heap was taken */
-        if (PS_UNLIKELY(ps_thread_own() == NULL)) {
-            ps_detached_free(span, block, owner_key);
-        } else if (block != NULL) {
-            ps_mode.entry.free_block(span, block, owner_key);
-        }
-    } else if (PS_LIKELY(class_index < PS_CLASS_LIMIT)) {
-        ps_heap_free_lifo(heap, (uint32_t)class_index, (struct ps_slot *)span, block);
-    } else if (block != NULL) {
+    if (PS_UNLIKELY(heap == NULL && ps_thread_own() == NULL)) {
+        ps_detached_free(span, block, owner_key);
+    } else if (block != NULL) { /* the streak of step 0 accepts NULL, unless the heap was taken */
         ps_mode.entry.free_block(span, block, owner_key);
     }
     ps_thread_leave();
 }
 
-/* A block of another heap's, of a class that its owner frees at once. */
+/* A block of another heap's, in a span of one granule. */
 static PS_NOINLINE void free_remote(struct ps_heap *heap, struct ps_span *span, void *block) {
     /* relaxed, both: as in ps_span_is_unhanded and ps_span_is_listed. */
     bool is_handed = ps_span_scaled(span, block) < ps_load_relaxed(&span->handed);

@@ -42,8 +42,4 @@ void ps_heap_free_foreign_owner(struct ps_span *span, void *block);
 /* Frees a block outside of spans. */
 void ps_free_large(struct ps_slot *slot, void *block);
 
-/* Frees a block of a class with a LIFO cache, in a span of this heap. */
-void ps_heap_free_lifo(struct ps_heap *heap, uint32_t class_index, struct ps_slot *slot,
-                       void *block);
-
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A heap: the state of one thread, 16 KiB. A thread touches only the first 4 KiB as long as it
- * frees no other thread's blocks and allocates none above 4 KiB. A bin per size class holds the
+ * A heap: the state of one thread, 8 KiB. A thread touches only the first 4 KiB as long as it
+ * frees no other thread's blocks. A bin per size class holds the
  * blocks for the next mallocs; everything else is for slow paths. Only the owning thread accesses
  * its heap, except for fields marked x_; if that thread makes no calls, a thread that has taken the
  * heap does (take.h).
@@ -21,14 +21,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The source of malloc for a class when its list is empty: the window, a range of
- * untouched blocks of the current span. */
+/* The source of malloc for a class when the current span's list is empty: the window, a range of
+ * untouched blocks of that span. */
 struct ps_bin {
     uint32_t block_bytes; /*  0 */
     uint32_t is_zero;     /*  4 the window's blocks read as zero */
-    struct ps_span *span; /*  8 current span; ps_span_none when there is none */
-    char *cur;            /* 16 window: next block */
-    char *end;            /* 24 window: behind the last block; == cur when empty */
+    char *cur;            /*  8 window: next block */
+    char *end;            /* 16 window: behind the last block; == cur when empty */
+    uint64_t reserved;    /* 24 a power of two is found in fewer instructions */
 };
 
 extern PS_HIDDEN struct ps_span ps_span_none;
@@ -64,10 +64,9 @@ struct ps_guard_sampler {
 };
 
 struct ps_heap {
-    /*    0 whose list the next malloc of a class pops: the bin's span, or the LIFO cache of the
-     * class; ps_span_none, which has nothing, before the class is used. Apart from the bins: a hit
-     * needs no more of them, and finds it by one load. */
-    struct ps_span *sources[PS_BIN_LIMIT];
+    /*    0 whose list the next malloc of a class pops; ps_span_none, which has nothing, where there
+     * is none. Apart from the bins: a hit needs no more of them, and finds it by one load. */
+    struct ps_span *current[PS_BIN_LIMIT];
     struct ps_bin bins[PS_BIN_LIMIT];        /*  512 */
     struct ps_span *available[PS_BIN_LIMIT]; /* 2560 spans with room */
     struct ps_span *streak_span;             /* 3072 span of this thread's free streak, or NULL */
@@ -105,11 +104,10 @@ struct ps_heap {
     PS_ALIGNED(4096) struct ps_remote_entry remote[PS_REMOTE_ENTRIES]; /* 4096 see remote.c */
     void *singles[PS_REMOTE_SINGLES];                                  /* 6144 */
     uint32_t singles_count;                                            /* 6656 */
-    struct ps_span lifo[PS_CLASS_LIMIT];                               /* see lifo.c */
 };
 
 _Static_assert(offsetof(struct ps_heap, remote) == 4096, "the first page is all that most need");
-_Static_assert(sizeof(struct ps_heap) == 16384, "pools/README.md says so");
+_Static_assert(sizeof(struct ps_heap) == 8192, "pools/README.md says so");
 
 /*
  * The thread's own words, initial-exec TLS. Initially there is no heap, and free(NULL) matches the
@@ -191,8 +189,8 @@ PS_INLINE uintptr_t ps_heap_key(const struct ps_heap *heap) {
 
 /* Owner key of this heap's spans of a class. */
 static inline uintptr_t ps_heap_key_of(const struct ps_heap *heap, uint32_t class_index) {
-    return ps_size_classes[class_index].has_lifo ? (uintptr_t)heap + PS_KEY_LIFO + class_index
-                                                 : ps_heap_key(heap);
+    return ps_size_classes[class_index].granules == 1 ? ps_heap_key(heap)
+                                                      : (uintptr_t)heap + PS_KEY_LONG;
 }
 
 /* The owning heap of a key, which must be a heap's. */

@@ -6,7 +6,6 @@
 
 #include "pools/engine/heap/background.h"
 #include "pools/engine/heap/control.h"
-#include "pools/engine/heap/lifo.h"
 #include "pools/engine/heap/limit.h"
 #include "pools/engine/heap/mapping.h"
 #include "pools/engine/heap/mode.h"
@@ -96,7 +95,6 @@ static PS_NOINLINE void look_at_clock(struct ps_heap *heap) {
         heap->next_scan_ms = now_ms + SCAN_DELAY_MS;
         ps_remote_flush(heap);
         ps_heap_take_notices(heap);
-        ps_lifo_flush_all(heap);
         ps_medium_flush(heap);
         ps_room_scan(heap);
         ps_heap_drop_drained(heap);

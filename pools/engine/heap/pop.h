@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Lists of free blocks, out of line: for slow paths, for the modes, and for the one list whose
- * links leave their granule. Called by the owner of the heap; ps_heap_is_free by any thread.
+ * Lists of free blocks, out of line: for slow paths, for the modes, and for spans whose links leave
+ * their granule. Called by the owner of the heap; ps_heap_is_free by any thread.
  */
 #ifndef PS_HEAP_POP_H
 #define PS_HEAP_POP_H
@@ -17,8 +17,8 @@ void *ps_heap_pop_last(struct ps_span *source);
 /* The next block of a list, with full link validation. */
 void *ps_heap_next(const struct ps_span *list, void *block);
 
-/* True when a block of a span is free, as far as the block and the caller's heap tell: it is on a
- * list, or was never granted. */
+/* True when a block of a span is free, as far as the block tells: it is on a list, or was never
+ * granted. */
 bool ps_heap_is_free(const struct ps_span *span, const void *block);
 
 /* Moves the window on by a block. source: of the class. NULL when it is empty. */
@@ -38,7 +38,7 @@ PS_INLINE void *ps_bin_move(struct ps_bin *bin, struct ps_span *source) {
 
 /* Pops or moves the window, for hardened blocks too. NULL when the bin is empty. */
 static inline void *ps_class_take(struct ps_heap *heap, uint32_t class_index) {
-    struct ps_span *source = heap->sources[class_index];
+    struct ps_span *source = heap->current[class_index];
     return !ps_link_is_end(source->free) ? ps_heap_pop(source)
                                          : ps_bin_move(&heap->bins[class_index], source);
 }
@@ -49,7 +49,7 @@ static inline void *ps_heap_take(struct ps_heap *heap, uint32_t class_index, siz
     return PS_LIKELY(block != NULL) ? block : ps_heap_refill(heap, &heap->bins[class_index], bytes);
 }
 
-/* The push of ps_span_free; the span may be of any class, or a LIFO cache. */
+/* The push of ps_span_free; the span may be of any class. */
 static inline bool ps_heap_push(struct ps_span *list, void *block) {
     ps_link_write(block, list->free, list->salt);
     list->free = block;

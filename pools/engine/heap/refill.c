@@ -14,7 +14,6 @@
 #include "pools/engine/heap/alloc.h"
 #include "pools/engine/heap/fast_path.h"
 #include "pools/engine/heap/large.h"
-#include "pools/engine/heap/lifo.h"
 #include "pools/engine/heap/limit.h"
 #include "pools/engine/heap/maintenance.h"
 #include "pools/engine/heap/medium_cache.h"
@@ -178,16 +177,7 @@ static void retire_full(struct ps_heap *heap, struct ps_span *span) {
     ps_heap_span_gained(heap, span); /* enough blocks may have been returned at this moment */
 }
 
-/* Makes a span, or none, the source of the bin's windows. */
-static void set_span(struct ps_heap *heap, struct ps_bin *bin, struct ps_span *span) {
-    bin->span = span;
-    if (!ps_lifo_start(heap, (uint32_t)(bin - heap->bins))) {
-        heap->sources[bin - heap->bins] = span;
-    }
-}
-
 void ps_heap_take_in(struct ps_heap *heap, struct ps_span *span) {
-    ps_lifo_start(heap, span->class_index);
     span->place = PS_PLACE_FULL;
     ps_span_settle(span);
     ps_span_collect(span);
@@ -195,15 +185,14 @@ void ps_heap_take_in(struct ps_heap *heap, struct ps_span *span) {
 }
 
 static bool make_current(struct ps_heap *heap, struct ps_bin *bin, struct ps_span *span) {
+    uint32_t class_index = span->class_index;
     span->place = PS_PLACE_CURRENT;
     (void)ps_span_arm(span, PS_NOTICE_NEVER); /* every refill of the class collects it */
-    set_span(heap, bin, span);
+    heap->current[class_index] = span;
     bool has_room = grant(bin, span) || (ps_span_collect(span) != 0 && grant(bin, span));
     if (!has_room) {
-        set_span(heap, bin, &ps_span_none);
+        heap->current[class_index] = &ps_span_none;
         retire_full(heap, span);
-    } else if (heap->sources[bin - heap->bins] != span) {
-        ps_lifo_take(heap, span);
     }
     return has_room;
 }
@@ -270,7 +259,7 @@ static bool refill_fresh(struct ps_heap *heap, struct ps_bin *bin, uint32_t clas
 }
 
 bool ps_heap_refill_class(struct ps_heap *heap, struct ps_bin *bin, uint32_t class_index) {
-    struct ps_span *span = bin->span;
+    struct ps_span *span = heap->current[class_index];
     if (heap->streak_span != NULL && heap->streak_span->class_index == class_index) {
         ps_streak_close(heap); /* its blocks may be the only free memory */
     }
@@ -334,13 +323,12 @@ static void give_window_back(struct ps_bin *bin, struct ps_span *span) {
 
 void ps_heap_empty_bin(struct ps_heap *heap, uint32_t class_index) {
     struct ps_bin *bin = &heap->bins[class_index];
-    ps_lifo_flush(heap, class_index);
     ps_mode.hook.flush_class(heap, class_index);
-    struct ps_span *span = bin->span;
+    struct ps_span *span = heap->current[class_index];
     if (span == &ps_span_none) {
         return;
     }
-    set_span(heap, bin, &ps_span_none);
+    heap->current[class_index] = &ps_span_none;
     span->place = PS_PLACE_AVAILABLE;
     ps_span_settle(span);
     give_window_back(bin, span);
@@ -366,7 +354,6 @@ bool ps_heap_clear_out(struct ps_heap *heap, char *streak_next, ptrdiff_t streak
     /* First the steps that may add spans of any class; a tick would repeat them. */
     heap->tick_countdown = UINT32_MAX;
     ps_streak_book(heap, streak_next, streak_step);
-    ps_lifo_flush_all(heap);
     ps_medium_flush(heap);
     ps_mode.hook.thread_end(heap); /* before the next: the mode may hold other owners' blocks */
     ps_remote_flush(heap);

@@ -31,8 +31,7 @@ static struct ps_heap *make_fresh(void) {
         heap->bins[i].block_bytes = ps_size_classes[i].block_bytes;
     }
     for (uint32_t i = 0; i < PS_BIN_LIMIT; i++) {
-        heap->sources[i] = &ps_span_none;
-        heap->bins[i].span = &ps_span_none;
+        heap->current[i] = &ps_span_none;
     }
     return heap;
 }

@@ -303,7 +303,7 @@ void ps_remote_free(struct ps_heap *heap, struct ps_span *span, void *block) {
     if (PS_LIKELY(entry->span == span)) {
         add_to_batch(heap, entry, span, block);
     } else if (PS_LIKELY(entry->contender != contender && entry->span != NULL &&
-                         span->factor != 0)) { /* of up to 4 KiB, and a span of one granule */
+                         span->factor != 0)) { /* a span of one granule */
         entry->contender = contender;
         add_single(heap, span, block);
     } else {

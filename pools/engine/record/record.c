@@ -228,7 +228,7 @@ void *ps_record_alloc(struct ps_heap *heap, size_t bytes) {
         return alloc_large(heap, bytes);
     }
     uint32_t class_index = ps_size_class_of(bytes);
-    struct ps_span *source = heap->sources[class_index];
+    struct ps_span *source = heap->current[class_index];
     void *block = source->free;
     if (!ps_link_is_end(block)) {
         void *next = ps_link_of(block, source->salt);
@@ -259,7 +259,7 @@ void *ps_record_zalloc(struct ps_heap *heap, size_t bytes) {
     }
     uint32_t class_index = ps_size_class_of(bytes);
     struct ps_bin *bin = &heap->bins[class_index];
-    struct ps_span *source = heap->sources[class_index];
+    struct ps_span *source = heap->current[class_index];
     if (bin->is_zero && ps_link_is_end(source->free) && bin->cur != bin->end) {
         void *virgin = ps_bin_move(bin, source);
         note(heap->tally, virgin, bytes, class_index);
@@ -286,7 +286,7 @@ void *ps_record_alloc_aligned(struct ps_heap *heap, size_t bytes, size_t align) 
 
 /* ---- free ---- */
 
-/* Counts a free of a block whose span has another owner. */
+/* Counts a free of a block whose span has another owner, or several granules. */
 static void count_remote(struct ps_tally *own, const struct ps_span *span, const void *block) {
     size_t number = ps_record_marked(block, span->class_index);
     if (own != NULL) {
@@ -325,21 +325,10 @@ static PS_NOINLINE void free_and_look(struct ps_span *span, void *block) {
     ps_span_free(span, block);
 }
 
-static PS_NOINLINE void free_lifo(struct ps_heap *heap, uint32_t class_index, struct ps_slot *slot,
-                                  void *block) {
-    count_freed(heap->tally, ps_record_marked(block, class_index));
-    ps_heap_free_lifo(heap, class_index, slot, block);
-}
-
 void ps_record_free(struct ps_span *span, void *block, uintptr_t owner_key) {
     struct ps_heap *heap = ps_thread.own;
     if (PS_UNLIKELY(owner_key != ps_heap_key(heap))) { /* NO_SPAN key: matches no span */
-        size_t class_index = owner_key - (uintptr_t)heap - PS_KEY_LIFO;
-        if (class_index < PS_CLASS_LIMIT && heap != NULL) {
-            free_lifo(heap, (uint32_t)class_index, (struct ps_slot *)span, block);
-        } else {
-            free_other((struct ps_slot *)span, block);
-        }
+        free_other((struct ps_slot *)span, block);
         return;
     }
     struct ps_tally *tally = heap->tally;

@@ -8,8 +8,8 @@
  *     renewed whenever the span is reset. The list of a span, its stash and the batches that other
  *     threads collect for it share one salt.
  *   - A list ends with an odd address in the granule of its blocks, so that each link, including
- *     the last one, is near its block: the two differ in the low 16 bits only. The list of a
- *     class's LIFO cache ends with PS_LINK_END, and may cross granules.
+ *     the last one, is near its block: the two differ in the low 16 bits only. Links of a span of
+ *     several granules may lead to another one.
  *   - Taking a block off a list clears its link, moving it to another list stores the link anew,
  *     and a reset changes the salt. So a block whose first word decodes to a near link is on a
  *     list, and a free of it is a double free, whatever happened in between and on whichever
@@ -31,7 +31,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* End of a list that spans granules. */
+/* End of the list of no span. */
 #define PS_LINK_END ((void *)1)
 
 /* Draws the secret. Called once, before the first span. */

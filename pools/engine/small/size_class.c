@@ -16,9 +16,6 @@
 #define STREAK_BLOCK_BYTES 256 /* largest block size with free streaks: see plan_blocks */
 #define STREAK_PROBE_INTERVAL 32
 #define STREAK_PROBE_INTERVAL_HARDENED 64 /* blocks of a streak are zeroed late */
-#define LIFO_BLOCK_BYTES 4096             /* larger classes have a LIFO cache: see heap/lifo.c */
-#define LIFO_BYTES ((size_t)128 << 10)    /* per class with a LIFO cache */
-#define LIFO_LEAST_BLOCKS 16              /* minimum per class */
 #define NOTICE_FRACTION 8 /* a full span is collected when this fraction of it has been freed */
 
 /* 16-byte steps to 128, then four per doubling: at most 25 % lost to rounding, 12 % on average. */
@@ -86,21 +83,17 @@ static void plan_blocks(struct ps_size_class *class) {
     }
     class->streak_probe_interval =
         harden == 0 ? STREAK_PROBE_INTERVAL : STREAK_PROBE_INTERVAL_HARDENED;
-    class->has_lifo = class->block_bytes > LIFO_BLOCK_BYTES && !is_checked();
-    if (class->has_lifo) {
-        class->lifo_limit = (uint8_t)ps_max(LIFO_BYTES / class->block_bytes, LIFO_LEAST_BLOCKS);
-    }
     class->window_blocks = (uint32_t)ps_max(WINDOW_BYTES / class->block_bytes, 4);
     class->notice_blocks =
         (uint16_t)ps_max((size_t)(class->limit - class->first) / NOTICE_FRACTION, 1);
 }
 
 /* The factor of ps_span_scaled (span.h): odd times it is 2^(15 - shift) modulo 2^(32 - shift), and
- * of the two such numbers it is the one with an odd m. 0 if the blocks are too long. */
-static uint32_t factor_of(uint32_t block_bytes) {
+ * of the two such numbers it is the one with an odd m. 0 if a span has more than one granule. */
+static uint32_t factor_of(uint32_t block_bytes, uint32_t granules) {
     uint32_t shift = (uint32_t)__builtin_ctz(block_bytes);
     uint32_t odd = block_bytes >> shift;
-    if (block_bytes > LIFO_BLOCK_BYTES) {
+    if (granules > 1) {
         return 0;
     }
     uint32_t inverse = odd; /* of 3 bits; each step doubles them (Newton) */
@@ -115,8 +108,8 @@ static uint32_t factor_of(uint32_t block_bytes) {
 static void add_class(uint32_t block_bytes) {
     struct ps_size_class *class = &ps_size_classes[ps_size_class_count++];
     class->block_bytes = block_bytes;
-    class->factor = factor_of(block_bytes);
     class->granules = plan_granules(block_bytes);
+    class->factor = factor_of(block_bytes, class->granules);
     plan_blocks(class);
 }
 
@@ -180,11 +173,6 @@ void ps_size_class_start(const struct ps_config *config) {
     uint32_t last = config->class_count > 0 ? config->class_bytes[config->class_count - 1] : 0;
     add_tail(last, small_max, PS_CLASS_LIMIT - config->class_count);
     ps_size_class_max_bytes = ps_size_classes[ps_size_class_count - 1].block_bytes;
-    /* LIFO caches grant blocks without counting, so exact sampling limits them to one block. */
-    for (uint32_t i = 0; config->guard_sample - 1 < PS_GUARD_EXACT && i < ps_size_class_count;
-         i++) {
-        ps_size_classes[i].lifo_limit = ps_size_classes[i].has_lifo ? 1 : 0;
-    }
     fill_tables();
 }
 

@@ -28,8 +28,6 @@ struct ps_size_class {
     uint16_t limit; /* index behind the last block used */
     uint16_t notice_blocks;        /* frees after which a full span is worth collecting */
     bool has_streaks;              /* consecutive frees form free streaks */
-    bool has_lifo;                 /* the bin has a LIFO cache, see heap/lifo.c */
-    uint8_t lifo_limit;            /* maximum number of blocks in it */
     uint8_t streak_probe_interval; /* frees until a span is first probed for a sequence */
 };
 

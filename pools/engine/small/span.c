@@ -82,12 +82,7 @@ static struct ps_span *create_in(struct ps_run *run, uint32_t class_index, uintp
 }
 
 void ps_span_set_owner(struct ps_span *span, uintptr_t key) {
-    uint32_t slots = ps_size_classes[span->class_index].has_lifo ? span->run.granules : 1;
-    /* The head last: after a fork in between, the owner in the head is the valid one. */
-    for (uint32_t i = slots; i-- > 0;) {
-        /* release: see span.h. */
-        ps_store_release(&ps_span_at(span->run.base + i * PS_GRANULE_BYTES)->x_owner, key);
-    }
+    ps_store_release(&span->x_owner, key); /* release: see span.h. */
 }
 
 struct ps_span *ps_span_create(uint32_t class_index, uintptr_t owner_key) {

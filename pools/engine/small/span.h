@@ -25,17 +25,15 @@
 
 /*
  * Owner keys. 0: none (every slot that is not a span). 1: a thread without a heap. 2: the orphans.
- * Above: the address of a heap, with the destination of its thread's frees in the low bits: 1, the
- * block's span; PS_KEY_LIFO + class index, the heap's LIFO cache (lifo.c).
+ * Above: the address of a heap, with the length of the span in the low bits: 1, one granule, so
+ * that the owner's free takes the fast path; 2, more, so that it takes the slow path.
  */
 #define PS_KEY_NOBODY ((uintptr_t)0)
 #define PS_KEY_ORPHAN ((uintptr_t)2)
 #define PS_KEY_AT_ONCE ((uintptr_t)1)
-#define PS_KEY_LIFO ((uintptr_t)2)
+#define PS_KEY_LONG ((uintptr_t)2)
 #define PS_KEY_NO_SPAN ((uintptr_t)1 << 63) /* matches no span's owner, nor any heap's address */
-#define PS_KEY_MASK ((uintptr_t)127)
-
-_Static_assert(PS_KEY_LIFO + PS_CLASS_LIMIT <= PS_KEY_MASK, "a key tells every class");
+#define PS_KEY_MASK ((uintptr_t)3)
 
 /* The place that the owner keeps a span in. */
 enum ps_span_place {
@@ -137,8 +135,7 @@ static inline char *ps_span_block(const struct ps_span *span, size_t index) {
  * in common with the size. The product of it and an offset that is index * size is then index *
  * 2^15 modulo 2^32, less than 2^31 / size; of one that leaves a rest, it is 2^32 / size at least,
  * since rest * m is no multiple of the size. (After Lemire, Kaser, Kurz: Faster remainder by direct
- * computation, whose product says only whether there is a rest.) Only of blocks of up to 4 KiB: of
- * others the factor is 0.
+ * computation, whose product says only whether there is a rest.) Of longer spans the factor is 0.
  */
 #define PS_SCALED_SHIFT 15
 #define PS_SCALED_ONE ((uint32_t)1 << PS_SCALED_SHIFT)
@@ -197,8 +194,7 @@ struct ps_span *ps_span_create_clean(uint32_t class_index, uintptr_t owner_key);
 struct ps_span *ps_span_create_dense(uint32_t class_index, uintptr_t owner_key);
 struct ps_span *ps_span_create_sparse(uint32_t class_index, uintptr_t owner_key);
 
-/* Makes key the owner. The inside slots of a class with a LIFO cache have the owner too, so that
- * free need not find the head. Release: a thread that reads the key sees the present account. */
+/* Makes key the owner. Release: a thread that reads the key sees the present account. */
 void ps_span_set_owner(struct ps_span *span, uintptr_t key);
 
 /* Returns the memory of a drained span (used == 0, not queued) to the page cache. */
@@ -243,7 +239,7 @@ static inline bool ps_span_is_listed(const struct ps_span *span, const void *blo
 }
 
 /* True when a block lies behind all that have left the window since the span was reset: it was
- * never handed out. Not known of classes with LIFO cache, whose windows lead past the span. */
+ * never handed out. */
 static inline size_t ps_span_handed_index(const struct ps_span *span) {
     /* relaxed: the thread that holds the block was handed it after this was written. */
     return ps_load_relaxed(&span->handed) >> PS_SCALED_SHIFT;
