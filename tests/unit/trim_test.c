@@ -144,6 +144,22 @@ FRESH_TEST(a_drained_span_goes_also_when_another_one_got_room_after_it) {
     check_live_blocks(0);
 }
 
+FRESH_TEST(a_current_span_that_has_drained_goes_when_time_passes) {
+    size_t capacity = (ps_engine_start(), blocks_per_span(1024));
+    GIVEN("a span of which a part was used, and one that became the current one at a free");
+    fill(20, 2048);
+    live_end_all(blocks, 20);
+    fill(2 * capacity, 1024);
+    live_end_all(blocks, capacity);
+    CHECK_EQ(engine_census().small_span_bytes, 3 * PS_GRANULE_BYTES);
+    WHEN("time passes without a call for these classes");
+    pass_time(DELAY_MS / 2);
+    THEN("only the one that is in use stays");
+    CHECK_EQ(engine_census().small_span_bytes, PS_GRANULE_BYTES);
+    live_end_all(blocks, 2 * capacity);
+    check_live_blocks(0);
+}
+
 FRESH_TEST(a_purge_that_fails_in_a_trim_loses_nothing) {
     fill(3000, 1000);
     live_end_all(blocks, 3000);

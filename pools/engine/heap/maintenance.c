@@ -33,8 +33,23 @@
 #define BEHIND_MS 2
 #define TAKING_MS 5
 
+/* True when all blocks of the current span are free, those in the window included. */
+static bool is_current_drained(const struct ps_heap *heap, uint32_t class_index) {
+    const struct ps_bin *bin = &heap->bins[class_index];
+    struct ps_span *span = heap->current[class_index];
+    if (span == &ps_span_none) {
+        return false;
+    }
+    ps_span_settle(span);
+    size_t window = (size_t)(bin->end - bin->cur) / bin->block_bytes;
+    return ps_span_out_blocks(span) == window;
+}
+
 void ps_heap_drop_drained(struct ps_heap *heap) {
     for (uint32_t i = 0; i < ps_size_class_count; i++) {
+        if (is_current_drained(heap, i)) {
+            ps_heap_empty_bin(heap, i);
+        }
         struct ps_span *head = heap->available[i];
         struct ps_span *tail = head != NULL ? ps_span_list_tail(head) : NULL;
         if (tail != NULL && tail->used == 0 && !ps_span_is_queued(tail)) {

@@ -18,7 +18,7 @@ void ps_heap_tick(struct ps_heap *heap);
  * found. */
 uint32_t ps_heap_maintain(uint64_t now_ms);
 
-/* Returns the cached drained spans of a heap to the page cache. */
+/* Returns the drained spans of a heap, cached or current, to the page cache. */
 void ps_heap_drop_drained(struct ps_heap *heap);
 
 /*
