@@ -68,4 +68,57 @@ FRESH_TEST(the_first_span_of_a_class_is_clean) {
     ps_heap_free(block);
 }
 
+#define WIDE_BYTES 6000
+
+static size_t wide_capacity; /* of a span */
+static void *wide[4 * (PS_GRANULE_BYTES / WIDE_BYTES)];
+
+/* So many full spans; the last one is the current one, and spent. */
+static void fill_wide_spans(size_t spans) {
+    ps_engine_start();
+    const struct ps_size_class *class = &ps_size_classes[ps_size_class_of(WIDE_BYTES)];
+    wide_capacity = (size_t)(class->limit - class->first);
+    for (size_t i = 0; i < spans * wide_capacity; i++) {
+        wide[i] = ps_heap_alloc(WIDE_BYTES);
+        REQUIRE(wide[i] != NULL);
+    }
+}
+
+FRESH_TEST(a_block_freed_into_a_full_span_is_taken_next_once_the_current_one_is_spent) {
+    fill_wide_spans(3);
+    GIVEN("a span with room for a while, and a current one without");
+    void *last = wide[3 * wide_capacity - 1];
+    ps_heap_free(last);
+    ps_heap_free(wide[0]);
+    CHECK_PTR_EQ(ps_heap_alloc(WIDE_BYTES), last);
+    WHEN("a block of a third span is freed");
+    ps_heap_free(wide[wide_capacity]);
+    THEN("it is the next one, and then the one that has waited");
+    CHECK_PTR_EQ(ps_heap_alloc(WIDE_BYTES), wide[wide_capacity]);
+    CHECK_PTR_EQ(ps_heap_alloc(WIDE_BYTES), wide[0]);
+    CHECK_EQ(engine_census().small_span_bytes, 3 * PS_GRANULE_BYTES);
+}
+
+static void free_second_span(void *unused) {
+    (void)unused;
+    for (size_t i = wide_capacity; i < 2 * wide_capacity; i++) {
+        ps_heap_free(wide[i]);
+    }
+    (void)engine_census(); /* returns what was only gathered */
+}
+
+FRESH_TEST(a_spent_span_that_is_replaced_keeps_what_others_have_returned) {
+    fill_wide_spans(2);
+    GIVEN("a spent current span, all of which others have freed");
+    worker_do_and_end(free_second_span, NULL);
+    WHEN("a block of the other span is freed, and as many as there are free ones are allocated");
+    ps_heap_free(wide[0]);
+    CHECK_PTR_EQ(ps_heap_alloc(WIDE_BYTES), wide[0]);
+    for (size_t i = 0; i < wide_capacity; i++) {
+        CHECK(ps_heap_alloc(WIDE_BYTES) != NULL);
+    }
+    THEN("no fresh memory was needed");
+    CHECK_EQ(engine_census().small_span_bytes, 2 * PS_GRANULE_BYTES);
+}
+
 UNIT_MAIN

@@ -76,6 +76,9 @@ PS_NOINLINE void ps_heap_free_event(void *block, struct ps_span *span) {
     struct ps_heap *heap = ps_heap_of_key(ps_load_relaxed(&span->x_owner));
     uint32_t class_index = span->class_index;
     int64_t popped = span->popped;
+    if (span->place == PS_PLACE_FULL) {
+        popped = ps_heap_swap_in(heap, span);
+    }
     ps_span_settle(span);
     ptrdiff_t step = ps_streak_step_of(span, block);
     bool has_streak = step != 0 && span->used != 0;

@@ -174,7 +174,31 @@ void ps_heap_span_gained(struct ps_heap *heap, struct ps_span *span) {
 static void retire_full(struct ps_heap *heap, struct ps_span *span) {
     span->place = PS_PLACE_FULL;
     ps_span_settle(span);
-    ps_heap_span_gained(heap, span); /* enough blocks may have been returned at this moment */
+    if (ps_span_arm_unreturned(span, ps_span_worth_blocks(span))) {
+        ps_span_detach(span);
+    } else {
+        ps_heap_span_gained(heap, span); /* enough blocks may have been returned at this moment */
+    }
+}
+
+/* True when a current span has no block left to grant, unless others have returned some. */
+static bool is_spent(const struct ps_bin *bin, const struct ps_span *span) {
+    return bin->cur == bin->end && !ps_span_has_room(span) && span != &ps_span_none;
+}
+
+int64_t ps_heap_swap_in(struct ps_heap *heap, struct ps_span *span) {
+    struct ps_bin *bin = &heap->bins[span->class_index];
+    struct ps_span *spent = heap->current[span->class_index];
+    if (!is_spent(bin, spent)) {
+        return 0;
+    }
+    int64_t popped = spent->popped;
+    ps_span_attach(span);
+    span->place = PS_PLACE_CURRENT;
+    ps_span_disarm(span);
+    heap->current[span->class_index] = span;
+    retire_full(heap, spent);
+    return popped;
 }
 
 void ps_heap_take_in(struct ps_heap *heap, struct ps_span *span) {
@@ -187,7 +211,7 @@ void ps_heap_take_in(struct ps_heap *heap, struct ps_span *span) {
 static bool make_current(struct ps_heap *heap, struct ps_bin *bin, struct ps_span *span) {
     uint32_t class_index = span->class_index;
     span->place = PS_PLACE_CURRENT;
-    (void)ps_span_arm(span, PS_NOTICE_NEVER); /* every refill of the class collects it */
+    ps_span_disarm(span); /* every refill of the class collects it */
     heap->current[class_index] = span;
     bool has_room = grant(bin, span) || (ps_span_collect(span) != 0 && grant(bin, span));
     if (!has_room) {

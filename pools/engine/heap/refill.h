@@ -35,6 +35,14 @@ extern PS_HIDDEN uint32_t ps_refill_sparse_spans;
  * it. */
 void ps_heap_span_gained(struct ps_heap *heap, struct ps_span *span);
 
+/*
+ * Makes a full span, into which a block was just freed, the current one of its class if that is
+ * spent: the next malloc takes the block, whose lines are cached, without a refill. The caller
+ * settles the span's account next. Returns how many blocks malloc took from the retired span since
+ * that was settled.
+ */
+int64_t ps_heap_swap_in(struct ps_heap *heap, struct ps_span *span);
+
 /* Adds a span that has become this heap's and is on no list. */
 void ps_heap_take_in(struct ps_heap *heap, struct ps_span *span);
 

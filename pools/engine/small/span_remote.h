@@ -61,6 +61,18 @@ size_t ps_span_collect(struct ps_span *span);
  */
 bool ps_span_arm(struct ps_span *span, size_t blocks);
 
+/* Owner: requests no notice until the last block has been returned. */
+static inline void ps_span_disarm(struct ps_span *span) {
+    ps_store_relaxed(&span->x_notice_at, (uint16_t)PS_NOTICE_NEVER); /* relaxed: see above */
+}
+
+/* As ps_span_arm, in fewer instructions, if no block has been returned. Returns false if one has.
+ */
+static inline bool ps_span_arm_unreturned(struct ps_span *span, size_t blocks) {
+    ps_store_relaxed(&span->x_notice_at, (uint16_t)blocks); /* relaxed, both: see above */
+    return ps_load_relaxed(&span->x_remote) == 0;
+}
+
 /*
  * Any thread that took the span, QUEUED, off its owner's list of notices: makes the span the
  * caller's, to be destroyed, if every block has been returned and the owner has detached it. The
