@@ -34,16 +34,18 @@ void ps_span_check(const struct ps_span *span) {
 static void mark_inside(struct ps_span *span) {
     for (uint32_t i = 1; i < span->run.granules; i++) {
         struct ps_run *run = &ps_page_map_slot(span->run.base + i * PS_GRANULE_BYTES)->run;
-        run->back = (uint16_t)i;
-        ps_store_relaxed(&run->kind, (uint8_t)PS_RUN_INSIDE); /* relaxed: as x_owner below */
+        /* relaxed, both: as x_owner below */
+        ps_store_relaxed(&run->back, (uint16_t)i);
+        ps_store_relaxed(&run->kind, (uint8_t)PS_RUN_INSIDE);
     }
 }
 
 static void unmark_inside(struct ps_span *span) {
     for (uint32_t i = 1; i < span->run.granules; i++) {
         struct ps_run *run = &ps_page_map_slot(span->run.base + i * PS_GRANULE_BYTES)->run;
-        ps_store_relaxed(&run->kind, (uint8_t)PS_RUN_NONE); /* relaxed: free() only classifies */
-        run->back = 0;
+        /* relaxed, both: free() only classifies by them */
+        ps_store_relaxed(&run->kind, (uint8_t)PS_RUN_NONE);
+        ps_store_relaxed(&run->back, (uint16_t)0);
     }
 }
 
