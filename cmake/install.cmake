@@ -1,12 +1,18 @@
 # SPDX-License-Identifier: MIT
-# Install rules: the libraries, the public headers, a CMake package, pkg-config files and the
-# command poolshim. The last three find the rest from where they lie, so an installed tree may be
-# moved.
+# Install rules: the libraries, the public headers, a CMake package, pkg-config files, the command
+# poolshim, the licence and the documents; and the target uninstall, which removes them. Package,
+# pkg-config files and command find the rest from where they lie, so an installed tree may be moved.
 include(CMakePackageConfigHelpers)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/poolshim)
+set(libraries poolshim-headers poolshim-pools poolshim-pools-static)
+set(pkg_config_names poolshim-pools)
+if(TARGET poolshim)
+    list(APPEND libraries poolshim)
+    list(APPEND pkg_config_names poolshim)
+endif()
 
-install(TARGETS poolshim poolshim-headers poolshim-pools poolshim-pools-static
+install(TARGETS ${libraries}
     EXPORT poolshim-targets
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/pools/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
@@ -24,10 +30,21 @@ install(FILES ${PROJECT_BINARY_DIR}/poolshim-config.cmake
 file(RELATIVE_PATH POOLSHIM_PC_TO_PREFIX
     "/prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/prefix")
 string(REGEX REPLACE "/$" "" POOLSHIM_PC_TO_PREFIX "${POOLSHIM_PC_TO_PREFIX}")
-foreach(name IN ITEMS poolshim poolshim-pools)
+foreach(name IN LISTS pkg_config_names)
     configure_file(${PROJECT_SOURCE_DIR}/cmake/${name}.pc.in ${PROJECT_BINARY_DIR}/${name}.pc @ONLY)
     install(FILES ${PROJECT_BINARY_DIR}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endforeach()
+
+# Links between the documents lead on as in the checkout.
+install(FILES LICENSE README.md CHANGELOG.md SECURITY.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR}
+    FILES_MATCHING PATTERN "*.md" PATTERN "*.svg")
+install(DIRECTORY pools/examples DESTINATION ${CMAKE_INSTALL_DOCDIR}
+    FILES_MATCHING PATTERN "*.c" PATTERN "*.cpp")
+
+add_custom_target(uninstall COMMENT "Removing what install_manifest.txt lists"
+    COMMAND ${CMAKE_COMMAND} -DMANIFEST=${PROJECT_BINARY_DIR}/install_manifest.txt
+    -P ${PROJECT_SOURCE_DIR}/cmake/uninstall.cmake)
 
 # The command: bin/poolshim looks for libexec/poolshim and lib/poolshim/python beside bin. The
 # package is told where the library lies, which may be in lib/<triplet>.

@@ -43,12 +43,6 @@ list(FILTER late_sources INCLUDE REGEX
     "/engine/(harden|record)/|/pages/|/poison|/shim/(${late_shim})")
 set_source_files_properties(${late_sources} PROPERTIES COMPILE_OPTIONS -ffunction-sections)
 
-# What users of the library link with: poolshim::poolshim, or the headers alone.
-add_library(poolshim-headers INTERFACE)
-target_include_directories(poolshim-headers INTERFACE
-    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/pools/include>
-    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-set_target_properties(poolshim-headers PROPERTIES EXPORT_NAME headers)
+# What users of the library link with: poolshim::poolshim.
 target_link_libraries(poolshim PUBLIC poolshim-headers)
-add_library(poolshim::headers ALIAS poolshim-headers)
 add_library(poolshim::poolshim ALIAS poolshim)

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 from conftest import ROOT, run_captured
 
+DOCUMENTS = ("LICENSE", "README.md", "CHANGELOG.md", "docs/options.md", "docs/pictures/layers.svg",
+             "examples/region.c")  # fmt: skip
 CONSUMER = ROOT / "tests" / "repo" / "consumer"
 
 
@@ -54,6 +58,7 @@ def check_pools_consumer(program: Path, pools: Path, shim: Path | None) -> None:
 
 def test_tree_is_complete(prefix: Path) -> None:
     files = {p.relative_to(prefix).as_posix() for p in prefix.rglob("*") if not p.is_dir()}
+    assert {f"share/doc/poolshim/{name}" for name in DOCUMENTS} <= files
     sources = (ROOT / "pools" / "include").rglob("*.h*")
     headers = {path.relative_to(ROOT / "pools").as_posix() for path in sources}
     assert headers and headers <= files
@@ -65,6 +70,66 @@ def test_tree_is_complete(prefix: Path) -> None:
     texts = {f: (prefix / f).read_bytes() for f in files}  # programs and libraries have debug data
     assert not [f for f, text in texts.items() if os.fsencode(ROOT) in text
                 and not text.startswith((b"\x7fELF", b"!<arch>"))]  # fmt: skip
+
+
+def test_by_default_the_library_alone_is_built(tmp_path: Path) -> None:
+    """Without a preset: what is installed, neither tests nor benchmarks."""
+    run_ok("cmake", "-G", "Ninja", "-S", ROOT, "-B", tmp_path)
+    commands = json.loads((tmp_path / "compile_commands.json").read_text())
+    sources = [Path(command["file"]).relative_to(ROOT).as_posix() for command in commands]
+    assert not [path for path in sources if not path.startswith(("pools/", "shim/", "scripts/"))]
+    assert not [path for path in sources if "/examples/" in path]
+    assert {"shim/config.c", "scripts/native/run.c", "pools/region/region.c"} <= set(sources)
+
+
+def test_nothing_needs_a_new_cmake() -> None:
+    """CMake takes a version for a promise, and checks none of it."""
+    new = re.compile(r"PROJECT_IS_TOP_LEVEL|\bcmake_path\(|file\((?:CONFIGURE|COPY_FILE)|DEFER"
+                     r"|string\(JSON|C_STANDARD 17")  # fmt: skip
+    files = [ROOT / "CMakeLists.txt", ROOT / "scripts" / "CMakeLists.txt"]
+    for path in [*files, *(ROOT / "cmake").glob("*.cmake")]:
+        code = re.sub(r"#.*", "", path.read_text())
+        assert not new.findall(code), path
+    assert "cmake_minimum_required(VERSION 3.16)" in files[0].read_text()
+
+
+def make_tree(prefix: Path, names: list[str]) -> Path:
+    """Some files under a prefix, and the manifest that lists them."""
+    for name in names:
+        path = prefix / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    manifest = prefix.with_name("install_manifest.txt")
+    manifest.write_text("\n".join(str(prefix / name) for name in names))
+    return manifest
+
+
+def uninstall(manifest: Path) -> subprocess.CompletedProcess[str]:
+    return run_captured(["cmake", f"-DMANIFEST={manifest}", "-P", ROOT / "cmake/uninstall.cmake"])
+
+
+def test_uninstall_removes_what_was_installed_and_nothing_else(tmp_path: Path) -> None:
+    prefix, python = tmp_path / "prefix", "lib/poolshim/python/poolshim_cli"
+    libraries = ["lib/libpoolshim.so.0.1.0", "include/poolshim/pool.h"]
+    manifest = make_tree(prefix, ["bin/poolshim", f"{python}/tune/cost.py", *libraries])
+    (prefix / "lib/libpoolshim.so").symlink_to("libpoolshim.so.0.1.0")
+    with manifest.open("a") as file:
+        file.write(f"\n{prefix}/lib/libpoolshim.so\n")
+    others = ["bin/other", "include/poolshim/mine.h"]
+    for name in [*others, f"{python}/tune/__pycache__/cost.cpython-311.pyc"]:
+        (prefix / name).parent.mkdir(exist_ok=True)
+        (prefix / name).touch()
+    assert uninstall(manifest).returncode == 0
+    left = sorted(p.relative_to(prefix).as_posix() for p in prefix.rglob("*") if not p.is_dir())
+    assert left == others
+    assert (prefix / "lib").exists() and not (prefix / "lib" / "poolshim").exists()
+    again = uninstall(manifest)
+    assert again.returncode == 0 and "Not there: " in again.stdout
+
+
+def test_uninstall_without_an_installation_says_so(tmp_path: Path) -> None:
+    result = uninstall(tmp_path / "install_manifest.txt")
+    assert result.returncode != 0 and "nothing was installed from this build" in result.stderr
 
 
 def test_cmake_package(prefix: Path, tmp_path: Path) -> None:
