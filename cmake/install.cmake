@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 # Install rules: the libraries, the public headers, a CMake package, pkg-config files, the command
-# poolshim, the licence and the documents; and the target uninstall, which removes them. Package,
-# pkg-config files and command find the rest from where they lie, so an installed tree may be moved.
+# poolshim, manual pages, completions, the licence and the documents; and the target uninstall,
+# which removes them. Package, pkg-config files and command find the rest from where they lie, so an
+# installed tree may be moved.
 include(CMakePackageConfigHelpers)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/poolshim)
@@ -38,9 +39,14 @@ endforeach()
 # Links between the documents lead on as in the checkout.
 install(FILES LICENSE README.md CHANGELOG.md SECURITY.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR}
-    FILES_MATCHING PATTERN "*.md" PATTERN "*.svg")
+    FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "man" EXCLUDE)
 install(DIRECTORY pools/examples DESTINATION ${CMAKE_INSTALL_DOCDIR}
     FILES_MATCHING PATTERN "*.c" PATTERN "*.cpp")
+
+foreach(section IN ITEMS 1 3 7)
+    file(GLOB pages ${PROJECT_SOURCE_DIR}/docs/man/*.${section})
+    install(FILES ${pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section})
+endforeach()
 
 add_custom_target(uninstall COMMENT "Removing what install_manifest.txt lists"
     COMMAND ${CMAKE_COMMAND} -DMANIFEST=${PROJECT_BINARY_DIR}/install_manifest.txt
@@ -49,6 +55,12 @@ add_custom_target(uninstall COMMENT "Removing what install_manifest.txt lists"
 # The command: bin/poolshim looks for libexec/poolshim and lib/poolshim/python beside bin. The
 # package is told where the library lies, which may be in lib/<triplet>.
 if(TARGET poolshim-launcher)
+    install(FILES scripts/completions/poolshim.bash RENAME poolshim
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+    install(FILES scripts/completions/_poolshim
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+    install(FILES scripts/completions/poolshim.fish
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
     set(python_dir lib/poolshim/python)
     install(PROGRAMS ${PROJECT_SOURCE_DIR}/scripts/poolshim DESTINATION bin)
     install(TARGETS poolshim-launcher poolshim-family poolshim-limit poolshim-run

@@ -18,6 +18,9 @@ from conftest import ROOT, run_captured
 
 DOCUMENTS = ("LICENSE", "README.md", "CHANGELOG.md", "docs/options.md", "docs/pictures/layers.svg",
              "examples/region.c")  # fmt: skip
+SHARED = ("man/man1/poolshim.1", "man/man3/poolshim_region.h.3", "man/man7/libpoolshim.7",
+          "bash-completion/completions/poolshim", "zsh/site-functions/_poolshim",
+          "fish/vendor_completions.d/poolshim.fish")  # fmt: skip
 CONSUMER = ROOT / "tests" / "repo" / "consumer"
 
 
@@ -59,6 +62,7 @@ def check_pools_consumer(program: Path, pools: Path, shim: Path | None) -> None:
 def test_tree_is_complete(prefix: Path) -> None:
     files = {p.relative_to(prefix).as_posix() for p in prefix.rglob("*") if not p.is_dir()}
     assert {f"share/doc/poolshim/{name}" for name in DOCUMENTS} <= files
+    assert {f"share/{name}" for name in SHARED} <= files
     sources = (ROOT / "pools" / "include").rglob("*.h*")
     headers = {path.relative_to(ROOT / "pools").as_posix() for path in sources}
     assert headers and headers <= files

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: MIT
+# Completion of poolshim for bash. Made by scripts/dev/gen-man from the command's own parsers.
+
+_poolshim() {
+    local word=${COMP_WORDS[COMP_CWORD]} previous= command=${COMP_WORDS[1]} i
+    local options= programs= files= folders= words=
+    COMPREPLY=()
+    if [ "$COMP_CWORD" = 1 ]; then
+        mapfile -t COMPREPLY < <(compgen -W 'compare doctor run trim tune --help --version' -- "$word")
+        return
+    fi
+    case $command in
+    compare)
+        options='--allocators --add --setting --profile --table --base --runs --warmup --time-budget --timeout --seed --no-noise --rss-curve --stdin --cwd --prepare --ignore-failure --discard-output --server --load --ready --ready-timeout --from --json --csv --markdown --html -q --quiet --no-color --help'
+        files='--add --table --stdin --from --json --csv --markdown --html'
+        folders='--cwd'
+        words='--allocators --setting --base --runs --warmup --time-budget --timeout --seed --prepare --server --load --ready --ready-timeout'
+        programs=yes
+        ;;
+    doctor)
+        options='--run --settings --json -q --quiet -h --help'
+        files=''
+        folders=''
+        words=''
+        programs=yes
+        ;;
+    run)
+        options='--allocator --profile --env --force --dry-run --settings --version --help --size-classes --small-max --mmap-min --cache-max --purge-delay-ms --background --limit --thp --foreign --harden --guard-sample --guard-slots --stats --record --verbose --strict --conf'
+        files='--allocator --profile --record'
+        folders=''
+        words='--env --size-classes --small-max --mmap-min --cache-max --purge-delay-ms --background --limit --thp --foreign --harden --guard-sample --guard-slots --conf'
+        programs=yes
+        ;;
+    trim)
+        options='--timeout --json -h --help'
+        files=''
+        folders=''
+        words='--timeout'
+        programs=
+        ;;
+    tune)
+        options='--runs --recording --profile -o --output --picture --held-out --server --load --ready --stdin --cwd --ignore-failure --max-classes --rounds --least-gain --timeout --no-verify --check --json -q --quiet --no-color --help'
+        files='--recording --profile -o --output --picture --stdin --cwd'
+        folders=''
+        words='--runs --held-out --server --load --ready --max-classes --rounds --least-gain --timeout'
+        programs=yes
+        ;;
+    *) return ;;
+    esac
+
+    # The first word that is neither an option nor its value begins the program's own command line.
+    for ((i = 2; i < COMP_CWORD; i++)); do
+        case ${COMP_WORDS[i]} in
+        --)
+            i=$((i + 1))
+            break
+            ;;
+        =) ;;
+        -*) case " $files $folders $words " in *" ${COMP_WORDS[i]} "*) i=$((i + 1)) ;; esac ;;
+        *) break ;;
+        esac
+    done
+    if ((i < COMP_CWORD)) || [ "${COMP_WORDS[i - 1]}" = -- ]; then
+        [ -z "$programs" ] || _poolshim_program "$i"
+        return
+    fi
+    previous=${COMP_WORDS[COMP_CWORD - 1]}
+    [ "$previous" != = ] || previous=${COMP_WORDS[COMP_CWORD - 2]}
+    case " $files " in *" $previous "*)
+        mapfile -t COMPREPLY < <(compgen -f -- "${word#=}")
+        compopt -o filenames
+        return
+        ;;
+    esac
+    case " $folders " in *" $previous "*)
+        mapfile -t COMPREPLY < <(compgen -d -- "${word#=}")
+        compopt -o filenames
+        return
+        ;;
+    esac
+    case "$command $previous" in
+    'run --background')
+        mapfile -t COMPREPLY < <(compgen -W 'auto 0 1' -- "${word#=}")
+        return
+        ;;
+    'run --thp')
+        mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "${word#=}")
+        return
+        ;;
+    'run --foreign')
+        mapfile -t COMPREPLY < <(compgen -W 'abort warn ignore' -- "${word#=}")
+        return
+        ;;
+    esac
+    case " $words " in *" $previous "*) return ;; esac
+    if [[ $word == -* ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "$options" -- "$word")
+    elif [ -n "$programs" ]; then
+        _poolshim_program "$i"
+    fi
+}
+
+# The program behind poolshim, completed as bash does it without poolshim, from word $1 on.
+_poolshim_program() {
+    if [ "$COMP_CWORD" = "$1" ]; then
+        mapfile -t COMPREPLY < <(compgen -c -- "${COMP_WORDS[COMP_CWORD]}")
+    elif declare -F _command_offset >/dev/null; then
+        _command_offset "$1"
+    else
+        mapfile -t COMPREPLY < <(compgen -f -- "${COMP_WORDS[COMP_CWORD]}")
+        compopt -o filenames
+    fi
+}
+
+complete -F _poolshim poolshim

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: MIT
+"""Manual pages and completions are those of their sources, complete, and without faults for groff.
+
+    scripts/test tests/repo/test_manuals.py
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, run_captured
+
+DEV = ROOT / "scripts" / "dev"
+PAGES = ROOT / "docs" / "man"
+COMMAND = ROOT / "scripts" / "poolshim"
+
+sys.path.insert(0, str(DEV))
+import command_facts  # noqa: E402
+import header_facts  # noqa: E402
+
+FACTS = {command.name: command for command in command_facts.commands()}
+HEADERS = [
+    header_facts.read_header(path)
+    for path in sorted((ROOT / "pools" / "include" / "poolshim").glob("*.h*"))
+]
+
+
+def test_pages_and_completions_are_those_of_their_sources() -> None:
+    result = run_captured([sys.executable, DEV / "gen-man", "--check"])
+    assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.parametrize("name", FACTS)
+def test_no_option_is_missed(build_dir: Path, name: str) -> None:
+    """What --help prints at the start of a line, and nothing else."""
+    result = run_captured([COMMAND, name, "--help"])
+    assert result.returncode == 0, result.stderr
+    lines = [line for line in result.stdout.splitlines() if re.match(r" {2,6}-", line)]
+    shown = {flag for line in lines
+             for flag in re.findall(r"(?:^ +|, )(--?[a-z][a-z-]*)", line)}  # fmt: skip
+    command = FACTS[name]
+    known = {flag for one in [*command.options, *command.settings] for flag in one.names}
+    assert shown == known
+
+
+def test_every_option_of_the_library_is_in_its_page() -> None:
+    text = (PAGES / "libpoolshim.7").read_text()
+    table = (ROOT / "shim" / "config.def").read_text()
+    rows = re.findall(r"^PS_OPTION\(\s*(\w+),", table, re.MULTILINE)
+    assert len(rows) > 10
+    assert rows == re.findall(r"^\\fBPOOLSHIM_(\w+)\\fR$", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("header", HEADERS, ids=lambda header: header.file)
+def test_every_public_function_has_a_place_in_its_page(header: header_facts.Header) -> None:
+    source = (ROOT / "pools" / "include" / "poolshim" / header.file).read_text()
+    page = PAGES / f"{header.page}.3"
+    if header.is_internal:
+        assert not page.exists()
+        return
+    names = set(re.findall(r"^PS_API [^;(]*?\b(ps_\w+)\(", source, re.MULTILINE))
+    text = page.read_text()
+    missing = {name for name in names if name not in text and not name.endswith("_slow")}
+    internal = re.findall(r"(?:Internal|Out of line|The library's own)(.*?)\n\n", source, re.DOTALL)
+    assert not {name for name in missing if name not in " ".join(internal)}
+
+
+@pytest.mark.parametrize("page", sorted(PAGES.iterdir()), ids=lambda path: path.name)
+def test_a_page_has_no_faults(page: Path) -> None:
+    if not shutil.which("groff"):
+        pytest.skip("groff is not installed")
+    result = run_captured(["groff", "-man", "-ww", "-z", "-Tutf8", page])
+    assert (result.returncode, result.stderr) == (0, "")
+    assert re.search(r"^\.SH NAME\n\S+ \\- \w", page.read_text(), re.MULTILINE)
+
+
+def test_a_header_is_read_by_its_parts(tmp_path: Path) -> None:
+    path = tmp_path / "box.h"
+    path.write_text("""/* SPDX-License-Identifier: MIT */
+/*
+ * box.h - things in a box: one each.
+ *
+ *     box_put(1);
+ */
+#ifndef POOLSHIM_BOX_H
+#define POOLSHIM_BOX_H
+
+/* --- Making -------- */
+
+/* Makes one. */
+PS_API struct box *box_create(int count,
+                              int more);
+
+/* Internal to the library. */
+struct box {
+    int x;
+};
+
+/* Counts. */
+static inline int box_count(void) {
+    return 1;
+}
+#endif
+""")
+    header = header_facts.read_header(path)
+    assert (header.summary, header.text[-1]) == ("things in a box", "    box_put(1);")
+    (section,) = header.sections
+    assert section.name == "Making"
+    create, count = section.entries
+    assert create.code[0].startswith("struct box *box_create(int count,") and len(create.code) == 2
+    assert (count.code, count.text) == (["int box_count(void);"], ["Counts."])
+
+
+def test_private_parts_of_a_class_are_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "box.hpp"
+    path.write_text("""// SPDX-License-Identifier: MIT
+// box.hpp - things in a box.
+#ifndef POOLSHIM_BOX_HPP
+#define POOLSHIM_BOX_HPP
+namespace ps {
+
+// Holds one.
+class box {
+  public:
+    int get() const { return value_; }
+
+  private:
+    int value_;
+};
+
+// Holds two.
+class pair {};
+}
+#endif
+""")
+    text = str(header_facts.read_header(path).sections)
+    assert "get() const;" in text and "Holds two." in text and "value_" not in text
+
+
+def test_a_header_without_its_name_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "box.h"
+    path.write_text("/* SPDX-License-Identifier: MIT */\n/* Things in a box. */\n")
+    with pytest.raises(ValueError, match="does not start with its name"):
+        header_facts.read_header(path)
