@@ -52,8 +52,9 @@ add_custom_target(uninstall COMMENT "Removing what install_manifest.txt lists"
     COMMAND ${CMAKE_COMMAND} -DMANIFEST=${PROJECT_BINARY_DIR}/install_manifest.txt
     -P ${PROJECT_SOURCE_DIR}/cmake/uninstall.cmake)
 
-# The command: bin/poolshim looks for libexec/poolshim and lib/poolshim/python beside bin. The
-# package is told where the library lies, which may be in lib/<triplet>.
+# The command: bin/poolshim looks for libexec/poolshim and lib/poolshim/python beside bin. A link in
+# lib/poolshim leads it to the library, which may lie in lib/<triplet>, and whose unversioned link
+# may be missing where it is packaged apart.
 if(TARGET poolshim-launcher)
     install(FILES scripts/completions/poolshim.bash RENAME poolshim
         DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
@@ -68,10 +69,13 @@ if(TARGET poolshim-launcher)
     install(DIRECTORY ${PROJECT_SOURCE_DIR}/scripts/poolshim_cli DESTINATION ${python_dir}
         FILES_MATCHING PATTERN "*.py" PATTERN "*.toml" PATTERN "*.j2"
         PATTERN "__pycache__" EXCLUDE)
-    file(RELATIVE_PATH to_library "/prefix/${python_dir}/poolshim_cli"
-        "/prefix/${CMAKE_INSTALL_LIBDIR}")
+    file(RELATIVE_PATH to_library "/prefix/lib/poolshim"
+        "/prefix/${CMAKE_INSTALL_LIBDIR}/libpoolshim.so.${PROJECT_VERSION_MAJOR}")
+    file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/private)
+    file(CREATE_LINK ${to_library} ${PROJECT_BINARY_DIR}/private/libpoolshim.so SYMBOLIC)
+    install(FILES ${PROJECT_BINARY_DIR}/private/libpoolshim.so DESTINATION lib/poolshim)
     file(WRITE ${PROJECT_BINARY_DIR}/installed.json
-        "{\"root\": \"../../../..\", \"library\": \"${to_library}\", "
+        "{\"root\": \"../../../..\", \"library\": \"../..\", "
         "\"programs\": \"../../../../libexec/poolshim\", "
         "\"version\": \"${PROJECT_VERSION}\"}\n")
     install(FILES ${PROJECT_BINARY_DIR}/installed.json DESTINATION ${python_dir}/poolshim_cli)

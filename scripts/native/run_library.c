@@ -34,7 +34,7 @@ static const struct allocator allocators[] = {
 enum { ALLOCATOR_COUNT = sizeof allocators / sizeof allocators[0] };
 
 /* Where libpoolshim.so is, seen from this program's folder: built, installed. */
-static const char *const own_places[] = {"../libpoolshim.so", PS_RUN_INSTALLED_LIBRARY};
+static const char *const own_places[] = {"../libpoolshim.so", "../../lib/poolshim/libpoolshim.so"};
 
 const char *run_library_names(void) {
     const char *names = "";
