@@ -35,6 +35,14 @@ def pytest_configure(config: pytest.Config) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The tests of the packages are left out, not skipped: they are `scripts/test --packages`."""
+    if os.environ.get("TEST_PACKAGES") != "1":
+        left_out = [item for item in items if item.get_closest_marker("package")]
+        items[:] = [item for item in items if item not in left_out]
+        config.hook.pytest_deselected(items=left_out)
+
+
 @pytest.fixture(scope="session")
 def build_dir() -> Path:
     """The build under test: $POOLSHIM_BUILD_DIR, else build/release."""

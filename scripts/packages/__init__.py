@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""What scripts/package is made of."""
