@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import sys
@@ -20,6 +21,7 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
+import dockerfile
 import pytest
 from bare_system import clone, in_chroot, make_base, only, run_ok
 from conftest import ROOT, run_captured
@@ -289,3 +291,83 @@ def test_tarball_replaces_nothing_that_it_did_not_install(
         f"install: {foreign} is there already, and was not installed by this script\n")
     assert foreign.read_text() == "mine"
     assert [path for path in (tmp_path / "prefix").rglob("*") if path.is_file()] == [foreign]
+
+
+# ---- recipes ----
+
+
+def test_conan_recipe_makes_a_package_that_links(tmp_path: Path) -> None:
+    """Static and without the shim, then shared and with it."""
+    run_ok(sys.executable, "-m", "venv", tmp_path / "venv")
+    conan = tmp_path / "venv" / "bin" / "conan"
+    python = tmp_path / "venv" / "bin" / "python"
+    result = run_captured([python, "-m", "pip", "install", "-q", "conan"], timeout=300)
+    if result.returncode != 0:
+        pytest.skip("conan cannot be installed: no network?")
+    checkout = clone(tmp_path / "checkout")
+    env = {**os.environ, "CONAN_HOME": str(tmp_path / "conan")}
+    run_ok(conan, "profile", "detect", env=env)
+    for options in (["-o", "&:shim=False"], ["-o", "&:shared=True"]):
+        command = [conan, "create", checkout, "--test-folder", "tests/package/conan", *options]
+        assert "1 blocks" in run_ok(*command, env=env, cwd=checkout)
+
+
+VCPKG = """
+cmake_policy(VERSION 3.16)
+function(vcpkg_cmake_configure)
+    cmake_parse_arguments(PARSE_ARGV 0 arg "" "SOURCE_PATH" "OPTIONS")
+    if(arg_UNPARSED_ARGUMENTS)
+        message(FATAL_ERROR "unknown: ${arg_UNPARSED_ARGUMENTS}")
+    endif()
+    execute_process(COMMAND ${CMAKE_COMMAND} -S ${arg_SOURCE_PATH} -B ${WORK}/build
+        -DCMAKE_INSTALL_PREFIX=${CURRENT_PACKAGES_DIR} -DCMAKE_INSTALL_LIBDIR=lib ${arg_OPTIONS}
+        COMMAND_ERROR_IS_FATAL ANY)
+endfunction()
+function(vcpkg_cmake_install)
+    execute_process(COMMAND ${CMAKE_COMMAND} --build ${WORK}/build --parallel 2 --target install
+        COMMAND_ERROR_IS_FATAL ANY)
+endfunction()
+function(vcpkg_cmake_config_fixup)
+    cmake_parse_arguments(PARSE_ARGV 0 arg "" "CONFIG_PATH" "")
+    if(NOT EXISTS ${CURRENT_PACKAGES_DIR}/${arg_CONFIG_PATH}/poolshim-config.cmake)
+        message(FATAL_ERROR "no package in ${arg_CONFIG_PATH}")
+    endif()
+endfunction()
+function(vcpkg_fixup_pkgconfig)
+endfunction()
+function(vcpkg_install_copyright)
+    cmake_parse_arguments(PARSE_ARGV 0 arg "" "" "FILE_LIST")
+    file(COPY ${arg_FILE_LIST} DESTINATION ${CURRENT_PACKAGES_DIR}/share/poolshim)
+endfunction()
+include(${PORT}/portfile.cmake)
+"""
+
+
+def test_vcpkg_port_does_what_it_says(tmp_path: Path) -> None:
+    """vcpkg is in no package registry: its functions are stood in for, the port is real."""
+    script = tmp_path / "vcpkg.cmake"
+    script.write_text(VCPKG)
+    port = ROOT / "scripts" / "packages" / "vcpkg"
+    facts = json.loads((port / "vcpkg.json").read_text())
+    assert f"VERSION {facts['version-semver']} " in (ROOT / "CMakeLists.txt").read_text()
+    packages = tmp_path / "packages"
+    run_ok("cmake", f"-DWORK={tmp_path}", f"-DCURRENT_PACKAGES_DIR={packages}", f"-DPORT={port}",
+           "-P", script)  # fmt: skip
+    assert (packages / "share" / "poolshim" / "LICENSE").exists()
+    assert not list(packages.rglob("libpoolshim.so"))
+    build = tmp_path / "consumer"
+    source = ROOT / "tests" / "package" / "conan"
+    run_ok("cmake", "-S", source, "-B", build, f"-DCMAKE_PREFIX_PATH={packages}")
+    run_ok("cmake", "--build", build)
+    assert run_ok(build / "program") == "1 blocks\n"
+
+
+@pytest.mark.parametrize("name", ["image", "package"])
+def test_dockerfile_of_the_manual(base_system: Path, dist: Path, tmp_path: Path, name: str) -> None:
+    """Its stages are chroots here; the command of the image shows that the library is mapped."""
+    context = clone(tmp_path / "context")
+    shutil.copytree(dist, context / "dist")
+    text = dockerfile.snippets("containers.md", "dockerfile")[name]
+    stage = dockerfile.build(text, base_system, context, tmp_path)
+    out = stage.run(shlex.join(stage.command))
+    assert "/libpoolshim.so" in out
