@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Which allocator suits real programs: tunes and compares each, and writes the table of the README.
+"""Which allocator suits real programs: tunes and compares each, and writes the tables.
 
     scripts/bench --real                     # all of bench/real.toml: a quarter of an hour
     scripts/bench --real --only jq,gs        # these anew, the others as they were
@@ -8,8 +8,9 @@
 
 For each program `poolshim tune` records it and writes the size classes that suit it, and `poolshim
 compare` runs it under every allocator and with those classes. bench/results/real/ gets <name>.json,
-all that was measured, <name>.toml, the profile, and README.md, the tables; the README gets the one
-that sums them up. A program that is missing or fails is skipped, with the reason; exit status 1.
+all that was measured, <name>.toml, the profile, and README.md, the tables; scripts/dev/gen-overview
+draws the picture of the README from them. A program that is missing or fails is skipped, with the
+reason; exit status 1.
 """
 # /// script
 # requires-python = ">=3.10"
@@ -41,7 +42,6 @@ PROGRAMS = REPOSITORY / "bench" / "programs.toml"
 RESULTS = REPOSITORY / "bench" / "results" / "real"
 INPUTS = REPOSITORY / "build" / "real"
 COMMAND = str(REPOSITORY / "scripts" / "poolshim")
-BEGIN, END = "<!-- begin: made by scripts/bench --real -->\n", "<!-- end -->\n"
 KEYS = {"name", "program", "command", "server", "load", "version", "note", "package"}
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 
@@ -137,18 +137,12 @@ def summary_text(found: list[answers.Answer]) -> str:
 
 
 def write_tables(found: list[answers.Answer]) -> None:
-    """bench/results/real/README.md, and the part of the README between the marks."""
+    """bench/results/real/README.md."""
     parts = ["<!-- made by scripts/bench --real -->\n\n# Real programs\n\n" + summary_text(found)]
     for one in found:
         version = one.results.about.get("program_version", "")
         parts.append(f"## {one.name}\n\n{version}\n\n{to_markdown(one.results, one.summary)}")
     (RESULTS / "README.md").write_text("\n".join(parts))
-    readme = REPOSITORY / "README.md"
-    before, mark, rest = readme.read_text().partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not mark or not end:
-        raise BadRequest(f"{readme}: the marks for the table are gone")
-    readme.write_text(before + BEGIN + summary_text(found) + END + after)
 
 
 @click.command(context_settings=CONTEXT, help=(__doc__ or "").split("\n\n")[0])

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: MIT
+"""The README is short, its picture and its excerpt are of stored results, its commands exist.
+
+    scripts/test tests/repo/test_readme.py
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from pathlib import Path
+
+from conftest import ROOT, run_captured
+from test_documents_made import load_script
+
+TEXT = (ROOT / "README.md").read_text()
+OVERVIEW = ROOT / "scripts" / "dev" / "gen-overview"
+COMMAND = ROOT / "scripts" / "poolshim"
+LINES_MAX = 200
+
+
+def excerpt() -> list[str]:
+    """The lines of a comparison, without its command."""
+    found = re.search(r"```\n\$ poolshim compare[^\n]*\n(.*?)```", TEXT, re.DOTALL)
+    assert found
+    return [line for line in found[1].splitlines() if line.strip()]
+
+
+def test_it_is_short_and_starts_with_what_it_is() -> None:
+    lines = TEXT.splitlines()
+    assert len(lines) <= LINES_MAX
+    assert lines[0] == "# poolshim" and lines[2].startswith("A drop-in `malloc`")
+    pictures = [number for number, line in enumerate(lines) if line.startswith("![")]
+    assert pictures and pictures[0] < 15
+
+
+def test_commands_for_developers_come_first_among_theirs() -> None:
+    section = TEXT.partition("## Development\n")[2].partition("\n## ")[0]
+    block = re.search(r"```sh\n(.*?)```", section, re.DOTALL)
+    assert block
+    assert [line.split()[0] for line in block[1].splitlines()] == ["scripts/bench", "scripts/test"]
+
+
+def test_excerpt_is_what_the_named_command_prints(build_dir: Path) -> None:
+    words = ["compare", "--from", "bench/results/real/jq.json"]
+    assert f"`poolshim {' '.join(words)}`" in TEXT
+    env = {**os.environ, "COLUMNS": "80", "NO_COLOR": "1"}
+    printed = run_captured([COMMAND, *words], env=env, cwd=ROOT)
+    assert printed.returncode == 0, printed.stderr
+    shown = [line.rstrip() for line in printed.stdout.splitlines()]
+    assert len(excerpt()) > 10
+    assert not [line for line in excerpt() if line not in shown]
+
+
+def test_subcommands_and_options_exist(build_dir: Path) -> None:
+    used = re.findall(r"`poolshim (\w+)((?: --[\w-]+)*)", TEXT)
+    used += re.findall(r"`poolshim (\w+) [^`]*?((?: --[\w-]+)+)[^`]*`", TEXT)
+    assert {name for name, _ in used} >= {"run", "doctor", "compare", "tune", "trim"}
+    helps = {name: run_captured([COMMAND, name, "--help"]).stdout for name, _ in used}
+    for name, options in used:
+        assert helps[name], name
+        if name in ("compare", "tune") or not options:
+            continue
+        assert not [word for word in options.split() if word not in helps[name]], name
+
+
+def test_picture_is_that_of_the_results() -> None:
+    result = run_captured([sys.executable, OVERVIEW, "--check"])
+    assert result.returncode == 0, result.stderr
+
+
+def test_what_is_said_of_the_picture_holds() -> None:
+    overview = load_script("gen-overview")
+    means = {name: overview.mean(points) for name, points in overview.read().items()}
+    assert "least CPU time on average, and more memory than glibc and" in TEXT
+    assert min(means, key=lambda name: means[name][1]) == "poolshim"
+    memory = {name: point[0] for name, point in means.items()}
+    assert sorted(memory, key=memory.__getitem__).index("poolshim") == 2
+    assert memory["poolshim"] > max(memory["glibc"], memory["mimalloc"])
+    assert all(len(points) == 9 for points in overview.read().values()) and "Nine programs" in TEXT
+
+
+def test_an_outdated_picture_is_found(tmp_path: Path) -> None:
+    """In a copy in which one result has changed."""
+    tree = tmp_path / "tree"
+    for name in ("bench/results/real", "docs/pictures"):
+        shutil.copytree(ROOT / name, tree / name)
+    (tree / "scripts" / "dev").mkdir(parents=True)
+    script = Path(shutil.copy(OVERVIEW, tree / "scripts" / "dev"))
+    assert run_captured([sys.executable, script, "--check"]).returncode == 0
+    result = tree / "bench" / "results" / "real" / "jq.json"
+    result.write_text(re.sub(r'"peak_rss_kib": (\d)', r'"peak_rss_kib": 9\1', result.read_text()))
+    changed = run_captured([sys.executable, script, "--check"])
+    assert changed.returncode == 1 and "run scripts/dev/gen-overview" in changed.stderr
