@@ -1,6 +1,9 @@
 // expect: exit 0
 /* SPDX-License-Identifier: MIT */
-/* A program that takes every pthread key there is still gets a heap in every thread. */
+/*
+ * A program that takes every pthread key there is still gets a heap in every thread, and its keys
+ * have the values that it gave them.
+ */
 #include "claim.h"
 #include "heap_use.h"
 
@@ -22,6 +25,9 @@ __attribute__((section(".preinit_array"),
 static void *use_in_thread(void *unused) {
     (void)unused;
     CLAIM(heap_use());
+    for (pthread_key_t key = 0; key < PTHREAD_KEYS_MAX; key++) {
+        CLAIM(pthread_getspecific(key) == NULL);
+    }
     return NULL;
 }
 

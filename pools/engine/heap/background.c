@@ -199,6 +199,11 @@ void ps_background_start(ps_background_create *create, ps_background_job *new_jo
     uint32_t none = CONTROL_NONE;
     uint32_t ended = CONTROL_ENDED;
     int saved_errno = errno;
+    /* relaxed: the calling thread's own is counted, if any. Otherwise no thread reports its end
+     * (there are no keys left), and the background thread would outlive them all. */
+    if (ps_load_relaxed(&x_threads) == 0) {
+        return;
+    }
     (void)ps_add_seq_cst(&x_starts, 1u); /* seq_cst: before x_control is read, as ends_alone */
     if (ps_cas_strong_seq_cst(&x_control, &ended, (uint32_t)CONTROL_BUSY)) {
         join();

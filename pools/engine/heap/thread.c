@@ -19,6 +19,7 @@ PS_HIDDEN PS_THREAD_LOCAL_LINE(struct ps_thread_words, ps_thread) =
 
 static struct ps_heap *x_first_heap; /* of the thread that started the engine */
 static pthread_key_t exit_key;
+static bool has_key; /* constant after the start */
 
 static void thread_ended(void *heap) {
     (void)heap;
@@ -38,8 +39,8 @@ static void note_begin(void) {
 }
 
 void ps_thread_start(void) {
-    (void)pthread_key_create(&exit_key,
-                             thread_ended); /* out of keys: heaps of ended threads are kept */
+    /* Out of keys: heaps of ended threads are kept. */
+    has_key = pthread_key_create(&exit_key, thread_ended) == 0;
 }
 
 void ps_thread_start_first(void) {
@@ -92,7 +93,7 @@ PS_COLD struct ps_heap *ps_heap_acquire(void) {
     if (heap != NULL) {
         /* relaxed: as in heap_before_reset. */
         ps_store_relaxed(&heap->x_thread_pointer, (uintptr_t)__builtin_thread_pointer());
-        bool will_end = pthread_setspecific(exit_key, heap) == 0; /* may allocate */
+        bool will_end = has_key && pthread_setspecific(exit_key, heap) == 0; /* may allocate */
         ps_thread_enter();
         ps_mode.hook.thread_start(heap);
         if (will_end) {
