@@ -114,7 +114,7 @@ def measure(program: Program, runs: int) -> None:
     """Its profile and its results."""
     profile, report = RESULTS / f"{program.name}.toml", INPUTS / "report.json"
     ask(["tune", "--no-verify", "-q", "-o", str(profile), *program.work])
-    options = ["--runs", str(runs), "--profile", f"{answers.TUNED}={profile}"]
+    options = ["--runs", str(runs), "--tuned", f"{answers.TUNED}={profile}"]
     ask(["compare", "-q", *options, "--json", str(report), *program.work])
     profile.write_text(in_place(profile.read_text()))
     results = stored.read(report)

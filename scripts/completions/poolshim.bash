@@ -11,7 +11,7 @@ _poolshim() {
     fi
     case $command in
     compare)
-        options='--allocators --add --setting --profile --table --base --runs --warmup --time-budget --timeout --seed --no-noise --rss-curve --stdin --cwd --prepare --ignore-failure --discard-output --server --load --ready --ready-timeout --from --json --csv --markdown --html -q --quiet --no-color --help'
+        options='--allocators --add --setting --tuned --table --base --runs --warmup --time-budget --timeout --seed --no-noise --rss-curve --stdin --cwd --prepare --ignore-failure --discard-output --server --load --ready --ready-timeout --from --json --csv --markdown --html -q --quiet --no-color --help'
         files='--add --table --stdin --from --json --csv --markdown --html'
         folders='--cwd'
         words='--allocators --setting --base --runs --warmup --time-budget --timeout --seed --prepare --server --load --ready --ready-timeout'
@@ -25,8 +25,8 @@ _poolshim() {
         programs=yes
         ;;
     run)
-        options='--allocator --profile --env --force --dry-run --settings --version --help --size-classes --small-max --mmap-min --cache-max --purge-delay-ms --background --limit --thp --foreign --harden --guard-sample --guard-slots --stats --record --verbose --strict --conf'
-        files='--allocator --profile --record'
+        options='--allocator --tuned --env --force --dry-run --settings --version --help --size-classes --small-max --mmap-min --cache-max --purge-delay-ms --background --limit --thp --foreign --harden --guard-sample --guard-slots --stats --record --verbose --strict --conf'
+        files='--allocator --tuned --record'
         folders=''
         words='--env --size-classes --small-max --mmap-min --cache-max --purge-delay-ms --background --limit --thp --foreign --harden --guard-sample --guard-slots --conf'
         programs=yes
@@ -39,8 +39,8 @@ _poolshim() {
         programs=
         ;;
     tune)
-        options='--runs --recording --profile -o --output --picture --held-out --server --load --ready --stdin --cwd --ignore-failure --max-classes --rounds --least-gain --timeout --no-verify --check --json -q --quiet --no-color --help'
-        files='--recording --profile -o --output --picture --stdin --cwd'
+        options='--runs --recording --tuned -o --output --picture --held-out --server --load --ready --stdin --cwd --ignore-failure --max-classes --rounds --least-gain --timeout --no-verify --check --json -q --quiet --no-color --help'
+        files='--recording --tuned -o --output --picture --stdin --cwd'
         folders=''
         words='--runs --held-out --server --load --ready --max-classes --rounds --least-gain --timeout'
         programs=yes

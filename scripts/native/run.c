@@ -31,8 +31,8 @@ struct request {
     char **command;
 };
 
-static const char *const own_flags[] = {"allocator", "dry-run",  "env",     "force", "help",
-                                        "profile",   "settings", "version", NULL};
+static const char *const own_flags[] = {"allocator", "dry-run", "env",     "force", "help",
+                                        "settings",  "tuned",   "version", NULL};
 
 void run_die(int status, const char *format, ...) {
     va_list arguments;
@@ -73,7 +73,7 @@ static void print_help(void) {
            "\n"
            "  --allocator NAME|FILE  preload another allocator: %s;\n"
            "                         or a library, by a path with a slash\n"
-           "  --profile FILE         read settings that poolshim tune wrote\n"
+           "  --tuned FILE           read settings that poolshim tune wrote\n"
            "  --env NAME=VALUE       set a variable for the command; may be repeated\n"
            "  --force                start also where the preload cannot take effect\n"
            "  --dry-run              print the command line for the shell instead of starting it\n"
@@ -142,7 +142,7 @@ static int take_own(struct request *request, const char *word, const char *next)
         request->is_listing = true;
     } else if ((value = value_of(word, "allocator", next, &words)) != NULL) {
         request->allocator = value;
-    } else if ((value = value_of(word, "profile", next, &words)) != NULL) {
+    } else if ((value = value_of(word, "tuned", next, &words)) != NULL) {
         request->profile = value;
     } else if ((value = value_of(word, "env", next, &words)) != NULL) {
         add_environment(request, value);

@@ -168,7 +168,7 @@ def test_the_library_takes_what_the_flags_say() -> None:
         (["--allocator", "/no/such.so"], "/no/such.so: No such file or directory"),
         (["--allocator", str(POOLSHIM)],
          f"--allocator {POOLSHIM}: no shared library for this machine"),
-        (["--profile", "/no/such.toml"], "/no/such.toml: No such file or directory"),
+        (["--tuned", "/no/such.toml"], "/no/such.toml: No such file or directory"),
     ],
 )  # fmt: skip
 def test_a_mistake_stops_the_command(words: list[str], line: str) -> None:
@@ -188,7 +188,7 @@ def test_library_without_malloc_is_no_allocator(folder: Path) -> None:
 
 def test_flag_at_the_end_lacks_its_value() -> None:
     assert check_refusal("--harden") == "--harden needs a value"
-    assert check_refusal("--profile") == "--profile needs a value"
+    assert check_refusal("--tuned") == "--tuned needs a value"
 
 
 PROFILE = """# made by hand
@@ -205,7 +205,7 @@ thp = "nothing that run reads"
 def test_profile_sets_what_no_flag_says(tmp_path: Path) -> None:
     path = tmp_path / "p.toml"
     path.write_text(PROFILE)
-    done = poolshim("run", "--harden=2", "--profile", path, "env", env={"POOLSHIM_HARDEN": "3"})
+    done = poolshim("run", "--harden=2", "--tuned", path, "env", env={"POOLSHIM_HARDEN": "3"})
     lines = [line for line in done.stdout.splitlines() if line.startswith("POOLSHIM_")]
     assert set(lines) - {f"POOLSHIM_BUILD_DIR={os.environ.get('POOLSHIM_BUILD_DIR')}"} == {
         "POOLSHIM_SIZE_CLASSES=16,48,1024", "POOLSHIM_HARDEN=2", "POOLSHIM_VERBOSE=true"
@@ -218,7 +218,7 @@ def test_profile_of_tune_is_understood(tmp_path: Path) -> None:
     )
     path = tmp_path / "p.toml"
     path.write_text(profile.to_toml(found))
-    assert "POOLSHIM_SIZE_CLASSES=16,48" in poolshim("run", "--profile", path, "env").stdout
+    assert "POOLSHIM_SIZE_CLASSES=16,48" in poolshim("run", "--tuned", path, "env").stdout
 
 
 @pytest.mark.parametrize(
@@ -235,14 +235,14 @@ def test_profile_of_tune_is_understood(tmp_path: Path) -> None:
 def test_unusable_profile_stops_the_command(tmp_path: Path, text: str, line: str) -> None:
     path = tmp_path / "p.toml"
     path.write_text(text)
-    assert check_refusal("--profile", path, "echo", "started") == f"{path}{line}"
+    assert check_refusal("--tuned", path, "echo", "started") == f"{path}{line}"
 
 
 def test_profile_with_an_array() -> None:
     with tempfile.NamedTemporaryFile("w", suffix=".toml") as path:
         path.write("size_classes = [16, 48]\n")
         path.flush()
-        done = poolshim("run", "--profile", path.name, "--verbose", "true")
+        done = poolshim("run", "--tuned", path.name, "--verbose", "true")
     assert re.search(r"SIZE_CLASSES +16,48 +\(environment\)", done.stderr)
 
 

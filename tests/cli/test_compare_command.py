@@ -87,7 +87,7 @@ def test_settings_additions_and_profiles_are_columns(tmp_path: Path) -> None:
     done = compare(
         *FEW, "--setting", "hard:POOLSHIM_HARDEN=1 POOLSHIM_PURGE_DELAY_MS=0",
         "--setting", "plain@glibc:MARK=1", "--add", f"mine={BUILD_DIR / 'libpoolshim.so'}",
-        "--profile", saved, "--profile", f"other={saved}", "--json", "-", "--", "env",
+        "--tuned", saved, "--tuned", f"other={saved}", "--json", "-", "--", "env",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     data = {column["name"]: column for column in json.loads(done.stdout)["columns"]}
@@ -119,7 +119,7 @@ def test_column_that_fails_makes_the_status_1() -> None:
         (["--setting", "x:POOLSHIM_HARDN=1", "--", "true"], 2, ["x: ", "POOLSHIM_HARDEN"]),
         (["--setting", "x:POOLSHIM_HARDEN=9", "--", "true"], 2, ["x: ", "POOLSHIM_HARDEN"]),
         (["--setting", "glibc:A=1", "--", "true"], 2, ["two columns are called glibc"]),
-        (["--profile", "/nonexistent.toml", "--", "true"], 2, ["/nonexistent.toml"]),
+        (["--tuned", "/nonexistent.toml", "--", "true"], 2, ["/nonexistent.toml"]),
         (["--base", "nosuch", "--", "true"], 2, ["--base: no nosuch"]),
         (["--table", "/nonexistent", "--", "true"], 2, ["/nonexistent"]),
         (["--stdin", "/nonexistent", "--", "true"], 2, ["--stdin: /nonexistent"]),
@@ -299,5 +299,5 @@ def test_terminal_shows_progress_and_pipes_do_not() -> None:
 def test_help_is_short_of_nothing() -> None:
     done = compare("--help")
     assert done.returncode == 0
-    for name in ("--allocators", "--server", "--rss-curve", "--from", "--html", "--profile"):
+    for name in ("--allocators", "--server", "--rss-curve", "--from", "--html", "--tuned"):
         assert name in done.stdout

@@ -245,7 +245,7 @@ def test_a_profile_is_measured_again(tune: Tune, objects: Path, tmp_path: Path) 
     table = (16, 1040, 65536)
     kept = profile.Profile(("x",), {profile.VARIABLE: profile.setting(table)}, {}, {})
     files.write_whole(tmp_path / "old.toml", profile.to_toml(kept).encode())
-    done = tune("--profile", "old.toml", "--rounds", "5", "--json", "--", objects, "1040", "30000",
+    done = tune("--tuned", "old.toml", "--rounds", "5", "--json", "--", objects, "1040", "30000",
                 POOLSHIM_THP="never")  # fmt: skip
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
@@ -329,11 +329,11 @@ BAD = (
     (["--recording", "good.json", "-o", "/proc/p.toml"], "/proc/p.toml: ", 2),
     (["--recording", "good.json", "--picture", "p.gif"], "p.gif: .svg or .png", 2),
     (["--recording", "good.json", "--held-out", "true"], "they need the command itself", 2),
-    (["--profile", "no.toml", "--", "true"], "no.toml: No such file", 2),
-    (["--profile", "text", "--", "true"], "text: not a profile of poolshim", 2),
-    (["--profile", "foreign.toml", "--", "true"], "foreign.toml: not a profile of poolshim", 2),
-    (["--profile", "newer.toml", "--", "true"], "newer.toml: format 2", 2),
-    (["--profile", "wrong.toml", "--", "true"], "wrong.toml: not a profile of poolshim", 2),
+    (["--tuned", "no.toml", "--", "true"], "no.toml: No such file", 2),
+    (["--tuned", "text", "--", "true"], "text: not a profile of poolshim", 2),
+    (["--tuned", "foreign.toml", "--", "true"], "foreign.toml: not a profile of poolshim", 2),
+    (["--tuned", "newer.toml", "--", "true"], "newer.toml: format 2", 2),
+    (["--tuned", "wrong.toml", "--", "true"], "wrong.toml: not a profile of poolshim", 2),
     (["--server", "redis-server"], "--server and --load go together", 2),
     (["--runs", "0", "--", "true"], "'--runs'", 2),
     (["--cwd", "none", "--", "true"], "--cwd: none: no such folder", 2),

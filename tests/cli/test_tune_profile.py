@@ -65,6 +65,6 @@ def test_poolshim_run_takes_a_profile_as_it_was_written(shim: Path, tmp_path: Pa
     kept = profile.Profile(("a", "[b]"), settings, {"live_bytes": 1}, {"rss_ratio": 0.8})
     files.write_whole(tmp_path / "p.toml", profile.to_toml(kept).encode())
     assert profile.read(tmp_path / "p.toml").settings == settings
-    words = [ROOT / "scripts" / "poolshim", "run", "--profile", tmp_path / "p.toml", "--", "env"]
+    words = [ROOT / "scripts" / "poolshim", "run", "--tuned", tmp_path / "p.toml", "--", "env"]
     shown = run_captured(words, env={**os.environ, "POOLSHIM_BUILD_DIR": str(BUILD_DIR)}).stdout
     assert set(settings.items()) <= {tuple(line.split("=", 1)) for line in shown.splitlines()}

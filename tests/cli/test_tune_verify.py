@@ -116,7 +116,7 @@ def test_held_out_commands_and_loads_are_measured_as_well(
         "poolshim_profile = 1\ncommand = []\n[environment]\n"
         'POOLSHIM_SIZE_CLASSES = "16,1040,65536"\n'
     )
-    arguments = ["-q", "--rounds", "7", "--profile", str(kept), *words]
+    arguments = ["-q", "--rounds", "7", "--tuned", str(kept), *words]
     assert command.main(arguments, standalone_mode=False) == 0
     assert seen == expected
 

@@ -46,7 +46,7 @@ def options(function: Any) -> Any:
         option("--add", multiple=True, metavar="NAME=LIB", help="Add a library."),
         option("--setting", "settings", multiple=True, metavar="'NAME[@ALLOCATOR]:VAR=VALUE ...'",
                help="Add a column: poolshim, or another allocator, with variables set."),
-        option("--profile", "profiles", multiple=True, metavar="[NAME=]FILE", help="Add a "
+        option("--tuned", "profiles", multiple=True, metavar="[NAME=]FILE", help="Add a "
                "column: poolshim with the size classes that poolshim tune wrote to FILE."),
         option("--table", type=PATH, default=DEFAULT_TABLE, metavar="FILE",
                help="Read another table of allocators."),
@@ -199,7 +199,7 @@ def profile_setting(text: str) -> tuple[str, str, dict[str, str]]:
     if not separator or not planning.NAME.fullmatch(name):
         name, file = Path(text).stem, text
     if not planning.NAME.fullmatch(name):
-        raise BadRequest(f"--profile {text}: give it a name: NAME={text}")
+        raise BadRequest(f"--tuned {text}: give it a name: NAME={text}")
     classes = profile.setting(profile.read(Path(file)).table)
     return name, planning.SETTINGS_OF, {profile.VARIABLE: classes}
 

@@ -312,9 +312,9 @@ def check_request(request: Request) -> Request:
     if request.work is None and not request.recordings:
         raise BadRequest("no command given: poolshim tune [options] -- command ...")
     if request.work is None and (request.held_out or request.profile):
-        raise BadRequest("--held-out and --profile measure: they need the command itself")
+        raise BadRequest("--held-out and --tuned measure: they need the command itself")
     if request.profile and (request.recordings or request.picture or not request.is_verified):
-        raise BadRequest("--profile only measures a table: no recordings, picture or --no-verify")
+        raise BadRequest("--tuned only measures a table: no recordings, picture or --no-verify")
     if request.is_checked and (request.work is None or not request.is_verified):
         raise BadRequest("--check needs a command and its verification")
     for text in request.held_out:
@@ -367,7 +367,7 @@ FILE = click.Path(path_type=Path)
               metavar="N", help="Record N runs.")
 @click.option("--recording", type=FILE, multiple=True,
               help="Use a file of POOLSHIM_RECORD instead of recording; may be repeated.")
-@click.option("--profile", type=FILE, help="Measure the table of an earlier profile only.")
+@click.option("--tuned", "profile", type=FILE, help="Measure the table of an earlier profile only.")
 @click.option("-o", "--output", type=FILE, default=Path(DEFAULT_PROFILE), show_default=True,
               help="Write the profile here.")
 @click.option("--picture", type=FILE, help="Draw sizes, classes and waste: .svg or .png.")

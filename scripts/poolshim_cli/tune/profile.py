@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The profile: a small TOML file with the table that was found, for which command, and what it won.
 
-`poolshim run --profile` reads it too, by lines: the variables in the table [environment]; and both
+`poolshim run --tuned` reads it too, by lines: the variables in the table [environment]; and both
 read what people write by hand, settings under their options' names before the first table.
 """
 
@@ -68,8 +68,8 @@ def to_toml(profile: Profile) -> str:
     return "\n".join(
         [
             "# Size classes for one program, found by poolshim tune. With this file:",
-            "#   poolshim run --profile FILE -- COMMAND     runs it with them",
-            "#   poolshim tune --profile FILE -- COMMAND    measures whether they still pay",
+            "#   poolshim run --tuned FILE -- COMMAND     runs it with them",
+            "#   poolshim tune --tuned FILE -- COMMAND    measures whether they still pay",
             f"poolshim_profile = {VERSION}",
             f"command = [{', '.join(map(quoted, profile.command))}]",
             *section("environment", dict(profile.settings)),
