@@ -20,6 +20,7 @@ LAYERS = [
     "pools/engine/small",
     "pools/engine/heap",
     "pools/engine/harden",
+    "pools/engine/profile",
     "pools/engine/record",
     "pools/engine/modes",
     "shim",

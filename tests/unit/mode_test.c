@@ -11,7 +11,7 @@ static void check_mode(enum ps_mode_index index) {
     ps_engine_start();
     CHECK(memcmp(&ps_mode.entry, &ps_mode_entries[index], sizeof ps_mode.entry) == 0);
     CHECK(memcmp(&ps_mode.hook, &ps_mode_hooks[index], sizeof ps_mode.hook) == 0);
-    bool is_plain = index == PS_MODE_PLAIN || index == PS_MODE_SAMPLED;
+    bool is_plain = index == PS_MODE_PLAIN || index == PS_MODE_SAMPLED || index == PS_MODE_PROFILED;
     CHECK_EQ(ps_thread_fast() != NULL, is_plain || index == PS_MODE_ZEROED);
     CHECK_EQ(ps_thread.key == ps_heap_key(ps_thread.own), is_plain);
 }
@@ -45,6 +45,18 @@ FRESH_TEST(recording_has_a_mode) {
 
 FRESH_TEST(without_memory_for_a_recording_the_mode_is_plain) {
     engine_config.record = true;
+    fake_os_fail_from(1);
+    ps_engine_start();
+    CHECK(memcmp(&ps_mode.entry, &ps_mode_entries[PS_MODE_PLAIN], sizeof ps_mode.entry) == 0);
+}
+
+FRESH_TEST(profiling_has_a_mode) {
+    engine_config.profile = true;
+    check_mode(PS_MODE_PROFILED);
+}
+
+FRESH_TEST(without_memory_for_a_profile_the_mode_is_plain) {
+    engine_config.profile = true;
     fake_os_fail_from(1);
     ps_engine_start();
     CHECK(memcmp(&ps_mode.entry, &ps_mode_entries[PS_MODE_PLAIN], sizeof ps_mode.entry) == 0);

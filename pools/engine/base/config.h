@@ -61,7 +61,11 @@ struct ps_config {
     uint32_t harden;       /* 0 to 3: see harden/hard.h */
     uint32_t guard_sample; /* mean number of allocations per guarded sample; 0: none */
     uint32_t guard_slots;  /* live guarded blocks, 1 to PS_GUARD_SLOTS_LIMIT */
-    bool record;           /* count blocks: see record/record.h; excludes hardening and samples */
+    bool profile;          /* sample allocations: see profile/profile.h; excludes the above */
+    size_t profile_interval_bytes; /* mean bytes between two samples, > 0 */
+    size_t profile_max_bytes;      /* of stacks and live samples */
+    uint32_t profile_seed;         /* 0: unpredictable */
+    bool record; /* count blocks: see record/record.h; excludes hardening and samples */
 };
 
 /* Defaults. shim/config.def is their one source; a test asserts equality. */
@@ -70,7 +74,8 @@ struct ps_config {
         .small_max_bytes = 0, .mmap_min_bytes = (size_t)32 << 20,                                  \
         .cache_max_bytes = (size_t)64 << 20, .purge_delay_ms = 250, .limit = {0, 0},               \
         .thp = PS_THP_AUTO, .foreign = PS_FOREIGN_ABORT, .harden = 0, .guard_sample = 0,           \
-        .guard_slots = 256, .record = false,                                                       \
+        .guard_slots = 256, .profile = false, .profile_interval_bytes = (size_t)512 << 10,         \
+        .profile_max_bytes = (size_t)16 << 20, .profile_seed = 0, .record = false,                 \
     }
 
 #endif

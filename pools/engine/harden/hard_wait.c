@@ -200,7 +200,8 @@ void ps_hard_flush_all(struct ps_heap *heap) {
 }
 
 size_t ps_hard_count(const struct ps_heap *heap, uint32_t class_index) {
-    if (heap->hard == NULL) {
+    bool is_hard = ps_hard_level >= PS_HARDEN_CHECK_BLOCKS; /* else the word is another mode's */
+    if (!is_hard || heap->hard == NULL) {
         return 0;
     }
     const struct ps_hard_class *class = &heap->hard->classes[class_index];

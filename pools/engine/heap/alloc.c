@@ -17,6 +17,8 @@
 
 #include <string.h>
 
+size_t ps_alloc_refill_max_bytes = PS_CLASS_BYTES_LIMIT;
+
 static PS_NOINLINE void *alloc_by_mode(size_t bytes) {
     struct ps_heap *heap = ps_thread_own();
     void *block =
@@ -27,7 +29,7 @@ static PS_NOINLINE void *alloc_by_mode(size_t bytes) {
 
 PS_NOINLINE void *ps_heap_alloc_slow(size_t bytes) {
     struct ps_heap *heap = ps_thread_fast();
-    if (PS_LIKELY(heap != NULL && bytes <= PS_CLASS_BYTES_LIMIT)) {
+    if (PS_LIKELY(heap != NULL && bytes <= ps_alloc_refill_max_bytes)) {
         return PS_LIKELY(bytes <= ps_size_class_max_bytes)
                    ? ps_class_alloc(heap, ps_size_class_by_8[(bytes + 7) >> 3], bytes)
                    : ps_heap_refill(heap, &heap->bins[PS_CLASS_NONE], bytes);

@@ -23,6 +23,10 @@ void *ps_block_alloc_aligned(size_t bytes, size_t align);
  * path. */
 void *ps_heap_alloc_slow(size_t bytes);
 
+/* Requests up to it that no class serves reach the mode by its refill hook: PS_CLASS_BYTES_LIMIT,
+ * SIZE_MAX where the mode must see each of them. Written once, at start. */
+extern PS_HIDDEN size_t ps_alloc_refill_max_bytes;
+
 /* ---- the plain mode ---- */
 
 void *ps_plain_alloc(struct ps_heap *heap, size_t bytes);

@@ -88,6 +88,8 @@ struct ps_heap {
         void *mode_state;       /* 3416 the mode's own data of the heap: mode.h */
         struct ps_hard *hard;   /* hardened blocks: quarantine; NULL: none */
         struct ps_tally *tally; /*      of a recorded program: record.h */
+        struct ps_countdowns
+            *countdowns; /* of a profiled one: profile/countdown.h; NULL: not yet */
     };
     bool is_offered;               /* 3424 on the list of parked heaps; registry lock */
     struct ps_guard_sampler guard; /* 3432 */

@@ -36,13 +36,14 @@
 /* True when all blocks of the current span are free, those in the window included. */
 static bool is_current_drained(const struct ps_heap *heap, uint32_t class_index) {
     const struct ps_bin *bin = &heap->bins[class_index];
-    struct ps_span *span = heap->current[class_index];
+    const struct ps_span *span = heap->current[class_index];
     if (span == &ps_span_none) {
         return false;
     }
-    ps_span_settle(span);
+    /* Not settled: a mode that counts pops would lose those since the last time. */
+    size_t used = (size_t)span->used + span->popped + span->free_countdown - span->countdown_start;
     size_t window = (size_t)(bin->end - bin->cur) / bin->block_bytes;
-    return ps_span_out_blocks(span) == window;
+    return used == window + ps_span_remote_blocks(span);
 }
 
 void ps_heap_drop_drained(struct ps_heap *heap) {

@@ -77,6 +77,27 @@ static PS_NOINLINE void *take_shared(size_t pages, size_t align, bool *is_zero) 
     return block;
 }
 
+static PS_NOINLINE void free_shared(uint8_t *mark, ps_medium_block block) {
+    set_mark(mark, 0);
+    ps_medium_give(&block, 1);
+}
+
+void *ps_medium_alloc_sampled(size_t bytes, size_t align) {
+    bool is_clean;
+    size_t align_pages = align <= PS_MEDIUM_PAGE_BYTES ? 1 : pages_for(align);
+    char *block = ps_medium_take(pages_for(bytes), align_pages, &is_clean);
+    if (block != NULL) {
+        ps_medium_set_sampled(block);
+    }
+    return block;
+}
+
+void ps_medium_set_sampled(void *block) { set_mark(mark_of(block), PS_MEDIUM_SAMPLED); }
+
+void ps_medium_free_sampled(void *block, size_t bytes) {
+    free_shared(mark_of(block), ps_medium_block_of(block, pages_for(bytes)));
+}
+
 void *ps_medium_alloc(struct ps_heap *heap, size_t bytes, size_t align, bool *is_zero) {
     size_t pages = pages_for(bytes);
     void *block = NULL;
@@ -112,11 +133,6 @@ static PS_NOINLINE void shorten(struct ps_medium_cache *cache, size_t pages, siz
     if (gone_count != 0) {
         ps_medium_give(gone, gone_count);
     }
-}
-
-static PS_NOINLINE void free_shared(uint8_t *mark, ps_medium_block block) {
-    set_mark(mark, 0);
-    ps_medium_give(&block, 1);
 }
 
 bool ps_medium_free(struct ps_heap *heap, struct ps_slot *slot, void *address) {

@@ -116,6 +116,25 @@ static inline bool ps_medium_is_live(const struct ps_slot *slot, const void *add
            (uintptr_t)address % PS_MEDIUM_PAGE_BYTES == 0;
 }
 
+/* ---- sampled blocks (profile/profile.h) ----
+ * Their mark tells neither length nor liveness: every call with one is passed to the mode as one
+ * with a stray pointer, and the mode knows its length. */
+
+static inline bool ps_medium_is_sampled(const struct ps_slot *slot, const void *address) {
+    /* relaxed: as in ps_medium_is_live. */
+    return ps_load_relaxed(ps_medium_mark(slot, address)) == PS_MEDIUM_SAMPLED &&
+           (uintptr_t)address % PS_MEDIUM_PAGE_BYTES == 0;
+}
+
+/* Allocates a sampled block; NULL as ps_medium_alloc. bytes, align: a medium block's, or less. */
+void *ps_medium_alloc_sampled(size_t bytes, size_t align);
+
+/* Makes a live block sampled. */
+void ps_medium_set_sampled(void *block);
+
+/* Frees a sampled block, of which the caller knows the length. */
+void ps_medium_free_sampled(void *block, size_t bytes);
+
 /* ---- live blocks ---- */
 
 static inline size_t ps_medium_usable(const struct ps_slot *slot, const void *block) {

@@ -15,7 +15,10 @@ static enum ps_mode_index wanted_by(const struct ps_config *config) {
     if (config->harden != 0) {
         return config->harden >= PS_HARDEN_CHECK_BLOCKS ? PS_MODE_HARDENED : PS_MODE_ZEROED;
     }
-    return config->guard_sample != 0 ? PS_MODE_SAMPLED : PS_MODE_PLAIN;
+    if (config->guard_sample != 0) {
+        return PS_MODE_SAMPLED;
+    }
+    return config->profile ? PS_MODE_PROFILED : PS_MODE_PLAIN;
 }
 
 void ps_mode_start(const struct ps_config *config) {

@@ -333,16 +333,61 @@ PS_NOINLINE void *ps_heap_refill(struct ps_heap *heap, struct ps_bin *bin, size_
     return block;
 }
 
-/* Returns the rest of the bin's window to the span. */
-static void give_window_back(struct ps_bin *bin, struct ps_span *span) {
+/* Returns all but the next `kept` blocks of the bin's window to the span. */
+static void give_window_back(struct ps_bin *bin, struct ps_span *span, size_t kept) {
     size_t blocks = (size_t)(bin->end - bin->cur) / span->block_bytes;
-    if (blocks != 0) {
-        span->carved = (uint16_t)(span->carved - blocks);
-        ps_owner_add(&span->used, -blocks);
+    if (blocks > kept) {
+        span->carved = (uint16_t)(span->carved - (blocks - kept));
+        ps_owner_add(&span->used, kept - blocks);
         ps_span_settle(span);
+        bin->end = bin->cur + kept * span->block_bytes;
     }
-    bin->cur = NULL;
-    bin->end = NULL;
+}
+
+/* Moves all but the newest `kept` blocks of a settled span's list to its stash. */
+static void keep_newest(struct ps_span *span, size_t kept) {
+    void *last = NULL;
+    void *rest = span->free;
+    for (size_t i = 0; i < kept; i++) {
+        last = rest;
+        rest = ps_heap_next(span, last);
+    }
+    if (!ps_link_is_end(span->stash)) {
+        void *tail = rest;
+        for (size_t i = kept + 1; i < span->free_count; i++) {
+            tail = ps_heap_next(span, tail);
+        }
+        ps_link_write(tail, span->stash, span->salt);
+    }
+    span->stash = rest;
+    span->stash_count = (uint16_t)(span->stash_count + span->free_count - kept);
+    span->free_count = (uint16_t)kept;
+    if (last != NULL) {
+        ps_link_write(last, ps_span_list_end(span), span->salt);
+    } else {
+        span->free = ps_span_list_end(span);
+    }
+}
+
+size_t ps_bin_blocks(const struct ps_heap *heap, uint32_t class_index) {
+    const struct ps_bin *bin = &heap->bins[class_index];
+    const struct ps_span *source = heap->current[class_index];
+    size_t listed = (size_t)source->free_count + source->countdown_start - source->free_countdown -
+                    source->popped;
+    return listed + (size_t)(bin->end - bin->cur) / bin->block_bytes;
+}
+
+void ps_bin_shorten(struct ps_heap *heap, uint32_t class_index, size_t kept) {
+    struct ps_bin *bin = &heap->bins[class_index];
+    struct ps_span *source = heap->current[class_index];
+    if (source == &ps_span_none) {
+        return;
+    }
+    size_t listed = source->free_count;
+    if (listed > kept) {
+        keep_newest(source, kept);
+    }
+    give_window_back(bin, source, kept - ps_min(kept, listed));
 }
 
 void ps_heap_empty_bin(struct ps_heap *heap, uint32_t class_index) {
@@ -355,7 +400,9 @@ void ps_heap_empty_bin(struct ps_heap *heap, uint32_t class_index) {
     heap->current[class_index] = &ps_span_none;
     span->place = PS_PLACE_AVAILABLE;
     ps_span_settle(span);
-    give_window_back(bin, span);
+    give_window_back(bin, span, 0);
+    bin->cur = NULL;
+    bin->end = NULL;
     ps_room_enter(heap, span);
     ps_span_collect(span);
     ps_heap_span_gained(heap, span);

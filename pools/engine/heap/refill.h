@@ -31,6 +31,13 @@ extern PS_HIDDEN size_t ps_refill_window_blocks;
  * are hardened. Written once, at start. */
 extern PS_HIDDEN uint32_t ps_refill_sparse_spans;
 
+/* Blocks that malloc can take from a class before the next refill, if none is freed. */
+size_t ps_bin_blocks(const struct ps_heap *heap, uint32_t class_index);
+
+/* Returns blocks of a bin to its span until at most `kept` of them can be taken before the next
+ * refill. Precondition: the current span of the class is settled. */
+void ps_bin_shorten(struct ps_heap *heap, uint32_t class_index, size_t kept);
+
 /* Moves a span that is not current after its account has changed: makes it available, or releases
  * it. */
 void ps_heap_span_gained(struct ps_heap *heap, struct ps_span *span);

@@ -69,10 +69,10 @@ void *ps_resize_by_copy(void *block, size_t usable, size_t bytes) {
     return copy;
 }
 
-/* Moves a block. A medium block is as long as requested, to the page: one that moves to grow gets
- * an eighth more, because a block that grows in steps would otherwise be copied at each. One that
- * shrinks out of its kind moves too; it stays in place when memory is exhausted. */
-static void *move_large(const struct ps_slot *slot, void *block, size_t bytes) {
+/* A medium block is as long as requested, to the page: one that moves to grow gets an eighth more,
+ * because a block that grows in steps would otherwise be copied at each. One that shrinks out of
+ * its kind moves too; it stays in place when memory is exhausted. */
+void *ps_resize_by_move(const struct ps_slot *slot, void *block, size_t bytes) {
     size_t usable = ps_large_usable(slot, block);
     size_t roomy = usable + usable / 8;
     bool is_step = ps_block_is_medium(slot) && bytes > usable && bytes < roomy;
@@ -90,7 +90,7 @@ void *ps_resize_in_place(struct ps_slot *slot, void *block, size_t bytes) {
 void *ps_resize_large(struct ps_slot *slot, void *block, size_t bytes) {
     if (PS_LIKELY(ps_block_is_large(slot, block))) {
         void *resized = ps_resize_in_place(slot, block, bytes);
-        return resized != NULL ? resized : move_large(slot, block, bytes);
+        return resized != NULL ? resized : ps_resize_by_move(slot, block, bytes);
     }
     size_t usable = ps_mode.hook.stray_usable(slot, block, PS_MISUSE_REALLOC);
     if (PS_UNLIKELY(usable == PS_STRAY_FOREIGN)) {

@@ -49,6 +49,9 @@ size_t ps_usable_large(const struct ps_slot *slot, const void *block);
 /* Resizes a block above the classes without a copy; NULL when only a copy will do. */
 void *ps_resize_in_place(struct ps_slot *slot, void *block, size_t bytes);
 
+/* Resizes a block above the classes by copying it. */
+void *ps_resize_by_move(const struct ps_slot *slot, void *block, size_t bytes);
+
 /* Resizes a block outside of spans. */
 void *ps_resize_large(struct ps_slot *slot, void *block, size_t bytes);
 

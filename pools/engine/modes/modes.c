@@ -19,6 +19,7 @@
 #include "pools/engine/heap/resize.h"
 #include "pools/engine/heap/streak.h"
 #include "pools/engine/page/page_cache.h"
+#include "pools/engine/profile/profile.h"
 #include "pools/engine/record/record.h"
 #include "pools/engine/record/record_peak.h"
 
@@ -44,6 +45,8 @@ const struct ps_mode_entry ps_mode_entries[PS_MODE_COUNT] = {
                           ps_level_2_free, ps_level_2_resize, ps_level_2_usable},
     [PS_MODE_RECORDED] = {ps_record_alloc, ps_record_zalloc, ps_record_alloc_aligned,
                           ps_record_free, ps_record_resize, ps_plain_usable},
+    [PS_MODE_PROFILED] = {ps_profile_alloc, ps_profile_zalloc, ps_profile_alloc_aligned,
+                          ps_profile_free, ps_profile_resize, ps_plain_usable},
 };
 
 const struct ps_mode_hook ps_mode_hooks[PS_MODE_COUNT] = {
@@ -132,4 +135,21 @@ const struct ps_mode_hook ps_mode_hooks[PS_MODE_COUNT] = {
                           .stray_free = ps_stray_free,
                           .stray_usable = ps_stray_usable,
                           .fork_child = ps_record_fork_child},
+    [PS_MODE_PROFILED] = {.has_fast_alloc = true,
+                          .has_fast_free = true,
+                          .start = ps_profile_start,
+                          .make_state = ps_mode_makes_no_state,
+                          .thread_start = ps_mode_ignores_heap,
+                          .thread_end = ps_mode_ignores_heap,
+                          .refill = ps_profile_refill,
+                          .take = ps_plain_take,
+                          .count_pops = ps_profile_count_pops,
+                          .may_open_streak = NULL,
+                          .return_streak = ps_profile_return_streak,
+                          .flush_class = ps_profile_flush_class,
+                          .release_run = ps_page_cache_give,
+                          .reclaim = ps_mode_reclaims_nothing,
+                          .stray_free = ps_profile_stray_free,
+                          .stray_usable = ps_profile_stray_usable,
+                          .fork_child = ps_profile_fork_child},
 };

@@ -41,6 +41,7 @@ enum ps_lock_rank {
     PS_RANK_HARD = 18,        /* harden/hard_large.c: quarantined runs; innermost */
     PS_RANK_RECORD = 19,      /* record/record_peak.c: snapshots; innermost */
     PS_RANK_LIMIT = 20,       /* heap/limit.c: held while /proc is read; innermost */
+    PS_RANK_PROFILE = 21,     /* profile/table.c: stacks and live samples; innermost */
 };
 
 /* Each lock has its own cache line, so that contention on one does not slow down other locks, or

@@ -45,6 +45,7 @@
 /* A mark: 0 if no block starts there, otherwise its length in pages, and a flag for a free block in
  * a thread's cache. */
 #define PS_MEDIUM_WAITS 0x80
+#define PS_MEDIUM_SAMPLED PS_MEDIUM_WAITS /* without a length: see heap/medium_cache.h */
 
 /* The tenant's part of the slot of each granule of a region. */
 struct ps_medium_granule {

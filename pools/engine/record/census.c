@@ -17,6 +17,7 @@
 #include "pools/engine/page/metadata.h"
 #include "pools/engine/page/page_cache.h"
 #include "pools/engine/page/purge.h"
+#include "pools/engine/profile/profile.h"
 #include "pools/engine/small/orphans.h"
 #include "pools/engine/small/span_remote.h"
 
@@ -99,12 +100,16 @@ static void read_layers(struct ps_census *out) {
     struct ps_purge_counts purges;
     struct ps_guard_counts guarded;
     struct ps_limit_counts limit;
+    struct ps_profile_counts profile;
     ps_page_cache_count(&pages);
     ps_medium_count(&medium);
     ps_mapping_read(&mappings);
     ps_purge_read(&purges);
     ps_guard_read(&guarded);
     ps_limit_read(&limit);
+    ps_profile_count(&profile);
+    out->run_live_count += profile.medium_count;
+    out->run_live_bytes += profile.medium_bytes;
     out->arena_count = pages.arena_count;
     out->arena_bytes = pages.arena_granules << PS_GRANULE_SHIFT;
     out->cache_dirty_bytes =

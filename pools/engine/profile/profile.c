@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See profile.h: the entry points and hooks of the mode. No locks of its own.
+ */
+#include "pools/engine/profile/profile.h"
+
+#include "pools/engine/base/bits.h"
+#include "pools/engine/harden/guard.h"
+#include "pools/engine/harden/stray.h"
+#include "pools/engine/heap/alloc.h"
+#include "pools/engine/heap/free.h"
+#include "pools/engine/heap/large.h"
+#include "pools/engine/heap/maintenance.h"
+#include "pools/engine/heap/medium_cache.h"
+#include "pools/engine/heap/pop.h"
+#include "pools/engine/heap/refill.h"
+#include "pools/engine/heap/resize.h"
+#include "pools/engine/heap/streak.h"
+#include "pools/engine/profile/countdown.h"
+#include "pools/engine/profile/table.h"
+
+#include <errno.h>
+
+struct ps_profile_settings ps_profile_settings;
+
+bool ps_profile_start(const struct ps_config *config) {
+    ps_stray_start(config);
+    if (!ps_medium_is_size(ps_size_class_max_bytes, 1) ||
+        !ps_table_start(config->profile_max_bytes)) {
+        return false;
+    }
+    ps_alloc_refill_max_bytes = SIZE_MAX;
+    ps_profile_settings.seed = config->profile_seed;
+    ps_profile_settings.interval_bytes = config->profile_interval_bytes;
+    return true;
+}
+
+/* ---- samples ---- */
+
+/* False when the stack must not be taken, because a stack is being taken. */
+static bool take_stack(struct ps_countdowns *all, struct ps_sites *sites) {
+    if (all->is_inside) {
+        return false;
+    }
+    all->is_inside = true;
+    sites->count = ps_guard_trace(sites->sites, PS_PROFILE_FRAMES, 0);
+    all->is_inside = false;
+    ps_thread_enter(); /* again: the unwinder may have allocated */
+    return true;
+}
+
+/* A sampled block for a request of a class, or NULL. */
+static PS_COLD void *sample_class(struct ps_countdowns *all, uint32_t class_index) {
+    struct ps_sites sites;
+    size_t bytes = ps_size_classes[class_index].block_bytes;
+    size_t align = bytes & (~bytes + 1); /* blocks of a class are aligned to it */
+    if (!take_stack(all, &sites)) {
+        return NULL;
+    }
+    void *block = ps_medium_alloc_sampled(bytes, align);
+    if (block != NULL && !ps_table_add(block, bytes, true, &sites)) {
+        ps_medium_free_sampled(block, bytes);
+        return NULL;
+    }
+    return block;
+}
+
+/* Samples a live block above the classes. */
+static PS_COLD void sample_large(struct ps_countdowns *all, struct ps_slot *slot, void *block) {
+    struct ps_sites sites;
+    bool is_medium = ps_block_is_medium(slot);
+    if (take_stack(all, &sites) &&
+        ps_table_add(block, ps_large_usable(slot, block), is_medium, &sites) && is_medium) {
+        ps_medium_set_sampled(block);
+    }
+}
+
+/* Counts a block above the classes, which may be NULL, just allocated or resized. */
+static void *count_large(struct ps_heap *heap, void *block) {
+    struct ps_countdowns *all = heap != NULL ? ps_countdowns_of(heap) : NULL;
+    if (block == NULL || all == NULL) {
+        return block;
+    }
+    struct ps_slot *slot = ps_page_map_slot(block);
+    all->left_bytes -= (int64_t)ps_large_usable(slot, block);
+    if (PS_UNLIKELY(all->left_bytes <= 0)) {
+        ps_countdown_draw_bytes(all);
+        sample_large(all, slot, block);
+    }
+    return block;
+}
+
+/* ---- malloc ---- */
+
+static void *refill_class(struct ps_heap *heap, struct ps_countdowns *all, struct ps_bin *bin) {
+    uint32_t class_index = (uint32_t)(bin - heap->bins);
+    ps_countdown_settle(heap, all, class_index);
+    if (all->classes[class_index].left == 1) {
+        ps_countdown_draw(all, class_index);
+        void *block = sample_class(all, class_index);
+        if (block != NULL) {
+            ps_countdown_bound(heap, all, class_index);
+            return block;
+        }
+        all->classes[class_index].left++; /* of the block that is taken instead */
+    }
+    ps_heap_tick(heap);
+    if (!ps_heap_refill_class(heap, bin, class_index)) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    ps_countdown_set_window(all, class_index, bin->cur);
+    void *block = ps_class_take(heap, class_index);
+    ps_countdown_settle(heap, all, class_index);
+    ps_countdown_bound(heap, all, class_index);
+    return block;
+}
+
+void *ps_profile_refill(struct ps_heap *heap, struct ps_bin *bin, size_t bytes) {
+    if (bin == &heap->bins[PS_CLASS_NONE]) {
+        return count_large(heap, ps_plain_alloc_large(heap, bytes));
+    }
+    struct ps_countdowns *all = ps_countdowns_of(heap);
+    return PS_LIKELY(all != NULL) ? refill_class(heap, all, bin)
+                                  : ps_plain_refill(heap, bin, bytes);
+}
+
+/* Requests of a class, and of none up to PS_CLASS_BYTES_LIMIT, are counted by the refill hook. */
+void *ps_profile_alloc(struct ps_heap *heap, size_t bytes) {
+    void *block = ps_plain_alloc(heap, bytes);
+    return bytes > PS_CLASS_BYTES_LIMIT ? count_large(heap, block) : block;
+}
+
+void *ps_profile_zalloc(struct ps_heap *heap, size_t bytes) {
+    void *block = ps_plain_zalloc(heap, bytes);
+    return bytes > ps_size_class_max_bytes ? count_large(heap, block) : block;
+}
+
+void *ps_profile_alloc_aligned(struct ps_heap *heap, size_t bytes, size_t align) {
+    void *block = ps_plain_alloc_aligned(heap, bytes, align);
+    bool is_large = ps_size_class_of_aligned(ps_max(bytes, 1), align) == PS_CLASS_NONE;
+    return is_large ? count_large(heap, block) : block;
+}
+
+/* ---- events of a class ---- */
+
+void ps_profile_count_pops(struct ps_heap *heap, uint32_t class_index, int64_t popped) {
+    struct ps_countdowns *all = ps_countdowns_of(heap);
+    if (all != NULL) {
+        ps_countdown_pops(all, class_index, popped);
+        ps_countdown_settle(heap, all, class_index);
+        ps_countdown_bound(heap, all, class_index);
+    }
+}
+
+void ps_profile_return_streak(struct ps_heap *heap, struct ps_span *span, char *lowest,
+                              size_t blocks) {
+    uint32_t class_index = span->class_index;
+    bool is_source = span == heap->current[class_index];
+    struct ps_countdowns *all = is_source ? ps_countdowns_of(heap) : NULL;
+    if (all != NULL) {
+        ps_countdown_settle(heap, all, class_index);
+    }
+    ps_plain_return_streak(heap, span, lowest, blocks);
+    if (all != NULL) {
+        ps_countdown_bound(heap, all, class_index);
+    }
+}
+
+void ps_profile_flush_class(struct ps_heap *heap, uint32_t class_index) {
+    struct ps_countdowns *all = heap->countdowns;
+    if (all != NULL) {
+        ps_countdown_settle(heap, all, class_index);
+        ps_countdown_set_window(all, class_index, NULL);
+    }
+}
+
+/* ---- free and realloc ---- */
+
+static bool is_run(const struct ps_slot *slot, const void *block) {
+    uint8_t kind = ps_load_relaxed(&slot->run.kind); /* relaxed: set before the block existed */
+    return (kind == PS_RUN_BLOCK || kind == PS_RUN_MAPPING) && slot->run.base == block;
+}
+
+void ps_profile_free(struct ps_span *span, void *block, uintptr_t owner_key) {
+    if (is_run((const struct ps_slot *)span, block)) {
+        (void)ps_table_remove(block);
+    }
+    ps_plain_free(span, block, owner_key);
+}
+
+static bool is_sampled(const struct ps_slot *slot, const void *block) {
+    return ps_block_is_medium(slot) && ps_medium_is_sampled(slot, block);
+}
+
+void ps_profile_stray_free(struct ps_slot *slot, void *block) {
+    size_t bytes = is_sampled(slot, block) ? ps_table_remove(block) : 0;
+    if (PS_LIKELY(bytes != 0)) {
+        ps_medium_free_sampled(block, bytes);
+    } else {
+        ps_stray_free(slot, block);
+    }
+}
+
+size_t ps_profile_stray_usable(const struct ps_slot *slot, const void *block,
+                               enum ps_misuse_call call) {
+    size_t bytes = is_sampled(slot, block) ? ps_table_find(block) : 0;
+    return PS_LIKELY(bytes != 0) ? bytes : ps_stray_usable(slot, block, call);
+}
+
+/* Resizes a live block above the classes that is not sampled in a medium region. The sample leaves
+ * the table before the block may become another thread's. */
+static void *resize_large(struct ps_slot *slot, void *block, size_t bytes) {
+    size_t usable = ps_large_usable(slot, block);
+    struct ps_sample *sample = is_run(slot, block) ? ps_table_take(block) : NULL;
+    void *resized = ps_resize_in_place(slot, block, bytes);
+    bool is_changed =
+        resized != NULL && ps_large_usable(ps_page_map_slot(resized), resized) != usable;
+    if (sample != NULL && is_changed) {
+        ps_table_drop(sample);
+    } else if (sample != NULL) {
+        ps_table_put(sample, resized != NULL ? resized : block);
+    }
+    if (is_changed) {
+        return count_large(ps_thread_own(), resized);
+    }
+    return resized != NULL ? resized : ps_resize_by_move(slot, block, bytes);
+}
+
+void *ps_profile_resize(void *block, size_t bytes) {
+    struct ps_slot *slot = ps_page_map_slot(block);
+    if (is_sampled(slot, block)) {
+        size_t room = ps_profile_stray_usable(slot, block, PS_MISUSE_REALLOC);
+        return bytes <= room && bytes >= room / 2 ? block : ps_resize_by_copy(block, room, bytes);
+    }
+    return ps_block_is_large(slot, block) ? resize_large(slot, block, bytes)
+                                          : ps_plain_resize(block, bytes);
+}
+
+void ps_profile_fork_child(void) { ps_table_fork_child(); }

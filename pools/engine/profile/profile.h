@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The sampled heap profile (POOLSHIM_PROFILE): which call sites allocate, and hold, how much.
+ *
+ * About one allocation per `interval_bytes` is sampled, by a Poisson process over the allocated
+ * bytes: a block of b bytes with probability 1 - exp(-b / interval). Its stack is stored, and it
+ * counts for as many blocks as the inverse of that, so that every sum is unbiased. Bytes are those
+ * of the blocks, with rounding. (The method is tcmalloc's.)
+ *
+ *   small     countdown.h says how the fast path of malloc is left at the right block. The sample
+ *             is not a block of the class but pages of a medium region, which no thread's key
+ *             matches, so that its free takes the slow path by the compare that is there already
+ *   medium    counted at the slow path; a sampled one gets the same mark
+ *   large     likewise; each free of one searches the table
+ *
+ * A realloc that changes a block above the classes in place counts as a free and an allocation.
+ * Calls of threads without a heap are not sampled.
+ *
+ * The table (table.c) holds the stacks and the live samples in memory of their own, of bounded
+ * size. A stack that does not fit is counted for the first one, which has no sites; a sample that
+ * does not fit is counted as allocated and freed at once.
+ *
+ * Callers: the mode's hooks and entry points (modes.c); the shim reads. Any thread. Lock:
+ * PS_RANK_PROFILE, for the table; no stack is taken and no block allocated under it.
+ */
+#ifndef PS_PROFILE_PROFILE_H
+#define PS_PROFILE_PROFILE_H
+
+#include "pools/engine/base/config.h"
+#include "pools/engine/heap/mode.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define PS_PROFILE_FRAMES 64 /* of a stack, the innermost */
+
+struct ps_profile_settings {
+    size_t interval_bytes; /* 0: no profile */
+    uint32_t seed;
+};
+
+/* Written once, at start. */
+extern PS_HIDDEN struct ps_profile_settings ps_profile_settings;
+
+/* Sums over samples, each multiplied by what it stands for. */
+struct ps_profile_sums {
+    uint64_t made_weight; /* blocks, in units of 1/PS_DRAW_WEIGHT_ONE */
+    uint64_t made_bytes;
+    uint64_t live_weight;
+    uint64_t live_bytes;
+};
+
+/* A stack, never removed. x_ fields: table lock. */
+struct ps_profile_stack {
+    struct ps_profile_stack *next; /* older one */
+    struct ps_profile_stack *chain;
+    struct ps_profile_sums x_sums;
+    uint32_t hash;
+    uint32_t count;
+    uintptr_t sites[]; /* innermost first */
+};
+
+/* The stacks, newest first: starts at NULL, returns NULL behind the last. The last has no sites:
+ * its sums are those of stacks that did not fit. */
+const struct ps_profile_stack *ps_profile_next(const struct ps_profile_stack *stack);
+
+/* The sums of a stack at this moment. */
+void ps_profile_read_sums(const struct ps_profile_stack *stack, struct ps_profile_sums *out);
+
+struct ps_profile_counts {
+    uint64_t sample_count;     /* since the start */
+    uint64_t lost_stack_count; /* of them: of stacks that did not fit */
+    uint64_t lost_block_count; /* of them: counted as freed, since the table was full */
+    uint64_t medium_count;     /* live samples in medium regions, for the census */
+    uint64_t medium_bytes;     /* of their pages */
+};
+void ps_profile_count(struct ps_profile_counts *out);
+
+/* ---- entry points and hooks, see mode.h ---- */
+
+bool ps_profile_start(const struct ps_config *config);
+void *ps_profile_alloc(struct ps_heap *heap, size_t bytes);
+void *ps_profile_zalloc(struct ps_heap *heap, size_t bytes);
+void *ps_profile_alloc_aligned(struct ps_heap *heap, size_t bytes, size_t align);
+void ps_profile_free(struct ps_span *span, void *block, uintptr_t owner_key);
+void *ps_profile_resize(void *block, size_t bytes);
+void *ps_profile_refill(struct ps_heap *heap, struct ps_bin *bin, size_t bytes);
+void ps_profile_count_pops(struct ps_heap *heap, uint32_t class_index, int64_t popped);
+void ps_profile_return_streak(struct ps_heap *heap, struct ps_span *span, char *lowest,
+                              size_t blocks);
+void ps_profile_flush_class(struct ps_heap *heap, uint32_t class_index);
+void ps_profile_stray_free(struct ps_slot *slot, void *block);
+size_t ps_profile_stray_usable(const struct ps_slot *slot, const void *block,
+                               enum ps_misuse_call call);
+void ps_profile_fork_child(void);
+
+#endif

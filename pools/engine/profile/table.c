@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See table.h. One mapping: two hash tables of chains, then stacks and samples in the order in
+ * which they were made. Samples are reused, stacks are not. Lock: table_lock, protects all of it
+ * except the constant parts of stacks; held for a walk over a chain, over no call.
+ */
+#include "pools/engine/profile/table.h"
+
+#include "pools/engine/base/bits.h"
+#include "pools/engine/os/lock.h"
+#include "pools/engine/page/huge.h"
+#include "pools/engine/page/medium.h"
+#include "pools/engine/page/metadata.h"
+#include "pools/engine/profile/draw.h"
+
+#include <string.h>
+
+#define BYTES_PER_BUCKET 4096 /* of the table */
+#define MAP_UNIT ((size_t)64 << 10)
+
+/* The longest section is ps_table_add of a new stack: 4 sums, 5 counts, 3 heads, the end of the
+ * used part. */
+PS_UNDO_LOG(table_undo, 24);
+static struct ps_lock table_lock = PS_LOCK_INIT_UNDO(PS_RANK_PROFILE, &table_undo);
+static size_t bucket_count;              /* a power of two, constant */
+static struct ps_profile_stack **stacks; /* constant, as the next two */
+static struct ps_sample **samples;
+static char *table_end;
+static char *used_end;
+static struct ps_sample *free_samples;
+static struct ps_profile_counts counts;
+static struct ps_profile_stack *x_newest;
+static struct ps_profile_stack lost; /* of stacks that did not fit */
+
+bool ps_table_start(size_t max_bytes) {
+    size_t bytes = ps_round_up(max_bytes, MAP_UNIT);
+    char *table = ps_metadata_map(bytes);
+    if (table == NULL) {
+        return false;
+    }
+    ps_huge_refuse(table, bytes);
+    for (bucket_count = 1; bucket_count * 2 * BYTES_PER_BUCKET <= bytes;) {
+        bucket_count *= 2;
+    }
+    stacks = (struct ps_profile_stack **)table;
+    samples = (struct ps_sample **)(stacks + bucket_count);
+    used_end = (char *)(samples + bucket_count);
+    table_end = table + bytes;
+    ps_store_relaxed(&x_newest, &lost); /* relaxed: the start publishes it */
+    return true;
+}
+
+/* ---- lock held ---- */
+
+static void *take_memory(size_t bytes) {
+    char *memory = used_end;
+    if ((size_t)(table_end - memory) < bytes) {
+        return NULL;
+    }
+    PS_UNDO_NOTE(&table_undo, used_end);
+    used_end = memory + bytes;
+    return memory;
+}
+
+static void add_to(uint64_t *word, uint64_t amount) {
+    PS_UNDO_NOTE(&table_undo, *word);
+    ps_store_relaxed(word, *word + amount); /* relaxed: readers want a snapshot */
+}
+
+static uint32_t hash_sites(const struct ps_sites *sites) {
+    uint64_t hash = sites->count;
+    for (size_t i = 0; i < sites->count; i++) {
+        hash = (hash ^ sites->sites[i]) * 0x9e3779b97f4a7c15u;
+        hash ^= hash >> 32;
+    }
+    return (uint32_t)hash;
+}
+
+static struct ps_profile_stack *make_stack(const struct ps_sites *sites, uint32_t hash) {
+    size_t site_bytes = sites->count * sizeof sites->sites[0];
+    struct ps_profile_stack *stack = take_memory(sizeof *stack + site_bytes);
+    if (stack == NULL) {
+        add_to(&counts.lost_stack_count, 1);
+        return &lost;
+    }
+    struct ps_profile_stack **bucket = &stacks[hash & (bucket_count - 1)];
+    memset(stack, 0, sizeof *stack); /* a section that was rolled back may have used it */
+    stack->hash = hash;
+    stack->count = (uint32_t)sites->count;
+    memcpy(stack->sites, sites->sites, site_bytes);
+    stack->chain = *bucket;
+    stack->next = x_newest;
+    PS_UNDO_NOTE(&table_undo, *bucket);
+    *bucket = stack;
+    PS_UNDO_NOTE(&table_undo, x_newest);
+    ps_store_release(&x_newest, stack); /* release: pairs with ps_profile_next */
+    return stack;
+}
+
+static struct ps_profile_stack *stack_of(const struct ps_sites *sites) {
+    uint32_t hash = hash_sites(sites);
+    struct ps_profile_stack *stack = stacks[hash & (bucket_count - 1)];
+    for (; stack != NULL; stack = stack->chain) { /* ends with the chain; stacks are bounded */
+        if (stack->hash == hash && stack->count == sites->count &&
+            memcmp(stack->sites, sites->sites, sites->count * sizeof sites->sites[0]) == 0) {
+            return stack;
+        }
+    }
+    return make_stack(sites, hash);
+}
+
+static struct ps_sample **bucket_of(const void *block) {
+    uint64_t hash = ((uintptr_t)block >> PS_MEDIUM_PAGE_SHIFT) * 0x9e3779b97f4a7c15u;
+    return &samples[(hash >> 32) & (bucket_count - 1)];
+}
+
+/* The pointer that leads to the sample at an address, or to NULL. */
+static struct ps_sample **place_of(const void *block) {
+    struct ps_sample **place = bucket_of(block);
+    while (*place != NULL && (*place)->block != (uintptr_t)block) { /* ends with the chain */
+        place = &(*place)->chain;
+    }
+    return place;
+}
+
+static uint64_t bytes_of(const struct ps_sample *sample) {
+    uint64_t units = PS_DRAW_WEIGHT_ONE;
+    return sample->weight / units * sample->bytes +
+           (sample->weight % units * sample->bytes + units / 2) / units;
+}
+
+static uint64_t medium_bytes_of(const struct ps_sample *sample) {
+    return ps_round_up(sample->bytes, ps_max(ps_os_page_bytes(), PS_MEDIUM_PAGE_BYTES));
+}
+
+static void link_sample(struct ps_sample *sample, const void *block) {
+    struct ps_sample **bucket = bucket_of(block);
+    sample->block = (uintptr_t)block;
+    sample->chain = *bucket;
+    PS_UNDO_NOTE(&table_undo, *bucket);
+    *bucket = sample;
+}
+
+static struct ps_sample *unlink_sample(const void *block) {
+    struct ps_sample **place = place_of(block);
+    struct ps_sample *sample = *place;
+    if (sample != NULL) {
+        PS_UNDO_NOTE(&table_undo, *place);
+        *place = sample->chain;
+    }
+    return sample;
+}
+
+static void count_freed(const struct ps_sample *sample) {
+    add_to(&sample->stack->x_sums.live_weight, -sample->weight);
+    add_to(&sample->stack->x_sums.live_bytes, -bytes_of(sample));
+    if (sample->is_medium) {
+        add_to(&counts.medium_count, (uint64_t)-1);
+        add_to(&counts.medium_bytes, -medium_bytes_of(sample));
+    }
+}
+
+static void count_made(const struct ps_sample *sample) {
+    add_to(&counts.sample_count, 1);
+    add_to(&sample->stack->x_sums.made_weight, sample->weight);
+    add_to(&sample->stack->x_sums.made_bytes, bytes_of(sample));
+}
+
+static void count_live(const struct ps_sample *sample) {
+    add_to(&sample->stack->x_sums.live_weight, sample->weight);
+    add_to(&sample->stack->x_sums.live_bytes, bytes_of(sample));
+    if (sample->is_medium) {
+        add_to(&counts.medium_count, 1);
+        add_to(&counts.medium_bytes, medium_bytes_of(sample));
+    }
+}
+
+static void give_sample(struct ps_sample *sample) {
+    PS_UNDO_NOTE(&table_undo, sample->chain);
+    PS_UNDO_NOTE(&table_undo, free_samples);
+    sample->chain = free_samples;
+    free_samples = sample;
+}
+
+static struct ps_sample *take_sample(void) {
+    struct ps_sample *sample = free_samples;
+    if (sample == NULL) {
+        return take_memory(sizeof *sample);
+    }
+    PS_UNDO_NOTE(&table_undo, free_samples);
+    free_samples = sample->chain;
+    return sample;
+}
+
+/* ---- any thread ---- */
+
+bool ps_table_add(const void *block, size_t bytes, bool is_medium, const struct ps_sites *sites) {
+    struct ps_sample made = {.bytes = bytes, .is_medium = is_medium};
+    made.weight = ps_draw_weight(bytes, ps_profile_settings.interval_bytes);
+    ps_lock_acquire(&table_lock);
+    made.stack = stack_of(sites);
+    count_made(&made);
+    struct ps_sample *sample = take_sample();
+    if (sample != NULL) {
+        PS_UNDO_NOTE(&table_undo, sample->chain); /* it may have been a free one */
+        *sample = made;
+        count_live(&made);
+        link_sample(sample, block);
+    } else {
+        add_to(&counts.lost_block_count, 1);
+    }
+    ps_lock_release(&table_lock);
+    return sample != NULL;
+}
+
+size_t ps_table_find(const void *block) {
+    ps_lock_acquire(&table_lock);
+    const struct ps_sample *sample = *place_of(block);
+    size_t bytes = sample != NULL ? sample->bytes : 0;
+    ps_lock_release(&table_lock);
+    return bytes;
+}
+
+size_t ps_table_remove(const void *block) {
+    ps_lock_acquire(&table_lock);
+    struct ps_sample *sample = unlink_sample(block);
+    size_t bytes = 0;
+    if (sample != NULL) {
+        bytes = sample->bytes;
+        count_freed(sample);
+        give_sample(sample);
+    }
+    ps_lock_release(&table_lock);
+    return bytes;
+}
+
+struct ps_sample *ps_table_take(const void *block) {
+    ps_lock_acquire(&table_lock);
+    struct ps_sample *sample = unlink_sample(block);
+    ps_lock_release(&table_lock);
+    return sample;
+}
+
+void ps_table_put(struct ps_sample *sample, const void *block) {
+    ps_lock_acquire(&table_lock);
+    link_sample(sample, block);
+    ps_lock_release(&table_lock);
+}
+
+void ps_table_drop(struct ps_sample *sample) {
+    ps_lock_acquire(&table_lock);
+    count_freed(sample);
+    give_sample(sample);
+    ps_lock_release(&table_lock);
+}
+
+const struct ps_profile_stack *ps_profile_next(const struct ps_profile_stack *stack) {
+    /* acquire: pairs with make_stack; makes the constant parts of the stack visible. */
+    return stack != NULL ? stack->next : ps_load_acquire(&x_newest);
+}
+
+void ps_profile_read_sums(const struct ps_profile_stack *stack, struct ps_profile_sums *out) {
+    ps_lock_acquire(&table_lock);
+    *out = stack->x_sums;
+    ps_lock_release(&table_lock);
+}
+
+void ps_profile_count(struct ps_profile_counts *out) {
+    ps_lock_acquire(&table_lock);
+    *out = counts;
+    ps_lock_release(&table_lock);
+}
+
+void ps_table_fork_child(void) { ps_lock_fork_child(&table_lock); }
