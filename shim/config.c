@@ -216,22 +216,47 @@ static void visit_environment(const struct ps_config_input *input, ps_environmen
                                     visitor, context);
 }
 
-/* Recording bypasses hardened and guarded blocks. If both are set, safety takes precedence. */
-static uint32_t settle_recording(struct ps_settings *settings, int message_fd) {
-    struct ps_config *engine = &settings->engine;
-    bool is_wanted = settings->record_path[0] != '\0';
-    engine->record = is_wanted && engine->harden == 0 && engine->guard_sample == 0;
-    if (engine->record == is_wanted) {
-        return 0;
-    }
-    settings->record_path[0] = '\0';
-    settings->origins[PS_OPTION_RECORD] = PS_ORIGIN_DEFAULT;
-    const char *reason = engine->harden != 0 ? "nothing is recorded while " PS_ENVIRONMENT_PREFIX
-                                               "HARDEN is on"
-                                             : "nothing is recorded while " PS_ENVIRONMENT_PREFIX
-                                               "GUARD_SAMPLE is on";
-    ps_config_report_contradiction(message_fd, &ps_options[PS_OPTION_RECORD], ps_str_of(reason));
+/* Turns off an option whose mode another option excludes; returns the number of faults. */
+static uint32_t refuse(struct ps_settings *settings, enum ps_option_index index, char *path,
+                       const char *what, const char *other, int message_fd) {
+    char buffer[REASON_BYTES];
+    struct ps_text reason;
+    path[0] = '\0';
+    settings->origins[index] = PS_ORIGIN_DEFAULT;
+    ps_text_start(&reason, buffer, sizeof buffer, PS_TEXT_TO_BUFFER);
+    ps_text_add(&reason, what);
+    ps_text_add(&reason, " while " PS_ENVIRONMENT_PREFIX);
+    ps_text_add(&reason, other);
+    ps_text_add(&reason, " is on");
+    ps_config_report_contradiction(message_fd, &ps_options[index],
+                                   (struct ps_str){.data = buffer, .length = reason.length});
     return 1;
+}
+
+/* The mode that is on and takes precedence over recording, or over profiling; NULL: none. Both
+ * bypass hardened and guarded blocks: safety takes precedence. */
+static const char *mode_before(const struct ps_config *engine) {
+    const char *sampled = engine->guard_sample != 0 ? "GUARD_SAMPLE" : NULL;
+    sampled = engine->record ? "RECORD" : sampled;
+    return engine->harden != 0 ? "HARDEN" : sampled;
+}
+
+static uint32_t settle_modes(struct ps_settings *settings, int message_fd) {
+    struct ps_config *engine = &settings->engine;
+    uint32_t faults = 0;
+    const char *other = mode_before(engine);
+    if (settings->record_path[0] != '\0' && other != NULL) {
+        faults += refuse(settings, PS_OPTION_RECORD, settings->record_path, "nothing is recorded",
+                         other, message_fd);
+    }
+    engine->record = settings->record_path[0] != '\0';
+    other = mode_before(engine);
+    if (settings->profile_path[0] != '\0' && other != NULL) {
+        faults += refuse(settings, PS_OPTION_PROFILE, settings->profile_path, "there is no profile",
+                         other, message_fd);
+    }
+    engine->profile = settings->profile_path[0] != '\0';
+    return faults;
 }
 
 /* Checks classes that are valid alone and wrong with SMALL_MAX; returns the number of faults. */
@@ -262,6 +287,7 @@ uint32_t ps_config_read(struct ps_settings *settings, const struct ps_config_inp
     settings->engine = (struct ps_config)PS_CONFIG_DEFAULT;
     settings->stats_path[0] = '\0';
     settings->record_path[0] = '\0';
+    settings->profile_path[0] = '\0';
     if (input->is_secure) {
         bool has_any = false;
         visit_environment(input, visit_secure, &has_any);
@@ -279,7 +305,7 @@ uint32_t ps_config_read(struct ps_settings *settings, const struct ps_config_inp
     reading.seen = 0;
     visit_environment(input, visit, &reading);
     reading.fault_count += settle_classes(settings, input->message_fd);
-    reading.fault_count += settle_recording(settings, input->message_fd);
+    reading.fault_count += settle_modes(settings, input->message_fd);
     if (settings->help) {
         ps_config_list_options(input->message_fd);
     }

@@ -267,7 +267,9 @@ const struct ps_option *ps_config_nearest(struct ps_str name, enum ps_origin ori
             continue;
         }
         size_t distance = ps_config_name_distance(name, option->name);
-        if (distance < nearest_distance) {
+        bool is_longer = distance == nearest_distance &&
+                         common_prefix(name, option->name) > common_prefix(name, nearest->name);
+        if (distance < nearest_distance || is_longer) {
             nearest = option;
             nearest_distance = distance;
         }

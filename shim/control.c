@@ -5,6 +5,7 @@
  */
 #include "pools/include/poolshim/poolshim.h"
 
+#include "shim/profile.h"
 #include "shim/stats.h"
 
 #include <errno.h>
@@ -16,6 +17,13 @@ int poolshim_stats_write(const char *path) {
     int saved_errno = errno;
     int error =
         path == NULL ? ps_stats_write_table(STDERR_FILENO) : ps_stats_write_file(path, NULL);
+    errno = error != 0 ? error : saved_errno;
+    return error != 0 ? -1 : 0;
+}
+
+int poolshim_profile_write(const char *path) {
+    int saved_errno = errno;
+    int error = ps_profile_write_file(path);
     errno = error != 0 ? error : saved_errno;
     return error != 0 ? -1 : 0;
 }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Traces for guarded samples: the engine's hooks of pools/engine/harden/guard.h, on libc's
- * unwinder. backtrace() loads libgcc_s when it is called first, so that is done by a constructor,
- * and no trace is taken before; afterwards it allocates nothing. Without libgcc_s traces are empty.
- * No locks of its own.
+ * Traces for guarded samples and for the profile: the engine's hooks of
+ * pools/engine/harden/guard.h, on libc's unwinder. backtrace() loads libgcc_s when it is called
+ * first, so that is done by a constructor, and no trace is taken before; afterwards it allocates
+ * nothing. Without libgcc_s traces are empty. No locks of its own.
  */
 #include "pools/engine/base/atomic.h"
 #include "pools/engine/harden/guard.h"
+#include "pools/engine/profile/profile.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -14,6 +15,7 @@
 #include <link.h>
 #include <string.h>
 
+#define FRAMES_LIMIT PS_PROFILE_FRAMES
 #define OWN_FRAMES 8 /* of this library and the kernel's, above the program's */
 
 static uintptr_t own_code; /* this library's code; written by the constructor */
@@ -39,7 +41,7 @@ static int find_own_code(struct dl_phdr_info *info, size_t info_bytes, void *con
 }
 
 __attribute__((constructor(103))) static void library_loaded(void) {
-    if (ps_guard_period != 0) {
+    if (ps_guard_period != 0 || ps_profile_settings.interval_bytes != 0) {
         void *site;
         (void)backtrace(&site, 1);
         (void)dl_iterate_phdr(find_own_code, NULL);
@@ -64,12 +66,12 @@ static size_t first_of(void *const *frames, size_t count, uintptr_t instruction)
 }
 
 size_t ps_guard_trace(uintptr_t *sites, size_t limit, uintptr_t instruction) {
-    void *frames[PS_GUARD_FRAMES + OWN_FRAMES];
+    void *frames[FRAMES_LIMIT + OWN_FRAMES];
     if (ps_load_acquire(&x_can_trace) == 0) { /* acquire: pairs with library_loaded */
         return 0;
     }
     int saved_errno = errno;
-    size_t wanted = limit < PS_GUARD_FRAMES ? limit : PS_GUARD_FRAMES;
+    size_t wanted = limit < FRAMES_LIMIT ? limit : FRAMES_LIMIT;
     size_t count = (size_t)backtrace(frames, (int)(wanted + OWN_FRAMES));
     errno = saved_errno;
     size_t first = first_of(frames, count, instruction);

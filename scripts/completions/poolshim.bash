@@ -25,10 +25,10 @@ _poolshim() {
         programs=yes
         ;;
     run)
-        options='--allocator --tuned --env --force --dry-run --settings --version --help --size-classes --small-max --mmap-min --cache-max --purge-delay-ms --background --limit --thp --foreign --harden --guard-sample --guard-slots --stats --record --verbose --strict --conf'
-        files='--allocator --tuned --record'
+        options='--allocator --tuned --env --force --dry-run --settings --version --help --size-classes --small-max --mmap-min --cache-max --purge-delay-ms --background --limit --thp --foreign --harden --guard-sample --guard-slots --stats --record --profile --profile-interval --profile-max --profile-seed --verbose --strict --conf'
+        files='--allocator --tuned --record --profile'
         folders=''
-        words='--env --size-classes --small-max --mmap-min --cache-max --purge-delay-ms --background --limit --thp --foreign --harden --guard-sample --guard-slots --conf'
+        words='--env --size-classes --small-max --mmap-min --cache-max --purge-delay-ms --background --limit --thp --foreign --harden --guard-sample --guard-slots --profile-interval --profile-max --profile-seed --conf'
         programs=yes
         ;;
     trim)

@@ -37,9 +37,11 @@ NO_PURGES = {"POOLSHIM_PURGE_DELAY_MS": "4294967295"}  # where a busy machine ta
 ROUNDS = 5  # on a busy machine the clock makes maintenance due in some; it only adds
 
 
-def instructions_per_call(build: Path, case: str, expected: float | None = None) -> float:
+def instructions_per_call(
+    build: Path, case: str, expected: float | None = None, **settings: str
+) -> float:
     program = build / "tests" / "scenarios" / "hit_paths"
-    env = {"LD_PRELOAD": str(build / "libpoolshim.so"), **NO_PURGES}
+    env = {"LD_PRELOAD": str(build / "libpoolshim.so"), **NO_PURGES, **settings}
     few, many = BEFORE_LOOK if case in ("pair_10k", "pair_100k") else (FEW, MANY)
     least, most, each = sys.maxsize, sys.maxsize, 0.0
     for _ in range(ROUNDS):
@@ -60,6 +62,24 @@ def test_hit_path_takes_as_many_instructions_as_written(build_dir: Path, case: s
         pytest.skip(f"no golden numbers for {key}")
     expected = golden[key][case]
     assert instructions_per_call(build_dir, case, expected) == expected
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case not in ("pair_10k", "pair_100k")])
+def test_hit_path_of_small_blocks_is_the_same_with_a_profile(
+    build_dir: Path, tmp_path: Path, case: str
+) -> None:
+    require_valgrind()
+    golden = json.loads(GOLDEN.read_text())
+    key = toolchain(build_dir)
+    if key not in golden:
+        pytest.skip(f"no golden numbers for {key}")
+    settings = {
+        "POOLSHIM_PROFILE": str(tmp_path / "none" / "p"),  # no file at exit: it would have the time
+        "POOLSHIM_PROFILE_INTERVAL": "1024GiB",  # no sample, which would be on a slow path
+        "POOLSHIM_PROFILE_SEED": "1",  # a logarithm takes more of some numbers than of others
+    }
+    expected = golden[key][case]
+    assert instructions_per_call(build_dir, case, expected, **settings) == expected
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 /*
  * poolshim.h - talk to a preloaded poolshim from inside a program.
  *
- * A program needs no library to use this header: both functions are weak references, which the
+ * A program needs no library to use this header: the functions are weak references, which the
  * preloaded libpoolshim.so fills in. Without it they are null, and poolshim_is_active() says so:
  *
  *     #include <poolshim/poolshim.h>
@@ -48,6 +48,19 @@ POOLSHIM_API const char *poolshim_version(void);
  * handlers. Cost: grows with the heap (the census visits every span) and a few system calls.
  */
 POOLSHIM_API int poolshim_stats_write(const char *path);
+
+/*
+ * Writes the heap profile of this moment (POOLSHIM_PROFILE), in pprof's format.
+ *
+ * path: file name as above; NULL: that of POOLSHIM_PROFILE, which is written at exit too. An
+ * existing regular file is replaced in one step.
+ *
+ * Returns 0, or -1 with errno set: ENOTSUP when POOLSHIM_PROFILE is not on, ENOMEM, or as open,
+ * write or rename left it. Allocates nothing from the heap. Any thread, at any time; not in signal
+ * handlers. Cost: grows with the number of stacks, of which there are at most as many as
+ * POOLSHIM_PROFILE_MAX has room for.
+ */
+POOLSHIM_API int poolshim_profile_write(const char *path);
 
 /* 1 when libpoolshim.so is loaded into this process, otherwise 0. Any thread; O(1). */
 static inline int poolshim_is_active(void) { return poolshim_version != 0; }

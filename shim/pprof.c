@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See pprof.h. The file is a sequence of fields in the wire format of protocol buffers. A message
+ * inside of it is preceded by its length, so each is put together in a buffer first.
+ */
+#include "shim/pprof.h"
+
+#include "pools/engine/base/bits.h"
+#include "pools/engine/os/os.h"
+#include "pools/engine/profile/draw.h"
+#include "pools/engine/profile/profile.h"
+#include "shim/gzip.h"
+#include "shim/mappings.h"
+#include "shim/text.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#define MESSAGE_BYTES 2048 /* the longest is a sample: 10 bytes for each location and value */
+
+/* Fields of the messages in profile.proto. */
+enum {
+    PROFILE_SAMPLE_TYPE = 1,
+    PROFILE_SAMPLE = 2,
+    PROFILE_MAPPING = 3,
+    PROFILE_LOCATION = 4,
+    PROFILE_FUNCTION = 5,
+    PROFILE_STRING = 6,
+    PROFILE_TIME_NANOS = 9,
+    PROFILE_PERIOD_TYPE = 11,
+    PROFILE_PERIOD = 12,
+    PROFILE_COMMENT = 13,
+    PROFILE_DEFAULT_TYPE = 14,
+    TYPE_TYPE = 1,
+    TYPE_UNIT = 2,
+    SAMPLE_LOCATIONS = 1,
+    SAMPLE_VALUES = 2,
+    MAPPING_ID = 1,
+    MAPPING_START = 2,
+    MAPPING_LIMIT = 3,
+    MAPPING_OFFSET = 4,
+    MAPPING_FILE = 5,
+    MAPPING_BUILD_ID = 6,
+    LOCATION_ID = 1,
+    LOCATION_MAPPING = 2,
+    LOCATION_ADDRESS = 3,
+    LOCATION_LINE = 4,
+    LINE_FUNCTION = 1,
+    FUNCTION_ID = 1,
+    FUNCTION_NAME = 2,
+};
+
+/* The first strings of the table, in this order. */
+enum string {
+    STRING_EMPTY,
+    STRING_ALLOC_OBJECTS,
+    STRING_ALLOC_SPACE,
+    STRING_INUSE_OBJECTS,
+    STRING_INUSE_SPACE,
+    STRING_COUNT,
+    STRING_BYTES,
+    STRING_SPACE,
+    STRING_LOST,
+    STRING_NO_STACK,
+    STRING_LOST_STACKS,
+    STRING_LOST_BLOCKS,
+    STRING_FILES, /* then a name and a build id for each mapping */
+};
+
+/* Locations that stand for no address: both have a function of the same number. */
+enum { LOCATION_LOST = 1, LOCATION_NO_STACK = 2, LOCATION_FIRST = 3 };
+
+struct message {
+    size_t length;
+    unsigned char bytes[MESSAGE_BYTES];
+};
+
+struct location {
+    uintptr_t address; /* 0: the entry is free */
+    uint64_t id;
+};
+
+struct writer {
+    struct ps_gzip gzip;
+    struct message message;
+    struct message inner; /* of a message in the message */
+    const struct ps_profile_stack *newest;
+    struct ps_mappings *mappings;
+    struct location *locations; /* hash table */
+    size_t location_mask;
+};
+
+/* ---- the wire format ---- */
+
+static void add_varint(struct message *message, uint64_t value) {
+    if (message->length + 10 > sizeof message->bytes) {
+        return; /* does not happen: MESSAGE_BYTES */
+    }
+    for (; value >= 0x80; value >>= 7) {
+        message->bytes[message->length++] = (unsigned char)(value | 0x80);
+    }
+    message->bytes[message->length++] = (unsigned char)value;
+}
+
+static void add_number(struct message *message, unsigned field, uint64_t value) {
+    add_varint(message, field << 3);
+    add_varint(message, value);
+}
+
+static void add_bytes_head(struct message *message, unsigned field, size_t length) {
+    add_varint(message, field << 3 | 2);
+    add_varint(message, length);
+}
+
+static void put_bytes(struct writer *writer, unsigned field, const void *data, size_t length) {
+    struct message head = {.length = 0};
+    add_bytes_head(&head, field, length);
+    ps_gzip_add(&writer->gzip, head.bytes, head.length);
+    ps_gzip_add(&writer->gzip, data, length);
+}
+
+static void put_number(struct writer *writer, unsigned field, uint64_t value) {
+    struct message number = {.length = 0};
+    add_number(&number, field, value);
+    ps_gzip_add(&writer->gzip, number.bytes, number.length);
+}
+
+static void put_string(struct writer *writer, const char *text) {
+    put_bytes(writer, PROFILE_STRING, text, strlen(text));
+}
+
+/* Writes the message, and empties it. */
+static void put_message(struct writer *writer, unsigned field) {
+    put_bytes(writer, field, writer->message.bytes, writer->message.length);
+    writer->message.length = 0;
+}
+
+/* Adds the inner message to the other, and empties it. */
+static void add_inner(struct writer *writer, unsigned field) {
+    struct message *message = &writer->message;
+    add_bytes_head(message, field, writer->inner.length);
+    if (sizeof message->bytes - message->length >= writer->inner.length) {
+        memcpy(message->bytes + message->length, writer->inner.bytes, writer->inner.length);
+        message->length += writer->inner.length;
+    }
+    writer->inner.length = 0;
+}
+
+/* ---- locations ---- */
+
+/* The entry of an address, or the free one where it belongs. */
+static struct location *place_of(const struct writer *writer, uintptr_t address) {
+    size_t index = (address * 0x9e3779b97f4a7c15u >> 20) & writer->location_mask;
+    /* Ends: half of the entries are free. */
+    while (writer->locations[index].address != 0 && writer->locations[index].address != address) {
+        index = (index + 1) & writer->location_mask;
+    }
+    return &writer->locations[index];
+}
+
+static void put_locations(struct writer *writer) {
+    uint64_t next_id = LOCATION_FIRST;
+    for (const struct ps_profile_stack *stack = writer->newest; stack != NULL;
+         stack = ps_profile_next(stack)) {
+        for (size_t i = 0; i < stack->count; i++) {
+            struct location *location = place_of(writer, stack->sites[i]);
+            if (location->address != 0 || stack->sites[i] == 0) {
+                continue;
+            }
+            *location = (struct location){stack->sites[i], next_id++};
+            size_t mapping = ps_mappings_find(writer->mappings, location->address);
+            add_number(&writer->message, LOCATION_ID, location->id);
+            if (mapping != 0) {
+                add_number(&writer->message, LOCATION_MAPPING, mapping);
+            }
+            add_number(&writer->message, LOCATION_ADDRESS, location->address);
+            put_message(writer, PROFILE_LOCATION);
+        }
+    }
+}
+
+static void put_named_location(struct writer *writer, uint64_t id, enum string name) {
+    add_number(&writer->message, FUNCTION_ID, id);
+    add_number(&writer->message, FUNCTION_NAME, name);
+    put_message(writer, PROFILE_FUNCTION);
+    add_number(&writer->message, LOCATION_ID, id);
+    add_number(&writer->inner, LINE_FUNCTION, id);
+    add_inner(writer, LOCATION_LINE);
+    put_message(writer, PROFILE_LOCATION);
+}
+
+/* ---- samples ---- */
+
+static uint64_t blocks_of(uint64_t weight) {
+    return (weight + PS_DRAW_WEIGHT_ONE / 2) / PS_DRAW_WEIGHT_ONE;
+}
+
+static void put_sample(struct writer *writer, const struct ps_profile_stack *stack) {
+    struct ps_profile_sums sums;
+    ps_profile_read_sums(stack, &sums);
+    if (sums.made_weight == 0) {
+        return;
+    }
+    for (size_t i = 0; i < stack->count; i++) {
+        if (stack->sites[i] != 0) {
+            add_varint(&writer->inner, place_of(writer, stack->sites[i])->id);
+        }
+    }
+    if (stack->count == 0) {
+        add_varint(&writer->inner, stack->next == NULL ? LOCATION_LOST : LOCATION_NO_STACK);
+    }
+    add_inner(writer, SAMPLE_LOCATIONS);
+    add_varint(&writer->inner, blocks_of(sums.made_weight));
+    add_varint(&writer->inner, sums.made_bytes);
+    add_varint(&writer->inner, blocks_of(sums.live_weight));
+    add_varint(&writer->inner, sums.live_bytes);
+    add_inner(writer, SAMPLE_VALUES);
+    put_message(writer, PROFILE_SAMPLE);
+}
+
+/* ---- the rest of the file ---- */
+
+static void put_type(struct writer *writer, unsigned field, enum string type, enum string unit) {
+    add_number(&writer->message, TYPE_TYPE, type);
+    add_number(&writer->message, TYPE_UNIT, unit);
+    put_message(writer, field);
+}
+
+static void put_head(struct writer *writer) {
+    struct timespec now = {0};
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    put_type(writer, PROFILE_SAMPLE_TYPE, STRING_ALLOC_OBJECTS, STRING_COUNT);
+    put_type(writer, PROFILE_SAMPLE_TYPE, STRING_ALLOC_SPACE, STRING_BYTES);
+    put_type(writer, PROFILE_SAMPLE_TYPE, STRING_INUSE_OBJECTS, STRING_COUNT);
+    put_type(writer, PROFILE_SAMPLE_TYPE, STRING_INUSE_SPACE, STRING_BYTES);
+    put_type(writer, PROFILE_PERIOD_TYPE, STRING_SPACE, STRING_BYTES);
+    put_number(writer, PROFILE_PERIOD, ps_profile_settings.interval_bytes);
+    put_number(writer, PROFILE_DEFAULT_TYPE, STRING_INUSE_SPACE);
+    put_number(writer, PROFILE_TIME_NANOS,
+               (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec);
+}
+
+static void put_count_string(struct writer *writer, uint64_t count, const char *what) {
+    char buffer[128];
+    struct ps_text text;
+    ps_text_start(&text, buffer, sizeof buffer, PS_TEXT_TO_BUFFER);
+    ps_text_add_number(&text, count);
+    ps_text_add(&text, what);
+    put_bytes(writer, PROFILE_STRING, buffer, text.length);
+}
+
+static void put_build_id(struct writer *writer, const struct ps_mapping *mapping) {
+    char hex[2 * PS_BUILD_ID_BYTES];
+    for (size_t i = 0; i < mapping->build_id_bytes; i++) {
+        hex[2 * i] = "0123456789abcdef"[mapping->build_id[i] >> 4];
+        hex[2 * i + 1] = "0123456789abcdef"[mapping->build_id[i] & 15];
+    }
+    put_bytes(writer, PROFILE_STRING, hex, 2 * mapping->build_id_bytes);
+}
+
+static void put_strings(struct writer *writer, const struct ps_profile_counts *counts) {
+    static const char *const texts[] = {
+        [STRING_EMPTY] = "",
+        [STRING_ALLOC_OBJECTS] = "alloc_objects",
+        [STRING_ALLOC_SPACE] = "alloc_space",
+        [STRING_INUSE_OBJECTS] = "inuse_objects",
+        [STRING_INUSE_SPACE] = "inuse_space",
+        [STRING_COUNT] = "count",
+        [STRING_BYTES] = "bytes",
+        [STRING_SPACE] = "space",
+        [STRING_LOST] = "[stacks beyond POOLSHIM_PROFILE_MAX]",
+        [STRING_NO_STACK] = "[no stack]",
+    };
+    for (size_t i = 0; i < STRING_LOST_STACKS; i++) {
+        put_string(writer, texts[i]);
+    }
+    put_count_string(writer, counts->lost_stack_count,
+                     " samples whose stacks did not fit POOLSHIM_PROFILE_MAX");
+    put_count_string(writer, counts->lost_block_count,
+                     " samples that did not fit POOLSHIM_PROFILE_MAX: not in inuse figures");
+    for (size_t i = 0; i < writer->mappings->count; i++) {
+        put_string(writer, writer->mappings->mappings[i].name);
+        put_build_id(writer, &writer->mappings->mappings[i]);
+    }
+    if (counts->lost_stack_count != 0) {
+        put_number(writer, PROFILE_COMMENT, STRING_LOST_STACKS);
+    }
+    if (counts->lost_block_count != 0) {
+        put_number(writer, PROFILE_COMMENT, STRING_LOST_BLOCKS);
+    }
+}
+
+static void put_mappings(struct writer *writer) {
+    for (size_t i = 0; i < writer->mappings->count; i++) {
+        const struct ps_mapping *mapping = &writer->mappings->mappings[i];
+        add_number(&writer->message, MAPPING_ID, i + 1);
+        add_number(&writer->message, MAPPING_START, mapping->start);
+        add_number(&writer->message, MAPPING_LIMIT, mapping->limit);
+        add_number(&writer->message, MAPPING_OFFSET, mapping->file_offset);
+        add_number(&writer->message, MAPPING_FILE, STRING_FILES + 2 * i);
+        add_number(&writer->message, MAPPING_BUILD_ID, STRING_FILES + 2 * i + 1);
+        put_message(writer, PROFILE_MAPPING);
+    }
+}
+
+static void put_file(struct writer *writer) {
+    struct ps_profile_counts counts;
+    ps_profile_count(&counts);
+    put_head(writer);
+    put_strings(writer, &counts);
+    put_mappings(writer);
+    put_named_location(writer, LOCATION_LOST, STRING_LOST);
+    put_named_location(writer, LOCATION_NO_STACK, STRING_NO_STACK);
+    put_locations(writer);
+    for (const struct ps_profile_stack *stack = writer->newest; stack != NULL;
+         stack = ps_profile_next(stack)) {
+        put_sample(writer, stack);
+    }
+}
+
+/* Entries of the table of locations: at least twice the sites of all stacks. */
+static size_t location_count(const struct ps_profile_stack *newest) {
+    size_t sites = 1;
+    for (const struct ps_profile_stack *stack = newest; stack != NULL;
+         stack = ps_profile_next(stack)) {
+        sites += stack->count;
+    }
+    size_t count = 1024;
+    while (count < 2 * sites) {
+        count *= 2;
+    }
+    return count;
+}
+
+int ps_pprof_write(int fd, const void *context) {
+    (void)context;
+    /* Stacks that are added from here on are not written. */
+    const struct ps_profile_stack *newest = ps_profile_next(NULL);
+    size_t page_bytes = ps_os_page_bytes();
+    size_t entries = location_count(newest);
+    size_t head_bytes = ps_round_up(sizeof(struct writer), PS_CACHE_LINE) +
+                        ps_round_up(sizeof(struct ps_mappings), PS_CACHE_LINE);
+    size_t bytes = ps_round_up(head_bytes + entries * sizeof(struct location), page_bytes);
+    char *memory = ps_os_reserve(bytes, page_bytes);
+    if (memory == NULL) {
+        return ENOMEM;
+    }
+    struct writer *writer = (struct writer *)memory;
+    writer->newest = newest;
+    writer->mappings = (struct ps_mappings *)(memory + ps_round_up(sizeof *writer, PS_CACHE_LINE));
+    writer->locations = (struct location *)(memory + head_bytes);
+    writer->location_mask = entries - 1;
+    ps_mappings_read(writer->mappings);
+    ps_gzip_start(&writer->gzip, fd);
+    put_file(writer);
+    int error = ps_gzip_finish(&writer->gzip);
+    (void)ps_os_release(memory, bytes);
+    return error;
+}
