@@ -6,7 +6,7 @@ _poolshim() {
     local options= programs= files= folders= words=
     COMPREPLY=()
     if [ "$COMP_CWORD" = 1 ]; then
-        mapfile -t COMPREPLY < <(compgen -W 'compare doctor run trim tune --help --version' -- "$word")
+        mapfile -t COMPREPLY < <(compgen -W 'compare doctor profile run trim tune --help --version' -- "$word")
         return
     fi
     case $command in
@@ -22,6 +22,13 @@ _poolshim() {
         files=''
         folders=''
         words=''
+        programs=yes
+        ;;
+    profile)
+        options='-o --output --read --interval --alloc --top --json -h --help'
+        files='-o --output --read'
+        folders=''
+        words='--interval --top'
         programs=yes
         ;;
     run)

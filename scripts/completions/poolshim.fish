@@ -3,15 +3,16 @@
 
 function __poolshim_programs
     set -l words (commandline -opc)
-    test (count $words) -ge 2; and contains -- $words[2] compare doctor run tune
+    test (count $words) -ge 2; and contains -- $words[2] compare doctor profile run tune
 end
 
-set -l start 'not __fish_seen_subcommand_from compare doctor run trim tune'
+set -l start 'not __fish_seen_subcommand_from compare doctor profile run trim tune'
 complete -c poolshim -f
 complete -c poolshim -n $start -l help -d 'print a summary'
 complete -c poolshim -n $start -l version -d 'print the version'
 complete -c poolshim -n $start -a compare -d 'measure a command or a server under every installed allocator'
 complete -c poolshim -n $start -a doctor -d 'check that a preload takes effect in a command, or give the reason'
+complete -c poolshim -n $start -a profile -d 'run a command and list the call sites that hold its memory'
 complete -c poolshim -n $start -a run -d 'run a command on poolshim, or on another allocator'
 complete -c poolshim -n $start -a trim -d 'have a running process release its free memory to the system'
 complete -c poolshim -n $start -a tune -d 'find size classes for a program and measure what they save'
@@ -55,6 +56,15 @@ complete -c poolshim -n $doctor -l settings -d 'list all settings of the library
 complete -c poolshim -n $doctor -l json -d 'print one JSON object on standard output'
 complete -c poolshim -n $doctor -s q -l quiet -d 'print nothing'
 complete -c poolshim -n $doctor -s h -l help -d 'print this text'
+
+set -l profile '__fish_seen_subcommand_from profile'
+complete -c poolshim -n $profile -s o -l output -r -F -d 'keep the profile here, for go tool pprof'
+complete -c poolshim -n $profile -l read -r -F -d 'list what an earlier profile says'
+complete -c poolshim -n $profile -l interval -x -d 'mean bytes between two samples'
+complete -c poolshim -n $profile -l alloc -d 'what was allocated since the start, not ...'
+complete -c poolshim -n $profile -l top -x -d 'list so many call sites'
+complete -c poolshim -n $profile -l json -d 'print JSON on standard output, with all ...'
+complete -c poolshim -n $profile -s h -l help -d 'print this text'
 
 set -l run '__fish_seen_subcommand_from run'
 complete -c poolshim -n $run -l allocator -r -F -d 'preload another allocator'
