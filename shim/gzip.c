@@ -11,13 +11,25 @@
 
 #define CRC_POLYNOMIAL 0xedb88320u /* of RFC 1952, reflected */
 
+/* Adds so many bits to a checksum. */
+static uint32_t crc_step(uint32_t crc, int bits) {
+    for (int bit = 0; bit < bits; bit++) {
+        crc = crc >> 1 ^ (CRC_POLYNOMIAL & -(crc & 1));
+    }
+    return crc;
+}
+
+/* Four bits at a time, by a table that is made anew for each block. */
 static uint32_t crc_of(uint32_t crc, const unsigned char *data, size_t bytes) {
+    uint32_t table[16];
+    for (uint32_t i = 0; i < 16; i++) {
+        table[i] = crc_step(i, 4);
+    }
     crc = ~crc;
     for (size_t i = 0; i < bytes; i++) {
         crc ^= data[i];
-        for (int bit = 0; bit < 8; bit++) {
-            crc = crc >> 1 ^ (CRC_POLYNOMIAL & -(crc & 1));
-        }
+        crc = crc >> 4 ^ table[crc & 15];
+        crc = crc >> 4 ^ table[crc & 15];
     }
     return ~crc;
 }

@@ -299,6 +299,21 @@ FRESH_TEST(the_census_counts_sampled_blocks) {
     CHECK_EQ(after.run_live_bytes, before.run_live_bytes);
 }
 
+FRESH_TEST(a_sampled_medium_block_grows_in_place) {
+    start(1, 1);
+    char *block = ps_heap_alloc(64 * KIB);
+    char *at = block;
+    for (size_t bytes = 68 * KIB; bytes <= 400 * KIB; bytes += 4 * KIB) {
+        block = ps_block_resize(block, bytes);
+        REQUIRE(block != NULL && is_sampled(block));
+        CHECK_EQ(ps_block_usable(block), bytes);
+        CHECK_EQ(sums_of(0).live_bytes, bytes);
+    }
+    CHECK_PTR_EQ(block, at);
+    ps_heap_free(block);
+    CHECK_EQ(live_count(), 0);
+}
+
 FRESH_TEST(blocks_that_grow_in_place_stay_counted) {
     start(INTERVAL, 3);
     char *block = NULL;

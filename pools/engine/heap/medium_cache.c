@@ -94,6 +94,8 @@ void *ps_medium_alloc_sampled(size_t bytes, size_t align) {
 
 void ps_medium_set_sampled(void *block) { set_mark(mark_of(block), PS_MEDIUM_SAMPLED); }
 
+void ps_medium_set_live(void *block, size_t bytes) { set_mark(mark_of(block), pages_for(bytes)); }
+
 void ps_medium_free_sampled(void *block, size_t bytes) {
     free_shared(mark_of(block), ps_medium_block_of(block, pages_for(bytes)));
 }

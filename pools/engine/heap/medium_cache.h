@@ -129,8 +129,9 @@ static inline bool ps_medium_is_sampled(const struct ps_slot *slot, const void *
 /* Allocates a sampled block; NULL as ps_medium_alloc. bytes, align: a medium block's, or less. */
 void *ps_medium_alloc_sampled(size_t bytes, size_t align);
 
-/* Makes a live block sampled. */
+/* Makes a live block sampled; or a sampled one, of which the caller knows the length, live. */
 void ps_medium_set_sampled(void *block);
+void ps_medium_set_live(void *block, size_t bytes);
 
 /* Frees a sampled block, of which the caller knows the length. */
 void ps_medium_free_sampled(void *block, size_t bytes);

@@ -208,32 +208,54 @@ size_t ps_profile_stray_usable(const struct ps_slot *slot, const void *block,
     return PS_LIKELY(bytes != 0) ? bytes : ps_stray_usable(slot, block, call);
 }
 
-/* Resizes a live block above the classes that is not sampled in a medium region. The sample leaves
- * the table before the block may become another thread's. */
-static void *resize_large(struct ps_slot *slot, void *block, size_t bytes) {
+/* Puts back the sample of a block above the classes that was not resized. */
+static void put_back(struct ps_sample *sample, void *block) {
+    if (sample == NULL) {
+        return;
+    }
+    if (sample->is_medium) {
+        ps_medium_set_sampled(block);
+    }
+    ps_table_put(sample, block);
+}
+
+/* Resizes a block above the classes. Its sample leaves the table before the address may become
+ * another block's; meanwhile a medium block has an ordinary mark. */
+static void *resize_large(struct ps_slot *slot, void *block, size_t bytes, bool is_marked) {
+    struct ps_sample *sample = is_marked || is_run(slot, block) ? ps_table_take(block) : NULL;
+    if (is_marked && sample != NULL) {
+        ps_medium_set_live(block, sample->bytes);
+    }
     size_t usable = ps_large_usable(slot, block);
-    struct ps_sample *sample = is_run(slot, block) ? ps_table_take(block) : NULL;
     void *resized = ps_resize_in_place(slot, block, bytes);
-    bool is_changed =
-        resized != NULL && ps_large_usable(ps_page_map_slot(resized), resized) != usable;
-    if (sample != NULL && is_changed) {
+    bool is_counted = resized == NULL; /* a copy is, by itself */
+    if (resized == NULL) {
+        resized = ps_resize_by_move(slot, block, bytes);
+    }
+    bool is_same = resized == block && ps_large_usable(slot, block) == usable;
+    if (resized == NULL || is_same) {
+        put_back(sample, block);
+        return resized;
+    }
+    if (sample != NULL) {
         ps_table_drop(sample);
-    } else if (sample != NULL) {
-        ps_table_put(sample, resized != NULL ? resized : block);
     }
-    if (is_changed) {
-        return count_large(ps_thread_own(), resized);
-    }
-    return resized != NULL ? resized : ps_resize_by_move(slot, block, bytes);
+    return is_counted ? resized : count_large(ps_thread_own(), resized);
+}
+
+/* Resizes a sampled block of a class. */
+static void *resize_small(void *block, size_t room, size_t bytes) {
+    return bytes <= room && bytes >= room / 2 ? block : ps_resize_by_copy(block, room, bytes);
 }
 
 void *ps_profile_resize(void *block, size_t bytes) {
     struct ps_slot *slot = ps_page_map_slot(block);
     if (is_sampled(slot, block)) {
         size_t room = ps_profile_stray_usable(slot, block, PS_MISUSE_REALLOC);
-        return bytes <= room && bytes >= room / 2 ? block : ps_resize_by_copy(block, room, bytes);
+        return room <= ps_size_class_max_bytes ? resize_small(block, room, bytes)
+                                               : resize_large(slot, block, bytes, true);
     }
-    return ps_block_is_large(slot, block) ? resize_large(slot, block, bytes)
+    return ps_block_is_large(slot, block) ? resize_large(slot, block, bytes, false)
                                           : ps_plain_resize(block, bytes);
 }
 
