@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""What a heap profile costs: instructions and peak memory at intervals, as multiples of off.
+
+    .venv/bin/python bench/profile_price.py [--runs 5] [--scale 0.3] [python | perl | jq ...]
+
+Instructions are callgrind's, of the whole process, start and writing of the profile included: they
+do not depend on what else the machine does. Memory is the peak of the resident set, the median of
+the runs. Prints a table in Markdown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "bench")]
+
+from harness.inputs import write_inputs  # noqa: E402
+
+INTERVALS = {"2MiB": 2 << 20, "512KiB": 512 << 10, "64KiB": 64 << 10}
+PROGRAMS = {
+    "python": [sys.executable, "-S", "work.py"],
+    "perl": ["perl", "work.pl"],
+    "jq": ["jq", "-c", "[.[] | .]", "data.json"],
+    "sqlite3": ["sqlite3", ":memory:", ".read work.sql"],
+    "gcc": ["gcc", "-x", "c++", "-std=c++17", "-fsyntax-only", "templates.cpp"],
+}
+
+
+def environment_of(library: Path, folder: Path, interval: int) -> dict[str, str]:
+    found = {"PATH": os.environ["PATH"], "LC_ALL": "C", "LD_PRELOAD": str(library)}
+    found |= {"PYTHONMALLOC": "malloc", "PYTHONHASHSEED": "0", "PERL_HASH_SEED": "0"}
+    if interval:
+        found["POOLSHIM_PROFILE"] = str(folder / "profile.%p")
+        found["POOLSHIM_PROFILE_INTERVAL"] = str(interval)
+        found["POOLSHIM_PROFILE_SEED"] = "1"
+    return found
+
+
+def fail(program: str, what: str) -> None:
+    sys.exit(f"profile_price: {program}: {what}")
+
+
+def check(program: str, status: int, said: str, folder: Path, interval: int) -> None:
+    """A run that was none of a profile is no measurement."""
+    profiles = list(folder.glob("profile.*"))
+    if status != 0 or "poolshim:" in said or "cannot be preloaded" in said:
+        fail(program, f"status {status}: {said[-500:]}")
+    if bool(profiles) != bool(interval):
+        fail(program, f"{len(profiles)} profiles at interval {interval}")
+    for path in profiles:
+        path.unlink()
+
+
+def instructions(program: str, folder: Path, library: Path, interval: int) -> int:
+    """Of all processes together."""
+    command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null",
+               "--trace-children=yes", "--log-file=log.%p", *PROGRAMS[program]]  # fmt: skip
+    done = subprocess.run(
+        command, cwd=folder, env=environment_of(library, folder, interval),
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False,
+    )  # fmt: skip
+    check(program, done.returncode, done.stderr, folder, interval)
+    total = 0
+    for log in folder.glob("log.*"):
+        found = re.search(r"I\s+refs:\s+([\d,]+)", log.read_text())
+        total += int(found[1].replace(",", "")) if found else 0
+        log.unlink()
+    return total
+
+
+def peak_kib(program: str, folder: Path, library: Path, interval: int) -> int:
+    """Of the largest process."""
+    with (folder / "output").open("wb") as output:
+        process = subprocess.Popen(
+            PROGRAMS[program], cwd=folder, env=environment_of(library, folder, interval),
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=output,
+        )  # fmt: skip
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    said = (folder / "output").read_text(errors="replace")
+    check(program, process.returncode, said, folder, interval)
+    return usage.ru_maxrss
+
+
+def row_of(program: str, folder: Path, library: Path, runs: int) -> str:
+    intervals = (0, *INTERVALS.values())
+    counts = {interval: instructions(program, folder, library, interval) for interval in intervals}
+    peaks: dict[int, list[int]] = {interval: [] for interval in intervals}
+    for _ in range(runs):
+        for interval in intervals:
+            peaks[interval].append(peak_kib(program, folder, library, interval))
+    off, off_kib = counts[0], statistics.median(peaks[0])
+    cells = [f"{counts[interval] / off:.3f}" for interval in INTERVALS.values()]
+    cells += [f"{statistics.median(peaks[one]) / off_kib:.3f}" for one in INTERVALS.values()]
+    return f"| {program} | {off / 1e6:.0f} | {off_kib / 1024:.1f} | {' | '.join(cells)} |"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("programs", nargs="*", metavar="PROGRAM", help="by default all installed")
+    parser.add_argument("--runs", type=int, default=5, help="of each, for the memory")
+    parser.add_argument("--scale", type=float, default=0.3, help="1: about a second each")
+    parser.add_argument("--build", type=Path, default=ROOT / "build" / "release")
+    options = parser.parse_args()
+    library = options.build.resolve() / "libpoolshim.so"
+    if not library.exists():
+        sys.exit(f"profile_price: no {library}: run scripts/build release")
+    unknown = set(options.programs) - set(PROGRAMS)
+    if unknown:
+        parser.error(f"no program {', '.join(sorted(unknown))}: there are {', '.join(PROGRAMS)}")
+    for program in options.programs:
+        if shutil.which(PROGRAMS[program][0]) is None:
+            sys.exit(f"profile_price: {program} is not installed")
+    installed = [name for name, command in PROGRAMS.items() if shutil.which(command[0])]
+    print("| Program | off: M instructions | MiB | "
+          + " | ".join(f"{what}, {name}" for what in ("instructions", "memory")
+                       for name in INTERVALS) + " |")  # fmt: skip
+    print("|---|---:|---:|" + "---:|" * 2 * len(INTERVALS))
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_inputs(folder, options.scale)
+        for program in options.programs or installed:
+            print(row_of(program, folder, library, options.runs), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
