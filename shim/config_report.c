@@ -15,7 +15,7 @@
 #define LINE_BYTES 768
 #define NAME_LIMIT 32  /* characters of an unknown name that are compared */
 #define PREFIX_BYTES 3 /* a common beginning this long is no accident */
-#define NAME_COLUMN 16
+#define NAME_COLUMN 18
 #define VALUE_COLUMN 24
 #define HELP_INDENT 8
 #define HELP_COLUMNS 80

@@ -261,10 +261,10 @@ def test_settings_are_listed_as_the_library_lists_them() -> None:
     assert listed.returncode == 0 and listed.stderr == ""
     same = [re.sub(r"process \d+", "process", text) for text in (listed.stdout, said.stderr)]
     assert same[0] == same[1]
-    assert "THP             always                   (POOLSHIM_CONF)" in same[0]
+    assert "THP               always                   (POOLSHIM_CONF)" in same[0]
     assert "POOLSHIM_HARDE: no such option, ignored; the nearest is POOLSHIM_HARDEN" in same[0]
     quiet = poolshim("run", "--settings", env=env).stdout
-    assert "VERBOSE         off                      (default)" in quiet
+    assert "VERBOSE           off                      (default)" in quiet
 
 
 # ---- allocators ----

@@ -131,10 +131,10 @@ TEST(verbose_lists_every_option_with_value_and_origin) {
          (char *)"POOLSHIM_SIZE_CLASSES=16,32,48,64,80,96,112,128,144");
     CHECK_EQ(faults, 0);
     CHECK_EQ(capture_lines(&messages), PS_OPTION_COUNT); /* CONF is not listed, a title is */
-    CHECK(strstr(messages.text, "THP             never                    (POOLSHIM_CONF)\n"));
-    CHECK(strstr(messages.text, "MMAP_MIN        32MiB                    (default)\n"));
-    CHECK(strstr(messages.text, "VERBOSE         on                       (environment)\n"));
-    CHECK(strstr(messages.text, "SIZE_CLASSES    16,32,48,64,80,96,112,128,144 (environment)\n"));
+    CHECK(strstr(messages.text, "THP               never                    (POOLSHIM_CONF)\n"));
+    CHECK(strstr(messages.text, "MMAP_MIN          32MiB                    (default)\n"));
+    CHECK(strstr(messages.text, "VERBOSE           on                       (environment)\n"));
+    CHECK(strstr(messages.text, "SIZE_CLASSES      16,32,48,64,80,96,112,128,144 (environment)\n"));
 }
 
 TEST(help_shows_every_option_within_80_columns) {
