@@ -13,10 +13,6 @@
 #include <errno.h>
 #include <string.h>
 
-static int64_t window_blocks(const struct ps_bin *bin) {
-    return (bin->end - bin->cur) / bin->block_bytes;
-}
-
 static PS_COLD void *refill_sampled(struct ps_heap *heap, struct ps_bin *bin, size_t bytes) {
     uint32_t class_index = (uint32_t)(bin - heap->bins);
     if (ps_guard_is_due(&heap->guard) && heap == ps_thread_own()) {
@@ -31,7 +27,7 @@ static PS_COLD void *refill_sampled(struct ps_heap *heap, struct ps_bin *bin, si
         errno = ENOMEM;
         return NULL;
     }
-    int64_t granted = popped + window_blocks(bin);
+    int64_t granted = popped + (int64_t)ps_bin_window_blocks(bin);
     void *block = ps_mode.hook.take(heap, class_index);
     if (ps_guard_is_exact()) {
         granted = 1;
@@ -78,7 +74,8 @@ void ps_guard_count_pops(struct ps_heap *heap, uint32_t class_index, int64_t pop
     }
     ps_guard_count(&heap->guard, popped);
     if (ps_guard_is_due(&heap->guard)) {
-        ps_guard_count(&heap->guard, -window_blocks(&heap->bins[class_index])); /* returned */
+        ps_guard_count(&heap->guard,
+                       -(int64_t)ps_bin_window_blocks(&heap->bins[class_index])); /* returned */
         ps_heap_empty_bin(heap, class_index);
     }
 }

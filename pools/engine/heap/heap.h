@@ -31,6 +31,11 @@ struct ps_bin {
     uint64_t reserved;    /* 24 a power of two is found in fewer instructions */
 };
 
+/* Number of blocks in the window of a class's bin. */
+static inline size_t ps_bin_window_blocks(const struct ps_bin *bin) {
+    return (size_t)(bin->end - bin->cur) / bin->block_bytes;
+}
+
 extern PS_HIDDEN struct ps_span ps_span_none;
 
 #define PS_BIN_LIMIT (PS_CLASS_NONE + 1) /* one per class, and one that is always empty */

@@ -41,9 +41,8 @@ static bool is_current_drained(const struct ps_heap *heap, uint32_t class_index)
         return false;
     }
     /* Not settled: a mode that counts pops would lose those since the last time. */
-    size_t used = (size_t)span->used + span->popped + span->free_countdown - span->countdown_start;
-    size_t window = (size_t)(bin->end - bin->cur) / bin->block_bytes;
-    return used == window + ps_span_remote_blocks(span);
+    size_t used = span->used - (size_t)ps_span_unsettled_blocks(span);
+    return used == ps_bin_window_blocks(bin) + ps_span_remote_blocks(span);
 }
 
 void ps_heap_drop_drained(struct ps_heap *heap) {

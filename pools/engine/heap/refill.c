@@ -335,7 +335,7 @@ PS_NOINLINE void *ps_heap_refill(struct ps_heap *heap, struct ps_bin *bin, size_
 
 /* Returns all but the next `kept` blocks of the bin's window to the span. */
 static void give_window_back(struct ps_bin *bin, struct ps_span *span, size_t kept) {
-    size_t blocks = (size_t)(bin->end - bin->cur) / span->block_bytes;
+    size_t blocks = ps_bin_window_blocks(bin);
     if (blocks > kept) {
         span->carved = (uint16_t)(span->carved - (blocks - kept));
         ps_owner_add(&span->used, kept - blocks);
@@ -372,9 +372,8 @@ static void keep_newest(struct ps_span *span, size_t kept) {
 size_t ps_bin_blocks(const struct ps_heap *heap, uint32_t class_index) {
     const struct ps_bin *bin = &heap->bins[class_index];
     const struct ps_span *source = heap->current[class_index];
-    size_t listed = (size_t)source->free_count + source->countdown_start - source->free_countdown -
-                    source->popped;
-    return listed + (size_t)(bin->end - bin->cur) / bin->block_bytes;
+    size_t listed = source->free_count + (size_t)ps_span_unsettled_blocks(source);
+    return listed + ps_bin_window_blocks(bin);
 }
 
 void ps_bin_shorten(struct ps_heap *heap, uint32_t class_index, size_t kept) {

@@ -77,8 +77,7 @@ static void count_heap(struct ps_heap *heap, void *context) {
 static void subtract_prepared(struct ps_census *out, const struct ps_heap *heap) {
     for (uint32_t i = 0; i < out->class_count; i++) {
         const struct ps_bin *bin = &heap->bins[i];
-        uint64_t blocks =
-            (uint64_t)(bin->end - bin->cur) / bin->block_bytes + ps_hard_count(heap, i);
+        uint64_t blocks = ps_bin_window_blocks(bin) + ps_hard_count(heap, i);
         out->classes[i].prepared_blocks = blocks;
         out->classes[i].live_blocks -=
             blocks < out->classes[i].live_blocks ? blocks : out->classes[i].live_blocks;

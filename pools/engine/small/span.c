@@ -164,7 +164,7 @@ static size_t next_event(const struct ps_span *span) {
 }
 
 void ps_span_settle(struct ps_span *span) {
-    int back = span->countdown_start - span->free_countdown - span->popped;
+    int back = ps_span_unsettled_blocks(span);
     uint16_t used =
         (uint16_t)(span->used - back); /* may be smaller than the number of popped blocks */
     if (PS_UNLIKELY(used > ps_span_capacity(span))) {

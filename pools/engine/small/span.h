@@ -171,6 +171,11 @@ static inline size_t ps_span_capacity(const struct ps_span *span) {
     return (size_t)(span->limit - span->first);
 }
 
+/* Owner: blocks that came to its list since the account was settled, less those that left it. */
+static inline int ps_span_unsettled_blocks(const struct ps_span *span) {
+    return span->countdown_start - span->free_countdown - span->popped;
+}
+
 /* Number of freed blocks at which a full span is worth collecting. */
 static inline size_t ps_span_worth_blocks(const struct ps_span *span) {
     size_t usual = ps_size_classes[span->class_index].notice_blocks;
