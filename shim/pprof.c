@@ -151,7 +151,7 @@ static void add_inner(struct writer *writer, unsigned field) {
 
 /* The entry of an address, or the free one where it belongs. */
 static struct location *place_of(const struct writer *writer, uintptr_t address) {
-    size_t index = (address * 0x9e3779b97f4a7c15u >> 20) & writer->location_mask;
+    size_t index = (address * PS_GOLDEN_64 >> 20) & writer->location_mask;
     /* Ends: half of the entries are free. */
     while (writer->locations[index].address != 0 && writer->locations[index].address != address) {
         index = (index + 1) & writer->location_mask;

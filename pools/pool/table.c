@@ -10,6 +10,8 @@
  */
 #include "pools/pool/pool.h"
 
+#include "pools/engine/base/bits.h"
+
 #include <errno.h>
 #include <string.h>
 
@@ -21,7 +23,7 @@ struct ps_pool_entry {
 };
 
 static size_t hash_of(uintptr_t granule, size_t table_size) {
-    return (size_t)((granule * 0x9e3779b97f4a7c15u) >> 32) & (table_size - 1);
+    return (size_t)((granule * PS_GOLDEN_64) >> 32) & (table_size - 1);
 }
 
 static size_t granules_of(const struct ps_pool_chunk *chunk) {

@@ -11,10 +11,12 @@
  */
 #include "pools/region/region.h"
 
+#include "pools/engine/base/bits.h"
+
 #include <poolshim/pages.h>
 
 static uintptr_t seal_of(const struct ps_region_state *region, const void *block) {
-    return ((uintptr_t)region * 0x9e3779b97f4a7c15u) ^ (uintptr_t)block ^ 0x6c617267655f626bu;
+    return ((uintptr_t)region * PS_GOLDEN_64) ^ (uintptr_t)block ^ 0x6c617267655f626bu;
 }
 
 /* bytes: at most PTRDIFF_MAX; align: at most 1 GiB: the sum cannot overflow. */

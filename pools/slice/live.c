@@ -5,6 +5,7 @@
  * mapping, since checked runs need not be quick. When there is no memory to grow, checking ends.
  */
 #include "pools/common/debug.h"
+#include "pools/engine/base/bits.h"
 #include "pools/engine/os/lock.h"
 #include "pools/engine/os/os.h"
 #include "pools/slice/slice.h"
@@ -26,7 +27,7 @@ static uint64_t is_blind; /* a word: the undo log sets it, so that a child that 
                            * another thread changed the table goes without */
 
 static size_t home_of(const void *slice) {
-    return ((uintptr_t)slice >> 4) * (size_t)0x9e3779b97f4a7c15u >> 20 & (capacity - 1);
+    return ((uintptr_t)slice >> 4) * (size_t)PS_GOLDEN_64 >> 20 & (capacity - 1);
 }
 
 /* The place of the slice, or the empty place for it. Ends: half the places are empty. */

@@ -4,6 +4,8 @@
  */
 #include "pools/tlsf/tlsf.h"
 
+#include "pools/engine/base/bits.h"
+
 #include <errno.h>
 #include <string.h>
 
@@ -70,7 +72,7 @@ static struct ps_tlsf *set_up(void *memory, size_t bytes, size_t largest_bytes,
     tlsf_unpoison(memory, bytes);
     memset(tlsf, 0, record_bytes);
     /* Not 0 and not the same for pools side by side: the upper bits of a product. */
-    tlsf->tag = (((uintptr_t)tlsf * 0x9e3779b97f4a7c15u) | (size_t)1 << 63) & PS_FIT_TAG_MASK;
+    tlsf->tag = (((uintptr_t)tlsf * PS_GOLDEN_64) | (size_t)1 << 63) & PS_FIT_TAG_MASK;
     tlsf->largest_bytes = largest_bytes;
     tlsf->class_count = class_count;
     tlsf->chunks = *chunks;

@@ -25,4 +25,16 @@ static inline size_t ps_min(size_t a, size_t b) { return a < b ? a : b; }
 
 static inline size_t ps_max(size_t a, size_t b) { return a > b ? a : b; }
 
+/* 2^64 divided by the golden ratio: adjacent multiples of it differ in their high bits. */
+#define PS_GOLDEN_64 UINT64_C(0x9e3779b97f4a7c15)
+
+/* A number whose bits each depend on all bits of another: the finaliser of SplitMix64 (Steele, Lea,
+ * Flood 2014). Its arguments are successive multiples of PS_GOLDEN_64 where a generator is wanted.
+ */
+static inline uint64_t ps_mix_64(uint64_t bits) {
+    bits = (bits ^ bits >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    bits = (bits ^ bits >> 27) * UINT64_C(0x94d049bb133111eb);
+    return bits ^ bits >> 31;
+}
+
 #endif

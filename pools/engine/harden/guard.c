@@ -134,7 +134,7 @@ static int64_t draw_gap(struct ps_guard_sampler *sampler) {
 static void begin_if_new(struct ps_guard_sampler *sampler) {
     if (PS_UNLIKELY(sampler->random == 0)) {
         uint64_t seed = (uintptr_t)sampler ^ ps_os_now_ms() << 20 ^ ps_lock_self();
-        sampler->random = seed * 0x9e3779b97f4a7c15u | 1;
+        sampler->random = seed * PS_GOLDEN_64 | 1;
         (void)draw(sampler);
         sampler->left = draw_gap(sampler);
     }

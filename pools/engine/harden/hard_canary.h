@@ -26,7 +26,7 @@
 #define PS_SLACK_LOOKED_AT 64
 
 static inline uint64_t ps_canary_of(const void *block) {
-    return ((uintptr_t)block ^ ps_canary_secret) * 0x9e3779b97f4a7c15u;
+    return ((uintptr_t)block ^ ps_canary_secret) * PS_GOLDEN_64;
 }
 
 /* Non-zero in every byte, so that zeroed memory does not match. */

@@ -188,9 +188,8 @@ uint64_t ps_os_random(void) {
     uint64_t value = 0;
     long got = ps_syscall3(SYS_getrandom, (long)&value, sizeof value, GRND_NONBLOCK);
     /* Fallback: the address of the stack and the time. */
-    return got == (long)sizeof value
-               ? value
-               : ((uintptr_t)&value ^ ps_os_now_ms() << 20) * 0x9e3779b97f4a7c15u;
+    return got == (long)sizeof value ? value
+                                     : ((uintptr_t)&value ^ ps_os_now_ms() << 20) * PS_GOLDEN_64;
 }
 
 void ps_os_write(int fd, const char *text, size_t bytes) {

@@ -5,6 +5,8 @@
  */
 #include "pools/engine/profile/draw.h"
 
+#include "pools/engine/base/bits.h"
+
 #include <string.h>
 
 #define LN_2 0.69314718055994530942
@@ -13,13 +15,7 @@
 #define EXPONENT_BIAS 1023
 #define CERTAIN 40.0 /* beyond this a block is sampled with probability 1 - 4e-18 */
 
-/* SplitMix64 (Steele, Lea, Flood 2014). */
-uint64_t ps_draw_bits(uint64_t *state) {
-    uint64_t bits = *state += 0x9e3779b97f4a7c15u;
-    bits = (bits ^ bits >> 30) * 0xbf58476d1ce4e5b9u;
-    bits = (bits ^ bits >> 27) * 0x94d049bb133111ebu;
-    return bits ^ bits >> 31;
-}
+uint64_t ps_draw_bits(uint64_t *state) { return ps_mix_64(*state += PS_GOLDEN_64); }
 
 /* x: normal and positive. */
 static double logarithm(double x) {

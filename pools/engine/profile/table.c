@@ -70,7 +70,7 @@ static void add_to(uint64_t *word, uint64_t amount) {
 static uint32_t hash_sites(const struct ps_sites *sites) {
     uint64_t hash = sites->count;
     for (size_t i = 0; i < sites->count; i++) {
-        hash = (hash ^ sites->sites[i]) * 0x9e3779b97f4a7c15u;
+        hash = (hash ^ sites->sites[i]) * PS_GOLDEN_64;
         hash ^= hash >> 32;
     }
     return (uint32_t)hash;
@@ -110,7 +110,7 @@ static struct ps_profile_stack *stack_of(const struct ps_sites *sites) {
 }
 
 static struct ps_sample **bucket_of(const void *block) {
-    uint64_t hash = ((uintptr_t)block >> PS_MEDIUM_PAGE_SHIFT) * 0x9e3779b97f4a7c15u;
+    uint64_t hash = ((uintptr_t)block >> PS_MEDIUM_PAGE_SHIFT) * PS_GOLDEN_64;
     return &samples[(hash >> 32) & (bucket_count - 1)];
 }
 
