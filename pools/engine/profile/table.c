@@ -18,6 +18,10 @@
 #define BYTES_PER_BUCKET 4096 /* of the table */
 #define MAP_UNIT ((size_t)64 << 10)
 
+/* Factors of a sample's part in the sums, which are modulo 2^64. */
+#define ALLOCATED ((uint64_t)1)
+#define FREED ((uint64_t)-1)
+
 /* The longest section is ps_table_add of a new stack: 4 sums, 5 counts, 3 heads, the end of the
  * used part. */
 PS_UNDO_LOG(table_undo, 24);
@@ -151,27 +155,19 @@ static struct ps_sample *unlink_sample(const void *block) {
     return sample;
 }
 
-static void count_freed(const struct ps_sample *sample) {
-    add_to(&sample->stack->x_sums.live_weight, -sample->weight);
-    add_to(&sample->stack->x_sums.live_bytes, -bytes_of(sample));
-    if (sample->is_medium) {
-        add_to(&counts.medium_count, (uint64_t)-1);
-        add_to(&counts.medium_bytes, -medium_bytes_of(sample));
-    }
-}
-
 static void count_made(const struct ps_sample *sample) {
     add_to(&counts.sample_count, 1);
     add_to(&sample->stack->x_sums.made_weight, sample->weight);
     add_to(&sample->stack->x_sums.made_bytes, bytes_of(sample));
 }
 
-static void count_live(const struct ps_sample *sample) {
-    add_to(&sample->stack->x_sums.live_weight, sample->weight);
-    add_to(&sample->stack->x_sums.live_bytes, bytes_of(sample));
+/* sign: ALLOCATED or FREED. */
+static void count_live(const struct ps_sample *sample, uint64_t sign) {
+    add_to(&sample->stack->x_sums.live_weight, sign * sample->weight);
+    add_to(&sample->stack->x_sums.live_bytes, sign * bytes_of(sample));
     if (sample->is_medium) {
-        add_to(&counts.medium_count, 1);
-        add_to(&counts.medium_bytes, medium_bytes_of(sample));
+        add_to(&counts.medium_count, sign);
+        add_to(&counts.medium_bytes, sign * medium_bytes_of(sample));
     }
 }
 
@@ -204,7 +200,7 @@ bool ps_table_add(const void *block, size_t bytes, bool is_medium, const struct 
     if (sample != NULL) {
         PS_UNDO_NOTE(&table_undo, sample->chain); /* it may have been a free one */
         *sample = made;
-        count_live(&made);
+        count_live(&made, ALLOCATED);
         link_sample(sample, block);
     } else {
         add_to(&counts.lost_block_count, 1);
@@ -227,7 +223,7 @@ size_t ps_table_remove(const void *block) {
     size_t bytes = 0;
     if (sample != NULL) {
         bytes = sample->bytes;
-        count_freed(sample);
+        count_live(sample, FREED);
         give_sample(sample);
     }
     ps_lock_release(&table_lock);
@@ -249,7 +245,7 @@ void ps_table_put(struct ps_sample *sample, const void *block) {
 
 void ps_table_drop(struct ps_sample *sample) {
     ps_lock_acquire(&table_lock);
-    count_freed(sample);
+    count_live(sample, FREED);
     give_sample(sample);
     ps_lock_release(&table_lock);
 }
