@@ -37,10 +37,11 @@ target_link_options(poolshim PRIVATE LINKER:-z,max-page-size=65536
 # brought into memory with it: the system reads 64 KiB around each page that is touched. Sections
 # are sorted by name, and those of single functions come behind .text.
 set(late_sources ${shim_sources} ${engine_sources} ${pages_sources})
-set(late_shim
-    "cxx_new|[a-z_]*report|record|stats|exit_output|guard_trace|introspect|process_memory")
+set(late_shim cxx_new [a-z_]*report record stats exit_output guard_trace introspect process_memory
+    profile pprof gzip mappings)
+list(JOIN late_shim "|" late_shim)
 list(FILTER late_sources INCLUDE REGEX
-    "/engine/(harden|record)/|/pages/|/poison|/shim/(${late_shim})")
+    "/engine/(harden|profile|record)/|/pages/|/poison|/shim/(${late_shim})")
 set_source_files_properties(${late_sources} PROPERTIES COMPILE_OPTIONS -ffunction-sections)
 
 # What users of the library link with: poolshim::poolshim.

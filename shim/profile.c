@@ -21,7 +21,7 @@ static long process_now(void) { return ps_syscall3(SYS_getpid, 0, 0, 0); }
 
 static bool is_on(void) { return ps_profile_settings.interval_bytes != 0; }
 
-void ps_profile_at_start(void) {
+PS_AT_START void ps_profile_at_start(void) {
     const struct ps_settings *settings = ps_shim_settings();
     if (!settings->engine.profile) {
         return;
@@ -46,10 +46,13 @@ int ps_profile_write_file(const char *pattern) {
     return error;
 }
 
-void ps_profile_at_exit(void) {
+PS_AT_START void ps_profile_at_exit(void) {
+    if (!is_on()) {
+        return;
+    }
     const char *path = ps_shim_settings()->profile_path;
     bool is_parents = process_now() != start_process;
-    if (!is_on() || (is_parents && !ps_report_file_is_per_process(path))) {
+    if (is_parents && !ps_report_file_is_per_process(path)) {
         return;
     }
     int saved_errno = errno;
