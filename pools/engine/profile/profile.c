@@ -258,5 +258,3 @@ void *ps_profile_resize(void *block, size_t bytes) {
     return ps_block_is_large(slot, block) ? resize_large(slot, block, bytes, false)
                                           : ps_plain_resize(block, bytes);
 }
-
-void ps_profile_fork_child(void) { ps_table_fork_child(); }

@@ -267,4 +267,4 @@ void ps_profile_count(struct ps_profile_counts *out) {
     ps_lock_release(&table_lock);
 }
 
-void ps_table_fork_child(void) { ps_lock_fork_child(&table_lock); }
+void ps_profile_fork_child(void) { ps_lock_fork_child(&table_lock); }

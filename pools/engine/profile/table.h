@@ -43,7 +43,4 @@ struct ps_sample *ps_table_take(const void *block);
 void ps_table_put(struct ps_sample *sample, const void *block);
 void ps_table_drop(struct ps_sample *sample);
 
-/* Repairs the lock in the child of a fork, on its only thread. */
-void ps_table_fork_child(void);
-
 #endif
