@@ -20,9 +20,8 @@
  *   - Level 3: the quarantine is longer, and some blocks are guarded samples (guard.h).
  *
  * The fast paths have no code for this; hardened threads do not take them: see struct
- * ps_thread_words. Free streaks are off from level 2 on. (Quarantine, random order,
- * zeroing and the check on reuse after hardened_malloc; shadow bytes of live blocks after
- * DieHarder.)
+ * ps_thread_words. From level 2 on there are no free streaks. (Quarantine, random order, zeroing
+ * and the check on reuse follow hardened_malloc; shadow bytes of live blocks follow DieHarder.)
  *
  * Callers: level_1.c and level_2.c, which have the entry points and hooks of these modes. Owner of
  * the heap only, except for shadow bytes. No locks.

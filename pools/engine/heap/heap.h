@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A heap: the state of one thread, 8 KiB. A thread touches only the first 4 KiB as long as it
- * frees no other thread's blocks. A bin per size class holds the
- * blocks for the next mallocs; everything else is for slow paths. Only the owning thread accesses
- * its heap, except for fields marked x_; if that thread makes no calls, a thread that has taken the
- * heap does (take.h).
+ * A heap: the state of one thread, 8 KiB, of which a thread that frees no other thread's blocks
+ * touches the first 4 KiB. A bin per size class holds the blocks for the next mallocs; everything
+ * else is for slow paths. Only the owning thread accesses its heap, except for fields marked x_; if
+ * that thread makes no calls, a thread that has taken the heap does (take.h).
  *
  * The interface for callers is fast_path.h (small blocks), alloc.h, free.h and resize.h; the other
  * headers are internal to the layer, one per source.
@@ -76,8 +75,7 @@ struct ps_heap {
     struct ps_span *available[PS_BIN_LIMIT]; /* 2560 spans with room */
     struct ps_span *streak_span;             /* 3072 span of this thread's free streak, or NULL */
     char *streak_first;                      /* 3080 block that opened it */
-    uint32_t x_back;                         /* 3088 fully free spans since the notices were
-                                              * taken */
+    uint32_t x_back;                         /* 3088 fully free spans since the last notices */
     uint32_t reserved_1;                     /* 3092 */
     uint32_t tick_countdown;                 /* 3096 slow calls until the clock is read */
     uint32_t x_state;                        /* 3100 enum ps_heap_state; registry lock */
@@ -90,11 +88,10 @@ struct ps_heap {
     uint32_t x_spans[PS_BIN_LIMIT];          /* 3152 spans of each class that this heap owns */
     uint64_t x_active_ms;                    /* 3408 time of the owner's last clock reading */
     union {
-        void *mode_state;       /* 3416 the mode's own data of the heap: mode.h */
-        struct ps_hard *hard;   /* hardened blocks: quarantine; NULL: none */
-        struct ps_tally *tally; /*      of a recorded program: record.h */
-        struct ps_countdowns
-            *countdowns; /* of a profiled one: profile/countdown.h; NULL: not yet */
+        void *mode_state;                 /* 3416 the mode's own data of the heap: mode.h */
+        struct ps_hard *hard;             /* hardened: the quarantine; NULL: none */
+        struct ps_tally *tally;           /* recorded: see record.h */
+        struct ps_countdowns *countdowns; /* profiled: see countdown.h; NULL: not made yet */
     };
     bool is_offered;               /* 3424 on the list of parked heaps; registry lock */
     struct ps_guard_sampler guard; /* 3432 */

@@ -10,10 +10,8 @@
 #include "pools/engine/os/os.h"
 
 #define PIECE_BYTES ((size_t)256 << 10)
-#define TAKE_ALIGN ((size_t)128) /* a slot of the page map */
-#define LONG_ALIGN                                                                                 \
-    ((size_t)4096) /* of what is as long: a heap, of which most use the first page                 \
-                    */
+#define TAKE_ALIGN ((size_t)128)  /* a slot of the page map */
+#define LONG_ALIGN ((size_t)4096) /* of what is as long: of most heaps only a page is used */
 
 PS_UNDO_LOG(metadata_undo, 4);
 static struct ps_lock metadata_lock = PS_LOCK_INIT_UNDO(PS_RANK_METADATA, &metadata_undo);
