@@ -205,14 +205,6 @@ def test_child_of_a_fork_writes_only_a_file_of_its_own(
         assert sums["keep_large"][3] > 0
 
 
-def test_exit_without_destructors_writes_nothing(
-    run_shim: RunShim, tmp_path: Path, program: Path
-) -> None:
-    result = run_shim([program, "leave"], env=settings(tmp_path / "h.pb.gz"))
-    assert (result.returncode, result.stderr) == (0, "")
-    assert not list(tmp_path.iterdir())
-
-
 def test_the_program_writes_a_profile_itself(
     run_shim: RunShim, tmp_path: Path, program: Path
 ) -> None:
@@ -223,28 +215,6 @@ def test_the_program_writes_a_profile_itself(
     assert by_site(read(tmp_path / "now.pb.gz"))["keep_large"][3] > 0
     result = run_shim([program, "write", tmp_path / "now.pb.gz"])
     assert "poolshim_profile_write: Operation not supported" in result.stderr
-
-
-@pytest.mark.parametrize(
-    ("name", "error"), [("no/such/h.pb.gz", "No such file"), ("", "Is a directory")]
-)
-def test_unwritable_file_is_one_line(
-    run_shim: RunShim, tmp_path: Path, program: Path, name: str, error: str
-) -> None:
-    result = run_shim([program], env={"POOLSHIM_PROFILE": f"{tmp_path}/{name}"})
-    assert result.returncode == 0
-    shown = re.escape(f"{tmp_path}/{name}"[:64])
-    line = rf'poolshim: POOLSHIM_PROFILE: cannot write "{shown}(\.\.\.)?": {error}[^\n]*\n'
-    assert re.fullmatch(line, result.stderr)
-    assert not list(tmp_path.iterdir())
-
-
-def test_full_disk_is_one_line(run_shim: RunShim, program: Path) -> None:
-    result = run_shim([program], env={"POOLSHIM_PROFILE": "/dev/full"})
-    assert result.returncode == 0
-    assert result.stderr == (
-        'poolshim: POOLSHIM_PROFILE: cannot write "/dev/full": No space left on device\n'
-    )
 
 
 @pytest.mark.parametrize("other", ["HARDEN", "GUARD_SAMPLE", "RECORD"])
