@@ -25,7 +25,7 @@ from poolshim_cli import pprof, symbols  # noqa: E402
 pytestmark = pytest.mark.preload
 
 MAIN = ROOT / "scripts" / "poolshim_cli" / "__main__.py"
-SITES = {"keep_small", "churn_small", "keep_some", "churn_lifo", "zero_medium", "keep_large"}
+SITES = {"keep_small", "churn_small", "keep_some", "churn_pages", "zero_medium", "keep_large"}
 DETERMINED = {"POOLSHIM_PROFILE_SEED": "1"}
 
 

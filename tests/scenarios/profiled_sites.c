@@ -74,7 +74,7 @@ SITE keep_some(int i) {
     __asm__ volatile("");
 }
 
-SITE churn_lifo(void) {
+SITE churn_pages(void) {
     free(counted(__func__, malloc(6000), 0));
     __asm__ volatile("");
 }
@@ -99,7 +99,7 @@ static void *work(void *unused) {
         churn_small();
         keep_some(i);
         if (i % 4 == 0) {
-            churn_lifo();
+            churn_pages();
         }
         if (i % 20 == 0) {
             zero_medium();
