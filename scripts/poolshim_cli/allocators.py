@@ -23,7 +23,7 @@ try:
 except ModuleNotFoundError:  # Python 3.10
     import tomli as tomllib  # type: ignore[import-not-found,no-redef]
 
-from .doctor import elf
+from . import elf
 from .errors import BadRequest
 from .places import DEFAULT_TABLE, find
 

@@ -19,7 +19,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from .doctor import elf
+from . import elf
 from .errors import CANNOT_EXECUTE, NOT_FOUND, Failed, OwnFailure
 
 SYMBOL, MAGIC, VERSION = "poolshim_control", b"poolshim control", 1

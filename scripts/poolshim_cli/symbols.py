@@ -12,18 +12,17 @@ from __future__ import annotations
 
 import bisect
 import shutil
-import struct
 import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from . import elf
 from .pprof import Location, Mapping, Profile
 
 TOOLS = ("llvm-symbolizer", "addr2line")
 ENDS_ANSWER = 0  # an address that is asked for after each other one, to tell where its lines end
 UNKNOWN = "??"
-PT_LOAD = 1
 
 
 @dataclass
@@ -49,37 +48,6 @@ def place_of(location: Location) -> str:
 def offset_of(location: Location, mapping: Mapping) -> int:
     """Of a site in its file."""
     return location.address - mapping.start + mapping.offset
-
-
-def loads_of(path: Path) -> list[tuple[int, int, int]]:
-    """The segments of an ELF file: offset, length, address; [] where it is none."""
-    try:
-        with path.open("rb") as file:
-            head = file.read(64)
-            if head[:4] != b"\x7fELF" or head[4] != 2:
-                return []
-            order = "<" if head[5] == 1 else ">"
-            size, count = struct.unpack_from(order + "HH", head, 54)
-            file.seek(struct.unpack_from(order + "Q", head, 32)[0])
-            rows = [file.read(size) for _ in range(count)]
-        found = [struct.unpack_from(order + "IIQQQQ", row) for row in rows]
-    except (OSError, struct.error):
-        return []
-    return [(row[2], row[5], row[3]) for row in found if row[0] == PT_LOAD]
-
-
-def build_id_of(path: Path) -> str:
-    """As hexadecimal digits; "" where it has none or is not an ELF file."""
-    readelf = shutil.which("readelf")
-    if readelf is None:
-        return ""
-    done = subprocess.run(
-        [readelf, "-n", str(path)], capture_output=True, text=True, errors="replace", check=False
-    )
-    for line in done.stdout.splitlines():
-        if "Build ID:" in line:
-            return line.partition("Build ID:")[2].strip()
-    return ""
 
 
 def command_of(tool: str, path: Path) -> list[str]:
@@ -117,16 +85,15 @@ def name_in_file(symbols: Symbols, tool: str, mapping: Mapping, sites: list[Loca
         if mapping.path.startswith("/"):
             symbols.notes.append(f"{mapping.path} is not there: its functions have no names")
         return
-    present = build_id_of(path)
-    if mapping.build_id and present and present != mapping.build_id:
-        symbols.notes.append(f"{path} has changed since: its functions have no names")
+    try:
+        file = elf.read(path)
+        if mapping.build_id and file.build_id != mapping.build_id:
+            symbols.notes.append(f"{path} has changed since: its functions have no names")
+            return
+        addresses = [file.address_at(offset_of(site, mapping)) for site in sites]
+    except (OSError, elf.Malformed):
+        symbols.notes.append(f"{path} cannot be read as a program: its functions have no names")
         return
-    loads = loads_of(path)
-    addresses = []
-    for site in sites:
-        offset = offset_of(site, mapping)
-        load = next((one for one in loads if one[0] <= offset < one[0] + one[1]), (0, 0, 0))
-        addresses.append(offset - load[0] + load[2])
     for site, names in zip(sites, ask(tool, path, addresses), strict=True):
         symbols.names[site] = names
 

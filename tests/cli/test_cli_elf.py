@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The reader of ELF files behind `poolshim doctor`: damaged files, files without section headers.
+"""The reader of ELF files: damaged files, files without section headers.
 
     scripts/test tests/cli/test_cli_elf.py
 """
@@ -7,15 +7,16 @@
 from __future__ import annotations
 
 import random
+import re
 import sys
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, run_captured
 from programs import PRINT_MAPS, compile_program, patched
 
 sys.path.insert(0, str(ROOT / "scripts"))
-from poolshim_cli.doctor import elf  # noqa: E402
+from poolshim_cli import elf  # noqa: E402
 
 
 @pytest.fixture
@@ -29,7 +30,7 @@ def read_everything(path: Path) -> None:
     file = elf.read(path)
     assert isinstance(file.needed, list) and isinstance(file.interpreter, str)
     assert isinstance(file.is_symbolic, bool) and isinstance(file.symbols, dict)
-    assert isinstance(file.private_symbols, dict)
+    assert isinstance(file.private_symbols, dict) and isinstance(file.build_id, str)
     file.has_section(".gopclntab")
     if elf.GNU_HASH in file.dynamic:
         file.count_by_hash(file.offset_of(file.dynamic[elf.GNU_HASH][0]))
@@ -60,6 +61,27 @@ def test_reader_survives_damage_anywhere(tmp_path: Path, mapper: Path) -> None:
         except elf.Malformed:
             refused += 1
     assert refused > 300  # the damage was seen, and by nothing but Malformed
+
+
+@pytest.mark.parametrize("option", ["sha1", "0xfeedfacecafe", "none"])
+def test_build_id_is_what_the_linker_wrote(tmp_path: Path, option: str) -> None:
+    whole = compile_program(tmp_path, "built", PRINT_MAPS, f"-Wl,--build-id={option}")
+    notes = run_captured(["readelf", "-n", whole]).stdout
+    listed = re.search(r"Build ID: (\w+)", notes)
+    assert elf.read(whole).build_id == (listed[1] if listed else "")
+    assert (listed is None) == (option == "none")
+
+
+def test_an_address_leads_to_its_offset_and_back(mapper: Path) -> None:
+    file = elf.read(mapper)
+    loads = [segment for segment in file.segments if segment.kind == elf.PT_LOAD]
+    assert any(segment.address != segment.offset for segment in loads)
+    for segment in loads:
+        for inside in (0, segment.file_bytes - 1):
+            assert file.address_at(segment.offset + inside) == segment.address + inside
+            assert file.offset_of(segment.address + inside) == segment.offset + inside
+    with pytest.raises(elf.Malformed):
+        file.address_at(len(file.data))
 
 
 def test_symbols_are_counted_without_section_headers(tmp_path: Path, mapper: Path) -> None:

@@ -25,7 +25,7 @@ from conftest import ROOT, RunShim, run_captured
 
 sys.path.insert(0, str(ROOT / "scripts"))
 
-from poolshim_cli import pprof, symbols  # noqa: E402
+from poolshim_cli import elf, pprof, symbols  # noqa: E402
 
 pytestmark = pytest.mark.preload
 
@@ -85,10 +85,9 @@ def function_at(location: pprof.Location, program: str) -> str:
     if location.mapping is None or location.mapping.path != program:
         return location.name
     offset = symbols.offset_of(location, location.mapping)
-    loads = symbols.loads_of(Path(program))
-    start, _, address = next(one for one in loads if one[0] <= offset < one[0] + one[1])
+    address = elf.read(Path(program)).address_at(offset)
     functions = functions_of(program)
-    index = bisect.bisect_right(functions, (offset - start + address, "\x7f")) - 1
+    index = bisect.bisect_right(functions, (address, "\x7f")) - 1
     return functions[index][1]
 
 

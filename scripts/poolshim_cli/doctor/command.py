@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .. import places
+from .. import elf, places
 from ..errors import BadRequest, OwnFailure
-from . import elf, family, loading, program, surroundings, target
+from . import family, loading, program, surroundings, target
 from .findings import FATAL, FINE, NOTE, WARNING, Diagnosis, Setting
 
 STYLES = {FATAL: "bold red", WARNING: "yellow", NOTE: "dim", FINE: "green"}

@@ -12,7 +12,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from . import elf
+from .. import elf
 from .findings import FATAL, FINE, NOTE, WARNING, Diagnosis
 from .program import C_NAMES, NEW_NAMES
 

@@ -7,7 +7,7 @@ import os
 import re
 from pathlib import Path
 
-from . import elf
+from .. import elf
 from .findings import FATAL, NOTE, WARNING, Diagnosis
 
 C_NAMES = ("malloc", "free", "calloc", "realloc")

@@ -10,8 +10,9 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
+from .. import elf
 from ..errors import CANNOT_EXECUTE, NOT_FOUND, OwnFailure
-from . import elf, starters
+from . import starters
 from .findings import FATAL, NOTE, WARNING, Diagnosis
 
 SCRIPT_BYTES = 1 << 20  # of a script that are read

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Reads of an ELF file what decides whether a preload works: headers, dynamic section, symbols.
+"""Reads of an ELF file what the subcommands ask for: headers, dynamic section, symbols, build id.
 
 Our own reader and no package: it is needed for a dozen fields, reads 60,000 symbols in 0.1 s, where
 a general reader takes seconds, and keeps the base installation at click and rich. Files that are
@@ -15,7 +15,8 @@ from functools import cached_property
 from pathlib import Path
 
 MAGIC = b"\x7fELF"
-PT_LOAD, PT_DYNAMIC, PT_INTERP = 1, 2, 3
+PT_LOAD, PT_DYNAMIC, PT_INTERP, PT_NOTE = 1, 2, 3, 4
+NT_GNU_BUILD_ID = 3
 SHT_SYMTAB, SHT_DYNSYM = 2, 11
 SYMBOL_FUNCTION, SYMBOL_IFUNC = 2, 10
 NEEDED, HASH, STRTAB, SYMTAB, SYMBOLIC, FLAGS, GNU_HASH = 1, 4, 5, 6, 16, 30, 0x6FFFFEF5
@@ -76,6 +77,27 @@ class Elf:
             if segment.kind == PT_LOAD and 0 <= inside < segment.file_bytes:
                 return segment.offset + inside
         raise Malformed(f"{self.path}: address {address:#x} is not in the file")
+
+    def address_at(self, offset: int) -> int:
+        """Where a part of the file comes to lie in memory: the inverse of offset_of."""
+        for segment in self.segments:
+            inside = offset - segment.offset
+            if segment.kind == PT_LOAD and 0 <= inside < segment.file_bytes:
+                return segment.address + inside
+        raise Malformed(f"{self.path}: offset {offset:#x} is in no segment")
+
+    @cached_property
+    def build_id(self) -> str:
+        """As hexadecimal digits; "" where it has none."""
+        for segment in self.segments:
+            at, end = segment.offset, segment.offset + segment.file_bytes
+            while segment.kind == PT_NOTE and at + 12 <= min(end, len(self.data)):
+                name_bytes, value_bytes, kind = self.unpack("III", at)
+                value_at = at + 12 + (name_bytes + 3 & ~3)
+                if kind == NT_GNU_BUILD_ID and self.data[at + 12 : at + 16] == b"GNU\0":
+                    return self.data[value_at : value_at + value_bytes].hex()
+                at = value_at + (value_bytes + 3 & ~3)
+        return ""
 
     @cached_property
     def interpreter(self) -> str:
