@@ -80,13 +80,6 @@ def own_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name != places.BUILD_VARIABLE}
 
 
-def preload_with(library: Path, env: Mapping[str, str]) -> str:
-    """LD_PRELOAD as `poolshim run` sets it: behind what is there."""
-    before = env.get("LD_PRELOAD", "")
-    parts = before.replace(" ", ":").split(":")
-    return before if str(library) in parts else f"{before}:{library}".lstrip(":")
-
-
 def diagnose(command: tuple[str, ...], library: Path, env: Mapping[str, str]) -> Diagnosis:
     """Everything that can be seen without running anything but the loader."""
     diagnosis = Diagnosis(command, str(library))
@@ -114,7 +107,9 @@ def look_into(
     program.check_privileges(diagnosis, found)
     program.check_own_allocator(diagnosis, found)
     program.check_own_interfaces(diagnosis, found)
-    libraries = loading.list_libraries(diagnosis, found, preload_with(ours.path, env), env)
+    libraries = loading.list_libraries(
+        diagnosis, found, places.preload_with(ours.path, env), env
+    )
     if libraries:
         loading.check_order(diagnosis, found, libraries, ours.path)
         loading.check_bindings(diagnosis, libraries, ours.path)
@@ -199,7 +194,8 @@ def main(words: list[str]) -> int:
     diagnosis = diagnose(request.words, library, env)
     if request.has("run"):
         follower = here.programs / "family"
-        family.run(diagnosis, follower, library, preload_with(library, env), env)
+        preload = places.preload_with(library, env)
+        family.run(diagnosis, follower, library, preload, env)
     if request.has("json"):
         print(json.dumps(diagnosis.as_json(), indent=1))
     elif not request.has("quiet"):

@@ -177,9 +177,7 @@ def environment_of(request: Request, pattern: str) -> dict[str, str]:
     found = {
         name: value for name, value in os.environ.items() if not name.startswith(HARNESS_PREFIXES)
     }
-    library = str(places.find().library)
-    others = found.get("LD_PRELOAD")
-    found["LD_PRELOAD"] = f"{others}:{library}" if others else library
+    found["LD_PRELOAD"] = places.preload_with(places.find().library, found)
     found["POOLSHIM_PROFILE"] = pattern
     if request.interval:
         found["POOLSHIM_PROFILE_INTERVAL"] = request.interval
