@@ -51,12 +51,16 @@ class Places:
         return self.programs / "poolshim-run"
 
 
-def of_build(build: Path) -> Places:
-    """The places of a build folder of this checkout."""
+def checkout_version() -> str:
+    """The version that this checkout builds."""
     project = (REPOSITORY / "CMakeLists.txt").read_text()
     found = re.search(r"^project\(\w+ VERSION ([0-9.]+)", project, re.MULTILINE)
-    version = found.group(1) if found else "unknown"
-    return Places(REPOSITORY, build, build / "scripts", version, is_installed=False)
+    return found.group(1) if found else "unknown"
+
+
+def of_build(build: Path) -> Places:
+    """The places of a build folder of this checkout."""
+    return Places(REPOSITORY, build, build / "scripts", checkout_version(), is_installed=False)
 
 
 @cache
