@@ -16,7 +16,6 @@ import argparse
 import os
 import random
 import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -24,6 +23,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "bench")]
 
+from harness import processes  # noqa: E402
 from harness.inputs import write_inputs  # noqa: E402
 from poolshim_cli.stats import best, ratio_interval  # noqa: E402
 
@@ -50,19 +50,10 @@ def cpu_seconds(command: list[str], folder: Path, library: Path, rate: int) -> f
     environment |= {"PYTHONMALLOC": "malloc", "PYTHONHASHSEED": "0"}
     if rate:
         environment["POOLSHIM_GUARD_SAMPLE"] = str(rate)
-    with (folder / "output").open("wb") as output:
-        process = subprocess.Popen(
-            command, cwd=folder, env=environment, stdin=subprocess.DEVNULL,
-            stdout=output, stderr=subprocess.STDOUT,
-        )  # fmt: skip
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-    said = (folder / "output").read_text(errors="replace")
-    is_bad = process.returncode != 0 or "poolshim:" in said or "cannot be preloaded" in said
-    if is_bad:
-        status = process.returncode
-        sys.exit(f"guard_price: {command[0]}, rate {rate}: status {status}: {said[-500:]}")
-    return usage.ru_utime + usage.ru_stime
+    ended = processes.run(command, folder, environment)
+    if ended.problem:
+        sys.exit(f"guard_price: {command[0]}, rate {rate}: {ended.problem}")
+    return ended.usage.ru_utime + ended.usage.ru_stime
 
 
 def measure(command: list[str], folder: Path, library: Path, runs: int) -> dict[int, list[float]]:

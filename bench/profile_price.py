@@ -16,7 +16,6 @@ import os
 import re
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -24,6 +23,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "bench")]
 
+from harness import processes  # noqa: E402
 from harness.inputs import write_inputs  # noqa: E402
 
 INTERVALS = {"2MiB": 2 << 20, "512KiB": 512 << 10, "64KiB": 64 << 10}
@@ -50,11 +50,11 @@ def fail(program: str, what: str) -> None:
     sys.exit(f"profile_price: {program}: {what}")
 
 
-def check(program: str, status: int, said: str, folder: Path, interval: int) -> None:
+def check(program: str, ended: processes.Ended, folder: Path, interval: int) -> None:
     """A run that was none of a profile is no measurement."""
     profiles = list(folder.glob("profile.*"))
-    if status != 0 or "poolshim:" in said or "cannot be preloaded" in said:
-        fail(program, f"status {status}: {said[-500:]}")
+    if ended.problem:
+        fail(program, ended.problem)
     if bool(profiles) != bool(interval):
         fail(program, f"{len(profiles)} profiles at interval {interval}")
     for path in profiles:
@@ -65,11 +65,8 @@ def instructions(program: str, folder: Path, library: Path, interval: int) -> in
     """Of all processes together."""
     command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null",
                "--trace-children=yes", "--log-file=log.%p", *PROGRAMS[program]]  # fmt: skip
-    done = subprocess.run(
-        command, cwd=folder, env=environment_of(library, folder, interval),
-        stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False,
-    )  # fmt: skip
-    check(program, done.returncode, done.stderr, folder, interval)
+    ended = processes.run(command, folder, environment_of(library, folder, interval))
+    check(program, ended, folder, interval)
     total = 0
     for log in folder.glob("log.*"):
         found = re.search(r"I\s+refs:\s+([\d,]+)", log.read_text())
@@ -80,16 +77,10 @@ def instructions(program: str, folder: Path, library: Path, interval: int) -> in
 
 def peak_kib(program: str, folder: Path, library: Path, interval: int) -> int:
     """Of the largest process."""
-    with (folder / "output").open("wb") as output:
-        process = subprocess.Popen(
-            PROGRAMS[program], cwd=folder, env=environment_of(library, folder, interval),
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=output,
-        )  # fmt: skip
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-    said = (folder / "output").read_text(errors="replace")
-    check(program, process.returncode, said, folder, interval)
-    return usage.ru_maxrss
+    environment = environment_of(library, folder, interval)
+    ended = processes.run(PROGRAMS[program], folder, environment)
+    check(program, ended, folder, interval)
+    return ended.usage.ru_maxrss
 
 
 def row_of(program: str, folder: Path, library: Path, runs: int) -> str:
