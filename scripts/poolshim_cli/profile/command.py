@@ -23,6 +23,7 @@ from typing import TextIO
 from .. import files, places, pprof, symbols
 from ..errors import CANNOT_EXECUTE, NOT_FOUND, BadRequest, Failed, OwnFailure
 from ..machine import HARNESS_PREFIXES
+from ..sizes import mib
 from .sites import Row, rows_of
 
 HELP = """usage: poolshim profile [OPTIONS] [--] COMMAND [ARGUMENT...]
@@ -116,11 +117,6 @@ def check(request: Request) -> None:
         raise BadRequest("which command? poolshim profile -- COMMAND")
 
 
-def mib(nbytes: int) -> str:
-    """For people."""
-    return f"{nbytes / 2**20:.1f}" if nbytes >= 2**20 / 10 else f"{nbytes / 2**20:.3f}"
-
-
 def shortened(name: str) -> str:
     """A name that leaves the table a table."""
     return name if len(name) <= NAME_COLUMNS else name[: NAME_COLUMNS - 1] + "…"
@@ -163,7 +159,7 @@ def report(request: Request, profile: pprof.Profile, pid: int | None) -> None:
     stream = sys.stdout if request.read is not None else sys.stderr
     what = "live at the end" if kind == "inuse" else "allocated since the start"
     total = profile.total(f"{kind}_space")
-    print(f"{mib(total)} MiB {what}, {profile.total('alloc_space') / 2**20:.1f} MiB allocated; a "
+    print(f"{mib(total)} MiB {what}, {mib(profile.total('alloc_space'))} MiB allocated; a "
           f"sample every {profile.period / 1024:g} KiB", file=stream)  # fmt: skip
     if kind == "alloc" and not request.is_alloc:
         print("nearly nothing was live at the end: this is what was allocated", file=stream)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from .. import control
 from ..errors import BadRequest
+from ..sizes import mib
 
 HELP = """usage: poolshim trim [OPTIONS] PID
 
@@ -77,11 +78,6 @@ def parse(words: list[str]) -> Request:
     return request
 
 
-def mib(count: int) -> str:
-    """For people."""
-    return f"{count / 2**20:.1f} MiB"
-
-
 def main(words: list[str]) -> int:
     """One process."""
     request = parse(words)
@@ -97,8 +93,8 @@ def main(words: list[str]) -> int:
                  "released_bytes": answer.result_bytes, "asleep": answer.is_asleep}  # fmt: skip
         print(json.dumps(found))
     elif answer.is_asleep:
-        print(f"{mib(after)} resident: the process is idle and has released what was free")
+        print(f"{mib(after)} MiB resident: the process is idle and has released what was free")
     else:
-        print(f"{mib(before)} resident before, {mib(after)} after: "
-              f"{mib(answer.result_bytes)} released")  # fmt: skip
+        print(f"{mib(before)} MiB resident before, {mib(after)} MiB after: "
+              f"{mib(answer.result_bytes)} MiB released")  # fmt: skip
     return 0
