@@ -2,6 +2,7 @@
 // ps::pool_for of poolshim/pool_for.hpp and ps::size_pools of poolshim/pools.hpp: objects destroyed
 // by other threads, threads that end, exceptions.
 #include <cstdio>
+#include <mutex>
 #include <poolshim/pool_for.hpp>
 #include <poolshim/pools.hpp>
 #include <stdexcept>

@@ -13,14 +13,14 @@
 // static and of thread-local objects. Those that still live at the end of the program are not
 // destroyed.
 //
-// Any thread. The never destroyed pool per type is that of Boost.Pool's singleton_pool, which takes
-// a mutex for each call.
+// Any thread, without locks; also in the child of a fork, where the homes of threads that do not
+// exist there keep their objects and serve no other thread. The never destroyed pool per type is
+// that of Boost.Pool's singleton_pool, which takes a mutex for each call.
 #ifndef POOLSHIM_POOL_FOR_HPP
 #define POOLSHIM_POOL_FOR_HPP
 
 #include <atomic>
 #include <cstddef>
-#include <mutex>
 #include <new>
 #include <poolshim/pool.hpp>
 #include <utility>
@@ -131,9 +131,7 @@ template <class T> class thread_pool_of {
             if (left != nullptr) {
                 left->take_back();
                 left->nodes.trim();
-                std::lock_guard<std::mutex> lock(idle_mutex_);
-                left->next_idle = idle_;
-                idle_ = left;
+                add_idle(left, left);
             }
         }
     };
@@ -146,19 +144,43 @@ template <class T> class thread_pool_of {
     __attribute__((noinline)) static home *new_home() {
         static thread_local leaver at_exit;
         (void)&at_exit;
-        {
-            std::lock_guard<std::mutex> lock(idle_mutex_);
-            if (idle_ != nullptr) {
-                home *taken = idle_;
-                idle_ = taken->next_idle;
-                return taken;
-            }
-        }
-        return new home;
+        home *idle = take_idle();
+        return idle != nullptr ? idle : new home;
     }
 
-    static inline std::mutex idle_mutex_;
-    static inline home *idle_ = nullptr; // guarded by idle_mutex_
+    // Adds a list of homes without a thread. No lock: the child of a fork would inherit it held.
+    static void add_idle(home *first, home *last) noexcept {
+        // relaxed: only the value that the exchange replaces counts.
+        home *head = idle_.load(std::memory_order_relaxed);
+        do {
+            last->next_idle = head;
+            // release: pairs with take_idle; makes the homes visible. Relaxed on failure: the link
+            // is written again.
+        } while (!idle_.compare_exchange_weak(head, first, std::memory_order_release,
+                                              std::memory_order_relaxed));
+    }
+
+    // Takes a home without a thread; NULL: there is none. All are taken, since one alone could have
+    // been taken and added again by others after its link was read; the rest is added again. For a
+    // moment other threads find none, and so does the child of a fork at that moment.
+    static home *take_idle() noexcept {
+        // acquire: pairs with add_idle.
+        home *taken = idle_.exchange(nullptr, std::memory_order_acquire);
+        home *rest = taken != nullptr ? taken->next_idle : nullptr;
+        home *none = nullptr;
+        // release: as in add_idle. Relaxed on failure: the value is not used.
+        if (rest != nullptr && !idle_.compare_exchange_strong(none, rest, std::memory_order_release,
+                                                              std::memory_order_relaxed)) {
+            home *last = rest;
+            while (last->next_idle != nullptr) { // ends with the list, which is this thread's
+                last = last->next_idle;
+            }
+            add_idle(rest, last);
+        }
+        return taken;
+    }
+
+    static inline std::atomic<home *> idle_{nullptr}; // homes without a thread
     static inline thread_local home *mine_ = nullptr;
 };
 
