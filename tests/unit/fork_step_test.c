@@ -10,7 +10,7 @@
 #include "tests/unit/region_check.h"
 #include "tests/unit/worker.h"
 
-#include "pools/engine/heap/fork.h"
+#include "pools/engine/heap/start.h"
 #include "pools/engine/heap/take.h"
 #include "pools/engine/page/medium_purge.h"
 #include "pools/engine/page/page_cache.h"

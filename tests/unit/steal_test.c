@@ -334,7 +334,7 @@ static void *steal_when_told(void *unused) {
 }
 
 /* The stealing thread may be between its list and the page cache, with one span: see
- * heap/fork.h. */
+ * heap/start.h. */
 FRESH_TEST(a_fork_during_a_steal_loses_at_most_the_present_span) {
     choose(8192);
     block_count = BLOCK_LIMIT;

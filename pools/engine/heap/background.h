@@ -27,7 +27,7 @@
  * start of a thread are made before ps_background_start returns; after it the thread sleeps (futex)
  * and releases memory (madvise, munmap), and reads the clock without a call.
  *
- * No locks of its own. Callers: shim/threads.c, thread.c, fork.c, maintenance.c.
+ * No locks of its own. Callers: shim/threads.c, thread.c, start.c, maintenance.c.
  */
 #ifndef PS_HEAP_BACKGROUND_H
 #define PS_HEAP_BACKGROUND_H

@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Start of the engine, before its first allocation.
+ * Start of the engine, before its first allocation, and its repair in the child of a fork.
+ *
+ * No lock is taken for a fork (os/lock.h gives the reason); the child repairs its copy in
+ * this order. Locks that other threads held are rolled back and released. The heaps of all other
+ * threads become DEAD: their spans stay valid, blocks of them can be freed, and spans are salvaged
+ * when a notice for them is due. Then operations that other threads had begun between two locked
+ * sections are completed where their state is known. Unknown state is lost in the child: for each
+ * thread that was inside of the engine a run, notices of some spans, the lists of a granule cache.
  */
 #ifndef PS_HEAP_START_H
 #define PS_HEAP_START_H
 
-#include "pools/engine/base/compiler.h"
-
 #include "pools/engine/base/atomic.h"
+#include "pools/engine/base/compiler.h"
 #include "pools/engine/base/config.h"
 
 #include <stdbool.h>

@@ -10,7 +10,7 @@
  * the highest peak. Eight peaks are kept: of two with nearly the same mix of sizes the higher one,
  * of different ones the highest.
  *
- * Callers: record.c, thread.c, fork.c; the shim reads. Lock: PS_RANK_RECORD, held while a snapshot
+ * Callers: record.c, thread.c, start.c; the shim reads. Lock: PS_RANK_RECORD, held while a snapshot
  * is taken, about a microsecond per thread; a thread that finds it held skips its snapshot.
  */
 #ifndef PS_RECORD_RECORD_PEAK_H
