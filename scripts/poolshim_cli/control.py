@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Asks a running process on poolshim for something: the other side of pools/engine/heap/control.h,
-which describes the protocol.
+"""Asks a running process on poolshim for something.
+
+The other side of pools/engine/heap/background.h, which describes the protocol.
 
     with control.Process(1234) as process: process.ask(control.TRIM, 5.0)
 

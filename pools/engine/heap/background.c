@@ -21,22 +21,41 @@
 #define SLACK_MS 500     /* after the clock was last read: heaps become idle, and are taken */
 #define BEGIN_MS_MAX 100 /* that its start waits for its first instructions */
 
+/* ---- requests of other processes ---- */
+
+/* In the data of the library, initialised and a page of its own: a process that is asked for
+ * nothing and has one thread does not write there. */
+struct ps_control poolshim_control = {
+    .magic = PS_CONTROL_MAGIC, .version = PS_CONTROL_VERSION, .bytes = sizeof(struct ps_control)};
+
+void ps_control_add(uint64_t bytes) {
+    ps_add_relaxed(&poolshim_control.x_result_bytes, bytes); /* relaxed: see the next */
+}
+
+void ps_control_finish(uint32_t request, enum ps_control_result result) {
+    ps_store_relaxed(&poolshim_control.x_result, (uint32_t)result); /* relaxed: see the next */
+    /* release: a process that reads it reads the results, too. */
+    ps_store_release(&poolshim_control.x_done, request);
+}
+
+/* ---- calls that read the clock ---- */
+
 /* The phase of the thread's record: it decides which side may write it. */
-enum control {
-    CONTROL_NONE = 0,
-    CONTROL_BUSY,    /* a thread starts or ends it */
-    CONTROL_RUNNING, /* `thread` may be joined, this and the next */
-    CONTROL_ENDED,   /* by itself */
+enum phase {
+    PHASE_NONE = 0,
+    PHASE_BUSY,    /* a thread starts or ends it */
+    PHASE_RUNNING, /* `thread` may be joined, this and the next */
+    PHASE_ENDED,   /* by itself */
 };
 
-static uint32_t x_control;    /* enum control */
+static uint32_t x_phase;      /* enum phase */
 static uint32_t x_wakes;      /* what the thread sleeps on; changes when it is to run */
 static uint32_t x_is_stopped; /* it is to end */
 static uint32_t x_has_begun;  /* it has run */
 static uint32_t x_threads;    /* begun and not ended; without the background thread */
 static uint32_t x_unseen;     /* created, and not begun */
 static uint32_t x_starts;     /* calls of ps_background_start */
-static pthread_t thread;      /* CONTROL_BUSY */
+static pthread_t thread;      /* PHASE_BUSY */
 static uint32_t *process;     /* 1 in the process that the thread is of; as above */
 static ps_background_job *job;
 static bool is_kept; /* it does not end by itself; constant once it runs */
@@ -70,15 +89,15 @@ static bool is_stopped(void) {
  * good. The system is not asked for the number of threads: a program may have forbidden the calls
  * that tell it. */
 static bool ends_alone(void) {
-    uint32_t running = CONTROL_RUNNING;
+    uint32_t running = PHASE_RUNNING;
     uint32_t starts = ps_load_seq_cst(&x_starts); /* seq_cst, all: as in ps_background_start */
     if (is_kept || ps_load_seq_cst(&x_threads) > 1 || ps_load_seq_cst(&x_unseen) != 0 ||
-        !ps_cas_strong_seq_cst(&x_control, &running, (uint32_t)CONTROL_ENDED)) {
+        !ps_cas_strong_seq_cst(&x_phase, &running, (uint32_t)PHASE_ENDED)) {
         return false;
     }
-    uint32_t ended = CONTROL_ENDED;
+    uint32_t ended = PHASE_ENDED;
     return ps_load_seq_cst(&x_starts) == starts ||
-           !ps_cas_strong_seq_cst(&x_control, &ended, (uint32_t)CONTROL_RUNNING);
+           !ps_cas_strong_seq_cst(&x_phase, &ended, (uint32_t)PHASE_RUNNING);
 }
 
 static void sleep_without_end(uint32_t wakes) {
@@ -139,21 +158,21 @@ static void *run(void *unused) {
 
 /* ---- its start and end ---- */
 
-/* CONTROL_BUSY: notes the process. Without a word that tells it from its children it is taken for
+/* PHASE_BUSY: notes the process. Without a word that tells it from its children it is taken for
  * each of them. */
 static void note_process(void) {
     if (process == NULL) {
         process = ps_os_word_wiped_by_fork();
     }
     if (process != NULL) {
-        ps_store_relaxed(process, 1u); /* relaxed: CONTROL_BUSY */
+        ps_store_relaxed(process, 1u); /* relaxed: PHASE_BUSY */
     }
 }
 
-/* CONTROL_BUSY: waits for the end of a thread of this process. One of a parent, after a fork that
+/* PHASE_BUSY: waits for the end of a thread of this process. One of a parent, after a fork that
  * ran no handlers, does not exist. */
 static void join(void) {
-    if (process == NULL || ps_load_relaxed(process) != 0) { /* relaxed: CONTROL_BUSY */
+    if (process == NULL || ps_load_relaxed(process) != 0) { /* relaxed: PHASE_BUSY */
         (void)pthread_join(thread, NULL);
     }
 }
@@ -196,18 +215,18 @@ static bool create_small_thread(ps_background_create *create) {
 void ps_background_keep(void) { is_kept = true; }
 
 void ps_background_start(ps_background_create *create, ps_background_job *new_job) {
-    uint32_t none = CONTROL_NONE;
-    uint32_t ended = CONTROL_ENDED;
+    uint32_t none = PHASE_NONE;
+    uint32_t ended = PHASE_ENDED;
     int saved_errno = errno;
     /* relaxed: the calling thread's own is counted, if any. Otherwise no thread reports its end
      * (there are no keys left), and the background thread would outlive them all. */
     if (ps_load_relaxed(&x_threads) == 0) {
         return;
     }
-    (void)ps_add_seq_cst(&x_starts, 1u); /* seq_cst: before x_control is read, as ends_alone */
-    if (ps_cas_strong_seq_cst(&x_control, &ended, (uint32_t)CONTROL_BUSY)) {
+    (void)ps_add_seq_cst(&x_starts, 1u); /* seq_cst: before x_phase is read, as ends_alone */
+    if (ps_cas_strong_seq_cst(&x_phase, &ended, (uint32_t)PHASE_BUSY)) {
         join();
-    } else if (!ps_cas_strong_seq_cst(&x_control, &none, (uint32_t)CONTROL_BUSY)) {
+    } else if (!ps_cas_strong_seq_cst(&x_phase, &none, (uint32_t)PHASE_BUSY)) {
         return; /* it runs, or another thread is about it */
     }
     job = new_job;
@@ -223,7 +242,7 @@ void ps_background_start(ps_background_create *create, ps_background_job *new_jo
                          (uint32_t)PS_BACKGROUND_OFF); /* relaxed: no one */
     }
     /* seq_cst: publishes `thread`, and as above. */
-    ps_store_seq_cst(&x_control, (uint32_t)(is_running ? CONTROL_RUNNING : CONTROL_NONE));
+    ps_store_seq_cst(&x_phase, (uint32_t)(is_running ? PHASE_RUNNING : PHASE_NONE));
     if (is_running) {
         await_begin();
     }
@@ -231,18 +250,18 @@ void ps_background_start(ps_background_create *create, ps_background_job *new_jo
 }
 
 void ps_background_stop(void) {
-    uint32_t running = CONTROL_RUNNING;
-    uint32_t ended = CONTROL_ENDED;
-    if (ps_cas_strong_seq_cst(&x_control, &running, (uint32_t)CONTROL_BUSY)) {
+    uint32_t running = PHASE_RUNNING;
+    uint32_t ended = PHASE_ENDED;
+    if (ps_cas_strong_seq_cst(&x_phase, &running, (uint32_t)PHASE_BUSY)) {
         ps_store_seq_cst(&x_is_stopped, 1u); /* seq_cst: before x_wakes changes, as in run */
         wake();
-    } else if (!ps_cas_strong_seq_cst(&x_control, &ended, (uint32_t)CONTROL_BUSY)) {
+    } else if (!ps_cas_strong_seq_cst(&x_phase, &ended, (uint32_t)PHASE_BUSY)) {
         return;
     }
     join();
     ps_store_relaxed(&poolshim_control.x_background,
-                     (uint32_t)PS_BACKGROUND_OFF);        /* relaxed: it has ended */
-    ps_store_seq_cst(&x_control, (uint32_t)CONTROL_NONE); /* seq_cst: makes the end visible */
+                     (uint32_t)PS_BACKGROUND_OFF);    /* relaxed: it has ended */
+    ps_store_seq_cst(&x_phase, (uint32_t)PHASE_NONE); /* seq_cst: makes the end visible */
 }
 
 void ps_background_thread_created(void) {
@@ -272,7 +291,7 @@ void ps_background_thread_ended(void) {
 void ps_background_fork_child(bool has_begun) {
     /* relaxed, all: one thread. */
     ps_store_relaxed(&poolshim_control.x_background, (uint32_t)PS_BACKGROUND_OFF);
-    ps_store_relaxed(&x_control, (uint32_t)CONTROL_NONE);
+    ps_store_relaxed(&x_phase, (uint32_t)PHASE_NONE);
     ps_store_relaxed(&x_threads, has_begun ? 1u : 0u);
     ps_store_relaxed(&x_unseen, 0u);
 }

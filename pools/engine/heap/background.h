@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The background thread: does the periodic work of maintenance.c when the program's threads make no
- * calls. One per process, started by the first pthread_create of the program (shim/threads.c), not
- * by a call of malloc: creating a thread allocates, and takes locks of libc.
+ * The drivers of the periodic work of maintenance.c besides calls: the background thread, and
+ * requests of other processes.
+ *
+ * The background thread works when the program's threads make no calls. One per process, started by
+ * the first pthread_create of the program (shim/threads.c), not by a call of malloc: creating a
+ * thread allocates, and takes locks of libc.
  *
  * While calls are made it runs every quarter of the purge delay. When none is made for longer than
  * the delay, and nothing is left to do, it sleeps without a time-out; the next call that reads
  * the clock ends its sleep. The calling side reads one word each time it reads the clock, and
  * writes it at most once in a quarter.
  *
- * The word stands in the control page, where the command reads it:
+ * The word stands in the control page (see below), where the command reads it:
  *
  *   OFF     no thread, or none any more
  *   QUIET   runs; no call has read the clock since its last pass
@@ -27,15 +30,77 @@
  * start of a thread are made before ps_background_start returns; after it the thread sleeps (futex)
  * and releases memory (madvise, munmap), and reads the clock without a call.
  *
+ * Requests. Another process asks this one for something by the control page. The command `poolshim`
+ * finds it as the symbol poolshim_control of the mapped library, and reads and writes it by
+ * process_vm_readv and process_vm_writev, for which the kernel asks for the right to trace the
+ * process. No signal, no file descriptor, no thread of its own.
+ *
+ * The other process, which has seen x_request == x_done, stores the command, its
+ * argument and 0 for both results; then, by a second call of the system, another number in
+ * x_request. The next thread that reads the clock, the background thread if there is one, serves
+ * it, a step each time, and stores that number in x_done. A request that is not wanted any longer
+ * is withdrawn by storing the old number. Offsets are for good; what is added comes behind, and
+ * counts in `bytes`. A change of anything here is another version. The other side:
+ * scripts/poolshim_cli/control.py.
+ *
  * No locks of its own. Callers: shim/threads.c, thread.c, start.c, maintenance.c.
  */
 #ifndef PS_HEAP_BACKGROUND_H
 #define PS_HEAP_BACKGROUND_H
 
-#include "pools/engine/heap/control.h"
+#include "pools/engine/base/atomic.h"
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <stddef.h>
+
+/* ---- requests of other processes ---- */
+
+#define PS_CONTROL_MAGIC "poolshim control" /* without a terminator */
+#define PS_CONTROL_VERSION 1
+#define PS_CONTROL_PAGE_BYTES 4096
+
+enum ps_control_command {
+    PS_CONTROL_TRIM = 1, /* release all free memory; x_result_bytes: how much that was */
+};
+
+enum ps_control_result {
+    PS_CONTROL_DONE = 0,
+    PS_CONTROL_UNKNOWN, /* no such command */
+};
+
+struct ps_control {
+    PS_ALIGNED(PS_CONTROL_PAGE_BYTES)
+    char magic[16];          /*  0 */
+    uint32_t version;        /* 16 */
+    uint32_t bytes;          /* 20 of this struct */
+    uint32_t x_request;      /* 24 the other process writes */
+    uint32_t x_done;         /* 28 the last request that was served */
+    uint32_t x_command;      /* 32 enum ps_control_command; the other process */
+    uint32_t x_result;       /* 36 enum ps_control_result */
+    uint64_t x_argument;     /* 40 the other process */
+    uint64_t x_result_bytes; /* 48 */
+    uint32_t x_background;   /* 56 enum ps_background_state: which thread answers */
+};
+
+_Static_assert(offsetof(struct ps_control, x_background) == 56, "the command reads it there");
+
+/* Protected: exported, and no other library's. */
+extern struct ps_control poolshim_control __attribute__((visibility("protected")));
+
+/* The request that waits to be served; 0: none does. */
+static inline uint32_t ps_control_request(void) {
+    /* acquire: pairs with the system call of the other process; the command is visible. */
+    uint32_t request = ps_load_acquire(&poolshim_control.x_request);
+    /* relaxed: another thread may serve it, too. */
+    return request != ps_load_relaxed(&poolshim_control.x_done) ? request : 0;
+}
+
+/* A step of a request released so much; and it is served. */
+void ps_control_add(uint64_t bytes);
+void ps_control_finish(uint32_t request, enum ps_control_result result);
+
+/* ---- the thread ---- */
 
 enum ps_background_state {
     PS_BACKGROUND_OFF = 0,

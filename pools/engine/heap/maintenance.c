@@ -5,7 +5,6 @@
 #include "pools/engine/heap/maintenance.h"
 
 #include "pools/engine/heap/background.h"
-#include "pools/engine/heap/control.h"
 #include "pools/engine/heap/limit.h"
 #include "pools/engine/heap/mapping.h"
 #include "pools/engine/heap/mode.h"
@@ -59,8 +58,8 @@ void ps_heap_drop_drained(struct ps_heap *heap) {
     }
 }
 
-/* A step of a request of another process (control.h). `has_more`: of what this thread does besides.
- * Returns whether there is more to do. */
+/* A step of a request of another process (background.h). `has_more`: of what this thread does
+ * besides. Returns whether there is more to do. */
 static PS_COLD bool serve(uint32_t request, bool has_more) {
     if (ps_load_relaxed(&poolshim_control.x_command) != PS_CONTROL_TRIM) { /* relaxed: acquired */
         ps_control_finish(request, PS_CONTROL_UNKNOWN);
