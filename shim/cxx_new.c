@@ -7,7 +7,7 @@
  * whose run-time was loaded by dlopen out of the global scope: it is then found from the caller's
  * own library.
  */
-#include "pools/engine/heap/bootstrap.h"
+#include "pools/engine/heap/detached.h"
 #include "shim/entry.h"
 
 #include <dlfcn.h>

@@ -6,7 +6,7 @@
 
 #include "pools/engine/harden/guard.h"
 #include "pools/engine/harden/zero.h"
-#include "pools/engine/heap/bootstrap.h"
+#include "pools/engine/heap/detached.h"
 #include "pools/engine/heap/mode.h"
 #include "pools/engine/os/fatal.h"
 #include "pools/engine/page/medium.h"

@@ -115,7 +115,7 @@ _Static_assert(sizeof(struct ps_heap) == 8192, "pools/README.md says so");
 
 /*
  * The thread's own words, initial-exec TLS. Initially there is no heap, and free(NULL) matches the
- * free streak of step 0 at address 0. Start-up relies on the order of the fields: see bootstrap.h.
+ * free streak of step 0 at address 0. Start-up relies on the order of the fields: see detached.h.
  *
  * A free streak is a sequence of frees of adjacent blocks of one span, upwards or downwards, with
  * any owner. Each free costs a compare and an add, and touches neither the block nor the span. A
@@ -142,7 +142,7 @@ struct ps_thread_words {
 extern PS_HIDDEN PS_THREAD_LOCAL_LINE(struct ps_thread_words, ps_thread);
 
 _Static_assert(offsetof(struct ps_thread_words, x_busy) == 56,
-               "bootstrap.h: a word that has no use");
+               "detached.h: a word that has no use");
 
 enum ps_thread_busy {
     PS_THREAD_FREE = 0,

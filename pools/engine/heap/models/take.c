@@ -74,8 +74,6 @@ void *ps_large_alloc(size_t bytes, size_t align, bool *is_zero) {
     return ps_medium_alloc(ps_thread_own(), bytes, align, is_zero);
 }
 
-bool ps_bootstrap_is_over(void) { return true; }
-
 uint32_t ps_engine_x_has_started = 1;
 
 int pthread_setspecific(pthread_key_t key, const void *value) {
