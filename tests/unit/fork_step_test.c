@@ -11,7 +11,7 @@
 #include "tests/unit/worker.h"
 
 #include "pools/engine/heap/start.h"
-#include "pools/engine/heap/take.h"
+#include "pools/engine/heap/thread.h"
 #include "pools/engine/page/medium_purge.h"
 #include "pools/engine/page/page_cache.h"
 

@@ -104,9 +104,9 @@ PS_INLINE void ps_span_free(struct ps_span *span, void *block) {
 
 /* ---- free ---- */
 PS_INLINE void ps_heap_free(void *block) {
-    /* Relaxed: written by this thread; what take.c writes there continues no run. */
+    /* Relaxed: written by this thread; what take_heap of thread.c writes there continues no run. */
     if (PS_LIKELY((char *)block == ps_load_once(&ps_thread.streak_next))) {
-        /* release: pairs with stop_streak of take.c; makes the program's accesses to the block
+        /* release: pairs with stop_streak of thread.c; makes the program's accesses to the block
          * visible. */
         ps_store_release(&ps_thread.streak_next, (char *)block + ps_thread.streak_step);
         return;

@@ -3,7 +3,7 @@
  * A heap: the state of one thread, 8 KiB, of which a thread that frees no other thread's blocks
  * touches the first 4 KiB. A bin per size class holds the blocks for the next mallocs; everything
  * else is for slow paths. Only the owning thread accesses its heap, except for fields marked x_; if
- * that thread makes no calls, a thread that has taken the heap does (take.h).
+ * that thread makes no calls, a thread that has taken the heap does (thread.h).
  *
  * The interface for callers is fast_path.h (small blocks), alloc.h, free.h and resize.h; the other
  * headers are internal to the layer, one per source.
@@ -56,7 +56,7 @@ enum ps_heap_state {
     PS_HEAP_PARKED,   /* its thread has ended; reusable once it owns no span */
     PS_HEAP_SHARED,   /* belongs to no thread: detached.c */
     PS_HEAP_DEAD,     /* its thread does not exist in this child of a fork */
-    PS_HEAP_HELD,     /* taken from its thread: the holder clears it, see take.h */
+    PS_HEAP_HELD,     /* taken from its thread: the holder clears it, see thread.h */
     PS_HEAP_IDLE,     /* as HELD, without a holder */
 };
 
@@ -98,8 +98,8 @@ struct ps_heap {
     PS_ALIGNED(PS_CACHE_LINE) struct ps_span *x_notices; /* 3520 spans with a reclaim notice */
     struct ps_span *x_notices_rest;   /* 3528 rest of an earlier list; any thread may clear it */
     uint32_t room[PS_BIN_LIMIT];      /* 3584 free eighths of spans: room.c */
-    struct ps_thread_words *x_thread; /* 3840 of its thread, for take.c; NULL: cannot be taken */
-    uint64_t asked_ms;                /* 3848 registry lock, like all fields below: see take.c */
+    struct ps_thread_words *x_thread; /* 3840 of its thread, for thread.c; NULL: cannot be taken */
+    uint64_t asked_ms;                /* 3848 registry lock, like all fields below: see thread.c */
     char *streak_next;                /* 3856 of the open streak, when it was stopped */
     ptrdiff_t streak_step;            /* 3864 likewise */
     bool is_asked;                    /* 3872 */
@@ -128,7 +128,7 @@ struct ps_thread_words {
     char *streak_next;     /* 16 address that continues the streak */
     size_t fast_limit;     /* 24 requests below it may take the fast path of malloc; 0 where blocks
                                  are hardened or recorded, and where there is no heap */
-    struct ps_heap *own;   /* 32 this thread's heap; NULL: none yet, given up, or taken: take.h */
+    struct ps_heap *own;   /* 32 this thread's heap; NULL: none yet, given up, or taken: thread.h */
     struct ps_heap *heap;  /* 40 of the fast path, which reads it when fast_limit is not 0 */
     struct ps_heap *last;  /* 48 heap that was taken or asked for; registry lock */
     uint32_t x_busy;       /* 56 enum ps_thread_busy */
@@ -152,16 +152,16 @@ enum ps_thread_busy {
 
 /*
  * Enclose all accesses of a thread to its heap: a heap is not taken while its thread is BUSY. Cost:
- * two stores to a line that each call reads anyway; see take.h. The words are read after the first
- * store. A nested call resets the state of both calls; so after code that may have made one, the
- * caller enters again and rereads its words.
+ * two stores to a line that each call reads anyway; see thread.h. The words are read after the
+ * first store. A nested call resets the state of both calls; so after code that may have made one,
+ * the caller enters again and rereads its words.
  */
 PS_INLINE void ps_thread_enter(void) {
-    ps_store_relaxed(&ps_thread.x_busy, (uint32_t)PS_THREAD_BUSY); /* relaxed: see take.h */
+    ps_store_relaxed(&ps_thread.x_busy, (uint32_t)PS_THREAD_BUSY); /* relaxed: see thread.h */
     ps_fence_program_order();
 }
 PS_INLINE void ps_thread_leave(void) {
-    /* release: pairs with ask of take.c; makes the accesses to the heap visible. */
+    /* release: pairs with ask of thread.c; makes the accesses to the heap visible. */
     ps_store_release(&ps_thread.x_busy, (uint32_t)PS_THREAD_FREE);
 }
 

@@ -15,7 +15,7 @@
 #include "pools/engine/heap/start.h"
 #include "pools/engine/heap/steal.h"
 #include "pools/engine/heap/streak.h"
-#include "pools/engine/heap/take.h"
+#include "pools/engine/heap/thread.h"
 #include "pools/engine/os/os.h"
 #include "pools/engine/page/medium.h"
 #include "pools/engine/page/medium_purge.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * See registry.h. Lock: registry_lock, protects the lists of heaps, and the words by which a thread
- * and a heap that may be taken name each other (take.h).
+ * and a heap that may be taken name each other (thread.h).
  */
 #include "pools/engine/heap/registry.h"
 

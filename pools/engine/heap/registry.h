@@ -12,7 +12,7 @@
 #include "pools/engine/heap/heap.h"
 
 /* The calling thread's heap, or NULL if it has none. Restores a heap that another thread has only
- * asked for (take.h); without the registry lock the thread cannot tell. */
+ * asked for (thread.h); without the registry lock the thread cannot tell. */
 struct ps_heap *ps_heap_recover(void);
 
 /* Returns a heap in state LIVE, attached to no thread yet; preferably the one that was taken from
@@ -37,7 +37,7 @@ void ps_registry_restore(struct ps_thread_words *thread, struct ps_heap *heap);
 /* Ends holding a heap that still has spans with room: any thread may continue with it. */
 void ps_registry_set_idle(struct ps_heap *heap);
 
-/* For take.c: takes the lock if it is free; and the successor of a heap in cyclic order. */
+/* For thread.c: takes the lock if it is free; and the successor of a heap in cyclic order. */
 bool ps_registry_try(void);
 void ps_registry_release(void);
 struct ps_heap *ps_registry_after(const struct ps_heap *heap);

@@ -43,7 +43,7 @@ void ps_streak_open(struct ps_heap *heap, struct ps_span *span, void *block, ptr
     heap->streak_span = span;
     heap->streak_first = block;
     ps_thread.streak_step = step;
-    ps_store_relaxed(&ps_thread.streak_next, (char *)block + step); /* relaxed: see take.c */
+    ps_store_relaxed(&ps_thread.streak_next, (char *)block + step); /* relaxed: see thread.c */
 }
 
 void ps_plain_return_streak(struct ps_heap *heap, struct ps_span *span, char *lowest,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Threads and their heaps: acquisition, and release at the thread's end. No locks of its own.
+ * See thread.h. Lock: the registry's.
  */
 #include "pools/engine/heap/thread.h"
 
@@ -10,16 +10,80 @@
 #include "pools/engine/heap/refill.h"
 #include "pools/engine/heap/registry.h"
 #include "pools/engine/heap/remote.h"
-#include "pools/engine/heap/take.h"
+#include "pools/engine/heap/room.h"
+#include "pools/engine/os/lock.h"
+#include "pools/engine/os/os.h"
 
 #include <pthread.h>
+
+#define LOOK_MS 4     /* between two walks, of all threads together */
+#define LOOK_HEAPS 32 /* heaps examined per walk */
+#define WORK_HEAPS 8  /* heaps taken, or continued, per walk */
+#define ANSWER_MS 5   /* more than one period of a coarse clock */
+
+/* A heap is asked for when its thread has not read the clock for so long. */
+#define IDLE_MS 4
+
+/* Spans released per walk. Each costs about 0.15 us. */
+#define CLEAR_SPANS 256
+
+/* Continues no streak: not a block's address. */
+#define STOPPED ((char *)1)
 
 PS_HIDDEN PS_THREAD_LOCAL_LINE(struct ps_thread_words, ps_thread) =
     PS_THREAD_LOCAL_INIT({.key = PS_KEY_AT_ONCE}); /* ps_heap_key(NULL) */
 
 static struct ps_heap *x_first_heap; /* of the thread that started the engine */
 static pthread_key_t exit_key;
-static bool has_key; /* constant after the start */
+static bool has_key; /* constant after the start, as the next */
+static bool is_on;   /* heaps are taken in this process */
+
+/* ---- the words of a thread whose heap may be taken ---- */
+
+/* Blocks that the calling thread, which has no heap, has freed by a stopped streak; reading them
+ * resets its words. They must be freed again when the thread has a heap, or cannot have one. */
+struct late_streak {
+    char *from; /* NULL: none */
+    char *next;
+    ptrdiff_t step;
+};
+
+void ps_take_start(void) { is_on = ps_mode.hook.has_fast_alloc && ps_mode.hook.has_fast_free; }
+
+static void attach(struct ps_heap *heap) {
+    if (is_on) {
+        ps_store_relaxed(&heap->x_active_ms, ps_os_now_ms()); /* relaxed: see maintenance.c */
+        /* release: pairs with look_at_heap; the thread's words are complete. */
+        ps_store_release(&heap->x_thread, &ps_thread);
+    }
+}
+
+static struct late_streak take_late_streak(void) {
+    struct late_streak late = {
+        .from = ps_thread.streak_from,
+        .next = ps_load_relaxed(&ps_thread.streak_next), /* relaxed: this thread's own */
+        .step = ps_thread.streak_step};
+    late.from = late.next == STOPPED ? NULL : late.from;
+    ps_thread.streak_from = NULL;
+    ps_thread.streak_step = 0;
+    ps_store_relaxed(&ps_thread.streak_next, (char *)NULL);
+    return late;
+}
+
+static void free_late(const struct late_streak *late) {
+    /* The slow way: after the first block, whose free had begun before the heap was taken, an
+     * address may have become another block's. Ends: each step was a call of free. */
+    for (char *block = late->from; block != NULL && block != late->next; block += late->step) {
+        struct ps_span *span = ps_span_at(block);
+        ps_mode.entry.free_block(span, block, ps_load_relaxed(&span->x_owner)); /* as in free */
+    }
+}
+
+static void detach(struct ps_heap *heap) {
+    ps_store_relaxed(&heap->x_thread, (struct ps_thread_words *)NULL); /* relaxed: a lock follows */
+}
+
+/* ---- begin and end ---- */
 
 static void thread_ended(void *heap) {
     (void)heap;
@@ -64,7 +128,7 @@ static void set_heap(struct ps_heap *heap) {
     if (heap != NULL && !ps_mode.hook.has_fast_free) {
         key = PS_KEY_NO_SPAN;
     }
-    /* relaxed, all: this thread's own; take.c writes them only for an attached heap. */
+    /* relaxed, all: this thread's own; `ask` writes them only for an attached heap. */
     ps_store_relaxed(&ps_thread.own, heap);
     ps_store_relaxed(&ps_thread.heap, heap);
     ps_store_relaxed(&ps_thread.fast_limit,
@@ -81,7 +145,7 @@ PS_COLD struct ps_heap *ps_heap_acquire(void) {
     if (heap != NULL) {
         return heap;
     }
-    struct ps_late_streak late = ps_take_late_streak();
+    struct late_streak late = take_late_streak();
     heap = heap_before_reset();
     if (heap != NULL) {
         ps_thread.has_begun = heap->x_thread != NULL; /* counted with the heap */
@@ -98,10 +162,10 @@ PS_COLD struct ps_heap *ps_heap_acquire(void) {
         ps_mode.hook.thread_start(heap);
         if (will_end) {
             note_begin();
-            ps_take_attach(heap); /* otherwise an ended thread would leave its words to take.c */
+            attach(heap); /* otherwise an ended thread would leave its words to `ask` */
         }
     }
-    ps_take_free_late(&late);
+    free_late(&late);
     return heap;
 }
 
@@ -115,10 +179,153 @@ PS_COLD void ps_heap_give_up(void) {
         set_heap(NULL);
         /* relaxed: as in heap_before_reset. */
         ps_store_relaxed(&heap->x_thread_pointer, (uintptr_t)0);
-        ps_take_detach(heap);
+        detach(heap);
         ps_heap_park(heap);
     }
-    struct ps_late_streak late = ps_take_late_streak();
-    ps_take_free_late(&late);
+    struct late_streak late = take_late_streak();
+    free_late(&late);
     ps_thread_leave();
+}
+
+/* ---- heaps of threads that make no calls ---- */
+
+static uint64_t x_next_look_ms;
+static struct ps_heap *cursor;     /* next heap to examine; registry lock */
+static struct ps_heap *idle_since; /* first heap of a sequence without work; NULL: none; likewise */
+
+struct look {
+    uint64_t now_ms;
+    uint32_t spans; /* remaining spans to release */
+    uint32_t count;
+    struct ps_heap *work[WORK_HEAPS]; /* HELD by this thread */
+};
+
+/* ---- registry lock held ---- */
+
+/* Step 1 of the protocol. */
+static void ask(struct ps_thread_words *thread, struct ps_heap *heap, uint64_t now_ms) {
+    uint32_t was_free = PS_THREAD_FREE;
+    /* relaxed: NULL if the loader has reset the words (thread.c). acquire: pairs with
+     * ps_thread_leave; the thread's accesses to its heap are visible. */
+    if (ps_load_relaxed(&thread->own) != heap ||
+        !ps_cas_strong_acquire(&thread->x_busy, &was_free, (uint32_t)PS_THREAD_ASKED)) {
+        return;
+    }
+    heap->asked_ms = now_ms;
+    heap->is_asked = true;
+    thread->last = heap;
+    ps_fence_program_order(); /* for the child of a fork: what it undoes, before that is done */
+    /* relaxed, all: the time that passes makes them visible. `heap` stays: a call that has seen
+     * the limit is about to read it. */
+    ps_store_relaxed(&thread->own, (struct ps_heap *)NULL);
+    ps_store_relaxed(&thread->fast_limit, (size_t)0);
+    ps_store_relaxed(&thread->key, PS_KEY_NO_SPAN);
+}
+
+/* Stops the heap's open streak. Its thread may still free the next blocks of it: see
+ * take_late_streak. */
+static void stop_streak(struct ps_thread_words *thread, struct ps_heap *heap) {
+    if (heap->streak_span != NULL) {
+        /* acquire: pairs with ps_heap_free; the blocks of the streak belong to this thread. */
+        heap->streak_next = ps_exchange_acquire(&thread->streak_next, STOPPED);
+        heap->streak_step = thread->streak_step;
+        thread->streak_from = heap->streak_next;
+    }
+}
+
+/* Step 2. Returns true when the heap is HELD by this thread. */
+static bool take_heap(struct ps_thread_words *thread, struct ps_heap *heap, uint64_t now_ms) {
+    if (now_ms - heap->asked_ms < ANSWER_MS) {
+        return false;
+    }
+    if (ps_load_relaxed(&thread->x_busy) != PS_THREAD_ASKED) { /* relaxed: time has passed */
+        ps_registry_restore(thread, heap);
+        return false;
+    }
+    heap->holder = ps_lock_self();
+    ps_fence_program_order(); /* for the child of a fork, this and the next */
+    ps_store_relaxed(&heap->x_state, (uint32_t)PS_HEAP_HELD); /* relaxed: under the lock */
+    ps_fence_program_order();
+    stop_streak(thread, heap);
+    heap->is_asked = false;
+    ps_store_relaxed(&heap->x_thread_pointer, (uintptr_t)0); /* relaxed: see thread.c */
+    detach(heap);
+    return true;
+}
+
+/* Returns whether the heap is asked for, or was taken by this thread. */
+static bool look_at_heap(struct look *look, struct ps_heap *heap) {
+    uint32_t state = ps_load_relaxed(&heap->x_state); /* relaxed: under the lock */
+    if (state == PS_HEAP_IDLE) {
+        heap->holder = ps_lock_self();
+        ps_fence_program_order();                                 /* for the child of a fork */
+        ps_store_relaxed(&heap->x_state, (uint32_t)PS_HEAP_HELD); /* relaxed: as above */
+        look->work[look->count++] = heap;
+        return true;
+    }
+    struct ps_thread_words *thread = ps_load_acquire(&heap->x_thread); /* acquire: ps_take_attach */
+    /* relaxed: a hint. */
+    bool is_idle = ps_load_relaxed(&heap->x_active_ms) + IDLE_MS <= look->now_ms;
+    if (state != PS_HEAP_LIVE || thread == NULL || thread == &ps_thread || !is_idle ||
+        !ps_os_is_mapped(thread)) { /* a thread may end without its destructors */
+        return false;
+    }
+    if (!heap->is_asked) {
+        ask(thread, heap, look->now_ms);
+    } else if (take_heap(thread, heap, look->now_ms)) {
+        look->work[look->count++] = heap;
+        return true;
+    }
+    return heap->is_asked;
+}
+
+/* Examines the next heaps. Returns false when all have been examined since the last one that needed
+ * work. */
+static bool look_at_some(struct look *look) {
+    bool is_round = false;
+    cursor = cursor != NULL ? cursor : ps_registry_after(NULL);
+    const struct ps_heap *first = cursor;
+    for (int i = 0; i < LOOK_HEAPS && look->count < WORK_HEAPS && (i == 0 || cursor != first);
+         i++) {
+        if (look_at_heap(look, cursor)) {
+            idle_since = NULL;
+        } else if (idle_since == NULL) {
+            idle_since = cursor;
+        }
+        cursor = ps_registry_after(cursor);
+        if (cursor == idle_since) {
+            is_round = true;
+            break;
+        }
+    }
+    return !is_round;
+}
+
+/* ---- without the registry lock ---- */
+
+static void clear_out(struct ps_heap *heap, uint32_t *spans) {
+    if (ps_heap_clear_out(heap, heap->streak_next, heap->streak_step, spans)) {
+        ps_heap_park(heap);
+    } else {
+        ps_registry_set_idle(heap);
+    }
+}
+
+bool ps_take_look(uint64_t now_ms) {
+    /* relaxed, all: hints; a second thread that walks too does no harm. */
+    if (!is_on || ps_load_relaxed(&ps_room_x_is_shared) == 0 ||
+        now_ms < ps_load_relaxed(&x_next_look_ms)) {
+        return false;
+    }
+    ps_store_relaxed(&x_next_look_ms, now_ms + LOOK_MS);
+    struct look look = {.now_ms = now_ms, .spans = CLEAR_SPANS};
+    if (!ps_registry_try()) {
+        return false;
+    }
+    bool has_more = look_at_some(&look);
+    ps_registry_release();
+    for (uint32_t i = 0; i < look.count; i++) {
+        clear_out(look.work[i], &look.spans);
+    }
+    return has_more;
 }

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Heaps that are taken from their threads (take.h): the first thread of each scenario has a heap,
+ * Heaps that are taken from their threads (thread.h): the first thread of each scenario has a heap,
  * was idle, and calls at any moment while the second searches for idle heaps. In every order, no
  * block belongs to two threads, none is lost, and a thread that needs a heap gets one; the medium
  * blocks that wait in a heap have no protection but that of the heap. Sources and faults to find:
  * take.model.
  */
-#include "pools/engine/heap/take.h"
 #include "pools/engine/heap/alloc.h"
 #include "pools/engine/heap/fast_path.h"
 #include "pools/engine/heap/free.h"
