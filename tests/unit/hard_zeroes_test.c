@@ -6,7 +6,7 @@
  */
 #include "tests/unit/engine.h"
 
-#include "pools/engine/heap/streak.h"
+#include "pools/engine/heap/free_list.h"
 
 #include <pthread.h>
 

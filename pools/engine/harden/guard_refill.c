@@ -6,8 +6,8 @@
 #include "pools/engine/harden/guard.h"
 #include "pools/engine/heap/alloc.h"
 #include "pools/engine/heap/fast_path.h"
+#include "pools/engine/heap/free_list.h"
 #include "pools/engine/heap/maintenance.h"
-#include "pools/engine/heap/pop.h"
 #include "pools/engine/heap/refill.h"
 
 #include <errno.h>

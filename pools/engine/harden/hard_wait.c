@@ -8,7 +8,7 @@
 #include "pools/engine/harden/hard.h"
 #include "pools/engine/harden/wipe.h"
 #include "pools/engine/heap/fast_path.h"
-#include "pools/engine/heap/pop.h"
+#include "pools/engine/heap/free_list.h"
 #include "pools/engine/heap/refill.h"
 #include "pools/engine/heap/remote.h"
 #include "pools/engine/os/os.h"

@@ -9,9 +9,9 @@
 #include "pools/engine/heap/detached.h"
 #include "pools/engine/heap/fast_path.h"
 #include "pools/engine/heap/free.h"
+#include "pools/engine/heap/free_list.h"
 #include "pools/engine/heap/large.h"
 #include "pools/engine/heap/maintenance.h"
-#include "pools/engine/heap/pop.h"
 #include "pools/engine/heap/refill.h"
 #include "pools/engine/heap/resize.h"
 

@@ -9,9 +9,9 @@
 #ifndef PS_HEAP_ALLOC_H
 #define PS_HEAP_ALLOC_H
 
+#include "pools/engine/heap/free_list.h"
 #include "pools/engine/heap/heap.h"
 #include "pools/engine/heap/mode.h"
-#include "pools/engine/heap/pop.h"
 
 /* Zeroed; 16-byte aligned (8 for up to 8 bytes). Size 0 returns a unique block. */
 void *ps_block_zalloc(size_t bytes);

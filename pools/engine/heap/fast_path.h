@@ -33,8 +33,8 @@
 
 #include "pools/engine/heap/alloc.h"
 #include "pools/engine/heap/free.h"
+#include "pools/engine/heap/free_list.h"
 #include "pools/engine/heap/heap.h"
-#include "pools/engine/heap/pop.h"
 #include "pools/engine/heap/refill.h"
 #include "pools/engine/small/misuse.h"
 

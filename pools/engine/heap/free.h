@@ -8,9 +8,9 @@
 #ifndef PS_HEAP_FREE_H
 #define PS_HEAP_FREE_H
 
+#include "pools/engine/heap/free_list.h"
 #include "pools/engine/heap/heap.h"
 #include "pools/engine/heap/mode.h"
-#include "pools/engine/heap/pop.h"
 
 /* Slow path of free: what owner_key says, read from the slot of block, is not that the block goes
  * to a span of this heap at once. */

@@ -5,6 +5,7 @@
 #include "pools/engine/heap/maintenance.h"
 
 #include "pools/engine/heap/background.h"
+#include "pools/engine/heap/free_list.h"
 #include "pools/engine/heap/limit.h"
 #include "pools/engine/heap/mapping.h"
 #include "pools/engine/heap/mode.h"
@@ -14,7 +15,6 @@
 #include "pools/engine/heap/room.h"
 #include "pools/engine/heap/start.h"
 #include "pools/engine/heap/steal.h"
-#include "pools/engine/heap/streak.h"
 #include "pools/engine/heap/thread.h"
 #include "pools/engine/os/os.h"
 #include "pools/engine/page/medium.h"

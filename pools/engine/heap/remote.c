@@ -7,12 +7,11 @@
 #include "pools/engine/heap/remote.h"
 
 #include "pools/engine/base/bits.h"
+#include "pools/engine/heap/free_list.h"
 #include "pools/engine/heap/heap.h"
-#include "pools/engine/heap/pop.h"
 #include "pools/engine/heap/refill.h"
 #include "pools/engine/heap/registry.h"
 #include "pools/engine/heap/steal.h"
-#include "pools/engine/heap/streak.h"
 #include "pools/engine/os/lock.h"
 #include "pools/engine/small/misuse.h"
 #include "pools/engine/small/orphans.h"

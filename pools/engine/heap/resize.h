@@ -8,9 +8,9 @@
 #ifndef PS_HEAP_RESIZE_H
 #define PS_HEAP_RESIZE_H
 
+#include "pools/engine/heap/free_list.h"
 #include "pools/engine/heap/heap.h"
 #include "pools/engine/heap/mode.h"
-#include "pools/engine/heap/pop.h"
 
 /* Usable bytes of a live block, 0 for NULL; a foreign pointer is handled as by free. */
 size_t ps_block_usable(const void *block);

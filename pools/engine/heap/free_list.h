@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Lists of free blocks, out of line: for slow paths, for the modes, and for spans whose links leave
- * their granule. Called by the owner of the heap; ps_heap_is_free by any thread.
+ * their granule; and the free streaks that are found in them, see struct ps_thread_words. Called by
+ * the owner of the heap; ps_heap_is_free by any thread. No locks.
  */
-#ifndef PS_HEAP_POP_H
-#define PS_HEAP_POP_H
+#ifndef PS_HEAP_FREE_LIST_H
+#define PS_HEAP_FREE_LIST_H
 
+#include "pools/engine/heap/heap.h"
 #include "pools/engine/heap/refill.h"
 
 /* Pops the newest block of a non-empty list, with full link validation. */
@@ -55,5 +57,23 @@ static inline bool ps_heap_push(struct ps_span *list, void *block) {
     list->free = block;
     return ps_counter_down(&list->free_countdown);
 }
+
+/* ---- free streaks ---- */
+
+/* Opens a free streak with `block`, which counts as used until the streak ends. */
+void ps_streak_open(struct ps_heap *heap, struct ps_span *span, void *block, ptrdiff_t step);
+
+/* Ends this thread's free streak, if one is open, and returns its blocks to their span. */
+void ps_streak_close(struct ps_heap *heap);
+
+/* Ends a heap's open streak, if there is one, with the thread words given as arguments. */
+void ps_streak_book(struct ps_heap *heap, char *next, ptrdiff_t step);
+
+/* Returns the blocks of a streak, in the plain mode. */
+void ps_plain_return_streak(struct ps_heap *heap, struct ps_span *span, char *lowest,
+                            size_t blocks);
+
+/* The step if the three blocks at the head of a list were freed in sequence, else 0. */
+ptrdiff_t ps_streak_step_of(const struct ps_span *span, void *newest);
 
 #endif

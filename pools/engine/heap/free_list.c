@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Free streaks: see struct ps_thread_words in heap.h. Called by the owner of the heap only. No
- * locks.
+ * See free_list.h.
  *
  * The block that opens a streak counts as used and is on no list, so while the streak is open its
  * span cannot drain, and no address can become another block's.
  */
-#include "pools/engine/heap/streak.h"
+#include "pools/engine/heap/free_list.h"
 
 #include "pools/engine/base/bits.h"
 #include "pools/engine/heap/heap.h"
@@ -18,6 +17,34 @@
 
 /* Shorter streaks cost more than they save; their span is probed less often. */
 #define STREAK_LEAST_BLOCKS 16
+
+void *ps_heap_next(const struct ps_span *list, void *block) {
+    void *next = ps_link_of(block, ps_load_relaxed(&list->salt)); /* relaxed: see link.h */
+    if (PS_UNLIKELY(!ps_link_is_near(block, next) && !ps_span_leads_to(list, next))) {
+        ps_misuse_link(block, list->block_bytes);
+    }
+    return next;
+}
+
+PS_NOINLINE void *ps_heap_pop(struct ps_span *source) {
+    void *block = source->free;
+    source->free = ps_heap_next(source, block);
+    ps_link_clear(block);
+    ps_counter_up(&source->popped);
+    return block;
+}
+
+PS_NOINLINE void *ps_heap_pop_last(struct ps_span *source) {
+    void *block = ps_heap_pop(source);
+    ps_thread_leave();
+    return block;
+}
+
+bool ps_heap_is_free(const struct ps_span *span, const void *block) {
+    return ps_span_is_listed(span, block) || ps_span_is_unhanded(span, block);
+}
+
+/* ---- free streaks ---- */
 
 ptrdiff_t ps_streak_step_of(const struct ps_span *span, void *newest) {
     char *first = newest;
