@@ -7,7 +7,7 @@
 #include "tests/unit/engine.h"
 #include "tests/unit/worker.h"
 
-#include "pools/engine/heap/steal.h"
+#include "pools/engine/heap/remote.h"
 #include "pools/engine/small/span_remote.h"
 
 #include <sched.h>

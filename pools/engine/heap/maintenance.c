@@ -14,7 +14,6 @@
 #include "pools/engine/heap/remote.h"
 #include "pools/engine/heap/room.h"
 #include "pools/engine/heap/start.h"
-#include "pools/engine/heap/steal.h"
 #include "pools/engine/heap/thread.h"
 #include "pools/engine/os/os.h"
 #include "pools/engine/page/medium.h"

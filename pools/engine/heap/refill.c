@@ -22,7 +22,6 @@
 #include "pools/engine/heap/remote.h"
 #include "pools/engine/heap/resize.h"
 #include "pools/engine/heap/room.h"
-#include "pools/engine/heap/steal.h"
 #include "pools/engine/page/huge.h"
 #include "pools/engine/page/retention.h"
 #include "pools/engine/small/orphans.h"

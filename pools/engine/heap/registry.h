@@ -3,7 +3,7 @@
  * All heaps, and those of them that wait for a thread. A heap is never freed: when its thread ends
  * it is parked, and once it owns no span it serves the next thread.
  *
- * Callers: thread.c, detached.c, remote.c, steal.c, start.c, the census. Any thread; lock
+ * Callers: thread.c, detached.c, remote.c, remote_steal.c, start.c, the census. Any thread; lock
  * PS_RANK_REGISTRY.
  */
 #ifndef PS_HEAP_REGISTRY_H

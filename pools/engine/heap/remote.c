@@ -11,7 +11,6 @@
 #include "pools/engine/heap/heap.h"
 #include "pools/engine/heap/refill.h"
 #include "pools/engine/heap/registry.h"
-#include "pools/engine/heap/steal.h"
 #include "pools/engine/os/lock.h"
 #include "pools/engine/small/misuse.h"
 #include "pools/engine/small/orphans.h"
@@ -49,7 +48,7 @@ static struct ps_span *take_list(struct ps_heap *heap) {
 
 /* Owner: leaves the rest of a list to the next call, or to a stealing thread. */
 static void leave_rest(struct ps_heap *heap, struct ps_span *rest) {
-    /* release: pairs with take_list and with take of steal.c; the links are read there. */
+    /* release: pairs with take_list and with take of remote_steal.c; the links are read there. */
     ps_store_release(&heap->x_notices_rest, rest);
 }
 

@@ -18,7 +18,6 @@
 #include "pools/engine/heap/registry.h"
 #include "pools/engine/heap/remote.h"
 #include "pools/engine/heap/resize.h"
-#include "pools/engine/heap/steal.h"
 #include "pools/engine/heap/thread.h"
 #include "pools/engine/os/lock.h"
 #include "pools/engine/page/medium.h"

@@ -22,13 +22,13 @@
 
 /* All ranks: a thread that holds a lock may take only one of a higher rank. */
 enum ps_lock_rank {
-    PS_RANK_INIT = 1,         /* heap/start.c, pages/alone.c: one-time initialisation */
-    PS_RANK_EXITED = 2,       /* heap/detached.c: the heap of calls after thread exit */
-    PS_RANK_REGISTRY = 3,     /* heap/registry.c: list of heaps */
-    PS_RANK_ORPHAN = 4,       /* small/orphans.c: spans without an owner */
-    PS_RANK_MAPPING = 5,      /* heap/mapping.c: freed mappings kept for reuse */
-    PS_RANK_STEAL = 6,        /* heap/steal.c: one stealing thread at a time; never with the next */
-    PS_RANK_PURGE = 6,        /* page/purge.c: one purging thread; held over madvise, as the next */
+    PS_RANK_INIT = 1,     /* heap/start.c, pages/alone.c: one-time initialisation */
+    PS_RANK_EXITED = 2,   /* heap/detached.c: the heap of calls after thread exit */
+    PS_RANK_REGISTRY = 3, /* heap/registry.c: list of heaps */
+    PS_RANK_ORPHAN = 4,   /* small/orphans.c: spans without an owner */
+    PS_RANK_MAPPING = 5,  /* heap/mapping.c: freed mappings kept for reuse */
+    PS_RANK_STEAL = 6, /* heap/remote_steal.c: one stealing thread at a time; never with the next */
+    PS_RANK_PURGE = 6, /* page/purge.c: one purging thread; held over madvise, as the next */
     PS_RANK_MEDIUM_PURGE = 6, /* page/medium_purge.c: one purging thread; together with neither */
     PS_RANK_PAGE = 7,         /* page/page_cache.c: free runs, arenas, page map writes */
     PS_RANK_MEDIUM = 7,       /* page/medium.c: regions; never together with the page lock */

@@ -8,7 +8,6 @@
 #include "pools/engine/heap/refill.h"
 #include "pools/engine/heap/registry.h"
 #include "pools/engine/heap/remote.h"
-#include "pools/engine/heap/steal.h"
 #include "pools/engine/heap/thread.h"
 #include "pools/engine/small/orphans.h"
 #include "pools/engine/small/span_remote.h"

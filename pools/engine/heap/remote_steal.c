@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See steal.h. Lock: steal_lock, held by the stealing thread; takes the page lock. A partly
- * processed list, and the position of the walk over heaps, are kept in `steal` and `x_cursor`
- * between calls.
+ * Stealing, see remote.h. Lock: steal_lock, held by the stealing thread; takes the page lock. A
+ * partly processed list, and the position of the walk over heaps, are kept in `steal` and
+ * `x_cursor` between calls.
  */
-#include "pools/engine/heap/steal.h"
+#include "pools/engine/heap/remote.h"
 
 #include "pools/engine/base/bits.h"
 #include "pools/engine/heap/refill.h"
 #include "pools/engine/heap/registry.h"
-#include "pools/engine/heap/remote.h"
 #include "pools/engine/os/lock.h"
 #include "pools/engine/page/retention.h"
 #include "pools/engine/small/span_remote.h"
