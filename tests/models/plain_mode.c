@@ -3,12 +3,11 @@
  * What stands in for the layers around heaps in models of pools/engine/heap: the plain mode,
  * without a clock.
  */
-#include "pools/engine/heap/alloc.h"
-#include "pools/engine/heap/free.h"
 #include "pools/engine/heap/free_list.h"
 #include "pools/engine/heap/maintenance.h"
 #include "pools/engine/heap/mode.h"
 #include "pools/engine/heap/refill.h"
+#include "pools/engine/heap/slow_path.h"
 
 struct ps_mode ps_mode = {
     .entry = {.alloc = ps_plain_alloc, .free_block = ps_plain_free},

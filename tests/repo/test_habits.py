@@ -141,7 +141,7 @@ def test_editors_are_told_what_clang_format_does() -> None:
         ("tests/fuzz/corpus/arena.tar.xz", "diff", "unset"),
         ("docs/pictures/pools-fit.svg", "linguist-generated", "set"),
         ("bench/results/real/README.md", "linguist-generated", "set"),
-        ("pools/engine/heap/alloc.c", "eol", "lf"),
+        ("pools/engine/heap/slow_path.c", "eol", "lf"),
     ],
 )
 def test_attributes(path: str, attribute: str, value: str) -> None:

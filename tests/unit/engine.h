@@ -7,11 +7,10 @@
 #ifndef PS_TESTS_UNIT_ENGINE_H
 #define PS_TESTS_UNIT_ENGINE_H
 
-#include "pools/engine/heap/alloc.h"
 #include "pools/engine/heap/fast_path.h"
 #include "pools/engine/heap/large.h"
 #include "pools/engine/heap/maintenance.h"
-#include "pools/engine/heap/resize.h"
+#include "pools/engine/heap/slow_path.h"
 #include "pools/engine/heap/start.h"
 #include "pools/engine/heap/thread.h"
 #include "pools/engine/record/census.h"

@@ -4,11 +4,11 @@
  * receives, see guard.h. Owner of the heap only. No locks.
  */
 #include "pools/engine/harden/guard.h"
-#include "pools/engine/heap/alloc.h"
 #include "pools/engine/heap/fast_path.h"
 #include "pools/engine/heap/free_list.h"
 #include "pools/engine/heap/maintenance.h"
 #include "pools/engine/heap/refill.h"
+#include "pools/engine/heap/slow_path.h"
 
 #include <errno.h>
 #include <string.h>

@@ -6,9 +6,8 @@
 
 #include "pools/engine/base/bits.h"
 #include "pools/engine/harden/hard.h"
-#include "pools/engine/heap/alloc.h"
 #include "pools/engine/heap/large.h"
-#include "pools/engine/heap/resize.h"
+#include "pools/engine/heap/slow_path.h"
 #include "pools/engine/os/fatal.h"
 #include "pools/engine/os/lock.h"
 #include "pools/engine/os/os.h"

@@ -10,11 +10,9 @@
 #include "pools/engine/harden/hard.h"
 #include "pools/engine/harden/stray.h"
 #include "pools/engine/harden/zero.h"
-#include "pools/engine/heap/alloc.h"
-#include "pools/engine/heap/free.h"
 #include "pools/engine/heap/large.h"
 #include "pools/engine/heap/maintenance.h"
-#include "pools/engine/heap/resize.h"
+#include "pools/engine/heap/slow_path.h"
 #include "pools/engine/heap/thread.h"
 
 #include <string.h>

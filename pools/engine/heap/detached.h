@@ -22,7 +22,7 @@
  * On processors that fetch the TLS offset by a call, this does not arise. No locks then: one thread
  * exists. Calls nothing of libc.
  *
- * Results and errors are those of the functions of fast_path.h, alloc.h and resize.h. Any thread.
+ * Results and errors are those of the functions of fast_path.h and slow_path.h. Any thread.
  */
 #ifndef PS_HEAP_DETACHED_H
 #define PS_HEAP_DETACHED_H

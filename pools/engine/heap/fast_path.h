@@ -31,11 +31,10 @@
 #ifndef PS_HEAP_FAST_PATH_H
 #define PS_HEAP_FAST_PATH_H
 
-#include "pools/engine/heap/alloc.h"
-#include "pools/engine/heap/free.h"
 #include "pools/engine/heap/free_list.h"
 #include "pools/engine/heap/heap.h"
 #include "pools/engine/heap/refill.h"
+#include "pools/engine/heap/slow_path.h"
 #include "pools/engine/small/misuse.h"
 
 /* ---- pop, move the window, or find the bin something to pop ---- */

@@ -5,7 +5,7 @@
  * else is for slow paths. Only the owning thread accesses its heap, except for fields marked x_; if
  * that thread makes no calls, a thread that has taken the heap does (thread.h).
  *
- * The interface for callers is fast_path.h (small blocks), alloc.h, free.h and resize.h; the other
+ * The interface for callers is fast_path.h (small blocks) and slow_path.h; the other
  * headers are internal to the layer, one per source.
  */
 #ifndef PS_HEAP_HEAP_H

@@ -8,15 +8,29 @@
 #define PS_HEAP_LARGE_H
 
 #include "pools/engine/base/config.h"
+#include "pools/engine/heap/medium_cache.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 
-struct ps_slot;
-
 /* The family of functions that made a block, initially malloc's. Distinguished from level 2 of
  * POOLSHIM_HARDEN on. */
 enum ps_family { PS_FAMILY_MALLOC = 0, PS_FAMILY_NEW, PS_FAMILY_NEW_ARRAY, PS_FAMILY_NEW_ALIGNED };
+
+/* True for an address in a region of medium blocks. */
+static inline bool ps_block_is_medium(const struct ps_slot *slot) {
+    /* relaxed: set before the block was. */
+    return ps_load_relaxed(&slot->run.kind) == PS_RUN_MEDIUM;
+}
+
+/* True for a block above the classes: neither one of a span nor a stray one. */
+static inline bool ps_block_is_large(const struct ps_slot *slot, const void *block) {
+    if (ps_block_is_medium(slot)) {
+        return ps_medium_is_live(slot, block);
+    }
+    uint8_t kind = ps_load_relaxed(&slot->run.kind); /* relaxed: as above */
+    return (kind == PS_RUN_BLOCK || kind == PS_RUN_MAPPING) && slot->run.base == block;
+}
 
 /* Allocates a medium block, a run or, from mmap_min_bytes on, a mapping. *is_zero (may be NULL):
  * the block reads as zero. align: power of two. */

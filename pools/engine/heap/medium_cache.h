@@ -10,7 +10,7 @@
  *
  * Hardened blocks are in spans and runs; hardened modes have no medium blocks.
  *
- * Callers: large.c, alloc.c, free.c, maintenance.c, thread.c, start.c, census.c. The owner of the
+ * Callers: large.c, slow_path.c, maintenance.c, thread.c, start.c, census.c. The owner of the
  * heap, or any thread if the heap is NULL. Locks only through the page layer.
  */
 #ifndef PS_HEAP_MEDIUM_CACHE_H

@@ -45,7 +45,7 @@ enum ps_mode_index {
 /*
  * Slow paths of the entry points. heap: the calling thread's, or the shared one of detached.c; NULL
  * only for requests above PS_CLASS_BYTES_LIMIT. Results and errors are those of the functions of
- * fast_path.h, alloc.h and resize.h.
+ * fast_path.h and slow_path.h.
  */
 struct ps_mode_entry {
     void *(*alloc)(struct ps_heap *heap, size_t bytes);

@@ -11,7 +11,6 @@
 #include "pools/engine/heap/refill.h"
 
 #include "pools/engine/base/bits.h"
-#include "pools/engine/heap/alloc.h"
 #include "pools/engine/heap/fast_path.h"
 #include "pools/engine/heap/free_list.h"
 #include "pools/engine/heap/large.h"
@@ -20,8 +19,8 @@
 #include "pools/engine/heap/medium_cache.h"
 #include "pools/engine/heap/mode.h"
 #include "pools/engine/heap/remote.h"
-#include "pools/engine/heap/resize.h"
 #include "pools/engine/heap/room.h"
+#include "pools/engine/heap/slow_path.h"
 #include "pools/engine/page/huge.h"
 #include "pools/engine/page/retention.h"
 #include "pools/engine/small/orphans.h"

@@ -7,7 +7,6 @@
  */
 #include "pools/engine/heap/start.h"
 
-#include "pools/engine/heap/alloc.h"
 #include "pools/engine/heap/background.h"
 #include "pools/engine/heap/detached.h"
 #include "pools/engine/heap/heap.h"
@@ -17,7 +16,7 @@
 #include "pools/engine/heap/mode.h"
 #include "pools/engine/heap/registry.h"
 #include "pools/engine/heap/remote.h"
-#include "pools/engine/heap/resize.h"
+#include "pools/engine/heap/slow_path.h"
 #include "pools/engine/heap/thread.h"
 #include "pools/engine/os/lock.h"
 #include "pools/engine/page/medium.h"

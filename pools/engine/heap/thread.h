@@ -34,7 +34,7 @@
  * malloc.
  *
  * Only if threads take the fast path: hardened and recorded heaps stay with their threads. Lock:
- * the registry's. Callers: start.c, alloc.c, free.c, detached.c, maintenance.c.
+ * the registry's. Callers: start.c, slow_path.c, detached.c, maintenance.c.
  */
 #ifndef PS_HEAP_THREAD_H
 #define PS_HEAP_THREAD_H

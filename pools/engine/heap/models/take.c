@@ -6,15 +6,13 @@
  * blocks that wait in a heap have no protection but that of the heap. Sources and faults to find:
  * take.model.
  */
-#include "pools/engine/heap/alloc.h"
 #include "pools/engine/heap/fast_path.h"
-#include "pools/engine/heap/free.h"
 #include "pools/engine/heap/free_list.h"
 #include "pools/engine/heap/large.h"
 #include "pools/engine/heap/medium_cache.h"
 #include "pools/engine/heap/registry.h"
 #include "pools/engine/heap/remote.h"
-#include "pools/engine/heap/resize.h"
+#include "pools/engine/heap/slow_path.h"
 #include "pools/engine/heap/thread.h"
 #include "pools/engine/os/lock.h"
 #include "pools/engine/page/page_cache.h"

@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See slow_path.h: requests above the direct table, a thread's first call; frees of blocks of other
+ * owners, of spans of several granules and of no class, events of a span; realloc. Called from
+ * fast_path.h, by the modes and the shim. No locks of its own.
+ */
+#include "pools/engine/heap/slow_path.h"
+
+#include "pools/engine/base/bits.h"
+#include "pools/engine/heap/detached.h"
+#include "pools/engine/heap/fast_path.h"
+#include "pools/engine/heap/free_list.h"
+#include "pools/engine/heap/large.h"
+#include "pools/engine/heap/maintenance.h"
+#include "pools/engine/heap/refill.h"
+#include "pools/engine/heap/remote.h"
+#include "pools/engine/heap/thread.h"
+
+#include <errno.h>
+#include <string.h>
+
+size_t ps_alloc_refill_max_bytes = PS_CLASS_BYTES_LIMIT;
+
+/* ---- allocation ---- */
+
+static PS_NOINLINE void *alloc_by_mode(size_t bytes) {
+    struct ps_heap *heap = ps_thread_own();
+    void *block =
+        PS_LIKELY(heap != NULL) ? ps_mode.entry.alloc(heap, bytes) : ps_detached_alloc(bytes);
+    ps_thread_leave();
+    return block;
+}
+
+PS_NOINLINE void *ps_heap_alloc_slow(size_t bytes) {
+    struct ps_heap *heap = ps_thread_fast();
+    if (PS_LIKELY(heap != NULL && bytes <= ps_alloc_refill_max_bytes)) {
+        return PS_LIKELY(bytes <= ps_size_class_max_bytes)
+                   ? ps_class_alloc(heap, ps_size_class_by_8[(bytes + 7) >> 3], bytes)
+                   : ps_heap_refill(heap, &heap->bins[PS_CLASS_NONE], bytes);
+    }
+    void *block = PS_LIKELY(heap != NULL) ? ps_medium_take_newest(&heap->medium, bytes) : NULL;
+    if (PS_UNLIKELY(block == NULL)) {
+        return alloc_by_mode(bytes);
+    }
+    ps_thread_leave();
+    return block;
+}
+
+static void *zalloc_slow(size_t bytes) {
+    struct ps_heap *heap = ps_thread_own();
+    void *block =
+        PS_LIKELY(heap != NULL) ? ps_mode.entry.zalloc(heap, bytes) : ps_detached_zalloc(bytes);
+    ps_thread_leave();
+    return block;
+}
+
+void *ps_block_zalloc(size_t bytes) {
+    ps_thread_enter();
+    struct ps_heap *heap = ps_thread_fast();
+    if (PS_UNLIKELY(heap == NULL || bytes > ps_size_class_max_bytes)) {
+        return zalloc_slow(bytes);
+    }
+    uint32_t class_index = ps_size_class_of(bytes);
+    struct ps_bin *bin = &heap->bins[class_index];
+    struct ps_span *source = heap->current[class_index];
+    if (bin->is_zero && ps_link_is_end(source->free) && bin->cur != bin->end) {
+        void *block = ps_bin_move(bin, source);
+        ps_thread_leave();
+        return block;
+    }
+    void *block = ps_class_alloc(heap, class_index, bytes);
+    return block != NULL ? memset(block, 0, bytes) : NULL;
+}
+
+void *ps_block_alloc_aligned(size_t bytes, size_t align) {
+    if (align <= 16 && (bytes > 8 || align <= 8)) {
+        return ps_heap_alloc(bytes);
+    }
+    ps_thread_enter();
+    struct ps_heap *heap = ps_thread_own();
+    void *block = PS_LIKELY(heap != NULL) ? ps_mode.entry.alloc_aligned(heap, bytes, align)
+                                          : ps_detached_alloc_aligned(bytes, align);
+    ps_thread_leave();
+    return block;
+}
+
+/* ---- allocation in the plain mode ---- */
+
+void *ps_plain_alloc(struct ps_heap *heap, size_t bytes) {
+    if (PS_LIKELY(bytes > PS_CLASS_BYTES_LIMIT)) {
+        return ps_plain_alloc_large(heap, bytes);
+    }
+    return ps_heap_take(heap, ps_size_class_of(bytes), bytes);
+}
+
+void *ps_plain_zalloc(struct ps_heap *heap, size_t bytes) {
+    if (PS_LIKELY(bytes > ps_size_class_max_bytes)) {
+        if (heap != NULL) {
+            ps_heap_tick(heap);
+        }
+        return ps_large_zalloc(bytes);
+    }
+    void *block = ps_plain_alloc(heap, bytes);
+    return block != NULL ? memset(block, 0, bytes) : NULL;
+}
+
+void *ps_plain_alloc_aligned(struct ps_heap *heap, size_t bytes, size_t align) {
+    uint32_t class_index = ps_size_class_of_aligned(ps_max(bytes, 1), align);
+    if (class_index == PS_CLASS_NONE) {
+        return ps_large_alloc(bytes, align, NULL);
+    }
+    /* The whole block: where a guarded sample ends at a page, it is aligned as the class is. */
+    return ps_heap_take(heap, class_index, ps_size_classes[class_index].block_bytes);
+}
+
+/* ---- free ---- */
+
+/* heap: NULL if there is none. */
+static PS_NOINLINE void free_medium(struct ps_heap *heap, struct ps_slot *slot, void *block) {
+    if (ps_medium_free(heap, slot, block)) {
+        heap->tick_countdown = 0;
+        ps_heap_tick(heap); /* last: it may return all cached blocks */
+    }
+    ps_thread_leave();
+}
+
+static PS_NOINLINE void free_other(struct ps_heap *heap, struct ps_span *span, void *block,
+                                   uintptr_t owner_key) {
+    if (PS_UNLIKELY(heap == NULL && ps_thread_own() == NULL)) {
+        ps_detached_free(span, block, owner_key);
+    } else if (block != NULL) { /* the streak of step 0 accepts NULL, unless the heap was taken */
+        ps_mode.entry.free_block(span, block, owner_key);
+    }
+    ps_thread_leave();
+}
+
+/* A block of another heap's, in a span of one granule. */
+static PS_NOINLINE void free_remote(struct ps_heap *heap, struct ps_span *span, void *block) {
+    /* relaxed, both: as in ps_span_is_unhanded and ps_span_is_listed. */
+    bool is_handed = ps_span_scaled(span, block) < ps_load_relaxed(&span->handed);
+    void *link = ps_link_of(block, ps_load_relaxed(&span->salt));
+    if (PS_UNLIKELY(!is_handed || ps_link_is_near(block, link))) {
+        ps_free_check(span, block);
+    }
+    ps_remote_free(heap, span, block);
+    ps_thread_leave();
+}
+
+static inline bool is_of_other_heap(const struct ps_heap *heap, uintptr_t owner_key) {
+    /* relaxed: this thread's own. Not of a mode that checks each free. */
+    return (owner_key & PS_KEY_MASK) == PS_KEY_AT_ONCE &&
+           ps_load_relaxed(&ps_thread.key) == ps_heap_key(heap);
+}
+
+PS_NOINLINE void ps_heap_free_slow(void *block, struct ps_span *span, uintptr_t owner_key) {
+    struct ps_heap *heap = ps_thread_fast();
+    if (heap != NULL && is_of_other_heap(heap, owner_key)) {
+        free_remote(heap, span, block);
+    } else if (owner_key != PS_KEY_MEDIUM || PS_UNLIKELY(heap == NULL)) {
+        free_other(heap, span, block, owner_key);
+    } else if (PS_UNLIKELY(!ps_medium_free_soon(&heap->medium, (struct ps_slot *)span, block))) {
+        free_medium(heap, (struct ps_slot *)span, block);
+    } else {
+        ps_thread_leave();
+    }
+}
+
+PS_NOINLINE void ps_heap_free_event(void *block, struct ps_span *span) {
+    /* Not this thread's word, which may be NULL for a moment: see ps_thread_own. relaxed: it is
+     * this thread's heap. */
+    struct ps_heap *heap = ps_heap_of_key(ps_load_relaxed(&span->x_owner));
+    uint32_t class_index = span->class_index;
+    int64_t popped = span->popped;
+    if (span->place == PS_PLACE_FULL) {
+        popped = ps_heap_swap_in(heap, span);
+    }
+    ps_span_settle(span);
+    ptrdiff_t step = ps_streak_step_of(span, block);
+    bool has_streak = step != 0 && span->used != 0;
+    if (has_streak) {
+        /* The streak's first block counts as used again, so the span cannot drain while the streak
+         * is open. */
+        span->free = ps_link_of(block, span->salt);
+        ps_link_clear(block);
+        span->free_count--;
+        ps_owner_add(&span->used, 1);
+        span->probe_interval = ps_size_classes[span->class_index].streak_probe_interval;
+    } else if (step == 0) {
+        span->probe_interval =
+            (uint16_t)ps_min((size_t)span->probe_interval * 2, PS_STREAK_PROBE_LIMIT);
+    }
+    ps_heap_span_gained(heap, span);
+    if (has_streak) {
+        ps_streak_open(heap, span, block, step);
+    }
+    if (PS_UNLIKELY(ps_mode.hook.count_pops != NULL)) {
+        ps_mode.hook.count_pops(heap, class_index, popped);
+    }
+    ps_heap_tick(heap); /* last: it may release any span that is not current, including this one */
+    ps_thread_leave();
+}
+
+PS_NOINLINE void ps_heap_free_doubtful(void *block, struct ps_span *span) {
+    ps_free_check(span, block);
+    if (ps_heap_push(span, block)) {
+        ps_heap_free_event(block, span);
+    }
+    ps_thread_leave();
+}
+
+/* ---- free in the plain mode, and parts that other modes use ---- */
+
+static inline struct ps_heap *own_heap(void) {
+    struct ps_heap *heap = ps_thread_own();
+    return PS_LIKELY(heap != NULL) ? heap : ps_heap_acquire();
+}
+
+static inline void free_foreign_owner(struct ps_span *span, void *block) {
+    struct ps_heap *heap = own_heap();
+    if (PS_UNLIKELY(heap == NULL)) {
+        ps_remote_free_at_once(span, block);
+    } else if (!ps_heap_owns(heap, span)) {
+        ps_remote_free(heap, span, block);
+    } else if (ps_heap_push(span, block)) {
+        ps_heap_free_event(block, span);
+    }
+}
+
+void ps_heap_free_foreign_owner(struct ps_span *span, void *block) {
+    free_foreign_owner(span, block);
+}
+
+void ps_free_large(struct ps_slot *slot, void *block) {
+    if (ps_block_is_medium(slot)) {
+        free_medium(own_heap(), slot, block);
+        return;
+    }
+    if (!ps_block_is_large(slot, block)) {
+        ps_mode.hook.stray_free(slot, block);
+        return;
+    }
+    ps_large_free(slot);
+    struct ps_heap *heap = ps_thread_own();
+    if (heap != NULL) {
+        ps_heap_tick(heap);
+    }
+}
+
+void ps_plain_free(struct ps_span *span, void *block, uintptr_t owner_key) {
+    (void)owner_key;
+    struct ps_slot *slot = (struct ps_slot *)span;
+    span = ps_span_holding(slot, block);
+    if (PS_UNLIKELY(span == NULL)) {
+        ps_free_large(slot, block);
+        return;
+    }
+    ps_free_check(span, block);
+    free_foreign_owner(span, block);
+}
+
+/* ---- realloc ---- */
+
+size_t ps_block_usable(const void *block) {
+    if (block == NULL) {
+        return 0;
+    }
+    ps_thread_enter();
+    size_t usable = PS_LIKELY(ps_thread_own() != NULL) ? ps_mode.entry.usable(block)
+                                                       : ps_detached_usable(block);
+    ps_thread_leave();
+    return usable;
+}
+
+void *ps_block_resize(void *block, size_t bytes) {
+    ps_thread_enter();
+    void *resized = PS_LIKELY(ps_thread_own() != NULL) ? ps_mode.entry.resize(block, bytes)
+                                                       : ps_detached_resize(block, bytes);
+    ps_thread_leave();
+    return resized;
+}
+
+/* ---- realloc in the plain mode, and parts that other modes use ---- */
+
+void ps_resize_check(const struct ps_span *span, const void *block, enum ps_misuse_call call) {
+    if (PS_UNLIKELY(!ps_span_has_block(span, block) || ps_heap_is_free(span, block))) {
+        ps_misuse_met(span, block, call);
+    }
+}
+
+size_t ps_usable_large(const struct ps_slot *slot, const void *block) {
+    if (PS_LIKELY(ps_block_is_large(slot, block))) {
+        return ps_large_usable(slot, block);
+    }
+    size_t usable = ps_mode.hook.stray_usable(slot, block, PS_MISUSE_SIZE);
+    return usable != PS_STRAY_FOREIGN ? usable : 0;
+}
+
+size_t ps_plain_usable(const void *block) {
+    struct ps_slot *slot = ps_page_map_slot(block);
+    const struct ps_span *span = ps_span_holding(slot, block);
+    if (PS_UNLIKELY(span == NULL)) {
+        return ps_usable_large(slot, block);
+    }
+    ps_resize_check(span, block, PS_MISUSE_SIZE);
+    return span->block_bytes;
+}
+
+void *ps_resize_by_copy(void *block, size_t usable, size_t bytes) {
+    void *copy = ps_heap_alloc(bytes);
+    if (copy != NULL) {
+        memcpy(copy, block, ps_min(usable, bytes));
+        ps_heap_free(block);
+    }
+    return copy;
+}
+
+/* A medium block is as long as requested, to the page: one that moves to grow gets an eighth more,
+ * because a block that grows in steps would otherwise be copied at each. One that shrinks out of
+ * its kind moves too; it stays in place when memory is exhausted. */
+void *ps_resize_by_move(const struct ps_slot *slot, void *block, size_t bytes) {
+    size_t usable = ps_large_usable(slot, block);
+    size_t roomy = usable + usable / 8;
+    bool is_step = ps_block_is_medium(slot) && bytes > usable && bytes < roomy;
+    void *copy = is_step ? ps_resize_by_copy(block, usable, roomy) : NULL;
+    copy = copy != NULL ? copy : ps_resize_by_copy(block, usable, bytes);
+    return copy == NULL && bytes <= usable ? block : copy;
+}
+
+void *ps_resize_in_place(struct ps_slot *slot, void *block, size_t bytes) {
+    bool is_medium = ps_block_is_medium(slot);
+    bool is_kind = bytes > (is_medium ? ps_size_class_max_bytes : PS_CLASS_BYTES_LIMIT);
+    return is_kind ? ps_large_resize(slot, block, bytes) : NULL;
+}
+
+void *ps_resize_large(struct ps_slot *slot, void *block, size_t bytes) {
+    if (PS_LIKELY(ps_block_is_large(slot, block))) {
+        void *resized = ps_resize_in_place(slot, block, bytes);
+        return resized != NULL ? resized : ps_resize_by_move(slot, block, bytes);
+    }
+    size_t usable = ps_mode.hook.stray_usable(slot, block, PS_MISUSE_REALLOC);
+    if (PS_UNLIKELY(usable == PS_STRAY_FOREIGN)) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    return ps_resize_by_copy(block, usable, bytes);
+}
+
+/* Resizes in place if the block fits and at least half of it stays in use. */
+void *ps_plain_resize(void *block, size_t bytes) {
+    struct ps_slot *slot = ps_page_map_slot(block);
+    const struct ps_span *span = ps_span_holding(slot, block);
+    if (PS_UNLIKELY(span == NULL)) {
+        return ps_resize_large(slot, block, bytes);
+    }
+    ps_resize_check(span, block, PS_MISUSE_REALLOC);
+    size_t room = span->block_bytes;
+    return bytes <= room && bytes >= room / 2 ? block : ps_resize_by_copy(block, room, bytes);
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Calls beyond the fast path (fast_path.h): allocation, free, realloc and the usable size. Any
+ * thread. When memory is exhausted, functions that allocate return NULL with errno ENOMEM and
+ * change nothing; free keeps errno.
+ *
+ * The plain mode's entry points are in the table (modes.c); those of other modes are built from
+ * them. A heap argument is the calling thread's, or one that detached.c has locked.
+ */
+#ifndef PS_HEAP_SLOW_PATH_H
+#define PS_HEAP_SLOW_PATH_H
+
+#include "pools/engine/heap/free_list.h"
+#include "pools/engine/heap/heap.h"
+#include "pools/engine/heap/mode.h"
+
+/* ---- allocation ---- */
+
+/* Zeroed; 16-byte aligned (8 for up to 8 bytes). Size 0 returns a unique block. */
+void *ps_block_zalloc(size_t bytes);
+
+/* align: power of two. */
+void *ps_block_alloc_aligned(size_t bytes, size_t align);
+
+/* Slow path of alloc: the request exceeds every class, or this thread may not take the fast
+ * path. */
+void *ps_heap_alloc_slow(size_t bytes);
+
+/* Requests up to it that no class serves reach the mode by its refill hook: PS_CLASS_BYTES_LIMIT,
+ * SIZE_MAX where the mode must see each of them. Written once, at start. */
+extern PS_HIDDEN size_t ps_alloc_refill_max_bytes;
+
+/* ---- free ---- */
+
+/* Slow path of free: what owner_key says, read from the slot of block, is not that the block goes
+ * to a span of this heap at once. */
+void ps_heap_free_slow(void *block, struct ps_span *span, uintptr_t owner_key);
+
+/* Slow path of free: no block of this span can be freed here, unless its word only has the form of
+ * a link and is none. */
+void ps_heap_free_doubtful(void *block, struct ps_span *span);
+
+/* Slow path of free: the span's countdown is over. */
+void ps_heap_free_event(void *block, struct ps_span *span);
+
+/* ---- realloc ---- */
+
+/* Usable bytes of a live block, 0 for NULL; a foreign pointer is handled as by free. */
+size_t ps_block_usable(const void *block);
+
+/* Grows or shrinks a block, in place if that is cheap. block: live, not NULL; bytes: > 0. On
+ * failure the block is unchanged. */
+void *ps_block_resize(void *block, size_t bytes);
+
+/* ---- the plain mode ---- */
+
+void *ps_plain_alloc(struct ps_heap *heap, size_t bytes);
+void *ps_plain_zalloc(struct ps_heap *heap, size_t bytes);
+void *ps_plain_alloc_aligned(struct ps_heap *heap, size_t bytes, size_t align);
+void ps_plain_free(struct ps_span *span, void *block, uintptr_t owner_key);
+void *ps_plain_resize(void *block, size_t bytes);
+size_t ps_plain_usable(const void *block);
+
+/* ---- parts of it that other modes use ---- */
+
+/* Aborts unless a block of the span can be freed at this address, as far as the block and the
+ * caller's heap tell. */
+static inline void ps_free_check(const struct ps_span *span, const void *block) {
+    if (PS_UNLIKELY(!ps_span_has_block(span, block) || ps_heap_is_free(span, block))) {
+        ps_misuse_free(span, block);
+    }
+}
+
+/* Returns a valid block to its span, which has another owner, or is of a heap that this thread has
+ * just received. */
+void ps_heap_free_foreign_owner(struct ps_span *span, void *block);
+
+/* Frees a block outside of spans. */
+void ps_free_large(struct ps_slot *slot, void *block);
+
+/* Aborts unless the address is a live block of the span, as far as the block and the caller's heap
+ * tell. */
+void ps_resize_check(const struct ps_span *span, const void *block, enum ps_misuse_call call);
+
+/* Usable bytes of a block outside of spans. */
+size_t ps_usable_large(const struct ps_slot *slot, const void *block);
+
+/* Resizes a block above the classes without a copy; NULL when only a copy will do. */
+void *ps_resize_in_place(struct ps_slot *slot, void *block, size_t bytes);
+
+/* Resizes a block above the classes by copying it. */
+void *ps_resize_by_move(const struct ps_slot *slot, void *block, size_t bytes);
+
+/* Resizes a block outside of spans. */
+void *ps_resize_large(struct ps_slot *slot, void *block, size_t bytes);
+
+/* Copies a block of `usable` bytes to a new one of `bytes`, and frees it. */
+void *ps_resize_by_copy(void *block, size_t usable, size_t bytes);
+
+#endif
