@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * See medium_purge.h. Lock: purge_lock protects all here; the mark of the current quarter is also
- * lowered under the lock of the regions: see low_water.h. Detached pages stay in `detached`
+ * lowered under the lock of the regions: see retention.h. Detached pages stay in `detached`
  * while it is purged, where the child of a fork finds it.
  */
 #include "pools/engine/page/medium_purge.h"
@@ -10,11 +10,9 @@
 #include "pools/engine/os/lock.h"
 #include "pools/engine/os/os.h"
 #include "pools/engine/page/huge.h"
-#include "pools/engine/page/low_water.h"
 #include "pools/engine/page/medium_dirty.h"
 #include "pools/engine/page/page_cache.h"
 #include "pools/engine/page/purge.h"
-#include "pools/engine/page/purge_credit.h"
 #include "pools/engine/page/retention.h"
 
 #define PAGES_PER_US (PS_MEDIUM_GRANULE_PAGES / PS_PURGE_GRANULE_US)
@@ -159,7 +157,7 @@ static void end_quarter(uint64_t now_ms, uint64_t due_ms, uint64_t quarter_ms) {
 static void purge_due(uint64_t now_ms, uint64_t quarter_ms) {
     uint64_t due = ps_load_relaxed(&x_due); /* relaxed: written under the lock only */
     if (quarter_ms != 0) {
-        due = ps_min(due, ps_load_relaxed(&low_water.x_current)); /* relaxed: see low_water.h */
+        due = ps_min(due, ps_load_relaxed(&low_water.x_current)); /* relaxed: see retention.h */
         ps_purge_credit_add(&credit, now_ms, due << PS_MEDIUM_PAGE_SHIFT);
         if (due != 0 && credit.us <= 0) {
             return;

@@ -2,7 +2,7 @@
 /*
  * See purge.h. Lock: purge_lock, held by the one thread that purges, over the system calls. Its
  * runs under way are linked in `detached`, where the child of a fork finds them. The mark of the
- * current quarter is also lowered under the page lock: see low_water.h.
+ * current quarter is also lowered under the page lock: see retention.h.
  */
 #include "pools/engine/page/purge.h"
 
@@ -10,9 +10,7 @@
 #include "pools/engine/base/bits.h"
 #include "pools/engine/os/lock.h"
 #include "pools/engine/page/huge.h"
-#include "pools/engine/page/low_water.h"
 #include "pools/engine/page/page_cache.h"
-#include "pools/engine/page/purge_credit.h"
 #include "pools/engine/page/retention.h"
 
 #define HUGE_GRANULE_US 2
@@ -164,7 +162,7 @@ static void end_quarter(uint64_t now_ms, uint64_t due_ms, uint64_t quarter_ms) {
 static void purge_due(uint64_t now_ms, uint64_t quarter_ms) {
     uint64_t due = ps_load_relaxed(&x_due_granules); /* relaxed: written under the lock only */
     if (quarter_ms != 0) {
-        due = ps_min(due, ps_load_relaxed(&low_water.x_current)); /* relaxed: see low_water.h */
+        due = ps_min(due, ps_load_relaxed(&low_water.x_current)); /* relaxed: see retention.h */
         ps_purge_credit_add(&credit, now_ms, due << PS_GRANULE_SHIFT);
         if (due != 0 && credit.us <= 0) {
             return;

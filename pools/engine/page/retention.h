@@ -5,6 +5,9 @@
  * the purge delay, which is constant after the start, and the pressure, which heap/limit.c raises
  * while the process is near the limit of its resident memory. Without pressure each answer is the
  * usual one. Any thread, no locks.
+ *
+ * Those that purge also find here what of their free memory was idle for the whole delay, and how
+ * much time a purge may take. Their own locks protect that.
  */
 #ifndef PS_PAGE_RETENTION_H
 #define PS_PAGE_RETENTION_H
@@ -57,6 +60,74 @@ static inline size_t ps_retention_amount(size_t usual) {
 /* How much may be released in one step of which `usual` is without pressure. */
 static inline size_t ps_retention_step(size_t usual) {
     return usual * (ps_retention_pressure() + (size_t)1);
+}
+
+/* ---- idle parts ---- */
+
+/*
+ * The minimum of a count over the last delay, which is divided into four quarters: each keeps the
+ * minimum seen in it, and the free part of the whole delay is the least of the four. See purge.h.
+ * The caller's lock protects the marks. ps_low_water_note also lowers the mark of the current
+ * quarter, under another lock: both sides use relaxed atomics, because a stale mark delays or
+ * advances a purge by at most a quarter.
+ */
+#define PS_LOW_WATER_QUARTERS 4
+
+struct ps_low_water {
+    uint64_t x_current;
+    uint64_t past[PS_LOW_WATER_QUARTERS - 1];
+};
+
+/* The length of a quarter of a delay; 0: the whole count is due. */
+static inline uint64_t ps_low_water_quarter_ms(uint32_t delay_ms) {
+    return ((uint64_t)delay_ms + PS_LOW_WATER_QUARTERS - 1) / PS_LOW_WATER_QUARTERS;
+}
+
+/* Notes that the count has fallen to this value. */
+static inline void ps_low_water_note(struct ps_low_water *marks, uint64_t value) {
+    if (value < ps_load_relaxed(&marks->x_current)) { /* relaxed: see above */
+        ps_store_relaxed(&marks->x_current, value);   /* relaxed: as above */
+    }
+}
+
+/* Ends a period of `quarters` and begins the next at `value`. Returns the minimum of the last four
+ * quarters. */
+uint64_t ps_low_water_end(struct ps_low_water *marks, uint64_t quarters, uint64_t value);
+
+/* Purged pages were idle no longer than that: no mark counts them again. */
+void ps_low_water_lower(struct ps_low_water *marks, uint64_t by);
+
+/* ---- time for purges ---- */
+
+/*
+ * How much of the passing time purging may take: the steps of one purger together take an eighth
+ * of it; from 256 MiB on that are due a quarter, from 512 MiB on a half. Unused credit is kept
+ * for a while, since a thread that is lightly active makes all its calls in a short time.
+ *
+ * Credit of one step, by its cost: a system that drops 15 MiB of ordinary pages in a
+ * millisecond takes 4 us for a granule, and less where the pages are huge, if they are; but to
+ * break a huge page takes 40 to 100 us. No clock is read, since one that runs on while the thread
+ * does not would end most steps early on a busy machine, and the thread's own costs a system call.
+ */
+#define PS_PURGE_STEP_US 250
+#define PS_PURGE_STEP_US_BEHIND 350 /* if much is due */
+#define PS_PURGE_BEHIND_BYTES ((uint64_t)64 << 20)
+#define PS_PURGE_GRANULE_US 4 /* of ordinary pages */
+#define PS_PURGE_BREAK_US 100
+#define PS_PURGE_CALL_US 1
+
+struct ps_purge_credit {
+    int64_t us; /* a step begins while it is positive, and subtracts its cost */
+    uint64_t since_ms;
+};
+
+/* Adds credit for the time since the last call. */
+void ps_purge_credit_add(struct ps_purge_credit *credit, uint64_t now_ms, uint64_t due_bytes);
+
+/* Credit of the next step. */
+static inline int64_t ps_purge_step_us(uint64_t due_bytes) {
+    bool is_behind = due_bytes >= PS_PURGE_BEHIND_BYTES;
+    return (int64_t)ps_retention_step(is_behind ? PS_PURGE_STEP_US_BEHIND : PS_PURGE_STEP_US);
 }
 
 #endif
