@@ -10,7 +10,8 @@
 #include "pools/engine/os/lock.h"
 #include "pools/engine/os/os.h"
 #include "pools/engine/page/huge.h"
-#include "pools/engine/page/medium_dirty.h"
+#include "pools/engine/page/medium.h"
+#include "pools/engine/page/medium_regions.h"
 #include "pools/engine/page/page_cache.h"
 #include "pools/engine/page/purge.h"
 #include "pools/engine/page/retention.h"
@@ -26,13 +27,98 @@ static uint64_t x_due;                /* pages found idle, not purged yet */
 static struct ps_purge_credit credit;
 static bool is_apart;            /* see huge.h */
 static size_t retry_regions = 1; /* regions with refused pages to retry at the end of a quarter */
-static struct ps_medium_detached detached;
+
+/* The free, dirty pages of a region during their purge, in which they are not free. Empty: region
+ * is NULL. Written under the lock of the regions, by the purging thread. */
+static struct {
+    struct ps_medium_region *region;
+    uint64_t pages[PS_PAGE_BIT_WORDS];
+} detached;
 
 /* Amount and bounds of a purge. */
 struct goal {
     uint64_t pages;
     int64_t cost_us; /* remaining; the purge ends at 0. INT64_MAX: no bound */
 };
+
+/* ---- pages that are purged ---- */
+
+/* The highest `limit` set bits: the lowest holes are reused first. */
+static uint64_t highest_bits(uint64_t bits, size_t limit) {
+    for (size_t count = (size_t)__builtin_popcountll(bits); count > limit; count--) {
+        bits &= bits - 1;
+    }
+    return bits;
+}
+
+/* Detaches those of the region with the longest hole, at most `limit`. Returns their number; 0:
+ * there are none. */
+static size_t detach_dirty(size_t limit) {
+    size_t pages = 0;
+    ps_lock_acquire(&ps_medium_regions_lock);
+    struct ps_medium_region *region = ps_medium_regions_find_dirty();
+    if (region != NULL) {
+        ps_medium_regions_unlink(region);
+        ps_medium_regions_note(&detached.region);
+        for (size_t i = PS_PAGE_BIT_WORDS; i-- > 0;) {
+            ps_medium_regions_note(&region->free[i]);
+            uint64_t bits = highest_bits(region->free[i] & region->dirty[i], limit - pages);
+            detached.pages[i] = bits;
+            region->free[i] &= ~bits;
+            pages += (size_t)__builtin_popcountll(bits);
+        }
+        region->free_pages = (uint16_t)(region->free_pages - pages);
+        region->dirty_free = (uint16_t)(region->dirty_free - pages);
+        region->longest = (uint16_t)ps_pages_longest(region->free, PS_PAGE_BITS);
+        detached.region = region;
+        ps_medium_regions_link(region);
+    }
+    ps_lock_release(&ps_medium_regions_lock);
+    return pages;
+}
+
+/* Frees them again; those in `purged` are clean, and the system has refused the others. NULL: it
+ * was not asked. */
+static void attach(const uint64_t purged[PS_PAGE_BIT_WORDS]) {
+    ps_lock_acquire(&ps_medium_regions_lock);
+    struct ps_medium_region *region = detached.region;
+    size_t clean = 0;
+    size_t dirty = 0;
+    ps_medium_regions_unlink(region);
+    for (size_t i = 0; i < PS_PAGE_BIT_WORDS; i++) {
+        ps_medium_regions_note(&region->free[i]);
+        ps_medium_regions_note(&region->dirty[i]);
+        region->free[i] |= detached.pages[i];
+        uint64_t bits = purged != NULL ? purged[i] : 0;
+        region->dirty[i] &= ~bits;
+        clean += (size_t)__builtin_popcountll(bits);
+        dirty += (size_t)__builtin_popcountll(detached.pages[i] & ~bits);
+    }
+    region->free_pages = (uint16_t)(region->free_pages + clean + dirty);
+    region->dirty_free = (uint16_t)(region->dirty_free + dirty);
+    region->is_refused = purged != NULL && dirty != 0;
+    region->longest = (uint16_t)ps_pages_longest(region->free, PS_PAGE_BITS);
+    ps_medium_regions_note(&detached.region);
+    detached.region = NULL;
+    ps_medium_regions_link(region);
+    ps_lock_release(&ps_medium_regions_lock);
+}
+
+/* Makes one of the regions with refused pages dirty again, to be retried. Returns false when there
+ * is none. */
+static bool unstick(void) {
+    ps_lock_acquire(&ps_medium_regions_lock);
+    struct ps_medium_region *region = ps_medium_regions_find_refused();
+    if (region != NULL) {
+        ps_medium_regions_unlink(region);
+        region->is_refused = 0;
+        ps_medium_regions_link(region);
+    }
+    ps_lock_release(&ps_medium_regions_lock);
+    return region != NULL;
+}
+
+/* ---- the rule ---- */
 
 void ps_medium_purge_note(uint64_t dirty_pages) { ps_low_water_note(&low_water, dirty_pages); }
 
@@ -74,7 +160,7 @@ static size_t limit_of(const struct goal *goal) {
 static size_t purge_region(struct goal *goal, bool *is_any) {
     uint64_t purged[PS_PAGE_BIT_WORDS] = {0};
     size_t done = 0;
-    *is_any = ps_medium_detach_dirty(&detached, limit_of(goal)) != 0;
+    *is_any = detach_dirty(limit_of(goal)) != 0;
     if (!*is_any) {
         return 0;
     }
@@ -93,7 +179,7 @@ static size_t purge_region(struct goal *goal, bool *is_any) {
     for (size_t i = 0; i < PS_PAGE_BIT_WORDS; i++) {
         done += (size_t)__builtin_popcountll(purged[i]);
     }
-    ps_medium_attach(&detached, purged);
+    attach(purged);
     return done;
 }
 
@@ -113,7 +199,7 @@ static uint64_t purge_pages(struct goal *goal) {
 /* Returns, in the child of a fork, the pages that its parent was about to purge. */
 static void recover(void) {
     if (detached.region != NULL) {
-        ps_medium_attach(&detached, NULL);
+        attach(NULL);
     }
 }
 
@@ -132,7 +218,7 @@ static uint64_t count_dirty(void) {
  * is refused. */
 static void retry_refused(void) {
     size_t tried = 0;
-    while (tried < retry_regions && ps_medium_unstick()) {
+    while (tried < retry_regions && unstick()) {
         tried++;
     }
     retry_regions = tried == 0 ? 1 : ps_min(4 * retry_regions, RETRY_LIMIT);
@@ -206,7 +292,7 @@ uint64_t ps_medium_purge_some(uint64_t pages) {
 bool ps_medium_purge_all(void) {
     ps_medium_drop_empty(0);
     ps_lock_acquire(&purge_lock);
-    while (ps_medium_unstick()) { /* ends: nothing is refused meanwhile */
+    while (unstick()) { /* ends: nothing is refused meanwhile */
     }
     struct goal goal = {.pages = count_dirty(), .cost_us = INT64_MAX};
     uint64_t done = purge_pages(&goal);

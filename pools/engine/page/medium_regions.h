@@ -2,7 +2,7 @@
 /*
  * The regions of medium blocks (medium.h) and their pages: the list of a region, its free and its
  * dirty pages, and the totals. All under PS_RANK_MEDIUM, the lock of this file, whose undo log
- * notes each change. Callers: medium.c, medium_dirty.c.
+ * notes each change. Callers: medium.c, medium_purge.c.
  *
  * A region is on the list of its sort and of the length of its longest hole. It is removed before
  * its pages change and inserted again afterwards; counts are those of the regions on lists.
