@@ -6,7 +6,6 @@
  */
 #include "pools/engine/os/fatal.h"
 #include "pools/engine/os/os.h"
-#include "pools/engine/page/access.h"
 #include "pools/engine/page/huge.h"
 #include "pools/engine/page/page_cache.h"
 #include "pools/engine/page/purge.h"

@@ -14,7 +14,6 @@
 #include "pools/engine/heap/slow_path.h"
 #include "pools/engine/os/fatal.h"
 #include "pools/engine/os/os.h"
-#include "pools/engine/page/access.h"
 #include "pools/engine/page/page_cache.h"
 #include "pools/engine/page/purge.h"
 

@@ -5,7 +5,6 @@
  * which are only added.
  */
 #include "pools/engine/page/page_cache.h"
-#include "pools/engine/page/access.h"
 
 #include "pools/engine/base/bits.h"
 #include "pools/engine/base/check.h"

@@ -6,7 +6,6 @@
 
 #include "pools/engine/base/bits.h"
 #include "pools/engine/os/os.h"
-#include "pools/engine/page/access.h"
 #include "pools/engine/page/page_cache.h"
 
 /* Each guarded span may cost two of the 65,530 mappings that a process has by default. */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See access.h.
+ * Access to the pages of runs, for hardening level 2 and above: see page_cache.h. No locks.
  */
-#include "pools/engine/page/access.h"
+#include "pools/engine/page/page_cache.h"
+
 #include "pools/engine/base/bits.h"
 #include "pools/engine/os/os.h"
-#include "pools/engine/page/page_cache.h"
 
 bool ps_page_cache_is_shut;
 
