@@ -12,7 +12,7 @@
 
 #include "pools/engine/heap/start.h"
 #include "pools/engine/heap/thread.h"
-#include "pools/engine/page/medium_purge.h"
+#include "pools/engine/page/medium.h"
 #include "pools/engine/page/page_cache.h"
 
 /* ---- what must hold in the child ---- */

@@ -5,7 +5,6 @@
 
 #include "pools/engine/base/bits.h"
 #include "pools/engine/os/os.h"
-#include "pools/engine/page/medium_purge.h"
 #include "pools/engine/page/page_cache.h"
 #include "pools/engine/page/purge.h"
 #include "pools/engine/page/retention.h"

@@ -11,7 +11,7 @@
 #include "pools/engine/os/cgroup.h"
 #include "pools/engine/os/lock.h"
 #include "pools/engine/os/os.h"
-#include "pools/engine/page/medium_purge.h"
+#include "pools/engine/page/medium.h"
 #include "pools/engine/page/purge.h"
 #include "pools/engine/page/retention.h"
 

@@ -17,7 +17,6 @@
 #include "pools/engine/heap/thread.h"
 #include "pools/engine/os/os.h"
 #include "pools/engine/page/medium.h"
-#include "pools/engine/page/medium_purge.h"
 #include "pools/engine/page/purge.h"
 #include "pools/engine/page/retention.h"
 #include "pools/engine/small/span_list.h"

@@ -20,7 +20,6 @@
 #include "pools/engine/heap/thread.h"
 #include "pools/engine/os/lock.h"
 #include "pools/engine/page/medium.h"
-#include "pools/engine/page/medium_purge.h"
 #include "pools/engine/page/page_cache.h"
 #include "pools/engine/page/retention.h"
 #include "pools/engine/small/orphans.h"

@@ -8,7 +8,6 @@
 
 #include "pools/engine/base/bits.h"
 #include "pools/engine/base/check.h"
-#include "pools/engine/page/medium_purge.h"
 #include "pools/engine/page/medium_regions.h"
 #include "pools/engine/page/page_cache.h"
 

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See medium_purge.h. Lock: purge_lock protects all here; the mark of the current quarter is also
+ * Purge, see medium.h. Lock: purge_lock protects all here; the mark of the current quarter is also
  * lowered under the lock of the regions: see retention.h. Detached pages stay in `detached`
  * while it is purged, where the child of a fork finds it.
  */
-#include "pools/engine/page/medium_purge.h"
+#include "pools/engine/page/medium.h"
 
 #include "pools/engine/base/bits.h"
 #include "pools/engine/os/lock.h"
 #include "pools/engine/os/os.h"
 #include "pools/engine/page/huge.h"
-#include "pools/engine/page/medium.h"
 #include "pools/engine/page/medium_regions.h"
 #include "pools/engine/page/page_cache.h"
 #include "pools/engine/page/purge.h"
