@@ -10,8 +10,8 @@
 #include "pools/engine/os/lock.h"
 #include "pools/engine/page/metadata.h"
 #include "pools/engine/page/page_cache.h"
+#include "pools/engine/small/span.h"
 #include "pools/engine/small/span_remote.h"
-#include "pools/engine/small/span_room.h"
 
 #define METADATA_BYTES ((size_t)8 << 20)
 

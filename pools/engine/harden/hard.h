@@ -15,7 +15,7 @@
  *     happens in random order. The slack of a block behind the requested bytes ends with a canary,
  *     which is checked when the block is freed or resized, when its neighbour is freed, and at the
  *     end of the process. Inaccessible are: the last page of each span, most of a class's first
- *     spans (span_room.h), the addresses behind each large block, addresses that were never
+ *     spans (small/span_room.c), the addresses behind each large block, addresses that were never
  *     granted, and large blocks in quarantine.
  *   - Level 3: the quarantine is longer, and some blocks are guarded samples (guard.h).
  *

@@ -27,7 +27,7 @@ void *ps_plain_alloc_large(struct ps_heap *heap, size_t bytes);
  * allocations are sampled. Written once, at start. */
 extern PS_HIDDEN size_t ps_refill_window_blocks;
 
-/* Number of spans of a class in a heap that are sparse (small/span_room.h): 0, more where blocks
+/* Number of spans of a class in a heap that are sparse (small/span_room.c): 0, more where blocks
  * are hardened. Written once, at start. */
 extern PS_HIDDEN uint32_t ps_refill_sparse_spans;
 

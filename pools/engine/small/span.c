@@ -8,7 +8,6 @@
 #include "pools/engine/os/fatal.h"
 #include "pools/engine/page/page_cache.h"
 #include "pools/engine/small/span_remote.h"
-#include "pools/engine/small/span_room.h"
 
 /* Shorter returns become single blocks on the list, where a double free is detected; longer ones
  * become a gap, whose memory is not touched. */

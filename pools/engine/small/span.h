@@ -75,7 +75,7 @@ struct ps_span {
     uint8_t has_streaks;           /*  91 */
     uint8_t x_owner_detached;      /* 92 FULL and detached by the owner: see ps_span_steal */
     uint8_t is_shared;             /* 93 owner: remote frees have been collected from it */
-    uint8_t guard;                 /* 94 inaccessible part of it: see span_room.h */
+    uint8_t guard;                 /* 94 inaccessible part: see below */
     uint8_t room;                  /* 95 owner: eighths of it counted by the heap: room.c */
     struct ps_run run;             /* 96 of the page layer */
 };
@@ -192,7 +192,7 @@ static inline bool ps_span_has_room(const struct ps_span *span) {
 /*
  * Creates a span of a class for owner_key, with place CURRENT. Clean: for a class that may not fill
  * it. Dense: for a class that fills its spans soon. Sparse: with few accessible pages, at hardening
- * level 2 and above: see span_room.h. NULL when memory is exhausted.
+ * level 2 and above: see ps_span_open. NULL when memory is exhausted.
  */
 struct ps_span *ps_span_create(uint32_t class_index, uintptr_t owner_key);
 struct ps_span *ps_span_create_clean(uint32_t class_index, uintptr_t owner_key);
@@ -269,5 +269,21 @@ PS_NORETURN void ps_span_corrupt(const struct ps_span *span, const char *what);
 
 /* Checked builds: asserts the equation at the top of this file. */
 void ps_span_check(const struct ps_span *span);
+
+/* ---- usable addresses (span_room.c) ---- */
+
+/*
+ * Without hardening: all. At levels 2 and 3 (harden/hard.h) the last page is inaccessible, and a
+ * sparse span has only one or two accessible pages at a random place, so that an access one page,
+ * or a multiple of a granule, away from a block usually faults.
+ */
+
+/* Sets first and limit of a fresh span, and makes its blocks accessible. Returns false when the
+ * system refuses. */
+bool ps_span_open(struct ps_span *span, bool is_sparse);
+
+/* Called before the run returns to the page cache. Pages that a span of the usual kind could access
+ * stay accessible. */
+void ps_span_shut(const struct ps_span *span);
 
 #endif

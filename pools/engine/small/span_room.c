@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See span_room.h.
+ * Usable addresses of a span: see span.h. No locks.
  */
-#include "pools/engine/small/span_room.h"
+#include "pools/engine/small/span.h"
 
 #include "pools/engine/base/bits.h"
 #include "pools/engine/os/os.h"
