@@ -31,7 +31,7 @@
 
 #include "pools/engine/harden/wipe.h"
 #include "pools/engine/heap/heap.h"
-#include "pools/engine/small/misuse.h"
+#include "pools/engine/small/link.h"
 
 /* Random, drawn at start: hard_canary.h. */
 extern PS_HIDDEN uint64_t ps_canary_secret;

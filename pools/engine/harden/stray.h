@@ -7,7 +7,8 @@
 #ifndef PS_HARDEN_STRAY_H
 #define PS_HARDEN_STRAY_H
 
-#include "pools/engine/small/misuse.h"
+#include "pools/engine/base/config.h"
+#include "pools/engine/small/span.h"
 
 /* Called once, at start. Until then the policy is to abort. */
 void ps_stray_start(const struct ps_config *config);

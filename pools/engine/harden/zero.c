@@ -10,7 +10,7 @@
 #include "pools/engine/os/fatal.h"
 #include "pools/engine/os/os.h"
 #include "pools/engine/page/page_cache.h"
-#include "pools/engine/small/misuse.h"
+#include "pools/engine/small/link.h"
 
 #include <errno.h>
 

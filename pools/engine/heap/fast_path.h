@@ -17,7 +17,7 @@
  * NULL, no heap yet, another thread's block, a large block, a foreign pointer - fails the same
  * single compare.
  *
- * These checks detect misuse (misuse.h): a free of an address where no block starts, of a block
+ * These checks detect misuse (link.h): a free of an address where no block starts, of a block
  * that is on a list already or was never granted, and a free block that was overwritten. They cost
  * no cycle where they were measured, because nothing depends on their results.
  *
@@ -35,7 +35,7 @@
 #include "pools/engine/heap/heap.h"
 #include "pools/engine/heap/refill.h"
 #include "pools/engine/heap/slow_path.h"
-#include "pools/engine/small/misuse.h"
+#include "pools/engine/small/link.h"
 
 /* ---- pop, move the window, or find the bin something to pop ---- */
 PS_INLINE void *ps_class_alloc(struct ps_heap *heap, size_t class_index, size_t bytes) {

@@ -12,7 +12,7 @@
 #include "pools/engine/heap/mode.h"
 #include "pools/engine/heap/refill.h"
 #include "pools/engine/heap/remote.h"
-#include "pools/engine/small/misuse.h"
+#include "pools/engine/small/link.h"
 #include "pools/engine/small/span_remote.h"
 
 /* Shorter streaks cost more than they save; their span is probed less often. */

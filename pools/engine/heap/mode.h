@@ -20,7 +20,7 @@
 
 #include "pools/engine/base/compiler.h"
 #include "pools/engine/base/config.h"
-#include "pools/engine/small/misuse.h"
+#include "pools/engine/small/link.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -12,7 +12,7 @@
 #include "pools/engine/heap/refill.h"
 #include "pools/engine/heap/registry.h"
 #include "pools/engine/os/lock.h"
-#include "pools/engine/small/misuse.h"
+#include "pools/engine/small/link.h"
 #include "pools/engine/small/orphans.h"
 #include "pools/engine/small/span_list.h"
 #include "pools/engine/small/span_remote.h"
