@@ -19,7 +19,7 @@
 #include "pools/engine/page/medium.h"
 #include "pools/engine/page/purge.h"
 #include "pools/engine/page/retention.h"
-#include "pools/engine/small/span_list.h"
+#include "pools/engine/small/span.h"
 #include "pools/engine/small/span_remote.h"
 
 #define TICK_CALLS 4      /* slow calls per reading of the clock */

@@ -24,7 +24,7 @@
 #include "pools/engine/page/huge.h"
 #include "pools/engine/page/retention.h"
 #include "pools/engine/small/orphans.h"
-#include "pools/engine/small/span_list.h"
+#include "pools/engine/small/span.h"
 #include "pools/engine/small/span_remote.h"
 
 #include <errno.h>

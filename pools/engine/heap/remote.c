@@ -14,7 +14,7 @@
 #include "pools/engine/os/lock.h"
 #include "pools/engine/small/link.h"
 #include "pools/engine/small/orphans.h"
-#include "pools/engine/small/span_list.h"
+#include "pools/engine/small/span.h"
 #include "pools/engine/small/span_remote.h"
 
 #define BATCH_BLOCKS 64                /* maximum blocks of a batch */

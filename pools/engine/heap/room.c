@@ -20,7 +20,7 @@
 #include "pools/engine/base/bits.h"
 #include "pools/engine/page/retention.h"
 #include "pools/engine/small/orphans.h"
-#include "pools/engine/small/span_list.h"
+#include "pools/engine/small/span.h"
 #include "pools/engine/small/span_remote.h"
 
 #define EIGHTHS 8

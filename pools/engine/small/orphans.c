@@ -6,7 +6,7 @@
 #include "pools/engine/small/orphans.h"
 
 #include "pools/engine/os/lock.h"
-#include "pools/engine/small/span_list.h"
+#include "pools/engine/small/span.h"
 #include "pools/engine/small/span_remote.h"
 
 #define LINE_WORDS (PS_CACHE_LINE / 8)
