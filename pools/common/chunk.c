@@ -6,7 +6,7 @@
 
 #include "pools/common/poison.h"
 #include "pools/engine/base/bits.h"
-#include "pools/engine/base/check.h"
+#include "pools/engine/base/compiler.h"
 
 #include <errno.h>
 #include <poolshim/pages.h>

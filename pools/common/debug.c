@@ -5,7 +5,7 @@
 #include "pools/common/debug.h"
 
 #include "pools/engine/base/atomic.h"
-#include "pools/engine/base/check.h"
+#include "pools/engine/base/compiler.h"
 #include "pools/engine/os/os.h"
 
 #include <stdint.h>

@@ -13,7 +13,7 @@
 #include "pools/common/debug.h"
 #include "pools/engine/base/atomic.h"
 #include "pools/engine/base/bits.h"
-#include "pools/engine/base/check.h"
+#include "pools/engine/base/compiler.h"
 
 #include <errno.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 #include "pools/pages/magazine.h"
 
 #include "pools/common/poison.h"
-#include "pools/engine/base/check.h"
+#include "pools/engine/base/compiler.h"
 #include "pools/engine/os/fatal.h"
 #include "pools/engine/os/lock.h"
 #include "pools/engine/os/os.h"

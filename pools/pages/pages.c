@@ -6,7 +6,7 @@
 #include <poolshim/pages.h>
 
 #include "pools/common/poison.h"
-#include "pools/engine/base/check.h"
+#include "pools/engine/base/compiler.h"
 #include "pools/engine/os/os.h"
 #include "pools/engine/page/page_cache.h"
 #include "pools/engine/page/purge.h"

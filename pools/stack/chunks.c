@@ -11,7 +11,7 @@
 #include "pools/stack/stack.h"
 
 #include "pools/common/debug.h"
-#include "pools/engine/base/check.h"
+#include "pools/engine/base/compiler.h"
 #include "pools/engine/os/os.h"
 
 #include <errno.h>

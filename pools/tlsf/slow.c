@@ -5,7 +5,7 @@
 #include "pools/tlsf/tlsf.h"
 
 #include "pools/engine/base/atomic.h"
-#include "pools/engine/base/check.h"
+#include "pools/engine/base/compiler.h"
 
 #include <errno.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 /* Last words: the message is API, so it is compared to the letter. */
 #include "pools/engine/os/fatal.h"
 
-#include "pools/engine/base/check.h"
+#include "pools/engine/base/compiler.h"
 #include "tests/unit/unit.h"
 
 static const void *address_of(uintptr_t value) { return (const void *)value; }

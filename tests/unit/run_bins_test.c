@@ -3,7 +3,7 @@
 /* Free runs by length, against a plain array of runs that are in or out. */
 #include "pools/engine/page/run_bins.h"
 
-#include "pools/engine/base/check.h"
+#include "pools/engine/base/compiler.h"
 
 #include "tests/unit/fake_os.h"
 #include "tests/unit/fresh.h"

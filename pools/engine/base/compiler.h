@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Compiler interface: attributes, branch hints and the few builtins that the engine relies on. Owns
- * no state. Any file may include it; it includes no file of the project.
+ * Compiler interface: attributes, branch hints, the few builtins that the engine relies on, and
+ * assertions. Owns no state. Any file may include it; it includes no file of the project.
  */
 #ifndef PS_BASE_COMPILER_H
 #define PS_BASE_COMPILER_H
@@ -84,5 +84,19 @@ static inline void ps_cpu_relax(void) {
 
 /* Hides the origin of a value, so that the compiler keeps it instead of computing it again. */
 #define PS_OPAQUE(value) __asm__("" : "+r"(value))
+
+/* ---- assertions of checked builds ---- */
+
+/* Release builds compile the condition but never evaluate it. A failed check prints one line and
+ * aborts through ps_check_failed, which os/fatal.c implements, so that base makes no system call.
+ */
+PS_HOOK PS_NORETURN void ps_check_failed(const char *text);
+
+#define PS_CHECK(condition)                                                                        \
+    do {                                                                                           \
+        if (PS_CHECKED && PS_UNLIKELY(!(condition))) {                                             \
+            ps_check_failed("poolshim: check failed: " #condition "\n");                           \
+        }                                                                                          \
+    } while (0)
 
 #endif

@@ -24,7 +24,7 @@
 #define PS_BASE_UNDO_H
 
 #include "pools/engine/base/atomic.h"
-#include "pools/engine/base/check.h"
+#include "pools/engine/base/compiler.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -4,7 +4,7 @@
  */
 #include "pools/engine/os/fatal.h"
 
-#include "pools/engine/base/check.h"
+#include "pools/engine/base/compiler.h"
 #include "pools/engine/os/os.h"
 
 #include <stdlib.h>

@@ -16,7 +16,7 @@
 #define PS_OS_LOCK_H
 
 #include "pools/engine/base/atomic.h"
-#include "pools/engine/base/check.h"
+#include "pools/engine/base/compiler.h"
 #include "pools/engine/base/undo.h"
 #include "pools/engine/os/os.h"
 

@@ -7,7 +7,7 @@
 #include "pools/engine/page/medium.h"
 
 #include "pools/engine/base/bits.h"
-#include "pools/engine/base/check.h"
+#include "pools/engine/base/compiler.h"
 #include "pools/engine/page/medium_regions.h"
 #include "pools/engine/page/page_cache.h"
 

@@ -5,7 +5,7 @@
 #include "pools/engine/page/medium_regions.h"
 
 #include "pools/engine/base/bits.h"
-#include "pools/engine/base/check.h"
+#include "pools/engine/base/compiler.h"
 
 #define LENGTHS (PS_PAGE_BITS + 1)
 #define LENGTH_WORDS (PS_PAGE_BIT_WORDS + 1)

@@ -7,7 +7,7 @@
 #include "pools/engine/page/page_cache.h"
 
 #include "pools/engine/base/bits.h"
-#include "pools/engine/base/check.h"
+#include "pools/engine/base/compiler.h"
 #include "pools/engine/os/lock.h"
 #include "pools/engine/page/arena.h"
 #include "pools/engine/page/huge.h"

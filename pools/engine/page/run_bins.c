@@ -5,7 +5,7 @@
 #include "pools/engine/page/run_bins.h"
 
 #include "pools/engine/base/bits.h"
-#include "pools/engine/base/check.h"
+#include "pools/engine/base/compiler.h"
 
 #define SCAN_LIMIT 8 /* runs examined in the bin where some are too short */
 

@@ -5,7 +5,7 @@
 #include "pools/engine/small/size_class.h"
 
 #include "pools/engine/base/bits.h"
-#include "pools/engine/base/check.h"
+#include "pools/engine/base/compiler.h"
 #include "pools/engine/os/os.h"
 #include "pools/engine/page/page_map.h"
 

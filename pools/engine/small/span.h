@@ -18,7 +18,7 @@
 #ifndef PS_SMALL_SPAN_H
 #define PS_SMALL_SPAN_H
 
-#include "pools/engine/base/check.h"
+#include "pools/engine/base/compiler.h"
 #include "pools/engine/page/page_map.h"
 #include "pools/engine/small/link.h"
 #include "pools/engine/small/size_class.h"
