@@ -4,8 +4,8 @@
  */
 #include "shim/process_memory.h"
 
-#include "pools/engine/os/file.h"
 #include "pools/engine/os/os.h"
+#include "pools/engine/os/syscall.h"
 #include "shim/config_value.h"
 #include "shim/text.h"
 

@@ -7,7 +7,7 @@
  */
 #include "pools/engine/os/cgroup.h"
 
-#include "pools/engine/os/file.h"
+#include "pools/engine/os/syscall.h"
 
 #include <string.h>
 

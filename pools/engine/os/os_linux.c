@@ -4,7 +4,6 @@
  * clock: libc's vDSO path is 20 times cheaper than a system call. No locks.
  */
 #include "pools/engine/base/bits.h"
-#include "pools/engine/os/file.h"
 #include "pools/engine/os/os.h"
 #include "pools/engine/os/syscall.h"
 

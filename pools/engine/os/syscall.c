@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See file.h.
+ * Small files of /proc and /sys: see syscall.h.
  */
-#include "pools/engine/os/file.h"
-
 #include "pools/engine/os/syscall.h"
 
 #include <errno.h>
