@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The fault handler: the claim and its argument, and what the earlier action gets. */
-#include "pools/engine/os/fault.h"
+#include "pools/engine/os/fatal.h"
 
 #include "pools/engine/os/os.h"
 #include "tests/unit/fresh.h"

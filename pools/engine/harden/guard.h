@@ -24,7 +24,7 @@
 
 #include "pools/engine/base/atomic.h"
 #include "pools/engine/heap/heap.h"
-#include "pools/engine/os/fault.h"
+#include "pools/engine/os/fatal.h"
 
 #include <stdbool.h>
 #include <stddef.h>

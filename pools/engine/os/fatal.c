@@ -1,14 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Fatal messages. Called from any layer after a misuse or a failed check. No locks, no allocation.
+ * See fatal.h. Called from any layer after a misuse or a failed check. The handler is installed by
+ * libc's sigaction, not the raw call, because it supplies the code through which a handler returns.
+ * ps_fault_watch writes the variables below before the handler can run.
  */
 #include "pools/engine/os/fatal.h"
 
 #include "pools/engine/base/compiler.h"
 #include "pools/engine/os/os.h"
 
+#include <errno.h>
+#include <signal.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <ucontext.h>
+
+/* ---- messages ---- */
 
 #define LINE_BYTES 160
 #define TAIL_BYTES 80 /* reserved for the text behind the words: an address, two numbers */
@@ -76,4 +84,119 @@ PS_COLD PS_NORETURN void ps_fatal_block(const char *what, const void *block, siz
 PS_COLD PS_NORETURN void ps_check_failed(const char *text) {
     ps_os_write(2, text, strlen(text));
     abort();
+}
+
+/* ---- faults ---- */
+
+#if defined(__aarch64__)
+#define ESR_WRITE_BIT 6 /* of a data abort: set when the access was a write */
+#endif
+
+static const int signals[] = {SIGSEGV, SIGBUS};
+
+#define SIGNAL_COUNT (sizeof signals / sizeof signals[0])
+
+static ps_fault_claim *claimant;
+static struct sigaction previous[SIGNAL_COUNT];
+
+#if defined(__x86_64__)
+
+static void read_context(const ucontext_t *context, struct ps_fault *fault) {
+    const greg_t *registers = context->uc_mcontext.gregs;
+    fault->instruction = (uintptr_t)registers[REG_RIP];
+    fault->access = (registers[REG_ERR] & 2) != 0 ? PS_FAULT_WRITE : PS_FAULT_READ;
+}
+
+#elif defined(__aarch64__)
+
+static void read_context(const ucontext_t *context, struct ps_fault *fault) {
+    fault->instruction = (uintptr_t)context->uc_mcontext.pc;
+    /* The kernel appends records to the context; one of them is the syndrome. */
+    const char *record = (const char *)context->uc_mcontext.__reserved;
+    const char *end = record + sizeof context->uc_mcontext.__reserved;
+    while (record + sizeof(struct esr_context) <= end) {
+        const struct _aarch64_ctx *head = (const struct _aarch64_ctx *)record;
+        if (head->magic == ESR_MAGIC) {
+            bool is_write = (((const struct esr_context *)record)->esr >> ESR_WRITE_BIT & 1) != 0;
+            fault->access = is_write ? PS_FAULT_WRITE : PS_FAULT_READ;
+        }
+        if (head->magic == 0 || head->magic == ESR_MAGIC || head->size == 0) {
+            return;
+        }
+        record += head->size;
+    }
+}
+
+#else
+
+static void read_context(const ucontext_t *context, struct ps_fault *fault) {
+    (void)context;
+    (void)fault;
+}
+
+#endif
+
+/* Performs the action that was installed before ours, as the kernel would. */
+static void pass_on(int number, struct sigaction *earlier, siginfo_t *info, void *context) {
+    bool is_fault = info->si_code > 0; /* otherwise it was sent by kill, and no instruction faults
+                                        * again */
+    if ((earlier->sa_flags & SA_SIGINFO) == 0 &&
+        (earlier->sa_handler == SIG_DFL || earlier->sa_handler == SIG_IGN)) {
+        if (earlier->sa_handler == SIG_IGN && !is_fault) {
+            return;
+        }
+        earlier->sa_handler = SIG_DFL; /* the kernel ignores no fault */
+        (void)sigaction(number, earlier, NULL);
+        if (!is_fault) {
+            (void)raise(number); /* blocked here; delivered when the handler has returned */
+        }
+        return;
+    }
+    struct sigaction action = *earlier;
+    if (((unsigned)action.sa_flags & SA_RESETHAND) != 0) {
+        earlier->sa_flags = 0;
+        earlier->sa_handler = SIG_DFL;
+    }
+    /* The return from the handler restores the mask that was in force. */
+    (void)pthread_sigmask(SIG_BLOCK, &action.sa_mask, NULL);
+    if ((action.sa_flags & SA_NODEFER) != 0) {
+        sigset_t own;
+        sigemptyset(&own);
+        sigaddset(&own, number);
+        (void)pthread_sigmask(SIG_UNBLOCK, &own, NULL);
+    }
+    if ((action.sa_flags & SA_SIGINFO) != 0) {
+        action.sa_sigaction(number, info, context);
+    } else {
+        action.sa_handler(number);
+    }
+}
+
+static void on_fault(int number, siginfo_t *info, void *context) {
+    int saved_errno = errno;
+    struct sigaction *earlier = &previous[number == signals[0] ? 0 : 1];
+    bool is_claimed = false;
+    if (info->si_code > 0) {
+        struct ps_fault fault = {.address = info->si_addr};
+        read_context(context, &fault);
+        is_claimed = claimant(&fault);
+    }
+    if (is_claimed) {
+        (void)sigaction(number, earlier, NULL);
+    } else {
+        pass_on(number, earlier, info, context);
+    }
+    errno = saved_errno;
+}
+
+PS_COLD void ps_fault_watch(ps_fault_claim *claim) {
+    struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+    sigemptyset(&action.sa_mask);
+    claimant = claim;
+    for (size_t i = 0; i < SIGNAL_COUNT; i++) {
+        /* Save the present action first, so that no fault in between misses it. */
+        if (sigaction(signals[i], NULL, &previous[i]) == 0) {
+            (void)sigaction(signals[i], &action, NULL);
+        }
+    }
 }
