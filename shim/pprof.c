@@ -7,7 +7,7 @@
 
 #include "pools/engine/base/bits.h"
 #include "pools/engine/os/os.h"
-#include "pools/engine/profile/draw.h"
+#include "pools/engine/profile/countdown.h"
 #include "pools/engine/profile/profile.h"
 #include "shim/gzip.h"
 #include "shim/mappings.h"

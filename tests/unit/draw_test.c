@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Random numbers for sampling, and what a sample stands for, against the mathematical library. */
-#include "pools/engine/profile/draw.h"
+#include "pools/engine/profile/countdown.h"
 #include "tests/unit/unit.h"
 
 #include <math.h>

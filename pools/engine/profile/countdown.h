@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Countdowns to the next sample of each class in a heap.
+ * When the next sample is due: countdowns for each class in a heap, and the random draws that they
+ * start from.
  *
  * Samples are the points of a Poisson process over allocated bytes. Each class of each heap has a
  * process of its own, since independent ones add up to one: the distance to the next point is drawn
@@ -23,7 +24,23 @@
 #include "pools/engine/heap/heap.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+
+/* ---- random draws, and what a sample stands for; any thread ---- */
+
+/* The next random bits of a generator, whose state may be any. */
+uint64_t ps_draw_bits(uint64_t *state);
+
+/* An exponentially distributed number with mean 1, from 64 random bits. */
+double ps_draw_exponential(uint64_t bits);
+
+/* A sample of a block of so many bytes stands for this many blocks, in units of
+ * 1/PS_DRAW_WEIGHT_ONE. */
+#define PS_DRAW_WEIGHT_ONE 65536
+uint64_t ps_draw_weight(size_t bytes, size_t interval_bytes);
+
+/* ---- countdowns ---- */
 
 struct ps_countdown {
     int64_t left; /* blocks up to the sampled one, which is included; 0: not drawn yet */
