@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * malloc, free, calloc, realloc and the size of a block under libc's names. The fast paths are
- * fast_path.h, inlined.
+ * malloc, free, calloc, realloc, the aligned family and the size of a block under libc's names. The
+ * fast paths are fast_path.h, inlined.
  */
+#include "pools/engine/os/os.h"
 #include "shim/entry.h"
 
 #include <malloc.h>
 #include <stdlib.h>
+
+#define ALIGN_LIMIT ((size_t)1 << 63)
 
 PS_HOT_EXPORT void *malloc(size_t size) { return ps_heap_alloc(size); }
 
@@ -56,3 +59,49 @@ PS_EXPORT_ALIAS(__libc_malloc, malloc);
 PS_EXPORT_ALIAS(__libc_free, free);
 PS_EXPORT_ALIAS(__libc_calloc, calloc);
 PS_EXPORT_ALIAS(__libc_realloc, realloc);
+
+/* ---- the aligned family ---- */
+
+/* POSIX leaves a choice in places; as in glibc, posix_memalign sets errno too if memory is
+ * exhausted, and only then; memalign and aligned_alloc round an odd alignment up. */
+
+PS_EXPORT int posix_memalign(void **result, size_t align, size_t size) {
+    if (!ps_is_power_of_two(align) || align % sizeof(void *) != 0) {
+        return EINVAL;
+    }
+    void *block = ps_block_alloc_aligned(size, align);
+    if (block == NULL) {
+        return ENOMEM; /* and so is errno */
+    }
+    *result = block;
+    return 0;
+}
+
+PS_EXPORT void *memalign(size_t align, size_t size) {
+    if (align > ALIGN_LIMIT) {
+        errno = EINVAL;
+        return NULL;
+    }
+    if (!ps_is_power_of_two(align)) {
+        align = align == 0 ? 1 : (size_t)2 << ps_log2(align);
+    }
+    return ps_block_alloc_aligned(size, align);
+}
+
+PS_EXPORT void *valloc(size_t size) { return ps_block_alloc_aligned(size, ps_os_page_bytes()); }
+
+PS_EXPORT void *pvalloc(size_t size) {
+    size_t page_bytes = ps_os_page_bytes();
+    size_t rounded = ps_round_up(size, page_bytes);
+    if (rounded < size) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    return ps_block_alloc_aligned(ps_max(rounded, page_bytes), page_bytes);
+}
+
+PS_EXPORT_ALIAS(aligned_alloc, memalign);
+PS_EXPORT_ALIAS(__libc_memalign, memalign);
+PS_EXPORT_ALIAS(__libc_valloc, valloc);
+PS_EXPORT_ALIAS(__libc_pvalloc, pvalloc);
+PS_EXPORT_ALIAS(__posix_memalign, posix_memalign);
