@@ -7,8 +7,6 @@
 #include "shim/config.h"
 
 #include "pools/engine/os/syscall.h"
-#include "shim/config_report.h"
-#include "shim/config_value.h"
 #include "shim/environment.h"
 #include "shim/text.h"
 

@@ -9,6 +9,7 @@
 #define PS_SHIM_CONFIG_H
 
 #include "pools/engine/base/config.h"
+#include "shim/text.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -102,5 +103,74 @@ void ps_shim_configure(struct ps_config *out);
 
 /* The frozen settings; all defaults of zero before ps_shim_configure. Any thread. */
 const struct ps_settings *ps_shim_settings(void);
+
+/* ---- one option: text to field and back (config_value.c) ---- */
+
+enum ps_number_fault {
+    PS_NUMBER_FINE,
+    PS_NUMBER_MALFORMED,
+    PS_NUMBER_OVERFLOW,
+};
+
+/* Decimal digits only. */
+enum ps_number_fault ps_value_parse_count(struct ps_str text, uint64_t *out);
+
+/* Digits and K, M, G, KiB, MiB or GiB in any case, all of them powers of 1024. */
+enum ps_number_fault ps_value_parse_size(struct ps_str text, uint64_t *bytes);
+
+/*
+ * Stores the value in its field. False: the settings are unchanged, and `reason` holds the end of
+ * a sentence that begins with the option and the quoted value ("is not one of auto, ...").
+ */
+bool ps_value_parse(const struct ps_option *option, struct ps_str value,
+                    struct ps_settings *settings, struct ps_text *reason);
+
+/* The value in force, as a user would write it; "built-in" for the engine's own. */
+void ps_value_print(const struct ps_option *option, const struct ps_settings *settings,
+                    struct ps_text *text);
+
+/* The permitted values of the option: "8..64KiB", "auto, always, never". */
+void ps_value_print_range(const struct ps_option *option, struct ps_text *text);
+
+/* ---- messages on stderr, and the listings (config_report.c) ---- */
+
+/* Source of a value; the two sources name options differently. */
+struct ps_config_site {
+    int message_fd;
+    enum ps_origin origin;
+};
+
+/* `poolshim: POOLSHIM_THP: "yes" is not one of auto, always, never; using auto` */
+void ps_config_report_value(const struct ps_config_site *site, const struct ps_option *option,
+                            struct ps_str value, const struct ps_settings *settings,
+                            struct ps_str reason);
+
+/* Names the option with the nearest name. */
+void ps_config_report_unknown(const struct ps_config_site *site, struct ps_str name);
+
+/* Reports a part of POOLSHIM_CONF that is not name:value. */
+void ps_config_report_malformed(const struct ps_config_site *site, struct ps_str part);
+
+/* A setting that cannot hold beside another one: `poolshim: POOLSHIM_<option>: <reason>`. */
+void ps_config_report_contradiction(int message_fd, const struct ps_option *option,
+                                    struct ps_str reason);
+
+void ps_config_report_secure(int message_fd);
+void ps_config_report_stop(int message_fd, uint32_t fault_count);
+
+/* VERBOSE: the settings in force and where each came from. */
+void ps_config_list_settings(int message_fd, const struct ps_settings *settings);
+
+/* HELP: all options, their ranges, defaults and meanings. */
+void ps_config_list_options(int message_fd);
+
+/*
+ * Distance of a misspelt name, in any case, from an option's. A name with the same beginning is
+ * near in any case.
+ */
+size_t ps_config_name_distance(struct ps_str name, const char *option);
+
+/* The option whose name is nearest by edit distance; never PACKED when `in_conf`. */
+const struct ps_option *ps_config_nearest(struct ps_str name, enum ps_origin origin);
 
 #endif

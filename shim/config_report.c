@@ -3,11 +3,10 @@
  * Messages and listings of the configuration. Each line is built in a stack buffer and leaves in
  * one write(2), so lines of several processes do not mix. No locks.
  */
-#include "shim/config_report.h"
+#include "shim/config.h"
 
 #include "pools/engine/os/syscall.h"
 #include "pools/include/poolshim/poolshim.h"
-#include "shim/config_value.h"
 #include "shim/environment.h"
 
 #include <string.h>

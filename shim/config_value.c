@@ -3,7 +3,7 @@
  * Parsing and printing of option values, one pair of functions for each type of the option table.
  * Called by shim/config.c and shim/config_report.c. No locks, no libc beyond string.h.
  */
-#include "shim/config_value.h"
+#include "shim/config.h"
 
 #include <assert.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 
 #include "pools/engine/os/os.h"
 #include "pools/engine/os/syscall.h"
-#include "shim/config_value.h"
+#include "shim/config.h"
 #include "shim/text.h"
 
 #include <string.h>

@@ -7,8 +7,6 @@
 #include "scripts/native/run.h"
 
 #include "shim/config.h"
-#include "shim/config_report.h"
-#include "shim/config_value.h"
 #include "shim/environment.h"
 #include "shim/text.h"
 

@@ -7,7 +7,6 @@
  */
 #include "shim/config.h"
 #include "pools/engine/small/size_class.h"
-#include "shim/config_value.h"
 #include "shim/environment.h"
 #include "tests/fuzz/lib/fuzz.h"
 

@@ -7,8 +7,6 @@
 #define PS_TESTS_UNIT_SHIM_CONFIG_READING_H
 
 #include "shim/config.h"
-#include "shim/config_report.h"
-#include "shim/config_value.h"
 #include "tests/unit/shim/capture.h"
 
 static struct ps_settings settings;
