@@ -37,8 +37,8 @@ target_link_options(poolshim PRIVATE LINKER:-z,max-page-size=65536
 # brought into memory with it: the system reads 64 KiB around each page that is touched. Sections
 # are sorted by name, and those of single functions come behind .text.
 set(late_sources ${shim_sources} ${engine_sources} ${pages_sources})
-set(late_shim cxx_new [a-z_]*report record stats exit_output guard_trace introspect process_memory
-    profile pprof gzip mappings)
+set(late_shim cxx_new [a-z_]*report record stats exit_output guard_trace introspect process
+    profile pprof gzip)
 list(JOIN late_shim "|" late_shim)
 list(FILTER late_sources INCLUDE REGEX
     "/engine/(harden|profile|record)/|/pages/|/poison|/shim/(${late_shim})")

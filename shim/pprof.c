@@ -10,7 +10,7 @@
 #include "pools/engine/profile/countdown.h"
 #include "pools/engine/profile/profile.h"
 #include "shim/gzip.h"
-#include "shim/mappings.h"
+#include "shim/process.h"
 #include "shim/text.h"
 
 #include <errno.h>

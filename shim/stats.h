@@ -9,7 +9,7 @@
 #define PS_SHIM_STATS_H
 
 #include "pools/engine/record/census.h"
-#include "shim/process_memory.h"
+#include "shim/process.h"
 #include "shim/text.h"
 
 #include <stdint.h>

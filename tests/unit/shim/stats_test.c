@@ -1,7 +1,7 @@
 // sources: shim/stats.c shim/stats_table.c shim/stats_json.c shim/report_file.c
 // sources: shim/exit_output.c
 // libc: glibc
-// sources: shim/process_memory.c shim/config.c shim/config_value.c shim/config_report.c
+// sources: shim/process.c shim/config.c shim/config_value.c shim/config_report.c
 // sources: shim/environment.c shim/text.c
 /* SPDX-License-Identifier: MIT */
 /*
