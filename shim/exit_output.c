@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See exit_output.h. Calls libc and the kernel only. No locks.
+ * See exit_output.h. Calls libc and the kernel only. No locks; two threads that write a file of the
+ * same name differ by their thread ids, the later rename wins.
  */
 #include "shim/exit_output.h"
 
@@ -11,6 +12,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -126,4 +128,151 @@ void ps_exit_output_unwritten(const char *option, const char *path, int error) {
     ps_text_add(&text, why != NULL ? why : "unknown error");
     ps_text_add(&text, "\n");
     ps_text_flush(&text);
+}
+
+/* ---- files ---- */
+
+#define TEMPORARY_BYTES 48
+#define FILE_MODE 0666 /* less the umask */
+
+/* The pattern with %p and %% replaced; other % sequences stay as they are. */
+static void add_expanded(struct ps_text *path, const char *pattern) {
+    for (; *pattern != '\0'; pattern++) {
+        if (pattern[0] == '%' && pattern[1] == 'p') {
+            ps_text_add_number(path, (uint64_t)ps_syscall3(SYS_getpid, 0, 0, 0));
+            pattern++;
+            continue;
+        }
+        pattern += pattern[0] == '%' && pattern[1] == '%';
+        ps_text_add_str(path, (struct ps_str){.data = pattern, .length = 1});
+    }
+}
+
+bool ps_report_file_is_per_process(const char *pattern) {
+    for (; *pattern != '\0'; pattern++) {
+        if (pattern[0] == '%' && pattern[1] == 'p') {
+            return true;
+        }
+        pattern += pattern[0] == '%' && pattern[1] == '%';
+    }
+    return false;
+}
+
+static int make_path(char *out, size_t capacity, const char *pattern, const char *directory) {
+    struct ps_text path;
+    ps_text_start(&path, out, capacity, PS_TEXT_TO_BUFFER);
+    if (pattern[0] != '/' && directory != NULL && directory[0] != '\0') {
+        ps_text_add(&path, directory);
+        ps_text_add(&path, "/");
+    }
+    add_expanded(&path, pattern);
+    ps_text_add_str(&path, (struct ps_str){.data = "", .length = 1});
+    return path.has_failed ? ENAMETOOLONG : 0;
+}
+
+/* The function that writes, and its argument. */
+struct contents {
+    ps_report_writer *write;
+    const void *context;
+};
+
+static int write_and_close(int fd, const struct contents *contents) {
+    if (fd < 0) {
+        return errno;
+    }
+    int error = contents->write(fd, contents->context);
+    /* close reports what a network file system could not store. */
+    if (close(fd) != 0 && error == 0) {
+        error = errno;
+    }
+    return error;
+}
+
+static int write_and_rename(int directory, const char *name, const struct contents *contents) {
+    char temporary[TEMPORARY_BYTES];
+    struct ps_text text;
+    ps_text_start(&text, temporary, sizeof temporary, PS_TEXT_TO_BUFFER);
+    ps_text_add(&text, ".poolshim-stats.");
+    ps_text_add_number(&text, (uint64_t)ps_syscall3(SYS_gettid, 0, 0, 0));
+    ps_text_add_str(&text, (struct ps_str){.data = "", .length = 1});
+
+    const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+    int fd = openat(directory, temporary, flags, FILE_MODE);
+    if (fd < 0 && errno == EEXIST) {
+        /* Left by a process that was killed while writing and had the same id. */
+        unlinkat(directory, temporary, 0);
+        fd = openat(directory, temporary, flags, FILE_MODE);
+    }
+    if (fd < 0) {
+        return errno;
+    }
+    int error = write_and_close(fd, contents);
+    if (error == 0 && renameat(directory, temporary, directory, name) != 0) {
+        error = errno;
+    }
+    if (error != 0) {
+        unlinkat(directory, temporary, 0);
+    }
+    return error;
+}
+
+/*
+ * Anything but a regular file is written in place: renaming over /dev/null would replace it.
+ * O_NONBLOCK: a named pipe without a reader must not block the program's exit. The target of a link
+ * in /dev or /proc may be the program's own output, so it is appended to and not truncated.
+ */
+static int write_in_place(int directory, const char *name, const char *path,
+                          const struct contents *contents) {
+    struct stat status;
+    bool is_regular = fstatat(directory, name, &status, 0) == 0 && S_ISREG(status.st_mode);
+    bool is_device = strncmp(path, "/dev/", 5) == 0 || strncmp(path, "/proc/", 6) == 0;
+    int how = is_regular && !is_device ? O_TRUNC : O_APPEND;
+    int flags = O_WRONLY | O_CREAT | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | how;
+    return write_and_close(openat(directory, name, flags, FILE_MODE), contents);
+}
+
+static int write_named(int directory, const char *name, const char *path,
+                       const struct contents *contents) {
+    struct stat status;
+    bool exists = fstatat(directory, name, &status, AT_SYMLINK_NOFOLLOW) == 0;
+    if (!exists && errno != ENOENT) {
+        return errno;
+    }
+    if (exists && !S_ISREG(status.st_mode)) {
+        return write_in_place(directory, name, path, contents);
+    }
+    int error = write_and_rename(directory, name, contents);
+    /* The file may be writable although its directory is not. */
+    if (error != 0 && exists) {
+        return write_in_place(directory, name, path, contents);
+    }
+    return error;
+}
+
+int ps_report_file_write(const char *pattern, const char *directory, ps_report_writer *write,
+                         const void *context) {
+    const struct contents contents = {write, context};
+    char path[PATH_MAX];
+    int error = make_path(path, sizeof path, pattern, directory);
+    if (error != 0) {
+        return error;
+    }
+    char *slash = strrchr(path, '/');
+    const char *name = slash == NULL ? path : slash + 1;
+    char last = '\0';
+    /* "a/b" is b in "a/"; the slash stays, so that "/b" is b in "/". */
+    if (slash != NULL) {
+        last = *name;
+        path[name - path] = '\0';
+    }
+    int parent = open(slash == NULL ? "." : path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    error = parent < 0 ? errno : 0;
+    if (slash != NULL) {
+        path[name - path] = last;
+    }
+    if (error == 0) {
+        error = *name == '\0' ? EISDIR : write_named(parent, name, path, &contents);
+        close(parent);
+    }
+    return error;
 }

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Output at the end of the process, independent of the program's descriptors and directory at that
- * time. Owns the copy of stderr that outlives the program's own, and the directory at the start.
- * Called by the library's constructor and destructor, stats.c and record.c. Allocates nothing, uses
- * no stdio. No locks.
+ * Output of reports: at the end of the process, independent of the program's descriptors and
+ * directory at that time; and to files, at any time. Owns the copy of stderr that outlives the
+ * program's own, and the directory at the start. Called by the library's constructor and
+ * destructor, stats.c, record.c, profile.c. Allocates nothing. No locks.
  */
 #ifndef PS_SHIM_EXIT_OUTPUT_H
 #define PS_SHIM_EXIT_OUTPUT_H
 
 #include <signal.h>
+#include <stdbool.h>
+
+/* ---- the end of the process ---- */
 
 /* Called from the constructor, when something will be written at the end; a second call does
  * nothing. Keeps errno. */
@@ -36,5 +39,21 @@ struct ps_signal_guard {
 
 void ps_signal_guard_enter(struct ps_signal_guard *guard);
 void ps_signal_guard_leave(struct ps_signal_guard *guard);
+
+/* ---- files that a reader may open at any moment ---- */
+
+/* Writes the contents to an open file; returns 0 or an errno. */
+typedef int ps_report_writer(int fd, const void *context);
+
+/*
+ * Writes a temporary file and renames it. The name is `pattern`, in which %p becomes the process id
+ * and %% a percent sign, below `directory` when it is relative and directory not NULL. Anything but
+ * a regular file is written in place. Returns 0 or an errno.
+ */
+int ps_report_file_write(const char *pattern, const char *directory, ps_report_writer *write,
+                         const void *context);
+
+/* True when names made from the pattern differ from process to process. */
+bool ps_report_file_is_per_process(const char *pattern);
 
 #endif

@@ -9,7 +9,6 @@
 #include "shim/config.h"
 #include "shim/exit_output.h"
 #include "shim/pprof.h"
-#include "shim/report_file.h"
 
 #include <errno.h>
 #include <stdbool.h>

@@ -8,7 +8,6 @@
 #include "pools/engine/record/record.h"
 #include "shim/config.h"
 #include "shim/exit_output.h"
-#include "shim/report_file.h"
 
 #include <errno.h>
 #include <fcntl.h>

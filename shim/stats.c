@@ -8,7 +8,6 @@
 #include "pools/engine/os/syscall.h"
 #include "shim/config.h"
 #include "shim/exit_output.h"
-#include "shim/report_file.h"
 
 #include <errno.h>
 #include <string.h>
