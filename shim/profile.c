@@ -8,7 +8,6 @@
 #include "pools/engine/profile/profile.h"
 #include "shim/config.h"
 #include "shim/exit_output.h"
-#include "shim/pprof.h"
 
 #include <errno.h>
 #include <stdbool.h>

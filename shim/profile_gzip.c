@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See gzip.h.
+ * A gzip file of stored blocks: see profile.h.
  */
-#include "shim/gzip.h"
+#include "shim/profile.h"
 
 #include "shim/text.h"
 

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See pprof.h. The file is a sequence of fields in the wire format of protocol buffers. A message
+ * See profile.h. The file is a sequence of fields in the wire format of protocol buffers. A message
  * inside of it is preceded by its length, so each is put together in a buffer first.
  */
-#include "shim/pprof.h"
+#include "shim/profile.h"
 
 #include "pools/engine/base/bits.h"
 #include "pools/engine/os/os.h"
 #include "pools/engine/profile/countdown.h"
 #include "pools/engine/profile/profile.h"
-#include "shim/gzip.h"
 #include "shim/process.h"
 #include "shim/text.h"
 
