@@ -4,15 +4,22 @@
  * ensures that it has started, and the destructor prints statistics, writes the recording or
  * the profile, and checks freed blocks where they are hardened. Nothing is torn down at exit: other
  * libraries may allocate afterwards.
+ *
+ * Also the start of the pages of the pools library, which pools/pages/pages.h requires: the sources
+ * of pools/pages are exported here on the engine's page layer, so that a program's pools and its
+ * malloc share one page cache. No locks of its own.
  */
 #include "pools/engine/harden/hard.h"
 #include "pools/engine/heap/start.h"
+#include "pools/engine/os/lock.h"
+#include "pools/pages/pages.h"
 #include "shim/config.h"
 #include "shim/profile.h"
 #include "shim/record.h"
 #include "shim/stats.h"
 #include "shim/threads.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 
 /* The engine's hook, see pools/engine/heap/start.h. */
@@ -34,4 +41,26 @@ __attribute__((destructor(101))) static void library_unloaded(void) {
     ps_record_at_exit();
     ps_profile_at_exit();
     ps_hard_sweep();
+}
+
+/* ---- pages ---- */
+
+void ps_pages_start(void) {
+    if (!ps_engine_has_started()) {
+        ps_engine_start();
+    }
+}
+
+static void pages_child(void) {
+    ps_pages_fork_child();
+    if (ps_lock_fork_repaired()) {
+        ps_pages_fork_salvage();
+    }
+}
+
+/* After library_loaded, which has started the engine: its handlers were registered before, so
+ * in the child they come first, and the page cache works again when pages that other threads left
+ * are given to it. */
+__attribute__((constructor(102))) static void pages_loaded(void) {
+    (void)pthread_atfork(NULL, NULL, pages_child);
 }

@@ -154,7 +154,7 @@ void ps_decay_salvage(void);
 void ps_pages_fork_child(void);
 void ps_pages_fork_salvage(void);
 
-/* ---- of alone.c and shim/pages.c ---- */
+/* ---- of alone.c and shim/init.c ---- */
 
 /* Starts the page layer and registers the fork handlers, once: in alone.c by itself, in
  * libpoolshim.so as a part of the engine's start. Any thread, no lock held; cheap when started. */
