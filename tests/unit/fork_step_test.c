@@ -362,7 +362,7 @@ static void take_heap_of_forking_thread(void) {
     for (int i = 0; i < 2; i++) { /* asks, takes */
         fake_os_advance_ms(200);
         ps_thread_enter();
-        ps_take_look(ps_os_now_ms());
+        ps_take_tick(ps_os_now_ms());
         ps_thread_leave();
     }
     is_taken = here->x_state == PS_HEAP_PARKED;

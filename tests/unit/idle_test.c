@@ -1,7 +1,7 @@
 // sources: tests/unit/fake_os.c
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory of owners that do nothing: threads that look at the clock steal spans whose blocks are all
+ * Memory of owners that do nothing: threads that read the clock steal spans whose blocks are all
  * back, in steps of bounded length.
  */
 #include "tests/unit/engine.h"

@@ -36,7 +36,7 @@ static struct ps_limit_counts limit_counts(void) {
     return counts;
 }
 
-/* Slow calls, each with a look at the clock after a few. */
+/* Slow calls, with a tick after every few. */
 static void work(size_t calls) {
     for (size_t i = 0; i < calls; i++) {
         ps_heap_free(ps_heap_alloc(600 * KIB));

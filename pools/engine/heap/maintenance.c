@@ -85,7 +85,7 @@ static uint32_t request_here(void) {
                : 0;
 }
 
-static PS_NOINLINE void look_at_clock(struct ps_heap *heap) {
+static PS_NOINLINE void do_due_work(struct ps_heap *heap) {
     uint64_t now_ms = ps_os_now_ms();
     ps_store_relaxed(&heap->x_active_ms, now_ms); /* relaxed: read to judge whether this thread is
                                                    * idle */
@@ -97,7 +97,7 @@ static PS_NOINLINE void look_at_clock(struct ps_heap *heap) {
     ps_mapping_expire(now_ms);
     ps_medium_purge_tick(now_ms);
     ps_steal_tick(now_ms);
-    (void)ps_take_look(now_ms);
+    (void)ps_take_tick(now_ms);
     bool is_behind = ps_purge_is_behind() || ps_medium_purge_is_behind();
     heap->tick_countdown = is_behind ? 0 : TICK_CALLS;
     uint32_t request = request_here();
@@ -118,7 +118,7 @@ static PS_NOINLINE void look_at_clock(struct ps_heap *heap) {
 
 void ps_heap_tick(struct ps_heap *heap) {
     if (heap->tick_countdown-- == 0) {
-        look_at_clock(heap);
+        do_due_work(heap);
     }
 }
 
@@ -132,7 +132,7 @@ uint32_t ps_heap_maintain(uint64_t now_ms) {
     bool is_behind = ps_mapping_expire(now_ms) != 0;
     ps_medium_purge_tick(now_ms);
     ps_steal_tick(now_ms);
-    bool is_taking = ps_take_look(now_ms);
+    bool is_taking = ps_take_tick(now_ms);
     ps_thread_leave();
     is_behind |= ps_purge_is_behind() || ps_medium_purge_is_behind() || ps_steal_is_behind();
     uint32_t request = ps_control_request();

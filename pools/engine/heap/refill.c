@@ -331,7 +331,7 @@ PS_NOINLINE void *ps_heap_refill(struct ps_heap *heap, struct ps_bin *bin, size_
 }
 
 /* Returns all but the next `kept` blocks of the bin's window to the span. */
-static void give_window_back(struct ps_bin *bin, struct ps_span *span, size_t kept) {
+static void return_window(struct ps_bin *bin, struct ps_span *span, size_t kept) {
     size_t blocks = ps_bin_window_blocks(bin);
     if (blocks > kept) {
         span->carved = (uint16_t)(span->carved - (blocks - kept));
@@ -383,7 +383,7 @@ void ps_bin_shorten(struct ps_heap *heap, uint32_t class_index, size_t kept) {
     if (listed > kept) {
         keep_newest(source, kept);
     }
-    give_window_back(bin, source, kept - ps_min(kept, listed));
+    return_window(bin, source, kept - ps_min(kept, listed));
 }
 
 void ps_heap_empty_bin(struct ps_heap *heap, uint32_t class_index) {
@@ -396,7 +396,7 @@ void ps_heap_empty_bin(struct ps_heap *heap, uint32_t class_index) {
     heap->current[class_index] = &ps_span_none;
     span->place = PS_PLACE_AVAILABLE;
     ps_span_settle(span);
-    give_window_back(bin, span, 0);
+    return_window(bin, span, 0);
     bin->cur = NULL;
     bin->end = NULL;
     ps_room_enter(heap, span);

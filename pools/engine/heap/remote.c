@@ -152,7 +152,7 @@ void ps_remote_handed(struct ps_span *span, unsigned handed) {
 }
 
 /* Collects one span named by a notice. */
-static void look_at(struct ps_heap *heap, struct ps_span *span) {
+static void collect_noticed(struct ps_heap *heap, struct ps_span *span) {
     ps_span_attach(span);
     ps_span_clear_queued(span);
     if (span->place == PS_PLACE_CURRENT) {
@@ -164,13 +164,14 @@ static void look_at(struct ps_heap *heap, struct ps_span *span) {
 }
 
 /* Collects `count` spans of a list; returns the rest of it. */
-static struct ps_span *look_at_list(struct ps_heap *heap, struct ps_span *span, size_t count) {
+static struct ps_span *collect_noticed_list(struct ps_heap *heap, struct ps_span *span,
+                                            size_t count) {
     /* relaxed: as in ps_notify_owner. */
     bool is_dead = ps_load_relaxed(&heap->x_state) == PS_HEAP_DEAD;
     for (; span != NULL && count > 0; count--) {
         struct ps_span *next = ps_load_relaxed(&span->x_notice_next); /* relaxed: acquired before */
         if (!is_dead && ps_heap_owns(heap, span)) {
-            look_at(heap, span);
+            collect_noticed(heap, span);
         } else {
             ps_notify_owner(span); /* sent while the owner changed, or to a DEAD heap */
         }
@@ -189,7 +190,7 @@ void ps_heap_take_notices(struct ps_heap *heap) {
     if (PS_LIKELY(!has_notices(heap))) {
         return;
     }
-    struct ps_span *rest = look_at_list(heap, take_list(heap), NOTICES_AT_ONCE);
+    struct ps_span *rest = collect_noticed_list(heap, take_list(heap), NOTICES_AT_ONCE);
     if (rest != NULL) {
         leave_rest(heap, rest);
     }
@@ -197,7 +198,7 @@ void ps_heap_take_notices(struct ps_heap *heap) {
 
 void ps_heap_take_all_notices(struct ps_heap *heap) {
     while (has_notices(heap)) { /* ends: each span sends one notice */
-        (void)look_at_list(heap, take_list(heap), SIZE_MAX);
+        (void)collect_noticed_list(heap, take_list(heap), SIZE_MAX);
     }
 }
 

@@ -17,10 +17,10 @@
 #define SPANS_PER_REFILL 32 /* costs less than the page faults of a fresh span */
 #define HEAPS_PER_TICK 64
 #define STEAL_MIN_SPANS 8 /* fully free spans worth a search before fresh memory */
-#define LOOKS_PER_DELAY 4
+#define WALKS_PER_DELAY 4
 
 static struct ps_lock steal_lock = PS_LOCK_INIT(PS_RANK_STEAL);
-static uint64_t x_next_look_ms;
+static uint64_t x_next_walk_ms;
 static struct ps_heap *x_cursor; /* position of the walk over heaps; NULL: none under way */
 static struct ps_heap *x_steal_candidate; /* a heap with many free spans; heaps are never freed */
 
@@ -32,7 +32,7 @@ static struct {
     struct ps_span *kept; /* to be sent again */
 } steal;
 
-static uint64_t idle_ms(void) { return ps_retention_delay_ms() / LOOKS_PER_DELAY; }
+static uint64_t idle_ms(void) { return ps_retention_delay_ms() / WALKS_PER_DELAY; }
 
 /* relaxed, all: hints. No notice is missed: x_back is cleared before a list is taken, and a notice
  * that is not on that list was sent, and counted, afterwards. */
@@ -115,7 +115,7 @@ static size_t steal_some(struct ps_heap *heap, size_t count) {
     if (steal.rest != NULL) {
         /* relaxed, both: hints. */
         ps_store_relaxed(&x_steal_candidate, from);
-        ps_store_relaxed(&x_next_look_ms, (uint64_t)0);
+        ps_store_relaxed(&x_next_walk_ms, (uint64_t)0);
     }
     ps_lock_release(&steal_lock);
     ps_heap_forward_notices(from);
@@ -160,7 +160,7 @@ static struct ps_heap *find(struct ps_heap *newest, uint64_t now_ms) {
     }
     ps_store_relaxed(&x_cursor, heap); /* relaxed: a hint to threads without the lock */
     if (heap == NULL) {
-        ps_store_relaxed(&x_next_look_ms, now_ms + idle_ms()); /* relaxed: as in ps_steal_tick */
+        ps_store_relaxed(&x_next_walk_ms, now_ms + idle_ms()); /* relaxed: as in ps_steal_tick */
     }
     return found;
 }
@@ -168,7 +168,7 @@ static struct ps_heap *find(struct ps_heap *newest, uint64_t now_ms) {
 void ps_steal_tick(uint64_t now_ms) {
     /* relaxed, both: a second thread that walks too does no harm. */
     bool is_begun = ps_load_relaxed(&x_cursor) != NULL;
-    if (!is_begun && now_ms < ps_load_relaxed(&x_next_look_ms)) {
+    if (!is_begun && now_ms < ps_load_relaxed(&x_next_walk_ms)) {
         return;
     }
     struct ps_heap *newest = is_begun ? NULL : ps_heap_newest();

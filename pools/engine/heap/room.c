@@ -26,7 +26,7 @@
 #define EIGHTHS 8
 #define KEPT_EIGHTHS EIGHTHS        /* one span's worth is within the bound */
 #define EMPTY_EIGHTHS (EIGHTHS / 2) /* free part at which a span is orphaned */
-#define SCAN_LOOKS 256 /* spans examined per scan, counted per class: bounds its time */
+#define SCAN_SPANS 256 /* spans examined per scan, counted per class: bounds its time */
 
 uint32_t ps_room_x_is_shared;
 
@@ -82,7 +82,7 @@ static bool is_too_much(const struct ps_heap *heap, uint32_t class_index) {
  * blocks return without a notice. */
 static void count_class(struct ps_heap *heap, uint32_t class_index) {
     struct ps_span *span = heap->available[class_index];
-    for (int looks = SCAN_LOOKS; span != NULL && looks > 0; looks--) {
+    for (int left = SCAN_SPANS; span != NULL && left > 0; left--) {
         count(heap, span, eighths_of(span));
         span = ps_span_list_next(span);
     }
@@ -90,13 +90,13 @@ static void count_class(struct ps_heap *heap, uint32_t class_index) {
 
 /* Examines the oldest available spans of a class while its room exceeds the bound. Returns the
  * remaining number of spans to examine. */
-static uint32_t scan_class(struct ps_heap *heap, uint32_t class_index, uint32_t looks) {
-    while (looks > 0 && is_too_much(heap, class_index)) {
+static uint32_t scan_class(struct ps_heap *heap, uint32_t class_index, uint32_t left) {
+    while (left > 0 && is_too_much(heap, class_index)) {
         struct ps_span *span = heap->available[class_index];
         if (span == NULL || span->used == 0) {
             break; /* drained spans are cached and released separately */
         }
-        looks--;
+        left--;
         ps_span_settle(span);
         ps_room_leave(heap, span);
         if (span->used != 0 && eighths_of(span) >= EMPTY_EIGHTHS) {
@@ -105,7 +105,7 @@ static uint32_t scan_class(struct ps_heap *heap, uint32_t class_index, uint32_t 
             ps_room_enter(heap, span);
         }
     }
-    return looks;
+    return left;
 }
 
 void ps_room_gained(struct ps_heap *heap, struct ps_span *span) {
@@ -113,10 +113,10 @@ void ps_room_gained(struct ps_heap *heap, struct ps_span *span) {
 }
 
 void ps_room_scan(struct ps_heap *heap) {
-    uint32_t looks = SCAN_LOOKS;
+    uint32_t left = SCAN_SPANS;
     bool is_shared = ps_load_relaxed(&ps_room_x_is_shared) != 0; /* relaxed: a hint */
     for (uint32_t i = 0; is_shared && i < ps_size_class_count; i++) {
         count_class(heap, i);
-        looks = scan_class(heap, i, looks);
+        left = scan_class(heap, i, left);
     }
 }

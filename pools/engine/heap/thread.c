@@ -16,8 +16,8 @@
 
 #include <pthread.h>
 
-#define LOOK_MS 4     /* between two walks, of all threads together */
-#define LOOK_HEAPS 32 /* heaps examined per walk */
+#define WALK_MS 4     /* between two walks, of all threads together */
+#define WALK_HEAPS 32 /* heaps examined per walk */
 #define WORK_HEAPS 8  /* heaps taken, or continued, per walk */
 #define ANSWER_MS 5   /* more than one period of a coarse clock */
 
@@ -53,7 +53,7 @@ void ps_take_start(void) { is_on = ps_mode.hook.has_fast_alloc && ps_mode.hook.h
 static void attach(struct ps_heap *heap) {
     if (is_on) {
         ps_store_relaxed(&heap->x_active_ms, ps_os_now_ms()); /* relaxed: see maintenance.c */
-        /* release: pairs with look_at_heap; the thread's words are complete. */
+        /* release: pairs with examine_heap; the thread's words are complete. */
         ps_store_release(&heap->x_thread, &ps_thread);
     }
 }
@@ -189,11 +189,11 @@ PS_COLD void ps_heap_give_up(void) {
 
 /* ---- heaps of threads that make no calls ---- */
 
-static uint64_t x_next_look_ms;
+static uint64_t x_next_walk_ms;
 static struct ps_heap *cursor;     /* next heap to examine; registry lock */
 static struct ps_heap *idle_since; /* first heap of a sequence without work; NULL: none; likewise */
 
-struct look {
+struct walk {
     uint64_t now_ms;
     uint32_t spans; /* remaining spans to release */
     uint32_t count;
@@ -254,26 +254,26 @@ static bool take_heap(struct ps_thread_words *thread, struct ps_heap *heap, uint
 }
 
 /* Returns whether the heap is asked for, or was taken by this thread. */
-static bool look_at_heap(struct look *look, struct ps_heap *heap) {
+static bool examine_heap(struct walk *walk, struct ps_heap *heap) {
     uint32_t state = ps_load_relaxed(&heap->x_state); /* relaxed: under the lock */
     if (state == PS_HEAP_IDLE) {
         heap->holder = ps_lock_self();
         ps_fence_program_order();                                 /* for the child of a fork */
         ps_store_relaxed(&heap->x_state, (uint32_t)PS_HEAP_HELD); /* relaxed: as above */
-        look->work[look->count++] = heap;
+        walk->work[walk->count++] = heap;
         return true;
     }
     struct ps_thread_words *thread = ps_load_acquire(&heap->x_thread); /* acquire: ps_take_attach */
     /* relaxed: a hint. */
-    bool is_idle = ps_load_relaxed(&heap->x_active_ms) + IDLE_MS <= look->now_ms;
+    bool is_idle = ps_load_relaxed(&heap->x_active_ms) + IDLE_MS <= walk->now_ms;
     if (state != PS_HEAP_LIVE || thread == NULL || thread == &ps_thread || !is_idle ||
         !ps_os_is_mapped(thread)) { /* a thread may end without its destructors */
         return false;
     }
     if (!heap->is_asked) {
-        ask(thread, heap, look->now_ms);
-    } else if (take_heap(thread, heap, look->now_ms)) {
-        look->work[look->count++] = heap;
+        ask(thread, heap, walk->now_ms);
+    } else if (take_heap(thread, heap, walk->now_ms)) {
+        walk->work[walk->count++] = heap;
         return true;
     }
     return heap->is_asked;
@@ -281,13 +281,13 @@ static bool look_at_heap(struct look *look, struct ps_heap *heap) {
 
 /* Examines the next heaps. Returns false when all have been examined since the last one that needed
  * work. */
-static bool look_at_some(struct look *look) {
+static bool examine_some(struct walk *walk) {
     bool is_round = false;
     cursor = cursor != NULL ? cursor : ps_registry_after(NULL);
     const struct ps_heap *first = cursor;
-    for (int i = 0; i < LOOK_HEAPS && look->count < WORK_HEAPS && (i == 0 || cursor != first);
+    for (int i = 0; i < WALK_HEAPS && walk->count < WORK_HEAPS && (i == 0 || cursor != first);
          i++) {
-        if (look_at_heap(look, cursor)) {
+        if (examine_heap(walk, cursor)) {
             idle_since = NULL;
         } else if (idle_since == NULL) {
             idle_since = cursor;
@@ -311,21 +311,21 @@ static void clear_out(struct ps_heap *heap, uint32_t *spans) {
     }
 }
 
-bool ps_take_look(uint64_t now_ms) {
+bool ps_take_tick(uint64_t now_ms) {
     /* relaxed, all: hints; a second thread that walks too does no harm. */
     if (!is_on || ps_load_relaxed(&ps_room_x_is_shared) == 0 ||
-        now_ms < ps_load_relaxed(&x_next_look_ms)) {
+        now_ms < ps_load_relaxed(&x_next_walk_ms)) {
         return false;
     }
-    ps_store_relaxed(&x_next_look_ms, now_ms + LOOK_MS);
-    struct look look = {.now_ms = now_ms, .spans = CLEAR_SPANS};
+    ps_store_relaxed(&x_next_walk_ms, now_ms + WALK_MS);
+    struct walk walk = {.now_ms = now_ms, .spans = CLEAR_SPANS};
     if (!ps_registry_try()) {
         return false;
     }
-    bool has_more = look_at_some(&look);
+    bool has_more = examine_some(&walk);
     ps_registry_release();
-    for (uint32_t i = 0; i < look.count; i++) {
-        clear_out(look.work[i], &look.spans);
+    for (uint32_t i = 0; i < walk.count; i++) {
+        clear_out(walk.work[i], &walk.spans);
     }
     return has_more;
 }

@@ -60,6 +60,6 @@ void ps_take_start(void);
 /* Called periodically, by any BUSY thread, no lock held: asks for heaps, takes those that were
  * asked for long enough ago, and clears some of the taken ones. True if a further call soon may
  * find more. */
-bool ps_take_look(uint64_t now_ms);
+bool ps_take_tick(uint64_t now_ms);
 
 #endif

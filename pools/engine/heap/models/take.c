@@ -199,7 +199,7 @@ static void frees_and_ends(void) {
 
 static void look(uint64_t now_ms) {
     ps_thread_enter();
-    ps_take_look(now_ms);
+    ps_take_tick(now_ms);
     ps_thread_leave();
 }
 
