@@ -271,6 +271,8 @@ uint64_t ps_os_rss_bytes(void) {
 
 uint64_t ps_os_now_ms(void) { return LOAD(clock_ms); }
 
+uint64_t ps_os_now_us(void) { return LOAD(clock_ms) * 1000; }
+
 uint32_t ps_os_thread_number(void) { return (uint32_t)gettid(); }
 
 void ps_os_name_thread(const char *name) { (void)pthread_setname_np(pthread_self(), name); }

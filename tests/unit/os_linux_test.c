@@ -135,15 +135,21 @@ TEST(moving_takes_contents_along_and_replaces_the_target) {
     CHECK(ps_os_release(to, 6 * MIB));
 }
 
-TEST(the_page_size_is_the_systems_and_the_clock_never_goes_back) {
+TEST(the_page_size_is_the_systems_and_the_clocks_never_go_back) {
     CHECK_EQ(ps_os_page_bytes(), sysconf(_SC_PAGESIZE));
     uint64_t last_ms = ps_os_now_ms();
+    uint64_t first_us = ps_os_now_us();
+    uint64_t last_us = first_us;
     CHECK_CMP(last_ms, >, 0);
-    for (int i = 0; i < 100000; i++) {
+    for (int i = 0; i < 100000 || last_us < first_us + 2000; i++) {
         uint64_t now_ms = ps_os_now_ms();
         CHECK(now_ms >= last_ms);
         last_ms = now_ms;
+        uint64_t now_us = ps_os_now_us();
+        CHECK(now_us >= last_us);
+        last_us = now_us;
     }
+    CHECK_CMP(last_us / 1000, >=, last_ms); /* precise: not behind the coarse one */
 }
 
 TEST(writing_is_whole_and_silent_about_errors) {

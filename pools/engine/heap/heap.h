@@ -99,7 +99,7 @@ struct ps_heap {
     struct ps_span *x_notices_rest;   /* 3528 rest of an earlier list; any thread may clear it */
     uint32_t room[PS_BIN_LIMIT];      /* 3584 free eighths of spans: room.c */
     struct ps_thread_words *x_thread; /* 3840 of its thread, for thread.c; NULL: cannot be taken */
-    uint64_t asked_ms;                /* 3848 registry lock, like all fields below: see thread.c */
+    uint64_t asked_us;                /* 3848 registry lock, like all fields below: see thread.c */
     char *streak_next;                /* 3856 of the open streak, when it was stopped */
     ptrdiff_t streak_step;            /* 3864 likewise */
     bool is_asked;                    /* 3872 */

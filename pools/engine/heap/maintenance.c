@@ -28,7 +28,7 @@
 /* Between two steps of the background thread. The purge has steps for an eighth to a half of the
  * time; a heap that was asked for may be taken when heaps are examined the second time. */
 #define BEHIND_MS 2
-#define TAKING_MS 5
+#define TAKING_MS 2
 
 /* True when all blocks of the current span are free, those in the window included. */
 static bool is_current_drained(const struct ps_heap *heap, uint32_t class_index) {

@@ -16,10 +16,11 @@
 
 #include <pthread.h>
 
-#define WALK_MS 4     /* between two walks, of all threads together */
-#define WALK_HEAPS 32 /* heaps examined per walk */
-#define WORK_HEAPS 8  /* heaps taken, or continued, per walk */
-#define ANSWER_MS 5   /* more than one period of a coarse clock */
+#define WALK_MS 4      /* between two walks, of all threads together, when the last found no work */
+#define WORK_US 500    /* when it did */
+#define WALK_HEAPS 32  /* heaps examined per walk */
+#define WORK_HEAPS 8   /* heaps taken, or continued, per walk */
+#define ANSWER_US 1000 /* from asking until a heap is taken */
 
 /* A heap is asked for when its thread has not read the clock for so long. */
 #define IDLE_MS 4
@@ -190,12 +191,14 @@ PS_COLD void ps_heap_give_up(void) {
 /* ---- heaps of threads that make no calls ---- */
 
 static uint64_t x_next_walk_ms;
+static uint64_t x_next_work_us;    /* 0: the last walk found no work */
 static struct ps_heap *cursor;     /* next heap to examine; registry lock */
 static struct ps_heap *idle_since; /* first heap of a sequence without work; NULL: none; likewise */
 
 struct walk {
     uint64_t now_ms;
-    uint32_t spans; /* remaining spans to release */
+    uint64_t now_us; /* by another clock */
+    uint32_t spans;  /* remaining spans to release */
     uint32_t count;
     struct ps_heap *work[WORK_HEAPS]; /* HELD by this thread */
 };
@@ -203,7 +206,7 @@ struct walk {
 /* ---- registry lock held ---- */
 
 /* Step 1 of the protocol. */
-static void ask(struct ps_thread_words *thread, struct ps_heap *heap, uint64_t now_ms) {
+static void ask(struct ps_thread_words *thread, struct ps_heap *heap, uint64_t now_us) {
     uint32_t was_free = PS_THREAD_FREE;
     /* relaxed: NULL if the loader has reset the words (thread.c). acquire: pairs with
      * ps_thread_leave; the thread's accesses to its heap are visible. */
@@ -211,7 +214,7 @@ static void ask(struct ps_thread_words *thread, struct ps_heap *heap, uint64_t n
         !ps_cas_strong_acquire(&thread->x_busy, &was_free, (uint32_t)PS_THREAD_ASKED)) {
         return;
     }
-    heap->asked_ms = now_ms;
+    heap->asked_us = now_us;
     heap->is_asked = true;
     thread->last = heap;
     ps_fence_program_order(); /* for the child of a fork: what it undoes, before that is done */
@@ -234,8 +237,8 @@ static void stop_streak(struct ps_thread_words *thread, struct ps_heap *heap) {
 }
 
 /* Step 2. Returns true when the heap is HELD by this thread. */
-static bool take_heap(struct ps_thread_words *thread, struct ps_heap *heap, uint64_t now_ms) {
-    if (now_ms - heap->asked_ms < ANSWER_MS) {
+static bool take_heap(struct ps_thread_words *thread, struct ps_heap *heap, uint64_t now_us) {
+    if (now_us - heap->asked_us < ANSWER_US) {
         return false;
     }
     if (ps_load_relaxed(&thread->x_busy) != PS_THREAD_ASKED) { /* relaxed: time has passed */
@@ -271,8 +274,8 @@ static bool examine_heap(struct walk *walk, struct ps_heap *heap) {
         return false;
     }
     if (!heap->is_asked) {
-        ask(thread, heap, walk->now_ms);
-    } else if (take_heap(thread, heap, walk->now_ms)) {
+        ask(thread, heap, walk->now_us);
+    } else if (take_heap(thread, heap, walk->now_us)) {
         walk->work[walk->count++] = heap;
         return true;
     }
@@ -311,19 +314,26 @@ static void clear_out(struct ps_heap *heap, uint32_t *spans) {
     }
 }
 
+/* relaxed, all: hints; a second thread that walks too does no harm. */
+static bool is_time_to_walk(uint64_t now_ms) {
+    uint64_t work_us = ps_load_relaxed(&x_next_work_us);
+    return now_ms >= ps_load_relaxed(&x_next_walk_ms) ||
+           (work_us != 0 && ps_os_now_us() >= work_us);
+}
+
 bool ps_take_tick(uint64_t now_ms) {
-    /* relaxed, all: hints; a second thread that walks too does no harm. */
-    if (!is_on || ps_load_relaxed(&ps_room_x_is_shared) == 0 ||
-        now_ms < ps_load_relaxed(&x_next_walk_ms)) {
+    /* relaxed: a hint. */
+    if (!is_on || ps_load_relaxed(&ps_room_x_is_shared) == 0 || !is_time_to_walk(now_ms)) {
         return false;
     }
-    ps_store_relaxed(&x_next_walk_ms, now_ms + WALK_MS);
-    struct walk walk = {.now_ms = now_ms, .spans = CLEAR_SPANS};
+    ps_store_relaxed(&x_next_walk_ms, now_ms + WALK_MS); /* relaxed, as the next: hints */
+    struct walk walk = {.now_ms = now_ms, .now_us = ps_os_now_us(), .spans = CLEAR_SPANS};
     if (!ps_registry_try()) {
         return false;
     }
     bool has_more = examine_some(&walk);
     ps_registry_release();
+    ps_store_relaxed(&x_next_work_us, has_more ? walk.now_us + WORK_US : 0);
     for (uint32_t i = 0; i < walk.count; i++) {
         clear_out(walk.work[i], &walk.spans);
     }

@@ -12,12 +12,12 @@
  * FREE when it is done. A thread that searches for idle heaps
  *
  *   1. asks: swaps ASKED for FREE there, and empties the words that name the heap;
- *   2. returns after ANSWER_MS or more. If ASKED is still there, the thread has not entered a call
+ *   2. returns after ANSWER_US or more. If ASKED is still there, the thread has not entered a call
  *      since, and any later call finds its words empty and waits for the registry lock: the heap is
  *      taken. Otherwise the words are filled again.
  *
  * A call that entered at the moment of step 1 may have read its words before they were emptied,
- * while its BUSY was still in the processor's store buffer. The delay covers that: it is a million
+ * while its BUSY was still in the processor's store buffer. The delay covers that: it is a thousand
  * times longer than a store takes, and a thread that does not run has no store under way. It
  * replaces a barrier on the thread's processor, which the kernel could issue: but membarrier()
  * disturbs every processor that runs a thread of the process, must be registered at start, and a

@@ -27,7 +27,7 @@
 #define MEDIUM_BYTES ((size_t)17 << PS_MEDIUM_PAGE_SHIFT) /* above every class */
 #define MEDIUM_BLOCKS 3
 #define FIRST_LOOK_MS 1000
-#define WAIT_MS 8
+#define WAIT_MS 4
 
 static struct ps_heap *owner;  /* heap of the first thread */
 static void *live[BLOCKS_MAX]; /* allocated; each thread writes its own */
@@ -197,7 +197,12 @@ static void frees_and_ends(void) {
     ends();
 }
 
+static uint64_t now_us; /* one thread of a scenario walks */
+
+uint64_t ps_os_now_us(void) { return now_us; }
+
 static void look(uint64_t now_ms) {
+    now_us = now_ms * 1000;
     ps_thread_enter();
     ps_take_tick(now_ms);
     ps_thread_leave();
