@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: MIT
+// ps::slots: objects and their ends, constructors that throw, handles as values, iterators.
+#include "tests/unit/unit.h"
+
+#include "tests/pools/modes.h"
+#include "tests/pools/respawn.h"
+
+#include <poolshim/slots.hpp>
+#include <stdexcept>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+static int living;
+
+struct session {
+    explicit session(int n) : number(n), text("a text that is longer than the small buffer") {
+        if (n < 0) {
+            throw std::runtime_error("constructor");
+        }
+        living++;
+    }
+    ~session() { living--; }
+    int number;
+    std::string text;
+};
+
+TEST(objects_live_from_insert_to_remove) {
+    ps::slots<session> sessions;
+    ps::slots<session>::handle first = sessions.insert(1);
+    ps::slots<session>::handle second = sessions.insert(2);
+    CHECK_EQ(living, 2);
+    CHECK_EQ(sessions.size(), 2);
+    CHECK_EQ(sessions.get(first)->number, 1);
+    CHECK(sessions.handle_of(*sessions.get(second)) == second);
+    CHECK(sessions.remove(first));
+    CHECK(!sessions.remove(first));
+    CHECK_EQ(living, 1);
+    CHECK(sessions.get(first) == nullptr && !sessions.contains(first));
+    CHECK(sessions.contains(second));
+    CHECK(!sessions.contains({}));
+    sessions.clear();
+    CHECK_EQ(living, 0);
+    CHECK(sessions.empty() && sessions.get(second) == nullptr);
+}
+
+TEST(live_objects_end_with_the_map) {
+    {
+        ps::slots<session> sessions;
+        for (int i = 0; i < 100; i++) {
+            sessions.insert(i);
+        }
+        ps::slots<session> moved(std::move(sessions));
+        CHECK_EQ(living, 100);
+        CHECK(sessions.empty());
+        sessions = ps::slots<session>();
+        sessions.insert(5);
+        sessions = std::move(moved);
+        CHECK_EQ(living, 100);
+        CHECK_EQ(sessions.size(), 100);
+    }
+    CHECK_EQ(living, 0);
+}
+
+TEST(a_throwing_constructor_leaves_no_object) {
+    ps::slots<session> sessions;
+    for (int i = 0; i < 10; i++) {
+        bool has_thrown = false;
+        try {
+            sessions.insert(-1);
+        } catch (const std::runtime_error &) {
+            has_thrown = true;
+        }
+        CHECK(has_thrown);
+        CHECK(sessions.empty());
+        CHECK(sessions.begin() == sessions.end());
+    }
+    CHECK(sessions.check());
+    CHECK_EQ(living, 0);
+}
+
+TEST(a_full_map_says_so) {
+    ps::slots_options options = {};
+    options.max_items = 3;
+    ps::slots<session> sessions(options);
+    for (int i = 0; i < 3; i++) {
+        CHECK(static_cast<bool>(sessions.try_insert(i)));
+    }
+    CHECK(!sessions.try_insert(4));
+    bool has_thrown = false;
+    try {
+        sessions.insert(4);
+    } catch (const std::bad_alloc &) {
+        has_thrown = true;
+    }
+    CHECK(has_thrown);
+    CHECK_EQ(living, 3);
+}
+
+template <class Map> static void visit_in_order(Map &map) {
+    std::vector<typename Map::handle> handles;
+    for (int i = 0; i < 1000; i++) {
+        handles.push_back(map.insert(i));
+    }
+    for (int i = 0; i < 1000; i++) {
+        if (i % 3 != 0) {
+            CHECK(map.remove(handles[static_cast<std::size_t>(i)]));
+        }
+    }
+    int expected = 0;
+    const Map &constant = map;
+    for (const auto &object : constant) {
+        CHECK_EQ(object.number, expected);
+        CHECK(constant.get(constant.handle_of(object)) == &object);
+        expected += 3;
+    }
+    CHECK_CMP(expected, >=, 1000);
+    for (auto &object : map) {
+        CHECK(map.remove(map.handle_of(object)));
+    }
+    CHECK(map.empty() && map.check());
+    map.reserve(100);
+    map.trim();
+    CHECK_EQ(map.stats().used_count, 0);
+}
+
+struct alignas(64) wide {
+    explicit wide(int n) : number(n) {}
+    int number;
+    char rest[100];
+};
+
+TEST(iteration_is_in_order_for_every_kind_of_handle) {
+    ps::slots<session> usual;
+    visit_in_order(usual);
+    ps::slots<wide> aligned;
+    visit_in_order(aligned);
+    ps::slots<wide, std::uint32_t> small;
+    visit_in_order(small);
+    ps::slots<session, std::uint32_t, 12> smaller;
+    visit_in_order(smaller);
+}
+
+TEST(handles_are_values) {
+    using handle = ps::slots<int>::handle;
+    static_assert(!handle() && sizeof(handle) == 8);
+    static_assert(sizeof(ps::slots<int, std::uint32_t>::handle) == 4);
+    ps::slots<int> numbers;
+    std::unordered_set<handle> seen;
+    for (int i = 0; i < 100; i++) {
+        handle given = numbers.insert(i);
+        CHECK(seen.insert(given).second);
+        CHECK_EQ(*numbers.get(handle(given.value())), i);
+        CHECK(numbers.remove(given));
+    }
+}
+
+DEBUG_ALL(everything_holds_in_checked_mode, "check")
+
+DEBUG_ALL(everything_holds_in_malloc_mode, "malloc")
+
+UNIT_MAIN
