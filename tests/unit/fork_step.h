@@ -11,19 +11,12 @@
 #define PS_TESTS_FORK_STEP_H
 
 #include "pools/engine/base/atomic.h"
+#include "tests/unit/trap_flag.h"
 #include "tests/unit/unit.h"
 
 #include <pthread.h>
 #include <sched.h>
 #include <stdbool.h>
-
-#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
-#define CAN_STEP 1
-#else
-#define CAN_STEP 0
-#endif
-
-#define TRAP_FLAG 0x100u
 
 static uint64_t x_asked;    /* steps at which a fork is due, one after the other */
 static uint64_t x_answered; /* the last of them that was served */
@@ -32,17 +25,6 @@ static uint64_t steps;
 static uint64_t step_every;
 static void (*stepped)(void); /* the operation */
 static pthread_mutex_t ready = PTHREAD_MUTEX_INITIALIZER;
-
-#if CAN_STEP
-static void set_trap_flag(bool is_on) {
-    uint64_t flags;
-    __asm__ volatile("pushfq\n\tpopq %0" : "=r"(flags));
-    flags = is_on ? flags | TRAP_FLAG : flags & ~(uint64_t)TRAP_FLAG;
-    __asm__ volatile("pushq %0\n\tpopfq" : : "r"(flags) : "cc", "memory");
-}
-#else
-static void set_trap_flag(bool is_on) { (void)is_on; }
-#endif
 
 static void step_done(int number) {
     (void)number;
