@@ -48,6 +48,11 @@ class Server:
     def is_in_means(self) -> bool:
         return not self.group
 
+    @property
+    def is_kept(self) -> bool:
+        """About what stays after the load."""
+        return self.group == "kept"
+
     def lacks(self) -> str | None:
         """The program that is not installed here."""
         own = [self.command[0]] if "{" not in self.command[0] else []

@@ -126,7 +126,7 @@ def kept_row(
 
 def kept_table(table: Table, stored: dict[str, Stored]) -> str:
     """The named rows: workloads of the suite, and programs that are about what stays."""
-    own = [server for server in table.servers if not server.is_in_means and server.name in stored]
+    own = [server for server in table.servers if server.is_kept and server.name in stored]
     names = order([stored[name] for name in (KEPT, *(s.name for s in own)) if name in stored])
     rows = []
     for goal in table.kept if KEPT in stored else ():
@@ -157,14 +157,13 @@ def versions_line(stored: dict[str, Stored]) -> str:
 
 def summary_text(table: Table, stored: dict[str, Stored]) -> str:
     """All tables; empty where nothing was measured."""
-    counted = {server.name for server in table.servers if server.is_in_means} & set(stored)
-    others = set(stored) - counted
+    shown = [server for server in table.servers if not server.is_kept and server.name in stored]
     parts = []
-    if counted:
+    if any(server.is_in_means for server in shown):
         parts += ["Geometric means to glibc:\n", means_table(table, stored)]
-        shown = [server for server in table.servers if server.name in counted]
+    if shown:
         parts += ["MiB, medians of the rounds:\n", programs_table(shown, stored)]
-    if others:
+    if set(stored) - {server.name for server in shown}:
         parts.append(kept_table(table, stored))
     first = next(iter(stored.values()), None)
     if first is not None:
