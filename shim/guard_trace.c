@@ -1,22 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Traces for guarded samples and for the profile: the engine's hooks of
- * pools/engine/harden/guard.h, on libc's unwinder. backtrace() loads libgcc_s when it is called
- * first, so that is done by a constructor, and no trace is taken before; afterwards it allocates
- * nothing. Without libgcc_s traces are empty. No locks of its own.
+ * pools/engine/harden/guard.h, by walks of unwind.h, which a constructor prepares; no trace is
+ * taken before. No locks of its own.
  */
 #include "pools/engine/base/atomic.h"
 #include "pools/engine/harden/guard.h"
 #include "pools/engine/profile/profile.h"
+#include "shim/unwind.h"
 
 #include <dlfcn.h>
-#include <errno.h>
-#include <execinfo.h>
 #include <link.h>
 #include <string.h>
 
-#define FRAMES_LIMIT PS_PROFILE_FRAMES
-#define OWN_FRAMES 8 /* of this library and the kernel's, above the program's */
+#define SKIPPED_LIMIT                                                                              \
+    32 /* frames of this library and of the program's handlers, above the wanted */
 
 static uintptr_t own_code; /* this library's code; written by the constructor */
 static size_t own_code_bytes;
@@ -42,46 +40,35 @@ static int find_own_code(struct dl_phdr_info *info, size_t info_bytes, void *con
 
 __attribute__((constructor(103))) static void library_loaded(void) {
     if (ps_guard_period != 0 || ps_profile_settings.interval_bytes != 0) {
-        void *site;
-        (void)backtrace(&site, 1);
+        ps_unwind_start();
         (void)dl_iterate_phdr(find_own_code, NULL);
         ps_guard_watch();
         ps_store_release(&x_can_trace, 1u); /* release: pairs with ps_guard_trace */
     }
 }
 
-/* Index of the first frame of the program. */
-static size_t first_of(void *const *frames, size_t count, uintptr_t instruction) {
-    size_t first = 0;
-    if (instruction == 0) {
-        while (first < count && is_own((uintptr_t)frames[first])) {
-            first++;
+/* Walks to the first site of the program, or to an interrupted instruction. */
+static uintptr_t first_of(struct ps_unwind *walk, uintptr_t instruction) {
+    for (size_t i = 0; i < SKIPPED_LIMIT; i++) {
+        uintptr_t site = ps_unwind_next(walk);
+        if (site == instruction || (instruction == 0 && !is_own(site))) {
+            return site;
         }
-        return first;
     }
-    while (first < count && (uintptr_t)frames[first] != instruction) {
-        first++;
-    }
-    return first;
+    return 0;
 }
 
 size_t ps_guard_trace(uintptr_t *sites, size_t limit, uintptr_t instruction) {
-    void *frames[FRAMES_LIMIT + OWN_FRAMES];
+    struct ps_unwind walk;
     if (ps_load_acquire(&x_can_trace) == 0) { /* acquire: pairs with library_loaded */
         return 0;
     }
-    int saved_errno = errno;
-    size_t wanted = limit < FRAMES_LIMIT ? limit : FRAMES_LIMIT;
-    size_t count = (size_t)backtrace(frames, (int)(wanted + OWN_FRAMES));
-    errno = saved_errno;
-    size_t first = first_of(frames, count, instruction);
+    ps_unwind_here(&walk);
+    uintptr_t site = first_of(&walk, instruction);
     size_t taken = 0;
-    while (taken < wanted && first + taken < count) {
-        /* A return address may be on another line already; the byte before it is part of the
-         * call. */
-        bool is_return = instruction == 0 || taken > 0;
-        sites[taken] = (uintptr_t)frames[first + taken] - (is_return ? 1 : 0);
-        taken++;
+    while (taken < limit && site != 0) {
+        sites[taken++] = site;
+        site = taken < limit ? ps_unwind_next(&walk) : 0;
     }
     return taken;
 }

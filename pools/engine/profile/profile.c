@@ -247,6 +247,9 @@ static void *resize_small(void *block, size_t room, size_t bytes) {
 
 void *ps_profile_resize(void *block, size_t bytes) {
     struct ps_slot *slot = ps_page_map_slot(block);
+    if (PS_LIKELY(ps_span_holding(slot, block) != NULL)) {
+        return ps_plain_resize(block, bytes);
+    }
     if (is_sampled(slot, block)) {
         size_t room = ps_profile_stray_usable(slot, block, PS_MISUSE_REALLOC);
         return room <= ps_size_class_max_bytes ? resize_small(block, room, bytes)
