@@ -74,6 +74,8 @@ struct ps_settings {
     bool verbose;
     bool strict;
     bool help;
+    bool profile_peak;
+    uint32_t profile_every_s;
     uint8_t origins[PS_OPTION_COUNT];        /* enum ps_origin of each option */
     char stats_path[PS_SETTING_PATH_BYTES];  /* as given, % sequences included; for PS_STATS_FILE */
     char record_path[PS_SETTING_PATH_BYTES]; /* likewise; "": nothing is recorded */

@@ -147,16 +147,14 @@ static bool parse_size_field(const struct ps_option *option, struct ps_str value
 static bool parse_count_field(const struct ps_option *option, struct ps_str value, uint32_t *field,
                               struct ps_text *reason) {
     uint64_t count = 0;
-    switch (ps_value_parse_count(value, &count)) {
-    case PS_NUMBER_MALFORMED:
+    bool is_seconds = strcmp(option->unit, "seconds") == 0 && value.length > 1;
+    value.length -= is_seconds && value.data[value.length - 1] == 's' ? 1 : 0; /* 60s */
+    enum ps_number_fault fault = ps_value_parse_count(value, &count);
+    if (fault == PS_NUMBER_MALFORMED) {
         ps_text_add(reason, "is not a whole number");
         return false;
-    case PS_NUMBER_OVERFLOW:
-        count = UINT64_MAX;
-        break;
-    case PS_NUMBER_FINE:
-        break;
     }
+    count = fault == PS_NUMBER_OVERFLOW ? UINT64_MAX : count;
     if (!is_in_range(option, count, reason)) {
         return false;
     }

@@ -20,6 +20,10 @@ void ps_profile_at_start(void);
  */
 void ps_profile_at_exit(void);
 
+/* Writes the file if it is due (POOLSHIM_PROFILE_EVERY). Returns after how many milliseconds the
+ * next is; 0: there is none. From the background thread, or at a sample. */
+uint32_t ps_profile_tick(uint64_t now_ms);
+
 /* Writes the profile of this moment to a file named by `pattern`, or, when that is NULL, to that of
  * POOLSHIM_PROFILE. Returns 0 or an errno; ENOTSUP when there is no profile. */
 int ps_profile_write_file(const char *pattern);

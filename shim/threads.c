@@ -4,16 +4,19 @@
  */
 #include "shim/threads.h"
 
+#include "pools/engine/base/bits.h"
 #include "pools/engine/heap/background.h"
 #include "pools/engine/heap/maintenance.h"
 #include "shim/config.h"
 #include "shim/entry.h"
+#include "shim/profile.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
 
 #define PROBE_BYTES 100
+#define PROFILE_MS_MAX 250 /* that the thread sleeps while profiles are written every so often */
 
 static ps_background_create *x_create;
 
@@ -53,9 +56,20 @@ static bool is_in_use(void) {
     return true;
 }
 
+/* The background thread's job. */
+static uint32_t maintain(uint64_t now_ms) {
+    uint32_t maintain_ms = ps_heap_maintain(now_ms);
+    uint32_t profile_ms = ps_profile_tick(now_ms);
+    if (profile_ms == 0) {
+        return maintain_ms;
+    }
+    profile_ms = (uint32_t)ps_min(profile_ms, PROFILE_MS_MAX);
+    return maintain_ms != 0 ? (uint32_t)ps_min(maintain_ms, profile_ms) : profile_ms;
+}
+
 static void start(ps_background_create *create) {
     if (is_in_use()) {
-        ps_background_start(create, ps_heap_maintain);
+        ps_background_start(create, maintain);
     }
 }
 

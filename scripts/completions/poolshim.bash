@@ -32,10 +32,10 @@ _poolshim() {
         programs=yes
         ;;
     run)
-        options='--allocator --tuned --env --force --dry-run --settings --version --help --size-classes --small-max --mmap-min --cache-max --purge-delay-ms --background --limit --thp --foreign --harden --guard-sample --guard-slots --stats --record --profile --profile-interval --profile-max --profile-seed --verbose --strict --conf'
+        options='--allocator --tuned --env --force --dry-run --settings --version --help --size-classes --small-max --mmap-min --cache-max --purge-delay-ms --background --limit --thp --foreign --harden --guard-sample --guard-slots --stats --record --profile --profile-interval --profile-max --profile-peak --profile-every --profile-seed --verbose --strict --conf'
         files='--allocator --tuned --record --profile'
         folders=''
-        words='--env --size-classes --small-max --mmap-min --cache-max --purge-delay-ms --background --limit --thp --foreign --harden --guard-sample --guard-slots --profile-interval --profile-max --profile-seed --conf'
+        words='--env --size-classes --small-max --mmap-min --cache-max --purge-delay-ms --background --limit --thp --foreign --harden --guard-sample --guard-slots --profile-interval --profile-max --profile-every --profile-seed --conf'
         programs=yes
         ;;
     trim)

@@ -91,6 +91,8 @@ complete -c poolshim -n $run -l record -r -F -d 'counts the program\'s blocks by
 complete -c poolshim -n $run -l profile -r -F -d 'samples allocations with their call stacks, ...'
 complete -c poolshim -n $run -l profile-interval -x -d 'sets the mean number of allocated bytes ...'
 complete -c poolshim -n $run -l profile-max -x -d 'limits the memory for the stacks and live ...'
+complete -c poolshim -n $run -l profile-peak -d 'writes PROFILE also whenever the live ...'
+complete -c poolshim -n $run -l profile-every -x -d 'writes PROFILE also every so many seconds, ...'
 complete -c poolshim -n $run -l profile-seed -x -d 'makes the samples of PROFILE the same in ...'
 complete -c poolshim -n $run -l verbose -d 'lists the settings in force and the source ...'
 complete -c poolshim -n $run -l strict -d 'stops the program before main with exit ...'

@@ -216,6 +216,71 @@ def test_the_program_writes_a_profile_itself(
     assert "poolshim_profile_write: Operation not supported" in result.stderr
 
 
+@pytest.fixture
+def phases(build_dir: Path) -> Path:
+    return build_dir / "tests" / "scenarios" / "profiled_phases"
+
+
+PEAK_BYTES = 40 << 20
+
+
+@pytest.mark.parametrize("mode", ["peak", "fork"])
+def test_the_file_is_the_last_peaks(
+    run_shim: RunShim, tmp_path: Path, phases: Path, mode: str
+) -> None:
+    env = {**settings(tmp_path / "%p.pb.gz", 1), "POOLSHIM_PROFILE_PEAK": "1"}
+    result = run_shim([phases, mode], env=env)
+    assert (result.returncode, result.stderr) == (0, "")
+    files = [by_site(read(path)) for path in tmp_path.iterdir()]
+    assert len(files) == (2 if mode == "fork" else 1)
+    peak = max(files, key=lambda sums: sums["hold_at_peak"][3])
+    assert 0.9 * PEAK_BYTES < peak["hold_at_peak"][3] < 1.1 * PEAK_BYTES
+    assert peak["hold_at_end"] == [0, 0, 0, 0]
+
+
+def test_each_peak_has_a_file_of_its_own(run_shim: RunShim, tmp_path: Path, phases: Path) -> None:
+    env = {**settings(tmp_path / "%n.pb.gz", 1), "POOLSHIM_PROFILE_PEAK": "1"}
+    assert run_shim([phases], env=env).returncode == 0
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == [f"{number:04}.pb.gz" for number in range(1, len(names) + 1)]
+    live = [by_site(read(tmp_path / name))["hold_at_peak"][3] for name in names]
+    *peaks, end = live
+    assert 10 < len(peaks) < 80  # 1.05**80 is the whole growth, from 8 samples
+    assert all(after > 1.05 * before for before, after in zip(peaks, peaks[1:], strict=False))
+    assert peaks[-1] > 0.9 * PEAK_BYTES and end == 0
+
+
+def test_small_programs_have_the_profile_of_their_exit(
+    run_shim: RunShim, tmp_path: Path, phases: Path
+) -> None:
+    env = {**settings(tmp_path / "h.pb.gz", 1, 64 << 20), "POOLSHIM_PROFILE_PEAK": "1"}
+    assert run_shim([phases], env=env).returncode == 0
+    assert by_site(read(tmp_path / "h.pb.gz"))["hold_at_peak"][3] == 0
+
+
+@pytest.mark.parametrize("mode", ["busy", "silent"])
+def test_files_every_so_often(
+    run_shim: RunShim, tmp_path: Path, phases: Path, mode: str
+) -> None:
+    """The program ends when it sees the second."""
+    env = {**settings(tmp_path / "h.%n", 1), "POOLSHIM_PROFILE_EVERY": "1s"}
+    result = run_shim([phases, mode, tmp_path / "h.0002"], env=env, timeout=100)
+    assert (result.returncode, result.stderr) == (0, "")
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names[:3] == ["h.0001", "h.0002", "h.0003"]
+    site = "hold_at_peak" if mode == "busy" else "hold_at_end"
+    assert by_site(read(tmp_path / "h.0001"))[site][1] > 0
+
+
+def test_files_that_cannot_be_written_meanwhile_are_told_once(
+    run_shim: RunShim, tmp_path: Path, phases: Path
+) -> None:
+    env = {**settings(tmp_path / "none" / "h.%n", 1), "POOLSHIM_PROFILE_PEAK": "1"}
+    result = run_shim([phases], env=env)
+    assert result.returncode == 0
+    assert result.stderr.count("cannot write") == result.stderr.count("\n") == 1
+
+
 @pytest.mark.parametrize("other", ["HARDEN", "GUARD_SAMPLE", "RECORD"])
 def test_another_mode_wins(
     run_shim: RunShim, tmp_path: Path, program: Path, other: str

@@ -46,6 +46,15 @@ static bool take_stack(struct ps_countdowns *all, struct ps_sites *sites) {
     return true;
 }
 
+__attribute__((weak)) void ps_profile_sampled(uint64_t live_bytes) { (void)live_bytes; }
+
+/* Tells of a new sample, which may write the profile. */
+static void tell(struct ps_countdowns *all) {
+    all->is_inside = true;
+    ps_profile_sampled(ps_table_live_bytes());
+    all->is_inside = false;
+}
+
 /* A sampled block for a request of a class, or NULL. */
 static PS_COLD void *sample_class(struct ps_countdowns *all, uint32_t class_index) {
     struct ps_sites sites;
@@ -59,6 +68,7 @@ static PS_COLD void *sample_class(struct ps_countdowns *all, uint32_t class_inde
         ps_medium_free_sampled(block, bytes);
         return NULL;
     }
+    tell(all);
     return block;
 }
 
@@ -66,10 +76,14 @@ static PS_COLD void *sample_class(struct ps_countdowns *all, uint32_t class_inde
 static PS_COLD void sample_large(struct ps_countdowns *all, struct ps_slot *slot, void *block) {
     struct ps_sites sites;
     bool is_medium = ps_block_is_medium(slot);
-    if (take_stack(all, &sites) &&
-        ps_table_add(block, ps_large_usable(slot, block), is_medium, &sites) && is_medium) {
+    if (!take_stack(all, &sites) ||
+        !ps_table_add(block, ps_large_usable(slot, block), is_medium, &sites)) {
+        return;
+    }
+    if (is_medium) {
         ps_medium_set_sampled(block);
     }
+    tell(all);
 }
 
 /* Counts a block above the classes, which may be NULL, just allocated or resized. */

@@ -72,10 +72,15 @@ struct ps_profile_counts {
     uint64_t sample_count;     /* since the start */
     uint64_t lost_stack_count; /* of them: of stacks that did not fit */
     uint64_t lost_block_count; /* of them: counted as freed, since the table was full */
+    uint64_t live_bytes;       /* sum over all stacks */
     uint64_t medium_count;     /* live samples in medium regions, for the census */
     uint64_t medium_bytes;     /* of their pages */
 };
 void ps_profile_count(struct ps_profile_counts *out);
+
+/* Called after each sample, without locks, in a call of malloc: must not allocate, and keeps errno.
+ * The engine has a weak one that does nothing. */
+PS_HOOK void ps_profile_sampled(uint64_t live_bytes);
 
 /* ---- entry points and hooks, see mode.h ---- */
 

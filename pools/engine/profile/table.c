@@ -22,7 +22,7 @@
 #define ALLOCATED ((uint64_t)1)
 #define FREED ((uint64_t)-1)
 
-/* The longest section is ps_table_add of a new stack: 4 sums, 5 counts, 3 heads, the end of the
+/* The longest section is ps_table_add of a new stack: 4 sums, 6 counts, 3 heads, the end of the
  * used part. */
 PS_UNDO_LOG(table_undo, 24);
 static struct ps_lock table_lock = PS_LOCK_INIT_UNDO(PS_RANK_PROFILE, &table_undo);
@@ -165,6 +165,7 @@ static void count_made(const struct ps_sample *sample) {
 static void count_live(const struct ps_sample *sample, uint64_t sign) {
     add_to(&sample->stack->x_sums.live_weight, sign * sample->weight);
     add_to(&sample->stack->x_sums.live_bytes, sign * bytes_of(sample));
+    add_to(&counts.live_bytes, sign * bytes_of(sample));
     if (sample->is_medium) {
         add_to(&counts.medium_count, sign);
         add_to(&counts.medium_bytes, sign * medium_bytes_of(sample));
@@ -260,6 +261,9 @@ void ps_profile_read_sums(const struct ps_profile_stack *stack, struct ps_profil
     *out = stack->x_sums;
     ps_lock_release(&table_lock);
 }
+
+/* relaxed: a figure that may be old when it is used. */
+uint64_t ps_table_live_bytes(void) { return ps_load_relaxed(&counts.live_bytes); }
 
 void ps_profile_count(struct ps_profile_counts *out) {
     ps_lock_acquire(&table_lock);

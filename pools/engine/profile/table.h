@@ -31,6 +31,9 @@ struct ps_sites {
  * room: the sample was counted as allocated and freed. */
 bool ps_table_add(const void *block, size_t bytes, bool is_medium, const struct ps_sites *sites);
 
+/* Live bytes of all samples, each multiplied by what it stands for. */
+uint64_t ps_table_live_bytes(void);
+
 /* Bytes of the live sample at an address; 0: there is none. */
 size_t ps_table_find(const void *block);
 
