@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 import click
-from harness import server_figures, server_report
+from harness import document, server_figures, server_report
 from harness.command import choose, run_command, split_names
 from harness.figures import FIGURES
 from harness.runner import Runner
@@ -47,6 +47,7 @@ from poolshim_cli.machine import describe, foreign_cpu_s, one_line
 from poolshim_cli.places import REPOSITORY
 
 PUBLISHED = REPOSITORY / "bench" / "results" / "servers"
+COMMAND, MEANS = "scripts/bench --servers", "threaded.means"  # in docs/figures.json
 SCRATCH = REPOSITORY / "build" / "servers"
 README = REPOSITORY / "bench" / "README.md"
 PEERS = REPOSITORY / "build" / "peers" / "allocators.toml"
@@ -199,6 +200,8 @@ def show(table: Table, folder: Path, is_published: bool) -> None:
         tell(f"No pictures: no {error.name} here (.venv/bin/pip install matplotlib draws them)")
     if is_published:
         publish(text, folder, table.servers)
+        stored = server_report.read_stored(folder, names)
+        document.store({MEANS: server_report.means_section(table, stored)}, COMMAND)
     click.echo(text, nl=False)
 
 
@@ -210,7 +213,7 @@ def show(table: Table, folder: Path, is_published: bool) -> None:
 @click.option("--scale", type=click.FloatRange(0.001, 1000), help="Times the work [1].")
 @click.option("--quick", is_flag=True, help="A tenth of the work, 1 round, a short rest.")
 @click.option("--publish", "is_published", is_flag=True,
-              help="Into bench/results/servers and bench/README.md.")  # fmt: skip
+              help="Into bench/results/servers, bench/README.md, docs/figures.json.")  # fmt: skip
 @click.option("--table-only", is_flag=True, help="Measure nothing: tables of what there is.")
 @click.option("--list", "is_list", is_flag=True, help="Name the programs, run nothing.")
 @click.option("--results", type=click.Path(path_type=Path), help="Folder [build/servers].")

@@ -10,6 +10,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from .report import Section
 from .server_cases import KeptGoal, Server, Table
 from .server_figures import METRICS, ServerRun, means, medians, ratios
 
@@ -54,7 +55,7 @@ def markdown(head: list[str], rows: list[list[str]], texts: int = 1) -> str:
     return "\n".join(lines + [f"| {' | '.join(row)} |" for row in rows]) + "\n"
 
 
-def means_table(table: Table, stored: dict[str, Stored]) -> str:
+def means_section(table: Table, stored: dict[str, Stored]) -> Section:
     """Geometric means to glibc over the programs that count."""
     counted = [server.name for server in table.servers if server.is_in_means]
     found = [ratios(stored[name].runs, BASE) for name in counted if name in stored]
@@ -65,7 +66,13 @@ def means_table(table: Table, stored: dict[str, Stored]) -> str:
         rows.append([name, *cells])
     goals = [f"{table.goals[metric]:.2f}" if metric in table.goals else "" for metric in METRICS]
     rows.append(["goal", *goals])
-    return markdown(["allocator", *HEADS.values()], rows)
+    return Section("Threaded programs: geometric means to glibc",
+                   ["allocator", *HEADS.values()], rows)  # fmt: skip
+
+
+def means_table(table: Table, stored: dict[str, Stored]) -> str:
+    section = means_section(table, stored)
+    return markdown(section.headers, section.rows)
 
 
 def figure_text(metric: str, value: float) -> str:

@@ -73,22 +73,37 @@ def test_picture_is_that_of_the_results() -> None:
 
 def test_what_is_said_of_the_picture_holds() -> None:
     overview = load_script("gen-overview")
-    means = {name: overview.mean(points) for name, points in overview.read().items()}
-    assert "least CPU time on average, and more memory than glibc and" in TEXT
+    found = overview.read_real()
+    means = {name: overview.mean(points) for name, points in found.items()}
+    assert "time on average, and more memory than glibc and mimalloc" in TEXT
     assert min(means, key=lambda name: means[name][1]) == "poolshim"
     memory = {name: point[0] for name, point in means.items()}
     assert sorted(memory, key=memory.__getitem__).index("poolshim") == 2
     assert memory["poolshim"] > max(memory["glibc"], memory["mimalloc"])
-    assert all(len(points) == 9 for points in overview.read().values()) and "Nine programs" in TEXT
+    assert all(len(points) == 9 for points in found.values()) and "[nine programs]" in TEXT
+
+
+def test_what_is_said_of_threaded_programs_holds() -> None:
+    overview = load_script("gen-overview")
+    found = overview.read_threaded()
+    means = {name: overview.mean(points) for name, points in found.items()}
+    assert "poolshim takes the least memory on average" in TEXT
+    assert min(means, key=lambda name: means[name][0]) == "poolshim"
+    assert all(len(points) == 7 for points in found.values()) and "seven [threaded" in TEXT
+    assert "it takes 1.4 times the memory of Google's" in TEXT
+    pool = {name: points["pool"][0] for name, points in found.items()}
+    assert f"{pool['poolshim'] / pool['tcmalloc-percpu']:.1f}" == "1.4"
+    assert min(pool, key=pool.__getitem__) == "tcmalloc-percpu"
 
 
 def test_an_outdated_picture_is_found(tmp_path: Path) -> None:
     """In a copy in which one result has changed."""
     tree = tmp_path / "tree"
-    for name in ("bench/results/real", "docs/pictures"):
+    for name in ("bench/results", "docs/pictures", "bench/harness", "scripts/poolshim_cli"):
         shutil.copytree(ROOT / name, tree / name)
     (tree / "scripts" / "dev").mkdir(parents=True)
     script = Path(shutil.copy(OVERVIEW, tree / "scripts" / "dev"))
+    shutil.copy(ROOT / "bench" / "servers.toml", tree / "bench")
     assert run_captured([sys.executable, script, "--check"]).returncode == 0
     result = tree / "bench" / "results" / "real" / "jq.json"
     result.write_text(re.sub(r'"peak_rss_kib": (\d)', r'"peak_rss_kib": 9\1', result.read_text()))
