@@ -12,7 +12,7 @@
 /* Its address marks a ring without an owner. */
 struct ps_ring_chunk ps_ring_dead;
 
-void ps_ring_chunks_gone(struct ring *ring, int64_t count) {
+void ps_ring_chunks_released(struct ring *ring, int64_t count) {
     if (add_acq_rel(&ring->x_busy, -count) == 0) {
         ps_ring_chunk_give_alone(ring, ring->home);
     }
@@ -35,7 +35,7 @@ void ps_ring_chunk_drained(struct ps_ring_chunk *chunk) {
     if (chunk != ring->home) {
         ps_ring_chunk_give_alone(ring, chunk);
     }
-    ps_ring_chunks_gone(ring, 1);
+    ps_ring_chunks_released(ring, 1);
 }
 
 static void drop_one(struct ps_ring_chunk *chunk) {

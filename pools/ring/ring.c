@@ -129,16 +129,16 @@ void ps_ring_destroy(struct ps_ring *given) {
     /* Pairs with the swap and the load in ps_ring_chunk_drained: makes the ring's last state
      * visible there, and what was drained until now visible here. */
     struct ps_ring_chunk *chunk = ps_exchange_seq_cst(&ring->x_drained, PS_RING_IS_DEAD);
-    int64_t gone = 1;
+    int64_t released = 1;
     while (chunk != NULL) { /* ends: a list */
         struct ps_ring_chunk *next = chunk->x_next;
         if (chunk != ring->home) {
             ps_ring_chunk_give_alone(ring, chunk);
         }
-        gone++;
+        released++;
         chunk = next;
     }
-    ps_ring_chunks_gone(ring, gone);
+    ps_ring_chunks_released(ring, released);
 }
 
 struct ps_ring_frame *ps_ring_begin(struct ps_ring *given) {

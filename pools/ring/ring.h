@@ -117,7 +117,7 @@ void ps_ring_chunk_give_alone(const struct ring *ring, struct ps_ring_chunk *chu
 /* release.c. A chunk has lost its last frame; any thread. */
 void ps_ring_chunk_drained(struct ps_ring_chunk *chunk);
 /* After the end: so many chunks less. The last one takes the ring along. */
-void ps_ring_chunks_gone(struct ring *ring, int64_t count);
+void ps_ring_chunks_released(struct ring *ring, int64_t count);
 
 /* ring.c. Checked mode only. */
 void ps_ring_check_thread(const struct ring *ring);

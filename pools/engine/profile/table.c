@@ -172,7 +172,7 @@ static void count_live(const struct ps_sample *sample, uint64_t sign) {
     }
 }
 
-static void give_sample(struct ps_sample *sample) {
+static void return_sample(struct ps_sample *sample) {
     PS_UNDO_NOTE(&table_undo, sample->chain);
     PS_UNDO_NOTE(&table_undo, free_samples);
     sample->chain = free_samples;
@@ -225,7 +225,7 @@ size_t ps_table_remove(const void *block) {
     if (sample != NULL) {
         bytes = sample->bytes;
         count_live(sample, FREED);
-        give_sample(sample);
+        return_sample(sample);
     }
     ps_lock_release(&table_lock);
     return bytes;
@@ -247,7 +247,7 @@ void ps_table_put(struct ps_sample *sample, const void *block) {
 void ps_table_drop(struct ps_sample *sample) {
     ps_lock_acquire(&table_lock);
     count_live(sample, FREED);
-    give_sample(sample);
+    return_sample(sample);
     ps_lock_release(&table_lock);
 }
 

@@ -78,14 +78,14 @@ static void arm(struct ps_tally *tally, uint64_t total) {
 /* Publishes: the tally has risen or fallen by its grain. */
 static PS_NOINLINE void drift(struct ps_tally *tally) {
     uint64_t total = publish(tally);
-    ps_record_peak_look(total, false);
+    ps_record_peak_check(total, false);
     arm(tally, total);
 }
 
 /* Publishes before a free, when live bytes may be at a new height. */
 static PS_NOINLINE void at_top(struct ps_tally *tally) {
     uint64_t total = publish(tally);
-    ps_record_peak_look(total, true);
+    ps_record_peak_check(total, true);
     arm(tally, total);
 }
 
@@ -97,7 +97,7 @@ static inline void rise(struct ps_tally *tally, uint64_t bytes) {
 }
 
 /* Called before a free is counted. */
-static inline void look_at_top(struct ps_tally *tally) {
+static inline void check_top(struct ps_tally *tally) {
     if (PS_UNLIKELY(tally->level >= tally->top)) {
         at_top(tally);
     }
@@ -121,7 +121,7 @@ static inline void count_made(struct ps_tally *tally, size_t number) {
 }
 
 static inline void count_freed(struct ps_tally *tally, size_t number) {
-    look_at_top(tally);
+    check_top(tally);
     ps_owner_add(&tally->sizes[number].x_freed, 1);
     fall(tally, number << 4);
 }
@@ -134,8 +134,8 @@ static struct ps_tally *tally_of(const struct ps_span *span) {
 }
 
 /* Counts remote frees on a tally that may be another thread's; negative: the reverse. */
-static void count_gone(struct ps_tally *tally, size_t number, int64_t blocks) {
-    ps_add_relaxed(&tally->x_gone[number], (uint64_t)blocks); /* relaxed: a count */
+static void count_remote_frees(struct ps_tally *tally, size_t number, int64_t blocks) {
+    ps_add_relaxed(&tally->x_remote_frees[number], (uint64_t)blocks); /* relaxed: a count */
 }
 
 static void change_live(struct ps_tally *own, int64_t bytes) {
@@ -198,7 +198,7 @@ static PS_NOINLINE void *alloc_any(struct ps_heap *heap, size_t bytes, uint32_t 
     return block;
 }
 
-static PS_NOINLINE void *count_and_look(struct ps_tally *tally, void *block, size_t number) {
+static PS_NOINLINE void *count_and_check(struct ps_tally *tally, void *block, size_t number) {
     count_made(tally, number);
     return block;
 }
@@ -207,7 +207,7 @@ static inline void *counted(struct ps_tally *tally, void *block, size_t number) 
     struct ps_record_count *count = &tally->sizes[number];
     uint64_t level = tally->level + (number << 4);
     if (PS_UNLIKELY(count->x_made == 0 || level >= tally->limit)) {
-        return count_and_look(tally, block, number);
+        return count_and_check(tally, block, number);
     }
     tally->level = level;
     ps_owner_add(&count->x_made, 1);
@@ -288,16 +288,16 @@ void *ps_record_alloc_aligned(struct ps_heap *heap, size_t bytes, size_t align) 
 static void count_remote(struct ps_tally *own, const struct ps_span *span, const void *block) {
     size_t number = ps_record_marked(block, span->class_index);
     if (own != NULL) {
-        look_at_top(own);
+        check_top(own);
     }
-    count_gone(tally_of(span), number, 1);
+    count_remote_frees(tally_of(span), number, 1);
     change_live(own, -(int64_t)(number << 4));
 }
 
 static void count_large(struct ps_tally *own, const struct ps_slot *slot, const void *block) {
     int64_t bytes = (int64_t)ps_large_usable(slot, block);
     if (own != NULL) {
-        look_at_top(own);
+        check_top(own);
     }
     ps_record_peak_large(-1, -bytes);
     change_live(own, -bytes);
@@ -318,7 +318,7 @@ static PS_NOINLINE void free_other(struct ps_slot *slot, void *block) {
 }
 
 /* Frees a block of this thread when a snapshot or a publication is due. */
-static PS_NOINLINE void free_and_look(struct ps_span *span, void *block) {
+static PS_NOINLINE void free_and_check(struct ps_span *span, void *block) {
     count_freed(ps_thread.own->tally, ps_record_marked(block, span->class_index));
     ps_span_free(span, block);
 }
@@ -333,7 +333,7 @@ void ps_record_free(struct ps_span *span, void *block, uintptr_t owner_key) {
     size_t number = ps_record_marked(block, span->class_index);
     uint64_t level = tally->level;
     if (PS_UNLIKELY(level >= tally->top || level < number << 4)) {
-        free_and_look(span, block);
+        free_and_check(span, block);
         return;
     }
     tally->level = level - (number << 4);
@@ -357,8 +357,8 @@ static void count_resized(const struct ps_span *span, void *block, size_t bytes)
     if (number > old_number && old_number != 0) {
         struct ps_tally *owner = tally_of(span);
         (void)ps_record_mark(block, span->class_index, number); /* the table exists */
-        count_gone(owner, old_number, 1);
-        count_gone(owner, number, -1);
+        count_remote_frees(owner, old_number, 1);
+        count_remote_frees(owner, number, -1);
         change_live(own, (int64_t)(number - old_number) * 16);
     }
 }
@@ -367,7 +367,7 @@ static void count_large_resized(size_t old_bytes, size_t bytes) {
     struct ps_tally *own = own_tally();
     int64_t change = (int64_t)bytes - (int64_t)old_bytes;
     if (own != NULL && change < 0) {
-        look_at_top(own);
+        check_top(own);
     }
     ps_record_peak_large(0, change);
     change_live(own, change);
@@ -416,7 +416,7 @@ void ps_record_end(struct ps_heap *heap) {
     ps_record_peak_fold(heap->tally);
     /* All zero now, and no other thread writes there: a thousand ended threads hold no memory. */
     size_t page_bytes = ps_os_page_bytes();
-    size_t end = ps_round_down(offsetof(struct ps_tally, x_gone), page_bytes);
+    size_t end = ps_round_down(offsetof(struct ps_tally, x_remote_frees), page_bytes);
     if (end > page_bytes) {
         (void)ps_os_purge((char *)heap->tally + page_bytes, end - page_bytes);
     }

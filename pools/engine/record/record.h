@@ -11,9 +11,9 @@
  * class if the class serves one size only; otherwise it is stored in a shadow byte
  * (record_sizes.h). A block counts for the thread whose heap owns its span. Each thread has a
  * tally: it writes `made` and `freed` itself, without read-modify-writes; other threads add to
- * `gone`, by one atomic add per remote free.
+ * x_remote_frees, by one atomic add per remote free.
  *
- *   live of a size, over all tallies == sum of x_made - x_freed - x_gone
+ *   live of a size, over all tallies == sum of x_made - x_freed - x_remote_frees
  *
  * Live bytes of the process are known to a few per mille, because a tally withholds unpublished
  * changes. Each free checks for a new peak before it counts its block: record_peak.h.
@@ -54,7 +54,7 @@ struct ps_tally {
     struct ps_tally *next;  /* 48 all tallies created so far; constant once on the list */
     uint32_t x_thread;      /* 56 number of the thread, from 1; 0: no running thread */
     PS_ALIGNED(PS_CACHE_LINE) struct ps_record_count sizes[PS_RECORD_SIZES];
-    PS_ALIGNED(4096) uint64_t x_gone[PS_RECORD_SIZES]; /* remote frees */
+    PS_ALIGNED(4096) uint64_t x_remote_frees[PS_RECORD_SIZES]; /* remote frees */
 };
 
 /* Written once, at start. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * See record_peak.h. Lock: record_lock, protects the snapshots, the tally of ended threads except
- * x_gone, and the static variables without x_. It is innermost. Tallies are on a list that only
- * grows.
+ * x_remote_frees, and the static variables without x_. It is innermost. Tallies are on a list that
+ * only grows.
  */
 #include "pools/engine/record/record_peak.h"
 
@@ -136,11 +136,11 @@ static uint64_t collect(struct ps_record_peak *peak, size_t number) {
         }
         /* relaxed, all: running counts. `made` is read last, so that no free is counted without its
          * allocation. */
-        uint64_t gone = ps_load_relaxed(&tally->x_gone[number]);
+        uint64_t remote_frees = ps_load_relaxed(&tally->x_remote_frees[number]);
         uint64_t freed = ps_load_relaxed(&tally->sizes[number].x_freed);
         uint64_t made = ps_load_relaxed(&tally->sizes[number].x_made);
         uint32_t thread = ps_load_relaxed(&tally->x_thread); /* relaxed: see ps_record_begin */
-        int64_t live = (int64_t)(made - freed - gone);
+        int64_t live = (int64_t)(made - freed - remote_frees);
         /* Keep room for one entry of ended threads per remaining size. */
         bool is_room = peak->count + (PS_RECORD_SIZES - number) < SLOT_ENTRIES;
         if (thread != 0 && live > 0 && is_room) {
@@ -148,7 +148,7 @@ static uint64_t collect(struct ps_record_peak *peak, size_t number) {
         } else {
             rest += live;
         }
-        moves += made + freed + gone;
+        moves += made + freed + remote_frees;
     }
     if (rest > 0) {
         add_entry(peak, PS_RECORD_ENDED, number, rest);
@@ -274,7 +274,7 @@ static void fallen_locked(uint64_t total) {
 /* Clamps to 0: frees may be published before the allocations they belong to. */
 static uint64_t known(uint64_t total) { return (int64_t)total < 0 ? 0 : total; }
 
-void ps_record_peak_look(uint64_t total, bool is_top) {
+void ps_record_peak_check(uint64_t total, bool is_top) {
     total = known(total);
     /* relaxed, both: hints. */
     bool has_risen = is_top && total >= ps_load_relaxed(&x_threshold);
@@ -302,9 +302,10 @@ void ps_record_peak_fold(struct ps_tally *tally) {
         struct ps_record_count *to = &ps_record_ended->sizes[number];
         /* relaxed: later frees are added here, and reported with the ended threads too. Reading
          * first avoids dirtying pages that were never written to. */
-        if (ps_load_relaxed(&tally->x_gone[number]) != 0) {
+        if (ps_load_relaxed(&tally->x_remote_frees[number]) != 0) {
             /* acquire: relaxed would do. */
-            ps_owner_add(&to->x_freed, ps_exchange_acquire(&tally->x_gone[number], (uint64_t)0));
+            ps_owner_add(&to->x_freed,
+                         ps_exchange_acquire(&tally->x_remote_frees[number], (uint64_t)0));
         }
         if (from->x_made != 0 || from->x_freed != 0) {
             ps_undo_note(&record_undo, from, sizeof *from);

@@ -54,14 +54,14 @@ void ps_record_peak_first(size_t number);
 /* Adds the counts of an ending thread to the tally of ended threads. */
 void ps_record_peak_fold(struct ps_tally *tally);
 
-/* Tally for blocks of ended threads; outside of the lock only its x_gone may be changed. */
+/* Tally for blocks of ended threads; outside of the lock only its x_remote_frees may be changed. */
 extern PS_HIDDEN struct ps_tally *ps_record_ended;
 
 /* Takes a snapshot if one is due. Live bytes have been published and are `total` now; is_top: a
  * free follows. */
-void ps_record_peak_look(uint64_t total, bool is_top);
+void ps_record_peak_check(uint64_t total, bool is_top);
 
-/* Live bytes from which on a free should call ps_record_peak_look. */
+/* Live bytes from which on a free should call ps_record_peak_check. */
 uint64_t ps_record_peak_threshold(void);
 
 /* Adds to the live blocks above the size classes, or subtracts if negative. */
