@@ -11,6 +11,7 @@ import importlib.util
 import json
 import re
 import shutil
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -163,6 +164,24 @@ def test_hooks_and_jobs_call_what_is_there() -> None:
     jobs = re.findall(r"tests: (.*)$", WORKFLOW.read_text(), re.MULTILINE)
     paths = [word for line in jobs for word in line.split() if "/" in word]
     assert len(jobs) == 2 and all((ROOT / path).exists() for path in paths)
+
+
+def workflow_problems(path: Path) -> str:
+    """By the schema of the service, as check-jsonschema has it; skips where that is missing."""
+    near = Path(sys.executable).with_name("check-jsonschema")
+    command = near if near.exists() else shutil.which("check-jsonschema")
+    if command is None:
+        pytest.skip("check-jsonschema is not installed: scripts/setup")
+    done = run_captured([command, "--builtin-schema", "vendor.github-workflows", path])
+    return "" if done.returncode == 0 else done.stdout + done.stderr
+
+
+def test_the_workflow_has_the_form_that_the_service_demands(tmp_path: Path) -> None:
+    assert workflow_problems(WORKFLOW) == ""
+    copy = tmp_path / "ci.yml"
+    for good, bad in (("runs-on:", "run-on:"), ("- run: .ci/run", "- runs: .ci/run")):
+        copy.write_text(WORKFLOW.read_text().replace(good, bad, 1))
+        assert copy.read_text() != WORKFLOW.read_text() and workflow_problems(copy)
 
 
 def test_the_container_is_made_by_setup() -> None:
