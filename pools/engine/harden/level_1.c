@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See level_1.h. A block is zeroed when it is freed, by the freeing thread: blocks of its own spans
+ * See level.h. A block is zeroed when it is freed, by the freeing thread: blocks of its own spans
  * on a separate path, those of a free streak when the streak ends. No locks of its own.
  *
  * That path has the tests of the fast path, and one more: a block of the open free streak has no
  * link by which a double free would be detected, and the streak must not grow over a free block.
  */
-#include "pools/engine/harden/level_1.h"
+#include "pools/engine/harden/level.h"
 
 #include "pools/engine/base/bits.h"
 #include "pools/engine/harden/guard.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See level_2.h. Small blocks pass through hard.c on their way from and to their spans. No locks of
+ * See level.h. Small blocks pass through hard.c on their way from and to their spans. No locks of
  * its own.
  */
-#include "pools/engine/harden/level_2.h"
+#include "pools/engine/harden/level.h"
 
 #include "pools/engine/base/bits.h"
 #include "pools/engine/harden/guard.h"

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Level 1 of POOLSHIM_HARDEN: entry points and hooks, for the table (modes.c). Missing ones are the
+ * The levels of POOLSHIM_HARDEN: entry points and hooks, for the table (modes.c). Those that level
+ * 1 does not have are the plain mode's; those that levels 2 and 3 do not have are level 1's or the
  * plain mode's. See hard.h.
  */
-#ifndef PS_HARDEN_LEVEL_1_H
-#define PS_HARDEN_LEVEL_1_H
+#ifndef PS_HARDEN_LEVEL_H
+#define PS_HARDEN_LEVEL_H
 
 #include "pools/engine/heap/mode.h"
+
+/* ---- level 1 (level_1.c) ---- */
 
 void *ps_level_1_alloc_aligned(struct ps_heap *heap, size_t bytes, size_t align);
 void ps_level_1_free(struct ps_span *span, void *block, uintptr_t owner_key);
@@ -21,5 +24,17 @@ void ps_level_1_release_streak(struct ps_run *run);
 /* For all hardened modes. */
 void *ps_level_1_refill(struct ps_heap *heap, struct ps_bin *bin, size_t bytes);
 void ps_level_1_fork_child(void);
+
+/* ---- levels 2 and 3 (level_2.c) ---- */
+
+void *ps_level_2_alloc(struct ps_heap *heap, size_t bytes);
+void *ps_level_2_zalloc(struct ps_heap *heap, size_t bytes);
+void *ps_level_2_alloc_aligned(struct ps_heap *heap, size_t bytes, size_t align);
+void ps_level_2_free(struct ps_span *span, void *block, uintptr_t owner_key);
+void *ps_level_2_resize(void *block, size_t bytes);
+size_t ps_level_2_usable(const void *block);
+
+bool ps_level_2_start(const struct ps_config *config);
+bool ps_level_2_make_state(void **state);
 
 #endif
