@@ -4,7 +4,7 @@
  * Blocks of no size, where blocks are hardened: each is an address of its own until it is freed, in
  * any thread, and what is no live one is named.
  */
-#include "pools/engine/harden/zero.h"
+#include "pools/engine/harden/stray.h"
 #include "tests/unit/engine.h"
 
 #include <pthread.h>

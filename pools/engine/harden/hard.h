@@ -5,7 +5,7 @@
  *   - Level 1: malloc takes the usual path, free one of its own (level_1.c). A block is zeroed when
  *     it is freed, and the blocks of a free streak when the streak ends. Freed large blocks are
  *     quarantined (hard_large.h); those with a mapping of their own are unmapped. Blocks of size 0
- *     are inaccessible (zero.h); a size passed to free is checked (promise.c). At the end of the
+ *     are inaccessible (stray.h); a size passed to free is checked (promise.c). At the end of the
  *     process free blocks must be zero (hard_sweep.c).
  *   - Level 2: malloc and free take the slow path, and small blocks pass through this file one by
  *     one on their way from and to their spans. Shadow bytes record which blocks are live, and the

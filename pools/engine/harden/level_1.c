@@ -13,7 +13,6 @@
 #include "pools/engine/harden/hard.h"
 #include "pools/engine/harden/hard_large.h"
 #include "pools/engine/harden/stray.h"
-#include "pools/engine/harden/zero.h"
 #include "pools/engine/heap/fast_path.h"
 #include "pools/engine/heap/free_list.h"
 #include "pools/engine/heap/large.h"

@@ -10,7 +10,7 @@
 #include "pools/engine/base/bits.h"
 #include "pools/engine/harden/guard.h"
 #include "pools/engine/harden/hard.h"
-#include "pools/engine/harden/zero.h"
+#include "pools/engine/harden/stray.h"
 #include "pools/engine/heap/free_list.h"
 #include "pools/engine/heap/large.h"
 #include "pools/engine/heap/shadow.h"

@@ -78,7 +78,7 @@ static inline bool ps_shadow_is(uint8_t seen, uint8_t state) {
 /* The family a live block was allocated by. */
 static inline uint8_t ps_shadow_family(const uint8_t *mark) {
     /* relaxed: written before the block was returned; the caller holds the block. Atomic, since a
-     * thread that searches for a free block may compare the same byte (zero.c). */
+     * thread that searches for a free block may compare the same byte (stray.c). */
     return (uint8_t)((ps_load_relaxed(mark) & PS_SHADOW_FAMILY) >> PS_SHADOW_FAMILY_SHIFT);
 }
 

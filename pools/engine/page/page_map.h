@@ -68,7 +68,7 @@ enum ps_run_kind {
     PS_RUN_MEDIUM,   /* a granule of a region of medium blocks, `back` after its head: medium.h */
     PS_RUN_PAGES,    /* a granule that the pools library allocates by pages: pages/depot.h */
     PS_RUN_GUARD,    /* a granule of the pool of guarded samples: harden/guard.h */
-    PS_RUN_ZERO,     /* a granule of inaccessible blocks of size 0: harden/zero.h */
+    PS_RUN_ZERO,     /* a granule of inaccessible blocks of size 0: harden/stray.h */
 };
 
 /* Accessible part of a granule, while blocks are hardened: see ps_page_cache_is_shut. */

@@ -145,7 +145,7 @@ static void fill_tables(void) {
             (uint8_t)(index < ps_size_class_count ? index : PS_CLASS_NONE);
     }
     if (harden != 0) {
-        ps_size_class_by_8[0] = PS_CLASS_NONE; /* requests of size 0: harden/zero.h */
+        ps_size_class_by_8[0] = PS_CLASS_NONE; /* requests of size 0: harden/stray.h */
     }
     for (size_t bytes = 0; bytes <= PS_FEW_BYTES; bytes++) {
         ps_size_class_by_1[bytes] = (uint8_t)ps_size_class_of(bytes);
