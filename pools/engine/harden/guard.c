@@ -109,7 +109,7 @@ static uint32_t take_slot(void) {
     return slot;
 }
 
-static void give_slot(uint32_t slot) {
+static void return_slot(uint32_t slot) {
     ps_lock_acquire(&guard_lock);
     PS_UNDO_NOTE(&guard_undo, x_queue_count);
     queue[(queue_first + x_queue_count) % ps_guard_pool.slots] = (uint16_t)slot;
@@ -258,7 +258,7 @@ PS_COLD void *ps_guard_alloc(struct ps_guard_sampler *sampler, size_t bytes) {
     struct ps_guard_range pages = ps_guard_pages(record);
     if (!ps_os_protect(pages.first, (size_t)(pages.end - pages.first), true)) {
         (void)ps_os_protect(pages.first, (size_t)(pages.end - pages.first), false);
-        give_slot(slot);
+        return_slot(slot);
         return NULL;
     }
     fill_around(record);
@@ -307,7 +307,7 @@ PS_COLD void ps_guard_free(void *block) {
     struct ps_guard_range pages = ps_guard_pages(record);
     /* Fails only at the limit of mappings; uses after the free then go undetected. */
     (void)ps_os_protect(pages.first, (size_t)(pages.end - pages.first), false);
-    give_slot((uint32_t)(record - ps_guard_pool.records));
+    return_slot((uint32_t)(record - ps_guard_pool.records));
 }
 
 PS_COLD size_t ps_guard_usable(const void *block, const char *call) {

@@ -8,7 +8,7 @@
 #include "pools/engine/base/bits.h"
 #include "pools/engine/harden/guard.h"
 #include "pools/engine/harden/hard_canary.h"
-#include "pools/engine/harden/hard_wait.h"
+#include "pools/engine/harden/hard_quarantine.h"
 #include "pools/engine/harden/stray.h"
 #include "pools/engine/harden/wipe.h"
 #include "pools/engine/heap/free_list.h"

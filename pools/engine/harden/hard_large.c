@@ -60,7 +60,7 @@ static size_t shut_bytes(const struct ps_run *run) {
 }
 
 /* Returns a list, linked by next, to the page cache, which accepts inaccessible runs. */
-static void let_go(struct ps_run *list) {
+static void release_list(struct ps_run *list) {
     while (list != NULL) {
         struct ps_run *run = list;
         list = run->next;
@@ -85,7 +85,7 @@ void ps_hard_large_hold(struct ps_run *run) {
     held[(first + count++) % HELD_LIMIT] = run;
     held_bytes += bytes_of(run);
     ps_lock_release(&held_lock);
-    let_go(list);
+    release_list(list);
 }
 
 bool ps_hard_large_flush(void) {
@@ -99,7 +99,7 @@ bool ps_hard_large_flush(void) {
     }
     ps_lock_release(&held_lock);
     bool is_any = list != NULL;
-    let_go(list);
+    release_list(list);
     return is_any;
 }
 

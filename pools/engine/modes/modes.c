@@ -7,7 +7,7 @@
 #include "pools/engine/harden/guard.h"
 #include "pools/engine/harden/hard.h"
 #include "pools/engine/harden/hard_large.h"
-#include "pools/engine/harden/hard_wait.h"
+#include "pools/engine/harden/hard_quarantine.h"
 #include "pools/engine/harden/level.h"
 #include "pools/engine/harden/stray.h"
 #include "pools/engine/heap/fast_path.h"

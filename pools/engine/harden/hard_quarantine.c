@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See hard_wait.h.
+ * See hard_quarantine.h.
  */
-#include "pools/engine/harden/hard_wait.h"
+#include "pools/engine/harden/hard_quarantine.h"
 
 #include "pools/engine/base/bits.h"
 #include "pools/engine/harden/hard.h"
@@ -116,7 +116,7 @@ PS_NOINLINE void *ps_hard_refill(struct ps_heap *heap, uint32_t class_index, siz
 
 /* ---- to spans ---- */
 
-PS_NOINLINE void ps_hard_go_home(struct ps_heap *heap, void *block) {
+PS_NOINLINE void ps_hard_return(struct ps_heap *heap, void *block) {
     struct ps_span *span = ps_span_of_inside(ps_page_map_slot(block), block);
     if (!ps_heap_owns(heap, span)) {
         ps_remote_free(heap, span, block);
@@ -127,7 +127,7 @@ PS_NOINLINE void ps_hard_go_home(struct ps_heap *heap, void *block) {
 
 /* Returns the blocks of a private array, because events on the way may change `ready`. Blocks of
  * one granule usually follow each other, so their span is looked up once. */
-static void send_home(struct ps_heap *heap, const uintptr_t *blocks, size_t count) {
+static void return_array(struct ps_heap *heap, const uintptr_t *blocks, size_t count) {
     struct ps_span *span = NULL; /* of this heap, of the granule that contains `inside` */
     uintptr_t inside = 0;
     for (size_t i = 0; i < count; i++) {
@@ -153,11 +153,11 @@ PS_NOINLINE void ps_hard_overflow(struct ps_heap *heap, uint32_t class_index) {
     class->ready_count = (uint16_t)(class->ready_count - count);
     heap->hard->became_ready -= (int32_t)count;
     memmove(class->ready, class->ready + count, class->ready_count * sizeof older[0]);
-    send_home(heap, older, count);
+    return_array(heap, older, count);
 }
 
-/* Returns a block without events, for callers that may be inside of one. */
-static void settle_home(struct ps_heap *heap, void *block) {
+/* For callers that may be inside of an event. */
+static void return_without_events(struct ps_heap *heap, void *block) {
     struct ps_span *span = ps_span_of_inside(ps_page_map_slot(block), block);
     if (!ps_heap_owns(heap, span)) {
         ps_remote_free(heap, span, block);
@@ -170,7 +170,7 @@ static void settle_home(struct ps_heap *heap, void *block) {
 
 static void flush_ready(struct ps_heap *heap, struct ps_hard_class *class) {
     while (class->ready_count != 0) {
-        settle_home(heap, (void *)(class->ready[--class->ready_count] & ~PS_READY_FRESH));
+        return_without_events(heap, (void *)(class->ready[--class->ready_count] & ~PS_READY_FRESH));
     }
 }
 
@@ -188,7 +188,7 @@ void ps_hard_flush(struct ps_heap *heap, uint32_t class_index) {
     }
     struct ps_hard_class *class = &heap->hard->classes[class_index];
     while (class->held_count != 0) {
-        settle_home(heap, class->held[--class->held_count]);
+        return_without_events(heap, class->held[--class->held_count]);
     }
     flush_ready(heap, class);
 }

@@ -11,8 +11,8 @@
  *
  * Callers: hard.c. Owner of the heap only. No locks.
  */
-#ifndef PS_HARDEN_HARD_WAIT_H
-#define PS_HARDEN_HARD_WAIT_H
+#ifndef PS_HARDEN_HARD_QUARANTINE_H
+#define PS_HARDEN_HARD_QUARANTINE_H
 
 #include "pools/engine/harden/guard.h"
 #include "pools/engine/heap/heap.h"
@@ -50,7 +50,7 @@ void *ps_hard_refill(struct ps_heap *heap, uint32_t class_index, size_t bytes);
 void ps_hard_overflow(struct ps_heap *heap, uint32_t class_index);
 
 /* Returns a block to its span. */
-void ps_hard_go_home(struct ps_heap *heap, void *block);
+void ps_hard_return(struct ps_heap *heap, void *block);
 
 /* Counts blocks that became ready without a refill as allocations, for guarded samples. If a sample
  * is due now, returns all ready blocks of the class. */
@@ -82,7 +82,7 @@ static inline void ps_hard_hold(struct ps_heap *heap, uint32_t class_index, void
     class->held[index] = block;
     if (PS_UNLIKELY(ps_guard_period != 0)) {
         if (ps_guard_is_exact()) {
-            ps_hard_go_home(heap, other);
+            ps_hard_return(heap, other);
             return;
         }
         if (++hard->became_ready >= PS_READY_COUNTED) {
