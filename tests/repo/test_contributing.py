@@ -113,6 +113,21 @@ def test_every_errand_has_a_row_with_a_place(errand: str) -> None:
     assert re.search(r"`[\w./<>*]+`|`\w+\(\)`", places[0])
 
 
+def rules_without_policy(place: str, root: Path) -> list[str]:
+    """The sources of a row that do not include the header which the row names first."""
+    policy, *rules = re.findall(r"`(pools/[\w/]+\.[ch])`", place)
+    return [path for path in rules if f'#include "{policy}"' not in (root / path).read_text()]
+
+
+def test_every_rule_that_returns_memory_asks_one_policy() -> None:
+    table = rows(GUIDE.read_text())
+    (place,) = [place for change, place in table.items() if "memory goes back" in change]
+    assert place.startswith("`pools/engine/page/retention.h`") and place.count(".c`") >= 7
+    assert rules_without_policy(place, ROOT) == []
+    planted = place + ", `pools/engine/heap/mode.c`"
+    assert rules_without_policy(planted, ROOT) == ["pools/engine/heap/mode.c"]
+
+
 def users_of(name: str, root: Path) -> set[str]:
     files = (path for top in ("pools", "shim") for path in (root / top).rglob("*.[ch]"))
     return {

@@ -12,13 +12,12 @@
 #include "pools/engine/os/lock.h"
 #include "pools/engine/os/os.h"
 #include "pools/engine/page/page_cache.h"
+#include "pools/engine/page/retention.h"
 
 #define HELD_LIMIT 64
-#define HELD_LIMIT_ZEROES 16          /* at level 1 */
-#define HELD_BYTES ((size_t)32 << 20) /* quarantined memory, unless one run has more */
-#define SHUT_BYTES                                                                                 \
-    ((size_t)256 << 10) /* inaccessible part of a run, from its start, at level 2                  \
-                         */
+#define HELD_LIMIT_ZEROES 16 /* at level 1 */
+/* Inaccessible part of a run, from its start, at level 2. */
+#define SHUT_BYTES ((size_t)256 << 10)
 
 PS_UNDO_LOG(held_undo, 4);
 static struct ps_lock held_lock = PS_LOCK_INIT_UNDO(PS_RANK_HARD, &held_undo);
@@ -48,7 +47,7 @@ static struct ps_run *take_oldest_locked(void) {
 
 static bool is_over_locked(size_t bytes) {
     return count == (ps_hard_is_on() ? HELD_LIMIT : HELD_LIMIT_ZEROES) ||
-           (count != 0 && held_bytes + bytes > HELD_BYTES);
+           (count != 0 && held_bytes + bytes > PS_RETENTION_QUARANTINE_BYTES);
 }
 
 /* Bytes of a quarantined run that become inaccessible. It keeps its memory: mapping and zeroing it

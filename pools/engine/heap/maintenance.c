@@ -22,8 +22,7 @@
 #include "pools/engine/small/span.h"
 #include "pools/engine/small/span_remote.h"
 
-#define TICK_CALLS 4      /* slow calls per reading of the clock */
-#define SCAN_DELAY_MS 250 /* between two scans of a heap */
+#define TICK_CALLS 4 /* slow calls per reading of the clock */
 
 /* Between two steps of the background thread. The purge has steps for an eighth to a half of the
  * time; a heap that was asked for may be taken when heaps are examined the second time. */
@@ -102,9 +101,9 @@ static PS_NOINLINE void do_due_work(struct ps_heap *heap) {
     heap->tick_countdown = is_behind ? 0 : TICK_CALLS;
     uint32_t request = request_here();
     /* Sooner if memory is short. */
-    uint64_t early_ms = SCAN_DELAY_MS - ps_retention_interval_ms(SCAN_DELAY_MS);
+    uint64_t early_ms = PS_RETENTION_SCAN_MS - ps_retention_interval_ms(PS_RETENTION_SCAN_MS);
     if (now_ms + early_ms >= heap->next_scan_ms || PS_UNLIKELY(request != 0)) {
-        heap->next_scan_ms = now_ms + SCAN_DELAY_MS;
+        heap->next_scan_ms = now_ms + PS_RETENTION_SCAN_MS;
         ps_remote_flush(heap);
         ps_heap_take_notices(heap);
         ps_medium_flush(heap);

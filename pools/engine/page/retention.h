@@ -26,6 +26,14 @@ enum ps_pressure {
     PS_PRESSURE_OVER,
 };
 
+/* Between two scans of a heap for what it keeps ready: batches of remote frees, medium blocks,
+ * fully free spans. Sooner while memory is short. */
+#define PS_RETENTION_SCAN_MS 250
+
+/* Bound on the memory of quarantined large blocks, unless one has more. The same at any pressure: a
+ * program at its limit is checked as any other. */
+#define PS_RETENTION_QUARANTINE_BYTES ((size_t)32 << 20)
+
 extern PS_HIDDEN uint32_t ps_retention_delay; /* in ms; constant after the start */
 extern PS_HIDDEN uint32_t ps_retention_x_pressure;
 
