@@ -48,7 +48,7 @@ static bool is_in_use(void) {
         uintptr_t owner = ps_load_relaxed(&ps_span_at(block)->x_owner);
         free(block);
         errno = saved_errno;
-        if (owner == PS_KEY_NOBODY) {
+        if (owner == PS_KEY_NONE) {
             return false;
         }
         ps_store_relaxed(&x_is_known, 1u);

@@ -21,7 +21,7 @@
 #define BYTES_MAX ((size_t)1 << 40)
 #define ALIGN_MAX ((size_t)4096)
 
-struct ps_intrusive_state ps_intrusive_nobody;
+struct ps_intrusive_state ps_intrusive_none;
 
 static bool is_valid(const struct ps_intrusive_options *options) {
     size_t item = sizeof(struct ps_intrusive_item);
@@ -58,7 +58,7 @@ static void recycle_last(struct ps_intrusive_state *state, struct ps_intrusive_i
 }
 
 bool ps_intrusive_init(struct ps_intrusive *pool, const struct ps_intrusive_options *options) {
-    pool->state = &ps_intrusive_nobody;
+    pool->state = &ps_intrusive_none;
     pool->options = *options;
     struct ps_intrusive_options *own = &pool->options;
     own->align = own->align != 0 ? own->align : PS_ALIGN_DEFAULT;
@@ -99,8 +99,8 @@ static void close_shared(struct intrusive_pool *pool) {
 
 void ps_intrusive_clear(struct ps_intrusive *pool) {
     struct ps_intrusive_state *state = pool->state;
-    pool->state = &ps_intrusive_nobody;
-    if (state == &ps_intrusive_nobody) {
+    pool->state = &ps_intrusive_none;
+    if (state == &ps_intrusive_none) {
         return;
     }
     if (intrusive_pool_of(state)->options.is_shared != 0) {
@@ -114,11 +114,11 @@ void ps_intrusive_destroy(struct ps_intrusive *pool) { ps_intrusive_clear(pool);
 
 void ps_intrusive_move(struct ps_intrusive *to, struct ps_intrusive *from) {
     *to = *from;
-    from->state = &ps_intrusive_nobody;
+    from->state = &ps_intrusive_none;
 }
 
 bool ps_intrusive_reserve(struct ps_intrusive *pool, size_t items) {
-    if (pool->state == &ps_intrusive_nobody) {
+    if (pool->state == &ps_intrusive_none) {
         struct ps_intrusive_options options = pool->options;
         options.reserve_items = ps_max(options.reserve_items, items);
         struct intrusive_pool *state = ps_intrusive_state_create(&options);
@@ -138,7 +138,7 @@ void ps_intrusive_set_recycle(struct ps_intrusive *pool, ps_intrusive_recycle *r
     pool->options.recycle = recycle;
     pool->options.context = context;
     pool->options.last = recycle != NULL ? recycle_last : NULL;
-    if (pool->state != &ps_intrusive_nobody) {
+    if (pool->state != &ps_intrusive_none) {
         struct intrusive_pool *state = intrusive_pool_of(pool->state);
         state->options.recycle = recycle;
         state->options.context = context;
@@ -219,7 +219,7 @@ static struct ps_intrusive_item *alloc_kept(struct intrusive_pool *pool) {
 }
 
 struct ps_intrusive_item *ps_intrusive_alloc_slow(struct ps_intrusive *pool) {
-    if (PS_UNLIKELY(pool->state == &ps_intrusive_nobody) && !ps_intrusive_reserve(pool, 0)) {
+    if (PS_UNLIKELY(pool->state == &ps_intrusive_none) && !ps_intrusive_reserve(pool, 0)) {
         return NULL;
     }
     struct intrusive_pool *state = intrusive_pool_of(pool->state);

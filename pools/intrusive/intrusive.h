@@ -58,7 +58,7 @@ static inline size_t intrusive_add_left(struct intrusive_pool *pool, size_t coun
 }
 
 /* The state of pools that have no memory yet: nothing is free, so alloc takes the slow path. */
-extern PS_HIDDEN struct ps_intrusive_state ps_intrusive_nobody;
+extern PS_HIDDEN struct ps_intrusive_state ps_intrusive_none;
 
 static inline struct intrusive_pool *intrusive_pool_of(const struct ps_intrusive_state *state) {
     return (struct intrusive_pool *)state;

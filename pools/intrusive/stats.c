@@ -21,7 +21,7 @@ static size_t live_of(const struct intrusive_pool *pool) {
 
 void ps_intrusive_stats(const struct ps_intrusive *pool, struct ps_intrusive_stats *stats) {
     memset(stats, 0, sizeof *stats);
-    if (pool->state == &ps_intrusive_nobody) {
+    if (pool->state == &ps_intrusive_none) {
         return;
     }
     const struct intrusive_pool *state = intrusive_pool_of(pool->state);
@@ -37,7 +37,7 @@ void ps_intrusive_stats(const struct ps_intrusive *pool, struct ps_intrusive_sta
 
 bool ps_intrusive_is_exhausted(const struct ps_intrusive *pool) {
     size_t max = pool->options.max_items;
-    if (max == 0 || pool->state == &ps_intrusive_nobody) {
+    if (max == 0 || pool->state == &ps_intrusive_none) {
         return false;
     }
     const struct intrusive_pool *state = intrusive_pool_of(pool->state);
@@ -92,7 +92,7 @@ static bool is_capacity_right(const struct intrusive_pool *pool) {
 }
 
 bool ps_intrusive_check(const struct ps_intrusive *pool) {
-    if (pool->state == &ps_intrusive_nobody) {
+    if (pool->state == &ps_intrusive_none) {
         return true;
     }
     const struct intrusive_pool *state = intrusive_pool_of(pool->state);

@@ -19,7 +19,7 @@
 /* Invariants, under the depot lock: x_dirty is a subset of x_free; the granule is on the list of
  * the longest block that is free in it, on none when x_free is 0. */
 struct ps_pages_granule {
-    PS_ALIGNED(PS_CACHE_LINE) uintptr_t x_owner; /* PS_KEY_NOBODY, that is 0: no heap's */
+    PS_ALIGNED(PS_CACHE_LINE) uintptr_t x_owner; /* PS_KEY_NONE, that is 0: no heap's */
     uint16_t x_free;   /* free pages, a bit each; depot lock; the holder of all pages reads 0 */
     uint16_t x_dirty;  /* free pages that may hold non-zero bytes; depot lock */
     uint8_t order;     /* of the list it is on, or PS_ORDER_NONE; depot lock */

@@ -94,7 +94,7 @@ FRESH_TEST(every_address_of_a_span_leads_to_its_head) {
         for (size_t granule = 0; granule < granules;
              granule++) { /* without an owner, whatever page_cache made */
             const struct ps_span *span = ps_span_at(base + granule * PS_GRANULE_BYTES);
-            CHECK_EQ(span->x_owner, PS_KEY_NOBODY);
+            CHECK_EQ(span->x_owner, PS_KEY_NONE);
             CHECK(span->run.kind != PS_RUN_SPAN && span->run.kind != PS_RUN_INSIDE);
         }
     }

@@ -26,7 +26,7 @@
 
 /* The tenant's half of the slot of such a run. */
 struct zero_run {
-    uintptr_t x_owner; /* PS_KEY_NOBODY */
+    uintptr_t x_owner; /* PS_KEY_NONE */
     uint32_t x_live;   /* blocks; briefly more */
     uint32_t x_next;   /* where the next search starts */
     struct zero_run *next;

@@ -45,13 +45,13 @@ PS_INLINE void ps_wipe(void *block, size_t bytes) {
     *(ps_wipe_word *)last = zero;
 }
 
-typedef uint64_t ps_look_word __attribute__((vector_size(16), may_alias));
+typedef uint64_t ps_wipe_word __attribute__((vector_size(16), may_alias));
 
 /* True when all words of a piece are zero. piece, bytes: multiples of 16. */
 static inline bool ps_is_wiped(const void *piece, size_t bytes) {
-    const ps_look_word *at = piece;
-    const ps_look_word *end = (const ps_look_word *)((const char *)piece + bytes);
-    ps_look_word seen = {0, 0};
+    const ps_wipe_word *at = piece;
+    const ps_wipe_word *end = (const ps_wipe_word *)((const char *)piece + bytes);
+    ps_wipe_word seen = {0, 0};
     for (; end - at >= 4; at += 4) {
         seen |= at[0];
         seen |= at[1];

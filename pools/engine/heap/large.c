@@ -31,7 +31,7 @@
 
 /* The tenant's part of the slot of a run or mapping. */
 struct ps_large {
-    uintptr_t x_owner;     /* PS_KEY_NOBODY: matches no heap */
+    uintptr_t x_owner;     /* PS_KEY_NONE: matches no heap */
     size_t bytes;          /* usable; written by the holder of the block */
     enum ps_family family; /* as above */
 };

@@ -65,7 +65,7 @@ static void mark_granules(const struct ps_run *run) {
 static void unmark_granules(struct ps_run *run) {
     for (size_t i = PS_MEDIUM_GRANULES; i-- > 0;) {
         struct ps_slot *slot = ps_page_map_slot(run->base + i * PS_GRANULE_BYTES);
-        /* relaxed, all: free() only classifies by them. 0 is PS_KEY_NOBODY. */
+        /* relaxed, all: free() only classifies by them. 0 is PS_KEY_NONE. */
         ps_store_relaxed(&((struct ps_medium_granule *)slot)->x_owner, (uintptr_t)0);
         ps_store_relaxed(&slot->run.kind, (uint8_t)(i == 0 ? PS_RUN_BUSY : PS_RUN_NONE));
         ps_store_relaxed(&slot->run.back, (uint16_t)0);

@@ -58,7 +58,7 @@ struct ps_run *ps_page_cache_take_present(size_t granules, size_t align_granules
 /* As ps_page_cache_take without alignment, from dirty runs only. */
 struct ps_run *ps_page_cache_take_dirty(size_t granules);
 
-/* Returns a run; its tenant bytes must have owner PS_KEY_NOBODY already. Never fails. The second
+/* Returns a run; its tenant bytes must have owner PS_KEY_NONE already. Never fails. The second
  * variant is for a run without memory, which reads as zero. */
 void ps_page_cache_give(struct ps_run *run);
 void ps_page_cache_give_zero(struct ps_run *run);

@@ -314,7 +314,7 @@ static PS_NOINLINE void free_other(struct ps_slot *slot, void *block) {
     } else if (ps_block_is_large(slot, block)) {
         count_large(own, slot, block);
     }
-    ps_plain_free((struct ps_span *)slot, block, PS_KEY_NOBODY);
+    ps_plain_free((struct ps_span *)slot, block, PS_KEY_NONE);
 }
 
 /* Frees a block of this thread when a snapshot or a publication is due. */

@@ -144,7 +144,7 @@ void ps_span_reset_used(struct ps_span *span) {
 
 void ps_span_destroy(struct ps_span *span) {
     PS_CHECK(span->used == 0);
-    ps_span_set_owner(span, PS_KEY_NOBODY);
+    ps_span_set_owner(span, PS_KEY_NONE);
     ps_store_relaxed(&span->run.kind, (uint8_t)PS_RUN_BUSY);
     unmark_inside(span);
     ps_span_shut(span);

@@ -28,7 +28,7 @@
  * Above: the address of a heap, with the length of the span in the low bits: 1, one granule, so
  * that the owner's free takes the fast path; 2, more, so that it takes the slow path.
  */
-#define PS_KEY_NOBODY ((uintptr_t)0)
+#define PS_KEY_NONE ((uintptr_t)0)
 #define PS_KEY_ORPHAN ((uintptr_t)2)
 #define PS_KEY_AT_ONCE ((uintptr_t)1)
 #define PS_KEY_LONG ((uintptr_t)2)

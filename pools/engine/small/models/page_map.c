@@ -47,7 +47,7 @@ static void look_up_both(void) {
 static void look_up_foreign(void) {
     const struct ps_slot *slot = ps_page_map_slot(foreign);
     EXPLORE_ASSERT(ps_load_relaxed(&slot->run.kind) == PS_RUN_NONE);
-    EXPLORE_ASSERT(ps_load_relaxed(&((const struct ps_span *)slot)->x_owner) == PS_KEY_NOBODY);
+    EXPLORE_ASSERT(ps_load_relaxed(&((const struct ps_span *)slot)->x_owner) == PS_KEY_NONE);
 }
 
 /* As record/census.c counts spans. */
