@@ -63,7 +63,7 @@ def test_reader_survives_damage_anywhere(tmp_path: Path, mapper: Path) -> None:
     assert refused > 300  # the damage was seen, and by nothing but Malformed
 
 
-@pytest.mark.parametrize("option", ["sha1", "0xfeedfacecafe", "none"])
+@pytest.mark.parametrize("option", ["sha1", "0xfeedfacecafebeef", "none"])
 def test_build_id_is_what_the_linker_wrote(tmp_path: Path, option: str) -> None:
     whole = compile_program(tmp_path, "built", PRINT_MAPS, f"-Wl,--build-id={option}")
     notes = run_captured(["readelf", "-n", whole]).stdout

@@ -16,7 +16,7 @@ typedef void unwind_callback(void);
         volatile char room[bytes];                                                                 \
         room[0] = 1;                                                                               \
         callback();                                                                                \
-        room[(bytes)-1] = 1;                                                                       \
+        room[(bytes)-1] = room[0];                                                                 \
     }
 
 #endif

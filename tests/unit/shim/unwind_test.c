@@ -17,8 +17,13 @@
 #include <sys/mman.h>
 
 #define FRAMES 200
+#ifdef __clang__
+#define NOINLINE __attribute__((noinline))
+#define WITH_POINTER /* as the compiler's options say */
+#else
 #define NOINLINE __attribute__((noinline, noipa, noclone))
 #define WITH_POINTER __attribute__((optimize("no-omit-frame-pointer")))
+#endif
 
 static int is_compared; /* the walks of this test are as long as backtrace's */
 static size_t walked;   /* frames of the last walk */
