@@ -21,6 +21,11 @@
         section, key, label, PS_UNIT_BYTES, offsetof(struct ps_report, process.field),             \
             offsetof(struct ps_report, process.has)                                                \
     }
+#define CALLS_ROW(key, label, field)                                                               \
+    {                                                                                              \
+        "calls", key, label, PS_UNIT_COUNT, offsetof(struct ps_report, census.field),              \
+            offsetof(struct ps_report, census.has_calls)                                           \
+    }
 
 /* In the order of the table; rows of a section stand together. docs/stats.md explains each. */
 const struct ps_report_row ps_report_rows[] = {
@@ -35,11 +40,15 @@ const struct ps_report_row ps_report_rows[] = {
     ROW("memory", "arena_count", "arenas", COUNT, census.arena_count),
     ROW("memory", "metadata_bytes", "metadata", BYTES, census.metadata_bytes),
 
+    CALLS_ROW("malloc_count", "of malloc", malloc_count),
+    CALLS_ROW("free_count", "of free", free_count),
+
     ROW("small_blocks", "live_count", "live blocks", COUNT, small_live_blocks),
     ROW("small_blocks", "live_bytes", "live", BYTES, census.small_live_bytes),
     ROW("small_blocks", "span_count", "spans", COUNT, small_spans),
     ROW("small_blocks", "span_bytes", "in spans", BYTES, census.small_span_bytes),
     ROW("small_blocks", "waste_bytes", "waste", BYTES, small_waste_bytes),
+    ROW("small_blocks", "rounding_bytes", "of live: rounding, about", BYTES, census.rounding_bytes),
 
     ROW("page_runs", "live_count", "live runs", COUNT, census.run_live_count),
     ROW("page_runs", "live_bytes", "live", BYTES, census.run_live_bytes),

@@ -26,7 +26,7 @@ static struct ps_lock guard_lock = PS_LOCK_INIT_UNDO(PS_RANK_GUARD, &guard_undo)
 static uint16_t *queue; /* ring of free slots, oldest at queue_first */
 static size_t queue_first;
 static size_t x_queue_count;
-static struct ps_guard_counts x_counts;
+struct ps_guard_counts ps_guard_x_counts;
 
 __attribute__((weak)) size_t ps_guard_trace(uintptr_t *sites, size_t limit, uintptr_t instruction) {
     (void)sites;
@@ -151,26 +151,26 @@ void ps_guard_count(struct ps_guard_sampler *sampler, int64_t allocations) {
 
 void ps_guard_read(struct ps_guard_counts *out) {
     /* relaxed, all three: a snapshot. */
-    out->live_count = ps_load_relaxed(&x_counts.live_count);
-    out->live_bytes = ps_load_relaxed(&x_counts.live_bytes);
-    out->held_bytes = ps_load_relaxed(&x_counts.held_bytes);
+    out->live_count = ps_load_relaxed(&ps_guard_x_counts.live_count);
+    out->live_bytes = ps_load_relaxed(&ps_guard_x_counts.live_bytes);
+    out->held_bytes = ps_load_relaxed(&ps_guard_x_counts.held_bytes);
 }
 
 /* Counts a new live block. Called before the block can be freed, so that no count falls below 0. */
 static void count_in(struct ps_guard_record *record, size_t page_bytes) {
     /* relaxed, all three: counts. */
-    (void)ps_add_relaxed(&x_counts.live_count, 1u);
-    (void)ps_add_relaxed(&x_counts.live_bytes, record->bytes);
+    (void)ps_add_relaxed(&ps_guard_x_counts.live_count, 1u);
+    (void)ps_add_relaxed(&ps_guard_x_counts.live_bytes, record->bytes);
     if (page_bytes > record->held_bytes) { /* pages are always the first of the data part */
-        (void)ps_add_relaxed(&x_counts.held_bytes, page_bytes - record->held_bytes);
+        (void)ps_add_relaxed(&ps_guard_x_counts.held_bytes, page_bytes - record->held_bytes);
         record->held_bytes = (uint32_t)page_bytes;
     }
 }
 
 static void count_out(const struct ps_guard_record *record) {
     /* relaxed, both: counts. */
-    (void)ps_add_relaxed(&x_counts.live_count, (uint64_t)-1);
-    (void)ps_add_relaxed(&x_counts.live_bytes, (uint64_t)0 - record->bytes);
+    (void)ps_add_relaxed(&ps_guard_x_counts.live_count, (uint64_t)-1);
+    (void)ps_add_relaxed(&ps_guard_x_counts.live_bytes, (uint64_t)0 - record->bytes);
 }
 
 struct ps_guard_range ps_guard_pages(const struct ps_guard_record *record) {

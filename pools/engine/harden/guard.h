@@ -84,6 +84,8 @@ struct ps_guard_counts {
     uint64_t live_bytes; /* usable bytes of live blocks */
     uint64_t held_bytes; /* memory of slots: pages that hold or have held a block */
 };
+/* Any thread adds. Read from outside the process, too: record/layout.h. */
+extern PS_HIDDEN struct ps_guard_counts ps_guard_x_counts;
 void ps_guard_read(struct ps_guard_counts *out);
 
 /* Repairs the lock in the child of a fork, on its only thread. */

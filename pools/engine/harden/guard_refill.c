@@ -21,6 +21,7 @@ static PS_COLD void *refill_sampled(struct ps_heap *heap, struct ps_bin *bin, si
             return guarded;
         }
     }
+    ps_bin_note_request(bin, bytes);
     int64_t popped = heap->current[class_index]->popped;
     ps_heap_tick(heap);
     if (!ps_heap_refill_class(heap, bin, class_index)) {

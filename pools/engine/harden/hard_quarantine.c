@@ -163,7 +163,7 @@ static void return_without_events(struct ps_heap *heap, void *block) {
         ps_remote_free(heap, span, block);
         return;
     }
-    ps_span_settle(span);
+    ps_bin_settle(&heap->bins[span->class_index], span);
     ps_span_give_list(span, block, block, 1);
     ps_heap_span_gained(heap, span);
 }

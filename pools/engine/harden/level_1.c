@@ -153,6 +153,7 @@ void ps_level_1_return_streak(struct ps_heap *heap, struct ps_span *span, char *
     ps_span_link_blocks(span, lowest, blocks);
     wipe_linked(span, lowest, blocks);
     if (is_own) {
+        ps_bin_count(heap, span);
         ps_span_give_list(span, lowest, last, blocks);
         ps_heap_span_gained(heap, span);
         return;

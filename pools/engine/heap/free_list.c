@@ -81,6 +81,7 @@ void ps_plain_return_streak(struct ps_heap *heap, struct ps_span *span, char *lo
             span->probe_interval =
                 (uint16_t)ps_min((size_t)span->probe_interval * 4, PS_STREAK_PROBE_LIMIT);
         }
+        ps_bin_count(heap, span);
         ps_span_return_blocks(span, lowest, blocks);
         ps_heap_span_gained(heap, span);
         return;

@@ -24,11 +24,16 @@
  * untouched blocks of that span. */
 struct ps_bin {
     uint32_t block_bytes; /*  0 */
-    uint32_t is_zero;     /*  4 the window's blocks read as zero */
+    uint16_t is_zero;     /*  4 the window's blocks read as zero */
+    uint16_t x_rounding;  /*  6 share of a block that requests leave unused, of 65536: the mean of
+                           * the last ones that found the bin empty; owner writes */
     char *cur;            /*  8 window: next block */
     char *end;            /* 16 window: behind the last block; == cur when empty */
-    uint64_t reserved;    /* 24 a power of two is found in fewer instructions */
+    uint64_t x_taken;     /* 24 blocks that malloc took, with those in the window, without the pops
+                           * since the span was settled; owner writes */
 };
+
+_Static_assert(sizeof(struct ps_bin) == 32, "a power of two is found in fewer instructions");
 
 /* Number of blocks in the window of a class's bin. */
 static inline size_t ps_bin_window_blocks(const struct ps_bin *bin) {

@@ -36,6 +36,8 @@ struct ps_large {
     enum ps_family family; /* as above */
 };
 
+uint64_t ps_large_x_allocs;
+
 static size_t mmap_min_bytes;
 static size_t page_bytes;
 static bool is_hardened;  /* runs stay runs, so that they are quarantined when freed */
@@ -177,6 +179,7 @@ static void *alloc_run(size_t bytes, size_t align, bool *is_zero) {
     if (is_zero != NULL) {
         *is_zero = is_clean;
     }
+    ps_add_relaxed(&ps_large_x_allocs, (uint64_t)1); /* relaxed: statistics */
     return settle_in(run, bytes, kind);
 }
 

@@ -7,11 +7,13 @@
 #ifndef PS_HEAP_LARGE_H
 #define PS_HEAP_LARGE_H
 
+#include "pools/engine/base/compiler.h"
 #include "pools/engine/base/config.h"
 #include "pools/engine/heap/medium_cache.h"
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* The family of functions that made a block, initially malloc's. Distinguished from level 2 of
  * POOLSHIM_HARDEN on. */
@@ -57,6 +59,10 @@ void *ps_large_resize(struct ps_slot *slot, void *block, size_t bytes);
 
 /* Called once, before the first large block. */
 void ps_large_start(const struct ps_config *config);
+
+/* Runs and mappings allocated so far. Any thread adds; read from outside the process, too:
+ * record/layout.h. */
+extern PS_HIDDEN uint64_t ps_large_x_allocs;
 
 /* True for page-rounded requests that get a mapping. */
 bool ps_large_is_mapping_size(size_t bytes);

@@ -36,11 +36,9 @@ static uint64_t last_rss_bytes;
 static uint64_t next_limit_ms;
 static uint64_t next_stall_ms;
 static uint64_t x_next_compare_ms;
-static uint64_t x_limit_bytes;
 static uint64_t x_fresh_bytes;   /* taken since the last comparison */
 static uint64_t x_compare_bytes; /* of these, for which the next is due */
-static const char *x_source = "none";
-static uint64_t x_near_count;
+struct ps_limit_counts ps_limit_x_counts = {.source = "none"};
 
 void ps_limit_start(const struct ps_config *config) {
     setting = config->limit;
@@ -86,13 +84,14 @@ static void look_up_limit(void) {
         bytes = whole / 100 * setting.percent + whole % 100 * setting.percent / 100;
         source = name_of(is_limited ? group.source : PS_CGROUP_NONE);
     }
-    ps_store_relaxed(&x_limit_bytes, ps_max(bytes, 1)); /* relaxed: written under the lock only */
-    ps_store_relaxed(&x_source, source);                /* relaxed: for statistics */
+    ps_store_relaxed(&ps_limit_x_counts.bytes,
+                     ps_max(bytes, 1));                  /* relaxed: written under the lock only */
+    ps_store_relaxed(&ps_limit_x_counts.source, source); /* relaxed: for statistics */
 }
 
 static void set_pressure(enum ps_pressure pressure) {
     if (pressure != PS_PRESSURE_NONE && ps_retention_is_usual()) {
-        ps_owner_add(&x_near_count, 1);
+        ps_owner_add(&ps_limit_x_counts.near_count, 1);
     }
     ps_store_relaxed(&ps_retention_x_pressure, (uint32_t)pressure); /* relaxed: see retention.h */
 }
@@ -109,7 +108,8 @@ static uint64_t compare(uint64_t now_ms, size_t expected_bytes) {
         next_limit_ms = now_ms + LIMIT_MS;
         look_up_limit();
     }
-    uint64_t limit = ps_load_relaxed(&x_limit_bytes); /* relaxed: written under the lock only */
+    uint64_t limit =
+        ps_load_relaxed(&ps_limit_x_counts.bytes); /* relaxed: written under the lock only */
     uint64_t rss_bytes = ps_os_rss_bytes();
     rss_bytes = rss_bytes != 0 ? rss_bytes : last_rss_bytes; /* no descriptor is left, say */
     last_rss_bytes = rss_bytes;
@@ -170,9 +170,9 @@ void ps_limit_make_room(size_t bytes) {
 
 void ps_limit_read(struct ps_limit_counts *out) {
     /* relaxed, all: statistics */
-    out->bytes = ps_load_relaxed(&x_limit_bytes);
-    out->source = ps_load_relaxed(&x_source);
-    out->near_count = ps_load_relaxed(&x_near_count);
+    out->bytes = ps_load_relaxed(&ps_limit_x_counts.bytes);
+    out->source = ps_load_relaxed(&ps_limit_x_counts.source);
+    out->near_count = ps_load_relaxed(&ps_limit_x_counts.near_count);
 }
 
 void ps_limit_fork_child(void) {

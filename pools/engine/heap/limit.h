@@ -45,6 +45,9 @@ struct ps_limit_counts {
     uint64_t near_count;
 };
 
+/* Written under the lock. Read from outside the process, too: record/layout.h. */
+extern PS_HIDDEN struct ps_limit_counts ps_limit_x_counts;
+
 void ps_limit_read(struct ps_limit_counts *out);
 
 /* In the child of a fork, by its only thread. */

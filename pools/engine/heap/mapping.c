@@ -23,8 +23,8 @@ struct cached {
 
 static struct cached cache[CACHE_ENTRIES];
 static size_t cache_count;
-static struct ps_mapping_counts counts;
-PS_UNDO_LOG(mapping_undo, (sizeof cache + sizeof counts) / 8 + 3);
+struct ps_mapping_counts ps_mapping_x_counts;
+PS_UNDO_LOG(mapping_undo, (sizeof cache + sizeof ps_mapping_x_counts) / 8 + 3);
 static struct ps_lock mapping_lock = PS_LOCK_INIT_UNDO(PS_RANK_MAPPING, &mapping_undo);
 static bool has_guards; /* mappings end with an inaccessible page */
 static size_t cache_max_bytes;
@@ -49,17 +49,17 @@ static void note_all(void) {
     ps_undo_note(&mapping_undo, cache, cache_count * sizeof cache[0]);
     PS_UNDO_NOTE(&mapping_undo, cache_count);
     PS_UNDO_NOTE(&mapping_undo, x_oldest_ms); /* otherwise a restored entry would never expire */
-    ps_undo_note(&mapping_undo, &counts, sizeof counts);
+    ps_undo_note(&mapping_undo, &ps_mapping_x_counts, sizeof ps_mapping_x_counts);
 }
 
 static void count_live_locked(int64_t blocks, int64_t bytes) {
-    counts.live_count += (uint64_t)blocks;
-    counts.live_bytes += (uint64_t)bytes;
+    ps_mapping_x_counts.live_count += (uint64_t)blocks;
+    ps_mapping_x_counts.live_bytes += (uint64_t)bytes;
 }
 
 static void count_live(int64_t blocks, int64_t bytes) {
     ps_lock_acquire(&mapping_lock);
-    ps_undo_note(&mapping_undo, &counts, sizeof counts);
+    ps_undo_note(&mapping_undo, &ps_mapping_x_counts, sizeof ps_mapping_x_counts);
     count_live_locked(blocks, bytes);
     ps_lock_release(&mapping_lock);
 }
@@ -71,8 +71,8 @@ static struct ps_run *remove_locked(size_t i) {
     for (; i < cache_count; i++) {
         cache[i] = cache[i + 1];
     }
-    counts.cached_count = cache_count;
-    counts.cached_bytes -= bytes_of(run);
+    ps_mapping_x_counts.cached_count = cache_count;
+    ps_mapping_x_counts.cached_bytes -= bytes_of(run);
     /* relaxed: a hint; expire decides under the lock. */
     ps_store_relaxed(&x_oldest_ms, cache_count > 0 ? cache[0].since_ms : UINT64_MAX);
     return run;
@@ -185,12 +185,13 @@ void ps_mapping_give(struct ps_run *run) {
     note_all();
     count_live_locked(-1, -(int64_t)bytes);
     if (bytes <= cache_max_bytes && ps_retention_delay_ms() != 0) {
-        while (cache_count == CACHE_ENTRIES || counts.cached_bytes + bytes > cache_max_bytes) {
+        while (cache_count == CACHE_ENTRIES ||
+               ps_mapping_x_counts.cached_bytes + bytes > cache_max_bytes) {
             evicted[evicted_count++] = remove_locked(0);
         }
         cache[cache_count++] = (struct cached){.run = run, .since_ms = now_ms};
-        counts.cached_count = cache_count;
-        counts.cached_bytes += bytes;
+        ps_mapping_x_counts.cached_count = cache_count;
+        ps_mapping_x_counts.cached_bytes += bytes;
         /* relaxed: see ps_mapping_grown_min_bytes. */
         ps_store_relaxed(&x_grown_min_bytes, ps_max(x_grown_min_bytes, bytes + 1));
         ps_store_relaxed(&x_oldest_ms, cache[0].since_ms); /* relaxed: as in remove_locked */
@@ -267,7 +268,7 @@ static struct ps_run *cut_locked(bool is_all, size_t granules) {
     }
     PS_UNDO_NOTE(&mapping_undo, run->granules);
     run->granules -= (uint32_t)granules;
-    counts.cached_bytes -= granules << PS_GRANULE_SHIFT;
+    ps_mapping_x_counts.cached_bytes -= granules << PS_GRANULE_SHIFT;
     return NULL;
 }
 
@@ -320,7 +321,7 @@ size_t ps_mapping_expire_some(void) { return expire_step(UINT64_MAX, false); }
 
 void ps_mapping_read(struct ps_mapping_counts *out) {
     ps_lock_acquire(&mapping_lock);
-    *out = counts;
+    *out = ps_mapping_x_counts;
     ps_lock_release(&mapping_lock);
 }
 

@@ -20,6 +20,9 @@ struct ps_mapping_counts {
     uint64_t cached_bytes;
 };
 
+/* Written under the lock. Read from outside the process, too: record/layout.h. */
+extern PS_HIDDEN struct ps_mapping_counts ps_mapping_x_counts;
+
 void ps_mapping_start(const struct ps_config *config);
 
 /* Allocates a mapping of at least `bytes`, aligned to max(align, granule). kind BUSY; is_dirty

@@ -146,6 +146,9 @@ bool ps_medium_free(struct ps_heap *heap, struct ps_slot *slot, void *address) {
     size_t pages = ps_load_relaxed(mark); /* relaxed: the caller's block */
     if (heap == NULL || pages > ALONE_PAGES) {
         free_shared(mark, ps_medium_block_of(address, pages));
+        if (heap != NULL) {
+            ps_owner_add(&heap->medium.x_frees, 1);
+        }
         return heap != NULL;
     }
     struct ps_medium_cache *cache = &heap->medium;
@@ -159,7 +162,10 @@ bool ps_medium_free(struct ps_heap *heap, struct ps_slot *slot, void *address) {
     }
     uint32_t sums = ps_medium_sums_after_free(cache, pages);
     bool is_due = sums >> PS_MEDIUM_SUMS_FREES == PS_MEDIUM_FREES_PER_LOOK;
-    sums = is_due ? sums & ((1u << PS_MEDIUM_SUMS_FREES) - 1) : sums;
+    if (is_due) {
+        sums &= (1u << PS_MEDIUM_SUMS_FREES) - 1;
+        ps_owner_add(&cache->x_frees, PS_MEDIUM_FREES_PER_LOOK);
+    }
     ps_medium_enter(cache, address, pages, mark, sums);
     return is_due;
 }

@@ -37,7 +37,7 @@ struct ps_medium_cache {
         ps_medium_block block;
         uint8_t *mark;                /* the block's; has WAITS */
     } entries[PS_MEDIUM_CACHE_LIMIT]; /* newest last */
-    uint64_t reserved_2;
+    uint64_t x_frees;                 /* so far; the last few are in sums. Census reads */
 };
 
 _Static_assert(sizeof(struct ps_medium_cache) == 208, "fits in the first page of a heap");
@@ -65,6 +65,11 @@ static inline size_t ps_medium_cache_count(const struct ps_medium_cache *cache) 
 }
 static inline size_t ps_medium_cache_pages(const struct ps_medium_cache *cache) {
     return (cache->sums >> PS_MEDIUM_SUMS_PAGES) & 0xfff;
+}
+static inline size_t ps_medium_cache_frees(const struct ps_medium_cache *cache) {
+    /* relaxed, both: a snapshot, of a heap that may be another thread's. */
+    return ps_load_relaxed(&cache->x_frees) +
+           (ps_load_relaxed(&cache->sums) >> PS_MEDIUM_SUMS_FREES);
 }
 /* So many blocks of together so many pages. */
 static inline uint32_t ps_medium_sums_of(size_t blocks, size_t pages) {

@@ -35,9 +35,9 @@
 /* Blocks of a gap that become a list at a time. */
 #define LINKED_AT_ONCE 32
 
-/* When this fraction of the used blocks of a span has returned, it is collected before fresh blocks
- * are granted. */
+/* When this fraction of a span's used blocks has returned, it is collected before fresh ones. */
 #define BACK_FRACTION 8
+#define ROUNDING_FRACTION 16 /* of the mean rounding, what the newest request counts for */
 
 size_t ps_refill_window_blocks = SIZE_MAX;
 uint32_t ps_refill_sparse_spans;
@@ -55,6 +55,7 @@ static void grant_window(struct ps_bin *bin, struct ps_span *span, size_t index,
     /* relaxed: see ps_span_is_unhanded. As it is already, unless a window was lost in a fork. */
     ps_store_relaxed(&span->handed, (uint32_t)index << PS_SCALED_SHIFT);
     ps_owner_add(&span->used, blocks);
+    ps_owner_add(&bin->x_taken, blocks);
     ps_span_settle(span);
 }
 
@@ -90,7 +91,7 @@ static bool is_enough_back(const struct ps_span *span) {
 
 /* Makes blocks of the current span available to its bin. Returns false when it has none. */
 static bool grant(struct ps_bin *bin, struct ps_span *span) {
-    ps_span_settle(span);
+    ps_bin_settle(bin, span);
     if (!ps_link_is_end(span->free)) {
         return true; /* malloc pops from the list */
     }
@@ -170,7 +171,7 @@ void ps_heap_span_gained(struct ps_heap *heap, struct ps_span *span) {
 /* Retires a span without blocks to grant from its bin. */
 static void retire_full(struct ps_heap *heap, struct ps_span *span) {
     span->place = PS_PLACE_FULL;
-    ps_span_settle(span);
+    ps_bin_settle(&heap->bins[span->class_index], span);
     if (ps_span_arm_unreturned(span, ps_span_worth_blocks(span))) {
         ps_span_detach(span);
     } else {
@@ -305,8 +306,17 @@ PS_NOINLINE void *ps_plain_alloc_large(struct ps_heap *heap, size_t bytes) {
     return PS_LIKELY(block != NULL) ? block : alloc_large_slow(heap, bytes);
 }
 
-static PS_NOINLINE void *refill_bin(struct ps_heap *heap, struct ps_bin *bin) {
+void ps_bin_note_request(struct ps_bin *bin, size_t bytes) {
+    uint32_t unused = bin->block_bytes > bytes ? bin->block_bytes - (uint32_t)bytes : 0;
+    int32_t share = (int32_t)ps_min((unused << 16) / bin->block_bytes, UINT16_MAX);
+    int32_t old = bin->x_rounding;
+    int32_t mean = old == 0 ? share : old + (share - old) / ROUNDING_FRACTION;
+    ps_store_relaxed(&bin->x_rounding, (uint16_t)mean); /* relaxed: for the census */
+}
+
+static PS_NOINLINE void *refill_bin(struct ps_heap *heap, struct ps_bin *bin, size_t bytes) {
     uint32_t class_index = (uint32_t)(bin - heap->bins);
+    ps_bin_note_request(bin, bytes);
     ps_heap_tick(heap);
     if (!ps_heap_refill_class(heap, bin, class_index)) {
         errno = ENOMEM;
@@ -321,7 +331,7 @@ void *ps_plain_take(struct ps_heap *heap, uint32_t class_index) {
 
 void *ps_plain_refill(struct ps_heap *heap, struct ps_bin *bin, size_t bytes) {
     return bin == &heap->bins[PS_CLASS_NONE] ? ps_plain_alloc_large(heap, bytes)
-                                             : refill_bin(heap, bin);
+                                             : refill_bin(heap, bin, bytes);
 }
 
 PS_NOINLINE void *ps_heap_refill(struct ps_heap *heap, struct ps_bin *bin, size_t bytes) {
@@ -336,6 +346,7 @@ static void return_window(struct ps_bin *bin, struct ps_span *span, size_t kept)
     if (blocks > kept) {
         span->carved = (uint16_t)(span->carved - (blocks - kept));
         ps_owner_add(&span->used, kept - blocks);
+        ps_owner_add(&bin->x_taken, kept - blocks);
         ps_span_settle(span);
         bin->end = bin->cur + kept * span->block_bytes;
     }
@@ -395,7 +406,7 @@ void ps_heap_empty_bin(struct ps_heap *heap, uint32_t class_index) {
     }
     heap->current[class_index] = &ps_span_none;
     span->place = PS_PLACE_AVAILABLE;
-    ps_span_settle(span);
+    ps_bin_settle(bin, span);
     return_window(bin, span, 0);
     bin->cur = NULL;
     bin->end = NULL;

@@ -12,6 +12,25 @@
  * class. NULL with errno ENOMEM. The last access of an allocation to the heap: leaves. */
 void *ps_heap_refill(struct ps_heap *heap, struct ps_bin *bin, size_t bytes);
 
+/* Settles the account of a span, which may be the current one of its class, and counts the blocks
+ * that malloc has popped from it. */
+static inline void ps_bin_settle(struct ps_bin *bin, struct ps_span *span) {
+    ps_owner_add(&bin->x_taken, span->popped);
+    ps_span_settle(span);
+}
+
+/* The same before a function of the layer below that settles: only what would be lost is counted.
+ */
+static inline void ps_bin_count(struct ps_heap *heap, struct ps_span *span) {
+    if (span->popped != 0) {
+        ps_bin_settle(&heap->bins[span->class_index], span);
+    }
+}
+
+/* Counts a request in the mean rounding of its class: one that found its bin empty, since the fast
+ * path keeps no more of a request than its class. */
+void ps_bin_note_request(struct ps_bin *bin, size_t bytes);
+
 /* Returns the memory of a drained span of this heap, which is on no list, to the page cache. */
 void ps_heap_release_span(struct ps_heap *heap, struct ps_span *span);
 

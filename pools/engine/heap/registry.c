@@ -15,7 +15,7 @@
 /* No undo log: each change of the lists is one store, and in the child of a fork a heap or span
  * that another thread was handling belongs to a DEAD heap, wherever that thread was interrupted. */
 static struct ps_lock registry_lock = PS_LOCK_INIT(PS_RANK_REGISTRY);
-static struct ps_heap *all_heaps;
+struct ps_heap *ps_registry_x_heaps;
 static struct ps_heap *parked_heaps;
 
 /* Creates a heap in fresh memory; NULL when memory is exhausted. */
@@ -97,7 +97,7 @@ struct ps_heap *ps_heap_recover(void) {
 struct ps_heap *ps_heap_make(void) {
     ps_lock_acquire(&registry_lock);
     struct ps_heap *heap = take_last_locked();
-    bool is_second = all_heaps != NULL;
+    bool is_second = ps_registry_x_heaps != NULL;
     if (heap == NULL) {
         heap = take_parked_locked();
     }
@@ -115,9 +115,9 @@ struct ps_heap *ps_heap_make(void) {
         return NULL;
     }
     ps_lock_acquire(&registry_lock);
-    heap->next_heap = all_heaps;
+    heap->next_heap = ps_registry_x_heaps;
     ps_fence_program_order(); /* for the child of a fork: the list is complete */
-    all_heaps = heap;
+    ps_registry_x_heaps = heap;
     ps_lock_release(&registry_lock);
     return heap;
 }
@@ -160,7 +160,7 @@ bool ps_registry_try(void) { return ps_lock_try(&registry_lock); }
 void ps_registry_release(void) { ps_lock_release(&registry_lock); }
 
 struct ps_heap *ps_registry_after(const struct ps_heap *heap) {
-    return heap != NULL && heap->next_heap != NULL ? heap->next_heap : all_heaps;
+    return heap != NULL && heap->next_heap != NULL ? heap->next_heap : ps_registry_x_heaps;
 }
 
 void ps_heap_offer(struct ps_heap *heap) {
@@ -192,17 +192,17 @@ bool ps_heap_leave_parked(struct ps_span *span, uintptr_t key, uintptr_t new_key
 
 void ps_heap_walk(void (*visit)(struct ps_heap *heap, void *context), void *context) {
     ps_lock_acquire(&registry_lock);
-    for (struct ps_heap *heap = all_heaps; heap != NULL; heap = heap->next_heap) {
+    for (struct ps_heap *heap = ps_registry_x_heaps; heap != NULL; heap = heap->next_heap) {
         visit(heap, context);
     }
     ps_lock_release(&registry_lock);
 }
 
-struct ps_heap *ps_registry_first(void) { return all_heaps; }
+struct ps_heap *ps_registry_first(void) { return ps_registry_x_heaps; }
 
 struct ps_heap *ps_heap_newest(void) {
     ps_lock_acquire(&registry_lock);
-    struct ps_heap *heap = all_heaps;
+    struct ps_heap *heap = ps_registry_x_heaps;
     ps_lock_release(&registry_lock);
     return heap;
 }
@@ -226,7 +226,7 @@ static bool is_held_by_other(const struct ps_heap *heap) {
 void ps_registry_fork_child(const struct ps_heap *late_heap) {
     ps_lock_fork_child(&registry_lock);
     restore_in_child();
-    for (struct ps_heap *heap = all_heaps; heap != NULL; heap = heap->next_heap) {
+    for (struct ps_heap *heap = ps_registry_x_heaps; heap != NULL; heap = heap->next_heap) {
         /* relaxed, both: the only thread. */
         uint32_t state = ps_load_relaxed(&heap->x_state);
         bool is_left_behind = (state == PS_HEAP_LIVE && heap != ps_thread_own()) ||

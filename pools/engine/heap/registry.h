@@ -42,7 +42,10 @@ bool ps_registry_try(void);
 void ps_registry_release(void);
 struct ps_heap *ps_registry_after(const struct ps_heap *heap);
 
-/* The newest heap; next_heap leads to older ones and never changes. */
+/* The newest heap. Written under the lock; read from outside the process, too: record/layout.h. */
+extern PS_HIDDEN struct ps_heap *ps_registry_x_heaps;
+
+/* The same, with the lock; next_heap leads to older ones and never changes. */
 struct ps_heap *ps_heap_newest(void);
 
 /* Calls visit for every heap, with the registry lock held. */

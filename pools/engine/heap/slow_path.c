@@ -174,7 +174,7 @@ PS_NOINLINE void ps_heap_free_event(void *block, struct ps_span *span) {
     if (span->place == PS_PLACE_FULL) {
         popped = ps_heap_swap_in(heap, span);
     }
-    ps_span_settle(span);
+    ps_bin_settle(&heap->bins[class_index], span);
     ptrdiff_t step = ps_streak_step_of(span, block);
     bool has_streak = step != 0 && span->used != 0;
     if (has_streak) {

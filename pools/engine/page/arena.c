@@ -18,8 +18,8 @@
 #define STEP_FRACTION 8                    /* of the accessible bytes */
 #define ARENA_LIMIT 4096 /* of 1 GiB each: 4 TiB; more only if smaller ones were refused */
 
-static PS_SPARSE struct ps_page_arena arenas[ARENA_LIMIT];
-static size_t arena_count;
+PS_SPARSE struct ps_page_arena ps_page_arenas[ARENA_LIMIT];
+size_t ps_page_arena_x_count;
 static size_t usual_count; /* arenas of at least the usual size, which doubles with them */
 static size_t open_bytes;  /* accessible, in all arenas */
 
@@ -63,8 +63,9 @@ static char *reserve(size_t bytes, size_t align) {
 }
 
 static size_t usual_arena_bytes(void) {
-    return arena_count == 0 ? FIRST_ARENA_BYTES
-                            : ps_min(NEXT_ARENA_BYTES << ps_min(usual_count, 5), LAST_ARENA_BYTES);
+    return ps_page_arena_x_count == 0
+               ? FIRST_ARENA_BYTES
+               : ps_min(NEXT_ARENA_BYTES << ps_min(usual_count, 5), LAST_ARENA_BYTES);
 }
 
 /* Reserves at least `granules`, in multiples of `granule`; stores the length in bytes. */
@@ -84,7 +85,7 @@ static char *reserve_any(size_t granules, size_t granule, size_t *length) {
 
 struct ps_page_arena *ps_page_arena_reserve(size_t granules, enum ps_page_arena_kind kind,
                                             struct ps_undo *undo) {
-    if (arena_count == ARENA_LIMIT) {
+    if (ps_page_arena_x_count == ARENA_LIMIT) {
         return NULL;
     }
     size_t bytes = 0;
@@ -96,8 +97,8 @@ struct ps_page_arena *ps_page_arena_reserve(size_t granules, enum ps_page_arena_
         return NULL;
     }
     usual_count += bytes >= NEXT_ARENA_BYTES;
-    PS_UNDO_NOTE(undo, arena_count);
-    struct ps_page_arena *arena = &arenas[arena_count++];
+    PS_UNDO_NOTE(undo, ps_page_arena_x_count);
+    struct ps_page_arena *arena = &ps_page_arenas[ps_page_arena_x_count++];
     *arena = (struct ps_page_arena){
         .base = base, .rest_granules = bytes >> PS_GRANULE_SHIFT, .kind = kind};
     ps_huge_advise(base, bytes, kind == PS_PAGE_ARENA_HUGE);
@@ -134,6 +135,6 @@ size_t ps_page_arena_open(struct ps_page_arena *arena, size_t granules, struct p
     return bytes >> PS_GRANULE_SHIFT;
 }
 
-size_t ps_page_arena_count(void) { return arena_count; }
+size_t ps_page_arena_count(void) { return ps_page_arena_x_count; }
 
-struct ps_page_arena *ps_page_arena_at(size_t index) { return &arenas[index]; }
+struct ps_page_arena *ps_page_arena_at(size_t index) { return &ps_page_arenas[index]; }

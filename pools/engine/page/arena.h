@@ -54,7 +54,12 @@ struct ps_page_arena *ps_page_arena_reserve(size_t granules, enum ps_page_arena_
  */
 size_t ps_page_arena_open(struct ps_page_arena *arena, size_t granules, struct ps_undo *undo);
 
-/* All arenas, in the order of reservation. */
+/* All arenas, in the order of reservation. Page lock; read from outside the process, too:
+ * record/layout.h. */
+extern PS_HIDDEN struct ps_page_arena ps_page_arenas[];
+extern PS_HIDDEN size_t ps_page_arena_x_count;
+
+/* The same, for callers in the library. */
 size_t ps_page_arena_count(void);
 struct ps_page_arena *ps_page_arena_at(size_t index);
 

@@ -17,13 +17,13 @@ PS_UNDO_LOG(metadata_undo, 4);
 static struct ps_lock metadata_lock = PS_LOCK_INIT_UNDO(PS_RANK_METADATA, &metadata_undo);
 static char *piece_next;
 static char *piece_end;
-static uint64_t taken_bytes;
+uint64_t ps_metadata_x_bytes;
 
 static void *map_locked(size_t bytes) {
     void *base = ps_os_reserve(bytes, ps_os_page_bytes());
     if (base != NULL) {
-        PS_UNDO_NOTE(&metadata_undo, taken_bytes);
-        taken_bytes += bytes;
+        PS_UNDO_NOTE(&metadata_undo, ps_metadata_x_bytes);
+        ps_metadata_x_bytes += bytes;
     }
     return base;
 }
@@ -39,8 +39,8 @@ bool ps_metadata_map_at(void *base, size_t bytes) {
     ps_lock_acquire(&metadata_lock);
     bool is_mapped = ps_os_reserve_at(base, bytes);
     if (is_mapped) {
-        PS_UNDO_NOTE(&metadata_undo, taken_bytes);
-        taken_bytes += bytes;
+        PS_UNDO_NOTE(&metadata_undo, ps_metadata_x_bytes);
+        ps_metadata_x_bytes += bytes;
     }
     ps_lock_release(&metadata_lock);
     return is_mapped;
@@ -71,7 +71,7 @@ void *ps_metadata_take(size_t bytes) {
 
 uint64_t ps_metadata_bytes(void) {
     ps_lock_acquire(&metadata_lock);
-    uint64_t bytes = taken_bytes;
+    uint64_t bytes = ps_metadata_x_bytes;
     ps_lock_release(&metadata_lock);
     return bytes;
 }

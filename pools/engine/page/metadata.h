@@ -7,6 +7,8 @@
 #ifndef PS_PAGE_METADATA_H
 #define PS_PAGE_METADATA_H
 
+#include "pools/engine/base/compiler.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -22,6 +24,10 @@ void *ps_metadata_map(size_t bytes);
 /* The same at an address; false when something is there, or the system has no such call. bytes:
  * multiple of the page. */
 bool ps_metadata_map_at(void *base, size_t bytes);
+
+/* The word with that figure. Written under the lock; read from outside the process, too:
+ * record/layout.h. */
+extern PS_HIDDEN uint64_t ps_metadata_x_bytes;
 
 /* Address space taken so far, in bytes. */
 uint64_t ps_metadata_bytes(void);

@@ -25,24 +25,25 @@ static struct ps_low_water low_water; /* of dirty granules that are not refused 
 static struct ps_run *detached;       /* dirty, off the cache; empty while no thread purges */
 static bool is_apart;                 /* keep purged huge pages split: huge.h */
 static size_t retry_granules = 1;     /* refused granules to retry at the end of a quarter */
-static struct ps_purge_counts x_counts;
+struct ps_purge_counts ps_purge_x_counts;
 
 void ps_purge_note_locked(uint64_t dirty_granules) {
     ps_low_water_note(&low_water, dirty_granules);
 }
 
 void ps_purge_count(uint64_t bytes) {
-    ps_add_relaxed(&x_counts.calls, (uint64_t)1); /* relaxed: statistics */
-    ps_add_relaxed(&x_counts.bytes, bytes);       /* relaxed: statistics */
+    ps_add_relaxed(&ps_purge_x_counts.calls, (uint64_t)1); /* relaxed: statistics */
+    ps_add_relaxed(&ps_purge_x_counts.bytes, bytes);       /* relaxed: statistics */
     if (!ps_retention_is_usual()) {
-        ps_add_relaxed(&x_counts.pressed_bytes, bytes); /* relaxed: statistics */
+        ps_add_relaxed(&ps_purge_x_counts.pressed_bytes, bytes); /* relaxed: statistics */
     }
 }
 
 void ps_purge_read(struct ps_purge_counts *out) {
-    out->calls = ps_load_relaxed(&x_counts.calls);                 /* relaxed: statistics */
-    out->bytes = ps_load_relaxed(&x_counts.bytes);                 /* relaxed: statistics */
-    out->pressed_bytes = ps_load_relaxed(&x_counts.pressed_bytes); /* relaxed: statistics */
+    out->calls = ps_load_relaxed(&ps_purge_x_counts.calls); /* relaxed: statistics */
+    out->bytes = ps_load_relaxed(&ps_purge_x_counts.bytes); /* relaxed: statistics */
+    out->pressed_bytes =
+        ps_load_relaxed(&ps_purge_x_counts.pressed_bytes); /* relaxed: statistics */
 }
 
 static bool purge_run(const struct ps_run *run, size_t granules, bool is_kept_apart) {

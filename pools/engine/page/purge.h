@@ -29,6 +29,9 @@ struct ps_purge_counts {
     uint64_t pressed_bytes; /* of them, while memory was short */
 };
 
+/* Any thread adds. Read here and from outside the process: record/layout.h. */
+extern PS_HIDDEN struct ps_purge_counts ps_purge_x_counts;
+
 /* Notes that the page cache now has fewer dirty granules than before. Page lock held. */
 void ps_purge_note_locked(uint64_t dirty_granules);
 

@@ -141,7 +141,7 @@ void ps_countdown_settle(struct ps_heap *heap, struct ps_countdowns *all, uint32
     int64_t taken = count_window(heap, &all->classes[class_index], class_index);
     if (source != &ps_span_none) {
         taken += source->popped;
-        ps_span_settle(source);
+        ps_bin_settle(&heap->bins[class_index], source);
     }
     ps_countdown_pops(all, class_index, taken);
 }

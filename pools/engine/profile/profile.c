@@ -132,8 +132,11 @@ void *ps_profile_refill(struct ps_heap *heap, struct ps_bin *bin, size_t bytes) 
         return count_large(heap, ps_plain_alloc_large(heap, bytes));
     }
     struct ps_countdowns *all = ps_countdowns_of(heap);
-    return PS_LIKELY(all != NULL) ? refill_class(heap, all, bin)
-                                  : ps_plain_refill(heap, bin, bytes);
+    if (PS_UNLIKELY(all == NULL)) {
+        return ps_plain_refill(heap, bin, bytes);
+    }
+    ps_bin_note_request(bin, bytes);
+    return refill_class(heap, all, bin);
 }
 
 /* Requests of a class, and of none up to PS_CLASS_BYTES_LIMIT, are counted by the refill hook. */

@@ -76,6 +76,8 @@ struct ps_profile_counts {
     uint64_t medium_count;     /* live samples in medium regions, for the census */
     uint64_t medium_bytes;     /* of their pages */
 };
+/* Written under the table's lock. Read from outside the process, too: record/layout.h. */
+extern PS_HIDDEN struct ps_profile_counts ps_profile_x_counts;
 void ps_profile_count(struct ps_profile_counts *out);
 
 /* Called after each sample, without locks, in a call of malloc: must not allocate, and keeps errno.

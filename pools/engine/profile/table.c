@@ -32,7 +32,7 @@ static struct ps_sample **samples;
 static char *table_end;
 static char *used_end;
 static struct ps_sample *free_samples;
-static struct ps_profile_counts counts;
+struct ps_profile_counts ps_profile_x_counts;
 static struct ps_profile_stack *x_newest;
 static struct ps_profile_stack lost; /* of stacks that did not fit */
 
@@ -84,7 +84,7 @@ static struct ps_profile_stack *make_stack(const struct ps_sites *sites, uint32_
     size_t site_bytes = sites->count * sizeof sites->sites[0];
     struct ps_profile_stack *stack = take_memory(sizeof *stack + site_bytes);
     if (stack == NULL) {
-        add_to(&counts.lost_stack_count, 1);
+        add_to(&ps_profile_x_counts.lost_stack_count, 1);
         return &lost;
     }
     struct ps_profile_stack **bucket = &stacks[hash & (bucket_count - 1)];
@@ -156,7 +156,7 @@ static struct ps_sample *unlink_sample(const void *block) {
 }
 
 static void count_made(const struct ps_sample *sample) {
-    add_to(&counts.sample_count, 1);
+    add_to(&ps_profile_x_counts.sample_count, 1);
     add_to(&sample->stack->x_sums.made_weight, sample->weight);
     add_to(&sample->stack->x_sums.made_bytes, bytes_of(sample));
 }
@@ -165,10 +165,10 @@ static void count_made(const struct ps_sample *sample) {
 static void count_live(const struct ps_sample *sample, uint64_t sign) {
     add_to(&sample->stack->x_sums.live_weight, sign * sample->weight);
     add_to(&sample->stack->x_sums.live_bytes, sign * bytes_of(sample));
-    add_to(&counts.live_bytes, sign * bytes_of(sample));
+    add_to(&ps_profile_x_counts.live_bytes, sign * bytes_of(sample));
     if (sample->is_medium) {
-        add_to(&counts.medium_count, sign);
-        add_to(&counts.medium_bytes, sign * medium_bytes_of(sample));
+        add_to(&ps_profile_x_counts.medium_count, sign);
+        add_to(&ps_profile_x_counts.medium_bytes, sign * medium_bytes_of(sample));
     }
 }
 
@@ -204,7 +204,7 @@ bool ps_table_add(const void *block, size_t bytes, bool is_medium, const struct 
         count_live(&made, ALLOCATED);
         link_sample(sample, block);
     } else {
-        add_to(&counts.lost_block_count, 1);
+        add_to(&ps_profile_x_counts.lost_block_count, 1);
     }
     ps_lock_release(&table_lock);
     return sample != NULL;
@@ -263,11 +263,11 @@ void ps_profile_read_sums(const struct ps_profile_stack *stack, struct ps_profil
 }
 
 /* relaxed: a figure that may be old when it is used. */
-uint64_t ps_table_live_bytes(void) { return ps_load_relaxed(&counts.live_bytes); }
+uint64_t ps_table_live_bytes(void) { return ps_load_relaxed(&ps_profile_x_counts.live_bytes); }
 
 void ps_profile_count(struct ps_profile_counts *out) {
     ps_lock_acquire(&table_lock);
-    *out = counts;
+    *out = ps_profile_x_counts;
     ps_lock_release(&table_lock);
 }
 

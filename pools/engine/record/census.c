@@ -5,9 +5,11 @@
  */
 #include "pools/engine/record/census.h"
 
+#include "pools/engine/base/bits.h"
 #include "pools/engine/harden/guard.h"
 #include "pools/engine/harden/hard.h"
 #include "pools/engine/heap/free_list.h"
+#include "pools/engine/heap/large.h"
 #include "pools/engine/heap/limit.h"
 #include "pools/engine/heap/mapping.h"
 #include "pools/engine/heap/medium_cache.h"
@@ -23,14 +25,27 @@
 
 #include <string.h>
 
+/* Most blocks that one heap's mean counts for. */
+#define WEIGHT_LIMIT ((uint64_t)1 << 40)
+
+struct count {
+    struct ps_census *out;
+    uint64_t weights[PS_CLASS_LIMIT]; /* of the means of rounding, by class */
+};
+
 static void count_span(struct ps_census *census, const struct ps_span *span) {
     struct ps_census_class *class = &census->classes[span->class_index];
     size_t used = ps_load_relaxed(&span->used);             /* relaxed: see the file comment */
     size_t needed = ps_load_relaxed(&span->free_countdown); /* relaxed: as above */
     size_t armed = ps_load_relaxed(&span->countdown_start); /* relaxed: as above */
     size_t popped = ps_load_relaxed(&span->popped);         /* relaxed: as above */
+    size_t carved = ps_load_relaxed(&span->carved);         /* relaxed: as above */
+    size_t handed = ps_span_handed_index(span);
+    size_t window = carved > handed ? carved - handed : 0;
     size_t out = used + needed + popped;
-    size_t back = armed + ps_span_remote_blocks(span);
+    size_t back = armed + ps_span_remote_blocks(span) + window;
+    class->prepared_blocks += window;
+    class->taken_blocks += popped - window; /* modulo 2^64, until the heaps' counts are added */
     class->spans++;
     class->span_bytes += (uint64_t)span->run.granules << PS_GRANULE_SHIFT;
     /* relaxed: as above. Its memory was purged because all blocks are back, and the owner has not
@@ -45,11 +60,12 @@ static void count_region(struct ps_census *census, struct ps_slot *slot) {
     ps_medium_add_use(slot, &use);
     census->run_live_count += use.live_count;
     census->run_live_bytes += use.live_pages << PS_MEDIUM_PAGE_SHIFT;
+    census->malloc_count += use.live_count;
     census->run_cached_bytes += use.waiting_pages << PS_MEDIUM_PAGE_SHIFT;
 }
 
 static void count_slot(struct ps_slot *slot, void *context) {
-    struct ps_census *out = context;
+    struct ps_census *out = ((struct count *)context)->out;
     /* acquire: pairs with ps_span_create; makes the constant fields of a span visible. */
     uint8_t kind = ps_load_acquire(&slot->run.kind);
     if (kind == PS_RUN_SPAN && ((struct ps_span *)slot)->class_index < out->class_count) {
@@ -64,8 +80,22 @@ static void count_slot(struct ps_slot *slot, void *context) {
     }
 }
 
+/* Heaps count by what malloc took from them. */
+static void count_bin(struct ps_census_class *class, const struct ps_bin *bin, uint64_t *weight) {
+    uint64_t taken = ps_load_relaxed(&bin->x_taken);       /* relaxed: see the file comment */
+    uint64_t rounding = ps_load_relaxed(&bin->x_rounding); /* relaxed: as above */
+    class->taken_blocks += taken;
+    class->rounding += ps_min(taken, WEIGHT_LIMIT) * rounding;
+    *weight += ps_min(taken, WEIGHT_LIMIT);
+}
+
 static void count_heap(struct ps_heap *heap, void *context) {
-    struct ps_census *out = context;
+    struct count *count = context;
+    struct ps_census *out = count->out;
+    for (uint32_t i = 0; i < out->class_count; i++) {
+        count_bin(&out->classes[i], &heap->bins[i], &count->weights[i]);
+    }
+    out->malloc_count += ps_medium_cache_frees(&heap->medium);
     out->heap_total_count++;
     /* relaxed, all three: see the file comment. */
     out->heap_live_count += ps_load_relaxed(&heap->x_state) == PS_HEAP_LIVE;
@@ -73,22 +103,39 @@ static void count_heap(struct ps_heap *heap, void *context) {
     out->remote_batch_count += ps_load_relaxed(&heap->x_remote_batches);
 }
 
-/* Subtracts the blocks in the caller's own bins, which count as used in their spans. */
-static void subtract_prepared(struct ps_census *out, const struct ps_heap *heap) {
+/* Subtracts the hardened blocks that the caller's heap holds, which count as used in their spans.
+ */
+static void subtract_held(struct ps_census *out, const struct ps_heap *heap) {
     for (uint32_t i = 0; i < out->class_count; i++) {
-        const struct ps_bin *bin = &heap->bins[i];
-        uint64_t blocks = ps_bin_window_blocks(bin) + ps_hard_count(heap, i);
-        out->classes[i].prepared_blocks = blocks;
+        uint64_t blocks = ps_hard_count(heap, i);
+        out->classes[i].prepared_blocks += blocks;
         out->classes[i].live_blocks -=
             blocks < out->classes[i].live_blocks ? blocks : out->classes[i].live_blocks;
     }
 }
 
-static void sum_classes(struct ps_census *out) {
+static void sum_classes(struct ps_census *out, const uint64_t *weights) {
     for (uint32_t i = 0; i < out->class_count; i++) {
-        const struct ps_census_class *class = &out->classes[i];
-        out->small_live_bytes += class->live_blocks * class->block_bytes;
+        struct ps_census_class *class = &out->classes[i];
+        uint64_t live_bytes = class->live_blocks * class->block_bytes;
+        class->rounding = weights[i] != 0 ? class->rounding / weights[i] : 0;
+        out->small_live_bytes += live_bytes;
         out->small_span_bytes += class->span_bytes;
+        out->rounding_bytes += (live_bytes >> 8) * class->rounding >> 8;
+        out->malloc_count += class->taken_blocks;
+        out->free_count -= class->live_blocks;
+    }
+}
+
+/* free_count: what is live, subtracted so far. */
+static void sum_calls(struct ps_census *out, uint64_t sample_count) {
+    out->has_calls = !ps_hard_is_on();
+    /* relaxed: see the file comment */
+    out->malloc_count += ps_load_relaxed(&ps_large_x_allocs) + sample_count + out->guard_live_count;
+    uint64_t live = out->run_live_count + out->map_live_count + out->guard_live_count;
+    out->free_count += out->malloc_count - live;
+    if (out->free_count > out->malloc_count) {
+        out->free_count = 0; /* a block was counted before its malloc */
     }
 }
 
@@ -132,6 +179,7 @@ static void read_layers(struct ps_census *out) {
     out->orphan_span_count = ps_orphans_count();
     out->mapped_bytes = out->arena_bytes - out->cache_clean_bytes + mappings.live_bytes +
                         mappings.cached_bytes + guarded.held_bytes + out->metadata_bytes;
+    sum_calls(out, profile.sample_count);
 }
 
 void ps_census_take(struct ps_census *out) {
@@ -149,12 +197,13 @@ void ps_census_take(struct ps_census *out) {
         ps_streak_close(heap);
         ps_remote_flush(heap);
     }
-    ps_page_cache_walk(count_slot, out);
-    ps_heap_walk(count_heap, out);
+    struct count count = {.out = out};
+    ps_page_cache_walk(count_slot, &count);
+    ps_heap_walk(count_heap, &count);
     if (heap != NULL) {
-        subtract_prepared(out, heap);
+        subtract_held(out, heap);
     }
     ps_thread_leave();
-    sum_classes(out);
+    sum_classes(out, count.weights);
     read_layers(out);
 }

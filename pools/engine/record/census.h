@@ -10,21 +10,26 @@
 
 #include "pools/engine/base/config.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct ps_census_class {
     uint32_t block_bytes;     /* size of every block of the class */
-    uint64_t live_blocks;     /* allocated; includes other threads' prepared blocks */
-    uint64_t prepared_blocks; /* ready in the calling thread's bin, not live */
+    uint64_t live_blocks;     /* allocated */
+    uint64_t prepared_blocks; /* ready in the windows of bins, not live */
     uint64_t spans;           /* spans of this class */
     uint64_t span_bytes;      /* their address space */
+    uint64_t taken_blocks;    /* allocated since the start */
+    uint64_t rounding;        /* share of a block beyond its request, of 65536: the mean of a sample
+                               * of requests */
 };
 
 struct ps_census {
     /* bytes */
     uint64_t arena_bytes;        /* address space reserved in arenas */
     uint64_t mapped_bytes;       /* arenas used so far + mappings + samples + metadata */
+    uint64_t rounding_bytes;     /* estimate: of small_live_bytes, more than was requested */
     uint64_t small_live_bytes;   /* sum of live_blocks x block_bytes */
     uint64_t small_span_bytes;   /* sum of span_bytes */
     uint64_t run_live_bytes;     /* live runs */
@@ -41,6 +46,8 @@ struct ps_census {
     uint64_t limit_bytes;        /* soft limit of resident memory; 0: none, or not read yet */
     uint64_t limit_purged_bytes; /* of purged_bytes, near the limit */
     /* counts */
+    uint64_t malloc_count; /* blocks allocated since the start */
+    uint64_t free_count;   /* of them, freed: malloc_count less what is live */
     uint64_t arena_count;
     uint64_t run_live_count;
     uint64_t map_live_count;
@@ -53,6 +60,8 @@ struct ps_census {
     uint64_t heap_total_count;   /* heaps created since the start */
     uint64_t orphan_span_count;  /* spans without an owner */
     uint64_t limit_near_count;   /* times the process came near the limit */
+    bool has_calls;              /* malloc_count and free_count are known: not where freed blocks
+                                  * are quarantined */
     const char *limit_source;    /* what the limit was computed from */
     uint32_t class_count;
     struct ps_census_class classes[PS_CLASS_LIMIT];

@@ -19,6 +19,10 @@ static inline void fake_census_fill(void) {
     fake_census = (struct ps_census){
         .arena_bytes = 33554432,
         .mapped_bytes = 20000000,
+        .malloc_count = 40000,
+        .free_count = 38985,
+        .has_calls = true,
+        .rounding_bytes = 1234,
         .small_live_bytes = 16 * 1000 + 48 * 10,
         .small_span_bytes = 65536 + 2 * 65536,
         .run_live_bytes = 300000,
