@@ -25,7 +25,7 @@ sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "bench")]
 
 from harness import processes  # noqa: E402
 from harness.inputs import write_inputs  # noqa: E402
-from poolshim_cli.stats import best, ratio_interval  # noqa: E402
+from poolshim_cli.intervals import best, ratio_interval  # noqa: E402
 
 RATES = (100, 300, 1000, 10_000, 100_000)
 SEED = 1

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from poolshim_cli.allocators import Missing
 from poolshim_cli.machine import one_line
-from poolshim_cli.stats import is_difference
+from poolshim_cli.intervals import is_difference
 
 from .session import Session
 from .summary import BASELINE, FLOOR, Summary, summarise

@@ -3,7 +3,7 @@
 
 Times are the best over all rounds of all processes: noise only adds. Peak RSS is the median over
 the processes. Ratios compare alloc + free, best against best; the interval beside a ratio comes
-from the rounds after the first of each process (see stats.py).
+from the rounds after the first of each process (see intervals.py).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from statistics import median
 
 from .runner import Run
 from .session import Session
-from poolshim_cli.stats import Clusters, best, ratio_interval
+from poolshim_cli.intervals import Clusters, best, ratio_interval
 
 BASELINE = "glibc"
 FLOOR = "floor"

@@ -14,7 +14,7 @@ from statistics import median
 
 from .figures import FIGURES
 from .session import Session
-from poolshim_cli.stats import Clusters, best, is_difference, ratio_interval
+from poolshim_cli.intervals import Clusters, best, is_difference, ratio_interval
 
 from .suite_cases import Group, SuiteCase
 

@@ -67,6 +67,10 @@ class NoAnswer(Failed):
     """No thread looked at the request in time; it was withdrawn."""
 
 
+class BadAddress(OwnFailure):
+    """Nothing of the process is there."""
+
+
 def gone(pid: int) -> OwnFailure:
     return OwnFailure(f"no process {pid}", NOT_FOUND)
 
@@ -84,7 +88,8 @@ def explain(pid: int, number: int, what: str) -> Exception:
         return gone(pid)
     if number in (errno.EPERM, errno.EACCES):
         return refused(pid)
-    return OwnFailure(f"process {pid}: {what}: {os.strerror(number)}")
+    kind = BadAddress if number == errno.EFAULT else OwnFailure
+    return kind(f"process {pid}: {what}: {os.strerror(number)}")
 
 
 def transfer(name: str, pid: int, address: int, data: ctypes.Array[ctypes.c_char]) -> None:
@@ -125,13 +130,13 @@ def libraries(pid: int) -> dict[str, tuple[int, int]]:
     return found
 
 
-def address_in(pid: int, path: str, base: int, inode: int) -> int | None:
-    """Where the page of one mapped library is."""
+def address_in(pid: int, path: str, base: int, inode: int, symbol: str) -> int | None:
+    """Where a symbol of one mapped library is."""
     file = Path(f"/proc/{pid}/root{path}")
     try:
         if file.stat().st_ino != inode:
             raise OSError
-        value = elf.read(file).address_of(SYMBOL)
+        value = elf.read(file).address_of(symbol)
     except (OSError, elf.Malformed):
         raise Failed(
             f"process {pid}: {path.removesuffix(' (deleted)')} is not the file that it has "
@@ -140,16 +145,30 @@ def address_in(pid: int, path: str, base: int, inode: int) -> int | None:
     return None if value is None else base + value
 
 
-def find_page(pid: int) -> int:
-    """Where the page of a process is."""
+@dataclass(frozen=True)
+class Place:
+    """A symbol of the library in the memory of a process."""
+
+    address: int
+    path: str  # of the library
+    base: int
+
+
+def find_symbol(pid: int, symbol: str) -> Place:
+    """Where one of the library's symbols is."""
     mapped = libraries(pid)
     for path, (base, inode) in mapped.items():
-        address = address_in(pid, path, base, inode)
+        address = address_in(pid, path, base, inode, symbol)
         if address is not None:
-            return address
+            return Place(address, path, base)
     if mapped:
         raise Failed(f"process {pid}: its {LIBRARY} is older than this command")
     raise Failed(f"process {pid} does not run on poolshim")
+
+
+def find_page(pid: int) -> int:
+    """Where the control page of a process is."""
+    return find_symbol(pid, SYMBOL).address
 
 
 class Process:

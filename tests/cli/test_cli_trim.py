@@ -7,32 +7,21 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from conftest import ROOT, run_captured
+from running import MIB, POOLSHIM, RISES, SILENT, Start, run_as_nobody, spawn, start  # noqa: F401
+from running import complaint as complaint_of
 
 sys.path.insert(0, str(ROOT / "scripts"))
 
 from poolshim_cli import control  # noqa: E402
 from poolshim_cli.errors import Failed  # noqa: E402
 
-POOLSHIM = ROOT / "scripts" / "poolshim"
-MIB = 1 << 20
-KEEPS = {"POOLSHIM_PURGE_DELAY_MS": "100000000", "PYTHONMALLOC": "malloc"}
-RISES = """
-import sys, threading, time
-def rise():
-    blocks = [b'x' * (3000 + i * 7919 % 50000) for i in range(4000)]
-    return len(blocks)
-def wait():
-    sys.stdin.read(1)
-"""
 # Makes a few calls, as an idle server does.
 TICKS = RISES + """
 import select
@@ -41,7 +30,6 @@ print(1, flush=True)
 while not select.select([sys.stdin], [], [], 0.002)[0]:
     blocks = [bytes(i * 100) for i in range(200)]
 """
-SILENT = RISES + "rise(); print(1, flush=True); wait()"
 THREADS = RISES + """
 thread = threading.Thread(target=wait)
 thread.start()
@@ -50,37 +38,13 @@ print(1, flush=True)
 time.sleep(1000)
 """
 
-Start = Callable[..., "subprocess.Popen[str]"]
-
-
-@pytest.fixture
-def start(shim: Path) -> Iterator[Start]:
-    """Starts a Python program on the shim that says when it is ready; it ends with the test."""
-    running: list[subprocess.Popen[str]] = []
-
-    def begin(program: str, preload: bool = True, **settings: str) -> subprocess.Popen[str]:
-        env = {**os.environ, **KEEPS, **settings, **({"LD_PRELOAD": str(shim)} if preload else {})}
-        command = [sys.executable, "-S", "-c", program]
-        process = subprocess.Popen(command, env=env, text=True, stdin=subprocess.PIPE,
-                                   stdout=subprocess.PIPE)  # fmt: skip
-        running.append(process)
-        assert process.stdout is not None and process.stdout.readline() == "1\n"
-        return process
-
-    yield begin
-    for process in running:
-        process.kill()
-        process.communicate()
-
 
 def trim(pid: int, *options: str) -> subprocess.CompletedProcess[str]:
     return run_captured([POOLSHIM, "trim", *options, str(pid)])
 
 
 def complaint(done: subprocess.CompletedProcess[str], status: int) -> str:
-    assert done.returncode == status and done.stdout == "", done
-    assert done.stderr.startswith("poolshim trim: ") and done.stderr.count("\n") == 1
-    return done.stderr.removeprefix("poolshim trim: ")
+    return complaint_of(done, "trim", status)
 
 
 def released(done: subprocess.CompletedProcess[str]) -> dict[str, int]:
@@ -170,16 +134,7 @@ def test_no_such_process(start: Start) -> None:
 @pytest.mark.preload
 @pytest.mark.root
 def test_not_permitted(start: Start) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("needs two users")
-    process = start(SILENT)
-    script = (
-        "import os, sys; from poolshim_cli import __main__, trim; from poolshim_cli.trim import "
-        "command; os.setgid(65534); os.setuid(65534); "
-        f"__main__.names = lambda: ['trim']; sys.exit(__main__.attempt(['trim', '{process.pid}']))"
-    )
-    done = run_captured([sys.executable, "-c", script], cwd=ROOT / "scripts")
-    assert "not permitted" in complaint(done, 126)
+    assert "not permitted" in complaint(run_as_nobody("trim", str(start(SILENT).pid)), 126)
 
 
 @pytest.mark.parametrize(
@@ -189,7 +144,7 @@ def test_not_permitted(start: Start) -> None:
         (["x"], "PID: x is no number"),
         (["0"], "PID: 0 is out of range"),
         (["1", "2"], "one process at a time"),
-        (["--timeout"], "--timeout: how many seconds?"),
+        (["--timeout"], "--timeout needs a value"),
         (["--timeout", "-1", "1"], "--timeout: -1 is out of range"),
         (["--all"], "no option --all"),
     ],

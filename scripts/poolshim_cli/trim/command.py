@@ -10,10 +10,9 @@ another version, does not answer; 2 usage; 126 not permitted; 127 no such proces
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 
 from .. import control
-from ..errors import BadRequest
+from ..live import options
 from ..sizes import mib
 
 HELP = """usage: poolshim trim [OPTIONS] PID
@@ -30,66 +29,24 @@ Exit status: 0 done, 1 the process does not run on poolshim, or does not answer,
 permitted (the right to trace the process is needed), 127 no such process.
 """
 TIMEOUT_SECONDS = 5.0
-
-
-@dataclass
-class Request:
-    """The command line."""
-
-    pid: int = 0
-    seconds: float = TIMEOUT_SECONDS
-    is_json: bool = False
-    is_help: bool = False
-
-
-def number(text: str, what: str, kind: type[int] | type[float]) -> float:
-    """A positive number of the command line."""
-    try:
-        value = kind(text)
-    except ValueError:
-        raise BadRequest(f"{what}: {text} is no number") from None
-    if not 0 < value < 2**31:
-        raise BadRequest(f"{what}: {text} is out of range")
-    return value
-
-
-def parse(words: list[str]) -> Request:
-    """The options, and one process."""
-    request, rest = Request(), list(words)
-    while rest:
-        word = rest.pop(0)
-        name, equals, value = word.partition("=")
-        if word in ("-h", "--help"):
-            request.is_help = True
-        elif word == "--json":
-            request.is_json = True
-        elif name == "--timeout":
-            if not equals and not rest:
-                raise BadRequest("--timeout: how many seconds?")
-            request.seconds = number(value if equals else rest.pop(0), "--timeout", float)
-        elif word.startswith("-"):
-            raise BadRequest(f"no option {word}")
-        elif request.pid != 0:
-            raise BadRequest("one process at a time")
-        else:
-            request.pid = int(number(word, "PID", int))
-    if request.pid == 0 and not request.is_help:
-        raise BadRequest("which process? poolshim trim PID")
-    return request
+USAGE = "poolshim trim PID"
 
 
 def main(words: list[str]) -> int:
     """One process."""
-    request = parse(words)
+    request = options.parse(words, {"--json"}, {"--timeout"})
     if request.is_help:
         print(HELP, end="")
         return 0
-    process = control.Process(request.pid)
+    pid = options.pid_of(request, USAGE)
+    timeout = request.values.get("--timeout")
+    seconds = options.number(timeout, "--timeout", float) if timeout else TIMEOUT_SECONDS
+    process = control.Process(pid)
     before = process.resident_bytes()
-    answer = process.ask(control.TRIM, request.seconds)
+    answer = process.ask(control.TRIM, seconds)
     after = process.resident_bytes()
-    if request.is_json:
-        found = {"pid": request.pid, "before_bytes": before, "after_bytes": after,
+    if "--json" in request.switches:
+        found = {"pid": pid, "before_bytes": before, "after_bytes": after,
                  "released_bytes": answer.result_bytes, "asleep": answer.is_asleep}  # fmt: skip
         print(json.dumps(found))
     elif answer.is_asleep:

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See layout.h. The numbers are in read-only data that nothing touches until it is read; the places
+ * need relocations, and stand with those of other constants.
+ */
+#include "pools/engine/record/layout.h"
+
+#include "pools/engine/base/config.h"
+#include "pools/engine/harden/guard.h"
+#include "pools/engine/harden/hard.h"
+#include "pools/engine/harden/hard_quarantine.h"
+#include "pools/engine/heap/background.h"
+#include "pools/engine/heap/heap.h"
+#include "pools/engine/heap/large.h"
+#include "pools/engine/heap/limit.h"
+#include "pools/engine/heap/mapping.h"
+#include "pools/engine/heap/registry.h"
+#include "pools/engine/page/arena.h"
+#include "pools/engine/page/medium.h"
+#include "pools/engine/page/metadata.h"
+#include "pools/engine/page/page_map.h"
+#include "pools/engine/page/purge.h"
+#include "pools/engine/page/retention.h"
+#include "pools/engine/profile/profile.h"
+#include "pools/engine/small/size_class.h"
+#include "pools/engine/small/span_remote.h"
+
+#define FIELD(name, type, member)                                                                  \
+    { name, sizeof(((const type *)0)->member), offsetof(type, member) }
+#define CONSTANT(name, value)                                                                      \
+    { name, 0, value }
+#define SIZE(name, type)                                                                           \
+    { name, 0, sizeof(type) }
+
+static const struct ps_layout_number numbers[] = {
+    CONSTANT("granule.shift", PS_GRANULE_SHIFT),
+    CONSTANT("slot.shift", PS_SLOT_SHIFT),
+
+    /* The page map. */
+    FIELD("window.end", struct ps_window, x_end),
+    FIELD("window.reach", struct ps_window, x_reach),
+    FIELD("window.slots_end", struct ps_window, x_slots_end),
+    FIELD("map.root", struct ps_page_map, x_root),
+    FIELD("map.zero_branch", struct ps_page_map, zero_branch),
+    FIELD("map.zero_leaf", struct ps_page_map, zero_leaf),
+    FIELD("branch.leaves", struct ps_branch, x_leaves),
+    CONSTANT("branch.shift", PS_BRANCH_SHIFT),
+    CONSTANT("leaf.shift", PS_LEAF_SHIFT),
+
+    /* Arenas. */
+    SIZE("arena", struct ps_page_arena),
+    FIELD("arena.base", struct ps_page_arena, base),
+    FIELD("arena.granules", struct ps_page_arena, granules),
+    FIELD("arena.rest_granules", struct ps_page_arena, rest_granules),
+
+    /* Slots: runs, and what their tenants keep. run.flags: bit 0, may hold memory. */
+    FIELD("run.base", struct ps_slot, run.base),
+    FIELD("run.granules", struct ps_slot, run.granules),
+    FIELD("run.kind", struct ps_slot, run.kind),
+    {"run.flags", 1, offsetof(struct ps_slot, run.kind) + 1},
+    FIELD("run.back", struct ps_slot, run.back),
+    CONSTANT("kind.free", PS_RUN_FREE),
+    CONSTANT("kind.busy", PS_RUN_BUSY),
+    CONSTANT("kind.span", PS_RUN_SPAN),
+    CONSTANT("kind.inside", PS_RUN_INSIDE),
+    CONSTANT("kind.block", PS_RUN_BLOCK),
+    CONSTANT("kind.mapping", PS_RUN_MAPPING),
+    CONSTANT("kind.medium", PS_RUN_MEDIUM),
+    CONSTANT("kind.pages", PS_RUN_PAGES),
+
+    FIELD("span.owner", struct ps_span, x_owner),
+    FIELD("span.free_countdown", struct ps_span, free_countdown),
+    FIELD("span.countdown_start", struct ps_span, countdown_start),
+    FIELD("span.used", struct ps_span, used),
+    FIELD("span.carved", struct ps_span, carved),
+    FIELD("span.handed", struct ps_span, handed),
+    FIELD("span.popped", struct ps_span, popped),
+    FIELD("span.remote", struct ps_span, x_remote),
+    FIELD("span.class", struct ps_span, class_index),
+    CONSTANT("span.handed_shift", PS_SCALED_SHIFT),
+    CONSTANT("owner.orphan", PS_KEY_ORPHAN),
+    CONSTANT("remote.dropped", PS_REMOTE_CLAIMED | PS_REMOTE_DRAINED),
+
+    FIELD("medium.marks", struct ps_medium_granule, x_marks),
+    FIELD("medium.free_pages", struct ps_medium_region, free_pages),
+    FIELD("medium.dirty_free", struct ps_medium_region, dirty_free),
+    CONSTANT("medium.page_shift", PS_MEDIUM_PAGE_SHIFT),
+    CONSTANT("medium.waits", PS_MEDIUM_WAITS),
+
+    /* Heaps. */
+    FIELD("heap.next", struct ps_heap, next_heap),
+    FIELD("heap.state", struct ps_heap, x_state),
+    FIELD("heap.bins", struct ps_heap, bins),
+    FIELD("heap.remote_frees", struct ps_heap, x_remote_frees),
+    FIELD("heap.remote_batches", struct ps_heap, x_remote_batches),
+    FIELD("heap.streak_span", struct ps_heap, streak_span),
+    FIELD("heap.streak_first", struct ps_heap, streak_first),
+    FIELD("heap.thread", struct ps_heap, x_thread),
+    FIELD("heap.medium_sums", struct ps_heap, medium.sums),
+    FIELD("heap.medium_frees", struct ps_heap, medium.x_frees),
+    FIELD("heap.remote", struct ps_heap, remote),
+    FIELD("heap.singles", struct ps_heap, singles),
+    FIELD("heap.singles_count", struct ps_heap, singles_count),
+    FIELD("heap.hard", struct ps_heap, hard),
+    CONSTANT("heap.live", PS_HEAP_LIVE),
+    CONSTANT("medium_sums.frees_shift", PS_MEDIUM_SUMS_FREES),
+    SIZE("bin", struct ps_bin),
+    FIELD("bin.rounding", struct ps_bin, x_rounding),
+    FIELD("bin.taken", struct ps_bin, x_taken),
+    SIZE("entry", struct ps_remote_entry),
+    FIELD("entry.span", struct ps_remote_entry, span),
+    FIELD("entry.count", struct ps_remote_entry, count),
+    FIELD("thread.streak_next", struct ps_thread_words, streak_next),
+    FIELD("thread.streak_step", struct ps_thread_words, streak_step),
+    FIELD("hard.classes", struct ps_hard, classes),
+    SIZE("hard_class", struct ps_hard_class),
+    FIELD("hard_class.held", struct ps_hard_class, held_count),
+    FIELD("hard_class.ready", struct ps_hard_class, ready_count),
+
+    SIZE("class", struct ps_size_class),
+    FIELD("class.block_bytes", struct ps_size_class, block_bytes),
+
+    /* Counts. */
+    FIELD("mappings.live_count", struct ps_mapping_counts, live_count),
+    FIELD("mappings.live_bytes", struct ps_mapping_counts, live_bytes),
+    FIELD("mappings.cached_count", struct ps_mapping_counts, cached_count),
+    FIELD("mappings.cached_bytes", struct ps_mapping_counts, cached_bytes),
+    FIELD("purges.calls", struct ps_purge_counts, calls),
+    FIELD("purges.bytes", struct ps_purge_counts, bytes),
+    FIELD("purges.pressed_bytes", struct ps_purge_counts, pressed_bytes),
+    FIELD("guards.live_count", struct ps_guard_counts, live_count),
+    FIELD("guards.live_bytes", struct ps_guard_counts, live_bytes),
+    FIELD("guards.held_bytes", struct ps_guard_counts, held_bytes),
+    FIELD("limit.bytes", struct ps_limit_counts, bytes),
+    FIELD("limit.source", struct ps_limit_counts, source),
+    FIELD("limit.near_count", struct ps_limit_counts, near_count),
+    FIELD("profile.sample_count", struct ps_profile_counts, sample_count),
+    FIELD("profile.medium_count", struct ps_profile_counts, medium_count),
+    FIELD("profile.medium_bytes", struct ps_profile_counts, medium_bytes),
+    CONSTANT("harden.check_blocks", PS_HARDEN_CHECK_BLOCKS),
+};
+
+#define PLACE(name, variable)                                                                      \
+    { name, &(variable), sizeof(variable) }
+
+const struct ps_layout poolshim_layout = {
+    .magic = PS_LAYOUT_MAGIC,
+    .version = PS_LAYOUT_VERSION,
+    .bytes = sizeof(struct ps_layout),
+    .place_count = PS_LAYOUT_PLACES,
+    .number_count = sizeof numbers / sizeof numbers[0],
+    .numbers = numbers,
+    .places =
+        {
+            PLACE("window", ps_window),
+            PLACE("map", ps_page_map),
+            {"arenas", ps_page_arenas, 0},
+            PLACE("arena_count", ps_page_arena_x_count),
+            PLACE("heaps", ps_registry_x_heaps),
+            PLACE("classes", ps_size_classes),
+            PLACE("class_count", ps_size_class_count),
+            PLACE("mappings", ps_mapping_x_counts),
+            PLACE("purges", ps_purge_x_counts),
+            PLACE("guards", ps_guard_x_counts),
+            PLACE("limit", ps_limit_x_counts),
+            PLACE("profile", ps_profile_x_counts),
+            PLACE("metadata_bytes", ps_metadata_x_bytes),
+            PLACE("large_allocs", ps_large_x_allocs),
+            PLACE("hard_level", ps_hard_level),
+            PLACE("control", poolshim_control),
+            PLACE("set.purge-delay-ms", ps_retention_delay),
+        },
+};

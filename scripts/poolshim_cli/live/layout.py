@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: MIT
+"""Where the library of a process keeps its counters: the other side of record/layout.h.
+
+    layout = find(1234); layout.place("heaps"), layout.offset("heap.next")
+
+Read once for a process: it is constant. Another version, an older library, and one that the loader
+has not relocated yet are one line each.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from dataclasses import dataclass
+
+from .. import control
+from ..errors import Failed
+from .memory import Memory, Record, Unreadable
+
+SYMBOL, MAGIC, VERSION = "poolshim_layout", b"poolshim layout\0", 1
+HEADER = struct.Struct("<16s4IQ")
+PLACE = struct.Struct("<24s2Q")
+NUMBER = struct.Struct("<28sIQ")
+COUNT_MAX = 1024  # of names; more is no layout
+RELEASE = re.compile(r"\.so\.(\d+(?:\.\d+)+)")
+BASE_BYTES = 4096  # no variable is in the first page of a library, where its headers are
+
+
+@dataclass(frozen=True)
+class Field:
+    """Of a structure."""
+
+    offset: int
+    length: int
+
+
+class Layout:
+    """Names as the library has them."""
+
+    def __init__(self, pid: int, path: str) -> None:
+        self.pid = pid
+        self.path = path
+        self.places: dict[str, tuple[int, int]] = {}
+        self.numbers: dict[str, Field] = {}
+
+    @property
+    def release(self) -> str:
+        """The library's version, as the file's name has it; "" without."""
+        found = RELEASE.search(self.path)
+        return found.group(1) if found else ""
+
+    def lacks(self, name: str) -> Failed:
+        """An older library of the same version of the layout."""
+        return Failed(f"process {self.pid}: its {control.LIBRARY} is older than this command: "
+                      f"it does not describe {name}")  # fmt: skip
+
+    def place(self, name: str) -> int:
+        """The address of a variable."""
+        if name not in self.places:
+            raise self.lacks(name)
+        return self.places[name][0]
+
+    def field(self, name: str) -> Field:
+        """Of a structure."""
+        if name not in self.numbers:
+            raise self.lacks(name)
+        return self.numbers[name]
+
+    def offset(self, name: str) -> int:
+        """Of a field; or the value of a constant."""
+        return self.field(name).offset
+
+    def record(self, *names: str, base: int = 0) -> Record:
+        """Fields that are read together, from `base` on."""
+        fields = [self.field(name) for name in names]
+        return Record([(field.offset - base, field.length) for field in fields])
+
+
+def text_of(data: bytes) -> str:
+    """A name."""
+    return data.partition(b"\0")[0].decode("ascii", "replace")
+
+
+def wrong_version(pid: int, version: int) -> Failed:
+    """Of the layout."""
+    return Failed(f"process {pid}: its {control.LIBRARY} has version {version} of the layout, "
+                  f"this command reads {VERSION}")  # fmt: skip
+
+
+def find(memory: Memory) -> Layout:
+    """Of a running process."""
+    pid = memory.pid
+    found = control.find_symbol(pid, SYMBOL)
+    magic, version, length, place_count, number_count, numbers = HEADER.unpack(
+        memory.read(found.address, HEADER.size)
+    )
+    if magic != MAGIC or version != VERSION:
+        raise wrong_version(pid, version)
+    if not 0 < place_count <= COUNT_MAX or not 0 < number_count <= COUNT_MAX:
+        raise wrong_version(pid, version)
+    if length < HEADER.size + place_count * PLACE.size:
+        raise wrong_version(pid, version)
+    layout = Layout(pid, found.path)
+    starting = Failed(f"process {pid} is still being started: its {control.LIBRARY} is not ready")
+    if numbers < found.base + BASE_BYTES:
+        raise starting
+    data = memory.read(found.address + HEADER.size, place_count * PLACE.size)
+    for name, address, nbytes in PLACE.iter_unpack(data):
+        if address < found.base + BASE_BYTES:
+            raise starting
+        layout.places[text_of(name)] = address, nbytes
+    try:
+        data = memory.read(numbers, number_count * NUMBER.size)
+    except Unreadable:
+        raise starting from None
+    for name, nbytes, value in NUMBER.iter_unpack(data):
+        layout.numbers[text_of(name)] = Field(value, nbytes)
+    return layout

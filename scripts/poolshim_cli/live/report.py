@@ -1,0 +1,279 @@
+# SPDX-License-Identifier: MIT
+"""The statistics of a running process, as POOLSHIM_STATS writes them at its exit: shim/stats.c.
+
+    report = take(1234); table(report), as_json(report)
+
+The rows, their names, order and layout are the library's; a test compares them.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .. import control
+from ..errors import Failed
+from .census import Census, Reader, SizeClass
+from .memory import PAGE_BYTES, Memory, Unreadable
+
+FORMAT_VERSION = 1
+LABEL_COLUMN, NUMBER_COLUMN, SIZE_COLUMN = 26, 18, 14
+QUOTED_LIMIT = 64
+CLASS_COLUMNS = (("block bytes", 12), ("live blocks", 14), ("live bytes", 16), ("spans", 9),
+                 ("span bytes", 16), ("waste bytes", 16), ("waste %", 9))  # fmt: skip
+UNITS = ("KiB", "MiB", "GiB")
+
+# Section, key, label; what ends in _bytes is bytes, the rest counts and words.
+ROWS = (
+    ("memory", "mapped_bytes", "mapped by the heap"),
+    ("memory", "resident_bytes", "resident, whole process"),
+    ("memory", "resident_peak_bytes", "resident at the peak"),
+    ("memory", "huge_page_bytes", "resident in huge pages"),
+    ("memory", "live_bytes", "live"),
+    ("memory", "arena_bytes", "reserved addresses"),
+    ("memory", "arena_count", "arenas"),
+    ("memory", "metadata_bytes", "metadata"),
+    ("calls", "malloc_count", "of malloc"),
+    ("calls", "free_count", "of free"),
+    ("small_blocks", "live_count", "live blocks"),
+    ("small_blocks", "live_bytes", "live"),
+    ("small_blocks", "span_count", "spans"),
+    ("small_blocks", "span_bytes", "in spans"),
+    ("small_blocks", "waste_bytes", "waste"),
+    ("small_blocks", "rounding_bytes", "of live: rounding, about"),
+    ("page_runs", "live_count", "live runs"),
+    ("page_runs", "live_bytes", "live"),
+    ("page_runs", "cached_bytes", "kept by threads"),
+    ("large_blocks", "live_count", "live mappings"),
+    ("large_blocks", "live_bytes", "live"),
+    ("large_blocks", "cached_count", "freed mappings kept"),
+    ("large_blocks", "cached_bytes", "kept"),
+    ("guarded_blocks", "live_count", "live samples"),
+    ("guarded_blocks", "live_bytes", "live"),
+    ("guarded_blocks", "held_bytes", "in pages of samples"),
+    ("pools", "bytes", "in granules of used pages"),
+    ("page_cache", "dirty_bytes", "free, holds memory"),
+    ("page_cache", "clean_bytes", "free, holds none"),
+    ("purges", "count", "calls"),
+    ("purges", "bytes", "released so far"),
+    ("limit", "bytes", "of resident memory"),
+    ("limit", "source", "set by"),
+    ("limit", "near_count", "times near"),
+    ("limit", "purged_bytes", "released near it"),
+    ("remote_frees", "block_count", "blocks"),
+    ("remote_frees", "batch_count", "batches"),
+    ("heaps", "live_count", "of running threads"),
+    ("heaps", "total_count", "made so far"),
+    ("heaps", "orphan_span_count", "spans without an owner"),
+)
+# Where the key is not the census's own name, or the process's.
+FIELDS = {
+    ("small_blocks", "live_count"): "small_live_count",
+    ("small_blocks", "live_bytes"): "small_live_bytes",
+    ("small_blocks", "span_count"): "small_span_count",
+    ("small_blocks", "span_bytes"): "small_span_bytes",
+    ("small_blocks", "waste_bytes"): "small_waste_bytes",
+    ("page_runs", "live_count"): "run_live_count",
+    ("page_runs", "live_bytes"): "run_live_bytes",
+    ("page_runs", "cached_bytes"): "run_cached_bytes",
+    ("large_blocks", "live_count"): "map_live_count",
+    ("large_blocks", "live_bytes"): "map_live_bytes",
+    ("large_blocks", "cached_count"): "map_cached_count",
+    ("large_blocks", "cached_bytes"): "map_cached_bytes",
+    ("guarded_blocks", "live_count"): "guard_live_count",
+    ("guarded_blocks", "live_bytes"): "guard_live_bytes",
+    ("guarded_blocks", "held_bytes"): "guard_held_bytes",
+    ("pools", "bytes"): "pages_bytes",
+    ("page_cache", "dirty_bytes"): "cache_dirty_bytes",
+    ("page_cache", "clean_bytes"): "cache_clean_bytes",
+    ("purges", "count"): "purge_count",
+    ("purges", "bytes"): "purged_bytes",
+    ("limit", "bytes"): "limit_bytes",
+    ("limit", "source"): "limit_source",
+    ("limit", "near_count"): "limit_near_count",
+    ("limit", "purged_bytes"): "limit_purged_bytes",
+    ("remote_frees", "block_count"): "remote_free_count",
+    ("remote_frees", "batch_count"): "remote_batch_count",
+    ("heaps", "live_count"): "heap_live_count",
+    ("heaps", "total_count"): "heap_total_count",
+}
+
+
+@dataclass
+class Report:
+    """What the rows show."""
+
+    pid: int
+    program: str
+    release: str
+    census: Census
+    resident_bytes: int | None = None
+    resident_peak_bytes: int | None = None
+    huge_page_bytes: int | None = None
+
+
+def kib_of(pid: int, name: str, key: str) -> int | None:
+    """The line "<key>:   123 kB" of a file of /proc, in bytes; None without."""
+    try:
+        text = Path(f"/proc/{pid}/{name}").read_text()
+    except OSError:
+        return None
+    for line in text.splitlines():
+        word, _, value = line.partition(":")
+        if word == key and value.split()[:1] and value.split()[0].isdigit():
+            return int(value.split()[0]) * 1024
+    return None
+
+
+def program_of(pid: int) -> str:
+    """The name that the process was started by, without its directory."""
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        name = words[0].rpartition(b"/")[2] or Path(f"/proc/{pid}/comm").read_bytes().strip()
+    except OSError as error:
+        raise control.explain(pid, error.errno or 0, "its name") from None
+    return "".join(chr(byte) if 0x20 <= byte < 0x7F else "?" for byte in name)
+
+
+def resident_of(pid: int) -> int | None:
+    """RSS by the cheap count."""
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE_BYTES
+    except (OSError, IndexError, ValueError):
+        return None
+
+
+def start_of(pid: int) -> str:
+    """When the process started, in the kernel's clock: another process has another."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        raise control.gone(pid) from None
+
+
+def read(memory: Memory, reader: Reader | None = None) -> Report:
+    """Of the process, now."""
+    pid, begun = memory.pid, start_of(memory.pid)
+    try:
+        reader = reader or Reader(memory)
+        census = reader.census()
+    except Unreadable as error:
+        if start_of(pid) != begun:
+            raise control.gone(pid) from None
+        raise Failed(str(error)) from None
+    resident = kib_of(pid, "smaps_rollup", "Rss")
+    report = Report(
+        pid, program_of(pid), reader.layout.release, census,
+        resident if resident is not None else resident_of(pid),
+        kib_of(pid, "status", "VmHWM"), kib_of(pid, "smaps_rollup", "AnonHugePages"),
+    )  # fmt: skip
+    if start_of(pid) != begun:
+        raise control.gone(pid)
+    return report
+
+
+def value_of(report: Report, section: str, key: str) -> Any:
+    """Of a row; None: unknown."""
+    if section == "calls" and not report.census.has_calls:
+        return None
+    name = FIELDS.get((section, key), key)
+    return getattr(report, name) if hasattr(report, name) else getattr(report.census, name)
+
+
+def size_class(one: SizeClass) -> dict[str, int]:
+    """An element of size_classes."""
+    return {"block_bytes": one.block_bytes, "live_count": one.live_blocks,
+            "live_bytes": one.live_bytes, "span_count": one.spans,
+            "span_bytes": one.span_bytes, "waste_bytes": one.waste_bytes}  # fmt: skip
+
+
+def as_dict(report: Report) -> dict[str, Any]:
+    """The report as docs/stats.md describes it."""
+    found: dict[str, Any] = {"format": FORMAT_VERSION, "poolshim": report.release,
+                             "pid": report.pid, "program": report.program}  # fmt: skip
+    for section, key, _label in ROWS:
+        found.setdefault(section, {})[key] = value_of(report, section, key)
+    found["size_classes"] = [size_class(one) for one in report.census.classes]
+    return found
+
+
+def as_json(report: Report) -> str:
+    """One object, indented as the library's."""
+    found = as_dict(report)
+    classes = found.pop("size_classes")
+    lines = ",\n".join(f"    {json.dumps(one)}" for one in classes)
+    head = json.dumps(found, indent=2)[: -len("\n}")]
+    return f'{head},\n  "size_classes": [\n{lines}\n  ]\n}}\n'
+
+
+def rounded(count: int) -> str:
+    """12.5 MiB, as the library writes it."""
+    if count < 1024:
+        return f"{count} B"
+    unit = 0
+    while unit < len(UNITS) - 1 and count >> 10 * (unit + 1) >= 1024:
+        unit += 1
+    divisor = 1 << 10 * (unit + 1)
+    tenths = count // divisor * 10 + count % divisor * 10 // divisor
+    return f"{tenths // 10}.{tenths % 10} {UNITS[unit]}"
+
+
+def quoted(text: str) -> str:
+    """For the first line."""
+    shown = text[:QUOTED_LIMIT].replace('"', "?")
+    return f'"{shown}"' if len(text) <= QUOTED_LIMIT else f'"{shown}..."'
+
+
+def percent(part: int, whole: int) -> str:
+    """With one decimal, cut off."""
+    tenths = part * 1000 // whole if whole else 0
+    return f"{tenths // 10}.{tenths % 10}"
+
+
+def class_line(*cells: int | str) -> str:
+    """One row of the last table."""
+    return "".join(f"{cell:>{width}}" for cell, (_, width) in zip(cells, CLASS_COLUMNS)) + "\n"
+
+
+def class_lines(census: Census) -> str:
+    """Classes with live blocks, all others in one line, the sum."""
+    lines = class_line(*(title for title, _ in CLASS_COLUMNS))
+    for one in census.classes:
+        if one.live_blocks:
+            lines += class_line(one.block_bytes, one.live_blocks, one.live_bytes, one.spans,
+                                one.span_bytes, one.waste_bytes,
+                                percent(one.waste_bytes, one.span_bytes))  # fmt: skip
+    empty = [one for one in census.classes if not one.live_blocks and one.spans]
+    if empty:
+        nbytes = sum(one.span_bytes for one in empty)
+        lines += class_line("unused", 0, 0, sum(one.spans for one in empty), nbytes, nbytes, "")
+    waste, nbytes = census.small_waste_bytes, census.small_span_bytes
+    return lines + class_line("all", census.small_live_count, census.small_live_bytes,
+                              census.small_span_count, nbytes, waste,
+                              percent(waste, nbytes))  # fmt: skip
+
+
+def table(report: Report) -> str:
+    """For people."""
+    lines = f"poolshim {report.release}: statistics of process {report.pid}, "
+    lines += quoted(report.program) + "\n"
+    section = ""
+    for title, key, label in ROWS:
+        if title != section:
+            section = title
+            lines += f"\n{title.replace('_', ' ')}\n"
+        value = value_of(report, title, key)
+        shown = "unknown" if value is None else str(value)
+        lines += f"  {label:{LABEL_COLUMN}}{shown:>{NUMBER_COLUMN}}"
+        if key.rpartition("_")[2] == "bytes" and value is not None:
+            lines += f" bytes{rounded(value):>{SIZE_COLUMN}}"
+        lines += "\n"
+    return lines + "\nsize classes\n" + class_lines(report.census)
+
+
+def take(pid: int) -> Report:
+    """Of a process, once."""
+    with Memory(pid) as memory:
+        return read(memory)

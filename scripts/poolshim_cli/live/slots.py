@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: MIT
+"""The slots of the page map that a process has touched: see pools/engine/page/page_map.h.
+
+    for leaf in leaves(memory, layout): leaf.first, leaf.data
+
+A slot is 128 bytes for 64 KiB of addresses, so a heap of 1 GiB is read in 2 MiB. Slots that were
+never touched are not read: the table of the whole address range is some hundred times as large.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from .layout import Layout
+from .memory import PAGE_BYTES, Memory
+
+MASK = (1 << 64) - 1
+WORD = 8
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """The slots of adjacent granules."""
+
+    first: int  # address of the first granule
+    slots: int  # address of its slot
+    data: bytes
+
+
+def signed(value: int) -> int:
+    """A word as a distance."""
+    return value - (1 << 64) if value >> 63 else value
+
+
+@dataclass(frozen=True)
+class Window:
+    """The array of slots that most addresses are in."""
+
+    end: int
+    reach: int  # index of its lowest granule, below 0
+    slots_end: int
+
+
+class Map:
+    """The page map of a process."""
+
+    def __init__(self, memory: Memory, layout: Layout) -> None:
+        self.memory = memory
+        self.layout = layout
+        self.granule_shift = layout.offset("granule.shift")
+        self.slot_shift = layout.offset("slot.shift")
+        self.leaf_shift = layout.offset("leaf.shift")
+        self.leaf_slots = 1 << (self.leaf_shift - self.granule_shift)
+        self.leaf_bytes = self.leaf_slots << self.slot_shift
+        self.branch_shift = layout.offset("branch.shift")
+        self.record = layout.record("window.end", "window.reach", "window.slots_end")
+
+    def window(self) -> Window:
+        """Now. It grows, downwards."""
+        data = self.memory.read(self.layout.place("window"), 64)
+        end, reach, slots_end = self.record.of(data)
+        return Window(end, max(signed(reach), -(1 << 32)) if reach >> 63 else 0, slots_end)
+
+    def read_touched(self, first: int, slots: int, count: int) -> Iterator[Leaf]:
+        """The touched part of an array of slots; adjacent leaves are read in one step."""
+        pages = self.leaf_bytes // PAGE_BYTES or 1
+        step = max(self.leaf_bytes, PAGE_BYTES)
+        total = count << self.slot_shift
+        touched = self.memory.touched(slots, (total + PAGE_BYTES - 1) // PAGE_BYTES)
+        start = -1
+        for at in range(0, total + step, step):
+            is_touched = 1 in touched[at // PAGE_BYTES : at // PAGE_BYTES + pages]
+            if is_touched and start < 0:
+                start = at
+            elif not is_touched and start >= 0:
+                length = min(at, total) - start
+                granules = start >> self.slot_shift << self.granule_shift
+                yield Leaf(first + granules, slots + start,
+                           self.memory.read(slots + start, length))  # fmt: skip
+                start = -1
+
+    def words(self, address: int, count: int) -> Iterator[tuple[int, int]]:
+        """Index and value of the words that are not 0 in an array that is touched sparsely."""
+        per_page = PAGE_BYTES // WORD
+        first_page = address // PAGE_BYTES * PAGE_BYTES
+        total = address + count * WORD - first_page
+        for page, is_touched in enumerate(
+            self.memory.touched(first_page, (total + PAGE_BYTES - 1) // PAGE_BYTES)
+        ):
+            if is_touched:
+                data = self.memory.read(first_page + page * PAGE_BYTES, PAGE_BYTES)
+                for i, value in enumerate(struct.unpack(f"<{per_page}Q", data)):
+                    index = page * per_page + i - (address - first_page) // WORD
+                    if value and 0 <= index < count:
+                        yield index, value
+
+    def leaves(self) -> Iterator[Leaf]:
+        """All touched slots."""
+        window = self.window()
+        if window.reach < 0:
+            count = -window.reach
+            yield from self.read_touched(
+                window.end - (count << self.granule_shift),
+                window.slots_end - (count << self.slot_shift),
+                count,
+            )
+        place, layout = self.layout.place("map"), self.layout
+        root = layout.field("map.root")
+        zero_branch = place + layout.offset("map.zero_branch")
+        zero_leaf = place + layout.offset("map.zero_leaf")
+        leaves = layout.field("branch.leaves")
+        for high, distance in self.words(place + root.offset, root.length // WORD):
+            branch = (zero_branch + distance & MASK) + leaves.offset
+            for low, offset in self.words(branch, leaves.length // WORD):
+                first = (high << self.branch_shift) + (low << self.leaf_shift)
+                yield from self.read_touched(first, zero_leaf + offset & MASK, self.leaf_slots)
