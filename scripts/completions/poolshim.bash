@@ -6,7 +6,7 @@ _poolshim() {
     local options= programs= files= folders= words=
     COMPREPLY=()
     if [ "$COMP_CWORD" = 1 ]; then
-        mapfile -t COMPREPLY < <(compgen -W 'compare doctor profile run stats trim tune --help --version' -- "$word")
+        mapfile -t COMPREPLY < <(compgen -W 'compare doctor profile run stats top trim tune --help --version' -- "$word")
         return
     fi
     case $command in
@@ -43,6 +43,13 @@ _poolshim() {
         files=''
         folders=''
         words=''
+        programs=
+        ;;
+    top)
+        options='--once --json --interval -h --help'
+        files=''
+        folders=''
+        words='--interval'
         programs=
         ;;
     trim)

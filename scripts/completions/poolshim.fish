@@ -6,7 +6,7 @@ function __poolshim_programs
     test (count $words) -ge 2; and contains -- $words[2] compare doctor profile run tune
 end
 
-set -l start 'not __fish_seen_subcommand_from compare doctor profile run stats trim tune'
+set -l start 'not __fish_seen_subcommand_from compare doctor profile run stats top trim tune'
 complete -c poolshim -f
 complete -c poolshim -n $start -l help -d 'print a summary'
 complete -c poolshim -n $start -l version -d 'print the version'
@@ -15,6 +15,7 @@ complete -c poolshim -n $start -a doctor -d 'check that a preload takes effect i
 complete -c poolshim -n $start -a profile -d 'run a command and list the call sites that hold its memory'
 complete -c poolshim -n $start -a run -d 'run a command on poolshim, or on another allocator'
 complete -c poolshim -n $start -a stats -d 'print the statistics of a running process'
+complete -c poolshim -n $start -a top -d 'show what the memory of running processes is'
 complete -c poolshim -n $start -a trim -d 'have a running process release its free memory to the system'
 complete -c poolshim -n $start -a tune -d 'find size classes for a program and measure what they save'
 complete -c poolshim -n __poolshim_programs -x -a '(__fish_complete_subcommand --fcs-skip=2)'
@@ -103,6 +104,13 @@ set -l stats '__fish_seen_subcommand_from stats'
 complete -c poolshim -n $stats -l json -d 'print one JSON object'
 complete -c poolshim -n $stats -s h -l help -d 'print this text'
 complete -c poolshim -n $stats -x -a '(__fish_complete_pids)'
+
+set -l top '__fish_seen_subcommand_from top'
+complete -c poolshim -n $top -l once -d 'print one table'
+complete -c poolshim -n $top -l json -d 'print one JSON array'
+complete -c poolshim -n $top -l interval -x -d 'seconds between two readings'
+complete -c poolshim -n $top -s h -l help -d 'print this text'
+complete -c poolshim -n $top -x -a '(__fish_complete_pids)'
 
 set -l trim '__fish_seen_subcommand_from trim'
 complete -c poolshim -n $trim -l timeout -x -d 'wait so long for the answer'

@@ -18,7 +18,9 @@ from .errors import OwnFailure
 
 BROKEN_PIPE = 141  # 128 and the signal's number
 REPLACED = "poolshim-replaced"  # how what an encoding lacks is written
-PLAIN = {"▼": "v", "▲": "^", "×": "x", "±": "+-", "µ": "u", "…": "...", "─": "-", "–": "-"}
+LEVELS = dict(zip("▁▂▃▄▅▆▇█", "_.,-~=+#"))  # of a sparkline
+PLAIN = {**LEVELS, "▼": "v", "▲": "^", "×": "x", "±": "+-", "µ": "u", "…": "...", "─": "-",
+         "–": "-"}  # fmt: skip
 
 
 class ReaderGone(Exception):

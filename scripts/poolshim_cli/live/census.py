@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from .. import control
 from ..errors import Failed
 from .layout import Layout, find
 from .memory import Memory, Record, Unreadable
@@ -57,7 +56,9 @@ class Census:
     classes: list[SizeClass] = field(default_factory=list)
     leaves: list[Leaf] = field(default_factory=list)
     heaps: list[int] = field(default_factory=list)  # addresses
-    mappings: list[tuple[int, int]] = field(default_factory=list)  # address and bytes, live
+    arenas: list[tuple[int, int]] = field(default_factory=list)  # address and bytes, accessible
+    blocks: list[tuple[int, int]] = field(default_factory=list)  # likewise, of large blocks
+    busy: list[tuple[int, int]] = field(default_factory=list)  # between owners, or kept mappings
     has_calls: bool = True
     limit_source: str = "none"
     arena_bytes: int = 0
@@ -157,7 +158,9 @@ class Kinds:
     """enum ps_run_kind."""
 
     free: int
+    busy: int
     span: int
+    inside: int
     block: int
     mapping: int
     medium: int
@@ -174,7 +177,7 @@ class Reader:
         layout = self.layout
         self.granule = 1 << self.map.granule_shift
         self.slot_bytes = 1 << self.map.slot_shift
-        names = ("free", "span", "block", "mapping", "medium", "pages")
+        names = ("free", "busy", "span", "inside", "block", "mapping", "medium", "pages")
         self.kinds = Kinds(*(layout.offset(f"kind.{name}") for name in names))
         self.kind_at, self.class_at = layout.offset("run.kind"), layout.offset("span.class")
         self.span: Record = layout.record(
@@ -269,13 +272,15 @@ class Reader:
         record = self.layout.record("arena.base", "arena.granules", "arena.rest_granules")
         data = self.memory.read(self.layout.place("arenas"), step * census.arena_count)
         for at in range(0, len(data), step):
-            _base, granules, rest = record.of(data, at)
+            base, granules, rest = record.of(data, at)
+            census.arenas.append((base, granules * self.granule))
             census.arena_bytes += (granules + rest) * self.granule
             census.cache_clean_bytes += rest * self.granule
 
     def read_leaf(self, census: Census, leaf: Leaf) -> None:
         """The runs that begin in it."""
         kinds, step, known = leaf.data[self.kind_at :: self.slot_bytes], self.slot_bytes, self.kinds
+        others = (known.free, known.busy, known.block, known.mapping, known.pages)
         for index, kind in enumerate(kinds):
             if kind == 0:
                 continue
@@ -283,7 +288,7 @@ class Reader:
                 self.read_span(census, leaf.data, index * step)
             elif kind == known.medium:
                 self.read_medium(census, leaf.data, index * step)
-            elif kind in (known.free, known.block, known.mapping, known.pages):
+            elif kind in others:
                 self.read_run(census, kind, leaf.data, index * step)
 
     def read_span(self, census: Census, data: bytes, at: int) -> None:
@@ -332,8 +337,11 @@ class Reader:
         elif kind == self.kinds.block:
             census.run_live_count += 1
             census.run_live_bytes += nbytes
+            census.blocks.append((base, nbytes))
         elif kind == self.kinds.mapping:
-            census.mappings.append((base, nbytes))
+            census.blocks.append((base, nbytes))
+        elif kind == self.kinds.busy:
+            census.busy.append((base, nbytes))
         elif flags & 1:
             census.cache_dirty_bytes += nbytes
         else:
@@ -439,8 +447,3 @@ class Reader:
                 if one is not None:
                     one.live_blocks -= 1
                 return
-
-
-def explain_end(error: control.BadAddress, pid: int) -> Failed:
-    """Memory that went away while it was read."""
-    return Failed(f"process {pid} ended while it was read ({error})")

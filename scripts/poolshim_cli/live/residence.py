@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: MIT
+"""What the resident memory of a process is: the census, and /proc/PID/pagemap for its pages.
+
+    split(memory, reader, census, rss_bytes).outside
+
+Every part is of pages that are in memory now, and the parts add up to the RSS:
+
+    live + rounding + free + cache + metadata + outside == rss
+
+Blocks count as resident where their kind's pages are: pages of spans that no live block needs are
+free, and likewise of the regions of medium blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+
+from .census import HEAP_BYTES, Census, Reader
+from .memory import PAGE_BYTES, Memory
+from .slots import Leaf
+
+
+@dataclass(frozen=True)
+class Split:
+    """Bytes in memory."""
+
+    rss: int
+    live: int  # without the rounding
+    rounding: int
+    free: int  # in part-filled spans, and in pages of guarded samples
+    cache: int  # free pages, kept mappings, medium blocks that threads keep
+    metadata: int
+    outside: int  # of the program and its libraries: code, stacks, its own mappings
+
+
+def size_of(pages: bytes) -> int:
+    """Of those that are in memory."""
+    return pages.count(1) * PAGE_BYTES
+
+
+def inside(ranges: list[tuple[int, int]], address: int) -> bool:
+    """Is it in one of them?"""
+    return any(base <= address < base + nbytes for base, nbytes in ranges)
+
+
+class Residence:
+    """Of one census."""
+
+    def __init__(self, memory: Memory, reader: Reader, census: Census) -> None:
+        self.memory, self.reader, self.census = memory, reader, census
+
+    def range_bytes(self, address: int, nbytes: int) -> int:
+        """Of a range of addresses."""
+        count = (nbytes + PAGE_BYTES - 1) // PAGE_BYTES
+        return size_of(self.memory.resident(address, count)) if count else 0
+
+    def kinds_in(self, leaf: Leaf, base: int, nbytes: int) -> Iterator[tuple[int, int, int]]:
+        """Kind, first granule and number of granules of the part of a leaf in a range."""
+        reader, size = self.reader, self.reader.granule
+        count = len(leaf.data) // reader.slot_bytes
+        first = max(0, (base - leaf.first) // size)
+        last = min(count, (base + nbytes - leaf.first + size - 1) // size)
+        kinds = leaf.data[reader.kind_at :: reader.slot_bytes][first:last] if last > first else b""
+        at = first
+        for kind, group in groupby(kinds):
+            length = sum(1 for _ in group)
+            yield kind, at, length
+            at += length
+
+    def by_kind(self) -> dict[int, int]:
+        """Resident bytes of the arenas, by the kind of their granules."""
+        found: dict[int, int] = {}
+        size = self.reader.granule
+        pages = max(1, size // PAGE_BYTES)
+        for base, nbytes in self.census.arenas:
+            resident = self.memory.resident(base, nbytes // PAGE_BYTES)
+            total = size_of(resident)
+            for leaf in self.census.leaves:
+                for kind, at, length in self.kinds_in(leaf, base, nbytes):
+                    start = (leaf.first + at * size - base) // PAGE_BYTES
+                    part = resident.count(1, max(0, start), start + length * pages) * PAGE_BYTES
+                    found[kind] = found.get(kind, 0) + part
+                    total -= part
+            found[0] = found.get(0, 0) + total  # of leaves that were touched since
+        return found
+
+    def metadata(self) -> int:
+        """Slots and heaps, the large part of it."""
+        slots = sum(self.range_bytes(leaf.slots, len(leaf.data)) for leaf in self.census.leaves)
+        return slots + sum(self.range_bytes(heap, HEAP_BYTES) for heap in self.census.heaps)
+
+    def split(self, rss: int) -> Split:
+        """All parts."""
+        census, kinds = self.census, self.reader.kinds
+        found = self.by_kind()
+        spans = found.get(kinds.span, 0) + found.get(kinds.inside, 0)
+        medium = found.get(kinds.medium, 0)
+        large = sum(self.range_bytes(*block) for block in census.blocks)
+        in_arenas = sum(self.range_bytes(*block) for block in census.blocks
+                        if inside(census.arenas, block[0]))  # fmt: skip
+        runs = sum(nbytes for base, nbytes in census.blocks if inside(census.arenas, base))
+        kept = sum(self.range_bytes(*one) for one in census.busy
+                   if not inside(census.arenas, one[0]))  # fmt: skip
+        small_live = min(census.small_live_bytes, spans)
+        medium_live = min(max(0, census.run_live_bytes - runs), medium)
+        pools = found.get(kinds.pages, 0)
+        rounding = min(census.rounding_bytes, small_live)
+        live = small_live + medium_live + large + pools + census.guard_live_bytes
+        free = spans - small_live + max(0, census.guard_held_bytes - census.guard_live_bytes)
+        cache = sum(found.values()) - spans - medium_live - in_arenas - pools + kept
+        metadata = self.metadata()
+        heap = live + free + cache + metadata
+        if heap > rss:  # RSS was counted at another moment
+            rss = heap
+        return Split(rss, live - rounding, rounding, free, cache, metadata, rss - heap)
+
+
+def split(memory: Memory, reader: Reader, census: Census, rss: int) -> Split:
+    """Of a process, whose RSS was read at about the same time."""
+    return Residence(memory, reader, census).split(rss)
