@@ -6,7 +6,7 @@ _poolshim() {
     local options= programs= files= folders= words=
     COMPREPLY=()
     if [ "$COMP_CWORD" = 1 ]; then
-        mapfile -t COMPREPLY < <(compgen -W 'compare doctor profile run stats top trim tune --help --version' -- "$word")
+        mapfile -t COMPREPLY < <(compgen -W 'compare doctor profile run set stats top trim tune --help --version' -- "$word")
         return
     fi
     case $command in
@@ -37,6 +37,13 @@ _poolshim() {
         folders=''
         words='--env --size-classes --small-max --mmap-min --cache-max --purge-delay-ms --background --limit --thp --foreign --harden --guard-sample --guard-slots --profile-interval --profile-max --profile-every --profile-seed --conf'
         programs=yes
+        ;;
+    set)
+        options='--json -h --help'
+        files=''
+        folders=''
+        words=''
+        programs=
         ;;
     stats)
         options='--json -h --help'

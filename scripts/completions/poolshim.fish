@@ -6,7 +6,7 @@ function __poolshim_programs
     test (count $words) -ge 2; and contains -- $words[2] compare doctor profile run tune
 end
 
-set -l start 'not __fish_seen_subcommand_from compare doctor profile run stats top trim tune'
+set -l start 'not __fish_seen_subcommand_from compare doctor profile run set stats top trim tune'
 complete -c poolshim -f
 complete -c poolshim -n $start -l help -d 'print a summary'
 complete -c poolshim -n $start -l version -d 'print the version'
@@ -14,6 +14,7 @@ complete -c poolshim -n $start -a compare -d 'measure a command or a server unde
 complete -c poolshim -n $start -a doctor -d 'check that a preload takes effect in a command, or give the reason'
 complete -c poolshim -n $start -a profile -d 'run a command and list the call sites that hold its memory'
 complete -c poolshim -n $start -a run -d 'run a command on poolshim, or on another allocator'
+complete -c poolshim -n $start -a set -d 'change a setting of a running process'
 complete -c poolshim -n $start -a stats -d 'print the statistics of a running process'
 complete -c poolshim -n $start -a top -d 'show what the memory of running processes is'
 complete -c poolshim -n $start -a trim -d 'have a running process release its free memory to the system'
@@ -99,6 +100,11 @@ complete -c poolshim -n $run -l profile-seed -x -d 'makes the samples of PROFILE
 complete -c poolshim -n $run -l verbose -d 'lists the settings in force and the source ...'
 complete -c poolshim -n $run -l strict -d 'stops the program before main with exit ...'
 complete -c poolshim -n $run -l conf -x -d 'sets several options in one variable'
+
+set -l set '__fish_seen_subcommand_from set'
+complete -c poolshim -n $set -l json -d 'print one JSON object'
+complete -c poolshim -n $set -s h -l help -d 'print this text'
+complete -c poolshim -n $set -x -a '(__fish_complete_pids)'
 
 set -l stats '__fish_seen_subcommand_from stats'
 complete -c poolshim -n $stats -l json -d 'print one JSON object'

@@ -30,6 +30,23 @@ FRESH_TEST(idle_runs_are_purged_after_the_delay_and_not_before) {
     CHECK_CMP(ps_os_now_ms() - freed_ms, <=, DELAY_MS + QUARTER_MS + 10);
 }
 
+FRESH_TEST(a_delay_that_was_shortened_holds_at_once) {
+    const uint32_t delays_ms[] = {0, DELAY_MS / 10};
+    for (size_t i = 0; i < 2; i++) {
+        start(1000 * DELAY_MS);
+        take(20);
+        give(20);
+        tick_after(DELAY_MS);
+        uint64_t purged = purged_granules();
+        GIVEN("another delay, written as from outside of the process");
+        ps_retention_x_delay = delays_ms[i];
+        for (int ticks = 0; ticks < 10; ticks++) {
+            tick_after(DELAY_MS / 10);
+        }
+        CHECK_EQ(purged_granules() - purged, 20 * RUN_GRANULES);
+    }
+}
+
 FRESH_TEST(memory_that_varies_within_a_delay_stays) {
     start(DELAY_MS);
     take(30);

@@ -119,9 +119,6 @@ static bool take_note(void) {
 
 static void *run(void *unused) {
     (void)unused;
-    uint32_t delay_ms = ps_retention_delay;
-    uint64_t interval_ms = ps_max(delay_ms / 4, INTERVAL_MIN_MS);
-    uint64_t silence_ms = (uint64_t)delay_ms + delay_ms / 2 + SLACK_MS;
     uint64_t active_ms = ps_os_now_ms(); /* last time that there was anything */
     uint64_t company_ms = active_ms;     /* last time that there was more than one thread */
     ps_thread.is_exiting = 1;            /* whatever libc allocates here makes no heap */
@@ -133,6 +130,9 @@ static void *run(void *unused) {
         uint32_t wakes = ps_load_seq_cst(&x_wakes);
         bool is_active = take_note();
         uint64_t now_ms = ps_os_now_ms();
+        uint64_t delay_ms = ps_load_relaxed(&ps_retention_x_delay); /* relaxed: as in retention.h */
+        uint64_t interval_ms = ps_max(delay_ms / 4, INTERVAL_MIN_MS);
+        uint64_t silence_ms = delay_ms + delay_ms / 2 + SLACK_MS;
         uint32_t more_ms = job(now_ms);
         active_ms = is_active || more_ms != 0 ? now_ms : active_ms;
         if (now_ms - company_ms >= silence_ms) {

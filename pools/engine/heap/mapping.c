@@ -27,7 +27,7 @@ struct ps_mapping_counts ps_mapping_x_counts;
 PS_UNDO_LOG(mapping_undo, (sizeof cache + sizeof ps_mapping_x_counts) / 8 + 3);
 static struct ps_lock mapping_lock = PS_LOCK_INIT_UNDO(PS_RANK_MAPPING, &mapping_undo);
 static bool has_guards; /* mappings end with an inaccessible page */
-static size_t cache_max_bytes;
+size_t ps_mapping_x_cache_max_bytes;
 static uint64_t x_oldest_ms = UINT64_MAX; /* since_ms of the oldest entry; a hint for expire */
 
 static size_t x_grown_min_bytes = GROWN_LEAST_BYTES; /* see ps_mapping_grown_min_bytes */
@@ -41,7 +41,7 @@ static size_t bytes_of(const struct ps_run *run) {
 
 void ps_mapping_start(const struct ps_config *config) {
     has_guards = config->harden >= PS_HARDEN_CHECK_BLOCKS;
-    cache_max_bytes = (config->harden == 0 ? config->cache_max_bytes : 0);
+    ps_mapping_x_cache_max_bytes = (config->harden == 0 ? config->cache_max_bytes : 0);
 }
 
 /* Notes everything that a section may change; sections are rare, and each handles megabytes. */
@@ -184,6 +184,8 @@ void ps_mapping_give(struct ps_run *run) {
     ps_lock_acquire(&mapping_lock);
     note_all();
     count_live_locked(-1, -(int64_t)bytes);
+    /* relaxed: written by another process only */
+    size_t cache_max_bytes = ps_load_relaxed(&ps_mapping_x_cache_max_bytes);
     if (bytes <= cache_max_bytes && ps_retention_delay_ms() != 0) {
         while (cache_count == CACHE_ENTRIES ||
                ps_mapping_x_counts.cached_bytes + bytes > cache_max_bytes) {

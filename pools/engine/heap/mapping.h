@@ -23,6 +23,9 @@ struct ps_mapping_counts {
 /* Written under the lock. Read from outside the process, too: record/layout.h. */
 extern PS_HIDDEN struct ps_mapping_counts ps_mapping_x_counts;
 
+/* Most bytes that are kept. Also written from outside of the process (`poolshim set`). */
+extern PS_HIDDEN size_t ps_mapping_x_cache_max_bytes;
+
 void ps_mapping_start(const struct ps_config *config);
 
 /* Allocates a mapping of at least `bytes`, aligned to max(align, granule). kind BUSY; is_dirty

@@ -6,10 +6,10 @@
 
 #include "pools/engine/base/bits.h"
 
-uint32_t ps_retention_delay;
+uint32_t ps_retention_x_delay;
 uint32_t ps_retention_x_pressure;
 
-void ps_retention_start(uint32_t delay_ms) { ps_retention_delay = delay_ms; }
+void ps_retention_start(uint32_t delay_ms) { ps_retention_x_delay = delay_ms; }
 
 /* ---- idle parts ---- */
 

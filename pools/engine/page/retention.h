@@ -2,9 +2,9 @@
 /*
  * How long free memory stays, and how much of it: the answers for all that keep some, the page
  * cache, freed mappings, medium blocks, what threads keep ready, pages of pools. Two things decide:
- * the purge delay, which is constant after the start, and the pressure, which heap/limit.c raises
- * while the process is near the limit of its resident memory. Without pressure each answer is the
- * usual one. Any thread, no locks.
+ * the purge delay, which another process may change (`poolshim set`), and the pressure, which
+ * heap/limit.c raises while the process is near the limit of its resident memory. Without pressure
+ * each answer is the usual one. Any thread, no locks.
  *
  * Those that purge also find here what of their free memory was idle for the whole delay, and how
  * much time a purge may take. Their own locks protect that.
@@ -34,7 +34,7 @@ enum ps_pressure {
  * program at its limit is checked as any other. */
 #define PS_RETENTION_QUARANTINE_BYTES ((size_t)32 << 20)
 
-extern PS_HIDDEN uint32_t ps_retention_delay; /* in ms; constant after the start */
+extern PS_HIDDEN uint32_t ps_retention_x_delay; /* in ms; also written from outside */
 extern PS_HIDDEN uint32_t ps_retention_x_pressure;
 
 /* Once, before the page cache is used. delay_ms 0: nothing stays. */
@@ -51,7 +51,8 @@ static inline bool ps_retention_is_usual(void) {
 
 /* How long memory that nothing uses stays, in ms. */
 static inline uint32_t ps_retention_delay_ms(void) {
-    return ps_retention_is_usual() ? ps_retention_delay : 0;
+    /* relaxed: one that is a moment old decides once more. */
+    return ps_retention_is_usual() ? ps_load_relaxed(&ps_retention_x_delay) : 0;
 }
 
 /* How long what stays for another reason waits to be examined; usual_ms without pressure. */
@@ -89,6 +90,12 @@ struct ps_low_water {
 /* The length of a quarter of a delay; 0: the whole count is due. */
 static inline uint64_t ps_low_water_quarter_ms(uint32_t delay_ms) {
     return ((uint64_t)delay_ms + PS_LOW_WATER_QUARTERS - 1) / PS_LOW_WATER_QUARTERS;
+}
+
+/* When the quarter ends that was to end at next_ms: now, if the delay has become so short since that
+ * it would be over. */
+static inline uint64_t ps_low_water_due_ms(uint64_t next_ms, uint64_t now_ms, uint64_t quarter_ms) {
+    return next_ms > now_ms + quarter_ms ? now_ms : next_ms;
 }
 
 /* Notes that the count has fallen to this value. */

@@ -168,6 +168,7 @@ const struct ps_layout poolshim_layout = {
             PLACE("large_allocs", ps_large_x_allocs),
             PLACE("hard_level", ps_hard_level),
             PLACE("control", poolshim_control),
-            PLACE("set.purge-delay-ms", ps_retention_delay),
+            PLACE("set.cache-max", ps_mapping_x_cache_max_bytes),
+            PLACE("set.purge-delay-ms", ps_retention_x_delay),
         },
 };

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""`poolshim set`: change a setting of a running process."""
