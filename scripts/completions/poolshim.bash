@@ -6,7 +6,7 @@ _poolshim() {
     local options= programs= files= folders= words=
     COMPREPLY=()
     if [ "$COMP_CWORD" = 1 ]; then
-        mapfile -t COMPREPLY < <(compgen -W 'compare doctor profile run set stats top trim tune --help --version' -- "$word")
+        mapfile -t COMPREPLY < <(compgen -W 'compare doctor exporter profile run set stats top trim tune --help --version' -- "$word")
         return
     fi
     case $command in
@@ -23,6 +23,13 @@ _poolshim() {
         folders=''
         words=''
         programs=yes
+        ;;
+    exporter)
+        options='--listen --once -h --help'
+        files=''
+        folders=''
+        words='--listen'
+        programs=
         ;;
     profile)
         options='-o --output --read --interval --alloc --top --json -h --help'

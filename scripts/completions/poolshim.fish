@@ -6,12 +6,13 @@ function __poolshim_programs
     test (count $words) -ge 2; and contains -- $words[2] compare doctor profile run tune
 end
 
-set -l start 'not __fish_seen_subcommand_from compare doctor profile run set stats top trim tune'
+set -l start 'not __fish_seen_subcommand_from compare doctor exporter profile run set stats top trim tune'
 complete -c poolshim -f
 complete -c poolshim -n $start -l help -d 'print a summary'
 complete -c poolshim -n $start -l version -d 'print the version'
 complete -c poolshim -n $start -a compare -d 'measure a command or a server under every installed allocator'
 complete -c poolshim -n $start -a doctor -d 'check that a preload takes effect in a command, or give the reason'
+complete -c poolshim -n $start -a exporter -d 'serve the figures of running processes as OpenMetrics'
 complete -c poolshim -n $start -a profile -d 'run a command and list the call sites that hold its memory'
 complete -c poolshim -n $start -a run -d 'run a command on poolshim, or on another allocator'
 complete -c poolshim -n $start -a set -d 'change a setting of a running process'
@@ -59,6 +60,12 @@ complete -c poolshim -n $doctor -l settings -d 'list all settings of the library
 complete -c poolshim -n $doctor -l json -d 'print one JSON object on standard output'
 complete -c poolshim -n $doctor -s q -l quiet -d 'print nothing'
 complete -c poolshim -n $doctor -s h -l help -d 'print this text'
+
+set -l exporter '__fish_seen_subcommand_from exporter'
+complete -c poolshim -n $exporter -l listen -x -d 'where'
+complete -c poolshim -n $exporter -l once -d 'print the figures and end'
+complete -c poolshim -n $exporter -s h -l help -d 'print this text'
+complete -c poolshim -n $exporter -x -a '(__fish_complete_pids)'
 
 set -l profile '__fish_seen_subcommand_from profile'
 complete -c poolshim -n $profile -s o -l output -r -F -d 'keep the profile here, for go tool pprof'

@@ -38,7 +38,8 @@ GIVING_UP = (BadRequest, Failed, OwnFailure)
 
 def missing(*packages: str, extra: str = "") -> OwnFailure:
     """One line that says which Python packages are missing, and how to get them."""
-    names, debian = " ".join(packages), " ".join(f"python3-{package}" for package in packages)
+    names = " ".join(packages)
+    debian = " ".join(f"python3-{package}" for package in packages).replace("_", "-")
     what = "packages" if len(packages) > 1 else "package"
     return OwnFailure(
         f"this needs the Python {what} {' and '.join(packages)}: scripts/setup installs what a "

@@ -32,6 +32,8 @@ class Row:
     program: str
     census: Census
     split: Split
+    malloc_count: int  # never less than in the row before
+    free_count: int
     malloc_rate: float | None  # per second; None: not known, or not yet
     free_rate: float | None
     history: list[int]  # RSS, the newest last
@@ -50,11 +52,14 @@ class Watched:
 
     def rates(self, census: Census) -> tuple[float | None, float | None]:
         """Since the reading before."""
-        now, before, calls = time.monotonic(), self.seconds, self.calls
-        self.seconds, self.calls = now, (census.malloc_count, census.free_count)
-        if calls is None or not census.has_calls or now <= before:
+        now, before, calls = time.monotonic(), self.seconds, self.calls or (0, 0)
+        is_first, counted = self.calls is None, (census.malloc_count, census.free_count)
+        # A count of a moment may be lower than that of one before; a counter must not fall.
+        self.seconds = now
+        self.calls = max(counted[0], calls[0]), max(counted[1], calls[1])
+        if is_first or not census.has_calls or now <= before:
             return None, None
-        made, freed = (max(0, new - old) / (now - before) for new, old in zip(self.calls, calls))
+        made, freed = ((new - old) / (now - before) for new, old in zip(self.calls, calls))
         return made, freed
 
     def row(self) -> Row:
@@ -67,7 +72,9 @@ class Watched:
         parts = split(self.memory, self.reader, found.census, rss)
         made, freed = self.rates(found.census)
         self.history.append(parts.rss)
-        return Row(pid, found.program, found.census, parts, made, freed, list(self.history))
+        counts = self.calls or (0, 0)
+        return Row(pid, found.program, found.census, parts, *counts, made, freed,
+                   list(self.history))  # fmt: skip
 
 
 def is_on_poolshim(pid: int) -> bool:

@@ -55,8 +55,8 @@ def as_dict(row: Row) -> dict[str, object]:
     calls = row.census.has_calls
     return {
         "pid": row.pid, "program": row.program, **parts,
-        "malloc_count": row.census.malloc_count if calls else None,
-        "free_count": row.census.free_count if calls else None,
+        "malloc_count": row.malloc_count if calls else None,
+        "free_count": row.free_count if calls else None,
         "malloc_rate": row.malloc_rate, "free_rate": row.free_rate,
     }  # fmt: skip
 

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: MIT
+"""The metrics of `poolshim exporter`: one reading of all processes for each request.
+
+    registry = registry_of(Watch([]))
+
+Names are kept: a board or an alarm refers to them. docs/command.md lists them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from ..errors import need
+from ..live.processes import Row, Watch
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+LABELS = ["pid", "program"]
+PARTS = ("live", "rounding", "free", "cache", "metadata", "outside")
+# Name, help, field of the census.
+GAUGES = (
+    ("poolshim_live_blocks", "Blocks that the program holds", "live_count"),
+    ("poolshim_mapped_bytes", "Addresses that hold or may hold memory of the heap", "mapped_bytes"),
+    ("poolshim_limit_bytes", "Soft limit of resident memory, 0 without", "limit_bytes"),
+    ("poolshim_heaps", "Heaps of running threads", "heap_live_count"),
+    ("poolshim_orphan_spans", "Spans without an owner", "orphan_span_count"),
+)
+COUNTERS = (
+    ("poolshim_purges", "System calls that released memory", "purge_count"),
+    ("poolshim_purged_bytes", "Bytes that they released", "purged_bytes"),
+    ("poolshim_limit_near", "Times that the process came near its limit", "limit_near_count"),
+    ("poolshim_remote_frees", "Blocks freed by a thread that does not own them",
+     "remote_free_count"),
+)  # fmt: skip
+CALLS = (
+    ("poolshim_mallocs", "Blocks allocated", "malloc_count"),
+    ("poolshim_frees", "Blocks freed", "free_count"),
+)
+CLASSES = (
+    ("poolshim_class_live_bytes", "Live blocks of a size class", "live_bytes"),
+    ("poolshim_class_waste_bytes", "Bytes in its spans that hold no live block", "waste_bytes"),
+)
+
+
+class Collector:
+    """Called by the client library for each request, in a thread of its own."""
+
+    def __init__(self, watch: Watch) -> None:
+        self.watch = watch
+        self.lock = threading.Lock()
+        self.core = need("prometheus_client.core", "exporter")
+
+    def rows(self) -> list[Row]:
+        """One reading at a time."""
+        with self.lock:
+            return self.watch.read()
+
+    def gauge(self, name: str, text: str, *labels: str) -> Any:
+        """A metric of every process."""
+        return self.core.GaugeMetricFamily(name, text, labels=[*LABELS, *labels])
+
+    def counter(self, name: str, text: str) -> Any:
+        """Likewise, one that only grows."""
+        return self.core.CounterMetricFamily(name, text, labels=LABELS)
+
+    def collect(self) -> Iterator[Any]:
+        """All metrics."""
+        rows = self.rows()
+        yield self.core.GaugeMetricFamily(
+            "poolshim_processes", "Processes on poolshim that can be read", len(rows)
+        )
+        memory = self.gauge("poolshim_memory_bytes", "Resident memory, by what it is", "part")
+        for row in rows:
+            parts = dataclasses.asdict(row.split)
+            for part in PARTS:
+                memory.add_metric([str(row.pid), row.program, part], parts[part])
+        yield memory
+        for name, text, field in GAUGES:
+            yield self.filled(self.gauge(name, text), rows, field)
+        for name, text, field in COUNTERS:
+            yield self.filled(self.counter(name, text), rows, field)
+        counted = [row for row in rows if row.census.has_calls]
+        for name, text, field in CALLS:
+            family = self.counter(name, text)
+            for row in counted:
+                family.add_metric([str(row.pid), row.program], getattr(row, field))
+            yield family
+        yield from self.classes(rows)
+
+    def filled(self, family: Any, rows: list[Row], field: str) -> Any:
+        """With a figure of the census."""
+        for row in rows:
+            family.add_metric([str(row.pid), row.program], getattr(row.census, field))
+        return family
+
+    def classes(self, rows: list[Row]) -> Iterator[Any]:
+        """By size class, those in use."""
+        for name, text, field in CLASSES:
+            family = self.gauge(name, text, "block_bytes")
+            for row in rows:
+                for one in row.census.classes:
+                    if one.spans:
+                        labels = [str(row.pid), row.program, str(one.block_bytes)]
+                        family.add_metric(labels, getattr(one, field))
+            yield family
+
+
+def registry_of(watch: Watch) -> CollectorRegistry:
+    """What the client library serves; nothing of the exporter's own process."""
+    registry: CollectorRegistry = need("prometheus_client", "exporter").CollectorRegistry()
+    collector: Any = Collector(watch)
+    registry.register(collector)
+    return registry

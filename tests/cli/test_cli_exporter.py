@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: MIT
+"""`poolshim exporter`: what it serves, that the board refers to it, and its mistakes.
+
+    scripts/test tests/cli/test_cli_exporter.py
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from conftest import ROOT, run_captured
+from running import POOLSHIM, SILENT, Start, program, run_as_nobody, spawn, start
+from running import complaint as complaint_of
+
+sys.path.insert(0, str(ROOT / "scripts"))
+
+parser = pytest.importorskip("prometheus_client.openmetrics.parser")
+
+__all__ = ["program", "spawn", "start"]
+
+OPEN_METRICS = "application/openmetrics-text; version=1.0.0"
+BOARD = ROOT / "docs" / "grafana.json"
+
+Values = dict[tuple[str, str], float]
+
+
+def exporter(*words: str) -> subprocess.CompletedProcess[str]:
+    return run_captured([POOLSHIM, "exporter", *words])
+
+
+def complaint(done: subprocess.CompletedProcess[str], status: int) -> str:
+    return complaint_of(done, "exporter", status)
+
+
+def values_in(text: str, pid: int) -> Values:
+    """(name, the label that is no process's) -> value, of one process."""
+    found: Values = {}
+    for family in parser.text_string_to_metric_families(text):
+        for sample in family.samples:
+            if sample.labels.get("pid") == str(pid):
+                label = sample.labels.get("part", sample.labels.get("block_bytes", ""))
+                found[sample.name, label] = sample.value
+    return found
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[..., tuple[subprocess.Popen[str], str]]]:
+    """An exporter on a free port, and its address; it ends with the test."""
+    running: list[subprocess.Popen[str]] = []
+
+    def begin(*words: str) -> tuple[subprocess.Popen[str], str]:
+        process = subprocess.Popen([POOLSHIM, "exporter", "--listen", "127.0.0.1:0", *words],
+                                   stdout=subprocess.PIPE, text=True)  # fmt: skip
+        running.append(process)
+        assert process.stdout is not None
+        return process, process.stdout.readline().strip()
+
+    yield begin
+    for process in running:
+        process.kill()
+        process.communicate()
+
+
+def fetch(address: str) -> str:
+    request = urllib.request.Request(address, headers={"Accept": OPEN_METRICS})
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        assert answer.headers["Content-Type"].startswith("application/openmetrics-text")
+        text: str = answer.read().decode()
+        return text
+
+
+@pytest.mark.preload
+def test_the_figures_are_those_of_stats(spawn: Start, program: Any) -> None:
+    pid = spawn([program, "known"]).pid
+    values = values_in(exporter("--once", str(pid)).stdout, pid)
+    own = json.loads(run_captured([POOLSHIM, "stats", "--json", str(pid)]).stdout)
+    assert values["poolshim_mallocs_total", ""] == own["calls"]["malloc_count"]
+    assert values["poolshim_frees_total", ""] == own["calls"]["free_count"]
+    assert values["poolshim_mapped_bytes", ""] == own["memory"]["mapped_bytes"]
+    for one in own["size_classes"]:
+        name = str(one["block_bytes"])
+        found = values.get(("poolshim_class_live_bytes", name))
+        assert found == (one["live_bytes"] if one["span_count"] else None)
+    parts = [value for (name, _), value in values.items() if name == "poolshim_memory_bytes"]
+    assert len(parts) == 6 and abs(sum(parts) - own["memory"]["resident_bytes"]) < 1 << 20
+
+
+@pytest.mark.preload
+def test_it_serves_processes_as_they_come_and_go(start: Start, serve: Any) -> None:
+    process, address = serve()
+    assert re.fullmatch(r"http://127\.0\.0\.1:\d+/metrics", address)
+    first = start(SILENT)
+    assert values_in(fetch(address), first.pid)
+    second = start(SILENT)
+    first.kill()
+    first.wait()
+    text = fetch(address)
+    assert values_in(text, second.pid) and not values_in(text, first.pid)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(60) == 0
+
+
+@pytest.mark.preload
+def test_counters_never_fall(spawn: Start, program: Any, serve: Any) -> None:
+    pid = spawn([program, "load", "4"]).pid
+    _process, address = serve(str(pid))
+    before: Values = {}
+    for _ in range(30):
+        values = values_in(fetch(address), pid)
+        for key, value in values.items():
+            assert not key[0].endswith("_total") or value >= before.get(key, 0)
+        before = values
+    assert before["poolshim_mallocs_total", ""] > 1000
+
+
+@pytest.mark.preload
+def test_the_board_refers_to_metrics_that_are_served(start: Start) -> None:
+    text = exporter("--once", str(start(SILENT).pid)).stdout
+    board = json.loads(BOARD.read_text())
+    queries = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
+    queries += [one["query"] for one in board["templating"]["list"] if one["type"] == "query"]
+    names = {name for query in queries for name in re.findall(r"poolshim_\w+", query)}
+    assert len(names) >= 5
+    for name in names:
+        assert re.search(rf"^{name}[{{ ]", text, re.MULTILINE), name
+
+
+@pytest.mark.preload
+def test_no_counts_of_calls_from_a_hardened_process(start: Start) -> None:
+    pid = start(SILENT, POOLSHIM_HARDEN="2").pid
+    values = values_in(exporter("--once", str(pid)).stdout, pid)
+    assert ("poolshim_mallocs_total", "") not in values
+    assert ("poolshim_live_blocks", "") in values
+
+
+@pytest.mark.preload
+def test_an_address_in_use(serve: Any) -> None:
+    _process, address = serve()
+    port = re.findall(r":(\d+)/", address)[0]
+    line = complaint(exporter("--listen", port), 125)
+    assert line == f"127.0.0.1:{port}: Address already in use\n"
+
+
+@pytest.mark.preload
+@pytest.mark.root
+def test_not_permitted(start: Start) -> None:
+    line = complaint(run_as_nobody("exporter", "--once", str(start(SILENT).pid)), 126)
+    assert "not permitted" in line
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "line"),
+    [
+        (["x"], 2, "PID: x is no number"),
+        (["--listen", "x"], 2, "--listen: x is not ADDRESS:PORT"),
+        (["--listen", "1.2.3.4:70000"], 2, "--listen: 1.2.3.4:70000 is not ADDRESS:PORT"),
+        (["--listen"], 2, "--listen needs a value"),
+        (["--all"], 2, "no option --all"),
+        (["2147483647"], 127, "no process 2147483647"),
+    ],
+)
+def test_a_mistake_is_one_line(words: list[str], status: int, line: str) -> None:
+    assert complaint(exporter(*words), status) == line + "\n"
