@@ -67,10 +67,22 @@ enum ps_stats_target {
     PS_STATS_FILE,
 };
 
+/* In the order of the option's words. */
+enum ps_dump_signal {
+    PS_DUMP_OFF,
+    PS_DUMP_HUP,
+    PS_DUMP_QUIT,
+    PS_DUMP_USR1,
+    PS_DUMP_USR2,
+    PS_DUMP_WINCH,
+};
+
 struct ps_settings {
     struct ps_config engine;
     enum ps_background background;
     enum ps_stats_target stats_target;
+    uint32_t stats_every_s; /* 0: at the exit only */
+    enum ps_dump_signal dump_signal;
     bool verbose;
     bool strict;
     bool help;

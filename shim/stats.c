@@ -5,6 +5,8 @@
  */
 #include "shim/stats.h"
 
+#include "pools/engine/base/atomic.h"
+#include "pools/engine/os/os.h"
 #include "pools/engine/os/syscall.h"
 #include "shim/config.h"
 #include "shim/exit_output.h"
@@ -23,7 +25,7 @@
     }
 #define CALLS_ROW(key, label, field)                                                               \
     {                                                                                              \
-        "calls", key, label, PS_UNIT_COUNT, offsetof(struct ps_report, census.field),              \
+        "calls", key, label, PS_UNIT_COUNT, offsetof(struct ps_report, field),                     \
             offsetof(struct ps_report, census.has_calls)                                           \
     }
 
@@ -40,8 +42,10 @@ const struct ps_report_row ps_report_rows[] = {
     ROW("memory", "arena_count", "arenas", COUNT, census.arena_count),
     ROW("memory", "metadata_bytes", "metadata", BYTES, census.metadata_bytes),
 
-    CALLS_ROW("malloc_count", "of malloc", malloc_count),
-    CALLS_ROW("free_count", "of free", free_count),
+    CALLS_ROW("malloc_count", "of malloc", census.malloc_count),
+    CALLS_ROW("free_count", "of free", census.free_count),
+    CALLS_ROW("malloc_rate", "of malloc, a second", malloc_rate),
+    CALLS_ROW("free_rate", "of free, a second", free_rate),
 
     ROW("small_blocks", "live_count", "live blocks", COUNT, small_live_blocks),
     ROW("small_blocks", "live_bytes", "live", BYTES, census.small_live_bytes),
@@ -106,9 +110,34 @@ uint64_t ps_report_class_waste(const struct ps_census_class *class) {
     return class->span_bytes > live ? class->span_bytes - live : 0;
 }
 
-void ps_report_take(struct ps_report *report) {
-    memset(report, 0, sizeof *report);
-    ps_census_take(&report->census);
+/* The base of the rates. Written before the program has threads, and by the one thread that
+ * writes a periodic report. relaxed, all: a rate of mixed words is a wrong figure, once. */
+static struct {
+    uint64_t x_ms;
+    uint64_t x_malloc_count;
+    uint64_t x_free_count;
+} base;
+
+void ps_report_set_base(const struct ps_report *report, uint64_t now_ms) {
+    ps_store_relaxed(&base.x_ms, now_ms);
+    ps_store_relaxed(&base.x_malloc_count, report->census.malloc_count);
+    ps_store_relaxed(&base.x_free_count, report->census.free_count);
+}
+
+static uint64_t rate_of(uint64_t count, uint64_t before, uint64_t ms) {
+    return count > before ? (count - before) * 1000 / ms : 0;
+}
+
+static void add_rates(struct ps_report *report) {
+    uint64_t now_ms = ps_os_now_ms();
+    uint64_t since_ms = ps_load_relaxed(&base.x_ms);
+    uint64_t ms = now_ms > since_ms ? now_ms - since_ms : 1;
+    report->malloc_rate =
+        rate_of(report->census.malloc_count, ps_load_relaxed(&base.x_malloc_count), ms);
+    report->free_rate = rate_of(report->census.free_count, ps_load_relaxed(&base.x_free_count), ms);
+}
+
+static void complete(struct ps_report *report) {
     ps_process_memory_read(&report->process, "/proc/self");
     const struct ps_census *census = &report->census;
     for (uint32_t i = 0; i < census->class_count; i++) {
@@ -120,6 +149,19 @@ void ps_report_take(struct ps_report *report) {
                          census->map_live_bytes + census->guard_live_bytes;
     report->pid = (uint64_t)ps_syscall3(SYS_getpid, 0, 0, 0);
     report->program = program_invocation_short_name;
+    add_rates(report);
+}
+
+void ps_report_take(struct ps_report *report) {
+    memset(report, 0, sizeof *report);
+    ps_census_take(&report->census);
+    complete(report);
+}
+
+void ps_report_peek(struct ps_report *report) {
+    memset(report, 0, sizeof *report);
+    ps_census_peek(&report->census);
+    complete(report);
 }
 
 int ps_stats_write_table(int fd) {
@@ -147,20 +189,24 @@ static int write_report(int fd, const void *context) {
     return ps_text_flush(&text) ? 0 : text.error;
 }
 
-static bool ends_in_json(const char *name) {
+bool ps_stats_is_json(const char *name) {
     static const char suffix[] = ".json";
     size_t length = strlen(name);
     return length >= sizeof suffix - 1 && strcmp(name + length - (sizeof suffix - 1), suffix) == 0;
 }
 
 int ps_stats_write_file(const char *pattern, const char *directory) {
-    const char *json = ends_in_json(pattern) ? "json" : NULL;
+    const char *json = ps_stats_is_json(pattern) ? "json" : NULL;
     return ps_report_file_write(pattern, directory, write_report, json);
 }
 
 PS_AT_START void ps_stats_at_start(void) {
-    if (ps_shim_settings()->stats_target != PS_STATS_OFF) {
+    const struct ps_settings *settings = ps_shim_settings();
+    ps_store_relaxed(&base.x_ms, ps_os_now_ms());
+    if (settings->stats_target != PS_STATS_OFF || settings->stats_every_s != 0 ||
+        settings->dump_signal != PS_DUMP_OFF) {
         ps_exit_output_start();
+        ps_stats_live_start();
     }
 }
 

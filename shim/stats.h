@@ -25,6 +25,8 @@ struct ps_report {
     uint64_t small_live_blocks;
     uint64_t small_spans;
     uint64_t small_waste_bytes; /* of the spans; holds no live block */
+    uint64_t malloc_rate;       /* a second, since the start or the last periodic report */
+    uint64_t free_rate;         /* likewise */
     uint64_t pid;
     const char *program;
 };
@@ -66,8 +68,27 @@ void ps_report_print_json(const struct ps_report *report, struct ps_text *text);
  */
 int ps_stats_write_file(const char *pattern, const char *directory);
 
+/* True for the name of a file that gets JSON. */
+bool ps_stats_is_json(const char *name);
+
 /* Takes a report and writes the table. Returns 0 or an errno. */
 int ps_stats_write_table(int fd);
+
+/* The same without a lock: from a signal handler, or inside of a call of malloc. */
+void ps_report_peek(struct ps_report *report);
+
+/* From now on rates are those since this report. */
+void ps_report_set_base(const struct ps_report *report, uint64_t now_ms);
+
+/*
+ * While the program runs (stats_live.c). Once, from ps_stats_at_start: installs the handlers that
+ * the settings ask for, and plans the first report of STATS_EVERY.
+ */
+void ps_stats_live_start(void);
+
+/* Milliseconds until the next report of STATS_EVERY, which is written if it is due; 0: there is
+ * none. By the background thread. */
+uint32_t ps_stats_tick(uint64_t now_ms);
 
 /* Once, from the library's constructor, after ps_shim_configure. */
 void ps_stats_at_start(void);

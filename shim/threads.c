@@ -10,13 +10,14 @@
 #include "shim/config.h"
 #include "shim/entry.h"
 #include "shim/profile.h"
+#include "shim/stats.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
 
 #define PROBE_BYTES 100
-#define PROFILE_MS_MAX 250 /* that the thread sleeps while profiles are written every so often */
+#define REPORT_MS_MAX 250 /* that the thread sleeps while reports are written every so often */
 
 static ps_background_create *x_create;
 
@@ -56,15 +57,16 @@ static bool is_in_use(void) {
     return true;
 }
 
+/* The sooner of two times; 0: there is none. */
+static uint32_t sooner(uint32_t a_ms, uint32_t b_ms) {
+    return a_ms != 0 && b_ms != 0 ? (uint32_t)ps_min(a_ms, b_ms) : a_ms + b_ms;
+}
+
 /* The background thread's job. */
 static uint32_t maintain(uint64_t now_ms) {
     uint32_t maintain_ms = ps_heap_maintain(now_ms);
-    uint32_t profile_ms = ps_profile_tick(now_ms);
-    if (profile_ms == 0) {
-        return maintain_ms;
-    }
-    profile_ms = (uint32_t)ps_min(profile_ms, PROFILE_MS_MAX);
-    return maintain_ms != 0 ? (uint32_t)ps_min(maintain_ms, profile_ms) : profile_ms;
+    uint32_t report_ms = sooner(ps_profile_tick(now_ms), ps_stats_tick(now_ms));
+    return sooner(maintain_ms, (uint32_t)ps_min(report_ms, REPORT_MS_MAX));
 }
 
 static void start(ps_background_create *create) {

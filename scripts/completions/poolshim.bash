@@ -39,10 +39,10 @@ _poolshim() {
         programs=yes
         ;;
     run)
-        options='--allocator --tuned --env --force --dry-run --settings --version --help --size-classes --small-max --mmap-min --cache-max --purge-delay-ms --background --limit --thp --foreign --harden --guard-sample --guard-slots --stats --record --profile --profile-interval --profile-max --profile-peak --profile-every --profile-seed --verbose --strict --conf'
+        options='--allocator --tuned --env --force --dry-run --settings --version --help --size-classes --small-max --mmap-min --cache-max --purge-delay-ms --background --limit --thp --foreign --harden --guard-sample --guard-slots --stats --stats-every --dump-signal --record --profile --profile-interval --profile-max --profile-peak --profile-every --profile-seed --verbose --strict --conf'
         files='--allocator --tuned --record --profile'
         folders=''
-        words='--env --size-classes --small-max --mmap-min --cache-max --purge-delay-ms --background --limit --thp --foreign --harden --guard-sample --guard-slots --profile-interval --profile-max --profile-every --profile-seed --conf'
+        words='--env --size-classes --small-max --mmap-min --cache-max --purge-delay-ms --background --limit --thp --foreign --harden --guard-sample --guard-slots --stats-every --dump-signal --profile-interval --profile-max --profile-every --profile-seed --conf'
         programs=yes
         ;;
     set)
@@ -124,6 +124,10 @@ _poolshim() {
         ;;
     'run --foreign')
         mapfile -t COMPREPLY < <(compgen -W 'abort warn ignore' -- "${word#=}")
+        return
+        ;;
+    'run --dump-signal')
+        mapfile -t COMPREPLY < <(compgen -W 'off HUP QUIT USR1 USR2 WINCH' -- "${word#=}")
         return
         ;;
     esac

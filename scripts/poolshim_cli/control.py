@@ -31,6 +31,7 @@ DONE = 0
 OFF, ASLEEP = 0, 3  # enum ps_background_state
 LIBRARY = "libpoolshim.so"
 PAUSE_SECONDS = 0.005
+SCOPE = Path("/proc/sys/kernel/yama/ptrace_scope")
 
 
 class Vector(ctypes.Structure):
@@ -75,9 +76,19 @@ def gone(pid: int) -> OwnFailure:
     return OwnFailure(f"no process {pid}", NOT_FOUND)
 
 
+def tracers() -> str:
+    """What has the right to trace a process here."""
+    try:
+        scope = SCOPE.read_text().strip()
+    except OSError:
+        scope = "0"  # a kernel without it
+    return "its user, or root" if scope == "0" else f"root: kernel.yama.ptrace_scope is {scope}"
+
+
 def refused(pid: int) -> OwnFailure:
+    """The kernel's answer."""
     return OwnFailure(
-        f"process {pid}: not permitted: this needs the right to trace it (its user, or root)",
+        f"process {pid}: not permitted: this needs the right to trace it ({tracers()})",
         CANNOT_EXECUTE,
     )
 

@@ -239,7 +239,7 @@ sys.exit(os.waitstatus_to_exitcode(os.wait()[1]) + 1)
 
 @pytest.mark.parametrize(
     ("script", "status"),
-    [("import os; os._exit(5)", 5), ("import os; os.kill(os.getpid(), 15)", -signal.SIGTERM)],
+    [("import os; os._exit(5)", 5), ("import os; os.kill(os.getpid(), 10)", -signal.SIGUSR1)],
 )
 def test_nothing_is_written_without_an_exit(
     run_shim: RunShim, tmp_path: Path, script: str, status: int

@@ -167,6 +167,25 @@ FRESH_TEST(another_thread_sees_the_same) {
     check_live_blocks(0);
 }
 
+static void check_peek(void) {
+    struct ps_census census = engine_census(); /* first: it settles the caller's heap */
+    struct ps_census peek;
+    ps_census_peek(&peek);
+    CHECK_EQ(memcmp(&census, &peek, sizeof census), 0);
+}
+
+FRESH_TEST(a_census_without_locks_is_the_same_while_nothing_changes) {
+    check_peek();
+    allocate_some(NULL);
+    check_peek();
+    live_end_all(blocks, BLOCKS / 2);
+    check_peek();
+    ps_heap_trim(0);
+    check_peek();
+    live_end_all(blocks, BLOCKS);
+    check_peek();
+}
+
 static uint64_t calls;
 
 /* Allocates and frees at random, above and below the classes, so that lists, windows, streaks,

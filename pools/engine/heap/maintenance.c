@@ -29,6 +29,17 @@
 #define BEHIND_MS 2
 #define TAKING_MS 2
 
+uint64_t ps_maintenance_x_report_ms = UINT64_MAX;
+
+__attribute__((weak)) void ps_maintenance_report(uint64_t now_ms) { (void)now_ms; }
+
+static void report_if_due(uint64_t now_ms) {
+    /* relaxed: the hook decides which thread reports. */
+    if (PS_UNLIKELY(now_ms >= ps_load_relaxed(&ps_maintenance_x_report_ms))) {
+        ps_maintenance_report(now_ms);
+    }
+}
+
 /* True when all blocks of the current span are free, those in the window included. */
 static bool is_current_drained(const struct ps_heap *heap, uint32_t class_index) {
     const struct ps_bin *bin = &heap->bins[class_index];
@@ -112,6 +123,10 @@ static PS_NOINLINE void do_due_work(struct ps_heap *heap) {
     }
     if (PS_UNLIKELY(request != 0) && serve(request, false)) {
         heap->tick_countdown = 0;
+    }
+    if (ps_load_relaxed(&poolshim_control.x_background) ==
+        PS_BACKGROUND_OFF) { /* relaxed: as above */
+        report_if_due(now_ms);
     }
 }
 

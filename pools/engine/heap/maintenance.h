@@ -18,6 +18,15 @@ void ps_heap_tick(struct ps_heap *heap);
  * found. */
 uint32_t ps_heap_maintain(uint64_t now_ms);
 
+/*
+ * A report while the program runs: called inside of a call of malloc or free when the clock has
+ * passed x_report_ms, in a process without a background thread. The engine's own does nothing; the
+ * program that links it may define another, which stores the next time and must not allocate.
+ * UINT64_MAX: never.
+ */
+extern PS_HIDDEN uint64_t ps_maintenance_x_report_ms;
+PS_HOOK void ps_maintenance_report(uint64_t now_ms);
+
 /* Returns the drained spans of a heap, cached or current, to the page cache. */
 void ps_heap_drop_drained(struct ps_heap *heap);
 

@@ -16,8 +16,10 @@
 #include "pools/engine/heap/registry.h"
 #include "pools/engine/heap/remote.h"
 #include "pools/engine/heap/start.h"
+#include "pools/engine/page/arena.h"
 #include "pools/engine/page/metadata.h"
 #include "pools/engine/page/page_cache.h"
+#include "pools/engine/page/page_peek.h"
 #include "pools/engine/page/purge.h"
 #include "pools/engine/profile/profile.h"
 #include "pools/engine/small/orphans.h"
@@ -28,8 +30,18 @@
 /* Most blocks that one heap's mean counts for. */
 #define WEIGHT_LIMIT ((uint64_t)1 << 40)
 
+/* Counts of the layers below. */
+struct layers {
+    struct ps_page_counts pages;
+    struct ps_medium_counts medium;
+    struct ps_mapping_counts mappings;
+    struct ps_profile_counts profile;
+    uint64_t metadata_bytes;
+};
+
 struct count {
     struct ps_census *out;
+    struct layers layers;             /* without locks: what the walk finds of them */
     uint64_t weights[PS_CLASS_LIMIT]; /* of the means of rounding, by class */
 };
 
@@ -78,6 +90,27 @@ static void count_slot(struct ps_slot *slot, void *context) {
     } else if (kind == PS_RUN_PAGES) {
         out->pages_bytes += PS_GRANULE_BYTES;
     }
+}
+
+/* Free memory, which its layer counts under its lock. */
+static void count_free(struct ps_slot *slot, struct layers *layers) {
+    /* relaxed: see the file comment */
+    uint8_t kind = ps_load_relaxed(&slot->run.kind);
+    if (kind == PS_RUN_FREE) {
+        uint64_t *granules =
+            slot->run.is_dirty ? &layers->pages.dirty_granules : &layers->pages.clean_granules;
+        *granules += slot->run.granules;
+    } else if (kind == PS_RUN_MEDIUM) {
+        const struct ps_medium_region *region = (const struct ps_medium_region *)slot;
+        size_t dirty = region->dirty_free;
+        layers->medium.dirty_pages += dirty;
+        layers->medium.clean_pages += region->free_pages - ps_min(dirty, region->free_pages);
+    }
+}
+
+static void peek_at_slot(struct ps_slot *slot, void *context) {
+    count_slot(slot, context);
+    count_free(slot, &((struct count *)context)->layers);
 }
 
 /* Heaps count by what malloc took from them. */
@@ -139,33 +172,47 @@ static void sum_calls(struct ps_census *out, uint64_t sample_count) {
     }
 }
 
-static void read_layers(struct ps_census *out) {
-    struct ps_page_counts pages;
-    struct ps_medium_counts medium;
-    struct ps_mapping_counts mappings;
+static void read_layers(struct layers *layers) {
+    ps_page_cache_count(&layers->pages);
+    ps_medium_count(&layers->medium);
+    ps_mapping_read(&layers->mappings);
+    ps_profile_count(&layers->profile);
+    layers->metadata_bytes = ps_metadata_bytes();
+}
+
+/* The same without locks. The counts may be of different moments. */
+static void peek_at_layers(struct layers *layers) {
+    struct ps_page_counts *pages = &layers->pages;
+    pages->arena_count = ps_load_relaxed(&ps_page_arena_x_count); /* relaxed: as above */
+    ps_page_peek_arenas(&pages->arena_granules, &pages->closed_granules);
+    pages->clean_granules += pages->closed_granules;
+    layers->mappings = ps_mapping_x_counts;
+    layers->profile = ps_profile_x_counts;
+    layers->metadata_bytes = ps_load_relaxed(&ps_metadata_x_bytes); /* relaxed: as above */
+}
+
+static void add_layers(struct ps_census *out, const struct layers *layers) {
     struct ps_purge_counts purges;
     struct ps_guard_counts guarded;
     struct ps_limit_counts limit;
-    struct ps_profile_counts profile;
-    ps_page_cache_count(&pages);
-    ps_medium_count(&medium);
-    ps_mapping_read(&mappings);
+    const struct ps_page_counts *pages = &layers->pages;
+    const struct ps_medium_counts *medium = &layers->medium;
+    const struct ps_mapping_counts *mappings = &layers->mappings;
     ps_purge_read(&purges);
     ps_guard_read(&guarded);
     ps_limit_read(&limit);
-    ps_profile_count(&profile);
-    out->run_live_count += profile.medium_count;
-    out->run_live_bytes += profile.medium_bytes;
-    out->arena_count = pages.arena_count;
-    out->arena_bytes = pages.arena_granules << PS_GRANULE_SHIFT;
+    out->run_live_count += layers->profile.medium_count;
+    out->run_live_bytes += layers->profile.medium_bytes;
+    out->arena_count = pages->arena_count;
+    out->arena_bytes = pages->arena_granules << PS_GRANULE_SHIFT;
     out->cache_dirty_bytes =
-        (pages.dirty_granules << PS_GRANULE_SHIFT) + (medium.dirty_pages << PS_MEDIUM_PAGE_SHIFT);
+        (pages->dirty_granules << PS_GRANULE_SHIFT) + (medium->dirty_pages << PS_MEDIUM_PAGE_SHIFT);
     out->cache_clean_bytes =
-        (pages.clean_granules << PS_GRANULE_SHIFT) + (medium.clean_pages << PS_MEDIUM_PAGE_SHIFT);
-    out->map_live_count = mappings.live_count;
-    out->map_live_bytes = mappings.live_bytes;
-    out->map_cached_count = mappings.cached_count;
-    out->map_cached_bytes = mappings.cached_bytes;
+        (pages->clean_granules << PS_GRANULE_SHIFT) + (medium->clean_pages << PS_MEDIUM_PAGE_SHIFT);
+    out->map_live_count = mappings->live_count;
+    out->map_live_bytes = mappings->live_bytes;
+    out->map_cached_count = mappings->cached_count;
+    out->map_cached_bytes = mappings->cached_bytes;
     out->guard_live_count = guarded.live_count;
     out->guard_live_bytes = guarded.live_bytes;
     out->guard_held_bytes = guarded.held_bytes;
@@ -175,21 +222,29 @@ static void read_layers(struct ps_census *out) {
     out->limit_source = limit.source;
     out->limit_near_count = limit.near_count;
     out->limit_purged_bytes = purges.pressed_bytes;
-    out->metadata_bytes = ps_metadata_bytes();
+    out->metadata_bytes = layers->metadata_bytes;
     out->orphan_span_count = ps_orphans_count();
-    out->mapped_bytes = out->arena_bytes - out->cache_clean_bytes + mappings.live_bytes +
-                        mappings.cached_bytes + guarded.held_bytes + out->metadata_bytes;
-    sum_calls(out, profile.sample_count);
+    out->mapped_bytes = out->arena_bytes - out->cache_clean_bytes + mappings->live_bytes +
+                        mappings->cached_bytes + guarded.held_bytes + out->metadata_bytes;
+    sum_calls(out, layers->profile.sample_count);
 }
 
-void ps_census_take(struct ps_census *out) {
+/* Returns false if there is nothing to count. */
+static bool begin(struct ps_census *out) {
     memset(out, 0, sizeof *out);
     if (!ps_engine_has_started()) {
-        return;
+        return false;
     }
     out->class_count = ps_size_class_count;
     for (uint32_t i = 0; i < out->class_count; i++) {
         out->classes[i].block_bytes = ps_size_classes[i].block_bytes;
+    }
+    return true;
+}
+
+void ps_census_take(struct ps_census *out) {
+    if (!begin(out)) {
+        return;
     }
     ps_thread_enter();
     struct ps_heap *heap = ps_heap_recover();
@@ -204,6 +259,23 @@ void ps_census_take(struct ps_census *out) {
         subtract_held(out, heap);
     }
     ps_thread_leave();
+    read_layers(&count.layers);
     sum_classes(out, count.weights);
-    read_layers(out);
+    add_layers(out, &count.layers);
+}
+
+void ps_census_peek(struct ps_census *out) {
+    if (!begin(out)) {
+        return;
+    }
+    struct count count = {.out = out};
+    ps_page_peek(peek_at_slot, &count);
+    /* relaxed: a heap is on the list for good, and was complete before. */
+    for (struct ps_heap *heap = ps_load_relaxed(&ps_registry_x_heaps); heap != NULL;
+         heap = heap->next_heap) {
+        count_heap(heap, &count);
+    }
+    peek_at_layers(&count.layers);
+    sum_classes(out, count.weights);
+    add_layers(out, &count.layers);
 }

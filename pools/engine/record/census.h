@@ -70,4 +70,11 @@ struct ps_census {
 /* Fills *out. */
 void ps_census_take(struct ps_census *out);
 
+/*
+ * The same from a signal handler, or inside of a call of malloc: takes no lock and changes nothing.
+ * Blocks in the caller's free streak and batches count as live, and runs that another thread is
+ * moving may be missing or count twice.
+ */
+void ps_census_peek(struct ps_census *out);
+
 #endif

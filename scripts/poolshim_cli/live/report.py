@@ -9,6 +9,7 @@ The rows, their names, order and layout are the library's; a test compares them.
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,8 @@ ROWS = (
     ("memory", "metadata_bytes", "metadata"),
     ("calls", "malloc_count", "of malloc"),
     ("calls", "free_count", "of free"),
+    ("calls", "malloc_rate", "of malloc, a second"),
+    ("calls", "free_rate", "of free, a second"),
     ("small_blocks", "live_count", "live blocks"),
     ("small_blocks", "live_bytes", "live"),
     ("small_blocks", "span_count", "spans"),
@@ -112,6 +115,17 @@ class Report:
     resident_bytes: int | None = None
     resident_peak_bytes: int | None = None
     huge_page_bytes: int | None = None
+    seconds: float = 0.0  # since the start
+
+    @property
+    def malloc_rate(self) -> int:
+        """A second, since the start."""
+        return int(self.census.malloc_count / max(self.seconds, 0.001))
+
+    @property
+    def free_rate(self) -> int:
+        """Likewise."""
+        return int(self.census.free_count / max(self.seconds, 0.001))
 
 
 def kib_of(pid: int, name: str, key: str) -> int | None:
@@ -153,6 +167,15 @@ def start_of(pid: int) -> str:
         raise control.gone(pid) from None
 
 
+def seconds_since(start: str) -> float:
+    """Since a moment in ticks after the boot, as start_of has it."""
+    try:
+        uptime = float(Path("/proc/uptime").read_text().split()[0])
+        return uptime - int(start) / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError):
+        return 0.0
+
+
 def read(memory: Memory, reader: Reader | None = None) -> Report:
     """Of the process, now."""
     pid, begun = memory.pid, start_of(memory.pid)
@@ -168,6 +191,7 @@ def read(memory: Memory, reader: Reader | None = None) -> Report:
         pid, program_of(pid), reader.layout.release, census,
         resident if resident is not None else resident_of(pid),
         kib_of(pid, "status", "VmHWM"), kib_of(pid, "smaps_rollup", "AnonHugePages"),
+        seconds_since(begun),
     )  # fmt: skip
     if start_of(pid) != begun:
         raise control.gone(pid)

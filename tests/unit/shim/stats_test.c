@@ -1,4 +1,5 @@
 // sources: shim/stats.c shim/stats_table.c shim/stats_json.c
+// sources: shim/stats_live.c
 // sources: shim/exit_output.c
 // libc: glibc
 // sources: shim/process.c shim/config.c shim/config_value.c shim/config_report.c
