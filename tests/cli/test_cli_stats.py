@@ -7,10 +7,15 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
 import signal
+import socket
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -258,3 +263,63 @@ def test_standard_output_that_is_full(start: Start) -> None:
 )
 def test_a_mistake_is_one_line(words: list[str], line: str) -> None:
     assert complaint(run_captured([POOLSHIM, "stats", *words]), 2) == line + "\n"
+
+
+# ---- a server ----
+
+
+FILL = (
+    "for i = 1, tonumber(ARGV[1]) do redis.call('set', 'key' .. i, string.rep('x', 1000)) end "
+    "return 'OK'"
+)
+
+
+def redis(port: int, *words: str) -> str:
+    done = run_captured(["redis-cli", "-p", str(port), *words])
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def free_port() -> int:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        port: int = listening.getsockname()[1]
+        return port
+
+
+@pytest.fixture
+def server(shim: Path, tmp_path: Path) -> Iterator[tuple[int, int]]:
+    """redis-server on the shim: process id and port."""
+    if not shutil.which("redis-server") or not shutil.which("redis-cli"):
+        pytest.skip("needs redis")
+    port = free_port()
+    process = subprocess.Popen(
+        ["redis-server", "--port", str(port), "--save", "", "--dir", tmp_path],
+        env={**os.environ, "LD_PRELOAD": str(shim)}, stdout=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        end = time.monotonic() + 60
+        while run_captured(["redis-cli", "-p", str(port), "ping"]).stdout != "PONG\n":
+            assert time.monotonic() < end and process.poll() is None
+        yield process.pid, port
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.preload
+def test_live_bytes_are_what_a_server_says_it_holds(server: tuple[int, int]) -> None:
+    """redis sums up malloc_usable_size of its blocks; what libc and Lua hold comes on top."""
+    pid, port = server
+    held = []
+    for count in (10000, 50000):
+        assert redis(port, "eval", FILL, "0", str(count)) == "OK\n"
+        line = re.search(r"used_memory:(\d+)", redis(port, "info", "memory"))
+        live = figures(pid)["memory"]["live_bytes"]
+        assert line is not None
+        used = int(line.group(1))
+        assert abs(live - used) < 0.01 * used + 600_000
+        held.append(live)
+    assert held[1] - held[0] > 40000 * 1000
+    redis(port, "flushall", "sync")
+    assert figures(pid)["memory"]["live_bytes"] < held[0]
