@@ -56,15 +56,22 @@ static void tell(struct ps_countdowns *all) {
 }
 
 /* A sampled block for a request of a class, or NULL. */
-static PS_COLD void *sample_class(struct ps_countdowns *all, uint32_t class_index) {
+static PS_COLD void *sample_class(struct ps_heap *heap, uint32_t class_index, size_t requested) {
+    struct ps_countdowns *all = heap->countdowns;
     struct ps_sites sites;
     size_t bytes = ps_size_classes[class_index].block_bytes;
     size_t align = bytes & (~bytes + 1); /* blocks of a class are aligned to it */
+    const struct ps_span *span = heap->current[class_index];
     if (!take_stack(all, &sites)) {
         return NULL;
     }
     void *block = ps_medium_alloc_sampled(bytes, align);
-    if (block != NULL && !ps_table_add(block, bytes, true, &sites)) {
+    const struct ps_sample sample = {.block = (uintptr_t)block,
+                                     .bytes = bytes,
+                                     .requested_bytes = requested,
+                                     .span = span != &ps_span_none ? span : NULL,
+                                     .is_medium = true};
+    if (block != NULL && !ps_table_add(&sample, &sites)) {
         ps_medium_free_sampled(block, bytes);
         return NULL;
     }
@@ -73,21 +80,24 @@ static PS_COLD void *sample_class(struct ps_countdowns *all, uint32_t class_inde
 }
 
 /* Samples a live block above the classes. */
-static PS_COLD void sample_large(struct ps_countdowns *all, struct ps_slot *slot, void *block) {
+static PS_COLD void sample_large(struct ps_countdowns *all, struct ps_slot *slot, void *block,
+                                 size_t requested) {
     struct ps_sites sites;
-    bool is_medium = ps_block_is_medium(slot);
-    if (!take_stack(all, &sites) ||
-        !ps_table_add(block, ps_large_usable(slot, block), is_medium, &sites)) {
+    const struct ps_sample sample = {.block = (uintptr_t)block,
+                                     .bytes = ps_large_usable(slot, block),
+                                     .requested_bytes = requested,
+                                     .is_medium = ps_block_is_medium(slot)};
+    if (!take_stack(all, &sites) || !ps_table_add(&sample, &sites)) {
         return;
     }
-    if (is_medium) {
+    if (sample.is_medium) {
         ps_medium_set_sampled(block);
     }
     tell(all);
 }
 
 /* Counts a block above the classes, which may be NULL, just allocated or resized. */
-static void *count_large(struct ps_heap *heap, void *block) {
+static void *count_large(struct ps_heap *heap, void *block, size_t requested) {
     struct ps_countdowns *all = heap != NULL ? ps_countdowns_of(heap) : NULL;
     if (block == NULL || all == NULL) {
         return block;
@@ -96,19 +106,20 @@ static void *count_large(struct ps_heap *heap, void *block) {
     all->left_bytes -= (int64_t)ps_large_usable(slot, block);
     if (PS_UNLIKELY(all->left_bytes <= 0)) {
         ps_countdown_draw_bytes(all);
-        sample_large(all, slot, block);
+        sample_large(all, slot, block, requested);
     }
     return block;
 }
 
 /* ---- malloc ---- */
 
-static void *refill_class(struct ps_heap *heap, struct ps_countdowns *all, struct ps_bin *bin) {
+static void *refill_class(struct ps_heap *heap, struct ps_bin *bin, size_t bytes) {
+    struct ps_countdowns *all = heap->countdowns;
     uint32_t class_index = (uint32_t)(bin - heap->bins);
     ps_countdown_settle(heap, all, class_index);
     if (all->classes[class_index].left == 1) {
         ps_countdown_draw(all, class_index);
-        void *block = sample_class(all, class_index);
+        void *block = sample_class(heap, class_index, bytes);
         if (block != NULL) {
             ps_countdown_bound(heap, all, class_index);
             return block;
@@ -129,31 +140,31 @@ static void *refill_class(struct ps_heap *heap, struct ps_countdowns *all, struc
 
 void *ps_profile_refill(struct ps_heap *heap, struct ps_bin *bin, size_t bytes) {
     if (bin == &heap->bins[PS_CLASS_NONE]) {
-        return count_large(heap, ps_plain_alloc_large(heap, bytes));
+        return count_large(heap, ps_plain_alloc_large(heap, bytes), bytes);
     }
     struct ps_countdowns *all = ps_countdowns_of(heap);
     if (PS_UNLIKELY(all == NULL)) {
         return ps_plain_refill(heap, bin, bytes);
     }
     ps_bin_note_request(bin, bytes);
-    return refill_class(heap, all, bin);
+    return refill_class(heap, bin, bytes);
 }
 
 /* Requests of a class, and of none up to PS_CLASS_BYTES_LIMIT, are counted by the refill hook. */
 void *ps_profile_alloc(struct ps_heap *heap, size_t bytes) {
     void *block = ps_plain_alloc(heap, bytes);
-    return bytes > PS_CLASS_BYTES_LIMIT ? count_large(heap, block) : block;
+    return bytes > PS_CLASS_BYTES_LIMIT ? count_large(heap, block, bytes) : block;
 }
 
 void *ps_profile_zalloc(struct ps_heap *heap, size_t bytes) {
     void *block = ps_plain_zalloc(heap, bytes);
-    return bytes > ps_size_class_max_bytes ? count_large(heap, block) : block;
+    return bytes > ps_size_class_max_bytes ? count_large(heap, block, bytes) : block;
 }
 
 void *ps_profile_alloc_aligned(struct ps_heap *heap, size_t bytes, size_t align) {
     void *block = ps_plain_alloc_aligned(heap, bytes, align);
     bool is_large = ps_size_class_of_aligned(ps_max(bytes, 1), align) == PS_CLASS_NONE;
-    return is_large ? count_large(heap, block) : block;
+    return is_large ? count_large(heap, block, bytes) : block;
 }
 
 /* ---- events of a class ---- */
@@ -247,6 +258,9 @@ static void *resize_large(struct ps_slot *slot, void *block, size_t bytes, bool 
         resized = ps_resize_by_move(slot, block, bytes);
     }
     bool is_same = resized == block && ps_large_usable(slot, block) == usable;
+    if (is_same && sample != NULL) {
+        sample->requested_bytes = bytes;
+    }
     if (resized == NULL || is_same) {
         put_back(sample, block);
         return resized;
@@ -254,12 +268,16 @@ static void *resize_large(struct ps_slot *slot, void *block, size_t bytes, bool 
     if (sample != NULL) {
         ps_table_drop(sample);
     }
-    return is_counted ? resized : count_large(ps_thread_own(), resized);
+    return is_counted ? resized : count_large(ps_thread_own(), resized, bytes);
 }
 
 /* Resizes a sampled block of a class. */
 static void *resize_small(void *block, size_t room, size_t bytes) {
-    return bytes <= room && bytes >= room / 2 ? block : ps_resize_by_copy(block, room, bytes);
+    if (bytes > room || bytes < room / 2) {
+        return ps_resize_by_copy(block, room, bytes);
+    }
+    ps_table_set_requested(block, bytes);
+    return block;
 }
 
 void *ps_profile_resize(void *block, size_t bytes) {

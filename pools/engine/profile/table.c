@@ -26,11 +26,10 @@
  * used part. */
 PS_UNDO_LOG(table_undo, 24);
 static struct ps_lock table_lock = PS_LOCK_INIT_UNDO(PS_RANK_PROFILE, &table_undo);
-static size_t bucket_count;              /* a power of two, constant */
 static struct ps_profile_stack **stacks; /* constant, as the next two */
 static struct ps_sample **samples;
 static char *table_end;
-static char *used_end;
+struct ps_table_memory ps_table_memory;
 static struct ps_sample *free_samples;
 struct ps_profile_counts ps_profile_x_counts;
 static struct ps_profile_stack *x_newest;
@@ -43,12 +42,14 @@ bool ps_table_start(size_t max_bytes) {
         return false;
     }
     ps_huge_refuse(table, bytes);
-    for (bucket_count = 1; bucket_count * 2 * BYTES_PER_BUCKET <= bytes;) {
-        bucket_count *= 2;
+    for (ps_table_memory.bucket_count = 1;
+         ps_table_memory.bucket_count * 2 * BYTES_PER_BUCKET <= bytes;) {
+        ps_table_memory.bucket_count *= 2;
     }
+    ps_table_memory.base = table;
     stacks = (struct ps_profile_stack **)table;
-    samples = (struct ps_sample **)(stacks + bucket_count);
-    used_end = (char *)(samples + bucket_count);
+    samples = (struct ps_sample **)(stacks + ps_table_memory.bucket_count);
+    ps_table_memory.x_used_end = (char *)(samples + ps_table_memory.bucket_count);
     table_end = table + bytes;
     ps_store_relaxed(&x_newest, &lost); /* relaxed: the start publishes it */
     return true;
@@ -57,12 +58,12 @@ bool ps_table_start(size_t max_bytes) {
 /* ---- lock held ---- */
 
 static void *take_memory(size_t bytes) {
-    char *memory = used_end;
+    char *memory = ps_table_memory.x_used_end;
     if ((size_t)(table_end - memory) < bytes) {
         return NULL;
     }
-    PS_UNDO_NOTE(&table_undo, used_end);
-    used_end = memory + bytes;
+    PS_UNDO_NOTE(&table_undo, ps_table_memory.x_used_end);
+    ps_table_memory.x_used_end = memory + bytes;
     return memory;
 }
 
@@ -87,7 +88,7 @@ static struct ps_profile_stack *make_stack(const struct ps_sites *sites, uint32_
         add_to(&ps_profile_x_counts.lost_stack_count, 1);
         return &lost;
     }
-    struct ps_profile_stack **bucket = &stacks[hash & (bucket_count - 1)];
+    struct ps_profile_stack **bucket = &stacks[hash & (ps_table_memory.bucket_count - 1)];
     memset(stack, 0, sizeof *stack); /* a section that was rolled back may have used it */
     stack->hash = hash;
     stack->count = (uint32_t)sites->count;
@@ -103,7 +104,7 @@ static struct ps_profile_stack *make_stack(const struct ps_sites *sites, uint32_
 
 static struct ps_profile_stack *stack_of(const struct ps_sites *sites) {
     uint32_t hash = hash_sites(sites);
-    struct ps_profile_stack *stack = stacks[hash & (bucket_count - 1)];
+    struct ps_profile_stack *stack = stacks[hash & (ps_table_memory.bucket_count - 1)];
     for (; stack != NULL; stack = stack->chain) { /* ends with the chain; stacks are bounded */
         if (stack->hash == hash && stack->count == sites->count &&
             memcmp(stack->sites, sites->sites, sites->count * sizeof sites->sites[0]) == 0) {
@@ -115,7 +116,7 @@ static struct ps_profile_stack *stack_of(const struct ps_sites *sites) {
 
 static struct ps_sample **bucket_of(const void *block) {
     uint64_t hash = ((uintptr_t)block >> PS_MEDIUM_PAGE_SHIFT) * PS_GOLDEN_64;
-    return &samples[(hash >> 32) & (bucket_count - 1)];
+    return &samples[(hash >> 32) & (ps_table_memory.bucket_count - 1)];
 }
 
 /* The pointer that leads to the sample at an address, or to NULL. */
@@ -191,9 +192,9 @@ static struct ps_sample *take_sample(void) {
 
 /* ---- any thread ---- */
 
-bool ps_table_add(const void *block, size_t bytes, bool is_medium, const struct ps_sites *sites) {
-    struct ps_sample made = {.bytes = bytes, .is_medium = is_medium};
-    made.weight = ps_draw_weight(bytes, ps_profile_settings.interval_bytes);
+bool ps_table_add(const struct ps_sample *new_one, const struct ps_sites *sites) {
+    struct ps_sample made = *new_one;
+    made.weight = ps_draw_weight(made.bytes, ps_profile_settings.interval_bytes);
     ps_lock_acquire(&table_lock);
     made.stack = stack_of(sites);
     count_made(&made);
@@ -202,12 +203,22 @@ bool ps_table_add(const void *block, size_t bytes, bool is_medium, const struct 
         PS_UNDO_NOTE(&table_undo, sample->chain); /* it may have been a free one */
         *sample = made;
         count_live(&made, ALLOCATED);
-        link_sample(sample, block);
+        link_sample(sample, (const void *)made.block);
     } else {
         add_to(&ps_profile_x_counts.lost_block_count, 1);
     }
     ps_lock_release(&table_lock);
     return sample != NULL;
+}
+
+void ps_table_set_requested(const void *block, size_t bytes) {
+    ps_lock_acquire(&table_lock);
+    struct ps_sample *sample = *place_of(block);
+    if (sample != NULL) {
+        PS_UNDO_NOTE(&table_undo, sample->requested_bytes);
+        sample->requested_bytes = bytes;
+    }
+    ps_lock_release(&table_lock);
 }
 
 size_t ps_table_find(const void *block) {

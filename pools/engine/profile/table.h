@@ -8,15 +8,26 @@
 
 #include "pools/engine/profile/profile.h"
 
-/* A live sample. Constant while it is in the table. */
+/* A live sample. Constant while it is in the table, except what it was requested for. */
 struct ps_sample {
     uintptr_t block;
     size_t bytes;
-    uint64_t weight; /* in units of 1/PS_DRAW_WEIGHT_ONE */
+    size_t requested_bytes;
+    uint64_t weight;            /* in units of 1/PS_DRAW_WEIGHT_ONE */
+    const struct ps_span *span; /* that had the block otherwise, at that time; NULL: none */
     struct ps_profile_stack *stack;
     struct ps_sample *chain;
     bool is_medium; /* lies in a medium region */
 };
+
+/* The mapping: bucket_count pointers to stacks, as many to samples, then both. Lock; read from
+ * outside the process, too: record/layout.h. */
+struct ps_table_memory {
+    char *base;          /* constant, as the next */
+    size_t bucket_count; /* a power of two */
+    char *x_used_end;
+};
+extern PS_HIDDEN struct ps_table_memory ps_table_memory;
 
 /* Maps the table. Called once, at start. False when memory is exhausted. */
 bool ps_table_start(size_t max_bytes);
@@ -27,9 +38,12 @@ struct ps_sites {
     uintptr_t sites[PS_PROFILE_FRAMES];
 };
 
-/* Counts a sample and enters it. is_medium: it lies in a medium region. False when there was no
+/* Counts a sample and enters it; weight, stack and chain are set here. False when there was no
  * room: the sample was counted as allocated and freed. */
-bool ps_table_add(const void *block, size_t bytes, bool is_medium, const struct ps_sites *sites);
+bool ps_table_add(const struct ps_sample *sample, const struct ps_sites *sites);
+
+/* The sample at an address, if there is one, now serves a request for so much. */
+void ps_table_set_requested(const void *block, size_t bytes);
 
 /* Live bytes of all samples, each multiplied by what it stands for. */
 uint64_t ps_table_live_bytes(void);

@@ -21,7 +21,9 @@
 #include "pools/engine/page/page_map.h"
 #include "pools/engine/page/purge.h"
 #include "pools/engine/page/retention.h"
+#include "pools/engine/profile/draw.h"
 #include "pools/engine/profile/profile.h"
+#include "pools/engine/profile/table.h"
 #include "pools/engine/small/size_class.h"
 #include "pools/engine/small/span_remote.h"
 
@@ -82,6 +84,7 @@ static const struct ps_layout_number numbers[] = {
     CONSTANT("remote.dropped", PS_REMOTE_CLAIMED | PS_REMOTE_DRAINED),
 
     FIELD("medium.marks", struct ps_medium_granule, x_marks),
+    FIELD("medium.free", struct ps_medium_region, free),
     FIELD("medium.free_pages", struct ps_medium_region, free_pages),
     FIELD("medium.dirty_free", struct ps_medium_region, dirty_free),
     CONSTANT("medium.page_shift", PS_MEDIUM_PAGE_SHIFT),
@@ -138,6 +141,26 @@ static const struct ps_layout_number numbers[] = {
     FIELD("profile.medium_count", struct ps_profile_counts, medium_count),
     FIELD("profile.medium_bytes", struct ps_profile_counts, medium_bytes),
     CONSTANT("harden.check_blocks", PS_HARDEN_CHECK_BLOCKS),
+
+    /* The table of the profile. weight.one: of a sample that stands for one block. */
+    FIELD("table.base", struct ps_table_memory, base),
+    FIELD("table.buckets", struct ps_table_memory, bucket_count),
+    FIELD("table.used_end", struct ps_table_memory, x_used_end),
+    FIELD("sample.block", struct ps_sample, block),
+    FIELD("sample.bytes", struct ps_sample, bytes),
+    FIELD("sample.requested", struct ps_sample, requested_bytes),
+    FIELD("sample.weight", struct ps_sample, weight),
+    FIELD("sample.span", struct ps_sample, span),
+    FIELD("sample.stack", struct ps_sample, stack),
+    FIELD("sample.chain", struct ps_sample, chain),
+    FIELD("sample.is_medium", struct ps_sample, is_medium),
+    FIELD("stack.made_bytes", struct ps_profile_stack, x_sums.made_bytes),
+    FIELD("stack.chain", struct ps_profile_stack, chain),
+    FIELD("stack.count", struct ps_profile_stack, count),
+    {"stack.sites", sizeof(uintptr_t), offsetof(struct ps_profile_stack, sites)},
+    CONSTANT("weight.one", PS_DRAW_WEIGHT_ONE),
+    FIELD("profile.interval", struct ps_profile_settings, interval_bytes),
+    FIELD("control.background", struct ps_control, x_background),
 };
 
 #define PLACE(name, variable)                                                                      \
@@ -167,6 +190,8 @@ const struct ps_layout poolshim_layout = {
             PLACE("metadata_bytes", ps_metadata_x_bytes),
             PLACE("large_allocs", ps_large_x_allocs),
             PLACE("hard_level", ps_hard_level),
+            PLACE("profile_settings", ps_profile_settings),
+            PLACE("table", ps_table_memory),
             PLACE("control", poolshim_control),
             PLACE("set.cache-max", ps_mapping_x_cache_max_bytes),
             PLACE("set.purge-delay-ms", ps_retention_x_delay),

@@ -25,7 +25,7 @@
 
 #define PS_LAYOUT_MAGIC "poolshim layout" /* with a terminator */
 #define PS_LAYOUT_VERSION 1
-#define PS_LAYOUT_PLACES 18
+#define PS_LAYOUT_PLACES 20
 
 struct ps_layout_place {
     char name[24];
