@@ -6,7 +6,7 @@ _poolshim() {
     local options= programs= files= folders= words=
     COMPREPLY=()
     if [ "$COMP_CWORD" = 1 ]; then
-        mapfile -t COMPREPLY < <(compgen -W 'compare doctor exporter profile run set stats top trim tune --help --version' -- "$word")
+        mapfile -t COMPREPLY < <(compgen -W 'compare doctor explain exporter profile run set stats top trim tune --help --version' -- "$word")
         return
     fi
     case $command in
@@ -23,6 +23,13 @@ _poolshim() {
         folders=''
         words=''
         programs=yes
+        ;;
+    explain)
+        options='--html --json --top --interval --every --verify --rounds --server --load --ready --rest --pid --seconds -h --help'
+        files='--html'
+        folders=''
+        words='--top --interval --every --rounds --server --load --ready --rest --pid --seconds'
+        programs=
         ;;
     exporter)
         options='--listen --once -h --help'

@@ -6,12 +6,13 @@ function __poolshim_programs
     test (count $words) -ge 2; and contains -- $words[2] compare doctor profile run tune
 end
 
-set -l start 'not __fish_seen_subcommand_from compare doctor exporter profile run set stats top trim tune'
+set -l start 'not __fish_seen_subcommand_from compare doctor explain exporter profile run set stats top trim tune'
 complete -c poolshim -f
 complete -c poolshim -n $start -l help -d 'print a summary'
 complete -c poolshim -n $start -l version -d 'print the version'
 complete -c poolshim -n $start -a compare -d 'measure a command or a server under every installed allocator'
 complete -c poolshim -n $start -a doctor -d 'check that a preload takes effect in a command, or give the reason'
+complete -c poolshim -n $start -a explain -d 'run a command, account for its resident memory, and say why it stays'
 complete -c poolshim -n $start -a exporter -d 'serve the figures of running processes as OpenMetrics'
 complete -c poolshim -n $start -a profile -d 'run a command and list the call sites that hold its memory'
 complete -c poolshim -n $start -a run -d 'run a command on poolshim, or on another allocator'
@@ -60,6 +61,23 @@ complete -c poolshim -n $doctor -l settings -d 'list all settings of the library
 complete -c poolshim -n $doctor -l json -d 'print one JSON object on standard output'
 complete -c poolshim -n $doctor -s q -l quiet -d 'print nothing'
 complete -c poolshim -n $doctor -s h -l help -d 'print this text'
+
+set -l explain '__fish_seen_subcommand_from explain'
+complete -c poolshim -n $explain -l html -r -F -d 'write a report with pictures, one file ...'
+complete -c poolshim -n $explain -l json -d 'print JSON on standard output'
+complete -c poolshim -n $explain -l top -x -d 'list so many call sites'
+complete -c poolshim -n $explain -l interval -x -d 'mean bytes between two samples of the profile'
+complete -c poolshim -n $explain -l every -x -d 'pause between two looks at the memory'
+complete -c poolshim -n $explain -l verify -d 'where the verdict names a setting'
+complete -c poolshim -n $explain -l rounds -x -d 'of --verify'
+complete -c poolshim -n $explain -l server -x -d 'start a server'
+complete -c poolshim -n $explain -l load -x -d 'load the server by this'
+complete -c poolshim -n $explain -l ready -x -d 'wait until CMD succeeds'
+complete -c poolshim -n $explain -l rest -x -d 'wait after the load, before the server is ...'
+complete -c poolshim -n $explain -l pid -x -d 'look at a process that runs'
+complete -c poolshim -n $explain -l seconds -x -d 'so long'
+complete -c poolshim -n $explain -s h -l help -d 'print this text'
+complete -c poolshim -n $explain -x -a '(__fish_complete_pids)'
 
 set -l exporter '__fish_seen_subcommand_from exporter'
 complete -c poolshim -n $exporter -l listen -x -d 'where'

@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: MIT
+"""`poolshim explain [OPTIONS] [--] COMMAND`: where the resident memory of a command stays, and why.
+
+    scripts/poolshim explain -- python3 app.py
+    scripts/poolshim explain --html report.html --server 'redis-server --port {port}' \\
+        --load 'redis-benchmark -p {port} -q'
+    scripts/poolshim explain --pid 1234 --seconds 30
+
+The report goes to standard error, because standard output is the command's. Exit status: that of
+the command; of --pid and --server 0.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .. import files
+from ..errors import BadRequest, Failed
+from ..profile.command import value_of
+from . import html, report, runs
+from .history import History
+from .verdict import Verdict, judge
+from .verify import Gain, verify_command, verify_server
+from .watch import PAUSE_S, Watch
+
+HELP = """usage: poolshim explain [OPTIONS] [--] COMMAND [ARGUMENT...]
+       poolshim explain [OPTIONS] --server CMD --load CMD
+       poolshim explain [OPTIONS] --pid PID
+
+Runs a command on poolshim with a heap profile, accounts for its resident memory over time, and says
+in one verdict why it stays and what to do about it, on standard error.
+
+  --html FILE          write a report with pictures, one file without references to others
+  --json               print JSON on standard output
+  --top N              list so many call sites [10]
+  --interval SIZE      mean bytes between two samples of the profile [128KiB]
+  --every TIME         pause between two looks at the memory [100ms]
+  --verify             where the verdict names a setting: run the command with and without it in
+                       turns, and say what it gained
+  --rounds N           of --verify [8]
+  --server CMD         start a server; {port}, {dir}: a free port, a folder
+  --load CMD           load the server by this; then stop it
+  --ready CMD          wait until CMD succeeds [until the port accepts]
+  --rest TIME          wait after the load, before the server is stopped [3s]
+  --pid PID            look at a process that runs; call sites only if it has a heap profile
+  --seconds TIME       so long [10s]
+  -h, --help           print this text
+
+Exit status: the command's; 1 if there was nothing to look at; 2 usage; 125 to 127 as of env.
+"""
+TOP = 10
+INTERVAL = "128KiB"
+ROUNDS = 8
+TIME = re.compile(r"([0-9]*\.?[0-9]+)(ms|s|m|min|h|)")
+UNITS = {"ms": 0.001, "s": 1.0, "": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+TIME_MAX_S = 1e7
+SIZE = re.compile(r"[1-9][0-9]*([KMG](iB)?)?")
+
+
+@dataclass
+class Request:
+    """The command line."""
+
+    command: list[str] = field(default_factory=list)
+    html: Path | None = None
+    interval: str = INTERVAL
+    every_s: float = PAUSE_S
+    top: int = TOP
+    rounds: int = ROUNDS
+    server: str = ""
+    load: str = ""
+    ready: str = ""
+    rest_s: float = 3.0
+    pid: int = 0
+    seconds: float = 10.0
+    is_verify: bool = False
+    is_json: bool = False
+    is_help: bool = False
+
+
+def seconds_of(name: str, text: str) -> float:
+    """A time on the command line."""
+    found = TIME.fullmatch(text)
+    seconds = float(found.group(1)) * UNITS[found.group(2)] if found else 0.0
+    if not 0 < seconds <= TIME_MAX_S:
+        raise BadRequest(f"{name}: {text!r} is no time, such as 10s, 500ms or 2m")
+    return seconds
+
+
+def count_of(name: str, text: str, least: int = 1) -> int:
+    """A number."""
+    if not text.isdigit() or not least <= int(text) < 10**9:
+        raise BadRequest(f"{name}: {text} is no number from {least} on")
+    return int(text)
+
+
+def set_value(request: Request, name: str, value: str) -> None:
+    """An option with a value."""
+    if name == "--html":
+        request.html = Path(value)
+    elif name == "--interval":
+        if not SIZE.fullmatch(value):
+            raise BadRequest(f"{name}: {value} is no size such as 65536, 64K or 64KiB")
+        request.interval = value
+    elif name in ("--server", "--load", "--ready"):
+        setattr(request, name[2:], value)
+    elif name == "--every":
+        request.every_s = seconds_of(name, value)
+    elif name == "--rest":
+        request.rest_s = seconds_of(name, value)
+    elif name == "--seconds":
+        request.seconds = seconds_of(name, value)
+    elif name == "--top":
+        request.top = count_of(name, value)
+    elif name == "--rounds":
+        request.rounds = count_of(name, value, 5)
+    else:
+        request.pid = count_of(name, value)
+
+
+VALUED = ("--html", "--interval", "--every", "--top", "--rounds", "--server", "--load", "--ready",
+          "--rest", "--pid", "--seconds")  # fmt: skip
+FLAGS = {"-h": "is_help", "--help": "is_help", "--json": "is_json", "--verify": "is_verify"}
+
+
+def parse(words: list[str]) -> Request:
+    """The options, up to the first word that is none."""
+    request, rest = Request(), list(words)
+    while rest and rest[0].startswith("-") and rest[0] != "-":
+        word = rest.pop(0)
+        name, equals, value = word.partition("=")
+        if word == "--":
+            break
+        if word in FLAGS:
+            setattr(request, FLAGS[word], True)
+        elif name in VALUED:
+            set_value(request, name, value_of(name, equals, value, rest))
+        else:
+            raise BadRequest(f"no option {word}; the command's own come behind --")
+    request.command = rest
+    check(request)
+    return request
+
+
+def check(request: Request) -> None:
+    """What goes together."""
+    if request.is_help:
+        return
+    subjects = [bool(request.command), bool(request.server), request.pid != 0]
+    if sum(subjects) > 1:
+        raise BadRequest("a command, --server or --pid: one of them")
+    if not any(subjects):
+        raise BadRequest("which command? poolshim explain -- COMMAND")
+    if bool(request.server) != bool(request.load):
+        raise BadRequest("--server and --load go together")
+    if request.server and "{port}" not in request.server and not request.ready:
+        raise BadRequest("--server without {port} needs --ready")
+    if request.ready and not request.server:
+        raise BadRequest("--ready goes with --server")
+    if request.is_verify and request.pid:
+        raise BadRequest("--verify runs a command again: not with --pid")
+    if request.html is not None:
+        files.check_writable(request.html)
+
+
+def observe(request: Request) -> tuple[Watch, int]:
+    """The watch of what was asked for, and the command's exit status."""
+    if request.pid:
+        return runs.watch_process(request.pid, request.seconds, request.every_s), 0
+    if request.server:
+        serving = runs.Serving(request.server, request.load, request.ready, request.rest_s)
+        return runs.watch_server(serving, request.interval, request.every_s), 0
+    return runs.watch_command(request.command, request.interval, request.every_s)
+
+
+def notes_of(history: History) -> list[str]:
+    """What is missing in the figures."""
+    notes = []
+    if not history.account.has_heap:
+        notes.append(f"{history.name} does not run on poolshim (poolshim doctor says why): its "
+                     "heap counts as mappings")  # fmt: skip
+    elif not history.account.interval:
+        notes.append("the process has no heap profile (POOLSHIM_PROFILE): no call sites")
+    return notes
+
+
+def to_json(history: History, verdict: Verdict, gain: Gain | None) -> str:
+    """All of it."""
+    account = history.account
+    found = {
+        "program": history.name, "pid": history.pid, "at_s": round(history.moment.at_s, 3),
+        "resident_bytes": account.rss, "accounted_bytes": round(account.accounted),
+        "peak_bytes": history.peak, "copied_bytes": history.moment.copied,
+        "parts": {name: round(amount) for name, amount in account.parts.items()},
+        "sites": [
+            {"name": one.name, "callers": list(one.callers), "live_bytes": round(one.site.live),
+             "pinned_bytes": round(one.site.pinned), "rounding_bytes": round(one.site.rounding),
+             "blocks": round(one.site.blocks), "made_bytes": one.site.made}
+            for one in history.courses
+        ],
+        "samples": [
+            {"at_s": round(moment.at_s, 3),
+             "resident_bytes": moment.accounts[history.pid].rss,
+             "parts": {name: round(amount) for name, amount in
+                       moment.accounts[history.pid].parts.items()}}
+            for moment in history.watch.moments if history.pid in moment.accounts
+        ],
+        "verdict": verdict.to_json(), "verified": None if gain is None else gain.to_json(),
+    }  # fmt: skip
+    return json.dumps(found)
+
+
+def main(words: list[str]) -> int:
+    """A command, a server, or a process."""
+    request = parse(words)
+    if request.is_help:
+        print(HELP, end="")
+        return 0
+    watch, status = observe(request)
+    if not watch.moments:
+        if status not in (0, 1):
+            return status
+        reason = watch.refusal or "it ended before there was a sample"
+        raise Failed(f"nothing to explain: {reason}")
+    history = History(watch)
+    verdict = judge(history)
+    notes = notes_of(history)
+    if not request.is_json:
+        report.write(history, verdict, request.top, sys.stderr, notes)
+    gain = try_setting(request, verdict) if request.is_verify else None
+    if gain is not None:
+        print("\n".join(report.wrapped("verified", gain.text())), file=sys.stderr)
+        notes.append(f"verified: {gain.text()}")
+    if request.html is not None:
+        files.write_whole(request.html, html.to_html(history, verdict, notes).encode())
+    if request.is_json:
+        print(to_json(history, verdict, gain))
+    return status
+
+
+def try_setting(request: Request, verdict: Verdict) -> Gain | None:
+    """What the verdict's setting gains, if it names one."""
+    if not verdict.settings:
+        print("verified: nothing: no setting changes this", file=sys.stderr)
+        return None
+    if request.server:
+        serving = runs.Serving(request.server, request.load, request.ready, request.rest_s)
+        return verify_server(serving, verdict.settings, verdict.figure, request.rounds)
+    return verify_command(request.command, verdict.settings, verdict.figure, request.rounds)

@@ -1,0 +1,418 @@
+# SPDX-License-Identifier: MIT
+"""The heap of a running process, page by page: what each resident page of it is for.
+
+    heap = Heap(pid); view = heap.read()
+
+The slots of all granules and the table of the profile are read from the process's memory by the
+layout that its library describes (pools/engine/record/layout.h); which pages are resident says
+/proc/PID/pagemap. The process takes no part in it. A slot that changes while it is read gives a
+wrong figure for that one granule until the next reading.
+
+Free memory of a span with live blocks is pinned by them. A sampled block is not in the span that
+would have had it, but the sample says which one that was: the sample's blocks pin, each, their
+share of what is free there. What the samples of a size class say together is scaled to what its
+spans say, which is exact.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from .. import control
+from ..errors import Failed
+from ..live import layout as layouts
+from ..live.memory import PAGE_BYTES, Memory
+from ..live.slots import Leaf, Map
+
+TABLE_BYTES_MAX = 1 << 30
+TABLE_RECORD_BYTES = 24
+TRIES = 3
+HEAPS_MAX = 1 << 16
+HEAP_BYTES = 8192
+REGION_GRANULES = 16
+SCALED_SAMPLES = 8  # of a class; with fewer its spans say little of them
+SIZE_STEP = 16  # of sizes in a table of classes
+LENGTH_MAX = 1 << 24  # granules of a run: 1 TiB
+
+
+@dataclass
+class Site:
+    """What one stack holds, in bytes; estimates by its samples."""
+
+    live: float = 0.0  # resident, of its blocks
+    rounding: float = 0.0  # of that, beyond what was requested
+    pinned: float = 0.0  # free memory that its blocks pin
+    blocks: float = 0.0
+    largest: int = 0  # its largest live block
+    made: int = 0  # allocated since the start
+    counted: float = 0.0  # live as the profile has it: whole blocks, of samples alone
+    samples: int = 0  # live
+
+    def add(self, other: Site) -> None:
+        """Of the same site."""
+        for name in ("live", "rounding", "pinned", "blocks", "made", "counted", "samples"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.largest = max(self.largest, other.largest)
+
+
+@dataclass
+class View:
+    """The resident memory of the heap at one moment, in bytes."""
+
+    live: float = 0.0  # in live blocks
+    rounding: float = 0.0  # of that, beyond the requests
+    pinned: float = 0.0  # free, in spans with live blocks
+    room: float = 0.0  # in spans with live blocks, not used since the span was made
+    cache: float = 0.0  # free pages that are kept
+    unused: float = 0.0  # in pages that were never used, or given back: parts of huge pages
+    pools: float = 0.0  # pages of the pools library
+    samples: float = 0.0  # pages of samples beyond their blocks, and the table
+    metadata: float = 0.0
+    ranges: list[tuple[int, int]] = field(default_factory=list)  # all of it, in order
+    sites: dict[tuple[int, ...], Site] = field(default_factory=dict)  # by stack
+    pinned_by_class: dict[int, float] = field(default_factory=dict)  # by block size
+    blocks_by_class: dict[int, int] = field(default_factory=dict)  # live, in spans
+    rounding_by_size: dict[int, float] = field(default_factory=dict)  # by request, to 16 bytes
+    interval: int = 0  # of the profile; 0: there is none
+    large_live: list[tuple[int, int]] = field(default_factory=list)  # ranges of large live blocks
+
+    @property
+    def total(self) -> float:
+        """All of the heap."""
+        return (self.live + self.pinned + self.room + self.cache + self.unused + self.pools
+                + self.samples + self.metadata)  # fmt: skip
+
+
+@dataclass
+class Span:
+    """Of small blocks."""
+
+    block_bytes: int
+    nbytes: int
+    live: int  # blocks
+    pinned: int  # bytes
+
+
+class Heap:
+    """Of one process on poolshim."""
+
+    def __init__(self, pid: int) -> None:
+        self.memory = Memory(pid)
+        self.layout = layouts.find(self.memory)
+        layout = self.layout
+        self.map = Map(self.memory, layout)
+        self.granule = 1 << layout.offset("granule.shift")
+        self.slot = 1 << layout.offset("slot.shift")
+        self.kinds = {name: layout.offset(f"kind.{name}") for name in (
+            "free", "busy", "span", "block", "mapping", "medium", "pages")}  # fmt: skip
+        self.headed = {self.kinds[name] for name in ("free", "busy", "span", "block", "mapping")}
+        self.known = set(self.kinds.values())
+        self.window = self.map.window()
+        self.run = layout.record("run.kind", "run.granules", "run.flags", "run.back")
+        self.span = layout.record(
+            "span.used", "span.free_countdown", "span.countdown_start", "span.popped",
+            "span.remote", "span.class", "span.carved", "span.handed",
+        )  # fmt: skip
+        self.sample = layout.record(
+            "sample.block", "sample.bytes", "sample.requested", "sample.weight", "sample.span",
+            "sample.stack", "sample.chain", "sample.is_medium",
+        )  # fmt: skip
+        self.stack = layout.record("stack.made_bytes", "stack.count", "stack.chain")
+        self.classes = self.read_classes()
+
+    # ---- tables ----
+
+    def read_classes(self) -> list[int]:
+        """Block sizes."""
+        layout, size = self.layout, self.layout.offset("class")
+        count = min(self.memory.number(layout.place("class_count"), 4), 256)
+        data = self.memory.read(layout.place("classes"), count * size)
+        block = layout.record("class.block_bytes")
+        return [block.of(data, index * size)[0] for index in range(count)]
+
+    def arenas(self) -> list[tuple[int, int]]:
+        """Start and end of each, as reserved."""
+        layout, size = self.layout, self.layout.offset("arena")
+        count = min(self.memory.number(layout.place("arena_count")), 1 << 16)
+        data = self.memory.read(layout.place("arenas"), count * size)
+        arena = layout.record("arena.base", "arena.granules", "arena.rest_granules")
+        found = []
+        for index in range(count):
+            base, granules, rest = arena.of(data, index * size)
+            found.append((base, base + (granules + rest) * self.granule))
+        return sorted(found)
+
+    def heaps(self) -> list[int]:
+        """Addresses of the heaps of threads."""
+        found: list[int] = []
+        next_at = self.layout.offset("heap.next")
+        heap = self.memory.number(self.layout.place("heaps"))
+        while heap != 0 and len(found) < HEAPS_MAX:
+            found.append(heap)
+            heap = self.memory.number(heap + next_at)
+        return found
+
+    def settings(self) -> tuple[int, bool]:
+        """The purge delay in ms, and whether there is a background thread."""
+        layout = self.layout
+        delay = self.memory.number(layout.place("set.purge-delay-ms"), 4)
+        state = layout.place("control") + layout.offset("control.background")
+        return delay, self.memory.number(state, 4) != control.OFF
+
+    # ---- one reading ----
+
+    def read(self) -> View:
+        """The heap at this moment."""
+        view, spans = View(), {}
+        arenas = self.arenas()
+        view.ranges += arenas
+        for leaf in self.map.leaves():
+            self.read_leaf(view, spans, leaf, arenas)
+            self.add_metadata(view, leaf.slots, len(leaf.data))
+        self.read_table(view, spans)
+        for heap in self.heaps():
+            self.add_metadata(view, heap, HEAP_BYTES)
+        view.ranges = merged(view.ranges)
+        return view
+
+    def add_metadata(self, view: View, start: int, nbytes: int) -> None:
+        """A range of it."""
+        first, end = start // PAGE_BYTES, -(-(start + nbytes) // PAGE_BYTES)
+        count = self.memory.resident(first * PAGE_BYTES, end - first).count(1)
+        view.metadata += count * PAGE_BYTES
+        view.ranges.append((first * PAGE_BYTES, end * PAGE_BYTES))
+
+    def read_leaf(
+        self, view: View, spans: dict[int, Span], leaf: Leaf, arenas: list[tuple[int, int]]
+    ) -> None:
+        """Run by run."""
+        kinds, pages = self.kinds, self.granule // PAGE_BYTES
+        granules, at = len(leaf.data) // self.slot, 0
+        all_resident = self.memory.resident(leaf.first, granules * pages)
+        while at < granules:
+            kind, length, flags, back = self.run.of(leaf.data, at * self.slot)
+            start = leaf.first + at * self.granule
+            if kind == kinds["medium"] and back == 0:
+                length = min(REGION_GRANULES, granules - at)
+            elif kind not in self.headed:
+                length = 1
+            length = max(1, min(length, LENGTH_MAX))
+            at += length
+            if kind not in self.known:
+                continue
+            resident = all_resident[(at - length) * pages : at * pages]
+            if at > granules:
+                resident = self.memory.resident(start, length * pages)
+            count = resident.count(1) * PAGE_BYTES
+            if kind == kinds["span"]:
+                spans[start] = self.read_span(view, leaf.data, at - length, length, resident)
+            elif kind == kinds["medium"] and back == 0:
+                self.read_region(view, leaf.data, at - length, resident)
+            elif kind == kinds["medium"]:
+                view.live += count  # of a region whose head is in another leaf
+            elif kind in (kinds["block"], kinds["mapping"]):
+                view.live += count
+                view.large_live.append((start, start + length * self.granule))
+            elif kind == kinds["pages"]:
+                view.pools += count
+            elif kind == kinds["busy"] or flags & 1:
+                view.cache += count
+            else:
+                view.unused += count
+            if kind in (kinds["mapping"], kinds["busy"]) and not is_inside(arenas, start):
+                view.ranges.append((start, start + length * self.granule))
+
+    def read_span(self, view: View, slots: bytes, at: int, length: int, part: bytes) -> Span:
+        """Live blocks, what they pin, and what was not used yet."""
+        used, left, armed, popped, remote, index, carved, handed = self.span.of(
+            slots, at * self.slot
+        )
+        block = self.classes[index] if index < len(self.classes) else self.granule
+        handed >>= self.layout.offset("span.handed_shift")
+        back = (remote >> 14 & 0x3FFF) + (remote >> 42 & 0x3FFF)
+        live = used + left + popped - armed - back - max(0, carved - handed)
+        if remote & self.layout.offset("remote.dropped"):
+            live = 0
+        live = max(0, min(live, length * self.granule // block))
+        touched = -(-carved * block // PAGE_BYTES)
+        below = part[:touched].count(1) * PAGE_BYTES
+        above = part[touched:].count(1) * PAGE_BYTES
+        if live == 0:
+            view.cache += below + above
+            return Span(block, length * self.granule, 0, 0)
+        held = min(live * block, below)
+        pinned = below - held
+        view.live += held
+        view.pinned += pinned
+        view.room += above
+        view.pinned_by_class[block] = view.pinned_by_class.get(block, 0.0) + pinned
+        view.blocks_by_class[block] = view.blocks_by_class.get(block, 0) + live
+        return Span(block, length * self.granule, live, pinned)
+
+    def read_region(self, view: View, slots: bytes, at: int, part: bytes) -> None:
+        """Pages of medium blocks: live, free, or waiting in the cache of a thread."""
+        layout = self.layout
+        start = at * self.slot + layout.offset("medium.free")
+        free = int.from_bytes(slots[start : start + 32], "little")
+        page_shift, waits = layout.offset("medium.page_shift"), layout.offset("medium.waits")
+        marks_at, per_granule = layout.offset("medium.marks"), self.granule >> page_shift
+        waiting = 0
+        for granule in range(len(part) * PAGE_BYTES // self.granule):
+            first = (at + granule) * self.slot + marks_at
+            for page, mark in enumerate(slots[first : first + per_granule]):
+                if mark > waits:
+                    number = granule * per_granule + page
+                    waiting |= ((1 << (mark - waits)) - 1) << number
+        ratio = PAGE_BYTES >> page_shift
+        bits = int("".join("1" if one else "0" for one in reversed(part)) or "0", 2)
+        if ratio != 1:  # pages of the system are longer than those of a region
+            bits = sum(((1 << ratio) - 1) << i * ratio for i, one in enumerate(part) if one)
+        unit = 1 << page_shift
+        idle = (bits & (free | waiting)).bit_count() * unit
+        view.cache += idle
+        view.live += bits.bit_count() * unit - idle
+
+    # ---- the profile ----
+
+    def read_table(self, view: View, spans: dict[int, Span]) -> None:
+        """The live samples, by stack."""
+        layout, memory, place = self.layout, self.memory, self.layout.place("table")
+        settings = layout.place("profile_settings") + layout.offset("profile.interval")
+        view.interval = memory.number(settings)
+        record = layout.record("table.base", "table.buckets", "table.used_end")
+        for _ in range(TRIES):  # until nothing was added meanwhile
+            base, buckets, end = record.of(memory.read(place, TABLE_RECORD_BYTES))
+            if view.interval == 0 or not 0 < end - base <= TABLE_BYTES_MAX:
+                return
+            table = memory.read(base, end - base)
+            if record.of(memory.read(place, TABLE_RECORD_BYTES))[2] == end:
+                break
+        count = -(-(end - base) // PAGE_BYTES)
+        view.samples += memory.resident(base, count).count(1) * PAGE_BYTES
+        view.ranges.append((base, base + count * PAGE_BYTES))
+        places = memoryview(table)[: buckets * 16].cast("Q")
+        samples = list(self.live_samples(table, base, places[buckets:]))
+        stacks = dict(self.stacks(table, base, places[:buckets]))
+        self.add_samples(view, spans, samples, stacks)
+
+    def live_samples(self, table: bytes, base: int, heads: memoryview) -> Iterator[tuple[int, ...]]:
+        """All chains; each step stays in the table, and there are no more than it holds."""
+        least, left = heads.nbytes * 2, len(table) // 8
+        for address in heads:
+            while least <= address - base <= len(table) - 64 and left > 0:
+                one = self.sample.of(table, address - base)
+                yield one
+                address, left = one[6], left - 1
+
+    def stacks(
+        self, table: bytes, base: int, heads: memoryview
+    ) -> Iterator[tuple[int, tuple[tuple[int, ...], int]]]:
+        """Address of a stack -> its sites, and the bytes that were allocated there."""
+        sites_at, left = self.layout.offset("stack.sites"), len(table) // 8
+        for address in heads:
+            while 0 < address - base <= len(table) - sites_at and left > 0:
+                made, count, chain = self.stack.of(table, address - base)
+                start = address - base + sites_at
+                sites = memoryview(table)[start : start + min(count, 64) * 8].tobytes()
+                yield address, (tuple(memoryview(sites[: len(sites) // 8 * 8]).cast("Q")), made)
+                address, left = chain, left - 1
+
+    def add_samples(
+        self, view: View, spans: dict[int, Span], samples: list[tuple[int, ...]],
+        stacks: dict[int, tuple[tuple[int, ...], int]],
+    ) -> None:  # fmt: skip
+        """Sites with their live blocks, and those that pin free memory."""
+        one, self.window = self.layout.offset("weight.one"), self.map.window()
+        for sites, made in stacks.values():
+            view.sites.setdefault(sites, Site()).made += made
+        pins: list[tuple[Site, int, float]] = []
+        claimed: defaultdict[int, float] = defaultdict(float)
+        scales = self.scales(view, samples)
+        for block, nbytes, requested, weight, span, stack, _, is_medium in samples:
+            sites = stacks.get(stack, ((), 0))[0]
+            site = view.sites.setdefault(sites, Site())
+            site.counted += weight / one * nbytes
+            blocks = weight / one * scales.get(nbytes, 1.0)
+            held = self.held(block, nbytes)
+            site.live += blocks * held
+            site.blocks += blocks
+            site.samples += 1
+            site.largest = max(site.largest, nbytes)
+            rounding = blocks * min(max(0, nbytes - requested), held)
+            site.rounding += rounding
+            view.rounding += rounding
+            if nbytes <= self.classes[-1]:
+                size = requested + -requested % SIZE_STEP
+                view.rounding_by_size[size] = view.rounding_by_size.get(size, 0.0) + rounding
+            if is_medium and nbytes <= self.classes[-1]:
+                extra = -nbytes % PAGE_BYTES
+                view.samples += extra
+                view.live -= extra
+            if span != 0:
+                share = pin_of(spans.get(self.granule_of(span)), nbytes, self.granule)
+                pins.append((site, nbytes, blocks * share))
+                claimed[nbytes] += blocks * share
+        view.live = max(0.0, view.live)
+        view.rounding = min(view.rounding, view.live)
+        for site, nbytes, nominal in pins:
+            if claimed[nbytes] > 0:
+                actual = view.pinned_by_class.get(nbytes, 0.0)
+                site.pinned += nominal * actual / claimed[nbytes]
+
+    def scales(self, view: View, samples: list[tuple[int, ...]]) -> dict[int, float]:
+        """Block size -> what its samples have to be multiplied by to agree with its spans."""
+        sampled: Counter[int] = Counter()
+        weights: Counter[int] = Counter()
+        for _, nbytes, _, weight, _, _, _, _ in samples:
+            sampled[nbytes] += 1
+            weights[nbytes] += weight
+        one = self.layout.offset("weight.one")
+        return {
+            size: (view.blocks_by_class.get(size, 0) + count) * one / weights[size]
+            for size, count in sampled.items()
+            if size <= self.classes[-1] and count >= SCALED_SAMPLES and weights[size]
+        }
+
+    def granule_of(self, slot: int) -> int:
+        """The address that a slot of the window describes."""
+        window = self.window
+        return window.end - (window.slots_end - slot) // self.slot * self.granule
+
+    def held(self, block: int, nbytes: int) -> int:
+        """Resident bytes of a sampled block."""
+        if nbytes <= PAGE_BYTES:
+            return nbytes
+        first, end = block // PAGE_BYTES, -(-(block + nbytes) // PAGE_BYTES)
+        if end - first > 1 << 20:
+            return nbytes  # 4 GiB: not page by page
+        try:
+            count = self.memory.resident(first * PAGE_BYTES, end - first).count(1)
+        except Failed:
+            return nbytes
+        return min(nbytes, count * PAGE_BYTES)
+
+
+def is_inside(ranges: list[tuple[int, int]], address: int) -> bool:
+    """Whether a range has it."""
+    return any(start <= address < end for start, end in ranges)
+
+
+def merged(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The same addresses, each once, in order."""
+    found: list[tuple[int, int]] = []
+    for start, end in sorted(ranges):
+        if found and start <= found[-1][1]:
+            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        else:
+            found.append((start, end))
+    return found
+
+
+def pin_of(span: Span | None, block_bytes: int, granule: int) -> float:
+    """Free memory for each live block of the span that would have had the sampled one; where that
+    is gone, the block would have been alone in it."""
+    if span is not None and span.block_bytes == block_bytes and span.live > 0:
+        return span.pinned / (span.live + 1)
+    return max(0, granule - block_bytes)

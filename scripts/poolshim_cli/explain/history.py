@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: MIT
+"""What the moments of a run say together: when to look, and how each call site's memory went.
+
+A call site is the innermost function that is not a wrapper of malloc; stacks that begin with the
+same one are added up.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from .account import Account
+from .heap import Site
+from .watch import Moment, Watch
+
+# Functions that pass requests on: what calls them says more.
+WRAPPER = re.compile(
+    r"(?:.*[._:])?(?:[a-z]{0,8}_?(?:malloc|calloc|realloc|alloc|strdup|strndup|memdup|memalign)"
+    r"(?:_usable|_n|0|_body|_with_gc|_impl|2)?(?:\.part\.\d+|\.constprop\.\d+|\.isra\.\d+)*"
+    r"|try_?alloc.*|_?PyObject_Malloc|_?PyMem_\w+|PyObject_\w*Alloc|objspace_x\w+|ruby_x\w+"
+    r"|operator new.*|std::.*[aA]llocat.*|.*::allocate|.*_M_allocate.*|_M_create_storage)"
+    r"(?:\(.*\))?"
+)
+# Outermost functions that every stack has.
+START = re.compile(r"_start|__libc_start\w*|start_thread|__?clone3?|__GI_\w*clone\w*")
+CALLERS = 3
+STAY_SHARE = 0.7  # of the most that was resident: the last such moment is the one explained
+LATE_SHARE = 0.5  # of the time until then, in which what still grows is growth
+PIECES = 6  # of that time
+DRIFT = 0.1  # of what a reading found, by which it may differ from the mappings read before
+
+
+@dataclass
+class Course:
+    """A call site over time."""
+
+    name: str
+    callers: tuple[str, ...]
+    site: Site  # at the moment explained
+    live: list[float] = field(default_factory=list)  # at each moment of the late time, as counted
+    made: list[int] = field(default_factory=list)
+    peak: float = 0.0  # likewise, of all moments
+
+    @property
+    def title(self) -> str:
+        """With its callers."""
+        return " < ".join((self.name, *self.callers))
+
+
+def short(name: str) -> str:
+    """Without arguments; of templates without parameters."""
+    name = re.sub(r"\((?!anonymous).*", "", name)
+    while (cut := re.sub(r"<[^<>]*>", "", name)) != name:
+        name = cut
+    return name or "?"
+
+
+def site_name(functions: list[str]) -> tuple[str, tuple[str, ...]]:
+    """The call site of a stack, and its callers."""
+    names = [short(name) for name in functions]
+    while len(names) > 1 and START.fullmatch(names[-1]):
+        names.pop()
+    first = 0
+    while first + 1 < len(names) and WRAPPER.fullmatch(names[first]):
+        first += 1
+    if not names:
+        return "[no stack]", ()
+    return names[first], tuple(names[first + 1 : first + 1 + CALLERS])
+
+
+class History:
+    """Of one run: the process that is explained, and the moment."""
+
+    def __init__(self, watch: Watch) -> None:
+        self.watch = watch
+        moments = watch.moments
+        most = max(moment.pss for moment in moments)
+        steady = [one for one in moments if is_steady(one)] or moments
+        late = [one for one in steady if one.pss >= STAY_SHARE * most] or steady
+        self.moment = late[-1]
+        self.pid = max(self.moment.accounts, key=lambda pid: self.moment.accounts[pid].rss)
+        self.account = self.moment.accounts[self.pid]
+        self.before = [one for one in moments
+                       if one.at_s <= self.moment.at_s and self.pid in one.accounts]  # fmt: skip
+        self.peak = max(one.rss for one in self.accounts(moments))
+        begin = self.before[0].at_s if self.before else 0.0
+        since = begin + (self.moment.at_s - begin) * (1 - LATE_SHARE)
+        self.late = [one for one in self.before if one.at_s >= since]
+        self.courses = self.make_courses()
+
+    @property
+    def name(self) -> str:
+        """Of the program."""
+        return self.watch.commands.get(self.pid, "") or f"process {self.pid}"
+
+    def accounts(self, moments: list[Moment]) -> list[Account]:
+        """Of the process."""
+        return [one.accounts[self.pid] for one in moments if self.pid in one.accounts]
+
+    def make_courses(self) -> list[Course]:
+        """By what is live and pinned, the largest first."""
+        stacks = {stack for one in self.accounts(self.before) for stack in one.sites}
+        addresses = self.watch.names(self.pid, stacks)
+        named = {
+            stack: site_name([name for address in stack for name in addresses[address]])
+            for stack in stacks
+        }
+        courses: dict[str, Course] = {}
+        weights: defaultdict[str, dict[tuple[str, ...], float]] = defaultdict(dict)
+        for stack, site in self.account.sites.items():
+            name, callers = named[stack]
+            course = courses.setdefault(name, Course(name, callers, Site()))
+            course.site.add(site)
+            weight = site.live + site.pinned
+            weights[name][callers] = weights[name].get(callers, 0.0) + weight
+        for name, course in courses.items():
+            course.callers = max(weights[name], key=lambda one: weights[name][one])
+        late = {id(one.accounts[self.pid]) for one in self.late}
+        for account in self.accounts(self.before):
+            sums = {name: [0.0, 0] for name in courses}
+            for stack, site in account.sites.items():
+                entry = sums.get(named[stack][0])
+                if entry is not None:
+                    entry[0] += site.counted
+                    entry[1] += site.made
+            for name, (live, made) in sums.items():
+                courses[name].peak = max(courses[name].peak, live)
+                if id(account) in late:
+                    courses[name].live.append(live)
+                    courses[name].made.append(int(made))
+        return sorted(courses.values(), key=lambda one: -(one.site.live + one.site.pinned))
+
+
+def is_steady(moment: Moment) -> bool:
+    """Whether little changed while it was read."""
+    rss = sum(one.rss for one in moment.accounts.values())
+    found = sum(one.accounted for one in moment.accounts.values())
+    return abs(found - rss) <= DRIFT * max(rss, 1)
+
+
+def growth_of(course: Course, interval: int) -> tuple[float, int, int, float]:
+    """Bytes that a site gained in the late time, in how many of how many pieces of it, and how many
+    standard deviations that is of what its allocations and frees would do by chance."""
+    live, made = course.live, course.made
+    if len(live) < 3:
+        return 0.0, 0, 0, 0.0
+    pieces = min(PIECES, len(live) - 1)
+    points = [live[round(i * (len(live) - 1) / pieces)] for i in range(pieces + 1)]
+    rises = sum(b > a for a, b in zip(points, points[1:], strict=False))
+    gained = live[-1] - live[0]
+    added = max(made[-1] - made[0], 0)
+    freed = max(added - gained, 0.0)
+    size = course.site.live / course.site.blocks if course.site.blocks else 1.0
+    noise = math.sqrt((added + freed) * max(interval, size))
+    return gained, rises, pieces, gained / noise if noise else 0.0

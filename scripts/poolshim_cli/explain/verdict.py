@@ -1,0 +1,326 @@
+# SPDX-License-Identifier: MIT
+"""Why the memory stays: one cause in words, and what to do about it.
+
+Each cause has a sum of bytes that it explains, and a share of the resident memory from which it is
+worth a word; the one that explains most is the verdict. Thresholds are held by tests/cli/
+test_explain.py: twelve programs with known causes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .account import PARTS
+from .history import Course, History, growth_of
+
+MIB = 1 << 20
+LEAST_BYTES = 2 * MIB  # below it nothing is worth a word
+SHARES = {
+    "leak": 0.04, "fragmentation": 0.25, "cache": 0.2, "large": 0.4, "rounding": 0.12,
+    "stacks": 0.3, "mappings": 0.3, "files": 0.3, "shared": 0.3, "huge": 0.25, "fork": 0.25,
+}  # fmt: skip
+LEAK_RISES = 0.8  # of the pieces of the late time
+LEAK_DEVIATIONS = 3.0
+LEAK_LIVE_GROWTH = 0.05  # of its live bytes in the late time
+EMPTIED_SHARE = 0.5  # of its peak that a site must have freed to be one that was emptied
+REALLOC_TIMES = 4  # as much allocated as live: a block that was reallocated often
+NEW_CLASSES, CLASSES_MAX, SIZE_LEAST = 8, 63, 16
+LISTED = 3  # call sites in a sentence
+
+
+@dataclass
+class Verdict:
+    """A cause; `nothing` where there is none."""
+
+    cause: str
+    nbytes: float
+    text: str
+    advice: str
+    sites: list[str] = field(default_factory=list)
+    settings: dict[str, str] = field(default_factory=dict)  # to try
+    figure: str = "late"  # that the settings change: late or peak resident memory
+
+    def to_json(self) -> dict[str, object]:
+        """For --json."""
+        return {"cause": self.cause, "bytes": round(self.nbytes), "text": self.text,
+                "advice": self.advice, "sites": self.sites, "settings": self.settings}  # fmt: skip
+
+
+def mib(nbytes: float) -> str:
+    """For people."""
+    return f"{nbytes / MIB:.1f} MiB"
+
+
+def percent(part: float, whole: float) -> str:
+    """Of the whole."""
+    return f"{100 * part / whole:.0f} %" if whole else "0 %"
+
+
+def listed(courses: list[Course], amount: Callable[[Course], float]) -> str:
+    """Call sites with their amounts."""
+    return ", ".join(f"{one.title} ({mib(amount(one))})" for one in courses[:LISTED])
+
+
+def leak(history: History) -> Verdict | None:
+    """Sites that grew until the end."""
+    interval, rss = history.account.interval, history.account.rss
+    found = []
+    for course in history.courses:
+        gained, rises, pieces, deviations = growth_of(course, interval)
+        is_growth = pieces >= 2 and rises >= LEAK_RISES * pieces and deviations >= LEAK_DEVIATIONS
+        if is_growth and gained >= LEAK_LIVE_GROWTH * course.site.counted:
+            found.append((gained, rises, pieces, course))
+    if not found:
+        return None
+    found.sort(key=lambda one: -one[0])
+    gained, rises, pieces, course = found[0]
+    total = sum(one[0] for one in found)
+    if total < SHARES["leak"] * rss / 2:
+        return None
+    others = [one[3] for one in found[1:]]
+    text = (
+        f"leak at {course.title}: its live memory grew in {rises} of {pieces} parts of the second "
+        f"half of the run, by {mib(gained)} to {mib(course.site.live)}"
+    )
+    if others:
+        text += f"; also {listed(others, lambda one: one.site.live)}"
+    freed = max(0.0, course.site.made - course.site.counted)
+    advice = (
+        f"find out what frees the blocks of {course.name}: of {mib(course.site.made)} allocated "
+        f"there {mib(freed)} were freed. If it is a cache that has a bound, the run was too short "
+        "to reach it"
+    )
+    nbytes = max(total, sum(one[3].site.live for one in found))
+    return Verdict("leak", nbytes, text, advice, [one[3].name for one in found])
+
+
+def fragmentation(history: History) -> Verdict | None:
+    """Free memory that live blocks pin."""
+    account = history.account
+    nbytes = account.parts["pinned"]
+    sites = sorted(history.courses, key=lambda one: -one.site.pinned)
+    sites = [one for one in sites if one.site.pinned >= nbytes / 10] or sites[:1]
+    if not sites:
+        classes = sorted(account.pinned_by_class, key=lambda one: -account.pinned_by_class[one])
+        where = ", ".join(f"{size} bytes" for size in classes[:LISTED])
+        text = f"fragmentation: live blocks of {where} pin {mib(nbytes)} of free memory"
+        return Verdict("fragmentation", nbytes, text, "POOLSHIM_PROFILE on names the call sites")
+    first = sites[0]
+    held = sum(one.site.live for one in sites)
+    text = (
+        f"fragmentation: {mib(held)} of long-lived blocks pin {mib(nbytes)} of free memory: "
+        + listed(sites, lambda one: one.site.pinned)
+    )
+    if first.site.counted < EMPTIED_SHARE * first.peak:
+        text += (
+            f"; {first.name} has freed {percent(first.peak - first.site.counted, first.peak)} of "
+            "its blocks, and the rest lies scattered among what it freed"
+        )
+        advice = (
+            f"allocate what {first.name} keeps apart from what it frees soon, or copy what is left "
+            "into new blocks after the frees; a pool of its own (poolshim/pool.h, slice.h) gives "
+            "the memory back when it is emptied"
+        )
+    else:
+        advice = (
+            f"give the blocks of {first.name} a pool of their own (poolshim/pool.h, region.h), or "
+            "allocate them before the short-lived ones around them"
+        )
+    return Verdict("fragmentation", nbytes, text, advice, [one.name for one in sites])
+
+
+def cache(history: History) -> Verdict | None:
+    """Free pages that are kept."""
+    nbytes, delay_ms = history.account.parts["cache"], history.account.delay_ms
+    text = (
+        f"cache: {mib(nbytes)} of free pages are kept; they go back {delay_ms} ms after the last "
+        "free, at the program's next calls of malloc or free"
+    )
+    if history.account.has_background:
+        text = f"cache: {mib(nbytes)} of free pages are kept, for {delay_ms} ms after the last free"
+        advice = "POOLSHIM_PURGE_DELAY_MS=0 gives them back at once, at the cost of page faults"
+        settings = {"POOLSHIM_PURGE_DELAY_MS": "0"}
+    else:
+        advice = (
+            "POOLSHIM_BACKGROUND=1 gives them back while the program makes no call; so does "
+            "malloc_trim(0) where it becomes idle"
+        )
+        settings = {"POOLSHIM_BACKGROUND": "1"}
+    return Verdict("cache", nbytes, text, advice, [], settings)
+
+
+def large(history: History) -> Verdict | None:
+    """One block that was reallocated again and again."""
+    for course in history.courses[:LISTED]:
+        site = course.site
+        is_one = 0 < site.blocks < 4 and site.largest >= site.live / 2
+        if is_one and site.made >= REALLOC_TIMES * site.live:
+            text = (
+                f"one large block: {mib(site.live)} are live at {course.title}, in "
+                f"{round(site.blocks)} block(s); {mib(site.made)} were allocated there in all: it "
+                "grew by realloc, and each step that copies holds the old and the new block"
+            )
+            advice = (
+                "reserve the final size at once, or grow by a factor; POOLSHIM_MMAP_MIN=1MiB makes "
+                "the steps moves of pages from 1 MiB on. Lists of pieces need no copy at all"
+            )
+            return Verdict("large", site.live, text, advice, [course.name],
+                           {"POOLSHIM_MMAP_MIN": "1MiB"}, "peak")  # fmt: skip
+    return None
+
+
+def rounding(history: History) -> Verdict | None:
+    """Requests a little above a size class."""
+    nbytes = history.account.parts["rounding"]
+    sites = sorted(history.courses, key=lambda one: -one.site.rounding)[:LISTED]
+    sites = [one for one in sites if one.site.rounding >= nbytes / 10]
+    text = (
+        f"rounding: {mib(nbytes)} of {mib(history.account.parts['live'] + nbytes)} in live blocks "
+        "are beyond what was requested: " + listed(sites, lambda one: one.site.rounding)
+    )
+    advice = (
+        "`poolshim tune` computes size classes for this program; or request sizes just below a "
+        "class, not above it"
+    )
+    classes = more_classes(history)
+    settings = {"POOLSHIM_SIZE_CLASSES": ",".join(map(str, classes))} if classes else {}
+    return Verdict("rounding", nbytes, text, advice, [one.name for one in sites], settings)
+
+
+def more_classes(history: History) -> list[int]:
+    """The present size classes, and the requests that lose most as classes of their own."""
+    account = history.account
+    present = set(account.classes)
+    by_loss = sorted(account.rounding_by_size.items(), key=lambda one: -one[1])
+    new = [size for size, _ in by_loss if size not in present and size >= SIZE_LEAST]
+    new = new[: min(NEW_CLASSES, CLASSES_MAX - len(present))]
+    return sorted(present | set(new)) if new else []
+
+
+def stacks(history: History) -> Verdict | None:
+    """Threads that were deep in their stacks."""
+    nbytes, count = history.account.parts["stacks"], history.account.thread_count
+    return Verdict(
+        "stacks", nbytes,
+        f"not the heap: {mib(nbytes)} are in the stacks of {count} threads",
+        "what a thread has touched of its stack stays until it ends: fewer threads, shallower "
+        "recursion, smaller buffers on the stack; a smaller limit (ulimit -s) does not help",
+    )  # fmt: skip
+
+
+def mappings(history: History) -> Verdict | None:
+    """Memory that the program maps itself."""
+    account = history.account
+    nbytes, names = account.parts["other"], account.names.get("other", {})
+    largest = ", ".join(f"{name} ({mib(size)})" for name, size in
+                        sorted(names.items(), key=lambda one: -one[1])[:LISTED])  # fmt: skip
+    advice = "`strace -k -f -e trace=mmap,brk` shows which calls make them"
+    runtime = runtime_of(history)
+    if runtime == "python":
+        advice = ("CPython keeps small objects in arenas of its own: PYTHONMALLOC=malloc gives "
+                  "them to malloc, and this report their call sites")  # fmt: skip
+    elif runtime == "managed":
+        advice = "they are the heap of its virtual machine: its own tools say what holds it"
+    return Verdict(
+        "mappings", nbytes,
+        f"not the heap: {mib(nbytes)} are in mappings that the program makes itself: {largest}",
+        advice,
+    )  # fmt: skip
+
+
+def runtime_of(history: History) -> str:
+    """Of programs known to map their heap themselves."""
+    names = {Path(one.path).name for one in history.watch.code_of(history.pid)}
+    if any(name.startswith(("libpython3", "python3")) for name in names):
+        return "python"
+    known = ("node", "java", "libjvm", "libruby", "ruby", "php", "dotnet", "libcoreclr", "libv8")
+    return "managed" if any(name.startswith(known) for name in names) else ""
+
+
+def files(history: History) -> Verdict | None:
+    """Pages of mapped files."""
+    account = history.account
+    names = sorted(account.names["files"].items(), key=lambda one: -one[1])[:LISTED]
+    return Verdict(
+        "files", account.parts["files"],
+        f"not the heap: {mib(account.parts['files'])} are pages of mapped files: "
+        + ", ".join(f"{name} ({mib(size)})" for name, size in names),
+        "pages of files that are only read go back when the machine needs memory; "
+        "madvise(MADV_DONTNEED) gives them back at once",
+    )  # fmt: skip
+
+
+def shared(history: History) -> Verdict | None:
+    """Shared memory."""
+    account = history.account
+    names = sorted(account.names["shared"].items(), key=lambda one: -one[1])[:LISTED]
+    return Verdict(
+        "shared", account.parts["shared"],
+        f"not the heap: {mib(account.parts['shared'])} are shared memory: "
+        + ", ".join(f"{name} ({mib(size)})" for name, size in names),
+        "it belongs to whichever processes map it; its size is set where it is made",
+    )  # fmt: skip
+
+
+def huge(history: History) -> Verdict | None:
+    """Parts of huge pages that were never used."""
+    nbytes = history.account.parts["huge"]
+    return Verdict(
+        "huge", nbytes,
+        f"huge pages: {mib(nbytes)} are resident only because they lie in huge pages of which "
+        f"another part is used ({mib(history.account.huge_bytes)} are in huge pages)",
+        "POOLSHIM_THP=never refuses huge pages for the heap: less memory, more page faults; for "
+        "mappings of the program's own: madvise(MADV_NOHUGEPAGE)",
+        [], {"POOLSHIM_THP": "never"},
+    )  # fmt: skip
+
+
+def fork(history: History) -> Verdict | None:
+    """Copies that children made by writing."""
+    nbytes = history.moment.copied
+    children = [one for one in history.moment.accounts.values() if one.copied >= MIB]
+    return Verdict(
+        "fork", nbytes,
+        f"fork: {len(children)} child process{'es' * (len(children) != 1)} of {history.name} "
+        f"hold{'s' * (len(children) == 1)} {mib(nbytes)} of private copies of memory that was "
+        "inherited and written to since, by parent or child",
+        "write less to what is inherited (reference counts, free lists, caches), load it after the "
+        "fork, or start fewer children",
+    )  # fmt: skip
+
+
+CAUSES: dict[str, Callable[[History], Verdict | None]] = {
+    "leak": leak, "fragmentation": fragmentation, "cache": cache, "large": large,
+    "rounding": rounding, "stacks": stacks, "mappings": mappings, "files": files,
+    "shared": shared, "huge": huge, "fork": fork,
+}  # fmt: skip
+
+
+def judge(history: History) -> Verdict:
+    """The cause that explains most, or that nothing is unusual."""
+    found = []
+    for name, cause in CAUSES.items():
+        verdict = cause(history)
+        whole = history.moment.pss if name == "fork" else history.account.rss
+        if verdict is not None and verdict.nbytes >= max(SHARES[name] * whole, LEAST_BYTES):
+            found.append(verdict)
+    if not found:
+        return nothing(history)
+    return max(found, key=lambda one: one.nbytes)
+
+
+def nothing(history: History) -> Verdict:
+    """What is resident is in use."""
+    parts, rss = history.account.parts, history.account.rss
+    largest = sorted(parts, key=lambda name: -parts[name])[:LISTED]
+    text = f"nothing unusual: {mib(rss)}, of which " + ", ".join(
+        f"{percent(parts[name], rss)} {PARTS[name]}" for name in largest
+    )
+    courses = [one for one in history.courses if one.site.live >= rss / 20][:LISTED]
+    advice = "to need less, load less code, or have fewer and smaller blocks"
+    if courses:
+        text += "; live are most blocks of " + listed(courses, lambda one: one.site.live)
+        advice = "to need less, have fewer or smaller live blocks there"
+    return Verdict("nothing", parts["live"], text, advice, [one.name for one in courses])

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: MIT
+"""Samples the memory of a process and all that descend from it, while they run.
+
+    watch = Watch(pid); watch.sample(); watch.moments
+
+A sample costs time that grows with the memory: the pause after it is several times as long, so that
+the watching takes a fifth of one core at most. When there are many samples, every second one is
+dropped and the pause is doubled.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+from .. import pprof, symbols
+from ..compare.processes import descendants, read_family
+from ..errors import Failed, OwnFailure
+from .account import Account, Book, copied_bytes
+from .mappings import command_of
+
+PAUSE_S = 0.1
+COST_SHARE = 0.2  # of one core
+MOMENTS_MAX = 1000
+FAMILY_MAX = 64  # processes; more are not looked at
+
+
+@dataclass
+class Moment:
+    """All processes at one time."""
+
+    at_s: float
+    accounts: dict[int, Account] = field(default_factory=dict)
+
+    @property
+    def pss(self) -> int:
+        """Memory of all of them, each page once."""
+        return sum(one.pss for one in self.accounts.values())
+
+    @property
+    def copied(self) -> int:
+        """Private copies of pages that were inherited."""
+        return sum(one.copied for one in self.accounts.values())
+
+
+class Watch:
+    """Of one command."""
+
+    def __init__(self, root: int, pause_s: float = PAUSE_S) -> None:
+        self.root = root
+        self.pause_s = pause_s
+        self.start_s = time.monotonic()
+        self.moments: list[Moment] = []
+        self.books: dict[int, Book] = {}
+        self.commands: dict[int, str] = {}
+        self.parents: dict[int, int] = {}
+        self.code: dict[tuple[int, int], pprof.Mapping] = {}  # by process and address
+        self.refusal = ""  # why a process could not be read
+
+    def wait_s(self, cost_s: float) -> float:
+        """Until the next sample."""
+        return max(self.pause_s, cost_s / COST_SHARE)
+
+    def sample(self) -> float:
+        """One moment; what it cost in CPU seconds."""
+        before = time.process_time()
+        moment = Moment(time.monotonic() - self.start_s)
+        family = read_family()
+        pids = {self.root} | descendants(self.root, family)
+        alive = sorted(pid for pid in pids if pid in family and not family[pid][1])
+        for pid in alive[:FAMILY_MAX]:
+            self.parents[pid] = family[pid][0]
+            account = self.take(pid)
+            if account is not None and account.rss:
+                moment.accounts[pid] = account
+        self.add_copies(moment)
+        for pid in set(self.books) - set(alive):
+            self.books.pop(pid).close()
+        if moment.accounts:
+            self.moments.append(moment)
+            self.thin()
+        return time.process_time() - before
+
+    def take(self, pid: int) -> Account | None:
+        """One process; None where it ends meanwhile."""
+        book = self.books.setdefault(pid, Book(pid))
+        try:
+            account = book.take()
+        except (Failed, OwnFailure, OSError) as error:
+            self.refusal = str(error)
+            return None
+        self.commands[pid] = command_of(pid) or self.commands.get(pid, "")
+        for one in book.mappings:
+            if "x" in one.permissions and one.is_file:
+                self.code.setdefault(
+                    (pid, one.start),
+                    pprof.Mapping(one.start, one.end, one.offset, one.path, ""),
+                )
+        return account
+
+    def add_copies(self, moment: Moment) -> None:
+        """Of processes whose parent runs. One that has ended meanwhile is left out."""
+        for pid, account in sorted(moment.accounts.items()):
+            parent = self.books.get(self.parents.get(pid, 0))
+            if parent is None or parent.pid not in moment.accounts:
+                continue
+            try:
+                account.copied = copied_bytes(self.books[pid], parent)
+            except (Failed, OwnFailure, OSError):
+                del moment.accounts[pid]
+
+    def thin(self) -> None:
+        """Half as many, twice as far apart."""
+        if len(self.moments) > MOMENTS_MAX:
+            self.moments = self.moments[::2]
+            self.pause_s *= 2
+
+    def code_of(self, pid: int) -> list[pprof.Mapping]:
+        """Of the files that a process has run from."""
+        return sorted(
+            (one for (owner, _), one in self.code.items() if owner == pid),
+            key=lambda one: one.start,
+        )
+
+    def names(self, pid: int, stacks: set[tuple[int, ...]]) -> dict[int, list[str]]:
+        """The functions at each address of stacks, innermost first."""
+        mappings = self.code_of(pid)
+        locations = {
+            address: pprof.Location(address, mapping_at(mappings, address), "")
+            for address in {address for stack in stacks for address in stack}
+        }
+        profile = pprof.Profile(samples=[pprof.Sample(tuple(locations.values()), ())])
+        found = symbols.names_of(profile)
+        return {address: found.of(location) for address, location in locations.items()}
+
+
+def mapping_at(mappings: list[pprof.Mapping], address: int) -> pprof.Mapping | None:
+    """The one that has it."""
+    return next((one for one in mappings if one.start <= address < one.limit), None)
+
+
