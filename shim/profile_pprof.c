@@ -8,7 +8,9 @@
 #include "pools/engine/base/bits.h"
 #include "pools/engine/os/os.h"
 #include "pools/engine/profile/countdown.h"
+#include "pools/engine/profile/pinned.h"
 #include "pools/engine/profile/profile.h"
+#include "pools/engine/profile/table.h"
 #include "shim/process.h"
 #include "shim/text.h"
 
@@ -57,6 +59,7 @@ enum string {
     STRING_ALLOC_SPACE,
     STRING_INUSE_OBJECTS,
     STRING_INUSE_SPACE,
+    STRING_PINNED_SPACE,
     STRING_COUNT,
     STRING_BYTES,
     STRING_SPACE,
@@ -88,6 +91,7 @@ struct writer {
     struct ps_mappings *mappings;
     struct location *locations; /* hash table */
     size_t location_mask;
+    struct ps_pinned pinned;
 };
 
 /* ---- the wire format ---- */
@@ -214,6 +218,7 @@ static void put_sample(struct writer *writer, const struct ps_profile_stack *sta
     add_varint(&writer->inner, sums.made_bytes);
     add_varint(&writer->inner, blocks_of(sums.live_weight));
     add_varint(&writer->inner, sums.live_bytes);
+    add_varint(&writer->inner, ps_pinned_of(&writer->pinned, stack));
     add_inner(writer, SAMPLE_VALUES);
     put_message(writer, PROFILE_SAMPLE);
 }
@@ -233,6 +238,7 @@ static void put_head(struct writer *writer) {
     put_type(writer, PROFILE_SAMPLE_TYPE, STRING_ALLOC_SPACE, STRING_BYTES);
     put_type(writer, PROFILE_SAMPLE_TYPE, STRING_INUSE_OBJECTS, STRING_COUNT);
     put_type(writer, PROFILE_SAMPLE_TYPE, STRING_INUSE_SPACE, STRING_BYTES);
+    put_type(writer, PROFILE_SAMPLE_TYPE, STRING_PINNED_SPACE, STRING_BYTES);
     put_type(writer, PROFILE_PERIOD_TYPE, STRING_SPACE, STRING_BYTES);
     put_number(writer, PROFILE_PERIOD, ps_profile_settings.interval_bytes);
     put_number(writer, PROFILE_DEFAULT_TYPE, STRING_INUSE_SPACE);
@@ -265,6 +271,7 @@ static void put_strings(struct writer *writer, const struct ps_profile_counts *c
         [STRING_ALLOC_SPACE] = "alloc_space",
         [STRING_INUSE_OBJECTS] = "inuse_objects",
         [STRING_INUSE_SPACE] = "inuse_space",
+        [STRING_PINNED_SPACE] = "pinned_space",
         [STRING_COUNT] = "count",
         [STRING_BYTES] = "bytes",
         [STRING_SPACE] = "space",
@@ -340,7 +347,10 @@ int ps_pprof_write(int fd, const void *context) {
     size_t entries = location_count(newest);
     size_t head_bytes = ps_round_up(sizeof(struct writer), PS_CACHE_LINE) +
                         ps_round_up(sizeof(struct ps_mappings), PS_CACHE_LINE);
-    size_t bytes = ps_round_up(head_bytes + entries * sizeof(struct location), page_bytes);
+    size_t pinned_entries = ps_pinned_entries(ps_table_sample_limit());
+    size_t pinned_at = head_bytes + entries * sizeof(struct location);
+    size_t bytes =
+        ps_round_up(pinned_at + pinned_entries * sizeof(struct ps_pinned_entry), page_bytes);
     char *memory = ps_os_reserve(bytes, page_bytes);
     if (memory == NULL) {
         return ENOMEM;
@@ -350,6 +360,9 @@ int ps_pprof_write(int fd, const void *context) {
     writer->mappings = (struct ps_mappings *)(memory + ps_round_up(sizeof *writer, PS_CACHE_LINE));
     writer->locations = (struct location *)(memory + head_bytes);
     writer->location_mask = entries - 1;
+    writer->pinned.entries = (struct ps_pinned_entry *)(memory + pinned_at);
+    writer->pinned.mask = pinned_entries - 1;
+    ps_pinned_count(&writer->pinned);
     ps_mappings_read(writer->mappings);
     ps_gzip_start(&writer->gzip, fd);
     put_file(writer);

@@ -257,6 +257,8 @@ def test_wrappers_are_left_out_of_a_site() -> None:
         0
     ] == "std::vector::push_back"
     assert site_name(["xmalloc"]) == ("xmalloc", ())
+    assert site_name(["ruby_xmalloc", "libruby.so+0x12", "rb_str_new", "main"])[0] == "rb_str_new"
+    assert site_name(["program+0x12", "program+0x34"])[0] == "program+0x12"
     assert site_name([]) == ("[no stack]", ())
     assert site_name(["f", "main", "__libc_start_call_main", "_start"]) == ("f", ("main",))
     assert short("operator new(unsigned long)") == "operator new"

@@ -31,7 +31,8 @@ pytestmark = pytest.mark.preload
 
 INTERVAL = 64 << 10
 SEEDS = 100
-TYPES = ["alloc_objects", "alloc_space", "inuse_objects", "inuse_space"]
+TYPES = ["alloc_objects", "alloc_space", "inuse_objects", "inuse_space", "pinned_space"]
+SAMPLED_TYPES = 4  # the first of them are sums over allocations
 TWO_SIDED_95 = 1.96  # standard deviations
 Exact = dict[str, list[tuple[int, int, int]]]  # of each site: bytes of a block, made, live
 
@@ -53,10 +54,11 @@ def read(path: Path) -> pprof.Profile:
     """A profile, with all that must hold of any."""
     profile = pprof.read(path)
     assert [name for name, _ in profile.types] == TYPES
-    assert [unit for _, unit in profile.types] == ["count", "bytes"] * 2
+    assert [unit for _, unit in profile.types] == ["count", "bytes"] * 2 + ["bytes"]
     assert profile.default_type == "inuse_space" and profile.time_nanos > 0
     for sample in profile.samples:
-        made, made_bytes, live, live_bytes = sample.values
+        made, made_bytes, live, live_bytes, pinned = sample.values
+        assert pinned == 0 or live > 0
         assert 0 <= live <= made and 0 <= live_bytes <= made_bytes and sample.locations
     stacks = [sample.locations for sample in profile.samples]
     assert len(stacks) == len(set(stacks))
@@ -135,7 +137,7 @@ def test_figures_are_within_their_intervals(
         runs = list(executor.map(run, seeds))
     all_of_them = []
     for name in runs[0]:
-        for kind in range(len(TYPES)):
+        for kind in range(SAMPLED_TYPES):
             off = [run[name][kind] for run in runs]
             within = sum(abs(one) <= TWO_SIDED_95 for one in off)
             mean = sum(off) / SEEDS
@@ -160,7 +162,20 @@ def test_without_sampling_figures_are_exact(
         live = sum(count for _, _, count in rows)
         made_bytes = sum(size * count for size, count, _ in rows)
         live_bytes = sum(size * count for size, _, count in rows)
-        assert sums[name] == [made, made_bytes, live, live_bytes]
+        assert sums[name][:SAMPLED_TYPES] == [made, made_bytes, live, live_bytes]
+
+
+def test_pinned_memory_is_that_of_the_survivors(
+    run_shim: RunShim, tmp_path: Path, build_dir: Path
+) -> None:
+    path = tmp_path / "h.pb.gz"
+    program = build_dir / "tests" / "causes" / "survivors"
+    result = run_shim([program, "1", "0"], env=settings(path, seed=1), timeout=120)
+    assert (result.returncode, result.stderr) == (0, "")
+    sums = by_site(read(path))
+    pinned = {name: values[TYPES.index("pinned_space")] for name, values in sums.items()}
+    assert pinned["remember_user"] > 40 << 20
+    assert pinned["receive_message"] == 0
 
 
 def test_totals_agree_with_exact_recording(

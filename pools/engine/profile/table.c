@@ -2,7 +2,7 @@
 /*
  * See table.h. One mapping: two hash tables of chains, then stacks and samples in the order in
  * which they were made. Samples are reused, stacks are not. Lock: table_lock, protects all of it
- * except the constant parts of stacks; held for a walk over a chain, over no call.
+ * except the constant parts of stacks; held for a walk over a chain.
  */
 #include "pools/engine/profile/table.h"
 
@@ -63,7 +63,7 @@ static void *take_memory(size_t bytes) {
         return NULL;
     }
     PS_UNDO_NOTE(&table_undo, ps_table_memory.x_used_end);
-    ps_table_memory.x_used_end = memory + bytes;
+    ps_store_relaxed(&ps_table_memory.x_used_end, memory + bytes); /* relaxed: one reader guesses */
     return memory;
 }
 
@@ -260,6 +260,22 @@ void ps_table_drop(struct ps_sample *sample) {
     count_live(sample, FREED);
     return_sample(sample);
     ps_lock_release(&table_lock);
+}
+
+void ps_table_walk(void (*visit)(const struct ps_sample *sample, void *context), void *context) {
+    for (size_t i = 0; i < ps_table_memory.bucket_count; i++) {
+        ps_lock_acquire(&table_lock);
+        for (const struct ps_sample *one = samples[i]; one != NULL; one = one->chain) {
+            visit(one, context);
+        }
+        ps_lock_release(&table_lock);
+    }
+}
+
+size_t ps_table_sample_limit(void) {
+    /* relaxed: an upper bound, also when it grows meanwhile by a few. */
+    const char *end = ps_load_relaxed(&ps_table_memory.x_used_end);
+    return (size_t)(end - ps_table_memory.base) / sizeof(struct ps_sample);
 }
 
 const struct ps_profile_stack *ps_profile_next(const struct ps_profile_stack *stack) {

@@ -60,4 +60,11 @@ struct ps_sample *ps_table_take(const void *block);
 void ps_table_put(struct ps_sample *sample, const void *block);
 void ps_table_drop(struct ps_sample *sample);
 
+/* Calls visit for each live sample, with the lock held, which is released between the chains. visit
+ * takes no lock and allocates nothing. */
+void ps_table_walk(void (*visit)(const struct ps_sample *sample, void *context), void *context);
+
+/* Bound on the number of live samples. */
+size_t ps_table_sample_limit(void);
+
 #endif

@@ -47,24 +47,13 @@ struct count {
 
 static void count_span(struct ps_census *census, const struct ps_span *span) {
     struct ps_census_class *class = &census->classes[span->class_index];
-    size_t used = ps_load_relaxed(&span->used);             /* relaxed: see the file comment */
-    size_t needed = ps_load_relaxed(&span->free_countdown); /* relaxed: as above */
-    size_t armed = ps_load_relaxed(&span->countdown_start); /* relaxed: as above */
-    size_t popped = ps_load_relaxed(&span->popped);         /* relaxed: as above */
-    size_t carved = ps_load_relaxed(&span->carved);         /* relaxed: as above */
-    size_t handed = ps_span_handed_index(span);
-    size_t window = carved > handed ? carved - handed : 0;
-    size_t out = used + needed + popped;
-    size_t back = armed + ps_span_remote_blocks(span) + window;
+    size_t popped = ps_load_relaxed(&span->popped); /* relaxed: see the file comment */
+    size_t window = ps_span_window_blocks(span);
     class->prepared_blocks += window;
     class->taken_blocks += popped - window; /* modulo 2^64, until the heaps' counts are added */
     class->spans++;
     class->span_bytes += (uint64_t)span->run.granules << PS_GRANULE_SHIFT;
-    /* relaxed: as above. Its memory was purged because all blocks are back, and the owner has not
-     * collected them yet: the returned blocks are no longer counted anywhere. */
-    bool is_dropped =
-        (ps_load_relaxed(&span->x_remote) & (PS_REMOTE_CLAIMED | PS_REMOTE_DRAINED)) != 0;
-    class->live_blocks += out > back && !is_dropped ? out - back : 0;
+    class->live_blocks += ps_span_live_blocks(span);
 }
 
 static void count_region(struct ps_census *census, struct ps_slot *slot) {

@@ -21,7 +21,7 @@
 #include "pools/engine/page/page_map.h"
 #include "pools/engine/page/purge.h"
 #include "pools/engine/page/retention.h"
-#include "pools/engine/profile/draw.h"
+#include "pools/engine/profile/countdown.h"
 #include "pools/engine/profile/profile.h"
 #include "pools/engine/profile/table.h"
 #include "pools/engine/small/size_class.h"

@@ -246,3 +246,18 @@ void *ps_span_remote_list(const struct ps_span *span) {
 size_t ps_span_remote_blocks(const struct ps_span *span) {
     return total_of(ps_load_relaxed(&span->x_remote)); /* relaxed: a snapshot */
 }
+
+size_t ps_span_live_blocks(const struct ps_span *span) {
+    /* relaxed, all: a snapshot. */
+    size_t used = ps_load_relaxed(&span->used);
+    size_t needed = ps_load_relaxed(&span->free_countdown);
+    size_t armed = ps_load_relaxed(&span->countdown_start);
+    size_t popped = ps_load_relaxed(&span->popped);
+    size_t out = used + needed + popped;
+    size_t back = armed + ps_span_remote_blocks(span) + ps_span_window_blocks(span);
+    /* Its memory was purged because all blocks are back, and the owner has not collected them yet:
+     * the returned blocks are no longer counted anywhere. */
+    bool is_dropped =
+        (ps_load_relaxed(&span->x_remote) & (PS_REMOTE_CLAIMED | PS_REMOTE_DRAINED)) != 0;
+    return out > back && !is_dropped ? out - back : 0;
+}

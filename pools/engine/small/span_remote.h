@@ -105,6 +105,16 @@ void *ps_span_remote_list(const struct ps_span *span);
 /* Number of returned blocks that are not collected yet. */
 size_t ps_span_remote_blocks(const struct ps_span *span);
 
+/* Any thread: blocks of the span in a bin's window, at this moment. */
+static inline size_t ps_span_window_blocks(const struct ps_span *span) {
+    size_t carved = ps_load_relaxed(&span->carved); /* relaxed: a snapshot */
+    size_t handed = ps_span_handed_index(span);
+    return carved > handed ? carved - handed : 0;
+}
+
+/* Any thread: blocks of the span that are live, as far as its account says at this moment. */
+size_t ps_span_live_blocks(const struct ps_span *span);
+
 /* Owner, settled account: blocks that are neither back nor on the remote word. */
 static inline size_t ps_span_out_blocks(const struct ps_span *span) {
     size_t back = ps_span_remote_blocks(span);

@@ -177,8 +177,8 @@ class Book:
             parts["code"] += rest
             return
         parts["other"] += rest
-        name = one.path or ("code made at run time" if "x" in one.permissions else "no name")
-        account.names["other"][f"{name} {one.start:x}-{one.end:x}"] += rest
+        name = one.path or ("code made at run time" if "x" in one.permissions else "")
+        account.names["other"][f"0x{one.start:x} {name}".strip()] += rest
 
     def is_data(self, one: Mapping) -> bool:
         """Zeroed data right behind the mapping of a program or library."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """What the moments of a run say together: when to look, and how each call site's memory went.
 
-A call site is the innermost function that is not a wrapper of malloc; stacks that begin with the
-same one are added up.
+A call site is the innermost function that is not a wrapper of malloc, and has a name if one nearby
+has; stacks with the same one are added up.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ WRAPPER = re.compile(
     r"|operator new.*|std::.*[aA]llocat.*|.*::allocate|.*_M_allocate.*|_M_create_storage)"
     r"(?:\(.*\))?"
 )
+UNNAMED = re.compile(r"\S+\+0x[0-9a-f]+|0x[0-9a-f]+")
+NAMED_WITHIN = 6  # innermost functions, of which one that has a name says more
 # Outermost functions that every stack has.
 START = re.compile(r"_start|__libc_start\w*|start_thread|__?clone3?|__GI_\w*clone\w*")
 CALLERS = 3
@@ -63,11 +65,11 @@ def site_name(functions: list[str]) -> tuple[str, tuple[str, ...]]:
     names = [short(name) for name in functions]
     while len(names) > 1 and START.fullmatch(names[-1]):
         names.pop()
-    first = 0
-    while first + 1 < len(names) and WRAPPER.fullmatch(names[first]):
-        first += 1
     if not names:
         return "[no stack]", ()
+    near = range(min(len(names), NAMED_WITHIN))
+    own = [at for at in near if not WRAPPER.fullmatch(names[at])] or [0]
+    first = next((at for at in own if not UNNAMED.fullmatch(names[at])), own[0])
     return names[first], tuple(names[first + 1 : first + 1 + CALLERS])
 
 

@@ -213,9 +213,10 @@ def stacks(history: History) -> Verdict | None:
 def mappings(history: History) -> Verdict | None:
     """Memory that the program maps itself."""
     account = history.account
-    nbytes, names = account.parts["other"], account.names.get("other", {})
-    largest = ", ".join(f"{name} ({mib(size)})" for name, size in
-                        sorted(names.items(), key=lambda one: -one[1])[:LISTED])  # fmt: skip
+    nbytes, names = account.parts["other"], account.names["other"]
+    largest = f"{len(names)}, the largest {mib(max(names.values(), default=0))} at " + max(
+        names, key=lambda name: names[name], default="?"
+    )
     advice = "`strace -k -f -e trace=mmap,brk` shows which calls make them"
     runtime = runtime_of(history)
     if runtime == "python":
@@ -225,7 +226,7 @@ def mappings(history: History) -> Verdict | None:
         advice = "they are the heap of its virtual machine: its own tools say what holds it"
     return Verdict(
         "mappings", nbytes,
-        f"not the heap: {mib(nbytes)} are in mappings that the program makes itself: {largest}",
+        f"not the heap: {mib(nbytes)} are in mappings that the program makes itself ({largest})",
         advice,
     )  # fmt: skip
 
