@@ -15,7 +15,9 @@ import re
 import subprocess
 import sys
 import time
+from collections import Counter
 from functools import cache
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -276,3 +278,112 @@ def test_smaps_are_read(tmp_path: Path) -> None:
     assert (first.rss, first.pss, first.is_anonymous) == (512 << 10, 256 << 10, True)
     assert (second.path, second.offset, second.rss) == ("/usr/lib/a b.so", 4096, 4096)
     assert mappings.code_files([first, second]) == {"/usr/lib/a b.so"}
+
+
+# ---- the report as a file, and the setting ----
+
+
+class Page(HTMLParser):
+    """The elements of a report: whether they are closed, and what they refer to."""
+
+    VOID = {"meta", "br"}
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.count: Counter[str] = Counter()
+        self.references: list[str] = []
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.count[tag] += 1
+        self.references += [f"{key}={value}" for key, value in attrs if key in ("src", "href")]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.count[tag] += 1
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_the_report_is_one_file(build_dir: Path, tmp_path: Path) -> None:
+    need("addr2line")
+    path = tmp_path / "report.html"
+    done = poolshim(build_dir, "--html", path, "--", build_dir / "tests" / "causes" / "survivors")
+    assert done.returncode == 0, done.stderr
+    content = path.read_text()
+    page = Page()
+    page.feed(content)
+    assert page.open == [] and page.references == []
+    assert "<script" not in content and "url(" not in content and "@import" not in content
+    assert page.count["svg"] == 2 and page.count["polygon"] >= 3 and page.count["rect"] >= 1
+    assert "fragmentation: " in page.text and "remember_user" in page.text
+    assert "free, pinned by live blocks" in page.text
+
+
+@pytest.mark.slow
+def test_the_setting_is_verified(build_dir: Path, tmp_path: Path) -> None:
+    need("addr2line")
+    path = tmp_path / "report.html"
+    program = build_dir / "tests" / "causes" / "rounding"
+    done = poolshim(
+        build_dir, "--verify", "--rounds", "5", "--json", "--html", path, "--", program, timeout=300
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["verdict"]["settings"]["POOLSHIM_SIZE_CLASSES"].split(",").count("1040") == 1
+    gain = found["verified"]
+    assert gain["rounds"] == 5 and gain["figure"] == "late"
+    assert gain["memory"]["high"] < 1, gain
+    assert gain["after_bytes"] < gain["before_bytes"]
+    assert " helps: " in done.stderr and "helps: " in path.read_text()
+
+
+def test_where_no_setting_helps_nothing_is_run(build_dir: Path, tmp_path: Path) -> None:
+    need("addr2line")
+    marks = tmp_path / "marks"
+    program = build_dir / "tests" / "causes" / "thread_stacks"
+    script = f'echo run >> "{marks}"; exec "{program}"'
+    done = poolshim(build_dir, "--verify", "--", "sh", "-c", script)
+    assert done.returncode == 0, done.stderr
+    assert marks.read_text() == "run\n"
+    assert "verified: nothing: no setting changes this" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_server_is_loaded_and_stopped(build_dir: Path, tmp_path: Path) -> None:
+    server, load = tmp_path / "server.py", tmp_path / "load.py"
+    server.write_text(
+        "import socket, sys\n"
+        "kept, one = [], socket.create_server(('127.0.0.1', int(sys.argv[1])))\n"
+        "while True:\n"
+        "    other, _ = one.accept()\n"
+        "    kept += [bytearray(b'x' * 50000) for _ in range(len(other.recv(100)))]\n"
+    )
+    load.write_text(
+        "import socket, sys, time\n"
+        "for _ in range(40):\n"
+        "    with socket.create_connection(('127.0.0.1', int(sys.argv[1]))) as one:\n"
+        "        one.sendall(b'x' * 10)\n"
+        "    time.sleep(0.02)\n"
+    )
+    done = poolshim(
+        build_dir, "--json", "--rest", "1s", "--server", f"{sys.executable} {server} {{port}}",
+        "--load", f"{sys.executable} {load} {{port}}",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["parts"]["live"] > 19 * MIB
+    assert subprocess.run(["pgrep", "-f", str(server)], check=False).returncode == 1
+
+
+def test_a_load_that_fails_is_one_line(build_dir: Path) -> None:
+    server = f"{sys.executable} -m http.server --bind 127.0.0.1 {{port}}"
+    done = poolshim(build_dir, "--server", server, "--load", "false")
+    assert done.returncode == 1
+    assert done.stderr == "poolshim explain: false: the load ended with 1\n"
