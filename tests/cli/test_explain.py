@@ -23,6 +23,7 @@ from typing import Any
 
 import pytest
 from conftest import ROOT, run_captured
+from running import SILENT, Start, complaint, run_as_nobody, spawn, start  # noqa: F401
 from under_shim import need
 
 sys.path.insert(0, str(ROOT / "scripts"))
@@ -387,3 +388,18 @@ def test_a_load_that_fails_is_one_line(build_dir: Path) -> None:
     done = poolshim(build_dir, "--server", server, "--load", "false")
     assert done.returncode == 1
     assert done.stderr == "poolshim explain: false: the load ended with 1\n"
+
+
+@pytest.mark.root
+def test_not_permitted(start: Start) -> None:
+    process = start(SILENT)
+    refused = run_as_nobody("explain", "--pid", str(process.pid))
+    assert "not permitted" in complaint(refused, "explain", 126)
+
+
+def test_a_report_that_cannot_be_written(build_dir: Path) -> None:
+    need("addr2line")
+    program = build_dir / "tests" / "causes" / "thread_stacks"
+    done = poolshim(build_dir, "--html", "/dev/full", "--", program)
+    assert done.returncode == 125
+    assert done.stderr.splitlines()[-1].startswith("poolshim explain: /dev/full: No space left")
