@@ -167,12 +167,15 @@ def test_the_report_has_a_picture_a_table_sites_and_a_verdict(build_dir: Path) -
     assert max(len(line) for line in lines) <= 80
 
 
-def test_a_running_process(build_dir: Path) -> None:
+@pytest.mark.parametrize("has_profile", [False, True])
+def test_a_running_process(build_dir: Path, has_profile: bool) -> None:
     library = build_dir / "libpoolshim.so"
+    env = {**os.environ, "LD_PRELOAD": str(library)}
+    if has_profile:
+        env["POOLSHIM_PROFILE"] = "/dev/null"
     code = "x = [bytearray(b'x' * 100000) for _ in range(100)]; print(flush=True); input()"
     with subprocess.Popen(
-        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        env={**os.environ, "LD_PRELOAD": str(library)},
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env
     ) as process:  # fmt: skip
         assert process.stdout is not None and process.stdin is not None
         process.stdout.readline()
@@ -180,7 +183,9 @@ def test_a_running_process(build_dir: Path) -> None:
         process.stdin.close()
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    assert found["pid"] == process.pid and found["sites"] == []
+    assert found["pid"] == process.pid
+    sites = sum(one["live_bytes"] for one in found["sites"])
+    assert sites > 5 * MIB if has_profile else found["sites"] == []
     assert found["parts"]["live"] > 9 * MIB
 
 

@@ -4,8 +4,9 @@
     gain = verify_command(["program"], {"POOLSHIM_BACKGROUND": "1"}, "late", rounds=8)
 
 Without the profile, since it changes what is measured. The figure is the mean of the resident
-memory of the command and its children over the second half of a run, or their peak; ratios are
-taken within rounds (compare/paired.py).
+memory of the command and its children over the second half of a run, or the peak of its largest
+process (of a server, of all as they were sampled); ratios are taken within rounds
+(compare/paired.py).
 """
 
 from __future__ import annotations
@@ -92,11 +93,10 @@ def run_command(command: list[str], env: dict[str, str], figure: str) -> tuple[f
         tuple(command), places.find().library, env, sample_ms=SAMPLE_MS, is_family=True
     )
     options = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    report = launcher.measure(launch, stdin=subprocess.DEVNULL, **options).report
+    done = launcher.measure(launch, stdin=subprocess.DEVNULL, **options)
+    report = done.report
     samples = [(at_ms, kib * 1024.0) for at_ms, kib in report["samples"]]
-    memory = late_bytes(samples)
-    if figure == "peak":
-        memory = max(nbytes for _, nbytes in samples)
+    memory = done.peak_rss_kib * 1024.0 if figure == "peak" else late_bytes(samples)
     return memory, max(report["user_s"] + report["sys_s"], LEAST_S)
 
 

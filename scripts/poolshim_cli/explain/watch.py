@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from .. import pprof, symbols
 from ..compare.processes import descendants, read_family
@@ -130,7 +131,7 @@ class Watch:
             for address in {address for stack in stacks for address in stack}
         }
         profile = pprof.Profile(samples=[pprof.Sample(tuple(locations.values()), ())])
-        found = symbols.names_of(profile)
+        found = symbols.names_of(profile, Path(f"/tmp/perf-{pid}.map"))
         return {address: found.of(location) for address, location in locations.items()}
 
 
