@@ -29,9 +29,16 @@ from under_shim import need
 sys.path.insert(0, str(ROOT / "scripts"))
 
 from poolshim_cli.explain import mappings, verdict  # noqa: E402
-from poolshim_cli.explain.account import PARTS  # noqa: E402
+from poolshim_cli.explain.account import PARTS, Account  # noqa: E402
 from poolshim_cli.explain.heap import Site  # noqa: E402
-from poolshim_cli.explain.history import Course, growth_of, short, site_name  # noqa: E402
+from poolshim_cli.explain.history import (  # noqa: E402
+    Course,
+    growth_of,
+    short,
+    site_name,
+    usual_bytes,
+)
+from poolshim_cli.explain.watch import Moment  # noqa: E402
 
 pytestmark = pytest.mark.preload
 
@@ -252,6 +259,17 @@ def test_growth_without_frees_is_told_from_the_noise_of_a_balance() -> None:
     balance = [50 * MIB + MIB * (i % 3) for i in steps]
     found = growth_of(course_of(balance, [100 * MIB * i for i in steps]), 128 << 10)
     assert found[3] < 1
+
+
+def test_neither_the_exit_nor_a_short_peak_is_explained() -> None:
+    def usual(sizes: list[int]) -> int:
+        return usual_bytes(
+            [Moment(float(i), {1: Account(1, pss=size)}) for i, size in enumerate(sizes)]
+        )
+
+    assert usual([10] * 50 + [100] * 5 + [40] * 40 + [1] * 3) == 40
+    assert usual([10, 20, 30, 40, 50, 60]) == 50
+    assert usual([7]) == 7
 
 
 def test_few_moments_are_no_growth() -> None:

@@ -29,7 +29,7 @@ NAMED_WITHIN = 6  # innermost functions, of which one that has a name says more
 # Outermost functions that every stack has.
 START = re.compile(r"_start|__libc_start\w*|start_thread|__?clone3?|__GI_\w*clone\w*")
 CALLERS = 3
-STAY_SHARE = 0.7  # of the most that was resident: the last such moment is the one explained
+STAY_SHARE = 0.7  # of the usual resident memory: the last such moment is the one explained
 LATE_SHARE = 0.5  # of the time until then, in which what still grows is growth
 PIECES = 6  # of that time
 DRIFT = 0.1  # of what a reading found, by which it may differ from the mappings read before
@@ -79,9 +79,9 @@ class History:
     def __init__(self, watch: Watch) -> None:
         self.watch = watch
         moments = watch.moments
-        most = max(moment.pss for moment in moments)
+        usual = usual_bytes(moments)
         steady = [one for one in moments if is_steady(one)] or moments
-        late = [one for one in steady if one.pss >= STAY_SHARE * most] or steady
+        late = [one for one in steady if one.pss >= STAY_SHARE * usual] or steady
         self.moment = late[-1]
         self.pid = max(self.moment.accounts, key=lambda pid: self.moment.accounts[pid].rss)
         self.account = self.moment.accounts[self.pid]
@@ -134,6 +134,20 @@ class History:
                     courses[name].live.append(live)
                     courses[name].made.append(int(made))
         return sorted(courses.values(), key=lambda one: -(one.site.live + one.site.pinned))
+
+
+def usual_bytes(moments: list[Moment]) -> int:
+    """The median over time of the resident memory in the second half of a run: what a program frees
+    before it exits is not in it, nor a peak that did not last."""
+    begin, end = moments[0].at_s, moments[-1].at_s
+    late = [one for one in moments if one.at_s >= (begin + end) / 2]
+    spans = [b.at_s - a.at_s for a, b in zip(late, late[1:], strict=False)] + [0.0]
+    half, passed = sum(spans) / 2, 0.0
+    for pss, span in sorted((one.pss, span) for one, span in zip(late, spans, strict=True)):
+        passed += span
+        if passed >= half:
+            return pss
+    return late[-1].pss
 
 
 def is_steady(moment: Moment) -> bool:
