@@ -6,8 +6,6 @@
 #ifndef WEAKER_H
 #define WEAKER_H
 
-#define ps_cas_weak_relaxed(p, expected, v)                                                        \
-    __atomic_compare_exchange_n((p), (expected), (v), 1, __ATOMIC_RELAXED, __ATOMIC_RELAXED)
 #define ps_cas_weak_acquire(p, expected, v)                                                        \
     __atomic_compare_exchange_n((p), (expected), (v), 1, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)
 #define ps_cas_strong_relaxed(p, expected, v)                                                      \

@@ -24,6 +24,7 @@ COLUMNS_MAX = 100
 BANNED_STEMS = {"util", "utils", "misc", "helper", "helpers", "common"}
 PUBLIC = "pools/include/"
 PUBLIC_BASE = PUBLIC + "poolshim/common.h"
+EXAMPLES = "pools/examples/"
 ENGINE = "pools/engine/"
 
 FUNCTION_OPENS = re.compile(r"\S.*\)[^;=]*\{$|\{$|[ \t]+\S.*\) ?((const|noexcept) )*\{$")
@@ -114,8 +115,9 @@ def rule_conditionals(path: str, text: str) -> Iterator[str]:
 
 
 def rule_atomics(path: str, text: str) -> Iterator[str]:
-    """Public headers may name the builtins: they include nothing of the project."""
-    if is_product(path) and path != "pools/engine/base/atomic.h" and not path.startswith(PUBLIC):
+    """Public headers and examples may name the builtins: they include nothing of the engine."""
+    is_free = path.startswith((PUBLIC, EXAMPLES)) or path == "pools/engine/base/atomic.h"
+    if is_product(path) and not is_free:
         pattern = r"__atomic_|__sync_|stdatomic|\b_Atomic\b"
         for number, line in lines_matching(pattern, without_comments(text)):
             yield f"line {number}: not through base/atomic.h: {line}"

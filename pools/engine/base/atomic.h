@@ -39,6 +39,8 @@
     __atomic_compare_exchange_n((p), (expected), (v), 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)
 #define ps_cas_strong_seq_cst(p, expected, v)                                                      \
     __atomic_compare_exchange_n((p), (expected), (v), 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)
+#define ps_cas_weak_relaxed(p, expected, v)                                                        \
+    __atomic_compare_exchange_n((p), (expected), (v), 1, __ATOMIC_RELAXED, __ATOMIC_RELAXED)
 #define ps_cas_weak_release(p, expected, v)                                                        \
     __atomic_compare_exchange_n((p), (expected), (v), 1, __ATOMIC_RELEASE, __ATOMIC_RELAXED)
 #define ps_cas_weak_seq_cst(p, expected, v)                                                        \

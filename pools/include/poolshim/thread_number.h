@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * thread_number.h - the library's own: the number by which a pool finds what it has for the calling
+ * thread. Numbers are small and are used again when their thread has ended.
+ */
+#ifndef POOLSHIM_THREAD_NUMBER_H
+#define POOLSHIM_THREAD_NUMBER_H
+
+#include <poolshim/common.h>
+
+PS_BEGIN_DECLS
+
+/* 1 to PS_THREAD_NUMBER_MAX; 0: the thread has none yet, or there is none left. */
+#define PS_THREAD_NUMBER_MAX 1024
+extern PS_API __thread uint32_t ps_thread_number __attribute__((tls_model("initial-exec")));
+
+/* The thread's own, unlike its number, which others had before. 0 with number 0. */
+extern PS_API __thread uint32_t ps_thread_serial __attribute__((tls_model("initial-exec")));
+
+PS_END_DECLS
+
+#endif

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT
+// ps::bounded: objects and their ends, owners, constructors that throw, threads.
+#include "tests/unit/fresh.h"
+
+#include "tests/pools/modes.h"
+#include "tests/pools/respawn.h"
+
+#include <atomic>
+#include <poolshim/bounded.hpp>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+static std::atomic<int> living;
+
+struct session {
+    explicit session(int n) : number(n), text("a text that is longer than the small buffer") {
+        if (n < 0) {
+            throw std::runtime_error("constructor");
+        }
+        living++;
+    }
+    ~session() { living--; }
+    int number;
+    std::string text;
+};
+
+TEST(objects_live_from_create_to_destroy) {
+    ps::bounded<session> pool(20);
+    std::vector<session *> sessions;
+    for (int i = 0; i < 20; i++) {
+        sessions.push_back(pool.create(i));
+        REQUIRE(sessions.back() != nullptr);
+    }
+    CHECK(pool.create(20) == nullptr);
+    CHECK_EQ(living, 20);
+    CHECK_EQ(pool.stats().used_count, 20);
+    for (session *each : sessions) {
+        pool.destroy(each);
+    }
+    pool.destroy(nullptr);
+    CHECK_EQ(living, 0);
+    CHECK(pool.check());
+}
+
+TEST(owners_destroy_their_objects) {
+    ps::bounded<session> pool(2);
+    {
+        ps::bounded<session>::pointer one = pool.make(1);
+        auto two = pool.make(2);
+        CHECK_EQ(one->number + two->number, 3);
+        CHECK(pool.make(3) == nullptr);
+        CHECK_EQ(living, 2);
+    }
+    CHECK_EQ(living, 0);
+}
+
+TEST(a_throwing_constructor_leaves_no_object) {
+    ps::bounded<session> pool(1);
+    for (int i = 0; i < 5; i++) {
+        bool has_thrown = false;
+        try {
+            pool.create(-1);
+        } catch (const std::runtime_error &) {
+            has_thrown = true;
+        }
+        CHECK(has_thrown);
+    }
+    session *one = pool.create(1);
+    CHECK(one != nullptr);
+    pool.destroy(one);
+}
+
+TEST(a_pool_moves_and_memory_alone_is_bounded) {
+    ps::bounded_options options = {};
+    options.is_exact = true;
+    ps::bounded<session> first(1, options);
+    ps::bounded<session> pool(std::move(first));
+    void *memory = pool.allocate();
+    int refused = 0;
+    for (std::size_t bytes : {sizeof(session), sizeof(session) + 1}) {
+        try {
+            pool.allocate(bytes);
+        } catch (const std::bad_alloc &) {
+            refused++;
+        }
+    }
+    CHECK_EQ(refused, 2);
+    pool.deallocate(memory);
+    try {
+        ps::bounded<session> none(0);
+        CHECK(false);
+    } catch (const std::bad_alloc &) {
+    }
+}
+
+TEST(objects_end_in_other_threads) {
+    ps::bounded<session> pool(500);
+    for (int round = 0; round < 20; round++) {
+        std::vector<session *> sessions;
+        for (int i = 0; i < 400; i++) {
+            sessions.push_back(pool.create(i));
+            REQUIRE(sessions.back() != nullptr);
+        }
+        std::thread([&] {
+            for (session *each : sessions) {
+                pool.destroy(each);
+            }
+        }).join();
+        CHECK_EQ(living, 0);
+    }
+    pool.flush();
+    CHECK(pool.check());
+}
+
+DEBUG_ALL(everything_holds_in_checked_mode, "check")
+
+DEBUG_ALL(everything_holds_in_malloc_mode, "malloc")
+
+UNIT_MAIN
