@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * retire.h - objects that other threads may still read are freed when none can any more.
+ *
+ * For structures that threads read without a lock: lists, maps, a configuration that is replaced.
+ * Readers enclose each use in enter and leave. A writer unlinks an object and retires it; its
+ * memory is freed after all that were inside at that time have left. It goes to any pool that
+ * may be called by the thread in question, or to malloc: the free function is yours.
+ *
+ *     struct ps_retire *domain = ps_retire_create(NULL);
+ *
+ *     ps_retire_enter(domain);                                       // a reader
+ *     struct config *config = __atomic_load_n(&current, __ATOMIC_ACQUIRE);
+ *     ...
+ *     ps_retire_leave(domain);
+ *
+ *     old = __atomic_exchange_n(&current, fresh, __ATOMIC_ACQ_REL);  // a writer
+ *     ps_retire(domain, old, free_config, NULL);
+ *
+ * An object is retired once, by one thread, after no new reader can reach it. The unlinking must be
+ * an atomic store or exchange with release, readers load with acquire.
+ *
+ * The garbage is bounded. Each thread has room for limit_items retired objects, taken when the
+ * domain is made, so retire never allocates, and never more than limit_items * threads objects
+ * wait. They are freed in batches as others leave. A reader that stays inside stops that, for all
+ * threads of the domain: those that retire fill their room, and then ps_retire returns false, or,
+ * with is_waiting, waits for the reader; a thread that is inside itself gets false, as it would
+ * wait for itself. After false the object is the caller's still: to be retired later, or kept until
+ * ps_retire_wait.
+ *
+ * Threads: all calls but create and destroy by any thread, not in signal handlers; up to
+ * options.threads at a time. The objects that an ended thread has retired are freed by others. In
+ * the child of a fork, readers that do not exist there are not waited for.
+ *
+ * Cost: enter is an atomic store with a full barrier (an exchange on x86-64) and a load, leave a
+ * store, inlined; inside of another enter, a counter. Retire is a few stores; each limit_items / 4
+ * calls one of them reads the state of all threads and frees as many objects.
+ *
+ * PS_DEBUG=check: a leave without enter, and the end of a domain in which a thread is inside, end
+ * the program with a line that says so. The pool that an object goes to decides what it contains
+ * when it was freed.
+ *
+ * After K. Fraser, "Practical lock-freedom" (2004): three epochs; that a retire takes part in the
+ * order of epochs by a read-modify-write, instead of a fence, is what lets the model check it.
+ */
+#ifndef POOLSHIM_RETIRE_H
+#define POOLSHIM_RETIRE_H
+
+#include <poolshim/source.h>
+#include <poolshim/thread_number.h>
+
+PS_BEGIN_DECLS
+
+/* Frees an object: may use the domain, but not wait for it. Runs in the thread that retired the
+ * object, or in another one when that has ended. */
+typedef void ps_retire_free(void *object, void *context);
+
+struct ps_retire_options {
+    struct ps_chunk_options chunks; /* one chunk for everything; lengths and oom are not used */
+    size_t limit_items; /* retired objects of a thread that wait at most, a power of two up to 2^24;
+                           0: 256 */
+    size_t threads;     /* at a time, at most PS_THREAD_NUMBER_MAX; 0: 64 */
+    bool is_waiting;    /* when a thread's room is full, retire waits for readers */
+};
+
+/* The library's own: a thread in a domain. */
+struct ps_retire_entry {
+    uint64_t x_state;    /* 0: outside; else epoch << 1 | 1. Read by all */
+    uint32_t nesting;    /* the thread's own from here on */
+    uint32_t x_serial;   /* of the thread; another: it has ended. Read by all */
+    uint64_t first;      /* oldest record, counted from the beginning of time */
+    uint64_t tagged;     /* records before it have an epoch */
+    uint64_t next;       /* the next record */
+    uint64_t is_freeing; /* records are being freed: a free function runs */
+    uint64_t unused[2];
+};
+
+/* The fields are the library's own. */
+struct ps_retire {
+    struct ps_retire_entry *entries; /* of thread number 1, 2, ... */
+    uint32_t entry_count;
+    uint32_t is_checked;
+    uint64_t unused[6];
+    uint64_t x_epoch; /* on a line of its own */
+};
+
+/* Makes a domain. options: NULL for the defaults; not kept. NULL: EINVAL for options out of range,
+ * ENOMEM when the source refuses. O(threads). */
+PS_API struct ps_retire *ps_retire_create(const struct ps_retire_options *options);
+
+/* Frees all retired objects, then the domain. No thread is inside or uses it. NULL does nothing.
+ * Keeps errno. O(retired objects). */
+PS_API void ps_retire_destroy(struct ps_retire *domain) PS_NOEXCEPT;
+
+/* The slow half of enter, and the check of leave. */
+PS_API bool ps_retire_enter_slow(struct ps_retire *domain) PS_NOEXCEPT;
+PS_API void ps_retire_leave_odd(struct ps_retire *domain) PS_NOEXCEPT;
+
+/* The library's own: from here on the thread's loads see nothing that is freed before it leaves.
+ *
+ * The store and the second load are sequentially consistent, as are the scan of the states and the
+ * step of the epoch: either a scan sees the state, or the load sees the step after it, and with it
+ * what was unlinked before. An epoch that is old by then only delays the next step. */
+static inline void ps_retire_announce(struct ps_retire *domain, struct ps_retire_entry *entry) {
+    uint64_t epoch = __atomic_load_n(&domain->x_epoch, __ATOMIC_RELAXED); /* relaxed: any will do */
+    __atomic_store_n(&entry->x_state, epoch << 1 | 1, __ATOMIC_SEQ_CST);
+    (void)__atomic_load_n(&domain->x_epoch, __ATOMIC_SEQ_CST);
+}
+
+/*
+ * From now on, what the calling thread reads by pointers of the structure stays, until it leaves.
+ * May be nested. False and EAGAIN: as many threads as the domain was made for use it already; the
+ * thread is not inside. O(1).
+ */
+static inline bool ps_retire_enter(struct ps_retire *domain) PS_NOEXCEPT {
+    uint32_t number = ps_thread_number - 1;
+    if (__builtin_expect(number < domain->entry_count, 1)) {
+        struct ps_retire_entry *entry = &domain->entries[number];
+        if (__builtin_expect(entry->x_serial == ps_thread_serial, 1)) {
+            if (entry->nesting++ == 0) {
+                ps_retire_announce(domain, entry);
+            }
+            return true;
+        }
+    }
+    return ps_retire_enter_slow(domain);
+}
+
+/* Ends the newest enter of the calling thread. O(1). */
+static inline void ps_retire_leave(struct ps_retire *domain) PS_NOEXCEPT {
+    struct ps_retire_entry *entry = &domain->entries[ps_thread_number - 1];
+    if (__builtin_expect(domain->is_checked, 0)) {
+        ps_retire_leave_odd(domain);
+    }
+    if (--entry->nesting == 0) {
+        /* release: pairs with the scan of the states; what was read was read before. */
+        __atomic_store_n(&entry->x_state, 0, __ATOMIC_RELEASE);
+    }
+}
+
+/*
+ * Calls release(object, context) when no thread can read the object any more. False and EAGAIN: the
+ * thread's room is full, and it may not wait or is inside; or it has no place in the domain. The
+ * object is then the caller's still. O(limit_items / 4) free calls and O(threads); see above for
+ * is_waiting.
+ */
+PS_API bool ps_retire(struct ps_retire *domain, void *object, ps_retire_free *release,
+                      void *context);
+
+/* The same for malloc's blocks. */
+PS_API bool ps_retire_malloc(struct ps_retire *domain, void *block);
+
+/* Waits until all that the calling thread has retired so far is freed. False and EDEADLK: the
+ * thread is inside. Takes as long as a reader stays inside. */
+PS_API bool ps_retire_wait(struct ps_retire *domain);
+
+/* Frees what can be freed now of the calling thread's and of ended threads'. Returns how many
+ * objects. O(retired objects + threads). */
+PS_API size_t ps_retire_collect(struct ps_retire *domain);
+
+struct ps_retire_stats {
+    const char *name;
+    uint64_t epoch;       /* steps so far */
+    size_t inside_count;  /* threads that are inside */
+    size_t waiting_count; /* retired objects of the calling thread that are not freed */
+    size_t limit_items;   /* of a thread */
+    size_t thread_count;  /* that the domain was made for */
+    size_t total_bytes;   /* taken from the source */
+};
+/* The figures are of a moment. O(threads). */
+PS_API void ps_retire_stats(struct ps_retire *domain, struct ps_retire_stats *stats) PS_NOEXCEPT;
+
+PS_END_DECLS
+
+#endif
