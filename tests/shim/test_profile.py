@@ -194,6 +194,38 @@ def test_totals_agree_with_exact_recording(
     assert abs(mean - recording["allocations"]) < 4 * deviation
 
 
+def test_live_bytes_agree_with_exact_recording(
+    run_shim: RunShim, tmp_path: Path, phases: Path
+) -> None:
+    """At the peak, which the profile's file is at most 5 % below."""
+    assert run_shim([phases], env={"POOLSHIM_RECORD": str(tmp_path / "r.json")}).returncode == 0
+    recording = json.loads((tmp_path / "r.json").read_text())
+    env = {**settings(tmp_path / "h.pb.gz", 1), "POOLSHIM_PROFILE_PEAK": "1"}
+    assert run_shim([phases], env=env).returncode == 0
+    live = read(tmp_path / "h.pb.gz").total("inuse_space")
+    assert recording["peak_live_bytes"] / 1.06 < live < recording["peak_live_bytes"] * 1.01
+
+
+# Each allocation is sampled: in handlers of signals, in children of forks, in threads that are
+# cancelled, while libraries are opened and closed.
+HOSTILE = [
+    "signals_in_malloc", "fork_in_signal_handlers_of_threads", "fork_by_many_threads",
+    "cancelled_threads", "unwind_through_reopened_libraries", "heap_after_dlclose",
+    "exit_while_threads_allocate", "key_destructors_rearm", "main_thread_ends_first",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_programs_that_do_much_at_once(
+    run_shim: RunShim, tmp_path: Path, build_dir: Path, name: str
+) -> None:
+    env = settings(tmp_path / "%p.pb.gz", interval=1)
+    result = run_shim([build_dir / "tests" / "scenarios" / name], env=env, timeout=300)
+    assert (result.returncode, result.stderr) == (0, "")
+    profiles = [read(path) for path in tmp_path.iterdir()]
+    assert sum(profile.total("alloc_objects") for profile in profiles) > 0
+
+
 def test_the_same_seed_gives_the_same_samples(
     run_shim: RunShim, tmp_path: Path, program: Path
 ) -> None:
