@@ -39,8 +39,8 @@ _poolshim() {
         programs=
         ;;
     profile)
-        options='-o --output --read --interval --alloc --top --json -h --help'
-        files='-o --output --read'
+        options='-o --output --read --diff --leaks --flame --names --interval --alloc --top --json -h --help'
+        files='-o --output --read --flame'
         folders=''
         words='--interval --top'
         programs=yes
