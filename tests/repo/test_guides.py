@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: MIT
+"""Guides: tables of other allocators are complete, what they name exists, pictures are current.
+
+    scripts/test tests/repo/test_guides.py
+
+The installed libraries say which settings they have; one that is not installed is skipped.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, run_captured
+
+GUIDES = ROOT / "docs" / "guides"
+FOLDER = Path("/usr/lib/x86_64-linux-gnu")
+MADE = ROOT / "scripts" / "dev" / "gen-guides"
+SPAN = re.compile(r"`([^`\n]+)`")
+
+
+def rows(text: str) -> list[list[str]]:
+    """Of all tables, without heads."""
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    cells = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
+    rules = [number for number, one in enumerate(lines) if re.fullmatch(r"[|:-]+", one)]
+    return [one for number, one in enumerate(cells)
+            if number not in rules and number + 1 not in rules]  # fmt: skip
+
+
+def named_left(path: Path) -> set[str]:
+    """Names that the first columns of a guide have as code."""
+    return {name for row in rows(path.read_text()) for name in SPAN.findall(row[0])}
+
+
+def library(name: str) -> str:
+    found = next((path for path in (FOLDER / name, *Path("/usr/lib").glob(f"*/{name}"))
+                  if path.exists()), None)  # fmt: skip
+    if found is None:
+        pytest.skip(f"{name} is not installed")
+    return str(found)
+
+
+def said(name: str, **env: str) -> str:
+    """What a library prints when it serves a program."""
+    everything = {**os.environ, "LD_PRELOAD": library(name), **env}
+    return run_captured(["/bin/bash", "-c", "true"], env=everything).stderr
+
+
+def strings(path: str) -> set[str]:
+    return {text.decode() for text in re.findall(rb"[ -~]{4,}", Path(path).read_bytes())}
+
+
+def test_every_option_of_jemalloc_has_a_row() -> None:
+    text = said("libjemalloc.so.2", MALLOC_CONF="stats_print:true")
+    options = set(re.findall(r"^  (opt\.\w+):", text, re.MULTILINE))
+    assert len(options) > 40
+    assert options <= named_left(GUIDES / "from-jemalloc.md")
+
+
+def test_every_option_of_mimalloc_has_a_row() -> None:
+    text = said("libmimalloc.so.2", MIMALLOC_VERBOSE="1")
+    options = set(re.findall(r"option '(\w+)'", text))
+    assert len(options) > 20
+    current = {name for name in options if not name.startswith("deprecated_")}
+    assert current <= named_left(GUIDES / "from-mimalloc.md")
+
+
+@pytest.mark.parametrize("name", ["libtcmalloc_minimal.so.4", "libtcmalloc_minimal_debug.so.4"])
+def test_every_variable_of_gperftools_has_a_row(name: str) -> None:
+    found = {text for text in strings(library(name))
+             if re.fullmatch(r"(TCMALLOC|HEAP|PERFTOOLS)_[A-Z_]+|MALLOCSTATS|HEAP[A-Z]+|CPUPROFILE",
+                             text)}  # fmt: skip
+    assert len(found) > 15
+    left = {name.partition("=")[0] for name in named_left(GUIDES / "from-tcmalloc.md")}
+    assert found <= left
+
+
+def test_a_missing_row_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "guide.md"
+    path.write_text("| a | b |\n|---|---|\n| `opt.x`, `opt.y` | `opt.z` |\n")
+    assert named_left(path) == {"opt.x", "opt.y"}
+
+
+@pytest.mark.parametrize("path", sorted(GUIDES.glob("*.md")), ids=lambda path: path.name)
+def test_options_and_functions_of_poolshim_exist(path: Path) -> None:
+    text = path.read_text()
+    table = (ROOT / "shim" / "config.def").read_text()
+    options = set(re.findall(r"^PS_OPTION\(\s*(\w+),", table, re.MULTILINE))
+    build = set(re.findall(r"POOLSHIM_\w+", (ROOT / "CMakeLists.txt").read_text()))
+    used = set(re.findall(r"\bPOOLSHIM_([A-Z][A-Z_]+)\b", text))
+    assert {name for name in used if f"POOLSHIM_{name}" not in build} <= options
+    header = (ROOT / "pools/include/poolshim/poolshim.h").read_text()
+    assert all(name in header for name in re.findall(r"\bpoolshim_\w+(?=\()", text))
+    commands = {one.parent.name for one in (ROOT / "scripts/poolshim_cli").glob("*/command.py")}
+    commands.add("run")  # a program in C
+    assert set(re.findall(r"`poolshim (\w+)", text)) <= commands
+    flags = {name.lower().replace("_", "-") for name in options}
+    for words in re.findall(r"poolshim run ((?:--[\w-]+[ =]\S+ )*)--", text):
+        assert set(re.findall(r"--([\w-]+)", words)) <= flags | {"tuned"}
+
+
+@pytest.mark.parametrize("path", sorted(GUIDES.glob("*.md")), ids=lambda path: path.name)
+def test_every_row_has_an_answer(path: Path) -> None:
+    for row in rows(path.read_text()):
+        assert len(row) >= 2 and row[0] and row[1], row
+
+
+def test_tables_and_pictures_are_those_of_the_results() -> None:
+    result = run_captured([sys.executable, MADE, "--check"])
+    assert result.returncode == 0, result.stderr
+
+
+def test_an_outdated_table_is_found(tmp_path: Path) -> None:
+    """In a copy in which one result has changed."""
+    tree = tmp_path / "tree"
+    for name in ("bench/results/guides", "docs/guides", "docs/pictures"):
+        shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("pools-*"))
+    for name in ("scripts", "shim", "pools/include"):
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        (tree / name).symlink_to(ROOT / name)
+    shutil.copy(ROOT / "bench" / "servers.toml", tree / "bench")
+    shutil.copy(ROOT / "CMakeLists.txt", tree)
+    script = "import sys; sys.argv = ['gen-guides', '--check']; sys.dont_write_bytecode = True\n"
+    script += f"import runpy, pathlib; sys.path.insert(0, {str(MADE.parent)!r})\n"
+    script += f"import command_facts; command_facts.ROOT = pathlib.Path({str(tree)!r})\n"
+    script += f"runpy.run_path({str(MADE)!r}, run_name='__main__')\n"
+    command = [sys.executable, "-c", script]
+    assert run_captured(command).returncode == 0
+    result = tree / "bench" / "results" / "guides" / "ruby.json"
+    result.write_text(result.read_text().replace('"peak": ', '"peak": 9'))
+    changed = run_captured(command)
+    assert changed.returncode == 1
+    assert "ruby.md" in changed.stderr and "run scripts/dev/gen-guides" in changed.stderr
+
+
+# ---- the tutorial ----
+
+
+def blocks(text: str) -> list[str]:
+    return re.findall(r"^```sh\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.preload
+@pytest.mark.slow
+def test_the_commands_of_the_tutorial_run(build_dir: Path, tmp_path: Path) -> None:
+    """One after the other, in a folder in which bench/ is that of the checkout."""
+    if not Path("/usr/bin/python3").exists():
+        pytest.skip("/usr/bin/python3 is not installed")
+    (tmp_path / "bench").symlink_to(ROOT / "bench")
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    (tools / "poolshim").symlink_to(ROOT / "scripts" / "poolshim")
+    found = blocks((ROOT / "docs" / "tutorial.md").read_text())
+    assert len(found) == 6
+    env = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"}
+    said = []
+    for block in found:
+        done = run_captured(["bash", "-euc", block], timeout=300, env=env, cwd=tmp_path)
+        assert done.returncode == 0, (block, done.stdout, done.stderr)
+        said.append(done.stdout)
+    shown = dict(re.findall(r'"(\w+)_bytes": (\d+)', said[3]))
+    assert 0 < int(shown["live"]) < int(shown["resident"])
+    assert (tmp_path / "heap.pb.gz").exists()
