@@ -38,7 +38,7 @@ static PS_COLD void start(void) {
     if (ps_load_relaxed(&x_is_started) == 0) { /* relaxed: under the lock */
         struct ps_config config = PS_CONFIG_DEFAULT;
         ps_page_cache_start(&config);
-        ps_retention_start(config.purge_delay_ms);
+        ps_retention_set_delay(config.purge_delay_ms);
         ps_store_release(&x_is_started, 1u); /* release: pairs with ps_pages_start */
     }
     ps_lock_release(&start_lock);

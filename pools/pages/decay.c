@@ -112,9 +112,7 @@ static bool begin(uint64_t now_ms, bool is_forced) {
     if (can_begin) {
         is_decaying = true;
         scan = scan == UINT8_MAX ? 1 : (uint8_t)(scan + 1);
-        /* relaxed: as in retention.h */
-        uint64_t delay_ms = ps_load_relaxed(&ps_retention_x_delay);
-        uint64_t pause_ms = ps_retention_interval_ms(delay_ms / 2);
+        uint64_t pause_ms = ps_retention_interval_ms(ps_retention_usual_delay_ms() / 2);
         ps_store_relaxed(&x_next_ms, now_ms + pause_ms); /* relaxed: as above */
     }
     ps_depot_unlock();

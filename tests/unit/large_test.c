@@ -171,6 +171,27 @@ FRESH_TEST(the_cache_is_bounded_in_bytes_and_the_oldest_go_first) {
     check_live_blocks(0);
 }
 
+FRESH_TEST(the_bound_of_the_cache_may_be_changed) {
+    engine_config.cache_max_bytes = 20 * MIB;
+    free_fresh(15 * MIB);
+    CHECK_EQ(engine_census().map_cached_bytes, 15 * MIB);
+    CHECK(ps_mapping_set_cache_max(10 * MIB));
+    free_fresh(6 * MIB);
+    CHECK_EQ(engine_census().map_cached_bytes, 6 * MIB);
+    CHECK(ps_mapping_set_cache_max(0));
+    free_fresh(7 * MIB);
+    CHECK_EQ(engine_census().map_cached_bytes, 6 * MIB);
+    check_live_blocks(0);
+}
+
+FRESH_TEST(hardened_processes_keep_no_mappings_whatever_the_bound) {
+    engine_config.harden = 1;
+    free_fresh(5 * MIB);
+    CHECK(!ps_mapping_set_cache_max(20 * MIB));
+    free_fresh(6 * MIB);
+    CHECK_EQ(engine_census().map_cached_bytes, 0);
+}
+
 FRESH_TEST(the_cache_is_bounded_in_entries) {
     engine_config.mmap_min_bytes = 128 * KIB;
     static void *blocks[ENTRIES];

@@ -301,6 +301,30 @@ FRESH_TEST(threads_compare_while_memory_comes_and_goes) {
     check_live_blocks(0);
 }
 
+FRESH_TEST(a_limit_may_be_set_changed_and_ended_at_any_time) {
+    set_limit(0, 0);
+    look_at(LIMIT_BYTES);
+    ps_limit_set(&(struct ps_limit_setting){.bytes = LIMIT_BYTES});
+    CHECK(ps_limit_is_on());
+    ps_limit_tick(ps_os_now_ms());
+    CHECK_EQ(ps_retention_pressure(), PS_PRESSURE_OVER);
+    CHECK_EQ(limit_counts().bytes, LIMIT_BYTES);
+    ps_limit_set(&(struct ps_limit_setting){.bytes = 4 * LIMIT_BYTES});
+    ps_limit_tick(ps_os_now_ms());
+    CHECK_EQ(ps_retention_pressure(), PS_PRESSURE_NONE);
+    CHECK_EQ(limit_counts().bytes, 4 * LIMIT_BYTES);
+    ps_limit_set(&(struct ps_limit_setting){.bytes = LIMIT_BYTES});
+    ps_limit_tick(ps_os_now_ms());
+    ps_limit_set(&(struct ps_limit_setting){0});
+    CHECK(!ps_limit_is_on());
+    CHECK_EQ(ps_retention_pressure(), PS_PRESSURE_NONE);
+    GIVEN("a thread that has asked before the limit ended");
+    look_at(LIMIT_BYTES);
+    CHECK_EQ(ps_retention_pressure(), PS_PRESSURE_NONE);
+    CHECK_EQ(limit_counts().bytes, 0);
+    CHECK_STR_EQ(limit_counts().source, "none");
+}
+
 FRESH_TEST(the_child_of_a_fork_looks_the_limit_up_again) {
     fake_os_set_memory_bytes(64 * MIB);
     set_limit(0, 50);

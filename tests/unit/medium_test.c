@@ -27,7 +27,7 @@ static size_t out_pages;
 static void start(void) {
     static const struct ps_config config = PS_CONFIG_DEFAULT;
     ps_page_cache_start(&config);
-    ps_retention_start(DELAY_MS);
+    ps_retention_set_delay(DELAY_MS);
 }
 
 static uint64_t *word_of(const struct out *block, size_t page, bool is_last) {
@@ -266,6 +266,20 @@ FRESH_TEST(what_was_free_for_the_delay_is_purged_and_what_was_used_stays) {
     tick_for(DELAY_MS * 9 / 10);
     CHECK_EQ(counted().dirty_pages, 40);
     tick_for(DELAY_MS / 2);
+    CHECK_EQ(counted().dirty_pages, 0);
+    check_all();
+}
+
+FRESH_TEST(a_shorter_delay_holds_at_once) {
+    start();
+    ps_retention_set_delay(3600000);
+    tick_for(50);
+    REQUIRE(take(20, 1) && take(20, 1));
+    give(1);
+    tick_for(5 * DELAY_MS);
+    CHECK_EQ(counted().dirty_pages, 20);
+    ps_retention_set_delay(DELAY_MS);
+    tick_for(2 * DELAY_MS);
     CHECK_EQ(counted().dirty_pages, 0);
     check_all();
 }

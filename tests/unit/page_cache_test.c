@@ -27,7 +27,7 @@ static size_t live_granules;
 
 static void start(void) {
     ps_page_cache_start(&config);
-    ps_retention_start(config.purge_delay_ms);
+    ps_retention_set_delay(config.purge_delay_ms);
 }
 
 static uint64_t *word_of(const struct ps_run *run, size_t granule, bool is_last) {

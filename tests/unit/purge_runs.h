@@ -26,7 +26,7 @@ static size_t gap_blocks;
 
 __attribute__((unused)) static void start(uint32_t delay_ms) {
     ps_page_cache_start(&config);
-    ps_retention_start(delay_ms);
+    ps_retention_set_delay(delay_ms);
     ps_purge_tick(ps_os_now_ms()); /* the first one starts the clock */
 }
 

@@ -38,13 +38,36 @@ FRESH_TEST(a_delay_that_was_shortened_holds_at_once) {
         give(20);
         tick_after(DELAY_MS);
         uint64_t purged = purged_granules();
-        GIVEN("another delay, written as from outside of the process");
-        ps_retention_x_delay = delays_ms[i];
+        GIVEN("another delay");
+        ps_retention_set_delay(delays_ms[i]);
         for (int ticks = 0; ticks < 10; ticks++) {
             tick_after(DELAY_MS / 10);
         }
         CHECK_EQ(purged_granules() - purged, 20 * RUN_GRANULES);
     }
+}
+
+FRESH_TEST(a_shorter_delay_holds_at_once_and_a_longer_one_from_the_next_quarter) {
+    start(3600000);
+    take(20);
+    give(20);
+    tick_after(DELAY_MS);
+    CHECK_EQ(purged_granules(), 0);
+    ps_retention_set_delay(DELAY_MS);
+    for (int call = 0; call < 5; call++) {
+        tick_after(QUARTER_MS);
+    }
+    CHECK_EQ(dirty_granules(), 0);
+    ps_retention_set_delay(3600000);
+    take(20);
+    give(20);
+    for (int call = 0; call < 50; call++) {
+        tick_after(QUARTER_MS);
+    }
+    CHECK_EQ(dirty_granules(), 20 * RUN_GRANULES);
+    ps_retention_set_delay(0);
+    tick_after(1);
+    CHECK_EQ(dirty_granules(), 0);
 }
 
 FRESH_TEST(memory_that_varies_within_a_delay_stays) {

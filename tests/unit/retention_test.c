@@ -16,7 +16,7 @@ static uint64_t purged_by_one_tick(void) {
 }
 
 TEST(without_pressure_each_answer_is_the_usual_one) {
-    ps_retention_start(DELAY_MS);
+    ps_retention_set_delay(DELAY_MS);
     CHECK_EQ(ps_retention_delay_ms(), DELAY_MS);
     CHECK_EQ(ps_retention_interval_ms(250), 250);
     CHECK_EQ(ps_retention_amount(8), 8);

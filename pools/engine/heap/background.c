@@ -129,8 +129,11 @@ static void *run(void *unused) {
         /* seq_cst: before the words are read of which a change is followed by one of this. */
         uint32_t wakes = ps_load_seq_cst(&x_wakes);
         bool is_active = take_note();
+        uint64_t delay_ms = ps_retention_usual_delay_ms();
+        uint64_t interval_ms = ps_max(delay_ms / 4, INTERVAL_MIN_MS);
+        uint64_t silence_ms = delay_ms + delay_ms / 2 + SLACK_MS;
         uint64_t now_ms = ps_os_now_ms();
-        uint64_t delay_ms = ps_load_relaxed(&ps_retention_x_delay); /* relaxed: as in retention.h */
+        uint64_t delay_ms = ps_retention_usual_delay_ms();
         uint64_t interval_ms = ps_max(delay_ms / 4, INTERVAL_MIN_MS);
         uint64_t silence_ms = delay_ms + delay_ms / 2 + SLACK_MS;
         uint32_t more_ms = job(now_ms);

@@ -26,7 +26,7 @@
 #define CLOSE_FRACTION 16
 #define ROOM_STEP_BYTES ((size_t)4 << 20) /* what a step of ps_limit_make_room stands for */
 
-bool ps_limit_has_setting;
+bool ps_limit_x_has_setting;
 
 static struct ps_lock limit_lock = PS_LOCK_INIT(PS_RANK_LIMIT);
 static struct ps_limit_setting setting;
@@ -40,10 +40,13 @@ static uint64_t x_fresh_bytes;   /* taken since the last comparison */
 static uint64_t x_compare_bytes; /* of these, for which the next is due */
 struct ps_limit_counts ps_limit_x_counts = {.source = "none"};
 
-void ps_limit_start(const struct ps_config *config) {
-    setting = config->limit;
-    ps_limit_has_setting = setting.bytes != 0 || setting.percent != 0;
+static void take_setting(const struct ps_limit_setting *new_setting) {
+    setting = *new_setting;
+    /* relaxed: see ps_limit_is_on. */
+    ps_store_relaxed(&ps_limit_x_has_setting, setting.bytes != 0 || setting.percent != 0);
 }
+
+void ps_limit_start(const struct ps_config *config) { take_setting(&config->limit); }
 
 static uint64_t near_bytes(uint64_t limit) { return limit - limit / NEAR_FRACTION; }
 
@@ -104,6 +107,9 @@ static uint64_t pause_ms(uint64_t room) {
 /* Compares what is in memory, and what is to come, with the limit. Returns by how much it is nearer
  * than it may be. */
 static uint64_t compare(uint64_t now_ms, size_t expected_bytes) {
+    if (!ps_limit_is_on()) {
+        return 0; /* ended since the caller asked */
+    }
     if (now_ms >= next_limit_ms) {
         next_limit_ms = now_ms + LIMIT_MS;
         look_up_limit();
@@ -138,6 +144,21 @@ void ps_limit_tick(uint64_t now_ms) {
         (void)compare(now_ms, 0);
         ps_lock_release(&limit_lock);
     }
+}
+
+void ps_limit_set(const struct ps_limit_setting *new_setting) {
+    ps_lock_acquire(&limit_lock);
+    take_setting(new_setting);
+    next_limit_ms = 0;
+    /* relaxed, all: as in compare and look_up_limit. */
+    ps_store_relaxed(&x_next_compare_ms, (uint64_t)0);
+    ps_store_relaxed(&x_compare_bytes, (uint64_t)0);
+    if (!ps_limit_is_on()) {
+        set_pressure(PS_PRESSURE_NONE);
+        ps_store_relaxed(&x_limit_bytes, (uint64_t)0);
+        ps_store_relaxed(&x_source, "none");
+    }
+    ps_lock_release(&limit_lock);
 }
 
 /* Returns whether anything may be left to release. */

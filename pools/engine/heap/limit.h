@@ -11,25 +11,32 @@
  * child of a fork, which may be in another group. Memory pressure of the group, as the kernel
  * reports it (PSI), counts as being near.
  *
- * Any thread, no lock held. Lock PS_RANK_LIMIT, held while /proc is read, never waited for. The
- * callers of the next two ask ps_limit_is_on first.
+ * Any thread, no lock held. Lock PS_RANK_LIMIT, held while /proc is read, waited for by
+ * ps_limit_set alone. The callers of the next two ask ps_limit_is_on first.
  */
 #ifndef PS_HEAP_LIMIT_H
 #define PS_HEAP_LIMIT_H
 
+#include "pools/engine/base/atomic.h"
 #include "pools/engine/base/compiler.h"
 #include "pools/engine/base/config.h"
 
 /* From here on a block is one to make room for. */
 #define PS_LIMIT_LARGE_BYTES ((size_t)512 << 10)
 
-/* Constant after the start. */
-extern PS_HIDDEN bool ps_limit_has_setting;
+extern PS_HIDDEN bool ps_limit_x_has_setting;
 
-static inline bool ps_limit_is_on(void) { return PS_UNLIKELY(ps_limit_has_setting); }
+static inline bool ps_limit_is_on(void) {
+    /* relaxed: what is a moment old compares once more, or once less. */
+    return PS_UNLIKELY(ps_load_relaxed(&ps_limit_x_has_setting));
+}
 
 /* Once, before the first heap. */
 void ps_limit_start(const struct ps_config *config);
+
+/* Sets, changes or ends the limit; the next comparison is due at once. Waits for a comparison that
+ * is under way. */
+void ps_limit_set(const struct ps_limit_setting *new_setting);
 
 /* Called when the clock was read: compares again when it is time, which is every 4 to 250 ms. */
 void ps_limit_tick(uint64_t now_ms);

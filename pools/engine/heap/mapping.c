@@ -27,6 +27,7 @@ struct ps_mapping_counts ps_mapping_x_counts;
 PS_UNDO_LOG(mapping_undo, (sizeof cache + sizeof ps_mapping_x_counts) / 8 + 3);
 static struct ps_lock mapping_lock = PS_LOCK_INIT_UNDO(PS_RANK_MAPPING, &mapping_undo);
 static bool has_guards; /* mappings end with an inaccessible page */
+static bool keeps_none; /* nothing is cached, whatever the maximum; constant */
 size_t ps_mapping_x_cache_max_bytes;
 static uint64_t x_oldest_ms = UINT64_MAX; /* since_ms of the oldest entry; a hint for expire */
 
@@ -41,7 +42,15 @@ static size_t bytes_of(const struct ps_run *run) {
 
 void ps_mapping_start(const struct ps_config *config) {
     has_guards = config->harden >= PS_HARDEN_CHECK_BLOCKS;
-    ps_mapping_x_cache_max_bytes = (config->harden == 0 ? config->cache_max_bytes : 0);
+    keeps_none = config->harden != 0;
+    ps_mapping_x_cache_max_bytes = keeps_none ? 0 : config->cache_max_bytes;
+}
+
+bool ps_mapping_set_cache_max(size_t bytes) {
+    if (!keeps_none) {
+        ps_store_relaxed(&ps_mapping_x_cache_max_bytes, bytes); /* relaxed: as from outside */
+    }
+    return !keeps_none;
 }
 
 /* Notes everything that a section may change; sections are rare, and each handles megabytes. */

@@ -28,6 +28,10 @@ extern PS_HIDDEN size_t ps_mapping_x_cache_max_bytes;
 
 void ps_mapping_start(const struct ps_config *config);
 
+/* Changes the bytes that the cache may have, from the next mapping on that is freed. False where
+ * nothing is cached, because blocks are hardened. */
+bool ps_mapping_set_cache_max(size_t bytes);
+
 /* Allocates a mapping of at least `bytes`, aligned to max(align, granule). kind BUSY; is_dirty
  * tells whether it was used before. NULL when the OS refuses. */
 struct ps_run *ps_mapping_take(size_t bytes, size_t align);

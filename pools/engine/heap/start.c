@@ -78,7 +78,7 @@ static void start_locked(void) {
     ps_link_start();
     ps_size_class_start(&config);
     ps_page_cache_start(&config);
-    ps_retention_start(config.purge_delay_ms);
+    ps_retention_set_delay(config.purge_delay_ms);
     ps_limit_start(&config);
     ps_large_start(&config);
     ps_mode_start(&config);

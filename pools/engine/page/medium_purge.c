@@ -259,15 +259,14 @@ static void purge_due(uint64_t now_ms, uint64_t quarter_ms) {
 void ps_medium_purge_tick(uint64_t now_ms) {
     uint64_t quarter_ms = ps_low_water_quarter_ms(ps_retention_delay_ms());
     /* relaxed, both: hints, read again under the lock. */
-    uint64_t due_ms = ps_low_water_due_ms(ps_load_relaxed(&x_next_ms), now_ms, quarter_ms);
-    bool is_due = quarter_ms == 0 || now_ms >= due_ms || ps_load_relaxed(&x_due) != 0;
+    bool is_due = ps_low_water_is_over(ps_load_relaxed(&x_next_ms), now_ms, quarter_ms) ||
+                  ps_load_relaxed(&x_due) != 0;
     if (!is_due || !ps_lock_try(&purge_lock)) {
         return;
     }
-    /* relaxed: written under the lock only */
-    due_ms = ps_low_water_due_ms(ps_load_relaxed(&x_next_ms), now_ms, quarter_ms);
-    if (quarter_ms == 0 || now_ms >= due_ms) {
-        end_quarter(now_ms, due_ms, quarter_ms);
+    uint64_t due_ms = ps_load_relaxed(&x_next_ms); /* relaxed: written under the lock only */
+    if (ps_low_water_is_over(due_ms, now_ms, quarter_ms)) {
+        end_quarter(now_ms, ps_min(due_ms, now_ms), quarter_ms);
     }
     if (ps_load_relaxed(&x_due) != 0) { /* relaxed: as above */
         recover();

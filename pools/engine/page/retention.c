@@ -6,10 +6,12 @@
 
 #include "pools/engine/base/bits.h"
 
-uint32_t ps_retention_x_delay;
+uint32_t ps_retention_x_delay_ms;
 uint32_t ps_retention_x_pressure;
 
-void ps_retention_start(uint32_t delay_ms) { ps_retention_x_delay = delay_ms; }
+void ps_retention_set_delay(uint32_t delay_ms) {
+    ps_store_relaxed(&ps_retention_x_delay_ms, delay_ms); /* relaxed: see the header */
+}
 
 /* ---- idle parts ---- */
 

@@ -2,7 +2,7 @@
 /*
  * How long free memory stays, and how much of it: the answers for all that keep some, the page
  * cache, freed mappings, medium blocks, what threads keep ready, pages of pools. Two things decide:
- * the purge delay, which another process may change (`poolshim set`), and the pressure, which
+ * the purge delay, which the program or another process may change, and the pressure, which
  * heap/limit.c raises while the process is near the limit of its resident memory. Without pressure
  * each answer is the usual one. Any thread, no locks.
  *
@@ -34,11 +34,17 @@ enum ps_pressure {
  * program at its limit is checked as any other. */
 #define PS_RETENTION_QUARANTINE_BYTES ((size_t)32 << 20)
 
-extern PS_HIDDEN uint32_t ps_retention_x_delay; /* in ms; also written from outside */
+extern PS_HIDDEN uint32_t ps_retention_x_delay_ms; /* also written from outside */
 extern PS_HIDDEN uint32_t ps_retention_x_pressure;
 
-/* Once, before the page cache is used. delay_ms 0: nothing stays. */
-void ps_retention_start(uint32_t delay_ms);
+/* Sets the purge delay, before the page cache is used or at any time. 0: nothing stays. */
+void ps_retention_set_delay(uint32_t delay_ms);
+
+/* The purge delay that is set. */
+static inline uint32_t ps_retention_usual_delay_ms(void) {
+    /* relaxed: what is a moment old keeps, or releases, a little more. */
+    return ps_load_relaxed(&ps_retention_x_delay_ms);
+}
 
 static inline enum ps_pressure ps_retention_pressure(void) {
     /* relaxed: what is a moment old keeps, or releases, a little more. */
@@ -51,8 +57,7 @@ static inline bool ps_retention_is_usual(void) {
 
 /* How long memory that nothing uses stays, in ms. */
 static inline uint32_t ps_retention_delay_ms(void) {
-    /* relaxed: one that is a moment old decides once more. */
-    return ps_retention_is_usual() ? ps_load_relaxed(&ps_retention_x_delay) : 0;
+    return ps_retention_is_usual() ? ps_retention_usual_delay_ms() : 0;
 }
 
 /* How long what stays for another reason waits to be examined; usual_ms without pressure. */
@@ -92,10 +97,10 @@ static inline uint64_t ps_low_water_quarter_ms(uint32_t delay_ms) {
     return ((uint64_t)delay_ms + PS_LOW_WATER_QUARTERS - 1) / PS_LOW_WATER_QUARTERS;
 }
 
-/* When the quarter ends that was to end at next_ms: now, if the delay has become so short since that
- * it would be over. */
-static inline uint64_t ps_low_water_due_ms(uint64_t next_ms, uint64_t now_ms, uint64_t quarter_ms) {
-    return next_ms > now_ms + quarter_ms ? now_ms : next_ms;
+/* True when the quarter that ends at end_ms is over, or is one of a longer delay than the present.
+ * Twice a quarter, because now_ms may be of a moment before another thread began it. */
+static inline bool ps_low_water_is_over(uint64_t end_ms, uint64_t now_ms, uint64_t quarter_ms) {
+    return quarter_ms == 0 || now_ms >= end_ms || end_ms - now_ms > 2 * quarter_ms;
 }
 
 /* Notes that the count has fallen to this value. */

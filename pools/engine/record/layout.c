@@ -194,6 +194,6 @@ const struct ps_layout poolshim_layout = {
             PLACE("table", ps_table_memory),
             PLACE("control", poolshim_control),
             PLACE("set.cache-max", ps_mapping_x_cache_max_bytes),
-            PLACE("set.purge-delay-ms", ps_retention_x_delay),
+            PLACE("set.purge-delay-ms", ps_retention_x_delay_ms),
         },
 };

@@ -29,7 +29,7 @@ static uint64_t now_ms[EXPLORE_THREADS + 1];
 
 /* ---- what stands in for the rest ---- */
 
-uint32_t ps_retention_x_delay;
+uint32_t ps_retention_x_delay_ms;
 
 uint64_t ps_os_now_ms(void) { return now_ms[explore_thread()] += STEP_MS; }
 
