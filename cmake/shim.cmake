@@ -38,7 +38,7 @@ target_link_options(poolshim PRIVATE LINKER:-z,max-page-size=65536
 # are sorted by name, and those of single functions come behind .text.
 set(late_sources ${shim_sources} ${engine_sources} ${pages_sources})
 set(late_shim cxx_new [a-z_]*report record stats exit_output guard_trace introspect process
-    profile unwind[a-z_]*)
+    profile unwind[a-z_]* mallctl[a-z_]* extension set)
 list(JOIN late_shim "|" late_shim)
 list(FILTER late_sources INCLUDE REGEX
     "/engine/(harden|profile|record)/|/pages/|/poison|/shim/(${late_shim})")

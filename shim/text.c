@@ -85,11 +85,21 @@ void ps_text_start(struct ps_text *text, char *buffer, size_t capacity, int fd) 
     *text = (struct ps_text){.data = buffer, .capacity = capacity, .fd = fd};
 }
 
+void ps_text_start_sink(struct ps_text *text, char *buffer, size_t capacity, ps_text_sink *sink,
+                        void *context) {
+    ps_text_start(text, buffer, capacity - 1, PS_TEXT_TO_SINK); /* room for the terminator */
+    text->sink = sink;
+    text->context = context;
+}
+
 bool ps_text_flush(struct ps_text *text) {
     if (text->fd == PS_TEXT_TO_BUFFER) {
         return !text->has_failed;
     }
-    if (!text->has_failed) {
+    if (text->fd == PS_TEXT_TO_SINK) {
+        text->data[text->length] = '\0';
+        text->sink(text->context, text->data);
+    } else if (!text->has_failed) {
         text->error = ps_write_all(text->fd, text->data, text->length);
         text->has_failed = text->error != 0;
     }

@@ -24,10 +24,14 @@ bool ps_str_equals_any_case(struct ps_str a, struct ps_str b);
 struct ps_str ps_str_trim(struct ps_str str);
 
 #define PS_TEXT_TO_BUFFER (-1)
+#define PS_TEXT_TO_SINK (-2)
+
+/* Takes a part of a text, which ends in NUL. */
+typedef void ps_text_sink(void *context, const char *part);
 
 /*
- * length <= capacity. With a descriptor the buffer is written out whenever it is full; without
- * one (PS_TEXT_TO_BUFFER) text beyond the capacity is dropped and has_failed set.
+ * length <= capacity. With a descriptor or a sink the buffer is written out whenever it is full;
+ * without one (PS_TEXT_TO_BUFFER) text beyond the capacity is dropped and has_failed set.
  */
 struct ps_text {
     char *data;
@@ -36,9 +40,13 @@ struct ps_text {
     int fd;
     bool has_failed; /* something was lost; sticky */
     int error;       /* errno of the first failed write, or 0 */
+    ps_text_sink *sink;
+    void *context; /* of the sink */
 };
 
 void ps_text_start(struct ps_text *text, char *buffer, size_t capacity, int fd);
+void ps_text_start_sink(struct ps_text *text, char *buffer, size_t capacity, ps_text_sink *sink,
+                        void *context);
 void ps_text_add(struct ps_text *text, const char *string);
 void ps_text_add_str(struct ps_text *text, struct ps_str str);
 void ps_text_add_spaces(struct ps_text *text, size_t count);

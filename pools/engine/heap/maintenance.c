@@ -170,12 +170,9 @@ static void collect_available(struct ps_heap *heap, uint32_t class_index) {
     }
 }
 
-bool ps_heap_trim(size_t keep_bytes) {
-    if (!ps_engine_has_started()) {
-        return false; /* no memory to return, and no mode that keeps any */
-    }
+void ps_heap_flush(void) {
     ps_thread_enter();
-    struct ps_heap *heap = ps_heap_recover();
+    struct ps_heap *heap = ps_engine_has_started() ? ps_heap_recover() : NULL;
     if (heap != NULL) {
         ps_streak_close(heap);
         ps_remote_flush(heap);
@@ -188,6 +185,22 @@ bool ps_heap_trim(size_t keep_bytes) {
         ps_medium_flush(heap);
     }
     ps_thread_leave();
+}
+
+void ps_heap_decay(void) {
+    if (ps_engine_has_started()) {
+        uint64_t now_ms = ps_os_now_ms();
+        ps_purge_tick(now_ms);
+        (void)ps_mapping_expire(now_ms);
+        ps_medium_purge_tick(now_ms);
+    }
+}
+
+bool ps_heap_trim(size_t keep_bytes) {
+    if (!ps_engine_has_started()) {
+        return false; /* no memory to return, and no mode that keeps any */
+    }
+    ps_heap_flush();
     (void)ps_mode.hook.reclaim();
     ps_steal_all();
     bool has_purged = ps_mapping_expire(UINT64_MAX) != 0;

@@ -30,6 +30,13 @@ PS_HOOK void ps_maintenance_report(uint64_t now_ms);
 /* Returns the drained spans of a heap, cached or current, to the page cache. */
 void ps_heap_drop_drained(struct ps_heap *heap);
 
+/* Returns what the calling thread's heap keeps ready to its spans and regions, and drained spans to
+ * the page cache. */
+void ps_heap_flush(void);
+
+/* A step of returning the memory whose purge delay is over. */
+void ps_heap_decay(void);
+
 /*
  * Returns all memory that the calling thread's heap and the page cache do not need, except about
  * keep_bytes, and that of other threads' fully free spans. Returns whether any memory went to the
