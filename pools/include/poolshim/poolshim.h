@@ -17,10 +17,14 @@
  *         return poolshim_stats_write("heap.%p.json") == 0 ? 0 : 1;
  *     }
  *
- * Options are set from outside, by environment variables: docs/options.md.
+ * dlsym finds the functions, too. Options are set from outside, by environment variables:
+ * docs/options.md; some may be changed by poolshim_set.
  */
 #ifndef POOLSHIM_POOLSHIM_H
 #define POOLSHIM_POOLSHIM_H
+
+#include <stddef.h>
+#include <stdint.h>
 
 #define POOLSHIM_VERSION "0.1.0"
 
@@ -61,6 +65,74 @@ POOLSHIM_API int poolshim_stats_write(const char *path);
  * POOLSHIM_PROFILE_MAX has room for.
  */
 POOLSHIM_API int poolshim_profile_write(const char *path);
+
+/*
+ * The figures of poolshim_stats_read. docs/stats.md explains them; in bytes, or counts. New fields
+ * come at the end.
+ */
+struct poolshim_stats {
+    size_t bytes; /* of this structure that the library has filled in; the rest is 0 */
+
+    uint64_t live_bytes; /* allocated and not freed, at the sizes of the blocks */
+    uint64_t live_count;
+    uint64_t small_live_bytes; /* of these, in size classes */
+    uint64_t small_live_count;
+    uint64_t run_live_bytes; /* above the size classes, below POOLSHIM_MMAP_MIN */
+    uint64_t run_live_count;
+    uint64_t large_live_bytes; /* with mappings of their own */
+    uint64_t large_live_count;
+
+    uint64_t small_span_bytes;   /* spans: small blocks, live and free */
+    uint64_t run_cached_bytes;   /* freed blocks that threads keep */
+    uint64_t large_cached_bytes; /* freed mappings that are kept */
+    uint64_t free_dirty_bytes;   /* free pages that hold memory */
+    uint64_t free_clean_bytes;   /* free pages that hold none */
+    uint64_t metadata_bytes;
+    uint64_t pools_bytes;  /* of pools of the program */
+    uint64_t mapped_bytes; /* all but free_clean_bytes: the most that can be resident */
+
+    uint64_t purge_count; /* system calls that have released memory */
+    uint64_t purged_bytes;
+    uint64_t remote_free_count; /* blocks freed by a thread that does not own them */
+    uint64_t remote_batch_count;
+    uint64_t thread_count; /* threads with a heap */
+    uint64_t limit_bytes;  /* POOLSHIM_LIMIT; 0: none, or not compared with yet */
+    uint64_t limit_near_count;
+};
+
+/*
+ * Reads the figures of this moment.
+ *
+ * stats: filled in; bytes: sizeof *stats. A library that is older than the program's header fills
+ * in what it knows, a newer one what the program has room for.
+ *
+ * Returns 0, or -1 with errno EINVAL when stats is NULL or bytes less than 8. Allocates nothing.
+ * Any thread, at any time; not in signal handlers. Cost: grows with the heap, as that of
+ * poolshim_stats_write, without its system calls.
+ */
+POOLSHIM_API int poolshim_stats_read(struct poolshim_stats *stats, size_t bytes);
+
+/*
+ * Releases free memory to the system at once, except for about keep_bytes.
+ *
+ * Returns the released bytes, with what other threads have released meanwhile; 0: there was
+ * nothing. Keeps errno. Any thread, at any time; not in signal handlers. Cost: a system call for
+ * each run of free pages.
+ */
+POOLSHIM_API size_t poolshim_purge(size_t keep_bytes);
+
+/*
+ * Changes a setting, from now on.
+ *
+ * name: PURGE_DELAY_MS, CACHE_MAX or LIMIT, also as POOLSHIM_PURGE_DELAY_MS or purge-delay-ms;
+ * value: as in the variable, "1000" or "80%". The child of a fork has it, the program that exec
+ * starts does not. LIMIT may be set to off.
+ *
+ * Returns 0, or -1 with errno set: ENOENT no such option, EPERM it is frozen at the start, EINVAL
+ * not a value of it, ENOTSUP without effect in this process (CACHE_MAX, where blocks are hardened).
+ * Allocates nothing. Any thread, at any time; not in signal handlers. O(1); about 14 KiB of stack.
+ */
+POOLSHIM_API int poolshim_set(const char *name, const char *value);
 
 /* 1 when libpoolshim.so is loaded into this process, otherwise 0. Any thread; O(1). */
 static inline int poolshim_is_active(void) { return poolshim_version != 0; }
