@@ -117,16 +117,22 @@ def test_program_behind_wrappers_is_looked_at(words: list[str], commands: dict[s
 
 
 def test_questions_to_another_allocator_are_a_warning(folder: Path) -> None:
-    """As redis queries jemalloc: the answers are of a heap that serves nothing."""
-    source = "int mallctl(void) { return 0; } void *malloc(unsigned long n) { return n ? 0 : 0; }"
+    """The answers are of a heap that serves nothing, unless poolshim answers, as redis' mallctl."""
+    source = ("int je_mallctl(void) { return 0; } int mallctl(void) { return 0; }"
+              "void *malloc(unsigned long n) { return n ? 0 : 0; }")  # fmt: skip
     library = compile_library(folder, "libanother.so", source, "-fno-builtin")
     asking = compile_program(
-        folder, "asking", "int mallctl(void); int main(void) { return mallctl(); }",
+        folder, "asking", "int je_mallctl(void); int main(void) { return je_mallctl(); }",
         str(library), f"-Wl,-rpath,{folder}",
     )  # fmt: skip
+    answered = compile_program(
+        folder, "answered", "int mallctl(void); int main(void) { return mallctl(); }",
+        str(library), f"-Wl,-rpath,{folder}",
+    )  # fmt: skip
+    assert codes(examine("--", answered), "warning") == []
     found = examine("--", asking)
     assert codes(found, "warning") == ["own-figures"] and found["takes_effect"]
-    assert "queries jemalloc about its memory (mallctl)" in str(found["findings"])
+    assert "queries jemalloc about its memory (je_mallctl)" in str(found["findings"])
     weak = compile_program(
         folder, "weak", "__attribute__((weak)) int mallctl(void);"
         "int main(void) { return mallctl ? mallctl() : 0; }",

@@ -113,7 +113,7 @@ def look_into(
     if libraries:
         loading.check_order(diagnosis, found, libraries, ours.path)
         loading.check_bindings(diagnosis, libraries, ours.path)
-        program.check_controls(diagnosis, found, libraries)
+        program.check_controls(diagnosis, found, libraries, ours)
 
 
 def shown_settings(diagnosis: Diagnosis, is_all: bool) -> list[Setting]:

@@ -175,12 +175,15 @@ def check_own_interfaces(diagnosis: Diagnosis, program: elf.Elf) -> None:
         )  # fmt: skip
 
 
-def check_controls(diagnosis: Diagnosis, program: elf.Elf, libraries: list[elf.Elf]) -> None:
-    """Queries of an allocator that no longer serves: their results are of an empty heap."""
+def check_controls(
+    diagnosis: Diagnosis, program: elf.Elf, libraries: list[elf.Elf], ours: elf.Elf
+) -> None:
+    """Queries of an allocator that no longer serves: their results are of an empty heap. Those that
+    our library answers itself are none."""
     for asking in (program, *libraries):
         for name, pattern in CONTROLS.items():
             asked = sorted(s for s, is_own in asking.symbols.items()
-                           if not is_own and pattern.match(s))  # fmt: skip
+                           if not is_own and pattern.match(s) and not ours.defines(s))  # fmt: skip
             answered = [s for s in asked if any(library.defines(s) for library in libraries)]
             if answered and not any(asking.defines(s) for s in ("malloc", *asked)):
                 diagnosis.add(
