@@ -6,6 +6,7 @@
  */
 #include "pools/engine/base/atomic.h"
 #include "pools/engine/harden/guard.h"
+#include "pools/engine/profile/demand.h"
 #include "pools/engine/profile/profile.h"
 #include "shim/unwind.h"
 
@@ -39,7 +40,7 @@ static int find_own_code(struct dl_phdr_info *info, size_t info_bytes, void *con
 }
 
 __attribute__((constructor(103))) static void library_loaded(void) {
-    if (ps_guard_period != 0 || ps_profile_settings.interval_bytes != 0) {
+    if (ps_guard_period != 0 || ps_demand_now() != 0) {
         ps_unwind_start();
         (void)dl_iterate_phdr(find_own_code, NULL);
         ps_guard_watch();

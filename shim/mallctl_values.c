@@ -11,7 +11,7 @@
 #include "pools/engine/os/os.h"
 #include "pools/engine/page/page_map.h"
 #include "pools/engine/page/retention.h"
-#include "pools/engine/profile/profile.h"
+#include "pools/engine/profile/demand.h"
 #include "pools/engine/record/census.h"
 #include "pools/engine/small/size_class.h"
 #include "pools/include/poolshim/poolshim.h"
@@ -163,7 +163,13 @@ static int read_stats_print(size_t index, uint64_t *value) {
 
 static int read_profile(size_t index, uint64_t *value) {
     (void)index;
-    *value = ps_profile_settings.interval_bytes != 0;
+    *value = (ps_demand_now() & PS_DEMAND_FILE) != 0;
+    return 0;
+}
+
+static int read_is_sampling(size_t index, uint64_t *value) {
+    (void)index;
+    *value = ps_demand_now() != 0;
     return 0;
 }
 
@@ -347,7 +353,7 @@ const struct ps_mallctl_row ps_mallctl_rows[] = {
     ROW("arenas.bin.#.nregs", UINT32, read_bin_blocks, NULL),
     ROW("arenas.bin.#.slab_size", UINT64, read_bin_span_bytes, NULL),
 
-    ROW("prof.active", BOOL, read_profile, NULL),
+    ROW("prof.active", BOOL, read_is_sampling, NULL),
     ROW("prof.dump", TEXT, NULL, dump_profile),
 
     ROW("stats.allocated", UINT64, read_allocated, NULL),

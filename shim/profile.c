@@ -8,6 +8,7 @@
 #include "pools/engine/base/atomic.h"
 #include "pools/engine/os/os.h"
 #include "pools/engine/os/syscall.h"
+#include "pools/engine/profile/demand.h"
 #include "pools/engine/profile/profile.h"
 #include "shim/config.h"
 #include "shim/exit_output.h"
@@ -37,7 +38,7 @@ static uint32_t x_writer;     /* process of the thread that writes, 0: none */
 
 static long process_now(void) { return ps_syscall3(SYS_getpid, 0, 0, 0); }
 
-static bool is_on(void) { return ps_profile_settings.interval_bytes != 0; }
+static bool is_on(void) { return (ps_demand_now() & PS_DEMAND_FILE) != 0; }
 
 /* The child of a fork has the parent's file, unless its name has the process id in it. */
 static bool may_write(void) {

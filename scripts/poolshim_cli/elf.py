@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import mmap
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +18,7 @@ from pathlib import Path
 MAGIC = b"\x7fELF"
 PT_LOAD, PT_DYNAMIC, PT_INTERP, PT_NOTE = 1, 2, 3, 4
 NT_GNU_BUILD_ID = 3
-SHT_SYMTAB, SHT_DYNSYM = 2, 11
+SHT_SYMTAB, SHT_NOTE, SHT_DYNSYM = 2, 7, 11
 SYMBOL_FUNCTION, SYMBOL_IFUNC = 2, 10
 NEEDED, HASH, STRTAB, SYMTAB, SYMBOLIC, FLAGS, GNU_HASH = 1, 4, 5, 6, 16, 30, 0x6FFFFEF5
 DF_SYMBOLIC = 2
@@ -219,11 +220,37 @@ class Elf:
 
     def has_section(self, name: str) -> bool:
         """By name; False in a file without section headers."""
+        return any(self.name_of(section) == name for section in self.sections)
+
+    def name_of(self, section: tuple[int, ...]) -> str:
+        """Of a section; "" where the names are missing."""
         (index,) = self.unpack("H", 0x3E)
         if index >= len(self.sections):
-            return False
-        names = self.sections[index][4]
-        return any(self.text_at(names + section[0]) == name for section in self.sections)
+            return ""
+        return self.text_at(self.sections[index][4] + section[0])
+
+
+    def notes(self, section: str, owner: bytes) -> Iterator[bytes]:
+        """The descriptions of an owner's notes in a section."""
+        for one in self.sections:
+            if one[1] != SHT_NOTE or self.name_of(one) != section:
+                continue
+            at, end = one[4], one[4] + one[5]
+            while at + 12 <= end:
+                name_bytes, bytes_, _kind = self.unpack("III", at)
+                name, at = at + 12, at + 12 + (name_bytes + 3 & ~3)
+                if self.data[name : name + name_bytes].rstrip(b"\0") == owner:
+                    yield bytes(self.data[at : at + bytes_])
+                at += bytes_ + 3 & ~3
+
+    @cached_property
+    def probes(self) -> set[str]:
+        """The static probes for tracers, "provider:name"."""
+        found = set()
+        for description in self.notes(".note.stapsdt", b"stapsdt"):
+            words = description[24:].split(b"\0")  # behind three addresses
+            found.add(b":".join(words[:2]).decode(errors="replace"))
+        return found
 
 
 def is_elf(path: Path) -> bool:

@@ -83,7 +83,7 @@ def check_golden(name: str, text: str, **places: str | Path) -> None:
 def test_ordinary_program(mapper: Path, shim: Path) -> None:
     found = examine("--", mapper, "--json", "-q")
     assert found["takes_effect"] and codes(found, "fatal", "warning", "note") == []
-    assert codes(found, "fine") == ["first"]
+    assert codes(found, "fine") == ["first", "probes"]
     assert found["command"] == [str(mapper), "--json", "-q"]
     assert found["library"] == str(shim.resolve()) and found["program"] == str(mapper)
     assert "libpoolshim" in maps_of(mapper)
@@ -102,7 +102,7 @@ def test_program_in_the_folder_where_it_is_started(
     done = poolshim("doctor", "--json", "--", *words, env=env, cwd=mapper.parent)
     assert done.returncode == 0, done.stdout
     found = json.loads(done.stdout)
-    assert found["program"] == str(mapper) and codes(found, "fine") == ["first"]
+    assert found["program"] == str(mapper) and codes(found, "fine") == ["first", "probes"]
 
 
 def test_loader_itself_is_left_alone(mapper: Path) -> None:
@@ -431,3 +431,9 @@ def test_output_on_a_terminal(kind: str, folder: Path) -> None:
         os.close(master)
         Path("/tmp/poolshim-doctor-golden").unlink()
     check_golden(f"doctor-terminal-{kind}", text.decode().replace("\r\n", "\n"))
+
+
+def test_probes_that_a_mode_never_hits_are_noted(mapper: Path) -> None:
+    found = examine("--", mapper, env={"POOLSHIM_HARDEN": "1"})
+    assert codes(found, "note") == ["probes"] and codes(found, "fine") == ["first"]
+    assert "with POOLSHIM_HARDEN" in str(found["findings"])

@@ -4,6 +4,7 @@
 #include "tests/unit/engine.h"
 
 #include "pools/engine/heap/mode.h"
+#include "pools/engine/profile/demand.h"
 
 #include <signal.h>
 
@@ -11,7 +12,7 @@ static void check_mode(enum ps_mode_index index) {
     ps_engine_start();
     CHECK(memcmp(&ps_mode.entry, &ps_mode_entries[index], sizeof ps_mode.entry) == 0);
     CHECK(memcmp(&ps_mode.hook, &ps_mode_hooks[index], sizeof ps_mode.hook) == 0);
-    bool is_plain = index == PS_MODE_PLAIN || index == PS_MODE_SAMPLED || index == PS_MODE_PROFILED;
+    bool is_plain = index == PS_MODE_PLAIN || index == PS_MODE_SAMPLED;
     CHECK_EQ(ps_thread_fast() != NULL, is_plain || index == PS_MODE_ZEROED);
     CHECK_EQ(ps_thread.key == ps_heap_key(ps_thread.own), is_plain);
 }
@@ -50,16 +51,17 @@ FRESH_TEST(without_memory_for_a_recording_the_mode_is_plain) {
     CHECK(memcmp(&ps_mode.entry, &ps_mode_entries[PS_MODE_PLAIN], sizeof ps_mode.entry) == 0);
 }
 
-FRESH_TEST(profiling_has_a_mode) {
+FRESH_TEST(profiling_is_plain) {
     engine_config.profile = true;
-    check_mode(PS_MODE_PROFILED);
+    check_mode(PS_MODE_PLAIN);
+    CHECK_EQ(ps_demand_now(), PS_DEMAND_FILE);
 }
 
-FRESH_TEST(without_memory_for_a_profile_the_mode_is_plain) {
+FRESH_TEST(without_memory_for_a_profile_there_is_none) {
     engine_config.profile = true;
     fake_os_fail_from(1);
     ps_engine_start();
-    CHECK(memcmp(&ps_mode.entry, &ps_mode_entries[PS_MODE_PLAIN], sizeof ps_mode.entry) == 0);
+    CHECK_EQ(ps_demand_now(), 0);
 }
 
 FRESH_TEST(every_row_is_complete) {

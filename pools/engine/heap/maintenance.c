@@ -107,6 +107,7 @@ static PS_NOINLINE void do_due_work(struct ps_heap *heap) {
     ps_mapping_expire(now_ms);
     ps_medium_purge_tick(now_ms);
     ps_steal_tick(now_ms);
+    ps_mode.hook.tick();
     (void)ps_take_tick(now_ms);
     bool is_behind = ps_purge_is_behind() || ps_medium_purge_is_behind();
     heap->tick_countdown = is_behind ? 0 : TICK_CALLS;
@@ -146,6 +147,7 @@ uint32_t ps_heap_maintain(uint64_t now_ms) {
     bool is_behind = ps_mapping_expire(now_ms) != 0;
     ps_medium_purge_tick(now_ms);
     ps_steal_tick(now_ms);
+    ps_mode.hook.tick();
     bool is_taking = ps_take_tick(now_ms);
     ps_thread_leave();
     is_behind |= ps_purge_is_behind() || ps_medium_purge_is_behind() || ps_steal_is_behind();

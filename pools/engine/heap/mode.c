@@ -18,7 +18,7 @@ static enum ps_mode_index wanted_by(const struct ps_config *config) {
     if (config->guard_sample != 0) {
         return PS_MODE_SAMPLED;
     }
-    return config->profile ? PS_MODE_PROFILED : PS_MODE_PLAIN;
+    return PS_MODE_PLAIN;
 }
 
 void ps_mode_start(const struct ps_config *config) {
@@ -47,5 +47,7 @@ void ps_mode_ignores_class(struct ps_heap *heap, uint32_t class_index) {
 }
 
 bool ps_mode_reclaims_nothing(void) { return false; }
+
+void ps_mode_ignores_tick(void) {}
 
 void ps_mode_ignores_fork(void) {}

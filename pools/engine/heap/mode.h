@@ -33,12 +33,11 @@ struct ps_slot;
 struct ps_span;
 
 enum ps_mode_index {
-    PS_MODE_PLAIN = 0,
-    PS_MODE_SAMPLED,  /* plain, with guarded samples */
-    PS_MODE_ZEROED,   /* level 1 of POOLSHIM_HARDEN: free takes the slow path */
-    PS_MODE_HARDENED, /* levels 2 and 3: malloc and free take the slow path */
+    PS_MODE_PLAIN = 0, /* with a sampled heap profile on demand: profile/demand.h */
+    PS_MODE_SAMPLED,   /* plain, with guarded samples */
+    PS_MODE_ZEROED,    /* level 1 of POOLSHIM_HARDEN: free takes the slow path */
+    PS_MODE_HARDENED,  /* levels 2 and 3: malloc and free take the slow path */
     PS_MODE_RECORDED,
-    PS_MODE_PROFILED, /* plain, with a sampled heap profile */
     PS_MODE_COUNT
 };
 
@@ -113,6 +112,9 @@ struct ps_mode_hook {
     void (*stray_free)(struct ps_slot *slot, void *block);
     size_t (*stray_usable)(const struct ps_slot *slot, const void *block, enum ps_misuse_call call);
 
+    /* Periodic work. Called when a slow call, or the background thread, has read the clock. */
+    void (*tick)(void);
+
     /* Repairs the mode in the child of a fork, on its only thread. */
     void (*fork_child)(void);
 };
@@ -137,6 +139,7 @@ bool ps_mode_makes_no_state(void **state);
 void ps_mode_ignores_heap(struct ps_heap *heap);
 void ps_mode_ignores_class(struct ps_heap *heap, uint32_t class_index);
 bool ps_mode_reclaims_nothing(void);
+void ps_mode_ignores_tick(void);
 void ps_mode_ignores_fork(void);
 
 #endif

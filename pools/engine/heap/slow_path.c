@@ -19,7 +19,11 @@
 #include <errno.h>
 #include <string.h>
 
-size_t ps_alloc_refill_max_bytes = PS_CLASS_BYTES_LIMIT;
+static size_t x_refill_max_bytes = PS_CLASS_BYTES_LIMIT;
+
+void ps_alloc_set_refill_max(size_t bytes) {
+    ps_store_relaxed(&x_refill_max_bytes, bytes); /* relaxed: either way serves a request */
+}
 
 /* ---- allocation ---- */
 
@@ -33,7 +37,8 @@ static PS_NOINLINE void *alloc_by_mode(size_t bytes) {
 
 PS_NOINLINE void *ps_heap_alloc_slow(size_t bytes) {
     struct ps_heap *heap = ps_thread_fast();
-    if (PS_LIKELY(heap != NULL && bytes <= ps_alloc_refill_max_bytes)) {
+    /* relaxed: as in ps_alloc_set_refill_max. */
+    if (PS_LIKELY(heap != NULL && bytes <= ps_load_once(&x_refill_max_bytes))) {
         return PS_LIKELY(bytes <= ps_size_class_max_bytes)
                    ? ps_class_alloc(heap, ps_size_class_by_8[(bytes + 7) >> 3], bytes)
                    : ps_heap_refill(heap, &heap->bins[PS_CLASS_NONE], bytes);

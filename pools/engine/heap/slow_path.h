@@ -26,9 +26,10 @@ void *ps_block_alloc_aligned(size_t bytes, size_t align);
  * path. */
 void *ps_heap_alloc_slow(size_t bytes);
 
-/* Requests up to it that no class serves reach the mode by its refill hook: PS_CLASS_BYTES_LIMIT,
- * SIZE_MAX where the mode must see each of them. Written once, at start. */
-extern PS_HIDDEN size_t ps_alloc_refill_max_bytes;
+/* Requests up to so many bytes that no class serves reach the mode by its refill hook. At first
+ * PS_CLASS_BYTES_LIMIT; SIZE_MAX where the mode must see each of them, the largest class where it
+ * needs to see none. Any thread, at any time. */
+void ps_alloc_set_refill_max(size_t bytes);
 
 /* ---- free ---- */
 

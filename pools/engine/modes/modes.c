@@ -16,14 +16,10 @@
 #include "pools/engine/heap/refill.h"
 #include "pools/engine/heap/slow_path.h"
 #include "pools/engine/page/page_cache.h"
+#include "pools/engine/profile/demand.h"
 #include "pools/engine/profile/profile.h"
 #include "pools/engine/record/record.h"
 #include "pools/engine/record/record_peak.h"
-
-static bool start_plain(const struct ps_config *config) {
-    ps_stray_start(config);
-    return true;
-}
 
 static bool start_sampled(const struct ps_config *config) {
     ps_stray_start(config);
@@ -32,8 +28,8 @@ static bool start_sampled(const struct ps_config *config) {
 }
 
 const struct ps_mode_entry ps_mode_entries[PS_MODE_COUNT] = {
-    [PS_MODE_PLAIN] = {ps_plain_alloc, ps_plain_zalloc, ps_plain_alloc_aligned, ps_plain_free,
-                       ps_plain_resize, ps_plain_usable},
+    [PS_MODE_PLAIN] = {ps_profile_alloc, ps_profile_zalloc, ps_profile_alloc_aligned,
+                       ps_profile_free, ps_profile_resize, ps_plain_usable},
     [PS_MODE_SAMPLED] = {ps_plain_alloc, ps_guard_zalloc, ps_plain_alloc_aligned, ps_plain_free,
                          ps_plain_resize, ps_plain_usable},
     [PS_MODE_ZEROED] = {ps_plain_alloc, ps_plain_zalloc, ps_level_1_alloc_aligned, ps_level_1_free,
@@ -42,28 +38,27 @@ const struct ps_mode_entry ps_mode_entries[PS_MODE_COUNT] = {
                           ps_level_2_free, ps_level_2_resize, ps_level_2_usable},
     [PS_MODE_RECORDED] = {ps_record_alloc, ps_record_zalloc, ps_record_alloc_aligned,
                           ps_record_free, ps_record_resize, ps_plain_usable},
-    [PS_MODE_PROFILED] = {ps_profile_alloc, ps_profile_zalloc, ps_profile_alloc_aligned,
-                          ps_profile_free, ps_profile_resize, ps_plain_usable},
 };
 
 const struct ps_mode_hook ps_mode_hooks[PS_MODE_COUNT] = {
     [PS_MODE_PLAIN] = {.has_fast_alloc = true,
                        .has_fast_free = true,
-                       .start = start_plain,
+                       .start = ps_profile_start,
                        .make_state = ps_mode_makes_no_state,
                        .thread_start = ps_mode_ignores_heap,
                        .thread_end = ps_mode_ignores_heap,
-                       .refill = ps_plain_refill,
+                       .refill = ps_profile_refill,
                        .take = ps_plain_take,
-                       .count_pops = NULL,
+                       .count_pops = ps_profile_count_pops,
                        .may_open_streak = NULL,
-                       .return_streak = ps_plain_return_streak,
-                       .flush_class = ps_mode_ignores_class,
+                       .return_streak = ps_profile_return_streak,
+                       .flush_class = ps_profile_flush_class,
                        .release_run = ps_page_cache_give,
                        .reclaim = ps_mode_reclaims_nothing,
-                       .stray_free = ps_stray_free,
-                       .stray_usable = ps_stray_usable,
-                       .fork_child = ps_mode_ignores_fork},
+                       .stray_free = ps_profile_stray_free,
+                       .stray_usable = ps_profile_stray_usable,
+                       .tick = ps_demand_tick,
+                       .fork_child = ps_profile_fork_child},
     [PS_MODE_SAMPLED] = {.has_fast_alloc = true,
                          .has_fast_free = true,
                          .start = start_sampled,
@@ -80,6 +75,7 @@ const struct ps_mode_hook ps_mode_hooks[PS_MODE_COUNT] = {
                          .reclaim = ps_mode_reclaims_nothing,
                          .stray_free = ps_stray_free,
                          .stray_usable = ps_stray_usable,
+                         .tick = ps_mode_ignores_tick,
                          .fork_child = ps_guard_fork_child},
     [PS_MODE_ZEROED] = {.has_fast_alloc = true,
                         .has_fast_free = false,
@@ -97,6 +93,7 @@ const struct ps_mode_hook ps_mode_hooks[PS_MODE_COUNT] = {
                         .reclaim = ps_hard_large_flush,
                         .stray_free = ps_stray_free,
                         .stray_usable = ps_stray_usable,
+                        .tick = ps_mode_ignores_tick,
                         .fork_child = ps_level_1_fork_child},
     [PS_MODE_HARDENED] = {.has_fast_alloc = false,
                           .has_fast_free = false,
@@ -114,6 +111,7 @@ const struct ps_mode_hook ps_mode_hooks[PS_MODE_COUNT] = {
                           .reclaim = ps_hard_large_flush,
                           .stray_free = ps_stray_free,
                           .stray_usable = ps_stray_usable,
+                          .tick = ps_mode_ignores_tick,
                           .fork_child = ps_level_1_fork_child},
     [PS_MODE_RECORDED] = {.has_fast_alloc = false,
                           .has_fast_free = false,
@@ -131,22 +129,6 @@ const struct ps_mode_hook ps_mode_hooks[PS_MODE_COUNT] = {
                           .reclaim = ps_mode_reclaims_nothing,
                           .stray_free = ps_stray_free,
                           .stray_usable = ps_stray_usable,
+                          .tick = ps_mode_ignores_tick,
                           .fork_child = ps_record_fork_child},
-    [PS_MODE_PROFILED] = {.has_fast_alloc = true,
-                          .has_fast_free = true,
-                          .start = ps_profile_start,
-                          .make_state = ps_mode_makes_no_state,
-                          .thread_start = ps_mode_ignores_heap,
-                          .thread_end = ps_mode_ignores_heap,
-                          .refill = ps_profile_refill,
-                          .take = ps_plain_take,
-                          .count_pops = ps_profile_count_pops,
-                          .may_open_streak = NULL,
-                          .return_streak = ps_profile_return_streak,
-                          .flush_class = ps_profile_flush_class,
-                          .release_run = ps_page_cache_give,
-                          .reclaim = ps_mode_reclaims_nothing,
-                          .stray_free = ps_profile_stray_free,
-                          .stray_usable = ps_profile_stray_usable,
-                          .fork_child = ps_profile_fork_child},
 };

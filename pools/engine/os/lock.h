@@ -30,6 +30,7 @@ enum ps_lock_rank {
     PS_RANK_STEAL = 6, /* heap/remote_steal.c: one stealing thread at a time; never with the next */
     PS_RANK_PURGE = 6, /* page/purge.c: one purging thread; held over madvise, as the next */
     PS_RANK_MEDIUM_PURGE = 6, /* page/medium_purge.c: one purging thread; together with neither */
+    PS_RANK_DEMAND = 6,       /* profile/demand.c: begin and end of sampling; with none of those */
     PS_RANK_PAGE = 7,         /* page/page_cache.c: free runs, arenas, page map writes */
     PS_RANK_MEDIUM = 7,       /* page/medium.c: regions; never together with the page lock */
     PS_RANK_METADATA = 8,     /* page/metadata.c: memory for heaps and map leaves */

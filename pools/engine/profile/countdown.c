@@ -8,6 +8,7 @@
 #include "pools/engine/heap/refill.h"
 #include "pools/engine/os/os.h"
 #include "pools/engine/page/metadata.h"
+#include "pools/engine/profile/demand.h"
 #include "pools/engine/profile/profile.h"
 
 #include <string.h>
@@ -76,6 +77,11 @@ uint64_t ps_draw_weight(size_t bytes, size_t interval_bytes) {
     return (uint64_t)(PS_DRAW_WEIGHT_ONE / hit + 0.5);
 }
 
+uint64_t ps_draw_weighted(uint64_t weight, size_t bytes) {
+    uint64_t units = PS_DRAW_WEIGHT_ONE;
+    return weight / units * bytes + (weight % units * bytes + units / 2) / units;
+}
+
 /* ---- countdowns ---- */
 
 static PS_COLD struct ps_countdowns *make(struct ps_heap *heap) {
@@ -86,16 +92,11 @@ static PS_COLD struct ps_countdowns *make(struct ps_heap *heap) {
     uint64_t number = ps_add_relaxed(&x_made, 1u); /* relaxed: a number that no other heap has */
     uint32_t seed = ps_profile_settings.seed;
     all->random = seed != 0 ? (uint64_t)seed << 32 ^ number : ps_os_random();
-    ps_countdown_draw_bytes(all);
     /* The heap of calls after thread exit is locked, and the unwinder may call. relaxed: constant
      * while it is shared. */
     all->is_inside = ps_load_relaxed(&heap->x_state) == PS_HEAP_SHARED;
     heap->countdowns = all;
     return all;
-}
-
-struct ps_countdowns *ps_countdowns_of(struct ps_heap *heap) {
-    return PS_LIKELY(heap->countdowns != NULL) ? heap->countdowns : make(heap);
 }
 
 /* Bytes to the next point of the process. */
@@ -113,6 +114,31 @@ void ps_countdown_draw(struct ps_countdowns *all, uint32_t class_index) {
 void ps_countdown_draw_bytes(struct ps_countdowns *all) {
     double bytes = draw(all);
     all->left_bytes = 1 + (int64_t)(bytes < DRAWN_LIMIT ? bytes : DRAWN_LIMIT);
+}
+
+/* Counts of an earlier epoch say nothing: calls since then were not counted. */
+static PS_COLD void begin_epoch(struct ps_countdowns *all, uint32_t epoch) {
+    all->epoch = epoch;
+    memset(all->classes, 0, sizeof all->classes);
+    ps_countdown_draw_bytes(all);
+}
+
+PS_AT_START struct ps_countdowns *ps_countdowns_of(struct ps_heap *heap) {
+    if (PS_LIKELY(ps_demand_now() == 0)) {
+        return NULL;
+    }
+    struct ps_countdowns *all = heap->countdowns != NULL ? heap->countdowns : make(heap);
+    uint32_t epoch = ps_load_relaxed(&ps_demand_x_epoch); /* relaxed: see ps_demand_now */
+    if (all != NULL && PS_UNLIKELY(all->epoch != epoch)) {
+        begin_epoch(all, epoch);
+    }
+    return all;
+}
+
+PS_AT_START struct ps_countdowns *ps_countdowns_begun(const struct ps_heap *heap) {
+    struct ps_countdowns *all = ps_demand_now() != 0 ? heap->countdowns : NULL;
+    /* relaxed: see ps_demand_now. */
+    return all != NULL && all->epoch == ps_load_relaxed(&ps_demand_x_epoch) ? all : NULL;
 }
 
 void ps_countdown_pops(struct ps_countdowns *all, uint32_t class_index, int64_t popped) {
@@ -160,8 +186,8 @@ static void expect(struct ps_span *source, size_t frees) {
 void ps_countdown_bound(struct ps_heap *heap, struct ps_countdowns *all, uint32_t class_index) {
     struct ps_span *source = heap->current[class_index];
     size_t left = (size_t)all->classes[class_index].left;
-    if (source == &ps_span_none) {
-        return;
+    if (source == &ps_span_none || PS_UNLIKELY(left == 0)) {
+        return; /* 0: a stack was being taken when an epoch began, and the unwinder allocated */
     }
     size_t blocks = ps_bin_blocks(heap, class_index);
     if (PS_LIKELY(blocks + source->free_countdown <= left)) {

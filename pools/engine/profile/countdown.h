@@ -40,6 +40,9 @@ double ps_draw_exponential(uint64_t bits);
 #define PS_DRAW_WEIGHT_ONE 65536
 uint64_t ps_draw_weight(size_t bytes, size_t interval_bytes);
 
+/* The bytes that so many blocks have, rounded. */
+uint64_t ps_draw_weighted(uint64_t weight, size_t bytes);
+
 /* ---- countdowns ---- */
 
 struct ps_countdown {
@@ -50,13 +53,18 @@ struct ps_countdown {
 /* mode_state of a heap. */
 struct ps_countdowns {
     uint64_t random;    /* state of the generator */
+    uint32_t epoch;     /* of demand.h, in which they count */
     int64_t left_bytes; /* of blocks above the classes: until the next sample */
     bool is_inside;     /* no stack may be taken: one is being taken, or the heap is shared */
     struct ps_countdown classes[PS_CLASS_LIMIT];
 };
 
-/* The countdowns of a heap, created at the first call; NULL when memory is exhausted. */
+/* The countdowns of a heap while allocations are sampled, created at the first call, anew in each
+ * epoch. NULL: they are not, or memory is exhausted. */
 struct ps_countdowns *ps_countdowns_of(struct ps_heap *heap);
+
+/* Those that count already; NULL: there are none in this epoch. */
+struct ps_countdowns *ps_countdowns_begun(const struct ps_heap *heap);
 
 /* Draws the distance to the next sample. */
 void ps_countdown_draw(struct ps_countdowns *all, uint32_t class_index);

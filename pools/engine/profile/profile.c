@@ -13,22 +13,20 @@
 #include "pools/engine/heap/medium_cache.h"
 #include "pools/engine/heap/refill.h"
 #include "pools/engine/heap/slow_path.h"
+#include "pools/engine/os/probe.h"
 #include "pools/engine/profile/countdown.h"
+#include "pools/engine/profile/demand.h"
 #include "pools/engine/profile/table.h"
 
 #include <errno.h>
 
 struct ps_profile_settings ps_profile_settings;
 
-bool ps_profile_start(const struct ps_config *config) {
+PS_AT_START bool ps_profile_start(const struct ps_config *config) {
     ps_stray_start(config);
-    if (!ps_medium_is_size(ps_size_class_max_bytes, 1) ||
-        !ps_table_start(config->profile_max_bytes)) {
-        return false;
-    }
-    ps_alloc_refill_max_bytes = SIZE_MAX;
     ps_profile_settings.seed = config->profile_seed;
     ps_profile_settings.interval_bytes = config->profile_interval_bytes;
+    ps_demand_start(config);
     return true;
 }
 
@@ -39,10 +37,13 @@ static bool take_stack(struct ps_countdowns *all, struct ps_sites *sites) {
     if (all->is_inside) {
         return false;
     }
-    all->is_inside = true;
-    sites->count = ps_guard_trace(sites->sites, PS_PROFILE_FRAMES, 0);
-    all->is_inside = false;
-    ps_thread_enter(); /* again: the unwinder may have allocated */
+    sites->count = 0;
+    if ((ps_demand_now() & PS_DEMAND_FILE) != 0) {
+        all->is_inside = true;
+        sites->count = ps_guard_trace(sites->sites, PS_PROFILE_FRAMES, 0);
+        all->is_inside = false;
+        ps_thread_enter(); /* again: the unwinder may have allocated */
+    }
     return true;
 }
 
@@ -50,9 +51,40 @@ __attribute__((weak)) void ps_profile_sampled(uint64_t live_bytes) { (void)live_
 
 /* Tells of a new sample, which may write the profile. */
 static void tell(struct ps_countdowns *all) {
+    if ((ps_demand_now() & PS_DEMAND_FILE) == 0) {
+        return;
+    }
     all->is_inside = true;
     ps_profile_sampled(ps_table_live_bytes());
     all->is_inside = false;
+}
+
+/* Enters a sample, and tells tracers. False when there was no room. */
+static bool enter(const struct ps_sample *sample, const struct ps_sites *sites) {
+    if (!ps_table_add(sample, sites)) {
+        return false;
+    }
+    if (ps_probe_is_attached()) {
+        uint64_t weight = ps_draw_weight(sample->bytes, ps_profile_settings.interval_bytes);
+        ps_probe_alloc((const void *)sample->block, sample->bytes,
+                       ps_draw_weighted(weight, sample->bytes));
+    }
+    return true;
+}
+
+/* Before the address may be another block's. */
+static void tell_free(const void *block) {
+    if (ps_probe_is_attached()) {
+        ps_probe_free(block);
+    }
+}
+
+static size_t remove_sample(const void *block) {
+    size_t bytes = ps_table_remove(block);
+    if (bytes != 0) {
+        tell_free(block);
+    }
+    return bytes;
 }
 
 /* A sampled block for a request of a class, or NULL. */
@@ -71,7 +103,7 @@ static PS_COLD void *sample_class(struct ps_heap *heap, uint32_t class_index, si
                                      .requested_bytes = requested,
                                      .span = span != &ps_span_none ? span : NULL,
                                      .is_medium = true};
-    if (block != NULL && !ps_table_add(&sample, &sites)) {
+    if (block != NULL && !enter(&sample, &sites)) {
         ps_medium_free_sampled(block, bytes);
         return NULL;
     }
@@ -87,7 +119,7 @@ static PS_COLD void sample_large(struct ps_countdowns *all, struct ps_slot *slot
                                      .bytes = ps_large_usable(slot, block),
                                      .requested_bytes = requested,
                                      .is_medium = ps_block_is_medium(slot)};
-    if (!take_stack(all, &sites) || !ps_table_add(&sample, &sites)) {
+    if (!take_stack(all, &sites) || !enter(&sample, &sites)) {
         return;
     }
     if (sample.is_medium) {
@@ -97,7 +129,7 @@ static PS_COLD void sample_large(struct ps_countdowns *all, struct ps_slot *slot
 }
 
 /* Counts a block above the classes, which may be NULL, just allocated or resized. */
-static void *count_large(struct ps_heap *heap, void *block, size_t requested) {
+static PS_NOINLINE void *count_large(struct ps_heap *heap, void *block, size_t requested) {
     struct ps_countdowns *all = heap != NULL ? ps_countdowns_of(heap) : NULL;
     if (block == NULL || all == NULL) {
         return block;
@@ -138,7 +170,7 @@ static void *refill_class(struct ps_heap *heap, struct ps_bin *bin, size_t bytes
     return block;
 }
 
-void *ps_profile_refill(struct ps_heap *heap, struct ps_bin *bin, size_t bytes) {
+static PS_NOINLINE void *refill(struct ps_heap *heap, struct ps_bin *bin, size_t bytes) {
     if (bin == &heap->bins[PS_CLASS_NONE]) {
         return count_large(heap, ps_plain_alloc_large(heap, bytes), bytes);
     }
@@ -150,18 +182,30 @@ void *ps_profile_refill(struct ps_heap *heap, struct ps_bin *bin, size_t bytes) 
     return refill_class(heap, bin, bytes);
 }
 
+PS_AT_START void *ps_profile_refill(struct ps_heap *heap, struct ps_bin *bin, size_t bytes) {
+    return PS_LIKELY(ps_demand_now() == 0) ? ps_plain_refill(heap, bin, bytes)
+                                           : refill(heap, bin, bytes);
+}
+
 /* Requests of a class, and of none up to PS_CLASS_BYTES_LIMIT, are counted by the refill hook. */
-void *ps_profile_alloc(struct ps_heap *heap, size_t bytes) {
-    void *block = ps_plain_alloc(heap, bytes);
-    return bytes > PS_CLASS_BYTES_LIMIT ? count_large(heap, block, bytes) : block;
+PS_AT_START void *ps_profile_alloc(struct ps_heap *heap, size_t bytes) {
+    if (PS_LIKELY(ps_demand_now() == 0 || bytes <= PS_CLASS_BYTES_LIMIT)) {
+        return ps_plain_alloc(heap, bytes);
+    }
+    return count_large(heap, ps_plain_alloc(heap, bytes), bytes);
 }
 
-void *ps_profile_zalloc(struct ps_heap *heap, size_t bytes) {
-    void *block = ps_plain_zalloc(heap, bytes);
-    return bytes > ps_size_class_max_bytes ? count_large(heap, block, bytes) : block;
+PS_AT_START void *ps_profile_zalloc(struct ps_heap *heap, size_t bytes) {
+    if (PS_LIKELY(ps_demand_now() == 0 || bytes <= ps_size_class_max_bytes)) {
+        return ps_plain_zalloc(heap, bytes);
+    }
+    return count_large(heap, ps_plain_zalloc(heap, bytes), bytes);
 }
 
-void *ps_profile_alloc_aligned(struct ps_heap *heap, size_t bytes, size_t align) {
+PS_AT_START void *ps_profile_alloc_aligned(struct ps_heap *heap, size_t bytes, size_t align) {
+    if (PS_LIKELY(ps_demand_now() == 0)) {
+        return ps_plain_alloc_aligned(heap, bytes, align);
+    }
     void *block = ps_plain_alloc_aligned(heap, bytes, align);
     bool is_large = ps_size_class_of_aligned(ps_max(bytes, 1), align) == PS_CLASS_NONE;
     return is_large ? count_large(heap, block, bytes) : block;
@@ -169,7 +213,7 @@ void *ps_profile_alloc_aligned(struct ps_heap *heap, size_t bytes, size_t align)
 
 /* ---- events of a class ---- */
 
-void ps_profile_count_pops(struct ps_heap *heap, uint32_t class_index, int64_t popped) {
+PS_AT_START void ps_profile_count_pops(struct ps_heap *heap, uint32_t class_index, int64_t popped) {
     struct ps_countdowns *all = ps_countdowns_of(heap);
     if (all != NULL) {
         ps_countdown_pops(all, class_index, popped);
@@ -178,11 +222,11 @@ void ps_profile_count_pops(struct ps_heap *heap, uint32_t class_index, int64_t p
     }
 }
 
-void ps_profile_return_streak(struct ps_heap *heap, struct ps_span *span, char *lowest,
-                              size_t blocks) {
+PS_AT_START void ps_profile_return_streak(struct ps_heap *heap, struct ps_span *span, char *lowest,
+                                          size_t blocks) {
     uint32_t class_index = span->class_index;
     bool is_source = span == heap->current[class_index];
-    struct ps_countdowns *all = is_source ? ps_countdowns_of(heap) : NULL;
+    struct ps_countdowns *all = is_source ? ps_countdowns_begun(heap) : NULL;
     if (all != NULL) {
         ps_countdown_settle(heap, all, class_index);
     }
@@ -192,8 +236,8 @@ void ps_profile_return_streak(struct ps_heap *heap, struct ps_span *span, char *
     }
 }
 
-void ps_profile_flush_class(struct ps_heap *heap, uint32_t class_index) {
-    struct ps_countdowns *all = heap->countdowns;
+PS_AT_START void ps_profile_flush_class(struct ps_heap *heap, uint32_t class_index) {
+    struct ps_countdowns *all = ps_countdowns_begun(heap);
     if (all != NULL) {
         ps_countdown_settle(heap, all, class_index);
         ps_countdown_set_window(all, class_index, NULL);
@@ -207,9 +251,9 @@ static bool is_run(const struct ps_slot *slot, const void *block) {
     return (kind == PS_RUN_BLOCK || kind == PS_RUN_MAPPING) && slot->run.base == block;
 }
 
-void ps_profile_free(struct ps_span *span, void *block, uintptr_t owner_key) {
-    if (is_run((const struct ps_slot *)span, block)) {
-        (void)ps_table_remove(block);
+PS_AT_START void ps_profile_free(struct ps_span *span, void *block, uintptr_t owner_key) {
+    if (PS_UNLIKELY(ps_demand_has_begun()) && is_run((const struct ps_slot *)span, block)) {
+        (void)remove_sample(block);
     }
     ps_plain_free(span, block, owner_key);
 }
@@ -219,7 +263,7 @@ static bool is_sampled(const struct ps_slot *slot, const void *block) {
 }
 
 void ps_profile_stray_free(struct ps_slot *slot, void *block) {
-    size_t bytes = is_sampled(slot, block) ? ps_table_remove(block) : 0;
+    size_t bytes = is_sampled(slot, block) ? remove_sample(block) : 0;
     if (PS_LIKELY(bytes != 0)) {
         ps_medium_free_sampled(block, bytes);
     } else {
@@ -255,6 +299,9 @@ static void *resize_large(struct ps_slot *slot, void *block, size_t bytes, bool 
     void *resized = ps_resize_in_place(slot, block, bytes);
     bool is_counted = resized == NULL; /* a copy is, by itself */
     if (resized == NULL) {
+        if (sample != NULL) {
+            tell_free(block); /* untrue if memory is exhausted */
+        }
         resized = ps_resize_by_move(slot, block, bytes);
     }
     bool is_same = resized == block && ps_large_usable(slot, block) == usable;
@@ -266,6 +313,9 @@ static void *resize_large(struct ps_slot *slot, void *block, size_t bytes, bool 
         return resized;
     }
     if (sample != NULL) {
+        if (!is_counted) {
+            tell_free(block);
+        }
         ps_table_drop(sample);
     }
     return is_counted ? resized : count_large(ps_thread_own(), resized, bytes);
@@ -280,7 +330,7 @@ static void *resize_small(void *block, size_t room, size_t bytes) {
     return block;
 }
 
-void *ps_profile_resize(void *block, size_t bytes) {
+static PS_NOINLINE void *resize(void *block, size_t bytes) {
     struct ps_slot *slot = ps_page_map_slot(block);
     if (PS_LIKELY(ps_span_holding(slot, block) != NULL)) {
         return ps_plain_resize(block, bytes);
@@ -292,4 +342,13 @@ void *ps_profile_resize(void *block, size_t bytes) {
     }
     return ps_block_is_large(slot, block) ? resize_large(slot, block, bytes, false)
                                           : ps_plain_resize(block, bytes);
+}
+
+PS_AT_START void *ps_profile_resize(void *block, size_t bytes) {
+    return PS_LIKELY(!ps_demand_has_begun()) ? ps_plain_resize(block, bytes) : resize(block, bytes);
+}
+
+void ps_profile_fork_child(void) {
+    ps_table_fork_child();
+    ps_demand_fork_child();
 }

@@ -51,7 +51,7 @@ bool ps_table_start(size_t max_bytes) {
     samples = (struct ps_sample **)(stacks + ps_table_memory.bucket_count);
     ps_table_memory.x_used_end = (char *)(samples + ps_table_memory.bucket_count);
     table_end = table + bytes;
-    ps_store_relaxed(&x_newest, &lost); /* relaxed: the start publishes it */
+    ps_store_relaxed(&x_newest, &lost); /* relaxed: as all of it */
     return true;
 }
 
@@ -129,9 +129,7 @@ static struct ps_sample **place_of(const void *block) {
 }
 
 static uint64_t bytes_of(const struct ps_sample *sample) {
-    uint64_t units = PS_DRAW_WEIGHT_ONE;
-    return sample->weight / units * sample->bytes +
-           (sample->weight % units * sample->bytes + units / 2) / units;
+    return ps_draw_weighted(sample->weight, sample->bytes);
 }
 
 static uint64_t medium_bytes_of(const struct ps_sample *sample) {
@@ -298,4 +296,4 @@ void ps_profile_count(struct ps_profile_counts *out) {
     ps_lock_release(&table_lock);
 }
 
-void ps_profile_fork_child(void) { ps_lock_fork_child(&table_lock); }
+void ps_table_fork_child(void) { ps_lock_fork_child(&table_lock); }

@@ -29,7 +29,7 @@ struct ps_table_memory {
 };
 extern PS_HIDDEN struct ps_table_memory ps_table_memory;
 
-/* Maps the table. Called once, at start. False when memory is exhausted. */
+/* Maps the table, once; the caller publishes it. False when memory is exhausted. */
 bool ps_table_start(size_t max_bytes);
 
 /* Sites of a stack, innermost first. */
@@ -66,5 +66,7 @@ void ps_table_walk(void (*visit)(const struct ps_sample *sample, void *context),
 
 /* Bound on the number of live samples. */
 size_t ps_table_sample_limit(void);
+/* Repairs the lock in the child of a fork, on its only thread. */
+void ps_table_fork_child(void);
 
 #endif

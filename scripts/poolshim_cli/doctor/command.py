@@ -86,6 +86,7 @@ def diagnose(command: tuple[str, ...], library: Path, env: Mapping[str, str]) ->
     found = target.follow(diagnosis, env)
     try:
         ours = elf.read(library)
+        probes = ours.probes
         if found is not None and diagnosis.takes_effect:
             look_into(diagnosis, found, ours, env)
     except elf.Malformed as error:
@@ -94,6 +95,7 @@ def diagnose(command: tuple[str, ...], library: Path, env: Mapping[str, str]) ->
         surroundings.check_others(diagnosis, env)
     surroundings.check_settings(diagnosis, places.find().run, env)
     if diagnosis.takes_effect:
+        surroundings.check_probes(diagnosis, probes)
         surroundings.check_limit(diagnosis, places.find().programs / "limit")
     return diagnosis
 

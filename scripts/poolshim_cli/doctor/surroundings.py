@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ..errors import OwnFailure
-from .findings import FATAL, NOTE, WARNING, Diagnosis, Setting
+from .findings import FATAL, FINE, NOTE, WARNING, Diagnosis, Setting
 
 LISTED = re.compile(r"^poolshim:   (\w+) +(\S.*?) +\((\w+)\)$")
+SILENT = ("HARDEN", "GUARD_SAMPLE", "RECORD")  # settings whose modes do not sample
 OTHERS = (
     (re.compile(r"^(MALLOC_CONF|_?JE_MALLOC_CONF|_RJEM_MALLOC_CONF)$"), "jemalloc"),
     (re.compile(r"^MALLOC_(ARENA|TRIM|TOP|MMAP|PERTURB|CHECK)\w*$"), "glibc"),
@@ -43,6 +44,21 @@ def check_settings(diagnosis: Diagnosis, run: Path, env: Mapping[str, str]) -> N
         diagnosis.add(
             "strict", FATAL, "POOLSHIM_STRICT is on: the program ends with status 78 before main"
         )
+
+
+def check_probes(diagnosis: Diagnosis, probes: set[str]) -> None:
+    """Those for memory profilers, and the settings under which they never fire."""
+    ours = sorted(name for name in probes if name.startswith("otel_memory:"))
+    if not ours:
+        diagnosis.add("no-probes", NOTE, "the library has no probes for memory profilers")
+        return
+    silent = next((s.name for s in diagnosis.settings if s.name in SILENT
+                   and s.value not in ("0", "off", "")), None)  # fmt: skip
+    if silent is None:
+        diagnosis.add("probes", FINE, f"probes for memory profilers: {', '.join(ours)}")
+    else:
+        diagnosis.add("probes", NOTE, f"with POOLSHIM_{silent} the probes {', '.join(ours)} are "
+                      "never hit")  # fmt: skip
 
 
 def check_limit(diagnosis: Diagnosis, program: Path) -> None:
