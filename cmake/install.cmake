@@ -48,6 +48,13 @@ foreach(section IN ITEMS 1 3 7)
     install(FILES ${pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section})
 endforeach()
 
+# gdb loads it with the library, by its name, from its own folder of such files.
+if(TARGET poolshim)
+    install(FILES ${PROJECT_SOURCE_DIR}/scripts/gdb/poolshim_gdb.py
+        RENAME libpoolshim.so.${PROJECT_VERSION}-gdb.py
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/gdb/auto-load${CMAKE_INSTALL_FULL_LIBDIR})
+endif()
+
 add_custom_target(uninstall COMMENT "Removing what install_manifest.txt lists"
     COMMAND ${CMAKE_COMMAND} -DMANIFEST=${PROJECT_BINARY_DIR}/install_manifest.txt
     -P ${PROJECT_SOURCE_DIR}/cmake/uninstall.cmake)

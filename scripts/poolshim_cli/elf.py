@@ -229,7 +229,6 @@ class Elf:
             return ""
         return self.text_at(self.sections[index][4] + section[0])
 
-
     def notes(self, section: str, owner: bytes) -> Iterator[bytes]:
         """The descriptions of an owner's notes in a section."""
         for one in self.sections:

@@ -32,6 +32,7 @@ def read_everything(path: Path) -> None:
     assert isinstance(file.is_symbolic, bool) and isinstance(file.symbols, dict)
     assert isinstance(file.private_symbols, dict) and isinstance(file.build_id, str)
     file.has_section(".gopclntab")
+    assert isinstance(file.probes, set)
     if elf.GNU_HASH in file.dynamic:
         file.count_by_hash(file.offset_of(file.dynamic[elf.GNU_HASH][0]))
 

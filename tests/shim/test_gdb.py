@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: MIT
+"""scripts/gdb/poolshim_gdb.py: gdb's command `poolshim`, on a core file of a program that says what
+its blocks are.
+
+    scripts/test tests/shim/test_gdb.py
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, RunShim, run_captured
+
+pytestmark = pytest.mark.preload
+
+SCRIPT = ROOT / "scripts" / "gdb" / "poolshim_gdb.py"
+PROGRAM = """
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+void *small, *freed, *medium, *medium_freed, *large, *mapping, *others, *ordered, *many[1000];
+static char of_program[64];
+void *foreign = of_program;
+
+__attribute__((noinline)) void *allocate_small(void) { return memset(malloc(100), 7, 100); }
+void stop(void) {}
+
+static void *work(void *gate) {
+    others = memset(malloc(3000), 7, 3000);
+    pthread_barrier_wait(gate);
+    pthread_barrier_wait(gate);
+    return NULL;
+}
+
+int main(void) {
+    pthread_barrier_t gate;
+    pthread_t thread;
+    pthread_barrier_init(&gate, NULL, 2);
+    pthread_create(&thread, NULL, work, &gate);
+    pthread_barrier_wait(&gate);
+    for (int i = 0; i < 1000; i++) {
+        many[i] = memset(malloc(500), 7, 500);
+    }
+    for (int i = 100; i < 200; i++) { /* a free streak, or a gap */
+        free(many[i]);
+    }
+    small = allocate_small();
+    freed = malloc(100);
+    free(freed);
+    medium = memset(malloc(20000), 7, 20000);
+    medium_freed = malloc(40000);
+    free(medium_freed);
+    large = memset(malloc(1 << 20), 7, 1 << 20);
+    mapping = malloc((size_t)40 << 20);
+    stop();
+    pthread_barrier_wait(&gate);
+    pthread_join(thread, NULL);
+    return 0;
+}
+"""
+
+
+def gdb(*words: str | Path) -> str:
+    result = run_captured(["gdb", "-nx", "-batch", *words], timeout=200)
+    if re.search("ptrace|not permitted", result.stderr):
+        pytest.skip(f"tracing is not permitted here: {result.stderr[-200:]}")
+    return result.stdout + result.stderr
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, shim: Path) -> Path:
+    """With the program, a core file of it, and one of a run that samples each block."""
+    for tool in ("gdb", "gcc"):
+        if shutil.which(tool) is None:
+            pytest.skip(f"{tool} is not installed")
+    folder = tmp_path_factory.mktemp("gdb")
+    (folder / "program.c").write_text(PROGRAM)
+    command = ["gcc", "-g", "-O0", "-pthread", folder / "program.c", "-o", folder / "program"]
+    assert run_captured(command).returncode == 0
+    for core, settings in (("core", ""), ("sampled", f"POOLSHIM_PROFILE {folder}/p.pb.gz")):
+        env = ["-ex", f"set environment LD_PRELOAD {shim}",
+               "-ex", "set environment POOLSHIM_BACKGROUND 0"]  # fmt: skip
+        if settings:
+            env += ["-ex", f"set environment {settings}",
+                    "-ex", "set environment POOLSHIM_PROFILE_INTERVAL 1"]  # fmt: skip
+        gdb(*env, "-ex", "break stop", "-ex", "run", "-ex", f"gcore {folder / core}",
+            "-ex", "kill", folder / "program")  # fmt: skip
+        assert (folder / core).exists()
+    return folder
+
+
+def ask(folder: Path, *commands: str, core: str = "core") -> list[str]:
+    """The answer to each command; a line between two answers."""
+    words = ["-ex", f"source {SCRIPT}"]
+    for command in commands:
+        words += ["-ex", "echo ----\\n", "-ex", command]
+    text = gdb(*words, folder / "program", folder / core)
+    return [answer.strip() for answer in text.split("----\n")[1:]]
+
+
+def test_blocks_are_named(folder: Path) -> None:
+    questions = {
+        "small": r"live small block 0x\w+, 112 bytes\nspan 0x\w+, 64 KiB, \d+ of \d+ blocks live, "
+                 r"of thread 1 \(LWP \d+\), heap 0x\w+$",
+        "(char *)small + 5": r"live small block 0x\w+, 112 bytes, 5 bytes inside\n",
+        "freed": r"free small block 0x\w+, 112 bytes\n",
+        "many[3]": r"live small block 0x\w+, 512 bytes\n",
+        "many[150]": r"free small block 0x\w+, 512 bytes\n",
+        "many[199]": r"free small block 0x\w+, 512 bytes\n",
+        "many[200]": r"live small block 0x\w+, 512 bytes\n",
+        "others": r"live small block 0x\w+, 3072 bytes\nspan 0x\w+, \d+ KiB, \d+ of \d+ blocks ",
+        "medium": r"live medium block 0x\w+, 20480 bytes$",
+        "(char *)medium + 9000": r"live medium block 0x\w+, 20480 bytes, 9000 bytes inside$",
+        "medium_freed": r"free \(kept by a thread\) medium block 0x\w+, 40960 bytes$",
+        "large": r"live large block 0x\w+, 1048576 bytes, a run$",
+        "(char *)large + 100000": r"live large .* 1048576 bytes, a run, 100000 bytes inside$",
+        "mapping": r"live large block 0x\w+, 41943040 bytes, in a mapping of its own$",
+        "(char *)mapping + 5000000": r"live large .* a mapping of its own, 5000000 bytes inside$",
+        "foreign": "not of the heap$",
+        "0x1234": "not of the heap$",
+        "0xffffffffffff": "not of the heap$",
+    }  # fmt: skip
+    answers = ask(folder, *(f"poolshim block {question}" for question in questions))
+    for (question, pattern), answer in zip(questions.items(), answers, strict=True):
+        assert re.match(pattern, answer), f"{question}: {answer}"
+
+
+def test_heap_is_summed_up(folder: Path) -> None:
+    (answer,) = ask(folder, "poolshim heap")
+    assert re.match(r"\d arenas, [\d.]+ MiB reserved; \d heaps of threads, 2 made\n", answer)
+    found = re.findall(r"^ +(\d+) +(\d+) +([\d,]+) +([\d,]+)$", answer, re.MULTILINE)
+    rows = {int(row[0]): [int(word.replace(",", "")) for word in row[1:]] for row in found}
+    spans, span_bytes, live = rows[512]
+    assert span_bytes == spans * 65536 and 900 <= live <= 1100
+    assert 1 <= rows[3072][2] <= 21  # those in its thread's window, too
+    assert re.search(r"1\.0 MiB large blocks", answer)
+
+
+def test_samples_say_where_they_were_allocated(folder: Path) -> None:
+    small, medium, large = ask(folder, "poolshim block small", "poolshim block (char *)medium + 1",
+                               "poolshim block large", core="sampled")  # fmt: skip
+    for answer, size, first in ((small, 112, "allocate_small"), (medium, 20480, "main"),
+                                (large, 1048576, "main")):  # fmt: skip
+        pattern = rf"sampled: block 0x\w+, {size} bytes, allocated at\n  0x\w+ (\w+)"
+        stack = re.search(pattern, answer)
+        assert stack is not None and stack[1] == first, answer
+        assert re.search(r"\n  0x\w+ main", answer)
+
+
+def test_bad_input_costs_one_line(folder: Path, tmp_path: Path) -> None:
+    wrong = ["poolshim", "poolshim thing", "poolshim block", "poolshim block nothing"]
+    words = [word for one in wrong for word in ("-ex", one)]
+    text = gdb("-ex", f"source {SCRIPT}", *words, folder / "program", folder / "core")
+    lines = [line for line in text.splitlines() if "poolshim" in line and "/" not in line]
+    assert lines[:3] == ["usage: poolshim heap, poolshim block ADDRESS"] * 3
+    assert len(lines) == 4 and "nothing" in lines[3]
+    without = gdb("-ex", f"source {SCRIPT}", "-ex", "poolshim heap", "/bin/true")
+    lines = [line for line in without.splitlines() if "poolshim" in line]
+    assert len(lines) == 1 and "no debugging information of libpoolshim.so" in lines[0]
+
+
+def test_structures_are_printed_in_a_line(folder: Path) -> None:
+    (span,) = ask(folder, "print ps_span_none")
+    assert re.fullmatch(r"\$1 = span at 0x0, blocks of 0 bytes, used 0", span)
+    (heap,) = ask(folder, "print *(struct ps_heap *)'registry.c'::all_heaps")
+    assert heap.startswith("$1 = heap ")
+
+
+def test_an_installed_library_brings_it(build_dir: Path, tmp_path: Path) -> None:
+    """gdb loads it with the library, by its name."""
+    env = {**os.environ, "DESTDIR": str(tmp_path)}
+    result = run_captured(["cmake", "--install", build_dir], env=env, timeout=120)
+    assert result.returncode == 0, result.stderr
+    (found,) = tmp_path.rglob("libpoolshim.so.*-gdb.py")
+    assert found.read_text() == SCRIPT.read_text()
+    (library,) = (path for path in tmp_path.rglob("libpoolshim.so.0.*") if path.suffix != ".py")
+    library = Path("/") / library.relative_to(tmp_path)
+    assert str(found).endswith(f"/share/gdb/auto-load{library}-gdb.py")
