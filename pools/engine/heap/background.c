@@ -133,9 +133,6 @@ static void *run(void *unused) {
         uint64_t interval_ms = ps_max(delay_ms / 4, INTERVAL_MIN_MS);
         uint64_t silence_ms = delay_ms + delay_ms / 2 + SLACK_MS;
         uint64_t now_ms = ps_os_now_ms();
-        uint64_t delay_ms = ps_retention_usual_delay_ms();
-        uint64_t interval_ms = ps_max(delay_ms / 4, INTERVAL_MIN_MS);
-        uint64_t silence_ms = delay_ms + delay_ms / 2 + SLACK_MS;
         uint32_t more_ms = job(now_ms);
         active_ms = is_active || more_ms != 0 ? now_ms : active_ms;
         if (now_ms - company_ms >= silence_ms) {

@@ -155,8 +155,8 @@ void ps_limit_set(const struct ps_limit_setting *new_setting) {
     ps_store_relaxed(&x_compare_bytes, (uint64_t)0);
     if (!ps_limit_is_on()) {
         set_pressure(PS_PRESSURE_NONE);
-        ps_store_relaxed(&x_limit_bytes, (uint64_t)0);
-        ps_store_relaxed(&x_source, "none");
+        ps_store_relaxed(&ps_limit_x_counts.bytes, (uint64_t)0);
+        ps_store_relaxed(&ps_limit_x_counts.source, "none");
     }
     ps_lock_release(&limit_lock);
 }
