@@ -69,6 +69,10 @@ static bool make_readable(struct ps_unwind *walk, uintptr_t address) {
     return true;
 }
 
+PS_READS_ANYTHING static uintptr_t word_at(uintptr_t address) {
+    return *(const uintptr_t *)address;
+}
+
 static bool read_word(struct ps_unwind *walk, uintptr_t address, uintptr_t *out) {
     if (address % WORD_BYTES != 0) {
         return false;
@@ -77,7 +81,7 @@ static bool read_word(struct ps_unwind *walk, uintptr_t address, uintptr_t *out)
     if (!PS_LIKELY(is_known) && !make_readable(walk, address)) {
         return false;
     }
-    *out = *(const uintptr_t *)address;
+    *out = word_at(address);
     return true;
 }
 

@@ -30,6 +30,8 @@
 #define PS_COPY(target)
 #endif
 #define PS_NORETURN __attribute__((noreturn))
+/* Reads what lies beside variables, as an address that may be wrong says. */
+#define PS_READS_ANYTHING __attribute__((no_sanitize("address")))
 /* Marks a function that this layer calls and another layer defines. A test asserts that no other
  * function is declared outside of the folder that defines it. */
 #define PS_HOOK
