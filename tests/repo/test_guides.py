@@ -118,7 +118,7 @@ def test_tables_and_pictures_are_those_of_the_results() -> None:
 def test_an_outdated_table_is_found(tmp_path: Path) -> None:
     """In a copy in which one result has changed."""
     tree = tmp_path / "tree"
-    for name in ("bench/results/guides", "docs/guides", "docs/pictures"):
+    for name in ("bench/results", "docs/guides", "docs/pictures"):
         shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("pools-*"))
     for name in ("scripts", "shim", "pools/include"):
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
@@ -131,7 +131,7 @@ def test_an_outdated_table_is_found(tmp_path: Path) -> None:
     script += f"runpy.run_path({str(MADE)!r}, run_name='__main__')\n"
     command = [sys.executable, "-c", script]
     assert run_captured(command).returncode == 0
-    result = tree / "bench" / "results" / "guides" / "ruby.json"
+    result = tree / "bench" / "results" / "servers" / "ruby.json"
     result.write_text(result.read_text().replace('"peak": ', '"peak": 9'))
     changed = run_captured(command)
     assert changed.returncode == 1

@@ -30,7 +30,8 @@ WIDTHS = (380, 1280)
 
 
 def build(tree: Path, output: Path) -> tuple[int, str]:
-    done = run_captured([sys.executable, tree / BUILDER.relative_to(ROOT), "--output", output])
+    command = [sys.executable, tree / BUILDER.relative_to(ROOT), "--output", output]
+    done = run_captured(command, timeout=300)
     return done.returncode, done.stdout + done.stderr
 
 
