@@ -35,7 +35,8 @@ static bool lay_out(struct layout *layout, size_t stride, size_t align, size_t c
     layout->objects = ps_round_up(cache_end, ps_max(align, PS_CACHE_LINE));
     if (__builtin_mul_overflow(stride, count, &object_bytes) ||
         __builtin_add_overflow(layout->objects, object_bytes, &layout->next) ||
-        layout->next > PTRDIFF_MAX - 2 * PS_CACHE_LINE - 2 * sizeof(uint32_t) * count) {
+        layout->next >
+            (size_t)PTRDIFF_MAX - (size_t)2 * PS_CACHE_LINE - 2 * sizeof(uint32_t) * count) {
         return false;
     }
     layout->next = ps_round_up(layout->next, PS_CACHE_LINE);

@@ -89,8 +89,8 @@ def leak(history: History) -> Verdict | None:
     freed = max(0.0, course.site.made - course.site.counted)
     advice = (
         f"find out what frees the blocks of {course.name}: of {mib(course.site.made)} allocated "
-        f"there {mib(freed)} were freed. If the program was still loading what it needs, or filling "
-        "a cache that has a bound, the run was too short to tell"
+        f"there {mib(freed)} were freed. If the program was still loading what it needs, or "
+        "filling a cache that has a bound, the run was too short to tell"
     )
     nbytes = max(total, sum(one[3].site.live for one in found))
     return Verdict("leak", nbytes, text, advice, [one[3].name for one in found])
