@@ -241,8 +241,8 @@ TEST(threads_pass_objects_on) {
         {.is_exact = true},
     };
     for (size_t i = 0; i < 4; i++) {
-        run_threads(&kinds[i], 1000, 30000 / FRESH_SLOWNESS);
-        run_threads(&kinds[i], 80, 30000 / FRESH_SLOWNESS);
+        run_threads(&kinds[i], 1000, 8000 / FRESH_SLOWNESS);
+        run_threads(&kinds[i], 80, 8000 / FRESH_SLOWNESS);
     }
 }
 
@@ -313,7 +313,7 @@ TEST(a_child_finds_each_object_once) {
     pthread_t thread;
     REQUIRE(pthread_create(&thread, NULL, work_on, NULL) == 0);
     fflush(NULL);
-    for (size_t round = 0; round < 100 / FRESH_SLOWNESS; round++) {
+    for (size_t round = 0; round < 40 / FRESH_SLOWNESS; round++) {
         pid_t pid = fork();
         REQUIRE(pid >= 0);
         if (pid == 0) {

@@ -106,8 +106,8 @@ static inline size_t ps_bounded_index(const struct ps_bounded *pool, const void 
 }
 
 /*
- * An object, uninitialised or as it was left. NULL and ENOMEM: see above. O(1); before that NULL
- * O(threads).
+ * An object, uninitialised or as it was left. NULL and ENOMEM: see above. O(1); O(threads) when it
+ * returns NULL.
  */
 PS_MALLOC static inline void *ps_bounded_alloc(struct ps_bounded *pool) PS_NOEXCEPT {
     uint32_t number = ps_thread_number - 1;
