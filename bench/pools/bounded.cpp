@@ -98,9 +98,10 @@ class Ring {
                     place.number.store(at + COUNT, std::memory_order_release);
                     return object;
                 }
-            } else if (number < at + 1) {
-                return nullptr;
             } else {
+                if (number < at + 1) { // a thread that frees stands between its two steps
+                    std::this_thread::yield();
+                }
                 at = head_.load(std::memory_order_relaxed);
             }
         }
@@ -198,6 +199,7 @@ template <class Pool> double pass_on(double scale) {
     auto fill = [&] {
         for (std::size_t i = 0; i < count; i++) {
             while (boxes[i % places].load(std::memory_order_acquire) != nullptr) {
+                std::this_thread::yield();
             }
             void *object = pool.alloc();
             contest::require(object);
@@ -209,6 +211,7 @@ template <class Pool> double pass_on(double scale) {
         for (std::size_t i = 0; i < count; i++) {
             void *object;
             while ((object = boxes[i % places].load(std::memory_order_acquire)) == nullptr) {
+                std::this_thread::yield();
             }
             boxes[i % places].store(nullptr, std::memory_order_release);
             if (static_cast<Object *>(object)->number != i) {
