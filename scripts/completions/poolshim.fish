@@ -120,7 +120,7 @@ complete -c poolshim -n $run -l guard-sample -x -d 'places about one in so many 
 complete -c poolshim -n $run -l guard-slots -x -d 'limits the guarded blocks at a time'
 complete -c poolshim -n $run -l stats -d 'writes statistics when the process exits'
 complete -c poolshim -n $run -l stats-every -x -d 'writes the statistics also every so many ...'
-complete -c poolshim -n $run -l dump-signal -x -a 'off HUP QUIT USR1 USR2 WINCH' -d 'writes the statistics whenever the process ...'
+complete -c poolshim -n $run -l dump-signal -x -a 'off HUP QUIT USR1 USR2 WINCH' -d 'reports at this signal'
 complete -c poolshim -n $run -l record -r -F -d 'counts the program\'s blocks by requested ...'
 complete -c poolshim -n $run -l profile -r -F -d 'samples allocations with their call stacks, ...'
 complete -c poolshim -n $run -l profile-interval -x -d 'sets the mean number of allocated bytes ...'
