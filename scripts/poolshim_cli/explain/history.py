@@ -32,7 +32,8 @@ CALLERS = 3
 STAY_SHARE = 0.7  # of the usual resident memory: the last such moment is the one explained
 LATE_SHARE = 0.5  # of the time until then, in which what still grows is growth
 PIECES = 6  # of that time
-DRIFT = 0.1  # of what a reading found, by which it may differ from the mappings read before
+RECENT_SHARE = 1 / 6  # of the growth, that has to be in the last third of the pieces
+DRIFT = 0.02  # of what a reading found, by which it may differ from the mappings read before
 
 
 @dataclass
@@ -168,6 +169,9 @@ def growth_of(course: Course, interval: int) -> tuple[float, int, int, float]:
     rises = sum(b > a for a, b in zip(points, points[1:], strict=False))
     gained = live[-1] - live[0]
     added = max(made[-1] - made[0], 0)
+    recent = points[-1] - points[-1 - -(-pieces // 3)]
+    if recent < gained * RECENT_SHARE:
+        return gained, 0, pieces, 0.0  # it grew earlier, and has stopped
     freed = max(added - gained, 0.0)
     size = course.site.live / course.site.blocks if course.site.blocks else 1.0
     noise = math.sqrt((added + freed) * max(interval, size))
