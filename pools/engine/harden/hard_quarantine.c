@@ -9,6 +9,7 @@
 #include "pools/engine/harden/wipe.h"
 #include "pools/engine/heap/fast_path.h"
 #include "pools/engine/heap/free_list.h"
+#include "pools/engine/heap/mode.h"
 #include "pools/engine/heap/refill.h"
 #include "pools/engine/heap/remote.h"
 #include "pools/engine/os/os.h"
@@ -54,6 +55,7 @@ struct ps_hard *ps_hard_make(void) {
 
 /* Inserts at a random place; the block that was there becomes the last. */
 static void add_ready(struct ps_hard *hard, struct ps_hard_class *class, uintptr_t ready) {
+    PS_CHECK(ps_thread_is_inside());
     size_t index = ps_hard_random_below(hard, (size_t) class->ready_count + 1);
     class->ready[class->ready_count++] = class->ready[index];
     class->ready[index] = ready;
@@ -99,7 +101,8 @@ static void fill_ready(struct ps_heap *heap, struct ps_hard_class *class, uint32
 
 void *ps_hard_take_or_refill(struct ps_heap *heap, uint32_t class_index, size_t bytes) {
     void *block = ps_hard_take(heap, class_index);
-    return block != NULL ? block : ps_heap_refill(heap, &heap->bins[class_index], bytes);
+    /* Not ps_heap_refill, which ends the call's access to the heap. */
+    return block != NULL ? block : ps_mode.hook.refill(heap, &heap->bins[class_index], bytes);
 }
 
 PS_NOINLINE void *ps_hard_refill(struct ps_heap *heap, uint32_t class_index, size_t bytes) {
@@ -121,7 +124,7 @@ PS_NOINLINE void ps_hard_return(struct ps_heap *heap, void *block) {
     if (!ps_heap_owns(heap, span)) {
         ps_remote_free(heap, span, block);
     } else if (ps_heap_push(span, block)) {
-        ps_heap_free_event(block, span);
+        ps_heap_free_event_within(block, span);
     }
 }
 
@@ -136,10 +139,11 @@ static void return_array(struct ps_heap *heap, const uintptr_t *blocks, size_t c
             span = ps_span_of_inside(ps_page_map_slot((void *)block), (void *)block);
             inside = block;
         }
+        PS_CHECK(ps_thread_is_inside());
         if (PS_UNLIKELY(!ps_heap_owns(heap, span))) {
             ps_remote_free(heap, span, (void *)block);
         } else if (PS_UNLIKELY(ps_heap_push(span, (void *)block))) {
-            ps_heap_free_event((void *)block, span);
+            ps_heap_free_event_within((void *)block, span);
             span = NULL; /* it may have ended */
         }
     }

@@ -12,6 +12,7 @@
 #include "pools/engine/base/bits.h"
 #include "pools/engine/harden/hard.h"
 #include "pools/engine/harden/hard_large.h"
+#include "pools/engine/heap/background.h"
 #include "pools/engine/heap/free_list.h"
 #include "pools/engine/heap/registry.h"
 #include "pools/engine/heap/remote.h"
@@ -68,7 +69,8 @@ PS_COLD void ps_hard_check_other(const struct ps_span *span, const void *block) 
 
 struct sweep {
     size_t bytes_left;
-    bool is_alone; /* no other thread has blocks in use */
+    bool is_alone; /* no other thread has blocks in use: neither a heap that is not parked, nor, if
+                    * its heap was taken, one that may continue */
 };
 
 /* Checks by shadow bytes. Blocks that have not left the window since the span was created or
@@ -124,14 +126,17 @@ PS_AT_START void ps_hard_sweep(void) {
     if (PS_LIKELY(ps_hard_level == 0)) {
         return;
     }
-    struct ps_heap *heap = ps_thread.own;
+    ps_thread_enter();
+    struct ps_heap *heap = ps_heap_recover();
     size_t heaps = 0;
     ps_heap_walk(count_heap, &heaps);
     if (heap != NULL) {
         ps_streak_close(heap);
         ps_remote_flush(heap);
     }
-    struct sweep sweep = {.bytes_left = SWEEP_BYTES, .is_alone = heap != NULL && heaps == 1};
+    struct sweep sweep = {.bytes_left = SWEEP_BYTES,
+                          .is_alone = heap != NULL && heaps == 1 && ps_background_threads() <= 1};
     ps_page_cache_walk(sweep_slot, &sweep);
+    ps_thread_leave();
     ps_hard_large_sweep(sweep.bytes_left);
 }

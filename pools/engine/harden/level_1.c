@@ -78,6 +78,11 @@ static PS_NOINLINE void free_other(struct ps_slot *slot, void *block) {
         return;
     }
     ps_free_check(span, block);
+    struct ps_heap *heap = ps_thread_own();
+    heap = heap != NULL ? heap : ps_heap_acquire(); /* it may have been asked for: thread.h */
+    if (PS_UNLIKELY(heap != NULL && heap->streak_span == span)) {
+        leave_streak(heap, span, block);
+    }
     ps_wipe(block, span->block_bytes);
     ps_heap_free_foreign_owner(span, block);
 }

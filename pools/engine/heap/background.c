@@ -274,6 +274,10 @@ void ps_background_thread_seen(void) {
     } /* ends: another thread has changed it */
 }
 
+uint32_t ps_background_threads(void) {
+    return ps_load_relaxed(&x_threads); /* relaxed: a moment later it is another */
+}
+
 void ps_background_thread_begun(void) {
     (void)ps_add_seq_cst(&x_threads, 1u); /* seq_cst: as in ends_alone; before the next */
     ps_background_thread_seen();

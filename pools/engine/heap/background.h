@@ -139,6 +139,9 @@ void ps_background_keep(void);
 void ps_background_thread_created(void);
 void ps_background_thread_seen(void);
 
+/* Number of threads that have had a heap and have not ended; without the background thread. */
+uint32_t ps_background_threads(void);
+
 /* Notes that a thread got its first heap, and will report its end; that such a thread has ended. */
 void ps_background_thread_begun(void);
 void ps_background_thread_ended(void);

@@ -170,6 +170,11 @@ PS_INLINE void ps_thread_leave(void) {
     ps_store_release(&ps_thread.x_busy, (uint32_t)PS_THREAD_FREE);
 }
 
+/* True within a call, as code that accesses a heap expects. */
+static inline bool ps_thread_is_inside(void) {
+    return ps_load_relaxed(&ps_thread.x_busy) == PS_THREAD_BUSY; /* relaxed: this thread's own */
+}
+
 /* The calling thread's heap. Read once per call: it may become NULL, and return to its value, while
  * the thread is BUSY. */
 PS_INLINE struct ps_heap *ps_thread_own(void) {

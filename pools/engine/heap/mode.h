@@ -68,6 +68,9 @@ struct ps_mode_hook {
     bool has_fast_alloc;
     bool has_fast_free;
 
+    /* True if a heap stays with its thread when that makes no calls: see thread.h. */
+    bool keeps_heaps;
+
     /* Starts the mode. Called once, under the initialisation lock, after the layers below. Returns
      * false when the mode is unavailable; the process then gets the plain mode. */
     bool (*start)(const struct ps_config *config);

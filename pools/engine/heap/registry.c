@@ -47,10 +47,17 @@ static struct ps_heap *take_parked_locked(void) {
     return heap;
 }
 
+void ps_registry_set_words(struct ps_thread_words *thread, const struct ps_heap *heap) {
+    bool has_fast_alloc = heap != NULL && ps_mode.hook.has_fast_alloc;
+    bool has_fast_free = heap == NULL || ps_mode.hook.has_fast_free;
+    /* relaxed, both: the thread's own; `ask` of thread.c writes them only for an attached heap. */
+    ps_store_relaxed(&thread->fast_limit, has_fast_alloc ? PS_FEW_BYTES + 1 : (size_t)0);
+    ps_store_relaxed(&thread->key, has_fast_free ? ps_heap_key(heap) : PS_KEY_NO_SPAN);
+}
+
 void ps_registry_restore(struct ps_thread_words *thread, struct ps_heap *heap) {
-    /* relaxed, all: the thread's own words, of a heap that it has never left. */
-    ps_store_relaxed(&thread->key, ps_heap_key(heap));
-    ps_store_relaxed(&thread->fast_limit, PS_FEW_BYTES + 1);
+    ps_registry_set_words(thread, heap);
+    /* relaxed: the thread's own words, of a heap that it has never left. */
     ps_store_relaxed(&thread->own, heap); /* last: read in the child of a fork */
     heap->is_asked = false;
 }

@@ -31,6 +31,10 @@ bool ps_heap_leave_parked(struct ps_span *span, uintptr_t key, uintptr_t new_key
  * offers the heap to the next thread. */
 void ps_heap_offer(struct ps_heap *heap);
 
+/* Sets the words that let a thread with this heap take the fast paths, as far as the mode permits.
+ * NULL: it has no heap. */
+void ps_registry_set_words(struct ps_thread_words *thread, const struct ps_heap *heap);
+
 /* Fills the words of a thread whose heap was asked for again. Registry lock held. */
 void ps_registry_restore(struct ps_thread_words *thread, struct ps_heap *heap);
 

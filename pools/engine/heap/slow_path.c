@@ -170,7 +170,7 @@ PS_NOINLINE void ps_heap_free_slow(void *block, struct ps_span *span, uintptr_t 
     }
 }
 
-PS_NOINLINE void ps_heap_free_event(void *block, struct ps_span *span) {
+PS_INLINE void settle_event(void *block, struct ps_span *span) {
     /* Not this thread's word, which may be NULL for a moment: see ps_thread_own. relaxed: it is
      * this thread's heap. */
     struct ps_heap *heap = ps_heap_of_key(ps_load_relaxed(&span->x_owner));
@@ -202,7 +202,15 @@ PS_NOINLINE void ps_heap_free_event(void *block, struct ps_span *span) {
         ps_mode.hook.count_pops(heap, class_index, popped);
     }
     ps_heap_tick(heap); /* last: it may release any span that is not current, including this one */
+}
+
+PS_NOINLINE void ps_heap_free_event(void *block, struct ps_span *span) {
+    settle_event(block, span);
     ps_thread_leave();
+}
+
+PS_NOINLINE void ps_heap_free_event_within(void *block, struct ps_span *span) {
+    settle_event(block, span);
 }
 
 PS_NOINLINE void ps_heap_free_doubtful(void *block, struct ps_span *span) {

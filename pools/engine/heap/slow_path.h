@@ -44,6 +44,9 @@ void ps_heap_free_doubtful(void *block, struct ps_span *span);
 /* Slow path of free: the span's countdown is over. */
 void ps_heap_free_event(void *block, struct ps_span *span);
 
+/* The same, within a call that accesses the heap afterwards. */
+void ps_heap_free_event_within(void *block, struct ps_span *span);
+
 /* ---- realloc ---- */
 
 /* Usable bytes of a live block, 0 for NULL; a foreign pointer is handled as by free. */

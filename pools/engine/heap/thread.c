@@ -49,7 +49,7 @@ struct late_streak {
     ptrdiff_t step;
 };
 
-void ps_take_start(void) { is_on = ps_mode.hook.has_fast_alloc && ps_mode.hook.has_fast_free; }
+void ps_take_start(void) { is_on = !ps_mode.hook.keeps_heaps; }
 
 static void attach(struct ps_heap *heap) {
     if (is_on) {
@@ -125,16 +125,10 @@ static struct ps_heap *heap_before_reset(void) {
 }
 
 static void set_heap(struct ps_heap *heap) {
-    uintptr_t key = ps_heap_key(heap);
-    if (heap != NULL && !ps_mode.hook.has_fast_free) {
-        key = PS_KEY_NO_SPAN;
-    }
-    /* relaxed, all: this thread's own; `ask` writes them only for an attached heap. */
+    /* relaxed, both: this thread's own; `ask` writes them only for an attached heap. */
     ps_store_relaxed(&ps_thread.own, heap);
     ps_store_relaxed(&ps_thread.heap, heap);
-    ps_store_relaxed(&ps_thread.fast_limit,
-                     ps_mode.hook.has_fast_alloc && heap != NULL ? PS_FEW_BYTES + 1 : (size_t)0);
-    ps_store_relaxed(&ps_thread.key, key);
+    ps_registry_set_words(&ps_thread, heap);
 }
 
 PS_COLD struct ps_heap *ps_heap_acquire(void) {

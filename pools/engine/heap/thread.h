@@ -33,8 +33,9 @@
  * three stores; the state of a thread in /proc does not reveal a handler that waits inside of
  * malloc.
  *
- * Only if threads take the fast path: hardened and recorded heaps stay with their threads. Lock:
- * the registry's. Callers: start.c, slow_path.c, detached.c, maintenance.c.
+ * Recorded heaps are not taken: they count the calls of one thread. Taking a hardened heap ends its
+ * quarantine: the blocks return to their spans. Lock: the registry's. Callers: start.c,
+ * slow_path.c, detached.c, maintenance.c.
  */
 #ifndef PS_HEAP_THREAD_H
 #define PS_HEAP_THREAD_H

@@ -115,6 +115,7 @@ const struct ps_mode_hook ps_mode_hooks[PS_MODE_COUNT] = {
                           .fork_child = ps_level_1_fork_child},
     [PS_MODE_RECORDED] = {.has_fast_alloc = false,
                           .has_fast_free = false,
+                          .keeps_heaps = true,
                           .start = ps_record_start,
                           .make_state = ps_record_make_state,
                           .thread_start = ps_record_begin,
