@@ -17,6 +17,7 @@
 #include "pools/engine/heap/refill.h"
 #include "pools/engine/heap/shadow.h"
 #include "pools/engine/heap/slow_path.h"
+#include "pools/engine/heap/thread.h"
 #include "pools/engine/os/os.h"
 #include "pools/engine/page/metadata.h"
 
@@ -25,10 +26,13 @@
 
 #define SPARSE_SPANS 16 /* per class and heap at level 3; a quarter of that at level 2 */
 #define LOOKED_AT_WHOLE ((size_t)1 << 10)
+#define FETCHED_AHEAD 32 /* blocks: as many as are granted in random order */
 
 uint32_t ps_hard_level;
 size_t ps_hard_extra_bytes;
 uint64_t ps_canary_secret;
+uint64_t ps_slack_pattern;
+static size_t most_bytes; /* largest request that a class serves */
 
 void ps_hard_start(const struct ps_config *config) {
     ps_hard_level = config->harden;
@@ -36,6 +40,8 @@ void ps_hard_start(const struct ps_config *config) {
         return;
     }
     ps_canary_secret = ps_os_random();
+    ps_slack_pattern = (ps_os_random() >> 57 | 0x80) * 0x0101010101010101u;
+    most_bytes = ps_size_class_max_bytes - PS_CANARY_BYTES;
     ps_refill_sparse_spans =
         ps_hard_level >= PS_HARDEN_LONG_QUARANTINE ? SPARSE_SPANS : SPARSE_SPANS / 4;
     ps_hard_extra_bytes = PS_CANARY_BYTES;
@@ -55,29 +61,28 @@ static size_t check_canary(const struct ps_span *span, const void *block) {
     return room_of(span) - ps_canary_slack(block, room_of(span));
 }
 
-/* Shadow byte of the preceding block; mark: that of the block. Both lie in one leaf of the page
- * map, unless the distance crosses leaves. */
-static inline const uint8_t *mark_in_front(const struct ps_span *span, const char *block,
-                                           const uint8_t *mark) {
-    size_t step = span->block_bytes >> PS_SHADOW_SHIFT;
-    bool is_in_leaf = ((uintptr_t)block & (((size_t)1 << PS_LEAF_SHIFT) - 1)) >= span->block_bytes;
-    return PS_LIKELY(is_in_leaf) ? mark - step : ps_shadow_at(block - span->block_bytes);
+/* True when a block may have been overrun: it is live, and has no canary. mark: its shadow byte,
+ * which is read first: another block may be inaccessible. */
+PS_INLINE bool is_suspect(const void *block, const uint8_t *mark, size_t room) {
+    return ps_shadow_is(ps_shadow_read(mark), PS_SHADOW_LIVE) &&
+           ps_canary_slack(block, room) > room;
 }
 
 /* Checks the canary of the preceding block, which an overrun from there has overwritten, or an
  * underrun of the block itself. Another thread may be using that block. */
-static inline void check_neighbour(const struct ps_span *span, const char *block,
-                                   const uint8_t *mark) {
+static void check_neighbour(const struct ps_span *span, const char *block) {
     const char *neighbour = block - span->block_bytes;
-    if (neighbour < span->run.base) {
-        return;
-    }
-    const uint8_t *other = mark_in_front(span, block, mark);
-    bool is_live =
-        other != NULL && ps_shadow_is(ps_shadow_read(other), PS_SHADOW_LIVE); /* else no canary */
-    if (is_live && PS_UNLIKELY(ps_canary_slack(neighbour, room_of(span)) > room_of(span))) {
+    const uint8_t *mark = neighbour >= span->run.base ? ps_shadow_at(neighbour) : NULL;
+    if (mark != NULL && PS_UNLIKELY(is_suspect(neighbour, mark, room_of(span)))) {
         ps_hard_check_other(span, neighbour);
     }
+}
+
+/* As check_neighbour, for a block in a span's first granule, without the check itself. */
+PS_INLINE bool is_neighbour_suspect(const char *block, const uint8_t *mark, size_t block_bytes) {
+    bool is_first = (uintptr_t)block % PS_GRANULE_BYTES < block_bytes;
+    return !is_first && is_suspect(block - block_bytes, mark - (block_bytes >> PS_SHADOW_SHIFT),
+                                   block_bytes - PS_CANARY_BYTES);
 }
 
 /* ---- allocation ---- */
@@ -105,27 +110,31 @@ static inline void check_untouched(struct ps_hard *hard, const void *block, size
 }
 
 /* Takes the next ready block. Precondition: there is one. */
-static inline void *take_ready(struct ps_hard *hard, struct ps_hard_class *class,
-                               size_t block_bytes) {
+static inline void *take_ready(struct ps_hard *hard, struct ps_hard_class *class) {
     uintptr_t ready = class->ready[--class->ready_count];
     void *block = (void *)(ready & ~PS_READY_FRESH);
     if ((ready & PS_READY_FRESH) == 0) {
-        check_untouched(hard, block, block_bytes);
+        check_untouched(hard, block, class->block_bytes);
     }
     return block;
 }
 
-/* Makes a block live. NULL with errno ENOMEM when memory for its shadow byte is exhausted: the
- * block cannot be freed without one, and is lost. */
-static inline void *begin_life(void *block, size_t block_bytes, size_t bytes) {
+/* Makes a block live; mark: its shadow byte. */
+PS_INLINE void set_live(void *block, uint8_t *mark, size_t block_bytes, size_t bytes) {
+    uint8_t busy = ps_shadow_set_busy(mark);
+    ps_canary_set(block, block_bytes - PS_CANARY_BYTES, bytes);
+    ps_shadow_set(mark, busy, PS_SHADOW_LIVE);
+}
+
+/* As set_live. NULL with errno ENOMEM when memory for its shadow byte is exhausted: the block
+ * cannot be freed without one, and is lost. */
+static void *begin_life(void *block, size_t block_bytes, size_t bytes) {
     uint8_t *mark = ps_shadow_make_at(block);
     if (PS_UNLIKELY(mark == NULL)) {
         errno = ENOMEM;
         return NULL;
     }
-    uint8_t busy = ps_shadow_set_busy(mark);
-    ps_canary_set(block, block_bytes - PS_CANARY_BYTES, bytes);
-    ps_shadow_set(mark, busy, PS_SHADOW_LIVE);
+    set_live(block, mark, block_bytes, bytes);
     return block;
 }
 
@@ -146,7 +155,9 @@ void *ps_hard_alloc(struct ps_heap *heap, uint32_t class_index, size_t bytes, si
         return ps_zero_alloc();
     }
     if (PS_UNLIKELY(class_index == PS_CLASS_NONE)) {
-        ps_heap_tick(heap);
+        if (heap != NULL) {
+            ps_heap_tick(heap);
+        }
         return ps_large_alloc(bytes, 1, NULL);
     }
     struct ps_hard *hard = heap->hard;
@@ -160,38 +171,52 @@ void *ps_hard_alloc(struct ps_heap *heap, uint32_t class_index, size_t bytes, si
             return block;
         }
     }
-    void *block = take_ready(hard, &hard->classes[class_index], block_bytes);
-    return begin_life(block, block_bytes, bytes);
+    return begin_life(take_ready(hard, &hard->classes[class_index]), block_bytes, bytes);
 }
 
 static PS_NOINLINE void *alloc_unready(struct ps_heap *heap, size_t bytes) {
-    return ps_hard_alloc(heap, ps_hard_class_of(bytes), bytes, bytes);
+    uint32_t class_index = bytes <= PS_CLASS_BYTES_LIMIT ? ps_hard_class_of(bytes) : PS_CLASS_NONE;
+    void *block = ps_hard_alloc(heap, class_index, bytes, bytes);
+    ps_thread_leave();
+    return block;
 }
 
+/* Takes a ready block that fits in a few loads. All other cases are tail calls, here and in
+ * ps_hard_free: neither saves a register. */
 void *ps_hard_malloc(struct ps_heap *heap, size_t bytes) {
-    uint32_t class_index = ps_size_class_of(bytes + PS_CANARY_BYTES);
+    if (PS_UNLIKELY(bytes - 1 >= most_bytes)) {
+        return alloc_unready(heap, bytes); /* 0 too */
+    }
     struct ps_hard *hard = heap->hard;
-    if (PS_UNLIKELY(hard == NULL || bytes == 0 || class_index == PS_CLASS_NONE)) {
+    if (PS_UNLIKELY(hard == NULL)) {
         return alloc_unready(heap, bytes);
     }
-    struct ps_hard_class *class = &hard->classes[class_index];
-    if (PS_UNLIKELY(class->ready_count == 0)) {
+    struct ps_hard_class *class =
+        &hard->classes[ps_size_class_by_8[(bytes + PS_CANARY_BYTES + 7) >> 3]];
+    size_t block_bytes = class->block_bytes;
+    size_t count = class->ready_count;
+    if (PS_UNLIKELY(count == 0 || block_bytes > LOOKED_AT_WHOLE)) {
         return alloc_unready(heap, bytes);
     }
-    size_t block_bytes = heap->bins[class_index].block_bytes;
-    return begin_life(take_ready(hard, class, block_bytes), block_bytes, bytes);
+    uintptr_t ready = class->ready[count - 1];
+    void *block = (void *)(ready & ~PS_READY_FRESH);
+    uint8_t *mark = ps_shadow_at(block);
+    bool is_good = (ready & PS_READY_FRESH) != 0 || ps_is_wiped(block, block_bytes);
+    if (PS_UNLIKELY(!is_good || mark == NULL)) {
+        return alloc_unready(heap, bytes);
+    }
+    class->ready_count = (uint16_t)(count - 1);
+    set_live(block, mark, block_bytes, bytes);
+    ps_thread_leave();
+    return block;
 }
 
 /* ---- free ---- */
 
-/* Ends the life of a block; mark: its shadow byte. */
-PS_INLINE void end_life(const struct ps_span *span, void *block, uint8_t *mark) {
+/* Zeroes a block whose canary and neighbour have been checked; mark: its shadow byte. */
+PS_INLINE void end_life(void *block, uint8_t *mark, size_t block_bytes) {
     uint8_t busy = ps_shadow_set_busy(mark);
-    if (PS_UNLIKELY(!ps_canary_is_intact(block, room_of(span)))) {
-        ps_misuse(PS_MISUSE_OVERRUN, span, block);
-    }
-    check_neighbour(span, block, mark);
-    ps_wipe(block, span->block_bytes);
+    ps_wipe(block, block_bytes);
     ps_shadow_set(mark, busy, PS_SHADOW_FREED);
 }
 
@@ -203,7 +228,9 @@ void *ps_hard_pass(struct ps_heap *heap, struct ps_span *span, void *block) {
     if (PS_UNLIKELY(ps_shadow_family(mark) != 0)) {
         ps_misuse(PS_MISUSE_FAMILY, span, block);
     }
-    end_life(span, block, mark);
+    (void)check_canary(span, block);
+    check_neighbour(span, block);
+    end_life(block, mark, span->block_bytes);
     if (PS_UNLIKELY(heap == NULL || heap->hard == NULL)) {
         return block;
     }
@@ -211,24 +238,82 @@ void *ps_hard_pass(struct ps_heap *heap, struct ps_span *span, void *block) {
     return NULL;
 }
 
-bool ps_hard_free(struct ps_slot *slot, void *block) {
-    struct ps_heap *heap = ps_thread.own;
+/* Any address. */
+static PS_NOINLINE void free_slow(struct ps_slot *slot, void *block) {
+    struct ps_span *span = ps_span_holding(slot, block);
+    if (PS_UNLIKELY(span == NULL)) {
+        ps_free_large(slot, block);
+    } else {
+        struct ps_heap *heap = ps_thread_own();
+        block = ps_hard_pass(heap != NULL ? heap : ps_heap_acquire(), span, block);
+        if (block != NULL) { /* there is no heap, or none with arrays */
+            ps_heap_free_foreign_owner(ps_span_of_inside(ps_page_map_slot(block), block), block);
+        }
+    }
+    ps_thread_leave();
+}
+
+static PS_NOINLINE void hold_slow(struct ps_heap *heap, uint32_t class_index, void *block) {
+    ps_hard_hold(heap, class_index, block);
+    ps_thread_leave();
+}
+
+/*
+ * Blocks are granted in random order, so a program that frees them in the order of their allocation
+ * reads memory in an order that no processor foresees: 50 ns instead of 24 for each node of a list.
+ * The frees are expected to continue in the direction from an earlier one, if it lies nearby.
+ */
+PS_INLINE void fetch_ahead(const char *block, const char *earlier, size_t block_bytes) {
+    if (((uintptr_t)block ^ (uintptr_t)earlier) < PS_GRANULE_BYTES) {
+        ptrdiff_t distance = (ptrdiff_t)(block_bytes * FETCHED_AHEAD);
+        __builtin_prefetch(block + (earlier < block ? distance : -distance), 1);
+    }
+}
+
+/* Frees a live block in a span of one granule, if it is intact; mark: its shadow byte. */
+PS_INLINE void free_live(struct ps_heap *heap, struct ps_span *span, void *block, uint8_t *mark,
+                         size_t block_bytes) {
+    if (PS_UNLIKELY(!ps_canary_is_intact(block, block_bytes - PS_CANARY_BYTES) ||
+                    is_neighbour_suspect(block, mark, block_bytes))) {
+        free_slow((struct ps_slot *)span, block);
+        return;
+    }
+    struct ps_hard *hard = heap->hard;
+    struct ps_hard_class *class = &hard->classes[span->class_index];
+    end_life(block, mark, block_bytes);
+    if (PS_UNLIKELY(!ps_hard_can_swap(hard, class))) {
+        hold_slow(heap, span->class_index, block);
+        return;
+    }
+    fetch_ahead(block, ps_hard_swap(hard, class, block), block_bytes);
+    ps_thread_leave();
+}
+
+/* Apart from short blocks, because zeroing it takes a call. */
+static PS_NOINLINE void free_long(struct ps_heap *heap, struct ps_span *span, void *block,
+                                  uint8_t *mark) {
+    size_t block_bytes = span->block_bytes;
+    if (block_bytes <= PS_WIPE_INLINE_BYTES) {
+        __builtin_unreachable(); /* see ps_hard_free */
+    }
+    free_live(heap, span, block, mark, block_bytes);
+}
+
+void ps_hard_free(struct ps_span *span, void *block, uintptr_t owner_key) {
+    (void)owner_key;
+    struct ps_heap *heap = ps_thread_own();
     uint8_t *mark = ps_shadow_at(block);
     /* relaxed: set before the block was allocated. */
-    uint8_t kind = ps_load_relaxed(&slot->run.kind);
-    bool is_one = mark != NULL && heap != NULL && heap->hard != NULL &&
-                  ((uintptr_t)block & (((size_t)1 << PS_SHADOW_SHIFT) - 1)) == 0 &&
-                  (ps_shadow_read(mark) & (PS_SHADOW_STATE | PS_SHADOW_FAMILY)) == PS_SHADOW_LIVE;
-    const struct ps_span *span = ps_span_of_slot(slot);
-    if (PS_UNLIKELY(kind != PS_RUN_SPAN)) {
-        is_one = is_one && kind == PS_RUN_INSIDE;
-        span = ps_span_of_inside(slot, block);
+    bool is_here = ps_load_relaxed(&span->run.kind) == PS_RUN_SPAN &&
+                   ((uintptr_t)block & (((size_t)1 << PS_SHADOW_SHIFT) - 1)) == 0 && mark != NULL &&
+                   (ps_shadow_read(mark) & (PS_SHADOW_STATE | PS_SHADOW_FAMILY)) == PS_SHADOW_LIVE;
+    if (PS_UNLIKELY(!is_here || heap == NULL || heap->hard == NULL)) {
+        free_slow((struct ps_slot *)span, block);
+    } else if (span->block_bytes > PS_WIPE_INLINE_BYTES) {
+        free_long(heap, span, block, mark);
+    } else {
+        free_live(heap, span, block, mark, span->block_bytes);
     }
-    if (PS_LIKELY(is_one)) {
-        end_life(span, block, mark);
-        ps_hard_hold(heap, span->class_index, block);
-    }
-    return is_one;
 }
 
 size_t ps_hard_usable(const struct ps_span *span, const void *block, enum ps_misuse_call call) {
@@ -246,8 +331,5 @@ size_t ps_hard_usable(const struct ps_span *span, const void *block, enum ps_mis
 }
 
 void ps_hard_resize(const struct ps_span *span, void *block, size_t bytes) {
-    uint8_t *mark = ps_shadow_of_live(block);
-    uint8_t busy = ps_shadow_set_busy(mark);
-    ps_canary_set(block, room_of(span), bytes);
-    ps_shadow_set(mark, busy, PS_SHADOW_LIVE);
+    set_live(block, ps_shadow_of_live(block), span->block_bytes, bytes);
 }

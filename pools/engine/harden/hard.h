@@ -33,8 +33,9 @@
 #include "pools/engine/heap/heap.h"
 #include "pools/engine/small/link.h"
 
-/* Random, drawn at start: hard_canary.h. */
+/* Random, drawn at start: hard_canary.h. The second is one byte, repeated, that is not ASCII. */
 extern PS_HIDDEN uint64_t ps_canary_secret;
+extern PS_HIDDEN uint64_t ps_slack_pattern;
 
 extern PS_HIDDEN uint32_t ps_hard_level;
 
@@ -57,8 +58,9 @@ struct ps_hard *ps_hard_make(void);
  * ENOMEM. */
 void *ps_hard_alloc(struct ps_heap *heap, uint32_t class_index, size_t bytes, size_t sample_bytes);
 
-/* Allocates a block of `bytes`, which with the extra ones may fit a class. */
+/* The entry points alloc and free_block of these levels: mode.h. */
 void *ps_hard_malloc(struct ps_heap *heap, size_t bytes);
+void ps_hard_free(struct ps_span *span, void *block, uintptr_t owner_key);
 
 /* The class of a request, PS_CLASS_NONE if there is none; a request of 0 bytes counts as 1. */
 static inline uint32_t ps_hard_class_of(size_t bytes) {
@@ -70,10 +72,6 @@ static inline uint32_t ps_hard_class_of(size_t bytes) {
  * it, to be returned to its span, or NULL. heap: the caller's; NULL: it has none.
  */
 void *ps_hard_pass(struct ps_heap *heap, struct ps_span *span, void *block);
-
-/* The shortest path through free. Returns false, and does nothing, unless the address is a live
- * small block made by malloc and the thread has a heap. Any address. */
-bool ps_hard_free(struct ps_slot *slot, void *block);
 
 /* Usable bytes of a live block; `call` is named in reports. */
 size_t ps_hard_usable(const struct ps_span *span, const void *block, enum ps_misuse_call call);

@@ -4,7 +4,10 @@
  * number of slack bytes between the requested ones and itself; the first 64 of these hold a
  * pattern. For example a request of 100 bytes that got 128 has 20 bytes of slack:
  *
- *   | 100 bytes requested | 20 bytes of slack: pattern | canary ^ 20 |
+ *   | 100 bytes requested | 20 bytes of slack: pattern | address ^ secret ^ 20 |
+ *
+ * The pattern is one byte throughout, so that overlapping words can be stored and compared: no
+ * loop, and four words at most.
  *
  * Callers: hard.c. The secret is in hard.h.
  */
@@ -25,54 +28,80 @@
 /* Checked slack bytes: an overrun passes through the first ones. */
 #define PS_SLACK_LOOKED_AT 64
 
-static inline uint64_t ps_canary_of(const void *block) {
-    return ((uintptr_t)block ^ ps_canary_secret) * PS_GOLDEN_64;
+typedef uint64_t ps_slack_word __attribute__((vector_size(16), aligned(1), may_alias));
+
+#define PS_SLACK_WORD_BYTES sizeof(ps_slack_word)
+
+PS_INLINE uint64_t ps_canary_load(const char *at) {
+    uint64_t word;
+    memcpy(&word, at, sizeof word);
+    return word;
 }
 
-/* Non-zero in every byte, so that zeroed memory does not match. */
-static inline uint64_t ps_slack_of(uint64_t canary) { return canary | 0x0101010101010101u; }
+/* Writes the pattern into `bytes` bytes, 16 to 64 of them. */
+PS_INLINE void ps_slack_fill(char *at, size_t bytes) {
+    const ps_slack_word pattern = {ps_slack_pattern, ps_slack_pattern};
+    char *last = at + bytes - PS_SLACK_WORD_BYTES;
+    *(ps_slack_word *)at = pattern;
+    *(ps_slack_word *)last = pattern;
+    if (bytes > 2 * PS_SLACK_WORD_BYTES) {
+        *(ps_slack_word *)(at + PS_SLACK_WORD_BYTES) = pattern;
+        *(ps_slack_word *)(last - PS_SLACK_WORD_BYTES) = pattern;
+    }
+}
+
+/* True when they still hold it. */
+PS_INLINE bool ps_slack_is_filled(const char *at, size_t bytes) {
+    const ps_slack_word pattern = {ps_slack_pattern, ps_slack_pattern};
+    const char *last = at + bytes - PS_SLACK_WORD_BYTES;
+    ps_slack_word wrong =
+        (*(const ps_slack_word *)at ^ pattern) | (*(const ps_slack_word *)last ^ pattern);
+    if (bytes > 2 * PS_SLACK_WORD_BYTES) {
+        wrong |= *(const ps_slack_word *)(at + PS_SLACK_WORD_BYTES) ^ pattern;
+        wrong |= *(const ps_slack_word *)(last - PS_SLACK_WORD_BYTES) ^ pattern;
+    }
+    return (wrong[0] | wrong[1]) == 0;
+}
 
 /* Writes canary and slack of a block with this room, for a request of `bytes`. */
-static inline void ps_canary_set(void *block, size_t room, size_t bytes) {
-    uint64_t canary = ps_canary_of(block);
-    uint64_t slack = ps_slack_of(canary);
+PS_INLINE void ps_canary_set(void *block, size_t room, size_t bytes) {
     char *end = (char *)block + room;
     char *at = (char *)block + bytes;
-    char *stop = at + ps_min(room - bytes, PS_SLACK_LOOKED_AT);
-    /* The last word may overlap the canary, which is written after it. */
-    for (; at < stop; at += sizeof slack) {
-        memcpy(at, &slack, sizeof slack);
+    size_t slack = room - bytes;
+    if (slack < PS_SLACK_WORD_BYTES) {
+        const uint64_t pattern = ps_slack_pattern;
+        if (slack > sizeof pattern) {
+            memcpy(end - sizeof pattern, &pattern, sizeof pattern);
+        }
+        memcpy(at, &pattern, sizeof pattern); /* may overlap the canary, which is written next */
+    } else {
+        ps_slack_fill(at, ps_min(slack, PS_SLACK_LOOKED_AT));
     }
-    canary ^= room - bytes;
-    memcpy(end, &canary, sizeof canary);
+    *(uint64_t *)end = (uintptr_t)block ^ ps_canary_secret ^ slack;
 }
 
 /* Bytes of slack; more than the room when the canary was overwritten. */
-static inline uint64_t ps_canary_slack(const void *block, size_t room) {
-    return *(const uint64_t *)((const char *)block + room) ^ ps_canary_of(block);
+PS_INLINE uint64_t ps_canary_slack(const void *block, size_t room) {
+    return *(const uint64_t *)((const char *)block + room) ^ (uintptr_t)block ^ ps_canary_secret;
 }
 
-/* True when the canary, and the slack before it, are as ps_canary_set wrote them. */
-static inline bool ps_canary_is_intact(const void *block, size_t room) {
+/* True when the canary, and the slack before it, are as ps_canary_set wrote them. room: at least 8
+ * bytes. */
+PS_INLINE bool ps_canary_is_intact(const void *block, size_t room) {
     uint64_t bytes = ps_canary_slack(block, room);
     if (PS_UNLIKELY(bytes > room)) {
         return false;
     }
-    uint64_t slack = ps_slack_of(ps_canary_of(block));
-    const char *at = (const char *)block + room - bytes;
-    uint64_t wrong = 0;
-    uint64_t word;
-    size_t left = ps_min(bytes, PS_SLACK_LOOKED_AT);
-    for (; left >= sizeof word; left -= sizeof word) {
-        memcpy(&word, at, sizeof word);
-        wrong |= word ^ slack;
-        at += sizeof word;
+    const char *end = (const char *)block + room;
+    const char *at = end - bytes;
+    if (bytes >= PS_SLACK_WORD_BYTES) {
+        return ps_slack_is_filled(at, ps_min(bytes, PS_SLACK_LOOKED_AT));
     }
-    if (left != 0) {
-        memcpy(&word, at, sizeof word); /* may include bytes of the canary */
-        wrong |= (word ^ slack) << (64 - 8 * left);
+    uint64_t wrong = ps_canary_load(end - sizeof(uint64_t)) ^ ps_slack_pattern;
+    if (bytes >= sizeof(uint64_t)) {
+        return (wrong | (ps_canary_load(at) ^ ps_slack_pattern)) == 0;
     }
-    return wrong == 0;
+    return wrong >> 8 >> (8 * (sizeof(uint64_t) - 1 - bytes)) == 0; /* the upper `bytes` of them */
 }
 
 #endif

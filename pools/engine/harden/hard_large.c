@@ -110,8 +110,8 @@ void ps_hard_large_sweep(size_t bytes) {
     for (size_t i = 0; i < count; i++) {
         const struct ps_run *run = held[(first + i) % HELD_LIMIT];
         size_t usable = ps_large_usable(PS_CONTAINER_OF(run, struct ps_slot, run), run->base);
-        size_t looked_at = ps_min(usable, bytes);
-        if (PS_UNLIKELY(!ps_is_wiped(run->base, looked_at))) {
+        size_t looked_at = ps_min(usable, ps_round_down(bytes, PS_WIPE_LINE_BYTES));
+        if (PS_UNLIKELY(looked_at != 0 && !ps_is_wiped(run->base, looked_at))) {
             ps_fatal_block(PS_MISUSE_LATE_WRITE, run->base, usable);
         }
         bytes -= looked_at;

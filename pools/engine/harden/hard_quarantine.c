@@ -23,13 +23,23 @@
 #define READY_LIMIT 32
 #define READY_LEAST 2
 #define READY_BYTES ((size_t)16 << 10)
+#define NEVER_COUNTED (-(1 << 30))
 
 static void set_limits(struct ps_hard_class *class, size_t block_bytes) {
     size_t share = ps_hard_level >= PS_HARDEN_LONG_QUARANTINE ? 1 : 8;
     size_t held = ps_max(HELD_BYTES / share / block_bytes, HELD_LEAST);
     size_t ready = ps_max(READY_BYTES / block_bytes, READY_LEAST);
+    class->block_bytes = block_bytes;
     class->held_limit = (uint16_t)ps_min(held, HELD_LIMIT / share);
     class->ready_limit = (uint16_t)ps_min(ready, READY_LIMIT);
+}
+
+/* The first value of became_ready: blocks are never counted, each by itself, or some at a time. */
+static int32_t first_count(void) {
+    if (ps_guard_period == 0) {
+        return NEVER_COUNTED;
+    }
+    return ps_guard_is_exact() ? PS_READY_COUNTED : 0;
 }
 
 struct ps_hard *ps_hard_make(void) {
@@ -39,6 +49,7 @@ struct ps_hard *ps_hard_make(void) {
         return NULL;
     }
     hard->random = ps_os_random();
+    hard->became_ready = first_count();
     void **row = (void **)(hard + 1);
     for (uint32_t i = 0; i < ps_size_class_count; i++) {
         struct ps_hard_class *class = &hard->classes[i];
@@ -155,9 +166,48 @@ PS_NOINLINE void ps_hard_overflow(struct ps_heap *heap, uint32_t class_index) {
     size_t count = (class->ready_count + 1u) / 2;
     memcpy(older, class->ready, count * sizeof older[0]);
     class->ready_count = (uint16_t)(class->ready_count - count);
-    heap->hard->became_ready -= (int32_t)count;
+    if (ps_guard_period != 0) {
+        heap->hard->became_ready -= (int32_t)count;
+    }
     memmove(class->ready, class->ready + count, class->ready_count * sizeof older[0]);
     return_array(heap, older, count);
+}
+
+/* Counts for guarded samples, when it is time to. */
+static void count_if_due(struct ps_heap *heap, uint32_t class_index) {
+    struct ps_hard *hard = heap->hard;
+    if (hard->became_ready < PS_READY_COUNTED) {
+        return;
+    }
+    if (ps_guard_period == 0) {
+        hard->became_ready = NEVER_COUNTED;
+    } else {
+        ps_hard_count_ready(heap, class_index);
+    }
+}
+
+PS_NOINLINE void ps_hard_hold(struct ps_heap *heap, uint32_t class_index, void *block) {
+    struct ps_hard *hard = heap->hard;
+    struct ps_hard_class *class = &hard->classes[class_index];
+    PS_CHECK(ps_thread_is_inside());
+    if (class->held_count == class->held_limit && ps_guard_is_exact()) {
+        size_t index = ps_hard_random_below(hard, class->held_limit);
+        void *other = class->held[index];
+        class->held[index] = block;
+        ps_hard_return(heap, other);
+        return;
+    }
+    if (class->held_count == class->held_limit) {
+        count_if_due(heap, class_index);
+        if (class->ready_count == class->ready_limit) {
+            ps_hard_overflow(heap, class_index);
+        }
+    }
+    if (class->held_count < class->held_limit) { /* or an event has emptied it */
+        class->held[class->held_count++] = block;
+        return;
+    }
+    (void)ps_hard_swap(hard, class, block);
 }
 
 /* For callers that may be inside of an event. */

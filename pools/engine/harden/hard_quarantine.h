@@ -29,11 +29,13 @@ struct ps_hard_class {
     uint16_t ready_limit;
     void **held; /* rows are contiguous, because a thread uses few classes */
     uintptr_t *ready;
+    uint64_t block_bytes; /* as of the bin; a power of two is found in fewer instructions */
 };
 
 struct ps_hard {
     uint64_t random;
-    int32_t became_ready; /* uncounted blocks; below 0: counted, and returned since */
+    int32_t became_ready; /* uncounted blocks; below 0: counted, and returned since. Without guarded
+                           * samples far below 0, where each block is one above */
     struct ps_hard_class classes[PS_CLASS_LIMIT];
 };
 
@@ -70,29 +72,22 @@ static inline size_t ps_hard_random_below(struct ps_hard *hard, size_t limit) {
 }
 
 /* Quarantines a freed block. */
-static inline void ps_hard_hold(struct ps_heap *heap, uint32_t class_index, void *block) {
-    struct ps_hard *hard = heap->hard;
-    struct ps_hard_class *class = &hard->classes[class_index];
-    if (PS_UNLIKELY(class->held_count < class->held_limit)) {
-        class->held[class->held_count++] = block;
-        return;
-    }
-    size_t index = ps_hard_random_below(hard, class->held_count);
+void ps_hard_hold(struct ps_heap *heap, uint32_t class_index, void *block);
+
+/* True if a block of the class replaces another one, which becomes ready, and no more is to do. */
+PS_INLINE bool ps_hard_can_swap(const struct ps_hard *hard, const struct ps_hard_class *class) {
+    return class->held_count == class->held_limit && class->ready_count < class->ready_limit &&
+           hard->became_ready < PS_READY_COUNTED;
+}
+
+/* As ps_hard_hold, if ps_hard_can_swap. Returns the block that became ready. */
+PS_INLINE char *ps_hard_swap(struct ps_hard *hard, struct ps_hard_class *class, void *block) {
+    size_t index = ps_hard_random_below(hard, class->held_limit);
     void *other = class->held[index];
-    class->held[index] = block;
-    if (PS_UNLIKELY(ps_guard_period != 0)) {
-        if (ps_guard_is_exact()) {
-            ps_hard_return(heap, other);
-            return;
-        }
-        if (++hard->became_ready >= PS_READY_COUNTED) {
-            ps_hard_count_ready(heap, class_index);
-        }
-    }
-    if (PS_UNLIKELY(class->ready_count == class->ready_limit)) {
-        ps_hard_overflow(heap, class_index);
-    }
+    hard->became_ready++;
     class->ready[class->ready_count++] = (uintptr_t)other;
+    class->held[index] = block;
+    return other;
 }
 
 #endif

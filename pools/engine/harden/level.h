@@ -27,10 +27,8 @@ void ps_level_1_fork_child(void);
 
 /* ---- levels 2 and 3 (level_2.c) ---- */
 
-void *ps_level_2_alloc(struct ps_heap *heap, size_t bytes);
 void *ps_level_2_zalloc(struct ps_heap *heap, size_t bytes);
 void *ps_level_2_alloc_aligned(struct ps_heap *heap, size_t bytes, size_t align);
-void ps_level_2_free(struct ps_span *span, void *block, uintptr_t owner_key);
 void *ps_level_2_resize(void *block, size_t bytes);
 size_t ps_level_2_usable(const void *block);
 

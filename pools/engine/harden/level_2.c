@@ -34,22 +34,12 @@ bool ps_level_2_make_state(void **state) {
     return true;
 }
 
-void *ps_level_2_alloc(struct ps_heap *heap, size_t bytes) {
-    if (bytes > PS_CLASS_BYTES_LIMIT - ps_hard_extra_bytes) {
-        if (heap != NULL) {
-            ps_heap_tick(heap);
-        }
-        return ps_large_alloc(bytes, 1, NULL);
-    }
-    return ps_hard_malloc(heap, bytes);
-}
-
 /* Blocks from hard.c are zero, except samples. */
 void *ps_level_2_zalloc(struct ps_heap *heap, size_t bytes) {
     if (bytes > PS_CLASS_BYTES_LIMIT) {
         return ps_plain_zalloc(heap, bytes);
     }
-    void *block = ps_level_2_alloc(heap, bytes);
+    void *block = ps_hard_malloc(heap, bytes);
     return block != NULL && ps_guard_period != 0 ? memset(block, 0, bytes) : block;
 }
 
@@ -63,26 +53,6 @@ void *ps_level_2_alloc_aligned(struct ps_heap *heap, size_t bytes, size_t align)
         return ps_large_alloc(bytes, align, NULL);
     }
     return ps_hard_alloc(heap, class_index, bytes, ps_size_classes[class_index].block_bytes);
-}
-
-static PS_NOINLINE void free_slow(struct ps_slot *slot, void *block) {
-    struct ps_span *span = ps_span_holding(slot, block);
-    if (PS_UNLIKELY(span == NULL)) {
-        ps_free_large(slot, block);
-        return;
-    }
-    struct ps_heap *heap = ps_thread.own;
-    block = ps_hard_pass(heap != NULL ? heap : ps_heap_acquire(), span, block);
-    if (block != NULL) { /* there is no heap, or none with arrays */
-        ps_heap_free_foreign_owner(ps_span_of_inside(ps_page_map_slot(block), block), block);
-    }
-}
-
-void ps_level_2_free(struct ps_span *span, void *block, uintptr_t owner_key) {
-    (void)owner_key;
-    if (PS_UNLIKELY(!ps_hard_free((struct ps_slot *)span, block))) {
-        free_slow((struct ps_slot *)span, block);
-    }
 }
 
 /* Resizes in place if the block fits and at least half of it stays in use. */

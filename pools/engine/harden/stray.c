@@ -166,6 +166,9 @@ static PS_COLD void report(const struct ps_slot *slot, const void *block,
 
 void ps_stray_free(struct ps_slot *slot, void *block) {
     uint8_t kind = ps_load_relaxed(&slot->run.kind); /* relaxed: set before the block existed */
+    if (block == NULL) { /* the streak of free accepts it, unless one is open */
+        return;
+    }
     if (kind == PS_RUN_GUARD) {
         ps_guard_free(block);
     } else if (kind == PS_RUN_ZERO) {

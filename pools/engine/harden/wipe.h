@@ -45,21 +45,18 @@ PS_INLINE void ps_wipe(void *block, size_t bytes) {
     *(ps_wipe_word *)last = zero;
 }
 
-typedef uint64_t ps_wipe_word __attribute__((vector_size(16), may_alias));
-
 /* True when all words of a piece are zero. piece, bytes: multiples of 16. */
-static inline bool ps_is_wiped(const void *piece, size_t bytes) {
+PS_INLINE bool ps_is_wiped(const void *piece, size_t bytes) {
     const ps_wipe_word *at = piece;
     const ps_wipe_word *end = (const ps_wipe_word *)((const char *)piece + bytes);
-    ps_wipe_word seen = {0, 0};
-    for (; end - at >= 4; at += 4) {
-        seen |= at[0];
+    ps_wipe_word seen = at[0] | end[-1];
+    if (bytes >= PS_WIPE_LINE_BYTES) {
+        seen |= (end[-2] | end[-3]) | end[-4]; /* may overlap the last line of the loop */
+        for (; end - at > 4; at += 4) {
+            seen |= (at[0] | at[1]) | (at[2] | at[3]);
+        }
+    } else if (bytes > 2 * sizeof *at) {
         seen |= at[1];
-        seen |= at[2];
-        seen |= at[3];
-    }
-    for (; at != end; at++) {
-        seen |= *at;
     }
     return (seen[0] | seen[1]) == 0;
 }

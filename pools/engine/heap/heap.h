@@ -128,7 +128,7 @@ _Static_assert(sizeof(struct ps_heap) == 8192, "pools/README.md says so");
  * ends.
  */
 struct ps_thread_words {
-    uintptr_t key;         /* 0 of spans that free pushes to: ps_heap_key(own), or NO_SPAN */
+    uintptr_t key;         /* 0 of spans that free pushes to: ps_heap_key(own), NO_SPAN, CHECKED */
     ptrdiff_t streak_step; /*  8 + or - block_bytes; 0: none open */
     char *streak_next;     /* 16 address that continues the streak */
     size_t fast_limit;     /* 24 requests below it may take the fast path of malloc; 0 where blocks

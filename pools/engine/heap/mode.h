@@ -45,13 +45,16 @@ enum ps_mode_index {
  * Slow paths of the entry points. heap: the calling thread's, or the shared one of detached.c; NULL
  * only for requests above PS_CLASS_BYTES_LIMIT. Results and errors are those of the functions of
  * fast_path.h and slow_path.h.
+ *
+ * alloc of a mode without a fast alloc, and free_block of one without a fast free, are tail calls:
+ * they end with ps_thread_leave, unless the mode keeps heaps.
  */
 struct ps_mode_entry {
     void *(*alloc)(struct ps_heap *heap, size_t bytes);
     void *(*zalloc)(struct ps_heap *heap, size_t bytes);
     void *(*alloc_aligned)(struct ps_heap *heap, size_t bytes, size_t align);
 
-    /* block: not NULL. span: its slot, of any kind; owner_key: as read from the slot. */
+    /* block: may be NULL. span: its slot, of any kind; owner_key: as read from the slot. */
     void (*free_block)(struct ps_span *span, void *block, uintptr_t owner_key);
 
     /* block: not NULL. */

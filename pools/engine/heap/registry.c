@@ -52,7 +52,7 @@ void ps_registry_set_words(struct ps_thread_words *thread, const struct ps_heap 
     bool has_fast_free = heap == NULL || ps_mode.hook.has_fast_free;
     /* relaxed, both: the thread's own; `ask` of thread.c writes them only for an attached heap. */
     ps_store_relaxed(&thread->fast_limit, has_fast_alloc ? PS_FEW_BYTES + 1 : (size_t)0);
-    ps_store_relaxed(&thread->key, has_fast_free ? ps_heap_key(heap) : PS_KEY_NO_SPAN);
+    ps_store_relaxed(&thread->key, has_fast_free ? ps_heap_key(heap) : PS_KEY_CHECKED);
 }
 
 void ps_registry_restore(struct ps_thread_words *thread, struct ps_heap *heap) {

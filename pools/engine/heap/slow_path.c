@@ -37,13 +37,19 @@ static PS_NOINLINE void *alloc_by_mode(size_t bytes) {
 
 PS_NOINLINE void *ps_heap_alloc_slow(size_t bytes) {
     struct ps_heap *heap = ps_thread_fast();
+    if (heap == NULL) {
+        heap = ps_thread_own();
+        return PS_LIKELY(heap != NULL && !ps_mode.hook.has_fast_alloc)
+                   ? ps_mode.entry.alloc(heap, bytes)
+                   : alloc_by_mode(bytes);
+    }
     /* relaxed: as in ps_alloc_set_refill_max. */
-    if (PS_LIKELY(heap != NULL && bytes <= ps_load_once(&x_refill_max_bytes))) {
+    if (PS_LIKELY(bytes <= ps_load_once(&x_refill_max_bytes))) {
         return PS_LIKELY(bytes <= ps_size_class_max_bytes)
                    ? ps_class_alloc(heap, ps_size_class_by_8[(bytes + 7) >> 3], bytes)
                    : ps_heap_refill(heap, &heap->bins[PS_CLASS_NONE], bytes);
     }
-    void *block = PS_LIKELY(heap != NULL) ? ps_medium_take_newest(&heap->medium, bytes) : NULL;
+    void *block = ps_medium_take_newest(&heap->medium, bytes);
     if (PS_UNLIKELY(block == NULL)) {
         return alloc_by_mode(bytes);
     }
@@ -133,7 +139,7 @@ static PS_NOINLINE void free_other(struct ps_heap *heap, struct ps_span *span, v
                                    uintptr_t owner_key) {
     if (PS_UNLIKELY(heap == NULL && ps_thread_own() == NULL)) {
         ps_detached_free(span, block, owner_key);
-    } else if (block != NULL) { /* the streak of step 0 accepts NULL, unless the heap was taken */
+    } else {
         ps_mode.entry.free_block(span, block, owner_key);
     }
     ps_thread_leave();
@@ -151,22 +157,29 @@ static PS_NOINLINE void free_remote(struct ps_heap *heap, struct ps_span *span, 
     ps_thread_leave();
 }
 
-static inline bool is_of_other_heap(const struct ps_heap *heap, uintptr_t owner_key) {
-    /* relaxed: this thread's own. Not of a mode that checks each free. */
-    return (owner_key & PS_KEY_MASK) == PS_KEY_AT_ONCE &&
-           ps_load_relaxed(&ps_thread.key) == ps_heap_key(heap);
-}
-
 PS_NOINLINE void ps_heap_free_slow(void *block, struct ps_span *span, uintptr_t owner_key) {
-    struct ps_heap *heap = ps_thread_fast();
-    if (heap != NULL && is_of_other_heap(heap, owner_key)) {
+    struct ps_heap *heap;
+    if (owner_key == PS_KEY_MEDIUM) {
+        heap = ps_thread_fast();
+        if (PS_UNLIKELY(heap == NULL)) {
+            free_other(heap, span, block, owner_key);
+        } else if (PS_UNLIKELY(
+                       !ps_medium_free_soon(&heap->medium, (struct ps_slot *)span, block))) {
+            free_medium(heap, (struct ps_slot *)span, block);
+        } else {
+            ps_thread_leave();
+        }
+        return;
+    }
+    if (ps_load_relaxed(&ps_thread.key) == PS_KEY_CHECKED) { /* relaxed: this thread's own */
+        ps_mode.entry.free_block(span, block, owner_key);
+        return;
+    }
+    heap = ps_thread_fast();
+    if (heap != NULL && (owner_key & PS_KEY_MASK) == PS_KEY_AT_ONCE) {
         free_remote(heap, span, block);
-    } else if (owner_key != PS_KEY_MEDIUM || PS_UNLIKELY(heap == NULL)) {
-        free_other(heap, span, block, owner_key);
-    } else if (PS_UNLIKELY(!ps_medium_free_soon(&heap->medium, (struct ps_slot *)span, block))) {
-        free_medium(heap, (struct ps_slot *)span, block);
     } else {
-        ps_thread_leave();
+        free_other(heap, span, block, owner_key);
     }
 }
 

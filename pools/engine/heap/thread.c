@@ -160,7 +160,11 @@ PS_COLD struct ps_heap *ps_heap_acquire(void) {
             attach(heap); /* otherwise an ended thread would leave its words to `ask` */
         }
     }
-    free_late(&late);
+    if (PS_UNLIKELY(late.from != NULL)) {
+        free_late(&late);
+        ps_thread_enter(); /* again: each of these frees has left, and the heap may be asked for */
+        heap = ps_heap_recover();
+    }
     return heap;
 }
 

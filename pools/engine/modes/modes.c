@@ -34,8 +34,8 @@ const struct ps_mode_entry ps_mode_entries[PS_MODE_COUNT] = {
                          ps_plain_resize, ps_plain_usable},
     [PS_MODE_ZEROED] = {ps_plain_alloc, ps_plain_zalloc, ps_level_1_alloc_aligned, ps_level_1_free,
                         ps_level_1_resize, ps_plain_usable},
-    [PS_MODE_HARDENED] = {ps_level_2_alloc, ps_level_2_zalloc, ps_level_2_alloc_aligned,
-                          ps_level_2_free, ps_level_2_resize, ps_level_2_usable},
+    [PS_MODE_HARDENED] = {ps_hard_malloc, ps_level_2_zalloc, ps_level_2_alloc_aligned, ps_hard_free,
+                          ps_level_2_resize, ps_level_2_usable},
     [PS_MODE_RECORDED] = {ps_record_alloc, ps_record_zalloc, ps_record_alloc_aligned,
                           ps_record_free, ps_record_resize, ps_plain_usable},
 };

@@ -33,6 +33,7 @@
 #define PS_KEY_AT_ONCE ((uintptr_t)1)
 #define PS_KEY_LONG ((uintptr_t)2)
 #define PS_KEY_NO_SPAN ((uintptr_t)1 << 63) /* matches no span's owner, nor any heap's address */
+#define PS_KEY_CHECKED (~(uintptr_t)0)      /* likewise: the mode serves each free of the thread */
 #define PS_KEY_MASK ((uintptr_t)3)
 
 /* The place that the owner keeps a span in. */
