@@ -41,7 +41,7 @@ static void set_mark(uint8_t *mark, size_t value) { ps_store_relaxed(mark, (uint
 /* Removes entry i, whose block becomes live. */
 static void *take_entry(struct ps_medium_cache *cache, size_t i) {
     struct ps_medium_entry entry = cache->entries[i];
-    cache->sums -= ps_medium_sums_of(1, ps_medium_pages_of(entry.block));
+    ps_owner_add(&cache->sums, 0 - ps_medium_sums_of(1, ps_medium_pages_of(entry.block)));
     for (; PS_UNLIKELY(i < ps_medium_cache_count(cache)); i++) {
         ps_fence_program_order(); /* for the child of a fork: every entry is present */
         cache->entries[i] = cache->entries[i + 1];
@@ -131,7 +131,7 @@ static PS_NOINLINE void shorten(struct ps_medium_cache *cache, size_t pages, siz
         cache->entries[i - gone_count] = cache->entries[i];
     }
     ps_fence_program_order(); /* for the child of a fork: every entry is present */
-    cache->sums -= ps_medium_sums_of(gone_count, gone_pages);
+    ps_owner_add(&cache->sums, 0 - ps_medium_sums_of(gone_count, gone_pages));
     if (gone_count != 0) {
         ps_medium_give(gone, gone_count);
     }
@@ -181,7 +181,7 @@ void ps_medium_fork_salvage(struct ps_heap *heap) {
             free_shared(entry.mark, entry.block);
         }
     }
-    cache->sums = 0;
+    ps_store_relaxed(&cache->sums, 0); /* relaxed: other threads read a snapshot */
 }
 
 bool ps_medium_resize(struct ps_slot *slot, void *block, size_t bytes) {

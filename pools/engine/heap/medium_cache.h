@@ -102,7 +102,7 @@ static inline void *ps_medium_take_newest(struct ps_medium_cache *cache, size_t 
     if (PS_UNLIKELY(!ps_medium_suits(newest.block, wanted))) {
         return NULL;
     }
-    cache->sums -= ps_medium_sums_of(1, pages);
+    ps_owner_add(&cache->sums, 0 - ps_medium_sums_of(1, pages));
     ps_fence_program_order(); /* for the child of a fork: a live block is not listed */
     /* relaxed: other threads read the mark while they hold the block, or for a census. */
     ps_store_relaxed(newest.mark, (uint8_t)pages);
@@ -155,8 +155,8 @@ static inline void ps_medium_enter(struct ps_medium_cache *cache, void *block, s
     ps_store_relaxed(mark, (uint8_t)(pages | PS_MEDIUM_WAITS));
     cache->entries[ps_medium_cache_count(cache)] =
         (struct ps_medium_entry){ps_medium_block_of(block, pages), mark};
-    ps_fence_program_order(); /* for the child of a fork: the entry before the count */
-    cache->sums = sums;
+    ps_fence_program_order();             /* for the child of a fork: the entry before the count */
+    ps_store_relaxed(&cache->sums, sums); /* relaxed: other threads read a snapshot */
 }
 
 /* The sums when one more block is freed. */

@@ -116,7 +116,7 @@ static bool grant(struct ps_bin *bin, struct ps_span *span) {
      * ends returns its window, and a span may therefore be here any number of times. */
     span->window_blocks = (uint16_t)ps_min((size_t)span->window_blocks * 2, ps_span_capacity(span));
     bin->is_zero = span->is_zero;
-    span->carved = (uint16_t)(first + blocks);
+    ps_owner_add(&span->carved, blocks);
     grant_window(bin, span, first, blocks);
     return true;
 }
@@ -344,7 +344,7 @@ PS_NOINLINE void *ps_heap_refill(struct ps_heap *heap, struct ps_bin *bin, size_
 static void return_window(struct ps_bin *bin, struct ps_span *span, size_t kept) {
     size_t blocks = ps_bin_window_blocks(bin);
     if (blocks > kept) {
-        span->carved = (uint16_t)(span->carved - (blocks - kept));
+        ps_owner_add(&span->carved, kept - blocks);
         ps_owner_add(&span->used, kept - blocks);
         ps_owner_add(&bin->x_taken, kept - blocks);
         ps_span_settle(span);

@@ -72,7 +72,7 @@ static struct ps_span *create_in(struct ps_run *run, uint32_t class_index, uintp
         ps_page_cache_give(run);
         return NULL;
     }
-    span->carved = span->first;
+    ps_store_relaxed(&span->carved, span->first); /* relaxed: a snapshot for the census */
     span->is_zero = !run->is_dirty;
     mark_inside(span);
     /* release: pairs with walks over all slots, which may find a span without having a block of
@@ -113,7 +113,7 @@ void ps_span_reset(struct ps_span *span) {
     span->stash_count = 0;
     span->gap_head = 0;
     span->run_blocks = 0;
-    span->carved = span->first;
+    ps_store_relaxed(&span->carved, span->first); /* relaxed: a snapshot for the census */
     span->window_blocks = (uint16_t)ps_size_classes[span->class_index].window_blocks;
     span->is_zero = false;
     span->is_shared = 0;
@@ -135,7 +135,7 @@ void ps_span_reset_used(struct ps_span *span) {
      * memory held before, which the sweep at exit must not take for a write after free. */
     uint32_t handed = ps_load_relaxed(&span->handed);
     ps_span_reset(span);
-    span->carved = span->limit;
+    ps_store_relaxed(&span->carved, span->limit); /* relaxed: a snapshot for the census */
     set_used(span, ps_span_capacity(span));
     /* relaxed, both: blocks are out, but no other thread exists. */
     ps_store_relaxed(&span->salt, salt);
