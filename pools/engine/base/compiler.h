@@ -18,6 +18,11 @@
 
 #define PS_COLD __attribute__((cold, noinline))
 #define PS_NOINLINE __attribute__((noinline))
+#if defined(__clang__)
+#define PS_NOCLONE /* clang has no such pass */
+#else
+#define PS_NOCLONE __attribute__((noclone))
+#endif
 #define PS_INLINE static inline __attribute__((always_inline))
 #define PS_ALIGNED(bytes) __attribute__((aligned(bytes)))
 /* Required on every extern variable: it is then addressed directly, not through the GOT, which

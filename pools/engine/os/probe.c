@@ -66,15 +66,15 @@ SEMAPHORE uint16_t ps_probe_x_free_semaphore = 0;
 #endif
 
 /* Not inlined, nor copied: a note has one address. */
-PS_NOINLINE __attribute__((noclone)) void ps_probe_alloc(const void *block, uint64_t bytes,
-                                                         uint64_t weight_bytes) {
+PS_NOINLINE PS_NOCLONE void ps_probe_alloc(const void *block, uint64_t bytes,
+                                           uint64_t weight_bytes) {
     register const void *first IN_FIRST = block;
     register uint64_t second IN_SECOND = bytes;
     register uint64_t third IN_THIRD = weight_bytes;
     __asm__ volatile(PROBE("alloc", ALLOC_ARGUMENTS) : : "r"(first), "r"(second), "r"(third));
 }
 
-PS_NOINLINE __attribute__((noclone)) void ps_probe_free(const void *block) {
+PS_NOINLINE PS_NOCLONE void ps_probe_free(const void *block) {
     register const void *first IN_FIRST = block;
     __asm__ volatile(PROBE("free", FREE_ARGUMENTS) : : "r"(first));
 }
