@@ -125,8 +125,8 @@ class Heap:
 
     def arenas(self) -> Iterator[tuple[int, int, int]]:
         """Base, accessible granules, reserved ones behind them."""
-        for index in range(int(value("'arena.c'::arena_count"))):
-            arena = value(f"'arena.c'::arenas[{index}]")
+        for index in range(int(value("ps_page_arena_x_count"))):
+            arena = value(f"ps_page_arenas[{index}]")
             yield int(arena["base"]), int(arena["granules"]), int(arena["rest_granules"])
 
     def runs(self) -> Iterator[Slot]:
@@ -157,7 +157,7 @@ class Heap:
 
     def heaps(self) -> Iterator[tuple[int, bytes]]:
         """Address and contents of each thread's heap."""
-        at = int(value("'registry.c'::all_heaps"))
+        at = int(value("ps_registry_x_heaps"))
         while at != 0:
             data = read(at, self.of_thread.bytes)
             yield at, data
@@ -328,7 +328,7 @@ def sample_at(address: int) -> gdb.Value | None:
     samples = value("'table.c'::samples")
     if int(samples) == 0:
         return None
-    for index in range(int(value("'table.c'::bucket_count"))):
+    for index in range(int(value("ps_table_memory.bucket_count"))):
         sample = samples[index]
         while int(sample) != 0:
             if int(sample["block"]) <= address < int(sample["block"]) + int(sample["bytes"]):

@@ -167,7 +167,7 @@ def test_bad_input_costs_one_line(folder: Path, tmp_path: Path) -> None:
 def test_structures_are_printed_in_a_line(folder: Path) -> None:
     (span,) = ask(folder, "print ps_span_none")
     assert re.fullmatch(r"\$1 = span at 0x0, blocks of 0 bytes, used 0", span)
-    (heap,) = ask(folder, "print *(struct ps_heap *)'registry.c'::all_heaps")
+    (heap,) = ask(folder, "print *(struct ps_heap *)ps_registry_x_heaps")
     assert heap.startswith("$1 = heap ")
 
 
