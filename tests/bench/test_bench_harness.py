@@ -23,7 +23,7 @@ pytest.importorskip("rich", reason="rich is not installed: run scripts/setup")
 from harness import report, runner  # noqa: E402
 from harness.session import Progress, Session  # noqa: E402
 from harness.summary import summarise  # noqa: E402
-from poolshim_cli import allocators, launcher, machine, stats  # noqa: E402
+from poolshim_cli import allocators, intervals, launcher, machine  # noqa: E402
 from poolshim_cli.errors import BadRequest, RunFailed  # noqa: E402
 
 pytestmark = pytest.mark.bench
@@ -75,52 +75,52 @@ class FakeRunner:
         return make_run(case, allocator.name, [(2, 1)] * 3, self.costs_s[key])
 
 
-# ---- stats ----
+# ---- intervals ----
 
 
 def test_best_and_median() -> None:
-    assert stats.best([3.0, 1.5, 2.0]) == 1.5
-    assert stats.pooled_median([[5.0, 1.0], [3.0]]) == 3.0
+    assert intervals.best([3.0, 1.5, 2.0]) == 1.5
+    assert intervals.pooled_median([[5.0, 1.0], [3.0]]) == 3.0
 
 
 def test_interval_of_constants_is_their_ratio() -> None:
-    assert stats.ratio_interval([[4.0, 4.0], [4.0]], [[2.0], [2.0, 2.0]]) == (2.0, 2.0)
+    assert intervals.ratio_interval([[4.0, 4.0], [4.0]], [[2.0], [2.0, 2.0]]) == (2.0, 2.0)
 
 
 def test_interval_of_two_clusters_spans_them() -> None:
     """Drawing two clusters of two: all low, all high, or mixed."""
-    assert stats.ratio_interval([[1.0], [3.0]], [[1.0], [1.0]]) == (1.0, 3.0)
+    assert intervals.ratio_interval([[1.0], [3.0]], [[1.0], [1.0]]) == (1.0, 3.0)
 
 
 def test_interval_holds_the_true_ratio_and_repeats() -> None:
     generator = random.Random(1)
     slow = [[generator.gauss(30, 1) for _ in range(5)] for _ in range(8)]
     fast = [[generator.gauss(20, 1) for _ in range(5)] for _ in range(8)]
-    interval = stats.ratio_interval(slow, fast)
+    interval = intervals.ratio_interval(slow, fast)
     assert interval is not None
     assert 1.4 < interval[0] < 1.5 < interval[1] < 1.6
-    assert stats.ratio_interval(slow, fast) == interval
-    assert stats.is_difference(interval) is True
+    assert intervals.ratio_interval(slow, fast) == interval
+    assert intervals.is_difference(interval) is True
 
 
 def test_same_distribution_is_no_difference() -> None:
     generator = random.Random(2)
     sides = [[[generator.gauss(20, 2) for _ in range(4)] for _ in range(5)] for _ in range(2)]
-    assert stats.is_difference(stats.ratio_interval(*sides)) is False
+    assert intervals.is_difference(intervals.ratio_interval(*sides)) is False
 
 
 def test_interval_is_wider_when_processes_differ_than_when_rounds_do() -> None:
     """The process is the unit: the same numbers, grouped otherwise, are worth less."""
     base = [[10.0] * 4] * 4
-    between = stats.ratio_interval([[8.0] * 4, [9.0] * 4, [11.0] * 4, [12.0] * 4], base)
-    within = stats.ratio_interval([[8.0, 9.0, 11.0, 12.0]] * 4, base)
+    between = intervals.ratio_interval([[8.0] * 4, [9.0] * 4, [11.0] * 4, [12.0] * 4], base)
+    within = intervals.ratio_interval([[8.0, 9.0, 11.0, 12.0]] * 4, base)
     assert between is not None and within is not None
     assert between[1] - between[0] > within[1] - within[0]
 
 
 def test_one_process_has_no_interval() -> None:
-    assert stats.ratio_interval([[1.0, 2.0]], [[1.0], [2.0]]) is None
-    assert stats.is_difference(None) is None
+    assert intervals.ratio_interval([[1.0, 2.0]], [[1.0], [2.0]]) is None
+    assert intervals.is_difference(None) is None
 
 
 # ---- allocators.toml ----

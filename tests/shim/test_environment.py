@@ -58,6 +58,7 @@ GOOD = {
     "BACKGROUND": ("0", "0"),
     "FOREIGN": ("warn", "warn"),
     "HARDEN": ("1", "1"),
+    "DUMP_SIGNAL": ("usr2", "USR2"),
     "SWITCH": ("false", "off"),
     "VERBOSE": ("on", "on"),
     "LIST": ("8,32,1K", "8,32,1024"),
