@@ -201,8 +201,8 @@ void *ps_level_1_resize(void *block, size_t bytes) {
     }
     ps_resize_check(span, block, PS_MISUSE_REALLOC);
     size_t room = span->block_bytes;
-    bool fits = bytes <= room && bytes >= room / 2 && ps_size_class_of(bytes) == span->class_index;
-    return fits ? block : ps_resize_by_copy(block, room, bytes);
+    bool stays = ps_resize_stays(room, bytes) && ps_size_class_of(bytes) == span->class_index;
+    return stays ? block : ps_resize_by_copy(block, room, bytes);
 }
 
 void *ps_level_1_refill(struct ps_heap *heap, struct ps_bin *bin, size_t bytes) {

@@ -377,7 +377,6 @@ void *ps_resize_large(struct ps_slot *slot, void *block, size_t bytes) {
     return ps_resize_by_copy(block, usable, bytes);
 }
 
-/* Resizes in place if the block fits and at least half of it stays in use. */
 void *ps_plain_resize(void *block, size_t bytes) {
     struct ps_slot *slot = ps_page_map_slot(block);
     const struct ps_span *span = ps_span_holding(slot, block);
@@ -386,5 +385,5 @@ void *ps_plain_resize(void *block, size_t bytes) {
     }
     ps_resize_check(span, block, PS_MISUSE_REALLOC);
     size_t room = span->block_bytes;
-    return bytes <= room && bytes >= room / 2 ? block : ps_resize_by_copy(block, room, bytes);
+    return ps_resize_stays(room, bytes) ? block : ps_resize_by_copy(block, room, bytes);
 }

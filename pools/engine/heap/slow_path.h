@@ -86,6 +86,11 @@ void ps_free_large(struct ps_slot *slot, void *block);
  * tell. */
 void ps_resize_check(const struct ps_span *span, const void *block, enum ps_misuse_call call);
 
+/* True when a block that long may stay in place: it fits, and at least half stays in use. */
+static inline bool ps_resize_stays(size_t room, size_t bytes) {
+    return bytes <= room && bytes >= room / 2;
+}
+
 /* Usable bytes of a block outside of spans. */
 size_t ps_usable_large(const struct ps_slot *slot, const void *block);
 

@@ -323,7 +323,7 @@ static void *resize_large(struct ps_slot *slot, void *block, size_t bytes, bool 
 
 /* Resizes a sampled block of a class. */
 static void *resize_small(void *block, size_t room, size_t bytes) {
-    if (bytes > room || bytes < room / 2) {
+    if (!ps_resize_stays(room, bytes)) {
         return ps_resize_by_copy(block, room, bytes);
     }
     ps_table_set_requested(block, bytes);
