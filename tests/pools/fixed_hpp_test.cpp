@@ -1,27 +1,12 @@
 // SPDX-License-Identifier: MIT
 // ps::fixed and ps::shared_fixed: constant initialisation, the ends of objects, constructors that
 // throw, threads.
+#include "tests/pools/session.hpp"
 #include "tests/unit/fresh.h"
 
 #include <poolshim/fixed.hpp>
-#include <stdexcept>
-#include <string>
 #include <thread>
 #include <vector>
-
-static int living;
-
-struct session {
-    explicit session(int n) : number(n), text("a text that is longer than the small buffer") {
-        if (n < 0) {
-            throw std::runtime_error("constructor");
-        }
-        living++;
-    }
-    ~session() { living--; }
-    int number;
-    std::string text;
-};
 
 struct point {
     int x;

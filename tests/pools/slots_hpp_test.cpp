@@ -4,26 +4,11 @@
 
 #include "tests/pools/modes.h"
 #include "tests/pools/respawn.h"
+#include "tests/pools/session.hpp"
 
 #include <poolshim/slots.hpp>
-#include <stdexcept>
-#include <string>
 #include <unordered_set>
 #include <vector>
-
-static int living;
-
-struct session {
-    explicit session(int n) : number(n), text("a text that is longer than the small buffer") {
-        if (n < 0) {
-            throw std::runtime_error("constructor");
-        }
-        living++;
-    }
-    ~session() { living--; }
-    int number;
-    std::string text;
-};
 
 TEST(objects_live_from_insert_to_remove) {
     ps::slots<session> sessions;

@@ -4,8 +4,7 @@
  * Call sites that allocate known amounts: what tests/shim/test_profile.py expects in the file of
  * POOLSHIM_PROFILE. At its end the program prints a line per site and block size: name, usable
  * bytes of a block, blocks allocated, blocks live. Modes: known (the default), threads, fork, leave
- * (by _exit), write NAME (by the
- * library's function, and at exit).
+ * (by _exit), write NAME (by the library's function, and at exit).
  */
 #include "pools/include/poolshim/poolshim.h"
 
@@ -66,13 +65,17 @@ SITE churn_small(void) {
     __asm__ volatile("");
 }
 
-SITE keep_some(int i) {
-    void *block = counted(__func__, malloc(700), i % 4 == 0);
-    if (i % 4 != 0) {
+/* In the function that calls it: the site is that function. */
+__attribute__((always_inline)) static inline void keep_each(const char *site, int nth, int i,
+                                                            size_t bytes) {
+    void *block = counted(site, malloc(bytes), i % nth == 0);
+    if (i % nth != 0) {
         free(block);
     }
     __asm__ volatile("");
 }
+
+SITE keep_some(int i) { keep_each(__func__, 4, i, 700); }
 
 SITE churn_pages(void) {
     free(counted(__func__, malloc(6000), 0));
@@ -84,13 +87,7 @@ SITE zero_medium(void) {
     __asm__ volatile("");
 }
 
-SITE keep_large(int i) {
-    void *block = counted(__func__, malloc(2000000), i % 2 == 0);
-    if (i % 2 != 0) {
-        free(block);
-    }
-    __asm__ volatile("");
-}
+SITE keep_large(int i) { keep_each(__func__, 2, i, 2000000); }
 
 static void *work(void *unused) {
     (void)unused;

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT
+// An object with a member that allocates, of which the living are counted; -1 makes its constructor
+// throw.
+#ifndef PS_TESTS_POOLS_SESSION_HPP
+#define PS_TESTS_POOLS_SESSION_HPP
+
+#include <stdexcept>
+#include <string>
+
+static int living;
+
+struct session {
+    explicit session(int n) : number(n), text("a text that is longer than the small buffer") {
+        if (n < 0) {
+            throw std::runtime_error("constructor");
+        }
+        living++;
+    }
+    ~session() { living--; }
+    int number;
+    std::string text;
+};
+
+#endif
