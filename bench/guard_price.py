@@ -12,10 +12,8 @@ time, and in parentheses the 95 % interval of that of the medians, by bootstrap.
 
 from __future__ import annotations
 
-import argparse
 import os
 import random
-import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -25,6 +23,7 @@ sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "bench")]
 
 from harness import processes  # noqa: E402
 from harness.inputs import write_inputs  # noqa: E402
+from harness.price import chosen_programs, parse_price_options  # noqa: E402
 from poolshim_cli.intervals import best, ratio_interval  # noqa: E402
 
 RATES = (100, 300, 1000, 10_000, 100_000)
@@ -33,15 +32,11 @@ SEED = 1
 
 def programs(build: Path, scale: float) -> dict[str, list[str]]:
     pairs = str(max(1, round(100e6 * scale)))
-    found = {
+    return {
         "g++": ["g++", "-std=c++17", "-O1", "-c", "templates.cpp", "-o", "/dev/null"],
         "python": [sys.executable, "-S", "work.py"],
         "pair": [str(build / "bench" / "pair"), "--operations", pairs, "--rounds", "1"],
     }
-    for name, command in found.items():
-        if shutil.which(command[0]) is None:
-            sys.exit(f"guard_price: {name}: no {command[0]}: run scripts/setup and scripts/build")
-    return found
 
 
 def cpu_seconds(command: list[str], folder: Path, library: Path, rate: int) -> float:
@@ -72,27 +67,16 @@ def cell(at_rate: list[float], off: list[float]) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("programs", nargs="*", metavar="PROGRAM", help="g++, python, pair; all")
-    parser.add_argument("--runs", type=int, default=11, help="of each program at each rate")
-    parser.add_argument("--scale", type=float, default=0.3, help="1: about a second each")
-    parser.add_argument("--build", type=Path, default=ROOT / "build" / "release")
-    options = parser.parse_args()
-    build = options.build.resolve()
-    library = build / "libpoolshim.so"
-    if not library.exists():
-        sys.exit(f"guard_price: no {library}: run scripts/build release")
-    commands = programs(build, options.scale)
-    unknown = set(options.programs) - set(commands)
-    if unknown:
-        parser.error(f"no program {', '.join(sorted(unknown))}: there are {', '.join(commands)}")
+    options = parse_price_options(__doc__, runs=11)
+    commands = programs(options.build, options.scale)
+    chosen = chosen_programs(options, commands)
     print("| Program | off, s | " + " | ".join(f"N = {rate:,}" for rate in RATES) + " |")
     print("|---|---:|" + "---:|" * len(RATES))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_inputs(folder, options.scale)
-        for program in options.programs or commands:
-            seconds = measure(commands[program], folder, library, options.runs)
+        for program in chosen:
+            seconds = measure(commands[program], folder, options.library, options.runs)
             off = seconds[0]
             cells = " | ".join(cell(seconds[rate], off) for rate in RATES)
             print(f"| {program} | {best(off):.2f} | {cells} |", flush=True)

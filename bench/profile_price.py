@@ -11,10 +11,8 @@ the runs. Prints a table in Markdown.
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
-import shutil
 import statistics
 import sys
 import tempfile
@@ -25,6 +23,7 @@ sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "bench")]
 
 from harness import processes  # noqa: E402
 from harness.inputs import write_inputs  # noqa: E402
+from harness.price import chosen_programs, parse_price_options  # noqa: E402
 
 INTERVALS = {"2MiB": 2 << 20, "512KiB": 512 << 10, "64KiB": 64 << 10}
 PROGRAMS = {
@@ -97,22 +96,8 @@ def row_of(program: str, folder: Path, library: Path, runs: int) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("programs", nargs="*", metavar="PROGRAM", help="by default all installed")
-    parser.add_argument("--runs", type=int, default=5, help="of each, for the memory")
-    parser.add_argument("--scale", type=float, default=0.3, help="1: about a second each")
-    parser.add_argument("--build", type=Path, default=ROOT / "build" / "release")
-    options = parser.parse_args()
-    library = options.build.resolve() / "libpoolshim.so"
-    if not library.exists():
-        sys.exit(f"profile_price: no {library}: run scripts/build release")
-    unknown = set(options.programs) - set(PROGRAMS)
-    if unknown:
-        parser.error(f"no program {', '.join(sorted(unknown))}: there are {', '.join(PROGRAMS)}")
-    for program in options.programs:
-        if shutil.which(PROGRAMS[program][0]) is None:
-            sys.exit(f"profile_price: {program} is not installed")
-    installed = [name for name, command in PROGRAMS.items() if shutil.which(command[0])]
+    options = parse_price_options(__doc__, runs=5)
+    chosen = chosen_programs(options, PROGRAMS)
     print("| Program | off: M instructions | MiB | "
           + " | ".join(f"{what}, {name}" for what in ("instructions", "memory")
                        for name in INTERVALS) + " |")  # fmt: skip
@@ -120,8 +105,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_inputs(folder, options.scale)
-        for program in options.programs or installed:
-            print(row_of(program, folder, library, options.runs), flush=True)
+        for program in chosen:
+            print(row_of(program, folder, options.library, options.runs), flush=True)
     return 0
 
 
