@@ -282,7 +282,7 @@ def test_the_file_is_the_last_peaks(
     assert len(files) == (2 if mode == "fork" else 1)
     peak = max(files, key=lambda sums: sums["hold_at_peak"][3])
     assert 0.9 * PEAK_BYTES < peak["hold_at_peak"][3] < 1.1 * PEAK_BYTES
-    assert peak["hold_at_end"] == [0, 0, 0, 0]
+    assert not any(peak["hold_at_end"])
 
 
 def test_each_peak_has_a_file_of_its_own(run_shim: RunShim, tmp_path: Path, phases: Path) -> None:
