@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import os
 import re
+import select
 import shutil
 import struct
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -83,16 +85,16 @@ def test_notes_are_those_of_the_contract(shim: Path) -> None:
     start, size = (int(value, 16) for value in relro.groups())
     assert not any(start <= semaphore < start + size for _, semaphore, _ in probes.values())
     # In the file, as the kernel wants it: not in .bss.
-    assert b"\0" * 4 == read_at(shim, min(semaphore for _, semaphore, _ in probes.values()))
+    place = place_in_file(shim, min(semaphore for _, semaphore, _ in probes.values()))
+    assert shim.read_bytes()[place : place + 4] == b"\0" * 4
 
 
-def read_at(library: Path, address: int) -> bytes:
-    """Four bytes of the file."""
+def place_in_file(library: Path, address: int) -> int:
     text = run_captured(["readelf", "-lW", library]).stdout
     for offset, start, size in re.findall(r"LOAD +(\w+) (\w+) \w+ (\w+)", text):
         inside = address - int(start, 16)
         if 0 <= inside < int(size, 16):
-            return library.read_bytes()[int(offset, 16) + inside :][:4]
+            return int(offset, 16) + inside
     raise AssertionError("not in the file")
 
 
@@ -180,7 +182,10 @@ class Program:
             memory.write(struct.pack("<H", value))
 
     def line(self) -> str:
+        """The next one; none within a minute is a failure."""
         assert self.process.stdout is not None
+        ready, _, _ = select.select([self.process.stdout], [], [], 60)
+        assert ready, "the program has noticed no change"
         return self.process.stdout.readline().strip()
 
 
@@ -243,19 +248,23 @@ def events(shim: Path, tmp_path: Path) -> Iterator[Path]:
     run_captured([*store, "buildid-cache", "--add", library])
     listed = run_captured([*store, "list", "sdt"]).stdout
     assert "sdt_otel_memory:alloc" in listed and "sdt_otel_memory:free" in listed
-    group = f"poolshim_{tmp_path.parent.name}_{tmp_path.name}".replace("-", "_")[-60:]
+    group = f"poolshim_{uuid.uuid4().hex}"  # none that a killed test has left
     lines = [
-        f"p:{group}/{name.partition(':')[2]} {library}:0x{offset:x}(0x{semaphore:x})"
-        for name, (offset, semaphore, _) in probes_of(library).items()
+        f"p:{group}/{name.partition(':')[2]} {library}:"
+        f"{place_in_file(library, location):#x}({place_in_file(library, semaphore):#x})"
+        for name, (location, semaphore, _) in probes_of(library).items()
     ]
+    made = []
     try:
         for line in lines:
             tell_kernel(line)
+            made.append(line)
+        yield library
     except OSError as error:
         pytest.skip(f"the kernel takes no probes here: {error}")
-    yield library
-    for line in lines:
-        tell_kernel("-:" + line.split()[0].removeprefix("p:"))
+    finally:
+        for line in made:
+            tell_kernel("-:" + line.split()[0].removeprefix("p:"))
 
 
 def test_the_kernels_breakpoints_begin_sampling(events: Path) -> None:
@@ -269,9 +278,11 @@ def test_the_kernels_breakpoints_begin_sampling(events: Path) -> None:
         command = ["perf", "stat", "-x,", "-e", f"{found[1]}:alloc", "-e", f"{found[1]}:free",
                    "-p", str(program.process.pid)]  # fmt: skip
         with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as perf:
-            assert program.line() == "1"
-            time.sleep(0.2)  # some samples
-            perf.send_signal(2)
+            try:
+                assert program.line() == "1"
+                time.sleep(0.2)  # some samples
+            finally:
+                perf.send_signal(2)
             _, counts = perf.communicate(timeout=60)
         assert program.line() == "0"
     finally:
