@@ -21,12 +21,15 @@ from poolshim_cli import control  # noqa: E402
 
 __all__ = ["spawn", "start"]
 
-# Rises and falls at each line of input.
+# Rises and falls at each line of input, and works on for as long as purging needs, which takes a
+# share of the time only.
 RISES_AGAIN = RISES + """
+import time
 print(1, flush=True)
 for line in sys.stdin:
     rise()
-    for _ in range(200):
+    end = time.monotonic() + 0.5
+    while time.monotonic() < end:
         small = [bytes(i * 100) for i in range(100)]
         large = bytes(600000)
     print(2, flush=True)
