@@ -6,6 +6,7 @@
  * The program has a malloc of its own: libc's fork waits for the locks of libc's malloc, which the
  * stepped thread may hold.
  */
+#include "pools/engine/base/atomic.h"
 #include "tests/unit/fork_step.h"
 #include "tests/unit/fresh.h"
 

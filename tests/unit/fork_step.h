@@ -10,30 +10,32 @@
 #ifndef PS_TESTS_FORK_STEP_H
 #define PS_TESTS_FORK_STEP_H
 
-#include "pools/engine/base/atomic.h"
 #include "tests/unit/trap_flag.h"
 #include "tests/unit/unit.h"
 
 #include <pthread.h>
-#include <sched.h>
+#include <semaphore.h>
 #include <stdbool.h>
 
-static uint64_t x_asked;    /* steps at which a fork is due, one after the other */
-static uint64_t x_answered; /* the last of them that was served */
-static bool x_is_over;
+static sem_t asked;    /* a fork is due, or the operation is over */
+static sem_t answered; /* the fork has been made and checked */
+static bool is_over;   /* written before the last post of asked */
 static uint64_t steps;
 static uint64_t step_every;
 static void (*stepped)(void); /* the operation */
 static pthread_mutex_t ready = PTHREAD_MUTEX_INITIALIZER;
 
+static void wait_for(sem_t *event) {
+    while (sem_wait(event) != 0) { /* interrupted */
+    }
+}
+
 static void step_done(int number) {
     (void)number;
     steps++;
     if (steps % step_every == 0) {
-        ps_store_release(&x_asked, steps);
-        while (ps_load_acquire(&x_answered) != steps) {
-            sched_yield();
-        }
+        sem_post(&asked);
+        wait_for(&answered);
     }
 }
 
@@ -44,7 +46,8 @@ static void *run_stepped(void *unused) {
     set_trap_flag(true);
     stepped();
     set_trap_flag(false);
-    ps_store_release(&x_is_over, true);
+    is_over = true;
+    sem_post(&asked);
     return NULL;
 }
 
@@ -96,6 +99,8 @@ static void fork_at_each_step(void (*set_up)(void), void (*operation)(void), voi
     const char *wanted = getenv("FORK_STEP_EVERY");
     step_every = wanted != NULL ? strtoull(wanted, NULL, 10) : every;
     REQUIRE(step_every != 0);
+    REQUIRE(sem_init(&asked, 0, 0) == 0 && sem_init(&answered, 0, 0) == 0);
+    is_over = false;
     pthread_t thread;
     stepped = operation;
     check_child = check;
@@ -105,18 +110,11 @@ static void fork_at_each_step(void (*set_up)(void), void (*operation)(void), voi
         set_up();
     }
     pthread_mutex_unlock(&ready);
-    uint64_t served = 0;
     uint64_t forks = 0;
-    while (!ps_load_acquire(&x_is_over)) {
-        uint64_t asked = ps_load_acquire(&x_asked);
-        if (asked == served) {
-            sched_yield();
-            continue;
-        }
-        fork_and_check(asked);
+    for (wait_for(&asked); !is_over; wait_for(&asked)) {
+        fork_and_check(steps);
         forks++;
-        served = asked;
-        ps_store_release(&x_answered, served);
+        sem_post(&answered);
     }
     pthread_join(thread, NULL);
     CHECK_CMP(forks, >=, 5);
