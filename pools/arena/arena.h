@@ -158,8 +158,8 @@ enum ps_arena_status ps_arena_load(struct ps_arena *arena, bool is_verified);
 /* open.c: room for `bytes` of addresses; moves the view if it must and may. */
 bool ps_arena_map(struct ps_arena *arena, size_t bytes);
 
-/* heap.c: an empty heap of the view's length; longer, after the view has grown from old_bytes. */
+/* heap.c: an empty heap of the view's length; longer, after the view has grown. */
 void ps_arena_heap_format(struct ps_arena *arena);
-void ps_arena_heap_extend(struct ps_arena *arena, size_t old_bytes);
+void ps_arena_heap_extend(struct ps_arena *arena);
 
 #endif

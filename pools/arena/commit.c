@@ -149,7 +149,6 @@ bool ps_arena_extend(struct ps_arena *arena, size_t bytes) {
         errno = ENOMEM;
         return false;
     }
-    size_t old_bytes = arena->view.bytes;
     size_t new_bytes = ps_round_up(bytes, ARENA_PAGE);
     if (!lengthen_file(arena, new_bytes) || !ps_arena_map(arena, new_bytes)) {
         errno = ENOMEM;
@@ -157,6 +156,6 @@ bool ps_arena_extend(struct ps_arena *arena, size_t bytes) {
     }
     arena->is_file_dirty = true;
     arena->view.bytes = new_bytes;
-    ps_arena_heap_extend(arena, old_bytes);
+    ps_arena_heap_extend(arena);
     return true;
 }

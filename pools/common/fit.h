@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Common parts of allocators for blocks of any size, whether they link blocks by pointer (tlsf/) or
- * by offset (arena/): the head of a block, the classes of sizes, the index of the classes that have
- * a free block. Pure functions and one struct, no locks.
+ * by offset (offset_heap.h): the head of a block, the classes of sizes, the index of the classes
+ * that have a free block. Pure functions and one struct, no locks.
  *
  *   head == tag | size in bytes with the head, a multiple of 16 | FREE | PREVIOUS_FREE
  *   bit w of `summary` is set <=> bits[w] != 0
@@ -77,6 +77,14 @@ static inline size_t ps_fit_class_from(size_t size) {
     size_t rounded = size + ((size_t)1 << (power - PS_FIT_CLASS_SHIFT)) - 1;
     return ((size_t)(power - PS_FIT_LINEAR_SHIFT) << PS_FIT_CLASS_SHIFT) +
            (rounded >> (power - PS_FIT_CLASS_SHIFT));
+}
+
+/* The smallest size of a class. */
+static inline size_t ps_fit_least_of(size_t class) {
+    size_t row = class >> PS_FIT_CLASS_SHIFT;
+    size_t above = class & (((size_t)1 << PS_FIT_CLASS_SHIFT) - 1);
+    size_t unit = PS_FIT_LINEAR_SHIFT - PS_FIT_CLASS_SHIFT;
+    return row == 0 ? above << unit : (above | (size_t)1 << PS_FIT_CLASS_SHIFT) << (row - 1 + unit);
 }
 
 static inline bool ps_fit_has(const struct ps_fit_index *index, size_t class) {

@@ -70,17 +70,10 @@
 #ifndef POOLSHIM_ARENA_H
 #define POOLSHIM_ARENA_H
 
-#include <poolshim/common.h>
+#include <poolshim/offset.h>
 #include <poolshim/source.h>
 
 PS_BEGIN_DECLS
-
-/* On functions that return blocks. Not the attribute malloc: a block that only its offset refers to
- * is read later, by a commit or another process, and the compiler may not drop writes to it. */
-#define PS_ARENA_FRESH __attribute__((warn_unused_result))
-
-/* A place in an arena, in bytes from its start; multiples of 16 for blocks. 0: none. */
-typedef uint64_t ps_offset;
 
 struct ps_arena;
 
@@ -159,16 +152,16 @@ PS_API uint64_t ps_arena_sequence(const struct ps_arena *arena) PS_NOEXCEPT;
  * Grows the file by doubling it, as long as it need not move. NULL: ENOMEM (also beyond max_bytes
  * or the reserved addresses), EROFS for readers; nothing has changed. O(1), or one ftruncate.
  */
-PS_API PS_ARENA_FRESH void *ps_arena_alloc(struct ps_arena *arena, size_t bytes) PS_NOEXCEPT;
+PS_API PS_OFFSET_FRESH void *ps_arena_alloc(struct ps_arena *arena, size_t bytes) PS_NOEXCEPT;
 
 /* The same at a multiple of align: a power of two up to 4096, else NULL and EINVAL. */
-PS_API PS_ARENA_FRESH void *ps_arena_alloc_aligned(struct ps_arena *arena, size_t bytes,
-                                                   size_t align) PS_NOEXCEPT;
+PS_API PS_OFFSET_FRESH void *ps_arena_alloc_aligned(struct ps_arena *arena, size_t bytes,
+                                                    size_t align) PS_NOEXCEPT;
 
 /* As realloc, but bytes 0 gives the smallest block. In place where there is room. NULL: the old
  * block is as it was. Aligned to 16 when it moves. */
-PS_API PS_ARENA_FRESH void *ps_arena_realloc(struct ps_arena *arena, void *payload,
-                                             size_t bytes) PS_NOEXCEPT;
+PS_API PS_OFFSET_FRESH void *ps_arena_realloc(struct ps_arena *arena, void *payload,
+                                              size_t bytes) PS_NOEXCEPT;
 
 /* payload: a block of this arena, or NULL, which does nothing. O(1). Keeps errno. */
 PS_API void ps_arena_free(struct ps_arena *arena, void *payload) PS_NOEXCEPT;
@@ -222,23 +215,6 @@ static inline bool ps_arena_owns(const struct ps_arena *arena, const void *point
 
 /* PS_ARENA_AT(arena, struct counts, offset): with a type. */
 #define PS_ARENA_AT(arena, type, offset) ((type *)ps_arena_at((arena), (offset)))
-
-/*
- * A pointer that is kept in the arena and needs no arena to be followed: the way from itself to its
- * target. All zero is NULL. It is copied by ps_link_set(a, ps_link_get(b)), never by assignment.
- * The same in memory as ps::offset_ptr of arena.hpp.
- */
-struct ps_link {
-    intptr_t way; /* 0: NULL, else the distance + 1 */
-};
-
-static inline void *ps_link_get(const struct ps_link *link) {
-    return link->way == 0 ? NULL : (void *)((uintptr_t)link + (uintptr_t)link->way - 1);
-}
-
-static inline void ps_link_set(struct ps_link *link, const void *target) {
-    link->way = target == NULL ? 0 : (intptr_t)((uintptr_t)target - (uintptr_t)link + (uintptr_t)1);
-}
 
 PS_END_DECLS
 
