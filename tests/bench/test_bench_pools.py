@@ -53,7 +53,7 @@ def test_contest_does_its_work(contest: Contest) -> None:
 def test_there_are_contests_of_every_family() -> None:
     pools = {contest.pool for contest in all_contests()}
     families = {"ps_region", "ps_stack", "ps_fifo", "ps_ring", "ps_pool", "ps_slice", "ps_slots"}
-    assert families | {"ps_fixed", "ps_bounded", "ps_retire"} <= pools
+    assert families | {"ps_fixed", "ps_bounded", "ps_retire", "ps_shared"} <= pools
 
 
 @pytest.mark.parametrize("arguments", [[], ["--case", "small"], ["--case", "x", "--pool", "y"]])

@@ -23,14 +23,14 @@ FOUND = 99  # the exit status of valgrind when memcheck has found something
 # Five seconds and more; the others take two on average.
 SLOW = {"arena_damage_test", "arena_power_test", "pages_system_test", "pool_memory_test"}
 SLOW |= {"bounded_test", "pool_random_test", "region_test", "retire_hpp_test", "retire_test"}
-SLOW |= {"slice_test"}
+SLOW |= {"slice_test", "shared_kill_test", "shared_open_test", "shared_test"}
 # These wait for the disk at every step of a commit, and kill children there: hours under memcheck.
 # What they call is called by the arena's other tests.
 LEFT_OUT = {"arena_kill_test", "arena_test"}
 
 
 def cases() -> list[object]:
-    """Arenas do not know PS_DEBUG."""
+    """Arenas and shared heaps do not know PS_DEBUG."""
     return [
         pytest.param(
             source,
@@ -41,7 +41,7 @@ def cases() -> list[object]:
         for source in SOURCES
         for mode in MODES
         if source.stem not in LEFT_OUT
-        and (mode == "default" or not source.stem.startswith("arena"))
+        and (mode == "default" or not source.stem.startswith(("arena", "shared")))
     ]
 
 
