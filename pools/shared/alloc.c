@@ -76,10 +76,10 @@ static void *alloc(struct ps_shared *heap, size_t bytes, size_t align, ps_offset
         uint64_t length = ps_offset_bytes(&memory);
         uint64_t offset = ps_offset_heap_take(&memory, size, align);
         if (PS_LIKELY(offset != 0)) {
-            count(heap, &memory, true, offset);
             if (place != NULL) {
                 ps_offset_store(&memory, place, offset + PS_FIT_HEAD);
             }
+            count(heap, &memory, true, offset);
         }
         ps_shared_leave(heap);
         if (PS_LIKELY(offset != 0)) {

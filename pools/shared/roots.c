@@ -9,12 +9,21 @@
 #include <errno.h>
 #include <string.h>
 
+/* Of a name that is stored, and one of any length. */
+static bool is_same(const char *text, const char *name) {
+    size_t i = 0;
+    while (i < PS_SHARED_NAME_MAX && name[i] != 0 && text[i] == name[i]) {
+        i++;
+    }
+    return text[i] == name[i];
+}
+
 static struct shared_name *find(const struct ps_shared *heap, const char *name) {
     struct shared_header *header = shared_header(heap);
     /* acquire: pairs with add; the names below the count are there. */
     uint64_t count = ps_load_acquire(&header->x_name_count);
     for (uint64_t i = 0; i < count && i < PS_SHARED_NAMES_MAX; i++) {
-        if (strncmp(header->names[i].text, name, sizeof header->names[i].text) == 0) {
+        if (is_same(header->names[i].text, name)) {
             return &header->names[i];
         }
     }
@@ -32,7 +41,9 @@ static struct shared_name *add(struct ps_shared *heap, const char *name) {
     }
     struct shared_name *added = &header->names[count];
     memset(added->text, 0, sizeof added->text);
-    memcpy(added->text, name, strlen(name));
+    for (size_t i = 0; name[i] != 0; i++) { /* at most PS_SHARED_NAME_MAX: is_name */
+        added->text[i] = name[i];
+    }
     /* release: pairs with find. A process killed before this has added nothing. */
     ps_store_release(&header->x_name_count, count + 1);
     return added;
