@@ -8,12 +8,16 @@
 #include "marker.h"
 
 #include <poolshim/arena.h>
+#include <poolshim/bounded.h>
 #include <poolshim/fifo.h>
 #include <poolshim/pages.h>
 #include <poolshim/pool.h>
 #include <poolshim/region.h>
+#include <poolshim/retire.h>
 #include <poolshim/ring.h>
+#include <poolshim/shared.h>
 #include <poolshim/slice.h>
+#include <poolshim/slots.h>
 #include <poolshim/stack.h>
 #include <poolshim/tlsf.h>
 
@@ -182,6 +186,73 @@ static void use_pages(struct block *blocks) {
     }
 }
 
+static void use_slots(struct block *blocks) {
+    struct ps_slots_options options = {.chunks = chunks};
+    struct ps_slots slots;
+    uint64_t handles[BLOCKS];
+    CLAIM(ps_slots_init(&slots, 4096 + 16, 16, &options));
+    for (size_t i = 0; i < BLOCKS; i++) {
+        void *object = NULL;
+        handles[i] = ps_slots_insert(&slots, &object);
+        blocks[i] = (struct block){handles[i] != 0 ? object : NULL, 4096 + 16, i};
+        if (is_had(blocks[i].address)) {
+            block_fill(&blocks[i]);
+        }
+    }
+    check_all(blocks);
+    for (size_t i = 0; i < BLOCKS; i++) {
+        CLAIM(ps_slots_remove(&slots, handles[i]) == (blocks[i].address != NULL));
+    }
+    CLAIM(ps_slots_check(&slots));
+    ps_slots_destroy(&slots);
+}
+
+static void use_bounded(struct block *blocks) {
+    struct ps_bounded_options options = {.chunks = chunks};
+    struct ps_bounded *pool = ps_bounded_create(4096, 0, BLOCKS, &options);
+    if (!is_had(pool)) {
+        return;
+    }
+    for (size_t i = 0; i < BLOCKS; i++) { /* nothing more is taken from the system */
+        blocks[i] = (struct block){ps_bounded_alloc(pool), 4096, i};
+        CLAIM(blocks[i].address != NULL);
+        block_fill(&blocks[i]);
+    }
+    check_all(blocks);
+    for (size_t i = 0; i < BLOCKS; i++) {
+        ps_bounded_free(pool, blocks[i].address);
+    }
+    CLAIM(ps_bounded_check(pool));
+    ps_bounded_destroy(pool);
+}
+
+static size_t retired_count;
+
+static void end_retired(void *object, void *context) {
+    (void)context;
+    CLAIM(block_is_intact(object, ((struct block *)object)->bytes));
+    retired_count++;
+}
+
+static void use_retire(struct block *blocks) {
+    static unsigned char contents[64][64];
+    struct ps_retire_options options = {.chunks = chunks};
+    struct ps_retire *domain = ps_retire_create(&options);
+    if (!is_had(domain)) {
+        return;
+    }
+    retired_count = 0;
+    for (size_t i = 0; i < 64; i++) {
+        blocks[i] = (struct block){contents[i], sizeof contents[i], i};
+        block_fill(&blocks[i]);
+        CLAIM(ps_retire_enter(domain));
+        ps_retire_leave(domain);
+        CLAIM(ps_retire(domain, &blocks[i], end_retired, NULL));
+    }
+    ps_retire_destroy(domain);
+    CLAIM(retired_count == 64);
+}
+
 /* Whether an arena's call was refused by the system; any other failure is none that faults may
  * cause. */
 static bool is_refused(enum ps_arena_status status) {
@@ -226,15 +297,43 @@ static void use_arena(const char *path) {
     }
 }
 
+static void use_shared(const char *path) {
+    struct ps_shared_options options = {.chunks = chunks, .max_bytes = 4 * MIB};
+    struct ps_shared *heap;
+    enum ps_shared_status status = ps_shared_open(&heap, path, PS_SHARED_CREATE, &options);
+    CLAIM(status == PS_SHARED_OK || (status == PS_SHARED_SYSTEM && !is_over));
+    refused_count += status != PS_SHARED_OK;
+    if (status == PS_SHARED_OK) {
+        struct block blocks[20];
+        errno = 0;
+        for (size_t i = 0; i < 20; i++) {
+            blocks[i] = (struct block){ps_shared_alloc(heap, 50 * KIB), 50 * KIB, i};
+            if (is_had(blocks[i].address)) {
+                block_fill(&blocks[i]);
+            }
+            CLAIM(ps_shared_check(heap) == NULL);
+        }
+        blocks_check(blocks, 20);
+        for (size_t i = 0; i < 20; i++) {
+            ps_shared_free(heap, blocks[i].address);
+        }
+        CLAIM(ps_shared_check(heap) == NULL);
+        ps_shared_close(heap);
+    }
+    (void)unlink(path);
+}
+
 static void use_all(const char *path) {
     static void (*const families[])(struct block *) = {
-        use_region, use_stack, use_fifo, use_ring, use_pool, use_slice, use_tlsf, use_pages,
+        use_region, use_stack, use_fifo,  use_ring,    use_pool,   use_slice,
+        use_tlsf,   use_pages, use_slots, use_bounded, use_retire,
     };
     for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
         struct block blocks[BLOCKS] = {{NULL, 0, 0}};
         families[i](blocks);
     }
     use_arena(path);
+    use_shared("pools.shared");
 }
 
 int main(int count, char **arguments) {
