@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* Of a name that is stored, and one of any length. */
+/* Compares a name of the heap with one of any length. */
 static bool is_same(const char *text, const char *name) {
     size_t i = 0;
     while (i < PS_SHARED_NAME_MAX && name[i] != 0 && text[i] == name[i]) {

@@ -5,8 +5,8 @@
  * call. Each time the heap must be whole, the call done or not done, every other block as it was,
  * and no block lost beyond what shared.h says.
  *
- * KILL_STEP_EVERY=1 kills at each instruction; by default most are left out. With a number as
- * argument: as many random kills. tests/pools/test_pools_shared.py does both.
+ * KILL_STEP_EVERY=1 kills at each instruction; by default at about thirty of each call. With a
+ * number as argument: as many random kills. tests/pools/test_pools_shared.py does both.
  */
 #include "tests/pools/new_shared.h"
 #include "tests/unit/fresh.h"
@@ -18,7 +18,7 @@
 #include <sched.h>
 #include <sys/prctl.h>
 
-static int random_kills = 120 / FRESH_SLOWNESS;
+static int random_kills = 80 / FRESH_SLOWNESS;
 
 /* False under an emulator of processes, where the kernel knows no list of robust locks. */
 static bool has_robust_locks(void) {
@@ -337,11 +337,14 @@ static void check_left(const struct operation *operation, const struct ps_shared
     CHECK_EQ(shared_stats(stepped).used_count, left.used_count);
 }
 
-/* The figures when the operation is done. */
+/* The figures when the operation is done; step_count: its instructions. */
 static struct ps_shared_stats run_whole(const struct operation *operation) {
     int fd = shared_file();
     set_up(fd);
+    step_count = last_step = 0;
+    set_trap_flag(true);
     operation->run();
+    set_trap_flag(false);
     struct ps_shared_stats stats = shared_stats(stepped);
     ps_shared_close(stepped);
     close(fd);
@@ -361,9 +364,10 @@ static void start_stepping(void) {
     }
 }
 
-static uint64_t step_every(uint64_t usual) {
+/* The distance of two kills: about `kills` of them in what has just been stepped through. */
+static uint64_t step_every(uint64_t kills) {
     const char *wanted = getenv("KILL_STEP_EVERY");
-    uint64_t every = wanted != NULL ? strtoull(wanted, NULL, 10) : usual;
+    uint64_t every = wanted != NULL ? strtoull(wanted, NULL, 10) : step_count / kills | 1;
     REQUIRE(every != 0);
     return every;
 }
@@ -378,12 +382,12 @@ FRESH_TEST(a_kill_at_any_instruction_of_a_call) {
         {free_between, {3, 4}},      {free_large, {10, -1}},
     };
     start_stepping();
-    uint64_t every = step_every(13);
     size_t kills = 0, recoveries = 0;
     for (size_t i = 0; i < sizeof operations / sizeof *operations; i++) {
         struct ps_shared_stats after = run_whole(&operations[i]);
+        uint64_t every = step_every(30);
         bool is_killed = true;
-        for (uint64_t at = 1 + i % every; is_killed; at += every) {
+        for (uint64_t at = 1 + i * 7 % every; is_killed; at += every) {
             int fd = shared_file();
             set_up(fd);
             struct ps_shared_stats before = shared_stats(stepped);
@@ -402,7 +406,8 @@ FRESH_TEST(a_kill_at_any_instruction_of_a_call) {
 FRESH_TEST(a_kill_at_any_instruction_of_a_repair) {
     static const struct operation between = {free_between, {3, 4}}, repair = {alloc_cuts, {3, 4}};
     start_stepping();
-    uint64_t every = step_every(11);
+    (void)run_whole(&repair);
+    uint64_t every = step_every(30);
     size_t kills = 0;
     bool is_killed = true;
     for (uint64_t at = 1; is_killed; at += every) {
