@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Traces for guarded samples and for the profile: the engine's hooks of
- * pools/engine/harden/guard.h, by walks of unwind.h, which a constructor prepares; no trace is
- * taken before. No locks of its own.
+ * pools/engine/harden/guard.h, by walks of unwind.h, which a constructor prepares, since
+ * a profile may be asked for at any time; no trace is taken before. No locks of its own.
  */
 #include "pools/engine/base/atomic.h"
 #include "pools/engine/harden/guard.h"
-#include "pools/engine/profile/demand.h"
 #include "pools/engine/profile/profile.h"
 #include "shim/unwind.h"
 
@@ -24,7 +23,7 @@ static uint32_t x_can_trace;
 static bool is_own(uintptr_t address) { return address - own_code < own_code_bytes; }
 
 /* Finds the part of a loaded object that this very function lies in. */
-static int find_own_code(struct dl_phdr_info *info, size_t info_bytes, void *context) {
+PS_AT_START static int find_own_code(struct dl_phdr_info *info, size_t info_bytes, void *context) {
     (void)info_bytes;
     (void)context;
     for (size_t i = 0; i < info->dlpi_phnum; i++) {
@@ -39,8 +38,9 @@ static int find_own_code(struct dl_phdr_info *info, size_t info_bytes, void *con
     return 0;
 }
 
-__attribute__((constructor(103))) static void library_loaded(void) {
-    if (ps_guard_period != 0 || ps_demand_now() != 0) {
+__attribute__((constructor(103))) PS_AT_START static void library_loaded(void) {
+    bool may_profile = ps_profile_settings.interval_bytes != 0; /* on demand, at any time */
+    if (ps_guard_period != 0 || may_profile) {
         ps_unwind_start();
         (void)dl_iterate_phdr(find_own_code, NULL);
         ps_guard_watch();

@@ -25,7 +25,7 @@
 static uintptr_t main_stack_end;
 static uintptr_t main_stack_bytes;
 
-PS_COLD void ps_unwind_start(void) {
+PS_AT_START void ps_unwind_start(void) {
     ps_unwind_object_start();
     /* The kernel puts the program's name behind the stack of the main thread. */
     struct rlimit limit;

@@ -37,7 +37,7 @@ static uint64_t mix(uint64_t hash, uint64_t word) {
     return hash ^ hash >> 32;
 }
 
-void ps_unwind_object_start(void) {
+PS_AT_START void ps_unwind_object_start(void) {
     void *symbol = dlsym(RTLD_DEFAULT, "_dl_find_object");
     memcpy(&loader_find, &symbol, sizeof loader_find);
 }

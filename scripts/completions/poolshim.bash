@@ -39,11 +39,11 @@ _poolshim() {
         programs=
         ;;
     profile)
-        options='-o --output --read --diff --leaks --flame --names --interval --alloc --top --json -h --help'
+        options='-o --output --pid --seconds --read --diff --leaks --flame --names --interval --alloc --top --json -h --help'
         files='-o --output --read --flame'
         folders=''
-        words='--interval --top'
-        programs=yes
+        words='--pid --seconds --interval --top'
+        programs=
         ;;
     run)
         options='--allocator --tuned --env --force --dry-run --settings --version --help --size-classes --small-max --mmap-min --cache-max --purge-delay-ms --background --limit --thp --foreign --harden --guard-sample --guard-slots --stats --stats-every --dump-signal --record --profile --profile-interval --profile-max --profile-peak --profile-every --profile-seed --verbose --strict --conf'

@@ -3,7 +3,7 @@
 
 function __poolshim_programs
     set -l words (commandline -opc)
-    test (count $words) -ge 2; and contains -- $words[2] compare doctor profile run tune
+    test (count $words) -ge 2; and contains -- $words[2] compare doctor run tune
 end
 
 set -l start 'not __fish_seen_subcommand_from compare doctor explain exporter profile run set stats top trim tune'
@@ -87,6 +87,8 @@ complete -c poolshim -n $exporter -x -a '(__fish_complete_pids)'
 
 set -l profile '__fish_seen_subcommand_from profile'
 complete -c poolshim -n $profile -s o -l output -r -F -d 'keep the profile here, for go tool pprof'
+complete -c poolshim -n $profile -l pid -x -d 'sample a process that runs'
+complete -c poolshim -n $profile -l seconds -x -d 'for so long'
 complete -c poolshim -n $profile -l read -r -F -d 'list what an earlier profile says'
 complete -c poolshim -n $profile -l diff -d 'list by how much each call site has grown ...'
 complete -c poolshim -n $profile -l leaks -d 'list call sites that grew from each profile ...'
@@ -97,6 +99,7 @@ complete -c poolshim -n $profile -l alloc -d 'what was allocated since the start
 complete -c poolshim -n $profile -l top -x -d 'list so many call sites'
 complete -c poolshim -n $profile -l json -d 'print JSON on standard output, with all ...'
 complete -c poolshim -n $profile -s h -l help -d 'print this text'
+complete -c poolshim -n $profile -x -a '(__fish_complete_pids)'
 
 set -l run '__fish_seen_subcommand_from run'
 complete -c poolshim -n $run -l allocator -r -F -d 'preload another allocator'

@@ -45,7 +45,7 @@ class Elf:
     """One file. Of another class than 64 bits, or another byte order, only the header is read."""
 
     path: Path
-    data: mmap.mmap
+    data: mmap.mmap | bytes
     bits: int
     is_little_endian: bool
     kind: int
@@ -265,6 +265,11 @@ def read(path: Path) -> Elf:
             data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         except ValueError as error:  # empty
             raise Malformed(f"{path}: {error}") from error
+    return parse(path, data)
+
+
+def parse(path: Path, data: mmap.mmap | bytes) -> Elf:
+    """Its contents, or the beginning of them: what lies further on is then Malformed."""
     if data[:4] != MAGIC or len(data) < 52:
         raise Malformed(f"{path}: not an ELF file")
     is_little = data[5] == 1

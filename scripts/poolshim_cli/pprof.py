@@ -39,11 +39,11 @@ class Mapping:
 
 @dataclass(frozen=True)
 class Location:
-    """A call site; `name` where the profile has one."""
+    """A call site; `names` where the profile has them, of inlined functions first."""
 
     address: int
     mapping: Mapping | None
-    name: str
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,7 @@ class Profile:
     comments: list[str] = field(default_factory=list)
     period: int = 0
     time_nanos: int = 0
+    duration_nanos: int = 0
 
     def index_of(self, name: str) -> int:
         """The place of a type in each sample's values."""
@@ -121,11 +122,16 @@ def numbers_of(value: int | bytes) -> list[int]:
     return found
 
 
-def message(value: int | bytes) -> dict[int, int | bytes]:
-    """A message in which no field is repeated."""
+def content(value: int | bytes) -> bytes:
+    """Of a message."""
     if isinstance(value, int):
         raise Damaged("a number in place of a message")
-    return dict(fields_of(value))
+    return value
+
+
+def message(value: int | bytes) -> dict[int, int | bytes]:
+    """A message in which no field is repeated, or the last of each."""
+    return dict(fields_of(content(value)))
 
 
 def number(fields: dict[int, int | bytes], key: int) -> int:
@@ -179,10 +185,11 @@ class Reader:
         found = {}
         for value in self.top.get(4, []):
             fields = message(value)
-            line = message(fields[4]) if 4 in fields else {}
+            lines = [message(one) for key, one in fields_of(content(value)) if key == 4]
+            names = (functions.get(number(line, 1), "") for line in lines)
             found[number(fields, 1)] = Location(
                 number(fields, 3), mappings.get(number(fields, 2)),
-                functions.get(number(line, 1), ""),
+                tuple(name for name in names if name),
             )  # fmt: skip
         return found
 
@@ -210,6 +217,7 @@ class Reader:
             comments=[self.text(numbers_of(value)[0]) for value in self.top.get(13, [])],
             period=self.one(12),
             time_nanos=self.one(9),
+            duration_nanos=self.one(10),
         )
         profile.samples = list(self.samples(self.locations(mappings)))
         if any(len(sample.values) != len(types) for sample in profile.samples):

@@ -34,7 +34,7 @@ class Symbols:
 
     def of(self, location: Location) -> list[str]:
         """The functions at a site, innermost first; never empty."""
-        known = [location.name] if location.name else self.names.get(location, [])
+        known = list(location.names) or self.names.get(location, [])
         return known or [place_of(location)]
 
 
@@ -78,9 +78,11 @@ def ask(tool: str, path: Path, addresses: list[int]) -> list[list[str]]:
     return answers if len(answers) == len(addresses) else [[] for _ in addresses]
 
 
-def name_in_file(symbols: Symbols, tool: str, mapping: Mapping, sites: list[Location]) -> None:
+def name_in_file(
+    symbols: Symbols, tool: str, root: Path, mapping: Mapping, sites: list[Location]
+) -> None:
     """Adds the names of the sites of one mapping."""
-    path = Path(mapping.path)
+    path = root / mapping.path.lstrip("/") if mapping.path.startswith("/") else Path(mapping.path)
     if not path.is_file():
         if mapping.path.startswith("/"):
             symbols.notes.append(f"{mapping.path} is not there: its functions have no names")
@@ -88,11 +90,13 @@ def name_in_file(symbols: Symbols, tool: str, mapping: Mapping, sites: list[Loca
     try:
         file = elf.read(path)
         if mapping.build_id and file.build_id != mapping.build_id:
-            symbols.notes.append(f"{path} has changed since: its functions have no names")
+            symbols.notes.append(f"{mapping.path} has changed since: its functions have no names")
             return
         addresses = [file.address_at(offset_of(site, mapping)) for site in sites]
     except (OSError, elf.Malformed):
-        symbols.notes.append(f"{path} cannot be read as a program: its functions have no names")
+        symbols.notes.append(
+            f"{mapping.path} cannot be read as a program: its functions have no names"
+        )
         return
     for site, names in zip(sites, ask(tool, path, addresses), strict=True):
         symbols.names[site] = names
@@ -126,12 +130,14 @@ def name_by_map(
             symbols.names[site] = [table[index][2]]
 
 
-def names_of(profile: Profile, perf_map: Path | None = None) -> Symbols:
-    """Names for all sites of a profile, as far as they are known."""
+def names_of(
+    profile: Profile, perf_map: Path | None = None, root: Path = Path("/")
+) -> Symbols:
+    """Names for all sites of a profile, as far as they are known, by files below `root`."""
     symbols = Symbols()
     by_mapping: dict[Mapping | None, list[Location]] = {}
     for site in dict.fromkeys(one for sample in profile.samples for one in sample.locations):
-        if not site.name:
+        if not site.names:
             by_mapping.setdefault(site.mapping, []).append(site)
     if perf_map is not None:
         name_by_map(symbols, by_mapping.get(None, []), read_perf_map(perf_map))
@@ -144,5 +150,5 @@ def names_of(profile: Profile, perf_map: Path | None = None) -> Symbols:
         return symbols
     for mapping, sites in by_mapping.items():
         if mapping is not None:
-            name_in_file(symbols, tool, mapping, sites)
+            name_in_file(symbols, tool, root, mapping, sites)
     return symbols

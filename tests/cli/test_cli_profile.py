@@ -132,7 +132,7 @@ def test_a_changed_file_gives_no_names(build_dir: Path, tmp_path: Path, program:
 def test_a_perf_map_names_code_of_no_file(tmp_path: Path) -> None:
     table = tmp_path / "perf-1.map"
     table.write_text("1000 10 first\n2000 20 second one\nnonsense\n")
-    sites = [pprof.Location(at, None, "") for at in (0x1000, 0x100F, 0x1010, 0x201F, 0x3000)]
+    sites = [pprof.Location(at, None) for at in (0x1000, 0x100F, 0x1010, 0x201F, 0x3000)]
     profile = pprof.Profile(samples=[pprof.Sample(tuple(sites), ())])
     names = symbols.names_of(profile, table)
     assert [names.of(one)[0] for one in sites] == [

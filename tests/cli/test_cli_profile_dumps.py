@@ -91,7 +91,7 @@ def profile_of(*rows: tuple[str, int, int]) -> pprof.Profile:
     return pprof.Profile(
         types=[(name, "") for name in names], period=1 << 19,
         samples=[
-            pprof.Sample((pprof.Location(0, None, name),), (made, made << 20, live, live << 20))
+            pprof.Sample((pprof.Location(0, None, (name,)),), (made, made << 20, live, live << 20))
             for name, made, live in rows
         ],
     )  # fmt: skip

@@ -54,6 +54,16 @@
  */
 #define ps_fence_program_order() __asm__ volatile("" : : : "memory")
 
+/* Stores before it are seen before stores after it, also by other processors. Not a fence of the
+ * compiler's, which the thread sanitizer does not know. */
+#if defined(__x86_64__)
+#define ps_fence_stores() ps_fence_program_order()
+#elif defined(__aarch64__)
+#define ps_fence_stores() __asm__ volatile("dmb ishst" : : : "memory")
+#else
+#define ps_fence_stores() __atomic_thread_fence(__ATOMIC_RELEASE)
+#endif
+
 /*
  * A counter with one writer, whose readers need a snapshot only: two relaxed moves instead of a
  * read-modify-write.

@@ -86,7 +86,7 @@ PS_COLD void ps_guard_start(const struct ps_config *config) {
     ps_refill_window_blocks = ps_max(ps_guard_period / WINDOWS_PER_SAMPLE, 1);
 }
 
-PS_COLD void ps_guard_watch(void) {
+PS_AT_START void ps_guard_watch(void) {
     if (ps_guard_pool.base != NULL) {
         ps_fault_watch(ps_guard_claim);
     }

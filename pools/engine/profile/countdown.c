@@ -101,8 +101,7 @@ static PS_COLD struct ps_countdowns *make(struct ps_heap *heap) {
 
 /* Bytes to the next point of the process. */
 static double draw(struct ps_countdowns *all) {
-    double mean = (double)ps_profile_settings.interval_bytes;
-    return ps_draw_exponential(ps_draw_bits(&all->random)) * mean;
+    return ps_draw_exponential(ps_draw_bits(&all->random)) * (double)all->interval_bytes;
 }
 
 /* The block in which the point lies: one more than the blocks in front of it. */
@@ -119,6 +118,7 @@ void ps_countdown_draw_bytes(struct ps_countdowns *all) {
 /* Counts of an earlier epoch say nothing: calls since then were not counted. */
 static PS_COLD void begin_epoch(struct ps_countdowns *all, uint32_t epoch) {
     all->epoch = epoch;
+    all->interval_bytes = ps_load_relaxed(&ps_demand_x_interval_bytes); /* relaxed: as of epoch */
     memset(all->classes, 0, sizeof all->classes);
     ps_countdown_draw_bytes(all);
 }
@@ -128,7 +128,7 @@ PS_AT_START struct ps_countdowns *ps_countdowns_of(struct ps_heap *heap) {
         return NULL;
     }
     struct ps_countdowns *all = heap->countdowns != NULL ? heap->countdowns : make(heap);
-    uint32_t epoch = ps_load_relaxed(&ps_demand_x_epoch); /* relaxed: see ps_demand_now */
+    uint32_t epoch = ps_load_acquire(&ps_demand_x_epoch); /* acquire: pairs with begin_epoch */
     if (all != NULL && PS_UNLIKELY(all->epoch != epoch)) {
         begin_epoch(all, epoch);
     }

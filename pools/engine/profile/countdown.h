@@ -52,10 +52,11 @@ struct ps_countdown {
 
 /* mode_state of a heap. */
 struct ps_countdowns {
-    uint64_t random;    /* state of the generator */
-    uint32_t epoch;     /* of demand.h, in which they count */
-    int64_t left_bytes; /* of blocks above the classes: until the next sample */
-    bool is_inside;     /* no stack may be taken: one is being taken, or the heap is shared */
+    uint64_t random;       /* state of the generator */
+    size_t interval_bytes; /* that they are drawn from, and that their samples stand for */
+    uint32_t epoch;        /* of demand.h, in which they count */
+    int64_t left_bytes;    /* of blocks above the classes: until the next sample */
+    bool is_inside;        /* no stack may be taken: one is being taken, or the heap is shared */
     struct ps_countdown classes[PS_CLASS_LIMIT];
 };
 

@@ -4,21 +4,28 @@
  */
 #include "pools/engine/profile/demand.h"
 
+#include "pools/engine/base/bits.h"
 #include "pools/engine/heap/medium_cache.h"
 #include "pools/engine/heap/slow_path.h"
 #include "pools/engine/os/lock.h"
+#include "pools/engine/os/os.h"
 #include "pools/engine/os/probe.h"
+#include "pools/engine/profile/profile.h"
 #include "pools/engine/profile/table.h"
 #include "pools/engine/small/size_class.h"
 
 uint32_t ps_demand_x_set;
 uint32_t ps_demand_x_epoch;
 uint32_t ps_demand_x_has_begun;
+size_t ps_demand_x_interval_bytes;
+struct ps_demand_request ps_demand_x_request;
 
 static struct ps_lock demand_lock = PS_LOCK_INIT(PS_RANK_DEMAND);
 static size_t max_bytes; /* of the table; constant */
 static bool is_possible; /* false once the table could not be mapped */
 static bool has_table;
+static uint32_t x_seen_beat; /* of the request, as the next; also read without the lock */
+static uint64_t x_until_ms;  /* there is a reader; 0: none */
 
 /* ---- lock held ---- */
 
@@ -30,27 +37,52 @@ static bool has_room_for_samples(void) {
     return has_table;
 }
 
-static void begin(enum ps_profile_demand demand) {
-    if (!has_room_for_samples()) {
-        return;
-    }
-    /* release: pairs with ps_demand_has_begun; makes the table visible. */
-    ps_store_release(&ps_demand_x_has_begun, 1u);
-    uint32_t set = ps_load_relaxed(&ps_demand_x_set); /* relaxed: written under the lock */
-    if (set == 0) {
-        /* relaxed, both: written under the lock, and published by the store of the demands. */
-        ps_store_relaxed(&ps_demand_x_epoch, ps_load_relaxed(&ps_demand_x_epoch) + 1);
-        ps_alloc_set_refill_max(SIZE_MAX);
-    }
-    ps_store_release(&ps_demand_x_set, set | demand); /* release: pairs with ps_demand_now */
+/* The interval for a set of demands. */
+static size_t interval_for(uint32_t set) {
+    /* relaxed: any value will do. */
+    uint64_t asked = ps_load_relaxed(&ps_demand_x_request.x_interval_bytes);
+    bool is_asked = (set & PS_DEMAND_STACKS) == PS_DEMAND_READER && asked != 0;
+    return is_asked ? (size_t)ps_min(asked, PS_DEMAND_INTERVAL_MOST)
+                    : ps_profile_settings.interval_bytes;
 }
 
-static void end(enum ps_profile_demand demand) {
-    uint32_t set = ps_load_relaxed(&ps_demand_x_set) & ~(uint32_t)demand; /* relaxed: as above */
-    if (set == 0) {
-        ps_alloc_set_refill_max(ps_size_class_max_bytes);
+static void begin_epoch(size_t interval_bytes) {
+    ps_store_relaxed(&ps_demand_x_interval_bytes, interval_bytes); /* relaxed: see the next */
+    /* release: pairs with ps_countdowns_of; makes the interval visible. relaxed: written under the
+     * lock. */
+    ps_store_release(&ps_demand_x_epoch, ps_load_relaxed(&ps_demand_x_epoch) + 1);
+}
+
+static void change(uint32_t set) {
+    uint32_t before = ps_load_relaxed(&ps_demand_x_set); /* relaxed: written under the lock */
+    size_t interval_bytes = interval_for(set);
+    if (set != 0 && !has_room_for_samples()) {
+        return;
     }
-    ps_store_relaxed(&ps_demand_x_set, set); /* relaxed: what is a moment old samples once more */
+    if (set != 0) {
+        /* release: pairs with ps_demand_has_begun; makes the table visible. */
+        ps_store_release(&ps_demand_x_has_begun, 1u);
+        /* relaxed: written under the lock. */
+        if (before == 0 || interval_bytes != ps_load_relaxed(&ps_demand_x_interval_bytes)) {
+            begin_epoch(interval_bytes);
+        }
+    }
+    ps_alloc_set_refill_max(set != 0 ? SIZE_MAX : ps_size_class_max_bytes);
+    ps_store_release(&ps_demand_x_set, set); /* release: pairs with ps_demand_now */
+}
+
+/* True while another process reads. */
+static bool has_reader(uint64_t now_ms) {
+    /* relaxed, all: the kernel wrote the first; the others are written under the lock. */
+    uint32_t beat = ps_load_relaxed(&ps_demand_x_request.x_beat);
+    uint64_t until_ms = ps_load_relaxed(&x_until_ms);
+    if (beat != ps_load_relaxed(&x_seen_beat)) {
+        until_ms = now_ms + PS_DEMAND_BEAT_MS;
+    }
+    until_ms = now_ms < until_ms ? until_ms : 0;
+    ps_store_relaxed(&x_seen_beat, beat);
+    ps_store_relaxed(&x_until_ms, until_ms);
+    return until_ms != 0;
 }
 
 /* ---- any thread ---- */
@@ -61,22 +93,29 @@ PS_AT_START void ps_demand_start(const struct ps_config *config) {
     ps_alloc_set_refill_max(ps_size_class_max_bytes);
     if (config->profile) {
         ps_lock_acquire(&demand_lock);
-        begin(PS_DEMAND_FILE);
+        change(PS_DEMAND_FILE);
         ps_lock_release(&demand_lock);
     }
+}
+
+/* True if a request is new, or the last one is over. */
+static bool is_reader_due(void) {
+    /* relaxed, all: what is a moment old is compared again by the next tick. */
+    uint64_t until_ms = ps_load_relaxed(&x_until_ms);
+    return ps_load_relaxed(&ps_demand_x_request.x_beat) != ps_load_relaxed(&x_seen_beat) ||
+           (until_ms != 0 && ps_os_now_ms() >= until_ms);
 }
 
 PS_AT_START void ps_demand_tick(void) {
     bool is_attached = ps_probe_is_attached();
     bool is_known = (ps_demand_now() & PS_DEMAND_PROBES) != 0;
-    if (PS_LIKELY(is_attached == is_known) || !ps_lock_try(&demand_lock)) {
+    if (PS_LIKELY(is_attached == is_known && !is_reader_due()) || !ps_lock_try(&demand_lock)) {
         return;
     }
-    if (is_attached) {
-        begin(PS_DEMAND_PROBES);
-    } else {
-        end(PS_DEMAND_PROBES);
-    }
+    uint32_t set = ps_demand_now() & PS_DEMAND_FILE;
+    set |= ps_probe_is_attached() ? PS_DEMAND_PROBES : 0;
+    set |= has_reader(ps_os_now_ms()) ? PS_DEMAND_READER : 0;
+    change(set);
     ps_lock_release(&demand_lock);
 }
 

@@ -1,11 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Allocations are sampled while there is a demand for it: a profile that is written to a
- * file or a tracer that is attached to the probes. Demands come and go while the program runs; the
- * plain mode's slow paths ask, its fast paths do not.
+ * file, a tracer that is attached to the probes, or another process that reads the table. Demands
+ * come and go while the program runs; the plain mode's slow paths ask, its fast paths do not.
  *
- * Each time that sampling begins is an epoch of its own: what a heap has counted in an earlier one
- * says nothing. The table, and the live samples in it, stay when sampling ends.
+ * Each time that sampling begins, or its interval changes, is an epoch of its own: what a heap has
+ * counted in an earlier one says nothing. The table, and the live samples in it, stay when sampling
+ * ends.
+ *
+ * Readers. Another process writes an interval and then another number into the request, again and
+ * again while it wants samples, and reads the table. Sampling for it ends PS_DEMAND_BEAT_MS after
+ * the number has changed for the last time, so one that is killed leaves nothing behind, several
+ * need not know of each other, and clocks need not agree. Where they want different intervals, the
+ * last one written holds for all; readers lower it only. A profile that is written to a file keeps
+ * its own. The other side: scripts/poolshim_cli/profile/live.py.
  *
  * Any thread. Lock: PS_RANK_DEMAND, held while the table is mapped, waited for at start only.
  */
@@ -22,29 +30,44 @@
 enum ps_profile_demand {
     PS_DEMAND_FILE = 1,   /* POOLSHIM_PROFILE; needs stacks */
     PS_DEMAND_PROBES = 2, /* a tracer, which takes the stacks itself */
+    PS_DEMAND_READER = 4, /* another process; needs stacks */
 };
+
+/* Demands for which stacks are taken. */
+#define PS_DEMAND_STACKS ((uint32_t)PS_DEMAND_FILE | (uint32_t)PS_DEMAND_READER)
+
+#define PS_DEMAND_BEAT_MS 5000
+#define PS_DEMAND_INTERVAL_MOST ((uint64_t)1 << 40)
+
+/* Written by other processes, which find it by record/layout.h. */
+struct ps_demand_request {
+    uint64_t x_interval_bytes; /* 0: that of the configuration */
+    uint32_t x_beat;           /* any number; another one each time */
+};
+extern PS_HIDDEN struct ps_demand_request ps_demand_x_request;
 
 extern PS_HIDDEN uint32_t ps_demand_x_set; /* of enum ps_profile_demand */
 extern PS_HIDDEN uint32_t ps_demand_x_epoch;
+extern PS_HIDDEN size_t ps_demand_x_interval_bytes; /* of the epoch, or of a later one */
 extern PS_HIDDEN uint32_t ps_demand_x_has_begun;
 
 /* The demands of this moment. */
 static inline uint32_t ps_demand_now(void) {
-    /* acquire: pairs with begin of demand.c; the epoch is visible, and the next function is true
+    /* acquire: pairs with change of demand.c; the epoch is visible, and the next function is true
      * for each thread that gets a block that was sampled since. */
     return ps_load_acquire(&ps_demand_x_set);
 }
 
 /* True if there may be live samples: there is a table. */
 static inline bool ps_demand_has_begun(void) {
-    return ps_load_acquire(&ps_demand_x_has_begun) != 0; /* acquire: pairs with begin */
+    return ps_load_acquire(&ps_demand_x_has_begun) != 0; /* acquire: pairs with change */
 }
 
 /* Keeps what a later demand needs; begins sampling when the configuration asks for a profile. */
 void ps_demand_start(const struct ps_config *config);
 
-/* Compares the demands with the probes' semaphores, and begins or ends sampling. Called when a slow
- * call, or the background thread, has read the clock. */
+/* Compares the demands with the probes' semaphores and with what readers ask for, and begins or
+ * ends sampling. Called when a slow call, or the background thread, has read the clock. */
 void ps_demand_tick(void);
 
 void ps_demand_fork_child(void);

@@ -38,7 +38,7 @@ static bool take_stack(struct ps_countdowns *all, struct ps_sites *sites) {
         return false;
     }
     sites->count = 0;
-    if ((ps_demand_now() & PS_DEMAND_FILE) != 0) {
+    if ((ps_demand_now() & PS_DEMAND_STACKS) != 0) {
         all->is_inside = true;
         sites->count = ps_guard_trace(sites->sites, PS_PROFILE_FRAMES, 0);
         all->is_inside = false;
@@ -65,9 +65,8 @@ static bool enter(const struct ps_sample *sample, const struct ps_sites *sites) 
         return false;
     }
     if (ps_probe_is_attached()) {
-        uint64_t weight = ps_draw_weight(sample->bytes, ps_profile_settings.interval_bytes);
         ps_probe_alloc((const void *)sample->block, sample->bytes,
-                       ps_draw_weighted(weight, sample->bytes));
+                       ps_draw_weighted(sample->weight, sample->bytes));
     }
     return true;
 }
@@ -101,6 +100,7 @@ static PS_COLD void *sample_class(struct ps_heap *heap, uint32_t class_index, si
     const struct ps_sample sample = {.block = (uintptr_t)block,
                                      .bytes = bytes,
                                      .requested_bytes = requested,
+                                     .weight = ps_draw_weight(bytes, all->interval_bytes),
                                      .span = span != &ps_span_none ? span : NULL,
                                      .is_medium = true};
     if (block != NULL && !enter(&sample, &sites)) {
@@ -115,9 +115,11 @@ static PS_COLD void *sample_class(struct ps_heap *heap, uint32_t class_index, si
 static PS_COLD void sample_large(struct ps_countdowns *all, struct ps_slot *slot, void *block,
                                  size_t requested) {
     struct ps_sites sites;
+    size_t bytes = ps_large_usable(slot, block);
     const struct ps_sample sample = {.block = (uintptr_t)block,
-                                     .bytes = ps_large_usable(slot, block),
+                                     .bytes = bytes,
                                      .requested_bytes = requested,
+                                     .weight = ps_draw_weight(bytes, all->interval_bytes),
                                      .is_medium = ps_block_is_medium(slot)};
     if (!take_stack(all, &sites) || !enter(&sample, &sites)) {
         return;

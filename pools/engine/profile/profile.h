@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The sampled heap profile: which call sites allocate, and hold, how much. It is a part of the
- * plain mode, which samples while demand.h says so: for POOLSHIM_PROFILE, or for a tracer at the
- * probes of os/probe.h.
+ * plain mode, which samples while demand.h says so: for POOLSHIM_PROFILE, for a tracer at the
+ * probes of os/probe.h, or for another process.
  *
  * About one allocation per `interval_bytes` is sampled, by a Poisson process over the allocated
  * bytes: a block of b bytes with probability 1 - exp(-b / interval). Its stack is stored, and it
@@ -38,7 +38,7 @@
 #define PS_PROFILE_FRAMES 64 /* of a stack, the innermost */
 
 struct ps_profile_settings {
-    size_t interval_bytes; /* 0: the mode is another than the plain one */
+    size_t interval_bytes; /* as configured; 0: the mode is another than the plain one */
     uint32_t seed;
 };
 

@@ -23,7 +23,7 @@
 #define FREED ((uint64_t)-1)
 
 /* The longest section is ps_table_add of a new stack: 4 sums, 6 counts, 3 heads, the end of the
- * used part. */
+ * used part, the sequence. */
 PS_UNDO_LOG(table_undo, 24);
 static struct ps_lock table_lock = PS_LOCK_INIT_UNDO(PS_RANK_PROFILE, &table_undo);
 static struct ps_profile_stack **stacks; /* constant, as the next two */
@@ -33,7 +33,7 @@ struct ps_table_memory ps_table_memory;
 static struct ps_sample *free_samples;
 struct ps_profile_counts ps_profile_x_counts;
 static struct ps_profile_stack *x_newest;
-static struct ps_profile_stack lost; /* of stacks that did not fit */
+struct ps_profile_stack ps_table_x_lost;
 
 bool ps_table_start(size_t max_bytes) {
     size_t bytes = ps_round_up(max_bytes, MAP_UNIT);
@@ -51,7 +51,7 @@ bool ps_table_start(size_t max_bytes) {
     samples = (struct ps_sample **)(stacks + ps_table_memory.bucket_count);
     ps_table_memory.x_used_end = (char *)(samples + ps_table_memory.bucket_count);
     table_end = table + bytes;
-    ps_store_relaxed(&x_newest, &lost); /* relaxed: as all of it */
+    ps_store_relaxed(&x_newest, &ps_table_x_lost); /* relaxed: as all of it */
     return true;
 }
 
@@ -86,7 +86,7 @@ static struct ps_profile_stack *make_stack(const struct ps_sites *sites, uint32_
     struct ps_profile_stack *stack = take_memory(sizeof *stack + site_bytes);
     if (stack == NULL) {
         add_to(&ps_profile_x_counts.lost_stack_count, 1);
-        return &lost;
+        return &ps_table_x_lost;
     }
     struct ps_profile_stack **bucket = &stacks[hash & (ps_table_memory.bucket_count - 1)];
     memset(stack, 0, sizeof *stack); /* a section that was rolled back may have used it */
@@ -190,12 +190,26 @@ static struct ps_sample *take_sample(void) {
 
 /* ---- any thread ---- */
 
+static void begin_change(void) {
+    ps_lock_acquire(&table_lock);
+    PS_UNDO_NOTE(&table_undo, ps_table_memory.x_sequence);
+    /* relaxed: the fence orders it before all changes, which a reader's system calls see so. */
+    ps_store_relaxed(&ps_table_memory.x_sequence, ps_table_memory.x_sequence + 1);
+    ps_fence_stores();
+}
+
+static void end_change(void) {
+    /* release: after all changes. */
+    ps_store_release(&ps_table_memory.x_sequence, ps_table_memory.x_sequence + 1);
+    ps_lock_release(&table_lock);
+}
+
 bool ps_table_add(const struct ps_sample *new_one, const struct ps_sites *sites) {
     struct ps_sample made = *new_one;
-    made.weight = ps_draw_weight(made.bytes, ps_profile_settings.interval_bytes);
-    ps_lock_acquire(&table_lock);
+    begin_change();
     made.stack = stack_of(sites);
     count_made(&made);
+    made.number = (uint32_t)ps_profile_x_counts.sample_count;
     struct ps_sample *sample = take_sample();
     if (sample != NULL) {
         PS_UNDO_NOTE(&table_undo, sample->chain); /* it may have been a free one */
@@ -205,18 +219,18 @@ bool ps_table_add(const struct ps_sample *new_one, const struct ps_sites *sites)
     } else {
         add_to(&ps_profile_x_counts.lost_block_count, 1);
     }
-    ps_lock_release(&table_lock);
+    end_change();
     return sample != NULL;
 }
 
 void ps_table_set_requested(const void *block, size_t bytes) {
-    ps_lock_acquire(&table_lock);
+    begin_change();
     struct ps_sample *sample = *place_of(block);
     if (sample != NULL) {
         PS_UNDO_NOTE(&table_undo, sample->requested_bytes);
         sample->requested_bytes = bytes;
     }
-    ps_lock_release(&table_lock);
+    end_change();
 }
 
 size_t ps_table_find(const void *block) {
@@ -228,7 +242,7 @@ size_t ps_table_find(const void *block) {
 }
 
 size_t ps_table_remove(const void *block) {
-    ps_lock_acquire(&table_lock);
+    begin_change();
     struct ps_sample *sample = unlink_sample(block);
     size_t bytes = 0;
     if (sample != NULL) {
@@ -236,28 +250,28 @@ size_t ps_table_remove(const void *block) {
         count_live(sample, FREED);
         return_sample(sample);
     }
-    ps_lock_release(&table_lock);
+    end_change();
     return bytes;
 }
 
 struct ps_sample *ps_table_take(const void *block) {
-    ps_lock_acquire(&table_lock);
+    begin_change();
     struct ps_sample *sample = unlink_sample(block);
-    ps_lock_release(&table_lock);
+    end_change();
     return sample;
 }
 
 void ps_table_put(struct ps_sample *sample, const void *block) {
-    ps_lock_acquire(&table_lock);
+    begin_change();
     link_sample(sample, block);
-    ps_lock_release(&table_lock);
+    end_change();
 }
 
 void ps_table_drop(struct ps_sample *sample) {
-    ps_lock_acquire(&table_lock);
+    begin_change();
     count_live(sample, FREED);
     return_sample(sample);
-    ps_lock_release(&table_lock);
+    end_change();
 }
 
 void ps_table_walk(void (*visit)(const struct ps_sample *sample, void *context), void *context) {

@@ -2,6 +2,9 @@
 /*
  * The stacks and the live samples of the profile. Any thread; own lock (PS_RANK_PROFILE). Callers:
  * profile.c.
+ *
+ * Readers outside of the process (record/layout.h) take no lock: they read x_sequence, the table,
+ * and x_sequence again, until both are one even number.
  */
 #ifndef PS_PROFILE_TABLE_H
 #define PS_PROFILE_TABLE_H
@@ -17,7 +20,8 @@ struct ps_sample {
     const struct ps_span *span; /* that had the block otherwise, at that time; NULL: none */
     struct ps_profile_stack *stack;
     struct ps_sample *chain;
-    bool is_medium; /* lies in a medium region */
+    uint32_t number; /* of the samples since the start, modulo 2^32 */
+    bool is_medium;  /* lies in a medium region */
 };
 
 /* The mapping: bucket_count pointers to stacks, as many to samples, then both. Lock; read from
@@ -26,8 +30,12 @@ struct ps_table_memory {
     char *base;          /* constant, as the next */
     size_t bucket_count; /* a power of two */
     char *x_used_end;
+    uint64_t x_sequence; /* of changes; odd: one is under way */
 };
 extern PS_HIDDEN struct ps_table_memory ps_table_memory;
+
+/* Of stacks that did not fit; in no bucket. */
+extern PS_HIDDEN struct ps_profile_stack ps_table_x_lost;
 
 /* Maps the table, once; the caller publishes it. False when memory is exhausted. */
 bool ps_table_start(size_t max_bytes);
@@ -38,7 +46,7 @@ struct ps_sites {
     uintptr_t sites[PS_PROFILE_FRAMES];
 };
 
-/* Counts a sample and enters it; weight, stack and chain are set here. False when there was no
+/* Counts a sample and enters it; stack, chain and number are set here. False when there was no
  * room: the sample was counted as allocated and freed. */
 bool ps_table_add(const struct ps_sample *sample, const struct ps_sites *sites);
 

@@ -22,6 +22,7 @@
 #include "pools/engine/page/purge.h"
 #include "pools/engine/page/retention.h"
 #include "pools/engine/profile/countdown.h"
+#include "pools/engine/profile/demand.h"
 #include "pools/engine/profile/profile.h"
 #include "pools/engine/profile/table.h"
 #include "pools/engine/small/size_class.h"
@@ -140,6 +141,9 @@ static const struct ps_layout_number numbers[] = {
     FIELD("profile.sample_count", struct ps_profile_counts, sample_count),
     FIELD("profile.medium_count", struct ps_profile_counts, medium_count),
     FIELD("profile.medium_bytes", struct ps_profile_counts, medium_bytes),
+    FIELD("profile.live_bytes", struct ps_profile_counts, live_bytes),
+    FIELD("profile.lost_stacks", struct ps_profile_counts, lost_stack_count),
+    FIELD("profile.lost_blocks", struct ps_profile_counts, lost_block_count),
     CONSTANT("harden.check_blocks", PS_HARDEN_CHECK_BLOCKS),
 
     /* The table of the profile. weight.one: of a sample that stands for one block. */
@@ -154,11 +158,18 @@ static const struct ps_layout_number numbers[] = {
     FIELD("sample.stack", struct ps_sample, stack),
     FIELD("sample.chain", struct ps_sample, chain),
     FIELD("sample.is_medium", struct ps_sample, is_medium),
+    FIELD("sample.number", struct ps_sample, number),
+    SIZE("sample", struct ps_sample),
     FIELD("stack.made_bytes", struct ps_profile_stack, x_sums.made_bytes),
+    FIELD("stack.made_weight", struct ps_profile_stack, x_sums.made_weight),
     FIELD("stack.chain", struct ps_profile_stack, chain),
     FIELD("stack.count", struct ps_profile_stack, count),
     {"stack.sites", sizeof(uintptr_t), offsetof(struct ps_profile_stack, sites)},
     CONSTANT("weight.one", PS_DRAW_WEIGHT_ONE),
+    FIELD("table.sequence", struct ps_table_memory, x_sequence),
+    CONSTANT("demand.file", PS_DEMAND_FILE),
+    CONSTANT("demand.reader", PS_DEMAND_READER),
+    CONSTANT("demand.beat_ms", PS_DEMAND_BEAT_MS),
     FIELD("profile.interval", struct ps_profile_settings, interval_bytes),
     FIELD("control.background", struct ps_control, x_background),
 };
@@ -192,8 +203,14 @@ const struct ps_layout poolshim_layout = {
             PLACE("hard_level", ps_hard_level),
             PLACE("profile_settings", ps_profile_settings),
             PLACE("table", ps_table_memory),
+            PLACE("lost_stack", ps_table_x_lost),
+            PLACE("demand", ps_demand_x_set),
+            PLACE("demand_epoch", ps_demand_x_epoch),
+            PLACE("demand_interval", ps_demand_x_interval_bytes),
             PLACE("control", poolshim_control),
             PLACE("set.cache-max", ps_mapping_x_cache_max_bytes),
             PLACE("set.purge-delay-ms", ps_retention_x_delay_ms),
+            PLACE("set.sample-interval", ps_demand_x_request.x_interval_bytes),
+            PLACE("set.sample-beat", ps_demand_x_request.x_beat),
         },
 };

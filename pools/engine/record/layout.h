@@ -7,7 +7,8 @@
  *
  *   places   names and addresses of variables. Relocated by the dynamic loader: before that they
  *            are offsets in the library, which lie outside of its mapping
- *            Those named set. may also be written, a word at a time: settings that may change
+ *            Those named set. may also be written, a word at a time: settings that may change,
+ *            and the demand for samples of profile/demand.h
  *   numbers  names, offsets and lengths of the fields of their structures; constants of length 0
  *
  * A reader knows both by name, so that fields may move and names may be added. A change of what a
@@ -25,7 +26,7 @@
 
 #define PS_LAYOUT_MAGIC "poolshim layout" /* with a terminator */
 #define PS_LAYOUT_VERSION 1
-#define PS_LAYOUT_PLACES 20
+#define PS_LAYOUT_PLACES 26
 
 struct ps_layout_place {
     char name[24];

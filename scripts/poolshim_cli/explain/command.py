@@ -20,7 +20,7 @@ from pathlib import Path
 
 from .. import files
 from ..errors import BadRequest, Failed
-from ..profile.command import value_of
+from ..profile.arguments import value_of
 from . import html, report, runs
 from .history import History
 from .verdict import Verdict, judge

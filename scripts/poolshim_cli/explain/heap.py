@@ -17,18 +17,15 @@ spans say, which is exact.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from .. import control
 from ..errors import Failed
 from ..live import layout as layouts
 from ..live.memory import PAGE_BYTES, Memory
+from ..live.samples import Sample, Samples, Snapshot, Stack
 from ..live.slots import Leaf, Map
 
-TABLE_BYTES_MAX = 1 << 30
-TABLE_RECORD_BYTES = 24
-TRIES = 3
 HEAPS_MAX = 1 << 16
 HEAP_BYTES = 8192
 REGION_GRANULES = 16
@@ -115,11 +112,7 @@ class Heap:
             "span.used", "span.free_countdown", "span.countdown_start", "span.popped",
             "span.remote", "span.class", "span.carved", "span.handed",
         )  # fmt: skip
-        self.sample = layout.record(
-            "sample.block", "sample.bytes", "sample.requested", "sample.weight", "sample.span",
-            "sample.stack", "sample.chain", "sample.is_medium",
-        )  # fmt: skip
-        self.stack = layout.record("stack.made_bytes", "stack.count", "stack.chain")
+        self.samples = Samples(self.memory, layout)
         self.classes = self.read_classes()
 
     # ---- tables ----
@@ -277,81 +270,52 @@ class Heap:
     # ---- the profile ----
 
     def read_table(self, view: View, spans: dict[int, Span]) -> None:
-        """The live samples, by stack."""
-        layout, memory, place = self.layout, self.memory, self.layout.place("table")
+        """The live samples, by stack; unless they are of a part of the time only."""
+        layout, memory = self.layout, self.memory
+        is_whole = memory.number(layout.place("demand"), 4) & layout.offset("demand.file") != 0
         settings = layout.place("profile_settings") + layout.offset("profile.interval")
-        view.interval = memory.number(settings)
-        record = layout.record("table.base", "table.buckets", "table.used_end")
-        for _ in range(TRIES):  # until nothing was added meanwhile
-            base, buckets, end = record.of(memory.read(place, TABLE_RECORD_BYTES))
-            if view.interval == 0 or not 0 < end - base <= TABLE_BYTES_MAX:
-                return
-            table = memory.read(base, end - base)
-            if record.of(memory.read(place, TABLE_RECORD_BYTES))[2] == end:
-                break
-        count = -(-(end - base) // PAGE_BYTES)
-        view.samples += memory.resident(base, count).count(1) * PAGE_BYTES
-        view.ranges.append((base, base + count * PAGE_BYTES))
-        places = memoryview(table)[: buckets * 16].cast("Q")
-        samples = list(self.live_samples(table, base, places[buckets:]))
-        stacks = dict(self.stacks(table, base, places[:buckets]))
-        self.add_samples(view, spans, samples, stacks)
+        view.interval = memory.number(settings) if is_whole else 0
+        table = self.samples.read()
+        if table.nbytes == 0:
+            return
+        count = -(-table.nbytes // PAGE_BYTES)
+        view.samples += self.memory.resident(table.base, count).count(1) * PAGE_BYTES
+        view.ranges.append((table.base, table.base + count * PAGE_BYTES))
+        if is_whole:
+            self.add_samples(view, spans, table)
 
-    def live_samples(self, table: bytes, base: int, heads: memoryview) -> Iterator[tuple[int, ...]]:
-        """All chains; each step stays in the table, and there are no more than it holds."""
-        least, left = heads.nbytes * 2, len(table) // 8
-        for address in heads:
-            while least <= address - base <= len(table) - 64 and left > 0:
-                one = self.sample.of(table, address - base)
-                yield one
-                address, left = one[6], left - 1
-
-    def stacks(
-        self, table: bytes, base: int, heads: memoryview
-    ) -> Iterator[tuple[int, tuple[tuple[int, ...], int]]]:
-        """Address of a stack -> its sites, and the bytes that were allocated there."""
-        sites_at, left = self.layout.offset("stack.sites"), len(table) // 8
-        for address in heads:
-            while 0 < address - base <= len(table) - sites_at and left > 0:
-                made, count, chain = self.stack.of(table, address - base)
-                start = address - base + sites_at
-                sites = memoryview(table)[start : start + min(count, 64) * 8].tobytes()
-                yield address, (tuple(memoryview(sites[: len(sites) // 8 * 8]).cast("Q")), made)
-                address, left = chain, left - 1
-
-    def add_samples(
-        self, view: View, spans: dict[int, Span], samples: list[tuple[int, ...]],
-        stacks: dict[int, tuple[tuple[int, ...], int]],
-    ) -> None:  # fmt: skip
+    def add_samples(self, view: View, spans: dict[int, Span], table: Snapshot) -> None:
         """Sites with their live blocks, and those that pin free memory."""
         one, self.window = self.layout.offset("weight.one"), self.map.window()
-        for sites, made in stacks.values():
-            view.sites.setdefault(sites, Site()).made += made
+        for stack in table.stacks.values():
+            if stack.made_bytes:
+                view.sites.setdefault(stack.sites, Site()).made += stack.made_bytes
         pins: list[tuple[Site, int, float]] = []
         claimed: defaultdict[int, float] = defaultdict(float)
-        scales = self.scales(view, samples)
-        for block, nbytes, requested, weight, span, stack, _, is_medium in samples:
-            sites = stacks.get(stack, ((), 0))[0]
-            site = view.sites.setdefault(sites, Site())
-            site.counted += weight / one * nbytes
-            blocks = weight / one * scales.get(nbytes, 1.0)
-            held = self.held(block, nbytes)
+        scales = self.scales(view, table.live)
+        for sample in table.live:
+            nbytes = sample.nbytes
+            stack = table.stacks.get(sample.stack, Stack())
+            site = view.sites.setdefault(stack.sites, Site())
+            site.counted += sample.weight / one * nbytes
+            blocks = sample.weight / one * scales.get(nbytes, 1.0)
+            held = self.held(sample.block, nbytes)
             site.live += blocks * held
             site.blocks += blocks
             site.samples += 1
             site.largest = max(site.largest, nbytes)
-            rounding = blocks * min(max(0, nbytes - requested), held)
+            rounding = blocks * min(max(0, nbytes - sample.requested), held)
             site.rounding += rounding
             view.rounding += rounding
             if nbytes <= self.classes[-1]:
-                size = requested + -requested % SIZE_STEP
+                size = sample.requested + -sample.requested % SIZE_STEP
                 view.rounding_by_size[size] = view.rounding_by_size.get(size, 0.0) + rounding
-            if is_medium and nbytes <= self.classes[-1]:
+            if sample.is_medium and nbytes <= self.classes[-1]:
                 extra = -nbytes % PAGE_BYTES
                 view.samples += extra
                 view.live -= extra
-            if span != 0:
-                share = pin_of(spans.get(self.granule_of(span)), nbytes, self.granule)
+            if sample.span != 0:
+                share = pin_of(spans.get(self.granule_of(sample.span)), nbytes, self.granule)
                 pins.append((site, nbytes, blocks * share))
                 claimed[nbytes] += blocks * share
         view.live = max(0.0, view.live)
@@ -361,13 +325,13 @@ class Heap:
                 actual = view.pinned_by_class.get(nbytes, 0.0)
                 site.pinned += nominal * actual / claimed[nbytes]
 
-    def scales(self, view: View, samples: list[tuple[int, ...]]) -> dict[int, float]:
+    def scales(self, view: View, samples: list[Sample]) -> dict[int, float]:
         """Block size -> what its samples have to be multiplied by to agree with its spans."""
         sampled: Counter[int] = Counter()
         weights: Counter[int] = Counter()
-        for _, nbytes, _, weight, _, _, _, _ in samples:
-            sampled[nbytes] += 1
-            weights[nbytes] += weight
+        for sample in samples:
+            sampled[sample.nbytes] += 1
+            weights[sample.nbytes] += sample.weight
         one = self.layout.offset("weight.one")
         return {
             size: (view.blocks_by_class.get(size, 0) + count) * one / weights[size]

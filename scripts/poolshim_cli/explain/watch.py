@@ -127,7 +127,7 @@ class Watch:
         """The functions at each address of stacks, innermost first."""
         mappings = self.code_of(pid)
         locations = {
-            address: pprof.Location(address, mapping_at(mappings, address), "")
+            address: pprof.Location(address, mapping_at(mappings, address))
             for address in {address for stack in stacks for address in stack}
         }
         profile = pprof.Profile(samples=[pprof.Sample(tuple(locations.values()), ())])

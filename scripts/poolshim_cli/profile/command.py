@@ -2,11 +2,12 @@
 """`poolshim profile [OPTIONS] [--] COMMAND`: a sampled heap profile of a command, or of files.
 
     scripts/poolshim profile -- jq . big.json
+    scripts/poolshim profile --pid $(pidof redis-server)
     scripts/poolshim profile --flame heap.html --read heap.pb.gz
     scripts/poolshim profile --leaks heap.*.pb.gz
 
 The report goes to standard error, because standard output is the command's. Exit status: that of
-the command; of --read 0.
+the command; of --read and --pid 0.
 """
 
 from __future__ import annotations
@@ -17,145 +18,24 @@ import signal
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
 
-from .. import files, places, pprof, symbols
-from ..errors import CANNOT_EXECUTE, NOT_FOUND, BadRequest, Failed, OwnFailure
+from .. import files, places, pprof, pprof_write, symbols
+from ..errors import CANNOT_EXECUTE, NOT_FOUND, Failed, OwnFailure
 from ..machine import HARNESS_PREFIXES
 from ..sizes import mib
-from . import dumps, flame
+from . import dumps, flame, live
+from .arguments import HELP, SECONDS, Request, interval_of, parse
 from .sites import Row, functions_of, rows_of
 
-HELP = """usage: poolshim profile [OPTIONS] [--] COMMAND [ARGUMENT...]
-       poolshim profile [OPTIONS] --read FILE
-       poolshim profile [OPTIONS] --diff BEFORE AFTER
-       poolshim profile [OPTIONS] --leaks FILE FILE...
-
-Runs a command on poolshim, samples its allocations (POOLSHIM_PROFILE) and lists the call sites that
-hold the memory, on standard error.
-
-  -o, --output FILE    keep the profile here, for go tool pprof; %p: the process id
-  --read FILE          list what an earlier profile says
-  --diff               list by how much each call site has grown or shrunk between two profiles
-  --leaks              list call sites that grew from each profile to the next and freed nothing
-  --flame FILE         also draw a flame graph, as one HTML file
-  --names              let CPython from 3.12 on, and node, name their functions
-  --interval SIZE      mean bytes between two samples [512KiB]
-  --alloc              what was allocated since the start, not what is live at the end
-  --top N              list so many call sites [20]
-  --json               print JSON on standard output, with all call sites
-  -h, --help           print this text
-
-Exit status: the command's; 2 usage or an unreadable file, 126 and 127 as of env. A command that
-wrote no profile, since it ended by a signal or _exit, or cannot be preloaded: its own, or 1.
-"""
-TOP = 20
 LIVE_SHARE_LEAST = 0.01  # of what was allocated: below it, what is live says little
 NAME_COLUMNS = 60
-
-
-@dataclass
-class Request:
-    """The command line."""
-
-    command: list[str] = field(default_factory=list)
-    output: Path | None = None
-    read: Path | None = None
-    interval: str = ""
-    top: int = TOP
-    flame: Path | None = None
-    is_diff: bool = False
-    is_leaks: bool = False
-    is_named: bool = False
-    is_alloc: bool = False
-    is_json: bool = False
-    is_help: bool = False
-
-
-def value_of(name: str, equals: str, value: str, rest: list[str]) -> str:
-    """The value of an option, behind = or in the next word."""
-    if equals:
-        return value
-    if not rest:
-        raise BadRequest(f"{name} needs a value")
-    return rest.pop(0)
-
-
-def parse(words: list[str]) -> Request:
-    """The options, up to the first word that is none."""
-    request, rest = Request(), list(words)
-    while rest and rest[0].startswith("-") and rest[0] != "-":
-        word = rest.pop(0)
-        name, equals, value = word.partition("=")
-        if word == "--":
-            break
-        if word in ("-h", "--help"):
-            request.is_help = True
-        elif word == "--json":
-            request.is_json = True
-        elif word == "--alloc":
-            request.is_alloc = True
-        elif word == "--diff":
-            request.is_diff = True
-        elif word == "--leaks":
-            request.is_leaks = True
-        elif word == "--names":
-            request.is_named = True
-        elif name == "--flame":
-            request.flame = Path(value_of(name, equals, value, rest))
-        elif name in ("-o", "--output"):
-            request.output = Path(value_of(name, equals, value, rest))
-        elif name == "--read":
-            request.read = Path(value_of(name, equals, value, rest))
-        elif name == "--interval":
-            request.interval = value_of(name, equals, value, rest)
-        elif name == "--top":
-            request.top = count_of(value_of(name, equals, value, rest))
-        else:
-            raise BadRequest(f"no option {word}; the command's own come behind --")
-    request.command = rest
-    check(request)
-    return request
-
-
-def count_of(text: str) -> int:
-    """A number of rows."""
-    if not text.isdigit() or not 0 < int(text) < 10**6:
-        raise BadRequest(f"--top: {text} is no number of call sites")
-    return int(text)
-
-
-def check(request: Request) -> None:
-    """What goes together."""
-    if request.is_help:
-        return
-    if request.is_diff or request.is_leaks:
-        check_files(request)
-        return
-    if request.read is not None and (request.command or request.output or request.interval):
-        raise BadRequest("--read lists a file: no command, --output or --interval")
-    if request.read is None and not request.command:
-        raise BadRequest("which command? poolshim profile -- COMMAND")
 
 
 def shortened(name: str) -> str:
     """A name that leaves the table a table."""
     return name if len(name) <= NAME_COLUMNS else name[: NAME_COLUMNS - 1] + "…"
-
-
-def check_files(request: Request) -> None:
-    """Of --diff and --leaks, whose words are files."""
-    name = "--diff" if request.is_diff else "--leaks"
-    if (request.is_diff and request.is_leaks) or request.read or request.output or request.interval:
-        raise BadRequest(f"{name} reads profiles: no command, and no option about one")
-    if request.is_diff and len(request.command) != 2:
-        raise BadRequest("--diff needs two profiles: poolshim profile --diff BEFORE AFTER")
-    if request.is_leaks and len(request.command) < 2:
-        raise BadRequest("--leaks needs two profiles or more: poolshim profile --leaks FILE FILE")
-    if request.is_leaks and (request.flame or request.is_alloc):
-        raise BadRequest("--leaks lists what is live: no --alloc, no --flame")
 
 
 def print_rows(rows: list[Row], top: int, stream: TextIO) -> None:
@@ -186,22 +66,33 @@ def perf_map_of(pid: int | None) -> Path | None:
     return Path(f"/tmp/perf-{pid}.map") if pid is not None else None
 
 
-def report(request: Request, profile: pprof.Profile, pid: int | None) -> None:
+def what_of(kind: str, profile: pprof.Profile) -> str:
+    """Which memory is listed. A profile with a duration is of a process that ran before it."""
+    seconds = profile.duration_nanos / 1e9
+    if kind == "inuse":
+        return "live at the end"
+    return f"allocated in {seconds:.1f} s" if seconds else "allocated since the start"
+
+
+def report(
+    request: Request, profile: pprof.Profile, names: symbols.Symbols, stream: TextIO,
+    more: dict[str, object] | None = None,
+) -> None:  # fmt: skip
     """One profile."""
-    names = symbols.names_of(profile, perf_map_of(pid))
     kind = kind_of(request, profile)
     draw_profile(request, profile, names)
     rows = rows_of(profile, names, kind)
     if request.is_json:
         found = {"kind": kind, "interval_bytes": profile.period, "comments": profile.comments,
-                 "notes": names.notes, "sites": [vars(row) for row in rows]}  # fmt: skip
-        print(json.dumps(found))
+                 "notes": names.notes, "sites": [vars(row) for row in rows], **(more or {})}
+        print(json.dumps(found))  # fmt: skip
         return
-    stream = sys.stdout if request.read is not None else sys.stderr
-    what = "live at the end" if kind == "inuse" else "allocated since the start"
     total = profile.total(f"{kind}_space")
-    print(f"{mib(total)} MiB {what}, {mib(profile.total('alloc_space'))} MiB allocated; a "
-          f"sample every {profile.period / 1024:g} KiB", file=stream)  # fmt: skip
+    made = f"{mib(profile.total('alloc_space'))} MiB allocated"
+    seconds = profile.duration_nanos / 1e9
+    print(f"{mib(total)} MiB {what_of(kind, profile)}, {made}"
+          f"{f' in {seconds:.1f} s' if seconds else ''}; a sample every "
+          f"{profile.period / 1024:g} KiB", file=stream)  # fmt: skip
     if kind == "alloc" and not request.is_alloc:
         print("nearly nothing was live at the end: this is what was allocated", file=stream)
     print_rows(rows, request.top, stream)
@@ -224,8 +115,8 @@ def draw_profile(request: Request, profile: pprof.Profile, names: symbols.Symbol
     for sample in profile.samples:
         if sample.values[index] > 0:
             root.add(reversed(functions_of(sample, names)), sample.values[index], 0)
-    what = "live" if kind == "inuse" else "allocated since the start"
-    title = " ".join(request.command) or str(request.read)
+    what = what_of(kind, profile)
+    title = " ".join(request.command) or str(request.read or f"process {request.pid}")
     draw(request.flame, root, title, f"{mib(root.value)} MiB {what}, by call stack")
 
 
@@ -387,11 +278,41 @@ def profile_command(request: Request) -> int:
         if len(paths) > 1:
             print(f"{len(paths)} processes wrote a profile; this is process {found}, which "
                   "allocated most", file=sys.stderr)  # fmt: skip
-        report(request, profile, found)
+        names = symbols.names_of(profile, perf_map_of(found))
+        report(request, profile, names, sys.stderr)
         if request.output is not None:
             target = keep(path, request.output, found or pid)
             print(f"profile: {target}", file=sys.stderr)
     return status
+
+
+def profile_process(request: Request) -> int:
+    """Samples a process that runs."""
+    for path in (request.output, request.flame):
+        if path is not None:
+            files.check_writable(Path(str(path).replace("%p", str(request.pid))))
+    seconds = request.seconds if request.seconds is not None else SECONDS
+    if sys.stderr.isatty():
+        print(f"sampling for {seconds:g} s; Ctrl-C ends it early", file=sys.stderr)
+    found = live.sample(request.pid, seconds, interval_of(request))
+    found.profile.comments.insert(0, f"process {request.pid}, {found.program}: sampled for "
+                                  f"{found.seconds:.1f} s; blocks allocated before are unknown"
+                                  )  # fmt: skip
+    found.profile.comments += found.notes
+    if request.output is not None:
+        target = Path(str(request.output).replace("%p", str(request.pid)))
+        files.write_whole(target, pprof_write.encode(found.profile, found.names))
+    more = {"pid": request.pid, "program": found.program, "seconds": round(found.seconds, 3)}
+    report(request, found.profile, found.names, sys.stdout, more)
+    if request.output is not None and not request.is_json:
+        print(f"profile: {target}")
+    return 0
+
+
+def read_file(request: Request, path: Path) -> None:
+    """Lists what is in it."""
+    profile = pprof.read(path)
+    report(request, profile, symbols.names_of(profile, perf_map_of(pid_of(path))), sys.stdout)
 
 
 def main(words: list[str]) -> int:
@@ -404,6 +325,8 @@ def main(words: list[str]) -> int:
         (diff if request.is_diff else leaks)(request)
         return 0
     if request.read is not None:
-        report(request, pprof.read(request.read), pid_of(request.read))
+        read_file(request, request.read)
         return 0
+    if request.pid:
+        return profile_process(request)
     return profile_command(request)

@@ -18,6 +18,7 @@ from .. import control
 from ..errors import BadRequest, Failed
 from ..live import layout, options
 from ..live.memory import Memory
+from ..sizes import size_of
 
 HELP = """usage: poolshim set [OPTIONS] PID NAME=VALUE...
 
@@ -35,8 +36,6 @@ or on another version of it, 2 usage or a wrong value; nothing was changed then,
 (the right to trace the process is needed), 127 no such process.
 """
 USAGE = "poolshim set PID NAME=VALUE"
-SIZE = re.compile(r"([0-9]+)(K|M|G|KiB|MiB|GiB|)")
-SHIFTS = {"": 0, "K": 10, "M": 20, "G": 30}
 PREFIX = "set."
 
 
@@ -45,14 +44,6 @@ def count(text: str) -> int:
     if not re.fullmatch(r"[0-9]+", text):
         raise ValueError("is not a number")
     return int(text)
-
-
-def size(text: str) -> int:
-    """Likewise."""
-    found = SIZE.fullmatch(text)
-    if not found:
-        raise ValueError("is not a size such as 65536, 64K or 64KiB")
-    return int(found.group(1)) << SHIFTS[found.group(2)[:1]]
 
 
 @dataclass(frozen=True)
@@ -69,7 +60,7 @@ SETTINGS = {
     setting.name: setting
     for setting in (
         Setting("purge-delay-ms", count, 4),
-        Setting("cache-max", size, 8, True),
+        Setting("cache-max", size_of, 8, True),
     )
 }
 

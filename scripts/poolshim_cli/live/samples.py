@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: MIT
+"""The table of a running process's heap profile: stacks and live samples at one moment.
+
+    found = Samples(memory, layout).read(); found.stacks, found.live
+
+The other side of pools/engine/profile/table.h. The table is read as a whole, and again until no
+thread has changed it meanwhile; threads do not wait for that. Where they change it at each of many
+attempts, the last one is used: `is_settled` is false, and a few samples may be wrong.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from .layout import Layout
+from .memory import Memory
+
+ATTEMPTS = 200
+PAUSE_SECONDS = 0.0005
+TABLE_BYTES_MAX = 64 << 30  # as POOLSHIM_PROFILE_MAX
+FRAMES_MAX = 64
+WORD = 8
+
+
+@dataclass(frozen=True)
+class Stack:
+    """Of call sites, innermost first, and all that was allocated there since the start."""
+
+    sites: tuple[int, ...] = ()
+    made_weight: int = 0
+    made_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A live block that is sampled."""
+
+    block: int
+    nbytes: int
+    requested: int
+    weight: int
+    span: int  # address of the span that would have had it otherwise; 0: none
+    stack: int  # address of its stack; in no table: one that did not fit
+    number: int  # of the samples since the start, modulo 2^32
+    is_medium: bool
+
+
+@dataclass
+class Snapshot:
+    """The table."""
+
+    stacks: dict[int, Stack] = field(default_factory=dict)  # by address
+    live: list[Sample] = field(default_factory=list)
+    base: int = 0  # of its memory; 0: there is none
+    nbytes: int = 0
+    sample_count: int = 0  # since the start
+    lost_stacks: int = 0  # of them: of stacks that did not fit
+    lost_blocks: int = 0  # of them: counted as freed, since the table was full
+    live_bytes: int = 0  # of all live samples, with what they stand for
+    is_settled: bool = True
+
+
+class Samples:
+    """Of one process."""
+
+    def __init__(self, memory: Memory, layout: Layout) -> None:
+        self.memory = memory
+        self.layout = layout
+        self.header = layout.record(
+            "table.base", "table.buckets", "table.used_end", "table.sequence"
+        )
+        self.counts = layout.record(
+            "profile.sample_count", "profile.lost_stacks", "profile.lost_blocks",
+            "profile.live_bytes",
+        )  # fmt: skip
+        self.sample = layout.record(
+            "sample.block", "sample.bytes", "sample.requested", "sample.weight", "sample.span",
+            "sample.stack", "sample.number", "sample.is_medium", "sample.chain",
+        )  # fmt: skip
+        self.sample_bytes = layout.offset("sample")
+        self.stack = layout.record(
+            "stack.made_weight", "stack.made_bytes", "stack.count", "stack.chain"
+        )
+        self.sites_at = layout.offset("stack.sites")
+
+    def variable(self, name: str) -> bytes:
+        """Of the library."""
+        return self.memory.read(self.layout.place(name), self.layout.places[name][1])
+
+    def read(self) -> Snapshot:
+        """At this moment."""
+        for attempt in range(1, ATTEMPTS + 1):
+            base, buckets, end, sequence = self.header.of(self.variable("table"))
+            if not 0 < end - base <= TABLE_BYTES_MAX:
+                return Snapshot()
+            if sequence % 2 == 1 and attempt < ATTEMPTS:
+                time.sleep(PAUSE_SECONDS)
+                continue
+            counts, lost = self.variable("profile"), self.variable("lost_stack")
+            table = self.memory.read(base, end - base)
+            is_settled = self.header.of(self.variable("table"))[2:] == (end, sequence)
+            if is_settled or attempt == ATTEMPTS:
+                break
+        snapshot = self.parse(table, base, buckets)
+        snapshot.is_settled = is_settled and sequence % 2 == 0
+        (snapshot.sample_count, snapshot.lost_stacks, snapshot.lost_blocks,
+         snapshot.live_bytes) = self.counts.of(counts)  # fmt: skip
+        made_weight, made_bytes, _, _ = self.stack.of(lost)
+        snapshot.stacks[self.layout.place("lost_stack")] = Stack((), made_weight, made_bytes)
+        return snapshot
+
+    def parse(self, table: bytes, base: int, buckets: int) -> Snapshot:
+        """The chains of both halves of the buckets."""
+        places = memoryview(table)[: buckets * 2 * WORD].cast("Q")
+        return Snapshot(
+            dict(self.stacks(table, base, places[:buckets])),
+            list(self.samples(table, base, places[buckets:])), base, len(table),
+        )  # fmt: skip
+
+    def samples(self, table: bytes, base: int, heads: memoryview) -> Iterator[Sample]:
+        """Each step stays in the table, and there are no more than it holds."""
+        least, last = heads.nbytes * 2, len(table) - self.sample_bytes
+        left = len(table) // self.sample_bytes
+        for address in heads:
+            while least <= address - base <= last and left > 0:
+                *values, is_medium, chain = self.sample.of(table, address - base)
+                yield Sample(*values, bool(is_medium))
+                address, left = chain, left - 1
+
+    def stacks(self, table: bytes, base: int, heads: memoryview) -> Iterator[tuple[int, Stack]]:
+        """With their addresses."""
+        least, last = heads.nbytes * 2, len(table) - self.sites_at
+        left = len(table) // self.sites_at
+        for address in heads:
+            while least <= address - base <= last and left > 0:
+                made_weight, made_bytes, count, chain = self.stack.of(table, address - base)
+                start = address - base + self.sites_at
+                data = table[start : start + min(count, FRAMES_MAX) * WORD]
+                sites = tuple(memoryview(data[: len(data) // WORD * WORD]).cast("Q"))
+                yield address, Stack(sites, made_weight, made_bytes)
+                address, left = chain, left - 1

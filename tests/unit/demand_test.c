@@ -1,0 +1,227 @@
+// sources: tests/unit/fake_os.c
+/* SPDX-License-Identifier: MIT */
+/*
+ * Sampling for readers, other processes that change a number while they want samples: it begins and
+ * ends with them, at the interval that they ask for, and the figures of the table are unbiased. The
+ * request is written here as such a process writes it.
+ */
+#include "pools/engine/heap/maintenance.h"
+#include "pools/engine/profile/countdown.h"
+#include "pools/engine/profile/demand.h"
+#include "pools/engine/profile/profile.h"
+#include "pools/engine/profile/table.h"
+#include "tests/unit/engine.h"
+
+#include <math.h>
+#include <pthread.h>
+
+#define INTERVAL ((size_t)64 * KIB)
+#define SIGMAS 4.5
+
+static void start(void) {
+    engine_config.profile_interval_bytes = INTERVAL;
+    engine_config.profile_seed = 1;
+    ps_engine_start();
+}
+
+static void ask(size_t interval_bytes) {
+    /* relaxed, both: by a system call in truth. */
+    ps_store_relaxed(&ps_demand_x_request.x_interval_bytes, (uint64_t)interval_bytes);
+    (void)ps_add_relaxed(&ps_demand_x_request.x_beat, 1u);
+}
+
+/* Small, medium and large blocks. Returns their bytes. */
+static double work(size_t rounds) {
+    double bytes = 0;
+    void *blocks[64];
+    for (size_t i = 0; i < rounds; i++) {
+        for (size_t j = 0; j < 64; j++) {
+            size_t size = j == 63 ? 700 * KIB : j % 16 == 15 ? 20 * KIB : 16 + 24 * j;
+            blocks[j] = ps_heap_alloc(size);
+            REQUIRE(blocks[j] != NULL);
+            bytes += (double)ps_block_usable(blocks[j]);
+        }
+        for (size_t j = 64; j-- > 0;) {
+            ps_heap_free(blocks[j * 37 % 64]);
+        }
+    }
+    return bytes;
+}
+
+static double made_bytes(void) {
+    double bytes = 0;
+    for (const struct ps_profile_stack *stack = ps_profile_next(NULL); stack != NULL;
+         stack = ps_profile_next(stack)) {
+        struct ps_profile_sums sums;
+        ps_profile_read_sums(stack, &sums);
+        bytes += (double)sums.made_bytes;
+    }
+    return bytes;
+}
+
+static uint64_t samples(void) {
+    struct ps_profile_counts counts;
+    ps_profile_count(&counts);
+    return counts.sample_count;
+}
+
+/* What is sampled while so much is allocated agrees with it. */
+static void check_work(size_t rounds, size_t interval_bytes) {
+    double before = made_bytes();
+    double bytes = work(rounds);
+    double deviation = sqrt(bytes * (double)ps_max(interval_bytes, 700 * KIB));
+    CHECK_CMP(fabs(made_bytes() - before - bytes), <=, SIGMAS * deviation);
+}
+
+FRESH_TEST(a_reader_gets_samples_until_it_stops_asking) {
+    start();
+    work(100);
+    CHECK_EQ(ps_demand_now(), 0);
+    ask(0);
+    work(20);
+    CHECK_EQ(ps_demand_now(), PS_DEMAND_READER);
+    for (size_t i = 0; i < 10; i++) {
+        fake_os_advance_ms(PS_DEMAND_BEAT_MS - 1000);
+        work(20);
+        CHECK_EQ(ps_demand_now(), PS_DEMAND_READER);
+        ask(0);
+        work(20);
+    }
+    check_work(400, INTERVAL);
+    fake_os_advance_ms(PS_DEMAND_BEAT_MS + 10);
+    work(20);
+    CHECK_EQ(ps_demand_now(), 0);
+    uint64_t count = samples();
+    work(100);
+    CHECK_EQ(samples(), count);
+    ask(0);
+    work(20);
+    CHECK_EQ(ps_demand_now(), PS_DEMAND_READER);
+    check_live_blocks(0);
+}
+
+FRESH_TEST(the_interval_is_that_of_the_request) {
+    start();
+    static const size_t intervals[] = {4 * KIB, 512 * KIB, 16 * KIB, 0};
+    uint64_t least = UINT64_MAX;
+    for (size_t i = 0; i < 4; i++) {
+        size_t interval_bytes = intervals[i] != 0 ? intervals[i] : INTERVAL;
+        ask(intervals[i]);
+        work(20);
+        CHECK_EQ(ps_demand_x_interval_bytes, interval_bytes);
+        uint64_t before = samples();
+        check_work(400, interval_bytes);
+        least = ps_min(least, samples() - before);
+        if (i == 0) {
+            CHECK_CMP(samples() - before, >, 4000);
+        }
+    }
+    CHECK_CMP(least, <, 1500);
+    CHECK_CMP(least, >, 100);
+}
+
+FRESH_TEST(an_interval_of_any_value_is_harmless) {
+    static const uint64_t values[] = {1, 2, UINT64_MAX, (uint64_t)1 << 63, 12345};
+    start();
+    for (size_t i = 0; i < 5; i++) {
+        ask((size_t)values[i]);
+        work(20);
+        CHECK_CMP(ps_demand_x_interval_bytes, <=, PS_DEMAND_INTERVAL_MOST);
+    }
+    check_live_blocks(0);
+}
+
+FRESH_TEST(a_file_keeps_its_interval) {
+    engine_config.profile = true;
+    start();
+    ask(4 * KIB);
+    work(20);
+    CHECK_EQ(ps_demand_now(), PS_DEMAND_FILE | PS_DEMAND_READER);
+    CHECK_EQ(ps_demand_x_interval_bytes, INTERVAL);
+    fake_os_advance_ms(PS_DEMAND_BEAT_MS + 10);
+    work(20);
+    CHECK_EQ(ps_demand_now(), PS_DEMAND_FILE);
+}
+
+FRESH_TEST(live_samples_have_numbers_in_order) {
+    start();
+    ask(1);
+    work(10);
+    uint64_t before = samples();
+    void *first = ps_heap_alloc(100);
+    void *second = ps_heap_alloc(100);
+    CHECK_EQ(samples(), before + 2);
+    struct ps_sample *sample = ps_table_take(first);
+    REQUIRE(sample != NULL);
+    CHECK_EQ(sample->number, (uint32_t)before + 1);
+    CHECK_EQ(sample->weight, PS_DRAW_WEIGHT_ONE);
+    CHECK(ps_table_memory.x_sequence % 2 == 0);
+    uint64_t sequence = ps_table_memory.x_sequence;
+    ps_table_put(sample, first);
+    CHECK_EQ(ps_table_memory.x_sequence, sequence + 2);
+    ps_heap_free(first);
+    ps_heap_free(second);
+}
+
+FRESH_TEST(other_modes_ignore_readers) {
+    engine_config.harden = 2;
+    start();
+    ask(1);
+    work(50);
+    CHECK_EQ(ps_demand_now(), 0);
+}
+
+static uint32_t x_is_done;
+
+static void *keep_working(void *unused) {
+    (void)unused;
+    while (ps_load_relaxed(&x_is_done) == 0) { /* relaxed: a hint */
+        work(1);
+    }
+    return NULL;
+}
+
+FRESH_TEST(readers_come_and_go_beside_threads) {
+    pthread_t threads[3];
+    start();
+    for (size_t i = 0; i < 3; i++) {
+        REQUIRE(pthread_create(&threads[i], NULL, keep_working, NULL) == 0);
+    }
+    for (size_t i = 0; i < 60; i++) {
+        if (i % 4 == 3) {
+            fake_os_advance_ms(PS_DEMAND_BEAT_MS + 10);
+        } else {
+            ask((4 + i % 3 * 20) * KIB);
+        }
+        work(3);
+    }
+    ps_store_relaxed(&x_is_done, 1u); /* relaxed: a hint */
+    for (size_t i = 0; i < 3; i++) {
+        REQUIRE(pthread_join(threads[i], NULL) == 0);
+    }
+    CHECK_CMP(samples(), >, 0);
+    check_live_blocks(0);
+}
+
+/* The reader does not know of the child; its table stays, and changes as a whole. */
+FRESH_TEST(a_child_samples_no_longer_than_its_parents_reader) {
+    start();
+    ask(0);
+    work(20);
+    pid_t child = fork();
+    REQUIRE(child >= 0);
+    work(20);
+    CHECK_EQ(ps_demand_now(), PS_DEMAND_READER);
+    CHECK(ps_table_memory.x_sequence % 2 == 0);
+    if (child == 0) {
+        fake_os_advance_ms(PS_DEMAND_BEAT_MS + 10);
+        work(20);
+        CHECK_EQ(ps_demand_now(), 0);
+        _exit(unit_failures == 0 ? 0 : 1);
+    }
+    int status = 0;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    CHECK_EQ(status, 0);
+}
+
+UNIT_MAIN
