@@ -39,16 +39,15 @@ pytestmark = pytest.mark.preload
 SITES = r"""
 #include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 #define SITE __attribute__((noinline)) static void
-static void *volatile block;
-#define touched(bytes) memset(malloc(bytes), 1, 8)
-SITE before(void) { block = touched(1000); }
-SITE keep_small(void) { touched(1000); __asm__ volatile(""); }
-SITE churn_small(void) { free(touched(3000)); __asm__ volatile(""); }
-SITE turn(void) { free(touched(100000)); __asm__ volatile(""); }
-SITE keep_large(void) { touched(2000000); __asm__ volatile(""); }
+/* In the function that calls it; the compiler must not see what becomes of the block. */
+#define TAKE(bytes) void *block = malloc(bytes); __asm__ volatile("" : "+r"(block) : : "memory")
+SITE before(void) { TAKE(1000); }
+SITE turn(void) { TAKE(100000); free(block); __asm__ volatile(""); }
+SITE keep_small(void) { TAKE(1000); }
+SITE churn_small(void) { TAKE(3000); free(block); __asm__ volatile(""); }
+SITE keep_large(void) { TAKE(2000000); }
 static int count;
 static pthread_barrier_t barrier;
 static void *work(void *first) {

@@ -92,6 +92,26 @@ def test_the_cache_of_mappings_becomes_small(start: Start) -> None:
 
 
 @pytest.mark.preload
+def test_a_limit_is_set_and_ended(start: Start) -> None:
+    process = start(RISES_AGAIN)
+    kept = work(process)
+    done = change(process.pid, "limit=20MiB")
+    assert (done.returncode, done.stdout) == (0, f"limit: off before, {20 * MIB} now\n")
+    assert kept - work(process) > 50 * MIB, "near the limit free memory goes back at once"
+    assert change(process.pid, "limit=80%").stdout == f"limit: {20 * MIB} before, 80% now\n"
+    done = change(process.pid, "POOLSHIM_LIMIT=off", "--json")
+    settings = {"limit": {"before": "80%", "after": "off"}}
+    assert json.loads(done.stdout) == {"pid": process.pid, "settings": settings}
+    assert work(process) > kept - 20 * MIB, "it is kept again"
+
+
+@pytest.mark.preload
+def test_a_limit_of_the_start_is_shown(start: Start) -> None:
+    process = start(SILENT, POOLSHIM_LIMIT="80%")
+    assert change(process.pid, "limit=2GiB").stdout == f"limit: 80% before, {2 << 30} now\n"
+
+
+@pytest.mark.preload
 def test_all_or_nothing(start: Start) -> None:
     process = start(SILENT)
     line = complaint(change(process.pid, "purge-delay-ms=7", "cache-max=x"), 2)
@@ -119,7 +139,7 @@ def test_not_permitted(start: Start) -> None:
     assert change(pid, "purge-delay-ms=8").stdout.startswith("purge-delay-ms: 100000000 before")
 
 
-FIXED = "no setting that may change in a running process; there are cache-max and purge-delay-ms"
+FIXED = "no setting that may change in a running process; there are cache-max, limit, purge-delay-ms"
 
 
 @pytest.mark.parametrize(
@@ -134,6 +154,13 @@ FIXED = "no setting that may change in a running process; there are cache-max an
         (["1", "purge-delay-ms=-1"], 2, "purge-delay-ms: '-1' is not a number"),
         (["1", "purge-delay-ms=4294967296"], 2, "purge-delay-ms: '4294967296' is too large"),
         (["1", "cache-max=99999999999G"], 2, "cache-max: '99999999999G' is too large"),
+        (["1", "limit=x"], 2,
+         "limit: 'x' is neither a percentage such as 80% nor a size such as 2GiB"),
+        (["1", "limit=0%"], 2, "limit: '0%' is not a percentage from 1% to 100%"),
+        (["1", "limit=101%"], 2, "limit: '101%' is not a percentage from 1% to 100%"),
+        (["1", "limit=-5%"], 2, "limit: '-5%' is not a percentage from 1% to 100%"),
+        (["1", "limit=1023K"], 2, "limit: '1023K' is too small"),
+        (["1", "limit=99999999999G"], 2, "limit: '99999999999G' is too large"),
         (["1", "harden=3"], 2, f"harden: {FIXED}"),
         (["1", "hardne=3"], 2, f"hardne: {FIXED}"),
         (["--all"], 2, "no option --all"),

@@ -21,7 +21,7 @@ uint8_t ps_size_class_by_8[PS_CLASS_BYTES_LIMIT / 8 + 1]; /* every size is of cl
 uint8_t ps_size_class_by_1[PS_FEW_BYTES + 1];
 size_t ps_size_class_guard_bytes;
 size_t ps_size_class_max_bytes = PS_CLASS_BYTES_LIMIT;
-bool ps_limit_x_has_setting;
+struct ps_limit_words ps_limit_words;
 __thread uint32_t ps_lock_thread_id;
 
 static PS_ALIGNED(65536) char memory[WORLD_GRANULES][PS_GRANULE_BYTES];

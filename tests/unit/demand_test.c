@@ -100,6 +100,21 @@ FRESH_TEST(a_reader_gets_samples_until_it_stops_asking) {
     check_live_blocks(0);
 }
 
+FRESH_TEST(a_loop_over_one_block_of_any_size_notices) {
+    static const size_t sizes[] = {16, 3000, 20 * KIB, 100 * KIB, 700 * KIB, 40 * MIB};
+    start();
+    for (size_t i = 0; i < 6; i++) {
+        fake_os_advance_ms(PS_DEMAND_BEAT_MS + 10);
+        work(20);
+        CHECK_EQ(ps_demand_now(), 0);
+        ask(4 * KIB);
+        for (size_t j = 0; j < 5000; j++) {
+            ps_heap_free(ps_heap_alloc(sizes[i]));
+        }
+        CHECK_EQ(ps_demand_now(), PS_DEMAND_READER);
+    }
+}
+
 FRESH_TEST(the_interval_is_that_of_the_request) {
     start();
     static const size_t intervals[] = {4 * KIB, 512 * KIB, 16 * KIB, 0};

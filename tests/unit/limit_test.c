@@ -325,6 +325,38 @@ FRESH_TEST(a_limit_may_be_set_changed_and_ended_at_any_time) {
     CHECK_STR_EQ(limit_counts().source, "none");
 }
 
+/* As another process writes it: record/layout.h. */
+static void write_setting(uint64_t word) {
+    ps_store_relaxed(&ps_limit_words.x_setting, word); /* relaxed: by a system call in truth */
+}
+
+FRESH_TEST(a_limit_may_be_written_from_outside) {
+    set_limit(0, 0);
+    work(100);
+    write_setting(LIMIT_BYTES);
+    look_at(LIMIT_BYTES);
+    CHECK_EQ(ps_retention_pressure(), PS_PRESSURE_OVER);
+    CHECK_EQ(limit_counts().bytes, LIMIT_BYTES);
+    write_setting(4 * LIMIT_BYTES);
+    look_at(LIMIT_BYTES);
+    CHECK_EQ(ps_retention_pressure(), PS_PRESSURE_NONE);
+    CHECK_EQ(limit_counts().bytes, 4 * LIMIT_BYTES);
+    write_setting(PS_LIMIT_PERCENT | 200); /* at most all there is */
+    look_at(LIMIT_BYTES);
+    CHECK_CMP(limit_counts().bytes, >, 0);
+    CHECK_CMP(limit_counts().bytes, <=, ps_os_memory_bytes());
+    write_setting(LIMIT_BYTES);
+    look_at(LIMIT_BYTES);
+    CHECK_EQ(ps_retention_pressure(), PS_PRESSURE_OVER);
+    write_setting(0);
+    CHECK(ps_limit_is_on());
+    look_at(LIMIT_BYTES);
+    CHECK(!ps_limit_is_on());
+    CHECK_EQ(ps_retention_pressure(), PS_PRESSURE_NONE);
+    CHECK_EQ(limit_counts().bytes, 0);
+    CHECK_STR_EQ(limit_counts().source, "none");
+}
+
 FRESH_TEST(the_child_of_a_fork_looks_the_limit_up_again) {
     fake_os_set_memory_bytes(64 * MIB);
     set_limit(0, 50);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See limit.h. Lock: limit_lock, protects all here but what the setting says; x_ are also read
+ * See limit.h. Lock: limit_lock, protects all here but the word of the setting; x_ are also read
  * without it.
  */
 #include "pools/engine/heap/limit.h"
@@ -26,10 +26,9 @@
 #define CLOSE_FRACTION 16
 #define ROOM_STEP_BYTES ((size_t)4 << 20) /* what a step of ps_limit_make_room stands for */
 
-bool ps_limit_x_has_setting;
+struct ps_limit_words ps_limit_words;
 
 static struct ps_lock limit_lock = PS_LOCK_INIT(PS_RANK_LIMIT);
-static struct ps_limit_setting setting;
 static struct ps_cgroup group;
 static bool is_stalled; /* the kernel has reported pressure */
 static uint64_t last_rss_bytes;
@@ -40,13 +39,15 @@ static uint64_t x_fresh_bytes;   /* taken since the last comparison */
 static uint64_t x_compare_bytes; /* of these, for which the next is due */
 struct ps_limit_counts ps_limit_x_counts = {.source = "none"};
 
-static void take_setting(const struct ps_limit_setting *new_setting) {
-    setting = *new_setting;
-    /* relaxed: see ps_limit_is_on. */
-    ps_store_relaxed(&ps_limit_x_has_setting, setting.bytes != 0 || setting.percent != 0);
+static uint64_t word_of(const struct ps_limit_setting *setting) {
+    return setting->percent != 0 ? PS_LIMIT_PERCENT | setting->percent
+                                 : ps_min((uint64_t)setting->bytes, PS_LIMIT_PERCENT - 1);
 }
 
-void ps_limit_start(const struct ps_config *config) { take_setting(&config->limit); }
+void ps_limit_start(const struct ps_config *config) {
+    /* relaxed: there is one thread, and the word is all that is read. */
+    ps_store_relaxed(&ps_limit_words.x_setting, word_of(&config->limit));
+}
 
 static uint64_t near_bytes(uint64_t limit) { return limit - limit / NEAR_FRACTION; }
 
@@ -77,14 +78,16 @@ static const char *name_of(enum ps_cgroup_source source) {
 /* ---- lock held ---- */
 
 static void look_up_limit(void) {
-    uint64_t bytes = setting.bytes;
+    uint64_t setting = ps_limit_words.x_compared;
+    uint64_t percent = ps_min(setting & ~PS_LIMIT_PERCENT, 100);
+    uint64_t bytes = setting;
     const char *source = "setting";
     ps_cgroup_read("", &group);
-    if (setting.percent != 0) {
+    if ((setting & PS_LIMIT_PERCENT) != 0) {
         uint64_t memory_bytes = ps_os_memory_bytes();
         bool is_limited = group.limit_bytes < memory_bytes;
         uint64_t whole = is_limited ? group.limit_bytes : memory_bytes;
-        bytes = whole / 100 * setting.percent + whole % 100 * setting.percent / 100;
+        bytes = whole / 100 * percent + whole % 100 * percent / 100;
         source = name_of(is_limited ? group.source : PS_CGROUP_NONE);
     }
     ps_store_relaxed(&ps_limit_x_counts.bytes,
@@ -99,6 +102,22 @@ static void set_pressure(enum ps_pressure pressure) {
     ps_store_relaxed(&ps_retention_x_pressure, (uint32_t)pressure); /* relaxed: see retention.h */
 }
 
+/* Takes up a setting that has changed. */
+static void take_setting(void) {
+    /* relaxed, all: what is written under the lock, and a word that is all that is read. */
+    uint64_t setting = ps_load_relaxed(&ps_limit_words.x_setting);
+    if (setting == ps_limit_words.x_compared) {
+        return;
+    }
+    ps_store_relaxed(&ps_limit_words.x_compared, setting);
+    next_limit_ms = 0;
+    if (setting == 0) {
+        set_pressure(PS_PRESSURE_NONE);
+        ps_store_relaxed(&ps_limit_x_counts.bytes, (uint64_t)0);
+        ps_store_relaxed(&ps_limit_x_counts.source, "none");
+    }
+}
+
 /* The time until the next comparison: less than memory needs to grow to the limit. */
 static uint64_t pause_ms(uint64_t room) {
     return ps_max(ps_min(room / GROWTH_BYTES_PER_MS, COMPARE_MS_MOST), COMPARE_MS_LEAST);
@@ -107,8 +126,9 @@ static uint64_t pause_ms(uint64_t room) {
 /* Compares what is in memory, and what is to come, with the limit. Returns by how much it is nearer
  * than it may be. */
 static uint64_t compare(uint64_t now_ms, size_t expected_bytes) {
-    if (!ps_limit_is_on()) {
-        return 0; /* ended since the caller asked */
+    take_setting();
+    if (ps_limit_words.x_compared == 0) {
+        return 0; /* it has ended */
     }
     if (now_ms >= next_limit_ms) {
         next_limit_ms = now_ms + LIMIT_MS;
@@ -147,17 +167,13 @@ void ps_limit_tick(uint64_t now_ms) {
 }
 
 void ps_limit_set(const struct ps_limit_setting *new_setting) {
+    ps_store_relaxed(&ps_limit_words.x_setting, word_of(new_setting)); /* relaxed: as above */
     ps_lock_acquire(&limit_lock);
-    take_setting(new_setting);
+    take_setting();
     next_limit_ms = 0;
-    /* relaxed, all: as in compare and look_up_limit. */
+    /* relaxed, both: as in compare. */
     ps_store_relaxed(&x_next_compare_ms, (uint64_t)0);
     ps_store_relaxed(&x_compare_bytes, (uint64_t)0);
-    if (!ps_limit_is_on()) {
-        set_pressure(PS_PRESSURE_NONE);
-        ps_store_relaxed(&ps_limit_x_counts.bytes, (uint64_t)0);
-        ps_store_relaxed(&ps_limit_x_counts.source, "none");
-    }
     ps_lock_release(&limit_lock);
 }
 

@@ -24,11 +24,23 @@
 /* From here on a block is one to make room for. */
 #define PS_LIMIT_LARGE_BYTES ((size_t)512 << 10)
 
-extern PS_HIDDEN bool ps_limit_x_has_setting;
+/*
+ * The setting is one word, which another process may write, too (record/layout.h): bytes; or, with
+ * PS_LIMIT_PERCENT, per cent; 0: none. The next comparison takes it up.
+ */
+#define PS_LIMIT_PERCENT ((uint64_t)1 << 63)
 
+struct ps_limit_words {
+    uint64_t x_setting;
+    uint64_t x_compared; /* the setting that the last comparison was with; lock */
+};
+extern PS_HIDDEN struct ps_limit_words ps_limit_words;
+
+/* One that has ended is on until a comparison has ended its pressure. */
 static inline bool ps_limit_is_on(void) {
-    /* relaxed: what is a moment old compares once more, or once less. */
-    return PS_UNLIKELY(ps_load_relaxed(&ps_limit_x_has_setting));
+    /* relaxed, both: what is a moment old compares once more, or once less. */
+    return PS_UNLIKELY((ps_load_relaxed(&ps_limit_words.x_setting) |
+                        ps_load_relaxed(&ps_limit_words.x_compared)) != 0);
 }
 
 /* Once, before the first heap. */

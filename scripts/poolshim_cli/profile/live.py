@@ -35,6 +35,7 @@ TYPES = [("alloc_objects", "count"), ("alloc_space", "bytes"), ("inuse_objects",
 LOST = "[stacks beyond POOLSHIM_PROFILE_MAX]"
 NO_STACK = "[no stack]"
 SLOT_BYTES = 128
+CLASSES_MAX = 256
 
 
 @dataclass
@@ -136,7 +137,8 @@ def wait(target: Target, interval: int, seconds: float) -> bool:
 
 
 class Spans:
-    """Free memory that blocks of the spans pin."""
+    """Free memory that blocks of the spans pin, as pools/engine/profile/pinned.c counts it, but not
+    scaled: most blocks are unknown."""
 
     def __init__(self, target: Target) -> None:
         layout, self.memory = target.layout, target.memory
@@ -147,10 +149,9 @@ class Spans:
             "run.kind", "span.used", "span.free_countdown", "span.countdown_start", "span.popped",
             "span.remote", "span.class", "span.carved", "span.handed",
         )  # fmt: skip
-        size, self.classes = layout.offset("class"), []
-        data = self.memory.read(layout.place("classes"),
-                                size * target.number("class_count"))  # fmt: skip
-        block = layout.record("class.block_bytes")
+        size, block = layout.offset("class"), layout.record("class.block_bytes")
+        count = min(target.number("class_count"), CLASSES_MAX)
+        data = self.memory.read(layout.place("classes"), size * count)
         self.classes = [block.of(data, at)[0] for at in range(0, len(data), size)]
         self.known: dict[int, tuple[int, int, int]] = {}
 

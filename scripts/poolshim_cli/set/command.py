@@ -27,6 +27,7 @@ not stopped and gets no signal. They hold from its next calls of malloc and free
 
   purge-delay-ms=N   milliseconds after which free memory is released; 0: at once
   cache-max=SIZE     most bytes of freed mappings that are kept; such as 64MiB
+  limit=LIMIT        soft limit of resident memory: a size; 80%, of what the process may have; off
 
   --json             print one JSON object
   -h, --help         print this text
@@ -37,6 +38,9 @@ or on another version of it, 2 usage or a wrong value; nothing was changed then,
 """
 USAGE = "poolshim set PID NAME=VALUE"
 PREFIX = "set."
+LIMIT_OFF = ("off", "0", "false")
+LIMIT_PERCENT = 1 << 63
+LIMIT_LEAST = 1 << 20
 
 
 def count(text: str) -> int:
@@ -44,6 +48,30 @@ def count(text: str) -> int:
     if not re.fullmatch(r"[0-9]+", text):
         raise ValueError("is not a number")
     return int(text)
+
+
+def limit(text: str) -> int:
+    """Bytes, or per cent, as pools/engine/heap/limit.h has them."""
+    if text in LIMIT_OFF:
+        return 0
+    if text.endswith("%"):
+        if not re.fullmatch(r"[0-9]+%", text) or not 1 <= int(text[:-1]) <= 100:
+            raise ValueError("is not a percentage from 1% to 100%")
+        return LIMIT_PERCENT | int(text[:-1])
+    try:
+        found = size_of(text)
+    except ValueError:
+        raise ValueError("is neither a percentage such as 80% nor a size such as 2GiB") from None
+    if not LIMIT_LEAST <= found < LIMIT_PERCENT:
+        raise ValueError("is too small" if found < LIMIT_LEAST else "is too large")
+    return found
+
+
+def limit_shown(value: int) -> int | str:
+    """The reverse."""
+    if value & LIMIT_PERCENT:
+        return f"{value - LIMIT_PERCENT}%"
+    return value or "off"
 
 
 @dataclass(frozen=True)
@@ -54,6 +82,7 @@ class Setting:
     read: Callable[[str], int]
     nbytes: int  # of its word
     is_plain: bool = False  # not of hardened processes, which have another value
+    show: Callable[[int], int | str] = int
 
 
 SETTINGS = {
@@ -61,6 +90,7 @@ SETTINGS = {
     for setting in (
         Setting("purge-delay-ms", count, 4),
         Setting("cache-max", size_of, 8, True),
+        Setting("limit", limit, 8, show=limit_shown),
     )
 }
 
@@ -74,7 +104,7 @@ def change_of(word: str) -> tuple[Setting, int]:
     setting = SETTINGS.get(plain)
     if setting is None:
         raise BadRequest(f"{name}: no setting that may change in a running process; there are "
-                         f"{' and '.join(sorted(SETTINGS))}")  # fmt: skip
+                         f"{', '.join(sorted(SETTINGS))}")  # fmt: skip
     try:
         value = setting.read(text.strip())
         if value >= 1 << 8 * setting.nbytes:
@@ -116,10 +146,10 @@ def main(words: list[str]) -> int:
         for place, (setting, value) in zip(places, changes):
             control.write(pid, place, value.to_bytes(setting.nbytes, "little"))
     if "--json" in request.switches:
-        settings = {setting.name: {"before": old, "after": value}
+        settings = {setting.name: {"before": setting.show(old), "after": setting.show(value)}
                     for old, (setting, value) in zip(before, changes)}  # fmt: skip
         print(json.dumps({"pid": pid, "settings": settings}))
         return 0
     for old, (setting, value) in zip(before, changes):
-        print(f"{setting.name}: {old} before, {value} now")
+        print(f"{setting.name}: {setting.show(old)} before, {setting.show(value)} now")
     return 0
