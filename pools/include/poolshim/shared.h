@@ -8,9 +8,11 @@
  * their next call, undo the call that it was in, and go on.
  *
  *     struct ps_shared *heap;
- *     enum ps_shared_status status = ps_shared_open(&heap, "/dev/shm/jobs", PS_SHARED_CREATE,
- * NULL); if (status != PS_SHARED_OK) { fprintf(stderr, "/dev/shm/jobs: %s\n",
- * ps_shared_explain(status)); return 1;
+ *     enum ps_shared_status status;
+ *     status = ps_shared_open(&heap, "/dev/shm/jobs", PS_SHARED_CREATE, NULL);
+ *     if (status != PS_SHARED_OK) {
+ *         fprintf(stderr, "/dev/shm/jobs: %s\n", ps_shared_explain(status));
+ *         return 1;
  *     }
  *     struct jobs *jobs = ps_shared_at(heap, ps_shared_root(heap, "jobs"));
  *     if (jobs == NULL) {
