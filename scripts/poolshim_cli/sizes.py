@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Sizes as the subcommands print them in lines that are all in MiB, and as the library reads them."""
+"""Sizes as the subcommands print them, in lines that are all in MiB, and as they read them."""
 
 from __future__ import annotations
 

@@ -9,170 +9,40 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from conftest import ROOT, SLOWNESS, run_captured
-from programs import compile_program
-from running import MIB, POOLSHIM, SILENT, Start, run_as_nobody, spawn, start
-from running import complaint as complaint_of
+from running import Start, spawn
 from running import program as busy_program
+from sampling import (
+    INTERVAL,
+    Sample,
+    await_that,
+    complaint,
+    end,
+    poolshim,
+    program,
+    sample,
+    target_of,
+    work,
+)
 from under_shim import need
 
 sys.path.insert(0, str(ROOT / "scripts"))
 
 from poolshim_cli import pprof  # noqa: E402
-from poolshim_cli.live.memory import Memory  # noqa: E402
 from poolshim_cli.profile import live  # noqa: E402
 
-__all__ = ["busy_program", "spawn", "start"]
+__all__ = ["busy_program", "program", "sample", "spawn"]
 
 pytestmark = pytest.mark.preload
 
-# Allocates before it is sampled; then, for each x of the input, known amounts in each thread, and
-# for each t what makes it read the clock.
-SITES = r"""
-#include <pthread.h>
-#include <stdlib.h>
-#include <unistd.h>
-#define SITE __attribute__((noinline)) static void
-/* In the function that calls it; the compiler must not see what becomes of the block. */
-#define TAKE(bytes) void *block = malloc(bytes); __asm__ volatile("" : "+r"(block) : : "memory")
-SITE before(void) { TAKE(1000); }
-SITE turn(void) { TAKE(100000); free(block); __asm__ volatile(""); }
-SITE keep_small(void) { TAKE(1000); }
-SITE churn_small(void) { TAKE(3000); free(block); __asm__ volatile(""); }
-SITE keep_large(void) { TAKE(2000000); }
-static int count;
-static pthread_barrier_t barrier;
-static void *work(void *first) {
-    char c;
-    for (;;) {
-        if (first != NULL && read(0, &c, 1) <= 0) {
-            _exit(0);
-        }
-        if (first != NULL && c == 't') {
-            for (int i = 0; i < 100; i++) {
-                turn();
-            }
-            write(1, "2\n", 2);
-            continue;
-        }
-        pthread_barrier_wait(&barrier);
-        for (int i = 0; i < 8000; i++) {
-            keep_small();
-            for (int j = 0; j < 5; j++) {
-                churn_small();
-            }
-        }
-        for (int i = 0; i < 5; i++) {
-            keep_large();
-        }
-        pthread_barrier_wait(&barrier);
-        if (first != NULL) {
-            write(1, "2\n", 2);
-        }
-    }
-    return NULL;
-}
-int main(int argc, char **words) {
-    pthread_t thread;
-    count = argc > 1 ? atoi(words[1]) : 1;
-    for (int i = 0; i < 50000; i++) {
-        before();
-    }
-    pthread_barrier_init(&barrier, NULL, (unsigned)count);
-    for (int i = 1; i < count; i++) {
-        pthread_create(&thread, NULL, work, NULL);
-    }
-    write(1, "1\n", 2);
-    work(&count);
-}
-"""
 ROUND = {"keep_small": 8000 * 1024, "churn_small": 40000 * 3072, "keep_large": 5 * 2000000}
 LIVE = {"keep_small", "keep_large"}
-INTERVAL = 16 << 10
 SIGMAS = 5
-
-Sample = Callable[..., "subprocess.Popen[str]"]
-
-
-@pytest.fixture(scope="session")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """SITES."""
-    return compile_program(tmp_path_factory.mktemp("sites"), "sites", SITES, "-O1", "-pthread",
-                           "-Wno-unused-result")  # fmt: skip
-
-
-def poolshim(*words: str | Path) -> subprocess.CompletedProcess[str]:
-    return run_captured([POOLSHIM, "profile", *words])
-
-
-def complaint(done: subprocess.CompletedProcess[str], status: int) -> str:
-    return complaint_of(done, "profile", status)
-
-
-def work(process: subprocess.Popen[str], what: str = "x") -> None:
-    """One round."""
-    assert process.stdin is not None and process.stdout is not None
-    process.stdin.write(what)
-    process.stdin.flush()
-    assert process.stdout.readline() == "2\n"
-
-
-def await_that(is_so: Callable[[], bool]) -> None:
-    """Something that another process is about to do."""
-    end = time.monotonic() + 30 * SLOWNESS
-    while not is_so():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.01)
-
-
-def target_of(process: subprocess.Popen[str]) -> live.Target:
-    return live.Target(Memory(process.pid))
-
-
-@pytest.fixture
-def sample() -> Iterator[Sample]:
-    """Starts the command on a process that works, and returns when what follows is sampled."""
-    running: list[subprocess.Popen[str]] = []
-
-    def begin(
-        process: subprocess.Popen[str], *words: str | Path, interval: int = INTERVAL
-    ) -> subprocess.Popen[str]:
-        target = target_of(process)
-        before = target.number("set.sample-beat")
-        command = subprocess.Popen(
-            [POOLSHIM, "profile", "--pid", str(process.pid), "--seconds", "600", *words,
-             "--interval", str(interval)],
-            text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )  # fmt: skip
-        running.append(command)
-        await_that(lambda: target.number("set.sample-beat") != before)
-        while not target.is_sampled():
-            work(process, "t")
-        # One beat may have been due, one follows the beginning, and then the table was read.
-        before = target.number("set.sample-beat")
-        await_that(lambda: target.number("set.sample-beat") >= before + 3)
-        assert command.poll() is None
-        return command
-
-    yield begin
-    for command in running:
-        command.kill()
-        command.communicate()
-
-
-def end(command: subprocess.Popen[str]) -> subprocess.CompletedProcess[str]:
-    """By Ctrl-C."""
-    command.send_signal(signal.SIGINT)
-    output, errors = command.communicate(timeout=60 * SLOWNESS)
-    return subprocess.CompletedProcess(command.args, command.returncode, output, errors)
 
 
 def check(path: Path, factor: int, interval: int = INTERVAL) -> pprof.Profile:
@@ -374,104 +244,3 @@ def test_names_come_from_the_processs_own_files(
     assert done.returncode == 0, done.stderr
     profile = check(path, 1)
     assert profile.mappings[0].path == f"{inside}/program" and profile.mappings[0].build_id
-
-
-# ---- what cannot be sampled ----
-
-
-def test_a_process_that_allocates_nothing(spawn: Start, program: Path) -> None:
-    process = spawn([program])
-    line = complaint(poolshim("--pid", str(process.pid), "--seconds", "0.3"), 1)
-    assert line.startswith(f"process {process.pid} has allocated nothing in 0.3 s")
-
-
-def test_another_mode(start: Start) -> None:
-    process = start(SILENT, POOLSHIM_HARDEN="1")
-    line = complaint(poolshim("--pid", str(process.pid)), 1)
-    assert line.startswith(f"process {process.pid} cannot be sampled: it runs with POOLSHIM_HARDEN")
-
-
-def test_a_process_without_poolshim(start: Start) -> None:
-    pid = start(SILENT, preload=False).pid
-    line = complaint(poolshim("--pid", str(pid)), 1)
-    assert line == f"process {pid} does not run on poolshim\n"
-
-
-@pytest.mark.root
-def test_not_permitted(start: Start) -> None:
-    pid = start(SILENT).pid
-    assert "not permitted" in complaint(run_as_nobody("profile", "--pid", str(pid)), 126)
-
-
-OTHER = """
-const struct { char magic[16]; unsigned version, words[7]; } poolshim_layout = {
-    "poolshim layout", %d, {328, 12, 99}};
-"""
-
-
-@pytest.mark.parametrize("version", [0, 2, 99])
-def test_another_version(start: Start, tmp_path: Path, version: int) -> None:
-    source, library = tmp_path / "other.c", tmp_path / "libpoolshim.so"
-    source.write_text(OTHER % version)
-    assert run_captured(["gcc", "-shared", "-fPIC", source, "-o", library]).returncode == 0
-    pid = start(SILENT, preload=False, LD_PRELOAD=str(library)).pid
-    line = complaint(poolshim("--pid", str(pid)), 1)
-    assert line == (f"process {pid}: its libpoolshim.so has version {version} of the layout, this "
-                    "command reads 1\n")  # fmt: skip
-
-
-def test_an_older_library(start: Start, shim: Path, tmp_path: Path) -> None:
-    library = tmp_path / "libpoolshim.so"
-    data = shim.read_bytes()
-    assert data.count(b"set.sample-beat\0") == 1
-    library.write_bytes(data.replace(b"set.sample-beat\0", b"set.sample-bear\0"))
-    pid = start(SILENT, preload=False, LD_PRELOAD=str(library)).pid
-    line = complaint(poolshim("--pid", str(pid)), 1)
-    assert line.endswith("is older than this command: it does not describe set.sample-beat\n")
-
-
-def test_a_full_disk(spawn: Start, sample: Sample, program: Path) -> None:
-    process = spawn([program])
-    command = sample(process, "-o", "/dev/full")
-    work(process)
-    done = end(command)
-    assert complaint(done, 125) == "/dev/full: No space left on device\n"
-
-
-def test_a_half_written_file(
-    spawn: Start, sample: Sample, program: Path, tmp_path: Path
-) -> None:
-    process, path = spawn([program]), tmp_path / "h.pb.gz"
-    command = sample(process, "-o", path)
-    work(process)
-    assert end(command).returncode == 0
-    whole = path.read_bytes()
-    for length in (0, 1, 20, len(whole) // 2, len(whole) - 1):
-        path.write_bytes(whole[:length])
-        line = complaint(poolshim("--read", path), 2)
-        assert line.startswith(f"{path}: not a profile in pprof's format: ")
-
-
-@pytest.mark.parametrize(
-    ("words", "status", "line"),
-    [
-        (["--pid", "x"], 2, "--pid: x is no number"),
-        (["--pid", "0"], 2, "--pid: 0 is out of range"),
-        (["--pid"], 2, "--pid needs a value"),
-        (["--pid", "2147483646"], 127, "no process 2147483646"),
-        (["--pid", "1", "--seconds", "0"], 2, "--seconds: 0 is out of range"),
-        (["--pid", "1", "--seconds", "x"], 2, "--seconds: x is no number"),
-        (["--seconds", "3", "--", "true"], 2, "--seconds goes with --pid"),
-        (["--pid", "1", "--interval", "x"], 2,
-         "--interval: x is not a size such as 65536, 64K or 64KiB"),
-        (["--pid", "1", "--interval", "0"], 2, "--interval: 0 is out of range"),
-        (["--pid", "1", "--interval", "2048G"], 2, "--interval: 2048G is out of range"),
-        (["--pid", "1", "true"], 2,
-         "--pid samples a process that runs: no command, --read or --names"),
-        (["--pid", "1", "--diff", "a", "b"], 2,
-         "--diff reads profiles: no command, and no option about one"),
-        (["--pid", "1", "-o", "/none/x"], 2, "/none/x: No such file or directory"),
-    ],
-)  # fmt: skip
-def test_a_mistake_is_one_line(words: list[str], status: int, line: str) -> None:
-    assert complaint(poolshim(*words), status) == line + "\n"

@@ -139,7 +139,9 @@ def test_not_permitted(start: Start) -> None:
     assert change(pid, "purge-delay-ms=8").stdout.startswith("purge-delay-ms: 100000000 before")
 
 
-FIXED = "no setting that may change in a running process; there are cache-max, limit, purge-delay-ms"
+FIXED = (
+    "no setting that may change in a running process; there are cache-max, limit, purge-delay-ms"
+)
 
 
 @pytest.mark.parametrize(

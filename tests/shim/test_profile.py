@@ -85,7 +85,7 @@ def functions_of(path: str) -> list[tuple[int, str]]:
 def function_at(location: pprof.Location, program: str) -> str:
     """Of the program itself; "" elsewhere. One process per test, where symbols.py has one a run."""
     if location.mapping is None or location.mapping.path != program:
-        return location.name
+        return location.names[0] if location.names else ""
     offset = symbols.offset_of(location, location.mapping)
     address = elf.read(Path(program)).address_at(offset)
     functions = functions_of(program)

@@ -34,7 +34,7 @@ struct ps_table_memory {
 };
 extern PS_HIDDEN struct ps_table_memory ps_table_memory;
 
-/* Of stacks that did not fit; in no bucket. */
+/* Has the sums of stacks that did not fit; in no bucket. */
 extern PS_HIDDEN struct ps_profile_stack ps_table_x_lost;
 
 /* Maps the table, once; the caller publishes it. False when memory is exhausted. */

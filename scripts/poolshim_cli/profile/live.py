@@ -286,7 +286,8 @@ def comments_of(before: Snapshot, after: Snapshot) -> list[str]:
     if stacks:
         found.append(f"{stacks} samples whose stacks did not fit POOLSHIM_PROFILE_MAX")
     if blocks:
-        found.append(f"{blocks} samples that did not fit POOLSHIM_PROFILE_MAX: not in inuse figures")
+        found.append(f"{blocks} samples that did not fit POOLSHIM_PROFILE_MAX: not in inuse "
+                     "figures")  # fmt: skip
     if not after.is_settled:
         found.append("the table changed while it was read: a few samples may be wrong")
     return found
