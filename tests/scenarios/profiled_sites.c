@@ -65,17 +65,17 @@ SITE churn_small(void) {
     __asm__ volatile("");
 }
 
-/* In the function that calls it: the site is that function. */
-__attribute__((always_inline)) static inline void keep_each(const char *site, int nth, int i,
-                                                            size_t bytes) {
-    void *block = counted(site, malloc(bytes), i % nth == 0);
-    if (i % nth != 0) {
-        free(block);
-    }
-    __asm__ volatile("");
-}
+/* In the function that calls it, which is the site: not a function, whose name would be listed. */
+#define KEEP_EACH(nth, i, bytes)                                                                   \
+    do {                                                                                           \
+        void *block = counted(__func__, malloc(bytes), (i) % (nth) == 0);                          \
+        if ((i) % (nth) != 0) {                                                                    \
+            free(block);                                                                           \
+        }                                                                                          \
+        __asm__ volatile("");                                                                      \
+    } while (0)
 
-SITE keep_some(int i) { keep_each(__func__, 4, i, 700); }
+SITE keep_some(int i) { KEEP_EACH(4, i, 700); }
 
 SITE churn_pages(void) {
     free(counted(__func__, malloc(6000), 0));
@@ -87,7 +87,7 @@ SITE zero_medium(void) {
     __asm__ volatile("");
 }
 
-SITE keep_large(int i) { keep_each(__func__, 2, i, 2000000); }
+SITE keep_large(int i) { KEEP_EACH(2, i, 2000000); }
 
 static void *work(void *unused) {
     (void)unused;
