@@ -6,6 +6,7 @@
 #include "world.h"
 
 #include "pools/engine/heap/background.h"
+#include "pools/engine/heap/limit.h"
 #include "pools/engine/os/fatal.h"
 #include "pools/engine/os/lock.h"
 #include "pools/engine/page/metadata.h"
