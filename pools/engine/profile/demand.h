@@ -11,8 +11,8 @@
  * Readers. Another process writes an interval and then another number into the request, again and
  * again while it wants samples, and reads the table. Sampling for it ends PS_DEMAND_BEAT_MS after
  * the number has changed for the last time, so one that is killed leaves nothing behind, several
- * need not know of each other, and clocks need not agree. If they want different intervals, the last
- * one written holds for all; readers lower it only. A profile that is written to a file keeps
+ * need not know of each other, and clocks need not agree. If they want different intervals, the
+ * last one written holds for all; readers lower it only. A profile that is written to a file keeps
  * its own. The other side: scripts/poolshim_cli/profile/live.py.
  *
  * Any thread. Lock: PS_RANK_DEMAND, held while the table is mapped, waited for at start only.
