@@ -5,7 +5,7 @@
  * call. Each time the heap must be whole, the call done or not done, every other block as it was,
  * and no block lost beyond what shared.h says.
  *
- * KILL_STEP_EVERY=1 kills at each instruction; by default at about thirty of each call. With a
+ * KILL_STEP_EVERY=1 kills at each instruction; by default at about fifteen of each call. With a
  * number as argument: as many random kills. tests/pools/test_pools_shared.py does both.
  */
 #include "tests/pools/new_shared.h"
@@ -18,7 +18,7 @@
 #include <sched.h>
 #include <sys/prctl.h>
 
-static int random_kills = 80 / FRESH_SLOWNESS;
+static int random_kills = 40 / FRESH_SLOWNESS;
 
 /* False under an emulator of processes, where the kernel knows no list of robust locks. */
 static bool has_robust_locks(void) {
@@ -385,7 +385,7 @@ FRESH_TEST(a_kill_at_any_instruction_of_a_call) {
     size_t kills = 0, recoveries = 0;
     for (size_t i = 0; i < sizeof operations / sizeof *operations; i++) {
         struct ps_shared_stats after = run_whole(&operations[i]);
-        uint64_t every = step_every(30);
+        uint64_t every = step_every(15);
         bool is_killed = true;
         for (uint64_t at = 1 + i * 7 % every; is_killed; at += every) {
             int fd = shared_file();
@@ -407,7 +407,7 @@ FRESH_TEST(a_kill_at_any_instruction_of_a_repair) {
     static const struct operation between = {free_between, {3, 4}}, repair = {alloc_cuts, {3, 4}};
     start_stepping();
     (void)run_whole(&repair);
-    uint64_t every = step_every(30);
+    uint64_t every = step_every(15);
     size_t kills = 0;
     bool is_killed = true;
     for (uint64_t at = 1; is_killed; at += every) {
@@ -437,7 +437,7 @@ FRESH_TEST(a_kill_at_any_instruction_of_a_repair) {
         close(fd);
     }
     printf("%zu kills\n", kills);
-    CHECK_CMP(kills, >=, 20);
+    CHECK_CMP(kills, >=, 10);
 }
 
 int main(int argc, char **argv) {

@@ -215,7 +215,7 @@ TEST(a_kill_at_any_instruction_of_a_creation_leaves_no_heap_or_a_whole_one) {
     REQUIRE(status == PS_SHARED_OK);
     ps_shared_close(made);
     const char *wanted = getenv("KILL_STEP_EVERY");
-    uint64_t every = wanted != NULL ? strtoull(wanted, NULL, 10) : steps / 40 | 1;
+    uint64_t every = wanted != NULL ? strtoull(wanted, NULL, 10) : steps / 30 | 1;
     REQUIRE(every != 0);
     int empty = 0, whole = 0;
     bool is_killed = true;
