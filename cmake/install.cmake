@@ -71,7 +71,7 @@ if(TARGET poolshim-launcher)
         DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
     set(python_dir lib/poolshim/python)
     install(PROGRAMS ${PROJECT_SOURCE_DIR}/scripts/poolshim DESTINATION bin)
-    install(TARGETS poolshim-launcher poolshim-family poolshim-limit poolshim-run
+    install(TARGETS poolshim-launcher poolshim-family poolshim-limit poolshim-replay poolshim-run
         RUNTIME DESTINATION libexec/poolshim)
     install(DIRECTORY ${PROJECT_SOURCE_DIR}/scripts/poolshim_cli DESTINATION ${python_dir}
         FILES_MATCHING PATTERN "*.py" PATTERN "*.toml" PATTERN "*.j2"

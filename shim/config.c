@@ -231,28 +231,32 @@ static uint32_t refuse(struct ps_settings *settings, enum ps_option_index index,
     return 1;
 }
 
-/* The mode that is on and takes precedence over recording, or over profiling; NULL: none. Both
- * bypass hardened and guarded blocks: safety takes precedence. */
-static const char *mode_before(const struct ps_config *engine) {
-    const char *sampled = engine->guard_sample != 0 ? "GUARD_SAMPLE" : NULL;
-    sampled = engine->record ? "RECORD" : sampled;
-    return engine->harden != 0 ? "HARDEN" : sampled;
-}
-
+/* Modes that a file's name turns on exclude each other, and hardened and guarded blocks, which they
+ * would bypass: safety takes precedence, then the order here. */
 static uint32_t settle_modes(struct ps_settings *settings, int message_fd) {
     struct ps_config *engine = &settings->engine;
+    const struct {
+        char *path;
+        enum ps_option_index index;
+        const char *without;
+    } files[] = {{settings->record_path, PS_OPTION_RECORD, "nothing is recorded"},
+                 {settings->trace_path, PS_OPTION_TRACE, "there is no trace"},
+                 {settings->profile_path, PS_OPTION_PROFILE, "there is no profile"}};
+    const char *on = engine->guard_sample != 0 ? "GUARD_SAMPLE" : NULL;
+    on = engine->harden != 0 ? "HARDEN" : on;
     uint32_t faults = 0;
-    const char *other = mode_before(engine);
-    if (settings->record_path[0] != '\0' && other != NULL) {
-        faults += refuse(settings, PS_OPTION_RECORD, settings->record_path, "nothing is recorded",
-                         other, message_fd);
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        if (files[i].path[0] == '\0') {
+            continue;
+        }
+        if (on != NULL) {
+            faults +=
+                refuse(settings, files[i].index, files[i].path, files[i].without, on, message_fd);
+        } else {
+            on = ps_options[files[i].index].name;
+        }
     }
-    engine->record = settings->record_path[0] != '\0';
-    other = mode_before(engine);
-    if (settings->profile_path[0] != '\0' && other != NULL) {
-        faults += refuse(settings, PS_OPTION_PROFILE, settings->profile_path, "there is no profile",
-                         other, message_fd);
-    }
+    engine->record = settings->record_path[0] != '\0' || settings->trace_path[0] != '\0';
     engine->profile = settings->profile_path[0] != '\0';
     return faults;
 }
@@ -285,6 +289,7 @@ uint32_t ps_config_read(struct ps_settings *settings, const struct ps_config_inp
     settings->engine = (struct ps_config)PS_CONFIG_DEFAULT;
     settings->stats_path[0] = '\0';
     settings->record_path[0] = '\0';
+    settings->trace_path[0] = '\0';
     settings->profile_path[0] = '\0';
     if (input->is_secure) {
         bool has_any = false;

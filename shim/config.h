@@ -91,6 +91,7 @@ struct ps_settings {
     uint8_t origins[PS_OPTION_COUNT];        /* enum ps_origin of each option */
     char stats_path[PS_SETTING_PATH_BYTES];  /* as given, % sequences included; for PS_STATS_FILE */
     char record_path[PS_SETTING_PATH_BYTES]; /* likewise; "": nothing is recorded */
+    char trace_path[PS_SETTING_PATH_BYTES];  /* likewise; "": no trace */
     char profile_path[PS_SETTING_PATH_BYTES]; /* likewise; "": no profile */
 };
 

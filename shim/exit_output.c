@@ -158,7 +158,7 @@ bool ps_report_file_is_per_process(const char *pattern) {
     return false;
 }
 
-static int make_path(char *out, size_t capacity, const char *pattern, const char *directory) {
+int ps_report_file_path(char *out, size_t capacity, const char *pattern, const char *directory) {
     struct ps_text path;
     ps_text_start(&path, out, capacity, PS_TEXT_TO_BUFFER);
     if (pattern[0] != '/' && directory != NULL && directory[0] != '\0') {
@@ -253,7 +253,7 @@ int ps_report_file_write(const char *pattern, const char *directory, ps_report_w
                          const void *context) {
     const struct contents contents = {write, context};
     char path[PATH_MAX];
-    int error = make_path(path, sizeof path, pattern, directory);
+    int error = ps_report_file_path(path, sizeof path, pattern, directory);
     if (error != 0) {
         return error;
     }

@@ -10,6 +10,7 @@
 
 #include <signal.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 /* ---- the end of the process ---- */
 
@@ -52,6 +53,9 @@ typedef int ps_report_writer(int fd, const void *context);
  */
 int ps_report_file_write(const char *pattern, const char *directory, ps_report_writer *write,
                          const void *context);
+
+/* The name of the file that the above writes. Returns 0 or an errno. */
+int ps_report_file_path(char *out, size_t capacity, const char *pattern, const char *directory);
 
 /* True when names made from the pattern differ from process to process. */
 bool ps_report_file_is_per_process(const char *pattern);

@@ -7,6 +7,7 @@
 #include "pools/engine/base/atomic.h"
 #include "pools/engine/harden/guard.h"
 #include "pools/engine/profile/profile.h"
+#include "pools/engine/record/trace.h"
 #include "shim/unwind.h"
 
 #include <dlfcn.h>
@@ -40,7 +41,7 @@ PS_AT_START static int find_own_code(struct dl_phdr_info *info, size_t info_byte
 
 __attribute__((constructor(103))) PS_AT_START static void library_loaded(void) {
     bool may_profile = ps_profile_settings.interval_bytes != 0; /* on demand, at any time */
-    if (ps_guard_period != 0 || may_profile) {
+    if (ps_guard_period != 0 || may_profile || ps_trace_is_on()) {
         ps_unwind_start();
         (void)dl_iterate_phdr(find_own_code, NULL);
         ps_guard_watch();

@@ -18,18 +18,23 @@
 #include "shim/record.h"
 #include "shim/stats.h"
 #include "shim/threads.h"
+#include "shim/trace.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 
 /* The engine's hook, see pools/engine/heap/start.h. */
-void ps_configure(struct ps_config *config) { ps_shim_configure(config); }
+void ps_configure(struct ps_config *config) {
+    ps_shim_configure(config);
+    ps_trace_open(config);
+}
 
 __attribute__((constructor(101))) static void library_loaded(void) {
     ps_engine_start();
     ps_threads_at_start();
     ps_stats_at_start();
     ps_record_at_start();
+    ps_trace_at_start();
     ps_profile_at_start();
     if (ps_hard_level != 0) {
         (void)at_quick_exit(ps_hard_sweep); /* refused: no sweep at a quick_exit */
@@ -39,6 +44,7 @@ __attribute__((constructor(101))) static void library_loaded(void) {
 __attribute__((destructor(101))) static void library_unloaded(void) {
     ps_stats_at_exit();
     ps_record_at_exit();
+    ps_trace_at_exit();
     ps_profile_at_exit();
     ps_hard_sweep();
 }

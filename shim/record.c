@@ -36,7 +36,7 @@ static void read_command(void) {
 
 PS_AT_START void ps_record_at_start(void) {
     const struct ps_settings *settings = ps_shim_settings();
-    if (!settings->engine.record) {
+    if (settings->record_path[0] == '\0') {
         return;
     }
     ps_exit_output_start();
@@ -57,7 +57,7 @@ static int write_recording(int fd, const void *context) {
 
 PS_AT_START void ps_record_at_exit(void) {
     const struct ps_settings *settings = ps_shim_settings();
-    if (!ps_record_is_on()) {
+    if (!ps_record_is_on() || settings->record_path[0] == '\0') {
         return;
     }
     const struct ps_record_process process = {pid_now(), command, command_bytes};

@@ -6,10 +6,17 @@ _poolshim() {
     local options= programs= files= folders= words=
     COMPREPLY=()
     if [ "$COMP_CWORD" = 1 ]; then
-        mapfile -t COMPREPLY < <(compgen -W 'compare doctor explain exporter profile run set stats top trim tune --help --version' -- "$word")
+        mapfile -t COMPREPLY < <(compgen -W 'advise compare doctor explain exporter profile run set stats top trim tune --help --version' -- "$word")
         return
     fi
     case $command in
+    advise)
+        options='-o --output --read --size --once --top --json -h --help'
+        files='-o --output --read'
+        folders=''
+        words='--size --top'
+        programs=yes
+        ;;
     compare)
         options='--allocators --add --setting --tuned --table --base --runs --warmup --time-budget --timeout --seed --no-noise --rss-curve --stdin --cwd --prepare --ignore-failure --discard-output --server --load --ready --ready-timeout --from --json --csv --markdown --html -q --quiet --no-color --help'
         files='--add --table --stdin --from --json --csv --markdown --html'
@@ -46,10 +53,10 @@ _poolshim() {
         programs=
         ;;
     run)
-        options='--allocator --tuned --env --force --dry-run --settings --version --help --size-classes --small-max --mmap-min --cache-max --purge-delay-ms --background --limit --thp --foreign --harden --guard-sample --guard-slots --stats --stats-every --dump-signal --record --profile --profile-interval --profile-max --profile-peak --profile-every --profile-seed --verbose --strict --conf'
-        files='--allocator --tuned --record --profile'
+        options='--allocator --tuned --env --force --dry-run --settings --version --help --size-classes --small-max --mmap-min --cache-max --purge-delay-ms --background --limit --thp --foreign --harden --guard-sample --guard-slots --stats --stats-every --dump-signal --record --trace --trace-max --profile --profile-interval --profile-max --profile-peak --profile-every --profile-seed --verbose --strict --conf'
+        files='--allocator --tuned --record --trace --profile'
         folders=''
-        words='--env --size-classes --small-max --mmap-min --cache-max --purge-delay-ms --background --limit --thp --foreign --harden --guard-sample --guard-slots --stats-every --dump-signal --profile-interval --profile-max --profile-every --profile-seed --conf'
+        words='--env --size-classes --small-max --mmap-min --cache-max --purge-delay-ms --background --limit --thp --foreign --harden --guard-sample --guard-slots --stats-every --dump-signal --trace-max --profile-interval --profile-max --profile-every --profile-seed --conf'
         programs=yes
         ;;
     set)

@@ -3,13 +3,14 @@
 
 function __poolshim_programs
     set -l words (commandline -opc)
-    test (count $words) -ge 2; and contains -- $words[2] compare doctor run tune
+    test (count $words) -ge 2; and contains -- $words[2] advise compare doctor run tune
 end
 
-set -l start 'not __fish_seen_subcommand_from compare doctor explain exporter profile run set stats top trim tune'
+set -l start 'not __fish_seen_subcommand_from advise compare doctor explain exporter profile run set stats top trim tune'
 complete -c poolshim -f
 complete -c poolshim -n $start -l help -d 'print a summary'
 complete -c poolshim -n $start -l version -d 'print the version'
+complete -c poolshim -n $start -a advise -d 'find call sites that a pool serves better than malloc, and by how much'
 complete -c poolshim -n $start -a compare -d 'measure a command or a server under every installed allocator'
 complete -c poolshim -n $start -a doctor -d 'check that a preload takes effect in a command, or give the reason'
 complete -c poolshim -n $start -a explain -d 'run a command, account for its resident memory, and say why it stays'
@@ -22,6 +23,15 @@ complete -c poolshim -n $start -a top -d 'show what the memory of running proces
 complete -c poolshim -n $start -a trim -d 'have a running process release its free memory to the system'
 complete -c poolshim -n $start -a tune -d 'find size classes for a program and measure what they save'
 complete -c poolshim -n __poolshim_programs -x -a '(__fish_complete_subcommand --fcs-skip=2)'
+
+set -l advise '__fish_seen_subcommand_from advise'
+complete -c poolshim -n $advise -s o -l output -r -F -d 'keep the trace here, for --read'
+complete -c poolshim -n $advise -l read -r -F -d 'advise on an earlier trace'
+complete -c poolshim -n $advise -l size -x -d 'length of the trace\'s file'
+complete -c poolshim -n $advise -l once -d 'do not run the command again to measure its ...'
+complete -c poolshim -n $advise -l top -x -d 'list so many call sites'
+complete -c poolshim -n $advise -l json -d 'print JSON on standard output, with all ...'
+complete -c poolshim -n $advise -s h -l help -d 'print this text'
 
 set -l compare '__fish_seen_subcommand_from compare'
 complete -c poolshim -n $compare -l allocators -x -d 'measure only these of the table'
@@ -125,6 +135,8 @@ complete -c poolshim -n $run -l stats -d 'writes statistics when the process exi
 complete -c poolshim -n $run -l stats-every -x -d 'writes the statistics also every so many ...'
 complete -c poolshim -n $run -l dump-signal -x -a 'off HUP QUIT USR1 USR2 WINCH' -d 'reports at this signal'
 complete -c poolshim -n $run -l record -r -F -d 'counts the program\'s blocks by requested ...'
+complete -c poolshim -n $run -l trace -r -F -d 'writes the program\'s allocations and frees ...'
+complete -c poolshim -n $run -l trace-max -x -d 'sets the length of TRACE\'s file'
 complete -c poolshim -n $run -l profile -r -F -d 'samples allocations with their call stacks, ...'
 complete -c poolshim -n $run -l profile-interval -x -d 'sets the mean number of allocated bytes ...'
 complete -c poolshim -n $run -l profile-max -x -d 'limits the memory for the stacks and live ...'

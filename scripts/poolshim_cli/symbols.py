@@ -30,12 +30,23 @@ class Symbols:
     """What is known of the sites of a profile."""
 
     names: dict[Location, list[str]] = field(default_factory=dict)
+    lines: dict[Location, list[str]] = field(default_factory=dict)  # file:line of each function
     notes: list[str] = field(default_factory=list)  # what is missing, a line each
 
     def of(self, location: Location) -> list[str]:
         """The functions at a site, innermost first; never empty."""
         known = list(location.names) or self.names.get(location, [])
         return known or [place_of(location)]
+
+    def lines_of(self, location: Location) -> list[str]:
+        """The same with file:line, where the file has lines: "main (src/main.c:12)"."""
+        names, lines = self.of(location), self.lines.get(location, [])
+        if len(lines) != len(names):
+            return names
+        return [
+            name if line.startswith(UNKNOWN) else f"{name} ({line})"
+            for name, line in zip(names, lines, strict=True)
+        ]
 
 
 def place_of(location: Location) -> str:
@@ -58,22 +69,22 @@ def command_of(tool: str, path: Path) -> list[str]:
     return [tool, "-f", "-C", "-i", "-e", str(path)]
 
 
-def ask(tool: str, path: Path, addresses: list[int]) -> list[list[str]]:
-    """The functions at each address of a file."""
+def ask(tool: str, path: Path, addresses: list[int]) -> list[list[tuple[str, str]]]:
+    """The functions at each address of a file, each with file:line."""
     questions = "".join(f"0x{address:x}\n0x{ENDS_ANSWER:x}\n" for address in addresses)
     done = subprocess.run(
         command_of(tool, path), input=questions, capture_output=True, text=True, errors="replace",
         check=False,
     )  # fmt: skip
-    answers: list[list[str]] = []
+    answers: list[list[tuple[str, str]]] = []
     pairs = list(zip(*[iter(done.stdout.splitlines())] * 2, strict=False))
-    current: list[str] = []
+    current: list[tuple[str, str]] = []
     for function, line in pairs:
         is_end = bool(current) and function == UNKNOWN and line.startswith(UNKNOWN)
         if not is_end:
-            current.append(function)
+            current.append((function, line.partition(" (discriminator")[0]))
             continue
-        answers.append([name for name in current if name != UNKNOWN])
+        answers.append([pair for pair in current if pair[0] != UNKNOWN])
         current = []
     return answers if len(answers) == len(addresses) else [[] for _ in addresses]
 
@@ -98,8 +109,9 @@ def name_in_file(
             f"{mapping.path} cannot be read as a program: its functions have no names"
         )
         return
-    for site, names in zip(sites, ask(tool, path, addresses), strict=True):
-        symbols.names[site] = names
+    for site, pairs in zip(sites, ask(tool, path, addresses), strict=True):
+        symbols.names[site] = [name for name, _ in pairs]
+        symbols.lines[site] = [line for _, line in pairs]
 
 
 def read_perf_map(path: Path) -> list[tuple[int, int, str]]:

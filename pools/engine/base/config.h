@@ -65,7 +65,9 @@ struct ps_config {
     size_t profile_interval_bytes; /* mean bytes between two samples, > 0 */
     size_t profile_max_bytes;      /* of stacks and live samples */
     uint32_t profile_seed;         /* 0: unpredictable */
-    bool record; /* count blocks: see record/record.h; excludes hardening and samples */
+    bool record;        /* count blocks: see record/record.h; excludes hardening and samples */
+    size_t trace_bytes; /* of the trace: see record/trace.h */
+    void *trace_memory; /* so many bytes, zeroed, for a trace beside `record`; NULL: none */
 };
 
 /* Defaults. shim/config.def is their one source; a test asserts equality. */
@@ -76,6 +78,7 @@ struct ps_config {
         .thp = PS_THP_AUTO, .foreign = PS_FOREIGN_ABORT, .harden = 0, .guard_sample = 0,           \
         .guard_slots = 256, .profile = false, .profile_interval_bytes = (size_t)512 << 10,         \
         .profile_max_bytes = (size_t)16 << 20, .profile_seed = 0, .record = false,                 \
+        .trace_bytes = (size_t)64 << 20, .trace_memory = NULL,                                     \
     }
 
 #endif

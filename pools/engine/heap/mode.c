@@ -10,7 +10,7 @@ struct ps_mode ps_mode;
 
 static enum ps_mode_index wanted_by(const struct ps_config *config) {
     if (config->record) {
-        return PS_MODE_RECORDED;
+        return config->trace_memory != NULL ? PS_MODE_TRACED : PS_MODE_RECORDED;
     }
     if (config->harden != 0) {
         return config->harden >= PS_HARDEN_CHECK_BLOCKS ? PS_MODE_HARDENED : PS_MODE_ZEROED;

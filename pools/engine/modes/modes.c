@@ -20,6 +20,7 @@
 #include "pools/engine/profile/profile.h"
 #include "pools/engine/record/record.h"
 #include "pools/engine/record/record_peak.h"
+#include "pools/engine/record/trace.h"
 
 static bool start_sampled(const struct ps_config *config) {
     ps_stray_start(config);
@@ -38,6 +39,8 @@ const struct ps_mode_entry ps_mode_entries[PS_MODE_COUNT] = {
                           ps_level_2_resize, ps_level_2_usable},
     [PS_MODE_RECORDED] = {ps_record_alloc, ps_record_zalloc, ps_record_alloc_aligned,
                           ps_record_free, ps_record_resize, ps_plain_usable},
+    [PS_MODE_TRACED] = {ps_trace_alloc, ps_trace_zalloc, ps_trace_alloc_aligned, ps_trace_free,
+                        ps_trace_resize, ps_plain_usable},
 };
 
 const struct ps_mode_hook ps_mode_hooks[PS_MODE_COUNT] = {
@@ -132,4 +135,23 @@ const struct ps_mode_hook ps_mode_hooks[PS_MODE_COUNT] = {
                           .stray_usable = ps_stray_usable,
                           .tick = ps_mode_ignores_tick,
                           .fork_child = ps_record_fork_child},
+    [PS_MODE_TRACED] = {.has_fast_alloc = false,
+                        .has_fast_free = false,
+                        .keeps_heaps = true,
+                        .start = ps_trace_start,
+                        .make_state = ps_record_make_state,
+                        .thread_start = ps_record_begin,
+                        .thread_end = ps_record_end,
+                        .refill = ps_plain_refill,
+                        .take = ps_plain_take,
+                        .count_pops = NULL,
+                        .may_open_streak = NULL,
+                        .return_streak = ps_plain_return_streak,
+                        .flush_class = ps_mode_ignores_class,
+                        .release_run = ps_page_cache_give,
+                        .reclaim = ps_mode_reclaims_nothing,
+                        .stray_free = ps_stray_free,
+                        .stray_usable = ps_stray_usable,
+                        .tick = ps_mode_ignores_tick,
+                        .fork_child = ps_trace_fork_child},
 };

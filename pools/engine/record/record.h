@@ -53,6 +53,7 @@ struct ps_tally {
     uint64_t x_large_bytes; /* 40 their usable bytes */
     struct ps_tally *next;  /* 48 all tallies created so far; constant once on the list */
     uint32_t x_thread;      /* 56 number of the thread, from 1; 0: no running thread */
+    uint32_t trace_state;   /* 60 of trace.c; owner only */
     PS_ALIGNED(PS_CACHE_LINE) struct ps_record_count sizes[PS_RECORD_SIZES];
     PS_ALIGNED(4096) uint64_t x_remote_frees[PS_RECORD_SIZES]; /* remote frees */
 };

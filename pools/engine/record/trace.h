@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The trace (POOLSHIM_TRACE): each allocation and each free, in order, with stack, size and thread,
+ * for `poolshim advise`. A part of the recording: blocks are counted as record.h says, and entered
+ * here.
+ *
+ * Single sampled blocks do not show in which order the blocks of a call site die, or whether they
+ * die together. So windows are traced: ranges of successive allocations, of all sites and threads.
+ * Within a window every allocation is an event; the free of each of its blocks is one, whenever it
+ * comes. The first window is half of all that may be traced, so short programs are traced whole;
+ * the others follow at distances that grow by half each time. An allocation stands for those up to
+ * the next window.
+ *
+ *   allocations in all windows <= event_limit / 2, so that each of them can have its free
+ *
+ * The trace lies in memory that the shim maps from a file: nothing must be written at the end, and
+ * a process that is killed leaves what it has. Three parts: this header, the stacks (a count and
+ * then the sites, innermost first; a stack's name is its place in words), the events. An event's
+ * place is its order: an allocation takes it after the block is there, a free before it is gone.
+ *
+ * A resize in place counts as a free and an allocation. Calls of threads without a heap are not
+ * traced, except that they free. Any thread; no locks. Callers: modes.c, the shim.
+ */
+#ifndef PS_RECORD_TRACE_H
+#define PS_RECORD_TRACE_H
+
+#include "pools/engine/heap/heap.h"
+
+#define PS_TRACE_MAGIC 0x3145434152545350 /* "PSTRACE1" */
+#define PS_TRACE_FRAMES 24                /* of a stack, the innermost */
+#define PS_TRACE_WINDOWS 33               /* the long one and the others */
+#define PS_TRACE_BYTES_MIN ((size_t)1 << 20)
+
+enum ps_trace_kind { PS_TRACE_NONE = 0, PS_TRACE_MADE, PS_TRACE_FREED };
+#define PS_TRACE_RESIZED 4 /* a flag of the kind: within a realloc */
+
+/* Read by poolshim_cli/advise/trace.py. All zero: it was claimed and not written yet. */
+struct ps_trace_event {
+    uint64_t address;
+    uint32_t bytes;      /* requested; PS_TRACE_MADE only; above 4 GiB: 4 GiB - 1 */
+    uint32_t stack;      /* 0: none was taken */
+    uint32_t made_count; /* allocations before this moment, modulo 2^32 */
+    uint16_t thread;     /* 0: one without a heap */
+    uint8_t kind;        /* enum ps_trace_kind, and the flag */
+    uint8_t padding;
+};
+
+/* The same; read together with it. */
+struct ps_trace_header {
+    uint64_t magic;       /* written last */
+    uint64_t stack_begin; /* bytes from here, as the next */
+    uint64_t stack_end;
+    uint64_t event_begin;
+    uint64_t event_limit;
+    uint64_t maps_begin; /* text of /proc/self/maps, by the shim */
+    uint64_t maps_end;
+    uint64_t window_count;
+    uint64_t window_starts[PS_TRACE_WINDOWS]; /* allocations before it */
+    uint64_t window_ends[PS_TRACE_WINDOWS];
+    uint64_t x_stack_words; /* used */
+    uint64_t x_event_count;
+    uint64_t x_made_count; /* all allocations of the process, and their bytes */
+    uint64_t x_made_bytes;
+    uint64_t x_lost_stack_count; /* stacks that were not kept */
+};
+
+/* Constant after the start. */
+bool ps_trace_is_on(void);
+
+/* ---- hooks and entry points: see mode.h ---- */
+
+bool ps_trace_start(const struct ps_config *config);
+void *ps_trace_alloc(struct ps_heap *heap, size_t bytes);
+void *ps_trace_zalloc(struct ps_heap *heap, size_t bytes);
+void *ps_trace_alloc_aligned(struct ps_heap *heap, size_t bytes, size_t align);
+void ps_trace_free(struct ps_span *span, void *block, uintptr_t owner_key);
+void *ps_trace_resize(void *block, size_t bytes);
+void ps_trace_fork_child(void);
+
+#endif

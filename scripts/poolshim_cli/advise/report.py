@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: MIT
+"""The report of `poolshim advise`: what pays first, then why the other sites stay with malloc."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict, dataclass, field
+from typing import Any, TextIO
+
+from ..pprof import Profile, Sample
+from ..symbols import Symbols, names_of
+from .order import mean_length
+from .patterns import Site
+from .replay import Gain
+from .trace import LIVE, Trace
+
+LINES_SHOWN = 3  # calls of a site, and places that free
+GAIN_LEAST = 0.01  # of the program's processor time
+MEMORY_LEAST_KIB = 1024
+MEMORY_SHARE = 0.9  # of malloc's; below it, a pool saves memory
+SYSTEM = ("/usr/include/", "/usr/lib/")
+
+
+@dataclass
+class Advice:
+    """A site with a pattern, measured."""
+
+    site: Site
+    gain: Gain
+    made_at: list[str]
+    freed_at: list[str]
+    program_ns: float | None  # processor time of the whole program; None: not known
+
+    @property
+    def share(self) -> float:
+        """Allocations of the site that the pool serves, of those that were looked at."""
+        groups = self.site.groups
+        return sum(map(len, groups)) / self.site.facts.count if groups else 1.0
+
+    @property
+    def allocations(self) -> float:
+        """Of the whole run, that the pool would serve."""
+        return self.site.facts.weight * self.share
+
+    @property
+    def saved_ns(self) -> float:
+        """Of the whole run."""
+        return self.gain.saved_ns * self.allocations
+
+    @property
+    def saves_memory(self) -> bool:
+        """Clearly less at the peak."""
+        saved = self.gain.malloc_kib - self.gain.pool_kib
+        return (
+            saved >= MEMORY_LEAST_KIB and self.gain.pool_kib <= MEMORY_SHARE * self.gain.malloc_kib
+        )
+
+    @property
+    def is_worthwhile(self) -> bool:
+        """Clearly less time, and not too little of the program's; or clearly less memory."""
+        is_less = self.gain.low_ns > 0
+        least = GAIN_LEAST * self.program_ns if self.program_ns is not None else 0.0
+        return (is_less and self.saved_ns >= least) or self.saves_memory
+
+
+@dataclass
+class Findings:
+    """All of it."""
+
+    trace: Trace
+    advice: list[Advice] = field(default_factory=list)  # with a pattern, best first
+    others: list[tuple[Site, list[str]]] = field(default_factory=list)  # and where they are
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def worthwhile(self) -> list[Advice]:
+        """What to do."""
+        return [one for one in self.advice if one.is_worthwhile]
+
+
+def names_for(trace: Trace, sites: list[Site]) -> Symbols:
+    """The names of all sites, and of the places that free their blocks."""
+    addresses: dict[int, None] = {}
+    for site in sites:
+        addresses.update(dict.fromkeys(site.key))
+        for stack in freeing_stacks(trace, site):
+            addresses.update(dict.fromkeys(stack[:1]))
+    locations = tuple(trace.location(one) for one in addresses)
+    return names_of(Profile(samples=[Sample(locations, ())]))
+
+
+def freeing_stacks(trace: Trace, site: Site) -> list[tuple[int, ...]]:
+    """By how many blocks they free."""
+    counts = Counter(
+        trace.stacks.get(trace.free_stack[one], ())[:1]
+        for one in site.facts.blocks if trace.died[one] != LIVE
+    )  # fmt: skip
+    return [stack for stack, _ in counts.most_common(LINES_SHOWN) if stack]
+
+
+def made_at(trace: Trace, site: Site, names: Symbols) -> list[str]:
+    """The calls of a site, innermost first."""
+    return [line for one in site.key for line in names.lines_of(trace.location(one))]
+
+
+def freed_at(trace: Trace, site: Site, names: Symbols) -> list[str]:
+    """The calls that free, one for each place."""
+    found = [names.lines_of(trace.location(stack[0])) for stack in freeing_stacks(trace, site)]
+    return list(dict.fromkeys(lines[0] for lines in found))
+
+
+def milliseconds(ns: float) -> str:
+    """Of a duration."""
+    return f"{ns / 1e6:.3g} ms"
+
+
+def sizes_text(site: Site) -> str:
+    """The sizes of a site's blocks."""
+    low, high = min(site.facts.sizes), max(site.facts.sizes)
+    return f"{low} bytes" if low == high else f"{low} to {high} bytes"
+
+
+def groups_text(site: Site) -> str:
+    """How many at once, where that is so."""
+    return f", {mean_length(site.groups):.0f} at a time" if site.groups else ""
+
+
+def time_text(advice: Advice) -> str:
+    """What the pool saves of the run."""
+    allocations = advice.allocations
+    low, high = advice.gain.low_ns * allocations, advice.gain.high_ns * allocations
+    text = f"{milliseconds(advice.saved_ns)} ({milliseconds(low)} to {milliseconds(high)})"
+    if advice.program_ns:
+        text += f" of {milliseconds(advice.program_ns)}, {advice.saved_ns / advice.program_ns:.1%}"
+    return text
+
+
+def too_little(advice: Advice) -> str:
+    """Why a pattern pays nothing."""
+    assert advice.site.pattern is not None
+    pool = advice.site.pattern.pool
+    if advice.gain.low_ns <= 0:
+        return (f"they {advice.site.pattern.what}, but {pool} is no faster: "
+                f"{advice.gain.low:.2f} to {advice.gain.high:.2f} times malloc's time")  # fmt: skip
+    return f"they {advice.site.pattern.what}, but {pool} saves only {time_text(advice)}"
+
+
+def print_advice(number: int, advice: Advice, stream: TextIO) -> None:
+    """One site."""
+    site, gain = advice.site, advice.gain
+    assert site.pattern is not None
+    print(f"\n{number}. {site.pattern.pool}: saves {time_text(advice)}", file=stream)
+    print(f"   {site.facts.weight:,.0f} blocks of {sizes_text(site)} {site.pattern.what}"
+          f"{groups_text(site)}", file=stream)  # fmt: skip
+    print(f"   a block: malloc {gain.malloc_ns:.1f} ns, {site.pattern.pool} {gain.pool_ns:.1f} ns; "
+          f"{gain.low:.2f} to {gain.high:.2f} times", file=stream)  # fmt: skip
+    if max(gain.malloc_kib, gain.pool_kib) >= MEMORY_LEAST_KIB:
+        print(f"   memory at the peak: malloc {gain.malloc_kib / 1024:.1f} MiB, "
+              f"{site.pattern.pool} {gain.pool_kib / 1024:.1f} MiB", file=stream)  # fmt: skip
+    print(f"   #include <{site.pattern.header}>: {site.pattern.how}", file=stream)
+    for title, lines in (("allocated", advice.made_at), ("freed", advice.freed_at)):
+        for at, line in enumerate(lines[:LINES_SHOWN]):
+            caller = "called" if at > 0 and title == "allocated" else title
+            print(f"   {caller:9} at {line}", file=stream)
+
+
+def coverage(trace: Trace) -> str:
+    """What was seen."""
+    traced = len(trace.size)
+    seen = "all traced" if traced == trace.made_count else f"{traced:,} traced in windows"
+    return f"{trace.made_count:,} allocations, {seen}"
+
+
+def show(found: Findings, top: int, stream: TextIO) -> None:
+    """The text."""
+    worthwhile = found.worthwhile
+    verdict = f"{len(worthwhile)} to gain from" if worthwhile else "nothing to gain"
+    count = len(found.advice) + len(found.others)
+    print(f"{coverage(found.trace)}; of {count} call sites that count: {verdict}", file=stream)
+    for number, advice in enumerate(worthwhile[:top], 1):
+        print_advice(number, advice, stream)
+    rest = [(one.site, one.made_at, too_little(one)) for one in found.advice
+            if not one.is_worthwhile]  # fmt: skip
+    rest += [(site, lines, site.reason) for site, lines in found.others]
+    if rest:
+        print("\nNothing to gain:" if worthwhile else "", file=stream)
+    for site, lines, reason in rest[:top]:
+        print(f"   {site.facts.weight:,.0f} blocks at {lines[0]}: {reason}", file=stream)
+    for note in found.notes:
+        print(f"note: {note}", file=stream)
+
+
+def to_json(found: Findings) -> dict[str, Any]:
+    """All of it, for programs."""
+    return {
+        "poolshim_advise": 1,
+        "allocations": found.trace.made_count,
+        "traced": len(found.trace.size),
+        "advice": [
+            {
+                "pool": one.site.pattern.pool, "header": one.site.pattern.header,
+                "what": one.site.pattern.what, "allocations": one.allocations,
+                "is_worthwhile": one.is_worthwhile, "saved_ns": one.saved_ns,
+                "program_ns": one.program_ns, "made_at": one.made_at, "freed_at": one.freed_at,
+                **asdict(one.gain),
+            }
+            for one in found.advice if one.site.pattern is not None
+        ],
+        "others": [
+            {"allocations": site.facts.weight, "made_at": lines, "reason": site.reason}
+            for site, lines in found.others
+        ],
+        "notes": found.notes,
+    }  # fmt: skip

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See trace.h. Calls the kernel only: the first allocation may come before libc is initialised.
+ */
+#include "shim/trace.h"
+
+#include "pools/engine/os/syscall.h"
+#include "pools/engine/record/trace.h"
+#include "shim/config.h"
+#include "shim/exit_output.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/mman.h>
+
+/* Written under the initialisation lock, before the program has threads. */
+static struct ps_trace_header *header;
+static long open_error;
+static long start_process;
+
+/* Maps a new file of so many bytes, on disk from now on: a full disk is noticed here. Returns the
+ * memory, or an error as the kernel returns it. */
+PS_AT_START static long map_file(const char *path, size_t bytes) {
+    long fd = ps_syscall6(SYS_openat, AT_FDCWD, (long)path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC,
+                          S_IRUSR | S_IWUSR, 0, 0);
+    if (ps_syscall_failed(fd)) {
+        return fd;
+    }
+    long result = ps_syscall6(SYS_fallocate, fd, 0, 0, (long)bytes, 0, 0);
+    if (result == 0) {
+        result = ps_syscall6(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    }
+    (void)ps_syscall3(SYS_close, fd, 0, 0);
+    return result;
+}
+
+PS_AT_START void ps_trace_open(struct ps_config *config) {
+    char path[PATH_MAX];
+    const char *pattern = ps_shim_settings()->trace_path;
+    if (pattern[0] == '\0') {
+        return;
+    }
+    start_process = ps_syscall3(SYS_getpid, 0, 0, 0);
+    long result = -ps_report_file_path(path, sizeof path, pattern, NULL);
+    if (result == 0) {
+        result = map_file(path, config->trace_bytes);
+    }
+    if (ps_syscall_failed(result)) {
+        open_error = -result;
+        config->record = false;
+        return;
+    }
+    config->trace_memory = header = (struct ps_trace_header *)result;
+}
+
+PS_AT_START void ps_trace_at_start(void) {
+    const char *pattern = ps_shim_settings()->trace_path;
+    if (pattern[0] == '\0') {
+        return;
+    }
+    int saved_errno = errno;
+    ps_exit_output_start();
+    if (header != NULL && header->magic != PS_TRACE_MAGIC) {
+        open_error = ENOMEM;
+    }
+    if (open_error != 0) {
+        ps_exit_output_unwritten("POOLSHIM_TRACE", pattern, (int)open_error);
+    }
+    errno = saved_errno;
+}
+
+PS_AT_START void ps_trace_at_exit(void) {
+    if (header == NULL || ps_syscall3(SYS_getpid, 0, 0, 0) != start_process) {
+        return;
+    }
+    char *at = (char *)header + header->maps_begin;
+    char *end = (char *)header + header->maps_end - 1; /* a zero ends the text */
+    long fd =
+        ps_syscall6(SYS_openat, AT_FDCWD, (long)"/proc/self/maps", O_RDONLY | O_CLOEXEC, 0, 0, 0);
+    if (ps_syscall_failed(fd)) {
+        return;
+    }
+    while (at < end) { /* ends: each turn reads something */
+        long got = ps_syscall3(SYS_read, fd, (long)at, end - at);
+        if (got <= 0) {
+            break;
+        }
+        at += got;
+    }
+    (void)ps_syscall3(SYS_close, fd, 0, 0);
+}

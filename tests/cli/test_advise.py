@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: MIT
+"""`poolshim advise`: programs with one pattern each get the pool that fits, programs without one
+are told so, and what cannot be advised on is one line.
+
+    scripts/test tests/cli/test_advise.py
+
+Line 1 of each program in tests/advice has the pool, or "none".
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import ROOT, run_captured
+from under_shim import need
+
+sys.path.insert(0, str(ROOT / "scripts"))
+
+from poolshim_cli.advise import patterns, replay, streams, trace  # noqa: E402
+from poolshim_cli.advise.order import facts_of  # noqa: E402
+from poolshim_cli.advise.report import Advice  # noqa: E402
+
+pytestmark = pytest.mark.preload
+
+MAIN = ROOT / "scripts" / "poolshim_cli" / "__main__.py"
+SOURCES = {path.stem: path for path in sorted((ROOT / "tests" / "advice").glob("*.c"))}
+HEADERS = {"region": "region", "stack": "stack", "scratch": "stack", "fifo": "fifo",
+           "pool": "pool", "ring": "ring"}  # fmt: skip
+
+
+def expected_of(name: str) -> str:
+    """What line 1 says."""
+    found = re.match(r"// advise: (\w+)\n", SOURCES[name].read_text())
+    assert found is not None
+    return found.group(1)
+
+
+def poolshim(
+    build: Path, *words: str | os.PathLike[str], timeout: float = 300, **options: Any
+) -> subprocess.CompletedProcess[str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("POOLSHIM_")}
+    env = {**kept, "POOLSHIM_BUILD_DIR": str(build)}
+    words = (sys.executable, str(MAIN), "advise", *map(str, words))
+    return run_captured(list(words), env=env, timeout=timeout, **options)
+
+
+@cache
+def advised(build: Path, name: str) -> dict[str, Any]:
+    need("addr2line")
+    done = poolshim(build, "--json", "--", build / "tests" / "advice" / name)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_there_are_six_patterns_and_programs_without() -> None:
+    pools = [expected_of(name) for name in SOURCES]
+    assert set(pools) == {*HEADERS, "none"}
+    assert pools.count("none") >= 2
+
+
+@pytest.mark.parametrize("name", [name for name in SOURCES if expected_of(name) != "none"])
+def test_the_pool_that_fits_is_named(build_dir: Path, name: str) -> None:
+    found = advised(build_dir, name)
+    first = found["advice"][0]
+    assert first["pool"] == expected_of(name), found
+    assert first["header"] == f"poolshim/{HEADERS[first['pool']]}.h"
+    assert f"{name}.c:" in first["made_at"][0] and f"{name}.c:" in first["freed_at"][0]
+    assert first["allocations"] == pytest.approx(found["allocations"], rel=0.05)
+    assert first["malloc_ns"] > 0 and first["pool_ns"] > 0 and first["low"] <= first["high"]
+
+
+@pytest.mark.parametrize("name", [name for name in SOURCES if expected_of(name) == "none"])
+def test_without_a_pattern_there_is_nothing_to_gain(build_dir: Path, name: str) -> None:
+    found = advised(build_dir, name)
+    assert [one for one in found["advice"] if one["is_worthwhile"]] == []
+    assert found["advice"] or found["others"]
+
+
+def test_the_report_says_what_to_change(build_dir: Path, tmp_path: Path) -> None:
+    kept = tmp_path / "one.trace"
+    done = poolshim(build_dir, "--once", "-o", kept, "--", build_dir / "tests/advice/region")
+    assert done.returncode == 0 and done.stdout == ""
+    assert "#include <poolshim/region.h>" in done.stderr
+    assert re.search(r"allocated at add_node \(.*region\.c:\d+\)", done.stderr)
+    again = poolshim(build_dir, "--read", kept)
+    assert again.returncode == 0
+    assert "die together" in again.stdout
+
+
+def test_a_program_without_gain_is_told_so(build_dir: Path) -> None:
+    done = poolshim(build_dir, "--", build_dir / "tests/advice/none_resized")
+    assert "nothing to gain" in done.stderr
+    assert "its blocks are resized" in done.stderr
+
+
+def test_a_site_in_windows_stands_for_all_its_allocations(build_dir: Path) -> None:
+    program = build_dir / "tests/advice/pool"
+    done = poolshim(build_dir, "--json", "--once", "--size", "1MiB", "--", program)
+    found = json.loads(done.stdout)
+    assert found["traced"] < found["allocations"] / 4
+    assert found["advice"][0]["pool"] == "pool"
+    assert found["advice"][0]["allocations"] == pytest.approx(found["allocations"], rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "message"),
+    [
+        ((), 2, "which command? poolshim advise -- COMMAND"),
+        (("--frobnicate",), 2, "no option --frobnicate; the command's own come behind --"),
+        (("--top", "0", "--", "true"), 2, "--top: 0 is no number of call sites"),
+        (("--read", "none.trace"), 2, "none.trace: No such file or directory"),
+        (("--read", "x", "--", "true"), 2, "--read takes a file: no command, --output or --size"),
+        (("--size", "1", "--", "true"), 2, '--size: "1" is below the minimum, 1MiB'),
+        (("--", "./none"), 127, "./none: no such command"),
+        (("-o", "none/t", "--", "true"), 2, "none"),
+    ],
+)
+def test_bad_input_is_one_line(
+    build_dir: Path, tmp_path: Path, words: tuple[str, ...], status: int, message: str
+) -> None:
+    done = poolshim(build_dir, *words, cwd=tmp_path)
+    assert done.returncode == status
+    assert done.stderr.startswith("poolshim advise: ") and done.stderr.count("\n") == 1
+    assert message in done.stderr
+
+
+@pytest.mark.parametrize("content", [b"", b"x" * 8000, b"PSTRACE1" + b"\xff" * 8000])
+def test_a_damaged_trace_is_one_line(build_dir: Path, tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "bad.trace"
+    path.write_bytes(content)
+    done = poolshim(build_dir, "--read", path)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1 and "not a trace of POOLSHIM_TRACE" in done.stderr
+
+
+def test_the_exit_status_is_the_commands(build_dir: Path) -> None:
+    assert poolshim(build_dir, "--", "sh", "-c", "exit 7").returncode == 7
+
+
+# ---- order and patterns, on traces made here ----
+
+
+def made_by(calls: list[tuple[str, int]], **columns: int) -> trace.Trace:
+    """A trace of one site: ("a", size) allocates, ("f", n) frees the block n."""
+    found = trace.Trace(weights=[1.0], stacks={0: (), 1: (10, 20), 2: (30, 40)})
+    for time, (kind, value) in enumerate(calls):
+        if kind == "f":
+            found.died[value] = time
+            found.free_stack[value] = columns.get("free_stack", 2)
+            found.free_thread[value] = columns.get("free_thread", 1)
+            continue
+        for column, one in ((found.size, value), (found.stack, 1), (found.thread, 1),
+                            (found.born, time), (found.window, 0), (found.died, trace.LIVE),
+                            (found.free_stack, 0), (found.free_thread, 0)):  # fmt: skip
+            column.append(one)
+        found.is_resized.append(0)
+    found.made_count = len(found.size)
+    return found
+
+
+def pool_of(found: trace.Trace) -> str | None:
+    pattern, _ = patterns.pattern_of(facts_of(found, list(range(len(found.size)))))
+    return pattern.pool if pattern else None
+
+
+def sizes(count: int) -> list[tuple[str, int]]:
+    return [("a", 16 + at % 7 * 16) for at in range(count)]
+
+
+def test_blocks_that_live_to_the_end_die_together() -> None:
+    assert pool_of(made_by(sizes(100))) == "region"
+
+
+def test_generations_that_overlap_are_groups() -> None:
+    calls = sizes(60)
+    for start in range(0, 200, 20):
+        calls += [("f", one) for one in range(start, start + 20)] + sizes(20)
+    found = made_by(calls)
+    assert pool_of(found) == "fifo" or pool_of(found) == "region"
+
+
+def test_frees_from_elsewhere_one_by_one_have_no_pool() -> None:
+    calls = []
+    for at in range(100):
+        calls += [("a", 16 + at % 5 * 16), ("f", at)]
+    assert pool_of(made_by(calls, free_thread=2)) is None
+
+
+def test_a_batch_of_another_thread_is_a_frame() -> None:
+    calls: list[tuple[str, int]] = []
+    for start in range(0, 200, 10):
+        calls += sizes(10) + [("f", one) for one in range(start, start + 10)]
+    assert pool_of(made_by(calls, free_thread=2)) == "ring"
+    assert pool_of(made_by(calls, free_thread=1)) != "ring"
+
+
+def test_scratch_needs_a_free_by_the_same_call() -> None:
+    calls: list[tuple[str, int]] = []
+    for start in range(0, 100, 2):
+        calls += [("a", 16 + start), ("a", 32), ("f", start), ("f", start + 1)]
+    found = made_by(calls)
+    found.stacks[2] = (30, 20)
+    assert pool_of(found) == "scratch"
+    found.stacks[2] = (30, 40)
+    assert pool_of(found) is None
+
+
+def test_streams_clear_away_what_lives_on(build_dir: Path, monkeypatch: Any) -> None:
+    monkeypatch.setenv("POOLSHIM_BUILD_DIR", str(build_dir))
+    found = made_by([*[("a", 48)] * 40, *(("f", one) for one in range(10, 40))])
+    facts = facts_of(found, list(range(40)))
+    for pattern in (patterns.REGION, patterns.STACK, patterns.FIFO, patterns.POOL):
+        site = patterns.Site((10,), facts, pattern, "")
+        pair = streams.streams_of(found, site)
+        head = streams.HEADER.unpack_from(pair.malloc)
+        calls = [kind for kind, _, _ in _ops(pair.malloc)]
+        assert calls.count(streams.ALLOC) == calls.count(streams.FREE) == head[3]
+        assert head[2] < head[1]
+        gain = replay.measure(found, site)
+        assert gain.blocks == head[3] and gain.pool_ns > 0
+
+
+def _ops(data: bytes) -> list[tuple[int, int, int]]:
+    words = memoryview(data)[streams.HEADER.size :].cast("I")
+    return [(words[at], words[at + 1], words[at + 2]) for at in range(0, len(words), 3)]
+
+
+def test_a_small_part_of_the_program_is_no_gain() -> None:
+    found = made_by(sizes(100))
+    facts = facts_of(found, list(range(100)))
+    site = patterns.Site((10,), facts, patterns.POOL, "")
+    gain = replay.Gain(20.0, 10.0, 0.4, 0.6, 0, 0, 100)
+    unclear = replay.Gain(20.0, 19.0, 0.9, 1.1, 0, 0, 100)
+    assert Advice(site, gain, [], [], 10_000).is_worthwhile
+    assert not Advice(site, gain, [], [], 1_000_000).is_worthwhile
+    assert not Advice(site, unclear, [], [], 10_000).is_worthwhile
+
+
+def test_windows_stand_for_what_follows_them() -> None:
+    weights = trace.weights_of([0, 200, 400], [100, 250, 450], 300)
+    assert weights == [2.0, 2.0, 0.0]
