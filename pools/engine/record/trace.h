@@ -16,10 +16,10 @@
  * The trace lies in memory that the shim maps from a file: nothing must be written at the end, and
  * a process that is killed leaves what it has. Three parts: this header, the stacks (a count and
  * then the sites, innermost first; a stack's name is its place in words), the events. An event's
- * place is its order: an allocation takes it after the block is there, a free before it is gone.
+ * place is its order: an allocation takes it when the block is there, a free before it is freed.
  *
- * A resize in place counts as a free and an allocation. Calls of threads without a heap are not
- * traced, except that they free. Any thread; no locks. Callers: modes.c, the shim.
+ * A resize in place counts as a free and an allocation. Of a thread without a heap only
+ * frees are traced. Any thread; no locks. Callers: modes.c, the shim.
  */
 #ifndef PS_RECORD_TRACE_H
 #define PS_RECORD_TRACE_H
