@@ -119,7 +119,7 @@ def test_a_site_in_windows_stands_for_all_its_allocations(build_dir: Path) -> No
         (("--top", "0", "--", "true"), 2, "--top: 0 is no number of call sites"),
         (("--read", "none.trace"), 2, "none.trace: No such file or directory"),
         (("--read", "x", "--", "true"), 2, "--read takes a file: no command, --output or --size"),
-        (("--size", "1", "--", "true"), 2, '--size: "1" is below the minimum, 1MiB'),
+        (("--size", "1", "--", "true"), 2, '--size: "1" is below the minimum, 64KiB'),
         (("--", "./none"), 127, "./none: no such command"),
         (("-o", "none/t", "--", "true"), 2, "none"),
     ],

@@ -69,7 +69,7 @@ def test_help_names_every_subcommand() -> None:
         (["docter", "true"], "poolshim: no command docter; did you mean doctor?"),
         (["ls", "-l"], "poolshim: no command ls; to run that program: poolshim run -- ls"),
         (["../tests"], "poolshim: no command ../tests; to run that program: "),
-        (["qqqq"], "poolshim: no command qqqq; there are compare, doctor, "),
+        (["qqqq"], "poolshim: no command qqqq; there are advise, compare, "),
         (["--colour"], "poolshim: no option --colour; there are --help and --version"),
         (["compare", "--run", "5"], "poolshim compare: No such option '--run'. "),
         (["compare", "-r", "jq"], "poolshim compare: No such option '-r'. The command's own come "

@@ -29,7 +29,7 @@
 #define PS_TRACE_MAGIC 0x3145434152545350 /* "PSTRACE1" */
 #define PS_TRACE_FRAMES 24                /* of a stack, the innermost */
 #define PS_TRACE_WINDOWS 33               /* the long one and the others */
-#define PS_TRACE_BYTES_MIN ((size_t)1 << 20)
+#define PS_TRACE_BYTES_MIN ((size_t)64 << 10)
 
 enum ps_trace_kind { PS_TRACE_NONE = 0, PS_TRACE_MADE, PS_TRACE_FREED };
 #define PS_TRACE_RESIZED 4 /* a flag of the kind: within a realloc */
