@@ -18,8 +18,8 @@
  * then the sites, innermost first; a stack's name is its place in words), the events. An event's
  * place is its order: an allocation takes it when the block is there, a free before it is freed.
  *
- * A resize in place counts as a free and an allocation. Of a thread without a heap only
- * frees are traced. Any thread; no locks. Callers: modes.c, the shim.
+ * A resize in place counts as a free and an allocation. A thread without a heap is
+ * traced only when it frees. Any thread; no locks. Callers: modes.c, the shim.
  */
 #ifndef PS_RECORD_TRACE_H
 #define PS_RECORD_TRACE_H

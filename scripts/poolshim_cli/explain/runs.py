@@ -25,7 +25,7 @@ from .watch import Watch
 READY_S = 30.0
 STOP_S = 10.0
 FIRST_PAUSE_S = 0.01  # doubled after each sample, up to the pause that was asked for
-OTHER_MODES = ("POOLSHIM_HARDEN", "POOLSHIM_GUARD_SAMPLE", "POOLSHIM_RECORD")
+OTHER_MODES = ("POOLSHIM_HARDEN", "POOLSHIM_GUARD_SAMPLE", "POOLSHIM_RECORD", "POOLSHIM_TRACE")
 
 
 @dataclass(frozen=True)

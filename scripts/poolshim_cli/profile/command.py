@@ -212,7 +212,7 @@ def environment_of(request: Request, pattern: str) -> dict[str, str]:
         found["NODE_OPTIONS"] = f"{found.get('NODE_OPTIONS', '')} --perf-basic-prof".strip()
     if request.interval:
         found["POOLSHIM_PROFILE_INTERVAL"] = request.interval
-    for name in ("POOLSHIM_HARDEN", "POOLSHIM_GUARD_SAMPLE", "POOLSHIM_RECORD"):
+    for name in ("POOLSHIM_HARDEN", "POOLSHIM_GUARD_SAMPLE", "POOLSHIM_RECORD", "POOLSHIM_TRACE"):
         found.pop(name, None)
     return found
 
