@@ -205,6 +205,7 @@ bool ps_heap_trim(size_t keep_bytes) {
     ps_heap_flush();
     (void)ps_mode.hook.reclaim();
     ps_steal_all();
+    ps_heap_flush(); /* again: notices of ended threads were forwarded to this one */
     bool has_purged = ps_mapping_expire(UINT64_MAX) != 0;
     has_purged |= ps_medium_purge_all();
     return ps_purge_all(keep_bytes) || has_purged;
