@@ -111,6 +111,48 @@ void ps_signal_guard_leave(struct ps_signal_guard *guard) {
     pthread_sigmask(SIG_SETMASK, &guard->before, NULL);
 }
 
+/*
+ * The errors of creating, writing and renaming a file. libc's strerror may allocate, and these
+ * lines are also printed from inside of calls of malloc.
+ */
+static const char *const error_texts[] = {
+    [EPERM] = "Operation not permitted",
+    [ENOENT] = "No such file or directory",
+    [EIO] = "Input/output error",
+    [ENXIO] = "No such device or address",
+    [EBADF] = "Bad file descriptor",
+    [EAGAIN] = "Resource temporarily unavailable",
+    [ENOMEM] = "Cannot allocate memory",
+    [EACCES] = "Permission denied",
+    [EBUSY] = "Device or resource busy",
+    [EEXIST] = "File exists",
+    [ENODEV] = "No such device",
+    [ENOTDIR] = "Not a directory",
+    [EISDIR] = "Is a directory",
+    [EINVAL] = "Invalid argument",
+    [ENFILE] = "Too many open files in system",
+    [EMFILE] = "Too many open files",
+    [ETXTBSY] = "Text file busy",
+    [EFBIG] = "File too large",
+    [ENOSPC] = "No space left on device",
+    [EROFS] = "Read-only file system",
+    [EPIPE] = "Broken pipe",
+    [ENAMETOOLONG] = "File name too long",
+    [ENOSYS] = "Function not implemented",
+    [ELOOP] = "Too many levels of symbolic links",
+    [EDQUOT] = "Disk quota exceeded",
+};
+
+static void add_error(struct ps_text *text, int error) {
+    size_t count = sizeof error_texts / sizeof error_texts[0];
+    if ((size_t)error < count && error_texts[error] != NULL) {
+        ps_text_add(text, error_texts[error]);
+    } else {
+        ps_text_add(text, "error ");
+        ps_text_add_number(text, (uint64_t)error);
+    }
+}
+
 void ps_exit_output_unwritten(const char *option, const char *path, int error) {
     char buffer[BUFFER_BYTES];
     struct ps_text text;
@@ -123,9 +165,8 @@ void ps_exit_output_unwritten(const char *option, const char *path, int error) {
     ps_text_add(&text, option);
     ps_text_add(&text, ": cannot write ");
     ps_text_add_quoted(&text, ps_str_of(path));
-    const char *why = strerrordesc_np(error);
     ps_text_add(&text, ": ");
-    ps_text_add(&text, why != NULL ? why : "unknown error");
+    add_error(&text, error);
     ps_text_add(&text, "\n");
     ps_text_flush(&text);
 }

@@ -23,16 +23,24 @@ static uint32_t x_can_trace;
 
 static bool is_own(uintptr_t address) { return address - own_code < own_code_bytes; }
 
-/* Finds the part of a loaded object that this very function lies in. */
-PS_AT_START static int find_own_code(struct dl_phdr_info *info, size_t info_bytes, void *context) {
+/* A search for the part of a loaded object that an address lies in. */
+struct search {
+    uintptr_t address;
+    uintptr_t begin;
+    size_t bytes;
+    uintptr_t base; /* of the object: what the addresses in its file are relative to */
+};
+
+PS_AT_START static int look_at(struct dl_phdr_info *info, size_t info_bytes, void *context) {
     (void)info_bytes;
-    (void)context;
+    struct search *search = context;
     for (size_t i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *part = &info->dlpi_phdr[i];
         uintptr_t begin = info->dlpi_addr + part->p_vaddr;
-        if (part->p_type == PT_LOAD && (uintptr_t)find_own_code - begin < part->p_memsz) {
-            own_code = begin;
-            own_code_bytes = part->p_memsz;
+        if (part->p_type == PT_LOAD && search->address - begin < part->p_memsz) {
+            search->begin = begin;
+            search->bytes = part->p_memsz;
+            search->base = info->dlpi_addr;
             return 1;
         }
     }
@@ -43,7 +51,10 @@ __attribute__((constructor(103))) PS_AT_START static void library_loaded(void) {
     bool may_profile = ps_profile_settings.interval_bytes != 0; /* on demand, at any time */
     if (ps_guard_period != 0 || may_profile || ps_trace_is_on()) {
         ps_unwind_start();
-        (void)dl_iterate_phdr(find_own_code, NULL);
+        struct search search = {.address = (uintptr_t)look_at};
+        (void)dl_iterate_phdr(look_at, &search);
+        own_code = search.begin;
+        own_code_bytes = search.bytes;
         ps_guard_watch();
         ps_store_release(&x_can_trace, 1u); /* release: pairs with ps_guard_trace */
     }
@@ -97,14 +108,14 @@ static void append_hex(char *text, size_t capacity, uintptr_t value) {
 /* "/usr/bin/program(+0x1234) function", the number as addr2line takes it. */
 void ps_guard_name(uintptr_t site, char *text, size_t capacity) {
     Dl_info info;
-    struct link_map *map = NULL;
+    struct search search = {.address = site};
     text[0] = '\0';
-    if (dladdr1((void *)site, &info, (void **)&map, RTLD_DL_LINKMAP) == 0 || map == NULL) {
+    if (dladdr((void *)site, &info) == 0 || dl_iterate_phdr(look_at, &search) == 0) {
         return;
     }
     append(text, capacity, info.dli_fname != NULL ? info.dli_fname : "?");
     append(text, capacity, "(+0x");
-    append_hex(text, capacity, site - map->l_addr);
+    append_hex(text, capacity, site - search.base);
     append(text, capacity, ")");
     if (info.dli_sname != NULL) {
         append(text, capacity, " ");

@@ -8,11 +8,11 @@
 #include "pools/engine/heap/maintenance.h"
 #include "pools/engine/record/census.h"
 #include "shim/entry.h"
+#include "shim/glibc.h"
 #include "shim/stats.h"
 
 #include <errno.h>
 #include <limits.h>
-#include <malloc.h>
 #include <stdio.h>
 #include <unistd.h>
 

@@ -90,6 +90,7 @@ PS_EXPORT void *memalign(size_t align, size_t size) {
 
 PS_EXPORT void *valloc(size_t size) { return ps_block_alloc_aligned(size, ps_os_page_bytes()); }
 
+void *pvalloc(size_t size); /* glibc alone declares it */
 PS_EXPORT void *pvalloc(size_t size) {
     size_t page_bytes = ps_os_page_bytes();
     size_t rounded = ps_round_up(size, page_bytes);
