@@ -22,6 +22,7 @@ enum { SCRIPT_DEPTH = 5, SCRIPT_LINE_BYTES = 256, SEGMENT_LIMIT = 64 }; /* the f
 
 /* The same size for every class; Elf64_Ehdr begins with it. */
 enum { IDENT_BYTES = 20, TYPE_OFFSET = 16, MACHINE_OFFSET = 18 };
+enum { LOONGARCH = 258 }; /* EM_LOONGARCH, which older headers lack */
 
 static void read_interpreter(int fd, struct elf_facts *facts) {
     Elf64_Ehdr header;
@@ -132,9 +133,9 @@ static const char *machine_name(const struct elf_facts *facts) {
     static const struct {
         uint16_t machine;
         const char *name;
-    } known[] = {{EM_386, "x86"},         {EM_X86_64, "x86-64"},      {EM_ARM, "32-bit ARM"},
-                 {EM_AARCH64, "AArch64"}, {EM_RISCV, "RISC-V"},       {EM_PPC64, "POWER"},
-                 {EM_S390, "S/390"},      {EM_LOONGARCH, "LoongArch"}};
+    } known[] = {{EM_386, "x86"},         {EM_X86_64, "x86-64"},   {EM_ARM, "32-bit ARM"},
+                 {EM_AARCH64, "AArch64"}, {EM_RISCV, "RISC-V"},    {EM_PPC64, "POWER"},
+                 {EM_S390, "S/390"},      {LOONGARCH, "LoongArch"}};
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         if (known[i].machine == facts->machine) {
             return known[i].name;
@@ -168,6 +169,19 @@ static bool is_named(const char *path, const char *prefix) {
     return strncmp(slash == NULL ? path : slash + 1, prefix, strlen(prefix)) == 0;
 }
 
+/* One of two texts. */
+static const char *libc_of(const struct elf_facts *program) {
+    static const char *const names[] = {"glibc", "musl"};
+    return names[is_named(program->interpreter, "ld-musl")];
+}
+
+/* Of this program, and so of the libraries that it finds. */
+static const char *own_libc(void) {
+    struct elf_facts own;
+    (void)run_target_read_elf("/proc/self/exe", &own);
+    return libc_of(&own);
+}
+
 /* NULL, or why this very file, no script, would run without the library. */
 static const char *refusal_of_program(const char *shown, const char *path,
                                       const struct elf_facts *program,
@@ -183,8 +197,9 @@ static const char *refusal_of_program(const char *shown, const char *path,
     if (program->interpreter[0] == '\0' && !is_loader) {
         return run_text("%s is statically linked, nothing can be preloaded into it", shown);
     }
-    if (is_named(program->interpreter, "ld-musl")) {
-        return run_text("%s is linked to musl, the library to glibc", shown);
+    if (libc_of(program) != own_libc()) {
+        return run_text("%s is linked to %s, the library to %s", shown, libc_of(program),
+                        own_libc());
     }
     const char *privilege = privilege_of(path);
     if (privilege != NULL) {

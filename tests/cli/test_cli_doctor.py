@@ -41,7 +41,9 @@ sys.path.insert(0, str(ROOT / "scripts"))
 pytest.importorskip("rich", reason="rich is not installed: run scripts/setup")
 pytest.importorskip("click", reason="click is not installed: run scripts/setup")
 
+from poolshim_cli import elf  # noqa: E402
 from poolshim_cli.doctor import command  # noqa: E402
+from poolshim_cli.doctor.program import libc_of  # noqa: E402
 
 pytestmark = pytest.mark.preload
 
@@ -206,7 +208,18 @@ def test_program_for_musl(folder: Path) -> None:
     made = run_captured(["musl-gcc", "-x", "c", "-", "-o", program], input=PRINT_MAPS)
     assert made.returncode == 0, made.stderr
     assert "linked to musl" in check_fatal("musl", program)
-    assert "linked to musl" in poolshim("run", program).stderr
+    assert "linked to musl, the library to glibc" in poolshim("run", program).stderr
+
+
+def test_each_libc_is_known_by_its_names(folder: Path) -> None:
+    """A library for musl, as musl-gcc and as Alpine's gcc make it, is none for a program of glibc."""
+    for name, needed in (("own", "libc.so"), ("alpine", "libc.musl-x86_64.so.1")):
+        stub = compile_library(folder, needed, "int stub;", f"-Wl,-soname,{needed}")
+        library = compile_library(folder, f"lib{name}.so", "int x;", "-nostdlib", str(stub),
+                                  "-Wl,--no-as-needed")  # fmt: skip
+        assert stub.name in elf.read(library).needed
+        assert libc_of(elf.read(library)) == "musl"
+    assert libc_of(elf.read(Path("/bin/true"))) == "glibc"
 
 
 def test_program_without_its_loader(folder: Path) -> None:

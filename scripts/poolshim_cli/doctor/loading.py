@@ -17,10 +17,15 @@ from .findings import FATAL, FINE, NOTE, WARNING, Diagnosis
 from .program import C_NAMES, NEW_NAMES
 
 LISTED = re.compile(r"^\t(?:\S+ => )?(\S+) \(0x[0-9a-f]+\)$", re.MULTILINE)
-ABSENT = re.compile(r"error while loading shared libraries: (\S+): cannot open shared object")
+ABSENT = re.compile(
+    r"rror (?:while )?loading shared librar(?:y|ies):? (\S+): "
+    r"(?:cannot open shared object|No such file)"
+)
 REFUSED = re.compile(r"object '([^']*)' from (LD_PRELOAD|/etc/ld.so.preload) cannot be preloaded")
 # They define malloc or operator new where no other library does: no finding names them.
-ORDINARY = re.compile(r"^(libc|libstdc\+\+|libc\+\+|libc\+\+abi|ld-linux[^.]*|ld64)\.so|^ld-2")
+ORDINARY = re.compile(
+    r"^(libc|libstdc\+\+|libc\+\+|libc\+\+abi|ld-(linux|musl)[^.]*|ld64)\.so|^ld-2|^libc\.musl-"
+)
 TIMEOUT_S = 30
 
 

@@ -29,12 +29,19 @@ CONTROLS = {
 # Texts that stay in a stripped program.
 TRACES = {b"<jemalloc>": "jemalloc", b"mimalloc: ": "mimalloc", b"TCMALLOC_": "tcmalloc",
           b"rpmalloc": "rpmalloc", b"snmalloc": "snmalloc"}  # fmt: skip
-LOADER = re.compile(r"ld-linux|ld64\.so|ld\.so|ld-2\.")
+LOADER = re.compile(r"ld-linux|ld-musl|ld64\.so|ld\.so|ld-2\.")
+MUSL = re.compile(r"libc\.so$|libc\.musl-")  # its own name, and Alpine's
 
 
 def kind_of(file: elf.Elf) -> tuple[int, bool, int]:
     """What must be the same in all files of a process."""
     return file.bits, file.is_little_endian, file.machine
+
+
+def libc_of(file: elf.Elf) -> str:
+    """The C library of a program, by its loader, or of a library, by what it needs."""
+    loader = Path(file.interpreter).name.startswith("ld-musl")
+    return "musl" if loader or any(MUSL.match(name) for name in file.needed) else "glibc"
 
 
 def check_kind(diagnosis: Diagnosis, program: elf.Elf, library: elf.Elf) -> bool:
@@ -60,10 +67,11 @@ def check_kind(diagnosis: Diagnosis, program: elf.Elf, library: elf.Elf) -> bool
             f"{where} is statically linked: no loader runs, nothing can be preloaded", advice,
         )  # fmt: skip
         return False
-    if Path(program.interpreter).name.startswith("ld-musl"):
+    if libc_of(program) != libc_of(library):
         diagnosis.add(
-            "musl", FATAL, f"{where} is linked to musl, the library to glibc",
-            "use the program's build for glibc",
+            "musl", FATAL,
+            f"{where} is linked to {libc_of(program)}, the library to {libc_of(library)}",
+            f"build poolshim for {libc_of(program)}",
         )  # fmt: skip
         return False
     if not os.path.exists(program.interpreter):
