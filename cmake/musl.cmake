@@ -15,3 +15,8 @@ file(CREATE_LINK /usr/include/linux ${kernel_headers}/linux SYMBOLIC)
 file(CREATE_LINK /usr/include/asm-generic ${kernel_headers}/asm-generic SYMBOLIC)
 file(CREATE_LINK /usr/include/${multiarch}/asm ${kernel_headers}/asm SYMBOLIC)
 set(CMAKE_C_FLAGS_INIT "-idirafter ${kernel_headers}")
+
+# musl-gcc leaves out the index of unwind tables, which a gcc made for musl writes.
+foreach(kind IN ITEMS EXE SHARED MODULE)
+    set(CMAKE_${kind}_LINKER_FLAGS_INIT "-Wl,--eh-frame-hdr")
+endforeach()

@@ -13,6 +13,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from buildable import skip_left_out
 from conftest import ROOT, run_captured
 from test_unit import builds, run_program
 
@@ -23,16 +24,10 @@ SOURCES = sorted(
 )
 
 
-def has_cxx(build: Path) -> bool:
-    """Whether CMake was given a C++ compiler: musl's package brings none."""
-    return "\nCMAKE_CXX_FLAGS_DEBUG:" in (build / "CMakeCache.txt").read_text()
-
-
 @pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.name)
 @pytest.mark.parametrize("build", builds(), ids=lambda path: path.name)
 def test_pool_program(build: Path, source: Path, tmp_path: Path) -> None:
-    if source.suffix == ".cpp" and not has_cxx(build):
-        pytest.skip("this build has no C++ compiler")
+    skip_left_out(build, source)
     name = f"{source.stem}-{source.suffix[1:]}"
     run_program(build, build / "tests" / "pools" / name, cwd=tmp_path)
 

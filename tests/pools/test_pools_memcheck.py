@@ -12,9 +12,10 @@ import os
 from pathlib import Path
 
 import pytest
+from buildable import skip_left_out
 from conftest import run_captured
 from instructions import require_valgrind
-from test_pools import SOURCES, has_cxx
+from test_pools import SOURCES
 
 # Empty, not unset: then no test starts itself again in another mode, outside memcheck.
 MODES = {"default": "", "malloc": "malloc", "check": "check"}
@@ -48,8 +49,7 @@ def cases() -> list[object]:
 @pytest.mark.parametrize(("source", "mode"), cases())
 def test_memcheck_finds_nothing(build_dir: Path, source: Path, mode: str, tmp_path: Path) -> None:
     require_valgrind()
-    if source.suffix == ".cpp" and not has_cxx(build_dir):
-        pytest.skip("this build has no C++ compiler")
+    skip_left_out(build_dir, source)
     program = build_dir / "tests" / "pools" / f"{source.stem}-{source.suffix[1:]}"
     command = ["valgrind", "--quiet", f"--error-exitcode={FOUND}", program]
     env = {**os.environ, "PS_DEBUG": MODES[mode]}

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""The shim built for 64-bit ARM, its checker under an emulator; the rest by
-scripts/dev/test-elsewhere.
+"""The shim built for 64-bit ARM, its checker under an emulator; the shim built for musl, in programs
+of musl; the rest by scripts/dev/test-elsewhere.
 
     scripts/test tests/repo/test_elsewhere.py
 """
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from pathlib import Path
@@ -19,18 +20,21 @@ TOOLS = ("aarch64-linux-gnu-gcc", "aarch64-linux-gnu-g++", "qemu-aarch64")
 OPERATIONS = 100_000
 
 
-@pytest.mark.slow
-def test_checker_finds_nothing_on_aarch64(tmp_path: Path) -> None:
-    for tool in TOOLS:
+def build(preset: str, tools: tuple[str, ...], folder: Path, *targets: str) -> None:
+    for tool in tools:
         if shutil.which(tool) is None:
             pytest.skip(f"{tool} is not installed: scripts/setup elsewhere")
     options = ["-DPOOLSHIM_BUILD_BENCH=OFF", "-DCMAKE_COMPILE_WARNING_AS_ERROR=ON"]
-    command = ["cmake", "--preset", "aarch64", "-S", ROOT, "-B", tmp_path, *options]
+    command = ["cmake", "--preset", preset, "-S", ROOT, "-B", folder, *options]
     configured = run_captured(command, timeout=120, cwd=ROOT)
     assert configured.returncode == 0, configured.stdout + configured.stderr
-    targets = ("poolshim", "stress-checker", "unit-bits_test")
-    built = run_captured(["cmake", "--build", tmp_path, "--target", *targets], timeout=600)
+    built = run_captured(["cmake", "--build", folder, "--target", *targets], timeout=600)
     assert built.returncode == 0, built.stdout[-6000:]
+
+
+@pytest.mark.slow
+def test_checker_finds_nothing_on_aarch64(tmp_path: Path) -> None:
+    build("aarch64", TOOLS, tmp_path, "poolshim", "stress-checker", "unit-bits_test")
     emulator = ["qemu-aarch64", "-L", "/usr/aarch64-linux-gnu"]
     preload = ["-E", f"LD_PRELOAD={tmp_path / 'libpoolshim.so'}"]
     unit = run_captured([*emulator, tmp_path / "tests" / "unit" / "bits_test"])
@@ -42,6 +46,25 @@ def test_checker_finds_nothing_on_aarch64(tmp_path: Path) -> None:
     done = re.search(r"^operations: (\d+)$", result.stdout, re.MULTILINE)
     assert done and int(done[1]) >= OPERATIONS
     assert "cannot be preloaded" not in result.stderr
+
+
+@pytest.mark.slow
+def test_shim_serves_programs_of_musl(tmp_path: Path) -> None:
+    """By the loader of musl: the checker, and `run`, which tells the two C libraries apart."""
+    build("musl", ("musl-gcc",), tmp_path, "poolshim", "poolshim-run", "stress-checker")
+    library = tmp_path / "libpoolshim.so"
+    checker = tmp_path / "tests" / "stress" / "checker"
+    assert "Shared library: [libc.so]" in run_captured(["readelf", "-d", library]).stdout
+    command = [checker, f"--ops={OPERATIONS}", "--threads=4", "--max-live-bytes=33554432"]
+    environment = {"PATH": os.environ["PATH"], "POOLSHIM_STATS": "1"}
+    result = run_captured([tmp_path / "scripts" / "poolshim-run", "--", *command], 300, env=environment)
+    assert result.returncode == 0, result.stderr[-2000:]
+    done = re.search(r"^operations: (\d+)$", result.stdout, re.MULTILINE)
+    assert done and int(done[1]) >= OPERATIONS
+    assert "poolshim" in result.stderr, "no statistics: the library was not there"
+    refused = run_captured([tmp_path / "scripts" / "poolshim-run", "--", "/bin/true"], env=environment)
+    assert refused.returncode != 0
+    assert "linked to glibc, the library to musl" in refused.stderr
 
 
 def test_a_variant_that_is_none_is_refused() -> None:

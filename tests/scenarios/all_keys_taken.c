@@ -1,4 +1,5 @@
 // expect: exit 0
+// libc: glibc
 /* SPDX-License-Identifier: MIT */
 /*
  * A program that takes every pthread key there is still gets a heap in every thread, and its keys

@@ -1,4 +1,5 @@
 // expect: exit 0
+// libc: glibc
 /* SPDX-License-Identifier: MIT */
 /*
  * The first library of LD_PRELOAD, loaded by dlopen into a program that runs on libc's heap,

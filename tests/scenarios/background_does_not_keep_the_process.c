@@ -38,12 +38,15 @@ int main(void) {
     static pthread_t main_thread;
     pthread_t first;
     pthread_t second;
+    pthread_attr_t attributes; /* musl's stacks have 128 KiB */
     main_thread = pthread_self();
     CLAIM(atexit(report) == 0);
     CLAIM(pthread_create(&first, NULL, work, NULL) == 0);
     CLAIM(pthread_join(first, NULL) == 0);
     pthread_barrier_init(&has_begun, NULL, 2);
-    CLAIM(pthread_create(&second, NULL, work, &main_thread) == 0);
+    CLAIM(pthread_attr_init(&attributes) == 0);
+    CLAIM(pthread_attr_setstacksize(&attributes, 2 * STACK_USED) == 0);
+    CLAIM(pthread_create(&second, &attributes, work, &main_thread) == 0);
     pthread_barrier_wait(&has_begun);
     pthread_exit(NULL);
 }

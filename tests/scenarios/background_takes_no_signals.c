@@ -50,7 +50,9 @@ int main(void) {
     CLAIM(pthread_sigmask(SIG_SETMASK, NULL, &before) == 0);
     CLAIM(pthread_create(&thread, NULL, wait_for_signals, NULL) == 0);
     CLAIM(pthread_sigmask(SIG_SETMASK, NULL, &after) == 0);
-    CLAIM(memcmp(&before, &after, sizeof before) == 0);
+    for (int number = 1; number <= SIGRTMAX; number++) { /* musl writes a part of a set */
+        CLAIM(sigismember(&before, number) == sigismember(&after, number));
+    }
     tasks_await(3, 1);
     background = tasks_list().background;
     for (int number = 1; number <= SIGRTMAX; number++) {

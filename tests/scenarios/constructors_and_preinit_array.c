@@ -1,4 +1,5 @@
 // expect: exit 0
+// libc: glibc
 /* SPDX-License-Identifier: MIT */
 /*
  * The heap works in the executable's preinit_array (before every library's constructor), in

@@ -1,6 +1,7 @@
 // expect: exit 0
 // env: POOLSHIM_FOREIGN=abort
 // marks: fork
+// libc: glibc
 /* SPDX-License-Identifier: MIT */
 /* Whatever pointer is not ours, whatever call gets it: the exact line, then SIGABRT, no fault. */
 #include "foreign_origins.h"

@@ -1,6 +1,7 @@
 // expect: exit 0
 // env: POOLSHIM_FOREIGN=ignore
 // marks: fork
+// libc: glibc
 /* SPDX-License-Identifier: MIT */
 /* With POOLSHIM_FOREIGN=ignore foreign pointers are passed over without a word or a fault. */
 #include "foreign_origins.h"

@@ -1,6 +1,7 @@
 // expect: exit 0
 // env: POOLSHIM_FOREIGN=warn
 // marks: fork
+// libc: glibc
 /* SPDX-License-Identifier: MIT */
 /* With POOLSHIM_FOREIGN=warn every foreign pointer costs one exact line, and the heap works on. */
 #include "foreign_origins.h"

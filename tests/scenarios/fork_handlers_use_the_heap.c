@@ -1,5 +1,6 @@
 // expect: exit 0
 // marks: fork
+// libc: glibc
 /* SPDX-License-Identifier: MIT */
 /*
  * pthread_atfork handlers of the program allocate and free before the fork and after it, in

@@ -1,4 +1,5 @@
 // expect: exit 0
+// libc: glibc
 /* SPDX-License-Identifier: MIT */
 /* atexit and on_exit handlers use the heap and free what main made; the exit status stays. */
 #include "claim.h"

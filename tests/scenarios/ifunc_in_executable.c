@@ -1,4 +1,5 @@
 // expect: exit 0
+// libc: glibc
 /* SPDX-License-Identifier: MIT */
 /*
  * An IFUNC resolver of the executable uses the heap: ld.so runs it while it relocates, before any

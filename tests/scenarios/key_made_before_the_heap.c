@@ -1,4 +1,5 @@
 // expect: exit 0
+// libc: glibc
 /* SPDX-License-Identifier: MIT */
 /*
  * A key made in preinit_array, before the allocator can have made its own: its destructor may run

@@ -1,5 +1,6 @@
 // expect: exit 0
 // lib: keeps_blocks.c
+// libc: glibc
 /* SPDX-License-Identifier: MIT */
 /* A dlmopen namespace has its own libc and heap beside ours; both work, neither disturbs. */
 #include "claim.h"

@@ -1,5 +1,6 @@
 // expect: exit 0
 // marks: fork
+// libc: glibc
 /* SPDX-License-Identifier: MIT */
 /*
  * quick_exit runs handlers that allocate and free what main and other threads made, while threads

@@ -1,5 +1,6 @@
 // expect: exit 0
 // lib: static_tls_user.c
+// libc: glibc
 /* SPDX-License-Identifier: MIT */
 /*
  * Libraries with thread-local words of the initial-exec model are loaded, as copies, until the room

@@ -6,7 +6,7 @@
     // env: POOLSHIM_X=1 NAME=value                   optional, as are the following
     // timeout: 60
     // marks: slow
-    // flags: -O2      // lib: name.c                 (for the build, see tests/CMakeLists.txt)
+    // flags: -O2      // lib: name.c      // libc: glibc      (see tests/CMakeLists.txt)
 
 Exit status 77 means that the program cannot say anything on this machine: skipped.
 """
@@ -20,12 +20,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from buildable import skip_left_out
 from conftest import ROOT, RunShim
 
 SOURCES = sorted(
     path for path in (ROOT / "tests" / "scenarios").iterdir() if path.suffix in (".c", ".cpp")
 )
-KEYS = {"expect", "env", "timeout", "marks", "flags", "lib"}
+KEYS = {"expect", "env", "timeout", "marks", "flags", "lib", "libc"}
 
 
 @dataclass
@@ -80,6 +81,7 @@ def parameter(source: Path) -> object:
 @pytest.mark.parametrize("source", [parameter(source) for source in SOURCES])
 def test_scenario(source: Path, run_shim: RunShim, build_dir: Path) -> None:
     scenario = parse_scenario(source.read_text())
+    skip_left_out(build_dir, source)
     program = build_dir / "tests" / "scenarios" / source.stem
     assert program.exists(), f"{program} is not built"
     result = run_shim([program], env=scenario.env, timeout=scenario.timeout)

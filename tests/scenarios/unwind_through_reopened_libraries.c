@@ -1,5 +1,6 @@
 // expect: exit 0
 // lib: unwind_plugin_narrow.c unwind_plugin_wide.c unwind_compare.c
+// libc: glibc
 /* SPDX-License-Identifier: MIT */
 /*
  * Libraries are opened and closed, at one address in turn, and call back into code that allocates;

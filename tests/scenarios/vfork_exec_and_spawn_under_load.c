@@ -1,5 +1,6 @@
 // expect: exit 0
 // marks: fork
+// libc: glibc
 /* SPDX-License-Identifier: MIT */
 /*
  * While threads allocate, the parent starts programs by vfork + exec, posix_spawn and popen, and

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from buildable import skip_left_out
 from conftest import BUILD_DIR, EMULATOR, ROOT, run_captured
 
 UNIT = ROOT / "tests" / "unit"
@@ -57,10 +58,7 @@ def without_aslr() -> list[str]:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("build", builds(), ids=lambda path: path.name)
 def test_unit(build: Path, name: str) -> None:
-    cache = (build / "CMakeCache.txt").read_text()
-    text = (UNIT / f"{name}.c").read_text()
-    if "\n// libc: glibc\n" in text and "POOLSHIM_BUILD_SHIM:BOOL=OFF" in cache:
-        pytest.skip("needs glibc, for which this build is not")
+    skip_left_out(build, UNIT / f"{name}.c")
     run_program(build, build / "tests" / "unit" / name)
 
 

@@ -1,5 +1,6 @@
 // sources: shim/unwind.c shim/unwind_cache.c shim/unwind_object.c
 // sources: shim/unwind_table.c shim/unwind_table_ops.c
+// libc: glibc
 /* SPDX-License-Identifier: MIT */
 /*
  * To be preloaded: compares, at every so many calls of malloc, a walk of shim/unwind.h with one of
