@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The shim built for 64-bit ARM, its checker under an emulator; the shim built for musl, in programs
-of musl; the rest by scripts/dev/test-elsewhere.
+"""The shim built for 64-bit ARM, its checker under an emulator; the shim built for musl, in a
+program of musl; the rest by scripts/dev/test-elsewhere.
 
     scripts/test tests/repo/test_elsewhere.py
 """
@@ -57,12 +57,13 @@ def test_shim_serves_programs_of_musl(tmp_path: Path) -> None:
     assert "Shared library: [libc.so]" in run_captured(["readelf", "-d", library]).stdout
     command = [checker, f"--ops={OPERATIONS}", "--threads=4", "--max-live-bytes=33554432"]
     environment = {"PATH": os.environ["PATH"], "POOLSHIM_STATS": "1"}
-    result = run_captured([tmp_path / "scripts" / "poolshim-run", "--", *command], 300, env=environment)
+    run = tmp_path / "scripts" / "poolshim-run"
+    result = run_captured([run, "--", *command], 300, env=environment)
     assert result.returncode == 0, result.stderr[-2000:]
     done = re.search(r"^operations: (\d+)$", result.stdout, re.MULTILINE)
     assert done and int(done[1]) >= OPERATIONS
     assert "poolshim" in result.stderr, "no statistics: the library was not there"
-    refused = run_captured([tmp_path / "scripts" / "poolshim-run", "--", "/bin/true"], env=environment)
+    refused = run_captured([run, "--", "/bin/true"], env=environment)
     assert refused.returncode != 0
     assert "linked to glibc, the library to musl" in refused.stderr
 

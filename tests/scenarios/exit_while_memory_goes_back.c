@@ -2,6 +2,7 @@
 // env: POOLSHIM_PURGE_DELAY_MS=1
 // marks: fork
 // timeout: 120
+// libc: glibc
 /* SPDX-License-Identifier: MIT */
 /*
  * Processes that end in every way while the background thread releases memory: by exit with its
