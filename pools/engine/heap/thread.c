@@ -120,7 +120,7 @@ static struct ps_heap *heap_before_reset(void) {
     /* relaxed, all three: they match only if this thread wrote them. */
     struct ps_heap *heap = ps_load_relaxed(&x_first_heap);
     bool is_own = heap != NULL && ps_load_relaxed(&heap->x_state) == PS_HEAP_LIVE &&
-                  ps_load_relaxed(&heap->x_thread_pointer) == (uintptr_t)__builtin_thread_pointer();
+                  ps_load_relaxed(&heap->x_thread_pointer) == ps_thread_pointer();
     return is_own ? heap : NULL;
 }
 
@@ -151,7 +151,7 @@ PS_COLD struct ps_heap *ps_heap_acquire(void) {
     set_heap(heap);
     if (heap != NULL) {
         /* relaxed: as in heap_before_reset. */
-        ps_store_relaxed(&heap->x_thread_pointer, (uintptr_t)__builtin_thread_pointer());
+        ps_store_relaxed(&heap->x_thread_pointer, ps_thread_pointer());
         bool will_end = has_key && pthread_setspecific(exit_key, heap) == 0; /* may allocate */
         ps_thread_enter();
         ps_mode.hook.thread_start(heap);
