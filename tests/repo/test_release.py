@@ -17,7 +17,8 @@ from test_documents_made import load_script
 
 RELEASE = load_script("release")
 COPIED = ("CMakeLists.txt", "pyproject.toml", "CHANGELOG.md", "pools/include", "shim/config.def",
-          "scripts", "docs", "tests/repo/golden", "tests/attacks/expected.json")  # fmt: skip
+          "scripts", "docs", "tests/repo/golden", "tests/repo/consumer",
+          "tests/attacks/expected.json")  # fmt: skip
 
 
 def git(tree: Path, *words: str) -> None:
@@ -56,6 +57,8 @@ def test_a_release_changes_all_of_them(tree: Path) -> None:
     assert result.returncode == 0, result.stderr
     for name in RELEASE.PLACES:
         assert "7.8.9" in (tree / name).read_text(), name
+    for name in RELEASE.ASKED:
+        assert "find_package(poolshim 7.8 " in (tree / name).read_text(), name
     changelog = (tree / "CHANGELOG.md").read_text()
     assert "## Unreleased\n\n## 7.8.9 (20" in changelog
     assert '"poolshim 7.8.9"' in (tree / "docs" / "man" / "poolshim.1").read_text()
