@@ -2,17 +2,14 @@
 """`poolshim doctor` says whether a preload takes effect; a run of the same program agrees.
 
     scripts/test tests/cli/test_cli_doctor.py
-    POOLSHIM_WRITE_GOLDEN=1 scripts/test tests/cli/test_cli_doctor.py     # after a change of words
 """
 
 from __future__ import annotations
 
 import json
 import os
-import pty
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -24,7 +21,6 @@ from programs import (
     MACHINE_OFFSET,
     OWN_MALLOC,
     OWN_NEW,
-    POOLSHIM,
     PRINT_MAPS,
     bare_environment,
     codes,
@@ -47,7 +43,6 @@ from poolshim_cli.doctor.program import libc_of  # noqa: E402
 
 pytestmark = pytest.mark.preload
 
-GOLDEN = Path(__file__).parent / "golden"
 JEMALLOC = "libjemalloc.so.2"
 
 
@@ -65,19 +60,6 @@ def check_fatal(code: str, *words: str | Path, env: dict[str, str] | None = None
 
 def maps_of(program: Path, *words: str) -> str:
     return poolshim("run", "--force", *words, program).stdout
-
-
-def check_golden(name: str, text: str, **places: str | Path) -> None:
-    if "the control group may have" in text:
-        pytest.skip("these tests run in a container with a limit, which is noted")
-    for key, value in places.items():
-        text = text.replace(str(value), f"<{key}>")
-    text = re.sub(r"(libpoolshim\.so)\.\d+\.\d+\.\d+", r"\1.0.0.0", text)
-    path = GOLDEN / f"{name}.txt"
-    if os.environ.get("POOLSHIM_WRITE_GOLDEN"):
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text)
-    assert text == path.read_text()
 
 
 # ---- programs that it reaches ----
@@ -158,6 +140,20 @@ def test_calls_past_malloc_are_a_warning(folder: Path) -> None:
         folder, "past", source, str(library), f"-Wl,-rpath,{folder}"
     )
     assert codes(examine("--", program), "warning") == ["own-interface"]
+
+
+@pytest.mark.parametrize(("version", "expected"), [("8.2.36", ["deepbind"]), ("8.5.0", [])])
+def test_php_that_binds_extensions_to_libc_is_a_warning(
+    version: str, expected: list[str], folder: Path
+) -> None:
+    source = f"""
+    #include <stdlib.h>
+    const char version[] = "X-Powered-By: PHP/{version}";
+    void zend_load_extension(void) {{}}
+    int main(void) {{ free(malloc(1)); }}
+    """
+    program = compile_program(folder, "php", source, "-rdynamic")
+    assert codes(examine("--", program), "warning") == expected
 
 
 def test_symbolic_library_keeps_its_own(folder: Path) -> None:
@@ -393,58 +389,3 @@ def test_broken_files_are_findings(folder: Path, mapper: Path, shim: Path) -> No
         broken.chmod(0o755)
         found = command.diagnose((str(broken),), shim.resolve(), bare_environment())
         assert found.program or not found.takes_effect
-
-
-# ---- what it prints ----
-
-
-def test_answer_is_not_buried_and_defaults_are_shown_when_asked_for(mapper: Path) -> None:
-    done = poolshim("doctor", mapper, env={"POOLSHIM_THP": "never"})
-    lines = done.stdout.splitlines()
-    assert lines[0] == "the preload takes effect in mapper"
-    assert [line for line in lines if line.startswith("setting: ")] == [
-        "setting: THP never (environment)"
-    ]
-    every = poolshim("doctor", "--settings", mapper).stdout
-    assert every.count("(default)\n") > 10 and "setting: HARDEN 0 (default)\n" in every
-
-
-def test_plain_output(folder: Path, mapper: Path, shim: Path) -> None:
-    env = {"POOLSHIM_HARDNE": "1", "POOLSHIM_THP": "never", "MALLOC_ARENA_MAX": "1"}
-    done = poolshim("doctor", mapper, env=env)
-    check_golden("doctor-effect", done.stdout, folder=folder)
-    program = compile_program(folder, "static", PRINT_MAPS, "-static")
-    done = poolshim("doctor", program)
-    check_golden("doctor-no-effect", done.stdout, folder=folder)
-    quiet = poolshim("doctor", "-q", program)
-    assert (quiet.returncode, quiet.stdout, quiet.stderr) == (1, "", "")
-
-
-@pytest.mark.parametrize("kind", ["colour", "no-colour"])
-def test_output_on_a_terminal(kind: str, folder: Path) -> None:
-    shutil.copy(shutil.which("true") or "/bin/true", "/tmp/poolshim-doctor-golden")
-    master, slave = pty.openpty()
-    env = bare_environment(COLUMNS="80", TERM="xterm", POOLSHIM_THP="never", POOLSHIM_HARDNE="1")
-    env.pop("NO_COLOR", None)
-    if kind == "no-colour":
-        env["NO_COLOR"] = "1"
-    try:
-        words = [POOLSHIM, "doctor", "/tmp/poolshim-doctor-golden"]
-        with subprocess.Popen(words, stdout=slave, stderr=slave, env=env) as process:
-            os.close(slave)
-            text = b""
-            while process.poll() is None or text[-1:] != b"\n":
-                try:
-                    text += os.read(master, 4096)
-                except OSError:  # the other end is closed
-                    break
-    finally:
-        os.close(master)
-        Path("/tmp/poolshim-doctor-golden").unlink()
-    check_golden(f"doctor-terminal-{kind}", text.decode().replace("\r\n", "\n"))
-
-
-def test_probes_that_a_mode_never_hits_are_noted(mapper: Path) -> None:
-    found = examine("--", mapper, env={"POOLSHIM_HARDEN": "1"})
-    assert codes(found, "note") == ["probes"] and codes(found, "fine") == ["first"]
-    assert "with POOLSHIM_HARDEN" in str(found["findings"])

@@ -109,6 +109,7 @@ def look_into(
     program.check_privileges(diagnosis, found)
     program.check_own_allocator(diagnosis, found)
     program.check_own_interfaces(diagnosis, found)
+    program.check_plugins(diagnosis, found)
     libraries = loading.list_libraries(
         diagnosis, found, places.preload_with(ours.path, env), env
     )

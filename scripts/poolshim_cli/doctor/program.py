@@ -29,6 +29,9 @@ CONTROLS = {
 # Texts that stay in a stripped program.
 TRACES = {b"<jemalloc>": "jemalloc", b"mimalloc: ": "mimalloc", b"TCMALLOC_": "tcmalloc",
           b"rpmalloc": "rpmalloc", b"snmalloc": "snmalloc"}  # fmt: skip
+# Opens extensions with RTLD_DEEPBIND, which no symbol shows; 8.5 and later do not.
+PHP = re.compile(rb"X-Powered-By: PHP/(\d+)\.(\d+)")
+PHP_WITHOUT_DEEPBIND = (8, 5)
 LOADER = re.compile(r"ld-linux|ld-musl|ld64\.so|ld\.so|ld-2\.")
 MUSL = re.compile(r"libc\.so$|libc\.musl-")  # its own name, and Alpine's
 
@@ -180,6 +183,18 @@ def check_own_interfaces(diagnosis: Diagnosis, program: elf.Elf) -> None:
             "sanitizer", FATAL,
             f"{program.path} is built with AddressSanitizer, which must be loaded first and stops",
             "run the ordinary build",
+        )  # fmt: skip
+
+
+def check_plugins(diagnosis: Diagnosis, program: elf.Elf) -> None:
+    """Plugins that the program binds to libc's free, which are given blocks of our malloc."""
+    found = PHP.search(program.data) if program.defines("zend_load_extension") else None
+    if found is not None and (int(found[1]), int(found[2])) < PHP_WITHOUT_DEEPBIND:
+        diagnosis.add(
+            "deepbind", WARNING,
+            f"{program.path} is PHP {int(found[1])}.{int(found[2])}, which opens extensions with "
+            "RTLD_DEEPBIND: with any of them it ends under every preloaded malloc",
+            "run PHP 8.5 or later, or without extensions from files (php -n)",
         )  # fmt: skip
 
 
