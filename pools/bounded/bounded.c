@@ -15,6 +15,25 @@
 
 enum { CACHE_ITEMS = 64, CACHE_THREADS = 64, CACHE_PART = 8 };
 
+/* ---- marks of free objects ---- */
+
+/* AddressSanitizer has one mark for this many bytes. Where two objects share such bytes, the
+ * threads that have them would write the mark at once, so these stay accessible. */
+#define MARK_BYTES 8
+
+static char *object_at(const struct bounded_pool *pool, uint32_t index) {
+    return pool->face.objects + (size_t)index * pool->face.stride;
+}
+
+static void mark(const struct bounded_pool *pool, const void *object, bool is_hidden) {
+    uintptr_t begin = ps_round_up((uintptr_t)object, MARK_BYTES);
+    uintptr_t end = ps_round_down((uintptr_t)object + pool->size_bytes, MARK_BYTES);
+    if (begin < end) {
+        const char *first = (const char *)object + (begin - (uintptr_t)object);
+        (is_hidden ? ps_poison : ps_unpoison)(first, end - begin);
+    }
+}
+
 /* ---- create, destroy ---- */
 
 /* The places at which the parts of the chunk begin. */
@@ -82,8 +101,8 @@ static struct bounded_pool *build(struct bounded_pool *model, size_t align) {
     for (uint32_t index = 0; index < model->face.cache_count; index++) {
         model->face.caches[index] = (struct ps_bounded_cache){BOUNDED_EMPTY, BOUNDED_EMPTY, {0}};
     }
-    if (model->is_checked) {
-        ps_poison(model->face.objects, placed_count * model->face.stride);
+    for (size_t index = 0; model->is_checked && index < placed_count; index++) {
+        mark(model, object_at(model, (uint32_t)index), true);
     }
     struct bounded_pool *pool = (struct bounded_pool *)(void *)chunk;
     *pool = *model;
@@ -156,10 +175,6 @@ static void free_block(struct bounded_pool *pool, void *block) {
 
 /* ---- alloc, free ---- */
 
-static char *object_at(const struct bounded_pool *pool, uint32_t index) {
-    return pool->face.objects + (size_t)index * pool->face.stride;
-}
-
 void *ps_bounded_alloc_slow(struct ps_bounded *face) {
     struct bounded_pool *pool = bounded_pool_of(face);
     if (pool->is_malloc) {
@@ -177,7 +192,7 @@ void *ps_bounded_alloc_slow(struct ps_bounded *face) {
     bounded_set_next(pool, index, PS_BOUNDED_IN_USE);
     char *object = object_at(pool, index);
     if (pool->is_checked) {
-        ps_unpoison(object, pool->size_bytes);
+        mark(pool, object, false);
     }
     return object;
 }
@@ -211,7 +226,7 @@ void ps_bounded_free_slow(struct ps_bounded *face, void *object) {
         uint32_t index = index_of(pool, object);
         if (pool->is_checked) {
             memset(object, FILL, pool->size_bytes);
-            ps_poison(object, pool->size_bytes);
+            mark(pool, object, true);
         }
         ps_bounded_cache_put(pool, ps_bounded_cache_own(pool), index);
     }
