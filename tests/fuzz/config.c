@@ -62,7 +62,10 @@ static void check_is_sound(void) {
     FUZZ_CHECK(settings.stats_target != PS_STATS_FILE ||
                memchr(settings.stats_path, '\0', sizeof settings.stats_path) != NULL);
     FUZZ_CHECK(memchr(settings.record_path, '\0', sizeof settings.record_path) != NULL);
-    FUZZ_CHECK(engine->record == (settings.record_path[0] != '\0'));
+    FUZZ_CHECK(memchr(settings.trace_path, '\0', sizeof settings.trace_path) != NULL);
+    FUZZ_CHECK(engine->record ==
+               (settings.record_path[0] != '\0' || settings.trace_path[0] != '\0'));
+    FUZZ_CHECK(settings.record_path[0] == '\0' || settings.trace_path[0] == '\0');
     FUZZ_CHECK(!engine->record || (engine->harden == 0 && engine->guard_sample == 0));
     for (size_t i = 0; i < PS_OPTION_COUNT; i++) {
         FUZZ_CHECK(settings.origins[i] <= PS_ORIGIN_VARIABLE);
