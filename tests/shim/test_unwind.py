@@ -114,7 +114,7 @@ def test_javascript_frames_lead_to_main(run_shim: RunShim, tmp_path: Path) -> No
     generated = [
         one
         for one in profile.samples
-        if any(not site.name and site.mapping is None for site in one.locations)
+        if any(not site.names and site.mapping is None for site in one.locations)
     ]
     assert generated
     names = symbols.names_of(pprof.Profile(samples=generated))
