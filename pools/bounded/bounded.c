@@ -17,8 +17,8 @@ enum { CACHE_ITEMS = 64, CACHE_THREADS = 64, CACHE_PART = 8 };
 
 /* ---- marks of free objects ---- */
 
-/* AddressSanitizer has one mark for this many bytes. Where two objects share such bytes, the
- * threads that have them would write the mark at once, so these stay accessible. */
+/* AddressSanitizer has one mark for this many bytes. The two threads that have neighbouring objects
+ * would write the mark of shared bytes at once, so shared bytes stay accessible. */
 #define MARK_BYTES 8
 
 static char *object_at(const struct bounded_pool *pool, uint32_t index) {
