@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What stands in for the layers around heaps in models of pools/engine/heap: the plain mode,
- * without a clock.
+ * without a clock and without caches of processors.
  */
+#include "pools/engine/heap/cpu_cache.h"
 #include "pools/engine/heap/free_list.h"
 #include "pools/engine/heap/maintenance.h"
 #include "pools/engine/heap/mode.h"
@@ -35,5 +36,17 @@ void ps_mode_ignores_class(struct ps_heap *heap, uint32_t class_index) {
 }
 
 bool ps_mode_reclaims_nothing(void) { return false; }
+
+bool ps_cpu_cache_put(struct ps_heap *heap, struct ps_span *span, void *block) {
+    (void)heap, (void)span, (void)block;
+    return false;
+}
+
+void *ps_cpu_cache_take(struct ps_heap *heap, uint32_t class_index) {
+    (void)heap, (void)class_index;
+    return NULL;
+}
+
+void ps_cpu_cache_ask(struct ps_heap *heap, uint32_t class_index) { (void)heap, (void)class_index; }
 
 void ps_heap_tick(struct ps_heap *heap) { (void)heap; }

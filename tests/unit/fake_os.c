@@ -33,6 +33,7 @@ static size_t told_page_bytes; /* 0: the real one */
 static uint64_t breaches;
 static uint64_t rss_bytes;
 static uint64_t rss_readings;
+static uint32_t cpu;
 static uint64_t memory_bytes = (uint64_t)1 << 40;
 
 void fake_os_fail_nth(uint64_t nth) {
@@ -60,6 +61,8 @@ void fake_os_place_next(void *base) { STORE(next_place, base); }
 void fake_os_set_ms(uint64_t now_ms) { STORE(clock_ms, now_ms); }
 
 void fake_os_advance_ms(uint64_t ms) { ADD(clock_ms, ms); }
+
+void fake_os_set_cpu(uint32_t new_cpu) { STORE(cpu, new_cpu); }
 
 void fake_os_set_rss_bytes(uint64_t bytes) { STORE(rss_bytes, bytes); }
 
@@ -274,6 +277,10 @@ uint64_t ps_os_now_ms(void) { return LOAD(clock_ms); }
 uint64_t ps_os_now_us(void) { return LOAD(clock_ms) * 1000; }
 
 uint32_t ps_os_thread_number(void) { return (uint32_t)gettid(); }
+
+uint32_t ps_os_cpu(void) { return LOAD(cpu); }
+
+uint32_t ps_os_cpus(void) { return 1; }
 
 void ps_os_name_thread(const char *name) { (void)pthread_setname_np(pthread_self(), name); }
 

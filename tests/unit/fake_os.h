@@ -55,6 +55,9 @@ uint64_t fake_os_breaches(void);
 void fake_os_set_ms(uint64_t now_ms);
 void fake_os_advance_ms(uint64_t ms);
 
+/* The processor that all threads run on; 0 at first. */
+void fake_os_set_cpu(uint32_t cpu);
+
 /* What the process has in memory, and the machine. */
 void fake_os_set_rss_bytes(uint64_t bytes);
 void fake_os_set_memory_bytes(uint64_t bytes);

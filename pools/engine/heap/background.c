@@ -53,6 +53,7 @@ static uint32_t x_wakes;      /* what the thread sleeps on; changes when it is t
 static uint32_t x_is_stopped; /* it is to end */
 static uint32_t x_has_begun;  /* it has run */
 static uint32_t x_threads;    /* begun and not ended; without the background thread */
+static uint32_t x_cpus;       /* processors of the process; 0: not counted */
 static uint32_t x_unseen;     /* created, and not begun */
 static uint32_t x_starts;     /* calls of ps_background_start */
 static pthread_t thread;      /* PHASE_BUSY */
@@ -230,6 +231,7 @@ void ps_background_start(ps_background_create *create, ps_background_job *new_jo
         return; /* it runs, or another thread is about it */
     }
     job = new_job;
+    ps_background_count_cpus();
     note_process();
     ps_lock_watch_forks(); /* there is a thread that a fork leaves behind */
     /* relaxed, all: made visible by the creation of the thread. */
@@ -276,6 +278,15 @@ void ps_background_thread_seen(void) {
 
 uint32_t ps_background_threads(void) {
     return ps_load_relaxed(&x_threads); /* relaxed: a moment later it is another */
+}
+
+void ps_background_count_cpus(void) {
+    ps_store_relaxed(&x_cpus, ps_os_cpus()); /* relaxed: a number */
+}
+
+bool ps_background_is_crowded(void) {
+    uint32_t cpus = ps_load_relaxed(&x_cpus); /* relaxed: a number */
+    return cpus != 0 && ps_background_threads() > cpus + 1;
 }
 
 void ps_background_thread_begun(void) {

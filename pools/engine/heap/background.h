@@ -142,6 +142,14 @@ void ps_background_thread_seen(void);
 /* Number of threads that have had a heap and have not ended; without the background thread. */
 uint32_t ps_background_threads(void);
 
+/* Counts the processors that the process may use, with its first thread: by a system call, which a
+ * filter may forbid later. */
+void ps_background_count_cpus(void);
+
+/* True when more threads have heaps than there are processors, without one that may wait for the
+ * others. False before the processors are counted. */
+bool ps_background_is_crowded(void);
+
 /* Notes that a thread got its first heap, and will report its end; that such a thread has ended. */
 void ps_background_thread_begun(void);
 void ps_background_thread_ended(void);

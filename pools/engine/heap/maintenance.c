@@ -5,6 +5,7 @@
 #include "pools/engine/heap/maintenance.h"
 
 #include "pools/engine/heap/background.h"
+#include "pools/engine/heap/cpu_cache.h"
 #include "pools/engine/heap/free_list.h"
 #include "pools/engine/heap/limit.h"
 #include "pools/engine/heap/mapping.h"
@@ -73,6 +74,7 @@ static PS_COLD bool serve(uint32_t request, bool has_more) {
         ps_control_finish(request, PS_CONTROL_UNKNOWN);
         return false;
     }
+    ps_cpu_cache_drain(ps_remote_return);
     ps_medium_drop_empty(0);
     uint64_t bytes = ps_purge_some(UINT64_MAX) << PS_GRANULE_SHIFT;
     bytes += ps_medium_purge_some(UINT64_MAX) << PS_MEDIUM_PAGE_SHIFT;
@@ -107,6 +109,7 @@ static PS_NOINLINE void do_due_work(struct ps_heap *heap) {
     ps_mapping_expire(now_ms);
     ps_medium_purge_tick(now_ms);
     ps_steal_tick(now_ms);
+    (void)ps_cpu_cache_tick(now_ms, ps_remote_return);
     ps_mode.hook.tick();
     (void)ps_take_tick(now_ms);
     bool is_behind = ps_purge_is_behind() || ps_medium_purge_is_behind();
@@ -147,6 +150,7 @@ uint32_t ps_heap_maintain(uint64_t now_ms) {
     bool is_behind = ps_mapping_expire(now_ms) != 0;
     ps_medium_purge_tick(now_ms);
     ps_steal_tick(now_ms);
+    uint32_t cached_ms = ps_cpu_cache_tick(now_ms, ps_remote_return);
     ps_mode.hook.tick();
     bool is_taking = ps_take_tick(now_ms);
     ps_thread_leave();
@@ -155,7 +159,7 @@ uint32_t ps_heap_maintain(uint64_t now_ms) {
     if (PS_UNLIKELY(request != 0)) {
         is_behind |= serve(request, is_taking);
     }
-    return is_behind ? BEHIND_MS : is_taking ? TAKING_MS : 0;
+    return is_behind ? BEHIND_MS : is_taking ? TAKING_MS : cached_ms;
 }
 
 /* Collects the returned blocks of spans with room; releases drained ones. */
@@ -202,6 +206,7 @@ bool ps_heap_trim(size_t keep_bytes) {
     if (!ps_engine_has_started()) {
         return false; /* no memory to return, and no mode that keeps any */
     }
+    ps_cpu_cache_drain(ps_remote_return);
     ps_heap_flush();
     (void)ps_mode.hook.reclaim();
     ps_steal_all();

@@ -4,13 +4,13 @@
  * current, available, full and released. Called by the heap's owner. Locks only through the page
  * cache and the orphans.
  *
- * Order: the current span (its list, stash and gaps; remote frees, if there are enough; fresh
- * blocks; remote frees), spans named by notices, other spans with room, an orphan of the class,
- * fresh memory.
+ * Order: the processor's cache, the current span (its list, stash and gaps, remote frees or fresh
+ * blocks), spans named by notices, others with room, an orphan of the class, fresh memory.
  */
 #include "pools/engine/heap/refill.h"
 
 #include "pools/engine/base/bits.h"
+#include "pools/engine/heap/cpu_cache.h"
 #include "pools/engine/heap/fast_path.h"
 #include "pools/engine/heap/free_list.h"
 #include "pools/engine/heap/large.h"
@@ -261,6 +261,7 @@ static struct ps_span *create(uint32_t class_index, uintptr_t key, uint32_t span
 /* Refills from fresh memory. */
 static bool refill_fresh(struct ps_heap *heap, struct ps_bin *bin, uint32_t class_index) {
     ps_steal_from_candidate(heap);
+    ps_cpu_cache_ask(heap, class_index);
     uint32_t *count = &heap->x_spans[class_index];
     uint32_t spans = ps_load_relaxed(count); /* relaxed: a count */
     size_t bytes = ((size_t)spans * ps_size_classes[class_index].granules) << PS_GRANULE_SHIFT;
@@ -317,7 +318,6 @@ void ps_bin_note_request(struct ps_bin *bin, size_t bytes) {
 static PS_NOINLINE void *refill_bin(struct ps_heap *heap, struct ps_bin *bin, size_t bytes) {
     uint32_t class_index = (uint32_t)(bin - heap->bins);
     ps_bin_note_request(bin, bytes);
-    ps_heap_tick(heap);
     if (!ps_heap_refill_class(heap, bin, class_index)) {
         errno = ENOMEM;
         return NULL;
@@ -330,8 +330,12 @@ void *ps_plain_take(struct ps_heap *heap, uint32_t class_index) {
 }
 
 void *ps_plain_refill(struct ps_heap *heap, struct ps_bin *bin, size_t bytes) {
-    return bin == &heap->bins[PS_CLASS_NONE] ? ps_plain_alloc_large(heap, bytes)
-                                             : refill_bin(heap, bin, bytes);
+    if (bin == &heap->bins[PS_CLASS_NONE]) {
+        return ps_plain_alloc_large(heap, bytes);
+    }
+    ps_heap_tick(heap);
+    void *block = ps_cpu_cache_take(heap, (uint32_t)(bin - heap->bins));
+    return block != NULL ? block : refill_bin(heap, bin, bytes);
 }
 
 PS_NOINLINE void *ps_heap_refill(struct ps_heap *heap, struct ps_bin *bin, size_t bytes) {

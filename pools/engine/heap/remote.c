@@ -202,15 +202,6 @@ void ps_heap_take_all_notices(struct ps_heap *heap) {
     }
 }
 
-/* The tail of a batch has been in it longest. If another thread had the block on a list too, and it
- * has been allocated since, the write of its new owner has destroyed the link. */
-static void check_waited(const struct ps_span *span, const void *block) {
-    uintptr_t salt = ps_load_relaxed(&span->salt); /* relaxed: we have a block of the span */
-    if (PS_UNLIKELY(ps_link_of(block, salt) != ps_span_list_end(span))) {
-        ps_misuse_link(block, span->block_bytes);
-    }
-}
-
 static void flush(struct ps_heap *heap, struct ps_remote_entry *entry) {
     struct ps_span *span = entry->span;
     if (span == NULL) {
@@ -220,7 +211,7 @@ static void flush(struct ps_heap *heap, struct ps_remote_entry *entry) {
     if (entry->count == 0) {
         return;
     }
-    check_waited(span, entry->tail);
+    ps_span_check_waiting(span, entry->tail);
     ps_owner_add(&heap->x_remote_frees, entry->count);
     ps_owner_add(&heap->x_remote_batches, 1);
     ps_remote_handed(span, ps_span_hand_list(span, entry->head, entry->tail, entry->count));
@@ -240,11 +231,9 @@ static PS_NOINLINE void batch_full(struct ps_heap *heap, struct ps_remote_entry 
     flush(heap, entry);
 }
 
-static void hand_one(struct ps_heap *heap, void *block) {
+void ps_remote_return(void *block) {
     struct ps_span *span = ps_span_at(block);
-    check_waited(span, block);
-    ps_owner_add(&heap->x_remote_frees, 1);
-    ps_owner_add(&heap->x_remote_batches, 1);
+    ps_span_check_waiting(span, block);
     unsigned handed = ps_span_hand_one(span, block);
     if (PS_UNLIKELY(handed != 0)) {
         ps_remote_handed(span, handed);
@@ -259,7 +248,9 @@ static PS_NOINLINE void hand_singles(struct ps_heap *heap) {
         void *block = heap->singles[i];
         heap->singles_count = i;
         ps_fence_program_order(); /* as in flush */
-        hand_one(heap, block);
+        ps_owner_add(&heap->x_remote_frees, 1);
+        ps_owner_add(&heap->x_remote_batches, 1);
+        ps_remote_return(block);
     }
 }
 

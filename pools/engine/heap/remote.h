@@ -25,6 +25,9 @@ void ps_remote_free(struct ps_heap *heap, struct ps_span *span, void *block);
 /* Frees a block on a thread without a heap: transfers it at once. */
 void ps_remote_free_at_once(struct ps_span *span, void *block);
 
+/* Transfers a waiting block at once. Any thread, with or without a heap. */
+void ps_remote_return(void *block);
+
 /* Transfers all batches of a heap. */
 void ps_remote_flush(struct ps_heap *heap);
 

@@ -7,6 +7,7 @@
 #include "pools/engine/heap/slow_path.h"
 
 #include "pools/engine/base/bits.h"
+#include "pools/engine/heap/cpu_cache.h"
 #include "pools/engine/heap/detached.h"
 #include "pools/engine/heap/fast_path.h"
 #include "pools/engine/heap/free_list.h"
@@ -151,7 +152,7 @@ static PS_NOINLINE void free_other(struct ps_heap *heap, struct ps_span *span, v
     ps_thread_leave();
 }
 
-/* A block of another heap's, in a span of one granule. */
+/* A block of another heap's or of the orphans, in a span of one granule. */
 static PS_NOINLINE void free_remote(struct ps_heap *heap, struct ps_span *span, void *block) {
     /* relaxed, both: as in ps_span_is_unhanded and ps_span_is_listed. */
     bool is_handed = ps_span_scaled(span, block) < ps_load_relaxed(&span->handed);
@@ -159,7 +160,9 @@ static PS_NOINLINE void free_remote(struct ps_heap *heap, struct ps_span *span, 
     if (PS_UNLIKELY(!is_handed || ps_link_is_near(block, link))) {
         ps_free_check(span, block);
     }
-    ps_remote_free(heap, span, block);
+    if (!ps_cpu_cache_put(heap, span, block)) {
+        ps_remote_free(heap, span, block);
+    }
     ps_thread_leave();
 }
 
@@ -182,7 +185,9 @@ PS_NOINLINE void ps_heap_free_slow(void *block, struct ps_span *span, uintptr_t 
         return;
     }
     heap = ps_thread_fast();
-    if (heap != NULL && (owner_key & PS_KEY_MASK) == PS_KEY_AT_ONCE) {
+    bool is_short = (owner_key & PS_KEY_MASK) == PS_KEY_AT_ONCE ||
+                    (owner_key == PS_KEY_ORPHAN && span->factor != 0);
+    if (heap != NULL && is_short) {
         free_remote(heap, span, block);
     } else {
         free_other(heap, span, block, owner_key);
@@ -247,19 +252,22 @@ static inline struct ps_heap *own_heap(void) {
     return PS_LIKELY(heap != NULL) ? heap : ps_heap_acquire();
 }
 
-static inline void free_foreign_owner(struct ps_span *span, void *block) {
+static inline void free_foreign_owner(struct ps_span *span, void *block, bool may_cache) {
     struct ps_heap *heap = own_heap();
     if (PS_UNLIKELY(heap == NULL)) {
         ps_remote_free_at_once(span, block);
     } else if (!ps_heap_owns(heap, span)) {
-        ps_remote_free(heap, span, block);
+        bool is_cached = may_cache && span->factor != 0 && ps_cpu_cache_put(heap, span, block);
+        if (!is_cached) {
+            ps_remote_free(heap, span, block);
+        }
     } else if (ps_heap_push(span, block)) {
         ps_heap_free_event(block, span);
     }
 }
 
 void ps_heap_free_foreign_owner(struct ps_span *span, void *block) {
-    free_foreign_owner(span, block);
+    free_foreign_owner(span, block, false);
 }
 
 void ps_free_large(struct ps_slot *slot, void *block) {
@@ -287,7 +295,7 @@ void ps_plain_free(struct ps_span *span, void *block, uintptr_t owner_key) {
         return;
     }
     ps_free_check(span, block);
-    free_foreign_owner(span, block);
+    free_foreign_owner(span, block, ps_mode.hook.has_fast_free);
 }
 
 /* ---- realloc ---- */

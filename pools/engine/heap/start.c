@@ -8,6 +8,7 @@
 #include "pools/engine/heap/start.h"
 
 #include "pools/engine/heap/background.h"
+#include "pools/engine/heap/cpu_cache.h"
 #include "pools/engine/heap/detached.h"
 #include "pools/engine/heap/heap.h"
 #include "pools/engine/heap/large.h"
@@ -55,6 +56,7 @@ static void child(void) {
     ps_medium_purge_fork_child();
     ps_mapping_fork_child();
     ps_steal_fork_child();
+    ps_cpu_cache_fork_child();
     ps_limit_fork_child();
     ps_orphans_fork_child();
     ps_mode.hook.fork_child();

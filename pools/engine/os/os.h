@@ -85,6 +85,13 @@ uint64_t ps_os_now_us(void);
 /* The system's number of the calling thread, for reports. One system call. */
 uint32_t ps_os_thread_number(void);
 
+/* The number of the processor that runs the calling thread, which may be another one a moment
+ * later. A few nanoseconds; a system call where neither libc nor the vDSO knows it. */
+uint32_t ps_os_cpu(void);
+
+/* How many processors the calling thread may run on. One system call. */
+uint32_t ps_os_cpus(void);
+
 /* Sets the name of the calling thread in the system, up to 15 bytes. Best effort. */
 void ps_os_name_thread(const char *name);
 

@@ -8,6 +8,7 @@
 #include "pools/engine/base/bits.h"
 #include "pools/engine/harden/guard.h"
 #include "pools/engine/harden/hard.h"
+#include "pools/engine/heap/cpu_cache.h"
 #include "pools/engine/heap/free_list.h"
 #include "pools/engine/heap/large.h"
 #include "pools/engine/heap/limit.h"
@@ -136,6 +137,15 @@ static void subtract_held(struct ps_census *out, const struct ps_heap *heap) {
     }
 }
 
+/* Subtracts what the processors cache, which counts as used in its spans too. */
+static void subtract_cached(struct ps_census *out) {
+    for (uint32_t i = 0; i < out->class_count; i++) {
+        uint64_t blocks = ps_min(ps_cpu_cache_blocks(i), out->classes[i].live_blocks);
+        out->classes[i].prepared_blocks += blocks;
+        out->classes[i].live_blocks -= blocks;
+    }
+}
+
 static void sum_classes(struct ps_census *out, const uint64_t *weights) {
     for (uint32_t i = 0; i < out->class_count; i++) {
         struct ps_census_class *class = &out->classes[i];
@@ -248,6 +258,7 @@ void ps_census_take(struct ps_census *out) {
         subtract_held(out, heap);
     }
     ps_thread_leave();
+    subtract_cached(out);
     read_layers(&count.layers);
     sum_classes(out, count.weights);
     add_layers(out, &count.layers);
@@ -264,6 +275,7 @@ void ps_census_peek(struct ps_census *out) {
          heap = heap->next_heap) {
         count_heap(heap, &count);
     }
+    subtract_cached(out);
     peek_at_layers(&count.layers);
     sum_classes(out, count.weights);
     add_layers(out, &count.layers);

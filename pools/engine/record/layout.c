@@ -10,6 +10,7 @@
 #include "pools/engine/harden/hard.h"
 #include "pools/engine/harden/hard_quarantine.h"
 #include "pools/engine/heap/background.h"
+#include "pools/engine/heap/cpu_cache.h"
 #include "pools/engine/heap/heap.h"
 #include "pools/engine/heap/large.h"
 #include "pools/engine/heap/limit.h"
@@ -121,6 +122,8 @@ static const struct ps_layout_number numbers[] = {
     FIELD("hard_class.held", struct ps_hard_class, held_count),
     FIELD("hard_class.ready", struct ps_hard_class, ready_count),
 
+    FIELD("cpu_cache.count", struct ps_cpu_cache, x_count),
+
     SIZE("class", struct ps_size_class),
     FIELD("class.block_bytes", struct ps_size_class, block_bytes),
 
@@ -192,6 +195,7 @@ const struct ps_layout poolshim_layout = {
             {"arenas", ps_page_arenas, 0},
             PLACE("arena_count", ps_page_arena_x_count),
             PLACE("heaps", ps_registry_x_heaps),
+            PLACE("cpu_caches", ps_cpu_x_caches),
             PLACE("classes", ps_size_classes),
             PLACE("class_count", ps_size_class_count),
             PLACE("mappings", ps_mapping_x_counts),

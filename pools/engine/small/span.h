@@ -257,6 +257,11 @@ static inline bool ps_span_is_unhanded(const struct ps_span *span, const void *b
 /* The gap whose first block has index head - 1; aborts when it is not valid. */
 struct ps_gap *ps_span_gap(const struct ps_span *span, size_t head);
 
+/* Aborts unless a block still waits, alone or as the tail of a batch, to return to its span. If
+ * another thread had it on a list too, and it has been allocated since, the write of its new owner
+ * has destroyed the link. */
+void ps_span_check_waiting(const struct ps_span *span, const void *block);
+
 /* Returns a list of blocks, linked with the span's salt and counted as used so far. tail is its
  * last block. */
 void ps_span_give_list(struct ps_span *span, void *head, void *tail, size_t blocks);

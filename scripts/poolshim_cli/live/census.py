@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from ..errors import Failed
 from .layout import Layout, find
 from .memory import Memory, Record, Unreadable
-from .slots import MASK, Leaf, Map, signed
+from .slots import MASK, Kinds, Leaf, Map, signed
 
 HEAP_BYTES = 8192
 HEAPS_MAX = 1 << 20
@@ -153,20 +153,6 @@ class Census:
                 + self.map_cached_bytes + self.guard_held_bytes + self.metadata_bytes)  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Kinds:
-    """enum ps_run_kind."""
-
-    free: int
-    busy: int
-    span: int
-    inside: int
-    block: int
-    mapping: int
-    medium: int
-    pages: int
-
-
 class Reader:
     """Of one process; the layout is read once."""
 
@@ -217,6 +203,7 @@ class Reader:
             census.leaves.append(leaf)
             self.read_leaf(census, leaf)
         self.read_heaps(census)
+        self.read_cpu_caches(census)
         for one in census.classes:
             one.taken_blocks = max(0, one.taken_blocks)
             one.live_blocks = max(0, one.live_blocks)
@@ -437,6 +424,18 @@ class Reader:
         for i in range(min(count, singles.length // 8)):
             at = singles.offset + 8 * i
             self.read_single(census, int.from_bytes(data[at : at + 8], "little"))
+
+    def read_cpu_caches(self, census: Census) -> None:
+        """Blocks that the processors keep for the next mallocs."""
+        if "cpu_caches" not in self.layout.places:
+            return  # a library without such caches
+        address, nbytes = self.layout.places["cpu_caches"]
+        count = self.layout.field("cpu_cache.count")
+        for cache in memoryview(self.memory.read(address, nbytes)).cast("Q"):
+            if cache:
+                counts = self.memory.read(cache + count.offset, count.length)
+                for blocks, one in zip(counts, census.classes, strict=False):
+                    one.live_blocks -= blocks
 
     def read_single(self, census: Census, block: int) -> None:
         """One block, by its address."""

@@ -21,6 +21,20 @@ WORD = 8
 
 
 @dataclass(frozen=True)
+class Kinds:
+    """enum ps_run_kind."""
+
+    free: int
+    busy: int
+    span: int
+    inside: int
+    block: int
+    mapping: int
+    medium: int
+    pages: int
+
+
+@dataclass(frozen=True)
 class Leaf:
     """The slots of adjacent granules."""
 

@@ -48,6 +48,8 @@ void ps_os_wake_one(uint32_t *word) { explore_wake_one(word); }
 
 void ps_lock_watch_forks(void) {}
 
+uint32_t ps_os_cpus(void) { return 1; }
+
 void ps_check_failed(const char *text) { explore_fail(text); }
 
 int pthread_attr_init(pthread_attr_t *attributes) {

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See cpu_cache.h. Locks: one per cache, only tried; nothing is called while one is held.
+ */
+#include "pools/engine/heap/cpu_cache.h"
+
+#include "pools/engine/base/bits.h"
+#include "pools/engine/heap/background.h"
+#include "pools/engine/os/lock.h"
+#include "pools/engine/os/os.h"
+#include "pools/engine/page/metadata.h"
+#include "pools/engine/page/retention.h"
+#include "pools/engine/small/size_class.h"
+#include "pools/engine/small/span.h"
+
+#include <string.h>
+
+#define LIMIT_FIRST 4 /* blocks of a class, at its first demand */
+#define BEHIND_MS 2   /* between two steps of a round, where nothing else reads the clock */
+
+struct ps_cpu_cache *ps_cpu_x_caches[PS_CPU_CACHES];
+
+/* The round in which the caches return unused blocks. */
+static uint64_t x_due_ms;     /* when it begins */
+static uint32_t x_next;       /* the cache that comes next */
+static uint32_t x_was_filled; /* a cache has kept blocks in this round */
+static uint32_t x_is_filled;  /* one did in the last round */
+
+/* ---- the lock ---- */
+
+static inline bool enter(struct ps_cpu_cache *cache, size_t class_index) {
+    uint32_t none = 0;
+    /* acquire: pairs with leave; makes the blocks and their links visible. */
+    if (!ps_cas_strong_acquire(&cache->x_holder, &none, ps_lock_self())) {
+        return false;
+    }
+    cache->changing = (uint32_t)class_index; /* before any change: see ps_cpu_cache_fork_child */
+    ps_fence_program_order();
+    return true;
+}
+
+static inline void leave(struct ps_cpu_cache *cache) {
+    ps_store_release(&cache->x_holder, 0u); /* release: pairs with enter */
+}
+
+static inline size_t count_of(const struct ps_cpu_cache *cache, size_t class_index) {
+    return ps_load_relaxed(&cache->x_count[class_index]); /* relaxed: a hint without the lock */
+}
+
+static inline void set_count(struct ps_cpu_cache *cache, size_t class_index, size_t count) {
+    /* relaxed: the lock orders it; a reader without the lock takes a hint. */
+    ps_store_relaxed(&cache->x_count[class_index], (uint8_t)count);
+}
+
+static inline size_t limit_of(const struct ps_cpu_cache *cache, size_t class_index) {
+    return ps_load_relaxed(&cache->x_limit[class_index]); /* relaxed: either value is one of it */
+}
+
+static inline void set_limit(struct ps_cpu_cache *cache, size_t class_index, size_t limit) {
+    /* relaxed: as in limit_of. */
+    ps_store_relaxed(&cache->x_limit[class_index], (uint8_t)limit);
+}
+
+/* ---- the caches ---- */
+
+static inline struct ps_cpu_cache *cache_at(size_t index) {
+    /* acquire: pairs with make. */
+    return ps_load_acquire(&ps_cpu_x_caches[index]);
+}
+
+static inline size_t index_here(void) { return ps_os_cpu() % PS_CPU_CACHES; }
+
+/* A cache that another thread makes at the same moment is lost, with the pages that it has not
+ * touched. */
+static PS_COLD void make(size_t index) {
+    struct ps_cpu_cache *none = NULL;
+    struct ps_cpu_cache *cache = ps_metadata_take(sizeof *cache);
+    if (cache != NULL) {
+        /* release: makes the zeroes visible. */
+        (void)ps_cas_strong_acq_rel(&ps_cpu_x_caches[index], &none, cache);
+    }
+}
+
+/* ---- put and take ---- */
+
+/* A hint: the key changes at any time. */
+static inline bool has_running_owner(const struct ps_span *span) {
+    uintptr_t key = ps_load_relaxed(&span->x_owner); /* relaxed, both: see above */
+    return key > PS_KEY_ORPHAN && ps_load_relaxed(&ps_heap_of_key(key)->x_state) != PS_HEAP_PARKED;
+}
+
+bool ps_cpu_cache_put(struct ps_heap *heap, struct ps_span *span, void *block) {
+    struct ps_cpu_cache *cache = cache_at(index_here());
+    size_t class_index = span->class_index;
+    if (cache == NULL || count_of(cache, class_index) >= limit_of(cache, class_index) ||
+        !has_running_owner(span) || !ps_retention_is_usual() || !enter(cache, class_index)) {
+        return false;
+    }
+    size_t count = count_of(cache, class_index);
+    bool has_room = count < limit_of(cache, class_index);
+    if (PS_LIKELY(has_room)) {
+        /* relaxed: constant while the block is out. */
+        ps_link_write(block, ps_span_list_end(span), ps_load_relaxed(&span->salt));
+        cache->blocks[class_index][count] = block;
+        set_count(cache, class_index, count + 1);
+    }
+    leave(cache);
+    if (PS_LIKELY(has_room)) {
+        ps_owner_add(&heap->x_remote_frees, 1);
+    }
+    return has_room;
+}
+
+void ps_cpu_cache_ask(struct ps_heap *heap, uint32_t class_index) {
+    if (!ps_background_is_crowded()) {
+        return;
+    }
+    size_t index = index_here();
+    struct ps_cpu_cache *cache = cache_at(index);
+    if (cache == NULL) {
+        if (heap->x_remote_frees != 0) { /* this thread frees others' blocks */
+            make(index);
+        }
+        return;
+    }
+    size_t limit = ps_max(limit_of(cache, class_index) * 2, LIMIT_FIRST);
+    size_t most = PS_CPU_CACHE_BYTES / ps_size_classes[class_index].block_bytes;
+    set_limit(cache, class_index, ps_min(limit, ps_min(most, PS_CPU_CACHE_BLOCKS)));
+}
+
+/* NULL: the cache is empty. Holder only. */
+static inline void *take_newest(struct ps_cpu_cache *cache, size_t class_index) {
+    size_t count = count_of(cache, class_index);
+    if (count == 0) {
+        return NULL;
+    }
+    void **newest = &cache->blocks[class_index][count - 1];
+    if (count > 1) {
+        __builtin_prefetch(newest[-1], 1);
+    }
+    set_count(cache, class_index, count - 1);
+    if (count - 1 < cache->low[class_index]) {
+        cache->low[class_index] = (uint8_t)(count - 1);
+    }
+    return *newest;
+}
+
+void *ps_cpu_cache_take(struct ps_heap *heap, uint32_t class_index) {
+    struct ps_cpu_cache *cache = cache_at(index_here());
+    if (cache == NULL || count_of(cache, class_index) == 0 || !enter(cache, class_index)) {
+        return NULL;
+    }
+    void *block = take_newest(cache, class_index);
+    leave(cache);
+    if (block != NULL) {
+        ps_span_check_waiting(ps_span_at(block), block);
+        ps_link_clear(block);
+        ps_owner_add(&heap->bins[class_index].x_taken, 1);
+    }
+    return block;
+}
+
+/* ---- return ---- */
+
+/* Takes the oldest blocks out of the cache: those that were not used since the last time, or all.
+ * Returns how many. */
+static size_t take_oldest(struct ps_cpu_cache *cache, size_t class_index, bool is_all,
+                          void **taken) {
+    if (count_of(cache, class_index) == 0 || !enter(cache, class_index)) {
+        return 0;
+    }
+    void **blocks = cache->blocks[class_index];
+    size_t count = count_of(cache, class_index);
+    size_t idle = is_all ? count : ps_min(count, cache->low[class_index]);
+    memcpy(taken, blocks, idle * sizeof *taken);
+    memmove(blocks, blocks + idle, (count - idle) * sizeof *blocks);
+    set_count(cache, class_index, count - idle);
+    cache->low[class_index] = (uint8_t)(count - idle);
+    if (idle == count) {
+        set_limit(cache, class_index, 0);
+    }
+    leave(cache);
+    return idle;
+}
+
+static void return_blocks(struct ps_cpu_cache *cache, bool is_all, ps_cpu_cache_return *give) {
+    for (uint32_t i = 0; i < ps_size_class_count; i++) {
+        void *taken[PS_CPU_CACHE_BLOCKS];
+        size_t count = take_oldest(cache, i, is_all, taken);
+        for (size_t k = 0; k < count; k++) {
+            give(taken[k]);
+        }
+    }
+}
+
+static bool has_blocks(const struct ps_cpu_cache *cache) {
+    for (uint32_t i = 0; i < ps_size_class_count; i++) {
+        if (count_of(cache, i) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The next cache of a round; NULL: the round is over. */
+static struct ps_cpu_cache *next_of_round(void) {
+    for (;;) {                                        /* ends: x_next grows */
+        uint32_t index = ps_add_relaxed(&x_next, 1u); /* relaxed: a cursor */
+        if (index >= PS_CPU_CACHES) {
+            return NULL;
+        }
+        struct ps_cpu_cache *cache = cache_at(index);
+        if (cache != NULL) {
+            return cache;
+        }
+    }
+}
+
+uint32_t ps_cpu_cache_tick(uint64_t now_ms, ps_cpu_cache_return *give) {
+    /* relaxed, all: two threads may share a round, or begin the next one early. */
+    if (now_ms >= ps_load_relaxed(&x_due_ms)) {
+        struct ps_cpu_cache *cache = next_of_round();
+        if (cache != NULL) {
+            return_blocks(cache, !ps_retention_is_usual(), give);
+            if (has_blocks(cache)) {
+                ps_store_relaxed(&x_was_filled, 1u);
+            }
+            return BEHIND_MS;
+        }
+        ps_store_relaxed(&x_is_filled, ps_exchange_acquire(&x_was_filled, 0u));
+        ps_store_relaxed(&x_due_ms, now_ms + ps_retention_interval_ms(PS_RETENTION_SCAN_MS));
+        ps_store_relaxed(&x_next, 0u);
+    }
+    return ps_load_relaxed(&x_is_filled) != 0 ? PS_RETENTION_SCAN_MS / 4 : 0;
+}
+
+void ps_cpu_cache_drain(ps_cpu_cache_return *give) {
+    for (size_t i = 0; i < PS_CPU_CACHES; i++) {
+        struct ps_cpu_cache *cache = cache_at(i);
+        if (cache != NULL) {
+            return_blocks(cache, true, give);
+        }
+    }
+}
+
+size_t ps_cpu_cache_blocks(uint32_t class_index) {
+    size_t blocks = 0;
+    for (size_t i = 0; i < PS_CPU_CACHES; i++) {
+        const struct ps_cpu_cache *cache = cache_at(i);
+        blocks += cache != NULL ? count_of(cache, class_index) : 0;
+    }
+    return blocks;
+}
+
+void ps_cpu_cache_fork_child(void) {
+    for (size_t i = 0; i < PS_CPU_CACHES; i++) {
+        struct ps_cpu_cache *cache = cache_at(i);
+        /* relaxed, both: the only thread. A section of its own goes on after the signal handler. */
+        uint32_t holder = cache != NULL ? ps_load_relaxed(&cache->x_holder) : 0;
+        if (holder != 0 && holder != ps_lock_self()) {
+            set_count(cache, cache->changing, 0); /* blocks may stand there twice */
+            ps_store_relaxed(&cache->x_holder, 0u);
+        }
+    }
+}

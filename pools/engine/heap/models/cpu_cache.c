@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A cache of a processor (cpu_cache.h): threads put blocks into it and take them, a third returns
+ * what it has. In every order each block belongs to one thread or to the cache, its memory is
+ * written by one at a time, and none is lost. Sources and faults to find: cpu_cache.model.
+ */
+#include "pools/engine/heap/cpu_cache.h"
+#include "pools/engine/heap/background.h"
+#include "pools/engine/heap/heap.h"
+#include "pools/engine/os/os.h"
+#include "pools/engine/small/span_remote.h"
+
+#include <string.h>
+#include <world.h>
+
+#define BLOCKS 3
+
+static struct ps_heap heaps[EXPLORE_THREADS + 1];
+static struct ps_heap owner;
+static struct ps_cpu_cache memory;
+static struct ps_span *span;
+static void *held[EXPLORE_THREADS + 1]; /* by each thread; allocated */
+static unsigned returned[EXPLORE_THREADS + 1];
+
+/* ---- what stands in for the rest ---- */
+
+uint32_t ps_os_cpu(void) { return 0; }
+
+bool ps_background_is_crowded(void) { return true; }
+
+static void give(void *block) {
+    ps_span_check_waiting(span, block);
+    explore_use(block, WORLD_BLOCK_BYTES); /* as a span that takes it */
+    returned[explore_thread()]++;
+}
+
+/* ---- the threads ---- */
+
+static void set_up(void) {
+    memset(&memory, 0, sizeof memory);
+    memset(heaps, 0, sizeof heaps);
+    memset(held, 0, sizeof held);
+    memset(returned, 0, sizeof returned);
+    ps_cpu_x_caches[0] = &memory;
+    world_begin(BLOCKS, 2);
+    span = world_full_span(ps_heap_key(&owner));
+    ps_cpu_cache_ask(&heaps[0], span->class_index); /* four blocks of the class */
+}
+
+static void put(void *block) {
+    explore_use(block, WORLD_BLOCK_BYTES);
+    if (!ps_cpu_cache_put(&heaps[explore_thread()], span, block)) {
+        held[explore_thread()] = block;
+    }
+}
+
+static void put_0(void) { put(world_block(span, 0)); }
+static void put_1(void) { put(world_block(span, 1)); }
+
+static void take(void) {
+    void *block = ps_cpu_cache_take(&heaps[explore_thread()], span->class_index);
+    if (block != NULL) {
+        explore_use(block, WORLD_BLOCK_BYTES);
+        held[explore_thread()] = block;
+    }
+}
+
+static void put_2_and_take(void) {
+    put(world_block(span, 2));
+    if (held[explore_thread()] == NULL) {
+        take();
+    }
+}
+
+static void drain(void) { ps_cpu_cache_drain(give); }
+
+/* Each block is held, cached or returned: as many as there were, and none twice. */
+static void check_blocks(unsigned blocks) {
+    unsigned found = 0;
+    for (unsigned i = 0; i <= EXPLORE_THREADS; i++) {
+        for (unsigned k = 0; k < i; k++) {
+            EXPLORE_ASSERT(held[i] == NULL || held[i] != held[k]);
+        }
+        found += (held[i] != NULL) + returned[i];
+    }
+    size_t cached = ps_cpu_cache_blocks(span->class_index);
+    EXPLORE_ASSERT(found + cached == blocks);
+    explore_outcome((unsigned)cached);
+}
+
+static void two_blocks(void) { check_blocks(2); }
+
+static void one_block(void) { check_blocks(1); }
+
+static void three_blocks(void) { check_blocks(3); }
+
+const struct explore_scenario explore_scenarios[] = {
+    {"put_take", set_up, {put_0, take}, one_block, false},
+    {"two_put", set_up, {put_0, put_1}, two_blocks, false},
+    {"two_take", set_up, {put_0, take, take}, one_block, false},
+    {"drain", set_up, {put_0, put_1, drain}, two_blocks, false},
+    {"all", set_up, {put_0, put_1, put_2_and_take, drain}, three_blocks, true},
+    {NULL, NULL, {NULL}, NULL, false},
+};

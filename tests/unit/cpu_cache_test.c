@@ -1,0 +1,264 @@
+// sources: tests/unit/fake_os.c
+/* SPDX-License-Identifier: MIT */
+/* Blocks of other heaps that a processor keeps: reuse, bounds, return, misuse, forks. */
+#include "pools/engine/heap/background.h"
+#include "pools/engine/heap/cpu_cache.h"
+#include "pools/engine/heap/remote.h"
+#include "pools/engine/page/retention.h"
+#include "tests/unit/engine.h"
+#include "tests/unit/worker.h"
+
+#include <sys/wait.h>
+
+#define BYTES 48
+#define BLOCKS 64
+#define TRIES 3000 /* more than a span and the windows before it have */
+
+static void *blocks[BLOCKS];
+static void *found;
+
+static void allocate(void *unused) {
+    (void)unused;
+    for (size_t i = 0; i < BLOCKS; i++) {
+        blocks[i] = ps_heap_alloc(BYTES);
+    }
+}
+
+static void free_all(void *unused) {
+    (void)unused;
+    for (size_t i = 0; i < BLOCKS; i++) {
+        ps_heap_free(blocks[i]);
+    }
+    (void)engine_census(); /* returns what this thread has only gathered */
+}
+
+static bool is_one_of_them(const void *block) {
+    for (size_t i = 0; i < BLOCKS; i++) {
+        if (blocks[i] == block) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Allocates until a block comes that the other thread had; leaves it in `found`. */
+static void find(void *unused) {
+    static void *others[TRIES];
+    size_t count = 0;
+    (void)unused;
+    found = NULL;
+    while (found == NULL && count < TRIES) {
+        void *block = ps_heap_alloc(BYTES);
+        found = is_one_of_them(block) ? block : NULL;
+        others[count++] = block;
+    }
+    while (count-- > 0) {
+        if (others[count] != found) {
+            ps_heap_free(others[count]);
+        }
+    }
+}
+
+static void free_found(void *unused) {
+    (void)unused;
+    ps_heap_free(found);
+}
+
+static size_t cached(void) { return ps_cpu_cache_blocks(ps_size_class_of(BYTES)); }
+
+static struct worker owner;
+static struct worker other;
+
+/* Two threads of which one frees the blocks of the other, until the processor caches some. */
+static void set_up(void) {
+    ps_engine_start();
+    ps_background_count_cpus(); /* one, for three threads */
+    worker_start(&owner);
+    worker_start(&other);
+    for (int round = 0; round < 8; round++) {
+        worker_do(&owner, allocate, NULL);
+        worker_do(&other, free_all, NULL);
+        worker_do(&other, find, NULL); /* refills ask for the class */
+        worker_do(&other, free_found, NULL);
+    }
+    worker_do(&owner, allocate, NULL);
+    worker_do(&other, free_all, NULL);
+}
+
+static void tear_down(void) {
+    worker_stop(&other);
+    worker_stop(&owner);
+    ps_heap_trim(0);
+    struct ps_census census = engine_census();
+    CHECK_EQ(census.small_live_bytes, 0);
+    CHECK_EQ(census.small_span_bytes, 0);
+}
+
+FRESH_TEST(what_another_thread_allocated_serves_the_one_that_freed_it) {
+    set_up();
+    CHECK_CMP(cached(), >, 0);
+    CHECK_CMP(cached(), <=, PS_CPU_CACHE_BLOCKS);
+    check_live_blocks(0);
+    worker_do(&other, find, NULL);
+    CHECK(found != NULL);
+    check_live_blocks(1);
+    memset(found, 0xff, BYTES);
+    worker_do(&owner, free_found, NULL); /* its own: not cached */
+    check_live_blocks(0);
+    tear_down();
+}
+
+FRESH_TEST(another_processor_has_other_blocks) {
+    set_up();
+    size_t before = cached();
+    fake_os_set_cpu(1);
+    worker_do(&other, find, NULL);
+    CHECK_EQ(cached(), before);
+    worker_do(&other, free_found, NULL);
+    fake_os_set_cpu(PS_CPU_CACHES); /* shares the first one */
+    worker_do(&other, find, NULL);
+    CHECK(found != NULL);
+    worker_do(&other, free_found, NULL);
+    fake_os_set_cpu(0);
+    tear_down();
+}
+
+static void tick(uint64_t ms) {
+    fake_os_advance_ms(ms);
+    for (int i = 0; i < 4; i++) { /* a round is over */
+        (void)ps_cpu_cache_tick(ps_os_now_ms(), ps_remote_return);
+    }
+}
+
+FRESH_TEST(unused_blocks_return_to_their_spans) {
+    set_up();
+    uint64_t passed_ms = 0;
+    for (; cached() != 0; passed_ms += 10) {
+        tick(10);
+        REQUIRE(passed_ms <= 3 * PS_RETENTION_SCAN_MS);
+    }
+    CHECK_CMP(passed_ms, >=, PS_RETENTION_SCAN_MS / 2);
+    tick(PS_RETENTION_SCAN_MS);
+    CHECK_EQ(ps_cpu_cache_tick(ps_os_now_ms(), ps_remote_return), 0);
+    tear_down();
+}
+
+#define USED 3
+
+static void use_some(void *unused) {
+    void *used[USED];
+    (void)unused;
+    ps_thread_enter();
+    for (int i = 0; i < USED; i++) {
+        used[i] = ps_cpu_cache_take(ps_thread_own(), ps_size_class_of(BYTES));
+        CHECK(used[i] != NULL);
+    }
+    ps_thread_leave();
+    for (int i = 0; i < USED; i++) {
+        ps_heap_free(used[i]);
+    }
+}
+
+FRESH_TEST(as_many_blocks_stay_as_were_used) {
+    set_up();
+    size_t before = cached();
+    tick(PS_RETENTION_SCAN_MS);
+    CHECK_EQ(cached(), before); /* none was idle for so long */
+    worker_do(&other, use_some, NULL);
+    tick(PS_RETENTION_SCAN_MS);
+    CHECK_EQ(cached(), USED);
+    worker_do(&other, use_some, NULL);
+    tick(PS_RETENTION_SCAN_MS);
+    CHECK_EQ(cached(), USED);
+    tick(PS_RETENTION_SCAN_MS);
+    CHECK_EQ(cached(), 0);
+    worker_do(&owner, allocate, NULL);
+    worker_do(&other, free_all, NULL);
+    CHECK_EQ(cached(), 0); /* until the class takes fresh memory again */
+    tear_down();
+}
+
+FRESH_TEST(no_block_is_cached_while_memory_is_short) {
+    set_up();
+    ps_retention_x_pressure = PS_PRESSURE_NEAR;
+    for (int i = 0; i < 100; i++) {
+        tick(20);
+    }
+    CHECK_EQ(cached(), 0);
+    worker_do(&owner, allocate, NULL);
+    worker_do(&other, find, NULL);
+    worker_do(&other, free_all, NULL);
+    CHECK_EQ(cached(), 0);
+    ps_retention_x_pressure = PS_PRESSURE_NONE;
+    worker_do(&other, free_found, NULL);
+    tear_down();
+}
+
+FRESH_TEST(a_second_free_of_a_cached_block_is_reported) {
+    set_up();
+    struct ps_cpu_cache *cache = ps_cpu_x_caches[0];
+    uint32_t class_index = ps_size_class_of(BYTES);
+    void *block = cache->blocks[class_index][cache->x_count[class_index] - 1];
+    CHECK_ABORTS(ps_heap_free(block), "poolshim: double free of 0x");
+}
+
+FRESH_TEST(a_write_to_a_cached_block_is_reported_when_it_is_taken) {
+    set_up();
+    for (size_t i = 0; i < BLOCKS; i++) {
+        memset(blocks[i], 0x55, 8);
+    }
+    CHECK_ABORTS(ps_cpu_cache_drain(ps_remote_return), "poolshim: ");
+}
+
+/* ---- a lock that is held ---- */
+
+FRESH_TEST(a_held_cache_is_left_alone) {
+    set_up();
+    size_t before = cached();
+    ps_store_relaxed(&ps_cpu_x_caches[0]->x_holder, 12345u);
+    worker_do(&owner, allocate, NULL);
+    worker_do(&other, find, NULL);
+    worker_do(&other, free_found, NULL);
+    worker_do(&other, free_all, NULL);
+    ps_cpu_cache_drain(ps_remote_return);
+    CHECK_EQ(cached(), before);
+    ps_store_relaxed(&ps_cpu_x_caches[0]->x_holder, 0u);
+    tear_down();
+}
+
+FRESH_TEST(a_child_uses_the_cache_that_a_thread_of_its_parent_held) {
+    set_up();
+    ps_store_relaxed(&ps_cpu_x_caches[0]->x_holder, 12345u);
+    ps_cpu_x_caches[0]->changing = ps_size_class_of(BYTES) + 1;
+    pid_t pid = fork();
+    REQUIRE(pid >= 0);
+    if (pid == 0) {
+        bool has_all = cached() != 0;
+        ps_cpu_cache_drain(ps_remote_return);
+        _exit(has_all && cached() == 0 ? 0 : 1);
+    }
+    int status;
+    REQUIRE(waitpid(pid, &status, 0) == pid);
+    CHECK_EQ(status, 0);
+    CHECK_CMP(cached(), >, 0);
+    ps_store_relaxed(&ps_cpu_x_caches[0]->x_holder, 0u);
+    tear_down();
+}
+
+FRESH_TEST(without_memory_for_a_cache_blocks_return_to_their_spans) {
+    ps_engine_start();
+    ps_background_count_cpus();
+    worker_start(&owner);
+    worker_start(&other);
+    worker_do(&owner, allocate, NULL);
+    worker_do(&other, find, NULL);
+    fake_os_refuse(~0u);
+    for (int i = 0; i < 4; i++) {
+        worker_do(&other, free_all, NULL);
+        worker_do(&owner, allocate, NULL);
+    }
+    fake_os_refuse(0);
+    worker_do(&owner, free_all, NULL);
+    tear_down();
+}
+UNIT_MAIN
