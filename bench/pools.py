@@ -5,6 +5,7 @@
     scripts/bench --pools                       # everything
     scripts/bench --pools --quick               # a fiftieth of the work, for a first look
     scripts/bench --pools --only requests,list --passes 5
+    scripts/bench --pools --instructions        # counted by callgrind: whatever else the machine does
 
 Tables on standard output, progress on standard error, everything measured into bench/results/.
 Exit status: 0; 1 if a process failed; 2 for a request that cannot be met; 130 after Ctrl-C.
@@ -16,6 +17,8 @@ Exit status: 0; 1 if a process failed; 2 for a request that cannot be met; 130 a
 
 from __future__ import annotations
 
+import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -26,6 +29,7 @@ from harness.command import (
     results_stem,
     run_command,
     split_names,
+    write_file,
     write_results,
 )
 from harness.runner import Runner
@@ -37,6 +41,8 @@ from rich.console import Console
 
 RESULTS = REPOSITORY / "bench" / "results"
 PASSES, QUICK_PASSES, QUICK_SCALE = 3, 2, 0.02
+# Of the work, when instructions are counted: 10,000 small objects, one sample of nodes.
+COUNT_SCALE = 0.0005
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 POSITIVE = click.IntRange(1, 100)
 
@@ -58,11 +64,40 @@ def run_all(
     return [results[contest] for contest in chosen]
 
 
+def count_all(
+    build: Path, chosen: list[contests.Contest], scale: float, timeout: float
+) -> list[contests.Result]:
+    """Counts instructions; one line of progress per process."""
+    if shutil.which("valgrind") is None:
+        raise BadRequest("--instructions: valgrind is not installed")
+    results = []
+    for contest in (one for one in chosen if one.is_countable):
+        results.append(contests.count(build, contest, scale, timeout))
+        outcome = results[-1].failure or f"{results[-1].warm_ms[0]:.0f}"
+        print(f"{contest.group}/{contest.case:<24} {contest.pool:<16} {outcome}", file=sys.stderr)
+    return results
+
+
+def show_counts(done: list[contests.Result], results: Path, scale: float) -> int:
+    """Tables and files of counted instructions."""
+    made = [contests.count_section(key, ones) for key, ones in contests.by_case(done).items()]
+    made.append(contests.sums_section(done))
+    below = [f"Instructions at scale {scale:g}. Machine: {one_line(describe())}."]
+    report.print_tables(plain_console(), made, below)
+    content = {"schema": 1, "machine": describe(), "instructions": contests.as_json(done)}
+    stem = results_stem(results, "pools-instructions")
+    write_file(stem.with_suffix(".json"), json.dumps(content, indent=1) + "\n")
+    write_file(stem.with_suffix(".md"), report.markdown(made, below))
+    return 1 if any(one.failure for one in done) else 0
+
+
 @click.command(context_settings=CONTEXT, help=(__doc__ or "").split("\n\n")[0])
 @click.option("--only", multiple=True, metavar="GROUP", help="Only these groups [all].")
 @click.option("--passes", type=POSITIVE, help=f"Processes per contestant [{PASSES}].")
 @click.option("--scale", type=click.FloatRange(0.0001, 100), help="Times the work [1].")
 @click.option("--quick", is_flag=True, help="A fiftieth of the work, 2 passes.")
+@click.option("--instructions", is_flag=True,
+              help=f"Count instructions by callgrind instead; --scale {COUNT_SCALE:g}, one pass.")
 @click.option("--list", "is_list", is_flag=True, help="Name the contests, run nothing.")
 @click.option("--results", type=Path, default=RESULTS, help="Folder for JSON and Markdown.")
 @click.option("--write-docs", is_flag=True,
@@ -71,8 +106,9 @@ def run_all(
               help="Build folder [build/release].")  # fmt: skip
 @click.option("--timeout", type=click.FloatRange(1), default=300.0, help="Seconds per process.")
 def command(
-    only: tuple[str, ...], passes: int | None, scale: float | None, quick: bool, is_list: bool,
-    results: Path, write_docs: bool, build: Path, timeout: float,
+    only: tuple[str, ...], passes: int | None, scale: float | None, quick: bool,
+    instructions: bool, is_list: bool, results: Path, write_docs: bool, build: Path,
+    timeout: float,
 ) -> int:  # fmt: skip
     """See the module's text, which is the help."""
     found = contests.discover(build)
@@ -82,8 +118,11 @@ def command(
         for one in chosen:
             print(one.group, one.case, one.pool)
         return 0
-    if write_docs and (quick or only):
-        raise BadRequest("--write-docs: only of all groups, without --quick")
+    if write_docs and (quick or only or instructions):
+        raise BadRequest("--write-docs: only of all groups, without --quick and --instructions")
+    if instructions:
+        factor = scale or COUNT_SCALE
+        return show_counts(count_all(build, chosen, factor, timeout), results, factor)
     stem = results_stem(results, "pools")
     runner = Runner(build, [], timeout, sorted({f"pools/{one.program}" for one in chosen}))
     done = run_all(

@@ -6,7 +6,10 @@ A program of bench/pools names its contests itself (--list); one process measure
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +27,8 @@ OURS = "ps_"
 # Contestants that no target is set against: what the work costs without an allocator.
 FLOORS = {"floor"}
 CELL_GOAL, MEAN_GOAL = 1.0, 0.90
+# Threads that wait for each other: how many instructions they take is chance.
+THREADED = {("list", "contended"), ("bounded", None), ("retire", None), ("shared", None)}
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,10 @@ class Contest:
     @property
     def is_ours(self) -> bool:
         return self.pool.startswith(OURS)
+
+    @property
+    def is_countable(self) -> bool:
+        return not {(self.group, self.case), (self.group, None)} & THREADED
 
     def as_case(self, scale: float) -> Case:
         """How the runner starts it."""
@@ -99,6 +108,34 @@ def measure(
             yield result, number
 
 
+def count(build: Path, contest: Contest, scale: float, timeout: float) -> Result:
+    """Instructions of each pass, by callgrind, in place of milliseconds: the first pass is cold,
+    the cheapest of the others warm. RSS would be valgrind's."""
+    case = contest.as_case(scale)
+    with tempfile.TemporaryDirectory() as folder:
+        command = ["valgrind", "--tool=callgrind", "--collect-atstart=no",
+                   f"--callgrind-out-file={folder}/counts",
+                   str(build / "bench" / case.program), *case.arguments]  # fmt: skip
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=timeout,
+            env={"PATH": os.environ["PATH"]},
+        )  # fmt: skip
+        passes = [pass_count(path) for path in sorted(Path(folder).glob("counts.*"), key=number_of)]
+    if done.returncode != 0 or len(passes) < 2:
+        return Result(contest, failure=f"status {done.returncode}: {done.stderr[-200:].strip()}")
+    return Result(contest, [passes[0]], [min(passes[1:])])
+
+
+def number_of(dump: Path) -> int:
+    """callgrind appends .1, .2, ... to the name of each dump."""
+    return int(dump.suffix[1:])
+
+
+def pass_count(dump: Path) -> float:
+    found = re.search(r"^(?:totals|summary): (\d+)", dump.read_text(), re.MULTILINE)
+    return float(found[1]) if found else 0.0
+
+
 def best(result: Result, figure: str) -> float | None:
     """The best of all processes; None without one."""
     values: list[float] = getattr(result, figure)
@@ -124,6 +161,18 @@ def by_case(results: list[Result]) -> dict[tuple[str, str], list[Result]]:
     for result in results:
         table.setdefault((result.contest.group, result.contest.case), []).append(result)
     return table
+
+
+def count_section(key: tuple[str, str], results: list[Result]) -> Section:
+    """The instructions of all contestants in one case, fewest first."""
+    section = Section(f"{key[0]}: {key[1]}, instructions", ["pool", "cold", "warm"])
+    for result in sorted(results, key=lambda one: best(one, "warm_ms") or 0):
+        if result.failure:
+            section.failures.append((result.contest.pool, result.failure))
+        else:
+            counts = [f"{values[0]:.0f}" for values in (result.cold_ms, result.warm_ms)]
+            section.rows.append([result.contest.pool, *counts])
+    return section
 
 
 def case_section(key: tuple[str, str], results: list[Result]) -> Section:

@@ -16,14 +16,30 @@
 #include <string>
 #include <vector>
 
+#if __has_include(<valgrind/callgrind.h>)
+#include <valgrind/callgrind.h>
+#else
+#define CALLGRIND_TOGGLE_COLLECT (void)0
+#define CALLGRIND_DUMP_STATS_AT(name) (void)0
+#endif
+
 namespace contest {
+
+// Under callgrind a Timer counts instructions: collection is on while it runs (pools.py passes
+// --collect-atstart=no). Elsewhere a request is a few instructions without effect.
 
 class Timer {
   public:
     // The wall clock, or the CPU time of the process.
     explicit Timer(bool is_cpu = false) : is_cpu_(is_cpu) {}
-    void start() { begin_ = now(); }
-    void stop() { total_ += now() - begin_; }
+    void start() {
+        begin_ = now();
+        CALLGRIND_TOGGLE_COLLECT;
+    }
+    void stop() {
+        CALLGRIND_TOGGLE_COLLECT;
+        total_ += now() - begin_;
+    }
     double ms() const { return static_cast<double>(total_) / 1e6; }
 
   private:
@@ -88,11 +104,18 @@ inline int list() {
     return 0;
 }
 
+// A dump of callgrind's counts per pass.
+inline double run_pass(const Contest &contest, double scale) {
+    double ms = contest.pass(scale);
+    CALLGRIND_DUMP_STATS_AT("pass");
+    return ms;
+}
+
 inline int run(const Contest &contest, double scale) {
-    double cold = contest.pass(scale);
+    double cold = run_pass(contest, scale);
     double warm = 0;
     for (unsigned i = 1; i < contest.passes; i++) {
-        double ms = contest.pass(scale);
+        double ms = run_pass(contest, scale);
         warm = i == 1 ? ms : std::min(warm, ms);
     }
     std::printf("{\"group\": \"%s\", \"case\": \"%s\", \"pool\": \"%s\", \"cold_ms\": %.4f, "

@@ -15,6 +15,8 @@
 #include <boost/lockfree/detail/freelist.hpp>
 #endif
 #if __has_include(<foonathan/memory/static_allocator.hpp>)
+#include "foonathan.hpp"
+
 #include <foonathan/memory/memory_pool.hpp>
 #include <foonathan/memory/static_allocator.hpp>
 #endif

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 // foonathan's profiling: nodes and arrays of one size, allocated and freed one by one (single), or
 // all of them first and then freed in the same order (bulk), in reverse, or shuffled (butterfly).
-// Timed: the best of 1024 samples, each on a fresh pool that is made and destroyed outside; 1024
-// nodes a sample, 512 arrays.
+// Timed: the best of 1024 samples of 1024 nodes or 512 arrays each. A sample is on a fresh pool
+// that is made and destroyed outside, where pools that cut their memory when they are made have
+// done so before the clock runs; steady: on one pool, in which as many have been freed before,
+// shuffled.
 #include "nodes.hpp"
 
 #include <random>
@@ -12,6 +14,7 @@ namespace {
 constexpr std::size_t NODE_COUNT = 1024;
 constexpr std::size_t ARRAY_COUNT = 512;
 constexpr double SAMPLE_COUNT = 1024;
+constexpr unsigned USED_COUNT = 8; // samples before the steady ones: all memory has been used
 
 enum class Order { single, bulk, reversed, butterfly };
 
@@ -23,11 +26,14 @@ void reorder(std::vector<void *> &objects, Order order) {
     }
 }
 
-template <class Pool, Order order, std::size_t bytes, std::size_t length> double sample() {
-    constexpr std::size_t count = length == 1 ? NODE_COUNT : ARRAY_COUNT;
+template <std::size_t length> constexpr std::size_t count_of() {
+    return length == 1 ? NODE_COUNT : ARRAY_COUNT;
+}
+
+template <Order order, std::size_t length, class Pool> double sample(Pool &pool) {
+    constexpr std::size_t count = count_of<length>();
     static std::vector<void *> objects;
     contest::Timer timer;
-    Pool pool(bytes, count * length);
     if (order == Order::single) {
         timer.start();
         for (std::size_t i = 0; i < count; i++) {
@@ -54,48 +60,75 @@ template <class Pool, Order order, std::size_t bytes, std::size_t length> double
     return timer.ms();
 }
 
-template <class Pool, Order order, std::size_t bytes, std::size_t length>
+template <class Pool, Order order, std::size_t bytes, std::size_t length, bool is_steady>
+double one_sample() {
+    constexpr std::size_t count = count_of<length>() * length;
+    if constexpr (is_steady) {
+        static Pool pool(bytes, count);
+        static bool is_used = false;
+        if (!is_used) {
+            for (unsigned i = 0; i < USED_COUNT; i++) {
+                sample<Order::butterfly, length>(pool);
+            }
+            sample<order, length>(pool);
+            is_used = true;
+        }
+        return sample<order, length>(pool);
+    } else {
+        Pool pool(bytes, count);
+        return sample<order, length>(pool);
+    }
+}
+
+template <class Pool, Order order, std::size_t bytes, std::size_t length, bool is_steady>
 double best_sample(double scale) {
-    double best = sample<Pool, order, bytes, length>();
+    double best = one_sample<Pool, order, bytes, length, is_steady>();
     for (double i = 1; i < SAMPLE_COUNT * scale; i++) {
-        best = std::min(best, sample<Pool, order, bytes, length>());
+        best = std::min(best, one_sample<Pool, order, bytes, length, is_steady>());
     }
     return best;
 }
 
-template <class Pool, std::size_t bytes> void nodes(const char *pool, const char *size) {
-    static std::vector<std::string> names;
-    names.reserve(4096); // Register keeps the pointers
-    auto name = [&](const char *order) {
-        return names.emplace_back(std::string(order) + "_" + size).c_str();
+template <class Pool, std::size_t bytes, std::size_t length, bool is_steady>
+void orders(const char *pool) {
+    const char *group = length == 1 ? "nodes" : "arrays";
+    auto name = [](const char *order) {
+        static std::vector<std::string> names;
+        names.reserve(64); // Register keeps the pointers
+        std::string size = length == 1 ? "" : std::to_string(length) + "x";
+        return names
+            .emplace_back((is_steady ? "steady_" : "") + std::string(order) + "_" + size +
+                          std::to_string(bytes))
+            .c_str();
     };
     using contest::Register;
-    Register("nodes", name("single"), pool, best_sample<Pool, Order::single, bytes, 1>, 2);
-    Register("nodes", name("bulk"), pool, best_sample<Pool, Order::bulk, bytes, 1>, 2);
-    Register("nodes", name("reversed"), pool, best_sample<Pool, Order::reversed, bytes, 1>, 2);
-    Register("nodes", name("butterfly"), pool, best_sample<Pool, Order::butterfly, bytes, 1>, 2);
-}
-
-template <class Pool> void arrays(const char *pool) {
-    using contest::Register;
-    Register("arrays", "single_8x8", pool, best_sample<Pool, Order::single, 8, 8>, 2);
-    Register("arrays", "bulk_8x8", pool, best_sample<Pool, Order::bulk, 8, 8>, 2);
-    Register("arrays", "reversed_8x8", pool, best_sample<Pool, Order::reversed, 8, 8>, 2);
-    Register("arrays", "butterfly_8x8", pool, best_sample<Pool, Order::butterfly, 8, 8>, 2);
+    Register(group, name("single"), pool,
+             best_sample<Pool, Order::single, bytes, length, is_steady>, 2);
+    Register(group, name("bulk"), pool, best_sample<Pool, Order::bulk, bytes, length, is_steady>,
+             2);
+    Register(group, name("reversed"), pool,
+             best_sample<Pool, Order::reversed, bytes, length, is_steady>, 2);
+    Register(group, name("butterfly"), pool,
+             best_sample<Pool, Order::butterfly, bytes, length, is_steady>, 2);
 }
 
 template <class Pool> struct Entry {
     Entry(const char *pool, bool has_arrays) {
-        nodes<Pool, 8>(pool, "8");
-        nodes<Pool, 256>(pool, "256");
+        orders<Pool, 8, 1, false>(pool);
+        orders<Pool, 8, 1, true>(pool);
+        orders<Pool, 256, 1, false>(pool);
         if (has_arrays) {
-            arrays<Pool>(pool);
+            orders<Pool, 8, 8, false>(pool);
+            orders<Pool, 8, 4, true>(pool);
         }
     }
 };
 
 template <class Pool> struct SmallEntry {
-    explicit SmallEntry(const char *pool) { nodes<Pool, 1>(pool, "1"); }
+    explicit SmallEntry(const char *pool) {
+        orders<Pool, 1, 1, false>(pool);
+        orders<Pool, 1, 1, true>(pool);
+    }
 };
 
 const Entry<nodes_bench::Malloc> use_malloc("malloc", true);

@@ -16,6 +16,8 @@
 #include <glib.h>
 #endif
 #if __has_include(<foonathan/memory/memory_pool.hpp>)
+#include "foonathan.hpp"
+
 #include <foonathan/memory/memory_pool.hpp>
 #endif
 

@@ -23,6 +23,8 @@
 #include <glib.h>
 #endif
 #if __has_include(<foonathan/memory/memory_stack.hpp>)
+#include "foonathan.hpp"
+
 #include <foonathan/memory/memory_stack.hpp>
 #endif
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from conftest import BUILD_DIR, ROOT, run_captured
+from instructions import require_valgrind
 
 sys.path.insert(0, str(ROOT / "bench"))
 pytest.importorskip("rich", reason="rich is not installed: run scripts/setup")
@@ -97,6 +98,28 @@ def test_a_failed_contest_keeps_its_reason_and_no_figures() -> None:
     assert [row[0] for row in section.rows] == ["ps_a"]
 
 
+def test_instructions_of_passes_are_counted() -> None:
+    require_valgrind()
+    contest = Contest("nodes", "nodes", "single_8", "ps_pool")
+    once, twice = (contests.count(BUILD_DIR, contest, scale, 120) for scale in (0.0009, 0.0019))
+    assert once.failure == twice.failure == ""
+    # 1024 pairs of a sample, of four instructions at least: the second scale makes two samples.
+    assert 4096 < once.warm_ms[0] < once.cold_ms[0] < 1e6
+    assert twice.warm_ms[0] == pytest.approx(2 * once.warm_ms[0], rel=0.1)
+
+
+def test_a_program_that_fails_is_no_count() -> None:
+    require_valgrind()
+    result = contests.count(BUILD_DIR, Contest("nodes", "nodes", "none", "none"), 1, 120)
+    assert result.failure.startswith("status 2")
+
+
+def test_threads_that_wait_are_not_counted() -> None:
+    assert not Contest("bounded", "bounded", "single", "ps_bounded").is_countable
+    assert not Contest("list", "list", "contended", "ps_ring").is_countable
+    assert Contest("list", "list", "short", "ps_ring").is_countable
+
+
 def run_command(*arguments: str) -> subprocess.CompletedProcess[str]:
     return run_captured([sys.executable, str(ROOT / "bench" / "pools.py"), *arguments], timeout=300)
 
@@ -112,6 +135,17 @@ def test_a_run_leaves_tables_and_figures(tmp_path: Path) -> None:
     assert {row["group"] for row in content["results"]} == {"objects"}
     assert all(len(row["warm_ms"]) == 2 for row in content["results"])
     assert "geometric mean" in next(tmp_path.glob("pools-*.md")).read_text()
+
+
+def test_a_run_that_counts_leaves_tables(tmp_path: Path) -> None:
+    require_valgrind()
+    result = run_command(
+        "--only", "objects", "--instructions", "--results", str(tmp_path), "--build", str(BUILD_DIR)
+    )
+    assert result.returncode == 0, result.stderr
+    assert "objects: mixed, instructions" in result.stdout
+    content = json.loads(next(tmp_path.glob("pools-instructions-*.json")).read_text())
+    assert all(row["warm_ms"][0] > 0 for row in content["instructions"])
 
 
 def test_an_unknown_group_is_named() -> None:
