@@ -19,6 +19,7 @@ enum {
 static void choose_kind(struct ps_pool *pool, bool is_ordered) {
     bool is_small = pool->stride < sizeof(struct ps_pool_link);
     pool->is_ordered = is_ordered;
+    pool->push_above = UINTPTR_MAX;
     pool->has_arrays = is_ordered || !is_small;
     if (ps_debug_is_malloc()) {
         pool->kind = PS_POOL_HEAP;
@@ -27,10 +28,11 @@ static void choose_kind(struct ps_pool *pool, bool is_ordered) {
     } else if (is_ordered) {
         pool->kind = PS_POOL_MAP;
         pool->has_links = !is_small;
+        pool->push_below = !is_small;
     } else {
         pool->kind = is_small ? PS_POOL_TINY : PS_POOL_LIST;
         pool->has_links = !is_small;
-        pool->is_pushing_any = !is_small;
+        pool->push_above = is_small ? UINTPTR_MAX : 0;
     }
 }
 

@@ -64,9 +64,10 @@ struct ps_pool {
     struct ps_pool_link *free; /* list of free objects; ordered pools: by ascending address */
     char *bump;                /* objects never used: [bump, end) of the current chunk */
     char *end;
-    size_t stride;       /* bytes from one object to the next */
-    bool is_pushing_any; /* usual pools: a free may push any object */
-    bool has_links;      /* objects may be on the list at all: usual and ordered pools */
+    size_t stride;        /* bytes from one object to the next */
+    uintptr_t push_above; /* a free pushes objects above this: 0 in usual pools, else UINTPTR_MAX */
+    uintptr_t push_below; /* 1 in ordered pools, whose free pushes objects below the head; else 0 */
+    bool has_links;       /* objects may be on the list at all: usual and ordered pools */
     bool has_arrays;
     bool is_ordered;
     uint8_t kind;
@@ -153,13 +154,14 @@ PS_MALLOC static inline void *ps_pool_try_alloc(struct ps_pool *pool) PS_NOEXCEP
 
 /* Frees an object of this pool, allocated by itself, not as an array. NULL does nothing. O(1). */
 static inline void ps_pool_free(struct ps_pool *pool, void *object) PS_NOEXCEPT {
-    /* Any object in a usual pool; in an ordered one an object below the head, so that the list
-     * stays sorted: one comparison for that and for an empty list, which is above everything. */
+    /*
+     * One comparison for the kind and for NULL: any object in a usual pool. In an ordered one an
+     * object below the head, so that the list stays sorted; an empty list is above everything, and
+     * the head of a pool without a list is NULL, below which is nothing when push_below is 0.
+     */
     struct ps_pool_link *head = pool->free;
-    if (__builtin_expect(object != NULL &&
-                             (pool->is_pushing_any ||
-                              (pool->has_links && (uintptr_t)object - 1 < (uintptr_t)head - 1)),
-                         1)) {
+    if (__builtin_expect((uintptr_t)object > pool->push_above, 1) ||
+        (uintptr_t)object - 1 < (uintptr_t)head - pool->push_below) {
         struct ps_pool_link *link = (struct ps_pool_link *)object;
         link->next = head;
         head = link;
