@@ -5,6 +5,7 @@
  * left. No locks.
  */
 #include "pools/pool/pool.h"
+#include "pools/pool/runs.h"
 
 #include <errno.h>
 #include <poolshim/pages.h>
@@ -53,7 +54,7 @@ static void *kept(struct ps_pool *pool, size_t count) {
     return count == 1 ? actions->alloc(pool) : actions->alloc_n(pool, count);
 }
 
-static void *kept_or_grown(struct ps_pool *pool, size_t count) {
+void *ps_pool_kept_or_grown(struct ps_pool *pool, size_t count) {
     if (pool->kind == PS_POOL_HEAP) {
         void *object = ps_pool_heap_alloc(pool, count);
         if (object == NULL) {
@@ -72,13 +73,11 @@ static void *kept_or_grown(struct ps_pool *pool, size_t count) {
 }
 
 void *ps_pool_alloc_slow(struct ps_pool *pool) {
-    void *object = NULL;
     if (pool->kind == PS_POOL_TINY) {
-        object = ps_pool_tiny_alloc(pool);
-    } else if (pool->kind == PS_POOL_MAP) {
-        object = ps_pool_map_alloc(pool);
+        return ps_pool_tiny_alloc(pool);
     }
-    return PS_LIKELY(object != NULL) ? object : kept_or_grown(pool, 1);
+    void *object = pool->kind == PS_POOL_MAP ? ps_pool_map_alloc(pool) : NULL;
+    return PS_LIKELY(object != NULL) ? object : ps_pool_kept_or_grown(pool, 1);
 }
 
 void *ps_pool_try_alloc_slow(struct ps_pool *pool) {
@@ -89,15 +88,21 @@ void *ps_pool_try_alloc_slow(struct ps_pool *pool) {
     return object;
 }
 
-void *ps_pool_alloc_n_slow(struct ps_pool *pool, size_t count) {
-    if (count <= 1) {
-        return ps_pool_alloc(pool);
-    }
+static PS_NOINLINE void *alloc_array(struct ps_pool *pool, size_t count) {
     if (!pool->has_arrays) {
         errno = EINVAL;
         return NULL;
     }
-    return kept_or_grown(pool, count);
+    return ps_pool_kept_or_grown(pool, count);
+}
+
+/* Only usual pools have a record of free arrays: where there is one, it says the kind. */
+void *ps_pool_alloc_n_slow(struct ps_pool *pool, size_t count) {
+    if (count <= 1) {
+        return ps_pool_alloc(pool);
+    }
+    void *array = ps_pool_runs_take_exact(pool, count);
+    return PS_LIKELY(array != NULL) ? array : alloc_array(pool, count);
 }
 
 /* Under PS_DEBUG. */
@@ -113,12 +118,20 @@ void ps_pool_free_slow(struct ps_pool *pool, void *object) {
     if (object == NULL) {
         return;
     }
-    if (pool->kind == PS_POOL_MAP) {
-        ps_pool_map_free(pool, object);
-    } else if (pool->kind == PS_POOL_TINY) {
+    if (pool->kind == PS_POOL_TINY) {
         ps_pool_tiny_free(pool, object);
+    } else if (pool->kind == PS_POOL_MAP) {
+        ps_pool_map_free(pool, object);
     } else {
         free_with_care(pool, object);
+    }
+}
+
+static PS_NOINLINE void free_array(struct ps_pool *pool, void *array, size_t count) {
+    if (PS_UNLIKELY(pool->kind == PS_POOL_HEAP)) {
+        ps_pool_heap_free(pool, array, count);
+    } else {
+        ps_pool_actions_of(pool)->free_n(pool, array, count);
     }
 }
 
@@ -128,10 +141,8 @@ void ps_pool_free_n_slow(struct ps_pool *pool, void *array, size_t count) {
     }
     if (count <= 1) {
         ps_pool_free(pool, array);
-    } else if (PS_UNLIKELY(pool->kind == PS_POOL_HEAP)) {
-        ps_pool_heap_free(pool, array, count);
-    } else {
-        ps_pool_actions_of(pool)->free_n(pool, array, count);
+    } else if (!ps_pool_runs_add_exact(pool, array, count)) {
+        free_array(pool, array, count);
     }
 }
 

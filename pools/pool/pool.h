@@ -154,6 +154,8 @@ struct ps_pool_actions {
 const struct ps_pool_actions *ps_pool_actions_of(const struct ps_pool *pool);
 /* A chunk for `count` more objects. False: ENOMEM. */
 bool ps_pool_grow(struct ps_pool *pool, size_t count);
+/* One object, or an array, from what there is or from a new chunk. NULL: ENOMEM. */
+void *ps_pool_kept_or_grown(struct ps_pool *pool, size_t count);
 
 extern const struct ps_pool_actions ps_pool_list_actions;
 extern const struct ps_pool_actions ps_pool_map_actions;
@@ -162,6 +164,7 @@ extern const struct ps_pool_actions ps_pool_checked_actions;
 
 /* The hot ones among the slow paths are called directly. */
 void *ps_pool_map_alloc(struct ps_pool *pool);
+/* Grows the pool, unlike its action. */
 void *ps_pool_tiny_alloc(struct ps_pool *pool);
 void ps_pool_map_free(struct ps_pool *pool, void *object);
 void ps_pool_tiny_free(struct ps_pool *pool, void *object);

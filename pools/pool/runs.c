@@ -7,54 +7,35 @@
  * bitmap, and the runs are what lies side by side there. (Tried: merging at once with a bit per
  * object, which is the ordered pool: 4 to 5 times the time. Lists without merging: no bound for a
  * load whose lengths change.) Called by list.c. No locks.
- *
- *   bit b of `used` is set <=> bins[b] != NULL
- *   the record is a chunk of the pool's source; without memory for it arrays are taken apart
  */
+#include "pools/pool/runs.h"
 #include "pools/pool/bitmap.h"
 
 #include <string.h>
 
 enum {
-    EXACT_COUNT = 16, /* below, each length has a list; from there on two lists a power of two */
-    EXACT_SHIFT = 4,
-    BINS = 32,        /* the last one: of 3072 objects and more */
+    EXACT_SHIFT = 4,  /* 1 << EXACT_SHIFT == PS_POOL_RUNS_EXACT */
     TRIES = 8,        /* runs tried in a list of several lengths */
     TAKEN_APART = 64, /* objects of a run that become single ones at once */
     WORTH_SHIFT = 3,  /* merges when an eighth of all objects has been freed or added */
 };
 
-/* In the first objects of a free array, of two at least. */
-struct run {
-    struct run *next;
-    size_t count;
-} __attribute__((may_alias));
-
-struct ps_pool_runs {
-    uint32_t used;
-    size_t changed_count; /* objects freed in arrays, or added, since the last merge */
-    struct run *bins[BINS];
-};
-
 static size_t bin_of(size_t count) {
-    if (count < EXACT_COUNT) {
+    if (count < PS_POOL_RUNS_EXACT) {
         return count;
     }
     unsigned power = ps_log2(count);
-    size_t bin = EXACT_COUNT + (power - EXACT_SHIFT) * 2 + ((count >> (power - 1)) & 1);
-    return ps_min(bin, BINS - 1);
+    size_t bin = PS_POOL_RUNS_EXACT + (power - EXACT_SHIFT) * 2 + ((count >> (power - 1)) & 1);
+    return ps_min(bin, PS_POOL_RUNS_BINS - 1);
 }
 
 static void push(struct ps_pool_runs *runs, void *array, size_t count) {
-    size_t bin = bin_of(count);
-    struct run *run = (struct run *)array;
-    *run = (struct run){runs->bins[bin], count};
-    runs->bins[bin] = run;
-    runs->used |= (uint32_t)1 << bin;
+    ps_pool_runs_push(runs, array, count, bin_of(count));
 }
 
-static struct run *unlink_at(struct ps_pool_runs *runs, size_t bin, struct run **link) {
-    struct run *run = *link;
+static struct ps_pool_run *unlink_at(struct ps_pool_runs *runs, size_t bin,
+                                     struct ps_pool_run **link) {
+    struct ps_pool_run *run = *link;
     *link = run->next;
     if (runs->bins[bin] == NULL) {
         runs->used &= ~((uint32_t)1 << bin);
@@ -106,7 +87,7 @@ void *ps_pool_runs_take(struct ps_pool *pool, size_t count) {
         return NULL;
     }
     size_t bin = bin_of(count);
-    struct run **link = &runs->bins[bin];
+    struct ps_pool_run **link = &runs->bins[bin];
     for (int tries = 0; *link != NULL && (*link)->count < count; link = &(*link)->next) {
         if (++tries == TRIES) {
             link = &(*link)->next;
@@ -114,14 +95,15 @@ void *ps_pool_runs_take(struct ps_pool *pool, size_t count) {
         }
     }
     if (*link == NULL || (*link)->count < count) {
-        uint32_t longer = bin + 1 < BINS ? runs->used & (~(uint32_t)0 << (bin + 1)) : 0;
+        uint32_t longer =
+            bin + 1 < PS_POOL_RUNS_BINS ? runs->used & (~(uint32_t)0 << (bin + 1)) : 0;
         if (longer == 0) {
             return NULL;
         }
         bin = (size_t)__builtin_ctz(longer);
         link = &runs->bins[bin];
     }
-    struct run *run = unlink_at(runs, bin, link);
+    struct ps_pool_run *run = unlink_at(runs, bin, link);
     put(pool, (char *)run + count * pool->stride, run->count - count);
     return run;
 }
@@ -132,7 +114,7 @@ void *ps_pool_runs_take_one(struct ps_pool *pool) {
         return NULL;
     }
     size_t bin = (size_t)__builtin_ctz(runs->used);
-    struct run *run = unlink_at(runs, bin, &runs->bins[bin]);
+    struct ps_pool_run *run = unlink_at(runs, bin, &runs->bins[bin]);
     size_t count = run->count;
     size_t now = ps_min(count, TAKEN_APART);
     put(pool, (char *)run + now * pool->stride, count - now);
@@ -148,8 +130,8 @@ void ps_pool_runs_note_growth(struct ps_pool *pool, size_t count) {
 
 void ps_pool_runs_each(struct ps_pool *pool,
                        bool (*is_kept)(struct ps_pool *pool, void *array, size_t count)) {
-    for (size_t bin = 0; pool->runs != NULL && bin < BINS; bin++) {
-        struct run **link = &pool->runs->bins[bin];
+    for (size_t bin = 0; pool->runs != NULL && bin < PS_POOL_RUNS_BINS; bin++) {
+        struct ps_pool_run **link = &pool->runs->bins[bin];
         while (*link != NULL) {
             if (is_kept(pool, *link, (*link)->count)) {
                 link = &(*link)->next;
@@ -188,8 +170,8 @@ static void mark_all(struct ps_pool *pool, uint64_t *bits) {
     for (struct ps_pool_link *link = pool->free; link != NULL; link = link->next) {
         mark(pool, bits, link, 1);
     }
-    for (size_t bin = 0; bin < BINS; bin++) {
-        for (struct run *run = pool->runs->bins[bin]; run != NULL; run = run->next) {
+    for (size_t bin = 0; bin < PS_POOL_RUNS_BINS; bin++) {
+        for (struct ps_pool_run *run = pool->runs->bins[bin]; run != NULL; run = run->next) {
             mark(pool, bits, run, run->count);
         }
     }
