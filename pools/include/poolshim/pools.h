@@ -55,20 +55,42 @@ PS_API size_t ps_pools_trim(struct ps_pools *pools) PS_NOEXCEPT;
 PS_API void *ps_pools_alloc_large(struct ps_pools *pools, size_t bytes, size_t align);
 PS_API void ps_pools_free_large(struct ps_pools *pools, void *block) PS_NOEXCEPT;
 
+/* The library's own: the place of class c, and of 2, 4, .. steps of 16 bytes in the same class. */
+#define PS_POOLS_1(c) (uint16_t)((c) * sizeof(struct ps_pool))
+#define PS_POOLS_2(c) PS_POOLS_1(c), PS_POOLS_1(c)
+#define PS_POOLS_4(c) PS_POOLS_2(c), PS_POOLS_2(c)
+#define PS_POOLS_8(c) PS_POOLS_4(c), PS_POOLS_4(c)
+#define PS_POOLS_16(c) PS_POOLS_8(c), PS_POOLS_8(c)
+#define PS_POOLS_32(c) PS_POOLS_16(c), PS_POOLS_16(c)
+#define PS_POOLS_DOUBLING(steps, c)                                                                \
+    PS_POOLS_##steps(c), PS_POOLS_##steps(c + 1), PS_POOLS_##steps(c + 2), PS_POOLS_##steps(c + 3)
+
+/* The library's own: where in `classes` the pool of a size up to PS_POOLS_SIZE_MAX stands. A load,
+ * without a branch and a multiplication, which take longer where sizes vary. */
+static inline size_t ps_pools_place(size_t bytes) PS_NOEXCEPT {
+    static const uint16_t places[PS_POOLS_SIZE_MAX / 16 + 1] = {PS_POOLS_1(0),
+                                                                PS_POOLS_DOUBLING(1, 0),
+                                                                PS_POOLS_DOUBLING(1, 4),
+                                                                PS_POOLS_DOUBLING(2, 8),
+                                                                PS_POOLS_DOUBLING(4, 12),
+                                                                PS_POOLS_DOUBLING(8, 16),
+                                                                PS_POOLS_DOUBLING(16, 20),
+                                                                PS_POOLS_DOUBLING(32, 24)};
+    return places[(bytes + 15) / 16];
+}
+static inline struct ps_pool *ps_pools_pool(struct ps_pools *pools, size_t bytes) PS_NOEXCEPT {
+    return (struct ps_pool *)(void *)((char *)pools->classes + ps_pools_place(bytes));
+}
+
 /* The class of a size from 1 to PS_POOLS_SIZE_MAX; 0 is in the class of 1. */
 static inline size_t ps_pools_class(size_t bytes) PS_NOEXCEPT {
-    size_t last = bytes - (bytes != 0);
-    if (last < 128) {
-        return last / 16;
-    }
-    size_t shift = (size_t)(61 - __builtin_clzll((unsigned long long)last));
-    return 8 + (shift - 5) * 4 + (last >> shift) - 4;
+    return ps_pools_place(bytes) / sizeof(struct ps_pool);
 }
 
 /* A block of `bytes`; 0 gives a unique pointer. NULL: ENOMEM. O(1). */
 PS_MALLOC static inline void *ps_pools_alloc(struct ps_pools *pools, size_t bytes) {
     if (__builtin_expect(bytes <= PS_POOLS_SIZE_MAX, 1)) {
-        return ps_pool_alloc(&pools->classes[ps_pools_class(bytes)]);
+        return ps_pool_alloc(ps_pools_pool(pools, bytes));
     }
     return ps_pools_alloc_large(pools, bytes, PS_ALIGN_DEFAULT);
 }
@@ -76,7 +98,7 @@ PS_MALLOC static inline void *ps_pools_alloc(struct ps_pools *pools, size_t byte
 /* Frees a block; bytes: as it was allocated. NULL does nothing. O(1). */
 static inline void ps_pools_free(struct ps_pools *pools, void *block, size_t bytes) PS_NOEXCEPT {
     if (__builtin_expect(bytes <= PS_POOLS_SIZE_MAX, 1)) {
-        ps_pool_free(&pools->classes[ps_pools_class(bytes)], block);
+        ps_pool_free(ps_pools_pool(pools, bytes), block);
         return;
     }
     ps_pools_free_large(pools, block);
