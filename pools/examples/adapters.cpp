@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Containers of std over pools: a map whose nodes are slices, a document of std::pmr in a region
-// that is thrown away as a whole, and a small buffer with slices behind it.
+// that is thrown away as a whole and therefore frees nothing before, and a small buffer with slices
+// behind it.
 #include <cstdio>
 #include <map>
 #include <poolshim/adapters.hpp>
@@ -21,7 +22,8 @@ int main() {
     }
 
     ps::region region;
-    ps::resource<ps::region> resource(region);
+    ps::no_free lines_only(region);
+    ps::resource<decltype(lines_only)> resource(lines_only);
     std::pmr::vector<std::pmr::string> lines(&resource);
     lines.emplace_back("a line that is too long for the small buffer of a string");
 

@@ -5,13 +5,16 @@
 
 #include "tests/pools/modes.h"
 
+#include <cstring>
 #include <deque>
 #include <list>
 #include <map>
 #include <poolshim/adapters.hpp>
+#include <poolshim/frames.hpp>
 #include <poolshim/pool.hpp>
 #include <poolshim/region.hpp>
 #include <poolshim/slice.hpp>
+#include <poolshim/stack.hpp>
 #include <poolshim/tlsf.hpp>
 #include <stdexcept>
 #include <string>
@@ -159,6 +162,93 @@ TEST(containers_over_tlsf_and_regions) {
     in_first = std::move(in_second); // a move takes the other's
     CHECK_PTR_EQ(in_first.data(), data);
     CHECK(in_first.get_allocator() == (ps::allocator<char, ps::region>(another)));
+}
+
+template <class Pool> static void use_resource(Pool pool) {
+    ps::resource<Pool> resource(pool);
+    ps::resource<Pool> same(pool);
+    CHECK(resource.is_equal(same));
+    std::pmr::map<int, std::pmr::string> map(&resource);
+    std::pmr::vector<std::pmr::string> lines(&resource);
+    for (int i = 0; i < 1000; i++) {
+        map.emplace(i, std::to_string(i) + " is longer than the small buffer");
+        lines.emplace_back(map[i]);
+    }
+    map.erase(500);
+    CHECK(map.size() == 999 && lines[999] == map[999] && map[7][0] == '7');
+}
+
+TEST(what_dies_as_a_whole_is_not_freed_before) {
+    ps::region region;
+    use_resource(ps::no_free(region));
+    use_resource(ps::no_free(ps::region_ref(region)));
+    CHECK(region.stats().used_bytes > 2000 * 40);
+    ps::frames frames(2);
+    use_resource(ps::no_free(frames));
+    use_resource(ps::no_free(frames.next()));
+    ps::stack stack;
+    {
+        ps::scope scope(stack);
+        use_resource(ps::no_free(scope));
+    }
+    ps::t_stack thread;
+    ps::scope of_thread;
+    use_resource(ps::no_free(thread));
+    strict_pool strict;
+    ps::no_free over_strict(strict);
+    void *block = over_strict.allocate(24, 8);
+    over_strict.deallocate(block, 24, 8);
+    CHECK(strict.live() == 1 && over_strict.owns(block));
+    strict.deallocate(block, 24, 8);
+}
+
+TEST(two_regions_are_not_the_same_pool) {
+    ps::region one;
+    ps::region two;
+    ps::no_free of_one(one);
+    ps::no_free of_two(two);
+    ps::resource<decltype(of_one)> first(of_one);
+    ps::resource<decltype(of_two)> second(of_two);
+    CHECK(!first.is_equal(second));
+    ps::region moved = std::move(one); // the resource goes on with the region
+    use_resource(of_one);
+    CHECK(moved.stats().used_bytes > 2000 * 40);
+}
+
+TEST(blocks_that_are_not_freed_are_aligned_and_lie_side_by_side) {
+    ps::region region;
+    ps::no_free pool(region);
+    char *first = static_cast<char *>(pool.allocate(3, 1));
+    char *text = static_cast<char *>(pool.allocate(1, 1));
+    auto *number = static_cast<std::uint64_t *>(pool.allocate(8, 8));
+    *number = ~std::uint64_t(0);
+    auto *page = static_cast<char *>(pool.allocate(64, 4096));
+    CHECK(reinterpret_cast<std::uintptr_t>(number) % 8 == 0);
+    CHECK(reinterpret_cast<std::uintptr_t>(page) % 4096 == 0);
+    std::memset(first, 1, 3);
+    *text = 2;
+    CHECK(first[2] == 1 && *number == ~std::uint64_t(0));
+    CHECK(pool.owns(number) && !pool.owns(&pool));
+    char *large = static_cast<char *>(pool.allocate(100000, 1));
+    std::memset(large, 3, 100000);
+    for (std::size_t bytes : {~std::size_t(0), ~std::size_t(0) - 6, ~std::size_t(0) / 2 + 1}) {
+        (void)pool.allocate(1, 1); // what follows needs a gap
+        bool is_refused = false;
+        try {
+            pool.allocate(bytes, 8);
+        } catch (const std::bad_alloc &) {
+            is_refused = true;
+        }
+        CHECK(is_refused);
+    }
+    void *after = region.allocate(100, 16);
+    std::memset(after, 4, 100);
+    region.deallocate(after, 100, 16);
+    ps::region other; // one that is watched shows the inline path no room, and marks its blocks
+    if (other.get()->at != other.get()->end) {
+        CHECK(text == first + 3);
+        CHECK(reinterpret_cast<char *>(number) == first + 8); // a first block is aligned to 16
+    }
 }
 
 TEST(nodes_over_pools_of_one_size) {

@@ -7,6 +7,7 @@
 //     ps::make_unique<T>(pool, ...)          makes one of these
 //     ps::fallback<First, Second>            Second serves what First refuses
 //     ps::segregator<Limit, Small, Large>    by size
+//     ps::no_free<Pool>                      frees nothing by itself
 //
 // A Pool is any class with
 //     void *allocate(std::size_t bytes, std::size_t align);  // throws std::bad_alloc
@@ -24,6 +25,12 @@
 //     ps::resource<ps::slices> resource(pool);
 //     std::pmr::vector<std::pmr::string> names(&resource);
 //
+// Containers that die with a region, a frame or a stack's frame need not free what they hold
+// before:
+//     ps::no_free document(region);
+//     ps::resource<decltype(document)> resource(document);
+//     std::pmr::map<std::pmr::string, int> counts(&resource);
+//
 // The compositions follow foonathan/memory.
 #ifndef POOLSHIM_ADAPTERS_HPP
 #define POOLSHIM_ADAPTERS_HPP
@@ -39,6 +46,8 @@
 #include <utility>
 
 namespace ps {
+
+template <class Pool> class no_free;
 
 namespace detail {
 
@@ -58,6 +67,17 @@ template <class Pool> class pool_reference<Pool, true> {
     pool_reference(Pool &) noexcept {}
     Pool get() const noexcept { return Pool(); }
     bool is_same(const pool_reference &) const noexcept { return true; }
+};
+
+// This one is a reference itself.
+template <class Pool> class pool_reference<no_free<Pool>, false> {
+  public:
+    pool_reference(no_free<Pool> &pool) noexcept : pool_(pool) {}
+    no_free<Pool> get() const noexcept { return pool_; }
+    bool is_same(const pool_reference &other) const noexcept { return pool_ == other.pool_; }
+
+  private:
+    no_free<Pool> pool_;
 };
 
 // An object of a class with state cannot come from nowhere.
@@ -285,6 +305,35 @@ template <std::size_t Limit, class Small, class Large> class segregator {
   private:
     Small *small_;
     Large *large_;
+};
+
+// A pool that is freed as a whole, for what is not freed before that: deallocate does nothing, what
+// a container outgrows stays until the end of the region or the frame. Refers to the pool, which
+// outlives it, and is copied freely. Pools that want every block back (all but ps::region,
+// ps::frames and ps::stack with its scopes) keep the memory for ever. region.hpp has the form for
+// regions.
+template <class Pool> class no_free {
+  public:
+    explicit no_free(Pool &pool) noexcept : pool_(&pool) {}
+
+    void *allocate(std::size_t bytes, std::size_t align = PS_ALIGN_DEFAULT) const {
+        return pool_->allocate(bytes, align);
+    }
+    void *try_allocate(std::size_t bytes, std::size_t align = PS_ALIGN_DEFAULT) const noexcept {
+        return detail::try_allocate(*pool_, bytes, align);
+    }
+    void deallocate(void *, std::size_t, std::size_t = PS_ALIGN_DEFAULT) const noexcept {}
+    template <class P = Pool>
+    auto owns(const void *pointer) const -> decltype(bool(std::declval<P &>().owns(pointer))) {
+        return pool_->owns(pointer);
+    }
+
+    friend bool operator==(const no_free &left, const no_free &right) noexcept {
+        return left.pool_ == right.pool_;
+    }
+
+  private:
+    Pool *pool_;
 };
 
 } // namespace ps

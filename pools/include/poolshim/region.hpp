@@ -10,7 +10,8 @@
 //     document->parse(text, document.region());          // parts, both in one block
 //
 // ps::region owns a region and can be moved; ps::region_ref is a pointer to one, with the same
-// functions. Both can be the pool of the adapters of adapters.hpp. What returns NULL in C throws
+// functions. Both can be the pool of the adapters of adapters.hpp; of ps::no_free above all, with
+// which containers that die with the region cost least. What returns NULL in C throws
 // std::bad_alloc here. Destructors and callbacks that throw end the program.
 #ifndef POOLSHIM_REGION_HPP
 #define POOLSHIM_REGION_HPP
@@ -194,6 +195,40 @@ class region : public region_ref {
     struct taken {};
     region(taken, ps_region *owned) noexcept : region_ref(owned) {}
 };
+
+// Regions as pools whose blocks are not freed one by one: see adapters.hpp. Refers to the region of
+// C, so a ps::region may be moved meanwhile. Blocks lie side by side, without the records of gaps
+// and the rounding by which others are freed: they may be given to no function that frees or
+// resizes.
+template <class Pool> class no_free;
+template <> class no_free<region_ref> {
+  public:
+    explicit no_free(region_ref pool) noexcept : region_(pool.get()) {}
+
+    void *allocate(std::size_t bytes, std::size_t align = PS_ALIGN_DEFAULT) const {
+        char *at = region_->at;
+        std::size_t gap = (0 - reinterpret_cast<std::uintptr_t>(at)) & (align - 1);
+        std::size_t taken;
+        if (__builtin_expect(!__builtin_add_overflow(bytes, gap, &taken) &&
+                                 taken <= static_cast<std::size_t>(region_->end - at),
+                             1)) {
+            region_->at = at + taken;
+            return at + gap;
+        }
+        return detail::checked(ps_region_alloc_slow(region_, bytes, align));
+    }
+    void deallocate(void *, std::size_t, std::size_t = PS_ALIGN_DEFAULT) const noexcept {}
+    bool owns(const void *address) const noexcept { return ps_region_owns(region_, address); }
+
+    friend bool operator==(const no_free &left, const no_free &right) noexcept {
+        return left.region_ == right.region_;
+    }
+
+  private:
+    ps_region *region_;
+};
+no_free(region_ref) -> no_free<region_ref>;
+no_free(region &) -> no_free<region_ref>;
 
 // An object and the region for its parts in one block, made by make_root. Ends both.
 template <class T> class root {
