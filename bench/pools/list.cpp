@@ -5,6 +5,7 @@
 // a short list, and an empty frame, are what the allocator costs without page faults. Timed:
 // building and releasing together, wall clock.
 #include "contest.hpp"
+#include "published.hpp"
 
 #include <poolshim/fifo.h>
 #include <poolshim/pool.h>
@@ -151,10 +152,47 @@ struct RingPool {
         ps_ring_seal(ring_);
         return frame_;
     }
+    static void release(ps_ring_frame *frame) { ps_ring_release(frame); }
 
   private:
     ps_ring *ring_;
     ps_ring_frame *frame_ = nullptr;
+};
+
+struct AfterStack {
+    void begin() { stack_.push(); }
+    Node *alloc() { return static_cast<Node *>(stack_.alloc(sizeof(Node))); }
+    void end(Node *) { stack_.pop(); }
+
+  private:
+    published::IntersecStack stack_;
+};
+
+struct AfterFifo {
+    void begin() {}
+    Node *alloc() { return static_cast<Node *>(fifo_.alloc(sizeof(Node))); }
+    void free(Node *node) { fifo_.free(node); }
+    void end(Node *head) { free_each(*this, head); }
+
+  private:
+    published::IntersecFifo fifo_;
+};
+
+struct AfterRing {
+    void begin() { frame_ = ring_.begin(); }
+    Node *alloc() { return static_cast<Node *>(ring_.alloc(sizeof(Node))); }
+    published::IntersecRing::Frame *seal() {
+        ring_.seal();
+        return frame_;
+    }
+    static void release(published::IntersecRing::Frame *frame) {
+        published::IntersecRing::release(frame);
+    }
+    void end(Node *) { release(seal()); }
+
+  private:
+    published::IntersecRing ring_;
+    published::IntersecRing::Frame *frame_ = nullptr;
 };
 
 // Pools outlive their passes, so that the later ones find the memory of the first.
@@ -163,8 +201,31 @@ template <class Pool> Pool &lasting() {
     return pool;
 }
 
+// The first node and all that the list has must still be what they were: a node that is given out
+// twice makes a list of another length.
+std::size_t length(const Node *node) {
+    std::size_t count = 0;
+    for (; node != nullptr; node = node->next) {
+        count++;
+    }
+    return count;
+}
+
+template <class Pool> void check_list(Pool &pool) {
+    constexpr std::size_t COUNT = 20000;
+    for (unsigned round = 0; round < 3; round++) {
+        pool.begin();
+        Node *head = build(pool, COUNT);
+        if (length(head) != COUNT + 1) {
+            contest::fail("nodes share memory");
+        }
+        pool.end(head);
+    }
+}
+
 template <class Pool> double long_list(double scale) {
     Pool &pool = lasting<Pool>();
+    check_list(pool);
     return contest::timed([&] {
         pool.begin();
         pool.end(build(pool, static_cast<std::size_t>(LONG_COUNT * scale)));
@@ -205,12 +266,12 @@ template <class Make> double contended(Make make) {
     });
 }
 
-double contended_ring(double scale) {
-    RingPool &pool = lasting<RingPool>();
+template <class Pool> double contended_ring(double scale) {
+    Pool &pool = lasting<Pool>();
     return contended([&] {
         pool.begin();
         contest::keep(build(pool, static_cast<std::size_t>(LONG_COUNT * scale)));
-        return [frame = pool.seal()] { ps_ring_release(frame); };
+        return [frame = pool.seal()] { Pool::release(frame); };
     });
 }
 
@@ -241,7 +302,16 @@ const Entry<FifoPool> use_fifo("ps_fifo");
 const Entry<ObjectPool> use_pool("ps_pool");
 const contest::Register stack_frames("list", "frame", "ps_stack", frames<StackPool>);
 const contest::Register ring_frames("list", "frame", "ps_ring", frames<RingPool>);
-const contest::Register ring_contended("list", "contended", "ps_ring", contended_ring);
+const contest::Register ring_contended("list", "contended", "ps_ring", contended_ring<RingPool>);
+const Entry<AfterStack> use_after_stack("after_intersec_stack");
+const Entry<AfterFifo> use_after_fifo("after_intersec_fifo");
+const Entry<AfterRing> use_after_ring("after_intersec_ring");
+const contest::Register after_stack_frames("list", "frame", "after_intersec_stack",
+                                           frames<AfterStack>);
+const contest::Register after_ring_frames("list", "frame", "after_intersec_ring",
+                                          frames<AfterRing>);
+const contest::Register after_contended("list", "contended", "after_intersec_ring",
+                                        contended_ring<AfterRing>);
 const contest::Register malloc_contended("list", "contended", "malloc", contended_malloc);
 
 } // namespace

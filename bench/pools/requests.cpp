@@ -3,7 +3,9 @@
 // every fourth freed at once or none, a mixture with objects of 8305 bytes in two forms, and
 // 200,000 regions of 100 objects made and destroyed. Timed: the loop; the general allocators also
 // free what they hold inside it, the pools are destroyed outside, except where making and
-// destroying is the case. Each object's first word is written.
+// destroying is the case. Each object's first word is written. A request (request) is a region with
+// 40 texts of 8 to 86 bytes, an object of 240 and one of 8305 bytes, and three functions that are
+// called at its end; 200,000 of them are made and destroyed.
 #include "requests.hpp"
 
 namespace {
@@ -15,6 +17,8 @@ using requests::Small;
 constexpr double SMALL_COUNT = 20e6;
 constexpr double REGION_COUNT = 200e3;
 constexpr unsigned REGION_OBJECTS = 100;
+constexpr std::size_t REQUEST_TEXTS = 40;
+constexpr unsigned REQUEST_ENDS = 3;
 
 template <class T> void touch(T *object) {
     contest::require(object);
@@ -96,7 +100,77 @@ template <class Pool> double make_and_destroy(double scale) {
     return timer.ms();
 }
 
-// What a contestant can do: free single objects of one size, of several sizes.
+void note_end(void *count) { ++*static_cast<std::size_t *>(count); }
+
+template <class Pool> void serve_one(std::size_t *ended) {
+    Pool pool(REGION_OBJECTS);
+    for (std::size_t i = 0; i < REQUEST_TEXTS; i++) {
+        char *text = pool.text(8 + 2 * i);
+        contest::require(text);
+        text[0] = static_cast<char>(i);
+        text[7 + 2 * i] = static_cast<char>(i);
+        contest::keep(text);
+        pool.hold(text, 8 + 2 * i);
+    }
+    Big *big = pool.template alloc<Big>();
+    touch(big);
+    pool.hold(big, sizeof(Big));
+    Huge *huge = pool.template alloc<Huge>();
+    touch(huge);
+    pool.hold(huge, sizeof(Huge));
+    for (unsigned i = 0; i < REQUEST_ENDS; i++) {
+        pool.on_end(note_end, ended);
+    }
+    pool.drop();
+}
+
+template <class Pool> double serve(double scale) {
+    auto count = static_cast<std::size_t>(REGION_COUNT * scale);
+    std::size_t ended = 0;
+    double ms = contest::timed([&] {
+        for (std::size_t i = 0; i < count; i++) {
+            serve_one<Pool>(&ended);
+        }
+    });
+    if (ended != count * REQUEST_ENDS) {
+        contest::fail("a cleanup did not run");
+    }
+    return ms;
+}
+
+// Blocks of many lengths and alignments, each with its own contents: none may lie in another.
+template <class Pool> void check() {
+    Pool pool(300);
+    std::vector<std::pair<unsigned char *, std::size_t>> blocks;
+    for (std::size_t i = 0; i < 300; i++) {
+        std::size_t bytes = i % 3 == 0 ? i + 1 : i % 3 == 1 ? sizeof(Big) : sizeof(Huge);
+        void *block = i % 3 == 0   ? pool.text(bytes)
+                      : i % 3 == 1 ? static_cast<void *>(pool.template alloc<Big>())
+                                   : static_cast<void *>(pool.template alloc<Huge>());
+        contest::require(block);
+        if (i % 3 == 1 && reinterpret_cast<std::uintptr_t>(block) % alignof(Big) != 0) {
+            contest::fail("an object is not aligned");
+        }
+        std::memset(block, static_cast<int>(i % 251), bytes);
+        pool.hold(block, bytes);
+        blocks.emplace_back(static_cast<unsigned char *>(block), bytes);
+    }
+    for (std::size_t i = 0; i < blocks.size(); i++) {
+        const unsigned char *at = blocks[i].first;
+        if (at[0] != i % 251 || std::memcmp(at, at + 1, blocks[i].second - 1) != 0) {
+            contest::fail("blocks share memory");
+        }
+    }
+    pool.drop();
+}
+
+template <class Pool> double checked_serve(double scale) {
+    static const bool is_checked = (check<Pool>(), true);
+    (void)is_checked;
+    return serve<Pool>(scale);
+}
+
+// What a contestant can do: free single objects of one size.
 template <class Pool> struct Entry {
     static void one_size(const char *name) {
         contest::Register("requests", "small", name, same_size<Pool, Small, false>);
@@ -109,32 +183,41 @@ template <class Pool> struct Entry {
         contest::Register("requests", "mix", name, mixture<Pool, true>);
         contest::Register("requests", "mix_nginx", name, mixture<Pool, false>);
     }
-    Entry(const char *name, bool has_mixture) {
-        one_size(name);
-        if (has_mixture) {
-            mixed(name);
-        }
+    explicit Entry(const char *name) { one_size(name); }
+};
+
+// Objects of several sizes.
+template <class Pool> struct MixedEntry : Entry<Pool> {
+    explicit MixedEntry(const char *name) : Entry<Pool>(name) { Entry<Pool>::mixed(name); }
+};
+
+// Texts and cleanups.
+template <class Pool> struct RequestEntry : MixedEntry<Pool> {
+    explicit RequestEntry(const char *name) : MixedEntry<Pool>(name) {
+        contest::Register("requests", "request", name, checked_serve<Pool>);
     }
 };
 
-const Entry<requests::Malloc> use_malloc("malloc", true);
-const Entry<requests::Monotonic> use_monotonic("std_monotonic", true);
-const Entry<requests::Obstack> use_obstack("obstack", true);
+const RequestEntry<requests::Malloc> use_malloc("malloc");
+const RequestEntry<requests::Monotonic> use_monotonic("std_monotonic");
+const RequestEntry<requests::Obstack> use_obstack("obstack");
 #if __has_include(<boost/pool/pool.hpp>)
-const Entry<requests::BoostPool> use_boost("boost_pool", false);
+const Entry<requests::BoostPool> use_boost("boost_pool");
 #endif
 #if __has_include(<apr_pools.h>)
-const Entry<requests::Apr> use_apr("apr", true);
+const RequestEntry<requests::Apr> use_apr("apr");
 #endif
 #if __has_include(<glib.h>)
-const Entry<requests::Slice> use_slice("glib_slice", true);
+const MixedEntry<requests::Slice> use_slice("glib_slice");
 #endif
 #if __has_include(<foonathan/memory/memory_stack.hpp>)
-const Entry<requests::FoonathanStack> use_foonathan("foonathan_stack", true);
+const RequestEntry<requests::FoonathanStack> use_foonathan("foonathan_stack");
 #endif
-const Entry<requests::PsRegion> use_region("ps_region", true);
-const Entry<requests::PsPool> use_pool("ps_pool", false);
-const Entry<requests::PsSlice> use_ps_slice("ps_slice", true);
+const RequestEntry<requests::AfterNginx> use_nginx("after_nginx");
+const RequestEntry<requests::AfterTfw> use_tfw("after_tfwpool");
+const RequestEntry<requests::PsRegion> use_region("ps_region");
+const Entry<requests::PsPool> use_pool("ps_pool");
+const MixedEntry<requests::PsSlice> use_ps_slice("ps_slice");
 
 } // namespace
 

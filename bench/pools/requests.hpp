@@ -6,6 +6,7 @@
 #define PS_BENCH_POOLS_REQUESTS_HPP
 
 #include "contest.hpp"
+#include "published.hpp"
 
 #include <memory_resource>
 #include <obstack.h>
@@ -78,13 +79,43 @@ struct Forgets {
     void drop() {}
 };
 
-class Malloc {
+using Function = void (*)(void *);
+
+// Functions called at the end, for those that have no such list: records of the pool's.
+template <class Pool> class Cleanups {
+  public:
+    void on_end(Function function, void *argument) {
+        auto *record = static_cast<Pool *>(this)->template alloc<Record>();
+        *record = {first_, function, argument};
+        static_cast<Pool *>(this)->hold(record, sizeof(Record));
+        first_ = record;
+    }
+
+  protected:
+    void run() {
+        for (; first_ != nullptr; first_ = first_->next) {
+            first_->function(first_->argument);
+        }
+    }
+
+  private:
+    struct Record {
+        Record *next;
+        Function function;
+        void *argument;
+    };
+    Record *first_ = nullptr;
+};
+
+class Malloc : public Cleanups<Malloc> {
   public:
     explicit Malloc(std::size_t count) : held_(count) {}
     template <class T> T *alloc() { return static_cast<T *>(std::malloc(sizeof(T))); }
+    char *text(std::size_t bytes) { return static_cast<char *>(std::malloc(bytes)); }
     template <class T> void free(T *object) { std::free(object); }
     void hold(void *object, std::size_t bytes) { held_.push(object, bytes); }
     void drop() {
+        run();
         held_.drop([](void *object, std::size_t) { std::free(object); });
     }
 
@@ -92,9 +123,12 @@ class Malloc {
     Held held_;
 };
 
-class Monotonic : public Forgets {
+class Monotonic : public Forgets, public Cleanups<Monotonic> {
   public:
     explicit Monotonic(std::size_t) {}
+    Monotonic(const Monotonic &) = delete;
+    ~Monotonic() { run(); }
+    char *text(std::size_t bytes) { return static_cast<char *>(resource_.allocate(bytes, 1)); }
     template <class T> T *alloc() {
         return static_cast<T *>(resource_.allocate(sizeof(T), alignof(T)));
     }
@@ -105,11 +139,15 @@ class Monotonic : public Forgets {
 };
 
 // obstack_free frees everything behind an object, so only the newest may be freed.
-class Obstack : public Forgets {
+class Obstack : public Forgets, public Cleanups<Obstack> {
   public:
     explicit Obstack(std::size_t) { obstack_init(&stack_); }
     Obstack(const Obstack &) = delete;
-    ~Obstack() { obstack_free(&stack_, nullptr); }
+    ~Obstack() {
+        run();
+        obstack_free(&stack_, nullptr);
+    }
+    char *text(std::size_t bytes) { return static_cast<char *>(obstack_alloc(&stack_, bytes)); }
     template <class T> T *alloc() { return static_cast<T *>(obstack_alloc(&stack_, sizeof(T))); }
     template <class T> void free(T *object) { obstack_free(&stack_, object); }
 
@@ -155,10 +193,24 @@ class Apr : public Forgets {
     }
     Apr(const Apr &) = delete;
     ~Apr() { apr_pool_destroy(pool_); }
+    char *text(std::size_t bytes) { return static_cast<char *>(apr_palloc(pool_, bytes)); }
+    void on_end(Function function, void *argument) {
+        auto *call = alloc<Call>();
+        *call = {function, argument};
+        apr_pool_cleanup_register(pool_, call, Call::run, apr_pool_cleanup_null);
+    }
     template <class T> T *alloc() { return static_cast<T *>(apr_palloc(pool_, sizeof(T))); }
     template <class T> void free(T *) {}
 
   private:
+    struct Call {
+        Function function;
+        void *argument;
+        static apr_status_t run(void *call) {
+            static_cast<Call *>(call)->function(static_cast<Call *>(call)->argument);
+            return APR_SUCCESS;
+        }
+    };
     apr_pool_t *pool_ = nullptr;
 };
 #endif
@@ -180,9 +232,12 @@ class Slice {
 #endif
 
 #if __has_include(<foonathan/memory/memory_stack.hpp>)
-class FoonathanStack : public Forgets {
+class FoonathanStack : public Forgets, public Cleanups<FoonathanStack> {
   public:
     explicit FoonathanStack(std::size_t) : stack_(65536) {}
+    FoonathanStack(const FoonathanStack &) = delete;
+    ~FoonathanStack() { run(); }
+    char *text(std::size_t bytes) { return static_cast<char *>(stack_.allocate(bytes, 1)); }
     template <class T> T *alloc() {
         before_ = stack_.top();
         return static_cast<T *>(stack_.allocate(sizeof(T), alignof(T)));
@@ -196,6 +251,31 @@ class FoonathanStack : public Forgets {
 };
 #endif
 
+class AfterNginx : public Forgets {
+  public:
+    explicit AfterNginx(std::size_t) {}
+    template <class T> T *alloc() { return static_cast<T *>(pool_.alloc(sizeof(T))); }
+    template <class T> void free(T *object) { pool_.free(object); }
+    char *text(std::size_t bytes) { return static_cast<char *>(pool_.alloc(bytes, 1)); }
+    void on_end(Function function, void *argument) { pool_.on_end(function, argument); }
+
+  private:
+    published::Nginx pool_;
+};
+
+class AfterTfw : public Forgets, public Cleanups<AfterTfw> {
+  public:
+    explicit AfterTfw(std::size_t) {}
+    AfterTfw(const AfterTfw &) = delete;
+    ~AfterTfw() { run(); }
+    template <class T> T *alloc() { return static_cast<T *>(pool_.alloc(sizeof(T), alignof(T))); }
+    template <class T> void free(T *object) { pool_.free(object, sizeof(T)); }
+    char *text(std::size_t bytes) { return static_cast<char *>(pool_.alloc(bytes, 1)); }
+
+  private:
+    published::Tfw pool_;
+};
+
 class PsRegion : public Forgets {
   public:
     explicit PsRegion(std::size_t) : region_(ps_region_create(nullptr)) {
@@ -203,6 +283,12 @@ class PsRegion : public Forgets {
     }
     PsRegion(const PsRegion &) = delete;
     ~PsRegion() { ps_region_destroy(region_); }
+    char *text(std::size_t bytes) {
+        return static_cast<char *>(ps_region_alloc_unaligned(region_, bytes));
+    }
+    void on_end(Function function, void *argument) {
+        contest::require(ps_region_on_destroy(region_, function, argument));
+    }
     template <class T> T *alloc() {
         return static_cast<T *>(ps_region_alloc_aligned(region_, sizeof(T), alignof(T)));
     }

@@ -1,0 +1,471 @@
+// SPDX-License-Identifier: MIT
+// Pools that have no package, written anew from what their authors publish, for comparison: the
+// algorithms are theirs, no line of code is. After nginx: its development guide and the manual of
+// its pools. After TfwPool: Tempesta's articles on pools for HTTP messages. After Intersec: its
+// articles "Memory" on stacks, FIFOs and ring pools.
+#ifndef PS_BENCH_POOLS_PUBLISHED_HPP
+#define PS_BENCH_POOLS_PUBLISHED_HPP
+
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+#include <sys/mman.h>
+
+namespace published {
+
+inline void *taken(std::size_t bytes, std::size_t align = 16) {
+    void *memory = align <= 16 ? std::malloc(bytes) : std::aligned_alloc(align, bytes);
+    if (memory == nullptr) {
+        std::abort();
+    }
+    return memory;
+}
+
+inline char *aligned(char *at, std::size_t align) {
+    return at + ((0 - reinterpret_cast<std::uintptr_t>(at)) & (align - 1));
+}
+
+// Blocks of one length, by default 4 KiB, with the pool in the first one. What fits into a block is
+// taken from the first block, from the current one on, that has room; a block that failed more than
+// four times is passed over from then on. Longer requests are malloc's, on a list, whose records
+// for what was freed are used again if they are among the first. Cleanups run at the end.
+class Nginx {
+  public:
+    using Function = void (*)(void *);
+
+    explicit Nginx(std::size_t bytes = 4096)
+        : block_bytes_(bytes), first_(new_block()), current_(first_) {
+        longest_ = bytes - sizeof(Block) < 4095 ? bytes - sizeof(Block) : 4095;
+    }
+    Nginx(const Nginx &) = delete;
+    ~Nginx() {
+        for (Cleanup *cleanup = cleanups_; cleanup != nullptr; cleanup = cleanup->next) {
+            cleanup->function(cleanup->argument);
+        }
+        for (Large *large = large_; large != nullptr; large = large->next) {
+            std::free(large->memory);
+        }
+        for (Block *block = first_; block != nullptr;) {
+            Block *next = block->next;
+            std::free(block);
+            block = next;
+        }
+    }
+
+    void *alloc(std::size_t bytes, std::size_t align = 16) {
+        if (bytes > longest_) {
+            return alloc_large(bytes);
+        }
+        for (Block *block = current_; block != nullptr; block = block->next) {
+            char *at = aligned(block->at, align);
+            if (at <= block->end && static_cast<std::size_t>(block->end - at) >= bytes) {
+                block->at = at + bytes;
+                return at;
+            }
+        }
+        return alloc_in_new_block(bytes, align);
+    }
+    // Of large blocks only: others stay until the end.
+    bool free(void *memory) {
+        for (Large *large = large_; large != nullptr; large = large->next) {
+            if (large->memory == memory) {
+                std::free(memory);
+                large->memory = nullptr;
+                return true;
+            }
+        }
+        return false;
+    }
+    void on_end(Function function, void *argument) {
+        auto *cleanup = static_cast<Cleanup *>(alloc(sizeof(Cleanup), alignof(Cleanup)));
+        *cleanup = {cleanups_, function, argument};
+        cleanups_ = cleanup;
+    }
+
+  private:
+    struct Block {
+        Block *next;
+        char *at;
+        char *end;
+        unsigned failures;
+    };
+    struct Large {
+        Large *next;
+        void *memory;
+    };
+    struct Cleanup {
+        Cleanup *next;
+        Function function;
+        void *argument;
+    };
+    static constexpr unsigned FAILURES_MAX = 4;
+    static constexpr unsigned RECORD_TRIES = 4;
+
+    Block *new_block() {
+        auto *block = static_cast<Block *>(taken(block_bytes_));
+        char *begin = reinterpret_cast<char *>(block);
+        *block = {nullptr, begin + sizeof(Block), begin + block_bytes_, 0};
+        return block;
+    }
+    __attribute__((noinline)) void *alloc_in_new_block(std::size_t bytes, std::size_t align) {
+        Block *added = new_block();
+        char *at = aligned(added->at, align);
+        added->at = at + bytes;
+        Block *block = current_;
+        for (; block->next != nullptr; block = block->next) {
+            if (block->failures++ > FAILURES_MAX) {
+                current_ = block->next;
+            }
+        }
+        block->next = added;
+        return at;
+    }
+    __attribute__((noinline)) void *alloc_large(std::size_t bytes) {
+        void *memory = taken(bytes);
+        unsigned tries = 0;
+        for (Large *large = large_; large != nullptr && tries < RECORD_TRIES;
+             large = large->next, tries++) {
+            if (large->memory == nullptr) {
+                large->memory = memory;
+                return memory;
+            }
+        }
+        auto *large = static_cast<Large *>(alloc(sizeof(Large), alignof(Large)));
+        *large = {large_, memory};
+        large_ = large;
+        return memory;
+    }
+
+    std::size_t block_bytes_;
+    std::size_t longest_;
+    Block *first_;
+    Block *current_;
+    Large *large_ = nullptr;
+    Cleanup *cleanups_ = nullptr;
+};
+
+// Chunks of whole pages, newest first, the pool's own head in the first one. An allocation moves
+// the offset of the newest chunk; the newest block can be freed, and a chunk that has become empty
+// by that goes back. Single pages come from a cache of the thread, which here holds 256.
+class Tfw {
+  public:
+    Tfw() : chunk_(new_chunk(PAGE, nullptr)) {}
+    Tfw(const Tfw &) = delete;
+    ~Tfw() {
+        while (chunk_ != nullptr) {
+            drop_chunk();
+        }
+    }
+
+    void *alloc(std::size_t bytes, std::size_t align = 8) {
+        std::size_t at = (chunk_->offset + align - 1) & ~(align - 1);
+        if (__builtin_expect(at + bytes > chunk_->bytes, 0)) {
+            std::size_t length = (sizeof(Chunk) + bytes + align + PAGE - 1) & ~(PAGE - 1);
+            chunk_ = new_chunk(length, chunk_);
+            at = (chunk_->offset + align - 1) & ~(align - 1);
+        }
+        chunk_->offset = at + bytes;
+        return reinterpret_cast<char *>(chunk_) + at;
+    }
+    bool free(void *memory, std::size_t bytes) {
+        char *begin = reinterpret_cast<char *>(chunk_);
+        if (static_cast<char *>(memory) + bytes != begin + chunk_->offset) {
+            return false;
+        }
+        chunk_->offset = static_cast<std::size_t>(static_cast<char *>(memory) - begin);
+        if (chunk_->offset == sizeof(Chunk) && chunk_->next != nullptr) {
+            drop_chunk();
+        }
+        return true;
+    }
+
+  private:
+    struct Chunk {
+        Chunk *next;
+        std::size_t bytes;
+        std::size_t offset;
+    };
+    struct Cache {
+        static constexpr unsigned PAGES = 256;
+        void *pages[PAGES];
+        unsigned count = 0;
+        ~Cache() {
+            while (count != 0) {
+                std::free(pages[--count]);
+            }
+        }
+    };
+    static constexpr std::size_t PAGE = 4096;
+
+    static Cache &cache() {
+        static thread_local Cache pages;
+        return pages;
+    }
+    static Chunk *new_chunk(std::size_t bytes, Chunk *next) {
+        Cache &pages = cache();
+        void *memory =
+            bytes == PAGE && pages.count != 0 ? pages.pages[--pages.count] : taken(bytes, PAGE);
+        auto *chunk = static_cast<Chunk *>(memory);
+        *chunk = {next, bytes, sizeof(Chunk)};
+        return chunk;
+    }
+    void drop_chunk() {
+        Chunk *chunk = chunk_;
+        chunk_ = chunk->next;
+        Cache &pages = cache();
+        if (chunk->bytes == PAGE && pages.count < Cache::PAGES) {
+            pages.pages[pages.count++] = chunk;
+        } else {
+            std::free(chunk);
+        }
+    }
+
+    Chunk *chunk_;
+};
+
+// Frames over a chain of blocks that is kept: a frame notes the position, its end restores it. A
+// new block is as long as all before it.
+class IntersecStack {
+  public:
+    struct Frame {
+        Frame *previous;
+        void *block;
+        char *at;
+    };
+
+    IntersecStack() : block_(new_block(FIRST_BYTES, nullptr)), at_(begin_of(block_)) {}
+    IntersecStack(const IntersecStack &) = delete;
+    ~IntersecStack() {
+        Block *block = block_;
+        while (block->previous != nullptr) {
+            block = block->previous;
+        }
+        while (block != nullptr) {
+            Block *next = block->next;
+            std::free(block);
+            block = next;
+        }
+    }
+
+    void *alloc(std::size_t bytes, std::size_t align = 8) {
+        char *at = aligned(at_, align);
+        if (__builtin_expect(at + bytes > block_->end, 0)) {
+            next_block(bytes + align);
+            at = aligned(at_, align);
+        }
+        at_ = at + bytes;
+        return at;
+    }
+    Frame *push() {
+        Block *block = block_;
+        char *at = at_;
+        auto *frame = static_cast<Frame *>(alloc(sizeof(Frame), alignof(Frame)));
+        *frame = {frame_, block, at};
+        frame_ = frame;
+        return frame;
+    }
+    void pop() {
+        Frame *frame = frame_;
+        block_ = static_cast<Block *>(frame->block);
+        at_ = frame->at;
+        frame_ = frame->previous;
+    }
+
+  private:
+    struct Block {
+        Block *previous;
+        Block *next;
+        char *end;
+        std::size_t sum; // bytes of all blocks up to this one
+    };
+    static constexpr std::size_t FIRST_BYTES = 64 << 10;
+
+    static char *begin_of(Block *block) { return reinterpret_cast<char *>(block + 1); }
+    static Block *new_block(std::size_t bytes, Block *previous) {
+        auto *block = static_cast<Block *>(taken(bytes));
+        std::size_t sum = previous != nullptr ? previous->sum : 0;
+        *block = {previous, nullptr, reinterpret_cast<char *>(block) + bytes, sum + bytes};
+        return block;
+    }
+    __attribute__((noinline)) void next_block(std::size_t least) {
+        do {
+            if (block_->next == nullptr) {
+                std::size_t bytes = least + sizeof(Block);
+                block_->next = new_block(bytes > block_->sum ? bytes : block_->sum, block_);
+            }
+            block_ = block_->next;
+        } while (static_cast<std::size_t>(block_->end - begin_of(block_)) < least);
+        at_ = begin_of(block_);
+    }
+
+    Block *block_;
+    char *at_;
+    Frame *frame_ = nullptr;
+};
+
+// Blocks in the order of allocation in pages of 64 KiB; a page is free when as many of its blocks
+// are freed as were allocated. One free page is kept. A block's head names its page.
+class IntersecFifo {
+  public:
+    IntersecFifo() : page_(new_page()) {}
+    IntersecFifo(const IntersecFifo &) = delete;
+    ~IntersecFifo() {
+        std::free(page_);
+        std::free(spare_);
+    }
+
+    void *alloc(std::size_t bytes) {
+        std::size_t taken_bytes = (bytes + sizeof(Head) + 7) & ~std::size_t(7);
+        if (__builtin_expect(static_cast<std::size_t>(page_->end - page_->at) < taken_bytes, 0)) {
+            next_page();
+        }
+        auto *head = reinterpret_cast<Head *>(page_->at);
+        head->page = page_;
+        page_->at += taken_bytes;
+        page_->live++;
+        return head + 1;
+    }
+    void free(void *memory) {
+        Page *page = (static_cast<Head *>(memory) - 1)->page;
+        if (--page->live == 0) {
+            if (page == page_) {
+                page->at = reinterpret_cast<char *>(page + 1);
+            } else {
+                drop(page);
+            }
+        }
+    }
+
+  private:
+    struct Page {
+        char *at;
+        char *end;
+        std::size_t live;
+    };
+    struct Head {
+        Page *page;
+    };
+    static constexpr std::size_t PAGE_BYTES = 64 << 10;
+
+    static Page *new_page() {
+        auto *page = static_cast<Page *>(taken(PAGE_BYTES));
+        char *begin = reinterpret_cast<char *>(page);
+        *page = {begin + sizeof(Page), begin + PAGE_BYTES, 0};
+        return page;
+    }
+    __attribute__((noinline)) void next_page() {
+        Page *full = page_;
+        page_ = spare_ != nullptr ? spare_ : new_page();
+        spare_ = nullptr;
+        if (full->live == 0) {
+            drop(full);
+        }
+    }
+    void drop(Page *page) {
+        page->at = reinterpret_cast<char *>(page + 1);
+        if (spare_ == nullptr) {
+            spare_ = page;
+        } else {
+            std::free(page);
+        }
+    }
+
+    Page *page_;
+    Page *spare_ = nullptr;
+};
+
+// A ring of blocks with frames of one owner that any thread may release. Blocks whose frames are
+// all released, which a counter per block tells, are used again, else one is inserted.
+class IntersecRing {
+  public:
+    struct Block {
+        Block *next;
+        char *end;
+        std::atomic<unsigned> frames;
+    };
+    struct Frame {
+        Block *first;
+        unsigned count; // blocks from the first on
+    };
+
+    IntersecRing() : block_(new_block(FIRST_BYTES)), at_(begin_of(block_)) {
+        block_->next = block_;
+    }
+    IntersecRing(const IntersecRing &) = delete;
+    // All frames are released.
+    ~IntersecRing() {
+        Block *block = block_->next;
+        block_->next = nullptr;
+        while (block != nullptr) {
+            Block *next = block->next;
+            std::free(block);
+            block = next;
+        }
+    }
+
+    Frame *begin() {
+        auto *frame = static_cast<Frame *>(alloc(sizeof(Frame)));
+        *frame = {block_, 1};
+        block_->frames.fetch_add(1, std::memory_order_relaxed);
+        frame_ = frame;
+        return frame;
+    }
+    void *alloc(std::size_t bytes) {
+        char *at = aligned(at_, 8);
+        if (__builtin_expect(at + bytes > block_->end, 0)) {
+            next_block(bytes);
+            at = at_;
+        }
+        at_ = at + bytes;
+        return at;
+    }
+    void seal() { frame_ = nullptr; }
+    static void release(Frame *frame) {
+        Block *block = frame->first;
+        for (unsigned left = frame->count; left > 1; left--) {
+            Block *next = block->next;
+            block->frames.fetch_sub(1, std::memory_order_release);
+            block = next;
+        }
+        block->frames.fetch_sub(1, std::memory_order_release); // the owner may change its next
+    }
+
+  private:
+    static constexpr std::size_t FIRST_BYTES = 64 << 10;
+    static constexpr std::size_t LONGEST_BYTES = 1 << 20;
+
+    static char *begin_of(Block *block) { return reinterpret_cast<char *>(block + 1); }
+    static Block *new_block(std::size_t bytes) {
+        auto *block = static_cast<Block *>(taken(bytes));
+        block->end = reinterpret_cast<char *>(block) + bytes;
+        block->frames.store(0, std::memory_order_relaxed);
+        return block;
+    }
+    __attribute__((noinline)) void next_block(std::size_t least) {
+        Block *next = block_->next;
+        bool is_free = next != block_ && next->frames.load(std::memory_order_acquire) == 0 &&
+                       static_cast<std::size_t>(next->end - begin_of(next)) >= least;
+        if (!is_free) {
+            last_bytes_ = last_bytes_ * 2 < LONGEST_BYTES ? last_bytes_ * 2 : LONGEST_BYTES;
+            std::size_t bytes = least + sizeof(Block);
+            next = new_block(bytes > last_bytes_ ? bytes : last_bytes_);
+            next->next = block_->next;
+            block_->next = next;
+        }
+        block_ = next;
+        at_ = begin_of(next);
+        if (frame_ != nullptr) {
+            block_->frames.fetch_add(1, std::memory_order_relaxed);
+            frame_->count++;
+        }
+    }
+
+    Block *block_;
+    char *at_;
+    Frame *frame_ = nullptr;
+    std::size_t last_bytes_ = FIRST_BYTES;
+};
+
+} // namespace published
+
+#endif
