@@ -105,14 +105,23 @@ void *ps_chunk_take_exact(struct ps_chunks *chunks, size_t bytes, size_t align) 
     return take(chunks, bytes, align, &bytes);
 }
 
+static inline void to_source(struct ps_source *source, void *chunk, size_t bytes) {
+    if (source == NULL) {
+        ps_pages_free(chunk, bytes);
+    } else {
+        ps_unpoison(chunk, bytes); /* the source expects no marks of the family */
+        source->free(source, chunk, bytes);
+    }
+}
+
 void ps_chunk_give(struct ps_chunks *chunks, void *chunk, size_t bytes) {
     PS_CHECK(chunks->total_bytes >= bytes && chunks->chunk_count > 0);
     chunks->total_bytes -= bytes;
     chunks->chunk_count--;
-    if (chunks->source == NULL) {
-        ps_pages_free(chunk, bytes);
-    } else {
-        ps_unpoison(chunk, bytes); /* the source expects no marks of the family */
-        chunks->source->free(chunks->source, chunk, bytes);
-    }
+    to_source(chunks->source, chunk, bytes);
+}
+
+void ps_chunk_give_last(const struct ps_chunks *chunks, void *chunk, size_t bytes) {
+    PS_CHECK(chunks->total_bytes == bytes && chunks->chunk_count == 1);
+    to_source(chunks->source, chunk, bytes);
 }

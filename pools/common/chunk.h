@@ -44,4 +44,7 @@ void *ps_chunk_take_exact(struct ps_chunks *chunks, size_t bytes, size_t align);
  * there. */
 void ps_chunk_give(struct ps_chunks *chunks, void *chunk, size_t bytes);
 
+/* The same for the last chunk, in which the struct may lie: it is not used any more. */
+void ps_chunk_give_last(const struct ps_chunks *chunks, void *chunk, size_t bytes);
+
 #endif

@@ -14,9 +14,26 @@
 #define PS_COMMON_DEBUG_H
 
 #include "pools/common/poison.h"
+#include "pools/engine/base/atomic.h"
+#include "pools/engine/base/compiler.h"
 
-bool ps_debug_is_malloc(void);
-bool ps_debug_is_check(void);
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { PS_DEBUG_IS_READ = 1, PS_DEBUG_IS_MALLOC = 2, PS_DEBUG_IS_CHECK = 4 };
+
+/* The bits above; 0: PS_DEBUG has not been read. */
+extern PS_HIDDEN uint32_t ps_x_debug;
+/* Reads it. */
+uint32_t ps_debug_read(void);
+
+/* Inline, since each region and pool that is made asks. */
+PS_INLINE uint32_t ps_debug_switches(void) {
+    uint32_t read = ps_load_relaxed(&ps_x_debug); /* relaxed: all threads store the same */
+    return PS_LIKELY(read != 0) ? read : ps_debug_read();
+}
+PS_INLINE bool ps_debug_is_malloc(void) { return (ps_debug_switches() & PS_DEBUG_IS_MALLOC) != 0; }
+PS_INLINE bool ps_debug_is_check(void) { return (ps_debug_switches() & PS_DEBUG_IS_CHECK) != 0; }
 
 /* Prints "poolshim: <what> <pointer> in <pool>" and aborts. */
 PS_NORETURN PS_COLD void ps_debug_misuse(const char *what, const void *pointer, const char *pool);

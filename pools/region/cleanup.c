@@ -78,8 +78,12 @@ void ps_region_run_now(struct ps_region *public, struct ps_region_cleanup *clean
 
 /* Each is forgotten before it runs, so that it may register others: they are first on the list. */
 void ps_region_run_all(struct ps_region_state *region, struct ps_region_cleanup **list) {
-    while (*list != NULL) { /* ends when no cleanup registers another */
-        ps_region_run_now(&region->hot, *list);
+    struct ps_region_cleanup *cleanup;
+    while ((cleanup = *list) != NULL) { /* ends when no cleanup registers another */
+        ps_region_function *function = cleanup->function;
+        void *argument = cleanup->argument;
+        forget(region, cleanup);
+        function(argument);
     }
 }
 

@@ -38,10 +38,18 @@ static void clamp_lengths(struct ps_chunks *chunks) {
 }
 
 static void init_chunks(struct ps_chunks *chunks, const struct ps_region_options *options) {
-    ps_chunks_init(chunks, options != NULL ? &options->chunks : NULL, "region",
-                   PS_REGION_FIRST_BYTES, PS_REGION_MAX_BYTES);
-    clamp_lengths(chunks);
-    if (ps_debug_is_malloc()) {
+    static const struct ps_chunks by_default = {
+        .next_bytes = PS_REGION_FIRST_BYTES,
+        .max_bytes = PS_REGION_MAX_BYTES,
+        .name = "region",
+    };
+    *chunks = by_default;
+    if (options != NULL) {
+        ps_chunks_init(chunks, &options->chunks, by_default.name, by_default.next_bytes,
+                       by_default.max_bytes);
+        clamp_lengths(chunks);
+    }
+    if (PS_UNLIKELY(ps_debug_is_malloc())) {
         chunks->source = ps_source_malloc();
     }
 }
@@ -66,7 +74,7 @@ static struct ps_region *start(char *memory, size_t bytes, size_t taken_bytes,
     region->chunks = *chunks;
     region->is_malloc = ps_debug_is_malloc();
     region->is_watched = region->is_malloc || ps_debug_is_check();
-    if (region->is_watched) {
+    if (PS_UNLIKELY(region->is_watched)) {
         region->owner = this_thread();
         ps_poison(first, usable - STATE_BYTES);
     }
@@ -156,10 +164,11 @@ void ps_region_release(struct ps_region_state *region) {
         older = chunk->prev;
         ps_region_give_chunk(region, chunk);
     }
-    ps_region_trim(&region->hot, 0);
+    if (region->kept != NULL) {
+        ps_region_trim(&region->hot, 0);
+    }
     if (region->first.bytes != 0) {
-        struct ps_chunks chunks = region->chunks;
-        ps_chunk_give(&chunks, region, region->first.bytes);
+        ps_chunk_give_last(&region->chunks, region, region->first.bytes);
     } else if (region->is_watched) { /* the caller's buffer is the caller's again */
         ps_unpoison(region->first.start, (size_t)(region->first.end - region->first.start));
     }
@@ -178,11 +187,16 @@ void ps_region_destroy(struct ps_region *public) {
     struct ps_region_state *region = ps_region_state(public);
     ps_region_check_thread(region);
     refuse_in_callback(region);
-    int error = errno;
-    ps_region_settle(region);
-    ps_region_unlink(region);
+    int *error = &errno;
+    int saved = *error;
+    if (ps_region_has_callbacks(region)) {
+        ps_region_settle(region);
+    }
+    if (region->parent != NULL) {
+        ps_region_unlink(region);
+    }
     ps_region_release(region);
-    errno = error;
+    *error = saved;
 }
 
 void ps_region_reset(struct ps_region *public) {
@@ -190,7 +204,9 @@ void ps_region_reset(struct ps_region *public) {
     ps_region_check_thread(region);
     refuse_in_callback(region);
     int error = errno;
-    ps_region_settle(region);
+    if (ps_region_has_callbacks(region)) {
+        ps_region_settle(region);
+    }
     while (region->large != NULL) {
         ps_region_drop_large(region, region->large);
     }

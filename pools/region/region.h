@@ -144,6 +144,11 @@ void ps_region_drop_large(struct ps_region_state *region, struct ps_region_large
 void ps_region_run_all(struct ps_region_state *region, struct ps_region_cleanup **list);
 void ps_region_drop_data(struct ps_region_state *region);
 
+static inline bool ps_region_has_callbacks(const struct ps_region_state *region) {
+    return region->early_cleanups != NULL || region->child != NULL || region->cleanups != NULL ||
+           region->data != NULL;
+}
+
 /* tree.c: runs all callbacks and ends all descendants. */
 void ps_region_settle(struct ps_region_state *region);
 void ps_region_link(struct ps_region_state *region, struct ps_region_state *parent);

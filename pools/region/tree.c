@@ -27,11 +27,6 @@ void ps_region_unlink(struct ps_region_state *region) {
     }
 }
 
-static bool has_callbacks(const struct ps_region_state *region) {
-    return region->early_cleanups != NULL || region->child != NULL || region->cleanups != NULL ||
-           region->data != NULL;
-}
-
 /*
  * Depth first without recursion: down to a region without children, up again when it is done. A
  * region is done when a whole round finds nothing, since each callback may register more, even
@@ -50,7 +45,7 @@ void ps_region_settle(struct ps_region_state *region) {
         if (node->early_cleanups == NULL && node->child == NULL) {
             ps_region_drop_data(node);
         }
-        if (has_callbacks(node)) {
+        if (ps_region_has_callbacks(node)) {
             continue;
         }
         if (node == region) {
