@@ -3,8 +3,8 @@
 // all of them first and then freed in the same order (bulk), in reverse, or shuffled (butterfly).
 // Timed: the best of 1024 samples of 1024 nodes or 512 arrays each. A sample is on a fresh pool
 // that is made and destroyed outside, where pools that cut their memory when they are made have
-// done so before the clock runs; steady: on one pool, in which as many have been freed before,
-// shuffled.
+// done so before the clock runs; made: in bulk, with making and destroying the pool; steady: on one
+// pool in which eight samples have been freed, shuffled, and one in the order of the case.
 #include "nodes.hpp"
 
 #include <random>
@@ -89,6 +89,28 @@ double best_sample(double scale) {
     return best;
 }
 
+// In bulk, on a pool that is made and destroyed within the time.
+template <class Pool, std::size_t bytes> double made_sample() {
+    static std::vector<void *> objects(NODE_COUNT);
+    return contest::timed([] {
+        Pool pool(bytes, NODE_COUNT);
+        for (void *&object : objects) {
+            object = pool.alloc(1);
+        }
+        for (void *object : objects) {
+            pool.free(object, 1);
+        }
+    });
+}
+
+template <class Pool, std::size_t bytes> double best_made(double scale) {
+    double best = made_sample<Pool, bytes>();
+    for (double i = 1; i < SAMPLE_COUNT * scale; i++) {
+        best = std::min(best, made_sample<Pool, bytes>());
+    }
+    return best;
+}
+
 template <class Pool, std::size_t bytes, std::size_t length, bool is_steady>
 void orders(const char *pool) {
     const char *group = length == 1 ? "nodes" : "arrays";
@@ -117,6 +139,8 @@ template <class Pool> struct Entry {
         orders<Pool, 8, 1, false>(pool);
         orders<Pool, 8, 1, true>(pool);
         orders<Pool, 256, 1, false>(pool);
+        contest::Register("nodes", "made_8", pool, best_made<Pool, 8>, 2);
+        contest::Register("nodes", "made_256", pool, best_made<Pool, 256>, 2);
         if (has_arrays) {
             orders<Pool, 8, 8, false>(pool);
             orders<Pool, 8, 4, true>(pool);
@@ -128,6 +152,7 @@ template <class Pool> struct SmallEntry {
     explicit SmallEntry(const char *pool) {
         orders<Pool, 1, 1, false>(pool);
         orders<Pool, 1, 1, true>(pool);
+        contest::Register("nodes", "made_1", pool, best_made<Pool, 1>, 2);
     }
 };
 
