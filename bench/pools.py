@@ -18,8 +18,10 @@ Exit status: 0; 1 if a process failed; 2 for a request that cannot be met; 130 a
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import click
@@ -67,18 +69,23 @@ def run_all(
 def count_all(
     build: Path, chosen: list[contests.Contest], scale: float, timeout: float
 ) -> list[contests.Result]:
-    """Counts instructions; one line of progress per process."""
+    """Counts instructions, on all processors at once; one line of progress per process."""
     if shutil.which("valgrind") is None:
         raise BadRequest("--instructions: valgrind is not installed")
     results = []
-    for contest in (one for one in chosen if one.is_countable):
-        results.append(contests.count(build, contest, scale, timeout))
-        outcome = results[-1].failure or f"{results[-1].warm_ms[0]:.0f}"
-        print(f"{contest.group}/{contest.case:<24} {contest.pool:<16} {outcome}", file=sys.stderr)
+    with ThreadPoolExecutor(os.cpu_count()) as executor:
+        counted = [one for one in chosen if one.is_countable]
+        for result in executor.map(lambda one: contests.count(build, one, scale, timeout), counted):
+            results.append(result)
+            name = f"{result.contest.group}/{result.contest.case}"
+            outcome = result.failure or f"{result.warm_ms[0]:.0f}"
+            print(f"{name:<24} {result.contest.pool:<16} {outcome}", file=sys.stderr)
     return results
 
 
-def show_counts(done: list[contests.Result], results: Path, scale: float) -> int:
+def show_counts(
+    done: list[contests.Result], results: Path, scale: float, write_docs: bool
+) -> int:  # fmt: skip
     """Tables and files of counted instructions."""
     made = [contests.count_section(key, ones) for key, ones in contests.by_case(done).items()]
     made.append(contests.sums_section(done))
@@ -88,6 +95,8 @@ def show_counts(done: list[contests.Result], results: Path, scale: float) -> int
     stem = results_stem(results, "pools-instructions")
     write_file(stem.with_suffix(".json"), json.dumps(content, indent=1) + "\n")
     write_file(stem.with_suffix(".md"), report.markdown(made, below))
+    if write_docs and not any(one.failure for one in done):
+        document.store({"pools.instructions": made[-1]}, "scripts/bench --pools --instructions")
     return 1 if any(one.failure for one in done) else 0
 
 
@@ -118,11 +127,11 @@ def command(
         for one in chosen:
             print(one.group, one.case, one.pool)
         return 0
-    if write_docs and (quick or only or instructions):
-        raise BadRequest("--write-docs: only of all groups, without --quick and --instructions")
+    if write_docs and (quick or only):
+        raise BadRequest("--write-docs: only of all groups, without --quick")
     if instructions:
         factor = scale or COUNT_SCALE
-        return show_counts(count_all(build, chosen, factor, timeout), results, factor)
+        return show_counts(count_all(build, chosen, factor, timeout), results, factor, write_docs)
     stem = results_stem(results, "pools")
     runner = Runner(build, [], timeout, sorted({f"pools/{one.program}" for one in chosen}))
     done = run_all(

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Blocks of any size on memory of one's own: 2000 blocks of 16 to 1024 bytes, a random one replaced
-// at each step (fit/replace), and blocks that grow by realloc while others come and go (fit/grow).
-// TLSF guarantees a bound for each call, not the least time; malloc and the standard library's pool
-// resource are what one would take without the bound. Timed: the loop, after the table is filled.
+// at each step (fit/replace), by one of 64 bytes (fit/replace_64), and blocks that grow by realloc
+// while others come and go (fit/grow). TLSF guarantees a bound for each call, not the least time;
+// malloc and the standard library's pool resource are what one would take without the bound. Timed:
+// the loop, after the table is filled.
 #include "contest.hpp"
 
 #include <memory_resource>
@@ -106,6 +107,17 @@ template <class Source> double replace(double scale) {
     });
 }
 
+// Every block of 64 bytes: what splitting and merging cost where a list would do.
+template <class Source> double replace_64(double scale) {
+    return steps<Source>(scale, [](Source &source, Slot &slot, std::uint64_t) {
+        source.free(slot.block, slot.bytes);
+        slot.bytes = 64;
+        slot.block = source.alloc(slot.bytes);
+        contest::require(slot.block);
+        *static_cast<char *>(slot.block) = 1;
+    });
+}
+
 template <class Source> double grow(double scale) {
     return steps<Source>(scale, [](Source &source, Slot &slot, std::uint64_t) {
         std::size_t bytes = slot.bytes < GROW_LIMIT ? slot.bytes + slot.bytes / 2 : 16;
@@ -118,6 +130,7 @@ template <class Source> double grow(double scale) {
 template <class Source> struct Entry {
     explicit Entry(const char *name) {
         contest::Register("fit", "replace", name, replace<Source>);
+        contest::Register("fit", "replace_64", name, replace_64<Source>);
         contest::Register("fit", "grow", name, grow<Source>);
     }
 };

@@ -216,6 +216,8 @@ const RequestEntry<requests::FoonathanStack> use_foonathan("foonathan_stack");
 const RequestEntry<requests::AfterNginx> use_nginx("after_nginx");
 const RequestEntry<requests::AfterTfw> use_tfw("after_tfwpool");
 const RequestEntry<requests::PsRegion> use_region("ps_region");
+const contest::Register use_long("requests", "request", "ps_region_64k",
+                                 checked_serve<requests::PsRegionLong>);
 const Entry<requests::PsPool> use_pool("ps_pool");
 const MixedEntry<requests::PsSlice> use_ps_slice("ps_slice");
 

@@ -276,13 +276,17 @@ class AfterTfw : public Forgets, public Cleanups<AfterTfw> {
     published::Tfw pool_;
 };
 
-class PsRegion : public Forgets {
+// first_bytes: 0 is the default.
+template <std::size_t first_bytes> class PsRegionOf : public Forgets {
   public:
-    explicit PsRegion(std::size_t) : region_(ps_region_create(nullptr)) {
+    explicit PsRegionOf(std::size_t) {
+        ps_region_options options{};
+        options.chunks.first_bytes = first_bytes;
+        region_ = ps_region_create(first_bytes == 0 ? nullptr : &options);
         contest::require(region_);
     }
-    PsRegion(const PsRegion &) = delete;
-    ~PsRegion() { ps_region_destroy(region_); }
+    PsRegionOf(const PsRegionOf &) = delete;
+    ~PsRegionOf() { ps_region_destroy(region_); }
     char *text(std::size_t bytes) {
         return static_cast<char *>(ps_region_alloc_unaligned(region_, bytes));
     }
@@ -297,6 +301,10 @@ class PsRegion : public Forgets {
   private:
     ps_region *region_;
 };
+
+using PsRegion = PsRegionOf<0>;
+// A chunk as long as the block of foonathan's stack: one for a whole request.
+using PsRegionLong = PsRegionOf<65536>;
 
 class PsPool : public Forgets {
   public:

@@ -166,7 +166,12 @@ static inline __attribute__((malloc, warn_unused_result, alloc_size(2))) void *
 ps_region_alloc_aligned(struct ps_region *region, size_t bytes, size_t align) {
     char *at = region->at;
     size_t bad_bits = ((size_t)(uintptr_t)at | align) & (align - 1);
-    if (__builtin_expect(bad_bits == 0 && bytes - 1 < (size_t)(region->end - at), 1)) {
+    /* The sum with a small constant cannot overflow, and is needed anyway. */
+    bool is_fit =
+        __builtin_constant_p(bytes) && bytes - 1 < 65536
+            ? (uintptr_t)at + ps_region_block_bytes(bytes, align) <= (uintptr_t)region->end
+            : bytes - 1 < (size_t)(region->end - at);
+    if (__builtin_expect(bad_bits == 0 && is_fit, 1)) {
         region->at = at + ps_region_block_bytes(bytes, align);
         return at;
     }
