@@ -102,6 +102,14 @@ void *ps_chunk_take(struct ps_chunks *chunks, size_t least, size_t align, size_t
 }
 
 void *ps_chunk_take_exact(struct ps_chunks *chunks, size_t bytes, size_t align) {
+    if (PS_LIKELY(chunks->source == NULL)) {
+        void *chunk = ps_pages_alloc(bytes, align);
+        if (PS_LIKELY(chunk != NULL)) {
+            chunks->total_bytes += bytes;
+            chunks->chunk_count++;
+            return chunk;
+        }
+    }
     return take(chunks, bytes, align, &bytes);
 }
 
