@@ -5,7 +5,7 @@
     scripts/bench --pools                       # everything
     scripts/bench --pools --quick               # a fiftieth of the work, for a first look
     scripts/bench --pools --only requests,list --passes 5
-    scripts/bench --pools --instructions        # counted by callgrind: whatever else the machine does
+    scripts/bench --pools --instructions        # counted by callgrind, on a busy machine too
 
 Tables on standard output, progress on standard error, everything measured into bench/results/.
 Exit status: 0; 1 if a process failed; 2 for a request that cannot be met; 130 after Ctrl-C.

@@ -5,7 +5,7 @@
 // a short list, and an empty frame, are what the allocator costs without page faults. Timed:
 // building and releasing together, wall clock.
 #include "contest.hpp"
-#include "published.hpp"
+#include "published_intersec.hpp"
 
 #include <poolshim/fifo.h>
 #include <poolshim/pool.h>

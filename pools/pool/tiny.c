@@ -152,7 +152,7 @@ static PS_NOINLINE void *alloc_or_grow(struct ps_pool *pool) {
 }
 
 /* From the first page with room, whose free objects may go before the current page is settled. A
- * leaf but for its end, as ps_pool_map_free is. */
+ * leaf except at its end, as ps_pool_map_free is. */
 void *ps_pool_tiny_alloc(struct ps_pool *pool) {
     struct tiny_page *page = (struct tiny_page *)(void *)pool->room_first;
     void *object = PS_LIKELY(page != NULL) ? pop(pool, page) : NULL;
