@@ -4,6 +4,7 @@
 #include "tests/pools/session.hpp"
 #include "tests/unit/fresh.h"
 
+#include <cstring>
 #include <poolshim/fixed.hpp>
 #include <thread>
 #include <vector>
@@ -11,12 +12,13 @@
 struct point {
     int x;
     int y;
-    point(int own_x, int own_y) : x(own_x), y(own_y) {}
+    constexpr point(int own_x, int own_y) : x(own_x), y(own_y) {}
 };
 
 // A constant: its initialisation is none of run time.
 static constexpr ps::fixed<point, 4> empty_points;
-static_assert(empty_points.capacity() == 4);
+static_assert(empty_points.capacity() == 4 && empty_points.size() == 0);
+static_assert(!empty_points.owns(nullptr));
 static_assert(std::is_trivially_destructible_v<ps::fixed<point, 4>>);
 static_assert(!std::is_trivially_destructible_v<ps::fixed<session, 4>>);
 static_assert(!std::is_copy_constructible_v<ps::fixed<point, 4>>);
@@ -111,6 +113,18 @@ TEST(memory_alone_is_given_for_no_more_than_an_object) {
     pool.deallocate(second, 8, 4);
     pool.deallocate(nullptr);
     CHECK_EQ(pool.size(), 0);
+}
+
+TEST(a_pool_that_is_made_leaves_the_objects_memory_alone) {
+    using pool_type = ps::fixed<point, 64>;
+    alignas(pool_type) static unsigned char buffer[sizeof(pool_type)];
+    std::memset(buffer, 0xa5, sizeof buffer);
+    auto *pool = ::new (static_cast<void *>(buffer)) pool_type;
+    for (std::size_t i = 0; i < pool->capacity(); i++) {
+        unsigned char *place = static_cast<unsigned char *>(pool->allocate());
+        CHECK_EQ(place[0], 0xa5);
+        CHECK_EQ(place[sizeof(point) - 1], 0xa5);
+    }
 }
 
 TEST(misuse_is_found) {

@@ -65,6 +65,18 @@ def test_header_compiles_alone(header: Path, pair: tuple[str, str], tmp_path: Pa
         assert result.returncode == 0, f"{compiler} {standard}: {result.stderr}"
 
 
+@pytest.mark.parametrize("pair", compilers(), ids=lambda pair: pair[0])
+def test_fixed_pools_work_in_constant_expressions(pair: tuple[str, str]) -> None:
+    """In C++20; a misuse in one is an error that names what ends the program at run time."""
+    source = ROOT / "tests" / "pools" / "fixed_constants.cpp"
+    command = [pair[1], "-std=c++20", *WARNINGS, "-fsyntax-only", f"-I{INCLUDE}", source]
+    result = run_captured(command)
+    assert result.returncode == 0, result.stderr
+    for misuse in ("double_free", "foreign"):
+        refused = run_captured([*command, f"-DMISUSE={misuse}"])
+        assert refused.returncode != 0 and "ps_fixed_misuse" in refused.stderr, refused.stderr
+
+
 def declared() -> set[str]:
     """The functions and variables that the C headers of the library mark PS_API."""
     names: set[str] = set()

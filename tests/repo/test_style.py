@@ -109,6 +109,8 @@ def rule_conditionals(path: str, text: str) -> Iterator[str]:
     allowed = {"#ifdef __cplusplus", f"#ifndef {guard[1]}" if guard else ""}
     if path == PUBLIC_BASE:
         allowed.add("#ifndef __cplusplus")
+    if path == PUBLIC + "poolshim/fixed.hpp":  # C++17 has no other way to create in a constant
+        allowed |= {"#ifdef __cpp_lib_constexpr_dynamic_alloc"}
     for number, line in lines_matching(r"^\s*#\s*(if|ifdef|ifndef|elif)\b", without_comments(text)):
         if line not in allowed:
             yield f"line {number}: {line}"
