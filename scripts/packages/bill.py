@@ -32,7 +32,8 @@ def package(name: str, version: str, licence: str, **more: Any) -> dict[str, Any
 def needs(source: Path, glibc: str) -> list[tuple[str, str]]:
     """What is needed at run time: name and version."""
     project = project_table(source)
-    found = [("glibc", f">={glibc}"), ("python3", str(project["requires-python"]))]
+    found = [("glibc", f">={glibc}")] if glibc else []  # sources alone need none
+    found.append(("python3", str(project["requires-python"])))
     for row in project["dependencies"]:
         name, version = re.split(r"(?=[<>=!~;])", row, maxsplit=1)
         found.append((name, version.partition(";")[0].strip()))
