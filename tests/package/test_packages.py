@@ -73,7 +73,7 @@ def test_all_kinds_are_made(dist: Path) -> None:
     debian = {"x86_64": "amd64", "aarch64": "arm64"}[MACHINE]
     wheel = only(dist, "*.whl").name
     assert names == {
-        f"poolshim-pools-{version}.tar.xz",
+        f"poolshim-pools-{version}.tar.xz", f"poolshim-crate-{version}.tar.xz",
         f"poolshim-{version}-linux-M.tar.xz", f"poolshim-{version}-linux-M-debug.tar.xz",
         wheel.replace(MACHINE, "M"), f"poolshim-{version}.spdx.json", "SHA256SUMS",
         *(f"{name}_{version}-1_{debian}.deb"

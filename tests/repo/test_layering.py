@@ -28,6 +28,7 @@ LAYERS = [
 PUBLIC_HEADERS = "pools/include"
 COMMON = "pools/common"
 PAGES = "pools/pages"  # the family that libpoolshim.so exports
+RUST = "pools/rust"  # above the engine and the families, as the shim is
 BELOW_PUBLIC_POOLS = [
     "pools/engine/base", "pools/engine/os", "pools/engine/page", COMMON, PUBLIC_HEADERS
 ]
@@ -47,8 +48,8 @@ def folder_of(path: str) -> str:
 def allowed_folders(folder: str) -> set[str]:
     if folder == PUBLIC_HEADERS:
         return {PUBLIC_HEADERS}
-    if folder == "shim":
-        return {"shim", PUBLIC_HEADERS, PAGES, *LAYERS}
+    if folder in ("shim", RUST):
+        return {folder, PUBLIC_HEADERS, PAGES, *LAYERS} - ({"shim"} - {folder})
     if folder in LAYERS:
         return set(LAYERS[: LAYERS.index(folder) + 1])
     return {folder, *BELOW_PUBLIC_POOLS}
@@ -140,6 +141,8 @@ def plant(root: Path, files: dict[str, str]) -> Graph:
         ("pools/region/a.c", "pools/pages/target.h"),
         ("pools/common/a.c", "pools/pages/target.h"),
         ("pools/include/poolshim/a.h", "pools/engine/base/target.h"),
+        ("pools/rust/native/a.c", "shim/target.h"),
+        ("pools/rust/native/a.c", "pools/region/target.h"),
     ],
 )
 def test_planted_upward_include_is_found(tmp_path: Path, path: str, include: str) -> None:

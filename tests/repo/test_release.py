@@ -18,7 +18,8 @@ from test_documents_made import load_script
 RELEASE = load_script("release")
 COPIED = ("CMakeLists.txt", "pyproject.toml", "CHANGELOG.md", "pools/include", "shim/config.def",
           "scripts", "docs", "tests/repo/golden", "tests/repo/consumer",
-          "tests/attacks/expected.json")  # fmt: skip
+          "tests/attacks/expected.json", "pools/rust/Cargo.toml",
+          "pools/rust/Cargo.lock")  # fmt: skip
 
 
 def git(tree: Path, *words: str) -> None:

@@ -17,7 +17,7 @@ from conftest import ROOT, run_captured
 
 FOLDERS = ("pools", "shim", "tests", "bench", "scripts", "cmake", ".ci", "docs")
 C_SUFFIXES = {".c", ".h", ".cpp", ".hpp", ".def"}
-CODE_SUFFIXES = C_SUFFIXES | {".py", ".sh", ".cmake", ".in", ""}
+CODE_SUFFIXES = C_SUFFIXES | {".py", ".sh", ".cmake", ".in", ".rs", ""}
 LINES_MAX = 450
 FUNCTION_LINES_MAX = 60
 COLUMNS_MAX = 100
@@ -87,7 +87,7 @@ def rule_licence(path: str, text: str) -> Iterator[str]:
 def rule_first_comment(path: str, text: str) -> Iterator[str]:
     """After the SPDX line, before any code: what the file is for."""
     before, _, rest = text.partition("SPDX-License-Identifier: MIT")
-    comment = r'(r?"""|# ?\w)' if before.endswith("# ") else r"(/\*|//)[\s*]*[\w<]"
+    comment = r'(r?"""|# ?\w)' if before.endswith("# ") else r"(/\*|//)[\s*!]*[\w<]"
     rest = rest.removeprefix(" */").lstrip()
     if not re.match(comment, rest):
         yield "no comment that says what the file owns"
