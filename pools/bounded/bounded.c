@@ -109,6 +109,15 @@ static struct bounded_pool *build(struct bounded_pool *model, size_t align) {
     return pool;
 }
 
+static size_t live(void *pool, size_t *bytes) {
+    struct ps_bounded_stats stats;
+    ps_bounded_stats((struct ps_bounded *)pool, &stats);
+    *bytes = stats.used_count * stats.size_bytes;
+    return stats.used_count;
+}
+
+static const struct ps_family family = {.name = "bounded", .live = live, .must_end = true};
+
 struct ps_bounded *ps_bounded_create(size_t size, size_t align, size_t count,
                                      const struct ps_bounded_options *options) {
     static const struct ps_bounded_options none;
@@ -137,7 +146,16 @@ struct ps_bounded *ps_bounded_create(size_t size, size_t align, size_t count,
     }
     chunks.oom = NULL;
     ps_chunks_init(&model.chunks, &chunks, "bounded pool", PS_CACHE_LINE, PS_CACHE_LINE);
-    return (struct ps_bounded *)build(&model, align);
+    struct bounded_pool *pool = build(&model, align);
+    if (pool != NULL) {
+        ps_registry_note_made(&pool->chunks, pool, &family);
+    }
+    return (struct ps_bounded *)pool;
+}
+
+bool ps_bounded_enlist(struct ps_bounded *face) {
+    struct bounded_pool *pool = bounded_pool_of(face);
+    return ps_registry_enter(&pool->chunks, pool, &family);
 }
 
 void ps_bounded_destroy(struct ps_bounded *face) {
@@ -145,6 +163,7 @@ void ps_bounded_destroy(struct ps_bounded *face) {
         return;
     }
     int saved_errno = errno;
+    ps_registry_note_ended(&bounded_pool_of(face)->chunks);
     struct ps_chunks chunks = bounded_pool_of(face)->chunks;
     ps_chunk_give(&chunks, face, bounded_pool_of(face)->chunk_bytes);
     errno = saved_errno;

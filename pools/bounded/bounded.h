@@ -20,6 +20,7 @@
 
 #include "pools/common/chunk.h"
 #include "pools/common/debug.h"
+#include "pools/common/registry.h"
 #include "pools/engine/base/atomic.h"
 #include "pools/engine/base/bits.h"
 

@@ -5,6 +5,7 @@
 #include "pools/common/chunk.h"
 
 #include "pools/common/poison.h"
+#include "pools/common/registry.h"
 #include "pools/engine/base/bits.h"
 #include "pools/engine/base/compiler.h"
 
@@ -35,6 +36,15 @@ void ps_chunks_init(struct ps_chunks *chunks, const struct ps_chunk_options *opt
     };
 }
 
+/* bytes, chunk_count: what the pool holds more; less, if they wrap. */
+static inline void account(struct ps_chunks *chunks, size_t bytes, size_t chunk_count) {
+    chunks->total_bytes += bytes;
+    chunks->chunk_count += chunk_count;
+    if (PS_UNLIKELY(chunks->record != NULL)) {
+        ps_registry_count(chunks->record, bytes, chunk_count);
+    }
+}
+
 static void *from_source(const struct ps_chunks *chunks, size_t bytes, size_t align) {
     return chunks->source == NULL ? ps_pages_alloc(bytes, align)
                                   : chunks->source->alloc(chunks->source, bytes, align);
@@ -58,8 +68,7 @@ static void *take(struct ps_chunks *chunks, size_t least, size_t align, size_t *
         *bytes = wanted;
         void *chunk = try_down_to(chunks, least, align, bytes);
         if (chunk != NULL) {
-            chunks->total_bytes += *bytes;
-            chunks->chunk_count++;
+            account(chunks, *bytes, 1);
             return chunk;
         }
         if (chunks->oom == NULL || chunks->oom(chunks->oom_context, least) == 0) {
@@ -92,8 +101,7 @@ void *ps_chunk_take(struct ps_chunks *chunks, size_t least, size_t align, size_t
         void *chunk = ps_pages_alloc(chunks->next_bytes, align);
         if (PS_LIKELY(chunk != NULL)) {
             *bytes = chunks->next_bytes;
-            chunks->total_bytes += chunks->next_bytes;
-            chunks->chunk_count++;
+            account(chunks, chunks->next_bytes, 1);
             double_next(chunks);
             return chunk;
         }
@@ -105,8 +113,7 @@ void *ps_chunk_take_exact(struct ps_chunks *chunks, size_t bytes, size_t align) 
     if (PS_LIKELY(chunks->source == NULL)) {
         void *chunk = ps_pages_alloc(bytes, align);
         if (PS_LIKELY(chunk != NULL)) {
-            chunks->total_bytes += bytes;
-            chunks->chunk_count++;
+            account(chunks, bytes, 1);
             return chunk;
         }
     }
@@ -124,8 +131,7 @@ static inline void to_source(struct ps_source *source, void *chunk, size_t bytes
 
 void ps_chunk_give(struct ps_chunks *chunks, void *chunk, size_t bytes) {
     PS_CHECK(chunks->total_bytes >= bytes && chunks->chunk_count > 0);
-    chunks->total_bytes -= bytes;
-    chunks->chunk_count--;
+    account(chunks, 0 - bytes, SIZE_MAX);
     to_source(chunks->source, chunk, bytes);
 }
 

@@ -11,6 +11,8 @@
 
 #include <poolshim/source.h>
 
+struct ps_record;
+
 struct ps_chunks {
     struct ps_source *source; /* NULL: the page cache, called directly */
     size_t next_bytes;        /* length of the next chunk, if no more is needed */
@@ -20,6 +22,7 @@ struct ps_chunks {
     const char *name;
     size_t total_bytes;
     size_t chunk_count;
+    struct ps_record *record; /* registry.h; NULL: the pool is not listed */
 };
 
 /* options may be NULL. first_bytes, max_bytes: the family's defaults for what options leave 0. */

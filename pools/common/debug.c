@@ -27,7 +27,8 @@ PS_COLD uint32_t ps_debug_read(void) {
     uint32_t read = PS_DEBUG_IS_READ | (PS_CHECKED ? (uint32_t)PS_DEBUG_IS_CHECK : 0u);
     if (value != NULL) {
         read |= (has_word(value, "malloc") ? (uint32_t)PS_DEBUG_IS_MALLOC : 0u) |
-                (has_word(value, "check") ? (uint32_t)PS_DEBUG_IS_CHECK : 0u);
+                (has_word(value, "check") ? (uint32_t)PS_DEBUG_IS_CHECK : 0u) |
+                (has_word(value, "leaks") ? (uint32_t)PS_DEBUG_IS_LEAKS : 0u);
     }
     ps_store_relaxed(&ps_x_debug, read); /* relaxed: all threads store the same */
     return read;

@@ -7,6 +7,7 @@
  *
  *   malloc  each object of each pool is a malloc block, so that ordinary tools see it
  *   check   expensive checks: owner thread, double free, foreign pointers, fill
+ *   leaks   registry.h: lists every pool, reports leaks at destroy and at exit
  *
  * Builds with PS_CHECKED behave as if `check` was set.
  */
@@ -20,7 +21,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { PS_DEBUG_IS_READ = 1, PS_DEBUG_IS_MALLOC = 2, PS_DEBUG_IS_CHECK = 4 };
+enum { PS_DEBUG_IS_READ = 1, PS_DEBUG_IS_MALLOC = 2, PS_DEBUG_IS_CHECK = 4, PS_DEBUG_IS_LEAKS = 8 };
 
 /* The bits above; 0: PS_DEBUG has not been read. */
 extern PS_HIDDEN uint32_t ps_x_debug;
@@ -34,6 +35,7 @@ PS_INLINE uint32_t ps_debug_switches(void) {
 }
 PS_INLINE bool ps_debug_is_malloc(void) { return (ps_debug_switches() & PS_DEBUG_IS_MALLOC) != 0; }
 PS_INLINE bool ps_debug_is_check(void) { return (ps_debug_switches() & PS_DEBUG_IS_CHECK) != 0; }
+PS_INLINE bool ps_debug_is_leaks(void) { return (ps_debug_switches() & PS_DEBUG_IS_LEAKS) != 0; }
 
 /* Prints "poolshim: <what> <pointer> in <pool>" and aborts. */
 PS_NORETURN PS_COLD void ps_debug_misuse(const char *what, const void *pointer, const char *pool);

@@ -44,6 +44,13 @@ static void set_current(struct fifo *fifo, struct ps_fifo_chunk *chunk) {
     }
 }
 
+/* Blocks that outlive the fifo keep it: a fifo that remains is the leak. */
+static const struct ps_family family = {.name = "fifo", .must_end = true};
+
+bool ps_fifo_enlist(struct ps_fifo *fifo) {
+    return ps_registry_enter(&fifo_of(fifo)->chunks, fifo, &family);
+}
+
 struct ps_fifo *ps_fifo_create(const struct ps_fifo_options *given) {
     struct ps_fifo_options options = {0};
     if (given != NULL) {
@@ -92,11 +99,13 @@ struct ps_fifo *ps_fifo_create(const struct ps_fifo_options *given) {
     } else {
         fifo->hot.chunk_mask = ~(uintptr_t)(max - 1);
     }
+    ps_registry_note_made(&fifo->chunks, fifo, &family);
     return &fifo->hot;
 }
 
 /* Returns the chunk that holds the fifo itself, as the last one. */
 static void return_home(struct fifo *fifo) {
+    ps_registry_note_ended(&fifo->chunks);
     struct ps_chunks chunks = fifo->chunks;
     struct ps_fifo_chunk *home = fifo->home;
     ps_chunk_give(&chunks, home->base, home->bytes);

@@ -92,6 +92,9 @@ bool ps_intrusive_grow(struct intrusive_pool *pool, size_t least) {
     return true;
 }
 
+/* Objects that outlive the pool keep its state: a state that remains is the leak. */
+static const struct ps_family family = {.name = "intrusive", .must_end = true};
+
 struct intrusive_pool *ps_intrusive_state_create(const struct ps_intrusive_options *options) {
     struct ps_chunk_options chunks = options->chunks;
     struct intrusive_pool model = {
@@ -118,6 +121,7 @@ struct intrusive_pool *ps_intrusive_state_create(const struct ps_intrusive_optio
     struct intrusive_pool *pool =
         (struct intrusive_pool *)ps_round_up((uintptr_t)after_head, PS_CACHE_LINE);
     *pool = model;
+    ps_registry_note_made(&pool->chunks, pool, &family);
     return pool;
 }
 
@@ -146,6 +150,7 @@ void ps_intrusive_end(struct ps_intrusive_state *state) {
     if (pool->options.end != NULL) {
         ps_intrusive_each(pool, end_object, pool);
     }
+    ps_registry_note_ended(&pool->chunks);
     struct ps_chunks chunks = pool->chunks;
     struct intrusive_chunk *next = NULL;
     for (struct intrusive_chunk *chunk = pool->first_chunk; chunk != NULL; chunk = next) {

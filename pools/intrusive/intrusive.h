@@ -11,6 +11,7 @@
 #define PS_INTRUSIVE_INTRUSIVE_H
 
 #include "pools/common/chunk.h"
+#include "pools/common/registry.h"
 #include "pools/engine/base/atomic.h"
 #include "pools/engine/base/compiler.h"
 

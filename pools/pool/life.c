@@ -83,8 +83,8 @@ static size_t bytes_for(const struct ps_pool *pool, size_t count) {
     return bytes <= SIZE_MAX - PS_PAGE_BYTES ? ps_round_up(bytes, PS_PAGE_BYTES) : 0;
 }
 
-bool ps_pool_init(struct ps_pool *pool, size_t size, size_t align,
-                  const struct ps_pool_options *options) {
+bool ps_pool_init_part(struct ps_pool *pool, size_t size, size_t align,
+                       const struct ps_pool_options *options) {
     if (!shape(pool, size, align, options)) {
         return false;
     }
@@ -92,6 +92,28 @@ bool ps_pool_init(struct ps_pool *pool, size_t size, size_t align,
     ps_chunks_init(ps_pool_growth(pool), options != NULL ? &options->chunks : NULL, "pool", first,
                    ps_max(MAX_BYTES, bytes_for(pool, LARGE_OBJECTS)));
     return true;
+}
+
+static size_t live(void *pool, size_t *bytes) {
+    struct ps_pool_stats stats;
+    ps_pool_stats((struct ps_pool *)pool, &stats);
+    *bytes = stats.used_count * stats.size_bytes;
+    return stats.used_count;
+}
+
+static const struct ps_family family = {.name = "pool", .live = live};
+
+bool ps_pool_init(struct ps_pool *pool, size_t size, size_t align,
+                  const struct ps_pool_options *options) {
+    if (!ps_pool_init_part(pool, size, align, options)) {
+        return false;
+    }
+    ps_registry_note_made(ps_pool_growth(pool), pool, &family);
+    return true;
+}
+
+bool ps_pool_enlist(struct ps_pool *pool) {
+    return ps_registry_enter(ps_pool_growth(pool), pool, &family);
 }
 
 size_t ps_pool_chunk_bytes(size_t size, size_t align, size_t count,
@@ -122,6 +144,9 @@ static void give_all_but(struct ps_pool *pool, const struct ps_pool_chunk *spare
 void ps_pool_move(struct ps_pool *to, struct ps_pool *from) {
     *to = *from;
     struct ps_chunks *growth = ps_pool_growth(from);
+    if (PS_UNLIKELY(growth->record != NULL)) {
+        ps_registry_move(ps_pool_growth(to), growth, to);
+    }
     growth->total_bytes = 0;
     growth->chunk_count = 0;
     from->table = NULL;
@@ -135,6 +160,7 @@ void ps_pool_move(struct ps_pool *to, struct ps_pool *from) {
 
 void ps_pool_destroy(struct ps_pool *pool) {
     int saved_errno = errno;
+    ps_registry_note_ended(ps_pool_growth(pool));
     give_all_but(pool, NULL);
     errno = saved_errno;
 }

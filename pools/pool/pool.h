@@ -10,6 +10,7 @@
 
 #include "pools/common/chunk.h"
 #include "pools/common/debug.h"
+#include "pools/common/registry.h"
 #include "pools/engine/base/bits.h"
 #include "pools/engine/base/compiler.h"
 
@@ -149,6 +150,10 @@ struct ps_pool_actions {
     /* After count: takes what drained chunks have off all lists, but theirs of chunks. */
     void (*forget_drained)(struct ps_pool *pool);
 };
+
+/* life.c: ps_pool_init, but the pool is a part of another one and is never listed by itself. */
+bool ps_pool_init_part(struct ps_pool *pool, size_t size, size_t align,
+                       const struct ps_pool_options *options);
 
 /* pool.c: of any kind but PS_POOL_HEAP, which has none. */
 const struct ps_pool_actions *ps_pool_actions_of(const struct ps_pool *pool);

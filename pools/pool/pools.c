@@ -36,7 +36,7 @@ void ps_pools_init(struct ps_pools *pools, const struct ps_chunk_options *option
         each.chunks.name = "pools";
     }
     for (size_t i = 0; i < PS_POOLS_CLASSES; i++) {
-        ps_pool_init(&pools->classes[i], size_of(i), PS_ALIGN_DEFAULT, &each);
+        ps_pool_init_part(&pools->classes[i], size_of(i), PS_ALIGN_DEFAULT, &each);
     }
     pools->large = NULL;
     pools->large_count = 0;
@@ -44,6 +44,41 @@ void ps_pools_init(struct ps_pools *pools, const struct ps_chunk_options *option
         each.chunks.source = ps_source_malloc();
     }
     ps_chunks_init(growth_of(pools), &each.chunks, "pools", PS_POOLS_SIZE_MAX, PS_POOLS_SIZE_MAX);
+    if (PS_UNLIKELY(ps_debug_is_leaks())) {
+        (void)ps_pools_enlist(pools); /* without memory it is not listed */
+    }
+}
+
+static size_t live(void *pools, size_t *bytes) {
+    struct ps_pools_stats stats;
+    ps_pools_stats((struct ps_pools *)pools, &stats);
+    *bytes = stats.used_bytes;
+    return stats.used_count;
+}
+
+/* The chunks of all classes count in the one record. */
+bool ps_pools_enlist(struct ps_pools *pools) {
+    static const struct ps_family family = {.name = "pools", .live = live};
+    struct ps_chunks *growth = growth_of(pools);
+    if (growth->record != NULL) {
+        return true;
+    }
+    if (!ps_registry_enter(growth, pools, &family)) {
+        return false;
+    }
+    for (size_t i = 0; i < PS_POOLS_CLASSES; i++) {
+        struct ps_chunks *part = ps_pool_growth(&pools->classes[i]);
+        part->record = growth->record;
+        ps_registry_count(part->record, part->total_bytes, part->chunk_count);
+    }
+    return true;
+}
+
+static void end_listing(struct ps_pools *pools) {
+    ps_registry_leave(growth_of(pools));
+    for (size_t i = 0; i < PS_POOLS_CLASSES; i++) {
+        ps_pool_growth(&pools->classes[i])->record = NULL;
+    }
 }
 
 static void unlink_and_give(struct ps_pools *pools, struct ps_pools_large *large) {
@@ -97,6 +132,9 @@ static void free_all_large(struct ps_pools *pools) {
 }
 
 void ps_pools_destroy(struct ps_pools *pools) {
+    if (PS_UNLIKELY(growth_of(pools)->record != NULL)) {
+        end_listing(pools);
+    }
     for (size_t i = 0; i < PS_POOLS_CLASSES; i++) {
         ps_pool_destroy(&pools->classes[i]);
     }

@@ -54,6 +54,9 @@ static void init_chunks(struct ps_chunks *chunks, const struct ps_region_options
     }
 }
 
+/* Blocks of regions are freed with them: only a region that remains is a leak. */
+static const struct ps_family family = {.name = "region", .must_end = true};
+
 /* memory: aligned to 16, at least STATE_BYTES + 16. taken_bytes: what returns to the source at
  * the end; 0 for a buffer. */
 static struct ps_region *start(char *memory, size_t bytes, size_t taken_bytes,
@@ -79,7 +82,12 @@ static struct ps_region *start(char *memory, size_t bytes, size_t taken_bytes,
         ps_poison(first, usable - STATE_BYTES);
     }
     ps_region_enter(region);
+    ps_registry_note_made(&region->chunks, region, &family);
     return &region->hot;
+}
+
+bool ps_region_enlist(struct ps_region *region) {
+    return ps_registry_enter(&ps_region_state(region)->chunks, region, &family);
 }
 
 /* room_bytes: for blocks, in the first chunk. */
@@ -195,6 +203,7 @@ void ps_region_destroy(struct ps_region *public) {
     if (region->parent != NULL) {
         ps_region_unlink(region);
     }
+    ps_registry_note_ended(&region->chunks);
     ps_region_release(region);
     *error = saved;
 }
@@ -236,7 +245,11 @@ const char *ps_region_name(const struct ps_region *region) {
 }
 
 void ps_region_set_name(struct ps_region *region, const char *name) {
-    ps_region_state(region)->chunks.name = name;
+    struct ps_chunks *chunks = &ps_region_state(region)->chunks;
+    chunks->name = name;
+    if (PS_UNLIKELY(chunks->record != NULL)) {
+        ps_registry_rename(chunks);
+    }
 }
 
 void ps_region_adopt(struct ps_region *region) { ps_region_state(region)->owner = this_thread(); }

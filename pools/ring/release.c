@@ -14,6 +14,7 @@ struct ps_ring_chunk ps_ring_dead;
 
 void ps_ring_chunks_released(struct ring *ring, int64_t count) {
     if (add_acq_rel(&ring->x_busy, -count) == 0) {
+        ps_registry_note_ended(&ring->chunks);
         ps_ring_chunk_give_alone(ring, ring->home);
     }
 }

@@ -59,7 +59,7 @@ void ps_ring_close_frame(struct ring *ring) {
     close_hit_path(ring);
 }
 
-struct ps_ring *ps_ring_create(const struct ps_ring_options *given) {
+struct ps_ring *ps_ring_create_unlisted(const struct ps_ring_options *given) {
     struct ps_ring_options options = {0};
     if (given != NULL) {
         options = *given;
@@ -104,6 +104,21 @@ struct ps_ring *ps_ring_create(const struct ps_ring_options *given) {
         ps_poison(home->start, (size_t)(home->end - home->start));
     }
     return &ring->hot;
+}
+
+/* Frames that outlive the ring keep it: a ring that remains is the leak. */
+static const struct ps_family family = {.name = "ring", .must_end = true};
+
+struct ps_ring *ps_ring_create(const struct ps_ring_options *options) {
+    struct ps_ring *ring = ps_ring_create_unlisted(options);
+    if (ring != NULL) {
+        ps_registry_note_made(&ring_of(ring)->chunks, ring, &family);
+    }
+    return ring;
+}
+
+bool ps_ring_enlist(struct ps_ring *ring) {
+    return ps_registry_enter(&ring_of(ring)->chunks, ring, &family);
 }
 
 void ps_ring_destroy(struct ps_ring *given) {

@@ -21,6 +21,7 @@
 
 #include "pools/common/chunk.h"
 #include "pools/common/debug.h"
+#include "pools/common/registry.h"
 #include "pools/engine/base/atomic.h"
 #include "pools/engine/base/bits.h"
 #include "pools/engine/base/compiler.h"
@@ -121,6 +122,8 @@ void ps_ring_chunks_released(struct ring *ring, int64_t count);
 
 /* ring.c. Checked mode only. */
 void ps_ring_check_thread(const struct ring *ring);
+/* A ring that PS_DEBUG=leaks does not list. */
+struct ps_ring *ps_ring_create_unlisted(const struct ps_ring_options *given);
 /* The open frame becomes a sealed one. */
 void ps_ring_close_frame(struct ring *ring);
 /* The frame becomes the open one, from `top` in the current chunk on. */

@@ -3,9 +3,8 @@
  * The ring of each thread. Owns the key that ends it with its thread. Callers: the program. Calls
  * ring.c. No locks but that of pthread_once.
  */
-#include "pools/engine/base/compiler.h"
+#include "pools/ring/ring.h"
 
-#include <poolshim/ring.h>
 #include <pthread.h>
 
 static __thread struct ps_ring *thread_ring;
@@ -23,7 +22,7 @@ static void make_key(void) { (void)pthread_key_create(&key, end_of_thread); }
 
 PS_COLD static struct ps_ring *make_ring(void) {
     (void)pthread_once(&once, make_key);
-    thread_ring = ps_ring_create(NULL);
+    thread_ring = ps_ring_create_unlisted(NULL);
     if (thread_ring != NULL) {
         (void)pthread_setspecific(key, thread_ring);
     }

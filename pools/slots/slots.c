@@ -10,6 +10,14 @@
 #include <errno.h>
 #include <string.h>
 
+static size_t live(void *slots, size_t *bytes) {
+    const struct ps_slots *map = (const struct ps_slots *)slots;
+    *bytes = map->live_count * map->size_bytes;
+    return map->live_count;
+}
+
+static const struct ps_family family = {.name = "slots", .live = live};
+
 #define CHUNK_BYTES ((size_t)64 << 10)
 #define SIZE_BYTES_MAX ((size_t)PTRDIFF_MAX / 64)
 #define GENERATION_MAX ((uint32_t)INT32_MAX)
@@ -100,12 +108,20 @@ bool ps_slots_init(struct ps_slots *slots, size_t size, size_t align,
     ps_chunks_init(slots_growth(slots), &wanted.chunks, "slots", slots->chunk_bytes,
                    slots->chunk_bytes);
     forget(slots);
+    ps_registry_note_made(slots_growth(slots), slots, &family);
     return true;
+}
+
+bool ps_slots_enlist(struct ps_slots *slots) {
+    return ps_registry_enter(slots_growth(slots), slots, &family);
 }
 
 void ps_slots_move(struct ps_slots *to, struct ps_slots *from) {
     *to = *from;
     struct ps_chunks *growth = slots_growth(from);
+    if (PS_UNLIKELY(growth->record != NULL)) {
+        ps_registry_move(slots_growth(to), growth, to);
+    }
     growth->total_bytes = 0;
     growth->chunk_count = 0;
     forget(from);
@@ -302,6 +318,7 @@ void ps_slots_reset(struct ps_slots *slots) {
 
 void ps_slots_destroy(struct ps_slots *slots) {
     int saved_errno = errno;
+    ps_registry_note_ended(slots_growth(slots));
     struct ps_slots_cursor cursor = ps_slots_begin();
     for (char *place; slots->is_malloc && (place = next_place(slots, &cursor)) != NULL;) {
         free_block(slots, place);

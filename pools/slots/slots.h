@@ -21,6 +21,7 @@
 
 #include "pools/common/chunk.h"
 #include "pools/common/debug.h"
+#include "pools/common/registry.h"
 #include "pools/engine/base/bits.h"
 #include "pools/engine/base/compiler.h"
 

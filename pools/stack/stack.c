@@ -6,6 +6,7 @@
 #include "pools/stack/stack.h"
 
 #include "pools/common/debug.h"
+#include "pools/common/registry.h"
 
 #include <errno.h>
 
@@ -59,6 +60,9 @@ void ps_stack_empty(struct ps_stack *stack, struct ps_stack_body *body) {
     body->base.is_sealed = 0;
 }
 
+/* Blocks of stacks are freed with them: only a stack that remains is a leak. */
+static const struct ps_family family = {.name = "stack", .must_end = true};
+
 struct ps_stack *ps_stack_create(const struct ps_stack_options *options) {
     struct ps_stack_body *body = ps_stack_create_body(options);
     if (body == NULL) {
@@ -66,11 +70,18 @@ struct ps_stack *ps_stack_create(const struct ps_stack_options *options) {
     }
     ps_stack_empty(&body->stack, body);
     ps_stack_leave(&body->stack);
+    ps_registry_note_made(&body->chunks, &body->stack, &family);
     return &body->stack;
+}
+
+bool ps_stack_enlist(struct ps_stack *stack) {
+    return (stack->body != NULL || ps_stack_create_of_thread(stack)) &&
+           ps_registry_enter(&stack->body->chunks, stack, &family);
 }
 
 /* The blocks that are malloc's go one by one, the chunks as a whole, the one with the body last. */
 void ps_stack_destroy_body(struct ps_stack_body *body) {
+    ps_registry_note_ended(&body->chunks);
     struct ps_chunks chunks = body->chunks;
     struct ps_stack_chunk *next;
     for (struct ps_stack_chunk *chunk = body->first; chunk != NULL; chunk = next) {

@@ -6,6 +6,7 @@
 
 #include "pools/common/chunk.h"
 #include "pools/common/debug.h"
+#include "pools/common/registry.h"
 
 #include <explore.h>
 
@@ -26,6 +27,16 @@ unsigned chunks_out(void) {
 }
 
 bool ps_debug_is_malloc(void) { return false; }
+
+bool ps_debug_is_leaks(void) { return false; } /* so no pool of a model is listed */
+
+bool ps_registry_enter(struct ps_chunks *chunks, void *pool, const struct ps_family *family) {
+    (void)pool;
+    (void)family;
+    return chunks->record == NULL;
+}
+
+void ps_registry_leave(struct ps_chunks *chunks) { chunks->record = NULL; }
 
 bool ps_debug_is_check(void) { return false; }
 

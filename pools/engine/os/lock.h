@@ -38,11 +38,12 @@ enum ps_lock_rank {
     PS_RANK_DEPOT = 10,       /* pages/depot.c: free pages in granules; innermost */
     PS_RANK_SLICE_DEPOT = 12, /* slice/depot.c, and three more: full lists and runs */
     PS_RANK_SLICE_LIVE = 16,  /* slice/live.c: the table of live slices in checked runs */
-    PS_RANK_GUARD = 17,       /* harden/guard.h: queue of free slots; innermost */
-    PS_RANK_HARD = 18,        /* harden/hard_large.c: quarantined runs; innermost */
-    PS_RANK_RECORD = 19,      /* record/record_peak.c: snapshots; innermost */
-    PS_RANK_LIMIT = 20,       /* heap/limit.c: held while /proc is read; innermost */
-    PS_RANK_PROFILE = 21,     /* profile/table.c: stacks and live samples; innermost */
+    PS_RANK_REGISTRY_OF_POOLS = 17, /* common/registry.c: the list of pools; innermost */
+    PS_RANK_GUARD = 17,             /* harden/guard.h: queue of free slots; innermost */
+    PS_RANK_HARD = 18,              /* harden/hard_large.c: quarantined runs; innermost */
+    PS_RANK_RECORD = 19,            /* record/record_peak.c: snapshots; innermost */
+    PS_RANK_LIMIT = 20,             /* heap/limit.c: held while /proc is read; innermost */
+    PS_RANK_PROFILE = 21,           /* profile/table.c: stacks and live samples; innermost */
 };
 
 /* Each lock has its own cache line, so that contention on one does not slow down other locks, or

@@ -154,6 +154,10 @@ static inline void ps_bounded_free(struct ps_bounded *pool, void *object) PS_NOE
 /* Makes what the calling thread keeps available to all. O(cache_items). */
 PS_API void ps_bounded_flush(struct ps_bounded *pool) PS_NOEXCEPT;
 
+/* Lists the pool in the registry of poolshim/registry.h, until it is destroyed; does nothing if it
+ * is listed. False and ENOMEM: not listed. A lock. */
+PS_API bool ps_bounded_enlist(struct ps_bounded *pool) PS_NOEXCEPT;
+
 struct ps_bounded_stats {
     const char *name;
     size_t size_bytes;    /* of an object, as requested */

@@ -166,6 +166,10 @@ PS_API const char *ps_fifo_name(const struct ps_fifo *fifo) PS_NOEXCEPT;
 /* Makes the calling thread the one that PS_DEBUG=check expects. */
 PS_API void ps_fifo_adopt(struct ps_fifo *fifo) PS_NOEXCEPT;
 
+/* Lists the fifo in the registry of poolshim/registry.h, until it is destroyed; does nothing if it
+ * is listed. False and ENOMEM: not listed. A lock. */
+PS_API bool ps_fifo_enlist(struct ps_fifo *fifo) PS_NOEXCEPT;
+
 struct ps_fifo_stats {
     size_t chunk_bytes; /* taken from the source and not returned */
     size_t chunk_count;

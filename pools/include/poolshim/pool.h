@@ -239,6 +239,10 @@ PS_API bool ps_pool_owns(struct ps_pool *pool, const void *address) PS_NOEXCEPT;
 PS_API bool ps_pool_each(struct ps_pool *pool, void (*visit)(void *object, void *context),
                          void *context);
 
+/* Lists the pool in the registry of poolshim/registry.h, until it is destroyed; does nothing if it
+ * is listed. False and ENOMEM: not listed. A lock. */
+PS_API bool ps_pool_enlist(struct ps_pool *pool) PS_NOEXCEPT;
+
 struct ps_pool_stats {
     const char *name;
     size_t size_bytes;   /* of an object, as requested */

@@ -149,6 +149,7 @@ template <class T> class typed_pool {
     std::size_t trim() noexcept { return nodes_.trim(); }
     bool owns(const void *address) noexcept { return nodes_.owns(address); }
     auto stats() noexcept { return nodes_.stats(); }
+    ::ps_pool *c_pool() noexcept { return nodes_.c_pool(); }
 
   protected:
     explicit typed_pool(const pool_options &options) : nodes_(sizeof(T), alignof(T), options) {}
@@ -189,11 +190,11 @@ template <class T> class pool : public typed_pool<T> {
 template <class T> class object_pool : public typed_pool<T> {
   public:
     explicit object_pool(const pool_options &options = {}) : typed_pool<T>(ordered(options)) {}
-    ~object_pool() { destroy_live(); }
+    ~object_pool() { reset(); }
     object_pool(object_pool &&) noexcept = default;
     object_pool &operator=(object_pool &&other) noexcept {
         if (this != &other) {
-            destroy_live();
+            reset();
             typed_pool<T>::operator=(std::move(other));
         }
         return *this;
@@ -209,7 +210,8 @@ template <class T> class object_pool : public typed_pool<T> {
             },
             const_cast<std::remove_const_t<Plain> *>(std::addressof(visit)));
     }
-    // Destroys the live objects. Their destructors may not use the pool.
+    // Destroys the live objects. Their destructors may not use the pool. The end of the pool does
+    // the same first: what was destroyed is no leak for PS_DEBUG=leaks.
     void reset() noexcept {
         destroy_live();
         this->nodes_.reset();

@@ -107,6 +107,10 @@ static inline void ps_pools_free(struct ps_pools *pools, void *block, size_t byt
 /* True when an address lies in the memory of a block, live or free. O(classes + large blocks). */
 PS_API bool ps_pools_owns(struct ps_pools *pools, const void *address) PS_NOEXCEPT;
 
+/* Lists the pools in the registry of poolshim/registry.h, until they are destroyed; does nothing if
+ * they are listed. False and ENOMEM: not listed. A lock. */
+PS_API bool ps_pools_enlist(struct ps_pools *pools) PS_NOEXCEPT;
+
 struct ps_pools_stats {
     const char *name;
     size_t used_count;  /* live blocks */

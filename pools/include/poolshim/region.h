@@ -374,6 +374,10 @@ PS_API const char *ps_region_name(const struct ps_region *region) PS_NOEXCEPT;
 /* name: not copied. */
 PS_API void ps_region_set_name(struct ps_region *region, const char *name) PS_NOEXCEPT;
 
+/* Lists the region in the registry of poolshim/registry.h, until it is destroyed; does nothing if
+ * it is listed. False and ENOMEM: not listed. A lock. */
+PS_API bool ps_region_enlist(struct ps_region *region) PS_NOEXCEPT;
+
 struct ps_region_stats {
     size_t used_bytes;       /* of blocks, rounding and gaps included */
     size_t reserved_bytes;   /* held from the source; a caller's buffer is not */

@@ -164,6 +164,10 @@ PS_API const char *ps_ring_name(const struct ps_ring *ring) PS_NOEXCEPT;
 /* Makes the calling thread the owner that PS_DEBUG=check expects. */
 PS_API void ps_ring_adopt(struct ps_ring *ring) PS_NOEXCEPT;
 
+/* Lists the ring in the registry of poolshim/registry.h, until it is destroyed; does nothing if it
+ * is listed. False and ENOMEM: not listed. A lock. */
+PS_API bool ps_ring_enlist(struct ps_ring *ring) PS_NOEXCEPT;
+
 struct ps_ring_stats {
     size_t chunk_bytes; /* taken from the source and not returned */
     size_t chunk_count;

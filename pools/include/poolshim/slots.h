@@ -288,6 +288,10 @@ PS_API bool ps_slots_reserve(struct ps_slots *slots, size_t count);
  */
 PS_API size_t ps_slots_trim(struct ps_slots *slots) PS_NOEXCEPT;
 
+/* Lists the slots in the registry of poolshim/registry.h, until they are destroyed; does nothing if
+ * they are listed. False and ENOMEM: not listed. A lock. */
+PS_API bool ps_slots_enlist(struct ps_slots *slots) PS_NOEXCEPT;
+
 struct ps_slots_stats {
     const char *name;
     size_t size_bytes;     /* of an object, as requested */

@@ -126,6 +126,10 @@ PS_API void ps_stack_adopt(struct ps_stack *stack) PS_NOEXCEPT;
 PS_API void ps_stack_seal(struct ps_stack *stack) PS_NOEXCEPT;
 PS_API void ps_stack_unseal(struct ps_stack *stack) PS_NOEXCEPT;
 
+/* Lists the stack in the registry of poolshim/registry.h, until it is destroyed; does nothing if it
+ * is listed. False and ENOMEM: not listed. A lock. */
+PS_API bool ps_stack_enlist(struct ps_stack *stack) PS_NOEXCEPT;
+
 struct ps_stack_stats {
     const char *name;
     size_t held_bytes;  /* all chunks */

@@ -24,6 +24,8 @@ bool ps_debug_is_malloc(void) { return mode == MODE_MALLOC; }
 
 bool ps_debug_is_check(void) { return mode == MODE_CHECK; }
 
+bool ps_debug_is_leaks(void) { return false; }
+
 void ps_debug_misuse(const char *what, const void *pointer, const char *pool) {
     fprintf(stderr, "poolshim: %s %p in %s\n", what, pointer, pool);
     abort();
