@@ -4,8 +4,9 @@
  *
  * Every family takes chunks of memory from a source and cuts them into blocks. The default source,
  * NULL, is the page cache of pages.h, shared by all families, all threads and a preloaded
- * libpoolshim.so. Ready-made ones are malloc, mappings, the caller's own buffer and an account with
- * a limit; they can be put behind each other:
+ * libpoolshim.so. Ready-made ones are malloc, mappings, the caller's own buffer, a reserved range,
+ * huge pages set aside by the system, memory of chosen NUMA nodes, another pool (ps_pool_source of
+ * pool.h), and an account with a limit; an account is put in front of another source:
  *
  *     struct ps_source_account account;
  *     ps_source_account_init(&account, NULL, (size_t)64 << 20);
@@ -73,6 +74,40 @@ struct ps_source_buffer {
 /* buffer: `bytes` bytes; may be NULL when bytes is 0. */
 PS_API void ps_source_buffer_init(struct ps_source_buffer *source, void *buffer,
                                   size_t bytes) PS_NOEXCEPT;
+
+/*
+ * A range of addresses, reserved at once and committed as chunks are taken from it: all chunks lie
+ * side by side, from `base` on, and the range never moves. So one comparison tells whether an
+ * address is of its pools, 32-bit offsets from base serve as pointers, and a pool that takes chunk
+ * after chunk has one contiguous memory, whose size need not be known before, only its bound.
+ *
+ * A chunk that is returned drops its memory. Its addresses are used again if it was the newest one,
+ * and then the one before it, or when all chunks have been returned. One thread at a time; an
+ * account in front does not change that. Cost: a system call for each doubling of what is
+ * committed, from 64 KiB up to steps of 2 MiB, and one for each chunk returned.
+ */
+struct ps_source_reserve {
+    struct ps_source source;
+    char *base; /* these may be read: page-aligned */
+    size_t reserved_bytes;
+    size_t used_bytes; /* from base to the end of the last chunk */
+    size_t committed_bytes;
+    size_t chunk_count; /* taken and not returned */
+};
+/*
+ * Reserves max_bytes of addresses, rounded up to pages, without memory behind them: not counted by
+ * limits of memory, except RLIMIT_AS. max_bytes: 1 to PTRDIFF_MAX. To be ended by
+ * ps_source_reserve_destroy. False, with an unusable source: EINVAL for max_bytes, ENOMEM. Beyond
+ * max_bytes chunks are refused with ENOMEM, as when the system has no memory to commit.
+ */
+PS_API bool ps_source_reserve_init(struct ps_source_reserve *source, size_t max_bytes) PS_NOEXCEPT;
+/* Unmaps the range, chunks of pools that still exist included. Keeps errno. A system call. */
+PS_API void ps_source_reserve_destroy(struct ps_source_reserve *source) PS_NOEXCEPT;
+/* True when an address lies in the used part of the range. O(1). */
+static inline bool ps_source_reserve_owns(const struct ps_source_reserve *source,
+                                          const void *address) PS_NOEXCEPT {
+    return (uintptr_t)address - (uintptr_t)source->base < source->used_bytes;
+}
 
 /*
  * An account: counts the bytes of the chunks that its pools hold, and refuses above the limit

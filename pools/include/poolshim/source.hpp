@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+// source.hpp - the sources of poolshim/source.h that have an end or may fail, for C++17.
+//
+//     ps::reserved_source memory(std::size_t(64) << 30);
+//     ps::region_options options{};
+//     options.chunks.source = memory;
+//
+// Not moved nor copied: pools keep the address. A source outlives its pools.
+#ifndef POOLSHIM_SOURCE_HPP
+#define POOLSHIM_SOURCE_HPP
+
+#include <cerrno>
+#include <cstddef>
+#include <new>
+#include <poolshim/source.h>
+#include <system_error>
+
+namespace ps {
+
+namespace detail {
+// std::bad_alloc for ENOMEM, std::system_error for any other errno.
+inline void must_be_a_source(bool is_made, const char *what) {
+    if (!is_made && errno == ENOMEM) {
+        throw std::bad_alloc();
+    }
+    if (!is_made) {
+        throw std::system_error(errno, std::generic_category(), what);
+    }
+}
+} // namespace detail
+
+// ps_source_reserve: one contiguous range for all chunks. Throws std::bad_alloc, or
+// std::system_error with EINVAL for max_bytes.
+class reserved_source {
+  public:
+    explicit reserved_source(std::size_t max_bytes) {
+        detail::must_be_a_source(ps_source_reserve_init(&source_, max_bytes),
+                                 "ps::reserved_source");
+    }
+    ~reserved_source() { ps_source_reserve_destroy(&source_); }
+    reserved_source(const reserved_source &) = delete;
+    reserved_source &operator=(const reserved_source &) = delete;
+
+    operator ::ps_source *() noexcept { return &source_.source; }
+    bool owns(const void *address) const noexcept {
+        return ps_source_reserve_owns(&source_, address);
+    }
+    char *base() const noexcept { return source_.base; }
+    std::size_t used_bytes() const noexcept { return source_.used_bytes; }
+
+  private:
+    struct ::ps_source_reserve source_;
+};
+
+} // namespace ps
+
+#endif
