@@ -36,6 +36,12 @@ void ps_chunks_init(struct ps_chunks *chunks, const struct ps_chunk_options *opt
     };
 }
 
+void ps_chunks_set_growth(struct ps_chunks *chunks, size_t next_bytes, size_t max_bytes) {
+    chunks->max_bytes = max_bytes != 0 ? rounded(chunks->source, max_bytes) : chunks->max_bytes;
+    next_bytes = next_bytes != 0 ? rounded(chunks->source, next_bytes) : chunks->next_bytes;
+    chunks->next_bytes = ps_min(next_bytes, chunks->max_bytes);
+}
+
 /* bytes, chunk_count: what the pool holds more; less, if they wrap. */
 static inline void account(struct ps_chunks *chunks, size_t bytes, size_t chunk_count) {
     chunks->total_bytes += bytes;

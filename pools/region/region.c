@@ -28,9 +28,7 @@ void ps_region_check_block(const struct ps_region_state *region, const void *blo
     }
 }
 
-/* Lengths that cannot hold a region are raised, those beyond the reach of a gap's offset lowered.
- */
-static void clamp_lengths(struct ps_chunks *chunks) {
+void ps_region_clamp_lengths(struct ps_chunks *chunks) {
     chunks->max_bytes =
         ps_min(ps_max(chunks->max_bytes, PS_REGION_LENGTH_MIN), PS_REGION_LENGTH_MAX);
     chunks->next_bytes =
@@ -47,7 +45,7 @@ static void init_chunks(struct ps_chunks *chunks, const struct ps_region_options
     if (options != NULL) {
         ps_chunks_init(chunks, &options->chunks, by_default.name, by_default.next_bytes,
                        by_default.max_bytes);
-        clamp_lengths(chunks);
+        ps_region_clamp_lengths(chunks);
     }
     if (PS_UNLIKELY(ps_debug_is_malloc())) {
         chunks->source = ps_source_malloc();

@@ -119,6 +119,10 @@ void ps_region_check_thread(const struct ps_region_state *region);
 /* region.c: for watched regions; aborts when the block is none of the region's. */
 void ps_region_check_block(const struct ps_region_state *region, const void *block);
 
+/* region.c: lengths that cannot hold a region are raised, those beyond the reach of a gap's offset
+ * lowered. */
+void ps_region_clamp_lengths(struct ps_chunks *chunks);
+
 /* chunks.c */
 void *ps_region_place(struct ps_region_chunk *chunk, size_t bytes, size_t align);
 void ps_region_lower(struct ps_region_chunk *chunk, char *block);

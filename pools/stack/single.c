@@ -141,6 +141,14 @@ bool ps_stack_single_owns(const struct ps_stack *stack, const void *address) {
     return at != NULL;
 }
 
+int ps_stack_single_order(const struct ps_stack *stack, const void *a, const void *b) {
+    const struct ps_stack_single *at = stack->body->newest;
+    while (at != NULL && at != a && at != b) { /* the list is finite */
+        at = at->older;
+    }
+    return at == NULL || a == b ? 0 : at == a ? 1 : -1;
+}
+
 size_t ps_stack_single_bytes(const struct ps_stack *stack) {
     size_t bytes = 0;
     for (const struct ps_stack_single *at = stack->body->newest; at != NULL; at = at->older) {

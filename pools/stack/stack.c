@@ -10,7 +10,7 @@
 
 #include <errno.h>
 
-enum { FIRST_BYTES = 64 << 10, MAX_BYTES = 32 << 20, RETAIN_BYTES = 1 << 20, TRIM_MS = 10000 };
+enum { FIRST_BYTES = 64 << 10, MAX_BYTES = 32 << 20 };
 
 static enum ps_stack_mode mode_now(void) {
     if (ps_debug_is_malloc()) {
@@ -43,8 +43,8 @@ struct ps_stack_body *ps_stack_create_body(const struct ps_stack_options *option
         .current = first,
         .mode = mode_now(),
         .owner = pthread_self(),
-        .retain_bytes = options->retain_bytes != 0 ? options->retain_bytes : RETAIN_BYTES,
-        .trim_ms = options->trim_ms != 0 ? options->trim_ms : TRIM_MS,
+        .retain_bytes = options->retain_bytes != 0 ? options->retain_bytes : PS_STACK_RETAIN_BYTES,
+        .trim_ms = options->trim_ms != 0 ? options->trim_ms : PS_STACK_TRIM_MS,
     };
     body->base.top = (char *)(body + 1);
     body->base.end = first->end;

@@ -27,6 +27,9 @@ enum ps_stack_mode {
     PS_STACK_MALLOC, /* every block and frame record is a malloc block: single.c */
 };
 
+/* For what options leave 0. */
+enum { PS_STACK_RETAIN_BYTES = 1 << 20, PS_STACK_TRIM_MS = 10000 };
+
 /* At the start of each chunk; blocks begin behind it. */
 struct ps_stack_chunk {
     struct ps_stack_chunk *previous;
@@ -125,6 +128,8 @@ void ps_stack_single_go_back(struct ps_stack *stack, const void *oldest_kept);
 void ps_stack_single_free_frame(struct ps_stack_frame *frame);
 bool ps_stack_single_has(const struct ps_stack *stack, const struct ps_stack_single *single);
 bool ps_stack_single_owns(const struct ps_stack *stack, const void *address);
+/* 1: a is newer than b, -1: older, 0: the same. NULL is older than all. */
+int ps_stack_single_order(const struct ps_stack *stack, const void *a, const void *b);
 size_t ps_stack_single_bytes(const struct ps_stack *stack);
 
 #endif

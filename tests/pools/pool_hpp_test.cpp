@@ -195,6 +195,20 @@ void random_objects_live_and_die() {
     CHECK(seen == std::set<std::string *>(live.begin(), live.end()));
 }
 
+static void options_change_while_the_pool_lives() {
+    ps::pool_options options{};
+    options.max_items = 2;
+    ps::pool<int> ints(options);
+    ints.create(1);
+    ints.create(2);
+    CHECK(!ints.set_max_items(1));
+    CHECK(ints.set_max_items(3));
+    ints.create(3);
+    ints.set_growth(8192);
+    CHECK(ints.stats().next_bytes == 8192);
+    CHECK(ints.stats().max_items == 3);
+}
+
 } // namespace
 
 int main() {
@@ -208,5 +222,6 @@ int main() {
     alignment_is_that_of_the_type();
     node_pools_serve_adapters();
     random_objects_live_and_die();
+    options_change_while_the_pool_lives();
     return failures == 0 ? 0 : 1;
 }

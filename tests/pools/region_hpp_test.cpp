@@ -213,6 +213,19 @@ void frames_rotate() {
     CHECK(throws<std::bad_alloc>([] { ps::frames none(0); }));
 }
 
+static void room_and_chunks_are_told() {
+    NEEDS_CHUNKS();
+    ps::region region;
+    bool starts_chunk = true;
+    region.allocate_reporting(region.capacity_left(), 1, starts_chunk);
+    CHECK(!starts_chunk);
+    region.set_growth(64 << 10);
+    region.set_retain(1);
+    region.allocate_reporting(1, 1, starts_chunk);
+    CHECK(starts_chunk);
+    CHECK(region.capacity_left() > 60 << 10);
+}
+
 } // namespace
 
 int main() {
@@ -224,5 +237,6 @@ int main() {
     a_root_and_its_parts_share_one_block();
     the_oom_handler_may_throw();
     frames_rotate();
+    room_and_chunks_are_told();
     return failures == 0 ? 0 : 1;
 }

@@ -204,6 +204,21 @@ void the_oom_handler_may_throw() {
     CHECK(std::strcmp(kept, "kept") == 0 && scope.allocate(8) != nullptr);
 }
 
+static void marks_are_ordered() {
+    ps::stack stack;
+    ps::stack_mark first = stack.mark();
+    stack.allocate(100);
+    ps::stack_mark second = stack.mark();
+    CHECK(stack.compare(first, second) == -1);
+    CHECK(stack.compare(second, first) == 1);
+    CHECK(stack.compare(first, first) == 0);
+    stack.set_growth(1 << 20, 1 << 20);
+    stack.set_retain(1 << 20);
+    std::size_t left = stack.capacity_left();
+    stack.allocate(16, 8);
+    CHECK(left == 0 || stack.capacity_left() == left - 16);
+}
+
 } // namespace
 
 int main() {
@@ -214,5 +229,6 @@ int main() {
     a_source_that_refuses_throws();
     the_oom_handler_may_throw();
     CHECK(used_bytes_of_thread() == 0);
+    marks_are_ordered();
     return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -227,6 +227,19 @@ PS_API bool ps_pool_reserve(struct ps_pool *pool, size_t count);
  */
 PS_API size_t ps_pool_trim(struct ps_pool *pool) PS_NOEXCEPT;
 
+/*
+ * Changes the limit of the options: max_items objects at most from now on; 0: no limit. False and
+ * EINVAL, with the limit as it was: the pool has more objects than that in use or free for reuse;
+ * of these ps_pool_trim gives up some. O(1).
+ */
+PS_API bool ps_pool_set_max_items(struct ps_pool *pool, size_t max_items) PS_NOEXCEPT;
+
+/* Changes chunks.first_bytes and chunks.max_bytes of the options: the next chunk has next_bytes, at
+ * most max_bytes; later ones double up to max_bytes. 0 leaves one as it is. A chunk is longer where
+ * an object or array requires it. ps_pool_stats tells both. O(1). */
+PS_API void ps_pool_set_growth(struct ps_pool *pool, size_t next_bytes,
+                               size_t max_bytes) PS_NOEXCEPT;
+
 /* True when an address, any at all, lies in the memory of this pool's objects, live or free. O(1):
  * does not read what it points to. */
 PS_API bool ps_pool_owns(struct ps_pool *pool, const void *address) PS_NOEXCEPT;

@@ -76,6 +76,13 @@ class node_pool {
     }
 
     bool reserve(std::size_t count) { return ps_pool_reserve(&pool_, count); }
+    // False: more objects than that are in use or free for reuse.
+    bool set_max_items(std::size_t max_items) noexcept {
+        return ps_pool_set_max_items(&pool_, max_items);
+    }
+    void set_growth(std::size_t next_bytes, std::size_t max_bytes = 0) noexcept {
+        ps_pool_set_growth(&pool_, next_bytes, max_bytes);
+    }
     void reset() noexcept { ps_pool_reset(&pool_); }
     std::size_t trim() noexcept { return ps_pool_trim(&pool_); }
     bool owns(const void *address) noexcept { return ps_pool_owns(&pool_, address); }
@@ -146,6 +153,10 @@ template <class T> class typed_pool {
     }
 
     bool reserve(std::size_t count) { return nodes_.reserve(count); }
+    bool set_max_items(std::size_t max_items) noexcept { return nodes_.set_max_items(max_items); }
+    void set_growth(std::size_t next_bytes, std::size_t max_bytes = 0) noexcept {
+        nodes_.set_growth(next_bytes, max_bytes);
+    }
     std::size_t trim() noexcept { return nodes_.trim(); }
     bool owns(const void *address) noexcept { return nodes_.owns(address); }
     auto stats() noexcept { return nodes_.stats(); }

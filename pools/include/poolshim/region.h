@@ -130,6 +130,15 @@ PS_API void ps_region_reset(struct ps_region *region) PS_NOEXCEPT;
  * many bytes it gave. O(chunks that wait). */
 PS_API size_t ps_region_trim(struct ps_region *region, size_t keep_bytes) PS_NOEXCEPT;
 
+/* Changes chunks.first_bytes and chunks.max_bytes of the options for the chunks to come, within the
+ * bounds there: the next one has next_bytes, later ones double up to max_bytes. 0 leaves one as it
+ * is. The shorter the next chunk, the smaller what becomes a large block. O(1). */
+PS_API void ps_region_set_growth(struct ps_region *region, size_t next_bytes,
+                                 size_t max_bytes) PS_NOEXCEPT;
+
+/* Changes retain_bytes of the options, 0 as there, and gives back what waits beyond it. */
+PS_API void ps_region_set_retain(struct ps_region *region, size_t retain_bytes) PS_NOEXCEPT;
+
 /* --- Blocks -------------------------------------------------------------------------------- */
 
 /* Out of line; use the functions below. */
@@ -212,6 +221,18 @@ ps_region_alloc_array(struct ps_region *region, size_t count, size_t bytes, size
  */
 #define PS_REGION_NEW(region, type, count)                                                         \
     ((type *)ps_region_alloc_array((region), (count), sizeof(type), __alignof__(type)))
+
+/*
+ * A block as ps_region_alloc_aligned gives it. *starts_chunk: true when it does not lie in the
+ * chunk that was current, but begins a chunk, fresh or kept, or is a large block: for callers that
+ * keep something per chunk. False with NULL. O(1), out of line.
+ */
+PS_API PS_MALLOC void *ps_region_alloc_reporting(struct ps_region *region, size_t bytes,
+                                                 size_t align, bool *starts_chunk);
+
+/* Bytes that are left in the current chunk: a block of as many, unaligned, comes without the
+ * source, unless it is so long that it becomes a large one. 0 with PS_DEBUG=malloc. O(1). */
+PS_API size_t ps_region_capacity_left(const struct ps_region *region) PS_NOEXCEPT;
 
 /*
  * Frees the newest block. block, bytes, align: as allocated, or as last resized. True: it was the

@@ -51,6 +51,17 @@ class region_ref {
         return detail::checked(
             ps_region_realloc_aligned(region_, block, old_bytes, new_bytes, align));
     }
+    // The same as allocate, and whether the block begins a chunk or is a large one.
+    void *allocate_reporting(std::size_t bytes, std::size_t align, bool &starts_chunk) const {
+        return detail::checked(ps_region_alloc_reporting(region_, bytes, align, &starts_chunk));
+    }
+    std::size_t capacity_left() const noexcept { return ps_region_capacity_left(region_); }
+    void set_growth(std::size_t next_bytes, std::size_t max_bytes = 0) const noexcept {
+        ps_region_set_growth(region_, next_bytes, max_bytes);
+    }
+    void set_retain(std::size_t retain_bytes) const noexcept {
+        ps_region_set_retain(region_, retain_bytes);
+    }
     bool owns(const void *address) const noexcept { return ps_region_owns(region_, address); }
 
     // An object whose destructor, unless trivial, runs with the cleanups. What its constructor

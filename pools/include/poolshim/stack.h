@@ -126,6 +126,14 @@ PS_API void ps_stack_adopt(struct ps_stack *stack) PS_NOEXCEPT;
 PS_API void ps_stack_seal(struct ps_stack *stack) PS_NOEXCEPT;
 PS_API void ps_stack_unseal(struct ps_stack *stack) PS_NOEXCEPT;
 
+/* Changes options for the time to come, as there: the length of the next chunk and the cap up to
+ * which later ones double, 0 leaves one as it is; and what is held when the stack is empty. Nothing
+ * for a thread's stack that is not used yet. O(1). */
+PS_API void ps_stack_set_growth(struct ps_stack *stack, size_t next_bytes,
+                                size_t max_bytes) PS_NOEXCEPT;
+PS_API void ps_stack_set_retain(struct ps_stack *stack, size_t retain_bytes,
+                                unsigned trim_ms) PS_NOEXCEPT;
+
 /* Lists the stack in the registry of poolshim/registry.h, until it is destroyed; does nothing if it
  * is listed. False and ENOMEM: not listed. A lock. */
 PS_API bool ps_stack_enlist(struct ps_stack *stack) PS_NOEXCEPT;
@@ -326,6 +334,16 @@ static inline void ps_stack_rewind(struct ps_stack *stack, struct ps_stack_mark 
     stack->top = mark.top;
     stack->end = mark.end;
 }
+
+/* The order of two marks of this stack that are valid still: -1 when a was taken before b, with
+ * blocks in between, 1 after it, 0 when no block lies between them. O(1) in one chunk, else
+ * O(chunks); with PS_DEBUG=malloc O(blocks). */
+PS_API int ps_stack_mark_compare(struct ps_stack *stack, struct ps_stack_mark a,
+                                 struct ps_stack_mark b) PS_NOEXCEPT;
+
+/* Bytes that are left in the chunk: a block of as many comes without another chunk if it is aligned
+ * to at most 8. 0 for a thread's stack not used yet, and with PS_DEBUG=malloc. O(1). */
+PS_API size_t ps_stack_capacity_left(struct ps_stack *stack) PS_NOEXCEPT;
 
 /* A frame of `stack` that ends with the enclosing block: PS_STACK_SCOPE(stack); */
 struct ps_stack_scope {

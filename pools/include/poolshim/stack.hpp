@@ -76,6 +76,17 @@ template <class Self> class stack_calls {
 
     stack_mark mark() noexcept { return ps_stack_mark(self()); }
     void rewind(const stack_mark &mark) noexcept { ps_stack_rewind(self(), mark); }
+    // -1: a was taken before b, with blocks in between; 1: after it; 0: none between.
+    int compare(const stack_mark &a, const stack_mark &b) const noexcept {
+        return ps_stack_mark_compare(self(), a, b);
+    }
+    std::size_t capacity_left() const noexcept { return ps_stack_capacity_left(self()); }
+    void set_growth(std::size_t next_bytes, std::size_t max_bytes = 0) noexcept {
+        ps_stack_set_growth(self(), next_bytes, max_bytes);
+    }
+    void set_retain(std::size_t retain_bytes, unsigned trim_ms = 0) noexcept {
+        ps_stack_set_retain(self(), retain_bytes, trim_ms);
+    }
     bool owns(const void *address) const noexcept { return ps_stack_owns(self(), address); }
 
     friend bool operator==(const Self &left, const Self &right) noexcept {
