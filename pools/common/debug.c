@@ -30,6 +30,9 @@ PS_COLD uint32_t ps_debug_read(void) {
                 (has_word(value, "check") ? (uint32_t)PS_DEBUG_IS_CHECK : 0u) |
                 (has_word(value, "leaks") ? (uint32_t)PS_DEBUG_IS_LEAKS : 0u);
     }
+    /* Inline fast paths show memcheck nothing; malloc blocks show all. */
+    bool is_memcheck = ps_poison_is_memcheck && (read & PS_DEBUG_IS_MALLOC) == 0;
+    read |= is_memcheck ? (uint32_t)PS_DEBUG_IS_CHECK : 0u;
     ps_store_relaxed(&ps_x_debug, read); /* relaxed: all threads store the same */
     return read;
 }

@@ -9,7 +9,8 @@
  *   check   expensive checks: owner thread, double free, foreign pointers, fill
  *   leaks   registry.h: lists every pool, reports leaks at destroy and at exit
  *
- * Builds with PS_CHECKED behave as if `check` was set.
+ * Builds with PS_CHECKED behave as if `check` was set, and so do runs under memcheck, unless
+ * `malloc` is.
  */
 #ifndef PS_COMMON_DEBUG_H
 #define PS_COMMON_DEBUG_H

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Marks on memory for AddressSanitizer and valgrind's memcheck: bytes that the program may not
- * touch, and that it may again. In other builds and runs a mark costs a load and a jump. No locks.
- * Callers: the families, pages.c. The only file of the pools library with #if.
+ * touch, and that it may again; and for memcheck which blocks of a pool were allocated and freed,
+ * so that it names the calls that did it. In other builds and runs a mark costs a load and a jump.
+ * The requests are macros of valgrind's headers: nothing is linked. No locks. Callers: the
+ * families, pages.c. The only file of the pools library with #if.
  */
 #ifndef PS_COMMON_POISON_H
 #define PS_COMMON_POISON_H
@@ -28,6 +30,7 @@
 #define PS_MARK_NO_ACCESS(memory, bytes) __asan_poison_memory_region((memory), (bytes))
 #define PS_MARK_UNDEFINED(memory, bytes) __asan_unpoison_memory_region((memory), (bytes))
 #define PS_MARK_DEFINED(memory, bytes) __asan_unpoison_memory_region((memory), (bytes))
+#define PS_IS_MEMCHECK 0
 
 #elif defined(__has_include) && __has_include(<valgrind/memcheck.h>)
 
@@ -38,6 +41,13 @@
 #define PS_MARK_NO_ACCESS(memory, bytes) ((void)VALGRIND_MAKE_MEM_NOACCESS((memory), (bytes)))
 #define PS_MARK_UNDEFINED(memory, bytes) ((void)VALGRIND_MAKE_MEM_UNDEFINED((memory), (bytes)))
 #define PS_MARK_DEFINED(memory, bytes) ((void)VALGRIND_MAKE_MEM_DEFINED((memory), (bytes)))
+#define PS_IS_MEMCHECK PS_IS_WATCHED
+#define PS_MEMPOOL_EXISTS(pool) VALGRIND_MEMPOOL_EXISTS(pool)
+#define PS_MEMPOOL_CREATE(pool) VALGRIND_CREATE_MEMPOOL((pool), 0, 0)
+#define PS_MEMPOOL_DESTROY(pool) VALGRIND_DESTROY_MEMPOOL(pool)
+#define PS_MEMPOOL_MOVE(from, to) VALGRIND_MOVE_MEMPOOL((from), (to))
+#define PS_MEMPOOL_ALLOC(pool, block, bytes) VALGRIND_MEMPOOL_ALLOC((pool), (block), (bytes))
+#define PS_MEMPOOL_FREE(pool, block) VALGRIND_MEMPOOL_FREE((pool), (block))
 
 #else
 
@@ -45,11 +55,33 @@
 #define PS_MARK_NO_ACCESS(memory, bytes) ((void)(memory), (void)(bytes))
 #define PS_MARK_UNDEFINED(memory, bytes) ((void)(memory), (void)(bytes))
 #define PS_MARK_DEFINED(memory, bytes) ((void)(memory), (void)(bytes))
+#define PS_IS_MEMCHECK 0
 
+#endif
+
+#if !defined(PS_MEMPOOL_CREATE)
+#define PS_MEMPOOL_EXISTS(pool) ((void)(pool), 0)
+#define PS_MEMPOOL_CREATE(pool) ((void)(pool))
+#define PS_MEMPOOL_DESTROY(pool) ((void)(pool))
+#define PS_MEMPOOL_MOVE(from, to) ((void)(from), (void)(to))
+#define PS_MEMPOOL_ALLOC(pool, block, bytes) ((void)(pool), (void)(block), (void)(bytes))
+#define PS_MEMPOOL_FREE(pool, block) ((void)(pool), (void)(block))
 #endif
 
 /* True when a sanitizer reads the marks. Set before main, constant afterwards. */
 extern PS_HIDDEN bool ps_poison_is_on;
+/* True when it is memcheck. */
+extern PS_HIDDEN bool ps_poison_is_memcheck;
+
+/* A pool, named by its address, for memcheck; nothing elsewhere. It is made before its blocks and
+ * forgotten with them; one of the same address that was not forgotten is. */
+void ps_mempool_create(const void *pool);
+void ps_mempool_destroy(const void *pool);
+/* `from` has become `to`; there is a new, empty one at `from`. */
+void ps_mempool_move(const void *from, const void *to);
+/* A block that the program has now; its contents are undefined. */
+void ps_mempool_alloc(const void *pool, const void *block, size_t bytes);
+void ps_mempool_free(const void *pool, const void *block);
 
 void ps_poison_slow(const void *memory, size_t bytes);
 void ps_unpoison_slow(const void *memory, size_t bytes);

@@ -2,7 +2,7 @@
 /*
  * PS_DEBUG=check: every pool is of the ordered kind, without a list, so that the state of each
  * object is in the bits; all calls come here. Free objects are poisoned. Called by pool.c; calls
- * map.c. No locks.
+ * map.c. Each object is announced to memcheck. No locks.
  */
 #include "pools/engine/base/atomic.h"
 #include "pools/pool/bitmap.h"
@@ -38,7 +38,9 @@ static void *alloc_n(struct ps_pool *pool, size_t count) {
     for (size_t index = first + 1; index < first + count; index++) {
         map->inner[index >> 6] |= ps_pool_bit(index);
     }
-    ps_unpoison(objects, (count - 1) * pool->stride + pool->size_bytes);
+    size_t bytes = (count - 1) * pool->stride + pool->size_bytes;
+    ps_unpoison(objects, bytes);
+    ps_mempool_alloc(pool, objects, bytes);
     leave(pool);
     return objects;
 }
@@ -84,6 +86,7 @@ static void free_n(struct ps_pool *pool, void *object, size_t count) {
     for (size_t index = first; index < first + count; index++) {
         map->inner[index >> 6] &= ~ps_pool_bit(index);
     }
+    ps_mempool_free(pool, object);
     ps_poison(object, count * pool->stride);
     ps_pool_map_actions.free_n(pool, object, count);
     leave(pool);

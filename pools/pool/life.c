@@ -91,6 +91,9 @@ bool ps_pool_init_part(struct ps_pool *pool, size_t size, size_t align,
     size_t first = ps_max(ps_min(bytes_for(pool, FIRST_OBJECTS), FIRST_BYTES_MAX), PS_PAGE_BYTES);
     ps_chunks_init(ps_pool_growth(pool), options != NULL ? &options->chunks : NULL, "pool", first,
                    ps_max(MAX_BYTES, bytes_for(pool, LARGE_OBJECTS)));
+    if (ps_pool_is_checked(pool)) {
+        ps_mempool_create(pool);
+    }
     return true;
 }
 
@@ -144,6 +147,9 @@ static void give_all_but(struct ps_pool *pool, const struct ps_pool_chunk *spare
 void ps_pool_move(struct ps_pool *to, struct ps_pool *from) {
     *to = *from;
     struct ps_chunks *growth = ps_pool_growth(from);
+    if (ps_pool_is_checked(from)) {
+        ps_mempool_move(from, to);
+    }
     if (PS_UNLIKELY(growth->record != NULL)) {
         ps_registry_move(ps_pool_growth(to), growth, to);
     }
@@ -161,6 +167,9 @@ void ps_pool_move(struct ps_pool *to, struct ps_pool *from) {
 void ps_pool_destroy(struct ps_pool *pool) {
     int saved_errno = errno;
     ps_registry_note_ended(ps_pool_growth(pool));
+    if (ps_pool_is_checked(pool)) {
+        ps_mempool_destroy(pool);
+    }
     give_all_but(pool, NULL);
     errno = saved_errno;
 }
@@ -170,6 +179,9 @@ void ps_pool_reset(struct ps_pool *pool) {
     struct ps_pool_chunk *largest = pool->chunks;
     for (struct ps_pool_chunk *chunk = pool->chunks; chunk != NULL; chunk = chunk->next) {
         largest = chunk->bytes > largest->bytes ? chunk : largest;
+    }
+    if (ps_pool_is_checked(pool)) {
+        ps_mempool_create(pool); /* anew: no object is live */
     }
     give_all_but(pool, largest);
     if (largest != NULL) {

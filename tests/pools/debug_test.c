@@ -22,7 +22,8 @@ static void read_switches(void) {
         unsetenv("PS_DEBUG");
     }
     CHECK_EQ(ps_debug_is_malloc(), reading.is_malloc);
-    CHECK_EQ(ps_debug_is_check(), reading.is_check || PS_CHECKED);
+    CHECK_EQ(ps_debug_is_check(),
+             reading.is_check || PS_CHECKED || (ps_poison_is_memcheck && !reading.is_malloc));
     setenv("PS_DEBUG", "malloc,check", 1);
     CHECK_EQ(ps_debug_is_malloc(), reading.is_malloc);
 }

@@ -57,3 +57,28 @@ def test_memcheck_finds_nothing(build_dir: Path, source: Path, mode: str, tmp_pa
     result = run_captured(command, timeout=300, env=env, cwd=tmp_path)
     assert result.returncode != FOUND, f"memcheck found\n{result.stderr[:4000]}"
     assert result.returncode in (0, 77), f"exit {result.returncode}\n{result.stdout}{result.stderr}"
+
+
+# Each fault of memcheck_faults_test.c, and what memcheck must say of it: of objects of a pool also
+# where they were freed.
+FAULTS = {
+    "pool_after_free": ("Invalid write", "block of size 24 free'd", "free_node", "Block was alloc'd"),
+    "pool_after_move": ("Invalid write", "block of size 24 free'd", "free_node", "Block was alloc'd"),
+    "pool_behind_object": ("Invalid write",),
+    "pool_uninitialised": ("Conditional jump or move depends on uninitialised",),
+    "region_after_free": ("Invalid write", "use_region"),
+    "region_after_reset": ("Invalid write", "use_region"),
+    "stack_after_pop": ("Invalid write", "use_stack"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_memcheck_finds_a_misuse(build_dir: Path, fault: str, tmp_path: Path) -> None:
+    require_valgrind()
+    program = build_dir / "tests" / "pools" / "memcheck_faults_test-c"
+    command = ["valgrind", f"--error-exitcode={FOUND}", program, fault]
+    env = {**os.environ, "PS_DEBUG": ""}
+    result = run_captured(command, timeout=120, env=env, cwd=tmp_path)
+    assert result.returncode == FOUND, result.stderr
+    missing = [text for text in FAULTS[fault] if text not in result.stderr]
+    assert not missing, f"memcheck says nothing of {missing}\n{result.stderr}"
