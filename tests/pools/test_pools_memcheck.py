@@ -18,7 +18,8 @@ from instructions import require_valgrind
 from test_pools import SOURCES
 
 # Empty, not unset: then no test starts itself again in another mode, outside memcheck.
-MODES = {"default": "", "malloc": "malloc", "check": "check"}
+# Under memcheck the default is PS_DEBUG=check.
+MODES = {"default": "", "malloc": "malloc"}
 FOUND = 99  # the exit status of valgrind when memcheck has found something
 
 # Five seconds and more; the others take two on average.

@@ -271,6 +271,20 @@ struct ps_pool_stats {
 /* O(chunks) when ordered, O(chunks + free objects) else. */
 PS_API void ps_pool_stats(struct ps_pool *pool, struct ps_pool_stats *stats) PS_NOEXCEPT;
 
+/*
+ * A pool as the source of other pools, poolshim/source.h: a chunk is as many objects side by side
+ * as it takes, so that pools which come and go use the same chunks again and none returns to the
+ * system. Choose first_bytes and max_bytes of the other pools as the size of an object, or a
+ * multiple. Chunks have at most the alignment of the pool: EINVAL above; most families need 64,
+ * tiny pools 4096. ENOMEM as ps_pool_alloc_n; a tiny pool is no source. pool: outlives the source,
+ * and is not moved. One thread at a time for all of them. Cost: as ps_pool_alloc_n.
+ */
+struct ps_pool_source {
+    struct ps_source source;
+    struct ps_pool *pool;
+};
+PS_API void ps_pool_source_init(struct ps_pool_source *source, struct ps_pool *pool) PS_NOEXCEPT;
+
 /* The chunk that holds `count` objects, for options->chunks.first_bytes. Arguments as for
  * ps_pool_init. 0: it overflows, or they are not valid. */
 PS_API size_t ps_pool_chunk_bytes(size_t size, size_t align, size_t count,
