@@ -75,6 +75,14 @@ void ps_pages_magazine_limit(size_t bytes) {
     ps_store_relaxed(&ps_x_magazine_limit, ps_min(bytes, PTRDIFF_MAX / 2));
 }
 
+void ps_pages_cache_limit(size_t bytes) {
+    ps_store_relaxed(&ps_granules_x_limit, bytes); /* relaxed: threads may see it late */
+    if (bytes != SIZE_MAX) {
+        ps_pages_start();
+        (void)ps_purge_all(bytes);
+    }
+}
+
 bool ps_pages_trim(size_t keep_bytes) {
     ps_pages_start();
     ps_magazine_flush();

@@ -125,6 +125,8 @@ char *ps_granules_take(size_t granules, size_t align_granules, bool *is_zero);
 bool ps_granules_extend(struct ps_pages_granule *last, size_t granules, bool *is_zero);
 
 /* Returns granules with all pages allocated. Aborts otherwise. */
+/* Bytes of free memory that ps_granules_give leaves in the page cache; SIZE_MAX: no bound. */
+extern PS_HIDDEN size_t ps_granules_x_limit;
 void ps_granules_give(char *base, size_t granules, bool is_zero);
 
 /* Returns released granules to the page cache. */

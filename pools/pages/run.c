@@ -111,6 +111,23 @@ static void unmap(char *base, size_t granules) {
     }
 }
 
+size_t ps_granules_x_limit = SIZE_MAX;
+
+/* Purges what exceeds the limit, at most about what was given just now. Another thread that purges
+ * does it instead. */
+static PS_COLD void keep_limit(size_t granules, size_t limit) {
+    struct ps_page_counts counts;
+    uint64_t done;
+    uint64_t left = granules;
+    do { /* ends: each step purges some of what is left */
+        ps_page_cache_count(&counts);
+        uint64_t dirty = counts.dirty_granules - counts.stuck_granules;
+        uint64_t allowed = limit >> PS_GRANULE_SHIFT;
+        done = dirty > allowed ? ps_purge_some(ps_min(dirty - allowed, left)) : 0;
+        left -= ps_min(done, left);
+    } while (done != 0 && left != 0);
+}
+
 void ps_granules_give(char *base, size_t granules, bool is_zero) {
     ps_depot_check(base, granules * PS_GRANULE_PAGES);
     bool is_mapping = ps_pages_granule_at(base)->is_mapping;
@@ -128,6 +145,10 @@ void ps_granules_give(char *base, size_t granules, bool is_zero) {
         ps_page_cache_give_zero(run);
     } else {
         ps_page_cache_give(run);
+    }
+    size_t limit = ps_load_relaxed(&ps_granules_x_limit); /* relaxed: seen a moment late */
+    if (PS_UNLIKELY(limit != SIZE_MAX)) {
+        keep_limit(granules, limit);
     }
 }
 

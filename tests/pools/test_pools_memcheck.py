@@ -62,9 +62,10 @@ def test_memcheck_finds_nothing(build_dir: Path, source: Path, mode: str, tmp_pa
 
 # Each fault of memcheck_faults_test.c, and what memcheck must say of it: of objects of a pool also
 # where they were freed.
+AFTER_FREE = ("Invalid write", "block of size 24 free'd", "free_node", "Block was alloc'd")
 FAULTS = {
-    "pool_after_free": ("Invalid write", "block of size 24 free'd", "free_node", "Block was alloc'd"),
-    "pool_after_move": ("Invalid write", "block of size 24 free'd", "free_node", "Block was alloc'd"),
+    "pool_after_free": AFTER_FREE,
+    "pool_after_move": AFTER_FREE,
     "pool_behind_object": ("Invalid write",),
     "pool_uninitialised": ("Conditional jump or move depends on uninitialised",),
     "region_after_free": ("Invalid write", "use_region"),

@@ -72,6 +72,16 @@ PS_API void ps_pages_magazine_limit(size_t bytes) PS_NOEXCEPT;
  */
 PS_API bool ps_pages_trim(size_t keep_bytes) PS_NOEXCEPT;
 
+/*
+ * Bounds the free memory that the page cache holds for reuse: what runs of 64 KiB and more, freed
+ * from now on, leave beyond about `bytes` is released at once, not after the delay; what is beyond
+ * it now, by this call. 0: nothing is kept; SIZE_MAX, the default: no bound but the delay. Not
+ * counted are magazines (ps_pages_magazine_limit) and free pages of granules that are in use in
+ * part. Under a preloaded libpoolshim.so the cache is the program's malloc's too. Any thread. Cost:
+ * as ps_pages_trim; afterwards a lock and, beyond the bound, a system call per free of such a run.
+ */
+PS_API void ps_pages_cache_limit(size_t bytes) PS_NOEXCEPT;
+
 /* A snapshot: each figure is right for some moment during the call. */
 struct ps_pages_stats {
     size_t used_bytes;     /* allocated by all threads, and not freed */
