@@ -84,6 +84,9 @@ uint64_t memory_change(uintptr_t address, size_t bytes, enum memory_operation op
 bool memory_swap(uintptr_t address, size_t bytes, uint64_t *expected, uint64_t value, int order,
                  int failure_order, bool is_weak, uintptr_t code);
 
+/* A fence: acquire, release or both. */
+void memory_fence(int order);
+
 /* The word is a lock whose inside is not under test: swaps from 0 wait until it is. */
 void memory_note_lock(const uint32_t *word);
 

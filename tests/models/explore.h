@@ -56,6 +56,9 @@ void explore_wake_one(const uint32_t *word);
  * any thread has stored so far, or something later. Orders nothing else. */
 void explore_time_passes(void);
 
+/* Loads before it are made before those after it, as the reads of two system calls are. */
+void explore_fence_loads(void);
+
 /* In check: what the execution came to, 0 .. 63. All that were met are printed. */
 void explore_outcome(unsigned outcome);
 

@@ -42,6 +42,11 @@ static void x1_y1_release(void) {
     ps_store_relaxed(&x, 1u);
     ps_store_release(&y, 1u);
 }
+static void x1_fence_y1(void) {
+    ps_store_relaxed(&x, 1u);
+    ps_fence_stores();
+    ps_store_relaxed(&y, 1u);
+}
 static void x1_see_y_relaxed(void) {
     ps_store_relaxed(&x, 1u);
     seen[0] = ps_load_relaxed(&y);
@@ -53,6 +58,15 @@ static void y1_later_see_x_relaxed(void) {
 }
 static void see_y_x(void) {
     seen[0] = ps_load_acquire(&y);
+    seen[1] = ps_load_relaxed(&x);
+}
+static void see_y_fence_x(void) {
+    seen[0] = ps_load_relaxed(&y);
+    explore_fence_loads();
+    seen[1] = ps_load_relaxed(&x);
+}
+static void see_y_x_relaxed(void) {
+    seen[0] = ps_load_relaxed(&y);
     seen[1] = ps_load_relaxed(&x);
 }
 static void see_x_y_acquire(void) {
@@ -106,6 +120,22 @@ static void later_look_at_flag(void) {
     explore_time_passes();
     look_at_flag();
 }
+static void write_fence_flag(void) {
+    plain = 1;
+    ps_fence_stores();
+    ps_store_relaxed(&x, 1u);
+}
+static void fence_write_flag(void) {
+    ps_fence_stores();
+    plain = 1;
+    ps_store_relaxed(&x, 1u);
+}
+static void fence_behind_flag(void) {
+    if (ps_load_relaxed(&x) == 1) {
+        explore_fence_loads();
+        seen[0] = plain;
+    }
+}
 static void wait_for_x(void) {
     if (ps_load_acquire(&x) == 0) {
         explore_sleep(&x, 0);
@@ -122,6 +152,10 @@ const struct explore_scenario explore_scenarios[] = {
     {"store_buffers_in_time", start, {x1_see_y_relaxed, y1_later_see_x_relaxed}, two, false},
     {"message_relaxed", start, {x1_y1_relaxed, see_y_x}, two, false},
     {"message", start, {x1_y1_release, see_y_x}, two, false},
+    {"fences", start, {x1_fence_y1, see_y_fence_x}, two, false},
+    {"fence_of_stores", start, {x1_fence_y1, see_y_x_relaxed}, two, false},
+    {"fence_of_loads", start, {x1_y1_relaxed, see_y_fence_x}, two, false},
+    {"fences_of_plain", start, {write_fence_flag, fence_behind_flag}, two, false},
     {"coherence", start, {x1_relaxed, see_x_x}, two, false},
     {"two_readers", start, {x1_release, y1_release, see_x_y_acquire, see_y_x_acquire}, four, false},
     {"two_readers_seq_cst",
@@ -135,6 +169,7 @@ const struct explore_scenario explore_scenarios[] = {
     /* wrong ones, to be asked for by name */
     {"race", start, {write_plain, read_plain}, two, true},
     {"race_behind_flag", start, {write_flag, look_at_flag}, two, true},
+    {"race_behind_fence", start, {fence_write_flag, fence_behind_flag}, two, true},
     {"race_behind_time", start, {write_flag, later_look_at_flag}, two, true},
     {"sleeps_for_ever", start, {x1_release, wait_for_x}, two, true},
     {NULL, NULL, {NULL}, NULL, false},

@@ -47,7 +47,9 @@ struct word {
 
 static struct word *words[TABLE_SIZE];
 static uint32_t lock_count;
-static uint32_t held[CLOCKS]; /* locks, by thread */
+static uint32_t held[CLOCKS];           /* locks, by thread */
+static struct clock fenced[CLOCKS];     /* by thread: what its later stores release in any case */
+static struct clock unacquired[CLOCKS]; /* what its earlier loads would have acquired */
 
 static struct word *find_word(uintptr_t address) {
     size_t slot = checker_slot(address, TABLE_SIZE);
@@ -100,6 +102,8 @@ void explore_use(const void *start, size_t bytes) {
 void memory_begin(void) {
     bytes_begin();
     memset(held, 0, sizeof held);
+    memset(fenced, 0, sizeof fenced);
+    memset(unacquired, 0, sizeof unacquired);
 }
 
 /* ---- atomic words ---- */
@@ -256,10 +260,23 @@ static uint64_t leave(uint64_t value) {
 static uint64_t observe(struct word *word, uint32_t index, int order) {
     const struct message *message = &word->messages[index];
     see(word, index);
-    if (is_acquire(order)) {
-        clock_join(checker_now(), &message->released);
-    }
+    clock_join(is_acquire(order) ? checker_now() : &unacquired[checker.thread], &message->released);
     return message->value;
+}
+
+/* Not a step on a word: what a fence orders depends on its own thread's earlier steps only. */
+void memory_fence(int order) {
+    if (order == __ATOMIC_SEQ_CST) {
+        explore_fail("fences that are sequentially consistent are beyond the explorer");
+    }
+    checker_note("fence", 0, 0, name_of(order), (uintptr_t)__builtin_return_address(0));
+    if (is_acquire(order)) {
+        clock_join(checker_now(), &unacquired[checker.thread]);
+    }
+    if (is_release(order)) {
+        fenced[checker.thread] = *checker_now();
+        leave(0); /* later steps are not released */
+    }
 }
 
 static void append(struct word *word, uint64_t value, uint64_t name, int order,
@@ -276,9 +293,7 @@ static void append(struct word *word, uint64_t value, uint64_t name, int order,
     if (sequence != NULL) {
         message->released = *sequence;
     }
-    if (is_release(order)) {
-        clock_join(&message->released, checker_now());
-    }
+    clock_join(&message->released, is_release(order) ? checker_now() : &fenced[checker.thread]);
     see(word, word->count++);
     if (word->lock != 0) {
         held[checker.thread] &= ~word->lock;

@@ -29,6 +29,7 @@ FLAGS = ["-std=gnu11", "-O1", "-g", "-D_GNU_SOURCE"]
 PATHS = [f"-I{ROOT}", f"-I{EXPLORER}", f"-I{ROOT}/pools/include"]
 # Code under test: each access calls the explorer; checks are on.
 WATCHED = ["-fsanitize=thread", "--param=tsan-instrument-func-entry-exit=0", "-DPS_CHECKED=1"]
+WATCHED += ["-DPS_EXPLORED=1", "-Wno-tsan"]
 WATCHED += ["-Dmemset=explore_memset", "-Dmemcpy=explore_memcpy", "-fno-builtin", "-fno-inline"]
 
 

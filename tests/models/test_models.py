@@ -25,6 +25,10 @@ LITMUS = {
     "store_buffers_in_time": {1, 2, 3},
     "message_relaxed": {0, 1, 2, 3},
     "message": {0, 1, 3},
+    "fences": {0, 1, 3},
+    "fence_of_stores": {0, 1, 2, 3},
+    "fence_of_loads": {0, 1, 2, 3},
+    "fences_of_plain": {0, 2},
     "coherence": {0, 1, 3},
     "two_readers": set(range(16)),
     "two_readers_seq_cst": set(range(16)) - {0b1010},
@@ -36,6 +40,7 @@ SLOW = {"background", "notices", "lock", "take"}
 WRONG = {
     "race": "data race",
     "race_behind_flag": "data race",
+    "race_behind_fence": "data race",
     "race_behind_time": "data race",
     "sleeps_for_ever": "deadlock",
 }

@@ -55,8 +55,10 @@
 #define ps_fence_program_order() __asm__ volatile("" : : : "memory")
 
 /* Stores before it are seen before stores after it, also by other processors. Not a fence of the
- * compiler's, which the thread sanitizer does not know. */
-#if defined(__x86_64__)
+ * compiler's, which the thread sanitizer does not know, but tests/models/ does. */
+#if defined(PS_EXPLORED)
+#define ps_fence_stores() __atomic_thread_fence(__ATOMIC_RELEASE)
+#elif defined(__x86_64__)
 #define ps_fence_stores() ps_fence_program_order()
 #elif defined(__aarch64__)
 #define ps_fence_stores() __asm__ volatile("dmb ishst" : : : "memory")
