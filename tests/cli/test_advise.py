@@ -24,7 +24,7 @@ from under_shim import need
 
 sys.path.insert(0, str(ROOT / "scripts"))
 
-from poolshim_cli.advise import patterns, replay, streams, trace  # noqa: E402
+from poolshim_cli.advise import patterns, replay, streams, together, trace  # noqa: E402
 from poolshim_cli.advise.order import facts_of  # noqa: E402
 from poolshim_cli.advise.report import Advice  # noqa: E402
 
@@ -248,3 +248,58 @@ def test_a_small_part_of_the_program_is_no_gain() -> None:
 def test_windows_stand_for_what_follows_them() -> None:
     weights = trace.weights_of([0, 200, 400], [100, 250, 450], 300)
     assert weights == [2.0, 2.0, 0.0]
+
+
+def two_sites(calls: list[tuple[str, int]], sites: list[int]) -> list[patterns.Site]:
+    """A trace of several call sites, by allocation, and its sites after joining."""
+    found = made_by(calls)
+    found.stacks = {0: (), 1: (10, 20), 2: (30, 40), 3: (11, 20)}
+    for block, site in enumerate(sites):
+        found.stack[block] = site
+    return together.joined(found, patterns.sites_of(found))
+
+
+def test_sites_that_die_together_are_one() -> None:
+    calls = []
+    for start in range(0, 1000, 40):
+        calls += sizes(40) + [("f", one) for one in range(start, start + 40)]
+    (site,) = two_sites(calls, [1, 3] * 500)
+    assert site.pattern is patterns.REGION and site.facts.count == 1000
+    assert sorted(part.key for part in site.parts) == [(10,), (11,)]
+    assert len(site.groups) == 25
+
+
+def test_sites_that_die_at_different_times_stay_apart() -> None:
+    calls, sites = [], []
+    for start in range(0, 1200, 60):  # the first 40 die before the other 20 are allocated
+        calls += sizes(40) + [("f", one) for one in range(start, start + 40)]
+        calls += sizes(20)
+        calls += [("f", one) for one in range(start + 40, start + 60)]
+        sites += [1] * 40 + [3] * 20
+    found = two_sites(calls, sites)
+    assert [(site.pattern, site.parts) for site in found] == [(patterns.REGION, ())] * 2
+
+
+def test_the_replayers_own_work_is_no_cost() -> None:
+    answer = {"round_ns": [100, 110, 15], "loop_ns": [30, 10, 20]}
+    assert replay.without_loop(answer) == [80, 90, 1]
+
+
+def test_the_replayer_tells_its_own_work(build_dir: Path, tmp_path: Path) -> None:
+    found = made_by([*[("a", 48)] * 4000, *(("f", one) for one in range(4000))])
+    site = patterns.Site((10,), facts_of(found, list(range(4000))), patterns.POOL, "")
+    path = tmp_path / "stream"
+    path.write_bytes(streams.streams_of(found, site).malloc)
+    program = build_dir / "scripts" / "native" / "replay"
+    program = program if program.exists() else next(build_dir.rglob("replay"))
+    done = run_captured([str(program), "-n", "5", "malloc", str(path)])
+    answer = json.loads(done.stdout)
+    assert len(answer["round_ns"]) == len(answer["loop_ns"]) == 5
+    assert 0 < min(answer["loop_ns"]) < min(answer["round_ns"])
+
+
+def test_stacks_behind_words_that_were_not_written_are_read() -> None:
+    words = [0, 2, 100, 200, 0, 0, 0, 1, 300]
+    data = b"".join(one.to_bytes(8, "little") for one in words)
+    assert trace.read_stacks(data, {1, 7}) == {0: (), 1: (100, 200), 7: (300,)}
+    assert trace.read_stacks(data, {4, 99}) == {0: ()}

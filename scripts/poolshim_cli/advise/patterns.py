@@ -61,6 +61,7 @@ class Site:
     facts: Facts
     pattern: Pattern | None
     reason: str  # why there is no pattern; "" where there is one
+    parts: tuple[Site, ...] = ()  # call sites whose blocks die together; key: the first one's
 
     @property
     def groups(self) -> list[Group]:

@@ -12,9 +12,11 @@ from ..symbols import Symbols, names_of
 from .order import mean_length
 from .patterns import Site
 from .replay import Gain
+from .together import parts_of
 from .trace import LIVE, Trace
 
 LINES_SHOWN = 3  # calls of a site, and places that free
+PARTS_SHOWN = 8  # sites of one region
 GAIN_LEAST = 0.01  # of the program's processor time
 MEMORY_LEAST_KIB = 1024
 MEMORY_SHARE = 0.9  # of malloc's; below it, a pool saves memory
@@ -30,6 +32,7 @@ class Advice:
     made_at: list[str]
     freed_at: list[str]
     program_ns: float | None  # processor time of the whole program; None: not known
+    parts: list[tuple[float, list[str]]] = field(default_factory=list)  # blocks, made_at
 
     @property
     def share(self) -> float:
@@ -82,7 +85,7 @@ def names_for(trace: Trace, sites: list[Site]) -> Symbols:
     """The names of all sites, and of the places that free their blocks."""
     addresses: dict[int, None] = {}
     for site in sites:
-        addresses.update(dict.fromkeys(site.key))
+        addresses.update(dict.fromkeys(one for part in parts_of(site) for one in part.key))
         for stack in freeing_stacks(trace, site):
             addresses.update(dict.fromkeys(stack[:1]))
     locations = tuple(trace.location(one) for one in addresses)
@@ -145,12 +148,20 @@ def too_little(advice: Advice) -> str:
     return f"they {advice.site.pattern.what}, but {pool} saves only {time_text(advice)}"
 
 
+def print_made(lines: list[str], blocks: str, stream: TextIO) -> None:
+    """The calls of a site."""
+    for at, line in enumerate(lines[:LINES_SHOWN]):
+        title, more = ("called", "") if at else ("allocated", blocks)
+        print(f"   {title:9} at {line}{more}", file=stream)
+
+
 def print_advice(number: int, advice: Advice, stream: TextIO) -> None:
     """One site."""
     site, gain = advice.site, advice.gain
     assert site.pattern is not None
     print(f"\n{number}. {site.pattern.pool}: saves {time_text(advice)}", file=stream)
-    print(f"   {site.facts.weight:,.0f} blocks of {sizes_text(site)} {site.pattern.what}"
+    sites = f" from {len(site.parts)} call sites" if site.parts else ""
+    print(f"   {site.facts.weight:,.0f} blocks of {sizes_text(site)}{sites} {site.pattern.what}"
           f"{groups_text(site)}", file=stream)  # fmt: skip
     print(f"   a block: malloc {gain.malloc_ns:.1f} ns, {site.pattern.pool} {gain.pool_ns:.1f} ns; "
           f"{gain.low:.2f} to {gain.high:.2f} times", file=stream)  # fmt: skip
@@ -158,10 +169,12 @@ def print_advice(number: int, advice: Advice, stream: TextIO) -> None:
         print(f"   memory at the peak: malloc {gain.malloc_kib / 1024:.1f} MiB, "
               f"{site.pattern.pool} {gain.pool_kib / 1024:.1f} MiB", file=stream)  # fmt: skip
     print(f"   #include <{site.pattern.header}>: {site.pattern.how}", file=stream)
-    for title, lines in (("allocated", advice.made_at), ("freed", advice.freed_at)):
-        for at, line in enumerate(lines[:LINES_SHOWN]):
-            caller = "called" if at > 0 and title == "allocated" else title
-            print(f"   {caller:9} at {line}", file=stream)
+    if not advice.parts:
+        print_made(advice.made_at, "", stream)
+    for weight, lines in advice.parts[:PARTS_SHOWN]:
+        print_made(lines, f": {weight:,.0f} blocks", stream)
+    for line in advice.freed_at[:LINES_SHOWN]:
+        print(f"   freed     at {line}", file=stream)
 
 
 def coverage(trace: Trace) -> str:
@@ -184,8 +197,12 @@ def show(found: Findings, top: int, stream: TextIO) -> None:
     rest += [(site, lines, site.reason) for site, lines in found.others]
     if rest:
         print("\nNothing to gain:" if worthwhile else "", file=stream)
+    firsts = Counter(lines[0] for _, lines, _ in rest)
     for site, lines, reason in rest[:top]:
-        print(f"   {site.facts.weight:,.0f} blocks at {lines[0]}: {reason}", file=stream)
+        caller = f", called at {lines[-1]}" if firsts[lines[0]] > 1 and len(lines) > 1 else ""
+        more = f" and {len(site.parts) - 1} other call sites" if site.parts else ""
+        print(f"   {site.facts.weight:,.0f} blocks at {lines[0]}{caller}{more}: {reason}",
+              file=stream)  # fmt: skip
     for note in found.notes:
         print(f"note: {note}", file=stream)
 
@@ -202,6 +219,8 @@ def to_json(found: Findings) -> dict[str, Any]:
                 "what": one.site.pattern.what, "allocations": one.allocations,
                 "is_worthwhile": one.is_worthwhile, "saved_ns": one.saved_ns,
                 "program_ns": one.program_ns, "made_at": one.made_at, "freed_at": one.freed_at,
+                "sites": [{"allocations": weight, "made_at": lines}
+                          for weight, lines in one.parts],
                 **asdict(one.gain),
             }
             for one in found.advice if one.site.pattern is not None

@@ -22,6 +22,7 @@ WINDOWS = 33
 HEADER = struct.Struct(f"<8Q{WINDOWS}Q{WINDOWS}Q5Q")
 EVENT = struct.Struct("<QIIIHBx")
 MADE, FREED, RESIZED = 1, 2, 4
+FRAMES_MOST = 24
 LIVE = -1  # never freed, as far as the trace goes
 COUNT_MODULUS = 1 << 32
 
@@ -82,14 +83,14 @@ def read_mappings(text: str) -> list[Mapping]:
     return found
 
 
-def read_stacks(data: bytes) -> dict[int, Stack]:
-    """By the place of their words; 0 is none."""
+def read_stacks(data: bytes, names: set[int]) -> dict[int, Stack]:
+    """Those that events name, by the place of their words; 0 is none. Between them may be words
+    that a thread had claimed, and not written yet, when the process ended."""
     words = array("Q", data[: len(data) // 8 * 8])
     found: dict[int, Stack] = {0: ()}
-    at = 1
-    while at < len(words) and 0 < words[at] < 256:
-        found[at] = tuple(words[at + 1 : at + 1 + words[at]])
-        at += words[at] + 1
+    for at in names:
+        if 0 < at < len(words) and 0 < words[at] <= FRAMES_MOST:
+            found[at] = tuple(words[at + 1 : at + 1 + words[at]])
     return found
 
 
@@ -156,7 +157,6 @@ def parse(data: bytes) -> Trace:
         raise ValueError("it ends early")
     maps = data[maps_begin:maps_end].split(b"\0", 1)[0].decode(errors="replace")
     trace = Trace(
-        stacks=read_stacks(data[stack_begin : min(stack_end, stack_begin + 8 * words)]),
         mappings=read_mappings(maps), weights=weights_of(starts, ends, made_count),
         made_count=made_count, made_bytes=made_bytes, lost_stacks=lost,
     )  # fmt: skip
@@ -167,6 +167,8 @@ def parse(data: bytes) -> Trace:
             builder.made(time, event)
         elif event[5] & 3 == FREED:
             builder.freed(time, event)
+    names = {*trace.stack, *trace.free_stack}
+    trace.stacks = read_stacks(data[stack_begin : min(stack_end, stack_begin + 8 * words)], names)
     return trace
 
 
