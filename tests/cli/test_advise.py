@@ -90,6 +90,7 @@ def test_the_report_says_what_to_change(build_dir: Path, tmp_path: Path) -> None
     done = poolshim(build_dir, "--once", "-o", kept, "--", build_dir / "tests/advice/region")
     assert done.returncode == 0 and done.stdout == ""
     assert "#include <poolshim/region.h>" in done.stderr
+    assert "1 to gain from, of a processor time that was not measured\n" in done.stderr
     assert re.search(r"allocated at add_node \(.*region\.c:\d+\)", done.stderr)
     again = poolshim(build_dir, "--read", kept)
     assert again.returncode == 0

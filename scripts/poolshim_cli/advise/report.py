@@ -188,6 +188,8 @@ def show(found: Findings, top: int, stream: TextIO) -> None:
     """The text."""
     worthwhile = found.worthwhile
     verdict = f"{len(worthwhile)} to gain from" if worthwhile else "nothing to gain"
+    if worthwhile and worthwhile[0].program_ns is None:
+        verdict += ", of a processor time that was not measured"
     count = len(found.advice) + len(found.others)
     print(f"{coverage(found.trace)}; of {count} call sites that count: {verdict}", file=stream)
     for number, advice in enumerate(worthwhile[:top], 1):
