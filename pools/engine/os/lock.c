@@ -105,7 +105,7 @@ PS_COLD void ps_lock_watch_forks(void) {
 void ps_lock_check_acquire(const struct ps_lock *lock) {
     /* Ascending only, never twice. A fork inside a signal handler may find any lock held. */
     PS_CHECK((self_state.held_ranks >> lock->rank) == 0 || ps_lock_is_forking());
-    self_state.held_ranks |= (1u << lock->rank) & 0xffffff;
+    self_state.held_ranks = (self_state.held_ranks | 1u << lock->rank) & 0xffffff;
 }
 
 void ps_lock_check_release(const struct ps_lock *lock) {

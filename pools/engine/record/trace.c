@@ -237,7 +237,9 @@ static void append(struct ps_tally *own, struct ps_trace_event event) {
     }
     if (own != NULL) {
         own->trace_state |= IS_TRACING;
-        event.kind |= (own->trace_state & IS_RESIZING) != 0 ? PS_TRACE_RESIZED : 0;
+        if ((own->trace_state & IS_RESIZING) != 0) {
+            event.kind |= PS_TRACE_RESIZED;
+        }
         event.thread = (uint16_t)ps_load_relaxed(&own->x_thread); /* relaxed: our own */
         event.stack = take_stack();
         own->trace_state &= ~(uint32_t)IS_TRACING;
