@@ -184,7 +184,7 @@ static int dump_profile(size_t index, uint64_t value) {
 static int read_background(size_t index, uint64_t *value) {
     (void)index;
     /* relaxed: a moment later it may be another. */
-    *value = ps_load_relaxed(&poolshim_control.x_background) != PS_BACKGROUND_OFF;
+    *value = ps_load_relaxed(&ps_control_page.x_background) != PS_BACKGROUND_OFF;
     return 0;
 }
 

@@ -88,7 +88,7 @@ def read(path: str, text: str) -> Iterator[Statement]:
             continue
         name = found or VARIABLE.match(plain)
         if name is not None:
-            defines = is_body if found else not is_extern
+            defines = is_body if found else not is_extern or "alias(" in whole
             yield Statement(name[1], path, defines, is_static, "PS_HOOK" in whole)
 
 

@@ -76,7 +76,7 @@ FRESH_TEST(a_thread_that_is_refused_is_tried_again) {
     errno = 7;
     ps_background_start(refuse, count_run);
     CHECK_EQ(errno, 7);
-    CHECK_EQ(poolshim_control.x_background, PS_BACKGROUND_OFF);
+    CHECK_EQ(ps_control_page.x_background, PS_BACKGROUND_OFF);
     ps_background_stop();
     ps_background_start(create_large_only, count_run);
     CHECK_EQ(created, 2);
@@ -90,7 +90,7 @@ FRESH_TEST(it_sleeps_in_silence_and_a_look_at_the_clock_wakes_it) {
     ps_background_thread_created(); /* it does not end */
     ps_background_start(pthread_create, count_run);
     /* relaxed: it comes. */
-    while (ps_load_relaxed(&poolshim_control.x_background) != PS_BACKGROUND_ASLEEP) {
+    while (ps_load_relaxed(&ps_control_page.x_background) != PS_BACKGROUND_ASLEEP) {
         sched_yield();
     }
     uint32_t runs = ps_load_relaxed(&x_runs);
@@ -118,7 +118,7 @@ FRESH_TEST(it_ends_when_one_thread_is_left) {
             sched_yield();
         }
     } while (ps_load_relaxed(&x_runs) != runs);
-    CHECK_EQ(ps_load_relaxed(&poolshim_control.x_background) & 1, 0);
+    CHECK_EQ(ps_load_relaxed(&ps_control_page.x_background) & 1, 0);
     WHEN("a thread is started");
     ps_background_thread_created();
     ps_background_start(pthread_create, count_run);
@@ -144,7 +144,7 @@ FRESH_TEST(a_child_has_none_until_it_starts_a_thread) {
     pid_t child = fork();
     REQUIRE(child >= 0);
     if (child == 0) {
-        CHECK_EQ(poolshim_control.x_background, PS_BACKGROUND_OFF);
+        CHECK_EQ(ps_control_page.x_background, PS_BACKGROUND_OFF);
         ps_background_stop(); /* there is nothing to wait for */
         if (CAN_START_IN_CHILD) {
             ps_background_start(pthread_create, count_run);

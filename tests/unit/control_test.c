@@ -13,14 +13,14 @@ static struct live_block blocks[BLOCKS];
 static void rise_and_fall(void) { live_rise_and_fall(blocks, BLOCKS); }
 
 static void request(uint32_t command) {
-    poolshim_control.x_command = command;
-    poolshim_control.x_request++;
+    ps_control_page.x_command = command;
+    ps_control_page.x_request++;
 }
 
 /* The steps that it took to serve the request. */
 static int serve(void (*step)(void)) {
     int steps = 0;
-    for (; poolshim_control.x_done != poolshim_control.x_request; steps++) {
+    for (; ps_control_page.x_done != ps_control_page.x_request; steps++) {
         step();
         REQUIRE(steps < CALLS_LIMIT);
     }
@@ -38,8 +38,8 @@ FRESH_TEST(a_trim_is_served_by_the_calls_of_the_program) {
     uint64_t purged_bytes = fake_os_purged_bytes();
     request(PS_CONTROL_TRIM);
     CHECK_CMP(serve(call), >, 1); /* no call does all of it */
-    CHECK_EQ(poolshim_control.x_result, PS_CONTROL_DONE);
-    CHECK_CMP(poolshim_control.x_result_bytes, >=, dirty_bytes / 2);
+    CHECK_EQ(ps_control_page.x_result, PS_CONTROL_DONE);
+    CHECK_CMP(ps_control_page.x_result_bytes, >=, dirty_bytes / 2);
     CHECK_CMP(fake_os_purged_bytes() - purged_bytes, >=, dirty_bytes / 2);
     struct ps_census census = engine_census();
     CHECK_CMP(census.cache_dirty_bytes, <=, MIB); /* of the last call */
@@ -48,14 +48,14 @@ FRESH_TEST(a_trim_is_served_by_the_calls_of_the_program) {
 
 FRESH_TEST(where_there_is_a_background_thread_it_serves) {
     rise_and_fall();
-    poolshim_control.x_background = PS_BACKGROUND_ACTIVE;
+    ps_control_page.x_background = PS_BACKGROUND_ACTIVE;
     request(PS_CONTROL_TRIM);
     for (int i = 0; i < 1000; i++) {
         call();
     }
-    CHECK_NE(poolshim_control.x_done, poolshim_control.x_request);
+    CHECK_NE(ps_control_page.x_done, ps_control_page.x_request);
     CHECK_CMP(serve(maintain), >, 1);
-    CHECK_EQ(poolshim_control.x_result, PS_CONTROL_DONE);
+    CHECK_EQ(ps_control_page.x_result, PS_CONTROL_DONE);
     CHECK_EQ(engine_census().cache_dirty_bytes, 0);
 }
 
@@ -64,7 +64,7 @@ FRESH_TEST(an_unknown_request_changes_nothing) {
     uint64_t purged_bytes = fake_os_purged_bytes();
     request(77);
     (void)serve(call);
-    CHECK_EQ(poolshim_control.x_result, PS_CONTROL_UNKNOWN);
+    CHECK_EQ(ps_control_page.x_result, PS_CONTROL_UNKNOWN);
     CHECK_EQ(fake_os_purged_bytes(), purged_bytes);
 }
 
@@ -72,7 +72,7 @@ FRESH_TEST(a_request_that_was_withdrawn_is_not_served) {
     rise_and_fall();
     uint64_t purged_bytes = fake_os_purged_bytes();
     request(PS_CONTROL_TRIM);
-    poolshim_control.x_request = poolshim_control.x_done;
+    ps_control_page.x_request = ps_control_page.x_done;
     for (int i = 0; i < 1000; i++) {
         call();
     }

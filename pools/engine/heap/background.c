@@ -25,17 +25,19 @@
 
 /* In the data of the library, initialised and a page of its own: a process that is asked for
  * nothing and has one thread does not write there. */
-struct ps_control poolshim_control = {
+struct ps_control ps_control_page = {
     .magic = PS_CONTROL_MAGIC, .version = PS_CONTROL_VERSION, .bytes = sizeof(struct ps_control)};
 
+extern struct ps_control poolshim_control __attribute__((alias("ps_control_page")));
+
 void ps_control_add(uint64_t bytes) {
-    ps_add_relaxed(&poolshim_control.x_result_bytes, bytes); /* relaxed: see the next */
+    ps_add_relaxed(&ps_control_page.x_result_bytes, bytes); /* relaxed: see the next */
 }
 
 void ps_control_finish(uint32_t request, enum ps_control_result result) {
-    ps_store_relaxed(&poolshim_control.x_result, (uint32_t)result); /* relaxed: see the next */
+    ps_store_relaxed(&ps_control_page.x_result, (uint32_t)result); /* relaxed: see the next */
     /* release: a process that reads it reads the results, too. */
-    ps_store_release(&poolshim_control.x_done, request);
+    ps_store_release(&ps_control_page.x_done, request);
 }
 
 /* ---- calls that read the clock ---- */
@@ -72,9 +74,9 @@ PS_COLD void ps_background_note_slow(void) {
     uint32_t asleep = PS_BACKGROUND_ASLEEP;
     /* seq_cst, both: one of the two, or the background thread's own swap, comes first; after a
      * failure of both it is ACTIVE, by another thread, or OFF. */
-    if (!ps_cas_strong_seq_cst(&poolshim_control.x_background, &quiet,
+    if (!ps_cas_strong_seq_cst(&ps_control_page.x_background, &quiet,
                                (uint32_t)PS_BACKGROUND_ACTIVE) &&
-        ps_cas_strong_seq_cst(&poolshim_control.x_background, &asleep,
+        ps_cas_strong_seq_cst(&ps_control_page.x_background, &asleep,
                               (uint32_t)PS_BACKGROUND_ACTIVE)) {
         wake();
     }
@@ -102,7 +104,7 @@ static bool ends_alone(void) {
 }
 
 static void sleep_without_end(uint32_t wakes) {
-    uint32_t *word = &poolshim_control.x_background;
+    uint32_t *word = &ps_control_page.x_background;
     uint32_t quiet = PS_BACKGROUND_QUIET;
     /* seq_cst: see ps_background_note_slow. Fails if the clock was read since. */
     if (ps_cas_strong_seq_cst(word, &quiet, (uint32_t)PS_BACKGROUND_ASLEEP)) {
@@ -114,7 +116,7 @@ static void sleep_without_end(uint32_t wakes) {
 static bool take_note(void) {
     /* seq_cst: see ps_background_note_slow. After ASLEEP there was none: a signal ended the wait.
      */
-    return ps_exchange_seq_cst(&poolshim_control.x_background, (uint32_t)PS_BACKGROUND_QUIET) ==
+    return ps_exchange_seq_cst(&ps_control_page.x_background, (uint32_t)PS_BACKGROUND_QUIET) ==
            PS_BACKGROUND_ACTIVE;
 }
 
@@ -140,7 +142,7 @@ static void *run(void *unused) {
             company_ms = now_ms;
             if (ends_alone()) {
                 /* relaxed: the next start waits for the end. */
-                ps_store_relaxed(&poolshim_control.x_background, (uint32_t)PS_BACKGROUND_OFF);
+                ps_store_relaxed(&ps_control_page.x_background, (uint32_t)PS_BACKGROUND_OFF);
                 break;
             }
         }
@@ -237,10 +239,10 @@ void ps_background_start(ps_background_create *create, ps_background_job *new_jo
     /* relaxed, all: made visible by the creation of the thread. */
     ps_store_relaxed(&x_is_stopped, 0u);
     ps_store_relaxed(&x_has_begun, 0u);
-    ps_store_relaxed(&poolshim_control.x_background, (uint32_t)PS_BACKGROUND_ACTIVE);
+    ps_store_relaxed(&ps_control_page.x_background, (uint32_t)PS_BACKGROUND_ACTIVE);
     bool is_running = create_small_thread(create);
     if (!is_running) {
-        ps_store_relaxed(&poolshim_control.x_background,
+        ps_store_relaxed(&ps_control_page.x_background,
                          (uint32_t)PS_BACKGROUND_OFF); /* relaxed: no one */
     }
     /* seq_cst: publishes `thread`, and as above. */
@@ -261,7 +263,7 @@ void ps_background_stop(void) {
         return;
     }
     join();
-    ps_store_relaxed(&poolshim_control.x_background,
+    ps_store_relaxed(&ps_control_page.x_background,
                      (uint32_t)PS_BACKGROUND_OFF);    /* relaxed: it has ended */
     ps_store_seq_cst(&x_phase, (uint32_t)PHASE_NONE); /* seq_cst: makes the end visible */
 }
@@ -305,7 +307,7 @@ void ps_background_thread_ended(void) {
 
 void ps_background_fork_child(bool has_begun) {
     /* relaxed, all: one thread. */
-    ps_store_relaxed(&poolshim_control.x_background, (uint32_t)PS_BACKGROUND_OFF);
+    ps_store_relaxed(&ps_control_page.x_background, (uint32_t)PS_BACKGROUND_OFF);
     ps_store_relaxed(&x_phase, (uint32_t)PHASE_NONE);
     ps_store_relaxed(&x_threads, has_begun ? 1u : 0u);
     ps_store_relaxed(&x_unseen, 0u);

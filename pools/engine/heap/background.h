@@ -85,15 +85,17 @@ struct ps_control {
 
 _Static_assert(offsetof(struct ps_control, x_background) == 56, "the command reads it there");
 
-/* Protected: exported, and no other library's. */
+/* Exported as poolshim_control; protected: no other library's. Inside only the hidden name is used:
+ * clang accesses protected data directly, which the linker of Debian 11, binutils 2.35, refuses. */
+extern struct ps_control ps_control_page;
 extern struct ps_control poolshim_control __attribute__((visibility("protected")));
 
 /* The request that waits to be served; 0: none does. */
 static inline uint32_t ps_control_request(void) {
     /* acquire: pairs with the system call of the other process; the command is visible. */
-    uint32_t request = ps_load_acquire(&poolshim_control.x_request);
+    uint32_t request = ps_load_acquire(&ps_control_page.x_request);
     /* relaxed: another thread may serve it, too. */
-    return request != ps_load_relaxed(&poolshim_control.x_done) ? request : 0;
+    return request != ps_load_relaxed(&ps_control_page.x_done) ? request : 0;
 }
 
 /* A step of a request released so much; and it is served. */
@@ -115,7 +117,7 @@ void ps_background_note_slow(void);
 PS_INLINE void ps_background_note(void) {
     /* relaxed: what is read is no older than a store takes to arrive. Before the thread sleeps, the
      * word has not been ACTIVE for longer than the purge delay. */
-    if (PS_UNLIKELY((ps_load_relaxed(&poolshim_control.x_background) & 1) != 0)) {
+    if (PS_UNLIKELY((ps_load_relaxed(&ps_control_page.x_background) & 1) != 0)) {
         ps_background_note_slow();
     }
 }

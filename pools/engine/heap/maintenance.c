@@ -70,7 +70,7 @@ void ps_heap_drop_drained(struct ps_heap *heap) {
 /* A step of a request of another process (background.h). `has_more`: of what this thread does
  * besides. Returns whether there is more to do. */
 static PS_COLD bool serve(uint32_t request, bool has_more) {
-    if (ps_load_relaxed(&poolshim_control.x_command) != PS_CONTROL_TRIM) { /* relaxed: acquired */
+    if (ps_load_relaxed(&ps_control_page.x_command) != PS_CONTROL_TRIM) { /* relaxed: acquired */
         ps_control_finish(request, PS_CONTROL_UNKNOWN);
         return false;
     }
@@ -92,7 +92,7 @@ static PS_COLD bool serve(uint32_t request, bool has_more) {
 static uint32_t request_here(void) {
     uint32_t request = ps_control_request();
     /* relaxed: a moment later it is another. */
-    return request != 0 && ps_load_relaxed(&poolshim_control.x_background) == PS_BACKGROUND_OFF
+    return request != 0 && ps_load_relaxed(&ps_control_page.x_background) == PS_BACKGROUND_OFF
                ? request
                : 0;
 }
@@ -128,7 +128,7 @@ static PS_NOINLINE void do_due_work(struct ps_heap *heap) {
     if (PS_UNLIKELY(request != 0) && serve(request, false)) {
         heap->tick_countdown = 0;
     }
-    if (ps_load_relaxed(&poolshim_control.x_background) ==
+    if (ps_load_relaxed(&ps_control_page.x_background) ==
         PS_BACKGROUND_OFF) { /* relaxed: as above */
         report_if_due(now_ms);
     }

@@ -212,7 +212,7 @@ const struct ps_layout poolshim_layout = {
             PLACE("demand", ps_demand_x_set),
             PLACE("demand_epoch", ps_demand_x_epoch),
             PLACE("demand_interval", ps_demand_x_interval_bytes),
-            PLACE("control", poolshim_control),
+            PLACE("control", ps_control_page),
             PLACE("set.cache-max", ps_mapping_x_cache_max_bytes),
             PLACE("set.limit", ps_limit_words.x_setting),
             PLACE("set.purge-delay-ms", ps_retention_x_delay_ms),

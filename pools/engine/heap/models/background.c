@@ -168,7 +168,7 @@ static void ends(void) { ps_background_thread_ended(); }
 
 /* The program's thread that was created before gets a heap. */
 static void begins_and_stops(void) {
-    EXPLORE_ASSERT(ps_load_relaxed(&poolshim_control.x_background) != PS_BACKGROUND_OFF);
+    EXPLORE_ASSERT(ps_load_relaxed(&ps_control_page.x_background) != PS_BACKGROUND_OFF);
     ps_background_thread_begun();
     ps_background_stop();
 }
