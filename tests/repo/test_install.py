@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -212,3 +213,23 @@ def test_command_works_where_it_was_moved(prefix: Path, tmp_path: Path) -> None:
     assert run_ok(program, "--version", **options).startswith("poolshim 0.")
     report = run_ok(program, "doctor", "--json", "--run", "--", "true", **options)
     assert json.loads(report)["library"] == str(library)
+
+
+def test_recipe_of_conan_exports_all_that_is_installed(tmp_path: Path) -> None:
+    """The recipe lists the sources by hand; CMake finds a missing file when it installs."""
+    recipe = ast.parse((ROOT / "conanfile.py").read_text())
+    (exports,) = (
+        ast.literal_eval(node.value) for node in ast.walk(recipe)
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "exports_sources"
+    )  # fmt: skip
+    source = tmp_path / "source"
+    for pattern in exports:  # "cmake/*" has all below cmake
+        for path in ROOT.glob(pattern.removesuffix("/*")):
+            copy = shutil.copytree if path.is_dir() else shutil.copy
+            (source / path.relative_to(ROOT)).parent.mkdir(parents=True, exist_ok=True)
+            copy(path, source / path.relative_to(ROOT))
+    run_ok("cmake", "-S", source, "-B", tmp_path / "build", "-DPOOLSHIM_BUILD_COMMAND=OFF")
+    script = (tmp_path / "build" / "cmake_install.cmake").read_text()
+    named = set(re.findall(rf'"({re.escape(str(source))}/[^"]*)"', script))
+    assert len(named) > 40
+    assert sorted(name for name in named if not Path(name).exists()) == []
