@@ -31,6 +31,7 @@
 
 #include <cerrno>
 #include <cstddef>
+#include <cstdint>
 #include <stdexcept>
 #include <string>
 #include <type_traits>

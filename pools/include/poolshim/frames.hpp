@@ -14,6 +14,8 @@
 #include <poolshim/frames.h>
 #include <poolshim/region.hpp>
 
+#include <cstddef>
+
 namespace ps {
 
 class frames {

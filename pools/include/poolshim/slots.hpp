@@ -25,6 +25,7 @@
 #include <cstdint>
 #include <functional>
 #include <iterator>
+#include <new>
 #include <type_traits>
 #include <utility>
 
