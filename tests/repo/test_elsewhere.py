@@ -50,8 +50,10 @@ def test_checker_finds_nothing_on_aarch64(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_shim_serves_programs_of_musl(tmp_path: Path) -> None:
-    """By the loader of musl: the checker, and `run`, which tells the two C libraries apart."""
-    build("musl", ("musl-gcc",), tmp_path, "poolshim", "poolshim-run", "stress-checker")
+    """By the loader of musl: the checker, under `run`, which tells the two C libraries apart, and
+    under `doctor`."""
+    programs = [f"poolshim-{name}" for name in ("run", "launcher", "family", "limit")]
+    build("musl", ("musl-gcc",), tmp_path, "poolshim", "stress-checker", *programs)
     library = tmp_path / "libpoolshim.so"
     checker = tmp_path / "tests" / "stress" / "checker"
     assert "Shared library: [libc.so]" in run_captured(["readelf", "-d", library]).stdout
@@ -63,6 +65,9 @@ def test_shim_serves_programs_of_musl(tmp_path: Path) -> None:
     done = re.search(r"^operations: (\d+)$", result.stdout, re.MULTILINE)
     assert done and int(done[1]) >= OPERATIONS
     assert "poolshim" in result.stderr, "no statistics: the library was not there"
+    doctor = [ROOT / "scripts" / "poolshim", "doctor", "--", checker, "--ops=1000"]
+    diagnosis = run_captured(doctor, env={**os.environ, "POOLSHIM_BUILD_DIR": str(tmp_path)})
+    assert "the preload takes effect in checker" in diagnosis.stdout
     refused = run_captured([run, "--", "/bin/true"], env=environment)
     assert refused.returncode != 0
     assert "linked to glibc, the library to musl" in refused.stderr

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from .. import elf
 from .findings import FATAL, FINE, NOTE, WARNING, Diagnosis
-from .program import C_NAMES, NEW_NAMES
+from .program import C_NAMES, NEW_NAMES, libc_of
 
 LISTED = re.compile(r"^\t(?:\S+ => )?(\S+) \(0x[0-9a-f]+\)$", re.MULTILINE)
 ABSENT = re.compile(
@@ -49,7 +49,9 @@ def list_libraries(
     for name, origin in REFUSED.findall(done.stderr):
         diagnosis.add("preload-refused", WARNING, f"{origin} names {name}, which cannot be loaded")
     found = []
-    for text in LISTED.findall(done.stdout):
+    # musl's loader is its libc: it names itself first, and again where its malloc is in the order.
+    is_musl = libc_of(program) == "musl"
+    for text in LISTED.findall(done.stdout)[1 if is_musl else 0 :]:
         try:
             found.append(elf.read(Path(text)))
         except (OSError, elf.Malformed):
