@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { INITIAL_BYTES = 64 << 10, LOAD_TRIES_MAX = 1000 };
@@ -148,8 +148,9 @@ enum ps_arena_status ps_arena_load(struct ps_arena *arena, bool is_verified) {
  * after. */
 static enum ps_arena_status found_arena(struct ps_arena *arena) {
     struct arena_header header = {.edition = 0};
-    if (getrandom(&header.identity, sizeof header.identity, 0) != sizeof header.identity ||
-        !ps_arena_write_header(arena->file_fd, &header) ||
+    /* The function of that name is of glibc 2.25; this library needs no more than 2.17. */
+    long got = syscall(SYS_getrandom, &header.identity, sizeof header.identity, 0);
+    if (got != sizeof header.identity || !ps_arena_write_header(arena->file_fd, &header) ||
         ((arena->flags & PS_ARENA_SYNC) != 0 && fdatasync(arena->file_fd) != 0)) {
         return PS_ARENA_SYSTEM;
     }

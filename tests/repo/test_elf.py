@@ -88,6 +88,28 @@ def test_needs_libc_only(shim: Path) -> None:
     assert dynamic_values(shim, "RUNPATH") == dynamic_values(shim, "RPATH") == []
 
 
+# Functions of glibc 2.17 that have a later version where the build is linked with a later glibc:
+# they moved into libc.so.6 (2.32, 2.34), or were inline functions before (2.33).
+MOVED = re.compile(r"__libc_start_main|pthread_\w+|dl(addr|close|error|open|sym)|(f|l)?stat(at)?")
+OLDEST_GLIBC = (2, 17)
+
+
+def test_needs_no_function_that_glibc_2_17_lacks(shim: Path) -> None:
+    """Then packages that are built on an old system work on all later ones."""
+    programs = (path for path in (shim.parent / "scripts").iterdir() if path.is_file())
+    files = [path for path in programs if os.access(path, os.X_OK)]
+    files += [shim, shim.parent / "libpoolshim-pools.so"]
+    assert len(files) >= 7
+    late = set()
+    for file in files:
+        for name, major, minor in re.findall(
+            r" (\w+)@GLIBC_(\d+)\.(\d+)", tool("readelf", "--dyn-syms", "-W", str(file))
+        ):
+            if (int(major), int(minor)) > OLDEST_GLIBC and not MOVED.fullmatch(name):
+                late.add(f"{file.name}: {name} of glibc {major}.{minor}")
+    assert sorted(late) == []
+
+
 def test_soname_and_links(shim: Path) -> None:
     assert dynamic_values(shim, "SONAME") == ["Library soname: [libpoolshim.so.0]"]
     header = (ROOT / "pools" / "include" / "poolshim" / "poolshim.h").read_text()
