@@ -29,7 +29,7 @@ foreach(library IN ITEMS poolshim-pools poolshim-pools-static)
     target_include_directories(${library} PUBLIC
         $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/pools/include>
         $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-    target_link_libraries(${library} PRIVATE Threads::Threads)
+    target_link_libraries(${library} PRIVATE Threads::Threads ${atomic_library})
 endforeach()
 set_target_properties(poolshim-pools PROPERTIES EXPORT_NAME pools)
 set_target_properties(poolshim-pools-static PROPERTIES EXPORT_NAME pools-static)

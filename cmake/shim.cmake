@@ -23,7 +23,8 @@ list(FILTER pages_sources EXCLUDE REGEX "/pages/alone\\.c$")
 
 add_library(poolshim SHARED ${shim_sources} ${pages_sources} $<TARGET_OBJECTS:poolshim-engine>)
 target_link_libraries(poolshim PRIVATE $<BUILD_INTERFACE:poolshim-engine-flags>
-    ${CMAKE_DL_LIBS} Threads::Threads) # libraries of their own in glibc before 2.34
+    ${CMAKE_DL_LIBS} Threads::Threads # libraries of their own in glibc before 2.34
+    ${atomic_library})
 set_target_properties(poolshim PROPERTIES
     VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
     LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR} LINK_DEPENDS ${version_script})

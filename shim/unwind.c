@@ -193,12 +193,13 @@ static void find_rule(struct ps_unwind *walk, struct ps_unwind_rule *out) {
 
 /* ---- code without tables ---- */
 
-/* By the frame pointer, with the return address above it. */
+/* By the frame pointer. */
 static bool step_by_pointer(struct ps_unwind *walk) {
     const struct ps_registers *now = &walk->registers;
-    struct ps_registers caller = {.sp = now->fp + 2 * WORD_BYTES};
-    return now->fp - now->sp < STACK_LIMIT && read_word(walk, now->fp, &caller.fp) &&
-           read_word(walk, now->fp + WORD_BYTES, &caller.pc) && leave_frame(walk, &caller);
+    struct ps_registers caller = {.sp = now->fp + PS_FRAME_ABOVE_POINTER};
+    return now->fp - now->sp < STACK_LIMIT &&
+           read_word(walk, caller.sp - 2 * WORD_BYTES, &caller.fp) &&
+           read_word(walk, caller.sp - WORD_BYTES, &caller.pc) && leave_frame(walk, &caller);
 }
 
 /* Out of a function whose rest takes the frame down and returns. */

@@ -32,9 +32,15 @@
 #define PS_MARK_DEFINED(memory, bytes) __asan_unpoison_memory_region((memory), (bytes))
 #define PS_IS_MEMCHECK 0
 
-#elif defined(__has_include) && __has_include(<valgrind/memcheck.h>)
+#else
 
+#if defined(__has_include) && __has_include(<valgrind/memcheck.h>)
 #include <valgrind/memcheck.h>
+#else
+#define NVALGRIND 1 /* as the file does for processors that valgrind lacks */
+#endif
+
+#if !defined(NVALGRIND)
 
 /* Only memcheck replies; other tools of valgrind should see the code as it is without. */
 #define PS_IS_WATCHED (VALGRIND_MAKE_MEM_DEFINED(&ps_poison_is_on, 1) != 0)
@@ -56,6 +62,8 @@
 #define PS_MARK_UNDEFINED(memory, bytes) ((void)(memory), (void)(bytes))
 #define PS_MARK_DEFINED(memory, bytes) ((void)(memory), (void)(bytes))
 #define PS_IS_MEMCHECK 0
+
+#endif
 
 #endif
 

@@ -252,11 +252,12 @@ static uintptr_t damage;
 
 /* Changes the frame pointer that the caller gets back, for the time of a walk. */
 NOINLINE WITH_POINTER static void walk_damaged(void) {
-    uintptr_t *frame = __builtin_frame_address(0);
-    uintptr_t saved = frame[0];
-    *(volatile uintptr_t *)&frame[0] = damage;
+    char *frame = (char *)__builtin_frame_address(0) + PS_FRAME_ABOVE_POINTER;
+    volatile uintptr_t *place = (volatile uintptr_t *)frame - 2;
+    uintptr_t saved = *place;
+    *place = damage;
     (void)walk_from_here();
-    *(volatile uintptr_t *)&frame[0] = saved;
+    *place = saved;
 }
 
 TEST(a_damaged_frame_pointer_ends_the_walk) {
