@@ -1,21 +1,17 @@
 # SPDX-License-Identifier: MIT
-"""A bare system to try packages in: a chroot by debootstrap. Needs root and a mirror of Debian.
-
-All mounts are in a mount namespace of their own, which ends with each command.
-"""
+"""A bare system to try packages in, as a test sees it: it skips where none can be made."""
 
 from __future__ import annotations
 
-import os
-import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from conftest import ROOT, run_captured
 
-SUITE = "bookworm"
-MIRROR = os.environ.get("TEST_DEBIAN_MIRROR", "http://deb.debian.org/debian")
-UNSHARE = ("unshare", "--mount", "--pid", "--fork", "--propagation", "private")
+sys.path.insert(0, str(ROOT / "scripts"))
+from packages import bare_root
 
 
 def run_ok(*command: str | Path, timeout: float = 600, **options: object) -> str:
@@ -37,28 +33,45 @@ def only(folder: Path, pattern: str) -> Path:
     return found
 
 
+def copy(base: Path, root: Path) -> Path:
+    """A system like another one. Device nodes are made anew, not shared with this machine."""
+    subprocess.run(["cp", "-a", base, root], check=True)
+    return root
+
+
 def in_chroot(root: Path, script: str) -> str:
-    """Runs a script there with /proc mounted, in namespaces that end with it."""
-    command = f"mount -t proc proc '{root}/proc' && exec chroot '{root}' /bin/sh -ec \"$1\""
-    environment = {
-        "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root",
-        "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8",
-        "PIP_CERT": "/etc/ssl/certs/ca-certificates.crt", "PIP_ROOT_USER_ACTION": "ignore",
-    }  # fmt: skip
-    environment |= {name: value for name, value in os.environ.items() if name.endswith("_proxy")}
-    return run_ok(*UNSHARE, "sh", "-c", command, "sh", script, env=environment)
+    command, environment = bare_root.inside(root, script)
+    return run_ok(*command, env=environment)
 
 
-def make_base(root: Path) -> None:
-    """Debian's smallest system, without Python; skips where it cannot be had."""
-    if os.geteuid() != 0:
-        pytest.skip("a chroot needs root")
-    if not shutil.which("debootstrap"):
-        pytest.skip("debootstrap is not installed: scripts/setup package")
-    command = [*UNSHARE, "debootstrap", "--variant=minbase", "--include=ca-certificates"]
-    result = run_captured([*command, SUITE, root, MIRROR], timeout=900)
+def make_base(root: Path, suite: str = "bookworm") -> Path:
+    """The smallest system of a release, without Python."""
+    if bare_root.missing():
+        pytest.skip(bare_root.missing())
+    release = bare_root.SUITES[suite]
+    result = run_captured(bare_root.bootstrap(release, root), timeout=900)
     if "Failed getting release file" in result.stdout + result.stderr:
-        pytest.skip(f"no network: {MIRROR} is not reached")
+        pytest.skip(f"no network: {release.mirror} is not reached")
     assert result.returncode == 0, result.stdout[-3000:]
-    for name in ("etc/resolv.conf", "etc/ssl/certs/ca-certificates.crt"):
-        shutil.copyfile(f"/{name}", root / name)
+    bare_root.connect(root)
+    return root
+
+
+def make_foreign(root: Path, suite: str = "bookworm") -> Path:
+    """The same of 64-bit ARM, under an emulator; skips where the kernel cannot."""
+    if bare_root.missing():
+        pytest.skip(bare_root.missing())
+    release = bare_root.SUITES[suite]
+    first = run_captured(bare_root.bootstrap(release, root, arch="arm64"), timeout=900)
+    if "Failed getting release file" in first.stdout + first.stderr:
+        pytest.skip(f"no network: {release.mirror} is not reached")
+    assert first.returncode == 0, first.stdout[-3000:]
+    command, environment = bare_root.inside_foreign(root, "uname -m")
+    entered = run_captured(command, env=environment)
+    if entered.returncode == 126:
+        pytest.skip(f"no private binfmt_misc, which Linux 6.7 has: {entered.stderr.strip()}")
+    assert entered.stdout == "aarch64\n", entered.stderr
+    command, environment = bare_root.second_stage(root)
+    run_ok(*command, env=environment, timeout=1500)
+    bare_root.connect(root)
+    return root

@@ -11,12 +11,11 @@ import json
 import re
 import shlex
 import shutil
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bare_system import in_chroot
+from bare_system import copy, in_chroot
 from conftest import ROOT
 
 BASES = ("debian:bookworm", "debian:bookworm-slim")
@@ -72,8 +71,7 @@ def build(text: str, base: Path, context: Path, work: Path) -> Stage:
         if word == "FROM":
             image, _, name = rest.partition(" AS ")
             assert image in BASES, image
-            stage = Stage(work / f"stage{len(stages)}")
-            subprocess.run(["cp", "-a", base, stage.root], check=True)
+            stage = Stage(copy(base, work / f"stage{len(stages)}"))
             stages[name or image] = stage
             continue
         assert stage is not None, word

@@ -14,7 +14,6 @@ import os
 import platform
 import shlex
 import shutil
-import subprocess
 import sys
 import tarfile
 import zipfile
@@ -23,7 +22,7 @@ from pathlib import Path
 
 import dockerfile
 import pytest
-from bare_system import clone, in_chroot, make_base, only, run_ok
+from bare_system import clone, copy, in_chroot, make_base, only, run_ok
 from conftest import ROOT, run_captured
 
 pytestmark = pytest.mark.package
@@ -48,16 +47,13 @@ def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def base_system(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What each bare system is a copy of."""
-    root = tmp_path_factory.mktemp("base") / "root"
-    make_base(root)
-    return root
+    return make_base(tmp_path_factory.mktemp("base") / "root")
 
 
 @pytest.fixture
 def bare(base_system: Path, tmp_path: Path) -> Bare:
     """bare(script, *files): runs it in a fresh copy of the system, with the files in /packages."""
-    root = tmp_path / "root"
-    subprocess.run(["cp", "-a", base_system, root], check=True)
+    root = copy(base_system, tmp_path / "root")
     (root / "packages").mkdir()
 
     def run(script: str, *files: Path) -> str:
