@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from . import bare_root
+
 ROOT = Path(__file__).resolve().parents[2]
 NEEDED = ("cmake", "cc", "objcopy", "strip", "readelf", "git")
 ELF = b"\x7fELF"
@@ -48,15 +50,16 @@ MACHINES = {
 }
 
 
-def machine(name: str) -> Machine:
-    """One of MACHINES; another one than this needs a cross compiler."""
+def machine(name: str, has_compiler: bool) -> Machine:
+    """One of MACHINES; another one than this needs a cross compiler, or a system that has it."""
     debian, triplet = MACHINES[name]
     is_foreign = name != os.uname().machine
     found = Machine(name, debian, triplet, f"cmake/{name}.cmake" if is_foreign else None)
     if is_foreign and not (ROOT / f"cmake/{name}.cmake").exists():
         raise PackagingError(f"no toolchain file for {name} on this machine")
-    if is_foreign and shutil.which(f"{triplet}-gcc") is None:
-        raise PackagingError(f"{triplet}-gcc is missing: scripts/setup elsewhere")
+    needed = "objcopy" if has_compiler else "gcc"
+    if is_foreign and shutil.which(f"{triplet}-{needed}") is None:
+        raise PackagingError(f"{triplet}-{needed} is missing: scripts/setup elsewhere")
     return found
 
 
@@ -124,29 +127,50 @@ def export_sources(what: Release, folder: Path) -> None:
         tar.extractall(folder)  # noqa: S202 - our own commit
 
 
+@dataclass(frozen=True)
+class Builder:
+    """Where compilers run: on this machine, or in a bare system, in which the work folder lies."""
+
+    root: Path | None = None
+
+    def inner(self, path: Path) -> Path:
+        """The path that it has there."""
+        return path if self.root is None else Path("/") / path.relative_to(self.root)
+
+    def run(self, what: Release, *words: str | Path, **variables: str) -> None:
+        command = [str(word) for word in words]
+        environment = {name: value for name, value in os.environ.items()
+                       if name not in ("CFLAGS", "LDFLAGS", "DESTDIR")}  # fmt: skip
+        if self.root is not None:
+            command, environment = bare_root.inside(self.root, 'exec "$@"', *command)
+        environment |= {"SOURCE_DATE_EPOCH": str(what.epoch), "LC_ALL": "C", **variables}
+        run(*command, env=environment)
+
+
 def build(
-    what: Release, target: Machine, source: Path, folder: Path, options: Sequence[str]
-) -> None:
+    what: Release, target: Machine, builder: Builder, source: Path, folder: Path,
+    options: Sequence[str],
+) -> None:  # fmt: skip
     """Configures and builds what is installed, without paths of this machine."""
+    source, folder = builder.inner(source), builder.inner(folder)
     flags = f"-ffile-prefix-map={source}={what.source_name} -ffile-prefix-map={folder}=build"
     command = ["cmake", "-S", source, "-B", folder, "-DCMAKE_BUILD_TYPE=Release",
                f"-DCMAKE_C_FLAGS={flags}", "-DCMAKE_SHARED_LINKER_FLAGS=-Wl,--build-id=sha1",
                "-DCMAKE_EXE_LINKER_FLAGS=-Wl,--build-id=sha1,-z,now", *options]  # fmt: skip
-    if shutil.which("ninja"):
+    if builder.root is None and shutil.which("ninja"):
         command += ["-G", "Ninja"]
     if target.toolchain:
         command.append(f"-DCMAKE_TOOLCHAIN_FILE={source / target.toolchain}")
-    environment = {name: value for name, value in os.environ.items()
-                   if name not in ("CFLAGS", "LDFLAGS", "DESTDIR")}  # fmt: skip
-    environment |= {"SOURCE_DATE_EPOCH": str(what.epoch), "LC_ALL": "C"}
-    run(*command, env=environment)
+    builder.run(what, *command)
     jobs = str(len(os.sched_getaffinity(0)))
-    run("cmake", "--build", folder, "--parallel", jobs, env=environment)
+    builder.run(what, "cmake", "--build", folder, "--parallel", jobs)
 
 
-def install(folder: Path, stage: Path) -> None:
+def install(what: Release, builder: Builder, folder: Path, stage: Path) -> None:
     """Into stage, with the prefix that the build has."""
-    run("cmake", "--install", folder, env={**os.environ, "DESTDIR": str(stage)})
+    stage.mkdir()
+    command = ["cmake", "--build", builder.inner(folder), "--target", "install"]
+    builder.run(what, *command, DESTDIR=str(builder.inner(stage)))
 
 
 def is_elf(path: Path) -> bool:
