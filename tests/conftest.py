@@ -20,6 +20,11 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 BUILD_DIR = Path(os.environ.get("POOLSHIM_BUILD_DIR", ROOT / "build" / "release")).resolve()
 
+# A shell without job control starts background jobs with this signal ignored; tests send it to
+# commands, which inherit what is set here.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 # Another processor's programs run under an emulator: its absolute path and its options. Programs
 # that start themselves again (tests/unit/again.h) read it too.
 EMULATOR = shlex.split(os.environ.get("TEST_EMULATOR", ""))

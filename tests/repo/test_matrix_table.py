@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """scripts/dev/matrix where it cannot do its work: one line, the right exit status, nothing left.
 
-    scripts/test tests/repo/test_matrix.py         the real thing: scripts/test --packages
+    scripts/test tests/repo/test_matrix_table.py         the real thing: scripts/test --packages
 """
 
 from __future__ import annotations
