@@ -111,14 +111,16 @@ static void unmap(char *base, size_t granules) {
     }
 }
 
+#define OVERDUE 4
+
 size_t ps_granules_x_limit = SIZE_MAX;
 
-/* Purges what exceeds the limit, at most about what was given just now. Another thread that purges
- * does it instead. */
+/* Purges what exceeds the limit, at most about OVERDUE times what was given just now: while one
+ * thread purges, the frees of others purge nothing, and later ones make up for them. */
 static PS_COLD void keep_limit(size_t granules, size_t limit) {
     struct ps_page_counts counts;
     uint64_t done;
-    uint64_t left = granules;
+    uint64_t left = OVERDUE * (uint64_t)granules;
     do { /* ends: each step purges some of what is left */
         ps_page_cache_count(&counts);
         uint64_t dirty = counts.dirty_granules - counts.stuck_granules;

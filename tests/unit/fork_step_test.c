@@ -10,14 +10,10 @@
 #include "tests/unit/region_check.h"
 #include "tests/unit/worker.h"
 
-#include "pools/engine/heap/background.h"
-#include "pools/engine/heap/cpu_cache.h"
-#include "pools/engine/heap/remote.h"
 #include "pools/engine/heap/start.h"
 #include "pools/engine/heap/thread.h"
 #include "pools/engine/page/medium.h"
 #include "pools/engine/page/page_cache.h"
-#include "pools/engine/page/retention.h"
 
 /* ---- what must hold in the child ---- */
 
@@ -329,97 +325,6 @@ FRESH_TEST(a_thread_frees_blocks_of_others) {
     busy_granules_max = 16;
     ps_engine_start();
     fork_at_each_step(leave_orphans, free_orphans, use_everything, 97);
-}
-
-#define CACHED_BYTES 48
-
-static struct worker third; /* more threads than the fake processor, with one that waits */
-
-static void allocate_one(void *unused) {
-    (void)unused;
-    ps_heap_free(ps_heap_alloc(CACHED_BYTES));
-}
-
-static void allocate_for_others(void) {
-    worker_start(&third);
-    worker_do(&third, allocate_one, NULL);
-    ps_background_count_cpus();
-    for (size_t i = 0; i < BLOCKS; i++) {
-        live_start(&before[i], ps_heap_alloc(CACHED_BYTES), CACHED_BYTES, i);
-    }
-}
-
-static void free_some(size_t first, size_t end) {
-    for (size_t i = first; i < end; i++) {
-        void *block = before[i].address;
-        before[i].address = NULL;
-        __atomic_signal_fence(__ATOMIC_SEQ_CST); /* as in free_orphans */
-        ps_heap_free(block);
-    }
-}
-
-static void fill_and_empty_a_cache(void) {
-    uint32_t class_index = ps_size_class_of(CACHED_BYTES);
-    free_some(0, BLOCKS / 2); /* to their span: there is no cache yet */
-    ps_thread_enter();
-    ps_remote_flush(ps_thread_own());
-    for (int i = 0; i < 4; i++) { /* the first makes one */
-        ps_cpu_cache_ask(ps_thread_own(), class_index);
-    }
-    ps_thread_leave();
-    free_some(BLOCKS / 2, BLOCKS);
-    CHECK_CMP(ps_cpu_cache_blocks(class_index), >=, 8);
-    for (int round = 0; round < 2; round++) { /* in the second most return, the newest move */
-        void *used[3];
-        for (int i = 0; i < 3; i++) {
-            ps_thread_enter();
-            used[i] = ps_cpu_cache_take(ps_thread_own(), class_index);
-            ps_thread_leave();
-        }
-        for (int i = 0; i < 3; i++) {
-            ps_heap_free(used[i]);
-        }
-        fake_os_advance_ms(2 * PS_RETENTION_SCAN_MS);
-        (void)ps_cpu_cache_tick(ps_os_now_ms(), ps_remote_return);
-        (void)ps_cpu_cache_tick(ps_os_now_ms(), ps_remote_return);
-    }
-    CHECK_EQ(ps_cpu_cache_blocks(class_index), 3);
-    ps_cpu_cache_drain(ps_remote_return);
-    CHECK_EQ(ps_cpu_cache_blocks(class_index), 0);
-    ps_heap_give_up();
-}
-
-/* No block is cached twice, nor while it is live. */
-static void take_from_cache_and_use_everything(void) {
-    char *taken[2 * BLOCKS];
-    size_t count = 0;
-    ps_thread_enter();
-    while (count < 2 * BLOCKS) {
-        taken[count] = ps_cpu_cache_take(ps_thread_own(), ps_size_class_of(CACHED_BYTES));
-        if (taken[count] == NULL) {
-            break;
-        }
-        for (size_t i = 0; i < count; i++) {
-            CHECK(taken[i] != taken[count]);
-        }
-        for (size_t i = 0; i < BLOCKS; i++) {
-            CHECK((char *)before[i].address != taken[count]);
-        }
-        count++;
-    }
-    ps_thread_leave();
-    while (count-- > 0) {
-        ps_heap_free(taken[count]);
-    }
-    use_everything();
-}
-
-FRESH_TEST(a_processor_caches_blocks_and_returns_them) {
-    busy_granules_max = 4;
-    ps_engine_start();
-    fork_at_each_step(allocate_for_others, fill_and_empty_a_cache,
-                      take_from_cache_and_use_everything, 11);
-    worker_stop(&third);
 }
 
 static void end_and_go_on(void) {
