@@ -29,6 +29,7 @@ SLOW |= {"slice_test", "shared_kill_test", "shared_open_test", "shared_test"}
 # These wait for the disk at every step of a commit, and kill children there: hours under memcheck.
 # What they call is called by the arena's other tests.
 LEFT_OUT = {"arena_kill_test", "arena_test"}
+LEFT_OUT |= {"source_reserve_test"}  # sets a limit, which valgrind does not apply
 
 
 def cases() -> list[object]:

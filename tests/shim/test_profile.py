@@ -142,8 +142,9 @@ def test_figures_are_within_their_intervals(
             within = sum(abs(one) <= TWO_SIDED_95 for one in off)
             mean = sum(off) / SEEDS
             print(f"{name:13} {TYPES[kind]:13} {within} of {SEEDS} within, mean {mean:+.2f}")
-            # Of a hundred, 95 are expected; fewer than 88 would be one chance in a thousand.
-            assert within >= 88, (name, TYPES[kind])
+            # Of a hundred, 95 are expected; fewer than 85 would be one chance in 27,000, and
+            # there are some sixty figures.
+            assert within >= 85, (name, TYPES[kind])
             assert abs(mean) * math.sqrt(SEEDS) < 4, (name, TYPES[kind], "biased")
             all_of_them += off
     assert sum(abs(one) <= TWO_SIDED_95 for one in all_of_them) >= 0.94 * len(all_of_them)
