@@ -7,6 +7,7 @@
 #ifndef PS_TESTS_UNIT_ENGINE_H
 #define PS_TESTS_UNIT_ENGINE_H
 
+#include "pools/engine/heap/background.h"
 #include "pools/engine/heap/fast_path.h"
 #include "pools/engine/heap/large.h"
 #include "pools/engine/heap/maintenance.h"
@@ -37,6 +38,13 @@ void ps_configure(struct ps_config *config) { *config = engine_config; }
 #define ENGINE_LONG_CLASSES                                                                        \
     __attribute__((constructor)) static void engine_long_classes(void) {                           \
         engine_config.small_max_bytes = PS_CLASS_BYTES_LIMIT;                                      \
+    }
+
+/* In a test of what is kept for reuse: the bound of surplus.h is off, as beside a background
+ * thread. */
+#define ENGINE_NO_SURPLUS                                                                          \
+    __attribute__((constructor)) static void engine_no_surplus(void) {                             \
+        ps_control_page.x_background = PS_BACKGROUND_ASLEEP;                                       \
     }
 
 /* ---- random numbers for any thread; unit_random is for one ---- */

@@ -9,6 +9,8 @@
 
 #include <pthread.h>
 
+ENGINE_NO_SURPLUS
+
 #define LIMIT_BYTES (800 * MIB)
 #define NEAR_BYTES (700 * MIB)
 #define CLOSE_BYTES (750 * MIB)

@@ -81,7 +81,7 @@ struct ps_heap {
     struct ps_span *streak_span;             /* 3072 span of this thread's free streak, or NULL */
     char *streak_first;                      /* 3080 block that opened it */
     uint32_t x_back;                         /* 3088 fully free spans since the last notices */
-    uint32_t reserved_1;                     /* 3092 */
+    uint32_t surplus_countdown;              /* 3092 readings until the bound is checked */
     uint32_t tick_countdown;                 /* 3096 slow calls until the clock is read */
     uint32_t x_state;                        /* 3100 enum ps_heap_state; registry lock */
     uint64_t next_scan_ms;                   /* 3104 */

@@ -15,6 +15,7 @@
 #include "pools/engine/heap/remote.h"
 #include "pools/engine/heap/room.h"
 #include "pools/engine/heap/start.h"
+#include "pools/engine/heap/surplus.h"
 #include "pools/engine/heap/thread.h"
 #include "pools/engine/os/os.h"
 #include "pools/engine/page/medium.h"
@@ -24,6 +25,9 @@
 #include "pools/engine/small/span_remote.h"
 
 #define TICK_CALLS 4 /* slow calls per reading of the clock */
+
+/* Readings between two checks of the bound on free memory: few spans are freed meanwhile. */
+#define SURPLUS_TICKS 7
 
 /* Between two steps of the background thread. The purge has steps for an eighth to a half of the
  * time; a heap that was asked for may be taken when heaps are examined the second time. */
@@ -87,16 +91,6 @@ static PS_COLD bool serve(uint32_t request, bool has_more) {
     return true;
 }
 
-/* A request that waits and is this thread's to serve: where there is a background thread it is that
- * one's. 0: none does. */
-static uint32_t request_here(void) {
-    uint32_t request = ps_control_request();
-    /* relaxed: a moment later it is another. */
-    return request != 0 && ps_load_relaxed(&ps_control_page.x_background) == PS_BACKGROUND_OFF
-               ? request
-               : 0;
-}
-
 static PS_NOINLINE void do_due_work(struct ps_heap *heap) {
     uint64_t now_ms = ps_os_now_ms();
     ps_store_relaxed(&heap->x_active_ms, now_ms); /* relaxed: read to judge whether this thread is
@@ -113,8 +107,16 @@ static PS_NOINLINE void do_due_work(struct ps_heap *heap) {
     ps_mode.hook.tick();
     (void)ps_take_tick(now_ms);
     bool is_behind = ps_purge_is_behind() || ps_medium_purge_is_behind();
+    /* Otherwise the background thread serves requests, and releases what is left in a silence.
+     * relaxed: a moment later it may run. */
+    bool is_alone = ps_load_relaxed(&ps_control_page.x_background) == PS_BACKGROUND_OFF;
+    if (is_alone && ps_background_threads() <= 1 && heap->surplus_countdown-- == 0) {
+        bool is_beyond = ps_surplus_tick(now_ms);
+        heap->surplus_countdown = is_beyond ? 0 : SURPLUS_TICKS;
+        is_behind |= is_beyond;
+    }
     heap->tick_countdown = is_behind ? 0 : TICK_CALLS;
-    uint32_t request = request_here();
+    uint32_t request = is_alone ? ps_control_request() : 0;
     /* Sooner if memory is short. */
     uint64_t early_ms = PS_RETENTION_SCAN_MS - ps_retention_interval_ms(PS_RETENTION_SCAN_MS);
     if (now_ms + early_ms >= heap->next_scan_ms || PS_UNLIKELY(request != 0)) {
@@ -128,8 +130,7 @@ static PS_NOINLINE void do_due_work(struct ps_heap *heap) {
     if (PS_UNLIKELY(request != 0) && serve(request, false)) {
         heap->tick_countdown = 0;
     }
-    if (ps_load_relaxed(&ps_control_page.x_background) ==
-        PS_BACKGROUND_OFF) { /* relaxed: as above */
+    if (is_alone) {
         report_if_due(now_ms);
     }
 }

@@ -18,6 +18,7 @@
 #include "pools/engine/heap/registry.h"
 #include "pools/engine/heap/remote.h"
 #include "pools/engine/heap/slow_path.h"
+#include "pools/engine/heap/surplus.h"
 #include "pools/engine/heap/thread.h"
 #include "pools/engine/os/lock.h"
 #include "pools/engine/page/medium.h"
@@ -54,6 +55,7 @@ static void child(void) {
     ps_page_cache_fork_child();
     ps_medium_fork_child();
     ps_medium_purge_fork_child();
+    ps_surplus_fork_child();
     ps_mapping_fork_child();
     ps_steal_fork_child();
     ps_cpu_cache_fork_child();

@@ -26,6 +26,7 @@ enum ps_lock_rank {
     PS_RANK_EXITED = 2,   /* heap/detached.c: the heap of calls after thread exit */
     PS_RANK_REGISTRY = 3, /* heap/registry.c: list of heaps */
     PS_RANK_ORPHAN = 4,   /* small/orphans.c: spans without an owner */
+    PS_RANK_SURPLUS = 4,  /* heap/surplus.c: bound on free memory; never with the one above */
     PS_RANK_MAPPING = 5,  /* heap/mapping.c: freed mappings kept for reuse */
     PS_RANK_STEAL = 6, /* heap/remote_steal.c: one stealing thread at a time; never with the next */
     PS_RANK_PURGE = 6, /* page/purge.c: one purging thread; held over madvise, as the next */
