@@ -7,6 +7,7 @@
  */
 #include "tests/unit/engine.h"
 #include "tests/unit/fork_step.h"
+#include "tests/unit/page_cache_check.h"
 #include "tests/unit/region_check.h"
 #include "tests/unit/worker.h"
 
@@ -17,37 +18,12 @@
 
 /* ---- what must hold in the child ---- */
 
-struct sum {
-    uint64_t granules;
-    uint64_t dirty_granules;
-    uint64_t clean_granules;
-    uint64_t busy_granules;
-};
-
-static void add_run(struct ps_slot *slot, void *context) {
-    struct sum *sum = context;
-    const struct ps_run *run = &slot->run;
-    sum->granules += run->granules;
-    if (run->kind == PS_RUN_FREE) {
-        *(run->is_dirty ? &sum->dirty_granules : &sum->clean_granules) += run->granules;
-    } else if (run->kind == PS_RUN_BUSY) {
-        sum->busy_granules += run->granules;
-    }
-}
-
 #define LOST_PAGES_MAX (PS_PAGE_BITS + 32) /* a region, and what leaves a full cache */
 
 static uint64_t busy_granules_max; /* what a thread may hold */
 
 static void check_page_cache(void) {
-    struct ps_page_counts counts;
-    struct sum sum = {0};
-    ps_page_cache_count(&counts);
-    ps_page_cache_walk(add_run, &sum);
-    CHECK_EQ(sum.granules + counts.closed_granules, counts.arena_granules);
-    CHECK_EQ(sum.dirty_granules, counts.dirty_granules);
-    CHECK_EQ(sum.clean_granules + counts.closed_granules, counts.clean_granules);
-    CHECK_CMP(sum.busy_granules, <=, busy_granules_max);
+    CHECK_CMP(check_page_cache_sums().busy_granules, <=, busy_granules_max);
     CHECK_CMP(check_regions(1).lost_pages, <=, LOST_PAGES_MAX);
 }
 
@@ -112,6 +88,26 @@ FRESH_TEST(page_runs_come_and_go) {
     busy_granules_max = 16;
     ps_engine_start();
     fork_at_each_step(NULL, page_runs, use_everything, 131);
+}
+
+/* A dirty run between two clean ones. */
+static void leave_short_runs(void) {
+    void *rows[5];
+    for (size_t i = 0; i < 5; i++) {
+        rows[i] = ps_heap_alloc(600000);
+    }
+    ps_heap_free(rows[1]);
+    ps_heap_free(rows[3]);
+    ps_heap_trim(0);
+    ps_heap_free(rows[2]);
+}
+
+static void lengthened_run(void) { ps_heap_free(ps_heap_alloc(1700000)); }
+
+FRESH_TEST(a_dirty_run_is_lengthened) {
+    busy_granules_max = 26;
+    ps_engine_start();
+    fork_at_each_step(leave_short_runs, lengthened_run, use_everything, 13);
 }
 
 /* Blocks that wait leave a full cache, from its middle and all at the end. */

@@ -10,14 +10,13 @@
 #include "pools/engine/base/compiler.h"
 #include "pools/engine/os/lock.h"
 #include "pools/engine/page/arena.h"
+#include "pools/engine/page/free_runs.h"
 #include "pools/engine/page/huge.h"
 #include "pools/engine/page/metadata.h"
 #include "pools/engine/page/purge.h"
 #include "pools/engine/page/run_bins.h"
 
-/* `back` has 16 bits, so coalescing stops at 4 GiB. */
 #define DIRTY_GRANULES_MANY 32 /* 2 MiB: see find_clean_locked */
-#define COALESCE_LIMIT 65535
 
 /* Most words that one section notes: opening parts of two arenas with neighbours on both sides,
  * then carving with a rest on both sides. */
@@ -25,92 +24,8 @@
 
 PS_UNDO_LOG(page_undo, UNDO_WORDS);
 static struct ps_lock page_lock = PS_LOCK_INIT_UNDO(PS_RANK_PAGE, &page_undo);
-static struct ps_run_sorts sorts;
 static uint64_t arena_granules;
 static uint64_t closed_granules; /* not accessible yet, included in arena_granules */
-
-static struct ps_run *run_at(char *base) { return &ps_page_map_slot(base)->run; }
-
-/* relaxed: a run becomes FREE, or ceases to be, under the page lock only; concurrent stores of
- * tenants to the other kinds are equivalent here. */
-static uint8_t kind_of(const struct ps_run *run) { return ps_load_relaxed(&run->kind); }
-
-static char *end_of(const struct ps_run *run) {
-    return run->base + ((size_t)run->granules << PS_GRANULE_SHIFT);
-}
-
-/* Describes [base, base + granules) as a separate clean run. */
-static struct ps_run *make_run(char *base, size_t granules, enum ps_page_arena_kind kind) {
-    struct ps_run *run = run_at(base);
-    PS_UNDO_NOTE(&page_undo, run->kind); /* other fields are ignored inside of a run */
-    run->base = base;
-    run->granules = (uint32_t)granules;
-    run->is_dirty = false;
-    run->is_huge = kind & 1;
-    run->is_stuck = false;
-    run->back = 0;
-    return run;
-}
-
-/* Splits a run at `base`; returns the part from there on, of the same sort. */
-static struct ps_run *split_at(struct ps_run *run, char *base) {
-    size_t kept = (size_t)(base - run->base) >> PS_GRANULE_SHIFT;
-    struct ps_run *rest = make_run(base, run->granules - kept, run->is_huge);
-    rest->is_dirty = run->is_dirty;
-    rest->is_stuck = run->is_stuck;
-    PS_UNDO_NOTE(&page_undo, run->granules);
-    run->granules = (uint32_t)kept;
-    return rest;
-}
-
-/* The free run of the same sort that ends at the start of `run`, or NULL. */
-static struct ps_run *free_run_before(const struct ps_run *run) {
-    struct ps_run *last = run_at(run->base - 1);
-    if (kind_of(last) != PS_RUN_FREE) {
-        return NULL;
-    }
-    struct ps_run *before = run_at(run->base - ((size_t)last->back + 1) * PS_GRANULE_BYTES);
-    return ps_run_is_same_sort(before, run) ? before : NULL;
-}
-
-/* Inserts a run, coalesced with neighbours of the same sort; returns the result. */
-static struct ps_run *insert_locked(struct ps_run *run) {
-    struct ps_run_bins *bins = ps_run_sorts_bins(&sorts, run);
-    struct ps_run *before = free_run_before(run);
-    if (before != NULL && before->granules + run->granules <= COALESCE_LIMIT) {
-        ps_run_bins_remove(bins, before, &page_undo);
-        before->granules += run->granules;
-        PS_UNDO_NOTE(&page_undo, run->kind);
-        ps_store_relaxed(&run->kind, (uint8_t)PS_RUN_NONE); /* relaxed: free() only classifies */
-        run = before;
-    }
-    struct ps_run *after = run_at(end_of(run));
-    if (kind_of(after) == PS_RUN_FREE && after->base == end_of(run) &&
-        ps_run_is_same_sort(after, run) && after->granules + run->granules <= COALESCE_LIMIT) {
-        ps_run_bins_remove(bins, after, &page_undo);
-        PS_UNDO_NOTE(&page_undo, run->granules);
-        run->granules += after->granules;
-    }
-    ps_run_bins_insert(bins, run, &page_undo);
-    return run;
-}
-
-/* Carves `granules` at an aligned address from a free run, and returns the rest to the bins. */
-static struct ps_run *carve_locked(struct ps_run *run, size_t granules, size_t align_granules) {
-    struct ps_run_bins *bins = ps_run_sorts_bins(&sorts, run);
-    ps_run_bins_remove(bins, run, &page_undo);
-    char *base = (char *)ps_round_up((uintptr_t)run->base, align_granules << PS_GRANULE_SHIFT);
-    if (base != run->base) {
-        struct ps_run *head = run;
-        run = split_at(head, base);
-        ps_run_bins_insert(bins, head, &page_undo);
-    }
-    if (run->granules != granules) {
-        ps_run_bins_insert(bins, split_at(run, base + (granules << PS_GRANULE_SHIFT)), &page_undo);
-    }
-    ps_store_relaxed(&run->kind, (uint8_t)PS_RUN_BUSY); /* relaxed: free() only classifies by it */
-    return run;
-}
 
 void ps_page_cache_start(const struct ps_config *config) {
     ps_page_map_start();
@@ -132,7 +47,8 @@ static struct ps_run *open_locked(struct ps_page_arena *arena, size_t granules) 
     ps_page_cache_shut(base, opened << PS_GRANULE_SHIFT);
     PS_UNDO_NOTE(&page_undo, closed_granules);
     closed_granules -= opened;
-    struct ps_run *run = insert_locked(make_run(base, opened, arena->kind));
+    struct ps_run *run = ps_free_runs_insert(
+        ps_free_runs_describe(base, opened, arena->kind & 1, &page_undo), &page_undo);
     ps_lock_commit(&page_lock);
     return run;
 }
@@ -141,10 +57,11 @@ static struct ps_run *open_locked(struct ps_page_arena *arena, size_t granules) 
 static size_t clean_granules_before(const struct ps_page_arena *arena) {
     const struct ps_run *before = NULL;
     if (arena->granules != 0) {
-        struct ps_run next = {.base = end_of_arena(arena), .is_huge = arena->kind & 1};
-        before = free_run_before(&next);
+        struct ps_run next = {.base = end_of_arena(arena)};
+        before = ps_free_runs_before(&next);
     }
-    return before != NULL ? before->granules : 0;
+    bool is_clean = before != NULL && !before->is_dirty && before->is_huge == (arena->kind & 1);
+    return is_clean ? before->granules : 0;
 }
 
 /* Granules that must be opened for a run of `granules`, beyond the clean run at the end of the
@@ -192,18 +109,23 @@ static enum ps_page_arena_kind other_kind(enum ps_page_arena_kind kind) {
 }
 
 /* Dirty runs come first, of either kind, and before all others the stuck ones, which hold memory in
- * any case; then clean runs of the wanted kind (find_present_locked). */
+ * any case; then dirty ones with clean neighbours, then clean runs (find_present_locked). */
 static struct ps_run *find_dirty_locked(size_t granules, enum ps_page_arena_kind kind) {
     struct ps_run *run = NULL;
-    if (PS_UNLIKELY(ps_run_pair_granules(&sorts.stuck) != 0)) {
-        run = ps_run_pair_find(&sorts.stuck, granules, kind);
+    if (PS_UNLIKELY(ps_run_pair_granules(&ps_free_runs.stuck) != 0)) {
+        run = ps_run_pair_find(&ps_free_runs.stuck, granules, kind);
     }
-    return run != NULL ? run : ps_run_pair_find(&sorts.dirty, granules, kind);
+    run = run != NULL ? run : ps_run_pair_find(&ps_free_runs.dirty, granules, kind);
+    if (run == NULL) {
+        run = ps_free_runs_join(granules, kind, &page_undo);
+        ps_lock_commit(&page_lock);
+    }
+    return run;
 }
 
 static struct ps_run *find_present_locked(size_t granules, enum ps_page_arena_kind kind) {
     struct ps_run *run = find_dirty_locked(granules, kind);
-    return run != NULL ? run : ps_run_bins_find(&sorts.clean.of[kind], granules);
+    return run != NULL ? run : ps_run_bins_find(&ps_free_runs.clean.of[kind], granules);
 }
 
 /* The other kind is the last resort: its clean runs, then a plain arena if one of whole huge pages
@@ -214,7 +136,7 @@ static struct ps_run *find_locked(size_t granules, enum ps_page_arena_kind kind)
         run = grow_locked(granules, kind);
     }
     if (run == NULL) {
-        run = ps_run_bins_find(&sorts.clean.of[other_kind(kind)], granules);
+        run = ps_run_bins_find(&ps_free_runs.clean.of[other_kind(kind)], granules);
     }
     return run == NULL && kind != PS_PAGE_ARENA_PLAIN ? grow_locked(granules, PS_PAGE_ARENA_PLAIN)
                                                       : run;
@@ -224,10 +146,10 @@ static struct ps_run *find_locked(size_t granules, enum ps_page_arena_kind kind)
  * are many: threads that start and end faster than the purge would each add theirs (100 MiB more in
  * 360 threads of the scenario cancelled_threads). */
 static struct ps_run *find_clean_locked(size_t granules, enum ps_page_arena_kind kind) {
-    if (ps_run_pair_granules(&sorts.dirty) > DIRTY_GRANULES_MANY) {
+    if (ps_run_pair_granules(&ps_free_runs.dirty) > DIRTY_GRANULES_MANY) {
         return find_locked(granules, kind);
     }
-    struct ps_run *run = ps_run_bins_find(&sorts.clean.of[kind], granules);
+    struct ps_run *run = ps_run_bins_find(&ps_free_runs.clean.of[kind], granules);
     if (run == NULL) {
         run = grow_locked(granules, kind);
     }
@@ -242,8 +164,8 @@ static struct ps_run *take(struct ps_run *(*find)(size_t granules, enum ps_page_
     ps_lock_acquire(&page_lock);
     struct ps_run *run = find(fit, kind);
     if (run != NULL) {
-        run = carve_locked(run, granules, align_granules);
-        ps_purge_note_locked(ps_run_pair_granules(&sorts.dirty));
+        run = ps_free_runs_carve(run, granules, align_granules, &page_undo);
+        ps_purge_note_locked(ps_run_pair_granules(&ps_free_runs.dirty));
     }
     ps_lock_release(&page_lock);
     return run;
@@ -276,7 +198,7 @@ static void give(struct ps_run *run, bool is_dirty) {
     run->is_dirty = is_dirty;
     run->is_stuck = false;
     ps_lock_acquire(&page_lock);
-    insert_locked(run);
+    ps_free_runs_insert(run, &page_undo);
     ps_lock_release(&page_lock);
 }
 
@@ -287,14 +209,14 @@ void ps_page_cache_give_zero(struct ps_run *run) { give(run, false); }
 /* The free run of a kind with at least `granules` that starts at `base`, or NULL. If the accessible
  * part of an arena ends there, or behind a shorter clean run, opens more of it. */
 static struct ps_run *free_run_at_locked(char *base, size_t granules, bool is_huge) {
-    struct ps_run *run = run_at(base);
-    bool is_free = kind_of(run) == PS_RUN_FREE && run->base == base;
+    struct ps_run *run = ps_free_runs_at(base);
+    bool is_free = ps_free_runs_kind_of(run) == PS_RUN_FREE && run->base == base;
     if (is_free && (run->granules >= granules || run->is_huge != is_huge)) {
         return run->is_huge == is_huge ? run : NULL;
     }
     /* The run is followed by another head, or by unopened addresses. */
-    char *end = is_free ? end_of(run) : base;
-    if (kind_of(run_at(end)) != PS_RUN_NONE || (is_free && run->is_dirty)) {
+    char *end = is_free ? ps_free_runs_end_of(run) : base;
+    if (ps_free_runs_kind_of(ps_free_runs_at(end)) != PS_RUN_NONE || (is_free && run->is_dirty)) {
         return NULL;
     }
     size_t missing = granules - (is_free ? run->granules : 0);
@@ -312,14 +234,14 @@ static struct ps_run *free_run_at_locked(char *base, size_t granules, bool is_hu
 bool ps_page_cache_extend(struct ps_run *run, size_t granules, bool *is_clean) {
     size_t added = granules - run->granules;
     ps_lock_acquire(&page_lock);
-    struct ps_run *after = free_run_at_locked(end_of(run), added, run->is_huge);
+    struct ps_run *after = free_run_at_locked(ps_free_runs_end_of(run), added, run->is_huge);
     if (after != NULL) {
         *is_clean = !after->is_dirty;
-        struct ps_run *piece = carve_locked(after, added, 1);
+        struct ps_run *piece = ps_free_runs_carve(after, added, 1, &page_undo);
         ps_store_relaxed(&piece->kind, (uint8_t)PS_RUN_NONE); /* relaxed: free() only classifies */
         PS_UNDO_NOTE(&page_undo, run->granules);
         run->granules = (uint32_t)granules;
-        ps_purge_note_locked(ps_run_pair_granules(&sorts.dirty));
+        ps_purge_note_locked(ps_run_pair_granules(&ps_free_runs.dirty));
     }
     ps_lock_release(&page_lock);
     return after != NULL;
@@ -327,10 +249,11 @@ bool ps_page_cache_extend(struct ps_run *run, size_t granules, bool *is_clean) {
 
 void ps_page_cache_shrink(struct ps_run *run, size_t granules) {
     ps_lock_acquire(&page_lock);
-    struct ps_run *tail = split_at(run, run->base + (granules << PS_GRANULE_SHIFT));
+    struct ps_run *tail =
+        ps_free_runs_split(run, run->base + (granules << PS_GRANULE_SHIFT), &page_undo);
     tail->is_dirty = true;
     tail->is_stuck = false;
-    insert_locked(tail);
+    ps_free_runs_insert(tail, &page_undo);
     ps_lock_release(&page_lock);
 }
 
@@ -338,7 +261,7 @@ struct ps_run *ps_page_cache_adopt(char *base, size_t granules) {
     ps_lock_acquire(&page_lock);
     struct ps_run *run = NULL;
     if (ps_page_map_cover(base, granules << PS_GRANULE_SHIFT)) {
-        run = make_run(base, granules, PS_PAGE_ARENA_PLAIN);
+        run = ps_free_runs_describe(base, granules, false, &page_undo);
         ps_store_relaxed(&run->kind, (uint8_t)PS_RUN_BUSY); /* relaxed: free() only classifies */
     }
     ps_lock_release(&page_lock);
@@ -359,11 +282,11 @@ static size_t piece_of(const struct ps_run *run, size_t granules) {
 void ps_page_cache_detach_dirty(size_t granules, struct ps_run **list) {
     ps_lock_acquire(&page_lock);
     while (granules > 0) {
-        struct ps_run *run = ps_run_pair_longest(&sorts.dirty);
+        struct ps_run *run = ps_run_pair_longest(&ps_free_runs.dirty);
         if (run == NULL) {
             break;
         }
-        run = carve_locked(run, piece_of(run, granules), 1);
+        run = ps_free_runs_carve(run, piece_of(run, granules), 1, &page_undo);
         granules -= run->granules;
         PS_UNDO_NOTE(&page_undo, run->next);
         PS_UNDO_NOTE(&page_undo, *list);
@@ -382,25 +305,25 @@ void ps_page_cache_attach(struct ps_run **list, size_t granules, enum ps_purge_r
     PS_UNDO_NOTE(&page_undo, run->next);
     PS_UNDO_NOTE(&page_undo, run->kind);
     if (granules < run->granules) {
-        rest = split_at(run, run->base + (granules << PS_GRANULE_SHIFT));
+        rest = ps_free_runs_split(run, run->base + (granules << PS_GRANULE_SHIFT), &page_undo);
         ps_store_relaxed(&rest->kind, (uint8_t)PS_RUN_BUSY); /* relaxed: free() only classifies */
         rest->next = run->next;
     }
     *list = rest;
     run->is_dirty = result != PS_PURGE_DONE;
     run->is_stuck = result == PS_PURGE_REFUSED;
-    insert_locked(run);
+    ps_free_runs_insert(run, &page_undo);
     ps_lock_release(&page_lock);
 }
 
 bool ps_page_cache_unstick(size_t granules) {
     ps_lock_acquire(&page_lock);
-    struct ps_run *run = ps_run_pair_longest(&sorts.stuck);
+    struct ps_run *run = ps_run_pair_longest(&ps_free_runs.stuck);
     if (run != NULL) {
-        run = carve_locked(run, ps_min(run->granules, granules), 1);
+        run = ps_free_runs_carve(run, ps_min(run->granules, granules), 1, &page_undo);
         PS_UNDO_NOTE(&page_undo, run->kind);
         run->is_stuck = false;
-        insert_locked(run);
+        ps_free_runs_insert(run, &page_undo);
     }
     ps_lock_release(&page_lock);
     return run != NULL;
@@ -408,13 +331,14 @@ bool ps_page_cache_unstick(size_t granules) {
 
 void ps_page_cache_count(struct ps_page_counts *out) {
     ps_lock_acquire(&page_lock);
-    *out = (struct ps_page_counts){
-        .arena_count = ps_page_arena_count(),
-        .arena_granules = arena_granules,
-        .dirty_granules = ps_run_pair_granules(&sorts.dirty) + ps_run_pair_granules(&sorts.stuck),
-        .stuck_granules = ps_run_pair_granules(&sorts.stuck),
-        .clean_granules = ps_run_pair_granules(&sorts.clean) + closed_granules,
-        .closed_granules = closed_granules};
+    *out = (struct ps_page_counts){.arena_count = ps_page_arena_count(),
+                                   .arena_granules = arena_granules,
+                                   .dirty_granules = ps_run_pair_granules(&ps_free_runs.dirty) +
+                                                     ps_run_pair_granules(&ps_free_runs.stuck),
+                                   .stuck_granules = ps_run_pair_granules(&ps_free_runs.stuck),
+                                   .clean_granules =
+                                       ps_run_pair_granules(&ps_free_runs.clean) + closed_granules,
+                                   .closed_granules = closed_granules};
     ps_lock_release(&page_lock);
 }
 

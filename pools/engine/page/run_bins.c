@@ -105,13 +105,25 @@ struct ps_run *ps_run_bins_find(const struct ps_run_bins *bins, size_t granules)
     return bin == PS_BIN_COUNT ? NULL : bins->heads[bin];
 }
 
-struct ps_run *ps_run_bins_longest(const struct ps_run_bins *bins) {
-    for (size_t index = PS_BIN_COUNT / 64; index-- > 0;) {
-        if (bins->filled[index] != 0) {
-            return bins->heads[index * 64 + 63 - (size_t)__builtin_clzll(bins->filled[index])];
+/* The first run of the last non-empty bin before `bin`, or NULL. */
+static struct ps_run *last_before(const struct ps_run_bins *bins, size_t bin) {
+    for (size_t index = (bin + 63) / 64; index-- > 0;) {
+        uint64_t mask =
+            bin - index * 64 < 64 ? ((uint64_t)1 << (bin - index * 64)) - 1 : ~(uint64_t)0;
+        uint64_t word = bins->filled[index] & mask;
+        if (word != 0) {
+            return bins->heads[index * 64 + 63 - (size_t)__builtin_clzll(word)];
         }
     }
     return NULL;
+}
+
+struct ps_run *ps_run_bins_longest(const struct ps_run_bins *bins) {
+    return last_before(bins, PS_BIN_COUNT);
+}
+
+struct ps_run *ps_run_bins_shorter(const struct ps_run_bins *bins, const struct ps_run *run) {
+    return run->next != NULL ? run->next : last_before(bins, bin_of(run->granules));
 }
 
 struct ps_run *ps_run_pair_find(const struct ps_run_pair *pair, size_t granules, size_t kind) {

@@ -3,7 +3,7 @@
  * Free runs by length: a two-level segregated fit as in TLSF (Masmano et al. 2004). Lengths to 32
  * have a bin each, longer ones eight bins per doubling; a bitmap finds the next non-empty bin, so
  * insertion and removal are O(1). No locks: the page cache holds its own, whose undo log notes
- * every change. Callers: page_cache.c.
+ * every change. Callers: free_runs.c, page_cache.c.
  */
 #ifndef PS_PAGE_RUN_BINS_H
 #define PS_PAGE_RUN_BINS_H
@@ -67,5 +67,8 @@ struct ps_run *ps_run_pair_longest(const struct ps_run_pair *pair);
 
 /* The longest run, to the precision of a bin, still in its bin, or NULL. */
 struct ps_run *ps_run_bins_longest(const struct ps_run_bins *bins);
+
+/* The run after this one in the order of a walk from the longest on, or NULL. */
+struct ps_run *ps_run_bins_shorter(const struct ps_run_bins *bins, const struct ps_run *run);
 
 #endif
