@@ -257,7 +257,8 @@ static struct ps_run *grow_guarded(struct ps_slot *slot, size_t bytes) {
     size_t old_capacity = capacity_of(slot);
     bool is_clean = true;
     struct ps_run *run = &slot->run;
-    if (run->kind == PS_RUN_MAPPING) {
+    bool is_mapping = run->kind == PS_RUN_MAPPING; /* one that has moved is BUSY until it settles */
+    if (is_mapping) {
         run = ps_mapping_resize(run, bytes + tail_bytes);
     } else if (!extend_run(slot, bytes + tail_bytes, &is_clean)) {
         run = NULL;
@@ -266,7 +267,7 @@ static struct ps_run *grow_guarded(struct ps_slot *slot, size_t bytes) {
         return NULL;
     }
     forget_access(run, run->kind);
-    if (run->kind != PS_RUN_MAPPING && bytes > old_capacity &&
+    if (!is_mapping && bytes > old_capacity &&
         !ps_page_cache_open(run->base + old_capacity, bytes - old_capacity)) {
         return NULL; /* longer, but not usable */
     }
