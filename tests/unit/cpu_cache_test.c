@@ -1,13 +1,17 @@
 // sources: tests/unit/fake_os.c
 /* SPDX-License-Identifier: MIT */
 /* Blocks of other heaps that a processor keeps: reuse, bounds, return, misuse, forks. */
+#include "pools/engine/harden/guard.h"
 #include "pools/engine/heap/background.h"
 #include "pools/engine/heap/cpu_cache.h"
 #include "pools/engine/heap/remote.h"
 #include "pools/engine/page/retention.h"
+#include "pools/engine/profile/countdown.h"
+#include "pools/engine/profile/profile.h"
 #include "tests/unit/engine.h"
 #include "tests/unit/worker.h"
 
+#include <math.h>
 #include <sys/wait.h>
 
 #define BYTES 48
@@ -208,6 +212,94 @@ FRESH_TEST(a_write_to_a_cached_block_is_reported_when_it_is_taken) {
         memset(blocks[i], 0x55, 8);
     }
     CHECK_ABORTS(ps_cpu_cache_drain(ps_remote_return), "poolshim: ");
+}
+
+/* ---- while allocations are sampled ---- */
+
+size_t ps_guard_trace(uintptr_t *sites, size_t limit, uintptr_t instruction) {
+    (void)limit;
+    (void)instruction;
+    sites[0] = 1;
+    return 1;
+}
+
+static size_t drawn; /* blocks that the other thread took from the cache */
+
+/* As many as the cache has. */
+static void allocate_cached(void *unused) {
+    size_t before = cached();
+    (void)unused;
+    for (size_t i = 0; i < BLOCKS; i++) {
+        blocks[i] = ps_heap_alloc(BYTES);
+    }
+    drawn += before - cached();
+}
+
+/* Fresh spans, for each of which the cache may have more. */
+static void take_fresh_spans(void *unused) {
+    static void *many[8 * TRIES];
+    (void)unused;
+    for (size_t i = 0; i < sizeof many / sizeof many[0]; i++) {
+        many[i] = ps_heap_alloc(BYTES);
+    }
+    for (size_t i = 0; i < sizeof many / sizeof many[0]; i++) {
+        ps_heap_free(many[i]);
+    }
+}
+
+static void profile_every(size_t interval_bytes) {
+    engine_config.profile = true;
+    engine_config.profile_interval_bytes = interval_bytes;
+    engine_config.profile_seed = 1;
+}
+
+FRESH_TEST(a_sampled_process_reuses_what_it_caches) {
+    profile_every((size_t)1 << 30);
+    set_up();
+    CHECK_CMP(cached(), >, 0);
+    worker_do(&other, allocate_cached, NULL);
+    CHECK_CMP(drawn, >, 0);
+    CHECK_EQ(cached(), 0);
+    worker_do(&other, free_all, NULL);
+    tear_down();
+}
+
+FRESH_TEST(a_process_with_guarded_samples_reuses_what_it_caches) {
+    engine_config.guard_sample = 1000000;
+    engine_config.guard_slots = 8;
+    set_up();
+    CHECK_CMP(cached(), >, 0);
+    worker_do(&other, allocate_cached, NULL);
+    CHECK_CMP(drawn, >, 0);
+    CHECK_EQ(cached(), 0);
+    worker_do(&other, free_all, NULL);
+    tear_down();
+}
+
+FRESH_TEST(blocks_of_the_cache_are_sampled_as_often_as_others) {
+    const size_t interval = 512;
+    profile_every(interval);
+    set_up();
+    worker_do(&other, take_fresh_spans, NULL);
+    double blocks_made = 0;
+    const struct ps_profile_stack *stack = ps_profile_next(NULL); /* the only one */
+    struct ps_profile_sums before = {0};
+    struct ps_profile_sums after = {0};
+    ps_profile_read_sums(stack, &before);
+    for (int round = 0; round < 2000; round++) {
+        worker_do(&owner, allocate, NULL);
+        worker_do(&other, free_all, NULL);
+        worker_do(&other, allocate_cached, NULL);
+        worker_do(&other, free_all, NULL);
+        blocks_made += 2 * BLOCKS;
+    }
+    ps_profile_read_sums(stack, &after);
+    CHECK_CMP((double)drawn, >, blocks_made / 32);
+    double hit = -expm1(-(double)BYTES / (double)interval);
+    double deviation = sqrt(blocks_made * (1 - hit) / hit);
+    CHECK(fabs((double)(after.made_weight - before.made_weight) / PS_DRAW_WEIGHT_ONE -
+               blocks_made) < 4 * deviation);
+    tear_down();
 }
 
 /* ---- a lock that is held ---- */

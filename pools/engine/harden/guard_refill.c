@@ -4,6 +4,7 @@
  * receives, see guard.h. Owner of the heap only. No locks.
  */
 #include "pools/engine/harden/guard.h"
+#include "pools/engine/heap/cpu_cache.h"
 #include "pools/engine/heap/fast_path.h"
 #include "pools/engine/heap/free_list.h"
 #include "pools/engine/heap/maintenance.h"
@@ -24,6 +25,11 @@ static PS_COLD void *refill_sampled(struct ps_heap *heap, struct ps_bin *bin, si
     ps_bin_note_request(bin, bytes);
     int64_t popped = heap->current[class_index]->popped;
     ps_heap_tick(heap);
+    void *cached = ps_cpu_cache_take(heap, class_index);
+    if (cached != NULL) {
+        ps_guard_count(&heap->guard, 1);
+        return cached;
+    }
     if (!ps_heap_refill_class(heap, bin, class_index)) {
         errno = ENOMEM;
         return NULL;

@@ -7,6 +7,7 @@
 #include "pools/engine/base/bits.h"
 #include "pools/engine/harden/guard.h"
 #include "pools/engine/harden/stray.h"
+#include "pools/engine/heap/cpu_cache.h"
 #include "pools/engine/heap/free_list.h"
 #include "pools/engine/heap/large.h"
 #include "pools/engine/heap/maintenance.h"
@@ -161,12 +162,16 @@ static void *refill_class(struct ps_heap *heap, struct ps_bin *bin, size_t bytes
         all->classes[class_index].left++; /* of the block that is taken instead */
     }
     ps_heap_tick(heap);
-    if (!ps_heap_refill_class(heap, bin, class_index)) {
+    void *block = ps_cpu_cache_take(heap, class_index);
+    if (block != NULL) {
+        ps_countdown_pops(all, class_index, 1);
+    } else if (ps_heap_refill_class(heap, bin, class_index)) {
+        ps_countdown_set_window(all, class_index, bin->cur);
+        block = ps_class_take(heap, class_index);
+    } else {
         errno = ENOMEM;
         return NULL;
     }
-    ps_countdown_set_window(all, class_index, bin->cur);
-    void *block = ps_class_take(heap, class_index);
     ps_countdown_settle(heap, all, class_index);
     ps_countdown_bound(heap, all, class_index);
     return block;
