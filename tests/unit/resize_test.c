@@ -220,6 +220,26 @@ FRESH_TEST(a_failed_resize_leaves_the_block_as_it_was) {
     }
 }
 
+/* With an inaccessible page behind the block; each call of the system fails once, in its turn. */
+static void move_guarded(uint32_t level) {
+    engine_config.harden = level;
+    for (uint64_t nth = 12; nth > 0; nth--) { /* a refused move makes the next ones rare */
+        struct live_block live;
+        live_start(&live, ps_heap_alloc(5 * MIB), 5 * MIB, nth);
+        REQUIRE(live.address != NULL);
+        fake_os_refuse(FAKE_OS_BIT(FAKE_OS_RESIZE)); /* it cannot grow where it is */
+        fake_os_fail_nth(nth);
+        (void)live_resize(&live, 9 * MIB, nth + 1); /* checks the contents */
+        fake_os_fail_nth(0);
+        fake_os_refuse(0);
+        live_end(&live);
+    }
+}
+
+FRESH_TEST(a_guarded_mapping_that_moves_survives_each_failure_at_level_1) { move_guarded(1); }
+FRESH_TEST(a_guarded_mapping_that_moves_survives_each_failure_at_level_2) { move_guarded(2); }
+FRESH_TEST(a_guarded_mapping_that_moves_survives_each_failure_at_level_3) { move_guarded(3); }
+
 /* A run that is to become a medium block, a medium one that is to become small. */
 FRESH_TEST(a_block_that_shrinks_stays_when_there_is_no_memory_for_its_copy) {
     struct live_block run;

@@ -75,7 +75,8 @@ PS_INLINE void *ps_heap_alloc(size_t bytes) {
 
 /* ---- preconditions of free: a granted block starts there, which is on no list ---- */
 PS_INLINE bool ps_span_expects(const struct ps_span *span, const void *block) {
-    return ps_span_has_handed(span, block) &&
+    /* relaxed: as in ps_span_handed_index; the owner may be another thread. */
+    return ps_span_scaled(span, block) < ps_load_relaxed(&span->handed) &&
            !ps_link_is_near(block, ps_link_of(block, span->salt));
 }
 

@@ -323,9 +323,17 @@ void *ps_block_resize(void *block, size_t bytes) {
 
 /* ---- realloc in the plain mode, and parts that other modes use ---- */
 
-void ps_resize_check(const struct ps_span *span, const void *block, enum ps_misuse_call call) {
+static PS_NOINLINE void check_live(const struct ps_span *span, const void *block,
+                                   enum ps_misuse_call call) {
     if (PS_UNLIKELY(!ps_span_has_block(span, block) || ps_heap_is_free(span, block))) {
         ps_misuse_met(span, block, call);
+    }
+}
+
+void ps_resize_check(const struct ps_span *span, const void *block, enum ps_misuse_call call) {
+    /* In a span of one granule, a live block passes the checks of free. */
+    if (PS_UNLIKELY(span->factor == 0 || !ps_span_expects(span, block))) {
+        check_live(span, block, call);
     }
 }
 
