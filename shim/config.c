@@ -201,7 +201,7 @@ static void visit_secure(void *context, const struct ps_environment_entry *entry
 }
 
 /* In .bss: the first malloc may run on a small stack. Touched only before libc is ready. */
-static char file_buffer[FILE_BUFFER_BYTES];
+static PS_SPARSE char file_buffer[FILE_BUFFER_BYTES];
 
 static void visit_environment(const struct ps_config_input *input, ps_environment_visitor *visitor,
                               void *context) {
@@ -284,13 +284,20 @@ static uint32_t settle_classes(struct ps_settings *settings, int message_fd) {
     return 1;
 }
 
+/* Does not touch the page of a path that was never set. */
+static void clear(char *path) {
+    if (path[0] != '\0') {
+        path[0] = '\0';
+    }
+}
+
 uint32_t ps_config_read(struct ps_settings *settings, const struct ps_config_input *input) {
     memset(settings, 0, offsetof(struct ps_settings, stats_path));
     settings->engine = (struct ps_config)PS_CONFIG_DEFAULT;
-    settings->stats_path[0] = '\0';
-    settings->record_path[0] = '\0';
-    settings->trace_path[0] = '\0';
-    settings->profile_path[0] = '\0';
+    clear(settings->stats_path);
+    clear(settings->record_path);
+    clear(settings->trace_path);
+    clear(settings->profile_path);
     if (input->is_secure) {
         bool has_any = false;
         visit_environment(input, visit_secure, &has_any);

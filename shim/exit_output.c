@@ -29,7 +29,7 @@ struct stream {
 
 /* Written by ps_exit_output_start, before the program has threads; read at exit. */
 static struct stream kept_stderr = {.fd = -1};
-static char start_directory[PATH_MAX];
+static PS_SPARSE char start_directory[PATH_MAX];
 
 static struct stream stream_of(int fd) {
     struct stat status;

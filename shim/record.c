@@ -17,7 +17,7 @@
 #define COMMAND_BYTES 4096 /* of the arguments; the rest is left out */
 
 /* Written by ps_record_at_start, before the program has threads and may change its own title. */
-static char command[COMMAND_BYTES + 1];
+static PS_SPARSE char command[COMMAND_BYTES + 1];
 static size_t command_bytes;
 static uint64_t start_pid;
 

@@ -27,8 +27,8 @@
 
 static uint32_t x_writer; /* id of the process that writes; a fork's child has another */
 static uint32_t x_ending; /* likewise, of the process that a SIGTERM ends */
-static struct ps_report report;
-static char buffer[BUFFER_BYTES];
+static PS_SPARSE struct ps_report report;
+static PS_SPARSE char buffer[BUFFER_BYTES];
 
 static uint32_t process(void) { return (uint32_t)ps_syscall3(SYS_getpid, 0, 0, 0); }
 

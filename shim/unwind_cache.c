@@ -23,8 +23,8 @@
 #define PLACE_MAX (((int32_t)1 << PLACE_BITS) - 1)
 #define WORD_BYTES ((int32_t)sizeof(uintptr_t))
 
-static uint64_t x_rules[RULE_COUNT]; /* hash table; 0: free */
-static uint64_t x_entries[ENTRY_COUNT];
+static PS_SPARSE uint64_t x_rules[RULE_COUNT]; /* hash table; 0: free */
+static PS_SPARSE uint64_t x_entries[ENTRY_COUNT];
 
 static uint64_t hash_of(uint64_t identity, uintptr_t address) {
     uint64_t hash = (identity ^ address) * MIX;

@@ -60,8 +60,8 @@ PS_MODEL_THREAD;
 
 #define PS_CACHE_LINE 64
 
-/* For zeroed arrays of many pages of which few are touched: they lie behind all other variables,
- * which then share few pages. The linker sorts by name: see cmake/shim.cmake. */
+/* For zeroed arrays of which few pages are touched, or none in most processes: they lie behind all
+ * other variables, which then share few pages. The linker sorts by name: see cmake/shim.cmake. */
 #define PS_SPARSE __attribute__((section(".bss.sparse")))
 
 /* For functions that each start or end of a process calls, in files whose code stands behind the

@@ -17,10 +17,11 @@
 #define MOUNT_ROOT 3
 #define MOUNT_POINT 4
 
-static char lines[LINE_BYTES];
-static char directory[PS_CGROUP_PATH_BYTES]; /* a group's, under examination */
-static char own_1[PS_CGROUP_PATH_BYTES];     /* the process's group with the memory of version 1 */
-static char own_2[PS_CGROUP_PATH_BYTES];     /* and of version 2; "": none */
+static PS_SPARSE char lines[LINE_BYTES];
+static PS_SPARSE char directory[PS_CGROUP_PATH_BYTES]; /* a group's, under examination */
+static PS_SPARSE char
+    own_1[PS_CGROUP_PATH_BYTES]; /* the process's group with the memory of version 1 */
+static PS_SPARSE char own_2[PS_CGROUP_PATH_BYTES]; /* and of version 2; "": none */
 
 struct reading {
     const char *root;
