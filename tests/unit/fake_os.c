@@ -211,10 +211,10 @@ size_t ps_os_resident(void *base, size_t bytes) {
     unsigned char in_memory[512];
     size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
     size_t resident = 0;
+    size_t most = sizeof in_memory * 4096; /* os_linux.c has why: for pages of 4 KiB */
     check_range(base, bytes);
-    for (size_t done = 0; done < bytes; done += sizeof in_memory * page_bytes) {
-        size_t left = bytes - done;
-        size_t piece = left < sizeof in_memory * page_bytes ? left : sizeof in_memory * page_bytes;
+    for (size_t done = 0; done < bytes; done += most) {
+        size_t piece = bytes - done < most ? bytes - done : most;
         mincore((char *)base + done, piece, in_memory);
         for (size_t page = 0; page < piece / page_bytes; page++) {
             resident += in_memory[page] & 1 ? page_bytes : 0;

@@ -20,6 +20,10 @@
 
 #define CPU_MASK_WORDS 128 /* more processors than Linux allows */
 
+/* mincore writes one byte for each page, qemu-user one for each page of the machine, which may be
+ * smaller than the program's: buffers have room for as many. */
+#define MINCORE_PAGE_BYTES 4096
+
 static void *map_anonymous(size_t bytes, long access) {
     long result = ps_syscall6(SYS_mmap, 0, (long)bytes, access,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -93,7 +97,7 @@ size_t ps_os_resident(void *base, size_t bytes) {
     size_t page_bytes = ps_os_page_bytes();
     size_t resident = 0;
     for (size_t done = 0; done < bytes;) {
-        size_t piece = ps_min(bytes - done, sizeof in_memory * page_bytes);
+        size_t piece = ps_min(bytes - done, sizeof in_memory * MINCORE_PAGE_BYTES);
         if (ps_syscall_failed(ps_syscall3(SYS_mincore, (long)((char *)base + done), (long)piece,
                                           (long)in_memory))) {
             return bytes;
@@ -191,9 +195,9 @@ bool ps_os_is_first_thread(void) {
 
 bool ps_os_is_mapped(const void *address) {
     size_t page_bytes = ps_os_page_bytes();
-    unsigned char is_resident;
+    unsigned char in_memory[PS_PAGE_BYTES_LIMIT / MINCORE_PAGE_BYTES];
     return ps_syscall3(SYS_mincore, (long)((uintptr_t)address & ~(page_bytes - 1)),
-                       (long)page_bytes, (long)&is_resident) != -ENOMEM;
+                       (long)page_bytes, (long)in_memory) != -ENOMEM;
 }
 
 uint32_t *ps_os_word_wiped_by_fork(void) {
