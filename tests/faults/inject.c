@@ -8,7 +8,7 @@
  *
  *     --preload LIB    LD_PRELOAD of the program
  *     --from TEXT      only calls made by code of files with TEXT in their path
- *     --call A,B       mmap, munmap, madvise, mremap, mprotect, mincore, brk, fallocate
+ *     --call A,B       mmap, munmap, madvise, mremap, mprotect, mincore, brk, fallocate, mbind
  *     --nth A[-B[:S]]  the call that fails: from the Ath to the Bth, every Sth of them
  *     --errno NAME     ENOMEM (unless given), EINVAL, EAGAIN, EPERM, ENOSYS, EACCES
  *     --count K        K calls in a row fail; --from-then-on: all that follow
@@ -40,9 +40,11 @@ struct word {
 };
 
 static const struct word call_words[] = {
-    {"mmap", SYS_mmap},     {"munmap", SYS_munmap},       {"madvise", SYS_madvise},
-    {"mremap", SYS_mremap}, {"mprotect", SYS_mprotect},   {"mincore", SYS_mincore},
-    {"brk", SYS_brk},       {"fallocate", SYS_fallocate}, {NULL, 0},
+    {"mmap", SYS_mmap},         {"munmap", SYS_munmap},
+    {"madvise", SYS_madvise},   {"mremap", SYS_mremap},
+    {"mprotect", SYS_mprotect}, {"mincore", SYS_mincore},
+    {"brk", SYS_brk},           {"fallocate", SYS_fallocate},
+    {"mbind", SYS_mbind},       {NULL, 0},
 };
 
 static const struct word error_words[] = {

@@ -18,6 +18,7 @@
 #include <poolshim/shared.h>
 #include <poolshim/slice.h>
 #include <poolshim/slots.h>
+#include <poolshim/source.h>
 #include <poolshim/stack.h>
 #include <poolshim/tlsf.h>
 
@@ -226,6 +227,37 @@ static void use_bounded(struct block *blocks) {
     ps_bounded_destroy(pool);
 }
 
+/* Chunks of 50,000 bytes and of 2 MiB of a source; a system may lack what the source is for. */
+static void use_source(bool is_made, struct ps_source *source, struct block *blocks) {
+    if (!is_made) {
+        CLAIM(errno == ENOSYS || errno == EPERM || (errno == ENOMEM && !is_over));
+        refused_count += errno == ENOMEM;
+        errno = 0;
+        return;
+    }
+    for (size_t i = 0; i < 20; i++) {
+        size_t bytes = i % 5 == 0 ? 2 * MIB : 50000;
+        blocks[i] = (struct block){source->alloc(source, bytes, 16), bytes, i};
+        if (is_had(blocks[i].address)) {
+            block_fill(&blocks[i]);
+        }
+    }
+    blocks_check(blocks, 20);
+    for (size_t i = 0; i < 20; i++) {
+        if (blocks[i].address != NULL) {
+            source->free(source, blocks[i].address, blocks[i].bytes);
+        }
+    }
+}
+
+static void use_sources(struct block *blocks) {
+    struct ps_source_huge huge;
+    use_source(ps_source_huge_init(&huge, 0, 0), &huge.source, blocks);
+    struct ps_source_numa numa;
+    use_source(ps_source_numa_init(&numa, PS_NUMA_PREFERRED, 0, PS_MMAP_GUARD), &numa.source,
+               blocks);
+}
+
 static size_t retired_count;
 
 static void end_retired(void *object, void *context) {
@@ -326,7 +358,7 @@ static void use_shared(const char *path) {
 static void use_all(const char *path) {
     static void (*const families[])(struct block *) = {
         use_region, use_stack, use_fifo,  use_ring,    use_pool,   use_slice,
-        use_tlsf,   use_pages, use_slots, use_bounded, use_retire,
+        use_tlsf,   use_pages, use_slots, use_bounded, use_retire, use_sources,
     };
     for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
         struct block blocks[BLOCKS] = {{NULL, 0, 0}};

@@ -91,7 +91,7 @@ SWEEPS += [
     )
     for call, step, least in (
         ("mmap", 50, 200), ("munmap", 90, 300), ("madvise", 9, 20), ("mprotect", 50, 180),
-        ("mremap", 1, 1), ("fallocate", 1, 5),
+        ("mremap", 1, 1), ("fallocate", 1, 5), ("mbind", 3, 15),
     )
     for options in ((), ONWARD)
 ]  # fmt: skip

@@ -110,6 +110,85 @@ static inline bool ps_source_reserve_owns(const struct ps_source_reserve *source
 }
 
 /*
+ * Huge pages that the system has set aside (hugetlbfs, vm.nr_hugepages): never split, never
+ * swapped, of any size that the processor has, 2 MiB and 1 GiB on x86-64.
+ *
+ * A chunk of page_bytes and more is a mapping of whole huge pages of its own. Its pages are
+ * reserved when it is taken, so that no later touch can fail for want of them; where the system has
+ * too few left, ordinary memory of the same length takes their place, with transparent huge pages
+ * advised, and refused_count says so. A shorter chunk comes from the page cache. With PS_HUGE_ONLY
+ * each chunk lies in huge pages, short ones too, and is refused with ENOMEM where the system has
+ * too few. Set chunks.first_bytes and chunks.max_bytes of the pools to page_bytes or a multiple; a
+ * pool of shorter objects as their source (ps_pool_source of pool.h) cuts a page for many pools.
+ *
+ * A child of fork shares the pages until one of both writes, which takes a further huge page; where
+ * there is none, the system ends the child at its next touch (SIGBUS), and the parent goes on.
+ *
+ * align: as for ps_source_mmap. Any thread. Needs no end. Cost: one system call for a chunk of huge
+ * pages and one to give it back, besides the clearing of its memory at the first touch.
+ */
+enum ps_huge_flags {
+    PS_HUGE_ONLY = 1, /* no other memory */
+};
+struct ps_source_huge {
+    struct ps_source source;
+    size_t page_bytes; /* may be read */
+    unsigned flags;
+    size_t x_huge_count; /* read them by ps_source_huge_stats */
+    size_t x_refused_count;
+};
+/*
+ * page_bytes: a size of huge pages; 0 for the system's usual one. flags: of enum ps_huge_flags, 0
+ * for none. Reserves nothing. False, with a source that refuses: EINVAL for a size that is no power
+ * of two and for other flags; ENOSYS where the system has no huge pages of this size; ENOMEM. A few
+ * system calls.
+ */
+PS_API bool ps_source_huge_init(struct ps_source_huge *source, size_t page_bytes,
+                                unsigned flags) PS_NOEXCEPT;
+struct ps_source_huge_stats {
+    size_t page_bytes;
+    size_t huge_count;    /* chunks taken so far that lie in huge pages */
+    size_t refused_count; /* chunks for which there were too few */
+};
+/* Any thread. O(1). */
+PS_API void ps_source_huge_stats(const struct ps_source_huge *source,
+                                 struct ps_source_huge_stats *stats) PS_NOEXCEPT;
+
+/*
+ * Memory of chosen NUMA nodes: a mapping of its own for every chunk, as ps_source_mmap, whose pages
+ * the system takes from these nodes when they are first touched, whichever thread does it, also in
+ * the child of a fork. By the system call mbind; nothing is linked. Huge pages that were set aside
+ * cannot be chosen by node: the system reserves them without regard to it, and a touch could fail.
+ *
+ * Any thread. Needs no end. Cost: as ps_source_mmap, and one system call for a chunk.
+ */
+enum ps_numa_policy {
+    PS_NUMA_BIND,       /* of these nodes alone; without any free there, the system reclaims memory,
+                           and at last ends a process, as when the whole machine has none */
+    PS_NUMA_PREFERRED,  /* of this one node, at most one; of others where it has none left. No
+                           node: that of the thread that touches a page first */
+    PS_NUMA_INTERLEAVE, /* of these nodes in turn, page by page */
+};
+struct ps_source_numa {
+    struct ps_source source;
+    struct ps_source_mmap mappings; /* the library's own, as all below */
+    int mode;
+    uint64_t nodes;
+};
+/*
+ * nodes: a bit for each node, of 0 to 63. flags: of enum ps_mmap_flags. False, with a source that
+ * refuses: EINVAL for a policy that is none, for no nodes or for several where that is not meant,
+ * and for nodes without memory for this process (ps_numa_nodes); ENOSYS where the system has no
+ * NUMA, EPERM where a sandbox forbids the call; ENOMEM. A machine of one node has node 0. Three
+ * system calls.
+ */
+PS_API bool ps_source_numa_init(struct ps_source_numa *source, enum ps_numa_policy policy,
+                                uint64_t nodes, unsigned flags) PS_NOEXCEPT;
+/* The nodes of 0 to 63 of which this process may take memory, a bit for each. 0: ENOSYS, the system
+ * has no NUMA, or EPERM, a sandbox forbids the call. A system call. */
+PS_API uint64_t ps_numa_nodes(void) PS_NOEXCEPT;
+
+/*
  * An account: counts the bytes of the chunks that its pools hold, and refuses above the limit
  * (NULL, ENOMEM; the pool then requests less, and at last calls its oom handler). Passes the rest
  * on to `next`, which must outlive it (NULL: the page cache). Any thread, if `next` is. Cost: an

@@ -11,6 +11,7 @@
 
 #include <cerrno>
 #include <cstddef>
+#include <cstdint>
 #include <new>
 #include <poolshim/source.h>
 #include <system_error>
@@ -50,6 +51,47 @@ class reserved_source {
 
   private:
     struct ::ps_source_reserve source_;
+};
+
+// ps_source_huge: huge pages that the system has set aside. Throws std::system_error with EINVAL
+// for page_bytes or flags, ENOSYS where the system has no huge pages of this size.
+class huge_source {
+  public:
+    explicit huge_source(std::size_t page_bytes = 0, unsigned flags = 0) {
+        detail::must_be_a_source(ps_source_huge_init(&source_, page_bytes, flags),
+                                 "ps::huge_source");
+    }
+    huge_source(const huge_source &) = delete;
+    huge_source &operator=(const huge_source &) = delete;
+
+    operator ::ps_source *() noexcept { return &source_.source; }
+    std::size_t page_bytes() const noexcept { return source_.page_bytes; }
+    struct ::ps_source_huge_stats stats() const noexcept {
+        struct ::ps_source_huge_stats result;
+        ::ps_source_huge_stats(&source_, &result);
+        return result;
+    }
+
+  private:
+    struct ::ps_source_huge source_;
+};
+
+// ps_source_numa: memory of chosen NUMA nodes; ps_numa_nodes() has those there are. Throws
+// std::system_error with EINVAL for the policy or the nodes, ENOSYS where the system has no NUMA,
+// EPERM where a sandbox forbids the call; std::bad_alloc.
+class numa_source {
+  public:
+    numa_source(::ps_numa_policy policy, std::uint64_t nodes, unsigned flags = 0) {
+        detail::must_be_a_source(ps_source_numa_init(&source_, policy, nodes, flags),
+                                 "ps::numa_source");
+    }
+    numa_source(const numa_source &) = delete;
+    numa_source &operator=(const numa_source &) = delete;
+
+    operator ::ps_source *() noexcept { return &source_.source; }
+
+  private:
+    struct ::ps_source_numa source_;
 };
 
 } // namespace ps
