@@ -5,6 +5,7 @@
     scripts/bench --pools                       # everything
     scripts/bench --pools --quick               # a fiftieth of the work, for a first look
     scripts/bench --pools --only requests,list --passes 5
+    scripts/bench --pools --families            # slots, fixed, bounded, retire and shared alone
     scripts/bench --pools --instructions        # counted by callgrind, on a busy machine too
 
 Tables on standard output, progress on standard error, everything measured into bench/results/.
@@ -102,6 +103,8 @@ def show_counts(
 
 @click.command(context_settings=CONTEXT, help=(__doc__ or "").split("\n\n")[0])
 @click.option("--only", multiple=True, metavar="GROUP", help="Only these groups [all].")
+@click.option("--families", is_flag=True,
+              help=f"Only {', '.join(contests.FAMILIES)}, which have a table of their own.")
 @click.option("--passes", type=POSITIVE, help=f"Processes per contestant [{PASSES}].")
 @click.option("--scale", type=click.FloatRange(0.0001, 100), help="Times the work [1].")
 @click.option("--quick", is_flag=True, help="A fiftieth of the work, 2 passes.")
@@ -115,20 +118,23 @@ def show_counts(
               help="Build folder [build/release].")  # fmt: skip
 @click.option("--timeout", type=click.FloatRange(1), default=300.0, help="Seconds per process.")
 def command(
-    only: tuple[str, ...], passes: int | None, scale: float | None, quick: bool,
+    only: tuple[str, ...], families: bool, passes: int | None, scale: float | None, quick: bool,
     instructions: bool, is_list: bool, results: Path, write_docs: bool, build: Path,
     timeout: float,
 ) -> int:  # fmt: skip
     """See the module's text, which is the help."""
     found = contests.discover(build)
-    groups = split_names(only, list(dict.fromkeys(one.group for one in found)), "--only")
+    known = list(dict.fromkeys(one.group for one in found))
+    if families and only:
+        raise BadRequest("--families: names the groups itself, so --only is not allowed")
+    groups = split_names(contests.FAMILIES if families else only, known, "--only")
     chosen = [one for one in found if one.group in groups]
     if is_list:
         for one in chosen:
             print(one.group, one.case, one.pool)
         return 0
-    if write_docs and (quick or only):
-        raise BadRequest("--write-docs: only of all groups, without --quick")
+    if write_docs and (quick or only or (families and instructions)):
+        raise BadRequest("--write-docs: only of all groups or --families, without --quick")
     if instructions:
         factor = scale or COUNT_SCALE
         return show_counts(count_all(build, chosen, factor, timeout), results, factor, write_docs)
@@ -145,7 +151,8 @@ def command(
     content = {"schema": 1, "machine": describe(), "results": contests.as_json(done)}
     write_results(stem, content, report.markdown(made, below), "pool_plots")
     if write_docs and not any(one.failure for one in done):
-        document.store({"pools.cases": made[-1]}, f"scripts/bench --pools --scale {scale or 1:g}")
+        words = f"scripts/bench --pools{' --families' if families else ''} --scale {scale or 1:g}"
+        document.store(contests.document_tables(done), words)
     return 1 if any(one.failure for one in done) else 0
 
 

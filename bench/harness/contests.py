@@ -26,6 +26,8 @@ from .verdict import geometric_mean
 OURS = "ps_"
 # Contestants that no target is set against: what the work costs without an allocator.
 FLOORS = {"floor"}
+# Groups with a table of their own: families that no original's benchmark was made for.
+FAMILIES = ("slots", "fixed", "bounded", "retire", "shared")
 CELL_GOAL, MEAN_GOAL = 1.0, 0.90
 # Threads that wait for each other: how many instructions they take is chance.
 THREADED = {("list", "contended"), ("bounded", None), ("retire", None), ("shared", None)}
@@ -211,6 +213,16 @@ def sums_section(results: list[Result]) -> Section:
         [f"geometric mean (goal {MEAN_GOAL})", "", "", ratio(means[0]), "", "", ratio(means[1])]
     )
     return section
+
+
+def document_tables(results: list[Result]) -> dict[str, Section]:
+    """By their names in docs/figures.json: the originals' benchmarks, and the other families'."""
+    tables = {}
+    for name, is_family in (("pools.cases", False), ("pools.families", True)):
+        ones = [one for one in results if (one.contest.group in FAMILIES) == is_family]
+        if ones:
+            tables[name] = sums_section(ones)
+    return tables
 
 
 def mean_of(results: list[Result], figure: str) -> float | None:

@@ -174,6 +174,7 @@ const SmallEntry<nodes_bench::FoonathanSmall> use_small("foonathan_small");
 #endif
 const Entry<nodes_bench::PsPool> use_pool("ps_pool", true);
 const Entry<nodes_bench::PsOrdered> use_ordered("ps_pool_ordered", true);
+const Entry<nodes_bench::PsUnchecked> use_unchecked("ps_pool_unchecked", true);
 const SmallEntry<nodes_bench::PsSmall> use_ps_small("ps_pool_small");
 const Entry<nodes_bench::PsSlice> use_ps_slice("ps_slice", true);
 

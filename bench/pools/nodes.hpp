@@ -117,11 +117,14 @@ class FoonathanSmall {
 #endif
 
 // Alignment as the originals': of a pointer, of one byte for smaller nodes.
-template <bool is_ordered> class PsAny {
+enum class Kind { usual, ordered, unchecked };
+
+template <Kind kind> class PsAny {
   public:
     PsAny(std::size_t bytes, std::size_t count) {
         ps_pool_options options{};
-        options.is_ordered = is_ordered;
+        options.is_ordered = kind == Kind::ordered;
+        options.is_unchecked = kind == Kind::unchecked;
         options.chunks.first_bytes = count * bytes + 1024;
         if (!ps_pool_init(&pool_, bytes, std::min(bytes, sizeof(void *)), &options)) {
             contest::fail("no pool");
@@ -133,7 +136,9 @@ template <bool is_ordered> class PsAny {
         return length == 1 ? ps_pool_alloc(&pool_) : ps_pool_alloc_n(&pool_, length);
     }
     void free(void *object, std::size_t length) {
-        if (length == 1) {
+        if (length == 1 && kind == Kind::unchecked) {
+            ps_pool_free_unchecked(&pool_, object);
+        } else if (length == 1) {
             ps_pool_free(&pool_, object);
         } else {
             ps_pool_free_n(&pool_, object, length);
@@ -144,9 +149,10 @@ template <bool is_ordered> class PsAny {
     ps_pool pool_;
 };
 
-using PsPool = PsAny<false>;
-using PsOrdered = PsAny<true>;
-using PsSmall = PsAny<false>;
+using PsPool = PsAny<Kind::usual>;
+using PsOrdered = PsAny<Kind::ordered>;
+using PsUnchecked = PsAny<Kind::unchecked>;
+using PsSmall = PsAny<Kind::usual>;
 
 class PsSlice {
   public:

@@ -16,14 +16,14 @@ enum {
 #define MAX_BYTES ((size_t)2 << 20)
 #define SIZE_BYTES_MAX ((size_t)PTRDIFF_MAX / 4)
 
-static void choose_kind(struct ps_pool *pool, bool is_ordered) {
+static void choose_kind(struct ps_pool *pool, bool is_ordered, bool is_unchecked) {
     bool is_small = pool->stride < sizeof(struct ps_pool_link);
     pool->is_ordered = is_ordered;
     pool->push_above = UINTPTR_MAX;
     pool->has_arrays = is_ordered || !is_small;
-    if (ps_debug_is_malloc()) {
+    if (ps_debug_is_malloc() && !is_unchecked) {
         pool->kind = PS_POOL_HEAP;
-    } else if (ps_debug_is_check()) {
+    } else if (ps_debug_is_check() && !is_unchecked) {
         pool->kind = PS_POOL_CHECKED;
     } else if (is_ordered) {
         pool->kind = PS_POOL_MAP;
@@ -56,11 +56,17 @@ static bool shape(struct ps_pool *pool, size_t size, size_t align,
     if (align == 0) {
         align = ps_min(size & (0 - size), PS_ALIGN_DEFAULT);
     }
-    if (!ps_is_power_of_two(align) || align > PS_POOL_ALIGN_MAX || size > SIZE_BYTES_MAX) {
+    bool is_ordered = options != NULL && options->is_ordered;
+    bool is_unchecked = options != NULL && options->is_unchecked;
+    if (!ps_is_power_of_two(align) || align > PS_POOL_ALIGN_MAX || size > SIZE_BYTES_MAX ||
+        (is_ordered && is_unchecked)) {
         errno = EINVAL;
         return false;
     }
     size_t stride = ps_round_up(size, align);
+    if (is_unchecked) { /* no tiny objects */
+        stride = ps_max(stride, sizeof(struct ps_pool_link));
+    }
     if (stride > sizeof(struct ps_pool_link)) {
         align = ps_max(align, sizeof(struct ps_pool_link));
         stride = ps_round_up(size, align);
@@ -73,7 +79,7 @@ static bool shape(struct ps_pool *pool, size_t size, size_t align,
         .reciprocal = stride >> 31 == 0 ? (((uint64_t)1 << 63) - 1) / stride + 1 : 0,
     };
     forget_chunks(pool);
-    choose_kind(pool, options != NULL && options->is_ordered);
+    choose_kind(pool, is_ordered, is_unchecked);
     return true;
 }
 

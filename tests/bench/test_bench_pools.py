@@ -91,6 +91,19 @@ def test_the_mean_is_geometric() -> None:
     assert contests.mean_of(results, "warm_ms") == pytest.approx(1.0)
 
 
+def test_families_have_a_table_of_their_own() -> None:
+    results = [result_of("ps_a", [1.0]), result_of("x", [2.0])]
+    assert list(contests.document_tables(results)) == ["pools.cases"]
+    results += [Result(Contest("p", "shared", "c", pool), [4.0], [4.0], [1]) for pool in "xy"]
+    results.append(Result(Contest("p", "shared", "c", "ps_b"), [3.0], [3.0], [1]))
+    tables = contests.document_tables(results)
+    assert [row[0] for row in tables["pools.cases"].rows[:-1]] == ["g/c"]
+    assert tables["pools.cases"].rows[-1][3] == "0.50"
+    assert [row[0] for row in tables["pools.families"].rows[:-1]] == ["shared/c"]
+    assert tables["pools.families"].rows[-1][3] == "0.75"
+    assert {one.group for one in all_contests()} >= set(contests.FAMILIES)
+
+
 def test_a_failed_contest_keeps_its_reason_and_no_figures() -> None:
     failed = Result(Contest("p", "g", "c", "x"), failure="ended by signal 11")
     section = contests.case_section(("g", "c"), [failed, result_of("ps_a", [1.0])])
@@ -146,6 +159,18 @@ def test_a_run_that_counts_leaves_tables(tmp_path: Path) -> None:
     assert "objects: mixed, instructions" in result.stdout
     content = json.loads(next(tmp_path.glob("pools-instructions-*.json")).read_text())
     assert all(row["warm_ms"][0] > 0 for row in content["instructions"])
+
+
+def test_families_are_named_by_one_option(tmp_path: Path) -> None:
+    named = run_command("--families", "--list", "--build", str(BUILD_DIR))
+    assert {row.split()[0] for row in named.stdout.splitlines()} == set(contests.FAMILIES)
+    twice = run_command("--families", "--only", "slots", "--build", str(BUILD_DIR))
+    assert twice.returncode == 2 and "--only" in twice.stderr
+    counted = run_command(
+        "--families", "--instructions", "--write-docs", "--results", str(tmp_path),
+        "--build", str(BUILD_DIR),
+    )  # fmt: skip
+    assert counted.returncode == 2 and "--write-docs" in counted.stderr
 
 
 def test_an_unknown_group_is_named() -> None:

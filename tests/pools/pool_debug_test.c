@@ -132,4 +132,35 @@ DEBUG_TEST(malloc_mode_knows_live_objects, "malloc") {
     ps_pool_destroy(&moved);
 }
 
+static void check_unchecked(size_t size) {
+    struct ps_pool_options options = {.is_unchecked = true};
+    REQUIRE(ps_pool_init(&pool, size, 0, &options));
+    char *one = ps_pool_alloc(&pool);
+    char *two = ps_pool_alloc(&pool);
+    CHECK_PTR_EQ(two, one + (size < 8 ? 8 : size)); /* cut from a chunk */
+    ps_pool_free_unchecked(&pool, one);
+    ps_pool_free_unchecked(&pool, two);
+    CHECK_PTR_EQ(ps_pool_alloc(&pool), two);
+    CHECK_PTR_EQ(ps_pool_alloc(&pool), one);
+    ps_pool_free(&pool, two);
+    ps_pool_free(&pool, NULL);
+    CHECK_PTR_EQ(ps_pool_alloc(&pool), two);
+    ps_pool_destroy(&pool);
+}
+
+DEBUG_TEST(an_unchecked_pool_is_a_usual_one, "") {
+    check_unchecked(1);
+    check_unchecked(24);
+}
+
+DEBUG_TEST(checks_do_not_concern_an_unchecked_pool, "check") {
+    check_unchecked(1);
+    check_unchecked(24);
+}
+
+DEBUG_TEST(malloc_does_not_concern_an_unchecked_pool, "malloc") {
+    check_unchecked(1);
+    check_unchecked(24);
+}
+
 UNIT_MAIN

@@ -42,10 +42,35 @@ struct alignas(64) Aligned {
 static_assert(std::is_nothrow_move_constructible_v<ps::node_pool>);
 static_assert(std::is_nothrow_move_assignable_v<ps::node_pool>);
 static_assert(std::is_nothrow_move_constructible_v<ps::pool<Counted>>);
+static_assert(std::is_nothrow_move_constructible_v<ps::unchecked_pool<Counted>>);
+static_assert(std::is_nothrow_move_assignable_v<ps::unchecked_node_pool>);
 static_assert(std::is_nothrow_move_assignable_v<ps::object_pool<Counted>>);
 static_assert(!std::is_copy_constructible_v<ps::pool<Counted>>);
 static_assert(!std::is_copy_constructible_v<ps::object_pool<Counted>>);
 static_assert(!std::is_polymorphic_v<ps::object_pool<Counted>>);
+
+// In each mode of PS_DEBUG: it does not concern them.
+void unchecked_pools_reuse_the_newest() {
+    ps::unchecked_pool<Counted> pool;
+    Counted *one = pool.create(1);
+    Counted *two = pool.create(2);
+    CHECK(two == one + 1 && Counted::live == 2);
+    pool.destroy(one);
+    pool.destroy(two);
+    CHECK(Counted::live == 0);
+    ps::unchecked_pool<Counted> moved(std::move(pool));
+    CHECK(moved.create(3) == two && moved.create(4) == one);
+    moved.destroy(one);
+    moved.destroy(two);
+    ps::unchecked_node_pool nodes(24);
+    void *array = nodes.allocate(96, 8);
+    void *node = nodes.allocate(24, 8);
+    nodes.deallocate(node, 24, 8);
+    CHECK(nodes.get() == node);
+    nodes.put(node);
+    nodes.deallocate(array, 96, 8);
+    CHECK(nodes.stats().used_count == 0);
+}
 
 void live_objects_are_destroyed_and_no_others() {
     {
@@ -212,6 +237,7 @@ static void options_change_while_the_pool_lives() {
 } // namespace
 
 int main() {
+    unchecked_pools_reuse_the_newest();
     live_objects_are_destroyed_and_no_others();
     a_constructor_that_throws_changes_nothing<ps::pool<Counted>>();
     a_constructor_that_throws_changes_nothing<ps::object_pool<Counted>>();

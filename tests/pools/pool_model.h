@@ -26,6 +26,7 @@ struct model {
     size_t max_items;
     size_t array_max;  /* 1: single objects only */
     bool may_fail;     /* the source refuses at times */
+    bool is_unchecked; /* the pool is */
     size_t live_count; /* arrays */
     size_t object_count;
     struct model_array live[MODEL_LIVE_MAX];
@@ -83,7 +84,9 @@ static void model_free(struct model *model, size_t index) {
     model->live[index] = model->live[--model->live_count];
     model->object_count -= array.count;
     errno = EDOM;
-    if (array.count == 1 && unit_random() % 2 == 0) {
+    if (model->is_unchecked && array.count == 1 && unit_random() % 4 != 0) {
+        ps_pool_free_unchecked(model->pool, array.memory);
+    } else if (array.count == 1 && unit_random() % 2 == 0) {
         ps_pool_free(model->pool, array.memory);
     } else {
         ps_pool_free_n(model->pool, array.memory, array.count);

@@ -43,6 +43,7 @@ static void run(size_t size, size_t align, size_t array_max, struct ps_pool_opti
     model.size = size;
     model.align = align != 0 ? align : 1;
     model.max_items = options.max_items;
+    model.is_unchecked = options.is_unchecked;
     model.array_max = array_max;
     model_run(&model, STEPS);
     ps_pool_destroy(&pool);
@@ -62,6 +63,13 @@ TEST(ordered_pools_do_as_the_model) {
     for (size_t i = 0; i < SIZES; i++) {
         run(sizes[i], 0, i % 2 == 0 ? 6 : 200, (struct ps_pool_options){.is_ordered = true});
     }
+}
+
+TEST(unchecked_pools_do_as_the_model) {
+    for (size_t i = 0; i < SIZES; i++) {
+        run(sizes[i], 0, i % 2 == 0 ? 6 : 1, (struct ps_pool_options){.is_unchecked = true});
+    }
+    run(24, 256, 6, (struct ps_pool_options){.is_unchecked = true});
 }
 
 TEST(pools_of_many_short_chunks_do_as_the_model) {

@@ -152,6 +152,10 @@ TEST(bad_arguments_are_refused) {
         CHECK(!ps_pool_init(&pool, 8, aligns[i], NULL));
         CHECK_EQ(errno, EINVAL);
     }
+    struct ps_pool_options both = {.is_ordered = true, .is_unchecked = true};
+    errno = 0;
+    CHECK(!ps_pool_init(&pool, 8, 8, &both));
+    CHECK_EQ(errno, EINVAL);
     CHECK(!ps_pool_init(&pool, SIZE_MAX, 1, NULL));
     CHECK(!ps_pool_init(&pool, (size_t)PTRDIFF_MAX, 1, NULL));
     CHECK_EQ(ps_pool_chunk_bytes(24, 3, 10, NULL), 0);

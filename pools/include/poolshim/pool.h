@@ -28,6 +28,9 @@
  *   tiny        Objects below 8 bytes, down to one byte, without is_ordered. Pages of 4 KiB, links
  *               of one or two bytes inside the free objects. No arrays.
  *
+ * A usual pool may be unchecked (is_unchecked): PS_DEBUG and memcheck do not concern it, and single
+ * objects may be freed by ps_pool_free_unchecked, two instructions shorter than ps_pool_free.
+ *
  * Common to all: one thread at a time. Objects are uninitialised, stay where they are, and are
  * freed by ps_pool_destroy.
  *
@@ -51,8 +54,9 @@ PS_BEGIN_DECLS
 
 struct ps_pool_options {
     struct ps_chunk_options chunks; /* first_bytes: 4 KiB or 16 objects. max_bytes: 2 MiB. */
-    size_t max_items; /* more objects than this at a time: NULL, ENOMEM. 0: no limit */
-    bool is_ordered;  /* see above */
+    size_t max_items;  /* more objects than this at a time: NULL, ENOMEM. 0: no limit */
+    bool is_ordered;   /* see above */
+    bool is_unchecked; /* a usual pool, whatever PS_DEBUG says; objects take 8 bytes at least */
 };
 
 /* All fields are the library's own. */
@@ -96,7 +100,8 @@ struct ps_pool {
  * Makes *pool empty; takes no memory. size: bytes of an object; 0 counts as 1. align: power of two
  * up to PS_POOL_ALIGN_MAX; 0 is the largest power of two that divides size, at most 16, which is
  * enough for any C type of that size. options: NULL for the defaults; not kept. False and EINVAL:
- * bad align, or a size that cannot be; then *pool is not usable. O(1).
+ * bad align, a size that cannot be, or options both ordered and unchecked; then *pool is not
+ * usable. O(1).
  */
 PS_API bool ps_pool_init(struct ps_pool *pool, size_t size, size_t align,
                          const struct ps_pool_options *options) PS_NOEXCEPT;
@@ -130,6 +135,7 @@ __attribute__((always_inline)) static inline bool ps_pool_take(struct ps_pool *p
     }
     char *bump = pool->bump;
     if (__builtin_expect(bump != pool->end, 1)) {
+        PS_KNOWN(bump != NULL);
         pool->bump = bump + pool->stride;
         *object = bump;
         return true;
@@ -172,6 +178,16 @@ static inline void ps_pool_free(struct ps_pool *pool, void *object) PS_NOEXCEPT 
     /* One store for both ways: the compiler can then keep the head in a register until the next
      * call, which saves a fourth of an alloc and a free. */
     pool->free = head;
+}
+
+/*
+ * The same in a pool with is_unchecked, which the caller has to know: it is not tested, and neither
+ * is object, which may not be NULL. In any other pool the next calls of it go wrong. O(1).
+ */
+static inline void ps_pool_free_unchecked(struct ps_pool *pool, void *object) PS_NOEXCEPT {
+    struct ps_pool_link *link = (struct ps_pool_link *)object;
+    link->next = pool->free;
+    pool->free = link;
 }
 
 /*

@@ -5,7 +5,8 @@
 //     ps::pool<T>         creates and destroys objects; those that live when the pool goes are
 //                         forgotten, not destroyed: for many short lives, or trivial destructors
 //     ps::object_pool<T>  an ordered pool; destroys the objects that live when it goes or is reset
-
+//     ps::unchecked_node_pool, ps::unchecked_pool<T>  the first two, which PS_DEBUG does not
+//                         concern; put and destroy are two instructions shorter and take no NULL
 //
 // A pool may be moved, its objects stay where they are. One thread at a time. What throws says so:
 // std::bad_alloc where the C function returns NULL, and what a constructor throws; the pool is then
@@ -101,8 +102,32 @@ class node_pool {
     ::ps_pool pool_;
 };
 
-// What pool and object_pool share.
-template <class T> class typed_pool {
+// is_unchecked of the options, always. put, deallocate: not NULL.
+class unchecked_node_pool : public node_pool {
+  public:
+    explicit unchecked_node_pool(std::size_t bytes, std::size_t align = 0,
+                                 const pool_options &options = {})
+        : node_pool(bytes, align, unchecked(options)) {}
+
+    void put(void *object) noexcept { ps_pool_free_unchecked(c_pool(), object); }
+    void deallocate(void *memory, std::size_t bytes,
+                    std::size_t align = PS_ALIGN_DEFAULT) noexcept {
+        if (__builtin_expect(bytes <= c_pool()->stride, 1)) {
+            put(memory);
+        } else {
+            node_pool::deallocate(memory, bytes, align);
+        }
+    }
+
+  private:
+    static pool_options unchecked(pool_options options) {
+        options.is_unchecked = true;
+        return options;
+    }
+};
+
+// What pool, unchecked_pool and object_pool share.
+template <class T, class Nodes = node_pool> class typed_pool {
   public:
     using value_type = T;
 
@@ -118,9 +143,9 @@ template <class T> class typed_pool {
             return object;
         }
     }
-    // NULL does nothing.
+    // NULL does nothing; in an unchecked pool it is not allowed.
     void destroy(T *object) noexcept {
-        if (object != nullptr) {
+        if (is_unchecked || object != nullptr) {
             object->~T();
             nodes_.put(object);
         }
@@ -168,9 +193,11 @@ template <class T> class typed_pool {
     typed_pool &operator=(typed_pool &&) noexcept = default;
     ~typed_pool() = default;
 
-    node_pool nodes_;
+    Nodes nodes_;
 
   private:
+    static constexpr bool is_unchecked = std::is_same_v<Nodes, unchecked_node_pool>;
+
     struct guard {
         typed_pool *pool;
         void *memory;
@@ -183,9 +210,10 @@ template <class T> class typed_pool {
     };
 };
 
-template <class T> class pool : public typed_pool<T> {
+// What pool and unchecked_pool share.
+template <class T, class Nodes> class forgetful_pool : public typed_pool<T, Nodes> {
   public:
-    explicit pool(const pool_options &options = {}) : typed_pool<T>(options) {}
+    explicit forgetful_pool(const pool_options &options) : typed_pool<T, Nodes>(options) {}
 
     // Memory for one T, for adapters; see node_pool.
     void *allocate(std::size_t bytes, std::size_t align = alignof(T)) {
@@ -196,6 +224,17 @@ template <class T> class pool : public typed_pool<T> {
     }
     // Forgets all objects.
     void reset() noexcept { this->nodes_.reset(); }
+};
+
+template <class T> class pool : public forgetful_pool<T, node_pool> {
+  public:
+    explicit pool(const pool_options &options = {}) : forgetful_pool<T, node_pool>(options) {}
+};
+
+template <class T> class unchecked_pool : public forgetful_pool<T, unchecked_node_pool> {
+  public:
+    explicit unchecked_pool(const pool_options &options = {})
+        : forgetful_pool<T, unchecked_node_pool>(options) {}
 };
 
 template <class T> class object_pool : public typed_pool<T> {
