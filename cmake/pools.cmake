@@ -16,8 +16,8 @@ target_link_libraries(poolshim-pools-objects PRIVATE poolshim-engine-flags)
 add_library(poolshim-pools-static STATIC $<TARGET_OBJECTS:poolshim-pools-objects>)
 set_target_properties(poolshim-pools-static PROPERTIES OUTPUT_NAME poolshim-pools)
 add_library(poolshim-pools SHARED $<TARGET_OBJECTS:poolshim-pools-objects>)
-# Exported is what headers mark PS_API, under the version that libpoolshim.so gives its pages, so
-# that those win where it is preloaded. Never unloaded: threads that end call into it.
+# Exported is what headers mark PS_API; the version script has the versions. Never unloaded: threads
+# that end call into it.
 set(pools_version_script ${PROJECT_SOURCE_DIR}/cmake/poolshim-pools.map)
 set_target_properties(poolshim-pools PROPERTIES
     VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}

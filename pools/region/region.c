@@ -6,6 +6,7 @@
 #include "pools/region/region.h"
 
 #include <errno.h>
+#include <poolshim/pages.h>
 
 enum { STATE_BYTES = (sizeof(struct ps_region_state) + 15) / 16 * 16 };
 
@@ -55,33 +56,63 @@ static void init_chunks(struct ps_chunks *chunks, const struct ps_region_options
 /* Blocks of regions are freed with them: only a region that remains is a leak. */
 static const struct ps_family family = {.name = "region", .must_end = true};
 
+/* Writes a region that PS_DEBUG does not concern to the start of its first chunk. */
+PS_INLINE struct ps_region_state *write_usual(char *memory, size_t usable, size_t taken_bytes,
+                                              const struct ps_chunks *chunks, size_t retain_bytes) {
+    struct ps_region_state *region = (struct ps_region_state *)(void *)memory;
+    char *first = memory + STATE_BYTES;
+    /* Not cleared as a whole: GCC writes rep stos then, 20 ns of the 40 of a short life, and a call
+     * of memset takes as many instructions as all of this. */
+    region->large = NULL;
+    region->kept = NULL;
+    region->kept_bytes = 0;
+    memset(&region->cleanups, 0, sizeof *region - offsetof(struct ps_region_state, cleanups));
+    region->hot = (struct ps_region){first, memory + usable, first};
+    region->chunk = &region->first;
+    region->first =
+        (struct ps_region_chunk){NULL, taken_bytes, first, first, first, memory + usable};
+    region->retain_bytes = retain_bytes;
+    region->peak_bytes = taken_bytes;
+    region->chunks = *chunks;
+    return region;
+}
+
 /* memory: aligned to 16, at least STATE_BYTES + 16. taken_bytes: what returns to the source at
  * the end; 0 for a buffer. */
 static struct ps_region *start(char *memory, size_t bytes, size_t taken_bytes,
                                const struct ps_chunks *chunks,
                                const struct ps_region_options *options) {
-    struct ps_region_state *region = (struct ps_region_state *)(void *)memory;
     size_t usable = ps_round_down(ps_min(bytes, PS_REGION_LENGTH_MAX), PS_ALIGN_DEFAULT);
-    char *first = memory + STATE_BYTES;
-    size_t state_bytes = sizeof *region;
-    PS_OPAQUE(state_bytes); /* else GCC writes rep stos here: 20 ns of the 40 of a short life */
-    memset(region, 0, state_bytes);
-    region->chunk = &region->first;
-    region->first =
-        (struct ps_region_chunk){NULL, taken_bytes, first, first, first, memory + usable};
-    region->retain_bytes = options != NULL && options->retain_bytes != 0 ? options->retain_bytes
-                                                                         : PS_REGION_RETAIN_BYTES;
-    region->peak_bytes = taken_bytes;
-    region->chunks = *chunks;
+    struct ps_region_state *region =
+        write_usual(memory, usable, taken_bytes, chunks,
+                    options != NULL && options->retain_bytes != 0 ? options->retain_bytes
+                                                                  : PS_REGION_RETAIN_BYTES);
     region->is_malloc = ps_debug_is_malloc();
     region->is_watched = region->is_malloc || ps_debug_is_check();
     if (PS_UNLIKELY(region->is_watched)) {
         region->owner = this_thread();
-        ps_poison(first, usable - STATE_BYTES);
+        ps_poison(memory + STATE_BYTES, usable - STATE_BYTES);
+        ps_region_enter(region);
     }
-    ps_region_enter(region);
     ps_registry_note_made(&region->chunks, region, &family);
     return &region->hot;
+}
+
+/* Most regions are made without options: then the length of the first chunk and what is counted of
+ * it are constants. NULL: no memory. */
+static struct ps_region *create_usual(void) {
+    static const struct ps_chunks chunks = {
+        .next_bytes = (size_t)2 * PS_REGION_FIRST_BYTES,
+        .max_bytes = PS_REGION_MAX_BYTES,
+        .name = "region",
+        .total_bytes = PS_REGION_FIRST_BYTES,
+        .chunk_count = 1,
+    };
+    char *memory = ps_pages_alloc(PS_REGION_FIRST_BYTES, PS_ALIGN_DEFAULT);
+    return memory == NULL ? NULL
+                          : &write_usual(memory, PS_REGION_FIRST_BYTES, PS_REGION_FIRST_BYTES,
+                                         &chunks, PS_REGION_RETAIN_BYTES)
+                                 ->hot;
 }
 
 bool ps_region_enlist(struct ps_region *region) {
@@ -98,7 +129,11 @@ static struct ps_region *create(size_t room_bytes, const struct ps_region_option
 }
 
 struct ps_region *ps_region_create(const struct ps_region_options *options) {
-    return create(PS_ALIGN_DEFAULT, options);
+    struct ps_region *usual = NULL;
+    if (PS_LIKELY(options == NULL && ps_debug_switches() == PS_DEBUG_IS_READ)) {
+        usual = create_usual();
+    }
+    return PS_LIKELY(usual != NULL) ? usual : create(PS_ALIGN_DEFAULT, options);
 }
 
 void *ps_region_create_for(size_t bytes, const struct ps_region_options *options,
@@ -173,7 +208,7 @@ void ps_region_release(struct ps_region_state *region) {
     if (region->kept != NULL) {
         ps_region_trim(&region->hot, 0);
     }
-    if (region->first.bytes != 0) {
+    if (PS_LIKELY(region->first.bytes != 0)) {
         ps_chunk_give_last(&region->chunks, region, region->first.bytes);
     } else if (region->is_watched) { /* the caller's buffer is the caller's again */
         ps_unpoison(region->first.start, (size_t)(region->first.end - region->first.start));
@@ -193,17 +228,16 @@ void ps_region_destroy(struct ps_region *public) {
     struct ps_region_state *region = ps_region_state(public);
     ps_region_check_thread(region);
     refuse_in_callback(region);
-    int *error = &errno;
-    int saved = *error;
     if (ps_region_has_callbacks(region)) {
+        int saved = errno; /* the rest of this keeps it */
         ps_region_settle(region);
+        errno = saved;
     }
-    if (region->parent != NULL) {
+    if (PS_UNLIKELY(region->parent != NULL)) {
         ps_region_unlink(region);
     }
     ps_registry_note_ended(&region->chunks);
     ps_region_release(region);
-    *error = saved;
 }
 
 void ps_region_reset(struct ps_region *public) {

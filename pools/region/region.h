@@ -66,7 +66,7 @@ struct ps_region_state {
     size_t retain_bytes;
     size_t peak_bytes;
     struct ps_chunks chunks;
-    struct ps_region_cleanup *cleanups;       /* newest first */
+    struct ps_region_cleanup *cleanups;       /* newest first; this and all below start as 0 */
     struct ps_region_cleanup *early_cleanups; /* newest first */
     struct ps_region_cleanup *free_cleanups;  /* records for reuse */
     struct ps_region_data *data;
@@ -149,9 +149,10 @@ void ps_region_drop_large(struct ps_region_state *region, struct ps_region_large
 void ps_region_run_all(struct ps_region_state *region, struct ps_region_cleanup **list);
 void ps_region_drop_data(struct ps_region_state *region);
 
+/* One branch: destroying asks, and there are none most of the time. */
 static inline bool ps_region_has_callbacks(const struct ps_region_state *region) {
-    return region->early_cleanups != NULL || region->child != NULL || region->cleanups != NULL ||
-           region->data != NULL;
+    return ((uintptr_t)region->early_cleanups | (uintptr_t)region->child |
+            (uintptr_t)region->cleanups | (uintptr_t)region->data) != 0;
 }
 
 /* tree.c: runs all callbacks and ends all descendants. */

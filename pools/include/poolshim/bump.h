@@ -32,6 +32,7 @@ __attribute__((always_inline)) static inline bool ps_bump(char **top, const char
     if (__builtin_expect(least > (size_t)(end - start), 0)) {
         return false;
     }
+    PS_KNOWN(start != NULL);
     *top = start + least;
     *block = start;
     return true;

@@ -45,4 +45,8 @@
 
 #define PS_ALIGN_DEFAULT 16
 
+/* The library's own: a condition that holds, for the compiler. A program's test of a result for
+ * NULL then costs nothing where the result comes from an inline path. */
+#define PS_KNOWN(condition) ((condition) ? (void)0 : __builtin_unreachable())
+
 #endif

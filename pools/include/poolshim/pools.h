@@ -37,7 +37,8 @@ struct ps_pools {
 };
 
 /* Makes *pools empty; takes no memory. options: as for a pool, for each of them; NULL for the
- * defaults. O(classes). */
+ * defaults. So max_bytes is the longest chunk of one class and limits no sum: a limit of all is a
+ * ps_source_account as their source. O(classes). */
 PS_API void ps_pools_init(struct ps_pools *pools,
                           const struct ps_chunk_options *options) PS_NOEXCEPT;
 

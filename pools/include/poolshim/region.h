@@ -181,6 +181,7 @@ ps_region_alloc_aligned(struct ps_region *region, size_t bytes, size_t align) {
             ? (uintptr_t)at + ps_region_block_bytes(bytes, align) <= (uintptr_t)region->end
             : bytes - 1 < (size_t)(region->end - at);
     if (__builtin_expect(bad_bits == 0 && is_fit, 1)) {
+        PS_KNOWN(at != NULL);
         region->at = at + ps_region_block_bytes(bytes, align);
         return at;
     }

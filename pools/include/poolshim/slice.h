@@ -80,6 +80,7 @@ static inline void *ps_slice_alloc(size_t bytes) PS_NOEXCEPT {
         }
         char *virgin = bin->virgin;
         if (__builtin_expect(virgin != bin->end, 1)) {
+            PS_KNOWN(virgin != NULL);
             bin->virgin = virgin + bin->bytes;
             return virgin;
         }

@@ -185,6 +185,7 @@ static inline PS_MALLOC void *ps_stack_alloc_aligned(struct ps_stack *stack, siz
     char *top;
     if (__builtin_expect(is_fit, 1)) {
         block = stack->top + pad;
+        PS_KNOWN(block != NULL);
         top = block + last + 1;
     } else {
         block = (char *)ps_stack_alloc_slow(stack, bytes, align);
