@@ -4,6 +4,7 @@
 
     .venv/bin/python bench/profile_price.py [--runs 5] [--scale 0.3] [python | perl | jq ...]
 
+The last three are threaded servers of bench/servers, which the scale leaves alone.
 Instructions are callgrind's, of the whole process, start and writing of the profile included: they
 do not depend on what else the machine does. Memory is the peak of the resident set, the median of
 the runs. Prints a table in Markdown.
@@ -26,12 +27,16 @@ from harness.inputs import write_inputs  # noqa: E402
 from harness.price import chosen_programs, parse_price_options  # noqa: E402
 
 INTERVALS = {"2MiB": 2 << 20, "512KiB": 512 << 10, "64KiB": 64 << 10}
+SERVERS = ROOT / "bench" / "servers"
 PROGRAMS = {
     "python": [sys.executable, "-S", "work.py"],
     "perl": ["perl", "work.pl"],
     "jq": ["jq", "-c", "[.[] | .]", "data.json"],
     "sqlite3": ["sqlite3", ":memory:", ".read work.sql"],
     "gcc": ["gcc", "-x", "c++", "-std=c++17", "-fsyntax-only", "templates.cpp"],
+    "ruby": ["ruby", str(SERVERS / "pages.rb"), "200"],
+    "sockets": [sys.executable, "-S", str(SERVERS / "sockets.py"), "1000"],
+    "node": ["node", "--expose-gc", str(SERVERS / "buffers.js"), "300"],
 }
 
 

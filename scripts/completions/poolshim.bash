@@ -11,10 +11,10 @@ _poolshim() {
     fi
     case $command in
     advise)
-        options='-o --output --read --size --once --top --json -h --help'
+        options='-o --output --read --size --once --server --load --ready --top --json -h --help'
         files='-o --output --read'
         folders=''
-        words='--size --top'
+        words='--size --server --load --ready --top'
         programs=yes
         ;;
     compare)

@@ -29,7 +29,10 @@ complete -c poolshim -n $advise -s o -l output -r -F -d 'keep the trace here, fo
 complete -c poolshim -n $advise -l read -r -F -d 'advise on an earlier trace'
 complete -c poolshim -n $advise -l size -x -d 'length of the trace\'s file'
 complete -c poolshim -n $advise -l once -d 'do not run the command again to measure its ...'
-complete -c poolshim -n $advise -l top -x -d 'list so many call sites'
+complete -c poolshim -n $advise -l server -x -d 'start a server'
+complete -c poolshim -n $advise -l load -x -d 'load the server by this'
+complete -c poolshim -n $advise -l ready -x -d 'wait until CMD succeeds'
+complete -c poolshim -n $advise -l top -x -d 'measure and list so many call sites'
 complete -c poolshim -n $advise -l json -d 'print JSON on standard output, with all ...'
 complete -c poolshim -n $advise -s h -l help -d 'print this text'
 

@@ -131,7 +131,9 @@ def dispatch(words: list[str]) -> int:
     if first in ("-h", "--help", "help"):
         print(HELP + usage() + EXAMPLES + "poolshim COMMAND --help says more of each.")
     elif first == "--version":
-        print(f"poolshim {places.find().version}")
+        from poolshim_cli import version
+
+        print(version.lines(), end="")
     elif first.startswith("-"):
         raise BadRequest(f"no option {first}; there are --help and --version")
     else:

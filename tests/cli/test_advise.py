@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import re
 import subprocess
 import sys
@@ -24,7 +25,8 @@ from under_shim import need
 
 sys.path.insert(0, str(ROOT / "scripts"))
 
-from poolshim_cli.advise import patterns, replay, streams, together, trace  # noqa: E402
+from poolshim_cli.advise import again, command, patterns, replay  # noqa: E402
+from poolshim_cli.advise import streams, together, trace  # noqa: E402
 from poolshim_cli.advise.order import facts_of  # noqa: E402
 from poolshim_cli.advise.report import Advice  # noqa: E402
 
@@ -44,10 +46,13 @@ def expected_of(name: str) -> str:
 
 
 def poolshim(
-    build: Path, *words: str | os.PathLike[str], timeout: float = 300, **options: Any
-) -> subprocess.CompletedProcess[str]:
+    build: Path, *words: str | os.PathLike[str], timeout: float = 300,
+    tmpdir: Path | None = None, **options: Any
+) -> subprocess.CompletedProcess[str]:  # fmt: skip
     kept = {name: value for name, value in os.environ.items() if not name.startswith("POOLSHIM_")}
     env = {**kept, "POOLSHIM_BUILD_DIR": str(build)}
+    if tmpdir is not None:
+        env["TMPDIR"] = str(tmpdir)
     words = (sys.executable, str(MAIN), "advise", *map(str, words))
     return run_captured(list(words), env=env, timeout=timeout, **options)
 
@@ -76,6 +81,7 @@ def test_the_pool_that_fits_is_named(build_dir: Path, name: str) -> None:
     assert f"{name}.c:" in first["made_at"][0] and f"{name}.c:" in first["freed_at"][0]
     assert first["allocations"] == pytest.approx(found["allocations"], rel=0.05)
     assert first["malloc_ns"] > 0 and first["pool_ns"] > 0 and first["low"] <= first["high"]
+    assert 0 < first["kib_low"] <= first["kib_high"]
 
 
 @pytest.mark.parametrize("name", [name for name in SOURCES if expected_of(name) == "none"])
@@ -119,6 +125,8 @@ def test_a_site_in_windows_stands_for_all_its_allocations(build_dir: Path) -> No
         (("--frobnicate",), 2, "no option --frobnicate; the command's own come behind --"),
         (("--top", "0", "--", "true"), 2, "--top: 0 is no number of call sites"),
         (("--read", "none.trace"), 2, "none.trace: No such file or directory"),
+        (("--server", "true {port}"), 2, "--server and --load go together"),
+        (("--read", "x", "--server", "a {port}", "--load", "b"), 2, "one of them"),
         (("--read", "x", "--", "true"), 2, "--read takes a file: no command, --output or --size"),
         (("--size", "1", "--", "true"), 2, '--size: "1" is below the minimum, 64KiB'),
         (("--", "./none"), 127, "./none: no such command"),
@@ -141,6 +149,24 @@ def test_a_damaged_trace_is_one_line(build_dir: Path, tmp_path: Path, content: b
     done = poolshim(build_dir, "--read", path)
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1 and "not a trace of POOLSHIM_TRACE" in done.stderr
+
+
+@pytest.mark.root
+def test_a_disk_without_room_for_the_trace_is_one_line(build_dir: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "small"
+    folder.mkdir()
+    words = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)]
+    if os.geteuid() != 0 or subprocess.run(words, check=False).returncode != 0:
+        pytest.skip("needs a small file system")
+    try:
+        for size, status in (("2MiB", 125), ("512KiB", 0)):
+            done = poolshim(build_dir, "--once", "--size", size, "--", "true", tmpdir=folder)
+            assert done.returncode == status, done.stderr
+            if status:
+                line = f"poolshim advise: {folder}: 1.0 MiB are free, a trace takes 2.0: "
+                assert done.stderr == f"{line}--size N, or another folder in TMPDIR\n"
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
 
 
 def test_the_exit_status_is_the_commands(build_dir: Path) -> None:
@@ -239,11 +265,114 @@ def test_a_small_part_of_the_program_is_no_gain() -> None:
     found = made_by(sizes(100))
     facts = facts_of(found, list(range(100)))
     site = patterns.Site((10,), facts, patterns.POOL, "")
+    cost = replay.Cost(20.0, 0, 100)
     gain = replay.Gain(20.0, 10.0, 0.4, 0.6, 0, 0, 100)
     unclear = replay.Gain(20.0, 19.0, 0.9, 1.1, 0, 0, 100)
-    assert Advice(site, gain, [], [], 10_000).is_worthwhile
-    assert not Advice(site, gain, [], [], 1_000_000).is_worthwhile
-    assert not Advice(site, unclear, [], [], 10_000).is_worthwhile
+    assert Advice(site, cost, gain, [], [], 10_000).is_worthwhile
+    assert not Advice(site, cost, gain, [], [], 1_000_000).is_worthwhile
+    assert not Advice(site, cost, unclear, [], [], 10_000).is_worthwhile
+    assert not Advice(site, cost, None, [], [], 10_000).is_worthwhile
+
+
+def test_clearly_less_memory_is_a_gain() -> None:
+    found = made_by(sizes(100))
+    site = patterns.Site((10,), facts_of(found, list(range(100))), patterns.POOL, "")
+    cost = replay.Cost(20.0, 8192, 100)
+    for low, high, pays in ((0.5, 0.6, True), (0.5, 1.2, False), (0.92, 0.95, False)):
+        gain = replay.Gain(20.0, 19.0, 0.9, 1.1, 8192, 8192 * (low + high) / 2, 100, low, high)
+        assert Advice(site, cost, gain, [], [], 10**9).is_worthwhile == pays
+    assert replay.peaks_interval([0, 0, 0], [4.0, 4.0, 4.0]) == (0.25, 0.25)
+
+
+def test_what_malloc_takes_is_the_most_that_a_pool_saves() -> None:
+    found = made_by(sizes(100))
+    site = patterns.Site((10,), facts_of(found, list(range(100))), patterns.POOL, "")
+    small, large = replay.Cost(20.0, 0, 100), replay.Cost(20.0, 2048, 100)
+    assert Advice(site, small, None, [], [], 200_000).can_pay
+    assert not Advice(site, small, None, [], [], 200_001).can_pay
+    assert Advice(site, large, None, [], [], 10**9).can_pay, "memory may be less"
+    assert Advice(site, small, None, [], [], None).can_pay, "of an unknown time"
+
+
+def many_sites(count: int) -> trace.Trace:
+    """Sites of one size each, whose blocks die in no order."""
+    calls: list[tuple[str, int]] = []
+    live: list[int] = []
+    generator = random.Random(1)
+    for block in range(400 * count):
+        calls.append(("a", 48))
+        live.append(block)
+        if len(live) > 100:
+            calls.append(("f", live.pop(generator.randrange(100))))
+    found = made_by(calls)
+    found.stacks = {0: (), 2: (30, 40), **{3 + at: (100 + at,) for at in range(count)}}
+    for block in range(400 * count):
+        found.stack[block] = 3 + block % count
+    return found
+
+
+@pytest.mark.parametrize(("program_ns", "measured"), [(None, 3), (1e6, 3), (1e9, 0)])
+def test_sites_that_can_pay_are_measured_up_to_a_number(
+    monkeypatch: Any, program_ns: float | None, measured: int
+) -> None:
+    calls: list[patterns.Site] = []
+    monkeypatch.setattr(replay, "cost_of", lambda *_: replay.Cost(100.0, 0, 400))
+    gain = replay.Gain(100.0, 50.0, 0.4, 0.6, 0, 0, 400)
+    monkeypatch.setattr(replay, "measure", lambda _, site: calls.append(site) or gain)
+    found = command.find(many_sites(8), program_ns, 3)
+    assert len(found.advice) == 8 and len(calls) == measured
+    assert len([one for one in found.advice if one.gain is not None]) == measured
+    assert ("more with --top" in " ".join(found.notes)) == (measured > 0)
+
+
+def test_a_command_that_does_not_end_again_is_stopped(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(again, "MORE_S", 0.3)
+    mark = tmp_path / "pid"
+    words = ["sh", "-c", f"echo $$ > {mark}; sleep 1000 & wait"]
+    repeat = again.Again(words, dict(os.environ), 0, None, 0.1)
+    assert repeat.processor_ns() is None
+    assert "did not end within" in repeat.note
+    assert not Path(f"/proc/{mark.read_text().strip()}").exists()
+
+
+def test_a_command_that_ends_otherwise_again_is_not_timed() -> None:
+    repeat = again.Again(["sh", "-c", "exit 3"], dict(os.environ), 0, None, 0.1)
+    assert repeat.processor_ns() is None
+    assert repeat.note.endswith("the command ended with 3, not 0")
+
+
+SERVER = """
+import http.server, sys
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        body = b"".join([b"x" * (40 + i % 90) for i in range(300)])
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(body)
+    def log_message(self, *unused): pass
+http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
+"""
+LOAD = """
+import sys, urllib.request
+for _ in range(10):
+    urllib.request.urlopen(f"http://127.0.0.1:{sys.argv[1]}/").read()
+"""
+
+
+def test_a_server_is_traced_under_its_load(build_dir: Path, tmp_path: Path) -> None:
+    server, load, kept = tmp_path / "server.py", tmp_path / "load.py", tmp_path / "kept.trace"
+    server.write_text(SERVER)
+    load.write_text(LOAD)
+    done = poolshim(
+        build_dir, "--json", "-o", kept, "--server", f"{sys.executable} {server} {{port}}",
+        "--load", f"{sys.executable} {load} {{port}}",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["allocations"] > 10 * 300
+    assert not any("no names" in note for note in found["notes"]), "SIGTERM ended it"
+    assert found["advice"][0]["program_ns"] > 0
+    assert kept.stat().st_size > 0
 
 
 def test_windows_stand_for_what_follows_them() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import importlib.util
 import os
+import platform
 import re
 import signal
 import sys
@@ -38,11 +39,29 @@ def project() -> dict[str, object]:
     return found
 
 
-def test_version_is_that_of_the_build() -> None:
+def test_version_is_that_of_the_build(shim: Path) -> None:
     found = re.search(r"project\(poolshim VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text())
     assert found
-    assert run_captured([POOLSHIM, "--version"]).stdout == f"poolshim {found[1]}\n"
+    env = {**os.environ, "POOLSHIM_BUILD_DIR": str(shim.parent)}
+    first, command, library = run_captured([POOLSHIM, "--version"], env=env).stdout.splitlines()
+    assert first == f"poolshim {found[1]}"
+    assert re.fullmatch(r"command: Python 3[\d.]+\S*, /\S+/poolshim_cli", command)
+    notes = run_captured(["readelf", "-n", shim]).stdout
+    [build] = re.findall(r"Build ID: (\w+)", notes)
+    machine = {"x86_64": "x86-64", "aarch64": "AArch64"}.get(platform.machine())
+    assert library == f"library: {found[1]}, {machine}, build {build}, {shim}"
     assert project()["version"] == found[1]
+
+
+def test_version_says_what_is_wrong_with_the_library(tmp_path: Path) -> None:
+    """A build that was removed, or is none."""
+    env = {**os.environ, "POOLSHIM_BUILD_DIR": str(tmp_path)}
+    done = run_captured([POOLSHIM, "--version"], env=env)
+    assert done.returncode == 0 and done.stderr == ""
+    assert done.stdout.endswith(f"library: {tmp_path}/libpoolshim.so: No such file or directory\n")
+    (tmp_path / "libpoolshim.so").write_bytes(b"nothing of the kind")
+    done = run_captured([POOLSHIM, "--version"], env=env)
+    assert done.returncode == 0 and f"{tmp_path}/libpoolshim.so" in done.stdout
 
 
 def test_setup_installs_what_the_package_names() -> None:

@@ -206,8 +206,11 @@ def test_what_is_read_is_one_moment(spawn: Start, busy_program: Path, threads: i
     process = spawn([busy_program, "load", str(threads)])
     target = target_of(process)
     one = target.layout.offset("weight.one")
-    settled = with_samples = 0
-    for turn in range(60):
+    settled = with_samples = turn = 0
+    target.ask(4096)
+    await_that(lambda: bool(target.samples.read().live))  # the process runs beside others
+    # With one thread most readings come between two phases of its work, when nothing is live.
+    while turn < 3000 and min(settled, with_samples) <= 5:
         if turn % 10 == 0:
             target.ask(4096)
         await_that(target.is_sampled)
@@ -217,7 +220,8 @@ def test_what_is_read_is_one_moment(spawn: Start, busy_program: Path, threads: i
         total = sum(live.weighted(each.weight, each.nbytes, one) for each in found.live)
         if found.is_settled:
             assert total == found.live_bytes
-    assert settled > 30 and with_samples > 30
+        turn += 1
+    assert settled > 5 and with_samples > 5
 
 
 @pytest.mark.root

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.preload
 def test_a_process_that_allocates_nothing(spawn: Start, program: Path) -> None:
     process = spawn([program])
     line = complaint(poolshim("--pid", str(process.pid), "--seconds", "0.3"), 1)
-    assert line.startswith(f"process {process.pid} has allocated nothing in 0.3 s")
+    assert line.startswith(f"process {process.pid} has noticed nothing in 0.3 s")
 
 
 def test_another_mode(start: Start) -> None:

@@ -9,6 +9,7 @@ the process; here it is also written as a debugger writes it, through /proc.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import select
@@ -289,3 +290,79 @@ def test_the_kernels_breakpoints_begin_sampling(events: Path) -> None:
         program.process.kill()
         program.process.communicate()
     assert all(int(line.split(",")[0]) > 0 for line in counts.splitlines() if "poolshim_" in line)
+
+
+# ---- BPF ----
+
+# What OpenTelemetry's programs do: the weights of allocations, the live ones by address, by
+# registers and not by the note's descriptions.
+TRACE = """
+usdt:LIBRARY:otel_memory:alloc {
+    @weight = sum(reg("dx"));
+    @live[reg("di")] = reg("dx");
+    if (arg0 != reg("di") || arg1 != reg("si") || arg2 != reg("dx")) { @differ = count(); }
+}
+usdt:LIBRARY:otel_memory:free {
+    if (@live[arg0] != 0) { @freed = sum(@live[arg0]); delete(@live[arg0]); }
+    else { @unknown = count(); delete(@live[arg0]); }
+}
+"""
+# Waits until allocations are sampled, allocates KEPT and MADE blocks, says so, and reads a line.
+BLOCK_BYTES, KEPT, MADE = 8192, 400, 4000
+KNOWN = f"""
+import ctypes, sys, time
+libc = ctypes.CDLL(None)
+value, length = ctypes.c_bool(), ctypes.c_size_t(1)
+while not value.value:
+    for i in range(200): bytes(600)
+    libc.mallctl(b"prof.active", ctypes.byref(value), ctypes.byref(length), None, ctypes.c_size_t())
+    time.sleep(0.005)
+kept = [bytes({BLOCK_BYTES} - 64) for i in range({KEPT})]
+for i in range({MADE}): bytes({BLOCK_BYTES} - 64)
+print("done", flush=True)
+sys.stdin.readline()
+"""
+
+
+def need_bpf() -> None:
+    need("bpftrace")
+    tried = run_captured(["bpftrace", "-e", "BEGIN { exit(); }"])
+    if tried.returncode != 0:
+        pytest.skip(f"the kernel takes no BPF programs here: {tried.stderr[-200:]}")
+    if os.uname().machine != "x86_64":
+        pytest.skip("the registers are those of x86-64")
+
+
+def test_a_bpf_program_sees_what_is_allocated_and_live(shim: Path, tmp_path: Path) -> None:
+    need_bpf()
+    library = tmp_path / "libpoolshim.so"
+    shutil.copy(shim.resolve(), library)
+    script = tmp_path / "trace.bt"
+    script.write_text(TRACE.replace("LIBRARY", str(library)))
+    env = {"LD_PRELOAD": str(library), "POOLSHIM_PROFILE_INTERVAL": "4KiB"}
+    with subprocess.Popen([sys.executable, "-S", "-c", KNOWN], env=env, text=True,
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:  # fmt: skip
+        tracer = subprocess.Popen(
+            ["bpftrace", "-f", "json", "-p", str(program.pid), script], text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        try:
+            assert program.stdout is not None and program.stdin is not None
+            ready, _, _ = select.select([program.stdout], [], [], 60)
+            assert ready, "no allocation was sampled"
+            assert program.stdout.readline() == "done\n"
+        finally:
+            tracer.send_signal(2)
+            out, errors = tracer.communicate(timeout=60)
+            program.kill()
+    maps: dict[str, object] = {}
+    for line in filter(None, out.splitlines()):
+        found = json.loads(line)
+        if found["type"] in ("map", "stats"):
+            maps |= found["data"]
+    assert "@weight" in maps, errors
+    assert not maps.get("@differ") and not maps.get("@unknown")
+    live = sum(maps["@live"].values())  # type: ignore[attr-defined]
+    assert maps["@weight"] == pytest.approx((KEPT + MADE) * BLOCK_BYTES, rel=0.06)
+    assert live == pytest.approx(KEPT * BLOCK_BYTES, rel=0.12)
+    assert maps["@weight"] == live + maps["@freed"]  # type: ignore[operator]

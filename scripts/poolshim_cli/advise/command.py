@@ -2,35 +2,40 @@
 """`poolshim advise [OPTIONS] [--] COMMAND`: which call site should use which pool.
 
     scripts/poolshim advise -- jq . big.json
+    scripts/poolshim advise --server 'redis-server --port {port}' --load 'redis-benchmark -p {port}'
     scripts/poolshim advise --json --read program.trace
 
 The report goes to standard error, because standard output is the command's. Exit status: that of
-the command; of --read 0.
+the command; of --read and --server 0.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-import resource
-import stat
+import shlex
 import subprocess
 import sys
 import tempfile
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import median
 
 from .. import files, places
-from ..errors import BadRequest, Failed
+from ..compare.processes import descendants, read_family
+from ..errors import BadRequest, Failed, OwnFailure
+from ..explain import runs
 from ..machine import HARNESS_PREFIXES
 from ..profile.command import run
-from . import replay, report
+from ..sizes import mib, size_of
+from . import again, replay, report
 from .patterns import sites_of
 from .together import joined
-from .trace import Trace, read
+from .trace import Trace, read, read_mappings
 
 HELP = """usage: poolshim advise [OPTIONS] [--] COMMAND [ARGUMENT...]
+       poolshim advise [OPTIONS] --server CMD --load CMD
        poolshim advise [OPTIONS] --read FILE
 
 Runs a command on poolshim with each allocation and free traced, finds call sites whose blocks have
@@ -41,7 +46,10 @@ and lists what pays, best first, on standard error.
   --read FILE          advise on an earlier trace
   --size SIZE          length of the trace's file [64MiB]
   --once               do not run the command again to measure its processor time
-  --top N              list so many call sites [10]
+  --server CMD         start a server; {port}, {dir}: a free port, a folder
+  --load CMD           load the server by this; then stop it
+  --ready CMD          wait until CMD succeeds [until the port accepts]
+  --top N              measure and list so many call sites [10]
   --json               print JSON on standard output, with all call sites
   -h, --help           print this text
 
@@ -49,8 +57,8 @@ Exit status: the command's; 2 usage or an unreadable file, 126 and 127 as of env
 left no trace, since it cannot be preloaded: its own, or 1.
 """
 TOP = 10
-RUNS_MOST = 5  # without a trace
-RUNS_NS = 1e9  # of processor time, after which there is no other
+TRACE_SIZE = "64MiB"  # without --size
+LOOK_S = 0.25  # between two looks at a server's mappings
 OTHER_MODES = ("HARDEN", "GUARD_SAMPLE", "RECORD", "PROFILE")
 
 
@@ -61,6 +69,9 @@ class Request:
     command: list[str] = field(default_factory=list)
     output: Path | None = None
     read: Path | None = None
+    server: str = ""
+    load: str = ""
+    ready: str = ""
     size: str = ""
     top: int = TOP
     is_once: bool = False
@@ -73,7 +84,8 @@ def parse(words: list[str]) -> Request:
     request, rest = Request(), list(words)
     switches = {"-h": "is_help", "--help": "is_help", "--json": "is_json", "--once": "is_once"}
     values = {"-o": "output", "--output": "output", "--read": "read", "--size": "size",
-              "--top": "top"}  # fmt: skip
+              "--top": "top", "--server": "server", "--load": "load",
+              "--ready": "ready"}  # fmt: skip
     while rest and rest[0].startswith("-") and rest[0] != "-":
         word = rest.pop(0)
         name, equals, value = word.partition("=")
@@ -98,8 +110,8 @@ def set_value(request: Request, name: str, text: str) -> None:
         if not text.isdigit() or not 0 < int(text) < 10**6:
             raise BadRequest(f"--top: {text} is no number of call sites")
         request.top = int(text)
-    elif name == "size":
-        request.size = text
+    elif name in ("size", "server", "load", "ready"):
+        setattr(request, name, text)
     else:
         setattr(request, name, Path(text))
 
@@ -110,7 +122,10 @@ def check(request: Request) -> None:
         return
     if request.read is not None and (request.command or request.output or request.size):
         raise BadRequest("--read takes a file: no command, --output or --size")
-    if request.read is None and not request.command:
+    if sum((request.read is not None, bool(request.command), bool(request.server))) > 1:
+        raise BadRequest("a command, --server or --read: one of them")
+    runs.check_serving(request.server, request.load, request.ready)
+    if request.read is None and not request.command and not request.server:
         raise BadRequest("which command? poolshim advise -- COMMAND")
 
 
@@ -139,53 +154,19 @@ def check_size(request: Request) -> None:
             raise BadRequest(message.replace("--trace-max", "--size", 1))
 
 
-def can_run_again() -> bool:
-    """Whether standard input would be the same: a pipe's is used up."""
-    try:
-        mode = os.fstat(sys.stdin.fileno()).st_mode
-    except (OSError, ValueError, AttributeError):
-        return True
-    return stat.S_ISREG(mode) or (stat.S_ISCHR(mode) and not sys.stdin.isatty())
+def check_room(request: Request, folder: str) -> None:
+    """The library takes the trace's bytes on disk at the start of each process."""
+    with contextlib.suppress(ValueError):  # the library's parser has accepted it
+        wanted = size_of(request.size or TRACE_SIZE)
+        state = os.statvfs(folder)
+        free = state.f_bavail * state.f_frsize
+        if free < wanted:
+            raise OwnFailure(f"{Path(folder).parent}: {mib(free)} MiB are free, a trace takes "
+                             f"{mib(wanted)}: --size N, or another folder in TMPDIR")  # fmt: skip
 
 
-def run_untraced(request: Request, status: int, place: int | None) -> float | None:
-    """Processor time of the command without a trace; None where it ends otherwise than before."""
-    if place is not None:
-        os.lseek(sys.stdin.fileno(), place, os.SEEK_SET)
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run(
-        request.command, env=environment_of(request, None), stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL, check=False,
-    )  # fmt: skip
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    ended = done.returncode if done.returncode >= 0 else 128 - done.returncode
-    if ended != status:
-        return None
-    spent = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
-    return spent * 1e9
-
-
-def processor_ns(request: Request, status: int, place: int | None) -> float | None:
-    """The same, of a short command the median of several runs."""
-    found: list[float] = []
-    while len(found) < RUNS_MOST and sum(found) < RUNS_NS:
-        spent = run_untraced(request, status, place)
-        if spent is None:
-            return None
-        found.append(spent)
-    return median(found)
-
-
-def place_of_input() -> int | None:
-    """Where standard input is read next; None where it has no place."""
-    try:
-        return os.lseek(sys.stdin.fileno(), 0, os.SEEK_CUR)
-    except (OSError, ValueError, AttributeError):
-        return None
-
-
-def find(trace: Trace, program_ns: float | None) -> report.Findings:
-    """All that the trace says, measured."""
+def find(trace: Trace, program_ns: float | None, top: int) -> report.Findings:
+    """All that the trace says; measured where it can pay, so many sites."""
     found = report.Findings(trace)
     sites = joined(trace, sites_of(trace))
     names = report.names_for(trace, sites)
@@ -194,11 +175,18 @@ def find(trace: Trace, program_ns: float | None) -> report.Findings:
         if site.pattern is None:
             found.others.append((site, made))
             continue
-        gain = replay.measure(trace, site)
+        cost = replay.cost_of(trace, site)
         freed = report.freed_at(trace, site, names)
         parts = [(part.facts.weight, report.made_at(trace, part, names)) for part in site.parts]
-        found.advice.append(report.Advice(site, gain, made, freed, program_ns, parts))
-    found.advice.sort(key=lambda one: -one.saved_ns)
+        found.advice.append(report.Advice(site, cost, None, made, freed, program_ns, parts))
+    candidates = [one for one in found.advice if one.can_pay]
+    candidates.sort(key=lambda one: -one.most_ns)
+    for one in candidates[:top]:
+        one.gain = replay.measure(trace, one.site)
+    found.advice.sort(key=lambda one: (-one.saved_ns, -one.most_ns))
+    if len(candidates) > top:
+        found.notes.append(f"of {len(candidates)} call sites with a pattern, the {top} at which "
+                           "malloc takes most time were measured: more with --top")  # fmt: skip
     found.notes += names.notes
     if not trace.mappings and sites:
         found.notes.append("call sites have no names: the process did not end by exit")
@@ -222,47 +210,97 @@ def largest(paths: list[Path]) -> tuple[Path, Trace]:
     return max(traces, key=lambda pair: pair[1].made_count)
 
 
+def written(folder: Path, program: str, status: int) -> tuple[Path, Trace] | None:
+    """The trace to report on; None where there is none, and the command says why by its status."""
+    paths = [path for path in sorted(folder.glob("*.trace")) if path.stat().st_size]
+    if not paths:
+        message = (
+            f"no trace was written: the command cannot be preloaded (poolshim doctor -- {program} "
+            "says more)"
+        )
+        if status == 0:
+            raise Failed(message)
+        print(f"poolshim advise: {message}", file=sys.stderr)
+        return None
+    path, trace = largest(paths)
+    if len(paths) > 1:
+        print(f"{len(paths)} processes left a trace; this is process {path.stem}, which "
+              "allocated most", file=sys.stderr)  # fmt: skip
+    return path, trace
+
+
+def keep(request: Request, path: Path) -> None:
+    """Copies the trace to where it is wanted."""
+    if request.output is not None:
+        target = Path(str(request.output).replace("%p", path.stem))
+        files.write_whole(target, path.read_bytes())
+        print(f"trace: {target}", file=sys.stderr)
+
+
 def advise_command(request: Request) -> int:
     """Runs the command, reports on the process that allocated most."""
-    if request.output is not None:
-        files.check_writable(Path(str(request.output).replace("%p", "0")))
-    check_size(request)
-    place = place_of_input()
+    place = again.place_of_input()
     with tempfile.TemporaryDirectory(prefix="poolshim-") as folder:
+        check_room(request, folder)
         pattern = folder.replace("%", "%%") + "/%p.trace"
+        started_s = time.monotonic()
         _, status = run(request.command, environment_of(request, pattern))
-        paths = [path for path in sorted(Path(folder).glob("*.trace")) if path.stat().st_size]
-        if not paths:
-            message = (
-                "no trace was written: the command cannot be preloaded "
-                f"(poolshim doctor -- {request.command[0]} says more)"
-            )
-            if status == 0:
-                raise Failed(message)
-            print(f"poolshim advise: {message}", file=sys.stderr)
+        took_s = time.monotonic() - started_s
+        found = written(Path(folder), request.command[0], status)
+        if found is None:
             return status
-        path, trace = largest(paths)
-        program_ns = None
-        if not request.is_once and can_run_again():
-            program_ns = processor_ns(request, status, place)
-        if len(paths) > 1:
-            print(f"{len(paths)} processes left a trace; this is process {path.stem}, which "
-                  "allocated most", file=sys.stderr)  # fmt: skip
-        tell(request, find(trace, program_ns))
-        if request.output is not None:
-            target = Path(str(request.output).replace("%p", path.stem))
-            files.write_whole(target, path.read_bytes())
-            print(f"trace: {target}", file=sys.stderr)
+        path, trace = found
+        program_ns, note = None, ""
+        if not request.is_once and again.can_run_again():
+            untraced = environment_of(request, None)
+            repeat = again.Again(request.command, untraced, status, place, took_s)
+            program_ns, note = repeat.processor_ns(), repeat.note
+        findings = find(trace, program_ns, request.top)
+        findings.notes += [note] if note else []
+        tell(request, findings)
+        keep(request, path)
     return status
 
 
+def advise_server(request: Request) -> int:
+    """Runs a server under its load, reports on its process that allocated most."""
+    serving = runs.Serving(request.server, request.load, request.ready, 0.0)
+    maps: dict[int, str] = {}
+
+    def read_maps(server: "subprocess.Popen[bytes]") -> float:
+        """A server that a signal ends does not write them."""
+        for pid in {server.pid, *descendants(server.pid, read_family())}:
+            with contextlib.suppress(OSError):
+                maps[pid] = Path(f"/proc/{pid}/maps").read_text() or maps.get(pid, "")
+        return LOOK_S
+
+    with tempfile.TemporaryDirectory(prefix="poolshim-") as folder:
+        check_room(request, folder)
+        pattern = folder.replace("%", "%%") + "/%p.trace"
+        runs.go_through(serving, environment_of(request, pattern), read_maps)
+        found = written(Path(folder), shlex.split(request.server)[0], 0)
+        assert found is not None
+        path, trace = found
+        if not trace.mappings:
+            trace.mappings = read_mappings(maps.get(int(path.stem), ""))
+        program_ns = None
+        if not request.is_once:
+            program_ns = runs.sample_server(serving, {}, LOOK_S)[1] * 1e9
+        tell(request, find(trace, program_ns, request.top))
+        keep(request, path)
+    return 0
+
+
 def main(words: list[str]) -> int:
-    """A command, or a file."""
+    """A command, a server, or a file."""
     request = parse(words)
     if request.is_help:
         print(HELP, end="")
         return 0
     if request.read is not None:
-        tell(request, find(read(request.read), None))
+        tell(request, find(read(request.read), None, request.top))
         return 0
-    return advise_command(request)
+    if request.output is not None:
+        files.check_writable(Path(str(request.output).replace("%p", "0")))
+    check_size(request)
+    return advise_server(request) if request.server else advise_command(request)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Measures the calls of a site by malloc and by the pool that fits, in turn, in fresh processes.
 
+    cost = cost_of(trace, site)                      # malloc's part, by one process
     gain = measure(trace, site)
     gain.saved_ns, gain.low_ns, gain.high_ns         # per block, with the 95 % interval
 """
@@ -21,7 +22,7 @@ from ..errors import OwnFailure
 from ..intervals import Clusters, pooled_median, ratio_interval
 from ..machine import HARNESS_PREFIXES
 from .patterns import Site
-from .streams import streams_of
+from .streams import Pair, streams_of
 from .trace import Trace
 
 PROCESSES = 5
@@ -29,6 +30,15 @@ PROCESSES_MOST = 15  # where the interval of fewer has 1 in it
 OPERATIONS = 600_000  # of a process, about
 ROUNDS_LEAST, ROUNDS_MOST = 3, 100
 MALLOC = "malloc"
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What malloc takes at one site: more than that no pool can save."""
+
+    malloc_ns: float  # per block
+    malloc_kib: float  # grown resident memory at the peak of the calls
+    blocks: int  # that were replayed
 
 
 @dataclass(frozen=True)
@@ -42,6 +52,8 @@ class Gain:
     malloc_kib: float  # grown resident memory at the peak of the calls
     pool_kib: float
     blocks: int  # that were replayed
+    kib_low: float = 1.0  # of pool_kib / malloc_kib
+    kib_high: float = 1.0
 
     @property
     def saved_ns(self) -> float:
@@ -91,11 +103,34 @@ def run_once(pool: str, path: Path, rounds: int) -> tuple[list[float], float]:
     return without_loop(answer), float(answer["peak_kib"])
 
 
+def rounds_of(pair: Pair) -> int:
+    """How often a process makes the calls."""
+    return min(max(OPERATIONS // max(pair.operations, 1), ROUNDS_LEAST), ROUNDS_MOST)
+
+
+def cost_of(trace: Trace, site: Site) -> Cost:
+    """By one process: a tenth or less of the time that measure() takes."""
+    pair = streams_of(trace, site)
+    with tempfile.TemporaryDirectory(prefix="poolshim-") as folder:
+        path = Path(folder) / MALLOC
+        path.write_bytes(pair.malloc)
+        found, peak = run_once(MALLOC, path, rounds_of(pair))
+    return Cost(median(found) / pair.blocks, peak, pair.blocks)
+
+
+def peaks_interval(pool: list[float], malloc: list[float]) -> tuple[float, float]:
+    """Of their ratio; a peak below a KiB counts as one."""
+    clusters = [[[max(one, 1.0)] for one in peaks] for peaks in (pool, malloc)]
+    found = ratio_interval(clusters[0], clusters[1])
+    assert found is not None
+    return found
+
+
 def measure(trace: Trace, site: Site) -> Gain:
     """Both, alternating, so that a change of the machine's pace meets both."""
     assert site.pattern is not None
     pair = streams_of(trace, site)
-    rounds = min(max(OPERATIONS // max(pair.operations, 1), ROUNDS_LEAST), ROUNDS_MOST)
+    rounds = rounds_of(pair)
     times: dict[str, Clusters] = {MALLOC: [], site.pattern.pool: []}
     peaks: dict[str, list[float]] = {MALLOC: [], site.pattern.pool: []}
     with tempfile.TemporaryDirectory(prefix="poolshim-") as folder:
@@ -117,4 +152,5 @@ def measure(trace: Trace, site: Site) -> Gain:
     return Gain(
         pooled_median(times[MALLOC]), pooled_median(times[site.pattern.pool]), *interval,
         median(peaks[MALLOC]), median(peaks[site.pattern.pool]), pair.blocks,
+        *peaks_interval(peaks[site.pattern.pool], peaks[MALLOC]),
     )  # fmt: skip

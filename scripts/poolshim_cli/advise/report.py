@@ -11,12 +11,13 @@ from ..pprof import Profile, Sample
 from ..symbols import Symbols, names_of
 from .order import mean_length
 from .patterns import Site
-from .replay import Gain
+from .replay import Cost, Gain
 from .together import parts_of
 from .trace import LIVE, Trace
 
 LINES_SHOWN = 3  # calls of a site, and places that free
 PARTS_SHOWN = 8  # sites of one region
+NAME_COLUMNS = 40
 GAIN_LEAST = 0.01  # of the program's processor time
 MEMORY_LEAST_KIB = 1024
 MEMORY_SHARE = 0.9  # of malloc's; below it, a pool saves memory
@@ -25,10 +26,11 @@ SYSTEM = ("/usr/include/", "/usr/lib/")
 
 @dataclass
 class Advice:
-    """A site with a pattern, measured."""
+    """A site with a pattern."""
 
     site: Site
-    gain: Gain
+    cost: Cost
+    gain: Gain | None  # None: not measured
     made_at: list[str]
     freed_at: list[str]
     program_ns: float | None  # processor time of the whole program; None: not known
@@ -47,23 +49,37 @@ class Advice:
 
     @property
     def saved_ns(self) -> float:
-        """Of the whole run."""
-        return self.gain.saved_ns * self.allocations
+        """Of the whole run; 0 where it was not measured."""
+        return self.gain.saved_ns * self.allocations if self.gain is not None else 0.0
+
+    @property
+    def most_ns(self) -> float:
+        """Malloc's time for them in the whole run."""
+        return self.cost.malloc_ns * self.allocations
+
+    @property
+    def least_ns(self) -> float:
+        """What a change has to save of the whole run."""
+        return GAIN_LEAST * self.program_ns if self.program_ns is not None else 0.0
+
+    @property
+    def can_pay(self) -> bool:
+        """Whether malloc takes enough there that a pool could be worth a change."""
+        return self.most_ns >= self.least_ns or self.cost.malloc_kib >= MEMORY_LEAST_KIB
 
     @property
     def saves_memory(self) -> bool:
         """Clearly less at the peak."""
+        if self.gain is None:
+            return False
         saved = self.gain.malloc_kib - self.gain.pool_kib
-        return (
-            saved >= MEMORY_LEAST_KIB and self.gain.pool_kib <= MEMORY_SHARE * self.gain.malloc_kib
-        )
+        return saved >= MEMORY_LEAST_KIB and self.gain.kib_high <= MEMORY_SHARE
 
     @property
     def is_worthwhile(self) -> bool:
         """Clearly less time, and not too little of the program's; or clearly less memory."""
-        is_less = self.gain.low_ns > 0
-        least = GAIN_LEAST * self.program_ns if self.program_ns is not None else 0.0
-        return (is_less and self.saved_ns >= least) or self.saves_memory
+        is_less = self.gain is not None and self.gain.low_ns > 0
+        return (is_less and self.saved_ns >= self.least_ns) or self.saves_memory
 
 
 @dataclass
@@ -112,6 +128,11 @@ def freed_at(trace: Trace, site: Site, names: Symbols) -> list[str]:
     return list(dict.fromkeys(lines[0] for lines in found))
 
 
+def shortened(name: str) -> str:
+    """For a list; templates and long parameter lists fill screens."""
+    return name if len(name) <= NAME_COLUMNS else name[: NAME_COLUMNS - 1] + "…"
+
+
 def milliseconds(ns: float) -> str:
     """Of a duration."""
     return f"{ns / 1e6:.3g} ms"
@@ -128,20 +149,30 @@ def groups_text(site: Site) -> str:
     return f", {mean_length(site.groups):.0f} at a time" if site.groups else ""
 
 
+def of_program(ns: float, advice: Advice) -> str:
+    """As a part of the run."""
+    if not advice.program_ns:
+        return ""
+    return f" of {milliseconds(advice.program_ns)}, {ns / advice.program_ns:.1%}"
+
+
 def time_text(advice: Advice) -> str:
     """What the pool saves of the run."""
+    assert advice.gain is not None
     allocations = advice.allocations
     low, high = advice.gain.low_ns * allocations, advice.gain.high_ns * allocations
     text = f"{milliseconds(advice.saved_ns)} ({milliseconds(low)} to {milliseconds(high)})"
-    if advice.program_ns:
-        text += f" of {milliseconds(advice.program_ns)}, {advice.saved_ns / advice.program_ns:.1%}"
-    return text
+    return text + of_program(advice.saved_ns, advice)
 
 
 def too_little(advice: Advice) -> str:
     """Why a pattern pays nothing."""
     assert advice.site.pattern is not None
     pool = advice.site.pattern.pool
+    if advice.gain is None:
+        reason = f"they {advice.site.pattern.what}, but malloc takes only "
+        reason += milliseconds(advice.most_ns) + of_program(advice.most_ns, advice)
+        return reason + (", and that was not measured closer" if advice.can_pay else "")
     if advice.gain.low_ns <= 0:
         return (f"they {advice.site.pattern.what}, but {pool} is no faster: "
                 f"{advice.gain.low:.2f} to {advice.gain.high:.2f} times malloc's time")  # fmt: skip
@@ -158,7 +189,7 @@ def print_made(lines: list[str], blocks: str, stream: TextIO) -> None:
 def print_advice(number: int, advice: Advice, stream: TextIO) -> None:
     """One site."""
     site, gain = advice.site, advice.gain
-    assert site.pattern is not None
+    assert site.pattern is not None and gain is not None
     print(f"\n{number}. {site.pattern.pool}: saves {time_text(advice)}", file=stream)
     sites = f" from {len(site.parts)} call sites" if site.parts else ""
     print(f"   {site.facts.weight:,.0f} blocks of {sizes_text(site)}{sites} {site.pattern.what}"
@@ -167,7 +198,8 @@ def print_advice(number: int, advice: Advice, stream: TextIO) -> None:
           f"{gain.low:.2f} to {gain.high:.2f} times", file=stream)  # fmt: skip
     if max(gain.malloc_kib, gain.pool_kib) >= MEMORY_LEAST_KIB:
         print(f"   memory at the peak: malloc {gain.malloc_kib / 1024:.1f} MiB, "
-              f"{site.pattern.pool} {gain.pool_kib / 1024:.1f} MiB", file=stream)  # fmt: skip
+              f"{site.pattern.pool} {gain.pool_kib / 1024:.1f} MiB; {gain.kib_low:.2f} to "
+              f"{gain.kib_high:.2f} times", file=stream)  # fmt: skip
     print(f"   #include <{site.pattern.header}>: {site.pattern.how}", file=stream)
     if not advice.parts:
         print_made(advice.made_at, "", stream)
@@ -201,10 +233,13 @@ def show(found: Findings, top: int, stream: TextIO) -> None:
         print("\nNothing to gain:" if worthwhile else "", file=stream)
     firsts = Counter(lines[0] for _, lines, _ in rest)
     for site, lines, reason in rest[:top]:
-        caller = f", called at {lines[-1]}" if firsts[lines[0]] > 1 and len(lines) > 1 else ""
-        more = f" and {len(site.parts) - 1} other call sites" if site.parts else ""
-        print(f"   {site.facts.weight:,.0f} blocks at {lines[0]}{caller}{more}: {reason}",
-              file=stream)  # fmt: skip
+        where = shortened(lines[0])
+        if firsts[lines[0]] > 1 and len(lines) > 1:
+            where += f", called at {shortened(lines[-1])}"
+        others = len(site.parts) - 1
+        if others > 0:
+            where += f" and {others} other call site{'s' * (others > 1)}"
+        print(f"   {site.facts.weight:,.0f} blocks at {where}:\n      {reason}", file=stream)
     for note in found.notes:
         print(f"note: {note}", file=stream)
 
@@ -223,7 +258,8 @@ def to_json(found: Findings) -> dict[str, Any]:
                 "program_ns": one.program_ns, "made_at": one.made_at, "freed_at": one.freed_at,
                 "sites": [{"allocations": weight, "made_at": lines}
                           for weight, lines in one.parts],
-                **asdict(one.gain),
+                "is_measured": one.gain is not None,
+                **asdict(one.cost if one.gain is None else one.gain),
             }
             for one in found.advice if one.site.pattern is not None
         ],

@@ -155,12 +155,7 @@ def check(request: Request) -> None:
         raise BadRequest("a command, --server or --pid: one of them")
     if not any(subjects):
         raise BadRequest("which command? poolshim explain -- COMMAND")
-    if bool(request.server) != bool(request.load):
-        raise BadRequest("--server and --load go together")
-    if request.server and "{port}" not in request.server and not request.ready:
-        raise BadRequest("--server without {port} needs --ready")
-    if request.ready and not request.server:
-        raise BadRequest("--ready goes with --server")
+    runs.check_serving(request.server, request.load, request.ready)
     if request.is_verify and request.pid:
         raise BadRequest("--verify runs a command again: not with --pid")
     if request.html is not None:
@@ -214,6 +209,12 @@ def to_json(history: History, verdict: Verdict, gain: Gain | None) -> str:
     return json.dumps(found)
 
 
+def reason_of(watch: Watch) -> str:
+    """Why there is no sample."""
+    has_ended = not watch.refusal or not Path(f"/proc/{watch.root}").exists()
+    return "it ended before its memory was read" if has_ended else watch.refusal
+
+
 def main(words: list[str]) -> int:
     """A command, a server, or a process."""
     request = parse(words)
@@ -222,13 +223,16 @@ def main(words: list[str]) -> int:
         return 0
     watch, status = observe(request)
     if not watch.moments:
-        if status not in (0, 1):
-            return status
-        reason = watch.refusal or "it ended before there was a sample"
-        raise Failed(f"nothing to explain: {reason}")
+        message = f"nothing to explain: {reason_of(watch)}"
+        if status in (0, 1):
+            raise Failed(message)
+        print(f"poolshim explain: {message}", file=sys.stderr)
+        return status
     history = History(watch)
     verdict = judge(history)
     notes = notes_of(history)
+    if watch.has_ended:
+        notes.append("the process ended meanwhile")
     if not request.is_json:
         report.write(history, verdict, request.top, sys.stderr, notes)
     gain = try_setting(request, verdict) if request.is_verify else None

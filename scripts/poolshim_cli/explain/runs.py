@@ -20,6 +20,7 @@ from ..compare.server import cpu_s, fill, free_port, is_listening
 from ..errors import CANNOT_EXECUTE, NOT_FOUND, BadRequest, Failed, OwnFailure
 from ..launcher import clean_environment
 from ..machine import HARNESS_PREFIXES
+from .heap import Heap
 from .watch import Watch
 
 READY_S = 30.0
@@ -36,6 +37,16 @@ class Serving:
     load: str
     ready: str
     rest_s: float
+
+
+def check_serving(server: str, load: str, ready: str) -> None:
+    """What goes together on a command line."""
+    if bool(server) != bool(load):
+        raise BadRequest("--server and --load go together")
+    if server and "{port}" not in server and not ready:
+        raise BadRequest("--server without {port} needs --ready")
+    if ready and not server:
+        raise BadRequest("--ready goes with --server")
 
 
 def environment(interval: str) -> dict[str, str]:
@@ -99,6 +110,7 @@ def watch_process(pid: int, seconds: float, pause_s: float) -> Watch:
     if not Path(f"/proc/{pid}").exists():
         raise control.gone(pid)
     control.find_page(pid)
+    Heap(pid).memory.close()  # refuses another version
     watch = Watch(pid, pause_s)
     until_s = time.monotonic() + seconds
     while time.monotonic() < until_s and Path(f"/proc/{pid}").exists():
@@ -107,6 +119,7 @@ def watch_process(pid: int, seconds: float, pause_s: float) -> Watch:
         if len(watch.moments) == count:
             break
         time.sleep(max(0.0, min(watch.wait_s(cost_s), until_s - time.monotonic())))
+    watch.has_ended = time.monotonic() < until_s
     return watch
 
 

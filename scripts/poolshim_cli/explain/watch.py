@@ -57,6 +57,7 @@ class Watch:
         self.parents: dict[int, int] = {}
         self.code: dict[tuple[int, int], pprof.Mapping] = {}  # by process and address
         self.refusal = ""  # why a process could not be read
+        self.has_ended = False  # a process of --pid, while it was watched
 
     def wait_s(self, cost_s: float) -> float:
         """Until the next sample."""

@@ -41,7 +41,7 @@ is not stopped. Ctrl-C ends that early. What it allocated before is not known.
 Exit status: the command's; 2 usage or an unreadable file, 126 and 127 as of env. A command that
 wrote no profile, since it ended by a signal or _exit, or cannot be preloaded: its own, or 1. Of
 --pid: 0 done; 1 the process does not run on poolshim, or on another version, has ended, or
-allocated nothing; 126 not permitted (the right to trace it is needed), 127 no such process.
+calls malloc too rarely; 126 not permitted (the right to trace it is needed), 127 no such process.
 """
 TOP = 20
 SECONDS = 30.0

@@ -112,8 +112,10 @@ def wait_until_begun(target: Target, interval: int, seconds: float) -> None:
     while not target.is_sampled():
         now = time.monotonic()
         if now >= end:
-            raise Failed(f"process {target.pid} has allocated nothing in {seconds:g} s, or has no "
-                         "memory for the samples: there is nothing to report")  # fmt: skip
+            raise Failed(
+                f"process {target.pid} has noticed nothing in {seconds:g} s, since it calls malloc "
+                "too rarely, or has no memory for the samples: try for longer"
+            )
         if now >= next_beat:
             target.ask(interval)
             next_beat = now + BEAT_SECONDS

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: MIT
+"""`poolshim explain` of what cannot be explained, or not to the end: one line, or a note.
+
+    scripts/test tests/cli/test_explain_refused.py
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from typing import Any
+
+import pytest
+from conftest import ROOT, run_captured
+from running import SILENT, Start, complaint, spawn, start  # noqa: F401
+
+sys.path.insert(0, str(ROOT / "scripts"))
+
+from poolshim_cli import control  # noqa: E402
+from poolshim_cli.explain import command  # noqa: E402
+from poolshim_cli.explain.watch import Watch  # noqa: E402
+from poolshim_cli.live import layout  # noqa: E402
+
+pytestmark = pytest.mark.preload
+
+MAIN = ROOT / "scripts" / "poolshim_cli" / "__main__.py"
+
+
+def explain(pid: int, seconds: str) -> subprocess.CompletedProcess[str]:
+    words = ["explain", "--pid", str(pid), "--seconds", seconds]
+    return run_captured([sys.executable, str(MAIN), *words])
+
+
+@pytest.mark.root
+def test_another_version_is_refused(start: Start) -> None:
+    """Its heap would be read as mappings of the program's own."""
+    process = start(SILENT)
+    place = control.find_symbol(process.pid, layout.SYMBOL).address
+    with open(f"/proc/{process.pid}/mem", "r+b", buffering=0) as file:
+        file.seek(place + 16)
+        file.write(b"\7\0\0\0")
+    done = explain(process.pid, "1")
+    line = complaint(done, "explain", 1)
+    assert "has version 7 of the layout, this command reads 1" in line
+
+
+def test_a_process_that_ends_meanwhile_is_reported_on(start: Start) -> None:
+    process = start(SILENT)
+    threading.Timer(1.0, process.kill).start()
+    threading.Timer(1.5, process.wait).start()
+    done = explain(process.pid, "60")
+    assert done.returncode == 0
+    assert "note: the process ended meanwhile\n" in done.stderr
+
+
+def test_a_command_that_leaves_no_sample_is_one_line(monkeypatch: Any, capsys: Any) -> None:
+    watch = Watch(1 << 30)
+    watch.refusal = f"no process {watch.root}"
+    monkeypatch.setattr(command, "observe", lambda _: (watch, 128 + 9))
+    assert command.main(["--", "killed"]) == 128 + 9
+    line = "poolshim explain: nothing to explain: it ended before its memory was read\n"
+    assert capsys.readouterr().err == line
