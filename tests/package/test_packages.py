@@ -12,7 +12,6 @@ import hashlib
 import json
 import os
 import platform
-import shlex
 import shutil
 import sys
 import tarfile
@@ -20,34 +19,17 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
-import dockerfile
 import pytest
 from bare_system import clone, copy, in_chroot, make_base, only, run_ok
 from conftest import ROOT, run_captured
 
 pytestmark = pytest.mark.package
+pytest_plugins = ["made_once"]
 MACHINE = platform.machine()
 Bare = Callable[..., str]
 SHOW_MAPS = "print([line for line in open('/proc/self/maps') if 'libpoolshim.so' in line])"
 RUN_PYTHON = f'poolshim run -- python3 -c "{SHOW_MAPS}"'
 RUN_CAT = "poolshim run -- cat /proc/self/maps | grep -m 1 libpoolshim.so"
-
-
-@pytest.fixture(scope="session")
-def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What scripts/package makes of a clean checkout; or $TEST_DIST, made before."""
-    if "TEST_DIST" in os.environ:
-        return Path(os.environ["TEST_DIST"]).resolve()
-    folder = tmp_path_factory.mktemp("dist")
-    checkout = clone(tmp_path_factory.mktemp("checkout") / "poolshim")
-    run_ok(checkout / "scripts" / "package", "--output", folder)
-    return folder
-
-
-@pytest.fixture(scope="session")
-def base_system(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What each bare system is a copy of."""
-    return make_base(tmp_path_factory.mktemp("base") / "root")
 
 
 @pytest.fixture
@@ -240,7 +222,23 @@ def test_wheel_in_a_fresh_environment(bare: Bare, dist: Path) -> None:
         """, wheel)  # fmt: skip
     assert "/venv/lib/python3.11/site-packages/poolshim_cli/native/libpoolshim.so" in out
     assert "\n/venv\n" in out and "the preload takes effect in python3" in out
-    assert out.splitlines()[-1].startswith("poolshim 0.")
+    first, _, library = out.splitlines()[-3:]
+    assert first.startswith("poolshim 0.") and library.startswith("library: 0.")
+
+
+def test_wheel_by_uvx(bare: Bare, dist: Path) -> None:
+    """In an environment that uv makes for this command alone."""
+    wheel = only(dist, "*.whl")
+    out = bare(f"""
+        apt-get update -q >/dev/null
+        apt-get install -y -q --no-install-recommends python3-venv >/dev/null
+        python3 -m venv /venv
+        /venv/bin/pip install -q uv
+        export SSL_CERT_FILE=$PIP_CERT
+        /venv/bin/uvx --from /packages/{wheel.name} {RUN_PYTHON}
+        ! command -v poolshim
+        """, wheel)  # fmt: skip
+    assert "/site-packages/poolshim_cli/native/libpoolshim.so" in out
 
 
 def test_tarball_below_a_prefix_and_away_again(bare: Bare, dist: Path) -> None:
@@ -359,14 +357,3 @@ def test_vcpkg_port_does_what_it_says(tmp_path: Path) -> None:
     run_ok("cmake", "-S", source, "-B", build, f"-DCMAKE_PREFIX_PATH={packages}")
     run_ok("cmake", "--build", build)
     assert run_ok(build / "program") == "1 blocks\n"
-
-
-@pytest.mark.parametrize("name", ["image", "package"])
-def test_dockerfile_of_the_manual(base_system: Path, dist: Path, tmp_path: Path, name: str) -> None:
-    """Its stages are chroots here; the command of the image shows that the library is mapped."""
-    context = clone(tmp_path / "context")
-    shutil.copytree(dist, context / "dist")
-    text = dockerfile.snippets("containers.md", "dockerfile")[name]
-    stage = dockerfile.build(text, base_system, context, tmp_path)
-    out = stage.run(shlex.join(stage.command))
-    assert "/libpoolshim.so" in out
