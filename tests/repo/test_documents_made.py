@@ -117,6 +117,19 @@ def test_a_changed_drawing_is_found(tmp_path: Path, dot: str | None) -> None:
     assert not GEN_DRAWINGS.is_up_to_date(dot, source)
 
 
+def test_pictures_of_outputs_are_those_of_the_documents() -> None:
+    """And the README has them all."""
+    answers = load_script("gen-answers")
+    assert run_captured([answers.__file__, "--check"]).returncode == 0
+    drawn = answers.pictures()
+    readme = (ROOT / "README.md").read_text()
+    commands = {"doctor", "profile", "explain", "top", "tune", "advise"}
+    assert {path.stem.removeprefix("answer-") for path in drawn} == commands
+    assert not [path.name for path in drawn if f"(docs/pictures/{path.name})" not in readme]
+    top = drawn[answers.PICTURES / "answer-top.svg"]
+    assert ">$ poolshim top --once</text>" in top and "redis-server" in top
+
+
 def test_drawings_fit_a_narrow_screen_and_have_dark_colours() -> None:
     for source in GEN_DRAWINGS.FOLDER.glob("*.dot"):
         text = source.with_suffix(".svg").read_text()
