@@ -91,6 +91,14 @@ static PS_COLD bool serve(uint32_t request, bool has_more) {
     return true;
 }
 
+/* Returns whether the bound of surplus.h is kept. Otherwise the background thread releases what is
+ * left in a silence. */
+static bool is_bounded(void) {
+    /* relaxed: a moment later it may run. */
+    return ps_load_relaxed(&ps_control_page.x_background) == PS_BACKGROUND_OFF &&
+           ps_background_threads() <= 1;
+}
+
 static PS_NOINLINE void do_due_work(struct ps_heap *heap) {
     uint64_t now_ms = ps_os_now_ms();
     ps_store_relaxed(&heap->x_active_ms, now_ms); /* relaxed: read to judge whether this thread is
@@ -107,15 +115,14 @@ static PS_NOINLINE void do_due_work(struct ps_heap *heap) {
     ps_mode.hook.tick();
     (void)ps_take_tick(now_ms);
     bool is_behind = ps_purge_is_behind() || ps_medium_purge_is_behind();
-    /* Otherwise the background thread serves requests, and releases what is left in a silence.
-     * relaxed: a moment later it may run. */
-    bool is_alone = ps_load_relaxed(&ps_control_page.x_background) == PS_BACKGROUND_OFF;
-    if (is_alone && ps_background_threads() <= 1 && heap->surplus_countdown-- == 0) {
+    if (is_bounded() && heap->surplus_countdown-- == 0) {
         bool is_beyond = ps_surplus_tick(now_ms);
         heap->surplus_countdown = is_beyond ? 0 : SURPLUS_TICKS;
         is_behind |= is_beyond;
     }
     heap->tick_countdown = is_behind ? 0 : TICK_CALLS;
+    /* Otherwise the background thread serves requests. relaxed: a moment later it may run. */
+    bool is_alone = ps_load_relaxed(&ps_control_page.x_background) == PS_BACKGROUND_OFF;
     uint32_t request = is_alone ? ps_control_request() : 0;
     /* Sooner if memory is short. */
     uint64_t early_ms = PS_RETENTION_SCAN_MS - ps_retention_interval_ms(PS_RETENTION_SCAN_MS);
@@ -139,6 +146,14 @@ void ps_heap_tick(struct ps_heap *heap) {
     if (heap->tick_countdown-- == 0) {
         do_due_work(heap);
     }
+}
+
+void ps_heap_tick_after_free(struct ps_heap *heap) {
+    if (is_bounded()) {
+        heap->tick_countdown = 0;
+        heap->surplus_countdown = 0;
+    }
+    ps_heap_tick(heap);
 }
 
 uint32_t ps_heap_maintain(uint64_t now_ms) {

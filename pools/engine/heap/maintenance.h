@@ -13,6 +13,10 @@
  * drained spans. */
 void ps_heap_tick(struct ps_heap *heap);
 
+/* As ps_heap_tick, after a free of a run or mapping: where the bound of surplus.h is kept, it is
+ * checked now, since the program may make no call for long. */
+void ps_heap_tick_after_free(struct ps_heap *heap);
+
 /* A step of maintenance for the memory of other threads, by the background thread or any thread
  * outside of a call. Returns after how many milliseconds there is more to do; 0: nothing was
  * found. */

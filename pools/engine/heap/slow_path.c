@@ -282,9 +282,7 @@ void ps_free_large(struct ps_slot *slot, void *block) {
     ps_large_free(slot);
     struct ps_heap *heap = ps_thread_own();
     if (heap != NULL) {
-        heap->tick_countdown = 0; /* the program may fall silent: surplus.h */
-        heap->surplus_countdown = 0;
-        ps_heap_tick(heap);
+        ps_heap_tick_after_free(heap);
     }
 }
 
