@@ -19,10 +19,10 @@
 #define STEP_GRANULES ((uint64_t)32)
 #define STEP_PAGES (STEP_GRANULES * PS_MEDIUM_GRANULE_PAGES)
 #define SLACK_PAGES ((uint64_t)1024) /* beyond the bound, so that purges are rare and long */
-#define REGRET_PAGES                                                                               \
-    ((uint64_t)1024)      /* taken again; fewer may be of emptied regions, which are               \
-                           */
-#define REGRET_FRACTION 4 /* dirty as a whole; or a quarter of what was purged */
+/* Taken again of what was purged: a quarter, and more pages than emptied regions, which are dirty
+ * as a whole, may add. */
+#define REGRET_PAGES ((uint64_t)1024)
+#define REGRET_FRACTION 4
 
 /* In the pages of medium blocks; mappings count whole. */
 struct usage {
@@ -33,7 +33,8 @@ struct usage {
 };
 
 static struct ps_lock surplus_lock = PS_LOCK_INIT(PS_RANK_SURPLUS);
-static struct usage last;   /* at the end of the last call */
+static uint64_t last_held;  /* at the end of the last call */
+static uint64_t last_dirty; /* likewise */
 static uint64_t purged;     /* pages, within the last delay */
 static uint64_t taken;      /* pages that became resident since */
 static uint64_t purged_ms;  /* time of the last purge */
@@ -71,7 +72,7 @@ static void notice_regret(const struct usage *usage, uint64_t now_ms, uint64_t d
         purged = 0;
         taken = 0;
     }
-    taken += usage->held - ps_min(usage->held, last.held);
+    taken += usage->held - ps_min(usage->held, last_held);
     if (purged != 0 && taken > ps_max(REGRET_PAGES, purged / REGRET_FRACTION)) {
         pause(now_ms, delay_ms);
     }
@@ -103,7 +104,7 @@ static bool apply(uint64_t now_ms, uint64_t delay_ms) {
     uint64_t done = 0;
     bool is_behind = false;
     if (usage.dirty > bound + SLACK_PAGES && now_ms >= resumes_ms) {
-        uint64_t freed = usage.dirty - ps_min(usage.dirty, last.dirty);
+        uint64_t freed = usage.dirty - ps_min(usage.dirty, last_dirty);
         uint64_t surplus = usage.dirty - bound;
         /* Each page freed raises the surplus by two: less is in use, and more is free. */
         done = release(ps_min(surplus, ps_max(2 * freed, STEP_PAGES)), &usage);
@@ -114,8 +115,8 @@ static bool apply(uint64_t now_ms, uint64_t delay_ms) {
             pause(now_ms, delay_ms);
         }
     }
-    last.held = usage.held - ps_min(usage.held, done);
-    last.dirty = usage.dirty - ps_min(usage.dirty, done);
+    last_held = usage.held - ps_min(usage.held, done);
+    last_dirty = usage.dirty - ps_min(usage.dirty, done);
     return is_behind;
 }
 
