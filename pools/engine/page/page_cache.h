@@ -55,7 +55,7 @@ struct ps_run *ps_page_cache_take_clean(size_t granules);
 /* As ps_page_cache_take, from present runs only: NULL instead of opening more addresses. */
 struct ps_run *ps_page_cache_take_present(size_t granules, size_t align_granules);
 
-/* As ps_page_cache_take without alignment, from dirty runs only. */
+/* As ps_page_cache_take without alignment, from dirty runs and their clean neighbours only. */
 struct ps_run *ps_page_cache_take_dirty(size_t granules);
 
 /* Returns a run; its tenant bytes must have owner PS_KEY_NONE already. Never fails. The second
