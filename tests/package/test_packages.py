@@ -29,6 +29,11 @@ MACHINE = platform.machine()
 Bare = Callable[..., str]
 SHOW_MAPS = "print([line for line in open('/proc/self/maps') if 'libpoolshim.so' in line])"
 RUN_PYTHON = f'poolshim run -- python3 -c "{SHOW_MAPS}"'
+MAKE_VENV = """
+apt-get update -q >/dev/null
+apt-get install -y -q --no-install-recommends python3-venv >/dev/null
+python3 -m venv /venv
+"""
 RUN_CAT = "poolshim run -- cat /proc/self/maps | grep -m 1 libpoolshim.so"
 
 
@@ -206,9 +211,7 @@ def test_debian_packages_with_what_they_recommend(bare: Bare, dist: Path) -> Non
 def test_wheel_in_a_fresh_environment(bare: Bare, dist: Path) -> None:
     wheel = only(dist, "*.whl")
     out = bare(f"""
-        apt-get update -q >/dev/null
-        apt-get install -y -q --no-install-recommends python3-venv >/dev/null
-        python3 -m venv /venv
+        {MAKE_VENV}
         /venv/bin/pip install -q /packages/{wheel.name}
         PATH=/venv/bin:$PATH
         {RUN_PYTHON}
@@ -230,9 +233,7 @@ def test_wheel_by_uvx(bare: Bare, dist: Path) -> None:
     """In an environment that uv makes for this command alone."""
     wheel = only(dist, "*.whl")
     out = bare(f"""
-        apt-get update -q >/dev/null
-        apt-get install -y -q --no-install-recommends python3-venv >/dev/null
-        python3 -m venv /venv
+        {MAKE_VENV}
         /venv/bin/pip install -q uv
         export SSL_CERT_FILE=$PIP_CERT
         /venv/bin/uvx --from /packages/{wheel.name} {RUN_PYTHON}
