@@ -103,6 +103,7 @@ def test_an_outdated_picture_is_found(tmp_path: Path) -> None:
         shutil.copytree(ROOT / name, tree / name)
     (tree / "scripts" / "dev").mkdir(parents=True)
     script = Path(shutil.copy(OVERVIEW, tree / "scripts" / "dev"))
+    shutil.copy(OVERVIEW.with_name("made_files.py"), script.parent)
     shutil.copy(ROOT / "bench" / "servers.toml", tree / "bench")
     assert run_captured([sys.executable, script, "--check"]).returncode == 0
     result = tree / "bench" / "results" / "real" / "jq.json"
