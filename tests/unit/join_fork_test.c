@@ -7,31 +7,14 @@
 #include "tests/unit/engine.h"
 #include "tests/unit/fork_step.h"
 #include "tests/unit/page_cache_check.h"
+#include "tests/unit/run_row.h"
 
 #include "pools/engine/heap/start.h"
 #include "pools/engine/page/page_cache.h"
 
-#define GRANULES 10
+static void leave_short_runs(void) { lay_row(take_plain, "cdcu"); }
 
-static struct ps_run *run_at_end(void) {
-    struct ps_run *run = ps_page_cache_take(GRANULES, 1);
-    REQUIRE(run != NULL);
-    return run;
-}
-
-/* A dirty run between two clean ones. */
-static void leave_short_runs(void) {
-    struct ps_run *row[4];
-    for (size_t i = 0; i < 4; i++) {
-        row[i] = run_at_end();
-    }
-    ps_page_cache_give(row[0]);
-    ps_page_cache_give(row[2]);
-    ps_heap_trim(0);
-    ps_page_cache_give(row[1]);
-}
-
-static void take_and_return(void) { ps_page_cache_give(ps_page_cache_take(3 * GRANULES - 4, 1)); }
+static void take_and_return(void) { ps_page_cache_give(ps_page_cache_take(3 * GRANULES - 1, 1)); }
 
 static void use_runs(void) {
     CHECK_CMP(check_page_cache_sums().busy_granules, <=, 5 * GRANULES);
