@@ -253,8 +253,7 @@ static void profile_every(size_t interval_bytes) {
     engine_config.profile_seed = 1;
 }
 
-FRESH_TEST(a_sampled_process_reuses_what_it_caches) {
-    profile_every((size_t)1 << 30);
+static void check_that_cached_blocks_are_reused(void) {
     set_up();
     CHECK_CMP(cached(), >, 0);
     worker_do(&other, allocate_cached, NULL);
@@ -264,16 +263,15 @@ FRESH_TEST(a_sampled_process_reuses_what_it_caches) {
     tear_down();
 }
 
+FRESH_TEST(a_sampled_process_reuses_what_it_caches) {
+    profile_every((size_t)1 << 30);
+    check_that_cached_blocks_are_reused();
+}
+
 FRESH_TEST(a_process_with_guarded_samples_reuses_what_it_caches) {
     engine_config.guard_sample = 1000000;
     engine_config.guard_slots = 8;
-    set_up();
-    CHECK_CMP(cached(), >, 0);
-    worker_do(&other, allocate_cached, NULL);
-    CHECK_CMP(drawn, >, 0);
-    CHECK_EQ(cached(), 0);
-    worker_do(&other, free_all, NULL);
-    tear_down();
+    check_that_cached_blocks_are_reused();
 }
 
 FRESH_TEST(blocks_of_the_cache_are_sampled_as_often_as_others) {
