@@ -4,94 +4,55 @@
  * child must be able to use both, wherever inside of a locked section that thread stands, and must
  * never be given memory that is in use.
  */
-#include <poolshim/pages.h>
 #include <poolshim/slice.h>
 
 #include "pools/pages/pages.h"
+#include "tests/unit/fork_pages.h"
 #include "tests/unit/fork_step.h"
 #include "tests/unit/fresh.h"
 
-#define PAGE ((size_t)4096)
-#define KEPT 24
+#define SLICES 300
 
-static unsigned char *kept_pages[KEPT]; /* allocated before the fork, freed by the child */
-static size_t kept_bytes[KEPT];
-static unsigned char *kept_slices[KEPT];
+static unsigned char *kept_slices[KEPT]; /* allocated before the fork, freed by the child */
 
 /* ---- what must hold in the child ---- */
 
-static void fill(unsigned char *memory, size_t bytes, size_t mark) {
-    memset(memory, (int)(mark % 255 + 1), bytes);
-}
-
-static void check_filled(const unsigned char *memory, size_t bytes, size_t mark) {
-    for (size_t i = 0; i < bytes; i += 61) {
-        if (memory[i] != (unsigned char)(mark % 255 + 1)) {
-            CHECK_EQ(memory[i], mark % 255 + 1);
-            return;
-        }
-    }
-}
-
-static size_t pages_bytes(size_t i) { return (i % 7 == 0 ? 20 + i : 1 + i % 5) * PAGE; }
-
 static size_t slice_bytes(size_t i) { return 16 + i % 9 * 250; }
 
-static void check_kept(void) {
-    for (size_t i = 0; i < KEPT; i++) {
-        if (kept_pages[i] != NULL) {
-            check_filled(kept_pages[i], kept_bytes[i], i);
-        }
-        if (kept_slices[i] != NULL) {
-            check_filled(kept_slices[i], slice_bytes(i), i + 100);
-        }
+static unsigned char *filled_slice(size_t i, size_t mark) {
+    unsigned char *slice = ps_slice_alloc(slice_bytes(i));
+    REQUIRE(slice != NULL);
+    fill(slice, slice_bytes(i), mark);
+    return slice;
+}
+
+static void check_and_free_slices(unsigned char **slices, size_t count, size_t first_mark) {
+    for (size_t i = 0; i < count && slices[i] != NULL; i++) {
+        check_filled(slices[i], slice_bytes(i), i + first_mark);
+        ps_slice_free(slice_bytes(i), slices[i]);
+        slices[i] = NULL;
     }
 }
 
 static void use_everything(void) {
-    static unsigned char *pages[60];
-    static unsigned char *slices[300];
-    for (size_t i = 0; i < 60; i++) {
-        pages[i] = ps_pages_alloc(pages_bytes(i), PAGE);
-        REQUIRE(pages[i] != NULL);
-        fill(pages[i], pages_bytes(i), i + 7);
+    static unsigned char *slices[SLICES];
+    take_pages();
+    for (size_t i = 0; i < SLICES; i++) {
+        slices[i] = filled_slice(i, i + 9);
     }
-    for (size_t i = 0; i < 300; i++) {
-        slices[i] = ps_slice_alloc(slice_bytes(i));
-        REQUIRE(slices[i] != NULL);
-        fill(slices[i], slice_bytes(i), i + 9);
-    }
-    check_kept();
-    for (size_t i = 0; i < KEPT; i++) {
-        if (kept_pages[i] != NULL) {
-            ps_pages_free(kept_pages[i], kept_bytes[i]);
-        }
-        if (kept_slices[i] != NULL) {
-            ps_slice_free(slice_bytes(i), kept_slices[i]);
-        }
-    }
-    for (size_t i = 0; i < 60; i++) {
-        check_filled(pages[i], pages_bytes(i), i + 7);
-        ps_pages_free(pages[i], pages_bytes(i));
-    }
-    for (size_t i = 0; i < 300; i++) {
-        check_filled(slices[i], slice_bytes(i), i + 9);
-        ps_slice_free(slice_bytes(i), slices[i]);
-    }
+    check_kept_pages();
+    check_and_free_slices(kept_slices, KEPT, 100);
+    free_kept_pages();
+    free_taken_pages();
+    check_and_free_slices(slices, SLICES, 9);
     ps_slice_trim();
     ps_pages_trim(0);
-    memset(kept_pages, 0, sizeof kept_pages);
-    memset(kept_slices, 0, sizeof kept_slices);
 }
 
 static void allocate_kept(void) {
+    allocate_kept_pages();
     for (size_t i = 0; i < KEPT; i++) {
-        kept_bytes[i] = pages_bytes(i);
-        kept_pages[i] = ps_pages_alloc(kept_bytes[i], PAGE);
-        kept_slices[i] = ps_slice_alloc(slice_bytes(i));
-        REQUIRE(kept_pages[i] != NULL && kept_slices[i] != NULL);
-        fill(kept_pages[i], kept_bytes[i], i);
-        fill(kept_slices[i], slice_bytes(i), i + 100);
+        kept_slices[i] = filled_slice(i, i + 100);
     }
 }
 

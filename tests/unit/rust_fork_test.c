@@ -14,61 +14,25 @@
 #include "pools/rust/native/binding.h"
 
 #include "pools/pages/magazine.h"
+#include "tests/unit/fork_pages.h"
 #include "tests/unit/fork_step.h"
 #include "tests/unit/fresh.h"
 
-#include <poolshim/pages.h>
-
-#define PAGE ((size_t)4096)
-#define KEPT 24
-#define TAKEN 60
-
-static unsigned char *kept[KEPT]; /* allocated before the fork, freed by the child */
-
-static size_t bytes_of(size_t i) { return (i % 7 == 0 ? 20 + i : 1 + i % 5) * PAGE; }
-
-static void fill(unsigned char *memory, size_t bytes, size_t mark) {
-    memset(memory, (int)(mark % 255 + 1), bytes);
-}
-
-static void check_filled(const unsigned char *memory, size_t bytes, size_t mark) {
-    for (size_t i = 0; i < bytes; i += 61) {
-        if (memory[i] != (unsigned char)(mark % 255 + 1)) {
-            CHECK_EQ(memory[i], mark % 255 + 1);
-            return;
-        }
-    }
-}
-
-static void allocate_kept(void) {
-    for (size_t i = 0; i < KEPT; i++) {
-        kept[i] = ps_pages_alloc(bytes_of(i), PAGE);
-        REQUIRE(kept[i] != NULL);
-        fill(kept[i], bytes_of(i), i);
-    }
-}
-
 static void use_everything(void) {
-    static unsigned char *pages[TAKEN];
     static unsigned char *blocks[TAKEN];
     struct ps_region *region = ps_rust_region_create(0, 0);
     REQUIRE(region != NULL);
+    take_pages();
     for (size_t i = 0; i < TAKEN; i++) {
-        pages[i] = ps_pages_alloc(bytes_of(i), PAGE);
         blocks[i] = i % 2 == 0 ? ps_rust_region_alloc(region, 1000, 16) : ps_rust_alloc(1000);
-        REQUIRE(pages[i] != NULL && blocks[i] != NULL);
-        fill(pages[i], bytes_of(i), i + 7);
+        REQUIRE(blocks[i] != NULL);
         fill(blocks[i], 1000, i + 9);
     }
-    for (size_t i = 0; i < KEPT && kept[i] != NULL; i++) {
-        check_filled(kept[i], bytes_of(i), i);
-        ps_pages_free(kept[i], bytes_of(i));
-        kept[i] = NULL;
-    }
+    check_kept_pages();
+    free_kept_pages();
+    free_taken_pages();
     for (size_t i = 0; i < TAKEN; i++) {
-        check_filled(pages[i], bytes_of(i), i + 7);
         check_filled(blocks[i], 1000, i + 9);
-        ps_pages_free(pages[i], bytes_of(i));
         if (i % 2 != 0) {
             ps_rust_free(blocks[i]);
         }
@@ -88,7 +52,7 @@ static void pages_come_and_go(void) {
 }
 
 FRESH_TEST(the_child_uses_pages_that_another_thread_was_taking) {
-    fork_at_each_step(allocate_kept, pages_come_and_go, use_everything, 31);
+    fork_at_each_step(allocate_kept_pages, pages_come_and_go, use_everything, 31);
 }
 
 static void magazine_is_filled(void) {
@@ -110,7 +74,7 @@ static void count_and_use_everything(void) {
 }
 
 FRESH_TEST(the_child_empties_the_magazines_of_threads_that_are_not_there) {
-    fork_at_each_step(allocate_kept, magazine_is_filled, count_and_use_everything, 61);
+    fork_at_each_step(allocate_kept_pages, magazine_is_filled, count_and_use_everything, 61);
 }
 
 UNIT_MAIN
