@@ -7,14 +7,13 @@
  */
 #include <poolshim/pages.h>
 #include <poolshim/region.h>
-#include <poolshim/source.h>
 
 #include "pools/engine/os/os.h"
 #include "pools/engine/os/syscall.h"
 #include "tests/pools/modes.h"
+#include "tests/pools/source_chunks.h"
 #include "tests/unit/unit.h"
 
-#include <errno.h>
 #include <sys/mman.h>
 
 #define KIB ((size_t)1 << 10)
@@ -79,24 +78,6 @@ static struct ps_source_huge make(size_t page_bytes, unsigned flags) {
     return huge;
 }
 
-static char *take(struct ps_source_huge *huge, size_t bytes, size_t align) {
-    errno = EDOM;
-    char *chunk = huge->source.alloc(&huge->source, bytes, align);
-    if (chunk != NULL) {
-        CHECK_EQ(errno, EDOM);
-        CHECK_EQ((uintptr_t)chunk & (align - 1), 0);
-        chunk[0] = 1;
-        chunk[bytes - 1] = 1;
-    }
-    return chunk;
-}
-
-static void give(struct ps_source_huge *huge, char *chunk, size_t bytes) {
-    errno = EDOM;
-    huge->source.free(&huge->source, chunk, bytes);
-    CHECK_EQ(errno, EDOM);
-}
-
 static struct ps_source_huge_stats stats_of(const struct ps_source_huge *huge) {
     struct ps_source_huge_stats stats;
     ps_source_huge_stats(huge, &stats);
@@ -110,13 +91,13 @@ TEST(a_chunk_of_a_page_and_more_is_whole_huge_pages) {
         struct ps_source_huge huge = make(page_bytes[i], 0);
         CHECK_EQ(huge.page_bytes, page_bytes[i]);
         size_t bytes = page_bytes[i] + 1;
-        char *chunk = take(&huge, bytes, 64 * KIB);
+        char *chunk = take(&huge.source, bytes, 64 * KIB);
         REQUIRE(chunk != NULL);
         CHECK_EQ(asked.bytes, 2 * page_bytes[i]);
         CHECK_EQ((unsigned)asked.flags >> MAP_HUGE_SHIFT, i == 0 ? 21 : 30);
         CHECK_EQ(asked.flags & MAP_NORESERVE, 0); /* reserved now, or refused now */
         CHECK(ps_os_is_mapped(chunk + 2 * page_bytes[i] - 1));
-        give(&huge, chunk, bytes);
+        give(&huge.source, chunk, bytes);
         CHECK(!ps_os_is_mapped(chunk) && !ps_os_is_mapped(chunk + 2 * page_bytes[i] - 1));
         CHECK_EQ(stats_of(&huge).huge_count, 1);
         CHECK_EQ(stats_of(&huge).refused_count, 0);
@@ -127,27 +108,27 @@ TEST(a_chunk_of_a_page_and_more_is_whole_huge_pages) {
 TEST(a_shorter_chunk_comes_from_the_page_cache) {
     pages = PAGES_GIVEN;
     struct ps_source_huge huge = make(2 * MIB, 0);
-    char *chunk = take(&huge, 2 * MIB - 1, 4096);
+    char *chunk = take(&huge.source, 2 * MIB - 1, 4096);
     REQUIRE(chunk != NULL);
     CHECK_EQ(asked.count, 0);
-    give(&huge, chunk, 2 * MIB - 1);
+    give(&huge.source, chunk, 2 * MIB - 1);
     CHECK_EQ(stats_of(&huge).huge_count, 0);
 }
 
 TEST(with_huge_only_a_short_chunk_takes_a_huge_page) {
     pages = PAGES_GIVEN;
     struct ps_source_huge huge = make(2 * MIB, PS_HUGE_ONLY);
-    char *chunk = take(&huge, 100, 16);
+    char *chunk = take(&huge.source, 100, 16);
     REQUIRE(chunk != NULL);
     CHECK_EQ(asked.bytes, 2 * MIB);
-    give(&huge, chunk, 100);
+    give(&huge.source, chunk, 100);
     CHECK(!ps_os_is_mapped(chunk + 2 * MIB - 1));
 }
 
 TEST(ordinary_memory_takes_the_place_of_pages_that_are_used_up) {
     pages = PAGES_USED_UP;
     struct ps_source_huge huge = make(2 * MIB, 0);
-    char *chunk = take(&huge, 3 * MIB, 64 * KIB);
+    char *chunk = take(&huge.source, 3 * MIB, 64 * KIB);
     REQUIRE(chunk != NULL);
     CHECK_EQ(asked.count, 1);
     CHECK_EQ((uintptr_t)chunk % (2 * MIB), 0); /* for transparent huge pages */
@@ -155,7 +136,7 @@ TEST(ordinary_memory_takes_the_place_of_pages_that_are_used_up) {
     CHECK_EQ(stats_of(&huge).huge_count, 0);
     CHECK(ps_os_is_mapped(chunk + 4 * MIB - 1));
     pages = PAGES_GIVEN; /* which pages it has makes no difference to the way back */
-    give(&huge, chunk, 3 * MIB);
+    give(&huge.source, chunk, 3 * MIB);
     CHECK(!ps_os_is_mapped(chunk) && !ps_os_is_mapped(chunk + 4 * MIB - 1));
 }
 
@@ -172,7 +153,7 @@ TEST(with_huge_only_pages_that_are_used_up_are_memory_that_is_out) {
     pages = PAGES_GIVEN;
     struct ps_source_huge huge = make(2 * MIB, PS_HUGE_ONLY);
     pages = PAGES_USED_UP;
-    CHECK(take(&huge, 2 * MIB, 16) == NULL && errno == ENOMEM);
+    CHECK(take(&huge.source, 2 * MIB, 16) == NULL && errno == ENOMEM);
     CHECK_EQ(stats_of(&huge).refused_count, 1);
     NEEDS_CHUNKS();
     pages = PAGES_GIVEN;
@@ -213,18 +194,18 @@ TEST(what_cannot_be_is_refused) {
     CHECK(!ps_source_huge_init(&huge, 3 * MIB, 0) && errno == EINVAL);
     CHECK(!ps_source_huge_init(&huge, (size_t)1 << 63, 0) && errno == EINVAL);
     CHECK(!ps_source_huge_init(&huge, 2 * MIB, 2) && errno == EINVAL);
-    CHECK(take(&huge, 1, 1) == NULL && errno == ENOMEM);
+    CHECK(take(&huge.source, 1, 1) == NULL && errno == ENOMEM);
     pages = PAGES_UNKNOWN;
     CHECK(!ps_source_huge_init(&huge, 2 * MIB, 0) && errno == ENOSYS);
-    CHECK(take(&huge, 2 * MIB, 1) == NULL && errno == ENOMEM);
+    CHECK(take(&huge.source, 2 * MIB, 1) == NULL && errno == ENOMEM);
     pages = NO_ADDRESSES;
     CHECK(!ps_source_huge_init(&huge, 2 * MIB, 0) && errno == ENOMEM);
     pages = PAGES_GIVEN;
     huge = make(2 * MIB, 0);
-    CHECK(take(&huge, SIZE_MAX, 1) == NULL && errno == ENOMEM);
-    CHECK(take(&huge, PTRDIFF_MAX, 1) == NULL && errno == ENOMEM);
-    CHECK(take(&huge, 2 * MIB, 3) == NULL && errno == EINVAL);
-    CHECK(take(&huge, 2 * MIB, 128 * KIB) == NULL && errno == EINVAL);
+    CHECK(take(&huge.source, SIZE_MAX, 1) == NULL && errno == ENOMEM);
+    CHECK(take(&huge.source, PTRDIFF_MAX, 1) == NULL && errno == ENOMEM);
+    CHECK(take(&huge.source, 2 * MIB, 3) == NULL && errno == EINVAL);
+    CHECK(take(&huge.source, 2 * MIB, 128 * KIB) == NULL && errno == EINVAL);
 }
 
 UNIT_MAIN

@@ -4,14 +4,13 @@
  * machine of one node has node 0; systems without NUMA are played by a filter of system calls.
  */
 #include <poolshim/pool.h>
-#include <poolshim/source.h>
 
 #include "pools/engine/os/os.h"
 #include "pools/engine/os/syscall.h"
 #include "tests/pools/modes.h"
+#include "tests/pools/source_chunks.h"
 #include "tests/unit/fresh.h"
 
-#include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stddef.h>
@@ -48,19 +47,8 @@ static int ask(const void *address, unsigned long flags) {
     return answer;
 }
 
-static char *take(struct ps_source_numa *numa, size_t bytes, size_t align) {
-    char *chunk = numa->source.alloc(&numa->source, bytes, align);
-    if (chunk != NULL) {
-        CHECK_EQ((uintptr_t)chunk & (align - 1), 0);
-        memset(chunk, 0x5a, bytes);
-    }
-    return chunk;
-}
-
-static void give(struct ps_source_numa *numa, char *chunk, size_t bytes) {
-    errno = EDOM;
-    numa->source.free(&numa->source, chunk, bytes);
-    CHECK_EQ(errno, EDOM);
+static void unmap(struct ps_source_numa *numa, char *chunk, size_t bytes) {
+    give(&numa->source, chunk, bytes);
     CHECK(!ps_os_is_mapped(chunk));
 }
 
@@ -74,13 +62,13 @@ TEST(pages_lie_on_the_node_that_is_named) {
             struct ps_source_numa numa;
             REQUIRE(ps_source_numa_init(&numa, PS_NUMA_BIND, (uint64_t)1 << node, flags));
             for (size_t bytes = 1; bytes <= 3 * MIB; bytes = bytes * 7 + 3) {
-                char *chunk = take(&numa, bytes, 64);
+                char *chunk = take(&numa.source, bytes, 64);
                 REQUIRE(chunk != NULL);
                 CHECK_EQ(ask(chunk, 0), MODE_BIND);
                 CHECK_EQ(ask(chunk + bytes - 1, 0), MODE_BIND);
                 CHECK_EQ(ask(chunk, OF_NODE), node);
                 CHECK_EQ(ask(chunk + bytes - 1, OF_NODE), node);
-                give(&numa, chunk, bytes);
+                unmap(&numa, chunk, bytes);
             }
         }
     }
@@ -104,12 +92,12 @@ TEST(each_policy_reaches_the_system) {
         errno = EDOM;
         REQUIRE(ps_source_numa_init(&numa, rows[i].policy, rows[i].nodes, 0));
         CHECK_EQ(errno, EDOM);
-        char *chunk = take(&numa, 100 * KIB, 64 * KIB);
+        char *chunk = take(&numa.source, 100 * KIB, 64 * KIB);
         REQUIRE(chunk != NULL);
         int mode = ask(chunk, 0);
         /* Before Linux 5.14 the local policy is reported as the preferred one of no node. */
         CHECK(mode == rows[i].mode || (rows[i].mode == MODE_LOCAL && mode == MODE_PREFERRED));
-        give(&numa, chunk, 100 * KIB);
+        unmap(&numa, chunk, 100 * KIB);
     }
 }
 
@@ -117,14 +105,14 @@ TEST(interleaved_pages_lie_on_all_nodes_in_turn) {
     uint64_t nodes = nodes_or_skip();
     struct ps_source_numa numa;
     REQUIRE(ps_source_numa_init(&numa, PS_NUMA_INTERLEAVE, nodes, 0));
-    char *chunk = take(&numa, 4 * MIB, 16);
+    char *chunk = take(&numa.source, 4 * MIB, 16);
     REQUIRE(chunk != NULL);
     uint64_t seen = 0;
     for (size_t offset = 0; offset < 4 * MIB; offset += ps_os_page_bytes()) {
         seen |= (uint64_t)1 << ask(chunk + offset, OF_NODE);
     }
     CHECK_EQ(seen, nodes);
-    give(&numa, chunk, 4 * MIB);
+    unmap(&numa, chunk, 4 * MIB);
 }
 
 TEST(a_pool_lies_on_a_node) {
@@ -150,7 +138,7 @@ TEST(what_cannot_be_is_refused) {
     CHECK(!ps_source_numa_init(&numa, PS_NUMA_INTERLEAVE, 0, 0) && errno == EINVAL);
     CHECK(!ps_source_numa_init(&numa, PS_NUMA_PREFERRED, 3, 0) && errno == EINVAL);
     CHECK(!ps_source_numa_init(&numa, (enum ps_numa_policy)7, nodes, 0) && errno == EINVAL);
-    CHECK(take(&numa, 1, 1) == NULL && errno == ENOMEM);
+    CHECK(take(&numa.source, 1, 1) == NULL && errno == ENOMEM);
     if (~nodes != 0) { /* one that is not there, alone and beside those that are */
         uint64_t absent = ~nodes & (0 - ~nodes);
         CHECK(!ps_source_numa_init(&numa, PS_NUMA_BIND, absent, 0) && errno == EINVAL);
@@ -158,8 +146,8 @@ TEST(what_cannot_be_is_refused) {
         CHECK(!ps_source_numa_init(&numa, PS_NUMA_PREFERRED, absent, 0) && errno == EINVAL);
     }
     REQUIRE(ps_source_numa_init(&numa, PS_NUMA_BIND, nodes, 0));
-    CHECK(take(&numa, SIZE_MAX, 1) == NULL && errno == ENOMEM);
-    CHECK(take(&numa, 1, 3) == NULL && errno == EINVAL);
+    CHECK(take(&numa.source, SIZE_MAX, 1) == NULL && errno == ENOMEM);
+    CHECK(take(&numa.source, 1, 3) == NULL && errno == EINVAL);
 }
 
 /* From now on two system calls of this process fail so. */
@@ -191,8 +179,9 @@ static void check_without(int error) {
     CHECK_EQ(errno, error);
     CHECK(!ps_source_numa_init(&numa, PS_NUMA_PREFERRED, 0, 0));
     CHECK_EQ(errno, error);
-    CHECK(take(&numa, 4096, 16) == NULL && errno == ENOMEM);
-    CHECK(take(&before, 4096, 16) == NULL && errno == ENOMEM); /* and not on some other node */
+    CHECK(take(&numa.source, 4096, 16) == NULL && errno == ENOMEM);
+    /* And not on some other node. */
+    CHECK(take(&before.source, 4096, 16) == NULL && errno == ENOMEM);
 }
 
 FRESH_TEST(a_system_without_numa_says_so) { check_without(ENOSYS); }

@@ -5,31 +5,16 @@
  */
 #include <poolshim/pool.h>
 #include <poolshim/region.h>
-#include <poolshim/source.h>
 
 #include "pools/engine/os/os.h"
 #include "tests/pools/modes.h"
+#include "tests/pools/source_chunks.h"
 #include "tests/unit/fresh.h"
 
-#include <errno.h>
 #include <sys/resource.h>
 
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
-
-static char *take(struct ps_source_reserve *range, size_t bytes, size_t align) {
-    char *chunk = range->source.alloc(&range->source, bytes, align);
-    if (chunk != NULL) {
-        memset(chunk, 0x5a, bytes);
-    }
-    return chunk;
-}
-
-static void give(struct ps_source_reserve *range, char *chunk, size_t bytes) {
-    errno = EDOM;
-    range->source.free(&range->source, chunk, bytes);
-    CHECK_EQ(errno, EDOM);
-}
 
 TEST(chunks_lie_side_by_side_up_to_the_bound) {
     struct ps_source_reserve range;
@@ -40,7 +25,7 @@ TEST(chunks_lie_side_by_side_up_to_the_bound) {
     size_t bytes = 4096;
     size_t total = 0;
     while (bytes <= bound - total) {
-        char *chunk = take(&range, bytes, 16);
+        char *chunk = take(&range.source, bytes, 16);
         REQUIRE(chunk != NULL);
         CHECK_PTR_EQ(chunk, base + total);
         total += bytes;
@@ -53,10 +38,10 @@ TEST(chunks_lie_side_by_side_up_to_the_bound) {
     CHECK(!ps_source_reserve_owns(&range, base + total));
     CHECK(!ps_source_reserve_owns(&range, base - 1));
     errno = 0;
-    CHECK(take(&range, bytes, 16) == NULL);
+    CHECK(take(&range.source, bytes, 16) == NULL);
     CHECK_EQ(errno, ENOMEM);
-    CHECK(take(&range, bound - total, 1) != NULL); /* to the last byte */
-    CHECK(take(&range, 1, 1) == NULL);
+    CHECK(take(&range.source, bound - total, 1) != NULL); /* to the last byte */
+    CHECK(take(&range.source, 1, 1) == NULL);
     ps_source_reserve_destroy(&range);
     CHECK(!ps_os_is_mapped(base));
     ps_source_reserve_destroy(&range); /* again: nothing */
@@ -66,7 +51,7 @@ TEST(chunks_are_aligned) {
     struct ps_source_reserve range;
     REQUIRE(ps_source_reserve_init(&range, 10 * MIB));
     for (size_t align = 1; align <= 64 * KIB; align *= 2) {
-        char *chunk = take(&range, 100, align);
+        char *chunk = take(&range.source, 100, align);
         REQUIRE(chunk != NULL);
         CHECK_EQ((uintptr_t)chunk & (align - 1), 0);
     }
@@ -76,31 +61,31 @@ TEST(chunks_are_aligned) {
 TEST(the_newest_chunk_returns_and_then_the_one_before_it) {
     struct ps_source_reserve range;
     REQUIRE(ps_source_reserve_init(&range, MIB));
-    char *a = take(&range, 8 * KIB, 16);
-    char *b = take(&range, 8 * KIB, 16);
-    char *c = take(&range, 8 * KIB, 16);
-    give(&range, c, 8 * KIB);
-    give(&range, b, 8 * KIB);
+    char *a = take(&range.source, 8 * KIB, 16);
+    char *b = take(&range.source, 8 * KIB, 16);
+    char *c = take(&range.source, 8 * KIB, 16);
+    give(&range.source, c, 8 * KIB);
+    give(&range.source, b, 8 * KIB);
     CHECK_EQ(range.used_bytes, 8 * KIB);
-    CHECK_PTR_EQ(take(&range, 4 * KIB, 16), b);
-    CHECK_EQ(a[0], 0x5a);
+    CHECK_PTR_EQ(take(&range.source, 4 * KIB, 16), b);
+    CHECK_EQ(a[0], FILLED);
     ps_source_reserve_destroy(&range);
 }
 
 TEST(all_addresses_return_with_the_last_chunk) {
     struct ps_source_reserve range;
     REQUIRE(ps_source_reserve_init(&range, MIB));
-    char *a = take(&range, 64 * KIB, 16);
-    char *b = take(&range, 64 * KIB, 16);
-    give(&range, a, 64 * KIB);
+    char *a = take(&range.source, 64 * KIB, 16);
+    char *b = take(&range.source, 64 * KIB, 16);
+    give(&range.source, a, 64 * KIB);
     CHECK_EQ(range.used_bytes, 128 * KIB);
     if (ps_os_page_bytes() == 4096) {
         CHECK_EQ(a[0], 0); /* its memory went at once */
     }
-    CHECK_EQ(b[0], 0x5a);
-    give(&range, b, 64 * KIB);
+    CHECK_EQ(b[0], FILLED);
+    give(&range.source, b, 64 * KIB);
     CHECK_EQ(range.used_bytes, 0);
-    CHECK_PTR_EQ(take(&range, MIB, 16), a);
+    CHECK_PTR_EQ(take(&range.source, MIB, 16), a);
     ps_source_reserve_destroy(&range);
 }
 
@@ -108,10 +93,10 @@ TEST(memory_comes_with_use_and_goes_with_the_chunk) {
     struct ps_source_reserve range;
     REQUIRE(ps_source_reserve_init(&range, (size_t)1 << 33)); /* addresses, no memory */
     CHECK_EQ(range.committed_bytes, 0);
-    char *chunk = take(&range, 8 * MIB, 16);
+    char *chunk = take(&range.source, 8 * MIB, 16);
     REQUIRE(chunk != NULL);
     CHECK_CMP(ps_os_resident(range.base, 16 * MIB), >=, 8 * MIB);
-    give(&range, chunk, 8 * MIB);
+    give(&range.source, chunk, 8 * MIB);
     CHECK_EQ(ps_os_resident(range.base, 16 * MIB), 0);
     ps_source_reserve_destroy(&range);
 }
