@@ -4,37 +4,13 @@
  * Heaps of threads that do not run, at the levels of POOLSHIM_HARDEN: their memory serves others,
  * quarantined blocks included, and the threads are served as before when they run again.
  */
-#include "tests/unit/engine.h"
-#include "tests/unit/worker.h"
+#include "tests/unit/sleeper.h"
 
 #include "pools/engine/harden/hard.h"
 
-#define LEVELS 3
-#define BLOCKS 1500
-#define IDLE_MS 200 /* enough to be asked */
-#define STEP_MS 10  /* enough to answer */
-
-static struct live_block blocks[BLOCKS];
-static struct live_block others[BLOCKS];
-static size_t block_bytes;
-
 static void start(uint32_t level) {
     engine_config.harden = level;
-    block_bytes = 200;
     ps_engine_start();
-}
-
-static void allocate_all(void *which) {
-    struct live_block *mine = which;
-    for (size_t i = 0; i < BLOCKS; i++) {
-        live_start(&mine[i], ps_heap_alloc(block_bytes), block_bytes, i);
-        REQUIRE(mine[i].address != NULL);
-    }
-}
-
-static void free_all(void *which) {
-    struct live_block *mine = which;
-    live_end_all(mine, BLOCKS);
 }
 
 static void free_every_third(void *which) {
@@ -42,40 +18,6 @@ static void free_every_third(void *which) {
     for (size_t i = 0; i < BLOCKS; i += 3) {
         live_end(&mine[i]);
     }
-}
-
-static void free_half(void *which) {
-    struct live_block *mine = which;
-    for (size_t i = 0; i < BLOCKS / 2; i++) {
-        live_end(&mine[i]);
-    }
-}
-
-static void free_next(void *which) {
-    struct live_block *mine = which;
-    live_end(&mine[BLOCKS / 2]);
-}
-
-/* Slow calls of this thread while time passes, in steps that let every question be answered. */
-static void be_active(uint64_t ms) {
-    for (uint64_t passed = 0; passed < ms; passed += STEP_MS) {
-        fake_os_advance_ms(STEP_MS);
-        for (int i = 0; i < 8; i++) {
-            ps_heap_free(ps_heap_alloc(100 * KIB));
-        }
-    }
-}
-
-static struct ps_heap *heap_of_worker;
-
-static void note_heap(void *unused) {
-    (void)unused;
-    heap_of_worker = ps_thread.own;
-}
-
-static struct ps_heap *heap_of(struct worker *worker) {
-    worker_do(worker, note_heap, NULL);
-    return heap_of_worker;
 }
 
 /* Not check_live_blocks: the pool of guarded samples is not counted as mapped. */
@@ -87,12 +29,10 @@ static void check_all_is_back(void) {
 
 static void check_sleeper(uint32_t level) {
     start(level);
-    struct worker sleeper;
-    worker_start(&sleeper);
-    worker_do(&sleeper, allocate_all, blocks);
+    start_sleeper();
     worker_do(&sleeper, free_every_third, blocks);
     be_active(IDLE_MS);
-    CHECK_PTR_EQ(heap_of(&sleeper), NULL);
+    CHECK_PTR_EQ(heap_of_sleeper(), NULL);
     CHECK_EQ(engine_census().heap_live_count, 1);
     CHECK_CMP(engine_census().orphan_span_count, >, 0);
     WHEN("others use what it had");
@@ -100,7 +40,7 @@ static void check_sleeper(uint32_t level) {
     ps_hard_sweep();
     WHEN("it wakes up");
     worker_do(&sleeper, free_all, blocks);
-    CHECK(heap_of(&sleeper) != NULL);
+    CHECK(heap_of_sleeper() != NULL);
     free_all(others);
     ps_hard_sweep();
     worker_stop(&sleeper);
@@ -115,16 +55,12 @@ FRESH_TEST(memory_of_a_thread_that_sleeps_serves_another_at_level_3) { check_sle
 static void check_streak(uint32_t level) {
     start(level);
     for (uint64_t steps = 0; steps < 4; steps++) {
-        struct worker sleeper;
-        worker_start(&sleeper);
-        worker_do(&sleeper, allocate_all, blocks);
-        worker_do(&sleeper, free_half, blocks);
+        start_sleeper_in_streak();
         fake_os_advance_ms(IDLE_MS);
         be_active(steps * STEP_MS);
         worker_do(&sleeper, free_next, blocks);
         be_active(2 * STEP_MS);
-        worker_do(&sleeper, free_all, blocks);
-        worker_stop(&sleeper);
+        wake_and_stop();
         ps_hard_sweep();
         check_all_is_back();
     }
@@ -141,26 +77,22 @@ static void free_last(void *which) {
 
 FRESH_TEST(a_free_beside_an_open_streak_ends_it_though_the_heap_was_asked_for) {
     start(1);
-    struct worker sleeper;
-    worker_start(&sleeper);
-    worker_do(&sleeper, allocate_all, blocks);
-    worker_do(&sleeper, free_half, blocks);
-    struct ps_heap *heap = heap_of(&sleeper);
+    start_sleeper_in_streak();
+    struct ps_heap *heap = heap_of_sleeper();
     REQUIRE(heap->streak_span != NULL);
     struct ps_span *span = heap->streak_span;
     fake_os_advance_ms(IDLE_MS);
     be_active(STEP_MS); /* asked */
-    CHECK_PTR_EQ(heap_of(&sleeper), NULL);
+    CHECK_PTR_EQ(heap_of_sleeper(), NULL);
     size_t beside = BLOCKS / 2 + 2;
     REQUIRE(ps_span_at(blocks[beside].address) == span);
     struct live_block moved = blocks[beside];
     blocks[beside] = blocks[BLOCKS - 1];
     blocks[BLOCKS - 1] = moved;
     worker_do(&sleeper, free_last, blocks);
-    CHECK_PTR_EQ(heap_of(&sleeper), heap);
+    CHECK_PTR_EQ(heap_of_sleeper(), heap);
     CHECK(heap->streak_span != span);
-    worker_do(&sleeper, free_all, blocks);
-    worker_stop(&sleeper);
+    wake_and_stop();
     check_all_is_back();
 }
 

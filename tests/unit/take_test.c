@@ -1,31 +1,9 @@
 // sources: tests/unit/fake_os.c
 /* SPDX-License-Identifier: MIT */
 /* Heaps of threads that do not run: others take them, and the threads get them back, or another. */
-#include "tests/unit/engine.h"
-#include "tests/unit/worker.h"
+#include "tests/unit/sleeper.h"
 
 #include "pools/engine/heap/registry.h"
-
-#define BLOCKS 2000
-#define BLOCK_BYTES 240
-#define IDLE_MS 200 /* enough to be asked */
-#define STEP_MS 10  /* enough to answer */
-
-static struct live_block blocks[BLOCKS];
-static struct live_block others[BLOCKS];
-
-static void allocate_all(void *which) {
-    struct live_block *mine = which;
-    for (size_t i = 0; i < BLOCKS; i++) {
-        live_start(&mine[i], ps_heap_alloc(BLOCK_BYTES), BLOCK_BYTES, i);
-        REQUIRE(mine[i].address != NULL);
-    }
-}
-
-static void free_all(void *which) {
-    struct live_block *mine = which;
-    live_end_all(mine, BLOCKS);
-}
 
 static void free_odd(void *which) {
     struct live_block *mine = which;
@@ -34,49 +12,12 @@ static void free_odd(void *which) {
     }
 }
 
-/* In order, so that a free streak is open at the end. */
-static void free_first_half(void *which) {
-    struct live_block *mine = which;
-    for (size_t i = 0; i < BLOCKS / 2; i++) {
-        live_end(&mine[i]);
-    }
-}
-
-static void free_next(void *which) {
-    struct live_block *mine = which;
-    live_end(&mine[BLOCKS / 2]);
-}
-
 static void allocate_one(void *live) {
     live_start(live, ps_heap_alloc(BLOCK_BYTES), BLOCK_BYTES, 7);
 }
 
-/* Slow calls of this thread while time passes, in steps that let every question be answered. */
-static void be_active(uint64_t ms) {
-    for (uint64_t passed = 0; passed < ms; passed += STEP_MS) {
-        fake_os_advance_ms(STEP_MS);
-        for (int i = 0; i < 8; i++) {
-            ps_heap_free(ps_heap_alloc(100 * KIB));
-        }
-    }
-}
-
-static struct ps_heap *heap_of_worker;
-
-static void note_heap(void *unused) {
-    (void)unused;
-    heap_of_worker = ps_thread.own;
-}
-
-static struct ps_heap *heap_of(struct worker *worker) {
-    worker_do(worker, note_heap, NULL);
-    return heap_of_worker;
-}
-
 FRESH_TEST(memory_of_a_thread_that_sleeps_serves_another) {
-    struct worker sleeper;
-    worker_start(&sleeper);
-    worker_do(&sleeper, allocate_all, blocks);
+    start_sleeper();
     uint64_t span_bytes = engine_census().small_span_bytes;
     worker_do(&sleeper, free_odd, blocks);
     be_active(IDLE_MS);
@@ -95,39 +36,33 @@ FRESH_TEST(memory_of_a_thread_that_sleeps_serves_another) {
 }
 
 FRESH_TEST(a_thread_that_was_asked_and_calls_keeps_its_heap) {
-    struct worker sleeper;
-    worker_start(&sleeper);
-    worker_do(&sleeper, allocate_all, blocks);
-    struct ps_heap *heap = heap_of(&sleeper);
+    start_sleeper();
+    struct ps_heap *heap = heap_of_sleeper();
     REQUIRE(heap != NULL);
     fake_os_advance_ms(IDLE_MS);
     be_active(STEP_MS); /* one look: it is asked */
     CHECK(heap->is_asked);
-    CHECK_PTR_EQ(heap_of(&sleeper), NULL);
+    CHECK_PTR_EQ(heap_of_sleeper(), NULL);
     worker_do(&sleeper, free_odd, blocks);
-    CHECK_PTR_EQ(heap_of(&sleeper), heap);
+    CHECK_PTR_EQ(heap_of_sleeper(), heap);
     be_active(STEP_MS);
-    CHECK_PTR_EQ(heap_of(&sleeper), heap);
+    CHECK_PTR_EQ(heap_of_sleeper(), heap);
     CHECK_EQ(engine_census().heap_live_count, 2);
-    worker_do(&sleeper, free_all, blocks);
-    worker_stop(&sleeper);
+    wake_and_stop();
     check_live_blocks(0);
 }
 
 FRESH_TEST(a_taken_heap_returns_to_its_thread_with_its_full_spans) {
-    struct worker sleeper;
-    worker_start(&sleeper);
-    worker_do(&sleeper, allocate_all, blocks);
-    struct ps_heap *heap = heap_of(&sleeper);
+    start_sleeper();
+    struct ps_heap *heap = heap_of_sleeper();
     be_active(IDLE_MS);
-    CHECK_PTR_EQ(heap_of(&sleeper), NULL);
+    CHECK_PTR_EQ(heap_of_sleeper(), NULL);
     CHECK_EQ(heap->x_state, PS_HEAP_PARKED);
     struct live_block one;
     worker_do(&sleeper, allocate_one, &one);
-    CHECK_PTR_EQ(heap_of(&sleeper), heap);
+    CHECK_PTR_EQ(heap_of_sleeper(), heap);
     live_end(&one);
-    worker_do(&sleeper, free_all, blocks);
-    worker_stop(&sleeper);
+    wake_and_stop();
     check_live_blocks(0);
     CHECK_CMP(engine_census().heap_total_count, <=, 2);
 }
@@ -135,12 +70,11 @@ FRESH_TEST(a_taken_heap_returns_to_its_thread_with_its_full_spans) {
 FRESH_TEST(sleeping_and_waking_makes_no_more_heaps) {
     enum { ROUNDS = 50 };
     static struct live_block kept[ROUNDS];
-    struct worker sleeper;
     worker_start(&sleeper);
     for (size_t i = 0; i < ROUNDS; i++) {
         worker_do(&sleeper, allocate_one, &kept[i]);
         be_active(IDLE_MS);
-        CHECK_PTR_EQ(heap_of(&sleeper), NULL);
+        CHECK_PTR_EQ(heap_of_sleeper(), NULL);
     }
     CHECK_CMP(engine_census().heap_total_count, <=, 2);
     CHECK_CMP(engine_census().small_span_bytes, <=, 2 * PS_GRANULE_BYTES);
@@ -150,37 +84,29 @@ FRESH_TEST(sleeping_and_waking_makes_no_more_heaps) {
 }
 
 FRESH_TEST(a_streak_that_is_open_is_stopped_and_booked) {
-    struct worker sleeper;
-    worker_start(&sleeper);
-    worker_do(&sleeper, allocate_all, blocks);
-    worker_do(&sleeper, free_first_half, blocks);
-    struct ps_heap *heap = heap_of(&sleeper);
+    start_sleeper_in_streak();
+    struct ps_heap *heap = heap_of_sleeper();
     CHECK(heap->streak_span != NULL);
     be_active(IDLE_MS);
-    CHECK_PTR_EQ(heap_of(&sleeper), NULL);
+    CHECK_PTR_EQ(heap_of_sleeper(), NULL);
     CHECK_PTR_EQ(heap->streak_span, NULL);
     struct ps_census census = engine_census();
     check_census(&census);
     CHECK_EQ(census_live_blocks(&census), BLOCKS / 2);
-    worker_do(&sleeper, free_all, blocks);
-    worker_stop(&sleeper);
+    wake_and_stop();
     check_live_blocks(0);
 }
 
 FRESH_TEST(a_streak_that_goes_on_when_it_is_asked_for_keeps_the_heap) {
-    struct worker sleeper;
-    worker_start(&sleeper);
-    worker_do(&sleeper, allocate_all, blocks);
-    worker_do(&sleeper, free_first_half, blocks);
-    struct ps_heap *heap = heap_of(&sleeper);
+    start_sleeper_in_streak();
+    struct ps_heap *heap = heap_of_sleeper();
     REQUIRE(heap->streak_span != NULL);
     fake_os_advance_ms(IDLE_MS);
     be_active(STEP_MS);                     /* asked */
     worker_do(&sleeper, free_next, blocks); /* the words alone */
     CHECK(heap->is_asked);
     be_active(2 * STEP_MS); /* stopped, taken */
-    worker_do(&sleeper, free_all, blocks);
-    worker_stop(&sleeper);
+    wake_and_stop();
     check_live_blocks(0);
 }
 
@@ -194,27 +120,20 @@ static void store_late(void *which) {
 }
 
 FRESH_TEST(a_free_that_is_late_is_made_again) {
-    struct worker sleeper;
-    worker_start(&sleeper);
-    worker_do(&sleeper, allocate_all, blocks);
-    worker_do(&sleeper, free_first_half, blocks);
-    struct ps_heap *heap = heap_of(&sleeper);
+    start_sleeper_in_streak();
+    struct ps_heap *heap = heap_of_sleeper();
     REQUIRE(heap->streak_span != NULL);
     be_active(IDLE_MS);
     CHECK_PTR_EQ(heap->streak_span, NULL);
     worker_do(&sleeper, store_late, blocks);
-    worker_do(&sleeper, free_all, blocks);
-    worker_stop(&sleeper);
+    wake_and_stop();
     check_live_blocks(0);
     CHECK_EQ(engine_census().small_span_bytes, 0);
 }
 
 FRESH_TEST(a_thread_may_end_without_its_heap) {
     for (int steps = 0; steps < 4; steps++) { /* not asked, asked, taken */
-        struct worker sleeper;
-        worker_start(&sleeper);
-        worker_do(&sleeper, allocate_all, blocks);
-        worker_do(&sleeper, free_first_half, blocks);
+        start_sleeper_in_streak();
         fake_os_advance_ms(IDLE_MS);
         be_active((uint64_t)steps * STEP_MS);
         worker_stop(&sleeper);
@@ -241,15 +160,11 @@ static void check_in_child(void *which) {
 
 FRESH_TEST(a_thread_may_fork_without_its_heap) {
     for (int steps = 0; steps < 4; steps++) {
-        struct worker sleeper;
-        worker_start(&sleeper);
-        worker_do(&sleeper, allocate_all, blocks);
-        worker_do(&sleeper, free_first_half, blocks);
+        start_sleeper_in_streak();
         fake_os_advance_ms(IDLE_MS);
         be_active((uint64_t)steps * STEP_MS);
         worker_do(&sleeper, check_in_child, blocks);
-        worker_do(&sleeper, free_all, blocks);
-        worker_stop(&sleeper);
+        wake_and_stop();
         check_live_blocks(0);
     }
 }
