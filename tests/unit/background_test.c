@@ -152,11 +152,8 @@ FRESH_TEST(a_child_has_none_until_it_starts_a_thread) {
         }
         ps_background_thread_ended(); /* this one: it is the last */
         CHECK(has_ended());
-        _exit(unit_failures != 0);
     }
-    int status;
-    CHECK_EQ(waitpid(child, &status, 0), child);
-    CHECK_EQ(status, 0);
+    unit_join_child(child);
     await_runs(2);
     ps_background_stop();
 }

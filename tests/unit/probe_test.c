@@ -263,12 +263,7 @@ FRESH_TEST(a_child_goes_on_as_its_parent_was) {
     REQUIRE(child >= 0);
     work(20);
     CHECK_CMP(alloc_count, >, before);
-    if (child == 0) {
-        _exit(unit_failures == 0 ? 0 : 1);
-    }
-    int status = 0;
-    REQUIRE(waitpid(child, &status, 0) == child);
-    CHECK_EQ(status, 0);
+    unit_join_child(child);
 }
 
 UNIT_MAIN

@@ -168,6 +168,16 @@ unit_child_check_abort(struct unit_child *child, const char *text, const char *f
     }
 }
 
+/* After a fork: ends the child, which must have found no failure; the parent waits for that. */
+__attribute__((unused)) static void unit_join_child(pid_t pid) {
+    if (pid == 0) {
+        _exit(unit_failures == 0 ? 0 : 1);
+    }
+    int status = 1;
+    REQUIRE(waitpid(pid, &status, 0) == pid);
+    CHECK_EQ(status, 0);
+}
+
 /* xorshift64: fixed seed, or UNIT_SEED from the environment; printed at first use. One thread. */
 __attribute__((unused)) static uint64_t unit_random(void) {
     static uint64_t state;
