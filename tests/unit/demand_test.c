@@ -10,42 +10,14 @@
 #include "pools/engine/profile/demand.h"
 #include "pools/engine/profile/profile.h"
 #include "pools/engine/profile/table.h"
-#include "tests/unit/engine.h"
-
-#include <math.h>
-#include <pthread.h>
+#include "tests/unit/sampled.h"
 
 #define INTERVAL ((size_t)64 * KIB)
-#define SIGMAS 4.5
-
-static void start(void) {
-    engine_config.profile_interval_bytes = INTERVAL;
-    engine_config.profile_seed = 1;
-    ps_engine_start();
-}
 
 static void ask(size_t interval_bytes) {
     /* relaxed, both: by a system call in truth. */
     ps_store_relaxed(&ps_demand_x_request.x_interval_bytes, (uint64_t)interval_bytes);
     (void)ps_add_relaxed(&ps_demand_x_request.x_beat, 1u);
-}
-
-/* Small, medium and large blocks. Returns their bytes. */
-static double work(size_t rounds) {
-    double bytes = 0;
-    void *blocks[64];
-    for (size_t i = 0; i < rounds; i++) {
-        for (size_t j = 0; j < 64; j++) {
-            size_t size = j == 63 ? 700 * KIB : j % 16 == 15 ? 20 * KIB : 16 + 24 * j;
-            blocks[j] = ps_heap_alloc(size);
-            REQUIRE(blocks[j] != NULL);
-            bytes += (double)ps_block_usable(blocks[j]);
-        }
-        for (size_t j = 64; j-- > 0;) {
-            ps_heap_free(blocks[j * 37 % 64]);
-        }
-    }
-    return bytes;
 }
 
 static double made_bytes(void) {
@@ -74,7 +46,7 @@ static void check_work(size_t rounds, size_t interval_bytes) {
 }
 
 FRESH_TEST(a_reader_gets_samples_until_it_stops_asking) {
-    start();
+    start_sampled(INTERVAL);
     work(100);
     CHECK_EQ(ps_demand_now(), 0);
     ask(0);
@@ -102,7 +74,7 @@ FRESH_TEST(a_reader_gets_samples_until_it_stops_asking) {
 
 FRESH_TEST(a_loop_over_one_block_of_any_size_notices) {
     static const size_t sizes[] = {16, 3000, 20 * KIB, 100 * KIB, 700 * KIB, 40 * MIB};
-    start();
+    start_sampled(INTERVAL);
     for (size_t i = 0; i < 6; i++) {
         fake_os_advance_ms(PS_DEMAND_BEAT_MS + 10);
         work(20);
@@ -116,7 +88,7 @@ FRESH_TEST(a_loop_over_one_block_of_any_size_notices) {
 }
 
 FRESH_TEST(the_interval_is_that_of_the_request) {
-    start();
+    start_sampled(INTERVAL);
     static const size_t intervals[] = {4 * KIB, 512 * KIB, 16 * KIB, 0};
     uint64_t least = UINT64_MAX;
     for (size_t i = 0; i < 4; i++) {
@@ -137,7 +109,7 @@ FRESH_TEST(the_interval_is_that_of_the_request) {
 
 FRESH_TEST(an_interval_of_any_value_is_harmless) {
     static const uint64_t values[] = {1, 2, UINT64_MAX, (uint64_t)1 << 63, 12345};
-    start();
+    start_sampled(INTERVAL);
     for (size_t i = 0; i < 5; i++) {
         ask((size_t)values[i]);
         work(20);
@@ -148,7 +120,7 @@ FRESH_TEST(an_interval_of_any_value_is_harmless) {
 
 FRESH_TEST(a_file_keeps_its_interval) {
     engine_config.profile = true;
-    start();
+    start_sampled(INTERVAL);
     ask(4 * KIB);
     work(20);
     CHECK_EQ(ps_demand_now(), PS_DEMAND_FILE | PS_DEMAND_READER);
@@ -159,7 +131,7 @@ FRESH_TEST(a_file_keeps_its_interval) {
 }
 
 FRESH_TEST(live_samples_have_numbers_in_order) {
-    start();
+    start_sampled(INTERVAL);
     ask(1);
     work(10);
     uint64_t before = samples();
@@ -180,28 +152,15 @@ FRESH_TEST(live_samples_have_numbers_in_order) {
 
 FRESH_TEST(other_modes_ignore_readers) {
     engine_config.harden = 2;
-    start();
+    start_sampled(INTERVAL);
     ask(1);
     work(50);
     CHECK_EQ(ps_demand_now(), 0);
 }
 
-static uint32_t x_is_done;
-
-static void *keep_working(void *unused) {
-    (void)unused;
-    while (ps_load_relaxed(&x_is_done) == 0) { /* relaxed: a hint */
-        work(1);
-    }
-    return NULL;
-}
-
 FRESH_TEST(readers_come_and_go_beside_threads) {
-    pthread_t threads[3];
-    start();
-    for (size_t i = 0; i < 3; i++) {
-        REQUIRE(pthread_create(&threads[i], NULL, keep_working, NULL) == 0);
-    }
+    start_sampled(INTERVAL);
+    start_working();
     for (size_t i = 0; i < 60; i++) {
         if (i % 4 == 3) {
             fake_os_advance_ms(PS_DEMAND_BEAT_MS + 10);
@@ -210,17 +169,14 @@ FRESH_TEST(readers_come_and_go_beside_threads) {
         }
         work(3);
     }
-    ps_store_relaxed(&x_is_done, 1u); /* relaxed: a hint */
-    for (size_t i = 0; i < 3; i++) {
-        REQUIRE(pthread_join(threads[i], NULL) == 0);
-    }
+    end_working();
     CHECK_CMP(samples(), >, 0);
     check_live_blocks(0);
 }
 
 /* The reader does not know of the child; its table stays, and changes as a whole. */
 FRESH_TEST(a_child_samples_no_longer_than_its_parents_reader) {
-    start();
+    start_sampled(INTERVAL);
     ask(0);
     work(20);
     pid_t child = fork();

@@ -9,14 +9,10 @@
 #include "pools/engine/os/probe.h"
 #include "pools/engine/profile/demand.h"
 #include "pools/engine/profile/profile.h"
-#include "tests/unit/engine.h"
-
-#include <math.h>
-#include <pthread.h>
+#include "tests/unit/sampled.h"
 
 #define INTERVAL ((size_t)16 * KIB)
 #define LIVE_LIMIT 65536
-#define SIGMAS 4.5
 
 uint16_t ps_probe_x_alloc_semaphore;
 uint16_t ps_probe_x_free_semaphore;
@@ -65,39 +61,15 @@ static void attach(uint16_t count) {
     ps_store_relaxed(&ps_probe_x_free_semaphore, count);
 }
 
-static void start(void) {
-    engine_config.profile_interval_bytes = INTERVAL;
-    engine_config.profile_seed = 1;
-    ps_engine_start();
-}
-
-/* Small, medium and large blocks, freed in another order, some resized. Returns the bytes. */
-static double work(size_t rounds) {
-    double bytes = 0;
-    void *blocks[64];
-    for (size_t i = 0; i < rounds; i++) {
-        for (size_t j = 0; j < 64; j++) {
-            size_t size = j == 63 ? 700 * KIB : j % 16 == 15 ? 20 * KIB : 16 + 24 * j;
-            blocks[j] = ps_heap_alloc(size);
-            REQUIRE(blocks[j] != NULL);
-            bytes += (double)ps_block_usable(blocks[j]);
-        }
-        for (size_t j = 64; j-- > 0;) {
-            ps_heap_free(blocks[j * 37 % 64]);
-        }
-    }
-    return bytes;
-}
-
 FRESH_TEST(without_a_tracer_nothing_is_sampled_or_told) {
-    start();
+    start_sampled(INTERVAL);
     work(200);
     CHECK_EQ(ps_demand_now(), 0);
     CHECK_EQ(alloc_count + free_count, 0);
 }
 
 FRESH_TEST(an_attached_tracer_is_told_of_samples_soon) {
-    start();
+    start_sampled(INTERVAL);
     void *old = ps_heap_alloc(100);
     work(100);
     attach(1);
@@ -114,7 +86,7 @@ FRESH_TEST(an_attached_tracer_is_told_of_samples_soon) {
 }
 
 FRESH_TEST(a_loop_on_the_fast_path_is_sampled_too) {
-    start();
+    start_sampled(INTERVAL);
     for (size_t i = 0; i < 10000; i++) {
         ps_heap_free(ps_heap_alloc(64));
     }
@@ -128,7 +100,7 @@ FRESH_TEST(a_loop_on_the_fast_path_is_sampled_too) {
 }
 
 FRESH_TEST(samples_of_a_detached_tracer_are_freed_in_silence) {
-    start();
+    start_sampled(INTERVAL);
     static void *blocks[2000];
     attach(1);
     work(20);
@@ -152,7 +124,7 @@ FRESH_TEST(samples_of_a_detached_tracer_are_freed_in_silence) {
 }
 
 FRESH_TEST(each_attachment_counts_anew) {
-    start();
+    start_sampled(INTERVAL);
     double bytes = 0;
     for (size_t i = 0; i < 100; i++) {
         attach(0);
@@ -170,7 +142,7 @@ FRESH_TEST(each_attachment_counts_anew) {
 }
 
 FRESH_TEST(a_resized_sample_is_freed_and_made_again) {
-    start();
+    start_sampled(INTERVAL);
     attach(1);
     work(20);
     uint64_t before = alloc_count - free_count;
@@ -187,7 +159,7 @@ FRESH_TEST(a_resized_sample_is_freed_and_made_again) {
 
 FRESH_TEST(a_file_and_a_tracer_may_want_samples_at_once) {
     engine_config.profile = true;
-    start();
+    start_sampled(INTERVAL);
     work(10);
     CHECK_EQ(ps_demand_now(), PS_DEMAND_FILE);
     CHECK_EQ(alloc_count, 0);
@@ -202,7 +174,7 @@ FRESH_TEST(a_file_and_a_tracer_may_want_samples_at_once) {
 
 FRESH_TEST(other_modes_have_no_samples) {
     engine_config.harden = 2;
-    start();
+    start_sampled(INTERVAL);
     attach(1);
     work(50);
     CHECK_EQ(ps_demand_now(), 0);
@@ -210,7 +182,7 @@ FRESH_TEST(other_modes_have_no_samples) {
 }
 
 FRESH_TEST(without_memory_for_the_table_there_are_no_samples) {
-    start();
+    start_sampled(INTERVAL);
     work(1);
     fake_os_fail_from(1);
     attach(1);
@@ -225,37 +197,21 @@ FRESH_TEST(without_memory_for_the_table_there_are_no_samples) {
     CHECK_EQ(ps_demand_now(), 0);
 }
 
-static uint32_t x_is_done;
-
-static void *keep_working(void *unused) {
-    (void)unused;
-    while (ps_load_relaxed(&x_is_done) == 0) { /* relaxed: a hint */
-        work(1);
-    }
-    return NULL;
-}
-
 FRESH_TEST(tracers_come_and_go_beside_threads) {
-    pthread_t threads[3];
-    start();
-    for (size_t i = 0; i < 3; i++) {
-        REQUIRE(pthread_create(&threads[i], NULL, keep_working, NULL) == 0);
-    }
+    start_sampled(INTERVAL);
+    start_working();
     for (uint16_t i = 0; i < 60; i++) {
         attach(i % 2);
         work(3);
     }
     attach(0);
-    ps_store_relaxed(&x_is_done, 1u); /* relaxed: a hint */
-    for (size_t i = 0; i < 3; i++) {
-        REQUIRE(pthread_join(threads[i], NULL) == 0);
-    }
+    end_working();
     CHECK_CMP(alloc_count, >, 0);
     check_live_blocks(0);
 }
 
 FRESH_TEST(a_child_goes_on_as_its_parent_was) {
-    start();
+    start_sampled(INTERVAL);
     attach(1);
     work(20);
     uint64_t before = alloc_count;
