@@ -4,27 +4,12 @@
 
 #include "tests/pools/modes.h"
 #include "tests/pools/respawn.h"
+#include "tests/pools/session.hpp"
 
-#include <atomic>
 #include <poolshim/bounded.hpp>
 #include <stdexcept>
-#include <string>
 #include <thread>
 #include <vector>
-
-static std::atomic<int> living;
-
-struct session {
-    explicit session(int n) : number(n), text("a text that is longer than the small buffer") {
-        if (n < 0) {
-            throw std::runtime_error("constructor");
-        }
-        living++;
-    }
-    ~session() { living--; }
-    int number;
-    std::string text;
-};
 
 TEST(objects_live_from_create_to_destroy) {
     ps::bounded<session> pool(20);

@@ -4,10 +4,11 @@
 #ifndef PS_TESTS_POOLS_SESSION_HPP
 #define PS_TESTS_POOLS_SESSION_HPP
 
+#include <atomic>
 #include <stdexcept>
 #include <string>
 
-static int living;
+static std::atomic<int> living;
 
 struct session {
     explicit session(int n) : number(n), text("a text that is longer than the small buffer") {
