@@ -4,16 +4,11 @@
  * mlockall(MCL_FUTURE) under RLIMIT_MEMLOCK: mmap then refuses with EAGAIN, madvise with EINVAL.
  * malloc still says ENOMEM, zeroed memory is zero, and what is freed can be had again.
  */
-#include "claim.h"
 #include "heap_use.h"
-
-#include <sys/mman.h>
-#include <sys/resource.h>
+#include "locked_limit.h"
 
 #define KIB ((size_t)1 << 10)
-#define LIMIT_BYTES (8 * KIB * KIB) /* what most systems allow */
 #define BLOCKS 40000
-#define NOBODY 65534
 
 static unsigned char *blocks[BLOCKS];
 
@@ -42,16 +37,7 @@ static void give(size_t count) {
 
 int main(void) {
     CLAIM(heap_use()); /* what the heap has before is not locked */
-    struct rlimit limit;
-    CLAIM(getrlimit(RLIMIT_MEMLOCK, &limit) == 0);
-    if (limit.rlim_max < LIMIT_BYTES) {
-        claim_skip("too little memory may be locked here");
-    }
-    limit = (struct rlimit){LIMIT_BYTES, LIMIT_BYTES};
-    CLAIM(setrlimit(RLIMIT_MEMLOCK, &limit) == 0);
-    if (geteuid() == 0 && setresuid(NOBODY, NOBODY, NOBODY) != 0) {
-        claim_skip("root cannot become a user for whom the limit holds");
-    }
+    set_locked_limit();
     if (mlockall(MCL_FUTURE) != 0) {
         claim_skip("no memory may be locked here");
     }

@@ -5,27 +5,13 @@
  * with it, and each mapping after MCL_FUTURE. It succeeds at the start of a program, which then
  * gets 3 MB of small blocks and, when memory is exhausted, ENOMEM.
  */
-#include "claim.h"
+#include "locked_limit.h"
 
-#include <sys/mman.h>
-#include <sys/resource.h>
-
-#define LIMIT_BYTES ((size_t)8 << 20)
 #define BLOCK_BYTES 1000
 #define LEAST_BLOCKS 3000
-#define NOBODY 65534
 
 int main(void) {
-    struct rlimit limit;
-    CLAIM(getrlimit(RLIMIT_MEMLOCK, &limit) == 0);
-    if (limit.rlim_max < LIMIT_BYTES) {
-        claim_skip("too little memory may be locked here");
-    }
-    limit = (struct rlimit){LIMIT_BYTES, LIMIT_BYTES};
-    CLAIM(setrlimit(RLIMIT_MEMLOCK, &limit) == 0);
-    if (geteuid() == 0 && setresuid(NOBODY, NOBODY, NOBODY) != 0) {
-        claim_skip("root cannot become a user for whom the limit holds");
-    }
+    set_locked_limit();
     int result = mlockall(MCL_CURRENT | MCL_FUTURE);
     if (result != 0 && errno == EPERM) {
         claim_skip("no memory may be locked here");

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/* The limit of locked memory that most systems set for users, held also where the test is root. */
+#ifndef PS_TESTS_LOCKED_LIMIT_H
+#define PS_TESTS_LOCKED_LIMIT_H
+
+#include "claim.h"
+
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#define LIMIT_BYTES ((size_t)8 << 20)
+#define NOBODY 65534
+
+/* Skips the scenario where the limit cannot be set. */
+static void set_locked_limit(void) {
+    struct rlimit limit;
+    CLAIM(getrlimit(RLIMIT_MEMLOCK, &limit) == 0);
+    if (limit.rlim_max < LIMIT_BYTES) {
+        claim_skip("too little memory may be locked here");
+    }
+    limit = (struct rlimit){LIMIT_BYTES, LIMIT_BYTES};
+    CLAIM(setrlimit(RLIMIT_MEMLOCK, &limit) == 0);
+    if (geteuid() == 0 && setresuid(NOBODY, NOBODY, NOBODY) != 0) {
+        claim_skip("root cannot become a user for whom the limit holds");
+    }
+}
+
+#endif
