@@ -137,6 +137,10 @@ void stage_hunt_on_thread(size_t size);
 /* Runs call(argument) on a thread of its own, which has ended when this returns. */
 void stage_on_short_thread(void (*call)(void *argument), void *argument);
 
+/* free, here or there, or by a thread that has ended when this returns. */
+enum stage_freer { SELF, OTHER, ENDED };
+void stage_free_by(size_t freer, void *block);
+
 /* 4 KiB outside the heap, aligned to a page, zero, remembered as "the chosen address". */
 char *stage_chosen(void);
 

@@ -199,18 +199,6 @@ static const struct attack threads[] = {
 
 /* ---- with blocks of other sizes in between; a says who frees first, b: how many others ---- */
 
-enum first { SELF_FIRST, OTHER_FIRST, ENDED_FIRST };
-
-static void free_first(size_t first, void *block) {
-    if (first == OTHER_FIRST) {
-        stage_free_on_thread(block);
-    } else if (first == ENDED_FIRST) {
-        stage_on_short_thread(free, block);
-    } else {
-        free(block);
-    }
-}
-
 /* Sizes around the block's, none of them its own, half of them live on. */
 static void stir(size_t size, size_t count) {
     for (size_t i = 0; i < count; i++) {
@@ -227,7 +215,7 @@ static void free_among_others(const struct attack *attack) {
     char *block = stage_take(size);
     stage_take(size);
     stage_forget(block);
-    free_first(attack->a, block);
+    stage_free_by(attack->a, block);
     stir(size, attack->b);
     free_others(same);
     stir(size, attack->b);
@@ -240,20 +228,20 @@ static void free_among_others(const struct attack *attack) {
 }
 
 static const struct attack mixed[] = {
-    {"three", GOAL_TWO_OWNERS, 8, free_among_others, SELF_FIRST, 3},
-    {"three", GOAL_TWO_OWNERS, 40, free_among_others, SELF_FIRST, 3},
-    {"three", GOAL_TWO_OWNERS, 2000, free_among_others, SELF_FIRST, 3},
-    {"thirty", GOAL_TWO_OWNERS, 16, free_among_others, SELF_FIRST, 30},
-    {"thirty", GOAL_TWO_OWNERS, 100, free_among_others, SELF_FIRST, 30},
-    {"thirty", GOAL_TWO_OWNERS, 8000, free_among_others, SELF_FIRST, 30},
-    {"thirty", GOAL_TWO_OWNERS, 60 * KIB, free_among_others, SELF_FIRST, 30},
-    {"two-hundred", GOAL_TWO_OWNERS, 64, free_among_others, SELF_FIRST, 200},
-    {"two-hundred", GOAL_TWO_OWNERS, 500, free_among_others, SELF_FIRST, 200},
-    {"other-first", GOAL_TWO_OWNERS, 24, free_among_others, OTHER_FIRST, 3},
-    {"other-first", GOAL_TWO_OWNERS, 300, free_among_others, OTHER_FIRST, 30},
-    {"other-first", GOAL_TWO_OWNERS, 16 * KIB, free_among_others, OTHER_FIRST, 3},
-    {"ended-first", GOAL_TWO_OWNERS, 64, free_among_others, ENDED_FIRST, 3},
-    {"ended-first", GOAL_TWO_OWNERS, 3000, free_among_others, ENDED_FIRST, 30},
+    {"three", GOAL_TWO_OWNERS, 8, free_among_others, SELF, 3},
+    {"three", GOAL_TWO_OWNERS, 40, free_among_others, SELF, 3},
+    {"three", GOAL_TWO_OWNERS, 2000, free_among_others, SELF, 3},
+    {"thirty", GOAL_TWO_OWNERS, 16, free_among_others, SELF, 30},
+    {"thirty", GOAL_TWO_OWNERS, 100, free_among_others, SELF, 30},
+    {"thirty", GOAL_TWO_OWNERS, 8000, free_among_others, SELF, 30},
+    {"thirty", GOAL_TWO_OWNERS, 60 * KIB, free_among_others, SELF, 30},
+    {"two-hundred", GOAL_TWO_OWNERS, 64, free_among_others, SELF, 200},
+    {"two-hundred", GOAL_TWO_OWNERS, 500, free_among_others, SELF, 200},
+    {"other-first", GOAL_TWO_OWNERS, 24, free_among_others, OTHER, 3},
+    {"other-first", GOAL_TWO_OWNERS, 300, free_among_others, OTHER, 30},
+    {"other-first", GOAL_TWO_OWNERS, 16 * KIB, free_among_others, OTHER, 3},
+    {"ended-first", GOAL_TWO_OWNERS, 64, free_among_others, ENDED, 3},
+    {"ended-first", GOAL_TWO_OWNERS, 3000, free_among_others, ENDED, 30},
 };
 
 const struct family double_free_families[] = {

@@ -21,22 +21,10 @@ static char *take_row(size_t size) {
 
 /* ---- a write after free, and the program ends: a: offset; b: who frees ---- */
 
-enum freer { SELF, OTHER, ENDED };
-
-static void free_by(size_t freer, void *block) {
-    if (freer == OTHER) {
-        stage_free_on_thread(block);
-    } else if (freer == ENDED) {
-        stage_on_short_thread(free, block);
-    } else {
-        free(block);
-    }
-}
-
 static void write_and_end(const struct attack *attack) {
     char *block = take_row(attack->size);
     stage_forget(block);
-    free_by(attack->b, block);
+    stage_free_by(attack->b, block);
     for (size_t i = 0; i < 6; i++) { /* the program goes on for a little while */
         stage_free(row[i]);
     }

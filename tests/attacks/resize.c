@@ -111,18 +111,6 @@ static const struct attack resizes[] = {
 
 /* ---- freed a while ago, by whom a says; b: the new size ---- */
 
-enum freer { SELF, OTHER, ENDED };
-
-static void free_by(size_t freer, void *block) {
-    if (freer == OTHER) {
-        stage_free_on_thread(block);
-    } else if (freer == ENDED) {
-        stage_on_short_thread(free, block);
-    } else {
-        free(block);
-    }
-}
-
 static void resize_long_freed(const struct attack *attack) {
     char *others[20];
     for (size_t i = 0; i < 20; i++) {
@@ -131,7 +119,7 @@ static void resize_long_freed(const struct attack *attack) {
     char *block = stage_take(attack->size);
     stage_take(attack->size);
     stage_forget(block);
-    free_by(attack->a, block);
+    stage_free_by(attack->a, block);
     for (size_t i = 0; i < 20; i += 2) {
         stage_free(others[i]);
     }

@@ -64,6 +64,16 @@ void stage_on_short_thread(void (*function)(void *argument), void *argument) {
 
 void stage_free_on_thread(void *block) { stage_on_thread(free, block); }
 
+void stage_free_by(size_t freer, void *block) {
+    if (freer == OTHER) {
+        stage_free_on_thread(block);
+    } else if (freer == ENDED) {
+        stage_on_short_thread(free, block);
+    } else {
+        free(block);
+    }
+}
+
 static void hunt(void *size) { stage_hunt(*(size_t *)size); }
 
 void stage_hunt_on_thread(size_t size) { stage_on_thread(hunt, &size); }
