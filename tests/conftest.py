@@ -6,13 +6,17 @@
 
 from __future__ import annotations
 
+import importlib.machinery
+import importlib.util
 import os
 import resource
 import shlex
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -74,6 +78,20 @@ def library_that_does_not_load(folder: Path) -> Path:
     data[16] = 1  # e_type: ET_REL
     library.write_bytes(data)
     return library
+
+
+def load_script(name: str) -> ModuleType:
+    """A script without a suffix, as a module. It is found wherever the scripts lie."""
+    (path,) = (ROOT / "scripts").rglob(name)
+    loader = importlib.machinery.SourceFileLoader(name.replace("-", "_"), str(path))
+    spec = importlib.util.spec_from_loader(loader.name, loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[loader.name] = module  # for its dataclasses
+    sys.dont_write_bytecode, before = True, sys.dont_write_bytecode
+    loader.exec_module(module)
+    sys.dont_write_bytecode = before
+    return module
 
 
 def run_captured(

@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import argparse
 import csv
-import importlib.machinery
-import importlib.util
 import random
 import re
 import shutil
-import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
-from conftest import ROOT, run_captured
+from conftest import ROOT, load_script, run_captured
 
 SCRIPT = ROOT / "scripts" / "dev" / "soak"
 LINE = (
@@ -32,13 +29,7 @@ ROUND = 160.0
 
 @pytest.fixture(scope="module")
 def soak() -> ModuleType:
-    loader = importlib.machinery.SourceFileLoader("soak", str(SCRIPT))
-    spec = importlib.util.spec_from_loader("soak", loader)
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["soak"] = module  # for its dataclasses
-    loader.exec_module(module)
-    return module
+    return load_script("soak")
 
 
 def hour(soak: ModuleType, percent: float, use_percent: float = 0.0, noise: float = 2.0) -> object:

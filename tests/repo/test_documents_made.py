@@ -6,16 +6,12 @@
 
 from __future__ import annotations
 
-import importlib.machinery
-import importlib.util
 import re
 import subprocess
-import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
-from conftest import ROOT, run_captured
+from conftest import ROOT, load_script, run_captured
 from test_documents import documents, links_of
 from test_language import prose_of
 
@@ -23,19 +19,6 @@ GLOSSARY = ROOT / "docs" / "glossary.md"
 SIZES = ROOT / "pools" / "README.md"
 CODE_TOPS = ("pools", "shim")
 CODE_SUFFIXES = {".c", ".h", ".def"}
-
-
-def load_script(name: str) -> ModuleType:
-    """A script without a suffix, as a module. It is found wherever the scripts lie."""
-    (path,) = (ROOT / "scripts").rglob(name)
-    loader = importlib.machinery.SourceFileLoader(name.replace("-", "_"), str(path))
-    spec = importlib.util.spec_from_loader(loader.name, loader)
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.dont_write_bytecode, before = True, sys.dont_write_bytecode
-    loader.exec_module(module)
-    sys.dont_write_bytecode = before
-    return module
 
 
 GEN_DOCS = load_script("gen-docs")

@@ -6,8 +6,6 @@ scripts/test tests/repo/test_habits.py
 
 from __future__ import annotations
 
-import importlib.machinery
-import importlib.util
 import json
 import re
 import shutil
@@ -16,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from conftest import BUILD_DIR, ROOT, run_captured
+from conftest import BUILD_DIR, ROOT, load_script, run_captured
 
 SUBJECTS = ROOT / "scripts" / "dev" / "subjects"
 TIDY = ROOT / "scripts" / "dev" / "tidy"
@@ -34,12 +32,7 @@ char *longer(char *text, size_t bytes) {
 
 @pytest.fixture(scope="module")
 def subjects() -> ModuleType:
-    loader = importlib.machinery.SourceFileLoader("subjects", str(SUBJECTS))
-    spec = importlib.util.spec_from_loader("subjects", loader)
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
-    loader.exec_module(module)
-    return module
+    return load_script("subjects")
 
 
 @pytest.mark.parametrize(

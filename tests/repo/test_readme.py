@@ -12,8 +12,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from conftest import ROOT, run_captured
-from test_documents_made import load_script
+from conftest import ROOT, load_script, run_captured
 
 TEXT = (ROOT / "README.md").read_text()
 OVERVIEW = ROOT / "scripts" / "dev" / "gen-overview"

@@ -12,8 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, run_captured
-from test_documents_made import load_script
+from conftest import ROOT, load_script, run_captured
 
 RELEASE = load_script("release")
 COPIED = ("CMakeLists.txt", "pyproject.toml", "CHANGELOG.md", "pools/include", "shim/config.def",

@@ -8,8 +8,6 @@ What each parser takes and refuses in detail is in tests/unit/shim/config_test.c
 
 from __future__ import annotations
 
-import importlib.machinery
-import importlib.util
 import json
 import os
 import re
@@ -21,30 +19,16 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
 import pytest
-from conftest import ROOT, RunShim
+from conftest import ROOT, RunShim, load_script
 
 pytestmark = pytest.mark.preload
 
 STRICT_STATUS = 78
 
 
-def load_gen_docs() -> ModuleType:
-    """scripts/dev/gen-docs as a module: it reads the table of options."""
-    path = str(ROOT / "scripts" / "dev" / "gen-docs")
-    loader = importlib.machinery.SourceFileLoader("gen_docs", path)
-    spec = importlib.util.spec_from_loader("gen_docs", loader)
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.dont_write_bytecode, before = True, sys.dont_write_bytecode
-    loader.exec_module(module)
-    sys.dont_write_bytecode = before
-    return module
-
-
-OPTIONS = load_gen_docs().read_options((ROOT / "shim" / "config.def").read_text())
+OPTIONS = load_script("gen-docs").read_options((ROOT / "shim" / "config.def").read_text())
 NAMES = [option.name for option in OPTIONS]
 SETTABLE = [option for option in OPTIONS if option.type != "PACKED"]
 
