@@ -7,33 +7,16 @@
 #ifndef TESTS_CAUSES_CAUSE_H
 #define TESTS_CAUSES_CAUSE_H
 
-#include <stdint.h>
-#include <stdlib.h>
+#include "tests/seeded.h"
+
 #include <string.h>
 #include <time.h>
 
-#define SITE __attribute__((noinline)) static
 #define MIB ((size_t)1 << 20)
 
-static uint64_t random_state = 1;
 static unsigned pace = 1;
 
-/* xorshift64* */
-static inline uint64_t random_number(void) {
-    random_state ^= random_state >> 12;
-    random_state ^= random_state << 25;
-    random_state ^= random_state >> 27;
-    return random_state * 0x2545f4914f6cdd1du;
-}
-
-static inline size_t random_between(size_t low, size_t high) {
-    return low + random_number() % (high - low + 1);
-}
-
-static inline void seed_from(int argc, char **argv) {
-    random_state = 0x9e3779b97f4a7c15u ^ (argc > 1 ? strtoull(argv[1], NULL, 10) : 1);
-    pace = argc > 2 ? (unsigned)atoi(argv[2]) : 1;
-}
+static inline void seed_from(int argc, char **argv) { pace = seed_and_factor(argc, argv); }
 
 /* A step of a program that has something to wait for between its steps. */
 static inline void pause_ms(unsigned ms) {
