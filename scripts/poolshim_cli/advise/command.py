@@ -22,7 +22,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .. import files, places
+from .. import files, option_words, places
 from ..compare.processes import descendants, read_family
 from ..errors import BadRequest, Failed, OwnFailure
 from ..explain import runs
@@ -59,6 +59,8 @@ left no trace, since it cannot be preloaded: its own, or 1.
 TOP = 10
 TRACE_SIZE = "64MiB"  # without --size
 LOOK_S = 0.25  # between two looks at a server's mappings
+FLAGS = {"-h": "is_help", "--help": "is_help", "--json": "is_json", "--once": "is_once"}
+VALUED = ("-o", "--output", "--read", "--size", "--top", "--server", "--load", "--ready")
 OTHER_MODES = ("HARDEN", "GUARD_SAMPLE", "RECORD", "PROFILE")
 
 
@@ -79,41 +81,26 @@ class Request:
     is_help: bool = False
 
 
-def parse(words: list[str]) -> Request:
-    """The options, up to the first word that is none."""
-    request, rest = Request(), list(words)
-    switches = {"-h": "is_help", "--help": "is_help", "--json": "is_json", "--once": "is_once"}
-    values = {"-o": "output", "--output": "output", "--read": "read", "--size": "size",
-              "--top": "top", "--server": "server", "--load": "load",
-              "--ready": "ready"}  # fmt: skip
-    while rest and rest[0].startswith("-") and rest[0] != "-":
-        word = rest.pop(0)
-        name, equals, value = word.partition("=")
-        if word == "--":
-            break
-        if word in switches:
-            setattr(request, switches[word], True)
-        elif name in values:
-            if not equals and not rest:
-                raise BadRequest(f"{name} needs a value")
-            set_value(request, values[name], value if equals else rest.pop(0))
-        else:
-            raise BadRequest(f"no option {word}; the command's own come behind --")
-    request.command = rest
-    check(request)
-    return request
-
-
 def set_value(request: Request, name: str, text: str) -> None:
     """One option with a value."""
-    if name == "top":
+    if name == "--top":
         if not text.isdigit() or not 0 < int(text) < 10**6:
             raise BadRequest(f"--top: {text} is no number of call sites")
         request.top = int(text)
-    elif name in ("size", "server", "load", "ready"):
-        setattr(request, name, text)
+    elif name in ("-o", "--output"):
+        request.output = Path(text)
+    elif name == "--read":
+        request.read = Path(text)
     else:
-        setattr(request, name, Path(text))
+        setattr(request, name[2:], text)
+
+
+def parse(words: list[str]) -> Request:
+    """The options, up to the first word that is none."""
+    request = Request()
+    request.command = option_words.read(words, request, FLAGS, VALUED, set_value)
+    check(request)
+    return request
 
 
 def check(request: Request) -> None:

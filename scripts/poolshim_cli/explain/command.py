@@ -18,9 +18,8 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .. import files
+from .. import files, option_words
 from ..errors import BadRequest, Failed
-from ..profile.arguments import value_of
 from . import html, report, runs
 from .history import History
 from .verdict import Verdict, judge
@@ -129,19 +128,8 @@ FLAGS = {"-h": "is_help", "--help": "is_help", "--json": "is_json", "--verify": 
 
 def parse(words: list[str]) -> Request:
     """The options, up to the first word that is none."""
-    request, rest = Request(), list(words)
-    while rest and rest[0].startswith("-") and rest[0] != "-":
-        word = rest.pop(0)
-        name, equals, value = word.partition("=")
-        if word == "--":
-            break
-        if word in FLAGS:
-            setattr(request, FLAGS[word], True)
-        elif name in VALUED:
-            set_value(request, name, value_of(name, equals, value, rest))
-        else:
-            raise BadRequest(f"no option {word}; the command's own come behind --")
-    request.command = rest
+    request = Request()
+    request.command = option_words.read(words, request, FLAGS, VALUED, set_value)
     check(request)
     return request
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from .. import option_words
 from ..errors import BadRequest
 from ..live.options import number
 from ..sizes import size_of
@@ -46,6 +47,9 @@ calls malloc too rarely; 126 not permitted (the right to trace it is needed), 12
 TOP = 20
 SECONDS = 30.0
 INTERVAL_MOST = 1 << 40  # bytes
+FLAGS = {"-h": "is_help", "--help": "is_help", "--json": "is_json", "--alloc": "is_alloc",
+         "--diff": "is_diff", "--leaks": "is_leaks", "--names": "is_named"}  # fmt: skip
+VALUED = ("-o", "--output", "--pid", "--seconds", "--read", "--interval", "--top", "--flame")
 
 
 @dataclass
@@ -68,52 +72,26 @@ class Request:
     is_help: bool = False
 
 
-def value_of(name: str, equals: str, value: str, rest: list[str]) -> str:
-    """The value of an option, behind = or in the next word."""
-    if equals:
-        return value
-    if not rest:
-        raise BadRequest(f"{name} needs a value")
-    return rest.pop(0)
+def set_value(request: Request, name: str, value: str) -> None:
+    """An option with a value."""
+    if name == "--pid":
+        request.pid = int(number(value, name))
+    elif name == "--seconds":
+        request.seconds = number(value, name, float)
+    elif name == "--interval":
+        request.interval = value
+    elif name == "--top":
+        request.top = count_of(value)
+    elif name in ("-o", "--output"):
+        request.output = Path(value)
+    else:
+        setattr(request, name[2:], Path(value))
 
 
 def parse(words: list[str]) -> Request:
     """The options, up to the first word that is none."""
-    request, rest = Request(), list(words)
-    while rest and rest[0].startswith("-") and rest[0] != "-":
-        word = rest.pop(0)
-        name, equals, value = word.partition("=")
-        if word == "--":
-            break
-        if word in ("-h", "--help"):
-            request.is_help = True
-        elif word == "--json":
-            request.is_json = True
-        elif word == "--alloc":
-            request.is_alloc = True
-        elif word == "--diff":
-            request.is_diff = True
-        elif word == "--leaks":
-            request.is_leaks = True
-        elif word == "--names":
-            request.is_named = True
-        elif name == "--flame":
-            request.flame = Path(value_of(name, equals, value, rest))
-        elif name in ("-o", "--output"):
-            request.output = Path(value_of(name, equals, value, rest))
-        elif name == "--read":
-            request.read = Path(value_of(name, equals, value, rest))
-        elif name == "--pid":
-            request.pid = int(number(value_of(name, equals, value, rest), name))
-        elif name == "--seconds":
-            request.seconds = number(value_of(name, equals, value, rest), name, float)
-        elif name == "--interval":
-            request.interval = value_of(name, equals, value, rest)
-        elif name == "--top":
-            request.top = count_of(value_of(name, equals, value, rest))
-        else:
-            raise BadRequest(f"no option {word}; the command's own come behind --")
-    request.command = rest
+    request = Request()
+    request.command = option_words.read(words, request, FLAGS, VALUED, set_value)
     check(request)
     return request
 
