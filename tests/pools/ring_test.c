@@ -283,9 +283,8 @@ TEST(a_ring_lives_until_its_last_frame_is_released) {
     }
 }
 
-TEST(trim_and_the_limit_bound_what_is_kept) {
-    struct counting_source source = new_source(SIZE_MAX);
-    struct ps_ring *ring = new_ring(&source, 5 * FIRST);
+static struct ps_ring *new_ring_of_spares(struct counting_source *source) {
+    struct ps_ring *ring = new_ring(source, 5 * FIRST);
     struct ps_ring_frame *frames[50];
     unsigned char *ignored;
     for (int i = 0; i < 50; i++) {
@@ -295,6 +294,12 @@ TEST(trim_and_the_limit_bound_what_is_kept) {
         ps_ring_release(frames[i]);
         CHECK_CMP(stats_of(ring).spare_bytes, <=, 5 * FIRST);
     }
+    return ring;
+}
+
+TEST(trim_and_the_limit_bound_what_is_kept) {
+    struct counting_source source = new_source(SIZE_MAX);
+    struct ps_ring *ring = new_ring_of_spares(&source);
     size_t spare = stats_of(ring).spare_bytes;
     CHECK_CMP(spare, >, ps_debug_is_malloc() ? -1 : 0);
     CHECK_EQ(ps_ring_trim(ring, spare), 0);
@@ -309,15 +314,7 @@ TEST(trim_and_the_limit_bound_what_is_kept) {
 
 TEST(trim_tells_what_went_back) {
     struct counting_source source = new_source(SIZE_MAX);
-    struct ps_ring *ring = new_ring(&source, 5 * FIRST);
-    struct ps_ring_frame *frames[50];
-    unsigned char *ignored;
-    for (int i = 0; i < 50; i++) {
-        frames[i] = fill_frame(ring, 10, 5000, 1, &ignored);
-    }
-    for (int i = 0; i < 50; i++) {
-        ps_ring_release(frames[i]);
-    }
+    struct ps_ring *ring = new_ring_of_spares(&source);
     size_t before = source.live_bytes; /* the released chunks are found by trim itself */
     size_t given = ps_ring_trim(ring, FIRST);
     CHECK_EQ(given, before - source.live_bytes);
