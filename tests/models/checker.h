@@ -103,6 +103,11 @@ void memory_forget_habits(void);
 /* Every thread has seen all that was stored. */
 void memory_settle(void);
 
+/* A fence in the calling thread and one in another, in any order: each sees from now on, or
+ * something newer, what the other one has seen; the caller when memory_fences_end is called. */
+void memory_fence_with(unsigned other);
+void memory_fences_end(void);
+
 /* The newest value, without a choice, as a step of the kernel. */
 uint64_t memory_newest(const uint32_t *word);
 

@@ -193,6 +193,26 @@ void explore_time_passes(void) {
     memory_settle();
 }
 
+void explore_barrier_everywhere(void) {
+    unsigned others[CLOCKS];
+    unsigned count = 0;
+    for (unsigned i = 1; i < CLOCKS; i++) {
+        if (i != checker.thread && fibers[i].body != NULL) {
+            others[count++] = i;
+        }
+    }
+    while (count != 0) { /* in each order */
+        checker_point(NULL, true, NULL);
+        unsigned choice = checker_choose(count);
+        unsigned other = others[choice];
+        checker_note("barrier", 0, other, "", (uintptr_t)__builtin_return_address(0));
+        (void)checker_event(checker.events[other], other); /* how far that one is */
+        memory_fence_with(other);
+        others[choice] = others[--count];
+    }
+    memory_fences_end();
+}
+
 /* ---- executions ---- */
 
 static void begin(void) {

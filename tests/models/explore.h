@@ -56,6 +56,10 @@ void explore_wake_one(const uint32_t *word);
  * any thread has stored so far, or something later. Orders nothing else. */
 void explore_time_passes(void);
 
+/* The kernel's membarrier: a sequentially consistent fence in the calling thread, and during the
+ * call one in each other thread. */
+void explore_barrier_everywhere(void);
+
 /* Loads before it are made before those after it, as the reads of two system calls are. */
 void explore_fence_loads(void);
 

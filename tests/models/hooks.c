@@ -39,6 +39,10 @@ void __tsan_write_range(void *p, size_t bytes) { memory_plain((uintptr_t)p, byte
 void __tsan_atomic_thread_fence(int order);
 void __tsan_atomic_thread_fence(int order) { memory_fence(order); }
 
+/* The compiler's own order: threads are switched at steps, which it keeps. */
+void __tsan_atomic_signal_fence(int order);
+void __tsan_atomic_signal_fence(int order) { (void)order; }
+
 void explore_fence_loads(void) { memory_fence(__ATOMIC_ACQUIRE); }
 
 #define CHANGE(bits, type, name, operation)                                                        \

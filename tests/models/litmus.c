@@ -13,6 +13,7 @@ static uint32_t seen[4];
 static void start(void) {}
 
 static void x1_relaxed(void) { ps_store_relaxed(&x, 1u); }
+static void y1_relaxed(void) { ps_store_relaxed(&y, 1u); }
 static void x1_release(void) { ps_store_release(&x, 1u); }
 static void x1_seq_cst(void) { ps_store_seq_cst(&x, 1u); }
 static void y1_release(void) { ps_store_release(&y, 1u); }
@@ -51,10 +52,23 @@ static void x1_see_y_relaxed(void) {
     ps_store_relaxed(&x, 1u);
     seen[0] = ps_load_relaxed(&y);
 }
+static void y1_see_x_relaxed(void) {
+    ps_store_relaxed(&y, 1u);
+    seen[1] = ps_load_relaxed(&x);
+}
 static void y1_later_see_x_relaxed(void) {
     ps_store_relaxed(&y, 1u);
     explore_time_passes();
     seen[1] = ps_load_relaxed(&x);
+}
+static void y1_barrier_see_x_relaxed(void) {
+    ps_store_relaxed(&y, 1u);
+    explore_barrier_everywhere();
+    seen[1] = ps_load_relaxed(&x);
+}
+static void barrier_y1_see_x_relaxed(void) {
+    explore_barrier_everywhere();
+    y1_see_x_relaxed();
 }
 static void see_y_x(void) {
     seen[0] = ps_load_acquire(&y);
@@ -84,6 +98,15 @@ static void see_x_y_seq_cst(void) {
 static void see_y_x_seq_cst(void) {
     seen[2] = ps_load_seq_cst(&y);
     seen[3] = ps_load_seq_cst(&x);
+}
+static void see_x_barrier_y(void) {
+    seen[0] = ps_load_relaxed(&x);
+    explore_barrier_everywhere();
+    seen[1] = ps_load_relaxed(&y);
+}
+static void see_y_x_last(void) {
+    seen[2] = ps_load_relaxed(&y);
+    seen[3] = ps_load_relaxed(&x);
 }
 static void see_x_x(void) {
     seen[0] = ps_load_relaxed(&x);
@@ -120,6 +143,10 @@ static void later_look_at_flag(void) {
     explore_time_passes();
     look_at_flag();
 }
+static void barrier_look_at_flag(void) {
+    explore_barrier_everywhere();
+    look_at_flag();
+}
 static void write_fence_flag(void) {
     plain = 1;
     ps_fence_stores();
@@ -150,6 +177,17 @@ const struct explore_scenario explore_scenarios[] = {
     {"store_buffers", start, {x1_see_y_acquire, y1_see_x_acquire}, two, false},
     {"store_buffers_seq_cst", start, {x1_see_y_seq_cst, y1_see_x_seq_cst}, two, false},
     {"store_buffers_in_time", start, {x1_see_y_relaxed, y1_later_see_x_relaxed}, two, false},
+    {"store_buffers_barrier", start, {x1_see_y_relaxed, y1_barrier_see_x_relaxed}, two, false},
+    {"store_buffers_barrier_first",
+     start,
+     {x1_see_y_relaxed, barrier_y1_see_x_relaxed},
+     two,
+     false},
+    {"two_readers_barrier",
+     start,
+     {x1_relaxed, y1_relaxed, see_x_barrier_y, see_y_x_last},
+     four,
+     false},
     {"message_relaxed", start, {x1_y1_relaxed, see_y_x}, two, false},
     {"message", start, {x1_y1_release, see_y_x}, two, false},
     {"fences", start, {x1_fence_y1, see_y_fence_x}, two, false},
@@ -170,6 +208,7 @@ const struct explore_scenario explore_scenarios[] = {
     {"race", start, {write_plain, read_plain}, two, true},
     {"race_behind_flag", start, {write_flag, look_at_flag}, two, true},
     {"race_behind_fence", start, {fence_write_flag, fence_behind_flag}, two, true},
+    {"race_behind_barrier", start, {write_flag, barrier_look_at_flag}, two, true},
     {"race_behind_time", start, {write_flag, later_look_at_flag}, two, true},
     {"sleeps_for_ever", start, {x1_release, wait_for_x}, two, true},
     {NULL, NULL, {NULL}, NULL, false},

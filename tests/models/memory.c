@@ -9,41 +9,12 @@
 #include "bytes.h"
 #include "checker.h"
 #include "habits.h"
+#include "orders.h"
+#include "word.h"
 
 #include <string.h>
 
-#define MESSAGES_MAX 96
 #define TABLE_SIZE ((size_t)1 << 13)
-
-/* One value of an atomic word. */
-struct message {
-    uint64_t value;
-    uint64_t name; /* of the step that stored it */
-    struct clock released;
-    uint32_t step; /* of the writer's clock */
-    uint8_t writer;
-    bool is_seq_cst;
-};
-
-/* Up to which message a thread had seen at a step. */
-struct sight {
-    uint32_t step;
-    uint32_t message;
-};
-
-struct word {
-    uintptr_t address;
-    uint32_t run; /* the rest is of this execution, down to the sights */
-    uint32_t bytes;
-    uint32_t count;
-    uint32_t sight_count[CLOCKS];
-    struct message messages[MESSAGES_MAX];
-    struct sight sights[CLOCKS][MESSAGES_MAX];
-    struct habit known;   /* that this pass goes by */
-    struct habit learned; /* in this pass too */
-    bool is_shared;       /* in some execution, see meet */
-    uint32_t lock;        /* not 0: a thread waits for 0, in some execution; its bit */
-};
 
 static struct word *words[TABLE_SIZE];
 static uint32_t lock_count;
@@ -108,34 +79,21 @@ void memory_begin(void) {
 
 /* ---- atomic words ---- */
 
-static bool is_acquire(int order) {
-    return order == __ATOMIC_ACQUIRE || order == __ATOMIC_ACQ_REL || order == __ATOMIC_SEQ_CST;
-}
-
-static bool is_release(int order) {
-    return order == __ATOMIC_RELEASE || order == __ATOMIC_ACQ_REL || order == __ATOMIC_SEQ_CST;
-}
-
-static const char *name_of(int order) {
-    static const char *const names[] = {"relaxed", "consume", "acquire",
-                                        "release", "acq_rel", "seq_cst"};
-    return names[order];
-}
-
-/* The newest message known to the thread, by its own steps or earlier ones of others; older
- * messages are invisible to it. */
-static uint32_t first_visible(const struct word *word) {
+/* The newest message known to a thread, by its own steps or earlier ones of others; older messages
+ * are invisible to it. */
+static uint32_t first_visible_to(const struct word *word, unsigned thread) {
+    const struct clock *now = &checker.clock[thread];
     uint32_t first = 0;
     for (uint32_t i = word->count - 1; i > 0; i--) {
         const struct message *message = &word->messages[i];
-        if (message->step <= checker_now()->at[message->writer]) {
+        if (message->step <= now->at[message->writer]) {
             first = i;
             break;
         }
     }
     for (unsigned i = 0; i < CLOCKS; i++) {
         uint32_t count = word->sight_count[i];
-        while (count != 0 && word->sights[i][count - 1].step > checker_now()->at[i]) {
+        while (count != 0 && word->sights[i][count - 1].step > now->at[i]) {
             count--;
         }
         if (count != 0 && word->sights[i][count - 1].message > first) {
@@ -146,7 +104,7 @@ static uint32_t first_visible(const struct word *word) {
 }
 
 static uint32_t first_readable(const struct word *word, int order) {
-    uint32_t first = first_visible(word);
+    uint32_t first = first_visible_to(word, checker.thread);
     for (uint32_t i = word->count; order == __ATOMIC_SEQ_CST && i-- > first + 1;) {
         if (word->messages[i].is_seq_cst) {
             return i; /* nothing before the last one in the single order */
@@ -167,12 +125,44 @@ static void see_as(struct word *word, uint32_t message, unsigned thread) {
 
 static void see(struct word *word, uint32_t message) { see_as(word, message, checker.thread); }
 
-void memory_settle(void) {
-    for (size_t i = 0; i < TABLE_SIZE; i++) {
-        struct word *word = words[i];
-        if (word == NULL || word->run != checker.run) {
-            continue;
+/* The words of this execution, one after the other; *i: 0 at first. */
+static struct word *next_word(size_t *i) {
+    while (*i < TABLE_SIZE) {
+        struct word *word = words[(*i)++];
+        if (word != NULL && word->run == checker.run) {
+            return word;
         }
+    }
+    return NULL;
+}
+
+/* What the caller gives is what it had seen before the first of its fences, as it learns what
+ * others have seen after the last: no order follows between two others. */
+void memory_fence_with(unsigned other) {
+    struct word *word;
+    for (size_t i = 0; (word = next_word(&i)) != NULL;) {
+        uint32_t theirs = first_visible_to(word, other);
+        uint32_t ours = first_visible_to(word, checker.thread);
+        word->fenced_from = theirs > word->fenced_from ? theirs : word->fenced_from;
+        if (ours > theirs) {
+            see_as(word, ours, other);
+        }
+    }
+}
+
+void memory_fences_end(void) {
+    struct word *word;
+    for (size_t i = 0; (word = next_word(&i)) != NULL;) {
+        if (word->fenced_from > first_visible_to(word, checker.thread)) {
+            see_as(word, word->fenced_from, checker.thread);
+        }
+        word->fenced_from = 0;
+    }
+}
+
+void memory_settle(void) {
+    struct word *word;
+    for (size_t i = 0; (word = next_word(&i)) != NULL;) {
         for (unsigned thread = 1; thread < CLOCKS; thread++) {
             see_as(word, word->count - 1, thread);
         }
@@ -238,6 +228,7 @@ static struct word *enter(uintptr_t address, size_t bytes, bool is_store, bool t
         uint32_t step = bytes_last_write(address, &writer);
         word->run = checker.run;
         word->count = 1;
+        word->fenced_from = 0; /* an execution may end within a barrier */
         memset(word->sight_count, 0, sizeof word->sight_count);
         word->messages[0] = (struct message){.value = bytes_get(address, bytes),
                                              .name = step * CLOCKS + writer,
@@ -260,7 +251,8 @@ static uint64_t leave(uint64_t value) {
 static uint64_t observe(struct word *word, uint32_t index, int order) {
     const struct message *message = &word->messages[index];
     see(word, index);
-    clock_join(is_acquire(order) ? checker_now() : &unacquired[checker.thread], &message->released);
+    clock_join(order_is_acquire(order) ? checker_now() : &unacquired[checker.thread],
+               &message->released);
     return message->value;
 }
 
@@ -269,11 +261,11 @@ void memory_fence(int order) {
     if (order == __ATOMIC_SEQ_CST) {
         explore_fail("fences that are sequentially consistent are beyond the explorer");
     }
-    checker_note("fence", 0, 0, name_of(order), (uintptr_t)__builtin_return_address(0));
-    if (is_acquire(order)) {
+    checker_note("fence", 0, 0, order_name(order), (uintptr_t)__builtin_return_address(0));
+    if (order_is_acquire(order)) {
         clock_join(checker_now(), &unacquired[checker.thread]);
     }
-    if (is_release(order)) {
+    if (order_is_release(order)) {
         fenced[checker.thread] = *checker_now();
         leave(0); /* later steps are not released */
     }
@@ -293,7 +285,8 @@ static void append(struct word *word, uint64_t value, uint64_t name, int order,
     if (sequence != NULL) {
         message->released = *sequence;
     }
-    clock_join(&message->released, is_release(order) ? checker_now() : &fenced[checker.thread]);
+    clock_join(&message->released,
+               order_is_release(order) ? checker_now() : &fenced[checker.thread]);
     see(word, word->count++);
     if (word->lock != 0) {
         held[checker.thread] &= ~word->lock;
@@ -310,7 +303,7 @@ uint64_t memory_load(uintptr_t address, size_t bytes, int order, uintptr_t code)
     uint32_t readable = word->count - first_readable(word, order);
     uint32_t index = word->count - 1 - checker_choose(readable);
     uint64_t value = word->messages[index].value;
-    checker_note(index + 1 == word->count ? "load" : "load, old", address, value, name_of(order),
+    checker_note(index + 1 == word->count ? "load" : "load, old", address, value, order_name(order),
                  code);
     bytes_touch(address, bytes, LOAD);
     event(word, word->messages[index].name, 0);
@@ -323,7 +316,7 @@ void memory_store(uintptr_t address, size_t bytes, uint64_t value, int order, ui
         memcpy((void *)address, &value, bytes);
         return;
     }
-    checker_note("store", address, value, name_of(order), code);
+    checker_note("store", address, value, order_name(order), code);
     bytes_touch(address, bytes, STORE);
     append(word, value, event(word, 0, word->messages[word->count - 1].name), order, NULL);
     leave(0);
@@ -356,7 +349,7 @@ uint64_t memory_change(uintptr_t address, size_t bytes, enum memory_operation op
         memcpy((void *)address, &value, bytes);
         return old;
     }
-    checker_note("change", address, value, name_of(order), code);
+    checker_note("change", address, value, order_name(order), code);
     bytes_touch(address, bytes, LOAD);
     bytes_touch(address, bytes, STORE);
     return modify(word, value, order);
@@ -396,13 +389,13 @@ bool memory_swap(uintptr_t address, size_t bytes, uint64_t *expected, uint64_t v
     uint32_t choice = checker_choose(count + (newest == *expected ? 1 : 0));
     bytes_touch(address, bytes, LOAD);
     if (choice == count) {
-        checker_note("swap", address, value, name_of(order), code);
+        checker_note("swap", address, value, order_name(order), code);
         bytes_touch(address, bytes, STORE);
         modify(word, value, order);
         return true;
     }
     const struct message *message = &word->messages[failures[choice]];
-    checker_note("swap failed", address, message->value, name_of(failure_order), code);
+    checker_note("swap failed", address, message->value, order_name(failure_order), code);
     checker.spurious += message->value == *expected;
     event(word, message->name, 0);
     *expected = leave(observe(word, failures[choice], failure_order));

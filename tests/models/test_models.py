@@ -23,6 +23,9 @@ LITMUS = {
     "store_buffers": {0, 1, 2, 3},
     "store_buffers_seq_cst": {1, 2, 3},
     "store_buffers_in_time": {1, 2, 3},
+    "store_buffers_barrier": {1, 2, 3},
+    "store_buffers_barrier_first": {0, 1, 2, 3},
+    "two_readers_barrier": set(range(16)) - {0b1010},
     "message_relaxed": {0, 1, 2, 3},
     "message": {0, 1, 3},
     "fences": {0, 1, 3},
@@ -36,11 +39,14 @@ LITMUS = {
     "load_first": {0, 2},
     "counter": {3},
 }
+# Executions differ by how far threads are at a barrier, also those that have nothing left to show.
+COUNTED_APART = {"two_readers_barrier"}
 SLOW = {"background", "notices", "lock", "take"}
 WRONG = {
     "race": "data race",
     "race_behind_flag": "data race",
     "race_behind_fence": "data race",
+    "race_behind_barrier": "data race",
     "race_behind_time": "data race",
     "sleeps_for_ever": "deadlock",
 }
@@ -68,7 +74,11 @@ def test_explorer_finds_what_is_wrong(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["litmus", "span_word"])
 def test_orders_left_out_tell_nothing_new(name: str) -> None:
-    assert explored(MODELS[name]) == explored(MODELS[name], "--whole")
+    some, whole = explored(MODELS[name]), explored(MODELS[name], "--whole")
+    for scenario in COUNTED_APART & some.keys():
+        assert some[scenario][1] == whole[scenario][1]
+        some[scenario] = whole[scenario]
+    assert some == whole
 
 
 @pytest.mark.parametrize(
