@@ -11,8 +11,9 @@
 
 enum { WORDS = PS_THREAD_NUMBER_MAX / 64 };
 
-__thread uint32_t ps_thread_number __attribute__((tls_model("initial-exec")));
-__thread uint32_t ps_thread_serial __attribute__((tls_model("initial-exec")));
+enum { SERIALS = 0x7fffffff }; /* 1 and up; used again after as many threads */
+
+__thread uint64_t ps_thread_self __attribute__((tls_model("initial-exec")));
 
 static uint64_t x_in_use[WORDS];                 /* bit n % 64 of word n / 64: number n + 1 */
 static uint32_t x_holders[PS_THREAD_NUMBER_MAX]; /* serial by number - 1; 0: no thread */
@@ -25,8 +26,7 @@ static bool has_key;
 /* Destructors of other keys may request a number again: it is returned in the next round. */
 static void thread_ends(void *number) {
     uint32_t own = (uint32_t)(uintptr_t)number;
-    ps_thread_number = 0;
-    ps_thread_serial = 0;
+    ps_thread_self = 0;
     /* release: pairs with ps_thread_number_holder; the thread does nothing more under its number.
      */
     ps_store_release(&x_holders[own - 1], 0u);
@@ -34,13 +34,14 @@ static void thread_ends(void *number) {
 }
 
 static void fork_child(void) {
+    uint32_t own_number = ps_thread_number();
     for (uint32_t word = 0; word < WORDS; word++) {
-        uint32_t index = ps_thread_number - 1;
-        uint64_t own = ps_thread_number != 0 && index / 64 == word ? (uint64_t)1 << index % 64 : 0;
+        uint32_t index = own_number - 1;
+        uint64_t own = own_number != 0 && index / 64 == word ? (uint64_t)1 << index % 64 : 0;
         ps_store_relaxed(&x_in_use[word], own); /* relaxed, all: there is one thread */
     }
     for (uint32_t number = 1; number <= PS_THREAD_NUMBER_MAX; number++) {
-        if (number != ps_thread_number) {
+        if (number != own_number) {
             ps_store_relaxed(&x_holders[number - 1], 0u);
         }
     }
@@ -79,8 +80,8 @@ uint32_t ps_thread_number_holder(uint32_t number) {
 }
 
 uint32_t ps_thread_number_ask(void) {
-    if (ps_thread_number != 0 || !has_key) {
-        return ps_thread_number;
+    if (ps_thread_number() != 0 || !has_key) {
+        return ps_thread_number();
     }
     for (uint32_t word = 0; word < WORDS; word++) {
         uint64_t seen = ps_load_relaxed(&x_in_use[word]); /* relaxed: the claim decides */
@@ -93,9 +94,8 @@ uint32_t ps_thread_number_ask(void) {
                 ps_thread_number_release(number);
                 return 0;
             }
-            uint32_t serial = ps_add_relaxed(&x_serials, 1u) + 1; /* relaxed: a number */
-            ps_thread_number = number;
-            ps_thread_serial = serial;
+            uint32_t serial = ps_add_relaxed(&x_serials, 1u) % SERIALS + 1; /* relaxed: a number */
+            ps_thread_self = (uint64_t)serial << 32 | number;
             /* release: pairs with ps_thread_number_holder, of what the last holder did. */
             ps_store_release(&x_holders[number - 1], serial);
             return number;

@@ -10,6 +10,10 @@
 
 #include <poolshim/thread_number.h>
 
+/* The parts of ps_thread_self. */
+static inline uint32_t ps_thread_number(void) { return (uint32_t)ps_thread_self; }
+static inline uint32_t ps_thread_serial_of(uint64_t self) { return (uint32_t)(self >> 32); }
+
 /* The calling thread's number, given to it if need be. 0: none is left, or the thread is past its
  * end. O(1). */
 uint32_t ps_thread_number_ask(void);

@@ -3,6 +3,7 @@
  * Epochs, and what is freed when they have passed. See retire.h; the orders are checked by
  * models/retire.c. Called by retire.c. No locks.
  */
+#include "pools/common/barrier.h"
 #include "pools/common/thread_number.h"
 #include "pools/retire/retire.h"
 
@@ -21,24 +22,35 @@ void ps_retire_tag(struct retire_domain *domain, struct ps_retire_entry *entry) 
 
 /* True when the thread of an entry is outside, or has followed the epoch, or has ended. */
 static bool has_followed(struct ps_retire_entry *entry, uint32_t number, uint64_t epoch) {
-    /* seq_cst: pairs with ps_retire_announce; acquires what a thread that left has read. */
+    /* seq_cst: pairs with the announcement; acquires what a thread that left has read. */
     uint64_t state = ps_load_seq_cst(&entry->x_state);
     /* relaxed: where it is that of the thread before, this was its state, and it has ended; where
      * it is too new, the state is taken for the new thread's, which delays a step. */
-    return state == 0 || state == (epoch << 1 | 1) ||
-           ps_load_relaxed(&entry->x_serial) != ps_thread_number_holder(number);
+    return !retire_is_inside(state) || state == epoch ||
+           ps_thread_serial_of(ps_load_relaxed(&entry->x_outside)) !=
+               ps_thread_number_holder(number);
+}
+
+static bool have_all_followed(struct retire_domain *domain, uint64_t epoch) {
+    /* seq_cst: an entry is counted before its thread announces itself. */
+    uint32_t count = ps_load_seq_cst(&domain->x_used_count);
+    for (uint32_t number = 1; number <= count; number++) {
+        if (!has_followed(&domain->face.entries[number], number, epoch)) {
+            return false;
+        }
+    }
+    return true;
 }
 
 bool ps_retire_step(struct retire_domain *domain) {
     uint64_t epoch = ps_load_seq_cst(&domain->face.x_epoch); /* seq_cst: before the scan */
-    /* seq_cst: an entry is counted before its thread announces itself. */
-    uint32_t count = ps_load_seq_cst(&domain->x_used_count);
-    for (uint32_t index = 0; index < count; index++) {
-        if (!has_followed(&domain->face.entries[index], index + 1, epoch)) {
-            return false;
-        }
+    if (!have_all_followed(domain, epoch)) {
+        return false; /* without a barrier: no more threads have followed than it would say */
     }
-    /* seq_cst: see ps_retire_announce and ps_retire_tag. If it fails another thread's has
+    if (!domain->is_fenced && (!ps_barrier_everywhere() || !have_all_followed(domain, epoch))) {
+        return false;
+    }
+    /* seq_cst: see announce_fenced and ps_retire_tag. If it fails another thread's has
      * succeeded. */
     (void)ps_cas_strong_seq_cst(&domain->face.x_epoch, &epoch, epoch + 1);
     return true;
@@ -72,7 +84,7 @@ size_t ps_retire_free_ended(struct retire_domain *domain) {
     size_t freed = 0;
     uint32_t count = ps_load_seq_cst(&domain->x_used_count); /* seq_cst: as in ps_retire_step */
     for (uint32_t number = 1; number <= count; number++) {
-        struct ps_retire_entry *entry = &domain->face.entries[number - 1];
+        struct ps_retire_entry *entry = &domain->face.entries[number];
         if (ps_thread_number_claim(number)) {
             entry->is_freeing = 0; /* a thread of which a fork has no more */
             ps_retire_tag(domain, entry);

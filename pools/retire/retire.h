@@ -31,10 +31,11 @@ struct retire_record {
 
 struct retire_domain {
     struct ps_retire face; /* first member */
-    uint32_t x_used_count; /* entries from here on were never used */
+    uint32_t x_used_count; /* threads with a number above it have never used the domain */
     uint32_t limit;        /* records of an entry, a power of two */
     uint32_t batch;        /* records that get an epoch together */
     bool is_waiting;
+    bool is_fenced; /* enter makes a barrier, or else a step of the epoch one everywhere */
     struct retire_record *records; /* of all entries, one after the other */
     size_t chunk_bytes;
     struct ps_chunks chunks;
@@ -44,10 +45,15 @@ static inline struct retire_domain *retire_domain_of(struct ps_retire *domain) {
     return (struct retire_domain *)(void *)domain;
 }
 
+/* In an epoch, and so in the state of a thread that is inside. */
+#define RETIRE_INSIDE ((uint64_t)1 << 63)
+
+static inline bool retire_is_inside(uint64_t state) { return (state & RETIRE_INSIDE) != 0; }
+
 static inline struct retire_record *retire_record_at(struct retire_domain *domain,
                                                      const struct ps_retire_entry *entry,
                                                      uint64_t number) {
-    size_t index = (size_t)(entry - domain->face.entries);
+    size_t index = (size_t)(entry - domain->face.entries) - 1;
     return &domain->records[index * domain->limit + (number & (domain->limit - 1))];
 }
 
@@ -58,7 +64,8 @@ static inline size_t retire_length(const struct ps_retire_entry *entry) {
 /* collect.c: gives all records an epoch. */
 void ps_retire_tag(struct retire_domain *domain, struct ps_retire_entry *entry);
 
-/* collect.c: moves the epoch on, if every thread inside has followed it. */
+/* collect.c: moves the epoch on, if every thread inside has followed it, and the system lets it
+ * find out. */
 bool ps_retire_step(struct retire_domain *domain);
 
 /* collect.c: frees up to `most` records whose time has come; the entry is the caller's. Returns how

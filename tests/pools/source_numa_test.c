@@ -8,13 +8,9 @@
 #include "pools/engine/os/os.h"
 #include "pools/engine/os/syscall.h"
 #include "tests/pools/modes.h"
+#include "tests/pools/refused_call.h"
 #include "tests/pools/source_chunks.h"
 #include "tests/unit/fresh.h"
-
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <stddef.h>
-#include <sys/prctl.h>
 
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
@@ -150,27 +146,12 @@ TEST(what_cannot_be_is_refused) {
     CHECK(take(&numa.source, 1, 3) == NULL && errno == EINVAL);
 }
 
-/* From now on two system calls of this process fail so. */
-static void refuse(int error) {
-    struct sock_filter filter[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mbind, 1, 0),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_get_mempolicy, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (unsigned)error),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
-        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) {
-        UNIT_SKIP("no filter of system calls can be set here");
-    }
-}
-
 static void check_without(int error) {
     uint64_t nodes = nodes_or_skip();
     struct ps_source_numa before;
     REQUIRE(ps_source_numa_init(&before, PS_NUMA_BIND, nodes, 0));
-    refuse(error);
+    refuse_call(SYS_mbind, error);
+    refuse_call(SYS_get_mempolicy, error);
     errno = 0;
     CHECK_EQ(ps_numa_nodes(), 0);
     CHECK_EQ(errno, error);

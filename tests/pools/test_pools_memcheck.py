@@ -25,7 +25,7 @@ FOUND = 99  # the exit status of valgrind when memcheck has found something
 # Five seconds and more; the others take two on average.
 SLOW = {"arena_damage_test", "arena_power_test", "pages_system_test", "pool_memory_test"}
 SLOW |= {"bounded_test", "pool_random_test", "region_test", "retire_hpp_test", "retire_test"}
-SLOW |= {"slice_test", "shared_kill_test", "shared_open_test", "shared_test"}
+SLOW |= {"retire_threads_test", "slice_test", "shared_kill_test", "shared_open_test", "shared_test"}
 # These wait for the disk at every step of a commit, and kill children there: hours under memcheck.
 # What they call is called by the arena's other tests.
 LEFT_OUT = {"arena_kill_test", "arena_test"}

@@ -110,7 +110,7 @@ static inline size_t ps_bounded_index(const struct ps_bounded *pool, const void 
  * returns NULL.
  */
 PS_MALLOC static inline void *ps_bounded_alloc(struct ps_bounded *pool) PS_NOEXCEPT {
-    uint32_t number = ps_thread_number - 1;
+    uint32_t number = (uint32_t)ps_thread_self - 1;
     if (__builtin_expect(number < pool->inline_cache_count, 1)) {
         struct ps_bounded_cache *cache = &pool->caches[number];
         uint64_t first = cache->x_first;
@@ -132,7 +132,7 @@ PS_MALLOC static inline void *ps_bounded_alloc(struct ps_bounded *pool) PS_NOEXC
 /* Frees an object of this pool, whichever thread has allocated it. NULL does nothing. Keeps errno.
  * O(1). */
 static inline void ps_bounded_free(struct ps_bounded *pool, void *object) PS_NOEXCEPT {
-    uint32_t number = ps_thread_number - 1;
+    uint32_t number = (uint32_t)ps_thread_self - 1;
     size_t index = ps_bounded_index(pool, object);
     if (__builtin_expect(number < pool->inline_cache_count && index < pool->count, 1)) {
         struct ps_bounded_cache *cache = &pool->caches[number];

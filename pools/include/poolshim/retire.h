@@ -32,9 +32,14 @@
  * options.threads at a time. The objects that an ended thread has retired are freed by others. In
  * the child of a fork, readers that do not exist there are not waited for.
  *
- * Cost: enter is an atomic store with a full barrier (an exchange on x86-64) and a load, leave a
- * store, inlined; inside of another enter, a counter. Retire is a few stores; each limit_items / 4
- * calls one of them reads the state of all threads and frees as many objects.
+ * Cost: enter and leave are ten inlined instructions each, without a barrier; inside of another
+ * enter, a counter. Retire is a few stores; each limit_items / 4 calls one of them reads the state
+ * of all threads and frees as many objects. Before that it has the kernel make a barrier in every
+ * thread of the process that runs (membarrier, registered when the first domain is made): some
+ * microseconds, and an interrupt for those threads. If the kernel has no such call (before Linux
+ * 4.14), or refuses it, and with is_fenced, enter is a call and makes the barrier itself (an
+ * exchange on x86-64). Set is_fenced where readers must not be interrupted, and where a filter of
+ * system calls that forbids membarrier is installed later: nothing is freed any more then.
  *
  * PS_DEBUG=check: a leave without enter, and the end of a domain in which a thread is inside, end
  * the program with a line that says so. The pool that an object goes to decides what it contains
@@ -58,30 +63,36 @@ typedef void ps_retire_free(void *object, void *context);
 struct ps_retire_options {
     struct ps_chunk_options chunks; /* one chunk for everything; lengths and oom are not used */
     size_t limit_items; /* retired objects of a thread that wait at most, a power of two up to 2^24;
-                           0: 256 */
+                           0: 512 */
     size_t threads;     /* at a time, at most PS_THREAD_NUMBER_MAX; 0: 64 */
     bool is_waiting;    /* when a thread's room is full, retire waits for readers */
+    bool is_fenced;     /* enter makes a barrier, retire no system call: see above */
 };
 
 /* The library's own: a thread in a domain. */
 struct ps_retire_entry {
-    uint64_t x_state;    /* 0: outside; else epoch << 1 | 1. Read by all */
-    uint32_t nesting;    /* the thread's own from here on */
-    uint32_t x_serial;   /* of the thread; another: it has ended. Read by all */
+    uint64_t x_state;    /* x_outside; or the epoch, with its highest bit. Read by all */
+    uint64_t x_outside;  /* ps_thread_self of the thread, in a domain whose enters are slow with
+                            PS_RETIRE_SLOW. That of another one has ended. Read by all */
+    uint64_t depth;      /* enters inside of another one; checks add 1. Leave is slow while it is
+                            not 0. The thread's own from here on */
     uint64_t first;      /* oldest record, counted from the beginning of time */
     uint64_t tagged;     /* records before it have an epoch */
     uint64_t next;       /* the next record */
     uint64_t is_freeing; /* records are being freed: a free function runs */
-    uint64_t unused[2];
+    uint64_t unused;
 };
+
+/* The library's own: a bit that no ps_thread_self has, since numbers are below it. */
+#define PS_RETIRE_SLOW ((uint64_t)1 << 31)
 
 /* The fields are the library's own. */
 struct ps_retire {
-    struct ps_retire_entry *entries; /* of thread number 1, 2, ... */
-    uint32_t entry_count;
+    struct ps_retire_entry *entries; /* of thread number 0, 1, ...; 0: threads that have none */
+    uint32_t number_max;
     uint32_t is_checked;
     uint64_t unused[6];
-    uint64_t x_epoch; /* on a line of its own */
+    uint64_t x_epoch; /* on a line of its own. The highest bit is set */
 };
 
 /* Makes a domain. options: NULL for the defaults; not kept. NULL: EINVAL for options out of range,
@@ -92,19 +103,24 @@ PS_API struct ps_retire *ps_retire_create(const struct ps_retire_options *option
  * Keeps errno. O(retired objects). */
 PS_API void ps_retire_destroy(struct ps_retire *domain) PS_NOEXCEPT;
 
-/* The slow half of enter, and the check of leave. */
+/* The slow halves of enter and leave. */
 PS_API bool ps_retire_enter_slow(struct ps_retire *domain) PS_NOEXCEPT;
-PS_API void ps_retire_leave_odd(struct ps_retire *domain) PS_NOEXCEPT;
+PS_API void ps_retire_leave_slow(struct ps_retire *domain) PS_NOEXCEPT;
 
 /* The library's own: from here on the thread's loads see nothing that is freed before it leaves.
  *
- * The store and the second load are sequentially consistent, as are the scan of the states and the
- * step of the epoch: either a scan sees the state, or the load sees the step after it, and with it
- * what was unlinked before. An epoch that is old by then only delays the next step. */
+ * No barrier: the step of the epoch has the kernel make one in this thread before it scans the
+ * states. If that comes after the store, the scan sees the state. If it comes before, the loads
+ * that follow see what had been unlinked by then. That is why they must not be moved before the
+ * store by the compiler. An epoch that is old by then only delays the next step. */
 static inline void ps_retire_announce(struct ps_retire *domain, struct ps_retire_entry *entry) {
-    uint64_t epoch = __atomic_load_n(&domain->x_epoch, __ATOMIC_RELAXED); /* relaxed: any will do */
-    __atomic_store_n(&entry->x_state, epoch << 1 | 1, __ATOMIC_SEQ_CST);
-    (void)__atomic_load_n(&domain->x_epoch, __ATOMIC_SEQ_CST);
+    /* acquire: pairs with the step; what was unlinked before an epoch ended is not seen in the next
+     * one, which the scan lets pass. */
+    uint64_t epoch = __atomic_load_n(&domain->x_epoch, __ATOMIC_ACQUIRE);
+    /* release: pairs with the scan, which replaces the state before by this one; what was read
+     * under that was read before. */
+    __atomic_store_n(&entry->x_state, epoch, __ATOMIC_RELEASE);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
 }
 
 /*
@@ -113,13 +129,13 @@ static inline void ps_retire_announce(struct ps_retire *domain, struct ps_retire
  * thread is not inside. O(1).
  */
 static inline bool ps_retire_enter(struct ps_retire *domain) PS_NOEXCEPT {
-    uint32_t number = ps_thread_number - 1;
-    if (__builtin_expect(number < domain->entry_count, 1)) {
+    uint64_t self = ps_thread_self;
+    uint32_t number = (uint32_t)self;
+    if (__builtin_expect(number <= domain->number_max, 1)) {
         struct ps_retire_entry *entry = &domain->entries[number];
-        if (__builtin_expect(entry->x_serial == ps_thread_serial, 1)) {
-            if (entry->nesting++ == 0) {
-                ps_retire_announce(domain, entry);
-            }
+        /* relaxed: the thread's own, or no state of this thread. */
+        if (__builtin_expect(__atomic_load_n(&entry->x_state, __ATOMIC_RELAXED) == self, 1)) {
+            ps_retire_announce(domain, entry);
             return true;
         }
     }
@@ -128,14 +144,13 @@ static inline bool ps_retire_enter(struct ps_retire *domain) PS_NOEXCEPT {
 
 /* Ends the newest enter of the calling thread. O(1). */
 static inline void ps_retire_leave(struct ps_retire *domain) PS_NOEXCEPT {
-    struct ps_retire_entry *entry = &domain->entries[ps_thread_number - 1];
-    if (__builtin_expect(domain->is_checked, 0)) {
-        ps_retire_leave_odd(domain);
+    struct ps_retire_entry *entry = &domain->entries[(uint32_t)ps_thread_self];
+    if (__builtin_expect(entry->depth != 0, 0)) {
+        ps_retire_leave_slow(domain);
+        return;
     }
-    if (--entry->nesting == 0) {
-        /* release: pairs with the scan of the states; what was read was read before. */
-        __atomic_store_n(&entry->x_state, 0, __ATOMIC_RELEASE);
-    }
+    /* release: pairs with the scan of the states; what was read was read before. */
+    __atomic_store_n(&entry->x_state, entry->x_outside, __ATOMIC_RELEASE);
 }
 
 /*

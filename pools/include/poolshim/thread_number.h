@@ -10,12 +10,12 @@
 
 PS_BEGIN_DECLS
 
-/* 1 to PS_THREAD_NUMBER_MAX; 0: the thread has none yet, or there is none left. */
 #define PS_THREAD_NUMBER_MAX 1024
-extern PS_API __thread uint32_t ps_thread_number __attribute__((tls_model("initial-exec")));
 
-/* The thread's own, unlike its number, which others had before. 0 with number 0. */
-extern PS_API __thread uint32_t ps_thread_serial __attribute__((tls_model("initial-exec")));
+/* The number, 1 to PS_THREAD_NUMBER_MAX, in the low half; 0: the thread has none yet, or there is
+ * none left. In the high half a serial below 2^31, which is the thread's own, unlike its number,
+ * that others had before; 0 with number 0. */
+extern PS_API __thread uint64_t ps_thread_self __attribute__((tls_model("initial-exec")));
 
 PS_END_DECLS
 

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Retired objects: readers follow a pointer while a writer replaces what it leads to, retires the
- * old object and moves the epoch on. No object is used after it was freed, nor while. Sources and
- * faults to find: retire.model.
+ * old object and moves the epoch on, with the system's barrier in the readers, or with their own
+ * (fenced). No object is used after it was freed, nor while. Sources and faults to find:
+ * retire.model.
  */
 #include "pools/retire/retire.h"
+#include "pools/common/barrier.h"
 #include "pools/common/thread_number.h"
 
 #include <chunks.h>
@@ -20,10 +22,18 @@ static struct object objects[2];
 static struct object *x_current;
 static unsigned freed;
 
-__thread uint32_t ps_thread_number;
-__thread uint32_t ps_thread_serial = 1;
+__thread uint64_t ps_thread_self; /* serial 1 of each number */
 
-uint32_t ps_thread_number_ask(void) { return explore_thread(); }
+static void be_thread(void) { ps_thread_self = (uint64_t)1 << 32 | explore_thread(); }
+
+uint32_t ps_thread_number_ask(void) { return (uint32_t)ps_thread_self; }
+
+bool ps_barrier_is_available(void) { return true; }
+
+bool ps_barrier_everywhere(void) {
+    explore_barrier_everywhere();
+    return true;
+}
 
 uint32_t ps_thread_number_holder(uint32_t number) {
     (void)number;
@@ -39,15 +49,34 @@ void ps_thread_number_release(uint32_t number) { (void)number; }
 
 int sched_yield(void) { return 0; }
 
-static void set_up(void) {
-    const struct ps_retire_options options = {.limit_items = 4, .threads = 3};
+static void make(bool is_fenced) {
+    const struct ps_retire_options options = {
+        .limit_items = 2, .threads = 3, .is_fenced = is_fenced};
     domain = ps_retire_create(&options);
     EXPLORE_ASSERT(domain != NULL);
-    for (size_t index = 0; index < 3; index++) { /* all threads have used it before */
-        domain->entries[index].x_serial = ps_thread_serial;
-    }
-    retire_domain_of(domain)->x_used_count = 3;
     x_current = &objects[0];
+}
+
+static void use_all(void) {
+    for (uint32_t number = 1; number <= 3; number++) {
+        ps_thread_self = (uint64_t)1 << 32 | number;
+        EXPLORE_ASSERT(ps_retire_enter_slow(domain));
+        ps_retire_leave(domain);
+    }
+}
+
+static void set_up(void) {
+    make(false);
+    use_all();
+}
+
+static void set_up_unused(void) { make(false); }
+
+static void set_up_fenced_unused(void) { make(true); }
+
+static void set_up_fenced(void) {
+    make(true);
+    use_all();
 }
 
 static void kill(void *object, void *context) {
@@ -57,18 +86,12 @@ static void kill(void *object, void *context) {
     freed++;
 }
 
-/* As ps_retire_leave, whose thread-local number all threads of a model share. */
-static void leave(void) {
-    struct ps_retire_entry *entry = &domain->entries[explore_thread() - 1];
-    entry->nesting--;
-    ps_store_release(&entry->x_state, (uint64_t)0); /* release: as there */
-}
-
 static void read(void) {
-    EXPLORE_ASSERT(ps_retire_enter_slow(domain));
+    be_thread();
+    EXPLORE_ASSERT(ps_retire_enter(domain));
     const struct object *object = ps_load_acquire(&x_current); /* acquire: the program's */
     (void)*(volatile const uint64_t *)&object->content;
-    leave();
+    ps_retire_leave(domain);
 }
 
 static void read_twice(void) {
@@ -77,6 +100,7 @@ static void read_twice(void) {
 }
 
 static void replace(void) {
+    be_thread();
     objects[1].content = 1;
     /* The program's: publishes the new object. */
     struct object *old = ps_exchange_release(&x_current, &objects[1]);
@@ -86,6 +110,15 @@ static void replace(void) {
 static void replace_and_collect(void) {
     replace();
     (void)ps_retire_collect(domain);
+}
+
+/* Without steps of its own, which `step` makes. */
+static void replace_and_free(void) {
+    retire_domain_of(domain)->batch = 2;
+    replace();
+    struct ps_retire_entry *entry = &domain->entries[explore_thread()];
+    ps_retire_tag(retire_domain_of(domain), entry);
+    (void)ps_retire_free_ready(retire_domain_of(domain), entry, 1);
 }
 
 /* Another thread moves the epoch on. */
@@ -103,6 +136,11 @@ static void check(void) {
 const struct explore_scenario explore_scenarios[] = {
     {"replaced", set_up, {read, replace_and_collect}, check, false},
     {"read_again", set_up, {read_twice, replace_and_collect}, check, false},
-    {"stepped", set_up, {read, replace, step}, check, false},
+    {"stepped", set_up, {read, replace_and_free, step}, check, false},
+    {"unused", set_up_unused, {replace_and_collect, read}, check, false},
+    {"fenced_unused", set_up_fenced_unused, {replace_and_collect, read}, check, false},
+    {"fenced", set_up_fenced, {read, replace_and_collect}, check, false},
+    {"fenced_again", set_up_fenced, {read_twice, replace_and_collect}, check, false},
+    {"fenced_stepped", set_up_fenced, {read, replace_and_free, step}, check, false},
     {NULL, NULL, {NULL}, NULL, false},
 };
