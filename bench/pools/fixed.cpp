@@ -136,6 +136,7 @@ template <class Pool> struct Entry {
 
 const Entry<Ps<ps::fixed<Object, COUNT>>> use_fixed("ps_fixed");
 const Entry<Ps<ps::shared_fixed<Object, COUNT>>> use_shared("ps_fixed_shared");
+const Entry<Ps<ps::unchecked_fixed<Object, COUNT>>> use_unchecked("ps_fixed_unchecked");
 const Entry<New> use_new("new");
 #if __has_include(<boost/pool/pool.hpp>)
 const Entry<Boost> use_boost("boost_unordered");

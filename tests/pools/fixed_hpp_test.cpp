@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// ps::fixed and ps::shared_fixed: constant initialisation, the ends of objects, constructors that
-// throw, threads.
+// ps::fixed, ps::shared_fixed and ps::unchecked_fixed: constant initialisation, the ends of
+// objects, constructors that throw, threads.
 #include "tests/pools/session.hpp"
 #include "tests/unit/fresh.h"
 
@@ -22,6 +22,12 @@ static_assert(!empty_points.owns(nullptr));
 static_assert(std::is_trivially_destructible_v<ps::fixed<point, 4>>);
 static_assert(!std::is_trivially_destructible_v<ps::fixed<session, 4>>);
 static_assert(!std::is_copy_constructible_v<ps::fixed<point, 4>>);
+
+static_assert(std::is_trivially_destructible_v<ps::unchecked_fixed<session, 4>>);
+static_assert(!std::is_copy_constructible_v<ps::unchecked_fixed<point, 4>>);
+
+static constexpr ps::unchecked_fixed<point, 4> empty_unchecked;
+static_assert(empty_unchecked.capacity() == 4);
 
 static ps::fixed<point, 4> points;
 static point *made_at_load;
@@ -66,6 +72,55 @@ TEST(objects_live_from_create_to_destroy) {
     use_pool(pool);
     ps::shared_fixed<session, 70> shared;
     use_pool(shared);
+}
+
+TEST(an_unchecked_pool_reuses_the_newest) {
+    ps::unchecked_fixed<session, 5> pool;
+    session *sessions[5];
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < 5; i++) {
+            session *made = pool.create(i);
+            REQUIRE(made != nullptr && pool.owns(made));
+            CHECK(round == 0 || made == sessions[4 - i]);
+            sessions[round == 0 ? i : 4 - i] = made;
+        }
+        CHECK(pool.create(1) == nullptr);
+        CHECK_EQ(living, 5);
+        for (session *each : sessions) {
+            pool.destroy(each);
+        }
+        CHECK_EQ(living, 0);
+    }
+    CHECK(!pool.owns(&pool + 1) && !pool.owns(nullptr));
+    bool has_thrown = false;
+    try {
+        pool.create(-1);
+    } catch (const std::runtime_error &) {
+        has_thrown = true;
+    }
+    CHECK(has_thrown);
+    CHECK_PTR_EQ(pool.create(1), sessions[4]);
+    pool.destroy(sessions[4]);
+}
+
+TEST(an_unchecked_pool_of_small_objects_gives_memory_too) {
+    static ps::unchecked_fixed<char, 3> pool;
+    char *all[3];
+    for (char *&each : all) {
+        each = static_cast<char *>(pool.allocate());
+        *each = 7;
+    }
+    int refused = 0;
+    for (std::size_t bytes : {std::size_t{1}, std::size_t{2}}) {
+        try {
+            pool.allocate(bytes);
+        } catch (const std::bad_alloc &) {
+            refused++;
+        }
+    }
+    CHECK_EQ(refused, 2);
+    pool.deallocate(all[1]);
+    CHECK_PTR_EQ(pool.create('x'), all[1]);
 }
 
 TEST(objects_in_use_end_with_the_pool) {

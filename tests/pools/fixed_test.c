@@ -80,6 +80,47 @@ TEST(reuse_is_newest_first_and_contents_stay) {
     ps_fixed_free(&messages.pool, again);
 }
 
+TEST(an_unchecked_pool_has_each_object_once) {
+    static PS_FIXED(struct message, COUNT) unchecked = PS_FIXED_INIT(unchecked);
+    for (size_t round = 0; round < 3; round++) {
+        for (size_t i = 0; i < COUNT; i++) {
+            struct message *message = ps_fixed_alloc_unchecked(&unchecked.pool);
+            /* In order of address; then the newest of the frees below first. */
+            size_t expected = round == 0 ? i : (COUNT - 1 - i) * 7 % COUNT;
+            CHECK_PTR_EQ(message, &unchecked.objects[expected]);
+            message->number = expected;
+        }
+        errno = 7;
+        CHECK(ps_fixed_alloc_unchecked(&unchecked.pool) == NULL);
+        CHECK_EQ(errno, 7);
+        for (size_t i = 0; i < COUNT; i++) {
+            CHECK_EQ(unchecked.objects[i].number, i);
+        }
+        for (size_t i = 0; i < COUNT; i++) {
+            ps_fixed_free_unchecked(&unchecked.pool, &unchecked.objects[i * 7 % COUNT]);
+        }
+    }
+}
+
+TEST(objects_of_an_unchecked_pool_may_lie_anywhere) {
+    unsigned char buffer[200];
+    struct ps_fixed pool;
+    size_t count = ps_fixed_init(&pool, buffer + 1, sizeof buffer - 1, 9, 1);
+    CHECK_CMP(count, >, 10);
+    void *objects[20];
+    for (size_t round = 0; round < 2; round++) {
+        for (size_t i = 0; i < count; i++) {
+            objects[i] = ps_fixed_alloc_unchecked(&pool);
+            CHECK(objects[i] != NULL && ps_fixed_owns(&pool, objects[i]));
+            memset(objects[i], 0xff, 9);
+        }
+        CHECK(ps_fixed_alloc_unchecked(&pool) == NULL);
+        for (size_t i = 0; i < count; i++) {
+            ps_fixed_free_unchecked(&pool, objects[i]);
+        }
+    }
+}
+
 TEST(a_pool_on_the_stack_needs_nothing_else) {
     PS_FIXED(char, 3) bytes = PS_FIXED_INIT(bytes);
     char *all[3];

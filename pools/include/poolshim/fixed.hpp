@@ -3,6 +3,7 @@
 //
 //     ps::fixed<T, N>           for one thread at a time
 //     ps::shared_fixed<T, N>    for any thread and for signal handlers, lock-free
+//     ps::unchecked_fixed<T, N> for one thread at a time; misuse is not found, see below
 //
 //     static ps::fixed<Message, 16> messages;     // constant-initialised zeros: no code before
 //     main Message *message = messages.create("text"); // nullptr: all 16 are in use
@@ -255,6 +256,88 @@ class basic_fixed : detail::fixed_owner<T, N, std::is_trivially_destructible_v<T
             }
         }
     };
+};
+
+// Without marks: create and destroy are as short as a list's. It does not know which objects are in
+// use: no size, each or clear, no destructor, so objects in use are forgotten at its end. destroy
+// takes no nullptr, deallocate neither. Not for constant expressions, but constant-initialised.
+template <class T, std::size_t N> class unchecked_fixed {
+  public:
+    using value_type = T;
+
+    constexpr unchecked_fixed() noexcept : free_(nullptr), touched_(0) {}
+    unchecked_fixed(const unchecked_fixed &) = delete;
+    unchecked_fixed &operator=(const unchecked_fixed &) = delete;
+
+    static constexpr std::size_t capacity() noexcept { return N; }
+
+    // T(arguments...), or nullptr: all are in use. Throws what the constructor throws.
+    template <class... Arguments> T *create(Arguments &&...arguments) {
+        struct guard {
+            unchecked_fixed &pool;
+            void *place;
+            ~guard() {
+                if (place != nullptr) {
+                    pool.put(place);
+                }
+            }
+        } guarded{*this, take()};
+        if (__builtin_expect(guarded.place == nullptr, 0)) {
+            return nullptr;
+        }
+        T *object = ::new (guarded.place) T(std::forward<Arguments>(arguments)...);
+        guarded.place = nullptr;
+        return object;
+    }
+    void destroy(T *object) noexcept {
+        object->~T();
+        put(object);
+    }
+
+    // As those of ps::fixed.
+    void *allocate(std::size_t bytes = sizeof(T), std::size_t align = alignof(T)) {
+        void *place = bytes <= sizeof(T) && align <= alignof(T) ? take() : nullptr;
+        if (__builtin_expect(place == nullptr, 0)) {
+            throw std::bad_alloc();
+        }
+        return place;
+    }
+    void deallocate(void *memory, std::size_t = 0, std::size_t = 0) noexcept { put(memory); }
+
+    bool owns(const void *address) const noexcept {
+        return reinterpret_cast<std::uintptr_t>(address) -
+                   reinterpret_cast<std::uintptr_t>(&memory_) <
+               sizeof memory_;
+    }
+
+  private:
+    struct link {
+        link *next;
+    };
+    struct room {
+        alignas(T) alignas(
+            link) unsigned char bytes[sizeof(T) > sizeof(link) ? sizeof(T) : sizeof(link)];
+    };
+    union rooms {
+        constexpr rooms() noexcept : none() {}
+        struct {
+        } none;
+        room all[N];
+    };
+
+    void *take() noexcept {
+        link *first = free_;
+        if (__builtin_expect(first != nullptr, 1)) {
+            free_ = first->next;
+            return first;
+        }
+        return touched_ != N ? &memory_.all[touched_++] : nullptr;
+    }
+    void put(void *place) noexcept { free_ = ::new (place) link{free_}; }
+
+    link *free_;
+    std::size_t touched_; // rooms from here on were never used
+    rooms memory_;
 };
 
 template <class T, std::size_t N> using fixed = basic_fixed<T, N, false>;
