@@ -31,11 +31,7 @@ template <class Word> class PsSlots {
     Handle insert(std::uint64_t name) { return slots_.insert(name); }
     Entity *get(Handle handle) { return slots_.get(handle); }
     void remove(Handle handle) { slots_.remove(handle); }
-    template <class Visit> void each(Visit &&visit) {
-        for (Entity &entity : slots_) {
-            visit(entity);
-        }
-    }
+    template <class Visit> void each(Visit &&visit) { slots_.each(visit); }
 
   private:
     ps::slots<Entity, Word, sizeof(Word) == 8 ? 32 : 18> slots_;

@@ -192,7 +192,7 @@ static uint64_t take_place(struct ps_slots *slots, void **object) {
     }
     *list = stamp & slots->position_mask;
     *ps_slots_stamp(place) = handle;
-    ps_slots_flip(slots, slots->directory[position >> slots->shift], position);
+    slots_flip(slots, position);
     slots->live_count++;
     *object = object_of(slots, place);
     return handle;
@@ -242,7 +242,7 @@ static void put_place(struct ps_slots *slots, char *place, uint64_t handle) {
         *ps_slots_stamp(place) = PS_SLOTS_FREE | generation | *slots_list(slots);
         *slots_list(slots) = position;
     }
-    ps_slots_flip(slots, slots->directory[position >> slots->shift], position);
+    slots_flip(slots, position);
     slots->live_count--;
 }
 
@@ -281,6 +281,22 @@ static bool next_word(const struct ps_slots *slots, struct ps_slots_cursor *curs
     }
     cursor->next = position;
     return cursor->rest != 0;
+}
+
+size_t ps_slots_next_run(const struct ps_slots *slots, struct ps_slots_cursor *cursor) {
+    cursor->rest = 0;
+    if (slots_is_debug(slots) || !next_word(slots, cursor) || cursor->rest != UINT64_MAX) {
+        return 0;
+    }
+    size_t count = 64;
+    const uint64_t *bits = slots_bits(slots, slots->directory[(cursor->next - 1) >> slots->shift]);
+    size_t index = ps_slots_index(slots, cursor->next);
+    while (index != 0 && cursor->next < slots->touched && bits[index >> 6] == UINT64_MAX) {
+        count += 64;
+        cursor->next += 64;
+        index = ps_slots_index(slots, cursor->next); /* 0: the next chunk's */
+    }
+    return count;
 }
 
 /* The place of the next live object. In debug modes nothing is left to the inlined half. */

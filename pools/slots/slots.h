@@ -45,8 +45,14 @@ static inline uint64_t *slots_list(struct ps_slots *slots) {
 
 /* The place of a position that has memory. */
 static inline char *slots_place(const struct ps_slots *slots, size_t position) {
-    return ps_slots_place(slots, slots->directory[position >> slots->shift], position,
-                          ps_slots_shape_of(slots));
+    return ps_slots_place(slots->directory[position >> slots->shift],
+                          ps_slots_index(slots, position), ps_slots_shape_of(slots));
+}
+
+/* Sets or clears the bit of a position that has memory. */
+static inline void slots_flip(const struct ps_slots *slots, size_t position) {
+    ps_slots_flip(slots, slots->directory[position >> slots->shift],
+                  ps_slots_index(slots, position));
 }
 
 static inline uint64_t *slots_bits(const struct ps_slots *slots, char *chunk) {

@@ -126,6 +126,71 @@ TEST(iteration_is_in_order_for_every_kind_of_handle) {
     visit_in_order(smaller);
 }
 
+/* By iterators and by each: the same objects, in the same order. */
+template <class Map> static void check_each(Map &map) {
+    std::vector<int> expected;
+    std::vector<int> visited;
+    std::vector<int> visited_constant;
+    for (const auto &object : map) {
+        expected.push_back(object.number);
+    }
+    map.each([&](auto &object) { visited.push_back(object.number); });
+    const Map &constant = map;
+    constant.each([&](const auto &object) { visited_constant.push_back(object.number); });
+    CHECK_EQ(visited.size(), map.size());
+    CHECK(visited == expected && visited_constant == expected);
+}
+
+template <class Map> static void visit_each(std::size_t chunk_bytes) {
+    ps::slots_options options = {};
+    options.chunks.max_bytes = chunk_bytes;
+    Map map(options);
+    check_each(map);
+    std::vector<typename Map::handle> handles;
+    for (int i = 0; i < 3000; i++) {
+        handles.push_back(map.insert(i));
+        if (i % 500 == 63) {
+            check_each(map);
+        }
+    }
+    check_each(map);
+    WHEN("objects die that a run of living ones had ahead, and the visited ones");
+    std::vector<int> visited;
+    map.each([&](auto &object) {
+        visited.push_back(object.number);
+        if (object.number % 7 == 0 && object.number + 3 < 3000) {
+            CHECK(map.remove(handles[static_cast<std::size_t>(object.number) + 3]));
+            CHECK(map.remove(handles[static_cast<std::size_t>(object.number)]));
+        }
+    });
+    THEN("those are not visited, and all others are");
+    CHECK_EQ(visited.size(), 3000 - 429);
+    for (std::size_t i = 0; i < visited.size(); i++) {
+        CHECK_NE(visited[i] % 7, 3);
+    }
+    check_each(map);
+    for (std::size_t i = 1000; i < 2000; i++) {
+        map.remove(handles[i]);
+    }
+    check_each(map);
+    map.trim();
+    check_each(map);
+    for (int i = 0; i < 700; i++) {
+        map.insert(3000 + i);
+    }
+    check_each(map);
+    map.clear();
+    check_each(map);
+    CHECK(map.check());
+}
+
+TEST(each_visits_what_iterators_do) {
+    visit_each<ps::slots<session>>(0);
+    visit_each<ps::slots<session>>(1 << 20);
+    visit_each<ps::slots<session>>(128);
+    visit_each<ps::slots<wide, std::uint32_t>>(0);
+}
+
 TEST(handles_are_values) {
     using handle = ps::slots<int>::handle;
     static_assert(!handle() && sizeof(handle) == 8);

@@ -5,8 +5,8 @@
 //     ps::shared_fixed<T, N>    for any thread and for signal handlers, lock-free
 //     ps::unchecked_fixed<T, N> for one thread at a time; misuse is not found, see below
 //
-//     static ps::fixed<Message, 16> messages;     // constant-initialised zeros: no code before
-//     main Message *message = messages.create("text"); // nullptr: all 16 are in use
+//     static ps::fixed<Message, 16> messages;       // zeros: no code runs before main
+//     Message *message = messages.create("text");   // nullptr: all 16 are in use
 //     messages.destroy(message);
 //
 // No allocation, no library, nothing at run time to construct the pool but its links (4 bytes per

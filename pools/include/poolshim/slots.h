@@ -129,6 +129,11 @@ PS_API void *ps_slots_get_slow(const struct ps_slots *slots, uint64_t handle) PS
 PS_API bool ps_slots_remove_slow(struct ps_slots *slots, uint64_t handle) PS_NOEXCEPT;
 PS_API void *ps_slots_next_slow(const struct ps_slots *slots,
                                 struct ps_slots_cursor *cursor) PS_NOEXCEPT;
+/* The next places with live objects, for ps::slots::each: that many from cursor->places on, which
+ * are all live, or, 0, those of 64 that cursor->rest says. 0 and no rest: there are no more, or
+ * this is a debug mode. */
+PS_API size_t ps_slots_next_run(const struct ps_slots *slots,
+                                struct ps_slots_cursor *cursor) PS_NOEXCEPT;
 
 /* The library's own: the parts of a map that C++ knows when it compiles. */
 struct ps_slots_shape {
@@ -144,18 +149,24 @@ static inline struct ps_slots_shape ps_slots_shape_of(const struct ps_slots *slo
     return shape;
 }
 
-/* The library's own: place of a position in its chunk, and the stamp of a place. */
-static inline char *ps_slots_place(const struct ps_slots *slots, char *chunk, size_t position,
-                                   struct ps_slots_shape shape) {
-    size_t index = position & slots->index_mask;
+/* The library's own: a position in its chunk, the place of it, and the stamp of that. */
+static inline size_t ps_slots_index(const struct ps_slots *slots, size_t position) {
+    return position & slots->index_mask;
+}
+static inline char *ps_slots_place(char *chunk, size_t index, struct ps_slots_shape shape) {
     return chunk + shape.object_offset + index * shape.stride;
 }
 static inline uint64_t *ps_slots_stamp(void *place) { return (uint64_t *)place - 1; }
+static inline bool ps_slots_is_live(void *place) {
+    return (*ps_slots_stamp(place) & PS_SLOTS_FREE) == 0;
+}
 
-/* The library's own: sets or clears the bit of a position. */
-static inline void ps_slots_flip(const struct ps_slots *slots, char *chunk, size_t position) {
-    size_t index = position & slots->index_mask;
-    ((uint64_t *)(void *)(chunk + slots->bits_offset))[index >> 6] ^= (uint64_t)1 << (index & 63);
+/* The library's own: sets or clears the bit of a place. */
+static inline void ps_slots_flip(const struct ps_slots *slots, char *chunk, size_t index) {
+    uint64_t *word = (uint64_t *)(void *)(chunk + slots->bits_offset) + (index >> 6);
+    uint64_t bits = *word; /* in a register: one instruction then changes the bit */
+    bits ^= (uint64_t)1 << (index & 63);
+    *word = bits;
 }
 
 __attribute__((always_inline)) static inline uint64_t
@@ -166,14 +177,19 @@ ps_slots_insert_shaped(struct ps_slots *slots, void **object, struct ps_slots_sh
         return ps_slots_insert_slow(slots, object);
     }
     char *chunk = slots->directory[position >> slots->shift];
-    char *place = ps_slots_place(slots, chunk, position, shape);
+    size_t index = ps_slots_index(slots, position);
+    ps_slots_flip(slots, chunk, index);
+    char *place = ps_slots_place(chunk, index, shape);
     uint64_t stamp = *ps_slots_stamp(place);
-    uint64_t handle = (stamp & ~(PS_SLOTS_FREE | shape.position_mask)) | position;
-    slots->free = stamp & shape.position_mask;
-    *ps_slots_stamp(place) = handle;
-    ps_slots_flip(slots, chunk, position);
+    uint64_t next = stamp & shape.position_mask;
+    uint64_t handle = (stamp ^ next ^ PS_SLOTS_FREE) | position;
+    slots->free = next;
     slots->live_count++;
+    *ps_slots_stamp(place) = handle;
     *object = place;
+    if (handle == 0) { /* generations begin at 1: spares the caller a comparison */
+        __builtin_unreachable();
+    }
     return handle;
 }
 
@@ -187,7 +203,7 @@ ps_slots_get_shaped(const struct ps_slots *slots, uint64_t handle, struct ps_slo
     if (__builtin_expect(chunk == NULL, 0)) {
         return NULL;
     }
-    char *place = ps_slots_place(slots, chunk, position, shape);
+    char *place = ps_slots_place(chunk, ps_slots_index(slots, position), shape);
     return __builtin_expect(*ps_slots_stamp(place) == handle, 1) ? place : NULL;
 }
 
@@ -201,14 +217,15 @@ ps_slots_remove_shaped(struct ps_slots *slots, uint64_t handle, struct ps_slots_
     if (__builtin_expect(chunk == NULL, 0)) {
         return false;
     }
-    char *place = ps_slots_place(slots, chunk, position, shape);
+    size_t index = ps_slots_index(slots, position);
+    char *place = ps_slots_place(chunk, index, shape);
     if (__builtin_expect(*ps_slots_stamp(place) != handle, 0)) {
         return false;
     }
-    uint64_t generation = (handle & ~shape.position_mask) + shape.position_mask + 1;
-    *ps_slots_stamp(place) = PS_SLOTS_FREE | generation | slots->free;
+    ps_slots_flip(slots, chunk, index);
+    uint64_t generation = (handle | shape.position_mask) + 1;
+    *ps_slots_stamp(place) = (generation | slots->free) ^ PS_SLOTS_FREE;
     slots->free = position;
-    ps_slots_flip(slots, chunk, position);
     slots->live_count--;
     return true;
 }
@@ -219,7 +236,7 @@ ps_slots_next_shaped(const struct ps_slots *slots, struct ps_slots_cursor *curso
     while (__builtin_expect(cursor->rest != 0, 1)) { /* ends: a bit less each time */
         char *place = cursor->places + (size_t)__builtin_ctzll(cursor->rest) * shape.stride;
         cursor->rest &= cursor->rest - 1;
-        if (__builtin_expect((*ps_slots_stamp(place) & PS_SLOTS_FREE) == 0, 1)) {
+        if (__builtin_expect(ps_slots_is_live(place), 1)) {
             return place;
         }
     }

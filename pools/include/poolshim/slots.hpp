@@ -4,8 +4,9 @@
 //     ps::slots<Entity> entities;
 //     ps::slots<Entity>::handle player = entities.insert("player", 100);
 //     if (Entity *entity = entities.get(player)) { entity->move(); }
-//     entities.remove(player);                      // destroys it; each copy of the handle is
-//     stale for (Entity &entity : entities) { ... }       // in order of position
+//     entities.remove(player);                      // destroys it; its handles are stale
+//     for (Entity &entity : entities) { ... }       // in order of position
+//     entities.each([](Entity &entity) { ... });    // the same in fewer instructions
 //
 // A handle is a number with the type of its map; handle() is none. ps::slots<T, std::uint32_t> has
 // handles of 32 bits. They are compared and hashed as numbers; value() and handle(value) take them
@@ -191,6 +192,11 @@ class slots {
     const_iterator begin() const noexcept { return const_iterator(this); }
     const_iterator end() const noexcept { return {}; }
 
+    // visit(T &) for each object in order of position: what the iterators do, in fewer
+    // instructions. The map may be changed meanwhile in the same ways.
+    template <class Visit> void each(Visit &&visit) { walk<T>(visit); }
+    template <class Visit> void each(Visit &&visit) const { walk<const T>(visit); }
+
     ::ps_slots *c_slots() noexcept { return &slots_; }
 
   private:
@@ -209,6 +215,40 @@ class slots {
     }
     void *next(::ps_slots_cursor *cursor) const noexcept {
         return ps_slots_next_shaped(&slots_, cursor, shape());
+    }
+
+    // As many places at a time as were all live, or the live ones of 64.
+    template <class Object, class Visit> void walk(Visit &visit) const {
+        if (slots_.reach == 0) { // debug modes, or nothing
+            for (basic_iterator<Object> at(this); at != basic_iterator<Object>(); ++at) {
+                visit(*at);
+            }
+            return;
+        }
+        auto visit_live = [&](char *place) {
+            if (__builtin_expect(ps_slots_is_live(place), 1)) {
+                visit(*reinterpret_cast<Object *>(place));
+            }
+        };
+        ::ps_slots_cursor cursor = ps_slots_begin();
+        for (;;) {
+            std::size_t count = ps_slots_next_run(&slots_, &cursor);
+            char *place = cursor.places;
+            if (count != 0) {
+                for (char *end = place + count * place_bytes; place != end; place += place_bytes) {
+                    visit_live(place);
+                }
+                continue;
+            }
+            std::uint64_t rest = cursor.rest;
+            if (rest == 0) {
+                return;
+            }
+            for (; rest != 0; rest &= rest - 1) {
+                auto index = static_cast<std::size_t>(__builtin_ctzll(rest));
+                visit_live(place + index * place_bytes);
+            }
+        }
     }
 
     // Removes the place again if the constructor throws.
