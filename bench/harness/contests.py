@@ -26,6 +26,8 @@ from .verdict import geometric_mean
 OURS = "ps_"
 # Contestants that no target is set against: what the work costs without an allocator.
 FLOORS = {"floor"}
+# (group, contestant) that does not do what the group is about: an upper limit, and no target.
+REFERENCES = {("shared", "malloc")}  # serves one process
 # Groups with a table of their own: families that no original's benchmark was made for.
 FAMILIES = ("slots", "fixed", "bounded", "retire", "shared")
 CELL_GOAL, MEAN_GOAL = 1.0, 0.90
@@ -45,6 +47,12 @@ class Contest:
     @property
     def is_ours(self) -> bool:
         return self.pool.startswith(OURS)
+
+    @property
+    def is_target(self) -> bool:
+        return not (
+            self.is_ours or self.pool in FLOORS or (self.group, self.pool) in REFERENCES
+        )
 
     @property
     def is_countable(self) -> bool:
@@ -148,9 +156,7 @@ def stand(results: list[Result], figure: str) -> tuple[float, str, str] | None:
     """The ratio of our best pool to the best original in one case, and the names of the two."""
     timed = [(value, one) for one in results if (value := best(one, figure)) is not None]
     ours = [pair for pair in timed if pair[1].contest.is_ours]
-    others = [
-        pair for pair in timed if not pair[1].contest.is_ours and pair[1].contest.pool not in FLOORS
-    ]
+    others = [pair for pair in timed if pair[1].contest.is_target]
     if not ours or not others:
         return None
     mine, other = min(ours, key=lambda p: p[0]), min(others, key=lambda p: p[0])

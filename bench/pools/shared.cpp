@@ -14,6 +14,7 @@
 
 #if __has_include(<boost/interprocess/managed_shared_memory.hpp>)
 #include <boost/interprocess/managed_shared_memory.hpp>
+#include <boost/interprocess/mem_algo/simple_seq_fit.hpp>
 #endif
 
 namespace {
@@ -42,8 +43,8 @@ class Ps {
 };
 
 #if __has_include(<boost/interprocess/managed_shared_memory.hpp>)
-// As it comes: rbtree_best_fit under a lock of POSIX, which is not robust.
-class Boost {
+// Under a lock of POSIX, which is not robust: rbtree_best_fit, as it comes, or simple_seq_fit.
+template <class Segment> class Boost {
   public:
     Boost()
         : name_("poolshim-bench-" + std::to_string(getpid())),
@@ -55,11 +56,16 @@ class Boost {
 
   private:
     std::string name_;
-    boost::interprocess::managed_shared_memory segment_;
+    Segment segment_;
 };
+
+using BoostTree = Boost<boost::interprocess::managed_shared_memory>;
+using BoostList = Boost<boost::interprocess::basic_managed_shared_memory<
+    char, boost::interprocess::simple_seq_fit<boost::interprocess::mutex_family>,
+    boost::interprocess::iset_index>>;
 #endif
 
-// What a heap costs that is not shared: no lock between processes, no repair.
+// What a heap costs that is not shared: no lock between processes, no repair. No target.
 class Malloc {
   public:
     void *alloc(std::size_t bytes) { return std::malloc(bytes); }
@@ -156,7 +162,8 @@ template <class Heap> struct Entry {
 const Entry<Ps> use_shared("ps_shared");
 const Entry<Malloc> use_malloc("malloc");
 #if __has_include(<boost/interprocess/managed_shared_memory.hpp>)
-const Entry<Boost> use_boost("boost_interprocess");
+const Entry<BoostTree> use_boost("boost_interprocess");
+const Entry<BoostList> use_boost_list("boost_interprocess_seq");
 #endif
 
 } // namespace

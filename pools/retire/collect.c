@@ -26,7 +26,7 @@ static bool has_followed(struct ps_retire_entry *entry, uint32_t number, uint64_
     uint64_t state = ps_load_seq_cst(&entry->x_state);
     /* relaxed: where it is that of the thread before, this was its state, and it has ended; where
      * it is too new, the state is taken for the new thread's, which delays a step. */
-    return !retire_is_inside(state) || state == epoch ||
+    return !retire_is_inside_state(state) || state == epoch ||
            ps_thread_serial_of(ps_load_relaxed(&entry->x_outside)) !=
                ps_thread_number_holder(number);
 }

@@ -90,7 +90,7 @@ void ps_retire_destroy(struct ps_retire *face) {
     for (uint32_t number = 1; face->is_checked && number <= domain->x_used_count; number++) {
         /* acquire: a thread that has just left has left. */
         const struct ps_retire_entry *entry = &face->entries[number];
-        if (retire_is_inside(ps_load_acquire(&entry->x_state)) &&
+        if (retire_is_inside_state(ps_load_acquire(&entry->x_state)) &&
             ps_thread_number_holder(number) == ps_thread_serial_of(entry->x_outside)) {
             ps_debug_misuse("a thread is inside of a domain that is destroyed,", face,
                             domain->chunks.name);
@@ -139,7 +139,7 @@ static struct ps_retire_entry *own_entry(struct retire_domain *domain) {
 
 /* The calling thread's entry says so. relaxed: no other thread writes it. */
 static bool is_inside(const struct ps_retire_entry *entry) {
-    return retire_is_inside(ps_load_relaxed(&entry->x_state));
+    return retire_is_inside_state(ps_load_relaxed(&entry->x_state));
 }
 
 /* As ps_retire_announce, where a step makes no barrier. The store and the second load are
@@ -273,7 +273,7 @@ void ps_retire_stats(struct ps_retire *face, struct ps_retire_stats *stats) {
     const struct ps_retire_entry *entry = own_entry(domain);
     size_t inside = 0;
     for (uint32_t number = 1; number <= face->number_max; number++) { /* relaxed: a count */
-        inside += retire_is_inside(ps_load_relaxed(&face->entries[number].x_state));
+        inside += retire_is_inside_state(ps_load_relaxed(&face->entries[number].x_state));
     }
     *stats = (struct ps_retire_stats){
         .name = domain->chunks.name,

@@ -48,7 +48,7 @@ static inline struct retire_domain *retire_domain_of(struct ps_retire *domain) {
 /* In an epoch, and so in the state of a thread that is inside. */
 #define RETIRE_INSIDE ((uint64_t)1 << 63)
 
-static inline bool retire_is_inside(uint64_t state) { return (state & RETIRE_INSIDE) != 0; }
+static inline bool retire_is_inside_state(uint64_t state) { return (state & RETIRE_INSIDE) != 0; }
 
 static inline struct retire_record *retire_record_at(struct retire_domain *domain,
                                                      const struct ps_retire_entry *entry,

@@ -79,6 +79,15 @@ def test_our_best_is_set_against_the_best_original() -> None:
     assert contests.stand(results, "warm_ms") == (0.5, "ps_a", "boost")
 
 
+def test_a_contestant_that_does_less_is_no_target() -> None:
+    contestants = ("ps_shared", "malloc", "boost_interprocess")
+    results = [
+        Result(Contest("shared", "shared", "pairs", pool), [value], [value], [1024])
+        for pool, value in zip(contestants, (2.0, 1.0, 4.0))
+    ]
+    assert contests.stand(results, "warm_ms") == (0.5, "ps_shared", "boost_interprocess")
+
+
 def test_without_an_original_there_is_no_ratio() -> None:
     assert contests.stand([result_of("ps_a", [1.0]), result_of("floor", [1.0])], "warm_ms") is None
 
