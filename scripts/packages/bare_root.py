@@ -178,7 +178,11 @@ class Systems:
         installed = stamp.read_text().split()
         wanted = [package for package in packages if package not in installed]
         if wanted:
-            script = 'apt-get install -y -q --no-install-recommends "$@" && apt-get clean'
+            script = """
+                dpkg --configure -a
+                apt-get install -y -q --no-install-recommends "$@"
+                apt-get clean
+                """  # the first for what an interrupted run has left
             self.run_inside(root, log, script, *wanted)
             stamp.write_text("\n".join([*installed, *wanted, ""]))
         return root
