@@ -106,7 +106,7 @@ def test_pictures_of_outputs_are_those_of_the_documents() -> None:
     assert run_captured([answers.__file__, "--check"]).returncode == 0
     drawn = answers.pictures()
     readme = (ROOT / "README.md").read_text()
-    commands = {"doctor", "profile", "explain", "top", "tune", "advise"}
+    commands = {"doctor", "compare", "profile", "explain", "top", "tune", "advise"}
     assert {path.stem.removeprefix("answer-") for path in drawn} == commands
     assert not [path.name for path in drawn if f"(docs/pictures/{path.name})" not in readme]
     top = drawn[answers.PICTURES / "answer-top.svg"]
