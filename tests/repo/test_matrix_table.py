@@ -77,3 +77,15 @@ def test_results_are_kept_for_the_same_sources(tmp_path: Path) -> None:
         result = matrix(tmp_path, CELL)
         assert result.stdout.startswith(expected)
         assert result.returncode == (0 if not change else 1)
+
+
+def test_the_error_is_that_of_the_last_command(tmp_path: Path) -> None:
+    """Not an earlier one of the same log, nor what apt says each time."""
+    log = tmp_path / "system.log"
+    log.write_text("E: of an earlier run\n")
+    start = log.stat().st_size
+    with log.open("a") as output:
+        output.write("E: Can not write log (Is /dev/pts mounted?) - posix_openpt\n")
+        output.write("E: Unable to locate package clang-99\nReading package lists...\n")
+    last_error = runpy.run_path(str(SCRIPT))["bare_root"].last_error
+    assert last_error(log, start) == "E: Unable to locate package clang-99"
