@@ -13,7 +13,7 @@ from bare_system import clone, copy, in_chroot
 
 pytestmark = pytest.mark.package
 pytest_plugins = ["made_once"]
-PREFIX = "/opt/poolshim"
+PREFIX = "/opt/tried"
 CONSUMER = "/source/tests/repo/consumer"
 
 
@@ -53,7 +53,7 @@ def test_another_build_links_with_it(root: Path, way: str, owner: str) -> None:
         /linked/pools-cxx
         """)  # fmt: skip
     libraries = [line for line in out.splitlines() if line.startswith("/")]
-    assert len(libraries) == 3 and all(line.startswith(owner) for line in libraries), out
+    assert len(libraries) >= 3 and all(line.startswith(owner) for line in libraries), out
 
 
 def test_pkg_config_finds_it(root: Path) -> None:
