@@ -6,13 +6,14 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 from pathlib import Path
 
 import pytest
 from bare_system import clone, only, run_ok
-from conftest import run_captured
+from conftest import ROOT, run_captured
 from images import Images, snippets
 
 pytestmark = pytest.mark.package
@@ -34,7 +35,9 @@ def images(base_system: Path, tmp_path_factory: pytest.TempPathFactory) -> Image
 def test_the_image_of_the_library_has_nothing_else(images: Images) -> None:
     files = images.files("poolshim-library")
     assert list(files) == [LIBRARY]
-    assert files[LIBRARY] < 500_000
+    text = (ROOT / "docs" / "containers.md").read_text()
+    (said_kib,) = re.findall(r"an image of one file of (\d+) KiB", text)
+    assert files[LIBRARY] / 1024 == pytest.approx(int(said_kib), rel=0.1)
 
 
 def test_the_service_of_an_image_runs_on_it(images: Images) -> None:
