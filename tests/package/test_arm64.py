@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Packages for 64-bit ARM, cross-compiled, in a bare system of that processor under qemu-user.
 
-    scripts/test --packages tests/package/test_arm64.py        half an hour beside other work
+    scripts/test --packages tests/package/test_arm64.py        15 minutes beside other work
 """
 
 from __future__ import annotations

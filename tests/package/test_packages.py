@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What scripts/package makes, and each way to install it, on a system that has nothing.
 
-    scripts/test --packages        some minutes; without the option these tests are left out
+    scripts/test --packages        half an hour; without the option these tests are left out
 
 Packages are built once, from a clean checkout of the commit: what is not committed is not tested.
 """
