@@ -108,7 +108,7 @@ def rule_conditionals(path: str, text: str) -> Iterator[str]:
     guard = re.search(r"^#ifndef (\w+_H(?:PP)?)\n#define \1$", text, re.MULTILINE)
     allowed = {"#ifdef __cplusplus", f"#ifndef {guard[1]}" if guard else ""}
     if path == PUBLIC_BASE:
-        allowed.add("#ifndef __cplusplus")
+        allowed |= {"#ifndef __cplusplus", "#if defined(__clang__) && __clang_major__ < 11"}
     if path == PUBLIC + "poolshim/fixed.hpp":  # C++17 has no other way to create in a constant
         allowed |= {"#ifdef __cpp_lib_constexpr_dynamic_alloc"}
     for number, line in lines_matching(r"^\s*#\s*(if|ifdef|ifndef|elif)\b", without_comments(text)):

@@ -21,10 +21,9 @@ __attribute__((always_inline)) static inline bool ps_bump(char **top, const char
     char *start = *top;
     /* Sizes known to keep the alignment are tested for it and nearly never rounded: then the next
      * block does not wait for this one's rounding, which doubles the speed of a loop. */
-    bool is_rounded =
-        __builtin_constant_p(bytes) && bytes % align == 0
-            ? __builtin_expect_with_probability(((uintptr_t)start & (align - 1)) != 0, 0, 1.0)
-            : true;
+    bool is_rounded = __builtin_constant_p(bytes) && bytes % align == 0
+                          ? PS_RARELY(((uintptr_t)start & (align - 1)) != 0)
+                          : true;
     if (is_rounded) {
         start = (char *)(((uintptr_t)start + align - 1) & ~(uintptr_t)(align - 1));
     }

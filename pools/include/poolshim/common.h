@@ -49,4 +49,12 @@
  * NULL then costs nothing where the result comes from an inline path. */
 #define PS_KNOWN(condition) ((condition) ? (void)0 : __builtin_unreachable())
 
+/* The library's own: a condition that nearly never holds, so that what depends on it is a branch.
+ * Clang before 11 cannot be told how rare it is. */
+#if defined(__clang__) && __clang_major__ < 11
+#define PS_RARELY(condition) __builtin_expect(condition, 0)
+#else
+#define PS_RARELY(condition) __builtin_expect_with_probability(condition, 0, 1.0)
+#endif
+
 #endif
