@@ -1,24 +1,28 @@
 # SPDX-License-Identifier: MIT
-"""`poolshim explain` of what cannot be explained, or not to the end: one line, or a note.
+"""`poolshim explain` of what cannot be explained, or not yet, or not to the end.
 
     scripts/test tests/cli/test_explain_refused.py
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import ROOT, run_captured
+from programs import compile_library
 from running import SILENT, Start, complaint, spawn, start  # noqa: F401
 
 sys.path.insert(0, str(ROOT / "scripts"))
 
 from poolshim_cli import control  # noqa: E402
 from poolshim_cli.explain import command  # noqa: E402
+from poolshim_cli.explain.account import Book  # noqa: E402
 from poolshim_cli.explain.watch import Watch  # noqa: E402
 from poolshim_cli.live import layout  # noqa: E402
 
@@ -61,3 +65,35 @@ def test_a_command_that_leaves_no_sample_is_one_line(monkeypatch: Any, capsys: A
     assert command.main(["--", "killed"]) == 128 + 9
     line = "poolshim explain: nothing to explain: it ended before its memory was read\n"
     assert capsys.readouterr().err == line
+
+
+# Stands still before the library has started.
+EARLY = """
+#include <unistd.h>
+__attribute__((constructor)) static void wait_for_byte(void) {
+    char c;
+    if (write(1, "0\\n", 2) != 2 || read(0, &c, 1) != 1) {
+        _exit(1);
+    }
+}
+"""
+
+
+def test_a_process_that_has_just_begun_is_read_later(shim: Path, tmp_path: Path) -> None:
+    early = compile_library(tmp_path, "early.so", EARLY)
+    profile = {"POOLSHIM_PROFILE": str(tmp_path / "h.pb.gz"), "POOLSHIM_PROFILE_INTERVAL": "4KiB"}
+    environment = os.environ | profile | {"LD_PRELOAD": f"{shim}:{early}", "PYTHONMALLOC": "malloc"}
+    with subprocess.Popen(
+        [sys.executable, "-S", "-c", SILENT], env=environment, bufsize=0,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    ) as process:  # fmt: skip
+        assert process.stdin is not None and process.stdout is not None
+        assert process.stdout.readline() == b"0\n"
+        book = Book(process.pid)
+        assert book.take().classes == []
+        process.stdin.write(b"x")
+        assert process.stdout.readline() == b"1\n"
+        account = book.take()
+        process.stdin.close()
+    book.close()
+    assert account.classes and account.sites

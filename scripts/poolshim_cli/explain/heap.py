@@ -113,7 +113,7 @@ class Heap:
             "span.remote", "span.class", "span.carved", "span.handed",
         )  # fmt: skip
         self.samples = Samples(self.memory, layout)
-        self.classes = self.read_classes()
+        self.classes: list[int] = []
 
     # ---- tables ----
 
@@ -157,8 +157,11 @@ class Heap:
     # ---- one reading ----
 
     def read(self) -> View:
-        """The heap at this moment."""
+        """The heap at this moment. One that the library has not made yet is empty."""
         view, spans = View(), {}
+        self.classes = self.read_classes()  # anew: the library may have been at it the last time
+        if not self.classes:
+            return view
         arenas = self.arenas()
         view.ranges += arenas
         for leaf in self.map.leaves():
