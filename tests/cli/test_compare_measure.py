@@ -299,6 +299,9 @@ def test_server_with_a_ready_command() -> None:
         (ServerWork(SLEEP, "true", ready="/nonexistent/z"), 127, "--ready: /nonexist"),
         (ServerWork("sh -c 'sleep 0.2; exit 9'", "sh -c 'sleep 0.5'", ready="true"), 1,
          "the server ended under its load"),
+        # Its folder fills until it has ended, and is removed only then.
+        (ServerWork("sh -c 'while :; do : > {dir}/$((i += 1)); done'", "false",
+                    ready="test -e {dir}/999"), 1, "the load: exit status 1"),
     ],
 )  # fmt: skip
 def test_server_that_does_not_serve(work: ServerWork, status: int, message: str) -> None:

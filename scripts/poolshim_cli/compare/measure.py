@@ -118,12 +118,13 @@ def prepare(session: Session) -> None:
 def run_column(session: Session, name: str, at: tuple[int, int]) -> tuple[Run, dict[str, Any]]:
     """One run of one column; RunFailed if it was none."""
     plan, column = session.plan, session.columns[name]
-    with processes.confined() as watch:
+    with processes.confined():
         prepare(session)
-    with processes.confined() as watch:
+    folder = tempfile.TemporaryDirectory(prefix="server-", dir=session.tools.folder)
+    with folder as its_own, processes.confined() as watch:
         if isinstance(plan.work, ServerWork):
             run, report = server.run_server(
-                plan, column, others(session, column), session.tools, at
+                plan, column, others(session, column), session.tools, at, its_own
             )
         else:
             work = plan.work

@@ -14,9 +14,8 @@ import shlex
 import signal
 import socket
 import subprocess
-import tempfile
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -136,9 +135,8 @@ def check_started(serving: Serving, single: Single) -> None:
     check_library(report, single, serving.said)
 
 
-@contextlib.contextmanager
-def serve(plan: Plan, single: Single, words: dict[str, str], tools: Tools) -> Iterator[Serving]:
-    """The server, started; what is left of it at the end is killed by processes.confined."""
+def start(plan: Plan, single: Single, words: dict[str, str], tools: Tools) -> Serving:
+    """The server; what is left of it at the end is killed by processes.confined."""
     report, log = Path(words["dir"]) / "report.json", Path(words["dir"]) / "server.log"
     launch = Launch(single.command, single.column.library, single.column.env, plan.curve_ms)
     with log.open("wb") as out:
@@ -146,7 +144,7 @@ def serve(plan: Plan, single: Single, words: dict[str, str], tools: Tools) -> It
             launch.words(tools.launcher, report), stdin=subprocess.DEVNULL, stdout=out,
             stderr=subprocess.STDOUT, cwd=plan.work.cwd, env=clean_environment(),
         )  # fmt: skip
-    yield Serving(process, log, report, words)
+    return Serving(process, log, report, words)
 
 
 def stop(work: ServerWork, serving: Serving) -> dict[str, Any]:
@@ -166,26 +164,30 @@ def stop(work: ServerWork, serving: Serving) -> dict[str, Any]:
 
 
 def run_server(
-    plan: Plan, column: Column, others: Collection[Path], tools: Tools, at: tuple[int, int]
-) -> tuple[Run, dict[str, Any]]:
-    """One run: the load's time, the server's CPU and memory."""
+    plan: Plan, column: Column, others: Collection[Path], tools: Tools, at: tuple[int, int],
+    folder: str,
+) -> tuple[Run, dict[str, Any]]:  # fmt: skip
+    """One run: the load's time, the server's CPU and memory.
+
+    The folder, {dir}, is empty, and is removed only after processes.confined has ended: after a
+    failure the server still runs and writes there.
+    """
     work = plan.work
     assert isinstance(work, ServerWork)
-    with tempfile.TemporaryDirectory(prefix="server-", dir=tools.folder) as folder:
-        words = {"port": str(free_port()), "dir": folder}
-        single = Single(tuple(fill(work.server, words)), column, others, work.cwd)
-        load = Single(
-            tuple(fill(work.load, words)), BARE, cwd=work.cwd, timeout_s=plan.timeout_s,
-            ignore_failure=work.ignore_failure,
-        )  # fmt: skip
-        with serve(plan, single, words, tools) as serving:
-            wait_until_ready(work, serving, tools, single)
-            before_s = cpu_s(serving.family())
-            run = run_load(load, tools, at, serving)
-            used_s = cpu_s(serving.family()) - before_s
-            report = stop(work, serving)
-        check_library(report, single, serving.said)
-        said = last_line((tools.folder / "stdout").read_text(errors="replace"))
+    words = {"port": str(free_port()), "dir": folder}
+    single = Single(tuple(fill(work.server, words)), column, others, work.cwd)
+    load = Single(
+        tuple(fill(work.load, words)), BARE, cwd=work.cwd, timeout_s=plan.timeout_s,
+        ignore_failure=work.ignore_failure,
+    )  # fmt: skip
+    serving = start(plan, single, words, tools)
+    wait_until_ready(work, serving, tools, single)
+    before_s = cpu_s(serving.family())
+    run = run_load(load, tools, at, serving)
+    used_s = cpu_s(serving.family()) - before_s
+    report = stop(work, serving)
+    check_library(report, single, serving.said)
+    said = last_line((tools.folder / "stdout").read_text(errors="replace"))
     peak_kib = max(report["peak_rss_kib"] or 0, report["max_rss_kib"])
     run = replace(
         run, cpu_s=round(max(used_s, 0.0), 6), peak_rss_kib=peak_kib,
