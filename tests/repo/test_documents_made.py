@@ -90,8 +90,17 @@ def test_drawings_are_those_of_their_sources() -> None:
     assert len(list(GEN_DRAWINGS.FOLDER.glob("*.dot"))) >= 3
 
 
-@pytest.mark.parametrize("dot", [None, GEN_DRAWINGS.shutil.which("dot")], ids=["without", "with"])
-def test_a_changed_drawing_is_found(tmp_path: Path, dot: str | None) -> None:
+DOT = GEN_DRAWINGS.shutil.which("dot")
+
+
+@pytest.mark.parametrize(
+    ("dot", "font"), [(None, "Sans"), (DOT, "Sans"), (DOT, GEN_DRAWINGS.font())],
+    ids=["without", "another font", "with"],
+)  # fmt: skip
+def test_a_changed_drawing_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dot: str | None, font: str
+) -> None:
+    monkeypatch.setattr(GEN_DRAWINGS, "font", lambda: font)
     for name in ("layers.dot", "layers.svg"):
         (tmp_path / name).write_text((GEN_DRAWINGS.FOLDER / name).read_text())
     source = tmp_path / "layers.dot"
