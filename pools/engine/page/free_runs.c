@@ -89,6 +89,14 @@ struct ps_run *ps_free_runs_carve(struct ps_run *run, size_t granules, size_t al
     return run;
 }
 
+void ps_free_runs_lengthen(struct ps_run *run, struct ps_run *after, size_t granules,
+                           struct ps_undo *undo) {
+    struct ps_run *piece = ps_free_runs_carve(after, granules, 1, undo);
+    ps_store_relaxed(&piece->kind, (uint8_t)PS_RUN_NONE); /* relaxed: free() only classifies */
+    PS_UNDO_NOTE(undo, run->granules);
+    run->granules += (uint32_t)granules;
+}
+
 /* ---- dirty runs with clean neighbours ---- */
 
 /* The clean run, of the kind of a dirty one, that a neighbour is; NULL: it is none. */
@@ -100,17 +108,7 @@ static struct ps_run *clean_like(const struct ps_run *dirty, struct ps_run *neig
 
 static size_t granules_of(const struct ps_run *run) { return run != NULL ? run->granules : 0; }
 
-/* Takes `granules` from the start of the clean run behind a dirty one that is in no bin. */
-static void add_behind(struct ps_run *dirty, struct ps_run *after, size_t granules,
-                       struct ps_undo *undo) {
-    struct ps_run *piece = ps_free_runs_carve(after, granules, 1, undo);
-    ps_store_relaxed(&piece->kind,
-                     (uint8_t)PS_RUN_NONE); /* relaxed: free() only classifies by it */
-    PS_UNDO_NOTE(undo, dirty->granules);
-    dirty->granules += (uint32_t)granules;
-}
-
-/* The same from the end of the clean run before it; returns the new head. */
+/* Lengthens a dirty run by the end of the clean run before it; returns the new head. */
 static struct ps_run *add_before(struct ps_run *dirty, struct ps_run *before, size_t granules,
                                  struct ps_undo *undo) {
     struct ps_run_bins *bins = ps_run_sorts_bins(&ps_free_runs, before);
@@ -139,7 +137,7 @@ struct ps_run *ps_free_runs_join(size_t granules, size_t kind, struct ps_undo *u
             ps_run_bins_remove(bins, run, undo);
             size_t behind = ps_min(missing, granules_of(after));
             if (behind != 0) {
-                add_behind(run, after, behind, undo);
+                ps_free_runs_lengthen(run, after, behind, undo);
             }
             if (behind != missing) {
                 run = add_before(run, before, missing - behind, undo);

@@ -46,6 +46,10 @@ struct ps_run *ps_free_runs_insert(struct ps_run *run, struct ps_undo *undo);
 struct ps_run *ps_free_runs_carve(struct ps_run *run, size_t granules, size_t align_granules,
                                   struct ps_undo *undo);
 
+/* Lengthens a run that is in no bin by `granules` from the start of the free run behind it. */
+void ps_free_runs_lengthen(struct ps_run *run, struct ps_run *after, size_t granules,
+                           struct ps_undo *undo);
+
 /*
  * Lengthens a dirty run of a kind to `granules` by clean neighbours, which become dirty with it:
  * its memory is used again, where a clean run would be filled with more. One of the longest runs is

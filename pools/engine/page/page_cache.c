@@ -237,10 +237,7 @@ bool ps_page_cache_extend(struct ps_run *run, size_t granules, bool *is_clean) {
     struct ps_run *after = free_run_at_locked(ps_free_runs_end_of(run), added, run->is_huge);
     if (after != NULL) {
         *is_clean = !after->is_dirty;
-        struct ps_run *piece = ps_free_runs_carve(after, added, 1, &page_undo);
-        ps_store_relaxed(&piece->kind, (uint8_t)PS_RUN_NONE); /* relaxed: free() only classifies */
-        PS_UNDO_NOTE(&page_undo, run->granules);
-        run->granules = (uint32_t)granules;
+        ps_free_runs_lengthen(run, after, added, &page_undo);
         ps_purge_note_locked(ps_run_pair_granules(&ps_free_runs.dirty));
     }
     ps_lock_release(&page_lock);
