@@ -18,10 +18,11 @@
 #define MOUNT_POINT 4
 
 static PS_SPARSE char lines[LINE_BYTES];
-static PS_SPARSE char directory[PS_CGROUP_PATH_BYTES]; /* a group's, under examination */
-static PS_SPARSE char
-    own_1[PS_CGROUP_PATH_BYTES]; /* the process's group with the memory of version 1 */
-static PS_SPARSE char own_2[PS_CGROUP_PATH_BYTES]; /* and of version 2; "": none */
+/* A group's, under examination. */
+static PS_SPARSE char directory[PS_CGROUP_PATH_BYTES];
+/* The process's group that has the memory, in version 1 and in version 2; "": none. */
+static PS_SPARSE char own_1[PS_CGROUP_PATH_BYTES];
+static PS_SPARSE char own_2[PS_CGROUP_PATH_BYTES];
 
 struct reading {
     const char *root;
