@@ -4,6 +4,7 @@
 #include "tests/unit/unit.h"
 
 #include "tests/pools/modes.h"
+#include "tests/pools/throws.hpp"
 
 #include <cstring>
 #include <deque>
@@ -233,13 +234,7 @@ TEST(blocks_that_are_not_freed_are_aligned_and_lie_side_by_side) {
     std::memset(large, 3, 100000);
     for (std::size_t bytes : {~std::size_t(0), ~std::size_t(0) - 6, ~std::size_t(0) / 2 + 1}) {
         (void)pool.allocate(1, 1); // what follows needs a gap
-        bool is_refused = false;
-        try {
-            pool.allocate(bytes, 8);
-        } catch (const std::bad_alloc &) {
-            is_refused = true;
-        }
-        CHECK(is_refused);
+        CHECK(throws<std::bad_alloc>([&] { pool.allocate(bytes, 8); }));
     }
     void *after = region.allocate(100, 16);
     std::memset(after, 4, 100);
@@ -267,13 +262,7 @@ TEST(nodes_over_pools_of_one_size) {
 TEST(sizes_that_overflow_are_refused) {
     strict_pool pool;
     ps::allocator<long, strict_pool> memory(pool);
-    bool is_refused = false;
-    try {
-        (void)memory.allocate(~std::size_t(0) / 4);
-    } catch (const std::bad_array_new_length &) {
-        is_refused = true;
-    }
-    CHECK(is_refused);
+    CHECK(throws<std::bad_array_new_length>([&] { (void)memory.allocate(~std::size_t(0) / 4); }));
 }
 
 static int live_objects;
@@ -305,14 +294,10 @@ TEST(unique_pointers_give_back_to_their_pool) {
     CHECK_EQ(pool.live(), 0);
     for (int way = 0; way < 2; way++) {
         tracked::throw_at = way == 0 ? 0 : 6;
-        bool is_thrown = false;
-        try {
+        CHECK(throws<std::runtime_error>([&] {
             way == 0 ? (void)ps::make_unique<tracked>(pool, -1)
                      : (void)ps::make_unique<tracked[]>(pool, 10);
-        } catch (const std::runtime_error &) {
-            is_thrown = true;
-        }
-        CHECK(is_thrown);
+        }));
         CHECK_EQ(live_objects, 0);
         CHECK_EQ(pool.live(), 0);
     }
@@ -333,13 +318,7 @@ TEST(slices_by_type) {
     CHECK_EQ(live_objects, 0);
     ps::slice_ptr<const wide> pointer = ps::make_slice<const wide>();
     CHECK_EQ(reinterpret_cast<uintptr_t>(pointer.get()) % 64, 0);
-    bool is_thrown = false;
-    try {
-        ps::slice_new<tracked>(-1);
-    } catch (const std::runtime_error &) {
-        is_thrown = true;
-    }
-    CHECK(is_thrown);
+    CHECK(throws<std::runtime_error>([&] { ps::slice_new<tracked>(-1); }));
     ps::slice_ptr<std::string> text;
     std::thread maker([&] { text = ps::make_slice<std::string>(1000, 'x'); });
     maker.join();

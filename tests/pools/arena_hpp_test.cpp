@@ -4,6 +4,7 @@
  */
 #include <poolshim/arena.hpp>
 
+#include "tests/pools/throws.hpp"
 #include "tests/unit/unit.h"
 
 #include <algorithm>
@@ -104,13 +105,7 @@ TEST(failures_throw) {
         status = failure.status();
     }
     CHECK_EQ(status, PS_ARENA_LOCKED);
-    bool is_caught = false;
-    try {
-        (void)first.allocate(static_cast<std::size_t>(1) << 60);
-    } catch (const std::bad_alloc &) {
-        is_caught = true;
-    }
-    CHECK(is_caught);
+    CHECK(throws<std::bad_alloc>([&] { (void)first.allocate(static_cast<std::size_t>(1) << 60); }));
     struct thrower {
         thrower() { throw std::runtime_error("no"); }
     };

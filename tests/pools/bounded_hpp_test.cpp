@@ -5,6 +5,7 @@
 #include "tests/pools/modes.h"
 #include "tests/pools/respawn.h"
 #include "tests/pools/session.hpp"
+#include "tests/pools/throws.hpp"
 
 #include <poolshim/bounded.hpp>
 #include <stdexcept>
@@ -44,13 +45,7 @@ TEST(owners_destroy_their_objects) {
 TEST(a_throwing_constructor_leaves_no_object) {
     ps::bounded<session> pool(1);
     for (int i = 0; i < 5; i++) {
-        bool has_thrown = false;
-        try {
-            pool.create(-1);
-        } catch (const std::runtime_error &) {
-            has_thrown = true;
-        }
-        CHECK(has_thrown);
+        CHECK(throws<std::runtime_error>([&] { pool.create(-1); }));
     }
     session *one = pool.create(1);
     CHECK(one != nullptr);
@@ -63,21 +58,11 @@ TEST(a_pool_moves_and_memory_alone_is_bounded) {
     ps::bounded<session> first(1, options);
     ps::bounded<session> pool(std::move(first));
     void *memory = pool.allocate();
-    int refused = 0;
     for (std::size_t bytes : {sizeof(session), sizeof(session) + 1}) {
-        try {
-            pool.allocate(bytes);
-        } catch (const std::bad_alloc &) {
-            refused++;
-        }
+        CHECK(throws<std::bad_alloc>([&] { pool.allocate(bytes); }));
     }
-    CHECK_EQ(refused, 2);
     pool.deallocate(memory);
-    try {
-        ps::bounded<session> none(0);
-        CHECK(false);
-    } catch (const std::bad_alloc &) {
-    }
+    CHECK(throws<std::bad_alloc>([&] { ps::bounded<session> none(0); }));
 }
 
 TEST(objects_end_in_other_threads) {

@@ -3,6 +3,7 @@
 #include "tests/unit/unit.h"
 
 #include "tests/pools/modes.h"
+#include "tests/pools/throws.hpp"
 
 #include <list>
 #include <poolshim/adapters.hpp>
@@ -38,13 +39,7 @@ TEST(objects_are_made_and_destroyed) {
     CHECK_EQ(reinterpret_cast<uintptr_t>(object) % 64, 0);
     CHECK(fifo.owns(object));
     CHECK_EQ(alive, 1);
-    bool has_thrown = false;
-    try {
-        fifo.make<counted>(-1);
-    } catch (const std::runtime_error &) {
-        has_thrown = true;
-    }
-    CHECK(has_thrown);
+    CHECK(throws<std::runtime_error>([&] { fifo.make<counted>(-1); }));
     CHECK_EQ(fifo.stats().live_count, 1);
     fifo.destroy(object);
     fifo.destroy(static_cast<counted *>(nullptr));
@@ -87,26 +82,14 @@ TEST(memory_that_is_out_is_bad_alloc) {
     options.chunks.source = &buffer.source;
     options.chunks.max_bytes = 4096;
     ps::fifo fifo(&options);
-    int caught = 0;
     for (std::size_t bytes : {std::size_t(100000), SIZE_MAX, SIZE_MAX / 2}) {
-        try {
-            fifo.allocate(bytes);
-        } catch (const std::bad_alloc &) {
-            caught++;
-        }
+        CHECK(throws<std::bad_alloc>([&] { fifo.allocate(bytes); }));
     }
-    try {
-        fifo.allocate(1, 1 << 20);
-    } catch (const std::bad_alloc &) {
-        caught++;
-    }
-    try {
+    CHECK(throws<std::bad_alloc>([&] { fifo.allocate(1, 1 << 20); }));
+    CHECK(throws<std::bad_alloc>([&] {
         ps::fifo second(&options);
         ps::fifo third(&options);
-    } catch (const std::bad_alloc &) {
-        caught++;
-    }
-    CHECK_EQ(caught, 5);
+    }));
 }
 
 struct gone {};
@@ -122,15 +105,9 @@ TEST(an_oom_handler_may_throw_through_allocate) {
     options.chunks = {&buffer.source, 0, 4096, throw_out, nullptr, nullptr};
     ps::fifo fifo(&options);
     void *block = fifo.allocate(10);
-    int caught = 0;
     for (int i = 0; i < 3; i++) {
-        try {
-            fifo.allocate(100000);
-        } catch (const gone &) {
-            caught++;
-        }
+        CHECK(throws<gone>([&] { fifo.allocate(100000); }));
     }
-    CHECK_EQ(caught, 3);
     CHECK_EQ(fifo.stats().live_count, 1);
     fifo.deallocate(block);
 }

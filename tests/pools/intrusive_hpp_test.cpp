@@ -5,6 +5,7 @@
 
 #include "tests/pools/modes.h"
 #include "tests/pools/respawn.h"
+#include "tests/pools/throws.hpp"
 
 #include <functional>
 #include <poolshim/intrusive.hpp>
@@ -123,18 +124,10 @@ TEST(constructions_equal_the_most_that_lived_at_a_time) {
 
 template <class Pool> static void throw_everywhere(Pool &pool, int more) {
     for (int i = 0; i < 20; i++) {
-        bool has_thrown = false;
-        try {
-            pool.allocate_through_init(-1);
-        } catch (const std::runtime_error &) {
-            has_thrown = true;
-        }
-        CHECK(has_thrown);
-        try {
+        CHECK(throws<std::runtime_error>([&] { pool.allocate_through_init(-1); }));
+        CHECK(throws<std::runtime_error>([&] {
             pool.allocate_through_function([](auto &) { throw std::runtime_error("function"); });
-            CHECK(false);
-        } catch (const std::runtime_error &) {
-        }
+        }));
         check_empty(pool);
     }
     CHECK_EQ(pool.stats().touched_items, 1);
@@ -170,21 +163,13 @@ TEST(an_item_is_back_when_the_constructor_throws_and_is_constructed_later) {
     NEEDS_CHUNKS();
     ps::intrusive_pool<plain> pool;
     for (int i = 0; i < 10; i++) {
-        try {
-            pool.allocate(-1);
-            CHECK(false);
-        } catch (const std::runtime_error &) {
-        }
+        CHECK(throws<std::runtime_error>([&] { pool.allocate(-1); }));
     }
     CHECK_EQ(pool.stats().touched_items, 1);
     ps::intrusive_pool<picky, ps::reuse> reused;
     refuses = true;
     for (int i = 0; i < 10; i++) {
-        try {
-            reused.allocate();
-            CHECK(false);
-        } catch (const std::runtime_error &) {
-        }
+        CHECK(throws<std::runtime_error>([&] { reused.allocate(); }));
         check_empty(reused);
     }
     refuses = false;
@@ -209,14 +194,12 @@ TEST(a_function_may_construct_the_object_again) {
         check_empty(pool);
     }
     CHECK_EQ(pool.stats().touched_items, 1);
-    try {
+    CHECK(throws<std::runtime_error>([&] {
         pool.allocate_through_function([&](square &object) {
             kept = ps::ref<square>(&object);
             throw std::runtime_error("with a reference outside");
         });
-        CHECK(false);
-    } catch (const std::runtime_error &) {
-    }
+    }));
     CHECK_EQ(kept.use_count(), 1);
     CHECK_EQ(kept->corners(), 4);
     kept.reset();
@@ -276,11 +259,7 @@ TEST(no_memory_is_bad_alloc) {
     }
     CHECK(is_bad && refs.size() > 10);
     options.reserve_items = 1 << 20;
-    try {
-        ps::intrusive_pool<plain> large(options);
-        CHECK(false);
-    } catch (const std::bad_alloc &) {
-    }
+    CHECK(throws<std::bad_alloc>([&] { ps::intrusive_pool<plain> large(options); }));
 }
 
 TEST(objects_outlive_their_pool) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // ps::pool_for of poolshim/pool_for.hpp and ps::size_pools of poolshim/pools.hpp: objects destroyed
 // by other threads, threads that end, exceptions.
+#include "tests/pools/throws.hpp"
+
 #include <cstdio>
 #include <mutex>
 #include <poolshim/pool_for.hpp>
@@ -153,13 +155,7 @@ void size_pools_serve_any_size() {
     CHECK(moved.stats().used_count == 0);
     moved.trim();
     CHECK(moved.stats().total_bytes == 0);
-    bool is_caught = false;
-    try {
-        (void)moved.allocate(static_cast<std::size_t>(-1));
-    } catch (const std::bad_alloc &) {
-        is_caught = true;
-    }
-    CHECK(is_caught);
+    CHECK(throws<std::bad_alloc>([&] { (void)moved.allocate(static_cast<std::size_t>(-1)); }));
 }
 
 } // namespace

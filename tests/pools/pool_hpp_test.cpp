@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The C++ pools of poolshim/pool.hpp: construction and destruction, exceptions, moves.
 #include "tests/pools/modes.h"
+#include "tests/pools/throws.hpp"
 
 #include <cstdio>
 #include <poolshim/pool.hpp>
@@ -178,24 +179,12 @@ void node_pools_serve_adapters() {
     void *small = pool.allocate(3, 1);
     void *array = pool.allocate(24 * 10 + 1, 8);
     CHECK(pool.stats().used_count == 13);
-    bool is_caught = false;
-    try {
-        (void)pool.allocate(24, 4096);
-    } catch (const std::bad_alloc &) {
-        is_caught = true;
-    }
-    CHECK(is_caught);
+    CHECK(throws<std::bad_alloc>([&] { (void)pool.allocate(24, 4096); }));
     pool.deallocate(array, 24 * 10 + 1, 8);
     pool.deallocate(small, 3, 1);
     pool.deallocate(one, 24, 8);
     CHECK(pool.stats().used_count == 0 && pool.trim() > 0);
-    is_caught = false;
-    try {
-        ps::node_pool bad(24, 3);
-    } catch (const std::invalid_argument &) {
-        is_caught = true;
-    }
-    CHECK(is_caught);
+    CHECK(throws<std::invalid_argument>([&] { ps::node_pool bad(24, 3); }));
     CHECK(pool.try_get_kept() == nullptr && pool.try_get() != nullptr);
 }
 

@@ -11,6 +11,7 @@
 #include <poolshim/slots.hpp>
 #include <poolshim/stack.hpp>
 
+#include "tests/pools/throws.hpp"
 #include "tests/unit/fresh.h"
 
 #include <set>
@@ -59,13 +60,7 @@ FRESH_TEST(every_class_is_listed) {
 FRESH_TEST(what_a_visit_throws_passes_through) {
     ps::region region;
     ps::enlist(region);
-    bool is_caught = false;
-    try {
-        ps::pools_each([](const ps::pool_info &) { throw 1; });
-    } catch (int) {
-        is_caught = true;
-    }
-    CHECK(is_caught);
+    CHECK(throws<int>([&] { ps::pools_each([](const ps::pool_info &) { throw 1; }); }));
     CHECK_EQ(families().size(), 1u); // no lock is held
 }
 

@@ -4,6 +4,7 @@
 #include "tests/unit/unit.h"
 
 #include "tests/pools/modes.h"
+#include "tests/pools/throws.hpp"
 
 #include <poolshim/adapters.hpp>
 #include <poolshim/ring.hpp>
@@ -48,15 +49,11 @@ TEST(a_frame_is_released_at_the_end_of_its_owner) {
 
 TEST(an_exception_drops_the_open_frame) {
     ps::ring ring;
-    bool has_thrown = false;
-    try {
+    CHECK(throws<std::runtime_error>([&] {
         ps::ring_frame frame = ring.begin();
         CHECK(ring.allocate(100) != nullptr);
         throw std::runtime_error("half way");
-    } catch (const std::runtime_error &) {
-        has_thrown = true;
-    }
-    CHECK(has_thrown);
+    }));
     CHECK_EQ(ring.stats().frame_count, 0);
     CHECK(ring.begin());
 }
@@ -129,21 +126,13 @@ TEST(memory_that_is_out_is_bad_alloc) {
     options.chunks.first_bytes = 4096;
     ps::ring ring(&options);
     ps::ring_frame frame = ring.begin();
-    int caught = 0;
     for (std::size_t bytes : {std::size_t(100000), SIZE_MAX, SIZE_MAX / 2}) {
-        try {
-            ring.allocate(bytes);
-        } catch (const std::bad_alloc &) {
-            caught++;
-        }
+        CHECK(throws<std::bad_alloc>([&] { ring.allocate(bytes); }));
     }
-    try {
+    CHECK(throws<std::bad_alloc>([&] {
         ps::ring second(&options);
         ps::ring third(&options);
-    } catch (const std::bad_alloc &) {
-        caught++;
-    }
-    CHECK_EQ(caught, 4);
+    }));
 }
 
 TEST(containers_work_on_the_adapters) {

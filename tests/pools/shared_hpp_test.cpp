@@ -5,6 +5,7 @@
 #include <poolshim/shared.hpp>
 
 #include "tests/pools/new_shared.h"
+#include "tests/pools/throws.hpp"
 
 #include <cerrno>
 
@@ -93,11 +94,7 @@ TEST(failures_throw_and_leave_nothing) {
     } catch (int value) {
         CHECK_EQ(value, 7);
     }
-    try {
-        (void)heap.allocate(std::size_t(1) << 40);
-        CHECK(false);
-    } catch (const std::bad_alloc &) {
-    }
+    CHECK(throws<std::bad_alloc>([&] { (void)heap.allocate(std::size_t(1) << 40); }));
     CHECK_EQ(reinterpret_cast<std::uintptr_t>(heap.allocate(10, 256)) % 256, 0);
     CHECK_EQ(heap.stats().used_count, 1);
     close(fd);

@@ -5,6 +5,7 @@
 #include "tests/pools/modes.h"
 #include "tests/pools/respawn.h"
 #include "tests/pools/session.hpp"
+#include "tests/pools/throws.hpp"
 
 #include <poolshim/slots.hpp>
 #include <unordered_set>
@@ -50,13 +51,7 @@ TEST(live_objects_end_with_the_map) {
 TEST(a_throwing_constructor_leaves_no_object) {
     ps::slots<session> sessions;
     for (int i = 0; i < 10; i++) {
-        bool has_thrown = false;
-        try {
-            sessions.insert(-1);
-        } catch (const std::runtime_error &) {
-            has_thrown = true;
-        }
-        CHECK(has_thrown);
+        CHECK(throws<std::runtime_error>([&] { sessions.insert(-1); }));
         CHECK(sessions.empty());
         CHECK(sessions.begin() == sessions.end());
     }
@@ -72,13 +67,7 @@ TEST(a_full_map_says_so) {
         CHECK(static_cast<bool>(sessions.try_insert(i)));
     }
     CHECK(!sessions.try_insert(4));
-    bool has_thrown = false;
-    try {
-        sessions.insert(4);
-    } catch (const std::bad_alloc &) {
-        has_thrown = true;
-    }
-    CHECK(has_thrown);
+    CHECK(throws<std::bad_alloc>([&] { sessions.insert(4); }));
     CHECK_EQ(living, 3);
 }
 

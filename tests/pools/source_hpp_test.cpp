@@ -6,6 +6,7 @@
 #include <poolshim/source.hpp>
 
 #include "tests/pools/modes.h"
+#include "tests/pools/throws.hpp"
 #include "tests/unit/unit.h"
 
 #include <cerrno>
@@ -37,13 +38,7 @@ TEST(what_c_refuses_is_thrown) {
         caught = error.code().value();
     }
     CHECK_EQ(caught, EINVAL);
-    bool is_out = false;
-    try {
-        ps::reserved_source all(PTRDIFF_MAX);
-    } catch (const std::bad_alloc &) {
-        is_out = true;
-    }
-    CHECK(is_out);
+    CHECK(throws<std::bad_alloc>([&] { ps::reserved_source all(PTRDIFF_MAX); }));
 }
 
 // The error of a source that is made so, 0 for none.

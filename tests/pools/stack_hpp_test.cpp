@@ -2,6 +2,7 @@
 // stack.hpp: frames end by return and by exception, moves leave blocks where they are, what is out
 // throws, and containers of the standard library live in frames.
 #include "tests/pools/modes.h"
+#include "tests/pools/throws.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -71,13 +72,7 @@ void objects_and_arrays() {
     NEEDS_CHUNKS();
     ps::scope scope;
     CHECK(scope.create<Throws>(false)->value == 3);
-    bool is_caught = false;
-    try {
-        scope.create<Throws>(true);
-    } catch (const std::runtime_error &) {
-        is_caught = true;
-    }
-    CHECK(is_caught);
+    CHECK(throws<std::runtime_error>([&] { scope.create<Throws>(true); }));
     double *numbers = scope.make_array<double>(100);
     std::fill_n(numbers, 100, 1.0);
     CHECK(scope.make_array<int>(0) != nullptr);
@@ -86,13 +81,7 @@ void objects_and_arrays() {
     };
     CHECK(reinterpret_cast<std::uintptr_t>(scope.create<Line>()) % 64 == 0);
     for (std::size_t count : {SIZE_MAX, SIZE_MAX / 8 + 1, SIZE_MAX / 2}) {
-        is_caught = false;
-        try {
-            scope.make_array<double>(count);
-        } catch (const std::bad_alloc &) {
-            is_caught = true;
-        }
-        CHECK(is_caught);
+        CHECK(throws<std::bad_alloc>([&] { scope.make_array<double>(count); }));
     }
     CHECK(scope.try_allocate(SIZE_MAX) == nullptr);
     char *block = static_cast<char *>(scope.allocate(10, 1));
@@ -167,13 +156,7 @@ void a_source_that_refuses_throws() {
     ps_source source = {refuse, never};
     ps::stack_options options = {};
     options.chunks.source = &source;
-    bool is_caught = false;
-    try {
-        ps::stack stack(options);
-    } catch (const std::bad_alloc &) {
-        is_caught = true;
-    }
-    CHECK(is_caught);
+    CHECK(throws<std::bad_alloc>([&] { ps::stack stack(options); }));
 }
 
 struct Refused {};
@@ -193,13 +176,7 @@ void the_oom_handler_may_throw() {
     ps::scope scope(stack);
     char *kept = scope.strdup("kept");
     for (int i = 0; i < 3; i++) {
-        bool is_caught = false;
-        try {
-            CHECK(scope.allocate(100000) == nullptr);
-        } catch (const Refused &) {
-            is_caught = true;
-        }
-        CHECK(is_caught);
+        CHECK(throws<Refused>([&] { CHECK(scope.allocate(100000) == nullptr); }));
     }
     CHECK(std::strcmp(kept, "kept") == 0 && scope.allocate(8) != nullptr);
 }

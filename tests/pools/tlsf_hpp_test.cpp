@@ -4,6 +4,7 @@
  */
 #include <poolshim/tlsf.hpp>
 
+#include "tests/pools/throws.hpp"
 #include "tests/unit/unit.h"
 
 #include <stdexcept>
@@ -61,31 +62,15 @@ TEST(an_object_is_freed_by_a_base_that_is_not_at_its_start) {
 
 TEST(a_constructor_that_throws_leaves_nothing) {
     ps::tlsf pool(room, sizeof room);
-    bool is_caught = false;
-    try {
-        pool.create<counted>(-1);
-    } catch (const std::runtime_error &) {
-        is_caught = true;
-    }
-    CHECK(is_caught);
+    CHECK(throws<std::runtime_error>([&] { pool.create<counted>(-1); }));
     CHECK_EQ(pool.stats().used_count, 0);
 }
 
 TEST(memory_that_is_out_is_bad_alloc) {
     ps::tlsf pool(room, sizeof room);
-    int caught = 0;
-    try {
-        (void)pool.allocate(sizeof room);
-    } catch (const std::bad_alloc &) {
-        caught++;
-    }
+    CHECK(throws<std::bad_alloc>([&] { (void)pool.allocate(sizeof room); }));
     CHECK(pool.try_allocate(sizeof room) == nullptr);
-    try {
-        ps::tlsf tiny(room, 100);
-    } catch (const std::bad_alloc &) {
-        caught++;
-    }
-    CHECK_EQ(caught, 2);
+    CHECK(throws<std::bad_alloc>([&] { ps::tlsf tiny(room, 100); }));
 }
 
 TEST(pools_move) {
@@ -113,13 +98,7 @@ TEST(walk_takes_any_function_and_lets_it_throw) {
         CHECK(!is_used || payload == block);
     });
     CHECK_EQ(used, 1);
-    bool is_caught = false;
-    try {
-        pool.walk([](void *, std::size_t, bool) { throw 1; });
-    } catch (int) {
-        is_caught = true;
-    }
-    CHECK(is_caught);
+    CHECK(throws<int>([&] { pool.walk([](void *, std::size_t, bool) { throw 1; }); }));
     CHECK(pool.add(room + sizeof room / 2, sizeof room / 2));
     CHECK(pool.remove(room + sizeof room / 2));
     CHECK_EQ(pool.trim(), 0);
