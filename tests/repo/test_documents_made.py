@@ -74,7 +74,8 @@ def marked_figures() -> set[str]:
 def test_a_count_of_attacks_stands_between_marks_only(name: str) -> None:
     """Of all figures these change most often, and no other figure has their values."""
     for path in documents(ROOT):
-        if path.is_relative_to(ROOT / "docs" / "decisions"):  # what was so at the time
+        then = (ROOT / "docs" / "decisions", ROOT / "bench" / "results")  # what was so at the time
+        if any(path.is_relative_to(folder) for folder in then):
             continue
         text = re.sub(r"<!-- begin.*?<!-- end -->", "", path.read_text(), flags=re.DOTALL)
         prose = prose_of(GEN_DOCS.MARK.sub("", text))
