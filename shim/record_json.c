@@ -99,6 +99,7 @@ void ps_record_print(const struct ps_record_process *process, struct ps_text *te
     add_classes(text);
     add_member(text, ",\n \"small_max_bytes\": ", ps_size_class_max_bytes);
     add_member(text, ",\n \"limit_bytes\": ", ps_size_class_max_bytes);
+    add_member(text, ",\n \"usual_max_bytes\": ", ps_size_class_usual_max_bytes());
     add_member(text, ",\n \"allocations\": ", totals.made);
     uint64_t highest = peaks != 0 ? ps_record_peak_at(0)->live_bytes : 0;
     add_member(text, ",\n \"peak_live_bytes\": ", highest);

@@ -85,6 +85,7 @@ def synthetic(sizes: dict[int, int], **changes: Any) -> dict[str, Any]:
         "page_bytes": 4096, "size_classes": classes,
         "span_bytes": [span_plan(size)[0] for size in classes], "small_max_bytes": 65536,
         "allocations": sum(sizes.values()), "peak_live_bytes": live, "limit_bytes": 65536,
+        "usual_max_bytes": 8192,
         "peaks": [{"live_bytes": live, "threads": [{"thread": 1, "sizes": pairs}]}],
         "requests": pairs, "larger": {"count": 0, "bytes": 0}, **changes,
     }  # fmt: skip
@@ -236,6 +237,7 @@ def test_the_setting_on_stdout_is_what_the_library_takes(
     assert done.returncode == 0 and done.stderr == ""
     name, _, value = done.stdout.rstrip("\n").partition("=")
     assert name == "POOLSHIM_SIZE_CLASSES" and {"208", "1040"} <= set(value.split(","))
+    assert value.endswith(",8192"), "larger requests take pages, as without the table"
     assert run_shim(["true"], env={name: value, "POOLSHIM_STRICT": "1"}).stderr == ""
 
 
@@ -292,7 +294,7 @@ def test_the_picture_shows_both_tables(tune: Tune, tmp_path: Path, kind: str) ->
     content = (tmp_path / f"p.{kind}").read_bytes()
     if kind == "svg":
         text = content.decode()
-        assert text.lstrip().startswith("<?xml") and "45 classes before" in text
+        assert text.lstrip().startswith("<?xml") and "33 classes before" in text
     else:
         assert content.startswith(b"\x89PNG\r\n")
 
@@ -323,7 +325,8 @@ BAD = (
     (["--recording", "lacking.json"], "'peaks' is missing", 2),
     (["--recording", "tables.json"], "size_classes are not ascending", 2),
     (["--recording", "good.json", "--recording", "other.json"], "different size classes", 2),
-    (["--recording", "good.json", "--max-classes", "20"], "--max-classes: 44 is the least", 2),
+    (["--recording", "good.json", "--max-classes", "20"], "--max-classes: 32 is the least", 2),
+    (["--recording", "wide.json", "--max-classes", "32"], "--max-classes: 44 is the least", 2),
     (["--recording", "good.json", "-o", "none/p.toml"], "none/p.toml: No such file", 2),
     (["--recording", "good.json", "-o", "folder"], "folder: is a directory", 2),
     (["--recording", "good.json", "-o", "/proc/p.toml"], "/proc/p.toml: ", 2),
@@ -359,6 +362,7 @@ def test_bad_input_is_one_line(
     write(tmp_path / "lacking.json", {k: v for k, v in good.items() if k != "peaks"})
     write(tmp_path / "tables.json", {**good, "size_classes": [32, 16]})
     write(tmp_path / "other.json", {**good, "size_classes": [16, 32]})
+    write(tmp_path / "wide.json", {**good, "usual_max_bytes": 65536})
     (tmp_path / "text").write_text("\x00 no such thing")
     (tmp_path / "folder").mkdir()
     (tmp_path / "foreign.toml").write_text("[tool]\nname = 1\n")

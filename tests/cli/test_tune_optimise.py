@@ -47,7 +47,7 @@ def recording(
     return Recording(
         pid=1, command=("x",), page_bytes=4096, size_classes=BUILT_IN,
         span_bytes=tuple(span_plan(size)[0] for size in BUILT_IN), small_max_bytes=65536,
-        peak_live_bytes=sum(s * n for t in threads for s, n in t.items()),
+        usual_max_bytes=65536, peak_live_bytes=sum(s * n for t in threads for s, n in t.items()),
         peaks=tuple(
             Peak(sum(s * n for t in peak for s, n in t.items()),
                  tuple(tuple(t.items()) for t in peak))

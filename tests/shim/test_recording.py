@@ -90,6 +90,18 @@ def test_peak_has_what_the_program_had(
     assert [path.name for path in tmp_path.iterdir()] == ["r.json"], "no temporary file is left"
 
 
+@pytest.mark.parametrize("settings", SETTINGS, ids=lambda settings: " ".join(settings) or "default")
+def test_the_largest_class_without_recording_is_named(
+    run_shim: RunShim, tmp_path: Path, program: Path, settings: dict[str, str]
+) -> None:
+    """It is that of the statistics of a run that is not recorded."""
+    stats, recording = tmp_path / "stats.json", tmp_path / "r.json"
+    for env in ({"POOLSHIM_STATS": str(stats)}, {"POOLSHIM_RECORD": str(recording)}):
+        assert run_shim([program, "known"], env={**env, **settings}).returncode == 0
+    classes = json.loads(stats.read_text())["size_classes"]
+    assert read(recording)["usual_max_bytes"] == max(one["block_bytes"] for one in classes)
+
+
 @pytest.mark.parametrize("settings", SETTINGS[:2], ids=["default", "classes"])
 def test_blocks_of_many_threads_add_up(
     run_shim: RunShim, tmp_path: Path, program: Path, settings: dict[str, str]

@@ -35,8 +35,9 @@ uint8_t ps_size_class_by_8[PS_CLASS_BYTES_LIMIT / 8 + 1];
 uint8_t ps_size_class_by_1[PS_FEW_BYTES + 1];
 size_t ps_size_class_guard_bytes;
 
-static uint32_t harden;  /* level: see harden/hard.h */
-static bool is_recorded; /* each free is recorded: see record/record.h */
+static uint32_t harden;          /* level: see harden/hard.h */
+static bool is_recorded;         /* each free is recorded: see record/record.h */
+static size_t usual_limit_bytes; /* of the classes of the same run without recording */
 
 bool ps_size_class_is_valid(const uint32_t *class_bytes, uint32_t count) {
     if (count > PS_CLASS_LIMIT) {
@@ -114,15 +115,15 @@ static void add_class(uint32_t block_bytes) {
     plan_blocks(class);
 }
 
-/* Appends the built-in sizes above `last` up to small_max. If `room` is too small for all of them,
+/* Appends the built-in sizes above `last` up to most_bytes. If `room` is too small for all of them,
  * leaves out sizes evenly, counted down from the largest. */
-static void add_tail(uint32_t last, size_t small_max, size_t room) {
+static void add_tail(uint32_t last, size_t most_bytes, size_t room) {
     size_t begin = 0;
     while (begin < BUILT_IN_COUNT && built_in[begin] <= last) {
         begin++;
     }
     size_t end = begin;
-    while (end < BUILT_IN_COUNT && built_in[end] <= small_max) {
+    while (end < BUILT_IN_COUNT && built_in[end] <= most_bytes) {
         end++;
     }
     if (room == 0) {
@@ -159,11 +160,15 @@ static size_t guard_bytes(const struct ps_config *config) {
     return config->harden >= 2 && page_bytes * 16 <= PS_GRANULE_BYTES ? page_bytes : 0;
 }
 
+/* The largest class that is appended, at most. */
+static size_t small_max(const struct ps_config *config, bool is_every_size_wanted) {
+    return config->small_max_bytes != 0 ? config->small_max_bytes
+           : is_every_size_wanted       ? (size_t)PS_CLASS_BYTES_LIMIT
+                                        : SMALL_MAX_DEFAULT;
+}
+
 void ps_size_class_start(const struct ps_config *config) {
     PS_CHECK(ps_size_class_is_valid(config->class_bytes, config->class_count));
-    size_t small_max = config->small_max_bytes != 0            ? config->small_max_bytes
-                       : config->harden != 0 || config->record ? (size_t)PS_CLASS_BYTES_LIMIT
-                                                               : SMALL_MAX_DEFAULT;
     ps_size_class_count = 0;
     harden = config->harden;
     is_recorded = config->record;
@@ -172,9 +177,21 @@ void ps_size_class_start(const struct ps_config *config) {
         add_class(config->class_bytes[i]);
     }
     uint32_t last = config->class_count > 0 ? config->class_bytes[config->class_count - 1] : 0;
-    add_tail(last, small_max, PS_CLASS_LIMIT - config->class_count);
+    usual_limit_bytes = ps_max(last, small_max(config, harden != 0));
+    add_tail(last, small_max(config, harden != 0 || is_recorded),
+             PS_CLASS_LIMIT - config->class_count);
     ps_size_class_max_bytes = ps_size_classes[ps_size_class_count - 1].block_bytes;
     fill_tables();
+}
+
+size_t ps_size_class_usual_max_bytes(void) {
+    size_t largest = 0;
+    for (uint32_t i = 0; i < ps_size_class_count; i++) {
+        if (ps_size_classes[i].block_bytes <= usual_limit_bytes) {
+            largest = ps_size_classes[i].block_bytes;
+        }
+    }
+    return largest;
 }
 
 uint32_t ps_size_class_of_aligned(size_t bytes, size_t align) {

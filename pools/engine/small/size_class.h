@@ -47,6 +47,9 @@ extern PS_HIDDEN size_t ps_size_class_guard_bytes;
 /* Builds the tables. Precondition: ps_size_class_is_valid. */
 void ps_size_class_start(const struct ps_config *config);
 
+/* The largest class of the same run if it were not recorded. */
+size_t ps_size_class_usual_max_bytes(void);
+
 /* True when a table is ascending, in range, and of multiples of 16 (the first entry may be 8). */
 bool ps_size_class_is_valid(const uint32_t *class_bytes, uint32_t count);
 

@@ -28,7 +28,7 @@ from .optimise import CLASS_LIMIT, Solution, candidates, choose, least_class_cou
 from .recording import Recording, load_all
 
 DEFAULT_PROFILE = "poolshim-profile.toml"
-SMALL_MAX_BYTES = 65536
+SMALL_MAX_BYTES = 8192  # built-in: larger requests take whole pages, which all threads share
 SMALL_MAX_LEAST_BYTES = 1024
 JSON_VERSION = 1
 SMALL_SHARE = 1 / 16  # of the largest process: below, it does not count
@@ -164,10 +164,11 @@ def find_table(request: Request, console: Console) -> Found:
             with console.status(f"recording, run {number} of {runs}"):
                 recordings += recorder.record(request.work, request.timeout_s)
         recordings.sort(key=lambda one: one.peak_live_bytes, reverse=True)
+    top_bytes = max(SMALL_MAX_LEAST_BYTES, recordings[0].usual_max_bytes)
+    check_class_count(request.max_classes, top_bytes)
     report.show_recordings(console, recordings, runs)
     recordings = important(recordings)
-    before = recordings[0].size_classes
-    top_bytes = max(SMALL_MAX_LEAST_BYTES, before[-1])
+    before = tuple(size for size in recordings[0].size_classes if size <= top_bytes)
     points = candidates(live_sizes(recordings), before, top_bytes)
     workload = Workload(recordings, points, recordings[0].page_bytes, runs)
     if workload.live_bytes == 0:
@@ -183,7 +184,7 @@ def find_table(request: Request, console: Console) -> Found:
     )  # fmt: skip
     accounts = found.accounts()
     assert accounts is not None
-    report.show_prediction(console, *accounts)
+    report.show_prediction(console, top_bytes, *accounts)
     report.show_classes(console, before, found.table)
     return found
 
@@ -307,6 +308,13 @@ def to_json(
     }
 
 
+def check_class_count(count: int, top_bytes: int) -> None:
+    """With fewer classes there is no table up to there."""
+    least = least_class_count(top_bytes)
+    if count < least:
+        raise BadRequest(f"--max-classes: {least} is the least with which no size wastes a quarter")
+
+
 def check_request(request: Request) -> Request:
     """Everything that can be refused before the work."""
     if request.work is None and not request.recordings:
@@ -319,9 +327,7 @@ def check_request(request: Request) -> Request:
         raise BadRequest("--check needs a command and its verification")
     for text in request.held_out:
         split_command("--held-out", text)
-    least = least_class_count(SMALL_MAX_BYTES)
-    if request.max_classes < least:
-        raise BadRequest(f"--max-classes: {least} is the least with which no size wastes a quarter")
+    check_class_count(request.max_classes, SMALL_MAX_BYTES)
     if request.profile is None:
         files.check_writable(request.output)
     if request.picture is not None:

@@ -35,6 +35,7 @@ class Recording:
     size_classes: tuple[int, ...]
     span_bytes: tuple[int, ...]
     small_max_bytes: int
+    usual_max_bytes: int  # of a run that is not recorded: larger requests take whole pages there
     peak_live_bytes: int
     peaks: tuple[Peak, ...]
     requests: Sizes
@@ -93,6 +94,7 @@ def parse(value: Any) -> Recording:
         size_classes=classes,
         span_bytes=tuple(whole(size, "span_bytes", 1) for size in value["span_bytes"]),
         small_max_bytes=whole(value["small_max_bytes"], "small_max_bytes", 8),
+        usual_max_bytes=whole(value.get("usual_max_bytes", classes[-1]), "usual_max_bytes", 8),
         peak_live_bytes=whole(value["peak_live_bytes"], "peak_live_bytes"),
         peaks=tuple(peak_of(peak) for peak in value["peaks"]),
         requests=sizes_of(value["requests"], "requests"),
@@ -118,6 +120,6 @@ def load(path: Path) -> Recording:
 def load_all(paths: Iterable[Path]) -> list[Recording]:
     """Reads several files; they must come from the same table, and are largest first."""
     recordings = [load(path) for path in paths]
-    if len({r.size_classes for r in recordings}) > 1:
+    if len({(r.size_classes, r.usual_max_bytes) for r in recordings}) > 1:
         raise BadRequest("the recordings were made with different size classes; record them again")
     return sorted(recordings, key=lambda r: r.peak_live_bytes, reverse=True)

@@ -58,9 +58,10 @@ def show_recordings(console: Console, recordings: Sequence[Recording], runs: int
     console.print(table)
 
 
-def show_prediction(console: Console, before: Account, after: Account) -> None:
+def show_prediction(console: Console, top_bytes: int, before: Account, after: Account) -> None:
     """The cost by term."""
-    table = plain_table("predicted for blocks of up to 64 KiB", "before", "tuned", "less")
+    upto = f"predicted for blocks of up to {top_bytes / 1024:g} KiB"
+    table = plain_table(upto, "before", "tuned", "less")
     for name, label in TERMS:
         values = getattr(before, name), getattr(after, name)
         table.add_row(label, *(size_text(value) for value in (*values, values[0] - values[1])))
