@@ -120,11 +120,10 @@ def run_column(session: Session, name: str, at: tuple[int, int]) -> tuple[Run, d
     plan, column = session.plan, session.columns[name]
     with processes.confined():
         prepare(session)
-    folder = tempfile.TemporaryDirectory(prefix="server-", dir=session.tools.folder)
-    with folder as its_own, processes.confined() as watch:
+    with processes.confined() as watch:
         if isinstance(plan.work, ServerWork):
             run, report = server.run_server(
-                plan, column, others(session, column), session.tools, at, its_own
+                plan, column, others(session, column), session.tools, at
             )
         else:
             work = plan.work

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
+import shutil
 import signal
 import socket
 import subprocess
@@ -64,6 +65,16 @@ def free_port() -> int:
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return int(one.getsockname()[1])
+
+
+def empty_folder(tools: Tools) -> Path:
+    """{dir}. It is emptied by the next run, since a server that failed still writes there until
+    processes.confined has ended."""
+    folder = tools.folder / "server"
+    if folder.exists():
+        shutil.rmtree(folder)
+    folder.mkdir()
+    return folder
 
 
 def fill(text: str, words: dict[str, str]) -> list[str]:
@@ -164,17 +175,12 @@ def stop(work: ServerWork, serving: Serving) -> dict[str, Any]:
 
 
 def run_server(
-    plan: Plan, column: Column, others: Collection[Path], tools: Tools, at: tuple[int, int],
-    folder: str,
-) -> tuple[Run, dict[str, Any]]:  # fmt: skip
-    """One run: the load's time, the server's CPU and memory.
-
-    The folder, {dir}, is empty, and is removed only after processes.confined has ended: after a
-    failure the server still runs and writes there.
-    """
+    plan: Plan, column: Column, others: Collection[Path], tools: Tools, at: tuple[int, int]
+) -> tuple[Run, dict[str, Any]]:
+    """One run: the load's time, the server's CPU and memory."""
     work = plan.work
     assert isinstance(work, ServerWork)
-    words = {"port": str(free_port()), "dir": folder}
+    words = {"port": str(free_port()), "dir": str(empty_folder(tools))}
     single = Single(tuple(fill(work.server, words)), column, others, work.cwd)
     load = Single(
         tuple(fill(work.load, words)), BARE, cwd=work.cwd, timeout_s=plan.timeout_s,

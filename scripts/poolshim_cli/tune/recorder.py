@@ -31,8 +31,7 @@ def run_recording(work: CommandWork | ServerWork, folder: Path, timeout_s: float
         tools = Tools.find(find().launcher, Path(own))
         if isinstance(work, ServerWork):
             plan = Plan((column,), work, base=column.name, timeout_s=timeout_s)
-            data = tempfile.mkdtemp(prefix="server-", dir=own)
-            server.run_server(plan, column, (), tools, (1, 0), data)
+            server.run_server(plan, column, (), tools, (1, 0))
         else:
             single = Single(
                 work.command, column, (), work.cwd, work.stdin, timeout_s=timeout_s,
