@@ -132,6 +132,14 @@ static inline void live_end(struct live_block *live) {
     live->address = NULL;
 }
 
+/* Allocates so many blocks of one size. */
+static inline void live_start_all(struct live_block *blocks, size_t count, size_t bytes) {
+    for (size_t i = 0; i < count; i++) {
+        live_start(&blocks[i], ps_heap_alloc(bytes), bytes, i);
+        REQUIRE(blocks[i].address != NULL);
+    }
+}
+
 static inline void live_end_all(struct live_block *blocks, size_t count) {
     for (size_t i = 0; i < count; i++) {
         if (blocks[i].address != NULL) {

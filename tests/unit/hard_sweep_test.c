@@ -21,12 +21,7 @@ static void start(uint32_t level) {
     ps_engine_start();
 }
 
-static void fill(size_t count, size_t bytes) {
-    for (size_t i = 0; i < count; i++) {
-        live_start(&blocks[i], ps_heap_alloc(bytes), bytes, i);
-        REQUIRE(blocks[i].address != NULL);
-    }
-}
+static void fill(size_t count, size_t bytes) { live_start_all(blocks, count, bytes); }
 
 /* Blocks of all sizes, some of them free: in order, at random, all of a span. */
 static void leave_blocks_everywhere(void) {

@@ -21,10 +21,7 @@ static size_t block_bytes = BLOCK_BYTES;
 
 static void allocate_all(void *unused) {
     (void)unused;
-    for (size_t i = 0; i < BLOCKS; i++) {
-        live_start(&blocks[i], ps_heap_alloc(block_bytes), block_bytes, i);
-        REQUIRE(blocks[i].address != NULL);
-    }
+    live_start_all(blocks, BLOCKS, block_bytes);
 }
 
 static void free_all(void *unused) {

@@ -29,12 +29,7 @@ static size_t capacity_of(size_t bytes) {
     return (size_t)(class->limit - class->first);
 }
 
-static void fill(size_t count, size_t bytes) {
-    for (size_t i = 0; i < count; i++) {
-        live_start(&blocks[i], ps_heap_alloc(bytes), bytes, i);
-        REQUIRE(blocks[i].address != NULL);
-    }
-}
+static void fill(size_t count, size_t bytes) { live_start_all(blocks, count, bytes); }
 
 static uint64_t span_bytes(void) { return engine_census().small_span_bytes; }
 

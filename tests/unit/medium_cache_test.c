@@ -21,12 +21,7 @@ static const size_t sizes[] = {8193, 12 * KIB, 20000, 40000, 65536, 65537, 10000
 
 static uint64_t waiting_bytes(void) { return engine_census().run_cached_bytes; }
 
-static void fill(size_t count, size_t bytes) {
-    for (size_t i = 0; i < count; i++) {
-        live_start(&blocks[i], ps_heap_alloc(bytes), bytes, i);
-        REQUIRE(blocks[i].address != NULL);
-    }
-}
+static void fill(size_t count, size_t bytes) { live_start_all(blocks, count, bytes); }
 
 static bool is_medium(const void *block) {
     return ps_page_map_slot(block)->run.kind == PS_RUN_MEDIUM;

@@ -12,10 +12,7 @@ static struct live_block blocks[2][PEAK_BLOCKS];
 
 static void grow(void *which) {
     struct live_block *mine = which;
-    for (size_t i = 0; i < PEAK_BLOCKS; i++) {
-        live_start(&mine[i], ps_heap_alloc(BLOCK_BYTES), BLOCK_BYTES, i);
-        REQUIRE(mine[i].address != NULL);
-    }
+    live_start_all(mine, PEAK_BLOCKS, BLOCK_BYTES);
 }
 
 static void shrink(void *which) {

@@ -32,10 +32,7 @@ static void fill_spans(void *unused) {
     const struct ps_size_class *class = &ps_size_classes[ps_size_class_of(BLOCK_BYTES)];
     span_blocks = (size_t)(class->limit - class->first);
     block_count = SPANS * span_blocks;
-    for (size_t i = 0; i < block_count; i++) {
-        live_start(&blocks[i], ps_heap_alloc(BLOCK_BYTES), BLOCK_BYTES, i);
-        REQUIRE(blocks[i].address != NULL);
-    }
+    live_start_all(blocks, block_count, BLOCK_BYTES);
 }
 
 static void free_share(void *argument) {

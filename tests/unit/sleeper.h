@@ -20,10 +20,7 @@ static struct live_block others[BLOCKS];
 
 static void allocate_all(void *which) {
     struct live_block *mine = which;
-    for (size_t i = 0; i < BLOCKS; i++) {
-        live_start(&mine[i], ps_heap_alloc(BLOCK_BYTES), BLOCK_BYTES, i);
-        REQUIRE(mine[i].address != NULL);
-    }
+    live_start_all(mine, BLOCKS, BLOCK_BYTES);
 }
 
 static void free_all(void *which) {

@@ -35,10 +35,7 @@ static void choose(size_t bytes) {
 
 static void fill_spans(void *unused) {
     (void)unused;
-    for (size_t i = 0; i < block_count; i++) {
-        live_start(&blocks[i], ps_heap_alloc(block_bytes), block_bytes, i);
-        REQUIRE(blocks[i].address != NULL);
-    }
+    live_start_all(blocks, block_count, block_bytes);
     /* The bin detaches from the last one when it refills. */
     ps_heap_free(ps_heap_alloc(block_bytes));
 }

@@ -13,12 +13,7 @@ static const size_t run_sizes[] = {8, 16, 48, 64, 112, 256};
 #define SIZE_COUNT (sizeof run_sizes / sizeof run_sizes[0])
 
 /* Allocates `count` blocks; a fresh heap allocates in ascending order within a span. */
-static void fill(size_t count, size_t bytes) {
-    for (size_t i = 0; i < count; i++) {
-        live_start(&blocks[i], ps_heap_alloc(bytes), bytes, i);
-        REQUIRE(blocks[i].address != NULL);
-    }
-}
+static void fill(size_t count, size_t bytes) { live_start_all(blocks, count, bytes); }
 
 static bool is_streak_open(void) { return ps_thread.streak_step != 0; }
 

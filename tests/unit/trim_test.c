@@ -8,12 +8,7 @@
 
 static struct live_block blocks[BLOCKS];
 
-static void fill(size_t count, size_t bytes) {
-    for (size_t i = 0; i < count; i++) {
-        live_start(&blocks[i], ps_heap_alloc(bytes), bytes, i);
-        REQUIRE(blocks[i].address != NULL);
-    }
-}
+static void fill(size_t count, size_t bytes) { live_start_all(blocks, count, bytes); }
 
 /* As many slow calls as a program makes in passing: each large block is one. */
 static void pass_time(uint64_t ms) {
