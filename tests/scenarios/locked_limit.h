@@ -9,7 +9,7 @@
 #include <sys/resource.h>
 
 #define LIMIT_BYTES ((size_t)8 << 20)
-#define NOBODY 65534
+#define UNPRIVILEGED 65534 /* a user without rights, and its group */
 
 /* Skips the scenario where the limit cannot be set. */
 static void set_locked_limit(void) {
@@ -20,7 +20,7 @@ static void set_locked_limit(void) {
     }
     limit = (struct rlimit){LIMIT_BYTES, LIMIT_BYTES};
     CLAIM(setrlimit(RLIMIT_MEMLOCK, &limit) == 0);
-    if (geteuid() == 0 && setresuid(NOBODY, NOBODY, NOBODY) != 0) {
+    if (geteuid() == 0 && setresuid(UNPRIVILEGED, UNPRIVILEGED, UNPRIVILEGED) != 0) {
         claim_skip("root cannot become a user for whom the limit holds");
     }
 }
