@@ -26,6 +26,7 @@ pytest.importorskip("rich", reason="rich is not installed: run scripts/setup")
 
 from poolshim_cli import files  # noqa: E402
 from poolshim_cli.tune import profile, recording  # noqa: E402
+from poolshim_cli.tune.command import SMALL_MAX_BYTES  # noqa: E402
 from poolshim_cli.tune.cost import Workload, grid_points, span_plan  # noqa: E402
 
 POOLSHIM = ROOT / "scripts" / "poolshim"
@@ -183,6 +184,7 @@ def test_a_real_program_is_recorded_and_tuned(tune: Tune, tmp_path: Path, progra
     total = [sum(a[term] for term in ("rounding", "tails", "part_filled")) for a in (before, tuned)]
     assert 0 <= total[1] < total[0]
     table = found["size_classes"]
+    assert table[-1] == SMALL_MAX_BYTES, "where the library's own table ends"
     assert profile.read(tmp_path / "poolshim-profile.toml").table == tuple(table)
     if program == "python3":  # bytes(n) asks for n + 33: 733 to 796 bytes, one class at present
         assert {752, 768, 784, 800} & set(table)
