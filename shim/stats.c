@@ -56,7 +56,7 @@ const struct ps_report_row ps_report_rows[] = {
 
     ROW("page_runs", "live_count", "live runs", COUNT, census.run_live_count),
     ROW("page_runs", "live_bytes", "live", BYTES, census.run_live_bytes),
-    ROW("page_runs", "cached_bytes", "kept by threads", BYTES, census.run_cached_bytes),
+    ROW("page_runs", "cached_bytes", "kept in caches", BYTES, census.run_cached_bytes),
 
     ROW("large_blocks", "live_count", "live mappings", COUNT, census.map_live_count),
     ROW("large_blocks", "live_bytes", "live", BYTES, census.map_live_bytes),

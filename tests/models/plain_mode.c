@@ -4,6 +4,7 @@
  * without a clock and without caches of processors.
  */
 #include "pools/engine/heap/cpu_cache.h"
+#include "pools/engine/heap/cpu_medium.h"
 #include "pools/engine/heap/free_list.h"
 #include "pools/engine/heap/maintenance.h"
 #include "pools/engine/heap/mode.h"
@@ -48,5 +49,17 @@ void *ps_cpu_cache_take(struct ps_heap *heap, uint32_t class_index) {
 }
 
 void ps_cpu_cache_ask(struct ps_heap *heap, uint32_t class_index) { (void)heap, (void)class_index; }
+
+ps_medium_block ps_cpu_medium_take(size_t index, size_t pages, bool may_make) {
+    (void)index, (void)pages, (void)may_make;
+    return 0;
+}
+
+size_t ps_cpu_medium_put(size_t index, ps_medium_block *blocks, size_t count) {
+    (void)index, (void)blocks;
+    return count;
+}
+
+uint32_t ps_os_cpu(void) { return 0; }
 
 void ps_heap_tick(struct ps_heap *heap) { (void)heap; }

@@ -305,21 +305,21 @@ FRESH_TEST(blocks_of_the_cache_are_sampled_as_often_as_others) {
 FRESH_TEST(a_held_cache_is_left_alone) {
     set_up();
     size_t before = cached();
-    ps_store_relaxed(&ps_cpu_x_caches[0]->x_holder, 12345u);
+    ps_store_relaxed(&ps_cpu_x_caches[0]->lock.x_holder, 12345u);
     worker_do(&owner, allocate, NULL);
     worker_do(&other, find, NULL);
     worker_do(&other, free_found, NULL);
     worker_do(&other, free_all, NULL);
     ps_cpu_cache_drain(ps_remote_return);
     CHECK_EQ(cached(), before);
-    ps_store_relaxed(&ps_cpu_x_caches[0]->x_holder, 0u);
+    ps_store_relaxed(&ps_cpu_x_caches[0]->lock.x_holder, 0u);
     tear_down();
 }
 
 FRESH_TEST(a_child_uses_the_cache_that_a_thread_of_its_parent_held) {
     set_up();
-    ps_store_relaxed(&ps_cpu_x_caches[0]->x_holder, 12345u);
-    ps_cpu_x_caches[0]->changing = ps_size_class_of(BYTES) + 1;
+    ps_store_relaxed(&ps_cpu_x_caches[0]->lock.x_holder, 12345u);
+    ps_cpu_x_caches[0]->lock.changing = ps_size_class_of(BYTES) + 1;
     pid_t pid = fork();
     REQUIRE(pid >= 0);
     if (pid == 0) {
@@ -331,7 +331,7 @@ FRESH_TEST(a_child_uses_the_cache_that_a_thread_of_its_parent_held) {
     REQUIRE(waitpid(pid, &status, 0) == pid);
     CHECK_EQ(status, 0);
     CHECK_CMP(cached(), >, 0);
-    ps_store_relaxed(&ps_cpu_x_caches[0]->x_holder, 0u);
+    ps_store_relaxed(&ps_cpu_x_caches[0]->lock.x_holder, 0u);
     tear_down();
 }
 

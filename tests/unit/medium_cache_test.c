@@ -8,6 +8,7 @@
 #include "tests/unit/worker.h"
 
 #include "pools/engine/base/bits.h"
+#include "pools/engine/heap/cpu_medium.h"
 #include "pools/engine/heap/medium_cache.h"
 #include "pools/engine/page/medium_regions.h"
 
@@ -70,6 +71,10 @@ FRESH_TEST(the_newest_block_freed_that_suits_is_the_next) {
         live_end(&blocks[7]);
         live_start(&blocks[7], ps_heap_alloc(sizes[s]), sizes[s], s);
         CHECK_PTR_EQ(blocks[7].address, freed);
+        if (sizes[s] + 12 * KIB > CACHE_BYTES) {
+            live_end_all(blocks, BLOCKS);
+            continue; /* it leaves when the shorter one comes */
+        }
         WHEN("a shorter one was freed since");
         void *shorter = ps_heap_alloc(8193);
         freed = blocks[8].address;
@@ -87,7 +92,8 @@ FRESH_TEST(no_more_than_the_limit_waits) {
         fill(BLOCKS, sizes[s]);
         for (size_t i = 0; i < BLOCKS; i++) {
             live_end(&blocks[i]);
-            CHECK_CMP(waiting_bytes(), <=, CACHE_BYTES);
+            size_t cached = ps_cpu_x_mediums[0] != NULL ? ps_cpu_x_mediums[0]->x_pages : 0;
+            CHECK_CMP(waiting_bytes() - (cached << PS_MEDIUM_PAGE_SHIFT), <=, CACHE_BYTES);
             CHECK_CMP(ps_medium_cache_count(&ps_thread.own->medium), <=, PS_MEDIUM_CACHE_LIMIT);
         }
     }

@@ -6,8 +6,7 @@
 
 #include "pools/engine/base/bits.h"
 #include "pools/engine/heap/background.h"
-#include "pools/engine/os/lock.h"
-#include "pools/engine/os/os.h"
+#include "pools/engine/heap/cpu_medium.h"
 #include "pools/engine/page/metadata.h"
 #include "pools/engine/page/retention.h"
 #include "pools/engine/small/size_class.h"
@@ -25,23 +24,6 @@ static uint64_t x_due_ms;     /* when it begins */
 static uint32_t x_next;       /* the cache that comes next */
 static uint32_t x_was_filled; /* a cache has kept blocks in this round */
 static uint32_t x_is_filled;  /* one did in the last round */
-
-/* ---- the lock ---- */
-
-static inline bool enter(struct ps_cpu_cache *cache, size_t class_index) {
-    uint32_t none = 0;
-    /* acquire: pairs with leave; makes the blocks and their links visible. */
-    if (!ps_cas_strong_acquire(&cache->x_holder, &none, ps_lock_self())) {
-        return false;
-    }
-    cache->changing = (uint32_t)class_index; /* before any change: see ps_cpu_cache_fork_child */
-    ps_fence_program_order();
-    return true;
-}
-
-static inline void leave(struct ps_cpu_cache *cache) {
-    ps_store_release(&cache->x_holder, 0u); /* release: pairs with enter */
-}
 
 static inline size_t count_of(const struct ps_cpu_cache *cache, size_t class_index) {
     return ps_load_relaxed(&cache->x_count[class_index]); /* relaxed: a hint without the lock */
@@ -68,8 +50,6 @@ static inline struct ps_cpu_cache *cache_at(size_t index) {
     return ps_load_acquire(&ps_cpu_x_caches[index]);
 }
 
-static inline size_t index_here(void) { return ps_os_cpu() % PS_CPU_CACHES; }
-
 /* A cache that another thread makes at the same moment is lost, with the pages that it has not
  * touched. */
 static PS_COLD void make(size_t index) {
@@ -90,10 +70,11 @@ static inline bool has_running_owner(const struct ps_span *span) {
 }
 
 bool ps_cpu_cache_put(struct ps_heap *heap, struct ps_span *span, void *block) {
-    struct ps_cpu_cache *cache = cache_at(index_here());
+    struct ps_cpu_cache *cache = cache_at(ps_cpu_index());
     size_t class_index = span->class_index;
     if (cache == NULL || count_of(cache, class_index) >= limit_of(cache, class_index) ||
-        !has_running_owner(span) || !ps_retention_is_usual() || !enter(cache, class_index)) {
+        !has_running_owner(span) || !ps_retention_is_usual() ||
+        !ps_cpu_lock_enter(&cache->lock, class_index)) {
         return false;
     }
     size_t count = count_of(cache, class_index);
@@ -104,7 +85,7 @@ bool ps_cpu_cache_put(struct ps_heap *heap, struct ps_span *span, void *block) {
         cache->blocks[class_index][count] = block;
         set_count(cache, class_index, count + 1);
     }
-    leave(cache);
+    ps_cpu_lock_leave(&cache->lock);
     if (PS_LIKELY(has_room)) {
         ps_owner_add(&heap->x_remote_frees, 1);
     }
@@ -115,7 +96,7 @@ void ps_cpu_cache_ask(struct ps_heap *heap, uint32_t class_index) {
     if (!ps_background_is_crowded()) {
         return;
     }
-    size_t index = index_here();
+    size_t index = ps_cpu_index();
     struct ps_cpu_cache *cache = cache_at(index);
     if (cache == NULL) {
         if (heap->x_remote_frees != 0) { /* this thread frees others' blocks */
@@ -146,12 +127,13 @@ static inline void *take_newest(struct ps_cpu_cache *cache, size_t class_index) 
 }
 
 void *ps_cpu_cache_take(struct ps_heap *heap, uint32_t class_index) {
-    struct ps_cpu_cache *cache = cache_at(index_here());
-    if (cache == NULL || count_of(cache, class_index) == 0 || !enter(cache, class_index)) {
+    struct ps_cpu_cache *cache = cache_at(ps_cpu_index());
+    if (cache == NULL || count_of(cache, class_index) == 0 ||
+        !ps_cpu_lock_enter(&cache->lock, class_index)) {
         return NULL;
     }
     void *block = take_newest(cache, class_index);
-    leave(cache);
+    ps_cpu_lock_leave(&cache->lock);
     if (block != NULL) {
         ps_span_check_waiting(ps_span_at(block), block);
         ps_link_clear(block);
@@ -166,7 +148,7 @@ void *ps_cpu_cache_take(struct ps_heap *heap, uint32_t class_index) {
  * Returns how many. */
 static size_t take_oldest(struct ps_cpu_cache *cache, size_t class_index, bool is_all,
                           void **taken) {
-    if (count_of(cache, class_index) == 0 || !enter(cache, class_index)) {
+    if (count_of(cache, class_index) == 0 || !ps_cpu_lock_enter(&cache->lock, class_index)) {
         return 0;
     }
     void **blocks = cache->blocks[class_index];
@@ -179,7 +161,7 @@ static size_t take_oldest(struct ps_cpu_cache *cache, size_t class_index, bool i
     if (idle == count) {
         set_limit(cache, class_index, 0);
     }
-    leave(cache);
+    ps_cpu_lock_leave(&cache->lock);
     return idle;
 }
 
@@ -202,16 +184,28 @@ static bool has_blocks(const struct ps_cpu_cache *cache) {
     return false;
 }
 
-/* The next cache of a round; NULL: the round is over. */
-static struct ps_cpu_cache *next_of_round(void) {
-    for (;;) {                                        /* ends: x_next grows */
-        uint32_t index = ps_add_relaxed(&x_next, 1u); /* relaxed: a cursor */
+/* Those of one processor. Returns whether it has any left. */
+static bool return_at(size_t index, bool is_all, ps_cpu_cache_return *give) {
+    struct ps_cpu_cache *cache = cache_at(index);
+    bool is_filled = ps_cpu_medium_return(index, is_all);
+    if (cache != NULL) {
+        return_blocks(cache, is_all, give);
+        is_filled |= has_blocks(cache);
+    }
+    return is_filled;
+}
+
+/* The next processor of a round whose caches hold or count anything; PS_CPU_CACHES: the round is
+ * over. */
+static size_t next_of_round(void) {
+    for (;;) {                                      /* ends: x_next grows */
+        size_t index = ps_add_relaxed(&x_next, 1u); /* relaxed: a cursor */
         if (index >= PS_CPU_CACHES) {
-            return NULL;
+            return PS_CPU_CACHES;
         }
-        struct ps_cpu_cache *cache = cache_at(index);
-        if (cache != NULL) {
-            return cache;
+        const struct ps_cpu_cache *cache = cache_at(index);
+        if ((cache != NULL && has_blocks(cache)) || ps_cpu_medium_is_used(index)) {
+            return index;
         }
     }
 }
@@ -219,10 +213,9 @@ static struct ps_cpu_cache *next_of_round(void) {
 uint32_t ps_cpu_cache_tick(uint64_t now_ms, ps_cpu_cache_return *give) {
     /* relaxed, all: two threads may share a round, or begin the next one early. */
     if (now_ms >= ps_load_relaxed(&x_due_ms)) {
-        struct ps_cpu_cache *cache = next_of_round();
-        if (cache != NULL) {
-            return_blocks(cache, !ps_retention_is_usual(), give);
-            if (has_blocks(cache)) {
+        size_t index = next_of_round();
+        if (index != PS_CPU_CACHES) {
+            if (return_at(index, !ps_retention_is_usual(), give)) {
                 ps_store_relaxed(&x_was_filled, 1u);
             }
             return BEHIND_MS;
@@ -236,10 +229,7 @@ uint32_t ps_cpu_cache_tick(uint64_t now_ms, ps_cpu_cache_return *give) {
 
 void ps_cpu_cache_drain(ps_cpu_cache_return *give) {
     for (size_t i = 0; i < PS_CPU_CACHES; i++) {
-        struct ps_cpu_cache *cache = cache_at(i);
-        if (cache != NULL) {
-            return_blocks(cache, true, give);
-        }
+        (void)return_at(i, true, give);
     }
 }
 
@@ -255,11 +245,9 @@ size_t ps_cpu_cache_blocks(uint32_t class_index) {
 void ps_cpu_cache_fork_child(void) {
     for (size_t i = 0; i < PS_CPU_CACHES; i++) {
         struct ps_cpu_cache *cache = cache_at(i);
-        /* relaxed, both: the only thread. A section of its own goes on after the signal handler. */
-        uint32_t holder = cache != NULL ? ps_load_relaxed(&cache->x_holder) : 0;
-        if (holder != 0 && holder != ps_lock_self()) {
-            set_count(cache, cache->changing, 0); /* blocks may stand there twice */
-            ps_store_relaxed(&cache->x_holder, 0u);
+        if (cache != NULL && ps_cpu_lock_fork_child(&cache->lock)) {
+            set_count(cache, cache->lock.changing, 0); /* blocks may stand there twice */
         }
     }
+    ps_cpu_medium_fork_child();
 }

@@ -18,30 +18,27 @@
  * return at once, since their spans are then adopted by the thread that frees them. A process that
  * has hardly more threads than processors caches nothing: its heaps are as many as can be of use.
  *
- * A cache has a lock that is only tried: a call that finds it held, by a thread that was preempted
- * or by the call that a signal handler interrupted, goes on without the cache. So a cache may be
- * that of another processor, too, and there may be more processors than caches.
+ * Lock: that of the cache, only tried (cpu_lock.h).
  *
  * Modes whose frees take the fast path only. Any thread that has a heap, except where noted.
  */
 #ifndef PS_HEAP_CPU_CACHE_H
 #define PS_HEAP_CPU_CACHE_H
 
+#include "pools/engine/heap/cpu_lock.h"
 #include "pools/engine/heap/heap.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#define PS_CPU_CACHES 64       /* processors beyond share them */
 #define PS_CPU_CACHE_BLOCKS 64 /* of a class */
 #define PS_CPU_CACHE_BYTES ((size_t)16 << 10)
 
 /* Fields marked x_ are read without the lock. */
 struct ps_cpu_cache {
-    PS_ALIGNED(PS_CACHE_LINE) uint32_t x_holder; /* id of the thread that holds the lock; 0: free */
-    uint32_t changing;               /* class of the holder's section, or of the last one */
-    uint8_t x_count[PS_CLASS_LIMIT]; /* blocks of each class */
+    PS_ALIGNED(PS_CACHE_LINE) struct ps_cpu_lock lock; /* its parts are the classes */
+    uint8_t x_count[PS_CLASS_LIMIT];                   /* blocks of each class */
     uint8_t x_limit[PS_CLASS_LIMIT]; /* most of them; written without the lock, too */
     uint8_t low[PS_CLASS_LIMIT];     /* least count since unused blocks were returned */
     void *blocks[PS_CLASS_LIMIT][PS_CPU_CACHE_BLOCKS]; /* the oldest first */
@@ -64,10 +61,11 @@ void *ps_cpu_cache_take(struct ps_heap *heap, uint32_t class_index);
 typedef void ps_cpu_cache_return(void *block);
 
 /* Called periodically, by any thread: every PS_RETENTION_SCAN_MS the caches return unused blocks,
- * one cache a call. Returns after how many milliseconds there is more to do; 0: all were empty. */
+ * those of medium blocks too (cpu_medium.h), those of one processor a call. Returns after how many
+ * milliseconds there is more to do; 0: all were empty. */
 uint32_t ps_cpu_cache_tick(uint64_t now_ms, ps_cpu_cache_return *give);
 
-/* Returns all blocks to their spans. Any thread. */
+/* Returns all blocks to their spans and regions. Any thread. */
 void ps_cpu_cache_drain(ps_cpu_cache_return *give);
 
 /* Blocks of a class in all caches: a snapshot. Any thread. */

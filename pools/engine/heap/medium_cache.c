@@ -5,12 +5,15 @@
 #include "pools/engine/heap/medium_cache.h"
 
 #include "pools/engine/base/bits.h"
+#include "pools/engine/heap/cpu_medium.h"
 #include "pools/engine/heap/heap.h"
 #include "pools/engine/heap/limit.h"
 #include "pools/engine/heap/mode.h"
 #include "pools/engine/os/os.h"
 
 #define ALONE_PAGES 64 /* a longer block is not cached */
+#define CPU_ASKS 16    /* requests after which a thread asks for its processor again */
+#define FIRST_ASKS 256 /* of a thread, before a cache is made for its processor */
 
 static size_t max_bytes; /* of a request; 0: no medium blocks */
 static size_t os_pages;  /* granularity: 4 KiB pages per page of the system */
@@ -61,6 +64,21 @@ static void *take_waiting(struct ps_medium_cache *cache, size_t pages) {
     return NULL;
 }
 
+/* A block of the processor's cache, or NULL. */
+static void *take_cached(struct ps_medium_cache *cache, size_t pages) {
+    if (cache->asks % CPU_ASKS == 0) { /* a system call on some systems */
+        cache->cpu = (uint16_t)ps_cpu_index();
+    }
+    ps_medium_block block = ps_cpu_medium_take(cache->cpu, pages, cache->asks >= FIRST_ASKS);
+    cache->asks++;
+    if (block == 0) {
+        return NULL;
+    }
+    void *address = ps_medium_address_of(block);
+    set_mark(mark_of(address), ps_medium_pages_of(block));
+    return address;
+}
+
 static PS_NOINLINE void *take_shared(size_t pages, size_t align, bool *is_zero) {
     bool is_clean;
     char *block = ps_medium_take(pages, align, &is_clean);
@@ -105,6 +123,7 @@ void *ps_medium_alloc(struct ps_heap *heap, size_t bytes, size_t align, bool *is
     void *block = NULL;
     if (PS_LIKELY(heap != NULL && align <= PS_MEDIUM_PAGE_BYTES)) {
         block = take_waiting(&heap->medium, pages);
+        block = block != NULL ? block : take_cached(&heap->medium, pages);
     }
     if (block == NULL) {
         return take_shared(pages, align <= PS_MEDIUM_PAGE_BYTES ? 1 : pages_for(align), is_zero);
@@ -115,8 +134,17 @@ void *ps_medium_alloc(struct ps_heap *heap, size_t bytes, size_t align, bool *is
     return block;
 }
 
-/* Returns the oldest blocks until at most `pages` pages and so many blocks are left. */
-static PS_NOINLINE void shorten(struct ps_medium_cache *cache, size_t pages, size_t blocks) {
+void ps_medium_return_waiting(const ps_medium_block *blocks, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        set_mark(mark_of(ps_medium_address_of(blocks[i])), 0);
+    }
+    ps_medium_give(blocks, count);
+}
+
+/* Removes the oldest blocks until at most `pages` pages and so many blocks are left. may_cache: to
+ * the processor's cache. */
+static PS_NOINLINE void shorten(struct ps_medium_cache *cache, size_t pages, size_t blocks,
+                                bool may_cache) {
     ps_medium_block gone[PS_MEDIUM_CACHE_LIMIT];
     size_t count = ps_medium_cache_count(cache);
     size_t gone_count = 0;
@@ -124,16 +152,20 @@ static PS_NOINLINE void shorten(struct ps_medium_cache *cache, size_t pages, siz
     while (ps_medium_cache_pages(cache) - gone_pages > pages || count - gone_count > blocks) {
         gone[gone_count] = cache->entries[gone_count].block;
         gone_pages += ps_medium_pages_of(gone[gone_count]);
-        set_mark(cache->entries[gone_count].mark, 0);
         gone_count++;
     }
     for (size_t i = gone_count; i < count; i++) {
         cache->entries[i - gone_count] = cache->entries[i];
     }
-    ps_fence_program_order(); /* for the child of a fork: every entry is present */
+    ps_fence_program_order(); /* for the child of a fork: every entry that stays is present */
     ps_owner_add(&cache->sums, 0 - ps_medium_sums_of(gone_count, gone_pages));
+    ps_fence_program_order(); /* likewise: what is in another place is not listed */
+    if (may_cache) {
+        cache->cpu = (uint16_t)ps_cpu_index();
+        gone_count = ps_cpu_medium_put(cache->cpu, gone, gone_count);
+    }
     if (gone_count != 0) {
-        ps_medium_give(gone, gone_count);
+        ps_medium_return_waiting(gone, gone_count);
     }
 }
 
@@ -158,7 +190,7 @@ bool ps_medium_free(struct ps_heap *heap, struct ps_slot *slot, void *address) {
         shorten(cache,
                 ps_min(PS_MEDIUM_CACHE_PAGES / 2,
                        PS_MEDIUM_CACHE_PAGES - ps_min(pages, PS_MEDIUM_CACHE_PAGES)),
-                PS_MEDIUM_CACHE_LIMIT / 2);
+                PS_MEDIUM_CACHE_LIMIT / 2, true);
     }
     uint32_t sums = ps_medium_sums_after_free(cache, pages);
     bool is_due = sums >> PS_MEDIUM_SUMS_FREES == PS_MEDIUM_FREES_PER_LOOK;
@@ -170,7 +202,7 @@ bool ps_medium_free(struct ps_heap *heap, struct ps_slot *slot, void *address) {
     return is_due;
 }
 
-void ps_medium_flush(struct ps_heap *heap) { shorten(&heap->medium, 0, 0); }
+void ps_medium_flush(struct ps_heap *heap) { shorten(&heap->medium, 0, 0, false); }
 
 void ps_medium_fork_salvage(struct ps_heap *heap) {
     struct ps_medium_cache *cache = &heap->medium;

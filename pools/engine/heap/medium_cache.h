@@ -2,8 +2,9 @@
 /*
  * A thread's cache of medium blocks (page/medium.h): the newest few that it freed, whichever thread
  * allocated them, are kept in its heap and serve its next requests without a lock. The oldest
- * return to their regions when there are too many, and all of them periodically and at the end of
- * the thread. A block has no owner, so a free by another thread is not special.
+ * pass to the processor's cache (cpu_medium.h) when there are too many, or return to their regions,
+ * and so do all of them periodically and at the end of the thread. A block has no owner, so a free
+ * by another thread is not special.
  *
  * Not a list through the blocks: a block of which only the head was touched stays sparse, and a
  * write after free corrupts nothing. The mark of a block tells whether it is live or cached.
@@ -32,7 +33,8 @@
  */
 struct ps_medium_cache {
     uint32_t sums; /* three numbers, see below */
-    uint32_t reserved;
+    uint16_t asks; /* requests that found no block here, modulo 65536 */
+    uint16_t cpu;  /* index of the processor's cache that this thread uses: see cpu_lock.h */
     struct ps_medium_entry {
         ps_medium_block block;
         uint8_t *mark;                /* the block's; has WAITS */
@@ -187,6 +189,9 @@ bool ps_medium_free(struct ps_heap *heap, struct ps_slot *slot, void *block);
 
 /* Grows or shrinks the block in place. Returns false when that is impossible. */
 bool ps_medium_resize(struct ps_slot *slot, void *block, size_t bytes);
+
+/* Returns waiting blocks, which are in no cache any more, to their regions. */
+void ps_medium_return_waiting(const ps_medium_block *blocks, size_t count);
 
 /* Returns all cached blocks to their regions. */
 void ps_medium_flush(struct ps_heap *heap);

@@ -33,7 +33,7 @@ struct ps_census {
     uint64_t small_live_bytes;   /* sum of live_blocks x block_bytes */
     uint64_t small_span_bytes;   /* sum of span_bytes */
     uint64_t run_live_bytes;     /* live runs */
-    uint64_t run_cached_bytes;   /* free runs cached by threads */
+    uint64_t run_cached_bytes;   /* medium blocks in caches */
     uint64_t pages_bytes;        /* granules that the pools library allocates by pages */
     uint64_t map_live_bytes;     /* live mappings (large blocks) */
     uint64_t guard_live_bytes;   /* live guarded samples */

@@ -48,7 +48,7 @@ ROWS = (
     ("small_blocks", "rounding_bytes", "of live: rounding, about"),
     ("page_runs", "live_count", "live runs"),
     ("page_runs", "live_bytes", "live"),
-    ("page_runs", "cached_bytes", "kept by threads"),
+    ("page_runs", "cached_bytes", "kept in caches"),
     ("large_blocks", "live_count", "live mappings"),
     ("large_blocks", "live_bytes", "live"),
     ("large_blocks", "cached_count", "freed mappings kept"),
