@@ -202,6 +202,9 @@ FRESH_TEST(tracers_come_and_go_beside_threads) {
     start_working();
     for (uint16_t i = 0; i < 60; i++) {
         attach(i % 2);
+        while (ps_demand_now() != (i % 2 != 0 ? PS_DEMAND_PROBES : 0)) {
+            work(1);
+        }
         work(3);
     }
     attach(0);
