@@ -4,6 +4,7 @@
  * all checks have passed.
  */
 #include "pools/arena/arena.h"
+#include "pools/common/poison.h"
 #include "pools/engine/base/bits.h"
 #include "pools/engine/os/os.h"
 
@@ -19,6 +20,7 @@
 
 enum { INITIAL_BYTES = 64 << 10, LOAD_TRIES_MAX = 1000 };
 #define RESERVE_BYTES ((size_t)64 << 30)
+#define RESERVE_BYTES_MEMCHECK ((size_t)64 << 20)
 #define RESERVE_LEAST ((size_t)1 << 20)
 
 const char *ps_arena_explain(enum ps_arena_status status) {
@@ -78,6 +80,11 @@ static bool map_first(struct ps_arena *arena, size_t bytes, size_t reserve_bytes
         }
         wanted = wanted / 2 > ps_max(bytes, RESERVE_LEAST) ? wanted / 2 : bytes;
     }
+}
+
+/* Memcheck writes records of all pages of a mapping: 4 s for 64 GiB. */
+static size_t default_reserve_bytes(void) {
+    return ps_poison_is_memcheck ? RESERVE_BYTES_MEMCHECK : RESERVE_BYTES;
 }
 
 /* A batch that cannot be read is of no account if its pages are all in their places. */
@@ -312,7 +319,8 @@ static enum ps_arena_status open_all(struct ps_arena *arena, const char *path,
         return status;
     }
     struct stat file;
-    size_t reserve_bytes = options->reserve_bytes != 0 ? options->reserve_bytes : RESERVE_BYTES;
+    size_t reserve_bytes =
+        options->reserve_bytes != 0 ? options->reserve_bytes : default_reserve_bytes();
     if (fstat(arena->file_fd, &file) != 0 ||
         !map_first(arena, ps_max((size_t)file.st_size, INITIAL_BYTES), reserve_bytes)) {
         return PS_ARENA_SYSTEM;

@@ -194,6 +194,7 @@ TEST(each_visits_the_live_objects_once) {
 }
 
 TEST(memory_may_be_out_at_every_chunk) {
+    NEEDS_CHUNKS();
     for (size_t refused = 0; refused < 40; refused++) {
         struct counting_source source = new_source(refused);
         EACH_POOL(pool, ((struct ps_chunk_options){.source = &source.source, .max_bytes = 4096})) {

@@ -110,7 +110,7 @@ struct ps_arena_options {
     size_t initial_bytes;           /* of a new file; 0: 64 KiB */
     size_t max_bytes;               /* the file never grows beyond; 0: no limit */
     size_t reserve_bytes;           /* addresses that the arena may grow into without moving; 0: 64
-                                       GiB, or less where the system refuses */
+                                       GiB, 64 MiB under memcheck, less where the system refuses */
 };
 
 /* The meaning of a status, in English. Never NULL. */
