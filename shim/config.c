@@ -231,6 +231,12 @@ static uint32_t refuse(struct ps_settings *settings, enum ps_option_index index,
     return 1;
 }
 
+/* True if an option names a file. Does not touch the page of a path that was never set. */
+static bool has_path(const struct ps_settings *settings, enum ps_option_index index,
+                     const char *path) {
+    return settings->origins[index] != PS_ORIGIN_DEFAULT && path[0] != '\0';
+}
+
 /* Modes that a file's name turns on exclude each other, and hardened and guarded blocks, which they
  * would bypass: safety takes precedence, then the order here. */
 static uint32_t settle_modes(struct ps_settings *settings, int message_fd) {
@@ -246,7 +252,7 @@ static uint32_t settle_modes(struct ps_settings *settings, int message_fd) {
     on = engine->harden != 0 ? "HARDEN" : on;
     uint32_t faults = 0;
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
-        if (files[i].path[0] == '\0') {
+        if (!has_path(settings, files[i].index, files[i].path)) {
             continue;
         }
         if (on != NULL) {
@@ -256,8 +262,9 @@ static uint32_t settle_modes(struct ps_settings *settings, int message_fd) {
             on = ps_options[files[i].index].name;
         }
     }
-    engine->record = settings->record_path[0] != '\0' || settings->trace_path[0] != '\0';
-    engine->profile = settings->profile_path[0] != '\0';
+    engine->record = has_path(settings, PS_OPTION_RECORD, settings->record_path) ||
+                     has_path(settings, PS_OPTION_TRACE, settings->trace_path);
+    engine->profile = has_path(settings, PS_OPTION_PROFILE, settings->profile_path);
     return faults;
 }
 
@@ -284,20 +291,19 @@ static uint32_t settle_classes(struct ps_settings *settings, int message_fd) {
     return 1;
 }
 
-/* Does not touch the page of a path that was never set. */
-static void clear(char *path) {
-    if (path[0] != '\0') {
+static void clear(struct ps_settings *settings, enum ps_option_index index, char *path) {
+    if (has_path(settings, index, path)) {
         path[0] = '\0';
     }
 }
 
 uint32_t ps_config_read(struct ps_settings *settings, const struct ps_config_input *input) {
+    clear(settings, PS_OPTION_STATS, settings->stats_path);
+    clear(settings, PS_OPTION_RECORD, settings->record_path);
+    clear(settings, PS_OPTION_TRACE, settings->trace_path);
+    clear(settings, PS_OPTION_PROFILE, settings->profile_path);
     memset(settings, 0, offsetof(struct ps_settings, stats_path));
     settings->engine = (struct ps_config)PS_CONFIG_DEFAULT;
-    clear(settings->stats_path);
-    clear(settings->record_path);
-    clear(settings->trace_path);
-    clear(settings->profile_path);
     if (input->is_secure) {
         bool has_any = false;
         visit_environment(input, visit_secure, &has_any);
@@ -326,7 +332,7 @@ uint32_t ps_config_read(struct ps_settings *settings, const struct ps_config_inp
 }
 
 /* Written once by ps_shim_configure, before any second thread can read it. */
-static struct ps_settings process_settings;
+static PS_SPARSE struct ps_settings process_settings;
 
 void ps_shim_configure(struct ps_config *out) {
     const struct ps_config_input input = {

@@ -104,9 +104,9 @@ struct ps_config_input {
 };
 
 /*
- * Fills *settings from defaults and input. Prints one line for each fault, and the listings that
- * VERBOSE and HELP request. Returns the number of faults; the caller acts on STRICT.
- * One thread at a time.
+ * Fills *settings, which is zeroed or was filled before, from defaults and input. Prints one line
+ * for each fault, and the listings that VERBOSE and HELP request. Returns the number of faults; the
+ * caller acts on STRICT. One thread at a time.
  */
 uint32_t ps_config_read(struct ps_settings *settings, const struct ps_config_input *input);
 

@@ -36,7 +36,7 @@ static void read_command(void) {
 
 PS_AT_START void ps_record_at_start(void) {
     const struct ps_settings *settings = ps_shim_settings();
-    if (settings->record_path[0] == '\0') {
+    if (!settings->engine.record || settings->record_path[0] == '\0') {
         return;
     }
     ps_exit_output_start();

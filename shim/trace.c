@@ -40,7 +40,7 @@ PS_AT_START static long map_file(const char *path, size_t bytes) {
 PS_AT_START void ps_trace_open(struct ps_config *config) {
     char path[PATH_MAX];
     const char *pattern = ps_shim_settings()->trace_path;
-    if (pattern[0] == '\0') {
+    if (!config->record || pattern[0] == '\0') {
         return;
     }
     start_process = ps_syscall3(SYS_getpid, 0, 0, 0);
@@ -58,7 +58,7 @@ PS_AT_START void ps_trace_open(struct ps_config *config) {
 
 PS_AT_START void ps_trace_at_start(void) {
     const char *pattern = ps_shim_settings()->trace_path;
-    if (pattern[0] == '\0') {
+    if (!ps_shim_settings()->engine.record || pattern[0] == '\0') {
         return;
     }
     int saved_errno = errno;

@@ -60,7 +60,7 @@ struct build_id { /* a note */
 static const struct build_id build_id_head = {
     sizeof "GNU", sizeof build_id_head.text, NT_GNU_BUILD_ID, "GNU", {0}};
 
-static uintptr_t x_notes[NOTE_COUNT]; /* addresses of notes, by hashes of their pages */
+static PS_SPARSE uintptr_t x_notes[NOTE_COUNT]; /* addresses of notes, by hashes of their pages */
 
 static uintptr_t *place_of_note(uintptr_t page) {
     return &x_notes[(page * MIX >> 32) % NOTE_COUNT];

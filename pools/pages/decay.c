@@ -19,7 +19,7 @@ struct victim {
 };
 
 /* Depot lock, except that x_next_ms is also read without. */
-static struct victim victims[BATCH]; /* of the purging thread, or of a fork's child */
+static PS_SPARSE struct victim victims[BATCH]; /* of the purging thread, or of a fork's child */
 static size_t victim_count;
 static bool is_decaying;
 static uint8_t scan; /* number of the current scan, never 0 */

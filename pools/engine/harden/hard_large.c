@@ -21,8 +21,8 @@
 
 PS_UNDO_LOG(held_undo, 4);
 static struct ps_lock held_lock = PS_LOCK_INIT_UNDO(PS_RANK_HARD, &held_undo);
-static struct ps_run *held[HELD_LIMIT]; /* ring */
-static size_t first;                    /* of the ring: the oldest */
+static PS_SPARSE struct ps_run *held[HELD_LIMIT]; /* ring */
+static size_t first;                              /* of the ring: the oldest */
 static size_t count;
 static size_t held_bytes;
 

@@ -33,7 +33,7 @@ struct chunk {
 
 static PS_SPARSE PS_ALIGNED(PS_BOOTSTRAP_ALIGN)
 char first_chunk[CHUNK_BYTES];
-static struct chunk chunks[CHUNK_LIMIT];
+static PS_SPARSE struct chunk chunks[CHUNK_LIMIT];
 static size_t chunk_count;
 
 /* Equals the chunk's address only after this word has been relocated. */

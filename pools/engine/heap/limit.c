@@ -29,7 +29,7 @@
 struct ps_limit_words ps_limit_words;
 
 static struct ps_lock limit_lock = PS_LOCK_INIT(PS_RANK_LIMIT);
-static struct ps_cgroup group;
+static PS_SPARSE struct ps_cgroup group;
 static bool is_stalled; /* the kernel has reported pressure */
 static uint64_t last_rss_bytes;
 static uint64_t next_limit_ms;

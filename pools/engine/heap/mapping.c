@@ -21,10 +21,10 @@ struct cached {
     uint64_t since_ms;
 };
 
-static struct cached cache[CACHE_ENTRIES];
+static PS_SPARSE struct cached cache[CACHE_ENTRIES];
 static size_t cache_count;
 struct ps_mapping_counts ps_mapping_x_counts;
-PS_UNDO_LOG(mapping_undo, (sizeof cache + sizeof ps_mapping_x_counts) / 8 + 3);
+PS_SPARSE PS_UNDO_LOG(mapping_undo, (sizeof cache + sizeof ps_mapping_x_counts) / 8 + 3);
 static struct ps_lock mapping_lock = PS_LOCK_INIT_UNDO(PS_RANK_MAPPING, &mapping_undo);
 static bool has_guards; /* mappings end with an inaccessible page */
 static bool keeps_none; /* nothing is cached, whatever the maximum; constant */

@@ -6,7 +6,7 @@
 
 #include "pools/engine/os/os.h"
 
-struct ps_mode ps_mode;
+PS_SPARSE struct ps_mode ps_mode; /* a page of its own */
 
 static enum ps_mode_index wanted_by(const struct ps_config *config) {
     if (config->record) {

@@ -97,7 +97,7 @@ static const int signals[] = {SIGSEGV, SIGBUS};
 #define SIGNAL_COUNT (sizeof signals / sizeof signals[0])
 
 static ps_fault_claim *claimant;
-static struct sigaction previous[SIGNAL_COUNT];
+static PS_SPARSE struct sigaction previous[SIGNAL_COUNT];
 
 #if defined(__x86_64__)
 

@@ -10,7 +10,7 @@
 #define COALESCE_LIMIT 65535 /* `back` has 16 bits, so coalescing stops at 4 GiB */
 #define JOIN_TRIES 8
 
-struct ps_run_sorts ps_free_runs;
+PS_SPARSE struct ps_run_sorts ps_free_runs;
 
 struct ps_run *ps_free_runs_describe(char *base, size_t granules, bool is_huge,
                                      struct ps_undo *undo) {

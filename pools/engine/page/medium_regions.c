@@ -24,9 +24,9 @@ struct lists {
  * its bits, and the counts. */
 #define UNDO_WORDS 64
 
-PS_UNDO_LOG(medium_undo, UNDO_WORDS);
+PS_SPARSE PS_UNDO_LOG(medium_undo, UNDO_WORDS);
 struct ps_lock ps_medium_regions_lock = PS_LOCK_INIT_UNDO(PS_RANK_MEDIUM, &medium_undo);
-static struct lists lists[SORTS];
+static PS_SPARSE struct lists lists[SORTS];
 static struct ps_medium_counts counts;
 static size_t empty_count; /* regions without blocks */
 

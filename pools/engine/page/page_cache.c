@@ -22,7 +22,7 @@
  * then carving with a rest on both sides. */
 #define UNDO_WORDS (9 * PS_RUN_BINS_UNDO_WORDS + 40)
 
-PS_UNDO_LOG(page_undo, UNDO_WORDS);
+PS_SPARSE PS_UNDO_LOG(page_undo, UNDO_WORDS);
 static struct ps_lock page_lock = PS_LOCK_INIT_UNDO(PS_RANK_PAGE, &page_undo);
 static uint64_t arena_granules;
 static uint64_t closed_granules; /* not accessible yet, included in arena_granules */

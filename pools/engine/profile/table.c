@@ -24,7 +24,7 @@
 
 /* The longest section is ps_table_add of a new stack: 4 sums, 6 counts, 3 heads, the end of the
  * used part, the sequence. */
-PS_UNDO_LOG(table_undo, 24);
+PS_SPARSE PS_UNDO_LOG(table_undo, 24);
 static struct ps_lock table_lock = PS_LOCK_INIT_UNDO(PS_RANK_PROFILE, &table_undo);
 static struct ps_profile_stack **stacks; /* constant, as the next two */
 static struct ps_sample **samples;

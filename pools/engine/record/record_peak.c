@@ -35,13 +35,13 @@ PS_UNDO_LOG(record_undo, 4); /* of ps_record_peak_fold; the rest is reset in a c
 static struct ps_lock record_lock = PS_LOCK_INIT_UNDO(PS_RANK_RECORD, &record_undo);
 static struct ps_tally *x_tallies;
 static uint32_t x_tally_count;
-static uint64_t x_used[WORDS]; /* sizes that were requested at least once */
+static PS_SPARSE uint64_t x_used[WORDS]; /* sizes that were requested at least once */
 static uint64_t x_large_count;
 static uint64_t x_large_bytes;
 static uint64_t x_threshold; /* live bytes from which on a free takes a snapshot */
 static uint64_t x_floor;     /* live bytes below which the rise has ended, or the fall continues */
 
-static struct ps_record_peak slots[SLOTS];
+static PS_SPARSE struct ps_record_peak slots[SLOTS];
 static uint8_t order[SLOTS]; /* permutation of slots: [0..kept_count) kept, then RISING and SPARE */
 static bool has_ended;       /* a thread has ended; before that their tally is empty */
 static size_t kept_count;

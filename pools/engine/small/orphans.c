@@ -21,27 +21,32 @@ struct orphans {
     uint64_t x_count; /* length of both lists; written under the lock */
 };
 
+static PS_SPARSE struct ps_undo_entry undo_entries[SHARDS][UNDO_WORDS];
+
 static struct shard {
     PS_ALIGNED(PS_CACHE_LINE) struct ps_lock lock;
     struct ps_undo undo;
-    struct orphans classes[(PS_CLASS_LIMIT + SHARDS - 1) / SHARDS];
-    struct ps_undo_entry entries[UNDO_WORDS];
 } shards[SHARDS] = {
 #define SHARD(i)                                                                                   \
     {                                                                                              \
         .lock = PS_LOCK_INIT_UNDO(PS_RANK_ORPHAN, &shards[i].undo), .undo = {                      \
-            shards[i].entries,                                                                     \
-            shards[i].entries,                                                                     \
-            shards[i].entries + UNDO_WORDS                                                         \
+            undo_entries[i],                                                                       \
+            undo_entries[i],                                                                       \
+            undo_entries[i] + UNDO_WORDS                                                           \
         }                                                                                          \
     }
     SHARD(0), SHARD(1), SHARD(2), SHARD(3), SHARD(4), SHARD(5), SHARD(6), SHARD(7),
 };
 
+/* The lists of each shard, on separate cache lines. */
+static struct {
+    PS_ALIGNED(PS_CACHE_LINE) struct orphans classes[(PS_CLASS_LIMIT + SHARDS - 1) / SHARDS];
+} lists[SHARDS];
+
 static struct shard *shard_of(uint32_t class_index) { return &shards[class_index % SHARDS]; }
 
 static struct orphans *orphans_of(uint32_t class_index) {
-    return &shard_of(class_index)->classes[class_index / SHARDS];
+    return &lists[class_index % SHARDS].classes[class_index / SHARDS];
 }
 
 static struct ps_span **list_of(const struct ps_span *span) {
