@@ -194,8 +194,8 @@ TEST(each_visits_the_live_objects_once) {
 }
 
 TEST(memory_may_be_out_at_every_chunk) {
-    NEEDS_CHUNKS();
-    for (size_t refused = 0; refused < 40; refused++) {
+    size_t rounds = is_malloc_mode() ? 1 : 40; /* there no chunk is requested, nor refused */
+    for (size_t refused = 0; refused < rounds; refused++) {
         struct counting_source source = new_source(refused);
         EACH_POOL(pool, ((struct ps_chunk_options){.source = &source.source, .max_bytes = 4096})) {
             source.calls = 0;
