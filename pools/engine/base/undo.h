@@ -43,7 +43,7 @@ struct ps_undo {
     struct ps_undo_entry *const end;
 };
 
-/* A log with room for `room` words per section. */
+/* A log with room for `room` words per section. PS_SPARSE in front of it applies to the entries. */
 #define PS_UNDO_LOG(name, room)                                                                    \
     static struct ps_undo_entry name##_entries[room];                                              \
     static struct ps_undo name = {name##_entries, name##_entries, name##_entries + (room)}

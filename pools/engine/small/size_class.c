@@ -31,6 +31,7 @@ static const uint32_t built_in[] = {
 struct ps_size_class ps_size_classes[PS_CLASS_LIMIT];
 uint32_t ps_size_class_count;
 size_t ps_size_class_max_bytes;
+/* Aligned so that the entries up to the default maximum, the first 1025, are on one page. */
 PS_SPARSE PS_ALIGNED(2048) uint8_t ps_size_class_by_8[PS_CLASS_BYTES_LIMIT / 8 + 1];
 uint8_t ps_size_class_by_1[PS_FEW_BYTES + 1];
 size_t ps_size_class_guard_bytes;
