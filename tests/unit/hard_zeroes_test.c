@@ -59,7 +59,9 @@ FRESH_TEST(a_streak_is_zero_when_it_has_ended) {
         if (sizes[i] < 256) { /* there a span ends in between, and with it the run */
             CHECK(ps_thread.streak_step != 0);
         }
+        ps_thread_enter();
         ps_streak_close(ps_thread.own);
+        ps_thread_leave();
         for (size_t j = 0; j + 10 < BLOCKS; j++) {
             CHECK(is_zero_behind_link(blocks[j], sizes[i]));
         }

@@ -154,9 +154,11 @@ FRESH_TEST(a_trim_ends_while_notices_for_drained_spans_are_under_way) {
     WHEN("the owner trims");
     ps_heap_trim(0);
     THEN("that ends, and the spans are released when the notices arrive");
+    ps_thread_enter();
     for (size_t i = 0; i < 3; i++) {
         ps_notify_owner(spans[i]);
     }
+    ps_thread_leave();
     live_end_all(blocks, block_count);
     ps_heap_trim(0);
     check_live_blocks(0);

@@ -287,9 +287,15 @@ static struct ps_heap *notice_half_sent(void) {
     return heap;
 }
 
+static void forward(struct ps_heap *heap) {
+    ps_thread_enter();
+    ps_heap_forward_notices(heap);
+    ps_thread_leave();
+}
+
 FRESH_TEST(a_notice_that_met_the_end_of_the_thread_is_forwarded) {
     struct ps_heap *heap = notice_half_sent();
-    ps_heap_forward_notices(heap);
+    forward(heap);
     CHECK(heap->x_notices == NULL);
     CHECK(heap->is_offered);
     ps_heap_trim(0);
@@ -311,7 +317,7 @@ static void fork_and_find(uint64_t in_hand) {
 FRESH_TEST(a_fork_at_that_moment_does_not_lose_it) {
     struct ps_heap *heap = notice_half_sent();
     fork_and_find(0);
-    ps_heap_forward_notices(heap);
+    forward(heap);
 }
 
 static uint32_t x_may_steal;

@@ -5,6 +5,8 @@
 
 #include "pools/engine/heap/registry.h"
 
+#include <sys/mman.h>
+
 static void free_odd(void *which) {
     struct live_block *mine = which;
     for (size_t i = 1; i < BLOCKS; i += 2) {
@@ -106,6 +108,45 @@ FRESH_TEST(a_streak_that_goes_on_when_it_is_asked_for_keeps_the_heap) {
     worker_do(&sleeper, free_next, blocks); /* the words alone */
     CHECK(heap->is_asked);
     be_active(2 * STEP_MS); /* stopped, taken */
+    wake_and_stop();
+    check_live_blocks(0);
+}
+
+static struct worker active;
+static int trims;
+
+static void be_active_long(void *unused) {
+    (void)unused;
+    be_active(IDLE_MS);
+}
+
+/* In the middle of a trim: another thread searches for idle heaps. */
+static bool wait_in_trim(void) {
+    struct ps_heap *heap = ps_thread.own;
+    worker_do(&active, be_active_long, NULL);
+    CHECK_PTR_EQ(ps_thread.own, heap);
+    CHECK_EQ(heap->x_state, PS_HEAP_LIVE);
+    CHECK(!heap->is_asked);
+    trims++;
+    return false;
+}
+
+static void trim(void *unused) {
+    (void)unused;
+    ps_heap_trim(0);
+}
+
+FRESH_TEST(a_thread_that_trims_keeps_its_heap) {
+    start_sleeper();
+    worker_start(&active);
+    (void)mprotect(&ps_mode, sizeof ps_mode, PROT_READ | PROT_WRITE); /* refused: it is writable */
+    ps_mode.hook.reclaim = wait_in_trim;
+    worker_do(&sleeper, trim, NULL);
+    CHECK_EQ(trims, 1);
+    WHEN("the trim is over");
+    worker_do(&active, be_active_long, NULL);
+    CHECK_PTR_EQ(heap_of_sleeper(), NULL);
+    worker_stop(&active);
     wake_and_stop();
     check_live_blocks(0);
 }

@@ -192,8 +192,8 @@ static void collect_available(struct ps_heap *heap, uint32_t class_index) {
     }
 }
 
-void ps_heap_flush(void) {
-    ps_thread_enter();
+/* Within a call: ps_thread_enter. */
+static void flush(void) {
     struct ps_heap *heap = ps_engine_has_started() ? ps_heap_recover() : NULL;
     if (heap != NULL) {
         ps_streak_close(heap);
@@ -206,6 +206,11 @@ void ps_heap_flush(void) {
         ps_heap_drop_drained(heap);
         ps_medium_flush(heap);
     }
+}
+
+void ps_heap_flush(void) {
+    ps_thread_enter();
+    flush();
     ps_thread_leave();
 }
 
@@ -222,11 +227,15 @@ bool ps_heap_trim(size_t keep_bytes) {
     if (!ps_engine_has_started()) {
         return false; /* no memory to return, and no mode that keeps any */
     }
+    /* One call, to the end of what may change this thread's heap: blocks that return to a span
+     * whose thread has ended make the span this thread's (remote.c). */
+    ps_thread_enter();
     ps_cpu_cache_drain(ps_remote_return);
-    ps_heap_flush();
+    flush();
     (void)ps_mode.hook.reclaim();
     ps_steal_all();
-    ps_heap_flush(); /* again: notices of ended threads were forwarded to this one */
+    flush(); /* again: notices of ended threads were forwarded to this one */
+    ps_thread_leave();
     bool has_purged = ps_mapping_expire(UINT64_MAX) != 0;
     has_purged |= ps_medium_purge_all();
     return ps_purge_all(keep_bytes) || has_purged;

@@ -87,6 +87,7 @@ static struct ps_heap *adopter_of(const struct ps_span *span) {
     if (heap == NULL || ps_lock_is_forking()) { /* it may be in the middle of a change */
         return NULL;
     }
+    PS_CHECK(ps_thread_is_inside()); /* otherwise it may be taken meanwhile */
     return heap->available[span->class_index] == NULL ? heap : NULL;
 }
 

@@ -31,6 +31,7 @@
 uint32_t ps_room_x_is_shared;
 
 static void count(struct ps_heap *heap, struct ps_span *span, uint32_t eighths) {
+    PS_CHECK(ps_thread_is_inside());
     heap->room[span->class_index] += eighths - span->room;
     span->room = (uint8_t)eighths;
 }
