@@ -4,15 +4,15 @@
  * notices to orphans take the orphan lock.
  *
  * Stealing (remote_steal.c) takes fully free spans from heaps whose threads do not process their
- * notices. A full span whose
- * blocks have all been freed by other threads is on the list of notices of its owner, which may
- * never allocate again. The stealing thread takes the list, in steps, and returns such spans to the
- * page cache; the notices of the others are sent again.
+ * notices. A full span whose blocks have all been freed by other threads is on the list of notices
+ * of its owner, which may never allocate again. The stealing thread takes the list, in steps, and
+ * returns such spans to the page cache; the notices of the others are sent again.
  *
  * An owner is idle when it has not read the clock for a quarter of the purge delay.
  *
- * Any thread, no lock held. Every call except ps_steal_all and the salvage takes a bounded number
- * of steps, and a later one continues.
+ * Any thread, no lock held, within a call (ps_thread_enter): a transfer or a notice may make a span
+ * the calling thread's. Every call except ps_steal_all and the salvage takes a bounded number of
+ * steps, and a later one continues.
  */
 #ifndef PS_HEAP_REMOTE_H
 #define PS_HEAP_REMOTE_H

@@ -76,7 +76,7 @@ static bool steal_next(void) {
     ps_fence_program_order();
     steal.rest = ps_load_relaxed(&span->x_notice_next); /* relaxed: acquired by take */
     /* Only spans of this heap, so that it alone may have to be offered. */
-    if (ps_heap_owns(steal.from, span) && ps_span_steal(span)) {
+    if (ps_span_steal(span, ps_heap_key_of(steal.from, span->class_index))) {
         steal.now = NULL;
         ps_fence_program_order();
         ps_heap_release_span(steal.from, span);

@@ -187,17 +187,20 @@ static void end_claim(struct ps_span *span) {
     }
 }
 
-bool ps_span_steal(struct ps_span *span) {
+bool ps_span_steal(struct ps_span *span, uintptr_t owner_key) {
     uint64_t word = ps_load_relaxed(&span->x_remote); /* relaxed: the swap below validates it */
     bool is_back = total_of(word) == ps_span_capacity(span) || (word & PS_REMOTE_DRAINED) != 0;
-    /* acquire: pairs with the transfers; the blocks belong to the caller now. */
-    if (!is_back ||
+    /* relaxed: a hint, read again below. acquire: pairs with the transfers; the blocks belong to
+     * the caller now. */
+    if (!is_back || ps_load_relaxed(&span->x_owner) != owner_key ||
         !ps_cas_weak_acq_rel(&span->x_remote, &word, PS_REMOTE_QUEUED | PS_REMOTE_CLAIMED)) {
         return false;
     }
-    /* Read after the swap, because before it the owner may have attached the span again. acquire:
-     * pairs with ps_span_detach; line 0 is as the owner left it. */
-    if (ps_load_acquire(&span->x_owner_detached) != 0) {
+    /* Read after the swap, because before it the owner may have attached the span again, or
+     * orphaned it, so that another one has it now. acquire: pairs with ps_span_detach; line 0 is as
+     * the owner left it, whose key is in it. */
+    if (ps_load_acquire(&span->x_owner_detached) != 0 &&
+        ps_load_relaxed(&span->x_owner) == owner_key) {
         ps_span_reset(span);
         ps_store_relaxed(&span->x_remote, (uint64_t)0); /* relaxed: no block of it is live */
         return true;

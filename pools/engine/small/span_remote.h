@@ -74,12 +74,12 @@ static inline bool ps_span_arm_unreturned(struct ps_span *span, size_t blocks) {
 }
 
 /*
- * Any thread that took the span, QUEUED, off its owner's list of notices: makes the span the
- * caller's, to be destroyed, if every block has been returned and the owner has detached it. The
- * owner cannot touch it then: it has no block of it to free, the span is on none of its lists, and
- * the caller has taken the notice that would lead to it.
+ * Any thread that took the span, QUEUED, off the list of notices of the heap with this key: makes
+ * the span the caller's, to be destroyed, if every block has been returned, and that heap owns the
+ * span and has detached it. The owner cannot touch it then: it has no block of it to free, the span
+ * is on none of its lists, and the caller has taken the notice that would lead to it.
  */
-bool ps_span_steal(struct ps_span *span);
+bool ps_span_steal(struct ps_span *span, uintptr_t owner_key);
 
 /* In the child of a fork, on its only thread: completes or cancels a steal that another thread
  * was executing. True: the span is the caller's, to be destroyed; false: its notice must be

@@ -5,6 +5,7 @@
  * released once or found with all its blocks, and no notice stays with a heap whose thread has
  * ended. Sources, bounds and planted faults: notices.model.
  */
+#include "pools/engine/heap/free_list.h"
 #include "pools/engine/heap/refill.h"
 #include "pools/engine/heap/registry.h"
 #include "pools/engine/heap/remote.h"
@@ -27,7 +28,9 @@ void ps_medium_flush(struct ps_heap *heap) { (void)heap; }
 
 /* ---- the threads ---- */
 
+/* Within a call, as all below. */
 static void attach(struct ps_heap *heap) {
+    ps_thread_enter();
     ps_thread.own = heap;
     ps_thread.heap = heap;
     ps_thread.fast_limit = PS_FEW_BYTES + 1;
@@ -42,6 +45,7 @@ static void set_up_blocks(uint16_t blocks) {
     }
     span = world_full_span(ps_heap_key_of(owner, 0));
     owner->x_spans[0] = 1;
+    ps_thread_enter();
     ps_heap_span_gained(owner, span);
 }
 
@@ -77,6 +81,18 @@ static void give_to_orphans(void) {
     ps_orphans_add(span);
 }
 
+static void hand(size_t index) {
+    void *block = world_block(span, index);
+    ps_remote_handed(span, ps_span_hand_list(span, block, block, 1));
+}
+
+/* The heap has one block of the span, the other is back, and the notice of it has arrived. */
+static void set_up_noticed(void) {
+    set_up();
+    hand(1);
+    ps_steal_note_back(owner);
+}
+
 static void set_up_orphan(void) {
     set_up();
     give_to_orphans();
@@ -85,11 +101,6 @@ static void set_up_orphan(void) {
 static void set_up_orphan_of_one(void) {
     set_up_one();
     give_to_orphans();
-}
-
-static void hand(size_t index) {
-    void *block = world_block(span, index);
-    ps_remote_handed(span, ps_span_hand_list(span, block, block, 1));
 }
 
 static void hand_two_spans(void) {
@@ -119,6 +130,35 @@ static void owner_ends(void) {
     ps_heap_give_up();
 }
 
+static void *adopted_block;
+
+/* False when all memory is out. */
+static bool allocate(struct ps_heap *heap) {
+    attach(heap);
+    adopted_block = ps_heap_take(heap, 0, WORLD_BLOCK_BYTES);
+    ps_thread_enter();
+    if (adopted_block != NULL) {
+        explore_use(adopted_block, WORLD_BLOCK_BYTES);
+    }
+    return adopted_block != NULL;
+}
+
+/* The owner gives the span away, another heap uses all of it, and it returns to that heap. */
+static void owner_changes(void) {
+    void *block = world_block(span, 0);
+    attach(owner);
+    ps_span_link_blocks(span, block, 1);
+    ps_span_give_list(span, block, block, 1);
+    ps_heap_span_gained(owner, span);
+    ps_heap_give_up();
+    ps_thread.is_exiting = 0;
+    bool is_full = allocate(others[0]) && allocate(others[0]) && allocate(others[0]);
+    if (is_full && ps_heap_of_key(ps_load_relaxed(&span->x_owner)) == others[0]) {
+        hand(0);
+        hand(1);
+    }
+}
+
 static void owner_collects(void) {
     attach(owner);
     ps_heap_take_notices(owner);
@@ -145,13 +185,7 @@ static void thread_starts(void) {
     EXPLORE_ASSERT(heap != NULL && ps_load_relaxed(&heap->x_spans[0]) == 0);
 }
 
-static void *adopted_block;
-
-static void refill(void) {
-    attach(others[2]);
-    adopted_block = ps_heap_refill(others[2], &others[2]->bins[0], WORLD_BLOCK_BYTES);
-    explore_use(adopted_block, WORLD_BLOCK_BYTES);
-}
+static void refill(void) { EXPLORE_ASSERT(allocate(others[2])); }
 
 static void refill_and_end(void) {
     refill();
@@ -242,6 +276,16 @@ static void all_but_one_back(void) {
     }
 }
 
+/* Each heap counts its spans; the stealing thread may have adopted one. */
+static void owners_count(void) {
+    no_notice_is_left(others[0]);
+    no_notice_is_left(others[2]);
+    uint32_t counted = others[0]->x_spans[0] + others[2]->x_spans[0];
+    EXPLORE_ASSERT(owner->x_spans[0] == 0 && owner->is_offered);
+    EXPLORE_ASSERT(counted + ps_orphans_count() == ALL_GRANULES - world_given());
+    explore_outcome(is_released() ? 0 : 1);
+}
+
 /* The adopter has ended: it had the span, or the span was released. */
 static void adopter_released(void) {
     no_notice_is_left(others[2]);
@@ -283,6 +327,7 @@ const struct explore_scenario explore_scenarios[] = {
     {"orphan_notified", set_up_orphan, {hand_0_adopting, hand_1}, all_back, false},
     {"orphan_adopted", set_up_orphan, {refill, hand_both}, all_but_one_back, false},
     {"adopter_ends", set_up_orphan_of_one, {refill_and_end, hand_0}, adopter_released, false},
+    {"owner_changes", set_up_noticed, {owner_changes, steal}, owners_count, false},
     {"heap_reused", set_up_parked, {hand_both, thread_starts}, all_released_or_taken, false},
     {"owner_ends_both_return", set_up, {owner_ends, hand_both}, all_released, true},
     {"owner_collects_and_ends", set_up, {owner_collects_and_ends, hand_both}, all_released, true},

@@ -144,7 +144,7 @@ static void steal(void) {
     if (ps_exchange_acquire(&x_is_listed, 0u) == 0) {
         return;
     }
-    if (ps_span_steal(span)) {
+    if (ps_span_steal(span, OWNER_KEY)) {
         explore_use(span->run.base, ps_span_capacity(span) * WORLD_BLOCK_BYTES);
     } else {
         ps_exchange_release(&x_is_listed, 1u);
