@@ -346,4 +346,16 @@ FRESH_TEST(the_child_of_a_fork_has_what_waited_in_other_threads) {
     worker_stop(&other);
 }
 
+/* Of no class: 0 bytes, aligned to more than a class is. */
+FRESH_TEST(hardened_blocks_are_no_medium_blocks_even_when_empty) {
+    engine_config.harden = 2;
+    engine_config.small_max_bytes = 1 * KIB;
+    ps_engine_start();
+    CHECK(!ps_medium_is_size(0, PS_MEDIUM_PAGE_BYTES));
+    char *block = ps_block_alloc_aligned(0, PS_MEDIUM_PAGE_BYTES);
+    REQUIRE(block != NULL);
+    memset(block, 1, ps_block_usable(block));
+    ps_heap_free(block);
+}
+
 UNIT_MAIN

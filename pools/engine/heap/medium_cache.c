@@ -15,18 +15,18 @@
 #define CPU_ASKS 16    /* requests after which a thread asks for its processor again */
 #define FIRST_ASKS 256 /* of a thread, before a cache is made for its processor */
 
-static size_t max_bytes; /* of a request; 0: no medium blocks */
-static size_t os_pages;  /* granularity: 4 KiB pages per page of the system */
+static size_t limit_bytes; /* requests below it are served; 0: no medium blocks */
+static size_t os_pages;    /* granularity: 4 KiB pages per page of the system */
 
 void ps_medium_cache_start(const struct ps_config *config) {
     os_pages = ps_max(ps_os_page_bytes() >> PS_MEDIUM_PAGE_SHIFT, 1);
     bool is_on = config->harden == 0 && os_pages <= PS_MEDIUM_ALIGN_LIMIT;
     size_t limit = ps_round_down(PS_MEDIUM_PAGES_LIMIT, os_pages) << PS_MEDIUM_PAGE_SHIFT;
-    max_bytes = is_on ? ps_min(limit, config->mmap_min_bytes - 1) : 0;
+    limit_bytes = is_on ? ps_min(limit + 1, config->mmap_min_bytes) : 0;
 }
 
 bool ps_medium_is_size(size_t bytes, size_t align) {
-    return bytes <= max_bytes && align <= PS_MEDIUM_ALIGN_LIMIT << PS_MEDIUM_PAGE_SHIFT;
+    return bytes < limit_bytes && align <= PS_MEDIUM_ALIGN_LIMIT << PS_MEDIUM_PAGE_SHIFT;
 }
 
 static size_t pages_for(size_t bytes) {
@@ -220,7 +220,7 @@ bool ps_medium_resize(struct ps_slot *slot, void *block, size_t bytes) {
     uint8_t *mark = ps_medium_mark(slot, block);
     size_t pages = ps_load_relaxed(mark); /* relaxed: the caller's block */
     size_t wanted = pages_for(bytes);
-    if (bytes > max_bytes ||
+    if (bytes >= limit_bytes ||
         (wanted > pages && !ps_medium_extend(ps_medium_block_of(block, pages), wanted - pages))) {
         return false;
     }
