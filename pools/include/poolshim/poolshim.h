@@ -26,7 +26,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define POOLSHIM_VERSION "0.3.0"
+#define POOLSHIM_VERSION "0.3.1"
 
 #define POOLSHIM_API __attribute__((weak, visibility("default")))
 
