@@ -6,41 +6,16 @@
 #include "pools/engine/os/cgroup.h"
 
 #include "pools/engine/base/bits.h"
-#include "tests/unit/fresh.h"
+#include "tests/unit/file_tree.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <stdio.h>
-#include <sys/stat.h>
 
 #define KIB 1024u
 #define TEXT_BYTES 20000
 
-static char root[64] = "/tmp/poolshim-cgroup-XXXXXX";
 static struct ps_cgroup group;
-
-static int remove_one(const char *path, const struct stat *status, int kind, struct FTW *place) {
-    (void)status;
-    (void)kind;
-    (void)place;
-    return remove(path);
-}
-
-/* Writes a file and the folders above it. */
-static void put(const char *path, const char *text) {
-    char whole[4096];
-    snprintf(whole, sizeof whole, "%s%s", root, path);
-    for (char *slash = whole + strlen(root) + 1; (slash = strchr(slash, '/')) != NULL; slash++) {
-        *slash = '\0';
-        REQUIRE(mkdir(whole, 0700) == 0 || errno == EEXIST);
-        *slash = '/';
-    }
-    FILE *file = fopen(whole, "w");
-    REQUIRE(file != NULL);
-    fputs(text, file);
-    fclose(file);
-}
 
 static void put_proc(const char *groups, const char *mounts) {
     put("/proc/self/cgroup", groups);
@@ -58,18 +33,6 @@ static void check_limit(uint64_t bytes, enum ps_cgroup_source source) {
     CHECK_EQ(group.limit_bytes, bytes);
     CHECK_EQ(group.source, source);
 }
-
-/* Each test has the folder for itself. */
-#define TREE_TEST(claim)                                                                           \
-    static void claim##_in_tree(void);                                                             \
-    TEST(claim) {                                                                                  \
-        char name[] = "/tmp/poolshim-cgroup-XXXXXX";                                               \
-        REQUIRE(mkdtemp(name) != NULL);                                                            \
-        memcpy(root, name, sizeof name);                                                           \
-        claim##_in_tree();                                                                         \
-        nftw(root, remove_one, 8, FTW_DEPTH | FTW_PHYS);                                           \
-    }                                                                                              \
-    static void claim##_in_tree(void)
 
 #define PLAIN_MOUNTS                                                                               \
     "22 27 0:21 / /proc rw,relatime - proc proc rw\n"                                              \
