@@ -7,6 +7,7 @@
 #include "pools/engine/base/bits.h"
 #include "pools/engine/heap/background.h"
 #include "pools/engine/heap/maintenance.h"
+#include "pools/engine/page/node.h"
 #include "shim/config.h"
 #include "shim/entry.h"
 #include "shim/profile.h"
@@ -81,6 +82,7 @@ PS_EXPORT int pthread_create(pthread_t *restrict thread, const pthread_attr_t *r
     if (create == NULL) {
         return EAGAIN;
     }
+    ps_node_start();
     ps_background_thread_created();
     int error = create(thread, attributes, routine, argument);
     if (error != 0) {

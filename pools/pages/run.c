@@ -36,6 +36,7 @@ static void divide(const struct ps_run *run, size_t from, size_t granules, bool 
         granule->is_mapping = is_mapping;
         granule->run.base = base + (i << PS_GRANULE_SHIFT);
         granule->run.is_huge = is_huge;
+        granule->run.node = run->node;
         set_kind(&granule->run, PS_RUN_PAGES);
     }
 }

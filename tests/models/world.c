@@ -10,6 +10,7 @@
 #include "pools/engine/os/fatal.h"
 #include "pools/engine/os/lock.h"
 #include "pools/engine/page/metadata.h"
+#include "pools/engine/page/node.h"
 #include "pools/engine/page/page_cache.h"
 #include "pools/engine/small/span.h"
 #include "pools/engine/small/span_remote.h"
@@ -23,6 +24,7 @@ uint8_t ps_size_class_by_1[PS_FEW_BYTES + 1];
 size_t ps_size_class_guard_bytes;
 size_t ps_size_class_max_bytes = PS_CLASS_BYTES_LIMIT;
 struct ps_limit_words ps_limit_words;
+uint32_t ps_node_x_last; /* one node */
 __thread uint32_t ps_lock_thread_id;
 
 static PS_ALIGNED(65536) char memory[WORLD_GRANULES][PS_GRANULE_BYTES];

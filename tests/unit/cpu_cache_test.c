@@ -5,6 +5,7 @@
 #include "pools/engine/heap/background.h"
 #include "pools/engine/heap/cpu_cache.h"
 #include "pools/engine/heap/remote.h"
+#include "pools/engine/page/node.h"
 #include "pools/engine/page/retention.h"
 #include "pools/engine/profile/countdown.h"
 #include "pools/engine/profile/profile.h"
@@ -73,12 +74,8 @@ static size_t cached(void) { return ps_cpu_cache_blocks(ps_size_class_of(BYTES))
 static struct worker owner;
 static struct worker other;
 
-/* Two threads of which one frees the blocks of the other, until the processor caches some. */
-static void set_up(void) {
-    ps_engine_start();
-    ps_background_count_cpus(); /* one, for three threads */
-    worker_start(&owner);
-    worker_start(&other);
+/* One thread frees the blocks of the other, and asks for as many itself. */
+static void pass_blocks(void) {
     for (int round = 0; round < 8; round++) {
         worker_do(&owner, allocate, NULL);
         worker_do(&other, free_all, NULL);
@@ -87,6 +84,15 @@ static void set_up(void) {
     }
     worker_do(&owner, allocate, NULL);
     worker_do(&other, free_all, NULL);
+}
+
+/* Two threads of which one frees the blocks of the other, until the processor caches some. */
+static void set_up(void) {
+    ps_engine_start();
+    ps_background_count_cpus(); /* one, for three threads */
+    worker_start(&owner);
+    worker_start(&other);
+    pass_blocks();
 }
 
 static void tear_down(void) {
@@ -124,6 +130,19 @@ FRESH_TEST(another_processor_has_other_blocks) {
     CHECK(found != NULL);
     worker_do(&other, free_found, NULL);
     fake_os_set_cpu(0);
+    tear_down();
+}
+
+FRESH_TEST(blocks_of_another_node_are_not_cached) {
+    set_up();
+    ps_node_x_last = 1;
+    ps_node_x_of_cpu[0] = 1; /* what exists is of node 0 */
+    ps_heap_trim(0);
+    pass_blocks();
+    CHECK_EQ(cached(), 0);
+    ps_node_x_of_cpu[0] = 0;
+    pass_blocks();
+    CHECK_CMP(cached(), >, 0);
     tear_down();
 }
 

@@ -3,6 +3,8 @@
 /* Orphans: spans without an owner are adopted, notified, drained and salvaged, never lost. */
 #include "pools/engine/small/orphans.h"
 
+#include "pools/engine/page/node.h"
+#include "tests/unit/fake_os.h"
 #include "tests/unit/span_owner.h"
 
 #define ADOPTER_KEY ((uintptr_t)0x2001)
@@ -72,17 +74,17 @@ FRESH_TEST(a_drained_span_goes_back_at_once) {
 
 FRESH_TEST(an_orphan_is_adopted_once_with_its_account) {
     owner_start();
-    CHECK_PTR_EQ(ps_orphans_adopt(5, ADOPTER_KEY), NULL);
+    CHECK_PTR_EQ(ps_orphans_adopt(5, ADOPTER_KEY, true), NULL);
     create_full(48);
     give_some(300);
     ps_orphans_add(owned);
     CHECK_EQ(ps_orphans_count(), 1);
     CHECK_EQ(owned->x_owner, PS_KEY_ORPHAN);
-    CHECK_PTR_EQ(ps_orphans_adopt(class_of_owned() + 1, ADOPTER_KEY), NULL);
-    CHECK_PTR_EQ(ps_orphans_adopt(class_of_owned(), ADOPTER_KEY), owned);
+    CHECK_PTR_EQ(ps_orphans_adopt(class_of_owned() + 1, ADOPTER_KEY, true), NULL);
+    CHECK_PTR_EQ(ps_orphans_adopt(class_of_owned(), ADOPTER_KEY, true), owned);
     CHECK_EQ(ps_orphans_count(), 0);
     CHECK_EQ(owned->x_owner, ADOPTER_KEY);
-    CHECK_PTR_EQ(ps_orphans_adopt(class_of_owned(), ADOPTER_KEY), NULL);
+    CHECK_PTR_EQ(ps_orphans_adopt(class_of_owned(), ADOPTER_KEY, true), NULL);
     owner_check();
     CHECK_EQ(owned->free_count, 300);
 }
@@ -97,8 +99,29 @@ FRESH_TEST(orphans_with_room_are_adopted_before_full_ones) {
     give_some(1);
     ps_orphans_add(roomy);
     CHECK_EQ(ps_orphans_count(), 2);
-    CHECK_PTR_EQ(ps_orphans_adopt(class_of_owned(), ADOPTER_KEY), roomy);
-    CHECK_PTR_EQ(ps_orphans_adopt(class_of_owned(), ADOPTER_KEY), full);
+    CHECK_PTR_EQ(ps_orphans_adopt(class_of_owned(), ADOPTER_KEY, true), roomy);
+    CHECK_PTR_EQ(ps_orphans_adopt(class_of_owned(), ADOPTER_KEY, true), full);
+}
+
+FRESH_TEST(orphans_of_other_nodes_are_adopted_on_demand) {
+    struct ps_span *of_node[3];
+    owner_start();
+    ps_node_x_last = 2;
+    for (uint8_t node = 0; node < 3; node++) {
+        ps_node_x_of_cpu[node] = node;
+        fake_os_set_cpu(node);
+        create_full(48);
+        of_node[node] = owned;
+        ps_orphans_add(owned);
+    }
+    CHECK_EQ(ps_orphans_count(), 3);
+    fake_os_set_cpu(1);
+    CHECK_PTR_EQ(ps_orphans_adopt(class_of_owned(), ADOPTER_KEY, false), of_node[1]);
+    CHECK_PTR_EQ(ps_orphans_adopt(class_of_owned(), ADOPTER_KEY, false), NULL);
+    CHECK_PTR_EQ(ps_orphans_adopt(class_of_owned(), ADOPTER_KEY, true), of_node[0]);
+    CHECK_PTR_EQ(ps_orphans_adopt(class_of_owned(), ADOPTER_KEY, true), of_node[2]);
+    CHECK_PTR_EQ(ps_orphans_adopt(class_of_owned(), ADOPTER_KEY, true), NULL);
+    CHECK_EQ(ps_orphans_count(), 0);
 }
 
 FRESH_TEST(a_full_orphan_sends_a_notice_when_it_has_room_and_again_when_it_is_drained) {
@@ -149,7 +172,7 @@ FRESH_TEST(a_notice_for_an_adopted_span_is_refused) {
     create_full(48);
     ps_orphans_add(owned);
     transfer_until_notice();
-    struct ps_span *span = ps_orphans_adopt(class_of_owned(), ADOPTER_KEY);
+    struct ps_span *span = ps_orphans_adopt(class_of_owned(), ADOPTER_KEY, true);
     CHECK_PTR_EQ(span, owned);
     CHECK(!ps_orphans_notice(span, PS_KEY_ORPHAN));
     CHECK(ps_span_is_queued(span)); /* of the notifying thread, which reads the new owner now */
@@ -174,7 +197,7 @@ FRESH_TEST(salvage_keeps_returned_blocks_only) {
     THEN("the blocks on the word are there to be adopted, all others count as used");
     CHECK(!ps_span_is_queued(owned));
     CHECK_EQ(ps_orphans_count(), 1);
-    CHECK_PTR_EQ(ps_orphans_adopt(class_of_owned(), ADOPTER_KEY), owned);
+    CHECK_PTR_EQ(ps_orphans_adopt(class_of_owned(), ADOPTER_KEY, true), owned);
     ps_span_check(owned);
     CHECK_EQ(owned->stash_count, 50);
     CHECK_EQ(owned->used, ps_span_capacity(owned) - 50);

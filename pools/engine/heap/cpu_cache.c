@@ -8,6 +8,7 @@
 #include "pools/engine/heap/background.h"
 #include "pools/engine/heap/cpu_medium.h"
 #include "pools/engine/page/metadata.h"
+#include "pools/engine/page/node.h"
 #include "pools/engine/page/retention.h"
 #include "pools/engine/small/size_class.h"
 #include "pools/engine/small/span.h"
@@ -73,7 +74,7 @@ bool ps_cpu_cache_put(struct ps_heap *heap, struct ps_span *span, void *block) {
     struct ps_cpu_cache *cache = cache_at(ps_cpu_index());
     size_t class_index = span->class_index;
     if (cache == NULL || count_of(cache, class_index) >= limit_of(cache, class_index) ||
-        !has_running_owner(span) || !ps_retention_is_usual() ||
+        !has_running_owner(span) || span->run.node != ps_node_here() || !ps_retention_is_usual() ||
         !ps_cpu_lock_enter(&cache->lock, class_index)) {
         return false;
     }

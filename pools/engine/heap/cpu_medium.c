@@ -7,6 +7,7 @@
 #include "pools/engine/base/bits.h"
 #include "pools/engine/heap/medium_cache.h"
 #include "pools/engine/page/metadata.h"
+#include "pools/engine/page/node.h"
 #include "pools/engine/page/retention.h"
 
 #include <string.h>
@@ -111,10 +112,15 @@ ps_medium_block ps_cpu_medium_take(size_t index, size_t pages, bool may_make) {
     return block;
 }
 
-/* Returns false if there is no room. Holder only. */
+/* True if the block's memory is on this processor's node. */
+static inline bool is_near(ps_medium_block block) {
+    return PS_LIKELY(ps_node_last() == 0) || ps_medium_node_of(block) == ps_node_here();
+}
+
+/* Returns false if there is no room, or the block is of another node. Holder only. */
 static bool add(struct ps_cpu_medium *cache, ps_medium_block block, size_t limit) {
     size_t pages = ps_medium_pages_of(block);
-    if (pages > PS_CPU_MEDIUM_LONGEST || pages_of(cache) + pages > limit) {
+    if (pages > PS_CPU_MEDIUM_LONGEST || pages_of(cache) + pages > limit || !is_near(block)) {
         return false;
     }
     size_t bin = bin_of(pages);

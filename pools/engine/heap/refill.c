@@ -37,7 +37,6 @@
 
 /* When this fraction of a span's used blocks has returned, it is collected before fresh ones. */
 #define BACK_FRACTION 8
-#define ROUNDING_FRACTION 16 /* of the mean rounding, what the newest request counts for */
 
 size_t ps_refill_window_blocks = SIZE_MAX;
 uint32_t ps_refill_sparse_spans;
@@ -231,9 +230,11 @@ static bool refill_from_available(struct ps_heap *heap, struct ps_bin *bin, uint
     return false;
 }
 
-static bool refill_from_orphans(struct ps_heap *heap, struct ps_bin *bin, uint32_t class_index) {
+static bool refill_from_orphans(struct ps_heap *heap, struct ps_bin *bin, uint32_t class_index,
+                                bool is_any_node) {
     for (int tries = 0; tries < ADOPT_LIMIT; tries++) {
-        struct ps_span *span = ps_orphans_adopt(class_index, ps_heap_key_of(heap, class_index));
+        struct ps_span *span =
+            ps_orphans_adopt(class_index, ps_heap_key_of(heap, class_index), is_any_node);
         if (span == NULL) {
             return false;
         }
@@ -291,7 +292,9 @@ bool ps_heap_refill_class(struct ps_heap *heap, struct ps_bin *bin, uint32_t cla
     }
     ps_heap_take_notices(heap);
     return refill_from_available(heap, bin, class_index) ||
-           refill_from_orphans(heap, bin, class_index) || refill_fresh(heap, bin, class_index);
+           refill_from_orphans(heap, bin, class_index, !ps_retention_is_usual()) ||
+           refill_fresh(heap, bin, class_index) ||
+           refill_from_orphans(heap, bin, class_index, true);
 }
 
 static PS_NOINLINE void *alloc_large_slow(struct ps_heap *heap, size_t bytes) {
@@ -305,14 +308,6 @@ static PS_NOINLINE void *alloc_large_slow(struct ps_heap *heap, size_t bytes) {
 PS_NOINLINE void *ps_plain_alloc_large(struct ps_heap *heap, size_t bytes) {
     void *block = PS_LIKELY(heap != NULL) ? ps_medium_take_newest(&heap->medium, bytes) : NULL;
     return PS_LIKELY(block != NULL) ? block : alloc_large_slow(heap, bytes);
-}
-
-void ps_bin_note_request(struct ps_bin *bin, size_t bytes) {
-    uint32_t unused = bin->block_bytes > bytes ? bin->block_bytes - (uint32_t)bytes : 0;
-    int32_t share = (int32_t)ps_min((unused << 16) / bin->block_bytes, UINT16_MAX);
-    int32_t old = bin->x_rounding;
-    int32_t mean = old == 0 ? share : old + (share - old) / ROUNDING_FRACTION;
-    ps_store_relaxed(&bin->x_rounding, (uint16_t)mean); /* relaxed: for the census */
 }
 
 static PS_NOINLINE void *refill_bin(struct ps_heap *heap, struct ps_bin *bin, size_t bytes) {

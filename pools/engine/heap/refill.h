@@ -6,7 +6,10 @@
 #ifndef PS_HEAP_REFILL_H
 #define PS_HEAP_REFILL_H
 
+#include "pools/engine/base/bits.h"
 #include "pools/engine/heap/heap.h"
+
+#define PS_ROUNDING_FRACTION 16 /* of the mean rounding, what the newest request counts for */
 
 /* Allocates a block for a request that found its bin empty. bytes: the request, for the bin of no
  * class. NULL with errno ENOMEM. The last access of an allocation to the heap: leaves. */
@@ -29,7 +32,13 @@ static inline void ps_bin_count(struct ps_heap *heap, struct ps_span *span) {
 
 /* Counts a request in the mean rounding of its class: one that found its bin empty, since the fast
  * path keeps no more of a request than its class. */
-void ps_bin_note_request(struct ps_bin *bin, size_t bytes);
+static inline void ps_bin_note_request(struct ps_bin *bin, size_t bytes) {
+    uint32_t unused = bin->block_bytes > bytes ? bin->block_bytes - (uint32_t)bytes : 0;
+    int32_t share = (int32_t)ps_min((unused << 16) / bin->block_bytes, UINT16_MAX);
+    int32_t old = bin->x_rounding;
+    int32_t mean = old == 0 ? share : old + (share - old) / PS_ROUNDING_FRACTION;
+    ps_store_relaxed(&bin->x_rounding, (uint16_t)mean); /* relaxed: for the census */
+}
 
 /* Returns the memory of a drained span of this heap, which is on no list, to the page cache. */
 void ps_heap_release_span(struct ps_heap *heap, struct ps_span *span);

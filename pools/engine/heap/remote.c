@@ -12,6 +12,7 @@
 #include "pools/engine/heap/refill.h"
 #include "pools/engine/heap/registry.h"
 #include "pools/engine/os/lock.h"
+#include "pools/engine/page/node.h"
 #include "pools/engine/small/link.h"
 #include "pools/engine/small/orphans.h"
 #include "pools/engine/small/span.h"
@@ -79,8 +80,8 @@ void ps_heap_park(struct ps_heap *heap) {
 
 /*
  * Chooses an adopter for a span whose thread has ended: the thread that frees its blocks, which
- * will usually free more of them, unless that thread has enough room in its class. NULL: the
- * orphans.
+ * will usually free more of them, unless that thread has enough room in its class, or runs on
+ * another node. NULL: the orphans.
  */
 static struct ps_heap *adopter_of(const struct ps_span *span) {
     struct ps_heap *heap = ps_thread_own();
@@ -88,7 +89,8 @@ static struct ps_heap *adopter_of(const struct ps_span *span) {
         return NULL;
     }
     PS_CHECK(ps_thread_is_inside()); /* otherwise it may be taken meanwhile */
-    return heap->available[span->class_index] == NULL ? heap : NULL;
+    bool is_near = span->run.node == ps_node_here();
+    return is_near && heap->available[span->class_index] == NULL ? heap : NULL;
 }
 
 static uintptr_t key_of_adopter(const struct ps_heap *adopter, const struct ps_span *span) {

@@ -84,7 +84,7 @@ static char *reserve_any(size_t granules, size_t granule, size_t *length) {
 }
 
 struct ps_page_arena *ps_page_arena_reserve(size_t granules, enum ps_page_arena_kind kind,
-                                            struct ps_undo *undo) {
+                                            uint32_t node, struct ps_undo *undo) {
     if (ps_page_arena_x_count == ARENA_LIMIT) {
         return NULL;
     }
@@ -100,7 +100,7 @@ struct ps_page_arena *ps_page_arena_reserve(size_t granules, enum ps_page_arena_
     PS_UNDO_NOTE(undo, ps_page_arena_x_count);
     struct ps_page_arena *arena = &ps_page_arenas[ps_page_arena_x_count++];
     *arena = (struct ps_page_arena){
-        .base = base, .rest_granules = bytes >> PS_GRANULE_SHIFT, .kind = kind};
+        .base = base, .rest_granules = bytes >> PS_GRANULE_SHIFT, .kind = kind, .node = node};
     ps_huge_advise(base, bytes, kind == PS_PAGE_ARENA_HUGE);
     return arena;
 }

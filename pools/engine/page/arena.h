@@ -36,16 +36,17 @@ struct ps_page_arena {
     size_t granules;      /* accessible */
     size_t rest_granules; /* reserved behind them */
     enum ps_page_arena_kind kind;
+    uint32_t node; /* whose threads it serves: node.h */
 };
 
 /*
- * Reserves an arena of a kind for at least `granules` and enters it in the page map, without
- * access. Returns NULL when neither the usual size nor the smallest sufficient one is available.
- * Arenas of the huge kind consist of whole huge pages; the base of others is a multiple of the
- * granule.
+ * Reserves an arena of a kind and a node for at least `granules` and enters it in the page map,
+ * without access. Returns NULL when neither the usual size nor the smallest sufficient one is
+ * available. Arenas of the huge kind consist of whole huge pages; the base of others is a multiple
+ * of the granule.
  */
 struct ps_page_arena *ps_page_arena_reserve(size_t granules, enum ps_page_arena_kind kind,
-                                            struct ps_undo *undo);
+                                            uint32_t node, struct ps_undo *undo);
 
 /*
  * Opens at least `granules` (at most the rest) behind the accessible part, or the usual step if

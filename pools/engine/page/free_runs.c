@@ -10,9 +10,9 @@
 #define COALESCE_LIMIT 65535 /* `back` has 16 bits, so coalescing stops at 4 GiB */
 #define JOIN_TRIES 8
 
-PS_SPARSE struct ps_run_sorts ps_free_runs;
+PS_SPARSE struct ps_run_sorts ps_free_runs[PS_NODES];
 
-struct ps_run *ps_free_runs_describe(char *base, size_t granules, bool is_huge,
+struct ps_run *ps_free_runs_describe(char *base, size_t granules, bool is_huge, uint32_t node,
                                      struct ps_undo *undo) {
     struct ps_run *run = ps_free_runs_at(base);
     PS_UNDO_NOTE(undo, run->kind); /* other fields are ignored inside of a run */
@@ -21,13 +21,15 @@ struct ps_run *ps_free_runs_describe(char *base, size_t granules, bool is_huge,
     run->is_dirty = false;
     run->is_huge = is_huge;
     run->is_stuck = false;
+    run->node = node & (PS_NODES - 1);
     run->back = 0;
     return run;
 }
 
 struct ps_run *ps_free_runs_split(struct ps_run *run, char *base, struct ps_undo *undo) {
     size_t kept = (size_t)(base - run->base) >> PS_GRANULE_SHIFT;
-    struct ps_run *rest = ps_free_runs_describe(base, run->granules - kept, run->is_huge, undo);
+    struct ps_run *rest =
+        ps_free_runs_describe(base, run->granules - kept, run->is_huge, run->node, undo);
     rest->is_dirty = run->is_dirty;
     rest->is_stuck = run->is_stuck;
     PS_UNDO_NOTE(undo, run->granules);
@@ -50,7 +52,7 @@ struct ps_run *ps_free_runs_after(const struct ps_run *run) {
 }
 
 struct ps_run *ps_free_runs_insert(struct ps_run *run, struct ps_undo *undo) {
-    struct ps_run_bins *bins = ps_run_sorts_bins(&ps_free_runs, run);
+    struct ps_run_bins *bins = ps_free_runs_bins(run);
     struct ps_run *before = ps_free_runs_before(run);
     if (before != NULL && ps_run_is_same_sort(before, run) &&
         before->granules + run->granules <= COALESCE_LIMIT) {
@@ -73,7 +75,7 @@ struct ps_run *ps_free_runs_insert(struct ps_run *run, struct ps_undo *undo) {
 
 struct ps_run *ps_free_runs_carve(struct ps_run *run, size_t granules, size_t align_granules,
                                   struct ps_undo *undo) {
-    struct ps_run_bins *bins = ps_run_sorts_bins(&ps_free_runs, run);
+    struct ps_run_bins *bins = ps_free_runs_bins(run);
     ps_run_bins_remove(bins, run, undo);
     char *base = (char *)ps_round_up((uintptr_t)run->base, align_granules << PS_GRANULE_SHIFT);
     if (base != run->base) {
@@ -97,11 +99,44 @@ void ps_free_runs_lengthen(struct ps_run *run, struct ps_run *after, size_t gran
     run->granules += (uint32_t)granules;
 }
 
+/* ---- runs of all nodes ---- */
+
+struct ps_free_granules ps_free_runs_granules(void) {
+    struct ps_free_granules sum = {0};
+    for (uint32_t node = 0; node <= ps_node_last(); node++) {
+        sum.dirty += ps_run_pair_granules(&ps_free_runs[node].dirty);
+        sum.stuck += ps_run_pair_granules(&ps_free_runs[node].stuck);
+        sum.clean += ps_run_pair_granules(&ps_free_runs[node].clean);
+    }
+    return sum;
+}
+
+static struct ps_run *longer(struct ps_run *a, struct ps_run *b) {
+    return b == NULL || (a != NULL && a->granules >= b->granules) ? a : b;
+}
+
+struct ps_run *ps_free_runs_longest_dirty(void) {
+    struct ps_run *longest = NULL;
+    for (uint32_t node = 0; node <= ps_node_last(); node++) {
+        longest = longer(longest, ps_run_pair_longest(&ps_free_runs[node].dirty));
+    }
+    return longest;
+}
+
+struct ps_run *ps_free_runs_longest_stuck(void) {
+    struct ps_run *longest = NULL;
+    for (uint32_t node = 0; node <= ps_node_last(); node++) {
+        longest = longer(longest, ps_run_pair_longest(&ps_free_runs[node].stuck));
+    }
+    return longest;
+}
+
 /* ---- dirty runs with clean neighbours ---- */
 
-/* The clean run, of the kind of a dirty one, that a neighbour is; NULL: it is none. */
+/* The clean run, of the kind and node of a dirty one, that a neighbour is; NULL: it is none. */
 static struct ps_run *clean_like(const struct ps_run *dirty, struct ps_run *neighbour) {
-    return neighbour != NULL && !neighbour->is_dirty && neighbour->is_huge == dirty->is_huge
+    return neighbour != NULL && !neighbour->is_dirty && neighbour->is_huge == dirty->is_huge &&
+                   neighbour->node == dirty->node
                ? neighbour
                : NULL;
 }
@@ -111,7 +146,7 @@ static size_t granules_of(const struct ps_run *run) { return run != NULL ? run->
 /* Lengthens a dirty run by the end of the clean run before it; returns the new head. */
 static struct ps_run *add_before(struct ps_run *dirty, struct ps_run *before, size_t granules,
                                  struct ps_undo *undo) {
-    struct ps_run_bins *bins = ps_run_sorts_bins(&ps_free_runs, before);
+    struct ps_run_bins *bins = ps_free_runs_bins(before);
     ps_run_bins_remove(bins, before, undo);
     struct ps_run *head = before;
     if (granules != before->granules) {
@@ -126,8 +161,9 @@ static struct ps_run *add_before(struct ps_run *dirty, struct ps_run *before, si
     return head;
 }
 
-struct ps_run *ps_free_runs_join(size_t granules, size_t kind, struct ps_undo *undo) {
-    struct ps_run_bins *bins = &ps_free_runs.dirty.of[kind];
+struct ps_run *ps_free_runs_join(size_t granules, size_t kind, uint32_t node,
+                                 struct ps_undo *undo) {
+    struct ps_run_bins *bins = &ps_free_runs[node].dirty.of[kind];
     struct ps_run *run = ps_run_bins_longest(bins);
     for (int tried = 0; run != NULL && tried < JOIN_TRIES; tried++) {
         struct ps_run *before = clean_like(run, ps_free_runs_before(run));

@@ -7,14 +7,33 @@
 #define PS_PAGE_FREE_RUNS_H
 
 #include "pools/engine/base/undo.h"
+#include "pools/engine/page/node.h"
 #include "pools/engine/page/page_map.h"
 #include "pools/engine/page/run_bins.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* All of them. */
-extern PS_HIDDEN struct ps_run_sorts ps_free_runs;
+/* All of them, by node. */
+extern PS_HIDDEN struct ps_run_sorts ps_free_runs[PS_NODES];
+
+static inline struct ps_run_bins *ps_free_runs_bins(const struct ps_run *run) {
+    return ps_run_sorts_bins(&ps_free_runs[run->node], run);
+}
+
+/* Lengths of those of all nodes, by sort. */
+struct ps_free_granules {
+    uint64_t dirty;
+    uint64_t stuck;
+    uint64_t clean;
+};
+
+struct ps_free_granules ps_free_runs_granules(void);
+
+/* The longest dirty run of any node, to the precision of a bin, preferring huge pages; the longest
+ * stuck one. NULL: there is none. */
+struct ps_run *ps_free_runs_longest_dirty(void);
+struct ps_run *ps_free_runs_longest_stuck(void);
 
 static inline struct ps_run *ps_free_runs_at(char *base) { return &ps_page_map_slot(base)->run; }
 
@@ -28,8 +47,8 @@ static inline char *ps_free_runs_end_of(const struct ps_run *run) {
     return run->base + ((size_t)run->granules << PS_GRANULE_SHIFT);
 }
 
-/* Describes [base, base + granules) as a separate clean run. is_huge: of its arena. */
-struct ps_run *ps_free_runs_describe(char *base, size_t granules, bool is_huge,
+/* Describes [base, base + granules) as a separate clean run. is_huge, node: of its arena. */
+struct ps_run *ps_free_runs_describe(char *base, size_t granules, bool is_huge, uint32_t node,
                                      struct ps_undo *undo);
 
 /* Splits a run at `base`; returns the part from there on, of the same sort. */
@@ -51,10 +70,10 @@ void ps_free_runs_lengthen(struct ps_run *run, struct ps_run *after, size_t gran
                            struct ps_undo *undo);
 
 /*
- * Lengthens a dirty run of a kind to `granules` by clean neighbours, which become dirty with it:
- * its memory is used again, where a clean run would be filled with more. One of the longest runs is
- * taken for which this suffices; NULL: none of those examined has such neighbours.
+ * Lengthens a dirty run of a kind and node to `granules` by clean neighbours, which become dirty
+ * with it: its memory is used again, where a clean run would be filled with more. One of the
+ * longest runs is taken for which this suffices; NULL: none of those examined has such neighbours.
  */
-struct ps_run *ps_free_runs_join(size_t granules, size_t kind, struct ps_undo *undo);
+struct ps_run *ps_free_runs_join(size_t granules, size_t kind, uint32_t node, struct ps_undo *undo);
 
 #endif

@@ -9,6 +9,7 @@
 #include "pools/engine/base/bits.h"
 #include "pools/engine/base/compiler.h"
 #include "pools/engine/page/medium_regions.h"
+#include "pools/engine/page/node.h"
 #include "pools/engine/page/page_cache.h"
 
 #define EMPTY_KEPT 1 /* regions, so that a program that oscillates across a boundary keeps it */
@@ -129,19 +130,33 @@ static char *take_from_locked(struct ps_medium_region *region, size_t pages, siz
     return ps_medium_run_of(region)->base + (best << PS_MEDIUM_PAGE_SHIFT);
 }
 
+/* A region of any node: memory is exhausted. */
+static struct ps_medium_region *find_elsewhere_locked(size_t pages) {
+    struct ps_medium_region *region = NULL;
+    for (uint32_t node = 0; region == NULL && node <= ps_node_last(); node++) {
+        region = ps_medium_regions_find(pages, node);
+    }
+    return region;
+}
+
 char *ps_medium_take(size_t pages, size_t align, bool *is_zero) {
     PS_CHECK(pages > 0 && pages <= PS_MEDIUM_PAGES_LIMIT && align <= PS_MEDIUM_ALIGN_LIMIT);
+    uint32_t node = ps_node_here();
     ps_lock_acquire(&ps_medium_regions_lock);
-    struct ps_medium_region *region = ps_medium_regions_find(pages + align - 1);
+    struct ps_medium_region *region = ps_medium_regions_find(pages + align - 1, node);
     if (region == NULL) {
         ps_lock_release(&ps_medium_regions_lock);
-        region = make(); /* two threads may both create one: it is used later */
-        if (region == NULL) {
-            return NULL;
-        }
+        struct ps_medium_region *made = make(); /* two threads may both: one is used later */
         ps_lock_acquire(&ps_medium_regions_lock);
-        ps_medium_regions_link_new(region);
-        ps_lock_commit(&ps_medium_regions_lock);
+        if (made != NULL) {
+            ps_medium_regions_link_new(made);
+            ps_lock_commit(&ps_medium_regions_lock);
+        }
+        region = made != NULL ? made : find_elsewhere_locked(pages + align - 1);
+    }
+    if (region == NULL) {
+        ps_lock_release(&ps_medium_regions_lock);
+        return NULL;
     }
     char *block = take_from_locked(region, pages, align, is_zero);
     ps_lock_release(&ps_medium_regions_lock);
@@ -211,6 +226,10 @@ bool ps_medium_is_free(const void *address) {
     bool is_free = ((region->free[page / 64] >> page % 64) & 1) != 0;
     ps_lock_release(&ps_medium_regions_lock);
     return is_free;
+}
+
+uint32_t ps_medium_node_of(ps_medium_block block) {
+    return ps_medium_run_of(region_at(ps_medium_address_of(block)))->node;
 }
 
 void ps_medium_count(struct ps_medium_counts *out) {

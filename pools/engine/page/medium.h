@@ -101,6 +101,9 @@ struct ps_medium_counts {
  * up to PS_MEDIUM_ALIGN_LIMIT; both of whole OS pages. NULL when memory is exhausted. */
 char *ps_medium_take(size_t pages, size_t align, bool *is_zero);
 
+/* The node of a block's memory (node.h). */
+uint32_t ps_medium_node_of(ps_medium_block block);
+
 /* Returns blocks, or parts of them; none has a mark. */
 void ps_medium_give(const ps_medium_block *blocks, size_t count);
 

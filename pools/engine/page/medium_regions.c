@@ -6,6 +6,7 @@
 
 #include "pools/engine/base/bits.h"
 #include "pools/engine/base/compiler.h"
+#include "pools/engine/page/node.h"
 
 #define LENGTHS (PS_PAGE_BITS + 1)
 #define LENGTH_WORDS (PS_PAGE_BIT_WORDS + 1)
@@ -26,7 +27,7 @@ struct lists {
 
 PS_SPARSE PS_UNDO_LOG(medium_undo, UNDO_WORDS);
 struct ps_lock ps_medium_regions_lock = PS_LOCK_INIT_UNDO(PS_RANK_MEDIUM, &medium_undo);
-static PS_SPARSE struct lists lists[SORTS];
+static PS_SPARSE struct lists lists[PS_NODES][SORTS];
 static struct ps_medium_counts counts;
 static size_t empty_count; /* regions without blocks */
 
@@ -48,6 +49,10 @@ static enum sort sort_of(const struct ps_medium_region *region) {
     return region->dirty_free == 0 ? CLEAN : region->is_refused ? REFUSED : DIRTY;
 }
 
+static struct lists *lists_of(struct ps_medium_region *region) {
+    return &lists[ps_medium_run_of(region)->node][sort_of(region)];
+}
+
 static uint64_t refused_in(const struct ps_medium_region *region) {
     return region->is_refused ? region->dirty_free : 0;
 }
@@ -61,7 +66,7 @@ static void note_counts(void) {
 }
 
 void ps_medium_regions_unlink(struct ps_medium_region *region) {
-    struct lists *set = &lists[sort_of(region)];
+    struct lists *set = lists_of(region);
     const struct ps_run *run = ps_medium_run_of(region);
     size_t length = region->longest;
     NOTE(region->longest); /* and the other counts, in one word */
@@ -88,7 +93,7 @@ void ps_medium_regions_unlink(struct ps_medium_region *region) {
 }
 
 void ps_medium_regions_link(struct ps_medium_region *region) {
-    struct lists *set = &lists[sort_of(region)];
+    struct lists *set = lists_of(region);
     struct ps_run *run = ps_medium_run_of(region);
     size_t length = region->longest;
     NOTE(run->next);
@@ -120,40 +125,62 @@ struct ps_run *ps_medium_regions_take_empty(size_t kept) {
         return NULL;
     }
     struct ps_run *run = NULL;
-    for (size_t sort = CLEAN; run == NULL; sort++) { /* ends: there is one */
-        run = lists[sort].heads[PS_PAGE_BITS];
+    for (uint32_t node = 0; run == NULL; node++) { /* ends: there is one */
+        for (size_t sort = CLEAN; run == NULL && sort < SORTS; sort++) {
+            run = lists[node][sort].heads[PS_PAGE_BITS];
+        }
     }
     ps_medium_regions_unlink(ps_medium_region_of_run(run));
     counts.region_count--;
     return run;
 }
 
-struct ps_medium_region *ps_medium_regions_find(size_t pages) {
+struct ps_medium_region *ps_medium_regions_find(size_t pages, uint32_t node) {
     struct ps_run *found = NULL;
     size_t least = LENGTHS;
     for (size_t sort = SORTS; sort-- > 0;) {
-        size_t length = ps_bits_next(lists[sort].filled, LENGTH_WORDS, pages, 0);
+        size_t length = ps_bits_next(lists[node][sort].filled, LENGTH_WORDS, pages, 0);
         if (length < least) {
             least = length;
-            found = lists[sort].heads[length];
+            found = lists[node][sort].heads[length];
         }
     }
     return found != NULL ? ps_medium_region_of_run(found) : NULL;
 }
 
-struct ps_medium_region *ps_medium_regions_find_dirty(void) {
+/* The longest length of which there are dirty regions on a node, or LENGTHS. */
+static size_t longest_dirty_on(uint32_t node) {
+    const uint64_t *filled = lists[node][DIRTY].filled;
     for (size_t i = LENGTH_WORDS; i-- > 0;) {
-        if (lists[DIRTY].filled[i] != 0) {
-            size_t length = i * 64 + 63 - (size_t)__builtin_clzll(lists[DIRTY].filled[i]);
-            return ps_medium_region_of_run(lists[DIRTY].heads[length]);
+        if (filled[i] != 0) {
+            return i * 64 + 63 - (size_t)__builtin_clzll(filled[i]);
         }
     }
-    return NULL;
+    return LENGTHS;
+}
+
+struct ps_medium_region *ps_medium_regions_find_dirty(void) {
+    struct ps_run *found = NULL;
+    size_t longest = 0;
+    for (uint32_t node = 0; node <= ps_node_last(); node++) {
+        size_t length = longest_dirty_on(node);
+        if (length < LENGTHS && (found == NULL || length > longest)) {
+            longest = length;
+            found = lists[node][DIRTY].heads[length];
+        }
+    }
+    return found != NULL ? ps_medium_region_of_run(found) : NULL;
 }
 
 struct ps_medium_region *ps_medium_regions_find_refused(void) {
-    size_t length = ps_bits_next(lists[REFUSED].filled, LENGTH_WORDS, 0, 0);
-    return length < LENGTHS ? ps_medium_region_of_run(lists[REFUSED].heads[length]) : NULL;
+    for (uint32_t node = 0; node <= ps_node_last(); node++) {
+        const struct lists *refused = &lists[node][REFUSED];
+        size_t length = ps_bits_next(refused->filled, LENGTH_WORDS, 0, 0);
+        if (length < LENGTHS) {
+            return ps_medium_region_of_run(refused->heads[length]);
+        }
+    }
+    return NULL;
 }
 
 void ps_medium_regions_count(struct ps_medium_counts *out) { *out = counts; }

@@ -4,8 +4,9 @@
  * dirty pages, and the totals. All under PS_RANK_MEDIUM, the lock of this file, whose undo log
  * notes each change. Callers: medium.c, medium_purge.c.
  *
- * A region is on the list of its sort and of the length of its longest hole. It is removed before
- * its pages change and inserted again afterwards; counts are those of the regions on lists.
+ * A region is on the list of its node, of its sort and of the length of its longest hole. It is
+ * removed before its pages change and inserted again afterwards; counts are those of the regions on
+ * lists.
  */
 #ifndef PS_PAGE_MEDIUM_REGIONS_H
 #define PS_PAGE_MEDIUM_REGIONS_H
@@ -38,9 +39,9 @@ void ps_medium_regions_unlink(struct ps_medium_region *region);
 /* Removes and returns an empty region, if there are more than `kept`; else NULL. */
 struct ps_run *ps_medium_regions_take_empty(size_t kept);
 
-/* The region with the shortest longest hole of at least so many pages, or NULL. Among several: one
- * with pages that cannot be purged, then one with dirty ones. */
-struct ps_medium_region *ps_medium_regions_find(size_t pages);
+/* The region of a node with the shortest longest hole of at least so many pages, or NULL. Among
+ * several: one with pages that cannot be purged, then one with dirty ones. */
+struct ps_medium_region *ps_medium_regions_find(size_t pages, uint32_t node);
 
 /* The region with the longest hole among those with pages to purge, or NULL; any region with
  * refused pages, or NULL. */

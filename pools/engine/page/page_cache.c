@@ -13,7 +13,9 @@
 #include "pools/engine/page/free_runs.h"
 #include "pools/engine/page/huge.h"
 #include "pools/engine/page/metadata.h"
+#include "pools/engine/page/node.h"
 #include "pools/engine/page/purge.h"
+#include "pools/engine/page/retention.h"
 #include "pools/engine/page/run_bins.h"
 
 #define DIRTY_GRANULES_MANY 32 /* 2 MiB: see find_clean_locked */
@@ -48,7 +50,7 @@ static struct ps_run *open_locked(struct ps_page_arena *arena, size_t granules) 
     PS_UNDO_NOTE(&page_undo, closed_granules);
     closed_granules -= opened;
     struct ps_run *run = ps_free_runs_insert(
-        ps_free_runs_describe(base, opened, arena->kind & 1, &page_undo), &page_undo);
+        ps_free_runs_describe(base, opened, arena->kind & 1, arena->node, &page_undo), &page_undo);
     ps_lock_commit(&page_lock);
     return run;
 }
@@ -70,19 +72,28 @@ static size_t missing_in(const struct ps_page_arena *arena, size_t granules) {
     return granules - ps_min(clean_granules_before(arena), granules - 1);
 }
 
-/* The last arena of a kind with enough reserved granules for a run of `granules`. */
-static struct ps_page_arena *find_arena(size_t granules, enum ps_page_arena_kind kind) {
+/* A request for a run, of a thread on that node. */
+struct request {
+    size_t granules;
+    enum ps_page_arena_kind kind;
+    uint32_t node;
+};
+
+/* The last arena of the kind and the node with enough reserved granules. */
+static struct ps_page_arena *find_arena(const struct request *request) {
     for (size_t index = ps_page_arena_count(); index-- > 0;) {
         struct ps_page_arena *arena = ps_page_arena_at(index);
-        if (arena->kind == kind && missing_in(arena, granules) <= arena->rest_granules) {
+        if (arena->kind == request->kind && arena->node == request->node &&
+            missing_in(arena, request->granules) <= arena->rest_granules) {
             return arena;
         }
     }
     return NULL;
 }
 
-static struct ps_page_arena *reserve_locked(size_t granules, enum ps_page_arena_kind kind) {
-    struct ps_page_arena *arena = ps_page_arena_reserve(granules, kind, &page_undo);
+static struct ps_page_arena *reserve_locked(const struct request *request) {
+    struct ps_page_arena *arena =
+        ps_page_arena_reserve(request->granules, request->kind, request->node, &page_undo);
     if (arena != NULL) {
         PS_UNDO_NOTE(&page_undo, arena_granules);
         PS_UNDO_NOTE(&page_undo, closed_granules);
@@ -95,77 +106,112 @@ static struct ps_page_arena *reserve_locked(size_t granules, enum ps_page_arena_
 
 /* A clean run of at least `granules`, by opening more of an arena, or a part of a new one. If the
  * former is refused the latter is not tried, because each such call would use up addresses. */
-static struct ps_run *grow_locked(size_t granules, enum ps_page_arena_kind kind) {
-    struct ps_page_arena *arena = find_arena(granules, kind);
+static struct ps_run *grow_locked(const struct request *request) {
+    size_t granules = request->granules;
+    struct ps_page_arena *arena = find_arena(request);
     if (arena == NULL) {
-        arena = reserve_locked(granules, kind);
+        arena = reserve_locked(request);
     }
     struct ps_run *run = arena != NULL ? open_locked(arena, missing_in(arena, granules)) : NULL;
     return run != NULL && run->granules >= granules ? run : NULL; /* coalescing has a limit */
 }
 
-static enum ps_page_arena_kind other_kind(enum ps_page_arena_kind kind) {
-    return kind == PS_PAGE_ARENA_PLAIN ? PS_PAGE_ARENA_HUGE : PS_PAGE_ARENA_PLAIN;
-}
-
 /* Dirty runs come first, of either kind, and before all others the stuck ones, which hold memory in
- * any case; then dirty ones with clean neighbours, then clean runs (find_present_locked). */
-static struct ps_run *find_dirty_locked(size_t granules, enum ps_page_arena_kind kind) {
+ * any case; then dirty ones with clean neighbours, then clean runs (find_present_on_locked). */
+static struct ps_run *find_dirty_on_locked(const struct request *request) {
+    const struct ps_run_sorts *sorts = &ps_free_runs[request->node];
     struct ps_run *run = NULL;
-    if (PS_UNLIKELY(ps_run_pair_granules(&ps_free_runs.stuck) != 0)) {
-        run = ps_run_pair_find(&ps_free_runs.stuck, granules, kind);
+    if (PS_UNLIKELY(ps_run_pair_granules(&sorts->stuck) != 0)) {
+        run = ps_run_pair_find(&sorts->stuck, request->granules, request->kind);
     }
-    run = run != NULL ? run : ps_run_pair_find(&ps_free_runs.dirty, granules, kind);
+    run = run != NULL ? run : ps_run_pair_find(&sorts->dirty, request->granules, request->kind);
     if (run == NULL) {
-        run = ps_free_runs_join(granules, kind, &page_undo);
+        run = ps_free_runs_join(request->granules, request->kind, request->node, &page_undo);
         ps_lock_commit(&page_lock);
     }
     return run;
 }
 
-static struct ps_run *find_present_locked(size_t granules, enum ps_page_arena_kind kind) {
-    struct ps_run *run = find_dirty_locked(granules, kind);
-    return run != NULL ? run : ps_run_bins_find(&ps_free_runs.clean.of[kind], granules);
+static struct ps_run *find_clean_on_locked(const struct request *request) {
+    const struct ps_run_sorts *sorts = &ps_free_runs[request->node];
+    return ps_run_bins_find(&sorts->clean.of[request->kind], request->granules);
 }
 
-/* The other kind is the last resort: its clean runs, then a plain arena if one of whole huge pages
- * was refused. */
-static struct ps_run *find_locked(size_t granules, enum ps_page_arena_kind kind) {
-    struct ps_run *run = find_present_locked(granules, kind);
-    if (run == NULL) {
-        run = grow_locked(granules, kind);
+static struct ps_run *find_present_on_locked(const struct request *request) {
+    struct ps_run *run = find_dirty_on_locked(request);
+    return run != NULL ? run : find_clean_on_locked(request);
+}
+
+typedef struct ps_run *find_function(const struct request *request);
+
+/* The run that `find` returns for another node, or NULL. */
+static struct ps_run *find_elsewhere_locked(find_function *find, const struct request *request) {
+    struct request other = *request;
+    struct ps_run *run = NULL;
+    for (other.node = 0; run == NULL && other.node <= ps_node_last(); other.node++) {
+        run = other.node != request->node ? find(&other) : NULL;
+    }
+    return run;
+}
+
+static struct ps_run *find_present_locked(const struct request *request) {
+    struct ps_run *run = find_present_on_locked(request);
+    return run != NULL ? run : find_elsewhere_locked(find_present_on_locked, request);
+}
+
+/* The other nodes and the other kind are the last resort: of the latter clean runs, then a plain
+ * arena if one of whole huge pages was refused. While memory is short, what other nodes hold comes
+ * before fresh memory. */
+static struct ps_run *find_locked(const struct request *request) {
+    struct request other = *request;
+    struct ps_run *run = find_dirty_on_locked(request);
+    if (run == NULL && !ps_retention_is_usual()) {
+        run = find_elsewhere_locked(find_dirty_on_locked, request);
     }
     if (run == NULL) {
-        run = ps_run_bins_find(&ps_free_runs.clean.of[other_kind(kind)], granules);
+        run = find_clean_on_locked(request);
     }
-    return run == NULL && kind != PS_PAGE_ARENA_PLAIN ? grow_locked(granules, PS_PAGE_ARENA_PLAIN)
-                                                      : run;
+    if (run == NULL) {
+        run = grow_locked(request);
+    }
+    if (run == NULL) {
+        run = find_elsewhere_locked(find_present_on_locked, request);
+    }
+    if (run == NULL) {
+        other.kind =
+            request->kind == PS_PAGE_ARENA_PLAIN ? PS_PAGE_ARENA_HUGE : PS_PAGE_ARENA_PLAIN;
+        run = find_clean_on_locked(&other);
+    }
+    return run == NULL && other.kind == PS_PAGE_ARENA_PLAIN ? grow_locked(&other) : run;
 }
 
 /* Finds a clean run, by opening more of an arena before dirty ones are taken; unless the dirty ones
  * are many: threads that start and end faster than the purge would each add theirs (100 MiB more in
  * 360 threads of the scenario cancelled_threads). */
-static struct ps_run *find_clean_locked(size_t granules, enum ps_page_arena_kind kind) {
-    if (ps_run_pair_granules(&ps_free_runs.dirty) > DIRTY_GRANULES_MANY) {
-        return find_locked(granules, kind);
+static struct ps_run *find_clean_locked(const struct request *request) {
+    if (ps_run_pair_granules(&ps_free_runs[request->node].dirty) > DIRTY_GRANULES_MANY) {
+        return find_locked(request);
     }
-    struct ps_run *run = ps_run_bins_find(&ps_free_runs.clean.of[kind], granules);
+    struct ps_run *run = find_clean_on_locked(request);
     if (run == NULL) {
-        run = grow_locked(granules, kind);
+        run = grow_locked(request);
     }
-    return run != NULL ? run : find_locked(granules, kind);
+    return run != NULL ? run : find_locked(request);
 }
 
+static void note_dirty_locked(void) { ps_purge_note_locked(ps_free_runs_granules().dirty); }
+
 /* Takes the run that `find` returns, or NULL. */
-static struct ps_run *take(struct ps_run *(*find)(size_t granules, enum ps_page_arena_kind kind),
-                           size_t granules, size_t align_granules, enum ps_page_arena_kind kind) {
+static struct ps_run *take(find_function *find, size_t granules, size_t align_granules,
+                           enum ps_page_arena_kind kind) {
     size_t fit = granules + align_granules - 1;
+    struct request request = {.granules = fit, .kind = kind, .node = ps_node_here()};
     PS_CHECK(granules > 0 && fit <= PS_RUN_GRANULES_LIMIT && ps_is_power_of_two(align_granules));
     ps_lock_acquire(&page_lock);
-    struct ps_run *run = find(fit, kind);
+    struct ps_run *run = find(&request);
     if (run != NULL) {
         run = ps_free_runs_carve(run, granules, align_granules, &page_undo);
-        ps_purge_note_locked(ps_run_pair_granules(&ps_free_runs.dirty));
+        note_dirty_locked();
     }
     ps_lock_release(&page_lock);
     return run;
@@ -179,7 +225,7 @@ struct ps_run *ps_page_cache_take_dirty(size_t granules) {
     if (granules > PS_RUN_GRANULES_LIMIT) {
         return NULL; /* a request that no run can serve; realloc makes them */
     }
-    return take(find_dirty_locked, granules, 1, PS_PAGE_ARENA_PLAIN);
+    return take(find_dirty_on_locked, granules, 1, PS_PAGE_ARENA_PLAIN);
 }
 
 struct ps_run *ps_page_cache_take(size_t granules, size_t align_granules) {
@@ -206,13 +252,16 @@ void ps_page_cache_give(struct ps_run *run) { give(run, true); }
 
 void ps_page_cache_give_zero(struct ps_run *run) { give(run, false); }
 
-/* The free run of a kind with at least `granules` that starts at `base`, or NULL. If the accessible
- * part of an arena ends there, or behind a shorter clean run, opens more of it. */
-static struct ps_run *free_run_at_locked(char *base, size_t granules, bool is_huge) {
+/* The free run of the kind and node of `busy`, with at least `granules`, behind that run, or NULL.
+ * If the accessible part of an arena ends there, or behind a shorter clean run, opens more of it.
+ */
+static struct ps_run *free_run_behind_locked(const struct ps_run *busy, size_t granules) {
+    char *base = ps_free_runs_end_of(busy);
     struct ps_run *run = ps_free_runs_at(base);
     bool is_free = ps_free_runs_kind_of(run) == PS_RUN_FREE && run->base == base;
-    if (is_free && (run->granules >= granules || run->is_huge != is_huge)) {
-        return run->is_huge == is_huge ? run : NULL;
+    bool is_like = run->is_huge == busy->is_huge && run->node == busy->node;
+    if (is_free && (run->granules >= granules || !is_like)) {
+        return is_like ? run : NULL;
     }
     /* The run is followed by another head, or by unopened addresses. */
     char *end = is_free ? ps_free_runs_end_of(run) : base;
@@ -223,7 +272,7 @@ static struct ps_run *free_run_at_locked(char *base, size_t granules, bool is_hu
     for (size_t index = 0; index < ps_page_arena_count(); index++) {
         struct ps_page_arena *arena = ps_page_arena_at(index);
         if (end_of_arena(arena) == end && arena->granules != 0 && missing <= arena->rest_granules &&
-            (arena->kind == PS_PAGE_ARENA_HUGE) == is_huge) {
+            (arena->kind == PS_PAGE_ARENA_HUGE) == busy->is_huge) {
             run = open_locked(arena, missing);
             return run != NULL && run->base == base && run->granules >= granules ? run : NULL;
         }
@@ -234,11 +283,11 @@ static struct ps_run *free_run_at_locked(char *base, size_t granules, bool is_hu
 bool ps_page_cache_extend(struct ps_run *run, size_t granules, bool *is_clean) {
     size_t added = granules - run->granules;
     ps_lock_acquire(&page_lock);
-    struct ps_run *after = free_run_at_locked(ps_free_runs_end_of(run), added, run->is_huge);
+    struct ps_run *after = free_run_behind_locked(run, added);
     if (after != NULL) {
         *is_clean = !after->is_dirty;
         ps_free_runs_lengthen(run, after, added, &page_undo);
-        ps_purge_note_locked(ps_run_pair_granules(&ps_free_runs.dirty));
+        note_dirty_locked();
     }
     ps_lock_release(&page_lock);
     return after != NULL;
@@ -258,7 +307,7 @@ struct ps_run *ps_page_cache_adopt(char *base, size_t granules) {
     ps_lock_acquire(&page_lock);
     struct ps_run *run = NULL;
     if (ps_page_map_cover(base, granules << PS_GRANULE_SHIFT)) {
-        run = ps_free_runs_describe(base, granules, false, &page_undo);
+        run = ps_free_runs_describe(base, granules, false, 0, &page_undo);
         ps_store_relaxed(&run->kind, (uint8_t)PS_RUN_BUSY); /* relaxed: free() only classifies */
     }
     ps_lock_release(&page_lock);
@@ -279,7 +328,7 @@ static size_t piece_of(const struct ps_run *run, size_t granules) {
 void ps_page_cache_detach_dirty(size_t granules, struct ps_run **list) {
     ps_lock_acquire(&page_lock);
     while (granules > 0) {
-        struct ps_run *run = ps_run_pair_longest(&ps_free_runs.dirty);
+        struct ps_run *run = ps_free_runs_longest_dirty();
         if (run == NULL) {
             break;
         }
@@ -315,7 +364,7 @@ void ps_page_cache_attach(struct ps_run **list, size_t granules, enum ps_purge_r
 
 bool ps_page_cache_unstick(size_t granules) {
     ps_lock_acquire(&page_lock);
-    struct ps_run *run = ps_run_pair_longest(&ps_free_runs.stuck);
+    struct ps_run *run = ps_free_runs_longest_stuck();
     if (run != NULL) {
         run = ps_free_runs_carve(run, ps_min(run->granules, granules), 1, &page_undo);
         PS_UNDO_NOTE(&page_undo, run->kind);
@@ -328,13 +377,12 @@ bool ps_page_cache_unstick(size_t granules) {
 
 void ps_page_cache_count(struct ps_page_counts *out) {
     ps_lock_acquire(&page_lock);
+    struct ps_free_granules free = ps_free_runs_granules();
     *out = (struct ps_page_counts){.arena_count = ps_page_arena_count(),
                                    .arena_granules = arena_granules,
-                                   .dirty_granules = ps_run_pair_granules(&ps_free_runs.dirty) +
-                                                     ps_run_pair_granules(&ps_free_runs.stuck),
-                                   .stuck_granules = ps_run_pair_granules(&ps_free_runs.stuck),
-                                   .clean_granules =
-                                       ps_run_pair_granules(&ps_free_runs.clean) + closed_granules,
+                                   .dirty_granules = free.dirty + free.stuck,
+                                   .stuck_granules = free.stuck,
+                                   .clean_granules = free.clean + closed_granules,
                                    .closed_granules = closed_granules};
     ps_lock_release(&page_lock);
 }

@@ -4,8 +4,8 @@
  * memory, clean ones hold none and read as zero. (A third sort, stuck runs, are dirty ones in
  * locked memory, which cannot be purged; they are kept apart from those that can.) Dirty runs are
  * allocated first, because their pages are resident already. Neighbours coalesce within a sort, and
- * across sorts once purging has made them equal. Each kind of arena (plain and huge pages) has its
- * own sorts.
+ * across sorts once purging has made them equal. Each kind of arena (plain and huge pages) and each
+ * NUMA node (node.h) has its own sorts.
  *
  * Any thread; one lock (PS_RANK_PAGE), held for O(1) steps and, rarely, the reservation of an
  * arena. Callers: small/span.c, heap/large.c, page/purge.c.

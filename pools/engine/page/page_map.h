@@ -91,6 +91,7 @@ struct ps_run {
     uint8_t is_huge : 1;  /* lies in an arena that asked for huge pages */
     uint8_t is_stuck : 1; /* dirty and free, refused by the system when purged */
     uint8_t access : 2;   /* enum ps_access, of each granule; written by the holder */
+    uint8_t node : 3;     /* of its arena: node.h */
     uint16_t back;        /* PS_RUN_INSIDE, last slot of a free run: granules to the head; else 0 */
 };
 

@@ -25,7 +25,7 @@ struct ps_run_pair {
     struct ps_run_bins of[2];
 };
 
-/* All free runs. Adjacent runs of one sort and kind are one run. */
+/* The free runs of a node. Adjacent runs of one sort, kind and node are one run. */
 struct ps_run_sorts {
     struct ps_run_pair dirty;
     struct ps_run_pair stuck;
@@ -52,7 +52,8 @@ static inline struct ps_run_bins *ps_run_sorts_bins(struct ps_run_sorts *sorts,
 }
 
 static inline bool ps_run_is_same_sort(const struct ps_run *a, const struct ps_run *b) {
-    return a->is_dirty == b->is_dirty && a->is_huge == b->is_huge && a->is_stuck == b->is_stuck;
+    return a->is_dirty == b->is_dirty && a->is_huge == b->is_huge && a->is_stuck == b->is_stuck &&
+           a->node == b->node;
 }
 
 static inline uint64_t ps_run_pair_granules(const struct ps_run_pair *pair) {

@@ -6,6 +6,7 @@
 #include "pools/engine/small/orphans.h"
 
 #include "pools/engine/os/lock.h"
+#include "pools/engine/page/node.h"
 #include "pools/engine/small/span.h"
 #include "pools/engine/small/span_remote.h"
 
@@ -38,19 +39,31 @@ static struct shard {
     SHARD(0), SHARD(1), SHARD(2), SHARD(3), SHARD(4), SHARD(5), SHARD(6), SHARD(7),
 };
 
-/* The lists of each shard, on separate cache lines. */
-static struct {
-    PS_ALIGNED(PS_CACHE_LINE) struct orphans classes[(PS_CLASS_LIMIT + SHARDS - 1) / SHARDS];
-} lists[SHARDS];
-
 static struct shard *shard_of(uint32_t class_index) { return &shards[class_index % SHARDS]; }
 
-static struct orphans *orphans_of(uint32_t class_index) {
-    return &lists[class_index % SHARDS].classes[class_index / SHARDS];
+/* The lists of each shard, on separate cache lines; of one node, which few machines have more of,
+ * and of the others. */
+struct node_lists {
+    struct {
+        PS_ALIGNED(PS_CACHE_LINE) struct orphans classes[(PS_CLASS_LIMIT + SHARDS - 1) / SHARDS];
+    } shards[SHARDS];
+};
+
+static struct node_lists first_lists;
+static PS_SPARSE struct node_lists other_lists[PS_NODES - 1];
+
+static struct orphans *orphans_of(uint32_t class_index, uint32_t node) {
+    struct node_lists *lists = PS_LIKELY(node == 0) ? &first_lists : &other_lists[node - 1];
+    return &lists->shards[class_index % SHARDS].classes[class_index / SHARDS];
+}
+
+/* The lists that a span belongs on. */
+static struct orphans *lists_for(const struct ps_span *span) {
+    return orphans_of(span->class_index, span->run.node);
 }
 
 static struct ps_span **list_of(const struct ps_span *span) {
-    struct orphans *orphans = orphans_of(span->class_index);
+    struct orphans *orphans = lists_for(span);
     return span->place == PS_PLACE_AVAILABLE ? &orphans->with_room : &orphans->without_room;
 }
 
@@ -74,7 +87,7 @@ static void note_list(struct ps_span *const *list, const struct ps_span *span) {
         note_links(undo, &(*list)->run);
         note_links(undo, (*list)->run.prev);
     }
-    PS_UNDO_NOTE(undo, orphans_of(span->class_index)->x_count);
+    PS_UNDO_NOTE(undo, lists_for(span)->x_count);
 }
 
 /*
@@ -98,13 +111,13 @@ static void enter_locked(struct ps_span *span) {
     } while (span->used != 0 && !ps_span_arm(span, ps_span_notice_blocks(span)));
     note_list(list_of(span), span);
     ps_span_list_push_tail(list_of(span), span);
-    ps_owner_add(&orphans_of(span->class_index)->x_count, 1);
+    ps_owner_add(&lists_for(span)->x_count, 1);
 }
 
 static void leave_locked(struct ps_span *span) {
     note_list(list_of(span), span);
     ps_span_list_remove(list_of(span), span);
-    ps_owner_add(&orphans_of(span->class_index)->x_count, -1);
+    ps_owner_add(&lists_for(span)->x_count, -1);
 }
 
 /* Destroys an orphan that has drained. Called with the lock held, releases it. */
@@ -129,8 +142,8 @@ void ps_orphans_add(struct ps_span *span) {
     finish_locked(span);
 }
 
-struct ps_span *ps_orphans_adopt(uint32_t class_index, uintptr_t owner_key) {
-    struct orphans *orphans = orphans_of(class_index);
+static struct ps_span *adopt_on(uint32_t node, uint32_t class_index, uintptr_t owner_key) {
+    struct orphans *orphans = orphans_of(class_index, node);
     struct ps_lock *lock = &shard_of(class_index)->lock;
     /* relaxed: an unlocked hint; an orphan missed here is found by the next refill. */
     if (ps_load_relaxed(&orphans->x_count) == 0) {
@@ -144,6 +157,15 @@ struct ps_span *ps_orphans_adopt(uint32_t class_index, uintptr_t owner_key) {
         ps_span_set_owner(span, owner_key);
     }
     ps_lock_release(lock);
+    return span;
+}
+
+struct ps_span *ps_orphans_adopt(uint32_t class_index, uintptr_t owner_key, bool is_any_node) {
+    uint32_t here = ps_node_here();
+    struct ps_span *span = adopt_on(here, class_index, owner_key);
+    for (uint32_t node = 0; is_any_node && span == NULL && node <= ps_node_last(); node++) {
+        span = node != here ? adopt_on(node, class_index, owner_key) : NULL;
+    }
     return span;
 }
 
@@ -191,8 +213,10 @@ bool ps_orphans_salvage(struct ps_span *span, uintptr_t dead_key) {
 
 uint64_t ps_orphans_count(void) {
     uint64_t count = 0;
-    for (uint32_t i = 0; i < ps_size_class_count; i++) {
-        count += ps_load_relaxed(&orphans_of(i)->x_count); /* relaxed: a snapshot */
+    for (uint32_t node = 0; node <= ps_node_last(); node++) {
+        for (uint32_t i = 0; i < ps_size_class_count; i++) {
+            count += ps_load_relaxed(&orphans_of(i, node)->x_count); /* relaxed: a snapshot */
+        }
     }
     return count;
 }

@@ -16,9 +16,10 @@
 /* Owner: makes the span an orphan. It is on no list; its bin holds none of its blocks. */
 void ps_orphans_add(struct ps_span *span);
 
-/* Adopts an orphan of the class for owner_key, preferably one with room. The span is on no list and
- * has no place. NULL when the class has none. */
-struct ps_span *ps_orphans_adopt(uint32_t class_index, uintptr_t owner_key);
+/* Adopts an orphan of the class for owner_key: one of this node (page/node.h), or of any, if this
+ * one has none; preferably one with room. The span is on no list and has no place. NULL: there is
+ * none. */
+struct ps_span *ps_orphans_adopt(uint32_t class_index, uintptr_t owner_key, bool is_any_node);
 
 /* Handles a notice of a QUEUED span that was an orphan when the caller read its owner: settles it,
  * or, unless owner_key is PS_KEY_ORPHAN, adopts it for owner_key. Returns false if it has been

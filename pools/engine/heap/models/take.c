@@ -261,7 +261,8 @@ static void all_returns(void) {
     }
     ps_thread_of[0] = (struct ps_thread_words){.key = ps_heap_key(NULL)};
     struct ps_heap *adopter = ps_heap_acquire();
-    for (struct ps_span *span; (span = ps_orphans_adopt(0, ps_heap_key_of(adopter, 0))) != NULL;) {
+    for (struct ps_span *span;
+         (span = ps_orphans_adopt(0, ps_heap_key_of(adopter, 0), true)) != NULL;) {
         adopter->x_spans[0]++;
         ps_heap_take_in(adopter, span);
     }
