@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""bench/numa and the virtual machine of several nodes in which scripts/dev/numa runs it.
+"""bench/machine/numa.c and the virtual machine of several nodes in which scripts/dev/numa runs it.
 
     scripts/test tests/bench/test_bench_numa.py        (the machine: once scripts/dev/numa has run)
 """
