@@ -3,6 +3,7 @@
  * Reports on guarded blocks, by write(2) only, because most of this runs in the signal handler. No
  * locks; of several threads that fault at once the first reports and the others wait for it.
  */
+#include "pools/engine/base/digits.h"
 #include "pools/engine/harden/guard.h"
 #include "pools/engine/os/lock.h"
 
@@ -27,14 +28,8 @@ static void add_text(struct line *line, const char *text) {
 }
 
 static void add_number(struct line *line, uintptr_t value, unsigned base) {
-    char digits[24];
-    size_t first = sizeof digits;
-    digits[--first] = '\0';
-    do {
-        digits[--first] = "0123456789abcdef"[value % base];
-        value /= base;
-    } while (value != 0);
-    add_text(line, digits + first);
+    char digits[PS_DIGITS_BYTES];
+    add_text(line, ps_digits(digits, value, base));
 }
 
 static void add_address(struct line *line, const void *address) {

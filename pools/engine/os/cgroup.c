@@ -29,15 +29,9 @@ struct reading {
     struct ps_cgroup *out;
 };
 
-/* Appends to a text of PS_CGROUP_PATH_BYTES. False, and nothing changed, when it does not fit. */
+/* To a text of PS_CGROUP_PATH_BYTES. */
 static bool append(char *text, const char *more) {
-    size_t length = strlen(text);
-    size_t added = strlen(more);
-    if (length + added >= PS_CGROUP_PATH_BYTES) {
-        return false;
-    }
-    memcpy(text + length, more, added + 1);
-    return true;
+    return ps_path_append(text, PS_CGROUP_PATH_BYTES, more);
 }
 
 static bool copy(char *text, const char *from) {

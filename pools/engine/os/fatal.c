@@ -7,6 +7,7 @@
 #include "pools/engine/os/fatal.h"
 
 #include "pools/engine/base/compiler.h"
+#include "pools/engine/base/digits.h"
 #include "pools/engine/os/os.h"
 
 #include <errno.h>
@@ -34,15 +35,8 @@ static void add_words(struct line *line, const char *words, size_t limit) {
 }
 
 static void add_number(struct line *line, uintptr_t value, unsigned base) {
-    char digits[20];
-    size_t count = 0;
-    do {
-        digits[count++] = "0123456789abcdef"[value % base];
-        value /= base;
-    } while (value != 0);
-    while (count != 0) {
-        line->text[line->length++] = digits[--count];
-    }
+    char digits[PS_DIGITS_BYTES];
+    add_words(line, ps_digits(digits, value, base), LINE_BYTES);
 }
 
 static void add_what(struct line *line, const char *what, const void *address) {

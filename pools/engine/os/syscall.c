@@ -79,6 +79,16 @@ void ps_file_lines(const char *path, char *buffer, size_t capacity, ps_file_visi
     ps_syscall3(SYS_close, fd, 0, 0);
 }
 
+bool ps_path_append(char *path, size_t capacity, const char *more) {
+    size_t length = strlen(path);
+    size_t added = strlen(more);
+    if (length + added >= capacity) {
+        return false;
+    }
+    memcpy(path + length, more, added + 1);
+    return true;
+}
+
 bool ps_file_number(const char **text, uint64_t *value) {
     const char *at = *text;
     bool is_over = false;

@@ -94,6 +94,10 @@ typedef void ps_file_visitor(void *context, char *line);
 void ps_file_lines(const char *path, char *buffer, size_t capacity, ps_file_visitor *visit,
                    void *context);
 
+/* Appends to a path in a buffer of `capacity` bytes. False, and nothing changed, when it does not
+ * fit. */
+bool ps_path_append(char *path, size_t capacity, const char *more);
+
 /* Parses a decimal number at the start of a text and moves *text behind it. False: there is none,
  * or it does not fit. */
 bool ps_file_number(const char **text, uint64_t *value);
