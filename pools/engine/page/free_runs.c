@@ -111,22 +111,14 @@ struct ps_free_granules ps_free_runs_granules(void) {
     return sum;
 }
 
-static struct ps_run *longer(struct ps_run *a, struct ps_run *b) {
-    return b == NULL || (a != NULL && a->granules >= b->granules) ? a : b;
-}
-
-struct ps_run *ps_free_runs_longest_dirty(void) {
+struct ps_run *ps_free_runs_longest(bool is_stuck) {
     struct ps_run *longest = NULL;
     for (uint32_t node = 0; node <= ps_node_last(); node++) {
-        longest = longer(longest, ps_run_pair_longest(&ps_free_runs[node].dirty));
-    }
-    return longest;
-}
-
-struct ps_run *ps_free_runs_longest_stuck(void) {
-    struct ps_run *longest = NULL;
-    for (uint32_t node = 0; node <= ps_node_last(); node++) {
-        longest = longer(longest, ps_run_pair_longest(&ps_free_runs[node].stuck));
+        const struct ps_run_sorts *sorts = &ps_free_runs[node];
+        struct ps_run *run = ps_run_pair_longest(is_stuck ? &sorts->stuck : &sorts->dirty);
+        if (run != NULL && (longest == NULL || run->granules > longest->granules)) {
+            longest = run;
+        }
     }
     return longest;
 }

@@ -30,10 +30,9 @@ struct ps_free_granules {
 
 struct ps_free_granules ps_free_runs_granules(void);
 
-/* The longest dirty run of any node, to the precision of a bin, preferring huge pages; the longest
- * stuck one. NULL: there is none. */
-struct ps_run *ps_free_runs_longest_dirty(void);
-struct ps_run *ps_free_runs_longest_stuck(void);
+/* The longest dirty or stuck run of any node, to the precision of a bin, preferring huge pages; or
+ * NULL. */
+struct ps_run *ps_free_runs_longest(bool is_stuck);
 
 static inline struct ps_run *ps_free_runs_at(char *base) { return &ps_page_map_slot(base)->run; }
 

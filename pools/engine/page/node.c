@@ -14,7 +14,7 @@ static uint32_t x_is_started;
 
 void ps_node_start(void) {
     /* relaxed: one thread reads the files; the others do without until it has. */
-    if (ps_load_relaxed(&x_is_started) != 0 || ps_or_relaxed(&x_is_started, 1u) != 0) {
+    if (ps_or_relaxed(&x_is_started, 1u) != 0) {
         return;
     }
     uint32_t count = ps_nodes_read("", PS_NODES, ps_node_x_of_cpu, PS_NODE_CPUS);

@@ -328,7 +328,7 @@ static size_t piece_of(const struct ps_run *run, size_t granules) {
 void ps_page_cache_detach_dirty(size_t granules, struct ps_run **list) {
     ps_lock_acquire(&page_lock);
     while (granules > 0) {
-        struct ps_run *run = ps_free_runs_longest_dirty();
+        struct ps_run *run = ps_free_runs_longest(false);
         if (run == NULL) {
             break;
         }
@@ -364,7 +364,7 @@ void ps_page_cache_attach(struct ps_run **list, size_t granules, enum ps_purge_r
 
 bool ps_page_cache_unstick(size_t granules) {
     ps_lock_acquire(&page_lock);
-    struct ps_run *run = ps_free_runs_longest_stuck();
+    struct ps_run *run = ps_free_runs_longest(true);
     if (run != NULL) {
         run = ps_free_runs_carve(run, ps_min(run->granules, granules), 1, &page_undo);
         PS_UNDO_NOTE(&page_undo, run->kind);
