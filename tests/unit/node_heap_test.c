@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * NUMA nodes in the heap layer: spans of ended threads and the caches of processors serve their own
- * node. Processor n is of node n here.
+ * node.
  */
 #include "pools/engine/heap/cpu_medium.h"
 #include "pools/engine/page/node.h"
@@ -10,17 +10,10 @@
 #include "pools/engine/page/retention.h"
 #include "pools/engine/small/span.h"
 #include "tests/unit/engine.h"
+#include "tests/unit/set_nodes.h"
 #include "tests/unit/worker.h"
 
-#define NODES 3
 #define PAGE_BYTES (4 * KIB)
-
-static void set_nodes(void) {
-    ps_node_x_last = NODES - 1;
-    for (uint8_t i = 0; i < NODES; i++) {
-        ps_node_x_of_cpu[i] = i;
-    }
-}
 
 /* ---- spans ---- */
 

@@ -2,8 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * NUMA nodes in the page layer: what was touched on a node is allocated there again; another node's
- * memory serves where nothing else does. Processor n is of node n here. The heap layer's tests are
- * in node_heap_test.c.
+ * memory serves if nothing else does. The heap layer's tests are in node_heap_test.c.
  */
 #include "pools/engine/page/node.h"
 
@@ -14,17 +13,10 @@
 #include "tests/unit/fake_os.h"
 #include "tests/unit/fresh.h"
 #include "tests/unit/page_cache_check.h"
+#include "tests/unit/set_nodes.h"
 
-#define NODES 3
 #define MIB ((size_t)1 << 20)
 #define ARENA_GRANULES (2 * MIB / PS_GRANULE_BYTES) /* of the first arena */
-
-static void set_nodes(void) {
-    ps_node_x_last = NODES - 1;
-    for (uint8_t i = 0; i < NODES; i++) {
-        ps_node_x_of_cpu[i] = i;
-    }
-}
 
 static void start_pages(void) {
     const struct ps_config config = PS_CONFIG_DEFAULT;
@@ -86,24 +78,31 @@ FRESH_TEST(a_part_of_a_run_stays_on_its_node) {
     CHECK(take_on(1, 3)->is_dirty); /* what was left of it */
 }
 
+static struct ps_run *before, *after; /* as start_neighbours takes them */
+
 /* Runs in arenas of nodes 1 and 0, the former right before the latter, of 2 MiB each. */
-static bool take_neighbours(struct ps_run **before, struct ps_run **after) {
+static bool start_neighbours(void) {
+    start_pages();
     fake_os_limit_reserve(2 * MIB);
-    *after = take_on(0, ARENA_GRANULES);
-    fake_os_place_next((*after)->base - 2 * MIB);
+    after = take_on(0, ARENA_GRANULES);
+    fake_os_place_next(after->base - 2 * MIB);
     fake_os_set_cpu(1);
-    *before = ps_page_cache_take(ARENA_GRANULES, 1);
+    before = ps_page_cache_take(ARENA_GRANULES, 1);
     fake_os_limit_reserve(SIZE_MAX);
-    return *before != NULL && (*before)->base + 2 * MIB == (*after)->base;
+    return before != NULL && before->base + 2 * MIB == after->base;
 }
 
-FRESH_TEST(neighbours_on_two_nodes_never_coalesce) {
-    struct ps_run *before;
-    struct ps_run *after;
-    start_pages();
-    if (!take_neighbours(&before, &after)) {
-        UNIT_SKIP("the addresses before an arena are taken");
-    }
+#define NEIGHBOURS_TEST(claim)                                                                     \
+    static void claim##_of_neighbours(void);                                                       \
+    FRESH_TEST(claim) {                                                                            \
+        if (!start_neighbours()) {                                                                 \
+            UNIT_SKIP("the addresses before an arena are taken");                                  \
+        }                                                                                          \
+        claim##_of_neighbours();                                                                   \
+    }                                                                                              \
+    static void claim##_of_neighbours(void)
+
+NEIGHBOURS_TEST(neighbours_on_two_nodes_never_coalesce) {
     ps_page_cache_give(before);
     ps_page_cache_give(after);
     CHECK_EQ(before->granules, ARENA_GRANULES);
@@ -115,27 +114,15 @@ FRESH_TEST(neighbours_on_two_nodes_never_coalesce) {
     CHECK_PTR_EQ(take_on(0, 1)->base, after->base);
 }
 
-FRESH_TEST(a_run_is_not_extended_onto_another_node) {
-    struct ps_run *before;
-    struct ps_run *after;
+NEIGHBOURS_TEST(a_run_is_not_extended_onto_another_node) {
     bool is_clean;
-    start_pages();
-    if (!take_neighbours(&before, &after)) {
-        UNIT_SKIP("the addresses before an arena are taken");
-    }
     ps_page_cache_give(after);
     CHECK(!ps_page_cache_extend(before, ARENA_GRANULES + 1, &is_clean));
     CHECK(ps_purge_all(0));
     CHECK(!ps_page_cache_extend(before, ARENA_GRANULES + 1, &is_clean));
 }
 
-FRESH_TEST(a_dirty_run_is_not_joined_with_a_clean_one_of_another_node) {
-    struct ps_run *before;
-    struct ps_run *after;
-    start_pages();
-    if (!take_neighbours(&before, &after)) {
-        UNIT_SKIP("the addresses before an arena are taken");
-    }
+NEIGHBOURS_TEST(a_dirty_run_is_not_joined_with_a_clean_one_of_another_node) {
     ps_page_cache_give(before);
     ps_page_cache_give_zero(after);
     CHECK_PTR_EQ(ps_page_cache_take_dirty(ARENA_GRANULES + 1), NULL);
