@@ -81,7 +81,8 @@ static const struct {
 };
 
 static uint32_t random_size(uint64_t *random) {
-    uint64_t kind = bench_random_below(random, 2607 + 20 + 1);
+    uint64_t kind = bench_random_below(random, kinds[SMALL].weight + kinds[MEDIUM].weight +
+                                                   kinds[LARGE].weight);
     size_t i = SMALL;
     for (; kind >= kinds[i].weight; i++) {
         kind -= kinds[i].weight;
