@@ -43,6 +43,12 @@ bool ps_cpu_cache_put(struct ps_heap *heap, struct ps_span *span, void *block) {
     return false;
 }
 
+bool ps_cpu_cache_put_first(struct ps_heap *heap, struct ps_span *span, void *block,
+                            uintptr_t owner_key) {
+    (void)heap, (void)span, (void)block, (void)owner_key;
+    return false;
+}
+
 void *ps_cpu_cache_take(struct ps_heap *heap, uint32_t class_index) {
     (void)heap, (void)class_index;
     return NULL;

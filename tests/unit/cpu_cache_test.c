@@ -2,107 +2,16 @@
 /* SPDX-License-Identifier: MIT */
 /* Blocks of other heaps that a processor keeps: reuse, bounds, return, misuse, forks. */
 #include "pools/engine/harden/guard.h"
-#include "pools/engine/heap/background.h"
 #include "pools/engine/heap/cpu_cache.h"
 #include "pools/engine/heap/remote.h"
 #include "pools/engine/page/node.h"
 #include "pools/engine/page/retention.h"
 #include "pools/engine/profile/countdown.h"
 #include "pools/engine/profile/profile.h"
-#include "tests/unit/engine.h"
-#include "tests/unit/worker.h"
+#include "tests/unit/passed_blocks.h"
 
 #include <math.h>
 #include <sys/wait.h>
-
-#define BYTES 48
-#define BLOCKS 64
-#define TRIES 3000 /* more than a span and the windows before it have */
-
-static void *blocks[BLOCKS];
-static void *found;
-
-static void allocate(void *unused) {
-    (void)unused;
-    for (size_t i = 0; i < BLOCKS; i++) {
-        blocks[i] = ps_heap_alloc(BYTES);
-    }
-}
-
-static void free_all(void *unused) {
-    (void)unused;
-    for (size_t i = 0; i < BLOCKS; i++) {
-        ps_heap_free(blocks[i]);
-    }
-    (void)engine_census(); /* returns what this thread has only gathered */
-}
-
-static bool is_one_of_them(const void *block) {
-    for (size_t i = 0; i < BLOCKS; i++) {
-        if (blocks[i] == block) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Allocates until a block comes that the other thread had; leaves it in `found`. */
-static void find(void *unused) {
-    static void *others[TRIES];
-    size_t count = 0;
-    (void)unused;
-    found = NULL;
-    while (found == NULL && count < TRIES) {
-        void *block = ps_heap_alloc(BYTES);
-        found = is_one_of_them(block) ? block : NULL;
-        others[count++] = block;
-    }
-    while (count-- > 0) {
-        if (others[count] != found) {
-            ps_heap_free(others[count]);
-        }
-    }
-}
-
-static void free_found(void *unused) {
-    (void)unused;
-    ps_heap_free(found);
-}
-
-static size_t cached(void) { return ps_cpu_cache_blocks(ps_size_class_of(BYTES)); }
-
-static struct worker owner;
-static struct worker other;
-
-/* One thread frees the blocks of the other, and asks for as many itself. */
-static void pass_blocks(void) {
-    for (int round = 0; round < 8; round++) {
-        worker_do(&owner, allocate, NULL);
-        worker_do(&other, free_all, NULL);
-        worker_do(&other, find, NULL); /* refills ask for the class */
-        worker_do(&other, free_found, NULL);
-    }
-    worker_do(&owner, allocate, NULL);
-    worker_do(&other, free_all, NULL);
-}
-
-/* Two threads of which one frees the blocks of the other, until the processor caches some. */
-static void set_up(void) {
-    ps_engine_start();
-    ps_background_count_cpus(); /* one, for three threads */
-    worker_start(&owner);
-    worker_start(&other);
-    pass_blocks();
-}
-
-static void tear_down(void) {
-    worker_stop(&other);
-    worker_stop(&owner);
-    ps_heap_trim(0);
-    struct ps_census census = engine_census();
-    CHECK_EQ(census.small_live_bytes, 0);
-    CHECK_EQ(census.small_span_bytes, 0);
-}
 
 FRESH_TEST(what_another_thread_allocated_serves_the_one_that_freed_it) {
     set_up();
@@ -217,12 +126,31 @@ FRESH_TEST(no_block_is_cached_while_memory_is_short) {
     tear_down();
 }
 
-FRESH_TEST(a_second_free_of_a_cached_block_is_reported) {
+/* The oldest block is linked, the newest is not touched yet. */
+static void check_second_free(bool is_newest) {
     set_up();
     struct ps_cpu_cache *cache = ps_cpu_x_caches[0];
     uint32_t class_index = ps_size_class_of(BYTES);
-    void *block = cache->blocks[class_index][cache->x_count[class_index] - 1];
+    size_t newest = cache->x_count[class_index] - 1u;
+    CHECK_CMP(cache->linked[class_index], >, 0);
+    CHECK_CMP(cache->linked[class_index], <, newest);
+    void *block = cache->blocks[class_index][is_newest ? newest : 0];
     CHECK_ABORTS(ps_heap_free(block), "poolshim: double free of 0x");
+}
+
+FRESH_TEST(a_second_free_of_a_cached_block_is_reported) { check_second_free(false); }
+
+FRESH_TEST(a_second_free_of_the_newest_cached_block_is_reported) { check_second_free(true); }
+
+FRESH_TEST(a_second_free_is_reported_when_the_cache_links_the_block) {
+    set_up();
+    struct ps_cpu_cache *cache = ps_cpu_x_caches[0];
+    uint32_t class_index = ps_size_class_of(BYTES);
+    void *block = cache->blocks[class_index][cache->x_count[class_index] - 1u];
+    ps_store_relaxed(&cache->lock.x_holder, 12345u); /* so that it is not found at the free */
+    ps_heap_free(block);
+    ps_store_relaxed(&cache->lock.x_holder, 0u);
+    CHECK_ABORTS(ps_cpu_cache_drain(ps_remote_return), "poolshim: double free of 0x");
 }
 
 FRESH_TEST(a_write_to_a_cached_block_is_reported_when_it_is_taken) {

@@ -18,6 +18,7 @@
 #include "pools/engine/heap/large.h"
 #include "pools/engine/heap/refill.h"
 #include "pools/engine/heap/remote.h"
+#include "pools/engine/heap/resize.h"
 #include "pools/engine/heap/slow_path.h"
 #include "pools/engine/heap/thread.h"
 #include "pools/engine/os/os.h"

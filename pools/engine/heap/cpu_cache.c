@@ -7,6 +7,8 @@
 #include "pools/engine/base/bits.h"
 #include "pools/engine/heap/background.h"
 #include "pools/engine/heap/cpu_medium.h"
+#include "pools/engine/heap/mode.h"
+#include "pools/engine/heap/registry.h"
 #include "pools/engine/page/metadata.h"
 #include "pools/engine/page/node.h"
 #include "pools/engine/page/retention.h"
@@ -15,8 +17,11 @@
 
 #include <string.h>
 
-#define LIMIT_FIRST 4 /* blocks of a class, at its first demand */
-#define BEHIND_MS 2   /* between two steps of a round, where nothing else reads the clock */
+#define LIMIT_FIRST 4     /* blocks of a class, at its first demand */
+#define UNLINKED 4        /* newest blocks of a class that are not linked yet */
+#define FOREIGN_SHARE 4   /* caches come first where every fourth block, or more, was another's */
+#define CHOICE_BLOCKS 256 /* taken between two choices */
+#define BEHIND_MS 2       /* between two steps of a round, where nothing else reads the clock */
 
 struct ps_cpu_cache *ps_cpu_x_caches[PS_CPU_CACHES];
 
@@ -42,6 +47,12 @@ static inline size_t limit_of(const struct ps_cpu_cache *cache, size_t class_ind
 static inline void set_limit(struct ps_cpu_cache *cache, size_t class_index, size_t limit) {
     /* relaxed: as in limit_of. */
     ps_store_relaxed(&cache->x_limit[class_index], (uint8_t)limit);
+}
+
+/* The most blocks of a class that a cache holds. */
+static inline size_t most_of(size_t class_index) {
+    return ps_min(PS_CPU_CACHE_BYTES / ps_size_classes[class_index].block_bytes,
+                  PS_CPU_CACHE_BLOCKS);
 }
 
 /* ---- the caches ---- */
@@ -70,27 +81,89 @@ static inline bool has_running_owner(const struct ps_span *span) {
     return key > PS_KEY_ORPHAN && ps_load_relaxed(&ps_heap_of_key(key)->x_state) != PS_HEAP_PARKED;
 }
 
-bool ps_cpu_cache_put(struct ps_heap *heap, struct ps_span *span, void *block) {
-    struct ps_cpu_cache *cache = cache_at(ps_cpu_index());
+/* Links a cached block, unless it is on a list: a second free. */
+static inline void link_block(void *block) {
+    struct ps_span *span = ps_span_at(block);
+    uintptr_t salt = ps_load_relaxed(&span->salt); /* relaxed: constant while the block is out */
+    if (PS_UNLIKELY(ps_link_is_near(block, ps_link_of(block, salt)))) {
+        ps_misuse_free(span, block);
+    }
+    ps_link_write(block, ps_span_list_end(span), salt);
+}
+
+/* A second free of a block that is not linked yet. Holder only. */
+static inline void check_unlinked(const struct ps_cpu_cache *cache, const struct ps_span *span,
+                                  const void *block) {
     size_t class_index = span->class_index;
-    if (cache == NULL || count_of(cache, class_index) >= limit_of(cache, class_index) ||
-        !has_running_owner(span) || span->run.node != ps_node_here() || !ps_retention_is_usual() ||
-        !ps_cpu_lock_enter(&cache->lock, class_index)) {
+    size_t count = count_of(cache, class_index);
+    for (size_t i = cache->linked[class_index]; i < count; i++) {
+        if (PS_UNLIKELY(cache->blocks[class_index][i] == block)) {
+            ps_misuse_free(span, block);
+        }
+    }
+}
+
+/* Adds the newest block of a class, and links the one that is no longer among the newest: its line
+ * has arrived by now. Holder only. */
+static inline void add_newest(struct ps_cpu_cache *cache, size_t class_index, void *block) {
+    size_t count = count_of(cache, class_index);
+    size_t linked = cache->linked[class_index];
+    __builtin_prefetch(block, 1);
+    cache->blocks[class_index][count] = block;
+    set_count(cache, class_index, count + 1);
+    if (count - linked == UNLINKED) {
+        link_block(cache->blocks[class_index][linked]);
+        cache->linked[class_index] = (uint8_t)(linked + 1);
+    }
+}
+
+/* True if blocks of the span may wait on this processor. */
+static inline bool may_wait(const struct ps_span *span) {
+    return span->run.node == ps_node_here() && ps_retention_is_usual();
+}
+
+/* Returns whether the block is in the cache. */
+static inline bool put(struct ps_cpu_cache *cache, struct ps_span *span, void *block) {
+    size_t class_index = span->class_index;
+    if (!may_wait(span) || !ps_cpu_lock_enter(&cache->lock, class_index)) {
         return false;
     }
-    size_t count = count_of(cache, class_index);
-    bool has_room = count < limit_of(cache, class_index);
+    check_unlinked(cache, span, block);
+    bool has_room = count_of(cache, class_index) < limit_of(cache, class_index);
     if (PS_LIKELY(has_room)) {
-        /* relaxed: constant while the block is out. */
-        ps_link_write(block, ps_span_list_end(span), ps_load_relaxed(&span->salt));
-        cache->blocks[class_index][count] = block;
-        set_count(cache, class_index, count + 1);
+        add_newest(cache, class_index, block);
     }
     ps_cpu_lock_leave(&cache->lock);
-    if (PS_LIKELY(has_room)) {
+    return has_room;
+}
+
+bool ps_cpu_cache_put(struct ps_heap *heap, struct ps_span *span, void *block) {
+    struct ps_cpu_cache *cache = cache_at(ps_cpu_index());
+    if (cache == NULL || limit_of(cache, span->class_index) == 0 || !has_running_owner(span) ||
+        !put(cache, span, block)) {
+        return false;
+    }
+    ps_owner_add(&heap->x_remote_frees, 1);
+    return true;
+}
+
+bool ps_cpu_cache_put_first(struct ps_heap *heap, struct ps_span *span, void *block,
+                            uintptr_t owner_key) {
+    struct ps_cpu_cache *cache = cache_at(ps_cpu_index());
+    if (cache == NULL) {
+        return false;
+    }
+    size_t class_index = span->class_index;
+    if (count_of(cache, class_index) == limit_of(cache, class_index)) {
+        set_limit(cache, class_index, most_of(class_index));
+    }
+    if (!put(cache, span, block)) {
+        return false;
+    }
+    if (owner_key != ps_heap_key(heap)) {
         ps_owner_add(&heap->x_remote_frees, 1);
     }
-    return has_room;
+    return true;
 }
 
 void ps_cpu_cache_ask(struct ps_heap *heap, uint32_t class_index) {
@@ -106,12 +179,12 @@ void ps_cpu_cache_ask(struct ps_heap *heap, uint32_t class_index) {
         return;
     }
     size_t limit = ps_max(limit_of(cache, class_index) * 2, LIMIT_FIRST);
-    size_t most = PS_CPU_CACHE_BYTES / ps_size_classes[class_index].block_bytes;
-    set_limit(cache, class_index, ps_min(limit, ps_min(most, PS_CPU_CACHE_BLOCKS)));
+    set_limit(cache, class_index, ps_min(limit, most_of(class_index)));
+    ps_cpu_cache_choose(heap);
 }
 
-/* NULL: the cache is empty. Holder only. */
-static inline void *take_newest(struct ps_cpu_cache *cache, size_t class_index) {
+/* NULL: the cache is empty. is_linked: whether the block is. Holder only. */
+static inline void *take_newest(struct ps_cpu_cache *cache, size_t class_index, bool *is_linked) {
     size_t count = count_of(cache, class_index);
     if (count == 0) {
         return NULL;
@@ -124,6 +197,10 @@ static inline void *take_newest(struct ps_cpu_cache *cache, size_t class_index) 
     if (count - 1 < cache->low[class_index]) {
         cache->low[class_index] = (uint8_t)(count - 1);
     }
+    *is_linked = count - 1 < cache->linked[class_index];
+    if (*is_linked) {
+        cache->linked[class_index] = (uint8_t)(count - 1);
+    }
     return *newest;
 }
 
@@ -133,28 +210,61 @@ void *ps_cpu_cache_take(struct ps_heap *heap, uint32_t class_index) {
         !ps_cpu_lock_enter(&cache->lock, class_index)) {
         return NULL;
     }
-    void *block = take_newest(cache, class_index);
+    bool is_linked;
+    void *block = take_newest(cache, class_index, &is_linked);
     ps_cpu_lock_leave(&cache->lock);
     if (block != NULL) {
-        ps_span_check_waiting(ps_span_at(block), block);
-        ps_link_clear(block);
+        if (is_linked) {
+            ps_span_check_waiting(ps_span_at(block), block);
+            ps_link_clear(block);
+        }
         ps_owner_add(&heap->bins[class_index].x_taken, 1);
     }
     return block;
 }
 
+/* ---- the choice ---- */
+
+/* Blocks that the heap's owner has taken, without the last few. */
+static uint64_t taken_of(const struct ps_heap *heap) {
+    uint64_t taken = 0;
+    for (uint32_t i = 0; i < ps_size_class_count; i++) {
+        taken += heap->bins[i].x_taken;
+    }
+    return taken;
+}
+
+void ps_cpu_cache_choose(struct ps_heap *heap) {
+    bool may_be_first = ps_mode.hook.may_cache_first && ps_background_is_crowded();
+    uint64_t taken = taken_of(heap) - heap->taken_before;
+    uint64_t frees = heap->x_remote_frees - heap->frees_before;
+    if (may_be_first && taken < CHOICE_BLOCKS) {
+        return;
+    }
+    heap->taken_before += taken;
+    heap->frees_before += frees;
+    bool is_first = may_be_first && frees * FOREIGN_SHARE >= taken;
+    if (is_first != (ps_thread.caches_first != 0)) {
+        ps_registry_set_caches_first(is_first);
+    }
+}
+
 /* ---- return ---- */
 
-/* Takes the oldest blocks out of the cache: those that were not used since the last time, or all.
- * Returns how many. */
-static size_t take_oldest(struct ps_cpu_cache *cache, size_t class_index, bool is_all,
-                          void **taken) {
+/* Takes the oldest blocks out of the cache, linked: those that were not used since the last time,
+ * or all. Returns how many. */
+static size_t take_idle(struct ps_cpu_cache *cache, size_t class_index, bool is_all, void **taken) {
     if (count_of(cache, class_index) == 0 || !ps_cpu_lock_enter(&cache->lock, class_index)) {
         return 0;
     }
     void **blocks = cache->blocks[class_index];
     size_t count = count_of(cache, class_index);
     size_t idle = is_all ? count : ps_min(count, cache->low[class_index]);
+    size_t linked = cache->linked[class_index];
+    for (; linked < idle; linked++) {
+        link_block(blocks[linked]);
+    }
+    cache->linked[class_index] = (uint8_t)(linked - idle);
     memcpy(taken, blocks, idle * sizeof *taken);
     memmove(blocks, blocks + idle, (count - idle) * sizeof *blocks);
     set_count(cache, class_index, count - idle);
@@ -169,7 +279,7 @@ static size_t take_oldest(struct ps_cpu_cache *cache, size_t class_index, bool i
 static void return_blocks(struct ps_cpu_cache *cache, bool is_all, ps_cpu_cache_return *give) {
     for (uint32_t i = 0; i < ps_size_class_count; i++) {
         void *taken[PS_CPU_CACHE_BLOCKS];
-        size_t count = take_oldest(cache, i, is_all, taken);
+        size_t count = take_idle(cache, i, is_all, taken);
         for (size_t k = 0; k < count; k++) {
             give(taken[k]);
         }
@@ -248,6 +358,7 @@ void ps_cpu_cache_fork_child(void) {
         struct ps_cpu_cache *cache = cache_at(i);
         if (cache != NULL && ps_cpu_lock_fork_child(&cache->lock)) {
             set_count(cache, cache->lock.changing, 0); /* blocks may stand there twice */
+            cache->linked[cache->lock.changing] = 0;
         }
     }
     ps_cpu_medium_fork_child();

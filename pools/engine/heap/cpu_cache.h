@@ -9,8 +9,13 @@
  * processors instead, and a block is reused while it is still in the processor's cache lines.
  *
  * A cached block counts as used in its span: neither put nor take changes an account, and any
- * thread may free it again. It is linked to the end of its span's list, so that a second free and a
- * write after the free are found as in a batch (link.h).
+ * thread may free it again. A put does not touch the block, which is rarely in the processor's
+ * cache lines: it prefetches it, and links the one that was put four before it to the end of its
+ * span's list. A second free of a linked block, and a write after its free, are found as in a batch
+ * (link.h); one of the newest four is found by its address.
+ *
+ * A thread that mostly frees blocks of others passes all small blocks through the caches first, its
+ * own too: it then has no fast path. Its heap serves what they do not have.
  *
  * A class is cached where it would take fresh memory otherwise: each fresh span allows its cache
  * more blocks, up to 64 and 16 KiB. Blocks that were not used for PS_RETENTION_SCAN_MS return to
@@ -41,6 +46,7 @@ struct ps_cpu_cache {
     uint8_t x_count[PS_CLASS_LIMIT];                   /* blocks of each class */
     uint8_t x_limit[PS_CLASS_LIMIT]; /* most of them; written without the lock, too */
     uint8_t low[PS_CLASS_LIMIT];     /* least count since unused blocks were returned */
+    uint8_t linked[PS_CLASS_LIMIT];  /* oldest blocks that are linked */
     void *blocks[PS_CLASS_LIMIT][PS_CPU_CACHE_BLOCKS]; /* the oldest first */
 };
 
@@ -50,6 +56,13 @@ extern PS_HIDDEN struct ps_cpu_cache *ps_cpu_x_caches[PS_CPU_CACHES];
 /* Caches a block of another owner's span of one granule. False: it has to return to its span. Cost:
  * about 30 instructions, one of them a swap. */
 bool ps_cpu_cache_put(struct ps_heap *heap, struct ps_span *span, void *block);
+
+/* The same where caches come first, of the thread's own blocks, too. owner_key: the span's. */
+bool ps_cpu_cache_put_first(struct ps_heap *heap, struct ps_span *span, void *block,
+                            uintptr_t owner_key);
+
+/* Decides from what the thread has freed since the last time whether caches come first for it. */
+void ps_cpu_cache_choose(struct ps_heap *heap);
 
 /* A refill of the class is about to take fresh memory. */
 void ps_cpu_cache_ask(struct ps_heap *heap, uint32_t class_index);

@@ -21,9 +21,9 @@
  * that is on a list already or was never granted, and a free block that was overwritten. They cost
  * no cycle where they were measured, because nothing depends on their results.
  *
- * A thread that may not take the fast path, for example because blocks are hardened (hard.h), has
- * a fast_limit of 0 and a key that matches no span, so that each of its calls takes the
- * slow path.
+ * A thread that may not take the fast path, because blocks are hardened (hard.h) or because the
+ * caches of processors come first (cpu_cache.h), has a fast_limit of 0 and a key that matches no
+ * span, so that each of its calls takes the slow path.
  *
  * The slow paths are out of line and named for their reason. C++ operator new and delete include
  * this file too.

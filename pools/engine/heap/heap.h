@@ -113,6 +113,8 @@ struct ps_heap {
     PS_ALIGNED(4096) struct ps_remote_entry remote[PS_REMOTE_ENTRIES]; /* 4096 see remote.c */
     void *singles[PS_REMOTE_SINGLES];                                  /* 6144 */
     uint32_t singles_count;                                            /* 6656 */
+    uint64_t taken_before; /* 6664 blocks taken until the last choice of cpu_cache.h */
+    uint64_t frees_before; /* 6672 remote frees until then */
 };
 
 _Static_assert(offsetof(struct ps_heap, remote) == 4096, "the first page is all that most need");
@@ -132,7 +134,8 @@ struct ps_thread_words {
     ptrdiff_t streak_step; /*  8 + or - block_bytes; 0: none open */
     char *streak_next;     /* 16 address that continues the streak */
     size_t fast_limit;     /* 24 requests below it may take the fast path of malloc; 0 where blocks
-                                 are hardened or recorded, and where there is no heap */
+                                 are hardened or recorded, where there is no heap, and where the
+                                 caches of processors come first */
     struct ps_heap *own;   /* 32 this thread's heap; NULL: none yet, given up, or taken: thread.h */
     struct ps_heap *heap;  /* 40 of the fast path, which reads it when fast_limit is not 0 */
     struct ps_heap *last;  /* 48 heap that was taken or asked for; registry lock */
@@ -140,6 +143,7 @@ struct ps_thread_words {
     uint32_t is_exiting;   /* 60 this thread's heap has been given up; see exited.h */
     char *streak_from;     /* 64 where a streak was stopped by a thread that took the heap */
     uint32_t has_begun;    /* 72 counted by background.c until the thread ends */
+    uint32_t caches_first; /* 76 see cpu_cache.h; registry lock, and read by the thread itself */
 };
 
 /* Another thread that takes a heap writes here, too, while it holds the registry lock: key,

@@ -133,6 +133,7 @@ static PS_NOINLINE void do_due_work(struct ps_heap *heap) {
         ps_medium_flush(heap);
         ps_room_scan(heap);
         ps_heap_drop_drained(heap);
+        ps_cpu_cache_choose(heap);
     }
     if (PS_UNLIKELY(request != 0) && serve(request, false)) {
         heap->tick_countdown = 0;

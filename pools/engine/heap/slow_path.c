@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See slow_path.h: requests above the direct table, a thread's first call; frees of blocks of other
- * owners, of spans of several granules and of no class, events of a span; realloc. Called from
- * fast_path.h, by the modes and the shim. No locks of its own.
+ * See slow_path.h: requests above the direct table, a thread's first call, calls where the caches
+ * of processors come first; frees of blocks of other owners, of spans of several granules and of no
+ * class, events of a span; entry of realloc (resize.c). Called from fast_path.h, by the modes and
+ * the shim. No locks of its own.
  */
 #include "pools/engine/heap/slow_path.h"
 
@@ -36,22 +37,12 @@ static PS_NOINLINE void *alloc_by_mode(size_t bytes) {
     return block;
 }
 
-/* No fast path: the mode has none, or the thread has no heap. Out of line: ps_heap_alloc_slow has
- * an instruction less for it. */
-static PS_NOINLINE void *alloc_checked(size_t bytes) {
-    struct ps_heap *heap = ps_thread_own();
-    return PS_LIKELY(heap != NULL && !ps_mode.hook.has_fast_alloc)
-               ? ps_mode.entry.alloc(heap, bytes)
-               : alloc_by_mode(bytes);
+static inline size_t refill_max(void) {
+    return ps_load_once(&x_refill_max_bytes); /* relaxed: as in ps_alloc_set_refill_max */
 }
 
-PS_NOINLINE void *ps_heap_alloc_slow(size_t bytes) {
-    struct ps_heap *heap = ps_thread_fast();
-    if (heap == NULL) {
-        return alloc_checked(bytes);
-    }
-    /* relaxed: as in ps_alloc_set_refill_max. */
-    if (PS_LIKELY(bytes <= ps_load_once(&x_refill_max_bytes))) {
+static inline void *alloc_plain(struct ps_heap *heap, size_t bytes) {
+    if (PS_LIKELY(bytes <= refill_max())) {
         return PS_LIKELY(bytes <= ps_size_class_max_bytes)
                    ? ps_class_alloc(heap, ps_size_class_by_8[(bytes + 7) >> 3], bytes)
                    : ps_heap_refill(heap, &heap->bins[PS_CLASS_NONE], bytes);
@@ -64,10 +55,46 @@ PS_NOINLINE void *ps_heap_alloc_slow(size_t bytes) {
     return block;
 }
 
+/* A block of the processor's cache, where such caches come first and the mode counts no requests;
+ * otherwise NULL. */
+static inline void *take_cached(struct ps_heap *heap, size_t bytes) {
+    bool may_take =
+        ps_thread.caches_first && bytes <= ps_size_class_max_bytes && refill_max() != SIZE_MAX;
+    return may_take ? ps_cpu_cache_take(heap, ps_size_class_of(bytes)) : NULL;
+}
+
+/* No fast path: the mode has none, the thread has no heap, or caches come first. Out of line:
+ * ps_heap_alloc_slow has an instruction less for it. */
+static PS_NOINLINE void *alloc_checked(size_t bytes) {
+    struct ps_heap *heap = ps_thread_own();
+    if (PS_UNLIKELY(heap == NULL)) {
+        return alloc_by_mode(bytes);
+    }
+    if (!ps_thread.caches_first) {
+        return ps_mode.hook.has_fast_alloc ? alloc_by_mode(bytes)
+                                           : ps_mode.entry.alloc(heap, bytes);
+    }
+    void *block = take_cached(heap, bytes);
+    if (PS_UNLIKELY(block == NULL)) {
+        return alloc_plain(heap, bytes);
+    }
+    ps_thread_leave();
+    return block;
+}
+
+PS_NOINLINE void *ps_heap_alloc_slow(size_t bytes) {
+    struct ps_heap *heap = ps_thread_fast();
+    return PS_LIKELY(heap != NULL) ? alloc_plain(heap, bytes) : alloc_checked(bytes);
+}
+
 static void *zalloc_slow(size_t bytes) {
     struct ps_heap *heap = ps_thread_own();
-    void *block =
-        PS_LIKELY(heap != NULL) ? ps_mode.entry.zalloc(heap, bytes) : ps_detached_zalloc(bytes);
+    void *block = heap != NULL ? take_cached(heap, bytes) : NULL;
+    if (block != NULL) {
+        ps_thread_leave();
+        return memset(block, 0, bytes);
+    }
+    block = PS_LIKELY(heap != NULL) ? ps_mode.entry.zalloc(heap, bytes) : ps_detached_zalloc(bytes);
     ps_thread_leave();
     return block;
 }
@@ -152,18 +179,65 @@ static PS_NOINLINE void free_other(struct ps_heap *heap, struct ps_span *span, v
     ps_thread_leave();
 }
 
-/* A block of another heap's or of the orphans, in a span of one granule. */
-static PS_NOINLINE void free_remote(struct ps_heap *heap, struct ps_span *span, void *block) {
-    /* relaxed, both: as in ps_span_is_unhanded and ps_span_is_listed. */
-    bool is_handed = ps_span_scaled(span, block) < ps_load_relaxed(&span->handed);
-    void *link = ps_link_of(block, ps_load_relaxed(&span->salt));
-    if (PS_UNLIKELY(!is_handed || ps_link_is_near(block, link))) {
+/* The part of ps_span_expects that does not touch the block. */
+static inline void check_start(const struct ps_span *span, const void *block) {
+    /* relaxed: as in ps_span_is_unhanded. */
+    if (PS_UNLIKELY(ps_span_scaled(span, block) >= ps_load_relaxed(&span->handed))) {
         ps_free_check(span, block);
     }
-    if (!ps_cpu_cache_put(heap, span, block)) {
-        ps_remote_free(heap, span, block);
+}
+
+static inline void return_remote(struct ps_heap *heap, struct ps_span *span, void *block) {
+    /* relaxed: as in ps_span_is_listed. */
+    void *link = ps_link_of(block, ps_load_relaxed(&span->salt));
+    if (PS_UNLIKELY(ps_link_is_near(block, link))) {
+        ps_free_check(span, block);
     }
+    ps_remote_free(heap, span, block);
     ps_thread_leave();
+}
+
+/* A block of another heap's or of the orphans, in a span of one granule. */
+static PS_NOINLINE void free_remote(struct ps_heap *heap, struct ps_span *span, void *block) {
+    check_start(span, block);
+    if (ps_cpu_cache_put(heap, span, block)) {
+        ps_thread_leave();
+    } else {
+        return_remote(heap, span, block);
+    }
+}
+
+/* True for a block in a span of one granule. */
+static inline bool is_short(const struct ps_span *span, uintptr_t owner_key) {
+    return (owner_key & PS_KEY_MASK) == PS_KEY_AT_ONCE ||
+           (owner_key == PS_KEY_ORPHAN && span->factor != 0);
+}
+
+/* A block in a span of one granule, where caches come first. */
+static PS_NOINLINE void free_cached(struct ps_heap *heap, struct ps_span *span, void *block,
+                                    uintptr_t owner_key) {
+    check_start(span, block);
+    if (ps_cpu_cache_put_first(heap, span, block, owner_key)) {
+        ps_thread_leave();
+    } else if (owner_key == ps_heap_key(heap)) {
+        ps_span_free(span, block);
+    } else {
+        return_remote(heap, span, block);
+    }
+}
+
+/* As alloc_checked. */
+static PS_NOINLINE void free_checked(struct ps_span *span, void *block, uintptr_t owner_key) {
+    struct ps_heap *heap = ps_thread.caches_first ? ps_thread_own() : NULL;
+    if (heap == NULL) {
+        free_other(NULL, span, block, owner_key);
+    } else if (owner_key == PS_KEY_MEDIUM) {
+        free_medium(heap, (struct ps_slot *)span, block);
+    } else if (is_short(span, owner_key)) {
+        free_cached(heap, span, block, owner_key);
+    } else {
+        free_other(heap, span, block, owner_key);
+    }
 }
 
 PS_NOINLINE void ps_heap_free_slow(void *block, struct ps_span *span, uintptr_t owner_key) {
@@ -171,7 +245,7 @@ PS_NOINLINE void ps_heap_free_slow(void *block, struct ps_span *span, uintptr_t 
     if (owner_key == PS_KEY_MEDIUM) {
         heap = ps_thread_fast();
         if (PS_UNLIKELY(heap == NULL)) {
-            free_other(heap, span, block, owner_key);
+            free_checked(span, block, owner_key);
         } else if (PS_UNLIKELY(
                        !ps_medium_free_soon(&heap->medium, (struct ps_slot *)span, block))) {
             free_medium(heap, (struct ps_slot *)span, block);
@@ -185,9 +259,9 @@ PS_NOINLINE void ps_heap_free_slow(void *block, struct ps_span *span, uintptr_t 
         return;
     }
     heap = ps_thread_fast();
-    bool is_short = (owner_key & PS_KEY_MASK) == PS_KEY_AT_ONCE ||
-                    (owner_key == PS_KEY_ORPHAN && span->factor != 0);
-    if (heap != NULL && is_short) {
+    if (heap == NULL) {
+        free_checked(span, block, owner_key);
+    } else if (is_short(span, owner_key)) {
         free_remote(heap, span, block);
     } else {
         free_other(heap, span, block, owner_key);
@@ -317,89 +391,4 @@ void *ps_block_resize(void *block, size_t bytes) {
                                                        : ps_detached_resize(block, bytes);
     ps_thread_leave();
     return resized;
-}
-
-/* ---- realloc in the plain mode, and parts that other modes use ---- */
-
-static PS_NOINLINE void check_live(const struct ps_span *span, const void *block,
-                                   enum ps_misuse_call call) {
-    if (PS_UNLIKELY(!ps_span_has_block(span, block) || ps_heap_is_free(span, block))) {
-        ps_misuse_met(span, block, call);
-    }
-}
-
-void ps_resize_check(const struct ps_span *span, const void *block, enum ps_misuse_call call) {
-    /* In a span of one granule, a live block passes the checks of free. */
-    if (PS_UNLIKELY(span->factor == 0 || !ps_span_expects(span, block))) {
-        check_live(span, block, call);
-    }
-}
-
-size_t ps_usable_large(const struct ps_slot *slot, const void *block) {
-    if (PS_LIKELY(ps_block_is_large(slot, block))) {
-        return ps_large_usable(slot, block);
-    }
-    size_t usable = ps_mode.hook.stray_usable(slot, block, PS_MISUSE_SIZE);
-    return usable != PS_STRAY_FOREIGN ? usable : 0;
-}
-
-size_t ps_plain_usable(const void *block) {
-    struct ps_slot *slot = ps_page_map_slot(block);
-    const struct ps_span *span = ps_span_holding(slot, block);
-    if (PS_UNLIKELY(span == NULL)) {
-        return ps_usable_large(slot, block);
-    }
-    ps_resize_check(span, block, PS_MISUSE_SIZE);
-    return span->block_bytes;
-}
-
-void *ps_resize_by_copy(void *block, size_t usable, size_t bytes) {
-    void *copy = ps_heap_alloc(bytes);
-    if (copy != NULL) {
-        memcpy(copy, block, ps_min(usable, bytes));
-        ps_heap_free(block);
-    }
-    return copy;
-}
-
-/* A medium block is as long as requested, to the page: one that moves to grow gets an eighth more,
- * because a block that grows in steps would otherwise be copied at each. One that shrinks out of
- * its kind moves too; it stays in place when memory is exhausted. */
-void *ps_resize_by_move(const struct ps_slot *slot, void *block, size_t bytes) {
-    size_t usable = ps_large_usable(slot, block);
-    size_t roomy = usable + usable / 8;
-    bool is_step = ps_block_is_medium(slot) && bytes > usable && bytes < roomy;
-    void *copy = is_step ? ps_resize_by_copy(block, usable, roomy) : NULL;
-    copy = copy != NULL ? copy : ps_resize_by_copy(block, usable, bytes);
-    return copy == NULL && bytes <= usable ? block : copy;
-}
-
-void *ps_resize_in_place(struct ps_slot *slot, void *block, size_t bytes) {
-    bool is_medium = ps_block_is_medium(slot);
-    bool is_kind = bytes > (is_medium ? ps_size_class_max_bytes : PS_CLASS_BYTES_LIMIT);
-    return is_kind ? ps_large_resize(slot, block, bytes) : NULL;
-}
-
-void *ps_resize_large(struct ps_slot *slot, void *block, size_t bytes) {
-    if (PS_LIKELY(ps_block_is_large(slot, block))) {
-        void *resized = ps_resize_in_place(slot, block, bytes);
-        return resized != NULL ? resized : ps_resize_by_move(slot, block, bytes);
-    }
-    size_t usable = ps_mode.hook.stray_usable(slot, block, PS_MISUSE_REALLOC);
-    if (PS_UNLIKELY(usable == PS_STRAY_FOREIGN)) {
-        errno = ENOMEM;
-        return NULL;
-    }
-    return ps_resize_by_copy(block, usable, bytes);
-}
-
-void *ps_plain_resize(void *block, size_t bytes) {
-    struct ps_slot *slot = ps_page_map_slot(block);
-    const struct ps_span *span = ps_span_holding(slot, block);
-    if (PS_UNLIKELY(span == NULL)) {
-        return ps_resize_large(slot, block, bytes);
-    }
-    ps_resize_check(span, block, PS_MISUSE_REALLOC);
-    size_t room = span->block_bytes;
-    return ps_resize_stays(room, bytes) ? block : ps_resize_by_copy(block, room, bytes);
 }

@@ -62,8 +62,6 @@ void *ps_plain_alloc(struct ps_heap *heap, size_t bytes);
 void *ps_plain_zalloc(struct ps_heap *heap, size_t bytes);
 void *ps_plain_alloc_aligned(struct ps_heap *heap, size_t bytes, size_t align);
 void ps_plain_free(struct ps_span *span, void *block, uintptr_t owner_key);
-void *ps_plain_resize(void *block, size_t bytes);
-size_t ps_plain_usable(const void *block);
 
 /* ---- parts of it that other modes use ---- */
 
@@ -81,29 +79,5 @@ void ps_heap_free_foreign_owner(struct ps_span *span, void *block);
 
 /* Frees a block outside of spans. */
 void ps_free_large(struct ps_slot *slot, void *block);
-
-/* Aborts unless the address is a live block of the span, as far as the block and the caller's heap
- * tell. */
-void ps_resize_check(const struct ps_span *span, const void *block, enum ps_misuse_call call);
-
-/* True when a block that long may stay in place: it fits, and at least half stays in use. */
-static inline bool ps_resize_stays(size_t room, size_t bytes) {
-    return bytes <= room && bytes >= room / 2;
-}
-
-/* Usable bytes of a block outside of spans. */
-size_t ps_usable_large(const struct ps_slot *slot, const void *block);
-
-/* Resizes a block above the classes without a copy; NULL when only a copy will do. */
-void *ps_resize_in_place(struct ps_slot *slot, void *block, size_t bytes);
-
-/* Resizes a block above the classes by copying it. */
-void *ps_resize_by_move(const struct ps_slot *slot, void *block, size_t bytes);
-
-/* Resizes a block outside of spans. */
-void *ps_resize_large(struct ps_slot *slot, void *block, size_t bytes);
-
-/* Copies a block of `usable` bytes to a new one of `bytes`, and frees it. */
-void *ps_resize_by_copy(void *block, size_t usable, size_t bytes);
 
 #endif

@@ -14,6 +14,7 @@
 #include "pools/engine/heap/free_list.h"
 #include "pools/engine/heap/mode.h"
 #include "pools/engine/heap/refill.h"
+#include "pools/engine/heap/resize.h"
 #include "pools/engine/heap/slow_path.h"
 #include "pools/engine/page/page_cache.h"
 #include "pools/engine/profile/demand.h"
@@ -46,6 +47,7 @@ const struct ps_mode_entry ps_mode_entries[PS_MODE_COUNT] = {
 const struct ps_mode_hook ps_mode_hooks[PS_MODE_COUNT] = {
     [PS_MODE_PLAIN] = {.has_fast_alloc = true,
                        .has_fast_free = true,
+                       .may_cache_first = true,
                        .start = ps_profile_start,
                        .make_state = ps_mode_makes_no_state,
                        .thread_start = ps_mode_ignores_heap,

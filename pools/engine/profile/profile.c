@@ -13,6 +13,7 @@
 #include "pools/engine/heap/maintenance.h"
 #include "pools/engine/heap/medium_cache.h"
 #include "pools/engine/heap/refill.h"
+#include "pools/engine/heap/resize.h"
 #include "pools/engine/heap/slow_path.h"
 #include "pools/engine/os/probe.h"
 #include "pools/engine/profile/countdown.h"

@@ -9,6 +9,8 @@
 #include "pools/engine/heap/background.h"
 #include "pools/engine/heap/cpu_medium.h"
 #include "pools/engine/heap/heap.h"
+#include "pools/engine/heap/mode.h"
+#include "pools/engine/heap/registry.h"
 #include "pools/engine/os/os.h"
 #include "pools/engine/small/span_remote.h"
 
@@ -32,6 +34,22 @@ static PS_ALIGNED(4096) char medium[BLOCKS][MEDIUM_PAGES << PS_MEDIUM_PAGE_SHIFT
 uint32_t ps_os_cpu(void) { return 0; }
 
 bool ps_background_is_crowded(void) { return true; }
+
+struct ps_mode ps_mode;
+
+PS_THREAD_LOCAL_LINE(struct ps_thread_words, ps_thread);
+
+void ps_registry_set_caches_first(bool is_first) { (void)is_first; }
+
+PS_NORETURN void ps_misuse_free(const struct ps_span *of, const void *block) {
+    (void)of, (void)block;
+    explore_fail("wrong: a second free");
+}
+
+PS_NORETURN void ps_misuse_link(const void *block, size_t block_bytes) {
+    (void)block, (void)block_bytes;
+    explore_fail("wrong: a link that was overwritten");
+}
 
 static void give(void *block) {
     ps_span_check_waiting(span, block);
@@ -64,6 +82,7 @@ static void set_up(void) {
 
 static void put(void *block) {
     explore_use(block, WORLD_BLOCK_BYTES);
+    *(uintptr_t *)block = UINTPTR_MAX / 3; /* of the program: no link */
     if (!ps_cpu_cache_put(&heaps[explore_thread()], span, block)) {
         held[explore_thread()] = block;
     }

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See resize.h.
+ */
+#include "pools/engine/heap/resize.h"
+
+#include "pools/engine/base/bits.h"
+#include "pools/engine/heap/fast_path.h"
+#include "pools/engine/heap/free_list.h"
+#include "pools/engine/heap/large.h"
+#include "pools/engine/heap/mode.h"
+#include "pools/engine/heap/slow_path.h"
+
+#include <errno.h>
+#include <string.h>
+
+static PS_NOINLINE void check_live(const struct ps_span *span, const void *block,
+                                   enum ps_misuse_call call) {
+    if (PS_UNLIKELY(!ps_span_has_block(span, block) || ps_heap_is_free(span, block))) {
+        ps_misuse_met(span, block, call);
+    }
+}
+
+void ps_resize_check(const struct ps_span *span, const void *block, enum ps_misuse_call call) {
+    /* In a span of one granule, a live block passes the checks of free. */
+    if (PS_UNLIKELY(span->factor == 0 || !ps_span_expects(span, block))) {
+        check_live(span, block, call);
+    }
+}
+
+size_t ps_usable_large(const struct ps_slot *slot, const void *block) {
+    if (PS_LIKELY(ps_block_is_large(slot, block))) {
+        return ps_large_usable(slot, block);
+    }
+    size_t usable = ps_mode.hook.stray_usable(slot, block, PS_MISUSE_SIZE);
+    return usable != PS_STRAY_FOREIGN ? usable : 0;
+}
+
+size_t ps_plain_usable(const void *block) {
+    struct ps_slot *slot = ps_page_map_slot(block);
+    const struct ps_span *span = ps_span_holding(slot, block);
+    if (PS_UNLIKELY(span == NULL)) {
+        return ps_usable_large(slot, block);
+    }
+    ps_resize_check(span, block, PS_MISUSE_SIZE);
+    return span->block_bytes;
+}
+
+void *ps_resize_by_copy(void *block, size_t usable, size_t bytes) {
+    void *copy = ps_heap_alloc(bytes);
+    if (copy != NULL) {
+        memcpy(copy, block, ps_min(usable, bytes));
+        ps_heap_free(block);
+    }
+    return copy;
+}
+
+/* A medium block is as long as requested, to the page: one that moves to grow gets an eighth more,
+ * because a block that grows in steps would otherwise be copied at each. One that shrinks out of
+ * its kind moves too; it stays in place when memory is exhausted. */
+void *ps_resize_by_move(const struct ps_slot *slot, void *block, size_t bytes) {
+    size_t usable = ps_large_usable(slot, block);
+    size_t roomy = usable + usable / 8;
+    bool is_step = ps_block_is_medium(slot) && bytes > usable && bytes < roomy;
+    void *copy = is_step ? ps_resize_by_copy(block, usable, roomy) : NULL;
+    copy = copy != NULL ? copy : ps_resize_by_copy(block, usable, bytes);
+    return copy == NULL && bytes <= usable ? block : copy;
+}
+
+void *ps_resize_in_place(struct ps_slot *slot, void *block, size_t bytes) {
+    bool is_medium = ps_block_is_medium(slot);
+    bool is_kind = bytes > (is_medium ? ps_size_class_max_bytes : PS_CLASS_BYTES_LIMIT);
+    return is_kind ? ps_large_resize(slot, block, bytes) : NULL;
+}
+
+void *ps_resize_large(struct ps_slot *slot, void *block, size_t bytes) {
+    if (PS_LIKELY(ps_block_is_large(slot, block))) {
+        void *resized = ps_resize_in_place(slot, block, bytes);
+        return resized != NULL ? resized : ps_resize_by_move(slot, block, bytes);
+    }
+    size_t usable = ps_mode.hook.stray_usable(slot, block, PS_MISUSE_REALLOC);
+    if (PS_UNLIKELY(usable == PS_STRAY_FOREIGN)) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    return ps_resize_by_copy(block, usable, bytes);
+}
+
+void *ps_plain_resize(void *block, size_t bytes) {
+    struct ps_slot *slot = ps_page_map_slot(block);
+    const struct ps_span *span = ps_span_holding(slot, block);
+    if (PS_UNLIKELY(span == NULL)) {
+        return ps_resize_large(slot, block, bytes);
+    }
+    ps_resize_check(span, block, PS_MISUSE_REALLOC);
+    size_t room = span->block_bytes;
+    return ps_resize_stays(room, bytes) ? block : ps_resize_by_copy(block, room, bytes);
+}
