@@ -11,6 +11,7 @@
 #include "tests/unit/region_check.h"
 #include "tests/unit/worker.h"
 
+#include "pools/engine/heap/medium_cache.h"
 #include "pools/engine/heap/start.h"
 #include "pools/engine/heap/thread.h"
 #include "pools/engine/page/medium.h"
@@ -130,6 +131,30 @@ FRESH_TEST(medium_blocks_wait_and_leave) {
     busy_granules_max = 16;
     ps_engine_start();
     fork_at_each_step(NULL, waiting_blocks, use_everything, 97);
+}
+
+/* Blocks of three pages leave a full cache: those that stay move to the front. */
+static void shortened_cache(void) {
+    void *blocks[PS_MEDIUM_CACHE_PAGES / 3 + 1];
+    size_t last = PS_MEDIUM_CACHE_PAGES / 3;
+    is_prelude = true;
+    for (size_t i = 0; i <= last; i++) {
+        blocks[i] = ps_heap_alloc(9000);
+    }
+    for (size_t i = 0; i < last; i++) {
+        ps_heap_free(blocks[i]);
+    }
+    is_prelude = false;
+    ps_heap_free(blocks[last]);
+    is_prelude = true;
+    ps_heap_give_up();
+    is_prelude = false;
+}
+
+FRESH_TEST(a_full_cache_is_shortened) {
+    busy_granules_max = 16;
+    ps_engine_start();
+    fork_at_each_step(NULL, shortened_cache, use_everything, 1);
 }
 
 static void resized_blocks(void) {

@@ -207,10 +207,12 @@ void ps_medium_flush(struct ps_heap *heap) { shorten(&heap->medium, 0, 0, false)
 void ps_medium_fork_salvage(struct ps_heap *heap) {
     struct ps_medium_cache *cache = &heap->medium;
     for (size_t i = 0; i < ps_medium_cache_count(cache); i++) {
-        struct ps_medium_entry entry = cache->entries[i];
+        /* The block alone: an entry that was being copied may have the mark of another one. */
+        ps_medium_block block = cache->entries[i].block;
+        uint8_t *mark = mark_of(ps_medium_address_of(block));
         /* Not for a second time, and not a block that was about to be returned. */
-        if (*entry.mark == (ps_medium_pages_of(entry.block) | PS_MEDIUM_WAITS)) {
-            free_shared(entry.mark, entry.block);
+        if (*mark == (ps_medium_pages_of(block) | PS_MEDIUM_WAITS)) {
+            free_shared(mark, block);
         }
     }
     ps_store_relaxed(&cache->sums, 0); /* relaxed: other threads read a snapshot */
