@@ -22,7 +22,7 @@ static sem_t answered; /* the fork has been made and checked */
 static bool is_over;   /* written before the last post of asked */
 static uint64_t steps;
 static uint64_t step_every;
-static bool is_prelude; /* set by an operation while it prepares: no fork is due */
+static bool is_prelude;       /* set by an operation while it prepares: no fork is due */
 static void (*stepped)(void); /* the operation */
 static pthread_mutex_t ready = PTHREAD_MUTEX_INITIALIZER;
 

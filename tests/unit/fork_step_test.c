@@ -6,71 +6,13 @@
  * thread stands.
  */
 #include "tests/unit/engine.h"
-#include "tests/unit/fork_step.h"
-#include "tests/unit/page_cache_check.h"
-#include "tests/unit/region_check.h"
+#include "tests/unit/fork_step_check.h"
 #include "tests/unit/worker.h"
 
-#include "pools/engine/heap/medium_cache.h"
 #include "pools/engine/heap/start.h"
 #include "pools/engine/heap/thread.h"
 #include "pools/engine/page/medium.h"
 #include "pools/engine/page/page_cache.h"
-
-/* ---- what must hold in the child ---- */
-
-#define LOST_PAGES_MAX (PS_PAGE_BITS + 32) /* a region, and what leaves a full cache */
-
-static uint64_t busy_granules_max; /* what a thread may hold */
-
-static void check_page_cache(void) {
-    CHECK_CMP(check_page_cache_sums().busy_granules, <=, busy_granules_max);
-    CHECK_CMP(check_regions(1).lost_pages, <=, LOST_PAGES_MAX);
-}
-
-#define BLOCKS 60
-
-static struct live_block before[BLOCKS]; /* allocated before the fork by the thread that steps */
-
-static void use_everything(void) {
-    static struct live_block blocks[BLOCKS];
-    uint64_t state = 88172645463325252u;
-    check_page_cache();
-    for (size_t i = 0; i < BLOCKS; i++) {
-        size_t bytes = engine_random_size(&state);
-        bytes = i % 6 == 0 ? 70000 + bytes % 200000 : bytes;
-        live_start(&blocks[i], ps_heap_alloc(bytes), bytes, i);
-        if (before[i].address != NULL) {
-            live_end(&before[i]);
-        }
-    }
-    check_page_cache();
-    live_end_all(blocks, BLOCKS);
-    ps_heap_trim(0);
-    check_page_cache();
-    struct ps_census census;
-    ps_census_take(&census);
-    CHECK_EQ(census.cache_dirty_bytes, 0); /* trim found all that was free */
-}
-
-/* ---- operations ---- */
-
-static void medium_blocks(void) {
-    void *a = ps_heap_alloc(100000);
-    void *b = ps_heap_alloc(300000);
-    void *c = ps_heap_alloc(70000);
-    ps_heap_free(b); /* no free neighbour */
-    ps_heap_free(a); /* one behind */
-    b = ps_block_alloc_aligned(100000, 1 << 19);
-    ps_heap_free(c);
-    ps_heap_free(b); /* both sides */
-}
-
-FRESH_TEST(medium_blocks_come_and_go) {
-    busy_granules_max = 16; /* a region that is on its way from the page cache or back */
-    ps_engine_start();
-    fork_at_each_step(NULL, medium_blocks, use_everything, 31);
-}
 
 static void page_runs(void) {
     void *a = ps_heap_alloc(600000);
@@ -109,65 +51,6 @@ FRESH_TEST(a_dirty_run_is_lengthened) {
     busy_granules_max = 26;
     ps_engine_start();
     fork_at_each_step(leave_short_runs, lengthened_run, use_everything, 13);
-}
-
-/* Blocks that wait leave a full cache, from its middle and all at the end. */
-static void waiting_blocks(void) {
-    void *blocks[16];
-    for (size_t i = 0; i < 16; i++) {
-        blocks[i] = ps_heap_alloc(9000 + i % 4 * 4096);
-    }
-    for (size_t i = 0; i < 16; i++) {
-        ps_heap_free(blocks[i]);
-    }
-    blocks[0] = ps_heap_alloc(9000);
-    blocks[1] = ps_heap_alloc(9000 + 3 * 4096);
-    ps_heap_free(blocks[1]);
-    ps_heap_free(blocks[0]);
-    ps_heap_give_up();
-}
-
-FRESH_TEST(medium_blocks_wait_and_leave) {
-    busy_granules_max = 16;
-    ps_engine_start();
-    fork_at_each_step(NULL, waiting_blocks, use_everything, 97);
-}
-
-/* Blocks of three pages leave a full cache: those that stay move to the front. */
-static void shortened_cache(void) {
-    void *blocks[PS_MEDIUM_CACHE_PAGES / 3 + 1];
-    size_t last = PS_MEDIUM_CACHE_PAGES / 3;
-    is_prelude = true;
-    for (size_t i = 0; i <= last; i++) {
-        blocks[i] = ps_heap_alloc(9000);
-    }
-    for (size_t i = 0; i < last; i++) {
-        ps_heap_free(blocks[i]);
-    }
-    is_prelude = false;
-    ps_heap_free(blocks[last]);
-    is_prelude = true;
-    ps_heap_give_up();
-    is_prelude = false;
-}
-
-FRESH_TEST(a_full_cache_is_shortened) {
-    busy_granules_max = 16;
-    ps_engine_start();
-    fork_at_each_step(NULL, shortened_cache, use_everything, 1);
-}
-
-static void resized_blocks(void) {
-    void *a = ps_heap_alloc(100000);
-    a = ps_block_resize(a, 180000);
-    a = ps_block_resize(a, 70000);
-    ps_heap_free(a);
-}
-
-FRESH_TEST(medium_blocks_are_resized_in_place) {
-    busy_granules_max = 16;
-    ps_engine_start();
-    fork_at_each_step(NULL, resized_blocks, use_everything, 31);
 }
 
 static void whole_spans(void) {
@@ -412,46 +295,12 @@ FRESH_TEST(mappings_come_and_go) {
     fork_at_each_step(NULL, mappings, use_everything, 47);
 }
 
-static void make_dirty_of(size_t bytes) {
-    void *blocks[6];
-    for (size_t i = 0; i < 6; i++) {
-        blocks[i] = ps_heap_alloc(bytes);
-    }
-    for (size_t i = 0; i < 6; i += 2) {
-        ps_heap_free(blocks[i]); /* three that are not neighbours */
-    }
-}
-
-static void make_dirty_pages(void) { make_dirty_of(200000); }
-
 static void make_dirty_runs(void) { make_dirty_of(600000); }
-
-static void trim(void) { ps_heap_trim(0); }
-
-FRESH_TEST(free_pages_are_purged) {
-    busy_granules_max = 16;
-    ps_engine_start();
-    fork_at_each_step(make_dirty_pages, trim, use_everything, 7);
-}
 
 FRESH_TEST(free_runs_are_purged) {
     busy_granules_max = 30;
     ps_engine_start();
     fork_at_each_step(make_dirty_runs, trim, use_everything, 7);
-}
-
-/* As the engine does it by and by. */
-static void purge_as_time_passes(void) {
-    for (int i = 0; i < 12; i++) {
-        fake_os_advance_ms(250);
-        ps_medium_purge_tick(ps_os_now_ms());
-    }
-}
-
-FRESH_TEST(free_pages_are_purged_as_time_passes) {
-    busy_granules_max = 16;
-    ps_engine_start();
-    fork_at_each_step(make_dirty_pages, purge_as_time_passes, use_everything, 7);
 }
 
 UNIT_MAIN
