@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STRIKE_EVERY 20000
+#define STRIKE_EVERY 5000
 #define RACY_BYTES 48
 
 void *__libc_malloc(size_t size);
