@@ -133,25 +133,30 @@ static PS_NOINLINE bool is_all_ours(void) {
 }
 
 static PS_NOINLINE void *note_family(void *block, enum ps_family family) {
-    if (block != NULL && ps_hard_is_on() && is_all_ours()) {
+    if (block != NULL && is_all_ours()) {
         ps_block_set_family(block, family);
     }
     return block;
 }
 
 static PS_NOINLINE void check_family(void *block, enum ps_family family) {
-    if (block != NULL && ps_hard_is_on() && is_all_ours()) {
+    if (block != NULL && is_all_ours()) {
         ps_block_check_family(block, family);
     }
 }
 
-/* A thread that may take the fast path needs no check. */
+/* A thread that may take the fast path has no families; nor have those that may not because caches
+ * of processors come first. */
+static inline bool has_families(void) {
+    return PS_UNLIKELY(ps_thread.fast_limit == 0) && ps_hard_is_on();
+}
+
 static inline void *made(void *block, enum ps_family family) {
-    return PS_LIKELY(ps_thread.fast_limit != 0) ? block : note_family(block, family);
+    return has_families() ? note_family(block, family) : block;
 }
 
 static inline void free_made(void *block, enum ps_family family) {
-    if (PS_UNLIKELY(ps_thread.fast_limit == 0)) {
+    if (has_families()) {
         check_family(block, family);
     }
     ps_heap_free(block);

@@ -92,8 +92,8 @@ static inline void link_block(void *block) {
 }
 
 /* A second free of a block that is not linked yet. Holder only. */
-static inline void check_unlinked(const struct ps_cpu_cache *cache, const struct ps_span *span,
-                                  const void *block) {
+PS_INLINE void check_unlinked(const struct ps_cpu_cache *cache, const struct ps_span *span,
+                              const void *block) {
     size_t class_index = span->class_index;
     size_t count = count_of(cache, class_index);
     for (size_t i = cache->linked[class_index]; i < count; i++) {
@@ -105,7 +105,7 @@ static inline void check_unlinked(const struct ps_cpu_cache *cache, const struct
 
 /* Adds the newest block of a class, and links the one that is no longer among the newest: its line
  * has arrived by now. Holder only. */
-static inline void add_newest(struct ps_cpu_cache *cache, size_t class_index, void *block) {
+PS_INLINE void add_newest(struct ps_cpu_cache *cache, size_t class_index, void *block) {
     size_t count = count_of(cache, class_index);
     size_t linked = cache->linked[class_index];
     __builtin_prefetch(block, 1);
@@ -123,7 +123,7 @@ static inline bool may_wait(const struct ps_span *span) {
 }
 
 /* Returns whether the block is in the cache. */
-static inline bool put(struct ps_cpu_cache *cache, struct ps_span *span, void *block) {
+PS_INLINE bool put(struct ps_cpu_cache *cache, struct ps_span *span, void *block) {
     size_t class_index = span->class_index;
     if (!may_wait(span) || !ps_cpu_lock_enter(&cache->lock, class_index)) {
         return false;
@@ -184,7 +184,7 @@ void ps_cpu_cache_ask(struct ps_heap *heap, uint32_t class_index) {
 }
 
 /* NULL: the cache is empty. is_linked: whether the block is. Holder only. */
-static inline void *take_newest(struct ps_cpu_cache *cache, size_t class_index, bool *is_linked) {
+PS_INLINE void *take_newest(struct ps_cpu_cache *cache, size_t class_index, bool *is_linked) {
     size_t count = count_of(cache, class_index);
     if (count == 0) {
         return NULL;

@@ -63,6 +63,16 @@ static inline void *take_cached(struct ps_heap *heap, size_t bytes) {
     return may_take ? ps_cpu_cache_take(heap, ps_size_class_of(bytes)) : NULL;
 }
 
+/* Caches of processors come first. Out of line, as the next: each has fewer registers to save. */
+static PS_NOINLINE void *alloc_cached(struct ps_heap *heap, size_t bytes) {
+    void *block = take_cached(heap, bytes);
+    if (PS_UNLIKELY(block == NULL)) {
+        return alloc_plain(heap, bytes);
+    }
+    ps_thread_leave();
+    return block;
+}
+
 /* No fast path: the mode has none, the thread has no heap, or caches come first. Out of line:
  * ps_heap_alloc_slow has an instruction less for it. */
 static PS_NOINLINE void *alloc_checked(size_t bytes) {
@@ -70,16 +80,10 @@ static PS_NOINLINE void *alloc_checked(size_t bytes) {
     if (PS_UNLIKELY(heap == NULL)) {
         return alloc_by_mode(bytes);
     }
-    if (!ps_thread.caches_first) {
-        return ps_mode.hook.has_fast_alloc ? alloc_by_mode(bytes)
-                                           : ps_mode.entry.alloc(heap, bytes);
+    if (PS_LIKELY(ps_thread.caches_first)) {
+        return alloc_cached(heap, bytes);
     }
-    void *block = take_cached(heap, bytes);
-    if (PS_UNLIKELY(block == NULL)) {
-        return alloc_plain(heap, bytes);
-    }
-    ps_thread_leave();
-    return block;
+    return ps_mode.hook.has_fast_alloc ? alloc_by_mode(bytes) : ps_mode.entry.alloc(heap, bytes);
 }
 
 PS_NOINLINE void *ps_heap_alloc_slow(size_t bytes) {
@@ -213,12 +217,14 @@ static inline bool is_short(const struct ps_span *span, uintptr_t owner_key) {
            (owner_key == PS_KEY_ORPHAN && span->factor != 0);
 }
 
-/* A block in a span of one granule, where caches come first. */
-static PS_NOINLINE void free_cached(struct ps_heap *heap, struct ps_span *span, void *block,
-                                    uintptr_t owner_key) {
-    check_start(span, block);
-    if (ps_cpu_cache_put_first(heap, span, block, owner_key)) {
-        ps_thread_leave();
+/* A block that such a cache does not take: it has no room, or the block's span is none of one
+ * granule. */
+static PS_NOINLINE void free_uncached(struct ps_heap *heap, struct ps_span *span, void *block,
+                                      uintptr_t owner_key) {
+    if (owner_key == PS_KEY_MEDIUM) {
+        free_medium(heap, (struct ps_slot *)span, block);
+    } else if (!is_short(span, owner_key)) {
+        free_other(heap, span, block, owner_key);
     } else if (owner_key == ps_heap_key(heap)) {
         ps_span_free(span, block);
     } else {
@@ -229,15 +235,18 @@ static PS_NOINLINE void free_cached(struct ps_heap *heap, struct ps_span *span, 
 /* As alloc_checked. */
 static PS_NOINLINE void free_checked(struct ps_span *span, void *block, uintptr_t owner_key) {
     struct ps_heap *heap = ps_thread.caches_first ? ps_thread_own() : NULL;
-    if (heap == NULL) {
+    if (PS_UNLIKELY(heap == NULL)) {
         free_other(NULL, span, block, owner_key);
-    } else if (owner_key == PS_KEY_MEDIUM) {
-        free_medium(heap, (struct ps_slot *)span, block);
-    } else if (is_short(span, owner_key)) {
-        free_cached(heap, span, block, owner_key);
-    } else {
-        free_other(heap, span, block, owner_key);
+        return;
     }
+    if (PS_LIKELY(is_short(span, owner_key))) {
+        check_start(span, block);
+        if (PS_LIKELY(ps_cpu_cache_put_first(heap, span, block, owner_key))) {
+            ps_thread_leave();
+            return;
+        }
+    }
+    free_uncached(heap, span, block, owner_key);
 }
 
 PS_NOINLINE void ps_heap_free_slow(void *block, struct ps_span *span, uintptr_t owner_key) {

@@ -179,13 +179,6 @@ void ps_span_settle(struct ps_span *span) {
     ps_span_check(span);
 }
 
-void ps_span_check_waiting(const struct ps_span *span, const void *block) {
-    uintptr_t salt = ps_load_relaxed(&span->salt); /* relaxed: we have a block of the span */
-    if (PS_UNLIKELY(ps_link_of(block, salt) != ps_span_list_end(span))) {
-        ps_misuse_link(block, span->block_bytes);
-    }
-}
-
 void ps_span_give_list(struct ps_span *span, void *head, void *tail, size_t blocks) {
     ps_link_write(tail, span->free, span->salt);
     span->free = head;

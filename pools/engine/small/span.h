@@ -260,7 +260,12 @@ struct ps_gap *ps_span_gap(const struct ps_span *span, size_t head);
 /* Aborts unless a block still waits, alone or as the tail of a batch, to return to its span. If
  * another thread had it on a list too, and it has been allocated since, the write of its new owner
  * has destroyed the link. */
-void ps_span_check_waiting(const struct ps_span *span, const void *block);
+static inline void ps_span_check_waiting(const struct ps_span *span, const void *block) {
+    uintptr_t salt = ps_load_relaxed(&span->salt); /* relaxed: we have a block of the span */
+    if (PS_UNLIKELY(ps_link_of(block, salt) != ps_span_list_end(span))) {
+        ps_misuse_link(block, span->block_bytes);
+    }
+}
 
 /* Returns a list of blocks, linked with the span's salt and counted as used so far. tail is its
  * last block. */
