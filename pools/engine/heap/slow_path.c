@@ -63,7 +63,8 @@ static inline void *take_cached(struct ps_heap *heap, size_t bytes) {
     return may_take ? ps_cpu_cache_take(heap, ps_size_class_of(bytes)) : NULL;
 }
 
-/* Caches of processors come first. Out of line, as the next: each has fewer registers to save. */
+/* For a thread that asks the processor's cache first. Out of line, as the next: each has fewer
+ * registers to save. */
 static PS_NOINLINE void *alloc_cached(struct ps_heap *heap, size_t bytes) {
     void *block = take_cached(heap, bytes);
     if (PS_UNLIKELY(block == NULL)) {
@@ -217,8 +218,8 @@ static inline bool is_short(const struct ps_span *span, uintptr_t owner_key) {
            (owner_key == PS_KEY_ORPHAN && span->factor != 0);
 }
 
-/* A block that such a cache does not take: it has no room, or the block's span is none of one
- * granule. */
+/* A block of the same thread's that the cache does not take: there is no room, or the block is in
+ * no span of one granule. */
 static PS_NOINLINE void free_uncached(struct ps_heap *heap, struct ps_span *span, void *block,
                                       uintptr_t owner_key) {
     if (owner_key == PS_KEY_MEDIUM) {
