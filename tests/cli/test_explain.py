@@ -263,6 +263,18 @@ def test_growth_without_frees_is_told_from_the_noise_of_a_balance() -> None:
     assert growth_of(course_of([float(one) for one in ramp], ramp), 128 << 10)[1] == 0
 
 
+def test_a_leak_of_which_little_was_sampled_lately_has_not_stopped() -> None:
+    """Readings of slow_leak: 31 samples in all, 2 to 4 of them in the last third."""
+    for kib in (
+        [5391, 5904, 6803, 7188, 7702, 8087, 8857, 9114, 9242, 9370],
+        [3851, 4493, 5264, 5777, 6034, 6419, 6804, 7189, 7317, 7317],
+    ):
+        made = [one << 10 for one in kib]
+        course = course_of([float(one) for one in made], made)
+        gained, rises, pieces, deviations = growth_of(course, 128 << 10)
+        assert gained == made[-1] - made[0] and rises == pieces >= 3 and deviations > 3
+
+
 def test_neither_the_exit_nor_a_short_peak_is_explained() -> None:
     def usual(sizes: list[int]) -> int:
         return usual_bytes(

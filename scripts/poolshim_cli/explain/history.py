@@ -32,7 +32,10 @@ CALLERS = 3
 STAY_SHARE = 0.7  # of the usual resident memory: the last such moment is the one explained
 LATE_SHARE = 0.5  # of the time until then, in which what still grows is growth
 PIECES = 6  # of that time
-RECENT_SHARE = 1 / 6  # of the growth, that has to be in the last third of the pieces
+PIECES_LEAST = 3  # where little was sampled
+PIECE_SAMPLES = 8  # in a piece: of so many that are expected, none comes 1 time in 3,000
+RECENT_SHARE = 1 / 6  # of the growth: with less in the last third of the pieces it has stopped,
+RECENT_DEVIATIONS = 3.0  # if that is also so much below what a steady growth would have there
 DRIFT = 0.02  # of what a reading found, by which it may differ from the mappings read before
 
 
@@ -164,15 +167,18 @@ def growth_of(course: Course, interval: int) -> tuple[float, int, int, float]:
     live, made = course.live, course.made
     if len(live) < 3:
         return 0.0, 0, 0, 0.0
-    pieces = min(PIECES, len(live) - 1)
+    gained = live[-1] - live[0]
+    sampled = int(gained / (PIECE_SAMPLES * max(interval, 1)))
+    pieces = min(PIECES, len(live) - 1, max(PIECES_LEAST, sampled))
     points = [live[round(i * (len(live) - 1) / pieces)] for i in range(pieces + 1)]
     rises = sum(b > a for a, b in zip(points, points[1:], strict=False))
-    gained = live[-1] - live[0]
     added = max(made[-1] - made[0], 0)
-    recent = points[-1] - points[-1 - -(-pieces // 3)]
-    if recent < gained * RECENT_SHARE:
-        return gained, 0, pieces, 0.0  # it grew earlier, and has stopped
     freed = max(added - gained, 0.0)
     size = course.site.live / course.site.blocks if course.site.blocks else 1.0
     noise = math.sqrt((added + freed) * max(interval, size))
+    last = -(-pieces // 3)
+    recent, share = points[-1] - points[-1 - last], last / pieces
+    steady = gained * share - RECENT_DEVIATIONS * noise * math.sqrt(share * (1 - share))
+    if recent < min(gained * RECENT_SHARE, steady):
+        return gained, 0, pieces, 0.0  # it grew earlier, and has stopped
     return gained, rises, pieces, gained / noise if noise else 0.0
