@@ -218,8 +218,8 @@ static inline bool is_short(const struct ps_span *span, uintptr_t owner_key) {
            (owner_key == PS_KEY_ORPHAN && span->factor != 0);
 }
 
-/* A block of the same thread's that the cache does not take: there is no room, or the block is in
- * no span of one granule. */
+/* A block that the processor's cache does not take: it has no room, or the block is not in a span
+ * of one granule. */
 static PS_NOINLINE void free_uncached(struct ps_heap *heap, struct ps_span *span, void *block,
                                       uintptr_t owner_key) {
     if (owner_key == PS_KEY_MEDIUM) {

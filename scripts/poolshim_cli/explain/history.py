@@ -33,9 +33,9 @@ STAY_SHARE = 0.7  # of the usual resident memory: the last such moment is the on
 LATE_SHARE = 0.5  # of the time until then, in which what still grows is growth
 PIECES = 6  # of that time
 PIECES_LEAST = 3  # where little was sampled
-PIECE_SAMPLES = 8  # in a piece: of so many that are expected, none comes 1 time in 3,000
+PIECE_SAMPLES = 8  # mean of a piece: a steady growth then has an empty one 1 time in 3,000
 RECENT_SHARE = 1 / 6  # of the growth: with less in the last third of the pieces it has stopped,
-RECENT_DEVIATIONS = 3.0  # if that is also so much below what a steady growth would have there
+RECENT_DEVIATIONS = 3.0  # if that is also so far below what a steady growth would have there
 DRIFT = 0.02  # of what a reading found, by which it may differ from the mappings read before
 
 
@@ -178,7 +178,7 @@ def growth_of(course: Course, interval: int) -> tuple[float, int, int, float]:
     noise = math.sqrt((added + freed) * max(interval, size))
     last = -(-pieces // 3)
     recent, share = points[-1] - points[-1 - last], last / pieces
-    steady = gained * share - RECENT_DEVIATIONS * noise * math.sqrt(share * (1 - share))
-    if recent < min(gained * RECENT_SHARE, steady):
+    least = gained * share - RECENT_DEVIATIONS * noise * math.sqrt(share * (1 - share))
+    if recent < min(gained * RECENT_SHARE, least):
         return gained, 0, pieces, 0.0  # it grew earlier, and has stopped
     return gained, rises, pieces, gained / noise if noise else 0.0
