@@ -33,7 +33,7 @@ static void use_the_rest(void) {
 
 #define CACHED_BYTES 48
 
-static struct worker third; /* more threads than the fake processor, with one that waits */
+static struct worker more[2]; /* make the threads more than two for the fake processor */
 
 static void allocate_one(void *unused) {
     (void)unused;
@@ -41,8 +41,10 @@ static void allocate_one(void *unused) {
 }
 
 static void allocate_for_others(void) {
-    worker_start(&third);
-    worker_do(&third, allocate_one, NULL);
+    for (int i = 0; i < 2; i++) {
+        worker_start(&more[i]);
+        worker_do(&more[i], allocate_one, NULL);
+    }
     ps_background_count_cpus();
     for (size_t i = 0; i < BLOCKS; i++) {
         live_start(&before[i], ps_heap_alloc(CACHED_BYTES), CACHED_BYTES, i);
@@ -118,7 +120,8 @@ FRESH_TEST(a_processor_caches_blocks_and_returns_them) {
     ps_engine_start();
     fork_at_each_step(allocate_for_others, fill_and_empty_a_cache, take_from_cache_and_use_the_rest,
                       11);
-    worker_stop(&third);
+    worker_stop(&more[0]);
+    worker_stop(&more[1]);
 }
 
 UNIT_MAIN

@@ -283,12 +283,10 @@ FRESH_TEST(a_child_uses_the_cache_that_a_thread_of_its_parent_held) {
 }
 
 FRESH_TEST(without_memory_for_a_cache_blocks_return_to_their_spans) {
-    ps_engine_start();
-    ps_background_count_cpus();
-    worker_start(&owner);
-    worker_start(&other);
+    start_threads();
     worker_do(&owner, allocate, NULL);
     worker_do(&other, find, NULL);
+    worker_do(&third, acquire_heap, NULL);
     fake_os_refuse(~0u);
     for (int i = 0; i < 4; i++) {
         worker_do(&other, free_all, NULL);
@@ -298,4 +296,16 @@ FRESH_TEST(without_memory_for_a_cache_blocks_return_to_their_spans) {
     worker_do(&owner, free_all, NULL);
     tear_down();
 }
+
+FRESH_TEST(few_threads_for_the_processor_cache_nothing) {
+    start_threads(); /* the third has no heap */
+    pass_blocks();
+    CHECK_EQ(cached(), 0);
+    WHEN("there is one more");
+    worker_do(&third, acquire_heap, NULL);
+    pass_blocks();
+    CHECK_CMP(cached(), >, 0);
+    tear_down();
+}
+
 UNIT_MAIN

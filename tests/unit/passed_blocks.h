@@ -65,10 +65,17 @@ static void free_found(void *unused) {
     ps_heap_free(found);
 }
 
+static void acquire_heap(void *unused) {
+    (void)unused;
+    (void)ps_heap_acquire();
+    ps_thread_leave();
+}
+
 static size_t cached(void) { return ps_cpu_cache_blocks(ps_size_class_of(BYTES)); }
 
 static struct worker owner;
 static struct worker other;
+static struct worker third; /* only adds to the number of threads */
 
 /* One thread frees the blocks of the other, and asks for as many itself. */
 static void pass_blocks(void) {
@@ -82,16 +89,25 @@ static void pass_blocks(void) {
     worker_do(&other, free_all, NULL);
 }
 
-/* Two threads of which one frees the blocks of the other, until the processor caches some. */
-static void set_up(void) {
+/* With the main thread and `third` there are more than two threads for the processor, and one that
+ * may wait. */
+static void start_threads(void) {
     ps_engine_start();
-    ps_background_count_cpus(); /* one, for three threads */
+    ps_background_count_cpus();
     worker_start(&owner);
     worker_start(&other);
+    worker_start(&third);
+}
+
+/* Two threads of which one frees the blocks of the other, until the processor caches some. */
+static void set_up(void) {
+    start_threads();
+    worker_do(&third, acquire_heap, NULL);
     pass_blocks();
 }
 
 static void tear_down(void) {
+    worker_stop(&third);
     worker_stop(&other);
     worker_stop(&owner);
     ps_heap_trim(0);

@@ -288,7 +288,7 @@ void ps_background_count_cpus(void) {
 
 bool ps_background_is_crowded(void) {
     uint32_t cpus = ps_load_relaxed(&x_cpus); /* relaxed: a number */
-    return cpus != 0 && ps_background_threads() > cpus + 1;
+    return cpus != 0 && ps_background_threads() > 2 * cpus + 1;
 }
 
 void ps_background_thread_begun(void) {

@@ -148,8 +148,9 @@ uint32_t ps_background_threads(void);
  * filter may forbid later. */
 void ps_background_count_cpus(void);
 
-/* True when more threads have heaps than there are processors, without one that may wait for the
- * others. False before the processors are counted. */
+/* True when more than two threads for each processor have heaps, without one that may wait for the
+ * others. The heaps of fewer threads hold little more than caches of processors would. False before
+ * the processors are counted. */
 bool ps_background_is_crowded(void);
 
 /* Notes that a thread got its first heap, and will report its end; that such a thread has ended. */

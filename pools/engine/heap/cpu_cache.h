@@ -20,8 +20,8 @@
  * A class is cached where it would take fresh memory otherwise: each fresh span allows its cache
  * more blocks, up to 64 and 16 KiB. Blocks that were not used for PS_RETENTION_SCAN_MS return to
  * their spans, and a class of which none was used is cached no more. Blocks of an ended thread
- * return at once, since their spans are then adopted by the thread that frees them. A process that
- * has hardly more threads than processors caches nothing: its heaps are as many as can be of use.
+ * return at once, since their spans are then adopted by the thread that frees them. A process of
+ * two threads per processor or fewer caches nothing: ps_background_is_crowded.
  *
  * Lock: that of the cache, only tried (cpu_lock.h).
  *
