@@ -4,6 +4,7 @@
 #include "tests/unit/sleeper.h"
 
 #include "pools/engine/heap/registry.h"
+#include "pools/engine/page/retention.h"
 
 #include <sys/mman.h>
 
@@ -207,6 +208,41 @@ FRESH_TEST(a_thread_may_fork_without_its_heap) {
         wake_and_stop();
         check_live_blocks(0);
     }
+}
+
+/* How long a thread with so many blocks sleeps before its heap is asked for. */
+static uint64_t sleep_ms(size_t count) {
+    worker_start(&sleeper);
+    for (size_t i = 0; i < count; i++) {
+        worker_do(&sleeper, allocate_one, &blocks[i]);
+    }
+    struct ps_heap *heap = heap_of_sleeper();
+    ps_store_relaxed(&heap->x_active_ms, ps_os_now_ms());
+    uint64_t ms = 0;
+    for (; !heap->is_asked; ms += STEP_MS) {
+        REQUIRE(ms < IDLE_MS);
+        fake_os_advance_ms(STEP_MS);
+        ps_thread_enter();
+        (void)ps_take_tick(ps_os_now_ms());
+        ps_thread_leave();
+    }
+    for (size_t i = 0; i < count; i++) {
+        live_end(&blocks[i]);
+    }
+    worker_stop(&sleeper);
+    return ms;
+}
+
+FRESH_TEST(a_heap_with_few_spans_is_left_to_its_thread_for_longer) {
+    ps_engine_start();
+    (void)ps_heap_acquire();
+    ps_thread_leave();
+    uint64_t few_ms = sleep_ms(1);
+    CHECK_CMP(few_ms, >, 40);
+    CHECK_CMP(sleep_ms(BLOCKS), <=, 2 * STEP_MS);
+    WHEN("memory is short");
+    ps_retention_x_pressure = PS_PRESSURE_NEAR;
+    CHECK_EQ(sleep_ms(1), STEP_MS);
 }
 
 UNIT_MAIN

@@ -8,6 +8,7 @@
 #include "pools/engine/heap/mode.h"
 #include "pools/engine/heap/room.h"
 #include "pools/engine/os/lock.h"
+#include "pools/engine/os/os.h"
 #include "pools/engine/page/metadata.h"
 #include "pools/engine/small/orphans.h"
 #include "pools/engine/small/span_remote.h"
@@ -84,6 +85,8 @@ static struct ps_heap *restore_asked_locked(void) {
         return NULL;
     }
     ps_registry_restore(&ps_thread, heap);
+    /* Otherwise the next walk would ask again. relaxed: see maintenance.c. */
+    ps_store_relaxed(&heap->x_active_ms, ps_os_now_ms());
     return heap;
 }
 

@@ -4,6 +4,7 @@
  */
 #include "pools/engine/heap/thread.h"
 
+#include "pools/engine/base/bits.h"
 #include "pools/engine/heap/background.h"
 #include "pools/engine/heap/heap.h"
 #include "pools/engine/heap/mode.h"
@@ -13,6 +14,8 @@
 #include "pools/engine/heap/room.h"
 #include "pools/engine/os/lock.h"
 #include "pools/engine/os/os.h"
+#include "pools/engine/page/retention.h"
+#include "pools/engine/small/size_class.h"
 
 #include <pthread.h>
 
@@ -22,8 +25,9 @@
 #define WORK_HEAPS 8   /* heaps taken, or continued, per walk */
 #define ANSWER_US 1000 /* from asking until a heap is taken */
 
-/* A heap is asked for when its thread has not read the clock for so long. */
+/* How long a thread must have been idle before its heap is asked for: see idle_ms. */
 #define IDLE_MS 4
+#define IDLE_GRANULE_MS 128
 
 /* Spans released per walk. Each costs about 0.15 us. */
 #define CLEAR_SPANS 256
@@ -254,6 +258,26 @@ static bool take_heap(struct ps_thread_words *thread, struct ps_heap *heap, uint
     return true;
 }
 
+/* How long the heap's thread must have been idle. A take costs the thread the same, some 30 us when
+ * it runs again, whatever the heap holds. So a heap with few spans waits longer: until granules
+ * times milliseconds reach a constant, as in ski rental. */
+static uint64_t idle_ms(const struct ps_heap *heap) {
+    uint64_t granules = 1;
+    if (!ps_retention_is_usual()) {
+        return IDLE_MS;
+    }
+    for (uint32_t i = 0; i < ps_size_class_count; i++) {
+        /* relaxed: a hint. */
+        granules += (uint64_t)ps_load_relaxed(&heap->x_spans[i]) * ps_size_classes[i].granules;
+    }
+    return ps_max(IDLE_MS, IDLE_GRANULE_MS / granules);
+}
+
+static bool is_idle(const struct ps_heap *heap, uint64_t now_ms) {
+    uint64_t active_ms = ps_load_relaxed(&heap->x_active_ms); /* relaxed: a hint */
+    return active_ms + IDLE_MS <= now_ms && active_ms + idle_ms(heap) <= now_ms;
+}
+
 /* Returns whether the heap is asked for, or was taken by this thread. */
 static bool examine_heap(struct walk *walk, struct ps_heap *heap) {
     uint32_t state = ps_load_relaxed(&heap->x_state); /* relaxed: under the lock */
@@ -265,9 +289,8 @@ static bool examine_heap(struct walk *walk, struct ps_heap *heap) {
         return true;
     }
     struct ps_thread_words *thread = ps_load_acquire(&heap->x_thread); /* acquire: ps_take_attach */
-    /* relaxed: a hint. */
-    bool is_idle = ps_load_relaxed(&heap->x_active_ms) + IDLE_MS <= walk->now_ms;
-    if (state != PS_HEAP_LIVE || thread == NULL || thread == &ps_thread || !is_idle ||
+    if (state != PS_HEAP_LIVE || thread == NULL || thread == &ps_thread ||
+        !(heap->is_asked || is_idle(heap, walk->now_ms)) ||
         !ps_os_is_mapped(thread)) { /* a thread may end without its destructors */
         return false;
     }
