@@ -80,36 +80,37 @@ struct ps_heap {
     struct ps_span *available[PS_BIN_LIMIT]; /* 2560 spans with room */
     struct ps_span *streak_span;             /* 3072 span of this thread's free streak, or NULL */
     char *streak_first;                      /* 3080 block that opened it */
-    uint32_t x_back;                         /* 3088 fully free spans since the last notices */
-    uint32_t surplus_countdown;              /* 3092 readings until the bound is checked */
-    uint32_t tick_countdown;                 /* 3096 slow calls until the clock is read */
-    uint32_t x_state;                        /* 3100 enum ps_heap_state; registry lock */
-    uint64_t next_scan_ms;                   /* 3104 */
-    uint64_t x_remote_frees;                 /* 3112 owner writes, census reads */
-    uint64_t x_remote_batches;               /* 3120 as above */
-    struct ps_heap *next_heap;               /* 3128 all heaps created; registry lock */
-    struct ps_heap *next_parked;             /* 3136 parked heaps without spans; registry lock */
-    uintptr_t x_thread_pointer;              /* 3144 of the owning thread */
-    uint32_t x_spans[PS_BIN_LIMIT];          /* 3152 spans of each class that this heap owns */
-    uint64_t x_active_ms;                    /* 3408 time of the owner's last clock reading */
+    uint32_t surplus_countdown;              /* 3088 readings until the bound is checked */
+    uint32_t tick_countdown;                 /* 3092 slow calls until the clock is read */
+    uint64_t next_scan_ms;                   /* 3096 */
+    uint64_t x_remote_frees;                 /* 3104 owner writes, census reads */
+    uint64_t x_remote_batches;               /* 3112 as above */
+    struct ps_heap *next_heap;               /* 3120 all heaps created; registry lock */
+    struct ps_heap *next_parked;             /* 3128 parked heaps without spans; registry lock */
+    uintptr_t x_thread_pointer;              /* 3136 of the owning thread */
+    uint32_t x_spans[PS_BIN_LIMIT];          /* 3144 spans of each class that this heap owns */
+    uint64_t x_active_ms;                    /* 3400 time of the owner's last clock reading */
     union {
-        void *mode_state;                 /* 3416 the mode's own data of the heap: mode.h */
+        void *mode_state;                 /* 3408 the mode's own data of the heap: mode.h */
         struct ps_hard *hard;             /* hardened: the quarantine; NULL: none */
         struct ps_tally *tally;           /* recorded: see record.h */
         struct ps_countdowns *countdowns; /* profiled: see countdown.h; NULL: not made yet */
     };
-    bool is_offered;               /* 3424 on the list of parked heaps; registry lock */
-    struct ps_guard_sampler guard; /* 3432 */
-    PS_ALIGNED(PS_CACHE_LINE) struct ps_span *x_notices; /* 3520 spans with a reclaim notice */
-    struct ps_span *x_notices_rest;   /* 3528 rest of an earlier list; any thread may clear it */
-    uint32_t room[PS_BIN_LIMIT];      /* 3584 free eighths of spans: room.c */
-    struct ps_thread_words *x_thread; /* 3840 of its thread, for thread.c; NULL: cannot be taken */
-    uint64_t asked_us;                /* 3848 registry lock, like all fields below: see thread.c */
-    char *streak_next;                /* 3856 of the open streak, when it was stopped */
-    ptrdiff_t streak_step;            /* 3864 likewise */
-    bool is_asked;                    /* 3872 */
-    uint32_t holder;                  /* 3876 lock id of the holding thread */
-    struct ps_medium_cache medium;    /* 3880 */
+    bool is_offered;               /* 3416 on the list of parked heaps; registry lock */
+    struct ps_guard_sampler guard; /* 3424 */
+    /* Written by other threads, or rarely. */
+    PS_ALIGNED(PS_CACHE_LINE) struct ps_span *x_notices; /* 3456 spans with a reclaim notice */
+    struct ps_span *x_notices_rest; /* 3464 rest of an earlier list; any thread may clear it */
+    uint32_t x_back;                /* 3472 fully free spans since the last notices */
+    uint32_t x_state; /* 3476 enum ps_heap_state; registry lock; frees of other threads read it */
+    PS_ALIGNED(PS_CACHE_LINE) uint32_t room[PS_BIN_LIMIT]; /* 3520 free eighths of spans: room.c */
+    struct ps_thread_words *x_thread; /* 3776 of its thread, for thread.c; NULL: cannot be taken */
+    uint64_t asked_us;                /* 3784 registry lock, like all fields below: see thread.c */
+    char *streak_next;                /* 3792 of the open streak, when it was stopped */
+    ptrdiff_t streak_step;            /* 3800 likewise */
+    bool is_asked;                    /* 3808 */
+    uint32_t holder;                  /* 3812 lock id of the holding thread */
+    struct ps_medium_cache medium;    /* 3816 */
     PS_ALIGNED(4096) struct ps_remote_entry remote[PS_REMOTE_ENTRIES]; /* 4096 see remote.c */
     void *singles[PS_REMOTE_SINGLES];                                  /* 6144 */
     uint32_t singles_count;                                            /* 6656 */
