@@ -260,17 +260,16 @@ static bool take_heap(struct ps_thread_words *thread, struct ps_heap *heap, uint
 
 /* How long the heap's thread must have been idle. A take costs the thread the same, some 30 us when
  * it runs again, whatever the heap holds. So a heap with few spans waits longer: until granules
- * times milliseconds reach a constant, as in ski rental. */
+ * times milliseconds reach a constant, as in ski rental. At most half of the purge delay, which is
+ * 0 while memory is short. */
 static uint64_t idle_ms(const struct ps_heap *heap) {
     uint64_t granules = 1;
-    if (!ps_retention_is_usual()) {
-        return IDLE_MS;
-    }
     for (uint32_t i = 0; i < ps_size_class_count; i++) {
         /* relaxed: a hint. */
         granules += (uint64_t)ps_load_relaxed(&heap->x_spans[i]) * ps_size_classes[i].granules;
     }
-    return ps_max(IDLE_MS, IDLE_GRANULE_MS / granules);
+    uint64_t wait_ms = ps_min(IDLE_GRANULE_MS / granules, ps_retention_delay_ms() / 2);
+    return ps_max(IDLE_MS, wait_ms);
 }
 
 static bool is_idle(const struct ps_heap *heap, uint64_t now_ms) {
