@@ -274,6 +274,7 @@ static uint64_t idle_ms(const struct ps_heap *heap) {
 
 static bool is_idle(const struct ps_heap *heap, uint64_t now_ms) {
     uint64_t active_ms = ps_load_relaxed(&heap->x_active_ms); /* relaxed: a hint */
+    /* Most heaps fail the first comparison, which does not count their spans. */
     return active_ms + IDLE_MS <= now_ms && active_ms + idle_ms(heap) <= now_ms;
 }
 
