@@ -210,6 +210,36 @@ FRESH_TEST(a_thread_may_fork_without_its_heap) {
     }
 }
 
+static void walk_after(uint64_t ms) {
+    fake_os_advance_ms(ms);
+    ps_thread_enter();
+    (void)ps_take_tick(ps_os_now_ms());
+    ps_thread_leave();
+}
+
+/* Heaps are taken in a process that has two. */
+static void acquire_heap(void) {
+    ps_engine_start();
+    (void)ps_heap_acquire();
+    ps_thread_leave();
+}
+
+FRESH_TEST(a_thread_that_got_its_asked_heap_back_counts_as_active) {
+    acquire_heap();
+    start_sleeper();
+    struct ps_heap *heap = heap_of_sleeper();
+    walk_after(IDLE_MS);
+    REQUIRE(heap->is_asked);
+    worker_do(&sleeper, free_next, blocks);
+    CHECK_PTR_EQ(heap_of_sleeper(), heap);
+    walk_after(STEP_MS);
+    CHECK(!heap->is_asked);
+    walk_after(STEP_MS);
+    CHECK(heap->is_asked);
+    wake_and_stop();
+    check_live_blocks(0);
+}
+
 /* How long a thread with so many blocks sleeps before its heap is asked for. */
 static uint64_t sleep_ms(size_t count) {
     worker_start(&sleeper);
@@ -221,10 +251,7 @@ static uint64_t sleep_ms(size_t count) {
     uint64_t ms = 0;
     for (; !heap->is_asked; ms += STEP_MS) {
         REQUIRE(ms < IDLE_MS);
-        fake_os_advance_ms(STEP_MS);
-        ps_thread_enter();
-        (void)ps_take_tick(ps_os_now_ms());
-        ps_thread_leave();
+        walk_after(STEP_MS);
     }
     for (size_t i = 0; i < count; i++) {
         live_end(&blocks[i]);
@@ -234,9 +261,7 @@ static uint64_t sleep_ms(size_t count) {
 }
 
 FRESH_TEST(a_heap_with_few_spans_is_left_to_its_thread_for_longer) {
-    ps_engine_start();
-    (void)ps_heap_acquire();
-    ps_thread_leave();
+    acquire_heap();
     uint64_t few_ms = sleep_ms(1);
     CHECK_CMP(few_ms, >, 40);
     CHECK_CMP(sleep_ms(BLOCKS), <=, 2 * STEP_MS);
