@@ -91,6 +91,16 @@ static void use_some(void *unused) {
     }
 }
 
+FRESH_TEST(blocks_from_the_cache_are_counted_as_allocated) {
+    set_up();
+    struct ps_census before = engine_census();
+    worker_do(&other, use_some, NULL);
+    struct ps_census after = engine_census();
+    CHECK_EQ(after.malloc_count - before.malloc_count, USED);
+    CHECK_EQ(after.free_count - before.free_count, USED);
+    tear_down();
+}
+
 FRESH_TEST(as_many_blocks_stay_as_were_used) {
     set_up();
     size_t before = cached();

@@ -119,7 +119,8 @@ PS_INLINE void add_newest(struct ps_cpu_cache *cache, size_t class_index, void *
 
 /* True if blocks of the span may wait on this processor. */
 static inline bool may_wait(const struct ps_span *span) {
-    return span->run.node == ps_node_here() && ps_retention_is_usual();
+    bool is_near = ps_node_last() == 0 || span->run.node == ps_node_here();
+    return is_near && ps_retention_is_usual();
 }
 
 /* Returns whether the block is in the cache. */
@@ -218,7 +219,8 @@ void *ps_cpu_cache_take(struct ps_heap *heap, uint32_t class_index) {
             ps_span_check_waiting(ps_span_at(block), block);
             ps_link_clear(block);
         }
-        ps_owner_add(&heap->bins[class_index].x_taken, 1);
+        /* Not in the bin: its line is not needed otherwise. */
+        ps_owner_add(&heap->x_cache_takes, 1);
     }
     return block;
 }
@@ -227,7 +229,7 @@ void *ps_cpu_cache_take(struct ps_heap *heap, uint32_t class_index) {
 
 /* Blocks that the heap's owner has taken, without the last few. */
 static uint64_t taken_of(const struct ps_heap *heap) {
-    uint64_t taken = 0;
+    uint64_t taken = heap->x_cache_takes;
     for (uint32_t i = 0; i < ps_size_class_count; i++) {
         taken += heap->bins[i].x_taken;
     }

@@ -119,6 +119,7 @@ static void count_heap(struct ps_heap *heap, void *context) {
         count_bin(&out->classes[i], &heap->bins[i], &count->weights[i]);
     }
     out->malloc_count += ps_medium_cache_frees(&heap->medium);
+    out->malloc_count += ps_load_relaxed(&heap->x_cache_takes); /* relaxed: see the file comment */
     out->heap_total_count++;
     /* relaxed, all three: see the file comment. */
     out->heap_live_count += ps_load_relaxed(&heap->x_state) == PS_HEAP_LIVE;

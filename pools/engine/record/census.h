@@ -20,7 +20,7 @@ struct ps_census_class {
     uint64_t prepared_blocks; /* ready in windows of bins and caches of processors, not live */
     uint64_t spans;           /* spans of this class */
     uint64_t span_bytes;      /* their address space */
-    uint64_t taken_blocks;    /* allocated since the start */
+    uint64_t taken_blocks;    /* allocated from spans since the start */
     uint64_t rounding;        /* share of a block beyond its request, of 65536: the mean of a sample
                                * of requests */
 };

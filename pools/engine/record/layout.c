@@ -98,6 +98,7 @@ static const struct ps_layout_number numbers[] = {
     FIELD("heap.bins", struct ps_heap, bins),
     FIELD("heap.remote_frees", struct ps_heap, x_remote_frees),
     FIELD("heap.remote_batches", struct ps_heap, x_remote_batches),
+    FIELD("heap.cache_takes", struct ps_heap, x_cache_takes),
     FIELD("heap.streak_span", struct ps_heap, streak_span),
     FIELD("heap.streak_first", struct ps_heap, streak_first),
     FIELD("heap.thread", struct ps_heap, x_thread),

@@ -89,6 +89,7 @@ class Census:
     heap_total_count: int = 0
     orphan_span_count: int = 0
     medium_frees: int = 0
+    cache_takes: int = 0  # small blocks from caches of processors
     large_allocs: int = 0
     sample_count: int = 0
 
@@ -137,7 +138,7 @@ class Census:
     @property
     def malloc_count(self) -> int:
         """Since the start."""
-        taken = sum(one.taken_blocks for one in self.classes)
+        taken = sum(one.taken_blocks for one in self.classes) + self.cache_takes
         medium = self.medium_frees + self.medium_count
         return taken + medium + self.large_allocs + self.sample_count + self.guard_live_count
 
@@ -341,8 +342,7 @@ class Reader:
         layout = self.layout
         record = layout.record(
             "heap.next", "heap.state", "heap.remote_frees", "heap.remote_batches",
-            "heap.medium_sums", "heap.medium_frees", "heap.hard",
-        )  # fmt: skip
+            "heap.medium_sums", "heap.medium_frees", "heap.hard")  # fmt: skip
         shift, live = layout.offset("medium_sums.frees_shift"), layout.offset("heap.live")
         address = self.memory.number(layout.place("heaps"))
         while address and len(census.heaps) < HEAPS_MAX:
@@ -354,6 +354,8 @@ class Reader:
             census.remote_free_count += frees
             census.remote_batch_count += batches
             census.medium_frees += medium_frees + (sums >> shift)
+            if "heap.cache_takes" in layout.numbers:  # otherwise the bins count them
+                census.cache_takes += layout.record("heap.cache_takes").of(data)[0]
             self.read_bins(census, data)
             if not census.has_calls:
                 self.read_hard(census, hard)
