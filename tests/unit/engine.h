@@ -47,6 +47,13 @@ void ps_configure(struct ps_config *config) { *config = engine_config; }
         ps_control_page.x_background = PS_BACKGROUND_ASLEEP;                                       \
     }
 
+/* Gives the calling thread a heap. A job of a worker, too. */
+static inline void acquire_heap(void *unused) {
+    (void)unused;
+    (void)ps_heap_acquire();
+    ps_thread_leave();
+}
+
 /* ---- random numbers for any thread; unit_random is for one ---- */
 
 static inline uint64_t engine_random(uint64_t *state) {

@@ -65,12 +65,6 @@ static void free_found(void *unused) {
     ps_heap_free(found);
 }
 
-static void acquire_heap(void *unused) {
-    (void)unused;
-    (void)ps_heap_acquire();
-    ps_thread_leave();
-}
-
 static size_t cached(void) { return ps_cpu_cache_blocks(ps_size_class_of(BYTES)); }
 
 static struct worker owner;

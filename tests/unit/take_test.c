@@ -217,15 +217,9 @@ static void walk_after(uint64_t ms) {
     ps_thread_leave();
 }
 
-/* Heaps are taken in a process that has two. */
-static void acquire_heap(void) {
-    ps_engine_start();
-    (void)ps_heap_acquire();
-    ps_thread_leave();
-}
-
 FRESH_TEST(a_thread_that_got_its_asked_heap_back_counts_as_active) {
-    acquire_heap();
+    ps_engine_start();
+    acquire_heap(NULL); /* heaps are taken in a process that has two */
     start_sleeper();
     struct ps_heap *heap = heap_of_sleeper();
     walk_after(IDLE_MS);
@@ -261,7 +255,8 @@ static uint64_t sleep_ms(size_t count) {
 }
 
 FRESH_TEST(a_heap_with_few_spans_is_left_to_its_thread_for_longer) {
-    acquire_heap();
+    ps_engine_start();
+    acquire_heap(NULL); /* heaps are taken in a process that has two */
     uint64_t few_ms = sleep_ms(1);
     CHECK_CMP(few_ms, >, 40);
     CHECK_CMP(sleep_ms(BLOCKS), <=, 2 * STEP_MS);

@@ -119,8 +119,7 @@ PS_INLINE void add_newest(struct ps_cpu_cache *cache, size_t class_index, void *
 
 /* True if blocks of the span may wait on this processor. */
 static inline bool may_wait(const struct ps_span *span) {
-    bool is_near = ps_node_last() == 0 || span->run.node == ps_node_here();
-    return is_near && ps_retention_is_usual();
+    return span->run.node == ps_node_here() && ps_retention_is_usual();
 }
 
 /* Returns whether the block is in the cache. */

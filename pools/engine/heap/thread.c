@@ -288,7 +288,7 @@ static bool examine_heap(struct walk *walk, struct ps_heap *heap) {
         walk->work[walk->count++] = heap;
         return true;
     }
-    struct ps_thread_words *thread = ps_load_acquire(&heap->x_thread); /* acquire: ps_take_attach */
+    struct ps_thread_words *thread = ps_load_acquire(&heap->x_thread); /* acquire: see attach */
     if (state != PS_HEAP_LIVE || thread == NULL || thread == &ps_thread ||
         !(heap->is_asked || is_idle(heap, walk->now_ms)) ||
         !ps_os_is_mapped(thread)) { /* a thread may end without its destructors */

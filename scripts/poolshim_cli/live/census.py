@@ -343,6 +343,7 @@ class Reader:
         record = layout.record(
             "heap.next", "heap.state", "heap.remote_frees", "heap.remote_batches",
             "heap.medium_sums", "heap.medium_frees", "heap.hard")  # fmt: skip
+        takes = [layout.record(name) for name in ("heap.cache_takes",) if name in layout.numbers]
         shift, live = layout.offset("medium_sums.frees_shift"), layout.offset("heap.live")
         address = self.memory.number(layout.place("heaps"))
         while address and len(census.heaps) < HEAPS_MAX:
@@ -354,8 +355,7 @@ class Reader:
             census.remote_free_count += frees
             census.remote_batch_count += batches
             census.medium_frees += medium_frees + (sums >> shift)
-            if "heap.cache_takes" in layout.numbers:  # otherwise the bins count them
-                census.cache_takes += layout.record("heap.cache_takes").of(data)[0]
+            census.cache_takes += sum(one.of(data)[0] for one in takes)  # or the bins count them
             self.read_bins(census, data)
             if not census.has_calls:
                 self.read_hard(census, hard)
