@@ -11,8 +11,9 @@ user=$(id -un)
 mariadb-install-db --no-defaults --user="$user" --datadir="$folder/data" --skip-test-db \
     --innodb-log-file-size=16M --auth-root-authentication-method=normal >"$folder/install.log" 2>&1
 
+# In a subshell, which it replaces: a signal to that one is the server's.
 start() {
-    mariadbd --no-defaults --user="$user" --datadir="$folder/data" --socket="$folder/sock" \
+    exec mariadbd --no-defaults --user="$user" --datadir="$folder/data" --socket="$folder/sock" \
         --skip-networking --innodb-log-file-size=16M "$@"
 }
 
