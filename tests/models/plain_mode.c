@@ -10,6 +10,7 @@
 #include "pools/engine/heap/mode.h"
 #include "pools/engine/heap/refill.h"
 #include "pools/engine/heap/slow_path.h"
+#include "pools/engine/os/rseq.h"
 
 struct ps_mode ps_mode = {
     .entry = {.alloc = ps_plain_alloc, .free_block = ps_plain_free},
@@ -38,23 +39,28 @@ void ps_mode_ignores_class(struct ps_heap *heap, uint32_t class_index) {
 
 bool ps_mode_reclaims_nothing(void) { return false; }
 
-bool ps_cpu_cache_put(struct ps_heap *heap, struct ps_span *span, void *block) {
+ptrdiff_t ps_rseq_offset;
+
+struct ps_cpu_cache *ps_cpu_x_caches[PS_CPU_CACHES];
+
+bool ps_cpu_cache_put(struct ps_heap *heap, const struct ps_span *span, void *block) {
     (void)heap, (void)span, (void)block;
     return false;
 }
 
-bool ps_cpu_cache_put_first(struct ps_heap *heap, struct ps_span *span, void *block,
-                            uintptr_t owner_key) {
-    (void)heap, (void)span, (void)block, (void)owner_key;
+bool ps_cpu_cache_put_first(const struct ps_span *span, void *block) {
+    (void)span, (void)block;
     return false;
 }
 
-void *ps_cpu_cache_take(struct ps_heap *heap, uint32_t class_index) {
-    (void)heap, (void)class_index;
+void *ps_cpu_cache_take(uint32_t class_index) {
+    (void)class_index;
     return NULL;
 }
 
-void ps_cpu_cache_ask(struct ps_heap *heap, uint32_t class_index) { (void)heap, (void)class_index; }
+void ps_cpu_cache_ask(uint32_t class_index) { (void)class_index; }
+
+void ps_cpu_cache_choose(void) {}
 
 ps_medium_block ps_cpu_medium_take(size_t index, size_t pages, bool may_make) {
     (void)index, (void)pages, (void)may_make;

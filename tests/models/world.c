@@ -42,6 +42,8 @@ void ps_fatal_block(const char *what, const void *block, size_t size) {
 }
 
 /* One for all: how salts differ is no matter of orders. */
+uintptr_t ps_link_mark_salt = UINTPTR_MAX / 5;
+
 uintptr_t ps_link_new_salt(void) { return (uintptr_t)0x5a17 << 48; }
 
 bool ps_span_open(struct ps_span *span, bool is_sparse) {

@@ -1,57 +1,28 @@
 // sources: tests/unit/fake_os.c
 /* SPDX-License-Identifier: MIT */
-/* Caches of processors that come before the heap: which threads choose them, and what they get. */
+/* Caches of processors that come before the heap: in which threads, and what they get. */
 #include "pools/engine/heap/refill.h"
-#include "pools/engine/heap/remote.h"
 #include "tests/unit/passed_blocks.h"
 
-static struct ps_heap *heap_of_other;
-
-static void free_and_choose(void *is_own) {
-    heap_of_other = ps_thread_own();
-    for (size_t i = 0; i < BLOCKS && is_own != NULL; i++) {
-        blocks[i] = ps_heap_alloc(BYTES);
-    }
-    for (size_t i = 0; i < BLOCKS; i++) {
-        ps_heap_free(blocks[i]);
-    }
-    ps_thread_enter();
-    ps_remote_flush(heap_of_other);
-    for (uint32_t i = 0; i < ps_size_class_count; i++) {
-        ps_bin_settle(&heap_of_other->bins[i], heap_of_other->current[i]);
-    }
-    ps_cpu_cache_choose(heap_of_other);
-    ps_thread_leave();
-}
-
 static bool is_first;
-static void read_is_first(void *unused) {
-    (void)unused;
-    is_first = ps_thread.caches_first != 0;
+static void read_is_first(void *is_asked_again) {
+    if (is_asked_again != NULL) {
+        ps_cpu_cache_choose();
+    }
+    is_first = ps_thread_caches_first(&ps_thread);
 }
 
-static bool comes_first(void) {
-    worker_do(&other, read_is_first, NULL);
+static bool comes_first(struct worker *worker, bool is_asked_again) {
+    worker_do(worker, read_is_first, is_asked_again ? &is_first : NULL);
     return is_first;
 }
 
-/* The other thread frees nothing but blocks of the first. */
-static void make_first(void) {
-    set_up();
-    for (int i = 0; i < 100 && !comes_first(); i++) {
-        worker_do(&owner, allocate, NULL);
-        worker_do(&other, free_and_choose, NULL);
-        worker_do(&other, allocate, NULL);
-        worker_do(&owner, free_all, NULL);
-    }
-    CHECK(comes_first());
-}
-
 static void reuse_own(void *unused) {
+    struct ps_heap *heap = ps_thread_own();
     (void)unused;
     ps_heap_free(ps_heap_alloc(BYTES));
     size_t before = cached();
-    uint64_t frees = heap_of_other->x_remote_frees;
+    uint64_t frees = heap->x_remote_frees;
     void *block = ps_heap_alloc(BYTES);
     CHECK_EQ(cached(), before - 1);
     ps_heap_free(block);
@@ -65,31 +36,51 @@ static void reuse_own(void *unused) {
     CHECK_EQ(ps_block_usable(block), BYTES);
     void *longer = ps_block_resize(block, 8 * BYTES);
     ps_heap_free(longer);
-    CHECK_CMP(heap_of_other->x_remote_frees, <=, frees + 2);
+    CHECK_CMP(heap->x_remote_frees, <=, frees + 2);
 }
 
-FRESH_TEST(caches_come_first_where_a_thread_frees_blocks_of_others) {
-    make_first();
+FRESH_TEST(caches_come_first_where_there_are_many_threads) {
+    start_threads();
+    worker_do(&owner, acquire_heap, NULL);
+    worker_do(&other, acquire_heap, NULL);
+    CHECK(!comes_first(&other, true));
+    worker_do(&third, acquire_heap, NULL);
+    CHECK(comes_first(&third, false)); /* the thread that makes them many, at once */
+    CHECK(comes_first(&other, true));
+    pass_blocks();
     worker_do(&other, reuse_own, NULL);
-    for (int i = 0; i < 100 && comes_first(); i++) {
-        worker_do(&other, free_and_choose, &owner); /* its own blocks alone */
-    }
-    CHECK(!comes_first());
     tear_down();
 }
 
-FRESH_TEST(caches_do_not_come_first_once_there_are_few_threads) {
-    make_first();
-    ps_background_fork_child(true); /* counts one thread */
-    worker_do(&other, free_and_choose, &owner);
-    CHECK(!comes_first());
-    ps_background_thread_begun();
-    ps_background_thread_begun();
+FRESH_TEST(caches_come_first_only_with_restartable_sequences) {
+    start_threads();
+    ps_cpu_may_be_first = false;
+    worker_do(&third, acquire_heap, NULL);
+    pass_blocks();
+    CHECK(!comes_first(&other, true));
+    CHECK_CMP(cached(), >, 0);
+    tear_down();
+}
+
+FRESH_TEST(caches_come_first_until_there_are_few_threads) {
+    set_up();
+    CHECK(comes_first(&other, true));
+    worker_stop(&third);
+    CHECK(comes_first(&other, true)); /* as many threads as before, when it was not so */
+    worker_stop(&owner);
+    CHECK(!comes_first(&other, true));
+    worker_start(&third);
+    worker_do(&third, acquire_heap, NULL);
+    CHECK(!comes_first(&third, true));
+    worker_start(&owner);
+    worker_do(&owner, acquire_heap, NULL);
+    CHECK(comes_first(&owner, false));
     tear_down();
 }
 
 FRESH_TEST(a_thread_whose_caches_come_first_ends) {
-    make_first();
+    set_up();
+    CHECK(comes_first(&other, true));
     worker_do(&owner, allocate, NULL);
     worker_stop(&other);
     worker_start(&other);

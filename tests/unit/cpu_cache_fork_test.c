@@ -7,6 +7,7 @@
  */
 #include "pools/engine/heap/background.h"
 #include "pools/engine/heap/cpu_cache.h"
+#include "pools/engine/heap/cpu_return.h"
 #include "pools/engine/heap/remote.h"
 #include "pools/engine/page/retention.h"
 #include "tests/unit/engine.h"
@@ -66,7 +67,7 @@ static void fill_and_empty_a_cache(void) {
     ps_thread_enter();
     ps_remote_flush(ps_thread_own());
     for (int i = 0; i < 4; i++) { /* the first makes one */
-        ps_cpu_cache_ask(ps_thread_own(), class_index);
+        ps_cpu_cache_ask(class_index);
     }
     ps_thread_leave();
     free_some(BLOCKS / 2, BLOCKS);
@@ -75,18 +76,20 @@ static void fill_and_empty_a_cache(void) {
         void *used[3];
         for (int i = 0; i < 3; i++) {
             ps_thread_enter();
-            used[i] = ps_cpu_cache_take(ps_thread_own(), class_index);
+            used[i] = ps_cpu_cache_take(class_index);
             ps_thread_leave();
         }
         for (int i = 0; i < 3; i++) {
             ps_heap_free(used[i]);
         }
         fake_os_advance_ms(2 * PS_RETENTION_SCAN_MS);
-        (void)ps_cpu_cache_tick(ps_os_now_ms(), ps_remote_return);
-        (void)ps_cpu_cache_tick(ps_os_now_ms(), ps_remote_return);
+        for (int i = 0; i < 3; i++) {
+            (void)ps_cpu_return_tick(ps_os_now_ms(), ps_remote_return);
+            fake_os_advance_ms(1);
+        }
     }
     CHECK_EQ(ps_cpu_cache_blocks(class_index), 3);
-    ps_cpu_cache_drain(ps_remote_return);
+    ps_cpu_return_all(ps_remote_return);
     CHECK_EQ(ps_cpu_cache_blocks(class_index), 0);
     ps_heap_give_up();
 }
@@ -97,7 +100,7 @@ static void take_from_cache_and_use_the_rest(void) {
     size_t count = 0;
     ps_thread_enter();
     while (count < 2 * BLOCKS) {
-        taken[count] = ps_cpu_cache_take(ps_thread_own(), ps_size_class_of(CACHED_BYTES));
+        taken[count] = ps_cpu_cache_take(ps_size_class_of(CACHED_BYTES));
         if (taken[count] == NULL) {
             break;
         }
@@ -118,6 +121,7 @@ static void take_from_cache_and_use_the_rest(void) {
 
 FRESH_TEST(a_processor_caches_blocks_and_returns_them) {
     ps_engine_start();
+    ps_cpu_may_be_first = true;
     fork_at_each_step(allocate_for_others, fill_and_empty_a_cache, take_from_cache_and_use_the_rest,
                       11);
     worker_stop(&more[0]);

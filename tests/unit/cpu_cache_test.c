@@ -3,8 +3,9 @@
 /* Blocks of other heaps that a processor keeps: reuse, bounds, return, misuse, forks. */
 #include "pools/engine/harden/guard.h"
 #include "pools/engine/heap/cpu_cache.h"
+#include "pools/engine/heap/cpu_return.h"
+#include "pools/engine/heap/registry.h"
 #include "pools/engine/heap/remote.h"
-#include "pools/engine/page/node.h"
 #include "pools/engine/page/retention.h"
 #include "pools/engine/profile/countdown.h"
 #include "pools/engine/profile/profile.h"
@@ -22,35 +23,53 @@ FRESH_TEST(what_another_thread_allocated_serves_the_one_that_freed_it) {
     CHECK(found != NULL);
     check_live_blocks(1);
     memset(found, 0xff, BYTES);
-    worker_do(&owner, free_found, NULL); /* its own: not cached */
+    worker_do(&owner, free_found, NULL);
     check_live_blocks(0);
     tear_down();
+}
+
+static size_t cached_on(size_t cpu) {
+    const struct ps_cpu_cache *cache = ps_cpu_x_caches[cpu];
+    return cache != NULL ? cache->x_state[ps_size_class_of(BYTES)] & PS_CPU_STATE_COUNT : 0;
 }
 
 FRESH_TEST(another_processor_has_other_blocks) {
     set_up();
     size_t before = cached();
     fake_os_set_cpu(1);
+    worker_do(&other, find, NULL); /* makes its cache */
+    CHECK_EQ(cached_on(0), before);
+    CHECK_CMP(cached_on(1), >, 0);
+    tear_down();
+}
+
+FRESH_TEST(a_processor_beyond_those_with_caches_caches_nothing) {
+    set_up();
+    size_t before = cached();
+    fake_os_set_cpu(PS_CPU_CACHES);
+    worker_do(&owner, allocate, NULL);
     worker_do(&other, find, NULL);
+    worker_do(&other, free_all, NULL);
     CHECK_EQ(cached(), before);
-    worker_do(&other, free_found, NULL);
-    fake_os_set_cpu(PS_CPU_CACHES); /* shares the first one */
-    worker_do(&other, find, NULL);
-    CHECK(found != NULL);
-    worker_do(&other, free_found, NULL);
+    fake_os_set_cpu(UINT32_MAX);
+    worker_do(&owner, allocate, NULL);
+    worker_do(&other, free_all, NULL);
+    CHECK_EQ(cached(), before);
     fake_os_set_cpu(0);
     tear_down();
 }
 
 FRESH_TEST(blocks_of_another_node_are_not_cached) {
     set_up();
-    ps_node_x_last = 1;
-    ps_node_x_of_cpu[0] = 1; /* what exists is of node 0 */
-    ps_heap_trim(0);
-    pass_blocks();
-    CHECK_EQ(cached(), 0);
-    ps_node_x_of_cpu[0] = 0;
-    pass_blocks();
+    size_t before = cached();
+    worker_do(&owner, allocate, NULL); /* of node 0 */
+    before -= before < BLOCKS ? before : BLOCKS;
+    ps_cpu_x_caches[0]->node = 1;
+    worker_do(&other, free_all, NULL);
+    CHECK_EQ(cached(), before);
+    ps_cpu_x_caches[0]->node = 0;
+    worker_do(&owner, allocate, NULL);
+    worker_do(&other, free_all, NULL);
     CHECK_CMP(cached(), >, 0);
     tear_down();
 }
@@ -58,7 +77,8 @@ FRESH_TEST(blocks_of_another_node_are_not_cached) {
 static void tick(uint64_t ms) {
     fake_os_advance_ms(ms);
     for (int i = 0; i < 4; i++) { /* a round is over */
-        (void)ps_cpu_cache_tick(ps_os_now_ms(), ps_remote_return);
+        (void)ps_cpu_return_tick(ps_os_now_ms(), ps_remote_return);
+        fake_os_advance_ms(1);
     }
 }
 
@@ -71,7 +91,7 @@ FRESH_TEST(unused_blocks_return_to_their_spans) {
     }
     CHECK_CMP(passed_ms, >=, PS_RETENTION_SCAN_MS / 2);
     tick(PS_RETENTION_SCAN_MS);
-    CHECK_EQ(ps_cpu_cache_tick(ps_os_now_ms(), ps_remote_return), 0);
+    CHECK_EQ(ps_cpu_return_tick(ps_os_now_ms(), ps_remote_return), 0);
     tear_down();
 }
 
@@ -82,7 +102,7 @@ static void use_some(void *unused) {
     (void)unused;
     ps_thread_enter();
     for (int i = 0; i < USED; i++) {
-        used[i] = ps_cpu_cache_take(ps_thread_own(), ps_size_class_of(BYTES));
+        used[i] = ps_cpu_cache_take(ps_size_class_of(BYTES));
         CHECK(used[i] != NULL);
     }
     ps_thread_leave();
@@ -114,9 +134,6 @@ FRESH_TEST(as_many_blocks_stay_as_were_used) {
     CHECK_EQ(cached(), USED);
     tick(PS_RETENTION_SCAN_MS);
     CHECK_EQ(cached(), 0);
-    worker_do(&owner, allocate, NULL);
-    worker_do(&other, free_all, NULL);
-    CHECK_EQ(cached(), 0); /* until the class takes fresh memory again */
     tear_down();
 }
 
@@ -136,31 +153,66 @@ FRESH_TEST(no_block_is_cached_while_memory_is_short) {
     tear_down();
 }
 
-/* The oldest block is linked, the newest is not touched yet. */
-static void check_second_free(bool is_newest) {
-    set_up();
-    struct ps_cpu_cache *cache = ps_cpu_x_caches[0];
-    uint32_t class_index = ps_size_class_of(BYTES);
-    size_t newest = cache->x_count[class_index] - 1u;
-    CHECK_CMP(cache->linked[class_index], >, 0);
-    CHECK_CMP(cache->linked[class_index], <, newest);
-    void *block = cache->blocks[class_index][is_newest ? newest : 0];
-    CHECK_ABORTS(ps_heap_free(block), "poolshim: double free of 0x");
+static void *cached_block(size_t index) {
+    return ps_cpu_x_caches[0]->blocks[ps_size_class_of(BYTES)][index];
 }
 
-FRESH_TEST(a_second_free_of_a_cached_block_is_reported) { check_second_free(false); }
-
-FRESH_TEST(a_second_free_of_the_newest_cached_block_is_reported) { check_second_free(true); }
-
-FRESH_TEST(a_second_free_is_reported_when_the_cache_links_the_block) {
+FRESH_TEST(a_second_free_of_a_cached_block_is_reported) {
     set_up();
-    struct ps_cpu_cache *cache = ps_cpu_x_caches[0];
-    uint32_t class_index = ps_size_class_of(BYTES);
-    void *block = cache->blocks[class_index][cache->x_count[class_index] - 1u];
-    ps_store_relaxed(&cache->lock.x_holder, 12345u); /* so that it is not found at the free */
+    ps_cpu_cache_choose();
+    CHECK(ps_thread_caches_first(&ps_thread));
+    CHECK_ABORTS(ps_heap_free(cached_block(0)), "poolshim: double free of 0x");
+    CHECK_ABORTS(ps_heap_free(cached_block(cached() - 1)), "poolshim: double free of 0x");
+    WHEN("the cache is full");
+    ps_cpu_x_caches[0]->x_limit[ps_size_class_of(BYTES)] = (uint16_t)cached();
+    CHECK_ABORTS(ps_heap_free(cached_block(0)), "poolshim: double free of 0x");
+}
+
+static uint64_t *state_of_class(void) {
+    return &ps_cpu_x_caches[0]->x_state[ps_size_class_of(BYTES)];
+}
+
+static void hold(void) { *state_of_class() |= PS_CPU_STATE_HELD; }
+
+static void release(void) { *state_of_class() &= ~(uint64_t)PS_CPU_STATE_HELD; }
+
+FRESH_TEST(a_second_free_of_a_thread_without_caches_is_reported_when_the_block_leaves) {
+    set_up();
+    do { /* ends: the cache has only so many */
+        found = ps_heap_alloc(BYTES);
+    } while (!ps_heap_owns(ps_thread_own(), ps_span_at(found)));
+    worker_do(&other, free_found, NULL);
+    ps_registry_set_caches_first(false);
+    ps_heap_free(found); /* its fast path does not know the mark */
+    CHECK_ABORTS(ps_cpu_return_all(ps_remote_return), "poolshim: double free of, or write after");
+}
+
+static void ignore(void *unused) { (void)unused; }
+
+FRESH_TEST(a_free_of_an_interior_pointer_is_reported) {
+    set_up();
+    ps_cpu_cache_choose();
+    char *block = ps_heap_alloc(BYTES);
+    ps_heap_free(ps_heap_alloc(BYTES)); /* the granule is tagged */
+    CHECK(ps_page_map_tag(block) != 0);
+    CHECK_ABORTS(ps_heap_free(block + 16), "poolshim: free of interior pointer 0x");
     ps_heap_free(block);
-    ps_store_relaxed(&cache->lock.x_holder, 0u);
-    CHECK_ABORTS(ps_cpu_cache_drain(ps_remote_return), "poolshim: double free of 0x");
+    worker_do(&owner, ignore, NULL);
+    tear_down();
+}
+
+FRESH_TEST(a_granule_of_another_class_has_another_tag) {
+    set_up();
+    ps_cpu_cache_choose();
+    void *small = ps_heap_alloc(BYTES);
+    void *long_block = ps_heap_alloc(4 * BYTES);
+    ps_heap_free(small);
+    ps_heap_free(long_block);
+    CHECK_EQ(ps_span_tag_class(ps_page_map_tag(small)), ps_size_class_of(BYTES));
+    CHECK_EQ(ps_span_tag_class(ps_page_map_tag(long_block)), ps_size_class_of(4 * BYTES));
+    tear_down();
+    CHECK_EQ(ps_page_map_tag(small), 0);
+    CHECK_EQ(ps_page_map_tag(long_block), 0);
 }
 
 FRESH_TEST(a_write_to_a_cached_block_is_reported_when_it_is_taken) {
@@ -168,7 +220,7 @@ FRESH_TEST(a_write_to_a_cached_block_is_reported_when_it_is_taken) {
     for (size_t i = 0; i < BLOCKS; i++) {
         memset(blocks[i], 0x55, 8);
     }
-    CHECK_ABORTS(ps_cpu_cache_drain(ps_remote_return), "poolshim: ");
+    CHECK_ABORTS(ps_cpu_return_all(ps_remote_return), "poolshim: ");
 }
 
 /* ---- while allocations are sampled ---- */
@@ -182,7 +234,6 @@ size_t ps_guard_trace(uintptr_t *sites, size_t limit, uintptr_t instruction) {
 
 static size_t drawn; /* blocks that the other thread took from the cache */
 
-/* As many as the cache has. */
 static void allocate_cached(void *unused) {
     size_t before = cached();
     (void)unused;
@@ -190,6 +241,25 @@ static void allocate_cached(void *unused) {
         blocks[i] = ps_heap_alloc(BYTES);
     }
     drawn += before - cached();
+}
+
+static void *kept[8 * TRIES];
+static size_t kept_count;
+
+/* Until the thread's heap has no block of the class. */
+static void exhaust(void *unused) {
+    size_t before = cached();
+    (void)unused;
+    while (cached() == before && kept_count < sizeof kept / sizeof kept[0]) {
+        kept[kept_count++] = ps_heap_alloc(BYTES);
+    }
+}
+
+static void free_kept(void *unused) {
+    (void)unused;
+    while (kept_count > 0) {
+        ps_heap_free(kept[--kept_count]);
+    }
 }
 
 /* Fresh spans, for each of which the cache may have more. */
@@ -212,11 +282,12 @@ static void profile_every(size_t interval_bytes) {
 
 static void check_that_cached_blocks_are_reused(void) {
     set_up();
-    CHECK_CMP(cached(), >, 0);
+    CHECK_CMP(cached(), >, 1);
+    worker_do(&other, exhaust, NULL);
     worker_do(&other, allocate_cached, NULL);
     CHECK_CMP(drawn, >, 0);
-    CHECK_EQ(cached(), 0);
     worker_do(&other, free_all, NULL);
+    worker_do(&other, free_kept, NULL);
     tear_down();
 }
 
@@ -236,6 +307,7 @@ FRESH_TEST(blocks_of_the_cache_are_sampled_as_often_as_others) {
     profile_every(interval);
     set_up();
     worker_do(&other, take_fresh_spans, NULL);
+    worker_do(&other, exhaust, NULL);
     double blocks_made = 0;
     const struct ps_profile_stack *stack = ps_profile_next(NULL); /* the only one */
     struct ps_profile_sums before = {0};
@@ -254,41 +326,53 @@ FRESH_TEST(blocks_of_the_cache_are_sampled_as_often_as_others) {
     double deviation = sqrt(blocks_made * (1 - hit) / hit);
     CHECK(fabs((double)(after.made_weight - before.made_weight) / PS_DRAW_WEIGHT_ONE -
                blocks_made) < 4 * deviation);
+    worker_do(&other, free_kept, NULL);
     tear_down();
 }
 
-/* ---- a lock that is held ---- */
+/* ---- a class that is held ---- */
 
-FRESH_TEST(a_held_cache_is_left_alone) {
+FRESH_TEST(a_held_class_is_left_alone) {
     set_up();
     size_t before = cached();
-    ps_store_relaxed(&ps_cpu_x_caches[0]->lock.x_holder, 12345u);
+    hold();
     worker_do(&owner, allocate, NULL);
     worker_do(&other, find, NULL);
     worker_do(&other, free_found, NULL);
     worker_do(&other, free_all, NULL);
-    ps_cpu_cache_drain(ps_remote_return);
+    ps_cpu_return_all(ps_remote_return);
     CHECK_EQ(cached(), before);
-    ps_store_relaxed(&ps_cpu_x_caches[0]->lock.x_holder, 0u);
+    release();
     tear_down();
 }
 
-FRESH_TEST(a_child_uses_the_cache_that_a_thread_of_its_parent_held) {
-    set_up();
-    ps_store_relaxed(&ps_cpu_x_caches[0]->lock.x_holder, 12345u);
-    ps_cpu_x_caches[0]->lock.changing = ps_size_class_of(BYTES) + 1;
+/* Of a cache that has blocks, a class of which is held; the child is able to return all. */
+static size_t cached_in_child(void) {
+    int status;
     pid_t pid = fork();
     REQUIRE(pid >= 0);
     if (pid == 0) {
-        bool has_all = cached() != 0;
-        ps_cpu_cache_drain(ps_remote_return);
-        _exit(has_all && cached() == 0 ? 0 : 1);
+        size_t before = cached();
+        ps_cpu_return_all(ps_remote_return);
+        _exit(cached() != 0 ? 100 : (int)(before < 100 ? before : 99));
     }
-    int status;
     REQUIRE(waitpid(pid, &status, 0) == pid);
-    CHECK_EQ(status, 0);
-    CHECK_CMP(cached(), >, 0);
-    ps_store_relaxed(&ps_cpu_x_caches[0]->lock.x_holder, 0u);
+    CHECK(WIFEXITED(status));
+    return (size_t)WEXITSTATUS(status);
+}
+
+FRESH_TEST(a_child_uses_the_class_that_a_thread_of_its_parent_held) {
+    set_up();
+    size_t before = cached();
+    REQUIRE(before > 0);
+    hold();
+    CHECK_EQ(cached_in_child(), before < 99 ? before : 99);
+    WHEN("its blocks were being moved");
+    ps_cpu_x_caches[0]->changing = ps_size_class_of(BYTES);
+    CHECK_EQ(cached_in_child(), 0);
+    ps_cpu_x_caches[0]->changing = PS_CPU_NO_CLASS;
+    release();
+    CHECK_EQ(cached(), before);
     tear_down();
 }
 

@@ -1,8 +1,8 @@
 // sources: tests/unit/fake_os.c
 /* SPDX-License-Identifier: MIT */
 /* Medium blocks that a processor keeps: reuse, lengths, bounds, return, misuse, forks. */
-#include "pools/engine/heap/cpu_cache.h"
 #include "pools/engine/heap/cpu_medium.h"
+#include "pools/engine/heap/cpu_return.h"
 #include "pools/engine/heap/medium_cache.h"
 #include "pools/engine/heap/remote.h"
 #include "pools/engine/page/medium_regions.h"
@@ -65,7 +65,7 @@ static void tear_down(void) {
 static void tick(uint64_t ms) {
     fake_os_advance_ms(ms);
     for (int i = 0; i < 4; i++) { /* a round is over */
-        (void)ps_cpu_cache_tick(ps_os_now_ms(), ps_remote_return);
+        (void)ps_cpu_return_tick(ps_os_now_ms(), ps_remote_return);
     }
 }
 
@@ -185,7 +185,7 @@ FRESH_TEST(unused_blocks_return_to_their_regions) {
     CHECK_EQ(pages - before.dirty_pages - before.clean_pages, cached >> PS_MEDIUM_PAGE_SHIFT);
     tick(PS_RETENTION_SCAN_MS);
     CHECK_EQ(cache()->x_limit, 0);
-    CHECK_EQ(ps_cpu_cache_tick(ps_os_now_ms(), ps_remote_return), 0);
+    CHECK_EQ(ps_cpu_return_tick(ps_os_now_ms(), ps_remote_return), 0);
     tear_down();
 }
 

@@ -280,6 +280,8 @@ uint32_t ps_os_thread_number(void) { return (uint32_t)gettid(); }
 
 uint32_t ps_os_cpu(void) { return LOAD(cpu); }
 
+ptrdiff_t ps_os_rseq_offset(void) { return 0; } /* fake_os_set_cpu would be none */
+
 uint32_t ps_os_cpus(void) { return 1; }
 
 void ps_os_name_thread(const char *name) { (void)pthread_setname_np(pthread_self(), name); }

@@ -25,7 +25,7 @@ static PS_COLD void *refill_sampled(struct ps_heap *heap, struct ps_bin *bin, si
     ps_bin_note_request(bin, bytes);
     int64_t popped = heap->current[class_index]->popped;
     ps_heap_tick(heap);
-    void *cached = ps_cpu_cache_take(heap, class_index);
+    void *cached = ps_cpu_cache_take(class_index);
     if (cached != NULL) {
         ps_guard_count(&heap->guard, 1);
         return cached;

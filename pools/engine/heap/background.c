@@ -56,6 +56,7 @@ static uint32_t x_is_stopped; /* it is to end */
 static uint32_t x_has_begun;  /* it has run */
 static uint32_t x_threads;    /* begun and not ended; without the background thread */
 static uint32_t x_cpus;       /* processors of the process; 0: not counted */
+static uint32_t x_is_crowded; /* see ps_background_is_crowded */
 static uint32_t x_unseen;     /* created, and not begun */
 static uint32_t x_starts;     /* calls of ps_background_start */
 static pthread_t thread;      /* PHASE_BUSY */
@@ -287,8 +288,15 @@ void ps_background_count_cpus(void) {
 }
 
 bool ps_background_is_crowded(void) {
-    uint32_t cpus = ps_load_relaxed(&x_cpus); /* relaxed: a number */
-    return cpus != 0 && ps_background_threads() > 2 * cpus + 1;
+    /* relaxed, all: hints, of which a thread asks again. */
+    uint32_t cpus = ps_load_relaxed(&x_cpus);
+    uint32_t was_crowded = ps_load_relaxed(&x_is_crowded);
+    uint32_t most = was_crowded != 0 ? cpus + 1 : 2 * cpus + 1;
+    uint32_t is_crowded = cpus != 0 && ps_background_threads() > most;
+    if (is_crowded != was_crowded) {
+        ps_store_relaxed(&x_is_crowded, is_crowded);
+    }
+    return is_crowded != 0;
 }
 
 void ps_background_thread_begun(void) {

@@ -149,8 +149,9 @@ uint32_t ps_background_threads(void);
 void ps_background_count_cpus(void);
 
 /* True when more than two threads for each processor have heaps, without one that may wait for the
- * others. The heaps of fewer threads hold little more than caches of processors would. False before
- * the processors are counted. */
+ * others, and then until there is one or less for each. The heaps of fewer threads hold little more
+ * than caches of processors would; two ends, since a process in which some threads have such caches
+ * first and some do not is slower than with either. False before the processors are counted. */
 bool ps_background_is_crowded(void);
 
 /* Notes that a thread got its first heap, and will report its end; that such a thread has ended. */

@@ -1,91 +1,93 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Caches per processor: blocks of other heaps' spans, kept where they were freed for the next
- * malloc of their class on that processor, whichever thread calls it.
+ * Caches per processor: blocks that were freed, kept where that was for the next malloc of their
+ * class on that processor, whichever thread calls it.
  *
  * In a server one thread allocates what another frees. Blocks that return to the span they came
  * from serve its owner alone, which may not run for a while; the thread that runs takes fresh
  * memory meanwhile, so that memory grows with the threads. Through the cache it follows the
  * processors instead, and a block is reused while it is still in the processor's cache lines.
  *
- * A cached block counts as used in its span: neither put nor take changes an account, and any
- * thread may free it again. A put does not touch the block, which is rarely in the processor's
- * cache lines: it prefetches it, and links the one that was put four before it to the end of its
- * span's list. A second free of a linked block, and a write after its free, are found as in a batch
- * (link.h); one of the newest four is found by its address.
+ * A cached block counts as used in its span: neither put nor take changes an account or touches the
+ * span, and any thread may free the block again. The page map tells its class (ps_page_map_tag).
+ * The block's first word is marked (ps_link_mark): a second free is found by the mark, a write
+ * after the free when the block leaves the cache.
  *
- * A thread that mostly frees blocks of others passes all small blocks through the caches first, its
- * own too: it then has no fast path. Its heap serves what they do not have.
+ * In a process of more than two threads per processor (ps_background_is_crowded) the caches come
+ * first: they serve all small requests of all threads, whose fast path is that of cpu_first.h, and
+ * heaps serve what they do not have. A mode that counts requests, and a process without restartable
+ * sequences, keeps the fast path of the heaps, which then ask the caches before they take fresh
+ * memory, and put blocks of other heaps there.
  *
- * A class is cached where it would take fresh memory otherwise: each fresh span allows its cache
- * more blocks, up to 64 and 16 KiB. Blocks that were not used for PS_RETENTION_SCAN_MS return to
- * their spans, and a class of which none was used is cached no more. Blocks of an ended thread
- * return at once, since their spans are then adopted by the thread that frees them. A process of
- * two threads per processor or fewer caches nothing: ps_background_is_crowded.
+ * A class is cached where it is used: each time that its cache is full, or a heap takes a fresh
+ * span, the cache may have twice as many blocks, up to PS_CPU_CACHE_BLOCKS and PS_CPU_CACHE_BYTES.
+ * Blocks that were not used for PS_RETENTION_SCAN_MS return to their spans (cpu_return.h).
  *
- * Lock: that of the cache, only tried (cpu_lock.h).
- *
- * Modes whose frees take the fast path only. Any thread that has a heap, except where noted.
+ * Any thread, except where noted.
  */
 #ifndef PS_HEAP_CPU_CACHE_H
 #define PS_HEAP_CPU_CACHE_H
 
-#include "pools/engine/heap/cpu_lock.h"
 #include "pools/engine/heap/heap.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#define PS_CPU_CACHE_BLOCKS 64 /* of a class */
-#define PS_CPU_CACHE_BYTES ((size_t)16 << 10)
+#define PS_CPU_CACHES 1024      /* processors beyond have none */
+#define PS_CPU_CACHE_BLOCKS 256 /* of a class */
+#define PS_CPU_CACHE_BYTES ((size_t)64 << 10)
 
-/* Fields marked x_ are read without the lock. */
+#define PS_CPU_NO_CLASS UINT32_MAX
+
+/* The state of a class in a cache: how many blocks it has; whether a thread holds it, alone; and
+ * how many were taken from it. Changed as cpu_first.h says. */
+#define PS_CPU_STATE_HELD ((uint32_t)1 << 16)
+#define PS_CPU_STATE_COUNT (PS_CPU_STATE_HELD - 1)
+#define PS_CPU_STATE_TAKES_SHIFT 17
+
 struct ps_cpu_cache {
-    PS_ALIGNED(PS_CACHE_LINE) struct ps_cpu_lock lock; /* its parts are the classes */
-    uint8_t x_count[PS_CLASS_LIMIT];                   /* blocks of each class */
-    uint8_t x_limit[PS_CLASS_LIMIT]; /* most of them; written without the lock, too */
-    uint8_t low[PS_CLASS_LIMIT];     /* least count since unused blocks were returned */
-    uint8_t linked[PS_CLASS_LIMIT];  /* oldest blocks that are linked */
+    PS_ALIGNED(PS_CACHE_LINE) uint64_t x_state[PS_CLASS_LIMIT];
+    uint16_t x_limit[PS_CLASS_LIMIT]; /* most blocks */
+    uint16_t x_low[PS_CLASS_LIMIT];   /* about the least count since unused blocks were returned */
+    uint32_t node;                    /* of the processor */
+    uint32_t changing; /* class that is held and whose blocks are moved; NO_CLASS: none */
     void *blocks[PS_CLASS_LIMIT][PS_CPU_CACHE_BLOCKS]; /* the oldest first */
 };
 
 /* Made when they are needed. Read from outside of the process, too: record/layout.h. */
 extern PS_HIDDEN struct ps_cpu_cache *ps_cpu_x_caches[PS_CPU_CACHES];
 
-/* Caches a block of another owner's span of one granule. False: it has to return to its span. Cost:
- * about 30 instructions, one of them a swap. */
-bool ps_cpu_cache_put(struct ps_heap *heap, struct ps_span *span, void *block);
+/* No processor of this number or a higher one has a cache. */
+extern PS_HIDDEN uint32_t ps_cpu_x_end;
 
-/* The same where caches come first, of the thread's own blocks, too. owner_key: the span's. */
-bool ps_cpu_cache_put_first(struct ps_heap *heap, struct ps_span *span, void *block,
-                            uintptr_t owner_key);
+/* Caches a block of another owner's span of one granule. False: it has to return to its span. */
+bool ps_cpu_cache_put(struct ps_heap *heap, const struct ps_span *span, void *block);
 
-/* Decides from what the thread has freed since the last time whether caches come first for it. */
-void ps_cpu_cache_choose(struct ps_heap *heap);
+/* Puts a block of a span of one granule where caches come first, but that of the class is full, in
+ * which case it may have more from now on, or the granule is not tagged. */
+bool ps_cpu_cache_put_first(const struct ps_span *span, void *block);
+
+/* True where threads are registered for restartable sequences, without which caches that come first
+ * cost more than heaps. Set by ps_cpu_cache_start; unit tests set it. */
+extern PS_HIDDEN bool ps_cpu_may_be_first;
+
+/* Called once, with the engine, after ps_rseq_start. */
+void ps_cpu_cache_start(void);
+
+/* Decides whether caches come first for the calling thread. */
+void ps_cpu_cache_choose(void);
 
 /* A refill of the class is about to take fresh memory. */
-void ps_cpu_cache_ask(struct ps_heap *heap, uint32_t class_index);
+void ps_cpu_cache_ask(uint32_t class_index);
 
 /* The newest block of a class; NULL if there is none. */
-void *ps_cpu_cache_take(struct ps_heap *heap, uint32_t class_index);
+void *ps_cpu_cache_take(uint32_t class_index);
 
-/* Returns a block to its span: ps_remote_return, which is of a layer above. */
-typedef void ps_cpu_cache_return(void *block);
-
-/* Called periodically, by any thread: every PS_RETENTION_SCAN_MS the caches return unused blocks,
- * those of medium blocks too (cpu_medium.h), those of one processor a call. Returns after how many
- * milliseconds there is more to do; 0: all were empty. */
-uint32_t ps_cpu_cache_tick(uint64_t now_ms, ps_cpu_cache_return *give);
-
-/* Returns all blocks to their spans and regions. Any thread. */
-void ps_cpu_cache_drain(ps_cpu_cache_return *give);
+/* Blocks taken from all caches: a snapshot. Any thread. */
+uint64_t ps_cpu_cache_takes(void);
 
 /* Blocks of a class in all caches: a snapshot. Any thread. */
 size_t ps_cpu_cache_blocks(uint32_t class_index);
-
-/* In the child of a fork, on its only thread: frees the locks that other threads held. The blocks
- * of the class that such a thread was changing stay used. */
-void ps_cpu_cache_fork_child(void);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The lock of a cache of a processor (cpu_cache.h, cpu_medium.h). It is only tried: a call that
+ * The lock of a processor's cache of medium blocks (cpu_medium.h). It is only tried: a call that
  * finds it held, by a thread that was preempted or by the call that a signal handler interrupted,
  * goes on without the cache. So a cache may be that of another processor, too, and there may be
  * more processors than caches.
@@ -18,15 +18,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define PS_CPU_CACHES 64 /* processors beyond share them */
-
 struct ps_cpu_lock {
     uint32_t x_holder; /* id of the thread that holds it; 0: free */
     uint32_t changing; /* part that the holder changes, or the last one did */
 };
-
-/* The cache of this processor. */
-static inline size_t ps_cpu_index(void) { return ps_os_cpu() % PS_CPU_CACHES; }
 
 /* Before each change of another part. Holder only. */
 static inline void ps_cpu_lock_changes(struct ps_cpu_lock *lock, size_t part) {

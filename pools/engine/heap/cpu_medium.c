@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-struct ps_cpu_medium *ps_cpu_x_mediums[PS_CPU_CACHES];
+struct ps_cpu_medium *ps_cpu_x_mediums[PS_CPU_MEDIUMS];
 
 static inline struct ps_cpu_medium *cache_at(size_t index) {
     return ps_load_acquire(&ps_cpu_x_mediums[index]); /* acquire: pairs with make */
@@ -200,7 +200,7 @@ bool ps_cpu_medium_return(size_t index, bool is_all) {
 }
 
 void ps_cpu_medium_fork_child(void) {
-    for (size_t i = 0; i < PS_CPU_CACHES; i++) {
+    for (size_t i = 0; i < PS_CPU_MEDIUMS; i++) {
         struct ps_cpu_medium *cache = cache_at(i);
         if (cache == NULL || !ps_cpu_lock_fork_child(&cache->lock)) {
             continue;

@@ -24,6 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define PS_CPU_MEDIUMS 64 /* processors beyond share them */
 #define PS_CPU_MEDIUM_BINS 32
 #define PS_CPU_MEDIUM_BLOCKS 8      /* of a bin */
 #define PS_CPU_MEDIUM_LONGEST 64    /* pages of a block */
@@ -43,7 +44,7 @@ struct ps_cpu_medium {
 };
 
 /* Made when they are needed. */
-extern PS_HIDDEN struct ps_cpu_medium *ps_cpu_x_mediums[PS_CPU_CACHES];
+extern PS_HIDDEN struct ps_cpu_medium *ps_cpu_x_mediums[PS_CPU_MEDIUMS];
 
 /* The newest block of at least so many pages, and at most an eighth more, of a cache; 0 if there is
  * none. may_make: the cache, if it does not exist. Cost: about 60 instructions, one of them a swap.

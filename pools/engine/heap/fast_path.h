@@ -23,7 +23,8 @@
  *
  * A thread that may not take the fast path, because blocks are hardened (hard.h) or because the
  * caches of processors come first (cpu_cache.h), has a fast_limit of 0 and a key that matches no
- * span, so that each of its calls takes the slow path.
+ * span, so that each of its calls takes the slow path. For those caches free tests a word more,
+ * before it reads the span's line: that is seldom in the processor's cache there.
  *
  * The slow paths are out of line and named for their reason. C++ operator new and delete include
  * this file too.
@@ -109,6 +110,10 @@ PS_INLINE void ps_heap_free(void *block) {
         /* release: pairs with stop_streak of thread.c; makes the program's accesses to the block
          * visible. */
         ps_store_release(&ps_thread.streak_next, (char *)block + ps_thread.streak_step);
+        return;
+    }
+    if (PS_UNLIKELY((uintptr_t)block >= ps_thread.free_limit)) {
+        ps_heap_free_first(block);
         return;
     }
     ps_thread_enter();

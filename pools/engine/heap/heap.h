@@ -85,7 +85,6 @@ struct ps_heap {
     uint64_t next_scan_ms;                   /* 3096 */
     uint64_t x_remote_frees;                 /* 3104 owner writes, census reads */
     uint64_t x_remote_batches;               /* 3112 as above */
-    uint64_t x_cache_takes;                  /* 3120 blocks from caches of processors; as above */
     struct ps_heap *next_heap;               /* 3128 all heaps created; registry lock */
     struct ps_heap *next_parked;             /* 3136 parked heaps without spans; registry lock */
     uintptr_t x_thread_pointer;              /* 3144 of the owning thread */
@@ -115,8 +114,6 @@ struct ps_heap {
     PS_ALIGNED(4096) struct ps_remote_entry remote[PS_REMOTE_ENTRIES]; /* 4096 see remote.c */
     void *singles[PS_REMOTE_SINGLES];                                  /* 6144 */
     uint32_t singles_count;                                            /* 6656 */
-    uint64_t taken_before; /* 6664 blocks taken until the last choice of cpu_cache.h */
-    uint64_t frees_before; /* 6672 remote frees until then */
 };
 
 _Static_assert(offsetof(struct ps_heap, remote) == 4096, "the first page is all that most need");
@@ -140,13 +137,18 @@ struct ps_thread_words {
                                  caches of processors come first */
     struct ps_heap *own;   /* 32 this thread's heap; NULL: none yet, given up, or taken: thread.h */
     struct ps_heap *heap;  /* 40 of the fast path, which reads it when fast_limit is not 0 */
-    struct ps_heap *last;  /* 48 heap that was taken or asked for; registry lock */
+    uintptr_t free_limit;  /* 48 addresses below it may take the fast path of free: all; 0 where the
+                                 caches of processors come first (cpu_cache.h), as the thread itself
+                                 chooses */
     uint32_t x_busy;       /* 56 enum ps_thread_busy */
     uint32_t is_exiting;   /* 60 this thread's heap has been given up; see exited.h */
     char *streak_from;     /* 64 where a streak was stopped by a thread that took the heap */
     uint32_t has_begun;    /* 72 counted by background.c until the thread ends */
-    uint32_t caches_first; /* 76 see cpu_cache.h; registry lock, and read by the thread itself */
+    struct ps_heap *last;  /* 80 heap that was taken or asked for; registry lock */
+    uint64_t *cache_state; /* 88 of a class of a cache that it holds, or is about to: cpu_cache.c */
 };
+
+#define PS_FREE_ALL UINTPTR_MAX /* free_limit */
 
 /* Another thread that takes a heap writes here, too, while it holds the registry lock: key,
  * streak_next, fast_limit, own, last. */
@@ -179,6 +181,11 @@ PS_INLINE void ps_thread_leave(void) {
 /* True within a call, as code that accesses a heap expects. */
 static inline bool ps_thread_is_inside(void) {
     return ps_load_relaxed(&ps_thread.x_busy) == PS_THREAD_BUSY; /* relaxed: this thread's own */
+}
+
+/* True if the caches of processors come first for a thread. */
+PS_INLINE bool ps_thread_caches_first(const struct ps_thread_words *thread) {
+    return thread->free_limit == 0;
 }
 
 /* The calling thread's heap. Read once per call: it may become NULL, and return to its value, while

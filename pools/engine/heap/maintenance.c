@@ -6,6 +6,7 @@
 
 #include "pools/engine/heap/background.h"
 #include "pools/engine/heap/cpu_cache.h"
+#include "pools/engine/heap/cpu_return.h"
 #include "pools/engine/heap/free_list.h"
 #include "pools/engine/heap/limit.h"
 #include "pools/engine/heap/mapping.h"
@@ -78,7 +79,7 @@ static PS_COLD bool serve(uint32_t request, bool has_more) {
         ps_control_finish(request, PS_CONTROL_UNKNOWN);
         return false;
     }
-    ps_cpu_cache_drain(ps_remote_return);
+    ps_cpu_return_all(ps_remote_return);
     ps_medium_drop_empty(0);
     uint64_t bytes = ps_purge_some(UINT64_MAX) << PS_GRANULE_SHIFT;
     bytes += ps_medium_purge_some(UINT64_MAX) << PS_MEDIUM_PAGE_SHIFT;
@@ -111,7 +112,7 @@ static PS_NOINLINE void do_due_work(struct ps_heap *heap) {
     ps_mapping_expire(now_ms);
     ps_medium_purge_tick(now_ms);
     ps_steal_tick(now_ms);
-    (void)ps_cpu_cache_tick(now_ms, ps_remote_return);
+    (void)ps_cpu_return_tick(now_ms, ps_remote_return);
     ps_mode.hook.tick();
     (void)ps_take_tick(now_ms);
     bool is_behind = ps_purge_is_behind() || ps_medium_purge_is_behind();
@@ -133,7 +134,7 @@ static PS_NOINLINE void do_due_work(struct ps_heap *heap) {
         ps_medium_flush(heap);
         ps_room_scan(heap);
         ps_heap_drop_drained(heap);
-        ps_cpu_cache_choose(heap);
+        ps_cpu_cache_choose();
     }
     if (PS_UNLIKELY(request != 0) && serve(request, false)) {
         heap->tick_countdown = 0;
@@ -167,7 +168,7 @@ uint32_t ps_heap_maintain(uint64_t now_ms) {
     bool is_behind = ps_mapping_expire(now_ms) != 0;
     ps_medium_purge_tick(now_ms);
     ps_steal_tick(now_ms);
-    uint32_t cached_ms = ps_cpu_cache_tick(now_ms, ps_remote_return);
+    uint32_t cached_ms = ps_cpu_return_tick(now_ms, ps_remote_return);
     ps_mode.hook.tick();
     bool is_taking = ps_take_tick(now_ms);
     ps_thread_leave();
@@ -231,7 +232,7 @@ bool ps_heap_trim(size_t keep_bytes) {
     /* One call, to the end of what may change this thread's heap: blocks that return to a span
      * whose thread has ended make the span this thread's (remote.c). */
     ps_thread_enter();
-    ps_cpu_cache_drain(ps_remote_return);
+    ps_cpu_return_all(ps_remote_return);
     flush();
     (void)ps_mode.hook.reclaim();
     ps_steal_all();

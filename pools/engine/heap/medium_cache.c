@@ -67,7 +67,7 @@ static void *take_waiting(struct ps_medium_cache *cache, size_t pages) {
 /* A block of the processor's cache, or NULL. */
 static void *take_cached(struct ps_medium_cache *cache, size_t pages) {
     if (cache->asks % CPU_ASKS == 0) { /* a system call on some systems */
-        cache->cpu = (uint16_t)ps_cpu_index();
+        cache->cpu = (uint16_t)(ps_os_cpu() % PS_CPU_MEDIUMS);
     }
     ps_medium_block block = ps_cpu_medium_take(cache->cpu, pages, cache->asks >= FIRST_ASKS);
     cache->asks++;
@@ -161,7 +161,7 @@ static PS_NOINLINE void shorten(struct ps_medium_cache *cache, size_t pages, siz
     ps_owner_add(&cache->sums, 0 - ps_medium_sums_of(gone_count, gone_pages));
     ps_fence_program_order(); /* likewise: what is in another place is not listed */
     if (may_cache) {
-        cache->cpu = (uint16_t)ps_cpu_index();
+        cache->cpu = (uint16_t)(ps_os_cpu() % PS_CPU_MEDIUMS);
         gone_count = ps_cpu_medium_put(cache->cpu, gone, gone_count);
     }
     if (gone_count != 0) {

@@ -262,7 +262,7 @@ static struct ps_span *create(uint32_t class_index, uintptr_t key, uint32_t span
 /* Refills from fresh memory. */
 static bool refill_fresh(struct ps_heap *heap, struct ps_bin *bin, uint32_t class_index) {
     ps_steal_from_candidate(heap);
-    ps_cpu_cache_ask(heap, class_index);
+    ps_cpu_cache_ask(class_index);
     uint32_t *count = &heap->x_spans[class_index];
     uint32_t spans = ps_load_relaxed(count); /* relaxed: a count */
     size_t bytes = ((size_t)spans * ps_size_classes[class_index].granules) << PS_GRANULE_SHIFT;
@@ -329,7 +329,7 @@ void *ps_plain_refill(struct ps_heap *heap, struct ps_bin *bin, size_t bytes) {
         return ps_plain_alloc_large(heap, bytes);
     }
     ps_heap_tick(heap);
-    void *block = ps_cpu_cache_take(heap, (uint32_t)(bin - heap->bins));
+    void *block = ps_cpu_cache_take((uint32_t)(bin - heap->bins));
     return block != NULL ? block : refill_bin(heap, bin, bytes);
 }
 

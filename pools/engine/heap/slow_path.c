@@ -9,6 +9,7 @@
 
 #include "pools/engine/base/bits.h"
 #include "pools/engine/heap/cpu_cache.h"
+#include "pools/engine/heap/cpu_first.h"
 #include "pools/engine/heap/detached.h"
 #include "pools/engine/heap/fast_path.h"
 #include "pools/engine/heap/free_list.h"
@@ -55,23 +56,9 @@ static inline void *alloc_plain(struct ps_heap *heap, size_t bytes) {
     return block;
 }
 
-/* A block of the processor's cache, where such caches come first and the mode counts no requests;
- * otherwise NULL. */
-static inline void *take_cached(struct ps_heap *heap, size_t bytes) {
-    bool may_take =
-        ps_thread.caches_first && bytes <= ps_size_class_max_bytes && refill_max() != SIZE_MAX;
-    return may_take ? ps_cpu_cache_take(heap, ps_size_class_of(bytes)) : NULL;
-}
-
-/* For a thread that asks the processor's cache first. Out of line, as the next: each has fewer
- * registers to save. */
-static PS_NOINLINE void *alloc_cached(struct ps_heap *heap, size_t bytes) {
-    void *block = take_cached(heap, bytes);
-    if (PS_UNLIKELY(block == NULL)) {
-        return alloc_plain(heap, bytes);
-    }
-    ps_thread_leave();
-    return block;
+/* True if the caches of processors may serve it: the mode counts no requests. */
+static inline bool may_take_cached(size_t bytes) {
+    return bytes <= ps_size_class_max_bytes && refill_max() != SIZE_MAX;
 }
 
 /* No fast path: the mode has none, the thread has no heap, or caches come first. Out of line:
@@ -81,20 +68,52 @@ static PS_NOINLINE void *alloc_checked(size_t bytes) {
     if (PS_UNLIKELY(heap == NULL)) {
         return alloc_by_mode(bytes);
     }
-    if (PS_LIKELY(ps_thread.caches_first)) {
-        return alloc_cached(heap, bytes);
-    }
     return ps_mode.hook.has_fast_alloc ? alloc_by_mode(bytes) : ps_mode.entry.alloc(heap, bytes);
+}
+
+/* A request that the processor's cache does not serve. */
+static PS_NOINLINE void *alloc_uncached(size_t bytes) {
+    struct ps_heap *heap = ps_thread_own();
+    return PS_LIKELY(heap != NULL) ? alloc_plain(heap, bytes) : alloc_checked(bytes);
+}
+
+static PS_NOINLINE void *alloc_locked(size_t bytes) {
+    void *block = may_take_cached(bytes) ? ps_cpu_cache_take(ps_size_class_of(bytes)) : NULL;
+    if (block == NULL) {
+        return alloc_uncached(bytes);
+    }
+    ps_thread_leave();
+    return block;
+}
+
+/* For a thread for which the caches of processors come first. */
+static PS_NOINLINE void *alloc_first(size_t bytes) {
+    if (PS_UNLIKELY(!ps_rseq_is_on())) {
+        return alloc_locked(bytes);
+    }
+    if (PS_LIKELY(may_take_cached(bytes))) {
+        void *block = ps_cpu_cache_take_here(ps_size_class_by_8[(bytes + 7) >> 3], true);
+        if (PS_LIKELY(block != NULL)) {
+            ps_thread_leave();
+            return block;
+        }
+    }
+    return alloc_uncached(bytes);
 }
 
 PS_NOINLINE void *ps_heap_alloc_slow(size_t bytes) {
     struct ps_heap *heap = ps_thread_fast();
-    return PS_LIKELY(heap != NULL) ? alloc_plain(heap, bytes) : alloc_checked(bytes);
+    if (PS_LIKELY(heap != NULL)) {
+        return alloc_plain(heap, bytes);
+    }
+    return PS_LIKELY(ps_thread_caches_first(&ps_thread)) ? alloc_first(bytes)
+                                                         : alloc_checked(bytes);
 }
 
 static void *zalloc_slow(size_t bytes) {
     struct ps_heap *heap = ps_thread_own();
-    void *block = heap != NULL ? take_cached(heap, bytes) : NULL;
+    bool may_take = ps_thread_caches_first(&ps_thread) && may_take_cached(bytes);
+    void *block = may_take ? ps_cpu_cache_take(ps_size_class_of(bytes)) : NULL;
     if (block != NULL) {
         ps_thread_leave();
         return memset(block, 0, bytes);
@@ -218,12 +237,21 @@ static inline bool is_short(const struct ps_span *span, uintptr_t owner_key) {
            (owner_key == PS_KEY_ORPHAN && span->factor != 0);
 }
 
-/* A block that the processor's cache does not take: it has no room, or the block is not in a span
- * of one granule. */
-static PS_NOINLINE void free_uncached(struct ps_heap *heap, struct ps_span *span, void *block,
-                                      uintptr_t owner_key) {
-    if (owner_key == PS_KEY_MEDIUM) {
-        free_medium(heap, (struct ps_slot *)span, block);
+static inline void free_medium_soon(struct ps_heap *heap, struct ps_slot *slot, void *block) {
+    if (PS_UNLIKELY(!ps_medium_free_soon(&heap->medium, slot, block))) {
+        free_medium(heap, slot, block);
+    } else {
+        ps_thread_leave();
+    }
+}
+
+/* A block that the processor's cache does not take. */
+static PS_NOINLINE void free_uncached(struct ps_span *span, void *block, uintptr_t owner_key) {
+    struct ps_heap *heap = ps_thread_own();
+    if (PS_UNLIKELY(heap == NULL)) {
+        free_other(NULL, span, block, owner_key);
+    } else if (owner_key == PS_KEY_MEDIUM) {
+        free_medium_soon(heap, (struct ps_slot *)span, block);
     } else if (!is_short(span, owner_key)) {
         free_other(heap, span, block, owner_key);
     } else if (owner_key == ps_heap_key(heap)) {
@@ -233,34 +261,37 @@ static PS_NOINLINE void free_uncached(struct ps_heap *heap, struct ps_span *span
     }
 }
 
-/* As alloc_checked. */
-static PS_NOINLINE void free_checked(struct ps_span *span, void *block, uintptr_t owner_key) {
-    struct ps_heap *heap = ps_thread.caches_first ? ps_thread_own() : NULL;
-    if (PS_UNLIKELY(heap == NULL)) {
-        free_other(NULL, span, block, owner_key);
-        return;
-    }
-    if (PS_LIKELY(is_short(span, owner_key))) {
+/* The cache of the class is full or does not know the granule, or this is no block of a class. */
+static PS_NOINLINE void free_first_slow(void *block) {
+    ps_thread_enter();
+    struct ps_span *span = ps_span_at(block);
+    uintptr_t owner_key = ps_load_relaxed(&span->x_owner); /* relaxed: as in ps_heap_free */
+    if (is_short(span, owner_key)) {
         check_start(span, block);
-        if (PS_LIKELY(ps_cpu_cache_put_first(heap, span, block, owner_key))) {
+        ps_cpu_cache_check_free(block);
+        if (ps_cpu_cache_put_first(span, block)) {
             ps_thread_leave();
             return;
         }
     }
-    free_uncached(heap, span, block, owner_key);
+    free_uncached(span, block, owner_key);
+}
+
+PS_NOINLINE void ps_heap_free_first(void *block) {
+    if (PS_UNLIKELY(!ps_rseq_is_on() ||
+                    !ps_cpu_cache_put_here(ps_page_map_tag(block), block, true))) {
+        free_first_slow(block);
+    }
 }
 
 PS_NOINLINE void ps_heap_free_slow(void *block, struct ps_span *span, uintptr_t owner_key) {
     struct ps_heap *heap;
     if (owner_key == PS_KEY_MEDIUM) {
         heap = ps_thread_fast();
-        if (PS_UNLIKELY(heap == NULL)) {
-            free_checked(span, block, owner_key);
-        } else if (PS_UNLIKELY(
-                       !ps_medium_free_soon(&heap->medium, (struct ps_slot *)span, block))) {
-            free_medium(heap, (struct ps_slot *)span, block);
+        if (PS_LIKELY(heap != NULL)) {
+            free_medium_soon(heap, (struct ps_slot *)span, block);
         } else {
-            ps_thread_leave();
+            free_other(NULL, span, block, owner_key);
         }
         return;
     }
@@ -270,7 +301,7 @@ PS_NOINLINE void ps_heap_free_slow(void *block, struct ps_span *span, uintptr_t 
     }
     heap = ps_thread_fast();
     if (heap == NULL) {
-        free_checked(span, block, owner_key);
+        free_other(NULL, span, block, owner_key);
     } else if (is_short(span, owner_key)) {
         free_remote(heap, span, block);
     } else {

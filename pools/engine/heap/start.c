@@ -9,6 +9,7 @@
 
 #include "pools/engine/heap/background.h"
 #include "pools/engine/heap/cpu_cache.h"
+#include "pools/engine/heap/cpu_return.h"
 #include "pools/engine/heap/detached.h"
 #include "pools/engine/heap/heap.h"
 #include "pools/engine/heap/large.h"
@@ -21,6 +22,7 @@
 #include "pools/engine/heap/surplus.h"
 #include "pools/engine/heap/thread.h"
 #include "pools/engine/os/lock.h"
+#include "pools/engine/os/rseq.h"
 #include "pools/engine/page/medium.h"
 #include "pools/engine/page/page_cache.h"
 #include "pools/engine/page/retention.h"
@@ -58,7 +60,7 @@ static void child(void) {
     ps_surplus_fork_child();
     ps_mapping_fork_child();
     ps_steal_fork_child();
-    ps_cpu_cache_fork_child();
+    ps_cpu_return_fork_child();
     ps_limit_fork_child();
     ps_orphans_fork_child();
     ps_mode.hook.fork_child();
@@ -86,6 +88,8 @@ static void start_locked(void) {
     ps_limit_start(&config);
     ps_large_start(&config);
     ps_mode_start(&config);
+    ps_rseq_start();
+    ps_cpu_cache_start();
     ps_take_start();
     ps_thread_start();
 }

@@ -6,6 +6,7 @@
 
 #include "pools/engine/base/bits.h"
 #include "pools/engine/heap/background.h"
+#include "pools/engine/heap/cpu_cache.h"
 #include "pools/engine/heap/heap.h"
 #include "pools/engine/heap/mode.h"
 #include "pools/engine/heap/refill.h"
@@ -19,11 +20,10 @@
 
 #include <pthread.h>
 
-#define WALK_MS 4      /* between two walks, of all threads together, when the last found no work */
-#define WORK_US 500    /* when it did */
-#define WALK_HEAPS 32  /* heaps examined per walk */
-#define WORK_HEAPS 8   /* heaps taken, or continued, per walk */
-#define ANSWER_US 1000 /* from asking until a heap is taken */
+#define WALK_MS 4     /* between two walks, of all threads together, when the last found no work */
+#define WORK_US 500   /* when it did */
+#define WALK_HEAPS 32 /* heaps examined per walk */
+#define WORK_HEAPS 8  /* heaps taken, or continued, per walk */
 
 /* How long a thread must have been idle before its heap is asked for: see idle_ms. */
 #define IDLE_MS 4
@@ -36,7 +36,8 @@
 #define STOPPED ((char *)1)
 
 PS_HIDDEN PS_THREAD_LOCAL_LINE(struct ps_thread_words, ps_thread) =
-    PS_THREAD_LOCAL_INIT({.key = PS_KEY_AT_ONCE}); /* ps_heap_key(NULL) */
+    PS_THREAD_LOCAL_INIT({.key = PS_KEY_AT_ONCE, /* ps_heap_key(NULL) */
+                          .free_limit = PS_FREE_ALL});
 
 static struct ps_heap *x_first_heap; /* of the thread that started the engine */
 static pthread_key_t exit_key;
@@ -104,6 +105,7 @@ static void note_begin(void) {
     if (!ps_thread.has_begun) {
         ps_thread.has_begun = 1;
         ps_background_thread_begun();
+        ps_cpu_cache_choose();
     }
 }
 
@@ -240,7 +242,7 @@ static void stop_streak(struct ps_thread_words *thread, struct ps_heap *heap) {
 
 /* Step 2. Returns true when the heap is HELD by this thread. */
 static bool take_heap(struct ps_thread_words *thread, struct ps_heap *heap, uint64_t now_us) {
-    if (now_us - heap->asked_us < ANSWER_US) {
+    if (now_us - heap->asked_us < PS_ANSWER_US) {
         return false;
     }
     if (ps_load_relaxed(&thread->x_busy) != PS_THREAD_ASKED) { /* relaxed: time has passed */

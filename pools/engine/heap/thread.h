@@ -12,8 +12,8 @@
  * FREE when it is done. A thread that searches for idle heaps
  *
  *   1. asks: swaps ASKED for FREE there, and empties the words that name the heap;
- *   2. returns after ANSWER_US or more. If ASKED is still there, the thread has not entered a call
- *      since, and any later call finds its words empty and waits for the registry lock: the heap is
+ *   2. returns after PS_ANSWER_US or more. If ASKED is still there, the thread has not entered a
+ * call since, and any later call finds its words empty and waits for the registry lock: the heap is
  *      taken. Otherwise the words are filled again.
  *
  * A call that entered at the moment of step 1 may have read its words before they were emptied,
@@ -41,6 +41,9 @@
 #define PS_HEAP_THREAD_H
 
 #include "pools/engine/heap/heap.h"
+
+/* Time in which the instructions of another thread that were under way have ended. */
+#define PS_ANSWER_US 1000
 
 /*
  * The calling thread's heap; created or reused if it has none. Precondition: the engine has

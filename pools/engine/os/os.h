@@ -89,6 +89,10 @@ uint32_t ps_os_thread_number(void);
  * later. A few nanoseconds; a system call where neither libc nor the vDSO knows it. */
 uint32_t ps_os_cpu(void);
 
+/* From a thread's pointer to the area by which the kernel knows its restartable sequences (rseq.h),
+ * as libc registers each thread; 0: it does not. */
+ptrdiff_t ps_os_rseq_offset(void);
+
 /* How many processors the calling thread may run on. One system call. */
 uint32_t ps_os_cpus(void);
 

@@ -15,6 +15,11 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
+#if __has_include(<sys/rseq.h>)
+#include <sys/rseq.h>
+#pragma weak __rseq_offset
+#pragma weak __rseq_size
+#endif
 #include <sys/sysinfo.h>
 #include <time.h>
 
@@ -173,6 +178,15 @@ uint32_t ps_os_thread_number(void) { return (uint32_t)ps_syscall3(SYS_gettid, 0,
 uint32_t ps_os_cpu(void) {
     int cpu = sched_getcpu();
     return cpu >= 0 ? (uint32_t)cpu : 0;
+}
+
+ptrdiff_t ps_os_rseq_offset(void) {
+#if __has_include(<sys/rseq.h>) /* glibc 2.35; at run time it may be an older one */
+    /* The size is 0 where the kernel has none, or a tunable forbids it. */
+    return &__rseq_size != NULL && __rseq_size != 0 ? __rseq_offset : 0;
+#else
+    return 0;
+#endif
 }
 
 uint32_t ps_os_cpus(void) {

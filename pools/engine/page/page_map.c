@@ -193,3 +193,15 @@ bool ps_page_map_cover(const void *base, size_t bytes) {
     }
     return true;
 }
+
+/* ---- tags ---- */
+
+PS_SPARSE PS_ALIGNED(4096) uint16_t ps_page_map_x_tags[PS_WINDOW_LEAVES * PS_LEAF_SLOTS];
+uint32_t ps_page_map_x_has_tags;
+
+void ps_page_map_use_tags(void) {
+    if (ps_load_relaxed(&ps_page_map_x_has_tags) == 0) { /* relaxed, both: twice does no harm */
+        ps_huge_refuse(ps_page_map_x_tags, sizeof ps_page_map_x_tags);
+        ps_store_relaxed(&ps_page_map_x_has_tags, 1u);
+    }
+}

@@ -185,6 +185,40 @@ PS_INLINE struct ps_slot *ps_slot_of_run(struct ps_run *run) {
     return PS_CONTAINER_OF(run, struct ps_slot, run);
 }
 
+/*
+ * Tags: two bytes for a granule, apart from the slots, so that the lines with those of many
+ * granules stay in a processor's cache. The user of a granule may leave there what a later lookup
+ * needs, and clears it before the granule becomes another's. 0: nothing. Outside of the window the
+ * tag is always 0. Any thread.
+ */
+extern PS_HIDDEN uint16_t ps_page_map_x_tags[PS_WINDOW_LEAVES * PS_LEAF_SLOTS]; /* downwards */
+
+PS_INLINE uint32_t ps_page_map_tag(const void *address) {
+    uintptr_t index = ps_window_index(address);
+    /* relaxed: as in ps_page_map_slot. */
+    return ps_window_has(index) ? ps_load_relaxed(&ps_page_map_x_tags[~index]) : 0;
+}
+
+static inline void ps_page_map_set_tag(const void *address, uint32_t tag) {
+    uintptr_t index = ps_window_index(address);
+    if (ps_window_has(index)) {
+        /* relaxed: any two that store at once store the same. */
+        ps_store_relaxed(&ps_page_map_x_tags[~index], (uint16_t)tag);
+    }
+}
+
+/* Called before the first tag is set. */
+void ps_page_map_use_tags(void);
+
+/* False: no tag was ever set, and the page of a tag need not be touched to clear it. */
+extern PS_HIDDEN uint32_t ps_page_map_x_has_tags;
+
+static inline void ps_page_map_clear_tag(const void *address) {
+    if (ps_load_relaxed(&ps_page_map_x_has_tags) != 0) { /* relaxed: stored before the tag was */
+        ps_page_map_set_tag(address, 0);
+    }
+}
+
 /* The entry with the shadow bytes of a leaf's addresses (heap/shadow.h). */
 static inline uint8_t **ps_page_map_shadow(const void *address) {
     struct ps_page_map *map = ps_page_map_tables();

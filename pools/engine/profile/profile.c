@@ -163,7 +163,7 @@ static void *refill_class(struct ps_heap *heap, struct ps_bin *bin, size_t bytes
         all->classes[class_index].left++; /* of the block that is taken instead */
     }
     ps_heap_tick(heap);
-    void *block = ps_cpu_cache_take(heap, class_index);
+    void *block = ps_cpu_cache_take(class_index);
     if (block != NULL) {
         ps_countdown_pops(all, class_index, 1);
     } else if (ps_heap_refill_class(heap, bin, class_index)) {

@@ -119,7 +119,6 @@ static void count_heap(struct ps_heap *heap, void *context) {
         count_bin(&out->classes[i], &heap->bins[i], &count->weights[i]);
     }
     out->malloc_count += ps_medium_cache_frees(&heap->medium);
-    out->malloc_count += ps_load_relaxed(&heap->x_cache_takes); /* relaxed: see the file comment */
     out->heap_total_count++;
     /* relaxed, all three: see the file comment. */
     out->heap_live_count += ps_load_relaxed(&heap->x_state) == PS_HEAP_LIVE;
@@ -165,6 +164,7 @@ static void sum_calls(struct ps_census *out, uint64_t sample_count) {
     out->has_calls = !ps_hard_is_on();
     /* relaxed: see the file comment */
     out->malloc_count += ps_load_relaxed(&ps_large_x_allocs) + sample_count + out->guard_live_count;
+    out->malloc_count += ps_cpu_cache_takes();
     uint64_t live = out->run_live_count + out->map_live_count + out->guard_live_count;
     out->free_count += out->malloc_count - live;
     if (out->free_count > out->malloc_count) {

@@ -98,7 +98,6 @@ static const struct ps_layout_number numbers[] = {
     FIELD("heap.bins", struct ps_heap, bins),
     FIELD("heap.remote_frees", struct ps_heap, x_remote_frees),
     FIELD("heap.remote_batches", struct ps_heap, x_remote_batches),
-    FIELD("heap.cache_takes", struct ps_heap, x_cache_takes),
     FIELD("heap.streak_span", struct ps_heap, streak_span),
     FIELD("heap.streak_first", struct ps_heap, streak_first),
     FIELD("heap.thread", struct ps_heap, x_thread),
@@ -123,7 +122,9 @@ static const struct ps_layout_number numbers[] = {
     FIELD("hard_class.held", struct ps_hard_class, held_count),
     FIELD("hard_class.ready", struct ps_hard_class, ready_count),
 
-    FIELD("cpu_cache.count", struct ps_cpu_cache, x_count),
+    FIELD("cpu_cache.state", struct ps_cpu_cache, x_state),
+    CONSTANT("cpu_state.held", PS_CPU_STATE_HELD),
+    CONSTANT("cpu_state.takes_shift", PS_CPU_STATE_TAKES_SHIFT),
 
     SIZE("class", struct ps_size_class),
     FIELD("class.block_bytes", struct ps_size_class, block_bytes),

@@ -12,9 +12,14 @@
 static uint64_t secret;
 static uint64_t x_salts; /* number of salts made */
 
-void ps_link_start(void) { secret = ps_os_random(); }
-
 static uint64_t mix(uint64_t number) { return ps_mix_64(secret + number * PS_GOLDEN_64); }
+
+uintptr_t ps_link_mark_salt;
+
+void ps_link_start(void) {
+    secret = ps_os_random();
+    ps_link_mark_salt = (uintptr_t)mix(0);
+}
 
 uintptr_t ps_link_new_salt(void) {
     /* relaxed: only uniqueness matters. */

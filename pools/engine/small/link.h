@@ -71,6 +71,10 @@ PS_INLINE bool ps_link_is_near(const void *block, const void *link) {
     return ((uintptr_t)link ^ (uintptr_t)block) < PS_GRANULE_BYTES;
 }
 
+extern PS_HIDDEN uintptr_t ps_link_mark_salt;
+/* The word of a block that is free and on no list. */
+PS_INLINE uintptr_t ps_link_mark(const void *block) { return (uintptr_t)block ^ ps_link_mark_salt; }
+
 /* Clears the link of a block that leaves its list. */
 PS_INLINE void ps_link_clear(void *block) { *(uintptr_t *)block = 0; }
 

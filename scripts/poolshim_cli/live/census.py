@@ -343,7 +343,6 @@ class Reader:
         record = layout.record(
             "heap.next", "heap.state", "heap.remote_frees", "heap.remote_batches",
             "heap.medium_sums", "heap.medium_frees", "heap.hard")  # fmt: skip
-        takes = [layout.record(name) for name in ("heap.cache_takes",) if name in layout.numbers]
         shift, live = layout.offset("medium_sums.frees_shift"), layout.offset("heap.live")
         address = self.memory.number(layout.place("heaps"))
         while address and len(census.heaps) < HEAPS_MAX:
@@ -355,7 +354,6 @@ class Reader:
             census.remote_free_count += frees
             census.remote_batch_count += batches
             census.medium_frees += medium_frees + (sums >> shift)
-            census.cache_takes += sum(one.of(data)[0] for one in takes)  # or the bins count them
             self.read_bins(census, data)
             if not census.has_calls:
                 self.read_hard(census, hard)
@@ -429,15 +427,17 @@ class Reader:
 
     def read_cpu_caches(self, census: Census) -> None:
         """Blocks that the processors keep for the next mallocs."""
-        if "cpu_caches" not in self.layout.places:
-            return  # a library without such caches
+        if "cpu_cache.state" not in self.layout.numbers:
+            return  # a library whose caches are of another kind
         address, nbytes = self.layout.places["cpu_caches"]
-        count = self.layout.field("cpu_cache.count")
+        field = self.layout.field("cpu_cache.state")
+        held, shift = (self.layout.offset(f"cpu_state.{name}") for name in ("held", "takes_shift"))
         for cache in memoryview(self.memory.read(address, nbytes)).cast("Q"):
             if cache:
-                counts = self.memory.read(cache + count.offset, count.length)
-                for blocks, one in zip(counts, census.classes, strict=False):
-                    one.live_blocks -= blocks
+                states = memoryview(self.memory.read(cache + field.offset, field.length)).cast("Q")
+                census.cache_takes += sum(state >> shift for state in states)
+                for state, one in zip(states, census.classes, strict=False):
+                    one.live_blocks -= state % held
 
     def read_single(self, census: Census, block: int) -> None:
         """One block, by its address."""

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A cache of a processor (cpu_cache.h): threads put blocks into it and take them, a third returns
- * what it has; and the same with medium blocks (cpu_medium.h). In every order each block belongs to
- * one thread or to the cache, its memory is written by one at a time, and none is lost. Sources and
- * faults to find: cpu_cache.model.
+ * A cache of a processor (cpu_cache.h), without restartable sequences: threads put blocks into it
+ * and take them, a third returns what it has; and the same with medium blocks (cpu_medium.h). In
+ * every order each block belongs to one thread or to the cache, its memory is written by one at a
+ * time, and none is lost. Sources and faults to find: cpu_cache.model.
  */
 #include "pools/engine/heap/cpu_cache.h"
 #include "pools/engine/heap/background.h"
 #include "pools/engine/heap/cpu_medium.h"
+#include "pools/engine/heap/cpu_return.h"
 #include "pools/engine/heap/heap.h"
 #include "pools/engine/heap/mode.h"
 #include "pools/engine/heap/registry.h"
@@ -33,11 +34,13 @@ static PS_ALIGNED(4096) char medium[BLOCKS][MEDIUM_PAGES << PS_MEDIUM_PAGE_SHIFT
 
 uint32_t ps_os_cpu(void) { return 0; }
 
+uint64_t ps_os_now_us(void) { return 0; }
+
 bool ps_background_is_crowded(void) { return true; }
 
 struct ps_mode ps_mode;
 
-PS_THREAD_LOCAL_LINE(struct ps_thread_words, ps_thread);
+struct ps_thread_words ps_thread_of[PS_MODEL_THREADS];
 
 void ps_registry_set_caches_first(bool is_first) { (void)is_first; }
 
@@ -68,16 +71,19 @@ void ps_medium_return_waiting(const ps_medium_block *blocks, size_t count) {
 
 static void set_up(void) {
     memset(&memory, 0, sizeof memory);
+    memory.changing = PS_CPU_NO_CLASS;
     memset(heaps, 0, sizeof heaps);
+    memset(ps_thread_of, 0, sizeof ps_thread_of);
     memset(held, 0, sizeof held);
     memset(returned, 0, sizeof returned);
     ps_cpu_x_caches[0] = &memory;
+    ps_cpu_x_end = 1;
     memset(&medium_memory, 0, sizeof medium_memory);
     medium_memory.x_limit = PS_CPU_MEDIUM_PAGES;
     ps_cpu_x_mediums[0] = &medium_memory;
     world_begin(BLOCKS, 2);
     span = world_full_span(ps_heap_key(&owner));
-    ps_cpu_cache_ask(&heaps[0], span->class_index); /* four blocks of the class */
+    ps_cpu_cache_ask(span->class_index); /* four blocks of the class */
 }
 
 static void put(void *block) {
@@ -92,7 +98,7 @@ static void put_0(void) { put(world_block(span, 0)); }
 static void put_1(void) { put(world_block(span, 1)); }
 
 static void take(void) {
-    void *block = ps_cpu_cache_take(&heaps[explore_thread()], span->class_index);
+    void *block = ps_cpu_cache_take(span->class_index);
     if (block != NULL) {
         explore_use(block, WORLD_BLOCK_BYTES);
         held[explore_thread()] = block;
@@ -133,7 +139,7 @@ static void put_medium_2_and_take(void) {
     }
 }
 
-static void drain(void) { ps_cpu_cache_drain(give); }
+static void drain(void) { ps_cpu_return_all(give); }
 
 /* Each block is held, cached or returned: as many as there were, and none twice. */
 static void check_blocks(unsigned blocks) {

@@ -84,7 +84,7 @@ int pthread_setspecific(pthread_key_t key, const void *value) {
 static void hand_to(unsigned thread) {
     ps_thread_of[thread] = ps_thread;
     ps_thread.own->x_thread = &ps_thread_of[thread];
-    ps_thread_of[0] = (struct ps_thread_words){.key = ps_heap_key(NULL)};
+    ps_thread_of[0] = (struct ps_thread_words){.key = ps_heap_key(NULL), .free_limit = PS_FREE_ALL};
 }
 
 static void *allocate(void) {
@@ -259,7 +259,7 @@ static void all_returns(void) {
     for (size_t i = 0; i < MEDIUM_BLOCKS; i++) {
         EXPLORE_ASSERT(!is_medium_out[i]);
     }
-    ps_thread_of[0] = (struct ps_thread_words){.key = ps_heap_key(NULL)};
+    ps_thread_of[0] = (struct ps_thread_words){.key = ps_heap_key(NULL), .free_limit = PS_FREE_ALL};
     struct ps_heap *adopter = ps_heap_acquire();
     for (struct ps_span *span;
          (span = ps_orphans_adopt(0, ps_heap_key_of(adopter, 0), true)) != NULL;) {

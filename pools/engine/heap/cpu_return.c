@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See cpu_return.h. One thread at a time returns blocks; the others do without. It holds the
+ * classes of a cache that have unused blocks in one call and moves those in a later one, as
+ * cpu_first.h says; meanwhile the threads of that processor do without these classes.
+ */
+#include "pools/engine/heap/cpu_return.h"
+
+#include "pools/engine/heap/cpu_first.h"
+#include "pools/engine/heap/cpu_medium.h"
+#include "pools/engine/heap/thread.h"
+#include "pools/engine/os/lock.h"
+
+#include <string.h>
+
+#define BEHIND_MS 2        /* between two steps of a round, where nothing else reads the clock */
+#define WAITING_AT_ONCE 64 /* processors whose blocks all return, for one wait */
+
+_Static_assert(PS_CLASS_LIMIT <= 64, "held_classes");
+
+static uint64_t x_due_ms;    /* when the next round begins */
+static uint32_t x_is_filled; /* a cache has kept blocks in the last round */
+static uint32_t x_holder;    /* lock id of the thread that returns blocks; 0: none */
+
+/* Variables of that thread. */
+static size_t next;           /* processor, of the round */
+static uint64_t held_classes; /* of the processor before `next`, since held_us */
+static uint64_t held_us;
+static bool was_filled; /* as x_is_filled, in this round */
+
+static bool begin(void) {
+    uint32_t none = 0;
+    return ps_cas_strong_acquire(&x_holder, &none, ps_lock_self()); /* acquire: pairs with end */
+}
+
+static void end(void) { ps_store_release(&x_holder, 0u); } /* release: the variables */
+
+/* ---- one cache ---- */
+
+static size_t idle_of(const struct ps_cpu_cache *cache, size_t class_index, bool is_all) {
+    size_t count = ps_cpu_cache_count(cache, class_index);
+    return is_all ? count : ps_min(count, ps_cpu_cache_low(cache, class_index));
+}
+
+/* Holds the classes that have unused blocks. Returns which. */
+static uint64_t hold_classes(struct ps_cpu_cache *cache, bool is_all) {
+    uint64_t held = 0;
+    for (uint32_t i = 0; i < ps_size_class_count; i++) {
+        if (idle_of(cache, i, is_all) != 0) {
+            bool is_held = ps_cpu_cache_hold(cache, i, ps_cpu_cache_state(cache, i));
+            held |= (uint64_t)is_held << i;
+        } else {
+            ps_cpu_cache_set_low(cache, i, ps_cpu_cache_count(cache, i));
+        }
+    }
+    return held;
+}
+
+/* Takes the unused blocks of a held class out, the oldest, and releases it. Returns how many. */
+static size_t take_idle(struct ps_cpu_cache *cache, size_t class_index, bool is_all, void **taken) {
+    uint64_t state = ps_cpu_cache_state(cache, class_index);
+    if ((state & PS_CPU_STATE_HELD) == 0) {
+        return 0; /* a sequence has stored over it */
+    }
+    size_t count = state & PS_CPU_STATE_COUNT;
+    size_t idle = idle_of(cache, class_index, is_all);
+    void **blocks = cache->blocks[class_index];
+    cache->changing = (uint32_t)class_index;
+    ps_fence_program_order(); /* for the child of a fork, each */
+    memcpy(taken, blocks, idle * sizeof *taken);
+    memmove(blocks, blocks + idle, (count - idle) * sizeof *blocks);
+    ps_cpu_cache_set_low(cache, class_index, count - idle);
+    if (idle == count) {
+        ps_cpu_cache_set_limit(cache, class_index, 0);
+    }
+    ps_cpu_cache_release(cache, class_index, (state & ~(uint64_t)PS_CPU_STATE_HELD) - idle);
+    ps_fence_program_order();
+    cache->changing = PS_CPU_NO_CLASS;
+    return idle;
+}
+
+/* The mark of a block becomes a link of its span's. */
+static void give_back(void *block, ps_cpu_return *give) {
+    const struct ps_span *span = ps_span_at(block);
+    ps_cpu_cache_check(block);
+    /* relaxed: constant while the block is out. */
+    ps_link_write(block, ps_span_list_end(span), ps_load_relaxed(&span->salt));
+    give(block);
+}
+
+static bool has_blocks(const struct ps_cpu_cache *cache) {
+    for (uint32_t i = 0; i < ps_size_class_count; i++) {
+        if (ps_cpu_cache_count(cache, i) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The classes have been held long enough. */
+static void return_classes(struct ps_cpu_cache *cache, uint64_t classes, bool is_all,
+                           ps_cpu_return *give) {
+    for (uint32_t i = 0; i < ps_size_class_count; i++) {
+        void *taken[PS_CPU_CACHE_BLOCKS];
+        size_t count = (classes >> i & 1) != 0 ? take_idle(cache, i, is_all, taken) : 0;
+        for (size_t k = 0; k < count; k++) {
+            give_back(taken[k], give);
+        }
+    }
+}
+
+/* ---- rounds ---- */
+
+/* Returns the blocks of the classes that are held. False: not yet. */
+static bool finish_held(bool is_all, ps_cpu_return *give) {
+    if (held_classes == 0) {
+        return true;
+    }
+    if (ps_os_now_us() - held_us < PS_ANSWER_US) {
+        return false;
+    }
+    uint64_t classes = held_classes;
+    held_classes = 0;
+    return_classes(ps_cpu_cache_at(next - 1), classes, is_all, give);
+    return true;
+}
+
+/* Returns the medium blocks of a processor, and holds classes of its small ones. True: there was
+ * anything. */
+static bool begin_at(size_t index, bool is_all) {
+    bool is_used = index < PS_CPU_MEDIUMS && ps_cpu_medium_is_used(index);
+    if (is_used) {
+        was_filled |= ps_cpu_medium_return(index, is_all);
+    }
+    struct ps_cpu_cache *cache = ps_cpu_cache_at(index);
+    if (cache != NULL && has_blocks(cache)) {
+        is_used = true;
+        was_filled = true;
+        held_classes = hold_classes(cache, is_all);
+        held_us = ps_os_now_us();
+    }
+    return is_used;
+}
+
+/* The next step of a round. False: the round is over. */
+static bool step(bool is_all, ps_cpu_return *give) {
+    if (!finish_held(is_all, give)) {
+        return true;
+    }
+    while (next < ps_max(ps_cpu_cache_end(), PS_CPU_MEDIUMS)) {
+        if (begin_at(next++, is_all)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+uint32_t ps_cpu_return_tick(uint64_t now_ms, ps_cpu_return *give) {
+    /* relaxed, all: hints; the holder writes them. */
+    if (now_ms >= ps_load_relaxed(&x_due_ms)) {
+        if (!begin()) {
+            return BEHIND_MS;
+        }
+        bool has_more = step(!ps_retention_is_usual(), give);
+        if (!has_more) {
+            ps_store_relaxed(&x_is_filled, (uint32_t)was_filled);
+            ps_store_relaxed(&x_due_ms, now_ms + ps_retention_interval_ms(PS_RETENTION_SCAN_MS));
+            was_filled = false;
+            next = 0;
+        }
+        end();
+        if (has_more) {
+            return BEHIND_MS;
+        }
+    }
+    return ps_load_relaxed(&x_is_filled) != 0 ? PS_RETENTION_SCAN_MS / 4 : 0;
+}
+
+static void wait_for_answer(void) {
+    uint64_t since_us = ps_os_now_us();
+    uint32_t never = 0;
+    while (ps_rseq_is_on() && ps_os_now_us() - since_us < PS_ANSWER_US) { /* ends: time */
+        ps_os_wait_ms(&never, 0, 1);
+    }
+}
+
+/* Returns all blocks of the processors from `first` on, of as many as wait at once. Returns the
+ * processor behind them. */
+static size_t return_some(size_t first, ps_cpu_return *give) {
+    uint64_t classes[WAITING_AT_ONCE];
+    size_t index[WAITING_AT_ONCE];
+    size_t count = 0;
+    size_t i = first;
+    for (; i < ps_cpu_cache_end() && count < WAITING_AT_ONCE; i++) {
+        struct ps_cpu_cache *cache = ps_cpu_cache_at(i);
+        if (cache != NULL && has_blocks(cache)) {
+            index[count] = i;
+            classes[count++] = hold_classes(cache, true);
+        }
+    }
+    if (count != 0) {
+        wait_for_answer();
+    }
+    for (size_t k = 0; k < count; k++) {
+        return_classes(ps_cpu_cache_at(index[k]), classes[k], true, give);
+    }
+    return i;
+}
+
+void ps_cpu_return_all(ps_cpu_return *give) {
+    if (!begin()) {
+        return;
+    }
+    if (held_classes != 0) {
+        wait_for_answer();
+        (void)finish_held(true, give);
+    }
+    for (size_t i = 0; i < PS_CPU_MEDIUMS; i++) {
+        (void)ps_cpu_medium_return(i, true);
+    }
+    for (size_t i = 0; i < ps_cpu_cache_end();) {
+        i = return_some(i, give);
+    }
+    end();
+}
+
+/* ---- forks ---- */
+
+/* No thread holds a class of the cache, except the calling one, which a signal handler has
+ * interrupted. */
+static void free_classes(struct ps_cpu_cache *cache) {
+    for (uint32_t i = 0; i < ps_size_class_count; i++) {
+        uint64_t state = ps_cpu_cache_state(cache, i) & ~(uint64_t)PS_CPU_STATE_HELD;
+        if (i == cache->changing) { /* blocks may stand there twice */
+            state &= ~(uint64_t)PS_CPU_STATE_COUNT;
+        }
+        if (&cache->x_state[i] != ps_thread.cache_state) {
+            ps_cpu_cache_release(cache, i, state);
+        }
+    }
+    cache->changing = PS_CPU_NO_CLASS;
+}
+
+void ps_cpu_return_fork_child(void) {
+    ps_cpu_medium_fork_child();
+    /* relaxed, both: one thread. A step of its own goes on after the signal handler. */
+    if (ps_load_relaxed(&x_holder) == ps_lock_self()) {
+        return;
+    }
+    for (size_t i = 0; i < ps_cpu_cache_end(); i++) {
+        struct ps_cpu_cache *cache = ps_cpu_cache_at(i);
+        if (cache != NULL) {
+            free_classes(cache);
+        }
+    }
+    held_classes = 0;
+    ps_store_relaxed(&x_holder, 0u);
+}
