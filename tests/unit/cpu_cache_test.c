@@ -168,6 +168,12 @@ FRESH_TEST(a_second_free_of_a_cached_block_is_reported) {
     CHECK_ABORTS(ps_heap_free(cached_block(0)), "poolshim: double free of 0x");
 }
 
+FRESH_TEST(other_calls_with_a_cached_block_are_reported) {
+    set_up();
+    CHECK_ABORTS(ps_block_usable(cached_block(0)), "poolshim: size of free block 0x");
+    CHECK_ABORTS(ps_block_resize(cached_block(0), 2 * BYTES), "poolshim: realloc of free block 0x");
+}
+
 static uint64_t *state_of_class(void) {
     return &ps_cpu_x_caches[0]->x_state[ps_size_class_of(BYTES)];
 }

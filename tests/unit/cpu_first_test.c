@@ -4,11 +4,17 @@
  * while another thread returns what it has: each block is with one thread at a time. By restartable
  * sequences where threads are registered for them, and without.
  */
+#include "pools/engine/heap/background.h"
 #include "pools/engine/heap/cpu_cache.h"
 #include "pools/engine/heap/cpu_first.h"
 #include "pools/engine/heap/cpu_return.h"
+#include "pools/engine/heap/fast_path.h"
+#include "pools/engine/heap/maintenance.h"
 #include "pools/engine/heap/remote.h"
-#include "tests/unit/engine.h"
+#include "pools/engine/heap/start.h"
+#include "pools/engine/record/census.h"
+#include "tests/unit/fresh.h"
+#include "tests/unit/unit.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -50,11 +56,12 @@ static void replace(uint64_t **slot, uint64_t own) {
 static void *run(void *number) {
     uint64_t own = (uintptr_t)number;
     uint64_t *slots[SLOTS] = {NULL};
-    uint64_t state = own;
+    uint32_t random = (uint32_t)own;
     replace(&slots[0], own);
     pthread_barrier_wait(&all_have_heaps);
     for (int i = 0; i < ROUNDS; i++) {
-        replace(&slots[engine_random_size(&state) % SLOTS], own);
+        random = random * 1664525 + 1013904223;
+        replace(&slots[random / 65536 % SLOTS], own);
     }
     for (int i = 0; i < SLOTS; i++) {
         ps_heap_free(slots[i]);
@@ -103,7 +110,8 @@ static void check_threads(void) {
     CHECK_CMP(x_signals, >, 0);
     CHECK_CMP(ps_cpu_cache_takes(), >, (uint64_t)THREADS * ROUNDS / 10);
     ps_heap_trim(0);
-    struct ps_census census = engine_census();
+    struct ps_census census;
+    ps_census_take(&census);
     CHECK_EQ(census.small_live_bytes, 0);
     CHECK_EQ(census.malloc_count, census.free_count);
 }

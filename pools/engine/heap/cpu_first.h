@@ -32,9 +32,9 @@
 #include "pools/engine/small/size_class.h"
 #include "pools/engine/small/span.h"
 
+/* Steps of the state; a pop is one take more and one block less. */
 #define PS_CPU_STATE_PUSHED 1
-#define PS_CPU_STATE_POPPED                                                                        \
-    ((1 << PS_CPU_STATE_TAKES_SHIFT) - 1) /* one take more, one block less */
+#define PS_CPU_STATE_POPPED ((1 << PS_CPU_STATE_TAKES_SHIFT) - 1)
 
 static inline uint64_t ps_cpu_cache_state(const struct ps_cpu_cache *cache, size_t class_index) {
     return ps_load_relaxed(&cache->x_state[class_index]); /* relaxed: a hint, or to be exchanged */
@@ -86,8 +86,8 @@ static inline bool ps_cpu_cache_hold(struct ps_cpu_cache *cache, size_t class_in
 /* state: the new one, without HELD. */
 static inline void ps_cpu_cache_release(struct ps_cpu_cache *cache, size_t class_index,
                                         uint64_t state) {
-    ps_store_release(&cache->x_state[class_index],
-                     state); /* release: pairs with ps_cpu_cache_hold */
+    /* release: pairs with ps_cpu_cache_hold. */
+    ps_store_release(&cache->x_state[class_index], state);
 }
 
 /* Push and pop without restartable sequences. */
@@ -102,7 +102,7 @@ PS_NORETURN void ps_cpu_cache_overwritten(const void *block);
 
 /* A block that is freed is in no cache. */
 PS_INLINE void ps_cpu_cache_check_free(const void *block) {
-    if (PS_UNLIKELY(ps_link_word(block) == ps_link_mark(block))) {
+    if (PS_UNLIKELY(ps_link_is_marked(block))) {
         ps_cpu_cache_freed_twice(block);
     }
 }
@@ -140,7 +140,7 @@ PS_INLINE bool ps_cpu_cache_put_here(uint32_t tag, void *block, bool has_rseq) {
 
 /* A block that leaves the cache. */
 PS_INLINE void ps_cpu_cache_check(const void *block) {
-    if (PS_UNLIKELY(ps_link_word(block) != ps_link_mark(block))) {
+    if (PS_UNLIKELY(!ps_link_is_marked(block))) {
         ps_cpu_cache_overwritten(block);
     }
 }
@@ -164,8 +164,7 @@ PS_INLINE void *ps_cpu_cache_take_here(size_t class_index, bool has_rseq) {
         if (left < ps_cpu_cache_low(cache, class_index)) {
             ps_cpu_cache_set_low(cache, class_index, left);
         }
-        /* The next, if it is still there; of the last, whatever stands before. */
-        __builtin_prefetch(cache->blocks[class_index][(ptrdiff_t)left - 1], 1);
+        __builtin_prefetch(cache->blocks[class_index][left - (left != 0)], 1); /* the next */
     } else {
         block = ps_cpu_cache_pop_held(cache, class_index);
         if (block == NULL) {

@@ -78,7 +78,7 @@ PS_INLINE void *ps_heap_alloc(size_t bytes) {
 PS_INLINE bool ps_span_expects(const struct ps_span *span, const void *block) {
     /* relaxed: as in ps_span_handed_index; the owner may be another thread. */
     return ps_span_scaled(span, block) < ps_load_relaxed(&span->handed) &&
-           !ps_link_is_near(block, ps_link_of(block, span->salt));
+           !ps_link_is_near(block, ps_link_of(block, span->salt)) && !ps_link_is_marked(block);
 }
 
 /* ---- push on a span of this heap ---- */

@@ -41,7 +41,8 @@ PS_NOINLINE void *ps_heap_pop_last(struct ps_span *source) {
 }
 
 bool ps_heap_is_free(const struct ps_span *span, const void *block) {
-    return ps_span_is_listed(span, block) || ps_span_is_unhanded(span, block);
+    return ps_span_is_listed(span, block) || ps_span_is_unhanded(span, block) ||
+           ps_link_is_marked(block);
 }
 
 /* ---- free streaks ---- */

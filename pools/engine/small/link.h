@@ -71,9 +71,15 @@ PS_INLINE bool ps_link_is_near(const void *block, const void *link) {
     return ((uintptr_t)link ^ (uintptr_t)block) < PS_GRANULE_BYTES;
 }
 
+/* Random bits, drawn by ps_link_start. */
 extern PS_HIDDEN uintptr_t ps_link_mark_salt;
-/* The word of a block that is free and on no list. */
+
+/* The first word of a block in a cache of a processor (heap/cpu_cache.h), which is on no list. Any
+ * other word passes with a probability of 2^-64. */
 PS_INLINE uintptr_t ps_link_mark(const void *block) { return (uintptr_t)block ^ ps_link_mark_salt; }
+PS_INLINE bool ps_link_is_marked(const void *block) {
+    return ps_link_word(block) == ps_link_mark(block);
+}
 
 /* Clears the link of a block that leaves its list. */
 PS_INLINE void ps_link_clear(void *block) { *(uintptr_t *)block = 0; }
