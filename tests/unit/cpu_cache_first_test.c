@@ -62,6 +62,43 @@ FRESH_TEST(caches_come_first_only_with_restartable_sequences) {
     tear_down();
 }
 
+#define MANY 4000
+
+static void *many[MANY];
+
+static void allocate_many(void *bytes) {
+    for (size_t i = 0; i < MANY; i++) {
+        many[i] = ps_heap_alloc(*(size_t *)bytes);
+    }
+}
+
+static void free_many(void *unused) {
+    (void)unused;
+    for (size_t i = 0; i < MANY; i++) {
+        ps_heap_free(many[i * 37 % MANY]); /* no streak */
+    }
+}
+
+/* No cache exists when they begin. */
+FRESH_TEST(threads_that_only_free_leave_no_tag_of_a_span_that_has_gone) {
+    size_t bytes = 64;
+    start_threads();
+    worker_do(&owner, allocate_many, &bytes);
+    worker_do(&other, acquire_heap, NULL);
+    worker_do(&third, acquire_heap, NULL);
+    CHECK(comes_first(&third, true));
+    worker_do(&third, free_many, NULL);
+    ps_heap_trim(0);
+    worker_stop(&owner);
+    worker_start(&owner);
+    ps_heap_trim(0);
+    for (size_t i = 0; i < MANY; i++) {
+        bool is_span = ps_page_map_slot(many[i])->run.kind == PS_RUN_SPAN;
+        CHECK(is_span || ps_page_map_tag(many[i]) == 0);
+    }
+    tear_down();
+}
+
 FRESH_TEST(caches_come_first_until_there_are_few_threads) {
     set_up();
     CHECK(comes_first(&other, true));

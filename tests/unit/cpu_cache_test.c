@@ -202,6 +202,10 @@ FRESH_TEST(a_free_of_an_interior_pointer_is_reported) {
     ps_heap_free(ps_heap_alloc(BYTES)); /* the granule is tagged */
     CHECK(ps_page_map_tag(block) != 0);
     CHECK_ABORTS(ps_heap_free(block + 16), "poolshim: free of interior pointer 0x");
+    const struct ps_span *span = ps_span_at(block);
+    if (span->first != 0) {
+        CHECK_ABORTS(ps_heap_free(span->run.base), "poolshim: free of ");
+    }
     ps_heap_free(block);
     worker_do(&owner, ignore, NULL);
     tear_down();

@@ -26,16 +26,16 @@ static void raise_end(uint32_t end) {
     } /* ends: it grows */
 }
 
-/* A cache that another thread makes at the same moment is lost, with the pages that it has not
- * touched. */
+/* A cache that another thread makes at the same moment is lost, untouched. */
 static PS_COLD void make(size_t index) {
+    size_t bytes = ps_round_up(sizeof(struct ps_cpu_cache), PS_GRANULE_BYTES);
     struct ps_cpu_cache *none = NULL;
-    struct ps_cpu_cache *cache = index < PS_CPU_CACHES ? ps_metadata_take(sizeof *cache) : NULL;
+    struct ps_cpu_cache *cache =
+        index < PS_CPU_CACHES && ps_page_map_make_tags() ? ps_metadata_map(bytes) : NULL;
     if (cache != NULL) {
-        ps_page_map_use_tags();
         cache->changing = PS_CPU_NO_CLASS;
-        cache->node = ps_node_here();
-        /* release: makes the node and the zeroes visible. */
+        cache->node = ps_load_relaxed(&ps_node_x_of_cpu[index]); /* relaxed: of one processor */
+        /* release: makes the node, the zeroes and the tags visible. */
         (void)ps_cas_strong_acq_rel(&ps_cpu_x_caches[index], &none, cache);
         raise_end((uint32_t)index + 1);
     }
@@ -43,9 +43,15 @@ static PS_COLD void make(size_t index) {
 
 /* ---- put and take ---- */
 
-static inline bool put_here(uint32_t tag, void *block) {
-    return ps_rseq_is_on() ? ps_cpu_cache_put_here(tag, block, true)
-                           : ps_cpu_cache_put_here(tag, block, false);
+/* tag: see ps_cpu_cache_put_into. */
+static inline bool put(uint32_t tag, void *block) {
+    uint32_t index = ps_os_cpu();
+    struct ps_cpu_cache *cache = ps_cpu_cache_at(index);
+    if (cache == NULL) {
+        return false;
+    }
+    return ps_rseq_is_on() ? ps_cpu_cache_put_into(cache, index, tag, block, true)
+                           : ps_cpu_cache_put_into(cache, index, tag, block, false);
 }
 
 /* A hint: the key changes at any time. */
@@ -55,7 +61,7 @@ static inline bool has_running_owner(const struct ps_span *span) {
 }
 
 bool ps_cpu_cache_put(struct ps_heap *heap, const struct ps_span *span, void *block) {
-    if (!has_running_owner(span) || !put_here(ps_span_tag(span), block)) {
+    if (!has_running_owner(span) || !put(ps_span_tag(span), block)) {
         return false;
     }
     ps_owner_add(&heap->x_remote_frees, 1);
@@ -73,12 +79,11 @@ static inline size_t most_of(size_t class_index) {
                   PS_CPU_CACHE_BLOCKS);
 }
 
-/* Lets the cache of this processor have more of the class. False: it may have the most already. */
-static bool raise_limit(size_t class_index) {
-    struct ps_cpu_cache *cache = ps_cpu_cache_at(ps_os_cpu());
-    size_t limit = cache != NULL ? ps_cpu_cache_limit(cache, class_index) : 0;
+/* Lets a cache have more of a class. False: it may have the most already. */
+static bool raise_limit(struct ps_cpu_cache *cache, size_t class_index) {
+    size_t limit = ps_cpu_cache_limit(cache, class_index);
     size_t most = most_of(class_index);
-    if (cache == NULL || limit == most) {
+    if (limit == most) {
         return false;
     }
     ps_cpu_cache_set_limit(cache, class_index, ps_min(ps_max(limit * 2, LIMIT_FIRST), most));
@@ -86,22 +91,32 @@ static bool raise_limit(size_t class_index) {
 }
 
 bool ps_cpu_cache_put_first(const struct ps_span *span, void *block) {
+    size_t class_index = span->class_index;
+    struct ps_cpu_cache *cache = ps_cpu_cache_at(ps_os_cpu());
+    if (cache == NULL) {
+        make(ps_os_cpu());
+        return false;
+    }
     uint32_t tag = ps_span_tag(span);
     if (ps_page_map_tag(block) != tag) { /* otherwise other processors would lose the line */
         ps_page_map_set_tag(block, tag);
     }
-    return put_here(tag, block) || (raise_limit(span->class_index) && put_here(tag, block));
+    if (ps_cpu_cache_count(cache, class_index) < ps_cpu_cache_limit(cache, class_index)) {
+        return put(tag, block);
+    }
+    return raise_limit(cache, class_index) && put(tag, block);
 }
 
 void ps_cpu_cache_ask(uint32_t class_index) {
     if (!ps_background_is_crowded()) {
         return;
     }
-    size_t index = ps_os_cpu();
-    if (ps_cpu_cache_at(index) == NULL) {
-        make(index);
+    struct ps_cpu_cache *cache = ps_cpu_cache_at(ps_os_cpu());
+    if (cache != NULL) {
+        (void)raise_limit(cache, class_index);
+    } else {
+        make(ps_os_cpu());
     }
-    (void)raise_limit(class_index);
     ps_cpu_cache_choose();
 }
 

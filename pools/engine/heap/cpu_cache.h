@@ -64,8 +64,8 @@ extern PS_HIDDEN uint32_t ps_cpu_x_end;
 /* Caches a block of another owner's span of one granule. False: it has to return to its span. */
 bool ps_cpu_cache_put(struct ps_heap *heap, const struct ps_span *span, void *block);
 
-/* Puts a block of a span of one granule where caches come first, but that of the class is full, in
- * which case it may have more from now on, or the granule is not tagged. */
+/* Puts a block of a span of one granule where caches come first and ps_cpu_cache_put_soon has not:
+ * tags the granule, and lets a full class have more. False: the block has to return to its span. */
 bool ps_cpu_cache_put_first(const struct ps_span *span, void *block);
 
 /* True where threads are registered for restartable sequences, without which caches that come first

@@ -110,17 +110,17 @@ PS_INLINE void ps_cpu_cache_check_free(const void *block) {
 /* True if a block of the class may start at this address of its granule. */
 PS_INLINE bool ps_cpu_cache_starts(size_t class_index, const void *block) {
     const struct ps_size_class *class = &ps_size_classes[class_index];
-    return (uint16_t)(uintptr_t)block * class->factor < (uint32_t) class->limit << PS_SCALED_SHIFT;
+    uint32_t scaled = (uint16_t)(uintptr_t)block * class->factor;
+    return scaled - class->scaled_first < class->scaled_blocks;
 }
 
-/* Puts a block into the cache of this processor. tag: of the address, which may be any; 0: unknown.
+/* Puts a block into a cache. index: of its processor. tag: of the block's granule, may be 0.
  * has_rseq: ps_rseq_is_on, a constant. False: the block is not there. */
-PS_INLINE bool ps_cpu_cache_put_here(uint32_t tag, void *block, bool has_rseq) {
-    uint32_t index = has_rseq ? ps_rseq_cpu(ps_rseq_offset) : ps_os_cpu();
-    struct ps_cpu_cache *cache = ps_cpu_cache_at(index);
+PS_INLINE bool ps_cpu_cache_put_into(struct ps_cpu_cache *cache, uint32_t index, uint32_t tag,
+                                     void *block, bool has_rseq) {
     size_t class_index = ps_span_tag_class(tag);
-    if (PS_UNLIKELY(tag == 0 || cache == NULL || ps_span_tag_node(tag) != cache->node ||
-                    !ps_retention_is_usual() || !ps_cpu_cache_starts(class_index, block))) {
+    if (PS_UNLIKELY(tag == 0 || ps_span_tag_node(tag) != cache->node || !ps_retention_is_usual() ||
+                    !ps_cpu_cache_starts(class_index, block))) {
         return false;
     }
     ps_cpu_cache_check_free(block);
@@ -134,6 +134,15 @@ PS_INLINE bool ps_cpu_cache_put_here(uint32_t tag, void *block, bool has_rseq) {
         ps_link_clear(block);
     }
     return is_in;
+}
+
+/* Puts a block of any address, by restartable sequences, where its granule is tagged and the cache
+ * of this processor has room. */
+PS_INLINE bool ps_cpu_cache_put_soon(void *block) {
+    uint32_t index = ps_rseq_cpu(ps_rseq_offset);
+    struct ps_cpu_cache *cache = ps_cpu_cache_at(index);
+    return PS_LIKELY(cache != NULL) &&
+           ps_cpu_cache_put_into(cache, index, ps_page_map_tag(block), block, true);
 }
 
 /* ---- take ---- */

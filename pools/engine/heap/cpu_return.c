@@ -14,6 +14,7 @@
 #include <string.h>
 
 #define BEHIND_MS 2        /* between two steps of a round, where nothing else reads the clock */
+#define STEPS_WAITED 20    /* milliseconds */
 #define WAITING_AT_ONCE 64 /* processors whose blocks all return, for one wait */
 
 _Static_assert(PS_CLASS_LIMIT <= 64, "held_classes");
@@ -111,18 +112,11 @@ static void return_classes(struct ps_cpu_cache *cache, uint64_t classes, bool is
 
 /* ---- rounds ---- */
 
-/* Returns the blocks of the classes that are held. False: not yet. */
-static bool finish_held(bool is_all, ps_cpu_return *give) {
-    if (held_classes == 0) {
-        return true;
-    }
-    if (ps_os_now_us() - held_us < PS_ANSWER_US) {
-        return false;
-    }
+/* Returns the blocks of the classes that are held, long enough. */
+static void finish_held(bool is_all, ps_cpu_return *give) {
     uint64_t classes = held_classes;
     held_classes = 0;
     return_classes(ps_cpu_cache_at(next - 1), classes, is_all, give);
-    return true;
 }
 
 /* Returns the medium blocks of a processor, and holds classes of its small ones. True: there was
@@ -144,8 +138,11 @@ static bool begin_at(size_t index, bool is_all) {
 
 /* The next step of a round. False: the round is over. */
 static bool step(bool is_all, ps_cpu_return *give) {
-    if (!finish_held(is_all, give)) {
-        return true;
+    if (held_classes != 0) {
+        if (ps_os_now_us() - held_us < PS_ANSWER_US) {
+            return true;
+        }
+        finish_held(is_all, give);
     }
     while (next < ps_max(ps_cpu_cache_end(), PS_CPU_MEDIUMS)) {
         if (begin_at(next++, is_all)) {
@@ -176,12 +173,26 @@ uint32_t ps_cpu_return_tick(uint64_t now_ms, ps_cpu_return *give) {
     return ps_load_relaxed(&x_is_filled) != 0 ? PS_RETENTION_SCAN_MS / 4 : 0;
 }
 
+static void wait_ms(uint64_t ms) {
+    uint32_t never = 0;
+    ps_os_wait_ms(&never, 0, ms);
+}
+
 static void wait_for_answer(void) {
     uint64_t since_us = ps_os_now_us();
-    uint32_t never = 0;
     while (ps_rseq_is_on() && ps_os_now_us() - since_us < PS_ANSWER_US) { /* ends: time */
-        ps_os_wait_ms(&never, 0, 1);
+        wait_ms(1);
     }
+}
+
+/* Waits for another thread's step. */
+static bool begin_after_others(void) {
+    bool is_begun = begin();
+    for (int i = 0; i < STEPS_WAITED && !is_begun; i++) {
+        wait_ms(1);
+        is_begun = begin();
+    }
+    return is_begun;
 }
 
 /* Returns all blocks of the processors from `first` on, of as many as wait at once. Returns the
@@ -208,12 +219,12 @@ static size_t return_some(size_t first, ps_cpu_return *give) {
 }
 
 void ps_cpu_return_all(ps_cpu_return *give) {
-    if (!begin()) {
+    if (!begin_after_others()) {
         return;
     }
     if (held_classes != 0) {
         wait_for_answer();
-        (void)finish_held(true, give);
+        finish_held(true, give);
     }
     for (size_t i = 0; i < PS_CPU_MEDIUMS; i++) {
         (void)ps_cpu_medium_return(i, true);
@@ -243,7 +254,8 @@ static void free_classes(struct ps_cpu_cache *cache) {
 
 void ps_cpu_return_fork_child(void) {
     ps_cpu_medium_fork_child();
-    /* relaxed, both: one thread. A step of its own goes on after the signal handler. */
+    /* relaxed, both: one thread. A step of its own goes on after the signal handler; a class that
+     * another thread was just holding stays held then, and unused. */
     if (ps_load_relaxed(&x_holder) == ps_lock_self()) {
         return;
     }

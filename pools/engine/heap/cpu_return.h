@@ -19,7 +19,8 @@ typedef void ps_cpu_return(void *block);
  * empty. */
 uint32_t ps_cpu_return_tick(uint64_t now_ms, ps_cpu_return *give);
 
-/* Returns all blocks. Waits a millisecond where other processors have caches. */
+/* Returns all blocks. Waits a millisecond for each 64 caches that have any, and up to 20 for
+ * another thread that returns blocks, after which it returns none. */
 void ps_cpu_return_all(ps_cpu_return *give);
 
 /* In the child of a fork, on its only thread: frees the locks that other threads held. The blocks

@@ -13,8 +13,8 @@
  * Before relocation: another library's IFUNC resolver may call malloc while ld.so is still
  * relocating. No GOT entry is valid then, including the TLS offset, so accesses to ps_thread reach
  * the thread control block itself. The fast path tolerates that because of the contents of that
- * block in a process with one thread: `heap` and `own`, at 24 and 32, read as zero, so malloc takes
- * the slow path; `streak_next` at 16 and `key` at 0 read as the block's own address, which is
+ * block in a process with one thread: `fast_limit` and `own`, at 24 and 32, read as zero, so malloc
+ * takes the slow path; `streak_next` at 16 and `key` at 0 read as the block's own address, which is
  * neither a block nor a span's key, so free takes it too, by one way or the other: `free_limit` at
  * 48 reads as a secret of libc. `x_busy`, which both write, is at 56, a word that libc no longer
  * uses. Every slow path tests ps_bootstrap_is_over first and serves such

@@ -85,19 +85,19 @@ struct ps_heap {
     uint64_t next_scan_ms;                   /* 3096 */
     uint64_t x_remote_frees;                 /* 3104 owner writes, census reads */
     uint64_t x_remote_batches;               /* 3112 as above */
-    struct ps_heap *next_heap;               /* 3128 all heaps created; registry lock */
-    struct ps_heap *next_parked;             /* 3136 parked heaps without spans; registry lock */
-    uintptr_t x_thread_pointer;              /* 3144 of the owning thread */
-    uint32_t x_spans[PS_BIN_LIMIT];          /* 3152 spans of each class that this heap owns */
-    uint64_t x_active_ms;                    /* 3408 time of the owner's last clock reading */
+    struct ps_heap *next_heap;               /* 3120 all heaps created; registry lock */
+    struct ps_heap *next_parked;             /* 3128 parked heaps without spans; registry lock */
+    uintptr_t x_thread_pointer;              /* 3136 of the owning thread */
+    uint32_t x_spans[PS_BIN_LIMIT];          /* 3144 spans of each class that this heap owns */
+    uint64_t x_active_ms;                    /* 3400 time of the owner's last clock reading */
     union {
-        void *mode_state;                 /* 3416 the mode's own data of the heap: mode.h */
+        void *mode_state;                 /* 3408 the mode's own data of the heap: mode.h */
         struct ps_hard *hard;             /* hardened: the quarantine; NULL: none */
         struct ps_tally *tally;           /* recorded: see record.h */
         struct ps_countdowns *countdowns; /* profiled: see countdown.h; NULL: not made yet */
     };
-    bool is_offered;               /* 3424 on the list of parked heaps; registry lock */
-    struct ps_guard_sampler guard; /* 3432 */
+    bool is_offered;               /* 3416 on the list of parked heaps; registry lock */
+    struct ps_guard_sampler guard; /* 3424 */
     /* Written by other threads, or rarely. */
     PS_ALIGNED(PS_CACHE_LINE) struct ps_span *x_notices; /* 3456 spans with a reclaim notice */
     struct ps_span *x_notices_rest; /* 3464 rest of an earlier list; any thread may clear it */
@@ -145,7 +145,7 @@ struct ps_thread_words {
     char *streak_from;     /* 64 where a streak was stopped by a thread that took the heap */
     uint32_t has_begun;    /* 72 counted by background.c until the thread ends */
     struct ps_heap *last;  /* 80 heap that was taken or asked for; registry lock */
-    uint64_t *cache_state; /* 88 of a class of a cache that it holds, or is about to: cpu_cache.c */
+    uint64_t *cache_state; /* 88 of a class of a cache that it holds, or is about to: cpu_first.c */
 };
 
 #define PS_FREE_ALL UINTPTR_MAX /* free_limit */

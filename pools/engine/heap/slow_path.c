@@ -278,8 +278,7 @@ static PS_NOINLINE void free_first_slow(void *block) {
 }
 
 PS_NOINLINE void ps_heap_free_first(void *block) {
-    if (PS_UNLIKELY(!ps_rseq_is_on() ||
-                    !ps_cpu_cache_put_here(ps_page_map_tag(block), block, true))) {
+    if (PS_UNLIKELY(!ps_rseq_is_on() || !ps_cpu_cache_put_soon(block))) {
         free_first_slow(block);
     }
 }

@@ -33,9 +33,11 @@ void ps_alloc_set_refill_max(size_t bytes);
 
 /* ---- free ---- */
 
+/* Free where the caches of processors come first. */
+void ps_heap_free_first(void *block);
+
 /* Slow path of free: what owner_key says, read from the slot of block, is not that the block goes
  * to a span of this heap at once. */
-void ps_heap_free_first(void *block);
 void ps_heap_free_slow(void *block, struct ps_span *span, uintptr_t owner_key);
 
 /* Slow path of free: no block of this span can be freed here, unless its word only has the form of

@@ -13,8 +13,8 @@
  *
  *   1. asks: swaps ASKED for FREE there, and empties the words that name the heap;
  *   2. returns after PS_ANSWER_US or more. If ASKED is still there, the thread has not entered a
- * call since, and any later call finds its words empty and waits for the registry lock: the heap is
- *      taken. Otherwise the words are filled again.
+ *      call since, and any later call finds its words empty and waits for the registry lock: the
+ *      heap is taken. Otherwise the words are filled again.
  *
  * A call that entered at the moment of step 1 may have read its words before they were emptied,
  * while its BUSY was still in the processor's store buffer. The delay covers that: it is a thousand

@@ -8,9 +8,13 @@
  * low bits are the number of entries. The threads of that processor push and pop without a locked
  * instruction. Each sequence ends with the one instruction that takes effect, a comparison of the
  * state with an exchange that is not locked. So a sequence also fails when a thread of another
- * processor has changed the state since it began, however long it was kept from running: that
- * thread changes it by a locked exchange, and waits until an exchange that was being executed at
- * that moment has ended before it relies on it (cpu_first.h).
+ * processor has changed the state since it began, even if a virtual processor stood still
+ * meanwhile: that thread changes the state by a locked exchange, and relies on it after a delay in
+ * which an exchange that was being executed has ended (cpu_first.h). A failing exchange writes,
+ * too, the state that it has read an instant before; the sequences test the state first.
+ *
+ * The child of vfork has the area of its parent, but is not registered: it must not allocate, as
+ * POSIX says of all that it may do.
  *
  * Only on x86-64; elsewhere, and where threads are not registered, ps_rseq_offset is 0 for good.
  */

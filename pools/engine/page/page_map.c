@@ -196,12 +196,21 @@ bool ps_page_map_cover(const void *base, size_t bytes) {
 
 /* ---- tags ---- */
 
-PS_SPARSE PS_ALIGNED(4096) uint16_t ps_page_map_x_tags[PS_WINDOW_LEAVES * PS_LEAF_SLOTS];
-uint32_t ps_page_map_x_has_tags;
+#define TAGS_BYTES (PS_WINDOW_LEAVES * PS_LEAF_SLOTS * sizeof(uint16_t)) /* few are touched */
 
-void ps_page_map_use_tags(void) {
-    if (ps_load_relaxed(&ps_page_map_x_has_tags) == 0) { /* relaxed, both: twice does no harm */
-        ps_huge_refuse(ps_page_map_x_tags, sizeof ps_page_map_x_tags);
-        ps_store_relaxed(&ps_page_map_x_has_tags, 1u);
+uint16_t *ps_page_map_x_tags;
+
+/* Tags that another thread makes at the same moment are lost, untouched. */
+bool ps_page_map_make_tags(void) {
+    uint16_t *none = NULL;
+    if (ps_load_relaxed(&ps_page_map_x_tags) != NULL) { /* relaxed: as in ps_page_map_tag */
+        return true;
     }
+    uint16_t *tags = ps_metadata_map(TAGS_BYTES);
+    if (tags != NULL) {
+        ps_huge_refuse(tags, TAGS_BYTES);
+        /* release: makes the zeroes visible. */
+        (void)ps_cas_strong_acq_rel(&ps_page_map_x_tags, &none, tags);
+    }
+    return tags != NULL;
 }

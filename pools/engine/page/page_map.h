@@ -191,30 +191,31 @@ PS_INLINE struct ps_slot *ps_slot_of_run(struct ps_run *run) {
  * needs, and clears it before the granule becomes another's. 0: nothing. Outside of the window the
  * tag is always 0. Any thread.
  */
-extern PS_HIDDEN uint16_t ps_page_map_x_tags[PS_WINDOW_LEAVES * PS_LEAF_SLOTS]; /* downwards */
+extern PS_HIDDEN uint16_t *ps_page_map_x_tags; /* NULL: not made; downwards, as ps_window */
 
+/* Makes the tags, which are 0. Called before the first is set or read. False when memory is
+ * exhausted. */
+bool ps_page_map_make_tags(void);
+
+/* Precondition: the tags are made. */
 PS_INLINE uint32_t ps_page_map_tag(const void *address) {
     uintptr_t index = ps_window_index(address);
-    /* relaxed: as in ps_page_map_slot. */
-    return ps_window_has(index) ? ps_load_relaxed(&ps_page_map_x_tags[~index]) : 0;
+    /* relaxed, both: as in ps_page_map_slot. */
+    return ps_window_has(index) ? ps_load_relaxed(&ps_load_relaxed(&ps_page_map_x_tags)[~index])
+                                : 0;
 }
 
 static inline void ps_page_map_set_tag(const void *address, uint32_t tag) {
     uintptr_t index = ps_window_index(address);
     if (ps_window_has(index)) {
-        /* relaxed: any two that store at once store the same. */
-        ps_store_relaxed(&ps_page_map_x_tags[~index], (uint16_t)tag);
+        /* relaxed, both: any two that store at once store the same. */
+        ps_store_relaxed(&ps_load_relaxed(&ps_page_map_x_tags)[~index], (uint16_t)tag);
     }
 }
 
-/* Called before the first tag is set. */
-void ps_page_map_use_tags(void);
-
-/* False: no tag was ever set, and the page of a tag need not be touched to clear it. */
-extern PS_HIDDEN uint32_t ps_page_map_x_has_tags;
-
 static inline void ps_page_map_clear_tag(const void *address) {
-    if (ps_load_relaxed(&ps_page_map_x_has_tags) != 0) { /* relaxed: stored before the tag was */
+    /* relaxed: a thread that gets the granule of another gets its tag, too. */
+    if (ps_load_relaxed(&ps_page_map_x_tags) != NULL && ps_page_map_tag(address) != 0) {
         ps_page_map_set_tag(address, 0);
     }
 }

@@ -19,6 +19,8 @@
 /* Class of requests above every class: its bin is always empty. */
 #define PS_CLASS_NONE PS_CLASS_LIMIT
 
+#define PS_SCALED_SHIFT 15 /* see ps_span_scaled of span.h */
+
 struct ps_size_class {
     uint32_t block_bytes;   /* size of every block */
     uint32_t window_blocks; /* blocks of a span's first window of virgin memory */
@@ -27,6 +29,8 @@ struct ps_size_class {
     uint16_t first; /* index of the first block used: 0, or 1 in a class with free streaks */
     uint16_t limit; /* index behind the last block used */
     uint16_t notice_blocks;        /* frees after which a full span is worth collecting */
+    uint32_t scaled_first;         /* ps_span_scaled of the first block used */
+    uint32_t scaled_blocks;        /* of as many as are used */
     bool has_streaks;              /* consecutive frees form free streaks */
     uint8_t streak_probe_interval; /* frees until a span is first probed for a sequence */
 };

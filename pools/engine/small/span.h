@@ -138,7 +138,6 @@ static inline char *ps_span_block(const struct ps_span *span, size_t index) {
  * since rest * m is no multiple of the size. (After Lemire, Kaser, Kurz: Faster remainder by direct
  * computation, whose product says only whether there is a rest.) Of longer spans the factor is 0.
  */
-#define PS_SCALED_SHIFT 15
 #define PS_SCALED_ONE ((uint32_t)1 << PS_SCALED_SHIFT)
 
 PS_INLINE uint32_t ps_span_scaled(const struct ps_span *span, const void *block) {

@@ -13,6 +13,7 @@
 #include "pools/engine/heap/mode.h"
 #include "pools/engine/heap/registry.h"
 #include "pools/engine/os/os.h"
+#include "pools/engine/page/node.h"
 #include "pools/engine/small/span_remote.h"
 
 #include <string.h>
@@ -41,6 +42,8 @@ bool ps_background_is_crowded(void) { return true; }
 struct ps_mode ps_mode;
 
 struct ps_thread_words ps_thread_of[PS_MODEL_THREADS];
+
+uint8_t ps_node_x_of_cpu[PS_NODE_CPUS];
 
 void ps_registry_set_caches_first(bool is_first) { (void)is_first; }
 
