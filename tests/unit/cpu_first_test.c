@@ -88,8 +88,8 @@ static void check_threads(void) {
     ps_background_count_cpus();
     if (without_sequences) {
         ps_rseq_offset = 0;
-        ps_cpu_may_be_first = true;
     }
+    ps_cpu_may_be_first = true;
     REQUIRE(pthread_barrier_init(&all_have_heaps, NULL, THREADS) == 0);
     for (uintptr_t i = 0; i < THREADS; i++) {
         REQUIRE(pthread_create(&threads[i], NULL, run, (void *)(i + 1)) == 0);
