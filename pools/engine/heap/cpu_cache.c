@@ -13,6 +13,8 @@
 
 #define LIMIT_FIRST 4 /* blocks of a class, at its first demand */
 
+_Static_assert(PS_CPU_CACHES <= PS_NODE_CPUS, "make reads the node of each");
+
 struct ps_cpu_cache *ps_cpu_x_caches[PS_CPU_CACHES];
 uint32_t ps_cpu_x_end;
 bool ps_cpu_may_be_first;

@@ -61,8 +61,8 @@ static inline bool may_take_cached(size_t bytes) {
     return bytes <= ps_size_class_max_bytes && refill_max() != SIZE_MAX;
 }
 
-/* No fast path: the mode has none, the thread has no heap, or caches come first. Out of line:
- * ps_heap_alloc_slow has an instruction less for it. */
+/* No fast path: the mode has none, or the thread has no heap. Out of line: ps_heap_alloc_slow has
+ * an instruction less for it. */
 static PS_NOINLINE void *alloc_checked(size_t bytes) {
     struct ps_heap *heap = ps_thread_own();
     if (PS_UNLIKELY(heap == NULL)) {
