@@ -53,6 +53,11 @@ bool ps_cpu_cache_put_first(const struct ps_span *span, void *block) {
     return false;
 }
 
+bool ps_cpu_cache_fill(const struct ps_span *span, void *block) {
+    (void)span, (void)block;
+    return false;
+}
+
 void *ps_cpu_cache_take(uint32_t class_index) {
     (void)class_index;
     return NULL;

@@ -184,11 +184,11 @@ static void release(void) { *state_of_class() &= ~(uint64_t)PS_CPU_STATE_HELD; }
 
 FRESH_TEST(a_second_free_of_a_thread_without_caches_is_reported_when_the_block_leaves) {
     set_up();
-    do { /* ends: the cache has only so many */
+    do { /* ends: the second refill takes no fresh memory, so that the caches do not come first */
+        ps_registry_set_caches_first(false);
         found = ps_heap_alloc(BYTES);
     } while (!ps_heap_owns(ps_thread_own(), ps_span_at(found)));
     worker_do(&other, free_found, NULL);
-    ps_registry_set_caches_first(false);
     ps_heap_free(found); /* its fast path does not know the mark */
     CHECK_ABORTS(ps_cpu_return_all(ps_remote_return), "poolshim: double free of, or write after");
 }

@@ -4,6 +4,7 @@
  * receives, see guard.h. Owner of the heap only. No locks.
  */
 #include "pools/engine/harden/guard.h"
+#include "pools/engine/heap/bin_return.h"
 #include "pools/engine/heap/cpu_cache.h"
 #include "pools/engine/heap/fast_path.h"
 #include "pools/engine/heap/free_list.h"

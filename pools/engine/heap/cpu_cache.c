@@ -92,21 +92,41 @@ static bool raise_limit(struct ps_cpu_cache *cache, size_t class_index) {
     return true;
 }
 
+/* True if a cache may have one more block of a class. */
+static bool make_room(struct ps_cpu_cache *cache, size_t class_index) {
+    return ps_cpu_cache_count(cache, class_index) < ps_cpu_cache_limit(cache, class_index) ||
+           raise_limit(cache, class_index);
+}
+
+/* Tags the granule of a block of the span. */
+static void set_tag(const struct ps_span *span, const void *block) {
+    uint32_t tag = ps_span_tag(span);
+    if (ps_page_map_tag(block) != tag) { /* otherwise other processors would lose the line */
+        ps_page_map_set_tag(block, tag);
+    }
+}
+
 bool ps_cpu_cache_put_first(const struct ps_span *span, void *block) {
-    size_t class_index = span->class_index;
     struct ps_cpu_cache *cache = ps_cpu_cache_at(ps_os_cpu());
     if (cache == NULL) {
         make(ps_os_cpu());
         return false;
     }
-    uint32_t tag = ps_span_tag(span);
-    if (ps_page_map_tag(block) != tag) { /* otherwise other processors would lose the line */
-        ps_page_map_set_tag(block, tag);
+    set_tag(span, block);
+    return make_room(cache, span->class_index) && put(ps_span_tag(span), block);
+}
+
+bool ps_cpu_cache_fill(const struct ps_span *span, void *block) {
+    uint32_t index = ps_os_cpu();
+    size_t class_index = span->class_index;
+    struct ps_cpu_cache *cache = ps_cpu_cache_at(index);
+    if (cache == NULL || span->run.node != cache->node || !ps_retention_is_usual() ||
+        !make_room(cache, class_index)) {
+        return false;
     }
-    if (ps_cpu_cache_count(cache, class_index) < ps_cpu_cache_limit(cache, class_index)) {
-        return put(tag, block);
-    }
-    return raise_limit(cache, class_index) && put(tag, block);
+    set_tag(span, block);
+    return ps_rseq_is_on() ? ps_cpu_cache_push(cache, index, class_index, block, true)
+                           : ps_cpu_cache_push(cache, index, class_index, block, false);
 }
 
 void ps_cpu_cache_ask(uint32_t class_index) {

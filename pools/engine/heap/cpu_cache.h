@@ -15,9 +15,9 @@
  *
  * In a process of more than two threads per processor (ps_background_is_crowded) the caches come
  * first: they serve all small requests of all threads, whose fast path is that of cpu_first.h, and
- * heaps serve what they do not have. A mode that counts requests, and a process without restartable
- * sequences, keeps the fast path of the heaps, which then ask the caches before they take fresh
- * memory, and put blocks of other heaps there.
+ * heaps serve what they do not have, from spans that all threads share (bin_return.h). A mode that
+ * counts requests, and a process without restartable sequences, keeps the fast path of the heaps,
+ * which then ask the caches before they take fresh memory, and put blocks of other heaps there.
  *
  * A class is cached where it is used: each time that its cache is full, or a heap takes a fresh
  * span, the cache may have twice as many blocks, up to PS_CPU_CACHE_BLOCKS and PS_CPU_CACHE_BYTES.
@@ -67,6 +67,11 @@ bool ps_cpu_cache_put(struct ps_heap *heap, const struct ps_span *span, void *bl
 /* Puts a block of a span of one granule where caches come first and ps_cpu_cache_put_soon has not:
  * tags the granule, and lets a full class have more. False: the block has to return to its span. */
 bool ps_cpu_cache_put_first(const struct ps_span *span, void *block);
+
+/* Puts a block of the calling heap's current span, of one granule, that the program does not hold:
+ * malloc will find it. Does not read the block, which may never have been touched. False: it is not
+ * there. */
+bool ps_cpu_cache_fill(const struct ps_span *span, void *block);
 
 /* True where threads are registered for restartable sequences, without which caches that come first
  * cost more than heaps. Set by ps_cpu_cache_start; unit tests set it. */

@@ -114,16 +114,10 @@ PS_INLINE bool ps_cpu_cache_starts(size_t class_index, const void *block) {
     return scaled - class->scaled_first < class->scaled_blocks;
 }
 
-/* Puts a block into a cache. index: of its processor. tag: of the block's granule, may be 0.
- * has_rseq: ps_rseq_is_on, a constant. False: the block is not there. */
-PS_INLINE bool ps_cpu_cache_put_into(struct ps_cpu_cache *cache, uint32_t index, uint32_t tag,
-                                     void *block, bool has_rseq) {
-    size_t class_index = ps_span_tag_class(tag);
-    if (PS_UNLIKELY(tag == 0 || ps_span_tag_node(tag) != cache->node || !ps_retention_is_usual() ||
-                    !ps_cpu_cache_starts(class_index, block))) {
-        return false;
-    }
-    ps_cpu_cache_check_free(block);
+/* Puts a block, of which the program holds nothing, into a cache that may have it. index: of the
+ * processor. has_rseq: ps_rseq_is_on, a constant. False: the block is not there. */
+PS_INLINE bool ps_cpu_cache_push(struct ps_cpu_cache *cache, uint32_t index, size_t class_index,
+                                 void *block, bool has_rseq) {
     ps_link_store(block, ps_link_mark(block)); /* first: another thread may take it at once */
     bool is_in =
         has_rseq ? ps_rseq_push(ps_rseq_offset, index, &cache->x_state[class_index],
@@ -134,6 +128,19 @@ PS_INLINE bool ps_cpu_cache_put_into(struct ps_cpu_cache *cache, uint32_t index,
         ps_link_clear(block);
     }
     return is_in;
+}
+
+/* Puts a freed block into a cache. tag: of the block's granule, may be 0. The others and the
+ * result: as above. */
+PS_INLINE bool ps_cpu_cache_put_into(struct ps_cpu_cache *cache, uint32_t index, uint32_t tag,
+                                     void *block, bool has_rseq) {
+    size_t class_index = ps_span_tag_class(tag);
+    if (PS_UNLIKELY(tag == 0 || ps_span_tag_node(tag) != cache->node || !ps_retention_is_usual() ||
+                    !ps_cpu_cache_starts(class_index, block))) {
+        return false;
+    }
+    ps_cpu_cache_check_free(block);
+    return ps_cpu_cache_push(cache, index, class_index, block, has_rseq);
 }
 
 /* Puts a block of any address, by restartable sequences, where its granule is tagged and the cache

@@ -3,6 +3,7 @@
  * See maintenance.h. Every few slow calls the clock is read, and due work is done.
  */
 #include "pools/engine/heap/maintenance.h"
+#include "pools/engine/heap/bin_return.h"
 
 #include "pools/engine/heap/background.h"
 #include "pools/engine/heap/cpu_cache.h"
@@ -132,9 +133,13 @@ static PS_NOINLINE void do_due_work(struct ps_heap *heap) {
         ps_remote_flush(heap);
         ps_heap_take_notices(heap);
         ps_medium_flush(heap);
-        ps_room_scan(heap);
-        ps_heap_drop_drained(heap);
         ps_cpu_cache_choose();
+        if (ps_thread_caches_first(&ps_thread)) {
+            ps_heap_share_spans(heap);
+        } else {
+            ps_room_scan(heap);
+            ps_heap_drop_drained(heap);
+        }
     }
     if (PS_UNLIKELY(request != 0) && serve(request, false)) {
         heap->tick_countdown = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Refill: the sources of blocks when a bin is empty, and the only code that moves spans between
- * current, available, full and released. Called by the heap's owner. Locks only through the page
- * cache and the orphans.
+ * Refill: the sources of blocks when a bin is empty, and, with bin_return.c, the only code that
+ * moves spans between current, available, full and released. Called by the heap's owner. Locks only
+ * through the page cache and the orphans.
  *
  * Order: the processor's cache, the current span (its list, stash and gaps, remote frees or fresh
  * blocks), spans named by notices, others with room, an orphan of the class, fresh memory.
@@ -10,6 +10,7 @@
 #include "pools/engine/heap/refill.h"
 
 #include "pools/engine/base/bits.h"
+#include "pools/engine/heap/bin_return.h"
 #include "pools/engine/heap/cpu_cache.h"
 #include "pools/engine/heap/fast_path.h"
 #include "pools/engine/heap/free_list.h"
@@ -253,7 +254,7 @@ static struct ps_span *create(uint32_t class_index, uintptr_t key, uint32_t span
     if (spans < ps_refill_sparse_spans) {
         return ps_span_create_sparse(class_index, key);
     }
-    if (spans == 0) {
+    if (spans == 0 && !ps_thread_caches_first(&ps_thread)) {
         return ps_span_create_clean(class_index, key);
     }
     return is_dense ? ps_span_create_dense(class_index, key) : ps_span_create(class_index, key);
@@ -317,7 +318,11 @@ static PS_NOINLINE void *refill_bin(struct ps_heap *heap, struct ps_bin *bin, si
         errno = ENOMEM;
         return NULL;
     }
-    return ps_mode.hook.take(heap, class_index);
+    void *block = ps_mode.hook.take(heap, class_index);
+    if (PS_UNLIKELY(ps_thread_caches_first(&ps_thread))) {
+        ps_heap_share_current(heap, class_index);
+    }
+    return block;
 }
 
 void *ps_plain_take(struct ps_heap *heap, uint32_t class_index) {
@@ -337,109 +342,4 @@ PS_NOINLINE void *ps_heap_refill(struct ps_heap *heap, struct ps_bin *bin, size_
     void *block = ps_mode.hook.refill(heap, bin, bytes);
     ps_thread_leave();
     return block;
-}
-
-/* Returns all but the next `kept` blocks of the bin's window to the span. */
-static void return_window(struct ps_bin *bin, struct ps_span *span, size_t kept) {
-    size_t blocks = ps_bin_window_blocks(bin);
-    if (blocks > kept) {
-        ps_owner_add(&span->carved, kept - blocks);
-        ps_owner_add(&span->used, kept - blocks);
-        ps_owner_add(&bin->x_taken, kept - blocks);
-        ps_span_settle(span);
-        bin->end = bin->cur + kept * span->block_bytes;
-    }
-}
-
-/* Moves all but the newest `kept` blocks of a settled span's list to its stash. */
-static void keep_newest(struct ps_span *span, size_t kept) {
-    void *last = NULL;
-    void *rest = span->free;
-    for (size_t i = 0; i < kept; i++) {
-        last = rest;
-        rest = ps_heap_next(span, last);
-    }
-    if (!ps_link_is_end(span->stash)) {
-        void *tail = rest;
-        for (size_t i = kept + 1; i < span->free_count; i++) {
-            tail = ps_heap_next(span, tail);
-        }
-        ps_link_write(tail, span->stash, span->salt);
-    }
-    span->stash = rest;
-    span->stash_count = (uint16_t)(span->stash_count + span->free_count - kept);
-    span->free_count = (uint16_t)kept;
-    if (last != NULL) {
-        ps_link_write(last, ps_span_list_end(span), span->salt);
-    } else {
-        span->free = ps_span_list_end(span);
-    }
-}
-
-size_t ps_bin_blocks(const struct ps_heap *heap, uint32_t class_index) {
-    const struct ps_bin *bin = &heap->bins[class_index];
-    const struct ps_span *source = heap->current[class_index];
-    size_t listed = source->free_count + (size_t)ps_span_unsettled_blocks(source);
-    return listed + ps_bin_window_blocks(bin);
-}
-
-void ps_bin_shorten(struct ps_heap *heap, uint32_t class_index, size_t kept) {
-    struct ps_bin *bin = &heap->bins[class_index];
-    struct ps_span *source = heap->current[class_index];
-    if (source == &ps_span_none) {
-        return;
-    }
-    size_t listed = source->free_count;
-    if (listed > kept) {
-        keep_newest(source, kept);
-    }
-    return_window(bin, source, kept - ps_min(kept, listed));
-}
-
-void ps_heap_empty_bin(struct ps_heap *heap, uint32_t class_index) {
-    struct ps_bin *bin = &heap->bins[class_index];
-    ps_mode.hook.flush_class(heap, class_index);
-    struct ps_span *span = heap->current[class_index];
-    if (span == &ps_span_none) {
-        return;
-    }
-    heap->current[class_index] = &ps_span_none;
-    span->place = PS_PLACE_AVAILABLE;
-    ps_bin_settle(bin, span);
-    return_window(bin, span, 0);
-    bin->cur = NULL;
-    bin->end = NULL;
-    ps_room_enter(heap, span);
-    ps_span_collect(span);
-    ps_heap_span_gained(heap, span);
-}
-
-/* Orphans the available spans of a class. Returns false if some are left. */
-static bool orphan_available(struct ps_heap *heap, uint32_t class_index, uint32_t *spans) {
-    for (struct ps_span *span; (span = heap->available[class_index]) != NULL; --*spans) {
-        if (*spans == 0) {
-            return false;
-        }
-        ps_room_leave(heap, span);
-        ps_room_orphan(heap, span);
-    }
-    return true;
-}
-
-bool ps_heap_clear_out(struct ps_heap *heap, char *streak_next, ptrdiff_t streak_step,
-                       uint32_t *spans) {
-    /* First the steps that may add spans of any class; a tick would repeat them. */
-    heap->tick_countdown = UINT32_MAX;
-    ps_streak_book(heap, streak_next, streak_step);
-    ps_medium_flush(heap);
-    ps_mode.hook.thread_end(heap); /* before the next: the mode may hold other owners' blocks */
-    ps_remote_flush(heap);
-    ps_heap_take_all_notices(heap);
-    for (uint32_t i = 0; i < ps_size_class_count; i++) {
-        ps_heap_empty_bin(heap, i);
-        if (!orphan_available(heap, i, spans)) {
-            return false;
-        }
-    }
-    return true;
 }

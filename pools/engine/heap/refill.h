@@ -59,13 +59,6 @@ extern PS_HIDDEN size_t ps_refill_window_blocks;
  * are hardened. Written once, at start. */
 extern PS_HIDDEN uint32_t ps_refill_sparse_spans;
 
-/* Blocks that malloc can take from a class before the next refill, if none is freed. */
-size_t ps_bin_blocks(const struct ps_heap *heap, uint32_t class_index);
-
-/* Returns blocks of a bin to its span until at most `kept` of them can be taken before the next
- * refill. Precondition: the current span of the class is settled. */
-void ps_bin_shorten(struct ps_heap *heap, uint32_t class_index, size_t kept);
-
 /* Moves a span that is not current after its account has changed: makes it available, or releases
  * it. */
 void ps_heap_span_gained(struct ps_heap *heap, struct ps_span *span);
@@ -80,17 +73,5 @@ int64_t ps_heap_swap_in(struct ps_heap *heap, struct ps_span *span);
 
 /* Adds a span that has become this heap's and is on no list. */
 void ps_heap_take_in(struct ps_heap *heap, struct ps_span *span);
-
-/* Returns the blocks that the bin holds to its span; the bin has no span afterwards, the span is
- * available, full or released. */
-void ps_heap_empty_bin(struct ps_heap *heap, uint32_t class_index);
-
-/*
- * Clears a heap of everything except full spans, which are found by the first returned block.
- * Called by its thread, at its end, or by its holder. streak_next, streak_step: state of its open
- * streak. Releases at most *spans spans, and subtracts them there; returns false if some are left.
- */
-bool ps_heap_clear_out(struct ps_heap *heap, char *streak_next, ptrdiff_t streak_step,
-                       uint32_t *spans);
 
 #endif

@@ -3,6 +3,7 @@
  * See thread.h. Lock: the registry's.
  */
 #include "pools/engine/heap/thread.h"
+#include "pools/engine/heap/bin_return.h"
 
 #include "pools/engine/base/bits.h"
 #include "pools/engine/heap/background.h"

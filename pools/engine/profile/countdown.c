@@ -5,6 +5,7 @@
 #include "pools/engine/profile/countdown.h"
 
 #include "pools/engine/base/bits.h"
+#include "pools/engine/heap/bin_return.h"
 #include "pools/engine/heap/refill.h"
 #include "pools/engine/os/os.h"
 #include "pools/engine/page/metadata.h"

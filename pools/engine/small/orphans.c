@@ -110,7 +110,11 @@ static void enter_locked(struct ps_span *span) {
         span->place = ps_span_has_room(span) ? PS_PLACE_AVAILABLE : PS_PLACE_FULL;
     } while (span->used != 0 && !ps_span_arm(span, ps_span_notice_blocks(span)));
     note_list(list_of(span), span);
-    ps_span_list_push_tail(list_of(span), span);
+    if (span->place == PS_PLACE_AVAILABLE) {
+        ps_span_list_push_head(list_of(span), span); /* filled up before others are used */
+    } else {
+        ps_span_list_push_tail(list_of(span), span);
+    }
     ps_owner_add(&lists_for(span)->x_count, 1);
 }
 

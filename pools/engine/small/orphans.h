@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Orphans: spans without an owner, because their thread has ended or their heap exceeded its bound
- * (heap/room.c). They are kept per class until a refill adopts them. Adoption precedes fresh
+ * Orphans: spans without an owner, because their thread has ended, their heap exceeded its bound
+ * (heap/room.c), or all threads share them (heap/bin_return.h). They are kept per class
+ * until a refill adopts them, the one that became an orphan last first. Adoption precedes fresh
  * memory, so that short threads cause no growth and blocks freed by one thread serve others. An
  * orphan that drains first returns to the page cache from here.
  *

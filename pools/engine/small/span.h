@@ -321,6 +321,18 @@ static inline void ps_span_list_push_tail(struct ps_span **head, struct ps_span 
     first->prev = run;
 }
 
+static inline void ps_span_list_push_head(struct ps_span **head, struct ps_span *span) {
+    struct ps_span *old = *head;
+    if (old == NULL) {
+        ps_span_list_push_tail(head, span);
+        return;
+    }
+    span->run.next = &old->run;
+    span->run.prev = old->run.prev;
+    old->run.prev = &span->run;
+    *head = span;
+}
+
 static inline void ps_span_list_remove(struct ps_span **head, struct ps_span *span) {
     struct ps_run *run = &span->run;
     if (*head == span) {

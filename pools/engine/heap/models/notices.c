@@ -5,6 +5,7 @@
  * released once or found with all its blocks, and no notice stays with a heap whose thread has
  * ended. Sources, bounds and planted faults: notices.model.
  */
+#include "pools/engine/heap/bin_return.h"
 #include "pools/engine/heap/free_list.h"
 #include "pools/engine/heap/refill.h"
 #include "pools/engine/heap/registry.h"
@@ -187,6 +188,12 @@ static void thread_starts(void) {
 
 static void refill(void) { EXPLORE_ASSERT(allocate(others[2])); }
 
+/* The caches of processors come first, and have no room. */
+static void refill_shared(void) {
+    ps_thread.free_limit = 0;
+    refill();
+}
+
 static void refill_and_end(void) {
     refill();
     ps_heap_give_up();
@@ -276,6 +283,23 @@ static void all_but_one_back(void) {
     }
 }
 
+/* The span of the adopted block is an orphan, with all others; the heap keeps none. */
+static void all_but_one_shared(void) {
+    struct ps_span *shared = ps_span_at(adopted_block);
+    EXPLORE_ASSERT(shared->x_owner == PS_KEY_ORPHAN);
+    attach(others[2]);
+    ps_heap_take_all_notices(others[2]);
+    ps_heap_share_spans(others[2]);
+    EXPLORE_ASSERT(others[2]->x_spans[0] == 0 && ps_orphans_count() == 1);
+    EXPLORE_ASSERT(shared == span || is_released());
+    EXPLORE_ASSERT(ps_orphans_adopt(0, ps_heap_key_of(others[2], 0), true) == shared);
+    ps_span_settle(shared);
+    (void)ps_span_collect(shared);
+    attach(NULL);
+    EXPLORE_ASSERT(shared->used == 1);
+    explore_outcome(shared == span ? 3 : 0);
+}
+
 /* Each heap counts its spans; the stealing thread may have adopted one. */
 static void owners_count(void) {
     no_notice_is_left(others[0]);
@@ -327,6 +351,7 @@ const struct explore_scenario explore_scenarios[] = {
     {"orphan_notified", set_up_orphan, {hand_0_adopting, hand_1}, all_back, false},
     {"orphan_adopted", set_up_orphan, {refill, hand_both}, all_but_one_back, false},
     {"adopter_ends", set_up_orphan_of_one, {refill_and_end, hand_0}, adopter_released, false},
+    {"orphan_shared", set_up_orphan, {refill_shared, hand_both}, all_but_one_shared, false},
     {"owner_changes", set_up_noticed, {owner_changes, steal}, owners_count, false},
     {"heap_reused", set_up_parked, {hand_both, thread_starts}, all_released_or_taken, false},
     {"owner_ends_both_return", set_up, {owner_ends, hand_both}, all_released, true},
@@ -339,5 +364,10 @@ const struct explore_scenario explore_scenarios[] = {
      true},
     {"two_steals", set_up, {owner_collects, hand_both, steal, steal}, all_back, true},
     {"orphan_contended", set_up_orphan, {refill, hand_0, hand_1}, all_but_one_back, true},
+    {"orphan_shared_contended",
+     set_up_orphan,
+     {refill_shared, hand_0, hand_1},
+     all_but_one_shared,
+     true},
     {NULL, NULL, {NULL}, NULL, false},
 };

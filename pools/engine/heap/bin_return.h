@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Returns of what a heap holds for its next requests: the blocks of a bin to their span, and spans
+ * to the orphans (small/orphans.h), from which other heaps adopt them.
+ *
+ * If the caches of processors come first (cpu_cache.h), refills are rare, and a span that waits in
+ * a heap for the next one serves one thread of many: 16 threads kept 7 to 17 spans of classes of
+ * which next to nothing was live. So no heap keeps any then: each refill moves a few blocks more to
+ * the processor's cache, and the span becomes an orphan again, which the next refill adopts.
+ *
+ * Called by the owner of the heap. Locks: the orphan lock.
+ */
+#ifndef PS_HEAP_BIN_RETURN_H
+#define PS_HEAP_BIN_RETURN_H
+
+#include "pools/engine/heap/heap.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Blocks that malloc can take from a class before the next refill, if none is freed. */
+size_t ps_bin_blocks(const struct ps_heap *heap, uint32_t class_index);
+
+/* Returns blocks of a bin to its span until at most `kept` of them can be taken before the next
+ * refill. Precondition: the current span of the class is settled. */
+void ps_bin_shorten(struct ps_heap *heap, uint32_t class_index, size_t kept);
+
+/* Returns the blocks that the bin holds to its span; the bin has no span afterwards, the span is
+ * available, full or released. */
+void ps_heap_empty_bin(struct ps_heap *heap, uint32_t class_index);
+
+/*
+ * Clears a heap of everything except full spans, which are found by the first returned block.
+ * Called by its thread, at its end, or by its holder. streak_next, streak_step: state of its open
+ * streak. Releases at most *spans spans, and subtracts them there; returns false if some are left.
+ */
+bool ps_heap_clear_out(struct ps_heap *heap, char *streak_next, ptrdiff_t streak_step,
+                       uint32_t *spans);
+
+/* ---- if the caches of processors come first ---- */
+
+/* Called by a refill that has taken its block: fills the processor's cache from the current span,
+ * which becomes an orphan; only of classes whose blocks are cached. */
+void ps_heap_share_current(struct ps_heap *heap, uint32_t class_index);
+
+/* Called periodically: orphans all spans that are current or have room, up to 256. */
+void ps_heap_share_spans(struct ps_heap *heap);
+
+#endif
