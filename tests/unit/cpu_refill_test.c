@@ -4,6 +4,7 @@
  * that threads share. */
 #include "pools/engine/heap/cpu_return.h"
 #include "pools/engine/heap/remote.h"
+#include "pools/engine/page/huge.h"
 #include "pools/engine/page/retention.h"
 #include "pools/engine/small/orphans.h"
 #include "tests/unit/passed_blocks.h"
@@ -106,6 +107,32 @@ FRESH_TEST(many_refills_use_a_span_until_it_is_full) {
     CHECK_CMP(census.small_span_bytes / PS_GRANULE_BYTES, <=, TRIES / span_blocks + 2);
     for (size_t i = 0; i < TRIES; i++) {
         worker_do(i % 3 == 0 ? &owner : &other, free_one, &all[i]);
+    }
+    tear_down();
+}
+
+#define MANY_BYTES (PS_HUGE_CLASS_BYTES / 2 * 3) /* of each of two threads three quarters */
+
+static void *many[MANY_BYTES / 1024];
+
+static void allocate_half(void *first) {
+    for (size_t i = *(size_t *)first; i < sizeof many / sizeof many[0]; i += 2) {
+        many[i] = ps_heap_alloc(request_bytes);
+    }
+}
+
+static bool is_dense(const void *block) { return ps_page_map_slot(block)->run.is_huge; }
+
+FRESH_TEST(a_class_is_dense_if_the_spans_of_all_threads_are_many) {
+    size_t last = sizeof many / sizeof many[0] - 1;
+    set_up_empty();
+    request_bytes = 1024;
+    worker_do(&owner, allocate_half, &(size_t){0});
+    CHECK(!is_dense(many[last - 1]));
+    worker_do(&other, allocate_half, &(size_t){1});
+    CHECK(is_dense(many[last]));
+    for (size_t i = 0; i <= last; i++) {
+        worker_do(&other, free_one, &many[i]);
     }
     tear_down();
 }

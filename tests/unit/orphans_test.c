@@ -89,18 +89,54 @@ FRESH_TEST(an_orphan_is_adopted_once_with_its_account) {
     CHECK_EQ(owned->free_count, 300);
 }
 
-FRESH_TEST(orphans_with_room_are_adopted_before_full_ones) {
+/* Adds an orphan that has as many free blocks. */
+static struct ps_span *add_orphan(size_t free_blocks) {
+    create_full(48);
+    give_some(free_blocks);
+    ps_orphans_add(owned);
+    return owned;
+}
+
+static struct ps_span *adopt(void) { return ps_orphans_adopt(class_of_owned(), ADOPTER_KEY, true); }
+
+static void return_one(struct ps_span *span) {
+    char *block = ps_span_block(span, span->first);
+    CHECK_EQ(ps_span_hand_list(span, block, block, 1), PS_HANDED_OVER);
+}
+
+FRESH_TEST(orphans_without_room_are_adopted_when_a_block_returns) {
     owner_start();
-    create_full(48);
-    struct ps_span *full = owned;
-    ps_orphans_add(full);
-    create_full(48);
-    struct ps_span *roomy = owned;
-    give_some(1);
-    ps_orphans_add(roomy);
-    CHECK_EQ(ps_orphans_count(), 2);
-    CHECK_PTR_EQ(ps_orphans_adopt(class_of_owned(), ADOPTER_KEY, true), roomy);
-    CHECK_PTR_EQ(ps_orphans_adopt(class_of_owned(), ADOPTER_KEY, true), full);
+    struct ps_span *first = add_orphan(0);
+    struct ps_span *second = add_orphan(0);
+    struct ps_span *roomy = add_orphan(1);
+    CHECK_EQ(ps_orphans_count(), 3);
+    CHECK_EQ(ps_orphans_of_class(class_of_owned()), 3);
+    CHECK_EQ(ps_orphans_of_class(class_of_owned() + 1), 0);
+    return_one(second);
+    CHECK_PTR_EQ(adopt(), roomy);
+    CHECK_PTR_EQ(adopt(), second);
+    CHECK_PTR_EQ(adopt(), NULL);
+    return_one(first);
+    CHECK_PTR_EQ(adopt(), first);
+}
+
+FRESH_TEST(an_adoption_examines_few_orphans_without_room) {
+    owner_start();
+    for (int i = 0; i < 100; i++) {
+        (void)add_orphan(0);
+    }
+    return_one(owned); /* the newest */
+    CHECK_PTR_EQ(adopt(), NULL);
+}
+
+FRESH_TEST(the_newest_orphan_with_room_is_adopted_first) {
+    owner_start();
+    struct ps_span *first = add_orphan(1);
+    struct ps_span *second = add_orphan(100);
+    struct ps_span *third = add_orphan(10);
+    CHECK_PTR_EQ(adopt(), third);
+    CHECK_PTR_EQ(adopt(), second);
+    CHECK_PTR_EQ(adopt(), first);
 }
 
 FRESH_TEST(orphans_of_other_nodes_are_adopted_on_demand) {
@@ -110,9 +146,7 @@ FRESH_TEST(orphans_of_other_nodes_are_adopted_on_demand) {
     for (uint8_t node = 0; node < 3; node++) {
         ps_node_x_of_cpu[node] = node;
         fake_os_set_cpu(node);
-        create_full(48);
-        of_node[node] = owned;
-        ps_orphans_add(owned);
+        of_node[node] = add_orphan(1);
     }
     CHECK_EQ(ps_orphans_count(), 3);
     fake_os_set_cpu(1);

@@ -16,8 +16,8 @@
 #include "pools/engine/small/span_remote.h"
 
 /* Blocks of a class that a refill moves to the processor's cache, with the one that it returns. */
-#define FILL_BLOCKS ((size_t)16)
-#define FILL_BYTES ((size_t)8 << 10)
+#define FILL_BLOCKS ((size_t)32)
+#define FILL_BYTES ((size_t)16 << 10)
 
 /* Spans that a heap orphans per scan. */
 #define SHARED_AT_ONCE 256

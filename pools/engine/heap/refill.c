@@ -30,9 +30,6 @@
 
 #include <errno.h>
 
-/* Orphans without room that one refill adopts before it takes fresh memory. */
-#define ADOPT_LIMIT 4
-
 /* Blocks of a gap that become a list at a time. */
 #define LINKED_AT_ONCE 32
 
@@ -172,7 +169,9 @@ void ps_heap_span_gained(struct ps_heap *heap, struct ps_span *span) {
 static void retire_full(struct ps_heap *heap, struct ps_span *span) {
     span->place = PS_PLACE_FULL;
     ps_bin_settle(&heap->bins[span->class_index], span);
-    if (ps_span_arm_unreturned(span, ps_span_worth_blocks(span))) {
+    if (PS_UNLIKELY(ps_thread_caches_first(&ps_thread))) {
+        ps_room_orphan(heap, span); /* all threads find the blocks that return */
+    } else if (ps_span_arm_unreturned(span, ps_span_worth_blocks(span))) {
         ps_span_detach(span);
     } else {
         ps_heap_span_gained(heap, span); /* enough blocks may have been returned at this moment */
@@ -233,18 +232,13 @@ static bool refill_from_available(struct ps_heap *heap, struct ps_bin *bin, uint
 
 static bool refill_from_orphans(struct ps_heap *heap, struct ps_bin *bin, uint32_t class_index,
                                 bool is_any_node) {
-    for (int tries = 0; tries < ADOPT_LIMIT; tries++) {
-        struct ps_span *span =
-            ps_orphans_adopt(class_index, ps_heap_key_of(heap, class_index), is_any_node);
-        if (span == NULL) {
-            return false;
-        }
-        ps_add_relaxed(&heap->x_spans[class_index], 1u); /* relaxed: a count */
-        if (make_current(heap, bin, span)) {
-            return true;
-        }
+    struct ps_span *span =
+        ps_orphans_adopt(class_index, ps_heap_key_of(heap, class_index), is_any_node);
+    if (span == NULL) {
+        return false;
     }
-    return false;
+    ps_add_relaxed(&heap->x_spans[class_index], 1u); /* relaxed: a count */
+    return make_current(heap, bin, span);
 }
 
 /* Creates a span. While blocks are hardened, the first spans of a class in a heap are sparse; more
@@ -254,18 +248,24 @@ static struct ps_span *create(uint32_t class_index, uintptr_t key, uint32_t span
     if (spans < ps_refill_sparse_spans) {
         return ps_span_create_sparse(class_index, key);
     }
-    if (spans == 0 && !ps_thread_caches_first(&ps_thread)) {
+    if (spans == 0) {
         return ps_span_create_clean(class_index, key);
     }
     return is_dense ? ps_span_create_dense(class_index, key) : ps_span_create(class_index, key);
+}
+
+/* Spans of a class that this heap owns, or that all heaps share. */
+static uint32_t class_spans(const struct ps_heap *heap, uint32_t class_index) {
+    uint32_t own = ps_load_relaxed(&heap->x_spans[class_index]); /* relaxed: a count */
+    return ps_thread_caches_first(&ps_thread) ? own + (uint32_t)ps_orphans_of_class(class_index)
+                                              : own;
 }
 
 /* Refills from fresh memory. */
 static bool refill_fresh(struct ps_heap *heap, struct ps_bin *bin, uint32_t class_index) {
     ps_steal_from_candidate(heap);
     ps_cpu_cache_ask(class_index);
-    uint32_t *count = &heap->x_spans[class_index];
-    uint32_t spans = ps_load_relaxed(count); /* relaxed: a count */
+    uint32_t spans = class_spans(heap, class_index);
     size_t bytes = ((size_t)spans * ps_size_classes[class_index].granules) << PS_GRANULE_SHIFT;
     uintptr_t key = ps_heap_key_of(heap, class_index);
     bool is_dense = ps_huge_is_dense_class(ps_size_classes[class_index].block_bytes, bytes);
@@ -276,7 +276,7 @@ static bool refill_fresh(struct ps_heap *heap, struct ps_bin *bin, uint32_t clas
     if (span == NULL) {
         return false;
     }
-    ps_add_relaxed(count, 1u); /* relaxed: a count */
+    ps_add_relaxed(&heap->x_spans[class_index], 1u); /* relaxed: a count */
     if (ps_limit_is_on()) {
         ps_limit_make_room((size_t)span->run.granules << PS_GRANULE_SHIFT);
     }

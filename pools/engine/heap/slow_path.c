@@ -339,7 +339,7 @@ PS_INLINE void settle_event(void *block, struct ps_span *span) {
     if (PS_UNLIKELY(ps_mode.hook.count_pops != NULL)) {
         ps_mode.hook.count_pops(heap, class_index, popped);
     }
-    ps_heap_tick(heap); /* last: it may release any span that is not current, including this one */
+    ps_heap_tick(heap); /* last: it may release or orphan any span, including this one */
 }
 
 PS_NOINLINE void ps_heap_free_event(void *block, struct ps_span *span) {

@@ -53,7 +53,8 @@ void ps_huge_start(enum ps_thp thp);
 /* True when dense, or other, memory in arenas should use huge pages. */
 bool ps_huge_is_wanted(bool is_dense);
 
-/* True when the next span of a class is dense. spans_bytes: of the class's spans in the heap. */
+/* True when the next span of a class is dense. spans_bytes: of the class's spans in
+ * the heap, or in all that share them. */
 static inline bool ps_huge_is_dense_class(size_t block_bytes, size_t spans_bytes) {
     return spans_bytes >= PS_HUGE_CLASS_BYTES && block_bytes <= PS_HUGE_BLOCK_BYTES &&
            ps_retention_is_usual();

@@ -14,6 +14,8 @@
 #define LIST_WORDS 12 /* a head, a count, and both links of a span and of its four neighbours */
 #define UNDO_WORDS (3 * LIST_WORDS + LINE_WORDS) /* remove, add, remove */
 
+#define EXAMINED 4 /* orphans without room, per adoption: bounds its time */
+
 #define SHARDS 8 /* neighbouring classes, often used together, are in different shards */
 
 struct orphans {
@@ -146,6 +148,19 @@ void ps_orphans_add(struct ps_span *span) {
     finish_locked(span);
 }
 
+/* Finds an orphan without room to which blocks have returned that it has not collected: fewer than
+ * make a notice. NULL: not among the first few. */
+static struct ps_span *find_returned(const struct orphans *orphans) {
+    struct ps_span *span = orphans->without_room;
+    for (int i = 0; i < EXAMINED && span != NULL; i++) {
+        if (ps_span_remote_blocks(span) != 0) {
+            return span;
+        }
+        span = ps_span_list_next(span);
+    }
+    return NULL;
+}
+
 static struct ps_span *adopt_on(uint32_t node, uint32_t class_index, uintptr_t owner_key) {
     struct orphans *orphans = orphans_of(class_index, node);
     struct ps_lock *lock = &shard_of(class_index)->lock;
@@ -154,7 +169,7 @@ static struct ps_span *adopt_on(uint32_t node, uint32_t class_index, uintptr_t o
         return NULL;
     }
     ps_lock_acquire(lock);
-    struct ps_span *span = orphans->with_room != NULL ? orphans->with_room : orphans->without_room;
+    struct ps_span *span = orphans->with_room != NULL ? orphans->with_room : find_returned(orphans);
     if (span != NULL) {
         leave_locked(span);
         note_account(span);
@@ -215,12 +230,18 @@ bool ps_orphans_salvage(struct ps_span *span, uintptr_t dead_key) {
     return true;
 }
 
-uint64_t ps_orphans_count(void) {
+uint64_t ps_orphans_of_class(uint32_t class_index) {
     uint64_t count = 0;
     for (uint32_t node = 0; node <= ps_node_last(); node++) {
-        for (uint32_t i = 0; i < ps_size_class_count; i++) {
-            count += ps_load_relaxed(&orphans_of(i, node)->x_count); /* relaxed: a snapshot */
-        }
+        count += ps_load_relaxed(&orphans_of(class_index, node)->x_count); /* relaxed: a snapshot */
+    }
+    return count;
+}
+
+uint64_t ps_orphans_count(void) {
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < ps_size_class_count; i++) {
+        count += ps_orphans_of_class(i);
     }
     return count;
 }

@@ -18,8 +18,8 @@
 void ps_orphans_add(struct ps_span *span);
 
 /* Adopts an orphan of the class for owner_key: one of this node (page/node.h), or of any, if this
- * one has none; preferably one with room. The span is on no list and has no place. NULL: there is
- * none. */
+ * one has none; one with room, or to which blocks have returned. The span is on no list and has no
+ * place. NULL: none was found. */
 struct ps_span *ps_orphans_adopt(uint32_t class_index, uintptr_t owner_key, bool is_any_node);
 
 /* Handles a notice of a QUEUED span that was an orphan when the caller read its owner: settles it,
@@ -34,8 +34,9 @@ bool ps_orphans_notice(struct ps_span *span, uintptr_t owner_key);
  */
 bool ps_orphans_salvage(struct ps_span *span, uintptr_t dead_key);
 
-/* Number of orphans. */
+/* Number of orphans, of all classes and of one: a snapshot. */
 uint64_t ps_orphans_count(void);
+uint64_t ps_orphans_of_class(uint32_t class_index);
 
 /* Repairs the locks in the child of a fork, on its only thread. */
 void ps_orphans_fork_child(void);
