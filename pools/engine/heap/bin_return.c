@@ -19,6 +19,8 @@
 #define FILL_BLOCKS ((size_t)32)
 #define FILL_BYTES ((size_t)16 << 10)
 
+#define PREFETCHED_STEPS 3 /* 2 to 4 are alike */
+
 /* Spans that a heap orphans per scan. */
 #define SHARED_AT_ONCE 256
 
@@ -142,6 +144,13 @@ bool ps_heap_clear_out(struct ps_heap *heap, char *streak_next, ptrdiff_t streak
 
 /* ---- if the caches of processors come first ---- */
 
+/* The link in a block is a cache miss that the next one waits for. If blocks were freed in
+ * sequence, the next ones lie as far apart as these two; a wrong address does no harm. */
+static inline void prefetch_sequence(const void *block, const void *next) {
+    uintptr_t step = (uintptr_t)next - (uintptr_t)block;
+    __builtin_prefetch((const void *)((uintptr_t)next + PREFETCHED_STEPS * step), 1);
+}
+
 /* Moves blocks of a bin to the processor's cache. */
 static void fill_cache(struct ps_heap *heap, struct ps_bin *bin, struct ps_span *span) {
     size_t most = ps_min(FILL_BLOCKS, FILL_BYTES / bin->block_bytes);
@@ -153,6 +162,7 @@ static void fill_cache(struct ps_heap *heap, struct ps_bin *bin, struct ps_span 
             break;
         }
         filled++;
+        prefetch_sequence(block, span->free);
         is_in = ps_cpu_cache_fill(span, block);
         if (!is_in) {
             (void)ps_heap_push(span, block); /* its event is the settling that follows */
