@@ -67,7 +67,7 @@ FRESH_TEST(a_drained_span_goes_back_at_once) {
     owner_start();
     create_full(1024);
     give_some(out_count);
-    ps_orphans_add(owned);
+    ps_orphans_add(owned, false);
     CHECK_EQ(ps_orphans_count(), 0);
     CHECK_EQ(granules_in_use(), 0);
 }
@@ -77,7 +77,7 @@ FRESH_TEST(an_orphan_is_adopted_once_with_its_account) {
     CHECK_PTR_EQ(ps_orphans_adopt(5, ADOPTER_KEY, true), NULL);
     create_full(48);
     give_some(300);
-    ps_orphans_add(owned);
+    ps_orphans_add(owned, false);
     CHECK_EQ(ps_orphans_count(), 1);
     CHECK_EQ(owned->x_owner, PS_KEY_ORPHAN);
     CHECK_PTR_EQ(ps_orphans_adopt(class_of_owned() + 1, ADOPTER_KEY, true), NULL);
@@ -93,7 +93,7 @@ FRESH_TEST(an_orphan_is_adopted_once_with_its_account) {
 static struct ps_span *add_orphan(size_t free_blocks) {
     create_full(48);
     give_some(free_blocks);
-    ps_orphans_add(owned);
+    ps_orphans_add(owned, false);
     return owned;
 }
 
@@ -129,14 +129,21 @@ FRESH_TEST(an_adoption_examines_few_orphans_without_room) {
     CHECK_PTR_EQ(adopt(), NULL);
 }
 
-FRESH_TEST(the_newest_orphan_with_room_is_adopted_first) {
+FRESH_TEST(orphans_with_room_are_adopted_in_their_order) {
     owner_start();
-    struct ps_span *first = add_orphan(1);
     struct ps_span *second = add_orphan(100);
     struct ps_span *third = add_orphan(10);
-    CHECK_PTR_EQ(adopt(), third);
-    CHECK_PTR_EQ(adopt(), second);
+    create_full(48);
+    give_some(1);
+    struct ps_span *first = owned;
+    ps_orphans_add(first, true);
+    create_full(48);
+    struct ps_span *full = owned;
+    ps_orphans_add(full, true);
     CHECK_PTR_EQ(adopt(), first);
+    CHECK_PTR_EQ(adopt(), second);
+    CHECK_PTR_EQ(adopt(), third);
+    CHECK_PTR_EQ(adopt(), NULL);
 }
 
 FRESH_TEST(orphans_of_other_nodes_are_adopted_on_demand) {
@@ -161,7 +168,7 @@ FRESH_TEST(orphans_of_other_nodes_are_adopted_on_demand) {
 FRESH_TEST(a_full_orphan_sends_a_notice_when_it_has_room_and_again_when_it_is_drained) {
     owner_start();
     create_full(48);
-    ps_orphans_add(owned);
+    ps_orphans_add(owned, false);
     WHEN("blocks of it return");
     size_t notice_blocks = ps_size_classes[class_of_owned()].notice_blocks;
     CHECK_EQ(transfer_until_notice(), notice_blocks);
@@ -181,7 +188,7 @@ FRESH_TEST(an_orphan_that_comes_with_a_stash_still_drains) {
     ps_span_clear_queued(owned);
     CHECK_EQ(ps_span_collect(owned), 100);
     CHECK(!ps_link_is_end(owned->stash));
-    ps_orphans_add(owned);
+    ps_orphans_add(owned, false);
     WHEN("all other blocks return");
     hand_all_back();
 }
@@ -192,7 +199,7 @@ FRESH_TEST(a_span_that_comes_queued_stays_until_its_notice) {
     (void)ps_span_arm(owned, out_count);
     transfer_until_notice();
     GIVEN("a drained span whose notice to the last owner is not pushed yet");
-    ps_orphans_add(owned);
+    ps_orphans_add(owned, false);
     CHECK_EQ(ps_orphans_count(), 1);
     CHECK_CMP(granules_in_use(), >, 0);
     WHEN("it arrives");
@@ -204,7 +211,7 @@ FRESH_TEST(a_span_that_comes_queued_stays_until_its_notice) {
 FRESH_TEST(a_notice_for_an_adopted_span_is_refused) {
     owner_start();
     create_full(48);
-    ps_orphans_add(owned);
+    ps_orphans_add(owned, false);
     transfer_until_notice();
     struct ps_span *span = ps_orphans_adopt(class_of_owned(), ADOPTER_KEY, true);
     CHECK_PTR_EQ(span, owned);
@@ -257,7 +264,7 @@ FRESH_TEST(any_order_of_giving_handing_and_adopting_ends_with_nothing_left) {
             give_some(unit_random() % (out_count + 1));
         }
         if (out_count == 0) {
-            ps_orphans_add(owned);
+            ps_orphans_add(owned, false);
             continue;
         }
         (void)ps_span_arm(owned, PS_NOTICE_NEVER);
@@ -270,7 +277,7 @@ FRESH_TEST(any_order_of_giving_handing_and_adopting_ends_with_nothing_left) {
             ps_span_settle(owned);
             ps_span_collect(owned);
         }
-        ps_orphans_add(owned);
+        ps_orphans_add(owned, false);
         while (out_count > 0) {
             transfer_until_notice();
             CHECK(ps_orphans_notice(owned, PS_KEY_ORPHAN));

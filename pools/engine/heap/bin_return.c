@@ -114,7 +114,7 @@ static bool orphan_available(struct ps_heap *heap, uint32_t class_index, uint32_
             return false;
         }
         ps_room_leave(heap, span);
-        ps_room_orphan(heap, span);
+        ps_room_orphan(heap, span, false);
     }
     return true;
 }
@@ -177,7 +177,7 @@ void ps_heap_share_current(struct ps_heap *heap, uint32_t class_index) {
         return; /* its blocks are not cached, so that each request would refill */
     }
     fill_cache(heap, &heap->bins[class_index], heap->current[class_index]);
-    ps_room_orphan(heap, leave_bin(heap, class_index));
+    ps_room_orphan(heap, leave_bin(heap, class_index), true);
 }
 
 void ps_heap_share_spans(struct ps_heap *heap) {

@@ -105,15 +105,15 @@ static void note_account(const struct ps_span *span) {
 /* ---- the lists ---- */
 
 /* Adds an orphan to the list that matches its present room, and requests a notice for when it has
- * more. */
-static void enter_locked(struct ps_span *span) {
+ * more. is_next: before all others with room. */
+static void enter_locked(struct ps_span *span, bool is_next) {
     do { /* ends: each further round has collected blocks that were returned meanwhile */
         ps_span_collect(span);
         span->place = ps_span_has_room(span) ? PS_PLACE_AVAILABLE : PS_PLACE_FULL;
     } while (span->used != 0 && !ps_span_arm(span, ps_span_notice_blocks(span)));
     note_list(list_of(span), span);
-    if (span->place == PS_PLACE_AVAILABLE) {
-        ps_span_list_push_head(list_of(span), span); /* filled up before others are used */
+    if (is_next && span->place == PS_PLACE_AVAILABLE) {
+        ps_span_list_push_head(list_of(span), span);
     } else {
         ps_span_list_push_tail(list_of(span), span);
     }
@@ -138,13 +138,13 @@ static void finish_locked(struct ps_span *span) {
     }
 }
 
-void ps_orphans_add(struct ps_span *span) {
+void ps_orphans_add(struct ps_span *span, bool is_next) {
     ps_lock_acquire(&shard_of(span->class_index)->lock);
     note_account(span);
     ps_span_attach(span);
     ps_span_settle(span);
     ps_span_set_owner(span, PS_KEY_ORPHAN);
-    enter_locked(span);
+    enter_locked(span, is_next);
     finish_locked(span);
 }
 
@@ -204,7 +204,7 @@ bool ps_orphans_notice(struct ps_span *span, uintptr_t owner_key) {
         ps_lock_release(lock);
         return true;
     }
-    enter_locked(span);
+    enter_locked(span, false);
     finish_locked(span);
     return true;
 }
@@ -225,7 +225,7 @@ bool ps_orphans_salvage(struct ps_span *span, uintptr_t dead_key) {
     ps_span_reset_used(span);
     ps_span_clear_queued(span);
     ps_span_set_owner(span, PS_KEY_ORPHAN);
-    enter_locked(span);
+    enter_locked(span, false);
     finish_locked(span);
     return true;
 }

@@ -2,7 +2,7 @@
 /*
  * Orphans: spans without an owner, because their thread has ended, their heap exceeded its bound
  * (heap/room.c), or all threads share them (heap/bin_return.h). They are kept per class
- * until a refill adopts them, the one that became an orphan last first. Adoption precedes fresh
+ * until a refill adopts them. Adoption precedes fresh
  * memory, so that short threads cause no growth and blocks freed by one thread serve others. An
  * orphan that drains first returns to the page cache from here.
  *
@@ -14,8 +14,10 @@
 
 #include "pools/engine/small/span.h"
 
-/* Owner: makes the span an orphan. It is on no list; its bin holds none of its blocks. */
-void ps_orphans_add(struct ps_span *span);
+/* Owner: makes the span an orphan. It is on no list; its bin holds none of its blocks. is_next: if
+ * it has room, it is adopted before all others of its class, so that one is filled after the other
+ * and the rest may drain. */
+void ps_orphans_add(struct ps_span *span, bool is_next);
 
 /* Adopts an orphan of the class for owner_key: one of this node (page/node.h), or of any, if this
  * one has none; one with room, or to which blocks have returned. The span is on no list and has no

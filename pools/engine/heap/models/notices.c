@@ -79,7 +79,7 @@ static void set_up_parked(void) {
 
 static void give_to_orphans(void) {
     owner->x_spans[0] = 0;
-    ps_orphans_add(span);
+    ps_orphans_add(span, false);
 }
 
 static void hand(size_t index) {
