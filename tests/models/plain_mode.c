@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What stands in for the layers around heaps in models of pools/engine/heap: the plain mode,
- * without a clock and without caches of processors.
+ * without a clock, and without caches of processors but one that takes all blocks of refills, if
+ * plain_mode_fills, and gives none.
  */
 #include "pools/engine/heap/cpu_cache.h"
 #include "pools/engine/heap/cpu_medium.h"
@@ -53,9 +54,13 @@ bool ps_cpu_cache_put_first(const struct ps_span *span, void *block) {
     return false;
 }
 
+bool plain_mode_fills;
+size_t plain_mode_filled;
+
 bool ps_cpu_cache_fill(const struct ps_span *span, void *block) {
     (void)span, (void)block;
-    return false;
+    plain_mode_filled += plain_mode_fills ? 1 : 0;
+    return plain_mode_fills;
 }
 
 void *ps_cpu_cache_take(uint32_t class_index) {

@@ -125,8 +125,16 @@ FRESH_TEST(an_adoption_examines_few_orphans_without_room) {
     for (int i = 0; i < 100; i++) {
         (void)add_orphan(0);
     }
-    return_one(owned); /* the newest */
+    struct ps_span *newest = owned;
+    return_one(newest);
     CHECK_PTR_EQ(adopt(), NULL);
+    THEN("the next ones examine the others");
+    struct ps_span *found = NULL;
+    for (int i = 0; i < 25 && found == NULL; i++) {
+        found = adopt();
+    }
+    CHECK_PTR_EQ(found, newest);
+    CHECK_EQ(ps_orphans_count(), 99);
 }
 
 FRESH_TEST(orphans_with_room_are_adopted_in_their_order) {

@@ -89,6 +89,7 @@ static struct ps_span *leave_bin(struct ps_heap *heap, uint32_t class_index) {
         return NULL;
     }
     heap->current[class_index] = &ps_span_none;
+    span->place = PS_PLACE_AVAILABLE; /* before it is settled: see ps_span_settle */
     ps_bin_settle(bin, span);
     return_window(bin, span, 0);
     bin->cur = NULL;
@@ -100,7 +101,6 @@ void ps_heap_empty_bin(struct ps_heap *heap, uint32_t class_index) {
     ps_mode.hook.flush_class(heap, class_index);
     struct ps_span *span = leave_bin(heap, class_index);
     if (span != NULL) {
-        span->place = PS_PLACE_AVAILABLE;
         ps_room_enter(heap, span);
         ps_span_collect(span);
         ps_heap_span_gained(heap, span);
@@ -151,8 +151,8 @@ static inline void prefetch_sequence(const void *block, const void *next) {
     __builtin_prefetch((const void *)((uintptr_t)next + PREFETCHED_STEPS * step), 1);
 }
 
-/* Moves blocks of a bin to the processor's cache. */
-static void fill_cache(struct ps_heap *heap, struct ps_bin *bin, struct ps_span *span) {
+/* Moves blocks of a bin to the processor's cache. Returns false if it takes none. */
+static bool fill_cache(struct ps_heap *heap, struct ps_bin *bin, struct ps_span *span) {
     size_t most = ps_min(FILL_BLOCKS, FILL_BYTES / bin->block_bytes);
     uint64_t filled = 0;
     bool is_in = true;
@@ -170,14 +170,18 @@ static void fill_cache(struct ps_heap *heap, struct ps_bin *bin, struct ps_span 
     }
     ps_bin_settle(bin, span);
     ps_owner_add(&bin->x_taken, -filled); /* malloc has taken none of them */
+    return filled > (is_in ? 0 : 1);
 }
 
 void ps_heap_share_current(struct ps_heap *heap, uint32_t class_index) {
-    if (ps_size_classes[class_index].granules != 1) {
-        return; /* its blocks are not cached, so that each request would refill */
+    /* Otherwise each request would refill: long spans, whose blocks are not cached; memory is
+     * short; the processor has no cache. */
+    bool is_filled = ps_size_classes[class_index].granules == 1 &&
+                     fill_cache(heap, &heap->bins[class_index], heap->current[class_index]);
+    struct ps_span *span = is_filled ? leave_bin(heap, class_index) : NULL;
+    if (span != NULL) {
+        ps_room_orphan(heap, span, true);
     }
-    fill_cache(heap, &heap->bins[class_index], heap->current[class_index]);
-    ps_room_orphan(heap, leave_bin(heap, class_index), true);
 }
 
 void ps_heap_share_spans(struct ps_heap *heap) {

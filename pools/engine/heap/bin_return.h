@@ -41,7 +41,7 @@ bool ps_heap_clear_out(struct ps_heap *heap, char *streak_next, ptrdiff_t streak
 /* ---- if the caches of processors come first ---- */
 
 /* Called by a refill that has taken its block: fills the processor's cache from the current span,
- * which becomes an orphan; only of classes whose blocks are cached. */
+ * which becomes an orphan if the cache has taken some. */
 void ps_heap_share_current(struct ps_heap *heap, uint32_t class_index);
 
 /* Called periodically: orphans all spans that are current or have room, up to 256. */

@@ -169,7 +169,7 @@ void ps_heap_span_gained(struct ps_heap *heap, struct ps_span *span) {
 static void retire_full(struct ps_heap *heap, struct ps_span *span) {
     span->place = PS_PLACE_FULL;
     ps_bin_settle(&heap->bins[span->class_index], span);
-    if (PS_UNLIKELY(ps_thread_caches_first(&ps_thread))) {
+    if (PS_UNLIKELY(ps_thread_caches_first(&ps_thread) && ps_retention_is_usual())) {
         ps_room_orphan(heap, span, false); /* all threads find the blocks that return */
     } else if (ps_span_arm_unreturned(span, ps_span_worth_blocks(span))) {
         ps_span_detach(span);

@@ -148,15 +148,36 @@ void ps_orphans_add(struct ps_span *span, bool is_next) {
     finish_locked(span);
 }
 
+/* Moves the first orphans without room, up to `last`, behind the others, of which `next` is the
+ * first: the next adoption examines those. */
+static void rotate_locked(struct orphans *orphans, struct ps_undo *undo, struct ps_span *last,
+                          struct ps_span *next) {
+    struct ps_span *first = orphans->without_room;
+    struct ps_span *tail = ps_span_list_tail(first);
+    PS_UNDO_NOTE(undo, orphans->without_room);
+    PS_UNDO_NOTE(undo, tail->run.next);
+    PS_UNDO_NOTE(undo, last->run.next);
+    PS_UNDO_NOTE(undo, next->run.prev);
+    tail->run.next = &first->run;
+    last->run.next = NULL;
+    next->run.prev = &last->run;
+    orphans->without_room = next;
+}
+
 /* Finds an orphan without room to which blocks have returned that it has not collected: fewer than
  * make a notice. NULL: not among the first few. */
-static struct ps_span *find_returned(const struct orphans *orphans) {
+static struct ps_span *find_returned_locked(struct orphans *orphans, struct ps_undo *undo) {
+    struct ps_span *last = NULL;
     struct ps_span *span = orphans->without_room;
     for (int i = 0; i < EXAMINED && span != NULL; i++) {
         if (ps_span_remote_blocks(span) != 0) {
             return span;
         }
+        last = span;
         span = ps_span_list_next(span);
+    }
+    if (span != NULL) {
+        rotate_locked(orphans, undo, last, span);
     }
     return NULL;
 }
@@ -169,7 +190,9 @@ static struct ps_span *adopt_on(uint32_t node, uint32_t class_index, uintptr_t o
         return NULL;
     }
     ps_lock_acquire(lock);
-    struct ps_span *span = orphans->with_room != NULL ? orphans->with_room : find_returned(orphans);
+    struct ps_span *span = orphans->with_room != NULL
+                               ? orphans->with_room
+                               : find_returned_locked(orphans, &shard_of(class_index)->undo);
     if (span != NULL) {
         leave_locked(span);
         note_account(span);
