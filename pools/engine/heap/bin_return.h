@@ -4,9 +4,9 @@
  * to the orphans (small/orphans.h), from which other heaps adopt them.
  *
  * If the caches of processors come first (cpu_cache.h), refills are rare, and a span that waits in
- * a heap for the next one serves one thread of many: 16 threads kept 7 to 17 spans of classes of
- * which next to nothing was live. So no heap keeps any then: each refill moves a few blocks more to
- * the processor's cache, and the span becomes an orphan again, which the next refill adopts.
+ * a heap for the next one serves one thread of many. Each refill then moves a few blocks more to
+ * the processor's cache, and the span becomes an orphan again, which the next refill adopts. It
+ * stays with the heap if the cache takes none, as while memory is short.
  *
  * Called by the owner of the heap. Locks: the orphan lock.
  */
@@ -44,7 +44,7 @@ bool ps_heap_clear_out(struct ps_heap *heap, char *streak_next, ptrdiff_t streak
  * which becomes an orphan if the cache has taken some. */
 void ps_heap_share_current(struct ps_heap *heap, uint32_t class_index);
 
-/* Called periodically: orphans all spans that are current or have room, up to 256. */
+/* Called periodically: orphans spans that are current or have room; bounded. */
 void ps_heap_share_spans(struct ps_heap *heap);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Orphans: spans without an owner, because their thread has ended, their heap exceeded its bound
- * (heap/room.c), or all threads share them (heap/bin_return.h). They are kept per class
- * until a refill adopts them. Adoption precedes fresh
- * memory, so that short threads cause no growth and blocks freed by one thread serve others. An
- * orphan that drains first returns to the page cache from here.
+ * (heap/room.c), or all threads share them (heap/bin_return.h). They are kept per class until a
+ * refill adopts them. Adoption precedes fresh memory, so that short threads cause no growth and
+ * blocks freed by one thread serve others. An orphan that drains first returns to the page cache
+ * from here.
  *
  * Any thread. One lock per group of classes (PS_RANK_ORPHAN) replaces the owner's exclusive access.
  * Callers: heap/.
