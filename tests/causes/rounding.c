@@ -8,7 +8,7 @@
 static void *nodes[NODES];
 
 SITE void *make_node(void) {
-    void *block = filled(malloc(1032), 1032);
+    void *block = filled(malloc(1048), 1048);
     __asm__ volatile("");
     return block;
 }

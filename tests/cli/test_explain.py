@@ -374,7 +374,7 @@ def test_the_setting_is_verified(build_dir: Path, tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    assert found["verdict"]["settings"]["POOLSHIM_SIZE_CLASSES"].split(",").count("1040") == 1
+    assert found["verdict"]["settings"]["POOLSHIM_SIZE_CLASSES"].split(",").count("1056") == 1
     gain = found["verified"]
     assert gain["rounds"] == 5 and gain["figure"] == "late"
     assert gain["memory"]["high"] < 1, gain

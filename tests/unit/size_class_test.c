@@ -12,7 +12,8 @@
 
 #define SMALL_MAX_BUILT_IN 8192 /* above, medium blocks */
 
-static const uint32_t built_in_some[] = {8, 16, 32, 48, 128, 160, 1024, 1280, 4096, 65536};
+static const uint32_t built_in_some[] = {8,    16,   32,   48,   128,  160,  528,
+                                         1024, 1040, 1280, 2112, 4096, 4368, 65536};
 
 static void start_with(const uint32_t *class_bytes, uint32_t count, size_t small_max_bytes) {
     struct ps_config config = PS_CONFIG_DEFAULT;

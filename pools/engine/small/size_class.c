@@ -19,11 +19,12 @@
 #define NOTICE_FRACTION 8 /* a full span is collected when this fraction of it has been freed */
 
 /* 16-byte steps to 128, then four per doubling: at most 25 % lost to rounding, 12 % on average.
- * Eight per doubling from 256 to 512, and one for a page with a header in front. */
+ * Eight per doubling from 256 to 512. Buffers are often a power of two with a header in front: 528,
+ * 1040, 2112 and 4368 leave room for one, and fill a span. */
 static const uint32_t built_in[] = {
-    8,     16,    32,    48,    64,    80,    96,    112,   128,   160,   192,   224,  256,
-    288,   320,   352,   384,   416,   448,   480,   512,   640,   768,   896,   1024, 1280,
-    1536,  1792,  2048,  2560,  3072,  3584,  4096,  4368,  5120,  6144,  7168,  8192, 10240,
+    8,     16,    32,    48,    64,    80,    96,    112,   128,   160,   192,   224,  256,  288,
+    320,   352,   384,   416,   448,   480,   512,   528,   640,   768,   896,   1024, 1040, 1280,
+    1536,  1792,  2048,  2112,  2560,  3072,  3584,  4096,  4368,  5120,  6144,  7168, 8192, 10240,
     12288, 14336, 16384, 20480, 24576, 28672, 32768, 40960, 49152, 57344, 65536,
 };
 #define BUILT_IN_COUNT (sizeof built_in / sizeof built_in[0])
