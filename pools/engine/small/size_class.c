@@ -9,6 +9,8 @@
 #include "pools/engine/os/os.h"
 #include "pools/engine/page/page_map.h"
 
+#include <string.h>
+
 #define SMALL_MAX_DEFAULT ((size_t)8192) /* larger requests get medium blocks, if there are any */
 #define WINDOW_BYTES 4096 /* first window: a program that frees soon stays in few cache lines */
 #define SPAN_GRANULES_LIMIT 16 /* 1 MiB */
@@ -142,19 +144,20 @@ static void add_tail(uint32_t last, size_t most_bytes, size_t room) {
 }
 
 static void fill_tables(void) {
-    uint32_t index = 0;
-    for (size_t bytes = 0; bytes <= ps_size_class_max_bytes; bytes += 8) {
-        while (index < ps_size_class_count && ps_size_classes[index].block_bytes < bytes) {
-            index++;
+    size_t least = 0; /* request that the class serves */
+    memset(ps_size_class_by_1, PS_CLASS_NONE, PS_FEW_BYTES + 1);
+    for (uint32_t index = 0; index < ps_size_class_count; index++) {
+        size_t most = ps_size_classes[index].block_bytes;
+        size_t first = (least + 7) >> 3;
+        memset(&ps_size_class_by_8[first], (int)index, (most >> 3) + 1 - first);
+        if (least <= PS_FEW_BYTES) {
+            memset(&ps_size_class_by_1[least], (int)index, ps_min(most, PS_FEW_BYTES) + 1 - least);
         }
-        ps_size_class_by_8[bytes >> 3] =
-            (uint8_t)(index < ps_size_class_count ? index : PS_CLASS_NONE);
+        least = most + 1;
     }
-    if (harden != 0) {
-        ps_size_class_by_8[0] = PS_CLASS_NONE; /* requests of size 0: harden/stray.h */
-    }
-    for (size_t bytes = 0; bytes <= PS_FEW_BYTES; bytes++) {
-        ps_size_class_by_1[bytes] = (uint8_t)ps_size_class_of(bytes);
+    if (harden != 0) { /* requests of size 0: harden/stray.h */
+        ps_size_class_by_8[0] = PS_CLASS_NONE;
+        ps_size_class_by_1[0] = PS_CLASS_NONE;
     }
 }
 
