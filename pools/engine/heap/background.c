@@ -234,7 +234,6 @@ void ps_background_start(ps_background_create *create, ps_background_job *new_jo
         return; /* it runs, or another thread is about it */
     }
     job = new_job;
-    ps_background_count_cpus();
     note_process();
     ps_lock_watch_forks(); /* there is a thread that a fork leaves behind */
     /* relaxed, all: made visible by the creation of the thread. */
@@ -270,6 +269,9 @@ void ps_background_stop(void) {
 }
 
 void ps_background_thread_created(void) {
+    if (ps_load_relaxed(&x_cpus) == 0) { /* relaxed: several threads count the same */
+        ps_background_count_cpus();
+    }
     (void)ps_add_seq_cst(&x_unseen, 1u); /* seq_cst: as in ends_alone */
 }
 

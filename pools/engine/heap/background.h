@@ -137,15 +137,16 @@ void ps_background_start(ps_background_create *create, ps_background_job *job);
 /* Before that: the thread does not end by itself where the program has one thread. */
 void ps_background_keep(void);
 
-/* Notes that a thread is about to be created, which has no heap yet; that it was not created. */
+/* Notes that a thread is about to be created, which has no heap yet, and counts the processors
+ * before the first one; that it was not created. */
 void ps_background_thread_created(void);
 void ps_background_thread_seen(void);
 
 /* Number of threads that have had a heap and have not ended; without the background thread. */
 uint32_t ps_background_threads(void);
 
-/* Counts the processors that the process may use, with its first thread: by a system call, which a
- * filter may forbid later. */
+/* Counts the processors that the process may use: by a system call, which a filter of the program's
+ * may forbid later. */
 void ps_background_count_cpus(void);
 
 /* True when more than two threads for each processor have heaps, without one that may wait for the

@@ -26,7 +26,7 @@
 #include "pools/engine/small/span.h"
 #include "pools/engine/small/span_remote.h"
 
-#define TICK_CALLS 4 /* slow calls per reading of the clock */
+#define TICK_CALLS 4 /* slow calls between two readings of the clock */
 
 /* Readings between two checks of the bound on free memory: few spans are freed meanwhile. */
 #define SURPLUS_TICKS 7
