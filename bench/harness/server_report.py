@@ -15,6 +15,12 @@ from .server_cases import KeptGoal, Server, Table
 from .server_figures import METRICS, ServerRun, means, medians, ratios
 
 BASE, SUBJECT = "glibc", "poolshim"
+LEGEND = """\
+Memory is sampled every 20 ms: RSS of one process, of several the sum of their PSS. *mean* and
+*peak* are of the load, *at rest* is three seconds after it, *CPU* is of the whole run. *to the best
+other*: poolshim's figure divided by the least of the others. tcmalloc is that of gperftools,
+tcmalloc-percpu Google's, with caches per processor.
+"""
 HEADS = {"cpu": "CPU", "mean": "mean", "peak": "peak", "rest": "at rest"}
 MIB = 1024.0
 KEPT = "kept"
@@ -169,7 +175,7 @@ def summary_text(table: Table, stored: dict[str, Stored]) -> str:
     if any(server.is_in_means for server in shown):
         parts += ["Geometric means to glibc:\n", means_table(table, stored)]
     if shown:
-        parts += ["MiB, medians of the rounds:\n", programs_table(shown, stored)]
+        parts += ["MiB, medians of the rounds:\n", programs_table(shown, stored), LEGEND]
     if set(stored) - {server.name for server in shown}:
         parts.append(kept_table(table, stored))
     first = next(iter(stored.values()), None)
