@@ -137,9 +137,11 @@ void ps_background_start(ps_background_create *create, ps_background_job *job);
 /* Before that: the thread does not end by itself where the program has one thread. */
 void ps_background_keep(void);
 
-/* Notes that a thread is about to be created, which has no heap yet, and counts the processors
- * before the first one; that it was not created. */
+/* Notes that a thread is about to be created, which has no heap yet. Counts the processors before
+ * the first one. */
 void ps_background_thread_created(void);
+
+/* Notes that it has a heap now, or was not created. */
 void ps_background_thread_seen(void);
 
 /* Number of threads that have had a heap and have not ended; without the background thread. */
