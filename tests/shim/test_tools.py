@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -210,6 +211,19 @@ def test_address_space_in_another_layout(
     if re.search("setarch: .*(failed|not permitted)|ulimit", result.stderr):
         pytest.skip(result.stderr.strip())
     assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_the_library_stays_when_it_is_closed(shim: Path) -> None:
+    """Threads that end call into it, and its blocks are in use."""
+    script = (
+        "import ctypes, _ctypes, sys\n"
+        "library = ctypes.CDLL(sys.argv[1])\n"
+        "_ctypes.dlclose(library._handle)\n"
+        "print(open('/proc/self/maps').read().count(sys.argv[1]))\n"
+    )
+    result = run_captured([sys.executable, "-c", script, str(shim.resolve())], 60)
+    assert result.returncode == 0, result.stderr
+    assert int(result.stdout) > 0
 
 
 def test_static_programs_are_not_affected(run_shim: RunShim, faulty_source: Path) -> None:
