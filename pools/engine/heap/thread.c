@@ -202,7 +202,6 @@ static struct ps_heap *idle_since; /* first heap of a sequence without work; NUL
 
 struct walk {
     uint64_t now_ms;
-    uint64_t now_us; /* by another clock */
     uint32_t spans;  /* remaining spans to release */
     uint32_t count;
     struct ps_heap *work[WORK_HEAPS]; /* HELD by this thread */
@@ -211,7 +210,7 @@ struct walk {
 /* ---- registry lock held ---- */
 
 /* Step 1 of the protocol. */
-static void ask(struct ps_thread_words *thread, struct ps_heap *heap, uint64_t now_us) {
+static void ask(struct ps_thread_words *thread, struct ps_heap *heap) {
     uint32_t was_free = PS_THREAD_FREE;
     /* relaxed: NULL if the loader has reset the words (thread.c). acquire: pairs with
      * ps_thread_leave; the thread's accesses to its heap are visible. */
@@ -219,7 +218,6 @@ static void ask(struct ps_thread_words *thread, struct ps_heap *heap, uint64_t n
         !ps_cas_strong_acquire(&thread->x_busy, &was_free, (uint32_t)PS_THREAD_ASKED)) {
         return;
     }
-    heap->asked_us = now_us;
     heap->is_asked = true;
     thread->last = heap;
     ps_fence_program_order(); /* for the child of a fork: what it undoes, before that is done */
@@ -228,6 +226,7 @@ static void ask(struct ps_thread_words *thread, struct ps_heap *heap, uint64_t n
     ps_store_relaxed(&thread->own, (struct ps_heap *)NULL);
     ps_store_relaxed(&thread->fast_limit, (size_t)0);
     ps_store_relaxed(&thread->key, PS_KEY_NO_SPAN);
+    heap->asked_us = ps_os_now_us(); /* after all of these: the time that passes begins here */
 }
 
 /* Stops the heap's open streak. Its thread may still free the next blocks of it: see
@@ -242,8 +241,8 @@ static void stop_streak(struct ps_thread_words *thread, struct ps_heap *heap) {
 }
 
 /* Step 2. Returns true when the heap is HELD by this thread. */
-static bool take_heap(struct ps_thread_words *thread, struct ps_heap *heap, uint64_t now_us) {
-    if (now_us - heap->asked_us < PS_ANSWER_US) {
+static bool take_heap(struct ps_thread_words *thread, struct ps_heap *heap) {
+    if (ps_os_now_us() - heap->asked_us < PS_ANSWER_US) {
         return false;
     }
     if (ps_load_relaxed(&thread->x_busy) != PS_THREAD_ASKED) { /* relaxed: time has passed */
@@ -298,8 +297,8 @@ static bool examine_heap(struct walk *walk, struct ps_heap *heap) {
         return false;
     }
     if (!heap->is_asked) {
-        ask(thread, heap, walk->now_us);
-    } else if (take_heap(thread, heap, walk->now_us)) {
+        ask(thread, heap);
+    } else if (take_heap(thread, heap)) {
         walk->work[walk->count++] = heap;
         return true;
     }
@@ -351,13 +350,13 @@ bool ps_take_tick(uint64_t now_ms) {
         return false;
     }
     ps_store_relaxed(&x_next_walk_ms, now_ms + WALK_MS); /* relaxed, as the next: hints */
-    struct walk walk = {.now_ms = now_ms, .now_us = ps_os_now_us(), .spans = CLEAR_SPANS};
+    struct walk walk = {.now_ms = now_ms, .spans = CLEAR_SPANS};
     if (!ps_registry_try()) {
         return false;
     }
     bool has_more = examine_some(&walk);
     ps_registry_release();
-    ps_store_relaxed(&x_next_work_us, has_more ? walk.now_us + WORK_US : 0);
+    ps_store_relaxed(&x_next_work_us, has_more ? ps_os_now_us() + WORK_US : 0);
     for (uint32_t i = 0; i < walk.count; i++) {
         clear_out(walk.work[i], &walk.spans);
     }
