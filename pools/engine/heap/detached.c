@@ -115,8 +115,9 @@ static struct ps_heap *lock_heap(void) {
             errno = ENOMEM;
             return NULL;
         }
-        ps_store_relaxed(&heap->x_state, (uint32_t)PS_HEAP_SHARED); /* relaxed: fork, census */
         late_heap = heap;
+        ps_fence_program_order(); /* for the child of a fork: see is_left_behind of registry.c */
+        ps_store_relaxed(&heap->x_state, (uint32_t)PS_HEAP_SHARED); /* relaxed: fork, census */
     }
     return heap;
 }

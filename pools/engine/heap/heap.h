@@ -109,7 +109,7 @@ struct ps_heap {
     char *streak_next;                /* 3792 of the open streak, when it was stopped */
     ptrdiff_t streak_step;            /* 3800 likewise */
     bool is_asked;                    /* 3808 */
-    uint32_t holder;                  /* 3812 lock id of the holding thread */
+    uint32_t holder;                  /* 3812 lock id of the thread that holds it, or adopts it */
     struct ps_medium_cache medium;    /* 3816 */
     PS_ALIGNED(4096) struct ps_remote_entry remote[PS_REMOTE_ENTRIES]; /* 4096 see remote.c */
     void *singles[PS_REMOTE_SINGLES];                                  /* 6144 */

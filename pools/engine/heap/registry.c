@@ -37,13 +37,21 @@ static struct ps_heap *make_fresh(void) {
     return heap;
 }
 
+/* For a thread that has not adopted it yet: see is_left_behind. */
+static void make_live(struct ps_heap *heap) {
+    heap->holder = ps_lock_self();
+    ps_fence_program_order(); /* for the child of a fork */
+    ps_store_relaxed(&heap->x_state,
+                     (uint32_t)PS_HEAP_LIVE); /* relaxed: under the lock, or fresh */
+}
+
 /* Takes a parked heap without spans. */
 static struct ps_heap *take_parked_locked(void) {
     struct ps_heap *heap = parked_heaps;
     if (heap != NULL) {
         parked_heaps = heap->next_parked;
         heap->is_offered = false;
-        ps_store_relaxed(&heap->x_state, (uint32_t)PS_HEAP_LIVE); /* relaxed: under the lock */
+        make_live(heap);
     }
     return heap;
 }
@@ -102,7 +110,7 @@ static struct ps_heap *take_last_locked(void) {
     if (state != PS_HEAP_IDLE && (state != PS_HEAP_PARKED || heap->is_offered)) {
         return NULL;
     }
-    ps_store_relaxed(&heap->x_state, (uint32_t)PS_HEAP_LIVE);
+    make_live(heap);
     return heap;
 }
 
@@ -136,6 +144,7 @@ struct ps_heap *ps_heap_make(void) {
     if (heap == NULL) {
         return NULL;
     }
+    make_live(heap);
     ps_lock_acquire(&registry_lock);
     heap->next_heap = ps_registry_x_heaps;
     ps_fence_program_order(); /* for the child of a fork: the list is complete */
@@ -240,22 +249,29 @@ static void restore_in_child(void) {
     }
 }
 
-static bool is_held_by_other(const struct ps_heap *heap) {
-    return ps_load_relaxed(&heap->x_state) == PS_HEAP_HELD && /* relaxed: the only thread */
-           heap->holder != ps_lock_self();
+/* True if a thread that does not exist here was using the heap. The calling thread may have been
+ * interrupted by a signal handler, in the middle of acquiring or clearing one. */
+static bool is_left_behind(const struct ps_heap *heap, const struct ps_heap *late_heap) {
+    bool is_mine = heap->holder == ps_lock_self();
+    /* relaxed, both: the only thread. */
+    switch (ps_load_relaxed(&heap->x_state)) {
+    case PS_HEAP_LIVE:
+        return heap != ps_thread_own() && !(is_mine && ps_load_relaxed(&heap->x_thread) == NULL);
+    case PS_HEAP_SHARED:
+        return heap != late_heap;
+    case PS_HEAP_HELD:
+        return !is_mine;
+    default:
+        return false;
+    }
 }
 
 void ps_registry_fork_child(const struct ps_heap *late_heap) {
     ps_lock_fork_child(&registry_lock);
     restore_in_child();
     for (struct ps_heap *heap = ps_registry_x_heaps; heap != NULL; heap = heap->next_heap) {
-        /* relaxed, both: the only thread. */
-        uint32_t state = ps_load_relaxed(&heap->x_state);
-        bool is_left_behind = (state == PS_HEAP_LIVE && heap != ps_thread_own()) ||
-                              (state == PS_HEAP_SHARED && heap != late_heap) ||
-                              is_held_by_other(heap);
-        if (is_left_behind) {
-            ps_store_relaxed(&heap->x_state, (uint32_t)PS_HEAP_DEAD);
+        if (is_left_behind(heap, late_heap)) {
+            ps_store_relaxed(&heap->x_state, (uint32_t)PS_HEAP_DEAD); /* relaxed: the only thread */
         }
     }
 }

@@ -30,6 +30,7 @@ static struct {
     struct ps_span *rest; /* taken from there, not processed; or, not taken yet, still its list */
     struct ps_span *now;  /* being processed; briefly the first of `rest` or `kept` too */
     struct ps_span *kept; /* to be sent again */
+    bool is_busy;         /* a thread is between start and end of steal_some */
 } steal;
 
 static uint64_t idle_ms(void) { return ps_retention_delay_ms() / WALKS_PER_DELAY; }
@@ -90,10 +91,24 @@ static bool steal_next(void) {
     return false;
 }
 
+/* Gives up what a thread was processing that is not in the child of a fork, where a locked section
+ * of the calling thread's was interrupted, so that nothing was salvaged: the spans stay in use.
+ * Also in a fork handler that allocates, if it interrupts this thread's own steal. */
+static PS_COLD void forget(void) {
+    steal.rest = NULL;
+    steal.now = NULL;
+    steal.kept = NULL;
+}
+
 /* Processes `count` notices of the present list, or, if there is none, of `heap`. Steal lock held,
  * released here. Returns the number of stolen spans. */
 static size_t steal_some(struct ps_heap *heap, size_t count) {
     size_t stolen = 0;
+    if (PS_UNLIKELY(steal.is_busy)) {
+        forget();
+    }
+    steal.is_busy = true;
+    ps_fence_program_order(); /* for the child of a fork, this and the one at the end */
     if (steal.rest == NULL) {
         take_from(heap);
     }
@@ -117,6 +132,8 @@ static size_t steal_some(struct ps_heap *heap, size_t count) {
         ps_store_relaxed(&x_steal_candidate, from);
         ps_store_relaxed(&x_next_walk_ms, (uint64_t)0);
     }
+    ps_fence_program_order();
+    steal.is_busy = false;
     ps_lock_release(&steal_lock);
     ps_heap_forward_notices(from);
     if (stolen != 0) {
@@ -237,9 +254,8 @@ void ps_steal_fork_salvage(void) {
     struct ps_span *now = steal.now;
     struct ps_span *kept = steal.kept;
     bool is_taken = is_rest_taken();
-    steal.rest = NULL;
-    steal.now = NULL;
-    steal.kept = NULL;
+    forget();
+    steal.is_busy = false;
     if (now != NULL && now != rest && now != kept) {
         finish_steal(now);
     }
