@@ -189,4 +189,19 @@ FRESH_TEST(a_sequence_leaves_a_held_class_and_another_processor_alone) {
     CHECK_EQ(state, 1 | PS_CPU_STATE_HELD);
 }
 
+/* A sequence that ends when the class has been released may undo that: see cpu_return.c. */
+FRESH_TEST(a_class_that_no_thread_holds_is_given_up) {
+    static struct ps_cpu_cache cache = {.changing = PS_CPU_NO_CLASS};
+    uint64_t takes = (uint64_t)7 << PS_CPU_STATE_TAKES_SHIFT;
+    ps_engine_start();
+    if (!ps_rseq_is_on()) {
+        return;
+    }
+    cache.x_state[2] = takes | PS_CPU_STATE_HELD | 3; /* of blocks that are no longer there */
+    ps_cpu_x_caches[0] = &cache;
+    ps_cpu_x_end = 1;
+    ps_cpu_return_all(ps_remote_return);
+    CHECK_EQ(cache.x_state[2], takes);
+}
+
 UNIT_MAIN

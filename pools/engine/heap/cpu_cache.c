@@ -28,7 +28,7 @@ static void raise_end(uint32_t end) {
     } /* ends: it grows */
 }
 
-/* A cache that another thread makes at the same moment is lost, untouched. */
+/* A cache that another thread makes at the same moment is lost, of which one page is touched. */
 static PS_COLD void make(size_t index) {
     size_t bytes = ps_round_up(sizeof(struct ps_cpu_cache), PS_GRANULE_BYTES);
     struct ps_cpu_cache *none = NULL;
@@ -107,9 +107,10 @@ static void set_tag(const struct ps_span *span, const void *block) {
 }
 
 bool ps_cpu_cache_put_first(const struct ps_span *span, void *block) {
-    struct ps_cpu_cache *cache = ps_cpu_cache_at(ps_os_cpu());
+    uint32_t index = ps_os_cpu();
+    struct ps_cpu_cache *cache = ps_cpu_cache_at(index);
     if (cache == NULL) {
-        make(ps_os_cpu());
+        make(index);
         return false;
     }
     set_tag(span, block);
@@ -133,11 +134,12 @@ void ps_cpu_cache_ask(uint32_t class_index) {
     if (!ps_background_is_crowded()) {
         return;
     }
-    struct ps_cpu_cache *cache = ps_cpu_cache_at(ps_os_cpu());
+    uint32_t index = ps_os_cpu();
+    struct ps_cpu_cache *cache = ps_cpu_cache_at(index);
     if (cache != NULL) {
         (void)raise_limit(cache, class_index);
     } else {
-        make(ps_os_cpu());
+        make(index);
     }
     ps_cpu_cache_choose();
 }

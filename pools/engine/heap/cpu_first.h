@@ -14,7 +14,9 @@
  * A sequence may be in its last instruction at that moment, and still store over HELD, which takes
  * as long as a store does, a thousandth of PS_ANSWER_US; sequences that end later find another
  * state than the one they read, and fail. So the class is that thread's if HELD is there
- * PS_ANSWER_US later. As in thread.h, the delay replaces a barrier on the other processor.
+ * PS_ANSWER_US later. As in thread.h, the delay replaces a barrier on the other processor. A
+ * sequence whose virtual processor stood still for longer fails, but may store HELD again over the
+ * release of that instant; the next return finds a class that no thread holds, and gives it up.
  *
  * In the child of a fork no class is held by a thread that does not exist: HELD is cleared, which
  * undoes a push or pop, and the class whose blocks were being moved is given up.

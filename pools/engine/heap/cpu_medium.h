@@ -12,7 +12,7 @@
  *
  * A cached block is marked as one that waits in a thread is, by which a second free of it is
  * noticed. Lock: that of the cache, only tried (cpu_lock.h); nothing is called while it is held.
- * Any thread. Callers: medium_cache.c, cpu_cache.c.
+ * Any thread. Callers: medium_cache.c, cpu_return.c.
  */
 #ifndef PS_HEAP_CPU_MEDIUM_H
 #define PS_HEAP_CPU_MEDIUM_H
@@ -62,7 +62,7 @@ bool ps_cpu_medium_return(size_t index, bool is_all);
 /* True if a cache holds blocks, may hold some, or was asked for any since the last return. */
 bool ps_cpu_medium_is_used(size_t index);
 
-/* In the child of a fork, on its only thread: as ps_cpu_cache_fork_child. */
+/* In the child of a fork, on its only thread: as ps_cpu_return_fork_child. */
 void ps_cpu_medium_fork_child(void);
 
 #endif

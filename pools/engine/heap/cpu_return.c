@@ -43,12 +43,23 @@ static size_t idle_of(const struct ps_cpu_cache *cache, size_t class_index, bool
     return is_all ? count : ps_min(count, ps_cpu_cache_low(cache, class_index));
 }
 
+/* A class that is held, though no thread holds it: a sequence whose virtual processor had stood
+ * still was in its last instruction when the class was released, and has stored what it read before
+ * (rseq.h). Its blocks are no longer known, and stay used. */
+static PS_COLD void give_up_class(struct ps_cpu_cache *cache, size_t class_index, uint64_t state) {
+    uint64_t takes = state >> PS_CPU_STATE_TAKES_SHIFT << PS_CPU_STATE_TAKES_SHIFT;
+    ps_cpu_cache_release(cache, class_index, takes);
+}
+
 /* Holds the classes that have unused blocks. Returns which. */
 static uint64_t hold_classes(struct ps_cpu_cache *cache, bool is_all) {
     uint64_t held = 0;
     for (uint32_t i = 0; i < ps_size_class_count; i++) {
-        if (idle_of(cache, i, is_all) != 0) {
-            bool is_held = ps_cpu_cache_hold(cache, i, ps_cpu_cache_state(cache, i));
+        uint64_t state = ps_cpu_cache_state(cache, i);
+        if (PS_UNLIKELY((state & PS_CPU_STATE_HELD) != 0) && ps_rseq_is_on()) {
+            give_up_class(cache, i, state); /* without sequences it is held by a push or pop */
+        } else if (idle_of(cache, i, is_all) != 0) {
+            bool is_held = ps_cpu_cache_hold(cache, i, state);
             held |= (uint64_t)is_held << i;
         } else {
             ps_cpu_cache_set_low(cache, i, ps_cpu_cache_count(cache, i));
@@ -247,6 +258,8 @@ static void free_classes(struct ps_cpu_cache *cache) {
         }
         if (&cache->x_state[i] != ps_thread.cache_state) {
             ps_cpu_cache_release(cache, i, state);
+        } else if (i == cache->changing) { /* held: the push or pop is about to fail */
+            ps_cpu_cache_release(cache, i, state | PS_CPU_STATE_HELD);
         }
     }
     cache->changing = PS_CPU_NO_CLASS;

@@ -176,12 +176,12 @@ uint32_t ps_heap_maintain(uint64_t now_ms) {
     uint32_t cached_ms = ps_cpu_return_tick(now_ms, ps_remote_return);
     ps_mode.hook.tick();
     bool is_taking = ps_take_tick(now_ms);
-    ps_thread_leave();
     is_behind |= ps_purge_is_behind() || ps_medium_purge_is_behind() || ps_steal_is_behind();
     uint32_t request = ps_control_request();
     if (PS_UNLIKELY(request != 0)) {
         is_behind |= serve(request, is_taking);
     }
+    ps_thread_leave();
     return is_behind ? BEHIND_MS : is_taking ? TAKING_MS : cached_ms;
 }
 

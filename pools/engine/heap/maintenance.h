@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Periodic work, driven from slow paths, because there is no background thread; and the same on
- * demand. Called by the owner of the heap; the trim by any thread. Locks only through the layers
+ * Periodic work: steps from slow paths, which are all that a process of one thread has, and from
+ * the background thread; and the same on demand. Called by the owner of the heap, except where
+ * noted; the trim by any thread. Locks only through the layers
  * below.
  */
 #ifndef PS_HEAP_MAINTENANCE_H
