@@ -48,6 +48,18 @@ FRESH_TEST(a_freed_block_of_any_class_is_zero) {
     }
 }
 
+FRESH_TEST(a_run_that_cannot_grow_keeps_its_contents) {
+    const size_t sizes[] = {100 * KIB, 600 * KIB, 3 * MIB};
+    start();
+    for (size_t i = 0; i < 3; i++) {
+        fill(1, sizes[i]);
+        CHECK(ps_block_resize(blocks[0], SIZE_MAX - 15) == NULL);
+        CHECK_EQ(blocks[0][0], 0x5a);
+        CHECK_EQ(blocks[0][sizes[i] - 1], 0x5a);
+        ps_heap_free(blocks[0]);
+    }
+}
+
 FRESH_TEST(a_streak_is_zero_when_it_has_ended) {
     start();
     const size_t sizes[] = {8, 16, 24, 112, 256};

@@ -240,24 +240,33 @@ FRESH_TEST(a_guarded_mapping_that_moves_survives_each_failure_at_level_1) { move
 FRESH_TEST(a_guarded_mapping_that_moves_survives_each_failure_at_level_2) { move_guarded(2); }
 FRESH_TEST(a_guarded_mapping_that_moves_survives_each_failure_at_level_3) { move_guarded(3); }
 
-/* A run that is to become a medium block, a medium one that is to become small. */
+/* A run that is to become a medium block, a medium one that is to become small, a small one that is
+ * to become smaller. */
 FRESH_TEST(a_block_that_shrinks_stays_when_there_is_no_memory_for_its_copy) {
     struct live_block run;
     struct live_block medium;
+    struct live_block small;
+    live_start(&small, ps_heap_alloc(8000), 8000, 3);
     live_start(&run, ps_heap_alloc(600 * KIB), 600 * KIB, 1);
     live_start(&medium, ps_heap_alloc(100 * KIB), 100 * KIB, 2);
     void *run_before = run.address;
     void *medium_before = medium.address;
+    void *small_before = small.address;
     fake_os_refuse(FAKE_OS_ALL);
     while (ps_heap_alloc(8193) != NULL) {
     }
     while (ps_heap_alloc(100) != NULL) {
     }
+    errno = 0;
+    CHECK(live_resize(&small, 100, 5));
+    CHECK_PTR_EQ(small.address, small_before);
     CHECK(live_resize(&run, 100 * KIB, 3));
     CHECK_PTR_EQ(run.address, run_before);
     CHECK(live_resize(&medium, 100, 4));
     CHECK_PTR_EQ(medium.address, medium_before);
+    CHECK_EQ(errno, 0);
     fake_os_refuse(0);
+    live_end(&small);
     live_end(&run);
     live_end(&medium);
 }

@@ -184,11 +184,12 @@ void ps_level_1_return_streak(struct ps_heap *heap, struct ps_span *span, char *
 
 /* Zeroes the part that a run loses when it is cut in place. */
 static void *resize_large(struct ps_slot *slot, void *block, size_t bytes) {
-    size_t kept = ps_round_up(bytes, ps_os_page_bytes());
     /* relaxed: set before the block existed. */
     bool is_run = ps_load_relaxed(&slot->run.kind) == PS_RUN_BLOCK && slot->run.base == block;
-    if (is_run && bytes > PS_CLASS_BYTES_LIMIT && kept < ps_large_usable(slot, block)) {
-        ps_large_make_zero((char *)block + kept, ps_large_usable(slot, block) - kept);
+    size_t usable = is_run ? ps_large_usable(slot, block) : 0;
+    if (bytes > PS_CLASS_BYTES_LIMIT && bytes < usable) {
+        size_t kept = ps_round_up(bytes, ps_os_page_bytes()); /* usable is a multiple of it */
+        ps_large_make_zero((char *)block + kept, usable - kept);
     }
     return ps_resize_large(slot, block, bytes);
 }

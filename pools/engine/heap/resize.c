@@ -47,24 +47,34 @@ size_t ps_plain_usable(const void *block) {
 }
 
 void *ps_resize_by_copy(void *block, size_t usable, size_t bytes) {
+    int saved_errno = errno;
     void *copy = ps_heap_alloc(bytes);
-    if (copy != NULL) {
-        memcpy(copy, block, ps_min(usable, bytes));
-        ps_heap_free(block);
+    if (PS_UNLIKELY(copy == NULL)) {
+        if (bytes > usable) {
+            return NULL;
+        }
+        errno = saved_errno;
+        return block;
     }
+    memcpy(copy, block, ps_min(usable, bytes));
+    ps_heap_free(block);
     return copy;
 }
 
 /* A medium block is as long as requested, to the page: one that moves to grow gets an eighth more,
  * because a block that grows in steps would otherwise be copied at each. One that shrinks out of
- * its kind moves too; it stays in place when memory is exhausted. */
+ * its kind moves too. */
 void *ps_resize_by_move(const struct ps_slot *slot, void *block, size_t bytes) {
     size_t usable = ps_large_usable(slot, block);
     size_t roomy = usable + usable / 8;
     bool is_step = ps_block_is_medium(slot) && bytes > usable && bytes < roomy;
+    int saved_errno = errno;
     void *copy = is_step ? ps_resize_by_copy(block, usable, roomy) : NULL;
-    copy = copy != NULL ? copy : ps_resize_by_copy(block, usable, bytes);
-    return copy == NULL && bytes <= usable ? block : copy;
+    if (copy == NULL) {
+        errno = saved_errno;
+        copy = ps_resize_by_copy(block, usable, bytes);
+    }
+    return copy;
 }
 
 void *ps_resize_in_place(struct ps_slot *slot, void *block, size_t bytes) {

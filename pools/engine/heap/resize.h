@@ -41,7 +41,8 @@ void *ps_resize_by_move(const struct ps_slot *slot, void *block, size_t bytes);
 /* Resizes a block outside of spans. */
 void *ps_resize_large(struct ps_slot *slot, void *block, size_t bytes);
 
-/* Copies a block of `usable` bytes to a new one of `bytes`, and frees it. */
+/* Copies a block of `usable` bytes to a new one of `bytes`, and frees it. If there is no memory for
+ * a shorter one, the block stays as it is. */
 void *ps_resize_by_copy(void *block, size_t usable, size_t bytes);
 
 #endif
