@@ -85,3 +85,8 @@ size_t ps_cpu_medium_put(size_t index, ps_medium_block *blocks, size_t count) {
 uint32_t ps_os_cpu(void) { return 0; }
 
 void ps_heap_tick(struct ps_heap *heap) { (void)heap; }
+
+bool ps_heap_reclaim(struct ps_heap *heap) {
+    (void)heap;
+    return false;
+}

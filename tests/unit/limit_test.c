@@ -189,6 +189,19 @@ FRESH_TEST(a_large_block_that_would_come_near_has_room_made_for_it) {
     CHECK_EQ(ps_retention_pressure(), PS_PRESSURE_NONE);
 }
 
+FRESH_TEST(growth_in_small_steps_is_counted) {
+    set_limit(LIMIT_BYTES, 0);
+    look_at(NEAR_BYTES - 4 * MIB);
+    char *block = ps_heap_alloc(1 * MIB);
+    uint64_t before = fake_os_rss_readings();
+    for (size_t bytes = 1 * MIB; bytes < LIMIT_BYTES; bytes += 64 * KIB) {
+        block = ps_block_resize(block, bytes);
+        REQUIRE(block != NULL);
+    }
+    CHECK_CMP(fake_os_rss_readings(), >, before + 3);
+    ps_heap_free(block);
+}
+
 FRESH_TEST(what_is_in_memory_serves_a_large_block_first) {
     set_limit(LIMIT_BYTES, 0);
     look_at(100 * MIB);

@@ -220,6 +220,44 @@ FRESH_TEST(memory_can_be_used_to_the_last_block) {
     check_nothing_lost();
 }
 
+static size_t allocate_all(size_t bytes) {
+    size_t count = 0;
+    while (ps_heap_alloc(bytes) != NULL) {
+        count++;
+    }
+    return count;
+}
+
+FRESH_TEST(what_other_sizes_have_left_serves_any) {
+    static void *of_classes[12];
+    static void *medium[10];
+    void *mapping = ps_heap_alloc(10 * MIB);
+    for (size_t i = 0; i < 12; i++) {
+        of_classes[i] = ps_heap_alloc(64 << i / 2);
+    }
+    for (size_t i = 0; i < 10; i++) {
+        medium[i] = ps_heap_alloc(100 * KIB);
+    }
+    fake_os_refuse(FAKE_OS_BIT(FAKE_OS_RESERVE));
+    (void)allocate_all(600 * KIB);
+    (void)allocate_all(24);
+    WHEN("blocks of other classes are freed");
+    for (size_t i = 0; i < 12; i++) {
+        ps_heap_free(of_classes[i]);
+    }
+    CHECK_CMP(allocate_all(24), >, 1000);
+    WHEN("medium blocks are freed");
+    for (size_t i = 0; i < 10; i++) {
+        ps_heap_free(medium[i]);
+    }
+    CHECK_CMP(allocate_all(24), >, 20000);
+    WHEN("a mapping is freed, which is kept");
+    ps_heap_free(mapping);
+    CHECK_EQ(engine_census().map_cached_bytes, 10 * MIB);
+    CHECK_EQ(allocate_all(24), 0);
+    CHECK_EQ(engine_census().map_cached_bytes, 0); /* the system may give its addresses */
+}
+
 static void allocate_late(void *unused) {
     (void)unused;
     ps_heap_give_up();

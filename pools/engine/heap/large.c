@@ -8,6 +8,7 @@
 #include "pools/engine/base/bits.h"
 #include "pools/engine/heap/heap.h"
 #include "pools/engine/heap/limit.h"
+#include "pools/engine/heap/maintenance.h"
 #include "pools/engine/heap/mapping.h"
 #include "pools/engine/heap/medium_cache.h"
 #include "pools/engine/heap/mode.h"
@@ -155,7 +156,7 @@ static void *alloc_run(size_t bytes, size_t align, bool *is_zero) {
     bytes = ps_round_up(ps_max(bytes, 1), page_bytes);
     enum ps_run_kind kind;
     struct ps_run *run = take_any(bytes + tail_bytes, align, &kind);
-    if (run == NULL && ps_mode.hook.reclaim()) {
+    if (PS_UNLIKELY(run == NULL) && ps_heap_reclaim(ps_thread_own())) {
         run = take_any(bytes + tail_bytes, align, &kind);
     }
     if (run == NULL) {
@@ -360,7 +361,7 @@ void *ps_large_resize(struct ps_slot *slot, void *block, size_t bytes) {
     check_family(slot);
     bytes = ps_round_up(bytes, page_bytes);
     size_t capacity = capacity_of(slot);
-    if (ps_limit_is_on() && bytes >= capacity + PS_LIMIT_LARGE_BYTES) {
+    if (ps_limit_is_on() && bytes > capacity) {
         ps_limit_make_room(bytes - capacity);
     }
     if (ps_medium_is_size(bytes, 1)) {

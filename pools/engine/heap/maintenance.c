@@ -26,6 +26,8 @@
 #include "pools/engine/small/span.h"
 #include "pools/engine/small/span_remote.h"
 
+#include <errno.h>
+
 #define TICK_CALLS 4 /* slow calls between two readings of the clock */
 
 /* Readings between two checks of the bound on free memory: few spans are freed meanwhile. */
@@ -101,6 +103,19 @@ static bool is_bounded(void) {
            ps_background_threads() <= 1;
 }
 
+/* Returns what a heap has not used for a while. */
+static void return_unused(struct ps_heap *heap) {
+    ps_remote_flush(heap);
+    ps_heap_take_notices(heap);
+    ps_medium_flush(heap);
+    if (ps_thread_caches_first(&ps_thread)) {
+        ps_heap_share_spans(heap);
+    } else {
+        ps_room_scan(heap);
+        ps_heap_drop_drained(heap);
+    }
+}
+
 static PS_NOINLINE void do_due_work(struct ps_heap *heap) {
     uint64_t now_ms = ps_os_now_ms();
     ps_store_relaxed(&heap->x_active_ms, now_ms); /* relaxed: read to judge whether this thread is
@@ -130,16 +145,8 @@ static PS_NOINLINE void do_due_work(struct ps_heap *heap) {
     uint64_t early_ms = PS_RETENTION_SCAN_MS - ps_retention_interval_ms(PS_RETENTION_SCAN_MS);
     if (now_ms + early_ms >= heap->next_scan_ms || PS_UNLIKELY(request != 0)) {
         heap->next_scan_ms = now_ms + PS_RETENTION_SCAN_MS;
-        ps_remote_flush(heap);
-        ps_heap_take_notices(heap);
-        ps_medium_flush(heap);
         ps_cpu_cache_choose();
-        if (ps_thread_caches_first(&ps_thread)) {
-            ps_heap_share_spans(heap);
-        } else {
-            ps_room_scan(heap);
-            ps_heap_drop_drained(heap);
-        }
+        return_unused(heap);
     }
     if (PS_UNLIKELY(request != 0) && serve(request, false)) {
         heap->tick_countdown = 0;
@@ -197,6 +204,19 @@ static void collect_available(struct ps_heap *heap, uint32_t class_index) {
         ps_heap_span_gained(heap, span);
         span = next;
     }
+}
+
+PS_COLD bool ps_heap_reclaim(struct ps_heap *heap) {
+    int saved_errno = errno;
+    (void)ps_mode.hook.reclaim();
+    ps_cpu_return_all(ps_remote_return);
+    if (heap != NULL) {
+        return_unused(heap);
+    }
+    ps_medium_drop_empty(0);
+    (void)ps_mapping_expire(UINT64_MAX);
+    errno = saved_errno;
+    return true;
 }
 
 /* Within a call: ps_thread_enter. */
