@@ -62,9 +62,9 @@ FRESH_TEST(as_much_may_be_free_as_is_in_use) {
 }
 
 FRESH_TEST(large_blocks_go_at_their_free) {
-    const size_t sizes[] = {100 * KIB, 3 * MIB, 20 * MIB};
+    const size_t sizes[] = {100 * KIB, 200 * KIB, 250 * KIB, 3 * MIB, 20 * MIB};
     engine_config.mmap_min_bytes = 32 * MIB;
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         size_t count = 160 * MIB / sizes[i];
         fill(0, count, sizes[i]);
         empty(0, count);

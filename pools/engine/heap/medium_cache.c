@@ -184,8 +184,10 @@ bool ps_medium_free(struct ps_heap *heap, struct ps_slot *slot, void *address) {
         return heap != NULL;
     }
     struct ps_medium_cache *cache = &heap->medium;
-    if (ps_medium_cache_count(cache) == PS_MEDIUM_CACHE_LIMIT ||
-        ps_medium_cache_pages(cache) + pages > PS_MEDIUM_CACHE_PAGES) {
+    size_t count = ps_medium_cache_count(cache);
+    bool is_full = count == PS_MEDIUM_CACHE_LIMIT ||
+                   (count != 0 && ps_medium_cache_pages(cache) + pages > PS_MEDIUM_CACHE_PAGES);
+    if (is_full) {
         /* Half of it, so that not each free of a sequence takes the lock. */
         shorten(cache,
                 ps_min(PS_MEDIUM_CACHE_PAGES / 2,
@@ -199,7 +201,8 @@ bool ps_medium_free(struct ps_heap *heap, struct ps_slot *slot, void *address) {
         ps_owner_add(&cache->x_frees, PS_MEDIUM_FREES_PER_LOOK);
     }
     ps_medium_enter(cache, address, pages, mark, sums);
-    return is_due;
+    /* A sequence of long blocks would exceed the bound of surplus.h before so many frees. */
+    return is_due || (is_full && pages > PS_MEDIUM_CACHE_PAGES);
 }
 
 void ps_medium_flush(struct ps_heap *heap) { shorten(&heap->medium, 0, 0, false); }
