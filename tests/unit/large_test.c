@@ -145,6 +145,18 @@ FRESH_TEST(a_clock_read_before_the_mapping_was_freed_expires_nothing) {
     CHECK_EQ(engine_census().map_cached_bytes, 5 * MIB);
 }
 
+FRESH_TEST(growth_is_moved_to_mappings_again_when_the_delay_is_over) {
+    engine_config.purge_delay_ms = DELAY_MS;
+    size_t least = ps_mapping_grown_min_bytes();
+    free_fresh(5 * MIB);
+    CHECK_CMP(ps_mapping_grown_min_bytes(), >, 5 * MIB);
+    void *block = ps_heap_alloc(5 * MIB); /* no mapping is kept any more */
+    CHECK_CMP(ps_mapping_grown_min_bytes(), >, 5 * MIB);
+    fake_os_advance_ms(DELAY_MS);
+    CHECK_EQ(ps_mapping_grown_min_bytes(), least);
+    ps_heap_free(block);
+}
+
 FRESH_TEST(slow_calls_release_expired_mappings) {
     engine_config.purge_delay_ms = DELAY_MS;
     free_fresh(5 * MIB);

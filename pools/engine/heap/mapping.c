@@ -6,6 +6,7 @@
 
 #include "pools/engine/base/bits.h"
 #include "pools/engine/os/lock.h"
+#include "pools/engine/page/huge.h"
 #include "pools/engine/page/page_cache.h"
 #include "pools/engine/page/purge.h"
 #include "pools/engine/page/retention.h"
@@ -31,10 +32,11 @@ static bool keeps_none; /* nothing is cached, whatever the maximum; constant */
 size_t ps_mapping_x_cache_max_bytes;
 static uint64_t x_oldest_ms = UINT64_MAX; /* since_ms of the oldest entry; a hint for expire */
 
-static size_t x_grown_min_bytes = GROWN_LEAST_BYTES; /* see ps_mapping_grown_min_bytes */
-static uint32_t x_is_stuck;                          /* see ps_mapping_is_stuck */
-static uint32_t x_moves_refused;                     /* in succession */
-static uint32_t x_moves_wanted;                      /* since one was refused */
+static size_t x_grown_min_bytes = GROWN_LEAST_BYTES; /* see ps_mapping_grown_min_bytes, */
+static uint64_t x_grown_ms; /* and when a mapping was last kept: it holds for the purge delay */
+static uint32_t x_is_stuck; /* see ps_mapping_is_stuck */
+static uint32_t x_moves_refused; /* in succession */
+static uint32_t x_moves_wanted;  /* since one was refused */
 
 static size_t bytes_of(const struct ps_run *run) {
     return (size_t)run->granules << PS_GRANULE_SHIFT;
@@ -111,8 +113,16 @@ struct ps_run *ps_mapping_take_kept(size_t bytes, size_t align) {
     return best;
 }
 
+/* The clock may have been read before another thread added the mapping, which is not due then. */
+static bool is_due(uint64_t since_ms, uint64_t now_ms) {
+    return now_ms >= since_ms && now_ms - since_ms >= ps_retention_delay_ms();
+}
+
 size_t ps_mapping_grown_min_bytes(void) {
-    return ps_load_relaxed(&x_grown_min_bytes); /* relaxed: affects cost only */
+    /* relaxed, both: affects cost only. */
+    return is_due(ps_load_relaxed(&x_grown_ms), ps_os_now_ms())
+               ? GROWN_LEAST_BYTES
+               : ps_load_relaxed(&x_grown_min_bytes);
 }
 
 bool ps_mapping_is_stuck(void) {
@@ -156,8 +166,7 @@ static void release(struct ps_run *run) {
     release_range(run->base, bytes_of(run));
 }
 
-static struct ps_run *map_fresh(size_t bytes, size_t align) {
-    char *base = ps_os_reserve(bytes, ps_max(align, PS_GRANULE_BYTES));
+static struct ps_run *adopt(char *base, size_t bytes) {
     if (base == NULL) {
         return NULL;
     }
@@ -166,6 +175,20 @@ static struct ps_run *map_fresh(size_t bytes, size_t align) {
         ps_os_release(base, bytes);
     }
     return run;
+}
+
+static struct ps_run *map_fresh(size_t bytes, size_t align) {
+    struct ps_run *run = adopt(ps_os_reserve(bytes, ps_max(align, PS_GRANULE_BYTES)), bytes);
+    if (run != NULL) {
+        ps_huge_advise_mapping(run->base, bytes);
+    }
+    return run;
+}
+
+/* Addresses for pages that move there, which have what access and advice they had: not counted as
+ * data meanwhile, of which the system may limit a process to less than two lengths. */
+static struct ps_run *map_target(size_t bytes) {
+    return adopt(ps_os_reserve_closed(bytes, PS_GRANULE_BYTES), bytes);
 }
 
 struct ps_run *ps_mapping_take(size_t bytes, size_t align) {
@@ -203,8 +226,10 @@ void ps_mapping_give(struct ps_run *run) {
         cache[cache_count++] = (struct cached){.run = run, .since_ms = now_ms};
         ps_mapping_x_counts.cached_count = cache_count;
         ps_mapping_x_counts.cached_bytes += bytes;
-        /* relaxed: see ps_mapping_grown_min_bytes. */
-        ps_store_relaxed(&x_grown_min_bytes, ps_max(x_grown_min_bytes, bytes + 1));
+        size_t least = is_due(x_grown_ms, now_ms) ? GROWN_LEAST_BYTES : x_grown_min_bytes;
+        /* relaxed, both: see ps_mapping_grown_min_bytes. */
+        ps_store_relaxed(&x_grown_min_bytes, ps_max(least, bytes + 1));
+        ps_store_relaxed(&x_grown_ms, now_ms);
         ps_store_relaxed(&x_oldest_ms, cache[0].since_ms); /* relaxed: as in remove_locked */
         run = NULL;
     }
@@ -229,7 +254,7 @@ static bool is_move_worth_it(void) {
 
 /* Moves the pages to a new mapping of the wanted length. */
 static struct ps_run *move(struct ps_run *run, size_t bytes) {
-    struct ps_run *target = is_move_worth_it() ? map_fresh(bytes, PS_GRANULE_BYTES) : NULL;
+    struct ps_run *target = is_move_worth_it() ? map_target(bytes) : NULL;
     if (target == NULL) {
         return NULL;
     }
@@ -266,11 +291,6 @@ struct ps_run *ps_mapping_resize(struct ps_run *run, size_t bytes) {
     return result;
 }
 
-/* The clock may have been read before another thread added the mapping, which is not due then. */
-static bool is_due(uint64_t since_ms, uint64_t now_ms) {
-    return now_ms >= since_ms && now_ms - since_ms >= ps_retention_delay_ms();
-}
-
 /* Cuts the end off the oldest mapping, which stays cached, or removes it. */
 static struct ps_run *cut_locked(bool is_all, size_t granules) {
     struct ps_run *run = cache[0].run;
@@ -295,10 +315,6 @@ static size_t expire_step(uint64_t now_ms, bool is_all) {
         struct ps_run *oldest = cache[0].run;
         whole = cut_locked(is_all, granules);
         tail = oldest->base + bytes_of(oldest);
-        if (cache_count == 0) {
-            /* relaxed: see ps_mapping_grown_min_bytes. */
-            ps_store_relaxed(&x_grown_min_bytes, GROWN_LEAST_BYTES);
-        }
     }
     ps_lock_release(&mapping_lock);
     if (whole != NULL) {

@@ -21,6 +21,12 @@ void ps_huge_advise(char *base, size_t bytes, bool is_dense) {
     }
 }
 
+void ps_huge_advise_mapping(char *base, size_t bytes) {
+    if (policy == PS_THP_NEVER) {
+        ps_huge_refuse(base, bytes);
+    }
+}
+
 void ps_huge_keep_holes(char *base, size_t granules) {
     if (policy == PS_THP_NEVER) {
         return;

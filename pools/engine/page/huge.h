@@ -6,6 +6,7 @@
  *
  *   dense spans, dense chunks of pools   unless POOLSHIM_THP=never, in arenas of their own kind
  *   all other memory in arenas           with POOLSHIM_THP=always only
+ *   mappings of large blocks             as the system has it, unless POOLSHIM_THP=never
  *   purged parts of huge pages           refused until the whole page is free, see
  *                                        ps_huge_keep_holes
  *   sparsely touched tables              refused
@@ -50,7 +51,7 @@
 /* Sets the policy. Called once, before the first arena. */
 void ps_huge_start(enum ps_thp thp);
 
-/* True when dense, or other, memory in arenas should use huge pages. */
+/* True when dense, or other, memory in arenas should use huge pages: of a run, by its is_huge. */
 bool ps_huge_is_wanted(bool is_dense);
 
 /* True when the next span of a class is dense. spans_bytes: of the class's spans in
@@ -67,6 +68,9 @@ static inline bool ps_huge_is_dense_chunk(size_t granules) {
 
 /* Advises huge pages for memory of an arena, or against them, by the policy. Best effort. */
 void ps_huge_advise(char *base, size_t bytes, bool is_dense);
+
+/* Advises against huge pages for a fresh mapping of a block, if the policy is never. Best effort. */
+void ps_huge_advise_mapping(char *base, size_t bytes);
 
 /* Advises huge pages on a program's request, whatever the policy. Best effort. */
 static inline void ps_huge_request(char *base, size_t bytes) {
