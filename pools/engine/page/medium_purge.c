@@ -169,7 +169,7 @@ static size_t purge_region(struct goal *goal, bool *is_any) {
         at = ps_pages_next_set(detached.pages, end);
     }
     const struct ps_run *run = &((struct ps_slot *)detached.region)->run;
-    if (run->is_huge) {
+    if (ps_huge_is_wanted(run->is_huge)) {
         goal->cost_us -= PS_PURGE_BREAK_US;
         if (is_apart) {
             ps_huge_keep_holes(run->base, run->granules);

@@ -321,7 +321,7 @@ static size_t piece_of(const struct ps_run *run, size_t granules) {
     }
     uintptr_t end = (uintptr_t)run->base + (granules << PS_GRANULE_SHIFT);
     uintptr_t whole = ps_round_down(end, PS_HUGE_PAGE_BYTES);
-    bool is_cut = run->is_huge && whole > (uintptr_t)run->base;
+    bool is_cut = ps_huge_is_wanted(run->is_huge) && whole > (uintptr_t)run->base;
     return ((is_cut ? whole : end) - (uintptr_t)run->base) >> PS_GRANULE_SHIFT;
 }
 

@@ -51,7 +51,7 @@ static bool purge_run(const struct ps_run *run, size_t granules, bool is_kept_ap
     if (!ps_os_purge(run->base, bytes)) {
         return false;
     }
-    if (run->is_huge && is_kept_apart) {
+    if (is_kept_apart && ps_huge_is_wanted(run->is_huge)) {
         ps_huge_keep_holes(run->base, granules);
     }
     ps_purge_count(bytes);
@@ -68,7 +68,7 @@ struct goal {
 
 static int64_t cost_of(const struct ps_run *run, size_t granules) {
     uintptr_t end = (uintptr_t)run->base + (granules << PS_GRANULE_SHIFT);
-    if (!run->is_huge) {
+    if (!ps_huge_is_wanted(run->is_huge)) {
         return (int64_t)granules * PS_PURGE_GRANULE_US;
     }
     bool is_whole = (((uintptr_t)run->base | end) & (PS_HUGE_PAGE_BYTES - 1)) == 0;
