@@ -63,7 +63,8 @@ PS_EXPORT_ALIAS(__libc_realloc, realloc);
 /* ---- the aligned family ---- */
 
 /* POSIX leaves a choice in places; as in glibc, posix_memalign sets errno too if memory is
- * exhausted, and only then; memalign and aligned_alloc round an odd alignment up. */
+ * exhausted, and only then; memalign rounds an odd alignment up, and so does aligned_alloc, as in
+ * glibc before 2.38. */
 
 PS_EXPORT int posix_memalign(void **result, size_t align, size_t size) {
     if (!ps_is_power_of_two(align) || align % sizeof(void *) != 0) {

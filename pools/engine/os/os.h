@@ -34,7 +34,8 @@ bool ps_os_release(void *base, size_t bytes);
 
 /*
  * Drops the memory behind a range and keeps the addresses.
- * Returns true when every byte now reads as zero; false when the range is unchanged.
+ * Returns true when every byte now reads as zero. False: the system has refused, and what lies
+ * before a locked page may read as zero, the rest is unchanged.
  */
 bool ps_os_purge(void *base, size_t bytes);
 
@@ -71,7 +72,7 @@ size_t ps_os_page_bytes(void);
 /* Memory of the machine in bytes. */
 uint64_t ps_os_memory_bytes(void);
 
-/* The resident bytes of this process (RSS), from /proc; 0 where that cannot be read. Costs three
+/* The resident bytes of this process (RSS), from /proc; 0 where that cannot be read. Costs four
  * system calls. */
 uint64_t ps_os_rss_bytes(void);
 

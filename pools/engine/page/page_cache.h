@@ -8,7 +8,7 @@
  * NUMA node (node.h) has its own sorts.
  *
  * Any thread; one lock (PS_RANK_PAGE), held for O(1) steps and, rarely, the reservation of an
- * arena. Callers: small/span.c, heap/large.c, page/purge.c.
+ * arena; ps_page_cache_walk, of a census, holds it over the whole heap. Callers: small/span.c, heap/large.c, page/purge.c.
  */
 #ifndef PS_PAGE_PAGE_CACHE_H
 #define PS_PAGE_PAGE_CACHE_H
