@@ -394,6 +394,21 @@ FRESH_TEST(where_huge_pages_are_refused_single_granules_serve) {
     CHECK(!run->is_huge);
 }
 
+FRESH_TEST(reserved_addresses_of_the_other_kind_serve_when_no_more_are_to_be_had) {
+    start();
+    REQUIRE(ps_page_cache_take_dense(64) != NULL);
+    REQUIRE(ps_page_cache_take_dense(64) != NULL);
+    size_t closed = counted().closed_granules;
+    REQUIRE(closed > 100);
+    fake_os_refuse(FAKE_OS_BIT(FAKE_OS_RESERVE));
+    size_t taken = 0;
+    while (do_take(10, 1)) {
+        taken += 10;
+    }
+    CHECK_CMP(taken + 10, >=, closed);
+    check_counts();
+}
+
 FRESH_TEST(exhaustion_gives_null_changes_nothing_and_passes) {
     start();
     GIVEN("a cache whose only arena is used up");

@@ -104,16 +104,21 @@ static struct ps_page_arena *reserve_locked(const struct request *request) {
     return arena;
 }
 
-/* A clean run of at least `granules`, by opening more of an arena, or a part of a new one. If the
- * former is refused the latter is not tried, because each such call would use up addresses. */
-static struct ps_run *grow_locked(const struct request *request) {
-    size_t granules = request->granules;
-    struct ps_page_arena *arena = find_arena(request);
-    if (arena == NULL) {
-        arena = reserve_locked(request);
-    }
+static struct ps_run *open_for_locked(struct ps_page_arena *arena, size_t granules) {
     struct ps_run *run = arena != NULL ? open_locked(arena, missing_in(arena, granules)) : NULL;
     return run != NULL && run->granules >= granules ? run : NULL; /* coalescing has a limit */
+}
+
+/* A clean run of at least `granules`, by opening more of an arena. */
+static struct ps_run *open_rest_locked(const struct request *request) {
+    return open_for_locked(find_arena(request), request->granules);
+}
+
+/* The same, or a part of a new arena. If opening is refused no new one is reserved, because each
+ * such call would use up addresses. */
+static struct ps_run *grow_locked(const struct request *request) {
+    struct ps_page_arena *arena = find_arena(request);
+    return open_for_locked(arena != NULL ? arena : reserve_locked(request), request->granules);
 }
 
 /* Dirty runs come first, of either kind, and before all others the stuck ones, which hold memory in
@@ -159,11 +164,23 @@ static struct ps_run *find_present_locked(const struct request *request) {
     return run != NULL ? run : find_elsewhere_locked(find_present_on_locked, request);
 }
 
-/* The other nodes and the other kind are the last resort: of the latter clean runs, then a plain
- * arena if one of whole huge pages was refused. While memory is short, what other nodes hold comes
- * before fresh memory. */
-static struct ps_run *find_locked(const struct request *request) {
+/* The other kind, and the other nodes, if the system gives no new arena of the own. */
+static struct ps_run *find_last_resort_locked(const struct request *request) {
     struct request other = *request;
+    other.kind = request->kind == PS_PAGE_ARENA_PLAIN ? PS_PAGE_ARENA_HUGE : PS_PAGE_ARENA_PLAIN;
+    struct ps_run *run = find_elsewhere_locked(find_present_on_locked, request);
+    if (run == NULL) {
+        run = find_clean_on_locked(&other);
+    }
+    if (run == NULL) {
+        /* A plain arena may be had where one of whole huge pages is refused. */
+        run = other.kind == PS_PAGE_ARENA_PLAIN ? grow_locked(&other) : open_rest_locked(&other);
+    }
+    return run != NULL ? run : find_elsewhere_locked(open_rest_locked, request);
+}
+
+/* While memory is short, what other nodes hold comes before fresh memory. */
+static struct ps_run *find_locked(const struct request *request) {
     struct ps_run *run = find_dirty_on_locked(request);
     if (run == NULL && !ps_retention_is_usual()) {
         run = find_elsewhere_locked(find_dirty_on_locked, request);
@@ -174,15 +191,7 @@ static struct ps_run *find_locked(const struct request *request) {
     if (run == NULL) {
         run = grow_locked(request);
     }
-    if (run == NULL) {
-        run = find_elsewhere_locked(find_present_on_locked, request);
-    }
-    if (run == NULL) {
-        other.kind =
-            request->kind == PS_PAGE_ARENA_PLAIN ? PS_PAGE_ARENA_HUGE : PS_PAGE_ARENA_PLAIN;
-        run = find_clean_on_locked(&other);
-    }
-    return run == NULL && other.kind == PS_PAGE_ARENA_PLAIN ? grow_locked(&other) : run;
+    return run != NULL ? run : find_last_resort_locked(request);
 }
 
 /* Finds a clean run, by opening more of an arena before dirty ones are taken; unless the dirty ones
