@@ -99,16 +99,8 @@ static void unmap(char *base, size_t granules) {
     ps_add_relaxed(&x_mapped_bytes, (size_t)0 - bytes); /* relaxed: a count */
     if (ps_os_release(base, bytes)) {
         ps_purge_count(bytes);
-        return;
-    }
-    while (granules > 0) {
-        size_t part = ps_min(granules, PS_RUN_GRANULES_LIMIT);
-        struct ps_run *run = ps_page_cache_adopt(base, part);
-        if (run != NULL) { /* always: its slots existed before */
-            ps_page_cache_give(run);
-        }
-        base += part << PS_GRANULE_SHIFT;
-        granules -= part;
+    } else {
+        ps_page_cache_keep(base, granules);
     }
 }
 

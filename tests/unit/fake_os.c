@@ -27,7 +27,6 @@ static size_t reserve_limit_bytes = SIZE_MAX;
 static size_t open_limit_bytes = SIZE_MAX;
 static void *next_place;
 static uint64_t mapped_bytes;
-static uint64_t unreleased_bytes;
 static uint64_t purged_bytes;
 static size_t told_page_bytes; /* 0: the real one */
 static uint64_t breaches;
@@ -73,8 +72,6 @@ uint64_t fake_os_rss_readings(void) { return LOAD(rss_readings); }
 uint64_t fake_os_calls(enum fake_os_call kind) { return LOAD(calls[kind]); }
 
 uint64_t fake_os_mapped_bytes(void) { return LOAD(mapped_bytes); }
-
-uint64_t fake_os_unreleased_bytes(void) { return LOAD(unreleased_bytes); }
 
 uint64_t fake_os_purged_bytes(void) { return LOAD(purged_bytes); }
 
@@ -173,7 +170,6 @@ bool ps_os_release(void *base, size_t bytes) {
     int saved_errno = errno;
     check_range(base, bytes);
     if (!is_allowed(FAKE_OS_RELEASE) || !is_success(munmap(base, bytes), saved_errno)) {
-        ADD(unreleased_bytes, bytes);
         return false;
     }
     ADD(mapped_bytes, -bytes);

@@ -71,9 +71,6 @@ uint64_t fake_os_calls(enum fake_os_call kind);
 /* Bytes reserved and not released: address space that the engine must be able to account for. */
 uint64_t fake_os_mapped_bytes(void);
 
-/* Bytes of releases that failed: still mapped, and the engine should have a use for them. */
-uint64_t fake_os_unreleased_bytes(void);
-
 /* Bytes whose memory was dropped by purging so far. */
 uint64_t fake_os_purged_bytes(void);
 

@@ -234,11 +234,14 @@ FRESH_TEST(a_mapping_that_cannot_be_unmapped_becomes_part_of_the_page_cache) {
     memset(block, 0x5a, 5 * MIB);
     fake_os_refuse(FAKE_OS_BIT(FAKE_OS_RELEASE));
     ps_heap_free(block);
-    CHECK_EQ(engine_census().cache_dirty_bytes, 5 * MIB);
+    struct ps_census census = engine_census();
+    CHECK_EQ(census.cache_dirty_bytes, 5 * MIB);
+    CHECK_CMP(census.arena_bytes, >=, census.cache_dirty_bytes + census.cache_clean_bytes);
     fake_os_refuse(FAKE_OS_BIT(FAKE_OS_RESERVE));
     struct live_block again; /* no memory but that */
     live_start(&again, ps_block_zalloc(3 * MIB), 3 * MIB, 1);
     CHECK(again.address != NULL);
+    check_live_blocks(1);
     live_end(&again);
     CHECK(ps_heap_trim(0));
     CHECK_EQ(engine_census().cache_dirty_bytes, 0);

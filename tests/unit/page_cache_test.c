@@ -396,8 +396,9 @@ FRESH_TEST(where_huge_pages_are_refused_single_granules_serve) {
 
 FRESH_TEST(reserved_addresses_of_the_other_kind_serve_when_no_more_are_to_be_had) {
     start();
-    REQUIRE(ps_page_cache_take_dense(64) != NULL);
-    REQUIRE(ps_page_cache_take_dense(64) != NULL);
+    struct ps_run *first = ps_page_cache_take_dense(64);
+    struct ps_run *second = ps_page_cache_take_dense(64);
+    REQUIRE(first != NULL && second != NULL);
     size_t closed = counted().closed_granules;
     REQUIRE(closed > 100);
     fake_os_refuse(FAKE_OS_BIT(FAKE_OS_RESERVE));
@@ -406,6 +407,8 @@ FRESH_TEST(reserved_addresses_of_the_other_kind_serve_when_no_more_are_to_be_had
         taken += 10;
     }
     CHECK_CMP(taken + 10, >=, closed);
+    ps_page_cache_give(first);
+    ps_page_cache_give(second);
     check_counts();
 }
 

@@ -129,23 +129,6 @@ bool ps_mapping_is_stuck(void) {
     return ps_load_relaxed(&x_is_stuck) != 0; /* relaxed: affects the order of attempts only */
 }
 
-/* Adds addresses that the OS refuses to unmap to the page cache, so that their memory is not
- * lost. */
-static void keep(char *base, size_t granules) {
-    while (granules > 0) {
-        size_t part = ps_min(granules, PS_RUN_GRANULES_LIMIT);
-        struct ps_run *run = ps_page_cache_adopt(base, part); /* may need new leaves */
-        if (run != NULL) {
-            ps_page_cache_give(run);
-        } else {
-            /* The memory is returned, the addresses are lost. */
-            (void)ps_os_purge(base, part << PS_GRANULE_SHIFT);
-        }
-        base += part << PS_GRANULE_SHIFT;
-        granules -= part;
-    }
-}
-
 /* Returns a mapping, or a part of one, to the OS. */
 static void release_range(char *base, size_t bytes) {
     bool is_stuck = !ps_os_release(base, bytes);
@@ -153,7 +136,7 @@ static void release_range(char *base, size_t bytes) {
     if (!is_stuck) {
         ps_purge_count(bytes);
     } else if (!has_guards || ps_os_protect(base, bytes, true)) { /* its end is a guard page */
-        keep(base, bytes >> PS_GRANULE_SHIFT);
+        ps_page_cache_keep(base, bytes >> PS_GRANULE_SHIFT);
     } else {
         (void)ps_os_purge(base, bytes); /* the addresses are lost */
     }

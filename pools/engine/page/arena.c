@@ -105,6 +105,16 @@ struct ps_page_arena *ps_page_arena_reserve(size_t granules, enum ps_page_arena_
     return arena;
 }
 
+bool ps_page_arena_adopt(char *base, size_t granules, struct ps_undo *undo) {
+    if (ps_page_arena_x_count == ARENA_LIMIT) {
+        return false;
+    }
+    PS_UNDO_NOTE(undo, ps_page_arena_x_count);
+    ps_page_arenas[ps_page_arena_x_count++] =
+        (struct ps_page_arena){.base = base, .granules = granules, .kind = PS_PAGE_ARENA_PLAIN};
+    return true;
+}
+
 size_t ps_page_arena_open(struct ps_page_arena *arena, size_t granules, struct ps_undo *undo) {
     char *end = arena->base + (arena->granules << PS_GRANULE_SHIFT);
     size_t rest = arena->rest_granules << PS_GRANULE_SHIFT;

@@ -48,6 +48,10 @@ struct ps_page_arena {
 struct ps_page_arena *ps_page_arena_reserve(size_t granules, enum ps_page_arena_kind kind,
                                             uint32_t node, struct ps_undo *undo);
 
+/* Enters accessible addresses that the system does not take back as a plain arena of node 0.
+ * Returns false if there are as many arenas as can be. */
+bool ps_page_arena_adopt(char *base, size_t granules, struct ps_undo *undo);
+
 /*
  * Opens at least `granules` (at most the rest) behind the accessible part, or the usual step if
  * that is more. Returns the number of opened granules; 0, with nothing changed, when the system

@@ -312,15 +312,36 @@ void ps_page_cache_shrink(struct ps_run *run, size_t granules) {
     ps_lock_release(&page_lock);
 }
 
-struct ps_run *ps_page_cache_adopt(char *base, size_t granules) {
+static struct ps_run *adopt(char *base, size_t granules, bool is_arena) {
     ps_lock_acquire(&page_lock);
     struct ps_run *run = NULL;
-    if (ps_page_map_cover(base, granules << PS_GRANULE_SHIFT)) {
+    if (ps_page_map_cover(base, granules << PS_GRANULE_SHIFT) &&
+        (!is_arena || ps_page_arena_adopt(base, granules, &page_undo))) {
+        PS_UNDO_NOTE(&page_undo, arena_granules);
+        arena_granules += is_arena ? granules : 0;
         run = ps_free_runs_describe(base, granules, false, 0, &page_undo);
         ps_store_relaxed(&run->kind, (uint8_t)PS_RUN_BUSY); /* relaxed: free() only classifies */
     }
     ps_lock_release(&page_lock);
     return run;
+}
+
+struct ps_run *ps_page_cache_adopt(char *base, size_t granules) {
+    return adopt(base, granules, false);
+}
+
+void ps_page_cache_keep(char *base, size_t granules) {
+    while (granules > 0) {
+        size_t part = ps_min(granules, PS_RUN_GRANULES_LIMIT);
+        struct ps_run *run = adopt(base, part, true);
+        if (run != NULL) {
+            ps_page_cache_give(run);
+        } else {
+            (void)ps_os_purge(base, part << PS_GRANULE_SHIFT);
+        }
+        base += part << PS_GRANULE_SHIFT;
+        granules -= part;
+    }
 }
 
 /* Length of a piece of a dirty run to purge: whole huge pages from its start, or a part of one. */

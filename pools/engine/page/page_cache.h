@@ -8,7 +8,8 @@
  * NUMA node (node.h) has its own sorts.
  *
  * Any thread; one lock (PS_RANK_PAGE), held for O(1) steps and, rarely, the reservation of an
- * arena; ps_page_cache_walk, of a census, holds it over the whole heap. Callers: small/span.c, heap/large.c, page/purge.c.
+ * arena; ps_page_cache_walk, of a census, holds it over the whole heap. Callers: small/span.c,
+ * heap/large.c, page/purge.c.
  */
 #ifndef PS_PAGE_PAGE_CACHE_H
 #define PS_PAGE_PAGE_CACHE_H
@@ -73,6 +74,10 @@ void ps_page_cache_shrink(struct ps_run *run, size_t granules);
 /* Enters a mapping that is not an arena in the page map. Returns its run (kind BUSY, base and
  * granules set); NULL when metadata memory is exhausted. base: multiple of the granule. */
 struct ps_run *ps_page_cache_adopt(char *base, size_t granules);
+
+/* Takes accessible, dirty memory that the system refuses to unmap, as arenas. What cannot be
+ * entered is purged, and its addresses are lost. */
+void ps_page_cache_keep(char *base, size_t granules);
 
 /* The result of purging a run. */
 enum ps_purge_result {
