@@ -46,3 +46,22 @@ void ps_huge_keep_holes(char *base, size_t granules) {
         ps_os_advise_huge((char *)last, PS_HUGE_PAGE_BYTES, false);
     }
 }
+
+void ps_huge_join_holes(char *base, size_t granules, char *clean_base, size_t clean_granules) {
+    uintptr_t begin = (uintptr_t)base;
+    uintptr_t end = begin + (granules << PS_GRANULE_SHIFT);
+    uintptr_t clean_end = (uintptr_t)clean_base + (clean_granules << PS_GRANULE_SHIFT);
+    uintptr_t first = ps_round_down(begin, PS_HUGE_PAGE_BYTES);
+    uintptr_t last = ps_round_down(end, PS_HUGE_PAGE_BYTES);
+    if (policy == PS_THP_NEVER || !ps_retention_is_usual()) {
+        return;
+    }
+    if (first != begin && first >= (uintptr_t)clean_base &&
+        first + PS_HUGE_PAGE_BYTES <= clean_end) {
+        ps_os_advise_huge((char *)first, PS_HUGE_PAGE_BYTES, true);
+    }
+    if (last != end && (last != first || first == begin) && last >= (uintptr_t)clean_base &&
+        last + PS_HUGE_PAGE_BYTES <= clean_end) {
+        ps_os_advise_huge((char *)last, PS_HUGE_PAGE_BYTES, true);
+    }
+}

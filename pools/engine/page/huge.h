@@ -95,4 +95,8 @@ static inline bool ps_huge_keeps_holes(uint64_t arena_granules) {
  */
 void ps_huge_keep_holes(char *base, size_t granules);
 
+/* The purged run has become a part of a clean one: huge pages at its ends that it shared, and that
+ * the clean one fills, may become whole again, too. */
+void ps_huge_join_holes(char *base, size_t granules, char *clean_base, size_t clean_granules);
+
 #endif

@@ -185,12 +185,8 @@ static struct ps_run *find_locked(const struct request *request) {
     if (run == NULL && !ps_retention_is_usual()) {
         run = find_elsewhere_locked(find_dirty_on_locked, request);
     }
-    if (run == NULL) {
-        run = find_clean_on_locked(request);
-    }
-    if (run == NULL) {
-        run = grow_locked(request);
-    }
+    run = run != NULL ? run : find_clean_on_locked(request);
+    run = run != NULL ? run : grow_locked(request);
     return run != NULL ? run : find_last_resort_locked(request);
 }
 
@@ -373,7 +369,8 @@ void ps_page_cache_detach_dirty(size_t granules, struct ps_run **list) {
     ps_lock_release(&page_lock);
 }
 
-void ps_page_cache_attach(struct ps_run **list, size_t granules, enum ps_purge_result result) {
+struct ps_free_range ps_page_cache_attach(struct ps_run **list, size_t granules,
+                                          enum ps_purge_result result) {
     ps_lock_acquire(&page_lock);
     struct ps_run *run = *list;
     struct ps_run *rest = run->next;
@@ -388,8 +385,10 @@ void ps_page_cache_attach(struct ps_run **list, size_t granules, enum ps_purge_r
     *list = rest;
     run->is_dirty = result != PS_PURGE_DONE;
     run->is_stuck = result == PS_PURGE_REFUSED;
-    ps_free_runs_insert(run, &page_undo);
+    run = ps_free_runs_insert(run, &page_undo);
+    struct ps_free_range range = {run->base, run->granules};
     ps_lock_release(&page_lock);
+    return range;
 }
 
 bool ps_page_cache_unstick(size_t granules) {

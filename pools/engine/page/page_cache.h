@@ -86,11 +86,18 @@ enum ps_purge_result {
     PS_PURGE_REFUSED, /* by the system: allocated before all others, not detached again */
 };
 
+struct ps_free_range {
+    char *base;
+    size_t granules;
+};
+
 /* For purge.c. detach_dirty takes dirty runs of together at most `granules`, longest first, off the
  * cache and links them by `next` in front of *list. attach returns `granules` of the first run of a
- * list. In the child of a fork each run is either in the cache or on the list. */
+ * list, and tells of which free run they are a part now. In the child of a fork each run is either
+ * in the cache or on the list. */
 void ps_page_cache_detach_dirty(size_t granules, struct ps_run **list);
-void ps_page_cache_attach(struct ps_run **list, size_t granules, enum ps_purge_result result);
+struct ps_free_range ps_page_cache_attach(struct ps_run **list, size_t granules,
+                                          enum ps_purge_result result);
 
 /* Makes one of the longest refused runs, or at most `granules` of it, dirty again, to be retried.
  * Returns false when there is none. */

@@ -46,15 +46,22 @@ void ps_purge_read(struct ps_purge_counts *out) {
         ps_load_relaxed(&ps_purge_x_counts.pressed_bytes); /* relaxed: statistics */
 }
 
-static bool purge_run(const struct ps_run *run, size_t granules, bool is_kept_apart) {
+/* Purges the first granules of the detached run, and returns them to the cache. */
+static bool purge_first(size_t granules, bool is_kept_apart) {
+    char *base = detached->base;
     size_t bytes = granules << PS_GRANULE_SHIFT;
-    if (!ps_os_purge(run->base, bytes)) {
+    bool has_holes = is_kept_apart && ps_huge_is_wanted(detached->is_huge);
+    if (!ps_os_purge(base, bytes)) {
         return false;
     }
-    if (is_kept_apart && ps_huge_is_wanted(run->is_huge)) {
-        ps_huge_keep_holes(run->base, granules);
+    if (has_holes) {
+        ps_huge_keep_holes(base, granules);
     }
     ps_purge_count(bytes);
+    struct ps_free_range range = ps_page_cache_attach(&detached, granules, PS_PURGE_DONE);
+    if (has_holes) {
+        ps_huge_join_holes(base, granules, range.base, range.granules);
+    }
     return true;
 }
 
@@ -86,8 +93,7 @@ static uint64_t purge_detached(struct goal *goal) {
     do {
         size_t granules = ps_min(piece, detached->granules);
         int64_t cost_us = cost_of(detached, granules);
-        if (purge_run(detached, granules, goal->is_apart)) {
-            ps_page_cache_attach(&detached, granules, PS_PURGE_DONE);
+        if (purge_first(granules, goal->is_apart)) {
             done += granules;
             piece = ps_min(2 * piece, goal->piece_granules);
             goal->cost_us -= cost_us;
@@ -95,7 +101,7 @@ static uint64_t purge_detached(struct goal *goal) {
             piece = granules / 2;
             goal->cost_us -= PS_PURGE_CALL_US;
         } else {
-            ps_page_cache_attach(&detached, 1, PS_PURGE_REFUSED);
+            (void)ps_page_cache_attach(&detached, 1, PS_PURGE_REFUSED);
             retry_granules = 1;
             goal->cost_us -= PS_PURGE_CALL_US;
         }
@@ -107,7 +113,7 @@ static uint64_t purge_detached(struct goal *goal) {
  * fork, those that its parent was about to purge. */
 static void attach_rest(void) {
     while (detached != NULL) {
-        ps_page_cache_attach(&detached, detached->granules, PS_PURGE_LEFT);
+        (void)ps_page_cache_attach(&detached, detached->granules, PS_PURGE_LEFT);
     }
 }
 
