@@ -9,6 +9,7 @@
 #include "pools/engine/heap/heap.h"
 #include "pools/engine/heap/limit.h"
 #include "pools/engine/heap/mode.h"
+#include "pools/engine/heap/room.h"
 #include "pools/engine/os/os.h"
 
 #define ALONE_PAGES 64 /* a longer block is not cached */
@@ -201,8 +202,10 @@ bool ps_medium_free(struct ps_heap *heap, struct ps_slot *slot, void *address) {
         ps_owner_add(&cache->x_frees, PS_MEDIUM_FREES_PER_LOOK);
     }
     ps_medium_enter(cache, address, pages, mark, sums);
-    /* A sequence of long blocks would exceed the bound of surplus.h before so many frees. */
-    return is_due || (is_full && pages > PS_MEDIUM_CACHE_PAGES);
+    /* A sequence of long blocks would exceed the bound of surplus.h before so many frees. relaxed:
+     * a hint that there is such a bound. */
+    bool is_bounded = ps_load_relaxed(&ps_room_x_is_shared) == 0;
+    return is_due || (is_full && pages > PS_MEDIUM_CACHE_PAGES && is_bounded);
 }
 
 void ps_medium_flush(struct ps_heap *heap) { shorten(&heap->medium, 0, 0, false); }
