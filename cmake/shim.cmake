@@ -34,7 +34,8 @@ set_target_properties(poolshim PROPERTIES
 # function that stands behind all others.
 target_link_options(poolshim PRIVATE LINKER:-z,max-page-size=65536 LINKER:-fini=ps_no_fini
     LINKER:--as-needed LINKER:--no-undefined LINKER:-z,now LINKER:-z,relro LINKER:-z,noexecstack
-    LINKER:-z,text LINKER:-z,nodelete LINKER:--exclude-libs,ALL LINKER:--version-script=${version_script}
+    LINKER:-z,text LINKER:-z,nodelete LINKER:--exclude-libs,ALL
+    LINKER:--version-script=${version_script}
     LINKER:--sort-section=name) # PS_SPARSE of base/compiler.h is last
 
 # Code that a start and a plain malloc do not run stands behind the rest of .text, so that it is not

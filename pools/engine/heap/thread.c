@@ -202,7 +202,7 @@ static struct ps_heap *idle_since; /* first heap of a sequence without work; NUL
 
 struct walk {
     uint64_t now_ms;
-    uint32_t spans;  /* remaining spans to release */
+    uint32_t spans; /* remaining spans to release */
     uint32_t count;
     struct ps_heap *work[WORK_HEAPS]; /* HELD by this thread */
 };

@@ -69,7 +69,8 @@ static inline bool ps_huge_is_dense_chunk(size_t granules) {
 /* Advises huge pages for memory of an arena, or against them, by the policy. Best effort. */
 void ps_huge_advise(char *base, size_t bytes, bool is_dense);
 
-/* Advises against huge pages for a fresh mapping of a block, if the policy is never. Best effort. */
+/* Advises against huge pages for a fresh mapping of a block, if the policy is never. Best effort.
+ */
 void ps_huge_advise_mapping(char *base, size_t bytes);
 
 /* Advises huge pages on a program's request, whatever the policy. Best effort. */

@@ -75,8 +75,8 @@ void ps_page_cache_shrink(struct ps_run *run, size_t granules);
  * granules set); NULL when metadata memory is exhausted. base: multiple of the granule. */
 struct ps_run *ps_page_cache_adopt(char *base, size_t granules);
 
-/* Takes accessible, dirty memory that the system refuses to unmap, as arenas. What cannot be
- * entered is purged, and its addresses are lost. */
+/* Takes accessible, dirty memory that the system refuses to unmap, as arenas. Parts that
+ * cannot be entered are purged, and their addresses are lost. */
 void ps_page_cache_keep(char *base, size_t granules);
 
 /* The result of purging a run. */
