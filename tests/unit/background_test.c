@@ -113,6 +113,28 @@ FRESH_TEST(many_threads_are_noticed_without_it) {
     CHECK(ps_background_is_crowded());
 }
 
+/* What they have freed is to be purged first. At any moment: it looks now and then whether it is
+ * alone. */
+FRESH_TEST(it_stays_for_the_delay_when_the_others_have_ended) {
+    ps_engine_start();
+    x_moves_clock = 1;
+    for (uint32_t phase = 0; phase < 12; phase++) {
+        ps_background_thread_created();
+        ps_background_start(pthread_create, count_run);
+        ps_background_thread_begun();
+        await_runs(20 + phase);
+        ps_background_thread_ended();
+        uint32_t runs = ps_load_relaxed(&x_runs);
+        /* relaxed: it comes. */
+        while (ps_load_relaxed(&ps_control_page.x_background) != PS_BACKGROUND_OFF) {
+            ps_background_note();
+            sched_yield();
+        }
+        CHECK_CMP(ps_load_relaxed(&x_runs) - runs, >=, 7); /* of 100 ms */
+        ps_background_stop();
+    }
+}
+
 FRESH_TEST(it_ends_when_one_thread_is_left) {
     ps_engine_start();
     x_moves_clock = 1;

@@ -89,13 +89,19 @@ static bool is_stopped(void) {
     return ps_load_seq_cst(&x_is_stopped) != 0; /* seq_cst: as in ps_background_stop */
 }
 
+/* True if the program has more than one thread, or one is being started. */
+static bool has_company(void) {
+    /* seq_cst, both: as in ps_background_start. */
+    return ps_load_seq_cst(&x_threads) > 1 || ps_load_seq_cst(&x_unseen) != 0;
+}
+
 /* True if one thread of the program is left, and none is being started: then this one ends for
  * good. The system is not asked for the number of threads: a program may have forbidden the calls
  * that tell it. */
 static bool ends_alone(void) {
     uint32_t running = PHASE_RUNNING;
     uint32_t starts = ps_load_seq_cst(&x_starts); /* seq_cst, all: as in ps_background_start */
-    if (is_kept || ps_load_seq_cst(&x_threads) > 1 || ps_load_seq_cst(&x_unseen) != 0 ||
+    if (is_kept || has_company() ||
         !ps_cas_strong_seq_cst(&x_phase, &running, (uint32_t)PHASE_ENDED)) {
         return false;
     }
@@ -124,7 +130,7 @@ static bool take_note(void) {
 static void *run(void *unused) {
     (void)unused;
     uint64_t active_ms = ps_os_now_ms(); /* last time that there was anything */
-    uint64_t company_ms = active_ms;     /* last time that there was more than one thread */
+    uint64_t company_ms = active_ms;     /* last time that there were others, or work was left */
     ps_thread.is_exiting = 1;            /* whatever libc allocates here makes no heap */
     ps_os_name_thread("poolshim");
     ps_store_relaxed(&x_has_begun, 1u); /* relaxed: nothing else is read for it */
@@ -139,8 +145,9 @@ static void *run(void *unused) {
         uint64_t now_ms = ps_os_now_ms();
         uint32_t more_ms = job(now_ms);
         active_ms = is_active || more_ms != 0 ? now_ms : active_ms;
+        company_ms = has_company() || more_ms != 0 ? now_ms : company_ms;
         if (now_ms - company_ms >= silence_ms) {
-            company_ms = now_ms;
+            company_ms = now_ms; /* a thread has just been created */
             if (ends_alone()) {
                 /* relaxed: the next start waits for the end. */
                 ps_store_relaxed(&ps_control_page.x_background, (uint32_t)PS_BACKGROUND_OFF);
@@ -153,6 +160,7 @@ static void *run(void *unused) {
         if (now_ms - active_ms >= silence_ms) {
             sleep_without_end(wakes);
             active_ms = ps_os_now_ms();
+            company_ms = active_ms;
         } else {
             ps_os_wait_ms(&x_wakes, wakes, more_ms != 0 ? more_ms : interval_ms);
         }
