@@ -13,6 +13,8 @@
 #include "pools/engine/heap/slow_path.h"
 #include "pools/engine/os/rseq.h"
 
+static bool reclaims_nothing(void) { return false; }
+
 struct ps_mode ps_mode = {
     .entry = {.alloc = ps_plain_alloc, .free_block = ps_plain_free},
     .hook = {.has_fast_alloc = true,
@@ -24,7 +26,7 @@ struct ps_mode ps_mode = {
              .take = ps_plain_take,
              .return_streak = ps_plain_return_streak,
              .flush_class = ps_mode_ignores_class,
-             .reclaim = ps_mode_reclaims_nothing},
+             .reclaim = reclaims_nothing},
 };
 
 bool ps_mode_makes_no_state(void **state) {
@@ -37,8 +39,6 @@ void ps_mode_ignores_heap(struct ps_heap *heap) { (void)heap; }
 void ps_mode_ignores_class(struct ps_heap *heap, uint32_t class_index) {
     (void)heap, (void)class_index;
 }
-
-bool ps_mode_reclaims_nothing(void) { return false; }
 
 ptrdiff_t ps_rseq_offset;
 
@@ -85,8 +85,3 @@ size_t ps_cpu_medium_put(size_t index, ps_medium_block *blocks, size_t count) {
 uint32_t ps_os_cpu(void) { return 0; }
 
 void ps_heap_tick(struct ps_heap *heap) { (void)heap; }
-
-bool ps_heap_reclaim(struct ps_heap *heap) {
-    (void)heap;
-    return false;
-}

@@ -8,7 +8,6 @@
 #include "pools/engine/base/bits.h"
 #include "pools/engine/heap/heap.h"
 #include "pools/engine/heap/limit.h"
-#include "pools/engine/heap/maintenance.h"
 #include "pools/engine/heap/mapping.h"
 #include "pools/engine/heap/medium_cache.h"
 #include "pools/engine/heap/mode.h"
@@ -156,7 +155,7 @@ static void *alloc_run(size_t bytes, size_t align, bool *is_zero) {
     bytes = ps_round_up(ps_max(bytes, 1), page_bytes);
     enum ps_run_kind kind;
     struct ps_run *run = take_any(bytes + tail_bytes, align, &kind);
-    if (PS_UNLIKELY(run == NULL) && ps_heap_reclaim(ps_thread_own())) {
+    if (PS_UNLIKELY(run == NULL) && ps_mode.hook.reclaim()) {
         run = take_any(bytes + tail_bytes, align, &kind);
     }
     if (run == NULL) {

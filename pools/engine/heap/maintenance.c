@@ -206,9 +206,9 @@ static void collect_available(struct ps_heap *heap, uint32_t class_index) {
     }
 }
 
-PS_COLD bool ps_heap_reclaim(struct ps_heap *heap) {
+PS_COLD bool ps_heap_reclaim(void) {
+    struct ps_heap *heap = ps_thread_own();
     int saved_errno = errno;
-    (void)ps_mode.hook.reclaim();
     ps_cpu_return_all(ps_remote_return);
     if (heap != NULL) {
         return_unused(heap);
@@ -256,14 +256,13 @@ bool ps_heap_trim(size_t keep_bytes) {
     }
     /* One call, to the end of what may change this thread's heap: blocks that return to a span
      * whose thread has ended make the span this thread's (remote.c). */
+    bool has_purged = ps_mapping_expire(UINT64_MAX) != 0;
     ps_thread_enter();
-    ps_cpu_return_all(ps_remote_return);
     flush();
     (void)ps_mode.hook.reclaim();
     ps_steal_all();
     flush(); /* again: notices of ended threads were forwarded to this one */
     ps_thread_leave();
-    bool has_purged = ps_mapping_expire(UINT64_MAX) != 0;
     has_purged |= ps_medium_purge_all();
     return ps_purge_all(keep_bytes) || has_purged;
 }

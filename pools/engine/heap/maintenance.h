@@ -35,10 +35,10 @@ PS_HOOK void ps_maintenance_report(uint64_t now_ms);
 /* Returns the drained spans of a heap, cached or current, to the page cache. */
 void ps_heap_drop_drained(struct ps_heap *heap);
 
-/* When a request finds no memory: returns what this heap, which may be NULL, and all caches hold to
- * the page cache, and kept mappings to the system. Returns whether to try again. Cost: an unmapping
- * for each kept mapping, and a millisecond if caches of processors have blocks. */
-bool ps_heap_reclaim(struct ps_heap *heap);
+/* When a request finds no memory: returns what the calling thread's heap and all caches hold to the
+ * page cache, and kept mappings to the system. Within a call. Returns true: try again. Cost: an
+ * unmapping for each kept mapping, and a millisecond if caches of processors have blocks. */
+bool ps_heap_reclaim(void);
 
 /* Returns what the calling thread's heap keeps ready to its spans and regions, and drained spans to
  * the page cache. */

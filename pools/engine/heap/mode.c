@@ -46,8 +46,6 @@ void ps_mode_ignores_class(struct ps_heap *heap, uint32_t class_index) {
     (void)class_index;
 }
 
-bool ps_mode_reclaims_nothing(void) { return false; }
-
 void ps_mode_ignores_tick(void) {}
 
 void ps_mode_ignores_fork(void) {}

@@ -148,7 +148,6 @@ void ps_mode_start(const struct ps_config *config);
 bool ps_mode_makes_no_state(void **state);
 void ps_mode_ignores_heap(struct ps_heap *heap);
 void ps_mode_ignores_class(struct ps_heap *heap, uint32_t class_index);
-bool ps_mode_reclaims_nothing(void);
 void ps_mode_ignores_tick(void);
 void ps_mode_ignores_fork(void);
 

@@ -12,6 +12,7 @@
 #include "pools/engine/harden/stray.h"
 #include "pools/engine/heap/fast_path.h"
 #include "pools/engine/heap/free_list.h"
+#include "pools/engine/heap/maintenance.h"
 #include "pools/engine/heap/mode.h"
 #include "pools/engine/heap/refill.h"
 #include "pools/engine/heap/resize.h"
@@ -27,6 +28,11 @@ static bool start_sampled(const struct ps_config *config) {
     ps_stray_start(config);
     ps_guard_start(config);
     return true;
+}
+
+static bool reclaim_hardened(void) {
+    (void)ps_hard_large_flush();
+    return ps_heap_reclaim();
 }
 
 const struct ps_mode_entry ps_mode_entries[PS_MODE_COUNT] = {
@@ -59,7 +65,7 @@ const struct ps_mode_hook ps_mode_hooks[PS_MODE_COUNT] = {
                        .return_streak = ps_profile_return_streak,
                        .flush_class = ps_profile_flush_class,
                        .release_run = ps_page_cache_give,
-                       .reclaim = ps_mode_reclaims_nothing,
+                       .reclaim = ps_heap_reclaim,
                        .stray_free = ps_profile_stray_free,
                        .stray_usable = ps_profile_stray_usable,
                        .tick = ps_demand_tick,
@@ -77,7 +83,7 @@ const struct ps_mode_hook ps_mode_hooks[PS_MODE_COUNT] = {
                          .return_streak = ps_plain_return_streak,
                          .flush_class = ps_mode_ignores_class,
                          .release_run = ps_page_cache_give,
-                         .reclaim = ps_mode_reclaims_nothing,
+                         .reclaim = ps_heap_reclaim,
                          .stray_free = ps_stray_free,
                          .stray_usable = ps_stray_usable,
                          .tick = ps_mode_ignores_tick,
@@ -95,7 +101,7 @@ const struct ps_mode_hook ps_mode_hooks[PS_MODE_COUNT] = {
                         .return_streak = ps_level_1_return_streak,
                         .flush_class = ps_mode_ignores_class,
                         .release_run = ps_level_1_release_streak,
-                        .reclaim = ps_hard_large_flush,
+                        .reclaim = reclaim_hardened,
                         .stray_free = ps_stray_free,
                         .stray_usable = ps_stray_usable,
                         .tick = ps_mode_ignores_tick,
@@ -113,7 +119,7 @@ const struct ps_mode_hook ps_mode_hooks[PS_MODE_COUNT] = {
                           .return_streak = ps_plain_return_streak,
                           .flush_class = ps_hard_flush,
                           .release_run = ps_hard_large_hold,
-                          .reclaim = ps_hard_large_flush,
+                          .reclaim = reclaim_hardened,
                           .stray_free = ps_stray_free,
                           .stray_usable = ps_stray_usable,
                           .tick = ps_mode_ignores_tick,
@@ -132,7 +138,7 @@ const struct ps_mode_hook ps_mode_hooks[PS_MODE_COUNT] = {
                           .return_streak = ps_plain_return_streak,
                           .flush_class = ps_mode_ignores_class,
                           .release_run = ps_page_cache_give,
-                          .reclaim = ps_mode_reclaims_nothing,
+                          .reclaim = ps_heap_reclaim,
                           .stray_free = ps_stray_free,
                           .stray_usable = ps_stray_usable,
                           .tick = ps_mode_ignores_tick,
@@ -151,7 +157,7 @@ const struct ps_mode_hook ps_mode_hooks[PS_MODE_COUNT] = {
                         .return_streak = ps_plain_return_streak,
                         .flush_class = ps_mode_ignores_class,
                         .release_run = ps_page_cache_give,
-                        .reclaim = ps_mode_reclaims_nothing,
+                        .reclaim = ps_heap_reclaim,
                         .stray_free = ps_stray_free,
                         .stray_usable = ps_stray_usable,
                         .tick = ps_mode_ignores_tick,
