@@ -145,10 +145,14 @@ bool ps_heap_clear_out(struct ps_heap *heap, char *streak_next, ptrdiff_t streak
 /* ---- if the caches of processors come first ---- */
 
 /* The link in a block is a cache miss that the next one waits for. If blocks were freed in
- * sequence, the next ones lie as far apart as these two; a wrong address does no harm. */
+ * sequence, the next ones lie as far apart as these two. Within the granule alone: a wrong address
+ * elsewhere costs a walk of page tables. */
 static inline void prefetch_sequence(const void *block, const void *next) {
     uintptr_t step = (uintptr_t)next - (uintptr_t)block;
-    __builtin_prefetch((const void *)((uintptr_t)next + PREFETCHED_STEPS * step), 1);
+    uintptr_t later = (uintptr_t)next + PREFETCHED_STEPS * step;
+    if (ps_link_is_near(block, (const void *)later)) {
+        __builtin_prefetch((const void *)later, 1);
+    }
 }
 
 /* Moves blocks of a bin to the processor's cache. Returns false if it takes none. */
