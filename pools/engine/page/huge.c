@@ -47,6 +47,13 @@ void ps_huge_keep_holes(char *base, size_t granules) {
     }
 }
 
+/* Lets a huge page become whole, if a clean run fills it. */
+static void join(uintptr_t page, uintptr_t clean_begin, uintptr_t clean_end) {
+    if (page >= clean_begin && page + PS_HUGE_PAGE_BYTES <= clean_end) {
+        ps_os_advise_huge((char *)page, PS_HUGE_PAGE_BYTES, true);
+    }
+}
+
 void ps_huge_join_holes(char *base, size_t granules, char *clean_base, size_t clean_granules) {
     uintptr_t begin = (uintptr_t)base;
     uintptr_t end = begin + (granules << PS_GRANULE_SHIFT);
@@ -56,12 +63,10 @@ void ps_huge_join_holes(char *base, size_t granules, char *clean_base, size_t cl
     if (policy == PS_THP_NEVER || !ps_retention_is_usual()) {
         return;
     }
-    if (first != begin && first >= (uintptr_t)clean_base &&
-        first + PS_HUGE_PAGE_BYTES <= clean_end) {
-        ps_os_advise_huge((char *)first, PS_HUGE_PAGE_BYTES, true);
+    if (first != begin || last == first) {
+        join(first, (uintptr_t)clean_base, clean_end);
     }
-    if (last != end && (last != first || first == begin) && last >= (uintptr_t)clean_base &&
-        last + PS_HUGE_PAGE_BYTES <= clean_end) {
-        ps_os_advise_huge((char *)last, PS_HUGE_PAGE_BYTES, true);
+    if (last != end && last != first) {
+        join(last, (uintptr_t)clean_base, clean_end);
     }
 }
