@@ -132,7 +132,7 @@ static void *run(void *unused) {
     (void)unused;
     uint64_t active_ms = ps_os_now_ms(); /* last time that there was anything */
     uint64_t others_ms = active_ms;      /* last time that there was more than one thread */
-    uint64_t company_ms = active_ms;     /* or that work was left, in a silence, soon after */
+    uint64_t quiet_ms = active_ms;       /* or that work was left, in a silence, soon after */
     ps_thread.is_exiting = 1;            /* whatever libc allocates here makes no heap */
     ps_os_name_thread("poolshim");
     ps_store_relaxed(&x_has_begun, 1u); /* relaxed: nothing else is read for it */
@@ -148,12 +148,14 @@ static void *run(void *unused) {
         uint32_t more_ms = job(now_ms);
         active_ms = is_active || more_ms != 0 ? now_ms : active_ms;
         bool is_behind = more_ms != 0 && more_ms < INTERVAL_MIN_MS && !is_active;
-        others_ms = has_company() ? now_ms : others_ms;
-        company_ms = is_behind && now_ms - others_ms < STAY_SILENCES * silence_ms
-                         ? now_ms
-                         : ps_max(company_ms, others_ms);
-        if (now_ms - company_ms >= silence_ms) {
-            company_ms = now_ms; /* a thread has just been created */
+        if (has_company()) {
+            others_ms = now_ms;
+            quiet_ms = now_ms;
+        } else if (is_behind && now_ms - others_ms < STAY_SILENCES * silence_ms) {
+            quiet_ms = now_ms;
+        }
+        if (now_ms - quiet_ms >= silence_ms) {
+            quiet_ms = now_ms; /* a thread has just been created */
             if (ends_alone()) {
                 /* relaxed: the next start waits for the end. */
                 ps_store_relaxed(&ps_control_page.x_background, (uint32_t)PS_BACKGROUND_OFF);
@@ -163,12 +165,12 @@ static void *run(void *unused) {
         if (is_stopped()) {
             break;
         }
-        bool is_ending = company_ms != now_ms && !is_kept; /* sleeping, it would never */
+        bool is_ending = quiet_ms != now_ms && !is_kept; /* sleeping, it would never */
         if (now_ms - active_ms >= silence_ms && !is_ending) {
             sleep_without_end(wakes);
             active_ms = ps_os_now_ms();
             others_ms = active_ms;
-            company_ms = active_ms;
+            quiet_ms = active_ms;
         } else {
             ps_os_wait_ms(&x_wakes, wakes, more_ms != 0 ? more_ms : interval_ms);
         }
