@@ -122,14 +122,13 @@ static void be_active_long(void *unused) {
 }
 
 /* In the middle of a trim: another thread searches for idle heaps. */
-static bool wait_in_trim(void) {
+static void wait_in_trim(void) {
     struct ps_heap *heap = ps_thread.own;
     worker_do(&active, be_active_long, NULL);
     CHECK_PTR_EQ(ps_thread.own, heap);
     CHECK_EQ(heap->x_state, PS_HEAP_LIVE);
     CHECK(!heap->is_asked);
     trims++;
-    return false;
 }
 
 static void trim(void *unused) {

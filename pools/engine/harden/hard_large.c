@@ -87,7 +87,7 @@ void ps_hard_large_hold(struct ps_run *run) {
     release_list(list);
 }
 
-bool ps_hard_large_flush(void) {
+void ps_hard_large_flush(void) {
     struct ps_run *list = NULL;
     ps_lock_acquire(&held_lock);
     note_ring();
@@ -97,9 +97,7 @@ bool ps_hard_large_flush(void) {
         list = oldest;
     }
     ps_lock_release(&held_lock);
-    bool is_any = list != NULL;
     release_list(list);
-    return is_any;
 }
 
 void ps_hard_large_sweep(size_t bytes) {

@@ -11,13 +11,11 @@
 
 #include "pools/engine/page/page_map.h"
 
-#include <stdbool.h>
-
 /* Takes a BUSY run that has no other user. */
 void ps_hard_large_hold(struct ps_run *run);
 
-/* Returns all quarantined runs to the page cache. Returns false if there was none. */
-bool ps_hard_large_flush(void);
+/* Returns all quarantined runs to the page cache. */
+void ps_hard_large_flush(void);
 
 /* At level 1: aborts if a quarantined run is not zero, in the first `bytes` bytes of all. */
 void ps_hard_large_sweep(size_t bytes);

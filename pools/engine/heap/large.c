@@ -155,7 +155,8 @@ static void *alloc_run(size_t bytes, size_t align, bool *is_zero) {
     bytes = ps_round_up(ps_max(bytes, 1), page_bytes);
     enum ps_run_kind kind;
     struct ps_run *run = take_any(bytes + tail_bytes, align, &kind);
-    if (PS_UNLIKELY(run == NULL) && ps_mode.hook.reclaim()) {
+    if (PS_UNLIKELY(run == NULL)) {
+        ps_mode.hook.reclaim();
         run = take_any(bytes + tail_bytes, align, &kind);
     }
     if (run == NULL) {

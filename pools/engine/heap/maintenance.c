@@ -206,7 +206,7 @@ static void collect_available(struct ps_heap *heap, uint32_t class_index) {
     }
 }
 
-PS_COLD bool ps_heap_reclaim(void) {
+PS_COLD void ps_heap_reclaim(void) {
     struct ps_heap *heap = ps_thread_own();
     int saved_errno = errno;
     ps_cpu_return_all(ps_remote_return);
@@ -216,7 +216,6 @@ PS_COLD bool ps_heap_reclaim(void) {
     ps_medium_drop_empty(0);
     (void)ps_mapping_expire(UINT64_MAX);
     errno = saved_errno;
-    return true;
 }
 
 /* Within a call: ps_thread_enter. */
@@ -254,12 +253,12 @@ bool ps_heap_trim(size_t keep_bytes) {
     if (!ps_engine_has_started()) {
         return false; /* no memory to return, and no mode that keeps any */
     }
+    bool has_purged = ps_mapping_expire(UINT64_MAX) != 0;
     /* One call, to the end of what may change this thread's heap: blocks that return to a span
      * whose thread has ended make the span this thread's (remote.c). */
-    bool has_purged = ps_mapping_expire(UINT64_MAX) != 0;
     ps_thread_enter();
     flush();
-    (void)ps_mode.hook.reclaim();
+    ps_mode.hook.reclaim();
     ps_steal_all();
     flush(); /* again: notices of ended threads were forwarded to this one */
     ps_thread_leave();

@@ -2,8 +2,7 @@
 /*
  * Periodic work: steps from slow paths, which are all that a process of one thread has, and from
  * the background thread; and the same on demand. Called by the owner of the heap, except where
- * noted; the trim by any thread. Locks only through the layers
- * below.
+ * noted; the trim by any thread. Locks only through the layers below.
  */
 #ifndef PS_HEAP_MAINTENANCE_H
 #define PS_HEAP_MAINTENANCE_H
@@ -36,9 +35,9 @@ PS_HOOK void ps_maintenance_report(uint64_t now_ms);
 void ps_heap_drop_drained(struct ps_heap *heap);
 
 /* When a request finds no memory: returns what the calling thread's heap and all caches hold to the
- * page cache, and kept mappings to the system. Within a call. Returns true: try again. Cost: an
- * unmapping for each kept mapping, and a millisecond if caches of processors have blocks. */
-bool ps_heap_reclaim(void);
+ * page cache, and kept mappings to the system. Within a call. Cost: an unmapping for each kept
+ * mapping, and a millisecond if caches of processors have blocks. */
+void ps_heap_reclaim(void);
 
 /* Returns what the calling thread's heap keeps ready to its spans and regions, and drained spans to
  * the page cache. */

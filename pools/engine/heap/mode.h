@@ -113,9 +113,8 @@ struct ps_mode_hook {
     /* Takes a freed large block's run, BUSY, for the page cache, now or later. */
     void (*release_run)(struct ps_run *run);
 
-    /* Returns held memory to the page cache, on demand or when memory is short. Returns whether
-     * there was any. */
-    bool (*reclaim)(void);
+    /* Returns held memory to the page cache, on demand or before a request fails. */
+    void (*reclaim)(void);
 
     /* Handle an address outside of spans that is not a large block: a mode's own block, or a
      * foreign pointer. */

@@ -270,7 +270,8 @@ static bool refill_fresh(struct ps_heap *heap, struct ps_bin *bin, uint32_t clas
     uintptr_t key = ps_heap_key_of(heap, class_index);
     bool is_dense = ps_huge_is_dense_class(ps_size_classes[class_index].block_bytes, bytes);
     struct ps_span *span = create(class_index, key, spans, is_dense);
-    if (PS_UNLIKELY(span == NULL) && ps_mode.hook.reclaim()) {
+    if (PS_UNLIKELY(span == NULL)) {
+        ps_mode.hook.reclaim();
         span = create(class_index, key, spans, false);
     }
     if (span == NULL) {

@@ -30,9 +30,9 @@ static bool start_sampled(const struct ps_config *config) {
     return true;
 }
 
-static bool reclaim_hardened(void) {
-    (void)ps_hard_large_flush();
-    return ps_heap_reclaim();
+static void reclaim_hardened(void) {
+    ps_hard_large_flush();
+    ps_heap_reclaim();
 }
 
 const struct ps_mode_entry ps_mode_entries[PS_MODE_COUNT] = {
