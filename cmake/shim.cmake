@@ -30,8 +30,8 @@ set_target_properties(poolshim PROPERTIES
     LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR} LINK_DEPENDS ${version_script})
 # Segments are aligned to 64 KiB, which the system reads around each page that is touched: at 4 KiB
 # what is read depends on the library's address. Never unloaded: threads that end call into it, and
-# blocks stay in use. DT_FINI is left out: it would call an empty
-# function that stands behind all others.
+# blocks stay in use. DT_FINI is left out: it would call an empty function that stands behind all
+# others.
 target_link_options(poolshim PRIVATE LINKER:-z,max-page-size=65536 LINKER:-fini=ps_no_fini
     LINKER:--as-needed LINKER:--no-undefined LINKER:-z,now LINKER:-z,relro LINKER:-z,noexecstack
     LINKER:-z,text LINKER:-z,nodelete LINKER:--exclude-libs,ALL

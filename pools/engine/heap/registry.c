@@ -41,8 +41,8 @@ static struct ps_heap *make_fresh(void) {
 static void make_live(struct ps_heap *heap) {
     heap->holder = ps_lock_self();
     ps_fence_program_order(); /* for the child of a fork */
-    ps_store_relaxed(&heap->x_state,
-                     (uint32_t)PS_HEAP_LIVE); /* relaxed: under the lock, or fresh */
+    /* relaxed: under the lock, or fresh. */
+    ps_store_relaxed(&heap->x_state, (uint32_t)PS_HEAP_LIVE);
 }
 
 /* Takes a parked heap without spans. */
