@@ -9,6 +9,7 @@
 #include "tests/unit/fork_step_check.h"
 #include "tests/unit/worker.h"
 
+#include "pools/engine/heap/orphan_purge.h"
 #include "pools/engine/heap/start.h"
 #include "pools/engine/heap/thread.h"
 #include "pools/engine/page/medium.h"
@@ -165,6 +166,27 @@ FRESH_TEST(lists_of_orphans_stay_whole) {
     busy_granules_max = 16;
     ps_engine_start();
     fork_at_each_step(leave_list_of_orphans, adopt_three_and_leave_them, use_list_of_orphans, 61);
+}
+
+/* At most the span that was being purged has no list, and keeps its blocks. */
+static void use_purged_orphans(void) {
+    static struct live_block blocks[ORPHANS * ORPHAN_BLOCKS];
+    check_page_cache();
+    for (size_t i = 0; i < ORPHANS * ORPHAN_BLOCKS; i++) {
+        live_start(&blocks[i], ps_heap_alloc(ORPHAN_BYTES), ORPHAN_BYTES, i + 1);
+    }
+    live_end_all(before, BLOCKS);
+    live_end_all(blocks, ORPHANS * ORPHAN_BLOCKS);
+    use_everything();
+    CHECK_CMP(engine_census().orphan_span_count, <=, 1);
+}
+
+static void purge_orphans(void) { (void)ps_orphan_purge_all(); }
+
+FRESH_TEST(orphans_are_purged) {
+    busy_granules_max = 16;
+    ps_engine_start();
+    fork_at_each_step(leave_list_of_orphans, purge_orphans, use_purged_orphans, 61);
 }
 
 /* ---- parked heaps ---- */

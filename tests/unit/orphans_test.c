@@ -154,6 +154,117 @@ FRESH_TEST(orphans_with_room_are_adopted_in_their_order) {
     CHECK_PTR_EQ(adopt(), NULL);
 }
 
+/* Adds an orphan of which as many blocks are out. */
+static struct ps_span *add_sparse(size_t out) {
+    create_full(48);
+    give_some(out_count - out);
+    ps_orphans_add(owned, false);
+    return owned;
+}
+
+static void let_age(uint32_t epochs) {
+    for (uint32_t i = 0; i < epochs; i++) {
+        ps_orphans_age();
+    }
+}
+
+/* Of the first node and the class of the last span. */
+static struct ps_span *take_idle(uint32_t epochs) {
+    bool is_last = false;
+    struct ps_span *span;
+    do {
+        span = ps_orphans_take_idle(class_of_owned(), 0, epochs, &is_last);
+    } while (span == NULL && !is_last);
+    return span;
+}
+
+FRESH_TEST(orphans_are_idle_when_no_refill_has_adopted_them_for_a_while) {
+    owner_start();
+    struct ps_span *old = add_sparse(10);
+    let_age(3);
+    struct ps_span *young = add_sparse(10);
+    CHECK_PTR_EQ(take_idle(4), NULL);
+    let_age(1);
+    CHECK_PTR_EQ(take_idle(4), old);
+    CHECK_EQ(old->place, PS_PLACE_PURGING);
+    CHECK_PTR_EQ(take_idle(4), NULL);
+    WHEN("it returns purged");
+    ps_orphans_return(old, true);
+    THEN("it is not idle again, and adopted last");
+    let_age(4);
+    CHECK_PTR_EQ(take_idle(4), young);
+    WHEN("the other returns as it was");
+    ps_orphans_return(young, false);
+    let_age(40);
+    CHECK_PTR_EQ(take_idle(4), NULL);
+    CHECK_PTR_EQ(adopt(), young);
+    CHECK_PTR_EQ(adopt(), old);
+    CHECK_PTR_EQ(adopt(), NULL);
+}
+
+FRESH_TEST(a_long_list_of_young_orphans_hides_no_idle_one) {
+    owner_start();
+    for (int i = 0; i < 100; i++) {
+        (void)add_orphan(700);
+    }
+    struct ps_span *old = add_sparse(1);
+    let_age(5);
+    for (int i = 0; i < 100; i++) {
+        (void)add_orphan(700);
+    }
+    CHECK_PTR_EQ(take_idle(5), old);
+    WHEN("the span that is examined next is adopted");
+    ps_orphans_return(old, false);
+    for (int i = 0; i < 201; i++) {
+        CHECK(adopt() != NULL);
+        bool is_last;
+        CHECK_PTR_EQ(ps_orphans_take_idle(class_of_owned(), 0, 5, &is_last), NULL);
+    }
+    CHECK_PTR_EQ(adopt(), NULL);
+    CHECK_EQ(ps_orphans_count(), 0);
+}
+
+/* Makes the last span an orphan with `out` blocks out, idle, and takes it. */
+static struct ps_span *take_sparse(size_t out) {
+    (void)add_sparse(out);
+    let_age(5);
+    struct ps_span *span = take_idle(5);
+    CHECK_PTR_EQ(span, owned);
+    return span;
+}
+
+FRESH_TEST(blocks_that_return_while_an_orphan_is_purged_are_collected) {
+    owner_start();
+    struct ps_span *span = take_sparse(20);
+    CHECK_EQ(transfer_until_notice(), 1);
+    WHEN("the notice arrives");
+    CHECK_EQ(ps_orphans_notice(span, ADOPTER_KEY), PS_ORPHAN_KEPT);
+    CHECK_EQ(span->x_owner, PS_KEY_ORPHAN);
+    CHECK(ps_orphans_count() == 0 && !ps_span_is_queued(span));
+    THEN("the span keeps its state until it returns, with that block");
+    ps_orphans_return(span, true);
+    CHECK_EQ(ps_orphans_count(), 1);
+    CHECK_EQ(span->used, 19);
+    hand_all_back();
+}
+
+FRESH_TEST(an_orphan_that_drains_while_it_is_purged_goes) {
+    owner_start();
+    struct ps_span *span = take_sparse(3);
+    while (out_count > 0) {
+        size_t index = owner_random_out();
+        owner_note_in(index);
+        char *block = ps_span_block(span, index);
+        if (ps_span_hand_list(span, block, block, 1) != PS_HANDED_OVER) {
+            CHECK(ps_orphans_notice(span, PS_KEY_ORPHAN));
+        }
+    }
+    CHECK_CMP(granules_in_use(), >, 0);
+    ps_orphans_return(span, true);
+    CHECK_EQ(ps_orphans_count(), 0);
+    CHECK_EQ(granules_in_use(), 0);
+}
+
 FRESH_TEST(orphans_of_other_nodes_are_adopted_on_demand) {
     struct ps_span *of_node[3];
     owner_start();

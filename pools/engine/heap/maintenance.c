@@ -12,6 +12,7 @@
 #include "pools/engine/heap/limit.h"
 #include "pools/engine/heap/mapping.h"
 #include "pools/engine/heap/mode.h"
+#include "pools/engine/heap/orphan_purge.h"
 #include "pools/engine/heap/refill.h"
 #include "pools/engine/heap/registry.h"
 #include "pools/engine/heap/remote.h"
@@ -184,6 +185,7 @@ uint32_t ps_heap_maintain(uint64_t now_ms) {
     ps_mode.hook.tick();
     bool is_taking = ps_take_tick(now_ms);
     is_behind |= ps_purge_is_behind() || ps_medium_purge_is_behind() || ps_steal_is_behind();
+    is_behind |= ps_orphan_purge_tick(now_ms);
     uint32_t request = ps_control_request();
     if (PS_UNLIKELY(request != 0)) {
         is_behind |= serve(request, is_taking);
@@ -263,5 +265,6 @@ bool ps_heap_trim(size_t keep_bytes) {
     flush(); /* again: notices of ended threads were forwarded to this one */
     ps_thread_leave();
     has_purged |= ps_medium_purge_all();
+    has_purged |= ps_orphan_purge_all() != 0;
     return ps_purge_all(keep_bytes) || has_purged;
 }

@@ -32,6 +32,7 @@
 
 /* Blocks of a gap that become a list at a time. */
 #define LINKED_AT_ONCE 32
+#define LINKED_BYTES ((size_t)4 << 10) /* their pages may hold no memory: span_purge.h */
 
 /* When this fraction of a span's used blocks has returned, it is collected before fresh ones. */
 #define BACK_FRACTION 8
@@ -64,7 +65,8 @@ static void link_from_gap(struct ps_span *span) {
     if (PS_UNLIKELY(run.blocks > span->run_blocks)) {
         ps_span_corrupt(span, PS_SPAN_BAD_GAP);
     }
-    size_t blocks = ps_min(ps_min(run.blocks, LINKED_AT_ONCE), ps_refill_window_blocks);
+    size_t most = ps_min(LINKED_AT_ONCE, ps_max(LINKED_BYTES / span->block_bytes, 1));
+    size_t blocks = ps_min(ps_min(run.blocks, most), ps_refill_window_blocks);
     if (run.blocks > blocks) {
         struct ps_gap *rest = (struct ps_gap *)ps_span_block(span, index + blocks);
         rest->next = run.next;

@@ -112,8 +112,11 @@ void ps_notify_owner(struct ps_span *span) {
         uintptr_t key = ps_load_acquire(&span->x_owner); /* acquire: the new owner's set-up */
         struct ps_heap *adopter = adopter_of(span);
         if (key == PS_KEY_ORPHAN) {
-            if (ps_orphans_notice(span, key_of_adopter(adopter, span))) {
+            enum ps_orphan_notice result = ps_orphans_notice(span, key_of_adopter(adopter, span));
+            if (result == PS_ORPHAN_ADOPTED) {
                 adopted(adopter, span);
+            }
+            if (result != PS_ORPHAN_OWNED) {
                 return;
             }
             continue;

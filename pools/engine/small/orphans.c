@@ -11,18 +11,23 @@
 #include "pools/engine/small/span_remote.h"
 
 #define LINE_WORDS (PS_CACHE_LINE / 8)
-#define LIST_WORDS 12 /* a head, a count, and both links of a span and of its four neighbours */
-#define UNDO_WORDS (3 * LIST_WORDS + LINE_WORDS) /* remove, add, remove */
+#define LIST_WORDS 13 /* a head, a hand, a count, and the links of a span and its neighbours */
+#define UNDO_WORDS (3 * LIST_WORDS + LINE_WORDS + 1) /* remove, add, remove; account */
 
-#define EXAMINED 4 /* orphans without room, per adoption: bounds its time */
+#define EXAMINED 4       /* orphans without room, per adoption: bounds its time */
+#define EXAMINED_IDLE 16 /* orphans with room, per search for an idle one */
 
 #define SHARDS 8 /* neighbouring classes, often used together, are in different shards */
 
 struct orphans {
     struct ps_span *with_room;
     struct ps_span *without_room;
-    uint64_t x_count; /* length of both lists; written under the lock */
+    struct ps_span *purged; /* with room; adopted last */
+    struct ps_span *hand;   /* with room: examined next for being idle; NULL: the last */
+    uint64_t x_count;       /* length of all lists; written under the lock */
 };
+
+static uint32_t x_epoch = 1; /* from 1 to UINT8_MAX, and again */
 
 static PS_SPARSE struct ps_undo_entry undo_entries[SHARDS][UNDO_WORDS];
 
@@ -66,7 +71,9 @@ static struct orphans *lists_for(const struct ps_span *span) {
 
 static struct ps_span **list_of(const struct ps_span *span) {
     struct orphans *orphans = lists_for(span);
-    return span->place == PS_PLACE_AVAILABLE ? &orphans->with_room : &orphans->without_room;
+    return span->place == PS_PLACE_AVAILABLE ? &orphans->with_room
+           : span->place == PS_PLACE_PURGED  ? &orphans->purged
+                                             : &orphans->without_room;
 }
 
 /* ---- undo log ---- */
@@ -90,27 +97,30 @@ static void note_list(struct ps_span *const *list, const struct ps_span *span) {
         note_links(undo, (*list)->run.prev);
     }
     PS_UNDO_NOTE(undo, lists_for(span)->x_count);
+    PS_UNDO_NOTE(undo, lists_for(span)->hand);
 }
 
 /*
- * Notes a span's account and owner, which are line 0. The owner in the inside slots matters to that
- * owner's thread only, which does not exist in the child of a fork. x_remote is not noted, because
- * other threads swap it: blocks that had been collected from it are lost when the account is rolled
- * back, which is a part of one span.
+ * Notes a span's account and owner, which are line 0, and its room. The owner in the inside slots
+ * matters to that owner's thread only, which does not exist in the child of a fork. x_remote is not
+ * noted, because other threads swap it: blocks that had been collected from it are lost when the
+ * account is rolled back, which is a part of one span.
  */
 static void note_account(const struct ps_span *span) {
     ps_undo_note(&shard_of(span->class_index)->undo, span, PS_CACHE_LINE);
+    PS_UNDO_NOTE(&shard_of(span->class_index)->undo, span->room);
 }
 
 /* ---- the lists ---- */
 
 /* Adds an orphan to the list that matches its present room, and requests a notice for when it has
- * more. is_next: before all others with room. */
-static void enter_locked(struct ps_span *span, bool is_next) {
+ * more. is_next: before all others with room. place: of a span with room. */
+static void enter_locked(struct ps_span *span, bool is_next, enum ps_span_place place) {
     do { /* ends: each further round has collected blocks that were returned meanwhile */
         ps_span_collect(span);
-        span->place = ps_span_has_room(span) ? PS_PLACE_AVAILABLE : PS_PLACE_FULL;
+        span->place = (uint8_t)(ps_span_has_room(span) ? place : PS_PLACE_FULL);
     } while (span->used != 0 && !ps_span_arm(span, ps_span_notice_blocks(span)));
+    span->room = (uint8_t)ps_load_relaxed(&x_epoch); /* relaxed: a moment's difference is none */
     note_list(list_of(span), span);
     if (is_next && span->place == PS_PLACE_AVAILABLE) {
         ps_span_list_push_head(list_of(span), span);
@@ -120,10 +130,20 @@ static void enter_locked(struct ps_span *span, bool is_next) {
     ps_owner_add(&lists_for(span)->x_count, 1);
 }
 
+/* The span in front of one with room. */
+static struct ps_span *before_locked(const struct orphans *orphans, const struct ps_span *span) {
+    return span != orphans->with_room ? ps_span_of_run(span->run.prev) : NULL;
+}
+
 static void leave_locked(struct ps_span *span) {
+    PS_CHECK(*list_of(span) != NULL);
     note_list(list_of(span), span);
+    if (lists_for(span)->hand == span) {
+        lists_for(span)->hand = before_locked(lists_for(span), span);
+    }
     ps_span_list_remove(list_of(span), span);
     ps_owner_add(&lists_for(span)->x_count, -1);
+    span->room = 0;
 }
 
 /* Destroys an orphan that has drained. Called with the lock held, releases it. */
@@ -144,7 +164,7 @@ void ps_orphans_add(struct ps_span *span, bool is_next) {
     ps_span_attach(span);
     ps_span_settle(span);
     ps_span_set_owner(span, PS_KEY_ORPHAN);
-    enter_locked(span, is_next);
+    enter_locked(span, is_next, PS_PLACE_AVAILABLE);
     finish_locked(span);
 }
 
@@ -193,9 +213,10 @@ static struct ps_span *adopt_on(uint32_t node, uint32_t class_index, uintptr_t o
     struct ps_span *span = orphans->with_room != NULL
                                ? orphans->with_room
                                : find_returned_locked(orphans, &shard_of(class_index)->undo);
+    span = span != NULL ? span : orphans->purged;
     if (span != NULL) {
-        leave_locked(span);
         note_account(span);
+        leave_locked(span);
         ps_span_set_owner(span, owner_key);
     }
     ps_lock_release(lock);
@@ -211,25 +232,30 @@ struct ps_span *ps_orphans_adopt(uint32_t class_index, uintptr_t owner_key, bool
     return span;
 }
 
-bool ps_orphans_notice(struct ps_span *span, uintptr_t owner_key) {
+enum ps_orphan_notice ps_orphans_notice(struct ps_span *span, uintptr_t owner_key) {
     struct ps_lock *lock = &shard_of(span->class_index)->lock;
     ps_lock_acquire(lock);
     /* relaxed: changes only under the lock while it is ORPHAN. */
     if (ps_load_relaxed(&span->x_owner) != PS_KEY_ORPHAN) {
         ps_lock_release(lock);
-        return false;
+        return PS_ORPHAN_OWNED;
     }
-    leave_locked(span);
+    if (span->place == PS_PLACE_PURGING) {
+        ps_span_clear_queued(span); /* ps_orphans_return collects the blocks */
+        ps_lock_release(lock);
+        return PS_ORPHAN_KEPT;
+    }
     note_account(span);
+    leave_locked(span);
     ps_span_clear_queued(span);
     if (owner_key != PS_KEY_ORPHAN) {
         ps_span_set_owner(span, owner_key);
         ps_lock_release(lock);
-        return true;
+        return PS_ORPHAN_ADOPTED;
     }
-    enter_locked(span, false);
+    enter_locked(span, false, PS_PLACE_AVAILABLE);
     finish_locked(span);
-    return true;
+    return PS_ORPHAN_KEPT;
 }
 
 bool ps_orphans_salvage(struct ps_span *span, uintptr_t dead_key) {
@@ -248,9 +274,71 @@ bool ps_orphans_salvage(struct ps_span *span, uintptr_t dead_key) {
     ps_span_reset_used(span);
     ps_span_clear_queued(span);
     ps_span_set_owner(span, PS_KEY_ORPHAN);
-    enter_locked(span, false);
+    enter_locked(span, false, PS_PLACE_AVAILABLE);
     finish_locked(span);
     return true;
+}
+
+/* ---- idle orphans ---- */
+
+void ps_orphans_age(void) {
+    uint32_t epoch = ps_load_relaxed(&x_epoch); /* relaxed, both: one thread writes */
+    ps_store_relaxed(&x_epoch, epoch % UINT8_MAX + 1);
+}
+
+static bool is_idle(const struct ps_span *span, uint32_t epochs, uint32_t now) {
+    uint32_t age = (now + UINT8_MAX - span->room) % UINT8_MAX;
+    return span->room != 0 && age >= epochs && !ps_span_is_queued(span);
+}
+
+/* Moves the hand to the next idle orphan with room. NULL: none of the next few is; the hand is NULL
+ * when all have been examined. */
+static struct ps_span *find_idle_locked(struct orphans *orphans, struct ps_undo *undo,
+                                        uint32_t epochs) {
+    uint32_t now = ps_load_relaxed(&x_epoch); /* relaxed: as above */
+    if (orphans->with_room == NULL) {
+        return NULL;
+    }
+    PS_UNDO_NOTE(undo, orphans->hand);
+    if (orphans->hand == NULL) {
+        orphans->hand = ps_span_list_tail(orphans->with_room);
+    }
+    for (int i = 0; i < EXAMINED_IDLE && orphans->hand != NULL; i++) {
+        struct ps_span *span = orphans->hand;
+        if (is_idle(span, epochs, now)) {
+            return span;
+        }
+        orphans->hand = before_locked(orphans, span);
+    }
+    return NULL;
+}
+
+struct ps_span *ps_orphans_take_idle(uint32_t class_index, uint32_t node, uint32_t epochs,
+                                     bool *is_last) {
+    struct orphans *orphans = orphans_of(class_index, node);
+    struct shard *shard = shard_of(class_index);
+    *is_last = true;
+    if (ps_load_relaxed(&orphans->x_count) == 0) { /* relaxed: an unlocked hint */
+        return NULL;
+    }
+    ps_lock_acquire(&shard->lock);
+    struct ps_span *span = find_idle_locked(orphans, &shard->undo, epochs);
+    if (span != NULL) {
+        note_account(span);
+        leave_locked(span);
+        span->place = PS_PLACE_PURGING;
+    }
+    *is_last = orphans->hand == NULL;
+    ps_lock_release(&shard->lock);
+    return span;
+}
+
+void ps_orphans_return(struct ps_span *span, bool is_purged) {
+    ps_lock_acquire(&shard_of(span->class_index)->lock);
+    note_account(span);
+    enter_locked(span, !is_purged, is_purged ? PS_PLACE_PURGED : PS_PLACE_AVAILABLE);
+    span->room = 0;
+    finish_locked(span);
 }
 
 uint64_t ps_orphans_of_class(uint32_t class_index) {

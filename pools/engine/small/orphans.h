@@ -25,9 +25,14 @@ void ps_orphans_add(struct ps_span *span, bool is_next);
 struct ps_span *ps_orphans_adopt(uint32_t class_index, uintptr_t owner_key, bool is_any_node);
 
 /* Handles a notice of a QUEUED span that was an orphan when the caller read its owner: settles it,
- * or, unless owner_key is PS_KEY_ORPHAN, adopts it for owner_key. Returns false if it has been
- * adopted meanwhile. */
-bool ps_orphans_notice(struct ps_span *span, uintptr_t owner_key);
+ * or, unless owner_key is PS_KEY_ORPHAN, adopts it for owner_key. One that is being purged stays an
+ * orphan, and is settled when it returns. */
+enum ps_orphan_notice {
+    PS_ORPHAN_OWNED = 0, /* it has been adopted meanwhile; nothing is done */
+    PS_ORPHAN_KEPT,
+    PS_ORPHAN_ADOPTED,
+};
+enum ps_orphan_notice ps_orphans_notice(struct ps_span *span, uintptr_t owner_key);
 
 /*
  * Makes an orphan of a QUEUED span whose owner does not exist in this child of a fork. Its account
@@ -35,6 +40,23 @@ bool ps_orphans_notice(struct ps_span *span, uintptr_t owner_key);
  * Returns false when dead_key is no longer the owner.
  */
 bool ps_orphans_salvage(struct ps_span *span, uintptr_t dead_key);
+
+/*
+ * Idle orphans: those with room that no refill has adopted, and to which no blocks have returned
+ * that made a notice, for a number of epochs. ps_orphans_age begins an epoch; one thread calls it.
+ *
+ * ps_orphans_take_idle examines a few orphans of a class and a node, where the last call has
+ * stopped, and takes the first that is idle off its list, settled; NULL: none of them is. *is_last:
+ * all have been examined, and the next call begins again. The caller alone may change the span's
+ * account until ps_orphans_return; blocks that return meanwhile wait. is_purged: its free pages
+ * hold no memory, and it is adopted after all others. Otherwise it is adopted next, and not idle
+ * again until blocks return to it. In the child of a fork a span that is between both calls is
+ * lost.
+ */
+void ps_orphans_age(void);
+struct ps_span *ps_orphans_take_idle(uint32_t class_index, uint32_t node, uint32_t epochs,
+                                     bool *is_last);
+void ps_orphans_return(struct ps_span *span, bool is_purged);
 
 /* Number of orphans, of all classes and of one: a snapshot. */
 uint64_t ps_orphans_count(void);

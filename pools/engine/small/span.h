@@ -41,6 +41,8 @@ enum ps_span_place {
     PS_PLACE_CURRENT = 1, /* the bin allocates from it; on no list */
     PS_PLACE_AVAILABLE,   /* has room, on the class's list */
     PS_PLACE_FULL,        /* had no room when last settled; on no list: found by its frees */
+    PS_PLACE_PURGING,     /* orphan: a thread purges its free pages; on no list */
+    PS_PLACE_PURGED,      /* orphan: has room, and its free pages hold no memory */
 };
 
 struct ps_span {
@@ -77,8 +79,9 @@ struct ps_span {
     uint8_t x_owner_detached;      /* 92 FULL and detached by the owner: see ps_span_steal */
     uint8_t is_shared;             /* 93 owner: remote frees have been collected from it */
     uint8_t guard;                 /* 94 inaccessible part: see below */
-    uint8_t room;                  /* 95 owner: eighths of it counted by the heap: room.c */
-    struct ps_run run;             /* 96 of the page layer */
+    uint8_t room; /* 95 owner: eighths of it counted by the heap, room.c; without one: the epoch
+                   * since which it is an orphan with room, orphans.c */
+    struct ps_run run; /* 96 of the page layer */
 };
 
 _Static_assert(sizeof(struct ps_span) == PS_SLOT_BYTES, "a span is a slot");

@@ -104,6 +104,15 @@ static void set_up_orphan(void) {
     give_to_orphans();
 }
 
+/* Block 0 is on its list. */
+static void set_up_roomy_orphan(void) {
+    set_up_blocks(3);
+    void *block = world_block(span, 0);
+    ps_span_link_blocks(span, block, 1);
+    ps_span_give_list(span, block, block, 1);
+    give_to_orphans();
+}
+
 static void set_up_orphan_of_one(void) {
     set_up_one();
     give_to_orphans();
@@ -119,6 +128,13 @@ static void hand_two_spans(void) {
 static void hand_0(void) { hand(0); }
 
 static void hand_1(void) { hand(1); }
+
+static void hand_2(void) { hand(2); }
+
+static void hand_2_adopting(void) {
+    attach(others[0]);
+    hand(2);
+}
 
 static void hand_both(void) {
     hand(0);
@@ -198,6 +214,20 @@ static void refill_shared(void) {
     ps_thread.free_limit = 0;
     plain_mode_fills = true;
     refill();
+}
+
+/* As a purge, which writes the list of free blocks again. */
+static void purge(void) {
+    bool is_last;
+    struct ps_span *idle = ps_orphans_take_idle(0, 0, 0, &is_last);
+    if (idle != NULL) {
+        for (void *block = idle->free; !ps_link_is_end(block);) {
+            void *next = ps_link_of(block, idle->salt);
+            ps_link_write(block, next, idle->salt);
+            block = next;
+        }
+        ps_orphans_return(idle, true);
+    }
 }
 
 static void refill_and_end(void) {
@@ -312,6 +342,22 @@ static void all_but_one_shared(void) {
     attach(NULL);
 }
 
+/* The span was released, or is an orphan with all its blocks, as in all_but_one_shared, or has been
+ * adopted. */
+static void all_purged(void) {
+    no_notice_is_left(others[0]);
+    if (is_released() || span->x_owner != PS_KEY_ORPHAN) {
+        all_back();
+        return;
+    }
+    explore_outcome(3);
+    EXPLORE_ASSERT(ps_orphans_count() == 1 && !ps_span_is_queued(span));
+    EXPLORE_ASSERT(ps_orphans_adopt(0, ps_heap_key_of(owner, 0), true) == span);
+    ps_span_settle(span);
+    (void)ps_span_collect(span);
+    EXPLORE_ASSERT(span->used == 0 || ps_span_remote_blocks(span) == span->used);
+}
+
 /* Each heap counts its spans; the stealing thread may have adopted one. */
 static void owners_count(void) {
     no_notice_is_left(others[0]);
@@ -364,6 +410,7 @@ const struct explore_scenario explore_scenarios[] = {
     {"orphan_adopted", set_up_orphan, {refill, hand_both}, all_but_one_back, false},
     {"adopter_ends", set_up_orphan_of_one, {refill_and_end, hand_0}, adopter_released, false},
     {"orphan_shared", set_up_orphan, {refill_shared, hand_both}, all_but_one_shared, false},
+    {"orphan_purged", set_up_roomy_orphan, {purge, hand_1, hand_2_adopting}, all_purged, false},
     {"owner_changes", set_up_noticed, {owner_changes, steal}, owners_count, false},
     {"heap_reused", set_up_parked, {hand_both, thread_starts}, all_released_or_taken, false},
     {"owner_ends_both_return", set_up, {owner_ends, hand_both}, all_released, true},
