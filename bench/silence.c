@@ -3,29 +3,35 @@
  * Silence: a peak of memory is freed, and then the program makes no call of malloc or free at all,
  * as a server does at night or one that waits for its next job.
  *
- * `threads` threads allocate `mib` together, in blocks of 16 bytes to 32 KiB, each doubling as
- * likely as the next, free all of them and sleep for `ms`. Measured, not timed: rss_mib after the
- * sleep, and kept_percent, that in percent of the peak.
+ * `threads` threads allocate `mib` together, in blocks of 16 bytes to `max`, each doubling as
+ * likely as the next, free them and sleep for `ms`. With `keep-one-of` they keep one block in so
+ * many, at random, as a cache or a table of sessions does. Measured, not timed: rss_mib after the
+ * sleep, needed_mib, the blocks that are kept, and kept_percent, the first in percent of the peak.
  */
 #include "lib/workload.h"
 
 #include <pthread.h>
 
-enum { THREAD_LIMIT = 1024, MIN_BYTES = 16, MAX_BYTES = 32 << 10 };
+enum { THREAD_LIMIT = 1024, MIN_BYTES = 16 };
 
 static uint64_t threads = 1;
 static uint64_t mib = 480;
+static uint64_t max = 32 << 10;
+static uint64_t keep_one_of;
 static uint64_t ms = 3000;
 
 static const struct bench_option options[] = {
     {"threads", &threads, 1, THREAD_LIMIT, "threads, the main one among them"},
     {"mib", &mib, 1, 65536, "allocated by all together"},
+    {"max", &max, MIN_BYTES, 1 << 20, "largest block, bytes"},
+    {"keep-one-of", &keep_one_of, 0, 1000000, "blocks of which one is kept; 0: none is"},
     {"ms", &ms, 1, 60000, "of silence"},
     {0},
 };
 
 static uint32_t sizes[BENCH_SIZE_COUNT];
 static uint64_t blocks_per_thread;
+static uint64_t x_needed_bytes; /* of all threads */
 static pthread_barrier_t is_full;
 static pthread_barrier_t is_silent;
 static pthread_barrier_t is_measured;
@@ -37,10 +43,18 @@ static void rise_and_free(void **blocks) {
         bench_mark(blocks[i], bytes, i);
     }
     pthread_barrier_wait(&is_full);
+    uint64_t state = 0x9e3779b97f4a7c15u ^ (uintptr_t)blocks;
+    uint64_t needed_bytes = 0;
     for (uint64_t i = 0; i < blocks_per_thread; i++) {
-        bench_check(blocks[i], sizes[i % BENCH_SIZE_COUNT], i);
-        free(blocks[i]);
+        uint32_t bytes = sizes[i % BENCH_SIZE_COUNT];
+        bench_check(blocks[i], bytes, i);
+        if (keep_one_of != 0 && bench_random_below(&state, keep_one_of) == 0) {
+            needed_bytes += bytes;
+        } else {
+            free(blocks[i]);
+        }
     }
+    __atomic_fetch_add(&x_needed_bytes, needed_bytes, __ATOMIC_RELAXED);
     pthread_barrier_wait(&is_silent);
 }
 
@@ -61,9 +75,9 @@ static void start_others(pthread_t *started, void **blocks) {
 }
 
 int main(int argc, char **argv) {
-    bench_parse("silence", "Frees everything and makes no call.", options, argc, argv);
+    bench_parse("silence", "Frees a peak and makes no call.", options, argc, argv);
     static pthread_t started[THREAD_LIMIT];
-    bench_fill_sizes(sizes, MIN_BYTES, MAX_BYTES, true);
+    bench_fill_sizes(sizes, MIN_BYTES, (uint32_t)max, true);
     for (uint64_t bytes = 0; bytes < (mib << 20) / threads; blocks_per_thread++) {
         bytes += sizes[blocks_per_thread % BENCH_SIZE_COUNT];
     }
@@ -85,6 +99,7 @@ int main(int argc, char **argv) {
     pthread_barrier_wait(&is_measured);
     uint64_t kept_kib = rss_kib > before_kib ? rss_kib - before_kib : 0;
     bench_note("rss_mib", (double)kept_kib / 1024);
+    bench_note("needed_mib", (double)x_needed_bytes / (1 << 20));
     bench_note("kept_percent", 100.0 * (double)kept_kib / (double)(peak_kib - before_kib));
     for (uint64_t i = 1; i < threads; i++) {
         pthread_join(started[i], NULL);
