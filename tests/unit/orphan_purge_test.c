@@ -35,12 +35,20 @@ static void leave_orphans(void) {
     CHECK_CMP(ps_orphans_count(), >, 150);
 }
 
+static bool tick(bool is_asked) {
+    uint64_t before = fake_os_purged_bytes();
+    uint64_t bytes = 0;
+    bool is_more = ps_orphan_purge_tick(ps_os_now_ms(), is_asked, &bytes);
+    CHECK_EQ(fake_os_purged_bytes() - before, bytes);
+    return is_more;
+}
+
 /* Steps of the background thread for so long; the bytes that they purged. */
 static uint64_t tick_for(uint64_t ms) {
     uint64_t before = fake_os_purged_bytes();
     for (uint64_t passed = 0; passed < ms; passed += 5) {
         uint64_t step = fake_os_purged_bytes();
-        (void)ps_orphan_purge_tick(ps_os_now_ms());
+        (void)tick(false);
         CHECK_CMP(fake_os_purged_bytes() - step, <, STEP_BYTES_MAX);
         fake_os_advance_ms(5);
     }
@@ -74,7 +82,7 @@ FRESH_TEST(a_step_is_bounded_and_says_that_there_is_more) {
     (void)tick_for(ps_retention_usual_delay_ms() * 5 / 4);
     uint64_t calls = fake_os_calls(FAKE_OS_PURGE);
     fake_os_advance_ms(100);
-    CHECK(ps_orphan_purge_tick(ps_os_now_ms()));
+    CHECK(tick(false));
     CHECK_CMP(fake_os_calls(FAKE_OS_PURGE) - calls, <, 300);
     end_survivors();
 }
@@ -86,6 +94,21 @@ FRESH_TEST(a_trim_purges_at_once) {
     CHECK_CMP(ps_orphan_purge_all(), >, held / 2);
     CHECK_CMP(fake_os_purged_bytes() - before, >, held / 2);
     CHECK_EQ(ps_orphan_purge_all(), 0);
+    end_survivors();
+}
+
+FRESH_TEST(a_request_purges_step_by_step_without_delay) {
+    leave_orphans();
+    uint64_t held = ps_orphans_count() * PS_GRANULE_BYTES;
+    uint64_t before = fake_os_purged_bytes();
+    (void)tick(false);
+    CHECK_EQ(fake_os_purged_bytes() - before, 0);
+    int steps = 1;
+    for (; tick(true) && steps < 1000; steps++) {
+    }
+    CHECK_CMP(steps, >, 3);
+    CHECK_CMP(steps, <, 1000);
+    CHECK_CMP(fake_os_purged_bytes() - before, >, held / 2);
     end_survivors();
 }
 

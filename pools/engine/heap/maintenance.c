@@ -185,10 +185,13 @@ uint32_t ps_heap_maintain(uint64_t now_ms) {
     ps_mode.hook.tick();
     bool is_taking = ps_take_tick(now_ms);
     is_behind |= ps_purge_is_behind() || ps_medium_purge_is_behind() || ps_steal_is_behind();
-    is_behind |= ps_orphan_purge_tick(now_ms);
     uint32_t request = ps_control_request();
+    uint64_t orphan_bytes = 0;
+    bool is_purging = ps_orphan_purge_tick(now_ms, request != 0, &orphan_bytes);
+    is_behind |= is_purging;
     if (PS_UNLIKELY(request != 0)) {
-        is_behind |= serve(request, is_taking);
+        ps_control_add(orphan_bytes);
+        is_behind |= serve(request, is_taking || is_purging);
     }
     ps_thread_leave();
     return is_behind ? BEHIND_MS : is_taking ? TAKING_MS : cached_ms;

@@ -29,6 +29,7 @@ struct purge {
 static uint64_t epoch_ends_ms;
 static uint32_t next_list;  /* of a class and a node */
 static uint32_t rest_lists; /* of this pass */
+static bool was_asked;      /* this pass is for a trim */
 static bool is_apart;
 
 /* Hardened modes know what a free block holds. */
@@ -67,34 +68,40 @@ static struct ps_span *take(uint32_t list, uint32_t epochs, bool *is_last) {
                : NULL;
 }
 
-static void begin_epoch(uint64_t now_ms) {
-    uint64_t epoch_ms = ps_retention_delay_ms() / EPOCHS_OF_DELAY;
-    epoch_ends_ms = now_ms + ps_max(epoch_ms, EPOCH_MS_LEAST);
-    ps_orphans_age();
+static void begin_pass(void) {
     rest_lists = lists();
     is_apart = is_apart_now();
 }
 
-bool ps_orphan_purge_tick(uint64_t now_ms) {
+static void begin_epoch(uint64_t now_ms) {
+    uint64_t epoch_ms = ps_retention_delay_ms() / EPOCHS_OF_DELAY;
+    epoch_ends_ms = now_ms + ps_max(epoch_ms, EPOCH_MS_LEAST);
+    ps_orphans_age();
+    begin_pass();
+}
+
+bool ps_orphan_purge_tick(uint64_t now_ms, bool is_asked, uint64_t *bytes) {
     if (!is_possible()) {
         return false;
     }
     if (now_ms >= epoch_ends_ms) {
         begin_epoch(now_ms);
+    } else if (is_asked && !was_asked) {
+        begin_pass();
     }
-    uint32_t epochs = ps_retention_delay_ms() != 0 ? EPOCHS_OF_DELAY + 1 : 0;
+    bool has_delay = !is_asked && ps_retention_delay_ms() != 0;
+    uint32_t epochs = has_delay ? EPOCHS_OF_DELAY + 1 : 0;
     struct purge purge = {.is_apart = is_apart};
     for (; rest_lists != 0 && purge.us < PS_PURGE_STEP_US; purge.us += PS_PURGE_CALL_US) {
         bool is_last;
         struct ps_span *span = take(next_list, epochs, &is_last);
-        if (span != NULL) {
-            (void)purge_span(&purge, span);
-        }
+        *bytes += span != NULL ? purge_span(&purge, span) : 0;
         if (is_last) {
             next_list = (next_list + 1) % lists();
             rest_lists--;
         }
     }
+    was_asked = is_asked && rest_lists != 0;
     return rest_lists != 0;
 }
 

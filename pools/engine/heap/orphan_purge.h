@@ -15,8 +15,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A step by the background thread, a quarter of a millisecond. Returns whether more is due. */
-bool ps_orphan_purge_tick(uint64_t now_ms);
+/* A step by the background thread, a quarter of a millisecond. is_asked: without regard to the
+ * delay, for a trim. Adds to *bytes what it purged. Returns whether more is due. */
+bool ps_orphan_purge_tick(uint64_t now_ms, bool is_asked, uint64_t *bytes);
 
 /* Purges all orphans at once. Any thread. Returns the number of bytes. */
 size_t ps_orphan_purge_all(void);

@@ -22,7 +22,7 @@
 struct orphans {
     struct ps_span *with_room;
     struct ps_span *without_room;
-    struct ps_span *purged; /* with room; adopted last */
+    struct ps_span *purged; /* with room, and searched for pages to purge; adopted last */
     struct ps_span *hand;   /* with room: examined next for being idle; NULL: the last */
     uint64_t x_count;       /* length of all lists; written under the lock */
 };
@@ -114,7 +114,7 @@ static void note_account(const struct ps_span *span) {
 /* ---- the lists ---- */
 
 /* Adds an orphan to the list that matches its present room, and requests a notice for when it has
- * more. is_next: before all others with room. place: of a span with room. */
+ * more. place: of a span with room. is_next: before all others of that place. */
 static void enter_locked(struct ps_span *span, bool is_next, enum ps_span_place place) {
     do { /* ends: each further round has collected blocks that were returned meanwhile */
         ps_span_collect(span);
@@ -122,7 +122,7 @@ static void enter_locked(struct ps_span *span, bool is_next, enum ps_span_place 
     } while (span->used != 0 && !ps_span_arm(span, ps_span_notice_blocks(span)));
     span->room = (uint8_t)ps_load_relaxed(&x_epoch); /* relaxed: a moment's difference is none */
     note_list(list_of(span), span);
-    if (is_next && span->place == PS_PLACE_AVAILABLE) {
+    if (is_next && span->place != PS_PLACE_FULL) {
         ps_span_list_push_head(list_of(span), span);
     } else {
         ps_span_list_push_tail(list_of(span), span);
@@ -288,7 +288,7 @@ void ps_orphans_age(void) {
 
 static bool is_idle(const struct ps_span *span, uint32_t epochs, uint32_t now) {
     uint32_t age = (now + UINT8_MAX - span->room) % UINT8_MAX;
-    return span->room != 0 && age >= epochs && !ps_span_is_queued(span);
+    return age >= epochs && !ps_span_is_queued(span);
 }
 
 /* Moves the hand to the next idle orphan with room. NULL: none of the next few is; the hand is NULL
@@ -336,8 +336,7 @@ struct ps_span *ps_orphans_take_idle(uint32_t class_index, uint32_t node, uint32
 void ps_orphans_return(struct ps_span *span, bool is_purged) {
     ps_lock_acquire(&shard_of(span->class_index)->lock);
     note_account(span);
-    enter_locked(span, !is_purged, is_purged ? PS_PLACE_PURGED : PS_PLACE_AVAILABLE);
-    span->room = 0;
+    enter_locked(span, !is_purged, PS_PLACE_PURGED);
     finish_locked(span);
 }
 

@@ -48,10 +48,10 @@ bool ps_orphans_salvage(struct ps_span *span, uintptr_t dead_key);
  * ps_orphans_take_idle examines a few orphans of a class and a node, where the last call has
  * stopped, and takes the first that is idle off its list, settled; NULL: none of them is. *is_last:
  * all have been examined, and the next call begins again. The caller alone may change the span's
- * account until ps_orphans_return; blocks that return meanwhile wait. is_purged: its free pages
- * hold no memory, and it is adopted after all others. Otherwise it is adopted next, and not idle
- * again until blocks return to it. In the child of a fork a span that is between both calls is
- * lost.
+ * account until ps_orphans_return, after which it is not idle again until it has been adopted, or
+ * blocks return to it; blocks that return meanwhile wait. Such spans are adopted after all others
+ * with room: first those that were not purged. In the child of a fork a span that is between both
+ * calls is lost.
  */
 void ps_orphans_age(void);
 struct ps_span *ps_orphans_take_idle(uint32_t class_index, uint32_t node, uint32_t epochs,

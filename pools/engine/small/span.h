@@ -42,7 +42,7 @@ enum ps_span_place {
     PS_PLACE_AVAILABLE,   /* has room, on the class's list */
     PS_PLACE_FULL,        /* had no room when last settled; on no list: found by its frees */
     PS_PLACE_PURGING,     /* orphan: a thread purges its free pages; on no list */
-    PS_PLACE_PURGED,      /* orphan: has room, and its free pages hold no memory */
+    PS_PLACE_PURGED,      /* orphan: has room, and holds no page of free blocks alone */
 };
 
 struct ps_span {
