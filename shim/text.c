@@ -19,15 +19,15 @@
 
 static char lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c; }
 
-struct ps_str ps_str_of(const char *string) {
+PS_AT_START struct ps_str ps_str_of(const char *string) {
     return (struct ps_str){.data = string, .length = strlen(string)};
 }
 
-bool ps_str_equals(struct ps_str str, const char *string) {
+PS_AT_START bool ps_str_equals(struct ps_str str, const char *string) {
     return str.length == strlen(string) && memcmp(str.data, string, str.length) == 0;
 }
 
-bool ps_str_equals_any_case(struct ps_str a, struct ps_str b) {
+PS_AT_START bool ps_str_equals_any_case(struct ps_str a, struct ps_str b) {
     if (a.length != b.length) {
         return false;
     }
@@ -41,7 +41,7 @@ bool ps_str_equals_any_case(struct ps_str a, struct ps_str b) {
 
 static bool is_blank(char c) { return c == ' ' || c == '\t'; }
 
-struct ps_str ps_str_trim(struct ps_str str) {
+PS_AT_START struct ps_str ps_str_trim(struct ps_str str) {
     while (str.length > 0 && is_blank(str.data[0])) {
         str.data++;
         str.length--;

@@ -27,7 +27,7 @@ struct orphans {
     uint64_t x_count;       /* length of all lists; written under the lock */
 };
 
-static uint32_t x_epoch = 1; /* from 1 to UINT8_MAX, and again */
+static uint32_t x_epoch;
 
 static PS_SPARSE struct ps_undo_entry undo_entries[SHARDS][UNDO_WORDS];
 
@@ -282,13 +282,11 @@ bool ps_orphans_salvage(struct ps_span *span, uintptr_t dead_key) {
 /* ---- idle orphans ---- */
 
 void ps_orphans_age(void) {
-    uint32_t epoch = ps_load_relaxed(&x_epoch); /* relaxed, both: one thread writes */
-    ps_store_relaxed(&x_epoch, epoch % UINT8_MAX + 1);
+    ps_owner_add(&x_epoch, 1); /* one thread calls it */
 }
 
 static bool is_idle(const struct ps_span *span, uint32_t epochs, uint32_t now) {
-    uint32_t age = (now + UINT8_MAX - span->room) % UINT8_MAX;
-    return age >= epochs && !ps_span_is_queued(span);
+    return (uint8_t)(now - span->room) >= epochs && !ps_span_is_queued(span);
 }
 
 /* Moves the hand to the next idle orphan with room. NULL: none of the next few is; the hand is NULL
