@@ -46,7 +46,7 @@ set(late_shim cxx_new [a-z_]*report record stats text exit_output guard_trace in
     profile unwind[a-z_]* mallctl[a-z_]* extension set)
 list(JOIN late_shim "|" late_shim)
 list(FILTER late_sources INCLUDE REGEX
-    "/engine/(harden|profile|record)/|/pages/|/poison|/(orphan|span)_purge\\.c|/shim/(${late_shim})")
+    "/engine/(harden|profile|record)/|/pages/|/poison|/[os][a-z]+_purge|/shim/(${late_shim})")
 set_source_files_properties(${late_sources} PROPERTIES COMPILE_OPTIONS -ffunction-sections)
 
 # What users of the library link with: poolshim::poolshim.

@@ -281,9 +281,7 @@ bool ps_orphans_salvage(struct ps_span *span, uintptr_t dead_key) {
 
 /* ---- idle orphans ---- */
 
-void ps_orphans_age(void) {
-    ps_owner_add(&x_epoch, 1); /* one thread calls it */
-}
+void ps_orphans_age(void) { ps_owner_add(&x_epoch, 1); /* one thread calls it */ }
 
 static bool is_idle(const struct ps_span *span, uint32_t epochs, uint32_t now) {
     return (uint8_t)(now - span->room) >= epochs && !ps_span_is_queued(span);
