@@ -291,7 +291,7 @@ static bool is_idle(const struct ps_span *span, uint32_t epochs, uint32_t now) {
  * when all have been examined. */
 static struct ps_span *find_idle_locked(struct orphans *orphans, struct ps_undo *undo,
                                         uint32_t epochs) {
-    uint32_t now = ps_load_relaxed(&x_epoch); /* relaxed: as above */
+    uint32_t now = ps_load_relaxed(&x_epoch); /* relaxed: one epoch more or less */
     if (orphans->with_room == NULL) {
         return NULL;
     }
