@@ -53,20 +53,10 @@ static void hand_all_back(void) {
     CHECK_EQ(granules_in_use(), 0);
 }
 
-/* Takes random blocks back as the owner. */
-static void give_some(size_t blocks) {
-    void *head;
-    void *tail;
-    blocks = owner_link_random(blocks, &head, &tail);
-    if (blocks > 0) {
-        ps_span_give_list(owned, head, tail, blocks);
-    }
-}
-
 FRESH_TEST(a_drained_span_goes_back_at_once) {
     owner_start();
     create_full(1024);
-    give_some(out_count);
+    owner_give_random(out_count);
     ps_orphans_add(owned, false);
     CHECK_EQ(ps_orphans_count(), 0);
     CHECK_EQ(granules_in_use(), 0);
@@ -76,7 +66,7 @@ FRESH_TEST(an_orphan_is_adopted_once_with_its_account) {
     owner_start();
     CHECK_PTR_EQ(ps_orphans_adopt(5, ADOPTER_KEY, true), NULL);
     create_full(48);
-    give_some(300);
+    owner_give_random(300);
     ps_orphans_add(owned, false);
     CHECK_EQ(ps_orphans_count(), 1);
     CHECK_EQ(owned->x_owner, PS_KEY_ORPHAN);
@@ -92,7 +82,7 @@ FRESH_TEST(an_orphan_is_adopted_once_with_its_account) {
 /* Adds an orphan that has as many free blocks. */
 static struct ps_span *add_orphan(size_t free_blocks) {
     create_full(48);
-    give_some(free_blocks);
+    owner_give_random(free_blocks);
     ps_orphans_add(owned, false);
     return owned;
 }
@@ -142,7 +132,7 @@ FRESH_TEST(orphans_with_room_are_adopted_in_their_order) {
     struct ps_span *second = add_orphan(100);
     struct ps_span *third = add_orphan(10);
     create_full(48);
-    give_some(1);
+    owner_give_random(1);
     struct ps_span *first = owned;
     ps_orphans_add(first, true);
     create_full(48);
@@ -157,7 +147,7 @@ FRESH_TEST(orphans_with_room_are_adopted_in_their_order) {
 /* Adds an orphan of which as many blocks are out. */
 static struct ps_span *add_sparse(size_t out) {
     create_full(48);
-    give_some(out_count - out);
+    owner_give_random(out_count - out);
     ps_orphans_add(owned, false);
     return owned;
 }
@@ -340,7 +330,7 @@ FRESH_TEST(a_notice_for_an_adopted_span_is_refused) {
 FRESH_TEST(salvage_keeps_returned_blocks_only) {
     owner_start();
     create_full(48);
-    give_some(200);
+    owner_give_random(200);
     GIVEN("a span whose owner died with its account half-written");
     owned->free = (void *)(uintptr_t)0x10;
     owned->free_count = 7;
@@ -379,7 +369,7 @@ FRESH_TEST(any_order_of_giving_handing_and_adopting_ends_with_nothing_left) {
     for (int round = 0; round < 300; round++) {
         create_full(ps_size_classes[unit_random() % ps_size_class_count].block_bytes);
         if (unit_random() % 2 == 0) {
-            give_some(unit_random() % (out_count + 1));
+            owner_give_random(unit_random() % (out_count + 1));
         }
         if (out_count == 0) {
             ps_orphans_add(owned, false);

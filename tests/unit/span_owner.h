@@ -173,6 +173,16 @@ __attribute__((unused)) static size_t owner_link_random(size_t wanted, void **he
     return count;
 }
 
+/* Takes random blocks back as the owner. */
+__attribute__((unused)) static void owner_give_random(size_t blocks) {
+    void *head;
+    void *tail;
+    blocks = owner_link_random(blocks, &head, &tail);
+    if (blocks > 0) {
+        ps_span_give_list(owned, head, tail, blocks);
+    }
+}
+
 /* The longest run of blocks that are out from a random one on, noted as in. */
 __attribute__((unused)) static size_t owner_cut_gap(size_t wanted, char **lowest) {
     size_t index = owner_random_out();

@@ -54,15 +54,6 @@ static size_t count_unused(size_t *holes) {
     return pages;
 }
 
-static void give(size_t blocks) {
-    void *head;
-    void *tail;
-    blocks = owner_link_random(blocks, &head, &tail);
-    if (blocks > 0) {
-        ps_span_give_list(owned, head, tail, blocks);
-    }
-}
-
 static void hand(size_t blocks) {
     for (size_t i = 0; i < blocks && out_count > 0; i++) {
         void *head;
@@ -123,7 +114,7 @@ FRESH_TEST(pages_without_live_blocks_are_purged_in_every_class) {
             create(ps_size_classes[class_index].block_bytes);
             take_all();
             size_t live = ps_min(left + 1, out_count);
-            give((out_count - live) / 2);
+            owner_give_random((out_count - live) / 2);
             (void)ps_span_collect(owned);
             hand((out_count - live) / 2);
             (void)ps_span_collect(owned); /* a stash, a list, and what returns behind it */
@@ -142,7 +133,7 @@ FRESH_TEST(gaps_and_blocks_that_were_never_granted_are_purged_too) {
         }
         give_gap();
         if (out_count > 0) {
-            give(out_count - 1);
+            owner_give_random(out_count - 1);
         } else {
             (void)owner_take(1);
         }
@@ -161,7 +152,7 @@ FRESH_TEST(a_span_that_is_purged_again_and_again_keeps_its_account) {
     take_all();
     for (int round = 0; round < 200; round++) {
         size_t live = 1 + unit_random() % 20;
-        give(out_count - ps_min(live, out_count));
+        owner_give_random(out_count - ps_min(live, out_count));
         ps_span_settle(owned);
         write_live();
         (void)ps_span_purge(owned);
@@ -178,7 +169,7 @@ FRESH_TEST(pages_that_the_system_keeps_stay_in_the_list) {
     owner_start();
     create(64);
     take_all();
-    give(out_count - 4);
+    owner_give_random(out_count - 4);
     ps_span_settle(owned);
     fake_os_refuse(FAKE_OS_BIT(FAKE_OS_PURGE));
     write_live();
@@ -193,7 +184,7 @@ FRESH_TEST(a_full_span_stays_as_it_is) {
     owner_start();
     create(64);
     take_all();
-    give(PAGE / 64);
+    owner_give_random(PAGE / 64);
     ps_span_settle(owned);
     uint64_t calls = fake_os_calls(FAKE_OS_PURGE);
     CHECK_EQ(ps_span_purge(owned), 0);
@@ -205,7 +196,7 @@ FRESH_TEST(a_block_that_is_on_its_list_twice_is_noticed) {
     owner_start();
     create(64);
     take_all();
-    give(out_count - 4);
+    owner_give_random(out_count - 4);
     ps_span_settle(owned);
     ps_link_write(owned->free, owned->free, owned->salt);
     CHECK_ABORTS((void)ps_span_purge(owned), "double free");

@@ -11,8 +11,6 @@
 
 #include "pools/engine/base/bits.h"
 #include "pools/engine/os/os.h"
-#include "pools/engine/page/huge.h"
-#include "pools/engine/page/page_cache.h"
 #include "pools/engine/page/purge.h"
 #include "pools/engine/small/span_remote.h"
 

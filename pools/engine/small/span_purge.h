@@ -16,8 +16,9 @@
  * order. Owner, or a thread that has taken an orphan off its list. The account is settled, and the
  * span is in no bin.
  *
- * Returns the number of bytes; 0: less than two pages, and nothing has changed. Cost: a cache miss
- * for each free block, and a system call for each hole.
+ * Returns the number of bytes. 0: no block is out, less than two pages could be purged, or the
+ * system refused; returned blocks have been collected. Cost: a cache miss for each free block, and
+ * a system call for each hole.
  */
 size_t ps_span_purge(struct ps_span *span);
 
