@@ -140,11 +140,11 @@ FRESH_TEST(threads_that_free_what_they_made_take_no_lock) {
         for (size_t i = 0; i < 8; i++) {
             worker_do(&workers[i], make_and_free, &wanted[s]);
         }
-        ps_lock_acquire(&ps_medium_regions_lock);
+        ps_lock_acquire(&ps_medium_shard_at(0)->lock);
         for (size_t i = 0; i < 8; i++) {
             worker_do(&workers[i], make_and_free, &wanted[s]);
         }
-        ps_lock_release(&ps_medium_regions_lock);
+        ps_lock_release(&ps_medium_shard_at(0)->lock);
     }
     for (size_t i = 0; i < 8; i++) {
         worker_stop(&workers[i]);

@@ -3,9 +3,12 @@
 /*
  * Forks after each instruction of another thread's work with medium blocks: see fork_step_test.c.
  */
-#include "tests/unit/fork_step_check.h"
+#include "pools/engine/page/medium_regions.h"
 
 #include "pools/engine/heap/medium_cache.h"
+#include "tests/unit/fake_os.h"
+#include "tests/unit/fork_step_check.h"
+#include "tests/unit/set_nodes.h"
 
 static void medium_blocks(void) {
     void *a = ps_heap_alloc(100000);
@@ -22,6 +25,17 @@ FRESH_TEST(medium_blocks_come_and_go) {
     busy_granules_max = 16; /* a region that is on its way from the page cache or back */
     ps_engine_start();
     fork_at_each_step(NULL, medium_blocks, use_everything, 31);
+}
+
+/* The shards of another node are made when it is first used, whichever part the thread has. */
+FRESH_TEST(a_shard_is_made_and_used) {
+    busy_granules_max = 16;
+    ps_engine_start();
+    set_nodes();
+    fake_os_set_cpu(1);
+    ps_medium_set_spread(4);
+    fork_at_each_step(NULL, medium_blocks, use_everything, 31);
+    CHECK(ps_medium_shard_at(1) != NULL);
 }
 
 /* Blocks that wait leave a full cache, from its middle and all at the end. */

@@ -8,6 +8,7 @@
 #include "pools/engine/heap/heap.h"
 #include "pools/engine/os/lock.h"
 #include "pools/engine/os/os.h"
+#include "pools/engine/page/medium.h"
 #include "pools/engine/page/retention.h"
 
 #include <errno.h>
@@ -304,7 +305,9 @@ uint32_t ps_background_threads(void) {
 }
 
 void ps_background_count_cpus(void) {
-    ps_store_relaxed(&x_cpus, ps_os_cpus()); /* relaxed: a number */
+    uint32_t cpus = ps_os_cpus();
+    ps_store_relaxed(&x_cpus, cpus); /* relaxed: a number */
+    ps_medium_set_processors(cpus);
 }
 
 bool ps_background_is_crowded(void) {

@@ -9,10 +9,10 @@
 #include "pools/engine/base/bits.h"
 #include "pools/engine/base/compiler.h"
 #include "pools/engine/page/medium_regions.h"
-#include "pools/engine/page/node.h"
 #include "pools/engine/page/page_cache.h"
 
 #define EMPTY_KEPT 1 /* regions, so that a program that oscillates across a boundary keeps it */
+#define IDLE_PAGES PS_PAGE_BITS /* dirty ones, from which on a shard serves others, too */
 
 /* The region of an address inside of it. */
 static struct ps_medium_region *region_at(const void *address) {
@@ -23,13 +23,6 @@ static struct ps_medium_region *region_at(const void *address) {
 
 static size_t page_in(struct ps_medium_region *region, const void *address) {
     return (size_t)((const char *)address - ps_medium_run_of(region)->base) >> PS_MEDIUM_PAGE_SHIFT;
-}
-
-/* Notes that fewer pages are dirty now. */
-static void lower_mark_locked(void) {
-    struct ps_medium_counts counts;
-    ps_medium_regions_count(&counts);
-    ps_medium_purge_note(counts.dirty_pages - counts.refused_pages);
 }
 
 /* ---- regions ---- */
@@ -110,8 +103,8 @@ static size_t place_in(size_t from, size_t to, size_t pages, size_t align) {
     return to - from < 2 * pages && last >= from ? last : ps_round_up(from, align);
 }
 
-static char *take_from_locked(struct ps_medium_region *region, size_t pages, size_t align,
-                              bool *is_zero) {
+static char *take_from_locked(struct ps_medium_shard *shard, struct ps_medium_region *region,
+                              size_t pages, size_t align, bool *is_zero) {
     size_t best = 0;
     size_t best_hole = SIZE_MAX;
     for (size_t at = ps_pages_next_set(region->free, 0); at < PS_PAGE_BITS && best_hole != pages;) {
@@ -123,108 +116,157 @@ static char *take_from_locked(struct ps_medium_region *region, size_t pages, siz
         at = ps_pages_next_set(region->free, end);
     }
     PS_CHECK(best_hole != SIZE_MAX);
-    ps_medium_regions_unlink(region);
-    *is_zero = ps_medium_region_use(region, best, best + pages, best_hole);
-    ps_medium_regions_link(region);
-    lower_mark_locked();
+    ps_medium_regions_unlink(shard, region);
+    *is_zero = ps_medium_region_use(shard, region, best, best + pages, best_hole);
+    ps_medium_regions_link(shard, region);
+    ps_medium_regions_lower(shard);
     return ps_medium_run_of(region)->base + (best << PS_MEDIUM_PAGE_SHIFT);
 }
 
-/* A region of any node: memory is exhausted. */
-static struct ps_medium_region *find_elsewhere_locked(size_t pages) {
-    struct ps_medium_region *region = NULL;
-    for (uint32_t node = 0; region == NULL && node <= ps_node_last(); node++) {
-        region = ps_medium_regions_find(pages, node);
+/* From a region that is there, or NULL. */
+static char *take_from_shard_locked(struct ps_medium_shard *shard, size_t pages, size_t align,
+                                    bool *is_zero) {
+    struct ps_medium_region *region = ps_medium_regions_find(shard, pages + align - 1);
+    return region != NULL ? take_from_locked(shard, region, pages, align, is_zero) : NULL;
+}
+
+/* From a shard of the same node that has as many dirty pages as a region: so a new region is not
+ * filled while memory is idle elsewhere. NULL: there is none, or its lock is held. */
+static char *take_from_idle(const struct ps_medium_shard *own, size_t pages, size_t align,
+                            bool *is_zero) {
+    char *block = NULL;
+    struct ps_medium_shard *shard;
+    for (size_t i = 0; block == NULL && (shard = ps_medium_shard_at(i)) != NULL; i++) {
+        bool is_idle = ps_load_relaxed(&shard->x_dirty) >= IDLE_PAGES; /* relaxed: a hint */
+        if (is_idle && shard != own && shard->node == own->node && ps_lock_try(&shard->lock)) {
+            block = take_from_shard_locked(shard, pages, align, is_zero);
+            ps_medium_shard_leave(shard);
+        }
     }
-    return region;
+    return block;
+}
+
+/* From any shard: memory is exhausted. */
+static PS_COLD char *take_from_any(size_t pages, size_t align, bool *is_zero) {
+    char *block = NULL;
+    struct ps_medium_shard *shard;
+    for (size_t i = 0; block == NULL && (shard = ps_medium_shard_at(i)) != NULL; i++) {
+        ps_medium_shard_enter(shard);
+        block = take_from_shard_locked(shard, pages, align, is_zero);
+        ps_medium_shard_leave(shard);
+    }
+    return block;
 }
 
 char *ps_medium_take(size_t pages, size_t align, bool *is_zero) {
     PS_CHECK(pages > 0 && pages <= PS_MEDIUM_PAGES_LIMIT && align <= PS_MEDIUM_ALIGN_LIMIT);
-    uint32_t node = ps_node_here();
-    ps_lock_acquire(&ps_medium_regions_lock);
-    struct ps_medium_region *region = ps_medium_regions_find(pages + align - 1, node);
-    if (region == NULL) {
-        ps_lock_release(&ps_medium_regions_lock);
-        struct ps_medium_region *made = make(); /* two threads may both: one is used later */
-        ps_lock_acquire(&ps_medium_regions_lock);
-        if (made != NULL) {
-            ps_medium_regions_link_new(made);
-            ps_lock_commit(&ps_medium_regions_lock);
-        }
-        region = made != NULL ? made : find_elsewhere_locked(pages + align - 1);
+    struct ps_medium_shard *shard = ps_medium_shard_here();
+    ps_medium_shard_enter(shard);
+    char *block = take_from_shard_locked(shard, pages, align, is_zero);
+    ps_medium_shard_leave(shard);
+    if (PS_LIKELY(block != NULL)) {
+        return block;
     }
-    if (region == NULL) {
-        ps_lock_release(&ps_medium_regions_lock);
-        return NULL;
+    block = take_from_idle(shard, pages, align, is_zero);
+    if (block != NULL) {
+        return block;
     }
-    char *block = take_from_locked(region, pages, align, is_zero);
-    ps_lock_release(&ps_medium_regions_lock);
+    struct ps_medium_region *made = make(); /* two threads may both: one is used later */
+    if (made == NULL) {
+        return take_from_any(pages, align, is_zero);
+    }
+    ps_medium_shard_enter(shard);
+    ps_medium_regions_link_new(shard, made);
+    ps_lock_commit(&shard->lock);
+    block = take_from_locked(shard, made, pages, align, is_zero);
+    ps_medium_shard_leave(shard);
     return block;
 }
 
 /* ---- return ---- */
 
+/* Unlinks an empty region beyond those that stay, and adds it to a list. Returns false if there is
+ * none. */
+static bool drop_empty_locked(struct ps_medium_shard *shard, size_t kept, struct ps_run **emptied) {
+    struct ps_run *run = ps_medium_regions_take_empty(shard, kept);
+    if (run != NULL) {
+        ps_lock_commit(&shard->lock);
+        run->next = *emptied;
+        *emptied = run;
+        ps_medium_regions_lower(shard);
+    }
+    return run != NULL;
+}
+
+static void give_locked(struct ps_medium_shard *shard, struct ps_medium_region *region,
+                        ps_medium_block block, struct ps_run **emptied) {
+    size_t page = page_in(region, ps_medium_address_of(block));
+    ps_medium_regions_unlink(shard, region);
+    ps_medium_region_free(shard, region, page, page + ps_medium_pages_of(block));
+    ps_medium_regions_link(shard, region);
+    ps_lock_commit(&shard->lock);
+    (void)drop_empty_locked(shard, EMPTY_KEPT, emptied);
+}
+
 void ps_medium_give(const ps_medium_block *blocks, size_t count) {
     struct ps_run *emptied = NULL;
-    ps_lock_acquire(&ps_medium_regions_lock);
+    struct ps_medium_shard *held = NULL;
     for (size_t i = 0; i < count; i++) {
         struct ps_medium_region *region = region_at(ps_medium_address_of(blocks[i]));
-        size_t page = page_in(region, ps_medium_address_of(blocks[i]));
-        ps_medium_regions_unlink(region);
-        ps_medium_region_free(region, page, page + ps_medium_pages_of(blocks[i]));
-        ps_medium_regions_link(region);
-        ps_lock_commit(&ps_medium_regions_lock);
-        struct ps_run *run = ps_medium_regions_take_empty(EMPTY_KEPT);
-        if (run != NULL) {
-            ps_lock_commit(&ps_medium_regions_lock);
-            run->next = emptied;
-            emptied = run;
-            lower_mark_locked();
+        struct ps_medium_shard *shard = ps_medium_shard_of(region);
+        if (shard != held) {
+            if (held != NULL) {
+                ps_medium_shard_leave(held);
+            }
+            ps_medium_shard_enter(shard);
+            held = shard;
         }
+        give_locked(shard, region, blocks[i], &emptied);
     }
-    ps_lock_release(&ps_medium_regions_lock);
+    if (held != NULL) {
+        ps_medium_shard_leave(held);
+    }
     unmake(emptied);
 }
 
 void ps_medium_drop_empty(size_t kept) {
     struct ps_run *emptied = NULL;
-    ps_lock_acquire(&ps_medium_regions_lock);
-    struct ps_run *run = ps_medium_regions_take_empty(kept);
-    while (run != NULL) { /* ends: fewer empty ones are left each time */
-        ps_lock_commit(&ps_medium_regions_lock);
-        run->next = emptied;
-        emptied = run;
-        run = ps_medium_regions_take_empty(kept);
+    struct ps_medium_shard *shard;
+    for (size_t i = 0; (shard = ps_medium_shard_at(i)) != NULL; i++) {
+        ps_medium_shard_enter(shard);
+        while (drop_empty_locked(shard, kept, &emptied)) { /* ends: fewer are left each time */
+        }
+        ps_medium_regions_lower(shard);
+        ps_medium_shard_leave(shard);
     }
-    lower_mark_locked();
-    ps_lock_release(&ps_medium_regions_lock);
     unmake(emptied);
 }
 
 bool ps_medium_extend(ps_medium_block block, size_t more) {
     struct ps_medium_region *region = region_at(ps_medium_address_of(block));
+    struct ps_medium_shard *shard = ps_medium_shard_of(region);
     size_t from = page_in(region, ps_medium_address_of(block)) + ps_medium_pages_of(block);
-    ps_lock_acquire(&ps_medium_regions_lock);
+    ps_medium_shard_enter(shard);
     /* `from` if a block follows, or the region ends. */
     size_t end = ps_max(ps_pages_next_clear(region->free, from), from);
     bool is_free = end - from >= more;
     if (is_free) {
-        ps_medium_regions_unlink(region);
-        (void)ps_medium_region_use(region, from, from + more, end - from);
-        ps_medium_regions_link(region);
-        lower_mark_locked();
+        ps_medium_regions_unlink(shard, region);
+        (void)ps_medium_region_use(shard, region, from, from + more, end - from);
+        ps_medium_regions_link(shard, region);
+        ps_medium_regions_lower(shard);
     }
-    ps_lock_release(&ps_medium_regions_lock);
+    ps_medium_shard_leave(shard);
     return is_free;
 }
 
 bool ps_medium_is_free(const void *address) {
     struct ps_medium_region *region = region_at(address);
+    struct ps_medium_shard *shard = ps_medium_shard_of(region);
     size_t page = page_in(region, address);
-    ps_lock_acquire(&ps_medium_regions_lock);
+    ps_medium_shard_enter(shard);
     bool is_free = ((region->free[page / 64] >> page % 64) & 1) != 0;
-    ps_lock_release(&ps_medium_regions_lock);
+    ps_medium_shard_leave(shard);
     return is_free;
 }
 
@@ -233,9 +275,21 @@ uint32_t ps_medium_node_of(ps_medium_block block) {
 }
 
 void ps_medium_count(struct ps_medium_counts *out) {
-    ps_lock_acquire(&ps_medium_regions_lock);
-    ps_medium_regions_count(out);
-    ps_lock_release(&ps_medium_regions_lock);
+    struct ps_medium_shard *shard;
+    *out = (struct ps_medium_counts){0};
+    for (size_t i = 0; (shard = ps_medium_shard_at(i)) != NULL; i++) {
+        ps_medium_shard_enter(shard);
+        out->region_count += shard->counts.region_count;
+        out->dirty_pages += shard->counts.dirty_pages;
+        out->refused_pages += shard->counts.refused_pages;
+        out->clean_pages += shard->counts.clean_pages;
+        ps_medium_shard_leave(shard);
+    }
 }
 
-void ps_medium_fork_child(void) { ps_lock_fork_child(&ps_medium_regions_lock); }
+void ps_medium_fork_child(void) {
+    struct ps_medium_shard *shard;
+    for (size_t i = 0; (shard = ps_medium_shard_at(i)) != NULL; i++) {
+        ps_lock_fork_child(&shard->lock);
+    }
+}

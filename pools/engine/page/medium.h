@@ -66,7 +66,8 @@ struct ps_medium_region {
     uint16_t longest;                  /* 88 in pages */
     uint16_t free_pages;               /* 90 */
     uint16_t dirty_free;               /* 92 */
-    uint16_t is_refused;               /* 94 purging was refused; no page was freed since */
+    uint8_t is_refused;                /* 94 purging was refused; no page was freed since */
+    uint8_t x_shard;                   /* 95 see medium_regions.h */
 };
 
 _Static_assert(sizeof(struct ps_medium_region) == PS_TENANT_BYTES, "a tenant's half of a slot");
@@ -96,6 +97,9 @@ struct ps_medium_counts {
     uint64_t refused_pages; /* of them: refused by the system when purged */
     uint64_t clean_pages;   /* free, hold none */
 };
+
+/* The processors that the process may use: the number of its locks depends on it. Any thread. */
+void ps_medium_set_processors(uint32_t count);
 
 /* Allocates a block without a mark. pages: 1..PS_MEDIUM_PAGES_LIMIT, align: a power of two of pages
  * up to PS_MEDIUM_ALIGN_LIMIT; both of whole OS pages. NULL when memory is exhausted. */
@@ -129,9 +133,6 @@ void ps_medium_fork_child(void);
  * first, which are the last to be allocated. Any thread; lock PS_RANK_MEDIUM_PURGE, held over
  * system calls, and waited for by ps_medium_purge_all only.
  */
-
-/* Notes that fewer pages are dirty now. Lock PS_RANK_MEDIUM held. */
-void ps_medium_purge_note(uint64_t dirty_pages);
 
 /* Reads the clock and purges pages that are due, a bounded number per call. */
 void ps_medium_purge_tick(uint64_t now_ms);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Purge, see medium.h. Lock: purge_lock protects all here; the mark of the current quarter is also
- * lowered under the lock of the regions: see retention.h. Detached pages stay in `detached`
- * while it is purged, where the child of a fork finds it.
+ * Purge, see medium.h. Due pages are found for each shard (medium_regions.h), so that no count is
+ * common to all. Lock: purge_lock protects all here, and `due` of the shards; the mark of their
+ * current quarter is also lowered under their own locks: see retention.h. Detached pages stay in
+ * `detached` while they are purged, where the child of a fork finds them.
  */
 #include "pools/engine/page/medium.h"
 
@@ -20,15 +21,14 @@
 #define RETRY_LIMIT 64
 
 static struct ps_lock purge_lock = PS_LOCK_INIT(PS_RANK_MEDIUM_PURGE);
-static struct ps_low_water low_water; /* of dirty pages that the system did not refuse */
-static uint64_t x_next_ms;            /* end of the current quarter */
-static uint64_t x_due;                /* pages found idle, not purged yet */
+static uint64_t x_next_ms; /* end of the current quarter */
+static uint64_t x_due;     /* pages found idle, not purged yet: of all shards */
 static struct ps_purge_credit credit;
 static bool is_apart;            /* see huge.h */
 static size_t retry_regions = 1; /* regions with refused pages to retry at the end of a quarter */
 
 /* The free, dirty pages of a region during their purge, in which they are not free. Empty: region
- * is NULL. Written under the lock of the regions, by the purging thread. */
+ * is NULL. Written under the lock of the region's shard, by the purging thread. */
 static struct {
     struct ps_medium_region *region;
     uint64_t pages[PS_PAGE_BIT_WORDS];
@@ -50,17 +50,17 @@ static uint64_t highest_bits(uint64_t bits, size_t limit) {
     return bits;
 }
 
-/* Detaches those of the region with the longest hole, at most `limit`. Returns their number; 0:
- * there are none. */
-static size_t detach_dirty(size_t limit) {
+/* Detaches those of the region with the longest hole of a shard, at most `limit`. Returns their
+ * number; 0: there are none. */
+static size_t detach_dirty(struct ps_medium_shard *shard, size_t limit) {
     size_t pages = 0;
-    ps_lock_acquire(&ps_medium_regions_lock);
-    struct ps_medium_region *region = ps_medium_regions_find_dirty();
+    ps_medium_shard_enter(shard);
+    struct ps_medium_region *region = ps_medium_regions_find_dirty(shard);
     if (region != NULL) {
-        ps_medium_regions_unlink(region);
-        ps_medium_regions_note(&detached.region);
+        ps_medium_regions_unlink(shard, region);
+        ps_medium_regions_note(shard, &detached.region);
         for (size_t i = PS_PAGE_BIT_WORDS; i-- > 0;) {
-            ps_medium_regions_note(&region->free[i]);
+            ps_medium_regions_note(shard, &region->free[i]);
             uint64_t bits = highest_bits(region->free[i] & region->dirty[i], limit - pages);
             detached.pages[i] = bits;
             region->free[i] &= ~bits;
@@ -70,23 +70,24 @@ static size_t detach_dirty(size_t limit) {
         region->dirty_free = (uint16_t)(region->dirty_free - pages);
         region->longest = (uint16_t)ps_pages_longest(region->free, PS_PAGE_BITS);
         detached.region = region;
-        ps_medium_regions_link(region);
+        ps_medium_regions_link(shard, region);
     }
-    ps_lock_release(&ps_medium_regions_lock);
+    ps_medium_shard_leave(shard);
     return pages;
 }
 
 /* Frees them again; those in `purged` are clean, and the system has refused the others. NULL: it
  * was not asked. */
 static void attach(const uint64_t purged[PS_PAGE_BIT_WORDS]) {
-    ps_lock_acquire(&ps_medium_regions_lock);
     struct ps_medium_region *region = detached.region;
+    struct ps_medium_shard *shard = ps_medium_shard_of(region);
     size_t clean = 0;
     size_t dirty = 0;
-    ps_medium_regions_unlink(region);
+    ps_medium_shard_enter(shard);
+    ps_medium_regions_unlink(shard, region);
     for (size_t i = 0; i < PS_PAGE_BIT_WORDS; i++) {
-        ps_medium_regions_note(&region->free[i]);
-        ps_medium_regions_note(&region->dirty[i]);
+        ps_medium_regions_note(shard, &region->free[i]);
+        ps_medium_regions_note(shard, &region->dirty[i]);
         region->free[i] |= detached.pages[i];
         uint64_t bits = purged != NULL ? purged[i] : 0;
         region->dirty[i] &= ~bits;
@@ -97,29 +98,37 @@ static void attach(const uint64_t purged[PS_PAGE_BIT_WORDS]) {
     region->dirty_free = (uint16_t)(region->dirty_free + dirty);
     region->is_refused = purged != NULL && dirty != 0;
     region->longest = (uint16_t)ps_pages_longest(region->free, PS_PAGE_BITS);
-    ps_medium_regions_note(&detached.region);
+    ps_medium_regions_note(shard, &detached.region);
     detached.region = NULL;
-    ps_medium_regions_link(region);
-    ps_lock_release(&ps_medium_regions_lock);
+    ps_medium_regions_link(shard, region);
+    ps_medium_shard_leave(shard);
 }
 
-/* Makes one of the regions with refused pages dirty again, to be retried. Returns false when there
- * is none. */
-static bool unstick(void) {
-    ps_lock_acquire(&ps_medium_regions_lock);
-    struct ps_medium_region *region = ps_medium_regions_find_refused();
+/* Makes one of a shard's regions with refused pages dirty again, to be retried. Returns false when
+ * there is none. */
+static bool unstick_in(struct ps_medium_shard *shard) {
+    ps_medium_shard_enter(shard);
+    struct ps_medium_region *region = ps_medium_regions_find_refused(shard);
     if (region != NULL) {
-        ps_medium_regions_unlink(region);
+        ps_medium_regions_unlink(shard, region);
         region->is_refused = 0;
-        ps_medium_regions_link(region);
+        ps_medium_regions_link(shard, region);
     }
-    ps_lock_release(&ps_medium_regions_lock);
+    ps_medium_shard_leave(shard);
     return region != NULL;
 }
 
-/* ---- the rule ---- */
+/* The same of any shard. */
+static bool unstick(void) {
+    bool is_any = false;
+    struct ps_medium_shard *shard;
+    for (size_t i = 0; !is_any && (shard = ps_medium_shard_at(i)) != NULL; i++) {
+        is_any = unstick_in(shard);
+    }
+    return is_any;
+}
 
-void ps_medium_purge_note(uint64_t dirty_pages) { ps_low_water_note(&low_water, dirty_pages); }
+/* ---- the rule ---- */
 
 /* Medium pages per page of the system. */
 static size_t os_pages(void) { return ps_max(ps_os_page_bytes() >> PS_MEDIUM_PAGE_SHIFT, 1); }
@@ -154,12 +163,12 @@ static size_t limit_of(const struct goal *goal) {
     return ps_round_up(ps_min(ps_min(goal->pages, affordable), PS_PAGE_BITS), os_pages());
 }
 
-/* Purges free dirty pages of one region. Returns the number of purged pages; *is_any: there were
- * some. */
-static size_t purge_region(struct goal *goal, bool *is_any) {
+/* Purges free dirty pages of one region of a shard. Returns the number of purged pages; *is_any:
+ * there were some. */
+static size_t purge_region(struct ps_medium_shard *shard, struct goal *goal, bool *is_any) {
     uint64_t purged[PS_PAGE_BIT_WORDS] = {0};
     size_t done = 0;
-    *is_any = detach_dirty(limit_of(goal)) != 0;
+    *is_any = detach_dirty(shard, limit_of(goal)) != 0;
     if (!*is_any) {
         return 0;
     }
@@ -182,15 +191,26 @@ static size_t purge_region(struct goal *goal, bool *is_any) {
     return done;
 }
 
-static uint64_t purge_pages(struct goal *goal) {
+/* Purges pages of a shard. */
+static uint64_t purge_shard(struct ps_medium_shard *shard, struct goal *goal) {
     uint64_t done = 0;
     bool is_any = true;
     while (is_any && goal->pages != 0 && goal->cost_us > 0) { /* ends: by its cost at the latest */
-        size_t pages = purge_region(goal, &is_any);
+        size_t pages = purge_region(shard, goal, &is_any);
         goal->pages -= ps_min(goal->pages, pages);
         done += pages;
     }
-    ps_low_water_lower(&low_water, done);
+    ps_low_water_lower(&shard->low_water, done);
+    return done;
+}
+
+/* Purges pages of all shards, due or not. */
+static uint64_t purge_pages(struct goal *goal) {
+    uint64_t done = 0;
+    struct ps_medium_shard *shard;
+    for (size_t i = 0; (shard = ps_medium_shard_at(i)) != NULL; i++) {
+        done += purge_shard(shard, goal);
+    }
     ps_medium_drop_empty(EMPTY_KEPT); /* purging kept their pages */
     return done;
 }
@@ -202,15 +222,19 @@ static void recover(void) {
     }
 }
 
-/* Number of dirty pages that are not refused. */
-static uint64_t count_dirty(void) {
+static void prepare(void) {
     struct ps_page_counts pages;
-    struct ps_medium_counts counts;
     recover();
     ps_page_cache_count(&pages);
-    ps_medium_count(&counts);
     is_apart = ps_huge_keeps_holes(pages.arena_granules);
-    return counts.dirty_pages - counts.refused_pages;
+}
+
+/* Number of a shard's dirty pages that are not refused. */
+static uint64_t count_dirty(struct ps_medium_shard *shard) {
+    ps_medium_shard_enter(shard);
+    uint64_t dirty = ps_medium_regions_dirty(shard);
+    ps_medium_shard_leave(shard);
+    return dirty;
 }
 
 /* Retries locked memory, which may have been unlocked: one region per quarter, and more while none
@@ -223,37 +247,66 @@ static void retry_refused(void) {
     retry_regions = tried == 0 ? 1 : ps_min(4 * retry_regions, RETRY_LIMIT);
 }
 
+/* Finds the pages that are due after so many quarters; 0: all dirty ones. */
+static void find_due(uint64_t quarters) {
+    uint64_t due = 0;
+    struct ps_medium_shard *shard;
+    for (size_t i = 0; (shard = ps_medium_shard_at(i)) != NULL; i++) {
+        uint64_t dirty = count_dirty(shard);
+        shard->due = quarters == 0 ? dirty : ps_low_water_end(&shard->low_water, quarters, dirty);
+        due += shard->due;
+    }
+    ps_store_relaxed(&x_due, due); /* relaxed: a hint without the lock */
+}
+
 static void end_quarter(uint64_t now_ms, uint64_t due_ms, uint64_t quarter_ms) {
-    uint64_t dirty = count_dirty();
+    prepare();
     ps_store_relaxed(&x_next_ms, now_ms + quarter_ms); /* relaxed: a hint without the lock */
     if (due_ms == 0) {
         return; /* the first tick starts the clock */
     }
+    find_due(quarter_ms == 0 ? 0 : 1 + (now_ms - due_ms) / quarter_ms);
     if (quarter_ms != 0 || now_ms != due_ms) { /* without a delay, not at each call */
         retry_refused();
     }
-    uint64_t due = quarter_ms == 0
-                       ? dirty
-                       : ps_low_water_end(&low_water, 1 + (now_ms - due_ms) / quarter_ms, dirty);
-    ps_store_relaxed(&x_due, due); /* relaxed: as above */
 }
 
-/* Purges one step of the pages that are due. Pages allocated since they were found idle are not. */
+/* A shard's due pages that are still idle: without those allocated since they were found. */
+static uint64_t due_of(const struct ps_medium_shard *shard, uint64_t quarter_ms) {
+    /* relaxed: see retention.h. */
+    return quarter_ms == 0 ? shard->due
+                           : ps_min(shard->due, ps_load_relaxed(&shard->low_water.x_current));
+}
+
+/* Purges one step of the pages that are due. */
 static void purge_due(uint64_t now_ms, uint64_t quarter_ms) {
-    uint64_t due = ps_load_relaxed(&x_due); /* relaxed: written under the lock only */
+    uint64_t due = 0;
+    struct ps_medium_shard *shard;
+    for (size_t i = 0; (shard = ps_medium_shard_at(i)) != NULL; i++) {
+        due += due_of(shard, quarter_ms);
+    }
     if (quarter_ms != 0) {
-        due = ps_min(due, ps_load_relaxed(&low_water.x_current)); /* relaxed: see retention.h */
         ps_purge_credit_add(&credit, now_ms, due << PS_MEDIUM_PAGE_SHIFT);
         if (due != 0 && credit.us <= 0) {
             return;
         }
     }
     int64_t step_us = ps_purge_step_us(due << PS_MEDIUM_PAGE_SHIFT);
-    struct goal goal = {.pages = due, .cost_us = step_us};
-    uint64_t done = due != 0 ? purge_pages(&goal) : 0;
+    struct goal goal = {.cost_us = step_us};
+    uint64_t rest = 0;
+    for (size_t i = 0; (shard = ps_medium_shard_at(i)) != NULL; i++) {
+        goal.pages = due_of(shard, quarter_ms);
+        bool has_credit = goal.cost_us > 0;
+        uint64_t done = goal.pages != 0 ? purge_shard(shard, &goal) : 0;
+        /* If none of its pages was released, none will be this time. */
+        shard->due = done != 0 || !has_credit ? shard->due - ps_min(shard->due, done) : 0;
+        rest += shard->due;
+    }
+    if (due != 0) {
+        ps_medium_drop_empty(EMPTY_KEPT); /* purging kept their pages */
+    }
     credit.us -= quarter_ms != 0 ? step_us - goal.cost_us : 0;
-    /* relaxed: a hint without the lock. If no page was released, none will be this time. */
-    ps_store_relaxed(&x_due, done != 0 ? due - ps_min(due, done) : 0);
+    ps_store_relaxed(&x_due, rest); /* relaxed: a hint without the lock */
 }
 
 void ps_medium_purge_tick(uint64_t now_ms) {
@@ -291,9 +344,12 @@ uint64_t ps_medium_purge_some(uint64_t pages) {
 bool ps_medium_purge_all(void) {
     ps_medium_drop_empty(0);
     ps_lock_acquire(&purge_lock);
+    prepare();
     while (unstick()) { /* ends: nothing is refused meanwhile */
     }
-    struct goal goal = {.pages = count_dirty(), .cost_us = INT64_MAX};
+    struct ps_medium_counts counts;
+    ps_medium_count(&counts);
+    struct goal goal = {.pages = counts.dirty_pages, .cost_us = INT64_MAX};
     uint64_t done = purge_pages(&goal);
     ps_store_relaxed(&x_due, (uint64_t)0); /* relaxed: as above */
     ps_lock_release(&purge_lock);

@@ -6,7 +6,10 @@
 
 #include "pools/engine/base/bits.h"
 #include "pools/engine/base/compiler.h"
+#include "pools/engine/page/metadata.h"
 #include "pools/engine/page/node.h"
+
+#include <string.h>
 
 #define LENGTHS (PS_PAGE_BITS + 1)
 #define LENGTH_WORDS (PS_PAGE_BIT_WORDS + 1)
@@ -16,7 +19,7 @@
 enum sort { CLEAN, DIRTY, REFUSED, SORTS };
 
 /* Regions by the length of their longest hole. */
-struct lists {
+struct ps_medium_lists {
     struct ps_run *heads[LENGTHS];
     uint64_t filled[LENGTH_WORDS]; /* bit set == head not NULL */
 };
@@ -25,56 +28,171 @@ struct lists {
  * its bits, and the counts. */
 #define UNDO_WORDS 64
 
-PS_SPARSE PS_UNDO_LOG(medium_undo, UNDO_WORDS);
-struct ps_lock ps_medium_regions_lock = PS_LOCK_INIT_UNDO(PS_RANK_MEDIUM, &medium_undo);
-static PS_SPARSE struct lists lists[PS_NODES][SORTS];
-static struct ps_medium_counts counts;
-static size_t empty_count; /* regions without blocks */
+PS_SPARSE PS_UNDO_LOG(first_undo, UNDO_WORDS);
+static PS_SPARSE struct ps_medium_lists first_lists[SORTS];
+static struct ps_medium_shard first_shard = {
+    .lock = PS_LOCK_INIT_UNDO(PS_RANK_MEDIUM, &first_undo),
+    .lists = first_lists,
+};
 
-/* Out of line: most of this file was notes. */
-PS_NOINLINE void ps_medium_regions_note(const void *at) {
-    ps_undo_note_word(&medium_undo, (uintptr_t)at);
+struct ps_medium_shard *ps_medium_x_shards[PS_MEDIUM_SHARDS] = {&first_shard};
+
+/* A shard beyond the first, with its parts. */
+struct made_shard {
+    struct ps_medium_shard shard;
+    struct ps_medium_lists lists[SORTS];
+    struct ps_undo undo;
+    struct ps_undo_entry entries[UNDO_WORDS];
+};
+
+/* ---- shards ---- */
+
+#define JUDGED_SECTIONS 1024
+#define CONTENDED_WAITS (JUDGED_SECTIONS / 16)
+#define PROCESSORS_LEAST 4 /* fewer have one shard: programs are no faster with two, and larger */
+
+static uint32_t x_spread = 1; /* shards of a node */
+static uint32_t x_spread_most = 1;
+static PS_SPARSE struct ps_medium_shard *x_of_node[PS_NODES][PS_MEDIUM_SHARDS_OF_NODE];
+
+void ps_medium_set_processors(uint32_t count) {
+    size_t most = ps_min(count, PS_MEDIUM_SHARDS_OF_NODE);
+    /* relaxed: a number; either value is right. */
+    ps_store_relaxed(&x_spread_most, count < PROCESSORS_LEAST ? 1u : 1u << ps_log2(most));
 }
 
-/* As PS_UNDO_NOTE of this file's log. */
+uint32_t ps_medium_spread(void) {
+    return ps_load_relaxed(&x_spread); /* relaxed: any number of shards is right */
+}
+
+void ps_medium_set_spread(uint32_t shards) {
+    ps_store_relaxed(&x_spread, shards); /* relaxed: as above */
+}
+
+/* Number of shards made so far. */
+static size_t count_shards(void) {
+    size_t count = 1;
+    while (ps_medium_shard_at(count) != NULL) { /* ends: at PS_MEDIUM_SHARDS */
+        count++;
+    }
+    return count;
+}
+
+/* Makes a shard; the lock of the first one is held. NULL: there is no more room. */
+static struct ps_medium_shard *make_locked(uint32_t node) {
+    size_t index = count_shards();
+    struct made_shard *made = index < PS_MEDIUM_SHARDS ? ps_metadata_take(sizeof *made) : NULL;
+    if (made == NULL) {
+        return NULL;
+    }
+    struct ps_undo undo = {made->entries, made->entries, made->entries + UNDO_WORDS};
+    memcpy(&made->undo, &undo, sizeof undo);
+    made->shard.lock = (struct ps_lock)PS_LOCK_INIT_UNDO(PS_RANK_MEDIUM, &made->undo);
+    made->shard.lists = made->lists;
+    made->shard.index = (uint8_t)index;
+    made->shard.node = (uint8_t)node;
+    /* release: pairs with ps_medium_shard_at. */
+    ps_store_release(&ps_medium_x_shards[index], &made->shard);
+    return &made->shard;
+}
+
+static PS_COLD struct ps_medium_shard *make_shard(uint32_t node, uint32_t part) {
+    ps_lock_acquire(&first_shard.lock);
+    /* relaxed: written under this lock. */
+    struct ps_medium_shard *shard = ps_load_relaxed(&x_of_node[node][part]);
+    if (shard == NULL) {
+        shard = node == 0 && part == 0 ? NULL : make_locked(node);
+        shard = shard != NULL ? shard : &first_shard;
+        /* release: pairs with ps_medium_shard_here. */
+        ps_store_release(&x_of_node[node][part], shard);
+    }
+    ps_lock_release(&first_shard.lock);
+    return shard;
+}
+
+struct ps_medium_shard *ps_medium_shard_here(void) {
+    uint32_t spread = ps_medium_spread();
+    uint32_t node = ps_node_here();
+    if (PS_LIKELY(spread == 1 && node == 0)) {
+        return &first_shard;
+    }
+    uint32_t part = ps_lock_self() & (spread - 1);
+    /* acquire: pairs with make_shard. */
+    struct ps_medium_shard *shard = ps_load_acquire(&x_of_node[node][part]);
+    return PS_LIKELY(shard != NULL) ? shard : make_shard(node, part);
+}
+
+/* Doubles the shards if too many sections had to wait since their number last changed. */
+static PS_COLD void judge(struct ps_medium_shard *shard) {
+    uint32_t spread = ps_medium_spread();
+    bool is_contended = shard->spread == spread && shard->waits >= CONTENDED_WAITS;
+    /* relaxed: a number that seldom changes. */
+    if (is_contended && 2 * spread <= ps_load_relaxed(&x_spread_most)) {
+        ps_medium_set_spread(2 * spread);
+    }
+    shard->spread = (uint8_t)spread;
+    shard->sections = 0;
+    shard->waits = 0;
+}
+
+void ps_medium_shard_enter(struct ps_medium_shard *shard) {
+    bool must_wait = !ps_lock_try(&shard->lock);
+    if (PS_UNLIKELY(must_wait)) {
+        ps_lock_acquire(&shard->lock);
+    }
+    /* Not in the log: numbers that have no effect on the regions. */
+    shard->waits = (uint16_t)(shard->waits + must_wait);
+    shard->sections++;
+    if (PS_UNLIKELY(shard->sections >= JUDGED_SECTIONS)) {
+        judge(shard);
+    }
+}
+
+/* ---- lists ---- */
+
+/* Out of line: most of this file was notes. */
+PS_NOINLINE void ps_medium_regions_note(struct ps_medium_shard *shard, const void *at) {
+    ps_undo_note_word(shard->lock.undo, (uintptr_t)at);
+}
+
+/* As PS_UNDO_NOTE of the log of `shard`. */
 #define NOTE(lvalue)                                                                               \
     do {                                                                                           \
         _Static_assert(sizeof(lvalue) <= 8, "one word");                                           \
-        ps_medium_regions_note(&(lvalue));                                                         \
+        ps_medium_regions_note(shard, &(lvalue));                                                  \
     } while (0)
-
-/* ---- lists ---- */
 
 static enum sort sort_of(const struct ps_medium_region *region) {
     return region->dirty_free == 0 ? CLEAN : region->is_refused ? REFUSED : DIRTY;
 }
 
-static struct lists *lists_of(struct ps_medium_region *region) {
-    return &lists[ps_medium_run_of(region)->node][sort_of(region)];
+static struct ps_medium_lists *lists_of(struct ps_medium_shard *shard,
+                                        const struct ps_medium_region *region) {
+    return &shard->lists[sort_of(region)];
 }
 
 static uint64_t refused_in(const struct ps_medium_region *region) {
     return region->is_refused ? region->dirty_free : 0;
 }
 
-static void note_counts(void) {
-    NOTE(empty_count);
-    NOTE(counts.region_count);
-    NOTE(counts.dirty_pages);
-    NOTE(counts.refused_pages);
-    NOTE(counts.clean_pages);
+static void note_counts(struct ps_medium_shard *shard) {
+    NOTE(shard->empty_count);
+    NOTE(shard->counts.region_count);
+    NOTE(shard->counts.dirty_pages);
+    NOTE(shard->counts.refused_pages);
+    NOTE(shard->counts.clean_pages);
 }
 
-void ps_medium_regions_unlink(struct ps_medium_region *region) {
-    struct lists *set = lists_of(region);
+void ps_medium_regions_unlink(struct ps_medium_shard *shard, struct ps_medium_region *region) {
+    struct ps_medium_lists *set = lists_of(shard, region);
     const struct ps_run *run = ps_medium_run_of(region);
     size_t length = region->longest;
     NOTE(region->longest); /* and the other counts, in one word */
-    note_counts();
-    empty_count -= region->free_pages == PS_PAGE_BITS;
-    counts.dirty_pages -= region->dirty_free;
-    counts.refused_pages -= refused_in(region);
-    counts.clean_pages -= (uint64_t)region->free_pages - region->dirty_free;
+    note_counts(shard);
+    shard->empty_count -= region->free_pages == PS_PAGE_BITS;
+    shard->counts.dirty_pages -= region->dirty_free;
+    shard->counts.refused_pages -= refused_in(region);
+    shard->counts.clean_pages -= (uint64_t)region->free_pages - region->dirty_free;
     if (run->next != NULL) {
         NOTE(run->next->prev);
         run->next->prev = run->prev;
@@ -92,18 +210,18 @@ void ps_medium_regions_unlink(struct ps_medium_region *region) {
     }
 }
 
-void ps_medium_regions_link(struct ps_medium_region *region) {
-    struct lists *set = lists_of(region);
+void ps_medium_regions_link(struct ps_medium_shard *shard, struct ps_medium_region *region) {
+    struct ps_medium_lists *set = lists_of(shard, region);
     struct ps_run *run = ps_medium_run_of(region);
     size_t length = region->longest;
     NOTE(run->next);
     NOTE(run->prev);
     NOTE(set->heads[length]);
     NOTE(set->filled[length / 64]);
-    empty_count += region->free_pages == PS_PAGE_BITS;
-    counts.dirty_pages += region->dirty_free;
-    counts.refused_pages += refused_in(region);
-    counts.clean_pages += (uint64_t)region->free_pages - region->dirty_free;
+    shard->empty_count += region->free_pages == PS_PAGE_BITS;
+    shard->counts.dirty_pages += region->dirty_free;
+    shard->counts.refused_pages += refused_in(region);
+    shard->counts.clean_pages += (uint64_t)region->free_pages - region->dirty_free;
     run->prev = NULL;
     run->next = set->heads[length];
     if (run->next != NULL) {
@@ -114,80 +232,62 @@ void ps_medium_regions_link(struct ps_medium_region *region) {
     set->filled[length / 64] |= (uint64_t)1 << (length % 64);
 }
 
-void ps_medium_regions_link_new(struct ps_medium_region *region) {
-    note_counts();
-    counts.region_count++;
-    ps_medium_regions_link(region);
+void ps_medium_regions_link_new(struct ps_medium_shard *shard, struct ps_medium_region *region) {
+    note_counts(shard);
+    shard->counts.region_count++;
+    /* relaxed: published with the region's first block. */
+    ps_store_relaxed(&region->x_shard, shard->index);
+    ps_medium_regions_link(shard, region);
 }
 
-struct ps_run *ps_medium_regions_take_empty(size_t kept) {
-    if (empty_count <= kept) {
+struct ps_run *ps_medium_regions_take_empty(struct ps_medium_shard *shard, size_t kept) {
+    if (shard->empty_count <= kept) {
         return NULL;
     }
     struct ps_run *run = NULL;
-    for (uint32_t node = 0; run == NULL; node++) { /* ends: there is one */
-        for (size_t sort = CLEAN; run == NULL && sort < SORTS; sort++) {
-            run = lists[node][sort].heads[PS_PAGE_BITS];
-        }
+    for (size_t sort = CLEAN; run == NULL; sort++) { /* ends: there is one */
+        run = shard->lists[sort].heads[PS_PAGE_BITS];
     }
-    ps_medium_regions_unlink(ps_medium_region_of_run(run));
-    counts.region_count--;
+    ps_medium_regions_unlink(shard, ps_medium_region_of_run(run));
+    shard->counts.region_count--;
     return run;
 }
 
-struct ps_medium_region *ps_medium_regions_find(size_t pages, uint32_t node) {
+struct ps_medium_region *ps_medium_regions_find(const struct ps_medium_shard *shard, size_t pages) {
     struct ps_run *found = NULL;
     size_t least = LENGTHS;
     for (size_t sort = SORTS; sort-- > 0;) {
-        size_t length = ps_bits_next(lists[node][sort].filled, LENGTH_WORDS, pages, 0);
+        const struct ps_medium_lists *lists = &shard->lists[sort];
+        size_t length = ps_bits_next(lists->filled, LENGTH_WORDS, pages, 0);
         if (length < least) {
             least = length;
-            found = lists[node][sort].heads[length];
+            found = lists->heads[length];
         }
     }
     return found != NULL ? ps_medium_region_of_run(found) : NULL;
 }
 
-/* The longest length of which there are dirty regions on a node, or LENGTHS. */
-static size_t longest_dirty_on(uint32_t node) {
-    const uint64_t *filled = lists[node][DIRTY].filled;
+struct ps_medium_region *ps_medium_regions_find_dirty(const struct ps_medium_shard *shard) {
+    const struct ps_medium_lists *dirty = &shard->lists[DIRTY];
     for (size_t i = LENGTH_WORDS; i-- > 0;) {
-        if (filled[i] != 0) {
-            return i * 64 + 63 - (size_t)__builtin_clzll(filled[i]);
-        }
-    }
-    return LENGTHS;
-}
-
-struct ps_medium_region *ps_medium_regions_find_dirty(void) {
-    struct ps_run *found = NULL;
-    size_t longest = 0;
-    for (uint32_t node = 0; node <= ps_node_last(); node++) {
-        size_t length = longest_dirty_on(node);
-        if (length < LENGTHS && (found == NULL || length > longest)) {
-            longest = length;
-            found = lists[node][DIRTY].heads[length];
-        }
-    }
-    return found != NULL ? ps_medium_region_of_run(found) : NULL;
-}
-
-struct ps_medium_region *ps_medium_regions_find_refused(void) {
-    for (uint32_t node = 0; node <= ps_node_last(); node++) {
-        const struct lists *refused = &lists[node][REFUSED];
-        size_t length = ps_bits_next(refused->filled, LENGTH_WORDS, 0, 0);
-        if (length < LENGTHS) {
-            return ps_medium_region_of_run(refused->heads[length]);
+        if (dirty->filled[i] != 0) {
+            size_t length = i * 64 + 63 - (size_t)__builtin_clzll(dirty->filled[i]);
+            return ps_medium_region_of_run(dirty->heads[length]);
         }
     }
     return NULL;
 }
 
-void ps_medium_regions_count(struct ps_medium_counts *out) { *out = counts; }
+struct ps_medium_region *ps_medium_regions_find_refused(const struct ps_medium_shard *shard) {
+    const struct ps_medium_lists *refused = &shard->lists[REFUSED];
+    size_t length = ps_bits_next(refused->filled, LENGTH_WORDS, 0, 0);
+    return length < LENGTHS ? ps_medium_region_of_run(refused->heads[length]) : NULL;
+}
 
 /* ---- pages of a region that is on no list ---- */
 
-bool ps_medium_region_use(struct ps_medium_region *region, size_t from, size_t to, size_t hole) {
+bool ps_medium_region_use(struct ps_medium_shard *shard, struct ps_medium_region *region,
+                          size_t from, size_t to, size_t hole) {
     size_t dirty = 0;
     for (size_t i = from / 64; i * 64 < to; i++) {
         uint64_t mask = ps_pages_mask(i, from, to);
@@ -206,7 +306,8 @@ bool ps_medium_region_use(struct ps_medium_region *region, size_t from, size_t t
     return dirty == 0;
 }
 
-void ps_medium_region_free(struct ps_medium_region *region, size_t from, size_t to) {
+void ps_medium_region_free(struct ps_medium_shard *shard, struct ps_medium_region *region,
+                           size_t from, size_t to) {
     for (size_t i = from / 64; i * 64 < to; i++) {
         uint64_t mask = ps_pages_mask(i, from, to);
         PS_CHECK((region->free[i] & mask) == 0 && (region->dirty[i] & mask) == mask);

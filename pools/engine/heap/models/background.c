@@ -8,6 +8,7 @@
 #include "pools/engine/heap/background.h"
 #include "pools/engine/heap/heap.h"
 #include "pools/engine/os/os.h"
+#include "pools/engine/page/medium.h"
 #include "pools/engine/page/retention.h"
 
 #include <explore.h>
@@ -49,6 +50,8 @@ void ps_os_wake_one(uint32_t *word) { explore_wake_one(word); }
 void ps_lock_watch_forks(void) {}
 
 uint32_t ps_os_cpus(void) { return 1; }
+
+void ps_medium_set_processors(uint32_t count) { (void)count; }
 
 void ps_check_failed(const char *text) { explore_fail(text); }
 
