@@ -33,7 +33,7 @@ enum ps_lock_rank {
     PS_RANK_MEDIUM_PURGE = 6, /* page/medium_purge.c: one purging thread; together with neither */
     PS_RANK_DEMAND = 6,       /* profile/demand.c: begin and end of sampling; with none of those */
     PS_RANK_PAGE = 7,         /* page/page_cache.c: free runs, arenas, page map writes */
-    PS_RANK_MEDIUM = 7,       /* page/medium.c: regions; never together with the page lock */
+    PS_RANK_MEDIUM = 7,       /* page/medium_regions.c: a shard; one at a time, without the above */
     PS_RANK_METADATA = 8,     /* page/metadata.c: memory for heaps and map leaves */
     PS_RANK_MAGAZINE = 9,     /* pages/magazine.c: list of magazines */
     PS_RANK_DEPOT = 10,       /* pages/depot.c: free pages in granules; innermost */

@@ -18,7 +18,7 @@
  * servers with many threads two thirds of all free memory stood in such spans. Why not runs of the
  * page cache: those are 64 KiB at least.
  *
- * Any thread; lock PS_RANK_MEDIUM, held for a walk over the bits of a region, over no call.
+ * Any thread; the lock of a shard (medium_regions.h), held for a walk over the bits of a region.
  * Callers: heap/medium_cache.c, medium_purge.c, record/census.c.
  */
 #ifndef PS_PAGE_MEDIUM_H
