@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Caches per processor of medium blocks (page/medium.h): between the few that each thread keeps
- * (medium_cache.h) and the regions, whose lock all threads share. If sizes change from request
+ * (medium_cache.h) and the regions, whose locks threads share. If sizes change from request
  * to request, a thread's own blocks seldom suit; here there is one for most.
  *
  * A cache has a bin for each length up to 16 pages, and eight for each doubling beyond. It may hold
  * one page for each eight requests of the last PS_RETENTION_SCAN_MS that no thread's own blocks
- * served, up to 1 MiB: nothing in a program that asks seldom, enough in one that would take the
- * shared lock thousands of times a second. Blocks that were not used for that time return to their
+ * served, up to 1 MiB: nothing in a program that asks seldom, enough in one that would take
+ * shared locks thousands of times a second. Blocks that were not used for that time return to their
  * regions.
  *
  * A cached block is marked as one that waits in a thread is, by which a second free of it is

@@ -134,28 +134,30 @@ static char *take_from_shard_locked(struct ps_medium_shard *shard, size_t pages,
  * filled while memory is idle elsewhere. NULL: there is none, or its lock is held. */
 static char *take_from_idle(const struct ps_medium_shard *own, size_t pages, size_t align,
                             bool *is_zero) {
-    char *block = NULL;
-    struct ps_medium_shard *shard;
-    for (size_t i = 0; block == NULL && (shard = ps_medium_shard_at(i)) != NULL; i++) {
+    for (PS_MEDIUM_EACH_SHARD(shard)) {
         bool is_idle = ps_load_relaxed(&shard->x_dirty) >= IDLE_PAGES; /* relaxed: a hint */
         if (is_idle && shard != own && shard->node == own->node && ps_lock_try(&shard->lock)) {
-            block = take_from_shard_locked(shard, pages, align, is_zero);
+            char *block = take_from_shard_locked(shard, pages, align, is_zero);
             ps_medium_shard_leave(shard);
+            if (block != NULL) {
+                return block;
+            }
         }
     }
-    return block;
+    return NULL;
 }
 
 /* From any shard: memory is exhausted. */
 static PS_COLD char *take_from_any(size_t pages, size_t align, bool *is_zero) {
-    char *block = NULL;
-    struct ps_medium_shard *shard;
-    for (size_t i = 0; block == NULL && (shard = ps_medium_shard_at(i)) != NULL; i++) {
+    for (PS_MEDIUM_EACH_SHARD(shard)) {
         ps_medium_shard_enter(shard);
-        block = take_from_shard_locked(shard, pages, align, is_zero);
+        char *block = take_from_shard_locked(shard, pages, align, is_zero);
         ps_medium_shard_leave(shard);
+        if (block != NULL) {
+            return block;
+        }
     }
-    return block;
+    return NULL;
 }
 
 char *ps_medium_take(size_t pages, size_t align, bool *is_zero) {
@@ -231,12 +233,10 @@ void ps_medium_give(const ps_medium_block *blocks, size_t count) {
 
 void ps_medium_drop_empty(size_t kept) {
     struct ps_run *emptied = NULL;
-    struct ps_medium_shard *shard;
-    for (size_t i = 0; (shard = ps_medium_shard_at(i)) != NULL; i++) {
+    for (PS_MEDIUM_EACH_SHARD(shard)) {
         ps_medium_shard_enter(shard);
         while (drop_empty_locked(shard, kept, &emptied)) { /* ends: fewer are left each time */
         }
-        ps_medium_regions_lower(shard);
         ps_medium_shard_leave(shard);
     }
     unmake(emptied);
@@ -275,9 +275,8 @@ uint32_t ps_medium_node_of(ps_medium_block block) {
 }
 
 void ps_medium_count(struct ps_medium_counts *out) {
-    struct ps_medium_shard *shard;
     *out = (struct ps_medium_counts){0};
-    for (size_t i = 0; (shard = ps_medium_shard_at(i)) != NULL; i++) {
+    for (PS_MEDIUM_EACH_SHARD(shard)) {
         ps_medium_shard_enter(shard);
         out->region_count += shard->counts.region_count;
         out->dirty_pages += shard->counts.dirty_pages;
@@ -288,8 +287,7 @@ void ps_medium_count(struct ps_medium_counts *out) {
 }
 
 void ps_medium_fork_child(void) {
-    struct ps_medium_shard *shard;
-    for (size_t i = 0; (shard = ps_medium_shard_at(i)) != NULL; i++) {
+    for (PS_MEDIUM_EACH_SHARD(shard)) {
         ps_lock_fork_child(&shard->lock);
     }
 }

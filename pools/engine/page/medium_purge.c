@@ -120,12 +120,12 @@ static bool unstick_in(struct ps_medium_shard *shard) {
 
 /* The same of any shard. */
 static bool unstick(void) {
-    bool is_any = false;
-    struct ps_medium_shard *shard;
-    for (size_t i = 0; !is_any && (shard = ps_medium_shard_at(i)) != NULL; i++) {
-        is_any = unstick_in(shard);
+    for (PS_MEDIUM_EACH_SHARD(shard)) {
+        if (unstick_in(shard)) {
+            return true;
+        }
     }
-    return is_any;
+    return false;
 }
 
 /* ---- the rule ---- */
@@ -207,8 +207,7 @@ static uint64_t purge_shard(struct ps_medium_shard *shard, struct goal *goal) {
 /* Purges pages of all shards, due or not. */
 static uint64_t purge_pages(struct goal *goal) {
     uint64_t done = 0;
-    struct ps_medium_shard *shard;
-    for (size_t i = 0; (shard = ps_medium_shard_at(i)) != NULL; i++) {
+    for (PS_MEDIUM_EACH_SHARD(shard)) {
         done += purge_shard(shard, goal);
     }
     ps_medium_drop_empty(EMPTY_KEPT); /* purging kept their pages */
@@ -250,8 +249,7 @@ static void retry_refused(void) {
 /* Finds the pages that are due after so many quarters; 0: all dirty ones. */
 static void find_due(uint64_t quarters) {
     uint64_t due = 0;
-    struct ps_medium_shard *shard;
-    for (size_t i = 0; (shard = ps_medium_shard_at(i)) != NULL; i++) {
+    for (PS_MEDIUM_EACH_SHARD(shard)) {
         uint64_t dirty = count_dirty(shard);
         shard->due = quarters == 0 ? dirty : ps_low_water_end(&shard->low_water, quarters, dirty);
         due += shard->due;
@@ -281,8 +279,7 @@ static uint64_t due_of(const struct ps_medium_shard *shard, uint64_t quarter_ms)
 /* Purges one step of the pages that are due. */
 static void purge_due(uint64_t now_ms, uint64_t quarter_ms) {
     uint64_t due = 0;
-    struct ps_medium_shard *shard;
-    for (size_t i = 0; (shard = ps_medium_shard_at(i)) != NULL; i++) {
+    for (PS_MEDIUM_EACH_SHARD(shard)) {
         due += due_of(shard, quarter_ms);
     }
     if (quarter_ms != 0) {
@@ -294,7 +291,7 @@ static void purge_due(uint64_t now_ms, uint64_t quarter_ms) {
     int64_t step_us = ps_purge_step_us(due << PS_MEDIUM_PAGE_SHIFT);
     struct goal goal = {.cost_us = step_us};
     uint64_t rest = 0;
-    for (size_t i = 0; (shard = ps_medium_shard_at(i)) != NULL; i++) {
+    for (PS_MEDIUM_EACH_SHARD(shard)) {
         goal.pages = due_of(shard, quarter_ms);
         bool has_credit = goal.cost_us > 0;
         uint64_t done = goal.pages != 0 ? purge_shard(shard, &goal) : 0;

@@ -101,7 +101,7 @@ static PS_COLD struct ps_medium_shard *make_shard(uint32_t node, uint32_t part) 
     /* relaxed: written under this lock. */
     struct ps_medium_shard *shard = ps_load_relaxed(&x_of_node[node][part]);
     if (shard == NULL) {
-        shard = node == 0 && part == 0 ? NULL : make_locked(node);
+        shard = make_locked(node);
         shard = shard != NULL ? shard : &first_shard;
         /* release: pairs with ps_medium_shard_here. */
         ps_store_release(&x_of_node[node][part], shard);
@@ -111,12 +111,11 @@ static PS_COLD struct ps_medium_shard *make_shard(uint32_t node, uint32_t part) 
 }
 
 struct ps_medium_shard *ps_medium_shard_here(void) {
-    uint32_t spread = ps_medium_spread();
     uint32_t node = ps_node_here();
-    if (PS_LIKELY(spread == 1 && node == 0)) {
+    uint32_t part = ps_lock_self() & (ps_medium_spread() - 1);
+    if (PS_LIKELY((node | part) == 0)) {
         return &first_shard;
     }
-    uint32_t part = ps_lock_self() & (spread - 1);
     /* acquire: pairs with make_shard. */
     struct ps_medium_shard *shard = ps_load_acquire(&x_of_node[node][part]);
     return PS_LIKELY(shard != NULL) ? shard : make_shard(node, part);

@@ -54,6 +54,16 @@ static inline struct ps_medium_shard *ps_medium_shard_at(size_t index) {
     return index < PS_MEDIUM_SHARDS ? ps_load_acquire(&ps_medium_x_shards[index]) : NULL;
 }
 
+static inline struct ps_medium_shard *ps_medium_shard_after(const struct ps_medium_shard *shard) {
+    return ps_medium_shard_at((size_t)shard->index + 1);
+}
+
+/* All of them, the first one first. */
+#define PS_MEDIUM_EACH_SHARD(shard)                                                                \
+    struct ps_medium_shard *shard = ps_medium_shard_at(0);                                         \
+    shard != NULL;                                                                                 \
+    shard = ps_medium_shard_after(shard)
+
 /* The shard of the calling thread, of the node where it runs. */
 struct ps_medium_shard *ps_medium_shard_here(void);
 
