@@ -15,6 +15,7 @@
 #include "pools/engine/heap/free_list.h"
 #include "pools/engine/heap/large.h"
 #include "pools/engine/heap/maintenance.h"
+#include "pools/engine/heap/medium_cache.h"
 #include "pools/engine/heap/refill.h"
 #include "pools/engine/heap/remote.h"
 #include "pools/engine/heap/thread.h"
@@ -42,6 +43,22 @@ static inline size_t refill_max(void) {
     return ps_load_once(&x_refill_max_bytes); /* relaxed: as in ps_alloc_set_refill_max */
 }
 
+/* A request that the mode need not see and the newest cached block does not suit. */
+static PS_NOINLINE void *alloc_medium(struct ps_heap *heap, size_t bytes) {
+    void *block = NULL;
+    if (PS_LIKELY(ps_medium_is_size(bytes, 1))) {
+        if (PS_UNLIKELY(ps_medium_is_tick(&heap->medium))) {
+            ps_heap_tick(heap); /* first: it may return all cached blocks */
+        }
+        block = ps_medium_alloc(heap, bytes, 1, NULL);
+    }
+    if (PS_UNLIKELY(block == NULL)) {
+        return alloc_by_mode(bytes);
+    }
+    ps_thread_leave();
+    return block;
+}
+
 static inline void *alloc_plain(struct ps_heap *heap, size_t bytes) {
     if (PS_LIKELY(bytes <= refill_max())) {
         return PS_LIKELY(bytes <= ps_size_class_max_bytes)
@@ -50,7 +67,7 @@ static inline void *alloc_plain(struct ps_heap *heap, size_t bytes) {
     }
     void *block = ps_medium_take_newest(&heap->medium, bytes);
     if (PS_UNLIKELY(block == NULL)) {
-        return alloc_by_mode(bytes);
+        return alloc_medium(heap, bytes);
     }
     ps_thread_leave();
     return block;
