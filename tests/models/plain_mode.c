@@ -85,3 +85,5 @@ size_t ps_cpu_medium_put(size_t index, ps_medium_block *blocks, size_t count) {
 uint32_t ps_os_cpu(void) { return 0; }
 
 void ps_heap_tick(struct ps_heap *heap) { (void)heap; }
+
+void ps_heap_tick_after_free(struct ps_heap *heap) { (void)heap; }

@@ -205,7 +205,7 @@ void *ps_plain_alloc_aligned(struct ps_heap *heap, size_t bytes, size_t align) {
 static PS_NOINLINE void free_medium(struct ps_heap *heap, struct ps_slot *slot, void *block) {
     if (ps_medium_free(heap, slot, block)) {
         heap->tick_countdown = 0;
-        ps_heap_tick(heap); /* last: it may return all cached blocks */
+        ps_heap_tick_after_free(heap); /* last: it may return all cached blocks */
     }
     ps_thread_leave();
 }
