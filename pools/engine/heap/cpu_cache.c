@@ -75,17 +75,37 @@ void *ps_cpu_cache_take(uint32_t class_index) {
                            : ps_cpu_cache_take_here(class_index, false);
 }
 
-/* The most blocks of a class that a cache has. */
-static inline size_t most_of(size_t class_index) {
-    return ps_min(PS_CPU_CACHE_BYTES / ps_size_classes[class_index].block_bytes,
-                  PS_CPU_CACHE_BLOCKS);
+static inline uint32_t taken_of(const struct ps_cpu_cache *cache, size_t class_index) {
+    return (uint32_t)(ps_cpu_cache_state(cache, class_index) >> PS_CPU_STATE_TAKES_SHIFT);
+}
+
+/* The most blocks of a class that a cache may have. */
+static size_t most_of(const struct ps_cpu_cache *cache, size_t class_index) {
+    size_t block_bytes = ps_size_classes[class_index].block_bytes;
+    size_t usual = ps_min(PS_CPU_CACHE_BYTES / block_bytes, PS_CPU_CACHE_BLOCKS);
+    if (!ps_background_is_crowded()) {
+        return usual;
+    }
+    size_t busy = ps_min(PS_CPU_CACHE_BUSY_BYTES / block_bytes, PS_CPU_CACHE_BLOCKS);
+    /* relaxed: either round's number is one. */
+    uint32_t taken = taken_of(cache, class_index) - ps_load_relaxed(&cache->x_taken[class_index]);
+    return ps_min(ps_max(usual, taken / PS_CPU_CACHE_TAKES_A_BLOCK), busy);
+}
+
+void ps_cpu_cache_judge(struct ps_cpu_cache *cache, size_t class_index) {
+    size_t most = most_of(cache, class_index);
+    if (ps_cpu_cache_limit(cache, class_index) > most) {
+        ps_cpu_cache_set_limit(cache, class_index, most);
+    }
+    /* relaxed: as in most_of. */
+    ps_store_relaxed(&cache->x_taken[class_index], taken_of(cache, class_index));
 }
 
 /* Lets a cache have more of a class. False: it may have the most already. */
 static bool raise_limit(struct ps_cpu_cache *cache, size_t class_index) {
     size_t limit = ps_cpu_cache_limit(cache, class_index);
-    size_t most = most_of(class_index);
-    if (limit == most) {
+    size_t most = most_of(cache, class_index);
+    if (limit >= most) {
         return false;
     }
     ps_cpu_cache_set_limit(cache, class_index, ps_min(ps_max(limit * 2, LIMIT_FIRST), most));

@@ -20,8 +20,9 @@
  * which then ask the caches before they take fresh memory, and put blocks of other heaps there.
  *
  * A class is cached where it is used: each time that its cache is full, or a heap takes a fresh
- * span, the cache may have twice as many blocks, up to PS_CPU_CACHE_BLOCKS and PS_CPU_CACHE_BYTES.
- * Blocks that were not used for PS_RETENTION_SCAN_MS return to their spans (cpu_return.h).
+ * span, the cache may have twice as many blocks, up to PS_CPU_CACHE_BLOCKS and PS_CPU_CACHE_BYTES,
+ * or PS_CPU_CACHE_BUSY_BYTES where many were taken in the last round. Blocks that were not used for
+ * PS_RETENTION_SCAN_MS, a round, return to their spans (cpu_return.h).
  *
  * Any thread, except where noted.
  */
@@ -37,6 +38,8 @@
 #define PS_CPU_CACHES 1024      /* processors beyond have none */
 #define PS_CPU_CACHE_BLOCKS 256 /* of a class */
 #define PS_CPU_CACHE_BYTES ((size_t)64 << 10)
+#define PS_CPU_CACHE_BUSY_BYTES ((size_t)256 << 10) /* of a class from which many are taken */
+#define PS_CPU_CACHE_TAKES_A_BLOCK 64 /* as many takes of a round as let it have another one */
 
 #define PS_CPU_NO_CLASS UINT32_MAX
 
@@ -50,6 +53,7 @@ struct ps_cpu_cache {
     PS_ALIGNED(PS_CACHE_LINE) uint64_t x_state[PS_CLASS_LIMIT];
     uint16_t x_limit[PS_CLASS_LIMIT]; /* most blocks */
     uint16_t x_low[PS_CLASS_LIMIT];   /* about the least count since unused blocks were returned */
+    uint32_t x_taken[PS_CLASS_LIMIT]; /* takes before that, modulo 2^32 */
     uint32_t node;                    /* of the processor */
     uint32_t changing; /* class that is held and whose blocks are moved; NO_CLASS: none */
     void *blocks[PS_CLASS_LIMIT][PS_CPU_CACHE_BLOCKS]; /* the oldest first */
@@ -72,6 +76,10 @@ bool ps_cpu_cache_put_first(const struct ps_span *span, void *block);
  * malloc will find it. Does not read the block, which may never have been touched. False: it is not
  * there. */
 bool ps_cpu_cache_fill(const struct ps_span *span, void *block);
+
+/* Judges how many blocks of a class a cache may have, by the takes since the last time. Called for
+ * each round of returns. */
+void ps_cpu_cache_judge(struct ps_cpu_cache *cache, size_t class_index);
 
 /* True where threads are registered for restartable sequences, without which caches that come first
  * cost more than heaps. Set by ps_cpu_cache_start; unit tests set it. */

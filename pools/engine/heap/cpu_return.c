@@ -55,6 +55,7 @@ static PS_COLD void give_up_class(struct ps_cpu_cache *cache, size_t class_index
 static uint64_t hold_classes(struct ps_cpu_cache *cache, bool is_all) {
     uint64_t held = 0;
     for (uint32_t i = 0; i < ps_size_class_count; i++) {
+        ps_cpu_cache_judge(cache, i);
         uint64_t state = ps_cpu_cache_state(cache, i);
         if (PS_UNLIKELY((state & PS_CPU_STATE_HELD) != 0) && ps_rseq_is_on()) {
             give_up_class(cache, i, state); /* without sequences it is held by a push or pop */
