@@ -137,43 +137,6 @@ FRESH_TEST(as_many_blocks_stay_as_were_used) {
     tear_down();
 }
 
-#define LONG_BYTES 4096
-#define USUAL_BLOCKS (PS_CPU_CACHE_BYTES / LONG_BYTES)
-#define BUSY_BLOCKS (PS_CPU_CACHE_BUSY_BYTES / LONG_BYTES)
-
-/* The limit of the class after many requests that took fresh memory. */
-static size_t ask_for_more(uint32_t class_index) {
-    for (int i = 0; i < 16; i++) {
-        ps_cpu_cache_ask(class_index);
-    }
-    return ps_cpu_x_caches[0]->x_limit[class_index];
-}
-
-static void take_many(uint32_t class_index, uint64_t takes) {
-    ps_cpu_x_caches[0]->x_state[class_index] += takes << PS_CPU_STATE_TAKES_SHIFT;
-}
-
-FRESH_TEST(a_class_from_which_many_are_taken_may_have_more_until_few_are) {
-    set_up();
-    uint32_t class_index = ps_size_class_of(LONG_BYTES);
-    CHECK_EQ(ask_for_more(class_index), USUAL_BLOCKS);
-    take_many(class_index, PS_CPU_CACHE_TAKES_A_BLOCK * (USUAL_BLOCKS + 5));
-    CHECK_EQ(ask_for_more(class_index), USUAL_BLOCKS + 5);
-    take_many(class_index, PS_CPU_CACHE_TAKES_A_BLOCK * 2 * BUSY_BLOCKS);
-    CHECK_EQ(ask_for_more(class_index), BUSY_BLOCKS);
-    WHEN("a round has passed");
-    tick(PS_RETENTION_SCAN_MS);
-    CHECK_EQ(ps_cpu_x_caches[0]->x_limit[class_index], BUSY_BLOCKS);
-    take_many(class_index, PS_CPU_CACHE_TAKES_A_BLOCK * (USUAL_BLOCKS + 1));
-    worker_do(&other, use_some, NULL); /* a cache without blocks is not judged */
-    tick(PS_RETENTION_SCAN_MS);
-    CHECK_EQ(ps_cpu_x_caches[0]->x_limit[class_index], USUAL_BLOCKS + 1);
-    worker_do(&other, use_some, NULL);
-    tick(PS_RETENTION_SCAN_MS);
-    CHECK_EQ(ask_for_more(class_index), USUAL_BLOCKS);
-    tear_down();
-}
-
 FRESH_TEST(no_block_is_cached_while_memory_is_short) {
     set_up();
     ps_retention_x_pressure = PS_PRESSURE_NEAR;
