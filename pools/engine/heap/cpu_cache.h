@@ -19,6 +19,9 @@
  * counts requests, and a process without restartable sequences, keeps the fast path of the heaps,
  * which then ask the caches before they take fresh memory, and put blocks of other heaps there.
  *
+ * In a process of fewer threads heaps come first, and the caches have blocks of classes of which a
+ * span has few: the first one that returns to a full span. Elsewhere blocks of other heaps, too.
+ *
  * A class is cached where it is used: each time that its cache is full, or a heap takes a fresh
  * span, the cache may have twice as many blocks, up to PS_CPU_CACHE_BLOCKS and PS_CPU_CACHE_BYTES,
  * or PS_CPU_CACHE_BUSY_BYTES where many were taken in the last round. Blocks that were not used for
@@ -40,6 +43,9 @@
 #define PS_CPU_CACHE_BYTES ((size_t)64 << 10)
 #define PS_CPU_CACHE_BUSY_BYTES ((size_t)256 << 10) /* of a class from which many are taken */
 #define PS_CPU_CACHE_TAKES_A_BLOCK 64 /* as many takes of a round as let it have another one */
+
+/* Blocks above it are few in a span: see ps_cpu_cache_keep. */
+#define PS_CPU_CACHE_LONG_BYTES 2048
 
 #define PS_CPU_NO_CLASS UINT32_MAX
 
@@ -76,6 +82,10 @@ bool ps_cpu_cache_put_first(const struct ps_span *span, void *block);
  * malloc will find it. Does not read the block, which may never have been touched. False: it is not
  * there. */
 bool ps_cpu_cache_fill(const struct ps_span *span, void *block);
+
+/* Lets the cache of this processor, which has not taken a block of a span, have more of the class,
+ * or makes the cache once there is a use for it. True: it may take the block now. */
+bool ps_cpu_cache_raise(const struct ps_span *span);
 
 /* Judges how many blocks of a class a cache may have, by the takes since the last time. Called for
  * each round of returns. */

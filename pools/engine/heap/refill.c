@@ -12,6 +12,7 @@
 #include "pools/engine/base/bits.h"
 #include "pools/engine/heap/bin_return.h"
 #include "pools/engine/heap/cpu_cache.h"
+#include "pools/engine/heap/cpu_first.h"
 #include "pools/engine/heap/fast_path.h"
 #include "pools/engine/heap/free_list.h"
 #include "pools/engine/heap/large.h"
@@ -341,8 +342,20 @@ void *ps_plain_refill(struct ps_heap *heap, struct ps_bin *bin, size_t bytes) {
     return block != NULL ? block : refill_bin(heap, bin, bytes);
 }
 
+/* A block that ps_cpu_cache_keep has kept; NULL if there is none, or the mode counts requests. */
+static inline void *take_kept(const struct ps_heap *heap, const struct ps_bin *bin, size_t bytes) {
+    if (bytes <= PS_CPU_CACHE_LONG_BYTES || bin == &heap->bins[PS_CLASS_NONE] || !ps_rseq_is_on() ||
+        ps_alloc_refill_max() == SIZE_MAX) {
+        return NULL;
+    }
+    return ps_cpu_cache_take_here((size_t)(bin - heap->bins), true);
+}
+
 PS_NOINLINE void *ps_heap_refill(struct ps_heap *heap, struct ps_bin *bin, size_t bytes) {
-    void *block = ps_mode.hook.refill(heap, bin, bytes);
+    void *block = take_kept(heap, bin, bytes);
+    if (PS_LIKELY(block == NULL)) {
+        block = ps_mode.hook.refill(heap, bin, bytes);
+    }
     ps_thread_leave();
     return block;
 }

@@ -23,10 +23,10 @@
 #include <errno.h>
 #include <string.h>
 
-static size_t x_refill_max_bytes = PS_CLASS_BYTES_LIMIT;
+size_t ps_alloc_x_refill_max = PS_CLASS_BYTES_LIMIT;
 
 void ps_alloc_set_refill_max(size_t bytes) {
-    ps_store_relaxed(&x_refill_max_bytes, bytes); /* relaxed: either way serves a request */
+    ps_store_relaxed(&ps_alloc_x_refill_max, bytes); /* relaxed: either way serves a request */
 }
 
 /* ---- allocation ---- */
@@ -37,10 +37,6 @@ static PS_NOINLINE void *alloc_by_mode(size_t bytes) {
         PS_LIKELY(heap != NULL) ? ps_mode.entry.alloc(heap, bytes) : ps_detached_alloc(bytes);
     ps_thread_leave();
     return block;
-}
-
-static inline size_t refill_max(void) {
-    return ps_load_once(&x_refill_max_bytes); /* relaxed: as in ps_alloc_set_refill_max */
 }
 
 /* A request that the mode need not see and the newest cached block does not suit. */
@@ -60,7 +56,7 @@ static PS_NOINLINE void *alloc_medium(struct ps_heap *heap, size_t bytes) {
 }
 
 static inline void *alloc_plain(struct ps_heap *heap, size_t bytes) {
-    if (PS_LIKELY(bytes <= refill_max())) {
+    if (PS_LIKELY(bytes <= ps_alloc_refill_max())) {
         return PS_LIKELY(bytes <= ps_size_class_max_bytes)
                    ? ps_class_alloc(heap, ps_size_class_by_8[(bytes + 7) >> 3], bytes)
                    : ps_heap_refill(heap, &heap->bins[PS_CLASS_NONE], bytes);
@@ -75,7 +71,7 @@ static inline void *alloc_plain(struct ps_heap *heap, size_t bytes) {
 
 /* True if the caches of processors may serve it: the mode counts no requests. */
 static inline bool may_take_cached(size_t bytes) {
-    return bytes <= ps_size_class_max_bytes && refill_max() != SIZE_MAX;
+    return bytes <= ps_size_class_max_bytes && ps_alloc_refill_max() != SIZE_MAX;
 }
 
 /* No fast path: the mode has none, or the thread has no heap. Out of line: ps_heap_alloc_slow has
@@ -360,7 +356,9 @@ PS_INLINE void settle_event(void *block, struct ps_span *span) {
 }
 
 PS_NOINLINE void ps_heap_free_event(void *block, struct ps_span *span) {
-    settle_event(block, span);
+    if (!ps_cpu_cache_keep(span, block)) {
+        settle_event(block, span);
+    }
     ps_thread_leave();
 }
 
