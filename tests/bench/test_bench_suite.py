@@ -313,7 +313,7 @@ def measured(
 
 def test_workloads_from_end_to_end(build_dir: Path, tmp_path: Path) -> None:
     """Without the subject: figures of all, no ratios, all groups but the real programs."""
-    groups = "pair,replace,mix,list,contended,pages,process,threads,medium,growth"
+    groups = "pair,replace,mix,list,contended,pages,process,threads,buffers,medium,growth"
     words = ("--only", groups, "--scale", "0.002", "--passes", "1", "--allocators", "glibc,floor")
     done, result = measured(build_dir, tmp_path, *words)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -325,7 +325,7 @@ def test_workloads_from_end_to_end(build_dir: Path, tmp_path: Path) -> None:
         assert case["ratio"] is None and case["standing"] is None
     assert "Servers, rings, bursts" in done.stdout and "Sums:" in done.stdout
     [markdown] = (tmp_path / "results").glob("*.md")
-    assert markdown.read_text().count("### ") == 3 * 10 + 1, "everybody's figures are in the file"
+    assert markdown.read_text().count("### ") == 3 * 11 + 1, "everybody's figures are in the file"
     if "No plots" not in done.stdout:
         drawn = {path.name.partition("-")[2].partition("-")[2] for path in
                  (tmp_path / "results").glob("*.svg")}  # fmt: skip
