@@ -133,6 +133,18 @@ FRESH_TEST(what_returns_to_a_full_span_serves_the_next_request_that_finds_no_oth
     end();
 }
 
+static void *free_block(void *block) {
+    ps_heap_free(ps_heap_alloc(1)); /* it has a heap */
+    ps_heap_free(block);
+    return NULL;
+}
+
+static void free_in_another_thread(void *block) {
+    pthread_t thread;
+    REQUIRE(pthread_create(&thread, NULL, free_block, block) == 0);
+    pthread_join(thread, NULL);
+}
+
 FRESH_TEST(a_second_free_of_a_kept_block_is_reported) {
     if (!start()) {
         return;
@@ -141,6 +153,7 @@ FRESH_TEST(a_second_free_of_a_kept_block_is_reported) {
     (void)make_cache();
     char *block = keep_one();
     CHECK_ABORTS(ps_heap_free(block), "poolshim: double free of 0x");
+    CHECK_ABORTS(free_in_another_thread(block), "poolshim: double free of 0x");
     CHECK_ABORTS(ps_block_usable(block), "poolshim: size of free block 0x");
     CHECK_ABORTS(ps_block_resize(block, 2 * BYTES), "poolshim: realloc of free block 0x");
     end();

@@ -224,24 +224,22 @@ static inline void check_start(const struct ps_span *span, const void *block) {
     }
 }
 
-static inline void return_remote(struct ps_heap *heap, struct ps_span *span, void *block) {
+/* The rest of it. */
+static inline void check_link(const struct ps_span *span, const void *block) {
     /* relaxed: as in ps_span_is_listed. */
-    void *link = ps_link_of(block, ps_load_relaxed(&span->salt));
-    if (PS_UNLIKELY(ps_link_is_near(block, link))) {
+    if (PS_UNLIKELY(ps_link_is_near(block, ps_link_of(block, ps_load_relaxed(&span->salt))))) {
         ps_free_check(span, block);
     }
-    ps_remote_free(heap, span, block);
-    ps_thread_leave();
 }
 
 /* A block of another heap's or of the orphans, in a span of one granule. */
 static PS_NOINLINE void free_remote(struct ps_heap *heap, struct ps_span *span, void *block) {
     check_start(span, block);
-    if (ps_cpu_cache_put(heap, span, block)) {
-        ps_thread_leave();
-    } else {
-        return_remote(heap, span, block);
+    check_link(span, block);
+    if (!ps_cpu_cache_put(heap, span, block)) {
+        ps_remote_free(heap, span, block);
     }
+    ps_thread_leave();
 }
 
 /* True for a block in a span of one granule. */
@@ -270,7 +268,9 @@ static PS_NOINLINE void free_uncached(struct ps_span *span, void *block, uintptr
     } else if (owner_key == ps_heap_key(heap)) {
         ps_span_free(span, block);
     } else {
-        return_remote(heap, span, block);
+        check_link(span, block);
+        ps_remote_free(heap, span, block);
+        ps_thread_leave();
     }
 }
 
