@@ -88,4 +88,6 @@ uint32_t ps_os_cpu(void) { return 0; }
 
 void ps_heap_tick(struct ps_heap *heap) { (void)heap; }
 
+void ps_heap_tick_now(struct ps_heap *heap) { (void)heap; }
+
 void ps_heap_tick_after_free(struct ps_heap *heap) { (void)heap; }

@@ -157,7 +157,7 @@ bool ps_cpu_cache_raise(const struct ps_span *span) {
     uint32_t index = ps_rseq_cpu(ps_rseq_offset);
     struct ps_cpu_cache *cache = ps_cpu_cache_at(index);
     if (cache != NULL) {
-        return raise_limit(cache, span->class_index);
+        return span->run.node == cache->node && make_room(cache, span->class_index);
     }
     /* relaxed, both: a number that may miss some. */
     uint32_t wanted = ps_load_relaxed(&x_wanted);

@@ -11,7 +11,7 @@
  * A cached block counts as used in its span: neither put nor take changes an account or touches the
  * span, and any thread may free the block again. The page map tells its class (ps_page_map_tag).
  * The block's first word is marked (ps_link_mark): a second free is found by the mark, a write
- * after the free when the block leaves the cache.
+ * after the free when the block leaves the cache. Kept blocks, see below, are an exception.
  *
  * In a process of more than two threads per processor (ps_background_is_crowded) the caches come
  * first: they serve all small requests of all threads, whose fast path is that of cpu_first.h, and
@@ -20,7 +20,8 @@
  * which then ask the caches before they take fresh memory, and put blocks of other heaps there.
  *
  * In a process of fewer threads heaps come first, and the caches have blocks of classes of which a
- * span has few: the first one that returns to a full span. Elsewhere blocks of other heaps, too.
+ * span has few: the owner's free of a block of a full span keeps it there (ps_cpu_cache_keep), and
+ * blocks of other heaps go there, too.
  *
  * A class is cached where it is used: each time that its cache is full, or a heap takes a fresh
  * span, the cache may have twice as many blocks, up to PS_CPU_CACHE_BLOCKS and PS_CPU_CACHE_BYTES,
@@ -83,12 +84,12 @@ bool ps_cpu_cache_put_first(const struct ps_span *span, void *block);
  * there. */
 bool ps_cpu_cache_fill(const struct ps_span *span, void *block);
 
-/* Lets the cache of this processor, which has not taken a block of a span, have more of the class,
- * or makes the cache once there is a use for it. True: it may take the block now. */
+/* Lets the cache of this processor, which has not taken a block of a span, have more of the class
+ * if it is full, or makes it once there is a use for it. True: it may take the block now. */
 bool ps_cpu_cache_raise(const struct ps_span *span);
 
-/* Judges how many blocks of a class a cache may have, by the takes since the last time. Called for
- * each round of returns. */
+/* Judges how many blocks of a class a cache may have, by the takes since the last round of returns.
+ * Called for each round. */
 void ps_cpu_cache_judge(struct ps_cpu_cache *cache, size_t class_index);
 
 /* True where threads are registered for restartable sequences, without which caches that come first

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Put and take of the caches of processors (cpu_cache.h), inline: they are the fast path of a
- * thread for which the caches come first.
+ * thread for which the caches come first, and save others of a span with few blocks most changes.
  *
  * The protocol. A class of a cache is a stack of addresses with a state word. If threads are
  * registered for restartable sequences, those of the processor push and pop by them (rseq.h),
@@ -21,7 +21,7 @@
  * In the child of a fork no class is held by a thread that does not exist: HELD is cleared, which
  * undoes a push or pop, and the class whose blocks were being moved is given up.
  *
- * Callers: cpu_cache.c, cpu_return.c, slow_path.c.
+ * Callers: cpu_cache.c, cpu_return.c, refill.c, slow_path.c.
  */
 #ifndef PS_HEAP_CPU_FIRST_H
 #define PS_HEAP_CPU_FIRST_H
@@ -162,7 +162,7 @@ PS_INLINE bool ps_cpu_cache_push_kept(const struct ps_span *span, void *block) {
     uint32_t index = ps_rseq_cpu(ps_rseq_offset);
     struct ps_cpu_cache *cache = ps_cpu_cache_at(index);
     size_t class_index = span->class_index;
-    return PS_LIKELY(cache != NULL && span->run.node == cache->node && ps_retention_is_usual()) &&
+    return PS_LIKELY(cache != NULL && span->run.node == cache->node) &&
            ps_rseq_push(ps_rseq_offset, index, &cache->x_state[class_index],
                         cache->blocks[class_index], PS_CPU_STATE_COUNT | PS_CPU_STATE_HELD,
                         (uint32_t)ps_cpu_cache_limit(cache, class_index), block);
@@ -176,7 +176,8 @@ PS_INLINE bool ps_cpu_cache_push_kept(const struct ps_span *span, void *block) {
  */
 PS_INLINE bool ps_cpu_cache_keep(struct ps_span *span, void *block) {
     if (span->place != PS_PLACE_FULL || span->block_bytes <= PS_CPU_CACHE_LONG_BYTES ||
-        span->factor == 0 || !ps_rseq_is_on() || !ps_mode.hook.may_cache_first) {
+        span->factor == 0 || !ps_rseq_is_on() || !ps_mode.hook.may_cache_first ||
+        !ps_retention_is_usual()) {
         return false;
     }
     /* As before the free. First the account: in the child of a fork a block that is on the list and

@@ -55,7 +55,6 @@ static PS_COLD void give_up_class(struct ps_cpu_cache *cache, size_t class_index
 static uint64_t hold_classes(struct ps_cpu_cache *cache, bool is_all) {
     uint64_t held = 0;
     for (uint32_t i = 0; i < ps_size_class_count; i++) {
-        ps_cpu_cache_judge(cache, i);
         uint64_t state = ps_cpu_cache_state(cache, i);
         if (PS_UNLIKELY((state & PS_CPU_STATE_HELD) != 0) && ps_rseq_is_on()) {
             give_up_class(cache, i, state); /* without sequences it is held by a push or pop */
@@ -92,13 +91,19 @@ static size_t take_idle(struct ps_cpu_cache *cache, size_t class_index, bool is_
     return idle;
 }
 
-/* The mark of a block becomes a link of its span's. */
+/* The block's word becomes a link of its span's list. */
 static void give_back(void *block, ps_cpu_return *give) {
     const struct ps_span *span = ps_span_at(block);
     ps_cpu_cache_check(block);
     /* relaxed: constant while the block is out. */
     ps_link_write(block, ps_span_list_end(span), ps_load_relaxed(&span->salt));
     give(block);
+}
+
+static void judge_classes(struct ps_cpu_cache *cache) {
+    for (uint32_t i = 0; i < ps_size_class_count; i++) {
+        ps_cpu_cache_judge(cache, i);
+    }
 }
 
 static bool has_blocks(const struct ps_cpu_cache *cache) {
@@ -139,6 +144,9 @@ static bool begin_at(size_t index, bool is_all) {
         was_filled |= ps_cpu_medium_return(index, is_all);
     }
     struct ps_cpu_cache *cache = ps_cpu_cache_at(index);
+    if (cache != NULL) {
+        judge_classes(cache);
+    }
     if (cache != NULL && has_blocks(cache)) {
         is_used = true;
         was_filled = true;

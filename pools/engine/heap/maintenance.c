@@ -163,6 +163,11 @@ void ps_heap_tick(struct ps_heap *heap) {
     }
 }
 
+void ps_heap_tick_now(struct ps_heap *heap) {
+    heap->tick_countdown = 0;
+    ps_heap_tick(heap);
+}
+
 void ps_heap_tick_after_free(struct ps_heap *heap) {
     if (is_bounded()) {
         heap->tick_countdown = 0;

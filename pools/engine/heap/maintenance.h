@@ -13,8 +13,11 @@
  * drained spans. */
 void ps_heap_tick(struct ps_heap *heap);
 
-/* As ps_heap_tick, after a free of a run or mapping: where the bound of surplus.h is kept, it is
- * checked now, since the program may make no call for long. */
+/* Reads the clock: for calls of which only one in some comes here. */
+void ps_heap_tick_now(struct ps_heap *heap);
+
+/* As ps_heap_tick, after frees of blocks above the classes: where the bound of surplus.h is kept,
+ * it is checked now, since the program may make no call for long. */
 void ps_heap_tick_after_free(struct ps_heap *heap);
 
 /* A step of maintenance for the memory of other threads, by the background thread or any thread

@@ -44,7 +44,7 @@ static PS_NOINLINE void *alloc_medium(struct ps_heap *heap, size_t bytes) {
     void *block = NULL;
     if (PS_LIKELY(ps_medium_is_size(bytes, 1))) {
         if (PS_UNLIKELY(ps_medium_is_tick(&heap->medium))) {
-            ps_heap_tick(heap); /* first: it may return all cached blocks */
+            ps_heap_tick_now(heap); /* first: it may return all cached blocks */
         }
         block = ps_medium_alloc(heap, bytes, 1, NULL);
     }
@@ -281,6 +281,7 @@ static PS_NOINLINE void free_first_slow(void *block) {
     uintptr_t owner_key = ps_load_relaxed(&span->x_owner); /* relaxed: as in ps_heap_free */
     if (is_short(span, owner_key)) {
         check_start(span, block);
+        check_link(span, block);
         ps_cpu_cache_check_free(block);
         if (ps_cpu_cache_put_first(span, block)) {
             ps_thread_leave();
