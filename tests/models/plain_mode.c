@@ -42,8 +42,6 @@ void ps_mode_ignores_class(struct ps_heap *heap, uint32_t class_index) {
 
 ptrdiff_t ps_rseq_offset;
 
-size_t ps_alloc_x_refill_max __attribute__((weak)); /* a model of slow_path.c has its own */
-
 struct ps_cpu_cache *ps_cpu_x_caches[PS_CPU_CACHES];
 
 bool ps_cpu_cache_put(struct ps_heap *heap, const struct ps_span *span, void *block) {

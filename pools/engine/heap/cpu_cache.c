@@ -11,16 +11,13 @@
 #include "pools/engine/page/metadata.h"
 #include "pools/engine/page/node.h"
 
-#define LIMIT_FIRST 4   /* blocks of a class, at its first demand */
-#define WANTED_LEAST 64 /* blocks that would have been kept, before a cache is made for them */
+#define LIMIT_FIRST 4 /* blocks of a class, at its first demand */
 
 _Static_assert(PS_CPU_CACHES <= PS_NODE_CPUS, "make reads the node of each");
 
 struct ps_cpu_cache *ps_cpu_x_caches[PS_CPU_CACHES];
 uint32_t ps_cpu_x_end;
 bool ps_cpu_may_be_first;
-
-static uint32_t x_wanted; /* so many */
 
 void ps_cpu_cache_start(void) { ps_cpu_may_be_first = ps_rseq_is_on(); }
 
@@ -151,21 +148,6 @@ bool ps_cpu_cache_fill(const struct ps_span *span, void *block) {
     set_tag(span, block);
     return ps_rseq_is_on() ? ps_cpu_cache_push(cache, index, class_index, block, true)
                            : ps_cpu_cache_push(cache, index, class_index, block, false);
-}
-
-bool ps_cpu_cache_raise(const struct ps_span *span) {
-    uint32_t index = ps_rseq_cpu(ps_rseq_offset);
-    struct ps_cpu_cache *cache = ps_cpu_cache_at(index);
-    if (cache != NULL) {
-        return span->run.node == cache->node && make_room(cache, span->class_index);
-    }
-    /* relaxed, both: a number that may miss some. */
-    uint32_t wanted = ps_load_relaxed(&x_wanted);
-    ps_store_relaxed(&x_wanted, wanted + 1);
-    if (wanted >= WANTED_LEAST) {
-        make(index);
-    }
-    return false;
 }
 
 void ps_cpu_cache_ask(uint32_t class_index) {

@@ -11,17 +11,13 @@
  * A cached block counts as used in its span: neither put nor take changes an account or touches the
  * span, and any thread may free the block again. The page map tells its class (ps_page_map_tag).
  * The block's first word is marked (ps_link_mark): a second free is found by the mark, a write
- * after the free when the block leaves the cache. Kept blocks, see below, are an exception.
+ * after the free when the block leaves the cache.
  *
  * In a process of more than two threads per processor (ps_background_is_crowded) the caches come
  * first: they serve all small requests of all threads, whose fast path is that of cpu_first.h, and
  * heaps serve what they do not have, from spans that all threads share (bin_return.h). A mode that
  * counts requests, and a process without restartable sequences, keeps the fast path of the heaps,
  * which then ask the caches before they take fresh memory, and put blocks of other heaps there.
- *
- * In a process of fewer threads heaps come first, and the caches have blocks of classes of which a
- * span has few: the owner's free of a block of a full span keeps it there (ps_cpu_cache_keep), and
- * blocks of other heaps go there, too.
  *
  * A class is cached where it is used: each time that its cache is full, or a heap takes a fresh
  * span, the cache may have twice as many blocks, up to PS_CPU_CACHE_BLOCKS and PS_CPU_CACHE_BYTES,
@@ -44,9 +40,6 @@
 #define PS_CPU_CACHE_BYTES ((size_t)64 << 10)
 #define PS_CPU_CACHE_BUSY_BYTES ((size_t)256 << 10) /* of a class from which many are taken */
 #define PS_CPU_CACHE_TAKES_A_BLOCK 64 /* as many takes of a round as let it have another one */
-
-/* Blocks above it are few in a span: see ps_cpu_cache_keep. */
-#define PS_CPU_CACHE_LONG_BYTES 2048
 
 #define PS_CPU_NO_CLASS UINT32_MAX
 
@@ -83,10 +76,6 @@ bool ps_cpu_cache_put_first(const struct ps_span *span, void *block);
  * malloc will find it. Does not read the block, which may never have been touched. False: it is not
  * there. */
 bool ps_cpu_cache_fill(const struct ps_span *span, void *block);
-
-/* Lets the cache of this processor, which has not taken a block of a span, have more of the class
- * if it is full, or makes it once there is a use for it. True: it may take the block now. */
-bool ps_cpu_cache_raise(const struct ps_span *span);
 
 /* Judges how many blocks of a class a cache may have, by the takes since the last round of returns.
  * Called for each round. */

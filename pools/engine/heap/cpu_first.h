@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Put and take of the caches of processors (cpu_cache.h), inline: they are the fast path of a
- * thread for which the caches come first, and save others of a span with few blocks most changes.
+ * thread for which the caches come first.
  *
  * The protocol. A class of a cache is a stack of addresses with a state word. If threads are
  * registered for restartable sequences, those of the processor push and pop by them (rseq.h),
@@ -21,15 +21,13 @@
  * In the child of a fork no class is held by a thread that does not exist: HELD is cleared, which
  * undoes a push or pop, and the class whose blocks were being moved is given up.
  *
- * Callers: cpu_cache.c, cpu_return.c, refill.c, slow_path.c.
+ * Callers: cpu_cache.c, cpu_return.c, slow_path.c.
  */
 #ifndef PS_HEAP_CPU_FIRST_H
 #define PS_HEAP_CPU_FIRST_H
 
 #include "pools/engine/base/bits.h"
 #include "pools/engine/heap/cpu_cache.h"
-#include "pools/engine/heap/free_list.h"
-#include "pools/engine/heap/mode.h"
 #include "pools/engine/os/os.h"
 #include "pools/engine/os/rseq.h"
 #include "pools/engine/page/retention.h"
@@ -156,56 +154,11 @@ PS_INLINE bool ps_cpu_cache_put_soon(void *block) {
            ps_cpu_cache_put_into(cache, index, ps_page_map_tag(block), block, true);
 }
 
-/* ---- kept blocks ---- */
-
-PS_INLINE bool ps_cpu_cache_push_kept(const struct ps_span *span, void *block) {
-    uint32_t index = ps_rseq_cpu(ps_rseq_offset);
-    struct ps_cpu_cache *cache = ps_cpu_cache_at(index);
-    size_t class_index = span->class_index;
-    return PS_LIKELY(cache != NULL && span->run.node == cache->node) &&
-           ps_rseq_push(ps_rseq_offset, index, &cache->x_state[class_index],
-                        cache->blocks[class_index], PS_CPU_STATE_COUNT | PS_CPU_STATE_HELD,
-                        (uint32_t)ps_cpu_cache_limit(cache, class_index), block);
-}
-
-/*
- * Puts the block that the owner's free has just pushed on a full span, which stays full: where a
- * span has few blocks, it would become available and full again for each of them. The block's word
- * is not the mark, but a link of the span's, by which the owner's next free of it, whose fast path
- * knows no marks, finds that it is free. False, without effect: the block stays in the span.
- */
-PS_INLINE bool ps_cpu_cache_keep(struct ps_span *span, void *block) {
-    if (span->place != PS_PLACE_FULL || span->block_bytes <= PS_CPU_CACHE_LONG_BYTES ||
-        span->factor == 0 || !ps_rseq_is_on() || !ps_mode.hook.may_cache_first ||
-        !ps_retention_is_usual()) {
-        return false;
-    }
-    /* As before the free. First the account: in the child of a fork a block that is on the list and
-     * counts as used is only lost. */
-    ps_counter_up(&span->free_countdown);
-    ps_fence_program_order();
-    span->free = ps_link_of(block, span->salt);
-    ps_link_write(block, ps_span_kept_link(span), span->salt);
-    if (PS_LIKELY(ps_cpu_cache_push_kept(span, block)) ||
-        (ps_cpu_cache_raise(span) && ps_cpu_cache_push_kept(span, block))) {
-        return true;
-    }
-    (void)ps_heap_push(span, block);
-    return false;
-}
-
 /* ---- take ---- */
-
-/* True if the block's word is that of a kept one. */
-PS_INLINE bool ps_cpu_cache_is_kept(const void *block) {
-    const struct ps_span *span = ps_span_at(block);
-    /* relaxed: constant while the block is out. */
-    return ps_link_of(block, ps_load_relaxed(&span->salt)) == ps_span_kept_link(span);
-}
 
 /* A block that leaves the cache. */
 PS_INLINE void ps_cpu_cache_check(const void *block) {
-    if (PS_UNLIKELY(!ps_link_is_marked(block)) && !ps_cpu_cache_is_kept(block)) {
+    if (PS_UNLIKELY(!ps_link_is_marked(block))) {
         ps_cpu_cache_overwritten(block);
     }
 }

@@ -91,7 +91,7 @@ static size_t take_idle(struct ps_cpu_cache *cache, size_t class_index, bool is_
     return idle;
 }
 
-/* The block's word becomes a link of its span's list. */
+/* The mark of a block becomes a link of its span's. */
 static void give_back(void *block, ps_cpu_return *give) {
     const struct ps_span *span = ps_span_at(block);
     ps_cpu_cache_check(block);

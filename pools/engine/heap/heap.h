@@ -80,8 +80,7 @@ struct ps_heap {
     struct ps_span *available[PS_BIN_LIMIT]; /* 2560 spans with room */
     struct ps_span *streak_span;             /* 3072 span of this thread's free streak, or NULL */
     char *streak_first;                      /* 3080 block that opened it */
-    uint16_t surplus_countdown;              /* 3088 readings until the bound is checked */
-    uint16_t kept_takes;                     /* 3090 since the clock was read for them */
+    uint32_t surplus_countdown;              /* 3088 readings until the bound is checked */
     uint32_t tick_countdown;                 /* 3092 slow calls until the clock is read */
     uint64_t next_scan_ms;                   /* 3096 */
     uint64_t x_remote_frees;                 /* 3104 owner writes, census reads */

@@ -72,8 +72,7 @@ struct ps_mode_hook {
     bool has_fast_alloc;
     bool has_fast_free;
 
-    /* True if the caches of processors may come before the heap, or keep its blocks: see
-     * cpu_cache.h. */
+    /* True if the caches of processors may come before the heap: see cpu_cache.h. */
     bool may_cache_first;
 
     /* True if a heap stays with its thread when that makes no calls: see thread.h. */

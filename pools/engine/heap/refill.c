@@ -12,7 +12,6 @@
 #include "pools/engine/base/bits.h"
 #include "pools/engine/heap/bin_return.h"
 #include "pools/engine/heap/cpu_cache.h"
-#include "pools/engine/heap/cpu_first.h"
 #include "pools/engine/heap/fast_path.h"
 #include "pools/engine/heap/free_list.h"
 #include "pools/engine/heap/large.h"
@@ -37,8 +36,6 @@
 
 /* When this fraction of a span's used blocks has returned, it is collected before fresh ones. */
 #define BACK_FRACTION 8
-
-#define KEPT_TAKES_PER_TICK 32
 
 size_t ps_refill_window_blocks = SIZE_MAX;
 uint32_t ps_refill_sparse_spans;
@@ -344,26 +341,8 @@ void *ps_plain_refill(struct ps_heap *heap, struct ps_bin *bin, size_t bytes) {
     return block != NULL ? block : refill_bin(heap, bin, bytes);
 }
 
-/* A block that ps_cpu_cache_keep has kept; NULL if there is none, or the mode counts requests. A
- * thread that needs no other blocks makes no other slow call that reads the clock. */
-static inline void *take_kept(struct ps_heap *heap, const struct ps_bin *bin, size_t bytes) {
-    if (bytes <= PS_CPU_CACHE_LONG_BYTES || bin == &heap->bins[PS_CLASS_NONE] || !ps_rseq_is_on() ||
-        !ps_mode.hook.may_cache_first || ps_alloc_refill_max() == SIZE_MAX) {
-        return NULL;
-    }
-    void *block = ps_cpu_cache_take_here((size_t)(bin - heap->bins), true);
-    if (block != NULL && PS_UNLIKELY(heap->kept_takes++ == KEPT_TAKES_PER_TICK)) {
-        heap->kept_takes = 0;
-        ps_heap_tick_now(heap);
-    }
-    return block;
-}
-
 PS_NOINLINE void *ps_heap_refill(struct ps_heap *heap, struct ps_bin *bin, size_t bytes) {
-    void *block = take_kept(heap, bin, bytes);
-    if (PS_LIKELY(block == NULL)) {
-        block = ps_mode.hook.refill(heap, bin, bytes);
-    }
+    void *block = ps_mode.hook.refill(heap, bin, bytes);
     ps_thread_leave();
     return block;
 }

@@ -23,10 +23,10 @@
 #include <errno.h>
 #include <string.h>
 
-size_t ps_alloc_x_refill_max = PS_CLASS_BYTES_LIMIT;
+static size_t x_refill_max_bytes = PS_CLASS_BYTES_LIMIT;
 
 void ps_alloc_set_refill_max(size_t bytes) {
-    ps_store_relaxed(&ps_alloc_x_refill_max, bytes); /* relaxed: either way serves a request */
+    ps_store_relaxed(&x_refill_max_bytes, bytes); /* relaxed: either way serves a request */
 }
 
 /* ---- allocation ---- */
@@ -39,15 +39,17 @@ static PS_NOINLINE void *alloc_by_mode(size_t bytes) {
     return block;
 }
 
+static inline size_t refill_max(void) {
+    return ps_load_once(&x_refill_max_bytes); /* relaxed: as in ps_alloc_set_refill_max */
+}
+
 /* A request that the mode need not see and the newest cached block does not suit. */
 static PS_NOINLINE void *alloc_medium(struct ps_heap *heap, size_t bytes) {
-    void *block = NULL;
-    if (PS_LIKELY(ps_medium_is_size(bytes, 1))) {
-        if (PS_UNLIKELY(ps_medium_is_tick(&heap->medium))) {
-            ps_heap_tick_now(heap); /* first: it may return all cached blocks */
-        }
-        block = ps_medium_alloc(heap, bytes, 1, NULL);
+    if (PS_UNLIKELY(ps_medium_is_tick(&heap->medium))) {
+        ps_heap_tick_now(heap); /* first: it may return all cached blocks */
     }
+    bool is_medium = ps_medium_is_size(bytes, 1);
+    void *block = PS_LIKELY(is_medium) ? ps_medium_alloc(heap, bytes, 1, NULL) : NULL;
     if (PS_UNLIKELY(block == NULL)) {
         return alloc_by_mode(bytes);
     }
@@ -56,7 +58,7 @@ static PS_NOINLINE void *alloc_medium(struct ps_heap *heap, size_t bytes) {
 }
 
 static inline void *alloc_plain(struct ps_heap *heap, size_t bytes) {
-    if (PS_LIKELY(bytes <= ps_alloc_refill_max())) {
+    if (PS_LIKELY(bytes <= refill_max())) {
         return PS_LIKELY(bytes <= ps_size_class_max_bytes)
                    ? ps_class_alloc(heap, ps_size_class_by_8[(bytes + 7) >> 3], bytes)
                    : ps_heap_refill(heap, &heap->bins[PS_CLASS_NONE], bytes);
@@ -71,7 +73,7 @@ static inline void *alloc_plain(struct ps_heap *heap, size_t bytes) {
 
 /* True if the caches of processors may serve it: the mode counts no requests. */
 static inline bool may_take_cached(size_t bytes) {
-    return bytes <= ps_size_class_max_bytes && ps_alloc_refill_max() != SIZE_MAX;
+    return bytes <= ps_size_class_max_bytes && refill_max() != SIZE_MAX;
 }
 
 /* No fast path: the mode has none, or the thread has no heap. Out of line: ps_heap_alloc_slow has
@@ -224,22 +226,24 @@ static inline void check_start(const struct ps_span *span, const void *block) {
     }
 }
 
-/* The rest of it. */
-static inline void check_link(const struct ps_span *span, const void *block) {
+static inline void return_remote(struct ps_heap *heap, struct ps_span *span, void *block) {
     /* relaxed: as in ps_span_is_listed. */
-    if (PS_UNLIKELY(ps_link_is_near(block, ps_link_of(block, ps_load_relaxed(&span->salt))))) {
+    void *link = ps_link_of(block, ps_load_relaxed(&span->salt));
+    if (PS_UNLIKELY(ps_link_is_near(block, link))) {
         ps_free_check(span, block);
     }
+    ps_remote_free(heap, span, block);
+    ps_thread_leave();
 }
 
 /* A block of another heap's or of the orphans, in a span of one granule. */
 static PS_NOINLINE void free_remote(struct ps_heap *heap, struct ps_span *span, void *block) {
     check_start(span, block);
-    check_link(span, block);
-    if (!ps_cpu_cache_put(heap, span, block)) {
-        ps_remote_free(heap, span, block);
+    if (ps_cpu_cache_put(heap, span, block)) {
+        ps_thread_leave();
+    } else {
+        return_remote(heap, span, block);
     }
-    ps_thread_leave();
 }
 
 /* True for a block in a span of one granule. */
@@ -268,9 +272,7 @@ static PS_NOINLINE void free_uncached(struct ps_span *span, void *block, uintptr
     } else if (owner_key == ps_heap_key(heap)) {
         ps_span_free(span, block);
     } else {
-        check_link(span, block);
-        ps_remote_free(heap, span, block);
-        ps_thread_leave();
+        return_remote(heap, span, block);
     }
 }
 
@@ -281,7 +283,6 @@ static PS_NOINLINE void free_first_slow(void *block) {
     uintptr_t owner_key = ps_load_relaxed(&span->x_owner); /* relaxed: as in ps_heap_free */
     if (is_short(span, owner_key)) {
         check_start(span, block);
-        check_link(span, block);
         ps_cpu_cache_check_free(block);
         if (ps_cpu_cache_put_first(span, block)) {
             ps_thread_leave();
@@ -357,9 +358,7 @@ PS_INLINE void settle_event(void *block, struct ps_span *span) {
 }
 
 PS_NOINLINE void ps_heap_free_event(void *block, struct ps_span *span) {
-    if (!ps_cpu_cache_keep(span, block)) {
-        settle_event(block, span);
-    }
+    settle_event(block, span);
     ps_thread_leave();
 }
 

@@ -31,11 +31,6 @@ void *ps_heap_alloc_slow(size_t bytes);
  * needs to see none. Any thread, at any time. */
 void ps_alloc_set_refill_max(size_t bytes);
 
-extern PS_HIDDEN size_t ps_alloc_x_refill_max;
-static inline size_t ps_alloc_refill_max(void) {
-    return ps_load_once(&ps_alloc_x_refill_max); /* relaxed: as in ps_alloc_set_refill_max */
-}
-
 /* ---- free ---- */
 
 /* Free where the caches of processors come first. */

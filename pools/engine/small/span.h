@@ -126,10 +126,6 @@ static inline struct ps_span *ps_span_holding(struct ps_slot *slot, const void *
 /* End of the lists of a span: not a block, but near them (link.h). */
 static inline void *ps_span_list_end(const struct ps_span *span) { return span->run.base + 1; }
 
-/* The link of a free block that is on no list, but kept in the cache of a processor as it was
- * freed: see heap/cpu_first.h. */
-static inline void *ps_span_kept_link(const struct ps_span *span) { return span->run.base + 3; }
-
 static inline char *ps_span_block(const struct ps_span *span, size_t index) {
     return span->run.base + index * span->block_bytes;
 }
@@ -254,11 +250,10 @@ static inline bool ps_span_leads_to(const struct ps_span *span, const void *link
     return link == ps_span_list_end(span) || (is_inside && ps_span_has_block(span, link));
 }
 
-/* True when a block is on a list of its span, in a batch for one, or kept: see link.h. */
+/* True when a block is on a list of its span, or in a batch for one: see link.h. */
 static inline bool ps_span_is_listed(const struct ps_span *span, const void *block) {
     /* relaxed: constant while the block is out, as the caller claims. */
-    const void *link = ps_link_of(block, ps_load_relaxed(&span->salt));
-    return link == ps_span_kept_link(span) || ps_span_leads_to(span, link);
+    return ps_span_leads_to(span, ps_link_of(block, ps_load_relaxed(&span->salt)));
 }
 
 /* True when a block lies behind all that have left the window since the span was reset: it was
