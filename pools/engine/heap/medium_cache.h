@@ -26,7 +26,7 @@
 
 #define PS_MEDIUM_CACHE_PAGES 32 /* cached per thread: 128 KiB, or one longer block */
 #define PS_MEDIUM_CACHE_LIMIT 12
-#define PS_MEDIUM_ASKS_PER_TICK 16
+#define PS_MEDIUM_ASKS_PER_TICK 16 /* between two readings of the clock */
 
 /*
  * pages == sum of the blocks' pages. Changed so that the child of a fork, which does not have the
@@ -110,11 +110,6 @@ static inline void *ps_medium_take_newest(struct ps_medium_cache *cache, size_t 
     /* relaxed: other threads read the mark while they hold the block, or for a census. */
     ps_store_relaxed(newest.mark, (uint8_t)pages);
     return ps_medium_address_of(newest.block);
-}
-
-/* True for one of some requests in a row: time for a tick. */
-static inline bool ps_medium_is_tick(const struct ps_medium_cache *cache) {
-    return cache->asks % PS_MEDIUM_ASKS_PER_TICK == 0;
 }
 
 /* Allocates a block, cached or not; heap may be NULL. NULL when memory is exhausted, with errno

@@ -45,13 +45,14 @@ static inline size_t refill_max(void) {
 
 /* A request that the mode need not see and the newest cached block does not suit. */
 static PS_NOINLINE void *alloc_medium(struct ps_heap *heap, size_t bytes) {
-    if (PS_UNLIKELY(ps_medium_is_tick(&heap->medium))) {
-        ps_heap_tick_now(heap); /* first: it may return all cached blocks */
-    }
+    size_t ticks = heap->medium.asks / PS_MEDIUM_ASKS_PER_TICK;
     bool is_medium = ps_medium_is_size(bytes, 1);
     void *block = PS_LIKELY(is_medium) ? ps_medium_alloc(heap, bytes, 1, NULL) : NULL;
     if (PS_UNLIKELY(block == NULL)) {
         return alloc_by_mode(bytes);
+    }
+    if (PS_UNLIKELY(heap->medium.asks / PS_MEDIUM_ASKS_PER_TICK != ticks)) {
+        ps_heap_tick_now(heap);
     }
     ps_thread_leave();
     return block;
