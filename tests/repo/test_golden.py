@@ -31,6 +31,7 @@ CASES = [
     "pair_10k",
     "pair_100k",
 ]
+CACHED = ["pair_2000", "pair_6000", "pair_10k", "pair_100k"]  # but not while requests are counted
 FEW, MANY = 150, 200  # calls; as many digits, so that all else is equal
 BEFORE_LOOK = 10, 30  # the same, where every 32nd pair reads the clock
 NO_PURGES = {"POOLSHIM_PURGE_DELAY_MS": "4294967295"}  # where a busy machine takes a second for it
@@ -64,7 +65,7 @@ def test_hit_path_takes_as_many_instructions_as_written(build_dir: Path, case: s
     assert instructions_per_call(build_dir, case, expected) == expected
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case not in ("pair_10k", "pair_100k")])
+@pytest.mark.parametrize("case", [case for case in CASES if case not in CACHED])
 def test_hit_path_of_small_blocks_is_the_same_with_a_profile(
     build_dir: Path, tmp_path: Path, case: str
 ) -> None:

@@ -49,7 +49,7 @@ static void use_everything(void) {
     CHECK_EQ(census.cache_dirty_bytes, 0); /* trim found all that was free */
 }
 
-static void make_dirty_of(size_t bytes) {
+__attribute__((unused)) static void make_dirty_of(size_t bytes) {
     void *blocks[6];
     for (size_t i = 0; i < 6; i++) {
         blocks[i] = ps_heap_alloc(bytes);
@@ -59,6 +59,6 @@ static void make_dirty_of(size_t bytes) {
     }
 }
 
-static void trim(void) { ps_heap_trim(0); }
+__attribute__((unused)) static void trim(void) { ps_heap_trim(0); }
 
 #endif

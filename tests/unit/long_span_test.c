@@ -33,7 +33,7 @@ static void fill(size_t count, size_t bytes) { live_start_all(blocks, count, byt
 
 static uint64_t span_bytes(void) { return engine_census().small_span_bytes; }
 
-FRESH_TEST(a_span_of_one_granule_has_its_owner_free_at_once) {
+FRESH_TEST(blocks_of_a_span_of_one_granule_are_cached) {
     ps_engine_start();
     for (size_t s = 0; s < SIZES; s++) {
         const struct ps_size_class *class = &ps_size_classes[class_of(sizes[s])];
@@ -41,7 +41,8 @@ FRESH_TEST(a_span_of_one_granule_has_its_owner_free_at_once) {
         CHECK_EQ(class->factor != 0, class->granules == 1);
         fill(1, sizes[s]);
         const struct ps_span *span = ps_span_at(blocks[0].address);
-        CHECK_EQ(span->x_owner == ps_thread.key, class->granules == 1);
+        CHECK_EQ(ps_class_cache_has_class(class_of(sizes[s])), class->granules == 1);
+        CHECK(span->x_owner != ps_thread.key);
         CHECK(ps_heap_owns(ps_thread.heap, span));
         live_end(&blocks[0]);
     }

@@ -11,6 +11,7 @@
 #include "pools/engine/harden/stray.h"
 #include "pools/engine/heap/large.h"
 #include "pools/engine/heap/maintenance.h"
+#include "pools/engine/heap/plain.h"
 #include "pools/engine/heap/resize.h"
 #include "pools/engine/heap/slow_path.h"
 #include "pools/engine/heap/thread.h"

@@ -45,6 +45,7 @@ extern PS_HIDDEN struct ps_span ps_span_none;
 #define PS_BIN_LIMIT (PS_CLASS_NONE + 1) /* one per class, and one that is always empty */
 #define PS_REMOTE_ENTRIES 64
 #define PS_REMOTE_SINGLES 64
+#define PS_CLASS_CACHE_BLOCKS 31
 
 /* Frees of another owner's blocks, collected per span until a batch is worth an atomic transfer. */
 struct ps_remote_entry {
@@ -55,6 +56,20 @@ struct ps_remote_entry {
     uint16_t limit;     /* blocks that make a batch */
     uint32_t contender; /* low half of the span of the last single block: see remote.c */
 };
+
+/* Freed blocks of a class, for the next requests: see class_cache.h. */
+struct ps_class_cache {
+    uint64_t x_state; /* PS_CLASS_CACHE_COUNT; blocks taken so far above. Owner writes */
+    uint32_t limit;   /* most blocks at present */
+    uint32_t taken;   /* so many had been taken at the last return, modulo 2^32 */
+    struct ps_class_cache_entry {
+        void *block;
+        uintptr_t link;               /* in its first word */
+    } entries[PS_CLASS_CACHE_BLOCKS]; /* newest last */
+};
+
+_Static_assert(sizeof(struct ps_class_cache) == 512,
+               "a power of two is found in fewer instructions");
 
 enum ps_heap_state {
     PS_HEAP_LIVE = 0, /* attached to a running thread */
@@ -114,10 +129,12 @@ struct ps_heap {
     PS_ALIGNED(4096) struct ps_remote_entry remote[PS_REMOTE_ENTRIES]; /* 4096 see remote.c */
     void *singles[PS_REMOTE_SINGLES];                                  /* 6144 */
     uint32_t singles_count;                                            /* 6656 */
+    PS_ALIGNED(PS_CACHE_LINE)
+    struct ps_class_cache class_caches[]; /* 6720 of each class; the first ones have none */
 };
 
 _Static_assert(offsetof(struct ps_heap, remote) == 4096, "the first page is all that most need");
-_Static_assert(sizeof(struct ps_heap) == 8192, "pools/README.md says so");
+_Static_assert(offsetof(struct ps_heap, class_caches) == 6720, "pools/README.md says so");
 
 /*
  * The thread's own words, initial-exec TLS. Initially there is no heap, and free(NULL) matches the
@@ -214,10 +231,21 @@ PS_INLINE uintptr_t ps_heap_key(const struct ps_heap *heap) {
     return (uintptr_t)heap + PS_KEY_AT_ONCE;
 }
 
+/* Heaps have class caches from this class on, whose blocks are the first above PS_FEW_BYTES; in use
+ * if is_on, for spans of one granule. Constant after the start. */
+extern PS_HIDDEN uint32_t ps_class_cache_first_class;
+extern PS_HIDDEN bool ps_class_cache_is_on;
+
+static inline bool ps_class_cache_has_class(uint32_t class_index) {
+    return class_index >= ps_class_cache_first_class && ps_class_cache_is_on &&
+           ps_size_classes[class_index].granules == 1;
+}
+
 /* Owner key of this heap's spans of a class. */
 static inline uintptr_t ps_heap_key_of(const struct ps_heap *heap, uint32_t class_index) {
-    return ps_size_classes[class_index].granules == 1 ? ps_heap_key(heap)
-                                                      : (uintptr_t)heap + PS_KEY_LONG;
+    bool is_at_once =
+        ps_size_classes[class_index].granules == 1 && !ps_class_cache_has_class(class_index);
+    return (uintptr_t)heap + (is_at_once ? PS_KEY_AT_ONCE : PS_KEY_SLOW);
 }
 
 /* The owning heap of a key, which must be a heap's. */

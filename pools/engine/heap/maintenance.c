@@ -6,6 +6,7 @@
 #include "pools/engine/heap/bin_return.h"
 
 #include "pools/engine/heap/background.h"
+#include "pools/engine/heap/class_cache.h"
 #include "pools/engine/heap/cpu_cache.h"
 #include "pools/engine/heap/cpu_return.h"
 #include "pools/engine/heap/free_list.h"
@@ -105,7 +106,8 @@ static bool is_bounded(void) {
 }
 
 /* Returns what a heap has not used for a while. */
-static void return_unused(struct ps_heap *heap) {
+static void return_unused(struct ps_heap *heap, bool is_all) {
+    ps_class_cache_return(heap, is_all, ps_remote_return);
     ps_remote_flush(heap);
     ps_heap_take_notices(heap);
     ps_medium_flush(heap);
@@ -147,7 +149,7 @@ static PS_NOINLINE void do_due_work(struct ps_heap *heap) {
     if (now_ms + early_ms >= heap->next_scan_ms || PS_UNLIKELY(request != 0)) {
         heap->next_scan_ms = now_ms + PS_RETENTION_SCAN_MS;
         ps_cpu_cache_choose();
-        return_unused(heap);
+        return_unused(heap, !ps_retention_is_usual());
     }
     if (PS_UNLIKELY(request != 0) && serve(request, false)) {
         heap->tick_countdown = 0;
@@ -221,7 +223,7 @@ PS_COLD void ps_heap_reclaim(void) {
     int saved_errno = errno;
     ps_cpu_return_all(ps_remote_return);
     if (heap != NULL) {
-        return_unused(heap);
+        return_unused(heap, true);
     }
     ps_medium_drop_empty(0);
     (void)ps_mapping_expire(UINT64_MAX);
@@ -233,6 +235,7 @@ static void flush(void) {
     struct ps_heap *heap = ps_engine_has_started() ? ps_heap_recover() : NULL;
     if (heap != NULL) {
         ps_streak_close(heap);
+        ps_class_cache_return(heap, true, ps_remote_return);
         ps_remote_flush(heap);
         ps_heap_take_all_notices(heap);
         for (uint32_t i = 0; i < ps_size_class_count; i++) {

@@ -8,6 +8,7 @@
 #include "pools/engine/heap/slow_path.h"
 
 #include "pools/engine/base/bits.h"
+#include "pools/engine/heap/class_cache.h"
 #include "pools/engine/heap/cpu_cache.h"
 #include "pools/engine/heap/cpu_first.h"
 #include "pools/engine/heap/detached.h"
@@ -23,13 +24,19 @@
 #include <errno.h>
 #include <string.h>
 
-static size_t x_refill_max_bytes = PS_CLASS_BYTES_LIMIT;
+size_t ps_alloc_x_refill_max = PS_CLASS_BYTES_LIMIT;
 
 void ps_alloc_set_refill_max(size_t bytes) {
-    ps_store_relaxed(&x_refill_max_bytes, bytes); /* relaxed: either way serves a request */
+    ps_store_relaxed(&ps_alloc_x_refill_max, bytes); /* relaxed: either way serves a request */
 }
 
 /* ---- allocation ---- */
+
+PS_COLD void *ps_heap_tick_and_leave(struct ps_heap *heap, void *block) {
+    ps_heap_tick_now(heap);
+    ps_thread_leave();
+    return block;
+}
 
 static PS_NOINLINE void *alloc_by_mode(size_t bytes) {
     struct ps_heap *heap = ps_thread_own();
@@ -37,10 +44,6 @@ static PS_NOINLINE void *alloc_by_mode(size_t bytes) {
         PS_LIKELY(heap != NULL) ? ps_mode.entry.alloc(heap, bytes) : ps_detached_alloc(bytes);
     ps_thread_leave();
     return block;
-}
-
-static inline size_t refill_max(void) {
-    return ps_load_once(&x_refill_max_bytes); /* relaxed: as in ps_alloc_set_refill_max */
 }
 
 /* A request that the mode need not see and the newest cached block does not suit. */
@@ -58,11 +61,10 @@ static PS_NOINLINE void *alloc_medium(struct ps_heap *heap, size_t bytes) {
     return block;
 }
 
-static inline void *alloc_plain(struct ps_heap *heap, size_t bytes) {
-    if (PS_LIKELY(bytes <= refill_max())) {
-        return PS_LIKELY(bytes <= ps_size_class_max_bytes)
-                   ? ps_class_alloc(heap, ps_size_class_by_8[(bytes + 7) >> 3], bytes)
-                   : ps_heap_refill(heap, &heap->bins[PS_CLASS_NONE], bytes);
+/* Above all classes. */
+static PS_NOINLINE void *alloc_unclassed(size_t bytes, struct ps_heap *heap) {
+    if (PS_UNLIKELY(bytes <= ps_alloc_refill_max())) {
+        return ps_heap_refill(heap, &heap->bins[PS_CLASS_NONE], bytes);
     }
     void *block = ps_medium_take_newest(&heap->medium, bytes);
     if (PS_UNLIKELY(block == NULL)) {
@@ -72,9 +74,25 @@ static inline void *alloc_plain(struct ps_heap *heap, size_t bytes) {
     return block;
 }
 
+static PS_NOINLINE void *alloc_of_class(size_t bytes, struct ps_heap *heap, size_t class_index) {
+    return ps_class_alloc(heap, class_index, bytes);
+}
+
+static inline void *alloc_plain(struct ps_heap *heap, size_t bytes) {
+    if (PS_UNLIKELY(bytes > ps_size_class_max_bytes)) {
+        return alloc_unclassed(bytes, heap);
+    }
+    size_t class_index = ps_size_class_by_8[(bytes + 7) >> 3];
+    /* A shorter request may come here, if the heap has been asked for (thread.c); that of its class
+     * is empty. */
+    return PS_LIKELY(ps_class_cache_has_block(heap, class_index))
+               ? ps_class_cache_take(heap, class_index)
+               : alloc_of_class(bytes, heap, class_index);
+}
+
 /* True if the caches of processors may serve it: the mode counts no requests. */
 static inline bool may_take_cached(size_t bytes) {
-    return bytes <= ps_size_class_max_bytes && refill_max() != SIZE_MAX;
+    return bytes <= ps_size_class_max_bytes && !ps_alloc_counts_requests();
 }
 
 /* No fast path: the mode has none, or the thread has no heap. Out of line: ps_heap_alloc_slow has
@@ -146,6 +164,10 @@ void *ps_block_zalloc(size_t bytes) {
         return zalloc_slow(bytes);
     }
     uint32_t class_index = ps_size_class_of(bytes);
+    void *freed = ps_class_cache_take_any(heap, class_index);
+    if (freed != NULL) {
+        return memset(freed, 0, bytes);
+    }
     struct ps_bin *bin = &heap->bins[class_index];
     struct ps_span *source = heap->current[class_index];
     if (bin->is_zero && ps_link_is_end(source->free) && bin->cur != bin->end) {
@@ -169,39 +191,9 @@ void *ps_block_alloc_aligned(size_t bytes, size_t align) {
     return block;
 }
 
-/* ---- allocation in the plain mode ---- */
-
-void *ps_plain_alloc(struct ps_heap *heap, size_t bytes) {
-    if (PS_LIKELY(bytes > PS_CLASS_BYTES_LIMIT)) {
-        return ps_plain_alloc_large(heap, bytes);
-    }
-    return ps_heap_take(heap, ps_size_class_of(bytes), bytes);
-}
-
-void *ps_plain_zalloc(struct ps_heap *heap, size_t bytes) {
-    if (PS_LIKELY(bytes > ps_size_class_max_bytes)) {
-        if (heap != NULL) {
-            ps_heap_tick(heap);
-        }
-        return ps_large_zalloc(bytes);
-    }
-    void *block = ps_plain_alloc(heap, bytes);
-    return block != NULL ? memset(block, 0, bytes) : NULL;
-}
-
-void *ps_plain_alloc_aligned(struct ps_heap *heap, size_t bytes, size_t align) {
-    uint32_t class_index = ps_size_class_of_aligned(ps_max(bytes, 1), align);
-    if (class_index == PS_CLASS_NONE) {
-        return ps_large_alloc(bytes, align, NULL);
-    }
-    /* The whole block: where a guarded sample ends at a page, it is aligned as the class is. */
-    return ps_heap_take(heap, class_index, ps_size_classes[class_index].block_bytes);
-}
-
 /* ---- free ---- */
 
-/* heap: NULL if there is none. */
-static PS_NOINLINE void free_medium(struct ps_heap *heap, struct ps_slot *slot, void *block) {
+PS_NOINLINE void ps_heap_free_medium(struct ps_heap *heap, struct ps_slot *slot, void *block) {
     if (ps_medium_free(heap, slot, block)) {
         heap->tick_countdown = 0;
         ps_heap_tick_after_free(heap); /* last: it may return all cached blocks */
@@ -249,13 +241,13 @@ static PS_NOINLINE void free_remote(struct ps_heap *heap, struct ps_span *span, 
 
 /* True for a block in a span of one granule. */
 static inline bool is_short(const struct ps_span *span, uintptr_t owner_key) {
-    return (owner_key & PS_KEY_MASK) == PS_KEY_AT_ONCE ||
-           (owner_key == PS_KEY_ORPHAN && span->factor != 0);
+    uintptr_t way = owner_key & PS_KEY_MASK;
+    return way == PS_KEY_AT_ONCE || (way == PS_KEY_SLOW && span->factor != 0);
 }
 
 static inline void free_medium_soon(struct ps_heap *heap, struct ps_slot *slot, void *block) {
     if (PS_UNLIKELY(!ps_medium_free_soon(&heap->medium, slot, block))) {
-        free_medium(heap, slot, block);
+        ps_heap_free_medium(heap, slot, block);
     } else {
         ps_thread_leave();
     }
@@ -270,7 +262,7 @@ static PS_NOINLINE void free_uncached(struct ps_span *span, void *block, uintptr
         free_medium_soon(heap, (struct ps_slot *)span, block);
     } else if (!is_short(span, owner_key)) {
         free_other(heap, span, block, owner_key);
-    } else if (owner_key == ps_heap_key(heap)) {
+    } else if (ps_heap_of_key(owner_key) == heap) {
         ps_span_free(span, block);
     } else {
         return_remote(heap, span, block);
@@ -299,10 +291,51 @@ PS_NOINLINE void ps_heap_free_first(void *block) {
     }
 }
 
-PS_NOINLINE void ps_heap_free_slow(void *block, struct ps_span *span, uintptr_t owner_key) {
-    struct ps_heap *heap;
+/* A block for which its class's cache has no room at present, or which is not expected. */
+static PS_NOINLINE void free_beyond(void *block, struct ps_span *span) {
+    struct ps_heap *heap = ps_thread_fast();
+    if (span->factor == 0) {
+        free_other(heap, span, block, ps_load_relaxed(&span->x_owner)); /* as in ps_heap_free */
+        return;
+    }
+    ps_free_check(span, block);
+    if (ps_class_cache_has_room(heap, span)) {
+        struct ps_class_cache *cache = &heap->class_caches[span->class_index];
+        ps_class_cache_add(cache, cache->x_state, block, ps_class_cache_link(span));
+    } else if (!ps_heap_owns(heap, span)) {
+        ps_remote_free(heap, span, block);
+    } else if (ps_heap_push(span, block)) {
+        ps_heap_free_event(block, span);
+    }
+    ps_thread_leave();
+}
+
+/* A block of a heap's span, of several granules or of a class that is cached. */
+static inline void free_to_cache(void *block, struct ps_span *span, struct ps_heap *heap) {
+    struct ps_class_cache *cache = &heap->class_caches[span->class_index];
+    PS_OPAQUE(cache); /* as in ps_class_cache_take */
+    uint64_t state = cache->x_state;
+    uintptr_t link = ps_class_cache_link(span);
+    /* As in ps_span_expects; of several granules there is no room for any. */
+    if (PS_UNLIKELY(ps_class_cache_is_full(cache, state) ||
+                    ps_span_scaled(span, block) >= ps_load_relaxed(&span->handed) ||
+                    (link ^ ps_link_word(block)) < PS_GRANULE_BYTES)) {
+        free_beyond(block, span);
+        return;
+    }
+    ps_class_cache_add(cache, state, block, link);
+    ps_thread_leave();
+}
+
+static PS_NOINLINE void free_foreign_to_cache(void *block, struct ps_span *span,
+                                              struct ps_heap *heap) {
+    free_to_cache(block, span, heap);
+}
+
+/* Not a block of this heap's that a class cache takes. */
+static PS_NOINLINE void free_elsewhere(void *block, struct ps_span *span, uintptr_t owner_key) {
+    struct ps_heap *heap = ps_thread_fast();
     if (owner_key == PS_KEY_MEDIUM) {
-        heap = ps_thread_fast();
         if (PS_LIKELY(heap != NULL)) {
             free_medium_soon(heap, (struct ps_slot *)span, block);
         } else {
@@ -314,13 +347,23 @@ PS_NOINLINE void ps_heap_free_slow(void *block, struct ps_span *span, uintptr_t 
         ps_mode.entry.free_block(span, block, owner_key);
         return;
     }
-    heap = ps_thread_fast();
     if (heap == NULL) {
         free_other(NULL, span, block, owner_key);
+    } else if ((owner_key & PS_KEY_MASK) == PS_KEY_SLOW && owner_key != PS_KEY_ORPHAN) {
+        free_foreign_to_cache(block, span, heap);
     } else if (is_short(span, owner_key)) {
         free_remote(heap, span, block);
     } else {
         free_other(heap, span, block, owner_key);
+    }
+}
+
+PS_NOINLINE void ps_heap_free_slow(void *block, struct ps_span *span, uintptr_t owner_key) {
+    uintptr_t key = ps_load_relaxed(&ps_thread.key); /* relaxed: as in ps_heap_free */
+    if (PS_LIKELY(owner_key == (key ^ PS_KEY_AT_ONCE ^ PS_KEY_SLOW))) {
+        free_to_cache(block, span, (struct ps_heap *)(owner_key - PS_KEY_SLOW));
+    } else {
+        free_elsewhere(block, span, owner_key);
     }
 }
 
@@ -373,59 +416,6 @@ PS_NOINLINE void ps_heap_free_doubtful(void *block, struct ps_span *span) {
         ps_heap_free_event(block, span);
     }
     ps_thread_leave();
-}
-
-/* ---- free in the plain mode, and parts that other modes use ---- */
-
-static inline struct ps_heap *own_heap(void) {
-    struct ps_heap *heap = ps_thread_own();
-    return PS_LIKELY(heap != NULL) ? heap : ps_heap_acquire();
-}
-
-static inline void free_foreign_owner(struct ps_span *span, void *block, bool may_cache) {
-    struct ps_heap *heap = own_heap();
-    if (PS_UNLIKELY(heap == NULL)) {
-        ps_remote_free_at_once(span, block);
-    } else if (!ps_heap_owns(heap, span)) {
-        bool is_cached = may_cache && span->factor != 0 && ps_cpu_cache_put(heap, span, block);
-        if (!is_cached) {
-            ps_remote_free(heap, span, block);
-        }
-    } else if (ps_heap_push(span, block)) {
-        ps_heap_free_event(block, span);
-    }
-}
-
-void ps_heap_free_foreign_owner(struct ps_span *span, void *block) {
-    free_foreign_owner(span, block, false);
-}
-
-void ps_free_large(struct ps_slot *slot, void *block) {
-    if (ps_block_is_medium(slot)) {
-        free_medium(own_heap(), slot, block);
-        return;
-    }
-    if (!ps_block_is_large(slot, block)) {
-        ps_mode.hook.stray_free(slot, block);
-        return;
-    }
-    ps_large_free(slot);
-    struct ps_heap *heap = ps_thread_own();
-    if (heap != NULL) {
-        ps_heap_tick_after_free(heap);
-    }
-}
-
-void ps_plain_free(struct ps_span *span, void *block, uintptr_t owner_key) {
-    (void)owner_key;
-    struct ps_slot *slot = (struct ps_slot *)span;
-    span = ps_span_holding(slot, block);
-    if (PS_UNLIKELY(span == NULL)) {
-        ps_free_large(slot, block);
-        return;
-    }
-    ps_free_check(span, block);
-    free_foreign_owner(span, block, ps_mode.hook.has_fast_free);
 }
 
 /* ---- realloc ---- */

@@ -4,8 +4,7 @@
  * thread. When memory is exhausted, functions that allocate return NULL with errno ENOMEM and
  * change nothing; free keeps errno.
  *
- * The plain mode's entry points are in the table (modes.c); those of other modes are built from
- * them. A heap argument is the calling thread's, or one that detached.c has locked.
+ * A heap argument is the calling thread's, or one that detached.c has locked.
  */
 #ifndef PS_HEAP_SLOW_PATH_H
 #define PS_HEAP_SLOW_PATH_H
@@ -30,6 +29,16 @@ void *ps_heap_alloc_slow(size_t bytes);
  * PS_CLASS_BYTES_LIMIT; SIZE_MAX where the mode must see each of them, the largest class where it
  * needs to see none. Any thread, at any time. */
 void ps_alloc_set_refill_max(size_t bytes);
+
+extern PS_HIDDEN size_t ps_alloc_x_refill_max;
+static inline size_t ps_alloc_refill_max(void) {
+    return ps_load_once(&ps_alloc_x_refill_max); /* relaxed: as in ps_alloc_set_refill_max */
+}
+/* True where the mode must see each request. */
+static inline bool ps_alloc_counts_requests(void) { return ps_alloc_refill_max() == SIZE_MAX; }
+
+/* Reads the clock, and leaves. Returns the block that a call has taken. */
+void *ps_heap_tick_and_leave(struct ps_heap *heap, void *block);
 
 /* ---- free ---- */
 
@@ -59,14 +68,7 @@ size_t ps_block_usable(const void *block);
  * failure the block is unchanged. */
 void *ps_block_resize(void *block, size_t bytes);
 
-/* ---- the plain mode ---- */
-
-void *ps_plain_alloc(struct ps_heap *heap, size_t bytes);
-void *ps_plain_zalloc(struct ps_heap *heap, size_t bytes);
-void *ps_plain_alloc_aligned(struct ps_heap *heap, size_t bytes, size_t align);
-void ps_plain_free(struct ps_span *span, void *block, uintptr_t owner_key);
-
-/* ---- parts of it that other modes use ---- */
+/* ---- parts of it ---- */
 
 /* Aborts unless a block of the span can be freed at this address, as far as the block and the
  * caller's heap tell. */
@@ -76,11 +78,7 @@ static inline void ps_free_check(const struct ps_span *span, const void *block) 
     }
 }
 
-/* Returns a valid block to its span, which has another owner, or is of a heap that this thread has
- * just received. */
-void ps_heap_free_foreign_owner(struct ps_span *span, void *block);
-
-/* Frees a block outside of spans. */
-void ps_free_large(struct ps_slot *slot, void *block);
+/* Frees a medium block. heap: NULL if there is none. */
+void ps_heap_free_medium(struct ps_heap *heap, struct ps_slot *slot, void *block);
 
 #endif

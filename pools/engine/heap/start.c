@@ -8,6 +8,7 @@
 #include "pools/engine/heap/start.h"
 
 #include "pools/engine/heap/background.h"
+#include "pools/engine/heap/class_cache.h"
 #include "pools/engine/heap/cpu_cache.h"
 #include "pools/engine/heap/cpu_return.h"
 #include "pools/engine/heap/detached.h"
@@ -47,6 +48,7 @@ static void salvage_heaps(void) {
         if (heap->x_state == PS_HEAP_DEAD) {
             ps_heap_take_all_notices(heap);
             ps_medium_fork_salvage(heap);
+            ps_class_cache_return(heap, true, ps_remote_return);
         } else {
             ps_heap_forward_notices(heap); /* a thread that is not here may have been forwarding */
         }
@@ -90,6 +92,7 @@ static void start_locked(void) {
     ps_mode_start(&config);
     ps_rseq_start();
     ps_cpu_cache_start();
+    ps_class_cache_start();
     ps_take_start();
     ps_thread_start();
 }

@@ -14,6 +14,7 @@
 #include "pools/engine/heap/free_list.h"
 #include "pools/engine/heap/maintenance.h"
 #include "pools/engine/heap/mode.h"
+#include "pools/engine/heap/plain.h"
 #include "pools/engine/heap/refill.h"
 #include "pools/engine/heap/resize.h"
 #include "pools/engine/heap/slow_path.h"

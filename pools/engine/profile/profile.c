@@ -12,6 +12,7 @@
 #include "pools/engine/heap/large.h"
 #include "pools/engine/heap/maintenance.h"
 #include "pools/engine/heap/medium_cache.h"
+#include "pools/engine/heap/plain.h"
 #include "pools/engine/heap/refill.h"
 #include "pools/engine/heap/resize.h"
 #include "pools/engine/heap/slow_path.h"

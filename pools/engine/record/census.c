@@ -8,6 +8,7 @@
 #include "pools/engine/base/bits.h"
 #include "pools/engine/harden/guard.h"
 #include "pools/engine/harden/hard.h"
+#include "pools/engine/heap/class_cache.h"
 #include "pools/engine/heap/cpu_cache.h"
 #include "pools/engine/heap/free_list.h"
 #include "pools/engine/heap/large.h"
@@ -103,6 +104,12 @@ static void peek_at_slot(struct ps_slot *slot, void *context) {
     count_free(slot, &((struct count *)context)->layers);
 }
 
+/* Subtracts free blocks that count as used in their spans. */
+static void subtract(struct ps_census_class *class, uint64_t blocks) {
+    class->prepared_blocks += blocks;
+    class->live_blocks -= ps_min(blocks, class->live_blocks);
+}
+
 /* Heaps count by what malloc took from them. */
 static void count_bin(struct ps_census_class *class, const struct ps_bin *bin, uint64_t *weight) {
     uint64_t taken = ps_load_relaxed(&bin->x_taken);       /* relaxed: see the file comment */
@@ -112,11 +119,19 @@ static void count_bin(struct ps_census_class *class, const struct ps_bin *bin, u
     *weight += ps_min(taken, WEIGHT_LIMIT);
 }
 
+static void count_class_cache(struct ps_census_class *class, const struct ps_class_cache *cache) {
+    class->taken_blocks += ps_class_cache_takes(cache);
+    subtract(class, ps_class_cache_count(cache));
+}
+
 static void count_heap(struct ps_heap *heap, void *context) {
     struct count *count = context;
     struct ps_census *out = count->out;
     for (uint32_t i = 0; i < out->class_count; i++) {
         count_bin(&out->classes[i], &heap->bins[i], &count->weights[i]);
+        if (i >= ps_class_cache_first_class) {
+            count_class_cache(&out->classes[i], &heap->class_caches[i]);
+        }
     }
     out->malloc_count += ps_medium_cache_frees(&heap->medium);
     out->heap_total_count++;
@@ -126,23 +141,17 @@ static void count_heap(struct ps_heap *heap, void *context) {
     out->remote_batch_count += ps_load_relaxed(&heap->x_remote_batches);
 }
 
-/* Subtracts the hardened blocks that the caller's heap holds, which count as used in their spans.
- */
+/* Subtracts the hardened blocks that the caller's heap holds. */
 static void subtract_held(struct ps_census *out, const struct ps_heap *heap) {
     for (uint32_t i = 0; i < out->class_count; i++) {
-        uint64_t blocks = ps_hard_count(heap, i);
-        out->classes[i].prepared_blocks += blocks;
-        out->classes[i].live_blocks -=
-            blocks < out->classes[i].live_blocks ? blocks : out->classes[i].live_blocks;
+        subtract(&out->classes[i], ps_hard_count(heap, i));
     }
 }
 
-/* Subtracts what the processors cache, which counts as used in its spans too. */
+/* Subtracts what the processors cache. */
 static void subtract_cached(struct ps_census *out) {
     for (uint32_t i = 0; i < out->class_count; i++) {
-        uint64_t blocks = ps_min(ps_cpu_cache_blocks(i), out->classes[i].live_blocks);
-        out->classes[i].prepared_blocks += blocks;
-        out->classes[i].live_blocks -= blocks;
+        subtract(&out->classes[i], ps_cpu_cache_blocks(i));
     }
 }
 

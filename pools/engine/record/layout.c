@@ -10,6 +10,7 @@
 #include "pools/engine/harden/hard.h"
 #include "pools/engine/harden/hard_quarantine.h"
 #include "pools/engine/heap/background.h"
+#include "pools/engine/heap/class_cache.h"
 #include "pools/engine/heap/cpu_cache.h"
 #include "pools/engine/heap/heap.h"
 #include "pools/engine/heap/large.h"
@@ -107,11 +108,16 @@ static const struct ps_layout_number numbers[] = {
     FIELD("heap.singles", struct ps_heap, singles),
     FIELD("heap.singles_count", struct ps_heap, singles_count),
     FIELD("heap.hard", struct ps_heap, hard),
+    CONSTANT("heap.class_caches", offsetof(struct ps_heap, class_caches)),
     CONSTANT("heap.live", PS_HEAP_LIVE),
     CONSTANT("medium_sums.frees_shift", PS_MEDIUM_SUMS_FREES),
     SIZE("bin", struct ps_bin),
     FIELD("bin.rounding", struct ps_bin, x_rounding),
     FIELD("bin.taken", struct ps_bin, x_taken),
+    SIZE("class_cache", struct ps_class_cache),
+    SIZE("class_cache_entry", struct ps_class_cache_entry),
+    FIELD("class_cache.state", struct ps_class_cache, x_state),
+    CONSTANT("class_cache.takes_shift", PS_CLASS_CACHE_TAKES_SHIFT),
     SIZE("entry", struct ps_remote_entry),
     FIELD("entry.span", struct ps_remote_entry, span),
     FIELD("entry.count", struct ps_remote_entry, count),

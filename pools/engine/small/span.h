@@ -24,14 +24,14 @@
 #include "pools/engine/small/size_class.h"
 
 /*
- * Owner keys. 0: none (every slot that is not a span). 1: a thread without a heap. 2: the orphans.
- * Above: the address of a heap, with the length of the span in the low bits: 1, one granule, so
- * that the owner's free takes the fast path; 2, more, so that it takes the slow path.
+ * Owner keys. 0: none (every slot that is not a span). 1: a thread without a heap. 6: the orphans.
+ * Above: the address of a heap, with the owner's way to free in the low bits: 1, the fast path; 2,
+ * the slow path, of a span of several granules, or of a class that is cached (heap/class_cache.h).
  */
 #define PS_KEY_NONE ((uintptr_t)0)
-#define PS_KEY_ORPHAN ((uintptr_t)2)
+#define PS_KEY_ORPHAN ((uintptr_t)6)
 #define PS_KEY_AT_ONCE ((uintptr_t)1)
-#define PS_KEY_LONG ((uintptr_t)2)
+#define PS_KEY_SLOW ((uintptr_t)2)
 #define PS_KEY_NO_SPAN ((uintptr_t)1 << 63) /* matches no span's owner, nor any heap's address */
 #define PS_KEY_CHECKED (~(uintptr_t)0)      /* likewise: the mode serves each free of the thread */
 #define PS_KEY_MASK ((uintptr_t)3)

@@ -15,11 +15,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ..errors import Failed
+from .caches import HEAP_BYTES, read_cpu_caches, read_class_caches
 from .layout import Layout, find
 from .memory import Memory, Record, Unreadable
 from .slots import MASK, Kinds, Leaf, Map, signed
 
-HEAP_BYTES = 8192
 HEAPS_MAX = 1 << 20
 REMOTE_FIELDS = ((14, 14), (42, 14))  # of the remote word: blocks on the list, and in gaps
 TRIES = 3
@@ -204,7 +204,7 @@ class Reader:
             census.leaves.append(leaf)
             self.read_leaf(census, leaf)
         self.read_heaps(census)
-        self.read_cpu_caches(census)
+        read_cpu_caches(self, census)
         for one in census.classes:
             one.taken_blocks = max(0, one.taken_blocks)
             one.live_blocks = max(0, one.live_blocks)
@@ -355,6 +355,7 @@ class Reader:
             census.remote_batch_count += batches
             census.medium_frees += medium_frees + (sums >> shift)
             self.read_bins(census, data)
+            read_class_caches(self, census, address)
             if not census.has_calls:
                 self.read_hard(census, hard)
             self.read_streak(census, data)
@@ -424,20 +425,6 @@ class Reader:
         for i in range(min(count, singles.length // 8)):
             at = singles.offset + 8 * i
             self.read_single(census, int.from_bytes(data[at : at + 8], "little"))
-
-    def read_cpu_caches(self, census: Census) -> None:
-        """Blocks that the processors keep for the next mallocs."""
-        if "cpu_cache.state" not in self.layout.numbers:
-            return  # a library whose caches are of another kind
-        address, nbytes = self.layout.places["cpu_caches"]
-        field = self.layout.field("cpu_cache.state")
-        held, shift = (self.layout.offset(f"cpu_state.{name}") for name in ("held", "takes_shift"))
-        for cache in memoryview(self.memory.read(address, nbytes)).cast("Q"):
-            if cache:
-                states = memoryview(self.memory.read(cache + field.offset, field.length)).cast("Q")
-                census.cache_takes += sum(state >> shift for state in states)
-                for state, one in zip(states, census.classes, strict=False):
-                    one.live_blocks -= state % held
 
     def read_single(self, census: Census, block: int) -> None:
         """One block, by its address."""

@@ -17,7 +17,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
 
-from .census import HEAP_BYTES, Census, Reader
+from .caches import heap_bytes
+from .census import Census, Reader
 from .memory import PAGE_BYTES, Memory
 from .slots import Leaf
 
@@ -89,7 +90,8 @@ class Residence:
     def metadata(self) -> int:
         """Slots and heaps, the large part of it."""
         slots = sum(self.range_bytes(leaf.slots, len(leaf.data)) for leaf in self.census.leaves)
-        return slots + sum(self.range_bytes(heap, HEAP_BYTES) for heap in self.census.heaps)
+        nbytes = heap_bytes(self.reader, self.census)
+        return slots + sum(self.range_bytes(heap, nbytes) for heap in self.census.heaps)
 
     def split(self, rss: int) -> Split:
         """All parts."""

@@ -6,6 +6,7 @@
  * blocks that wait in a heap have no protection but that of the heap. Sources and faults to find:
  * take.model.
  */
+#include "pools/engine/heap/class_cache.h"
 #include "pools/engine/heap/fast_path.h"
 #include "pools/engine/heap/free_list.h"
 #include "pools/engine/heap/large.h"
@@ -122,10 +123,27 @@ static void begin(void) {
 
 static void set_up(void) {
     begin();
+    ps_class_cache_is_on = false;
     (void)ps_heap_acquire();
     hand_to(2);
     live[0] = allocate();
     owner = ps_thread.own;
+    hand_to(1);
+}
+
+/* The class of the blocks is cached. */
+static void set_up_class_cache(void) {
+    begin();
+    ps_size_classes[0].factor = PS_SCALED_ONE / WORLD_BLOCK_BYTES;
+    ps_class_cache_first_class = 0;
+    ps_class_cache_is_on = true;
+    (void)ps_heap_acquire();
+    hand_to(2);
+    live[0] = allocate();
+    live[1] = allocate();
+    owner = ps_thread.own;
+    end(1);
+    EXPLORE_ASSERT(ps_class_cache_count(&owner->class_caches[0]) == 1);
     hand_to(1);
 }
 
@@ -277,6 +295,7 @@ const struct explore_scenario explore_scenarios[] = {
     {"continues_streak", set_up_streak, {frees, walks_twice}, all_returns, false},
     {"frees_medium", set_up_medium, {frees_medium, walks_twice}, all_returns, false},
     {"allocates_medium", set_up_medium, {allocates_medium, walks_twice}, all_returns, false},
+    {"frees_to_cache", set_up_class_cache, {frees, walks_twice}, all_returns, false},
     {"ends", set_up, {ends, walks_twice}, all_returns, false},
     {"streak_ends", set_up_streak, {frees_and_ends, walks_twice}, all_returns, true},
     {"other_frees", set_up_three, {allocates, walks_twice, other_frees}, all_returns, true},

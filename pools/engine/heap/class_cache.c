@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See class_cache.h.
+ */
+#include "pools/engine/heap/class_cache.h"
+
+#include "pools/engine/base/bits.h"
+#include "pools/engine/heap/mode.h"
+#include "pools/engine/page/node.h"
+#include "pools/engine/page/retention.h"
+
+#include <string.h>
+
+#define LIMIT_FIRST ((size_t)4) /* blocks of a class, at its first free */
+
+uint32_t ps_class_cache_first_class;
+bool ps_class_cache_is_on;
+
+void ps_class_cache_start(void) {
+    ps_class_cache_first_class = ps_size_class_of(PS_FEW_BYTES + 1);
+    ps_class_cache_is_on = ps_mode.hook.may_cache_first;
+}
+
+bool ps_class_cache_has_room(struct ps_heap *heap, const struct ps_span *span) {
+    if (!ps_class_cache_has_class(span->class_index) || span->run.node != ps_node_here() ||
+        ps_alloc_counts_requests() || !ps_retention_is_usual()) {
+        return false;
+    }
+    struct ps_class_cache *cache = &heap->class_caches[span->class_index];
+    size_t most = ps_min(PS_CLASS_CACHE_BYTES / span->block_bytes, PS_CLASS_CACHE_BLOCKS);
+    if (ps_class_cache_count(cache) >= most) {
+        return false;
+    }
+    if (ps_class_cache_is_full(cache, cache->x_state) && PS_LIKELY(ps_node_last() == 0)) {
+        size_t present = cache->limit / PS_CLASS_CACHE_ONE;
+        size_t limit = ps_min(ps_max(present * 2, LIMIT_FIRST), most);
+        cache->limit = (uint32_t)(limit * PS_CLASS_CACHE_ONE);
+    }
+    return true;
+}
+
+/* relaxed: others read a snapshot. */
+static void set_count(struct ps_class_cache *cache, size_t count) {
+    uint64_t takes = ps_class_cache_takes(cache) << PS_CLASS_CACHE_TAKES_SHIFT;
+    ps_store_relaxed(&cache->x_state, takes | count * PS_CLASS_CACHE_ONE);
+}
+
+/* Returns the oldest blocks. */
+static void return_oldest(struct ps_class_cache *cache, size_t count, void (*give)(void *block)) {
+    size_t left = ps_class_cache_count(cache) - count;
+    struct ps_class_cache_entry *entries = cache->entries;
+    struct ps_class_cache_entry oldest[PS_CLASS_CACHE_BLOCKS];
+    memcpy(oldest, entries, count * sizeof *oldest);
+    set_count(cache, 0); /* for the child of a fork: no block is there twice */
+    ps_fence_program_order();
+    memmove(entries, entries + count, left * sizeof *entries);
+    ps_fence_program_order();
+    set_count(cache, left);
+    for (size_t i = 0; i < count; i++) {
+        give(oldest[i].block);
+    }
+}
+
+/* Returns what has not been used since the last time: what there is beyond as many as were taken.
+ */
+static void return_some(struct ps_class_cache *cache, bool is_all, void (*give)(void *block)) {
+    size_t present = ps_class_cache_count(cache);
+    uint32_t taken = (uint32_t)ps_class_cache_takes(cache);
+    size_t used = is_all ? 0 : ps_min(taken - cache->taken, present);
+    cache->taken = taken;
+    if (used == 0 || ps_node_last() != 0) {
+        cache->limit = 0;
+    }
+    if (used != present) {
+        return_oldest(cache, present - used, give);
+    }
+}
+
+void ps_class_cache_return(struct ps_heap *heap, bool is_all, void (*give)(void *block)) {
+    for (uint32_t i = ps_class_cache_first_class; i < ps_size_class_count; i++) {
+        struct ps_class_cache *cache = &heap->class_caches[i];
+        if (cache->limit != 0 || ps_class_cache_count(cache) != 0) {
+            return_some(cache, is_all, give);
+        }
+    }
+}
