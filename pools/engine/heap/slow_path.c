@@ -293,7 +293,9 @@ PS_NOINLINE void ps_heap_free_first(void *block) {
 
 /* A block for which its class's cache has no room at present, or which is not expected. */
 static PS_NOINLINE void free_beyond(void *block, struct ps_span *span) {
-    struct ps_heap *heap = ps_thread_fast();
+    /* Not ps_thread_fast, which may be NULL for a moment, though the call has a heap. relaxed: this
+     * thread's own; it changes only between calls. */
+    struct ps_heap *heap = ps_load_relaxed(&ps_thread.heap);
     if (span->factor == 0) {
         free_other(heap, span, block, ps_load_relaxed(&span->x_owner)); /* as in ps_heap_free */
         return;

@@ -131,8 +131,8 @@ static void set_up(void) {
     hand_to(1);
 }
 
-/* The class of the blocks is cached. */
-static void set_up_class_cache(void) {
+/* The class of the blocks is cached; its cache may have no block yet. */
+static void set_up_empty_cache(void) {
     begin();
     ps_size_classes[0].factor = PS_SCALED_ONE / WORLD_BLOCK_BYTES;
     ps_class_cache_first_class = 0;
@@ -142,6 +142,14 @@ static void set_up_class_cache(void) {
     live[0] = allocate();
     live[1] = allocate();
     owner = ps_thread.own;
+    hand_to(1);
+}
+
+/* It has one, and room for more. */
+static void set_up_class_cache(void) {
+    set_up_empty_cache();
+    ps_thread_of[0] = ps_thread_of[1];
+    owner->x_thread = &ps_thread_of[0];
     end(1);
     EXPLORE_ASSERT(ps_class_cache_count(&owner->class_caches[0]) == 1);
     hand_to(1);
@@ -295,6 +303,7 @@ const struct explore_scenario explore_scenarios[] = {
     {"continues_streak", set_up_streak, {frees, walks_twice}, all_returns, false},
     {"frees_medium", set_up_medium, {frees_medium, walks_twice}, all_returns, false},
     {"allocates_medium", set_up_medium, {allocates_medium, walks_twice}, all_returns, false},
+    {"frees_to_empty_cache", set_up_empty_cache, {frees, walks_twice}, all_returns, false},
     {"frees_to_cache", set_up_class_cache, {frees, walks_twice}, all_returns, false},
     {"ends", set_up, {ends, walks_twice}, all_returns, false},
     {"streak_ends", set_up_streak, {frees_and_ends, walks_twice}, all_returns, true},
