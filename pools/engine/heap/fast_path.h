@@ -3,18 +3,18 @@
  * The fast path, in the order of a pointer's life.
  *
  * malloc(n): the class of n is one load from a table, the class's source in this thread's heap
- * another. The source is a span, with a list of the blocks freed into it (in large classes: a list
- * of the newest blocks freed, in whatever span). The newest block of the list is popped, while its
- * line is still in the cache. If the list is empty, the window of the class's bin is moved on by
- * one, a range of blocks that were not used since their span was last empty. No atomic, no lock;
- * heap_refill finds the next span or window. One comparison, with a word of the thread, tells large
- * requests and threads without a heap from all others.
+ * another. The source is a span, with a list of the blocks freed into it. The newest block of the
+ * list is popped, while its line is still in the cache. If the list is empty, the window of the
+ * class's bin is moved on by one, a range of blocks that were not used since their span was last
+ * empty. No atomic, no lock; heap_refill finds the next span or window. One comparison, with a word
+ * of the thread, tells requests above 1 KiB, which class caches serve first (class_cache.h), and
+ * threads without a heap from all others.
  *
  * free(p): if p continues this thread's free streak, the streak grows by one, and that is all.
  * Otherwise the page map translates the address, which may be any, into its span. If this thread's
  * heap owns the span, p is pushed on the span's list and the span's countdown is decremented; at
  * zero an event settles the account (span drained? room again? a sequence?). Every other case -
- * NULL, no heap yet, another thread's block, a large block, a foreign pointer - fails the same
+ * NULL, no heap yet, another thread's block, one above 1 KiB, a foreign pointer - fails the same
  * single compare.
  *
  * These checks detect misuse (link.h): a free of an address where no block starts, of a block

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A heap: the state of one thread, 8 KiB, of which a thread that frees no other thread's blocks
- * touches the first 4 KiB. A bin per size class holds the blocks for the next mallocs; everything
- * else is for slow paths. Only the owning thread accesses its heap, except for fields marked x_; if
- * that thread makes no calls, a thread that has taken the heap does (thread.h).
+ * touches the first 4 KiB, and 512 bytes for each class above 1 KiB that it uses. A bin per size
+ * class holds the blocks for the next mallocs; everything else is for slow paths. Only the owning
+ * thread accesses its heap, except for fields marked x_; if that thread makes no calls, a thread
+ * that has taken the heap does (thread.h).
  *
  * The interface for callers is fast_path.h (small blocks) and slow_path.h; the other
  * headers are internal to the layer, one per source.
@@ -59,8 +60,8 @@ struct ps_remote_entry {
 
 /* Freed blocks of a class, for the next requests: see class_cache.h. */
 struct ps_class_cache {
-    uint64_t x_state; /* PS_CLASS_CACHE_COUNT; blocks taken so far above. Owner writes */
-    uint32_t limit;   /* most blocks at present */
+    uint64_t x_state; /* bytes of entries, and how many were taken so far; owner writes */
+    uint32_t limit;   /* most bytes of entries at present */
     uint32_t taken;   /* so many had been taken at the last return, modulo 2^32 */
     struct ps_class_cache_entry {
         void *block;
