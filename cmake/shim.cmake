@@ -42,7 +42,8 @@ target_link_options(poolshim PRIVATE LINKER:-z,max-page-size=65536 LINKER:-fini=
 # brought into memory with it: the system reads 64 KiB around each page that is touched. Sections
 # are sorted by name, and those of single functions come behind .text.
 set(late_sources ${shim_sources} ${engine_sources} ${pages_sources})
-set(late_engine harden/ profile/ record/ heap/orphan_purge small/span_purge)
+set(late_engine harden/ profile/ record/ heap/cpu_cache heap/limit heap/orphan_purge
+    small/span_purge)
 set(late_shim cxx_new [a-z_]*report record stats text exit_output guard_trace introspect process
     profile unwind[a-z_]* mallctl[a-z_]* extension set)
 list(JOIN late_engine "|" late_engine)

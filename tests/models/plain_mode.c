@@ -108,3 +108,8 @@ __attribute__((weak)) void ps_class_cache_return(struct ps_heap *heap, bool is_a
                                                  void (*give)(void *block)) {
     (void)heap, (void)is_all, (void)give;
 }
+
+__attribute__((weak)) bool ps_class_cache_return_dead(void (*give)(void *block)) {
+    (void)give;
+    return false;
+}

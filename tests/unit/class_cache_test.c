@@ -38,21 +38,50 @@ static void free_all(size_t count) {
     }
 }
 
-/* So many blocks are cached. */
-static void keep(size_t count) {
-    ps_engine_start();
-    allocate(count, BYTES);
-    free_all(count);
-    CHECK_EQ(kept(), count);
+static void *others[BLOCKS]; /* live blocks of the same class */
+static size_t other_count;
+
+/* Requests and frees in turn, until the cache may hold the most; then it is empty. */
+static void demand(size_t bytes) {
+    for (other_count = 0; other_count < BLOCKS; other_count++) {
+        others[other_count] = ps_heap_alloc(bytes);
+    }
+    for (int round = 0; round < 20; round++) {
+        for (size_t i = 0; i < MOST; i++) {
+            ps_heap_free(others[i]);
+        }
+        for (size_t i = 0; i < MOST; i++) {
+            others[i] = ps_heap_alloc(bytes);
+        }
+    }
+    CHECK_EQ(kept_of(bytes), 0);
 }
+
+static void free_others(void) {
+    while (other_count > 0) {
+        ps_heap_free(others[--other_count]);
+    }
+}
+
+/* Frees so many blocks into a cache that has room for all of them. */
+static void keep_of(size_t count, size_t bytes) {
+    ps_engine_start();
+    demand(bytes);
+    other_count -= count;
+    memcpy(blocks, others + other_count, count * sizeof *blocks);
+    free_all(count);
+    CHECK_EQ(kept_of(bytes), count);
+}
+static void keep(size_t count) { keep_of(count, BYTES); }
 
 static void check_live(size_t count) {
     struct ps_census census = engine_census();
-    CHECK_EQ(census_live_blocks(&census), count);
-    CHECK_EQ(census.malloc_count - census.free_count, count);
+    CHECK_EQ(census_live_blocks(&census), count + other_count);
+    CHECK_EQ(census.malloc_count - census.free_count, count + other_count);
 }
 
 static void flush(void) {
+    free_others();
     ps_heap_trim(0);
     CHECK_EQ(kept(), 0);
     CHECK_EQ(engine_census().small_span_bytes, 0);
@@ -61,11 +90,12 @@ static void flush(void) {
 FRESH_TEST(what_was_freed_last_is_taken_first) {
     keep(3);
     check_live(0);
+    uint64_t taken = engine_census().classes[ps_size_class_of(BYTES)].taken_blocks;
     for (size_t i = 3; i-- > 0;) {
         CHECK_PTR_EQ(ps_heap_alloc(BYTES), blocks[i]);
         check_live(3 - i);
     }
-    CHECK_EQ(engine_census().classes[ps_size_class_of(BYTES)].taken_blocks, 6);
+    CHECK_EQ(engine_census().classes[ps_size_class_of(BYTES)].taken_blocks, taken + 3);
     free_all(3);
     flush();
 }
@@ -81,17 +111,24 @@ FRESH_TEST(requests_for_zeroed_and_for_aligned_blocks_take_them_too) {
 }
 
 FRESH_TEST(a_cache_holds_so_many_blocks_and_no_more) {
+    keep(MOST);
+    ps_heap_free(others[--other_count]);
+    CHECK_EQ(kept(), MOST);
+    check_live(0);
+    flush();
+    keep_of(PS_CLASS_CACHE_BYTES / 8192, 8192);
+    ps_heap_free(others[--other_count]);
+    CHECK_EQ(kept_of(8192), PS_CLASS_CACHE_BYTES / 8192);
+    flush();
+}
+
+FRESH_TEST(a_thread_that_only_frees_fills_none) {
     ps_engine_start();
     allocate(BLOCKS, BYTES);
     for (size_t i = 0; i < BLOCKS; i++) {
         ps_heap_free(blocks[i]);
-        CHECK_EQ(kept(), i + 1 < MOST ? i + 1 : MOST);
+        CHECK_CMP(kept(), <=, 4);
     }
-    check_live(0);
-    flush();
-    allocate(BLOCKS, 8192);
-    free_all(BLOCKS);
-    CHECK_EQ(kept_of(8192), PS_CLASS_CACHE_BYTES / 8192);
     flush();
 }
 
@@ -146,79 +183,106 @@ FRESH_TEST(a_write_after_the_free_is_reported_when_the_block_leaves) {
 
 /* ---- returns ---- */
 
+static void return_unused(void) {
+    ps_thread_enter();
+    ps_class_cache_return(ps_thread.own, false, ps_remote_return);
+    ps_thread_leave();
+}
+
 FRESH_TEST(what_was_not_used_since_the_last_return_returns_the_oldest_first) {
     keep(10);
-    ps_thread_enter();
-    ps_class_cache_return(ps_thread.own, false,
-                          ps_remote_return); /* all ten are new, and none was taken */
-    CHECK_EQ(kept(), 0);
-    ps_thread_leave();
-    keep(10);
+    return_unused();
+    CHECK_EQ(kept(), 10); /* more were taken before */
     for (size_t i = 10; i-- > 4;) {
-        blocks[i] = ps_heap_alloc(BYTES);
+        CHECK_PTR_EQ(ps_heap_alloc(BYTES), blocks[i]);
     }
-    void *newest = blocks[4];
-    for (size_t i = 10; i-- > 4;) {
+    for (size_t i = 4; i < 10; i++) {
         ps_heap_free(blocks[i]);
     }
-    ps_thread_enter();
-    ps_class_cache_return(ps_thread.own, false, ps_remote_return);
+    return_unused();
     CHECK_EQ(kept(), 6);
-    ps_thread_leave();
-    CHECK_PTR_EQ(ps_heap_alloc(BYTES), newest);
-    ps_heap_free(newest);
-    ps_thread_enter();
-    ps_class_cache_return(ps_thread.own, false, ps_remote_return);
+    CHECK_PTR_EQ(ps_heap_alloc(BYTES), blocks[9]);
+    ps_heap_free(blocks[9]);
+    return_unused();
     CHECK_EQ(kept(), 1);
-    ps_class_cache_return(ps_thread.own, false, ps_remote_return);
+    return_unused();
     CHECK_EQ(kept(), 0);
-    ps_thread_leave();
     check_live(0);
     flush();
 }
 
 FRESH_TEST(a_thread_that_makes_no_other_calls_reads_the_clock_and_returns_them) {
-    ps_engine_start();
-    allocate(BLOCKS, 2048);
     keep(10);
-    for (size_t i = 0; i < MOST; i++) {
-        ps_heap_free(blocks[10 + i]);
-    }
-    CHECK_EQ(kept_of(2048), MOST);
-    ps_heap_free(ps_heap_alloc(BYTES));
     for (int round = 0; round < 2; round++) {
         fake_os_advance_ms(PS_RETENTION_SCAN_MS);
         for (int i = 0; i < PS_CLASS_CACHE_TAKES_PER_TICK; i++) {
             ps_heap_free(ps_heap_alloc(BYTES));
         }
     }
-    CHECK_EQ(kept_of(2048), 0);
-    CHECK_CMP(kept(), >=, 1);
+    CHECK_EQ(kept(), 10); /* as many were taken */
+    ps_heap_free(ps_heap_alloc(1300));
+    for (int round = 0; round < 2; round++) {
+        fake_os_advance_ms(PS_RETENTION_SCAN_MS);
+        for (int i = 0; i < PS_CLASS_CACHE_TAKES_PER_TICK; i++) {
+            ps_heap_free(ps_heap_alloc(1300));
+        }
+    }
+    CHECK_EQ(kept(), 0);
+    flush();
+}
+
+#define TABLE 20000
+
+/* The blocks that are freed last lie in as many spans. */
+FRESH_TEST(a_process_of_one_thread_that_frees_a_table_in_random_order_keeps_little) {
+    static void *table[TABLE];
+    uint64_t random = 1;
+    ps_engine_start();
+    for (size_t i = 0; i < 3 * TABLE; i++) {
+        void **place = &table[engine_random(&random) % TABLE];
+        ps_heap_free(*place);
+        *place = ps_heap_alloc(1025 + engine_random(&random) % 7000);
+    }
+    uint64_t spans = engine_census().small_span_bytes;
+    for (size_t i = TABLE - 1; i > 0; i--) {
+        size_t other = engine_random(&random) % (i + 1);
+        void *block = table[i];
+        table[i] = table[other];
+        table[other] = block;
+    }
+    for (size_t i = 0; i < TABLE; i++) {
+        ps_heap_free(table[i]);
+    }
+    CHECK_CMP(spans, >, 60 * MIB);
+    CHECK_CMP(engine_census().small_span_bytes, <, 8 * MIB);
 }
 
 FRESH_TEST(nothing_is_kept_while_memory_is_short) {
     keep(10);
     ps_retention_x_pressure = PS_PRESSURE_NEAR;
     ps_heap_flush();
-    allocate(BLOCKS, BYTES);
-    for (size_t i = 0; i < BLOCKS; i++) {
-        ps_heap_free(blocks[i]);
+    while (other_count > 0) {
+        ps_heap_free(others[--other_count]);
         CHECK_EQ(kept(), 0);
     }
     ps_retention_x_pressure = PS_PRESSURE_NONE;
     flush();
 }
 
-FRESH_TEST(while_requests_are_counted_nothing_is_added_or_taken) {
+FRESH_TEST(while_requests_are_counted_nothing_is_taken_and_soon_nothing_is_there) {
     keep(4);
     ps_alloc_set_refill_max(SIZE_MAX);
     void *other = ps_heap_alloc(BYTES);
     CHECK_EQ(kept(), 4);
+    return_unused();
+    return_unused();
+    CHECK_EQ(kept(), 0);
     ps_heap_free(other);
-    CHECK_EQ(kept(), 4);
+    CHECK_EQ(kept(), 0);
     ps_alloc_set_refill_max(ps_size_class_max_bytes);
-    CHECK_PTR_EQ(ps_heap_alloc(BYTES), blocks[3]);
-    ps_heap_free(blocks[3]);
+    other = ps_heap_alloc(BYTES);
+    ps_heap_free(other);
+    CHECK_EQ(kept(), 1);
     flush();
 }
 
@@ -230,19 +294,22 @@ FRESH_TEST(blocks_of_another_thread_are_kept_and_return_to_its_spans) {
     struct worker owner;
     size_t bytes = BYTES;
     ps_engine_start();
+    demand(BYTES);
     worker_start(&owner);
     worker_do(&owner, allocate_there, &bytes);
-    ps_heap_free(ps_heap_alloc(1));
+    uint64_t remote = engine_census().remote_free_count;
     for (size_t i = 0; i < 10; i++) {
         ps_heap_free(blocks[i]);
     }
     CHECK_EQ(kept(), 10);
+    CHECK_EQ(engine_census().remote_free_count - remote, 10);
     check_live(BLOCKS - 10);
     CHECK_PTR_EQ(ps_heap_alloc(BYTES), blocks[9]);
     for (size_t i = 9; i < BLOCKS; i++) {
         ps_heap_free(blocks[i]);
     }
     check_live(0);
+    CHECK_EQ(engine_census().remote_free_count - remote, BLOCKS + 1);
     worker_stop(&owner);
     flush();
 }
@@ -264,6 +331,7 @@ FRESH_TEST(blocks_of_an_ended_thread_are_kept) {
 static void keep_ten(void *unused) {
     (void)unused;
     keep(10);
+    free_others();
 }
 
 FRESH_TEST(at_the_end_of_a_thread_all_return) {

@@ -17,8 +17,22 @@ uint32_t ps_class_cache_first_class;
 bool ps_class_cache_is_on;
 
 void ps_class_cache_start(void) {
-    ps_class_cache_first_class = ps_size_class_of(PS_FEW_BYTES + 1);
+    ps_class_cache_first_class =
+        ps_size_class_of(PS_FEW_BYTES) + 1; /* the others serve no short one */
     ps_class_cache_is_on = ps_mode.hook.may_cache_first;
+}
+
+/* Raises the limit of a full cache from which enough was taken since the last time. False: not. */
+static bool raise(struct ps_class_cache *cache) {
+    uint16_t takes = (uint16_t)ps_class_cache_takes(cache);
+    size_t blocks = cache->limit / PS_CLASS_CACHE_ONE;
+    if ((uint16_t)(takes - cache->raised) < blocks) {
+        return false;
+    }
+    cache->raised = takes;
+    size_t limit = ps_max(blocks * 2, LIMIT_FIRST) * PS_CLASS_CACHE_ONE;
+    cache->limit = (uint16_t)ps_min(limit, cache->most);
+    return true;
 }
 
 bool ps_class_cache_has_room(struct ps_heap *heap, const struct ps_span *span) {
@@ -28,15 +42,14 @@ bool ps_class_cache_has_room(struct ps_heap *heap, const struct ps_span *span) {
     }
     struct ps_class_cache *cache = &heap->class_caches[span->class_index];
     size_t most = ps_min(PS_CLASS_CACHE_BYTES / span->block_bytes, PS_CLASS_CACHE_BLOCKS);
-    if (ps_class_cache_count(cache) >= most) {
-        return false;
+    cache->most = (uint16_t)(most * PS_CLASS_CACHE_ONE);
+    /* relaxed: the census reads a snapshot. */
+    ps_store_relaxed(&heap->x_cached, heap->x_cached | (uint64_t)1 << span->class_index);
+    if (PS_UNLIKELY(ps_node_last() != 0)) {
+        return ps_class_cache_count(cache) < most;
     }
-    if (ps_class_cache_is_full(cache, cache->x_state) && PS_LIKELY(ps_node_last() == 0)) {
-        size_t present = cache->limit / PS_CLASS_CACHE_ONE;
-        size_t limit = ps_min(ps_max(present * 2, LIMIT_FIRST), most);
-        cache->limit = (uint32_t)(limit * PS_CLASS_CACHE_ONE);
-    }
-    return true;
+    return !ps_class_cache_is_full(cache, cache->x_state) ||
+           (cache->limit < cache->most && raise(cache));
 }
 
 /* relaxed: others read a snapshot. */
@@ -65,8 +78,8 @@ static void return_oldest(struct ps_class_cache *cache, size_t count, void (*giv
  */
 static void return_some(struct ps_class_cache *cache, bool is_all, void (*give)(void *block)) {
     size_t present = ps_class_cache_count(cache);
-    uint32_t taken = (uint32_t)ps_class_cache_takes(cache);
-    size_t used = is_all ? 0 : ps_min(taken - cache->taken, present);
+    uint16_t taken = (uint16_t)ps_class_cache_takes(cache);
+    size_t used = is_all ? 0 : ps_min((size_t)(uint16_t)(taken - cache->taken), present);
     cache->taken = taken;
     if (used == 0 || ps_node_last() != 0) {
         cache->limit = 0;
@@ -77,10 +90,35 @@ static void return_some(struct ps_class_cache *cache, bool is_all, void (*give)(
 }
 
 void ps_class_cache_return(struct ps_heap *heap, bool is_all, void (*give)(void *block)) {
-    for (uint32_t i = ps_class_cache_first_class; i < ps_size_class_count; i++) {
-        struct ps_class_cache *cache = &heap->class_caches[i];
+    for (uint64_t left = heap->x_cached; left != 0; left &= left - 1) {
+        struct ps_class_cache *cache = &heap->class_caches[__builtin_ctzll(left)];
         if (cache->limit != 0 || ps_class_cache_count(cache) != 0) {
             return_some(cache, is_all, give);
         }
     }
+}
+
+/* ---- forks ---- */
+
+static struct ps_heap *x_next; /* heap to be examined; NULL: none, or a thread examines one */
+
+/* relaxed: the child's only thread. */
+void ps_class_cache_fork_child(struct ps_heap *first) { ps_store_relaxed(&x_next, first); }
+
+bool ps_class_cache_return_dead(void (*give)(void *block)) {
+    if (PS_LIKELY(ps_load_relaxed(&x_next) == NULL)) { /* relaxed: the exchange decides */
+        return false;
+    }
+    /* acquire: pairs with the release below; the heaps before it are done. */
+    struct ps_heap *heap = ps_exchange_acquire(&x_next, (struct ps_heap *)NULL);
+    if (heap == NULL) {
+        return false;
+    }
+    /* relaxed: DEAD was set before there was a second thread. */
+    if (ps_load_relaxed(&heap->x_state) == PS_HEAP_DEAD) {
+        ps_class_cache_return(heap, true, give);
+    }
+    struct ps_heap *next = heap->next_heap; /* constant: heaps are added in front */
+    ps_store_release(&x_next, next);        /* release: pairs with the exchange */
+    return next != NULL;
 }

@@ -9,8 +9,9 @@
  * block that waits to return (ps_span_check_waiting), so that a second free is found as of any free
  * block, and a write after the free when the block leaves.
  *
- * A cache has room for 4 blocks at first, and for twice as many whenever it is full, up to
- * PS_CLASS_CACHE_BLOCKS and PS_CLASS_CACHE_BYTES. On a machine of several nodes its limit stays 0,
+ * A cache has room for 4 blocks at first, and for twice as many when it is full and as many as it
+ * may have were taken since it got that room, up to PS_CLASS_CACHE_BLOCKS and PS_CLASS_CACHE_BYTES:
+ * a program that only frees fills none. On a machine of several nodes its limit stays 0,
  * and each block is added by has_room, which refuses those of other nodes. Four times a second what
  * was not used since then returns; all of it does at the end of the thread, when the heap is taken
  * (thread.h), and while memory is short. Nothing is added where the caches of processors come first
@@ -73,12 +74,17 @@ PS_INLINE void ps_class_cache_add(struct ps_class_cache *cache, uint64_t state, 
     ps_store_relaxed(&cache->x_state, state + PS_CLASS_CACHE_ONE); /* relaxed: as above */
 }
 
+/* True if a cache is known to have as many blocks as it may ever have. */
+PS_INLINE bool ps_class_cache_is_at_most(const struct ps_class_cache *cache, uint64_t state) {
+    return cache->most != 0 && (uint16_t)state >= cache->most;
+}
+
 /* True if a cache takes a block of a span; one that is full may get room for more. False: it has
  * the most that it may have, its class has none, or the span lies on another node. */
 bool ps_class_cache_has_room(struct ps_heap *heap, const struct ps_span *span);
 
-/* True if a class, from ps_class_cache_first_class on, has a block for a request, which the mode
- * need not count. */
+/* True if there is a block of a class for a request, which the mode need not count. Reads the
+ * cache, which no class below ps_class_cache_first_class should make a heap touch. */
 PS_INLINE bool ps_class_cache_has_block(const struct ps_heap *heap, size_t class_index) {
     return (uint16_t)heap->class_caches[class_index].x_state != 0 && !ps_alloc_counts_requests();
 }
@@ -104,10 +110,10 @@ PS_INLINE void *ps_class_cache_take(struct ps_heap *heap, size_t class_index) {
     return entry.block;
 }
 
-/* As ps_class_cache_take, of any class. NULL: there is no block; then it does not leave. */
+/* As ps_class_cache_take, of any class; that of PS_CLASS_NONE is empty. NULL: there is no block;
+ * then it does not leave. */
 static inline void *ps_class_cache_take_any(struct ps_heap *heap, size_t class_index) {
-    return class_index >= ps_class_cache_first_class && class_index < ps_size_class_count &&
-                   ps_class_cache_has_block(heap, class_index)
+    return class_index >= ps_class_cache_first_class && ps_class_cache_has_block(heap, class_index)
                ? ps_class_cache_take(heap, class_index)
                : NULL;
 }
@@ -115,5 +121,13 @@ static inline void *ps_class_cache_take_any(struct ps_heap *heap, size_t class_i
 /* Takes blocks that were not used since the last call, or all, out, and calls give for each, which
  * returns it to its span. */
 void ps_class_cache_return(struct ps_heap *heap, bool is_all, void (*give)(void *block));
+
+/* In the child of a fork, on its only thread: the caches of threads that are not there return
+ * later, since that writes to each block, and most children exec. first: of all heaps. */
+void ps_class_cache_fork_child(struct ps_heap *first);
+
+/* Returns the caches of one heap whose thread is not in this child of a fork. Any thread, within a
+ * call. True if there may be more. */
+bool ps_class_cache_return_dead(void (*give)(void *block));
 
 #endif

@@ -19,7 +19,7 @@ struct ps_cpu_cache *ps_cpu_x_caches[PS_CPU_CACHES];
 uint32_t ps_cpu_x_end;
 bool ps_cpu_may_be_first;
 
-void ps_cpu_cache_start(void) { ps_cpu_may_be_first = ps_rseq_is_on(); }
+PS_AT_START void ps_cpu_cache_start(void) { ps_cpu_may_be_first = ps_rseq_is_on(); }
 
 /* relaxed, all: a cache may be found before. */
 static void raise_end(uint32_t end) {
@@ -70,7 +70,7 @@ bool ps_cpu_cache_put(struct ps_heap *heap, const struct ps_span *span, void *bl
     return true;
 }
 
-void *ps_cpu_cache_take(uint32_t class_index) {
+PS_AT_START void *ps_cpu_cache_take(uint32_t class_index) {
     return ps_rseq_is_on() ? ps_cpu_cache_take_here(class_index, true)
                            : ps_cpu_cache_take_here(class_index, false);
 }
@@ -150,7 +150,7 @@ bool ps_cpu_cache_fill(const struct ps_span *span, void *block) {
                            : ps_cpu_cache_push(cache, index, class_index, block, false);
 }
 
-void ps_cpu_cache_ask(uint32_t class_index) {
+PS_AT_START void ps_cpu_cache_ask(uint32_t class_index) {
     if (!ps_background_is_crowded()) {
         return;
     }
@@ -184,7 +184,7 @@ uint64_t ps_cpu_cache_takes(void) {
     return takes;
 }
 
-void ps_cpu_cache_choose(void) {
+PS_AT_START void ps_cpu_cache_choose(void) {
     bool is_first =
         ps_cpu_may_be_first && ps_mode.hook.may_cache_first && ps_background_is_crowded();
     if (is_first != ps_thread_caches_first(&ps_thread)) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A heap: the state of one thread, 8 KiB, of which a thread that frees no other thread's blocks
- * touches the first 4 KiB, and 512 bytes for each class above 1 KiB that it uses. A bin per size
+ * A heap: the state of one thread, of which a thread that frees no other thread's blocks touches
+ * the first 4 KiB, and 512 bytes for each class above 1 KiB that it uses. A bin per size
  * class holds the blocks for the next mallocs; everything else is for slow paths. Only the owning
  * thread accesses its heap, except for fields marked x_; if that thread makes no calls, a thread
  * that has taken the heap does (thread.h).
@@ -61,8 +61,10 @@ struct ps_remote_entry {
 /* Freed blocks of a class, for the next requests: see class_cache.h. */
 struct ps_class_cache {
     uint64_t x_state; /* bytes of entries, and how many were taken so far; owner writes */
-    uint32_t limit;   /* most bytes of entries at present */
-    uint32_t taken;   /* so many had been taken at the last return, modulo 2^32 */
+    uint16_t limit;   /* most bytes of entries at present */
+    uint16_t most;    /* and ever; 0 before the first free */
+    uint16_t taken;   /* so many had been taken at the last return, modulo 2^16 */
+    uint16_t raised;  /* at the last raise of the limit, likewise */
     struct ps_class_cache_entry {
         void *block;
         uintptr_t link;               /* in its first word */
@@ -127,15 +129,15 @@ struct ps_heap {
     bool is_asked;                    /* 3808 */
     uint32_t holder;                  /* 3812 lock id of the thread that holds it, or adopts it */
     struct ps_medium_cache medium;    /* 3816 */
+    uint64_t x_cached; /* 4024 bits of the classes whose caches have been used; owner writes */
     PS_ALIGNED(4096) struct ps_remote_entry remote[PS_REMOTE_ENTRIES]; /* 4096 see remote.c */
     void *singles[PS_REMOTE_SINGLES];                                  /* 6144 */
     uint32_t singles_count;                                            /* 6656 */
-    PS_ALIGNED(PS_CACHE_LINE)
-    struct ps_class_cache class_caches[]; /* 6720 of each class; the first ones have none */
+    PS_ALIGNED(PS_CACHE_LINE) struct ps_class_cache class_caches[PS_BIN_LIMIT]; /* 6720 */
 };
 
 _Static_assert(offsetof(struct ps_heap, remote) == 4096, "the first page is all that most need");
-_Static_assert(offsetof(struct ps_heap, class_caches) == 6720, "pools/README.md says so");
+_Static_assert(sizeof(struct ps_heap) == 40960, "pools/README.md says so");
 
 /*
  * The thread's own words, initial-exec TLS. Initially there is no heap, and free(NULL) matches the

@@ -44,7 +44,7 @@ static uint64_t word_of(const struct ps_limit_setting *setting) {
                                  : ps_min((uint64_t)setting->bytes, PS_LIMIT_PERCENT - 1);
 }
 
-void ps_limit_start(const struct ps_config *config) {
+PS_AT_START void ps_limit_start(const struct ps_config *config) {
     /* relaxed: there is one thread, and the word is all that is read. */
     ps_store_relaxed(&ps_limit_words.x_setting, word_of(&config->limit));
 }

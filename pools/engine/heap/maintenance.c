@@ -107,11 +107,13 @@ static bool is_bounded(void) {
 
 /* Returns what a heap has not used for a while. */
 static void return_unused(struct ps_heap *heap, bool is_all) {
-    ps_class_cache_return(heap, is_all, ps_remote_return);
+    bool has_first = ps_thread_caches_first(&ps_thread); /* then the class caches serve nothing */
+    ps_class_cache_return(heap, is_all || has_first, ps_remote_return);
+    (void)ps_class_cache_return_dead(ps_remote_return);
     ps_remote_flush(heap);
     ps_heap_take_notices(heap);
     ps_medium_flush(heap);
-    if (ps_thread_caches_first(&ps_thread)) {
+    if (has_first) {
         ps_heap_share_spans(heap);
     } else {
         ps_room_scan(heap);
@@ -136,6 +138,9 @@ static PS_NOINLINE void do_due_work(struct ps_heap *heap) {
     (void)ps_take_tick(now_ms);
     bool is_behind = ps_purge_is_behind() || ps_medium_purge_is_behind();
     if (is_bounded() && heap->surplus_countdown-- == 0) {
+        /* Spans of a program that only frees would not drain for its cached blocks. */
+        ps_class_cache_return(heap, false, ps_remote_return);
+        ps_heap_take_notices(heap);
         bool is_beyond = ps_surplus_tick(now_ms);
         heap->surplus_countdown = is_beyond ? 0 : SURPLUS_TICKS;
         is_behind |= is_beyond;
@@ -149,7 +154,7 @@ static PS_NOINLINE void do_due_work(struct ps_heap *heap) {
     if (now_ms + early_ms >= heap->next_scan_ms || PS_UNLIKELY(request != 0)) {
         heap->next_scan_ms = now_ms + PS_RETENTION_SCAN_MS;
         ps_cpu_cache_choose();
-        return_unused(heap, !ps_retention_is_usual());
+        return_unused(heap, request != 0 || !ps_retention_is_usual());
     }
     if (PS_UNLIKELY(request != 0) && serve(request, false)) {
         heap->tick_countdown = 0;
@@ -236,6 +241,8 @@ static void flush(void) {
     if (heap != NULL) {
         ps_streak_close(heap);
         ps_class_cache_return(heap, true, ps_remote_return);
+        while (ps_class_cache_return_dead(ps_remote_return)) { /* ends: each is examined once */
+        }
         ps_remote_flush(heap);
         ps_heap_take_all_notices(heap);
         for (uint32_t i = 0; i < ps_size_class_count; i++) {

@@ -22,9 +22,7 @@ static struct ps_heap *parked_heaps;
 /* Creates a heap in fresh memory; NULL when memory is exhausted. */
 static struct ps_heap *make_fresh(void) {
     void *state;
-    size_t bytes = offsetof(struct ps_heap, class_caches) +
-                   ps_size_class_count * sizeof(struct ps_class_cache);
-    struct ps_heap *heap = ps_mode.hook.make_state(&state) ? ps_metadata_take(bytes) : NULL;
+    struct ps_heap *heap = ps_mode.hook.make_state(&state) ? ps_metadata_take(sizeof *heap) : NULL;
     if (heap == NULL) {
         return NULL;
     }

@@ -61,7 +61,6 @@ static PS_NOINLINE void *alloc_medium(struct ps_heap *heap, size_t bytes) {
     return block;
 }
 
-/* Above all classes. */
 static PS_NOINLINE void *alloc_unclassed(size_t bytes, struct ps_heap *heap) {
     if (PS_UNLIKELY(bytes <= ps_alloc_refill_max())) {
         return ps_heap_refill(heap, &heap->bins[PS_CLASS_NONE], bytes);
@@ -83,8 +82,8 @@ static inline void *alloc_plain(struct ps_heap *heap, size_t bytes) {
         return alloc_unclassed(bytes, heap);
     }
     size_t class_index = ps_size_class_by_8[(bytes + 7) >> 3];
-    /* A shorter request may come here, if the heap has been asked for (thread.c); that of its class
-     * is empty. */
+    /* A shorter request may come here, if the heap has been asked for (thread.c): the cache of its
+     * class is empty, as that of PS_CLASS_NONE. */
     return PS_LIKELY(ps_class_cache_has_block(heap, class_index))
                ? ps_class_cache_take(heap, class_index)
                : alloc_of_class(bytes, heap, class_index);
@@ -95,8 +94,7 @@ static inline bool may_take_cached(size_t bytes) {
     return bytes <= ps_size_class_max_bytes && !ps_alloc_counts_requests();
 }
 
-/* No fast path: the mode has none, or the thread has no heap. Out of line: ps_heap_alloc_slow has
- * an instruction less for it. */
+/* No fast path: the mode has none, or the thread has no heap. */
 static PS_NOINLINE void *alloc_checked(size_t bytes) {
     struct ps_heap *heap = ps_thread_own();
     if (PS_UNLIKELY(heap == NULL)) {
@@ -291,25 +289,32 @@ PS_NOINLINE void ps_heap_free_first(void *block) {
     }
 }
 
-/* A block for which its class's cache has no room at present, or which is not expected. */
+/* A valid block, of several granules or for which its class's cache has no room. */
 static PS_NOINLINE void free_beyond(void *block, struct ps_span *span) {
-    /* Not ps_thread_fast, which may be NULL for a moment, though the call has a heap. relaxed: this
-     * thread's own; it changes only between calls. */
+    /* Not ps_thread_fast, which may be NULL for a moment. relaxed: it changes only between calls.
+     */
     struct ps_heap *heap = ps_load_relaxed(&ps_thread.heap);
     if (span->factor == 0) {
         free_other(heap, span, block, ps_load_relaxed(&span->x_owner)); /* as in ps_heap_free */
         return;
     }
-    ps_free_check(span, block);
-    if (ps_class_cache_has_room(heap, span)) {
-        struct ps_class_cache *cache = &heap->class_caches[span->class_index];
+    struct ps_class_cache *cache = &heap->class_caches[span->class_index];
+    bool is_own = ps_heap_owns(heap, span);
+    if (!ps_class_cache_is_at_most(cache, cache->x_state) && ps_class_cache_has_room(heap, span)) {
         ps_class_cache_add(cache, cache->x_state, block, ps_class_cache_link(span));
-    } else if (!ps_heap_owns(heap, span)) {
+        ps_owner_add(&heap->x_remote_frees, is_own ? 0 : 1);
+    } else if (!is_own) {
         ps_remote_free(heap, span, block);
     } else if (ps_heap_push(span, block)) {
         ps_heap_free_event(block, span);
+        return;
     }
     ps_thread_leave();
+}
+
+static PS_NOINLINE void free_unexpected(void *block, struct ps_span *span) {
+    ps_free_check(span, block);
+    free_beyond(block, span);
 }
 
 /* A block of a heap's span, of several granules or of a class that is cached. */
@@ -318,23 +323,26 @@ static inline void free_to_cache(void *block, struct ps_span *span, struct ps_he
     PS_OPAQUE(cache); /* as in ps_class_cache_take */
     uint64_t state = cache->x_state;
     uintptr_t link = ps_class_cache_link(span);
-    /* As in ps_span_expects; of several granules there is no room for any. */
-    if (PS_UNLIKELY(ps_class_cache_is_full(cache, state) ||
-                    ps_span_scaled(span, block) >= ps_load_relaxed(&span->handed) ||
+    /* As in ps_span_expects; the cache of a class of several granules is full. */
+    if (PS_UNLIKELY(ps_span_scaled(span, block) >= ps_load_relaxed(&span->handed) ||
                     (link ^ ps_link_word(block)) < PS_GRANULE_BYTES)) {
+        free_unexpected(block, span);
+    } else if (PS_UNLIKELY(ps_class_cache_is_full(cache, state))) {
         free_beyond(block, span);
-        return;
+    } else {
+        ps_class_cache_add(cache, state, block, link);
+        ps_thread_leave();
     }
-    ps_class_cache_add(cache, state, block, link);
-    ps_thread_leave();
 }
 
 static PS_NOINLINE void free_foreign_to_cache(void *block, struct ps_span *span,
                                               struct ps_heap *heap) {
+    const struct ps_class_cache *cache = &heap->class_caches[span->class_index];
+    ps_cpu_cache_check_free(block);
+    ps_owner_add(&heap->x_remote_frees, ps_class_cache_is_full(cache, cache->x_state) ? 0 : 1);
     free_to_cache(block, span, heap);
 }
 
-/* Not a block of this heap's that a class cache takes. */
 static PS_NOINLINE void free_elsewhere(void *block, struct ps_span *span, uintptr_t owner_key) {
     struct ps_heap *heap = ps_thread_fast();
     if (owner_key == PS_KEY_MEDIUM) {

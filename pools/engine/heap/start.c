@@ -48,7 +48,6 @@ static void salvage_heaps(void) {
         if (heap->x_state == PS_HEAP_DEAD) {
             ps_heap_take_all_notices(heap);
             ps_medium_fork_salvage(heap);
-            ps_class_cache_return(heap, true, ps_remote_return);
         } else {
             ps_heap_forward_notices(heap); /* a thread that is not here may have been forwarding */
         }
@@ -69,6 +68,7 @@ static void child(void) {
     const struct ps_heap *late_heap = ps_detached_fork_child();
     ps_lock_fork_child(&init_lock);
     ps_registry_fork_child(late_heap);
+    ps_class_cache_fork_child(ps_registry_first());
     ps_background_fork_child(ps_thread.has_begun != 0);
     if (ps_lock_fork_repaired()) {
         ps_steal_fork_salvage(); /* first: reads lists of notices that the next call empties */

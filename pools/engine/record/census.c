@@ -127,9 +127,10 @@ static void count_class_cache(struct ps_census_class *class, const struct ps_cla
 static void count_heap(struct ps_heap *heap, void *context) {
     struct count *count = context;
     struct ps_census *out = count->out;
+    uint64_t cached = ps_load_relaxed(&heap->x_cached); /* relaxed: see the file comment */
     for (uint32_t i = 0; i < out->class_count; i++) {
         count_bin(&out->classes[i], &heap->bins[i], &count->weights[i]);
-        if (i >= ps_class_cache_first_class) {
+        if ((cached >> i & 1) != 0) {
             count_class_cache(&out->classes[i], &heap->class_caches[i]);
         }
     }

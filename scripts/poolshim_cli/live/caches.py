@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .census import Census, Reader
 
-
 HEAP_BYTES = 8192  # of what a heap has besides its class caches
 
 
@@ -28,26 +27,32 @@ def read_cpu_caches(reader: Reader, census: Census) -> None:
                 one.live_blocks -= state % held
 
 
-def read_class_caches(reader: Reader, census: Census, heap: int) -> None:
-    """In the class caches of a heap."""
+def read_class_caches(reader: Reader, census: Census, heap: int, data: bytes) -> None:
+    """In the class caches of a heap; only those that have been used, whose pages are there."""
     layout = reader.layout
-    if "heap.class_caches" not in layout.numbers:
+    if "heap.cached" not in layout.numbers:
         return  # a library without them
     step, entry = layout.offset("class_cache"), layout.offset("class_cache_entry")
-    shift = layout.offset("class_cache.takes_shift")
-    record = layout.record("class_cache.state")
-    address = heap + layout.offset("heap.class_caches")
-    data = reader.memory.read(address, step * len(census.classes))
-    for index, one in enumerate(census.classes):
-        (state,) = record.of(data, index * step)
-        one.taken_blocks += state >> shift
-        one.live_blocks -= state % (1 << shift) // entry
+    shift, state_of = layout.offset("class_cache.takes_shift"), layout.record("class_cache.state")
+    start = heap + layout.offset("heap.class_caches")
+    for index in used_caches(reader, data):
+        if index < len(census.classes):
+            (state,) = state_of.of(reader.memory.read(start + index * step, step))
+            census.classes[index].taken_blocks += state >> shift
+            census.classes[index].live_blocks -= state % (1 << shift) // entry
 
 
-def heap_bytes(reader: Reader, census: Census) -> int:
-    """Of a heap with its class caches."""
+def used_caches(reader: Reader, data: bytes) -> list[int]:
+    """Classes whose caches a heap has used; data: of the heap."""
+    (bits,) = reader.layout.record("heap.cached").of(data)
+    return [index for index in range(64) if bits >> index & 1]
+
+
+def heap_bytes(reader: Reader, heap: int) -> int:
+    """Of a heap with the class caches that it has used."""
     layout = reader.layout
-    if "heap.class_caches" not in layout.numbers:
+    if "heap.cached" not in layout.numbers:
         return HEAP_BYTES
+    used = used_caches(reader, reader.memory.read(heap, HEAP_BYTES))
     step = layout.offset("class_cache")
-    return layout.offset("heap.class_caches") + step * len(census.classes)
+    return max(HEAP_BYTES, layout.offset("heap.class_caches") + step * (max(used, default=0) + 1))

@@ -355,7 +355,7 @@ class Reader:
             census.remote_batch_count += batches
             census.medium_frees += medium_frees + (sums >> shift)
             self.read_bins(census, data)
-            read_class_caches(self, census, address)
+            read_class_caches(self, census, address, data)
             if not census.has_calls:
                 self.read_hard(census, hard)
             self.read_streak(census, data)

@@ -90,8 +90,8 @@ class Residence:
     def metadata(self) -> int:
         """Slots and heaps, the large part of it."""
         slots = sum(self.range_bytes(leaf.slots, len(leaf.data)) for leaf in self.census.leaves)
-        nbytes = heap_bytes(self.reader, self.census)
-        return slots + sum(self.range_bytes(heap, nbytes) for heap in self.census.heaps)
+        heaps = self.census.heaps
+        return slots + sum(self.range_bytes(at, heap_bytes(self.reader, at)) for at in heaps)
 
     def split(self, rss: int) -> Split:
         """All parts."""
