@@ -24,12 +24,11 @@ void ps_class_cache_start(void) {
 
 /* Raises the limit of a full cache from which enough was taken since the last time. False: not. */
 static bool raise(struct ps_class_cache *cache) {
-    uint16_t takes = (uint16_t)ps_class_cache_takes(cache);
-    size_t blocks = cache->limit / PS_CLASS_CACHE_ONE;
-    if ((uint16_t)(takes - cache->raised) < blocks) {
+    if (!ps_class_cache_may_grow(cache, cache->x_state)) {
         return false;
     }
-    cache->raised = takes;
+    size_t blocks = cache->limit / PS_CLASS_CACHE_ONE;
+    cache->raised = (uint16_t)ps_class_cache_takes(cache);
     size_t limit = ps_max(blocks * 2, LIMIT_FIRST) * PS_CLASS_CACHE_ONE;
     cache->limit = (uint16_t)ps_min(limit, cache->most);
     return true;

@@ -74,9 +74,12 @@ PS_INLINE void ps_class_cache_add(struct ps_class_cache *cache, uint64_t state, 
     ps_store_relaxed(&cache->x_state, state + PS_CLASS_CACHE_ONE); /* relaxed: as above */
 }
 
-/* True if a cache is known to have as many blocks as it may ever have. */
-PS_INLINE bool ps_class_cache_is_at_most(const struct ps_class_cache *cache, uint64_t state) {
-    return cache->most != 0 && (uint16_t)state >= cache->most;
+/* False if a full cache gets no room for more: it has the most, or too few blocks were taken since
+ * it got the room that it has. */
+PS_INLINE bool ps_class_cache_may_grow(const struct ps_class_cache *cache, uint64_t state) {
+    uint16_t takes = (uint16_t)((state >> PS_CLASS_CACHE_TAKES_SHIFT) - cache->raised);
+    bool is_at_most = cache->most != 0 && (uint16_t)state >= cache->most;
+    return !is_at_most && takes >= cache->limit / PS_CLASS_CACHE_ONE;
 }
 
 /* True if a cache takes a block of a span; one that is full may get room for more. False: it has

@@ -300,7 +300,7 @@ static PS_NOINLINE void free_beyond(void *block, struct ps_span *span) {
     }
     struct ps_class_cache *cache = &heap->class_caches[span->class_index];
     bool is_own = ps_heap_owns(heap, span);
-    if (!ps_class_cache_is_at_most(cache, cache->x_state) && ps_class_cache_has_room(heap, span)) {
+    if (ps_class_cache_may_grow(cache, cache->x_state) && ps_class_cache_has_room(heap, span)) {
         ps_class_cache_add(cache, cache->x_state, block, ps_class_cache_link(span));
         ps_owner_add(&heap->x_remote_frees, is_own ? 0 : 1);
     } else if (!is_own) {
