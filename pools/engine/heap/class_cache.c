@@ -97,6 +97,17 @@ void ps_class_cache_return(struct ps_heap *heap, bool is_all, void (*give)(void 
     }
 }
 
+void ps_class_cache_return_idle(struct ps_heap *heap, void (*give)(void *block)) {
+    for (uint64_t left = heap->x_cached; left != 0; left &= left - 1) {
+        struct ps_class_cache *cache = &heap->class_caches[__builtin_ctzll(left)];
+        uint16_t taken = (uint16_t)ps_class_cache_takes(cache);
+        if (taken == cache->taken && ps_class_cache_count(cache) != 0) {
+            return_some(cache, true, give);
+        }
+        cache->taken = taken;
+    }
+}
+
 /* ---- forks ---- */
 
 static struct ps_heap *x_next; /* heap to be examined; NULL: none, or a thread examines one */

@@ -125,6 +125,9 @@ static inline void *ps_class_cache_take_any(struct ps_heap *heap, size_t class_i
  * returns it to its span. */
 void ps_class_cache_return(struct ps_heap *heap, bool is_all, void (*give)(void *block));
 
+/* The same for classes of which none was taken since the last call, or the last return. */
+void ps_class_cache_return_idle(struct ps_heap *heap, void (*give)(void *block));
+
 /* In the child of a fork, on its only thread: the caches of threads that are not there return
  * later, since that writes to each block, and most children exec. first: of all heaps. */
 void ps_class_cache_fork_child(struct ps_heap *first);

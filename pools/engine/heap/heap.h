@@ -133,6 +133,7 @@ struct ps_heap {
     PS_ALIGNED(4096) struct ps_remote_entry remote[PS_REMOTE_ENTRIES]; /* 4096 see remote.c */
     void *singles[PS_REMOTE_SINGLES];                                  /* 6144 */
     uint32_t singles_count;                                            /* 6656 */
+    uint32_t idle_countdown; /* 6660 readings of the clock until idle class caches return */
     PS_ALIGNED(PS_CACHE_LINE) struct ps_class_cache class_caches[PS_BIN_LIMIT]; /* 6720 */
 };
 

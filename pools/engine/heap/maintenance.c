@@ -137,10 +137,14 @@ static PS_NOINLINE void do_due_work(struct ps_heap *heap) {
     ps_mode.hook.tick();
     (void)ps_take_tick(now_ms);
     bool is_behind = ps_purge_is_behind() || ps_medium_purge_is_behind();
-    if (is_bounded() && heap->surplus_countdown-- == 0) {
+    bool has_bound = is_bounded();
+    if (has_bound && heap->idle_countdown-- == 0) {
+        heap->idle_countdown = SURPLUS_TICKS;
         /* Spans of a program that only frees would not drain for its cached blocks. */
-        ps_class_cache_return(heap, false, ps_remote_return);
+        ps_class_cache_return_idle(heap, ps_remote_return);
         ps_heap_take_notices(heap);
+    }
+    if (has_bound && heap->surplus_countdown-- == 0) {
         bool is_beyond = ps_surplus_tick(now_ms);
         heap->surplus_countdown = is_beyond ? 0 : SURPLUS_TICKS;
         is_behind |= is_beyond;
