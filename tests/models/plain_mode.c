@@ -104,9 +104,10 @@ __attribute__((weak)) bool ps_class_cache_has_room(struct ps_heap *heap,
     return false;
 }
 
-__attribute__((weak)) void ps_class_cache_return(struct ps_heap *heap, bool is_all,
+__attribute__((weak)) void ps_class_cache_return(struct ps_heap *heap,
+                                                 enum ps_class_cache_part part,
                                                  void (*give)(void *block)) {
-    (void)heap, (void)is_all, (void)give;
+    (void)heap, (void)part, (void)give;
 }
 
 __attribute__((weak)) bool ps_class_cache_return_dead(void (*give)(void *block)) {

@@ -13,13 +13,17 @@
 
 static void *blocks[8];
 
-static void add_and_take(void) {
+static void free_eight(void) {
     for (size_t i = 0; i < 8; i++) {
         blocks[i] = ps_heap_alloc(BYTES);
     }
     for (size_t i = 0; i < 8; i++) {
         ps_heap_free(blocks[i]);
     }
+}
+
+static void add_and_take(void) {
+    free_eight();
     ps_heap_free(ps_heap_alloc(BYTES));
     ps_heap_give_up();
 }
@@ -33,18 +37,13 @@ FRESH_TEST(blocks_enter_and_leave) {
 /* Those that stay move to the front. */
 static void return_some(void) {
     is_prelude = true;
-    for (size_t i = 0; i < 8; i++) {
-        blocks[i] = ps_heap_alloc(BYTES);
-    }
-    for (size_t i = 0; i < 8; i++) {
-        ps_heap_free(blocks[i]);
-    }
+    free_eight();
     for (size_t i = 0; i < 3; i++) {
         ps_heap_free(ps_heap_alloc(BYTES));
     }
     ps_thread_enter();
     is_prelude = false;
-    ps_class_cache_return(ps_thread.own, false, ps_remote_return);
+    ps_class_cache_return(ps_thread.own, PS_CLASS_CACHE_UNUSED, ps_remote_return);
     is_prelude = true;
     ps_thread_leave();
     ps_heap_give_up();

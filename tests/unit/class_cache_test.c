@@ -185,7 +185,7 @@ FRESH_TEST(a_write_after_the_free_is_reported_when_the_block_leaves) {
 
 static void return_unused(void) {
     ps_thread_enter();
-    ps_class_cache_return(ps_thread.own, false, ps_remote_return);
+    ps_class_cache_return(ps_thread.own, PS_CLASS_CACHE_UNUSED, ps_remote_return);
     ps_thread_leave();
 }
 

@@ -137,7 +137,7 @@ bool ps_heap_clear_out(struct ps_heap *heap, char *streak_next, ptrdiff_t streak
     heap->tick_countdown = UINT32_MAX;
     ps_streak_book(heap, streak_next, streak_step);
     ps_medium_flush(heap);
-    ps_class_cache_return(heap, true, ps_remote_return);
+    ps_class_cache_return(heap, PS_CLASS_CACHE_ALL, ps_remote_return);
     ps_mode.hook.thread_end(heap); /* before the next: the mode may hold other owners' blocks */
     ps_remote_flush(heap);
     ps_heap_take_all_notices(heap);

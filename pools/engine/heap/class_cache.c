@@ -22,16 +22,12 @@ void ps_class_cache_start(void) {
     ps_class_cache_is_on = ps_mode.hook.may_cache_first;
 }
 
-/* Raises the limit of a full cache from which enough was taken since the last time. False: not. */
-static bool raise(struct ps_class_cache *cache) {
-    if (!ps_class_cache_may_grow(cache, cache->x_state)) {
-        return false;
-    }
+/* Raises the limit of a cache that may grow. */
+static void raise(struct ps_class_cache *cache) {
     size_t blocks = cache->limit / PS_CLASS_CACHE_ONE;
-    cache->raised = (uint16_t)ps_class_cache_takes(cache);
     size_t limit = ps_max(blocks * 2, LIMIT_FIRST) * PS_CLASS_CACHE_ONE;
+    cache->raised = (uint16_t)ps_class_cache_takes(cache);
     cache->limit = (uint16_t)ps_min(limit, cache->most);
-    return true;
 }
 
 bool ps_class_cache_has_room(struct ps_heap *heap, const struct ps_span *span) {
@@ -47,8 +43,10 @@ bool ps_class_cache_has_room(struct ps_heap *heap, const struct ps_span *span) {
     if (PS_UNLIKELY(ps_node_last() != 0)) {
         return ps_class_cache_count(cache) < most;
     }
-    return !ps_class_cache_is_full(cache, cache->x_state) ||
-           (cache->limit < cache->most && raise(cache));
+    if (ps_class_cache_is_full(cache, cache->x_state)) {
+        raise(cache);
+    }
+    return true;
 }
 
 /* relaxed: others read a snapshot. */
@@ -73,38 +71,36 @@ static void return_oldest(struct ps_class_cache *cache, size_t count, void (*giv
     }
 }
 
-/* Returns what has not been used since the last time: what there is beyond as many as were taken.
- */
-static void return_some(struct ps_class_cache *cache, bool is_all, void (*give)(void *block)) {
+/* How many blocks stay. taken: since the last return. */
+static size_t stay(size_t present, size_t taken, enum ps_class_cache_part part) {
+    if (part == PS_CLASS_CACHE_ALL || taken == 0) {
+        return 0;
+    }
+    return part == PS_CLASS_CACHE_IDLE ? present : ps_min(taken, present);
+}
+
+static void return_some(struct ps_class_cache *cache, enum ps_class_cache_part part,
+                        void (*give)(void *block)) {
     size_t present = ps_class_cache_count(cache);
     uint16_t taken = (uint16_t)ps_class_cache_takes(cache);
-    size_t used = is_all ? 0 : ps_min((size_t)(uint16_t)(taken - cache->taken), present);
+    size_t left = stay(present, (uint16_t)(taken - cache->taken), part);
     cache->taken = taken;
-    if (used == 0 || ps_node_last() != 0) {
+    bool keeps_room = left != 0 || (part == PS_CLASS_CACHE_IDLE && present == 0);
+    if (!keeps_room || ps_node_last() != 0) {
         cache->limit = 0;
     }
-    if (used != present) {
-        return_oldest(cache, present - used, give);
+    if (left != present) {
+        return_oldest(cache, present - left, give);
     }
 }
 
-void ps_class_cache_return(struct ps_heap *heap, bool is_all, void (*give)(void *block)) {
+void ps_class_cache_return(struct ps_heap *heap, enum ps_class_cache_part part,
+                           void (*give)(void *block)) {
     for (uint64_t left = heap->x_cached; left != 0; left &= left - 1) {
         struct ps_class_cache *cache = &heap->class_caches[__builtin_ctzll(left)];
         if (cache->limit != 0 || ps_class_cache_count(cache) != 0) {
-            return_some(cache, is_all, give);
+            return_some(cache, part, give);
         }
-    }
-}
-
-void ps_class_cache_return_idle(struct ps_heap *heap, void (*give)(void *block)) {
-    for (uint64_t left = heap->x_cached; left != 0; left &= left - 1) {
-        struct ps_class_cache *cache = &heap->class_caches[__builtin_ctzll(left)];
-        uint16_t taken = (uint16_t)ps_class_cache_takes(cache);
-        if (taken == cache->taken && ps_class_cache_count(cache) != 0) {
-            return_some(cache, true, give);
-        }
-        cache->taken = taken;
     }
 }
 
@@ -126,7 +122,7 @@ bool ps_class_cache_return_dead(void (*give)(void *block)) {
     }
     /* relaxed: DEAD was set before there was a second thread. */
     if (ps_load_relaxed(&heap->x_state) == PS_HEAP_DEAD) {
-        ps_class_cache_return(heap, true, give);
+        ps_class_cache_return(heap, PS_CLASS_CACHE_ALL, give);
     }
     struct ps_heap *next = heap->next_heap; /* constant: heaps are added in front */
     ps_store_release(&x_next, next);        /* release: pairs with the exchange */

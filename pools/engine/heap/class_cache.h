@@ -35,12 +35,6 @@
 /* Called once, when the mode and the classes are known. */
 void ps_class_cache_start(void);
 
-/* The first word of a block that waits. */
-PS_INLINE uintptr_t ps_class_cache_link(const struct ps_span *span) {
-    /* relaxed: constant while a block is out. */
-    return ps_link_stored(ps_span_list_end(span), ps_load_relaxed(&span->salt));
-}
-
 /* The state of a cache is one word, so that a take loads and stores all of it at once. */
 #define PS_CLASS_CACHE_ONE sizeof(struct ps_class_cache_entry) /* one block more */
 #define PS_CLASS_CACHE_TAKES_SHIFT 16
@@ -83,7 +77,8 @@ PS_INLINE bool ps_class_cache_may_grow(const struct ps_class_cache *cache, uint6
 }
 
 /* True if a cache takes a block of a span; one that is full may get room for more. False: it has
- * the most that it may have, its class has none, or the span lies on another node. */
+ * the most that it may have, its class has none, or the span lies on another node.
+ * Precondition: ps_class_cache_may_grow. */
 bool ps_class_cache_has_room(struct ps_heap *heap, const struct ps_span *span);
 
 /* True if there is a block of a class for a request, which the mode need not count. Reads the
@@ -121,12 +116,13 @@ static inline void *ps_class_cache_take_any(struct ps_heap *heap, size_t class_i
                : NULL;
 }
 
-/* Takes blocks that were not used since the last call, or all, out, and calls give for each, which
- * returns it to its span. */
-void ps_class_cache_return(struct ps_heap *heap, bool is_all, void (*give)(void *block));
+/* The blocks that return: the oldest, beyond as many as were taken since the last call; those of
+ * classes of which none was taken; or all. */
+enum ps_class_cache_part { PS_CLASS_CACHE_UNUSED, PS_CLASS_CACHE_IDLE, PS_CLASS_CACHE_ALL };
 
-/* The same for classes of which none was taken since the last call, or the last return. */
-void ps_class_cache_return_idle(struct ps_heap *heap, void (*give)(void *block));
+/* Takes these blocks out, and calls give for each, which returns it to its span. */
+void ps_class_cache_return(struct ps_heap *heap, enum ps_class_cache_part part,
+                           void (*give)(void *block));
 
 /* In the child of a fork, on its only thread: the caches of threads that are not there return
  * later, since that writes to each block, and most children exec. first: of all heaps. */

@@ -95,8 +95,7 @@ static size_t take_idle(struct ps_cpu_cache *cache, size_t class_index, bool is_
 static void give_back(void *block, ps_cpu_return *give) {
     const struct ps_span *span = ps_span_at(block);
     ps_cpu_cache_check(block);
-    /* relaxed: constant while the block is out. */
-    ps_link_write(block, ps_span_list_end(span), ps_load_relaxed(&span->salt));
+    ps_link_store(block, ps_span_waiting_link(span));
     give(block);
 }
 

@@ -108,7 +108,8 @@ static bool is_bounded(void) {
 /* Returns what a heap has not used for a while. */
 static void return_unused(struct ps_heap *heap, bool is_all) {
     bool has_first = ps_thread_caches_first(&ps_thread); /* then the class caches serve nothing */
-    ps_class_cache_return(heap, is_all || has_first, ps_remote_return);
+    ps_class_cache_return(heap, is_all || has_first ? PS_CLASS_CACHE_ALL : PS_CLASS_CACHE_UNUSED,
+                          ps_remote_return);
     (void)ps_class_cache_return_dead(ps_remote_return);
     ps_remote_flush(heap);
     ps_heap_take_notices(heap);
@@ -141,7 +142,7 @@ static PS_NOINLINE void do_due_work(struct ps_heap *heap) {
     if (has_bound && heap->idle_countdown-- == 0) {
         heap->idle_countdown = SURPLUS_TICKS;
         /* Spans of a program that only frees would not drain for its cached blocks. */
-        ps_class_cache_return_idle(heap, ps_remote_return);
+        ps_class_cache_return(heap, PS_CLASS_CACHE_IDLE, ps_remote_return);
         ps_heap_take_notices(heap);
     }
     if (has_bound && heap->surplus_countdown-- == 0) {
@@ -244,7 +245,7 @@ static void flush(void) {
     struct ps_heap *heap = ps_engine_has_started() ? ps_heap_recover() : NULL;
     if (heap != NULL) {
         ps_streak_close(heap);
-        ps_class_cache_return(heap, true, ps_remote_return);
+        ps_class_cache_return(heap, PS_CLASS_CACHE_ALL, ps_remote_return);
         while (ps_class_cache_return_dead(ps_remote_return)) { /* ends: each is examined once */
         }
         ps_remote_flush(heap);

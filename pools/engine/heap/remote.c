@@ -263,8 +263,7 @@ static PS_NOINLINE void hand_singles(struct ps_heap *heap) {
 
 /* A block that is not worth an entry waits for others like it. */
 static inline void add_single(struct ps_heap *heap, struct ps_span *span, void *block) {
-    /* Linked, so that a second free is found. relaxed: as in flush. */
-    ps_link_write(block, ps_span_list_end(span), ps_load_relaxed(&span->salt));
+    ps_link_store(block, ps_span_waiting_link(span)); /* so that a second free is found */
     heap->singles[heap->singles_count] = block;
     ps_fence_program_order();
     if (PS_UNLIKELY(++heap->singles_count == PS_REMOTE_SINGLES)) {

@@ -301,7 +301,7 @@ static PS_NOINLINE void free_beyond(void *block, struct ps_span *span) {
     struct ps_class_cache *cache = &heap->class_caches[span->class_index];
     bool is_own = ps_heap_owns(heap, span);
     if (ps_class_cache_may_grow(cache, cache->x_state) && ps_class_cache_has_room(heap, span)) {
-        ps_class_cache_add(cache, cache->x_state, block, ps_class_cache_link(span));
+        ps_class_cache_add(cache, cache->x_state, block, ps_span_waiting_link(span));
         ps_owner_add(&heap->x_remote_frees, is_own ? 0 : 1);
     } else if (!is_own) {
         ps_remote_free(heap, span, block);
@@ -322,7 +322,7 @@ static inline void free_to_cache(void *block, struct ps_span *span, struct ps_he
     struct ps_class_cache *cache = &heap->class_caches[span->class_index];
     PS_OPAQUE(cache); /* as in ps_class_cache_take */
     uint64_t state = cache->x_state;
-    uintptr_t link = ps_class_cache_link(span);
+    uintptr_t link = ps_span_waiting_link(span);
     /* As in ps_span_expects; the cache of a class of several granules is full. */
     if (PS_UNLIKELY(ps_span_scaled(span, block) >= ps_load_relaxed(&span->handed) ||
                     (link ^ ps_link_word(block)) < PS_GRANULE_BYTES)) {

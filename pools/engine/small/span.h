@@ -269,6 +269,12 @@ static inline bool ps_span_is_unhanded(const struct ps_span *span, const void *b
 /* The gap whose first block has index head - 1; aborts when it is not valid. */
 struct ps_gap *ps_span_gap(const struct ps_span *span, size_t head);
 
+/* The first word of a block that waits, alone, to return to its span. */
+PS_INLINE uintptr_t ps_span_waiting_link(const struct ps_span *span) {
+    /* relaxed: constant while a block is out. */
+    return ps_link_stored(ps_span_list_end(span), ps_load_relaxed(&span->salt));
+}
+
 /* Aborts unless a block still waits, alone or as the tail of a batch, to return to its span. If
  * another thread had it on a list too, and it has been allocated since, the write of its new owner
  * has destroyed the link. */

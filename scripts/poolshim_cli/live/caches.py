@@ -48,11 +48,10 @@ def used_caches(reader: Reader, data: bytes) -> list[int]:
     return [index for index in range(64) if bits >> index & 1]
 
 
-def heap_bytes(reader: Reader, heap: int) -> int:
-    """Of a heap with the class caches that it has used."""
+def heap_bytes(reader: Reader, data: bytes) -> int:
+    """Of a heap with the class caches that it has used; data: of the heap."""
     layout = reader.layout
     if "heap.cached" not in layout.numbers:
         return HEAP_BYTES
-    used = used_caches(reader, reader.memory.read(heap, HEAP_BYTES))
-    step = layout.offset("class_cache")
-    return max(HEAP_BYTES, layout.offset("heap.class_caches") + step * (max(used, default=0) + 1))
+    end = layout.offset("class_cache") * (max(used_caches(reader, data), default=0) + 1)
+    return max(HEAP_BYTES, layout.offset("heap.class_caches") + end)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ..errors import Failed
-from .caches import HEAP_BYTES, read_cpu_caches, read_class_caches
+from .caches import HEAP_BYTES, heap_bytes, read_class_caches, read_cpu_caches
 from .layout import Layout, find
 from .memory import Memory, Record, Unreadable
 from .slots import MASK, Kinds, Leaf, Map, signed
@@ -55,7 +55,7 @@ class Census:
 
     classes: list[SizeClass] = field(default_factory=list)
     leaves: list[Leaf] = field(default_factory=list)
-    heaps: list[int] = field(default_factory=list)  # addresses
+    heaps: list[tuple[int, int]] = field(default_factory=list)  # addresses, and bytes
     arenas: list[tuple[int, int]] = field(default_factory=list)  # address and bytes, accessible
     blocks: list[tuple[int, int]] = field(default_factory=list)  # likewise, of large blocks
     busy: list[tuple[int, int]] = field(default_factory=list)  # between owners, or kept mappings
@@ -348,7 +348,7 @@ class Reader:
         while address and len(census.heaps) < HEAPS_MAX:
             data = self.memory.read(address, HEAP_BYTES)
             following, state, frees, batches, sums, medium_frees, hard = record.of(data)
-            census.heaps.append(address)
+            census.heaps.append((address, heap_bytes(self, data)))
             census.heap_total_count += 1
             census.heap_live_count += state == live
             census.remote_free_count += frees

@@ -17,7 +17,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
 
-from .caches import heap_bytes
 from .census import Census, Reader
 from .memory import PAGE_BYTES, Memory
 from .slots import Leaf
@@ -90,8 +89,7 @@ class Residence:
     def metadata(self) -> int:
         """Slots and heaps, the large part of it."""
         slots = sum(self.range_bytes(leaf.slots, len(leaf.data)) for leaf in self.census.leaves)
-        heaps = self.census.heaps
-        return slots + sum(self.range_bytes(at, heap_bytes(self.reader, at)) for at in heaps)
+        return slots + sum(self.range_bytes(*heap) for heap in self.census.heaps)
 
     def split(self, rss: int) -> Split:
         """All parts."""
