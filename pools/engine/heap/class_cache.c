@@ -17,8 +17,8 @@ uint32_t ps_class_cache_first_class;
 bool ps_class_cache_is_on;
 
 void ps_class_cache_start(void) {
-    ps_class_cache_first_class =
-        ps_size_class_of(PS_FEW_BYTES) + 1; /* the others serve no short one */
+    /* Behind the last class that serves requests of the fast path. */
+    ps_class_cache_first_class = ps_size_class_of(PS_FEW_BYTES) + 1;
     ps_class_cache_is_on = ps_mode.hook.may_cache_first;
 }
 

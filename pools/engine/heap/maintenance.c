@@ -141,7 +141,7 @@ static PS_NOINLINE void do_due_work(struct ps_heap *heap) {
     bool has_bound = is_bounded();
     if (has_bound && heap->idle_countdown-- == 0) {
         heap->idle_countdown = SURPLUS_TICKS;
-        /* Spans of a program that only frees would not drain for its cached blocks. */
+        /* In a program that only frees, cached blocks would keep spans from draining. */
         ps_class_cache_return(heap, PS_CLASS_CACHE_IDLE, ps_remote_return);
         ps_heap_take_notices(heap);
     }
