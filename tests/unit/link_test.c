@@ -77,6 +77,16 @@ FRESH_TEST(a_word_that_resembles_a_link_is_no_double_free) {
     }
 }
 
+/* Memory that a span had before still has its links: whatever the low bytes are, such a word is not
+ * the mark of a block in a cache. */
+FRESH_TEST(a_link_of_the_first_span_is_no_mark) {
+    char *block = ps_heap_alloc(64); /* the first span's */
+    uintptr_t low = PS_GRANULE_BYTES - 1;
+    uintptr_t link = ps_link_stored(block, span_of(block)->salt);
+    *(uintptr_t *)block = (link & ~low) | (ps_link_mark(block) & low);
+    CHECK(!ps_link_is_marked(block));
+}
+
 FRESH_TEST(a_link_from_before_a_reset_is_invalid) {
     ps_engine_start();
     struct ps_span *span = ps_span_create(ps_size_class_of(64), PS_KEY_AT_ONCE);

@@ -83,7 +83,9 @@ FRESH_TEST(the_largest_indexes_and_counts_fit_the_word) {
     WHEN("half of them return as a list that begins with the last block, half as one run");
     size_t half = owned->limit / 2;
     for (size_t i = half; i < owned->limit; i++) {
-        *(void **)ps_span_block(owned, i) = i == half ? NULL : ps_span_block(owned, i - 1);
+        ps_link_write(ps_span_block(owned, i),
+                      i == half ? ps_span_list_end(owned) : ps_span_block(owned, i - 1),
+                      owned->salt);
         owner_note_in(i);
     }
     (void)ps_span_hand_list(owned, ps_span_block(owned, (size_t)owned->limit - 1),
@@ -163,7 +165,7 @@ static void hand_over(void **blocks, size_t count) {
     bool is_run = true;
     for (size_t i = 1; i < count; i++) {
         is_run = is_run && (char *)blocks[i] == (char *)blocks[i - 1] + owned->block_bytes;
-        *(void **)blocks[i] = blocks[i - 1];
+        ps_link_write(blocks[i], blocks[i - 1], owned->salt);
     }
     bool must_notify = is_run ? ps_span_transfer_blocks(owned, blocks[0], count)
                               : ps_span_hand_list(owned, blocks[count - 1], blocks[0], count);

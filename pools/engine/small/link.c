@@ -10,7 +10,7 @@
 #include "pools/engine/small/span.h"
 
 static uint64_t secret;
-static uint64_t x_salts; /* number of salts made */
+static uint64_t x_salts; /* number of the last salt made; that of marks is 0 */
 
 static uint64_t mix(uint64_t number) { return ps_mix_64(secret + number * PS_GOLDEN_64); }
 
@@ -23,7 +23,7 @@ void ps_link_start(void) {
 
 uintptr_t ps_link_new_salt(void) {
     /* relaxed: only uniqueness matters. */
-    return (uintptr_t)mix(ps_add_relaxed(&x_salts, (uint64_t)1));
+    return (uintptr_t)mix(ps_add_relaxed(&x_salts, (uint64_t)1) + 1);
 }
 
 uint64_t ps_link_random_of(const void *address) { return mix((uintptr_t)address); }
