@@ -4,9 +4,9 @@
  * without a clock, and without caches of processors but one that takes all blocks of refills, if
  * plain_mode_fills, and gives none.
  */
+#include "pools/engine/heap/background.h"
 #include "pools/engine/heap/class_cache.h"
 #include "pools/engine/heap/cpu_cache.h"
-#include "pools/engine/heap/cpu_medium.h"
 #include "pools/engine/heap/free_list.h"
 #include "pools/engine/heap/maintenance.h"
 #include "pools/engine/heap/mode.h"
@@ -74,15 +74,7 @@ void ps_cpu_cache_ask(uint32_t class_index) { (void)class_index; }
 
 void ps_cpu_cache_choose(void) {}
 
-ps_medium_block ps_cpu_medium_take(size_t index, size_t pages, bool may_make) {
-    (void)index, (void)pages, (void)may_make;
-    return 0;
-}
-
-size_t ps_cpu_medium_put(size_t index, ps_medium_block *blocks, size_t count) {
-    (void)index, (void)blocks;
-    return count;
-}
+size_t ps_background_share(size_t of_a_cpu) { return of_a_cpu; }
 
 uint32_t ps_os_cpu(void) { return 0; }
 

@@ -8,7 +8,6 @@
 #include "tests/unit/worker.h"
 
 #include "pools/engine/base/bits.h"
-#include "pools/engine/heap/cpu_medium.h"
 #include "pools/engine/heap/medium_cache.h"
 #include "pools/engine/page/medium_regions.h"
 
@@ -92,9 +91,7 @@ FRESH_TEST(no_more_than_the_limit_waits) {
         fill(BLOCKS, sizes[s]);
         for (size_t i = 0; i < BLOCKS; i++) {
             live_end(&blocks[i]);
-            size_t cached = ps_cpu_x_mediums[0] != NULL ? ps_cpu_x_mediums[0]->x_pages : 0;
-            CHECK_CMP(waiting_bytes() - (cached << PS_MEDIUM_PAGE_SHIFT), <=, CACHE_BYTES);
-            CHECK_CMP(ps_medium_cache_count(&ps_thread.own->medium), <=, PS_MEDIUM_CACHE_LIMIT);
+            CHECK_CMP(waiting_bytes(), <=, CACHE_BYTES);
         }
     }
     ps_heap_trim(0);
@@ -117,12 +114,12 @@ FRESH_TEST(one_longer_block_waits_alone_and_the_longest_do_not) {
 /* Several blocks at a time, of together no more than may wait. */
 static void make_and_free(void *bytes) {
     size_t count = ps_max(CACHE_BYTES / ps_round_up(*(size_t *)bytes, PS_MEDIUM_PAGE_BYTES), 1);
-    void *made[PS_MEDIUM_CACHE_LIMIT];
+    void *made[PS_MEDIUM_BIN_BLOCKS];
     for (int round = 0; round < 1000; round++) {
-        for (size_t i = 0; i < count && i < PS_MEDIUM_CACHE_LIMIT; i++) {
+        for (size_t i = 0; i < count && i < PS_MEDIUM_BIN_BLOCKS; i++) {
             made[i] = ps_heap_alloc(*(size_t *)bytes);
         }
-        for (size_t i = 0; i < count && i < PS_MEDIUM_CACHE_LIMIT; i++) {
+        for (size_t i = 0; i < count && i < PS_MEDIUM_BIN_BLOCKS; i++) {
             ps_heap_free(made[i]);
         }
     }
@@ -311,7 +308,7 @@ FRESH_TEST(another_thread_frees_into_its_own_cache_and_takes_from_it) {
     fill(4, 20000);
     worker_start(&freer);
     worker_do(&freer, free_all, NULL);
-    CHECK_EQ(ps_medium_cache_count(&ps_thread.own->medium), 0);
+    CHECK_EQ(ps_medium_cache_pages(&ps_thread.own->medium), 0);
     CHECK_EQ(waiting_bytes(), 4 * 20 * KIB);
     CHECK_EQ(engine_census().remote_free_count, 0);
     worker_stop(&freer);

@@ -60,28 +60,38 @@ FRESH_TEST(medium_blocks_wait_and_leave) {
     fork_at_each_step(NULL, waiting_blocks, use_everything, 97);
 }
 
-/* Blocks of three pages leave a full cache: those that stay move to the front. */
-static void shortened_cache(void) {
-    void *blocks[PS_MEDIUM_CACHE_PAGES / 3 + 1];
-    size_t last = PS_MEDIUM_CACHE_PAGES / 3;
+/* The last of some blocks is freed when others wait. */
+static void free_last_of(size_t count, size_t bytes, size_t step) {
+    void *blocks[PS_MEDIUM_PAGES_FIRST];
     is_prelude = true;
-    for (size_t i = 0; i <= last; i++) {
-        blocks[i] = ps_heap_alloc(9000);
+    for (size_t i = 0; i < count; i++) {
+        blocks[i] = ps_heap_alloc(bytes + i % 3 * step);
     }
-    for (size_t i = 0; i < last; i++) {
+    for (size_t i = 0; i + 1 < count; i++) {
         ps_heap_free(blocks[i]);
     }
     is_prelude = false;
-    ps_heap_free(blocks[last]);
+    ps_heap_free(blocks[count - 1]);
     is_prelude = true;
     ps_heap_give_up();
     is_prelude = false;
 }
 
+static void full_bin(void) { free_last_of(PS_MEDIUM_BIN_BLOCKS + 1, 9000, 0); }
+
+/* Blocks of 3, 4 and 5 pages. */
+static void full_cache(void) { free_last_of(PS_MEDIUM_PAGES_FIRST / 4 + 1, 9000, 4096); }
+
+FRESH_TEST(half_of_a_full_bin_leaves) {
+    busy_granules_max = 16;
+    ps_engine_start();
+    fork_at_each_step(NULL, full_bin, use_everything, 1);
+}
+
 FRESH_TEST(a_full_cache_is_shortened) {
     busy_granules_max = 16;
     ps_engine_start();
-    fork_at_each_step(NULL, shortened_cache, use_everything, 1);
+    fork_at_each_step(NULL, full_cache, use_everything, 1);
 }
 
 static void resized_blocks(void) {

@@ -4,7 +4,7 @@
  * NUMA nodes in the heap layer: spans of ended threads and the caches of processors serve their own
  * node.
  */
-#include "pools/engine/heap/cpu_medium.h"
+#include "pools/engine/heap/medium_cache.h"
 #include "pools/engine/page/node.h"
 #include "pools/engine/page/page_cache.h"
 #include "pools/engine/page/retention.h"
@@ -104,36 +104,30 @@ FRESH_TEST(orphans_of_another_node_serve_when_no_more_memory_is_to_be_had) {
     CHECK_EQ(ps_span_at(of_small)->run.node, 0);
 }
 
-/* ---- caches of processors ---- */
+/* ---- medium blocks ---- */
 
-FRESH_TEST(a_processor_caches_medium_blocks_of_its_node) {
-    enum { BLOCKS = 40, PAGES = 4 };
-    void *blocks[BLOCKS];
+FRESH_TEST(blocks_of_another_node_do_not_wait_in_a_thread) {
+    enum { BLOCKS = 6, BYTES = 4 * PAGE_BYTES };
+    void *far[BLOCKS];
+    void *near[BLOCKS];
     ps_engine_start();
     set_nodes();
-    fake_os_set_cpu(0);
-    for (int round = 0; round < 100; round++) { /* until the processor has a cache */
-        for (size_t i = 0; i < BLOCKS; i++) {
-            blocks[i] = ps_heap_alloc((2 + (i + (size_t)round) % 8) * PAGE_BYTES);
-        }
-        for (size_t i = 0; i < BLOCKS; i++) {
-            ps_heap_free(blocks[i]);
-        }
-    }
-    REQUIRE(ps_cpu_x_mediums[0] != NULL);
-    CHECK_CMP(ps_cpu_x_mediums[0]->x_pages, >, 0);
-    ps_heap_trim(0);
-    CHECK_EQ(ps_cpu_x_mediums[0]->x_pages, 0);
     fake_os_set_cpu(1);
     for (size_t i = 0; i < BLOCKS; i++) {
-        blocks[i] = ps_heap_alloc(PAGES * PAGE_BYTES);
+        far[i] = ps_heap_alloc(BYTES);
     }
-    ps_node_x_of_cpu[0] = 2; /* the processor of the cache is of a third node now */
     fake_os_set_cpu(0);
     for (size_t i = 0; i < BLOCKS; i++) {
-        ps_heap_free(blocks[i]);
+        near[i] = ps_heap_alloc(BYTES);
     }
-    CHECK_EQ(ps_cpu_x_mediums[0]->x_pages, 0);
+    for (size_t i = 0; i < BLOCKS; i++) {
+        ps_heap_free(near[i]);
+        CHECK_EQ(engine_census().run_cached_bytes, (i + 1) * BYTES);
+        ps_heap_free(far[i]);
+        CHECK_EQ(engine_census().run_cached_bytes, (i + 1) * BYTES);
+    }
+    CHECK_PTR_EQ(ps_heap_alloc(BYTES), near[BLOCKS - 1]);
+    ps_heap_free(near[BLOCKS - 1]);
     check_live_blocks(0);
 }
 

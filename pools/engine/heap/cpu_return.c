@@ -7,7 +7,6 @@
 #include "pools/engine/heap/cpu_return.h"
 
 #include "pools/engine/heap/cpu_first.h"
-#include "pools/engine/heap/cpu_medium.h"
 #include "pools/engine/heap/thread.h"
 #include "pools/engine/os/lock.h"
 
@@ -135,24 +134,20 @@ static void finish_held(bool is_all, ps_cpu_return *give) {
     return_classes(ps_cpu_cache_at(next - 1), classes, is_all, give);
 }
 
-/* Returns the medium blocks of a processor, and holds classes of its small ones. True: there was
- * anything. */
+/* Holds the classes of a processor that have unused blocks. True: it has blocks. */
 static bool begin_at(size_t index, bool is_all) {
-    bool is_used = index < PS_CPU_MEDIUMS && ps_cpu_medium_is_used(index);
-    if (is_used) {
-        was_filled |= ps_cpu_medium_return(index, is_all);
-    }
     struct ps_cpu_cache *cache = ps_cpu_cache_at(index);
-    if (cache != NULL) {
-        judge_classes(cache);
+    if (cache == NULL) {
+        return false;
     }
-    if (cache != NULL && has_blocks(cache)) {
-        is_used = true;
-        was_filled = true;
-        held_classes = hold_classes(cache, is_all);
-        held_us = ps_os_now_us();
+    judge_classes(cache);
+    if (!has_blocks(cache)) {
+        return false;
     }
-    return is_used;
+    was_filled = true;
+    held_classes = hold_classes(cache, is_all);
+    held_us = ps_os_now_us();
+    return true;
 }
 
 /* The next step of a round. False: the round is over. */
@@ -163,7 +158,7 @@ static bool step(bool is_all, ps_cpu_return *give) {
         }
         finish_held(is_all, give);
     }
-    while (next < ps_max(ps_cpu_cache_end(), PS_CPU_MEDIUMS)) {
+    while (next < ps_cpu_cache_end()) {
         if (begin_at(next++, is_all)) {
             return true;
         }
@@ -245,9 +240,6 @@ void ps_cpu_return_all(ps_cpu_return *give) {
         wait_for_answer();
         finish_held(true, give);
     }
-    for (size_t i = 0; i < PS_CPU_MEDIUMS; i++) {
-        (void)ps_cpu_medium_return(i, true);
-    }
     for (size_t i = 0; i < ps_cpu_cache_end();) {
         i = return_some(i, give);
     }
@@ -274,7 +266,6 @@ static void free_classes(struct ps_cpu_cache *cache) {
 }
 
 void ps_cpu_return_fork_child(void) {
-    ps_cpu_medium_fork_child();
     /* relaxed, both: one thread. A step of its own goes on after the signal handler; a class that
      * another thread was just holding stays held then, and unused. */
     if (ps_load_relaxed(&x_holder) == ps_lock_self()) {

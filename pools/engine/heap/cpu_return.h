@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The return of blocks that the caches of processors do not use: of small ones (cpu_cache.h) to
- * their spans, of medium ones (cpu_medium.h) to their regions. In rounds, every
- * PS_RETENTION_SCAN_MS, one processor a call.
+ * The return of blocks that the caches of processors (cpu_cache.h) do not use to their spans. In
+ * rounds, every PS_RETENTION_SCAN_MS, one processor a call.
  *
  * Any thread. Callers: maintenance.c, start.c.
  */

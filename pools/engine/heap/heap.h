@@ -128,17 +128,17 @@ struct ps_heap {
     ptrdiff_t streak_step;            /* 3800 likewise */
     bool is_asked;                    /* 3808 */
     uint32_t holder;                  /* 3812 lock id of the thread that holds it, or adopts it */
-    struct ps_medium_cache medium;    /* 3816 */
-    uint64_t x_cached; /* 4024 bits of the classes whose caches have been used; owner writes */
+    uint64_t x_cached; /* 3816 bits of the classes whose caches have been used; owner writes */
     PS_ALIGNED(4096) struct ps_remote_entry remote[PS_REMOTE_ENTRIES]; /* 4096 see remote.c */
     void *singles[PS_REMOTE_SINGLES];                                  /* 6144 */
     uint32_t singles_count;                                            /* 6656 */
     uint32_t idle_countdown; /* 6660 readings of the clock until idle class caches return */
-    PS_ALIGNED(PS_CACHE_LINE) struct ps_class_cache class_caches[PS_BIN_LIMIT]; /* 6720 */
+    PS_ALIGNED(PS_CACHE_LINE) struct ps_medium_cache medium;                    /* 6720 */
+    PS_ALIGNED(PS_CACHE_LINE) struct ps_class_cache class_caches[PS_BIN_LIMIT]; /* 11008 */
 };
 
 _Static_assert(offsetof(struct ps_heap, remote) == 4096, "the first page is all that most need");
-_Static_assert(sizeof(struct ps_heap) == 40960, "pools/README.md says so");
+_Static_assert(sizeof(struct ps_heap) == 45056, "pools/README.md says so");
 
 /*
  * The thread's own words, initial-exec TLS. Initially there is no heap, and free(NULL) matches the

@@ -143,6 +143,7 @@ static PS_NOINLINE void do_due_work(struct ps_heap *heap) {
         heap->idle_countdown = SURPLUS_TICKS;
         /* In a program that only frees, cached blocks would keep spans from draining. */
         ps_class_cache_return(heap, PS_CLASS_CACHE_IDLE, ps_remote_return);
+        ps_medium_return_idle(heap);
         ps_heap_take_notices(heap);
     }
     if (has_bound && heap->surplus_countdown-- == 0) {

@@ -5,16 +5,16 @@
 #include "pools/engine/heap/medium_cache.h"
 
 #include "pools/engine/base/bits.h"
-#include "pools/engine/heap/cpu_medium.h"
+#include "pools/engine/heap/background.h"
 #include "pools/engine/heap/heap.h"
 #include "pools/engine/heap/limit.h"
 #include "pools/engine/heap/mode.h"
 #include "pools/engine/heap/room.h"
 #include "pools/engine/os/os.h"
+#include "pools/engine/page/node.h"
+#include "pools/engine/page/retention.h"
 
-#define ALONE_PAGES 64 /* a longer block is not cached */
-#define CPU_ASKS 16    /* requests after which a thread asks for its processor again */
-#define FIRST_ASKS 256 /* of a thread, before a cache is made for its processor */
+#include <string.h>
 
 static size_t limit_bytes; /* requests below it are served; 0: no medium blocks */
 static size_t os_pages;    /* granularity: 4 KiB pages per page of the system */
@@ -42,42 +42,17 @@ static uint8_t *mark_of(const void *block) {
 /* relaxed: other threads read the mark while they hold the block, or for a census, or by misuse. */
 static void set_mark(uint8_t *mark, size_t value) { ps_store_relaxed(mark, (uint8_t)value); }
 
-/* Removes entry i, whose block becomes live. */
-static void *take_entry(struct ps_medium_cache *cache, size_t i) {
-    struct ps_medium_entry entry = cache->entries[i];
-    ps_owner_add(&cache->sums, 0 - ps_medium_sums_of(1, ps_medium_pages_of(entry.block)));
-    for (; PS_UNLIKELY(i < ps_medium_cache_count(cache)); i++) {
-        ps_fence_program_order(); /* for the child of a fork: every entry is present */
-        cache->entries[i] = cache->entries[i + 1];
-    }
-    ps_fence_program_order(); /* likewise: a live block is not listed */
-    set_mark(entry.mark, ps_medium_pages_of(entry.block));
-    return ps_medium_address_of(entry.block);
-}
-
-/* The newest suitable block, or NULL. */
+/* A block that waits and has at least so many pages, and at most an eighth more; NULL if there is
+ * none. */
 static void *take_waiting(struct ps_medium_cache *cache, size_t pages) {
-    for (size_t i = ps_medium_cache_count(cache); i-- > 0;) {
-        if (ps_medium_suits(cache->entries[i].block, pages)) {
-            return take_entry(cache, i);
+    size_t last = ps_min(pages + pages / 8, PS_MEDIUM_LONGEST);
+    for (; pages <= last; pages++) {
+        size_t count = cache->counts[pages];
+        if (count != 0) {
+            return ps_medium_pop(cache, pages, count);
         }
     }
     return NULL;
-}
-
-/* A block of the processor's cache, or NULL. */
-static void *take_cached(struct ps_medium_cache *cache, size_t pages) {
-    if (cache->asks % CPU_ASKS == 0) { /* a system call on some systems */
-        cache->cpu = (uint16_t)(ps_os_cpu() % PS_CPU_MEDIUMS);
-    }
-    ps_medium_block block = ps_cpu_medium_take(cache->cpu, pages, cache->asks >= FIRST_ASKS);
-    cache->asks++;
-    if (block == 0) {
-        return NULL;
-    }
-    void *address = ps_medium_address_of(block);
-    set_mark(mark_of(address), ps_medium_pages_of(block));
-    return address;
 }
 
 static PS_NOINLINE void *take_shared(size_t pages, size_t align, bool *is_zero) {
@@ -124,7 +99,9 @@ void *ps_medium_alloc(struct ps_heap *heap, size_t bytes, size_t align, bool *is
     void *block = NULL;
     if (PS_LIKELY(heap != NULL && align <= PS_MEDIUM_PAGE_BYTES)) {
         block = take_waiting(&heap->medium, pages);
-        block = block != NULL ? block : take_cached(&heap->medium, pages);
+        if (block == NULL) {
+            heap->medium.asks++;
+        }
     }
     if (block == NULL) {
         return take_shared(pages, align <= PS_MEDIUM_PAGE_BYTES ? 1 : pages_for(align), is_zero);
@@ -135,39 +112,98 @@ void *ps_medium_alloc(struct ps_heap *heap, size_t bytes, size_t align, bool *is
     return block;
 }
 
-void ps_medium_return_waiting(const ps_medium_block *blocks, size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        set_mark(mark_of(ps_medium_address_of(blocks[i])), 0);
+/* ---- blocks that leave the cache ---- */
+
+/* That return under one lock, and that the child of a fork loses. */
+#define LEAVING_AT_ONCE 16
+
+struct leaving {
+    size_t count;
+    ps_medium_block blocks[LEAVING_AT_ONCE];
+};
+
+static void return_leaving(struct leaving *leaving) {
+    for (size_t i = 0; i < leaving->count; i++) {
+        set_mark(mark_of(ps_medium_address_of(leaving->blocks[i])), 0);
     }
-    ps_medium_give(blocks, count);
+    ps_medium_give(leaving->blocks, leaving->count);
+    leaving->count = 0;
 }
 
-/* Removes the oldest blocks until at most `pages` pages and so many blocks are left. may_cache: to
- * the processor's cache. */
-static PS_NOINLINE void shorten(struct ps_medium_cache *cache, size_t pages, size_t blocks,
-                                bool may_cache) {
-    ps_medium_block gone[PS_MEDIUM_CACHE_LIMIT];
-    size_t count = ps_medium_cache_count(cache);
-    size_t gone_count = 0;
-    size_t gone_pages = 0;
-    while (ps_medium_cache_pages(cache) - gone_pages > pages || count - gone_count > blocks) {
-        gone[gone_count] = cache->entries[gone_count].block;
-        gone_pages += ps_medium_pages_of(gone[gone_count]);
-        gone_count++;
+/* The oldest blocks of so many pages leave. */
+static void leave(struct ps_medium_cache *cache, size_t pages, size_t count,
+                  struct leaving *leaving) {
+    if (leaving->count + count > LEAVING_AT_ONCE) {
+        return_leaving(leaving);
     }
-    for (size_t i = gone_count; i < count; i++) {
-        cache->entries[i - gone_count] = cache->entries[i];
+    void **blocks = cache->blocks[pages];
+    size_t left = cache->counts[pages] - count;
+    for (size_t i = 0; i < count; i++) {
+        leaving->blocks[leaving->count++] = ps_medium_block_of(blocks[i], pages);
     }
-    ps_fence_program_order(); /* for the child of a fork: every entry that stays is present */
-    ps_owner_add(&cache->sums, 0 - ps_medium_sums_of(gone_count, gone_pages));
-    ps_fence_program_order(); /* likewise: what is in another place is not listed */
-    if (may_cache) {
-        cache->cpu = (uint16_t)(ps_os_cpu() % PS_CPU_MEDIUMS);
-        gone_count = ps_cpu_medium_put(cache->cpu, gone, gone_count);
+    memmove(blocks, blocks + count, left * sizeof *blocks);
+    ps_fence_program_order(); /* for the child of a fork: every block that stays is present */
+    cache->counts[pages] = (uint8_t)left;
+    ps_owner_add(&cache->x_sums, count * pages);
+    ps_fence_program_order(); /* likewise: what is in another place is in no bin */
+}
+
+/* Half of the blocks of one bin after the other leave, until at most so many pages wait. */
+static void shorten(struct ps_medium_cache *cache, size_t pages, struct leaving *leaving) {
+    while (ps_medium_cache_pages(cache) > pages) { /* ends: each round halves what waits */
+        size_t bin = cache->next_bin++ % (PS_MEDIUM_LONGEST + 1);
+        size_t count = (cache->counts[bin] + 1u) / 2;
+        if (count != 0) {
+            leave(cache, bin, count, leaving);
+        }
     }
-    if (gone_count != 0) {
-        ps_medium_return_waiting(gone, gone_count);
+}
+
+/* How many pages may wait. */
+static size_t limit_of(const struct ps_medium_cache *cache) {
+    if (!ps_retention_is_usual()) {
+        return PS_MEDIUM_PAGES_FIRST;
     }
+    size_t takes = ps_medium_cache_takes(cache) - cache->taken;
+    size_t most = ps_min(ps_background_share(PS_MEDIUM_PAGES_OF_CPU), PS_MEDIUM_PAGES_MOST);
+    return ps_max(ps_min(takes / PS_MEDIUM_TAKES_A_PAGE, most), PS_MEDIUM_PAGES_FIRST);
+}
+
+static void set_limit(struct ps_medium_cache *cache, size_t limit) {
+    size_t room = limit != 0 ? PS_MEDIUM_HAS_ROOM + limit - ps_medium_cache_pages(cache) : 0;
+    cache->limit = (uint16_t)limit;
+    /* relaxed: other threads read a snapshot. */
+    ps_store_relaxed(&cache->x_sums, (cache->x_sums & ~(uint64_t)PS_MEDIUM_SUMS_ROOM) | room);
+}
+
+/* Makes room for a block in its bin. Returns whether other blocks had to leave because too many
+ * pages waited. */
+static PS_NOINLINE bool make_room(struct ps_medium_cache *cache, size_t pages) {
+    struct leaving leaving;
+    leaving.count = 0;
+    if (cache->counts[pages] == PS_MEDIUM_BIN_BLOCKS) {
+        leave(cache, pages, PS_MEDIUM_BIN_BLOCKS / 2, &leaving);
+    }
+    size_t limit = limit_of(cache);
+    bool is_full = ps_medium_cache_pages(cache) + pages > limit;
+    if (is_full) {
+        /* So many at once that not each free of a sequence takes the lock. */
+        shorten(cache, ps_min(limit * 3 / 4, limit - ps_min(pages, limit)), &leaving);
+    }
+    set_limit(cache, ps_max(limit, pages)); /* a longer one waits alone */
+    return_leaving(&leaving);
+    return is_full;
+}
+
+/* True if the block's memory is on this processor's node. */
+static bool is_near(ps_medium_block block) {
+    return PS_LIKELY(ps_node_last() == 0) || ps_medium_node_of(block) == ps_node_here();
+}
+
+/* Counts the free of a block that does not wait. True if it is time to read the clock. */
+static bool note_shared_free(struct ps_medium_cache *cache, size_t pages) {
+    ps_owner_add(&cache->x_frees, 1);
+    return pages > PS_MEDIUM_LONGEST || cache->x_frees % PS_MEDIUM_FREES_PER_LOOK == 0;
 }
 
 bool ps_medium_free(struct ps_heap *heap, struct ps_slot *slot, void *address) {
@@ -177,51 +213,66 @@ bool ps_medium_free(struct ps_heap *heap, struct ps_slot *slot, void *address) {
     }
     uint8_t *mark = ps_medium_mark(slot, address);
     size_t pages = ps_load_relaxed(mark); /* relaxed: the caller's block */
-    if (heap == NULL || pages > ALONE_PAGES) {
-        free_shared(mark, ps_medium_block_of(address, pages));
-        if (heap != NULL) {
-            ps_owner_add(&heap->medium.x_frees, 1);
-        }
-        return heap != NULL;
+    ps_medium_block block = ps_medium_block_of(address, pages);
+    if (heap == NULL || pages > PS_MEDIUM_LONGEST || !is_near(block)) {
+        free_shared(mark, block);
+        return heap != NULL && note_shared_free(&heap->medium, pages);
     }
     struct ps_medium_cache *cache = &heap->medium;
-    size_t count = ps_medium_cache_count(cache);
-    bool is_full = count == PS_MEDIUM_CACHE_LIMIT ||
-                   (count != 0 && ps_medium_cache_pages(cache) + pages > PS_MEDIUM_CACHE_PAGES);
-    if (is_full) {
-        /* Half of it, so that not each free of a sequence takes the lock. */
-        shorten(cache,
-                ps_min(PS_MEDIUM_CACHE_PAGES / 2,
-                       PS_MEDIUM_CACHE_PAGES - ps_min(pages, PS_MEDIUM_CACHE_PAGES)),
-                PS_MEDIUM_CACHE_LIMIT / 2, true);
-    }
-    uint32_t sums = ps_medium_sums_after_free(cache, pages);
-    bool is_due = sums >> PS_MEDIUM_SUMS_FREES == PS_MEDIUM_FREES_PER_LOOK;
+    bool is_full = make_room(cache, pages);
+    uint64_t sums = ps_medium_sums_after_free(cache, pages);
+    bool is_due = (sums & PS_MEDIUM_FREES_PER_LOOK << PS_MEDIUM_SUMS_FREES) != 0;
     if (is_due) {
-        sums &= (1u << PS_MEDIUM_SUMS_FREES) - 1;
+        sums -= PS_MEDIUM_FREES_PER_LOOK << PS_MEDIUM_SUMS_FREES;
         ps_owner_add(&cache->x_frees, PS_MEDIUM_FREES_PER_LOOK);
     }
-    ps_medium_enter(cache, address, pages, mark, sums);
+    ps_medium_push(cache, address, pages, mark, sums);
+    if (PS_UNLIKELY(ps_node_last() != 0)) {
+        /* Each free comes here, so that blocks of other nodes do not wait. */
+        set_limit(cache, ps_medium_cache_pages(cache));
+    }
     /* A sequence of long blocks would exceed the bound of surplus.h before so many frees. relaxed:
      * a hint that there is such a bound. */
     bool is_bounded = ps_load_relaxed(&ps_room_x_is_shared) == 0;
-    return is_due || (is_full && pages > PS_MEDIUM_CACHE_PAGES && is_bounded);
+    return is_due || (is_full && pages > PS_MEDIUM_PAGES_FIRST && is_bounded);
 }
 
-void ps_medium_flush(struct ps_heap *heap) { shorten(&heap->medium, 0, 0, false); }
+void ps_medium_flush(struct ps_heap *heap) {
+    struct ps_medium_cache *cache = &heap->medium;
+    struct leaving leaving;
+    leaving.count = 0;
+    for (size_t pages = 1; pages <= PS_MEDIUM_LONGEST; pages++) {
+        if (cache->counts[pages] != 0) {
+            leave(cache, pages, cache->counts[pages], &leaving);
+        }
+    }
+    return_leaving(&leaving);
+    cache->taken = ps_medium_cache_takes(cache);
+    set_limit(cache, 0);
+}
+
+void ps_medium_return_idle(struct ps_heap *heap) {
+    uint32_t takes = ps_medium_cache_takes(&heap->medium);
+    if (heap->medium.seen == takes) {
+        ps_medium_flush(heap);
+    }
+    heap->medium.seen = takes;
+}
 
 void ps_medium_fork_salvage(struct ps_heap *heap) {
     struct ps_medium_cache *cache = &heap->medium;
-    for (size_t i = 0; i < ps_medium_cache_count(cache); i++) {
-        /* The block alone: an entry that was being copied may have the mark of another one. */
-        ps_medium_block block = cache->entries[i].block;
-        uint8_t *mark = mark_of(ps_medium_address_of(block));
-        /* Not for a second time, and not a block that was about to be returned. */
-        if (*mark == (ps_medium_pages_of(block) | PS_MEDIUM_WAITS)) {
-            free_shared(mark, block);
+    for (size_t pages = 1; pages <= PS_MEDIUM_LONGEST; pages++) {
+        for (size_t i = 0; i < cache->counts[pages]; i++) {
+            void *block = cache->blocks[pages][i];
+            uint8_t *mark = mark_of(block);
+            /* Not for a second time, and not a block that was about to be returned. */
+            if (*mark == (pages | PS_MEDIUM_WAITS)) {
+                free_shared(mark, ps_medium_block_of(block, pages));
+            }
         }
+        cache->counts[pages] = 0;
     }
-    ps_store_relaxed(&cache->sums, 0); /* relaxed: other threads read a snapshot */
+    set_limit(cache, 0);
 }
 
 bool ps_medium_resize(struct ps_slot *slot, void *block, size_t bytes) {

@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A thread's cache of medium blocks (page/medium.h): the newest few that it freed, whichever thread
- * allocated them, are kept in its heap and serve its next requests without a lock. The oldest
- * pass to the processor's cache (cpu_medium.h) when there are too many, or return to their regions,
- * and so do all of them periodically and at the end of the thread. A block has no owner, so a free
- * by another thread is not special.
+ * A thread's cache of medium blocks (page/medium.h): blocks that it freed, whichever thread
+ * allocated them, are kept in its heap, in a bin for each length, and serve its next requests
+ * without a lock. Half of a full bin, or a quarter of a full cache, returns to the regions at once;
+ * all of it does periodically, at the end of the thread and when the heap is taken (thread.h). A
+ * block has no owner, so a free by another thread is not special.
+ *
+ * A cache may hold 128 KiB, or one longer block. If it serves many requests, it may hold a page for
+ * each eight of them since the last return, up to 4 MiB and to the thread's share of 16 MiB for
+ * each processor: little in a program that asks seldom, enough in one that would take shared locks
+ * hundreds of thousands of times a second.
  *
  * Not a list through the blocks: a block of which only the head was touched stays sparse, and a
  * write after free corrupts nothing. The mark of a block tells whether it is live or cached.
@@ -24,59 +29,62 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PS_MEDIUM_CACHE_PAGES 32 /* cached per thread: 128 KiB, or one longer block */
-#define PS_MEDIUM_CACHE_LIMIT 12
-#define PS_MEDIUM_ASKS_PER_TICK 16 /* between two readings of the clock */
+#define PS_MEDIUM_LONGEST 64        /* pages of a block that may wait */
+#define PS_MEDIUM_BIN_BLOCKS 8      /* that wait in a bin */
+#define PS_MEDIUM_PAGES_FIRST 32    /* pages that may wait at first, or one longer block */
+#define PS_MEDIUM_PAGES_MOST 1024   /* and at most */
+#define PS_MEDIUM_PAGES_OF_CPU 4096 /* and in all threads, for each processor */
+#define PS_MEDIUM_TAKES_A_PAGE 8    /* requests served since the last return that allow a page */
+#define PS_MEDIUM_ASKS_PER_TICK 16  /* between two readings of the clock */
 
 /*
- * pages == sum of the blocks' pages. Changed so that the child of a fork, which does not have the
- * thread, finds each block at most twice and no live block.
+ * The blocks that wait, in a bin for each number of pages. Changed so that the child of a fork,
+ * which does not have the thread, finds each block at most twice and no live block.
  */
 struct ps_medium_cache {
-    uint32_t sums; /* three numbers, see below */
-    uint16_t asks; /* requests that found no block here, modulo 65536 */
-    uint16_t cpu;  /* index of the processor's cache that this thread uses: see cpu_lock.h */
-    struct ps_medium_entry {
-        ps_medium_block block;
-        uint8_t *mark;                /* the block's; has WAITS */
-    } entries[PS_MEDIUM_CACHE_LIMIT]; /* newest last */
-    uint64_t x_frees;                 /* so far; the last few are in sums. Census reads */
+    uint64_t x_sums;  /* three numbers, see below; owner writes */
+    uint64_t x_frees; /* so far; the last few are in the sums. Owner writes, census reads */
+    uint32_t taken;   /* requests served at the last return, modulo 2^32 */
+    uint32_t seen;    /* and at the last call of ps_medium_return_idle */
+    uint16_t limit;   /* pages that may wait; 0: none do, and the next free computes it */
+    uint16_t asks;    /* requests that found no block here, modulo 65536 */
+    uint8_t next_bin; /* from which blocks leave when too many pages wait */
+    uint8_t counts[PS_MEDIUM_LONGEST + 1];
+    /* Newest last. */
+    PS_ALIGNED(PS_CACHE_LINE) void *blocks[PS_MEDIUM_LONGEST + 1][PS_MEDIUM_BIN_BLOCKS];
 };
 
-_Static_assert(sizeof(struct ps_medium_cache) == 208, "fits in the first page of a heap");
-
 /*
- * How many blocks wait, of how many pages they are, and how many were freed since the clock was
- * read: in one word, so that a free loads, checks and stores all of them at once. Each has room for
- * what a free adds to its limit. FULL_BIAS, added, carries what is above a limit into the bits of
- * FULL: a thirteenth block, a 33rd page, the free at which the clock is due.
+ * In one word, so that a take or a free loads, checks and stores all of them at once: how many more
+ * pages may wait, above HAS_ROOM, which a free that has no room clears; how many blocks were freed
+ * since the clock was read; and how many requests were served. The first 16 bits are 0 while the
+ * limit is, and no block waits then.
  */
-#define PS_MEDIUM_SUMS_PAGES 8  /* first bit */
-#define PS_MEDIUM_SUMS_FREES 20 /* likewise */
+#define PS_MEDIUM_SUMS_ROOM 0xffff
+#define PS_MEDIUM_HAS_ROOM 0x8000
+#define PS_MEDIUM_SUMS_FREES 16 /* first bit */
+#define PS_MEDIUM_SUMS_TAKES 32 /* likewise */
 #define PS_MEDIUM_FREES_PER_LOOK 32
-#define PS_MEDIUM_SUMS_FULL_BIAS                                                                   \
-    ((15u - PS_MEDIUM_CACHE_LIMIT) | (63u - PS_MEDIUM_CACHE_PAGES) << PS_MEDIUM_SUMS_PAGES)
-#define PS_MEDIUM_SUMS_FULL                                                                        \
-    (16u | 192u << PS_MEDIUM_SUMS_PAGES | PS_MEDIUM_FREES_PER_LOOK << PS_MEDIUM_SUMS_FREES)
+/* A free that has room, and for which the clock is not due, leaves HAS_ROOM alone of these bits.
+ * One while the limit is 0 sets the bit below it, too. */
+#define PS_MEDIUM_SUMS_CHECKED                                                                     \
+    (PS_MEDIUM_HAS_ROOM | PS_MEDIUM_HAS_ROOM >> 1 |                                                \
+     PS_MEDIUM_FREES_PER_LOOK << PS_MEDIUM_SUMS_FREES)
 
-_Static_assert(PS_MEDIUM_CACHE_LIMIT < 16 && PS_MEDIUM_CACHE_PAGES < 64 &&
-                   63 + PS_MEDIUM_PAGES_LIMIT < 256,
-               "a number above its limit has a bit of FULL");
+_Static_assert(PS_MEDIUM_PAGES_MOST + PS_MEDIUM_PAGES_LIMIT < PS_MEDIUM_HAS_ROOM >> 1, "room");
 
-static inline size_t ps_medium_cache_count(const struct ps_medium_cache *cache) {
-    return cache->sums & 0xff;
-}
-static inline size_t ps_medium_cache_pages(const struct ps_medium_cache *cache) {
-    return (cache->sums >> PS_MEDIUM_SUMS_PAGES) & 0xfff;
-}
 static inline size_t ps_medium_cache_frees(const struct ps_medium_cache *cache) {
     /* relaxed, both: a snapshot, of a heap that may be another thread's. */
-    return ps_load_relaxed(&cache->x_frees) +
-           (ps_load_relaxed(&cache->sums) >> PS_MEDIUM_SUMS_FREES);
+    uint16_t last = (uint16_t)(ps_load_relaxed(&cache->x_sums) >> PS_MEDIUM_SUMS_FREES);
+    return ps_load_relaxed(&cache->x_frees) + last;
 }
-/* So many blocks of together so many pages. */
-static inline uint32_t ps_medium_sums_of(size_t blocks, size_t pages) {
-    return (uint32_t)(blocks | pages << PS_MEDIUM_SUMS_PAGES);
+static inline uint32_t ps_medium_cache_takes(const struct ps_medium_cache *cache) {
+    return (uint32_t)(cache->x_sums >> PS_MEDIUM_SUMS_TAKES);
+}
+/* Pages that wait. */
+static inline size_t ps_medium_cache_pages(const struct ps_medium_cache *cache) {
+    size_t limit = cache->limit;
+    return limit != 0 ? limit + PS_MEDIUM_HAS_ROOM - (cache->x_sums & PS_MEDIUM_SUMS_ROOM) : 0;
 }
 
 struct ps_heap;
@@ -92,24 +100,29 @@ static inline bool ps_medium_suits(ps_medium_block block, size_t pages) {
     return ps_medium_pages_of(block) - pages <= pages / 8;
 }
 
-/* The newest cached block, if it suits; else NULL. */
-static inline void *ps_medium_take_newest(struct ps_medium_cache *cache, size_t bytes) {
-    size_t wanted = (bytes + PS_MEDIUM_PAGE_BYTES - 1) >> PS_MEDIUM_PAGE_SHIFT;
-    size_t count = ps_medium_cache_count(cache);
-    if (PS_UNLIKELY(count == 0)) {
-        return NULL;
-    }
-    struct ps_medium_entry newest = cache->entries[count - 1];
-    size_t pages = ps_medium_pages_of(newest.block);
-    /* If the sum wraps, wanted is 0, which no block suits. */
-    if (PS_UNLIKELY(!ps_medium_suits(newest.block, wanted))) {
-        return NULL;
-    }
-    ps_owner_add(&cache->sums, 0 - ps_medium_sums_of(1, pages));
-    ps_fence_program_order(); /* for the child of a fork: a live block is not listed */
+/* The newest block of so many pages, of which `count` wait, at least one. */
+static inline void *ps_medium_pop(struct ps_medium_cache *cache, size_t pages, size_t count) {
+    void *block = cache->blocks[pages][count - 1];
+    cache->counts[pages] = (uint8_t)(count - 1);
+    /* relaxed: other threads read a snapshot. */
+    ps_store_relaxed(&cache->x_sums, cache->x_sums + ((uint64_t)1 << PS_MEDIUM_SUMS_TAKES) + pages);
+    ps_fence_program_order(); /* for the child of a fork: a live block is in no bin */
     /* relaxed: other threads read the mark while they hold the block, or for a census. */
-    ps_store_relaxed(newest.mark, (uint8_t)pages);
-    return ps_medium_address_of(newest.block);
+    ps_store_relaxed(ps_medium_mark(ps_page_map_slot(block), block), (uint8_t)pages);
+    if (block == NULL) {
+        __builtin_unreachable(); /* saves the callers a test */
+    }
+    return block;
+}
+
+/* The newest cached block of as many pages as a request takes, or NULL. */
+static inline void *ps_medium_take_waiting(struct ps_medium_cache *cache, size_t bytes) {
+    size_t pages = (bytes + PS_MEDIUM_PAGE_BYTES - 1) >> PS_MEDIUM_PAGE_SHIFT;
+    if (PS_UNLIKELY(pages > PS_MEDIUM_LONGEST)) {
+        return NULL;
+    }
+    size_t count = cache->counts[pages]; /* 0 if the sum wraps: no block has 0 pages */
+    return PS_LIKELY(count != 0) ? ps_medium_pop(cache, pages, count) : NULL;
 }
 
 /* Allocates a block, cached or not; heap may be NULL. NULL when memory is exhausted, with errno
@@ -151,21 +164,21 @@ static inline size_t ps_medium_usable(const struct ps_slot *slot, const void *bl
     return (size_t)ps_load_relaxed(ps_medium_mark(slot, block)) << PS_MEDIUM_PAGE_SHIFT;
 }
 
-/* A block of so many pages, for which there is room, waits; sums: with it. mark: its own. */
-static inline void ps_medium_enter(struct ps_medium_cache *cache, void *block, size_t pages,
-                                   uint8_t *mark, uint32_t sums) {
-    /* relaxed: as in ps_medium_take_newest. */
+/* A block waits, for which there is room in its bin. sums: with it. mark: its own. */
+static inline void ps_medium_push(struct ps_medium_cache *cache, void *block, size_t pages,
+                                  uint8_t *mark, uint64_t sums) {
+    /* relaxed, both: as in ps_medium_pop. */
     ps_store_relaxed(mark, (uint8_t)(pages | PS_MEDIUM_WAITS));
-    cache->entries[ps_medium_cache_count(cache)] =
-        (struct ps_medium_entry){ps_medium_block_of(block, pages), mark};
-    ps_fence_program_order();             /* for the child of a fork: the entry before the count */
-    ps_store_relaxed(&cache->sums, sums); /* relaxed: other threads read a snapshot */
+    cache->blocks[pages][cache->counts[pages]] = block;
+    ps_fence_program_order(); /* for the child of a fork: the block before the count */
+    cache->counts[pages]++;
+    ps_store_relaxed(&cache->x_sums, sums);
 }
 
 /* The sums when one more block is freed. */
-static inline uint32_t ps_medium_sums_after_free(const struct ps_medium_cache *cache,
+static inline uint64_t ps_medium_sums_after_free(const struct ps_medium_cache *cache,
                                                  size_t pages) {
-    return cache->sums + ps_medium_sums_of(1, pages) + (1u << PS_MEDIUM_SUMS_FREES);
+    return cache->x_sums + ((uint64_t)1 << PS_MEDIUM_SUMS_FREES) - pages;
 }
 
 /* Frees a block in the usual case. Returns false, without effect, in others, which ps_medium_free
@@ -174,13 +187,16 @@ static inline bool ps_medium_free_soon(struct ps_medium_cache *cache, struct ps_
                                        void *address) {
     uint8_t *mark = ps_medium_mark(slot, address);
     size_t pages = ps_load_relaxed(mark); /* relaxed: the caller's block */
-    bool is_block =
-        pages - 1 < PS_MEDIUM_PAGES_LIMIT && (uintptr_t)address % PS_MEDIUM_PAGE_BYTES == 0;
-    uint32_t sums = ps_medium_sums_after_free(cache, pages);
-    if (PS_UNLIKELY(!is_block || ((sums + PS_MEDIUM_SUMS_FULL_BIAS) & PS_MEDIUM_SUMS_FULL) != 0)) {
+    if (PS_UNLIKELY(pages - 1 >= PS_MEDIUM_LONGEST ||
+                    (uintptr_t)address % PS_MEDIUM_PAGE_BYTES != 0)) {
         return false;
     }
-    ps_medium_enter(cache, address, pages, mark, sums);
+    uint64_t sums = ps_medium_sums_after_free(cache, pages);
+    if (PS_UNLIKELY((sums & PS_MEDIUM_SUMS_CHECKED) != PS_MEDIUM_HAS_ROOM ||
+                    cache->counts[pages] == PS_MEDIUM_BIN_BLOCKS)) {
+        return false;
+    }
+    ps_medium_push(cache, address, pages, mark, sums);
     return true;
 }
 
@@ -191,11 +207,11 @@ bool ps_medium_free(struct ps_heap *heap, struct ps_slot *slot, void *block);
 /* Grows or shrinks the block in place. Returns false when that is impossible. */
 bool ps_medium_resize(struct ps_slot *slot, void *block, size_t bytes);
 
-/* Returns waiting blocks, which are in no cache any more, to their regions. */
-void ps_medium_return_waiting(const ps_medium_block *blocks, size_t count);
-
 /* Returns all cached blocks to their regions. */
 void ps_medium_flush(struct ps_heap *heap);
+
+/* Returns them if no request was served from the cache since the last call. */
+void ps_medium_return_idle(struct ps_heap *heap);
 
 /* As ps_medium_flush, for a heap whose thread does not exist in this child of a fork. */
 void ps_medium_fork_salvage(struct ps_heap *heap);

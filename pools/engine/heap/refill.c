@@ -310,7 +310,7 @@ static PS_NOINLINE void *alloc_large_slow(struct ps_heap *heap, size_t bytes) {
 
 /* Out of line, with only a tail call: it needs no frame. */
 PS_NOINLINE void *ps_plain_alloc_large(struct ps_heap *heap, size_t bytes) {
-    void *block = PS_LIKELY(heap != NULL) ? ps_medium_take_newest(&heap->medium, bytes) : NULL;
+    void *block = PS_LIKELY(heap != NULL) ? ps_medium_take_waiting(&heap->medium, bytes) : NULL;
     return PS_LIKELY(block != NULL) ? block : alloc_large_slow(heap, bytes);
 }
 

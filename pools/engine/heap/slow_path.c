@@ -65,7 +65,7 @@ static PS_NOINLINE void *alloc_unclassed(size_t bytes, struct ps_heap *heap) {
     if (PS_UNLIKELY(bytes <= ps_alloc_refill_max())) {
         return ps_heap_refill(heap, &heap->bins[PS_CLASS_NONE], bytes);
     }
-    void *block = ps_medium_take_newest(&heap->medium, bytes);
+    void *block = ps_medium_take_waiting(&heap->medium, bytes);
     if (PS_UNLIKELY(block == NULL)) {
         return alloc_medium(heap, bytes);
     }

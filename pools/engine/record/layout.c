@@ -102,7 +102,7 @@ static const struct ps_layout_number numbers[] = {
     FIELD("heap.streak_span", struct ps_heap, streak_span),
     FIELD("heap.streak_first", struct ps_heap, streak_first),
     FIELD("heap.thread", struct ps_heap, x_thread),
-    FIELD("heap.medium_sums", struct ps_heap, medium.sums),
+    FIELD("heap.medium_sums", struct ps_heap, medium.x_sums),
     FIELD("heap.medium_frees", struct ps_heap, medium.x_frees),
     FIELD("heap.remote", struct ps_heap, remote),
     FIELD("heap.singles", struct ps_heap, singles),

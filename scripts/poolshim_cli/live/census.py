@@ -353,7 +353,7 @@ class Reader:
             census.heap_live_count += state == live
             census.remote_free_count += frees
             census.remote_batch_count += batches
-            census.medium_frees += medium_frees + (sums >> shift)
+            census.medium_frees += medium_frees + (sums >> shift & 0xFFFF)
             self.read_bins(census, data)
             read_class_caches(self, census, address, data)
             if not census.has_calls:

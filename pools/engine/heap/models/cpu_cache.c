@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A cache of a processor (cpu_cache.h), without restartable sequences: threads put blocks into it
- * and take them, a third returns what it has; and the same with medium blocks (cpu_medium.h). In
- * every order each block belongs to one thread or to the cache, its memory is written by one at a
- * time, and none is lost. Sources and faults to find: cpu_cache.model.
+ * and take them, a third returns what it has. In every order each block belongs to one thread or to
+ * the cache, its memory is written by one at a time, and none is lost. Sources and faults to find:
+ * cpu_cache.model.
  */
 #include "pools/engine/heap/cpu_cache.h"
 #include "pools/engine/heap/background.h"
-#include "pools/engine/heap/cpu_medium.h"
 #include "pools/engine/heap/cpu_return.h"
 #include "pools/engine/heap/heap.h"
 #include "pools/engine/heap/mode.h"
@@ -20,7 +19,6 @@
 #include <world.h>
 
 #define BLOCKS 3
-#define MEDIUM_PAGES 4
 
 static struct ps_heap heaps[EXPLORE_THREADS + 1];
 static struct ps_heap owner;
@@ -28,8 +26,6 @@ static struct ps_cpu_cache memory;
 static struct ps_span *span;
 static void *held[EXPLORE_THREADS + 1]; /* by each thread; allocated */
 static unsigned returned[EXPLORE_THREADS + 1];
-static struct ps_cpu_medium medium_memory;
-static PS_ALIGNED(4096) char medium[BLOCKS][MEDIUM_PAGES << PS_MEDIUM_PAGE_SHIFT];
 
 /* ---- what stands in for the rest ---- */
 
@@ -63,13 +59,6 @@ static void give(void *block) {
     returned[explore_thread()]++;
 }
 
-void ps_medium_return_waiting(const ps_medium_block *blocks, size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        explore_use(ps_medium_address_of(blocks[i]), sizeof medium[0]);
-        returned[explore_thread()]++;
-    }
-}
-
 /* ---- the threads ---- */
 
 static void set_up(void) {
@@ -81,9 +70,6 @@ static void set_up(void) {
     memset(returned, 0, sizeof returned);
     ps_cpu_x_caches[0] = &memory;
     ps_cpu_x_end = 1;
-    memset(&medium_memory, 0, sizeof medium_memory);
-    medium_memory.x_limit = PS_CPU_MEDIUM_PAGES;
-    ps_cpu_x_mediums[0] = &medium_memory;
     world_begin(BLOCKS, 2);
     span = world_full_span(ps_heap_key(&owner));
     ps_cpu_cache_ask(span->class_index); /* four blocks of the class */
@@ -115,33 +101,6 @@ static void put_2_and_take(void) {
     }
 }
 
-static void put_medium(size_t i) {
-    ps_medium_block block = ps_medium_block_of(medium[i], MEDIUM_PAGES);
-    explore_use(medium[i], sizeof medium[i]);
-    if (ps_cpu_medium_put(0, &block, 1) != 0) {
-        held[explore_thread()] = medium[i];
-    }
-}
-
-static void put_medium_0(void) { put_medium(0); }
-static void put_medium_1(void) { put_medium(1); }
-
-static void take_medium(void) {
-    ps_medium_block block = ps_cpu_medium_take(0, MEDIUM_PAGES, false);
-    if (block != 0) {
-        EXPLORE_ASSERT(ps_medium_pages_of(block) == MEDIUM_PAGES);
-        explore_use(ps_medium_address_of(block), sizeof medium[0]);
-        held[explore_thread()] = ps_medium_address_of(block);
-    }
-}
-
-static void put_medium_2_and_take(void) {
-    put_medium(2);
-    if (held[explore_thread()] == NULL) {
-        take_medium();
-    }
-}
-
 static void drain(void) { ps_cpu_return_all(give); }
 
 /* Each block is held, cached or returned: as many as there were, and none twice. */
@@ -153,7 +112,7 @@ static void check_blocks(unsigned blocks) {
         }
         found += (held[i] != NULL) + returned[i];
     }
-    size_t cached = ps_cpu_cache_blocks(span->class_index) + medium_memory.x_pages / MEDIUM_PAGES;
+    size_t cached = ps_cpu_cache_blocks(span->class_index);
     EXPLORE_ASSERT(found + cached == blocks);
     explore_outcome((unsigned)cached);
 }
@@ -169,15 +128,6 @@ const struct explore_scenario explore_scenarios[] = {
     {"two_put", set_up, {put_0, put_1}, two_blocks, false},
     {"two_take", set_up, {put_0, take, take}, one_block, false},
     {"drain", set_up, {put_0, put_1, drain}, two_blocks, false},
-    {"medium_put_take", set_up, {put_medium_0, take_medium}, one_block, false},
-    {"medium_two_put", set_up, {put_medium_0, put_medium_1}, two_blocks, false},
-    {"medium_two_take", set_up, {put_medium_0, take_medium, take_medium}, one_block, false},
-    {"medium_drain", set_up, {put_medium_0, put_medium_1, drain}, two_blocks, false},
-    {"medium_all",
-     set_up,
-     {put_medium_0, put_medium_1, put_medium_2_and_take, drain},
-     three_blocks,
-     true},
     {"all", set_up, {put_0, put_1, put_2_and_take, drain}, three_blocks, true},
     {NULL, NULL, {NULL}, NULL, false},
 };
