@@ -169,11 +169,15 @@ static size_t limit_of(const struct ps_medium_cache *cache) {
     return ps_max(ps_min(takes / PS_MEDIUM_TAKES_A_PAGE, most), PS_MEDIUM_PAGES_FIRST);
 }
 
+/* Precondition: no more pages wait. On a machine of several nodes each free comes to
+ * ps_medium_free, so that blocks of other nodes do not wait. */
 static void set_limit(struct ps_medium_cache *cache, size_t limit) {
-    size_t room = limit != 0 ? PS_MEDIUM_HAS_ROOM + limit - ps_medium_cache_pages(cache) : 0;
+    uint64_t sums = cache->x_sums & ~(uint64_t)(PS_MEDIUM_SUMS_ROOM | PS_MEDIUM_SUMS_OPEN);
+    size_t room = limit - ps_medium_cache_pages(cache);
+    bool is_open = limit != 0 && PS_LIKELY(ps_node_last() == 0);
     cache->limit = (uint16_t)limit;
     /* relaxed: other threads read a snapshot. */
-    ps_store_relaxed(&cache->x_sums, (cache->x_sums & ~(uint64_t)PS_MEDIUM_SUMS_ROOM) | room);
+    ps_store_relaxed(&cache->x_sums, sums | room | (is_open ? PS_MEDIUM_SUMS_OPEN : 0));
 }
 
 /* Makes room for a block in its bin. Returns whether other blocks had to leave because too many
@@ -227,10 +231,6 @@ bool ps_medium_free(struct ps_heap *heap, struct ps_slot *slot, void *address) {
         ps_owner_add(&cache->x_frees, PS_MEDIUM_FREES_PER_LOOK);
     }
     ps_medium_push(cache, address, pages, mark, sums);
-    if (PS_UNLIKELY(ps_node_last() != 0)) {
-        /* Each free comes here, so that blocks of other nodes do not wait. */
-        set_limit(cache, ps_medium_cache_pages(cache));
-    }
     /* A sequence of long blocks would exceed the bound of surplus.h before so many frees. relaxed:
      * a hint that there is such a bound. */
     bool is_bounded = ps_load_relaxed(&ps_room_x_is_shared) == 0;
@@ -239,6 +239,9 @@ bool ps_medium_free(struct ps_heap *heap, struct ps_slot *slot, void *address) {
 
 void ps_medium_flush(struct ps_heap *heap) {
     struct ps_medium_cache *cache = &heap->medium;
+    if (cache->limit == 0) {
+        return; /* without a write to memory that may not have been touched */
+    }
     struct leaving leaving;
     leaving.count = 0;
     for (size_t pages = 1; pages <= PS_MEDIUM_LONGEST; pages++) {
@@ -255,8 +258,9 @@ void ps_medium_return_idle(struct ps_heap *heap) {
     uint32_t takes = ps_medium_cache_takes(&heap->medium);
     if (heap->medium.seen == takes) {
         ps_medium_flush(heap);
+    } else {
+        heap->medium.seen = takes;
     }
-    heap->medium.seen = takes;
 }
 
 void ps_medium_fork_salvage(struct ps_heap *heap) {
@@ -272,7 +276,10 @@ void ps_medium_fork_salvage(struct ps_heap *heap) {
         }
         cache->counts[pages] = 0;
     }
-    set_limit(cache, 0);
+    /* Not by set_limit: the thread may have been changing the sum. relaxed: other threads read a
+     * snapshot. */
+    cache->limit = 0;
+    ps_owner_add(&cache->x_sums, 0 - (cache->x_sums & (PS_MEDIUM_SUMS_ROOM | PS_MEDIUM_SUMS_OPEN)));
 }
 
 bool ps_medium_resize(struct ps_slot *slot, void *block, size_t bytes) {

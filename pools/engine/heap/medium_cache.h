@@ -56,22 +56,22 @@ struct ps_medium_cache {
 
 /*
  * In one word, so that a take or a free loads, checks and stores all of them at once: how many more
- * pages may wait, above HAS_ROOM, which a free that has no room clears; how many blocks were freed
- * since the clock was read; and how many requests were served. The first 16 bits are 0 while the
- * limit is, and no block waits then.
+ * pages may wait; whether a free may add a block without a call of ps_medium_free; how many blocks
+ * were freed since the clock was read; and how many requests were served. There is no room, and no
+ * block waits, while the limit is 0.
  */
-#define PS_MEDIUM_SUMS_ROOM 0xffff
-#define PS_MEDIUM_HAS_ROOM 0x8000
+#define PS_MEDIUM_SUMS_ROOM 0x7fff
+#define PS_MEDIUM_SUMS_OPEN 0x8000
 #define PS_MEDIUM_SUMS_FREES 16 /* first bit */
 #define PS_MEDIUM_SUMS_TAKES 32 /* likewise */
 #define PS_MEDIUM_FREES_PER_LOOK 32
-/* A free that has room, and for which the clock is not due, leaves HAS_ROOM alone of these bits.
- * One while the limit is 0 sets the bit below it, too. */
+/* A free that has room, and for which the clock is not due, leaves OPEN alone of these bits. One
+ * that has none clears it, or sets the bit below it, too. */
 #define PS_MEDIUM_SUMS_CHECKED                                                                     \
-    (PS_MEDIUM_HAS_ROOM | PS_MEDIUM_HAS_ROOM >> 1 |                                                \
+    (PS_MEDIUM_SUMS_OPEN | PS_MEDIUM_SUMS_OPEN >> 1 |                                              \
      PS_MEDIUM_FREES_PER_LOOK << PS_MEDIUM_SUMS_FREES)
 
-_Static_assert(PS_MEDIUM_PAGES_MOST + PS_MEDIUM_PAGES_LIMIT < PS_MEDIUM_HAS_ROOM >> 1, "room");
+_Static_assert(PS_MEDIUM_PAGES_MOST + PS_MEDIUM_LONGEST < PS_MEDIUM_SUMS_OPEN >> 1, "room");
 
 static inline size_t ps_medium_cache_frees(const struct ps_medium_cache *cache) {
     /* relaxed, both: a snapshot, of a heap that may be another thread's. */
@@ -83,8 +83,7 @@ static inline uint32_t ps_medium_cache_takes(const struct ps_medium_cache *cache
 }
 /* Pages that wait. */
 static inline size_t ps_medium_cache_pages(const struct ps_medium_cache *cache) {
-    size_t limit = cache->limit;
-    return limit != 0 ? limit + PS_MEDIUM_HAS_ROOM - (cache->x_sums & PS_MEDIUM_SUMS_ROOM) : 0;
+    return cache->limit - (cache->x_sums & PS_MEDIUM_SUMS_ROOM);
 }
 
 struct ps_heap;
@@ -192,7 +191,7 @@ static inline bool ps_medium_free_soon(struct ps_medium_cache *cache, struct ps_
         return false;
     }
     uint64_t sums = ps_medium_sums_after_free(cache, pages);
-    if (PS_UNLIKELY((sums & PS_MEDIUM_SUMS_CHECKED) != PS_MEDIUM_HAS_ROOM ||
+    if (PS_UNLIKELY((sums & PS_MEDIUM_SUMS_CHECKED) != PS_MEDIUM_SUMS_OPEN ||
                     cache->counts[pages] == PS_MEDIUM_BIN_BLOCKS)) {
         return false;
     }
