@@ -44,7 +44,7 @@ static void end_all(void) {
 
 static void set_up(void) {
     ps_engine_start();
-    replace(10000, any_size);
+    replace(4000, any_size);
 }
 
 static void tear_down(void) {
@@ -86,7 +86,7 @@ static size_t filled_bin(void) {
 
 FRESH_TEST(sizes_that_change_from_request_to_request_take_the_lock_seldom) {
     ps_engine_start();
-    replace(10000, size_to_64_kib);
+    replace(6000, size_to_64_kib);
     size_t before = takes();
     for (size_t n = 0; n < 4000; n++) {
         replace(1, size_to_64_kib);
@@ -103,7 +103,7 @@ FRESH_TEST(sizes_that_change_from_request_to_request_take_the_lock_seldom) {
 FRESH_TEST(a_cache_keeps_a_page_for_each_eight_requests_that_it_has_served) {
     ps_engine_start();
     size_t most = 0;
-    for (size_t n = 0; n < 20000; n++) {
+    for (size_t n = 0; n < 12000; n++) {
         size_t limit = ps_max(takes() / PS_MEDIUM_TAKES_A_PAGE, PS_MEDIUM_PAGES_FIRST);
         replace(1, size_to_64_kib);
         CHECK_CMP(kept_pages(), <=, ps_max(limit, most));
@@ -174,7 +174,7 @@ FRESH_TEST(a_thread_that_only_frees_keeps_little) {
     static struct live_block many[2000];
     ps_engine_start();
     live_start_all(many, 2000, 20000);
-    replace(20000, size_to_64_kib);
+    replace(6000, size_to_64_kib);
     CHECK_CMP(kept_pages(), >, PS_MEDIUM_PAGES_MOST / 4);
     live_end_all(many, 2000);
     CHECK_CMP(kept_pages(), <=, PS_MEDIUM_PAGES_FIRST);
@@ -185,7 +185,7 @@ FRESH_TEST(no_more_than_at_first_is_cached_while_memory_is_short) {
     set_up();
     ps_retention_x_pressure = PS_PRESSURE_NEAR;
     ps_medium_flush(ps_thread.own);
-    for (int i = 0; i < 10000; i++) {
+    for (int i = 0; i < 4000; i++) {
         replace(1, size_to_64_kib);
         CHECK_CMP(kept_pages(), <=, PS_MEDIUM_LONGEST); /* one longer block may wait */
     }
@@ -212,7 +212,7 @@ FRESH_TEST(threads_share_what_the_processors_may_have) {
     size_t share = ps_background_share(PS_MEDIUM_PAGES_OF_CPU);
     CHECK_CMP(share, <=, PS_MEDIUM_PAGES_OF_CPU * ps_os_cpus() / ps_background_threads());
     CHECK_CMP(share, <, PS_MEDIUM_PAGES_MOST);
-    for (size_t n = 0; n < 20000; n++) {
+    for (size_t n = 0; n < 6000; n++) {
         replace(1, size_to_64_kib);
         CHECK_CMP(n < 100 ? 0 : kept_pages(), <=, ps_max(share, PS_MEDIUM_PAGES_FIRST));
     }

@@ -85,13 +85,13 @@ static void full_cache(void) { free_last_of(PS_MEDIUM_PAGES_FIRST / 4 + 1, 9000,
 FRESH_TEST(half_of_a_full_bin_leaves) {
     busy_granules_max = 16;
     ps_engine_start();
-    fork_at_each_step(NULL, full_bin, use_everything, 1);
+    fork_at_each_step(NULL, full_bin, use_everything, 7);
 }
 
 FRESH_TEST(a_full_cache_is_shortened) {
     busy_granules_max = 16;
     ps_engine_start();
-    fork_at_each_step(NULL, full_cache, use_everything, 1);
+    fork_at_each_step(NULL, full_cache, use_everything, 3);
 }
 
 static void resized_blocks(void) {
