@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .census import Census, Reader
 
-HEAP_BYTES = 8192  # of what a heap has besides its class caches
+HEAP_BYTES = 8192  # of a heap that has few cached blocks
 
 
 def read_cpu_caches(reader: Reader, census: Census) -> None:
