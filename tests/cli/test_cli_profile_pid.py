@@ -105,7 +105,8 @@ def test_pprof_reads_it(spawn: Start, sample: Sample, program: Path, tmp_path: P
     process.kill()  # names are in the file
     process.wait()
     program_path = str(tmp_path / "none")
-    top = run_captured([go, "tool", "pprof", "-top", "-sample_index=alloc_space", path],
+    # Go builds the tool when it is first used.
+    top = run_captured([go, "tool", "pprof", "-top", "-sample_index=alloc_space", path], 240,
                        env={**os.environ, "PPROF_BINARY_PATH": program_path})  # fmt: skip
     assert top.returncode == 0, top.stderr
     assert "churn_small" in top.stdout and "Type: alloc_space" in top.stdout
