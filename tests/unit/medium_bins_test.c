@@ -203,7 +203,7 @@ FRESH_TEST(threads_share_what_the_processors_may_have) {
     enum { WORKERS = 15 };
     static struct worker workers[WORKERS];
     set_up();
-    CHECK_EQ(ps_background_share(PS_MEDIUM_PAGES_OF_CPU) >= PS_MEDIUM_PAGES_MOST, true);
+    CHECK_CMP(ps_background_share(PS_MEDIUM_PAGES_OF_CPU), >=, PS_MEDIUM_PAGES_MOST);
     for (size_t i = 0; i < WORKERS; i++) {
         ps_background_thread_created();
         worker_start(&workers[i]);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A heap: the state of one thread, of which a thread that frees no other thread's blocks touches
- * the first 4 KiB, and 512 bytes for each class above 1 KiB that it uses. A bin per size
- * class holds the blocks for the next mallocs; everything else is for slow paths. Only the owning
- * thread accesses its heap, except for fields marked x_; if that thread makes no calls, a thread
- * that has taken the heap does (thread.h).
+ * the first 4 KiB, 512 bytes for each class above 1 KiB that it uses, and of medium blocks 128
+ * bytes and 64 for each length. A bin per size class holds the blocks for the next mallocs;
+ * everything else is for slow paths. Only the owning thread accesses its heap, except for fields
+ * marked x_; if that thread makes no calls, a thread that has taken the heap does (thread.h).
  *
  * The interface for callers is fast_path.h (small blocks) and slow_path.h; the other
  * headers are internal to the layer, one per source.

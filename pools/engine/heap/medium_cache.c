@@ -35,17 +35,15 @@ static size_t pages_for(size_t bytes) {
     return ps_round_up(ps_max(pages, 1), os_pages);
 }
 
-static uint8_t *mark_of(const void *block) {
-    return ps_medium_mark(ps_page_map_slot(block), block);
-}
+/* Most pages of a block that serves a request of so many. */
+static size_t most_pages_for(size_t pages) { return pages + pages / 8; }
 
 /* relaxed: other threads read the mark while they hold the block, or for a census, or by misuse. */
 static void set_mark(uint8_t *mark, size_t value) { ps_store_relaxed(mark, (uint8_t)value); }
 
-/* A block that waits and has at least so many pages, and at most an eighth more; NULL if there is
- * none. */
+/* The shortest block that waits and serves a request; NULL if there is none. */
 static void *take_waiting(struct ps_medium_cache *cache, size_t pages) {
-    size_t last = ps_min(pages + pages / 8, PS_MEDIUM_LONGEST);
+    size_t last = ps_min(most_pages_for(pages), PS_MEDIUM_LONGEST);
     for (; pages <= last; pages++) {
         size_t count = cache->counts[pages];
         if (count != 0) {
@@ -61,7 +59,7 @@ static PS_NOINLINE void *take_shared(size_t pages, size_t align, bool *is_zero) 
     if (block == NULL) {
         return NULL;
     }
-    set_mark(mark_of(block), pages);
+    set_mark(ps_medium_mark_of(block), pages);
     if (ps_limit_is_on() && is_clean) {
         ps_limit_make_room(pages << PS_MEDIUM_PAGE_SHIFT);
     }
@@ -86,12 +84,14 @@ void *ps_medium_alloc_sampled(size_t bytes, size_t align) {
     return block;
 }
 
-void ps_medium_set_sampled(void *block) { set_mark(mark_of(block), PS_MEDIUM_SAMPLED); }
+void ps_medium_set_sampled(void *block) { set_mark(ps_medium_mark_of(block), PS_MEDIUM_SAMPLED); }
 
-void ps_medium_set_live(void *block, size_t bytes) { set_mark(mark_of(block), pages_for(bytes)); }
+void ps_medium_set_live(void *block, size_t bytes) {
+    set_mark(ps_medium_mark_of(block), pages_for(bytes));
+}
 
 void ps_medium_free_sampled(void *block, size_t bytes) {
-    free_shared(mark_of(block), ps_medium_block_of(block, pages_for(bytes)));
+    free_shared(ps_medium_mark_of(block), ps_medium_block_of(block, pages_for(bytes)));
 }
 
 void *ps_medium_alloc(struct ps_heap *heap, size_t bytes, size_t align, bool *is_zero) {
@@ -124,7 +124,7 @@ struct leaving {
 
 static void return_leaving(struct leaving *leaving) {
     for (size_t i = 0; i < leaving->count; i++) {
-        set_mark(mark_of(ps_medium_address_of(leaving->blocks[i])), 0);
+        set_mark(ps_medium_mark_of(ps_medium_address_of(leaving->blocks[i])), 0);
     }
     ps_medium_give(leaving->blocks, leaving->count);
     leaving->count = 0;
@@ -169,15 +169,14 @@ static size_t limit_of(const struct ps_medium_cache *cache) {
     return ps_max(ps_min(takes / PS_MEDIUM_TAKES_A_PAGE, most), PS_MEDIUM_PAGES_FIRST);
 }
 
-/* Precondition: no more pages wait. On a machine of several nodes each free comes to
+/* pages: how many wait, at most `limit`. On a machine of several nodes each free comes to
  * ps_medium_free, so that blocks of other nodes do not wait. */
-static void set_limit(struct ps_medium_cache *cache, size_t limit) {
+static void set_limit(struct ps_medium_cache *cache, size_t limit, size_t pages) {
     uint64_t sums = cache->x_sums & ~(uint64_t)(PS_MEDIUM_SUMS_ROOM | PS_MEDIUM_SUMS_OPEN);
-    size_t room = limit - ps_medium_cache_pages(cache);
     bool is_open = limit != 0 && PS_LIKELY(ps_node_last() == 0);
     cache->limit = (uint16_t)limit;
     /* relaxed: other threads read a snapshot. */
-    ps_store_relaxed(&cache->x_sums, sums | room | (is_open ? PS_MEDIUM_SUMS_OPEN : 0));
+    ps_store_relaxed(&cache->x_sums, sums | (limit - pages) | (is_open ? PS_MEDIUM_SUMS_OPEN : 0));
 }
 
 /* Makes room for a block in its bin. Returns whether other blocks had to leave because too many
@@ -194,7 +193,8 @@ static PS_NOINLINE bool make_room(struct ps_medium_cache *cache, size_t pages) {
         /* So many at once that not each free of a sequence takes the lock. */
         shorten(cache, ps_min(limit * 3 / 4, limit - ps_min(pages, limit)), &leaving);
     }
-    set_limit(cache, ps_max(limit, pages)); /* a longer one waits alone */
+    /* A longer one waits alone. */
+    set_limit(cache, ps_max(limit, pages), ps_medium_cache_pages(cache));
     return_leaving(&leaving);
     return is_full;
 }
@@ -251,7 +251,7 @@ void ps_medium_flush(struct ps_heap *heap) {
     }
     return_leaving(&leaving);
     cache->taken = ps_medium_cache_takes(cache);
-    set_limit(cache, 0);
+    set_limit(cache, 0, 0);
 }
 
 void ps_medium_return_idle(struct ps_heap *heap) {
@@ -268,7 +268,7 @@ void ps_medium_fork_salvage(struct ps_heap *heap) {
     for (size_t pages = 1; pages <= PS_MEDIUM_LONGEST; pages++) {
         for (size_t i = 0; i < cache->counts[pages]; i++) {
             void *block = cache->blocks[pages][i];
-            uint8_t *mark = mark_of(block);
+            uint8_t *mark = ps_medium_mark_of(block);
             /* Not for a second time, and not a block that was about to be returned. */
             if (*mark == (pages | PS_MEDIUM_WAITS)) {
                 free_shared(mark, ps_medium_block_of(block, pages));
@@ -276,10 +276,7 @@ void ps_medium_fork_salvage(struct ps_heap *heap) {
         }
         cache->counts[pages] = 0;
     }
-    /* Not by set_limit: the thread may have been changing the sum. relaxed: other threads read a
-     * snapshot. */
-    cache->limit = 0;
-    ps_owner_add(&cache->x_sums, 0 - (cache->x_sums & (PS_MEDIUM_SUMS_ROOM | PS_MEDIUM_SUMS_OPEN)));
+    set_limit(cache, 0, 0); /* whatever the thread was changing */
 }
 
 bool ps_medium_resize(struct ps_slot *slot, void *block, size_t bytes) {
@@ -290,7 +287,7 @@ bool ps_medium_resize(struct ps_slot *slot, void *block, size_t bytes) {
         (wanted > pages && !ps_medium_extend(ps_medium_block_of(block, pages), wanted - pages))) {
         return false;
     }
-    if (wanted < pages && ps_medium_suits(ps_medium_block_of(block, pages), wanted)) {
+    if (wanted < pages && pages <= most_pages_for(wanted)) {
         return true;
     }
     set_mark(mark, wanted);
@@ -305,7 +302,7 @@ bool ps_medium_resize(struct ps_slot *slot, void *block, size_t bytes) {
 void ps_medium_add_use(struct ps_slot *head, struct ps_medium_use *use) {
     for (size_t i = 0; i < PS_PAGE_BITS; i++) {
         char *page = head->run.base + (i << PS_MEDIUM_PAGE_SHIFT);
-        uint8_t mark = ps_load_relaxed(mark_of(page)); /* relaxed: a snapshot */
+        uint8_t mark = ps_load_relaxed(ps_medium_mark_of(page)); /* relaxed: a snapshot */
         size_t pages = mark & (PS_MEDIUM_WAITS - 1u);
         bool is_live = mark == pages && pages != 0;
         use->live_count += is_live;

@@ -94,9 +94,8 @@ void ps_medium_cache_start(const struct ps_config *config);
 /* True if a request above the classes is served by a medium block. align: power of two. */
 bool ps_medium_is_size(size_t bytes, size_t align);
 
-/* True if a block has this many pages, or at most an eighth more. */
-static inline bool ps_medium_suits(ps_medium_block block, size_t pages) {
-    return ps_medium_pages_of(block) - pages <= pages / 8;
+static inline uint8_t *ps_medium_mark_of(const void *block) {
+    return ps_medium_mark(ps_page_map_slot(block), block);
 }
 
 /* The newest block of so many pages, of which `count` wait, at least one. */
@@ -107,7 +106,7 @@ static inline void *ps_medium_pop(struct ps_medium_cache *cache, size_t pages, s
     ps_store_relaxed(&cache->x_sums, cache->x_sums + ((uint64_t)1 << PS_MEDIUM_SUMS_TAKES) + pages);
     ps_fence_program_order(); /* for the child of a fork: a live block is in no bin */
     /* relaxed: other threads read the mark while they hold the block, or for a census. */
-    ps_store_relaxed(ps_medium_mark(ps_page_map_slot(block), block), (uint8_t)pages);
+    ps_store_relaxed(ps_medium_mark_of(block), (uint8_t)pages);
     if (block == NULL) {
         __builtin_unreachable(); /* saves the callers a test */
     }
