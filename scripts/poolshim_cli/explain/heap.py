@@ -22,12 +22,12 @@ from dataclasses import dataclass, field
 from .. import control
 from ..errors import Failed
 from ..live import layout as layouts
+from ..live.caches import heap_bytes
 from ..live.memory import PAGE_BYTES, Memory
 from ..live.samples import Sample, Samples, Snapshot, Stack
 from ..live.slots import Leaf, Map
 
 HEAPS_MAX = 1 << 16
-HEAP_BYTES = 8192
 REGION_GRANULES = 16
 SCALED_SAMPLES = 8  # of a class; with fewer its spans say little of them
 SIZE_STEP = 16  # of sizes in a table of classes
@@ -169,7 +169,7 @@ class Heap:
             self.add_metadata(view, leaf.slots, len(leaf.data))
         self.read_table(view, spans)
         for heap in self.heaps():
-            self.add_metadata(view, heap, HEAP_BYTES)
+            self.add_metadata(view, heap, heap_bytes(self.layout))
         view.ranges = merged(view.ranges)
         return view
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .census import Census, Reader
+    from .layout import Layout
 
-HEAP_BYTES = 8192  # of a heap that has few cached blocks
+HEAP_BYTES = 8192  # what is read of a heap; in older libraries all of it
 
 
 def read_cpu_caches(reader: Reader, census: Census) -> None:
@@ -35,23 +36,17 @@ def read_class_caches(reader: Reader, census: Census, heap: int, data: bytes) ->
     step, entry = layout.offset("class_cache"), layout.offset("class_cache_entry")
     shift, state_of = layout.offset("class_cache.takes_shift"), layout.record("class_cache.state")
     start = heap + layout.offset("heap.class_caches")
-    for index in used_caches(reader, data):
-        if index < len(census.classes):
+    (used,) = layout.record("heap.cached").of(data)
+    for index in range(len(census.classes)):
+        if used >> index & 1:
             (state,) = state_of.of(reader.memory.read(start + index * step, step))
             census.classes[index].taken_blocks += state >> shift
             census.classes[index].live_blocks -= state % (1 << shift) // entry
 
 
-def used_caches(reader: Reader, data: bytes) -> list[int]:
-    """Classes whose caches a heap has used; data: of the heap."""
-    (bits,) = reader.layout.record("heap.cached").of(data)
-    return [index for index in range(64) if bits >> index & 1]
-
-
-def heap_bytes(reader: Reader, data: bytes) -> int:
-    """Of a heap with the class caches that it has used; data: of the heap."""
-    layout = reader.layout
-    if "heap.cached" not in layout.numbers:
-        return HEAP_BYTES
-    end = layout.offset("class_cache") * (max(used_caches(reader, data), default=0) + 1)
-    return max(HEAP_BYTES, layout.offset("heap.class_caches") + end)
+def heap_bytes(layout: Layout) -> int:
+    """Of a heap with its caches, which are last; not all of its pages need be resident."""
+    if "heap.class_caches" not in layout.numbers:
+        return HEAP_BYTES  # a library without them
+    caches = layout.field("heap.class_caches")
+    return max(HEAP_BYTES, caches.offset + caches.length)

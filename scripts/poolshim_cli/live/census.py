@@ -348,7 +348,7 @@ class Reader:
         while address and len(census.heaps) < HEAPS_MAX:
             data = self.memory.read(address, HEAP_BYTES)
             following, state, frees, batches, sums, medium_frees, hard = record.of(data)
-            census.heaps.append((address, heap_bytes(self, data)))
+            census.heaps.append((address, heap_bytes(layout)))
             census.heap_total_count += 1
             census.heap_live_count += state == live
             census.remote_free_count += frees

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: MIT
+"""The library's own memory in a reading of `poolshim explain`: what `poolshim top` has of the same
+process, heaps with the caches at their ends included.
+
+    scripts/test tests/cli/test_explain_metadata.py
+"""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from conftest import ROOT
+from running import Start, spawn, start  # noqa: F401
+
+sys.path.insert(0, str(ROOT / "scripts"))
+
+from poolshim_cli.explain.heap import Heap  # noqa: E402
+from poolshim_cli.live.caches import HEAP_BYTES, heap_bytes  # noqa: E402
+from poolshim_cli.live.census import Reader  # noqa: E402
+from poolshim_cli.live.memory import PAGE_BYTES, Memory  # noqa: E402
+from poolshim_cli.live.residence import Residence  # noqa: E402
+
+pytestmark = pytest.mark.preload
+
+THREADS = 8
+# Each thread fills the caches of its heap, those of classes above 1 KiB and of medium blocks.
+CACHES = f"""
+import sys, threading
+filled, stay = threading.Barrier({THREADS} + 1), threading.Event()
+def work():
+    for size in range(1100, 60000, 300):
+        blocks = [bytes(size) for _ in range(6)]
+        del blocks
+    filled.wait()
+    stay.wait()
+threads = [threading.Thread(target=work, daemon=True) for _ in range({THREADS})]
+for thread in threads:
+    thread.start()
+filled.wait()
+print(1, flush=True)
+sys.stdin.read(1)
+"""
+
+
+def test_the_caches_of_heaps_are_metadata(start: Start) -> None:  # noqa: F811
+    process = start(CACHES)
+    heap, memory = Heap(process.pid), Memory(process.pid)
+    reader = Reader(memory)
+    counted = Residence(memory, reader, reader.census()).metadata()
+    assert heap.read().metadata == pytest.approx(counted, abs=2 * PAGE_BYTES)
+    behind = heap_bytes(heap.layout) - HEAP_BYTES
+    caches = sum(
+        memory.resident(at + HEAP_BYTES, behind // PAGE_BYTES).count(1) for at in heap.heaps()
+    )
+    assert caches >= THREADS  # pages that a reading of 8 KiB of each would leave out
