@@ -54,7 +54,7 @@ static void region_add(struct ps_slot *slot, void *context) {
     }
     CHECK_EQ(region->free_pages, free);
     CHECK_EQ(region->dirty_free, dirty);
-    CHECK_EQ(region->longest, ps_pages_longest(region->free, PS_PAGE_BITS));
+    CHECK_EQ(region->longest, ps_pages_longest(region->free));
     sum->counts.region_count++;
     sum->counts.dirty_pages += dirty;
     sum->counts.refused_pages += region->is_refused ? dirty : 0;

@@ -103,24 +103,46 @@ static size_t place_in(size_t from, size_t to, size_t pages, size_t align) {
     return to - from < 2 * pages && last >= from ? last : ps_round_up(from, align);
 }
 
+struct choice {
+    size_t from;
+    size_t to;
+    size_t longest_other; /* unless the chosen hole is shorter than the longest */
+};
+
+/* The shortest hole that suffices, the lowest of equals. There is one. */
+static struct choice choose_hole(const struct ps_medium_region *region, size_t pages,
+                                 size_t align) {
+    struct choice best = {0, 0, 0};
+    size_t shortest = SIZE_MAX;
+    struct ps_pages_walk walk = ps_pages_walk_start(region->free);
+    while ((shortest != pages || pages == region->longest) && ps_pages_walk_next(&walk)) {
+        size_t length = walk.to - walk.from;
+        if (length < shortest && ps_round_up(walk.from, align) + pages <= walk.to) {
+            size_t longest_other = ps_max(best.longest_other, best.to - best.from);
+            best = (struct choice){walk.from, walk.to, longest_other};
+            shortest = length;
+        } else {
+            best.longest_other = ps_max(best.longest_other, length);
+        }
+    }
+    PS_CHECK(shortest != SIZE_MAX);
+    return best;
+}
+
 static char *take_from_locked(struct ps_medium_shard *shard, struct ps_medium_region *region,
                               size_t pages, size_t align, bool *is_zero) {
-    size_t best = 0;
-    size_t best_hole = SIZE_MAX;
-    for (size_t at = ps_pages_next_set(region->free, 0); at < PS_PAGE_BITS && best_hole != pages;) {
-        size_t end = ps_pages_next_clear(region->free, at);
-        if (ps_round_up(at, align) + pages <= end && end - at < best_hole) {
-            best = place_in(at, end, pages, align);
-            best_hole = end - at;
-        }
-        at = ps_pages_next_set(region->free, end);
-    }
-    PS_CHECK(best_hole != SIZE_MAX);
+    struct choice hole = choose_hole(region, pages, align);
+    size_t from = place_in(hole.from, hole.to, pages, align);
+    size_t to = from + pages;
     ps_medium_regions_unlink(shard, region);
-    *is_zero = ps_medium_region_use(shard, region, best, best + pages, best_hole);
+    *is_zero = ps_medium_region_use(shard, region, from, to);
+    if (hole.to - hole.from == region->longest) {
+        size_t longest_rest = ps_max(from - hole.from, hole.to - to);
+        region->longest = (uint16_t)ps_max(hole.longest_other, longest_rest);
+    }
     ps_medium_regions_link(shard, region);
     ps_medium_regions_lower(shard);
-    return ps_medium_run_of(region)->base + (best << PS_MEDIUM_PAGE_SHIFT);
+    return ps_medium_run_of(region)->base + (from << PS_MEDIUM_PAGE_SHIFT);
 }
 
 /* From a region that is there, or NULL. */
@@ -252,7 +274,10 @@ bool ps_medium_extend(ps_medium_block block, size_t more) {
     bool is_free = end - from >= more;
     if (is_free) {
         ps_medium_regions_unlink(shard, region);
-        (void)ps_medium_region_use(shard, region, from, from + more, end - from);
+        (void)ps_medium_region_use(shard, region, from, from + more);
+        if (end - from == region->longest) {
+            region->longest = (uint16_t)ps_pages_longest(region->free);
+        }
         ps_medium_regions_link(shard, region);
         ps_medium_regions_lower(shard);
     }

@@ -68,7 +68,7 @@ static size_t detach_dirty(struct ps_medium_shard *shard, size_t limit) {
         }
         region->free_pages = (uint16_t)(region->free_pages - pages);
         region->dirty_free = (uint16_t)(region->dirty_free - pages);
-        region->longest = (uint16_t)ps_pages_longest(region->free, PS_PAGE_BITS);
+        region->longest = (uint16_t)ps_pages_longest(region->free);
         detached.region = region;
         ps_medium_regions_link(shard, region);
     }
@@ -97,7 +97,7 @@ static void attach(const uint64_t purged[PS_PAGE_BIT_WORDS]) {
     region->free_pages = (uint16_t)(region->free_pages + clean + dirty);
     region->dirty_free = (uint16_t)(region->dirty_free + dirty);
     region->is_refused = purged != NULL && dirty != 0;
-    region->longest = (uint16_t)ps_pages_longest(region->free, PS_PAGE_BITS);
+    region->longest = (uint16_t)ps_pages_longest(region->free);
     ps_medium_regions_note(shard, &detached.region);
     detached.region = NULL;
     ps_medium_regions_link(shard, region);
@@ -172,10 +172,9 @@ static size_t purge_region(struct ps_medium_shard *shard, struct goal *goal, boo
     if (!*is_any) {
         return 0;
     }
-    for (size_t at = ps_pages_next_set(detached.pages, 0); at < PS_PAGE_BITS;) {
-        size_t end = ps_pages_next_clear(detached.pages, at);
-        purge_hole(at, end, purged, goal);
-        at = ps_pages_next_set(detached.pages, end);
+    struct ps_pages_walk walk = ps_pages_walk_start(detached.pages);
+    while (ps_pages_walk_next(&walk)) { /* ends: at the last sequence */
+        purge_hole(walk.from, walk.to, purged, goal);
     }
     const struct ps_run *run = &((struct ps_slot *)detached.region)->run;
     if (ps_huge_is_wanted(run->is_huge)) {

@@ -174,12 +174,9 @@ static uint64_t refused_in(const struct ps_medium_region *region) {
     return region->is_refused ? region->dirty_free : 0;
 }
 
-static void note_counts(struct ps_medium_shard *shard) {
-    NOTE(shard->empty_count);
-    NOTE(shard->counts.region_count);
-    NOTE(shard->counts.dirty_pages);
-    NOTE(shard->counts.refused_pages);
-    NOTE(shard->counts.clean_pages);
+static PS_NOINLINE void note_counts(struct ps_medium_shard *shard) {
+    ps_undo_note(shard->lock.undo, &shard->counts, sizeof shard->counts);
+    ps_undo_note_word(shard->lock.undo, (uintptr_t)&shard->empty_count);
 }
 
 void ps_medium_regions_unlink(struct ps_medium_shard *shard, struct ps_medium_region *region) {
@@ -286,7 +283,7 @@ struct ps_medium_region *ps_medium_regions_find_refused(const struct ps_medium_s
 /* ---- pages of a region that is on no list ---- */
 
 bool ps_medium_region_use(struct ps_medium_shard *shard, struct ps_medium_region *region,
-                          size_t from, size_t to, size_t hole) {
+                          size_t from, size_t to) {
     size_t dirty = 0;
     for (size_t i = from / 64; i * 64 < to; i++) {
         uint64_t mask = ps_pages_mask(i, from, to);
@@ -299,9 +296,6 @@ bool ps_medium_region_use(struct ps_medium_shard *shard, struct ps_medium_region
     }
     region->free_pages = (uint16_t)(region->free_pages - (to - from));
     region->dirty_free = (uint16_t)(region->dirty_free - dirty);
-    if (hole == region->longest) {
-        region->longest = (uint16_t)ps_pages_longest(region->free, hole);
-    }
     return dirty == 0;
 }
 

@@ -132,12 +132,12 @@ static inline void ps_medium_regions_lower(struct ps_medium_shard *shard) {
 
 /* ---- pages of a region that is on no list ---- */
 
-/* Makes pages [from, to), in a hole of `hole` pages, used; they may hold anything from now on.
- * Returns whether they were clean. */
+/* Makes pages [from, to), of one hole, used; they may hold anything from now on. The caller updates
+ * the longest hole. Returns whether they were clean. */
 bool ps_medium_region_use(struct ps_medium_shard *shard, struct ps_medium_region *region,
-                          size_t from, size_t to, size_t hole);
+                          size_t from, size_t to);
 
-/* Makes pages [from, to) free and dirty. */
+/* Makes pages [from, to) free and dirty, and updates the longest hole. */
 void ps_medium_region_free(struct ps_medium_shard *shard, struct ps_medium_region *region,
                            size_t from, size_t to);
 

@@ -8,6 +8,7 @@
 
 #include "pools/engine/base/bits.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -26,10 +27,6 @@ static inline size_t ps_bits_next(const uint64_t *bits, size_t words, size_t fro
         }
     }
     return words * 64;
-}
-
-static inline size_t ps_pages_next_set(const uint64_t *bits, size_t from) {
-    return ps_bits_next(bits, PS_PAGE_BIT_WORDS, from, 0);
 }
 
 static inline size_t ps_pages_next_clear(const uint64_t *bits, size_t from) {
@@ -57,13 +54,47 @@ static inline uint64_t ps_pages_mask(size_t index, size_t from, size_t to) {
     return (~(uint64_t)0 >> (64 - (end - begin))) << begin;
 }
 
-/* The longest sequence of set bits, or the first of at least `enough`. */
-static inline size_t ps_pages_longest(const uint64_t *bits, size_t enough) {
+/* A walk over the sequences of set bits, the lowest first: the current one is [from, to). */
+struct ps_pages_walk {
+    const uint64_t *bits;
+    size_t index;
+    uint64_t rest; /* of the word at index: the bits that follow the current sequence */
+    size_t from;
+    size_t to;
+};
+
+static inline struct ps_pages_walk ps_pages_walk_start(const uint64_t *bits) {
+    return (struct ps_pages_walk){.bits = bits, .rest = bits[0]};
+}
+
+/* Advances to the next sequence. Returns false after the last one. */
+static inline bool ps_pages_walk_next(struct ps_pages_walk *walk) {
+    while (walk->rest == 0) {
+        if (++walk->index >= PS_PAGE_BIT_WORDS) {
+            return false;
+        }
+        walk->rest = walk->bits[walk->index];
+    }
+    walk->from = walk->index * 64 + (size_t)__builtin_ctzll(walk->rest);
+    /* The carry clears the sequence, and sets the bit behind it. */
+    uint64_t carried = walk->rest + (walk->rest & -walk->rest);
+    if (carried != 0) {
+        walk->to = walk->index * 64 + (size_t)__builtin_ctzll(carried);
+        walk->rest &= carried;
+        return true;
+    }
+    walk->to = ps_pages_next_clear(walk->bits, walk->index * 64 + 64);
+    walk->index = walk->to / 64;
+    walk->rest =
+        walk->to < PS_PAGE_BITS ? walk->bits[walk->index] & ~(uint64_t)0 << walk->to % 64 : 0;
+    return true;
+}
+
+/* The length of the longest sequence of set bits. */
+static inline size_t ps_pages_longest(const uint64_t *bits) {
     size_t longest = 0;
-    for (size_t at = ps_pages_next_set(bits, 0); at < PS_PAGE_BITS && longest < enough;) {
-        size_t end = ps_pages_next_clear(bits, at);
-        longest = ps_max(longest, end - at);
-        at = ps_pages_next_set(bits, end);
+    for (struct ps_pages_walk walk = ps_pages_walk_start(bits); ps_pages_walk_next(&walk);) {
+        longest = ps_max(longest, walk.to - walk.from);
     }
     return longest;
 }
