@@ -106,7 +106,7 @@ static size_t place_in(size_t from, size_t to, size_t pages, size_t align) {
 struct choice {
     size_t from;
     size_t to;
-    size_t longest_other; /* unless the chosen hole is shorter than the longest */
+    size_t longest_other; /* complete if the chosen hole is as long as the longest */
 };
 
 /* The shortest hole that suffices, the lowest of equals. There is one. */
