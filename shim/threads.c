@@ -7,6 +7,8 @@
 #include "pools/engine/base/bits.h"
 #include "pools/engine/heap/background.h"
 #include "pools/engine/heap/maintenance.h"
+#include "pools/engine/heap/thread.h"
+#include "pools/engine/heap/thread_record.h"
 #include "pools/engine/page/node.h"
 #include "shim/config.h"
 #include "shim/entry.h"
@@ -16,23 +18,30 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <threads.h>
 
 #define PROBE_BYTES 100
 #define REPORT_MS_MAX 250 /* that the thread sleeps while reports are written every so often */
 
-static ps_background_create *x_create;
+typedef int c11_create(thrd_t *thread, thrd_start_t routine, void *argument);
 
-/* The next definition after ours: libc's, or one of a library preloaded behind us. */
-static ps_background_create *find_create(void) {
+static void *x_create;
+static void *x_c11_create;
+
+void *ps_next_function(void **x_found, const char *name) {
     /* relaxed, both: each thread finds the same. */
-    ps_background_create *create = ps_load_relaxed(&x_create);
-    if (create == NULL) {
+    void *found = ps_load_relaxed(x_found);
+    if (found == NULL) {
         int saved_errno = errno;
-        create = (ps_background_create *)dlsym(RTLD_NEXT, "pthread_create");
-        ps_store_relaxed(&x_create, create);
+        found = dlsym(RTLD_NEXT, name);
+        ps_store_relaxed(x_found, found);
         errno = saved_errno;
     }
-    return create;
+    return found;
+}
+
+static ps_background_create *find_create(void) {
+    return (ps_background_create *)ps_next_function(&x_create, "pthread_create");
 }
 
 /*
@@ -70,9 +79,67 @@ static uint32_t maintain(uint64_t now_ms) {
     return sooner(maintain_ms, (uint32_t)ps_min(report_ms, REPORT_MS_MAX));
 }
 
-static void start(ps_background_create *create) {
-    if (is_in_use()) {
+static void start_background(void) {
+    ps_background_create *create = find_create();
+    if (create != NULL && ps_shim_settings()->background != PS_BACKGROUND_NEVER) {
         ps_background_start(create, maintain);
+    }
+}
+
+/* Where a program's thread starts. */
+static void *run_thread(void *argument) {
+    struct ps_thread_record *record = argument;
+    void *(*routine)(void *) = (void *(*)(void *))record->routine;
+    void *routine_argument = record->argument;
+    ps_thread_begin(record);
+    return routine(routine_argument);
+}
+
+/* Where a thread of ISO C starts. */
+static int run_c11_thread(void *argument) {
+    struct ps_thread_record *record = argument;
+    thrd_start_t routine = (thrd_start_t)record->routine;
+    void *routine_argument = record->argument;
+    ps_thread_begin(record);
+    return routine(routine_argument);
+}
+
+static bool is_detached(const pthread_attr_t *attributes) {
+    int state;
+    return attributes != NULL && pthread_attr_getdetachstate(attributes, &state) == 0 &&
+           state == PTHREAD_CREATE_DETACHED;
+}
+
+/* glibc has 0 for the end of the stack where none was set, musl an error. */
+static bool is_on_own_stack(const pthread_attr_t *attributes) {
+    void *stack;
+    size_t bytes;
+    return attributes != NULL && pthread_attr_getstack(attributes, &stack, &bytes) == 0 &&
+           (uintptr_t)stack + bytes != 0;
+}
+
+/* Before a thread is created. NULL: it is created as libc would, and has no record. */
+static struct ps_thread_record *announce(const pthread_attr_t *attributes) {
+    if (!is_in_use()) {
+        return NULL;
+    }
+    ps_node_start();
+    struct ps_thread_record *record =
+        ps_thread_record_make(is_on_own_stack(attributes), is_detached(attributes));
+    if (record != NULL) {
+        ps_background_thread_created();
+    }
+    return record;
+}
+
+/* After it, if there is a record. */
+static void settle(struct ps_thread_record *record, bool is_created, pthread_t thread) {
+    if (is_created) {
+        ps_thread_record_created(record, thread);
+        start_background();
+    } else {
+        ps_thread_record_dropped(record);
+        ps_background_thread_seen();
     }
 }
 
@@ -82,21 +149,44 @@ PS_EXPORT int pthread_create(pthread_t *restrict thread, const pthread_attr_t *r
     if (create == NULL) {
         return EAGAIN;
     }
-    ps_node_start();
-    ps_background_thread_created();
-    int error = create(thread, attributes, routine, argument);
-    if (error != 0) {
-        ps_background_thread_seen();
-    } else if (ps_shim_settings()->background != PS_BACKGROUND_NEVER) {
-        start(create);
+    struct ps_thread_record *record = announce(attributes);
+    if (record == NULL) {
+        return create(thread, attributes, routine, argument);
     }
+    record->routine = (void (*)(void))routine;
+    record->argument = argument;
+    int error = create(thread, attributes, run_thread, record);
+    settle(record, error == 0, error == 0 ? *thread : pthread_self());
     return error;
 }
 
+PS_EXPORT int thrd_create(thrd_t *thread, thrd_start_t routine, void *argument) {
+    c11_create *create = (c11_create *)ps_next_function(&x_c11_create, "thrd_create");
+    if (create == NULL) {
+        return thrd_error;
+    }
+    struct ps_thread_record *record = announce(NULL);
+    if (record == NULL) {
+        return create(thread, routine, argument);
+    }
+    record->routine = (void (*)(void))routine;
+    record->argument = argument;
+    int result = create(thread, run_c11_thread, record);
+    settle(record, result == thrd_success, result == thrd_success ? *thread : pthread_self());
+    return result;
+}
+
+/* A thread that was created neither way counts from its first allocation. */
+void ps_thread_begun_by_itself(void) {
+    ps_node_start();
+    ps_background_thread_created(); /* counts the processors */
+    ps_background_thread_seen();
+    start_background();
+}
+
 void ps_threads_at_start(void) {
-    ps_background_create *create = find_create();
-    if (create != NULL && ps_shim_settings()->background == PS_BACKGROUND_ALWAYS) {
+    if (ps_shim_settings()->background == PS_BACKGROUND_ALWAYS && is_in_use()) {
         ps_background_keep();
-        start(create);
+        start_background();
     }
 }

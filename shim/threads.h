@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pthread_create, which programs find here before libc's: after the program's first thread it
- * starts the background thread (pools/engine/heap/background.h), at a place where the program
- * itself creates a thread, and so may one be created. All else is libc's.
+ * The functions that create, join and detach threads, which programs find here before libc's. Each
+ * calls libc's, or that of a library preloaded behind this one.
+ *
+ * pthread_create and thrd_create announce the thread (pools/engine/heap/thread_record.h), and start
+ * the background thread (pools/engine/heap/background.h) after the program's first: where the
+ * program itself creates a thread, one may be created. The joins (joins.c) end it when one thread
+ * is left, and tell the engine of threads that ended without their destructors.
  */
 #ifndef PS_SHIM_THREADS_H
 #define PS_SHIM_THREADS_H
@@ -10,5 +14,8 @@
 /* Once, when the library has been loaded: starts the background thread if the setting asks for one
  * in every program. */
 void ps_threads_at_start(void);
+
+/* The next definition of a function after this library's; looked up once. NULL: there is none. */
+void *ps_next_function(void **x_found, const char *name);
 
 #endif

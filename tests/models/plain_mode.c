@@ -15,7 +15,7 @@
 #include "pools/engine/heap/slow_path.h"
 #include "pools/engine/os/rseq.h"
 
-static bool reclaims_nothing(void) { return false; }
+static void reclaims_nothing(void) {}
 
 struct ps_mode ps_mode = {
     .entry = {.alloc = ps_plain_alloc, .free_block = ps_plain_free},

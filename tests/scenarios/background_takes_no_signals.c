@@ -1,4 +1,5 @@
 // expect: exit 0
+// env: POOLSHIM_PURGE_DELAY_MS=60000
 /* SPDX-License-Identifier: MIT */
 /*
  * Signals sent to the process are the program's threads': the background thread blocks all. The

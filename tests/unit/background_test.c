@@ -122,6 +122,7 @@ FRESH_TEST(it_stays_for_the_delay_when_the_others_have_ended) {
         ps_background_thread_created();
         ps_background_start(pthread_create, count_run);
         ps_background_thread_begun();
+        ps_background_thread_seen();
         await_runs(20 + phase);
         ps_background_thread_ended();
         uint32_t runs = ps_load_relaxed(&x_runs);
@@ -140,9 +141,10 @@ FRESH_TEST(it_ends_when_one_thread_is_left) {
     x_moves_clock = 1;
     ps_background_thread_created();
     ps_background_start(pthread_create, count_run);
-    await_runs(100); /* ten seconds: there is a thread without a heap */
+    await_runs(100); /* ten seconds: a thread has been created */
     ps_background_thread_begun();
-    await_runs(100); /* now with one */
+    ps_background_thread_seen();
+    await_runs(100); /* now it has begun */
     ps_background_thread_ended();
     uint32_t runs;
     do { /* ends: it ends by itself */
@@ -158,6 +160,21 @@ FRESH_TEST(it_ends_when_one_thread_is_left) {
     ps_background_start(pthread_create, count_run);
     await_runs(100);
     ps_background_stop();
+}
+
+FRESH_TEST(it_may_end_at_once_when_the_last_other_thread_was_joined) {
+    ps_engine_start();
+    ps_background_thread_created();
+    ps_background_start(pthread_create, count_run);
+    CHECK(!ps_background_may_end()); /* one is being started */
+    ps_background_thread_begun();
+    ps_background_thread_seen();
+    CHECK(!ps_background_may_end());
+    await_runs(2);
+    ps_background_thread_ended();
+    CHECK(ps_background_may_end());
+    CHECK(has_ended());
+    CHECK_EQ(ps_control_page.x_background, PS_BACKGROUND_OFF);
 }
 
 FRESH_TEST(it_ends_before_the_last_thread_does) {

@@ -40,10 +40,11 @@ static void reuse_own(void *unused) {
 }
 
 FRESH_TEST(caches_come_first_where_there_are_many_threads) {
-    start_threads();
+    start_two_threads();
     worker_do(&owner, acquire_heap, NULL);
     worker_do(&other, acquire_heap, NULL);
     CHECK(!comes_first(&other, true));
+    worker_start(&third);
     worker_do(&third, acquire_heap, NULL);
     CHECK(comes_first(&third, false)); /* the thread that makes them many, at once */
     CHECK(comes_first(&other, true));

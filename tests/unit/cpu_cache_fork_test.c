@@ -10,6 +10,7 @@
 #include "pools/engine/heap/cpu_return.h"
 #include "pools/engine/heap/remote.h"
 #include "pools/engine/page/retention.h"
+#include "tests/unit/announced.h"
 #include "tests/unit/engine.h"
 #include "tests/unit/fork_step.h"
 #include "tests/unit/worker.h"

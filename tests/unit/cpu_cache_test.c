@@ -406,10 +406,11 @@ FRESH_TEST(without_memory_for_a_cache_blocks_return_to_their_spans) {
 }
 
 FRESH_TEST(few_threads_for_the_processor_cache_nothing) {
-    start_threads(); /* the third has no heap */
+    start_two_threads();
     pass_blocks();
     CHECK_EQ(cached(), 0);
     WHEN("there is one more");
+    worker_start(&third);
     worker_do(&third, acquire_heap, NULL);
     pass_blocks();
     CHECK_CMP(cached(), >, 0);

@@ -162,11 +162,11 @@ static void tick(void *unused) {
 
 FRESH_TEST(spans_from_before_are_shared_when_there_are_many_threads) {
     void *block = NULL;
-    start_threads();
+    start_two_threads();
     worker_do(&owner, allocate_one, &block);
     worker_do(&other, acquire_heap, NULL);
     CHECK_CMP(owner_of(block), >, PS_KEY_ORPHAN);
-    worker_do(&third, acquire_heap, NULL);
+    worker_start(&third);
     fake_os_advance_ms(2 * PS_RETENTION_SCAN_MS);
     worker_do(&owner, tick, NULL);
     CHECK_EQ(owner_of(block), PS_KEY_ORPHAN);

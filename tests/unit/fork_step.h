@@ -104,11 +104,15 @@ static void fork_at_each_step(void (*set_up)(void), void (*operation)(void), voi
     REQUIRE(step_every != 0);
     REQUIRE(sem_init(&asked, 0, 0) == 0 && sem_init(&answered, 0, 0) == 0);
     is_over = false;
-    pthread_t thread;
     stepped = operation;
     check_child = check;
     pthread_mutex_lock(&ready);
+#ifdef PS_TESTS_UNIT_ANNOUNCED_H /* a test of the engine */
+    pthread_t thread = announced_create(run_stepped, NULL);
+#else
+    pthread_t thread;
     REQUIRE(pthread_create(&thread, NULL, run_stepped, NULL) == 0);
+#endif
     if (set_up != NULL) {
         set_up();
     }

@@ -4,6 +4,7 @@
  * Level 1: a freed block is zero behind its link, at once or when its free streak ends, whichever
  * thread frees it; and a run never takes a free block for a live one.
  */
+#include "tests/unit/announced.h"
 #include "tests/unit/engine.h"
 
 #include "pools/engine/heap/free_list.h"
@@ -92,8 +93,7 @@ static void *free_all(void *unused) {
 FRESH_TEST(blocks_of_another_thread_are_zeroed_alike) {
     start();
     fill(BLOCKS, 64);
-    pthread_t thread;
-    REQUIRE(pthread_create(&thread, NULL, free_all, NULL) == 0);
+    pthread_t thread = announced_create(free_all, NULL);
     pthread_join(thread, NULL);
     for (size_t i = 0; i < BLOCKS; i++) {
         CHECK(is_zero_behind_link(blocks[i], 64));

@@ -83,14 +83,18 @@ static void pass_blocks(void) {
     worker_do(&other, free_all, NULL);
 }
 
-/* With the main thread and `third` there are more than two threads for the processor, and one that
- * may wait. */
-static void start_threads(void) {
+static void start_two_threads(void) {
     ps_engine_start();
     ps_cpu_may_be_first = true;
     ps_background_count_cpus();
     worker_start(&owner);
     worker_start(&other);
+}
+
+/* With the main thread and `third` there are more than two threads for the processor, and one that
+ * may wait. */
+static void start_threads(void) {
+    start_two_threads();
     worker_start(&third);
 }
 

@@ -81,6 +81,7 @@ static void free_share(void *argument) {
 
 FRESH_TEST(remote_frees_count_without_a_notice) {
     struct worker owner;
+    ps_engine_start();
     worker_start(&owner);
     worker_do(&owner, grow, blocks[0]);
     uint64_t peak_bytes = engine_census().small_span_bytes;

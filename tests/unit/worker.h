@@ -6,7 +6,7 @@
 #ifndef PS_TESTS_UNIT_WORKER_H
 #define PS_TESTS_UNIT_WORKER_H
 
-#include "tests/unit/unit.h"
+#include "tests/unit/announced.h"
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -40,7 +40,7 @@ __attribute__((unused)) static void worker_start(struct worker *worker) {
     memset(worker, 0, sizeof *worker);
     pthread_mutex_init(&worker->lock, NULL);
     pthread_cond_init(&worker->changed, NULL);
-    REQUIRE(pthread_create(&worker->thread, NULL, worker_run, worker) == 0);
+    worker->thread = announced_create(worker_run, worker);
 }
 
 __attribute__((unused)) static void worker_do(struct worker *worker, void (*job)(void *),

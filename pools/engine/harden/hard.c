@@ -246,7 +246,7 @@ static PS_NOINLINE void free_slow(struct ps_slot *slot, void *block) {
         ps_free_large(slot, block);
     } else {
         struct ps_heap *heap = ps_thread_own();
-        block = ps_hard_pass(heap != NULL ? heap : ps_heap_acquire(), span, block);
+        block = ps_hard_pass(heap != NULL ? heap : ps_heap_acquire_to_free(), span, block);
         if (block != NULL) { /* there is no heap, or none with arrays */
             ps_heap_free_foreign_owner(ps_span_of_inside(ps_page_map_slot(block), block), block);
         }

@@ -83,7 +83,7 @@ static PS_NOINLINE void free_other(struct ps_slot *slot, void *block) {
     }
     ps_free_check(span, block);
     struct ps_heap *heap = ps_thread_own();
-    heap = heap != NULL ? heap : ps_heap_acquire(); /* it may have been asked for: thread.h */
+    heap = heap != NULL ? heap : ps_heap_acquire_to_free(); /* asked for, perhaps: thread.h */
     if (PS_UNLIKELY(heap != NULL && heap->streak_span == span)) {
         leave_streak(heap, span, block);
     }

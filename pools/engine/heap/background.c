@@ -329,8 +329,7 @@ bool ps_background_is_crowded(void) {
 }
 
 void ps_background_thread_begun(void) {
-    (void)ps_add_seq_cst(&x_threads, 1u); /* seq_cst: as in ends_alone; before the next */
-    ps_background_thread_seen();
+    (void)ps_add_seq_cst(&x_threads, 1u); /* seq_cst: as in ends_alone */
 }
 
 void ps_background_thread_ended(void) {
@@ -341,6 +340,8 @@ void ps_background_thread_ended(void) {
         ps_background_note_slow(); /* it may end */
     }
 }
+
+bool ps_background_may_end(void) { return !is_kept && !has_company(); }
 
 void ps_background_fork_child(bool has_begun) {
     /* relaxed, all: one thread. */

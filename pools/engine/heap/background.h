@@ -20,11 +20,13 @@
  *   ASLEEP  sleeps until a call reads the clock, or the second last thread ends
  *
  * Its end. A process ends when its last thread does, so this one must not be the last: it ends
- * when all threads that have had a heap have ended, before the last of those does; and by itself
- * when one is left and it has nothing to do, so that the process has one thread again, as
- * unshare(CLONE_NEWUSER) asks for. A thread that never allocates is not seen to end: while one was
- * created and has no heap, the background thread stays. The child of a fork has none until its
- * first pthread_create.
+ * when all threads of the program have ended, before the last of those does. A process with one
+ * thread has one again, as unshare(CLONE_NEWUSER) asks for, when the join of the second returns:
+ * the joining thread ends the background thread, and does the work that is left
+ * (ps_heap_catch_up). If the second thread is not joined, or the work is too much, the background
+ * thread ends by itself when it has had nothing to do for one and a half purge delays and half a
+ * second. A thread that ends by the system call `exit` and is not joined counts for good. The child
+ * of a fork has none until its first pthread_create.
  *
  * System calls. A program may confine itself to few of them once it has its threads. Those of the
  * start of a thread are made before ps_background_start returns; after it the thread sleeps (futex)
@@ -137,14 +139,14 @@ void ps_background_start(ps_background_create *create, ps_background_job *job);
 /* Before that: the thread does not end by itself where the program has one thread. */
 void ps_background_keep(void);
 
-/* Notes that a thread is about to be created, which has no heap yet. Counts the processors before
- * the first one. */
+/* Notes that a thread is about to be created, and has not begun. Counts the processors before the
+ * first one. */
 void ps_background_thread_created(void);
 
-/* Notes that it has a heap now, or was not created. */
+/* Notes that it has begun, or was not created. */
 void ps_background_thread_seen(void);
 
-/* Number of threads that have had a heap and have not ended; without the background thread. */
+/* Number of threads of the program that have begun and have not ended. */
 uint32_t ps_background_threads(void);
 
 /* A thread's share of what each processor may have. */
@@ -154,18 +156,22 @@ size_t ps_background_share(size_t of_a_cpu);
  * may forbid later. */
 void ps_background_count_cpus(void);
 
-/* True when more than two threads for each processor have heaps, without one that may wait for the
- * others, and then until there is one or less for each. The heaps of fewer threads hold little more
- * than caches of processors would; two ends, since a process in which some threads have such caches
- * first and some do not is slower than with either. False before the processors are counted. */
+/* True when the program has more than two threads for each processor, without one that may wait for
+ * the others, and then until there is one or less for each. The heaps of fewer threads hold little
+ * more than caches of processors would; two ends, since a process in which some threads have such
+ * caches first and some do not is slower than with either. False before the processors are counted.
+ */
 bool ps_background_is_crowded(void);
 
-/* Notes that a thread got its first heap, and will report its end; that such a thread has ended. */
+/* Notes that a thread has begun, and its end will be noticed; that such a thread has ended. */
 void ps_background_thread_begun(void);
 void ps_background_thread_ended(void);
 
 /* Ends the background thread and waits for its end. For tests, too. */
 void ps_background_stop(void);
+
+/* True if one thread of the program is left, and none is being started. */
+bool ps_background_may_end(void);
 
 /* In the child of a fork, by its only thread: whether that counts as begun. */
 void ps_background_fork_child(bool has_begun);

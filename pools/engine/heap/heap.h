@@ -128,7 +128,8 @@ struct ps_heap {
     ptrdiff_t streak_step;            /* 3800 likewise */
     bool is_asked;                    /* 3808 */
     uint32_t holder;                  /* 3812 lock id of the thread that holds it, or adopts it */
-    uint64_t x_cached; /* 3816 bits of the classes whose caches have been used; owner writes */
+    struct ps_thread_record *record;  /* 3816 of that thread; NULL: it has none; registry lock */
+    uint64_t x_cached; /* 3824 bits of the classes whose caches have been used; owner writes */
     PS_ALIGNED(4096) struct ps_remote_entry remote[PS_REMOTE_ENTRIES]; /* 4096 see remote.c */
     void *singles[PS_REMOTE_SINGLES];                                  /* 6144 */
     uint32_t singles_count;                                            /* 6656 */
@@ -167,6 +168,8 @@ struct ps_thread_words {
     uint32_t has_begun;    /* 72 counted by background.c until the thread ends */
     struct ps_heap *last;  /* 80 heap that was taken or asked for; registry lock */
     uint64_t *cache_state; /* 88 of a class of a cache that it holds, or is about to: cpu_first.c */
+    struct ps_thread_record *record; /* 96 NULL: none; see thread_record.h */
+    uint32_t is_announced;           /* 104 its end will be noticed, whatever it calls: thread.h */
 };
 
 #define PS_FREE_ALL UINTPTR_MAX /* free_limit */

@@ -35,6 +35,11 @@
 /* Readings between two checks of the bound on free memory: few spans are freed meanwhile. */
 #define SURPLUS_TICKS 7
 
+/* A thread that catches up with the background thread's work does that for at most 1/32 of the
+ * time; with a longer purge delay than this, not at all: memory is to stay. */
+#define CATCH_UP_SHARE 32
+#define CATCH_UP_DELAY_MS 10000
+
 /* Between two steps of the background thread. The purge has steps for an eighth to a half of the
  * time; a heap that was asked for may be taken when heaps are examined the second time. */
 #define BEHIND_MS 2
@@ -77,6 +82,15 @@ void ps_heap_drop_drained(struct ps_heap *heap) {
     }
 }
 
+/* A step of releasing all free memory that no heap caches. Returns how much went back. */
+static uint64_t release_some(void) {
+    ps_cpu_return_all(ps_remote_return);
+    ps_medium_drop_empty(0);
+    uint64_t bytes = ps_purge_some(UINT64_MAX) << PS_GRANULE_SHIFT;
+    bytes += ps_medium_purge_some(UINT64_MAX) << PS_MEDIUM_PAGE_SHIFT;
+    return bytes + ps_mapping_expire_some();
+}
+
 /* A step of a request of another process (background.h). `has_more`: of what this thread does
  * besides. Returns whether there is more to do. */
 static PS_COLD bool serve(uint32_t request, bool has_more) {
@@ -84,11 +98,7 @@ static PS_COLD bool serve(uint32_t request, bool has_more) {
         ps_control_finish(request, PS_CONTROL_UNKNOWN);
         return false;
     }
-    ps_cpu_return_all(ps_remote_return);
-    ps_medium_drop_empty(0);
-    uint64_t bytes = ps_purge_some(UINT64_MAX) << PS_GRANULE_SHIFT;
-    bytes += ps_medium_purge_some(UINT64_MAX) << PS_MEDIUM_PAGE_SHIFT;
-    bytes += ps_mapping_expire_some();
+    uint64_t bytes = release_some();
     ps_control_add(bytes);
     if (bytes == 0 && !has_more) {
         ps_control_finish(request, PS_CONTROL_DONE);
@@ -213,6 +223,26 @@ uint32_t ps_heap_maintain(uint64_t now_ms) {
     }
     ps_thread_leave();
     return is_behind ? BEHIND_MS : is_taking ? TAKING_MS : cached_ms;
+}
+
+static uint64_t next_catch_up_us; /* of the only thread */
+
+bool ps_heap_may_catch_up(void) {
+    return ps_retention_usual_delay_ms() <= CATCH_UP_DELAY_MS && ps_os_now_us() >= next_catch_up_us;
+}
+
+void ps_heap_catch_up(void) {
+    uint64_t start_us = ps_os_now_us();
+    uint64_t bytes;
+    bool has_more;
+    ps_thread_enter();
+    do { /* ends: no other thread frees memory */
+        bytes = release_some();
+        has_more = ps_orphan_purge_tick(start_us / 1000, true, &bytes);
+    } while (bytes != 0 || has_more);
+    ps_thread_leave();
+    uint64_t end_us = ps_os_now_us();
+    next_catch_up_us = end_us + (end_us - start_us) * CATCH_UP_SHARE;
 }
 
 /* Collects the returned blocks of spans with room; releases drained ones. */

@@ -56,7 +56,7 @@ void *ps_plain_alloc_aligned(struct ps_heap *heap, size_t bytes, size_t align) {
 
 static inline struct ps_heap *own_heap(void) {
     struct ps_heap *heap = ps_thread_own();
-    return PS_LIKELY(heap != NULL) ? heap : ps_heap_acquire();
+    return PS_LIKELY(heap != NULL) ? heap : ps_heap_acquire_to_free();
 }
 
 static inline void free_foreign_owner(struct ps_span *span, void *block, bool may_cache) {

@@ -7,6 +7,7 @@
 
 #include "pools/engine/heap/mode.h"
 #include "pools/engine/heap/room.h"
+#include "pools/engine/heap/thread_record.h"
 #include "pools/engine/os/lock.h"
 #include "pools/engine/os/os.h"
 #include "pools/engine/page/metadata.h"
@@ -186,6 +187,16 @@ void ps_registry_set_idle(struct ps_heap *heap) {
     ps_lock_release(&registry_lock);
 }
 
+void ps_registry_hold(struct ps_heap *heap) {
+    heap->holder = ps_lock_self();
+    ps_fence_program_order(); /* for the child of a fork, this and the next */
+    ps_store_relaxed(&heap->x_state, (uint32_t)PS_HEAP_HELD); /* relaxed: under the lock */
+    ps_fence_program_order();
+    ps_store_relaxed(&heap->x_thread_pointer, (uintptr_t)0); /* relaxed: see thread.c */
+}
+
+void ps_registry_acquire(void) { ps_lock_acquire(&registry_lock); }
+
 bool ps_registry_try(void) { return ps_lock_try(&registry_lock); }
 
 void ps_registry_release(void) { ps_lock_release(&registry_lock); }
@@ -269,9 +280,11 @@ static bool is_left_behind(const struct ps_heap *heap, const struct ps_heap *lat
 void ps_registry_fork_child(const struct ps_heap *late_heap) {
     ps_lock_fork_child(&registry_lock);
     restore_in_child();
+    ps_thread_record_fork_child();
     for (struct ps_heap *heap = ps_registry_x_heaps; heap != NULL; heap = heap->next_heap) {
         if (is_left_behind(heap, late_heap)) {
             ps_store_relaxed(&heap->x_state, (uint32_t)PS_HEAP_DEAD); /* relaxed: the only thread */
+            ps_thread_record_forget_heap(heap);
         }
     }
 }

@@ -45,7 +45,12 @@ void ps_registry_restore(struct ps_thread_words *thread, struct ps_heap *heap);
 /* Ends holding a heap that still has spans with room: any thread may continue with it. */
 void ps_registry_set_idle(struct ps_heap *heap);
 
-/* For thread.c: takes the lock if it is free; and the successor of a heap in cyclic order. */
+/* Registry lock held: makes a heap whose thread does not use it HELD by this thread. */
+void ps_registry_hold(struct ps_heap *heap);
+
+/* For thread.c and thread_record.c: takes the lock, or takes it if it is free; and the successor of
+ * a heap in cyclic order. */
+void ps_registry_acquire(void);
 bool ps_registry_try(void);
 void ps_registry_release(void);
 struct ps_heap *ps_registry_after(const struct ps_heap *heap);

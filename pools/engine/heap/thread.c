@@ -14,6 +14,7 @@
 #include "pools/engine/heap/registry.h"
 #include "pools/engine/heap/remote.h"
 #include "pools/engine/heap/room.h"
+#include "pools/engine/heap/thread_record.h"
 #include "pools/engine/os/lock.h"
 #include "pools/engine/os/os.h"
 #include "pools/engine/page/retention.h"
@@ -57,11 +58,13 @@ struct late_streak {
 
 void ps_take_start(void) { is_on = !ps_mode.hook.keeps_heaps; }
 
+/* Lets the heap be taken while its thread makes no calls. */
 static void attach(struct ps_heap *heap) {
-    if (is_on) {
+    if (is_on && ps_thread.is_announced) {
         ps_store_relaxed(&heap->x_active_ms, ps_os_now_ms()); /* relaxed: see maintenance.c */
-        /* release: pairs with examine_heap; the thread's words are complete. */
-        ps_store_release(&heap->x_thread, &ps_thread);
+        ps_registry_acquire();
+        ps_thread_record_attach(heap);
+        ps_registry_release();
     }
 }
 
@@ -87,26 +90,95 @@ static void free_late(const struct late_streak *late) {
 }
 
 static void detach(struct ps_heap *heap) {
-    ps_store_relaxed(&heap->x_thread, (struct ps_thread_words *)NULL); /* relaxed: a lock follows */
+    ps_registry_acquire();
+    ps_thread_record_forget_heap(heap);
+    ps_registry_release();
 }
 
 /* ---- begin and end ---- */
 
-static void thread_ended(void *heap) {
-    (void)heap;
+/* Clears a HELD heap. */
+static void clear_out(struct ps_heap *heap, uint32_t *spans) {
+    if (ps_heap_clear_out(heap, heap->streak_next, heap->streak_step, spans)) {
+        ps_heap_park(heap);
+    } else {
+        ps_registry_set_idle(heap);
+    }
+}
+
+static void thread_ended(void *unused) {
+    (void)unused;
     ps_heap_give_up();
+    if (ps_thread.record != NULL) {
+        ps_thread_record_end(ps_thread.record);
+    }
     if (ps_thread.has_begun) {
         ps_thread.has_begun = 0;
         ps_background_thread_ended();
     }
 }
 
-/* Its end will be noticed. Once per thread, whatever becomes of its heap. */
-static void note_begin(void) {
-    if (!ps_thread.has_begun) {
+static bool will_end(void) { return has_key && pthread_setspecific(exit_key, &exit_key) == 0; }
+
+__attribute__((weak)) void ps_thread_begun_by_itself(void) {}
+
+/* A thread that nobody announced allocates for the first time: it counts from here on. Not before a
+ * free: libc frees memory of a thread after its destructors. */
+static void begin_by_itself(void) {
+    if (will_end()) {
         ps_thread.has_begun = 1;
         ps_background_thread_begun();
         ps_cpu_cache_choose();
+        if (!ps_thread.is_announced) { /* not the first */
+            ps_thread_begun_by_itself();
+        }
+    }
+}
+
+/* Clears the heap of a thread that ended without its destructors; NULL: it had none. */
+static void clear_lost(struct ps_heap *heap) {
+    if (heap != NULL) {
+        uint32_t spans = CLEAR_SPANS;
+        ps_thread_enter();
+        clear_out(heap, &spans);
+        ps_thread_leave();
+    }
+    ps_background_thread_ended();
+}
+
+void ps_thread_begin(struct ps_thread_record *record) {
+    bool is_lost;
+    struct ps_heap *lost = ps_thread_record_begin(record, &is_lost);
+    if (is_lost) {
+        clear_lost(lost);
+    }
+    bool is_counted = ps_thread.has_begun != 0; /* a signal handler has allocated */
+    ps_thread.has_begun = 1;                    /* before the next, which may allocate */
+    if (!is_counted && !will_end()) {
+        ps_thread.has_begun = 0;
+        ps_thread_record_end(record);
+        ps_background_thread_seen();
+        return;
+    }
+    if (!is_counted) {
+        ps_background_thread_begun();
+        ps_cpu_cache_choose();
+    }
+    ps_background_thread_seen();
+    ps_thread_enter();
+    ps_thread.is_announced = 1;
+    struct ps_heap *heap = ps_heap_recover();
+    if (heap != NULL) {
+        attach(heap);
+    }
+    ps_thread_leave();
+}
+
+void ps_thread_joined(struct ps_thread_record *record, bool has_ended) {
+    bool is_lost;
+    struct ps_heap *heap = ps_thread_record_joined(record, has_ended, &is_lost);
+    if (is_lost) {
+        clear_lost(heap);
     }
 }
 
@@ -116,6 +188,7 @@ void ps_thread_start(void) {
 }
 
 void ps_thread_start_first(void) {
+    ps_thread.is_announced = 1;                         /* its words are never released */
     ps_store_relaxed(&x_first_heap, ps_heap_acquire()); /* relaxed: see heap_before_reset */
 }
 
@@ -151,6 +224,7 @@ PS_COLD struct ps_heap *ps_heap_acquire(void) {
     heap = heap_before_reset();
     if (heap != NULL) {
         ps_thread.has_begun = heap->x_thread != NULL; /* counted with the heap */
+        ps_thread.is_announced = 1;                   /* as in ps_thread_start_first */
         heap->streak_span = NULL; /* its words are lost; its few blocks stay in use */
     } else {
         heap = ps_heap_make();
@@ -159,13 +233,12 @@ PS_COLD struct ps_heap *ps_heap_acquire(void) {
     if (heap != NULL) {
         /* relaxed: as in heap_before_reset. */
         ps_store_relaxed(&heap->x_thread_pointer, ps_thread_pointer());
-        bool will_end = has_key && pthread_setspecific(exit_key, heap) == 0; /* may allocate */
-        ps_thread_enter();
-        ps_mode.hook.thread_start(heap);
-        if (will_end) {
-            note_begin();
-            attach(heap); /* otherwise an ended thread would leave its words to `ask` */
+        if (!ps_thread.has_begun) {
+            begin_by_itself();
         }
+        ps_thread_enter(); /* again: that may have allocated */
+        ps_mode.hook.thread_start(heap);
+        attach(heap);
     }
     if (PS_UNLIKELY(late.from != NULL)) {
         free_late(&late);
@@ -173,6 +246,10 @@ PS_COLD struct ps_heap *ps_heap_acquire(void) {
         heap = ps_heap_recover();
     }
     return heap;
+}
+
+PS_COLD struct ps_heap *ps_heap_acquire_to_free(void) {
+    return ps_thread.is_announced ? ps_heap_acquire() : NULL;
 }
 
 PS_COLD void ps_heap_give_up(void) {
@@ -249,14 +326,10 @@ static bool take_heap(struct ps_thread_words *thread, struct ps_heap *heap) {
         ps_registry_restore(thread, heap);
         return false;
     }
-    heap->holder = ps_lock_self();
-    ps_fence_program_order(); /* for the child of a fork, this and the next */
-    ps_store_relaxed(&heap->x_state, (uint32_t)PS_HEAP_HELD); /* relaxed: under the lock */
-    ps_fence_program_order();
+    ps_registry_hold(heap);
     stop_streak(thread, heap);
     heap->is_asked = false;
-    ps_store_relaxed(&heap->x_thread_pointer, (uintptr_t)0); /* relaxed: see thread.c */
-    detach(heap);
+    ps_thread_record_forget_heap(heap);
     return true;
 }
 
@@ -284,16 +357,13 @@ static bool is_idle(const struct ps_heap *heap, uint64_t now_ms) {
 static bool examine_heap(struct walk *walk, struct ps_heap *heap) {
     uint32_t state = ps_load_relaxed(&heap->x_state); /* relaxed: under the lock */
     if (state == PS_HEAP_IDLE) {
-        heap->holder = ps_lock_self();
-        ps_fence_program_order();                                 /* for the child of a fork */
-        ps_store_relaxed(&heap->x_state, (uint32_t)PS_HEAP_HELD); /* relaxed: as above */
+        ps_registry_hold(heap);
         walk->work[walk->count++] = heap;
         return true;
     }
-    struct ps_thread_words *thread = ps_load_acquire(&heap->x_thread); /* acquire: see attach */
+    struct ps_thread_words *thread = ps_load_relaxed(&heap->x_thread); /* relaxed: as above */
     if (state != PS_HEAP_LIVE || thread == NULL || thread == &ps_thread ||
-        !(heap->is_asked || is_idle(heap, walk->now_ms)) ||
-        !ps_os_is_mapped(thread)) { /* a thread may end without its destructors */
+        !(heap->is_asked || is_idle(heap, walk->now_ms)) || !ps_thread_record_is_stable(heap)) {
         return false;
     }
     if (!heap->is_asked) {
@@ -328,14 +398,6 @@ static bool examine_some(struct walk *walk) {
 }
 
 /* ---- without the registry lock ---- */
-
-static void clear_out(struct ps_heap *heap, uint32_t *spans) {
-    if (ps_heap_clear_out(heap, heap->streak_next, heap->streak_step, spans)) {
-        ps_heap_park(heap);
-    } else {
-        ps_registry_set_idle(heap);
-    }
-}
 
 /* relaxed, all: hints; a second thread that walks too does no harm. */
 static bool is_time_to_walk(uint64_t now_ms) {

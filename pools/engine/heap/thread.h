@@ -51,6 +51,23 @@
  */
 struct ps_heap *ps_heap_acquire(void);
 
+/* The same for a call that frees: NULL, too, for a thread that is not announced, which may be past
+ * its destructors. Its blocks are transferred to their owners at once. */
+struct ps_heap *ps_heap_acquire_to_free(void);
+
+/* Announces the calling thread, before the program's routine: its end will be noticed
+ * (thread_record.h), even if it never allocates. */
+struct ps_thread_record;
+void ps_thread_begin(struct ps_thread_record *record);
+
+/* Called within the first allocation of a thread that was not announced, where it may allocate. The
+ * engine's own does nothing. */
+PS_HOOK void ps_thread_begun_by_itself(void);
+
+/* After a join of a thread with this record: clears its heap if it has ended without its
+ * destructors. */
+void ps_thread_joined(struct ps_thread_record *record, bool has_ended);
+
 /* Releases the calling thread's heap, as at its end. For tests; threads do so by themselves. */
 void ps_heap_give_up(void);
 

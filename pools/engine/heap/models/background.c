@@ -169,15 +169,36 @@ static void looks(void) { ps_background_note(); }
 
 static void ends(void) { ps_background_thread_ended(); }
 
-/* The program's thread that was created before gets a heap. */
+static uint32_t x_not_joinable;
+
+static void set_up_joined(void) {
+    set_up_two();
+    x_not_joinable = 1;
+}
+
+/* The second thread ends, and is joined. */
+static void ends_to_be_joined(void) {
+    ps_background_thread_ended();
+    ps_store_release(&x_not_joinable, 0u);
+}
+
+static void joins(void) {
+    until(&x_not_joinable);
+    EXPLORE_ASSERT(ps_background_may_end());
+    ps_background_stop();
+    EXPLORE_ASSERT(joined == created);
+}
+
+/* The program's thread that was created before begins. */
 static void begins_and_stops(void) {
     EXPLORE_ASSERT(ps_load_relaxed(&ps_control_page.x_background) != PS_BACKGROUND_OFF);
     ps_background_thread_begun();
+    ps_background_thread_seen();
     ps_background_stop();
 }
 
-/* As the wrapper of pthread_create: the program's thread is noted before it exists, and may have no
- * heap yet when the background thread is started. */
+/* As the wrapper of pthread_create: the program's thread is noted before it exists, and may not have
+ * begun when the background thread is started. */
 static void starts_and_looks(void) {
     ps_background_thread_created();
     ps_background_start(create, work);
@@ -197,6 +218,7 @@ const struct explore_scenario explore_scenarios[] = {
     {"look", set_up_two, {looks_and_stops, runs}, is_over, false},
     {"stop", set_up_two, {stops, runs}, is_over, false},
     {"last_ends", set_up_two, {ends, runs, ends}, is_over, false},
+    {"joins", set_up_joined, {joins, runs, ends_to_be_joined}, is_over, false},
     {"start", set_up, {starts_and_looks, runs, runs_again}, is_over, true},
     {"unseen", set_up_unseen, {begins_and_stops, runs}, is_over, false},
     {"looks", set_up_two, {looks_and_stops, runs, looks}, is_over, true},

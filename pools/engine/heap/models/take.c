@@ -3,8 +3,8 @@
  * Heaps that are taken from their threads (thread.h): the first thread of each scenario has a heap,
  * was idle, and calls at any moment while the second searches for idle heaps. In every order, no
  * block belongs to two threads, none is lost, and a thread that needs a heap gets one; the medium
- * blocks that wait in a heap have no protection but that of the heap. Sources and faults to find:
- * take.model.
+ * blocks that wait in a heap have no protection but that of the heap. Nothing is written to the words
+ * of a thread that has been joined. Sources and faults to find: take.model.
  */
 #include "pools/engine/heap/class_cache.h"
 #include "pools/engine/heap/fast_path.h"
@@ -15,12 +15,14 @@
 #include "pools/engine/heap/remote.h"
 #include "pools/engine/heap/slow_path.h"
 #include "pools/engine/heap/thread.h"
+#include "pools/engine/heap/thread_record.h"
 #include "pools/engine/os/lock.h"
 #include "pools/engine/page/page_cache.h"
 #include "pools/engine/small/orphans.h"
 #include "pools/engine/small/span_remote.h"
 
 #include <pthread.h>
+#include <string.h>
 #include <world.h>
 
 #define BLOCKS 3
@@ -79,6 +81,9 @@ int pthread_setspecific(pthread_key_t key, const void *value) {
     return 0;
 }
 
+/* Words and descriptor of a thread have one address. */
+pthread_t pthread_self(void) { return (pthread_t)&ps_thread; }
+
 /* ---- the threads ---- */
 
 /* Makes the calling thread's heap another thread's. */
@@ -119,6 +124,7 @@ static void begin(void) {
     ps_size_classes[0].first = 1;
     ps_size_classes[0].limit++;
     ps_take_start();
+    ps_thread.is_announced = 1;
 }
 
 static void set_up(void) {
@@ -183,6 +189,7 @@ static void set_up_three(void) {
     (void)ps_heap_acquire();
     hand_to(3);
     ps_thread_of[3].own->x_thread = NULL;
+    ps_thread.is_announced = 1;
     (void)ps_heap_acquire();
     hand_to(2);
     live[0] = allocate();
@@ -203,7 +210,41 @@ static void set_up_streak(void) {
     hand_to(1);
 }
 
+static struct ps_thread_record *record;
+static uint32_t x_not_ended;
+static struct ps_thread_words reused; /* what the program writes where the words were */
+
+/* The first thread has a record. */
+static void set_up_record(void) {
+    set_up();
+    x_not_ended = 1;
+    record = ps_thread_record_make(false, false);
+    ps_thread_of[1].record = record;
+    record->heap = owner;
+    owner->record = record;
+    ps_thread_record_created(record, (pthread_t)&ps_thread_of[1]);
+}
+
 static void frees(void) { end(0); }
+
+/* Ends without its destructors. */
+static void frees_and_vanishes(void) {
+    frees();
+    ps_store_release(&x_not_ended, 0u);
+}
+
+static void joins(void) {
+    uint32_t zero;
+    struct ps_thread_record *joined = ps_thread_record_join((pthread_t)&ps_thread_of[1]);
+    EXPLORE_ASSERT(joined == record);
+    do {
+        zero = 0;
+        explore_until_zero(&x_not_ended);
+    } while (!ps_cas_strong_acquire(&x_not_ended, &zero, 1u)); /* a load could read an older value */
+    memset(&reused, 0xee, sizeof reused);
+    ps_thread_of[1] = reused;
+    ps_thread_joined(joined, true);
+}
 
 static void frees_medium(void) { end_medium(1); }
 
@@ -296,6 +337,16 @@ static void all_returns(void) {
     EXPLORE_ASSERT(world_given() == WORLD_GRANULES && ps_orphans_count() == 0);
 }
 
+static void words_are_left(void) {
+    EXPLORE_ASSERT(memcmp(&ps_thread_of[1], &reused, sizeof reused) == 0);
+    EXPLORE_ASSERT(owner->x_thread == NULL && owner->x_state != PS_HEAP_LIVE);
+    ps_thread_of[1] = (struct ps_thread_words){.key = ps_heap_key(NULL), .free_limit = PS_FREE_ALL};
+    for (uint64_t ms = 2 * FIRST_LOOK_MS; owner->x_state == PS_HEAP_IDLE; ms += WAIT_MS) {
+        look(ms); /* ends: each clears some of the heap */
+    }
+    all_returns();
+}
+
 const struct explore_scenario explore_scenarios[] = {
     {"frees", set_up, {frees, walks_twice}, all_returns, false},
     {"allocates", set_up, {allocates, walks_twice}, all_returns, false},
@@ -307,6 +358,7 @@ const struct explore_scenario explore_scenarios[] = {
     {"frees_to_cache", set_up_class_cache, {frees, walks_twice}, all_returns, false},
     {"ends", set_up, {ends, walks_twice}, all_returns, false},
     {"streak_ends", set_up_streak, {frees_and_ends, walks_twice}, all_returns, true},
+    {"lost", set_up_record, {frees_and_vanishes, walks_twice, joins}, words_are_left, false},
     {"other_frees", set_up_three, {allocates, walks_twice, other_frees}, all_returns, true},
     {"goes_on", set_up, {allocates_and_frees, walks_twice}, all_returns, true},
     {NULL, NULL, {NULL}, NULL, false},

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * See threads.h. No locks. The functions of glibc that musl lacks are declared here: they are found
+ * at run time.
+ */
+#include "shim/threads.h"
+
+#include "pools/engine/heap/background.h"
+#include "pools/engine/heap/maintenance.h"
+#include "pools/engine/heap/start.h"
+#include "pools/engine/heap/thread.h"
+#include "pools/engine/heap/thread_record.h"
+#include "shim/entry.h"
+
+#include <pthread.h>
+#include <threads.h>
+#include <time.h>
+
+typedef int join(pthread_t thread, void **result);
+typedef int timed_join(pthread_t thread, void **result, const struct timespec *until);
+typedef int clock_join(pthread_t thread, void **result, clockid_t clock,
+                       const struct timespec *until);
+typedef int c11_join(thrd_t thread, int *result);
+typedef int detach(pthread_t thread);
+
+PS_EXPORT join pthread_tryjoin_np;
+PS_EXPORT timed_join pthread_timedjoin_np;
+PS_EXPORT clock_join pthread_clockjoin_np;
+
+/* A join by one of the functions. */
+struct joining {
+    struct ps_thread_record *record; /* NULL: it has none, or has ended as usual */
+};
+
+static void begin(struct joining *joining, pthread_t thread) {
+    joining->record = ps_engine_has_started() ? ps_thread_record_join(thread) : NULL;
+}
+
+static void end(struct joining *joining, bool has_ended) {
+    int saved_errno = errno;
+    if (joining->record != NULL) {
+        ps_thread_joined(joining->record, has_ended);
+    }
+    if (has_ended && ps_background_may_end() && ps_heap_may_catch_up()) {
+        ps_background_stop();
+        ps_heap_catch_up();
+    }
+    errno = saved_errno;
+}
+
+/* The thread was cancelled while it waited. */
+static void abandon(void *joining) { end(joining, false); }
+
+/* Calls libc's function between `begin` and `end`. */
+#define JOIN(thread, success, call)                                                                \
+    struct joining joining;                                                                        \
+    int error;                                                                                     \
+    begin(&joining, thread);                                                                       \
+    pthread_cleanup_push(abandon, &joining);                                                       \
+    error = call;                                                                                  \
+    pthread_cleanup_pop(0);                                                                        \
+    end(&joining, error == (success));                                                             \
+    return error
+
+PS_EXPORT int pthread_join(pthread_t thread, void **result) {
+    static void *x_next;
+    join *next = (join *)ps_next_function(&x_next, "pthread_join");
+    if (next == NULL) {
+        return ENOSYS;
+    }
+    JOIN(thread, 0, next(thread, result));
+}
+
+PS_EXPORT int pthread_tryjoin_np(pthread_t thread, void **result) {
+    static void *x_next;
+    join *next = (join *)ps_next_function(&x_next, "pthread_tryjoin_np");
+    if (next == NULL) {
+        return ENOSYS;
+    }
+    JOIN(thread, 0, next(thread, result));
+}
+
+PS_EXPORT int pthread_timedjoin_np(pthread_t thread, void **result, const struct timespec *until) {
+    static void *x_next;
+    timed_join *next = (timed_join *)ps_next_function(&x_next, "pthread_timedjoin_np");
+    if (next == NULL) {
+        return ENOSYS;
+    }
+    JOIN(thread, 0, next(thread, result, until));
+}
+
+PS_EXPORT int pthread_clockjoin_np(pthread_t thread, void **result, clockid_t clock,
+                                   const struct timespec *until) {
+    static void *x_next;
+    clock_join *next = (clock_join *)ps_next_function(&x_next, "pthread_clockjoin_np");
+    if (next == NULL) {
+        return ENOSYS;
+    }
+    JOIN(thread, 0, next(thread, result, clock, until));
+}
+
+PS_EXPORT int thrd_join(thrd_t thread, int *result) {
+    static void *x_next;
+    c11_join *next = (c11_join *)ps_next_function(&x_next, "thrd_join");
+    if (next == NULL) {
+        return thrd_error;
+    }
+    JOIN(thread, thrd_success, next(thread, result));
+}
+
+PS_EXPORT int pthread_detach(pthread_t thread) {
+    static void *x_next;
+    detach *next = (detach *)ps_next_function(&x_next, "pthread_detach");
+    if (next == NULL) {
+        return ENOSYS;
+    }
+    if (ps_engine_has_started()) {
+        ps_thread_record_detach(thread);
+    }
+    return next(thread);
+}
