@@ -45,7 +45,7 @@ set(late_sources ${shim_sources} ${engine_sources} ${pages_sources})
 set(late_engine harden/ profile/ record/ heap/cpu_cache heap/limit heap/orphan_purge
     small/span_purge)
 set(late_shim cxx_new [a-z_]*report record stats text exit_output guard_trace introspect process
-    profile unwind[a-z_]* mallctl[a-z_]* extension set)
+    profile unwind[a-z_]* mallctl[a-z_]* extension set vfork)
 list(JOIN late_engine "|" late_engine)
 list(JOIN late_shim "|" late_shim)
 list(FILTER late_sources INCLUDE REGEX

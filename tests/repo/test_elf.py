@@ -29,10 +29,12 @@ def tool(*command: str) -> str:
 
 
 def table_rows() -> dict[str, str]:
-    """Symbol -> PS_ENTRY or PS_CONTROL."""
-    rows = re.findall(r"^(PS_ENTRY|PS_CONTROL)\((\w+)\)$", TABLE.read_text(), re.MULTILINE)
-    assert len(rows) == len({name for _, name in rows}), "a symbol is listed twice"
-    return {name: kind for kind, name in rows}
+    """Symbol of this processor -> PS_ENTRY or PS_CONTROL."""
+    row = r"^(PS_ENTRY|PS_CONTROL)(_X86_64)?\((\w+)\)$"
+    rows = re.findall(row, TABLE.read_text(), re.MULTILINE)
+    assert len(rows) == len({name for _, _, name in rows}), "a symbol is listed twice"
+    is_here = ("", "_X86_64") if platform.machine() == "x86_64" else ("",)
+    return {name: kind for kind, processor, name in rows if processor in is_here}
 
 
 def exports(library: Path) -> dict[str, str]:

@@ -13,8 +13,7 @@
  * which an exchange that was being executed has ended (cpu_first.h). A failing exchange writes,
  * too, the state that it has read an instant before; the sequences test the state first.
  *
- * The child of vfork has the area of its parent, but is not registered: it must not allocate, as
- * POSIX says of all that it may do.
+ * The child of vfork has the area of its parent, but is not registered: vfork.h.
  *
  * Only on x86-64; elsewhere, and where threads are not registered, ps_rseq_offset is 0 for good.
  */
