@@ -11,6 +11,7 @@ file, such as a virtual machine's, takes its names from /tmp/perf-PID.map, where
 from __future__ import annotations
 
 import bisect
+import re
 import shutil
 import subprocess
 from collections.abc import Iterable
@@ -21,8 +22,8 @@ from . import elf
 from .pprof import Location, Mapping, Profile
 
 TOOLS = ("llvm-symbolizer", "addr2line")
-ENDS_ANSWER = 0  # an address that is asked for after each other one, to tell where its lines end
 UNKNOWN = "??"
+ADDRESS = re.compile(r"0x[0-9a-f]+")  # the line that begins an answer
 
 
 @dataclass
@@ -62,31 +63,36 @@ def offset_of(location: Location, mapping: Mapping) -> int:
 
 
 def command_of(tool: str, path: Path) -> list[str]:
-    """Reads addresses from standard input; writes two lines per function, innermost first."""
+    """Reads addresses from standard input; writes each, then two lines per function, innermost
+    first."""
     if tool.endswith("llvm-symbolizer"):
-        return [tool, "--output-style=GNU", "--functions=linkage", "--demangle", "--inlines",
+        return [tool, "--output-style=GNU", "--functions=linkage", "--demangle", "--inlines", "-a",
                 f"--obj={path}"]  # fmt: skip
-    return [tool, "-f", "-C", "-i", "-e", str(path)]
+    return [tool, "-a", "-f", "-C", "-i", "-e", str(path)]
 
 
 def ask(tool: str, path: Path, addresses: list[int]) -> list[list[tuple[str, str]]]:
-    """The functions at each address of a file, each with file:line."""
-    questions = "".join(f"0x{address:x}\n0x{ENDS_ANSWER:x}\n" for address in addresses)
+    """The functions at each address of a file, each with file:line; fewer where the tool fails.
+
+    An answer ends where the next address is repeated. Any marker that is asked for in between may
+    have a name of its own: at address 0 are the functions that --gc-sections removed.
+    """
     done = subprocess.run(
-        command_of(tool, path), input=questions, capture_output=True, text=True, errors="replace",
-        check=False,
+        command_of(tool, path), input="".join(f"0x{address:x}\n" for address in addresses),
+        capture_output=True, text=True, errors="replace", check=False,
     )  # fmt: skip
+    lines, at = done.stdout.split("\n"), 0
     answers: list[list[tuple[str, str]]] = []
-    pairs = list(zip(*[iter(done.stdout.splitlines())] * 2, strict=False))
-    current: list[tuple[str, str]] = []
-    for function, line in pairs:
-        is_end = bool(current) and function == UNKNOWN and line.startswith(UNKNOWN)
-        if not is_end:
-            current.append((function, line.partition(" (discriminator")[0]))
-            continue
-        answers.append([pair for pair in current if pair[0] != UNKNOWN])
-        current = []
-    return answers if len(answers) == len(addresses) else [[] for _ in addresses]
+    for address in addresses:
+        if not ADDRESS.fullmatch(lines[at]) or int(lines[at], 16) != address:
+            break
+        at += 1
+        pairs = []
+        while at + 2 < len(lines) and not ADDRESS.fullmatch(lines[at]):
+            pairs.append((lines[at], lines[at + 1].partition(" (discriminator")[0]))
+            at += 2
+        answers.append([pair for pair in pairs if pair[0] != UNKNOWN])
+    return answers
 
 
 def name_in_file(
@@ -109,7 +115,11 @@ def name_in_file(
             f"{mapping.path} cannot be read as a program: its functions have no names"
         )
         return
-    for site, pairs in zip(sites, ask(tool, path, addresses), strict=True):
+    answers = ask(tool, path, addresses)
+    if len(answers) < len(sites):
+        symbols.notes.append(f"{Path(tool).name} fails to read {mapping.path}: {len(sites)} call "
+                             f"sites, {len(answers)} answers")  # fmt: skip
+    for site, pairs in zip(sites, answers, strict=False):
         symbols.names[site] = [name for name, _ in pairs]
         symbols.lines[site] = [line for _, line in pairs]
 

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: MIT
+"""The names of call sites: what llvm-symbolizer and addr2line say of programs whose tables mislead.
+
+    scripts/test tests/cli/test_cli_names.py
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, run_captured
+from programs import compile_program
+from under_shim import need
+
+sys.path.insert(0, str(ROOT / "scripts"))
+
+from poolshim_cli import elf, pprof, symbols  # noqa: E402
+
+pytestmark = pytest.mark.preload
+
+TOOLS = ("llvm-symbolizer", "addr2line")
+BASE = 0x7F0000000000  # where a test maps its program
+# The linker removes the first function: with debug information it is then found at address 0.
+DEAD = r"""
+#include <stdlib.h>
+void **keep;
+int dead_function(int x) { int s = 0; for (int i = 0; i < x; i++) s += i * x ^ s; return s * 3; }
+__attribute__((noinline)) void *hold(void) {
+    void *block = malloc(1000);
+    __asm__ volatile("" : "+r"(block) : : "memory");
+    return block;
+}
+int main(void) {
+    keep = malloc(8000);
+    for (int i = 0; i < 1000; i++) {
+        keep[i] = hold();
+    }
+    return 0;
+}
+"""
+COLLECTED = ("-O1", "-g", "-fno-builtin", "-ffunction-sections", "-Wl,--gc-sections")
+
+Named = Callable[..., tuple[symbols.Symbols, list[pprof.Location]]]
+
+
+@pytest.fixture(params=TOOLS)
+def tool(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Each of the tools, as the only one there is."""
+    name: str = request.param
+    need(name)
+    monkeypatch.setattr(symbols, "TOOLS", (name,))
+    return name
+
+
+def inside(program: Path, name: str) -> int:
+    """An address in the middle of a function."""
+    listed = run_captured(["nm", "-S", program]).stdout.splitlines()
+    start, size = next(line.split()[:2] for line in listed if line.split()[-1] == name)
+    return int(start, 16) + int(size, 16) // 2
+
+
+def mapped(program: Path, address: int) -> pprof.Location:
+    """A site in a program that is mapped somewhere, as the kernel does: by pages of the file."""
+    offset = elf.read(program).offset_of(address)
+    page = offset & ~0xFFF
+    mapping = pprof.Mapping(BASE, BASE + (1 << 30), page, str(program), "")
+    return pprof.Location(BASE + offset - page, mapping)
+
+
+def names_of(*sites: pprof.Location) -> symbols.Symbols:
+    return symbols.names_of(pprof.Profile(samples=[pprof.Sample(sites, ())]))
+
+
+def test_a_removed_function_hides_no_name(tmp_path: Path, tool: str) -> None:
+    program = compile_program(tmp_path, "program", DEAD, *COLLECTED)
+    sites = [mapped(program, inside(program, name)) for name in ("hold", "main")]
+    found = names_of(*sites)
+    assert [found.of(site) for site in sites] == [["hold"], ["main"]]
+    assert "program.c:" in found.lines_of(sites[0])[0] and found.notes == []
+
+
+def test_a_tool_that_fails_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tool = tmp_path / "addr2line"
+    tool.write_text("#!/bin/sh\nread first; echo $first; echo first; echo first.c:1\n")
+    tool.chmod(0o755)
+    monkeypatch.setattr(symbols, "TOOLS", (str(tool),))
+    program = compile_program(tmp_path, "program", DEAD, *COLLECTED)
+    sites = [mapped(program, inside(program, name)) for name in ("hold", "main")]
+    found = names_of(*sites)
+    assert found.of(sites[0]) == ["first"] and found.of(sites[1])[0].startswith("program+0x")
+    assert found.notes == [f"addr2line fails to read {program}: 2 call sites, 1 answers"]
