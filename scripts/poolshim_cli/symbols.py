@@ -32,12 +32,23 @@ class Symbols:
 
     names: dict[Location, list[str]] = field(default_factory=dict)
     lines: dict[Location, list[str]] = field(default_factory=dict)  # file:line of each function
+    addresses: dict[Location, int] = field(default_factory=dict)  # of its file, as it was linked
     notes: list[str] = field(default_factory=list)  # what is missing, a line each
 
     def of(self, location: Location) -> list[str]:
         """The functions at a site, innermost first; never empty."""
         known = list(location.names) or self.names.get(location, [])
-        return known or [place_of(location)]
+        return known or [self.place_of(location)]
+
+    def place_of(self, location: Location) -> str:
+        """A site without a name: file+address, as addr2line takes it; file@offset where the file
+        was not read."""
+        if location.mapping is None or not location.mapping.path:
+            return f"0x{location.address:x}"
+        name = Path(location.mapping.path).name
+        if location in self.addresses:
+            return f"{name}+0x{self.addresses[location]:x}"
+        return f"{name}@0x{offset_of(location, location.mapping):x}"
 
     def lines_of(self, location: Location) -> list[str]:
         """The same with file:line, where the file has lines: "main (src/main.c:12)"."""
@@ -48,13 +59,6 @@ class Symbols:
             name if line.startswith(UNKNOWN) else f"{name} ({line})"
             for name, line in zip(names, lines, strict=True)
         ]
-
-
-def place_of(location: Location) -> str:
-    """A site without a name: the file, and the address in it."""
-    if location.mapping is None or not location.mapping.path:
-        return f"0x{location.address:x}"
-    return f"{Path(location.mapping.path).name}+0x{offset_of(location, location.mapping):x}"
 
 
 def offset_of(location: Location, mapping: Mapping) -> int:
@@ -96,9 +100,9 @@ def ask(tool: str, path: Path, addresses: list[int]) -> list[list[tuple[str, str
 
 
 def name_in_file(
-    symbols: Symbols, tool: str, root: Path, mapping: Mapping, sites: list[Location]
+    symbols: Symbols, tool: str | None, root: Path, mapping: Mapping, sites: list[Location]
 ) -> None:
-    """Adds the names of the sites of one mapping."""
+    """Adds the addresses of the sites of one mapping, and what the tool says of them."""
     path = root / mapping.path.lstrip("/") if mapping.path.startswith("/") else Path(mapping.path)
     if not path.is_file():
         if mapping.path.startswith("/"):
@@ -114,6 +118,9 @@ def name_in_file(
         symbols.notes.append(
             f"{mapping.path} cannot be read as a program: its functions have no names"
         )
+        return
+    symbols.addresses.update(zip(sites, addresses, strict=True))
+    if tool is None:
         return
     answers = ask(tool, path, addresses)
     if len(answers) < len(sites):
@@ -169,7 +176,6 @@ def names_of(
             f"neither {TOOLS[0]} nor {TOOLS[1]} is installed: addresses have no names "
             "(apt install binutils)"
         )
-        return symbols
     for mapping, sites in by_mapping.items():
         if mapping is not None:
             name_in_file(symbols, tool, root, mapping, sites)

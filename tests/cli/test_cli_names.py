@@ -93,3 +93,22 @@ def test_a_tool_that_fails_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     found = names_of(*sites)
     assert found.of(sites[0]) == ["first"] and found.of(sites[1])[0].startswith("program+0x")
     assert found.notes == [f"addr2line fails to read {program}: 2 call sites, 1 answers"]
+
+
+@pytest.mark.parametrize("linker", ["ld.bfd", "ld.lld-16"])
+def test_a_bare_place_is_an_address_of_the_file(
+    tmp_path: Path, linker: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """lld puts code at other addresses than offsets."""
+    need(linker)
+    monkeypatch.setattr(symbols, "TOOLS", ("no-tool", "none-either"))
+    name = "ld.lld" if "lld" in linker else linker
+    (tmp_path / name).symlink_to(str(shutil.which(linker)))
+    program = compile_program(tmp_path, "program", DEAD, *COLLECTED, f"-B{tmp_path}",
+                              f"-fuse-ld={name.removeprefix('ld.')}")  # fmt: skip
+    address = inside(program, "hold")
+    site = mapped(program, address)
+    assert names_of(site).of(site) == [f"program+0x{address:x}"]
+    offset = elf.read(program).offset_of(address)
+    program.unlink()
+    assert names_of(site).of(site) == [f"program@0x{offset:x}"]
