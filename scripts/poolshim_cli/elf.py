@@ -8,6 +8,7 @@ not what they claim to be raise Malformed, never anything else.
 
 from __future__ import annotations
 
+import bisect
 import mmap
 import struct
 from collections.abc import Iterator
@@ -209,6 +210,33 @@ class Elf:
                 strings = self.sections[section[6]][4]
                 return self.symbols_of(section[4], section[5] // 24, strings)
         return {}
+
+    @cached_property
+    def functions(self) -> list[tuple[int, int]]:
+        """Where each function begins and ends, in order; of a stripped file those it exports."""
+        tables = {section[1]: section for section in self.sections
+                  if section[1] in (SHT_SYMTAB, SHT_DYNSYM)}  # fmt: skip
+        table = tables.get(SHT_SYMTAB, tables.get(SHT_DYNSYM))
+        if table is None:
+            return []
+        start, end = table[4], table[4] + table[5] // 24 * 24
+        if end > len(self.data):
+            raise Malformed(f"{self.path}: the symbols lie outside")
+        return sorted(
+            (value, value + size)
+            for _, info, _, section, value, size in struct.iter_unpack(
+                "<IBBHQQ", self.data[start:end])
+            if section != 0 and info & 15 in (SYMBOL_FUNCTION, SYMBOL_IFUNC)
+        )  # fmt: skip
+
+    def ended_before(self, address: int) -> int | None:
+        """The start of the function before an address, if it ends before it; one without a size
+        ends nowhere."""
+        index = bisect.bisect_right(self.functions, (address, 1 << 64)) - 1
+        if index < 0:
+            return None
+        start, end = self.functions[index]
+        return start if start < end <= address else None
 
     def defines(self, name: str) -> bool:
         """For other files too."""

@@ -11,6 +11,7 @@ file, such as a virtual machine's, takes its names from /tmp/perf-PID.map, where
 from __future__ import annotations
 
 import bisect
+import contextlib
 import re
 import shutil
 import subprocess
@@ -99,6 +100,19 @@ def ask(tool: str, path: Path, addresses: list[int]) -> list[list[tuple[str, str
     return answers
 
 
+def without_nearest(
+    tool: str, file: elf.Elf, addresses: list[int], answers: list[list[tuple[str, str]]]
+) -> None:
+    """Removes names that addr2line takes from the nearest symbol although its function ends before
+    the address, as it does for static functions of stripped files."""
+    starts = {at: file.ended_before(address) for at, address in enumerate(addresses[: len(answers)])
+              if len(answers[at]) == 1 and answers[at][0][1].startswith(UNKNOWN)}  # fmt: skip
+    asked = {at: start for at, start in starts.items() if start is not None}
+    for at, pairs in zip(asked, ask(tool, file.path, list(asked.values())), strict=False):
+        if answers[at] == pairs:
+            answers[at] = []
+
+
 def name_in_file(
     symbols: Symbols, tool: str | None, root: Path, mapping: Mapping, sites: list[Location]
 ) -> None:
@@ -123,6 +137,9 @@ def name_in_file(
     if tool is None:
         return
     answers = ask(tool, path, addresses)
+    if tool.endswith("addr2line"):
+        with contextlib.suppress(elf.Malformed):
+            without_nearest(tool, file, addresses, answers)
     if len(answers) < len(sites):
         symbols.notes.append(f"{Path(tool).name} fails to read {mapping.path}: {len(sites)} call "
                              f"sites, {len(answers)} answers")  # fmt: skip

@@ -43,6 +43,16 @@ int main(void) {
 }
 """
 COLLECTED = ("-O1", "-g", "-fno-builtin", "-ffunction-sections", "-Wl,--gc-sections")
+HIDDEN = r"""
+#include <stdlib.h>
+static __attribute__((noinline)) void *hidden(void) {
+    void *block = malloc(1000);
+    __asm__ volatile("" : "+r"(block) : : "memory");
+    return block;
+}
+int exported(int x) { return x * 3 + (hidden() != NULL); }
+int main(void) { return exported(0) - 1; }
+"""
 
 Named = Callable[..., tuple[symbols.Symbols, list[pprof.Location]]]
 
@@ -112,3 +122,15 @@ def test_a_bare_place_is_an_address_of_the_file(
     offset = elf.read(program).offset_of(address)
     program.unlink()
     assert names_of(site).of(site) == [f"program@0x{offset:x}"]
+
+
+def test_a_static_function_of_a_stripped_file_has_no_other_s_name(
+    tmp_path: Path, tool: str
+) -> None:
+    program = compile_program(tmp_path, "program", HIDDEN, "-O1", "-rdynamic")
+    address, exported = inside(program, "hidden"), inside(program, "exported")
+    run_captured(["strip", program])
+    site, other = mapped(program, address), mapped(program, exported)
+    found = names_of(site, other)
+    assert found.of(site) == [f"program+0x{address:x}"]
+    assert found.of(other) == ["exported"]
