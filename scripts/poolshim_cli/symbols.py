@@ -24,6 +24,10 @@ from .pprof import Location, Mapping, Profile
 
 TOOLS = ("llvm-symbolizer", "addr2line")
 UNKNOWN = "??"
+RUST = re.compile(r"::h[0-9a-f]{16}$")
+RUST_ESCAPES = {"SP": "@", "BP": "*", "RF": "&", "LT": "<", "GT": ">", "LP": "(", "RP": ")",
+                "C": ","}  # fmt: skip
+RUST_CHARACTER = re.compile(r"\$u([0-9a-f]{1,4})\$")
 ADDRESS = re.compile(r"0x[0-9a-f]+")  # the line that begins an answer
 
 
@@ -67,6 +71,21 @@ def offset_of(location: Location, mapping: Mapping) -> int:
     return location.address - mapping.start + mapping.offset
 
 
+def readable(name: str) -> str:
+    """A name of Rust's older mangling, which llvm-symbolizer leaves half way, as addr2line prints
+    it: "<T as alloc::string::ToString>::to_string". Another name as it is."""
+    if not RUST.search(name):
+        return name
+    parts = []
+    for part in RUST.sub("", name).split("::"):
+        part = part[1:] if part.startswith("_$") else part
+        for escape, text in RUST_ESCAPES.items():
+            part = part.replace(f"${escape}$", text)
+        part = RUST_CHARACTER.sub(lambda found: chr(int(found.group(1), 16)), part)
+        parts.append(part.replace("..", "::"))
+    return "::".join(parts)
+
+
 def command_of(tool: str, path: Path) -> list[str]:
     """Reads addresses from standard input; writes each, then two lines per function, innermost
     first."""
@@ -94,7 +113,7 @@ def ask(tool: str, path: Path, addresses: list[int]) -> list[list[tuple[str, str
         at += 1
         pairs = []
         while at + 2 < len(lines) and not ADDRESS.fullmatch(lines[at]):
-            pairs.append((lines[at], lines[at + 1].partition(" (discriminator")[0]))
+            pairs.append((readable(lines[at]), lines[at + 1].partition(" (discriminator")[0]))
             at += 2
         answers.append([pair for pair in pairs if pair[0] != UNKNOWN])
     return answers

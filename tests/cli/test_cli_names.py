@@ -134,3 +134,19 @@ def test_a_static_function_of_a_stripped_file_has_no_other_s_name(
     found = names_of(site, other)
     assert found.of(site) == [f"program+0x{address:x}"]
     assert found.of(other) == ["exported"]
+
+
+@pytest.mark.parametrize(
+    ("mangled", "name"),
+    [
+        ("alloc::vec::Vec$LT$T$C$A$GT$::push::h0123456789abcdef", "alloc::vec::Vec<T,A>::push"),
+        ("_$LT$T$u20$as$u20$alloc..string..ToString$GT$::to_string::hfedcba9876543210",
+         "<T as alloc::string::ToString>::to_string"),
+        ("app::main::_$u7b$$u7b$closure$u7d$$u7d$::h00112233445566ff", "app::main::{{closure}}"),
+        ("core::ptr::drop_in_place$LT$$u5b$u8$u3b$$u20$4$u5d$$GT$::h00112233445566ff",
+         "core::ptr::drop_in_place<[u8; 4]>"),
+        ("ns::f(int)", "ns::f(int)"), ("hold", "hold"), ("a..b$LT$", "a..b$LT$"),
+    ],
+)  # fmt: skip
+def test_names_of_rust_s_older_mangling(mangled: str, name: str) -> None:
+    assert symbols.readable(mangled) == name
