@@ -32,10 +32,10 @@ _poolshim() {
         programs=yes
         ;;
     explain)
-        options='--html --json --top --interval --every --verify --rounds --server --load --ready --rest --pid --seconds -h --help'
+        options='--html --json --top --fold --no-fold --interval --every --verify --rounds --server --load --ready --rest --pid --seconds -h --help'
         files='--html'
         folders=''
-        words='--top --interval --every --rounds --server --load --ready --rest --pid --seconds'
+        words='--top --fold --interval --every --rounds --server --load --ready --rest --pid --seconds'
         programs=
         ;;
     exporter)
@@ -46,10 +46,10 @@ _poolshim() {
         programs=
         ;;
     profile)
-        options='-o --output --pid --seconds --read --diff --leaks --flame --names --interval --alloc --top --json -h --help'
+        options='-o --output --pid --seconds --read --diff --leaks --flame --names --fold --no-fold --interval --alloc --top --json -h --help'
         files='-o --output --read --flame'
         folders=''
-        words='--pid --seconds --interval --top'
+        words='--pid --seconds --fold --interval --top'
         programs=
         ;;
     run)

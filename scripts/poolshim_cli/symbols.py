@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from . import elf
+from .callsites import Frame
 from .pprof import Location, Mapping, Profile
 
 TOOLS = ("llvm-symbolizer", "addr2line")
@@ -44,6 +45,20 @@ class Symbols:
         """The functions at a site, innermost first; never empty."""
         known = list(location.names) or self.names.get(location, [])
         return known or [self.place_of(location)]
+
+    def frames_of(self, locations: Iterable[Location]) -> list[Frame]:
+        """The functions of a stack, innermost first."""
+        frames = []
+        for location in locations:
+            names, lines = self.of(location), self.lines.get(location, [])
+            is_place = not location.names and not self.names.get(location)
+            file = location.mapping.path if location.mapping is not None else ""
+            sources = [line.rpartition(":")[0] for line in lines if len(lines) == len(names)]
+            for name, source in zip(names, sources or [""] * len(names), strict=True):
+                frames.append(
+                    Frame(name, file, "" if source.startswith(UNKNOWN) else source, is_place)
+                )
+        return frames
 
     def place_of(self, location: Location) -> str:
         """A site without a name: file+address, as addr2line takes it; file@offset where the file

@@ -24,6 +24,8 @@ from under_shim import need
 sys.path.insert(0, str(ROOT / "scripts"))
 
 from poolshim_cli import pprof, symbols  # noqa: E402
+from poolshim_cli.callsites import CallSites  # noqa: E402
+from poolshim_cli.folds import Folds  # noqa: E402
 from poolshim_cli.profile import dumps, flame  # noqa: E402
 
 pytestmark = pytest.mark.preload
@@ -100,7 +102,7 @@ def profile_of(*rows: tuple[str, int, int]) -> pprof.Profile:
 
 def test_what_is_freed_in_part_or_stands_still_is_no_leak() -> None:
     found = [
-        dumps.stacks_of(profile, symbols.Symbols())
+        dumps.stacks_of(profile, symbols.Symbols(), CallSites([], Folds()))
         for profile in (
             profile_of(("leak", 1, 1), ("cache", 5, 5), ("queue", 5, 2), ("late", 1, 0)),
             profile_of(("leak", 3, 3), ("cache", 9, 9), ("queue", 9, 4), ("late", 2, 2)),

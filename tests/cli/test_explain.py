@@ -34,8 +34,6 @@ from poolshim_cli.explain.heap import Site  # noqa: E402
 from poolshim_cli.explain.history import (  # noqa: E402
     Course,
     growth_of,
-    short,
-    site_name,
     usual_bytes,
 )
 from poolshim_cli.explain.watch import Moment  # noqa: E402
@@ -288,20 +286,6 @@ def test_neither_the_exit_nor_a_short_peak_is_explained() -> None:
 
 def test_few_moments_are_no_growth() -> None:
     assert growth_of(course_of([1.0, 2.0], [1, 2]), 1)[1:3] == (0, 0)
-
-
-def test_wrappers_are_left_out_of_a_site() -> None:
-    assert site_name(["zmalloc", "sdsnewlen", "createObject", "main"]) == (
-        "sdsnewlen", ("createObject", "main"))  # fmt: skip
-    assert site_name(["std::vector<int, std::allocator<int> >::push_back(int const&)", "main"])[
-        0
-    ] == "std::vector::push_back"
-    assert site_name(["xmalloc"]) == ("xmalloc", ())
-    assert site_name(["ruby_xmalloc", "libruby.so+0x12", "rb_str_new", "main"])[0] == "rb_str_new"
-    assert site_name(["program+0x12", "program+0x34"])[0] == "program+0x12"
-    assert site_name([]) == ("[no stack]", ())
-    assert site_name(["f", "main", "__libc_start_call_main", "_start"]) == ("f", ("main",))
-    assert short("operator new(unsigned long)") == "operator new"
 
 
 def test_smaps_are_read(tmp_path: Path) -> None:

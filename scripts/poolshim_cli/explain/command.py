@@ -20,6 +20,7 @@ from pathlib import Path
 
 from .. import files, option_words
 from ..errors import BadRequest, Failed
+from ..folds import Folds
 from . import html, report, runs
 from .history import History
 from .verdict import Verdict, judge
@@ -36,6 +37,9 @@ in one verdict why it stays and what to do about it, on standard error.
   --html FILE          write a report with pictures, one file without references to others
   --json               print JSON on standard output
   --top N              list so many call sites [10]
+  --fold PATTERN       name call sites by what calls functions such as 'pool_*' or 'mylib::*' too;
+                       again for more; @FILE: a pattern a line
+  --no-fold            name call sites by their innermost functions, std::allocator and all
   --interval SIZE      mean bytes between two samples of the profile [128KiB]
   --every TIME         pause between two looks at the memory [100ms]
   --verify             where the verdict names a setting: run the command with and without it in
@@ -76,6 +80,9 @@ class Request:
     rest_s: float = 3.0
     pid: int = 0
     seconds: float = 10.0
+    folded: list[str] = field(default_factory=list)
+    folds: Folds = field(default_factory=Folds)
+    is_unfolded: bool = False
     is_verify: bool = False
     is_json: bool = False
     is_help: bool = False
@@ -107,6 +114,8 @@ def set_value(request: Request, name: str, value: str) -> None:
         request.interval = value
     elif name in ("--server", "--load", "--ready"):
         setattr(request, name[2:], value)
+    elif name == "--fold":
+        request.folded.append(value)
     elif name == "--every":
         request.every_s = seconds_of(name, value)
     elif name == "--rest":
@@ -122,8 +131,9 @@ def set_value(request: Request, name: str, value: str) -> None:
 
 
 VALUED = ("--html", "--interval", "--every", "--top", "--rounds", "--server", "--load", "--ready",
-          "--rest", "--pid", "--seconds")  # fmt: skip
-FLAGS = {"-h": "is_help", "--help": "is_help", "--json": "is_json", "--verify": "is_verify"}
+          "--rest", "--pid", "--seconds", "--fold")  # fmt: skip
+FLAGS = {"-h": "is_help", "--help": "is_help", "--json": "is_json", "--verify": "is_verify",
+         "--no-fold": "is_unfolded"}
 
 
 def parse(words: list[str]) -> Request:
@@ -131,6 +141,7 @@ def parse(words: list[str]) -> Request:
     request = Request()
     request.command = option_words.read(words, request, FLAGS, VALUED, set_value)
     check(request)
+    request.folds = Folds(request.folded, request.is_unfolded)
     return request
 
 
@@ -168,7 +179,7 @@ def notes_of(history: History) -> list[str]:
                      "heap counts as mappings")  # fmt: skip
     elif not history.account.interval:
         notes.append("the process has no heap profile (POOLSHIM_PROFILE): no call sites")
-    return notes
+    return notes + history.watch.notes
 
 
 def to_json(history: History, verdict: Verdict, gain: Gain | None) -> str:
@@ -216,6 +227,7 @@ def main(words: list[str]) -> int:
             raise Failed(message)
         print(f"poolshim explain: {message}", file=sys.stderr)
         return status
+    watch.folds = request.folds
     history = History(watch)
     verdict = judge(history)
     notes = notes_of(history)

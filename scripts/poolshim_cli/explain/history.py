@@ -1,34 +1,20 @@
 # SPDX-License-Identifier: MIT
 """What the moments of a run say together: when to look, and how each call site's memory went.
 
-A call site is the innermost function that is not a wrapper of malloc, and has a name if one nearby
-has; stacks with the same one are added up.
+Stacks of the same call site are added up.
 """
 
 from __future__ import annotations
 
 import math
-import re
 from collections import defaultdict
 from dataclasses import dataclass, field
 
+from ..callsites import CallSites
 from .account import Account
 from .heap import Site
 from .watch import Moment, Watch
 
-# Functions that pass requests on: what calls them says more.
-WRAPPER = re.compile(
-    r"(?:.*[._:])?(?:[a-z]{0,8}_?(?:malloc|calloc|realloc|alloc|strdup|strndup|memdup|memalign)"
-    r"(?:_usable|_n|0|_body|_with_gc|_impl|2)?(?:\.part\.\d+|\.constprop\.\d+|\.isra\.\d+)*"
-    r"|try_?alloc.*|_?PyObject_Malloc|_?PyMem_\w+|PyObject_\w*Alloc|objspace_x\w+|ruby_x\w+"
-    r"|operator new.*|std::.*[aA]llocat.*|.*::allocate|.*_M_allocate.*|_M_create_storage)"
-    r"(?:\(.*\))?"
-)
-UNNAMED = re.compile(r"\S+\+0x[0-9a-f]+|0x[0-9a-f]+")
-NAMED_WITHIN = 6  # innermost functions, of which one that has a name says more
-# Outermost functions that every stack has.
-START = re.compile(r"_start|__libc_start\w*|start_thread|__?clone3?|__GI_\w*clone\w*")
-CALLERS = 3
 STAY_SHARE = 0.7  # of the usual resident memory: the last such moment is the one explained
 LATE_SHARE = 0.5  # of the time until then, in which what still grows is growth
 PIECES = 6  # of that time
@@ -54,27 +40,6 @@ class Course:
     def title(self) -> str:
         """With its callers."""
         return " < ".join((self.name, *self.callers))
-
-
-def short(name: str) -> str:
-    """Without arguments; of templates without parameters."""
-    name = re.sub(r"\((?!anonymous).*", "", name)
-    while (cut := re.sub(r"<[^<>]*>", "", name)) != name:
-        name = cut
-    return name or "?"
-
-
-def site_name(functions: list[str]) -> tuple[str, tuple[str, ...]]:
-    """The call site of a stack, and its callers."""
-    names = [short(name) for name in functions]
-    while len(names) > 1 and START.fullmatch(names[-1]):
-        names.pop()
-    if not names:
-        return "[no stack]", ()
-    near = range(min(len(names), NAMED_WITHIN))
-    own = [at for at in near if not WRAPPER.fullmatch(names[at])] or [0]
-    first = next((at for at in own if not UNNAMED.fullmatch(names[at])), own[0])
-    return names[first], tuple(names[first + 1 : first + 1 + CALLERS])
 
 
 class History:
@@ -109,11 +74,9 @@ class History:
     def make_courses(self) -> list[Course]:
         """By what is live and pinned, the largest first."""
         stacks = {stack for one in self.accounts(self.before) for stack in one.sites}
-        addresses = self.watch.names(self.pid, stacks)
-        named = {
-            stack: site_name([name for address in stack for name in addresses[address]])
-            for stack in stacks
-        }
+        frames = self.watch.frames(self.pid, stacks)
+        sites = CallSites([frames.values()], self.watch.folds, is_short=True)
+        named = {stack: sites.of(frames[stack]) for stack in stacks}
         courses: dict[str, Course] = {}
         weights: defaultdict[str, dict[tuple[str, ...], float]] = defaultdict(dict)
         for stack, site in self.account.sites.items():

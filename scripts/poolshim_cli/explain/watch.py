@@ -15,8 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from .. import pprof, symbols
+from ..callsites import Frame
 from ..compare.processes import descendants, read_family
 from ..errors import Failed, OwnFailure
+from ..folds import Folds
 from .account import Account, Book, copied_bytes
 from .mappings import command_of
 
@@ -57,6 +59,8 @@ class Watch:
         self.parents: dict[int, int] = {}
         self.code: dict[tuple[int, int], pprof.Mapping] = {}  # by process and address
         self.refusal = ""  # why a process could not be read
+        self.folds = Folds()
+        self.notes: list[str] = []  # of names that are missing
         self.has_ended = False  # a process of --pid, while it was watched
 
     def wait_s(self, cost_s: float) -> float:
@@ -124,8 +128,10 @@ class Watch:
             key=lambda one: one.start,
         )
 
-    def names(self, pid: int, stacks: set[tuple[int, ...]]) -> dict[int, list[str]]:
-        """The functions at each address of stacks, innermost first."""
+    def frames(
+        self, pid: int, stacks: set[tuple[int, ...]]
+    ) -> dict[tuple[int, ...], list[Frame]]:
+        """The functions of each stack, innermost first."""
         mappings = self.code_of(pid)
         locations = {
             address: pprof.Location(address, mapping_at(mappings, address))
@@ -133,7 +139,8 @@ class Watch:
         }
         profile = pprof.Profile(samples=[pprof.Sample(tuple(locations.values()), ())])
         found = symbols.names_of(profile, Path(f"/tmp/perf-{pid}.map"))
-        return {address: found.of(location) for address, location in locations.items()}
+        self.notes = found.notes
+        return {stack: found.frames_of(locations[one] for one in stack) for stack in stacks}
 
 
 def mapping_at(mappings: list[pprof.Mapping], address: int) -> pprof.Mapping | None:

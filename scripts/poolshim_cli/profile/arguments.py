@@ -11,6 +11,7 @@ from pathlib import Path
 
 from .. import option_words
 from ..errors import BadRequest
+from ..folds import Folds
 from ..live.options import number
 from ..sizes import size_of
 
@@ -33,6 +34,9 @@ is not stopped. Ctrl-C ends that early. What it allocated before is not known.
   --leaks              list call sites that grew from each profile to the next and freed nothing
   --flame FILE         also draw a flame graph, as one HTML file
   --names              let CPython from 3.12 on, and node, name their functions
+  --fold PATTERN       name call sites by what calls functions such as 'pool_*' or 'mylib::*' too;
+                       again for more; @FILE: a pattern a line
+  --no-fold            name call sites by their innermost functions, std::allocator and all
   --interval SIZE      mean bytes between two samples [512KiB]
   --alloc              what was allocated since the start, not what is live at the end
   --top N              list so many call sites [20]
@@ -48,8 +52,10 @@ TOP = 20
 SECONDS = 30.0
 INTERVAL_MOST = 1 << 40  # bytes
 FLAGS = {"-h": "is_help", "--help": "is_help", "--json": "is_json", "--alloc": "is_alloc",
-         "--diff": "is_diff", "--leaks": "is_leaks", "--names": "is_named"}  # fmt: skip
-VALUED = ("-o", "--output", "--pid", "--seconds", "--read", "--interval", "--top", "--flame")
+         "--diff": "is_diff", "--leaks": "is_leaks", "--names": "is_named",
+         "--no-fold": "is_unfolded"}  # fmt: skip
+VALUED = ("-o", "--output", "--pid", "--seconds", "--read", "--interval", "--top", "--flame",
+          "--fold")  # fmt: skip
 
 
 @dataclass
@@ -64,6 +70,9 @@ class Request:
     interval: str = ""
     top: int = TOP
     flame: Path | None = None
+    folded: list[str] = field(default_factory=list)
+    folds: Folds = field(default_factory=Folds)
+    is_unfolded: bool = False
     is_diff: bool = False
     is_leaks: bool = False
     is_named: bool = False
@@ -84,6 +93,8 @@ def set_value(request: Request, name: str, value: str) -> None:
         request.top = count_of(value)
     elif name in ("-o", "--output"):
         request.output = Path(value)
+    elif name == "--fold":
+        request.folded.append(value)
     else:
         setattr(request, name[2:], Path(value))
 
@@ -93,6 +104,7 @@ def parse(words: list[str]) -> Request:
     request = Request()
     request.command = option_words.read(words, request, FLAGS, VALUED, set_value)
     check(request)
+    request.folds = Folds(request.folded, request.is_unfolded)
     return request
 
 

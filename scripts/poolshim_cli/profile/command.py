@@ -22,7 +22,9 @@ from pathlib import Path
 from typing import TextIO
 
 from .. import files, places, pprof, pprof_write, symbols
+from ..callsites import CallSites
 from ..errors import CANNOT_EXECUTE, NOT_FOUND, Failed, OwnFailure
+from ..folds import Folds
 from ..machine import HARNESS_PREFIXES
 from ..sizes import mib
 from . import dumps, flame, live
@@ -81,7 +83,7 @@ def report(
     """One profile."""
     kind = kind_of(request, profile)
     draw_profile(request, profile, names)
-    rows = rows_of(profile, names, kind)
+    rows = rows_of(profile, names, kind, request.folds)
     if request.is_json:
         found = {"kind": kind, "interval_bytes": profile.period, "comments": profile.comments,
                  "notes": names.notes, "sites": [vars(row) for row in rows], **(more or {})}
@@ -120,13 +122,16 @@ def draw_profile(request: Request, profile: pprof.Profile, names: symbols.Symbol
     draw(request.flame, root, title, f"{mib(root.value)} MiB {what}, by call stack")
 
 
-def named(paths: list[str]) -> tuple[list[pprof.Profile], list[dict[dumps.Stack, dumps.Sums]],
-                                   list[str]]:  # fmt: skip
+def named(
+    paths: list[str], folds: Folds
+) -> tuple[list[pprof.Profile], list[dict[dumps.Stack, dumps.Sums]], list[str]]:
     """Profiles, their stacks, and what is missing. Names are looked up once for all of them."""
     profiles = [pprof.read(Path(path)) for path in paths]
     every = pprof.Profile(samples=[sample for one in profiles for sample in one.samples])
     names = symbols.names_of(every, perf_map_of(pid_of(Path(paths[0]))))
-    return profiles, [dumps.stacks_of(one, names) for one in profiles], names.notes
+    frames = ([names.frames_of(sample.locations) for sample in one.samples] for one in profiles)
+    sites = CallSites(frames, folds)
+    return profiles, [dumps.stacks_of(one, names, sites) for one in profiles], names.notes
 
 
 def print_changes(rows: list[dumps.Change], top: int) -> None:
@@ -158,7 +163,7 @@ def report_changes(request: Request, rows: list[dumps.Change], head: str, notes:
 
 def diff(request: Request) -> None:
     """Two profiles."""
-    (before, after), (old, new), notes = named(request.command)
+    (before, after), (old, new), notes = named(request.command, request.folds)
     kind = "alloc" if request.is_alloc else "inuse"
     # Loaded at the same addresses, and the later one counts no less: a run of its own differs.
     is_same = (
@@ -181,14 +186,14 @@ def diff(request: Request) -> None:
             pair = (was.made_bytes, now.made_bytes) if kind == "alloc" else (
                 was.live_bytes, now.live_bytes
             )  # fmt: skip
-            root.add(reversed(stack), pair[1], pair[1] - pair[0])
+            root.add(reversed(stack.functions), pair[1], pair[1] - pair[0])
         note = f"{head}. Width: after; red: grown, blue: shrunk."
         draw(request.flame, root, " and ".join(request.command), note, True)
 
 
 def leaks(request: Request) -> None:
     """Two profiles or more, in the order of time."""
-    _, found, notes = named(request.command)
+    _, found, notes = named(request.command, request.folds)
     rows = dumps.leaks(found)
     grown = sum(row.nbytes for row in rows)
     head = (

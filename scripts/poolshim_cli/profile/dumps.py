@@ -10,12 +10,20 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
+from ..callsites import NO_STACK, CallSites
 from ..pprof import Profile
 from ..symbols import Symbols
-from .sites import CALLERS, TWO_SIDED_95, error_of, functions_of
+from .sites import TWO_SIDED_95, error_of, functions_of
 
-Stack = tuple[str, ...]  # innermost first
+
+class Stack(NamedTuple):
+    """What tells it from others."""
+
+    functions: tuple[str, ...]  # innermost first
+    site: str
+    callers: tuple[str, ...]  # of the site
 
 
 @dataclass
@@ -44,19 +52,19 @@ class Change:
 
 @dataclass
 class Group:
-    """Stacks of one innermost function."""
+    """Stacks of one call site."""
 
     nbytes: int = 0
     blocks: int = 0
     variance: float = 0.0
-    callers: Counter[Stack] = field(default_factory=Counter)
+    callers: Counter[tuple[str, ...]] = field(default_factory=Counter)
 
     def add(self, stack: Stack, nbytes: int, blocks: int, variance: float) -> None:
         """Adds one."""
         self.nbytes += nbytes
         self.blocks += blocks
         self.variance += variance
-        self.callers[stack[1 : 1 + CALLERS]] += abs(nbytes)
+        self.callers[stack.callers] += abs(nbytes)
 
     def change(self, name: str) -> Change:
         """The row."""
@@ -64,14 +72,15 @@ class Group:
         return Change(name, self.nbytes, self.blocks, error, self.callers.most_common(1)[0][0])
 
 
-def stacks_of(profile: Profile, symbols: Symbols) -> dict[Stack, Sums]:
+def stacks_of(profile: Profile, symbols: Symbols, sites: CallSites) -> dict[Stack, Sums]:
     """Sums by stack."""
     live_objects, live_space = profile.index_of("inuse_objects"), profile.index_of("inuse_space")
     made_objects, made_space = profile.index_of("alloc_objects"), profile.index_of("alloc_space")
     found: defaultdict[Stack, Sums] = defaultdict(Sums)
     for sample in profile.samples:
         values = sample.values
-        sums = found[tuple(functions_of(sample, symbols)) or ("[no stack]",)]
+        functions = tuple(functions_of(sample, symbols)) or (NO_STACK,)
+        sums = found[Stack(functions, *sites.of(symbols.frames_of(sample.locations)))]
         sums.live_bytes += values[live_space]
         sums.live_blocks += values[live_objects]
         sums.made_bytes += values[made_space]
@@ -113,7 +122,7 @@ def changes(
         if kind == "alloc":
             nbytes, blocks = new.made_bytes - old.made_bytes, new.made_blocks - old.made_blocks
         if nbytes != 0 or blocks != 0:
-            groups[stack[0]].add(stack, nbytes, blocks, variance_of(old, new, kind, is_same_run))
+            groups[stack.site].add(stack, nbytes, blocks, variance_of(old, new, kind, is_same_run))
     return [row for row in rows_by_site(groups) if row.nbytes != 0]
 
 
@@ -127,7 +136,7 @@ def leaks(dumps: list[dict[Stack, Sums]]) -> list[Change]:
         if has_grown and last.live_bytes == last.made_bytes:
             first = dumps[0].get(stack, Sums())
             variance = abs(last.live_variance - first.live_variance)
-            groups[stack[0]].add(
+            groups[stack.site].add(
                 stack, last.live_bytes - first.live_bytes, last.live_blocks - first.live_blocks,
                 variance,
             )  # fmt: skip

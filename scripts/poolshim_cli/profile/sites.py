@@ -7,16 +7,17 @@ import math
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 
+from ..callsites import CallSites
+from ..folds import Folds
 from ..pprof import Profile, Sample
 from ..symbols import Symbols
 
-CALLERS = 3  # shown of the heaviest stack of a site
 TWO_SIDED_95 = 1.96
 
 
 @dataclass(frozen=True)
 class Row:
-    """A call site: the innermost function that is not one of the allocator's."""
+    """A call site: the innermost function that is no layer of allocation."""
 
     name: str
     nbytes: int
@@ -39,21 +40,22 @@ def error_of(nbytes: int, blocks: int, interval: int) -> float:
     return blocks * size * size * (1 - hit) / hit
 
 
-def rows_of(profile: Profile, symbols: Symbols, kind: str) -> list[Row]:
+def rows_of(profile: Profile, symbols: Symbols, kind: str, folds: Folds) -> list[Row]:
     """By bytes, the largest first. kind: inuse or alloc."""
+    frames = [symbols.frames_of(sample.locations) for sample in profile.samples]
+    sites = CallSites([frames], folds)
     counts, spaces = profile.index_of(f"{kind}_objects"), profile.index_of(f"{kind}_space")
     nbytes: Counter[str] = Counter()
     blocks: Counter[str] = Counter()
     variance: defaultdict[str, float] = defaultdict(float)
     stacks: defaultdict[str, Counter[tuple[str, ...]]] = defaultdict(Counter)
-    for sample in profile.samples:
-        names = functions_of(sample, symbols)
-        name = names[0] if names else "[no stack]"
+    for sample, stack in zip(profile.samples, frames, strict=True):
+        name, callers = sites.of(stack)
         space, count = sample.values[spaces], sample.values[counts]
         nbytes[name] += space
         blocks[name] += count
         variance[name] += error_of(space, count, profile.period)
-        stacks[name][tuple(names[1 : 1 + CALLERS])] += space
+        stacks[name][callers] += space
     return [
         Row(name, space, blocks[name], round(TWO_SIDED_95 * math.sqrt(variance[name])),
             stacks[name].most_common(1)[0][0])
