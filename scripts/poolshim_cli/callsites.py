@@ -89,6 +89,21 @@ def named_of(frames: Sequence[Frame], at: int) -> int:
     return at
 
 
+def is_layer_of(frames: Sequence[Frame], folds: Folds) -> list[bool]:
+    """Of each frame, whether it allocates for the one that has called it."""
+    interpreter = interpreter_of(frames)
+    return [
+        interpreter is not None and interpreter.fullmatch(one.file) is not None
+        or not one.is_place and folds.has(one.name)
+        for one in frames
+    ]
+
+
+def inner_of(frames: Sequence[Frame], folds: Folds) -> int:
+    """How many innermost frames are layers; not all of them."""
+    return min(layers_of(frames, is_layer_of(frames, folds)), max(len(frames) - 1, 0))
+
+
 def site_of(frames: Sequence[Frame], folds: Folds) -> Site:
     """The innermost function that is no layer; of layers alone the outermost."""
     start = next((at for at, one in enumerate(frames) if START.fullmatch(one.name)), 0)
@@ -97,12 +112,7 @@ def site_of(frames: Sequence[Frame], folds: Folds) -> Site:
         return Site(Frame(NO_STACK), None, ())
     if folds.is_off:
         return Site(frames[0], None, tuple(frames[1 : 1 + CALLERS]))
-    interpreter = interpreter_of(frames)
-    is_layer = [
-        interpreter is not None and interpreter.fullmatch(one.file) is not None
-        or not one.is_place and folds.has(one.name)
-        for one in frames
-    ]
+    is_layer = is_layer_of(frames, folds)
     inner = min(layers_of(frames, is_layer), len(frames) - 1)
     at = named_of(frames, inner) if frames[inner].is_place else inner
     callers = [frames[i] for i in range(at + 1, len(frames)) if not is_layer[i]]

@@ -22,6 +22,9 @@ from under_shim import need
 sys.path.insert(0, str(ROOT / "scripts"))
 
 from poolshim_cli import pprof, symbols  # noqa: E402
+from poolshim_cli.advise import patterns, trace  # noqa: E402
+from poolshim_cli.advise.order import facts_of  # noqa: E402
+from poolshim_cli.advise.report import made_at  # noqa: E402
 from poolshim_cli.callsites import CallSites, Frame  # noqa: E402
 from poolshim_cli.folds import Folds, paths_of  # noqa: E402
 from poolshim_cli.profile.sites import rows_of  # noqa: E402
@@ -239,10 +242,10 @@ def test_inlined_allocations_belong_to_their_callers(
 
 
 def test_the_user_s_patterns(build_dir: Path, saved: Path, tmp_path: Path) -> None:
-    patterns = tmp_path / "patterns"
-    patterns.write_text("# all that load\n\nload_*\n")
+    listed = tmp_path / "patterns"
+    listed.write_text("# all that load\n\nload_*\n")
     read = ("profile", "--read", saved, "--json")
-    folded = report_of(build_dir, *read, "--fold", f"@{patterns}", "--fold=main?")["sites"][0]
+    folded = report_of(build_dir, *read, "--fold", f"@{listed}", "--fold=main?")["sites"][0]
     assert folded["name"] == "main" and folded["nbytes"] / MIB > 0.8 * sum(SIZES.values())
     raw = report_of(build_dir, *read, "--no-fold")["sites"]
     assert not {row["name"] for row in raw} & {"load_orders()", "load_users()"}
@@ -289,3 +292,19 @@ def test_patterns_that_cannot_be_read_are_one_line(tmp_path: Path) -> None:
     done = run_captured([sys.executable, MAIN, "profile", "--fold", f"@{tmp_path}/x", "--", "true"])
     assert done.returncode == 2 and done.stderr == (
         f"poolshim profile: --fold: {tmp_path}/x: No such file or directory\n")  # fmt: skip
+
+
+def test_advise_lists_a_site_from_the_program_s_own_function_on() -> None:
+    found, names = trace.Trace(), symbols.Symbols()
+    inner, outer = found.location(1), found.location(2)
+    names.names = {inner: ["std::__new_allocator<int>::allocate(unsigned long)", "load()"],
+                   outer: ["std::for_each()", "main"]}  # fmt: skip
+    names.lines = {inner: ["new_allocator.h:1", "app.cpp:2"], outer: ["algo.h:3", "app.cpp:4"]}
+
+    def lines_of(*key: int) -> list[str]:
+        return made_at(found, patterns.Site(key, facts_of(found, []), None, ""), names)
+
+    assert lines_of(1, 2) == [
+        "load() (app.cpp:2)", "std::for_each() (algo.h:3)", "main (app.cpp:4)"]  # fmt: skip
+    assert lines_of(2) == ["main (app.cpp:4)"]
+    assert lines_of() == []

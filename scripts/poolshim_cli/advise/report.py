@@ -7,6 +7,8 @@ from collections import Counter
 from dataclasses import asdict, dataclass, field
 from typing import Any, TextIO
 
+from ..callsites import inner_of
+from ..folds import Folds
 from ..pprof import Profile, Sample
 from ..symbols import Symbols, names_of
 from .order import mean_length
@@ -15,6 +17,7 @@ from .replay import Cost, Gain
 from .together import parts_of
 from .trace import LIVE, Trace
 
+FOLDS = Folds()
 LINES_SHOWN = 3  # calls of a site, and places that free
 PARTS_SHOWN = 8  # sites of one region
 NAME_COLUMNS = 40
@@ -118,8 +121,10 @@ def freeing_stacks(trace: Trace, site: Site) -> list[tuple[int, ...]]:
 
 
 def made_at(trace: Trace, site: Site, names: Symbols) -> list[str]:
-    """The calls of a site, innermost first."""
-    return [line for one in site.key for line in names.lines_of(trace.location(one))]
+    """The calls of a site, innermost first, without the layers of allocation that come first."""
+    stack = [trace.location(one) for one in site.key]
+    lines = [line for one in stack for line in names.lines_of(one)]
+    return lines[inner_of(names.frames_of(stack), FOLDS) :]
 
 
 def freed_at(trace: Trace, site: Site, names: Symbols) -> list[str]:
