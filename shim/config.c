@@ -6,6 +6,7 @@
  */
 #include "shim/config.h"
 
+#include "pools/engine/os/auxiliary.h"
 #include "pools/engine/os/syscall.h"
 #include "shim/environment.h"
 #include "shim/text.h"
@@ -338,7 +339,7 @@ void ps_shim_configure(struct ps_config *out) {
     const struct ps_config_input input = {
         .environment = environ,
         .environment_file = "/proc/self/environ",
-        .is_secure = getauxval(AT_SECURE) != 0,
+        .is_secure = ps_auxiliary(AT_SECURE) != 0,
         .message_fd = STDERR_FILENO,
     };
     uint32_t fault_count = ps_config_read(&process_settings, &input);

@@ -6,6 +6,7 @@
 #include "shim/profile.h"
 
 #include "pools/engine/base/bits.h"
+#include "pools/engine/os/clock.h"
 #include "pools/engine/os/os.h"
 #include "pools/engine/profile/countdown.h"
 #include "pools/engine/profile/pinned.h"
@@ -232,8 +233,8 @@ static void put_type(struct writer *writer, unsigned field, enum string type, en
 }
 
 static void put_head(struct writer *writer) {
-    struct timespec now = {0};
-    (void)clock_gettime(CLOCK_REALTIME, &now);
+    struct timespec now;
+    ps_clock_read(CLOCK_REALTIME, &now);
     put_type(writer, PROFILE_SAMPLE_TYPE, STRING_ALLOC_OBJECTS, STRING_COUNT);
     put_type(writer, PROFILE_SAMPLE_TYPE, STRING_ALLOC_SPACE, STRING_BYTES);
     put_type(writer, PROFILE_SAMPLE_TYPE, STRING_INUSE_OBJECTS, STRING_COUNT);

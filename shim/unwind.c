@@ -5,6 +5,7 @@
 #include "shim/unwind.h"
 
 #include "pools/engine/base/bits.h"
+#include "pools/engine/os/auxiliary.h"
 #include "pools/engine/os/syscall.h"
 
 #include <errno.h>
@@ -30,7 +31,7 @@ PS_AT_START void ps_unwind_start(void) {
     /* The kernel puts the program's name behind the stack of the main thread. */
     struct rlimit limit;
     if (getrlimit(RLIMIT_STACK, &limit) == 0) {
-        main_stack_end = ps_round_down((uintptr_t)getauxval(AT_EXECFN), WORD_BYTES);
+        main_stack_end = ps_round_down((uintptr_t)ps_auxiliary(AT_EXECFN), WORD_BYTES);
         main_stack_bytes = ps_min(limit.rlim_cur, MAIN_STACK_LIMIT);
     }
 }

@@ -76,7 +76,8 @@ uint64_t ps_os_memory_bytes(void);
  * system calls. */
 uint64_t ps_os_rss_bytes(void);
 
-/* Milliseconds on a monotonic clock: cheap, with a resolution of a few milliseconds. */
+/* Milliseconds on a clock that never goes backward, even if the system's does: cheap, with a
+ * resolution of a few milliseconds. */
 uint64_t ps_os_now_ms(void);
 
 /* Microseconds on a precise monotonic clock, of which the other one may be some periods behind.
@@ -87,7 +88,8 @@ uint64_t ps_os_now_us(void);
 uint32_t ps_os_thread_number(void);
 
 /* The number of the processor that runs the calling thread, which may be another one a moment
- * later. A few nanoseconds; a system call where neither libc nor the vDSO knows it. */
+ * later. A nanosecond; a system call where libc has not registered the thread (ps_os_rseq_offset).
+ */
 uint32_t ps_os_cpu(void);
 
 /* From a thread's pointer to the area by which the kernel knows its restartable sequences (rseq.h),

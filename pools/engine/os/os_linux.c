@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The OS contract on Linux. Called by page/, heap/ and locks. Calls the kernel only, except for the
- * clock and the processor's number: libc reads both without a system call. No locks.
+ * The OS contract on Linux. Called by page/, heap/ and locks. Calls the kernel only, and its
+ * code in the process for the clock and the processor's number. No locks.
  */
+#include "pools/engine/base/atomic.h"
 #include "pools/engine/base/bits.h"
+#include "pools/engine/os/auxiliary.h"
+#include "pools/engine/os/clock.h"
 #include "pools/engine/os/os.h"
 #include "pools/engine/os/syscall.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
-#include <sched.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -24,6 +26,11 @@
 #include <time.h>
 
 #define CPU_MASK_WORDS 128 /* more processors than Linux allows */
+
+/* The word of the processor in the area of restartable sequences, and the first of its values that
+ * say that the thread is not registered. */
+#define RSEQ_CPU_INDEX 1
+#define CPU_UNKNOWN ((uint32_t)-2)
 
 /* mincore writes one byte for each page, qemu-user one for each page of the machine, which may be
  * smaller than the program's: buffers have room for as many. */
@@ -142,7 +149,15 @@ void ps_os_advise_huge(void *base, size_t bytes, bool is_wanted) {
                       is_wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 }
 
-size_t ps_os_page_bytes(void) { return (size_t)getauxval(AT_PAGESZ); }
+size_t ps_os_page_bytes(void) {
+    static size_t x_bytes;
+    size_t bytes = ps_load_relaxed(&x_bytes); /* relaxed, both: each thread finds the same */
+    if (PS_UNLIKELY(bytes == 0)) {
+        bytes = (size_t)ps_auxiliary(AT_PAGESZ);
+        ps_store_relaxed(&x_bytes, bytes);
+    }
+    return bytes;
+}
 
 uint64_t ps_os_memory_bytes(void) {
     struct sysinfo info = {0};
@@ -161,23 +176,56 @@ uint64_t ps_os_rss_bytes(void) {
     return is_read ? resident_pages * ps_os_page_bytes() : 0;
 }
 
-uint64_t ps_os_now_ms(void) {
+static uint64_t read_ms(void) {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    ps_clock_read(CLOCK_MONOTONIC_COARSE, &now);
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-uint64_t ps_os_now_us(void) {
+uint64_t ps_os_now_ms(void) {
+    static struct ps_clock clock;
+    return ps_clock_steady(&clock, read_ms);
+}
+
+static uint64_t read_us(void) {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    ps_clock_read(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+uint64_t ps_os_now_us(void) {
+    static struct ps_clock clock;
+    return ps_clock_steady(&clock, read_us);
 }
 
 uint32_t ps_os_thread_number(void) { return (uint32_t)ps_syscall3(SYS_gettid, 0, 0, 0); }
 
+typedef int cpu_function(unsigned *cpu, unsigned *node, void *unused);
+
+/* For vDSOs without such a function. */
+static int cpu_by_call(unsigned *cpu, unsigned *node, void *unused) {
+    return (int)ps_syscall3(SYS_getcpu, (long)cpu, (long)node, (long)unused);
+}
+
+/* The processor of a thread that libc has not registered. */
+static PS_COLD uint32_t ask_cpu(void) {
+    static cpu_function *x_found;
+    unsigned cpu = 0;
+    cpu_function *found = ps_load_relaxed(&x_found); /* relaxed, both: all find the same */
+    if (found == NULL) {
+        found = (cpu_function *)ps_auxiliary_vdso("__vdso_getcpu");
+        found = found != NULL ? found : cpu_by_call;
+        ps_store_relaxed(&x_found, found);
+    }
+    return found(&cpu, NULL, NULL) == 0 ? cpu : 0;
+}
+
 uint32_t ps_os_cpu(void) {
-    int cpu = sched_getcpu();
-    return cpu >= 0 ? (uint32_t)cpu : 0;
+    ptrdiff_t area = ps_os_rseq_offset();
+    const uint32_t *words = (const uint32_t *)(ps_thread_pointer() + (uintptr_t)area);
+    /* relaxed: the kernel writes it, for this thread. */
+    uint32_t cpu = area != 0 ? ps_load_relaxed(&words[RSEQ_CPU_INDEX]) : CPU_UNKNOWN;
+    return PS_LIKELY(cpu < CPU_UNKNOWN) ? cpu : ask_cpu();
 }
 
 ptrdiff_t ps_os_rseq_offset(void) {
