@@ -16,6 +16,7 @@
 
 #include "pools/engine/heap/large.h"
 #include "pools/engine/os/os.h"
+#include "pools/engine/os/signals.h"
 
 /* std::nothrow_t is an empty object passed by reference. */
 struct nothrow;
@@ -29,7 +30,7 @@ PS_COLD static PS_NORETURN void die(void) {
     static const char line[] = "poolshim: out of memory in operator new, and no C++ run-time to "
                                "throw bad_alloc\n";
     ps_os_write(2, line, sizeof line - 1);
-    abort();
+    ps_signals_abort();
 }
 
 /* The next definition of an operator new behind this library, as seen from the caller. */

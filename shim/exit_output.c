@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See exit_output.h. Calls libc and the kernel only. No locks; two threads that write a file of the
+ * See exit_output.h. Calls the kernel only: no function that a program may have interposed, and no
+ * point of cancellation. No locks; two threads that write a file of the
  * same name differ by their thread ids, the later rename wins.
  */
 #include "shim/exit_output.h"
 
-#include "pools/engine/os/syscall.h"
+#include "pools/engine/os/files.h"
+#include "pools/engine/os/signals.h"
 #include "shim/text.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #define BUFFER_BYTES 1024
@@ -33,7 +32,7 @@ static PS_SPARSE char start_directory[PATH_MAX];
 
 static struct stream stream_of(int fd) {
     struct stat status;
-    if (fd < 0 || fstat(fd, &status) != 0) {
+    if (fd < 0 || ps_file_status(fd, &status) != 0) {
         return (struct stream){.fd = -1};
     }
     return (struct stream){.fd = fd, .device = status.st_dev, .inode = status.st_ino};
@@ -50,9 +49,9 @@ static bool is_same_file(struct stream a, struct stream b) {
 static int copy_stderr(void) {
     static const int lowest[] = {1000, 200, 10};
     for (size_t i = 0; i < sizeof lowest / sizeof lowest[0]; i++) {
-        int fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, lowest[i]);
+        long fd = ps_file_copy(STDERR_FILENO, lowest[i]);
         if (fd >= 0) {
-            return fd;
+            return (int)fd;
         }
     }
     return -1;
@@ -64,14 +63,12 @@ void ps_exit_output_start(void) {
         return;
     }
     has_started = true;
-    int saved_errno = errno;
     kept_stderr = stream_of(copy_stderr());
     /* A daemon's chdir("/") must not move a relative file name. */
     if (ps_syscall_failed(
             ps_syscall3(SYS_getcwd, (long)start_directory, sizeof start_directory, 0))) {
         start_directory[0] = '\0';
     }
-    errno = saved_errno;
 }
 
 const char *ps_exit_output_directory(void) { return start_directory; }
@@ -84,31 +81,19 @@ int ps_exit_output_stderr(void) {
 }
 
 void ps_signal_guard_enter(struct ps_signal_guard *guard) {
-    sigemptyset(&guard->blocked);
-    sigaddset(&guard->blocked, SIGPIPE);
-    sigaddset(&guard->blocked, SIGXFSZ);
-    sigemptyset(&guard->pending_before);
-    sigpending(&guard->pending_before);
-    pthread_sigmask(SIG_BLOCK, &guard->blocked, &guard->before);
+    guard->pending_before = ps_signals_pending();
+    guard->blocked_before = ps_signals_block(PS_SIGNAL_BIT(SIGPIPE) | PS_SIGNAL_BIT(SIGXFSZ));
 }
 
 void ps_signal_guard_leave(struct ps_signal_guard *guard) {
     static const int signals[] = {SIGPIPE, SIGXFSZ};
-    const struct timespec no_wait = {0};
-    sigset_t pending;
-    sigemptyset(&pending);
-    sigpending(&pending);
+    uint64_t ours = ps_signals_pending() & ~guard->pending_before;
     for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
-        bool is_ours = sigismember(&pending, signals[i]) == 1 &&
-                       sigismember(&guard->pending_before, signals[i]) == 0;
-        sigset_t one;
-        sigemptyset(&one);
-        sigaddset(&one, signals[i]);
-        if (is_ours) {
-            (void)sigtimedwait(&one, NULL, &no_wait);
+        if ((ours & PS_SIGNAL_BIT(signals[i])) != 0) {
+            ps_signals_consume(signals[i]);
         }
     }
-    pthread_sigmask(SIG_SETMASK, &guard->before, NULL);
+    ps_signals_set_blocked(guard->blocked_before);
 }
 
 /*
@@ -217,16 +202,15 @@ struct contents {
     const void *context;
 };
 
-static int write_and_close(int fd, const struct contents *contents) {
+/* fd: open, or an error as the kernel returns it. */
+static int write_and_close(long fd, const struct contents *contents) {
     if (fd < 0) {
-        return errno;
+        return (int)-fd;
     }
-    int error = contents->write(fd, contents->context);
-    /* close reports what a network file system could not store. */
-    if (close(fd) != 0 && error == 0) {
-        error = errno;
-    }
-    return error;
+    int error = contents->write((int)fd, contents->context);
+    /* Closing reports what a network file system could not store. */
+    long closed = ps_file_close((int)fd);
+    return error != 0 ? error : (int)-closed;
 }
 
 static int write_and_rename(int directory, const char *name, const struct contents *contents) {
@@ -238,21 +222,21 @@ static int write_and_rename(int directory, const char *name, const struct conten
     ps_text_add_str(&text, (struct ps_str){.data = "", .length = 1});
 
     const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
-    int fd = openat(directory, temporary, flags, FILE_MODE);
-    if (fd < 0 && errno == EEXIST) {
+    long fd = ps_file_open(directory, temporary, flags, FILE_MODE);
+    if (fd == -EEXIST) {
         /* Left by a process that was killed while writing and had the same id. */
-        unlinkat(directory, temporary, 0);
-        fd = openat(directory, temporary, flags, FILE_MODE);
+        (void)ps_file_remove(directory, temporary);
+        fd = ps_file_open(directory, temporary, flags, FILE_MODE);
     }
     if (fd < 0) {
-        return errno;
+        return (int)-fd;
     }
     int error = write_and_close(fd, contents);
-    if (error == 0 && renameat(directory, temporary, directory, name) != 0) {
-        error = errno;
+    if (error == 0) {
+        error = (int)-ps_file_rename(directory, temporary, name);
     }
     if (error != 0) {
-        unlinkat(directory, temporary, 0);
+        (void)ps_file_remove(directory, temporary);
     }
     return error;
 }
@@ -265,19 +249,21 @@ static int write_and_rename(int directory, const char *name, const struct conten
 static int write_in_place(int directory, const char *name, const char *path,
                           const struct contents *contents) {
     struct stat status;
-    bool is_regular = fstatat(directory, name, &status, 0) == 0 && S_ISREG(status.st_mode);
+    bool is_regular =
+        ps_file_status_at(directory, name, &status, 0) == 0 && S_ISREG(status.st_mode);
     bool is_device = strncmp(path, "/dev/", 5) == 0 || strncmp(path, "/proc/", 6) == 0;
     int how = is_regular && !is_device ? O_TRUNC : O_APPEND;
     int flags = O_WRONLY | O_CREAT | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | how;
-    return write_and_close(openat(directory, name, flags, FILE_MODE), contents);
+    return write_and_close(ps_file_open(directory, name, flags, FILE_MODE), contents);
 }
 
 static int write_named(int directory, const char *name, const char *path,
                        const struct contents *contents) {
     struct stat status;
-    bool exists = fstatat(directory, name, &status, AT_SYMLINK_NOFOLLOW) == 0;
-    if (!exists && errno != ENOENT) {
-        return errno;
+    long found = ps_file_status_at(directory, name, &status, AT_SYMLINK_NOFOLLOW);
+    bool exists = found == 0;
+    if (!exists && found != -ENOENT) {
+        return (int)-found;
     }
     if (exists && !S_ISREG(status.st_mode)) {
         return write_in_place(directory, name, path, contents);
@@ -306,14 +292,15 @@ int ps_report_file_write(const char *pattern, const char *directory, ps_report_w
         last = *name;
         path[name - path] = '\0';
     }
-    int parent = open(slash == NULL ? "." : path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    error = parent < 0 ? errno : 0;
+    long parent =
+        ps_file_open(AT_FDCWD, slash == NULL ? "." : path, O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
+    error = parent < 0 ? (int)-parent : 0;
     if (slash != NULL) {
         path[name - path] = last;
     }
     if (error == 0) {
-        error = *name == '\0' ? EISDIR : write_named(parent, name, path, &contents);
-        close(parent);
+        error = *name == '\0' ? EISDIR : write_named((int)parent, name, path, &contents);
+        (void)ps_file_close((int)parent);
     }
     return error;
 }

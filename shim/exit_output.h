@@ -8,9 +8,9 @@
 #ifndef PS_SHIM_EXIT_OUTPUT_H
 #define PS_SHIM_EXIT_OUTPUT_H
 
-#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* ---- the end of the process ---- */
 
@@ -33,9 +33,8 @@ void ps_exit_output_unwritten(const char *option, const char *path, int error);
  * consumes it if our write raised it.
  */
 struct ps_signal_guard {
-    sigset_t blocked;
-    sigset_t before;
-    sigset_t pending_before;
+    uint64_t blocked_before;
+    uint64_t pending_before;
 };
 
 void ps_signal_guard_enter(struct ps_signal_guard *guard);

@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -119,10 +120,7 @@ static void print_free_sizes(FILE *stream, const struct ps_census *census) {
     fputs("</sizes>\n", stream);
 }
 
-PS_EXPORT int malloc_info(int options, FILE *stream) {
-    if (options != 0) {
-        return EINVAL;
-    }
+static void print_info(FILE *stream) {
     struct ps_census census;
     struct figures figures;
     ps_census_take(&census);
@@ -138,6 +136,17 @@ PS_EXPORT int malloc_info(int options, FILE *stream) {
             (unsigned long long)figures.map_count, (unsigned long long)figures.map_bytes);
     print_system(stream, &figures);
     fputs("</malloc>\n", stream);
+}
+
+PS_EXPORT int malloc_info(int options, FILE *stream) {
+    int state;
+    if (options != 0) {
+        return EINVAL;
+    }
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE,
+                                 &state); /* stdio has cancellation points */
+    print_info(stream);
+    (void)pthread_setcancelstate(state, NULL);
     return 0;
 }
 

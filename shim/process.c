@@ -11,10 +11,10 @@
 #include "shim/text.h"
 
 #include <elf.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <link.h>
 #include <string.h>
-#include <unistd.h>
 
 #define PATH_BYTES 128
 #define FILE_BYTES 2048 /* smaps_rollup has 900 bytes, status 1500 with the lines in use in 700 */
@@ -109,7 +109,10 @@ static const char *name_of(struct ps_mappings *mappings, const struct dl_phdr_in
     if (info->dlpi_name != NULL && info->dlpi_name[0] != '\0') {
         return store_name(mappings, info->dlpi_name, strlen(info->dlpi_name));
     }
-    ssize_t length = mappings->count == 0 ? readlink("/proc/self/exe", path, sizeof path) : 0;
+    long length = mappings->count == 0
+                      ? ps_syscall6(SYS_readlinkat, AT_FDCWD, (long)"/proc/self/exe", (long)path,
+                                    sizeof path, 0, 0)
+                      : 0;
     return length > 0 ? store_name(mappings, path, (size_t)length) : "";
 }
 

@@ -4,7 +4,9 @@
  * See stats.h.
  *
  * A handler may interrupt any instruction of the program, ours included, so the report is taken
- * without locks (ps_census_peek) and everything else is system calls. The report and the buffer are
+ * without locks (ps_census_peek) and everything else is system calls. None of that is a point of
+ * cancellation, at which the interrupted thread could end in the middle of malloc; while a handler
+ * runs, the signals by which libc cancels at once are blocked too. The report and the buffer are
  * static: the interrupted thread may have little stack left. One report is written at a time; a
  * request for another meanwhile is dropped, since it would say the same. No locks.
  */
@@ -12,16 +14,15 @@
 
 #include "pools/engine/heap/maintenance.h"
 #include "pools/engine/os/os.h"
+#include "pools/engine/os/signals.h"
 #include "pools/engine/os/syscall.h"
 #include "shim/config.h"
 #include "shim/exit_output.h"
 
-#include <errno.h>
 #include <signal.h>
-#include <time.h>
 
 #define BUFFER_BYTES 1024
-#define PAUSE_NS 1000000L /* a millisecond; a second in all */
+#define PAUSE_MS 1
 #define PAUSES 1000
 #define MS_PER_SECOND 1000
 
@@ -70,9 +71,8 @@ static void write_to_target(void) {
     }
 }
 
-/* Leaves errno alone. now_ms: not 0 for a periodic report. */
+/* now_ms: not 0 for a periodic report. */
 static void write_now(uint64_t now_ms) {
-    int saved_errno = errno;
     struct ps_signal_guard guard;
     if (begin()) {
         ps_signal_guard_enter(&guard);
@@ -84,7 +84,6 @@ static void write_now(uint64_t now_ms) {
         ps_signal_guard_leave(&guard);
         end();
     }
-    errno = saved_errno;
 }
 
 /* ---- signals ---- */
@@ -96,37 +95,34 @@ static void on_dump(int number) {
 
 /* Waits for a report that another thread is writing, which the end of the process would cut. */
 static void await_writer(void) {
-    const struct timespec pause = {.tv_nsec = PAUSE_NS};
     uint32_t self = process();
     /* acquire: as in begin. */
     for (int i = 0; i < PAUSES && ps_load_acquire(&x_writer) == self; i++) {
-        (void)nanosleep(&pause, NULL);
+        ps_os_wait_ms(&x_writer, self, PAUSE_MS);
     }
 }
 
 /* The program would have ended by the signal, and does so. A second one meanwhile changes nothing.
  */
 static void on_end(int number) {
-    struct sigaction action = {.sa_handler = SIG_DFL};
     uint32_t self = process();
     if (ps_exchange_acquire(&x_ending, self) == self) { /* acquire: one thread goes on */
         return;
     }
     await_writer();
     write_now(0);
-    (void)sigaction(number, &action, NULL);
-    (void)raise(number); /* delivered when this handler returns */
+    (void)ps_signals_set_action(number, (struct ps_signal_action){.handler = SIG_DFL});
+    ps_signals_raise(number); /* delivered when this handler returns */
 }
 
 static void install(int number, void (*handler)(int), bool is_only_default) {
-    struct sigaction action = {.sa_handler = SIG_DFL};
-    if (sigaction(number, NULL, &action) != 0 ||
-        (is_only_default && action.sa_handler != SIG_DFL)) {
+    struct ps_signal_action action;
+    if (!ps_signals_action(number, &action) || (is_only_default && action.handler != SIG_DFL)) {
         return;
     }
-    action = (struct sigaction){.sa_handler = handler, .sa_flags = SA_RESTART};
-    (void)sigfillset(&action.sa_mask);
-    (void)sigaction(number, &action, NULL);
+    action = (struct ps_signal_action){
+        .handler = handler, .flags = SA_RESTART, .blocked = PS_SIGNALS_ALL};
+    (void)ps_signals_set_action(number, action);
 }
 
 static int number_of(enum ps_dump_signal name) {
@@ -158,7 +154,6 @@ void ps_maintenance_report(uint64_t now_ms) { (void)ps_stats_tick(now_ms); }
 
 PS_AT_START void ps_stats_live_start(void) {
     const struct ps_settings *settings = ps_shim_settings();
-    int saved_errno = errno;
     if (settings->stats_target != PS_STATS_OFF) {
         install(SIGTERM, on_end, true);
     }
@@ -170,5 +165,4 @@ PS_AT_START void ps_stats_live_start(void) {
         /* relaxed: the program has no threads yet. */
         ps_store_relaxed(&ps_maintenance_x_report_ms, ps_os_now_ms() + every_ms);
     }
-    errno = saved_errno;
 }

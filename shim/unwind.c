@@ -30,7 +30,7 @@ PS_AT_START void ps_unwind_start(void) {
     ps_unwind_object_start();
     /* The kernel puts the program's name behind the stack of the main thread. */
     struct rlimit limit;
-    if (getrlimit(RLIMIT_STACK, &limit) == 0) {
+    if (ps_syscall6(SYS_prlimit64, 0, RLIMIT_STACK, 0, (long)&limit, 0, 0) == 0) {
         main_stack_end = ps_round_down((uintptr_t)ps_auxiliary(AT_EXECFN), WORD_BYTES);
         main_stack_bytes = ps_min(limit.rlim_cur, MAIN_STACK_LIMIT);
     }

@@ -6,8 +6,8 @@
 #include "pools/engine/base/digits.h"
 #include "pools/engine/harden/guard.h"
 #include "pools/engine/os/lock.h"
+#include "pools/engine/os/signals.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define LINE_BYTES 512
@@ -126,7 +126,7 @@ PS_COLD PS_NORETURN void ps_guard_die(const char *call, const char *what, const 
     strncat(text, call, WHAT_BYTES / 2);
     strncat(text, what, WHAT_BYTES / 2 - 1);
     write_report(text, address, record, 0);
-    abort();
+    ps_signals_abort();
 }
 
 /* "heap overflow (write) at" */

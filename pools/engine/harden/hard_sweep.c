@@ -18,10 +18,9 @@
 #include "pools/engine/heap/remote.h"
 #include "pools/engine/heap/shadow.h"
 #include "pools/engine/os/lock.h"
+#include "pools/engine/os/os.h"
 #include "pools/engine/page/page_cache.h"
 #include "pools/engine/small/span_remote.h"
-
-#include <time.h>
 
 #define SWEEP_BYTES ((size_t)64 << 20) /* upper bound: 10 ms */
 #define LOOKS 3                        /* checks that must agree */
@@ -54,7 +53,7 @@ static const char *damage(const struct ps_span *span, const void *block, const u
 }
 
 PS_COLD void ps_hard_check_other(const struct ps_span *span, const void *block) {
-    const struct timespec moment = {.tv_nsec = 1000000};
+    uint32_t no_one = 0;
     const uint8_t *mark = ps_shadow_at(block);
     const char *what = NULL;
     for (int i = 0; i < LOOKS; i++) {
@@ -62,7 +61,7 @@ PS_COLD void ps_hard_check_other(const struct ps_span *span, const void *block) 
         if (what == NULL) {
             return;
         }
-        (void)nanosleep(&moment, NULL);
+        ps_os_wait_ms(&no_one, 0, 1);
     }
     ps_misuse(what, span, block);
 }

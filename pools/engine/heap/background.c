@@ -8,11 +8,11 @@
 #include "pools/engine/heap/heap.h"
 #include "pools/engine/os/lock.h"
 #include "pools/engine/os/os.h"
+#include "pools/engine/os/signals.h"
 #include "pools/engine/page/medium.h"
 #include "pools/engine/page/retention.h"
 
 #include <errno.h>
-#include <signal.h>
 
 /* Addresses; memory is taken for what is touched. Frames are small, libc's thread descriptor, the
  * program's thread-local variables and the frame of libc's own signals come on top. */
@@ -193,10 +193,13 @@ static void note_process(void) {
 }
 
 /* PHASE_BUSY: waits for the end of a thread of this process. One of a parent, after a fork that
- * ran no handlers, does not exist. */
+ * ran no handlers, does not exist. The calling thread is not cancelled here. */
 static void join(void) {
+    int state;
     if (process == NULL || ps_load_relaxed(process) != 0) { /* relaxed: PHASE_BUSY */
+        (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
         (void)pthread_join(thread, NULL);
+        (void)pthread_setcancelstate(state, NULL);
     }
 }
 
@@ -212,14 +215,11 @@ static void await_begin(void) {
     }
 }
 
-/* All signals are the program's threads'. Those that libc needs are not in the set. */
+/* All signals are the program's threads', except for those that libc needs. */
 static int create_thread(ps_background_create *create, const pthread_attr_t *attributes) {
-    sigset_t all;
-    sigset_t before;
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    uint64_t before = ps_signals_block(PS_SIGNALS_OF_PROGRAM);
     int error = create(&thread, attributes, run, NULL);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    ps_signals_set_blocked(before);
     return error;
 }
 

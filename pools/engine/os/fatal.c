@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See fatal.h. Called from any layer after a misuse or a failed check. The handler is installed by
- * libc's sigaction, not the raw call, because it supplies the code through which a handler returns.
- * ps_fault_watch writes the variables below before the handler can run.
+ * See fatal.h. Called from any layer after a misuse or a failed check, with any lock held: no
+ * function of libc is called, which a program may have interposed. ps_fault_watch writes the
+ * variables below before the handler can run.
  */
 #include "pools/engine/os/fatal.h"
 
 #include "pools/engine/base/compiler.h"
 #include "pools/engine/base/digits.h"
 #include "pools/engine/os/os.h"
+#include "pools/engine/os/signals.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 #include <ucontext.h>
 
@@ -60,7 +59,7 @@ void ps_report_address(const char *what, const void *address) {
 
 PS_COLD PS_NORETURN void ps_fatal_address(const char *what, const void *address) {
     ps_report_address(what, address);
-    abort();
+    ps_signals_abort();
 }
 
 PS_COLD PS_NORETURN void ps_fatal_block(const char *what, const void *block, size_t class_bytes) {
@@ -72,12 +71,12 @@ PS_COLD PS_NORETURN void ps_fatal_block(const char *what, const void *block, siz
     add_number(&line, ps_os_thread_number(), 10);
     add_words(&line, ")", LINE_BYTES);
     print(&line);
-    abort();
+    ps_signals_abort();
 }
 
 PS_COLD PS_NORETURN void ps_check_failed(const char *text) {
     ps_os_write(2, text, strlen(text));
-    abort();
+    ps_signals_abort();
 }
 
 /* ---- faults ---- */
@@ -90,8 +89,10 @@ static const int signals[] = {SIGSEGV, SIGBUS};
 
 #define SIGNAL_COUNT (sizeof signals / sizeof signals[0])
 
+typedef void fault_handler(int number, siginfo_t *info, void *context);
+
 static ps_fault_claim *claimant;
-static PS_SPARSE struct sigaction previous[SIGNAL_COUNT];
+static PS_SPARSE struct ps_signal_action previous[SIGNAL_COUNT];
 
 #if defined(__x86_64__)
 
@@ -131,44 +132,40 @@ static void read_context(const ucontext_t *context, struct ps_fault *fault) {
 #endif
 
 /* Performs the action that was installed before ours, as the kernel would. */
-static void pass_on(int number, struct sigaction *earlier, siginfo_t *info, void *context) {
+static void pass_on(int number, struct ps_signal_action *earlier, siginfo_t *info, void *context) {
     bool is_fault = info->si_code > 0; /* otherwise it was sent by kill, and no instruction faults
                                         * again */
-    if ((earlier->sa_flags & SA_SIGINFO) == 0 &&
-        (earlier->sa_handler == SIG_DFL || earlier->sa_handler == SIG_IGN)) {
-        if (earlier->sa_handler == SIG_IGN && !is_fault) {
+    if ((earlier->flags & SA_SIGINFO) == 0 &&
+        (earlier->handler == SIG_DFL || earlier->handler == SIG_IGN)) {
+        if (earlier->handler == SIG_IGN && !is_fault) {
             return;
         }
-        earlier->sa_handler = SIG_DFL; /* the kernel ignores no fault */
-        (void)sigaction(number, earlier, NULL);
+        earlier->handler = SIG_DFL; /* the kernel ignores no fault */
+        (void)ps_signals_set_action(number, *earlier);
         if (!is_fault) {
-            (void)raise(number); /* blocked here; delivered when the handler has returned */
+            ps_signals_raise(number); /* blocked here; delivered when the handler has returned */
         }
         return;
     }
-    struct sigaction action = *earlier;
-    if (((unsigned)action.sa_flags & SA_RESETHAND) != 0) {
-        earlier->sa_flags = 0;
-        earlier->sa_handler = SIG_DFL;
+    struct ps_signal_action action = *earlier;
+    if ((action.flags & SA_RESETHAND) != 0) {
+        earlier->flags = 0;
+        earlier->handler = SIG_DFL;
     }
     /* The return from the handler restores the mask that was in force. */
-    (void)pthread_sigmask(SIG_BLOCK, &action.sa_mask, NULL);
-    if ((action.sa_flags & SA_NODEFER) != 0) {
-        sigset_t own;
-        sigemptyset(&own);
-        sigaddset(&own, number);
-        (void)pthread_sigmask(SIG_UNBLOCK, &own, NULL);
+    (void)ps_signals_block(action.blocked);
+    if ((action.flags & SA_NODEFER) != 0) {
+        ps_signals_unblock(PS_SIGNAL_BIT(number));
     }
-    if ((action.sa_flags & SA_SIGINFO) != 0) {
-        action.sa_sigaction(number, info, context);
+    if ((action.flags & SA_SIGINFO) != 0) {
+        ((fault_handler *)(uintptr_t)action.handler)(number, info, context);
     } else {
-        action.sa_handler(number);
+        action.handler(number);
     }
 }
 
 static void on_fault(int number, siginfo_t *info, void *context) {
-    int saved_errno = errno;
-    struct sigaction *earlier = &previous[number == signals[0] ? 0 : 1];
+    struct ps_signal_action *earlier = &previous[number == signals[0] ? 0 : 1];
     bool is_claimed = false;
     if (info->si_code > 0) {
         struct ps_fault fault = {.address = info->si_addr};
@@ -176,21 +173,20 @@ static void on_fault(int number, siginfo_t *info, void *context) {
         is_claimed = claimant(&fault);
     }
     if (is_claimed) {
-        (void)sigaction(number, earlier, NULL);
+        (void)ps_signals_set_action(number, *earlier);
     } else {
         pass_on(number, earlier, info, context);
     }
-    errno = saved_errno;
 }
 
 PS_COLD void ps_fault_watch(ps_fault_claim *claim) {
-    struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK};
-    sigemptyset(&action.sa_mask);
+    const struct ps_signal_action action = {.handler = (void (*)(int))(uintptr_t)on_fault,
+                                            .flags = SA_SIGINFO | SA_ONSTACK};
     claimant = claim;
     for (size_t i = 0; i < SIGNAL_COUNT; i++) {
         /* Save the present action first, so that no fault in between misses it. */
-        if (sigaction(signals[i], NULL, &previous[i]) == 0) {
-            (void)sigaction(signals[i], &action, NULL);
+        if (ps_signals_action(signals[i], &previous[i])) {
+            (void)ps_signals_set_action(signals[i], action);
         }
     }
 }
