@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The system's view of this process: its memory, from /proc, for statistics; and the program and
- * libraries that are loaded, for profiles. Owns nothing, allocates nothing, takes no lock but the
- * loader's, leaves errno alone.
+ * libraries that are loaded, for profiles. Owns nothing, allocates nothing, takes no lock, calls
+ * the kernel only, leaves errno alone.
  */
 #ifndef PS_SHIM_PROCESS_H
 #define PS_SHIM_PROCESS_H

@@ -53,7 +53,9 @@ static struct ps_lock list_lock = PS_LOCK_INIT_UNDO(PS_RANK_MAGAZINE, &list_undo
 static struct ps_magazine *all;
 static struct ps_magazine *spare;
 static pthread_key_t exit_key;
-static uint32_t x_has_key; /* 0: not tried, 1: yes, 2: all keys are taken */
+static uint32_t x_key_state;
+
+enum key_state { KEY_UNTRIED = 0, KEY_READY, KEY_REFUSED /* all are taken */, KEY_BUSY };
 
 /* ---- emptying ---- */
 
@@ -167,19 +169,16 @@ static void give_up(void *magazine) {
     ps_lock_release(&list_lock);
 }
 
-/* Without a key the magazines of ended threads would not be emptied. */
-static bool has_key(void) {
-    uint32_t state = ps_load_acquire(&x_has_key); /* acquire: pairs with the release below */
-    if (state == 0) {
-        ps_lock_acquire(&list_lock);
-        state = ps_load_relaxed(&x_has_key); /* relaxed: under the lock */
-        if (state == 0) {
-            state = pthread_key_create(&exit_key, give_up) == 0 ? 1 : 2;
-            ps_store_release(&x_has_key, state); /* release: makes the key visible */
-        }
-        ps_lock_release(&list_lock);
+/* Without a key the magazines of ended threads would not be emptied. No lock is held while libc
+ * creates it: an interposed function may allocate. */
+static uint32_t make_key(void) {
+    uint32_t state = KEY_UNTRIED;
+    /* acquire: pairs with the release below. */
+    if (ps_cas_strong_acq_rel(&x_key_state, &state, (uint32_t)KEY_BUSY)) {
+        state = pthread_key_create(&exit_key, give_up) == 0 ? KEY_READY : KEY_REFUSED;
+        ps_store_release(&x_key_state, state); /* release: makes the key visible */
     }
-    return state == 1;
+    return state;
 }
 
 static struct ps_magazine *make(void) {
@@ -209,15 +208,16 @@ static struct ps_magazine *make(void) {
     return magazine;
 }
 
-/* Creates the magazine at the thread's first call; leaves it without one when memory is
- * exhausted. */
+/* Creates the magazine at the thread's first call; leaves it without one when memory is exhausted,
+ * or the key is being created. */
 static PS_COLD void acquire(void) {
     ps_pages_start();
-    if (ps_poison_is_on || !has_key()) {
+    uint32_t key_state = ps_poison_is_on ? KEY_REFUSED : make_key();
+    if (key_state == KEY_REFUSED) {
         ps_magazine = &ended;
         return;
     }
-    struct ps_magazine *magazine = make();
+    struct ps_magazine *magazine = key_state == KEY_READY ? make() : NULL;
     if (magazine == NULL) {
         return;
     }
@@ -343,7 +343,13 @@ size_t ps_magazine_all_bytes(void) {
     return bytes;
 }
 
-void ps_magazine_fork_child(void) { ps_lock_fork_child(&list_lock); }
+void ps_magazine_fork_child(void) {
+    ps_lock_fork_child(&list_lock);
+    if (ps_load_relaxed(&x_key_state) ==
+        KEY_BUSY) { /* relaxed: one thread; the parent is about it */
+        ps_store_relaxed(&x_key_state, (uint32_t)KEY_UNTRIED);
+    }
+}
 
 void ps_magazine_fork_salvage(void) {
     for (struct ps_magazine *magazine = all; magazine != NULL; magazine = magazine->next) {

@@ -28,8 +28,6 @@
 #include "pools/engine/small/span.h"
 #include "pools/engine/small/span_remote.h"
 
-#include <errno.h>
-
 #define TICK_CALLS 4 /* slow calls between two readings of the clock */
 
 /* Readings between two checks of the bound on free memory: few spans are freed meanwhile. */
@@ -261,14 +259,12 @@ static void collect_available(struct ps_heap *heap, uint32_t class_index) {
 
 PS_COLD void ps_heap_reclaim(void) {
     struct ps_heap *heap = ps_thread_own();
-    int saved_errno = errno;
     ps_cpu_return_all(ps_remote_return);
     if (heap != NULL) {
         return_unused(heap, true);
     }
     ps_medium_drop_empty(0);
     (void)ps_mapping_expire(UINT64_MAX);
-    errno = saved_errno;
 }
 
 /* Within a call: ps_thread_enter. */

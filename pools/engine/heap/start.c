@@ -94,7 +94,6 @@ static void start_locked(void) {
     ps_cpu_cache_start();
     ps_class_cache_start();
     ps_take_start();
-    ps_thread_start();
 }
 
 PS_COLD void ps_engine_start(void) {

@@ -43,8 +43,8 @@ PS_HIDDEN PS_THREAD_LOCAL_LINE(struct ps_thread_words, ps_thread) =
 
 static struct ps_heap *x_first_heap; /* of the thread that started the engine */
 static pthread_key_t exit_key;
-static bool has_key; /* constant after the start, as the next */
-static bool is_on;   /* heaps are taken in this process */
+static uint32_t x_has_key;
+static bool is_on; /* heaps are taken in this process; constant after the start */
 
 /* ---- the words of a thread whose heap may be taken ---- */
 
@@ -118,12 +118,20 @@ static void thread_ended(void *unused) {
     }
 }
 
-static bool will_end(void) { return has_key && pthread_setspecific(exit_key, &exit_key) == 0; }
+/*
+ * Registers the end of the calling thread with libc. That may allocate, the more so where a program
+ * has interposed the function: no call is under way, and a heap of the thread is complete.
+ */
+static bool will_end(void) {
+    /* acquire: pairs with ps_thread_start_first; makes the key visible. */
+    return ps_load_acquire(&x_has_key) != 0 && pthread_setspecific(exit_key, &exit_key) == 0;
+}
 
 __attribute__((weak)) void ps_thread_begun_by_itself(void) {}
 
-/* A thread that nobody announced allocates for the first time: it counts from here on. Not before a
- * free: libc frees memory of a thread after its destructors. */
+/* The first thread, or one that was not announced and allocates for the first time, counts from here
+ * on. Not before a free: libc frees memory of a thread after its destructors. No call is under way.
+ */
 static void begin_by_itself(void) {
     if (will_end()) {
         ps_thread.has_begun = 1;
@@ -182,14 +190,17 @@ void ps_thread_joined(struct ps_thread_record *record, bool has_ended) {
     }
 }
 
-void ps_thread_start(void) {
-    /* Out of keys: heaps of ended threads are kept. */
-    has_key = pthread_key_create(&exit_key, thread_ended) == 0;
-}
-
 void ps_thread_start_first(void) {
     ps_thread.is_announced = 1;                         /* its words are never released */
     ps_store_relaxed(&x_first_heap, ps_heap_acquire()); /* relaxed: see heap_before_reset */
+    ps_thread_leave();                                  /* the next may allocate */
+    /* Out of keys: heaps of ended threads are kept. */
+    uint32_t has_key = pthread_key_create(&exit_key, thread_ended) == 0;
+    ps_store_release(&x_has_key, has_key); /* release: see will_end */
+    if (!ps_thread.has_begun) {
+        begin_by_itself();
+    }
+    ps_thread_enter();
 }
 
 /*
@@ -223,8 +234,9 @@ PS_COLD struct ps_heap *ps_heap_acquire(void) {
     struct late_streak late = take_late_streak();
     heap = heap_before_reset();
     if (heap != NULL) {
-        ps_thread.has_begun = heap->x_thread != NULL; /* counted with the heap */
-        ps_thread.is_announced = 1;                   /* as in ps_thread_start_first */
+        /* relaxed: this thread's own. Counted with the key, and announced as at the start. */
+        ps_thread.has_begun = ps_load_relaxed(&x_has_key) != 0;
+        ps_thread.is_announced = 1;
         heap->streak_span = NULL; /* its words are lost; its few blocks stay in use */
     } else {
         heap = ps_heap_make();
@@ -233,11 +245,12 @@ PS_COLD struct ps_heap *ps_heap_acquire(void) {
     if (heap != NULL) {
         /* relaxed: as in heap_before_reset. */
         ps_store_relaxed(&heap->x_thread_pointer, ps_thread_pointer());
-        if (!ps_thread.has_begun) {
-            begin_by_itself();
-        }
-        ps_thread_enter(); /* again: that may have allocated */
         ps_mode.hook.thread_start(heap);
+        if (!ps_thread.has_begun) {
+            ps_thread_leave(); /* the next may allocate; the heap is not attached: it is not taken */
+            begin_by_itself();
+            ps_thread_enter();
+        }
         attach(heap);
     }
     if (PS_UNLIKELY(late.from != NULL)) {

@@ -71,8 +71,8 @@ void ps_thread_joined(struct ps_thread_record *record, bool has_ended);
 /* Releases the calling thread's heap, as at its end. For tests; threads do so by themselves. */
 void ps_heap_give_up(void);
 
-/* Called once, at start; the second creates the first heap, for the starting thread. */
-void ps_thread_start(void);
+/* Called once, after the start, without a lock: creates the first heap, for the starting thread,
+ * and the key by which libc reports the ends of threads. */
 void ps_thread_start_first(void);
 
 /* Called once, at start, after the mode: decides whether heaps are taken in this process. */
