@@ -38,6 +38,10 @@ target_link_options(poolshim PRIVATE LINKER:-z,max-page-size=65536 LINKER:-fini=
     LINKER:--version-script=${version_script}
     LINKER:--sort-section=name) # PS_SPARSE of base/compiler.h is last
 
+# Its names are given by the assembler, of which whole-program optimisation knows nothing.
+set_source_files_properties(${PROJECT_SOURCE_DIR}/shim/bytes.c PROPERTIES
+    COMPILE_OPTIONS -fno-lto)
+
 # Code that a start and a plain malloc do not run stands behind the rest of .text, so that it is not
 # brought into memory with it: the system reads 64 KiB around each page that is touched. Sections
 # are sorted by name, and those of single functions come behind .text.

@@ -12,9 +12,9 @@
 #include "pools/engine/heap/plain.h"
 #include "pools/engine/heap/refill.h"
 #include "pools/engine/heap/slow_path.h"
+#include "pools/engine/os/bytes.h"
 
 #include <errno.h>
-#include <string.h>
 
 static PS_COLD void *refill_sampled(struct ps_heap *heap, struct ps_bin *bin, size_t bytes) {
     uint32_t class_index = (uint32_t)(bin - heap->bins);
@@ -74,7 +74,7 @@ void *ps_guard_zalloc(struct ps_heap *heap, size_t bytes) {
         return ps_plain_zalloc(heap, bytes);
     }
     void *block = ps_plain_alloc(heap, bytes);
-    return block != NULL ? memset(block, 0, bytes) : NULL;
+    return block != NULL ? ps_bytes_zero_block(block, bytes) : NULL;
 }
 
 void ps_guard_count_pops(struct ps_heap *heap, uint32_t class_index, int64_t popped) {

@@ -8,8 +8,6 @@
 #include "pools/engine/os/lock.h"
 #include "pools/engine/os/signals.h"
 
-#include <string.h>
-
 #define LINE_BYTES 512
 #define WHAT_BYTES 96
 #define DONE UINT32_MAX
@@ -120,11 +118,22 @@ static void write_report(const char *what, const void *address,
     write_trace(instruction != 0 ? "touched" : "now called", &here);
 }
 
+/* Three texts one after the other, in WHAT_BYTES. */
+static void join(char *out, const char *first, const char *second, const char *third) {
+    const char *const parts[] = {first, second, third};
+    size_t length = 0;
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        for (const char *at = parts[i]; *at != '\0' && length < WHAT_BYTES - 1; at++) {
+            out[length++] = *at;
+        }
+    }
+    out[length] = '\0';
+}
+
 PS_COLD PS_NORETURN void ps_guard_die(const char *call, const char *what, const void *address,
                                       const struct ps_guard_record *record) {
-    char text[WHAT_BYTES] = "";
-    strncat(text, call, WHAT_BYTES / 2);
-    strncat(text, what, WHAT_BYTES / 2 - 1);
+    char text[WHAT_BYTES];
+    join(text, call, what, "");
     write_report(text, address, record, 0);
     ps_signals_abort();
 }
@@ -140,10 +149,7 @@ static void describe(char *text, const struct ps_fault *fault,
     } else if (state == PS_GUARD_LIVE) {
         what = fault->address < record->block ? "heap underflow" : "heap overflow";
     }
-    text[0] = '\0';
-    strcat(text, what);
-    strcat(text, accesses[fault->access]);
-    strcat(text, " at");
+    join(text, what, accesses[fault->access], " at");
 }
 
 /* Returns true when the calling thread is to report; otherwise waits for the thread that does. */

@@ -15,8 +15,7 @@
 #include "pools/engine/heap/resize.h"
 #include "pools/engine/heap/slow_path.h"
 #include "pools/engine/heap/thread.h"
-
-#include <string.h>
+#include "pools/engine/os/bytes.h"
 
 #define GUARD_SAMPLE 1000 /* default at level 3 */
 
@@ -42,7 +41,7 @@ void *ps_level_2_zalloc(struct ps_heap *heap, size_t bytes) {
         return ps_plain_zalloc(heap, bytes);
     }
     void *block = ps_hard_malloc(heap, bytes);
-    return block != NULL && ps_guard_period != 0 ? memset(block, 0, bytes) : block;
+    return block != NULL && ps_guard_period != 0 ? ps_bytes_zero_block(block, bytes) : block;
 }
 
 void *ps_level_2_alloc_aligned(struct ps_heap *heap, size_t bytes, size_t align) {

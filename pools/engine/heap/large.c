@@ -12,13 +12,13 @@
 #include "pools/engine/heap/medium_cache.h"
 #include "pools/engine/heap/mode.h"
 #include "pools/engine/heap/slow_path.h"
+#include "pools/engine/os/bytes.h"
 #include "pools/engine/os/fatal.h"
 #include "pools/engine/os/os.h"
 #include "pools/engine/page/page_cache.h"
 #include "pools/engine/page/purge.h"
 
 #include <errno.h>
-#include <string.h>
 
 /* Larger alignments use a mapping: a run would have to be searched at twice the length. */
 #define RUN_ALIGN_LIMIT ((size_t)4 << 20)
@@ -121,7 +121,7 @@ void ps_large_make_zero(void *block, size_t bytes) {
     size_t length = ps_round_up(bytes, page_bytes);
     if (length < ZERO_BY_PURGE_BYTES || ps_os_resident(block, length) >= length / 2 ||
         !ps_os_purge(block, length)) {
-        memset(block, 0, bytes);
+        (void)ps_bytes_zero_block(block, bytes);
     }
 }
 
@@ -274,7 +274,7 @@ static struct ps_run *grow_guarded(struct ps_slot *slot, size_t bytes) {
     }
     shut_behind(run, bytes);
     size_t end = ps_min(bytes, old_capacity);
-    memset(run->base + old_bytes, 0, end - old_bytes);
+    (void)ps_bytes_zero_block(run->base + old_bytes, end - old_bytes);
     if (!is_clean) {
         ps_large_make_zero(run->base + end, bytes - end);
     }
@@ -304,7 +304,8 @@ static void move_pages(struct ps_run *run, size_t bytes, char *target) {
     bool is_zero = true;
     for (size_t done = 0; done < capacity; done += MOVE_PIECE_BYTES) {
         size_t piece = ps_min(capacity - done, MOVE_PIECE_BYTES);
-        memcpy(target + done, run->base + done, ps_min(piece, bytes - ps_min(done, bytes)));
+        ps_bytes_copy_block(target + done, run->base + done,
+                            ps_min(piece, bytes - ps_min(done, bytes)));
         if (ps_os_purge(run->base + done, piece)) {
             ps_purge_count(piece);
         } else {
@@ -337,7 +338,7 @@ static void *move_to_mapping(struct ps_slot *slot, size_t bytes) {
     if (kind == PS_RUN_MAPPING) {
         move_pages(&slot->run, old_bytes, run->base);
     } else {
-        memcpy(run->base, slot->run.base, old_bytes);
+        ps_bytes_copy_block(run->base, slot->run.base, old_bytes);
         ps_page_cache_give(&slot->run);
     }
     return settle_in(run, bytes, kind);

@@ -14,8 +14,7 @@
 #include "pools/engine/heap/remote.h"
 #include "pools/engine/heap/slow_path.h"
 #include "pools/engine/heap/thread.h"
-
-#include <string.h>
+#include "pools/engine/os/bytes.h"
 
 /* ---- allocation ---- */
 
@@ -40,7 +39,7 @@ void *ps_plain_zalloc(struct ps_heap *heap, size_t bytes) {
         return ps_large_zalloc(bytes);
     }
     void *block = ps_plain_alloc(heap, bytes);
-    return block != NULL ? memset(block, 0, bytes) : NULL;
+    return block != NULL ? ps_bytes_zero_block(block, bytes) : NULL;
 }
 
 void *ps_plain_alloc_aligned(struct ps_heap *heap, size_t bytes, size_t align) {

@@ -10,9 +10,9 @@
 #include "pools/engine/heap/large.h"
 #include "pools/engine/heap/mode.h"
 #include "pools/engine/heap/slow_path.h"
+#include "pools/engine/os/bytes.h"
 
 #include <errno.h>
-#include <string.h>
 
 static PS_NOINLINE void check_live(const struct ps_span *span, const void *block,
                                    enum ps_misuse_call call) {
@@ -56,7 +56,7 @@ void *ps_resize_by_copy(void *block, size_t usable, size_t bytes) {
         errno = saved_errno;
         return block;
     }
-    memcpy(copy, block, ps_min(usable, bytes));
+    ps_bytes_copy_block(copy, block, ps_min(usable, bytes));
     ps_heap_free(block);
     return copy;
 }

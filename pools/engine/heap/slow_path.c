@@ -20,9 +20,9 @@
 #include "pools/engine/heap/refill.h"
 #include "pools/engine/heap/remote.h"
 #include "pools/engine/heap/thread.h"
+#include "pools/engine/os/bytes.h"
 
 #include <errno.h>
-#include <string.h>
 
 size_t ps_alloc_x_refill_max = PS_CLASS_BYTES_LIMIT;
 
@@ -148,7 +148,7 @@ static void *zalloc_slow(size_t bytes) {
     void *block = may_take ? ps_cpu_cache_take(ps_size_class_of(bytes)) : NULL;
     if (block != NULL) {
         ps_thread_leave();
-        return memset(block, 0, bytes);
+        return ps_bytes_zero_block(block, bytes);
     }
     block = PS_LIKELY(heap != NULL) ? ps_mode.entry.zalloc(heap, bytes) : ps_detached_zalloc(bytes);
     ps_thread_leave();
@@ -164,7 +164,7 @@ void *ps_block_zalloc(size_t bytes) {
     uint32_t class_index = ps_size_class_of(bytes);
     void *freed = ps_class_cache_take_any(heap, class_index);
     if (freed != NULL) {
-        return memset(freed, 0, bytes);
+        return ps_bytes_zero_block(freed, bytes);
     }
     struct ps_bin *bin = &heap->bins[class_index];
     struct ps_span *source = heap->current[class_index];
@@ -174,7 +174,7 @@ void *ps_block_zalloc(size_t bytes) {
         return block;
     }
     void *block = ps_class_alloc(heap, class_index, bytes);
-    return block != NULL ? memset(block, 0, bytes) : NULL;
+    return block != NULL ? ps_bytes_zero_block(block, bytes) : NULL;
 }
 
 void *ps_block_alloc_aligned(size_t bytes, size_t align) {

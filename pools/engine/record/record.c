@@ -14,6 +14,7 @@
 #include "pools/engine/heap/plain.h"
 #include "pools/engine/heap/resize.h"
 #include "pools/engine/heap/slow_path.h"
+#include "pools/engine/os/bytes.h"
 #include "pools/engine/os/os.h"
 #include "pools/engine/page/huge.h"
 #include "pools/engine/page/metadata.h"
@@ -21,7 +22,6 @@
 #include "pools/engine/record/record_sizes.h"
 
 #include <errno.h>
-#include <string.h>
 
 #define GRAIN_LEAST ((uint64_t)1 << 10)
 #define GRAIN_MOST ((uint64_t)64 << 10)
@@ -266,7 +266,7 @@ void *ps_record_zalloc(struct ps_heap *heap, size_t bytes) {
         return virgin;
     }
     void *block = ps_record_alloc(heap, bytes);
-    return block != NULL ? memset(block, 0, bytes) : NULL;
+    return block != NULL ? ps_bytes_zero_block(block, bytes) : NULL;
 }
 
 /* Counts as a request of its size rounded up to the alignment: no smaller block can serve it. */
