@@ -27,19 +27,19 @@ PS_EXPORT join pthread_tryjoin_np;
 PS_EXPORT timed_join pthread_timedjoin_np;
 PS_EXPORT clock_join pthread_clockjoin_np;
 
-/* A join by one of the functions. */
-struct joining {
-    struct ps_thread_record *record; /* NULL: it has none, or has ended as usual */
-};
-
-static void begin(struct joining *joining, pthread_t thread) {
-    joining->record = ps_engine_has_started() ? ps_thread_record_join(thread) : NULL;
+/* Before libc's function. NULL: the thread has no record, or has ended as usual. */
+static struct ps_thread_record *begin(pthread_t thread) {
+    return ps_engine_has_started() ? ps_thread_record_join(thread) : NULL;
 }
 
-static void end(struct joining *joining, bool has_ended) {
+/*
+ * After it. A thread that is cancelled in between, or leaves by longjmp, leaves the other one's
+ * record as in a join: the heap of that is not taken.
+ */
+static void end(struct ps_thread_record *record, bool has_ended) {
     int saved_errno = errno;
-    if (joining->record != NULL) {
-        ps_thread_joined(joining->record, has_ended);
+    if (record != NULL) {
+        ps_thread_joined(record, has_ended);
     }
     if (has_ended && ps_background_may_end() && ps_heap_may_catch_up()) {
         ps_background_stop();
@@ -48,27 +48,16 @@ static void end(struct joining *joining, bool has_ended) {
     errno = saved_errno;
 }
 
-/* The thread was cancelled while it waited. */
-static void abandon(void *joining) { end(joining, false); }
-
-/* Calls libc's function between `begin` and `end`. */
-#define JOIN(thread, success, call)                                                                \
-    struct joining joining;                                                                        \
-    int error;                                                                                     \
-    begin(&joining, thread);                                                                       \
-    pthread_cleanup_push(abandon, &joining);                                                       \
-    error = call;                                                                                  \
-    pthread_cleanup_pop(0);                                                                        \
-    end(&joining, error == (success));                                                             \
-    return error
-
 PS_EXPORT int pthread_join(pthread_t thread, void **result) {
     static void *x_next;
     join *next = (join *)ps_next_function(&x_next, "pthread_join");
     if (next == NULL) {
         return ENOSYS;
     }
-    JOIN(thread, 0, next(thread, result));
+    struct ps_thread_record *record = begin(thread);
+    int error = next(thread, result);
+    end(record, error == 0);
+    return error;
 }
 
 PS_EXPORT int pthread_tryjoin_np(pthread_t thread, void **result) {
@@ -77,7 +66,10 @@ PS_EXPORT int pthread_tryjoin_np(pthread_t thread, void **result) {
     if (next == NULL) {
         return ENOSYS;
     }
-    JOIN(thread, 0, next(thread, result));
+    struct ps_thread_record *record = begin(thread);
+    int error = next(thread, result);
+    end(record, error == 0);
+    return error;
 }
 
 PS_EXPORT int pthread_timedjoin_np(pthread_t thread, void **result, const struct timespec *until) {
@@ -86,7 +78,10 @@ PS_EXPORT int pthread_timedjoin_np(pthread_t thread, void **result, const struct
     if (next == NULL) {
         return ENOSYS;
     }
-    JOIN(thread, 0, next(thread, result, until));
+    struct ps_thread_record *record = begin(thread);
+    int error = next(thread, result, until);
+    end(record, error == 0);
+    return error;
 }
 
 PS_EXPORT int pthread_clockjoin_np(pthread_t thread, void **result, clockid_t clock,
@@ -96,7 +91,10 @@ PS_EXPORT int pthread_clockjoin_np(pthread_t thread, void **result, clockid_t cl
     if (next == NULL) {
         return ENOSYS;
     }
-    JOIN(thread, 0, next(thread, result, clock, until));
+    struct ps_thread_record *record = begin(thread);
+    int error = next(thread, result, clock, until);
+    end(record, error == 0);
+    return error;
 }
 
 PS_EXPORT int thrd_join(thrd_t thread, int *result) {
@@ -105,7 +103,10 @@ PS_EXPORT int thrd_join(thrd_t thread, int *result) {
     if (next == NULL) {
         return thrd_error;
     }
-    JOIN(thread, thrd_success, next(thread, result));
+    struct ps_thread_record *record = begin(thread);
+    int error = next(thread, result);
+    end(record, error == thrd_success);
+    return error;
 }
 
 PS_EXPORT int pthread_detach(pthread_t thread) {
