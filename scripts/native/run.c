@@ -69,7 +69,7 @@ __attribute__((noreturn)) static void end_printed(void) {
 static void print_help(void) {
     printf("usage: poolshim run [options] [--] command [argument...]\n"
            "\n"
-           "Replaces itself with the command, libpoolshim.so appended to LD_PRELOAD.\n"
+           "Replaces itself with the command, libpoolshim.so put first in LD_PRELOAD.\n"
            "\n"
            "  --allocator NAME|FILE  preload another allocator: %s;\n"
            "                         or a library, by a path with a slash\n"
@@ -176,25 +176,48 @@ static void parse_request(struct request *request, char **words) {
 
 /* ---- the start ---- */
 
-/* LD_PRELOAD with the library behind what is there, once. */
+/* One entry of LD_PRELOAD, copied; NULL at the end. Moves `at` behind it. */
+static char *next_entry(const char **at) {
+    *at += strspn(*at, ": ");
+    size_t length = strcspn(*at, ": ");
+    if (length == 0) {
+        return NULL;
+    }
+    char *entry = run_text("%.*s", (int)length, *at);
+    *at += length;
+    return entry;
+}
+
+/*
+ * LD_PRELOAD with the library first, and once: any other allocator before it would serve every call
+ * and leave this one mapped without effect. Says so where the order has changed which one serves.
+ */
 static char *preload_with(const char *library) {
-    const char *before = getenv("LD_PRELOAD");
     if (strpbrk(library, ": ") != NULL) {
         run_die(EXIT_OWN_FAILURE, "%s: LD_PRELOAD takes no path with a blank or a colon", library);
     }
-    if (before == NULL || before[0] == '\0') {
-        return run_text("%s", library);
-    }
-    size_t length = strlen(library);
-    for (const char *at = before; *at != '\0';) {
-        size_t part = strcspn(at, ": ");
-        if (part == length && strncmp(at, library, length) == 0) {
-            return run_text("%s", before);
+    const char *before = getenv("LD_PRELOAD");
+    char *result = run_text("%s", library);
+    const char *overtaken = "";
+    bool is_passed = false; /* the library: what comes later did not serve before either */
+    for (char *entry; before != NULL && (entry = next_entry(&before)) != NULL;) {
+        if (run_library_is_same(entry, library)) {
+            is_passed = true;
+            continue;
         }
-        at += part;
-        at += *at != '\0';
+        result = run_text("%s:%s", result, entry);
+        if (!is_passed && run_library_is_allocator(entry)) {
+            overtaken = run_text("%s%s%s", overtaken, overtaken[0] == '\0' ? "" : ", ",
+                                 run_library_name(entry));
+        }
     }
-    return run_text("%s:%s", before, library);
+    if (overtaken[0] != '\0') {
+        fprintf(stderr,
+                "poolshim run: LD_PRELOAD names another allocator (%s): %s is put first and serves "
+                "instead\n",
+                overtaken, run_library_name(library));
+    }
+    return result;
 }
 
 /* A word of the dry run, as a shell reads it. */

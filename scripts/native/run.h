@@ -56,6 +56,15 @@ const char *run_library_find(const char *name);
 /* The names that --allocator takes, separated by commas. */
 const char *run_library_names(void);
 
+/* The file's name without its folders. */
+const char *run_library_name(const char *path);
+
+/* Does an entry of LD_PRELOAD name this very file? */
+bool run_library_is_same(const char *entry, const char *library);
+
+/* Does an entry of LD_PRELOAD define malloc? Also true where only the loader can tell. */
+bool run_library_is_allocator(const char *entry);
+
 /* ---- run_target.c: what is started ---- */
 
 struct elf_facts {

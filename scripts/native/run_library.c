@@ -197,17 +197,20 @@ static const char *find_own(void) {
             own_places[0]);
 }
 
+/* A library by its name alone, or NULL. */
+static const char *find_by_name(const char *file) {
+    const char *found = find_in_cache(file);
+    if (found == NULL) {
+        found = find_in_folders(file, getenv("LD_LIBRARY_PATH"));
+    }
+    return found != NULL ? found : find_in_folders(file, PS_RUN_LIBRARY_FOLDERS);
+}
+
 static const char *find_allocator(const struct allocator *allocator) {
     const char *looked_for = "";
     for (size_t i = 0; i < FILE_LIMIT && allocator->files[i] != NULL; i++) {
         const char *file = allocator->files[i];
-        const char *found = find_in_cache(file);
-        if (found == NULL) {
-            found = find_in_folders(file, getenv("LD_LIBRARY_PATH"));
-        }
-        if (found == NULL) {
-            found = find_in_folders(file, PS_RUN_LIBRARY_FOLDERS);
-        }
+        const char *found = find_by_name(file);
         if (found != NULL) {
             return absolute(found);
         }
@@ -240,4 +243,25 @@ const char *run_library_find(const char *name) {
     }
     run_die(EXIT_OWN_FAILURE, "--allocator: no %s here (known: %s; or a path with a slash)", name,
             run_library_names());
+}
+
+/* ---- entries of LD_PRELOAD ---- */
+
+const char *run_library_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash == NULL ? path : slash + 1;
+}
+
+bool run_library_is_same(const char *entry, const char *library) {
+    char *resolved = strchr(entry, '/') == NULL ? NULL : realpath(entry, NULL);
+    return resolved != NULL && strcmp(resolved, library) == 0;
+}
+
+bool run_library_is_allocator(const char *entry) {
+    if (strchr(entry, '$') != NULL) {
+        return true; /* $LIB, $ORIGIN: the loader's to replace */
+    }
+    const char *path = strchr(entry, '/') != NULL ? entry : find_by_name(entry);
+    /* The loader complains about an absent file and goes on without it. */
+    return path != NULL && access(path, R_OK) == 0 && may_have_malloc(path);
 }

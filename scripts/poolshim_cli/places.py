@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Where the library, the small C programs and the table of allocators lie, and how to preload.
+"""Where the library, the small C programs and the table of allocators lie.
 
     PYTHONPATH=scripts python3 -m poolshim_cli.places
 
@@ -13,7 +13,6 @@ import json
 import os
 import re
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -74,13 +73,6 @@ def find() -> Places:
         return Places(root, build, programs, facts["version"], is_installed=True)
     default = REPOSITORY / "build" / "release"
     return of_build(Path(os.environ.get(BUILD_VARIABLE) or default).resolve())
-
-
-def preload_with(library: Path, env: Mapping[str, str]) -> str:
-    """LD_PRELOAD as `poolshim run` sets it: behind what is there."""
-    before = env.get("LD_PRELOAD", "")
-    parts = before.replace(" ", ":").split(":")
-    return before if str(library) in parts else f"{before}:{library}".lstrip(":")
 
 
 def main() -> int:

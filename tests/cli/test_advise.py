@@ -160,7 +160,8 @@ def test_a_disk_without_room_for_the_trace_is_one_line(build_dir: Path, tmp_path
         pytest.skip("needs a small file system")
     try:
         for size, status in (("2MiB", 125), ("512KiB", 0)):
-            done = poolshim(build_dir, "--once", "--size", size, "--", "true", tmpdir=folder)
+            command = ["--", sys.executable, "-S", "-c", ""]
+            done = poolshim(build_dir, "--once", "--size", size, *command, tmpdir=folder)
             assert done.returncode == status, done.stderr
             if status:
                 line = f"poolshim advise: {folder}: 1.0 MiB are free, a trace takes 2.0: "

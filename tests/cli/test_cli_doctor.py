@@ -123,14 +123,15 @@ def test_own_operator_new_is_no_obstacle(folder: Path) -> None:
     assert "ran-unused" not in codes(found, *LEVELS)
 
 
-def test_library_with_malloc_comes_later(folder: Path) -> None:
+def test_library_with_malloc_comes_later(folder: Path, shim: Path) -> None:
     found = run_captured(["sh", "-c", f"ls /usr/lib/*/{JEMALLOC} | head -n 1"]).stdout.strip()
     if not found:
         pytest.skip(f"{JEMALLOC} is not installed")
     program = compile_program(folder, "linked", PRINT_MAPS, "-Wl,--no-as-needed", found)
     later = examine("--", program)
     assert later["takes_effect"] and codes(later, "note") == ["replaced"]
-    assert "jemalloc" in check_fatal("other-first", program, env={"LD_PRELOAD": found})
+    assert codes(examine("--", program, env={"LD_PRELOAD": found}), "note") == ["replaced"]
+    assert "jemalloc" in check_fatal("other-first", program, env={"LD_PRELOAD": f"{found}:{shim}"})
 
 
 def test_calls_past_malloc_are_a_warning(folder: Path) -> None:

@@ -88,14 +88,16 @@ def test_library_is_mapped_by_its_full_path(mapper: Path, shim: Path) -> None:
     assert str(shim.resolve()) in poolshim("run", "--", mapper).stdout.splitlines()
 
 
-def test_library_comes_behind_what_is_preloaded_and_once(shim: Path) -> None:
-    other = allocators.find_library(["libc.so.6"], shim.parent)
+def test_library_comes_first_and_once(shim: Path) -> None:
+    other = allocators.find_library(["libm.so.6"], shim.parent)
     words = ["run", "--", POOLSHIM, "run", "--", "printenv", "LD_PRELOAD"]
     assert poolshim(*words).stdout == f"{shim.resolve()}\n"
     done = poolshim(*words, env={"LD_PRELOAD": str(other)})
-    assert done.stdout == f"{other}:{shim.resolve()}\n"
+    assert (done.stdout, done.stderr) == (f"{shim.resolve()}:{other}\n", "")
     blank = poolshim("run", "printenv", "LD_PRELOAD", env={"LD_PRELOAD": ""})
     assert blank.stdout == f"{shim.resolve()}\n"
+    behind = poolshim("run", "printenv", "LD_PRELOAD", env={"LD_PRELOAD": f"{other} {shim}"})
+    assert behind.stdout == f"{shim.resolve()}:{other}\n"
 
 
 def test_missing_commands_end_as_with_env(tmp_path: Path) -> None:

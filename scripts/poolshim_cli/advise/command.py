@@ -22,7 +22,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .. import files, option_words, places
+from .. import files, option_words, places, preload
 from ..compare.processes import descendants, read_family
 from ..errors import BadRequest, Failed, OwnFailure
 from ..explain import runs
@@ -121,7 +121,7 @@ def environment_of(request: Request, pattern: str | None) -> dict[str, str]:
     found = {
         name: value for name, value in os.environ.items() if not name.startswith(HARNESS_PREFIXES)
     }
-    found["LD_PRELOAD"] = places.preload_with(places.find().library, found)
+    found["LD_PRELOAD"] = preload.with_first(places.find().library, found)
     for name in OTHER_MODES:
         found.pop(f"POOLSHIM_{name}", None)
     if pattern is not None:
@@ -197,14 +197,22 @@ def largest(paths: list[Path]) -> tuple[Path, Trace]:
     return max(traces, key=lambda pair: pair[1].made_count)
 
 
+def missing(paths: list[Path], program: str) -> str:
+    """Why there is nothing to advise on; "" if there is something."""
+    more = f"(poolshim doctor --run -- {program} says more)"
+    if not paths:
+        return f"no trace was written: the command cannot be preloaded {more}"
+    if largest(paths)[1].made_count == 0:
+        return ("the command made no call of poolshim: it allocates nothing, or another allocator "
+                f"serves it {more}")  # fmt: skip
+    return ""
+
+
 def written(folder: Path, program: str, status: int) -> tuple[Path, Trace] | None:
     """The trace to report on; None where there is none, and the command says why by its status."""
     paths = [path for path in sorted(folder.glob("*.trace")) if path.stat().st_size]
-    if not paths:
-        message = (
-            f"no trace was written: the command cannot be preloaded (poolshim doctor -- {program} "
-            "says more)"
-        )
+    message = missing(paths, program)
+    if message:
         if status == 0:
             raise Failed(message)
         print(f"poolshim advise: {message}", file=sys.stderr)
@@ -290,4 +298,5 @@ def main(words: list[str]) -> int:
     if request.output is not None:
         files.check_writable(Path(str(request.output).replace("%p", "0")))
     check_size(request)
+    preload.announce("advise", places.find().library, os.environ)
     return advise_server(request) if request.server else advise_command(request)

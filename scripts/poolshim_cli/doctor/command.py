@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .. import elf, places
+from .. import elf, places, preload
 from ..errors import BadRequest, OwnFailure
 from . import family, loading, program, surroundings, target
 from .findings import FATAL, FINE, NOTE, WARNING, Diagnosis, Setting
@@ -111,7 +111,7 @@ def look_into(
     program.check_own_interfaces(diagnosis, found)
     program.check_plugins(diagnosis, found)
     libraries = loading.list_libraries(
-        diagnosis, found, places.preload_with(ours.path, env), env
+        diagnosis, found, preload.present(ours.path, env), env
     )
     if libraries:
         loading.check_order(diagnosis, found, libraries, ours.path)
@@ -197,8 +197,7 @@ def main(words: list[str]) -> int:
     diagnosis = diagnose(request.words, library, env)
     if request.has("run"):
         follower = here.programs / "family"
-        preload = places.preload_with(library, env)
-        family.run(diagnosis, follower, library, preload, env)
+        family.run(diagnosis, follower, library, preload.present(library, env), env)
     if request.has("json"):
         print(json.dumps(diagnosis.as_json(), indent=1))
     elif not request.has("quiet"):

@@ -13,12 +13,13 @@ the command; of --pid and --server 0.
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .. import files, option_words
+from .. import files, option_words, places, preload
 from ..errors import BadRequest, Failed
 from ..folds import Folds
 from . import html, report, runs
@@ -165,6 +166,7 @@ def observe(request: Request) -> tuple[Watch, int]:
     """The watch of what was asked for, and the command's exit status."""
     if request.pid:
         return runs.watch_process(request.pid, request.seconds, request.every_s), 0
+    preload.announce("explain", places.find().library, os.environ)
     if request.server:
         serving = runs.Serving(request.server, request.load, request.ready, request.rest_s)
         return runs.watch_server(serving, request.interval, request.every_s), 0

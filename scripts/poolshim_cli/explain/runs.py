@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from .. import control, places
+from .. import control, places, preload
 from ..compare.processes import descendants, read_family
 from ..compare.server import cpu_s, fill, free_port, is_listening
 from ..errors import CANNOT_EXECUTE, NOT_FOUND, BadRequest, Failed, OwnFailure
@@ -57,8 +57,7 @@ def environment(interval: str) -> dict[str, str]:
     found = {
         name: value for name, value in os.environ.items() if not name.startswith(HARNESS_PREFIXES)
     }
-    others = found.get("LD_PRELOAD")
-    found["LD_PRELOAD"] = f"{others}:{library}" if others else str(library)
+    found["LD_PRELOAD"] = preload.with_first(library, found)
     found["POOLSHIM_PROFILE"] = "/dev/null"
     found["POOLSHIM_PROFILE_INTERVAL"] = interval
     for name in OTHER_MODES:

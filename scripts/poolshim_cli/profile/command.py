@@ -21,7 +21,7 @@ import tempfile
 from pathlib import Path
 from typing import TextIO
 
-from .. import files, places, pprof, pprof_write, symbols
+from .. import files, places, pprof, pprof_write, preload, symbols
 from ..callsites import CallSites
 from ..errors import CANNOT_EXECUTE, NOT_FOUND, Failed, OwnFailure
 from ..folds import Folds
@@ -33,6 +33,7 @@ from .sites import Row, functions_of, rows_of
 
 LIVE_SHARE_LEAST = 0.01  # of what was allocated: below it, what is live says little
 NAME_COLUMNS = 60
+PROFILE_SUFFIX, STATS_SUFFIX = ".pb.gz", ".json"
 
 
 def shortened(name: str) -> str:
@@ -210,8 +211,9 @@ def environment_of(request: Request, pattern: str) -> dict[str, str]:
     found = {
         name: value for name, value in os.environ.items() if not name.startswith(HARNESS_PREFIXES)
     }
-    found["LD_PRELOAD"] = places.preload_with(places.find().library, found)
+    found["LD_PRELOAD"] = preload.with_first(places.find().library, found)
     found["POOLSHIM_PROFILE"] = pattern
+    found.setdefault("POOLSHIM_STATS", pattern.replace(PROFILE_SUFFIX, STATS_SUFFIX))
     if request.is_named:
         found["PYTHONPERFSUPPORT"] = "1"
         found["NODE_OPTIONS"] = f"{found.get('NODE_OPTIONS', '')} --perf-basic-prof".strip()
@@ -240,6 +242,17 @@ def run(command: list[str], environment: dict[str, str]) -> tuple[int, int]:
     return process.pid, status if status >= 0 else 128 - status
 
 
+def has_calls(path: Path, profile: pprof.Profile) -> bool:
+    """Whether the process of this profile has called the library at all. The statistics beside the
+    profile count the calls; they are elsewhere if the environment says where."""
+    try:
+        name = path.name.replace(PROFILE_SUFFIX, STATS_SUFFIX)
+        counts = json.loads(path.with_name(name).read_text())
+        return bool(counts["calls"]["malloc_count"] or counts["memory"]["live_bytes"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return bool(profile.samples)
+
+
 def largest(paths: list[Path]) -> tuple[Path, pprof.Profile]:
     """The process that allocated most."""
     profiles = [(path, pprof.read(path)) for path in paths]
@@ -259,21 +272,31 @@ def keep(source: Path, output: Path, pid: int) -> Path:
     return target
 
 
+def missing(command: list[str], paths: list[Path]) -> str:
+    """Why there is nothing to list; "" if there is something."""
+    more = f"(poolshim doctor --run -- {command[0]} says more)"
+    if not paths:
+        return ("no profile was written: the command ended by a signal or _exit, or cannot be "
+                f"preloaded {more}")  # fmt: skip
+    if not has_calls(*largest(paths)):
+        return ("the command made no call of poolshim: it allocates nothing, or another allocator "
+                f"serves it {more}")  # fmt: skip
+    return ""
+
+
 def profile_command(request: Request) -> int:
     """Runs the command, reports of the process that allocated most."""
     if request.output is not None:
         files.check_writable(Path(str(request.output).replace("%p", "0")))
     if request.flame is not None:
         files.check_writable(request.flame)
+    preload.announce("profile", places.find().library, os.environ)
     with tempfile.TemporaryDirectory(prefix="poolshim-") as folder:
-        pattern = str(Path(folder) / "%p.pb.gz")
+        pattern = str(Path(folder) / f"%p{PROFILE_SUFFIX}")
         pid, status = run(request.command, environment_of(request, pattern))
-        paths = sorted(Path(folder).glob("*.pb.gz"))
-        if not paths:
-            message = (
-                "no profile was written: the command ended by a signal or _exit, or cannot be "
-                f"preloaded (poolshim doctor -- {request.command[0]} says more)"
-            )
+        paths = sorted(Path(folder).glob(f"*{PROFILE_SUFFIX}"))
+        message = missing(request.command, paths)
+        if message:
             if status == 0:
                 raise Failed(message)
             print(f"poolshim profile: {message}", file=sys.stderr)
