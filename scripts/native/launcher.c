@@ -43,6 +43,7 @@ struct request {
     const char *expected;    /* library that must be mapped, resolved; NULL: none requested */
     uint64_t sample_ms;      /* 0: no samples */
     bool is_family;          /* samples count the command's descendants, too */
+    bool is_untraced;        /* no ptrace, no look at the maps: set-user-ID programs stay such */
     uint64_t warm_mib;       /* memory to touch and release before the start; 0: none */
     char **environment;      /* NAME=VALUE, for the command only */
     size_t environment_count;
@@ -50,6 +51,7 @@ struct request {
 };
 
 struct result {
+    const char *name; /* this program's, for complaints: its caller may give it another */
     uint64_t wall_ns;
     uint64_t stopped_ns; /* spent in the exit stop; not part of wall_ns */
     int wait_status;
@@ -57,10 +59,11 @@ struct result {
     struct observation seen;
 };
 
-static struct result result;
+static struct result result = {.name = "launcher"};
 
 __attribute__((noreturn)) static void die(int status, const char *what, const char *why) {
-    fprintf(stderr, "launcher: %s%s%s\n", what, why == NULL ? "" : ": ", why == NULL ? "" : why);
+    fprintf(stderr, "%s: %s%s%s\n", result.name, what, why == NULL ? "" : ": ",
+            why == NULL ? "" : why);
     exit(status);
 }
 
@@ -153,8 +156,9 @@ static void look_at(pid_t child, const struct request *request, unsigned *polls_
 }
 
 static void wait_for_exit(pid_t child, const struct request *request, bool is_seized) {
-    unsigned polls_left = is_seized ? 0 : POLL_COUNT;
-    result.seen.sample_interval_ns = (is_seized ? request->sample_ms : POLL_MS) * 1000000u;
+    bool is_polled = !is_seized && !request->is_untraced;
+    unsigned polls_left = is_polled ? POLL_COUNT : 0;
+    result.seen.sample_interval_ns = (is_polled ? POLL_MS : request->sample_ms) * 1000000u;
     for (;;) {
         int flags = result.seen.sample_interval_ns == 0 ? __WALL : __WALL | WNOHANG;
         pid_t found = wait4(child, &result.wait_status, flags, &result.usage);
@@ -201,7 +205,8 @@ static void run_command(const struct request *request) {
     }
     close(error[1]);
     intptr_t options = PTRACE_O_TRACEEXIT | PTRACE_O_EXITKILL;
-    bool is_seized = ptrace(PTRACE_SEIZE, child, NULL, (void *)options) == 0;
+    bool is_seized =
+        !request->is_untraced && ptrace(PTRACE_SEIZE, child, NULL, (void *)options) == 0;
     result.seen.start_ns = now_ns();
     if (write(go[1], "g", 1) != 1) {
         die(EXIT_OWN_FAILURE, "write", strerror(errno));
@@ -315,6 +320,7 @@ static void print_help(void) {
          "  --expect-mapped FILE  exit status 125 unless the command had this library mapped\n"
          "  --samples MS          RSS every so many milliseconds\n"
          "  --family              in the samples: with all descendants of the command\n"
+         "  --untraced            without ptrace: only times and max_rss_kib are known\n"
          "  --warm-mib N          first touch and release N MiB, so that the host backs them\n"
          "\n"
          "Exit status: the command's; 125 own failure, 126 cannot execute, 127 not found.");
@@ -342,12 +348,21 @@ static void add_environment(struct request *request, char *assignment) {
 }
 
 static void parse_request(struct request *request, int argc, char **argv) {
-    enum { OPTION_ENV = 1, OPTION_EXPECT, OPTION_SAMPLES, OPTION_FAMILY, OPTION_WARM, OPTION_HELP };
+    enum {
+        OPTION_ENV = 1,
+        OPTION_EXPECT,
+        OPTION_SAMPLES,
+        OPTION_FAMILY,
+        OPTION_UNTRACED,
+        OPTION_WARM,
+        OPTION_HELP
+    };
     static const struct option table[] = {
         {"env", required_argument, NULL, OPTION_ENV},
         {"expect-mapped", required_argument, NULL, OPTION_EXPECT},
         {"samples", required_argument, NULL, OPTION_SAMPLES},
         {"family", no_argument, NULL, OPTION_FAMILY},
+        {"untraced", no_argument, NULL, OPTION_UNTRACED},
         {"warm-mib", required_argument, NULL, OPTION_WARM},
         {"help", no_argument, NULL, OPTION_HELP},
         {0},
@@ -372,6 +387,9 @@ static void parse_request(struct request *request, int argc, char **argv) {
         case OPTION_FAMILY:
             request->is_family = true;
             break;
+        case OPTION_UNTRACED:
+            request->is_untraced = true;
+            break;
         case OPTION_WARM:
             request->warm_mib = parse_number("--warm-mib", optarg, 1u << 20);
             break;
@@ -388,9 +406,17 @@ static void parse_request(struct request *request, int argc, char **argv) {
     }
 }
 
+/* Of a path its last part. */
+static void name_by(const char *called) {
+    const char *slash = strrchr(called, '/');
+    const char *name = slash == NULL ? called : slash + 1;
+    result.name = name[0] != '\0' ? name : result.name;
+}
+
 int main(int argc, char **argv) {
     static char *environment[ENVIRONMENT_LIMIT];
     struct request request = {.environment = environment};
+    name_by(argc > 0 ? argv[0] : "");
     parse_request(&request, argc, argv);
     FILE *out = open_output(request.output_path);
     if (request.warm_mib != 0) {

@@ -254,6 +254,23 @@ def test_stop_and_continue(launch: Launch) -> None:
     assert done.stdout.lower() == "t\n"
 
 
+def test_an_untraced_command_has_no_tracer(launcher: Path) -> None:
+    """A set-user-ID program would lose its privileges below one. The peak is known all the same."""
+    command = ["grep", "^TracerPid:\t0$", "/proc/self/status"]
+    done = run_captured([launcher, "-o", "-", "--untraced", "--", *command])
+    assert done.returncode == 0
+    shown, _, report = done.stdout.partition("\n")
+    assert shown == "TracerPid:\t0"
+    found = json.loads(report)
+    assert found["max_rss_kib"] > 0 and found["peak_rss_kib"] is None
+
+
+def test_complaints_begin_with_the_name_that_the_caller_gave(launcher: Path) -> None:
+    done = run_captured(["poolshim explain", "--", "/no/such"], executable=launcher)
+    assert done.returncode == 127
+    assert done.stderr == "poolshim explain: /no/such: No such file or directory\n"
+
+
 def test_command_dies_with_the_launcher(launcher: Path) -> None:
     command = [launcher, "--", "sh", "-c", "echo $$; exec sleep 600"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
