@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT
-from programs import compile_library, folder, poolshim
+from programs import OTHER_ALLOCATOR, compile_library, folder, poolshim
 
 sys.path.insert(0, str(ROOT / "scripts"))
 
@@ -21,39 +21,6 @@ from poolshim_cli import preload  # noqa: E402
 
 pytestmark = pytest.mark.preload
 
-# Serves every call that it gets, and would win by its place. Frees nothing.
-OTHER = """
-#include <stddef.h>
-#include <string.h>
-#include <sys/mman.h>
-static char *arena;
-static size_t used;
-static void *take(size_t alignment, size_t bytes) {
-    if (arena == NULL) { /* at the loader's first call: there is one thread */
-        arena = mmap(NULL, (size_t)64 << 30, PROT_READ | PROT_WRITE,
-                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    }
-    size_t whole = (bytes + alignment + 31) & ~(size_t)15;
-    size_t at = (size_t)arena + __atomic_fetch_add(&used, whole, __ATOMIC_RELAXED) + 16;
-    at = (at + alignment - 1) & ~(alignment - 1);
-    ((size_t *)at)[-1] = bytes;
-    return (void *)at;
-}
-void *malloc(size_t bytes) { return take(16, bytes); }
-void *calloc(size_t count, size_t bytes) { return take(16, count * bytes); }
-void *realloc(void *block, size_t bytes) {
-    void *copy = take(16, bytes);
-    size_t before = block == NULL ? 0 : ((size_t *)block)[-1];
-    return before == 0 ? copy : memcpy(copy, block, before < bytes ? before : bytes);
-}
-void *memalign(size_t alignment, size_t bytes) { return take(alignment, bytes); }
-void *aligned_alloc(size_t alignment, size_t bytes) { return take(alignment, bytes); }
-int posix_memalign(void **block, size_t alignment, size_t bytes) {
-    *block = take(alignment, bytes);
-    return 0;
-}
-void free(void *block) { (void)block; }
-"""
 SAID = "LD_PRELOAD names another allocator (other.so): libpoolshim.so"
 KEEP = "kept = [bytes(3000) for _ in range(5000)]"
 NO_CALL = "the command made no call of poolshim: it allocates nothing, or another allocator"
@@ -67,7 +34,7 @@ def built(shim: Path) -> None:
 @pytest.fixture(scope="module")
 def other(folder: Path) -> str:
     """An allocator to preload."""
-    return str(compile_library(folder, "other.so", OTHER, "-fno-builtin"))
+    return str(compile_library(folder, "other.so", OTHER_ALLOCATOR, "-fno-builtin"))
 
 
 def test_run_says_that_it_takes_the_first_place(other: str, shim: Path) -> None:

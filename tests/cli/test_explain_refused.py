@@ -11,7 +11,6 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
 from conftest import ROOT, run_captured
@@ -21,9 +20,7 @@ from running import SILENT, Start, complaint, spawn, start  # noqa: F401
 sys.path.insert(0, str(ROOT / "scripts"))
 
 from poolshim_cli import control  # noqa: E402
-from poolshim_cli.explain import command  # noqa: E402
 from poolshim_cli.explain.account import Book  # noqa: E402
-from poolshim_cli.explain.watch import Watch  # noqa: E402
 from poolshim_cli.live import layout  # noqa: E402
 
 pytestmark = pytest.mark.preload
@@ -56,15 +53,6 @@ def test_a_process_that_ends_meanwhile_is_reported_on(start: Start) -> None:
     done = explain(process.pid, "60")
     assert done.returncode == 0
     assert "note: the process ended meanwhile\n" in done.stderr
-
-
-def test_a_command_that_leaves_no_sample_is_one_line(monkeypatch: Any, capsys: Any) -> None:
-    watch = Watch(1 << 30)
-    watch.refusal = f"no process {watch.root}"
-    monkeypatch.setattr(command, "observe", lambda _: (watch, 128 + 9))
-    assert command.main(["--", "killed"]) == 128 + 9
-    line = "poolshim explain: nothing to explain: it ended before its memory was read\n"
-    assert capsys.readouterr().err == line
 
 
 # Stands still before the library has started.

@@ -13,7 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ..errors import Failed, OwnFailure
+from ..live.census import Reader
 from ..live.memory import PAGE_BYTES, Memory
+from ..live.report import kib_of, resident_of
 from . import mappings
 from .heap import Heap, Site, View
 from .mappings import Mapping
@@ -48,6 +50,8 @@ class Account:
 
     pid: int
     rss: int = 0
+    surplus: float = 0.0  # of the parts, as read, over the mappings, which were read before them
+    peak: int = 0  # resident, by the kernel, up to this moment
     pss: int = 0
     parts: dict[str, float] = field(default_factory=dict)
     sites: dict[tuple[int, ...], Site] = field(default_factory=dict)
@@ -55,6 +59,7 @@ class Account:
     copied: int = 0  # private copies of pages of its parent
     large_live: int = 0  # bytes of the largest live block's range
     has_heap: bool = False  # runs on poolshim
+    has_calls: bool = False  # and has called it
     huge_bytes: int = 0
     pinned_by_class: dict[int, float] = field(default_factory=dict)
     rounding_by_size: dict[int, float] = field(default_factory=dict)
@@ -69,12 +74,22 @@ class Account:
         """The sum."""
         return sum(self.parts.values())
 
+    def settle(self, rss_after: int) -> None:
+        """Makes one moment of a reading during which the process grew: the mappings are read first,
+        the heap later. The parts are never more than what is resident."""
+        accounted = self.accounted
+        self.surplus = accounted - self.rss
+        if accounted > self.rss:
+            self.rss = max(self.rss, min(round(accounted), rss_after))
+            self.parts = {name: one * self.rss / accounted for name, one in self.parts.items()}
+
 
 class Book:
     """Of one process: what is constant, and what was found out about its mappings earlier."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
+        self.has_calls = False
         self.memory = Memory(pid)
         self.heap: Heap | None = None
         self.library = 0  # where it is mapped
@@ -93,9 +108,17 @@ class Book:
         base = next((one.start for one in self.mappings if LIBRARY in one.path), 0)
         if base != self.library or (base and self.heap is None):
             self.library, self.heap, self.stacks = base, None, set()
+            self.has_calls = False
             with contextlib.suppress(Failed, OwnFailure):
                 self.heap = Heap(self.pid) if base else None
         return self.heap
+
+    def read_calls(self, heap: Heap) -> bool:
+        """Whether the process has ever called the library: another allocator may serve it."""
+        if not self.has_calls:
+            census = Reader(heap.memory).census()
+            self.has_calls = census.malloc_count > 0 or census.live_count > 0
+        return self.has_calls
 
     def take(self) -> Account:
         """All of it. Failed and OwnFailure where the process has ended, or is not ours to read."""
@@ -107,7 +130,8 @@ class Book:
         heap, self.view = self.find_heap(), View()
         if heap is not None:
             self.view = heap.read()
-            account.has_heap, account.interval = True, self.view.interval
+            account.has_heap, account.has_calls = True, self.read_calls(heap)
+            account.interval = self.view.interval
             account.delay_ms, account.has_background = heap.settings()
         self.note_stacks(account)
         parts: Counter[str] = Counter()
@@ -118,6 +142,8 @@ class Book:
         self.add_heap(account, parts)
         self.move_zeroes(parts)
         account.parts = {name: parts[name] for name in PARTS}
+        account.peak = kib_of(self.pid, "status", "VmHWM") or 0
+        account.settle(resident_of(self.pid) or 0)
         account.sites = self.view.sites
         account.pinned_by_class = self.view.pinned_by_class
         account.rounding_by_size = self.view.rounding_by_size

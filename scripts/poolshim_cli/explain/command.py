@@ -7,7 +7,7 @@
     scripts/poolshim explain --pid 1234 --seconds 30
 
 The report goes to standard error, because standard output is the command's. Exit status: that of
-the command; of --pid and --server 0.
+the command; of --pid and --server 0. --json prints a document whenever something was watched.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ import re
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from .. import files, option_words, places, preload
 from ..errors import BadRequest, Failed
 from ..folds import Folds
 from . import html, report, runs
 from .history import History
-from .verdict import Verdict, judge
+from .verdict import Verdict, judge, mib, too_short, unknown
 from .verify import Gain, verify_command, verify_server
 from .watch import PAUSE_S, Watch
 
@@ -54,7 +55,9 @@ in one verdict why it stays and what to do about it, on standard error.
   --seconds TIME       so long [10s]
   -h, --help           print this text
 
-Exit status: the command's; 1 if there was nothing to look at; 2 usage; 125 to 127 as of env.
+Exit status: the command's, also where it ends too soon for a verdict; 2 usage; 125 to 127 as of
+env. Of --pid: 0; 1 if it does not run on poolshim, or ended before it was read; 126 not permitted;
+127 no such process.
 """
 TOP = 10
 INTERVAL = "128KiB"
@@ -175,19 +178,20 @@ def observe(request: Request) -> tuple[Watch, int]:
 
 def notes_of(history: History) -> list[str]:
     """What is missing in the figures."""
-    notes = []
-    if not history.account.has_heap:
-        notes.append(f"{history.name} does not run on poolshim (poolshim doctor says why): its "
-                     "heap counts as mappings")  # fmt: skip
-    elif not history.account.interval:
+    notes, account, watch = [], history.account, history.watch
+    if account.has_calls and not account.interval:
         notes.append("the process has no heap profile (POOLSHIM_PROFILE): no call sites")
-    return notes + history.watch.notes
+    if watch.has_ended:
+        notes.append("the process ended meanwhile")
+    return notes + watch.notes
 
 
-def to_json(history: History, verdict: Verdict, gain: Gain | None) -> str:
+def to_json(
+    history: History, verdict: Verdict, gain: Gain | None, notes: list[str]
+) -> dict[str, Any]:
     """All of it."""
     account = history.account
-    found = {
+    return {
         "program": history.name, "pid": history.pid, "at_s": round(history.moment.at_s, 3),
         "resident_bytes": account.rss, "accounted_bytes": round(account.accounted),
         "peak_bytes": history.peak, "copied_bytes": history.moment.copied,
@@ -206,14 +210,41 @@ def to_json(history: History, verdict: Verdict, gain: Gain | None) -> str:
             for moment in history.watch.moments if history.pid in moment.accounts
         ],
         "verdict": verdict.to_json(), "verified": None if gain is None else gain.to_json(),
+        "notes": notes,
     }  # fmt: skip
-    return json.dumps(found)
+
+
+def empty_json(watch: Watch, name: str, verdict: Verdict) -> dict[str, Any]:
+    """The same of a process whose memory was not read."""
+    return {
+        "program": name, "pid": watch.root or None, "at_s": None, "resident_bytes": None,
+        "accounted_bytes": None, "peak_bytes": watch.kernel_peak or None, "copied_bytes": 0,
+        "parts": {}, "sites": [], "samples": [], "verdict": verdict.to_json(), "verified": None,
+        "notes": [],
+    }  # fmt: skip
 
 
 def reason_of(watch: Watch) -> str:
     """Why there is no sample."""
-    has_ended = not watch.refusal or not Path(f"/proc/{watch.root}").exists()
+    has_ended = not watch.refusal or not watch.root or not Path(f"/proc/{watch.root}").exists()
     return "it ended before its memory was read" if has_ended else watch.refusal
+
+
+def tell_nothing(request: Request, watch: Watch, status: int) -> int:
+    """Of a process whose memory was never read; one that could not be started has been told of."""
+    if watch.is_command and not watch.kernel_peak:
+        return status
+    reason = reason_of(watch)
+    if watch.kernel_peak:
+        reason += f"; at the peak {mib(watch.kernel_peak)} were resident"
+    verdict = unknown(f"nothing to explain: {reason}", "")
+    if watch.is_command:
+        verdict = too_short(reason)
+    if request.is_json:
+        name = Path(request.command[0]).name if request.command else f"process {watch.root}"
+        print(json.dumps(empty_json(watch, name, verdict)))
+    print(f"poolshim explain: {verdict.text}", file=sys.stderr)
+    return status if watch.is_command else Failed.status
 
 
 def main(words: list[str]) -> int:
@@ -224,17 +255,13 @@ def main(words: list[str]) -> int:
         return 0
     watch, status = observe(request)
     if not watch.moments:
-        message = f"nothing to explain: {reason_of(watch)}"
-        if status in (0, 1):
-            raise Failed(message)
-        print(f"poolshim explain: {message}", file=sys.stderr)
-        return status
+        return tell_nothing(request, watch, status)
     watch.folds = request.folds
     history = History(watch)
     verdict = judge(history)
     notes = notes_of(history)
-    if watch.has_ended:
-        notes.append("the process ended meanwhile")
+    if request.pid and verdict.cause == "unknown":
+        status = Failed.status
     if not request.is_json:
         report.write(history, verdict, request.top, sys.stderr, notes)
     gain = try_setting(request, verdict) if request.is_verify else None
@@ -244,7 +271,7 @@ def main(words: list[str]) -> int:
     if request.html is not None:
         files.write_whole(request.html, html.to_html(history, verdict, notes).encode())
     if request.is_json:
-        print(to_json(history, verdict, gain))
+        print(json.dumps(to_json(history, verdict, gain, notes)))
     return status
 
 

@@ -49,14 +49,20 @@ class History:
         self.watch = watch
         moments = watch.moments
         usual = usual_bytes(moments)
-        steady = [one for one in moments if is_steady(one)] or moments
+        steady = [one for one in moments if is_steady(one)]
+        self.is_steady = bool(steady)
+        steady = steady or moments
         late = [one for one in steady if one.pss >= STAY_SHARE * usual] or steady
         self.moment = late[-1]
         self.pid = max(self.moment.accounts, key=lambda pid: self.moment.accounts[pid].rss)
         self.account = self.moment.accounts[self.pid]
         self.before = [one for one in moments
                        if one.at_s <= self.moment.at_s and self.pid in one.accounts]  # fmt: skip
-        self.peak = max(one.rss for one in self.accounts(moments))
+        own = self.accounts(moments)
+        self.seen_peak = max(one.rss for one in own)
+        self.peak = max(self.seen_peak, *(one.peak for one in own))
+        if self.peak >= max(one.peak for each in moments for one in each.accounts.values()):
+            self.peak = max(self.peak, watch.kernel_peak)  # the kernel's is of the largest process
         begin = self.before[0].at_s if self.before else 0.0
         since = begin + (self.moment.at_s - begin) * (1 - LATE_SHARE)
         self.late = [one for one in self.before if one.at_s >= since]
@@ -120,8 +126,8 @@ def usual_bytes(moments: list[Moment]) -> int:
 def is_steady(moment: Moment) -> bool:
     """Whether little changed while it was read."""
     rss = sum(one.rss for one in moment.accounts.values())
-    found = sum(one.accounted for one in moment.accounts.values())
-    return abs(found - rss) <= DRIFT * max(rss, 1)
+    surplus = sum(one.surplus for one in moment.accounts.values())
+    return abs(surplus) <= DRIFT * max(rss, 1)
 
 
 def growth_of(course: Course, interval: int) -> tuple[float, int, int, float]:

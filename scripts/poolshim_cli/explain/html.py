@@ -139,7 +139,7 @@ def page(history: History, verdict: Verdict, notes: list[str]) -> Iterator[str]:
     yield '<meta name="viewport" content="width=device-width">'
     yield f"<title>{escape(title)}</title><style>{STYLE}</style></head><body>"
     yield f'<h1>{escape(title)}</h1><p class="soft">{escape(head_of(history))}</p>'
-    kind = "verdict nothing" if verdict.cause == "nothing" else "verdict"
+    kind = "verdict nothing" if verdict.cause in ("nothing", "unknown") else "verdict"
     yield f'<div class="{kind}"><p>{escape(verdict.text)}</p>'
     yield f"<p>{escape(verdict.advice)}</p></div>"
     yield "<h2>Over time</h2>"

@@ -158,5 +158,6 @@ def write(
     lines += family_lines(history)
     for note in notes:
         lines += wrapped("note", note)
-    lines += [*wrapped("verdict", verdict.text), *wrapped("advice", verdict.advice)]
+    title = "no verdict" if verdict.cause == "unknown" else "verdict"
+    lines += [*wrapped(title, verdict.text), *wrapped("advice", verdict.advice)]
     print("\n".join(lines), file=stream)

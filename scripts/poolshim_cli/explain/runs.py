@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -25,6 +27,7 @@ from .watch import Watch
 
 READY_S = 30.0
 STOP_S = 10.0
+COMPLAINANT = "poolshim explain"  # as which the launcher complains
 FIRST_PAUSE_S = 0.01  # doubled after each sample, up to the pause that was asked for
 OTHER_MODES = ("POOLSHIM_HARDEN", "POOLSHIM_GUARD_SAMPLE", "POOLSHIM_RECORD", "POOLSHIM_TRACE")
 
@@ -75,6 +78,33 @@ def start(words: list[str], env: dict[str, str], **options: object) -> "subproce
         raise OwnFailure(f"{words[0]}: {error.strerror}", CANNOT_EXECUTE) from None
 
 
+def launch(
+    words: list[str], env: dict[str, str], result: str
+) -> "subprocess.Popen[bytes]":
+    """The command below the launcher, a small program: the kernel counts the memory of whatever
+    forks as the child's own, and this one is Python. The settings are for the command alone."""
+    if shutil.which(words[0]) is None and not Path(words[0]).exists():
+        raise OwnFailure(f"{words[0]}: no such command", NOT_FOUND)
+    own = ("LD_PRELOAD", "POOLSHIM_")
+    options = [word for name, value in env.items() if name.startswith(own)
+               for word in ("--env", f"{name}={value}")]  # fmt: skip
+    bare = {name: value for name, value in env.items() if not name.startswith(own)}
+    program = places.find().launcher
+    line = [COMPLAINANT, "--untraced", "-o", result, *options, "--", *words]
+    try:
+        return subprocess.Popen(line, executable=program, env=bare)
+    except OSError as error:
+        raise OwnFailure(f"{program}: {error.strerror}: build first") from None
+
+
+def peak_of(result: Path) -> int:
+    """Bytes resident of the largest of the command and what it has waited for; 0: unknown."""
+    try:
+        return int(json.loads(result.read_text())["max_rss_kib"]) * 1024
+    except (OSError, ValueError, KeyError):
+        return 0  # it could not be started: the launcher has said why
+
+
 def follow(watch: Watch, process: "subprocess.Popen[bytes]") -> None:
     """Samples until the process ends."""
     pause_s = FIRST_PAUSE_S
@@ -93,14 +123,16 @@ def pause(process: "subprocess.Popen[bytes]", seconds: float) -> None:
 
 def watch_command(words: list[str], interval: str, pause_s: float) -> tuple[Watch, int]:
     """Until it ends; the watch and the exit status as a shell has it."""
-    process = start(words, environment(interval))
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is the command's
-    watch = Watch(process.pid, pause_s)
-    try:
-        follow(watch, process)
-        status = process.wait()
-    finally:
-        signal.signal(signal.SIGINT, before)
+    with tempfile.NamedTemporaryFile(prefix="poolshim-", suffix=".json") as result:
+        process = launch(words, environment(interval), result.name)
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is the command's
+        watch = Watch(starter=process.pid, pause_s=pause_s)
+        try:
+            follow(watch, process)
+            status = process.wait()
+        finally:
+            signal.signal(signal.SIGINT, before)
+        watch.kernel_peak = peak_of(Path(result.name))
     return watch, status if status >= 0 else 128 - status
 
 

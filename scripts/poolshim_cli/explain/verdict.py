@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from .account import PARTS
-from .history import Course, History, growth_of
+from .history import PIECES_LEAST, Course, History, growth_of
 
 MIB = 1 << 20
 LEAST_BYTES = 2 * MIB  # below it nothing is worth a word
@@ -28,6 +28,8 @@ EMPTIED_SHARE = 0.5  # of its peak that a site must have freed to be one that wa
 REALLOC_TIMES = 4  # as much allocated as live: a block that was reallocated often
 NEW_CLASSES, CLASSES_MAX, SIZE_LEAST = 8, 63, 16
 LISTED = 3  # call sites in a sentence
+LOOKS_LEAST = 5  # at a command: with fewer nothing is told of it
+LOOKS_USUAL, SEEN_SHARE = 10, 0.9  # with fewer, nothing where less of the peak was seen
 
 
 @dataclass
@@ -69,7 +71,8 @@ def leak(history: History) -> Verdict | None:
     found = []
     for course in history.courses:
         gained, rises, pieces, deviations = growth_of(course, interval)
-        is_growth = pieces >= 2 and rises >= LEAK_RISES * pieces and deviations >= LEAK_DEVIATIONS
+        is_steady = pieces >= PIECES_LEAST and rises >= LEAK_RISES * pieces
+        is_growth = is_steady and deviations >= LEAK_DEVIATIONS
         if is_growth and gained >= LEAK_LIVE_GROWTH * course.site.counted:
             found.append((gained, rises, pieces, course))
     if not found:
@@ -299,17 +302,50 @@ CAUSES: dict[str, Callable[[History], Verdict | None]] = {
 }  # fmt: skip
 
 
+def untold(history: History) -> Verdict | None:
+    """Where no cause can be told, why."""
+    watch, account = history.watch, history.account
+    if not account.has_calls:
+        why = "it runs without the library"
+        if account.has_heap:
+            why = "it allocates nothing, or another allocator serves it"
+        return unknown(
+            f"{history.name} made no call of poolshim: {why}",
+            f"`poolshim doctor -- {history.name}` says more; its heap counts as mappings",
+        )
+    own = [one for one in watch.moments if history.pid in one.accounts]
+    is_few = len(own) < LOOKS_LEAST
+    is_unseen = len(own) < LOOKS_USUAL and history.seen_peak < SEEN_SHARE * history.peak
+    if watch.is_command and (is_few or is_unseen or not history.is_steady):
+        return too_short(
+            f"its memory was read {len(own)} time{'s' * (len(own) != 1)} in {watch.span_s:.2f} s, "
+            f"at most {mib(history.seen_peak)} of the {mib(history.peak)} at the peak"
+        )
+    return None
+
+
+def unknown(text: str, advice: str) -> Verdict:
+    """No verdict."""
+    return Verdict("unknown", 0.0, text, advice)
+
+
+def too_short(text: str) -> Verdict:
+    """No verdict on a command that has ended so soon."""
+    return unknown(f"too short: {text}", "give it more work, or look more often (--every 10ms)")
+
+
 def judge(history: History) -> Verdict:
     """The cause that explains most, or that nothing is unusual."""
+    verdict = untold(history)
+    if verdict is not None:
+        return verdict
     found = []
     for name, cause in CAUSES.items():
         verdict = cause(history)
         whole = history.moment.pss if name == "fork" else history.account.rss
         if verdict is not None and verdict.nbytes >= max(SHARES[name] * whole, LEAST_BYTES):
             found.append(verdict)
-    if not found:
-        return nothing(history)
-    return max(found, key=lambda one: one.nbytes)
+    return max(found, key=lambda one: one.nbytes) if found else nothing(history)
 
 
 def nothing(history: History) -> Verdict:

@@ -10,6 +10,8 @@ dropped and the pause is doubled.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -49,8 +51,11 @@ class Moment:
 class Watch:
     """Of one command."""
 
-    def __init__(self, root: int, pause_s: float = PAUSE_S) -> None:
-        self.root = root
+    def __init__(
+        self, root: int = 0, pause_s: float = PAUSE_S, starter: int = 0
+    ) -> None:
+        self.root = root  # 0: the starter has not begun it
+        self.starter = starter  # the launcher, whose only child is the root
         self.pause_s = pause_s
         self.start_s = time.monotonic()
         self.moments: list[Moment] = []
@@ -62,6 +67,7 @@ class Watch:
         self.folds = Folds()
         self.notes: list[str] = []  # of names that are missing
         self.has_ended = False  # a process of --pid, while it was watched
+        self.kernel_peak = 0  # bytes resident of the largest process of a command that has ended
 
     def wait_s(self, cost_s: float) -> float:
         """Until the next sample."""
@@ -72,7 +78,8 @@ class Watch:
         before = time.process_time()
         moment = Moment(time.monotonic() - self.start_s)
         family = read_family()
-        pids = {self.root} | descendants(self.root, family)
+        self.root = self.root or self.find_root(family)
+        pids = {self.root} | descendants(self.root, family) if self.root else set()
         alive = sorted(pid for pid in pids if pid in family and not family[pid][1])
         for pid in alive[:FAMILY_MAX]:
             self.parents[pid] = family[pid][0]
@@ -86,6 +93,24 @@ class Watch:
             self.moments.append(moment)
             self.thin()
         return time.process_time() - before
+
+    def find_root(self, family: dict[int, tuple[int, bool]]) -> int:
+        """The command, once the launcher's child has become it; 0 before."""
+        for pid, (parent, _) in family.items():
+            with contextlib.suppress(OSError):
+                if parent == self.starter and has_begun(pid, parent):
+                    return pid
+        return 0
+
+    @property
+    def is_command(self) -> bool:
+        """Whether it was started here, and has ended."""
+        return self.starter != 0
+
+    @property
+    def span_s(self) -> float:
+        """From the first sample to the last."""
+        return self.moments[-1].at_s - self.moments[0].at_s if self.moments else 0.0
 
     def take(self, pid: int) -> Account | None:
         """One process; None where it ends meanwhile."""
@@ -141,6 +166,14 @@ class Watch:
         found = symbols.names_of(profile, Path(f"/tmp/perf-{pid}.map"))
         self.notes = found.notes
         return {stack: found.frames_of(locations[one] for one in stack) for stack in stacks}
+
+
+def has_begun(pid: int, starter: int) -> bool:
+    """Whether a child runs another program than its parent; also where that is not ours to see."""
+    try:
+        return not os.path.samefile(f"/proc/{pid}/exe", f"/proc/{starter}/exe")
+    except PermissionError:
+        return True
 
 
 def mapping_at(mappings: list[pprof.Mapping], address: int) -> pprof.Mapping | None:
