@@ -28,8 +28,8 @@ from running import Start, spawn  # noqa: F401
 
 sys.path.insert(0, str(ROOT / "scripts"))
 
-from poolshim_cli.explain import command, verdict  # noqa: E402
-from poolshim_cli.explain.account import Account  # noqa: E402
+from poolshim_cli.errors import OwnFailure  # noqa: E402
+from poolshim_cli.explain import account, command, verdict  # noqa: E402
 from poolshim_cli.explain.history import History  # noqa: E402
 from poolshim_cli.explain.watch import Moment, Watch  # noqa: E402
 
@@ -130,18 +130,28 @@ def test_few_looks_at_a_command_are_too_short() -> None:
     assert cause(verdict.LOOKS_USUAL, surplus=16.0 * MIB) == "unknown"
 
 
+def test_a_reading_during_which_the_process_ended_does_not_count(monkeypatch: Any) -> None:
+    """The kernel ends the list of mappings where the memory is given back."""
+    book = account.Book(os.getpid())
+    assert book.take().rss > MIB
+    monkeypatch.setattr(account, "resident_of", lambda _: 0)
+    with pytest.raises(OwnFailure, match="no process"):
+        book.take()
+    book.close()
+
+
 def test_the_parts_are_never_more_than_what_is_resident() -> None:
-    account = account_of(132.0, rss=100)
-    account.settle(rss_after=120)
-    assert account.rss == 120 and account.accounted == pytest.approx(120)
-    assert account.surplus == 32
+    grown = account_of(132.0, rss=100)
+    grown.settle(rss_after=120)
+    assert grown.rss == 120 and grown.accounted == pytest.approx(120)
+    assert grown.surplus == 32
     shrunk = account_of(80.0, rss=100)
     shrunk.settle(rss_after=60)
     assert shrunk.rss == 100 and shrunk.accounted == 80
 
 
 def test_the_kernel_s_peak_is_that_of_the_largest_process() -> None:
-    moments = [Moment(0.0, {1: Account(1, 5, peak=9), 2: Account(2, 7, peak=7)})]
+    moments = [Moment(0.0, {1: account.Account(1, 5, peak=9), 2: account.Account(2, 7, peak=7)})]
     watch = Watch(1, starter=1)
     watch.moments, watch.kernel_peak = moments, 30
     assert History(watch).peak == 7  # of process 2, which has most memory at the end

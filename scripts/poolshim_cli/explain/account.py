@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from .. import control
 from ..errors import Failed, OwnFailure
 from ..live.census import Reader
 from ..live.memory import PAGE_BYTES, Memory
@@ -143,7 +144,10 @@ class Book:
         self.move_zeroes(parts)
         account.parts = {name: parts[name] for name in PARTS}
         account.peak = kib_of(self.pid, "status", "VmHWM") or 0
-        account.settle(resident_of(self.pid) or 0)
+        rss_after = resident_of(self.pid)
+        if not rss_after:
+            raise control.gone(self.pid)  # meanwhile: of its mappings only some were read
+        account.settle(rss_after)
         account.sites = self.view.sites
         account.pinned_by_class = self.view.pinned_by_class
         account.rounding_by_size = self.view.rounding_by_size

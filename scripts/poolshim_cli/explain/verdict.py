@@ -305,7 +305,8 @@ CAUSES: dict[str, Callable[[History], Verdict | None]] = {
 def untold(history: History) -> Verdict | None:
     """Where no cause can be told, why."""
     watch, account = history.watch, history.account
-    if not account.has_calls:
+    own = history.accounts(watch.moments)
+    if not any(one.has_calls for one in own):
         why = "it runs without the library"
         if account.has_heap:
             why = "it allocates nothing, or another allocator serves it"
@@ -313,7 +314,6 @@ def untold(history: History) -> Verdict | None:
             f"{history.name} made no call of poolshim: {why}",
             f"`poolshim doctor -- {history.name}` says more; its heap counts as mappings",
         )
-    own = [one for one in watch.moments if history.pid in one.accounts]
     is_few = len(own) < LOOKS_LEAST
     is_unseen = len(own) < LOOKS_USUAL and history.seen_peak < SEEN_SHARE * history.peak
     if watch.is_command and (is_few or is_unseen or not history.is_steady):
