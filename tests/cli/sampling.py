@@ -120,6 +120,14 @@ def await_that(is_so: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
+def await_looks(target: live.Target) -> None:
+    """Until a command has looked at the process: it asks for samples before each look, and while it
+    waits for the next one."""
+    for _ in range(2):
+        before = target.number("set.sample-beat")
+        await_that(lambda: target.number("set.sample-beat") != before)  # noqa: B023
+
+
 def target_of(process: subprocess.Popen[str]) -> live.Target:
     return live.Target(Memory(process.pid))
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, run_captured
+from conftest import ROOT, SLOWNESS, run_captured
 from programs import compile_library
 from running import SILENT, Start, complaint, spawn, start  # noqa: F401
+from sampling import await_looks, target_of
 
 sys.path.insert(0, str(ROOT / "scripts"))
 
@@ -48,11 +48,16 @@ def test_another_version_is_refused(start: Start) -> None:
 
 def test_a_process_that_ends_meanwhile_is_reported_on(start: Start) -> None:
     process = start(SILENT)
-    threading.Timer(1.0, process.kill).start()
-    threading.Timer(1.5, process.wait).start()
-    done = explain(process.pid, "60")
-    assert done.returncode == 0
-    assert "note: the process ended meanwhile\n" in done.stderr
+    target = target_of(process)
+    with subprocess.Popen(
+        [sys.executable, MAIN, "explain", "--pid", str(process.pid), "--seconds", "600"],
+        text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    ) as watching:  # fmt: skip
+        await_looks(target)
+        process.kill()
+        _, errors = watching.communicate(timeout=60 * SLOWNESS)
+    assert watching.returncode == 0
+    assert "note: the process ended meanwhile\n" in errors
 
 
 # Stands still before the library has started.

@@ -18,6 +18,7 @@ from ..live.census import Reader
 from ..live.memory import PAGE_BYTES, Memory
 from ..live.report import kib_of, resident_of
 from . import mappings
+from .demand import Demand
 from .heap import Heap, Site, View
 from .mappings import Mapping
 from .zeroes import zero_bytes
@@ -61,12 +62,14 @@ class Account:
     large_live: int = 0  # bytes of the largest live block's range
     has_heap: bool = False  # runs on poolshim
     has_calls: bool = False  # and has called it
+    limit: int = 0  # POOLSHIM_LIMIT, in bytes of resident memory; 0: none
     huge_bytes: int = 0
     pinned_by_class: dict[int, float] = field(default_factory=dict)
     rounding_by_size: dict[int, float] = field(default_factory=dict)
     classes: list[int] = field(default_factory=list)  # block sizes
     thread_count: int = 0
     interval: int = 0  # of its profile; 0: it has none
+    is_recent: bool = False  # sites are of what was allocated while it was watched
     delay_ms: int = 0  # for which free pages are kept
     has_background: bool = False  # a thread gives them back
 
@@ -88,8 +91,10 @@ class Account:
 class Book:
     """Of one process: what is constant, and what was found out about its mappings earlier."""
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, pid: int, interval: int = 0) -> None:
         self.pid = pid
+        self.interval = interval  # to sample at, in bytes; 0: what is sampled anyway
+        self.demand: Demand | None = None
         self.has_calls = False
         self.memory = Memory(pid)
         self.heap: Heap | None = None
@@ -109,10 +114,17 @@ class Book:
         base = next((one.start for one in self.mappings if LIBRARY in one.path), 0)
         if base != self.library or (base and self.heap is None):
             self.library, self.heap, self.stacks = base, None, set()
-            self.has_calls = False
+            self.demand, self.has_calls = None, False
             with contextlib.suppress(Failed, OwnFailure):
                 self.heap = Heap(self.pid) if base else None
+            if self.heap is not None and self.interval:
+                self.demand = Demand(self.heap.memory, self.interval)
         return self.heap
+
+    def ask(self) -> None:
+        """For samples, again and again while they are wanted."""
+        if self.demand is not None:
+            self.demand.ask()
 
     def read_calls(self, heap: Heap) -> bool:
         """Whether the process has ever called the library: another allocator may serve it."""
@@ -130,10 +142,13 @@ class Book:
         account.huge_bytes = sum(one.huge for one in self.mappings)
         heap, self.view = self.find_heap(), View()
         if heap is not None:
+            self.ask()
+            heap.before = self.demand.before if self.demand is not None else None
             self.view = heap.read()
             account.has_heap, account.has_calls = True, self.read_calls(heap)
-            account.interval = self.view.interval
+            account.interval, account.is_recent = self.view.interval, self.view.is_recent
             account.delay_ms, account.has_background = heap.settings()
+            account.limit = heap.limit()
         self.note_stacks(account)
         parts: Counter[str] = Counter()
         account.names = {"files": Counter(), "other": Counter(), "shared": Counter()}

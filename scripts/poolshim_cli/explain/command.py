@@ -23,7 +23,9 @@ from typing import Any
 from .. import files, option_words, places, preload
 from ..errors import BadRequest, Failed
 from ..folds import Folds
+from ..sizes import size_of
 from . import html, report, runs
+from .growth import can_be_judged
 from .history import History
 from .verdict import Verdict, judge, mib, too_short, unknown
 from .verify import Gain, verify_command, verify_server
@@ -51,8 +53,9 @@ in one verdict why it stays and what to do about it, on standard error.
   --load CMD           load the server by this; then stop it
   --ready CMD          wait until CMD succeeds [until the port accepts]
   --rest TIME          wait after the load, before the server is stopped [3s]
-  --pid PID            look at a process that runs; call sites only if it has a heap profile
-  --seconds TIME       so long [10s]
+  --pid PID            watch a process that runs, for growth, and sample its allocations:
+                       nothing need be set beforehand
+  --seconds TIME       for so long; Ctrl-C ends it early [10s]
   -h, --help           print this text
 
 Exit status: the command's, also where it ends too soon for a verdict; 2 usage; 125 to 127 as of
@@ -168,7 +171,11 @@ def check(request: Request) -> None:
 def observe(request: Request) -> tuple[Watch, int]:
     """The watch of what was asked for, and the command's exit status."""
     if request.pid:
-        return runs.watch_process(request.pid, request.seconds, request.every_s), 0
+        if sys.stderr.isatty():
+            print(f"watching for {request.seconds:g} s; Ctrl-C ends it early", file=sys.stderr)
+        return runs.watch_process(
+            request.pid, request.seconds, request.every_s, size_of(request.interval)
+        ), 0
     preload.announce("explain", places.find().library, os.environ)
     if request.server:
         serving = runs.Serving(request.server, request.load, request.ready, request.rest_s)
@@ -178,12 +185,20 @@ def observe(request: Request) -> tuple[Watch, int]:
 
 def notes_of(history: History) -> list[str]:
     """What is missing in the figures."""
-    notes, account, watch = [], history.account, history.watch
-    if account.has_calls and not account.interval:
-        notes.append("the process has no heap profile (POOLSHIM_PROFILE): no call sites")
+    notes, account, watch = list(history.watch.notes), history.account, history.watch
+    book = watch.books.get(history.pid)
+    refusal = book.demand.refusal if book is not None and book.demand is not None else ""
+    if account.is_recent:
+        notes.append("call sites are those of blocks that were allocated meanwhile; of older ones "
+                     "nothing is known (POOLSHIM_PROFILE from the start knows all)")  # fmt: skip
+    elif account.has_calls and not account.interval:
+        notes.append("no call sites: " + (refusal or "the process calls malloc too rarely to be "
+                     "sampled, or for too short a time"))  # fmt: skip
+    if watch.is_attached and not can_be_judged(history):
+        notes.append("too few looks to tell whether it grows: watch for longer (--seconds)")
     if watch.has_ended:
         notes.append("the process ended meanwhile")
-    return notes + watch.notes
+    return notes
 
 
 def to_json(
@@ -220,7 +235,7 @@ def empty_json(watch: Watch, name: str, verdict: Verdict) -> dict[str, Any]:
         "program": name, "pid": watch.root or None, "at_s": None, "resident_bytes": None,
         "accounted_bytes": None, "peak_bytes": watch.kernel_peak or None, "copied_bytes": 0,
         "parts": {}, "sites": [], "samples": [], "verdict": verdict.to_json(), "verified": None,
-        "notes": [],
+        "notes": watch.notes,
     }  # fmt: skip
 
 

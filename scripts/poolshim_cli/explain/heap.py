@@ -32,6 +32,7 @@ REGION_GRANULES = 16
 SCALED_SAMPLES = 8  # of a class; with fewer its spans say little of them
 SIZE_STEP = 16  # of sizes in a table of classes
 LENGTH_MAX = 1 << 24  # granules of a run: 1 TiB
+NUMBER_LIMIT = 1 << 32  # of samples
 
 
 @dataclass
@@ -73,6 +74,7 @@ class View:
     blocks_by_class: dict[int, int] = field(default_factory=dict)  # live, in spans
     rounding_by_size: dict[int, float] = field(default_factory=dict)  # by request, to 16 bytes
     interval: int = 0  # of the profile; 0: there is none
+    is_recent: bool = False  # its sites are of what was allocated while the process was watched
     large_live: list[tuple[int, int]] = field(default_factory=list)  # ranges of large live blocks
 
     @property
@@ -114,6 +116,7 @@ class Heap:
         )  # fmt: skip
         self.samples = Samples(self.memory, layout)
         self.classes: list[int] = []
+        self.before: Snapshot | None = None  # what was sampled before the watch, of a reader's
 
     # ---- tables ----
 
@@ -146,6 +149,11 @@ class Heap:
             found.append(heap)
             heap = self.memory.number(heap + next_at)
         return found
+
+    def limit(self) -> int:
+        """Bytes of resident memory from which on free memory goes back; 0: none."""
+        field = self.layout.field("limit.bytes")
+        return self.memory.number(self.layout.place("limit") + field.offset, field.length)
 
     def settings(self) -> tuple[int, bool]:
         """The purge delay in ms, and whether there is a background thread."""
@@ -286,6 +294,29 @@ class Heap:
         view.ranges.append((table.base, table.base + count * PAGE_BYTES))
         if is_whole:
             self.add_samples(view, spans, table)
+        elif self.before is not None:
+            view.is_recent = True
+            view.interval = memory.number(layout.place("demand_interval"))
+            self.add_recent(view, self.before, table)
+
+    def add_recent(self, view: View, before: Snapshot, table: Snapshot) -> None:
+        """Sites with what was allocated there since, and is live. Most blocks are unknown, so
+        nothing is scaled to the spans, and no free memory charged."""
+        one = self.layout.offset("weight.one")
+        for address, stack in table.stacks.items():
+            made = stack.made_bytes - before.stacks.get(address, Stack()).made_bytes
+            if made > 0:
+                view.sites.setdefault(stack.sites, Site()).made += made
+        for sample in table.live:
+            if (sample.number - before.sample_count - 1) % NUMBER_LIMIT >= NUMBER_LIMIT // 2:
+                continue  # of an earlier time
+            stack = table.stacks.get(sample.stack, Stack())
+            site, blocks = view.sites.setdefault(stack.sites, Site()), sample.weight / one
+            site.counted += blocks * sample.nbytes
+            site.live += blocks * self.held(sample.block, sample.nbytes)
+            site.blocks += blocks
+            site.samples += 1
+            site.largest = max(site.largest, sample.nbytes)
 
     def add_samples(self, view: View, spans: dict[int, Span], table: Snapshot) -> None:
         """Sites with their live blocks, and those that pin free memory."""

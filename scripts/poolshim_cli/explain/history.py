@@ -64,7 +64,8 @@ class History:
         if self.peak >= max(one.peak for each in moments for one in each.accounts.values()):
             self.peak = max(self.peak, watch.kernel_peak)  # the kernel's is of the largest process
         begin = self.before[0].at_s if self.before else 0.0
-        since = begin + (self.moment.at_s - begin) * (1 - LATE_SHARE)
+        late_share = 1.0 if self.account.is_recent else LATE_SHARE
+        since = begin + (self.moment.at_s - begin) * (1 - late_share)
         self.late = [one for one in self.before if one.at_s >= since]
         self.courses = self.make_courses()
 

@@ -28,6 +28,7 @@ from .watch import Watch
 READY_S = 30.0
 STOP_S = 10.0
 COMPLAINANT = "poolshim explain"  # as which the launcher complains
+FAILURES_MAX = 3  # looks in a row at which the process could not be read
 FIRST_PAUSE_S = 0.01  # doubled after each sample, up to the pause that was asked for
 OTHER_MODES = ("POOLSHIM_HARDEN", "POOLSHIM_GUARD_SAMPLE", "POOLSHIM_RECORD", "POOLSHIM_TRACE")
 
@@ -136,22 +137,46 @@ def watch_command(words: list[str], interval: str, pause_s: float) -> tuple[Watc
     return watch, status if status >= 0 else 128 - status
 
 
-def watch_process(pid: int, seconds: float, pause_s: float) -> Watch:
-    """A process that runs. Refused before the first look, with the reason."""
+def watch_process(pid: int, seconds: float, pause_s: float, interval: int) -> Watch:
+    """A process that runs. Refused before the first look, with the reason. Ctrl-C ends it early."""
     if not Path(f"/proc/{pid}").exists():
         raise control.gone(pid)
     control.find_page(pid)
     Heap(pid).memory.close()  # refuses another version
-    watch = Watch(pid, pause_s)
-    until_s = time.monotonic() + seconds
-    while time.monotonic() < until_s and Path(f"/proc/{pid}").exists():
+    watch = Watch(pid, pause_s, interval=interval)
+    begin_s = time.monotonic()
+    try:
+        watch_until(watch, begin_s + seconds)
+    except KeyboardInterrupt:
+        took_s = time.monotonic() - begin_s
+        watch.notes.append(f"interrupted after {took_s:.1f} of {seconds:g} s")
+    broken = [book for book in watch.books.values() if book.demand and book.demand.is_broken]
+    if broken:
+        watch.notes.append("another command asked for other samples meanwhile, or this one was "
+                           "held up: some call sites have too little")  # fmt: skip
+    return watch
+
+
+def watch_until(watch: Watch, until_s: float) -> None:
+    """Until that time, or the process's end. One that becomes another program is read again."""
+    failures = 0
+    while time.monotonic() < until_s and failures < FAILURES_MAX:
+        if not is_alive(watch.root):
+            watch.has_ended = True
+            return
         count = len(watch.moments)
         cost_s = watch.sample()
-        if len(watch.moments) == count:
-            break
-        time.sleep(max(0.0, min(watch.wait_s(cost_s), until_s - time.monotonic())))
-    watch.has_ended = time.monotonic() < until_s
-    return watch
+        failures = failures + 1 if len(watch.moments) == count else 0
+        watch.rest(min(watch.wait_s(cost_s), until_s - time.monotonic()))
+    watch.has_ended = not is_alive(watch.root)
+
+
+def is_alive(pid: int) -> bool:
+    """Also not where its parent has not noticed its end yet."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except (OSError, IndexError):
+        return False
 
 
 def split(name: str, text: str, words: dict[str, str]) -> list[str]:
@@ -247,7 +272,12 @@ def watch_server(serving: Serving, interval: str, pause_s: float) -> Watch:
             watches.append(Watch(server.pid, pause_s))
         return watches[0].wait_s(watches[0].sample())
 
-    go_through(serving, environment(interval), step)
+    try:
+        go_through(serving, environment(interval), step)
+    except KeyboardInterrupt:
+        if not watches:
+            raise
+        watches[0].notes.append("interrupted: the load or the rest after it is not complete")
     return watches[0]
 
 

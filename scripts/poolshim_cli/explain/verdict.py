@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from .account import PARTS
+from .growth import grown_sites, growths
 from .history import PIECES_LEAST, Course, History, growth_of
 
 MIB = 1 << 20
@@ -30,6 +31,18 @@ NEW_CLASSES, CLASSES_MAX, SIZE_LEAST = 8, 63, 16
 LISTED = 3  # call sites in a sentence
 LOOKS_LEAST = 5  # at a command: with fewer nothing is told of it
 LOOKS_USUAL, SEEN_SHARE = 10, 0.9  # with fewer, nothing where less of the peak was seen
+LONGER = ("A cache that is still being filled looks the same: watch for longer (--seconds 120) to "
+          "tell it from a leak")  # fmt: skip
+# Where a part grows that is not malloc's: by the part and the runtime.
+OUTSIDE_ADVICE = {
+    ("other", ""): "`strace -k -f -e trace=mmap,brk -p PID` shows which calls make them. ",
+    ("other", "python"): ("CPython keeps small objects in arenas of its own: PYTHONMALLOC=malloc "
+                          "gives them to malloc, and this report their call sites. "),
+    ("other", "managed"): "they are the heap of its virtual machine: its own tools say more. ",
+    ("stacks", ""): "threads are started and do not end, or go deeper into their stacks. ",
+    ("pinned", ""): ("live blocks pin more and more free memory; with POOLSHIM_PROFILE set "
+                     "explain names their call sites. "),
+}  # fmt: skip
 
 
 @dataclass
@@ -65,8 +78,38 @@ def listed(courses: list[Course], amount: Callable[[Course], float]) -> str:
     return ", ".join(f"{one.title} ({mib(amount(one))})" for one in courses[:LISTED])
 
 
+def grown(history: History) -> Verdict | None:
+    """A part of a process that was running before, which grew as long as it was watched."""
+    found = growths(history) if history.watch.is_attached else []
+    if not found:
+        return None
+    name, most = found[0]
+    pieces = len(most.floors) - 1
+    head = (f"{{}}: {{}} grew in {most.rises} of {pieces} parts of {most.span_s:.1f} s, by "
+            f"{mib(most.gained)} to {mib(most.last)}")  # fmt: skip
+    also = "".join(f"; {PARTS[other]} by {mib(one.gained)}" for other, one in found[1:])
+    if name != "live":
+        text = head.format("growth", PARTS[name]) + also
+        advice = OUTSIDE_ADVICE.get((name, runtime_of(history)), OUTSIDE_ADVICE.get((name, ""), ""))
+        return Verdict("growth", most.gained, text, f"{advice}{LONGER}")
+    text, sites = head.format("leak", "the live memory"), grown_sites(history, most.gained)
+    if not sites:
+        text += f"{also}; no call site stands out of those that were sampled"
+        return Verdict("leak", most.gained, text, f"watch for longer (--seconds 60): {LONGER}")
+    text += f"{also}; live of what was allocated meanwhile: " + ", ".join(
+        f"{course.title} ({mib(more)})" for more, course in sites[:LISTED]
+    )
+    more, course = sites[0]
+    made = course.made[-1] - course.made[0]
+    advice = (f"find out what frees the blocks of {course.name}: of {mib(made)} allocated there "
+              f"{mib(max(0.0, made - more))} were freed. {LONGER}")  # fmt: skip
+    return Verdict("leak", most.gained, text, advice, [one.name for _, one in sites])
+
+
 def leak(history: History) -> Verdict | None:
     """Sites that grew until the end."""
+    if history.account.is_recent:
+        return None  # what replaces blocks of earlier grows, too
     interval, rss = history.account.interval, history.account.rss
     found = []
     for course in history.courses:
@@ -295,6 +338,22 @@ def fork(history: History) -> Verdict | None:
     )  # fmt: skip
 
 
+def limited(history: History) -> Verdict | None:
+    """More than the limit that is in force."""
+    rss, limit, parts = history.account.rss, history.account.limit, history.account.parts
+    if not 0 < limit < rss:
+        return None
+    largest = sorted(parts, key=lambda name: -parts[name])[:LISTED]
+    text = f"above its limit: {mib(rss)} resident, POOLSHIM_LIMIT is {mib(limit)}; of it "
+    text += ", ".join(f"{percent(parts[name], rss)} {PARTS[name]}" for name in largest)
+    courses = [one for one in history.courses if one.site.live >= rss / 20][:LISTED]
+    if courses:
+        text += "; live are most blocks of " + listed(courses, lambda one: one.site.live)
+    advice = ("the limit is soft: free memory goes back near it, and calls do not fail beyond it. "
+              "What is left is in use: need less, or set a higher limit")  # fmt: skip
+    return Verdict("limit", rss - limit, text, advice, [one.name for one in courses])
+
+
 CAUSES: dict[str, Callable[[History], Verdict | None]] = {
     "leak": leak, "fragmentation": fragmentation, "cache": cache, "large": large,
     "rounding": rounding, "stacks": stacks, "mappings": mappings, "files": files,
@@ -335,8 +394,23 @@ def too_short(text: str) -> Verdict:
 
 
 def judge(history: History) -> Verdict:
-    """The cause that explains most, or that nothing is unusual."""
+    """The cause that explains most, or that nothing is unusual; what it says of a limit comes with
+    any of them."""
     verdict = untold(history)
+    if verdict is not None:
+        return verdict
+    verdict, limit = most_of(history), limited(history)
+    if limit is None:
+        return verdict or nothing(history)
+    if verdict is None:
+        return limit
+    verdict.text += f"; it is {limit.text.partition(';')[0]}"
+    return verdict
+
+
+def most_of(history: History) -> Verdict | None:
+    """The cause that explains most; of a process that grows while it is watched, the growth."""
+    verdict = grown(history)
     if verdict is not None:
         return verdict
     found = []
@@ -345,7 +419,7 @@ def judge(history: History) -> Verdict:
         whole = history.moment.pss if name == "fork" else history.account.rss
         if verdict is not None and verdict.nbytes >= max(SHARES[name] * whole, LEAST_BYTES):
             found.append(verdict)
-    return max(found, key=lambda one: one.nbytes) if found else nothing(history)
+    return max(found, key=lambda one: one.nbytes, default=None)
 
 
 def nothing(history: History) -> Verdict:

@@ -26,6 +26,7 @@ from .mappings import command_of
 
 PAUSE_S = 0.1
 COST_SHARE = 0.2  # of one core
+ASK_S = 0.1  # between two requests for samples
 MOMENTS_MAX = 1000
 FAMILY_MAX = 64  # processes; more are not looked at
 
@@ -52,10 +53,11 @@ class Watch:
     """Of one command."""
 
     def __init__(
-        self, root: int = 0, pause_s: float = PAUSE_S, starter: int = 0
+        self, root: int = 0, pause_s: float = PAUSE_S, starter: int = 0, interval: int = 0
     ) -> None:
         self.root = root  # 0: the starter has not begun it
         self.starter = starter  # the launcher, whose only child is the root
+        self.interval = interval  # to sample at, of a process that was running before
         self.pause_s = pause_s
         self.start_s = time.monotonic()
         self.moments: list[Moment] = []
@@ -68,6 +70,7 @@ class Watch:
         self.notes: list[str] = []  # of names that are missing
         self.has_ended = False  # a process of --pid, while it was watched
         self.kernel_peak = 0  # bytes resident of the largest process of a command that has ended
+        self.notes: list[str] = []  # on what was not watched
 
     def wait_s(self, cost_s: float) -> float:
         """Until the next sample."""
@@ -102,10 +105,23 @@ class Watch:
                     return pid
         return 0
 
+    def rest(self, seconds: float) -> None:
+        """Until the next sample, while what is sampled goes on to be."""
+        until_s = time.monotonic() + seconds
+        while (left_s := until_s - time.monotonic()) > 0:
+            for book in self.books.values():
+                book.ask()
+            time.sleep(min(left_s, ASK_S))
+
     @property
     def is_command(self) -> bool:
         """Whether it was started here, and has ended."""
         return self.starter != 0
+
+    @property
+    def is_attached(self) -> bool:
+        """Whether the process was running before."""
+        return self.interval != 0
 
     @property
     def span_s(self) -> float:
@@ -114,7 +130,7 @@ class Watch:
 
     def take(self, pid: int) -> Account | None:
         """One process; None where it ends meanwhile."""
-        book = self.books.setdefault(pid, Book(pid))
+        book = self.books.setdefault(pid, Book(pid, self.interval))
         try:
             account = book.take()
         except (Failed, OwnFailure, OSError) as error:
