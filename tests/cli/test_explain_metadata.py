@@ -7,6 +7,8 @@ process, heaps with the caches at their ends included.
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 
 import pytest
@@ -45,6 +47,8 @@ sys.stdin.read(1)
 
 def test_the_caches_of_heaps_are_metadata(start: Start) -> None:  # noqa: F811
     process = start(CACHES)
+    process.send_signal(signal.SIGSTOP)  # a thread may give memory back between two readings
+    os.waitpid(process.pid, os.WUNTRACED)
     heap, memory = Heap(process.pid), Memory(process.pid)
     reader = Reader(memory)
     counted = Residence(memory, reader, reader.census()).metadata()
