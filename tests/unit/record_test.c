@@ -7,6 +7,8 @@
 #include "tests/unit/engine.h"
 #include "tests/unit/worker.h"
 
+#include <sched.h>
+
 #define SIZES 400
 #define BLOCKS 30000
 
@@ -328,6 +330,64 @@ FRESH_TEST(nothing_is_lost_between_threads) {
         live += peak->entries[i].live_count;
     }
     CHECK_EQ(live, CROWD_SLOTS);
+}
+
+/* ---- a span changes its owner while another thread frees ---- */
+
+#define MOVED_BYTES 100
+
+static void *moved_block;
+static uint32_t x_freed;
+
+static void take_moved_block(void *unused) {
+    (void)unused;
+    moved_block = ps_heap_alloc(MOVED_BYTES);
+}
+
+static void take_block_of_another_class(void *unused) {
+    (void)unused;
+    ps_heap_free(ps_heap_alloc(4 * MOVED_BYTES));
+}
+
+/* Adopts the span, and then waits without passing anything on to the thread that frees. */
+static void *adopt(void *unused) {
+    (void)unused;
+    ps_heap_free(ps_heap_alloc(MOVED_BYTES));
+    while (ps_load_relaxed(&x_freed) == 0) { /* relaxed: on purpose */
+        sched_yield();
+    }
+    return NULL;
+}
+
+FRESH_TEST(a_remote_free_sees_the_tally_of_a_heap_made_meanwhile) {
+    struct worker maker, user_of_its_heap;
+    pthread_t adopter;
+    record();
+    ps_heap_free(ps_heap_alloc(1));
+    GIVEN("a block of a thread that has ended, and its heap used again");
+    worker_start(&maker);
+    worker_do(&maker, take_moved_block, NULL);
+    struct ps_span *span = ps_span_at(moved_block);
+    const struct ps_heap *old = ps_heap_of_key(ps_load_relaxed(&span->x_owner));
+    worker_stop(&maker);
+    CHECK_EQ(ps_load_relaxed(&span->x_owner), PS_KEY_ORPHAN);
+    worker_start(&user_of_its_heap);
+    worker_do(&user_of_its_heap, take_block_of_another_class, NULL);
+    WHEN("a new heap adopts its span, and no more than the span's owner tells this thread of it");
+    REQUIRE(pthread_create(&adopter, NULL, adopt, NULL) == 0);
+    uintptr_t key = PS_KEY_ORPHAN;
+    while (key == PS_KEY_ORPHAN) {
+        sched_yield();
+        key = ps_load_relaxed(&span->x_owner); /* relaxed: on purpose */
+    }
+    CHECK(ps_heap_of_key(key) != old);
+    THEN("the free counts there; ThreadSanitizer sees that the tally is visible");
+    ps_heap_free(moved_block);
+    const uint64_t *frees = ps_heap_of_key(key)->tally->x_remote_frees;
+    CHECK_EQ(ps_load_relaxed(&frees[ps_record_number_of(MOVED_BYTES)]), 1); /* a count */
+    ps_store_relaxed(&x_freed, 1u); /* relaxed: on purpose */
+    pthread_join(adopter, NULL);
+    worker_stop(&user_of_its_heap);
 }
 
 UNIT_MAIN

@@ -128,10 +128,12 @@ static inline void count_freed(struct ps_tally *tally, size_t number) {
     fall(tally, number << 4);
 }
 
-/* The tally that counts the blocks of a span. */
+/* The tally that counts the blocks of a span. A span that changes its owner at this moment counts
+ * for either. */
 static struct ps_tally *tally_of(const struct ps_span *span) {
-    /* relaxed: a span that changes its owner at this moment may count for either. */
-    uintptr_t key = ps_load_relaxed(&span->x_owner);
+    /* acquire: pairs with ps_span_set_owner; makes the tally of a new owner visible, whose heap may
+     * have been made after this thread received the block. */
+    uintptr_t key = ps_load_acquire(&span->x_owner);
     return key <= PS_KEY_ORPHAN ? ps_record_ended : ps_heap_of_key(key)->tally;
 }
 
