@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Instructions per call of the hit paths, exactly as written in golden/hit_paths.json.
+"""Instructions per call of the hit paths, as written in golden/hit_paths.json.
 
-A new branch on the way of every malloc or free shows here, however small. The numbers hold for one
+A new branch on the way of every malloc or free shows here, however small: a call takes a whole
+number of instructions, and counts are compared to a RESOLUTION. The numbers hold for one
 compiler and include the caller's loop and the call through the PLT. After a change that is meant:
 
     scripts/test tests/repo/test_golden.py       says what changed
@@ -36,6 +37,9 @@ FEW, MANY = 150, 200  # calls; as many digits, so that all else is equal
 BEFORE_LOOK = 10, 30  # the same, where every 32nd pair reads the clock
 NO_PURGES = {"POOLSHIM_PURGE_DELAY_MS": "4294967295"}  # where a busy machine takes a second for it
 ROUNDS = 5  # on a busy machine the clock makes maintenance due in some; it only adds
+# Least difference of a call that is seen. The start of the process, which should cancel out, takes
+# some instructions more in one run than in another, now and then: 0.1 of a call has been seen.
+RESOLUTION = 0.25
 
 
 def instructions_per_call(
@@ -49,9 +53,18 @@ def instructions_per_call(
         least = min(least, count_instructions(program, case, str(few), **env))
         most = min(most, count_instructions(program, case, str(many), **env))
         each = (most - least) / (many - few)
-        if each == expected:
+        if expected is not None and is_level(each, expected):
             break
     return each
+
+
+def is_level(each: float, expected: float) -> bool:
+    return abs(each - expected) < RESOLUTION
+
+
+def test_one_instruction_more_in_a_fourth_of_the_calls_is_seen() -> None:
+    assert is_level(63.1, 63) and is_level(62.9, 63)
+    assert not is_level(63.25, 63) and not is_level(62, 63)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -62,7 +75,8 @@ def test_hit_path_takes_as_many_instructions_as_written(build_dir: Path, case: s
     if key not in golden:
         pytest.skip(f"no golden numbers for {key}")
     expected = golden[key][case]
-    assert instructions_per_call(build_dir, case, expected) == expected
+    each = instructions_per_call(build_dir, case, expected)
+    assert is_level(each, expected), each
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case not in CACHED])
@@ -80,9 +94,10 @@ def test_hit_path_of_small_blocks_is_the_same_with_a_profile(
         "POOLSHIM_PROFILE_SEED": "1",  # a logarithm takes more of some numbers than of others
     }
     expected = golden[key][case]
-    assert instructions_per_call(build_dir, case, expected, **settings) == expected
+    each = instructions_per_call(build_dir, case, expected, **settings)
+    assert is_level(each, expected), each
 
 
 if __name__ == "__main__":
-    table = {case: instructions_per_call(BUILD_DIR, case) for case in CASES}
+    table = {case: round(instructions_per_call(BUILD_DIR, case), 1) for case in CASES}
     json.dump({toolchain(BUILD_DIR): table}, sys.stdout, indent=2)
