@@ -123,3 +123,23 @@ def test_attack_that_does_not_play_is_no_outcome(returncode: int, stdout: str) -
 def test_document_lists_these_attacks(build_dir: Path) -> None:
     table = report.attack_table(run.read_attacks(build_dir))
     assert table in DOCUMENT.read_text(), "run scripts/dev/attacks --write-docs"
+
+
+def column(text: str, head: str) -> list[str]:
+    """A column of the document's table of results, without its head."""
+    rows = [[cell.strip() for cell in line.split("|")] for line in text.splitlines()]
+    top = next(number for number, row in enumerate(rows) if head in row)
+    end = next(number for number in range(top, len(rows)) if len(rows[number]) == 1)
+    return [row[rows[top].index(head)] for row in rows[top + 2 : end]]
+
+
+@pytest.mark.parametrize("level", [0, 1, 2, 3])
+def test_document_has_the_outcomes_that_are_held(build_dir: Path, level: int) -> None:
+    """Table, text and README count the same attacks, from the same file."""
+    name = f"poolshim {level}"
+    attacks = run.read_attacks(build_dir)
+    played = {name: {attack.name: run.Outcome("reached", "") for attack in attacks}}
+    table = report.result_table(attacks, run.as_held(played))
+    assert column(DOCUMENT.read_text(), name) == column(table + "\n\n", name), (
+        "run scripts/dev/attacks --write-docs"
+    )
