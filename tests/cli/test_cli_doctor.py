@@ -231,6 +231,27 @@ def test_program_without_a_library(folder: Path) -> None:
     assert "libgone.so" in check_fatal("library-absent", program)
 
 
+def test_program_whose_libraries_lie_beside_it_through_links(folder: Path) -> None:
+    """$ORIGIN is the folder of the file, not of a link to it, as of java on Debian."""
+    home = folder / "home"
+    (home / "lib").mkdir(parents=True)
+    (home / "bin").mkdir()
+    library = compile_library(home / "lib", "libbeside.so", "int beside(void) { return 0; }")
+    source = """
+    #include <stdlib.h>
+    int beside(void);
+    int main(void) { void *volatile block = malloc(9); return block == NULL || beside(); }
+    """
+    program = compile_program(
+        home / "bin", "linked-by-origin", source, str(library), "-Wl,-rpath,$ORIGIN/../lib"
+    )
+    (folder / "alternative").symlink_to(program)
+    (folder / "command").symlink_to("alternative")
+    for words in ([folder / "command"], ["env", folder / "command"]):
+        found = examine("--run", "--", *words)
+        assert found["takes_effect"] and codes(found, "warning", "fatal") == []
+
+
 @pytest.mark.root
 def test_privileged_program(mapper: Path) -> None:
     if os.geteuid() != 0:

@@ -11,14 +11,19 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..errors import OWN_FAILURE, OwnFailure
-from .findings import FATAL, FINE, WARNING, Diagnosis
+from .findings import FATAL, FINE, NOTE, WARNING, Diagnosis, Finding
 
 SHOWN = 5  # programs that are named in one finding
+# Predictions that a program refutes in which the library is mapped, and those that it does not:
+# other calls than the program's own may come to the library, and a traced program gains no rights.
+REFUTED = {"library-absent", "loader-failed", "not-loaded", "malformed", "wrong-processor",
+           "static", "musl", "no-loader", "scrubbed-by-env", "strict"}  # fmt: skip
+OWN_CALLS = {"own-malloc", "hidden-malloc", "bundled", "other-first", "sanitizer"}
 
 
 @dataclass(frozen=True)
@@ -78,18 +83,48 @@ def judge(diagnosis: Diagnosis, programs: list[Program], is_used: bool | None) -
     first = programs[0].process
     own = [program for program in programs if program.process == first]
     last = own[-1]
+    others = [program for program in programs if program.process != first]
     if last.mapped == "mapped":
-        use = " and gave it memory" if is_used else ""
-        diagnosis.add("ran-mapped", FINE, f"ran: the library was in {last.path}{use}")
-        if is_used is False:
-            diagnosis.add("ran-unused", WARNING, "ran: the library served no request")
+        refute(diagnosis, REFUTED)
+        has_all = all(one.has_preload and one.mapped != "unmapped" for one in others)
+        if has_all and (others or len(own) > 1):
+            refute(diagnosis, {"cleared"})
+        note_mapped(diagnosis, last, is_used)
     elif last.mapped == "unmapped":
+        diagnosis.findings = [one for one in diagnosis.findings if one.code != "first"]
         why = "" if last.has_preload else ", whose LD_PRELOAD did not name it"
         diagnosis.add("ran-unmapped", FATAL, f"ran: the library was not in {last.path}{why}")
     else:
         diagnosis.add("ran-unseen", WARNING, f"ran: {last.path} ended before it could be checked")
-    others = [program for program in programs if program.process != first]
     report_children(diagnosis, others)
+
+
+def refute(diagnosis: Diagnosis, codes: Collection[str]) -> None:
+    """What was predicted and did not come true is no verdict; the finding says what it was."""
+
+    def seen(finding: Finding) -> Finding:
+        if finding.level != FATAL or finding.code not in codes:
+            return finding
+        message = f"the run does not confirm that {finding.message}"
+        return replace(finding, level=NOTE, message=message, advice="")
+
+    diagnosis.findings = [seen(finding) for finding in diagnosis.findings]
+
+
+def note_mapped(diagnosis: Diagnosis, program: Program, is_used: bool | None) -> None:
+    """The library was there: that is the verdict, or agrees with one that it has no effect."""
+    found = f"ran: the library was in {program.path}"
+    fatal = {finding.code for finding in diagnosis.findings if finding.level == FATAL}
+    if "privileged" in fatal:
+        diagnosis.add("ran-mapped", NOTE, f"{found}, which gains no privileges where it is traced")
+        return
+    if fatal & OWN_CALLS:
+        use = " and served calls, not the program's own" if is_used else ""
+        diagnosis.add("ran-mapped", NOTE, found + use)
+    else:
+        diagnosis.add("ran-mapped", FINE, found + (" and gave it memory" if is_used else ""))
+    if is_used is False:
+        diagnosis.add("ran-unused", WARNING, "ran: the library served no request")
 
 
 def report_children(diagnosis: Diagnosis, children: list[Program]) -> None:

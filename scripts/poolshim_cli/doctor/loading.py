@@ -33,7 +33,9 @@ def list_libraries(
     diagnosis: Diagnosis, program: elf.Elf, preload: str, env: Mapping[str, str]
 ) -> list[elf.Elf]:
     """The files that would be mapped, without the program, in order; empty if the loader failed."""
-    command = [program.interpreter, "--list", str(program.path)]
+    # The kernel follows links before the loader sees a path, so that $ORIGIN is the file's folder;
+    # a loader that is given a link takes the link's folder for it.
+    command = [program.interpreter, "--list", str(program.path.resolve())]
     clean = {name: value for name, value in env.items() if not name.startswith("LD_TRACE")}
     try:
         done = subprocess.run(
