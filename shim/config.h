@@ -119,7 +119,7 @@ void ps_shim_configure(struct ps_config *out);
 /* The frozen settings; all defaults of zero before ps_shim_configure. Any thread. */
 const struct ps_settings *ps_shim_settings(void);
 
-/* ---- one option: text to field and back (config_value.c) ---- */
+/* ---- numbers (config_number.c) ---- */
 
 enum ps_number_fault {
     PS_NUMBER_FINE,
@@ -130,8 +130,14 @@ enum ps_number_fault {
 /* Decimal digits only. */
 enum ps_number_fault ps_value_parse_count(struct ps_str text, uint64_t *out);
 
-/* Digits and K, M, G, KiB, MiB or GiB in any case, all of them powers of 1024. */
+/* Digits and a unit in any case: K, Ki and KiB are 1024 bytes, KB is 1000, and so M and G. With a
+ * unit there may be up to nine digits after a point; what is left of a byte is dropped. */
 enum ps_number_fault ps_value_parse_size(struct ps_str text, uint64_t *bytes);
+
+/* 0 to 100, perhaps with digits after a point, which are dropped; PS_NUMBER_OVERFLOW above. */
+enum ps_number_fault ps_value_parse_percent(struct ps_str text, uint64_t *percent);
+
+/* ---- one option: text to field and back (config_value.c) ---- */
 
 /*
  * Stores the value in its field. False: the settings are unchanged, and `reason` holds the end of

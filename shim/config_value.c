@@ -40,50 +40,6 @@ static bool take_part(struct ps_str *rest, char separator, struct ps_str *part) 
     return true;
 }
 
-enum ps_number_fault ps_value_parse_count(struct ps_str text, uint64_t *out) {
-    uint64_t value = 0;
-    bool is_over = false;
-    for (size_t i = 0; i < text.length; i++) {
-        unsigned digit = (unsigned)(unsigned char)text.data[i] - '0';
-        if (digit > 9) {
-            return PS_NUMBER_MALFORMED;
-        }
-        is_over |= __builtin_mul_overflow(value, 10, &value);
-        is_over |= __builtin_add_overflow(value, digit, &value);
-    }
-    if (text.length == 0) {
-        return PS_NUMBER_MALFORMED;
-    }
-    *out = value;
-    return is_over ? PS_NUMBER_OVERFLOW : PS_NUMBER_FINE;
-}
-
-enum ps_number_fault ps_value_parse_size(struct ps_str text, uint64_t *bytes) {
-    static const struct {
-        char name[4];
-        unsigned shift;
-    } units[] = {{"", 0}, {"K", 10}, {"M", 20}, {"G", 30}, {"KiB", 10}, {"MiB", 20}, {"GiB", 30}};
-    size_t digits = 0;
-    while (digits < text.length && text.data[digits] >= '0' && text.data[digits] <= '9') {
-        digits++;
-    }
-    struct ps_str unit = {.data = text.data + digits, .length = text.length - digits};
-    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
-        if (!ps_str_equals_any_case(unit, ps_str_of(units[i].name))) {
-            continue;
-        }
-        uint64_t value = 0;
-        enum ps_number_fault fault =
-            ps_value_parse_count((struct ps_str){.data = text.data, .length = digits}, &value);
-        if (fault != PS_NUMBER_FINE) {
-            return fault;
-        }
-        *bytes = value << units[i].shift;
-        return *bytes >> units[i].shift == value ? PS_NUMBER_FINE : PS_NUMBER_OVERFLOW;
-    }
-    return PS_NUMBER_MALFORMED;
-}
-
 /* The ends of "low..high"; an end that is not there does not bind. */
 static void range_of(const struct ps_option *option, uint64_t *lowest, uint64_t *highest) {
     struct ps_str rest = ps_str_of(option->range);
@@ -203,8 +159,7 @@ static bool parse_limit(const struct ps_option *option, struct ps_str value,
     bool is_off = index == 0 || index == 3 || index == 5;
     if (!is_off && value.data[value.length - 1] == '%') {
         value.length--;
-        if (ps_value_parse_count(value, &percent) != PS_NUMBER_FINE || percent < 1 ||
-            percent > 100) {
+        if (ps_value_parse_percent(ps_str_trim(value), &percent) != PS_NUMBER_FINE || percent < 1) {
             ps_text_add(reason, "is not a percentage from 1% to 100%");
             return false;
         }
@@ -216,6 +171,11 @@ static bool parse_limit(const struct ps_option *option, struct ps_str value,
             return false;
         }
         if (!parse_size_field(option, value, &limit.bytes, reason)) {
+            if (ps_value_parse_percent(value, &percent) == PS_NUMBER_FINE && percent >= 1) {
+                ps_text_add(reason, " (a percentage is written ");
+                ps_text_add_str(reason, value);
+                ps_text_add(reason, "%)");
+            }
             return false;
         }
     }

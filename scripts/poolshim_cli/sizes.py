@@ -6,16 +6,19 @@ from __future__ import annotations
 import re
 
 MIB = 1 << 20
-SIZE = re.compile(r"([0-9]+)(K|M|G|KiB|MiB|GiB|)")
+SIZE = re.compile(r"([0-9]+)(?:\.([0-9]{1,9}))?[ \t]*([KMG]?)(i?B?)", re.IGNORECASE)
 SHIFTS = {"": 0, "K": 10, "M": 20, "G": 30}
 
 
 def size_of(text: str) -> int:
-    """Of an option; ValueError says what is wrong."""
+    """Of an option, as shim/config_number.c reads it; ValueError says what is wrong."""
     found = SIZE.fullmatch(text)
-    if not found:
+    if not found or (not found[3] and (found[2] or found[4])):
         raise ValueError("is not a size such as 65536, 64K or 64KiB")
-    return int(found.group(1)) << SHIFTS[found.group(2)[:1]]
+    shift = SHIFTS[found[3].upper()]
+    unit = 1000 ** (shift // 10) if found[4].upper() == "B" else 1 << shift
+    digits = found[2] or ""
+    return int(found[1]) * unit + int(digits or 0) * unit // 10 ** len(digits)
 
 
 def mib(nbytes: int) -> str:

@@ -1,4 +1,5 @@
-// sources: shim/config.c shim/config_value.c shim/config_report.c shim/environment.c shim/text.c
+// sources: shim/config.c shim/config_number.c shim/config_value.c shim/config_report.c
+// sources: shim/environment.c shim/text.c
 /* SPDX-License-Identifier: MIT */
 /*
  * Fuzz target: any environment, as an array or as a file. Whatever it says, the settings in force

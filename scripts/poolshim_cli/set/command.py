@@ -41,6 +41,7 @@ PREFIX = "set."
 LIMIT_OFF = ("off", "0", "false")
 LIMIT_PERCENT = 1 << 63
 LIMIT_LEAST = 1 << 20
+PERCENT = re.compile(r"[0-9]+(\.[0-9]{1,9})?")
 
 
 def count(text: str) -> int:
@@ -54,16 +55,19 @@ def limit(text: str) -> int:
     """Bytes, or per cent, as pools/engine/heap/limit.h has them."""
     if text in LIMIT_OFF:
         return 0
+    percent = PERCENT.fullmatch(text.removesuffix("%").rstrip())
+    is_percentage = percent is not None and 1 <= float(percent[0]) <= 100
     if text.endswith("%"):
-        if not re.fullmatch(r"[0-9]+%", text) or not 1 <= int(text[:-1]) <= 100:
+        if not is_percentage:
             raise ValueError("is not a percentage from 1% to 100%")
-        return LIMIT_PERCENT | int(text[:-1])
+        return LIMIT_PERCENT | int(float(text[:-1]))
     try:
         found = size_of(text)
     except ValueError:
         raise ValueError("is neither a percentage such as 80% nor a size such as 2GiB") from None
     if not LIMIT_LEAST <= found < LIMIT_PERCENT:
-        raise ValueError("is too small" if found < LIMIT_LEAST else "is too large")
+        meant = f" (a percentage is written {text}%)" if is_percentage else ""
+        raise ValueError(f"is too small{meant}" if found < LIMIT_LEAST else "is too large")
     return found
 
 

@@ -1,4 +1,5 @@
-// sources: shim/config.c shim/config_value.c shim/config_report.c shim/environment.c shim/text.c
+// sources: shim/config.c shim/config_number.c shim/config_value.c shim/config_report.c
+// sources: shim/environment.c shim/text.c
 /* SPDX-License-Identifier: MIT */
 /*
  * Random environments must never do worse than a message: whatever is read, the settings in force

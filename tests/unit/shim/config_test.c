@@ -1,4 +1,5 @@
-// sources: shim/config.c shim/config_value.c shim/config_report.c shim/environment.c shim/text.c
+// sources: shim/config.c shim/config_number.c shim/config_value.c shim/config_report.c
+// sources: shim/environment.c shim/text.c
 /* SPDX-License-Identifier: MIT */
 /*
  * What each option accepts and refuses, with the exact line on stderr.
@@ -42,12 +43,23 @@ TEST(ranges_of_the_table_are_those_of_the_engine) {
     }
 }
 
+struct good_value {
+    enum ps_option_index option;
+    const char *value;
+    const char *wanted;
+};
+
+static void check_good_values(const struct good_value *cases, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        read_one(ps_options[cases[i].option].name, cases[i].value);
+        CHECK_EQ(faults, 0);
+        CHECK_STR_EQ(messages.text, "");
+        CHECK_STR_EQ(in_force(cases[i].option), cases[i].wanted);
+    }
+}
+
 TEST(good_values_are_taken) {
-    static const struct {
-        enum ps_option_index option;
-        const char *value;
-        const char *wanted;
-    } cases[] = {
+    static const struct good_value cases[] = {
         {PS_OPTION_MMAP_MIN, "131072", "128KiB"},
         {PS_OPTION_MMAP_MIN, "128K", "128KiB"},
         {PS_OPTION_MMAP_MIN, "128k", "128KiB"},
@@ -91,12 +103,26 @@ TEST(good_values_are_taken) {
         {PS_OPTION_THP, "", "auto"},
         {PS_OPTION_SIZE_CLASSES, "  ", "built-in"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        read_one(ps_options[cases[i].option].name, cases[i].value);
-        CHECK_EQ(faults, 0);
-        CHECK_STR_EQ(messages.text, "");
-        CHECK_STR_EQ(in_force(cases[i].option), cases[i].wanted);
-    }
+    check_good_values(cases, sizeof cases / sizeof cases[0]);
+}
+
+TEST(units_and_fractions_are_taken) {
+    static const struct good_value cases[] = {
+        {PS_OPTION_MMAP_MIN, "1 M", "1MiB"},
+        {PS_OPTION_MMAP_MIN, "1.5M", "1536KiB"},
+        {PS_OPTION_MMAP_MIN, "4MB", "4000000"},
+        {PS_OPTION_MMAP_MIN, "200kb", "200000"},
+        {PS_OPTION_MMAP_MIN, "3Mi", "3MiB"},
+        {PS_OPTION_CACHE_MAX, "17179869183.999999999G", "18446744073709551614"},
+        {PS_OPTION_LIMIT, "512Mi", "512MiB"},
+        {PS_OPTION_LIMIT, "512MB", "500000KiB"},
+        {PS_OPTION_LIMIT, "0.5G", "512MiB"},
+        {PS_OPTION_LIMIT, "0.123456789g", "132560717"},
+        {PS_OPTION_LIMIT, "80.5%", "80%"},
+        {PS_OPTION_LIMIT, "80 %", "80%"},
+        {PS_OPTION_LIMIT, "100.0%", "100%"},
+    };
+    check_good_values(cases, sizeof cases / sizeof cases[0]);
 }
 
 struct bad_value {
@@ -126,12 +152,17 @@ TEST(bad_limits_leave_the_default_and_say_so_in_one_line) {
         {PS_OPTION_LIMIT, "-5%", "is not a percentage from 1% to 100%; using off"},
         {PS_OPTION_LIMIT, "99999999999999999999%",
          "is not a percentage from 1% to 100%; using off"},
-        {PS_OPTION_LIMIT, "80 %", "is not a percentage from 1% to 100%; using off"},
+        {PS_OPTION_LIMIT, "0.9%", "is not a percentage from 1% to 100%; using off"},
+        {PS_OPTION_LIMIT, "100.1%", "is not a percentage from 1% to 100%; using off"},
+        {PS_OPTION_LIMIT, "80.%", "is not a percentage from 1% to 100%; using off"},
+        {PS_OPTION_LIMIT, "1.0000000001%", "is not a percentage from 1% to 100%; using off"},
         {PS_OPTION_LIMIT, "on",
          "is neither a percentage such as 80% nor a size such as 2GiB; using off"},
-        {PS_OPTION_LIMIT, "2GB",
+        {PS_OPTION_LIMIT, "2.5",
          "is neither a percentage such as 80% nor a size such as 2GiB; using off"},
-        {PS_OPTION_LIMIT, "80", "is below the minimum, 1MiB; using off"},
+        {PS_OPTION_LIMIT, "80",
+         "is below the minimum, 1MiB (a percentage is written 80%); using off"},
+        {PS_OPTION_LIMIT, "101", "is below the minimum, 1MiB; using off"},
         {PS_OPTION_LIMIT, "17179869184G", "is too large; using off"},
     };
     check_bad_values(cases, sizeof cases / sizeof cases[0]);
@@ -144,16 +175,19 @@ TEST(bad_values_leave_the_default_and_say_so_in_one_line) {
         {PS_OPTION_FOREIGN, "die", "is not one of abort, warn, ignore; using abort"},
         {PS_OPTION_STRICT, "2", "is not one of 0, 1, true, false, on, off; using off"},
         {PS_OPTION_VERBOSE, "yes", "is not one of 0, 1, true, false, on, off; using off"},
-        {PS_OPTION_MMAP_MIN, "4MB", "is not a size such as 65536, 64K or 64KiB; using 32MiB"},
         {PS_OPTION_MMAP_MIN, "K", "is not a size such as 65536, 64K or 64KiB; using 32MiB"},
-        {PS_OPTION_MMAP_MIN, "1 M", "is not a size such as 65536, 64K or 64KiB; using 32MiB"},
+        {PS_OPTION_MMAP_MIN, "4iB", "is not a size such as 65536, 64K or 64KiB; using 32MiB"},
+        {PS_OPTION_MMAP_MIN, "1.5", "is not a size such as 65536, 64K or 64KiB; using 32MiB"},
+        {PS_OPTION_MMAP_MIN, ".5M", "is not a size such as 65536, 64K or 64KiB; using 32MiB"},
+        {PS_OPTION_MMAP_MIN, "1.M", "is not a size such as 65536, 64K or 64KiB; using 32MiB"},
+        {PS_OPTION_MMAP_MIN, "1.2.3M", "is not a size such as 65536, 64K or 64KiB; using 32MiB"},
         {PS_OPTION_MMAP_MIN, "-1", "is not a size such as 65536, 64K or 64KiB; using 32MiB"},
         {PS_OPTION_MMAP_MIN, "+4M", "is not a size such as 65536, 64K or 64KiB; using 32MiB"},
         {PS_OPTION_MMAP_MIN, "0x100000", "is not a size such as 65536, 64K or 64KiB; using 32MiB"},
-        {PS_OPTION_MMAP_MIN, "1.5M", "is not a size such as 65536, 64K or 64KiB; using 32MiB"},
         {PS_OPTION_MMAP_MIN, "64K", "is below the minimum, 128KiB; using 32MiB"},
         {PS_OPTION_MMAP_MIN, "3G", "is above the maximum, 1GiB; using 32MiB"},
         {PS_OPTION_CACHE_MAX, "18446744073709551616", "is too large; using 64MiB"},
+        {PS_OPTION_CACHE_MAX, "18446744073.8GB", "is too large; using 64MiB"},
         {PS_OPTION_CACHE_MAX, "17179869184G", "is too large; using 64MiB"},
         {PS_OPTION_CACHE_MAX, "99999999999999999999999999G", "is too large; using 64MiB"},
         {PS_OPTION_SMALL_MAX, "1023", "is below the minimum, 1KiB; using built-in"},
