@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -17,15 +18,29 @@ from typing import Any
 
 import pytest
 from conftest import ROOT, run_captured
-from running import POOLSHIM, SILENT, Start, program, run_as_nobody, spawn, start
+from running import POOLSHIM, SILENT, Start, program, ready, run_as_nobody, spawn, start
 from running import complaint as complaint_of
 
 sys.path.insert(0, str(ROOT / "scripts"))
+
+from poolshim_cli.live.census import Census  # noqa: E402
+from poolshim_cli.live.counts import Counts, program_mark  # noqa: E402
+from poolshim_cli.live.processes import Watch  # noqa: E402
 
 parser = pytest.importorskip("prometheus_client.openmetrics.parser")
 
 __all__ = ["program", "spawn", "start"]
 
+# Executes itself anew at each line of its input; allocates much at first.
+BECOMES = """
+import os, sys
+kept = [bytes(100 + i % 9) for i in range(int(os.environ.pop("FIRST", "200000")))]
+print(1, flush=True)
+os.read(0, 1)
+os.environ["FIRST"] = "0"
+words = open("/proc/self/cmdline").read().split("\\0")[:-1]
+os.execv(sys.executable, words)
+"""
 OPEN_METRICS = "application/openmetrics-text; version=1.0.0"
 BOARD = ROOT / "docs" / "grafana.json"
 
@@ -119,6 +134,66 @@ def test_counters_never_fall(spawn: Start, program: Any, serve: Any) -> None:
             assert not key[0].endswith("_total") or value >= before.get(key, 0)
         before = values
     assert before["poolshim_mallocs_total", ""] > 1000
+
+
+def execute_again(process: subprocess.Popen[str]) -> None:
+    """Once BECOMES has done so."""
+    assert process.stdin is not None
+    process.stdin.write("\n")
+    process.stdin.flush()
+    ready(process)
+
+
+@pytest.mark.preload
+def test_a_process_that_becomes_another_program_goes_on(start: Start, serve: Any) -> None:
+    process = start(BECOMES)
+    _exporter, address = serve(str(process.pid))
+    before = values_in(fetch(address), process.pid)
+    assert before["poolshim_mallocs_total", ""] > 100_000
+    execute_again(process)
+    after = values_in(fetch(address), process.pid)
+    own = json.loads(run_captured([POOLSHIM, "stats", "--json", str(process.pid)]).stdout)
+    assert own["calls"]["malloc_count"] < 100_000, "another program counts anew"
+    totals = [key for key in before if key[0].endswith("_total")]
+    assert len(totals) == 6 and all(after[key] >= before[key] for key in totals)
+    assert after["poolshim_memory_bytes", "live"] < before["poolshim_memory_bytes", "live"]
+
+
+@pytest.mark.preload
+def test_likewise_where_no_process_is_named(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of this machine's processes that one: the others are not the test's."""
+    process, listdir = start(BECOMES), os.listdir
+    monkeypatch.setattr(
+        os, "listdir", lambda path=".": [str(process.pid)] if path == "/proc" else listdir(path)
+    )
+    watch = Watch([])
+    (before,) = watch.read()
+    execute_again(process)
+    (after,) = watch.read()
+    assert after.census.malloc_count < 100_000 < before.counts["malloc_count"]
+    assert all(after.counts[name] >= before.counts[name] for name in before.counts)
+
+
+def test_counts_go_on_over_an_exec() -> None:
+    counts = Counts()
+    for made, freed in ((400, 300), (390, 310)):
+        counts.add(Census(large_allocs=made, run_live_count=made - freed))
+    assert (counts["malloc_count"], counts["free_count"]) == (400, 310)
+    counts.begin_program()
+    counts.add(Census(large_allocs=10, run_live_count=9))
+    assert (counts["malloc_count"], counts["free_count"]) == (410, 311)
+
+
+@pytest.mark.preload
+def test_a_mark_tells_programs_apart_without_random_addresses(start: Start) -> None:
+    process = start("import ctypes; ctypes.CDLL(None).personality(0x40000)\n" + BECOMES)
+    marks = [program_mark(process.pid)]
+    for _ in range(2):
+        execute_again(process)
+        marks.append(program_mark(process.pid))
+    assert len(set(marks)) == 3 and program_mark(process.pid) == marks[2]
 
 
 @pytest.mark.preload

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 LABELS = ["pid", "program"]
 PARTS = ("live", "rounding", "free", "cache", "metadata", "outside")
-# Name, help, field of the census.
+# Name, help, field of the census, or of the counts.
 GAUGES = (
     ("poolshim_live_blocks", "Blocks that the program holds", "live_count"),
     ("poolshim_mapped_bytes", "Addresses that hold or may hold memory of the heap", "mapped_bytes"),
@@ -81,14 +81,13 @@ class Collector:
         yield memory
         for name, text, field in GAUGES:
             yield self.filled(self.gauge(name, text), rows, field)
-        for name, text, field in COUNTERS:
-            yield self.filled(self.counter(name, text), rows, field)
         counted = [row for row in rows if row.census.has_calls]
-        for name, text, field in CALLS:
-            family = self.counter(name, text)
-            for row in counted:
-                family.add_metric([str(row.pid), row.program], getattr(row, field))
-            yield family
+        for metrics, counting in ((COUNTERS, rows), (CALLS, counted)):
+            for name, text, field in metrics:
+                family = self.counter(name, text)
+                for row in counting:
+                    family.add_metric([str(row.pid), row.program], row.counts[field])
+                yield family
         yield from self.classes(rows)
 
     def filled(self, family: Any, rows: list[Row], field: str) -> Any:

@@ -3,7 +3,8 @@
 
     watch = Watch([]); rows = watch.read()
 
-The first reading of a process has no rates. A process that ends drops out.
+The first reading of a process, or of the program that it has become, has no rates. A process that
+ends drops out.
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ from .. import control
 from ..errors import GIVING_UP, Failed, OwnFailure
 from . import report
 from .census import Census, Reader
+from .counts import NAMES, Counts, is_running, program_mark
 from .memory import Memory
 from .residence import Split, split
 
 HISTORY = 64
+TRIES = 2  # of a reading; an exec may fall into one
 
 
 @dataclass
@@ -32,8 +35,7 @@ class Row:
     program: str
     census: Census
     split: Split
-    malloc_count: int  # never less than in the row before
-    free_count: int
+    counts: dict[str, int]  # by the names of Counts; never less than in the row before
     malloc_rate: float | None  # per second; None: not known, or not yet
     free_rate: float | None
     history: list[int]  # RSS, the newest last
@@ -41,39 +43,57 @@ class Row:
 
 @dataclass
 class Watched:
-    """A process that is read again and again."""
+    """A process that is read again and again, whatever program it becomes."""
 
     memory: Memory
-    reader: Reader
     begun: str
-    seconds: float = 0.0
-    calls: tuple[int, int] | None = None
+    mark: bytes = b""  # of the program that the reader is for
+    reader: Reader | None = None
+    seconds: float | None = None  # when it was read before
+    counts: Counts = field(default_factory=Counts)
     history: deque[int] = field(default_factory=lambda: deque(maxlen=HISTORY))
+
+    def attach(self) -> Reader:
+        """A reader for the program that it is now."""
+        mark = program_mark(self.memory.pid)
+        if self.reader is None or mark != self.mark:
+            self.detach()
+            if self.mark and mark != self.mark:
+                self.counts.begin_program()
+                self.seconds = None
+            self.mark = mark
+            self.reader = Reader(self.memory)
+        return self.reader
+
+    def detach(self) -> None:
+        """The next reading begins anew."""
+        self.memory.close()
+        self.reader = None
 
     def rates(self, census: Census) -> tuple[float | None, float | None]:
         """Since the reading before."""
-        now, before, calls = time.monotonic(), self.seconds, self.calls or (0, 0)
-        is_first, counted = self.calls is None, (census.malloc_count, census.free_count)
-        # A count of a moment may be lower than that of one before; a counter must not fall.
+        now, before = time.monotonic(), self.seconds
+        made, freed = self.counts["malloc_count"], self.counts["free_count"]
+        self.counts.add(census)
         self.seconds = now
-        self.calls = max(counted[0], calls[0]), max(counted[1], calls[1])
-        if is_first or not census.has_calls or now <= before:
+        if before is None or not census.has_calls or now <= before:
             return None, None
-        made, freed = ((new - old) / (now - before) for new, old in zip(self.calls, calls))
-        return made, freed
+        made, freed = self.counts["malloc_count"] - made, self.counts["free_count"] - freed
+        return made / (now - before), freed / (now - before)
 
     def row(self) -> Row:
         """Now."""
         pid = self.memory.pid
-        found = report.read(self.memory, self.reader)
-        if report.start_of(pid) != self.begun:
-            raise control.gone(pid)
+        reader = self.attach()
+        found = report.read(self.memory, reader)
         rss = report.resident_of(pid) or 0
-        parts = split(self.memory, self.reader, found.census, rss)
+        parts = split(self.memory, reader, found.census, rss)
+        if report.start_of(pid) != self.begun or program_mark(pid) != self.mark:
+            raise control.gone(pid)
         made, freed = self.rates(found.census)
         self.history.append(parts.rss)
-        counts = self.calls or (0, 0)
-        return Row(pid, found.program, found.census, parts, *counts, made, freed,
+        counts = {name: self.counts[name] for name in NAMES}
+        return Row(pid, found.program, found.census, parts, counts, made, freed,
                    list(self.history))  # fmt: skip
 
 
@@ -104,31 +124,46 @@ class Watch:
 
     def add(self, pid: int) -> None:
         """One more."""
-        memory = Memory(pid)
-        self.watched[pid] = Watched(memory, Reader(memory), report.start_of(pid))
+        one = Watched(Memory(pid), report.start_of(pid))
+        one.attach()
+        self.watched[pid] = one
 
     def look_for_more(self) -> None:
-        """Processes that have started."""
+        """Processes that have started, or were not ready before."""
         pids = all_pids()
         for pid in pids:
-            if pid in self.watched or pid in self.refused:
+            if pid in self.watched:
                 continue
             try:
                 self.add(pid)
+                self.refused.pop(pid, None)
             except (OwnFailure, Failed) as error:
                 self.refused[pid] = str(error)
-        for pid in self.refused.keys() - set(pids):
+        for pid in self.refused.keys() - set(pids) - self.watched.keys():
             del self.refused[pid]
 
     def read(self) -> list[Row]:
-        """All that are still there."""
+        """All that are still there. One that is another program by now, or none of ours, is
+        looked at again at the next reading."""
         if not self.pids:
             self.look_for_more()
         rows = []
         for pid, one in list(self.watched.items()):
-            try:
-                rows.append(one.row())
-            except GIVING_UP:
-                one.memory.close()
+            row = self.read_one(one)
+            if row is not None:
+                rows.append(row)
+                self.refused.pop(pid, None)
+            elif not is_running(pid, one.begun):
                 del self.watched[pid]
+                self.refused.pop(pid, None)
         return rows
+
+    def read_one(self, one: Watched) -> Row | None:
+        """None: it cannot be read now."""
+        for _ in range(TRIES):
+            try:
+                return one.row()
+            except GIVING_UP as error:
+                one.detach()
+                self.refused[one.memory.pid] = str(error)
+        return None

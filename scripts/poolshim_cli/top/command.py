@@ -55,8 +55,8 @@ def as_dict(row: Row) -> dict[str, object]:
     calls = row.census.has_calls
     return {
         "pid": row.pid, "program": row.program, **parts,
-        "malloc_count": row.malloc_count if calls else None,
-        "free_count": row.free_count if calls else None,
+        "malloc_count": row.counts["malloc_count"] if calls else None,
+        "free_count": row.counts["free_count"] if calls else None,
         "malloc_rate": row.malloc_rate, "free_rate": row.free_rate,
     }  # fmt: skip
 
@@ -78,6 +78,8 @@ def once(watch: Watch, seconds: float, is_json: bool) -> int:
 
 def nothing(watch: Watch, was_there: bool) -> Failed:
     """No process is left, or none was there."""
+    if watch.pids and watch.watched:
+        return Failed("; ".join(watch.refused.values()))
     if was_there or watch.pids:
         return Failed("the processes have ended")
     why = f" ({next(iter(watch.refused.values()))})" if watch.refused else ""
@@ -118,7 +120,7 @@ def follow(watch: Watch, seconds: float) -> int:
     with keys() as descriptor, Live(console=console, screen=True, auto_refresh=False) as live:
         while True:
             rows = watch.read()
-            if watch.pids and not rows:
+            if watch.pids and not watch.watched:
                 break
             page = screen.page(rows, console.width, console.height)
             live.update(Group(*page), refresh=True)

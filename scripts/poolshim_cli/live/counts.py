@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: MIT
+"""Counters of a process that never fall: not by the noise of a reading, and not by an exec.
+
+    counts = Counts(); counts.add(census); counts["malloc_count"]; counts.begin_program()
+
+A process that becomes another program by exec begins to count anew; what it had counted before is
+kept, so that the sums are those of the process since its first reading.
+"""
+
+from __future__ import annotations
+
+import os
+
+from .. import control
+from .census import Census
+
+NAMES = ("malloc_count", "free_count", "purge_count", "purged_bytes", "limit_near_count",
+         "remote_free_count")  # fmt: skip
+AUXV_BYTES_MAX = 4096
+AT_RANDOM, RANDOM_BYTES = 25, 16
+
+
+class Counts:
+    """Of one process."""
+
+    def __init__(self) -> None:
+        self.before = dict.fromkeys(NAMES, 0)  # by the programs that it was
+        self.now = dict.fromkeys(NAMES, 0)
+
+    def __getitem__(self, name: str) -> int:
+        return self.before[name] + self.now[name]
+
+    def add(self, census: Census) -> None:
+        """A count of a moment may be lower than that of one before; a counter must not fall."""
+        for name in NAMES:
+            self.now[name] = max(self.now[name], getattr(census, name))
+
+    def begin_program(self) -> None:
+        """The next census is another program's."""
+        for name in NAMES:
+            self.before[name] += self.now[name]
+            self.now[name] = 0
+
+
+def program_mark(pid: int) -> bytes:
+    """Differs between the programs that a process becomes one after the other: where the kernel
+    has put them, and the random bytes that it gives to each, also without random addresses."""
+    try:
+        with open(f"/proc/{pid}/auxv", "rb") as file:
+            found = file.read(AUXV_BYTES_MAX)
+    except OSError as error:
+        raise control.explain(pid, error.errno or 0, "its start") from None
+    words = memoryview(found[: len(found) // 16 * 16]).cast("Q").tolist()
+    addresses = [value for key, value in zip(words[::2], words[1::2]) if key == AT_RANDOM]
+    return found + (control.read(pid, addresses[0], RANDOM_BYTES) if addresses else b"")
+
+
+def is_running(pid: int, begun: str) -> bool:
+    """Is it the process that began then, and not over? A zombie is."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = os.fsdecode(file.read(AUXV_BYTES_MAX)).rpartition(")")[2].split()
+    except OSError:
+        return False
+    return len(fields) > 19 and fields[19] == begun and fields[0] not in "ZX"
