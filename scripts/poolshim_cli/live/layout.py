@@ -12,9 +12,11 @@ from __future__ import annotations
 import re
 import struct
 from dataclasses import dataclass
+from pathlib import Path
 
 from .. import control
-from ..errors import Failed
+from ..errors import Failed, OwnFailure
+from ..version import VERSION as TEXT_OF_RELEASE
 from .memory import Memory, Record, Unreadable
 
 SYMBOL, MAGIC, VERSION = "poolshim_layout", b"poolshim layout\0", 1
@@ -23,6 +25,7 @@ PLACE = struct.Struct("<24s2Q")
 NUMBER = struct.Struct("<28sIQ")
 COUNT_MAX = 1024  # of names; more is no layout
 RELEASE = re.compile(r"\.so\.(\d+(?:\.\d+)+)")
+RELEASE_PART, RELEASE_BYTES = 1 << 20, 1 << 23  # of a library's mappings that are searched
 BASE_BYTES = 4096  # no variable is in the first page of a library, where its headers are
 
 
@@ -40,14 +43,20 @@ class Layout:
     def __init__(self, pid: int, path: str) -> None:
         self.pid = pid
         self.path = path
+        self.text: str | None = None
         self.places: dict[str, tuple[int, int]] = {}
         self.numbers: dict[str, Field] = {}
 
     @property
     def release(self) -> str:
-        """The library's version, as the file's name has it; "" without."""
+        """The library's version: of its file's name, as installed from sources; else, as in the
+        wheel, of the text in its constants, which is looked up once. "" without."""
         found = RELEASE.search(self.path)
-        return found.group(1) if found else ""
+        if found:
+            return found.group(1)
+        if self.text is None:
+            self.text = release_in(self.pid, self.path)
+        return self.text
 
     def lacks(self, name: str) -> Failed:
         """An older library of the same version of the layout."""
@@ -79,6 +88,29 @@ class Layout:
 def text_of(data: bytes) -> str:
     """A name."""
     return data.partition(b"\0")[0].decode("ascii", "replace")
+
+
+def release_in(pid: int, path: str) -> str:
+    """The version that a mapped library names."""
+    try:
+        lines = Path(f"/proc/{pid}/maps").read_text(errors="surrogateescape").splitlines()
+    except OSError:
+        return ""
+    left = RELEASE_BYTES
+    for words in (line.split(maxsplit=5) for line in lines):
+        if len(words) < 6 or words[5] != path or "r" not in words[1] or "x" in words[1]:
+            continue
+        start, end = (int(one, 16) for one in words[0].split("-"))
+        for at in range(start, min(end, start + left), RELEASE_PART):
+            part = min(RELEASE_PART + 64, end - at)  # the text may lie across the end of a part
+            try:
+                found = TEXT_OF_RELEASE.search(control.read(pid, at, part))
+            except OwnFailure:
+                break  # it cannot be read, or has gone
+            if found:
+                return found[1].decode()
+        left -= min(end - start, left)
+    return ""
 
 
 def wrong_version(pid: int, version: int) -> Failed:
