@@ -8,6 +8,7 @@
 #include "pools/engine/base/bits.h"
 #include "pools/engine/os/clock.h"
 #include "pools/engine/os/os.h"
+#include "pools/engine/os/syscall.h"
 #include "pools/engine/profile/countdown.h"
 #include "pools/engine/profile/pinned.h"
 #include "pools/engine/profile/profile.h"
@@ -68,6 +69,7 @@ enum string {
     STRING_NO_STACK,
     STRING_LOST_STACKS,
     STRING_LOST_BLOCKS,
+    STRING_PROCESS,
     STRING_FILES, /* then a name and a build id for each mapping */
 };
 
@@ -247,10 +249,13 @@ static void put_head(struct writer *writer) {
                (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec);
 }
 
-static void put_count_string(struct writer *writer, uint64_t count, const char *what) {
+/* A number and the words around it. */
+static void put_count_string(struct writer *writer, const char *before, uint64_t count,
+                             const char *what) {
     char buffer[128];
     struct ps_text text;
     ps_text_start(&text, buffer, sizeof buffer, PS_TEXT_TO_BUFFER);
+    ps_text_add(&text, before);
     ps_text_add_number(&text, count);
     ps_text_add(&text, what);
     put_bytes(writer, PROFILE_STRING, buffer, text.length);
@@ -282,14 +287,16 @@ static void put_strings(struct writer *writer, const struct ps_profile_counts *c
     for (size_t i = 0; i < STRING_LOST_STACKS; i++) {
         put_string(writer, texts[i]);
     }
-    put_count_string(writer, counts->lost_stack_count,
+    put_count_string(writer, "", counts->lost_stack_count,
                      " samples whose stacks did not fit POOLSHIM_PROFILE_MAX");
-    put_count_string(writer, counts->lost_block_count,
+    put_count_string(writer, "", counts->lost_block_count,
                      " samples that did not fit POOLSHIM_PROFILE_MAX: not in inuse figures");
+    put_count_string(writer, "process ", (uint64_t)ps_syscall3(SYS_getpid, 0, 0, 0), "");
     for (size_t i = 0; i < writer->mappings->count; i++) {
         put_string(writer, writer->mappings->mappings[i].name);
         put_build_id(writer, &writer->mappings->mappings[i]);
     }
+    put_number(writer, PROFILE_COMMENT, STRING_PROCESS);
     if (counts->lost_stack_count != 0) {
         put_number(writer, PROFILE_COMMENT, STRING_LOST_STACKS);
     }

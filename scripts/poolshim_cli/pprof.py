@@ -11,6 +11,7 @@ what the profile of a heap has is read.
 from __future__ import annotations
 
 import gzip
+import re
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from pathlib import Path
 from .errors import BadRequest
 
 GZIP_MAGIC = b"\x1f\x8b"
+PROCESS = re.compile(r"process (\d+)\b")  # how a comment begins, or all of it
 VARINT, FIXED_64, BYTES, FIXED_32 = 0, 1, 2, 5
 
 
@@ -66,6 +68,16 @@ class Profile:
     period: int = 0
     time_nanos: int = 0
     duration_nanos: int = 0
+    pid: int | None = None  # None: not known
+
+    def is_same_process(self, other: Profile) -> bool:
+        """As far as the files say: a forked child has its parent's addresses and another id, a
+        later run, or a program that the process became, has the same id and other addresses."""
+        if None not in (self.pid, other.pid) and self.pid != other.pid:
+            return False
+        starts = {(one.path, one.offset): one.start for one in reversed(other.mappings)}
+        both = [one for one in self.mappings if (one.path, one.offset) in starts]
+        return not both or starts[both[0].path, both[0].offset] == both[0].start
 
     def index_of(self, name: str) -> int:
         """The place of a type in each sample's values."""
@@ -207,17 +219,20 @@ class Reader:
                 raise Damaged("no such location") from None
 
     def profile(self) -> Profile:
-        """The whole."""
+        """The whole. The comment that has the process id and nothing else is no remark."""
+        comments = [self.text(numbers_of(value)[0]) for value in self.top.get(13, [])]
+        processes = [found for found in map(PROCESS.match, comments) if found]
         types = [message(value) for value in self.top.get(1, [])]
         mappings = self.mappings()
         profile = Profile(
             types=[(self.text(number(one, 1)), self.text(number(one, 2))) for one in types],
             default_type=self.text(self.one(14)),
             mappings=list(mappings.values()),
-            comments=[self.text(numbers_of(value)[0]) for value in self.top.get(13, [])],
+            comments=[text for text in comments if not PROCESS.fullmatch(text)],
             period=self.one(12),
             time_nanos=self.one(9),
             duration_nanos=self.one(10),
+            pid=int(processes[0][1]) if processes else None,
         )
         profile.samples = list(self.samples(self.locations(mappings)))
         if any(len(sample.values) != len(types) for sample in profile.samples):

@@ -88,6 +88,46 @@ def test_leaks_grow_in_each_profile(build_dir: Path, peaks: list[Path]) -> None:
     assert done.returncode == 0 and done.stdout.startswith("no call site grew in each of")
 
 
+def test_leaks_of_several_processes_are_refused(build_dir: Path, tmp_path: Path) -> None:
+    """A child has its parent's addresses: the file says whose it is."""
+    program = build_dir / "tests" / "scenarios" / "profiled_phases"
+    env = {
+        **os.environ, "LD_PRELOAD": str(build_dir / "libpoolshim.so"),
+        "POOLSHIM_PROFILE": str(tmp_path / "%p.%n.pb.gz"), "POOLSHIM_PROFILE_PEAK": "1",
+    }  # fmt: skip
+    assert run_captured([program, "fork"], env=env).returncode == 0
+    paths = sorted(tmp_path.iterdir())
+    profiles = [pprof.read(path) for path in paths]
+    pids = [int(path.name.partition(".")[0]) for path in paths]
+    assert [profile.pid for profile in profiles] == pids and len(set(pids)) == 2
+    assert all(profile.comments == [] for profile in profiles)
+    other = next(at for at, pid in enumerate(pids) if pid != pids[0])
+    done = poolshim(build_dir, "--leaks", *paths)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        f"poolshim profile: {paths[0]} and {paths[other]} are of two processes ({pids[0]}, "
+        f"{pids[other]}): --leaks follows one, give its profiles; --diff compares two\n"
+    )
+    assert poolshim(build_dir, "--diff", paths[0], paths[other]).returncode == 0
+
+
+def test_profiles_of_one_process_are_told_apart() -> None:
+    libc, program = pprof.Mapping(16, 32, 0, "libc", ""), pprof.Mapping(1, 2, 0, "program", "")
+    moved = pprof.Mapping(48, 64, 0, "libc", "")
+    first = pprof.Profile(mappings=[program, libc], pid=7)
+    for mappings, pid, is_same in (
+        ([libc], 7, True), ([program, libc], 8, False), ([libc], None, True),
+        ([moved], 7, False), ([moved], None, False), ([], 7, True),
+    ):  # fmt: skip
+        assert first.is_same_process(pprof.Profile(mappings=mappings, pid=pid)) == is_same
+
+
+def test_leaks_go_by_the_times_of_the_profiles(build_dir: Path, peaks: list[Path]) -> None:
+    need("addr2line")
+    done = poolshim(build_dir, "--leaks", "--json", *reversed(peaks[:5]))
+    assert [row["name"] for row in json.loads(done.stdout)["sites"]] == ["hold_at_peak"]
+
+
 def profile_of(*rows: tuple[str, int, int]) -> pprof.Profile:
     """Sites with what they allocated and what of it is live, in MiB blocks."""
     names = ["alloc_objects", "alloc_space", "inuse_objects", "inuse_space"]

@@ -31,7 +31,8 @@ is not stopped. Ctrl-C ends that early. What it allocated before is not known.
   --seconds N          for so long [30]
   --read FILE          list what an earlier profile says
   --diff               list by how much each call site has grown or shrunk between two profiles
-  --leaks              list call sites that grew from each profile to the next and freed nothing
+  --leaks              list call sites that grew from each profile of a process to its next and
+                       freed nothing
   --flame FILE         also draw a flame graph, as one HTML file
   --names              let CPython from 3.12 on, and node, name their functions
   --fold PATTERN       name call sites by what calls functions such as 'pool_*' or 'mylib::*' too;

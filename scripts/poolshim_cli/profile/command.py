@@ -23,7 +23,7 @@ from typing import TextIO
 
 from .. import files, places, pprof, pprof_write, preload, symbols
 from ..callsites import CallSites
-from ..errors import CANNOT_EXECUTE, NOT_FOUND, Failed, OwnFailure
+from ..errors import CANNOT_EXECUTE, NOT_FOUND, BadRequest, Failed, OwnFailure
 from ..folds import Folds
 from ..machine import HARNESS_PREFIXES
 from ..sizes import mib
@@ -168,7 +168,7 @@ def diff(request: Request) -> None:
     kind = "alloc" if request.is_alloc else "inuse"
     # Loaded at the same addresses, and the later one counts no less: a run of its own differs.
     is_same = (
-        before.mappings[:1] == after.mappings[:1]
+        before.is_same_process(after)
         and before.total("alloc_space") <= after.total("alloc_space")
     )
     rows = dumps.changes(old, new, kind, is_same)
@@ -192,9 +192,22 @@ def diff(request: Request) -> None:
         draw(request.flame, root, " and ".join(request.command), note, True)
 
 
+def check_one_process(paths: list[str], profiles: list[pprof.Profile]) -> None:
+    """What another process holds is no growth of this one."""
+    for path, profile in zip(paths, profiles):
+        if not profiles[0].is_same_process(profile):
+            pids = [profiles[0].pid, profile.pid]
+            ids = f" ({pids[0]}, {pids[1]})" if None not in pids and pids[0] != pids[1] else ""
+            raise BadRequest(f"{paths[0]} and {path} are of two processes{ids}: --leaks follows "
+                             "one, give its profiles; --diff compares two")  # fmt: skip
+
+
 def leaks(request: Request) -> None:
-    """Two profiles or more, in the order of time."""
-    _, found, notes = named(request.command, request.folds)
+    """Two profiles or more of one process, by their times."""
+    profiles, found, notes = named(request.command, request.folds)
+    check_one_process(request.command, profiles)
+    order = sorted(range(len(found)), key=lambda at: profiles[at].time_nanos)
+    found = [found[at] for at in order]
     rows = dumps.leaks(found)
     grown = sum(row.nbytes for row in rows)
     head = (
