@@ -17,6 +17,7 @@ import errno
 import os
 import struct
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -207,8 +208,12 @@ class Process:
             raise explain(self.pid, error.errno or 0, "its memory") from None
         return pages * os.sysconf("SC_PAGESIZE")
 
-    def ask(self, command: int, seconds: float, argument: int = 0) -> Answer:
-        """Has it served: by the background thread, or at a call of the program."""
+    def ask(
+        self, command: int, seconds: float, argument: int = 0,
+        is_hopeless: Callable[[Page], bool] = lambda page: False,
+    ) -> Answer:  # fmt: skip
+        """Has it served: by the background thread, or at a call of the program. Waits so long for
+        that, unless it is hopeless before."""
         end = time.monotonic() + seconds
         page = self.page()
         while page.request != page.done:
@@ -220,6 +225,8 @@ class Process:
         write(self.pid, self.address + COMMAND_AT, struct.pack("<2I2Q", command, DONE, argument, 0))
         write(self.pid, self.address + REQUEST_AT, struct.pack("<I", number))
         while page.done != number and page.background != ASLEEP and time.monotonic() < end:
+            if is_hopeless(page):
+                break
             time.sleep(PAUSE_SECONDS)
             page = self.page()
         if page.done != number:

@@ -10,6 +10,7 @@ import json
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ sys.path.insert(0, str(ROOT / "scripts"))
 
 from poolshim_cli import control  # noqa: E402
 from poolshim_cli.errors import Failed  # noqa: E402
+from poolshim_cli.live.idle import Idle  # noqa: E402
 
 # Makes a few calls, as an idle server does.
 TICKS = RISES + """
@@ -29,6 +31,15 @@ rise()
 print(1, flush=True)
 while not select.select([sys.stdin], [], [], 0.002)[0]:
     blocks = [bytes(i * 100) for i in range(200)]
+"""
+ENDED = RISES + """
+threads = [threading.Thread(target=rise) for _ in range(3)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print(1, flush=True)
+wait()
 """
 THREADS = RISES + """
 thread = threading.Thread(target=wait)
@@ -89,6 +100,33 @@ def test_a_silent_process_of_one_thread_does_not_answer(start: Start) -> None:
     assert line.startswith(f"process {process.pid} did not answer within 0.2 s: it makes no call")
     page = control.Process(process.pid).page()
     assert page.request == page.done, "the request was not withdrawn"
+
+
+@pytest.mark.preload
+@pytest.mark.parametrize("source", [SILENT, ENDED], ids=["one-thread", "ended-threads"])
+def test_an_idle_process_that_cannot_answer_is_told_apart(start: Start, source: str) -> None:
+    process = start(source, POOLSHIM_PURGE_DELAY_MS="10")
+    end = time.monotonic() + 60
+    while control.Process(process.pid).page().background != control.OFF:
+        assert process.poll() is None and time.monotonic() < end
+    line = complaint(trim(process.pid), 1)
+    assert line.startswith(f"process {process.pid} is idle and has no background thread ")
+    assert "before its next call of malloc or free. --timeout SECONDS" in line
+    page = control.Process(process.pid).page()
+    assert page.request == page.done, "the request was not withdrawn"
+
+
+@pytest.mark.preload
+def test_a_stopped_process_is_said_to_be_stopped(start: Start) -> None:
+    process = start(TICKS)
+    process.send_signal(signal.SIGSTOP)
+    end = time.monotonic() + 60
+    while (idle := Idle(process.pid, 0)).seen is None or not idle.is_stopped:
+        assert time.monotonic() < end
+    line = complaint(trim(process.pid), 1)
+    assert line.startswith(f"process {process.pid} is stopped: no thread of it can")
+    process.send_signal(signal.SIGCONT)
+    released(trim(process.pid, "--json", "--timeout", "30"))
 
 
 @pytest.mark.preload
