@@ -144,9 +144,12 @@ def libraries(pid: int) -> dict[str, tuple[int, int]]:
 
 def address_in(pid: int, path: str, base: int, inode: int, symbol: str) -> int | None:
     """Where a symbol of one mapped library is."""
-    file = Path(f"/proc/{pid}/root{path}")
+    # The kernel names files as this process would: in a container of its own they are below the
+    # root of the other one; in a plain chroot below ours.
+    files = [Path(f"/proc/{pid}/root{path}"), Path(path)]
     try:
-        if file.stat().st_ino != inode:
+        file = next((one for one in files if one.exists() and one.stat().st_ino == inode), None)
+        if file is None:
             raise OSError
         value = elf.read(file).address_of(symbol)
     except (OSError, elf.Malformed):
