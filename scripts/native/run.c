@@ -283,6 +283,11 @@ int main(int argc, char **argv) {
     if (refusal != NULL && !request.is_forced) {
         run_die(EXIT_OWN_FAILURE, "%s; --force starts it all the same", refusal);
     }
+    if (refusal != NULL) {
+        fprintf(stderr, "poolshim run: %s\n", refusal);
+    } else if (library != NULL) {
+        run_notice_starter(request.command);
+    }
     fputs(request.is_dry ? "env" : "", stdout);
     prepare(&request, library);
     if (request.is_dry) {

@@ -2,8 +2,9 @@
 /*
  * What the parts of `poolshim run` share: run.c reads the command line and becomes the command,
  * run_options.c owns the settings, run_library.c finds what is preloaded, run_target.c says whether
- * that can work. A program of one thread that ends by exec: what is allocated is never freed, and
- * every failure ends the process here, with one line.
+ * that can work, run_notice.c where it has no effect on what is started. A program of one thread
+ * that ends by exec: what is allocated is never freed, and every failure ends the process here,
+ * with one line.
  */
 #ifndef PS_NATIVE_RUN_H
 #define PS_NATIVE_RUN_H
@@ -84,5 +85,10 @@ const char *run_target_find(const char *name);
 
 /* NULL, or why the library would not be in the program that starts. */
 const char *run_target_refusal(const char *path, const char *library);
+
+/* ---- run_notice.c: commands whose programs do not get the preload ---- */
+
+/* One line on stderr if the command, which ends with NULL, is one of these. */
+void run_notice_starter(char *const *words);
 
 #endif

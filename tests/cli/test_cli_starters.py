@@ -7,11 +7,18 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
+from conftest import ROOT
 from programs import codes, compile_library, compile_program, examine, folder, mapper, poolshim
+
+sys.path.insert(0, str(ROOT / "scripts"))
+
+from poolshim_cli.doctor import starters  # noqa: E402
 
 pytestmark = pytest.mark.preload
 
@@ -51,7 +58,7 @@ def commands(tmp_path: Path, mapper: Path) -> dict[str, str]:
         ("ssh host server", "started-elsewhere", ["ssh starts", "env LD_PRELOAD=/"]),
         ("snapped", "started-elsewhere", ["snap starts"]),
         ("env A=1 sudo -u www server", "cleared", ["sudo starts the program without LD_PRELOAD"]),
-        ("timeout 5 runuser -u www server", "cleared", ["runuser starts"]),
+        ("timeout 5 runuser -l www -c server", "cleared", ["runuser starts"]),
     ],
 )  # fmt: skip
 def test_program_that_something_else_starts(
@@ -114,6 +121,47 @@ def test_program_behind_wrappers_is_looked_at(words: list[str], commands: dict[s
     found = examine("--", *words, env=commands)
     assert found["takes_effect"] and Path(found["program"]).name == "server"
     assert codes(found, "warning") == []
+
+
+@pytest.mark.root
+def test_the_environment_that_root_keeps_with_su(commands: dict[str, str]) -> None:
+    found = examine("--", "runuser", "-u", "www", "server", env=commands)
+    if os.getuid() != 0:
+        pytest.skip("of others the loader takes it away")
+    assert codes(found, "warning") == ["only-starts"] and found["takes_effect"]
+
+
+@pytest.mark.parametrize(
+    ("line", "part"),
+    [
+        ("sudo server", "sudo poolshim run -- PROGRAM"),
+        ("env A=1 nice -n 5 sudo -u www server", "sudo starts programs without LD_PRELOAD"),
+        ("runuser - www -c server", "runuser starts programs without LD_PRELOAD"),
+        ("docker run image", "poolshim doctor -- docker ... says what to do"),
+        ("systemctl restart server", "systemctl has another process start the program"),
+        ("sudo --preserve-env=LD_PRELOAD server", ""), ("sudo -l", ""), ("docker ps", ""),
+        ("runuser -u www server", ""), ("server sudo x", ""), ("timeout 5 server sudo", ""),
+    ],
+)  # fmt: skip
+def test_run_says_what_does_not_get_the_library(
+    line: str, part: str, commands: dict[str, str]
+) -> None:
+    done = poolshim("run", "--", *line.split(), env=commands)
+    assert done.returncode == 0 and "libpoolshim" in done.stdout, "it is started all the same"
+    assert done.stderr.count("\n") == bool(part) and part in done.stderr
+    assert poolshim("run", "--allocator", "system", *line.split(), env=commands).stderr == ""
+
+
+def test_run_and_doctor_know_the_same_starters() -> None:
+    text = (ROOT / "scripts" / "native" / "run_notice.c").read_text()
+    rows = dict(re.findall(r'\{"([\w-]+)", "([^"]*)"\}', text))
+    ours = {name: " ".join(verbs) for name, (verbs, _) in starters.ELSEWHERE.items()}
+    assert {name: rows[name] for name in rows if name not in starters.CLEARING} == ours
+    clearing = {name for name in rows if name in starters.CLEARING}
+    assert starters.CLEARING - clearing == {"bwrap", "firejail"}, "they keep it, or are refused"
+    for name in clearing:
+        is_login = name in starters.LOGIN_ONLY
+        assert set(rows[name].split()) == (starters.LOGIN if is_login else set())
 
 
 def test_questions_to_another_allocator_are_a_warning(folder: Path) -> None:

@@ -8,6 +8,7 @@ program started by a process without our environment, or clear it: the preload h
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Sequence
@@ -41,8 +42,9 @@ ELSEWHERE: dict[str, tuple[tuple[str, ...], str]] = {
     "at": ((), "set it in the job"),
     "batch": ((), "set it in the job"),
 }  # fmt: skip
-# They start the program themselves, without LD_PRELOAD.
+# They start the program themselves, without LD_PRELOAD; a set-user-ID one never gets it.
 CLEARING = {"sudo", "doas", "su", "runuser", "pkexec", "login", "bwrap", "firejail"}
+LOGIN_ONLY, LOGIN = {"su", "runuser"}, {"-", "-l", "--login"}  # without these, root's keep it
 CLEARS = "start the program itself with it: {name} ... env LD_PRELOAD={library} PROGRAM"
 SHELLS = {"sh", "dash", "bash", "rbash", "zsh", "ksh", "ksh93", "mksh", "fish", "ash", "yash"}
 MANAGERS = ("pyenv", "rbenv", "nodenv", "goenv", "plenv", "jenv", "asdf", "mise", "rtx", "volta")
@@ -182,6 +184,12 @@ def note_command(diagnosis: Diagnosis, path: Path, words: Sequence[str]) -> None
             "started-elsewhere", FATAL,
             f"{name} starts {what} through another process, which does not inherit LD_PRELOAD",
             advice.format(name=name, library=library, unit=unit),
+        )  # fmt: skip
+    elif name in LOGIN_ONLY and started and os.getuid() == 0 and not LOGIN.intersection(words):
+        diagnosis.add(
+            "only-starts", WARNING,
+            f"only {name} was checked, not the program that it starts, which inherits LD_PRELOAD",
+            "poolshim doctor --run -- ... checks every one of them, or give doctor the program",
         )  # fmt: skip
     elif name in CLEARING and started:
         diagnosis.add(
