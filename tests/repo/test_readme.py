@@ -29,6 +29,20 @@ def test_it_is_short_and_starts_with_what_it_is() -> None:
     assert pictures and pictures[0] < 15
 
 
+def test_first_lines_work_wherever_the_library_is(build_dir: Path, tmp_path: Path) -> None:
+    """No system folder has it here. What a dry run prints is a line for the shell."""
+    (tmp_path / "app.py").write_text("print('libpoolshim' in open('/proc/self/maps').read())")
+    block = re.search(r"```sh\n(.*?)```", TEXT, re.DOTALL)
+    assert block
+    lines = [line.partition("#")[0].strip() for line in block[1].splitlines()]
+    assert len(lines) == 2 and "--dry-run" in lines[1]
+    env = {**os.environ, "PATH": f"{COMMAND.parent}:{os.environ['PATH']}"}
+    env.pop("LD_PRELOAD", None)
+    for line in (lines[0], f'eval "$({lines[1]})"'):
+        done = run_captured(["sh", "-c", line], env=env, cwd=tmp_path)
+        assert (done.stdout, done.stderr) == ("True\n", "")
+
+
 def test_commands_for_developers_come_first_among_theirs() -> None:
     section = TEXT.partition("## Development\n")[2].partition("\n## ")[0]
     block = re.search(r"```sh\n(.*?)```", section, re.DOTALL)
