@@ -3,7 +3,8 @@
 
     cost = cost_of(trace, site)                      # malloc's part, by one process
     gain = measure(trace, site)
-    gain.saved_ns, gain.low_ns, gain.high_ns         # per block, with the 95 % interval
+    gain.saved_ns, gain.low_ns                       # per block, and by the 95 % interval
+    gain.span_ns                                     # what a program may save of it
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import json
 import os
 import subprocess
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -19,7 +21,7 @@ from typing import Any
 
 from .. import places
 from ..errors import OwnFailure
-from ..intervals import Clusters, pooled_median, ratio_interval
+from ..intervals import pooled_median, ratio_interval
 from ..machine import HARNESS_PREFIXES
 from .patterns import Site
 from .streams import Pair, streams_of
@@ -29,6 +31,9 @@ PROCESSES = 5
 PROCESSES_MOST = 15  # where the interval of fewer has 1 in it
 OPERATIONS = 600_000  # of a process, about
 ROUNDS_LEAST, ROUNDS_MOST = 3, 100
+# The least part of a replayed saving that a program showed: a call costs less where the processor
+# makes it while it waits for the program's own memory or branches. docs/advise.md has the programs.
+PART_LEAST = 0.2
 MALLOC = "malloc"
 
 
@@ -54,6 +59,12 @@ class Gain:
     blocks: int  # that were replayed
     kib_low: float = 1.0  # of pool_kib / malloc_kib
     kib_high: float = 1.0
+    # Likewise, with the replayer's own work for each call: that of a free which a pool does not
+    # need stands for the program's walk to the block.
+    whole_malloc_ns: float = 0.0
+    whole_pool_ns: float = 0.0
+    whole_low: float = 1.0
+    whole_high: float = 1.0
 
     @property
     def saved_ns(self) -> float:
@@ -62,13 +73,17 @@ class Gain:
 
     @property
     def low_ns(self) -> float:
-        """The least that is plausible."""
+        """The least that is plausible of the replayed calls."""
         return self.malloc_ns * (1 - self.high)
 
     @property
-    def high_ns(self) -> float:
-        """The most that is plausible."""
-        return self.malloc_ns * (1 - self.low)
+    def span_ns(self) -> tuple[float, float]:
+        """The least and the most that a program may save of a block. The replay's own error is the
+        smaller part of that: the program makes its calls among others, with caches in another
+        state, and may save the walk that frees, too."""
+        low = min(self.low_ns, self.whole_malloc_ns * (1 - self.whole_high))
+        high = max(self.malloc_ns * (1 - self.low), self.whole_malloc_ns * (1 - self.whole_low))
+        return low * (PART_LEAST if low > 0 else 1), high
 
 
 def environment() -> dict[str, str]:
@@ -80,15 +95,23 @@ def environment() -> dict[str, str]:
     return found
 
 
-def without_loop(answer: dict[str, Any]) -> list[float]:
-    """Nanoseconds of each round's calls, without the replayer's own work between them: that of a
-    free is about half of what malloc needs for it, and a pool's stream has no frees."""
-    loop = median(answer["loop_ns"])
-    return [max(float(one) - loop, 1.0) for one in answer["round_ns"]]
+@dataclass(frozen=True)
+class Run:
+    """One process of the replayer: nanoseconds of each round, the peak in KiB."""
+
+    whole_ns: list[float]  # with the replayer's own work between the calls
+    loop_ns: float  # that work
+    peak_kib: float
+
+    @property
+    def calls_ns(self) -> list[float]:
+        """Without it: that of a free is about half of what malloc needs for it, and a pool's stream
+        has no frees."""
+        return [max(one - self.loop_ns, 1.0) for one in self.whole_ns]
 
 
-def run_once(pool: str, path: Path, rounds: int) -> tuple[list[float], float]:
-    """Nanoseconds of each round, and the peak in KiB."""
+def run_once(pool: str, path: Path, rounds: int) -> Run:
+    """A fresh process."""
     program = places.find().programs / "replay"
     try:
         done = subprocess.run(
@@ -99,8 +122,13 @@ def run_once(pool: str, path: Path, rounds: int) -> tuple[list[float], float]:
         raise OwnFailure(f"{program}: {error.strerror}: build first") from None
     if done.returncode != 0:
         raise OwnFailure(f"{program.name} {pool}: {done.stderr.strip() or done.returncode}")
-    answer = json.loads(done.stdout)
-    return without_loop(answer), float(answer["peak_kib"])
+    return run_of(json.loads(done.stdout))
+
+
+def run_of(answer: dict[str, Any]) -> Run:
+    """What the replayer printed."""
+    whole = [float(one) for one in answer["round_ns"]]
+    return Run(whole, median(answer["loop_ns"]), float(answer["peak_kib"]))
 
 
 def rounds_of(pair: Pair) -> int:
@@ -114,8 +142,8 @@ def cost_of(trace: Trace, site: Site) -> Cost:
     with tempfile.TemporaryDirectory(prefix="poolshim-") as folder:
         path = Path(folder) / MALLOC
         path.write_bytes(pair.malloc)
-        found, peak = run_once(MALLOC, path, rounds_of(pair))
-    return Cost(median(found) / pair.blocks, peak, pair.blocks)
+        found = run_once(MALLOC, path, rounds_of(pair))
+    return Cost(median(found.calls_ns) / pair.blocks, found.peak_kib, pair.blocks)
 
 
 def peaks_interval(pool: list[float], malloc: list[float]) -> tuple[float, float]:
@@ -129,28 +157,36 @@ def peaks_interval(pool: list[float], malloc: list[float]) -> tuple[float, float
 def measure(trace: Trace, site: Site) -> Gain:
     """Both, alternating, so that a change of the machine's pace meets both."""
     assert site.pattern is not None
-    pair = streams_of(trace, site)
+    pair, pool = streams_of(trace, site), site.pattern.pool
     rounds = rounds_of(pair)
-    times: dict[str, Clusters] = {MALLOC: [], site.pattern.pool: []}
-    peaks: dict[str, list[float]] = {MALLOC: [], site.pattern.pool: []}
+    runs: dict[str, list[Run]] = {MALLOC: [], pool: []}
     with tempfile.TemporaryDirectory(prefix="poolshim-") as folder:
-        paths = {MALLOC: Path(folder) / "malloc", site.pattern.pool: Path(folder) / "pool"}
+        paths = {MALLOC: Path(folder) / "malloc", pool: Path(folder) / "pool"}
         paths[MALLOC].write_bytes(pair.malloc)
-        paths[site.pattern.pool].write_bytes(pair.pool)
-        interval = None
+        paths[pool].write_bytes(pair.pool)
         for turn in range(1, PROCESSES_MOST + 1):
-            for pool, path in paths.items():
-                found, peak = run_once(pool, path, rounds)
-                times[pool].append([one / pair.blocks for one in found])
-                peaks[pool].append(peak)
+            for name, path in paths.items():
+                runs[name].append(run_once(name, path, rounds))
             if turn % PROCESSES == 0:
-                interval = ratio_interval(times[site.pattern.pool], times[MALLOC])
-                assert interval is not None
-                if not interval[0] < 1 < interval[1]:
+                gain = gain_of(runs[MALLOC], runs[pool], pair.blocks)
+                if not gain.low < 1 < gain.high:
                     break
-    assert interval is not None
+    return gain
+
+
+def gain_of(malloc: list[Run], pool: list[Run], blocks: int) -> Gain:
+    """Of the runs of both sides."""
+
+    def compared(part: Callable[[Run], list[float]]) -> tuple[float, float, float, float]:
+        """Nanoseconds of a block by malloc and by the pool, the interval of their ratio."""
+        ours, theirs = ([[one / blocks for one in part(run)] for run in runs]
+                        for runs in (pool, malloc))  # fmt: skip
+        interval = ratio_interval(ours, theirs)
+        assert interval is not None
+        return pooled_median(theirs), pooled_median(ours), *interval
+
+    peaks = [[run.peak_kib for run in runs] for runs in (malloc, pool)]
     return Gain(
-        pooled_median(times[MALLOC]), pooled_median(times[site.pattern.pool]), *interval,
-        median(peaks[MALLOC]), median(peaks[site.pattern.pool]), pair.blocks,
-        *peaks_interval(peaks[site.pattern.pool], peaks[MALLOC]),
+        *compared(lambda run: run.calls_ns), median(peaks[0]), median(peaks[1]), blocks,
+        *peaks_interval(peaks[1], peaks[0]), *compared(lambda run: run.whole_ns),
     )  # fmt: skip

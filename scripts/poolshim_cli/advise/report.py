@@ -51,14 +51,35 @@ class Advice:
         return self.site.facts.weight * self.share
 
     @property
+    def part(self) -> float:
+        """Of the replayed time, that the program can have taken: its calls at the site take at most
+        all of its time. Calls in a row of which none has a program around it may take longer."""
+        if self.program_ns is None:
+            return 1.0
+        malloc_ns = self.gain.malloc_ns if self.gain is not None else self.cost.malloc_ns
+        return min(1.0, self.program_ns / max(malloc_ns * self.allocations, 1.0))
+
+    @property
     def saved_ns(self) -> float:
         """Of the whole run; 0 where it was not measured."""
-        return self.gain.saved_ns * self.allocations if self.gain is not None else 0.0
+        if self.gain is None:
+            return 0.0
+        return self.gain.saved_ns * self.allocations * self.part
+
+    @property
+    def span_ns(self) -> tuple[float, float]:
+        """Of the whole run, the least and the most that is plausible."""
+        if self.gain is None:
+            return 0.0, 0.0
+        low, high = (one * self.allocations for one in self.gain.span_ns)
+        if self.program_ns is not None:
+            high = min(high, self.program_ns * (1 - min(self.gain.low, self.gain.whole_low)))
+        return low * self.part, max(high, self.saved_ns)
 
     @property
     def most_ns(self) -> float:
         """Malloc's time for them in the whole run."""
-        return self.cost.malloc_ns * self.allocations
+        return self.cost.malloc_ns * self.allocations * self.part
 
     @property
     def least_ns(self) -> float:
@@ -164,8 +185,7 @@ def of_program(ns: float, advice: Advice) -> str:
 def time_text(advice: Advice) -> str:
     """What the pool saves of the run."""
     assert advice.gain is not None
-    allocations = advice.allocations
-    low, high = advice.gain.low_ns * allocations, advice.gain.high_ns * allocations
+    low, high = advice.span_ns
     text = f"{milliseconds(advice.saved_ns)} ({milliseconds(low)} to {milliseconds(high)})"
     return text + of_program(advice.saved_ns, advice)
 
@@ -201,6 +221,9 @@ def print_advice(number: int, advice: Advice, stream: TextIO) -> None:
           f"{groups_text(site)}", file=stream)  # fmt: skip
     print(f"   a block: malloc {gain.malloc_ns:.1f} ns, {site.pattern.pool} {gain.pool_ns:.1f} ns; "
           f"{gain.low:.2f} to {gain.high:.2f} times", file=stream)  # fmt: skip
+    if advice.part < 1:
+        print("   made again, malloc's calls take longer than the whole program: they count as all "
+              "of it", file=stream)  # fmt: skip
     if max(gain.malloc_kib, gain.pool_kib) >= MEMORY_LEAST_KIB:
         print(f"   memory at the peak: malloc {gain.malloc_kib / 1024:.1f} MiB, "
               f"{site.pattern.pool} {gain.pool_kib / 1024:.1f} MiB; {gain.kib_low:.2f} to "
@@ -260,6 +283,7 @@ def to_json(found: Findings) -> dict[str, Any]:
                 "pool": one.site.pattern.pool, "header": one.site.pattern.header,
                 "what": one.site.pattern.what, "allocations": one.allocations,
                 "is_worthwhile": one.is_worthwhile, "saved_ns": one.saved_ns,
+                "saved_low_ns": one.span_ns[0], "saved_high_ns": one.span_ns[1],
                 "program_ns": one.program_ns, "made_at": one.made_at, "freed_at": one.freed_at,
                 "sites": [{"allocations": weight, "made_at": lines}
                           for weight, lines in one.parts],
