@@ -14,6 +14,7 @@ struct region_sum {
     struct ps_medium_counts counts;
     uint64_t marked_pages; /* of blocks that are live or wait in a thread */
     uint64_t lost_pages;   /* neither free nor of a block with a mark */
+    uint64_t lent_pages;   /* of granules that spans have borrowed */
 };
 
 static inline bool region_is_free(const struct ps_medium_region *region, size_t page) {
@@ -27,6 +28,11 @@ static void region_add_marks(const struct ps_slot *slot, struct region_sum *sum)
     for (size_t page = 0; page < PS_PAGE_BITS; page++) {
         const char *address = slot->run.base + (page << PS_MEDIUM_PAGE_SHIFT);
         const struct ps_slot *granule = ps_page_map_slot(address);
+        if (!ps_medium_has_marks(granule)) {
+            CHECK(page >= PS_MEDIUM_GRANULE_PAGES && !region_is_free(region, page));
+            sum->lent_pages++;
+            continue;
+        }
         uint8_t mark = ps_load_relaxed(ps_medium_mark(granule, address));
         CHECK_EQ(granule->run.back, page / PS_MEDIUM_GRANULE_PAGES);
         if (mark != 0) {

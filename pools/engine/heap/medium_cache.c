@@ -302,7 +302,11 @@ bool ps_medium_resize(struct ps_slot *slot, void *block, size_t bytes) {
 void ps_medium_add_use(struct ps_slot *head, struct ps_medium_use *use) {
     for (size_t i = 0; i < PS_PAGE_BITS; i++) {
         char *page = head->run.base + (i << PS_MEDIUM_PAGE_SHIFT);
-        uint8_t mark = ps_load_relaxed(ps_medium_mark_of(page)); /* relaxed: a snapshot */
+        const struct ps_slot *slot = ps_page_map_slot(page);
+        if (!ps_medium_has_marks(slot)) {
+            continue;
+        }
+        uint8_t mark = ps_load_relaxed(ps_medium_mark(slot, page)); /* relaxed: a snapshot */
         size_t pages = mark & (PS_MEDIUM_WAITS - 1u);
         bool is_live = mark == pages && pages != 0;
         use->live_count += is_live;

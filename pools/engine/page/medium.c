@@ -39,20 +39,24 @@ static void describe(struct ps_run *run) {
     region->is_refused = 0;
 }
 
+void ps_medium_mark_granule(char *base, size_t index) {
+    struct ps_slot *slot = ps_page_map_slot(base);
+    for (size_t page = 0; page < PS_MEDIUM_GRANULE_PAGES; page++) {
+        /* relaxed: a free of a wild pointer into the granule reads these. */
+        ps_store_relaxed(&((struct ps_medium_granule *)slot)->x_marks[page], (uint8_t)0);
+    }
+    /* relaxed, both: other threads learn of a block of the region only later; a walk over all
+     * slots reads `back` once it has read the kind below. */
+    ps_store_relaxed(&slot->run.back, (uint16_t)index);
+    ps_store_relaxed(&((struct ps_medium_granule *)slot)->x_owner, PS_KEY_MEDIUM);
+    /* release: pairs with walks over all slots. */
+    ps_store_release(&slot->run.kind, (uint8_t)PS_RUN_MEDIUM);
+}
+
 /* Makes every address in the run lead to its head, which is described. */
 static void mark_granules(const struct ps_run *run) {
     for (size_t i = PS_MEDIUM_GRANULES; i-- > 0;) {
-        struct ps_slot *slot = ps_page_map_slot(run->base + i * PS_GRANULE_BYTES);
-        for (size_t page = 0; page < PS_MEDIUM_GRANULE_PAGES; page++) {
-            /* relaxed: a free of a wild pointer into the granule reads these. */
-            ps_store_relaxed(&((struct ps_medium_granule *)slot)->x_marks[page], (uint8_t)0);
-        }
-        /* relaxed, both: other threads learn of a block of the region only later; a walk over all
-         * slots reads `back` once it has read the kind below. */
-        ps_store_relaxed(&slot->run.back, (uint16_t)i);
-        ps_store_relaxed(&((struct ps_medium_granule *)slot)->x_owner, PS_KEY_MEDIUM);
-        /* release: pairs with walks over all slots. */
-        ps_store_release(&slot->run.kind, (uint8_t)PS_RUN_MEDIUM);
+        ps_medium_mark_granule(run->base + i * PS_GRANULE_BYTES, i);
     }
 }
 

@@ -13,13 +13,15 @@
  * All of that stands in the slots of the page map: a free page is never touched. Each granule of a
  * region leads to its head by `back`, and has a byte for each of its pages: the mark of the block
  * that starts there. A mark belongs to the block's holder, which changes it outside of the lock.
+ * When memory is exhausted a span may borrow granules of a region (medium_lend.c), whose slots are
+ * the span's then.
  *
  * Why not spans: a span of a class above 8 KiB holds a few blocks of one size and one thread. In
  * servers with many threads two thirds of all free memory stood in such spans. Why not runs of the
  * page cache: those are 64 KiB at least.
  *
  * Any thread; the lock of a shard (medium_regions.h), held for a walk over the bits of a region.
- * Callers: heap/medium_cache.c, medium_purge.c, record/census.c.
+ * Callers: heap/medium_cache.c, small/span.c, medium_purge.c, record/census.c.
  */
 #ifndef PS_PAGE_MEDIUM_H
 #define PS_PAGE_MEDIUM_H
@@ -114,6 +116,25 @@ void ps_medium_give(const ps_medium_block *blocks, size_t count);
 /* Lengthens a block by the `more` pages behind it. Returns false when those are not free. The
  * caller changes the mark. */
 bool ps_medium_extend(ps_medium_block block, size_t more);
+
+/*
+ * Lends granules to a span: a run, BUSY, cut out of a region where all their pages are free. For
+ * when the page cache has none: a region that a few blocks pin has up to 15 granules without any.
+ * *at: the index of the first of them in the region, never 0, where the region's own account lies.
+ * NULL: no region has so many next to each other. (medium_lend.c)
+ *
+ * Their slots are the span's until ps_medium_take_back, which frees the pages again.
+ */
+struct ps_run *ps_medium_lend(size_t granules, size_t *at);
+void ps_medium_take_back(struct ps_run *run, size_t at);
+
+/* Makes the slot of a granule a region's, without blocks. index: in the region. */
+void ps_medium_mark_granule(char *base, size_t index);
+
+/* True unless the granule of a slot in a region is lent: its slot has marks. */
+static inline bool ps_medium_has_marks(const struct ps_slot *slot) {
+    return ps_load_relaxed(&slot->run.kind) == PS_RUN_MEDIUM; /* relaxed: a snapshot */
+}
 
 /* True if the page of an address in a region is free; for reports of misuse. */
 bool ps_medium_is_free(const void *address);

@@ -263,6 +263,38 @@ struct ps_medium_region *ps_medium_regions_find(const struct ps_medium_shard *sh
     return found != NULL ? ps_medium_region_of_run(found) : NULL;
 }
 
+/* The index of the first of so many free granules next to each other, behind the first one; 0:
+ * there are none. */
+static size_t free_granules_in(const struct ps_medium_region *region, size_t granules) {
+    const uint64_t whole = ((uint64_t)1 << PS_MEDIUM_GRANULE_PAGES) - 1;
+    size_t length = 0;
+    for (size_t i = 1; i < PS_MEDIUM_GRANULES; i++) {
+        size_t page = i * PS_MEDIUM_GRANULE_PAGES;
+        bool is_free = ((region->free[page / 64] >> page % 64) & whole) == whole;
+        length = is_free ? length + 1 : 0;
+        if (length == granules) {
+            return i + 1 - granules;
+        }
+    }
+    return 0;
+}
+
+struct ps_medium_region *ps_medium_regions_find_granules(const struct ps_medium_shard *shard,
+                                                         size_t granules, size_t *first) {
+    for (size_t length = granules * PS_MEDIUM_GRANULE_PAGES; length < LENGTHS; length++) {
+        for (size_t sort = SORTS; sort-- > 0;) {
+            struct ps_run *run = shard->lists[sort].heads[length];
+            for (; run != NULL; run = run->next) { /* ends: at the last of the list */
+                *first = free_granules_in(ps_medium_region_of_run(run), granules);
+                if (*first != 0) {
+                    return ps_medium_region_of_run(run);
+                }
+            }
+        }
+    }
+    return NULL;
+}
+
 struct ps_medium_region *ps_medium_regions_find_dirty(const struct ps_medium_shard *shard) {
     const struct ps_medium_lists *dirty = &shard->lists[DIRTY];
     for (size_t i = LENGTH_WORDS; i-- > 0;) {

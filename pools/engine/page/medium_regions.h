@@ -12,7 +12,8 @@
  *
  * A region is on the list of its shard, of its sort and of the length of its longest hole. It is
  * removed before its pages change and inserted again afterwards; counts are those of the regions on
- * lists. The undo log of the lock notes each change. Callers: medium.c, medium_purge.c.
+ * lists. The undo log of the lock notes each change. Callers: medium.c, medium_lend.c,
+ * medium_purge.c.
  */
 #ifndef PS_PAGE_MEDIUM_REGIONS_H
 #define PS_PAGE_MEDIUM_REGIONS_H
@@ -114,6 +115,12 @@ struct ps_run *ps_medium_regions_take_empty(struct ps_medium_shard *shard, size_
 /* The region with the shortest longest hole of at least so many pages, or NULL. Among several: one
  * with pages that cannot be purged, then one with dirty ones. */
 struct ps_medium_region *ps_medium_regions_find(const struct ps_medium_shard *shard, size_t pages);
+
+/* The region with the shortest longest hole among those that have so many granules next to each
+ * other whose pages are all free, without its own first granule. *first: the index of the first of
+ * them. NULL: there is none. Cost: a walk over all regions with such holes. */
+struct ps_medium_region *ps_medium_regions_find_granules(const struct ps_medium_shard *shard,
+                                                         size_t granules, size_t *first);
 
 /* The region with the longest hole among those with pages to purge, or NULL; any region with
  * refused pages, or NULL. */

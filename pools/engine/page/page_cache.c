@@ -433,7 +433,8 @@ void ps_page_cache_walk(void (*visit)(struct ps_slot *slot, void *context), void
                 visit(slot, context);
             }
             /* relaxed: as above. */
-            size_t granules = is_head ? ps_load_relaxed(&slot->run.granules) : 1;
+            bool is_run = is_head && kind != PS_RUN_MEDIUM; /* a region may have lent granules */
+            size_t granules = is_run ? ps_load_relaxed(&slot->run.granules) : 1;
             base += granules << PS_GRANULE_SHIFT;
         }
     }

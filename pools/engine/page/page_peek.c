@@ -24,7 +24,8 @@ void ps_page_peek(void (*visit)(struct ps_slot *slot, void *context), void *cont
             if (is_head) {
                 visit(slot, context);
             }
-            size_t granules = is_head ? ps_load_relaxed(&slot->run.granules) : 1;
+            bool is_run = is_head && kind != PS_RUN_MEDIUM; /* as in ps_page_cache_walk */
+            size_t granules = is_run ? ps_load_relaxed(&slot->run.granules) : 1;
             base += ps_max(granules, 1) << PS_GRANULE_SHIFT;
         }
     }

@@ -6,6 +6,7 @@
 
 #include "pools/engine/base/bits.h"
 #include "pools/engine/os/fatal.h"
+#include "pools/engine/page/medium.h"
 #include "pools/engine/page/page_cache.h"
 #include "pools/engine/small/span_remote.h"
 
@@ -48,11 +49,17 @@ static void unmark_inside(struct ps_span *span) {
     }
 }
 
-static struct ps_span *create_in(struct ps_run *run, uint32_t class_index, uintptr_t owner_key,
-                                 bool is_sparse) {
-    if (run == NULL) {
-        return NULL;
+static void give_run(struct ps_span *span) {
+    if (PS_UNLIKELY(span->lent_at != 0)) {
+        ps_medium_take_back(&span->run, span->lent_at);
+    } else {
+        ps_page_cache_give(&span->run);
     }
+}
+
+/* lent_at is set. */
+static struct ps_span *create_at(struct ps_run *run, uint32_t class_index, uintptr_t owner_key,
+                                 bool is_sparse) {
     const struct ps_size_class *class = &ps_size_classes[class_index];
     struct ps_span *span = ps_span_of_slot(ps_slot_of_run(run));
     span->block_bytes = class->block_bytes;
@@ -69,7 +76,7 @@ static struct ps_span *create_in(struct ps_run *run, uint32_t class_index, uintp
     ps_span_reset(span);
     if (PS_UNLIKELY(!ps_span_open(span, is_sparse))) {
         ps_span_shut(span);
-        ps_page_cache_give(run);
+        give_run(span);
         return NULL;
     }
     ps_store_relaxed(&span->carved, span->first); /* relaxed: a snapshot for the census */
@@ -80,6 +87,15 @@ static struct ps_span *create_in(struct ps_run *run, uint32_t class_index, uintp
     ps_store_release(&run->kind, (uint8_t)PS_RUN_SPAN);
     ps_span_set_owner(span, owner_key);
     return span;
+}
+
+static struct ps_span *create_in(struct ps_run *run, uint32_t class_index, uintptr_t owner_key,
+                                 bool is_sparse) {
+    if (run == NULL) {
+        return NULL;
+    }
+    ps_span_of_run(run)->lent_at = 0;
+    return create_at(run, class_index, owner_key, is_sparse);
 }
 
 void ps_span_set_owner(struct ps_span *span, uintptr_t key) {
@@ -104,6 +120,16 @@ struct ps_span *ps_span_create_sparse(uint32_t class_index, uintptr_t owner_key)
 struct ps_span *ps_span_create_dense(uint32_t class_index, uintptr_t owner_key) {
     return create_in(ps_page_cache_take_dense(ps_size_classes[class_index].granules), class_index,
                      owner_key, false);
+}
+
+PS_COLD struct ps_span *ps_span_create_lent(uint32_t class_index, uintptr_t owner_key) {
+    size_t at;
+    struct ps_run *run = ps_medium_lend(ps_size_classes[class_index].granules, &at);
+    if (run == NULL) {
+        return NULL;
+    }
+    ps_span_of_run(run)->lent_at = at & (PS_MEDIUM_GRANULES - 1);
+    return create_at(run, class_index, owner_key, false);
 }
 
 void ps_span_reset(struct ps_span *span) {
@@ -149,7 +175,7 @@ void ps_span_destroy(struct ps_span *span) {
     unmark_inside(span);
     ps_page_map_clear_tag(span->run.base);
     ps_span_shut(span);
-    ps_page_cache_give(&span->run);
+    give_run(span);
 }
 
 /* Number of frees until the owner's next settling. */

@@ -78,7 +78,8 @@ struct ps_span {
     uint8_t has_streaks;           /*  91 */
     uint8_t x_owner_detached;      /* 92 FULL and detached by the owner: see ps_span_steal */
     uint8_t is_shared;             /* 93 owner: remote frees have been collected from it */
-    uint8_t guard;                 /* 94 inaccessible part: see below */
+    uint8_t guard : 4;             /* 94 inaccessible part: see below */
+    uint8_t lent_at : 4;           /* 94 place in the region that lent it, or 0: page/medium.h */
     uint8_t room; /* 95 owner: eighths of it counted by the heap, room.c; without one: the epoch
                    * since which it is an orphan with room, orphans.c */
     struct ps_run run; /* 96 of the page layer */
@@ -202,6 +203,9 @@ struct ps_span *ps_span_create_clean(uint32_t class_index, uintptr_t owner_key);
 struct ps_span *ps_span_create_dense(uint32_t class_index, uintptr_t owner_key);
 struct ps_span *ps_span_create_sparse(uint32_t class_index, uintptr_t owner_key);
 
+/* Creates one in granules of a region of medium blocks: for when the page cache has no memory. */
+struct ps_span *ps_span_create_lent(uint32_t class_index, uintptr_t owner_key);
+
 /* The tag of the granule of a span of one granule: its class and node, constant while it lives. */
 #define PS_SPAN_TAG_NODE_SHIFT 8
 static inline uint32_t ps_span_tag(const struct ps_span *span) {
@@ -215,7 +219,8 @@ PS_INLINE uint32_t ps_span_tag_node(uint32_t tag) { return tag >> PS_SPAN_TAG_NO
 /* Makes key the owner. Release: a thread that reads the key sees the present account. */
 void ps_span_set_owner(struct ps_span *span, uintptr_t key);
 
-/* Returns the memory of a drained span (used == 0, not queued) to the page cache. */
+/* Returns the memory of a drained span (used == 0, not queued) to the page cache, or to the region
+ * that has lent it. */
 void ps_span_destroy(struct ps_span *span);
 
 /* Makes every block fresh again. Precondition: used == 0. Touches no block. */

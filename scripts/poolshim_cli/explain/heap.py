@@ -193,7 +193,7 @@ class Heap:
     ) -> None:
         """Run by run."""
         kinds, pages = self.kinds, self.granule // PAGE_BYTES
-        granules, at = len(leaf.data) // self.slot, 0
+        granules, at, region_end = len(leaf.data) // self.slot, 0, 0
         all_resident = self.memory.resident(leaf.first, granules * pages)
         while at < granules:
             kind, length, flags, back = self.run.of(leaf.data, at * self.slot)
@@ -214,8 +214,10 @@ class Heap:
                 spans[start] = self.read_span(view, leaf.data, at - length, length, resident)
             elif kind == kinds["medium"] and back == 0:
                 self.read_region(view, leaf.data, at - length, resident)
+                region_end, at = at, at - length + 1  # spans may have borrowed some of it
             elif kind == kinds["medium"]:
-                view.live += count  # of a region whose head is in another leaf
+                # Beyond: of a region whose head is in another leaf.
+                view.live += count if at > region_end else 0
             elif kind in (kinds["block"], kinds["mapping"]):
                 view.live += count
                 view.large_live.append((start, start + length * self.granule))
@@ -256,14 +258,18 @@ class Heap:
         return Span(block, length * self.granule, live, pinned)
 
     def read_region(self, view: View, slots: bytes, at: int, part: bytes) -> None:
-        """Pages of medium blocks: live, free, or waiting in the cache of a thread."""
+        """Pages of medium blocks: live, free, or waiting in the cache of a thread; not those of
+        granules that spans have borrowed."""
         layout = self.layout
         start = at * self.slot + layout.offset("medium.free")
         free = int.from_bytes(slots[start : start + 32], "little")
         page_shift, waits = layout.offset("medium.page_shift"), layout.offset("medium.waits")
         marks_at, per_granule = layout.offset("medium.marks"), self.granule >> page_shift
-        waiting = 0
+        waiting = lent = 0
         for granule in range(len(part) * PAGE_BYTES // self.granule):
+            if self.run.of(slots, (at + granule) * self.slot)[0] != self.kinds["medium"]:
+                lent |= ((1 << per_granule) - 1) << granule * per_granule
+                continue
             first = (at + granule) * self.slot + marks_at
             for page, mark in enumerate(slots[first : first + per_granule]):
                 if mark > waits:
@@ -273,6 +279,7 @@ class Heap:
         bits = int("".join("1" if one else "0" for one in reversed(part)) or "0", 2)
         if ratio != 1:  # pages of the system are longer than those of a region
             bits = sum(((1 << ratio) - 1) << i * ratio for i, one in enumerate(part) if one)
+        bits &= ~lent
         unit = 1 << page_shift
         idle = (bits & (free | waiting)).bit_count() * unit
         view.cache += idle
