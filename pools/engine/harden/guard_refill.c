@@ -14,7 +14,6 @@
 #include "pools/engine/heap/slow_path.h"
 #include "pools/engine/os/bytes.h"
 
-#include <errno.h>
 
 static PS_COLD void *refill_sampled(struct ps_heap *heap, struct ps_bin *bin, size_t bytes) {
     uint32_t class_index = (uint32_t)(bin - heap->bins);
@@ -33,8 +32,7 @@ static PS_COLD void *refill_sampled(struct ps_heap *heap, struct ps_bin *bin, si
         return cached;
     }
     if (!ps_heap_refill_class(heap, bin, class_index)) {
-        errno = ENOMEM;
-        return NULL;
+        return ps_heap_alloc_exhausted(heap, class_index, bytes);
     }
     int64_t granted = popped + (int64_t)ps_bin_window_blocks(bin);
     void *block = ps_mode.hook.take(heap, class_index);

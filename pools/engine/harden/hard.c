@@ -11,11 +11,13 @@
 #include "pools/engine/harden/hard_quarantine.h"
 #include "pools/engine/harden/stray.h"
 #include "pools/engine/harden/wipe.h"
+#include "pools/engine/heap/exhausted.h"
 #include "pools/engine/heap/free_list.h"
 #include "pools/engine/heap/large.h"
 #include "pools/engine/heap/maintenance.h"
 #include "pools/engine/heap/plain.h"
 #include "pools/engine/heap/refill.h"
+#include "pools/engine/heap/remote.h"
 #include "pools/engine/heap/shadow.h"
 #include "pools/engine/heap/slow_path.h"
 #include "pools/engine/heap/thread.h"
@@ -127,12 +129,11 @@ PS_INLINE void set_live(void *block, uint8_t *mark, size_t block_bytes, size_t b
     ps_shadow_set(mark, busy, PS_SHADOW_LIVE);
 }
 
-/* As set_live. NULL with errno ENOMEM when memory for its shadow byte is exhausted: the block
- * cannot be freed without one, and is lost. */
+/* As set_live. NULL when memory for its shadow byte is exhausted: the block cannot be freed without
+ * one, and is lost. */
 static void *begin_life(void *block, size_t block_bytes, size_t bytes) {
     uint8_t *mark = ps_shadow_make_at(block);
     if (PS_UNLIKELY(mark == NULL)) {
-        errno = ENOMEM;
         return NULL;
     }
     set_live(block, mark, block_bytes, bytes);
@@ -144,11 +145,56 @@ static PS_COLD void *alloc_without_arrays(struct ps_heap *heap, uint32_t class_i
                                           size_t sample_bytes) {
     struct ps_bin *bin = &heap->bins[class_index];
     void *block = ps_hard_take_or_refill(heap, class_index, sample_bytes);
-    if (block == NULL || ps_hard_is_sample(block)) {
-        return block;
+    if (block != NULL && !ps_hard_is_sample(block)) {
+        memset(block, 0, bin->block_bytes);
+        block = begin_life(block, bin->block_bytes, bytes);
     }
-    memset(block, 0, bin->block_bytes);
-    return begin_life(block, bin->block_bytes, bytes);
+    if (block == NULL) {
+        errno = ENOMEM;
+    }
+    return block;
+}
+
+/* As ps_hard_alloc, from a class without fresh memory. NULL: it has no block, or the next one can
+ * have no shadow byte. */
+static void *alloc_present(struct ps_heap *heap, uint32_t class_index, size_t bytes,
+                           size_t sample_bytes) {
+    struct ps_hard_class *class = &heap->hard->classes[class_index];
+    if (class->ready_count == 0) {
+        void *sample = ps_hard_refill(heap, class_index, sample_bytes);
+        if (class->ready_count == 0) {
+            return sample;
+        }
+    }
+    const void *next = (void *)(class->ready[class->ready_count - 1] & ~PS_READY_FRESH);
+    return ps_shadow_make_at(next) != NULL
+               ? begin_life(take_ready(heap->hard, class), class->block_bytes, bytes)
+               : NULL;
+}
+
+/* As above, from a class or the nearest longer one that has any. */
+static void *alloc_nearest(struct ps_heap *heap, uint32_t class_index, size_t bytes,
+                           size_t sample_bytes, size_t align) {
+    void *block = NULL;
+    heap->is_exhausted = true;
+    while (block == NULL && class_index != PS_CLASS_NONE) { /* ends: at the last class */
+        block = alloc_present(heap, class_index, bytes, sample_bytes);
+        class_index = ps_exhausted_next(class_index, align);
+    }
+    heap->is_exhausted = false;
+    return block;
+}
+
+/* Allocates a longer block, as in ps_heap_alloc_exhausted. */
+static PS_COLD void *alloc_longer(struct ps_heap *heap, uint32_t class_index, size_t bytes,
+                                  size_t sample_bytes) {
+    size_t align = ps_exhausted_align(class_index, sample_bytes);
+    uint32_t longer = ps_exhausted_next(class_index, align);
+    void *block = alloc_nearest(heap, longer, bytes, sample_bytes, align);
+    if (block == NULL && ps_remote_collect_rest(heap)) {
+        block = alloc_nearest(heap, class_index, bytes, sample_bytes, align);
+    }
+    return ps_exhausted_note(block);
 }
 
 void *ps_hard_alloc(struct ps_heap *heap, uint32_t class_index, size_t bytes, size_t sample_bytes) {
@@ -169,10 +215,11 @@ void *ps_hard_alloc(struct ps_heap *heap, uint32_t class_index, size_t bytes, si
     if (hard->classes[class_index].ready_count == 0) {
         void *block = ps_hard_refill(heap, class_index, sample_bytes);
         if (hard->classes[class_index].ready_count == 0) {
-            return block;
+            return block != NULL ? block : alloc_longer(heap, class_index, bytes, sample_bytes);
         }
     }
-    return begin_life(take_ready(hard, &hard->classes[class_index]), block_bytes, bytes);
+    void *block = begin_life(take_ready(hard, &hard->classes[class_index]), block_bytes, bytes);
+    return PS_LIKELY(block != NULL) ? block : alloc_longer(heap, class_index, bytes, sample_bytes);
 }
 
 static PS_NOINLINE void *alloc_unready(struct ps_heap *heap, size_t bytes) {

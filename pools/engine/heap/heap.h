@@ -115,6 +115,10 @@ struct ps_heap {
         struct ps_countdowns *countdowns; /* profiled: see countdown.h; NULL: not made yet */
     };
     bool is_offered;               /* 3416 on the list of parked heaps; registry lock */
+    bool is_exhausted;             /* 3417 refills take no fresh memory: see exhausted.c */
+    bool has_collected;            /* 3418 within a call: so are these three */
+    uint8_t collect_wait;          /* 3419 */
+    uint8_t collect_pause;         /* 3420 */
     struct ps_guard_sampler guard; /* 3424 */
     /* Written by other threads, or rarely. */
     PS_ALIGNED(PS_CACHE_LINE) struct ps_span *x_notices; /* 3456 spans with a reclaim notice */

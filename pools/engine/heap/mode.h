@@ -78,6 +78,9 @@ struct ps_mode_hook {
     /* True if a heap stays with its thread when that makes no calls: see thread.h. */
     bool keeps_heaps;
 
+    /* True if the refill hook must return a block of the class: see exhausted.h. */
+    bool refills_by_class;
+
     /* Starts the mode. Called once, under the initialisation lock, after the layers below. Returns
      * false when the mode is unavailable; the process then gets the plain mode. */
     bool (*start)(const struct ps_config *config);
@@ -90,7 +93,8 @@ struct ps_mode_hook {
     void (*thread_start)(struct ps_heap *heap);
     void (*thread_end)(struct ps_heap *heap);
 
-    /* Serves a request whose bin is empty: see ps_heap_refill. */
+    /* Serves a request whose bin is empty: see ps_heap_refill. If memory is exhausted, the block
+     * may be of a longer class, or a medium block, unless refills_by_class. */
     void *(*refill)(struct ps_heap *heap, struct ps_bin *bin, size_t bytes);
 
     /* Takes the first block of a bin that was just refilled. */

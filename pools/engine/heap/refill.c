@@ -5,13 +5,15 @@
  * through the page cache and the orphans.
  *
  * Order: the processor's cache, the current span (its list, stash and gaps, remote frees or fresh
- * blocks), spans named by notices, others with room, an orphan of the class, fresh memory.
+ * blocks), spans named by notices, others with room, an orphan of the class, fresh memory, granules
+ * of a region of medium blocks (page/medium.h). exhausted.c has what comes after those.
  */
 #include "pools/engine/heap/refill.h"
 
 #include "pools/engine/base/bits.h"
 #include "pools/engine/heap/bin_return.h"
 #include "pools/engine/heap/cpu_cache.h"
+#include "pools/engine/heap/exhausted.h"
 #include "pools/engine/heap/fast_path.h"
 #include "pools/engine/heap/free_list.h"
 #include "pools/engine/heap/large.h"
@@ -27,8 +29,6 @@
 #include "pools/engine/small/orphans.h"
 #include "pools/engine/small/span.h"
 #include "pools/engine/small/span_remote.h"
-
-#include <errno.h>
 
 /* Blocks of a gap that become a list at a time. */
 #define LINKED_AT_ONCE 32
@@ -263,6 +263,14 @@ static uint32_t class_spans(const struct ps_heap *heap, uint32_t class_index) {
                                               : own;
 }
 
+static bool add_created(struct ps_heap *heap, struct ps_bin *bin, struct ps_span *span) {
+    ps_add_relaxed(&heap->x_spans[span->class_index], 1u); /* relaxed: a count */
+    if (ps_limit_is_on()) {
+        ps_limit_make_room((size_t)span->run.granules << PS_GRANULE_SHIFT);
+    }
+    return make_current(heap, bin, span);
+}
+
 /* Refills from fresh memory. */
 static bool refill_fresh(struct ps_heap *heap, struct ps_bin *bin, uint32_t class_index) {
     ps_steal_from_candidate(heap);
@@ -276,14 +284,27 @@ static bool refill_fresh(struct ps_heap *heap, struct ps_bin *bin, uint32_t clas
         ps_mode.hook.reclaim();
         span = create(class_index, key, spans, false);
     }
-    if (span == NULL) {
-        return false;
+    return span != NULL && add_created(heap, bin, span);
+}
+
+/* Refills when the page cache has nothing. */
+static PS_COLD bool refill_last(struct ps_heap *heap, struct ps_bin *bin, uint32_t class_index) {
+    if (!heap->is_exhausted) { /* else it has been done for all classes */
+        ps_remote_collect_full(heap);
     }
-    ps_add_relaxed(&heap->x_spans[class_index], 1u); /* relaxed: a count */
-    if (ps_limit_is_on()) {
-        ps_limit_make_room((size_t)span->run.granules << PS_GRANULE_SHIFT);
+    if (refill_from_available(heap, bin, class_index)) {
+        return true;
     }
-    return make_current(heap, bin, span);
+    uint64_t left = ps_orphans_of_class(class_index) / PS_ORPHANS_EXAMINED + 1;
+    for (; left > 0; left--) {
+        if (refill_from_orphans(heap, bin, class_index, true)) {
+            return true;
+        }
+    }
+    struct ps_span *span =
+        heap->is_exhausted ? NULL
+                           : ps_span_create_lent(class_index, ps_heap_key_of(heap, class_index));
+    return span != NULL && add_created(heap, bin, span);
 }
 
 bool ps_heap_refill_class(struct ps_heap *heap, struct ps_bin *bin, uint32_t class_index) {
@@ -297,8 +318,8 @@ bool ps_heap_refill_class(struct ps_heap *heap, struct ps_bin *bin, uint32_t cla
     ps_heap_take_notices(heap);
     return refill_from_available(heap, bin, class_index) ||
            refill_from_orphans(heap, bin, class_index, !ps_retention_is_usual()) ||
-           refill_fresh(heap, bin, class_index) ||
-           refill_from_orphans(heap, bin, class_index, true);
+           (!heap->is_exhausted && refill_fresh(heap, bin, class_index)) ||
+           refill_last(heap, bin, class_index);
 }
 
 static PS_NOINLINE void *alloc_large_slow(struct ps_heap *heap, size_t bytes) {
@@ -314,12 +335,22 @@ PS_NOINLINE void *ps_plain_alloc_large(struct ps_heap *heap, size_t bytes) {
     return PS_LIKELY(block != NULL) ? block : alloc_large_slow(heap, bytes);
 }
 
+PS_COLD void *ps_heap_alloc_exhausted(struct ps_heap *heap, uint32_t class_index, size_t bytes) {
+    if (heap->is_exhausted || ps_mode.hook.refills_by_class) {
+        return NULL;
+    }
+    void *block = ps_exhausted_take_longer(heap, class_index, bytes);
+    if (block == NULL && ps_remote_collect_rest(heap)) {
+        block = ps_exhausted_take_any(heap, class_index, bytes);
+    }
+    return ps_exhausted_note(block);
+}
+
 static PS_NOINLINE void *refill_bin(struct ps_heap *heap, struct ps_bin *bin, size_t bytes) {
     uint32_t class_index = (uint32_t)(bin - heap->bins);
     ps_bin_note_request(bin, bytes);
     if (!ps_heap_refill_class(heap, bin, class_index)) {
-        errno = ENOMEM;
-        return NULL;
+        return ps_heap_alloc_exhausted(heap, class_index, bytes);
     }
     void *block = ps_mode.hook.take(heap, class_index);
     if (PS_UNLIKELY(ps_thread_caches_first(&ps_thread))) {

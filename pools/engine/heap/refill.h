@@ -46,6 +46,12 @@ void ps_heap_release_span(struct ps_heap *heap, struct ps_span *span);
 /* Finds blocks of a class for its bin. Returns false when memory is exhausted. */
 bool ps_heap_refill_class(struct ps_heap *heap, struct ps_bin *bin, uint32_t class_index);
 
+/* Allocates for a request of a class that ps_heap_refill_class has refused, from what exhausted.h
+ * has. bytes: as in ps_heap_refill. NULL with errno ENOMEM; always, and without errno, in a mode
+ * whose callers need a block of the class (refills_by_class of mode.h), and in the search that this
+ * function makes. */
+void *ps_heap_alloc_exhausted(struct ps_heap *heap, uint32_t class_index, size_t bytes);
+
 /* The hooks of the plain mode. If no class serves the request, heap may be NULL. */
 void *ps_plain_take(struct ps_heap *heap, uint32_t class_index);
 void *ps_plain_refill(struct ps_heap *heap, struct ps_bin *bin, size_t bytes);

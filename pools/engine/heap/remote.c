@@ -13,6 +13,7 @@
 #include "pools/engine/heap/registry.h"
 #include "pools/engine/os/lock.h"
 #include "pools/engine/page/node.h"
+#include "pools/engine/page/page_cache.h"
 #include "pools/engine/small/link.h"
 #include "pools/engine/small/orphans.h"
 #include "pools/engine/small/span.h"
@@ -208,6 +209,72 @@ void ps_heap_take_all_notices(struct ps_heap *heap) {
         (void)collect_noticed_list(heap, take_list(heap), SIZE_MAX);
     }
 }
+
+/* ---- when memory is exhausted ---- */
+
+/* Full spans with freed blocks, linked by x_notice_next. */
+struct freed {
+    const struct ps_heap *heap;
+    struct ps_span *first;
+    struct ps_span *last;
+};
+
+static bool has_freed(const struct ps_span *span) {
+    /* relaxed, both: this thread's own, unless the span is being stolen (small/span_remote.h). */
+    bool is_by_owner =
+        ps_load_relaxed(&span->free_countdown) != ps_load_relaxed(&span->countdown_start);
+    /* One that is lent may be stolen, and returned without the page lock. */
+    return is_by_owner || (span->lent_at == 0 && ps_span_remote_blocks(span) != 0);
+}
+
+/*
+ * Queues a notice of a span. Another thread may be about to steal that, which it has to queue
+ * before, and to return it, which takes the page lock. So the span is still this heap's if it is
+ * not QUEUED, and cannot be stolen once it is: some of its blocks are out, or on the owner's list.
+ */
+static void note_freed(struct ps_slot *slot, void *context) {
+    struct freed *freed = context;
+    struct ps_span *span = ps_span_of_slot(slot);
+    /* relaxed: a kind that matters is this thread's own store. */
+    bool is_full = ps_load_relaxed(&slot->run.kind) == PS_RUN_SPAN &&
+                   ps_heap_owns(freed->heap, span) && span->place == PS_PLACE_FULL;
+    if (!is_full || !has_freed(span) || !ps_span_queue(span)) {
+        return;
+    }
+    ps_store_relaxed(&span->x_notice_next, freed->first); /* relaxed: released by the push */
+    freed->last = freed->first == NULL ? span : freed->last;
+    freed->first = span;
+}
+
+static bool collect(struct ps_heap *heap) {
+    struct freed freed = {.heap = heap};
+    ps_page_cache_walk(note_freed, &freed);
+    bool is_any = freed.first != NULL;
+    if (is_any) {
+        ps_heap_push_notices(heap, freed.first, freed.last);
+        ps_heap_take_all_notices(heap);
+    }
+    heap->collect_pause = is_any ? 0 : (uint8_t)(heap->collect_pause * 2 + 1);
+    heap->collect_wait = heap->collect_pause;
+    return is_any;
+}
+
+PS_COLD void ps_remote_collect_full(struct ps_heap *heap) {
+    heap->has_collected = heap->collect_wait == 0;
+    if (heap->has_collected) {
+        (void)collect(heap);
+    } else {
+        heap->collect_wait--;
+    }
+}
+
+PS_COLD bool ps_remote_collect_rest(struct ps_heap *heap) {
+    bool is_any = !heap->has_collected && collect(heap);
+    heap->has_collected = true;
+    return is_any;
+}
+
+/* ---- batches ---- */
 
 static void flush(struct ps_heap *heap, struct ps_remote_entry *entry) {
     struct ps_span *span = entry->span;

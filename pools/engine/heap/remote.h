@@ -55,6 +55,16 @@ void ps_heap_notify_all(struct ps_span *span);
 void ps_heap_take_notices(struct ps_heap *heap);
 void ps_heap_take_all_notices(struct ps_heap *heap);
 
+/*
+ * When memory is exhausted: makes blocks that were freed into full spans of the heap available, of
+ * all classes. These are on no list, and tell their owner when an eighth of their blocks is back.
+ * Cost: a walk over all spans, with the page lock: 0.7 us for each MiB. So after a walk that finds
+ * nothing, more and more calls do nothing, up to 255. collect_rest walks if the last call did
+ * nothing. Returns whether any was found.
+ */
+void ps_remote_collect_full(struct ps_heap *heap);
+bool ps_remote_collect_rest(struct ps_heap *heap);
+
 /* ---- stealing ---- */
 
 /* Counts a fully free span of this heap whose notice has been sent. */

@@ -109,6 +109,7 @@ const struct ps_mode_hook ps_mode_hooks[PS_MODE_COUNT] = {
                         .fork_child = ps_level_1_fork_child},
     [PS_MODE_HARDENED] = {.has_fast_alloc = false,
                           .has_fast_free = false,
+                          .refills_by_class = true,
                           .start = ps_level_2_start,
                           .make_state = ps_level_2_make_state,
                           .thread_start = ps_mode_ignores_heap,

@@ -21,8 +21,6 @@
 #include "pools/engine/profile/demand.h"
 #include "pools/engine/profile/table.h"
 
-#include <errno.h>
-
 struct ps_profile_settings ps_profile_settings;
 
 PS_AT_START bool ps_profile_start(const struct ps_config *config) {
@@ -171,8 +169,7 @@ static void *refill_class(struct ps_heap *heap, struct ps_bin *bin, size_t bytes
         ps_countdown_set_window(all, class_index, bin->cur);
         block = ps_class_take(heap, class_index);
     } else {
-        errno = ENOMEM;
-        return NULL;
+        return ps_heap_alloc_exhausted(heap, class_index, bytes);
     }
     ps_countdown_settle(heap, all, class_index);
     ps_countdown_bound(heap, all, class_index);

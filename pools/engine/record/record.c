@@ -166,6 +166,18 @@ static inline void note(struct ps_tally *tally, const void *block, size_t bytes,
 
 /* ---- malloc ---- */
 
+static void *count_large_made(void *block);
+
+/* Counts a block of the slow path. It may be longer than one of the class: exhausted.h. */
+static void note_any(struct ps_tally *tally, void *block, size_t bytes) {
+    const struct ps_span *span = ps_span_holding(ps_page_map_slot(block), block);
+    if (PS_LIKELY(span != NULL)) {
+        note(tally, block, bytes, span->class_index);
+    } else {
+        (void)count_large_made(block);
+    }
+}
+
 /* Counts a block above the size classes. NULL: no block was allocated; counts nothing. */
 static void *count_large_made(void *block) {
     if (block == NULL) {
@@ -197,7 +209,7 @@ static PS_NOINLINE void *alloc_large(struct ps_heap *heap, size_t bytes) {
 static PS_NOINLINE void *alloc_any(struct ps_heap *heap, size_t bytes, uint32_t class_index) {
     void *block = ps_heap_take(heap, class_index, bytes);
     if (PS_LIKELY(block != NULL)) {
-        note(heap->tally, block, bytes, class_index);
+        note_any(heap->tally, block, bytes);
     }
     return block;
 }
@@ -281,7 +293,7 @@ void *ps_record_alloc_aligned(struct ps_heap *heap, size_t bytes, size_t align) 
     }
     void *block = ps_heap_take(heap, class_index, heap->bins[class_index].block_bytes);
     if (block != NULL) {
-        note(heap->tally, block, wanted, class_index);
+        note_any(heap->tally, block, wanted);
     }
     return block;
 }

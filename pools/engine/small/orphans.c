@@ -14,7 +14,6 @@
 #define LIST_WORDS 13 /* a head, a hand, a count, and the links of a span and its neighbours */
 #define UNDO_WORDS (3 * LIST_WORDS + LINE_WORDS + 1) /* remove, add, remove; account */
 
-#define EXAMINED 4       /* orphans without room, per adoption: bounds its time */
 #define EXAMINED_IDLE 16 /* orphans with room, per search for an idle one */
 
 #define SHARDS 8 /* neighbouring classes, often used together, are in different shards */
@@ -189,7 +188,7 @@ static void rotate_locked(struct orphans *orphans, struct ps_undo *undo, struct 
 static struct ps_span *find_returned_locked(struct orphans *orphans, struct ps_undo *undo) {
     struct ps_span *last = NULL;
     struct ps_span *span = orphans->without_room;
-    for (int i = 0; i < EXAMINED && span != NULL; i++) {
+    for (int i = 0; i < PS_ORPHANS_EXAMINED && span != NULL; i++) {
         if (ps_span_remote_blocks(span) != 0) {
             return span;
         }

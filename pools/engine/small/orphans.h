@@ -14,6 +14,8 @@
 
 #include "pools/engine/small/span.h"
 
+#define PS_ORPHANS_EXAMINED 4 /* without room, per adoption: bounds its time */
+
 /* Owner: makes the span an orphan. It is on no list; its bin holds none of its blocks. is_next: if
  * it has room, it is adopted before all others of its class, so that one is filled after the other
  * and the rest may drain. */

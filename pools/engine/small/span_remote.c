@@ -233,6 +233,17 @@ void ps_span_attach(struct ps_span *span) {
     ps_store_relaxed(&span->x_owner_detached, (uint8_t)0);
 }
 
+PS_COLD bool ps_span_queue(struct ps_span *span) {
+    uint64_t word = ps_load_relaxed(&span->x_remote); /* relaxed: the swap below validates it */
+    do { /* ends: each further round has blocks that were returned meanwhile */
+        if ((word & (PS_REMOTE_QUEUED | PS_REMOTE_CLAIMED | PS_REMOTE_DRAINED)) != 0) {
+            return false;
+        }
+        /* release: as of a transfer. */
+    } while (!ps_cas_weak_release(&span->x_remote, &word, word | PS_REMOTE_QUEUED));
+    return true;
+}
+
 void ps_span_clear_queued(struct ps_span *span) {
     uint64_t word = ps_load_relaxed(&span->x_remote); /* relaxed: the swap below validates it */
     /* release: pairs with ps_span_is_queued; orders our reads of x_notice_next before it. */

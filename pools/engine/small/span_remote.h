@@ -12,9 +12,10 @@
  *        57      CLAIMED: all blocks are back; another thread checks whether it may take the span
  *        58      DRAINED: it may not; the chains are lost and every block is free
  *
- * Exactly one transfer sets QUEUED: the swap that reaches x_notice_at or the last block. The thread
- * that takes the span off the list of notices clears it. A QUEUED span is never destroyed. The word
- * is consistent at each instant, so a fork may happen at any time.
+ * One swap sets QUEUED: that of the transfer that reaches x_notice_at or the last block, or the
+ * owner's when memory is exhausted. The thread that takes the span off the list of notices clears
+ * it. A QUEUED span is never destroyed. The word is consistent at each instant, so a fork may
+ * happen at any time.
  *
  * x_notice_at is stored without a fence, because the owner stores it at every change from full to
  * available, and a locked instruction there costs more than the change itself. A concurrent
@@ -90,6 +91,10 @@ bool ps_span_finish_steal(struct ps_span *span);
  * the span; ps_span_attach precedes the next one. */
 void ps_span_detach(struct ps_span *span);
 void ps_span_attach(struct ps_span *span);
+
+/* Owner: sets QUEUED itself, so that the span may be on a list of notices before as many blocks are
+ * back as x_notice_at says. Returns false when a notice is on its way already. */
+bool ps_span_queue(struct ps_span *span);
 
 /* Clears QUEUED. Called by the thread that took the span off a list of notices. */
 void ps_span_clear_queued(struct ps_span *span);
