@@ -4,6 +4,7 @@
  * What serves small requests when there is no memory for a span: blocks that came back, granules of
  * regions, longer classes, medium blocks. Whatever serves one is a block as any other.
  */
+#include "pools/engine/harden/promise.h"
 #include "tests/unit/engine.h"
 #include "tests/unit/worker.h"
 
@@ -181,6 +182,33 @@ TEST(each_mode_leaves_nothing_longer) {
     fresh_run(fill_at_level_2);
     fresh_run(fill_at_level_3);
     fresh_run(fill_recorded);
+}
+
+/* A block that is longer than its request is no wrong size. */
+static void check_sizes_at_level(uint32_t level) {
+    engine_config.harden = level;
+    struct live_block shrunk = {0};
+    live_start(&shrunk, ps_heap_alloc(4000), 4000, 1);
+    exhaust(40000);
+    (void)fill(4104, 16);
+    (void)fill(8, 8);
+    CHECK_PTR_EQ(ps_heap_alloc(100), NULL);
+    CHECK(live_resize(&shrunk, 100, 2)); /* there is no shorter one */
+    ps_block_check_size(shrunk.address, 100, 8);
+    for (size_t i = 0; i < block_count; i++) {
+        ps_block_check_size(blocks[i].address, blocks[i].bytes, 8);
+    }
+    CHECK_ABORTS(ps_block_check_size(shrunk.address, 20000, 8), "wrong size");
+    live_end(&shrunk);
+    free_rest();
+}
+
+static void check_sizes_at_level_1(void) { check_sizes_at_level(1); }
+static void check_sizes_at_level_2(void) { check_sizes_at_level(2); }
+
+TEST(a_longer_block_is_freed_by_the_size_that_was_requested) {
+    fresh_run(check_sizes_at_level_1);
+    fresh_run(check_sizes_at_level_2);
 }
 
 /* ---- at random, from several threads ---- */

@@ -17,6 +17,8 @@
 #include "pools/engine/heap/thread.h"
 #include "pools/engine/os/bytes.h"
 
+#include <errno.h>
+
 #define GUARD_SAMPLE 1000 /* default at level 3 */
 
 bool ps_level_2_start(const struct ps_config *config) {
@@ -56,7 +58,8 @@ void *ps_level_2_alloc_aligned(struct ps_heap *heap, size_t bytes, size_t align)
     return ps_hard_alloc(heap, class_index, bytes, ps_size_classes[class_index].block_bytes);
 }
 
-/* Resizes in place if the block fits and at least half of it stays in use. */
+/* Resizes in place if the block fits and at least half of it stays in use, or there is no memory
+ * for another one. */
 void *ps_level_2_resize(void *block, size_t bytes) {
     struct ps_slot *slot = ps_page_map_slot(block);
     const struct ps_span *span = ps_span_holding(slot, block);
@@ -66,7 +69,12 @@ void *ps_level_2_resize(void *block, size_t bytes) {
     size_t usable = ps_hard_usable(span, block, PS_MISUSE_REALLOC);
     size_t room = span->block_bytes - ps_hard_extra_bytes;
     if (bytes > room || bytes < room / 2) {
-        return ps_resize_by_copy(block, usable, bytes);
+        int saved_errno = errno;
+        void *resized = ps_resize_by_copy(block, usable, bytes);
+        if (resized != block && (resized != NULL || bytes > room)) {
+            return resized;
+        }
+        errno = saved_errno;
     }
     ps_hard_resize(span, block, bytes);
     return block;

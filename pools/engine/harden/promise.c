@@ -2,8 +2,9 @@
 /*
  * Checks of a caller's claims about a block that it frees: its size, its alignment, the family of
  * functions that made it. See promise.h. The reference is the requested size from level 2 on, the
- * size class at level 1, and the pages of large blocks. Addresses that are not live blocks are not
- * reported here, but by the free that follows. Any thread that holds the block. No locks.
+ * size class at level 1, and the pages of large blocks; any longer block once memory has been
+ * exhausted (heap/exhausted.h). Addresses that are not live blocks are not reported here, but by
+ * the free that follows. Any thread that holds the block. No locks.
  */
 #include "pools/engine/harden/promise.h"
 
@@ -11,6 +12,7 @@
 #include "pools/engine/harden/guard.h"
 #include "pools/engine/harden/hard.h"
 #include "pools/engine/harden/stray.h"
+#include "pools/engine/heap/exhausted.h"
 #include "pools/engine/heap/free_list.h"
 #include "pools/engine/heap/large.h"
 #include "pools/engine/heap/shadow.h"
@@ -49,7 +51,15 @@ static bool is_size(const struct ps_span *span, const void *block, size_t bytes,
     if (ps_hard_is_on()) {
         return ps_hard_usable(span, block, PS_MISUSE_FREE) == bytes;
     }
-    return bytes <= PS_CLASS_BYTES_LIMIT && class_of(ps_max(bytes, 1), align) == span->class_index;
+    uint32_t class_index =
+        bytes <= PS_CLASS_BYTES_LIMIT ? class_of(ps_max(bytes, 1), align) : PS_CLASS_NONE;
+    return class_index == span->class_index ||
+           (bytes <= span->block_bytes && ps_exhausted_has_lengthened());
+}
+
+/* usable: of a block that is no small one; wanted: for its claimed size. */
+static bool is_usable(size_t usable, size_t wanted) {
+    return usable == wanted || (usable > wanted && ps_exhausted_has_lengthened());
 }
 
 void ps_block_check_size(const void *block, size_t bytes, size_t align) {
@@ -60,12 +70,12 @@ void ps_block_check_size(const void *block, size_t bytes, size_t align) {
         is_as_said = is_as_said && is_size(span, block, bytes, align);
     } else if (is_large(slot, block)) {
         size_t pages = ps_round_up(ps_max(bytes, 1), ps_os_page_bytes());
-        is_as_said = is_as_said && ps_large_usable(slot, block) == pages && pages >= bytes;
+        is_as_said = is_as_said && is_usable(ps_large_usable(slot, block), pages) && pages >= bytes;
     } else if (ps_zero_is_live(block)) {
         is_as_said = is_as_said && bytes == 0;
     } else if (ps_load_relaxed(&slot->run.kind) == PS_RUN_GUARD && /* relaxed: as in span_of */
                is_usual(bytes, align)) {
-        is_as_said = is_as_said && ps_guard_usable(block, "free") == bytes;
+        is_as_said = is_as_said && is_usable(ps_guard_usable(block, "free"), bytes);
     } else {
         return;
     }

@@ -5,6 +5,7 @@
 #include "pools/engine/heap/resize.h"
 
 #include "pools/engine/base/bits.h"
+#include "pools/engine/heap/exhausted.h"
 #include "pools/engine/heap/fast_path.h"
 #include "pools/engine/heap/free_list.h"
 #include "pools/engine/heap/large.h"
@@ -54,7 +55,7 @@ void *ps_resize_by_copy(void *block, size_t usable, size_t bytes) {
             return NULL;
         }
         errno = saved_errno;
-        return block;
+        return ps_exhausted_note(block);
     }
     ps_bytes_copy_block(copy, block, ps_min(usable, bytes));
     ps_heap_free(block);
