@@ -8,6 +8,7 @@
  *   checker [--ops N] [--threads N] [--seed N] [--max-live-bytes N] [--fork N]
  *           [--plain]    (no aligned calls, no requests that fail)
  *           [--short]    (short threads only, thousands of them)
+ *           [--spare N]  (no more than N bytes of addresses; requests that are refused are none)
  *
  * Threads other than main belong to lanes: each thread starts its successor, which joins it.
  */
@@ -16,6 +17,7 @@
 #include "tests/stress/lib/shadow.h"
 #include "tests/stress/lib/worker.h"
 
+#include <errno.h>
 #include <getopt.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -23,6 +25,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -33,6 +36,7 @@
 #define GENERATION_OPS_USUAL 1024
 #define GENERATION_OPS_MAX 262144
 #define CHILD_SECONDS 60
+#define LIMITED_STACK_BYTES ((size_t)256 << 10)
 
 struct lane {
     struct worker worker;
@@ -48,6 +52,7 @@ struct options {
     size_t live_bytes_max;
     unsigned threads;
     unsigned forks;
+    size_t spare_bytes; /* 0: no limit */
     int is_plain;
     int is_short;
 };
@@ -58,16 +63,25 @@ static uint64_t thread_serials;
 static uint64_t operations_done;
 static unsigned lane_count;
 static int is_short;
+static int is_limited; /* in addresses */
 static sem_t lanes_finished;
 
 static void *live_one_generation(void *argument);
 
-static void start_thread(struct lane *lane) {
+/* Returns whether there is one: with a limit there may be no addresses for its stack. */
+static int start_thread(struct lane *lane) {
     pthread_t thread;
-    int result = pthread_create(&thread, NULL, live_one_generation, lane);
-    if (result != 0) {
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    if (is_limited) {
+        pthread_attr_setstacksize(&attributes, LIMITED_STACK_BYTES);
+    }
+    int result = pthread_create(&thread, &attributes, live_one_generation, lane);
+    if (result != 0 && !(is_limited && result == EAGAIN)) {
         finding_report("pthread_create returned %d", result);
     }
+    pthread_attr_destroy(&attributes);
+    return result == 0;
 }
 
 static void enter_thread(void) {
@@ -86,11 +100,7 @@ static uint64_t generation_operations(struct random_state *random) {
     return random_log_uniform(random, GENERATION_OPS_USUAL, GENERATION_OPS_MAX);
 }
 
-static void *live_one_generation(void *argument) {
-    struct lane *lane = argument;
-    if (lane->has_predecessor) {
-        pthread_join(lane->predecessor, NULL);
-    }
+static void live(struct lane *lane) {
     enter_thread();
     uint64_t share = generation_operations(&lane->worker.random);
     share = share < lane->operations_left ? share : lane->operations_left;
@@ -102,13 +112,23 @@ static void *live_one_generation(void *argument) {
         worker_leave(&lane->worker);
     }
     __atomic_fetch_add(&operations_done, finding_place.operation, __ATOMIC_RELAXED);
+}
+
+static void *live_one_generation(void *argument) {
+    struct lane *lane = argument;
+    if (lane->has_predecessor) {
+        pthread_join(lane->predecessor, NULL);
+    }
     lane->predecessor = pthread_self();
     lane->has_predecessor = 1;
-    if (lane->operations_left == 0) {
-        sem_post(&lanes_finished);
-    } else {
-        start_thread(lane);
+    live(lane);
+    while (lane->operations_left != 0) {
+        if (start_thread(lane)) {
+            return NULL;
+        }
+        live(lane); /* without a successor */
     }
+    sem_post(&lanes_finished);
     return NULL;
 }
 
@@ -171,12 +191,16 @@ static void fork_and_wait(unsigned number) {
 }
 
 static struct options parse_options(int count, char **arguments) {
-    static const struct option names[] = {
-        {"ops", required_argument, NULL, 'o'},  {"threads", required_argument, NULL, 't'},
-        {"seed", required_argument, NULL, 's'}, {"max-live-bytes", required_argument, NULL, 'm'},
-        {"fork", required_argument, NULL, 'f'}, {"plain", no_argument, NULL, 'p'},
-        {"short", no_argument, NULL, 'r'},      {NULL, 0, NULL, 0}};
-    struct options options = {1000000, 1, (size_t)256 << 20, 4, 0, 0, 0};
+    static const struct option names[] = {{"ops", required_argument, NULL, 'o'},
+                                          {"threads", required_argument, NULL, 't'},
+                                          {"seed", required_argument, NULL, 's'},
+                                          {"max-live-bytes", required_argument, NULL, 'm'},
+                                          {"fork", required_argument, NULL, 'f'},
+                                          {"plain", no_argument, NULL, 'p'},
+                                          {"short", no_argument, NULL, 'r'},
+                                          {"spare", required_argument, NULL, 'e'},
+                                          {NULL, 0, NULL, 0}};
+    struct options options = {1000000, 1, (size_t)256 << 20, 4, 0, 0, 0, 0};
     int name;
     while ((name = getopt_long(count, arguments, "", names, NULL)) != -1) {
         uint64_t number = optarg != NULL ? strtoull(optarg, NULL, 10) : 0;
@@ -195,6 +219,9 @@ static struct options parse_options(int count, char **arguments) {
             break;
         case 'f':
             options.forks = (unsigned)number;
+            break;
+        case 'e':
+            options.spare_bytes = number;
             break;
         case 'p':
             options.is_plain = 1;
@@ -222,7 +249,9 @@ static void start_lanes(const struct options *options) {
         lane->operations_left = options->operations / lane_count;
         lane->worker.random.value = options->seed * 1000003 + i;
         lane->worker.live_bytes_max = options->live_bytes_max / 2 / lane_count;
-        start_thread(lane);
+        if (!start_thread(lane)) {
+            finding_report("no thread could be started");
+        }
     }
 }
 
@@ -242,15 +271,29 @@ static void wait_for_lanes(const struct options *options) {
     }
 }
 
+static void limit_addresses(size_t spare_bytes) {
+    unsigned long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (file == NULL || fscanf(file, "%lu", &pages) != 1) {
+        fprintf(stderr, "checker: /proc/self/statm cannot be read\n");
+        exit(77);
+    }
+    fclose(file);
+    size_t bytes = pages * (size_t)sysconf(_SC_PAGESIZE) + spare_bytes;
+    const struct rlimit limit = {bytes, bytes};
+    setrlimit(RLIMIT_AS, &limit);
+}
+
 int main(int count, char **arguments) {
     struct options options = parse_options(count, arguments);
     finding_seed = options.seed;
     is_short = options.is_short;
+    is_limited = options.spare_bytes != 0;
     if (shadow_start() != 0) {
         fprintf(stderr, "checker: no address space for the map of live bytes\n");
         return 77;
     }
-    block_start(options.is_plain);
+    block_start(options.is_plain, options.spare_bytes != 0);
     mailbox_start(options.live_bytes_max / 4 / MAILBOX_COUNT);
     sem_init(&lanes_finished, 0, 0);
     child_worker.random.value = options.seed;
@@ -258,13 +301,16 @@ int main(int count, char **arguments) {
             (unsigned long long)options.seed, (unsigned long long)options.operations,
             options.threads, options.forks);
     start_lanes(&options);
+    if (is_limited) {
+        limit_addresses(options.spare_bytes);
+    }
     wait_for_lanes(&options);
     for (unsigned i = 0; i < lane_count; i++) {
         pthread_join(lanes[i].predecessor, NULL);
     }
     worker_empty_mailboxes(&child_worker);
-    printf("operations: %llu\nthreads: %llu\n",
+    printf("operations: %llu\nthreads: %llu\nrefused: %llu\n",
            (unsigned long long)(operations_done + finding_place.operation),
-           (unsigned long long)thread_serials);
+           (unsigned long long)thread_serials, block_refusals);
     return 0;
 }

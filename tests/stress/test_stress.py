@@ -95,6 +95,26 @@ def test_thousands_of_short_threads_find_nothing(
     assert_clean(run_shim([*command, "--short"], timeout=120), operations)
 
 
+# With 8 MiB of addresses beside what the checker has at its start.
+EXHAUSTED: list[dict[str, str]] = [
+    {},
+    *({"POOLSHIM_HARDEN": level} for level in "123"),
+    {"POOLSHIM_RECORD": "/dev/null"},
+    {"POOLSHIM_GUARD_SAMPLE": "100"},
+]
+
+
+@pytest.mark.preload
+@pytest.mark.parametrize("settings", EXHAUSTED, ids=setting_name)
+def test_exhausted_memory_finds_nothing(
+    build_dir: Path, run_shim: RunShim, settings: dict[str, str]
+) -> None:
+    operations, threads = 100_000, 4 if settings else 12  # 12: caches of processors
+    command = checker_command(build_dir, operations, 31, threads, forks=2, live_mib=400)
+    result = run_shim([*command, f"--spare={8 << 20}"], env=settings, timeout=120)
+    assert_clean(result, operations)  # some 10 to 90,000 requests were refused
+
+
 @pytest.mark.slow
 @pytest.mark.preload
 @pytest.mark.parametrize("seed", range(len(FULL_RUNS)))

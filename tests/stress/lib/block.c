@@ -19,21 +19,25 @@ static const char *const call_names[BLOCK_CALLS] = {
 static void (*sized_free)(void *bytes, size_t size);
 static void (*aligned_sized_free)(void *bytes, size_t alignment, size_t size);
 static int is_left_out[BLOCK_CALLS];
-static int may_ask_impossible;  /* not all allocators set errno */
+static int may_ask_impossible; /* not all allocators set errno */
+static int may_refuse;
 static unsigned operator_forms; /* of operator new, that are used; 0: none */
+
+unsigned long long block_refusals;
 
 static const char *name_of(unsigned call) {
     return call < BLOCK_NEW ? call_names[call] : operators_name(call - BLOCK_NEW);
 }
 
-void block_start(int is_plain) {
+void block_start(int is_plain, int may_refuse_any) {
     void *library = operators_library_of("malloc");
+    may_refuse = may_refuse_any;
     for (unsigned call = 0; call < BLOCK_CALLS; call++) {
         is_left_out[call] = operators_library_of(call_names[call]) != library ||
                             (is_plain && call >= BLOCK_POSIX_MEMALIGN);
     }
     may_ask_impossible = !is_plain;
-    if (operators_start(library)) {
+    if (!may_refuse && operators_start(library)) {
         operator_forms = is_plain ? OPERATOR_ALIGNED : OPERATOR_FORMS;
     }
     if (operators_library_of("free_sized") == library) {
@@ -83,7 +87,8 @@ static void *call_api(enum block_call call, size_t size, size_t alignment) {
         return size % 4 == 0 ? reallocarray(NULL, 4, size / 4) : reallocarray(NULL, size, 1);
     case BLOCK_POSIX_MEMALIGN: {
         int result = posix_memalign(&bytes, alignment, size);
-        if (result != 0) {
+        errno = result;
+        if (result != 0 && !(may_refuse && result == ENOMEM)) {
             finding_report("posix_memalign(%zu, %zu) returned %d", alignment, size, result);
         }
         return bytes;
@@ -106,6 +111,15 @@ static size_t promised_alignment(enum block_call call, size_t size, size_t align
         return 4096;
     }
     return alignment != 0 ? alignment : size <= 8 ? 8 : 16;
+}
+
+/* True if a request was refused and may be; counts it. */
+static int is_refused(const void *bytes) {
+    int is_out = bytes == NULL && may_refuse && errno == ENOMEM;
+    if (is_out) {
+        __atomic_fetch_add(&block_refusals, 1, __ATOMIC_RELAXED);
+    }
+    return is_out;
 }
 
 /* Everything that must hold for a block just returned, before it is written. */
@@ -180,6 +194,9 @@ void block_make(struct block *block, enum block_call call, size_t size,
     finding_place.operation++;
     struct block fresh = {.size = size, .alignment = (uint32_t)alignment, .call = (uint32_t)call};
     fresh.bytes = call_api(call, size, alignment);
+    if (is_refused(fresh.bytes)) {
+        return;
+    }
     fresh.usable = malloc_usable_size(fresh.bytes);
     check_fresh(&fresh);
     publish(block, &fresh, random);
@@ -198,6 +215,9 @@ void block_verify(const struct block *block) {
 }
 
 void block_give_back(struct block *block, struct random_state *random) {
+    if (block->bytes == NULL) {
+        return;
+    }
     block_verify(block);
     struct block taken = withdraw(block);
     finding_place.operation++;
@@ -218,6 +238,20 @@ void block_give_back(struct block *block, struct random_state *random) {
     }
 }
 
+/* Puts back a block that was withdrawn, as it was. */
+static void put_back(struct block *place, struct block *old) {
+    unsigned char *bytes = old->bytes;
+    const void *shared = shadow_mark(bytes, old->usable);
+    if (shared != SHADOW_CLEAN) {
+        finding_report("overlap: %p of %zu bytes was not resized, live already at %p",
+                       (void *)bytes, old->size, shared);
+    }
+    old->bytes = NULL;
+    *place = *old;
+    __atomic_store_n(&place->bytes, bytes, __ATOMIC_RELEASE);
+    block_verify(place);
+}
+
 void block_resize(struct block *block, size_t size, struct random_state *random) {
     block_verify(block);
     struct block old = withdraw(block);
@@ -229,6 +263,10 @@ void block_resize(struct block *block, size_t size, struct random_state *random)
     fresh.bytes = is_array ? reallocarray(old.bytes, size / 8, 8) : realloc(old.bytes, size);
     if (fresh.bytes == NULL && size == 0) {
         return; /* realloc to nothing has freed it, as glibc does */
+    }
+    if (is_refused(fresh.bytes)) {
+        put_back(block, &old);
+        return;
     }
     fresh.usable = malloc_usable_size(fresh.bytes);
     check_fresh(&fresh);

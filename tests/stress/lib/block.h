@@ -39,18 +39,22 @@ struct block {
 /*
  * Once, before any thread. Looks up what libc may not have; calls that come from another library
  * than malloc does (an allocator need not replace all of them) are left out, and with `is_plain`
- * the aligned ones and requests that fail too.
+ * the aligned ones and requests that fail too. may_refuse: ENOMEM is no finding; operator new,
+ * which would throw, is left out.
  */
-void block_start(int is_plain);
+void block_start(int is_plain, int may_refuse);
+
+/* Number of requests that were refused. */
+extern unsigned long long block_refusals;
 
 /* A call for which a block of `size` is often made, the plain ones most. */
 enum block_call block_random_call(struct random_state *random);
 
-/* Makes, checks and fills. *block was empty. */
+/* Makes, checks and fills. *block was empty, and is if the request was refused. */
 void block_make(struct block *block, enum block_call call, size_t size,
                 struct random_state *random);
 
-/* Checks and frees, by free or one of its sized kin; *block is empty then. */
+/* Checks and frees, by free or one of its sized kin; *block is empty then, or was. */
 void block_give_back(struct block *block, struct random_state *random);
 
 /* Whether realloc may have it: what operator new made goes by operator delete only. */

@@ -64,7 +64,7 @@ static void fill_slot(struct worker *worker, struct block *slot) {
     size_t size = sizes_next(&worker->sizes, &worker->random);
     make_room(worker, size);
     block_make(slot, block_random_call(&worker->random), size, &worker->random);
-    worker->live_bytes += size;
+    worker->live_bytes += slot->bytes != NULL ? size : 0;
 }
 
 static void resize_slot(struct worker *worker, struct block *slot) {
@@ -78,7 +78,7 @@ static void resize_slot(struct worker *worker, struct block *slot) {
         size = slot->size / 2;
     }
     block_resize(slot, size, &worker->random);
-    worker->live_bytes += slot->bytes != NULL ? size : 0;
+    worker->live_bytes += slot->bytes != NULL ? slot->size : 0;
 }
 
 static void step_on_table(struct worker *worker) {
