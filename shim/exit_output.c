@@ -8,6 +8,7 @@
 
 #include "pools/engine/os/files.h"
 #include "pools/engine/os/signals.h"
+#include "shim/report_open.h"
 #include "shim/text.h"
 
 #include <errno.h>
@@ -213,7 +214,7 @@ static int write_and_close(long fd, const struct contents *contents) {
     return error != 0 ? error : (int)-closed;
 }
 
-static int write_and_rename(int directory, const char *name, const struct contents *contents) {
+static int write_and_rename(const struct ps_report_place *place, const struct contents *contents) {
     char temporary[TEMPORARY_BYTES];
     struct ps_text text;
     ps_text_start(&text, temporary, sizeof temporary, PS_TEXT_TO_BUFFER);
@@ -222,56 +223,49 @@ static int write_and_rename(int directory, const char *name, const struct conten
     ps_text_add_str(&text, (struct ps_str){.data = "", .length = 1});
 
     const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
-    long fd = ps_file_open(directory, temporary, flags, FILE_MODE);
+    long fd = ps_file_open(place->directory, temporary, flags, FILE_MODE);
     if (fd == -EEXIST) {
         /* Left by a process that was killed while writing and had the same id. */
-        (void)ps_file_remove(directory, temporary);
-        fd = ps_file_open(directory, temporary, flags, FILE_MODE);
+        (void)ps_file_remove(place->directory, temporary);
+        fd = ps_file_open(place->directory, temporary, flags, FILE_MODE);
     }
     if (fd < 0) {
         return (int)-fd;
     }
     int error = write_and_close(fd, contents);
     if (error == 0) {
-        error = (int)-ps_file_rename(directory, temporary, name);
+        error = (int)-ps_file_rename(place->directory, temporary, place->name);
     }
     if (error != 0) {
-        (void)ps_file_remove(directory, temporary);
+        (void)ps_file_remove(place->directory, temporary);
     }
     return error;
 }
 
 /*
- * Anything but a regular file is written in place: renaming over /dev/null would replace it.
- * O_NONBLOCK: a named pipe without a reader must not block the program's exit. The target of a link
- * in /dev or /proc may be the program's own output, so it is appended to and not truncated.
+ * Anything but a regular file is written in place: renaming over /dev/null would replace it. A pipe
+ * without a reader must not block the program's exit. A link in /proc may lead to the program's own
+ * output, so that is appended to and not truncated.
  */
-static int write_in_place(int directory, const char *name, const char *path,
-                          const struct contents *contents) {
-    struct stat status;
-    bool is_regular =
-        ps_file_status_at(directory, name, &status, 0) == 0 && S_ISREG(status.st_mode);
-    bool is_device = strncmp(path, "/dev/", 5) == 0 || strncmp(path, "/proc/", 6) == 0;
-    int how = is_regular && !is_device ? O_TRUNC : O_APPEND;
-    int flags = O_WRONLY | O_CREAT | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | how;
-    return write_and_close(ps_file_open(directory, name, flags, FILE_MODE), contents);
+static int write_in_place(const struct ps_report_place *place, const struct contents *contents) {
+    int flags = O_WRONLY | (place->is_proc ? O_APPEND : O_TRUNC);
+    return write_and_close(ps_report_open(place, flags, FILE_MODE), contents);
 }
 
-static int write_named(int directory, const char *name, const char *path,
-                       const struct contents *contents) {
+static int write_to(const struct ps_report_place *place, const struct contents *contents) {
     struct stat status;
-    long found = ps_file_status_at(directory, name, &status, AT_SYMLINK_NOFOLLOW);
+    long found = ps_file_status_at(place->directory, place->name, &status, AT_SYMLINK_NOFOLLOW);
     bool exists = found == 0;
     if (!exists && found != -ENOENT) {
         return (int)-found;
     }
     if (exists && !S_ISREG(status.st_mode)) {
-        return write_in_place(directory, name, path, contents);
+        return write_in_place(place, contents);
     }
-    int error = write_and_rename(directory, name, contents);
+    int error = write_and_rename(place, contents);
     /* The file may be writable although its directory is not. */
     if (error != 0 && exists) {
-        return write_in_place(directory, name, path, contents);
+        return write_in_place(place, contents);
     }
     return error;
 }
@@ -279,28 +273,15 @@ static int write_named(int directory, const char *name, const char *path,
 int ps_report_file_write(const char *pattern, const char *directory, ps_report_writer *write,
                          const void *context) {
     const struct contents contents = {write, context};
+    struct ps_report_place place;
     char path[PATH_MAX];
     int error = ps_report_file_path(path, sizeof path, pattern, directory);
-    if (error != 0) {
-        return error;
-    }
-    char *slash = strrchr(path, '/');
-    const char *name = slash == NULL ? path : slash + 1;
-    char last = '\0';
-    /* "a/b" is b in "a/"; the slash stays, so that "/b" is b in "/". */
-    if (slash != NULL) {
-        last = *name;
-        path[name - path] = '\0';
-    }
-    long parent =
-        ps_file_open(AT_FDCWD, slash == NULL ? "." : path, O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
-    error = parent < 0 ? (int)-parent : 0;
-    if (slash != NULL) {
-        path[name - path] = last;
+    if (error == 0) {
+        error = ps_report_place_find(&place, path, sizeof path);
     }
     if (error == 0) {
-        error = *name == '\0' ? EISDIR : write_named((int)parent, name, path, &contents);
-        (void)ps_file_close((int)parent);
+        error = write_to(&place, &contents);
+        ps_report_place_close(&place);
     }
     return error;
 }

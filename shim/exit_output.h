@@ -48,7 +48,8 @@ typedef int ps_report_writer(int fd, const void *context);
 /*
  * Writes a temporary file and renames it. The name is `pattern`, in which %p becomes the process id
  * and %% a percent sign, below `directory` when it is relative and directory not NULL. Anything but
- * a regular file is written in place. Returns 0 or an errno.
+ * a regular file is written in place. A link, a pipe or a file that another user has put there is
+ * refused (report_open.h): EACCES. Returns 0 or an errno.
  */
 int ps_report_file_write(const char *pattern, const char *directory, ps_report_writer *write,
                          const void *context);

@@ -8,6 +8,7 @@
 #include "pools/engine/record/trace.h"
 #include "shim/config.h"
 #include "shim/exit_output.h"
+#include "shim/report_open.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,9 +24,14 @@ static long start_process;
 
 /* Maps a new file of so many bytes, on disk from now on: a full disk is noticed here. Returns the
  * memory, or an error as the kernel returns it. */
-PS_AT_START static long map_file(const char *path, size_t bytes) {
-    long fd = ps_syscall6(SYS_openat, AT_FDCWD, (long)path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC,
-                          S_IRUSR | S_IWUSR, 0, 0);
+PS_AT_START static long map_file(char *path, size_t capacity, size_t bytes) {
+    struct ps_report_place place;
+    int error = ps_report_place_find(&place, path, capacity);
+    if (error != 0) {
+        return -error;
+    }
+    long fd = ps_report_open(&place, O_RDWR | O_TRUNC, S_IRUSR | S_IWUSR);
+    ps_report_place_close(&place);
     if (ps_syscall_failed(fd)) {
         return fd;
     }
@@ -46,7 +52,7 @@ PS_AT_START void ps_trace_open(struct ps_config *config) {
     start_process = ps_syscall3(SYS_getpid, 0, 0, 0);
     long result = -ps_report_file_path(path, sizeof path, pattern, NULL);
     if (result == 0) {
-        result = map_file(path, config->trace_bytes);
+        result = map_file(path, sizeof path, config->trace_bytes);
     }
     if (ps_syscall_failed(result)) {
         open_error = -result;
