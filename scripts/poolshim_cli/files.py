@@ -5,7 +5,7 @@ A new file, or a regular one that is there, is written under another name first 
 else is written through: a device, a FIFO, a process substitution, an open descriptor (/dev/fd/N)
 stay what they are. A symbolic link stays, and its target is what is written. A regular file that
 cannot be replaced by one of the same owner and mode is written in place, after its space has been
-reserved.
+reserved. What another user has put there as a trap is refused (foreign/paths.py).
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ import os
 import re
 import stat
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from .errors import BadRequest, OwnFailure
+from .foreign import paths
 
 DESCRIPTOR = re.compile(r"/(?:dev/fd|proc/(?:self|thread-self|\d+)/fd)/(\d+)")
 LINKS_LIMIT = 40  # as many as Linux follows
@@ -40,12 +42,24 @@ def descriptor_of(path: Path) -> int | None:
     return None
 
 
-def status_of(path: Path) -> os.stat_result | None:
+def status_of(path: Path, follow_symlinks: bool = True) -> os.stat_result | None:
     """Of what the path leads to; None if nothing is there. OSError where a link is refused."""
     try:
-        return os.stat(path)
+        return os.stat(path, follow_symlinks=follow_symlinks)
     except FileNotFoundError:
         return None
+
+
+@contextlib.contextmanager
+def place_of(path: Path) -> Iterator[tuple[Path, os.stat_result | None, int]]:
+    """Where a path leads to, in an open directory, what is there, and a flag to open it with."""
+    with paths.parent_of(path) as (folder, name):
+        place = Path(f"/proc/self/fd/{folder}") / name
+        flag = 0 if paths.is_proc(folder) else os.O_NOFOLLOW
+        found = status_of(place, follow_symlinks=flag == 0)
+        if found is not None and not stat.S_ISDIR(found.st_mode):
+            paths.check_file(found, os.fstat(folder))
+        yield place, found, flag
 
 
 def identity(path: Path) -> object:
@@ -65,32 +79,37 @@ def check_writable(path: Path) -> None:
             if fcntl.fcntl(number, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
                 raise BadRequest(f"{path}: is open for reading only")
             return
-        found = status_of(path)
-        if found is None:
-            folder = os.path.dirname(os.path.realpath(path))
-            with tempfile.NamedTemporaryFile(dir=folder, prefix=PREFIX):
-                return
-        if stat.S_ISDIR(found.st_mode):
-            raise BadRequest(f"{path}: is a directory")
-        if stat.S_ISSOCK(found.st_mode):
-            raise BadRequest(f"{path}: is a socket")
-        if not os.access(path, os.W_OK):
-            raise BadRequest(f"{path}: Permission denied")
+        with place_of(path) as (place, found, _flag):
+            check_place(path, place, found)
     except OSError as error:
         raise BadRequest(f"{path}: {error.strerror}") from None
+
+
+def check_place(path: Path, place: Path, found: os.stat_result | None) -> None:
+    """BadRequest for what cannot be written."""
+    if found is None:
+        with tempfile.NamedTemporaryFile(dir=place.parent, prefix=PREFIX):
+            return
+    if stat.S_ISDIR(found.st_mode):
+        raise BadRequest(f"{path}: is a directory")
+    if stat.S_ISSOCK(found.st_mode):
+        raise BadRequest(f"{path}: is a socket")
+    if not os.access(place, os.W_OK):
+        raise BadRequest(f"{path}: Permission denied")
 
 
 def write_whole(path: Path, content: bytes) -> None:
     """Writes the content there. OwnFailure if that fails; a regular file is then as it was."""
     try:
         number = descriptor_of(path)
-        found = status_of(path) if number is None else None
         if number is not None:
             write_through(os.dup(number), content)
-        elif found is None or stat.S_ISREG(found.st_mode):
-            write_regular(Path(os.path.realpath(path)), found, content)
-        else:
-            write_through(os.open(path, os.O_WRONLY | os.O_NOCTTY), content)
+            return
+        with place_of(path) as (place, found, flag):
+            if found is None or stat.S_ISREG(found.st_mode):
+                write_regular(place, found, content)
+            else:
+                write_through(os.open(place, os.O_WRONLY | os.O_NOCTTY | flag), content)
     except OSError as error:
         raise OwnFailure(f"{path}: {error.strerror}") from None
 
@@ -109,7 +128,7 @@ def write_all(descriptor: int, content: bytes) -> None:
 
 
 def write_regular(path: Path, found: os.stat_result | None, content: bytes) -> None:
-    """A file that is regular or absent, its links followed already."""
+    """A file that is regular or absent, and no link."""
     if found is not None and found.st_nlink > 1:  # its other names are to stay the same file
         write_in_place(path, content)
         return
@@ -153,7 +172,7 @@ def take_over(handle: int, found: os.stat_result | None) -> bool:
 
 def write_in_place(path: Path, content: bytes) -> None:
     """Into the file that is there. Its space is reserved first: too little, and it is unchanged."""
-    with open(os.open(path, os.O_WRONLY), "wb", buffering=0) as file:
+    with open(os.open(path, os.O_WRONLY | os.O_NOFOLLOW), "wb", buffering=0) as file:
         before = os.fstat(file.fileno()).st_size
         try:
             if content:
