@@ -9,12 +9,14 @@ not what they claim to be raise Malformed, never anything else.
 from __future__ import annotations
 
 import bisect
-import mmap
+import re
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+
+from .foreign.files import Contents
 
 MAGIC = b"\x7fELF"
 PT_LOAD, PT_DYNAMIC, PT_INTERP, PT_NOTE = 1, 2, 3, 4
@@ -23,6 +25,7 @@ SHT_SYMTAB, SHT_NOTE, SHT_DYNSYM = 2, 7, 11
 SYMBOL_FUNCTION, SYMBOL_IFUNC = 2, 10
 NEEDED, HASH, STRTAB, SYMTAB, SYMBOLIC, FLAGS, GNU_HASH = 1, 4, 5, 6, 16, 30, 0x6FFFFEF5
 DF_SYMBOLIC = 2
+NOTES_MAX, DYNAMIC_MAX, SYMBOLS_MAX, BUILD_ID_MAX = 4096, 4096, 1 << 24, 64
 MACHINES = {3: "x86", 20: "PowerPC", 21: "POWER", 22: "S/390", 40: "32-bit ARM", 62: "x86-64",
             183: "AArch64", 243: "RISC-V", 258: "LoongArch"}  # fmt: skip
 
@@ -46,7 +49,7 @@ class Elf:
     """One file. Of another class than 64 bits, or another byte order, only the header is read."""
 
     path: Path
-    data: mmap.mmap | bytes
+    data: Contents | bytes
     bits: int
     is_little_endian: bool
     kind: int
@@ -60,17 +63,35 @@ class Elf:
 
     def unpack(self, layout: str, offset: int) -> tuple[int, ...]:
         """Little-endian numbers at an offset of the file."""
+        return struct.unpack("<" + layout, self.part(offset, struct.calcsize("<" + layout)))
+
+    def part(self, offset: int, nbytes: int) -> bytes:
+        """So many bytes, no fewer."""
         try:
-            return struct.unpack_from("<" + layout, self.data, offset)
-        except (struct.error, OverflowError) as error:
+            found = self.data[offset : offset + nbytes] if offset >= 0 else b""
+        except ValueError as error:
             raise Malformed(f"{self.path}: {error}") from error
+        if len(found) != nbytes:
+            raise Malformed(f"{self.path}: {nbytes} bytes at {offset:#x} lie outside")
+        return found
+
+    def search(self, pattern: re.Pattern[bytes]) -> re.Match[bytes] | None:
+        """Where the file has a short pattern."""
+        return pattern.search(self.data) if isinstance(self.data, bytes) else self.data.search(
+            pattern
+        )  # fmt: skip
 
     def text_at(self, offset: int) -> str:
         """The string that begins there."""
-        end = self.data.find(b"\0", offset) if 0 <= offset < len(self.data) else -1
-        if end < 0:
+        found, is_inside = None, 0 <= offset < len(self.data)
+        if isinstance(self.data, Contents):
+            found = self.data.text(offset) if is_inside else None
+        elif is_inside:
+            end = self.data.find(b"\0", offset)
+            found = self.data[offset:end] if end >= 0 else None
+        if found is None:
             raise Malformed(f"{self.path}: a string lies outside")
-        return self.data[offset:end].decode(errors="replace")
+        return found.decode(errors="replace")
 
     def offset_of(self, address: int) -> int:
         """Where in the file an address of memory comes from."""
@@ -93,11 +114,13 @@ class Elf:
         """As hexadecimal digits; "" where it has none."""
         for segment in self.segments:
             at, end = segment.offset, segment.offset + segment.file_bytes
-            while segment.kind == PT_NOTE and at + 12 <= min(end, len(self.data)):
+            for _ in range(NOTES_MAX):
+                if segment.kind != PT_NOTE or at + 12 > min(end, len(self.data)):
+                    break
                 name_bytes, value_bytes, kind = self.unpack("III", at)
                 value_at = at + 12 + (name_bytes + 3 & ~3)
                 if kind == NT_GNU_BUILD_ID and self.data[at + 12 : at + 16] == b"GNU\0":
-                    return self.data[value_at : value_at + value_bytes].hex()
+                    return self.part(value_at, min(value_bytes, BUILD_ID_MAX)).hex()
                 at = value_at + (value_bytes + 3 & ~3)
         return ""
 
@@ -115,7 +138,8 @@ class Elf:
         found: dict[int, list[int]] = {}
         for segment in self.segments:
             if segment.kind == PT_DYNAMIC:
-                for at in range(segment.offset, segment.offset + segment.file_bytes - 15, 16):
+                count = min(segment.file_bytes // 16, DYNAMIC_MAX)
+                for at in range(segment.offset, segment.offset + 16 * count, 16):
                     tag, value = self.unpack("QQ", at)
                     if tag == 0:
                         break
@@ -150,7 +174,7 @@ class Elf:
         if count * 24 + table > len(self.data) or not 0 <= strings < len(self.data):
             raise Malformed(f"{self.path}: the symbols lie outside")
         found: dict[str, bool] = {}
-        entries = struct.iter_unpack("<IBBHQQ", self.data[table : table + count * 24])
+        entries = struct.iter_unpack("<IBBHQQ", self.part(table, count * 24))
         for name, info, _other, section, _value, _size in entries:
             is_function = info & 15 in (SYMBOL_FUNCTION, SYMBOL_IFUNC)
             if name and (is_function or section == 0):
@@ -198,7 +222,7 @@ class Elf:
         if last < first:
             return first
         chains = buckets + 4 * bucket_count
-        while not self.unpack("I", chains + 4 * (last - first))[0] & 1:
+        while not self.unpack("I", chains + 4 * (last - first))[0] & 1 and last < SYMBOLS_MAX:
             last += 1
         return last + 1
 
@@ -266,8 +290,8 @@ class Elf:
             while at + 12 <= end:
                 name_bytes, bytes_, _kind = self.unpack("III", at)
                 name, at = at + 12, at + 12 + (name_bytes + 3 & ~3)
-                if self.data[name : name + name_bytes].rstrip(b"\0") == owner:
-                    yield bytes(self.data[at : at + bytes_])
+                if self.part(name, min(name_bytes, 256)).rstrip(b"\0") == owner:
+                    yield self.part(at, bytes_)
                 at += bytes_ + 3 & ~3
 
     @cached_property
@@ -282,27 +306,22 @@ class Elf:
 
 def is_elf(path: Path) -> bool:
     """Does it begin like one?"""
-    with path.open("rb") as file:
-        return file.read(4) == MAGIC
+    return Contents(path)[:4] == MAGIC
 
 
 def read(path: Path) -> Elf:
-    """The file, its headers checked; OSError if it cannot be opened."""
-    with path.open("rb") as file:
-        try:
-            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        except ValueError as error:  # empty
-            raise Malformed(f"{path}: {error}") from error
-    return parse(path, data)
+    """The file, its headers checked; OSError if it is none, or cannot be opened."""
+    return parse(path, Contents(path))
 
 
-def parse(path: Path, data: mmap.mmap | bytes) -> Elf:
+def parse(path: Path, data: Contents | bytes) -> Elf:
     """Its contents, or the beginning of them: what lies further on is then Malformed."""
-    if data[:4] != MAGIC or len(data) < 52:
+    head = data[:52]
+    if head[:4] != MAGIC or len(head) < 52:
         raise Malformed(f"{path}: not an ELF file")
-    is_little = data[5] == 1
-    kind, machine = struct.unpack_from("<HH" if is_little else ">HH", data, 16)
-    elf = Elf(path, data, {1: 32, 2: 64}.get(data[4], 0), is_little, kind, machine)
+    is_little = head[5] == 1
+    kind, machine = struct.unpack("<HH" if is_little else ">HH", head[16:20])
+    elf = Elf(path, data, {1: 32, 2: 64}.get(head[4], 0), is_little, kind, machine)
     if elf.bits == 64 and is_little:
         start = elf.unpack("Q", 0x20)[0]
         size, count = elf.unpack("HH", 0x36)

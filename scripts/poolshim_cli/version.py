@@ -24,7 +24,7 @@ def of_library(path: Path) -> str:
         return f"{path}: {error.strerror}"
     except elf.Malformed as error:
         return str(error)
-    found = VERSION.search(file.data)
+    found = file.search(VERSION)
     version = found[1].decode() if found else "of no known version"
     build = f"build {file.build_id}" if file.build_id else "without a build id"
     return f"{version}, {file.machine_name}, {build}, {path}"

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import re
 import sys
@@ -97,3 +98,22 @@ def test_symbols_are_counted_without_section_headers(tmp_path: Path, mapper: Pat
             assert found.symbols == elf.read(whole).symbols
         else:
             assert set(found.symbols) <= set(elf.read(whole).symbols)
+
+
+def test_a_file_that_is_cut_while_it_is_read(tmp_path: Path) -> None:
+    """It was mapped before, which ends the reader by SIGBUS."""
+    copy = tmp_path / "program"
+    copy.write_bytes(Path("/bin/true").read_bytes() + bytes(1 << 20))
+    found = elf.read(copy)
+    os.truncate(copy, 64)
+    with pytest.raises(elf.Malformed):
+        found.unpack("Q", 1 << 20)
+
+
+@pytest.mark.parametrize("kind", ["fifo", "device", "directory"])
+def test_what_is_no_file_is_not_opened(tmp_path: Path, kind: str) -> None:
+    path = {"device": Path("/dev/zero"), "directory": tmp_path}.get(kind, tmp_path / "fifo")
+    if kind == "fifo":
+        os.mkfifo(path)
+    with pytest.raises(OSError, match="not a regular file"):
+        elf.read(path)

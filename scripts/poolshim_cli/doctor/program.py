@@ -159,7 +159,7 @@ def check_own_allocator(diagnosis: Diagnosis, program: elf.Elf) -> None:
 def check_traces(diagnosis: Diagnosis, program: elf.Elf) -> None:
     """It calls no malloc, which may be fine, and may be an allocator inside a stripped file."""
     for text, name in TRACES.items():
-        if program.data.find(text) >= 0:
+        if program.search(re.compile(re.escape(text))) is not None:
             diagnosis.add(
                 "bundled", FATAL,
                 f"{program.path} calls no malloc, and has texts of {name} inside: it was built in",
@@ -188,7 +188,7 @@ def check_own_interfaces(diagnosis: Diagnosis, program: elf.Elf) -> None:
 
 def check_plugins(diagnosis: Diagnosis, program: elf.Elf) -> None:
     """Plugins that the program binds to libc's free, which are given blocks of our malloc."""
-    found = PHP.search(program.data) if program.defines("zend_load_extension") else None
+    found = program.search(PHP) if program.defines("zend_load_extension") else None
     if found is not None and (int(found[1]), int(found[2])) < PHP_WITHOUT_DEEPBIND:
         diagnosis.add(
             "deepbind", WARNING,
