@@ -5,9 +5,9 @@ The other side of pools/engine/heap/background.h, which describes the protocol.
 
     with control.Process(1234) as process: process.ask(control.TRIM, 5.0)
 
-The page is found as the symbol poolshim_control of the library that the process has mapped, and
-read and written by process_vm_readv and process_vm_writev: the kernel asks for the right to trace
-the process. Nothing is stopped, and no signal sent.
+The page is found as the symbol poolshim_control of the library's image in the memory of the
+process, and read and written by process_vm_readv and /proc/PID/mem: the kernel asks for the right
+to trace the process. Nothing is stopped, and no signal sent.
 """
 
 from __future__ import annotations
@@ -17,12 +17,16 @@ import errno
 import os
 import struct
 import time
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from . import elf
+from .elf import Malformed
 from .errors import CANNOT_EXECUTE, NOT_FOUND, Failed, OwnFailure
+from .foreign import files, image, patience, text
 
 SYMBOL, MAGIC, VERSION = "poolshim_control", b"poolshim control", 1
 LAYOUT = struct.Struct("<16s6I2QI")
@@ -31,6 +35,7 @@ TRIM = 1
 DONE = 0
 OFF, ASLEEP = 0, 3  # enum ps_background_state
 LIBRARY = "libpoolshim.so"
+LIBRARIES_MAX = 16  # mappings of that name that are looked into
 PAUSE_SECONDS = 0.005
 SCOPE = Path("/proc/sys/kernel/yama/ptrace_scope")
 
@@ -104,60 +109,77 @@ def explain(pid: int, number: int, what: str) -> Exception:
     return kind(f"process {pid}: {what}: {os.strerror(number)}")
 
 
-def transfer(name: str, pid: int, address: int, data: ctypes.Array[ctypes.c_char]) -> None:
-    """One call of process_vm_readv or process_vm_writev."""
-    function = getattr(ctypes.CDLL(None, use_errno=True), name)
+def read(pid: int, address: int, count: int) -> bytes:
+    """Bytes of the process's memory."""
+    data = ctypes.create_string_buffer(count)
+    function = ctypes.CDLL(None, use_errno=True).process_vm_readv
     function.restype = ctypes.c_ssize_t
     here = Vector(ctypes.addressof(data), len(data))
     there = Vector(address, len(data))
     one, none = ctypes.c_ulong(1), ctypes.c_ulong(0)
-    got = function(ctypes.c_int(pid), ctypes.byref(here), one, ctypes.byref(there), one, none)
+    with patience.may_block(pid):
+        got = function(ctypes.c_int(pid), ctypes.byref(here), one, ctypes.byref(there), one, none)
     if got != len(data):
-        raise explain(pid, ctypes.get_errno() if got < 0 else errno.EFAULT, name)
-
-
-def read(pid: int, address: int, count: int) -> bytes:
-    """Bytes of the process's memory."""
-    data = ctypes.create_string_buffer(count)
-    transfer("process_vm_readv", pid, address, data)
+        raise explain(pid, ctypes.get_errno() if got < 0 else errno.EFAULT, "process_vm_readv")
     return data.raw
 
 
+class Writer:
+    """Writes to the memory that a process has when this is made.
+
+    Between two calls the process may end and its number be another's, or it may execute a program
+    with more rights: an address that it chose must not be written to there. The descriptor refers
+    to its memory, not to its number; once that is gone, writes fail.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        try:
+            descriptor = os.open(f"/proc/{pid}/mem", os.O_RDWR | os.O_CLOEXEC)
+        except OSError as error:
+            raise explain(pid, error.errno or 0, "its memory") from None
+        self.descriptor = descriptor
+        self.close = weakref.finalize(self, os.close, descriptor)
+
+    def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """pread or pwrite."""
+        try:
+            with patience.may_block(self.pid):
+                return function(self.descriptor, *arguments)
+        except (OSError, OverflowError):
+            raise explain(self.pid, errno.EFAULT, "its memory") from None
+
+    def is_there(self, address: int, data: bytes) -> bool:
+        """Has that memory this at the address?"""
+        return bool(self.call(os.pread, len(data), address) == data)
+
+    def write(self, address: int, data: bytes) -> None:
+        """Changes the bytes."""
+        if self.call(os.pwrite, data, address) != len(data):
+            raise gone(self.pid)
+
+
 def write(pid: int, address: int, data: bytes) -> None:
-    """Changes them."""
-    transfer("process_vm_writev", pid, address, ctypes.create_string_buffer(data, len(data)))
+    """Changes bytes of the process's memory."""
+    Writer(pid).write(address, data)
 
 
-def libraries(pid: int) -> dict[str, tuple[int, int]]:
-    """Path as the process knows it -> where its first byte is mapped, and its inode."""
-    found: dict[str, tuple[int, int]] = {}
+def maps_of(pid: int) -> str:
+    """What /proc/PID/maps says."""
     try:
-        text = Path(f"/proc/{pid}/maps").read_text(errors="surrogateescape")
+        return os.fsdecode(files.read_proc(pid, "maps"))
     except OSError as error:
         raise explain(pid, error.errno or 0, "its mappings") from None
-    for line in text.splitlines():
+
+
+def libraries(pid: int) -> dict[str, int]:
+    """Path as the process knows it -> where its first byte is mapped."""
+    found: dict[str, int] = {}
+    for line in maps_of(pid).splitlines():
         words = line.split(maxsplit=5)
         if len(words) == 6 and int(words[2], 16) == 0 and LIBRARY in Path(words[5]).name:
-            found.setdefault(words[5], (int(words[0].split("-")[0], 16), int(words[4])))
+            found.setdefault(words[5], int(words[0].split("-")[0], 16))
     return found
-
-
-def address_in(pid: int, path: str, base: int, inode: int, symbol: str) -> int | None:
-    """Where a symbol of one mapped library is."""
-    # The kernel names files as this process would: in a container of its own they are below the
-    # root of the other one; in a plain chroot below ours.
-    files = [Path(f"/proc/{pid}/root{path}"), Path(path)]
-    try:
-        file = next((one for one in files if one.exists() and one.stat().st_ino == inode), None)
-        if file is None:
-            raise OSError
-        value = elf.read(file).address_of(symbol)
-    except (OSError, elf.Malformed):
-        raise Failed(
-            f"process {pid}: {path.removesuffix(' (deleted)')} is not the file that it has "
-            "mapped: it was replaced since, or removed"
-        ) from None
-    return None if value is None else base + value
 
 
 @dataclass(frozen=True)
@@ -171,11 +193,18 @@ class Place:
 
 def find_symbol(pid: int, symbol: str) -> Place:
     """Where one of the library's symbols is."""
-    mapped = libraries(pid)
-    for path, (base, inode) in mapped.items():
-        address = address_in(pid, path, base, inode, symbol)
+    mapped = list(libraries(pid).items())[:LIBRARIES_MAX]
+    is_unlike = ""
+    for path, base in mapped:
+        try:
+            address = image.address_of(partial(read, pid), base, symbol)
+        except (Malformed, BadAddress):
+            is_unlike = text.printable(path)
+            continue
         if address is not None:
             return Place(address, path, base)
+    if is_unlike:
+        raise Failed(f"process {pid}: it has mapped {is_unlike}, but not as a library")
     if mapped:
         raise Failed(f"process {pid}: its {LIBRARY} is older than this command")
     raise Failed(f"process {pid} does not run on poolshim")
@@ -191,6 +220,7 @@ class Process:
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
+        self.writer = Writer(pid)
         self.address = find_page(pid)
         page = self.page()
         if page.magic != MAGIC or page.version != VERSION or page.length < LAYOUT.size:
@@ -198,6 +228,8 @@ class Process:
                 f"process {pid}: its {LIBRARY} has version {page.version} of the control page, "
                 f"this command speaks {VERSION}"
             )
+        if not self.writer.is_there(self.address, MAGIC):
+            raise Failed(f"process {pid} runs another program now")
 
     def page(self) -> Page:
         """Now."""
@@ -225,8 +257,9 @@ class Process:
             time.sleep(PAUSE_SECONDS)
             page = self.page()
         number = page.request % 0xFFFFFFFF + 1
-        write(self.pid, self.address + COMMAND_AT, struct.pack("<2I2Q", command, DONE, argument, 0))
-        write(self.pid, self.address + REQUEST_AT, struct.pack("<I", number))
+        words = struct.pack("<2I2Q", command, DONE, argument, 0)
+        self.writer.write(self.address + COMMAND_AT, words)
+        self.writer.write(self.address + REQUEST_AT, struct.pack("<I", number))
         while page.done != number and page.background != ASLEEP and time.monotonic() < end:
             if is_hopeless(page):
                 break
@@ -240,7 +273,7 @@ class Process:
 
     def withdraw(self, page: Page, seconds: float) -> None:
         """Of a request that was not served."""
-        write(self.pid, self.address + REQUEST_AT, struct.pack("<I", page.done))
+        self.writer.write(self.address + REQUEST_AT, struct.pack("<I", page.done))
         if page.background == ASLEEP:
             return
         if page.background == OFF:

@@ -40,8 +40,9 @@ class Field:
 class Layout:
     """Names as the library has them."""
 
-    def __init__(self, pid: int, path: str) -> None:
+    def __init__(self, pid: int, path: str, address: int = 0) -> None:
         self.pid = pid
+        self.address = address  # of itself
         self.path = path
         self.text: str | None = None
         self.places: dict[str, tuple[int, int]] = {}
@@ -119,6 +120,12 @@ def wrong_version(pid: int, version: int) -> Failed:
                   f"this command reads {VERSION}")  # fmt: skip
 
 
+def check_writer(writer: control.Writer, layout: Layout) -> None:
+    """Failed where what is written to is not what the layout was read of."""
+    if not writer.is_there(layout.address, MAGIC):
+        raise Failed(f"process {layout.pid} runs another program now")
+
+
 def find(memory: Memory) -> Layout:
     """Of a running process."""
     pid = memory.pid
@@ -132,7 +139,7 @@ def find(memory: Memory) -> Layout:
         raise wrong_version(pid, version)
     if length < HEADER.size + place_count * PLACE.size:
         raise wrong_version(pid, version)
-    layout = Layout(pid, found.path)
+    layout = Layout(pid, found.path, found.address)
     starting = Failed(f"process {pid} is still being started: its {control.LIBRARY} is not ready")
     if numbers < found.base + BASE_BYTES:
         raise starting

@@ -56,7 +56,9 @@ class Target:
         self.memory = memory
         self.pid = memory.pid
         self.begun = report.start_of(self.pid)
+        self.writer = control.Writer(self.pid)
         self.layout = layouts.find(memory)
+        layouts.check_writer(self.writer, self.layout)
         self.samples = Samples(memory, self.layout)
         self.beat_at = self.layout.place("set.sample-beat")
         self.interval_at = self.layout.place("set.sample-interval")
@@ -87,9 +89,9 @@ class Target:
             theirs = before or self.configured
             wanted = min(interval, theirs) if interval else before
         if wanted != before:
-            control.write(self.pid, self.interval_at, wanted.to_bytes(8, "little"))
+            self.writer.write(self.interval_at, wanted.to_bytes(8, "little"))
         beat = (self.number("set.sample-beat") + 1) % NUMBER_LIMIT
-        control.write(self.pid, self.beat_at, beat.to_bytes(4, "little"))
+        self.writer.write(self.beat_at, beat.to_bytes(4, "little"))
 
     def is_sampled(self) -> bool:
         """For readers, at the interval that was asked for."""
@@ -228,10 +230,7 @@ def build_id_of(memory: Memory, path: str, start: int) -> str:
 
 def code_of(memory: Memory) -> list[pprof.Mapping]:
     """Where code lies, and of which file, in order."""
-    try:
-        text = Path(f"/proc/{memory.pid}/maps").read_text(errors="surrogateescape")
-    except OSError as error:
-        raise control.explain(memory.pid, error.errno or 0, "its mappings") from None
+    text = control.maps_of(memory.pid)
     found, heads = [], {}
     for one in mappings.parse(text):
         if one.offset == 0 and "r" in one.permissions:

@@ -118,9 +118,12 @@ def change_of(word: str) -> tuple[Setting, int]:
     return setting, value
 
 
-def places_of(memory: Memory, changes: list[tuple[Setting, int]]) -> list[int]:
+def places_of(
+    memory: Memory, writer: control.Writer, changes: list[tuple[Setting, int]]
+) -> list[int]:
     """The words, all of them before one is written."""
     found, places = layout.find(memory), []
+    layout.check_writer(writer, found)
     level = memory.number(found.place("hard_level"), 4)
     for setting, _value in changes:
         places.append(found.place(PREFIX + setting.name))
@@ -143,12 +146,13 @@ def main(words: list[str]) -> int:
     changes = [change_of(word) for word in request.rest[1:]]
     if not changes:
         raise BadRequest(f"which setting? {USAGE}")
+    writer = control.Writer(pid)
     with Memory(pid) as memory:
-        places = places_of(memory, changes)
+        places = places_of(memory, writer, changes)
         before = [memory.number(place, setting.nbytes)
                   for place, (setting, _) in zip(places, changes)]  # fmt: skip
         for place, (setting, value) in zip(places, changes):
-            control.write(pid, place, value.to_bytes(setting.nbytes, "little"))
+            writer.write(place, value.to_bytes(setting.nbytes, "little"))
     if "--json" in request.switches:
         settings = {setting.name: {"before": setting.show(old), "after": setting.show(value)}
                     for old, (setting, value) in zip(before, changes)}  # fmt: skip
