@@ -23,7 +23,7 @@ from .. import control
 from ..errors import Failed
 from ..live import layout as layouts
 from ..live.caches import heap_bytes
-from ..live.memory import PAGE_BYTES, Memory
+from ..live.memory import PAGE_BYTES, Memory, contradictions
 from ..live.samples import Sample, Samples, Snapshot, Stack
 from ..live.slots import Leaf, Map
 
@@ -166,6 +166,11 @@ class Heap:
 
     def read(self) -> View:
         """The heap at this moment. One that the library has not made yet is empty."""
+        with self.memory.reading(), contradictions(self.memory.pid):
+            return self.read_all()
+
+    def read_all(self) -> View:
+        """One reading."""
         view, spans = View(), {}
         self.classes = self.read_classes()  # anew: the library may have been at it the last time
         if not self.classes:

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from .. import control
+from ..foreign import files
+from ..foreign.text import printable
 
 HEAD = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (\S+) ([0-9a-f]+) \S+ (\d+) *(.*)")
 KEYS = {
@@ -85,7 +87,7 @@ def parse(text: str) -> list[Mapping]:
             start, end, permissions, offset, inode, path = head.groups()
             found.append(
                 Mapping(int(start, 16), int(end, 16), permissions, int(offset, 16), int(inode),
-                        path.removesuffix(" (deleted)"))
+                        printable(path.removesuffix(" (deleted)")))
             )  # fmt: skip
     return found
 
@@ -93,7 +95,7 @@ def parse(text: str) -> list[Mapping]:
 def read(pid: int) -> list[Mapping]:
     """Of a running process."""
     try:
-        data = Path(f"/proc/{pid}/smaps").read_text(errors="surrogateescape")
+        data = os.fsdecode(files.read_proc(pid, "smaps"))
     except OSError as error:
         raise control.explain(pid, error.errno or 0, "its mappings") from None
     return parse(data)
@@ -119,7 +121,7 @@ def stack_pointers(pid: int) -> list[int]:
 def command_of(pid: int) -> str:
     """The name of its program; "" where it has ended."""
     with contextlib.suppress(OSError):
-        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        words = files.read_proc(pid, "cmdline").split(b"\0", 1)
         title = os.fsdecode(words[0]).split(" ")[0]  # servers write what they do behind it
-        return Path(title).name.rstrip(":")
+        return printable(Path(title).name.rstrip(":"))
     return ""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import threading
 from collections.abc import Iterator
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from ..errors import need
@@ -51,13 +52,25 @@ class Collector:
 
     def __init__(self, watch: Watch) -> None:
         self.watch = watch
-        self.lock = threading.Lock()
+        self.lock = threading.Lock()  # of the next field
+        self.reading: Future[list[Row]] | None = None  # in progress
         self.core = need("prometheus_client.core", "exporter")
 
     def rows(self) -> list[Row]:
-        """One reading at a time."""
+        """One reading at a time, which all requests meanwhile share; no lock is held by it."""
+        mine: Future[list[Row]] | None = None
         with self.lock:
-            return self.watch.read()
+            if self.reading is None:
+                self.reading = mine = Future()
+            reading = self.reading
+        if mine is not None:
+            try:
+                mine.set_result(self.watch.read())
+            except BaseException as error:
+                mine.set_exception(error)
+            with self.lock:
+                self.reading = None
+        return reading.result()
 
     def gauge(self, name: str, text: str, *labels: str) -> Any:
         """A metric of every process."""

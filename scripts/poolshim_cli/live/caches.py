@@ -44,6 +44,18 @@ def read_class_caches(reader: Reader, census: Census, heap: int, data: bytes) ->
             census.classes[index].live_blocks -= state % (1 << shift) // entry
 
 
+def read_hard_blocks(reader: Reader, census: Census, address: int) -> None:
+    """Hardened blocks of a heap that wait for reuse."""
+    if address == 0:
+        return
+    layout = reader.layout
+    start, step = layout.offset("hard.classes"), layout.offset("hard_class")
+    record = layout.record("hard_class.held", "hard_class.ready")
+    data = reader.memory.read(address + start, step * len(census.classes))
+    for index, one in enumerate(census.classes):
+        one.live_blocks -= sum(record.of(data, index * step))
+
+
 def heap_bytes(layout: Layout) -> int:
     """Of a heap with its caches, which are last; not all of its pages need be resident."""
     if "heap.class_caches" not in layout.numbers:

@@ -15,12 +15,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ..errors import Failed
-from .caches import HEAP_BYTES, heap_bytes, read_class_caches, read_cpu_caches
+from .caches import HEAP_BYTES, heap_bytes, read_class_caches, read_cpu_caches, read_hard_blocks
 from .layout import Layout, find
-from .memory import Memory, Record, Unreadable
+from .memory import Memory, Record, Unreadable, contradictions
 from .slots import MASK, Kinds, Leaf, Map, signed
 
 HEAPS_MAX = 1 << 20
+ARENAS_MAX = 1 << 16  # the library has at most 4096
+CHECKED_SLOTS = 1 << 14  # between two looks at the clock
 REMOTE_FIELDS = ((14, 14), (42, 14))  # of the remote word: blocks on the list, and in gaps
 TRIES = 3
 WEIGHT_LIMIT = 1 << 40  # of blocks that one heap's mean counts for
@@ -160,6 +162,12 @@ class Reader:
     def __init__(self, memory: Memory) -> None:
         self.memory = memory
         self.layout: Layout = find(memory)
+        with contradictions(memory.pid):
+            self.prepare()
+
+    def prepare(self) -> None:
+        """What is read together, and constants."""
+        memory = self.memory
         self.map = Map(memory, self.layout)
         layout = self.layout
         self.granule = 1 << self.map.granule_shift
@@ -182,15 +190,16 @@ class Reader:
 
     def census(self) -> Census:
         """Now. What moves away meanwhile is read again, a few times."""
-        for _ in range(TRIES - 1):
-            try:
-                return self.read()
-            except Unreadable:
-                if find(self.memory).places != self.layout.places:
-                    raise Failed(
-                        f"process {self.memory.pid} runs another program now"
-                    ) from None
-        return self.read()
+        with contradictions(self.memory.pid):
+            for _ in range(TRIES - 1):
+                try:
+                    return self.read()
+                except Unreadable:
+                    if find(self.memory).places != self.layout.places:
+                        raise Failed(
+                            f"process {self.memory.pid} runs another program now"
+                        ) from None
+            return self.read()
 
     def read(self) -> Census:
         """Once."""
@@ -258,6 +267,8 @@ class Reader:
         step = self.layout.offset("arena")
         census.arena_count = self.memory.number(self.layout.place("arena_count"))
         record = self.layout.record("arena.base", "arena.granules", "arena.rest_granules")
+        if census.arena_count > ARENAS_MAX:
+            raise Failed(f"process {self.memory.pid}: {census.arena_count} arenas are no table")
         data = self.memory.read(self.layout.place("arenas"), step * census.arena_count)
         for at in range(0, len(data), step):
             base, granules, rest = record.of(data, at)
@@ -270,6 +281,8 @@ class Reader:
         kinds, step, known = leaf.data[self.kind_at :: self.slot_bytes], self.slot_bytes, self.kinds
         others = (known.free, known.busy, known.block, known.mapping, known.pages)
         for index, kind in enumerate(kinds):
+            if index % CHECKED_SLOTS == 0:
+                self.memory.check()
             if kind == 0:
                 continue
             if kind == known.span:
@@ -345,7 +358,11 @@ class Reader:
             "heap.medium_sums", "heap.medium_frees", "heap.hard")  # fmt: skip
         shift, live = layout.offset("medium_sums.frees_shift"), layout.offset("heap.live")
         address = self.memory.number(layout.place("heaps"))
-        while address and len(census.heaps) < HEAPS_MAX:
+        known: set[int] = set()
+        while address:
+            if address in known or len(known) == HEAPS_MAX:
+                raise Failed(f"process {self.memory.pid}: its list of heaps has no end")
+            known.add(address)
             data = self.memory.read(address, HEAP_BYTES)
             following, state, frees, batches, sums, medium_frees, hard = record.of(data)
             census.heaps.append((address, heap_bytes(layout)))
@@ -357,7 +374,7 @@ class Reader:
             self.read_bins(census, data)
             read_class_caches(self, census, address, data)
             if not census.has_calls:
-                self.read_hard(census, hard)
+                read_hard_blocks(self, census, hard)
             self.read_streak(census, data)
             self.read_batches(census, data)
             address = following
@@ -372,18 +389,9 @@ class Reader:
             one.rounding += min(taken, WEIGHT_LIMIT) * rounding
             one.weight += min(taken, WEIGHT_LIMIT)
 
-    def read_hard(self, census: Census, address: int) -> None:
-        """Hardened blocks that wait for reuse."""
-        if address == 0:
-            return
-        start, step = self.layout.offset("hard.classes"), self.layout.offset("hard_class")
-        record = self.layout.record("hard_class.held", "hard_class.ready")
-        data = self.memory.read(address + start, step * len(census.classes))
-        for index, one in enumerate(census.classes):
-            one.live_blocks -= sum(record.of(data, index * step))
-
     def class_of(self, census: Census, slot: int) -> SizeClass | None:
         """The class of a span, by the address of its slot."""
+        self.memory.check()
         for leaf in census.leaves:
             at = slot - leaf.slots
             if 0 <= at < len(leaf.data) and leaf.data[at + self.kind_at] == self.kinds.span:
@@ -428,6 +436,7 @@ class Reader:
 
     def read_single(self, census: Census, block: int) -> None:
         """One block, by its address."""
+        self.memory.check()
         for leaf in census.leaves:
             index = (block - leaf.first) >> self.map.granule_shift
             if 0 <= index < len(leaf.data) // self.slot_bytes:

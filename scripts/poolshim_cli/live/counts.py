@@ -12,11 +12,11 @@ from __future__ import annotations
 import os
 
 from .. import control
+from ..foreign import files
 from .census import Census
 
 NAMES = ("malloc_count", "free_count", "purge_count", "purged_bytes", "limit_near_count",
          "remote_free_count")  # fmt: skip
-AUXV_BYTES_MAX = 4096
 AT_RANDOM, RANDOM_BYTES = 25, 16
 
 
@@ -46,8 +46,7 @@ def program_mark(pid: int) -> bytes:
     """Differs between the programs that a process becomes one after the other: where the kernel
     has put them, and the random bytes that it gives to each, also without random addresses."""
     try:
-        with open(f"/proc/{pid}/auxv", "rb") as file:
-            found = file.read(AUXV_BYTES_MAX)
+        found = files.read_proc(pid, "auxv")
     except OSError as error:
         raise control.explain(pid, error.errno or 0, "its start") from None
     words = memoryview(found[: len(found) // 16 * 16]).cast("Q").tolist()
@@ -58,8 +57,7 @@ def program_mark(pid: int) -> bytes:
 def is_running(pid: int, begun: str) -> bool:
     """Is it the process that began then, and not over? A zombie is."""
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            fields = os.fsdecode(file.read(AUXV_BYTES_MAX)).rpartition(")")[2].split()
+        fields = os.fsdecode(files.read_proc(pid, "stat")).rpartition(")")[2].split()
     except OSError:
         return False
     return len(fields) > 19 and fields[19] == begun and fields[0] not in "ZX"

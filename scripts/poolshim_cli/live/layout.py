@@ -12,18 +12,25 @@ from __future__ import annotations
 import re
 import struct
 from dataclasses import dataclass
-from pathlib import Path
 
 from .. import control
 from ..errors import Failed, OwnFailure
 from ..version import VERSION as TEXT_OF_RELEASE
-from .memory import Memory, Record, Unreadable
+from .memory import Memory, Record, Unreadable, contradictions
 
 SYMBOL, MAGIC, VERSION = "poolshim_layout", b"poolshim layout\0", 1
 HEADER = struct.Struct("<16s4IQ")
 PLACE = struct.Struct("<24s2Q")
 NUMBER = struct.Struct("<28sIQ")
 COUNT_MAX = 1024  # of names; more is no layout
+FIELD_END_MAX = 64 << 20  # no structure is longer, no variable either
+SIZE_MAX = 1 << 20  # of an element of a table
+SIZES = frozenset(("arena", "bin", "class", "class_cache", "class_cache_entry", "entry",
+                   "hard_class", "sample"))  # fmt: skip
+# Lowest and highest: what tables are long by.
+SHIFTS = {"granule.shift": (12, 30), "slot.shift": (4, 12), "leaf.shift": (12, 40),
+          "branch.shift": (12, 47), "medium.page_shift": (8, 30)}  # fmt: skip
+SHIFT_MAX = 63
 RELEASE = re.compile(r"\.so\.(\d+(?:\.\d+)+)")
 RELEASE_PART, RELEASE_BYTES = 1 << 20, 1 << 23  # of a library's mappings that are searched
 BASE_BYTES = 4096  # no variable is in the first page of a library, where its headers are
@@ -83,7 +90,8 @@ class Layout:
     def record(self, *names: str, base: int = 0) -> Record:
         """Fields that are read together, from `base` on."""
         fields = [self.field(name) for name in names]
-        return Record([(field.offset - base, field.length) for field in fields])
+        with contradictions(self.pid):
+            return Record([(field.offset - base, field.length) for field in fields])
 
 
 def text_of(data: bytes) -> str:
@@ -94,8 +102,8 @@ def text_of(data: bytes) -> str:
 def release_in(pid: int, path: str) -> str:
     """The version that a mapped library names."""
     try:
-        lines = Path(f"/proc/{pid}/maps").read_text(errors="surrogateescape").splitlines()
-    except OSError:
+        lines = control.maps_of(pid).splitlines()
+    except OwnFailure:
         return ""
     left = RELEASE_BYTES
     for words in (line.split(maxsplit=5) for line in lines):
@@ -118,6 +126,28 @@ def wrong_version(pid: int, version: int) -> Failed:
     """Of the layout."""
     return Failed(f"process {pid}: its {control.LIBRARY} has version {version} of the layout, "
                   f"this command reads {VERSION}")  # fmt: skip
+
+
+def is_possible(name: str, field: Field) -> bool:
+    """A number that tables of a real heap may have."""
+    if name.endswith("shift"):
+        least, most = SHIFTS.get(name, (0, SHIFT_MAX))
+        return least <= field.offset <= most
+    if name in SIZES:
+        return 0 < field.offset <= SIZE_MAX
+    return field.length == 0 or field.offset + field.length <= FIELD_END_MAX
+
+
+def check(layout: Layout) -> None:
+    """Failed where a number is none that tables of a real heap have."""
+    shifts = [layout.numbers[name].offset for name in ("granule.shift", "leaf.shift",
+              "branch.shift") if name in layout.numbers]  # fmt: skip
+    is_right = shifts == sorted(shifts) and all(
+        nbytes <= FIELD_END_MAX for _, nbytes in layout.places.values()
+    )
+    if not is_right or not all(is_possible(*one) for one in layout.numbers.items()):
+        raise Failed(f"process {layout.pid}: its memory contradicts itself: what describes the "
+                     "heap is damaged")  # fmt: skip
 
 
 def check_writer(writer: control.Writer, layout: Layout) -> None:
@@ -154,4 +184,5 @@ def find(memory: Memory) -> Layout:
         raise starting from None
     for name, nbytes, value in NUMBER.iter_unpack(data):
         layout.numbers[text_of(name)] = Field(value, nbytes)
+    check(layout)
     return layout

@@ -5,27 +5,56 @@
 
 A page that was never touched reads as zero and is not touched by the read: its bit in
 /proc/PID/pagemap says so. Anything that fails is one line (control.explain).
+
+Addresses and lengths come from that memory too, so a process can send its reader anywhere and round
+in circles. A reading has a number of bytes and of seconds, and no more; words that contradict each
+other end it (contradictions).
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import math
 import os
+import re
 import struct
+import time
+import weakref
+from collections.abc import Iterator
 
 from .. import control
 from ..errors import Failed
+from ..foreign import files, patience
+from ..foreign.text import printable
 
 PAGE_BYTES = os.sysconf("SC_PAGESIZE")
 ENTRY_BYTES = 8  # of pagemap
+PAGES_AT_ONCE = 1 << 20
 PRESENT, SWAPPED = 0x80, 0x40  # of the highest byte of an entry
 IS_RESIDENT = bytes(int(bool(value & PRESENT)) for value in range(256))
 IS_TOUCHED = bytes(int(bool(value & (PRESENT | SWAPPED))) for value in range(256))
-READ_BYTES_MAX = 64 << 20  # at once
+READ_BYTES_MAX = 4 << 20  # at once: from swap, too, without seeming to be blocked
+BYTES_MAX = 8 << 30  # of a reading; the slots of a heap of 4 TiB
+SPARE_BYTES = 256 << 20  # beyond twice what the process has in memory, and in swap
+RANGE_PAGES_MAX = 1 << 28  # 1 TiB of addresses
+PAGES_MAX = 1 << 30  # that are looked up in a reading
+READING_SECONDS = 120.0  # half a TiB of small blocks takes about 30
 
 
 class Unreadable(Failed):
     """Memory that the process has no more, or never had."""
+
+
+@contextlib.contextmanager
+def contradictions(pid: int) -> Iterator[None]:
+    """Words of a process that cannot be calculated with are its failure, in one line."""
+    try:
+        yield
+    except (ArithmeticError, LookupError, MemoryError, TypeError, ValueError, struct.error):
+        raise Failed(
+            f"process {pid}: its memory contradicts itself: what describes the heap is damaged"
+        ) from None
 
 
 class Memory:
@@ -34,6 +63,8 @@ class Memory:
     def __init__(self, pid: int) -> None:
         self.pid = pid
         self.pagemap = -1
+        self.closing: weakref.finalize[..., Memory] | None = None
+        self.end_s = self.bytes_left = self.pages_left = math.inf  # outside of a reading
 
     def __enter__(self) -> Memory:
         return self
@@ -43,20 +74,54 @@ class Memory:
 
     def close(self) -> None:
         """The descriptor; it is opened again when it is needed."""
-        if self.pagemap >= 0:
-            os.close(self.pagemap)
-            self.pagemap = -1
+        if self.closing is not None:
+            self.closing()
+        self.pagemap = -1
+
+    @contextlib.contextmanager
+    def reading(self, seconds: float = READING_SECONDS) -> Iterator[None]:
+        """A reading of so many seconds at most; one that begins in another is part of it."""
+        if self.end_s < math.inf:
+            yield
+            return
+        self.end_s = time.monotonic() + seconds
+        try:
+            self.allow_bytes()
+            self.pages_left = PAGES_MAX
+            yield
+        finally:
+            self.end_s = self.bytes_left = self.pages_left = math.inf
+
+    def allow_bytes(self) -> None:
+        """As many as the process has in memory and in swap. Twice: what moves is read again."""
+        kib = 0
+        with contextlib.suppress(OSError):
+            text = files.read_proc(self.pid, "status").decode(errors="replace")
+            kib = sum(map(int, re.findall(r"^Vm(?:RSS|Swap):\s+(\d+) kB$", text, re.M)))
+        self.bytes_left = min(BYTES_MAX, SPARE_BYTES + 2048 * kib)
+
+    def check(self, count: int = 0) -> None:
+        """Of a loop over what was read, and before so many bytes are. Failed: enough."""
+        self.bytes_left -= count
+        is_larger = self.bytes_left < 0 or self.pages_left < 0
+        if is_larger or time.monotonic() > self.end_s:
+            what = "is larger than the process" if is_larger else "takes too long to read"
+            raise Failed(f"process {self.pid}: its heap {what}: what describes it is damaged, or "
+                         f"changes too fast")  # fmt: skip
 
     def read(self, address: int, count: int) -> bytes:
         """The bytes."""
+        if not 0 <= count <= BYTES_MAX:
+            raise self.unreadable(address)
         parts = []
         for start in range(0, count, READ_BYTES_MAX):
             length = min(READ_BYTES_MAX, count - start)
+            self.check(length)
             try:
                 parts.append(control.read(self.pid, address + start, length))
             except (OverflowError, control.BadAddress):
                 raise self.unreadable(address) from None
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+        return b"".join(parts)
 
     def unreadable(self, address: int) -> Unreadable:
         """Nothing is there."""
@@ -68,21 +133,38 @@ class Memory:
 
     def text(self, address: int, count: int = 64) -> str:
         """A string with its terminator, of constants, up to so many bytes."""
-        return self.read(address, count).partition(b"\0")[0].decode("ascii", "replace")
+        return printable(self.read(address, count).partition(b"\0")[0].decode("ascii", "replace"))
 
     def pages(self, address: int, count: int, table: bytes) -> bytes:
         """A byte for each page from an address on: 1 if it is resident, or touched, else 0."""
+        if not 0 <= count <= RANGE_PAGES_MAX:
+            raise self.unreadable(address)
+        first, parts = address // PAGE_BYTES, []
+        self.pages_left -= count
+        for start in range(first, first + count, PAGES_AT_ONCE):
+            self.check()
+            entries = self.entries(start, min(PAGES_AT_ONCE, first + count - start))
+            parts.append(entries[ENTRY_BYTES - 1 :: ENTRY_BYTES].translate(table))
+        return b"".join(parts)
+
+    def entries(self, page: int, count: int) -> bytes:
+        """Of pagemap."""
         try:
-            if self.pagemap < 0:
-                self.pagemap = os.open(f"/proc/{self.pid}/pagemap", os.O_RDONLY | os.O_CLOEXEC)
-            offset = address // PAGE_BYTES * ENTRY_BYTES
-            data = os.pread(self.pagemap, count * ENTRY_BYTES, offset)
+            with patience.may_block(self.pid):
+                if self.pagemap < 0:
+                    self.pagemap = os.open(f"/proc/{self.pid}/pagemap", os.O_RDONLY | os.O_CLOEXEC)
+                    self.closing = weakref.finalize(self, os.close, self.pagemap)
+                data = os.pread(self.pagemap, count * ENTRY_BYTES, page * ENTRY_BYTES)
         except (OSError, OverflowError) as error:
-            number = (error.errno or 0) if isinstance(error, OSError) else errno.EFAULT
+            number = (error.errno or 0) if isinstance(error, OSError) else errno.EINVAL
+            if number == errno.EINVAL:
+                raise self.unreadable(page * PAGE_BYTES) from None
             raise control.explain(self.pid, number, "its pages") from None
-        if len(data) != count * ENTRY_BYTES:  # the process has ended, and so have its tables
-            raise control.gone(self.pid)
-        return data[ENTRY_BYTES - 1 :: ENTRY_BYTES].translate(table)
+        if len(data) == count * ENTRY_BYTES:
+            return data
+        if os.path.exists(f"/proc/{self.pid}/pagemap") and data:
+            raise self.unreadable(page * PAGE_BYTES)  # beyond the last address
+        raise control.gone(self.pid)  # it has ended, and so have its tables
 
     def resident(self, address: int, count: int) -> bytes:
         """Which pages are in memory."""

@@ -4,27 +4,41 @@
     watch = Watch([]); rows = watch.read()
 
 The first reading of a process, or of the program that it has become, has no rates. A process that
-ends drops out.
+ends drops out. So does one whose
+reading takes long: its memory is what another user made of it, and must not keep the figures of
+the others waiting. Those that were read fast the last time come first.
 """
 
 from __future__ import annotations
 
+import math
 import os
+import threading
 import time
-from collections import deque
+from collections import Counter, deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
+from typing import Any, TypeVar
 
 from .. import control
-from ..errors import GIVING_UP, Failed, OwnFailure
+from ..errors import GIVING_UP, OwnFailure
+from ..foreign import files, patience
 from . import report
 from .census import Census, Reader
 from .counts import NAMES, Counts, is_running, program_mark
 from .memory import Memory
 from .residence import Split, split
 
+T = TypeVar("T")
+
 HISTORY = 64
 TRIES = 2  # of a reading; an exec may fall into one
+ALL_SECONDS = 10.0  # of a reading of all processes; that of a process that has begun ends
+ONE_SECONDS = 10.0  # of one of them; longer, and it is put aside
+READING_SECONDS = 60.0  # after which the thread of one that was put aside ends
+SHORT_SECONDS = 1.0  # the same, while others are aside
+USUAL_TIMES = 10  # as long as the last time: no cause to put it aside
+ASIDE_SECONDS, ASIDE_DOUBLED_MAX = 60.0, 6
 
 
 @dataclass
@@ -47,9 +61,11 @@ class Watched:
 
     memory: Memory
     begun: str
+    user: int
     mark: bytes = b""  # of the program that the reader is for
     reader: Reader | None = None
     seconds: float | None = None  # when it was read before
+    took_seconds: float = math.inf  # the last time
     counts: Counts = field(default_factory=Counts)
     history: deque[int] = field(default_factory=lambda: deque(maxlen=HISTORY))
 
@@ -82,14 +98,26 @@ class Watched:
         return made / (now - before), freed / (now - before)
 
     def row(self) -> Row:
-        """Now."""
+        """Now. One that became another program meanwhile is read again."""
+        for left in reversed(range(TRIES)):
+            try:
+                return self.row_of_program()
+            except GIVING_UP:
+                self.detach()
+                if left == 0 or not is_running(self.memory.pid, self.begun):
+                    raise
+        raise AssertionError("unreachable")
+
+    def row_of_program(self) -> Row:
+        """Of the program that it is."""
         pid = self.memory.pid
-        reader = self.attach()
-        found = report.read(self.memory, reader)
-        rss = report.resident_of(pid) or 0
-        parts = split(self.memory, reader, found.census, rss)
-        if report.start_of(pid) != self.begun or program_mark(pid) != self.mark:
-            raise control.gone(pid)
+        with self.memory.reading(READING_SECONDS):
+            reader = self.attach()
+            found = report.read(self.memory, reader)
+            rss = report.resident_of(pid) or 0
+            parts = split(self.memory, reader, found.census, rss)
+            if report.start_of(pid) != self.begun or program_mark(pid) != self.mark:
+                raise control.gone(pid)
         made, freed = self.rates(found.census)
         self.history.append(parts.rss)
         counts = {name: self.counts[name] for name in NAMES}
@@ -100,16 +128,87 @@ class Watched:
 def is_on_poolshim(pid: int) -> bool:
     """Has it mapped the library? False for what may not be read."""
     try:
-        text = Path(f"/proc/{pid}/maps").read_bytes()
+        text = files.read_proc(pid, "maps")
     except OSError:
         return False
     return control.LIBRARY.encode() in text
 
 
-def all_pids() -> list[int]:
-    """Processes of this machine that run on poolshim, as far as they may be read."""
-    pids = (int(name) for name in os.listdir("/proc") if name.isdigit())
-    return sorted(pid for pid in pids if pid != os.getpid() and is_on_poolshim(pid))
+def start_or_none(pid: int) -> str | None:
+    """When it was started; None once it has ended."""
+    try:
+        return report.start_of(pid)
+    except OwnFailure:
+        return None
+
+
+@dataclass
+class Late:
+    """A process that kept a reader waiting."""
+
+    begun: str | None
+    thread: threading.Thread | None  # that still waits
+    until_s: float
+    times: int
+
+
+class Aside:
+    """Processes that are not read for a while, each time for twice as long."""
+
+    def __init__(self) -> None:
+        self.late: dict[int, Late] = {}
+        self.delays: Counter[int] = Counter()  # by user
+
+    def put(self, pid: int, thread: threading.Thread | None = None) -> None:
+        """One more."""
+        times = self.late[pid].times + 1 if pid in self.late else 0
+        until_s = time.monotonic() + ASIDE_SECONDS * 2 ** min(times, ASIDE_DOUBLED_MAX)
+        self.late[pid] = Late(start_or_none(pid), thread, until_s, times)
+        self.delays[user_of(pid)] += 1
+
+    def has(self, pid: int) -> bool:
+        """Also False of another process that has the number now."""
+        late = self.late.get(pid)
+        if late is None or late.begun != start_or_none(pid):
+            self.late.pop(pid, None)
+            return False
+        is_waiting = late.thread is not None and late.thread.is_alive()
+        return is_waiting or time.monotonic() < late.until_s
+
+    def has_any(self) -> bool:
+        """Then there is little time for what is new: it may be more of them."""
+        return any(self.has(pid) for pid in list(self.late))
+
+
+def user_of(pid: int) -> int:
+    """-1 once it has ended."""
+    try:
+        return os.stat(f"/proc/{pid}").st_uid
+    except OSError:
+        return -1
+
+
+def look(aside: Aside, found: list[int], at: list[int]) -> None:
+    """Adds the processes of this machine that run on poolshim, as far as they may be read."""
+    for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdigit()):
+        at[0] = pid
+        if pid != os.getpid() and not aside.has(pid) and is_on_poolshim(pid):
+            found.append(pid)
+
+
+def watched_of(pid: int) -> Watched:
+    """One that has not been read yet."""
+    memory = Memory(pid)
+    with memory.reading(READING_SECONDS):
+        one = Watched(memory, report.start_of(pid), user_of(pid))
+        one.attach()
+        return one
+
+
+def first_of(pid: int) -> tuple[Watched, Row]:
+    """With its first reading."""
+    one = watched_of(pid)
+    return one, one.row()
 
 
 class Watch:
@@ -117,53 +216,81 @@ class Watch:
 
     def __init__(self, pids: list[int]) -> None:
         self.pids = pids
-        self.watched: dict[int, Watched] = {}
-        self.refused: dict[int, str] = {}  # why not
-        for pid in pids:
-            self.add(pid)
-
-    def add(self, pid: int) -> None:
-        """One more."""
-        one = Watched(Memory(pid), report.start_of(pid))
-        one.attach()
-        self.watched[pid] = one
-
-    def look_for_more(self) -> None:
-        """Processes that have started, or were not ready before."""
-        pids = all_pids()
-        for pid in pids:
-            if pid in self.watched:
-                continue
-            try:
-                self.add(pid)
-                self.refused.pop(pid, None)
-            except (OwnFailure, Failed) as error:
-                self.refused[pid] = str(error)
-        for pid in self.refused.keys() - set(pids) - self.watched.keys():
-            del self.refused[pid]
+        self.watched: dict[int, Watched] = {pid: watched_of(pid) for pid in pids}
+        self.refused: dict[int, str] = {}  # why, at the last reading
+        self.aside = Aside()
+        self.left_seconds = 0.0  # for this reading
 
     def read(self) -> list[Row]:
-        """All that are still there. One that is another program by now, or none of ours, is
-        looked at again at the next reading."""
+        """All that are still there, and can be read in time."""
+        self.left_seconds = ALL_SECONDS
+        self.refused.clear()
+        rows = self.known_rows()
         if not self.pids:
-            self.look_for_more()
+            rows += self.new_rows()
+        return sorted(rows, key=lambda row: row.pid)
+
+    def known_rows(self) -> list[Row]:
+        """The fastest first. Those that are not reached stay, for the next time."""
+        order = sorted(self.watched.items(),
+                       key=lambda one: (self.aside.delays[one[1].user], one[1].took_seconds))
         rows = []
-        for pid, one in list(self.watched.items()):
-            row = self.read_one(one)
-            if row is not None:
-                rows.append(row)
-                self.refused.pop(pid, None)
-            elif not is_running(pid, one.begun):
-                del self.watched[pid]
-                self.refused.pop(pid, None)
+        for pid, one in order:
+            if self.left_seconds <= 0:
+                break
+            before = self.left_seconds
+            usual = max(SHORT_SECONDS, USUAL_TIMES * one.took_seconds)
+            row = self.timed(usual if self.aside.has_any() else ONE_SECONDS, pid, one.row)
+            if row is None:
+                if self.aside.has(pid) or not is_running(pid, one.begun):
+                    del self.watched[pid]
+                continue
+            one.took_seconds = before - self.left_seconds
+            rows.append(row)
         return rows
 
-    def read_one(self, one: Watched) -> Row | None:
-        """None: it cannot be read now."""
-        for _ in range(TRIES):
-            try:
-                return one.row()
-            except GIVING_UP as error:
-                one.detach()
-                self.refused[one.memory.pid] = str(error)
+    def found(self) -> list[int]:
+        """Processes on poolshim; those of users with one that kept a reader waiting are last."""
+        pids: list[int] = []
+        at = [0]
+        try:
+            patience.Call(look, self.aside, pids, at).result(ONE_SECONDS)
+        except patience.Stuck as stuck:
+            self.aside.put(at[0], stuck.thread)
+        return sorted(list(pids), key=lambda pid: self.aside.delays[user_of(pid)])
+
+    def new_rows(self) -> list[Row]:
+        """Of processes that have started."""
+        rows = []
+        for pid in self.found():
+            if pid in self.watched:
+                continue
+            before, is_short = self.left_seconds, self.aside.has_any()
+            if before <= 0 or not patience.has_room():
+                break
+            pair = self.timed(SHORT_SECONDS if is_short else ONE_SECONDS, pid, first_of, pid)
+            if pair is not None:
+                self.watched[pid] = pair[0]
+                pair[0].took_seconds = before - self.left_seconds
+                rows.append(pair[1])
+            elif self.aside.has(pid):
+                self.left_seconds = min(self.left_seconds, SHORT_SECONDS)
+        return rows
+
+    def timed(
+        self, seconds: float, pid: int, function: Callable[..., T], *arguments: Any
+    ) -> T | None:
+        """What a thread reads of a process; None where it has ended, or cannot be read."""
+        call, thread = patience.Call(function, *arguments), None
+        seconds = min(seconds, ONE_SECONDS)
+        try:
+            return call.result(seconds)
+        except patience.Stuck as stuck:
+            thread, self.refused[pid] = stuck.thread, f"process {pid}: reading it {stuck}"
+        except GIVING_UP as error:
+            self.refused[pid] = str(error)
+        finally:
+            self.left_seconds -= call.used_seconds
+        if call.used_seconds >= seconds:
+            self.aside.put(pid, thread)
         return None

@@ -16,12 +16,14 @@ from typing import Any
 
 from .. import control
 from ..errors import Failed
+from ..foreign import files
 from .census import Census, Reader, SizeClass
-from .memory import PAGE_BYTES, Memory, Unreadable
+from .memory import PAGE_BYTES, READING_SECONDS, Memory, Unreadable
 
 FORMAT_VERSION = 1
 LABEL_COLUMN, NUMBER_COLUMN, SIZE_COLUMN = 26, 18, 14
 QUOTED_LIMIT = 64
+NAME_MAX = 4096
 CLASS_COLUMNS = (("block bytes", 12), ("live blocks", 14), ("live bytes", 16), ("spans", 9),
                  ("span bytes", 16), ("waste bytes", 16), ("waste %", 9))  # fmt: skip
 UNITS = ("KiB", "MiB", "GiB")
@@ -131,7 +133,7 @@ class Report:
 def kib_of(pid: int, name: str, key: str) -> int | None:
     """The line "<key>:   123 kB" of a file of /proc, in bytes; None without."""
     try:
-        text = Path(f"/proc/{pid}/{name}").read_text()
+        text = files.read_proc(pid, name).decode(errors="replace")
     except OSError:
         return None
     for line in text.splitlines():
@@ -144,8 +146,8 @@ def kib_of(pid: int, name: str, key: str) -> int | None:
 def program_of(pid: int) -> str:
     """The name that the process was started by, without its directory."""
     try:
-        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-        name = words[0].rpartition(b"/")[2] or Path(f"/proc/{pid}/comm").read_bytes().strip()
+        words = files.read_proc(pid, "cmdline").split(b"\0", 1)
+        name = words[0].rpartition(b"/")[2][:NAME_MAX] or files.read_proc(pid, "comm").strip()
     except OSError as error:
         raise control.explain(pid, error.errno or 0, "its name") from None
     return "".join(chr(byte) if 0x20 <= byte < 0x7F else "?" for byte in name)
@@ -176,12 +178,15 @@ def seconds_since(start: str) -> float:
         return 0.0
 
 
-def read(memory: Memory, reader: Reader | None = None) -> Report:
-    """Of the process, now."""
+def read(
+    memory: Memory, reader: Reader | None = None, seconds: float = READING_SECONDS
+) -> Report:
+    """Of the process, now; Failed if that takes longer."""
     pid, begun = memory.pid, start_of(memory.pid)
     try:
-        reader = reader or Reader(memory)
-        census = reader.census()
+        with memory.reading(seconds):
+            reader = reader or Reader(memory)
+            census = reader.census()
     except Unreadable as error:
         if start_of(pid) != begun:
             raise control.gone(pid) from None

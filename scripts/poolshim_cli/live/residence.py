@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from .census import Census, Reader
-from .memory import PAGE_BYTES, Memory
+from .memory import PAGE_BYTES, Memory, contradictions
 from .slots import Leaf
 
 
@@ -78,6 +78,7 @@ class Residence:
             resident = self.memory.resident(base, nbytes // PAGE_BYTES)
             total = size_of(resident)
             for leaf in self.census.leaves:
+                self.memory.check()
                 for kind, at, length in self.kinds_in(leaf, base, nbytes):
                     start = (leaf.first + at * size - base) // PAGE_BYTES
                     part = resident.count(1, max(0, start), start + length * pages) * PAGE_BYTES
@@ -119,4 +120,5 @@ class Residence:
 
 def split(memory: Memory, reader: Reader, census: Census, rss: int) -> Split:
     """Of a process, whose RSS was read at about the same time."""
-    return Residence(memory, reader, census).split(rss)
+    with contradictions(memory.pid):
+        return Residence(memory, reader, census).split(rss)

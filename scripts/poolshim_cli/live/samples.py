@@ -15,12 +15,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from .layout import Layout
-from .memory import Memory
+from .memory import Memory, contradictions
 
 ATTEMPTS = 200
 PAUSE_SECONDS = 0.0005
 TABLE_BYTES_MAX = 64 << 30  # as POOLSHIM_PROFILE_MAX
 FRAMES_MAX = 64
+SAMPLE_BYTES_MIN = 24
 WORD = 8
 
 
@@ -91,6 +92,11 @@ class Samples:
 
     def read(self) -> Snapshot:
         """At this moment."""
+        with self.memory.reading(), contradictions(self.memory.pid):
+            return self.read_settled()
+
+    def read_settled(self) -> Snapshot:
+        """Once no thread has changed it meanwhile."""
         for attempt in range(1, ATTEMPTS + 1):
             base, buckets, end, sequence = self.header.of(self.variable("table"))
             if not 0 < end - base <= TABLE_BYTES_MAX:
@@ -98,6 +104,7 @@ class Samples:
             if sequence % 2 == 1 and attempt < ATTEMPTS:
                 time.sleep(PAUSE_SECONDS)
                 continue
+            self.memory.allow_bytes()
             counts, lost = self.variable("profile"), self.variable("lost_stack")
             table = self.memory.read(base, end - base)
             is_settled = self.header.of(self.variable("table"))[2:] == (end, sequence)
@@ -122,9 +129,10 @@ class Samples:
     def samples(self, table: bytes, base: int, heads: memoryview) -> Iterator[Sample]:
         """Each step stays in the table, and there are no more than it holds."""
         least, last = heads.nbytes * 2, len(table) - self.sample_bytes
-        left = len(table) // self.sample_bytes
+        left = len(table) // max(self.sample_bytes, SAMPLE_BYTES_MIN)
         for address in heads:
             while least <= address - base <= last and left > 0:
+                self.memory.check()
                 *values, is_medium, chain = self.sample.of(table, address - base)
                 yield Sample(*values, bool(is_medium))
                 address, left = chain, left - 1
@@ -132,9 +140,10 @@ class Samples:
     def stacks(self, table: bytes, base: int, heads: memoryview) -> Iterator[tuple[int, Stack]]:
         """With their addresses."""
         least, last = heads.nbytes * 2, len(table) - self.sites_at
-        left = len(table) // self.sites_at
+        left = len(table) // max(self.sites_at, SAMPLE_BYTES_MIN)
         for address in heads:
             while least <= address - base <= last and left > 0:
+                self.memory.check()
                 made_weight, made_bytes, count, chain = self.stack.of(table, address - base)
                 start = address - base + self.sites_at
                 data = table[start : start + min(count, FRAMES_MAX) * WORD]

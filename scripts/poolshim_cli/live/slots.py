@@ -18,6 +18,7 @@ from .memory import PAGE_BYTES, Memory
 
 MASK = (1 << 64) - 1
 WORD = 8
+REACH_MAX = 1 << 24  # granules; eight times as many as the library's window has at most
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ class Map:
         """Now. It grows, downwards."""
         data = self.memory.read(self.layout.place("window"), 64)
         end, reach, slots_end = self.record.of(data)
-        return Window(end, max(signed(reach), -(1 << 32)) if reach >> 63 else 0, slots_end)
+        return Window(end, max(signed(reach), -REACH_MAX) if reach >> 63 else 0, slots_end)
 
     def read_touched(self, first: int, slots: int, count: int) -> Iterator[Leaf]:
         """The touched part of an array of slots; adjacent leaves are read in one step."""

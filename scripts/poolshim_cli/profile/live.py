@@ -11,6 +11,7 @@ process; it takes no part in that. What was allocated before has no samples.
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import os
 import re
@@ -22,9 +23,10 @@ from pathlib import Path
 from .. import control, elf, pprof, symbols
 from ..errors import Failed, OwnFailure
 from ..explain import mappings
+from ..foreign import files
 from ..live import layout as layouts
 from ..live import report
-from ..live.memory import PAGE_BYTES, Memory, Unreadable
+from ..live.memory import PAGE_BYTES, Memory, Unreadable, contradictions
 from ..live.samples import Samples, Snapshot, Stack
 
 BEAT_SECONDS = 0.5
@@ -101,7 +103,8 @@ class Target:
     def has_ended(self) -> bool:
         """Also one that its parent has not noticed yet, and one whose number has another now."""
         try:
-            state = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0]
+            stat = files.read_proc(self.pid, "stat").decode(errors="replace")
+            state = stat.rpartition(")")[2].split()[0]
             return state in "ZX" or report.start_of(self.pid) != self.begun
         except (OSError, IndexError, OwnFailure):
             return True
@@ -191,6 +194,14 @@ def values_of(
     target: Target, before: Snapshot, after: Snapshot
 ) -> dict[int, tuple[int, int, int, int, int]]:
     """Stack -> the five values, of what was allocated between two readings of the table."""
+    with target.memory.reading(), contradictions(target.pid):
+        return weigh(target, before, after)
+
+
+def weigh(
+    target: Target, before: Snapshot, after: Snapshot
+) -> dict[int, tuple[int, int, int, int, int]]:
+    """As values_of; words of the process are calculated with."""
     one, spans = target.layout.offset("weight.one"), Spans(target)
     live_weight: Counter[int] = Counter()
     live_bytes: Counter[int] = Counter()
@@ -244,7 +255,8 @@ def code_of(memory: Memory) -> list[pprof.Mapping]:
 
 def mapping_at(code: list[pprof.Mapping], address: int) -> pprof.Mapping | None:
     """The one that has it."""
-    return next((one for one in code if one.start <= address < one.limit), None)
+    index = bisect.bisect_right(code, address, key=lambda one: one.start) - 1
+    return code[index] if index >= 0 and address < code[index].limit else None
 
 
 def root_of(pid: int) -> Path:
