@@ -21,6 +21,9 @@ from pathlib import Path
 
 from . import elf
 from .callsites import Frame
+from .errors import Failed
+from .foreign.perf_map import PerfMap
+from .foreign.text import printable
 from .pprof import Location, Mapping, Profile
 
 TOOLS = ("llvm-symbolizer", "addr2line")
@@ -30,6 +33,7 @@ RUST_ESCAPES = {"SP": "@", "BP": "*", "RF": "&", "LT": "<", "GT": ">", "LP": "("
                 "C": ","}  # fmt: skip
 RUST_CHARACTER = re.compile(r"\$u([0-9a-f]{1,4})\$")
 ADDRESS = re.compile(r"0x[0-9a-f]+")  # the line that begins an answer
+TOOL_SECONDS = 600  # for a file; the debug information of a browser takes a minute
 
 
 @dataclass
@@ -65,7 +69,7 @@ class Symbols:
         was not read."""
         if location.mapping is None or not location.mapping.path:
             return f"0x{location.address:x}"
-        name = Path(location.mapping.path).name
+        name = printable(Path(location.mapping.path).name)
         if location in self.addresses:
             return f"{name}+0x{self.addresses[location]:x}"
         return f"{name}@0x{offset_of(location, location.mapping):x}"
@@ -116,11 +120,14 @@ def ask(tool: str, path: Path, addresses: list[int]) -> list[list[tuple[str, str
     An answer ends where the next address is repeated. Any marker that is asked for in between may
     have a name of its own: at address 0 are the functions that --gc-sections removed.
     """
-    done = subprocess.run(
-        command_of(tool, path), input="".join(f"0x{address:x}\n" for address in addresses),
-        capture_output=True, text=True, errors="replace", check=False,
-    )  # fmt: skip
-    lines, at = done.stdout.split("\n"), 0
+    try:
+        done = subprocess.run(
+            command_of(tool, path), input="".join(f"0x{address:x}\n" for address in addresses),
+            capture_output=True, text=True, errors="replace", check=False, timeout=TOOL_SECONDS,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return []
+    lines, at = [printable(line) for line in done.stdout.split("\n")], 0
     answers: list[list[tuple[str, str]]] = []
     for address in addresses:
         if not ADDRESS.fullmatch(lines[at]) or int(lines[at], 16) != address:
@@ -182,27 +189,15 @@ def name_in_file(
         symbols.lines[site] = [line for _, line in pairs]
 
 
-def read_perf_map(path: Path) -> list[tuple[int, int, str]]:
-    """Start, length and name of each function that a virtual machine has listed, in order."""
-    found = []
-    try:
-        lines = path.read_text(errors="replace").splitlines()
-    except OSError:
-        return []
-    for line in lines:
-        start, _, rest = line.partition(" ")
-        length, _, name = rest.partition(" ")
-        try:
-            found.append((int(start, 16), int(length, 16), name))
-        except ValueError:
-            continue
-    return sorted(found)
-
-
 def name_by_map(
-    symbols: Symbols, sites: Iterable[Location], table: list[tuple[int, int, str]]
+    symbols: Symbols, sites: Iterable[Location], perf_map: PerfMap
 ) -> None:
     """Adds the names of sites that lie in no file."""
+    try:
+        table = perf_map.read()
+    except Failed as error:
+        symbols.notes.append(str(error))
+        return
     starts = [start for start, _, _ in table]
     for site in sites:
         index = bisect.bisect_right(starts, site.address) - 1
@@ -211,7 +206,7 @@ def name_by_map(
 
 
 def names_of(
-    profile: Profile, perf_map: Path | None = None, root: Path = Path("/")
+    profile: Profile, perf_map: PerfMap | None = None, root: Path = Path("/")
 ) -> Symbols:
     """Names for all sites of a profile, as far as they are known, by files below `root`."""
     symbols = Symbols()
@@ -220,7 +215,7 @@ def names_of(
         if not site.names:
             by_mapping.setdefault(site.mapping, []).append(site)
     if perf_map is not None:
-        name_by_map(symbols, by_mapping.get(None, []), read_perf_map(perf_map))
+        name_by_map(symbols, by_mapping.get(None, []), perf_map)
     tool = next((path for path in map(shutil.which, TOOLS) if path is not None), None)
     if tool is None:
         symbols.notes.append(

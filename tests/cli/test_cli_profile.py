@@ -21,6 +21,7 @@ from under_shim import need
 sys.path.insert(0, str(ROOT / "scripts"))
 
 from poolshim_cli import pprof, symbols  # noqa: E402
+from poolshim_cli.foreign.perf_map import PerfMap  # noqa: E402
 
 pytestmark = pytest.mark.preload
 
@@ -134,7 +135,7 @@ def test_a_perf_map_names_code_of_no_file(tmp_path: Path) -> None:
     table.write_text("1000 10 first\n2000 20 second one\nnonsense\n")
     sites = [pprof.Location(at, None) for at in (0x1000, 0x100F, 0x1010, 0x201F, 0x3000)]
     profile = pprof.Profile(samples=[pprof.Sample(tuple(sites), ())])
-    names = symbols.names_of(profile, table)
+    names = symbols.names_of(profile, PerfMap(table))
     assert [names.of(one)[0] for one in sites] == [
         "first", "first", "0x1010", "second one", "0x3000"
     ]  # fmt: skip

@@ -25,6 +25,7 @@ from .. import files, places, pprof, pprof_write, preload, symbols
 from ..callsites import CallSites
 from ..errors import CANNOT_EXECUTE, NOT_FOUND, BadRequest, Failed, OwnFailure
 from ..folds import Folds
+from ..foreign.perf_map import PerfMap
 from ..machine import HARNESS_PREFIXES
 from ..sizes import mib
 from . import dumps, flame, live
@@ -64,9 +65,9 @@ def kind_of(request: Request, profile: pprof.Profile) -> str:
     return "alloc" if request.is_alloc or profile.total("inuse_space") < least else "inuse"
 
 
-def perf_map_of(pid: int | None) -> Path | None:
+def perf_map_of(pid: int | None) -> PerfMap | None:
     """The names of functions that a virtual machine has made, if it wrote them."""
-    return Path(f"/tmp/perf-{pid}.map") if pid is not None else None
+    return PerfMap(Path(f"/tmp/perf-{pid}.map")) if pid is not None else None
 
 
 def what_of(kind: str, profile: pprof.Profile) -> str:

@@ -24,6 +24,7 @@ from .. import control, elf, pprof, symbols
 from ..errors import Failed, OwnFailure
 from ..explain import mappings
 from ..foreign import files
+from ..foreign.perf_map import PerfMap
 from ..live import layout as layouts
 from ..live import report
 from ..live.memory import PAGE_BYTES, Memory, Unreadable, contradictions
@@ -269,13 +270,19 @@ def root_of(pid: int) -> Path:
     return root
 
 
-def perf_map_of(pid: int, root: Path) -> Path:
+def perf_map_of(pid: int, root: Path) -> PerfMap:
     """By the number that the process has in its own namespace."""
-    own = pid
+    status = ""
     with contextlib.suppress(OSError):
-        found = re.search(r"^NSpid:.*\s(\d+)$", Path(f"/proc/{pid}/status").read_text(), re.M)
-        own = int(found.group(1)) if found else pid
-    return root / "tmp" / f"perf-{own}.map"
+        status = files.read_proc(pid, "status").decode(errors="replace")
+
+    def last_of(key: str) -> int | None:
+        """The last number of a line: of Uid and Gid, that of files which the process makes."""
+        found = re.search(rf"^{key}:.*\s(\d+)$", status, re.M)
+        return int(found.group(1)) if found else None
+
+    path = root / "tmp" / f"perf-{last_of('NSpid') or pid}.map"
+    return PerfMap(path, last_of("Uid"), last_of("Gid"))
 
 
 # ---- the profile ----
