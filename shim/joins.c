@@ -48,9 +48,20 @@ static void end(struct ps_thread_record *record, bool has_ended) {
     errno = saved_errno;
 }
 
-PS_EXPORT int pthread_join(pthread_t thread, void **result) {
+static join *find_join(void) {
     static void *x_next;
-    join *next = (join *)ps_next_function(&x_next, "pthread_join");
+    return (join *)ps_next_function(&x_next, "pthread_join");
+}
+
+void ps_background_join(pthread_t ended) {
+    join *next = find_join();
+    if (next != NULL) {
+        (void)next(ended, NULL);
+    }
+}
+
+PS_EXPORT int pthread_join(pthread_t thread, void **result) {
+    join *next = find_join();
     if (next == NULL) {
         return ENOSYS;
     }

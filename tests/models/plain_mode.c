@@ -7,6 +7,7 @@
 #include "pools/engine/heap/background.h"
 #include "pools/engine/heap/class_cache.h"
 #include "pools/engine/heap/cpu_cache.h"
+#include "pools/engine/heap/exhausted.h"
 #include "pools/engine/heap/free_list.h"
 #include "pools/engine/heap/maintenance.h"
 #include "pools/engine/heap/mode.h"
@@ -41,6 +42,22 @@ void ps_mode_ignores_heap(struct ps_heap *heap) { (void)heap; }
 void ps_mode_ignores_class(struct ps_heap *heap, uint32_t class_index) {
     (void)heap, (void)class_index;
 }
+
+/* There is one class. */
+void *ps_exhausted_take_longer(struct ps_heap *heap, uint32_t class_index, size_t bytes) {
+    (void)heap, (void)class_index, (void)bytes;
+    return NULL;
+}
+
+void *ps_exhausted_take_any(struct ps_heap *heap, uint32_t class_index, size_t bytes) {
+    heap->is_exhausted = true;
+    void *block = ps_class_take(heap, class_index);
+    block = block != NULL ? block : ps_plain_refill(heap, &heap->bins[class_index], bytes);
+    heap->is_exhausted = false;
+    return block;
+}
+
+void *ps_exhausted_note(void *block) { return block; }
 
 ptrdiff_t ps_rseq_offset;
 

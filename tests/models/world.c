@@ -9,6 +9,7 @@
 #include "pools/engine/heap/limit.h"
 #include "pools/engine/os/fatal.h"
 #include "pools/engine/os/lock.h"
+#include "pools/engine/page/medium.h"
 #include "pools/engine/page/metadata.h"
 #include "pools/engine/page/node.h"
 #include "pools/engine/page/page_cache.h"
@@ -145,6 +146,11 @@ void ps_page_cache_give(struct ps_run *run) {
     is_out[index] = false;
     out_count--;
     ps_lock_release(&cache_lock);
+}
+
+struct ps_run *ps_medium_lend(size_t granules, size_t *at) {
+    (void)granules, (void)at;
+    return NULL;
 }
 
 void ps_page_cache_walk(void (*visit)(struct ps_slot *slot, void *context), void *context) {

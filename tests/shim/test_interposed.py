@@ -196,8 +196,10 @@ static void *use(void *seed) {
 
 static void use_in_threads(void) {
     pthread_t threads[THREADS];
+    pthread_attr_t usual;
+    CLAIM(pthread_attr_init(&usual) == 0);
     for (uintptr_t i = 0; i < THREADS; i++) {
-        CLAIM(pthread_create(&threads[i], NULL, use, (void *)(i + 2)) == 0);
+        CLAIM(pthread_create(&threads[i], i == 0 ? &usual : NULL, use, (void *)(i + 2)) == 0);
     }
     for (int i = 0; i < THREADS; i++) {
         CLAIM(pthread_join(threads[i], NULL) == 0);

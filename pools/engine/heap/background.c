@@ -181,6 +181,8 @@ static void *run(void *unused) {
 
 /* ---- its start and end ---- */
 
+__attribute__((weak)) void ps_background_join(pthread_t ended) { (void)pthread_join(ended, NULL); }
+
 /* PHASE_BUSY: notes the process. Without a word that tells it from its children it is taken for
  * each of them. */
 static void note_process(void) {
@@ -198,7 +200,7 @@ static void join(void) {
     int state;
     if (process == NULL || ps_load_relaxed(process) != 0) { /* relaxed: PHASE_BUSY */
         (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
-        (void)pthread_join(thread, NULL);
+        ps_background_join(thread);
         (void)pthread_setcancelstate(state, NULL);
     }
 }

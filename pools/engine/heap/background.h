@@ -132,6 +132,10 @@ typedef uint32_t ps_background_job(uint64_t now_ms);
 typedef int ps_background_create(pthread_t *thread, const pthread_attr_t *attributes,
                                  void *(*routine)(void *), void *argument);
 
+/* Waits for the end of the thread, by libc's pthread_join. A program that interposes that defines
+ * this function, too. */
+PS_HOOK void ps_background_join(pthread_t ended);
+
 /* Starts the thread unless it runs, and waits until it does, or for 100 ms. Any thread, outside of
  * malloc; the engine has started. A refusal by the system has no effect. */
 void ps_background_start(ps_background_create *create, ps_background_job *job);

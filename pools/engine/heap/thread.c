@@ -129,8 +129,9 @@ static bool will_end(void) {
 
 __attribute__((weak)) void ps_thread_begun_by_itself(void) {}
 
-/* The first thread, or one that was not announced and allocates for the first time, counts from here
- * on. Not before a free: libc frees memory of a thread after its destructors. No call is under way.
+/* The first thread, or one that was not announced and allocates for the first time, counts from
+ * here on. Not before a free: libc frees memory of a thread after its destructors. No call is under
+ * way.
  */
 static void begin_by_itself(void) {
     if (will_end()) {
@@ -247,7 +248,8 @@ PS_COLD struct ps_heap *ps_heap_acquire(void) {
         ps_store_relaxed(&heap->x_thread_pointer, ps_thread_pointer());
         ps_mode.hook.thread_start(heap);
         if (!ps_thread.has_begun) {
-            ps_thread_leave(); /* the next may allocate; the heap is not attached: it is not taken */
+            ps_thread_leave(); /* the next may allocate; the heap is not attached: it is not taken
+                                */
             begin_by_itself();
             ps_thread_enter();
         }

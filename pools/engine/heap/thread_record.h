@@ -72,8 +72,8 @@ void ps_thread_record_detach(pthread_t thread);
 
 /* ---- registry lock held ---- */
 
-/* Attaches a heap to the calling thread: it may be taken, unless the thread's memory may be released
- * without a join. */
+/* Attaches a heap to the calling thread: it may be taken, unless the thread's memory may be
+ * released without a join. */
 void ps_thread_record_attach(struct ps_heap *heap);
 void ps_thread_record_forget_heap(struct ps_heap *heap);
 

@@ -1,6 +1,6 @@
 // sources: shim/stats.c shim/stats_table.c shim/stats_json.c
 // sources: shim/stats_live.c
-// sources: shim/exit_output.c
+// sources: shim/exit_output.c shim/report_open.c
 // libc: glibc
 // sources: shim/process.c shim/config.c shim/config_number.c shim/config_value.c
 // sources: shim/config_report.c shim/environment.c shim/text.c

@@ -197,8 +197,8 @@ static void begins_and_stops(void) {
     ps_background_stop();
 }
 
-/* As the wrapper of pthread_create: the program's thread is noted before it exists, and may not have
- * begun when the background thread is started. */
+/* As the wrapper of pthread_create: the program's thread is noted before it exists, and may not
+ * have begun when the background thread is started. */
 static void starts_and_looks(void) {
     ps_background_thread_created();
     ps_background_start(create, work);

@@ -3,8 +3,8 @@
  * Heaps that are taken from their threads (thread.h): the first thread of each scenario has a heap,
  * was idle, and calls at any moment while the second searches for idle heaps. In every order, no
  * block belongs to two threads, none is lost, and a thread that needs a heap gets one; the medium
- * blocks that wait in a heap have no protection but that of the heap. Nothing is written to the words
- * of a thread that has been joined. Sources and faults to find: take.model.
+ * blocks that wait in a heap have no protection but that of the heap. Nothing is written to the
+ * words of a thread that has been joined. Sources and faults to find: take.model.
  */
 #include "pools/engine/heap/class_cache.h"
 #include "pools/engine/heap/fast_path.h"
@@ -240,7 +240,8 @@ static void joins(void) {
     do {
         zero = 0;
         explore_until_zero(&x_not_ended);
-    } while (!ps_cas_strong_acquire(&x_not_ended, &zero, 1u)); /* a load could read an older value */
+    } while (
+        !ps_cas_strong_acquire(&x_not_ended, &zero, 1u)); /* a load could read an older value */
     memset(&reused, 0xee, sizeof reused);
     ps_thread_of[1] = reused;
     ps_thread_joined(joined, true);
