@@ -86,7 +86,7 @@ static void start_background(void) {
     }
 }
 
-/* Where a program's thread starts. */
+/* The start routine of a program's thread. */
 static void *run_thread(void *argument) {
     struct ps_thread_record *record = argument;
     void *(*routine)(void *) = (void *(*)(void *))record->routine;
@@ -95,7 +95,7 @@ static void *run_thread(void *argument) {
     return routine(routine_argument);
 }
 
-/* Where a thread of ISO C starts. */
+/* That of a thread of ISO C. */
 static int run_c11_thread(void *argument) {
     struct ps_thread_record *record = argument;
     thrd_start_t routine = (thrd_start_t)record->routine;

@@ -146,3 +146,11 @@ def test_paths_lead_where_they_led(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         assert (Path(name)).read_bytes() == content
     assert sorted(os.listdir(tmp_path / "a")) == ["b", "v", "x", "y", "z"]
     assert sorted(os.listdir(tmp_path / "a" / "b")) == ["w", "x"]
+
+
+@pytest.mark.parametrize("name", ["/", ".", "a/..", "a"])
+def test_a_directory_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    (tmp_path / "a").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(BadRequest, match="is a directory"):
+        files.check_writable(Path(name))

@@ -14,7 +14,6 @@
 #include "pools/engine/heap/slow_path.h"
 #include "pools/engine/os/bytes.h"
 
-
 static PS_COLD void *refill_sampled(struct ps_heap *heap, struct ps_bin *bin, size_t bytes) {
     uint32_t class_index = (uint32_t)(bin - heap->bins);
     if (ps_guard_is_due(&heap->guard) && heap == ps_thread_own()) {

@@ -5,7 +5,7 @@
  *
  *   - A record exists before its thread does. It is listed by the address of the words when the
  *     thread begins or when pthread_create returns, whichever comes first: before a handle of the
- *     thread is known to anybody who could join it.
+ *     thread is known to a thread that could join it.
  *   - The destructor of the thread's key removes it: the thread has given up its heap.
  *   - A thread that ends by the system call `exit` runs no destructor. Its record is still listed
  *     when libc joins it, or when the next thread begins on the same memory: it is lost, and its

@@ -21,6 +21,7 @@ from ..callsites import Frame
 from ..compare.processes import descendants, read_family
 from ..errors import Failed, OwnFailure
 from ..folds import Folds
+from ..foreign.perf_map import owned_by
 from .account import Account, Book, copied_bytes
 from .mappings import command_of
 
@@ -179,7 +180,7 @@ class Watch:
             for address in {address for stack in stacks for address in stack}
         }
         profile = pprof.Profile(samples=[pprof.Sample(tuple(locations.values()), ())])
-        found = symbols.names_of(profile, Path(f"/tmp/perf-{pid}.map"))
+        found = symbols.names_of(profile, owned_by(pid, Path(f"/tmp/perf-{pid}.map")))
         self.notes = found.notes
         return {stack: found.frames_of(locations[one] for one in stack) for stack in stacks}
 

@@ -122,6 +122,8 @@ def parent_of(path: Path) -> Iterator[tuple[int, str]]:
     try:
         while walk.words and walk.step():
             pass
-        yield walk.folder, walk.words[0] if walk.words else "."
+        if not walk.words:  # "/", or "a/.."
+            raise IsADirectoryError(errno.EISDIR, "is a directory")
+        yield walk.folder, walk.words[0]
     finally:
         os.close(walk.folder)

@@ -55,6 +55,15 @@ class PerfMap:
         return parse(data)
 
 
+def owned_by(pid: int, path: Path) -> PerfMap:
+    """Of a process, or one that has ended."""
+    try:
+        found = os.stat(f"/proc/{pid}")
+    except OSError:
+        return PerfMap(path)
+    return PerfMap(path, found.st_uid, found.st_gid)
+
+
 def parse(data: bytes) -> list[tuple[int, int, str]]:
     """Lines of "START LENGTH NAME", in hexadecimal; others are left out."""
     found = []

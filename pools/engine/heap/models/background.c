@@ -8,11 +8,12 @@
 #include "pools/engine/heap/background.h"
 #include "pools/engine/heap/heap.h"
 #include "pools/engine/os/os.h"
+#include "pools/engine/os/signals.h"
 #include "pools/engine/page/medium.h"
 #include "pools/engine/page/retention.h"
 
 #include <explore.h>
-#include <signal.h>
+#include <pthread.h>
 
 #define INCARNATIONS 2
 #define STEP_MS 400 /* two of them without work are silence */
@@ -70,15 +71,17 @@ int pthread_attr_destroy(pthread_attr_t *attributes) {
     return 0;
 }
 
-int pthread_sigmask(int how, const sigset_t *wanted, sigset_t *before) {
-    (void)how, (void)wanted, (void)before;
+int pthread_setcancelstate(int state, int *before) {
+    (void)state, (void)before;
     return 0;
 }
 
-int sigfillset(sigset_t *set) {
+uint64_t ps_signals_block(uint64_t set) {
     (void)set;
     return 0;
 }
+
+void ps_signals_set_blocked(uint64_t set) { (void)set; }
 
 static void until(uint32_t *word) {
     uint32_t zero;
