@@ -7,6 +7,9 @@
 #include "tests/unit/sleeper.h"
 
 #include "pools/engine/harden/hard.h"
+#include "pools/engine/heap/mode.h"
+
+#include <sys/mman.h>
 
 static void start(uint32_t level) {
     engine_config.harden = level;
@@ -68,6 +71,39 @@ static void check_streak(uint32_t level) {
 
 FRESH_TEST(frees_in_order_go_on_without_the_heap_at_level_1) { check_streak(1); }
 FRESH_TEST(frees_in_order_go_on_without_the_heap_at_level_2) { check_streak(2); }
+
+static void (*free_block)(struct ps_span *span, void *block, uintptr_t owner_key);
+static int frees;
+
+static void free_inside(struct ps_span *span, void *block, uintptr_t owner_key) {
+    CHECK(ps_thread_is_inside());
+    frees++;
+    free_block(span, block, owner_key);
+}
+
+/* The mode is protected once the engine has started. */
+static void open_mode(void) {
+    uintptr_t page = (uintptr_t)&ps_mode & ~(uintptr_t)(ps_os_page_bytes() - 1);
+    REQUIRE(mprotect((void *)page, sizeof ps_mode + (uintptr_t)&ps_mode - page,
+                     PROT_READ | PROT_WRITE) == 0);
+}
+
+/* Otherwise the heap could be taken in the middle of one. */
+FRESH_TEST(each_free_that_is_late_is_made_within_a_call) {
+    start(1);
+    start_sleeper_in_streak();
+    be_active(IDLE_MS);
+    CHECK_PTR_EQ(heap_of_sleeper(), NULL);
+    worker_do(&sleeper, store_late, blocks);
+    open_mode();
+    free_block = ps_mode.entry.free_block;
+    ps_mode.entry.free_block = free_inside;
+    worker_do(&sleeper, acquire_heap, NULL);
+    CHECK_CMP(frees, >, 1);
+    ps_mode.entry.free_block = free_block;
+    wake_and_stop();
+    check_all_is_back();
+}
 
 /* The block on the way into an asked heap lies in the span of the streak that is open there. */
 static void free_last(void *which) {

@@ -151,16 +151,7 @@ FRESH_TEST(a_thread_that_trims_keeps_its_heap) {
     check_live_blocks(0);
 }
 
-/* What a thread does that was stopped between the two instructions of such a free. */
-static void store_late(void *which) {
-    struct live_block *mine = which;
-    struct live_block *next = &mine[BLOCKS / 2];
-    CHECK(live_is_intact(next, next->bytes));
-    ps_thread.streak_next = (char *)next->address + ps_thread.streak_step;
-    next->address = NULL;
-}
-
-FRESH_TEST(a_free_that_is_late_is_made_again) {
+FRESH_TEST(frees_that_are_late_are_made_again) {
     start_sleeper_in_streak();
     struct ps_heap *heap = heap_of_sleeper();
     REQUIRE(heap->streak_span != NULL);

@@ -85,6 +85,7 @@ static void free_late(const struct late_streak *late) {
      * address may have become another block's. Ends: each step was a call of free. */
     for (char *block = late->from; block != NULL && block != late->next; block += late->step) {
         struct ps_span *span = ps_span_at(block);
+        ps_thread_enter(); /* the one before may have left */
         ps_mode.entry.free_block(span, block, ps_load_relaxed(&span->x_owner)); /* as in free */
     }
 }
