@@ -8,6 +8,7 @@
 #include "pools/engine/heap/free_list.h"
 
 #include "pools/engine/base/bits.h"
+#include "pools/engine/heap/confirm.h"
 #include "pools/engine/heap/heap.h"
 #include "pools/engine/heap/mode.h"
 #include "pools/engine/heap/refill.h"
@@ -41,8 +42,10 @@ PS_NOINLINE void *ps_heap_pop_last(struct ps_span *source) {
 }
 
 bool ps_heap_is_free(const struct ps_span *span, const void *block) {
-    return ps_span_is_listed(span, block) || ps_span_is_unhanded(span, block) ||
-           ps_link_is_marked(block);
+    if (ps_span_is_unhanded(span, block) || ps_link_is_marked(block)) {
+        return true;
+    }
+    return ps_span_is_listed(span, block) && ps_confirm_is_listed(span, block);
 }
 
 /* ---- free streaks ---- */

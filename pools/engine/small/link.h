@@ -15,8 +15,8 @@
  *   - Taking a block off a list clears its link, moving it to another list stores the link anew,
  *     and a reset changes the salt. So a block whose first word decodes to a near link is on a
  *     list, and a free of it is a double free, whatever happened in between and on whichever
- *     thread. Any other word passes with a probability of 2^-48, and the link must then also lead
- *     to a block.
+ *     thread, unless the program copied the word: heap/confirm.h tells. Any other word passes with
+ *     a probability of 2^-48, and the link must then also lead to a block.
  *   - An overwritten word decodes to a far address, with the same probability of error.
  *
  * (The check that a link is near follows the secure builds of snmalloc and mimalloc; encoding with

@@ -68,10 +68,9 @@ class Watch:
         self.code: dict[tuple[int, int], pprof.Mapping] = {}  # by process and address
         self.refusal = ""  # why a process could not be read
         self.folds = Folds()
-        self.notes: list[str] = []  # of names that are missing
         self.has_ended = False  # a process of --pid, while it was watched
         self.kernel_peak = 0  # bytes resident of the largest process of a command that has ended
-        self.notes: list[str] = []  # on what was not watched
+        self.notes: list[str] = []  # on what was not watched, and names that are missing
 
     def wait_s(self, cost_s: float) -> float:
         """Until the next sample."""
@@ -181,7 +180,7 @@ class Watch:
         }
         profile = pprof.Profile(samples=[pprof.Sample(tuple(locations.values()), ())])
         found = symbols.names_of(profile, owned_by(pid, Path(f"/tmp/perf-{pid}.map")))
-        self.notes = found.notes
+        self.notes += [note for note in found.notes if note not in self.notes]
         return {stack: found.frames_of(locations[one] for one in stack) for stack in stacks}
 
 
