@@ -67,6 +67,7 @@ static void *mix(void *argument) {
 }
 
 static void start(pthread_t *threads, void *(*run)(void *), size_t first, size_t count) {
+    ps_engine_start(); /* as in a program, before it has threads */
     for (size_t i = first; i < first + count; i++) {
         REQUIRE(pthread_create(&threads[i], NULL, run, (void *)(i + 1)) == 0);
     }
