@@ -167,6 +167,7 @@ FRESH_TEST(spans_from_before_are_shared_when_there_are_many_threads) {
     worker_do(&other, acquire_heap, NULL);
     CHECK_CMP(owner_of(block), >, PS_KEY_ORPHAN);
     worker_start(&third);
+    worker_do(&third, acquire_heap, NULL);
     fake_os_advance_ms(2 * PS_RETENTION_SCAN_MS);
     worker_do(&owner, tick, NULL);
     CHECK_EQ(owner_of(block), PS_KEY_ORPHAN);
