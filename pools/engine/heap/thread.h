@@ -33,6 +33,7 @@
  * three stores; the state of a thread in /proc does not reveal a handler that waits inside of
  * malloc.
  *
+ * A heap is taken only from an announced thread that is not being joined (thread_record.h).
  * Recorded heaps are not taken: they count the calls of one thread. Taking a hardened heap ends its
  * quarantine: the blocks return to their spans. Lock: the registry's. Callers: start.c,
  * slow_path.c, detached.c, maintenance.c.
