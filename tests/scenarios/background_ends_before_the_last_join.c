@@ -14,6 +14,7 @@
 #include <threads.h>
 
 #define WAYS 5
+#define PAUSES 20 /* the work that is left takes 1/32 of the time at most */
 
 static int wait_in_c11(void *unused) { return tasks_wait(unused) != NULL; }
 
@@ -30,6 +31,9 @@ static void create_and_join(int way) {
     tasks_await(3, 1);
     CLAIM(pthread_tryjoin_np(thread, NULL) == EBUSY);
     CLAIM(tasks_list().background != 0);
+    for (int i = 0; i < PAUSES; i++) {
+        tasks_pause();
+    }
     pthread_barrier_wait(&tasks_may_end);
     switch (way) {
     case 0:
