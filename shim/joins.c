@@ -33,11 +33,12 @@ static struct ps_thread_record *begin(pthread_t thread) {
 }
 
 /*
- * After it. A thread that is cancelled in between, or leaves by longjmp, leaves the other one's
- * record as in a join: the heap of that is not taken.
+ * After it, with its result, which is returned. A thread that is cancelled in between, or leaves by
+ * longjmp, leaves the other one's record as in a join: the heap of that is not taken.
  */
-static void end(struct ps_thread_record *record, bool has_ended) {
+static int end(struct ps_thread_record *record, int result, int success) {
     int saved_errno = errno;
+    bool has_ended = result == success;
     if (record != NULL) {
         ps_thread_joined(record, has_ended);
     }
@@ -46,6 +47,7 @@ static void end(struct ps_thread_record *record, bool has_ended) {
         ps_heap_catch_up();
     }
     errno = saved_errno;
+    return result;
 }
 
 static join *find_join(void) {
@@ -66,9 +68,7 @@ PS_EXPORT int pthread_join(pthread_t thread, void **result) {
         return ENOSYS;
     }
     struct ps_thread_record *record = begin(thread);
-    int error = next(thread, result);
-    end(record, error == 0);
-    return error;
+    return end(record, next(thread, result), 0);
 }
 
 PS_EXPORT int pthread_tryjoin_np(pthread_t thread, void **result) {
@@ -78,9 +78,7 @@ PS_EXPORT int pthread_tryjoin_np(pthread_t thread, void **result) {
         return ENOSYS;
     }
     struct ps_thread_record *record = begin(thread);
-    int error = next(thread, result);
-    end(record, error == 0);
-    return error;
+    return end(record, next(thread, result), 0);
 }
 
 PS_EXPORT int pthread_timedjoin_np(pthread_t thread, void **result, const struct timespec *until) {
@@ -90,9 +88,7 @@ PS_EXPORT int pthread_timedjoin_np(pthread_t thread, void **result, const struct
         return ENOSYS;
     }
     struct ps_thread_record *record = begin(thread);
-    int error = next(thread, result, until);
-    end(record, error == 0);
-    return error;
+    return end(record, next(thread, result, until), 0);
 }
 
 PS_EXPORT int pthread_clockjoin_np(pthread_t thread, void **result, clockid_t clock,
@@ -103,9 +99,7 @@ PS_EXPORT int pthread_clockjoin_np(pthread_t thread, void **result, clockid_t cl
         return ENOSYS;
     }
     struct ps_thread_record *record = begin(thread);
-    int error = next(thread, result, clock, until);
-    end(record, error == 0);
-    return error;
+    return end(record, next(thread, result, clock, until), 0);
 }
 
 PS_EXPORT int thrd_join(thrd_t thread, int *result) {
@@ -115,9 +109,7 @@ PS_EXPORT int thrd_join(thrd_t thread, int *result) {
         return thrd_error;
     }
     struct ps_thread_record *record = begin(thread);
-    int error = next(thread, result);
-    end(record, error == thrd_success);
-    return error;
+    return end(record, next(thread, result), thrd_success);
 }
 
 PS_EXPORT int pthread_detach(pthread_t thread) {

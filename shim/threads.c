@@ -133,7 +133,7 @@ static struct ps_thread_record *announce(const pthread_attr_t *attributes) {
 }
 
 /* After it, if there is a record. */
-static void settle(struct ps_thread_record *record, bool is_created, pthread_t thread) {
+static void settle(struct ps_thread_record *record, bool is_created, const pthread_t *thread) {
     if (is_created) {
         ps_thread_record_created(record, thread);
         start_background();
@@ -156,7 +156,7 @@ PS_EXPORT int pthread_create(pthread_t *restrict thread, const pthread_attr_t *r
     record->routine = (void (*)(void))routine;
     record->argument = argument;
     int error = create(thread, attributes, run_thread, record);
-    settle(record, error == 0, error == 0 ? *thread : pthread_self());
+    settle(record, error == 0, thread);
     return error;
 }
 
@@ -172,7 +172,7 @@ PS_EXPORT int thrd_create(thrd_t *thread, thrd_start_t routine, void *argument) 
     record->routine = (void (*)(void))routine;
     record->argument = argument;
     int result = create(thread, run_c11_thread, record);
-    settle(record, result == thrd_success, result == thrd_success ? *thread : pthread_self());
+    settle(record, result == thrd_success, thread);
     return result;
 }
 

@@ -36,7 +36,7 @@ static inline pthread_t announced_create_on(const pthread_attr_t *attributes,
     record->routine = (void (*)(void))routine;
     record->argument = argument;
     REQUIRE(pthread_create(&thread, attributes, announced_run, record) == 0);
-    ps_thread_record_created(record, thread);
+    ps_thread_record_created(record, &thread);
     return thread;
 }
 

@@ -157,6 +157,20 @@ FRESH_TEST(a_thread_that_was_not_announced_gets_no_heap_by_a_free) {
     ps_heap_free(block);
 }
 
+/* The thread may have freed the memory of its handle by then. */
+FRESH_TEST(a_handle_is_not_read_once_the_thread_has_begun) {
+    pthread_t thread;
+    ps_engine_start();
+    struct ps_thread_record *made = ps_thread_record_make(false, false);
+    made->routine = (void (*)(void))do_nothing;
+    ps_background_thread_created();
+    REQUIRE(pthread_create(&thread, NULL, announced_run, made) == 0);
+    REQUIRE(pthread_join(thread, NULL) == 0);
+    CHECK_EQ(made->references, 1);
+    ps_thread_record_created(made, NULL);
+    CHECK_EQ(made->references, 0);
+}
+
 FRESH_TEST(a_thread_that_was_not_created_needs_no_record) {
     ps_engine_start();
     struct ps_thread_record *first = ps_thread_record_make(false, false);

@@ -131,10 +131,10 @@ struct ps_thread_record *ps_thread_record_make(bool is_on_own_stack, bool is_det
     return record;
 }
 
-void ps_thread_record_created(struct ps_thread_record *record, pthread_t thread) {
+void ps_thread_record_created(struct ps_thread_record *record, const pthread_t *thread) {
     ps_registry_acquire();
     if (!record->is_listed && !record->has_ended) {
-        list(record, words_of(thread));
+        list(record, words_of(*thread)); /* it takes the lock before the program's routine */
     }
     release(record);
     ps_registry_release();

@@ -48,8 +48,8 @@ struct ps_thread_record {
 struct ps_thread_record *ps_thread_record_make(bool is_on_own_stack, bool is_detached);
 
 /* Called by the creator: the thread exists; or it does not. Both release the creator's reference.
- */
-void ps_thread_record_created(struct ps_thread_record *record, pthread_t thread);
+ * *thread is read only if the thread has not begun: later it may free that memory. */
+void ps_thread_record_created(struct ps_thread_record *record, const pthread_t *thread);
 void ps_thread_record_dropped(struct ps_thread_record *record);
 
 /* Called by the thread when it begins. Returns the heap of a lost thread that had the same memory,

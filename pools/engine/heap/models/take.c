@@ -222,7 +222,8 @@ static void set_up_record(void) {
     ps_thread_of[1].record = record;
     record->heap = owner;
     owner->record = record;
-    ps_thread_record_created(record, (pthread_t)&ps_thread_of[1]);
+    pthread_t thread = (pthread_t)&ps_thread_of[1];
+    ps_thread_record_created(record, &thread);
 }
 
 static void frees(void) { end(0); }
