@@ -21,7 +21,6 @@
 #include "pools/engine/heap/start.h"
 #include "pools/engine/heap/surplus.h"
 #include "pools/engine/heap/thread.h"
-#include "pools/engine/os/clock.h"
 #include "pools/engine/os/os.h"
 #include "pools/engine/page/medium.h"
 #include "pools/engine/page/purge.h"
@@ -37,6 +36,7 @@
 /* A thread that catches up with the background thread's work does that for at most 1/32 of the
  * time; with a longer purge delay than this, not at all: memory is to stay. */
 #define CATCH_UP_SHARE 32
+#define CATCH_UP_STEP_US 1000 /* of a step that finds little to release, at most */
 #define CATCH_UP_DELAY_MS 10000
 
 /* Between two steps of the background thread. The purge has steps for an eighth to a half of the
@@ -230,26 +230,22 @@ bool ps_heap_may_catch_up(void) {
     return ps_retention_usual_delay_ms() <= CATCH_UP_DELAY_MS && ps_os_now_us() >= next_catch_up_us;
 }
 
-/* The processor time of the calling thread: time in which it does not run costs the program
- * nothing. */
-static uint64_t own_time_us(void) {
-    struct timespec time;
-    ps_clock_read(CLOCK_THREAD_CPUTIME_ID, &time);
-    return (uint64_t)time.tv_sec * 1000000 + (uint64_t)time.tv_nsec / 1000;
-}
-
 void ps_heap_catch_up(void) {
     uint64_t now_ms = ps_os_now_ms();
-    uint64_t start_us = own_time_us();
+    uint64_t start_us = ps_os_now_us();
+    uint64_t most_us =
+        0; /* at a GiB per second: the rest is time in which the thread did not run */
     uint64_t bytes;
     bool has_more;
     ps_thread_enter();
     do { /* ends: no other thread frees memory */
         bytes = release_some();
         has_more = ps_orphan_purge_tick(now_ms, true, &bytes);
+        most_us += CATCH_UP_STEP_US + (bytes >> 10);
     } while (bytes != 0 || has_more);
     ps_thread_leave();
-    next_catch_up_us = ps_os_now_us() + (own_time_us() - start_us) * CATCH_UP_SHARE;
+    uint64_t end_us = ps_os_now_us();
+    next_catch_up_us = end_us + ps_min(end_us - start_us, most_us) * CATCH_UP_SHARE;
 }
 
 /* Collects the returned blocks of spans with room; releases drained ones. */
