@@ -37,6 +37,13 @@
 #define PS_NORETURN __attribute__((noreturn))
 /* Reads what lies beside variables, as an address that may be wrong says. */
 #define PS_READS_ANYTHING __attribute__((no_sanitize("address")))
+/* Of an inline function that reads what another thread may be writing without a lock, and whose
+ * caller confirms what it found before it acts on it. */
+#if defined(__SANITIZE_THREAD__)
+#define PS_RACING static __attribute__((noinline, no_sanitize("thread")))
+#else
+#define PS_RACING PS_INLINE
+#endif
 /* Marks a function that this layer calls and another layer defines. A test asserts that no other
  * function is declared outside of the folder that defines it. */
 #define PS_HOOK

@@ -52,10 +52,6 @@ void ps_hard_start(const struct ps_config *config) {
 
 static size_t room_of(const struct ps_span *span) { return span->block_bytes - PS_CANARY_BYTES; }
 
-bool ps_hard_is_intact(const struct ps_span *span, const void *block) {
-    return ps_canary_is_intact(block, room_of(span));
-}
-
 /* Requested bytes of the block; aborts when the bytes behind them were overwritten. */
 static size_t check_canary(const struct ps_span *span, const void *block) {
     if (PS_UNLIKELY(!ps_canary_is_intact(block, room_of(span)))) {
@@ -66,7 +62,7 @@ static size_t check_canary(const struct ps_span *span, const void *block) {
 
 /* True when a block may have been overrun: it is live, and has no canary. mark: its shadow byte,
  * which is read first: another block may be inaccessible. */
-PS_INLINE bool is_suspect(const void *block, const uint8_t *mark, size_t room) {
+PS_RACING bool is_suspect(const void *block, const uint8_t *mark, size_t room) {
     return ps_shadow_is(ps_shadow_read(mark), PS_SHADOW_LIVE) &&
            ps_canary_slack(block, room) > room;
 }

@@ -79,9 +79,6 @@ size_t ps_hard_usable(const struct ps_span *span, const void *block, enum ps_mis
 /* Resizes a live block in place. */
 void ps_hard_resize(const struct ps_span *span, void *block, size_t bytes);
 
-/* True when the canary of a live block, and the slack before it, are intact. */
-bool ps_hard_is_intact(const struct ps_span *span, const void *block);
-
 /* ---- hard_sweep.c ---- */
 
 /* Checks a block that another thread may be using; aborts when it was overwritten out of bounds or

@@ -11,6 +11,7 @@
  */
 #include "pools/engine/base/bits.h"
 #include "pools/engine/harden/hard.h"
+#include "pools/engine/harden/hard_canary.h"
 #include "pools/engine/harden/hard_large.h"
 #include "pools/engine/heap/background.h"
 #include "pools/engine/heap/free_list.h"
@@ -26,7 +27,7 @@
 #define LOOKS 3                        /* checks that must agree */
 
 /* True when a block is zero, except for a link of the span in its first word. */
-static bool is_zero(const struct ps_span *span, const void *block, size_t bytes) {
+PS_RACING bool is_zero(const struct ps_span *span, const void *block, size_t bytes) {
     const uint64_t *word = block;
     /* relaxed: another thread may be linking it. */
     uintptr_t link = (uintptr_t)ps_load_relaxed(&word[0]);
@@ -40,10 +41,11 @@ static bool is_zero(const struct ps_span *span, const void *block, size_t bytes)
 
 /* Returns a description if a block contradicts its shadow byte, or NULL, also if the shadow byte
  * changes meanwhile. */
-static const char *damage(const struct ps_span *span, const void *block, const uint8_t *mark) {
+PS_RACING const char *damage(const struct ps_span *span, const void *block, const uint8_t *mark) {
     uint8_t before = ps_shadow_read(mark);
     const char *what = NULL;
-    if (ps_shadow_is(before, PS_SHADOW_LIVE) && !ps_hard_is_intact(span, block)) {
+    if (ps_shadow_is(before, PS_SHADOW_LIVE) &&
+        !ps_canary_is_intact(block, span->block_bytes - PS_CANARY_BYTES)) {
         what = PS_MISUSE_OVERRUN;
     } else if (ps_shadow_is(before, PS_SHADOW_FREED) && !is_zero(span, block, span->block_bytes)) {
         what = PS_MISUSE_LATE_WRITE;
