@@ -130,6 +130,14 @@ def test_few_looks_at_a_command_are_too_short() -> None:
     assert cause(verdict.LOOKS_USUAL, surplus=16.0 * MIB) == "unknown"
 
 
+def test_few_looks_before_the_first_call_are_too_short() -> None:
+    accounts = [account_of(50.0 * MIB) for _ in range(verdict.LOOKS_LEAST)]
+    for one in accounts:
+        one.has_heap = one.has_calls = False
+    assert verdict.judge(history_of(accounts[1:], starter=1)).text.startswith("too short: ")
+    assert "made no call" in verdict.judge(history_of(accounts, starter=1)).text
+
+
 def test_a_reading_during_which_the_process_ended_does_not_count(monkeypatch: Any) -> None:
     """The kernel ends the list of mappings where the memory is given back."""
     book = account.Book(os.getpid())

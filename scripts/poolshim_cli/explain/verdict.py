@@ -365,7 +365,8 @@ def untold(history: History) -> Verdict | None:
     """Where no cause can be told, why."""
     watch, account = history.watch, history.account
     own = history.accounts(watch.moments)
-    if not any(one.has_calls for one in own):
+    is_few = watch.is_command and len(own) < LOOKS_LEAST  # perhaps before its first call
+    if not is_few and not any(one.has_calls for one in own):
         why = "it runs without the library"
         if account.has_heap:
             why = "it allocates nothing, or another allocator serves it"
@@ -373,9 +374,8 @@ def untold(history: History) -> Verdict | None:
             f"{history.name} made no call of poolshim: {why}",
             f"`poolshim doctor -- {history.name}` says more; its heap counts as mappings",
         )
-    is_few = len(own) < LOOKS_LEAST
     is_unseen = len(own) < LOOKS_USUAL and history.seen_peak < SEEN_SHARE * history.peak
-    if watch.is_command and (is_few or is_unseen or not history.is_steady):
+    if is_few or (watch.is_command and (is_unseen or not history.is_steady)):
         return too_short(
             f"its memory was read {len(own)} time{'s' * (len(own) != 1)} in {watch.span_s:.2f} s, "
             f"at most {mib(history.seen_peak)} of the {mib(history.peak)} at the peak"
