@@ -35,10 +35,10 @@
 #define PS_COPY(target)
 #endif
 #define PS_NORETURN __attribute__((noreturn))
-/* Reads what lies beside variables, as an address that may be wrong says. */
+/* For functions that read outside variables, at an address that may be wrong. */
 #define PS_READS_ANYTHING __attribute__((no_sanitize("address")))
-/* Of an inline function that reads what another thread may be writing without a lock, and whose
- * caller confirms what it found before it acts on it. */
+/* For inline functions that read without a lock, while another thread may write. Their callers
+ * confirm the value before they act on it. */
 #if defined(__SANITIZE_THREAD__)
 #define PS_RACING static __attribute__((noinline, no_sanitize("thread")))
 #else
@@ -67,12 +67,12 @@ PS_MODEL_THREAD;
 
 #define PS_CACHE_LINE 64
 
-/* For zeroed arrays of which few pages are touched, or none in most processes: they lie behind all
- * other variables, which then share few pages. The linker sorts by name: see cmake/shim.cmake. */
+/* For zeroed arrays whose pages are rarely touched: the linker places them after all other
+ * variables, which then share few pages. The linker sorts by name: see cmake/shim.cmake. */
 #define PS_SPARSE __attribute__((section(".bss.sparse")))
 
-/* For functions that each start or end of a process calls, in files whose code stands behind the
- * rest: see cmake/shim.cmake. */
+/* For functions that run at the start or end of each process, in files whose code is placed after
+ * the rest: see cmake/shim.cmake. */
 #define PS_AT_START __attribute__((section(".text")))
 
 /* Largest page size on this processor; the size of data that must have a page of its own. */
@@ -105,10 +105,10 @@ static inline void ps_cpu_relax(void) {
 #endif
 }
 
-/* Keeps the compiler from moving memory accesses across. */
+/* Prevents the compiler from moving memory accesses across. */
 #define PS_BARRIER() __asm__ volatile("" ::: "memory")
 
-/* Hides the origin of a value, so that the compiler keeps it instead of computing it again. */
+/* Hides the origin of a value, so that the compiler stores it instead of computing it again. */
 #define PS_OPAQUE(value) __asm__("" : "+r"(value))
 
 /* ---- assertions of checked builds ---- */

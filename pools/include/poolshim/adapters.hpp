@@ -25,8 +25,7 @@
 //     ps::resource<ps::slices> resource(pool);
 //     std::pmr::vector<std::pmr::string> names(&resource);
 //
-// Containers that die with a region, a frame or a stack's frame need not free what they hold
-// before:
+// Containers that die with a region, a frame or a stack's frame need not free their memory before:
 //     ps::no_free document(region);
 //     ps::resource<decltype(document)> resource(document);
 //     std::pmr::map<std::pmr::string, int> counts(&resource);
@@ -129,8 +128,8 @@ template <class Pool> class resource final : public std::pmr::memory_resource {
     detail::pool_reference<Pool> pool_;
 };
 
-// A container that is moved or swapped takes its pool along; one that is assigned to keeps its own;
-// a copy has the pool of the original.
+// A container that is moved or swapped takes its pool along; assignment does not change a
+// container's pool; a copy has the pool of the original.
 template <class T, class Pool> class allocator : private detail::pool_reference<Pool> {
     using base = detail::pool_reference<Pool>;
 
@@ -307,10 +306,10 @@ template <std::size_t Limit, class Small, class Large> class segregator {
     Large *large_;
 };
 
-// A pool that is freed as a whole, for what is not freed before that: deallocate does nothing, what
-// a container outgrows stays until the end of the region or the frame. Refers to the pool, which
-// outlives it, and is copied freely. Pools that want every block back (all but ps::region,
-// ps::frames and ps::stack with its scopes) keep the memory for ever. region.hpp has the form for
+// A pool that is freed as a whole, without frees before: deallocate does nothing, and memory that a
+// container outgrows is freed at the end of the region or the frame. Refers to the pool, which
+// outlives it, and is copied freely. Pools that need every block freed (all but ps::region,
+// ps::frames and ps::stack with its scopes) never reuse the memory. region.hpp has the form for
 // regions.
 template <class Pool> class no_free {
   public:

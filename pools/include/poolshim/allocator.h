@@ -14,11 +14,11 @@
  * passed. Size 0 gives a pointer of its own. NULL with ENOMEM when memory is exhausted, with EINVAL
  * for a bad alignment; nothing has changed then. free(NULL) does nothing.
  *
- * Threads: as the pool behind it; that of malloc serves any thread. Cost: one indirect call on top
- * of the pool's; where the pool is known, call it directly.
+ * Threads: as its pool; that of malloc serves any thread. Cost: one indirect call on top of the
+ * pool's; where the pool is known, call it directly.
  *
- * An allocator of one's own is a struct that begins with struct ps_allocator, and three functions,
- * of which realloc may be NULL: then blocks are moved. An allocator outlives its blocks.
+ * An allocator of one's own is a struct that begins with struct ps_allocator, and three functions.
+ * If realloc is NULL, blocks are moved. An allocator outlives its blocks.
  *
  * The shape, a table of functions with flags and a fallback from a static buffer to the heap, is
  * that of the mem_pool of Intersec's lib-common.
@@ -43,7 +43,7 @@ struct ps_allocator {
     /* block: not NULL, of old_bytes and this align. NULL: it is as it was. May itself be NULL. */
     void *(*realloc)(struct ps_allocator *allocator, void *block, size_t old_bytes,
                      size_t new_bytes, size_t align);
-    /* block: not NULL. Keeps errno. */
+    /* block: not NULL. Preserves errno. */
     void (*free)(struct ps_allocator *allocator, void *block, size_t bytes, size_t align);
     unsigned flags;
 };
@@ -85,8 +85,8 @@ static inline void ps_allocator_free(struct ps_allocator *allocator, void *block
     ps_allocator_free_aligned(allocator, block, bytes, PS_ALIGN_DEFAULT);
 }
 
-/* Changes the size of a block, which may move; contents up to the smaller size are kept. block:
- * NULL allocates. NULL: the block is as it was. */
+/* Changes the size of a block, which may move; contents up to the smaller size are preserved.
+ * block: NULL allocates. NULL: the block is as it was. */
 PS_API void *ps_allocator_realloc_aligned(struct ps_allocator *allocator, void *block,
                                           size_t old_bytes, size_t new_bytes, size_t align);
 static inline void *ps_allocator_realloc(struct ps_allocator *allocator, void *block,

@@ -27,19 +27,19 @@
  * The whole of it is in pools/examples/arena.c.
  *
  * Guarantees when the process ends in any way (kill -9, a crash, exit without close):
- *   - what a commit has returned PS_ARENA_OK for is in the file;
+ *   - a commit that has returned PS_ARENA_OK is in the file;
  *   - a commit under way is in the file as a whole or not at all;
- *   - what was written since is lost, allocations and the root included.
+ *   - later changes are lost, allocations and the root included.
  * Guarantees when the system stops (power cut, kernel crash):
- *   - with PS_ARENA_SYNC the same. A commit then waits up to three times for the disk (fdatasync);
+ *   - with PS_ARENA_SYNC the same. A commit then calls fdatasync up to three times;
  *   - without it commits may be lost, and since the system writes pages in any order, the file may
- *     be a mixture; PS_ARENA_VERIFY finds that. The disk must keep what fdatasync has promised; it
- *     may tear whatever was under way. If the very first header of a new file is torn, the file is
- *     refused; nothing was in it.
+ *     be a mixture; PS_ARENA_VERIFY finds that. The disk must preserve all writes before an
+ *     fdatasync; it may tear writes under way. If the very first header of a new file is torn, the
+ *     file is refused; it was still empty.
  *
- * Beside the file lies its journal, <file>-journal, from the first commit until a close that no
- * reader holds up. If it is there, it belongs to the file: copy both or neither. A journal of
- * another file is refused.
+ * Beside the file lies its journal, <file>-journal, from the first commit until a close without
+ * open readers. If it is there, it belongs to the file: copy both or neither. A journal of another
+ * file is refused.
  *
  * Opening checks version, byte order, length and the sums of header and journal, and changes
  * nothing until all are right. One of two damaged headers makes it read everything, as
@@ -48,9 +48,9 @@
  *
  * One writer at a time, by a lock on the file that ends with the process; any number of readers,
  * other processes too. A reader sees the last commit from when it opened (or called
- * ps_arena_refresh) and nothing later; it never waits for more than the moments in which a
- * commit's pages are put in their places, and the writer never waits for readers. But while a
- * reader is open, each commit writes all pages changed since it came: read and close, or refresh.
+ * ps_arena_refresh) and nothing later; it blocks only while a commit copies its pages into place,
+ * and the writer never blocks on readers. But while a reader is open, each commit writes all pages
+ * changed since the reader opened: read and close, or refresh.
  *
  * Threads: one at a time per arena. fork: the child may read what was committed; a commit in it is
  * refused; the writer's lock lasts until both have closed. Do not truncate or write the file.
@@ -60,8 +60,8 @@
  * read once and written twice, and 8 bytes per page of the arena that the kernel must report
  * (/proc/self/pagemap; without it every page is compared with the file).
  *
- * Misuse found: a second free and pointers that are no blocks, as in tlsf.h; they abort, and the
- * file stays at the last commit. PS_DEBUG=malloc does not apply: blocks must lie in the file.
+ * Misuse detected: a second free and pointers that are no blocks, as in tlsf.h; they abort, and the
+ * file contains the last commit. PS_DEBUG=malloc does not apply: blocks must lie in the file.
  *
  * The heap is TLSF (Masmano et al. 2004) over offsets. Private mapping with a journal of pages: as
  * in failure-atomic msync (Park, Kelly, Shen 2013); the journal's batch and the alternating
@@ -118,15 +118,15 @@ PS_API const char *ps_arena_explain(enum ps_arena_status status) PS_NOEXCEPT;
 
 /*
  * Opens an arena. arena: receives it, or NULL. path: of a regular file; symbolic links are
- * followed. flags: of ps_arena_flags. options: NULL for the defaults, not kept. On failure nothing
- * is open, and a file that was there is as it was. O(1), O(pages of the last commit) after a
- * process that did not close, O(file) with PS_ARENA_VERIFY.
+ * followed. flags: of ps_arena_flags. options: NULL for the defaults, not retained. On failure
+ * nothing is open, and a file that was there is as it was. O(1), O(pages of the last commit) after
+ * a process that did not close, O(file) with PS_ARENA_VERIFY.
  */
 PS_API enum ps_arena_status ps_arena_open(struct ps_arena **arena, const char *path, unsigned flags,
                                           const struct ps_arena_options *options) PS_NOEXCEPT;
 
-/* Drops what is not committed, and closes. All pointers into the arena end. NULL does nothing.
- * Keeps errno. */
+/* Drops uncommitted changes, and closes. All pointers into the arena become invalid. NULL does
+ * nothing. Preserves errno. */
 PS_API void ps_arena_close(struct ps_arena *arena) PS_NOEXCEPT;
 
 /*
@@ -144,7 +144,7 @@ PS_API enum ps_arena_status ps_arena_rollback(struct ps_arena *arena) PS_NOEXCEP
  * status of opening; after a failure only ps_arena_close and another try are allowed. */
 PS_API enum ps_arena_status ps_arena_refresh(struct ps_arena *arena) PS_NOEXCEPT;
 
-/* How many commits made what is seen; a writer's own changes are not counted. */
+/* The number of the commit that this process sees; a writer's own changes are not counted. */
 PS_API uint64_t ps_arena_sequence(const struct ps_arena *arena) PS_NOEXCEPT;
 
 /*
@@ -163,7 +163,7 @@ PS_API PS_OFFSET_FRESH void *ps_arena_alloc_aligned(struct ps_arena *arena, size
 PS_API PS_OFFSET_FRESH void *ps_arena_realloc(struct ps_arena *arena, void *payload,
                                               size_t bytes) PS_NOEXCEPT;
 
-/* payload: a block of this arena, or NULL, which does nothing. O(1). Keeps errno. */
+/* payload: a block of this arena, or NULL, which does nothing. O(1). Preserves errno. */
 PS_API void ps_arena_free(struct ps_arena *arena, void *payload) PS_NOEXCEPT;
 
 /* Bytes that may be used of a block; 0 for NULL. */
@@ -171,16 +171,17 @@ PS_API size_t ps_arena_usable_size(const struct ps_arena *arena, const void *pay
 
 /*
  * Makes the file and the arena at least `bytes` long. Moves the arena if it does not fit the
- * reserved addresses: pointers into it end, offsets stay. False and errno: nothing has changed.
- * It lasts from the next commit.
+ * reserved addresses: pointers into it become invalid, offsets remain valid. False and errno:
+ * nothing has changed. The new length is durable from the next commit.
  */
 PS_API bool ps_arena_extend(struct ps_arena *arena, size_t bytes) PS_NOEXCEPT;
 
-/* The offset from which everything else is found; 0 in a new arena. Part of what is committed. */
+/* The offset from which everything else is found; 0 in a new arena. Part of a commit. */
 PS_API ps_offset ps_arena_root(const struct ps_arena *arena) PS_NOEXCEPT;
 PS_API void ps_arena_set_root(struct ps_arena *arena, ps_offset root) PS_NOEXCEPT;
 
-/* The heap's heads, lists and bits: NULL when they agree, else what is wrong. O(blocks). */
+/* The heap's heads, lists and bits: NULL when they agree, else a description of the error.
+ * O(blocks). */
 PS_API const char *ps_arena_check(const struct ps_arena *arena) PS_NOEXCEPT;
 
 struct ps_arena_stats {
@@ -190,7 +191,7 @@ struct ps_arena_stats {
     size_t free_count;
     size_t free_bytes;
     size_t largest_free_bytes;
-    size_t pending_pages; /* of the last commit, that wait for readers to go */
+    size_t pending_pages; /* of the last commit, not yet in place because of readers */
 };
 /* O(blocks). */
 PS_API void ps_arena_stats(const struct ps_arena *arena, struct ps_arena_stats *stats) PS_NOEXCEPT;

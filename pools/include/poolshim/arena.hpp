@@ -16,8 +16,8 @@
  *
  * Data in an arena must make sense to another process at another address: no virtual
  * functions, no plain pointers or references, no handles; offset_ptr instead of T *. Standard
- * containers keep plain pointers inside and do not belong there. Destructors do not run when an
- * arena closes: its objects live on.
+ * containers contain plain pointers and do not belong there. Destructors do not run when an arena
+ * closes: its objects live on.
  *
  * Opening, commit, rollback and refresh throw ps::arena_error; allocate and create throw
  * std::bad_alloc. Threads, crashes and everything else are as arena.h says.

@@ -2,22 +2,21 @@
 /*
  * bounded.h - a fixed number of objects that any thread allocates and any thread frees.
  *
- * All memory is taken when the pool is made; from then on no call takes more, locks, or waits. Use
- * it where a bound must hold and no thread may stop another: packets between the stages of a
- * pipeline, orders, buffers of an audio or network thread.
+ * Creation takes all memory; from then on no call takes more, locks, or blocks. Use it where memory
+ * must be bounded and no thread may stop another: packets between the stages of a pipeline, orders,
+ * buffers of an audio or network thread.
  *
  *     struct ps_bounded *pool = ps_bounded_create(sizeof(struct packet), 0, 4096, NULL);
  *     struct packet *packet = ps_bounded_alloc(pool);      // NULL: all are in use
  *     ps_bounded_free(pool, packet);                       // by any thread
  *     ps_bounded_destroy(pool);
  *
- * Each thread keeps up to cache_items free objects of its own, so that the usual call touches no
+ * Each thread caches up to cache_items free objects of its own, so that the usual call touches no
  * memory that others write. They come from, and go to, a list that all threads share, half of them
- * at a time by one compare-and-swap. Objects that a running thread keeps are not available to
+ * at a time by one compare-and-swap. Objects in the cache of a running thread are not available to
  * others: an alloc may return NULL while up to cache_items objects are free in each other thread.
  * Make the pool larger by that, or set is_exact: then there are no caches, and NULL means that at
- * one moment all objects were in use. An ended thread keeps nothing: its objects are available to
- * all.
+ * one moment all objects were in use. The cached objects of an ended thread are available to all.
  *
  * Threads: alloc and free by any thread at any time, not in signal handlers (fixed.h has a pool for
  * those). create and destroy by one thread, while no other uses the pool. In the child of a fork
@@ -52,7 +51,7 @@ PS_BEGIN_DECLS
 
 struct ps_bounded_options {
     struct ps_chunk_options chunks; /* one chunk for everything; lengths and oom are not used */
-    size_t cache_items; /* free objects that a thread keeps at most, 2 or more; 0: 64, or an eighth
+    size_t cache_items; /* free objects that a thread caches at most, 2 or more; 0: 64, or an eighth
                            of the pool if that is less */
     size_t threads;     /* that have a cache, at most PS_THREAD_NUMBER_MAX; others use the shared
                            list; 0: 64 */
@@ -82,13 +81,14 @@ struct ps_bounded {
 /*
  * Makes a pool of `count` objects, 1 to PS_BOUNDED_COUNT_MAX. size: bytes of an object, 0 counts as
  * 1. align: a power of two up to 4096; 0 is the largest power of two that divides size, at most 16.
- * options: NULL for the defaults; not kept. NULL: EINVAL for an argument out of range, ENOMEM when
- * the source refuses. O(threads).
+ * options: NULL for the defaults; not retained. NULL: EINVAL for an argument out of range, ENOMEM
+ * when the source refuses. O(threads).
  */
 PS_API struct ps_bounded *ps_bounded_create(size_t size, size_t align, size_t count,
                                             const struct ps_bounded_options *options);
 
-/* Gives the memory back, that of objects in use too. pool: NULL does nothing. Keeps errno. O(1). */
+/* Gives the memory back, that of objects in use too. pool: NULL does nothing. Preserves errno.
+ * O(1). */
 PS_API void ps_bounded_destroy(struct ps_bounded *pool) PS_NOEXCEPT;
 
 /* The slow halves of the inline functions below. */
@@ -129,8 +129,8 @@ PS_MALLOC static inline void *ps_bounded_alloc(struct ps_bounded *pool) PS_NOEXC
     return ps_bounded_alloc_slow(pool);
 }
 
-/* Frees an object of this pool, whichever thread has allocated it. NULL does nothing. Keeps errno.
- * O(1). */
+/* Frees an object of this pool, whichever thread has allocated it. NULL does nothing. Preserves
+ * errno. O(1). */
 static inline void ps_bounded_free(struct ps_bounded *pool, void *object) PS_NOEXCEPT {
     uint32_t number = (uint32_t)ps_thread_self - 1;
     size_t index = ps_bounded_index(pool, object);
@@ -151,7 +151,7 @@ static inline void ps_bounded_free(struct ps_bounded *pool, void *object) PS_NOE
     ps_bounded_free_slow(pool, object);
 }
 
-/* Makes what the calling thread keeps available to all. O(cache_items). */
+/* Makes the cached objects of the calling thread available to all. O(cache_items). */
 PS_API void ps_bounded_flush(struct ps_bounded *pool) PS_NOEXCEPT;
 
 /* Lists the pool in the registry of poolshim/registry.h, until it is destroyed; does nothing if it
@@ -165,7 +165,7 @@ struct ps_bounded_stats {
     size_t count;         /* objects */
     size_t used_count;    /* allocated */
     size_t touched_count; /* ever allocated */
-    size_t cache_items;   /* free objects that a thread keeps at most; 0: none */
+    size_t cache_items;   /* free objects that a thread caches at most; 0: none */
     size_t total_bytes;   /* taken from the source */
 };
 /* Counts are of a moment that other threads may have passed already. O(objects). */

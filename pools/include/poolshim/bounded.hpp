@@ -86,7 +86,7 @@ template <class T> class bounded {
         ps_bounded_free(get(), memory);
     }
 
-    // Makes what the calling thread keeps available to all.
+    // Makes the cached objects of the calling thread available to all.
     void flush() noexcept { ps_bounded_flush(get()); }
     struct ps_bounded_stats stats() const noexcept {
         struct ps_bounded_stats result;

@@ -19,8 +19,8 @@ __attribute__((always_inline)) static inline bool ps_bump(char **top, const char
     }
     size_t least = bytes + (bytes == 0);
     char *start = *top;
-    /* Sizes known to keep the alignment are tested for it and nearly never rounded: then the next
-     * block does not wait for this one's rounding, which doubles the speed of a loop. */
+    /* A size that preserves the alignment is not rounded: then the next block does not depend on
+     * this one's rounding, which doubles the speed of a loop. */
     bool is_rounded = __builtin_constant_p(bytes) && bytes % align == 0
                           ? PS_RARELY(((uintptr_t)start & (align - 1)) != 0)
                           : true;

@@ -5,7 +5,7 @@
  * Conventions of all families, unless a function says otherwise:
  *   - Sizes are in bytes, alignments are powers of two. Blocks are aligned to 16 by default.
  *   - Size 0 gives a unique pointer that may be freed and must not be read or written.
- *   - Releasing NULL does nothing. Releasing keeps errno.
+ *   - Releasing NULL does nothing. Releasing preserves errno.
  *   - When memory is exhausted: the pool's oom handler is called, then NULL and errno ENOMEM; the
  *     pool is as it was. A size that overflows counts as exhaustion. A bad argument is NULL and
  *     EINVAL.
@@ -22,7 +22,7 @@
 #endif
 
 /* In C a function and a struct may have one name: ps_pool_stats fills in a struct ps_pool_stats. In
- * C++ the function hides the struct's constructor, of which g++ -Wshadow warns. */
+ * C++ the function hides the struct's constructor, and g++ -Wshadow warns. */
 #ifdef __cplusplus
 #define PS_BEGIN_DECLS                                                                             \
     _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Wshadow\"") extern "C" {
@@ -45,12 +45,12 @@
 
 #define PS_ALIGN_DEFAULT 16
 
-/* The library's own: a condition that holds, for the compiler. A program's test of a result for
- * NULL then costs nothing where the result comes from an inline path. */
+/* The library's own: a true condition, for the compiler. A program's test of a result for NULL then
+ * costs nothing where the result comes from an inline path. */
 #define PS_KNOWN(condition) ((condition) ? (void)0 : __builtin_unreachable())
 
-/* The library's own: a condition that nearly never holds, so that what depends on it is a branch.
- * Clang before 11 cannot be told how rare it is. */
+/* The library's own: a condition that is nearly always false, so that its code is a branch. Clang
+ * before 11 has no builtin for the probability. */
 #if defined(__clang__) && __clang_major__ < 11
 #define PS_RARELY(condition) __builtin_expect(condition, 0)
 #else

@@ -6,8 +6,8 @@
  * A fifo allocates by moving a pointer through a chunk, and counts the live blocks of each
  * chunk. A block has no header: the chunk of a block is found by masking its address. When the last
  * block of a chunk is freed the whole chunk is free. Blocks may be freed in any order; the nearer
- * it is to the order of allocation, the fewer chunks are held. One block that lives long keeps its
- * chunk (64 KiB) alive, no more.
+ * it is to the order of allocation, the fewer chunks remain in use. One long-lived block retains
+ * its chunk (64 KiB), no more.
  *
  *     struct ps_fifo *fifo = ps_fifo_create(NULL);
  *     struct message *message = ps_fifo_alloc(fifo, sizeof *message);
@@ -49,14 +49,14 @@ struct ps_fifo_options {
      * default 64 KiB. first_bytes: length of the first chunk, which then doubles; default:
      * max_bytes. A block above a quarter of a chunk that does not fit gets a chunk of its own. */
     struct ps_chunk_options chunks;
-    /* Drained chunks that are kept, in bytes: 0 is the default, 256 KiB; 1 is none. */
+    /* Drained chunks that are retained, in bytes: 0 is the default, 256 KiB; 1 is none. */
     size_t spare_bytes;
 };
 
 /* The library's own: at the start of each chunk, which is aligned to the mask of its fifo. */
 struct ps_fifo_chunk {
     size_t live_count; /* blocks allocated and not freed */
-    char *top;         /* behind the newest block; of the current chunk the fifo has it */
+    char *top;         /* after the newest block; for the current chunk, the fifo has it */
     char *start;       /* of the first block */
     char *end;
     size_t bytes;
@@ -74,8 +74,8 @@ struct ps_fifo {
 };
 
 /*
- * A fifo. options: NULL, or read before the call returns. NULL with ENOMEM. The fifo lives in its
- * first chunk, which is used like the others and kept until the end. O(1).
+ * A fifo. options: NULL, or read before the call returns. NULL with ENOMEM. The fifo's record is in
+ * its first chunk, which is used like the others and freed at the end. O(1).
  */
 PS_API struct ps_fifo *ps_fifo_create(const struct ps_fifo_options *options);
 
@@ -117,8 +117,8 @@ PS_MALLOC static inline void *ps_fifo_alloc(struct ps_fifo *fifo, size_t bytes) 
 /* The same as ps_fifo_alloc, zeroed. */
 PS_API PS_MALLOC void *ps_fifo_zalloc(struct ps_fifo *fifo, size_t bytes);
 
-/* Frees a block of this fifo, in any order; also after ps_fifo_destroy. NULL: nothing. Keeps errno.
- * O(1); the source is called only for a chunk beyond the spare ones. */
+/* Frees a block of this fifo, in any order; also after ps_fifo_destroy. NULL: nothing. Preserves
+ * errno. O(1); the source is called only for a chunk beyond the spare ones. */
 static inline void ps_fifo_free(struct ps_fifo *fifo, void *block) PS_NOEXCEPT {
     if (block == NULL || fifo->chunk_mask == 0) {
         ps_fifo_free_slow(fifo, block);
@@ -136,7 +136,7 @@ static inline void ps_fifo_free(struct ps_fifo *fifo, void *block) PS_NOEXCEPT {
 }
 
 /*
- * Changes the size of a block; its contents are kept up to the smaller size. In place when it
+ * Changes the size of a block; its contents are preserved up to the smaller size. In place when it
  * shrinks, or when it is the newest of its chunk and the chunk has room; else a new block, and the
  * old one is freed. old_bytes: as it was allocated. align: of the result. NULL with ENOMEM: the
  * block is as it was. block NULL: allocates. new_bytes 0: a block of size 0. O(1), or O(old_bytes).
@@ -173,7 +173,7 @@ PS_API bool ps_fifo_enlist(struct ps_fifo *fifo) PS_NOEXCEPT;
 struct ps_fifo_stats {
     size_t chunk_bytes; /* taken from the source and not returned */
     size_t chunk_count;
-    size_t spare_bytes; /* of these: drained, kept for reuse */
+    size_t spare_bytes; /* of these: drained, retained for reuse */
     size_t used_bytes;  /* allocated in chunks with a live block, freed ones included */
     size_t live_count;  /* blocks allocated and not freed */
 };

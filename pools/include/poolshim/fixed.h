@@ -19,24 +19,24 @@
  *
  * ps_fixed_alloc and ps_fixed_free are for one thread at a time, as in all pools.
  * ps_fixed_alloc_shared and ps_fixed_free_shared may be called by any thread and by signal handlers
- * at any time, also by one that has interrupted either of them; they neither block nor wait: a
- * call is repeated only if another one has succeeded in between. Both pairs may be used on one pool
- * if the first is not used together with anything else.
+ * at any time, also by one that has interrupted either of them; they never block: a call retries
+ * only if another one has succeeded in between. Both pairs may be used on one pool if the first is
+ * not used together with anything else.
  *
  * Reuse is newest first; objects never used come in order of address, and memory is not touched
- * before. Contents stay as they were left. 4 bytes per object beside it, where a free object has
- * the number of the next one; that of an object in use has a mark, by which a second free, or one
- * of a foreign pointer or of one into an object, is found in every build: one line on stderr, then
- * abort.
+ * before. Contents of free objects are preserved. Each object has 4 bytes beside it: the number of
+ * the next free object, or a mark if it is in use. By the mark every build detects a second free,
+ * and the free of a foreign pointer or of one into an object: one line on stderr, then abort.
  *
  * ps_fixed_alloc_unchecked and ps_fixed_free_unchecked do without marks: a list of pointers in the
  * free objects, and nothing is found. A pool is used by them alone, or by the others.
  *
  * Cost: some ten instructions for alloc and free each, and a division by the size in C; the shared
- * ones one compare-and-swap each, the unchecked ones five instructions and two. errno stays what it
- * was, also when all objects are in use.
+ * ones one compare-and-swap each, the unchecked ones five instructions and two. errno is preserved,
+ * also when all objects are in use.
  *
- * PS_DEBUG has no effect. In the child of a fork, objects that other threads had in use stay so.
+ * PS_DEBUG has no effect. In the child of a fork, objects that other threads had in use remain in
+ * use.
  *
  * The shared list is Treiber's stack (1986) with the counter of IBM System/370 against ABA: the
  * head is swapped together with the number of allocations so far, modulo 2^32.
@@ -98,8 +98,8 @@ __attribute__((cold, noinline, noreturn, unused)) static void ps_fixed_misuse(co
 
 #define PS_FIXED_MISUSE(line) ps_fixed_misuse("poolshim: " line "\n", sizeof("poolshim: " line))
 
-/* A link is the distance to the number behind its own, so that a pool of zeros is an initialised
- * one: each object is followed by the next. */
+/* A link is the next number less its own number + 1, so that a pool of zeros is an initialised one:
+ * each object is followed by the next. */
 static inline uint32_t ps_fixed_link(uint32_t index, uint32_t next) { return next - (index + 1); }
 static inline uint32_t ps_fixed_follow(uint32_t index, uint32_t link) { return index + 1 + link; }
 
@@ -199,7 +199,7 @@ static inline size_t ps_fixed_init(struct ps_fixed *pool, void *buffer, size_t b
     size_t room = bytes - skip < limit ? bytes - skip : limit;
     char *objects = (char *)buffer + skip;
     size_t count = room / (stride + sizeof(uint32_t));
-    size_t gap = 0;     /* the links lie behind the objects, aligned */
+    size_t gap = 0;     /* the links lie after the objects, aligned */
     while (count > 0) { /* ends: one less makes room for the gap */
         gap = (0 - ((size_t)(uintptr_t)objects + count * stride)) & (sizeof(uint32_t) - 1);
         if (count * (stride + sizeof(uint32_t)) + gap <= room) {

@@ -148,7 +148,7 @@ template <class T, std::size_t N, bool IsTrivial> class fixed_storage {
         }
     }
 
-    // Destroys the objects in use, which stay marked so.
+    // Destroys the objects in use, but does not free them.
     constexpr void end_all() noexcept {
         for (std::size_t index = 0; index < N; index++) {
             if (is_in_use(index)) {

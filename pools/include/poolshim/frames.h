@@ -2,11 +2,11 @@
 /*
  * frames.h - a ring of regions: memory that lives for a number of rounds.
  *
- * A loop that draws, simulates or samples in rounds needs what it made this round, and what it made
- * in the one before, or in the last few. Each round has a region; beginning a round empties the
- * oldest and makes it the current one. With count regions, what is allocated in a round stays valid
- * for count - 1 rounds more. Nothing is ever freed one by one, and after the first few rounds
- * nothing is taken from the source, since the regions keep their memory (options: retain_bytes).
+ * A loop that draws, simulates or samples in rounds needs the objects of this round and of the last
+ * one, or the last few. Each round has a region; beginning a round empties the oldest and makes it
+ * the current one. With count regions, an allocation in a round remains valid for count - 1 rounds
+ * more. Nothing is ever freed one by one. After the first few rounds nothing is taken from the
+ * source, since the regions retain their memory (options: retain_bytes).
  *
  *     struct ps_frames *frames = ps_frames_create(2, NULL);
  *     for (;;) {
@@ -37,8 +37,8 @@ struct ps_frames {
 
 /*
  * count: 1 to PS_FRAMES_MAX, else NULL and EINVAL. options: of each region; NULL for the defaults;
- * not kept. Takes count + 1 chunks; NULL and ENOMEM when memory is exhausted. The first region is
- * the current one.
+ * not retained. Takes count + 1 chunks; NULL and ENOMEM when memory is exhausted. The first region
+ * is the current one.
  */
 PS_API struct ps_frames *ps_frames_create(unsigned count, const struct ps_region_options *options);
 
@@ -56,11 +56,11 @@ PS_API struct ps_region *ps_frames_next(struct ps_frames *frames) PS_NOEXCEPT;
 /* The region of `age` rounds ago; 0 is the current one. NULL when age is count or more. O(1). */
 PS_API struct ps_region *ps_frames_before(const struct ps_frames *frames, unsigned age) PS_NOEXCEPT;
 
-/* Gives what the regions keep for reuse back to the source, but keep_bytes in each. Returns the
- * bytes given. O(count + chunks). */
+/* Returns the regions' retained chunks to the source, except keep_bytes in each. Returns the bytes
+ * released. O(count + chunks). */
 PS_API size_t ps_frames_trim(struct ps_frames *frames, size_t keep_bytes) PS_NOEXCEPT;
 
-/* Destroys all regions, with their cleanups. NULL does nothing. Keeps errno. */
+/* Destroys all regions, with their cleanups. NULL does nothing. Preserves errno. */
 PS_API void ps_frames_destroy(struct ps_frames *frames) PS_NOEXCEPT;
 
 PS_END_DECLS

@@ -19,7 +19,7 @@
  *     ps_intrusive_destroy(&pool);                                       // m lives on
  *     ps_intrusive_drop(&m->item);                                       // pool's memory goes now
  *
- * Objects are recycled as they are: the contents stay from the last drop to the next allocation.
+ * Objects are recycled as they are: the contents persist from the last drop to the next allocation.
  * item.is_built is 0 the first time only: build the object, then set it to 1.
  *
  * The pool may be destroyed or cleared while items live; its memory is freed with the last of them.
@@ -58,8 +58,8 @@ struct ps_intrusive_item {
     uint32_t is_built; /* 0 in memory that was never allocated before */
 };
 
-/* The part of a pool that inline functions use; its memory, counts and rules lie behind it.
- * Internal to the library. */
+/* The part of a pool that inline functions use; its memory, counts and rules follow it. Internal to
+ * the library. */
 struct ps_intrusive_state {
     struct ps_intrusive_item *free; /* newest first; always NULL in pools that are checked */
     size_t hold_count; /* items allocated, and 1 for the pool; if shared, those ever allocated */
@@ -67,8 +67,8 @@ struct ps_intrusive_state {
     uint32_t is_slow; /* shared, checked or malloc: put goes through the library */
 };
 
-/* Called with the last reference still held, so the object may be used as before. A function that
- * takes another reference and keeps it keeps the item alive: it is called again next time. */
+/* Called before the last reference is dropped, so the object may be used as before. If the function
+ * takes another reference, the item remains alive, and the function is called again next time. */
 typedef void ps_intrusive_recycle(struct ps_intrusive_item *item, void *context);
 
 /* All zero but `bytes` is an unlimited pool of 16-aligned objects that begin with their item. */
@@ -184,7 +184,7 @@ static inline void ps_intrusive_drop_last(struct ps_intrusive_item *item) {
 /* One reference more. At most 2^32 - 1. */
 static inline void ps_intrusive_take(struct ps_intrusive_item *item) { item->count++; }
 
-/* Gives a reference up; with the last one the item is recycled. Keeps errno. An item of no pool
+/* Gives a reference up; with the last one the item is recycled. Preserves errno. An item of no pool
  * (all zero) only counts. */
 static inline void ps_intrusive_drop(struct ps_intrusive_item *item) {
     uint32_t count = item->count;
@@ -244,7 +244,7 @@ PS_API void ps_intrusive_stats(const struct ps_intrusive *pool,
 PS_API bool ps_intrusive_is_exhausted(const struct ps_intrusive *pool) PS_NOEXCEPT;
 
 /* Walks the pool: each free item is one of a chunk's and not referenced, and free and live items
- * make up the capacity. Returns whether that holds. O(items * chunks). */
+ * make up the capacity. Returns whether that is true. O(items * chunks). */
 PS_API bool ps_intrusive_check(const struct ps_intrusive *pool) PS_NOEXCEPT;
 
 PS_END_DECLS

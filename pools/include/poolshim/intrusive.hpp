@@ -28,8 +28,8 @@
 // no memory. When a constructor, init() or a function throws, the item is back in the pool, and the
 // pool is as it was; recycle is not called for it. recycle and destructors must not throw.
 //
-// An object that ps::reuse keeps while it is free keeps what it refers to. Let it drop references
-// to objects of its own pool when it is recycled, else they keep the pool's memory alive.
+// A free object of ps::reuse is not destroyed, and still owns its references. Let it drop
+// references to objects of its own pool when it is recycled, else the pool's memory is never freed.
 #ifndef POOLSHIM_INTRUSIVE_HPP
 #define POOLSHIM_INTRUSIVE_HPP
 
@@ -97,7 +97,7 @@ template <class T, class Policy = per_use, class Count = plain_count> class intr
         }
         return *this;
     }
-    // Objects that live keep the memory until the last of them goes.
+    // The memory is freed with the last live object.
     ~intrusive_pool() { ps_intrusive_destroy(&pool_); }
 
     // per_use: T(arguments...). reuse: the object as it was left, the first time T().

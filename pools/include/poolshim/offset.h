@@ -28,9 +28,9 @@ typedef uint64_t ps_offset;
 #define PS_OFFSET_FRESH __attribute__((warn_unused_result))
 
 /*
- * A pointer that is kept in such memory and needs nothing else to be followed: the way from itself
- * to its target. All zero is NULL. It is copied by ps_link_set(a, ps_link_get(b)), never by
- * assignment. The same in memory as ps::offset_ptr of offset.hpp.
+ * A self-relative pointer in such memory: the distance from itself to its target. All zero is NULL.
+ * It is copied by ps_link_set(a, ps_link_get(b)), never by assignment. The same in memory as
+ * ps::offset_ptr of offset.hpp.
  */
 struct ps_link {
     intptr_t way; /* 0: NULL, else the distance + 1 */

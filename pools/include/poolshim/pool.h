@@ -17,9 +17,9 @@
  *
  *   usual       Objects of 8 bytes and more. Reuse is newest first. Free arrays lie on lists by
  *               length; an array takes one of its length, cuts a longer one, or is cut from memory
- *               never used. Free neighbours are made one before the pool grows, if an eighth of
- *               its objects has been freed in arrays or added since the last time: what a pool
- *               holds follows from what is live, not from the number of calls.
+ *               never used. Before it grows, the pool merges free neighbours, if an eighth of its
+ *               objects has been freed in arrays or added since the last time: its memory depends
+ *               on its live objects, not on the number of calls.
  *   ordered     is_ordered. A bit per object marks the free ones. Reuse is by address: low ones
  *               of the older chunks first, except up to 64 that were chosen before. Arrays are
  *               searched for in the bits, lowest first, which takes longer the more is free in
@@ -31,12 +31,12 @@
  * A usual pool may be unchecked (is_unchecked): PS_DEBUG and memcheck do not concern it, and single
  * objects may be freed by ps_pool_free_unchecked, two instructions shorter than ps_pool_free.
  *
- * Common to all: one thread at a time. Objects are uninitialised, stay where they are, and are
- * freed by ps_pool_destroy.
+ * Common to all: one thread at a time. Objects are uninitialised and never move; ps_pool_destroy
+ * frees them.
  *
  * PS_DEBUG=check finds objects freed twice, foreign pointers, pointers into an object, arrays freed
  * with another length, and two threads in one pool at once. PS_DEBUG=malloc makes each object a
- * malloc block. See poolshim/common.h for what holds in all families.
+ * malloc block. See poolshim/common.h for the rules of all families.
  *
  * The simple list of free nodes of equal size inside larger blocks is the simple segregated storage
  * of Boost.Pool; pools for single nodes, arrays and small nodes apart are those of
@@ -99,9 +99,9 @@ struct ps_pool {
 /*
  * Makes *pool empty; takes no memory. size: bytes of an object; 0 counts as 1. align: power of two
  * up to PS_POOL_ALIGN_MAX; 0 is the largest power of two that divides size, at most 16, which is
- * enough for any C type of that size. options: NULL for the defaults; not kept. False and EINVAL:
- * bad align, a size that cannot be, or options both ordered and unchecked; then *pool is not
- * usable. O(1).
+ * enough for any C type of that size. options: NULL for the defaults; not retained. False and
+ * EINVAL: bad align, a size that cannot be, or options both ordered and unchecked; then *pool is
+ * not usable. O(1).
  */
 PS_API bool ps_pool_init(struct ps_pool *pool, size_t size, size_t align,
                          const struct ps_pool_options *options) PS_NOEXCEPT;
@@ -110,11 +110,11 @@ PS_API bool ps_pool_init(struct ps_pool *pool, size_t size, size_t align,
  * can then only be initialised again. O(chunks). */
 PS_API void ps_pool_destroy(struct ps_pool *pool) PS_NOEXCEPT;
 
-/* Makes *to the pool that *from is, with its objects, which stay where they are; *to was not
- * initialised or is destroyed. *from is then empty, with the same options. O(1). */
+/* Moves the pool *from to *to; its objects do not move; *to was not initialised or is destroyed.
+ * *from is then empty, with the same options. O(1). */
 PS_API void ps_pool_move(struct ps_pool *to, struct ps_pool *from) PS_NOEXCEPT;
 
-/* Forgets all objects. Keeps the largest chunk, gives the others back. O(chunks). */
+/* Forgets all objects. Retains the largest chunk, returns the others. O(chunks). */
 PS_API void ps_pool_reset(struct ps_pool *pool) PS_NOEXCEPT;
 
 /* The slow halves of the inline functions below. */
@@ -162,8 +162,8 @@ PS_MALLOC static inline void *ps_pool_try_alloc(struct ps_pool *pool) PS_NOEXCEP
 static inline void ps_pool_free(struct ps_pool *pool, void *object) PS_NOEXCEPT {
     /*
      * One comparison for the kind and for NULL: any object in a usual pool. In an ordered one an
-     * object below the head, so that the list stays sorted; an empty list is above everything, and
-     * the head of a pool without a list is NULL, below which is nothing when push_below is 0.
+     * object below the head, which preserves the list's order; an empty list is above everything,
+     * and the head of a pool without a list is NULL, below which is nothing when push_below is 0.
      */
     struct ps_pool_link *head = pool->free;
     if (__builtin_expect((uintptr_t)object > pool->push_above, 1) ||
@@ -175,7 +175,7 @@ static inline void ps_pool_free(struct ps_pool *pool, void *object) PS_NOEXCEPT 
         ps_pool_free_slow(pool, object);
         head = pool->free;
     }
-    /* One store for both ways: the compiler can then keep the head in a register until the next
+    /* One store for both ways: the compiler can then hold the head in a register until the next
      * call, which saves a fourth of an alloc and a free. */
     pool->free = head;
 }
@@ -239,7 +239,7 @@ PS_API bool ps_pool_reserve(struct ps_pool *pool, size_t count);
 /*
  * Returns every chunk without a live object to the source, at any time. Returns their bytes,
  * those of the pool's own tables among them. O(chunks) when ordered, O(chunks + free objects) else:
- * the usual pool counts only here what is live in each chunk, so that alloc and free need not.
+ * the usual pool counts each chunk's live objects only here, so that alloc and free need not.
  */
 PS_API size_t ps_pool_trim(struct ps_pool *pool) PS_NOEXCEPT;
 
@@ -301,7 +301,7 @@ struct ps_pool_source {
 };
 PS_API void ps_pool_source_init(struct ps_pool_source *source, struct ps_pool *pool) PS_NOEXCEPT;
 
-/* The chunk that holds `count` objects, for options->chunks.first_bytes. Arguments as for
+/* The length of a chunk for `count` objects, for options->chunks.first_bytes. Arguments as for
  * ps_pool_init. 0: it overflows, or they are not valid. */
 PS_API size_t ps_pool_chunk_bytes(size_t size, size_t align, size_t count,
                                   const struct ps_pool_options *options) PS_NOEXCEPT;

@@ -8,9 +8,9 @@
 //     ps::unchecked_node_pool, ps::unchecked_pool<T>  the first two, which PS_DEBUG does not
 //                         concern; put and destroy are two instructions shorter and take no NULL
 //
-// A pool may be moved, its objects stay where they are. One thread at a time. What throws says so:
-// std::bad_alloc where the C function returns NULL, and what a constructor throws; the pool is then
-// as it was.
+// A pool may be moved, its objects do not move. One thread at a time. Functions that throw say so:
+// std::bad_alloc where the C function returns NULL, and the exceptions of a constructor; the pool
+// is then as it was.
 #ifndef POOLSHIM_POOL_HPP
 #define POOLSHIM_POOL_HPP
 
@@ -260,8 +260,8 @@ template <class T> class object_pool : public typed_pool<T> {
             },
             const_cast<std::remove_const_t<Plain> *>(std::addressof(visit)));
     }
-    // Destroys the live objects. Their destructors may not use the pool. The end of the pool does
-    // the same first: what was destroyed is no leak for PS_DEBUG=leaks.
+    // Destroys the live objects. Their destructors may not use the pool. ~object_pool does the same
+    // first: destroyed objects are no leak for PS_DEBUG=leaks.
     void reset() noexcept {
         destroy_live();
         this->nodes_.reset();

@@ -8,14 +8,14 @@
 // destroys goes on a stack of its home, which the home empties when it has no free object. Each
 // object carries the address of its home: one pointer more per object.
 //
-// A home whose thread has ended returns its free chunks and waits for a thread that needs one;
-// its live objects stay valid, homes are never destroyed, so objects may be used in destructors of
-// static and of thread-local objects. Those that still live at the end of the program are not
-// destroyed.
+// A home whose thread has ended returns its free chunks; the next thread that needs a home takes
+// it. Its live objects remain valid, and homes are never destroyed. So objects may be used in
+// destructors of static and of thread-local objects. Those that still live at the end of the
+// program are not destroyed.
 //
 // Any thread, without locks; also in the child of a fork, where the homes of threads that do not
-// exist there keep their objects and serve no other thread. The never destroyed pool per type is
-// that of Boost.Pool's singleton_pool, which takes a mutex for each call.
+// exist there still own their objects and serve no other thread. The never destroyed pool per type
+// is that of Boost.Pool's singleton_pool, which takes a mutex for each call.
 #ifndef POOLSHIM_POOL_FOR_HPP
 #define POOLSHIM_POOL_FOR_HPP
 
@@ -98,7 +98,7 @@ template <class T> class thread_pool_of {
                                                      std::memory_order_relaxed));
         }
         void take_back() noexcept {
-            // relaxed: a hint; what is missed is taken the next time.
+            // relaxed: a hint; a missed object is taken the next time.
             if (returned.load(std::memory_order_relaxed) == nullptr) {
                 return;
             }
@@ -123,7 +123,7 @@ template <class T> class thread_pool_of {
     };
 
     // At the end of the thread its home becomes idle. A destructor that runs later takes another
-    // home, which then stays with the ended thread.
+    // home, which no other thread then takes.
     struct leaver {
         ~leaver() {
             home *left = mine_;
@@ -148,7 +148,7 @@ template <class T> class thread_pool_of {
         return idle != nullptr ? idle : new home;
     }
 
-    // Adds a list of homes without a thread. No lock: the child of a fork would inherit it held.
+    // Adds a list of homes without a thread. No lock: the child of a fork could inherit it locked.
     static void add_idle(home *first, home *last) noexcept {
         // relaxed: only the value that the exchange replaces counts.
         home *head = idle_.load(std::memory_order_relaxed);

@@ -13,8 +13,9 @@
  *     ps_pools_free(&pools, text, 100);
  *     ps_pools_destroy(&pools);
  *
- * Blocks are aligned to 16. One thread at a time. The struct may not be moved. The PS_DEBUG of
- * poolshim/pool.h hold; a block freed with the size of another class is a foreign pointer there.
+ * Blocks are aligned to 16. One thread at a time. The struct may not be moved. The modes of
+ * PS_DEBUG are those of poolshim/pool.h, which report a block freed with the size of another class
+ * as a foreign pointer.
  *
  * After the pool collections of foonathan/memory.
  */
@@ -45,7 +46,7 @@ PS_API void ps_pools_init(struct ps_pools *pools,
 /* Gives all memory back, that of live blocks too. O(chunks). */
 PS_API void ps_pools_destroy(struct ps_pools *pools) PS_NOEXCEPT;
 
-/* Forgets all blocks; keeps the largest chunk of each class. O(chunks). */
+/* Forgets all blocks; retains the largest chunk of each class. O(chunks). */
 PS_API void ps_pools_reset(struct ps_pools *pools) PS_NOEXCEPT;
 
 /* Gives back every chunk without a live block; returns the bytes. As ps_pool_trim. */
@@ -66,7 +67,7 @@ PS_API void ps_pools_free_large(struct ps_pools *pools, void *block) PS_NOEXCEPT
 #define PS_POOLS_DOUBLING(steps, c)                                                                \
     PS_POOLS_##steps(c), PS_POOLS_##steps(c + 1), PS_POOLS_##steps(c + 2), PS_POOLS_##steps(c + 3)
 
-/* The library's own: where in `classes` the pool of a size up to PS_POOLS_SIZE_MAX stands. A load,
+/* The library's own: the index in `classes` of the pool for a size up to PS_POOLS_SIZE_MAX. A load,
  * without a branch and a multiplication, which take longer where sizes vary. */
 static inline size_t ps_pools_place(size_t bytes) PS_NOEXCEPT {
     static const uint16_t places[PS_POOLS_SIZE_MAX / 16 + 1] = {PS_POOLS_1(0),

@@ -61,8 +61,7 @@ POOLSHIM_API int poolshim_stats_write(const char *path);
  *
  * Returns 0, or -1 with errno set: ENOTSUP when POOLSHIM_PROFILE is not on, ENOMEM, or as open,
  * write or rename left it. Allocates nothing from the heap. Any thread, at any time; not in signal
- * handlers. Cost: grows with the number of stacks, of which there are at most as many as
- * POOLSHIM_PROFILE_MAX has room for.
+ * handlers. Cost: proportional to the number of stacks, which POOLSHIM_PROFILE_MAX bounds.
  */
 POOLSHIM_API int poolshim_profile_write(const char *path);
 
@@ -84,9 +83,9 @@ struct poolshim_stats {
 
     uint64_t small_span_bytes;   /* spans: small blocks, live and free */
     uint64_t run_cached_bytes;   /* freed blocks in caches of threads and processors */
-    uint64_t large_cached_bytes; /* freed mappings that are kept */
-    uint64_t free_dirty_bytes;   /* free pages that hold memory */
-    uint64_t free_clean_bytes;   /* free pages that hold none */
+    uint64_t large_cached_bytes; /* of cached freed mappings */
+    uint64_t free_dirty_bytes;   /* free pages, resident */
+    uint64_t free_clean_bytes;   /* free pages, not resident */
     uint64_t metadata_bytes;
     uint64_t pools_bytes;  /* of pools of the program */
     uint64_t mapped_bytes; /* all but free_clean_bytes: the most that can be resident */
@@ -116,8 +115,8 @@ POOLSHIM_API int poolshim_stats_read(struct poolshim_stats *stats, size_t bytes)
  * Releases free memory to the system at once, except for about keep_bytes.
  *
  * Returns the released bytes, with what other threads have released meanwhile; 0: there was
- * nothing. Keeps errno. Any thread, at any time; not in signal handlers. Cost: a system call for
- * each run of free pages.
+ * nothing. Preserves errno. Any thread, at any time; not in signal handlers. Cost: a system call
+ * for each run of free pages.
  */
 POOLSHIM_API size_t poolshim_purge(size_t keep_bytes);
 

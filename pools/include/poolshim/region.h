@@ -16,12 +16,12 @@
  *
  * pools/examples/region.c is the whole of it.
  *
- * Memory. The region itself stands at the start of its first chunk, so that creating one takes one
- * chunk: 4 KiB from the page cache, without a system call or an atomic in the steady state. Each
- * further chunk is twice as long as the last, up to 1 MiB; both lengths are options. A request of
- * more than half of the next chunk gets a chunk of its own, a large block, which can be freed by
- * itself at any time. A request that does not fit into the current chunk is tried once more in the
- * tail of the one before it. Memory is not written before it is allocated.
+ * Memory. The region's record is at the start of its first chunk, so creating one takes one chunk:
+ * 4 KiB from the page cache, in the steady state without a system call or an atomic. Each further
+ * chunk is twice as long as the last, up to 1 MiB; both lengths are options. A request of more than
+ * half of the next chunk gets a chunk of its own, a large block, which can be freed by itself at
+ * any time. A request that does not fit into the current chunk is tried once more in the tail of
+ * the one before it. Memory is not written before it is allocated.
  *
  * Blocks. A block is a size and an alignment; it takes its size rounded up to its alignment, but at
  * most to 16. ps_region_alloc aligns to 16, ps_region_alloc_unaligned and the texts to 1. Blocks
@@ -43,9 +43,9 @@
  *
  * PS_DEBUG=check, and builds with checks: only the thread that made or adopted the region may use
  * it, a pointer that is not the region's is reported, freed memory is overwritten.
- * PS_DEBUG=malloc: every block comes from malloc. Frees return the same, and a block for which they
- * return false stays; a block is large by its length alone. Blocks move whenever they grow, texts
- * do not follow each other, and the source is not called.
+ * PS_DEBUG=malloc: every block comes from malloc. Frees return the same; where they return false,
+ * the block remains allocated; a block is large by its length alone. Blocks move whenever they
+ * grow, texts do not follow each other, and the source is not called.
  *
  * From nginx: large blocks apart, cleanups, unaligned strings. From APR: trees, the order of reset,
  * formatting into the tail. From Tempesta: freeing and resizing the newest block across chunks, one
@@ -65,8 +65,8 @@ PS_BEGIN_DECLS
 struct ps_region_options {
     /* first_bytes: 4 KiB; max_bytes: 1 MiB, at most 1 GiB. */
     struct ps_chunk_options chunks;
-    /* Memory beyond the first chunk that reset and freeing keep for reuse. 0: 1 MiB; SIZE_MAX: all;
-     * 1: none. */
+    /* Memory beyond the first chunk that reset and freeing retain for reuse. 0: 1 MiB; SIZE_MAX:
+     * all; 1: none. */
     size_t retain_bytes;
 };
 
@@ -80,7 +80,8 @@ struct ps_region {
 
 /* --- Making and ending --------------------------------------------------------------------- */
 
-/* options: NULL for the defaults; not kept. Takes one chunk. To be ended by ps_region_destroy. */
+/* options: NULL for the defaults; not retained. Takes one chunk. To be ended by
+ * ps_region_destroy. */
 PS_API struct ps_region *ps_region_create(const struct ps_region_options *options);
 
 /*
@@ -113,21 +114,20 @@ PS_API struct ps_region *ps_region_create_child(struct ps_region *parent,
 
 /*
  * Ends the region, in this order: early cleanups; children, newest first, each in this same order;
- * cleanups, newest first; destructors of data; memory. Whatever a callback adds is served too. The
- * callbacks may use the region, but must neither throw nor destroy or reset it: that
- * aborts. NULL does nothing. Keeps errno. O(cleanups + chunks + large blocks), also of the
- * descendants.
+ * cleanups, newest first; destructors of data; memory. Cleanups that a callback adds run, too. The
+ * callbacks may use the region, but must neither throw nor destroy or reset it: that aborts. NULL
+ * does nothing. Preserves errno. O(cleanups + chunks + large blocks), also of the descendants.
  */
 PS_API void ps_region_destroy(struct ps_region *region) PS_NOEXCEPT;
 
 /*
- * As new: everything that ps_region_destroy does, except that the first chunk and up to
- * retain_bytes of others stay for reuse, largest first. Parent, name and options stay.
+ * As new: everything that ps_region_destroy does, except that it retains the first chunk and up to
+ * retain_bytes of others for reuse, largest first. Parent, name and options do not change.
  */
 PS_API void ps_region_reset(struct ps_region *region) PS_NOEXCEPT;
 
-/* Gives chunks that wait for reuse back to the source, until at most keep_bytes wait. Returns how
- * many bytes it gave. O(chunks that wait). */
+/* Returns retained chunks to the source, until at most keep_bytes are retained. Returns the number
+ * of bytes it released. O(retained chunks). */
 PS_API size_t ps_region_trim(struct ps_region *region, size_t keep_bytes) PS_NOEXCEPT;
 
 /* Changes chunks.first_bytes and chunks.max_bytes of the options for the chunks to come, within the
@@ -136,7 +136,7 @@ PS_API size_t ps_region_trim(struct ps_region *region, size_t keep_bytes) PS_NOE
 PS_API void ps_region_set_growth(struct ps_region *region, size_t next_bytes,
                                  size_t max_bytes) PS_NOEXCEPT;
 
-/* Changes retain_bytes of the options, 0 as there, and gives back what waits beyond it. */
+/* Changes retain_bytes of the options, 0 as there, and returns retained chunks beyond it. */
 PS_API void ps_region_set_retain(struct ps_region *region, size_t retain_bytes) PS_NOEXCEPT;
 
 /* --- Blocks -------------------------------------------------------------------------------- */
@@ -194,7 +194,7 @@ ps_region_alloc(struct ps_region *region, size_t bytes) {
     return ps_region_alloc_aligned(region, bytes, PS_ALIGN_DEFAULT);
 }
 
-/* A block of `bytes` right behind the one before it: for text and bytes. Alignment 1. */
+/* A block of `bytes` directly after the one before it: for text and bytes. Alignment 1. */
 static inline __attribute__((malloc, warn_unused_result, alloc_size(2))) void *
 ps_region_alloc_unaligned(struct ps_region *region, size_t bytes) {
     return ps_region_alloc_aligned(region, bytes, 1);
@@ -225,8 +225,8 @@ ps_region_alloc_array(struct ps_region *region, size_t count, size_t bytes, size
 
 /*
  * A block as ps_region_alloc_aligned gives it. *starts_chunk: true when it does not lie in the
- * chunk that was current, but begins a chunk, fresh or kept, or is a large block: for callers that
- * keep something per chunk. False with NULL. O(1), out of line.
+ * chunk that was current, but begins a chunk, fresh or retained, or is a large block: for callers
+ * that have data per chunk. False with NULL. O(1), out of line.
  */
 PS_API PS_MALLOC void *ps_region_alloc_reporting(struct ps_region *region, size_t bytes,
                                                  size_t align, bool *starts_chunk);
@@ -238,8 +238,8 @@ PS_API size_t ps_region_capacity_left(const struct ps_region *region) PS_NOEXCEP
 /*
  * Frees the newest block. block, bytes, align: as allocated, or as last resized. True: it was the
  * newest of the current chunk (or of one of the two before it), and its memory and the gap in front
- * of it are free; a chunk that has become empty waits for reuse or returns to the source. False: it
- * was not, or NULL; nothing has changed. Large blocks: see ps_region_free_large.
+ * of it are free; a chunk that has become empty is retained for reuse or returns to the source.
+ * False: it was not, or NULL; nothing has changed. Large blocks: see ps_region_free_large.
  */
 static inline bool ps_region_free_last_aligned(struct ps_region *region, void *block, size_t bytes,
                                                size_t align) {
@@ -262,10 +262,10 @@ static inline bool ps_region_free_last(struct ps_region *region, void *block, si
 PS_API bool ps_region_free_large(struct ps_region *region, void *block) PS_NOEXCEPT;
 
 /*
- * Frees the newest block, or a large one; false for all others, which stay until the region ends.
- * There is no form of it without the alignment, as there is of ps_region_free_last: it is for code
- * that takes blocks made elsewhere, texts among them, and where 16 is passed for a text, the block
- * before it may be taken for the newest (see above).
+ * Frees the newest block, or a large one; false for all others, which remain until the region ends.
+ * Unlike ps_region_free_last, it always takes the alignment: its callers free blocks made
+ * elsewhere, texts among them. If 16 is passed for a text, the block before it may be mistaken for
+ * the newest (see above).
  */
 static inline bool ps_region_free(struct ps_region *region, void *block, size_t bytes,
                                   size_t align) {
@@ -321,9 +321,9 @@ PS_API PS_MALLOC char *ps_region_strndup(struct ps_region *region, const char *t
 PS_API PS_MALLOC void *ps_region_memdup(struct ps_region *region, const void *bytes, size_t count);
 
 /*
- * A formatted text. Written where it stays, once, if it fits into the current chunk; a text that
- * does not is measured and written again. NULL: ENOMEM, or the errno of vsnprintf for a bad format.
- * Its block has strlen + 1 bytes.
+ * A formatted text. Written once, in place, if it fits into the current chunk; a text that does not
+ * is measured and written again. NULL: ENOMEM, or the errno of vsnprintf for a bad format. Its
+ * block has strlen + 1 bytes.
  */
 PS_API PS_PRINTF(2, 3) char *ps_region_printf(struct ps_region *region, const char *format, ...);
 PS_API PS_PRINTF(2, 0) char *ps_region_vprintf(struct ps_region *region, const char *format,
@@ -375,8 +375,8 @@ PS_API bool ps_region_set_parent(struct ps_region *region, struct ps_region *par
 /* NULL when it has none. */
 PS_API struct ps_region *ps_region_parent(const struct ps_region *region) PS_NOEXCEPT;
 
-/* True when `ancestor` is `region` or one of its ancestors: then what is allocated from `ancestor`
- * lives at least as long. O(depth). */
+/* True when `ancestor` is `region` or one of its ancestors: then allocations from `ancestor` live
+ * at least as long. O(depth). */
 PS_API bool ps_region_is_ancestor(const struct ps_region *ancestor,
                                   const struct ps_region *region) PS_NOEXCEPT;
 
@@ -402,9 +402,9 @@ PS_API bool ps_region_enlist(struct ps_region *region) PS_NOEXCEPT;
 
 struct ps_region_stats {
     size_t used_bytes;       /* of blocks, rounding and gaps included */
-    size_t reserved_bytes;   /* held from the source; a caller's buffer is not */
-    size_t peak_bytes;       /* the most that was ever held */
-    size_t waiting_bytes;    /* of reserved_bytes: empty chunks that wait for reuse */
+    size_t reserved_bytes;   /* of chunks from the source; a caller's buffer is not counted */
+    size_t peak_bytes;       /* the maximum of reserved_bytes */
+    size_t waiting_bytes;    /* of reserved_bytes: empty chunks retained for reuse */
     size_t chunk_count;      /* in use, the first included */
     size_t large_count;      /* large blocks */
     size_t child_count;      /* children, not their children */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// region.hpp - regions for C++17. region.h is the manual; here stands what is different.
+// region.hpp - regions for C++17. region.h is the manual; this describes the differences.
 //
 //     ps::region request;
 //     Header *header = request.make<Header>(line);       // destroyed with the region
@@ -64,9 +64,9 @@ class region_ref {
     }
     bool owns(const void *address) const noexcept { return ps_region_owns(region_, address); }
 
-    // An object whose destructor, unless trivial, runs with the cleanups. What its constructor
-    // makes in the region outlives it. A constructor that throws leaves nothing behind but, at
-    // worst, what it allocated itself.
+    // An object whose destructor, unless trivial, runs with the cleanups. Objects that its
+    // constructor makes in the region outlive it. A constructor that throws leaks at most its own
+    // allocations.
     template <class T, class... Arguments> T *make(Arguments &&...arguments) const {
         T *object = detail::construct<T>(*this, std::forward<Arguments>(arguments)...);
         if constexpr (!std::is_trivially_destructible_v<T>) {
@@ -274,9 +274,9 @@ template <class T> class root {
     ps_region *region_ = nullptr;
 };
 
-// extra_bytes: what is known to follow, so that it shares the block (an object and its arrays). T's
-// constructor gets the region as its first argument if it takes one. ~T runs after all other
-// cleanups registered later, and before those of objects that its constructor made.
+// extra_bytes: the bytes of later allocations that are to share the first chunk (an object and its
+// arrays). T's constructor gets the region as its first argument if it takes one. ~T runs after all
+// other cleanups registered later, and before those of objects that its constructor made.
 template <class T, class... Arguments>
 root<T> make_root_with(std::size_t extra_bytes, const ps_region_options *options,
                        Arguments &&...arguments) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * registry.h - the pools of a program by name: what each holds, and what was never freed.
+ * registry.h - the pools of a program by name: the memory of each, and its leaks.
  *
  *     struct ps_region_options options = {.chunks.name = "sessions"};
  *     struct ps_region *sessions = ps_region_create(&options);
@@ -24,11 +24,11 @@
  * At destroy: pools, pools of all sizes, slots, bounded pools that have live blocks. Objects that a
  * ps::object_pool destroys, or that a reset forgets, are no leak. At exit, after the program's
  * handlers of atexit and the destructors of its static objects: live blocks of pools that still
- * exist, and regions, stacks, FIFOs, rings, bounded and intrusive pools that do; of a FIFO, ring or
- * intrusive pool also where it was destroyed and live blocks keep it. Stacks and rings of threads
- * are not listed. Live blocks are counted at exit only in a process of one thread, since another
- * one may use the pool; otherwise the line says what the pool holds. The words of PS_DEBUG may be
- * combined: PS_DEBUG=leaks,check.
+ * exist, and regions, stacks, FIFOs, rings, bounded and intrusive pools that do; a destroyed FIFO,
+ * ring or intrusive pool, too, while it has live blocks. Stacks and rings of threads are not
+ * listed. Live blocks are counted at exit only in a process of one thread, since another one may
+ * use the pool; otherwise the line has the pool's memory. The words of PS_DEBUG may be combined:
+ * PS_DEBUG=leaks,check.
  *
  * Not listed are slices, pages, TLSF, arenas, shared heaps, fixed pools and retired objects: they
  * have statistics of their own.
@@ -49,8 +49,8 @@ struct ps_pool_info {
     const char *family;   /* "region", "pool", ...; a constant */
     const char *name;     /* of its options, else its family's; valid until the callback returns */
     const void *pool;     /* what the family's functions take; it may have been destroyed since */
-    size_t total_bytes;   /* chunks that it holds */
-    size_t peak_bytes;    /* the most that it held since it was listed */
+    size_t total_bytes;   /* of its chunks */
+    size_t peak_bytes;    /* the maximum of total_bytes since it was listed */
     size_t chunk_count;   /* number of these chunks */
     unsigned thread;      /* the system's number of the thread that listed it */
     unsigned long number; /* of the listing, counted from 1: unlike an address, never used again */
@@ -58,16 +58,16 @@ struct ps_pool_info {
 
 /*
  * Calls visit for each listed pool, in the order of listing. Pools that are listed or destroyed
- * during the call, by visit too, may be visited or not. No lock is held while visit runs: it may
- * create and destroy pools, call functions of this header, throw and longjmp. Use of info->pool is
- * for the thread that uses that pool. visit: not NULL. O(listed pools), a lock for each eight.
+ * during the call, by visit too, may be visited or not. visit runs without a lock: it may create
+ * and destroy pools, call functions of this header, throw and longjmp. Only the thread that uses a
+ * pool may use info->pool. visit: not NULL. O(listed pools), a lock for each eight.
  */
 PS_API void ps_pools_each(void (*visit)(const struct ps_pool_info *info, void *context),
                           void *context);
 
 /*
- * Writes a table of all listed pools, a line each: family, name, bytes held, the peak of that,
- * chunks, thread; and a line with the pages of the page cache, ps_pages_stats. file: open for
+ * Writes a table of all listed pools, a line each: family, name, bytes of its chunks, the peak of
+ * that, chunks, thread; and a line with the pages of the page cache, ps_pages_stats. file: open for
  * writing, not NULL. False: a write failed, errno as the C library set it. O(listed pools); takes
  * the file's lock for each line.
  */

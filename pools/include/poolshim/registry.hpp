@@ -7,8 +7,8 @@
 //     ps::dump_stats(stderr);
 //
 // enlist takes a ps::region, stack, fifo, ring, node_pool, size_pools, slots or bounded pool, or
-// the C structure, and throws std::bad_alloc where the C function returns false. A pool that is
-// moved stays listed.
+// the C structure, and throws std::bad_alloc where the C function returns false. A moved pool
+// remains listed.
 #ifndef POOLSHIM_REGISTRY_HPP
 #define POOLSHIM_REGISTRY_HPP
 

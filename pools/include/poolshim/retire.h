@@ -21,16 +21,16 @@
  * an atomic store or exchange with release, readers load with acquire.
  *
  * The garbage is bounded. Each thread has room for limit_items retired objects, taken when the
- * domain is made, so retire never allocates, and never more than limit_items * threads objects
- * wait. They are freed in batches as others leave. A reader that stays inside stops that, for all
- * threads of the domain: those that retire fill their room, and then ps_retire returns false, or,
- * with is_waiting, waits for the reader; a thread that is inside itself gets false, as it would
- * wait for itself. After false the object is the caller's still: to be retired later, or kept until
- * ps_retire_wait.
+ * domain is made. So retire never allocates, and at most limit_items * threads objects are pending.
+ * They are freed in batches as readers leave. A reader that does not leave stops that, for all
+ * threads of the domain. Threads that retire then fill their room, and ps_retire returns false or,
+ * with is_waiting, blocks until the reader leaves. A thread that is inside itself gets false, as it
+ * would block itself. After false the caller still owns the object, and retires it later or frees
+ * it after ps_retire_wait.
  *
  * Threads: all calls but create and destroy by any thread, not in signal handlers; up to
- * options.threads at a time. The objects that an ended thread has retired are freed by others. In
- * the child of a fork, readers that do not exist there are not waited for.
+ * options.threads at a time. The objects that an ended thread has retired are freed by others. The
+ * child of a fork ignores readers that do not exist there.
  *
  * Cost: enter and leave are ten inlined instructions each, without a barrier; inside of another
  * enter, a counter. Retire is a few stores; each limit_items / 4 calls one of them reads the state
@@ -56,16 +56,16 @@
 
 PS_BEGIN_DECLS
 
-/* Frees an object: may use the domain, but not wait for it. Runs in the thread that retired the
+/* Frees an object: may use the domain, but not block on it. Runs in the thread that retired the
  * object, or in another one when that has ended. */
 typedef void ps_retire_free(void *object, void *context);
 
 struct ps_retire_options {
     struct ps_chunk_options chunks; /* one chunk for everything; lengths and oom are not used */
-    size_t limit_items; /* retired objects of a thread that wait at most, a power of two up to 2^24;
+    size_t limit_items; /* pending retired objects of a thread at most, a power of two up to 2^24;
                            0: 512 */
     size_t threads;     /* at a time, at most PS_THREAD_NUMBER_MAX; 0: 64 */
-    bool is_waiting;    /* when a thread's room is full, retire waits for readers */
+    bool is_waiting;    /* when a thread's room is full, retire blocks until readers leave */
     bool is_fenced;     /* enter makes a barrier, retire no system call: see above */
 };
 
@@ -95,12 +95,12 @@ struct ps_retire {
     uint64_t x_epoch; /* on a line of its own. The highest bit is set */
 };
 
-/* Makes a domain. options: NULL for the defaults; not kept. NULL: EINVAL for options out of range,
- * ENOMEM when the source refuses. O(threads). */
+/* Makes a domain. options: NULL for the defaults; not retained. NULL: EINVAL for options out of
+ * range, ENOMEM when the source refuses. O(threads). */
 PS_API struct ps_retire *ps_retire_create(const struct ps_retire_options *options);
 
 /* Frees all retired objects, then the domain. No thread is inside or uses it. NULL does nothing.
- * Keeps errno. O(retired objects). */
+ * Preserves errno. O(retired objects). */
 PS_API void ps_retire_destroy(struct ps_retire *domain) PS_NOEXCEPT;
 
 /* The slow halves of enter and leave. */
@@ -111,22 +111,22 @@ PS_API void ps_retire_leave_slow(struct ps_retire *domain) PS_NOEXCEPT;
  *
  * No barrier: the step of the epoch has the kernel make one in this thread before it scans the
  * states. If that comes after the store, the scan sees the state. If it comes before, the loads
- * that follow see what had been unlinked by then. That is why they must not be moved before the
- * store by the compiler. An epoch that is old by then only delays the next step. */
+ * that follow see every unlink up to then. So the compiler must not move them before the store. A
+ * stale epoch only delays the next step. */
 static inline void ps_retire_announce(struct ps_retire *domain, struct ps_retire_entry *entry) {
-    /* acquire: pairs with the step; what was unlinked before an epoch ended is not seen in the next
-     * one, which the scan lets pass. */
+    /* acquire: pairs with the step; an object unlinked before an epoch ended is not seen in the
+     * next one, so the scan lets threads of that pass. */
     uint64_t epoch = __atomic_load_n(&domain->x_epoch, __ATOMIC_ACQUIRE);
-    /* release: pairs with the scan, which replaces the state before by this one; what was read
-     * under that was read before. */
+    /* release: pairs with the scan, which replaces the previous state by this one; all reads under
+     * the previous state come before. */
     __atomic_store_n(&entry->x_state, epoch, __ATOMIC_RELEASE);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
 }
 
 /*
- * From now on, what the calling thread reads by pointers of the structure stays, until it leaves.
- * May be nested. False and EAGAIN: as many threads as the domain was made for use it already; the
- * thread is not inside. O(1).
+ * From now on, objects that the calling thread reaches by pointers of the structure are not freed,
+ * until it leaves. May be nested. False and EAGAIN: the domain's maximum number of threads uses it
+ * already; the thread is not inside. O(1).
  */
 static inline bool ps_retire_enter(struct ps_retire *domain) PS_NOEXCEPT {
     uint64_t self = ps_thread_self;
@@ -149,14 +149,14 @@ static inline void ps_retire_leave(struct ps_retire *domain) PS_NOEXCEPT {
         ps_retire_leave_slow(domain);
         return;
     }
-    /* release: pairs with the scan of the states; what was read was read before. */
+    /* release: pairs with the scan of the states; all reads come before. */
     __atomic_store_n(&entry->x_state, entry->x_outside, __ATOMIC_RELEASE);
 }
 
 /*
  * Calls release(object, context) when no thread can read the object any more. False and EAGAIN: the
- * thread's room is full, and it may not wait or is inside; or it has no place in the domain. The
- * object is then the caller's still. O(limit_items / 4) free calls and O(threads); see above for
+ * thread's room is full, and it may not block or is inside; or it has no place in the domain. The
+ * caller then still owns the object. O(limit_items / 4) free calls and O(threads); see above for
  * is_waiting.
  */
 PS_API bool ps_retire(struct ps_retire *domain, void *object, ps_retire_free *release,
@@ -165,8 +165,8 @@ PS_API bool ps_retire(struct ps_retire *domain, void *object, ps_retire_free *re
 /* The same for malloc's blocks. */
 PS_API bool ps_retire_malloc(struct ps_retire *domain, void *block);
 
-/* Waits until all that the calling thread has retired so far is freed. False and EDEADLK: the
- * thread is inside. Takes as long as a reader stays inside. */
+/* Blocks until all objects that the calling thread has retired so far are freed. False and EDEADLK:
+ * the thread is inside. A reader that does not leave blocks it. */
 PS_API bool ps_retire_wait(struct ps_retire *domain);
 
 /* Frees what can be freed now of the calling thread's and of ended threads'. Returns how many

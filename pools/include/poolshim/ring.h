@@ -19,7 +19,7 @@
  * its frame; the release that drains a chunk puts it on a list without a lock, from which the owner
  * takes chunks when it needs one. Allocation reads and writes the owner's fields only, no atomics.
  * When all frames of the owner's chunk are released, the next frame begins where the first did, so
- * that frames which come and go stay in the processor's cache.
+ * that short-lived frames reuse memory in the processor's cache.
  *
  * Threads: one at a time (the owner) for all functions that take the ring; ps_ring_release from any
  * thread at any time. Handing a frame to another thread is the program's to synchronise, as for any
@@ -51,7 +51,7 @@ struct ps_ring_options {
     /* first_bytes: default 64 KiB; max_bytes: default 1 MiB. A block above a quarter of the next
      * chunk that does not fit gets a chunk of its own. */
     struct ps_chunk_options chunks;
-    /* Drained chunks that are kept, in bytes: 0 is the default, 1 MiB; 1 is none. */
+    /* Drained chunks that are retained, in bytes: 0 is the default, 1 MiB; 1 is none. */
     size_t spare_bytes;
 };
 
@@ -59,7 +59,7 @@ struct ps_ring_chunk; /* the library's own */
 
 /* The result of ps_ring_begin: pass it on, release it, do not change its fields. */
 struct ps_ring_frame {
-    struct ps_ring_chunk *first; /* the chunk that holds this */
+    struct ps_ring_chunk *first; /* the chunk of this record */
     struct ps_ring_chunk *last;
     struct ps_ring_chunk *huge;  /* chunks of single blocks */
     struct ps_ring_frame *older; /* in the same chunk */
@@ -80,9 +80,9 @@ struct ps_ring {
 PS_API struct ps_ring *ps_ring_create(const struct ps_ring_options *options);
 
 /*
- * Ends the ring for its owner. Frames that are sealed stay valid: their chunks return to the
- * source as they are released, by the releasing threads, and the ring disappears with the last one.
- * May run at the same time as releases. An open frame is dropped. NULL: nothing. O(spare chunks).
+ * Ends the ring for its owner. Sealed frames remain valid: the threads that release them return
+ * their chunks to the source; the last release frees the ring itself. May run at the same time as
+ * releases. An open frame is dropped. NULL: nothing. O(spare chunks).
  */
 PS_API void ps_ring_destroy(struct ps_ring *ring) PS_NOEXCEPT;
 
@@ -95,7 +95,7 @@ PS_API void ps_ring_seal(struct ps_ring *ring) PS_NOEXCEPT;
 /*
  * Drops a sealed frame and all its blocks. Any thread, once per frame; NULL: nothing. The thread's
  * accesses to the blocks are complete when their memory is reused. No lock; O(chunks of the frame).
- * Keeps errno.
+ * Preserves errno.
  */
 PS_API void ps_ring_release(struct ps_ring_frame *frame) PS_NOEXCEPT;
 
@@ -122,10 +122,10 @@ PS_MALLOC static inline void *ps_ring_alloc(struct ps_ring *ring, size_t bytes) 
 PS_API PS_MALLOC void *ps_ring_zalloc(struct ps_ring *ring, size_t bytes);
 
 /*
- * Changes the size of a block of the open frame; contents are kept up to the smaller size. In place
- * when it shrinks, or when it is the newest block and the chunk has room; else a new block, and the
- * old one stays until the release. old_bytes: as it was allocated. align: of the result. NULL with
- * ENOMEM: the block is as it was. block NULL: allocates. O(1), or O(old_bytes).
+ * Changes the size of a block of the open frame; contents are preserved up to the smaller size. In
+ * place when it shrinks, or when it is the newest block and the chunk has room; else a new block,
+ * and the old one remains until the release. old_bytes: as it was allocated. align: of the result.
+ * NULL with ENOMEM: the block is as it was. block NULL: allocates. O(1), or O(old_bytes).
  */
 PS_API void *ps_ring_realloc_aligned(struct ps_ring *ring, void *block, size_t old_bytes,
                                      size_t new_bytes, size_t align);
@@ -171,18 +171,18 @@ PS_API bool ps_ring_enlist(struct ps_ring *ring) PS_NOEXCEPT;
 struct ps_ring_stats {
     size_t chunk_bytes; /* taken from the source and not returned */
     size_t chunk_count;
-    size_t spare_bytes; /* of these: drained, kept for reuse */
+    size_t spare_bytes; /* of these: drained, retained for reuse */
     size_t frame_count; /* begun and not released, the open one included */
 };
-/* Takes in what was released. Frames that are being released now may count or not. O(chunks +
- * frames that share a chunk with a live one). */
+/* First collects released frames. Concurrent releases may count or not. O(chunks + frames that
+ * share a chunk with a live one). */
 PS_API void ps_ring_stats(struct ps_ring *ring, struct ps_ring_stats *stats) PS_NOEXCEPT;
 
 /*
  * The ring of the calling thread, made at its first use with default options: in place of a
  * thread-local stack where the memory goes to other threads. When the thread ends the ring is
- * destroyed as by ps_ring_destroy: its sealed frames stay valid until they are released. NULL with
- * ENOMEM. O(1).
+ * destroyed as by ps_ring_destroy: its sealed frames remain valid until they are released. NULL
+ * with ENOMEM. O(1).
  */
 PS_API struct ps_ring *ps_r_ring(void);
 

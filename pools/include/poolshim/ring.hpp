@@ -126,7 +126,7 @@ template <class Self> class ring_calls {
 class ring : public detail::ring_calls<ring> {
   public:
     // std::bad_alloc when memory is exhausted.
-    // At its end, sealed frames stay valid until they are released.
+    // After its end, sealed frames remain valid until they are released.
     explicit ring(const ps_ring_options *options = nullptr)
         : ring_(detail::checked(ps_ring_create(options))) {}
 

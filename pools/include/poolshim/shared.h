@@ -28,30 +28,30 @@
  * The whole of it is in pools/examples/shared.c.
  *
  * Guarantees when a process that has the heap open ends in any way (kill -9, a crash, exit):
- *   - the heap is whole, and no call of another process fails or waits for ever because of it;
- *   - each call of it has been done as a whole or not at all;
- *   - blocks that it had allocated stay allocated: they are the program's, which may find them by
- *     its own records;
- *   - at most one block for each thread of it belongs to no record: the one that an alloc had
- *     taken and the program had not noted, or that the program had dropped from its records and
- *     free had not freed. realloc counts as both. ps_shared_alloc_into and ps_shared_free_from
- *     change a record in the heap in the same step: with them there is none.
- * The contents of blocks are not repaired. Locks of its own in the heap should be
+ *   - the heap is whole, and no call of another process fails or blocks forever because of it;
+ *   - each of its calls takes effect completely or not at all;
+ *   - its blocks remain allocated: they belong to the program, which can find them by its own
+ *     records;
+ *   - it leaks at most one block for each of its threads: alloc had returned the block and the
+ *     program had not recorded it, or the program had dropped its record and free had not run.
+ *     realloc counts as both. ps_shared_alloc_into and ps_shared_free_from change a record in the
+ *     heap in the same step, so they leak none.
+ * The contents of blocks are not repaired. Locks that the program places in the heap should be
  * robust, too (PTHREAD_MUTEX_ROBUST).
  *
  * The guarantees need the kernel's list of robust locks, so all processes must be of one PID
- * namespace, and of one C library. They do not cover the end of the system: a heap in a file on a
- * disk is of no use after the next start, and is refused then. Keep it in /dev/shm, or use arena.h.
+ * namespace, and of one C library. They do not cover a restart of the system: a heap in a file on a
+ * disk is refused after it. Place the heap in /dev/shm, or use arena.h.
  *
- * Processes trust each other: what one writes where it must not, all of them suffer from. Found in
- * every build: a second free as long as the memory is not in use again, and pointers that are no
- * blocks; the process aborts, and the heap goes on without it. A file that is truncated while it is
- * open ends processes by SIGBUS; seal a memfd by F_SEAL_SHRINK against that. PS_DEBUG does not
- * apply: blocks must lie in the file.
+ * Processes trust each other: a stray write by one can damage the heap for all. Every build detects
+ * a second free until the memory is allocated again, and pointers that are no blocks; the process
+ * aborts, and the heap remains usable for the others. A file that is truncated while it is open
+ * ends processes by SIGBUS; seal a memfd by F_SEAL_SHRINK against that. PS_DEBUG does not apply:
+ * blocks must lie in the file.
  *
- * Threads: any, at any time, of all processes; not in signal handlers. One lock for the heap, held
- * for O(1); a process that is stopped meanwhile (SIGSTOP) holds up the others. The child of a fork
- * may go on with the heap as it is.
+ * Threads: any, at any time, of all processes; not in signal handlers. One lock for the heap, for
+ * O(1); a process that is stopped inside it (SIGSTOP) blocks the others. The child of a fork may
+ * use the heap at once.
  *
  * Cost in memory: as tlsf.h: 8 bytes for each block, blocks of multiples of 16, smallest 24 for the
  * caller; 20 KiB for the heap's own record. The file grows when nothing fits, by an eighth or
@@ -101,8 +101,8 @@ enum ps_shared_flags {
 struct ps_shared_options {
     struct ps_chunk_options chunks; /* for the library's own record, not for blocks */
     size_t initial_bytes;           /* of a new heap; 0: 64 KiB */
-    size_t max_bytes; /* the heap never grows beyond; of a new heap, which keeps it; 0: 1 GiB.
-                         Every process reserves as many addresses. */
+    size_t max_bytes; /* the heap never grows beyond; stored in a new heap; 0: 1 GiB. Every process
+                         reserves as many addresses. */
 };
 
 /* The meaning of a status, in English. Never NULL. */
@@ -110,10 +110,10 @@ PS_API const char *ps_shared_explain(enum ps_shared_status status) PS_NOEXCEPT;
 
 /*
  * Opens a heap. heap: receives it, or NULL. path: of a regular file. flags: of ps_shared_flags, not
- * both. options: NULL for the defaults, not kept; lengths matter to the process that makes the heap
- * only: at least 64 KiB, max_bytes not below initial_bytes, else PS_SHARED_SYSTEM and EINVAL. When
- * processes create at once, one makes the heap and the others wait for it; one that is killed
- * meanwhile leaves an empty file. A file that is no heap is not changed. O(1).
+ * both. options: NULL for the defaults, not retained; lengths matter to the process that makes the
+ * heap only: at least 64 KiB, max_bytes not below initial_bytes, else PS_SHARED_SYSTEM and EINVAL.
+ * When processes create at once, one makes the heap and the others block until then; if it is
+ * killed meanwhile, the file is empty. A file that is no heap is not changed. O(1).
  */
 PS_API enum ps_shared_status ps_shared_open(struct ps_shared **heap, const char *path,
                                             unsigned flags,
@@ -123,8 +123,8 @@ PS_API enum ps_shared_status ps_shared_open(struct ps_shared **heap, const char 
 PS_API enum ps_shared_status ps_shared_open_fd(struct ps_shared **heap, int fd, unsigned flags,
                                                const struct ps_shared_options *options) PS_NOEXCEPT;
 
-/* Unmaps the heap in this process; it goes on in others, and in the file until that is removed. All
- * pointers into it end. NULL does nothing. Keeps errno. */
+/* Unmaps the heap in this process; it continues in others, and in the file until that is removed.
+ * All pointers into it become invalid. NULL does nothing. Preserves errno. */
 PS_API void ps_shared_close(struct ps_shared *heap) PS_NOEXCEPT;
 
 /*
@@ -147,50 +147,48 @@ PS_API PS_OFFSET_FRESH void *ps_shared_alloc_aligned(struct ps_shared *heap, siz
 PS_API PS_OFFSET_FRESH void *ps_shared_realloc(struct ps_shared *heap, void *payload,
                                                size_t bytes) PS_NOEXCEPT;
 
-/* payload: a block of this heap, or NULL, which does nothing. O(1). Keeps errno. */
+/* payload: a block of this heap, or NULL, which does nothing. O(1). Preserves errno. */
 PS_API void ps_shared_free(struct ps_shared *heap, void *payload) PS_NOEXCEPT;
 
 /*
  * As ps_shared_alloc, and stores the block's offset in *place in the same step: whenever the
  * process is killed, either there is no block or *place leads to it. place: a word in a block of
- * this heap, which holds 0 and which no other thread uses meanwhile. NULL and EINVAL: it does not
- * hold 0.
+ * this heap, which is 0 and which no other thread uses meanwhile. NULL and EINVAL: it is not 0.
  */
 PS_API void *ps_shared_alloc_into(struct ps_shared *heap, size_t bytes,
                                   ps_offset *place) PS_NOEXCEPT;
 
 /* Stores 0 in *place and frees the block that it led to, in one step; 0 does nothing. place: as
- * above. Keeps errno. */
+ * above. Preserves errno. */
 PS_API void ps_shared_free_from(struct ps_shared *heap, ps_offset *place) PS_NOEXCEPT;
 
 /* Bytes that may be used of a block; 0 for NULL. */
 PS_API size_t ps_shared_usable_size(struct ps_shared *heap, const void *payload) PS_NOEXCEPT;
 
 /*
- * The offset that a name stands for; 0: none. name: 1 to 55 bytes, others stand for nothing. The
- * contents that the block had when it was named are seen after this. No lock, readers too.
- * O(names).
+ * The offset of a name; 0: none. name: 1 to 55 bytes, others have none. The block's contents at the
+ * time it was named are visible after this. No lock; for readers, too. O(names).
  */
 PS_API ps_offset ps_shared_root(const struct ps_shared *heap, const char *name) PS_NOEXCEPT;
 
 /*
- * Lets a name stand for an offset, 0 for none, by one store. False: EINVAL for a name that is empty
- * or too long, ENOSPC when 128 names were used in this heap (names are not dropped), EROFS for
+ * Sets the offset of a name, 0 for none, by one store. False: EINVAL for a name that is empty or
+ * too long, ENOSPC when 128 names were used in this heap (names are not dropped), EROFS for
  * readers.
  */
 PS_API bool ps_shared_set_root(struct ps_shared *heap, const char *name,
                                ps_offset offset) PS_NOEXCEPT;
 
-/* The same if the name stands for nothing yet. Returns the offset that it stands for then, which is
- * another process's if that was first; 0 and errno: as above. */
+/* The same if the name has no offset yet. Returns the name's offset, which is another process's if
+ * that was first; 0 and errno: as above. */
 PS_API ps_offset ps_shared_claim_root(struct ps_shared *heap, const char *name,
                                       ps_offset offset) PS_NOEXCEPT;
 
 /* Name number 0, 1, ... of the heap; NULL: there are no more. Lasts as long as the heap is open. */
 PS_API const char *ps_shared_root_name(const struct ps_shared *heap, size_t number) PS_NOEXCEPT;
 
-/* The heap's heads, lists, bits and counts: NULL when they agree, else what is wrong. Holds the
- * lock for O(blocks). Readers: checks nothing. */
+/* The heap's heads, lists, bits and counts: NULL when they agree, else a description of the error.
+ * Blocks other calls for O(blocks). Readers: checks nothing. */
 PS_API const char *ps_shared_check(struct ps_shared *heap) PS_NOEXCEPT;
 
 struct ps_shared_stats {

@@ -12,8 +12,8 @@
 //
 // Data in the heap must make sense to another process at another address: no virtual functions, no
 // plain pointers or references, no handles; ps::offset_ptr (offset.hpp) instead of T *, and locks
-// that are made for processes. Standard containers keep plain pointers inside and do not belong
-// there. Destructors do not run when a heap closes: its objects live on.
+// that are made for processes. Standard containers contain plain pointers and do not belong there.
+// Destructors do not run when a heap closes: its objects live on.
 //
 // Opening throws ps::shared_error; allocate and create throw std::bad_alloc. Threads, kills and
 // everything else are as shared.h says.
@@ -98,14 +98,14 @@ class shared {
     template <class T> T *root(const char *name) const noexcept {
         return static_cast<T *>(ps_shared_at(get(), ps_shared_root(get(), name)));
     }
-    // Throws shared_error, as ps_shared_set_root fails. nullptr: the name stands for nothing then.
+    // Throws shared_error, as ps_shared_set_root fails. nullptr: the name has no object then.
     void set_root(const char *name, const void *object) {
         if (!ps_shared_set_root(get(), name, ps_shared_offset(get(), object))) {
             throw shared_error(PS_SHARED_SYSTEM);
         }
     }
     // The object of a name, or a new one, T(arguments...), that has the name from then on. When
-    // processes do this at once, one object stays and the others are destroyed. Throws also
+    // processes do this at once, one object wins and the others are destroyed. Throws also
     // shared_error, as set_root.
     template <class T, class... Arguments>
     T *find_or_create(const char *name, Arguments &&...arguments) {

@@ -22,7 +22,7 @@
  * what other threads had on their lists is lost.
  *
  * A wrong size on free is not noticed in ordinary runs and puts the slice on a wrong list.
- * PS_DEBUG=check verifies address and size of every free and fills what was freed; PS_DEBUG=malloc
+ * PS_DEBUG=check verifies address and size of every free and fills the freed slice; PS_DEBUG=malloc
  * makes every slice a malloc block.
  *
  * After GLib's slices (sized free, two magazines over a depot, working set by time) and Bonwick's
@@ -88,7 +88,7 @@ static inline void *ps_slice_alloc(size_t bytes) PS_NOEXCEPT {
     return ps_slice_alloc_slow(bytes);
 }
 
-/* Frees. bytes: as they were allocated. slice: NULL does nothing. Keeps errno. O(1). */
+/* Frees. bytes: as they were allocated. slice: NULL does nothing. Preserves errno. O(1). */
 static inline void ps_slice_free(size_t bytes, void *slice) PS_NOEXCEPT {
     if (__builtin_expect(bytes <= PS_SLICE_INLINE_MAX && slice != NULL, 1)) {
         struct ps_slice_bin *bin = &ps_slice_here->bins[(bytes + 15) / 16];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * slots.h - objects of one size behind handles, of which stale ones are recognised: a slot map.
+ * slots.h - objects of one size, reached by handles; stale handles are recognised: a slot map.
  *
  * A handle is a number: the position of an object, and the generation of that position. A remove
  * ends the generation, so each handle to the removed object is stale from then on: ps_slots_get
@@ -16,8 +16,8 @@
  *     ps_slots_remove(&slots, handle);                               // false: it was removed
  *     ps_slots_destroy(&slots);
  *
- * Objects stay where they are from insert to remove; the map grows by chunks of one length and
- * moves nothing. 0 is never a handle. In C++: slots.hpp.
+ * Objects do not move from insert to remove; the map grows by chunks of one length and moves
+ * nothing. 0 is never a handle. In C++: slots.hpp.
  *
  * Iteration visits the live objects in order of position. Positions are sparse: a removed object
  * leaves a hole, which the next insert fills. Dense storage, which moves the last object into the
@@ -41,8 +41,8 @@
  * once are found. PS_DEBUG=malloc: each object is a malloc block.
  *
  * Slot maps with generations are old in games: S. Migdalskiy, "Performance", Game Programming Gems
- * 4.2 (2004) has them as handles with magic numbers; colonies of holes that stay in place are after
- * M. Bentley's plf::colony, with a bit per object for its skip lists.
+ * 4.2 (2004) has them as handles with magic numbers; removal without moves follows M. Bentley's
+ * plf::colony, with a bit per object for its skip lists.
  */
 #ifndef POOLSHIM_SLOTS_H
 #define POOLSHIM_SLOTS_H
@@ -99,28 +99,29 @@ struct ps_slots {
 struct ps_slots_cursor {
     uint64_t rest; /* of 64 places, those that were live and are not visited yet */
     char *places;  /* the first of the 64 */
-    size_t next;   /* the position behind them */
+    size_t next;   /* the position after them */
 };
 
 /*
  * Makes *slots empty; takes no memory. size: bytes of an object, 0 counts as 1. align: power of two
  * up to PS_SLOTS_ALIGN_MAX; 0 is the largest power of two that divides size, at most 16, which is
- * enough for any C type of that size. options: NULL for the defaults; not kept. False and EINVAL:
- * an argument out of range; then *slots is not usable. O(1).
+ * enough for any C type of that size. options: NULL for the defaults; not retained. False and
+ * EINVAL: an argument out of range; then *slots is not usable. O(1).
  */
 PS_API bool ps_slots_init(struct ps_slots *slots, size_t size, size_t align,
                           const struct ps_slots_options *options) PS_NOEXCEPT;
 
 /* Gives all memory back, that of live objects too. The map can then only be initialised again.
- * O(chunks). Keeps errno. */
+ * O(chunks). Preserves errno. */
 PS_API void ps_slots_destroy(struct ps_slots *slots) PS_NOEXCEPT;
 
-/* Makes *to the map that *from is; handles and objects stay what they are. *to was not initialised
- * or is destroyed. *from is then empty, with the same options, and takes handles of *to for its
- * own once it has objects again. O(1). */
+/* Moves the map *from to *to; its handles remain valid and its objects do not move. *to was not
+ * initialised or is destroyed. *from is then empty, with the same options, and takes handles of *to
+ * for its own once it has objects again. O(1). */
 PS_API void ps_slots_move(struct ps_slots *to, struct ps_slots *from) PS_NOEXCEPT;
 
-/* Removes all objects: all handles are stale. Keeps the memory. O(positions / 64 + objects). */
+/* Removes all objects: all handles become stale. Retains the memory. O(positions / 64 +
+ * objects). */
 PS_API void ps_slots_reset(struct ps_slots *slots) PS_NOEXCEPT;
 
 /* The slow halves of the inline functions below. */
@@ -240,7 +241,7 @@ ps_slots_next_shaped(const struct ps_slots *slots, struct ps_slots_cursor *curso
             return place;
         }
     }
-    struct ps_slots_cursor copy = *cursor; /* so that the cursor itself stays in registers */
+    struct ps_slots_cursor copy = *cursor; /* so that the cursor itself can be in registers */
     void *object = ps_slots_next_slow(slots, &copy);
     *cursor = copy;
     return object;
@@ -255,13 +256,14 @@ static inline uint64_t ps_slots_insert(struct ps_slots *slots, void **object) {
     return ps_slots_insert_shaped(slots, object, ps_slots_shape_of(slots));
 }
 
-/* The object; NULL: it was removed, or the number is no handle of this map. errno stays. O(1). */
+/* The object; NULL: it was removed, or the number is no handle of this map. Preserves errno.
+ * O(1). */
 static inline void *ps_slots_get(const struct ps_slots *slots, uint64_t handle) PS_NOEXCEPT {
     return ps_slots_get_shaped(slots, handle, ps_slots_shape_of(slots));
 }
 
-/* Removes an object. False: it was removed before, or the number is no handle of this map. Keeps
- * errno. O(1). */
+/* Removes an object. False: it was removed before, or the number is no handle of this map.
+ * Preserves errno. O(1). */
 static inline bool ps_slots_remove(struct ps_slots *slots, uint64_t handle) PS_NOEXCEPT {
     return ps_slots_remove_shaped(slots, handle, ps_slots_shape_of(slots));
 }
@@ -294,14 +296,14 @@ static inline void *ps_slots_next(const struct ps_slots *slots,
 }
 
 /* Takes memory now, so that `count` more inserts come without asking the source. False and ENOMEM:
- * memory is exhausted, or max_items or the positions do not suffice; what was taken stays with the
- * map. O(count). */
+ * memory is exhausted, or max_items or the positions do not suffice; chunks taken until then remain
+ * in the map. O(count). */
 PS_API bool ps_slots_reserve(struct ps_slots *slots, size_t count);
 
 /*
  * Returns every chunk without a live object to the source, unless a part of its positions is used
- * up. Returns their bytes. Handles stay stale: when a position is used again, it begins with a
- * generation that none of its chunk had. O(positions + free places).
+ * up. Returns their bytes. Stale handles remain stale: a reused position begins with a generation
+ * that no position of its chunk had. O(positions + free places).
  */
 PS_API size_t ps_slots_trim(struct ps_slots *slots) PS_NOEXCEPT;
 

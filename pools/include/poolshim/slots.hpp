@@ -12,10 +12,10 @@
 // handles of 32 bits. They are compared and hashed as numbers; value() and handle(value) take them
 // out of the process and back.
 //
-// Objects stay where they are until they are removed. Live ones are destroyed by clear() and by
-// the destructor. The map may be moved; handles go with it. Threads, costs and generations are
-// those of slots.h. Throws std::bad_alloc where C returns 0, and what constructors throw; the map
-// then has the objects that it had.
+// Objects do not move until they are removed. Live ones are destroyed by clear() and by the
+// destructor. The map may be moved; handles go with it. Threads, costs and generations are those of
+// slots.h. Throws std::bad_alloc where C returns 0, and what constructors throw; the map then has
+// the objects that it had.
 #ifndef POOLSHIM_SLOTS_HPP
 #define POOLSHIM_SLOTS_HPP
 
@@ -130,7 +130,7 @@ class slots {
 
     std::size_t size() const noexcept { return slots_.live_count; }
     bool empty() const noexcept { return slots_.live_count == 0; }
-    // Destroys all objects; the memory stays.
+    // Destroys all objects; retains the memory.
     void clear() noexcept {
         destroy_all();
         ps_slots_reset(&slots_);

@@ -12,14 +12,13 @@
  *     ps_source_account_init(&account, NULL, (size_t)64 << 20);
  *     struct ps_region_options options = {.chunks = {.source = &account.source}};
  *
- * Another source is a struct with two functions and whatever state they need behind it:
+ * Another source is a struct with two functions, followed by their state:
  *
  *     struct my_source { struct ps_source source; struct arena *arena; };
  *
- * A source outlives the pools that use it, and keeps its place in memory. It is called by the
- * threads that use its pools: one that is shared by pools of several threads must be safe for
- * that, and says below whether it is. Only chunks are taken from a source, never single blocks, so
- * its cost is rare.
+ * A source outlives the pools that use it, and must not move in memory. The threads that use its
+ * pools call it: a source shared by pools of several threads must be thread-safe, as stated below
+ * for each. Only chunks are taken from a source, never single blocks, so its cost is rare.
  */
 #ifndef POOLSHIM_SOURCE_H
 #define POOLSHIM_SOURCE_H
@@ -32,7 +31,7 @@ struct ps_source {
     /* bytes: > 0. align: power of two, at most 64 KiB. NULL when memory is exhausted, errno ENOMEM.
      */
     void *(*alloc)(struct ps_source *source, size_t bytes, size_t align);
-    /* Takes back a whole chunk; chunk, bytes: as they were allocated, not NULL. Keeps errno. */
+    /* Takes back a whole chunk; chunk, bytes: as they were allocated, not NULL. Preserves errno. */
     void (*free)(struct ps_source *source, void *chunk, size_t bytes);
 };
 
@@ -44,10 +43,10 @@ PS_API struct ps_source *ps_source_malloc(void) PS_NOEXCEPT;
 
 /*
  * A mapping of its own for every chunk, so that tools that watch mappings see them, and that a
- * freed chunk faults at once. With a guard, a chunk ends at the page behind it as nearly as its
- * alignment allows. align: else than a power of two up to 64 KiB is EINVAL. Holds nothing, so it
- * needs no end. Any thread. Cost: two to five system calls for a chunk, rounded up to pages, and
- * one to give it back.
+ * freed chunk faults at once. With a guard, a chunk ends at the guard page as nearly as its
+ * alignment allows. align: a power of two up to 64 KiB, else EINVAL. It has no state, so it needs
+ * no end. Any thread. Cost: two to five system calls for a chunk, rounded up to pages, and one to
+ * give it back.
  */
 enum ps_mmap_flags {
     PS_MMAP_GUARD = 1, /* a page without access on both sides of each chunk */
@@ -62,8 +61,8 @@ PS_API void ps_source_mmap_init(struct ps_source_mmap *source, unsigned flags) P
 
 /*
  * The caller's own buffer, cut from the front; only the newest chunk returns, others are lost
- * until the source is made anew. The buffer stays the caller's: it must live as long as the source,
- * and needs no alignment. One thread at a time. O(1).
+ * until the source is made anew. The caller still owns the buffer, which must live as long as the
+ * source and needs no alignment. One thread at a time. O(1).
  */
 struct ps_source_buffer {
     struct ps_source source;
@@ -95,13 +94,13 @@ struct ps_source_reserve {
     size_t chunk_count; /* taken and not returned */
 };
 /*
- * Reserves max_bytes of addresses, rounded up to pages, without memory behind them: not counted by
- * limits of memory, except RLIMIT_AS. max_bytes: 1 to PTRDIFF_MAX. To be ended by
- * ps_source_reserve_destroy. False, with an unusable source: EINVAL for max_bytes, ENOMEM. Beyond
- * max_bytes chunks are refused with ENOMEM, as when the system has no memory to commit.
+ * Reserves max_bytes of addresses, rounded up to pages, without memory: not counted by limits of
+ * memory, except RLIMIT_AS. max_bytes: 1 to PTRDIFF_MAX. To be ended by ps_source_reserve_destroy.
+ * False, with an unusable source: EINVAL for max_bytes, ENOMEM. Beyond max_bytes chunks are refused
+ * with ENOMEM, as when the system has no memory to commit.
  */
 PS_API bool ps_source_reserve_init(struct ps_source_reserve *source, size_t max_bytes) PS_NOEXCEPT;
-/* Unmaps the range, chunks of pools that still exist included. Keeps errno. A system call. */
+/* Unmaps the range, chunks of pools that still exist included. Preserves errno. A system call. */
 PS_API void ps_source_reserve_destroy(struct ps_source_reserve *source) PS_NOEXCEPT;
 /* True when an address lies in the used part of the range. O(1). */
 static inline bool ps_source_reserve_owns(const struct ps_source_reserve *source,
@@ -184,15 +183,15 @@ struct ps_source_numa {
  */
 PS_API bool ps_source_numa_init(struct ps_source_numa *source, enum ps_numa_policy policy,
                                 uint64_t nodes, unsigned flags) PS_NOEXCEPT;
-/* The nodes of 0 to 63 of which this process may take memory, a bit for each. 0: ENOSYS, the system
- * has no NUMA, or EPERM, a sandbox forbids the call. A system call. */
+/* The nodes, 0 to 63, whose memory this process may use, a bit for each. 0: ENOSYS, the system has
+ * no NUMA, or EPERM, a sandbox forbids the call. A system call. */
 PS_API uint64_t ps_numa_nodes(void) PS_NOEXCEPT;
 
 /*
- * An account: counts the bytes of the chunks that its pools hold, and refuses above the limit
- * (NULL, ENOMEM; the pool then requests less, and at last calls its oom handler). Passes the rest
- * on to `next`, which must outlive it (NULL: the page cache). Any thread, if `next` is. Cost: an
- * atomic addition.
+ * An account: counts the bytes of its pools' chunks, and refuses chunks above the limit (NULL,
+ * ENOMEM; the pool then requests less, and at last calls its oom handler). Passes the rest on to
+ * `next`, which must outlive it (NULL: the page cache). Any thread, if `next` is. Cost: an atomic
+ * addition.
  */
 struct ps_source_account {
     struct ps_source source;
@@ -200,10 +199,10 @@ struct ps_source_account {
     size_t limit_bytes;  /* 0: none */
     size_t x_used_bytes; /* read it by ps_source_account_used */
 };
-/* limit_bytes: 0 for none. Chunks that pools hold are not changed by a limit below them. */
+/* limit_bytes: 0 for none. A limit below the present bytes does not affect existing chunks. */
 PS_API void ps_source_account_init(struct ps_source_account *source, struct ps_source *next,
                                    size_t limit_bytes) PS_NOEXCEPT;
-/* Bytes held now, seen from any thread. */
+/* The present bytes of chunks, from any thread. */
 PS_API size_t ps_source_account_used(const struct ps_source_account *source) PS_NOEXCEPT;
 
 /*

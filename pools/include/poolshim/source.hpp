@@ -5,7 +5,7 @@
 //     ps::region_options options{};
 //     options.chunks.source = memory;
 //
-// Not moved nor copied: pools keep the address. A source outlives its pools.
+// Not moved nor copied: pools store the address. A source outlives its pools.
 #ifndef POOLSHIM_SOURCE_HPP
 #define POOLSHIM_SOURCE_HPP
 

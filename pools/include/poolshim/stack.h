@@ -45,10 +45,9 @@
  * Cost: alloc, push, pop, mark and rewind are inline, a handful of instructions, and touch no
  * memory but the stack's own three words and the frame record, 32 bytes in the stack. The source is
  * called once per chunk, and not while spare chunks are left: pop frees no chunk. Chunks double
- * from first_bytes (64 KiB) to max_bytes (32 MiB), and hold 64 blocks of the mean size that was
- * seen lately, within the same cap. Memory returns by ps_stack_trim, and by itself: when the
- * stack is empty and holds more than retain_bytes, the chunks that nothing needed for trim_ms are
- * freed.
+ * from first_bytes (64 KiB) to max_bytes (32 MiB), and have room for 64 blocks of the recent mean
+ * size, within the same cap. ps_stack_trim returns memory. So does an empty stack with more than
+ * retain_bytes: it frees the chunks that were unused for trim_ms.
  *
  * With PS_DEBUG=check (and in checked builds) also found: use by another thread, realloc of a block
  * of an outer frame, allocation in a sealed frame, marks that are not of the frame or lie ahead,
@@ -70,8 +69,8 @@ PS_BEGIN_DECLS
 /* Options; all zero is the default. */
 struct ps_stack_options {
     struct ps_chunk_options chunks; /* defaults: first_bytes 64 KiB, max_bytes 32 MiB */
-    size_t retain_bytes; /* held without question when empty; 0: 1 MiB; SIZE_MAX: everything */
-    unsigned trim_ms;    /* how long an unused chunk above that is kept; 0: 10 s */
+    size_t retain_bytes;            /* always retained when empty; 0: 1 MiB; SIZE_MAX: everything */
+    unsigned trim_ms;               /* how long an unused chunk above that is retained; 0: 10 s */
 };
 
 /* A frame's record, in the stack. Fields are the library's own. */
@@ -100,19 +99,19 @@ struct ps_stack_mark {
 };
 
 /*
- * A stack. options: NULL, or read before the call returns. It lives in its first chunk, which is
- * held until the end. NULL with ENOMEM. Cost: one chunk.
+ * A stack. options: NULL, or read before the call returns. Its record is in its first chunk, which
+ * it never returns before its end. NULL with ENOMEM. Cost: one chunk.
  */
 PS_API struct ps_stack *ps_stack_create(const struct ps_stack_options *options);
 
 /* Frees the stack with all chunks, whatever frames are open. NULL does nothing. O(chunks). */
 PS_API void ps_stack_destroy(struct ps_stack *stack) PS_NOEXCEPT;
 
-/* Closes all frames and forgets all blocks; keeps the chunks. O(1). */
+/* Closes all frames and forgets all blocks; retains the chunks. O(1). */
 PS_API void ps_stack_reset(struct ps_stack *stack) PS_NOEXCEPT;
 
-/* Returns chunks without blocks to the source, the last ones first, while more than keep_bytes are
- * held. Returns their bytes. O(chunks). */
+/* Returns chunks without blocks to the source, the last ones first, while it has more than
+ * keep_bytes. Returns their bytes. O(chunks). */
 PS_API size_t ps_stack_trim(struct ps_stack *stack, size_t keep_bytes) PS_NOEXCEPT;
 
 /* Makes the caller's thread the owner of the stack, while checks are on. Otherwise does nothing. */
@@ -126,9 +125,9 @@ PS_API void ps_stack_adopt(struct ps_stack *stack) PS_NOEXCEPT;
 PS_API void ps_stack_seal(struct ps_stack *stack) PS_NOEXCEPT;
 PS_API void ps_stack_unseal(struct ps_stack *stack) PS_NOEXCEPT;
 
-/* Changes options for the time to come, as there: the length of the next chunk and the cap up to
- * which later ones double, 0 leaves one as it is; and what is held when the stack is empty. Nothing
- * for a thread's stack that is not used yet. O(1). */
+/* Changes options from now on, as there: the length of the next chunk and the cap up to which later
+ * ones double, where 0 changes nothing; and the bytes retained when the stack is empty. Does
+ * nothing for a thread's stack that is not used yet. O(1). */
 PS_API void ps_stack_set_growth(struct ps_stack *stack, size_t next_bytes,
                                 size_t max_bytes) PS_NOEXCEPT;
 PS_API void ps_stack_set_retain(struct ps_stack *stack, size_t retain_bytes,
@@ -190,7 +189,7 @@ static inline PS_MALLOC void *ps_stack_alloc_aligned(struct ps_stack *stack, siz
     } else {
         block = (char *)ps_stack_alloc_slow(stack, bytes, align);
         /* Reads both words again and stores one that has not changed: so both are known on either
-         * path, and compilers keep them in registers from one block to the next. That, and no
+         * path, and compilers allocate registers for them from one block to the next. That, and no
          * computed alignment, make 0.5 ns of 1.0 ns a block in a loop of 8-byte blocks. */
         top = stack->top;
         __asm__ volatile("" : : "r"(stack->end));
@@ -283,7 +282,7 @@ static inline struct ps_stack_frame *ps_stack_push(struct ps_stack *stack) {
     }
     struct ps_stack_frame *frame = (struct ps_stack_frame *)(void *)stack->top;
     /* volatile, here and in pop: each word moves by itself. Compilers join them into 16-byte moves,
-     * whose load has to wait until the 8-byte stores are through: 9 ns instead of 2. */
+     * whose load stalls until the 8-byte stores complete: 9 ns instead of 2. */
     *(struct ps_stack_frame *volatile *)&frame->previous = stack->frame;
     *(char *volatile *)&frame->top = stack->top;
     *(char *volatile *)&frame->end = stack->end;
@@ -308,12 +307,12 @@ static inline void ps_stack_pop(struct ps_stack *stack, struct ps_stack_frame *f
  * O(frames closed). */
 PS_API void ps_stack_unwind(struct ps_stack *stack, struct ps_stack_frame *frame) PS_NOEXCEPT;
 
-/* True when `frame` is the innermost: only then what is allocated belongs to it. O(1). */
+/* True when `frame` is the innermost: only then new blocks belong to it. O(1). */
 PS_API bool ps_stack_is_innermost(struct ps_stack *stack,
                                   const struct ps_stack_frame *frame) PS_NOEXCEPT;
 
 /* The position now. Valid while its frame is innermost or encloses others, and the stack is not
- * rewound behind it. O(1). */
+ * rewound below it. O(1). */
 static inline struct ps_stack_mark ps_stack_mark(struct ps_stack *stack) PS_NOEXCEPT {
     struct ps_stack_mark mark;
     mark.top = stack->top;
@@ -418,8 +417,8 @@ PS_API PS_PRINTF(1, 2) char *ps_t_printf(const char *format, ...);
     ((type *)ps_stack_alloc_array((stack), (count), sizeof(type), __alignof__(type)))
 #define ps_t_new(type, count) ps_stack_new(ps_t(), type, count)
 
-/* A stack behind the interface of allocator.h: free releases the newest block only.
- * stack: NULL is the stack of the calling thread. */
+/* A stack with the interface of allocator.h: free releases the newest block only. stack: NULL is
+ * the stack of the calling thread. */
 struct ps_stack_allocator {
     struct ps_allocator allocator;
     struct ps_stack *stack;

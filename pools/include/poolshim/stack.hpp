@@ -15,8 +15,8 @@
 // Nothing is destroyed when a frame ends, its memory is reused: hence create and make_array take
 // types with trivial destructors only. Containers of the standard library may live in a frame by
 // ps::allocator<T, ps::t_stack> of adapters.hpp, if they end before it. Threads: as in stack.h.
-// What throws says so: std::bad_alloc where C gives NULL, and what a constructor throws; the memory
-// of that object then stays with the frame. Costs are those of stack.h.
+// Functions that throw say so: std::bad_alloc where C gives NULL, and the exceptions of a
+// constructor; the memory of that object is then freed with the frame. Costs are those of stack.h.
 #ifndef POOLSHIM_STACK_HPP
 #define POOLSHIM_STACK_HPP
 
@@ -47,7 +47,7 @@ template <class Self> class stack_calls {
     void *allocate(std::size_t bytes, std::size_t align = PS_ALIGN_DEFAULT) {
         return checked(ps_stack_alloc_aligned(self(), bytes, align));
     }
-    // Gives back the newest block; others stay until their frame ends.
+    // Frees the newest block; others remain until their frame ends.
     void deallocate(void *block, std::size_t bytes, std::size_t align = PS_ALIGN_DEFAULT) noexcept {
         (void)align;
         ps_stack_free_last(self(), block, bytes);
@@ -107,7 +107,7 @@ class stack : public detail::stack_calls<stack> {
     // Throws std::bad_alloc.
     explicit stack(const stack_options &options = {})
         : stack_(detail::checked(ps_stack_create(&options))) {}
-    // Blocks and frames stay where they are; the other one may only be destroyed or assigned to.
+    // Blocks and frames do not move; the other one may only be destroyed or assigned to.
     stack(stack &&) noexcept = default;
     stack &operator=(stack &&) noexcept = default;
 
@@ -143,7 +143,7 @@ class scope : public detail::stack_calls<scope> {
     scope(const scope &) = delete;
     scope &operator=(const scope &) = delete;
 
-    // Whether what is allocated now belongs to this frame, not to one inside it.
+    // Whether new blocks belong to this frame, not to one inside it.
     bool is_innermost() const noexcept { return ps_stack_is_innermost(stack_, frame_); }
     ::ps_stack *get() const noexcept { return stack_; }
 

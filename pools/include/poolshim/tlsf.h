@@ -6,7 +6,7 @@
  * that a device shares, a heap inside one huge page. Free blocks lie on lists by size; two levels
  * of bits find the first list whose blocks are all large enough; a freed block is merged with its
  * neighbours at once. No search, no loop over blocks, no system call: whatever the state of the
- * pool, by callgrind on x86-64 with gcc 12 -O2 (tests/pools/test_pools_tlsf.py holds it),
+ * pool, by callgrind on x86-64 with gcc 12 -O2 (tests/pools/test_pools_tlsf.py checks it),
  *
  *     ps_tlsf_alloc             at most 240 instructions (160 unless the pool is nearly full)
  *     ps_tlsf_free              at most 210
@@ -27,18 +27,18 @@
  * Cost in memory: 8 bytes for each block, blocks are multiples of 16, the smallest is 32 with 24
  * for the caller. The pool's record takes 0.4 KiB and 0.25 KiB for each power of two between 512
  * bytes and the largest block (a pool of 64 KiB: 2.3 KiB; without a limit: 10 KiB). A request that
- * does not find its size takes from the next 1/32 of a power of two and returns what is left,
- * so a request above 1 KiB may fail though a block that is up to 3 % larger is free, unless it is
- * one of the first four of its list. Fragmentation is that of a good fit: Masmano et al. report
- * less than 15 % on average, 25 % at worst for their loads.
+ * does not find its size takes from the next 1/32 of a power of two and returns the rest, so a
+ * request above 1 KiB may fail though a block that is up to 3 % larger is free, unless it is one of
+ * the first four of its list. Fragmentation is that of a good fit: Masmano et al. report less than
+ * 15 % on average, 25 % at worst for their loads.
  *
  * Threads: one at a time per pool; put a lock around it. Reset and destroy end all blocks.
  *
- * Misuse found in every build: a second free as long as the memory is not in use again, most
- * pointers that are no blocks of the pool, most heads overwritten (each head carries 16 bits of
- * the pool's own, checked in free, realloc, usable_size and walk), an overwritten block behind
- * one that is freed or resized, links and sizes of free blocks that lead outside the pool's memory
- * or do not lead back. With PS_DEBUG=check also: pointers outside the pool, two threads at once.
+ * Misuse detected in every build: a second free until the memory is allocated again, most pointers
+ * that are no blocks of the pool, most heads overwritten (each head carries 16 bits of the pool's
+ * own, checked in free, realloc, usable_size and walk), an overwritten head after a block that is
+ * freed or resized, links and sizes of free blocks that lead outside the pool's memory or do not
+ * lead back. With PS_DEBUG=check also: pointers outside the pool, two threads at once.
  * ps_tlsf_check() checks everything, and does not abort.
  * With PS_DEBUG=malloc each block comes from malloc, and the pool's memory is unused.
  *
@@ -67,10 +67,10 @@ struct ps_tlsf_options {
 
 /*
  * A pool in the caller's memory: its record at the start, then its first range. buffer: any
- * alignment, not NULL. bytes: up to 2^46. options: NULL for the defaults, not kept. NULL and
+ * alignment, not NULL. bytes: up to 2^46. options: NULL for the defaults, not retained. NULL and
  * EINVAL when the buffer is too small for the record (64 KiB is plenty) or an argument is out of
- * range. The memory must stay until the pool is not used any more; a pool that does not grow needs
- * no ps_tlsf_destroy, except for the marks of AddressSanitizer. O(1), and clears the record.
+ * range. The memory must outlive the pool; a pool that does not grow needs no ps_tlsf_destroy,
+ * except for the marks of AddressSanitizer. O(1), and clears the record.
  */
 PS_API struct ps_tlsf *ps_tlsf_init(void *buffer, size_t bytes,
                                     const struct ps_tlsf_options *options) PS_NOEXCEPT;
@@ -82,10 +82,10 @@ PS_API struct ps_tlsf *ps_tlsf_init(void *buffer, size_t bytes,
 PS_API struct ps_tlsf *ps_tlsf_create(const struct ps_tlsf_options *options) PS_NOEXCEPT;
 
 /* Ends all blocks and gives chunks back to the source; ranges of the caller are the caller's again.
- * tlsf: NULL does nothing. O(ranges). Keeps errno. */
+ * tlsf: NULL does nothing. O(ranges). Preserves errno. */
 PS_API void ps_tlsf_destroy(struct ps_tlsf *tlsf) PS_NOEXCEPT;
 
-/* Ends all blocks; keeps all ranges. O(ranges), and clears the record. */
+/* Frees all blocks; retains all ranges. O(ranges), and clears the record. */
 PS_API void ps_tlsf_reset(struct ps_tlsf *tlsf) PS_NOEXCEPT;
 
 /*
@@ -112,23 +112,23 @@ PS_API PS_MALLOC void *ps_tlsf_alloc(struct ps_tlsf *tlsf, size_t bytes) PS_NOEX
 
 /*
  * As ps_tlsf_alloc, at a multiple of `align`, any power of two; else NULL and EINVAL. Memory before
- * the block stays free. Searches for bytes + align, and so may fail although an aligned block would
- * fit. O(1).
+ * the block remains free. Searches for bytes + align, and so may fail although an aligned block
+ * would fit. O(1).
  */
 PS_API PS_MALLOC void *ps_tlsf_alloc_aligned(struct ps_tlsf *tlsf, size_t bytes,
                                              size_t align) PS_NOEXCEPT;
 
 /*
- * Changes the length of a block: shorter always where it is; longer where it is if the memory
- * behind it is free, else by a new block, a copy and a free. payload: NULL allocates. bytes 0: the
- * smallest block, not a free. The new block is aligned to 16, whatever the old one was; where the
- * block stays its alignment stays. NULL and ENOMEM: the old block is as it was. O(1), or O(bytes)
- * for the copy.
+ * Changes the length of a block: shorter always in place; longer in place if the memory after it is
+ * free, else by a new block, a copy and a free. payload: NULL allocates. bytes 0: the smallest
+ * block, not a free. A new block is aligned to 16, whatever the old one was; a resize in place
+ * preserves the alignment. NULL and ENOMEM: the old block is as it was. O(1), or O(bytes) for the
+ * copy.
  */
 PS_API __attribute__((warn_unused_result)) void *
 ps_tlsf_realloc(struct ps_tlsf *tlsf, void *payload, size_t bytes) PS_NOEXCEPT;
 
-/* payload: of this pool, or NULL, which does nothing. O(1). Keeps errno. */
+/* payload: of this pool, or NULL, which does nothing. O(1). Preserves errno. */
 PS_API void ps_tlsf_free(struct ps_tlsf *tlsf, void *payload) PS_NOEXCEPT;
 
 /* Bytes that may be used of a block, at least the requested ones; 0 for NULL. O(1). */

@@ -30,8 +30,8 @@ class tlsf {
     explicit tlsf(const ps_tlsf_options *options = nullptr)
         : pool_(detail::checked(ps_tlsf_create(options))) {}
 
-    /* In the caller's memory, which must stay as long as the pool. Throws std::bad_alloc when it is
-     * too small. */
+    /* In the caller's memory, which must outlive the pool. Throws std::bad_alloc when it is too
+     * small. */
     tlsf(void *buffer, std::size_t bytes, const ps_tlsf_options *options = nullptr)
         : pool_(detail::checked(ps_tlsf_init(buffer, bytes, options))) {}
 
