@@ -59,7 +59,7 @@ static size_t power_from(size_t bytes) {
     return power;
 }
 
-/* The record at the start of the memory; what is behind its heads is the first range. */
+/* Sets up the record at the start of the memory; the memory after its heads is the first range. */
 static struct ps_tlsf *set_up(void *memory, size_t bytes, size_t largest_bytes,
                               const struct ps_chunks *chunks) {
     size_t skipped = (size_t)(-(uintptr_t)memory & (_Alignof(struct ps_tlsf) - 1));

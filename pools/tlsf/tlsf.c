@@ -5,10 +5,10 @@
  * contract.
  *
  * After: M. Masmano, I. Ripoll, A. Crespo, J. Real, "TLSF: a new dynamic memory allocator for
- * real-time systems", ECRTS 2004. Differences beside those of common/fit.h: a free block that stays
- * in its class when it is cut or grows keeps its place on the list; a list's block stores the
- * place that points to it, so that leaving a list needs no size; the request's own class is
- * searched before the request fails.
+ * real-time systems", ECRTS 2004. Differences beside those of common/fit.h: a free block that is
+ * cut or grows without a change of class is not moved on the list; a list's block stores the place
+ * that points to it, so that leaving a list needs no size; the request's own class is searched
+ * before the request fails.
  */
 #include "pools/tlsf/tlsf.h"
 
@@ -109,8 +109,8 @@ static inline void list_again(struct ps_tlsf *tlsf, struct block *block, size_t 
     mark_free(tlsf, moved, size);
 }
 
-/* Takes the first `size` bytes of the block that is first on the list of `class`; what is left
- * stays free, if it can be a block. */
+/* Takes the first `size` bytes of the block that is first on the list of `class`; the rest remains
+ * free, if it can be a block. */
 static inline void cut(struct ps_tlsf *tlsf, struct block *block, size_t class, size_t size) {
     struct block **slot = &tlsf->heads[class];
     struct block *next = block->next;
@@ -184,7 +184,7 @@ static struct block *find_aligned(const struct ps_tlsf *tlsf, size_t size, size_
     return block != NULL ? block : find_near(tlsf, ps_fit_class_of(size), size, align);
 }
 
-/* Takes `size` bytes of a listed free block, aligned; what is left on both sides stays free. */
+/* Takes `size` bytes of a listed free block, aligned; the rest on both sides remains free. */
 static void *take_inside(struct ps_tlsf *tlsf, struct block *before, size_t size, size_t align) {
     size_t total = ps_fit_bytes(before->head);
     size_t gap = gap_before(before, align);
@@ -240,7 +240,7 @@ static inline void release(struct ps_tlsf *tlsf, struct block *block, size_t hea
     size_t size = ps_fit_bytes(head);
     struct block *behind = block_at(block, size);
     tlsf_check_behind(tlsf, block, behind);
-    block->head = head | PS_FIT_FREE; /* stays in the middle of a merged block: a second free sees
+    block->head = head | PS_FIT_FREE; /* remains in the middle of a merged block: a second free sees
                                         it */
     block_poison(block, size);
     size_t behind_head = behind->head;

@@ -5,7 +5,7 @@
  *
  * A range is a record, then blocks side by side, then a stopper: the head of a used block of size
  * 0. A block is its head and the payload; the last word of a free block's payload points back to
- * its head, for the block behind it.
+ * its head, for the block after it.
  *
  *     |head|payload ........|head|next|slot|........|back|head|payload ...|stopper|
  *      used block            free block               used, PREVIOUS_FREE set
@@ -15,10 +15,9 @@
  *   *block->slot == block, for every free block
  *   the record and all ranges lie in [low, low + span + 8): the last place of a head
  *
- * What stands in free blocks and in heads may be overwritten by the program. So before a pointer or
- * a size from there is followed, it is held against those bounds, and what it leads to must agree
- * with where it came from: else ps_tlsf_damaged. That a pointer leads between two ranges, where no
- * memory is, is not noticed.
+ * The program may overwrite free blocks and heads. So a pointer or a size from there is checked
+ * against those bounds before it is followed, and its target must agree with its place: else
+ * ps_tlsf_damaged. A pointer into the gap between two ranges is not detected.
  */
 #ifndef PS_TLSF_TLSF_H
 #define PS_TLSF_TLSF_H
@@ -86,7 +85,7 @@ static inline struct block *block_at(struct block *block, size_t bytes) {
 /* The pointer back to the free block before `block`. */
 static inline struct block **block_back(struct block *block) { return (struct block **)block - 1; }
 
-/* The first block of the range, and the stopper behind the last. */
+/* The first block of the range, and the stopper after the last. */
 static inline struct block *range_first(const struct range *range) {
     uintptr_t payload = ps_round_up((uintptr_t)(range + 1) + PS_FIT_HEAD, PS_FIT_UNIT);
     return (struct block *)(payload - PS_FIT_HEAD);
@@ -104,7 +103,7 @@ static inline bool range_is_free(const struct range *range) {
            block_at(first, ps_fit_bytes(first->head)) == range_stopper(range);
 }
 
-/* Freed memory that holds nothing of the pool's, for the sanitizers. */
+/* Poisons freed memory without data of the pool, for the sanitizers. */
 static inline void block_poison(struct block *block, size_t size) {
     tlsf_poison(block + 1, size - sizeof *block - sizeof(struct block *));
 }
@@ -128,12 +127,12 @@ static inline bool tlsf_has_links(const struct ps_tlsf *tlsf, const void *block)
 PS_NORETURN PS_COLD void ps_tlsf_damaged(const struct ps_tlsf *tlsf, const char *what,
                                          struct block *block);
 
-/* Ends the program unless the head is that of a used block with a used or free one behind it. */
+/* Ends the program unless a valid head follows the block, which says that the block is used. */
 static inline void tlsf_check_behind(const struct ps_tlsf *tlsf, struct block *block,
                                      struct block *behind) {
     if (PS_UNLIKELY((char *)behind - (char *)block < PS_FIT_MIN || !tlsf_has_head(tlsf, behind) ||
                     ((behind->head ^ tlsf->tag) & (PS_FIT_TAG_MASK | PS_FIT_PREVIOUS_FREE)) != 0)) {
-        ps_tlsf_damaged(tlsf, "overwritten block behind", block);
+        ps_tlsf_damaged(tlsf, "overwritten block after", block);
     }
 }
 

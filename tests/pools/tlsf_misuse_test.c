@@ -83,9 +83,9 @@ FRESH_TEST(an_overrun_over_the_head_behind_is_found_in_free_and_realloc) {
     for (int is_free = 0; is_free < 2; is_free++) {
         WHEN("the block behind is used; the next time it is free");
         overrun(blocks[0], 32);
-        CHECK_ABORTS(ps_tlsf_free(tlsf, blocks[0]), "poolshim: overwritten block behind 0x");
+        CHECK_ABORTS(ps_tlsf_free(tlsf, blocks[0]), "poolshim: overwritten block after 0x");
         CHECK_ABORTS((void)!ps_tlsf_realloc(tlsf, blocks[0], 100),
-                     "poolshim: overwritten block behind 0x");
+                     "poolshim: overwritten block after 0x");
         CHECK_ABORTS((void)!ps_tlsf_usable_size(tlsf, blocks[1]), "poolshim: not a block of this");
         struct ps_tlsf_stats stats;
         CHECK_ABORTS(ps_tlsf_stats(tlsf, &stats), "poolshim: overwritten head of block 0x");
@@ -160,7 +160,7 @@ DEBUG_TEST(check_mode_finds_more, "check") {
     size_t over = 32;
     __asm__("" : "+r"(over)); /* or the compiler sees it too */
     memset(first, 'A', over);
-    CHECK_ABORTS(ps_tlsf_free(tlsf, first), "poolshim: overwritten block behind 0x");
+    CHECK_ABORTS(ps_tlsf_free(tlsf, first), "poolshim: overwritten block after 0x");
 }
 
 static struct ps_tlsf *shared;
