@@ -3,10 +3,11 @@
  * The inside of a persistent arena. Owner: the files of this folder. No locks but those on the
  * file: one thread at a time per arena.
  *
- * The file is the arena's memory, page by page; its first two pages hold the two headers, then the
- * heap begins. The process maps it privately: what the program writes stays in pages of its own
- * until a commit. A commit writes the changed pages as one batch into the journal beside the file,
- * then a header that names the batch: that is the moment. Then the pages go to their places.
+ * The file is the arena's memory, page by page; its first two pages contain the two headers, then
+ * the heap begins. The process maps it privately: the program's writes go to private copies of
+ * pages until a commit. A commit writes the changed pages as one batch into the journal beside the
+ * file, then a header that names the batch: this write commits. Then it copies the pages to their
+ * places in the file.
  *
  *   the committed state == the file's pages, with those of the header's batch in their places
  *   the newest sound header counts; a header is written over the older one
@@ -14,8 +15,8 @@
  *   the file's pages change only under the view lock, and only to what the newest header's batch
  *   has
  *
- * So readers that hold the view lock see pages that do not change; they copy the batch over them.
- * A writer that does not get the view lock leaves the batch pending; the next batch then has all
+ * So pages do not change while a reader has the view lock; the reader copies the batch over them. A
+ * writer that does not get the view lock leaves the batch pending; the next batch then has all
  * pages in which memory and file differ, and again one batch is enough.
  */
 #ifndef PS_ARENA_ARENA_H
@@ -41,7 +42,7 @@ struct arena_header {
     char magic[8];
     uint32_t version;
     uint32_t byte_order;
-    uint64_t identity; /* of the file, random; keeps journals of other files out */
+    uint64_t identity; /* of the file, random; by it journals of other files are refused */
     uint64_t edition;  /* of the header; its lowest bit says in which page it is */
     uint64_t sequence; /* commits so far; 0: nothing is committed */
     uint64_t bytes;    /* of the arena, from the start of the file */
@@ -95,12 +96,12 @@ uint64_t ps_arena_contents_sum(const struct ps_arena *arena);
 /* file.c: all of it, or false and errno. */
 bool ps_arena_write(int fd, const void *bytes, size_t count, uint64_t offset);
 
-/* file.c: as many as there are, at most count, zeros behind; false and errno when it cannot be
- * read. */
+/* file.c: as many bytes as the file has, at most count, then zeros; false and errno when it cannot
+ * be read. */
 bool ps_arena_read(int fd, void *bytes, size_t count, uint64_t offset);
 
 enum arena_lock {
-    ARENA_LOCK_WRITER, /* held by the writer as long as it is open */
+    ARENA_LOCK_WRITER, /* of the writer, as long as it has the file open */
     ARENA_LOCK_VIEW,   /* shared by readers while they read; the writer's while it puts a batch
                           in its places */
 };
@@ -128,7 +129,7 @@ bool ps_arena_write_batch(struct ps_arena *arena, struct arena_header *header);
 bool ps_arena_read_committed(struct ps_arena *arena, uint64_t number, size_t *pending_index,
                              void *page);
 
-/* batch.c: `pending` into the file's pages, if no reader holds the view. False: pending. */
+/* batch.c: `pending` into the file's pages, if no reader has the view lock. False: pending. */
 bool ps_arena_apply(struct ps_arena *arena);
 
 /* pages.c: fills `changed` with the pages whose memory is not the file's. */

@@ -30,8 +30,8 @@ static uint64_t batch_sum(const struct ps_arena *arena, const struct page_list *
 
 enum direction { TO_FILE, FROM_FILE };
 
-/* Moves the pages of a list between the view's memory and a file; their place there is that of the
- * list, one behind the other, from `offset` on. */
+/* Moves the pages of a list between the view's memory and a file; there the pages are in the order
+ * of the list, one after the other, from `offset` on. */
 static bool move_pages(const struct ps_arena *arena, const struct page_list *list, int fd,
                        uint64_t offset, enum direction direction) {
     for (size_t i = 0; i < list->count;) {
@@ -104,7 +104,7 @@ enum ps_arena_status ps_arena_load_batch(struct ps_arena *arena) {
     return PS_ARENA_OK;
 }
 
-/* In front of the newest header's batch if there is room, else behind it. */
+/* Before the newest header's batch if there is room, else after it. */
 static uint64_t place_for(const struct arena_header *newest, uint64_t bytes) {
     if (newest->batch_pages == 0 || bytes <= newest->batch_offset) {
         return 0;
@@ -162,7 +162,7 @@ bool ps_arena_apply(struct ps_arena *arena) {
     if (is_done) {
         for (size_t i = 0; i < list->count;) {
             size_t run = ps_arena_run(list, i);
-            /* At worst copies stay that are the same as the file's. */
+            /* A failure only leaves copies that are the same as the file's. */
             (void)ps_arena_forget(arena, list->numbers[i] * ARENA_PAGE, run * ARENA_PAGE);
             i += run;
         }
@@ -170,7 +170,8 @@ bool ps_arena_apply(struct ps_arena *arena) {
     }
     ps_arena_lock(arena->file_fd, ARENA_LOCK_VIEW, F_UNLCK, false);
     if ((arena->flags & PS_ARENA_SYNC) != 0) {
-        /* The next commit waits for these pages: they had better be on their way. */
+        /* The next commit calls fdatasync, which is faster if the writes of these pages have
+         * begun. */
         sync_file_range(arena->file_fd, 0, 0, SYNC_FILE_RANGE_WRITE);
     }
     return is_done;

@@ -93,7 +93,7 @@ enum ps_arena_status ps_arena_commit(struct ps_arena *arena) {
         arena->is_pending = true;
     }
     if (arena->is_pending) {
-        ps_arena_apply(arena); /* what waits for readers, or room on the disk, goes next time */
+        ps_arena_apply(arena); /* failure, by readers or a full disk: at the next commit */
     }
     return PS_ARENA_OK;
 }
@@ -129,8 +129,8 @@ enum ps_arena_status ps_arena_refresh(struct ps_arena *arena) {
 
 uint64_t ps_arena_sequence(const struct ps_arena *arena) { return arena->committed.sequence; }
 
-/* The file first: memory behind its end must not be touched. It may be longer already, from growth
- * that was not committed; what is there reads as zero, since nothing is written but by commits. */
+/* The file first: memory beyond its end must not be touched. The file may be longer already, from
+ * growth that was not committed; those bytes are zero, since only commits write. */
 static bool lengthen_file(const struct ps_arena *arena, size_t bytes) {
     struct stat file;
     return fstat(arena->file_fd, &file) == 0 &&

@@ -49,7 +49,7 @@ bool ps_arena_read(int fd, void *bytes, size_t count, uint64_t offset) {
 }
 
 /* Locks of the open file, not of the process: two in one process exclude each other, and closing
- * another descriptor of the file does not drop them. Far behind the end of any arena. */
+ * another descriptor of the file does not drop them. Far beyond the end of any arena. */
 bool ps_arena_lock(int fd, enum arena_lock lock, short type, bool is_waiting) {
     struct flock request = {
         .l_type = type,

@@ -41,7 +41,7 @@ const char *ps_arena_explain(enum ps_arena_status status) {
 
 static bool is_reader(const struct ps_arena *arena) { return (arena->flags & PS_ARENA_READ) != 0; }
 
-/* The mapping may reach far behind the end of the file: only pages within the file are touched, and
+/* The mapping may reach far beyond the end of the file: only pages within the file are touched, and
  * when the file grows they are there. */
 static void *map_file(const struct ps_arena *arena, size_t bytes) {
     void *base =
@@ -276,7 +276,7 @@ static enum ps_arena_status open_file(struct ps_arena *arena, const char *path) 
 static void give_up(struct ps_arena *arena) {
     int saved_errno = errno;
     bool is_mapped = arena->view.base != NULL && munmap(arena->view.base, arena->mapped_bytes) != 0;
-    if (is_mapped && arena->owner_pid == getpid()) { /* what stays mapped would keep the locks */
+    if (is_mapped && arena->owner_pid == getpid()) { /* the mapping would retain the locks */
         ps_arena_lock(arena->file_fd, ARENA_LOCK_WRITER, F_UNLCK, false);
         ps_arena_lock(arena->file_fd, ARENA_LOCK_VIEW, F_UNLCK, false);
     }
@@ -355,7 +355,7 @@ enum ps_arena_status ps_arena_open(struct ps_arena **result, const char *path, u
     return PS_ARENA_OK;
 }
 
-/* Leaves one file behind that needs no journal, if no reader needs it either. */
+/* Removes the journal, with all pages in the file, if no reader needs it either. */
 static void tidy_up(struct ps_arena *arena) {
     bool is_sync = (arena->flags & PS_ARENA_SYNC) != 0;
     if (arena->is_broken) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which pages the program has changed: those of which the process has a copy of its own. The
- * kernel reports them; without it they are compared. See arena.h.
+ * Finds the pages that the program has changed: the process has private copies of them. The kernel
+ * reports them; without it they are compared. See arena.h.
  */
 #include "pools/arena/arena.h"
 #include "pools/engine/base/bits.h"
@@ -109,7 +109,7 @@ static bool read_back(struct ps_arena *arena, size_t from, size_t end) {
     if (fstat(arena->file_fd, &file) != 0) {
         return false;
     }
-    end = ps_min(end, (size_t)file.st_size); /* nothing lies behind that */
+    end = ps_min(end, (size_t)file.st_size); /* nothing lies after that */
     for (size_t at = from; at < end; at += sizeof page) {
         size_t count = ps_min(sizeof page, end - at);
         if (!ps_arena_read(arena->file_fd, page, sizeof page, at)) {

@@ -3,7 +3,7 @@
  * Purging of pages that are free while their granule is not: their memory is dropped when the
  * granule has not changed between two scans, half a purge delay apart. (Whole granules return to
  * the page cache at once, where purge.h has the policy.) Pages are claimed during the system call,
- * so that no lock is held over it. Locks: the depot's.
+ * which therefore runs without the lock. Locks: the depot's.
  */
 #include "pools/engine/os/os.h"
 #include "pools/engine/page/purge.h"
@@ -74,7 +74,7 @@ static bool purge_one(struct victim *victim) {
     return has_purged;
 }
 
-/* Lock held. */
+/* With the lock. */
 static void return_victims(struct ps_released *released) {
     while (victim_count > 0) {
         const struct victim *victim = &victims[victim_count - 1];

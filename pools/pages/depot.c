@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * See depot.h. Lock: depot_lock, protects the lists and the bitmaps of all granules; innermost, and
- * not held over system calls.
+ * released before system calls.
  */
 #include "pools/pages/depot.h"
 
@@ -138,13 +138,13 @@ static size_t take_shared(size_t pages, unsigned order, size_t count, uintptr_t 
     return got;
 }
 
-/* Makes the pages behind the first `pages` of the granules from `base` on free for others. */
+/* Makes the pages after the first `pages` of the granules from `base` on free for others. */
 static void cut(char *base, size_t pages, bool is_zero) {
     size_t used = pages % PS_GRANULE_PAGES;
     if (used != 0) {
         char *last = base + (pages - used) * PS_PAGE_BYTES;
         uint32_t bits = ps_page_bits(used, PS_GRANULE_PAGES - used);
-        struct ps_released released = {NULL, NULL}; /* stays empty: pages are allocated */
+        struct ps_released released = {NULL, NULL}; /* always empty: pages are allocated */
         ps_lock_acquire(&depot_lock);
         ps_granule_return_locked(ps_pages_granule_at(last), bits, is_zero ? 0 : bits, &released);
         ps_lock_release(&depot_lock);
@@ -189,7 +189,8 @@ uintptr_t ps_depot_take_one(size_t pages, size_t align) {
     return place;
 }
 
-/* The slot of returned pages. Aborts when they are not allocated. Lock held, or all pages ours. */
+/* The slot of returned pages. Aborts when they are not allocated. With the lock, or all pages
+ * ours. */
 static struct ps_pages_granule *granule_coming_back(const char *pages, uint32_t bits) {
     struct ps_pages_granule *granule = ps_pages_granule_at(pages);
     /* relaxed, both: neither is changed while pages are allocated. */

@@ -2,13 +2,13 @@
 /*
  * The depot: free pages that all threads share, and the way to and from the page cache. Runs of
  * fewer than 16 pages share granules; each granule has a bitmap of its free pages in its slot.
- * Longer runs are granules of their own, except the pages behind their end, which are free for
+ * Longer runs are granules of their own, except the pages after their end, which are free for
  * others.
  *
  * Every granule in use is PS_RUN_PAGES and a run of length one, so that any part of a run can be
  * returned by itself, and the slot has for every page whether it is allocated. A granule whose
- * pages are all free returns to the page cache; pages that wait in granules longer than the purge
- * delay lose their memory there.
+ * pages are all free returns to the page cache; pages that are free longer than the purge delay are
+ * purged in place.
  *
  * A place is the address of a run of pages, plus PS_PLACE_ZERO if it is known to read as zero.
  *
@@ -50,7 +50,7 @@ void ps_depot_check(const char *base, size_t pages);
 
 struct ps_depot_counts {
     size_t out_bytes;    /* with programs and magazines */
-    size_t dirty_bytes;  /* free here, hold memory */
+    size_t dirty_bytes;  /* free here, resident */
     size_t mapped_bytes; /* in mappings of their own */
 };
 void ps_depot_count(struct ps_depot_counts *out);

@@ -121,7 +121,7 @@ static void drop_half(struct ps_magazine *magazine, size_t index, size_t bytes, 
 }
 
 /* Makes room for a run: empties stacks with the longest runs first, and its own last, whose runs
- * are most likely to be reused. Returns false when the run may not be kept. */
+ * are most likely to be reused. Returns false when the run may not be cached. */
 static bool make_room(struct ps_magazine *magazine, size_t bytes) {
     size_t limit = ps_load_relaxed(&ps_x_magazine_limit); /* relaxed: a delay is harmless */
     size_t own = ps_magazine_stack(bytes);
@@ -153,7 +153,7 @@ static void note_spare(const struct ps_magazine *magazine) {
     PS_UNDO_NOTE(&list_undo, magazine->next_spare);
 }
 
-/* Lock held. */
+/* With the lock. */
 static void put_spare(struct ps_magazine *magazine) {
     note_spare(magazine);
     magazine->is_spare = true;
@@ -169,8 +169,8 @@ static void give_up(void *magazine) {
     ps_lock_release(&list_lock);
 }
 
-/* Without a key the magazines of ended threads would not be emptied. No lock is held while libc
- * creates it: an interposed function may allocate. */
+/* Without a key the magazines of ended threads would not be emptied. libc creates it outside of
+ * locks: an interposed function may allocate. */
 static uint32_t make_key(void) {
     uint32_t state = KEY_UNTRIED;
     /* acquire: pairs with the release below. */
@@ -191,7 +191,7 @@ static struct ps_magazine *make(void) {
         spare = magazine->next_spare;
         magazine->is_spare = false;
     } else if (all != NULL) {
-        ps_lock_watch_forks(); /* a fork may leave this thread behind */
+        ps_lock_watch_forks(); /* a fork may end this thread */
     }
     ps_lock_release(&list_lock);
     if (magazine != NULL) {
@@ -241,7 +241,7 @@ static void tick(struct ps_magazine *magazine) {
     (void)ps_depot_decay(now_ms, false);
 }
 
-/* Takes several short runs at once: returns the first, and keeps the others in the magazine. */
+/* Takes several short runs at once: returns the first, and caches the others in the magazine. */
 static uintptr_t refill(struct ps_magazine *magazine, size_t bytes) {
     uintptr_t places[REFILL_RUNS];
     size_t pages = bytes / PS_PAGE_BYTES;

@@ -32,7 +32,7 @@ struct ps_magazine {
     uint16_t x_pages[PS_MAGAZINE_STACKS]; /* length of its runs; changes while it is empty */
     uint32_t tick_countdown;
     struct ps_magazine *next;              /* list of all; list lock */
-    struct ps_magazine *next_spare;        /* list of those without a thread; list lock */
+    struct ps_magazine *next_spare;        /* list of magazines without a thread; list lock */
     bool is_spare;                         /* list lock */
     uintptr_t entries[][PS_MAGAZINE_ROOM]; /* places, see depot.h; newest last */
 };
@@ -75,7 +75,7 @@ PS_INLINE bool ps_magazine_pop(struct ps_magazine *magazine, size_t bytes, uintp
     return true;
 }
 
-/* Adds a run. False when it does not fit, is the newest one already, or the stack holds another
+/* Adds a run. False when it does not fit, is the newest one already, or the stack has another
  * length. */
 PS_INLINE bool ps_magazine_push(struct ps_magazine *magazine, uintptr_t place, size_t bytes) {
     size_t stack = ps_magazine_stack(bytes);

@@ -21,7 +21,7 @@
 struct ps_pages_granule {
     PS_ALIGNED(PS_CACHE_LINE) uintptr_t x_owner; /* PS_KEY_NONE, that is 0: no heap's */
     uint16_t x_free;   /* free pages, a bit each; depot lock; the holder of all pages reads 0 */
-    uint16_t x_dirty;  /* free pages that may hold non-zero bytes; depot lock */
+    uint16_t x_dirty;  /* free pages that may be non-zero; depot lock */
     uint8_t order;     /* of the list it is on, or PS_ORDER_NONE; depot lock */
     uint8_t seen_idle; /* first scan that found it unchanged; 0: none; depot lock */
     bool is_mapping;   /* lies in a mapping of its own, not in an arena; constant */
@@ -79,7 +79,7 @@ static inline size_t ps_free_place(uint32_t free, unsigned order) {
     return 0;
 }
 
-/* Smallest order whose blocks hold `pages` pages. pages: 1..16. */
+/* Smallest order whose blocks have at least `pages` pages. pages: 1..16. */
 static inline unsigned ps_order_of(size_t pages) { return pages == 1 ? 0 : ps_log2(pages - 1) + 1; }
 
 /* Granules with all pages free, linked by run.next. */
@@ -94,34 +94,34 @@ void ps_depot_lock(void);
 void ps_depot_unlock(void);
 
 /* Notes words for the child of a fork, before they are changed; or marks the present state as
- * consistent. Lock held. */
+ * consistent. With the lock. */
 void ps_depot_note(const void *at, size_t bytes);
 void ps_depot_commit(void);
 
 /* Adds to the number of allocated pages; subtracts when it wraps. */
 void ps_depot_count_out(size_t pages);
 
-/* Takes the pages of `bits` out of the free ones. Returns false when not all of them are free. Lock
- * held. */
+/* Takes the pages of `bits` out of the free ones. Returns false when not all of them are free. With
+ * the lock. */
 bool ps_granule_claim_locked(struct ps_pages_granule *granule, uint32_t bits);
 
-/* Adds pages to the free ones. dirty: those that may hold non-zero bytes. A granule that is wholly
- * free is added to `released`. Lock held. */
+/* Adds pages to the free ones. dirty: the pages that may be non-zero. A granule that is wholly free
+ * is added to `released`. With the lock. */
 void ps_granule_return_locked(struct ps_pages_granule *granule, uint32_t bits, uint32_t dirty,
                               struct ps_released *released);
 
-/* Calls visit for granules with free pages until it returns false. Lock held. */
+/* Calls visit for granules with free pages until it returns false. With the lock. */
 void ps_granules_walk_locked(bool (*visit)(struct ps_pages_granule *granule, void *context),
                              void *context);
 
-/* ---- of run.c: whole granules; no lock held ---- */
+/* ---- of run.c: whole granules; without locks ---- */
 
 /* Takes a run of granules from the page cache or the system, each granule PS_RUN_PAGES with all
  * pages allocated. NULL when memory is exhausted. */
 char *ps_granules_take(size_t granules, size_t align_granules, bool *is_zero);
 
-/* Takes free granules behind a granule of which the caller has pages. Returns false when they are
- * not free. */
+/* Takes free granules after a granule with pages of the caller. Returns false when they are not
+ * free. */
 bool ps_granules_extend(struct ps_pages_granule *last, size_t granules, bool *is_zero);
 
 /* Returns granules with all pages allocated. Aborts otherwise. */
@@ -152,14 +152,14 @@ void ps_decay_salvage(void);
 /* ---- of pages.c ---- */
 
 /* In the child of a fork, on its only thread, after the page cache's part: repairs the locks; then,
- * with all locks free, recovers what other threads held. */
+ * with all locks free, recovers the state of sections that other threads were in. */
 void ps_pages_fork_child(void);
 void ps_pages_fork_salvage(void);
 
 /* ---- of alone.c and shim/init.c ---- */
 
 /* Starts the page layer and registers the fork handlers, once: in alone.c by itself, in
- * libpoolshim.so as a part of the engine's start. Any thread, no lock held; cheap when started. */
+ * libpoolshim.so as a part of the engine's start. Any thread, without locks; cheap when started. */
 PS_HOOK void ps_pages_start(void);
 
 #endif

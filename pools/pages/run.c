@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Transfer of whole granules between the page cache and the depot, and mappings for runs that
- * exceed the page cache. No lock of its own: writes only slots of granules that the caller holds.
+ * exceed the page cache. No lock of its own: writes only slots of granules that the caller owns.
  * Callers: depot.c, extend.c, decay.c.
  */
 #include "pools/engine/os/fatal.h"
@@ -108,13 +108,13 @@ static void unmap(char *base, size_t granules) {
 
 size_t ps_granules_x_limit = SIZE_MAX;
 
-/* Purges what exceeds the limit, at most about OVERDUE times what was given just now: while one
- * thread purges, the frees of others purge nothing, and later ones make up for them. */
+/* Purges free memory beyond the limit, at most about OVERDUE times the granules just freed: while
+ * one thread purges, the frees of others purge nothing, and later ones make up for them. */
 static PS_COLD void keep_limit(size_t granules, size_t limit) {
     struct ps_page_counts counts;
     uint64_t done;
     uint64_t left = OVERDUE * (uint64_t)granules;
-    do { /* ends: each step purges some of what is left */
+    do { /* ends: each step purges some of the rest */
         ps_page_cache_count(&counts);
         uint64_t dirty = counts.dirty_granules - counts.stuck_granules;
         uint64_t allowed = limit >> PS_GRANULE_SHIFT;
