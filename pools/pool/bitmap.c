@@ -4,8 +4,8 @@
  */
 #include "pools/pool/bitmap.h"
 
-/* The ones of the result are where `count` ones begin in the word. Each step doubles the length
- * that is known: a bit that stays has 2, 4, 8, .. ones from it on. */
+/* The ones of the result are where `count` ones begin in the word. Each step doubles the known
+ * length: each remaining bit begins 2, 4, 8, .. ones. */
 static uint64_t starts_of_runs(uint64_t word, size_t count) {
     size_t length = 1;
     while (length < count && word != 0) {

@@ -68,7 +68,7 @@ static const char *fault_of(struct ps_pool *pool, const struct ps_pool_chunk *ch
         return "free of a pointer into an array";
     }
     size_t length = 1;
-    while (is_inner(map, index + length)) { /* ends: the objects behind it are not inner */
+    while (is_inner(map, index + length)) { /* ends: the objects after it are not inner */
         length++;
     }
     return length != count ? "free with another length than it was allocated with" : NULL;

@@ -10,8 +10,8 @@ void ps_pool_set_growth(struct ps_pool *pool, size_t next_bytes, size_t max_byte
     ps_chunks_set_growth(ps_pool_growth(pool), next_bytes, max_bytes);
 }
 
-/* uncarved_count + carved of all chunks == limit, once no chunk is current: so what was carved
- * follows from the limit that holds, and what is left of another one from that. */
+/* uncarved_count + carved of all chunks == limit, once no chunk is current: so the present limit
+ * gives the carved count, which gives the rest of a new limit. */
 bool ps_pool_set_max_items(struct ps_pool *pool, size_t max_items) {
     ps_pool_settle(pool);
     size_t limit = pool->max_items != 0 ? pool->max_items : SIZE_MAX;

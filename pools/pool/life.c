@@ -10,7 +10,7 @@
 
 enum {
     FIRST_OBJECTS = 16,
-    LARGE_OBJECTS = 8, /* of which the longest chunk holds at least this many */
+    LARGE_OBJECTS = 8, /* the longest chunk has room for at least this many of them */
 };
 #define FIRST_BYTES_MAX ((size_t)64 << 10)
 #define MAX_BYTES ((size_t)2 << 20)
@@ -135,7 +135,7 @@ static void give(struct ps_pool *pool, struct ps_pool_chunk *chunk) {
     ps_chunk_give(ps_pool_growth(pool), chunk, chunk->bytes);
 }
 
-/* Gives all chunks back but `spared`, which stays without being on any list. */
+/* Returns all chunks but `spared`, which is then on no list. */
 static void give_all_but(struct ps_pool *pool, const struct ps_pool_chunk *spared) {
     struct ps_pool_chunk *next;
     for (struct ps_pool_chunk *chunk = pool->chunks; chunk != NULL; chunk = next) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The usual kind: free objects hold the link to the next free one, newest first, and free arrays
- * lie apart (runs.c); chunks record only how much of them was ever used. Called through its actions
- * by pool.c. No locks.
+ * The usual kind: free objects contain the link to the next free one, newest first, and free arrays
+ * have a list of their own (runs.c); chunks record only how much of them was ever used. Called
+ * through its actions by pool.c. No locks.
  */
 #include "pools/pool/pool.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The ordered kind: a bit per object marks the free ones. pool->free holds up to 64 free objects
- * of the lowest word, in ascending order, so that the inline pop serves this kind too, and objects
- * that were freed since and lie below its head; they are not in the bits. Pools with checks, and of
- * objects too small for a link, keep that list empty. Called by pool.c. No locks.
+ * The ordered kind: a bit per object marks the free ones. pool->free lists up to 64 free objects of
+ * the lowest word, in ascending order, so that the inline pop serves this kind too, and objects
+ * that were freed since and lie below its head; they are not in the bits. In pools with checks, and
+ * of objects too small for a link, that list is always empty. Called by pool.c. No locks.
  */
 #include "pools/pool/bitmap.h"
 
@@ -35,8 +35,8 @@ size_t ps_pool_map_bytes_for(const struct ps_pool *pool, size_t count) {
                : 0;
 }
 
-/* How many objects a chunk holds: an estimate from above, then down, then up what that was too
- * much. Each of the two is a few steps. */
+/* The number of objects that fit into a chunk: an estimate from above, lowered by the excess, then
+ * raised while one more fits. Each of the two takes a few steps. */
 static size_t capacity_of(const struct ps_pool *pool, size_t bytes) {
     size_t bits_each = pool->stride * 64 + (ps_pool_is_checked(pool) ? 16 : 8);
     size_t left = bytes - sizeof(struct ps_pool_map);
@@ -143,8 +143,8 @@ static void *take_lowest(struct ps_pool *pool, struct ps_pool_map *map) {
     return map->chunk.nodes + (word * 64 + bit) * pool->stride;
 }
 
-/* `count` objects that were never used; the chunk has them. With checks each comes by itself, so
- * that the memory behind it stays poisoned. */
+/* `count` objects that were never used; the chunk has them. With checks each is taken by itself, so
+ * that the memory after it remains poisoned. */
 static void *carve(struct ps_pool *pool, struct ps_pool_map *map, size_t count) {
     if (pool->has_links && ps_pool_expose(pool, &map->chunk)) {
         char *objects = pool->bump;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Pools of objects of one size: what is not inline in poolshim/pool.h, except life and statistics
- * (life.c). Decides which kind serves a call, and takes from the source when the kind has nothing
- * left. No locks.
+ * Pools of objects of one size: the functions that are not inline in poolshim/pool.h, except life
+ * and statistics (life.c). Decides which kind serves a call, and takes from the source when the
+ * kind has nothing left. No locks.
  */
 #include "pools/pool/pool.h"
 #include "pools/pool/runs.h"

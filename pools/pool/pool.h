@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Shared declarations of this folder: chunks, the kinds of pool, and the three places of a chunk:
- * current (never used: [bump, end)), in the list of those with room, or neither (full). pool.c
+ * current (never used: [bump, end)), in the list of chunks with room, or neither (full). pool.c
  * calls the kinds; they call room.c, table.c and pools/common. No locks: one thread at a time, as
  * the header says.
  */
@@ -27,7 +27,7 @@ enum ps_pool_kind {
 #define PS_POOL_CHUNK_ALIGN ((size_t)64)
 
 /*
- * Stands at the beginning of a chunk, or of a page of a chunk of tiny objects.
+ * The head of a chunk, or of a page of a chunk of tiny objects.
  *
  *   live + free_count + its objects on pool->free == carved <= capacity
  *   carved of the current chunk is that of the time when it became current
@@ -36,7 +36,7 @@ enum ps_pool_kind {
  */
 struct ps_pool_chunk {
     struct ps_pool_chunk *next;      /* of the pool's chunks */
-    struct ps_pool_chunk *room_next; /* of those with room, older ones rather in front */
+    struct ps_pool_chunk *room_next; /* of chunks with room, older ones rather in front */
     struct ps_pool_chunk *room_previous;
     char *nodes;        /* the first object */
     size_t bytes;       /* of the whole chunk; of a page that does not begin a chunk: 0 */
@@ -86,7 +86,7 @@ bool ps_pool_expose(struct ps_pool *pool, struct ps_pool_chunk *chunk);
 /* Enters a new chunk into the pool; its kind has filled in nodes and capacity. */
 void ps_pool_enter_chunk(struct ps_pool *pool, struct ps_pool_chunk *chunk, size_t bytes);
 
-/* table.c: the chunk that holds an address; NULL: none. */
+/* table.c: the chunk of an address; NULL: none. */
 struct ps_pool_chunk *ps_pool_find_slow(struct ps_pool *pool, uintptr_t address);
 void ps_pool_table_add(struct ps_pool *pool, const struct ps_pool_chunk *chunk);
 void ps_pool_table_rebuild(struct ps_pool *pool);
@@ -105,8 +105,8 @@ static inline struct ps_pool_chunk *ps_pool_find(struct ps_pool *pool, const voi
 }
 
 /* table.c: zeroed memory of the pool's source for tables beside the chunks, to be returned
- * by ps_chunk_give. NULL: the pool works without it, so the oom handler is not called and errno
- * stays.
+ * by ps_chunk_give. NULL: the pool works without it, so the oom handler is not called and errno is
+ * preserved.
  */
 void *ps_pool_take_aside(struct ps_pool *pool, size_t bytes);
 
@@ -135,7 +135,7 @@ struct ps_pool_sum {
 
 /* The actions of a kind; see list.c, map.c, tiny.c. */
 struct ps_pool_actions {
-    /* The length of a chunk that holds `count` objects; 0: it overflows. */
+    /* The length of a chunk for `count` objects; 0: it overflows. */
     size_t (*bytes_for)(const struct ps_pool *pool, size_t count);
     /* Makes a chunk, as new, of this memory. */
     void (*build)(struct ps_pool *pool, void *memory, size_t bytes);

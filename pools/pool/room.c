@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The places of a chunk: current, in the list of those with room, full. Called by the kinds and
+ * The places of a chunk: current, in the list of chunks with room, full. Called by the kinds and
  * pool.c; calls table.c. No locks.
  *
  *   uncarved_count + carved of all chunks + [bump, end) == max_items (SIZE_MAX without a limit)

@@ -192,7 +192,7 @@ static size_t last_below(const uint64_t *bits, size_t end, uint64_t flip) {
 }
 
 /* From the highest to the lowest, so that the lowest are on top. The last run is extended by the
- * unused memory behind it. */
+ * unused memory after it. */
 static void put_chunk(struct ps_pool *pool, struct ps_pool_chunk *chunk, const uint64_t *bits) {
     size_t end = chunk->carved;
     while ((end = last_below(bits, end, 0)) != 0) {

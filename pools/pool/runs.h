@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The record of free arrays of a usual pool, and what is done with lists of one length, inline.
- * Used by runs.c, which has the rest, and pool.c. No locks.
+ * The record of free arrays of a usual pool, and the inline operations on lists of one length. Used
+ * by runs.c, which has the rest, and pool.c. No locks.
  *
  *   bit b of `used` is set <=> bins[b] != NULL
  *   the record is a chunk of the pool's source; without memory for it arrays are taken apart

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Finds the chunk that holds an address, in O(1) and without reading the address. Few chunks are
- * compared one by one. For more there is a hash table with an entry for each 64 KiB of address
- * space that a chunk touches; an entry says itself where its chunk begins and ends, so chunks may
- * share a granule. Called by the kinds and pool.c. No locks.
+ * Finds the chunk of an address, in O(1) and without reading the address. Few chunks are compared
+ * one by one. For more there is a hash table with an entry for each 64 KiB of address space that a
+ * chunk touches; an entry has the start and the end of its chunk, so chunks may share a granule.
+ * Called by the kinds and pool.c. No locks.
  *
  *   table == NULL: chunk_count <= FEW_CHUNKS, or there was no memory for it
  *   else 2 * table_used <= table_size: a search ends at a free entry

@@ -3,9 +3,9 @@
  * The tiny kind: objects of 1 to 7 bytes in pages of 4 KiB, found from an object by masking its
  * address. Objects of 2 bytes and more link the free ones of a page by their offsets in it. Objects
  * of one byte have room for 8 bits only: they are linked in groups of 256, and the last one of a
- * list holds its own index. One group is active: its list is popped. The heads of the others are in
- * the page. Called by pool.c. No locks. After
- * foonathan/memory's pool of small nodes, whose chunks are searched for, where these are masked.
+ * list contains its own index. One group is active: its list is popped. The heads of the others are
+ * in the page. Called by pool.c. No locks. After foonathan/memory's pool of small nodes, which
+ * searches for the chunk of an object, where this masks the address.
  *
  *   free_count != 0 <=> first != NULL (objects of one byte), head != 0 (others)
  *   first == NULL => groups == 0
@@ -236,7 +236,7 @@ static void tiny_sum(const struct ps_pool *pool, const struct ps_pool_chunk *chu
     }
 }
 
-/* The pages of a drained chunk are on the list of those with room: they leave it. */
+/* The pages of a drained chunk are on the list of pages with room: they leave it. */
 static void tiny_forget_drained(struct ps_pool *pool) {
     for (struct ps_pool_chunk *chunk = pool->chunks; chunk != NULL; chunk = chunk->next) {
         struct ps_pool_sum sum;

@@ -10,8 +10,8 @@
 enum {
     ALIGN_MAX = 1 << 30,
     NEWEST_TRIES = 3,
-    FILL_FREED = 0xdf, /* what freed memory of watched regions reads as */
-    FILL_SLACK = 0xb5  /* and what is between a block's size and that size rounded up */
+    FILL_FREED = 0xdf, /* fills freed memory of watched regions */
+    FILL_SLACK = 0xb5  /* fills the bytes between a block's size and that size rounded up */
 };
 
 static bool is_good_align(size_t align) { return ps_is_power_of_two(align) && align <= ALIGN_MAX; }
@@ -21,8 +21,8 @@ static size_t block_bytes(size_t bytes, size_t align) {
     return ps_region_block_bytes(ps_max(bytes, 1), align);
 }
 
-/* Marks a block of a watched region: its bytes may be used, the slack behind them may not. The
- * first `kept` bytes belong to a block that is resized: their marks stay. */
+/* Marks a block of a watched region: its bytes may be used, the slack after them may not. The first
+ * `kept` bytes belong to a block that is resized: their marks do not change. */
 static void mark_used(const struct ps_region_state *region, char *block, size_t kept, size_t bytes,
                       size_t taken) {
     if (region->is_watched) {
@@ -118,8 +118,8 @@ static bool free_newest_small(struct ps_region_state *region, void *block) {
 }
 
 /*
- * The chunk whose newest block this is, or NULL. The block may stand in the tail of the chunk
- * before the current one, and resizing it may just have added another: three are checked.
+ * The chunk whose newest block this is, or NULL. The block may be in the tail of the chunk before
+ * the current one, and resizing it may just have added another: three are checked.
  */
 static struct ps_region_chunk *chunk_of_newest(const struct ps_region_state *region,
                                                const char *block, size_t bytes, size_t align) {
@@ -177,7 +177,7 @@ bool ps_region_free_slow(struct ps_region *public, void *block, size_t bytes, si
            ps_region_free_large(public, block);
 }
 
-/* A block that stays where it is, and takes as many bytes as before: what it loses becomes slack.
+/* A block that does not move, and takes as many bytes as before: the bytes cut off become slack.
  */
 static void *resized(const struct ps_region_state *region, char *block, size_t old_bytes,
                      size_t new_bytes) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The chunks of a region: placing a block, taking the newest one back, adding a chunk, keeping
- * empty ones. Callers: the files of this folder. Calls pools/common.
+ * The chunks of a region: placing a block, freeing the newest one, adding a chunk, retaining empty
+ * ones. Callers: the files of this folder. Calls pools/common.
  *
  * Freeing must restore what allocating changed, or the block before the freed one would not be
  * recognised as the newest. A block that had to be aligned leaves a gap; its width and the floor
@@ -13,7 +13,7 @@
 struct gap {
     uint32_t floor_offset; /* of the floor before, from the chunk's header */
     uint32_t bytes;
-} __attribute__((packed)); /* stands before a block of any alignment */
+} __attribute__((packed)); /* lies before a block of any alignment */
 
 enum { KEPT_TRIES = 4 }; /* chunks for reuse that are tried */
 
@@ -63,7 +63,7 @@ void ps_region_note_peak(struct ps_region_state *region) {
     region->peak_bytes = ps_max(region->peak_bytes, region->chunks.total_bytes);
 }
 
-/* One of the kept chunks with at least that length. */
+/* One of the retained chunks with at least that length. */
 static struct ps_region_chunk *take_kept(struct ps_region_state *region, size_t least) {
     struct ps_region_chunk **link = &region->kept;
     for (unsigned tries = 0; tries < KEPT_TRIES && *link != NULL; tries++) {
@@ -106,7 +106,7 @@ void ps_region_give_chunk(struct ps_region_state *region, struct ps_region_chunk
     ps_chunk_give(&region->chunks, chunk, chunk->bytes);
 }
 
-/* True: the chunk fits into what is kept, and the caller puts it on the list. */
+/* True: the limit allows to retain the chunk, and the caller puts it on the list. */
 static bool may_keep(struct ps_region_state *region, const struct ps_region_chunk *chunk) {
     if (chunk->bytes > region->retain_bytes ||
         region->kept_bytes > region->retain_bytes - chunk->bytes) {
@@ -116,8 +116,9 @@ static bool may_keep(struct ps_region_state *region, const struct ps_region_chun
     return true;
 }
 
-/* While the newest chunk has become empty, and is not the first: keeps it, or gives it back and
- * remembers its length, so that going to and fro does not make chunks longer and longer. */
+/* While the newest chunk has become empty, and is not the first: retains it, or returns it and
+ * continues with its length, so that repeated growing and shrinking does not make chunks longer and
+ * longer. */
 void ps_region_retire_empty(struct ps_region_state *region) {
     struct ps_region_chunk *chunk = region->chunk;
     while (chunk->at == chunk->start && chunk != &region->first) {
@@ -133,8 +134,8 @@ void ps_region_retire_empty(struct ps_region_state *region) {
     }
 }
 
-/* Makes the first chunk the current one, and empty. Keeps the longest of the others, longest first
- * on the list: the next round then needs fewer of them. */
+/* Makes the first chunk the current one, and empty. Retains the longest of the others, longest
+ * first on the list: the next round then needs fewer of them. */
 void ps_region_rewind(struct ps_region_state *region) {
     struct ps_region_chunk **tail = &region->kept;
     struct ps_region_chunk *chunk = region->chunk;

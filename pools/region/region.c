@@ -98,8 +98,8 @@ static struct ps_region *start(char *memory, size_t bytes, size_t taken_bytes,
     return &region->hot;
 }
 
-/* Most regions are made without options: then the length of the first chunk and what is counted of
- * it are constants. NULL: no memory. */
+/* Most regions are made without options: then the length and the counts of the first chunk are
+ * constants. NULL: no memory. */
 static struct ps_region *create_usual(void) {
     static const struct ps_chunks chunks = {
         .next_bytes = (size_t)2 * PS_REGION_FIRST_BYTES,
@@ -143,7 +143,7 @@ void *ps_region_create_for(size_t bytes, const struct ps_region_options *options
         errno = ENOMEM;
         return NULL;
     }
-    /* A request that a first chunk cannot hold is a large block of the region. */
+    /* A request too large for a first chunk becomes a large block of the region. */
     bool fits = bytes <= PS_REGION_LENGTH_MAX - STATE_BYTES - PS_ALIGN_DEFAULT;
     struct ps_region *made =
         create(fits ? ps_round_up(ps_max(bytes, 1), PS_ALIGN_DEFAULT) + PS_ALIGN_DEFAULT
@@ -195,7 +195,7 @@ struct ps_region *ps_region_create_child(struct ps_region *parent,
     return child;
 }
 
-/* The region stands in its first chunk, which therefore goes last. */
+/* The region's record is in its first chunk, which is therefore returned last. */
 void ps_region_release(struct ps_region_state *region) {
     while (region->large != NULL) {
         ps_region_drop_large(region, region->large);
@@ -229,7 +229,7 @@ void ps_region_destroy(struct ps_region *public) {
     ps_region_check_thread(region);
     refuse_in_callback(region);
     if (ps_region_has_callbacks(region)) {
-        int saved = errno; /* the rest of this keeps it */
+        int saved = errno; /* the rest of this function preserves it */
         ps_region_settle(region);
         errno = saved;
     }
@@ -286,7 +286,7 @@ void ps_region_set_name(struct ps_region *region, const char *name) {
 
 void ps_region_adopt(struct ps_region *region) { ps_region_state(region)->owner = this_thread(); }
 
-/* The end of what is allocated of a chunk. */
+/* The end of the allocated part of a chunk. */
 static const char *top_of(const struct ps_region_state *region,
                           const struct ps_region_chunk *chunk) {
     return chunk == region->chunk ? region->hot.at : chunk->at;

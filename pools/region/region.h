@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A region behind its three public words, and the steps that its files share. A region
- * belongs to one thread at a time: no locks, no atomics. Callers: the files of this folder.
+ * A region's private state, and the steps that its files share. A region belongs to one thread at a
+ * time: no locks, no atomics. Callers: the files of this folder.
  *
  *   hot.at is the current chunk's `at`; that of struct ps_region_chunk is right only between
  *   ps_region_leave and ps_region_enter.
@@ -22,17 +22,17 @@
 
 #include <poolshim/region.h>
 
-/* Stands at the start of a chunk; that of the first chunk stands inside the region. */
+/* The head of a chunk; that of the first chunk is inside the region's record. */
 struct ps_region_chunk {
-    struct ps_region_chunk *prev; /* older chunk in use; next on the list of kept ones */
+    struct ps_region_chunk *prev; /* older chunk in use; next on the list of retained ones */
     size_t bytes;                 /* as taken from the source; 0: the caller's buffer */
-    char *start;                  /* where the first block may stand */
+    char *start;                  /* the first address for a block */
     char *at;
     char *floor;
     char *end;
 };
 
-/* Stands in front of a large block. */
+/* The head of a large block. */
 struct ps_region_large {
     struct ps_region_large *next; /* older */
     struct ps_region_large **link;
@@ -85,11 +85,11 @@ enum {
     PS_REGION_MAX_BYTES = 1 << 20,
     PS_REGION_RETAIN_BYTES = 1 << 20,
     PS_REGION_LENGTH_MIN = 1024,   /* of a chunk, whatever the options say */
-    PS_REGION_LENGTH_MAX = 1 << 30 /* of a chunk, since gaps keep 32-bit offsets */
+    PS_REGION_LENGTH_MAX = 1 << 30 /* of a chunk, since gaps store 32-bit offsets */
 };
 
 _Static_assert(sizeof(struct ps_region_chunk) == 48, "large.c reads 48 bytes before a block");
-_Static_assert(sizeof(struct ps_region_large) == 48, "a block behind it is aligned to 16");
+_Static_assert(sizeof(struct ps_region_large) == 48, "a block after it is aligned to 16");
 _Static_assert(sizeof(struct ps_region_state) + 2 * PS_ALIGN_DEFAULT <= PS_REGION_INIT_BYTES,
                "the manual's figure");
 
@@ -119,8 +119,8 @@ void ps_region_check_thread(const struct ps_region_state *region);
 /* region.c: for watched regions; aborts when the block is none of the region's. */
 void ps_region_check_block(const struct ps_region_state *region, const void *block);
 
-/* region.c: lengths that cannot hold a region are raised, those beyond the reach of a gap's offset
- * lowered. */
+/* region.c: raises lengths too short for a region's record, and lowers lengths beyond the reach of
+ * a gap's offset. */
 void ps_region_clamp_lengths(struct ps_chunks *chunks);
 
 /* chunks.c */

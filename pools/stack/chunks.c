@@ -191,7 +191,7 @@ void ps_stack_watch_outermost(struct ps_stack *stack) {
 }
 
 /* A chunk is returned when a whole period has passed since a block was put in it: a program that
- * needs much again and again keeps it, whatever the time between. */
+ * needs much memory again and again retains it, whatever the time between. */
 static void free_unused(struct ps_stack *stack) {
     struct ps_stack_body *body = stack->body;
     struct ps_stack_chunk *next;

@@ -3,8 +3,8 @@
  * PS_DEBUG=malloc: every block and every frame record of a stack is a malloc block of its own, so
  * that ordinary tools see each of them. Callers: stack.c, edit.c. One thread at a time per stack.
  *
- * The blocks of a stack are a list, newest first. A frame record and a mark hold, where a stack of
- * chunks has its top, the block that was newest.
+ * The blocks of a stack are a list, newest first. A frame record and a mark contain the block that
+ * was newest, where a stack of chunks has its top.
  */
 #include "pools/stack/stack.h"
 
@@ -24,7 +24,7 @@ struct ps_stack_single {
     size_t reserved;
 };
 
-_Static_assert(sizeof(struct ps_stack_single) % 16 == 0, "the block behind it is aligned to 16");
+_Static_assert(sizeof(struct ps_stack_single) % 16 == 0, "the block after it is aligned to 16");
 
 static struct ps_stack_single *single_of(void *block) {
     return (struct ps_stack_single *)block - 1;

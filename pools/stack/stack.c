@@ -186,7 +186,8 @@ void *ps_stack_alloc_slow(struct ps_stack *stack, size_t bytes, size_t align) {
     return block;
 }
 
-/* A stack that holds too much must hear of it when this frame, the outermost, is closed. */
+/* A stack with more than retain_bytes has to trim itself when this frame, the outermost, is
+ * closed. */
 static void watch_if_large(struct ps_stack *stack, bool was_empty) {
     if (was_empty && stack->body->chunks.total_bytes > stack->body->retain_bytes) {
         ps_stack_watch_outermost(stack);
@@ -297,7 +298,7 @@ void ps_stack_mark_slow(struct ps_stack *stack, struct ps_stack_mark *mark) {
     ps_stack_leave(stack);
 }
 
-/* Marks of the innermost frame, at or behind top. */
+/* Marks of the innermost frame, at or above top. */
 static PS_COLD bool is_reachable(struct ps_stack *stack, const struct ps_stack_mark *mark) {
     if (stack->body->mode == PS_STACK_MALLOC) {
         return mark->top == NULL || ps_stack_single_has(stack, (const void *)mark->top);

@@ -3,13 +3,13 @@
  * Shared declarations of the stack: chunks, the body, and the passage from the inline functions of
  * poolshim/stack.h into the library. One thread at a time per stack, no locks.
  *
- *   chunks of a stack: first .. the one that holds top .. spare ones
- *   stack->top <= stack->end == end of the chunk that holds top, while the stack is open
+ *   chunks of a stack: first .. the one that contains top .. spare ones
+ *   stack->top <= stack->end == end of the chunk that contains top, while the stack is open
  *
  * An open stack has its words in struct ps_stack. A closed one has them in the body, and blank
  * words in struct ps_stack, so that each inline function comes here: ps_stack_enter opens,
  * ps_stack_leave closes again where checks are on. A stack without checks is closed only while it
- * is empty and holds more than it should, so that its next push comes here.
+ * is empty and has more than retain_bytes, so that its next push comes here.
  */
 #ifndef PS_STACK_STACK_H
 #define PS_STACK_STACK_H
@@ -30,7 +30,7 @@ enum ps_stack_mode {
 /* For what options leave 0. */
 enum { PS_STACK_RETAIN_BYTES = 1 << 20, PS_STACK_TRIM_MS = 10000 };
 
-/* At the start of each chunk; blocks begin behind it. */
+/* At the start of each chunk; blocks begin after it. */
 struct ps_stack_chunk {
     struct ps_stack_chunk *previous;
     struct ps_stack_chunk *next;
@@ -40,12 +40,12 @@ struct ps_stack_chunk {
     size_t reserved;
 };
 
-/* In the first chunk, behind its head. */
+/* In the first chunk, after its head. */
 struct PS_ALIGNED(16) ps_stack_body {
     struct ps_stack stack; /* what create returns; of a thread's stack, unused */
     struct ps_chunks chunks;
     struct ps_stack_chunk *first;
-    struct ps_stack_chunk *current; /* holds top, or lies behind the chunk that does: pop does not
+    struct ps_stack_chunk *current; /* contains top, or is a later chunk than that: pop does not
                                        read chunks; ps_stack_current does */
     struct ps_stack_frame base;     /* the blocks outside of all frames */
     struct ps_stack closed;         /* top, end, frame while the stack is closed */
@@ -61,7 +61,7 @@ struct PS_ALIGNED(16) ps_stack_body {
     size_t sampled_blocks; /* their number; mean == bytes / blocks */
 };
 
-_Static_assert(sizeof(struct ps_stack_chunk) % 16 == 0, "blocks behind it are aligned to 16");
+_Static_assert(sizeof(struct ps_stack_chunk) % 16 == 0, "blocks after it are aligned to 16");
 
 /* The frame without the mark of its lowest bit. */
 static inline struct ps_stack_frame *ps_stack_frame_of(struct ps_stack_frame *frame) {
@@ -90,19 +90,19 @@ void ps_stack_empty(struct ps_stack *stack, struct ps_stack_body *body);
 /* The first byte for blocks. */
 char *ps_stack_chunk_start(const struct ps_stack_body *body, const struct ps_stack_chunk *chunk);
 
-/* The chunk that holds top. The stack is open. */
+/* The chunk that contains top. The stack is open. */
 struct ps_stack_chunk *ps_stack_current(struct ps_stack *stack);
 
 /*
- * Moves top to the start of the next chunk with room for a block; what is left of this one is lost
+ * Moves top to the start of the next chunk with room for a block; the rest of this one is unused
  * until pop. bytes: at most PTRDIFF_MAX. wanted: >= bytes, the preferred room. False: ENOMEM.
  */
 bool ps_stack_next_chunk(struct ps_stack *stack, size_t bytes, size_t align, size_t wanted);
 
-/* Back to where the stack was: everything above gets marks against access. */
+/* Resets top and end: all memory above is poisoned. */
 void ps_stack_go_back(struct ps_stack *stack, char *top, char *end);
 
-/* Sees to it that the pop of the outermost frame comes here. */
+/* Makes the pop of the outermost frame call the library. */
 void ps_stack_watch_outermost(struct ps_stack *stack);
 
 /* Called when the outermost frame closes: returns chunks that were not used lately. */

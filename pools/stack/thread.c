@@ -2,9 +2,9 @@
 /*
  * The stack of each thread: made by its first use, destroyed at thread exit by a key of pthreads,
  * which every thread that has a stack sets. A destructor that uses the stack after that makes a new
- * one and sets the key again; pthreads comes round for it, a limited number of times. A child after
- * fork has the stack of the thread that forked, as it was; those of other threads stay in memory,
- * unused. Callers: stack.c. No locks but pthread_once.
+ * one and sets the key again; pthreads calls the key's destructor again, a limited number of times.
+ * A child after fork has the stack of the thread that forked, as it was; the stacks of other
+ * threads remain allocated, unused. Callers: stack.c. No locks but pthread_once.
  */
 #include "pools/stack/stack.h"
 
