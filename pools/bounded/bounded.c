@@ -17,8 +17,8 @@ enum { CACHE_ITEMS = 64, CACHE_THREADS = 64, CACHE_PART = 8 };
 
 /* ---- marks of free objects ---- */
 
-/* AddressSanitizer has one mark for this many bytes. The two threads that have neighbouring objects
- * would write the mark of shared bytes at once, so shared bytes stay accessible. */
+/* AddressSanitizer has one mark for this many bytes. Two threads with neighbouring objects would
+ * write the mark of shared bytes at once, so shared bytes are never poisoned. */
 #define MARK_BYTES 8
 
 static char *object_at(const struct bounded_pool *pool, uint32_t index) {
@@ -262,7 +262,7 @@ void ps_bounded_flush(struct ps_bounded *face) {
 
 /* ---- statistics ---- */
 
-/* Objects ever allocated or kept by a thread. */
+/* Objects ever allocated or cached by a thread. */
 static size_t touched_of(struct bounded_pool *pool) {
     return ps_min(ps_load_relaxed(&pool->x_touched), pool->face.count); /* relaxed: a count */
 }

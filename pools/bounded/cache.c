@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The caches of threads: how objects go to and from the shared stacks, and what becomes of the
- * caches of ended threads. See bounded.h. Called by bounded.c. No locks; a cache is written by the
- * holder of its thread's number alone. The stores to a cache are releases, so that the child of a
- * fork, in which the thread does not exist, finds them in the order in which they stand here.
+ * The caches of threads: moves objects to and from the shared stacks, and recovers the caches of
+ * ended threads. See bounded.h. Called by bounded.c. No locks; only the owner of the thread's
+ * number writes its cache. The stores to a cache are releases, so that the child of a fork, in
+ * which the thread does not exist, sees them in program order.
  */
 #include "pools/bounded/bounded.h"
 #include "pools/common/thread_number.h"

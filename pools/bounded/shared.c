@@ -63,8 +63,8 @@ void ps_bounded_put_singles(struct bounded_pool *pool, uint32_t first) {
 
 uint64_t ps_bounded_take_untouched(struct bounded_pool *pool, uint32_t most) {
     uint32_t count = pool->face.count;
-    /* relaxed, both: nothing was ever done with these objects. The load keeps the sum from growing
-     * with each call in vain. */
+    /* relaxed, both: these objects were never used. The load prevents the sum from growing with
+     * each failed call. */
     if (ps_load_relaxed(&pool->x_touched) >= count) {
         return BOUNDED_EMPTY;
     }

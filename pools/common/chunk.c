@@ -42,7 +42,7 @@ void ps_chunks_set_growth(struct ps_chunks *chunks, size_t next_bytes, size_t ma
     chunks->next_bytes = ps_min(next_bytes, chunks->max_bytes);
 }
 
-/* bytes, chunk_count: what the pool holds more; less, if they wrap. */
+/* bytes, chunk_count: additions to the pool; subtractions, if they wrap. */
 static inline void account(struct ps_chunks *chunks, size_t bytes, size_t chunk_count) {
     chunks->total_bytes += bytes;
     chunks->chunk_count += chunk_count;

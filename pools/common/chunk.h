@@ -29,17 +29,17 @@ struct ps_chunks {
 void ps_chunks_init(struct ps_chunks *chunks, const struct ps_chunk_options *options,
                     const char *family, size_t first_bytes, size_t max_bytes);
 
-/* Changes the length of the next chunk and the cap, of which 0 leaves one as it is; the next chunk
- * is at most as long as the cap. */
+/* Changes the length of the next chunk and the cap, where 0 changes nothing; the next chunk is at
+ * most as long as the cap. */
 void ps_chunks_set_growth(struct ps_chunks *chunks, size_t next_bytes, size_t max_bytes);
 
 /*
  * Takes a chunk of at least `least` bytes, aligned to `align` (at most 64 KiB; a chunk from the
- * page cache is page-aligned anyway). *bytes: its length, to be kept for ps_chunk_give. Usually
- * next_bytes, which then doubles; longer when least requires it, and then next_bytes stays. When
- * the source refuses, half the length is tried, and so on down to `least`; then the oom handler is
- * called. NULL with errno ENOMEM; nothing has changed. Overflow in `least` is for the caller to
- * check.
+ * page cache is page-aligned anyway). *bytes: its length, which ps_chunk_give needs. Usually
+ * next_bytes, which then doubles; longer when least requires it, and then next_bytes does not
+ * change. When the source refuses, half the length is tried, and so on down to `least`; then the
+ * oom handler is called. NULL with errno ENOMEM; nothing has changed. Overflow in `least` is for
+ * the caller to check.
  */
 void *ps_chunk_take(struct ps_chunks *chunks, size_t least, size_t align, size_t *bytes);
 

@@ -119,7 +119,7 @@ static inline size_t ps_fit_find(const struct ps_fit_index *index, size_t class)
     return word * 64 + (size_t)__builtin_ctzll(found);
 }
 
-/* True when the equation at the top holds. */
+/* True when the equation at the top is satisfied. */
 static inline bool ps_fit_check(const struct ps_fit_index *index) {
     for (size_t word = 0; word < PS_FIT_WORDS; word++) {
         if ((index->summary >> word & 1) != (index->bits[word] != 0)) {

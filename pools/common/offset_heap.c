@@ -27,7 +27,7 @@ static inline void clear_class(const struct ps_offset_memory *memory, size_t cla
     }
 }
 
-/* Puts a free block, whose neighbours are used, on its list and marks it in the block behind. */
+/* Puts a free block, whose neighbours are used, on its list and marks it in the next block. */
 static void list_in(const struct ps_offset_memory *memory, uint64_t offset, uint64_t size) {
     struct ps_offset_heap *heap = memory->heap;
     size_t class = ps_fit_class_of(size);
@@ -69,7 +69,7 @@ static uint64_t gap_before(uint64_t offset, uint64_t align) {
     return ps_fit_gap(offset + PS_FIT_HEAD, align);
 }
 
-/* A few blocks of a class, of which some may do. */
+/* Tries a few blocks of a class, which may be too short. */
 static uint64_t find_near(const struct ps_offset_memory *memory, size_t class, uint64_t size,
                           uint64_t align) {
     uint64_t offset = memory->heap->heads[class];
@@ -94,8 +94,8 @@ static uint64_t find(const struct ps_offset_memory *memory, uint64_t size, uint6
     return offset != 0 ? offset : find_near(memory, ps_fit_class_of(size), size, align);
 }
 
-/* Cuts a used block of `total`, behind which is a used one, down to `size`; `flags` are those of
- * its head. The rest becomes free. */
+/* Cuts a used block of `total`, before a used one, down to `size`; `flags` are those of its head.
+ * The rest becomes free. */
 static void cut(const struct ps_offset_memory *memory, uint64_t offset, uint64_t total,
                 uint64_t size, uint64_t flags) {
     if (total - size >= PS_FIT_MIN) {

@@ -7,7 +7,7 @@
  * places are offsets from the start of the memory.
  *
  *   no two free blocks are side by side
- *   the last word of a free block is its own offset, for the block behind it
+ *   the last word of a free block is its own offset, for the next block
  *   bit c of the index is set <=> heads[c] != 0; heads and index are those of common/fit.h
  *
  * A heap of several processes has a log: each word is noted there before it is changed, so that a
@@ -136,8 +136,8 @@ struct ps_offset_counts {
 /* Adds up all blocks. O(blocks). */
 void ps_offset_heap_count(const struct ps_offset_memory *memory, struct ps_offset_counts *counts);
 
-/* Heads, lists and bits: NULL when they agree, else what is wrong. Uses no offset before it is
- * known to be within the memory, of `bytes`. O(blocks). */
+/* Heads, lists and bits: NULL when they agree, else a description of the error. Checks that each
+ * offset is within the memory, of `bytes`, before it uses it. O(blocks). */
 const char *ps_offset_heap_check(const struct ps_offset_memory *memory, uint64_t bytes);
 
 #endif

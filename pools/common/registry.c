@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See registry.h. Records lie in pages of their own, which stay: a free one is on a list. A record
- * has what other threads may read, so that a walk never reads a pool. Lock: registry_lock, with a
- * log: the child of a fork takes a change back that another thread had begun.
+ * See registry.h. Records lie in pages of their own, which are never returned: a free record is on
+ * a list. A record has copies for other threads, so that a walk never reads a pool. Lock:
+ * registry_lock, with a log: the child of a fork takes a change back that another thread had begun.
  */
 #include "pools/common/registry.h"
 
@@ -59,7 +59,7 @@ __attribute__((constructor(102))) static void library_loaded(void) {
 
 /* ---- the list ---- */
 
-/* Lock held, and a record is free. */
+/* With the lock, and a record is free. */
 static struct ps_record *link_record(void) {
     struct ps_record *record = free_records;
     PS_UNDO_NOTE(&undo, free_records);
@@ -78,7 +78,7 @@ static struct ps_record *link_record(void) {
     return record;
 }
 
-/* Lock held. */
+/* With the lock. */
 static void unlink_record(struct ps_record *record) {
     struct ps_record **link = record->previous != NULL ? &record->previous->next : &first;
     struct ps_record **back = record->next != NULL ? &record->next->previous : &last;
@@ -94,8 +94,8 @@ static void unlink_record(struct ps_record *record) {
     free_records = record;
 }
 
-/* Lock held: the first record listed after that of this number. at: where that was, or NULL; it may
- * be free by now. */
+/* With the lock: the first record listed after that of this number. at: where that was, or NULL; it
+ * may be free by now. */
 static const struct ps_record *record_after(const struct ps_record *at, size_t number) {
     if (at != NULL && at->number == number) {
         return at->next;
@@ -264,7 +264,7 @@ static void report_at_exit(const struct ps_record *at, const struct ps_record *r
     }
 }
 
-/* Runs behind all destructors of the program, as the first constructors run before them. */
+/* Runs after all destructors of the program, since a destructor of the least number runs last. */
 __attribute__((destructor(101))) static void report_leaks_at_exit(void) {
     if (!ps_debug_is_leaks()) {
         return;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The list of pools behind poolshim/registry.h, and the reports of leaks under PS_DEBUG=leaks. A
- * pool is known to it by its struct ps_chunks, whose `record` says that it is listed. Callers: the
- * families, chunk.c. Lock: the registry's, taken here only, under no other lock of the library;
- * nothing is called under it.
+ * The list of pools for poolshim/registry.h, and the reports of leaks under PS_DEBUG=leaks. It
+ * identifies a pool by its struct ps_chunks, whose `record` is set while the pool is listed.
+ * Callers: the families, chunk.c. Lock: the registry's, taken here only, under no other lock of the
+ * library; nothing is called under it.
  */
 #ifndef PS_COMMON_REGISTRY_H
 #define PS_COMMON_REGISTRY_H
@@ -37,7 +37,7 @@ PS_COLD void ps_registry_move(struct ps_chunks *to, struct ps_chunks *from, void
 /* The pool has another name: chunks->name. */
 PS_COLD void ps_registry_rename(struct ps_chunks *chunks);
 
-/* chunk.c: a listed pool holds so much more; negative differences wrap. */
+/* chunk.c: adds to the figures of a listed pool; negative differences wrap. */
 void ps_registry_count(struct ps_record *record, size_t more_bytes, size_t more_chunks);
 
 /* When a pool has been made. */

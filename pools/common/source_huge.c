@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See source.h: chunks of huge pages that the system has set aside. Which way a chunk goes back
- * follows from its length alone, so that no state is kept: one of whole huge pages is a mapping of
- * the rounded length, whether its pages are huge or ordinary. No locks; the counts are atomics. The
+ * See source.h: chunks of huge pages that the system has set aside. How to free a chunk follows
+ * from its length alone, so that no state is needed: one of whole huge pages is a mapping of the
+ * rounded length, whether its pages are huge or ordinary. No locks; the counts are atomics. The
  * calls are libc's: mappings of the program, not of the engine.
  */
 #include <poolshim/source.h>

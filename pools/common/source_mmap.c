@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * See source.h: a mapping per chunk. The place of a chunk in its mapping follows from its address
- * and length, so that no state is kept: the mapping begins at the page of the chunk and ends behind
- * its last byte, with a guard page on each side. No locks. The calls are libc's: mappings of the
- * program, not of the engine.
+ * and length, so that no state is needed: the mapping begins at the page of the chunk and ends
+ * after its last byte, with a guard page on each side. No locks. The calls are libc's: mappings of
+ * the program, not of the engine.
  */
 #include <poolshim/source.h>
 
@@ -30,7 +30,7 @@ static bool is_huge(const struct ps_source_mmap *source, size_t bytes) {
 }
 
 /* Plans a mapping. With a guard the chunk ends as near to it as its alignment allows, so that the
- * first byte behind it faults. Returns false when the lengths overflow. */
+ * first byte after it faults. Returns false when the lengths overflow. */
 static bool make_plan(const struct ps_source_mmap *source, size_t bytes, size_t align,
                       struct plan *plan) {
     size_t page = ps_os_page_bytes();

@@ -59,7 +59,7 @@ static void drop(struct ps_source_reserve *range, size_t from, size_t to) {
     size_t first = ps_round_up(from, page_bytes);
     size_t end = ps_round_down(to, page_bytes);
     if (first < end) {
-        (void)ps_os_purge(range->base + first, end - first); /* else the memory stays */
+        (void)ps_os_purge(range->base + first, end - first); /* else the memory remains resident */
     }
 }
 

@@ -10,7 +10,7 @@
 
 #define FILL_FREED 0xdd
 
-/* Marks of a tag: no block is likely to hold them. */
+/* Marks of a tag: no block is likely to contain them. */
 #define TAG_LIVE ((uintptr_t)0x6c697665f1f0f1f0)
 #define TAG_FREED ((uintptr_t)0x66726565f1f0f1f0)
 

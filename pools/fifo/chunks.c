@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The chunks of a fifo: taken, kept while drained, returned. Callers: fifo.c. Calls pools/common.
+ * The chunks of a fifo: taken, cached while drained, returned. Callers: fifo.c. Calls pools/common.
  * No locks: one thread at a time per fifo.
  */
 #include "pools/fifo/fifo.h"
@@ -61,7 +61,7 @@ size_t ps_fifo_chunk_trim(struct fifo *fifo, size_t keep_bytes) {
     return before - fifo->spare_bytes;
 }
 
-/* When there are too many, the longer ones are kept: blocks that become larger each time would
+/* When there are too many, the longer ones are retained: blocks that become larger each time would
  * otherwise never find a spare chunk. */
 void ps_fifo_chunk_keep(struct fifo *fifo, struct ps_fifo_chunk *chunk) {
     chunk->top = chunk->start;

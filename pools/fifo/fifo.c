@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See poolshim/fifo.h: what is not the fast path. Owns struct fifo. Callers: the program. Calls
+ * See poolshim/fifo.h: all but the fast path. Owns struct fifo. Callers: the program. Calls
  * chunks.c and check.c. No locks: one thread at a time per fifo.
  */
 #include "pools/fifo/fifo.h"
@@ -13,7 +13,7 @@
 #define CHUNK_MAX_BYTES ((size_t)64 << 10)
 #define SPARE_BYTES ((size_t)256 << 10)
 
-/* Above this, sizes are refused: what is added to them cannot overflow. */
+/* Above this, sizes are refused: so later additions to them cannot overflow. */
 #define BLOCK_MAX_BYTES ((size_t)PTRDIFF_MAX - 2 * CHUNK_MAX_BYTES)
 
 /* No room, so that the fast path calls ps_fifo_alloc_slow each time. */
@@ -44,7 +44,7 @@ static void set_current(struct fifo *fifo, struct ps_fifo_chunk *chunk) {
     }
 }
 
-/* Blocks that outlive the fifo keep it: a fifo that remains is the leak. */
+/* Blocks that outlive the fifo prevent its end: a fifo that remains is the leak. */
 static const struct ps_family family = {.name = "fifo", .must_end = true};
 
 bool ps_fifo_enlist(struct ps_fifo *fifo) {
@@ -103,7 +103,7 @@ struct ps_fifo *ps_fifo_create(const struct ps_fifo_options *given) {
     return &fifo->hot;
 }
 
-/* Returns the chunk that holds the fifo itself, as the last one. */
+/* Returns the chunk with the fifo's record, as the last one. */
 static void return_home(struct fifo *fifo) {
     ps_registry_note_ended(&fifo->chunks);
     struct ps_chunks chunks = fifo->chunks;

@@ -6,7 +6,7 @@
  *   chunks.total_bytes == sum of chunk->bytes over: home, the ring `all`, the list `spares`
  *   spare_bytes == sum of chunk->bytes over `spares`
  *   all: every chunk with a live block, the current one, never home
- *   home is current, has a live block, or waits to be used again
+ *   home is current, has a live block, or is unused until it becomes current again
  */
 #ifndef PS_FIFO_FIFO_H
 #define PS_FIFO_FIFO_H
@@ -58,11 +58,11 @@ void ps_fifo_check_freed(void *block, size_t bytes);
 struct ps_fifo_chunk *ps_fifo_chunk_usual(struct fifo *fifo, size_t bytes, size_t align);
 /* The same, for one large block. */
 struct ps_fifo_chunk *ps_fifo_chunk_large(struct fifo *fifo, size_t bytes, size_t align);
-/* A chunk without live blocks, linked nowhere: keeps it, or gives it back. Never home. */
+/* A chunk without live blocks, linked nowhere: caches it, or returns it. Never home. */
 void ps_fifo_chunk_keep(struct fifo *fifo, struct ps_fifo_chunk *chunk);
 void ps_fifo_chunk_give(struct fifo *fifo, struct ps_fifo_chunk *chunk);
 size_t ps_fifo_chunk_trim(struct fifo *fifo, size_t keep_bytes);
-/* Makes a chunk of what the source gave; the first block lies behind `header_bytes`. */
+/* Makes a chunk of what the source gave; the first block lies after `header_bytes`. */
 struct ps_fifo_chunk *ps_fifo_chunk_format(struct fifo *fifo, void *base, size_t bytes,
                                            size_t offset);
 void ps_fifo_chunk_link(struct fifo *fifo, struct ps_fifo_chunk *chunk);

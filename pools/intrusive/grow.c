@@ -92,7 +92,7 @@ bool ps_intrusive_grow(struct intrusive_pool *pool, size_t least) {
     return true;
 }
 
-/* Objects that outlive the pool keep its state: a state that remains is the leak. */
+/* Objects that outlive the pool prevent the end of its state: a state that remains is the leak. */
 static const struct ps_family family = {.name = "intrusive", .must_end = true};
 
 struct intrusive_pool *ps_intrusive_state_create(const struct ps_intrusive_options *options) {

@@ -4,7 +4,7 @@
  * destroyed and all its items are returned. Included by pools/intrusive/. No locks: one thread at a
  * time, except the fields marked x_, by which other threads return items of shared pools.
  *
- *   capacity == touched + what is left of the chunk in use + all of the chunks after it
+ *   capacity == touched + the rest of the chunk in use + all of the chunks after it
  *   live + free + x_returned == touched
  */
 #ifndef PS_INTRUSIVE_INTRUSIVE_H

@@ -14,7 +14,7 @@ static size_t live_of(const struct intrusive_pool *pool) {
     if (pool->options.is_shared == 0) {
         return pool->face.hold_count - 1;
     }
-    /* acquire: pairs with return_shared; others only push, so what is there stays. */
+    /* acquire: pairs with return_shared; others only push, so present entries remain. */
     return pool->touched - ps_intrusive_length(pool->kept) - ps_intrusive_length(pool->face.free) -
            ps_intrusive_length(ps_load_acquire(&pool->x_returned));
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Epochs, and what is freed when they have passed. See retire.h; the orders are checked by
+ * Epochs, and the frees when they have passed. See retire.h; the orders are checked by
  * models/retire.c. Called by retire.c. No locks.
  */
 #include "pools/common/barrier.h"
@@ -12,7 +12,7 @@ void ps_retire_tag(struct retire_domain *domain, struct ps_retire_entry *entry) 
         return;
     }
     /* seq_cst, a read-modify-write: the step that ends this epoch reads it, so that a reader that
-     * has seen the step has seen what was unlinked before this. */
+     * has seen the step has seen all unlinks before this. */
     uint64_t epoch = ps_add_seq_cst(&domain->face.x_epoch, (uint64_t)0);
     for (uint64_t number = entry->tagged; number != entry->next; number++) {
         retire_record_at(domain, entry, number)->epoch = epoch;
@@ -86,7 +86,7 @@ size_t ps_retire_free_ended(struct retire_domain *domain) {
     for (uint32_t number = 1; number <= count; number++) {
         struct ps_retire_entry *entry = &domain->face.entries[number];
         if (ps_thread_number_claim(number)) {
-            entry->is_freeing = 0; /* a thread of which a fork has no more */
+            entry->is_freeing = 0; /* the thread does not exist after a fork */
             ps_retire_tag(domain, entry);
             freed += ps_retire_free_ready(domain, entry, SIZE_MAX);
             ps_thread_number_release(number);

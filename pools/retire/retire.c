@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Retired objects: domains, the slow half of enter, retire and the ways to wait. See
- * poolshim/retire.h and retire.h. No locks; only ps_retire_wait, and ps_retire where it may, wait.
+ * Retired objects: domains, the slow half of enter, retire and blocking. See poolshim/retire.h and
+ * retire.h. No locks; only ps_retire_wait, and ps_retire with is_waiting, block.
  */
 #include "pools/retire/retire.h"
 
@@ -144,7 +144,7 @@ static bool is_inside(const struct ps_retire_entry *entry) {
 
 /* As ps_retire_announce, where a step makes no barrier. The store and the second load are
  * sequentially consistent, as are the scan of the states and the step of the epoch: either a scan
- * sees the state, or the load sees the step after it, and with it what was unlinked before. */
+ * sees the state, or the load sees the step after it, and with it all unlinks before. */
 static void announce_fenced(struct ps_retire *face, struct ps_retire_entry *entry) {
     uint64_t epoch = ps_load_relaxed(&face->x_epoch); /* relaxed: any will do */
     ps_store_seq_cst(&entry->x_state, epoch);
@@ -189,7 +189,7 @@ static size_t advance(struct retire_domain *domain, struct ps_retire_entry *entr
     return ps_retire_free_ready(domain, entry, most);
 }
 
-/* Room for a record. False: there is none, and the thread may not wait for it. */
+/* Room for a record. False: there is none, and the thread may not block for it. */
 static bool make_room(struct retire_domain *domain, struct ps_retire_entry *entry) {
     for (unsigned tries = 0; retire_length(entry) == domain->limit; tries++) {
         size_t freed = advance(domain, entry, domain->batch);

@@ -6,11 +6,11 @@
  *
  *   first <= tagged <= next <= first + limit
  *
- * Records from `first` on wait with an epoch, those from `tagged` on without. Epochs are given to a
- * batch of records together, by a read-modify-write of the epoch: the step that ends the epoch
- * then follows it, and a reader that has seen that step has seen the unlinking. An object with
- * epoch e is freed at e + 2: no reader that was inside at e, or entered before it saw e + 1, is
- * inside any more.
+ * Records from `first` on are pending with an epoch, records from `tagged` on without. Epochs are
+ * given to a batch of records together, by a read-modify-write of the epoch: the step that ends the
+ * epoch then follows it, and a reader that has seen that step has seen the unlinking. An object
+ * with epoch e is freed at e + 2: no reader that was inside at e, or entered before it saw e + 1,
+ * is inside any more.
  */
 #ifndef PS_RETIRE_RETIRE_H
 #define PS_RETIRE_RETIRE_H

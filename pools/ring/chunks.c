@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The chunks of a ring: taken, put in order, kept while drained, returned. Callers: ring.c,
+ * The chunks of a ring: taken, put in order, cached while drained, returned. Callers: ring.c,
  * rewind.c, release.c. Calls pools/common. No locks: the owner calls all but
  * ps_ring_chunk_give_alone.
  */
@@ -56,7 +56,7 @@ void ps_ring_chunk_trim(struct ring *ring, size_t keep_bytes) {
     }
 }
 
-/* When there are too many, the longer ones are kept: they fit more. */
+/* When there are too many, the longer ones are retained: they fit more. */
 static void keep(struct ring *ring, struct ps_ring_chunk *chunk) {
     size_t max = ring->spare_max_bytes;
     if (chunk->bytes > max) {

@@ -13,7 +13,7 @@
 #define MAX_BYTES ((size_t)1 << 20)
 #define SPARE_BYTES ((size_t)1 << 20)
 
-/* Above this, sizes are refused: what is added to them cannot overflow. */
+/* Above this, sizes are refused: so later additions to them cannot overflow. */
 #define BLOCK_MAX_BYTES ((size_t)PTRDIFF_MAX / 2)
 
 void ps_ring_check_thread(const struct ring *ring) {
@@ -106,7 +106,7 @@ struct ps_ring *ps_ring_create_unlisted(const struct ps_ring_options *given) {
     return &ring->hot;
 }
 
-/* Frames that outlive the ring keep it: a ring that remains is the leak. */
+/* Frames that outlive the ring prevent its end: a ring that remains is the leak. */
 static const struct ps_family family = {.name = "ring", .must_end = true};
 
 struct ps_ring *ps_ring_create(const struct ps_ring_options *options) {
@@ -142,7 +142,7 @@ void ps_ring_destroy(struct ps_ring *given) {
     /* relaxed: the exchange publishes it. One more than there are: the owner's own. */
     ps_store_relaxed(&ring->x_busy, (int64_t)ring->busy_count + 1);
     /* Pairs with the swap and the load in ps_ring_chunk_drained: makes the ring's last state
-     * visible there, and what was drained until now visible here. */
+     * visible there, and the chunks drained until now visible here. */
     struct ps_ring_chunk *chunk = ps_exchange_seq_cst(&ring->x_drained, PS_RING_IS_DEAD);
     int64_t released = 1;
     while (chunk != NULL) { /* ends: a list */

@@ -5,7 +5,7 @@
  *
  * A chunk is in one of four places, and only the owner moves it, except for one step:
  *   in order    current or retired, in the list older/newer; at least one frame may be live in it
- *   of a frame  in frame->huge: it holds a single block
+ *   of a frame  in frame->huge: it contains a single block
  *   drained     on x_drained: put there by the thread whose release drained it, the one step
  *   spare       on the list `spares`, or home with is_home_spare
  *
@@ -33,7 +33,7 @@
 struct ring;
 
 struct ps_ring_chunk {
-    char *top;   /* behind the newest block; of the open frame in normal mode the ring has it */
+    char *top;   /* after the newest block; for the open frame in normal mode, the ring has it */
     char *start; /* of the first frame, aligned to 16 */
     char *end;   /* aligned to 16 */
     struct ps_ring_chunk *older;
@@ -103,13 +103,13 @@ struct ps_ring_chunk *ps_ring_chunk_format(struct ring *ring, void *base, size_t
 struct ps_ring_chunk *ps_ring_chunk_obtain(struct ring *ring, size_t bytes, size_t align);
 /* The same, for one large block. */
 struct ps_ring_chunk *ps_ring_chunk_obtain_huge(struct ring *ring, size_t bytes, size_t align);
-/* Puts a chunk in order behind the current one, as the current one; the old one is retired. */
+/* Puts a chunk in order after the current one, as the current one; the old one is retired. */
 void ps_ring_chunk_advance(struct ring *ring, struct ps_ring_chunk *chunk);
 /* Retires: from now on the release of its last frame drains it. False: it is drained now. */
 bool ps_ring_chunk_retire(struct ps_ring_chunk *chunk);
-/* A chunk in order, or huge, without live frames: takes it out and keeps it or gives it back. */
+/* A chunk in order, or huge, without live frames: takes it out and caches it or returns it. */
 void ps_ring_chunk_recycle(struct ring *ring, struct ps_ring_chunk *chunk);
-/* Takes in what was drained. */
+/* Collects the drained chunks. */
 void ps_ring_chunk_harvest(struct ring *ring);
 void ps_ring_chunk_trim(struct ring *ring, size_t keep_bytes);
 /* Gives a chunk back to the source without the ring's account: any thread. */

@@ -108,7 +108,7 @@ void *ps_shared_alloc_aligned(struct ps_shared *heap, size_t bytes, size_t align
     return alloc(heap, bytes, ps_max(align, PS_FIT_UNIT), NULL);
 }
 
-/* Ends the program unless the word lies behind the header. */
+/* Ends the program unless the word lies after the header. */
 static void check_place(const struct ps_shared *heap, const ps_offset *place) {
     uint64_t offset = (uint64_t)((uintptr_t)place - (uintptr_t)heap->view.base);
     if (offset < sizeof(struct shared_header) || offset > heap->view.bytes - sizeof *place ||

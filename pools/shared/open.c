@@ -63,7 +63,7 @@ static void read_boot(char *boot) {
     (void)ps_file_read("/proc/sys/kernel/random/boot_id", boot, SHARED_BOOT_BYTES - 1);
 }
 
-/* Addresses for all that the heap may grow to: pages behind the end of the file are not touched,
+/* Addresses for all that the heap may grow to: pages beyond the end of the file are not touched,
  * and when the file grows they are there. */
 static bool map(struct ps_shared *heap, size_t bytes) {
     int access = shared_is_reader(heap) ? PROT_READ : PROT_READ | PROT_WRITE;
@@ -75,7 +75,7 @@ static bool map(struct ps_shared *heap, size_t bytes) {
     return true;
 }
 
-/* The file is empty, or was left in the middle of this; all behind the first word reads as zero. */
+/* The file is empty, or its creation was interrupted; all bytes after the first word are zero. */
 static enum ps_shared_status make(struct ps_shared *heap, const struct ps_shared_options *options) {
     const size_t page = ps_os_page_bytes();
     size_t bytes = options->initial_bytes != 0 ? options->initial_bytes : PS_SHARED_LEAST_BYTES;
@@ -112,7 +112,7 @@ static enum ps_shared_status make(struct ps_shared *heap, const struct ps_shared
     return PS_SHARED_OK;
 }
 
-/* As much of the label as the file has, zeros behind. */
+/* As much of the label as the file has, then zeros. */
 static bool read_label(int fd, struct shared_label *label) {
     memset(label, 0, sizeof *label);
     ssize_t got;
@@ -171,7 +171,7 @@ static enum ps_shared_status load(struct ps_shared *heap) {
     return (uint64_t)file.st_size < end + PS_FIT_HEAD ? PS_SHARED_TRUNCATED : PS_SHARED_OK;
 }
 
-/* Excludes processes that make a heap of the file. The lock ends with the open file. Far behind the
+/* Excludes processes that make a heap of the file. The lock ends with the open file. Far beyond the
  * end of any heap, so that the program may have locks of its own. */
 static bool lock_file(int fd, short type) {
     struct flock request = {
@@ -212,7 +212,7 @@ void ps_shared_close(struct ps_shared *heap) {
     }
     int saved_errno = errno;
     if (heap->view.base != NULL) {
-        (void)munmap(heap->view.base, heap->view.bytes); /* refused: the addresses stay taken */
+        (void)munmap(heap->view.base, heap->view.bytes); /* refused: the mapping is leaked */
     }
     close(heap->fd);
     struct ps_chunks chunks = heap->chunks;

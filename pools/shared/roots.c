@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Names of a shared heap. A name is written once and stays; what it stands for is one word. So
- * lookups need no lock, and nothing is noted in the log: each store leaves the names whole. See
- * shared.h.
+ * Names of a shared heap. A name is written once and never removed; its offset is one word. So
+ * lookups need no lock, and nothing is noted in the log: the names are consistent after each store.
+ * See shared.h.
  */
 #include "pools/shared/shared.h"
 
@@ -62,7 +62,7 @@ static bool is_name(const struct ps_shared *heap, const char *name) {
     return true;
 }
 
-/* Lets the name stand for `offset`, unless is_claim and it stands for something. */
+/* Sets the name's offset, unless is_claim and it has one. */
 static struct shared_name *set(struct ps_shared *heap, const char *name, ps_offset offset,
                                bool is_claim) {
     if (!is_name(heap, name)) {

@@ -25,8 +25,8 @@ int ps_shared_lock_init(pthread_mutex_t *lock) {
     return result;
 }
 
-/* Newest first. Entries stay until all are stored again: a process that is killed meanwhile leaves
- * the same to the next one. */
+/* Newest first. Entries are dropped only after all are stored again: if the process is killed
+ * meanwhile, the next one repeats this. */
 static void roll_back(struct ps_shared *heap) {
     struct shared_header *header = shared_header(heap);
     for (uint64_t i = header->log.count; i-- > 0;) {
@@ -60,5 +60,5 @@ void ps_shared_leave(struct ps_shared *heap) {
     struct shared_header *header = shared_header(heap);
     ps_fence_program_order(); /* all changes are stored before the log is emptied */
     header->log.count = 0;
-    (void)pthread_mutex_unlock(&header->lock); /* held by this thread: cannot fail */
+    (void)pthread_mutex_unlock(&header->lock); /* this thread has it: cannot fail */
 }

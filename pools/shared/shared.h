@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The inside of a shared heap. Owner: the files of this folder. One lock, in the memory, which all
- * processes take; it is held without any other, and no system call is made under it.
+ * processes take; no other lock and no system call is allowed under it.
  *
  * The memory is the file: the header, then the heap of common/offset_heap.h, which ends where the
  * heap's record says. The file may be longer, when a process was killed between the two steps of
  * growth.
  *
  *   a section: lock, changes that are noted in the log, `count` of the log = 0, unlock
- *   the log's count is 0 whenever the lock is not held, by a living thread or a dead one
+ *   the log's count is 0 whenever no thread, living or dead, has the lock
  *   used_count, used_bytes == those of the heap's used blocks, outside of sections
  *   names [0, x_name_count) are never changed
  *
@@ -85,8 +85,8 @@ static inline bool shared_is_reader(const struct ps_shared *heap) {
 /* section.c: a fresh lock for the header. 0, or an errno. */
 int ps_shared_lock_init(pthread_mutex_t *lock);
 
-/* section.c: begins a section, after the repair of one that its process did not end. Any errno
- * stays. Not for readers. */
+/* section.c: begins a section, after the repair of one that its process did not end. Preserves
+ * errno. Not for readers. */
 struct ps_offset_memory ps_shared_enter(struct ps_shared *heap);
 
 /* section.c: makes the section's changes last, and ends it. */

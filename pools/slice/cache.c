@@ -15,7 +15,7 @@ static struct ps_slice_cache empty;
 
 __thread struct ps_slice_cache *ps_slice_here __attribute__((tls_model("initial-exec"))) = &empty;
 
-/* The thread's cache also where ps_slice_here stays with empty: in checked runs. */
+/* The thread's cache, also in checked runs, where ps_slice_here is always &empty. */
 static __thread struct ps_slice_cache *own_cache;
 static __thread bool is_late; /* the thread's cache has ended, and none will be made again */
 

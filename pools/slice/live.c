@@ -74,7 +74,7 @@ void ps_slice_live_add(const void *slice, size_t bytes) {
     ps_lock_release(&lock);
 }
 
-/* Empties a place and moves up those behind it that would not be found any more. */
+/* Empties a place and moves up later entries that lookups would no longer reach. */
 static void remove_at(size_t hole) {
     count--;
     for (size_t at = (hole + 1) & (capacity - 1); entries[at].slice != NULL;

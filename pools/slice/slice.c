@@ -143,7 +143,7 @@ void ps_slice_free_chain(size_t bytes, void *first, size_t next_offset) {
     }
 }
 
-/* The slice lies in a longer one, whose address stands in front of it. */
+/* The slice lies in a longer one, whose address is stored before it. */
 void *ps_slice_alloc_aligned(size_t bytes, size_t align) {
     if (!ps_is_power_of_two(align) || align > ALIGN_MAX) {
         errno = EINVAL;

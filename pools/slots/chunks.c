@@ -79,7 +79,7 @@ static size_t find_absent(struct ps_slots *slots) {
 }
 
 /* Gives memory back to the positions of an absent chunk. All get a stamp, so that their old handles
- * stay stale. */
+ * remain stale. */
 static bool revive(struct ps_slots *slots, size_t index) {
     char *chunk = take_chunk(slots);
     if (chunk == NULL) {
@@ -169,7 +169,7 @@ bool ps_slots_reserve(struct ps_slots *slots, size_t count) {
 }
 
 /* The generation with which the positions of a chunk without live objects may begin again; 0: they
- * are all used up; UINT32_MAX: a part of them is, and the chunk stays. */
+ * are all used up; UINT32_MAX: a part of them is, and the chunk is not returned. */
 static uint32_t next_generation(const struct ps_slots *slots, size_t index) {
     size_t first = index << slots->shift;
     size_t limit = ps_min(first + slots_per_chunk(slots), slots->touched);
@@ -183,7 +183,7 @@ static uint32_t next_generation(const struct ps_slots *slots, size_t index) {
     return used_up == 0 || highest == 0 ? highest : UINT32_MAX;
 }
 
-/* Returns the chunks of which no place was touched. */
+/* Returns the chunks without a touched place. */
 static void drop_untouched(struct ps_slots *slots) {
     while (slots->chunk_count != 0 && (slots->chunk_count - 1) << slots->shift >= slots->touched) {
         char *chunk = slots->directory[--slots->chunk_count];
@@ -242,7 +242,7 @@ size_t ps_slots_trim(struct ps_slots *slots) {
         slots->directory[index] = NULL;
         slots->absent_count++;
         slots->absent_from = ps_min(slots->absent_from, index);
-        if (index + 1 == slots->chunk_count) { /* what was never used of it begins with it again */
+        if (index + 1 == slots->chunk_count) { /* untouched positions begin with it again */
             size_t end = slots->chunk_count << slots->shift;
             set_touched(slots, ps_min(end, (size_t)slots->position_mask));
         }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Slot maps, within. A chunk has places, and behind them a bit for each; a place is a stamp of 8
+ * Slot maps, within. A chunk has places, and after them a bit for each; a place is a stamp of 8
  * bytes and an object. Included by pools/slots/: slots.c calls chunks.c. No locks: one thread at a
  * time, as the header says.
  *

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A bounded pool: threads with and without caches allocate, use and free objects, and one takes
- * what an ended thread has kept. No object is in two hands, its contents go with it, none is lost.
+ * A bounded pool: threads with and without caches allocate, use and free objects, and one takes the
+ * cache of an ended thread. No object has two owners, its contents go with it, none is lost.
  * Numbers of threads are the explorer's; a thread that ends releases its own. Sources and faults to
  * find: bounded.model.
  */
@@ -34,7 +34,7 @@ void ps_thread_number_release(uint32_t number) {
     ps_store_release(&x_in_use[number], 0u); /* release: pairs with the claim */
 }
 
-/* The same memory in each scenario: words keep their addresses. */
+/* The same memory in each scenario: addresses of words do not change. */
 static void make(bool is_cached) {
     const struct ps_bounded_options options = {.cache_items = 2, .threads = 3};
     has_numbers = is_cached;

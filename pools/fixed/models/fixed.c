@@ -42,15 +42,15 @@ static void take_and_free(void) {
     }
 }
 
-/* Takes two, returns the first, then the second: what another thread has read of the head is there
- * again, with another object behind it. */
+/* Takes two, returns the first: the head is again as another thread has read it, but is followed by
+ * another object. */
 static void take_two_and_free(void) {
     struct object *first = ps_fixed_alloc_shared(&objects.pool);
     struct object *second = ps_fixed_alloc_shared(&objects.pool);
     if (first != NULL) {
         use_and_free(first);
     }
-    (void)second; /* stays in use */
+    (void)second; /* remains in use */
 }
 
 static void take_and_keep(void) {

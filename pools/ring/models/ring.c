@@ -11,7 +11,7 @@
 
 #include <explore.h>
 
-#define LARGE_BYTES 500 /* more than is left in a chunk behind a frame */
+#define LARGE_BYTES 500 /* more than is left in a chunk after a frame */
 
 static struct ps_ring *ring;
 static struct ps_ring_frame *frames[2];
