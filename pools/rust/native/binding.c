@@ -82,7 +82,7 @@ void *ps_rust_region_resize(struct ps_region *region, void *block, size_t old_by
     return ps_region_realloc_aligned(region, block, old_bytes, new_bytes, align);
 }
 
-/* A block that is neither the newest nor large stays: no error. */
+/* A block that is neither the newest nor large remains allocated: no error. */
 void ps_rust_region_free(struct ps_region *region, void *block, size_t bytes, size_t align) {
     ps_region_adopt(region);
     (void)ps_region_free(region, block, bytes, align);

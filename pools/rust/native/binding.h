@@ -4,7 +4,7 @@
  * inline functions of slots, and structures that Rust does not lay out itself. src/native.rs
  * declares the same. Rust proves what each call requires: threads, live blocks, sizes.
  *
- * Nothing here reads the environment: the engine keeps its defaults. The pools read PS_DEBUG.
+ * Nothing here reads the environment: the engine uses its defaults. The pools read PS_DEBUG.
  */
 #ifndef PS_RUST_NATIVE_BINDING_H
 #define PS_RUST_NATIVE_BINDING_H
@@ -40,7 +40,7 @@ void *ps_rust_region_alloc(struct ps_region *region, size_t bytes, size_t align)
 void *ps_rust_region_resize(struct ps_region *region, void *block, size_t old_bytes,
                             size_t new_bytes, size_t align);
 
-/* A block that is neither the newest nor large stays. */
+/* A block that is neither the newest nor large remains allocated. */
 void ps_rust_region_free(struct ps_region *region, void *block, size_t bytes, size_t align);
 void ps_rust_region_reset(struct ps_region *region);
 size_t ps_rust_region_trim(struct ps_region *region, size_t keep_bytes);

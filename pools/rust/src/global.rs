@@ -10,10 +10,10 @@ const ALIGN: usize = 16;
 
 /// poolshim's malloc, for `#[global_allocator]`.
 ///
-/// It is the engine of `libpoolshim.so` behind names of its own: what C code in the same process
-/// allocates by libc's malloc stays libc's. Called are `ps_heap_alloc` and `ps_heap_free`, the fast
-/// paths of malloc and free, `ps_block_zalloc`, `ps_block_alloc_aligned` and `ps_block_resize`,
-/// which are calloc, aligned_alloc and realloc without libc's rules for sizes of 0.
+/// It is the engine of `libpoolshim.so` with names of its own: C code in the same process still
+/// uses libc's malloc. This calls `ps_heap_alloc` and `ps_heap_free`, the fast paths of malloc and
+/// free, `ps_block_zalloc`, `ps_block_alloc_aligned` and `ps_block_resize`, which are calloc,
+/// aligned_alloc and realloc without libc's rules for sizes of 0.
 ///
 /// A free by another thread than the one that allocated is transferred to that thread. Free memory
 /// returns to the system a quarter of a second later, in calls that do not take the fast path; a
@@ -69,7 +69,7 @@ unsafe impl GlobalAlloc for Poolshim {
         let align = layout.align();
         if is_plain(layout.size(), align) && is_plain(new_bytes, align) {
             // SAFETY: the caller promises a live block of this allocator, and a size above 0. The
-            // block stays as it is where the result is NULL.
+            // block is as it was where the result is NULL.
             return unsafe { native::ps_rust_resize(block, new_bytes) };
         }
         // SAFETY: the caller promises that new_bytes, rounded up to the alignment, is no more than
@@ -92,12 +92,12 @@ unsafe impl GlobalAlloc for Poolshim {
 pub struct Usage {
     /// Of live blocks, as rounded by the engine.
     pub live_bytes: u64,
-    /// Mapped for blocks, for those kept for reuse, and for the engine's own records.
+    /// Mapped for blocks, cached ones included, and for the engine's own records.
     pub mapped_bytes: u64,
 }
 
-/// What the engine holds at present, by `ps_census_take`. A walk over all its memory, for
-/// statistics; frees on their way between threads count as live.
+/// The engine's memory at present, by `ps_census_take`. A walk over all its memory, for statistics;
+/// frees on their way between threads count as live.
 #[must_use]
 pub fn usage() -> Usage {
     let mut usage = Usage::default();
@@ -107,7 +107,7 @@ pub fn usage() -> Usage {
 }
 
 /// Returns free memory to the system now, by `ps_heap_trim`: that of the calling thread, of all
-/// runs that are kept for reuse, and wholly free spans of other threads. True when there was any.
+/// runs cached for reuse, and wholly free spans of other threads. True when there was any.
 pub fn trim() -> bool {
     // SAFETY: callable at any time.
     unsafe { native::ps_rust_trim() }

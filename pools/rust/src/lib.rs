@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! poolshim for Rust: the malloc of a process, regions, and slots behind handles.
+//! poolshim for Rust: the malloc of a process, regions, and slots with handles.
 //!
 //! ```
 //! use allocator_api2::vec::Vec;
@@ -13,8 +13,8 @@
 //! words.extend("objects that die together".split(' '));
 //! assert_eq!(words.len(), 4);
 //!
-//! let mut slots = Slots::new(); // objects behind numbers, of which stale ones are recognised
-//! let handle = slots.insert("object");
+//! let mut slots = Slots::new(); // objects with handles; stale handles are recognised let handle =
+//! slots.insert("object");
 //! assert_eq!(slots.remove(handle), Some("object"));
 //! assert_eq!(slots.get(handle), None);
 //! ```
@@ -43,7 +43,7 @@ pub use global::{trim, usage, Poolshim, Usage};
 pub use region::{Region, RegionUsage};
 pub use slots::{Handle, Iter, IterMut, Slots};
 
-/// Panics for want of memory: out of line, so that callers stay short.
+/// Panics when memory is exhausted: out of line, so that callers are short.
 #[cold]
 fn exhausted() -> ! {
     panic!("poolshim: memory is exhausted")

@@ -56,8 +56,8 @@ const UNIT: usize = 16;
 /// numbers.push(1);
 /// ```
 ///
-/// A region may move to another thread, but not be used by two at once, and neither may what is in
-/// it leave the thread that borrows it:
+/// A region may move to another thread, but not be used by two at once, and its objects may not
+/// leave the thread that borrows it, either:
 ///
 /// ```compile_fail,E0277
 /// let region = poolshim::Region::new();
@@ -82,8 +82,8 @@ impl Region {
         Region::try_with_capacity(0).unwrap_or_else(|_| exhausted())
     }
 
-    /// As [`new`](Region::new), with a first chunk of so many bytes, of which the region itself
-    /// takes some hundred. Panics where memory is exhausted.
+    /// As [`new`](Region::new), with a first chunk of so many bytes, some hundred for the region's
+    /// record included. Panics where memory is exhausted.
     #[must_use]
     pub fn with_capacity(bytes: usize) -> Region {
         Region::try_with_capacity(bytes).unwrap_or_else(|_| exhausted())
@@ -129,7 +129,7 @@ impl Region {
     }
 
     /// A slice of what `make` returns for each index. Panics where memory is exhausted; where
-    /// `make` panics, its objects so far are not dropped, and their memory stays until reset.
+    /// `make` panics, its objects so far are not dropped, and their memory is freed at the reset.
     #[inline]
     #[allow(clippy::mut_from_ref)]
     pub fn alloc_slice_with<T>(&self, count: usize, make: impl FnMut(usize) -> T) -> &mut [T] {
@@ -153,21 +153,21 @@ impl Region {
         unsafe { str::from_utf8_unchecked_mut(bytes) }
     }
 
-    /// Frees all that was allocated, by `ps_region_reset`. The first chunk and up to 1 MiB of
-    /// others stay for reuse. It needs the region alone, so nothing of it is in use any more.
+    /// Frees all blocks, by `ps_region_reset`. Retains the first chunk and up to 1 MiB of others
+    /// for reuse. It borrows the region exclusively, so nothing of it is in use any more.
     pub fn reset(&mut self) {
         // SAFETY: `&mut self`: no borrow of the region, and so of its memory, is left.
         unsafe { native::ps_rust_region_reset(self.head.as_ptr()) }
     }
 
-    /// Returns chunks that wait for reuse, until at most `keep_bytes` wait. The result is what was
-    /// returned.
+    /// Returns retained chunks to the page cache, until at most `keep_bytes` are retained. The
+    /// result is the number of bytes returned.
     pub fn trim(&mut self, keep_bytes: usize) -> usize {
-        // SAFETY: a live region; chunks in use stay.
+        // SAFETY: a live region; chunks in use are not returned.
         unsafe { native::ps_rust_region_trim(self.head.as_ptr(), keep_bytes) }
     }
 
-    /// What the region has allocated and what it holds.
+    /// The region's allocated bytes and the bytes of its chunks.
     #[must_use]
     pub fn usage(&self) -> RegionUsage {
         let mut usage = RegionUsage::default();
@@ -262,9 +262,9 @@ fn slice_of(place: NonNull<u8>, bytes: usize) -> NonNull<[u8]> {
     unsafe { NonNull::new_unchecked(ptr::slice_from_raw_parts_mut(place.as_ptr(), bytes)) }
 }
 
-// SAFETY: blocks stay valid until they are deallocated or the region is reset or dropped, both of
-// which need that no `&Region` is left, so that neither the allocator nor a copy of it is. Moving
-// the `Region` moves a pointer. Copies of `&Region` are one allocator, on one thread: see Send.
+// SAFETY: blocks remain valid until they are deallocated or the region is reset or dropped. Both
+// need that no `&Region` is left, and so neither the allocator nor a copy of it. Moving the
+// `Region` moves a pointer. Copies of `&Region` are one allocator, on one thread: see Send.
 unsafe impl Allocator for &Region {
     #[inline]
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
@@ -346,7 +346,7 @@ impl fmt::Debug for Region {
 pub struct RegionUsage {
     /// Of blocks, rounding and gaps included.
     pub used_bytes: usize,
-    /// Held from the page cache.
+    /// Of chunks from the page cache.
     pub held_bytes: usize,
 }
 

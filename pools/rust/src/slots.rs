@@ -61,7 +61,7 @@ impl<T> fmt::Debug for Handle<T> {
     }
 }
 
-/// Objects behind handles, of which stale ones are recognised: a slot map.
+/// Objects with handles; stale handles are recognised: a slot map.
 ///
 /// ```
 /// use poolshim::Slots;
@@ -77,8 +77,8 @@ impl<T> fmt::Debug for Handle<T> {
 /// ```
 ///
 /// A remove ends the generation of a position, and none comes twice: after 2^31 - 1 objects a
-/// position is used up. Objects stay where they are from insert to remove, so references to them
-/// would be valid as long, but borrow the map as those of a `Vec` do.
+/// position is used up. Objects do not move from insert to remove, so references to them would be
+/// valid as long, but borrow the map as those of a `Vec` do.
 ///
 /// Insert, get and remove are calls of the inlined functions of C, ps_slots_insert, ps_slots_get
 /// and ps_slots_remove. Alignments above 4096 are refused.
@@ -158,7 +158,7 @@ impl<T> Slots<T> {
     /// Where a live object is.
     fn find(&self, handle: Handle<T>) -> Option<NonNull<T>> {
         // SAFETY: any number may be asked for. Not NULL: a live object, which try_insert has
-        // written, and which stays where it is until remove.
+        // written, and which does not move until remove.
         let place = unsafe { native::ps_rust_slots_get(self.raw(), handle.to_bits()) };
         NonNull::new(place.cast::<T>())
     }
@@ -188,7 +188,7 @@ impl<T> Slots<T> {
     pub fn remove(&mut self, handle: Handle<T>) -> Option<T> {
         let place = self.find(handle)?;
         // SAFETY: a live object, which is moved out and then forgotten by the map, which does not
-        // touch what it holds before. The handle is live, so the remove succeeds.
+        // touch its contents before. The handle is live, so the remove succeeds.
         unsafe {
             let value = place.as_ptr().read();
             let is_removed = native::ps_rust_slots_remove(self.raw(), handle.to_bits());
@@ -210,7 +210,7 @@ impl<T> Slots<T> {
         self.len() == 0
     }
 
-    /// Drops all objects: all handles are stale. Keeps the memory.
+    /// Drops all objects: all handles become stale. Retains the memory.
     pub fn clear(&mut self) {
         if needs_drop::<T>() {
             Drain {
@@ -226,11 +226,11 @@ impl<T> Slots<T> {
 
     /// Takes memory now for so many more inserts. False where that is not possible.
     pub fn try_reserve(&mut self, count: usize) -> bool {
-        // SAFETY: `&mut self`; objects stay where they are.
+        // SAFETY: `&mut self`; objects do not move.
         unsafe { native::ps_slots_reserve(self.raw(), count) }
     }
 
-    /// Returns memory without live objects; the result is how much. Handles stay stale.
+    /// Returns memory without live objects; the result is how much. Stale handles remain stale.
     pub fn trim(&mut self) -> usize {
         // SAFETY: `&mut self`: no reference to an object is left, and no iteration.
         unsafe { native::ps_slots_trim(self.raw()) }

@@ -58,7 +58,7 @@ fn a_child_allocates_and_frees() {
             // SAFETY: the child allocates, which this allocator permits after a fork, and exits.
             let child = unsafe { fork() };
             if child == 0 {
-                // SAFETY: ends the child where it waits for a lock that no thread will release.
+                // SAFETY: ends the child if it blocks on a lock that no thread will release.
                 unsafe { alarm(30) };
                 take_pages();
                 let length: usize = before.iter().map(String::len).sum();
