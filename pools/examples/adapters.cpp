@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Containers of std over pools: a map whose nodes are slices, a document of std::pmr in a region
-// that is thrown away as a whole and therefore frees nothing before, and a small buffer with slices
-// behind it.
+// that is destroyed as a whole and therefore frees nothing before, and a small buffer that
+// overflows into slices.
 #include <cstdio>
 #include <map>
 #include <poolshim/adapters.hpp>

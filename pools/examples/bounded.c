@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A pipeline of two threads: one fills packets, the other reads and frees them. The pool bounds
- * what is under way; when it is empty, the first drops a packet instead of waiting. Checks itself.
+ * A pipeline of two threads: one fills packets, the other reads and frees them. The pool bounds the
+ * packets under way; when it is empty, the first thread drops a packet instead of blocking. Checks
+ * itself.
  */
 #include <poolshim/bounded.h>
 #include <pthread.h>
@@ -15,7 +16,7 @@ struct packet {
 
 enum { PACKETS = 100000, BOX_COUNT = 256 };
 static struct ps_bounded *pool;
-static struct packet *x_boxes[BOX_COUNT]; /* what is under way */
+static struct packet *x_boxes[BOX_COUNT]; /* packets under way */
 static int x_is_over;
 
 static void *fill(void *unused) {
@@ -37,7 +38,7 @@ static void *fill(void *unused) {
     return (void *)dropped;
 }
 
-/* Reads and frees what is there; returns how many packets it was. */
+/* Reads and frees the packets under way; returns their number. */
 static size_t read_boxes(size_t *wrong) {
     size_t count = 0;
     for (unsigned at = 0; at < BOX_COUNT; at++) {

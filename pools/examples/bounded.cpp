@@ -37,7 +37,7 @@ int main() {
     int refused = 0;
     for (int number = 1; number <= 1000;) {
         jobs::pointer made = pool.make(number);
-        if (!made) { // all are in the queue, or with workers that keep them for the next ones
+        if (!made) { // all are in the queue or in the caches of workers
             refused++;
             std::this_thread::yield();
             continue;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The example of fifo.h: a sender keeps each message until it is acknowledged, and acknowledgements
- * come nearly in order. Exits 0 when all is as it should be.
+ * The example of fifo.h: a sender stores each message until it is acknowledged, and
+ * acknowledgements come nearly in order. Exits 0 when all is as it should be.
  */
 #include <poolshim/fifo.h>
 #include <string.h>

@@ -18,7 +18,7 @@ static volatile sig_atomic_t dropped;
 
 static void note(int number) {
     struct record *record = ps_fixed_alloc_shared(&records.pool);
-    if (record == NULL) { /* all are waiting to be read */
+    if (record == NULL) { /* all records are unread */
         dropped++;
         return;
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Messages that several queues share: two pieces of a program hold the same message, and it goes
- * back to the pool when both are done with it; at most four may be under way.
+ * Messages that several queues share: two parts of a program refer to the same message, and it
+ * returns to the pool when both have dropped it; at most four may be under way.
  */
 #include <poolshim/intrusive.h>
 #include <stdio.h>

@@ -12,7 +12,7 @@ class connection : public ps::intrusive_item<> {
     connection() : buffer_(4096) { built_count++; }
     // Begins a use.
     void init(int descriptor) { descriptor_ = descriptor; }
-    // Ends it: the buffer stays for the next one.
+    // Ends it: the next message reuses the buffer.
     void destroy() noexcept { descriptor_ = -1; }
     int descriptor() const { return descriptor_; }
 

@@ -44,6 +44,6 @@ int main(void) {
     ps_pool_stats(&pool, &stats);
     printf("%zu orders wait, %zu were refused, %zu bytes\n", stats.used_count, refused,
            stats.total_bytes);
-    ps_pool_destroy(&pool); /* with all orders that still wait */
+    ps_pool_destroy(&pool); /* with all pending orders */
     return stats.used_count == waiting && waiting <= 5000 ? 0 : 1;
 }

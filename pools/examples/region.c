@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The example of region.h: a request with its texts, a descriptor, a table that grows, and a child
- * for what is needed for a moment only. Exits 0 when all is as it should be.
+ * for short-lived blocks. Exits 0 when all is as it should be.
  */
 #include <fcntl.h>
 #include <poolshim/region.h>
@@ -26,7 +26,7 @@ static struct header *parse(struct ps_region *request, struct ps_region *scratch
             (struct header){ps_region_strndup(scratch, line, (size_t)(colon - line)), colon + 2};
     }
     *count = bytes / sizeof *headers;
-    for (size_t i = 0; i < *count; i++) { /* what stays moves from scratch to the request */
+    for (size_t i = 0; i < *count; i++) { /* results move from scratch to the request */
         headers[i].name = ps_region_strdup(request, headers[i].name);
         headers[i].value = ps_region_strdup(request, headers[i].value);
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The example of registry.h: a service lists its long-lived pools, prints what each holds, and
+ * The example of registry.h: a service lists its long-lived pools, prints the memory of each, and
  * finds the largest. Run it with PS_DEBUG=leaks to have the pools named that main forgets.
  */
 #include <poolshim/pool.h>

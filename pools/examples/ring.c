@@ -75,7 +75,7 @@ int main(void) {
         pthread_cond_signal(&queue.changed);
         pthread_mutex_unlock(&queue.mutex);
     }
-    ps_ring_destroy(ring); /* requests that wait stay valid */
+    ps_ring_destroy(ring); /* queued requests remain valid */
     pthread_join(thread, NULL);
     return total == expected ? 0 : 1;
 }

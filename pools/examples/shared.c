@@ -17,7 +17,7 @@ struct job {
 };
 
 struct board {
-    ps_offset jobs[JOBS];     /* waiting */
+    ps_offset jobs[JOBS];     /* queued */
     ps_offset taken[WORKERS]; /* what each works on */
     int next[WORKERS];        /* the next job of each */
     unsigned long sums[WORKERS];

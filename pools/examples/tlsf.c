@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A synthesizer must not wait for the system while it plays: its voices live in memory that was
- * there before the first note, and each note takes a bounded time to begin and to end.
+ * A synthesizer must not call the system while it plays: its voices live in memory that was
+ * allocated before the first note, and each note takes a bounded time to begin and to end.
  */
 #include <poolshim/tlsf.h>
 #include <stdio.h>

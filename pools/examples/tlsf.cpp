@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A controller keeps its jobs in a fixed buffer: any size, bounded time, and nothing left behind.
+ * A controller allocates its jobs in a fixed buffer: any size, bounded time, and no leaks.
  */
 #include <poolshim/tlsf.hpp>
 
