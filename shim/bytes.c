@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * memcpy and its relatives under libc's names, for this library alone: the compiler calls some of
- * them for what the source does not call, and a program may interpose libc's by a function that
- * allocates, also in the middle of an operation, with a lock held. Blocks of the program are copied
- * by libc: pools/engine/os/bytes.h. No locks, no state.
+ * memcpy and its relatives under libc's names, for this library alone. The compiler adds calls of
+ * some of them, and a program may interpose libc's by a function that allocates, also in the middle
+ * of an operation, under a lock. Blocks of the program are copied by libc: pools/engine/os/bytes.h.
+ * No locks, no state.
  *
- * The names are given by the assembler: a function of such a name would be one that the compiler
- * knows, and whose loop it replaces by a call of it. PS_OPAQUE keeps it from that, too.
+ * Assembler directives give the functions their names: in a function named memcpy, the compiler
+ * would replace the loop by a call of memcpy. PS_OPAQUE prevents that, too.
  */
 #include "pools/engine/os/bytes.h"
 

@@ -37,7 +37,7 @@ struct reading {
     uint32_t fault_count;
 };
 
-static_assert(PS_OPTION_COUNT <= 32, "struct reading keeps a bit for each option");
+static_assert(PS_OPTION_COUNT <= 32, "struct reading has a bit for each option");
 
 static const struct ps_option *find_option(struct ps_str name, enum ps_origin origin) {
     for (size_t i = 0; i < PS_OPTION_COUNT; i++) {
@@ -121,7 +121,7 @@ static bool may_hold_commas(struct ps_str text) {
            option->type == PS_TYPE_PATH;
 }
 
-/* Takes the first pair off *rest, with the comma behind it. */
+/* Takes the first pair off *rest, with the comma after it. */
 static struct ps_str take_pair(struct ps_str *rest) {
     bool is_greedy = may_hold_commas(*rest);
     for (size_t i = 0; i < rest->length; i++) {
@@ -210,7 +210,7 @@ static void visit_environment(const struct ps_config_input *input, ps_environmen
         ps_environment_visit_array(input->environment, visitor, context);
         return;
     }
-    /* Without /proc there is nothing to read and the defaults hold. */
+    /* Without /proc there is nothing to read and the defaults apply. */
     (void)ps_environment_visit_file(input->environment_file, file_buffer, sizeof file_buffer,
                                     visitor, context);
 }

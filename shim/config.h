@@ -131,7 +131,7 @@ enum ps_number_fault {
 enum ps_number_fault ps_value_parse_count(struct ps_str text, uint64_t *out);
 
 /* Digits and a unit in any case: K, Ki and KiB are 1024 bytes, KB is 1000, and so M and G. With a
- * unit there may be up to nine digits after a point; what is left of a byte is dropped. */
+ * unit there may be up to nine digits after a point; fractions of a byte are dropped. */
 enum ps_number_fault ps_value_parse_size(struct ps_str text, uint64_t *bytes);
 
 /* 0 to 100, perhaps with digits after a point, which are dropped; PS_NUMBER_OVERFLOW above. */
@@ -140,8 +140,8 @@ enum ps_number_fault ps_value_parse_percent(struct ps_str text, uint64_t *percen
 /* ---- one option: text to field and back (config_value.c) ---- */
 
 /*
- * Stores the value in its field. False: the settings are unchanged, and `reason` holds the end of
- * a sentence that begins with the option and the quoted value ("is not one of auto, ...").
+ * Stores the value in its field. False: the settings are unchanged, and `reason` is the end of a
+ * sentence that begins with the option and the quoted value ("is not one of auto, ...").
  */
 bool ps_value_parse(const struct ps_option *option, struct ps_str value,
                     struct ps_settings *settings, struct ps_text *reason);
@@ -172,7 +172,7 @@ void ps_config_report_unknown(const struct ps_config_site *site, struct ps_str n
 /* Reports a part of POOLSHIM_CONF that is not name:value. */
 void ps_config_report_malformed(const struct ps_config_site *site, struct ps_str part);
 
-/* A setting that cannot hold beside another one: `poolshim: POOLSHIM_<option>: <reason>`. */
+/* A setting that contradicts another one: `poolshim: POOLSHIM_<option>: <reason>`. */
 void ps_config_report_contradiction(int message_fd, const struct ps_option *option,
                                     struct ps_str reason);
 

@@ -33,7 +33,7 @@ PS_COLD static PS_NORETURN void die(void) {
     ps_signals_abort();
 }
 
-/* The next definition of an operator new behind this library, as seen from the caller. */
+/* The next definition of an operator new after this library, in the caller's search order. */
 PS_COLD static void *next_operator(const char *name, void *caller) {
     void *function = dlsym(RTLD_NEXT, name);
     if (function != NULL) {

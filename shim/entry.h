@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Common parts of the entry-point files: the export mark, and the guards that libc's contract
- * requires before a request reaches the engine. Entry points never print, and keep errno on
+ * requires before a request reaches the engine. Entry points never print, and preserve errno on
  * success.
  */
 #ifndef PS_SHIM_ENTRY_H

@@ -162,7 +162,7 @@ void ps_exit_output_unwritten(const char *option, const char *path, int error) {
 #define TEMPORARY_BYTES 48
 #define FILE_MODE 0666 /* less the umask */
 
-/* The pattern with %p and %% replaced; other % sequences stay as they are. */
+/* The pattern with %p and %% replaced; other % sequences are not changed. */
 static void add_expanded(struct ps_text *path, const char *pattern) {
     for (; *pattern != '\0'; pattern++) {
         if (pattern[0] == '%' && pattern[1] == 'p') {

@@ -15,10 +15,11 @@
 /* ---- the end of the process ---- */
 
 /* Called from the constructor, when something will be written at the end; a second call does
- * nothing. Keeps errno. */
+ * nothing. Preserves errno. */
 void ps_exit_output_start(void);
 
-/* The kept copy, or stderr itself when the program closed the copy; -1 when neither is left. */
+/* The copy of stderr, or stderr itself when the program closed the copy; -1 when neither is
+ * left. */
 int ps_exit_output_stderr(void);
 
 /* The directory at the start, to which relative names refer. "" when unknown. */

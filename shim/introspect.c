@@ -3,7 +3,7 @@
  * glibc's functions about the heap, served from the census: malloc_trim, mallinfo, mallinfo2,
  * malloc_info, malloc_stats and mallopt, with glibc's prototypes, return values and meanings.
  * docs/introspection.md maps the figures. Any thread; the census takes the engine's locks one after
- * the other and none is held while anything is printed.
+ * the other, and nothing is printed under a lock.
  */
 #include "pools/engine/heap/maintenance.h"
 #include "pools/engine/record/census.h"

@@ -75,7 +75,7 @@ static int access_row(const struct ps_mallctl_row *row, size_t index, void *oldp
 
 /* ---- names of other heaps ---- */
 
-/* The definition behind ours; NULL: there is none. */
+/* The next definition after ours; NULL: there is none. */
 static void *next_of(const char *function) {
     int saved_errno = errno;
     void *next = dlsym(RTLD_NEXT, function);

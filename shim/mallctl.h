@@ -21,7 +21,7 @@ enum ps_mallctl_type {
 };
 
 struct ps_mallctl_row {
-    const char *name; /* components separated by dots; # stands for an index */
+    const char *name; /* components separated by dots; # is replaced by an index */
     enum ps_mallctl_type type;
     /* Puts the value into *value. Returns 0 or an errno. NULL: not readable. */
     int (*read)(size_t index, uint64_t *value);
@@ -32,7 +32,7 @@ struct ps_mallctl_row {
 extern const struct ps_mallctl_row ps_mallctl_rows[];
 extern const size_t ps_mallctl_row_count;
 
-/* The row of a name, and the index that stands in it; NULL: there is none. */
+/* The row of a name, and the index in the name; NULL: there is none. */
 const struct ps_mallctl_row *ps_mallctl_find(const char *name, size_t *index);
 
 /* Bytes of a value in the caller's memory. */

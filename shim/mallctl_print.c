@@ -31,7 +31,7 @@ static void add_value(struct ps_text *text, enum ps_mallctl_type type, uint64_t 
     }
 }
 
-/* The value of a row that can be read with this index, behind its last component as the key. */
+/* Adds the value of a row, if this index can be read, with the row's last component as the key. */
 static bool add_row(struct ps_text *text, const char *separator, const struct ps_mallctl_row *row,
                     size_t index) {
     uint64_t value;
@@ -92,7 +92,7 @@ static void print_json(struct ps_text *text) {
     ps_text_add(text, "}}}}\n");
 }
 
-/* write NULL: to stderr. options: letters, of which J is known; NULL: none. */
+/* write NULL: to stderr. options: letters; only J has an effect; NULL: none. */
 PS_EXPORT void malloc_stats_print(void (*write)(void *, const char *), void *context,
                                   const char *options) {
     char buffer[BUFFER_BYTES];

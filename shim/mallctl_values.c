@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The values behind mallctl's names: see mallctl.h. docs/introspection.md says what each stands
- * for. A figure of `stats` is that of the last refresh, as jemalloc has it.
+ * The values of mallctl's names: see mallctl.h. docs/introspection.md explains each. A figure of
+ * `stats` is that of the last refresh, as jemalloc has it.
  */
 #include "shim/mallctl.h"
 

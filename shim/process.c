@@ -120,7 +120,7 @@ struct line {
     const char *path;
 };
 
-/* A hexadecimal number and the character behind it, at *at. */
+/* A hexadecimal number and the character after it, at *at. */
 static bool take_number(const char **at, uint64_t *value, char end) {
     const char *from = *at;
     *value = 0;
@@ -207,7 +207,7 @@ static void read_notes(const struct reading *reading, struct ps_mapping *mapping
 
 static void read_build_id(const struct reading *reading, struct ps_mapping *mapping) {
     ElfW(Ehdr) header;
-    uintptr_t base = 0; /* what is added to addresses in the file */
+    uintptr_t base = 0; /* memory address less address in the file */
     bool has_base = false;
     if (reading->image == 0 || !read_memory(reading, reading->image, &header, sizeof header) ||
         memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) {

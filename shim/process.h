@@ -24,7 +24,7 @@ struct ps_process_memory {
 };
 
 /*
- * directory: "/proc/self", elsewhere in tests. Unreadable figures stay 0 with their has_ false.
+ * directory: "/proc/self", elsewhere in tests. Unreadable figures are 0 with their has_ false.
  * Cost: the kernel walks the page tables, about a millisecond per GiB resident.
  */
 void ps_process_memory_read(struct ps_process_memory *memory, const char *directory);

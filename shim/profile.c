@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * See profile.h. No locks: one thread at a time writes while the program runs, and others do not
- * wait for it.
+ * block on it.
  */
 #include "shim/profile.h"
 

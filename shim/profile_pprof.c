@@ -73,7 +73,7 @@ enum string {
     STRING_FILES, /* then a name and a build id for each mapping */
 };
 
-/* Locations that stand for no address: both have a function of the same number. */
+/* Locations without an address: both have a function of the same number. */
 enum { LOCATION_LOST = 1, LOCATION_NO_STACK = 2, LOCATION_FIRST = 3 };
 
 struct message {

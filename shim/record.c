@@ -23,7 +23,7 @@ static uint64_t start_pid;
 
 static uint64_t pid_now(void) { return (uint64_t)ps_syscall3(SYS_getpid, 0, 0, 0); }
 
-/* Without /proc the command stays empty. */
+/* Without /proc the command is empty. */
 static void read_command(void) {
     long fd = ps_syscall6(SYS_openat, AT_FDCWD, (long)"/proc/self/cmdline", O_RDONLY | O_CLOEXEC, 0,
                           0, 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * See report_open.h. The rules are those of the kernel's fs.protected_symlinks, protected_regular
- * and protected_fifos, which need not be set and hold in sticky directories only;
+ * and protected_fifos, which need not be set and apply to sticky directories only;
  * scripts/poolshim_cli/foreign/paths.py has them for the files of the command.
  */
 #include "shim/report_open.h"

@@ -29,9 +29,9 @@ int ps_report_place_find(struct ps_report_place *place, char *path, size_t capac
 void ps_report_place_close(struct ps_report_place *place);
 
 /*
- * Opens the file for O_WRONLY or O_RDWR, without waiting for a reader of a pipe, or makes it. With
- * O_TRUNC a regular file is emptied, once it is known to be no trap. A file that another user owns
- * in a shared directory is one, unless the directory is that user's and the file is not mapped
+ * Opens the file for O_WRONLY or O_RDWR, without blocking until a pipe has a reader, or makes it.
+ * With O_TRUNC a regular file is emptied, once it is known to be no trap. A file that another user
+ * owns in a shared directory is one, unless the directory is that user's and the file is not mapped
  * (O_RDWR); so is a regular file with a second name there. Returns a descriptor, or an error as the
  * kernel returns it.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * poolshim_set: the settings that may change while the program runs. The frozen ones of
- * shim/config.h stay what they were at the start. Any thread; the locks are those of the layers.
+ * poolshim_set: the settings that may change while the program runs. The frozen settings of
+ * shim/config.h do not change after the start. Any thread; the locks are those of the layers.
  */
 #include "pools/include/poolshim/poolshim.h"
 

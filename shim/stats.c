@@ -29,7 +29,7 @@
             offsetof(struct ps_report, census.has_calls)                                           \
     }
 
-/* In the order of the table; rows of a section stand together. docs/stats.md explains each. */
+/* In the order of the table; rows of a section are adjacent. docs/stats.md explains each. */
 const struct ps_report_row ps_report_rows[] = {
     ROW("memory", "mapped_bytes", "mapped by the heap", BYTES, census.mapped_bytes),
     PROCESS_ROW("memory", "resident_bytes", "resident, whole process", resident_bytes,
@@ -56,12 +56,12 @@ const struct ps_report_row ps_report_rows[] = {
 
     ROW("page_runs", "live_count", "live runs", COUNT, census.run_live_count),
     ROW("page_runs", "live_bytes", "live", BYTES, census.run_live_bytes),
-    ROW("page_runs", "cached_bytes", "kept in caches", BYTES, census.run_cached_bytes),
+    ROW("page_runs", "cached_bytes", "in caches", BYTES, census.run_cached_bytes),
 
     ROW("large_blocks", "live_count", "live mappings", COUNT, census.map_live_count),
     ROW("large_blocks", "live_bytes", "live", BYTES, census.map_live_bytes),
-    ROW("large_blocks", "cached_count", "freed mappings kept", COUNT, census.map_cached_count),
-    ROW("large_blocks", "cached_bytes", "kept", BYTES, census.map_cached_bytes),
+    ROW("large_blocks", "cached_count", "cached mappings", COUNT, census.map_cached_count),
+    ROW("large_blocks", "cached_bytes", "in cached mappings", BYTES, census.map_cached_bytes),
 
     ROW("guarded_blocks", "live_count", "live samples", COUNT, census.guard_live_count),
     ROW("guarded_blocks", "live_bytes", "live", BYTES, census.guard_live_bytes),
@@ -69,8 +69,8 @@ const struct ps_report_row ps_report_rows[] = {
 
     ROW("pools", "bytes", "in granules of used pages", BYTES, census.pages_bytes),
 
-    ROW("page_cache", "dirty_bytes", "free, holds memory", BYTES, census.cache_dirty_bytes),
-    ROW("page_cache", "clean_bytes", "free, holds none", BYTES, census.cache_clean_bytes),
+    ROW("page_cache", "dirty_bytes", "free, resident", BYTES, census.cache_dirty_bytes),
+    ROW("page_cache", "clean_bytes", "free, not resident", BYTES, census.cache_clean_bytes),
 
     ROW("purges", "count", "calls", COUNT, census.purge_count),
     ROW("purges", "bytes", "released so far", BYTES, census.purged_bytes),

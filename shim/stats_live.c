@@ -93,7 +93,7 @@ static void on_dump(int number) {
     write_now(0);
 }
 
-/* Waits for a report that another thread is writing, which the end of the process would cut. */
+/* Blocks until another thread has written its report, which the end of the process would cut. */
 static void await_writer(void) {
     uint32_t self = process();
     /* acquire: as in begin. */

@@ -67,7 +67,7 @@ static void add_class_line(struct ps_text *text, const struct ps_census_class *c
     ps_text_add(text, "\n");
 }
 
-/* All classes without a live block in one line: at exit that is most of those ever used. */
+/* All classes without a live block in one line: at exit that is most of the used classes. */
 static void add_empty_line(struct ps_text *text, const struct ps_census *census) {
     uint64_t spans = 0;
     uint64_t span_bytes = 0;

@@ -14,7 +14,7 @@
 
 #define DECIMAL_BYTES 20     /* digits of UINT64_MAX */
 #define QUOTED_LIMIT 64      /* bytes of a value that a message repeats */
-#define FULL_PIPE_ATTEMPTS 8 /* waits of FULL_PIPE_WAIT_NS before a full pipe is given up */
+#define FULL_PIPE_ATTEMPTS 8 /* sleeps of FULL_PIPE_WAIT_NS before a full pipe is given up */
 #define FULL_PIPE_WAIT_NS 125000000
 
 static char lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c; }
@@ -135,7 +135,7 @@ void ps_text_add_spaces(struct ps_text *text, size_t count) {
     }
 }
 
-/* The digits stand at the end of `out`. */
+/* The digits are at the end of `out`. */
 static struct ps_str decimal(char out[DECIMAL_BYTES], uint64_t value) {
     size_t start = DECIMAL_BYTES;
     do {

@@ -73,7 +73,7 @@ void ps_text_add_json(struct ps_text *text, const char *string);
 bool ps_text_flush(struct ps_text *text);
 
 /*
- * Writes all of it; waits at most a second for a full non-blocking descriptor. Returns 0 or the
+ * Writes all of it; retries a full non-blocking descriptor for at most a second. Returns 0 or the
  * errno of the failure.
  */
 int ps_write_all(int fd, const char *data, size_t bytes);

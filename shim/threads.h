@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The functions that create, join and detach threads, which programs find here before libc's. Each
- * calls libc's, or that of a library preloaded behind this one.
+ * calls libc's, or that of a library preloaded after this one.
  *
  * pthread_create and thrd_create announce the thread (pools/engine/heap/thread_record.h), and start
  * the background thread (pools/engine/heap/background.h) after the program's first: where the

@@ -12,7 +12,7 @@
 /* Called by the engine's hook, after ps_shim_configure, under the initialisation lock. */
 void ps_trace_open(struct ps_config *config);
 
-/* Once each, from the library's constructor and destructor. Keep errno. */
+/* Once each, from the library's constructor and destructor. They preserve errno. */
 void ps_trace_at_start(void);
 void ps_trace_at_exit(void);
 

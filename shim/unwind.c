@@ -28,7 +28,7 @@ static uintptr_t main_stack_bytes;
 
 PS_AT_START void ps_unwind_start(void) {
     ps_unwind_object_start();
-    /* The kernel puts the program's name behind the stack of the main thread. */
+    /* The kernel places the program's name above the stack of the main thread. */
     struct rlimit limit;
     if (ps_syscall6(SYS_prlimit64, 0, RLIMIT_STACK, 0, (long)&limit, 0, 0) == 0) {
         main_stack_end = ps_round_down((uintptr_t)ps_auxiliary(AT_EXECFN), WORD_BYTES);
@@ -155,7 +155,7 @@ static bool step_by_signal(struct ps_unwind *walk) {
 
 /* ---- rules ---- */
 
-/* Behind a call the return address may be on another line already, or in another function; the byte
+/* The return address after a call may be on another line already, or in another function; the byte
  * before it is part of the call. */
 static uintptr_t instruction_of(const struct ps_unwind *walk) {
     return walk->registers.pc - (walk->is_exact ? 0 : 1);
@@ -233,7 +233,7 @@ static bool is_known_call(struct ps_unwind *walk) {
 }
 
 /*
- * The register may hold anything in code that does not use it for frames. So steps count only when
+ * The register may have any value in code that does not use it for frames. So steps count only when
  * they lead to a call in code that has tables, to the end of the stack, or are many.
  */
 static bool are_steps_true(const struct ps_unwind *walk, unsigned *steps) {

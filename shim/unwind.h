@@ -6,9 +6,9 @@
  *
  * The step from a frame to its caller is a rule (struct ps_unwind_rule): the distance of the frame
  * from a register, and where the registers of the caller lie. It comes from the unwind tables of
- * the code's file (unwind_table.c) and is kept in a cache by address, so that most steps read no
- * table. Code without tables, which is generated at run time, is passed by frame pointers, if these
- * lead to code that has tables or to the end of the stack; else the walk ends there.
+ * the code's file (unwind_table.c) and is cached by address, so that most steps read no table. Code
+ * without tables, which is generated at run time, is passed by frame pointers, if these lead to
+ * code that has tables or to the end of the stack; else the walk ends there.
  *
  * Memory is read only if it belongs to the thread's stack: within the main thread's, or else after
  * the kernel was asked, once per page.
@@ -56,7 +56,7 @@ enum ps_unwind_base { PS_UNWIND_SP, PS_UNWIND_FP, PS_UNWIND_EXTRA };
 #define PS_UNWIND_SAME (-1) /* the register has not been changed */
 #define PS_UNWIND_LOST (-2)
 
-/* Frame is the stack pointer of the caller, behind the call. */
+/* Frame is the stack pointer of the caller, after the call. */
 struct ps_unwind_rule {
     uint8_t kind;
     uint8_t base;
@@ -103,7 +103,7 @@ void ps_unwind_start(void);
 void ps_unwind_begin(struct ps_unwind *walk);
 
 /* The site of the next frame, innermost first: an address of its call, or of the interrupted
- * instruction below a signal's handler; 0 behind the last. */
+ * instruction below a signal's handler; 0 after the last. */
 uintptr_t ps_unwind_next(struct ps_unwind *walk);
 
 #endif

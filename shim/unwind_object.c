@@ -115,7 +115,7 @@ static uintptr_t search_head(uintptr_t head) {
 static uint64_t identity_of(const struct ps_unwind_object *object) {
     uint64_t hash = mix(mix(object->start, object->end), (uintptr_t)object->index);
     uintptr_t *place = place_of_note(object->start);
-    /* relaxed, both: the word stands alone, and what it leads to is checked. */
+    /* relaxed, both: the word publishes nothing else, and its target is checked. */
     uintptr_t note = ps_load_relaxed(place);
     if (note - object->start >= HEAD_BYTES || !is_build_id(note)) {
         bool has_head = object->end - object->start >= HEAD_BYTES;

@@ -47,7 +47,7 @@ uint64_t ps_unwind_read_number(struct ps_unwind_reader *reader, uint8_t encoding
 /* A pointer, absolute or relative to its own address. */
 uintptr_t ps_unwind_read_pointer(struct ps_unwind_reader *reader, uint8_t encoding);
 
-/* A reader of the next bytes; the given one goes on behind them. */
+/* A reader of the next bytes; the given one continues after them. */
 struct ps_unwind_reader ps_unwind_read_part(struct ps_unwind_reader *reader, uint64_t bytes);
 
 /* Contents of an entry and its common part. */

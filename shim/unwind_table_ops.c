@@ -300,7 +300,7 @@ static void run_op(struct machine *machine, struct ps_unwind_reader *reader) {
     }
 }
 
-/* Runs up to the wanted address, which the instructions behind it do not concern. */
+/* Runs up to the wanted address, to which later instructions do not apply. */
 static void run(struct machine *machine, struct ps_unwind_reader reader) {
     while (reader.at < reader.end && !machine->has_failed && machine->at <= machine->wanted) {
         run_op(machine, &reader); /* reads a byte or more */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See vfork.h. Calls libc's functions of the same names, or those of a library preloaded behind
- * this one, and keeps errno. No locks.
+ * See vfork.h. Calls libc's functions of the same names, or those of a library preloaded after this
+ * one, and preserves errno. No locks.
  */
 #include "shim/vfork.h"
 
