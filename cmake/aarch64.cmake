@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# CMake toolchain file: 64-bit ARM with Debian's cross compiler; what is built runs under qemu-user.
+# CMake toolchain file: 64-bit ARM with Debian's cross compiler; the programs run under qemu-user.
 #
 #     cmake --preset aarch64        packages: scripts/setup elsewhere
 set(CMAKE_SYSTEM_NAME Linux)

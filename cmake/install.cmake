@@ -27,7 +27,7 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/poolshim-config-version.c
 install(FILES ${PROJECT_BINARY_DIR}/poolshim-config.cmake
     ${PROJECT_BINARY_DIR}/poolshim-config-version.cmake DESTINATION ${package_dir})
 
-# A relative path between two absolute ones: it also holds where LIBDIR is lib/<triplet>.
+# A relative path between two absolute ones: it is right also where LIBDIR is lib/<triplet>.
 file(RELATIVE_PATH POOLSHIM_PC_TO_PREFIX
     "/prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/prefix")
 string(REGEX REPLACE "/$" "" POOLSHIM_PC_TO_PREFIX "${POOLSHIM_PC_TO_PREFIX}")

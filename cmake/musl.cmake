@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # CMake toolchain file: the C library musl, by the musl-gcc of musl-tools. Debian has no C++ library
-# for it, so what is in C++ is left out.
+# for it, so targets in C++ are omitted.
 #
 #     cmake --preset musl           packages: scripts/setup elsewhere
 set(CMAKE_C_COMPILER musl-gcc)

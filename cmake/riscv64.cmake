@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# CMake toolchain file: 64-bit RISC-V with Debian's cross compiler; what is built runs under
+# CMake toolchain file: 64-bit RISC-V with Debian's cross compiler; the programs run under
 # qemu-user.
 #
 #     cmake --preset riscv64        packages: scripts/setup elsewhere

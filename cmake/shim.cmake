@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# libpoolshim.so: the engine behind libc's names. Needs libc only; what it exports is decided by
+# libpoolshim.so: the engine with libc's names. Needs libc only; it exports the symbols of
 # shim/entry_points.def, from which the version script is made.
 
 set(entry_points ${PROJECT_SOURCE_DIR}/shim/entry_points.def)
@@ -29,22 +29,22 @@ set_target_properties(poolshim PROPERTIES
     VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
     LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR} LINK_DEPENDS ${version_script})
 # Segments are aligned to 64 KiB, which the system reads around each page that is touched: at 4 KiB
-# what is read depends on the library's address. Never unloaded: threads that end call into it, and
-# blocks stay in use. DT_FINI is left out: it would call an empty function that stands behind all
-# others.
+# the range read depends on the library's address. Never unloaded: threads that end call into it,
+# and blocks remain in use. DT_FINI is omitted: it would call an empty function at the end of .text.
 target_link_options(poolshim PRIVATE LINKER:-z,max-page-size=65536 LINKER:-fini=ps_no_fini
     LINKER:--as-needed LINKER:--no-undefined LINKER:-z,now LINKER:-z,relro LINKER:-z,noexecstack
     LINKER:-z,text LINKER:-z,nodelete LINKER:--exclude-libs,ALL
     LINKER:--version-script=${version_script}
     LINKER:--sort-section=name) # PS_SPARSE of base/compiler.h is last
 
-# Its names are given by the assembler, of which whole-program optimisation knows nothing.
+# Assembler directives give its functions their names, which whole-program optimisation does not
+# see.
 set_source_files_properties(${PROJECT_SOURCE_DIR}/shim/bytes.c PROPERTIES
     COMPILE_OPTIONS -fno-lto)
 
-# Code that a start and a plain malloc do not run stands behind the rest of .text, so that it is not
-# brought into memory with it: the system reads 64 KiB around each page that is touched. Sections
-# are sorted by name, and those of single functions come behind .text.
+# Code that a start and a plain malloc do not run is placed after the rest of .text, so that it is
+# not read into memory with it: the system reads 64 KiB around each page that is touched. Sections
+# are sorted by name, and sections of single functions come after .text.
 set(late_sources ${shim_sources} ${engine_sources} ${pages_sources})
 set(late_engine harden/ profile/ record/ heap/cpu_cache heap/limit heap/orphan_purge
     small/span_purge)

@@ -18,7 +18,7 @@ foreach(name IN LISTS files)
         message(STATUS "Not there: ${file}")
     endif()
     get_filename_component(folder "${file}" DIRECTORY)
-    if(name MATCHES "\\.py$") # Python keeps its compiled modules beside them
+    if(name MATCHES "\\.py$") # Python writes its compiled modules beside them
         get_filename_component(module "${file}" NAME_WE)
         file(GLOB compiled "${folder}/__pycache__/${module}.*.pyc")
         if(compiled)
@@ -32,7 +32,7 @@ foreach(name IN LISTS files)
     endwhile()
 endforeach()
 
-# A subfolder sorts behind the folder that it lies in.
+# A subfolder sorts after the folder that contains it.
 list(REMOVE_DUPLICATES folders)
 list(SORT folders)
 list(REVERSE folders)
