@@ -49,8 +49,8 @@
     __atomic_compare_exchange_n((p), (expected), (v), 1, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)
 
 /*
- * Keeps the compiler from moving memory accesses across. Program order is enough for readers that
- * are signal handlers of the same thread, or the child of a fork: see undo.h.
+ * Prevents the compiler from moving memory accesses across. Program order is enough for readers
+ * that are signal handlers of the same thread, or the child of a fork: see undo.h.
  */
 #define ps_fence_program_order() __asm__ volatile("" : : : "memory")
 

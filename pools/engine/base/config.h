@@ -20,8 +20,8 @@
 /* Up to this guard_sample each allocation is counted individually: see harden/guard.h. */
 #define PS_GUARD_EXACT 64
 
-/* Maximum number of slots for guarded samples. Each may cost two mappings, of which a process has
- * about 65,000. */
+/* Maximum number of slots for guarded samples. Each may cost two mappings; a process has about
+ * 65,000. */
 #define PS_GUARD_SLOTS_LIMIT 16384
 
 /* Levels of `harden` at which a check begins: see harden/hard.h. */
@@ -52,7 +52,7 @@ struct ps_config {
     uint32_t class_count;                 /* 0: the built-in table */
     size_t small_max_bytes;               /* larger requests take runs; 0: built-in default */
     size_t mmap_min_bytes;                /* requests from this size on take mappings */
-    size_t cache_max_bytes;               /* maximum bytes of freed mappings kept for reuse */
+    size_t cache_max_bytes;               /* maximum bytes of cached freed mappings */
     uint32_t purge_delay_ms;              /* time for which a page is free before it is purged; 0:
                                            * immediate */
     struct ps_limit_setting limit;        /* on resident memory: see heap/limit.h */

@@ -9,7 +9,7 @@
 
 #define PS_DIGITS_BYTES 24 /* 64 bits have 20 decimal digits at most */
 
-/* Writes a number at the end of a buffer, without leading zeroes, and a NUL behind it. base: 10 or
+/* Writes a number at the end of a buffer, without leading zeroes, and a NUL after it. base: 10 or
  * 16. Returns the first digit. */
 static inline const char *ps_digits(char buffer[PS_DIGITS_BYTES], uint64_t value, unsigned base) {
     char *first = buffer + PS_DIGITS_BYTES - 1;

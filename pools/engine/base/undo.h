@@ -5,14 +5,14 @@
  *
  * Every lock whose data consists of more than one word has a log (os/lock.h). A section notes the
  * value of a word before it changes the word; when it has ended, or has reached a consistent state
- * in between, the log is emptied (commit). In the child, a lock held by another thread is rolled
- * back: the noted values are stored again, newest first. The data is then in the state of the last
- * commit.
+ * in between, the log is emptied (commit). In the child, the section of a lock that another thread
+ * had taken is rolled back: the noted values are stored again, newest first. The data is then in
+ * the state of the last commit.
  *
  * Program order is enough, and the fields are not atomic, because a fork copies memory consistently
  * with each thread's program order: a store that the child does not see was made after the page had
  * become read-only for its processor, and so were all later stores of that thread. The compiler
- * must keep the order too, hence the fences.
+ * must preserve the order too, hence the fences.
  *
  * Note only data that is changed exclusively by holders of the lock. Words that other threads
  * change by atomic instructions must not be noted, because a roll-back would lose their changes.
@@ -80,7 +80,8 @@ PS_INLINE void ps_undo_note_word(struct ps_undo *undo, uintptr_t at) {
     ps_undo_set(undo, word, *word);
 }
 
-/* Marks the data as consistent: roll-backs stop here. kept: end of the entries that stay. */
+/* Marks the data as consistent: roll-backs stop here. kept: end of the entries that are not
+ * dropped. */
 PS_INLINE void ps_undo_commit(struct ps_undo *undo, struct ps_undo_entry *kept) {
     ps_fence_program_order(); /* all changes are written before the log is emptied */
     undo->next = kept;
