@@ -27,7 +27,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* ---- random draws, and what a sample stands for; any thread ---- */
+/* ---- random draws, and the weights of samples; any thread ---- */
 
 /* The next random bits of a generator, whose state may be any. */
 uint64_t ps_draw_bits(uint64_t *state);
@@ -35,7 +35,7 @@ uint64_t ps_draw_bits(uint64_t *state);
 /* An exponentially distributed number with mean 1, from 64 random bits. */
 double ps_draw_exponential(uint64_t bits);
 
-/* A sample of a block of so many bytes stands for this many blocks, in units of
+/* A sample of a block of so many bytes represents this many blocks, in units of
  * 1/PS_DRAW_WEIGHT_ONE. */
 #define PS_DRAW_WEIGHT_ONE 65536
 uint64_t ps_draw_weight(size_t bytes, size_t interval_bytes);
@@ -53,7 +53,7 @@ struct ps_countdown {
 /* mode_state of a heap. */
 struct ps_countdowns {
     uint64_t random;       /* state of the generator */
-    size_t interval_bytes; /* that they are drawn from, and that their samples stand for */
+    size_t interval_bytes; /* the mean of the draws, and the bytes that a sample represents */
     uint32_t epoch;        /* of demand.h, in which they count */
     int64_t left_bytes;    /* of blocks above the classes: until the next sample */
     bool is_inside;        /* no stack may be taken: one is being taken, or the heap is shared */

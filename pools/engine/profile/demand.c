@@ -27,7 +27,7 @@ static bool has_table;
 static uint32_t x_seen_beat; /* of the request, as the next; also read without the lock */
 static uint64_t x_until_ms;  /* there is a reader; 0: none */
 
-/* ---- lock held ---- */
+/* ---- with the lock ---- */
 
 static bool has_room_for_samples(void) {
     if (!has_table && is_possible) {
@@ -100,7 +100,7 @@ PS_AT_START void ps_demand_start(const struct ps_config *config) {
 
 /* True if a request is new, or the last one is over. */
 static bool is_reader_due(void) {
-    /* relaxed, all: what is a moment old is compared again by the next tick. */
+    /* relaxed, all: the next tick compares a stale value again. */
     uint64_t until_ms = ps_load_relaxed(&x_until_ms);
     return ps_load_relaxed(&ps_demand_x_request.x_beat) != ps_load_relaxed(&x_seen_beat) ||
            (until_ms != 0 && ps_os_now_ms() >= until_ms);

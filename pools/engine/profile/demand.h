@@ -4,18 +4,18 @@
  * file, a tracer that is attached to the probes, or another process that reads the table. Demands
  * come and go while the program runs; the plain mode's slow paths ask, its fast paths do not.
  *
- * Each time that sampling begins, or its interval changes, is an epoch of its own: what a heap has
- * counted in an earlier one says nothing. The table, and the live samples in it, stay when sampling
+ * Each time that sampling begins, or its interval changes, is an epoch of its own: the counts of a
+ * heap from an earlier one are void. The table, and the live samples in it, remain when sampling
  * ends.
  *
  * Readers. Another process writes an interval and then another number into the request, again and
  * again while it wants samples, and reads the table. Sampling for it ends PS_DEMAND_BEAT_MS after
- * the number has changed for the last time, so one that is killed leaves nothing behind, several
+ * the number has changed for the last time, so a reader that is killed needs no cleanup, several
  * need not know of each other, and clocks need not agree. If they want different intervals, the
- * last one written holds for all; readers lower it only. A profile that is written to a file keeps
+ * last one written applies to all; readers lower it only. A profile that is written to a file has
  * its own. The other side: scripts/poolshim_cli/profile/live.py.
  *
- * Any thread. Lock: PS_RANK_DEMAND, held while the table is mapped, waited for at start only.
+ * Any thread. Lock: PS_RANK_DEMAND, also while the table is mapped; only the start blocks on it.
  */
 #ifndef PS_PROFILE_DEMAND_H
 #define PS_PROFILE_DEMAND_H
@@ -63,7 +63,8 @@ static inline bool ps_demand_has_begun(void) {
     return ps_load_acquire(&ps_demand_x_has_begun) != 0; /* acquire: pairs with change */
 }
 
-/* Keeps what a later demand needs; begins sampling when the configuration asks for a profile. */
+/* Stores the settings for later demands; begins sampling when the configuration requests a
+ * profile. */
 void ps_demand_start(const struct ps_config *config);
 
 /* Compares the demands with the probes' semaphores and with what readers ask for, and begins or

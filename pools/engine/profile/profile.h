@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The sampled heap profile: which call sites allocate, and hold, how much. It is a part of the
- * plain mode, which samples while demand.h says so: for POOLSHIM_PROFILE, for a tracer at the
- * probes of os/probe.h, or for another process.
+ * The sampled heap profile: the memory that each call site allocates, and its live memory. It is a
+ * part of the plain mode, which samples while demand.h says so: for POOLSHIM_PROFILE, for a tracer
+ * at the probes of os/probe.h, or for another process.
  *
  * About one allocation per `interval_bytes` is sampled, by a Poisson process over the allocated
  * bytes: a block of b bytes with probability 1 - exp(-b / interval). Its stack is stored, and it
@@ -18,9 +18,9 @@
  * A realloc that changes a block above the classes in place counts as a free and an allocation.
  * Calls of threads without a heap are not sampled.
  *
- * The table (table.c) holds the stacks and the live samples in memory of their own, of bounded
- * size. A stack that does not fit is counted for the first one, which has no sites; a sample that
- * does not fit is counted as allocated and freed at once.
+ * The table (table.c) stores the stacks and the live samples in memory of its own, of bounded size.
+ * A stack that does not fit is counted for the first one, which has no sites; a sample that does
+ * not fit is counted as allocated and freed at once.
  *
  * Callers: the mode's hooks and entry points (modes.c); the shim reads. Any thread. Lock:
  * PS_RANK_PROFILE, for the table; no stack is taken and no block allocated under it.
@@ -45,7 +45,7 @@ struct ps_profile_settings {
 /* Written once, at start. */
 extern PS_HIDDEN struct ps_profile_settings ps_profile_settings;
 
-/* Sums over samples, each multiplied by what it stands for. */
+/* Sums over samples, each multiplied by its weight. */
 struct ps_profile_sums {
     uint64_t made_weight; /* blocks, in units of 1/PS_DRAW_WEIGHT_ONE */
     uint64_t made_bytes;
@@ -63,8 +63,8 @@ struct ps_profile_stack {
     uintptr_t sites[]; /* innermost first */
 };
 
-/* The stacks, newest first: starts at NULL, returns NULL behind the last. The last has no sites:
- * its sums are those of stacks that did not fit. */
+/* The stacks, newest first: starts at NULL, returns NULL after the last. The last has no sites: its
+ * sums are those of stacks that did not fit. */
 const struct ps_profile_stack *ps_profile_next(const struct ps_profile_stack *stack);
 
 /* The sums of a stack at this moment. */
@@ -82,8 +82,8 @@ struct ps_profile_counts {
 extern PS_HIDDEN struct ps_profile_counts ps_profile_x_counts;
 void ps_profile_count(struct ps_profile_counts *out);
 
-/* Called after each sample, without locks, in a call of malloc: must not allocate, and keeps errno.
- * The engine has a weak one that does nothing. */
+/* Called after each sample, without locks, in a call of malloc: must not allocate, and preserves
+ * errno. The engine has a weak one that does nothing. */
 PS_HOOK void ps_profile_sampled(uint64_t live_bytes);
 
 /* ---- entry points and hooks, see mode.h ---- */

@@ -2,7 +2,7 @@
 /*
  * See table.h. One mapping: two hash tables of chains, then stacks and samples in the order in
  * which they were made. Samples are reused, stacks are not. Lock: table_lock, protects all of it
- * except the constant parts of stacks; held for a walk over a chain.
+ * except the constant parts of stacks; taken for a walk over a chain.
  */
 #include "pools/engine/profile/table.h"
 
@@ -55,7 +55,7 @@ bool ps_table_start(size_t max_bytes) {
     return true;
 }
 
-/* ---- lock held ---- */
+/* ---- with the lock ---- */
 
 static void *take_memory(size_t bytes) {
     char *memory = ps_table_memory.x_used_end;

@@ -53,7 +53,7 @@ bool ps_table_add(const struct ps_sample *sample, const struct ps_sites *sites);
 /* The sample at an address, if there is one, now serves a request for so much. */
 void ps_table_set_requested(const void *block, size_t bytes);
 
-/* Live bytes of all samples, each multiplied by what it stands for. */
+/* Live bytes of all samples, each multiplied by its weight. */
 uint64_t ps_table_live_bytes(void);
 
 /* Bytes of the live sample at an address; 0: there is none. */
@@ -68,7 +68,7 @@ struct ps_sample *ps_table_take(const void *block);
 void ps_table_put(struct ps_sample *sample, const void *block);
 void ps_table_drop(struct ps_sample *sample);
 
-/* Calls visit for each live sample, with the lock held, which is released between the chains. visit
+/* Calls visit for each live sample, with the lock, which is released between the chains. visit
  * takes no lock and allocates nothing. */
 void ps_table_walk(void (*visit)(const struct ps_sample *sample, void *context), void *context);
 
