@@ -142,7 +142,7 @@ static void count_heap(struct ps_heap *heap, void *context) {
     out->remote_batch_count += ps_load_relaxed(&heap->x_remote_batches);
 }
 
-/* Subtracts the hardened blocks that the caller's heap holds. */
+/* Subtracts the hardened blocks in the caches of the caller's heap. */
 static void subtract_held(struct ps_census *out, const struct ps_heap *heap) {
     for (uint32_t i = 0; i < out->class_count; i++) {
         subtract(&out->classes[i], ps_hard_count(heap, i));
@@ -169,7 +169,7 @@ static void sum_classes(struct ps_census *out, const uint64_t *weights) {
     }
 }
 
-/* free_count: what is live, subtracted so far. */
+/* free_count: so far the live blocks, negative. */
 static void sum_calls(struct ps_census *out, uint64_t sample_count) {
     out->has_calls = !ps_hard_is_on();
     /* relaxed: see the file comment */

@@ -37,17 +37,17 @@ struct ps_census {
     uint64_t pages_bytes;        /* granules that the pools library allocates by pages */
     uint64_t map_live_bytes;     /* live mappings (large blocks) */
     uint64_t guard_live_bytes;   /* live guarded samples */
-    uint64_t guard_held_bytes;   /* memory of those, and of freed ones in quarantine */
-    uint64_t cache_dirty_bytes;  /* other free runs that hold memory */
-    uint64_t cache_clean_bytes;  /* free runs that hold none (never touched, or purged) */
-    uint64_t map_cached_bytes;   /* freed large mappings kept for reuse */
+    uint64_t guard_held_bytes;   /* memory of live samples, and of freed ones in quarantine */
+    uint64_t cache_dirty_bytes;  /* other free runs, resident */
+    uint64_t cache_clean_bytes;  /* free runs, not resident (never touched, or purged) */
+    uint64_t map_cached_bytes;   /* cached freed large mappings */
     uint64_t metadata_bytes;     /* heaps, map leaves: mapped, not necessarily resident */
     uint64_t purged_bytes;       /* returned to the OS since the start */
     uint64_t limit_bytes;        /* soft limit of resident memory; 0: none, or not read yet */
     uint64_t limit_purged_bytes; /* of purged_bytes, near the limit */
     /* counts */
     uint64_t malloc_count; /* blocks allocated since the start */
-    uint64_t free_count;   /* of them, freed: malloc_count less what is live */
+    uint64_t free_count;   /* of them, freed: malloc_count less live blocks */
     uint64_t arena_count;
     uint64_t run_live_count;
     uint64_t map_live_count;
@@ -55,7 +55,7 @@ struct ps_census {
     uint64_t map_cached_count;
     uint64_t purge_count;        /* madvise and munmap calls that returned memory */
     uint64_t remote_free_count;  /* blocks freed by a thread that does not own them */
-    uint64_t remote_batch_count; /* atomic transfers of those blocks */
+    uint64_t remote_batch_count; /* atomic transfers of these blocks */
     uint64_t heap_live_count;    /* heaps attached to a running thread */
     uint64_t heap_total_count;   /* heaps created since the start */
     uint64_t orphan_span_count;  /* spans without an owner */

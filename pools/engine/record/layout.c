@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See layout.h. The numbers are in read-only data that nothing touches until it is read; the places
- * need relocations, and stand with those of other constants.
+ * See layout.h. The numbers are in read-only data that is not touched until a reader reads it; the
+ * places need relocations, and are placed with those of other constants.
  */
 #include "pools/engine/record/layout.h"
 
@@ -58,7 +58,7 @@ static const struct ps_layout_number numbers[] = {
     FIELD("arena.granules", struct ps_page_arena, granules),
     FIELD("arena.rest_granules", struct ps_page_arena, rest_granules),
 
-    /* Slots: runs, and what their tenants keep. run.flags: bit 0, may hold memory. */
+    /* Slots: runs, and the state of their tenants. run.flags: bit 0, may be resident. */
     FIELD("run.base", struct ps_slot, run.base),
     FIELD("run.granules", struct ps_slot, run.granules),
     FIELD("run.kind", struct ps_slot, run.kind),
@@ -159,7 +159,7 @@ static const struct ps_layout_number numbers[] = {
     FIELD("profile.lost_blocks", struct ps_profile_counts, lost_block_count),
     CONSTANT("harden.check_blocks", PS_HARDEN_CHECK_BLOCKS),
 
-    /* The table of the profile. weight.one: of a sample that stands for one block. */
+    /* The table of the profile. weight.one: of a sample that represents one block. */
     FIELD("table.base", struct ps_table_memory, base),
     FIELD("table.buckets", struct ps_table_memory, bucket_count),
     FIELD("table.used_end", struct ps_table_memory, x_used_end),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The layout: where the library keeps its counters and tables, for a reader outside of the process.
+ * The layout: the places of the library's counters and tables, for a reader outside of the process.
  * The command `poolshim` finds it as the symbol poolshim_layout of the mapped library, and computes
  * the figures of the census from the memory that it names, by process_vm_readv alone. Nothing in
  * the process takes part in that: no call, no thread, no lock.

@@ -359,14 +359,14 @@ void ps_record_free(struct ps_span *span, void *block, uintptr_t owner_key) {
 
 /* ---- realloc ---- */
 
-/* Counts a resize in place. A block that has shrunk counts as before: it keeps its block, and would
- * with other classes. */
+/* Counts a resize in place. A block that has shrunk counts as before: it does not move, and would
+ * not with other classes. */
 static void count_resized(const struct ps_span *span, void *block, size_t bytes) {
     struct ps_tally *own = own_tally();
     size_t number = ps_record_number_of(bytes);
     size_t old_number = ps_record_marked(block, span->class_index);
     ps_record_peak_first(number);
-    if (own != NULL) { /* an allocation and a free at once: the block stays with its owner */
+    if (own != NULL) { /* an allocation and a free at once: the block's owner does not change */
         ps_owner_add(&own->sizes[number].x_made, 1);
         ps_owner_add(&own->sizes[number].x_freed, 1);
     }
@@ -430,7 +430,8 @@ void ps_record_end(struct ps_heap *heap) {
     (void)publish(heap->tally);
     heap->tally->top = 0;
     ps_record_peak_fold(heap->tally);
-    /* All zero now, and no other thread writes there: a thousand ended threads hold no memory. */
+    /* All zero now, and no other thread writes there: so the tallies of ended threads are not
+     * resident. */
     size_t page_bytes = ps_os_page_bytes();
     size_t end = ps_round_down(offsetof(struct ps_tally, x_remote_frees), page_bytes);
     if (end > page_bytes) {

@@ -13,7 +13,7 @@
 
 #include <string.h>
 
-#define SLOTS (PS_RECORD_PEAKS + 2) /* the kept ones, the current rise's, and one to write to */
+#define SLOTS (PS_RECORD_PEAKS + 2) /* the peaks, the current rise's, and one to write to */
 #define SLOT_BYTES ((size_t)2 << 20)
 #define SLOT_ENTRIES (SLOT_BYTES / sizeof(struct ps_record_entry))
 #define WORDS ((PS_RECORD_SIZES + 63) / 64)
@@ -42,10 +42,11 @@ static uint64_t x_threshold; /* live bytes from which on a free takes a snapshot
 static uint64_t x_floor;     /* live bytes below which the rise has ended, or the fall continues */
 
 static PS_SPARSE struct ps_record_peak slots[SLOTS];
-static uint8_t order[SLOTS]; /* permutation of slots: [0..kept_count) kept, then RISING and SPARE */
+static uint8_t order[SLOTS]; /* permutation of slots: [0..kept_count) peaks, then RISING and
+                                SPARE */
 static bool has_ended;       /* a thread has ended; before that their tally is empty */
 static size_t kept_count;
-static bool has_rising;  /* slot RISING holds the current rise; else live bytes fall */
+static bool has_rising;  /* slot RISING has the current rise; else live bytes fall */
 static uint64_t highest; /* highest published live bytes of all snapshots */
 static PS_SPARSE int64_t mix[PS_RECORD_SIZES]; /* scratch, used while two mixes are compared */
 
@@ -141,7 +142,7 @@ static uint64_t collect(struct ps_record_peak *peak, size_t number) {
         uint64_t made = ps_load_relaxed(&tally->sizes[number].x_made);
         uint32_t thread = ps_load_relaxed(&tally->x_thread); /* relaxed: see ps_record_begin */
         int64_t live = (int64_t)(made - freed - remote_frees);
-        /* Keep room for one entry of ended threads per remaining size. */
+        /* Reserves room for one entry of ended threads per remaining size. */
         bool is_room = peak->count + (PS_RECORD_SIZES - number) < SLOT_ENTRIES;
         if (thread != 0 && live > 0 && is_room) {
             add_entry(peak, (int32_t)thread, number, live);
@@ -217,7 +218,7 @@ static bool is_similar(const struct ps_record_peak *a, const struct ps_record_pe
     return elsewhere / 2 < UNIT / SIMILAR_SHARE;
 }
 
-/* The kept peak that the current rise's may replace: one with the same mix, or the lowest. */
+/* The saved peak that the current rise's may replace: one with the same mix, or the lowest. */
 static size_t find_rival(void) {
     size_t lowest = 0;
     for (size_t i = 0; i < kept_count; i++) {

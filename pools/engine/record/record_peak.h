@@ -7,11 +7,11 @@
  * A height is worth a snapshot when it is 1/64 above the last one, or 1/16 while it is below the
  * highest so far. When a quarter of it has been freed, the rise has ended: its last snapshot is a
  * peak. The next rise begins when live bytes have risen by a third again, to at least an eighth of
- * the highest peak. Eight peaks are kept: of two with nearly the same mix of sizes the higher one,
+ * the highest peak. Eight peaks are saved: of two with nearly the same mix of sizes the higher one,
  * of different ones the highest.
  *
- * Callers: record.c, thread.c, start.c; the shim reads. Lock: PS_RANK_RECORD, held while a snapshot
- * is taken, about a microsecond per thread; a thread that finds it held skips its snapshot.
+ * Callers: record.c, thread.c, start.c; the shim reads. Lock: PS_RANK_RECORD, for a snapshot, which
+ * takes about a microsecond per thread; a thread that finds it taken skips its snapshot.
  */
 #ifndef PS_RECORD_RECORD_PEAK_H
 #define PS_RECORD_RECORD_PEAK_H
@@ -69,8 +69,8 @@ void ps_record_peak_large(int64_t count, int64_t bytes);
 
 /* ---- the report, at exit; one thread at a time ---- */
 
-/* Ends the last rise, and sorts. Returns the number of peaks, the highest first. The lock is held
- * until ps_record_peak_release. */
+/* Ends the last rise, and sorts. Returns the number of peaks, the highest first. The caller has the
+ * lock until ps_record_peak_release. */
 size_t ps_record_peak_finish(void);
 const struct ps_record_peak *ps_record_peak_at(size_t index);
 void ps_record_peak_release(void);
@@ -80,8 +80,8 @@ void ps_record_peak_totals(struct ps_record_totals *totals);
 /* Requests of a size since the start. */
 uint64_t ps_record_peak_requests(size_t number);
 
-/* Called in the child of a fork, on its only thread. It keeps the live blocks of all threads, and
- * starts with no peaks. */
+/* Called in the child of a fork, on its only thread. It still counts the live blocks of all
+ * threads, and starts with no peaks. */
 void ps_record_fork_child(void);
 
 #endif

@@ -4,7 +4,7 @@
  * serve one size only, among them the built-in ones up to 128 bytes, and need no storage. Otherwise
  * the number is stored in the shadow byte of the block (shadow.h); a block of a class above 4064
  * bytes uses two of its shadow bytes. Memory: one page per granule with such blocks, at most 6 %.
- * Callers: record.c. Any thread that holds the block. No locks.
+ * Callers: record.c. Any thread that owns the block. No locks.
  */
 #ifndef PS_RECORD_RECORD_SIZES_H
 #define PS_RECORD_RECORD_SIZES_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See trace.h. Two tables without locks: the live traced blocks, by address, of which the entry
- * stays when the block is freed and serves the next one at the address; and the stacks, by hash.
+ * See trace.h. Two tables without locks: the live traced blocks, by address, and the stacks, by
+ * hash. The entry of a freed block is reused for the next one at the address.
  */
 #include "pools/engine/record/trace.h"
 
@@ -247,9 +247,9 @@ static void append(struct ps_tally *own, struct ps_trace_event event) {
     events[at] = event;
 }
 
-/* True if an allocation, of which so many came before it, is traced. */
+/* True if an allocation, after so many others, is traced. */
 static bool is_in_window(uint64_t made_count) {
-    uint64_t window = ps_load_relaxed(&x_window); /* relaxed: one behind, it is moved on again */
+    uint64_t window = ps_load_relaxed(&x_window); /* relaxed: a stale value is advanced again */
     while (window < PS_TRACE_WINDOWS && made_count >= header->window_ends[window]) {
         (void)ps_cas_weak_relaxed(&x_window, &window, window + 1);
         window = ps_load_relaxed(&x_window);

@@ -8,7 +8,7 @@
  * die together. So windows are traced: ranges of successive allocations, of all sites and threads.
  * Within a window every allocation is an event; the free of each of its blocks is one, whenever it
  * comes. The first window is half of all that may be traced, so short programs are traced whole;
- * the others follow at distances that grow by half each time. An allocation stands for those up to
+ * the others follow at distances that grow by half each time. An allocation represents those up to
  * the next window.
  *
  *   allocations in all windows <= event_limit / 2, so that each of them can have its free
@@ -61,7 +61,7 @@ struct ps_trace_header {
     uint64_t x_event_count;
     uint64_t x_made_count; /* all allocations of the process, and their bytes */
     uint64_t x_made_bytes;
-    uint64_t x_lost_stack_count; /* stacks that were not kept */
+    uint64_t x_lost_stack_count; /* stacks that were not recorded */
 };
 
 /* Constant after the start. */

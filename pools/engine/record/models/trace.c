@@ -2,8 +2,8 @@
 /*
  * The two tables of the trace: each allocation and each free is an event, once, in an order that
  * agrees with the program's; an event's stack is the one that was taken; a stack that was entered
- * is found by all later calls. Recording and unwinding are stood in for here.
- * Sources, bounds and planted faults: trace.model.
+ * is found by all later calls. This file has substitutes for recording and unwinding. Sources,
+ * bounds and planted faults: trace.model.
  */
 #include "pools/engine/record/trace.h"
 
