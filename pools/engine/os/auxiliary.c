@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See auxiliary.h. The vector lies behind the environment's pointers, where the kernel has put it;
- * the loader of glibc keeps the address at which all of that begins.
+ * See auxiliary.h. The kernel places the vector after the environment's pointers; the loader of
+ * glibc stores the address at which all of that begins.
  */
 #include "pools/engine/os/auxiliary.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See bytes.h. PS_OPAQUE keeps the compiler from turning a loop into a call of memcpy or memset,
+ * See bytes.h. PS_OPAQUE prevents the compiler from turning a loop into a call of memcpy or memset,
  * which may be the function itself.
  */
 #include "pools/engine/os/bytes.h"
@@ -108,7 +108,7 @@ static void move_up(char *to, const char *from, size_t bytes) {
     store_pieces(end, &last);
 }
 
-/* The same from the end, where `to` lies behind `from`. */
+/* The same from the end, where `to` lies after `from`. */
 static void move_down(char *to, const char *from, size_t bytes) {
     struct pieces first;
     struct pieces pieces;

@@ -2,10 +2,10 @@
 /*
  * Copying and filling memory, in two kinds.
  *
- * Blocks of the program: ps_bytes_copy_block, ps_bytes_fill_block. libc's functions do it, which
- * are as fast as the processor allows, by names that no program interposes to count its own copies.
- * A function that is interposed even so may allocate; so no lock is held, and the engine's state is
- * complete.
+ * Blocks of the program: ps_bytes_copy_block, ps_bytes_fill_block. These call libc's functions,
+ * which are as fast as the processor allows, by names that no program interposes to count its own
+ * copies. A function that is interposed even so may allocate; so callers have no lock, and the
+ * engine's state is complete.
  *
  * All else: ps_bytes_move, ps_bytes_fill, which call nothing. shim/bytes.c gives them the names by
  * which the compiler calls them. No state.

@@ -81,7 +81,7 @@ static void unescape(char *text) {
     *to = '\0';
 }
 
-/* The part of a group's path below the root of a mount. "": the mount point stands for the group,
+/* The part of a group's path below the root of a mount. "": the mount point replaces the group,
  * which lies elsewhere, as in containers that see their own group as the root, or is not shown. */
 static const char *below(const char *group, const char *mount_root) {
     size_t length = strcmp(mount_root, "/") == 0 ? 0 : strlen(mount_root);
@@ -113,7 +113,7 @@ static void lower(struct ps_cgroup *out, const char *name, enum ps_cgroup_source
     }
 }
 
-/* Reads the limits of a group and of those above it, up to the mount point. */
+/* Reads the limits of a group and of its parents, up to the mount point. */
 static void read_up(const struct reading *reading, const char *mount, const char *group,
                     bool is_version_2) {
     struct ps_cgroup *out = reading->out;

@@ -2,7 +2,7 @@
 /*
  * Clocks: the system's, read by the kernel's code in the process, without libc, and the engine's,
  * which go on where the system's goes backward. Called by os_linux.c and by the reports of shim/.
- * No locks; any thread. errno stays unchanged.
+ * No locks; any thread. Preserves errno.
  */
 #ifndef PS_OS_CLOCK_H
 #define PS_OS_CLOCK_H
@@ -17,11 +17,11 @@ void ps_clock_read(clockid_t id, struct timespec *out);
 
 /*
  * A clock that never goes backward. CLOCK_MONOTONIC does when a process enters another time
- * namespace, or is restored from a checkpoint on another machine: what is due by it would then wait
+ * namespace, or is restored from a checkpoint on another machine: timers by it would then be late
  * until the clock has caught up, which may take weeks.
  *
- * x_last: the latest time. x_offset: what is added to the system's time, all steps backward so far.
- * Zeroed memory is a clock; its unit is the reader's.
+ * x_last: the latest time. x_offset: the correction of the system's time, the sum of all steps
+ * backward so far. Zeroed memory is a clock; its unit is the reader's.
  */
 struct ps_clock {
     uint64_t x_last;

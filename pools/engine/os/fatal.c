@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See fatal.h. Called from any layer after a misuse or a failed check, with any lock held: no
- * function of libc is called, which a program may have interposed. ps_fault_watch writes the
- * variables below before the handler can run.
+ * See fatal.h. Called from any layer after a misuse or a failed check, under any lock: no function
+ * of libc is called, which a program may have interposed. ps_fault_watch writes the variables below
+ * before the handler can run.
  */
 #include "pools/engine/os/fatal.h"
 
@@ -19,14 +19,14 @@
 /* ---- messages ---- */
 
 #define LINE_BYTES 160
-#define TAIL_BYTES 80 /* reserved for the text behind the words: an address, two numbers */
+#define TAIL_BYTES 80 /* reserved for the text after the words: an address, two numbers */
 
 struct line {
     char text[LINE_BYTES];
     size_t length;
 };
 
-/* Appends words up to `limit`, which leaves room for the numbers behind them. */
+/* Appends words up to `limit`, which leaves room for the numbers after them. */
 static void add_words(struct line *line, const char *words, size_t limit) {
     for (; *words != '\0' && line->length < limit; words++) {
         line->text[line->length++] = *words;

@@ -2,7 +2,7 @@
 /*
  * Files by system calls, for reports, which are written from within signal handlers and calls of
  * malloc: libc's functions may be interposed and are points of cancellation. Each returns the
- * kernel's value, -errno on failure. No locks; any thread; errno stays unchanged.
+ * kernel's value, -errno on failure. No locks; any thread. Preserves errno.
  */
 #ifndef PS_OS_FILES_H
 #define PS_OS_FILES_H

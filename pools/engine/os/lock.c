@@ -22,7 +22,7 @@ static __thread struct {
 } self_state __attribute__((tls_model("initial-exec")));
 
 /*
- * Ends the time in which a held lock is repaired on contention: the child has a second thread. It
+ * Ends the time in which a taken lock is repaired on contention: the child has a second thread. It
  * must not end earlier, because the handlers that repair each layer's locks do not run all at once,
  * and other handlers may allocate between them.
  */
@@ -48,7 +48,7 @@ static bool is_unrepaired_child(void) {
  */
 PS_COLD uint32_t ps_lock_ask_thread_id(void) {
     if (is_unrepaired_child() && !ps_os_is_first_thread()) {
-        end_repairs(); /* from here on a lock may be held by a thread of this process */
+        end_repairs(); /* from here on a thread of this process may have a lock */
     }
     /* relaxed, both: ids need only be unique. Threads that read at the same time may each pass the
      * limit by one; there are fewer of them than ids left above it. */
@@ -103,7 +103,7 @@ PS_COLD void ps_lock_watch_forks(void) {
 }
 
 void ps_lock_check_acquire(const struct ps_lock *lock) {
-    /* Ascending only, never twice. A fork inside a signal handler may find any lock held. */
+    /* Ascending only, never twice. A fork inside a signal handler may find any lock taken. */
     PS_CHECK((self_state.held_ranks >> lock->rank) == 0 || ps_lock_is_forking());
     self_state.held_ranks = (self_state.held_ranks | 1u << lock->rank) & 0xffffff;
 }
@@ -150,7 +150,7 @@ PS_COLD void ps_lock_acquire_slow(struct ps_lock *lock) {
         (void)ps_lock_fork_child(lock); /* the holder exists in the parent only */
     }
     for (uint32_t free_state = 0;; free_state = 0) { /* ends when the lock is released */
-        /* acquire: as in ps_lock_try. Other threads may sleep too, so WAITERS stays set. */
+        /* acquire: as in ps_lock_try. Other threads may sleep too, so WAITERS remains set. */
         if (ps_cas_strong_acquire(&lock->x_state, &free_state, self | PS_LOCK_WAITERS)) {
             break;
         }

@@ -6,11 +6,11 @@
  *
  * Forks. No lock is taken for a fork: between the fork handlers and the fork itself libc takes
  * locks of its own (the list of streams, the name service), and fork handlers that were registered
- * earlier run there too, so waiting for an engine lock there can deadlock with a thread that holds
- * one and waits for libc's. Instead the child repairs its copy. It contains only the forking
- * thread; a lock that another thread held is rolled back by its undo log (base/undo.h) and
- * released. A lock that the forking thread holds itself, because a signal handler forks, stays held
- * in both processes: the section continues when the handler returns.
+ * earlier run there too, so taking an engine lock there can deadlock with a thread that holds one
+ * and takes libc's. Instead the child repairs its copy. It contains only the forking thread; a lock
+ * that another thread held is rolled back by its undo log (base/undo.h) and released. A lock that
+ * the forking thread holds itself, because a signal handler forks, remains locked in both
+ * processes: the section continues when the handler returns.
  */
 #ifndef PS_OS_LOCK_H
 #define PS_OS_LOCK_H
@@ -43,7 +43,7 @@ enum ps_lock_rank {
     PS_RANK_GUARD = 17,             /* harden/guard.h: queue of free slots; innermost */
     PS_RANK_HARD = 18,              /* harden/hard_large.c: quarantined runs; innermost */
     PS_RANK_RECORD = 19,            /* record/record_peak.c: snapshots; innermost */
-    PS_RANK_LIMIT = 20,             /* heap/limit.c: held while /proc is read; innermost */
+    PS_RANK_LIMIT = 20,             /* heap/limit.c: covers the reading of /proc; innermost */
     PS_RANK_PROFILE = 21,           /* profile/table.c: stacks and live samples; innermost */
 };
 
@@ -122,8 +122,7 @@ static inline void ps_lock_release(struct ps_lock *lock) {
 /*
  * For fork handlers, in the forking thread. The thread may have been interrupted inside a locked
  * section by a signal handler that forks, and fork handlers of the program may allocate: between
- * ps_lock_fork_begin and ps_lock_fork_end the thread may take again the locks it holds, in any
- * order.
+ * ps_lock_fork_begin and ps_lock_fork_end the thread may take its locks again, in any order.
  */
 void ps_lock_fork_begin(void);
 void ps_lock_fork_end(void);
@@ -133,7 +132,7 @@ bool ps_lock_is_forking(void);
 
 /*
  * Repairs one lock in the child of a fork, on its only thread: if another thread held it, rolls the
- * data back and releases it. Returns false, and changes nothing, if the calling thread holds it,
+ * data back and releases it. Returns false, and changes nothing, if the calling thread has it,
  * which means that the fork came from a signal handler.
  */
 bool ps_lock_fork_child(struct ps_lock *lock);
@@ -145,8 +144,8 @@ bool ps_lock_fork_child(struct ps_lock *lock);
  */
 void ps_lock_watch_forks(void);
 
-/* In the child, after all locks are repaired. Returns false if ps_lock_fork_child found a lock held
- * by the calling thread; the data under such locks must not be used now. */
+/* In the child, after all locks are repaired. Returns false if ps_lock_fork_child found a lock of
+ * the calling thread; the data under such locks must not be used now. */
 bool ps_lock_fork_repaired(void);
 
 #endif

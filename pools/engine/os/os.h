@@ -24,8 +24,8 @@ void *ps_os_reserve(size_t bytes, size_t align);
  * changed. */
 bool ps_os_reserve_at(void *base, size_t bytes);
 
-/* The same as ps_os_reserve without any access, so that not even mlockall() puts memory behind it:
- * ps_os_protect gives it, which the system may refuse. */
+/* The same as ps_os_reserve without any access, so that not even mlockall() populates it:
+ * ps_os_protect gives access, which the system may refuse. */
 void *ps_os_reserve_closed(size_t bytes, size_t align);
 
 /* Unmaps. Returns false, with the range still mapped, when the system refuses (for example at the
@@ -33,15 +33,15 @@ void *ps_os_reserve_closed(size_t bytes, size_t align);
 bool ps_os_release(void *base, size_t bytes);
 
 /*
- * Drops the memory behind a range and keeps the addresses.
- * Returns true when every byte now reads as zero. False: the system has refused, and what lies
- * before a locked page may read as zero, the rest is unchanged.
+ * Drops the memory of a range and retains the addresses.
+ * Returns true when every byte now reads as zero. False: the system has refused; pages before a
+ * locked one may read as zero, the rest is unchanged.
  */
 bool ps_os_purge(void *base, size_t bytes);
 
 /*
- * Revokes or restores access to a range; its contents stay. Returns false when the system refuses
- * (for example at the limit of mappings); the range may then have changed in part.
+ * Revokes or restores access to a range; its contents are preserved. Returns false when the system
+ * refuses (for example at the limit of mappings); the range may then have changed in part.
  */
 bool ps_os_protect(void *base, size_t bytes, bool is_accessible);
 
@@ -80,8 +80,8 @@ uint64_t ps_os_rss_bytes(void);
  * resolution of a few milliseconds. */
 uint64_t ps_os_now_ms(void);
 
-/* Microseconds on a precise monotonic clock, of which the other one may be some periods behind.
- * Costs tens of nanoseconds; a system call where the processor has no usable counter. */
+/* Microseconds on a precise monotonic clock; the other one may be late by some periods. Costs tens
+ * of nanoseconds; a system call where the processor has no usable counter. */
 uint64_t ps_os_now_us(void);
 
 /* The system's number of the calling thread, for reports. One system call. */
@@ -127,7 +127,7 @@ void ps_os_wait(uint32_t *word, uint32_t expected);
 /* The same, for so many milliseconds at most. */
 void ps_os_wait_ms(uint32_t *word, uint32_t expected, uint64_t ms);
 
-/* Unblocks one thread that waits on the word. */
+/* Unblocks one thread that is blocked on the word. */
 void ps_os_wake_one(uint32_t *word);
 
 #endif

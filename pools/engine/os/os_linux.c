@@ -63,7 +63,7 @@ static void *reserve(size_t bytes, size_t align, long access) {
     }
     char *aligned = (char *)ps_round_up((uintptr_t)base, align);
     size_t head = (size_t)(aligned - base);
-    /* A tail that cannot be unmapped stays as unused address space; it holds no memory. */
+    /* A tail that cannot be unmapped remains as unused address space, without memory. */
     if (head != 0) {
         ps_os_release(base, head);
     }
@@ -134,7 +134,7 @@ bool ps_os_move(void *from, size_t old_bytes, void *to, size_t new_bytes) {
     }
     /* A kernel that unmaps `to` before it checks `from` leaves a hole here, which another thread's
      * mapping may have filled by now. Release only addresses that can be mapped again without
-     * replacing a mapping; otherwise they stay reserved, without memory. */
+     * replacing a mapping; otherwise they remain reserved, without memory. */
     long again =
         ps_syscall6(SYS_mmap, (long)to, (long)new_bytes, PROT_NONE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);

@@ -28,7 +28,7 @@ static inline bool ps_probe_is_attached(void) {
             ps_load_relaxed(&ps_probe_x_free_semaphore)) != 0;
 }
 
-/* A sampled block of so many bytes, which stands for weight_bytes allocated ones. */
+/* A sampled block of so many bytes, which represents weight_bytes allocated ones. */
 void ps_probe_alloc(const void *block, uint64_t bytes, uint64_t weight_bytes);
 
 /* A sampled block is about to be freed. */

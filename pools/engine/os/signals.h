@@ -2,7 +2,7 @@
 /*
  * Signals by system calls. libc's functions may be interposed, leave the two signals out of each
  * set by which it cancels threads, and may be points of cancellation. Called by fatal.c,
- * background.c and the reports of shim/. No locks; any thread; errno stays unchanged.
+ * background.c and the reports of shim/. No locks; any thread. Preserves errno.
  */
 #ifndef PS_OS_SIGNALS_H
 #define PS_OS_SIGNALS_H

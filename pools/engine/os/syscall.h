@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Raw system calls, and small files read by them. They replace libc's wrappers for three reasons:
- * errno stays unchanged (free must keep it), no other preloaded library can intercept them, and
- * they work before this library has been relocated, when a call through the GOT would jump to an
- * invalid address. Used by the OS layer and by the start-up code of shim/. Calls return the
- * kernel's value: -errno on failure.
+ * errno is preserved (as free must), no other preloaded library can intercept them, and they work
+ * before this library has been relocated, when a call through the GOT would jump to an invalid
+ * address. Used by the OS layer and by the start-up code of shim/. Calls return the kernel's value:
+ * -errno on failure.
  */
 #ifndef PS_OS_SYSCALL_H
 #define PS_OS_SYSCALL_H
@@ -79,8 +79,8 @@ PS_INLINE int ps_syscall_failed(long result) { return (unsigned long)result > -4
 
 /*
  * Reading small files of /proc and /sys by raw system calls. A descriptor lives for one call: a
- * kept one would be closed by programs that close all they did not open, and its number would then
- * be another file's. No locks, no state; any thread.
+ * cached one would be closed by programs that close all they did not open, and its number would
+ * then be another file's. No locks, no state; any thread.
  */
 
 /* Reads the beginning of a file, up to `capacity` bytes; returns its length, 0 when it cannot be
@@ -98,8 +98,8 @@ void ps_file_lines(const char *path, char *buffer, size_t capacity, ps_file_visi
  * fit. */
 bool ps_path_append(char *path, size_t capacity, const char *more);
 
-/* Parses a decimal number at the start of a text and moves *text behind it. False: there is none,
- * or it does not fit. */
+/* Parses a decimal number at the start of a text and moves *text after it. False: there is none, or
+ * it does not fit. */
 bool ps_file_number(const char **text, uint64_t *value);
 
 #endif
