@@ -204,7 +204,7 @@ template <class T, class Pool> class deleter<T[], Pool> : private detail::pool_r
 
 template <class T, class Pool> using unique_ptr = std::unique_ptr<T, deleter<T, Pool>>;
 
-// An object of the pool: T(arguments...). When the constructor throws the memory is back.
+// An object of the pool: T(arguments...). When the constructor throws, the memory is freed.
 template <class T, class Pool, class... Arguments, class = std::enable_if_t<!std::is_array_v<T>>>
 unique_ptr<T, Pool> make_unique(Pool &pool, Arguments &&...arguments) {
     struct returner {

@@ -2,23 +2,23 @@
 /*
  * allocator.h - one interface for code that is independent of the origin of its memory: a buffer
  * type, a parser, a container takes a struct ps_allocator pointer and works over malloc, a stack, a
- * region, a fifo or a static buffer that goes over to another allocator when it is full.
+ * region, a fifo or a static buffer that falls back to another allocator when it is full.
  *
  *     struct ps_allocator_buffer local;
  *     char room[512];
  *     ps_allocator_buffer_init(&local, room, sizeof room, ps_allocator_malloc());
  *     struct text text = text_read(file, &local.allocator); // malloc only if it is long
  *
- * Sizes are in bytes, up to PTRDIFF_MAX, and are the caller's to remember: free and realloc
- * take the old one. Blocks are aligned to `align`, any power of two; to 16 where no alignment is
- * passed. Size 0 gives a pointer of its own. NULL with ENOMEM when memory is exhausted, with EINVAL
- * for a bad alignment; nothing has changed then. free(NULL) does nothing.
+ * Sizes are in bytes, up to PTRDIFF_MAX. The caller stores them: free and realloc take the old
+ * size. Blocks are aligned to `align`, any power of two; to 16 where no alignment is passed. Size 0
+ * gives a unique pointer. NULL with ENOMEM when memory is exhausted, with EINVAL for a bad
+ * alignment; nothing has changed then. free(NULL) does nothing.
  *
  * Threads: as its pool; that of malloc serves any thread. Cost: one indirect call on top of the
  * pool's; where the pool is known, call it directly.
  *
- * An allocator of one's own is a struct that begins with struct ps_allocator, and three functions.
- * If realloc is NULL, blocks are moved. An allocator outlives its blocks.
+ * A custom allocator is a struct that begins with struct ps_allocator, and three functions. If
+ * realloc is NULL, blocks are moved. An allocator outlives its blocks.
  *
  * The shape, a table of functions with flags and a fallback from a static buffer to the heap, is
  * that of the mem_pool of Intersec's lib-common.
@@ -32,7 +32,7 @@ PS_BEGIN_DECLS
 
 enum ps_allocator_flags {
     /* Memory is freed by frames, marks or resets: free releases the newest block at most.
-     * Containers may leave it out, and should reserve rather than grow. */
+     * Containers may omit it, and should reserve rather than grow. */
     PS_ALLOCATOR_BY_FRAME = 1,
     PS_ALLOCATOR_ANY_THREAD = 2, /* no outside lock is needed */
 };
@@ -103,10 +103,10 @@ PS_API PS_MALLOC char *ps_allocator_strdup(struct ps_allocator *allocator, const
 PS_API struct ps_allocator *ps_allocator_malloc(void) PS_NOEXCEPT;
 
 /*
- * A buffer of the caller's, first come, first served; what does not fit goes to `next`. free gives
- * back the newest block of the buffer, so that a lone block can grow and shrink in it, and moves
- * over to `next` when it has outgrown it. One thread. buffer: of any alignment, NULL if bytes is 0.
- * next: NULL is none: then what does not fit is ENOMEM.
+ * The caller's buffer, allocated from the front; requests that do not fit go to `next`. free
+ * releases the newest block of the buffer, so a single block can grow and shrink there, and moves
+ * to `next` when it has outgrown the buffer. One thread. buffer: of any alignment, NULL if bytes is
+ * 0. next: NULL for none: then requests that do not fit fail with ENOMEM.
  */
 struct ps_allocator_buffer {
     struct ps_allocator allocator;

@@ -3,10 +3,10 @@
  * arena.h - a heap in a file, that outlives the process and its crashes.
  *
  * The file is mapped; blocks are allocated, written and freed in memory as in any heap. Nothing
- * reaches the file until ps_arena_commit, which makes all of it last at once. A process that is
- * killed at any moment, in the middle of a commit too, loses what it had not committed and nothing
- * else: the next one opens the file in the state of the last commit. Another process may open it at
- * another address, so blocks refer to each other by offsets, not by pointers.
+ * reaches the file until ps_arena_commit, which makes all changes durable at once. A process that
+ * is killed at any moment, also during a commit, loses only its uncommitted changes: the next one
+ * opens the file in the state of the last commit. Another process may open it at another address,
+ * so blocks refer to each other by offsets, not by pointers.
  *
  *     struct ps_arena *arena;
  *     enum ps_arena_status status = ps_arena_open(&arena, "counts.arena", PS_ARENA_CREATE, NULL);
@@ -52,7 +52,7 @@
  * and the writer never blocks on readers. But while a reader is open, each commit writes all pages
  * changed since the reader opened: read and close, or refresh.
  *
- * Threads: one at a time per arena. fork: the child may read what was committed; a commit in it is
+ * Threads: one at a time per arena. fork: the child may read committed contents; a commit in it is
  * refused; the writer's lock lasts until both have closed. Do not truncate or write the file.
  *
  * Cost in memory: as tlsf.h: 8 bytes for each block, blocks of multiples of 16, smallest 24 for the
@@ -119,8 +119,8 @@ PS_API const char *ps_arena_explain(enum ps_arena_status status) PS_NOEXCEPT;
 /*
  * Opens an arena. arena: receives it, or NULL. path: of a regular file; symbolic links are
  * followed. flags: of ps_arena_flags. options: NULL for the defaults, not retained. On failure
- * nothing is open, and a file that was there is as it was. O(1), O(pages of the last commit) after
- * a process that did not close, O(file) with PS_ARENA_VERIFY.
+ * nothing is open, and an existing file is unchanged. O(1), O(pages of the last commit) after a
+ * process that did not close, O(file) with PS_ARENA_VERIFY.
  */
 PS_API enum ps_arena_status ps_arena_open(struct ps_arena **arena, const char *path, unsigned flags,
                                           const struct ps_arena_options *options) PS_NOEXCEPT;
@@ -130,18 +130,20 @@ PS_API enum ps_arena_status ps_arena_open(struct ps_arena **arena, const char *p
 PS_API void ps_arena_close(struct ps_arena *arena) PS_NOEXCEPT;
 
 /*
- * Makes the present contents last. PS_ARENA_SYSTEM: not committed; when the disk is full (ENOSPC)
- * memory is as it was and the commit may be tried again; when the failure came too late to tell
- * (EIO), all further commits are refused with EIO, and opening again shows which state it is.
+ * Makes the present contents durable. PS_ARENA_SYSTEM: not committed; when the disk is full
+ * (ENOSPC) memory is as it was and the commit may be tried again; when the failure came too late to
+ * tell (EIO), all further commits are refused with EIO, and opening again shows which state the
+ * file has.
  */
 PS_API enum ps_arena_status ps_arena_commit(struct ps_arena *arena) PS_NOEXCEPT;
 
 /* Back to the last commit: every byte, allocation and the root. Growth since then is undone.
- * PS_ARENA_SYSTEM: the journal cannot be read; the arena is of no use but to be closed. */
+ * PS_ARENA_SYSTEM: the journal cannot be read; the arena can only be closed. */
 PS_API enum ps_arena_status ps_arena_rollback(struct ps_arena *arena) PS_NOEXCEPT;
 
-/* For readers: forward to the last commit. Pointers into the arena end if its base changes. Any
- * status of opening; after a failure only ps_arena_close and another try are allowed. */
+/* For readers: forward to the last commit. Pointers into the arena become invalid if its base
+ * changes. Any status of opening; after a failure only ps_arena_close and another try are
+ * allowed. */
 PS_API enum ps_arena_status ps_arena_refresh(struct ps_arena *arena) PS_NOEXCEPT;
 
 /* The number of the commit that this process sees; a writer's own changes are not counted. */

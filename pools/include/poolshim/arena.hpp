@@ -12,7 +12,7 @@
  *     arena.commit();
  *     for (const entry *at = fresh; at != nullptr; at = at->next.get()) { ... }
  *
- * ps::offset_ptr<T> is the pointer for what lies in an arena: offset.hpp.
+ * ps::offset_ptr<T> is the pointer type for objects of an arena: offset.hpp.
  *
  * Data in an arena must make sense to another process at another address: no virtual
  * functions, no plain pointers or references, no handles; offset_ptr instead of T *. Standard
@@ -99,7 +99,7 @@ class arena {
         }
     }
 
-    /* The object that everything else is found from; nullptr in a new arena. */
+    /* The root object, from which all others are found; nullptr in a new arena. */
     template <class T> T *root() const noexcept {
         return static_cast<T *>(ps_arena_at(get(), ps_arena_root(get())));
     }

@@ -19,8 +19,8 @@
  * one moment all objects were in use. The cached objects of an ended thread are available to all.
  *
  * Threads: alloc and free by any thread at any time, not in signal handlers (fixed.h has a pool for
- * those). create and destroy by one thread, while no other uses the pool. In the child of a fork
- * the pool goes on; an object that another thread was just moving may be lost there.
+ * those). create and destroy by one thread, while no other uses the pool. The child of a fork may
+ * use the pool; an object that another thread was just moving may be lost there.
  *
  * Cost: 15 to 20 inlined instructions without an atomic read-modify-write; every cache_items / 2
  * calls at the most, one compare-and-swap. is_exact: one for each call. Every call ends: a swap is
@@ -117,8 +117,8 @@ PS_MALLOC static inline void *ps_bounded_alloc(struct ps_bounded *pool) PS_NOEXC
         uint32_t index = (uint32_t)first;
         if (__builtin_expect(index != PS_BOUNDED_NONE, 1)) {
             uint32_t *x_next = &pool->x_next[index];
-            /* relaxed: this thread has the object; others may read what they find, and have it
-             * decided by a swap. */
+            /* relaxed: this thread has the object; others may read a stale value, and then their
+             * swap fails. */
             uint64_t next = __atomic_load_n(x_next, __ATOMIC_RELAXED);
             /* release: in this order for the child of a fork. */
             __atomic_store_n(&cache->x_first, ((first >> 32) - 1) << 32 | next, __ATOMIC_RELEASE);

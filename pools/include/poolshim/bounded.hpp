@@ -6,9 +6,9 @@
 //     pool.destroy(packet);                    // by any thread
 //     ps::bounded<Packet>::pointer owned = pool.make(bytes);   // destroys it at its end
 //
-// Objects that live when the pool goes are forgotten, not destroyed. The pool may be moved while no
-// thread uses it; owning pointers then lead to the old place of the pool and must be gone. Threads,
-// caches and costs are those of bounded.h. What throws says so.
+// Objects that are alive at the end of the pool are not destroyed. The pool may be moved while no
+// thread uses it and no owning pointer exists, since those refer to the place of the pool. Threads,
+// caches and costs are those of bounded.h. Functions that throw say so.
 #ifndef POOLSHIM_BOUNDED_HPP
 #define POOLSHIM_BOUNDED_HPP
 

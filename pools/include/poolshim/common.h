@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * common.h - what every header of the pools library needs. Includes nothing of it.
+ * common.h - common declarations of the pools library's headers. Includes none of them.
  *
  * Conventions of all families, unless a function says otherwise:
  *   - Sizes are in bytes, alignments are powers of two. Blocks are aligned to 16 by default.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// detail.hpp - the library's own: what its C++ wrappers have in common.
+// detail.hpp - the library's own: the common parts of its C++ wrappers.
 #ifndef POOLSHIM_DETAIL_HPP
 #define POOLSHIM_DETAIL_HPP
 
@@ -11,7 +11,7 @@
 
 namespace ps::detail {
 
-// What a C function gave. Throws std::bad_alloc where that is NULL.
+// The result of a C function. Throws std::bad_alloc where it is NULL.
 template <class T> T *checked(T *pointer) {
     if (__builtin_expect(pointer == nullptr, 0)) {
         throw std::bad_alloc();
@@ -19,7 +19,7 @@ template <class T> T *checked(T *pointer) {
     return pointer;
 }
 
-// Owns what C made, and ends it by End. Moved from, it owns nothing.
+// Owns an object of C, and ends it by End. Moved from, it owns nothing.
 template <auto End> struct ender {
     template <class T> void operator()(T *owned) const noexcept { End(owned); }
 };

@@ -90,7 +90,7 @@ PS_API void ps_fifo_destroy(struct ps_fifo *fifo) PS_NOEXCEPT;
  * alive. NULL: nothing. O(chunks). */
 PS_API void ps_fifo_destroy_now(struct ps_fifo *fifo) PS_NOEXCEPT;
 
-/* The library's own: what the functions below call when it is not simple. */
+/* The library's own: the slow halves of the functions below. */
 PS_API void *ps_fifo_alloc_slow(struct ps_fifo *fifo, size_t bytes, size_t align);
 PS_API void ps_fifo_free_slow(struct ps_fifo *fifo, void *block) PS_NOEXCEPT;
 PS_API void ps_fifo_drained(struct ps_fifo *fifo, struct ps_fifo_chunk *chunk) PS_NOEXCEPT;
@@ -163,7 +163,7 @@ PS_API size_t ps_fifo_align_max(const struct ps_fifo *fifo) PS_NOEXCEPT;
 /* The name of the options, or "fifo". */
 PS_API const char *ps_fifo_name(const struct ps_fifo *fifo) PS_NOEXCEPT;
 
-/* Makes the calling thread the one that PS_DEBUG=check expects. */
+/* Tells PS_DEBUG=check that the calling thread uses the fifo from now on. */
 PS_API void ps_fifo_adopt(struct ps_fifo *fifo) PS_NOEXCEPT;
 
 /* Lists the fifo in the registry of poolshim/registry.h, until it is destroyed; does nothing if it

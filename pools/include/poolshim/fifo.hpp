@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// fifo.hpp - blocks that die roughly in the order in which they were born, for C++17. fifo.h is the
-// manual.
+// fifo.hpp - blocks that are freed roughly in the order of their allocation, for C++17. fifo.h is
+// the manual.
 //
 //     ps::fifo fifo;
 //     auto *message = fifo.make<Message>(7, "text");
@@ -49,7 +49,7 @@ class fifo {
     template <class T, class... Args> T *make(Args &&...args) {
         return detail::construct<T>(*this, std::forward<Args>(args)...);
     }
-    // Destroys and frees what make() gave; nullptr: nothing.
+    // Destroys and frees an object of make(); nullptr: nothing.
     template <class T> void destroy(T *object) noexcept {
         if (object != nullptr) {
             object->~T();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fixed.h - a pool of a fixed number of objects inside of an object of yours: no allocation at all.
+ * fixed.h - a pool of a fixed number of objects inside memory of the program: no allocation at all.
  *
  * The storage is a static variable, a member, an array on the stack, or a buffer. No source, no
  * system call, no library to link: this header is all. Use it where nothing may be allocated:
@@ -28,8 +28,8 @@
  * the next free object, or a mark if it is in use. By the mark every build detects a second free,
  * and the free of a foreign pointer or of one into an object: one line on stderr, then abort.
  *
- * ps_fixed_alloc_unchecked and ps_fixed_free_unchecked do without marks: a list of pointers in the
- * free objects, and nothing is found. A pool is used by them alone, or by the others.
+ * ps_fixed_alloc_unchecked and ps_fixed_free_unchecked have no marks: the free objects are a list
+ * by pointers, and no misuse is detected. A pool is used by them alone, or by the others.
  *
  * Cost: some ten instructions for alloc and free each, and a division by the size in C; the shared
  * ones one compare-and-swap each, the unchecked ones five instructions and two. errno is preserved,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// fixed.hpp - a fixed number of objects inside of an object of yours: fixed.h in C++17.
+// fixed.hpp - a fixed number of objects inside memory of the program: fixed.h in C++17.
 //
 //     ps::fixed<T, N>           for one thread at a time
 //     ps::shared_fixed<T, N>    for any thread and for signal handlers, lock-free

@@ -49,7 +49,7 @@ static inline struct ps_region *ps_frames_current(const struct ps_frames *frames
 
 /*
  * Begins a round: resets the oldest region, as ps_region_reset does, cleanups included, and returns
- * it. All that was allocated count rounds ago is freed. Only the owner may end or move it.
+ * it. All blocks of count rounds ago are freed. Only the owner may end or move it.
  */
 PS_API struct ps_region *ps_frames_next(struct ps_frames *frames) PS_NOEXCEPT;
 

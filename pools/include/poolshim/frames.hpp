@@ -31,7 +31,7 @@ class frames {
         return ps_frames_trim(get(), keep_bytes);
     }
 
-    // Of the current round: what the adapters use.
+    // Of the current round, for the adapters.
     void *allocate(std::size_t bytes, std::size_t align = PS_ALIGN_DEFAULT) {
         return current().allocate(bytes, align);
     }

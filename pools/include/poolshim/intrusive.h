@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * intrusive.h - a pool of objects that count their references and find home by themselves.
+ * intrusive.h - a pool of reference-counted objects that return to their pool by themselves.
  *
  * Each object carries a `struct ps_intrusive_item`, 16 bytes: the count and, since the item knows
  * its pool, everything that is needed to return it. A handle is a plain pointer; there is no
@@ -112,7 +112,7 @@ PS_API bool ps_intrusive_init(struct ps_intrusive *pool,
  */
 PS_API void ps_intrusive_destroy(struct ps_intrusive *pool) PS_NOEXCEPT;
 
-/* A pool moves: *to becomes what *from was, *from is as new, with the same options. */
+/* Moves the pool *from to *to; *from is then as new, with the same options. */
 PS_API void ps_intrusive_move(struct ps_intrusive *to, struct ps_intrusive *from) PS_NOEXCEPT;
 
 /* As destroy, and the pool is as new: reserve_items are taken by the next alloc, objects are built
@@ -184,7 +184,7 @@ static inline void ps_intrusive_drop_last(struct ps_intrusive_item *item) {
 /* One reference more. At most 2^32 - 1. */
 static inline void ps_intrusive_take(struct ps_intrusive_item *item) { item->count++; }
 
-/* Gives a reference up; with the last one the item is recycled. Preserves errno. An item of no pool
+/* Drops a reference; with the last one the item is recycled. Preserves errno. An item of no pool
  * (all zero) only counts. */
 static inline void ps_intrusive_drop(struct ps_intrusive_item *item) {
     uint32_t count = item->count;
@@ -208,7 +208,7 @@ static inline void ps_intrusive_drop_shared(struct ps_intrusive_item *item) {
      * changes of the object visible. No other thread can take one: this is the only reference. */
     uint32_t count = __atomic_load_n(&item->count, __ATOMIC_ACQUIRE);
     if (count > 1) {
-        /* acq_rel: as above, and releases what this thread did to the object. */
+        /* acq_rel: as above, and releases this thread's writes to the object. */
         count = __atomic_fetch_sub(&item->count, 1, __ATOMIC_ACQ_REL);
         if (count > 1) {
             return;

@@ -8,7 +8,7 @@
 //     ps::intrusive_pool<Session, ps::reuse_destroy> pool;
 //     ps::ref<Session> session = pool.allocate_through_init(7);
 //
-// Policy: what happens to the object at the ends of each use.
+// Policy: how an object is constructed and destroyed for each use.
 //     ps::per_use         constructed by allocate(args...), destroyed with the last reference
 //     ps::reuse           constructed once, with T(), recycled as it is, destroyed with the memory
 //     ps::reuse_destroy   as reuse, and object.destroy() ends each use

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * offset.h - how blocks refer to each other in memory that another process has at another address:
- * by offsets from its start, or by links, which are ways from themselves. For what lies in an arena
- * (arena.h) or in a shared heap (shared.h), whose headers include this one.
+ * by offsets from its start, or by links, which are self-relative. For blocks of an arena (arena.h)
+ * or of a shared heap (shared.h), whose headers include this one.
  *
  *     struct entry {
  *         struct ps_link next;

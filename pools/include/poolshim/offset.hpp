@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * offset.hpp - ps::offset_ptr<T>, the pointer for what lies in an arena (arena.hpp) or in a shared
- * heap (shared.hpp), whose headers include this one. C++17, header only.
+ * offset.hpp - ps::offset_ptr<T>, the pointer type for objects of an arena (arena.hpp) or in a
+ * shared heap (shared.hpp), whose headers include this one. C++17, header only.
  *
  *     struct entry { ps::offset_ptr<entry> next; int value; };
  *     for (const entry *at = first; at != nullptr; at = at->next.get()) { ... }

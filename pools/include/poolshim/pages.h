@@ -30,7 +30,7 @@ PS_BEGIN_DECLS
 #define PS_PAGE_BYTES ((size_t)4096)
 
 /*
- * Pages of together at least `bytes`. bytes: rounded up to pages; 0 is one page. align: power of
+ * A run of pages of at least `bytes`. bytes: rounded up to pages; 0 is one page. align: power of
  * two up to 2 MiB, less than a page means a page. Contents are not defined. NULL: ENOMEM, or EINVAL
  * for a bad align. The caller frees them, whole or in parts. Lengths up to 1 MiB: O(1), from the
  * magazine, without lock or atomic. A magazine has a bin for each length up to 64 KiB. Above, a bin

@@ -22,8 +22,8 @@
  *               on its live objects, not on the number of calls.
  *   ordered     is_ordered. A bit per object marks the free ones. Reuse is by address: low ones
  *               of the older chunks first, except up to 64 that were chosen before. Arrays are
- *               searched for in the bits, lowest first, which takes longer the more is free in
- *               pieces too short. A free is O(1) in every order. Knows its live objects
+ *               searched for in the bits, lowest first, which takes longer the more memory is free
+ *               in arrays too short. A free is O(1) in every order. Knows its live objects
  *               (ps_pool_each). One bit per object of overhead.
  *   tiny        Objects below 8 bytes, down to one byte, without is_ordered. Pages of 4 KiB, links
  *               of one or two bytes inside the free objects. No arrays.
@@ -100,8 +100,8 @@ struct ps_pool {
  * Makes *pool empty; takes no memory. size: bytes of an object; 0 counts as 1. align: power of two
  * up to PS_POOL_ALIGN_MAX; 0 is the largest power of two that divides size, at most 16, which is
  * enough for any C type of that size. options: NULL for the defaults; not retained. False and
- * EINVAL: bad align, a size that cannot be, or options both ordered and unchecked; then *pool is
- * not usable. O(1).
+ * EINVAL: bad align, a size too large, or options both ordered and unchecked; then *pool is not
+ * usable. O(1).
  */
 PS_API bool ps_pool_init(struct ps_pool *pool, size_t size, size_t align,
                          const struct ps_pool_options *options) PS_NOEXCEPT;
@@ -152,7 +152,7 @@ PS_MALLOC static inline void *ps_pool_alloc(struct ps_pool *pool) {
     return ps_pool_take(pool, &object) ? object : ps_pool_alloc_slow(pool);
 }
 
-/* The same from what the pool has, without asking the source: NULL and ENOMEM instead. O(1). */
+/* The same without a call of the source: NULL and ENOMEM instead. O(1). */
 PS_MALLOC static inline void *ps_pool_try_alloc(struct ps_pool *pool) PS_NOEXCEPT {
     void *object;
     return ps_pool_take(pool, &object) ? object : ps_pool_try_alloc_slow(pool);
@@ -181,8 +181,8 @@ static inline void ps_pool_free(struct ps_pool *pool, void *object) PS_NOEXCEPT 
 }
 
 /*
- * The same in a pool with is_unchecked, which the caller has to know: it is not tested, and neither
- * is object, which may not be NULL. In any other pool the next calls of it go wrong. O(1).
+ * The same in a pool with is_unchecked. Neither the pool's kind nor object, which may not be NULL,
+ * is tested: a call for another kind of pool corrupts it. O(1).
  */
 static inline void ps_pool_free_unchecked(struct ps_pool *pool, void *object) PS_NOEXCEPT {
     struct ps_pool_link *link = (struct ps_pool_link *)object;
@@ -207,7 +207,7 @@ PS_MALLOC static inline void *ps_pool_alloc_n(struct ps_pool *pool, size_t count
     return ps_pool_alloc_n_slow(pool, count);
 }
 
-/* Frees what ps_pool_alloc_n gave, with the same count. NULL does nothing. O(1); when ordered
+/* Frees objects of ps_pool_alloc_n, with the same count. NULL does nothing. O(1); when ordered
  * O(count / 64). */
 static inline void ps_pool_free_n(struct ps_pool *pool, void *array, size_t count) PS_NOEXCEPT {
     if (array != NULL && (char *)array + count * pool->stride == pool->bump && count != 0 &&
@@ -231,8 +231,8 @@ PS_API void ps_pool_free_batch(struct ps_pool *pool, void *const *objects,
 PS_API void ps_pool_free_list(struct ps_pool *pool, void *first, size_t next_offset) PS_NOEXCEPT;
 
 /*
- * Takes memory now, so that the next `count` single objects come without asking the source. False
- * and ENOMEM: memory is exhausted, or max_items forbids; nothing has changed. O(chunks + count).
+ * Takes memory now, so that the next `count` single objects need no call of the source. False and
+ * ENOMEM: memory is exhausted, or max_items forbids; nothing has changed. O(chunks + count).
  */
 PS_API bool ps_pool_reserve(struct ps_pool *pool, size_t count);
 
@@ -246,7 +246,7 @@ PS_API size_t ps_pool_trim(struct ps_pool *pool) PS_NOEXCEPT;
 /*
  * Changes the limit of the options: max_items objects at most from now on; 0: no limit. False and
  * EINVAL, with the limit as it was: the pool has more objects than that in use or free for reuse;
- * of these ps_pool_trim gives up some. O(1).
+ * ps_pool_trim reduces the latter. O(1).
  */
 PS_API bool ps_pool_set_max_items(struct ps_pool *pool, size_t max_items) PS_NOEXCEPT;
 
@@ -257,7 +257,7 @@ PS_API void ps_pool_set_growth(struct ps_pool *pool, size_t next_bytes,
                                size_t max_bytes) PS_NOEXCEPT;
 
 /* True when an address, any at all, lies in the memory of this pool's objects, live or free. O(1):
- * does not read what it points to. */
+ * does not read the memory there. */
 PS_API bool ps_pool_owns(struct ps_pool *pool, const void *address) PS_NOEXCEPT;
 
 /*
@@ -277,7 +277,7 @@ struct ps_pool_stats {
     size_t size_bytes;   /* of an object, as requested */
     size_t stride_bytes; /* what one takes */
     size_t used_count;   /* live objects */
-    size_t free_count;   /* that come without asking the source */
+    size_t free_count;   /* that need no call of the source */
     size_t chunk_count;  /* taken from the source */
     size_t total_bytes;  /* of them */
     size_t next_bytes;   /* the next chunk */
@@ -288,12 +288,12 @@ struct ps_pool_stats {
 PS_API void ps_pool_stats(struct ps_pool *pool, struct ps_pool_stats *stats) PS_NOEXCEPT;
 
 /*
- * A pool as the source of other pools, poolshim/source.h: a chunk is as many objects side by side
- * as it takes, so that pools which come and go use the same chunks again and none returns to the
- * system. Choose first_bytes and max_bytes of the other pools as the size of an object, or a
- * multiple. Chunks have at most the alignment of the pool: EINVAL above; most families need 64,
- * tiny pools 4096. ENOMEM as ps_pool_alloc_n; a tiny pool is no source. pool: outlives the source,
- * and is not moved. One thread at a time for all of them. Cost: as ps_pool_alloc_n.
+ * A pool as the source of other pools, poolshim/source.h: a chunk is an array of its objects, so
+ * that short-lived pools reuse the same chunks and none returns to the system. Choose first_bytes
+ * and max_bytes of the other pools as the size of an object, or a multiple. Chunks have at most the
+ * alignment of the pool: EINVAL above; most families need 64, tiny pools 4096. ENOMEM as
+ * ps_pool_alloc_n; a tiny pool is no source. pool: outlives the source, and is not moved. One
+ * thread at a time for all of them. Cost: as ps_pool_alloc_n.
  */
 struct ps_pool_source {
     struct ps_source source;

@@ -126,12 +126,13 @@ class unchecked_node_pool : public node_pool {
     }
 };
 
-// What pool, unchecked_pool and object_pool share.
+// The common part of pool, unchecked_pool and object_pool.
 template <class T, class Nodes = node_pool> class typed_pool {
   public:
     using value_type = T;
 
-    // An object; arguments go to its constructor. Throws std::bad_alloc, and what that throws.
+    // An object; arguments go to its constructor. Throws std::bad_alloc, and the exceptions of
+    // that.
     template <class... Arguments> T *create(Arguments &&...arguments) {
         void *memory = nodes_.get();
         if constexpr (std::is_nothrow_constructible_v<T, Arguments...>) {
@@ -210,7 +211,7 @@ template <class T, class Nodes = node_pool> class typed_pool {
     };
 };
 
-// What pool and unchecked_pool share.
+// The common part of pool and unchecked_pool.
 template <class T, class Nodes> class forgetful_pool : public typed_pool<T, Nodes> {
   public:
     explicit forgetful_pool(const pool_options &options) : typed_pool<T, Nodes>(options) {}

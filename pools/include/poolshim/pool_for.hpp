@@ -60,7 +60,7 @@ template <class T> class thread_pool_of {
     // back; bytes; and so on.
     struct ::ps_pool_stats stats() { return my_home().nodes.stats(); }
 
-    // Collects what others destroyed, and returns the chunks without a live object.
+    // Collects the objects that others destroyed, and returns the chunks without a live object.
     std::size_t trim() {
         home &mine = my_home();
         mine.take_back();
@@ -70,7 +70,7 @@ template <class T> class thread_pool_of {
   private:
     struct home;
     struct node {
-        // A freed node that is on its way home has the next one in its first bytes.
+        // A freed node on the stack of its home has the next one in its first bytes.
         alignas(T) alignas(
             void *) unsigned char memory[sizeof(T) > sizeof(void *) ? sizeof(T) : sizeof(void *)];
         home *owner;

@@ -3,9 +3,9 @@
  * pools.h - objects of any size, allocated and freed in any order: a pool of poolshim/pool.h for
  * each class of sizes.
  *
- * As quick as a single pool, for the price of rounding: up to 128 bytes to a multiple of 16, then
- * to one of four steps per doubling, at most 25 % more. Above PS_POOLS_SIZE_MAX a block gets a
- * chunk of its own. The caller says the size again when it frees, so blocks have no headers.
+ * As fast as a single pool, at the cost of rounding: up to 128 bytes to a multiple of 16, then to
+ * one of four steps per doubling, at most 25 % more. Above PS_POOLS_SIZE_MAX a block gets a chunk
+ * of its own. The caller passes the size to the free, so blocks have no headers.
  *
  *     struct ps_pools pools;
  *     ps_pools_init(&pools, NULL);
@@ -38,7 +38,7 @@ struct ps_pools {
 };
 
 /* Makes *pools empty; takes no memory. options: as for a pool, for each of them; NULL for the
- * defaults. So max_bytes is the longest chunk of one class and limits no sum: a limit of all is a
+ * defaults. So max_bytes bounds the chunks of one class, not the sum: for a limit of all, pass a
  * ps_source_account as their source. O(classes). */
 PS_API void ps_pools_init(struct ps_pools *pools,
                           const struct ps_chunk_options *options) PS_NOEXCEPT;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * poolshim.h - talk to a preloaded poolshim from inside a program.
+ * poolshim.h - functions of a preloaded poolshim, for the program that it serves.
  *
  * A program needs no library to use this header: the functions are weak references, which the
  * preloaded libpoolshim.so fills in. Without it they are null, and poolshim_is_active() says so:
@@ -103,7 +103,7 @@ struct poolshim_stats {
  * Reads the figures of this moment.
  *
  * stats: filled in; bytes: sizeof *stats. A library that is older than the program's header fills
- * in what it knows, a newer one what the program has room for.
+ * in the fields that it has, a newer one the fields that the program's header has.
  *
  * Returns 0, or -1 with errno EINVAL when stats is NULL or bytes less than 8. Allocates nothing.
  * Any thread, at any time; not in signal handlers. Cost: grows with the heap, as that of
@@ -114,8 +114,8 @@ POOLSHIM_API int poolshim_stats_read(struct poolshim_stats *stats, size_t bytes)
 /*
  * Releases free memory to the system at once, except for about keep_bytes.
  *
- * Returns the released bytes, with what other threads have released meanwhile; 0: there was
- * nothing. Preserves errno. Any thread, at any time; not in signal handlers. Cost: a system call
+ * Returns the released bytes, including those that other threads have released meanwhile; 0: there
+ * were none. Preserves errno. Any thread, at any time; not in signal handlers. Cost: a system call
  * for each run of free pages.
  */
 POOLSHIM_API size_t poolshim_purge(size_t keep_bytes);
@@ -124,8 +124,8 @@ POOLSHIM_API size_t poolshim_purge(size_t keep_bytes);
  * Changes a setting, from now on.
  *
  * name: PURGE_DELAY_MS, CACHE_MAX or LIMIT, also as POOLSHIM_PURGE_DELAY_MS or purge-delay-ms;
- * value: as in the variable, "1000" or "80%". The child of a fork has it, the program that exec
- * starts does not. LIMIT may be set to off.
+ * value: as in the variable, "1000" or "80%". The child of a fork inherits it, the program that
+ * exec starts does not. LIMIT may be set to off.
  *
  * Returns 0, or -1 with errno set: ENOENT no such option, EPERM it is frozen at the start, EINVAL
  * not a value of it, ENOTSUP without effect in this process (CACHE_MAX, where blocks are hardened).

@@ -28,7 +28,8 @@ struct atomic_count {
     static void drop(ps_intrusive_item *item) noexcept { ps_intrusive_drop_shared(item); }
     static std::uint32_t get(const ps_intrusive_item *item) noexcept {
         __asm__("" : "+r"(item)); // gcc 12 warns of null pointers that it imagines
-        // acquire: 1 means that this is the only reference, and what the others did is visible.
+        // acquire: 1 means that this is the only reference, and the writes of the others are
+        // visible.
         return __atomic_load_n(&item->count, __ATOMIC_ACQUIRE);
     }
 };

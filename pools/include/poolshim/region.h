@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * region.h - objects that die together: a request's, a document's, a frame's.
+ * region.h - objects that are freed together: those of a request, a document, a frame.
  *
  * A region allocates blocks by moving a pointer through chunks of memory, and frees them all at
- * once. Destroying one costs the same for ten objects as for a million; what must be undone one by
- * one (descriptors, temporary files, locks, destructors) is registered as a cleanup. Regions form
- * trees: a child dies before its parent does.
+ * once. Destroying one costs the same for ten objects as for a million; resources to be released
+ * one by one (descriptors, temporary files, locks, destructors) are registered as cleanups. Regions
+ * form trees: a child dies before its parent does.
  *
  *     struct ps_region *request = ps_region_create(NULL);
  *     char *path = ps_region_printf(request, "%s/%s.html", root, page);
@@ -25,19 +25,18 @@
  *
  * Blocks. A block is a size and an alignment; it takes its size rounded up to its alignment, but at
  * most to 16. ps_region_alloc aligns to 16, ps_region_alloc_unaligned and the texts to 1. Blocks
- * need not be freed. The newest block can be, and then the one before it, and so on, back through
- * all chunks and whatever the mixture of sizes and alignments; and the newest block can grow and
- * shrink where it is. A free or a resize of a block gives its size and its alignment as they
- * were: the functions without `_aligned` in their names mean 16. They recognise the newest block
- * even if its alignment was less; but an older one whose followers end where its size rounded up
- * would, is taken for the newest (PS_DEBUG=check reports that): so pass the alignment. A gap in
- * front of an aligned block that follows an unaligned one is at least 8 bytes wide: that is where
- * its width is written.
+ * need not be freed. The newest block can be freed, and then the one before it, and so on, back
+ * through all chunks, with any mixture of sizes and alignments. The newest block can also grow and
+ * shrink in place. A free or a resize of a block gives its size and its alignment as they were: the
+ * functions without `_aligned` in their names mean 16. They recognise the newest block even if its
+ * alignment was less; but they mistake an older one for the newest if later blocks end where its
+ * rounded size would (PS_DEBUG=check reports that): so pass the alignment. A gap before an aligned
+ * block that follows an unaligned one is at least 8 bytes wide: its width is written there.
  *
  * Common to all functions. Sizes are bytes, at most PTRDIFF_MAX, alignments powers of two
  * up to 1 GiB. Size 0 is treated as 1. Without memory: the oom handler of the options, then NULL
  * and ENOMEM, the region as it was. Bad alignment: NULL and EINVAL. Blocks are not zeroed unless
- * said. A region and its descendants are used by one thread at a time; other regions do not matter.
+ * said. One thread at a time may use a region and its descendants; other regions are independent.
  * Cost: O(1), and a few instructions inline, unless said otherwise. The oom handler may throw or
  * longjmp out of any allocation. A `struct ps_region *` must not be NULL, except for destroy.
  *
@@ -87,12 +86,12 @@ PS_API struct ps_region *ps_region_create(const struct ps_region_options *option
 /*
  * A region together with its first block, of `bytes` and aligned to 16, in one chunk: for an object
  * that owns a region for its parts. Returns the block and stores the region to *region; NULL, and
- * NULL stored, when memory is exhausted. bytes: what else is known to follow may be added to it.
+ * NULL stored, when memory is exhausted. bytes: may include the bytes of later allocations.
  */
 PS_API void *ps_region_create_for(size_t bytes, const struct ps_region_options *options,
                                   struct ps_region **region);
 
-/* Bytes of a buffer that ps_region_init uses up for itself, at most. */
+/* The most bytes that the region's own record takes of a buffer of ps_region_init. */
 #define PS_REGION_INIT_BYTES 512
 
 /*
@@ -132,7 +131,7 @@ PS_API size_t ps_region_trim(struct ps_region *region, size_t keep_bytes) PS_NOE
 
 /* Changes chunks.first_bytes and chunks.max_bytes of the options for the chunks to come, within the
  * bounds there: the next one has next_bytes, later ones double up to max_bytes. 0 leaves one as it
- * is. The shorter the next chunk, the smaller what becomes a large block. O(1). */
+ * is. The shorter the next chunk, the smaller a block that counts as large. O(1). */
 PS_API void ps_region_set_growth(struct ps_region *region, size_t next_bytes,
                                  size_t max_bytes) PS_NOEXCEPT;
 
@@ -168,8 +167,8 @@ static inline bool ps_region_ends_at(const char *block, size_t bytes, size_t ali
 
 /*
  * A block of `bytes`, aligned to `align`. Both ends of the room are multiples of the unit that
- * blocks are rounded to, so what fits before it is rounded fits after it; bytes - 1 sends 0 and
- * what would overflow the same way as what does not fit.
+ * blocks are rounded to, so a size that fits before rounding fits after it. With bytes - 1, size 0
+ * and sizes that would overflow take the same branch as sizes that do not fit.
  */
 static inline __attribute__((malloc, warn_unused_result, alloc_size(2))) void *
 ps_region_alloc_aligned(struct ps_region *region, size_t bytes, size_t align) {
@@ -207,8 +206,7 @@ ps_region_zalloc(struct ps_region *region, size_t bytes) {
     return block != NULL ? memset(block, 0, bytes) : NULL;
 }
 
-/* A block for count objects of `bytes`, aligned to `align`; a product that overflows is memory that
- * is out. */
+/* A block for count objects of `bytes`, aligned to `align`; a product that overflows is ENOMEM. */
 static inline __attribute__((malloc, warn_unused_result, alloc_size(2, 3))) void *
 ps_region_alloc_array(struct ps_region *region, size_t count, size_t bytes, size_t align) {
     size_t all;
@@ -335,8 +333,8 @@ typedef void ps_region_function(void *argument);
 struct ps_region_cleanup; /* a handle; valid until the cleanup has run or was cancelled */
 
 /*
- * Has function(argument) called when the region is reset or destroyed: after the children, the
- * newest cleanup first. A cleanup may register others; they run next. NULL: ENOMEM.
+ * Registers function(argument), to be called when the region is reset or destroyed: after the
+ * children, the newest cleanup first. A cleanup may register others; they run next. NULL: ENOMEM.
  */
 PS_API struct ps_region_cleanup *ps_region_on_destroy(struct ps_region *region,
                                                       ps_region_function *function, void *argument);
@@ -360,7 +358,7 @@ PS_API struct ps_region_cleanup *ps_region_own_fd(struct ps_region *region, int 
 PS_API struct ps_region_cleanup *ps_region_own_tmpfile(struct ps_region *region, int fd,
                                                        const char *path);
 
-/* Closes (and unlinks) an owned descriptor now. Returns what close returned; -1 and EBADF when the
+/* Closes (and unlinks) an owned descriptor now. Returns the result of close; -1 and EBADF when the
  * region does not own it. O(cleanups); ps_region_run_now is O(1). */
 PS_API int ps_region_close_fd(struct ps_region *region, int fd) PS_NOEXCEPT;
 
@@ -383,9 +381,9 @@ PS_API bool ps_region_is_ancestor(const struct ps_region *ancestor,
 /* --- Data, names, figures ------------------------------------------------------------------ */
 
 /*
- * Hangs a value on the region, to be found by its key. key: not copied; keys are compared as text.
- * destructor: called with the value when it is replaced, and after the cleanups when the region is
- * reset or destroyed; NULL for none. False: ENOMEM; nothing has changed. O(keys).
+ * Attaches a value to the region, to be found by its key. key: not copied; keys are compared as
+ * text. destructor: called with the value when it is replaced, and after the cleanups when the
+ * region is reset or destroyed; NULL for none. False: ENOMEM; nothing has changed. O(keys).
  */
 PS_API bool ps_region_set_data(struct ps_region *region, const char *key, void *value,
                                ps_region_function *destructor);
@@ -418,8 +416,8 @@ PS_API void ps_region_stats(const struct ps_region *region,
  * O(chunks + large blocks). */
 PS_API bool ps_region_owns(const struct ps_region *region, const void *address) PS_NOEXCEPT;
 
-/* Makes the calling thread the one that may use the region, for the checks. Before that, the
- * threads must have synchronised by themselves. */
+/* Tells the checks that the calling thread uses the region from now on. The program must have
+ * synchronised the threads before. */
 PS_API void ps_region_adopt(struct ps_region *region) PS_NOEXCEPT;
 
 PS_END_DECLS

@@ -11,7 +11,7 @@
 //
 // ps::region owns a region and can be moved; ps::region_ref is a pointer to one, with the same
 // functions. Both can be the pool of the adapters of adapters.hpp; of ps::no_free above all, with
-// which containers that die with the region cost least. What returns NULL in C throws
+// which containers that die with the region cost least. Functions that return NULL in C throw
 // std::bad_alloc here. Destructors and callbacks that throw end the program.
 #ifndef POOLSHIM_REGION_HPP
 #define POOLSHIM_REGION_HPP
@@ -38,8 +38,8 @@ class region_ref {
 
     ps_region *get() const noexcept { return region_; }
 
-    // Raw memory. allocate and deallocate are what the adapters use; deallocate frees the newest
-    // block and large ones, and leaves others to the region.
+    // Raw memory. The adapters use allocate and deallocate; deallocate frees the newest block and
+    // large ones, and leaves others to the region.
     void *allocate(std::size_t bytes, std::size_t align = PS_ALIGN_DEFAULT) const {
         return detail::checked(ps_region_alloc_aligned(region_, bytes, align));
     }
@@ -113,7 +113,7 @@ class region_ref {
         return detail::checked(text);
     }
 
-    // Calls the function with the cleanups. It is copied into the region, and what it captures must
+    // Calls the function with the cleanups. It is copied into the region, and its captures must
     // need no destructor: cancelling just forgets it.
     template <class Function> ps_region_cleanup *on_destroy(Function function) const {
         static_assert(std::is_trivially_destructible_v<Function>,

@@ -48,7 +48,8 @@ PS_BEGIN_DECLS
 struct ps_pool_info {
     const char *family;   /* "region", "pool", ...; a constant */
     const char *name;     /* of its options, else its family's; valid until the callback returns */
-    const void *pool;     /* what the family's functions take; it may have been destroyed since */
+    const void *pool;     /* the argument of the family's functions; it may have been destroyed
+                             since */
     size_t total_bytes;   /* of its chunks */
     size_t peak_bytes;    /* the maximum of total_bytes since it was listed */
     size_t chunk_count;   /* number of these chunks */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * retire.h - objects that other threads may still read are freed when none can any more.
+ * retire.h - frees objects that other threads may still read once none can read them.
  *
  * For structures that threads read without a lock: lists, maps, a configuration that is replaced.
  * Readers enclose each use in enter and leave. A writer unlinks an object and retires it; its
- * memory is freed after all that were inside at that time have left. It goes to any pool that
- * may be called by the thread in question, or to malloc: the free function is yours.
+ * memory is freed after all that were inside at that time have left. The program's free function
+ * returns it to malloc, or to any pool that the freeing thread may call.
  *
  *     struct ps_retire *domain = ps_retire_create(NULL);
  *
@@ -41,12 +41,11 @@
  * exchange on x86-64). Set is_fenced where readers must not be interrupted, and where a filter of
  * system calls that forbids membarrier is installed later: nothing is freed any more then.
  *
- * PS_DEBUG=check: a leave without enter, and the end of a domain in which a thread is inside, end
- * the program with a line that says so. The pool that an object goes to decides what it contains
- * when it was freed.
+ * PS_DEBUG=check: a leave without enter, and the end of a domain in which a thread is inside, abort
+ * with a message. The contents of a freed object depend on its pool.
  *
- * After K. Fraser, "Practical lock-freedom" (2004): three epochs; that a retire takes part in the
- * order of epochs by a read-modify-write, instead of a fence, is what lets the model check it.
+ * After K. Fraser, "Practical lock-freedom" (2004): three epochs. A retire orders itself among
+ * epochs by a read-modify-write instead of a fence, which the model can check.
  */
 #ifndef POOLSHIM_RETIRE_H
 #define POOLSHIM_RETIRE_H
@@ -169,8 +168,8 @@ PS_API bool ps_retire_malloc(struct ps_retire *domain, void *block);
  * the thread is inside. A reader that does not leave blocks it. */
 PS_API bool ps_retire_wait(struct ps_retire *domain);
 
-/* Frees what can be freed now of the calling thread's and of ended threads'. Returns how many
- * objects. O(retired objects + threads). */
+/* Frees the retired objects, of the calling thread and of ended threads, that no reader can reach.
+ * Returns their number. O(retired objects + threads). */
 PS_API size_t ps_retire_collect(struct ps_retire *domain);
 
 struct ps_retire_stats {

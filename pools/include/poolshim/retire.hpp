@@ -12,7 +12,8 @@
 //     domain.retire(node, pool);                        // pool.destroy(node), then
 //
 // The pool must allow its destroy in any thread (ps::bounded, ps::shared_fixed), or serve one
-// thread alone, and outlive the domain. Threads, bounds and what false means are those of retire.h.
+// thread alone, and outlive the domain. Threads, bounds and the meaning of false are those of
+// retire.h.
 #ifndef POOLSHIM_RETIRE_HPP
 #define POOLSHIM_RETIRE_HPP
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ring.h - memory that one thread fills and any thread releases: parse a request here, hand it to a
- * worker there, drop everything it needed in one call, from the thread that is the last.
+ * ring.h - memory that one thread fills and any thread releases: one thread parses a request,
+ * passes it to a worker, and the last thread to use it frees all its memory in one call.
  *
  * A ring allocates by moving a pointer. Blocks allocated between ps_ring_begin and ps_ring_seal are
  * a frame. A sealed frame is valid until ps_ring_release, which any thread may call, in any order,
@@ -22,13 +22,12 @@
  * that short-lived frames reuse memory in the processor's cache.
  *
  * Threads: one at a time (the owner) for all functions that take the ring; ps_ring_release from any
- * thread at any time. Handing a frame to another thread is the program's to synchronise, as for any
- * memory. A chunk that a release drains after ps_ring_destroy is given to the source by that
- * thread.
+ * thread at any time. The program synchronises the transfer of a frame to another thread, as for
+ * any memory. A thread whose release drains a chunk after ps_ring_destroy returns it to the source.
  *
  * Sizes are in bytes, up to PTRDIFF_MAX. Size 0 gives a block of its own. NULL with ENOMEM: memory
- * is out or the size is too large; the ring is as it was. NULL with EINVAL: the alignment is no
- * power of two. Memory is not zeroed, except by ps_ring_zalloc.
+ * is exhausted or the size is too large; the ring is as it was. NULL with EINVAL: the alignment is
+ * no power of two. Memory is not zeroed, except by ps_ring_zalloc.
  *
  * Misuse that is found always: a block taken or a frame sealed with no frame open, a frame begun
  * while one is open, a frame released while it is open or (unless its memory is in use again)
@@ -99,7 +98,7 @@ PS_API void ps_ring_seal(struct ps_ring *ring) PS_NOEXCEPT;
  */
 PS_API void ps_ring_release(struct ps_ring_frame *frame) PS_NOEXCEPT;
 
-/* The library's own: what the functions below call when it is not simple. */
+/* The library's own: the slow halves of the functions below. */
 PS_API void *ps_ring_alloc_slow(struct ps_ring *ring, size_t bytes, size_t align);
 
 /* A block of the open frame, aligned to `align`, any power of two. O(1), without atomics; the chunk
@@ -154,8 +153,9 @@ PS_API struct ps_ring_checkpoint ps_ring_checkpoint(struct ps_ring *ring) PS_NOE
 PS_API void ps_ring_rewind(struct ps_ring *ring,
                            const struct ps_ring_checkpoint *checkpoint) PS_NOEXCEPT;
 
-/* Collects what other threads have released, and returns spare chunks to the source until at
- * most keep_bytes of them are left. Returns how many bytes that were. O(spare chunks). */
+/* Collects the frames that other threads have released, and returns spare chunks to the source
+ * until at most keep_bytes of them are left. Returns the number of bytes returned. O(spare
+ * chunks). */
 PS_API size_t ps_ring_trim(struct ps_ring *ring, size_t keep_bytes) PS_NOEXCEPT;
 
 /* The name of the options, or "ring". */

@@ -92,7 +92,7 @@ class ring_frame {
 
 namespace detail {
 
-// What a ring and the thread's ring have in common; Self::get() is the C ring, or nullptr.
+// The common part of a ring and the thread's ring; Self::get() is the C ring, or nullptr.
 template <class Self> class ring_calls {
   public:
     // Opens a frame; no other is open. std::bad_alloc when memory is exhausted.
@@ -110,8 +110,7 @@ template <class Self> class ring_calls {
     // Nothing: the release of the frame does it.
     void deallocate(void *, std::size_t = 0, std::size_t = PS_ALIGN_DEFAULT) noexcept {}
 
-    // An object of the open frame. Its destructor is not run, so it has to have none to speak
-    // of.
+    // An object of the open frame. No destructor runs, so it must be trivial.
     template <class T, class... Args> T *make(Args &&...args) {
         static_assert(std::is_trivially_destructible_v<T>, "a release runs no destructors");
         return ::new (allocate(sizeof(T), alignof(T))) T(std::forward<Args>(args)...);

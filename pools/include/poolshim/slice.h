@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * slice.h - small memory without a pool and without a header: the size is said again on free.
+ * slice.h - small memory without a pool and without a header: the caller passes the size to free.
  *
  * For structures of a size known to the program, allocated and freed often and by any thread. A
  * slice costs its size rounded up to 16 and nothing else; the usual call is inlined, takes a
@@ -19,9 +19,9 @@
  * 16 KiB, at least 8 and at most 128 slices. When a thread ends, its lists go to the depot. Lists
  * that lay unused in the depot for a second are taken apart when others come in, and runs that are
  * free as a whole return to the page cache; ps_slice_trim does it at once. In the child of a fork,
- * what other threads had on their lists is lost.
+ * the lists of other threads are lost.
  *
- * A wrong size on free is not noticed in ordinary runs and puts the slice on a wrong list.
+ * A wrong size on free is not detected in ordinary runs and puts the slice on a wrong list.
  * PS_DEBUG=check verifies address and size of every free and fills the freed slice; PS_DEBUG=malloc
  * makes every slice a malloc block.
  *
@@ -39,7 +39,7 @@ PS_BEGIN_DECLS
 #define PS_SLICE_MAX 4096        /* above, pages */
 #define PS_SLICE_BIN_COUNT 77    /* 0; 16 to 1024 by 16; to 4096 by 256 */
 
-/* A free slice; what else is in it, the program wrote. */
+/* A free slice; the rest of it has the program's bytes. */
 struct ps_slice_link {
     struct ps_slice_link *next;
 } __attribute__((may_alias));

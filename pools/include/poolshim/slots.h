@@ -4,9 +4,9 @@
  *
  * A handle is a number: the position of an object, and the generation of that position. A remove
  * ends the generation, so each handle to the removed object is stale from then on: ps_slots_get
- * returns NULL for it, in every build, also after the memory was used again or returned. Use it for
- * objects that refer to each other and die at any time: entities of a game, connections, timers,
- * nodes of a graph, and for references that leave the process.
+ * returns NULL for it, in every build, also after the memory was reused or returned. Use it for
+ * objects that refer to each other and are removed at any time: entities of a game, connections,
+ * timers, nodes of a graph, and for references that leave the process.
  *
  *     struct ps_slots slots;
  *     ps_slots_init(&slots, sizeof(struct entity), 0, NULL);
@@ -116,8 +116,8 @@ PS_API bool ps_slots_init(struct ps_slots *slots, size_t size, size_t align,
 PS_API void ps_slots_destroy(struct ps_slots *slots) PS_NOEXCEPT;
 
 /* Moves the map *from to *to; its handles remain valid and its objects do not move. *to was not
- * initialised or is destroyed. *from is then empty, with the same options, and takes handles of *to
- * for its own once it has objects again. O(1). */
+ * initialised or is destroyed. *from is then empty, with the same options, and accepts handles of
+ * *to as its own once it has objects again. O(1). */
 PS_API void ps_slots_move(struct ps_slots *to, struct ps_slots *from) PS_NOEXCEPT;
 
 /* Removes all objects: all handles become stale. Retains the memory. O(positions / 64 +
@@ -295,7 +295,7 @@ static inline void *ps_slots_next(const struct ps_slots *slots,
     return ps_slots_next_shaped(slots, cursor, ps_slots_shape_of(slots));
 }
 
-/* Takes memory now, so that `count` more inserts come without asking the source. False and ENOMEM:
+/* Takes memory now, so that `count` more inserts need no call of the source. False and ENOMEM:
  * memory is exhausted, or max_items or the positions do not suffice; chunks taken until then remain
  * in the map. O(count). */
 PS_API bool ps_slots_reserve(struct ps_slots *slots, size_t count);
@@ -316,7 +316,7 @@ struct ps_slots_stats {
     size_t size_bytes;     /* of an object, as requested */
     size_t stride_bytes;   /* what one takes */
     size_t used_count;     /* live objects */
-    size_t free_count;     /* inserts that come without asking the source */
+    size_t free_count;     /* inserts that need no call of the source */
     size_t used_up_count;  /* positions that have memory and will not be given out again */
     size_t position_count; /* positions given out so far, and those of trimmed chunks */
     size_t chunk_count;    /* taken from the source, the table of chunks included */

@@ -192,8 +192,8 @@ class slots {
     const_iterator begin() const noexcept { return const_iterator(this); }
     const_iterator end() const noexcept { return {}; }
 
-    // visit(T &) for each object in order of position: what the iterators do, in fewer
-    // instructions. The map may be changed meanwhile in the same ways.
+    // visit(T &) for each object in order of position: as by the iterators, in fewer instructions.
+    // The map may be changed meanwhile in the same ways.
     template <class Visit> void each(Visit &&visit) { walk<T>(visit); }
     template <class Visit> void each(Visit &&visit) const { walk<const T>(visit); }
 

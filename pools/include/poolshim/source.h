@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * source.h - where a pool gets its chunks from.
+ * source.h - the sources from which pools take their chunks.
  *
  * Every family takes chunks of memory from a source and cuts them into blocks. The default source,
  * NULL, is the page cache of pages.h, shared by all families, all threads and a preloaded
@@ -18,7 +18,7 @@
  *
  * A source outlives the pools that use it, and must not move in memory. The threads that use its
  * pools call it: a source shared by pools of several threads must be thread-safe, as stated below
- * for each. Only chunks are taken from a source, never single blocks, so its cost is rare.
+ * for each. Pools take only chunks from a source, never single blocks, so calls of it are rare.
  */
 #ifndef POOLSHIM_SOURCE_H
 #define POOLSHIM_SOURCE_H
@@ -42,8 +42,8 @@ struct ps_source {
 PS_API struct ps_source *ps_source_malloc(void) PS_NOEXCEPT;
 
 /*
- * A mapping of its own for every chunk, so that tools that watch mappings see them, and that a
- * freed chunk faults at once. With a guard, a chunk ends at the guard page as nearly as its
+ * A mapping of its own for every chunk, so that tools that watch mappings see it, and an access to
+ * a freed chunk faults at once. With a guard, a chunk ends at the guard page as nearly as its
  * alignment allows. align: a power of two up to 64 KiB, else EINVAL. It has no state, so it needs
  * no end. Any thread. Cost: two to five system calls for a chunk, rounded up to pages, and one to
  * give it back.
@@ -60,8 +60,8 @@ struct ps_source_mmap {
 PS_API void ps_source_mmap_init(struct ps_source_mmap *source, unsigned flags) PS_NOEXCEPT;
 
 /*
- * The caller's own buffer, cut from the front; only the newest chunk returns, others are lost
- * until the source is made anew. The caller still owns the buffer, which must live as long as the
+ * The caller's own buffer, cut from the front; only the newest chunk returns, others are lost until
+ * the source is initialised again. The caller still owns the buffer, which must live as long as the
  * source and needs no alignment. One thread at a time. O(1).
  */
 struct ps_source_buffer {
@@ -77,13 +77,13 @@ PS_API void ps_source_buffer_init(struct ps_source_buffer *source, void *buffer,
 /*
  * A range of addresses, reserved at once and committed as chunks are taken from it: all chunks lie
  * side by side, from `base` on, and the range never moves. So one comparison tells whether an
- * address is of its pools, 32-bit offsets from base serve as pointers, and a pool that takes chunk
- * after chunk has one contiguous memory, whose size need not be known before, only its bound.
+ * address belongs to its pools, and 32-bit offsets from base serve as pointers. A pool that takes
+ * chunk after chunk has contiguous memory; only its bound must be known before.
  *
  * A chunk that is returned drops its memory. Its addresses are used again if it was the newest one,
  * and then the one before it, or when all chunks have been returned. One thread at a time; an
- * account in front does not change that. Cost: a system call for each doubling of what is
- * committed, from 64 KiB up to steps of 2 MiB, and one for each chunk returned.
+ * account in front does not change that. Cost: a system call for each doubling of the committed
+ * memory, from 64 KiB up to steps of 2 MiB, and one for each chunk returned.
  */
 struct ps_source_reserve {
     struct ps_source source;
@@ -113,12 +113,13 @@ static inline bool ps_source_reserve_owns(const struct ps_source_reserve *source
  * swapped, of any size that the processor has, 2 MiB and 1 GiB on x86-64.
  *
  * A chunk of page_bytes and more is a mapping of whole huge pages of its own. Its pages are
- * reserved when it is taken, so that no later touch can fail for want of them; where the system has
- * too few left, ordinary memory of the same length takes their place, with transparent huge pages
- * advised, and refused_count says so. A shorter chunk comes from the page cache. With PS_HUGE_ONLY
- * each chunk lies in huge pages, short ones too, and is refused with ENOMEM where the system has
- * too few. Set chunks.first_bytes and chunks.max_bytes of the pools to page_bytes or a multiple; a
- * pool of shorter objects as their source (ps_pool_source of pool.h) cuts a page for many pools.
+ * reserved when it is taken, so that no later touch can fail for lack of them. If the system has
+ * too few left, the chunk is ordinary memory of the same length, with transparent huge pages
+ * advised, and refused_count counts it. A shorter chunk comes from the page cache. With
+ * PS_HUGE_ONLY each chunk lies in huge pages, short ones too, and is refused with ENOMEM where the
+ * system has too few. Set chunks.first_bytes and chunks.max_bytes of the pools to page_bytes or a
+ * multiple; a pool of shorter objects as their source (ps_pool_source of pool.h) cuts a page for
+ * many pools.
  *
  * A child of fork shares the pages until one of both writes, which takes a further huge page; where
  * there is none, the system ends the child at its next touch (SIGBUS), and the parent goes on.
@@ -176,7 +177,7 @@ struct ps_source_numa {
 };
 /*
  * nodes: a bit for each node, of 0 to 63. flags: of enum ps_mmap_flags. False, with a source that
- * refuses: EINVAL for a policy that is none, for no nodes or for several where that is not meant,
+ * refuses: EINVAL for an unknown policy, for no nodes or for several where the policy takes one,
  * and for nodes without memory for this process (ps_numa_nodes); ENOSYS where the system has no
  * NUMA, EPERM where a sandbox forbids the call; ENOMEM. A machine of one node has node 0. Three
  * system calls.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * stack.h - memory that dies with the function that needed it: temporary strings, work arrays, the
- * nodes of one request. A frame is opened by push and closed by pop, and pop frees all that was
- * allocated since, in a few instructions, however much it was. Frames nest, as calls do.
+ * stack.h - memory that is freed when the function that needed it returns: temporary strings, work
+ * arrays, the nodes of one request. A frame is opened by push and closed by pop, and pop frees all
+ * blocks since, in a few instructions, whatever their number. Frames nest, as calls do.
  *
  *     struct ps_stack_frame *frame = ps_stack_push(stack);
  *     char *path = ps_stack_printf(stack, "%s/%s", folder, name);
@@ -24,7 +24,7 @@
  * by convention named t_something.
  *
  * Sizes are in bytes, up to PTRDIFF_MAX; a block takes them rounded up to 8. Blocks are aligned to
- * 16, those of the _aligned functions as passed, texts to 8. Size 0 gives a pointer of its own.
+ * 16, those of the _aligned functions as passed, texts to 8. Size 0 gives a unique pointer.
  * Contents are not defined except for zalloc. NULL with ENOMEM: memory is exhausted or the size is
  * too large; the stack is as it was. NULL with EINVAL: the alignment is no power of two. Larger
  * blocks than a chunk get a chunk of their own, of any size.
@@ -140,7 +140,7 @@ PS_API bool ps_stack_enlist(struct ps_stack *stack) PS_NOEXCEPT;
 struct ps_stack_stats {
     const char *name;
     size_t held_bytes;  /* all chunks */
-    size_t used_bytes;  /* up to the newest block, with frame records and what chunk ends waste */
+    size_t used_bytes;  /* up to the newest block, with frame records and unused ends of chunks */
     size_t mean_bytes;  /* estimated mean of the last sizes; 0: none yet */
     size_t chunk_count; /* with the spare ones */
     size_t frame_count; /* open */

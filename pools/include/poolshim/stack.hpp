@@ -36,7 +36,7 @@ using stack_stats = struct ::ps_stack_stats;
 
 namespace detail {
 
-// What stack, t_stack and scope have in common; Self::get() gives the C stack.
+// The common part of stack, t_stack and scope; Self::get() gives the C stack.
 template <class Self> class stack_calls {
   public:
     // nullptr when memory is exhausted.

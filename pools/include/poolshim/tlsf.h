@@ -2,9 +2,9 @@
 /*
  * tlsf.h - blocks of any size in bounded time, on the caller's memory.
  *
- * For programs that must know how long an allocation takes at worst: audio, control loops, memory
- * that a device shares, a heap inside one huge page. Free blocks lie on lists by size; two levels
- * of bits find the first list whose blocks are all large enough; a freed block is merged with its
+ * For programs that need a bound on the time of each allocation: audio, control loops, memory that
+ * a device shares, a heap inside one huge page. Free blocks lie on lists by size; two levels of
+ * bits find the first list whose blocks are all large enough; a freed block is merged with its
  * neighbours at once. No search, no loop over blocks, no system call: whatever the state of the
  * pool, by callgrind on x86-64 with gcc 12 -O2 (tests/pools/test_pools_tlsf.py checks it),
  *
@@ -95,12 +95,12 @@ PS_API void ps_tlsf_reset(struct ps_tlsf *tlsf) PS_NOEXCEPT;
 PS_API bool ps_tlsf_add(struct ps_tlsf *tlsf, void *memory, size_t bytes) PS_NOEXCEPT;
 
 /*
- * Takes back memory that ps_tlsf_add was given. False and EBUSY while a block of it is in use;
- * EINVAL when it was not added; nothing has changed. O(ranges).
+ * Removes memory that ps_tlsf_add has added. False and EBUSY while a block of it is in use; EINVAL
+ * when it was not added; nothing has changed. O(ranges).
  */
 PS_API bool ps_tlsf_remove(struct ps_tlsf *tlsf, void *memory) PS_NOEXCEPT;
 
-/* Gives the source its chunks without a used block back. Returns their bytes. O(ranges). */
+/* Returns chunks without a used block to the source; the result is their bytes. O(ranges). */
 PS_API size_t ps_tlsf_trim(struct ps_tlsf *tlsf) PS_NOEXCEPT;
 
 /*
