@@ -13,9 +13,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from buildable import skip_left_out
 from conftest import ROOT, run_captured
-from test_unit import builds, run_program
+from test_unit import run_in_builds
 
 SOURCES = sorted(
     path
@@ -25,11 +24,8 @@ SOURCES = sorted(
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.name)
-@pytest.mark.parametrize("build", builds(), ids=lambda path: path.name)
-def test_pool_program(build: Path, source: Path, tmp_path: Path) -> None:
-    skip_left_out(build, source)
-    name = f"{source.stem}-{source.suffix[1:]}"
-    run_program(build, build / "tests" / "pools" / name, cwd=tmp_path)
+def test_pool_program(source: Path, tmp_path: Path) -> None:
+    run_in_builds(source, f"pools/{source.stem}-{source.suffix[1:]}", tmp_path)
 
 
 def test_there_are_pool_programs() -> None:

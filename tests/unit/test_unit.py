@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Runs every unit test of every build: release, and debug, asan, tsan where they are built.
+"""Runs every unit test in every build: those that scripts/test --builds names.
 
     scripts/test tests/unit/test_unit.py
 """
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from buildable import skip_left_out
+from buildable import cache_of, reason_left_out
 from conftest import BUILD_DIR, EMULATOR, ROOT, run_captured
 
 UNIT = ROOT / "tests" / "unit"
@@ -24,14 +24,13 @@ NAMES = sorted(
 
 
 def builds() -> list[Path]:
-    """The build under test, then the configured ones of the presets that check more. Who names
-    the build means that one only."""
+    """Those that $POOLSHIM_TEST_BUILDS names, else all that are configured. $POOLSHIM_BUILD_DIR
+    means that one only."""
     if "POOLSHIM_BUILD_DIR" in os.environ:
         return [BUILD_DIR]
-    others = [ROOT / "build" / preset for preset in ("debug", "asan", "tsan")]
-    return [BUILD_DIR] + [
-        path for path in others if path != BUILD_DIR and (path / "build.ninja").exists()
-    ]
+    names = os.environ.get("POOLSHIM_TEST_BUILDS", "release,debug,asan,tsan").split(",")
+    found = [ROOT / "build" / name for name in names]
+    return [path for path in found if (path / "build.ninja").exists()]
 
 
 def run_program(build: Path, program: Path, **options: Any) -> None:
@@ -42,6 +41,27 @@ def run_program(build: Path, program: Path, **options: Any) -> None:
     if result.returncode == 77:
         pytest.skip(result.stdout.strip().splitlines()[-1])
     assert result.returncode == 0, f"exit {result.returncode}\n{result.stdout}{result.stderr}"
+
+
+def run_in_builds(source: Path, program: str, folder: Path | None = None) -> None:
+    """Runs a test program in every build that has it, and names the builds in which it fails. In
+    `folder` each run gets a working directory of its own."""
+    chosen = [one for one in builds() if not reason_left_out(cache_of(one), source)]
+    skipped, failed = [], []
+    for build in chosen:
+        cwd = None if folder is None else folder / build.name
+        if cwd is not None:
+            cwd.mkdir()
+        try:
+            run_program(build, build / "tests" / program, cwd=cwd)
+        except pytest.skip.Exception as reason:
+            skipped.append(f"{build.name}: {reason.msg}")
+        except (AssertionError, subprocess.TimeoutExpired) as failure:
+            failed.append(f"{build.name}: {failure}")
+    if failed:
+        pytest.fail("\n".join(failed), pytrace=False)
+    if len(skipped) == len(chosen):
+        pytest.skip(", ".join(skipped) or "no build has it")
 
 
 @lru_cache(maxsize=1)
@@ -56,10 +76,8 @@ def without_aslr() -> list[str]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("build", builds(), ids=lambda path: path.name)
-def test_unit(build: Path, name: str) -> None:
-    skip_left_out(build, UNIT / f"{name}.c")
-    run_program(build, build / "tests" / "unit" / name)
+def test_unit(name: str) -> None:
+    run_in_builds(UNIT / f"{name}.c", f"unit/{name}")
 
 
 def test_there_are_unit_tests() -> None:
