@@ -20,6 +20,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from progress import Progress
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD_DIR = Path(os.environ.get("POOLSHIM_BUILD_DIR", ROOT / "build" / "release")).resolve()
@@ -42,10 +43,14 @@ RunShim = Callable[..., "subprocess.CompletedProcess[str]"]
 def pytest_configure(config: pytest.Config) -> None:
     """Programs that abort on purpose leave no core files behind."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if "POOLSHIM_TEST_PROGRESS" in os.environ and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Progress())
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """The tests of the packages are left out, not skipped: they are `scripts/test --packages`."""
+    """The tests of the packages are left out, not skipped: they are `scripts/test --packages`. Slow
+    tests come first, so that no processor waits for one at the end."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)  # stable
     if os.environ.get("TEST_PACKAGES") != "1":
         left_out = [item for item in items if item.get_closest_marker("package")]
         items[:] = [item for item in items if item not in left_out]
