@@ -35,6 +35,7 @@ def all_contests() -> list[Contest]:
         return []
 
 
+@pytest.mark.nightly  # the programs of bench/pools are built by scripts/test --all only
 @pytest.mark.parametrize("contest", all_contests(), ids=lambda c: f"{c.group}-{c.case}-{c.pool}")
 def test_contest_does_its_work(contest: Contest) -> None:
     program = BUILD_DIR / "bench" / "pools" / contest.program
@@ -51,12 +52,14 @@ def test_contest_does_its_work(contest: Contest) -> None:
     assert report["peak_rss_kib"] > 0
 
 
+@pytest.mark.nightly
 def test_there_are_contests_of_every_family() -> None:
     pools = {contest.pool for contest in all_contests()}
     families = {"ps_region", "ps_stack", "ps_fifo", "ps_ring", "ps_pool", "ps_slice", "ps_slots"}
     assert families | {"ps_fixed", "ps_bounded", "ps_retire", "ps_shared"} <= pools
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("arguments", [[], ["--case", "small"], ["--case", "x", "--pool", "y"]])
 def test_a_program_says_how_to_call_it(arguments: list[str]) -> None:
     result = run_captured([str(BUILD_DIR / "bench" / "pools" / "requests"), *arguments])

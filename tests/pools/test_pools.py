@@ -46,12 +46,27 @@ def compilers() -> list[tuple[str, str]]:
     return [pair for pair in found if pair[0] != "clang" or len(found) < 3]
 
 
-@pytest.mark.parametrize("pair", compilers(), ids=lambda pair: pair[0])
+def compiler_runs() -> list[object]:
+    """Each compiler with all standards at night; by day the first with the oldest and the newest,
+    the others with the oldest."""
+    found = compilers()
+    by_day = [
+        pytest.param(pair, 2 if pair == found[0] else 1, id=f"{pair[0]}-ends") for pair in found
+    ]
+    return by_day + [
+        pytest.param(pair, 0, marks=pytest.mark.nightly, id=f"{pair[0]}-all") for pair in found
+    ]
+
+
+@pytest.mark.parametrize(("pair", "ends"), compiler_runs())
 @pytest.mark.parametrize("header", HEADERS, ids=lambda path: path.name)
-def test_header_compiles_alone(header: Path, pair: tuple[str, str], tmp_path: Path) -> None:
+def test_header_compiles_alone(
+    header: Path, pair: tuple[str, str], ends: int, tmp_path: Path
+) -> None:
     is_c = header.suffix == ".h"
     runs = [(pair[0], "c", standard) for standard in C_STANDARDS if is_c]
     runs += [(pair[1], "c++", s) for s in (CXX_STANDARDS if is_c else CXX_STANDARDS[2:])]
+    runs = runs if ends == 0 else [runs[0], runs[-1]][:ends]
     source = tmp_path / "includer"
     source.write_text(f"#include <poolshim/{header.name}>\n" * 2 + "extern int used;\n")
     for compiler, language, standard in runs:

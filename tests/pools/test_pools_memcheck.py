@@ -22,10 +22,6 @@ from test_pools import SOURCES
 MODES = {"default": "", "malloc": "malloc"}
 FOUND = 99  # the exit status of valgrind when memcheck has found something
 
-# Five seconds and more; the others take two on average.
-SLOW = {"arena_damage_test", "arena_power_test", "pages_system_test", "pool_memory_test"}
-SLOW |= {"bounded_test", "pool_random_test", "region_test", "retire_hpp_test", "retire_test"}
-SLOW |= {"retire_threads_test", "slice_test", "shared_kill_test", "shared_open_test", "shared_test"}
 # These wait for the disk at every step of a commit, and kill children there: hours under memcheck.
 # What they call is called by the arena's other tests.
 LEFT_OUT = {"arena_kill_test", "arena_test"}
@@ -35,12 +31,7 @@ LEFT_OUT |= {"source_reserve_test"}  # sets a limit, which valgrind does not app
 def cases() -> list[object]:
     """Arenas and shared heaps do not know PS_DEBUG."""
     return [
-        pytest.param(
-            source,
-            mode,
-            marks=[pytest.mark.slow] if source.stem in SLOW else [],
-            id=f"{source.name}-{mode}",
-        )
+        pytest.param(source, mode, id=f"{source.name}-{mode}")
         for source in SOURCES
         for mode in MODES
         if source.stem not in LEFT_OUT
@@ -48,6 +39,7 @@ def cases() -> list[object]:
     ]
 
 
+@pytest.mark.nightly  # AddressSanitizer has the same programs by day
 @pytest.mark.parametrize(("source", "mode"), cases())
 def test_memcheck_finds_nothing(build_dir: Path, source: Path, mode: str, tmp_path: Path) -> None:
     require_valgrind()
