@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Measures malloc implementations side by side and prints the tables.
 
-    .venv/bin/python bench/run.py                     # the main job: full size, under five minutes
+    .venv/bin/python bench/run.py                     # the main job: full size, under four minutes
     .venv/bin/python bench/run.py --quick             # the same in seconds, for a first look
     .venv/bin/python bench/run.py --only uncontended --allocators glibc,poolshim --json result.json
 
@@ -72,7 +72,7 @@ def make_cases(only: list[str], count: int, rounds: int, page_count: int) -> lis
 @click.option(
     "--budget",
     type=click.FloatRange(min=0),
-    default=200,
+    default=120,
     show_default=True,
     help="Seconds after which rows get no more processes.",
 )

@@ -67,7 +67,7 @@ def choose(
 
 
 def run_with_bar(session: Session, runner: Runner, console: Console) -> None:
-    """Runs the session; a live bar on a terminal, one line per process elsewhere."""
+    """Runs the session; one line per process, on a terminal with a live bar below."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(),
                MofNCompleteColumn(), TimeElapsedColumn())  # fmt: skip
     with Bar(*columns, console=console, transient=True) as bar:
@@ -86,11 +86,8 @@ def run_with_bar(session: Session, runner: Runner, console: Console) -> None:
             case: Case, allocator: lookup.Allocator, outcome: str, is_failure: bool
         ) -> None:
             bar.advance(task)
-            if is_failure or not console.is_terminal:
-                failed = "FAILED: " if is_failure else ""
-                console.print(
-                    f"{case.name:<18} {allocator.name:<10} {failed}{outcome}", markup=False
-                )
+            failed = "FAILED: " if is_failure else ""
+            console.print(f"{case.name:<18} {allocator.name:<10} {failed}{outcome}", markup=False)
 
         session.run(runner, Progress(begin_pass, begin_step, end_step))
 
