@@ -33,6 +33,7 @@ SERVERS = {server.name: server for server in read_servers().servers}
 SCALE, REST_MS, TIMEOUT_S = 0.5, 2000.0, 120.0
 # What stays after the load, at most, as a share of what stays on glibc.
 LESS = {"ruby": 0.75, "python": 0.75, "python-malloc": 0.7, "node": 0.75, "java": 0.75}
+BY_DAY = ("python",)  # with redis; the others take a minute
 # As large as on glibc, within this.
 SAME = {"mariadb": 1.15, "postgresql": 1.4}
 TABLE = re.compile(r"<!-- begin: memory of ([\w-]+) -->\n\n(.*?)\n\n", re.DOTALL)
@@ -53,12 +54,15 @@ def measure(runner: ServerRunner, name: str, library: Path | None) -> ServerRun:
     return run
 
 
-@pytest.mark.parametrize("name", LESS)
+@pytest.mark.parametrize("name", [
+    pytest.param(name, marks=[] if name in BY_DAY else [pytest.mark.nightly]) for name in LESS
+])  # fmt: skip
 def test_less_stays_after_the_load(name: str, runner: ServerRunner, shim: Path) -> None:
     without, within = measure(runner, name, None), measure(runner, name, shim)
     assert within.rest <= LESS[name] * without.rest, (without, within)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", SAME)
 def test_a_program_that_gains_little_is_no_larger(
     name: str, runner: ServerRunner, shim: Path

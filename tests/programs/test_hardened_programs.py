@@ -37,7 +37,14 @@ def levels() -> list[int]:
     return list(range(int(row[1]), int(row[2]) + 1)) if row else [0]
 
 
-@pytest.mark.parametrize("level", levels())
+# By day the highest level, which has every check; level 0 is every other test.
+LEVELS = [
+    pytest.param(level, marks=[pytest.mark.nightly] if level != levels()[-1] else [])
+    for level in levels()
+]
+
+
+@pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_program(run_shim: RunShim, tmp_path: Path, name: str, level: int) -> None:
     need(name)

@@ -74,7 +74,7 @@ def test_gcc_builds_a_program_that_runs(program: RealProgram) -> None:
     assert "sum: " in output
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("compiler", ["g++", "clang++-16"])
 def test_cxx_compiler_on_heavy_templates(program: RealProgram, compiler: str) -> None:
     need("bash", compiler)

@@ -114,7 +114,7 @@ def test_blocks_of_many_threads_add_up(
         return Counter(rounded(int(line)) for line in result.stdout.split())
 
     # Eight at a time: threads have to wait anywhere, also while they take a snapshot or end.
-    paths = [tmp_path / f"{i}.json" for i in range(24)]
+    paths = [tmp_path / f"{i}.json" for i in range(8)]
     with ThreadPoolExecutor(8) as executor:
         wanted = list(executor.map(run, paths))
     for path, blocks in zip(paths, wanted, strict=True):
