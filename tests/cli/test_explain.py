@@ -104,7 +104,9 @@ def skip_without_huge_pages(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(
+    "seed", [SEEDS[0], *(pytest.param(seed, marks=pytest.mark.nightly) for seed in SEEDS[1:])]
+)
 @pytest.mark.parametrize("name", SOURCES)
 def test_the_cause_is_named(build_dir: Path, name: str, seed: str) -> None:
     skip_without_huge_pages(name)
