@@ -94,6 +94,7 @@ def test_model(name: str) -> None:
     assert scenarios and all(executions > 1 for executions, _ in scenarios.values())
 
 
+@pytest.mark.nightly  # of the models themselves: 46 s of compiling
 @pytest.mark.parametrize(
     ("name", "fault"), FAULTS, ids=[f"{name}/{fault.name}" for name, fault in FAULTS]
 )

@@ -32,7 +32,7 @@ def build(preset: str, tools: tuple[str, ...], folder: Path, *targets: str) -> N
     assert built.returncode == 0, built.stdout[-6000:]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_checker_finds_nothing_on_aarch64(tmp_path: Path) -> None:
     build("aarch64", TOOLS, tmp_path, "poolshim", "stress-checker", "unit-bits_test")
     emulator = ["qemu-aarch64", "-L", "/usr/aarch64-linux-gnu"]
@@ -48,7 +48,7 @@ def test_checker_finds_nothing_on_aarch64(tmp_path: Path) -> None:
     assert "cannot be preloaded" not in result.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_shim_serves_programs_of_musl(tmp_path: Path) -> None:
     """By the loader of musl: the checker, under `run`, which tells the two C libraries apart, and
     under `doctor`."""
