@@ -1,4 +1,5 @@
 // expect: exit 0
+// marks: slow
 /* SPDX-License-Identifier: MIT */
 /*
  * Random replacement of mixed sizes at a constant number of live bytes: what is resident settles

@@ -1,6 +1,6 @@
 // expect: exit 0
 // env: POOLSHIM_PURGE_DELAY_MS=1
-// marks: fork
+// marks: fork slow
 // timeout: 120
 // libc: glibc
 /* SPDX-License-Identifier: MIT */

@@ -1,5 +1,5 @@
 // expect: exit 0
-// marks: fork
+// marks: fork slow
 // timeout: 120
 /* SPDX-License-Identifier: MIT */
 /*

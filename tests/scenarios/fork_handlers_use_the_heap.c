@@ -1,5 +1,5 @@
 // expect: exit 0
-// marks: fork
+// marks: fork slow
 // libc: glibc
 /* SPDX-License-Identifier: MIT */
 /*

@@ -1,4 +1,5 @@
 // expect: exit 0
+// marks: slow
 // timeout: 120
 /* SPDX-License-Identifier: MIT */
 /*

@@ -1,5 +1,5 @@
 // expect: exit 0
-// marks: fork
+// marks: fork slow
 // timeout: 90
 /* SPDX-License-Identifier: MIT */
 /* Handlers fork by _Fork, which runs no fork handlers and is what POSIX allows there. */

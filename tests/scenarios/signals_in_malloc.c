@@ -1,4 +1,5 @@
 // expect: exit 0
+// marks: slow
 // timeout: 90
 /* SPDX-License-Identifier: MIT */
 /*

@@ -115,7 +115,7 @@ def test_exhausted_memory_finds_nothing(
     assert_clean(result, operations)  # some 10 to 90,000 requests were refused
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.preload
 @pytest.mark.parametrize("seed", range(len(FULL_RUNS)))
 def test_full_run_finds_nothing(build_dir: Path, run_shim: RunShim, seed: int) -> None:
@@ -124,7 +124,7 @@ def test_full_run_finds_nothing(build_dir: Path, run_shim: RunShim, seed: int) -
     assert_clean(run_shim(command, timeout=600), operations)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.preload
 @pytest.mark.parametrize("settings", SETTINGS, ids=setting_name)
 def test_full_run_of_settings_finds_nothing(
@@ -150,6 +150,7 @@ def test_settings_find_nothing(
     assert_clean(run_shim(command, env=settings, timeout=120), operations)
 
 
+@pytest.mark.nightly  # scripts/test --all has the build
 @pytest.mark.parametrize("settings", [{}, *SETTINGS], ids=setting_name)
 def test_settings_find_nothing_in_a_checked_build(
     build_dir: Path, settings: dict[str, str]
