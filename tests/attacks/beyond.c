@@ -167,10 +167,10 @@ static const struct attack neighbours[] = {
 };
 
 const struct family beyond_families[] = {
-    FAMILY("far-write", "a write far behind or in front of a block", far_writes),
-    FAMILY("far-read", "a read far behind or in front of a block", far_reads),
+    FAMILY("far-write", "a write far after or in front of a block", far_writes),
+    FAMILY("far-read", "a read far after or in front of a block", far_reads),
     FAMILY("no-size", "a block of no size is read or written", empty),
-    FAMILY("neighbour", "a write over the end of a block of which only the neighbour is freed",
+    FAMILY("neighbour", "a write over the end of a block whose neighbour alone is freed",
            neighbours),
     {0},
 };

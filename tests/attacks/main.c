@@ -24,7 +24,7 @@ static const char *const goals[] = {
     [GOAL_VICTIM_CHANGED] = "live data of another owner changed",
     [GOAL_SECRET_READ] = "a secret read",
     [GOAL_WRONG_ROOM] = "told of room that is not there",
-    [GOAL_UNNOTICED] = "the mistake stays unnoticed",
+    [GOAL_UNNOTICED] = "the mistake remains unnoticed",
 };
 
 static void name_of(char *name, size_t capacity, const struct family *family,

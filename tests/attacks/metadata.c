@@ -156,7 +156,7 @@ static const struct attack sizes[] = {
 };
 
 const struct family metadata_families[] = {
-    FAMILY("metadata", "the words that an allocator may keep beside blocks are overwritten",
+    FAMILY("metadata", "the words that an allocator may store beside blocks are overwritten",
            metadata),
     FAMILY("usable-size", "malloc_usable_size of a pointer that is no live block", sizes),
     {0},

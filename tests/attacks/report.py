@@ -91,7 +91,7 @@ def markdown(attacks: list[Attack], field_of: list[Contestant], results: Results
         f"### Families\n\n{attack_table(attacks)}\n\n"
         "### Results by allocator\n\n"
         "`9 + 2`: nine detected, two contained, the rest missed; *stopped* is the sum of both. The "
-        "number behind *poolshim* is the level, `POOLSHIM_HARDEN`.\n\n"
+        "number after *poolshim* is the level, `POOLSHIM_HARDEN`.\n\n"
         f"{result_table(attacks, results)}\n\n{versions}.\n"
     )
 

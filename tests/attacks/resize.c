@@ -159,6 +159,6 @@ static const struct attack odd[] = {
 
 const struct family resize_families[] = {
     FAMILY("realloc", "realloc of a pointer that is no live block", resizes),
-    FAMILY("realloc-odd", "realloc of what was freed a while ago, or of an odd place", odd),
+    FAMILY("realloc-odd", "realloc of a block freed a while ago, or of an odd place", odd),
     {0},
 };

@@ -154,7 +154,7 @@ static const struct attack fresh[] = {
 };
 
 const struct family secret_families[] = {
-    FAMILY("stale-read", "a stale pointer reads what was left or what the next owner keeps", reads),
-    FAMILY("uninitialised-read", "fresh memory holds what its last owner left", fresh),
+    FAMILY("stale-read", "a stale pointer reads old data or those of the next owner", reads),
+    FAMILY("uninitialised-read", "fresh memory contains data of its last owner", fresh),
     {0},
 };
