@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Bursts with long-lived survivors: a request, a frame, a compiler pass allocates a great deal,
- * frees nearly all of it at its end, and leaves a few blocks behind that live long. The survivors
+ * frees nearly all of it at its end, and leaves a few blocks that live long. The survivors
  * pin the pages of the dead; what an allocator makes of the holes decides the RSS.
  *
  * Timed: `bursts` bursts per round, each allocating `blocks` marked blocks, freeing all but a

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Large blocks: images, tensors, columns of a table, the buffer that doubles. A few slots hold
+ * Large blocks: images, tensors, columns of a table, the buffer that doubles. A few slots have
  * blocks of 100 KB to 20 MB; a random one is replaced, or grows by half with realloc.
  *
  * Timed: the replacements and growths. A new block is touched once per page, and so is what realloc
@@ -46,7 +46,7 @@ static void slot_empty(struct slot *slot) {
     free(slot->block);
 }
 
-/* What was there must have come along; only the added part is new to the touch. */
+/* The old contents must have moved along; only the added part is touched for the first time. */
 static void slot_grow(struct slot *slot) {
     uint64_t bytes = slot->bytes + slot->bytes / 2;
     char *block = realloc(slot->block, bytes);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Idle threads: a pool of threads that each did a little work once and now wait. What one more of
- * them costs in memory is the price of a thread cache.
+ * Idle threads: a pool of threads that each did a little work once and now sleep. The memory of one
+ * more of them is the price of a thread cache.
  *
  * Measured, not timed: the private dirty memory of the process with `threads` threads that have
- * each allocated one block of three sizes, freed the first two and kept the third, less the same
- * with one such thread, per thread: dirty_kib_per_thread. Their stacks of 64 KiB, of which a thread
- * touches 8 to 12, are in it, the same for all. The time of a round is that of starting them.
+ * each allocated one block of three sizes, freed the first two and not the third, less the same
+ * with one such thread, per thread: dirty_kib_per_thread. It includes the 8 to 12 KiB that a thread
+ * touches of its stack of 64 KiB, the same for all. The time of a round is that of starting them.
  */
 #include "lib/workload.h"
 
@@ -43,7 +43,7 @@ static void *work_and_wait(void *argument) {
     return argument;
 }
 
-/* Private dirty KiB of the process while `count` such threads wait; all have ended after it. */
+/* Private dirty KiB of the process while `count` such threads sleep; all have ended after it. */
 static uint64_t dirty_kib_with(uint64_t count) {
     static pthread_t started[THREAD_LIMIT + 1];
     pthread_attr_t attributes;
@@ -69,7 +69,7 @@ static uint64_t dirty_kib_with(uint64_t count) {
 }
 
 int main(int argc, char **argv) {
-    bench_parse("idle_threads", "Starts threads that touch three sizes and wait.", options, argc,
+    bench_parse("idle_threads", "Starts threads that touch three sizes and sleep.", options, argc,
                 argv);
     uint64_t with_one_kib = dirty_kib_with(1);
     uint64_t with_all_kib = dirty_kib_with(threads + 1);

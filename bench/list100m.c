@@ -10,7 +10,7 @@
  *
  * One list is `count` + 1 nodes: a head and then `count` times "link in a new node", in the order
  * in which they shall be freed: forward (append), reverse (prepend), or shuffled: append to a
- * random one of PILE_COUNT lists, which lie one behind the other at the end. A shuffled walk
+ * random one of PILE_COUNT lists, which are joined to one at the end. A shuffled walk
  * hardly ever frees two neighbours in a row. The total runs from the first allocation to the last
  * free (the last join, when contended).
  *

@@ -6,10 +6,10 @@
  * process per alignment, for the second would find the first one's heap.
  *
  * The figure of merit: aligned to a page should cost no more than aligned to 16. The first round
- * pays for fresh pages, the later ones show what the allocator keeps.
+ * pays for fresh pages, the later ones show what the allocator retains.
  *
  * The program checks itself, untimed, between allocating and freeing: every block is aligned as
- * requested and still holds the mark that was written into it. A failure ends it with status 1.
+ * requested and still contains the mark that was written into it. A failure ends it with status 1.
  */
 #include "lib/floor.h"
 #include "lib/workload.h"

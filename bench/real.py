@@ -4,7 +4,7 @@
 
     scripts/bench --real                     # all of bench/real.toml: a quarter of an hour
     scripts/bench --real --only jq,gs        # these anew, the others as they were
-    scripts/bench --real --table-only        # the tables from what was measured before
+    scripts/bench --real --table-only        # the tables from earlier measurements
 
 For each program `poolshim tune` records it and writes the size classes that suit it, and `poolshim
 compare` runs it under every allocator and with those classes. bench/results/real/ gets <name>.json,

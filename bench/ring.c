@@ -26,7 +26,7 @@ static uint64_t rounds = 5;
 static const struct bench_option options[] = {
     {"pairs", &pairs, 1, PAIR_LIMIT, "producers, each with its consumer"},
     {"size", &block_bytes, 8, 1 << 20, "bytes per block"},
-    {"slots", &ring_slots, 1, RING_LIMIT, "blocks that a ring holds"},
+    {"slots", &ring_slots, 1, RING_LIMIT, "blocks that fit into a ring"},
     {"batch", &batch, 1, RING_LIMIT, "blocks published at a time, at most a ring full"},
     {"blocks", &blocks, 1, 10000000000, "blocks per producer and round"},
     {"rounds", &rounds, 1, BENCH_ROUND_LIMIT, "timed rounds"},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A server: threads hold tables of blocks and replace random ones; after a while a thread passes
+ * A server: threads own tables of blocks and replace random ones; after a while a thread passes
  * its whole table to a new thread and ends. The new one frees blocks that another, dead thread
  * made. The pattern of the larson benchmark: connections that outlive the threads that serve them.
  *

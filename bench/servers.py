@@ -7,9 +7,9 @@
     scripts/bench --servers --only ruby,kept --allocators glibc,poolshim,jemalloc
     scripts/bench --servers --publish                  # into bench/results/servers and the README
 
-Mean of the resident memory while the load lasts, peak, what is left three seconds after its end,
-CPU time: medians of rounds in which the allocators take turns. `kept` stands for the small
-workloads about what stays. Tables on standard output, figures, curves and pictures into
+Mean of the resident memory while the load lasts, peak, the rest three seconds after its end,
+CPU time: medians of rounds in which the allocators take turns. `kept` names the small
+workloads about retained memory. Tables on standard output, figures, curves and pictures into
 build/servers. A program that is missing is skipped with one line; exit status 1 if one failed.
 """
 # /// script
@@ -67,7 +67,7 @@ def turn(allocators: list[Allocator], number: int) -> list[Allocator]:
 
 
 class Busy:
-    """How many cores others keep busy from now on."""
+    """The number of cores that others use from now on."""
 
     def __init__(self) -> None:
         self.start_s, self.start_cpu_s = time.monotonic(), foreign_cpu_s()
@@ -80,7 +80,7 @@ class Busy:
 def about(
     allocators: list[Allocator], rounds: int, version: str, busy: Busy
 ) -> dict[str, Any]:
-    """What stands beside the runs in every file."""
+    """The entries beside the runs in every file."""
     entries = [{"name": a.name, "version": a.version, "note": a.note} for a in allocators]
     return {"machine": one_line(describe()), "version": version, "rounds": rounds,
             "busy_cores": busy.cores(), "allocators": entries}  # fmt: skip

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Silence: a peak of memory is freed, and then the program makes no call of malloc or free at all,
- * as a server does at night or one that waits for its next job.
+ * as an idle server does, at night or before its next job.
  *
  * `threads` threads allocate `mib` together, in blocks of 16 bytes to `max`, each doubling as
- * likely as the next, free them and sleep for `ms`. With `keep-one-of` they keep one block in so
+ * likely as the next, free them and sleep for `ms`. With `keep-one-of` they retain one block in so
  * many, at random, as a cache or a table of sessions does. Measured, not timed: rss_mib after the
- * sleep, needed_mib, the blocks that are kept, and kept_percent, the first in percent of the peak.
+ * sleep, needed_mib, the retained blocks, and kept_percent, the first in percent of the peak.
  */
 #include "lib/workload.h"
 
@@ -24,7 +24,7 @@ static const struct bench_option options[] = {
     {"threads", &threads, 1, THREAD_LIMIT, "threads, the main one among them"},
     {"mib", &mib, 1, 65536, "allocated by all together"},
     {"max", &max, MIN_BYTES, 1 << 20, "largest block, bytes"},
-    {"keep-one-of", &keep_one_of, 0, 1000000, "blocks of which one is kept; 0: none is"},
+    {"keep-one-of", &keep_one_of, 0, 1000000, "one block in so many is retained; 0: none"},
     {"ms", &ms, 1, 60000, "of silence"},
     {0},
 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sleepers: a pool of threads that have each worked hard once, freed everything and now wait, while
- * the main thread continues to work for `seconds`. What is resident then, `rss_mib`, is what the
- * allocator keeps for threads that do nothing; `worked_mib` is what was resident before, when all
+ * Sleepers: a pool of threads that have each worked hard once, freed everything and now sleep,
+ * while the main thread continues to work for `seconds`. The resident memory then, `rss_mib`, is
+ * what the allocator retains for idle threads; `worked_mib` is the resident memory before, when all
  * had freed. Timed is the work of the sleepers.
  */
 #include "lib/workload.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sparse blocks: buffers that are allocated for the worst case and hold a short line each.
+ * Sparse blocks: buffers that are allocated for the worst case and contain a short line each.
  *
- * `blocks` blocks of 8 to 64 KiB, uniformly drawn, of which the first `touched` bytes are written.
+ * `blocks` blocks of 8 to 64 KiB, uniformly drawn; the first `touched` bytes of each are written.
  * Measured, not timed: the RSS with all of them live, rss_mib. One page per block is what they
  * need.
  */
@@ -21,7 +21,7 @@ static const struct bench_option options[] = {
 
 int main(int argc, char **argv) {
     static uint32_t sizes[BENCH_SIZE_COUNT];
-    bench_parse("sparse", "Large blocks of which little is touched.", options, argc, argv);
+    bench_parse("sparse", "Large blocks that are hardly touched.", options, argc, argv);
     bench_fill_sizes(sizes, MIN_BYTES, MAX_BYTES, false);
     unsigned char **table = bench_table(blocks * sizeof(*table));
     uint64_t before_kib = bench_rss_kib();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Start-up: what an allocator adds to a process that hardly allocates. Shells and build systems
- * start thousands of those.
+ * start thousands of them.
  *
  * Timed, wall clock: `processes` times a new process from start to end, one after the other: the
  * program `trivial` beside this one. It inherits LD_PRELOAD, and so has the allocator under test.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Thread storms: many short threads, each of which allocates a little, frees half of it and leaves
+ * Thread storms: many short threads. Each allocates a little, frees half of it and leaves
  * the other half to the collecting thread. Thread-per-request servers, parallel build steps, test
  * runners. What an allocator spends on a thread's first and last allocation shows here, and so does
  * the memory that it strands when threads end.
@@ -25,7 +25,7 @@ static uint64_t rounds = 5;
 
 static const struct bench_option options[] = {
     {"threads", &threads, 1, THREAD_LIMIT, "threads alive at a time"},
-    {"blocks", &blocks, 1, BLOCK_LIMIT, "blocks per thread; every second one is left behind"},
+    {"blocks", &blocks, 1, BLOCK_LIMIT, "blocks per thread; every second one is left over"},
     {"min", &min_bytes, 16, 1 << 20, "smallest block, bytes"},
     {"max", &max_bytes, 16, 1 << 20, "largest block, bytes"},
     {"waves", &waves, 1, 1000000, "waves per round"},
@@ -80,7 +80,8 @@ static void run_wave(uint64_t number) {
 }
 
 int main(int argc, char **argv) {
-    bench_parse("storm", "Waves of short threads that leave blocks behind.", options, argc, argv);
+    bench_parse("storm", "Waves of short threads that do not free all blocks.", options, argc,
+                argv);
     if (max_bytes < min_bytes) {
         fprintf(stderr, "--max: less than --min\n");
         return BENCH_EXIT_USAGE;

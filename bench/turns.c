@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Turns: threads that each have a peak, one after the other. A thread allocates `mib` of small
- * blocks, frees all but one in `keep_one_of`, and waits while the next one has its turn. What is
- * needed at most is one peak and the blocks that were kept; an allocator whose threads keep what
- * they have freed needs a peak per thread.
+ * blocks, frees all but one in `keep_one_of`, and sleeps while the next one has its turn. One
+ * peak and the retained blocks are needed at most; an allocator whose threads retain free memory
+ * needs a peak per thread.
  *
  * Measured: the resident memory when the last turn has ended, `rss_mib`, and what the blocks alone
- * need at that moment, `needed_mib`: those that are kept, and the last peak. Timed are all turns.
+ * need at that moment, `needed_mib`: the retained ones, and the last peak. Timed are all turns.
  */
 #include "lib/workload.h"
 
@@ -25,12 +25,12 @@ static const struct bench_option options[] = {
     {"mib", &mib, 1, 65536, "MiB that each of them allocates"},
     {"min", &min, 8, 65536, "smallest block, bytes"},
     {"max", &max, 8, 65536, "largest block, bytes"},
-    {"keep-one-of", &keep_one_of, 1, 1000000, "blocks of which one is kept"},
+    {"keep-one-of", &keep_one_of, 1, 1000000, "one block in so many is retained"},
     {0},
 };
 
 static uint32_t sizes[BENCH_SIZE_COUNT];
-static void **blocks; /* of the turn; of the blocks that are kept nothing is looked at again */
+static void **blocks; /* of the turn; retained blocks are not read again */
 static uint64_t kept_bytes;
 static pthread_barrier_t is_over;
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The file's text, with a zero behind it; ends the program without. */
+/* The file's text, with a zero after it; ends the program without. */
 static inline char *document_text(const char *path) {
     FILE *file = fopen(path, "rb");
     if (file == NULL || fseek(file, 0, SEEK_END) != 0) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Small programs in two versions, for scripts/dev/advice: with -DIS_POOL=0 each gets its blocks
- * from malloc, with 1 from the pool that `poolshim advise` names. What a pool saves of each is
- * measured and compared with what is predicted. First argument: which program; second: how often.
+ * from malloc, with 1 from the pool that `poolshim advise` names. The measured saving of each
+ * pool is compared with the prediction. First argument: which program; second: how often.
  */
 #include <poolshim/fifo.h>
 #include <poolshim/pool.h>
@@ -87,7 +87,7 @@ static uint64_t documents(uint32_t rounds) {
     return 0;
 }
 
-/* So few nodes of one size that they stay in the nearest cache, read once. */
+/* So few nodes of one size that they fit into the nearest cache, read once. */
 static uint64_t lists(uint32_t rounds) {
     uint64_t sum = 0;
     for (uint32_t round = 0; round < 2000 * rounds; round++) {

@@ -3,7 +3,7 @@
 
 Fastest are those whose CPU time cannot be told from the least, leanest those whose memory cannot;
 the base takes part. Told apart is what paired.ratio_of's interval says, and half a percent; the
-intervals of a program's row hold together, and none is narrower than that of the base against
+intervals of a program's row are jointly valid, and none is narrower than that of the base against
 itself. CPU time, not the clock's: on a machine that others use too it is the program's own.
 """
 
@@ -40,7 +40,7 @@ class Answer:
 
     @property
     def advice(self) -> str:
-        """What to take: what is among the best in both, or one for each."""
+        """The allocator to take: one among the best in both, or one for each."""
         both = [name for name in self.fastest if name in self.leanest]
         base = self.summary.base
         if base in both:

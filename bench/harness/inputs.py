@@ -3,7 +3,7 @@
 
     PYTHONPATH=bench python3 -m harness.inputs FOLDER [SCALE]
 
-Each is written by a generator below; scale 1 keeps a program busy for about a second.
+Each is written by a generator below; scale 1 is about a second of work for a program.
 """
 
 from __future__ import annotations

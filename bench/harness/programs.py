@@ -54,7 +54,7 @@ class ProgramCase(Case):
 
 
 def read_programs(path: Path) -> tuple[Group, list[Missing]]:
-    """The group of those that are installed, and the others."""
+    """The group of the installed programs, and the others."""
     try:
         entries: list[dict[str, Any]] = tomllib.loads(path.read_text()).get("program", [])
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:

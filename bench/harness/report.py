@@ -30,7 +30,7 @@ Rows = dict[tuple[str, str], Summary]
 
 @dataclass
 class Section:
-    """One table before it is drawn. A failure row holds its reason in place of the figures."""
+    """One table before it is drawn. A failure row has its reason in place of the figures."""
 
     title: str
     headers: list[str]
@@ -50,7 +50,7 @@ def ratio(value: float | None) -> str:
 
 
 def interval(value: tuple[float, float] | None) -> str:
-    """The bootstrap interval of a ratio; ≈ where it holds 1: no difference."""
+    """The bootstrap interval of a ratio; ≈ where it contains 1: no difference."""
     if value is None:
         return NOTHING
     return f"{value[0]:.2f}–{value[1]:.2f}" + ("" if is_difference(value) else " ≈")
@@ -131,7 +131,7 @@ def sections(session: Session, rows: Rows) -> list[Section]:
 
 
 def notes(session: Session, missing: list[Missing], machine: dict[str, object]) -> list[str]:
-    """What belongs below the tables: how to read them, what is missing, on which machine."""
+    """The lines below the tables: how to read them, missing allocators, the machine."""
     lines = [
         f"Times: best round of all runs (processes). time/{FLOOR}, time/{BASELINE}: alloc + free "
         "against the floor's and glibc's; less is faster. 95 %: bootstrap interval of time/glibc "
@@ -144,7 +144,7 @@ def notes(session: Session, missing: list[Missing], machine: dict[str, object]) 
 def surroundings(
     session: Session, missing: list[Missing], machine: dict[str, object]
 ) -> list[str]:
-    """What was measured and what not, which versions, which machine, and what disturbed it."""
+    """Measured and missing allocators, their versions, the machine, and other work on it."""
     lines = [f"{a.name}: {a.note}." for a in session.allocators if a.note]
     lines += [f"Not measured: {gone.name}, {gone.reason}." for gone in missing]
     if machine["tuning"]:

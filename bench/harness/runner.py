@@ -28,7 +28,7 @@ FIRST_WARM_FACTOR = 1.15
 
 @dataclass(frozen=True)
 class Case:
-    """One benchmark program and its arguments; its report must repeat what is `expected`."""
+    """One benchmark program and its arguments; its report must repeat the `expected` values."""
 
     name: str
     program: str

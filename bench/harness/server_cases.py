@@ -50,7 +50,7 @@ class Server:
 
     @property
     def is_kept(self) -> bool:
-        """About what stays after the load."""
+        """About memory that is retained after the load."""
         return self.group == "kept"
 
     def lacks(self) -> str | None:
@@ -61,7 +61,7 @@ class Server:
 
 @dataclass(frozen=True)
 class KeptGoal:
-    """A case of the suite's group "kept", and what is aimed at."""
+    """A case of the suite's group "kept", and its goal."""
 
     case: str
     title: str
@@ -98,7 +98,7 @@ def as_words(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_servers(path: Path = DEFAULT_SERVERS) -> Table:
-    """BadRequest where a row lacks something or has what is not read."""
+    """BadRequest where a row lacks a key or has an unknown one."""
     try:
         content: dict[str, Any] = tomllib.loads(path.read_text())
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What of a server's memory over time is compared: its mean under load, peak, and what stays.
+"""Figures of a server's memory over time: its mean under load, peak, and the retained part.
 
 A course is a list of (ms since the start, KiB), as the launcher samples it.
 """
@@ -63,7 +63,7 @@ def at_rest(course: Course, ended_ms: float, rest_ms: float = REST_MS) -> float:
 
 
 def thin(course: Course, points: int = CURVE_POINTS) -> Course:
-    """At most so many points; of those that fall together the highest, so that no peak is lost."""
+    """At most so many points; the highest of points that fall together, so that no peak is lost."""
     if len(course) <= points:
         return list(course)
     step = (course[-1][0] - course[0][0]) / points

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The tables of bench/servers.py in Markdown, from what is stored: the means, every program."""
+"""The tables of bench/servers.py in Markdown, from stored runs: the means, every program."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ KEPT = "kept"
 
 @dataclass(frozen=True)
 class Stored:
-    """The file of one program, or of all cases of what is kept."""
+    """The file of one program, or of all cases of the group "kept"."""
 
     content: dict[str, Any]
 
@@ -42,7 +42,7 @@ class Stored:
 
 
 def read_stored(folder: Path, names: Iterable[str]) -> dict[str, Stored]:
-    """Of those that have been measured."""
+    """The measured ones."""
     paths = {name: folder / f"{name}.json" for name in names}
     return {name: Stored(json.loads(path.read_text())) for name, path in paths.items()
             if path.exists()}  # fmt: skip
@@ -138,7 +138,7 @@ def kept_row(
 
 
 def kept_table(table: Table, stored: dict[str, Stored]) -> str:
-    """The named rows: workloads of the suite, and programs that are about what stays."""
+    """The named rows: workloads of the suite, and programs of the group "kept"."""
     own = [server for server in table.servers if server.is_kept and server.name in stored]
     names = order([stored[name] for name in (KEPT, *(s.name for s in own)) if name in stored])
     rows = []
@@ -153,7 +153,7 @@ def kept_table(table: Table, stored: dict[str, Stored]) -> str:
                          for metric in ("rest", "peak"))  # fmt: skip
         goal = KeptGoal(server.name, server.title, peak=server.goal)
         rows.append(kept_row(goal, names, values, peaks))
-    return markdown(["MiB that stay", *names, "goal", "reached"], rows)
+    return markdown(["MiB retained", *names, "goal", "reached"], rows)
 
 
 def versions_line(stored: dict[str, Stored]) -> str:
@@ -182,7 +182,7 @@ def summary_text(table: Table, stored: dict[str, Stored]) -> str:
     if first is not None:
         busy = max(one.content["busy_cores"] for one in stored.values())
         parts.append(
-            f"{first.content['machine']}; others kept up to {busy:.1f} cores busy. "
+            f"{first.content['machine']}; others used up to {busy:.1f} cores. "
             f"{versions_line(stored)}"
         )
     return "\n".join(parts)

@@ -3,8 +3,8 @@
 
 A pass is one process per case and allocator, the allocators taking turns, so that a slow moment of
 the machine hits all of them. The first pass is always made whole. For each further pass the cost is
-known from the ones before; if it does not fit into what is left of the budget, the most expensive
-processes are left out first, and the tables say how many processes stand behind each row.
+known from the ones before; if it does not fit into the rest of the budget, the most expensive
+processes are left out first, and the tables give the number of processes of each row.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Key = tuple[str, str]  # case, allocator
 
 @dataclass
 class Session:
-    """What was run so far. Each list in `runs` has one entry per process."""
+    """The runs so far. Each list in `runs` has one entry per process."""
 
     cases: list[Case]
     allocators: list[Allocator]
@@ -33,7 +33,7 @@ class Session:
     runs: dict[Key, list[Run]] = field(default_factory=dict)
     failures: dict[Key, str] = field(default_factory=dict)
     spent_s: float = 0.0
-    foreign_cores: float = 0.0  # kept busy by other processes, on average
+    foreign_cores: float = 0.0  # used by other processes, on average
     is_interrupted: bool = False
 
     def steps_of_pass(self, number: int) -> list[tuple[Case, Allocator]]:
@@ -59,7 +59,7 @@ class Session:
         return max((run.cost_s for run in runs), default=None)
 
     def run(self, runner: Runner, progress: Progress) -> None:
-        """Makes all passes. A failed process ends its row; Ctrl-C ends all, what is there stays."""
+        """Makes all passes. A failed process ends its row; Ctrl-C ends all, and the runs remain."""
         start_s, start_foreign_s = time.monotonic(), foreign_cpu_s()
         try:
             for number in range(self.processes):

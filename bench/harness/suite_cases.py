@@ -25,7 +25,7 @@ REPORT_KEYS = {"list100m": {"size": "block_bytes"}, "page_blocks": {"align": "al
 
 @dataclass(frozen=True)
 class SuiteCase:
-    """One row: what is run, what of it is compared, which ratio to the best peer is aimed at."""
+    """One row: the case, the compared figure, the goal of the ratio to the best peer."""
 
     case: Case
     figure: str

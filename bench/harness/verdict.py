@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """From the processes of a suite to its sums: each case against its best peer, each group as one.
 
-A process stands for one number, its best: noise only adds. A row's value is the best over the
+A process counts by one number, its best: noise only adds. A row's value is the best over the
 processes; the interval beside a ratio is a bootstrap of the ratio of the medians of the processes'
 bests. Peak RSS is the median over the processes.
 """

@@ -2,9 +2,9 @@
 /*
  * The floor: a preloadable malloc that does the least a malloc can do. malloc moves a pointer, free
  * does nothing at all. It is the practical limit to compare real allocators with, not a malloc for
- * use: freed memory stays where it is.
+ * use: freed memory is not reused.
  *
- * The trick that keeps it correct with no headers: one big reservation of address space, cut into
+ * The trick that makes it correct without headers: one big reservation of address space, cut into
  * one region per power of two from 8 bytes up. A block of 2^k bytes comes from region k, so
  *   - its size can be read from its address (realloc and malloc_usable_size need that),
  *   - it is aligned to its own size (so memalign is malloc of at least the alignment),
@@ -28,7 +28,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Region k of 64 GiB holds blocks of 2^(k + CLASS_SHIFT_MIN) bytes; the last ones hold one block.
+/* Region k of 64 GiB has blocks of 2^(k + CLASS_SHIFT_MIN) bytes; the last ones have one block.
  */
 enum { CLASS_SHIFT_MIN = 3, CLASS_SHIFT_MAX = 36, REGION_SHIFT = 36 };
 enum { CLASS_COUNT = CLASS_SHIFT_MAX - CLASS_SHIFT_MIN + 1 };

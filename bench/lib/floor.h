@@ -10,7 +10,7 @@
  * Every block in [first, end) is dead, all of them are of one size class and lie side by side: the
  * calling thread's next blocks of that class come from there. Without it each round would take
  * fresh pages and the floor would measure the kernel's page faults. The caller vouches for "dead";
- * what is left of the thread's window is dropped. Any thread may call it; O(1).
+ * the rest of the thread's window is dropped. Any thread may call it; O(1).
  */
 void floor_reuse(void *first, void *end);
 

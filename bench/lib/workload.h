@@ -21,7 +21,7 @@ enum { BENCH_SIZE_COUNT = 1024, BENCH_PAGE_BYTES = 4096 };
 /* One number on the command line. A table ends with a row without a name. */
 struct bench_option {
     const char *name;
-    uint64_t *value; /* holds the default until the line is parsed */
+    uint64_t *value; /* the default until the line is parsed */
     uint64_t min;
     uint64_t max;
     const char *help;
@@ -276,7 +276,7 @@ static inline void bench_mark(void *block, size_t bytes, uint64_t mark) {
     at[bytes - 1] = (unsigned char)(mark >> 56);
 }
 
-/* The block still holds what bench_mark wrote; blocks of 8 bytes or more. */
+/* The block still contains what bench_mark wrote; blocks of 8 bytes or more. */
 static inline void bench_check(const void *block, size_t bytes, uint64_t mark) {
     uint64_t found;
     memcpy(&found, block, sizeof(found));

@@ -76,7 +76,7 @@ class Mutex {
 };
 
 // A ring of pointers with a number for each place, as D. Vyukov's bounded queue for any threads:
-// what a DPDK mempool without caches stands on, in a published form without its environment.
+// the base of a DPDK mempool without caches, in a published form without its environment.
 class Ring {
   public:
     Ring() : objects_(COUNT), places_(COUNT) {
@@ -99,7 +99,7 @@ class Ring {
                     return object;
                 }
             } else {
-                if (number < at + 1) { // a thread that frees stands between its two steps
+                if (number < at + 1) { // a thread that frees is between its two steps
                     std::this_thread::yield();
                 }
                 at = head_.load(std::memory_order_relaxed);

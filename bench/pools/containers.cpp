@@ -159,7 +159,7 @@ class Monotonic {
     }
 };
 
-// A first buffer that is kept, and is long enough: what monotonic resources are best at.
+// A first buffer that is reused, and is long enough: the best case of monotonic resources.
 class MonotonicBuffer {
   public:
     using Kit = Pmr;
@@ -251,7 +251,7 @@ template <class Memory, class Work> double times(double count, Work work) {
         }
     });
     if (expected < 30 || sum != done * expected) {
-        contest::fail("the containers do not hold what was put into them");
+        contest::fail("the containers lost elements");
     }
     return ms;
 }

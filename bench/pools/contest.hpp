@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // One process, one contestant, one case: what the benchmark programs of the pools share. A program
-// registers its contests; `--list` names them, so that no list is kept by hand. Cold is the
+// registers its contests; `--list` names them, so that no list is written by hand. Cold is the
 // first pass in the fresh process, warm the best of the later ones. Only what a case times is
 // timed: it brackets that by Timer::start and stop.
 #ifndef PS_BENCH_POOLS_CONTEST_HPP
@@ -28,7 +28,7 @@ namespace contest {
 // Under callgrind a Timer counts instructions: collection is on while it runs (pools.py passes
 // --collect-atstart=no). Elsewhere a request is a few instructions without effect.
 
-// False: what a Timer measures prepares what is measured, and is not counted.
+// False: a Timer runs around a preparation, which is not counted.
 inline bool &is_counting() {
     static bool on = true;
     return on;
@@ -94,7 +94,7 @@ struct Register {
     }
 };
 
-// Keeps the compiler from dropping an object whose bytes are not read.
+// Prevents the compiler from dropping an object whose bytes are not read.
 template <class T> inline void keep(T *object) { __asm__ volatile("" : : "r"(object) : "memory"); }
 
 [[noreturn]] inline void fail(const char *what) {

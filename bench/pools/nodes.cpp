@@ -118,7 +118,7 @@ void orders(const char *pool) {
     const char *group = length == 1 ? "nodes" : "arrays";
     auto name = [](const char *order) {
         static std::vector<std::string> names;
-        names.reserve(64); // Register keeps the pointers
+        names.reserve(64); // Register stores the pointers
         std::string size = length == 1 ? "" : std::to_string(length) + "x";
         return names
             .emplace_back((is_steady ? "steady_" : "") + std::string(order) + "_" + size +

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // boost_intrusive_pool's performance tests: objects of a virtual class with a buffer of 1024 bytes,
-// obtained by an init function or by new, held by counted references. Continuous: 100,000 into a
+// obtained by an init function or by new, owned by counted references. Continuous: 100,000 into a
 // vector, then all released. Mixed: into a hash table, some dropped at once, some erased in
 // between. Timed: the CPU time of the loop with the work of the containers. The pool lasts over the
 // passes, so growth is in the first one only.

@@ -26,7 +26,7 @@ inline char *aligned(char *at, std::size_t align) {
 // Blocks of one length, by default 4 KiB, with the pool in the first one. What fits into a block is
 // taken from the first block, from the current one on, that has room; a block that failed more than
 // four times is passed over from then on. Longer requests are malloc's, on a list, whose records
-// for what was freed are used again if they are among the first. Cleanups run at the end.
+// for freed ones are used again if they are among the first. Cleanups run at the end.
 class Nginx {
   public:
     using Function = void (*)(void *);
@@ -63,7 +63,7 @@ class Nginx {
         }
         return alloc_in_new_block(bytes, align);
     }
-    // Of large blocks only: others stay until the end.
+    // Of large blocks only: others remain until the end.
     bool free(void *memory) {
         for (Large *large = large_; large != nullptr; large = large->next) {
             if (large->memory == memory) {
@@ -144,7 +144,7 @@ class Nginx {
 
 // Chunks of whole pages, newest first, the pool's own head in the first one. An allocation moves
 // the offset of the newest chunk; the newest block can be freed, and a chunk that has become empty
-// by that goes back. Single pages come from a cache of the thread, which here holds 256.
+// by that goes back. Single pages come from a cache of the thread, of 256 here.
 class Tfw {
   public:
     Tfw() : chunk_(new_chunk(PAGE, nullptr)) {}

@@ -9,7 +9,7 @@
 
 namespace published {
 
-// Frames over a chain of blocks that is kept: a frame notes the position, its end restores it. A
+// Frames over a chain of blocks that is reused: a frame notes the position, its end restores it. A
 // new block is as long as all before it.
 class IntersecStack {
   public:
@@ -90,7 +90,7 @@ class IntersecStack {
 };
 
 // Blocks in the order of allocation in pages of 64 KiB; a page is free when as many of its blocks
-// are freed as were allocated. One free page is kept. A block's head names its page.
+// are freed as were allocated. One free page is cached. A block's head names its page.
 class IntersecFifo {
   public:
     IntersecFifo() : page_(new_page()) {}

@@ -2,7 +2,7 @@
 // Tempesta's pool benchmark: 20 million objects of 24 bytes (small), 2 million of 240 (big), with
 // every fourth freed at once or none, a mixture with objects of 8305 bytes in two forms, and
 // 200,000 regions of 100 objects made and destroyed. Timed: the loop; the general allocators also
-// free what they hold inside it, the pools are destroyed outside, except where making and
+// free all objects inside it, the pools are destroyed outside, except where making and
 // destroying is the case. Each object's first word is written. A request (request) is a region with
 // 40 texts of 8 to 86 bytes, an object of 240 and one of 8305 bytes, and three functions that are
 // called at its end; 200,000 of them are made and destroyed.
@@ -45,7 +45,7 @@ template <class Pool, class T, bool is_freed> double same_size(double scale) {
     return timer.ms();
 }
 
-// is_big_freed: Tempesta's form; false: nginx's, which keeps the big ones.
+// is_big_freed: Tempesta's form; false: nginx's, which does not free the big ones.
 template <class Pool, bool is_big_freed> double mixture(double scale) {
     auto count = static_cast<std::size_t>(SMALL_COUNT * scale);
     contest::Timer timer;

@@ -44,7 +44,7 @@ struct Huge {
     char bytes[2 * 4096 + 113];
 };
 
-// The objects that live, for allocators that free one by one. Kept between passes, as the
+// The objects that live, for allocators that free one by one. Reused between passes, as the
 // originals' static array is.
 class Held {
   public:
@@ -138,7 +138,7 @@ class Monotonic : public Forgets, public Cleanups<Monotonic> {
     std::pmr::monotonic_buffer_resource resource_;
 };
 
-// obstack_free frees everything behind an object, so only the newest may be freed.
+// obstack_free frees everything after an object, so only the newest may be freed.
 class Obstack : public Forgets, public Cleanups<Obstack> {
   public:
     explicit Obstack(std::size_t) { obstack_init(&stack_); }

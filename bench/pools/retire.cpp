@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // An object that threads read while it is replaced: two readers alone (read), or one reader and a
 // writer that replaces it and has the old one freed (replace). Timed: the wall clock of both, from
-// a common start; what is still to be freed then is not.
+// a common start; frees after that are not.
 #include "contest.hpp"
 
 #include <atomic>

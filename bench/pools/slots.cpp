@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Objects of 56 bytes behind handles: a map of 100,000 is built, then random ones are removed and
-// replaced, looked up (an eighth of the handles is stale), and all are visited, without holes and
-// with half of them removed at random. Timed: the calls, with the reads of the objects; not the
+// Objects of 56 bytes, accessed by handles: a map of 100,000 is built, then random ones are removed
+// and replaced, looked up (an eighth of the handles is stale), and all are visited, without holes
+// and with half of them removed at random. Timed: the calls, with the reads of the objects; not the
 // choice of what to remove, and not the end of the map.
 #include "slots.hpp"
 

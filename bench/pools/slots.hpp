@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The contestants of slots.cpp: maps from handles to objects, of which stale handles are found. A
-// colony has no handles but pointers and takes part where none is looked up. What is not installed
-// does not take part.
+// The contestants of slots.cpp: maps from handles to objects that find stale handles. A
+// colony has no handles but pointers and takes part where none is looked up. A contestant that is
+// not installed does not take part.
 #ifndef PS_BENCH_POOLS_SLOTS_HPP
 #define PS_BENCH_POOLS_SLOTS_HPP
 

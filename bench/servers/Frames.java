@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // A message broker in Java, as its memory outside the Java heap is: 16 threads take frames of 1 to 256
-// KiB into direct buffers, compress every second one and keep the last 40 of each thread, in four
+// KiB into direct buffers, compress every second one and cache the last 40 of each thread, in four
 // generations of threads. When the load ends nothing is referenced any more and the garbage is
 // collected, then nothing happens until standard input ends.
 //

@@ -1,7 +1,7 @@
 <?php
 // SPDX-License-Identifier: MIT
 // A worker of PHP: requests one after the other, each parses JSON, builds a page and drops both; the
-// last 8 pages stay, as in a cache. When the load ends the garbage is collected, then nothing happens
+// last 8 pages are cached. When the load ends the garbage is collected, then nothing happens
 // until standard input ends.
 //
 //     php pages.php REQUESTS

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # A web server's worker in Ruby: 16 threads that parse JSON and build pages, in four generations, as
-# a server restarts its threads. Each keeps its last 8 pages. When the load ends the garbage is
+# a server restarts its threads. Each caches its last 8 pages. When the load ends the garbage is
 # collected, then nothing happens until standard input ends.
 #
 #     ruby pages.rb REQUESTS          (of all threads together)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // A server in C++: 16 threads take requests of one queue. A request is parsed into strings and
-// maps, kept as a session that another thread ends later, and answered from a buffer of up to 64
+// maps, stored as a session that another thread ends later, and answered from a buffer of up to 64
 // KiB that the thread which writes answers frees. When the load ends seven sessions of eight
 // expire, then nothing happens until standard input ends.
 //

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # PostgreSQL in a folder, on a Unix socket there. It refuses to run as root, and is then run as the
-# user of its package; settings of the environment stay.
+# user of its package; settings of the environment remain.
 #
 #     postgres.sh make FOLDER      makes the data folder FOLDER/data
 #     postgres.sh serve FOLDER     runs the server in the foreground

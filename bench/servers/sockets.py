@@ -52,7 +52,7 @@ def serve(seed: int, frames: int, received: list[int]) -> None:
     received[seed] = total
     del connections[CONNECTIONS // 8 :]
     finished.wait()
-    closing.wait()  # those that stay have nothing to say
+    closing.wait()  # the remaining ones have nothing to say
 
 
 finished = threading.Barrier(THREADS + 1)

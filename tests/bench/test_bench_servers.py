@@ -178,7 +178,7 @@ def test_tables_from_known_figures() -> None:
     assert "| one | at rest | 100.0 | 100.0 | 50.0 | 2.00 other |" in lines
     assert "| turns | 300 | 151 | – | 150 MiB | no |" in lines
     assert "| what stays | 100 | 100 | 50 | 5 % of its peak | no |" in lines
-    assert "others kept up to 0.5 cores busy" in lines[-1]
+    assert "others used up to 0.5 cores" in lines[-1]
 
 
 @pytest.mark.parametrize(
