@@ -47,7 +47,7 @@ class Comparison:
 
     @property
     def standing(self) -> str | None:
-        """ahead of every peer; level: behind, but not distinguishable; behind. None: alone."""
+        """Ahead of every peer; level, not distinguishable from the best; or not. None: alone."""
         if self.ratio is None:
             return None
         if self.ratio <= 1:
