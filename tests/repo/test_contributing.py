@@ -48,7 +48,7 @@ ONE_PLACE = {
 
 def rows(text: str) -> dict[str, str]:
     """The table of places: a change, and where it goes."""
-    part = text.split("## Where a change goes")[1].split("\n## ")[0]
+    part = text.split("## Places of changes")[1].split("\n## ")[0]
     pairs = [line.strip("|").split("|", 1) for line in part.splitlines() if line.startswith("| ")]
     return {change.strip(): place.strip() for change, place in pairs[1:]}
 
