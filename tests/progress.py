@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""One line of progress in place of pytest's dots: how many tests have run, how long it may take yet.
+"""One line of progress in place of pytest's dots: tests that have run, and the time that is left.
 
     scripts/test            (which sets POOLSHIM_TEST_PROGRESS=1)
 """
