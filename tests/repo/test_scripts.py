@@ -85,7 +85,7 @@ def test_old_python(setup: Setup) -> None:
 
 
 def test_wrong_argument(setup: Setup) -> None:
-    parts = "[bench|suite|servers|pools|test|elsewhere|package]"
+    parts = "[build|bench|suite|servers|pools|test|nightly|elsewhere|package]"
     check_refusal(setup("everything"), f"usage: scripts/setup {parts}")
 
 
