@@ -34,7 +34,7 @@ class Option:
 
     @property
     def takes(self) -> str:
-        """What a shell completes behind it: nothing, a file, a folder, or a word."""
+        """What a shell completes after the option: nothing, a file, a folder, or a word."""
         if not self.metavar or self.metavar.startswith("["):
             return "nothing"
         if FOLDER_WORDS.search(self.metavar):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Completions for bash, zsh and fish, from the subcommands and options of the command.
 
-For scripts/dev/gen-man. Behind the options of a command that runs a program the shell's own
-completion of that program takes over.
+For scripts/dev/gen-man. Where a command runs a program, the shell's own completion of that program
+takes over after our options.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ _poolshim() {
     fi
 }
 
-# The program behind poolshim, completed as bash does it without poolshim, from word $1 on.
+# Completes the program that poolshim starts, from word $1 on, as bash does without poolshim.
 _poolshim_program() {
     if [ "$COMP_CWORD" = "$1" ]; then
         mapfile -t COMPREPLY < <(compgen -c -- "${COMP_WORDS[COMP_CWORD]}")

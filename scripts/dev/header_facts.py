@@ -2,7 +2,7 @@
 """What the public headers say in their comments, for the manual pages: scripts/dev/gen-man.
 
 A header starts with a comment "name.h - what it is.", followed by paragraphs. Its declarations
-stand at the left margin, each below its comment, in sections that lines of dashes open.
+begin at the left margin, each below its comment, in sections that lines of dashes open.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Entry:
 
 @dataclass
 class Section:
-    """What stands under one heading."""
+    """The text and declarations under one heading."""
 
     name: str
     entries: list[Entry] = field(default_factory=list)
@@ -57,7 +57,7 @@ class Header:
 
 
 def comment_lines(comment: str) -> list[str]:
-    """Without the marks; what was set in stays set in."""
+    """The lines of a comment without its marks; indented lines remain indented."""
     if comment.startswith("//"):
         return [re.sub(r"^// ?", "", line) for line in comment.splitlines()]
     body = comment[2:-2].strip("\n")
@@ -111,7 +111,7 @@ def is_shown(lines: list[str]) -> bool:
 
 
 def body_of(line: str) -> str:
-    """A declaration on one line, with its body and what is for the compiler cut off."""
+    """A declaration on one line, without its body and the words that only the compiler needs."""
     line = re.sub(r"^(PS_API|static inline|inline) ", "", line)
     return re.sub(r" \{.*\}$", ";", line) if "(" in line else line
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The pages of the site and how they hang together, for scripts/dev/site.
 
-Pages keep their places below the root, so links between documents lead on as they are. Links to
+Pages retain their paths below the root, so that links between documents need no change. Links to
 other files lead to copies as text, links to public headers to pages made of their comments.
 """
 
@@ -38,7 +38,7 @@ Nav = list[Any]
 
 
 class SiteError(Exception):
-    """What is wrong with the documents, a line each."""
+    """The faults of the documents, a line each."""
 
 
 def read_map(text: str) -> Iterator[tuple[str, str, str]]:

@@ -124,7 +124,7 @@ class Heap:
         return (self.zero_leaf + leaf + (address >> 9 & 511 << 7)) & MASK
 
     def arenas(self) -> Iterator[tuple[int, int, int]]:
-        """Base, accessible granules, reserved ones behind them."""
+        """Base, accessible granules, reserved granules after them."""
         for index in range(int(value("ps_page_arena_x_count"))):
             arena = value(f"ps_page_arenas[{index}]")
             yield int(arena["base"]), int(arena["granules"]), int(arena["rest_granules"])

@@ -139,7 +139,7 @@ static void handle_stop(pid_t thread, int status) {
     } else if (event == PTRACE_EVENT_EXIT) {
         look_at(thread);
     } else if (event == PTRACE_EVENT_STOP && signal_number != SIGTRAP) {
-        ptrace(PTRACE_LISTEN, thread, NULL, NULL); /* a job-control stop: stay stopped */
+        ptrace(PTRACE_LISTEN, thread, NULL, NULL); /* a job-control stop: leave it stopped */
         return;
     }
     ptrace(PTRACE_CONT, thread, NULL, (void *)(intptr_t)(event == 0 ? signal_number : 0));

@@ -43,7 +43,7 @@ struct request {
     const char *expected;    /* library that must be mapped, resolved; NULL: none requested */
     uint64_t sample_ms;      /* 0: no samples */
     bool is_family;          /* samples count the command's descendants, too */
-    bool is_untraced;        /* no ptrace, no look at the maps: set-user-ID programs stay such */
+    bool is_untraced;        /* no ptrace, no look at the maps: set-user-ID programs remain such */
     uint64_t warm_mib;       /* memory to touch and release before the start; 0: none */
     char **environment;      /* NAME=VALUE, for the command only */
     size_t environment_count;
@@ -91,7 +91,7 @@ static void warm_memory(uint64_t mib) {
     }
 }
 
-/* In the child: waits for the go, becomes the command. Reports a failed exec through `error_fd`. */
+/* In the child: blocks until the go, becomes the command. Reports a failed exec by `error_fd`. */
 __attribute__((noreturn)) static void become_command(const struct request *request, int go_fd,
                                                      int error_fd) {
     char go;
@@ -125,7 +125,7 @@ static void handle_stop(pid_t child, int status, const struct request *request) 
         result.stopped_ns += now_ns() - stopped_at;
     }
     if (event == PTRACE_EVENT_STOP && signal_number != SIGTRAP) {
-        ptrace(PTRACE_LISTEN, child, NULL, NULL); /* a job-control stop: stay stopped */
+        ptrace(PTRACE_LISTEN, child, NULL, NULL); /* a job-control stop: leave it stopped */
         return;
     }
     ptrace(PTRACE_CONT, child, NULL, (void *)(intptr_t)(event == 0 ? signal_number : 0));

@@ -2,8 +2,8 @@
 /*
  * What can be seen of another process from outside, through /proc: the files it has mapped, its
  * peak RSS, its last RSS and private dirty memory, its RSS over time, or that of all its
- * descendants together. Included by launcher.c only. Reads files; keeps everything in the struct
- * that it is given. A process that has ended leaves the struct unchanged. One thread, no locks.
+ * descendants together. Included by launcher.c only. Reads files; writes all results to the
+ * caller's struct. A process that has ended leaves the struct unchanged. One thread, no locks.
  */
 #ifndef PS_NATIVE_OBSERVE_H
 #define PS_NATIVE_OBSERVE_H

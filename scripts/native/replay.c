@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * replay [-n ROUNDS] POOL FILE: makes the allocations and frees of a file by malloc, or by a family
- * of the pools library, and prints what they cost, as JSON. Behind `poolshim advise`, which writes
+ * of the pools library, and prints what they cost, as JSON. `poolshim advise` runs it: it writes
  * the file (poolshim_cli/advise/streams.py) and preloads the library for malloc's part.
  *
  * Each thread of the file is a thread here; one runs at a time, in the order of the file. Times are
- * those of the calls and of touching each cache line of the blocks once, without the waits for a
+ * those of the calls and of touching each cache line of the blocks once, without the time until a
  * turn. loop_ns are those of reading the file's operations without making the calls: round_ns have
  * that in them, and it is no cost of an allocator. Exit status: 0, 2 for a bad command line or
  * file, 1 when memory is exhausted.
@@ -230,7 +230,7 @@ static void *play_turns(void *argument) {
             continue;
         }
         struct play play = {thread, NULL};
-        uint32_t at = turns.next + 1; /* behind its own THREAD */
+        uint32_t at = turns.next + 1; /* after its own THREAD */
         uint64_t start = now_ns(CLOCK_MONOTONIC);
         while (at < header.op_count && ops[at].kind != THREAD) {
             play_one(&play, &ops[at++]);

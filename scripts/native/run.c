@@ -176,7 +176,7 @@ static void parse_request(struct request *request, char **words) {
 
 /* ---- the start ---- */
 
-/* One entry of LD_PRELOAD, copied; NULL at the end. Moves `at` behind it. */
+/* One entry of LD_PRELOAD, copied; NULL at the end. Moves `at` after it. */
 static char *next_entry(const char **at) {
     *at += strspn(*at, ": ");
     size_t length = strcspn(*at, ": ");

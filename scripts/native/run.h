@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the parts of `poolshim run` share: run.c reads the command line and becomes the command,
- * run_options.c owns the settings, run_library.c finds what is preloaded, run_target.c says whether
- * that can work, run_notice.c where it has no effect on what is started. A program of one thread
- * that ends by exec: what is allocated is never freed, and every failure ends the process here,
- * with one line.
+ * run_options.c owns the settings, run_library.c finds the library to preload, run_target.c says
+ * whether it can take effect, run_notice.c where a started program ignores it. A program of one
+ * thread that ends by exec: nothing is ever freed, and every failure ends the process here, with
+ * one line.
  */
 #ifndef PS_NATIVE_RUN_H
 #define PS_NATIVE_RUN_H
@@ -35,8 +35,7 @@ void run_options_read_profile(const char *path);
 /* Is any setting given? Its name as a flag, or NULL. */
 const char *run_options_first(void);
 
-/* Refuses what is fine alone and wrong together, then "NAME=VALUE" of each setting, ending in NULL.
- */
+/* Refuses settings that contradict each other; then "NAME=VALUE" of each, ending in NULL. */
 char *const *run_options_finish(void);
 
 /* The settings in force with these flags in this environment, and the library's complaints about
@@ -66,7 +65,7 @@ bool run_library_is_same(const char *entry, const char *library);
 /* Does an entry of LD_PRELOAD define malloc? Also true where only the loader can tell. */
 bool run_library_is_allocator(const char *entry);
 
-/* ---- run_target.c: what is started ---- */
+/* ---- run_target.c: the program to start ---- */
 
 struct elf_facts {
     bool is_elf;

@@ -80,8 +80,7 @@ static const struct starter *find(const struct starter *rows, size_t count, char
     return NULL;
 }
 
-/* The command behind `env A=1 nice -n 5 ...`; options, assignments and numbers are the wrapper's.
- */
+/* The command after `env A=1 nice -n 5 ...`; options, assignments and numbers are the wrapper's. */
 static char *const *behind_wrappers(char *const *words) {
     for (int depth = 0; depth < WRAPPERS_MAX; depth++) {
         bool is_wrapper = false;

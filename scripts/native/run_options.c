@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The settings of `poolshim run`: a flag per row of shim/config.def, checked by the library's own
- * parsers, which are linked in. Owns what was given. Values travel as text: the library in the
+ * parsers, which are linked in. Owns the given values, as text: the library in the
  * command reads them again.
  */
 #include "scripts/native/run.h"

@@ -2,9 +2,9 @@
 """The pools library as two files to copy into a program, poolshim-pools.h and poolshim-pools.c, and
 poolshim-pools.hpp for C++.
 
-What is file-local in the sources must stay so in one file: macros end with the source that defines
-them, and a name that two sources have gets the source's own in front. The result depends on the
-sources alone.
+File-local names of the sources must not collide in one file: macros end with the source that
+defines them, and a name that two sources have gets the source's own name as a prefix. The result
+depends on the sources alone.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class File:
 
 
 def name_of(path: Path, root: Path) -> str:
-    """What stands in front of a source's own names."""
+    """The prefix of a source's own names."""
     parts = path.relative_to(root / "pools").with_suffix("").parts
     return "_".join(parts[-2:] if parts[-1] != parts[-2] else parts[-1:])
 
@@ -136,7 +136,7 @@ def locals_of(text: str) -> set[str]:
 
 
 def end_of_braces(text: str, start: int) -> int:
-    """Behind the brace that closes the one at start."""
+    """The place after the brace that closes the one at start."""
     depth = 0
     for match in re.finditer(r"[{}]", text[start:]):
         depth += 1 if match[0] == "{" else -1
@@ -210,7 +210,7 @@ def amalgamate(root: Path, version: str) -> dict[str, str]:
     for path in paths:
         body.add(path, renamed & locals_of(path.read_text()))
     texts = {
-        HEADER: f"{about}\nA manual for each family; its name stands where it begins.",
+        HEADER: f"{about}\nA manual for each family, below the family's name.",
         CXX_HEADER: f"{about}\nThe families in C++17.",
         SOURCE: textwrap.dedent(f"""\
             {about}

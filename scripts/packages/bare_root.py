@@ -2,7 +2,7 @@
 """Bare systems of Debian and Ubuntu in folders, and commands inside them. Needs root.
 
 Callers: scripts/package, scripts/dev/matrix, tests/package. Every mount is made in a mount
-namespace that ends with its command, so nothing stays mounted, whatever fails. A system has the
+namespace that ends with its command, so nothing remains mounted, whatever fails. A system has the
 device nodes that debootstrap makes for it; none of this machine is shared with it.
 """
 
@@ -52,7 +52,7 @@ SUITES = {
 
 
 def missing() -> str:
-    """What is missing to make a system; empty: nothing."""
+    """The reason why no system can be made; empty: none."""
     if os.geteuid() != 0:
         return "a chroot needs root"
     if not shutil.which("debootstrap"):
@@ -132,7 +132,8 @@ class BareSystemError(Exception):
 
 
 class Systems:
-    """The systems of one folder, which are kept: FOLDER/SUITE/root. One process at a time."""
+    """The systems of one folder, FOLDER/SUITE/root, which later runs reuse. One process at a
+    time."""
 
     def __init__(self, folder: Path, seconds: float, step_seconds: float = 1800) -> None:
         self.folder = folder

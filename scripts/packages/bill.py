@@ -30,7 +30,7 @@ def package(name: str, version: str, licence: str, **more: Any) -> dict[str, Any
 
 
 def needs(source: Path, glibc: str) -> list[tuple[str, str]]:
-    """What is needed at run time: name and version."""
+    """The dependencies at run time: name and version."""
     project = project_table(source)
     found = [("glibc", f">={glibc}")] if glibc else []  # sources alone need none
     found.append(("python3", str(project["requires-python"])))

@@ -5,8 +5,8 @@
 #     ./install [--prefix DIR]                   default: /usr/local
 #     ./install --uninstall [--prefix DIR]
 #
-# A file that is there already and was not installed by this script is not replaced: nothing is
-# installed then. What was installed is listed in PREFIX/lib/poolshim/manifest.
+# Replaces no file that it has not installed: it then installs nothing. PREFIX/lib/poolshim/manifest
+# lists the installed files.
 set -eu
 
 die() {
@@ -104,7 +104,7 @@ mkdir -p "$prefix" 2>/dev/null || die "cannot make $prefix"
 [ ! -f "$list" ] || remove_files "$list" "$here/manifest"
 mkdir -p "${list%/*}"
 cp "$here/manifest" "$list" # first, so that an interrupted installation can be repeated or removed
-# A library in use is replaced, not overwritten: programs keep the one they have mapped.
+# A library in use is replaced, not overwritten: programs continue with the one they have mapped.
 while IFS= read -r name; do
     mkdir -p "$prefix/${name%/*}"
     new=$prefix/${name%/*}/.poolshim-new.$$

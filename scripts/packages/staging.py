@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Builds a commit of the project into trees that only have to be packed: scripts/package.
 
-The sources come from `git archive`, so what is not committed takes no part. Paths of this machine
+The sources come from `git archive`, without uncommitted files. Paths of this machine
 are mapped away, times are those of the commit, symbols go to files of their own.
 """
 
@@ -65,7 +65,7 @@ def machine(name: str, has_compiler: bool) -> Machine:
 
 @dataclass(frozen=True)
 class Release:
-    """What is packed: a commit, its version, its time."""
+    """A release: a commit, its version, its time."""
 
     version: str
     commit: str
@@ -151,7 +151,7 @@ def build(
     what: Release, target: Machine, builder: Builder, source: Path, folder: Path,
     options: Sequence[str],
 ) -> None:  # fmt: skip
-    """Configures and builds what is installed, without paths of this machine."""
+    """Configures and builds the installed files, without paths of this machine."""
     source, folder = builder.inner(source), builder.inner(folder)
     flags = f"-ffile-prefix-map={source}={what.source_name} -ffile-prefix-map={folder}=build"
     command = ["cmake", "-S", source, "-B", folder, "-DCMAKE_BUILD_TYPE=Release",
