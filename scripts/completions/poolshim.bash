@@ -153,7 +153,7 @@ _poolshim() {
     fi
 }
 
-# The program behind poolshim, completed as bash does it without poolshim, from word $1 on.
+# Completes the program that poolshim starts, from word $1 on, as bash does without poolshim.
 _poolshim_program() {
     if [ "$COMP_CWORD" = "$1" ]; then
         mapfile -t COMPREPLY < <(compgen -c -- "${COMP_WORDS[COMP_CWORD]}")

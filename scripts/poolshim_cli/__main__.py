@@ -19,7 +19,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-if not __package__:  # started by its path: the loader's PYTHONPATH stays what the user made it
+if not __package__:  # started by its path: leave the user's PYTHONPATH unchanged
     sys.path[0] = str(Path(__file__).resolve().parents[1])
     __package__ = "poolshim_cli"
 
@@ -107,7 +107,7 @@ def invoke(name: str, words: list[str]) -> int:
 
 
 def no_such(word: str) -> BadRequest:
-    """What was meant, as far as that can be guessed."""
+    """Names the nearest subcommand, as far as one can be guessed."""
     near = difflib.get_close_matches(word, names(), 1, 0.5)
     if near:
         hint = f"did you mean {near[0]}?"
@@ -156,7 +156,7 @@ def attempt(words: list[str]) -> int:
     except streams.ReaderGone as gone:
         status = gone.status
     try:
-        sys.stdout.flush()  # what was printed before it gave up
+        sys.stdout.flush()  # the output so far
     except (*GIVING_UP, streams.ReaderGone):
         streams.discard()
     return status

@@ -129,7 +129,7 @@ def find_library(files: list[str], build_dir: Path) -> Path | None:
 
 
 def has_malloc(library: Path) -> bool:
-    """Does it define malloc? What only needs one that does comes behind libc's."""
+    """Does it define malloc? A library that only depends on one that does is loaded after libc."""
     try:
         return elf.read(library).defines("malloc")
     except (OSError, elf.Malformed):
@@ -158,7 +158,7 @@ def package_version(path: Path) -> str:
 
 
 def resolve(entry: dict[str, Any], build_dir: Path) -> Allocator | Missing:
-    """What the entry stands for on this machine."""
+    """The allocator of an entry, as this machine has it."""
     name, files = entry["name"], entry.get("files", [])
     env = {key: str(value) for key, value in entry.get("env", {}).items()}
     note = entry.get("note", "")
@@ -179,7 +179,7 @@ def resolve(entry: dict[str, Any], build_dir: Path) -> Allocator | Missing:
 
 
 def main() -> int:
-    """Prints what was found, for scripts."""
+    """Prints the allocators found, for scripts."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--build", type=Path, default=find().build)
     parser.add_argument("--table", type=Path, default=DEFAULT_TABLE)

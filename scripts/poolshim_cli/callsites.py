@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from .folds import Folds, paths_of
 
 CALLERS = 3
-NAMED_WITHIN = 6  # frames of one file, of which the first with a name says more
+NAMED_WITHIN = 6  # frames of one file: the first with a name says more
 NO_STACK = "[no stack]"
 # Outermost functions that every stack has.
 START = re.compile(r"_start|__libc_start\w*|start_thread|__?clone3?|__GI_\w*clone\w*")

@@ -39,7 +39,7 @@ class Duration(click.ParamType):
 class Measuring(click.Command):
     """A command whose last words are a command to run: its options are not ours.
 
-    Without "--", an option of ours behind the command could be meant for either, and is refused.
+    Without "--", an option of ours after the command could be meant for either, and is refused.
     """
 
     allow_interspersed_args = False
@@ -53,7 +53,7 @@ class Measuring(click.Command):
             if "--" in given:
                 raise
             raise BadRequest(
-                f"{error.format_message()} The command's own come behind --: "
+                f"{error.format_message()} The command's own options come after --: "
                 f"{ctx.command_path} [OPTIONS] -- COMMAND ..."
             ) from None
         words: tuple[str, ...] = ctx.params.get("words") or ()
@@ -65,7 +65,7 @@ class Measuring(click.Command):
             for word in words[1:]:
                 if word.partition("=")[0] in own:
                     raise BadRequest(
-                        f"{word} stands behind {words[0]}: put it before the command, or, if it is "
+                        f"{word} comes after {words[0]}: put it before the command, or, if it is "
                         f"the command's own, put -- there: {ctx.command_path} -- {words[0]} ..."
                     )
         return left

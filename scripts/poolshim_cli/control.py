@@ -83,7 +83,7 @@ def gone(pid: int) -> OwnFailure:
 
 
 def tracers() -> str:
-    """What has the right to trace a process here."""
+    """Which processes may trace another one here."""
     try:
         scope = SCOPE.read_text().strip()
     except OSError:
@@ -247,8 +247,8 @@ class Process:
         self, command: int, seconds: float, argument: int = 0,
         is_hopeless: Callable[[Page], bool] = lambda page: False,
     ) -> Answer:  # fmt: skip
-        """Has it served: by the background thread, or at a call of the program. Waits so long for
-        that, unless it is hopeless before."""
+        """Has it served: by the background thread, or at a call of the program. Blocks at most so
+        long, and not where it is hopeless."""
         end = time.monotonic() + seconds
         page = self.page()
         while page.request != page.done:

@@ -2,7 +2,7 @@
 """Reads of an ELF file what the subcommands ask for: headers, dynamic section, symbols, build id.
 
 Our own reader and no package: it is needed for a dozen fields, reads 60,000 symbols in 0.1 s, where
-a general reader takes seconds, and keeps the base installation at click and rich. Files that are
+a general reader takes seconds, and the base installation needs only click and rich. Files that are
 not what they claim to be raise Malformed, never anything else.
 """
 
@@ -299,7 +299,7 @@ class Elf:
         """The static probes for tracers, "provider:name"."""
         found = set()
         for description in self.notes(".note.stapsdt", b"stapsdt"):
-            words = description[24:].split(b"\0")  # behind three addresses
+            words = description[24:].split(b"\0")  # after three addresses
             found.add(b":".join(words[:2]).decode(errors="replace"))
         return found
 

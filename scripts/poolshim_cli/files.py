@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""What the commands write, whole or not at all.
+"""Writes the files of the commands, whole or not at all.
 
-A new file, or a regular one that is there, is written under another name first and renamed. All
-else is written through: a device, a FIFO, a process substitution, an open descriptor (/dev/fd/N)
-stay what they are. A symbolic link stays, and its target is what is written. A regular file that
-cannot be replaced by one of the same owner and mode is written in place, after its space has been
-reserved. What another user has put there as a trap is refused (foreign/paths.py).
+Writes a new or a regular file under another name first, and renames it. Writes through all else: a
+device, a FIFO, a process substitution, an open descriptor (/dev/fd/N). Follows a symbolic link and
+writes its target. Writes a regular file in place, after reserving its space, if no file of the same
+owner and mode can replace it. Refuses a trap that another user has put there (foreign/paths.py).
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ def status_of(path: Path, follow_symlinks: bool = True) -> os.stat_result | None
 
 @contextlib.contextmanager
 def place_of(path: Path) -> Iterator[tuple[Path, os.stat_result | None, int]]:
-    """Where a path leads to, in an open directory, what is there, and a flag to open it with."""
+    """The place of a path, in an open directory, the file there, and a flag to open it with."""
     with paths.parent_of(path) as (folder, name):
         place = Path(f"/proc/self/fd/{folder}") / name
         flag = 0 if paths.is_proc(folder) else os.O_NOFOLLOW
@@ -115,7 +114,7 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def write_through(descriptor: int, content: bytes) -> None:
-    """To what is open there. A reader that has seen enough is no failure."""
+    """Writes to an open file. A reader that has seen enough is no failure."""
     with contextlib.suppress(BrokenPipeError), open(descriptor, "wb", buffering=0) as file:
         write_all(file.fileno(), content)
 
@@ -129,7 +128,7 @@ def write_all(descriptor: int, content: bytes) -> None:
 
 def write_regular(path: Path, found: os.stat_result | None, content: bytes) -> None:
     """A file that is regular or absent, and no link."""
-    if found is not None and found.st_nlink > 1:  # its other names are to stay the same file
+    if found is not None and found.st_nlink > 1:  # its other names must remain the same file
         write_in_place(path, content)
         return
     try:

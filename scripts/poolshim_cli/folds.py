@@ -73,7 +73,7 @@ FILE_MAX = 1 << 20  # bytes of patterns
 
 
 def end_of(name: str, at: int) -> int:
-    """Behind the bracket that opens there, whatever stands between; the end if it never closes."""
+    """The place after the bracket that closes the one there; the end if it never closes."""
     expected: list[str] = []
     while at < len(name):
         one = name[at]
@@ -88,7 +88,7 @@ def end_of(name: str, at: int) -> int:
 
 
 def plain(name: str) -> str:
-    """A name of C or C++, or a Rust path, without what is in brackets and before the last space."""
+    """A name of C or C++, or a Rust path, without bracketed parts and all before the last space."""
     out, at = "", 0
     while at < len(name):
         operator = OPERATOR.match(name, at)

@@ -21,9 +21,9 @@ def read(
     valued: Collection[str],
     set_value: Callable[[Request, str, str], None],
 ) -> list[str]:
-    """Sets the options, up to the first word that is none; returns what is left.
+    """Sets the options, up to the first word that is none; returns the remaining words.
 
-    flags: the field that each sets. A value stands behind = or in the next word.
+    flags: the field that each sets. A value follows = or is the next word.
     """
     rest = list(words)
     while rest and rest[0].startswith("-") and rest[0] != "-":
@@ -34,7 +34,7 @@ def read(
         if word in flags:
             setattr(request, flags[word], True)
         elif name not in valued:
-            raise BadRequest(f"no option {word}; the command's own come behind --")
+            raise BadRequest(f"no option {word}; the command's own options come after --")
         elif not equals and not rest:
             raise BadRequest(f"{name} needs a value")
         else:

@@ -46,7 +46,7 @@ class Places:
 
     @property
     def run(self) -> Path:
-        """The program behind `poolshim run`."""
+        """The program that `poolshim run` starts."""
         return self.programs / "poolshim-run"
 
 

@@ -29,7 +29,7 @@ def is_library(entry: str, library: Path) -> bool:
 
 
 def with_first(library: Path, env: Mapping[str, str]) -> str:
-    """The library, then what is there."""
+    """The library, then the entries there."""
     others = [entry for entry in entries_of(env) if not is_library(entry, library)]
     return ":".join([str(library), *others])
 

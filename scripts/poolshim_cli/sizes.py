@@ -11,7 +11,7 @@ SHIFTS = {"": 0, "K": 10, "M": 20, "G": 30}
 
 
 def size_of(text: str) -> int:
-    """Of an option, as shim/config_number.c reads it; ValueError says what is wrong."""
+    """Of an option, as shim/config_number.c reads it; ValueError names the fault."""
     found = SIZE.fullmatch(text)
     if not found or (not found[3] and (found[2] or found[4])):
         raise ValueError("is not a size such as 65536, 64K or 64KiB")

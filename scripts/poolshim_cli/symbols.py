@@ -38,12 +38,12 @@ TOOL_SECONDS = 600  # for a file; the debug information of a browser takes a min
 
 @dataclass
 class Symbols:
-    """What is known of the sites of a profile."""
+    """Names, lines and addresses of the sites of a profile."""
 
     names: dict[Location, list[str]] = field(default_factory=dict)
     lines: dict[Location, list[str]] = field(default_factory=dict)  # file:line of each function
     addresses: dict[Location, int] = field(default_factory=dict)  # of its file, as it was linked
-    notes: list[str] = field(default_factory=list)  # what is missing, a line each
+    notes: list[str] = field(default_factory=list)  # on missing names, a line each
 
     def of(self, location: Location) -> list[str]:
         """The functions at a site, innermost first; never empty."""

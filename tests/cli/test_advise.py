@@ -122,7 +122,7 @@ def test_a_site_in_windows_stands_for_all_its_allocations(build_dir: Path) -> No
     ("words", "status", "message"),
     [
         ((), 2, "which command? poolshim advise -- COMMAND"),
-        (("--frobnicate",), 2, "no option --frobnicate; the command's own come behind --"),
+        (("--frobnicate",), 2, "no option --frobnicate; the command's own options come after --"),
         (("--top", "0", "--", "true"), 2, "--top: 0 is no number of call sites"),
         (("--read", "none.trace"), 2, "none.trace: No such file or directory"),
         (("--server", "true {port}"), 2, "--server and --load go together"),

@@ -91,13 +91,13 @@ def test_help_names_every_subcommand() -> None:
         (["qqqq"], "poolshim: no command qqqq; there are advise, compare, "),
         (["--colour"], "poolshim: no option --colour; there are --help and --version"),
         (["compare", "--run", "5"], "poolshim compare: No such option '--run'. "),
-        (["compare", "-r", "jq"], "poolshim compare: No such option '-r'. The command's own come "
-         "behind --: poolshim compare [OPTIONS] -- COMMAND"),
-        (["compare", "jq", "-r", ".", "--runs", "3"], "poolshim compare: --runs stands behind jq: "
+        (["compare", "-r", "jq"], "poolshim compare: No such option '-r'. The command's own "
+         "options come after --: poolshim compare [OPTIONS] -- COMMAND"),
+        (["compare", "jq", "-r", ".", "--runs", "3"], "poolshim compare: --runs comes after jq: "
          "put it before the command, or, if it is the command's own, put -- there: poolshim "
          "compare -- jq"),
-        (["compare", "grep", "-q", "x"], "poolshim compare: -q stands behind grep: "),
-        (["tune", "grep", "--rounds=7"], "poolshim tune: --rounds=7 stands behind grep: "),
+        (["compare", "grep", "-q", "x"], "poolshim compare: -q comes after grep: "),
+        (["tune", "grep", "--rounds=7"], "poolshim tune: --rounds=7 comes after grep: "),
     ],
 )  # fmt: skip
 def test_a_mistake_is_one_line(words: list[str], complaint: str) -> None:

@@ -88,7 +88,7 @@ def test_an_idle_process_has_released_all(start: Start) -> None:
     while control.Process(process.pid).page().background != control.ASLEEP:
         assert process.poll() is None
     done = trim(process.pid)
-    assert done.returncode == 0 and "has released what was free" in done.stdout
+    assert done.returncode == 0 and "has released its free memory" in done.stdout
     page = control.Process(process.pid).page()
     assert page.request == page.done
 

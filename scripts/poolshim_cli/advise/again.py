@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Processor time of what is traced, by another run without the trace.
+"""Processor time of the traced command, by another run without the trace.
 
     place = place_of_input()                         # before the traced run
     again = Again(command, environment, status, place, took_s)
@@ -50,11 +50,11 @@ class Again:
     status: int  # that it ended with
     place: int | None  # of its input
     took_s: float
-    note: str = ""  # what is wrong
+    note: str = ""  # the fault, if any
 
     def run(self) -> float | None:
         """Nanoseconds of a run; None where it ends otherwise than before, or does not. A server
-        that was stopped by another command waits for that command for ever."""
+        that another command stops would never end without that command."""
         if self.place is not None:
             os.lseek(sys.stdin.fileno(), self.place, os.SEEK_SET)
         limit_s = 2 * self.took_s + MORE_S

@@ -42,7 +42,7 @@ Runs a command on poolshim with each allocation and free traced, finds call site
 a pattern that a pool of the pools library serves better than malloc, measures both on the trace,
 and lists what pays, best first, on standard error.
 
-  -o, --output FILE    keep the trace here, for --read; %p: the process id
+  -o, --output FILE    store the trace here, for --read; %p: the process id
   --read FILE          advise on an earlier trace
   --size SIZE          length of the trace's file [64MiB]
   --once               do not run the command again to measure its processor time
@@ -225,7 +225,7 @@ def written(folder: Path, program: str, status: int) -> tuple[Path, Trace] | Non
 
 
 def keep(request: Request, path: Path) -> None:
-    """Copies the trace to where it is wanted."""
+    """Copies the trace to the requested place."""
     if request.output is not None:
         target = Path(str(request.output).replace("%p", path.stem))
         files.write_whole(target, path.read_bytes())

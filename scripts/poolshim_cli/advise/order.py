@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""In which order the blocks of a call site die: the facts behind the patterns.
+"""In which order the blocks of a call site die: the facts from which the patterns follow.
 
     facts = facts_of(trace, blocks)      # blocks: places in the trace's columns, ascending
     facts.lifo_share                     # of the frees that freed the newest live block
@@ -25,7 +25,7 @@ class Facts:
 
     blocks: list[int]
     count: int = 0
-    weight: float = 0.0  # allocations of the process that they stand for
+    weight: float = 0.0  # allocations of the process that they represent
     sizes: Counter[int] = field(default_factory=Counter)
     freed: int = 0
     resized: int = 0

@@ -32,7 +32,7 @@ PROCESSES_MOST = 15  # where the interval of fewer has 1 in it
 OPERATIONS = 600_000  # of a process, about
 ROUNDS_LEAST, ROUNDS_MOST = 3, 100
 # The least part of a replayed saving that a program showed: a call costs less where the processor
-# makes it while it waits for the program's own memory or branches. docs/advise.md has the programs.
+# overlaps it with the program's own cache misses and branches. docs/advise.md has the programs.
 PART_LEAST = 0.2
 MALLOC = "malloc"
 
@@ -60,7 +60,7 @@ class Gain:
     kib_low: float = 1.0  # of pool_kib / malloc_kib
     kib_high: float = 1.0
     # Likewise, with the replayer's own work for each call: that of a free which a pool does not
-    # need stands for the program's walk to the block.
+    # need represents the program's walk to the block.
     whole_malloc_ns: float = 0.0
     whole_pool_ns: float = 0.0
     whole_low: float = 1.0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The report of `poolshim advise`: what pays first, then why the other sites stay with malloc."""
+"""The report of `poolshim advise`: what pays first, then why no pool pays at the other sites."""
 
 from __future__ import annotations
 
@@ -41,19 +41,20 @@ class Advice:
 
     @property
     def share(self) -> float:
-        """Allocations of the site that the pool serves, of those that were looked at."""
+        """The share of the site's traced allocations that the pool serves."""
         groups = self.site.groups
         return sum(map(len, groups)) / self.site.facts.count if groups else 1.0
 
     @property
     def allocations(self) -> float:
-        """Of the whole run, that the pool would serve."""
+        """Allocations of the whole run that the pool would serve."""
         return self.site.facts.weight * self.share
 
     @property
     def part(self) -> float:
-        """Of the replayed time, that the program can have taken: its calls at the site take at most
-        all of its time. Calls in a row of which none has a program around it may take longer."""
+        """The part of the replayed time that the program can have taken: its calls at the site take
+        at most all of its time. The replay makes calls in a row, without the program's work between
+        them, which may take longer."""
         if self.program_ns is None:
             return 1.0
         malloc_ns = self.gain.malloc_ns if self.gain is not None else self.cost.malloc_ns
@@ -238,7 +239,7 @@ def print_advice(number: int, advice: Advice, stream: TextIO) -> None:
 
 
 def coverage(trace: Trace) -> str:
-    """What was seen."""
+    """How many allocations were traced."""
     traced = len(trace.size)
     seen = "all traced" if traced == trace.made_count else f"{traced:,} traced in windows"
     return f"{trace.made_count:,} allocations, {seen}"

@@ -25,7 +25,7 @@ BLOCKS_MOST = 200_000
 THREADS_MOST = 64
 BYTES_MOST = 1 << 30
 
-# Calls at one time: a group is opened before its first block, and ends behind its last.
+# Calls at one time: a group is opened before its first block, and ends after its last.
 FIRST, MIDDLE, LAST = range(3)
 Event = tuple[int, int, int, int, int, int]  # time, order, kind, thread, place, bytes
 

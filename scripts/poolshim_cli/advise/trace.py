@@ -49,7 +49,7 @@ class Trace:
     is_resized: bytearray = field(default_factory=bytearray)
     stacks: dict[int, Stack] = field(default_factory=dict)
     mappings: list[Mapping] = field(default_factory=list)
-    weights: list[float] = field(default_factory=list)  # by window: what one block stands for
+    weights: list[float] = field(default_factory=list)  # by window: what one block represents
     made_count: int = 0  # by the whole process
     made_bytes: int = 0
     lost_stacks: int = 0
@@ -60,7 +60,7 @@ class Trace:
         return all(weight == 1 for weight in self.weights[:1]) and len(set(self.window)) <= 1
 
     def weight(self, block: int) -> float:
-        """Allocations of the process that a block stands for."""
+        """Allocations of the process that a block represents."""
         return self.weights[self.window[block]]
 
     def location(self, address: int) -> Location:
@@ -95,7 +95,7 @@ def read_stacks(data: bytes, names: set[int]) -> dict[int, Stack]:
 
 
 def weights_of(starts: list[int], ends: list[int], made_count: int) -> list[float]:
-    """A window stands for the allocations up to the next one."""
+    """A window represents the allocations up to the next one."""
     found = []
     for start, end, after in zip(starts, ends, [*starts[1:], made_count], strict=True):
         traced = min(end, made_count) - start

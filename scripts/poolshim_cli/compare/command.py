@@ -205,7 +205,7 @@ def profile_setting(text: str) -> tuple[str, str, dict[str, str]]:
 
 
 def check_settings(column: planning.Column) -> None:
-    """Ours are checked by the library itself, which says what is wrong with them."""
+    """The library itself checks ours and reports their faults."""
     ours = places.find().library
     if not column.env or column.library is None or not ours.exists():
         return
@@ -224,7 +224,7 @@ def reproduce(plan: planning.Plan) -> str:
 
 @contextlib.contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """SIGTERM and SIGHUP end us as Ctrl-C does: what was started goes first."""
+    """SIGTERM and SIGHUP end us as Ctrl-C does, after the processes that we started."""
 
     def leave(number: int, _: object) -> None:
         raise SystemExit(128 + number)

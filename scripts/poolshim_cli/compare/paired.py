@@ -8,9 +8,9 @@ in a random order, so that between equal columns the logarithms are symmetric ab
 noise, and heavy tails make the interval wider rather than wrong.
 
 A report has many cells, and one interval in twenty is wrong: with `cells` the intervals of a report
-hold together, all of them in 95 of 100 reports (Bonferroni). Lost: the studentised bootstrap, which
-has too few resamples of 5 to 10 rounds for such levels; at 95 % it called 9 of 92 equal cells
-different on a machine that others were using. tests/cli/test_compare_paired.py.
+are simultaneous: all of them are right in 95 of 100 reports (Bonferroni). Lost: the studentised
+bootstrap, which has too few resamples of 5 to 10 rounds for such levels; at 95 % it called 9 of 92
+equal cells different on a machine that others were using. tests/cli/test_compare_paired.py.
 
 Standard library only, and repeatable.
 """
@@ -98,7 +98,8 @@ def error_of(measured: Sequence[float], base: Sequence[float]) -> float:
 def ratio_of(
     measured: Sequence[float], base: Sequence[float], cells: int = 1, least_error: float = 0.0
 ) -> Ratio:
-    """Both in the order of their rounds, all positive. cells: intervals that are to hold together.
+    """Both in the order of their rounds, all positive. cells: the number of intervals that are
+    simultaneous.
 
     least_error: as error_of gives it of the base against itself. A column that happened to be
     steadier than the base is from itself was lucky.

@@ -73,7 +73,7 @@ def round_values(low: float, high: float, count: int, base: int) -> list[float]:
 
 
 def around(values: Sequence[float], start: float, end: float, margin: float = 0.08) -> Axis:
-    """An axis that holds them all, with some air; it does not blow up differences below 2 %."""
+    """An axis for all of them, with some air; it does not blow up differences below 2 %."""
     low, high = min(values), max(values)
     air = max((high - low) * margin, (0.02 * high - (high - low)) / 2) or 1
     return Axis(max(0.0, low - air), high + air, start, end)
@@ -220,7 +220,7 @@ def forest(results: Results, summary: Summary, metric: str) -> Picture:
 
 
 def bound(end: float | None, figure: Figure) -> float:
-    """Without an interval the ratio stands alone."""
+    """Without an interval, the ratio itself."""
     return figure.ratio if end is None else end
 
 

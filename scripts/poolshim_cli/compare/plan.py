@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is to be measured: the columns, the work, how many rounds. Decides nothing about results.
+"""The plan of a measurement: the columns, the work, how many rounds. Judges no results.
 
     plan = Plan(columns, CommandWork(("jq", ".", "big.json")), runs=10)
     results = measure(plan)                       # measure.py; `tune` calls it the same way
@@ -109,7 +109,7 @@ def find_columns(
     additions: tuple[str, ...] = (),
     settings: tuple[tuple[str, str, dict[str, str]], ...] = (),
 ) -> tuple[list[Column], list[allocators.Missing]]:
-    """The columns of this machine, and what was not found. `only` is exact."""
+    """The columns of this machine, and the allocators not found. `only` is exact."""
     added = [allocators.parse_addition(text) for text in additions]
     entries = allocators.read_table(table) + added
     found = [allocators.resolve(entry, build) for entry in entries]

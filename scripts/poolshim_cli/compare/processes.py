@@ -66,7 +66,7 @@ def end_descendants(but: set[int]) -> int:
 
 
 class Watch:
-    """What `with confined() as watch` saw: how many processes the command had left behind."""
+    """What `with confined() as watch` saw: how many processes the command did not end."""
 
     left_count = 0
 

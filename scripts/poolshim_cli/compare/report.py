@@ -75,7 +75,7 @@ def facts(results: Results, summary: Summary) -> list[tuple[str, str]]:
 
 
 def commands(results: Results) -> list[tuple[str, str]]:
-    """What was run, and how to do it again."""
+    """The commands that were run, and how to run them again."""
     about = results.about
     if about.get("mode") == "server":
         run = [("Server", about.get("server")), ("Load", about.get("load")),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What was measured, as it is kept: every run of every column, and what is needed to judge them.
+"""The measurement as stored: every run of every column, and all that judges them.
 
 The file of --json is `Results.to_json`; `compare --from` reads it back. Nothing derived is read
 from it: tables and reports are made from the runs, always by the same code (summary.py).

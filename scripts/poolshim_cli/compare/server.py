@@ -41,7 +41,7 @@ class Serving:
     process: "subprocess.Popen[bytes]"  # the launcher
     log: Path
     report: Path
-    words: dict[str, str]  # what {port} and {dir} stand for
+    words: dict[str, str]  # values of {port} and {dir}
 
     @property
     def said(self) -> str:
@@ -78,7 +78,7 @@ def empty_folder(tools: Tools) -> Path:
 
 
 def fill(text: str, words: dict[str, str]) -> list[str]:
-    """The words of a command with {port} and {dir} filled in; other braces stay."""
+    """The words of a command with {port} and {dir} filled in; other braces remain."""
     filled = shlex.split(text)
     for name, value in words.items():
         filled = [word.replace("{" + name + "}", value) for word in filled]
@@ -147,7 +147,7 @@ def check_started(serving: Serving, single: Single) -> None:
 
 
 def start(plan: Plan, single: Single, words: dict[str, str], tools: Tools) -> Serving:
-    """The server; what is left of it at the end is killed by processes.confined."""
+    """Starts the server; processes.confined kills the processes of it that remain at the end."""
     report, log = Path(words["dir"]) / "report.json", Path(words["dir"]) / "server.log"
     launch = Launch(single.command, single.column.library, single.column.env, plan.curve_ms)
     with log.open("wb") as out:

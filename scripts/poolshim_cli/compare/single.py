@@ -150,7 +150,7 @@ def thin(samples: list[list[float]]) -> tuple[tuple[float, int], ...]:
 
 
 def linked_allocators(report: dict[str, Any], known: Collection[Path]) -> list[str]:
-    """Allocators among what was mapped."""
+    """Allocators among the mapped files."""
     return [path for path in report["mapped"] if ALLOCATOR.search(path) or Path(path) in known]
 
 

@@ -7,8 +7,8 @@
 A difference is called when the interval leaves 1 out, the ratio is at least half a percent away
 from 1, and further than the base was from itself, should the noise column disagree with it. "No
 difference" is said where the interval leaves no room for one of WORTHWHILE; between the two,
-nothing can be told. The intervals of a report hold together: without any difference, 95 of 100
-reports call none. What decides about speed is the time, or CPU time where others used the machine
+nothing can be told. The intervals of a report are simultaneous: without any difference, 95 of 100
+reports call none. Speed is judged by the time, or by CPU time where others used the machine
 meanwhile.
 """
 
@@ -347,7 +347,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 def opening(judged: Sequence[Row], is_any_called: bool, speed: str) -> str:
-    """What is said of speed where only memory differs."""
+    """The words about speed where only memory differs."""
     if not is_any_called or any(f.is_different for r in judged if (f := r.figure(speed))):
         return ""
     if any(is_open(row, speed) for row in judged):
@@ -368,7 +368,7 @@ def verdict(rows: Sequence[Row], base: str, speed: str = "time") -> str:
     level = [row.name for row in rest if not is_open(row, speed, "rss")]
     unknown = [row.name for row in rest if is_open(row, speed, "rss")]
     start = opening(judged, bool(parts), speed)
-    if start:  # speed is said of all; what is left to say is memory
+    if start:  # says speed of all; only memory remains to say
         level = [row.name for row in rest if not is_open(row, "rss")]
         unknown = [row.name for row in rest if is_open(row, "rss")]
         parts += [f"no difference in memory: {listed(level)}"] if level else []

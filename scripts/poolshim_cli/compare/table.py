@@ -62,7 +62,7 @@ def ratio_text(ratio: float) -> str:
 
 
 def mark(figure: Figure) -> str:
-    """What is called of it."""
+    """The sign of the difference that is called."""
     if figure.is_different is None:
         return UNKNOWN
     return EQUAL if not figure.is_different else LESS if figure.ratio < 1 else MORE
@@ -81,7 +81,7 @@ def plus_minus_text(figure: Figure) -> str:
 
 
 def ratio_cell(row: Row, metric: str, is_short: bool = False) -> str:
-    """A ratio, its interval and what is called of it."""
+    """A ratio, its interval, and the sign of the difference that is called."""
     figure = row.figure(metric)
     if figure is None:
         return ""
@@ -126,7 +126,7 @@ def clock_line(summary: Summary) -> str:
 
 
 def notes(results: Results, summary: Summary) -> list[str]:
-    """What stands below the table."""
+    """The lines below the table."""
     rounds = f"{summary.rounds} round{'s' if summary.rounds != 1 else ''}"
     failed = [f"{row.name}: FAILED: {row.failure}" for row in summary.rows if row.failure]
     lines = [

@@ -100,7 +100,7 @@ def judge(diagnosis: Diagnosis, programs: list[Program], is_used: bool | None) -
 
 
 def refute(diagnosis: Diagnosis, codes: Collection[str]) -> None:
-    """What was predicted and did not come true is no verdict; the finding says what it was."""
+    """A prediction that did not come true is no verdict; the finding names the prediction."""
 
     def seen(finding: Finding) -> Finding:
         if finding.level != FATAL or finding.code not in codes:

@@ -11,7 +11,7 @@ FATAL, WARNING, NOTE, FINE = "fatal", "warning", "note", "fine"
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was noticed. The code is for programs and stays; the message is for people."""
+    """One thing that was noticed. The code is for programs and never changes; the message may."""
 
     code: str
     level: str  # fatal: the preload has no effect; warning: not everywhere, or not as meant

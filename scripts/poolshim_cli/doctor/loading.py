@@ -99,5 +99,5 @@ def check_bindings(diagnosis: Diagnosis, found: list[elf.Elf], ours: Path) -> No
             diagnosis.add(
                 "symbolic", WARNING,
                 f"{file.path} is linked with -Bsymbolic and defines {', '.join(inside)}: its own "
-                "calls stay with those",
+                "calls use those",
             )  # fmt: skip

@@ -26,7 +26,7 @@ CONTROLS = {
     "tcmalloc": re.compile(r"_Z\w*15MallocExtension|MallocExtension_|_Z\w*TCMalloc_SystemRelease"),
     "mimalloc": re.compile(r"mi_(stats|process_info|option|collect|heap_visit|heap_get)\w*$"),
 }
-# Texts that stay in a stripped program.
+# Texts that a stripped program still has.
 TRACES = {b"<jemalloc>": "jemalloc", b"mimalloc: ": "mimalloc", b"TCMALLOC_": "tcmalloc",
           b"rpmalloc": "rpmalloc", b"snmalloc": "snmalloc"}  # fmt: skip
 # Opens extensions with RTLD_DEEPBIND, which no symbol shows; 8.5 and later do not.

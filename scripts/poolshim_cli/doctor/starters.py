@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Commands whose business is to start another one: which it is, and whether it gets the preload.
 
-Three kinds. Wrappers become the program, as env and timeout do: the program behind them is
-checked. Shells and shims start what only their run decides: that is reported. Others have the
-program started by a process without our environment, or clear it: the preload has no effect there.
+Three kinds. Wrappers become the program, as env and timeout do: that program is checked.
+Shells and shims decide only at run time which program they start: that is reported. Others have
+the program started by a process without our environment, or clear it: the preload has no effect.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ ELSEWHERE: dict[str, tuple[tuple[str, ...], str]] = {
 }  # fmt: skip
 # They start the program themselves, without LD_PRELOAD; a set-user-ID one never gets it.
 CLEARING = {"sudo", "doas", "su", "runuser", "pkexec", "login", "bwrap", "firejail"}
-LOGIN_ONLY, LOGIN = {"su", "runuser"}, {"-", "-l", "--login"}  # without these, root's keep it
+LOGIN_ONLY, LOGIN = {"su", "runuser"}, {"-", "-l", "--login"}  # without these, root's preserve it
 CLEARS = "start the program itself with it: {name} ... env LD_PRELOAD={library} PROGRAM"
 SHELLS = {"sh", "dash", "bash", "rbash", "zsh", "ksh", "ksh93", "mksh", "fish", "ash", "yash"}
 MANAGERS = ("pyenv", "rbenv", "nodenv", "goenv", "plenv", "jenv", "asdf", "mise", "rtx", "volta")
@@ -88,7 +88,7 @@ WRAPPERS = {
 
 
 def behind(words: Sequence[str]) -> list[str]:
-    """The words of the program behind a wrapper; empty if there is none."""
+    """The words of the program after a wrapper; empty if there is none."""
     kind = WRAPPERS[Path(words[0]).name]
     at = 1
     while at < len(words) and words[at].startswith("-") and words[at] != "--":
@@ -162,7 +162,8 @@ def note_script(diagnosis: Diagnosis, script: Path, text: bytes, shell: str) -> 
 
 
 def note_command(diagnosis: Diagnosis, path: Path, words: Sequence[str]) -> None:
-    """The commands that keep the preload from the program, by their own name or a link to it."""
+    """Notes a command that runs the program without the preload, by its own name or a link to
+    it."""
     real = path.resolve().name
     name = path.name if path.name in ELSEWHERE or path.name in CLEARING else real
     if real in MANAGERS and path.name != real:

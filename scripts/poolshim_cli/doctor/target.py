@@ -133,5 +133,5 @@ def follow(diagnosis: Diagnosis, env: Mapping[str, str]) -> elf.Elf | None:
 
 
 def behind_script(_: Diagnosis, path: Path, words: list[str]) -> list[str]:
-    """The interpreter behind env in a script's first line."""
+    """The interpreter after env in a script's first line."""
     return words[behind_env(words) :] if path.name == "env" else []

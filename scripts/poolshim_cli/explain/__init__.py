@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""`poolshim explain`: run a command, account for its resident memory, and say why it stays."""
+"""`poolshim explain`: run a command, account for its resident memory, and name the cause."""

@@ -69,8 +69,8 @@ class Account:
     classes: list[int] = field(default_factory=list)  # block sizes
     thread_count: int = 0
     interval: int = 0  # of its profile; 0: it has none
-    is_recent: bool = False  # sites are of what was allocated while it was watched
-    delay_ms: int = 0  # for which free pages are kept
+    is_recent: bool = False  # its sites cover only allocations during the watch
+    delay_ms: int = 0  # for which free pages remain cached
     has_background: bool = False  # a thread gives them back
 
     @property
@@ -80,7 +80,7 @@ class Account:
 
     def settle(self, rss_after: int) -> None:
         """Makes one moment of a reading during which the process grew: the mappings are read first,
-        the heap later. The parts are never more than what is resident."""
+        the heap later. The parts are never more than the resident memory."""
         accounted = self.accounted
         self.surplus = accounted - self.rss
         if accounted > self.rss:
@@ -89,11 +89,11 @@ class Account:
 
 
 class Book:
-    """Of one process: what is constant, and what was found out about its mappings earlier."""
+    """The record of one process: its constants, and earlier findings about its mappings."""
 
     def __init__(self, pid: int, interval: int = 0) -> None:
         self.pid = pid
-        self.interval = interval  # to sample at, in bytes; 0: what is sampled anyway
+        self.interval = interval  # to sample at, in bytes; 0: leave its own sampling as it is
         self.demand: Demand | None = None
         self.has_calls = False
         self.memory = Memory(pid)
@@ -171,7 +171,7 @@ class Book:
         return account
 
     def note_stacks(self, account: Account) -> None:
-        """Mappings that hold a stack pointer, now or at an earlier moment."""
+        """Notes the mappings that contain a stack pointer, now or at an earlier moment."""
         pointers = mappings.stack_pointers(self.pid)
         account.thread_count = len(pointers)
         anonymous = {(one.start, one.end) for one in self.mappings if one.is_anonymous}
@@ -183,7 +183,7 @@ class Book:
     def add_mapping(
         self, account: Account, parts: Counter[str], one: Mapping, code: set[str]
     ) -> None:
-        """What is not the heap's in a mapping."""
+        """Adds the part of a mapping that is not the heap's."""
         if not one.rss:
             return
         if one.path == "[stack]":
@@ -226,7 +226,7 @@ class Book:
         account.names["other"][f"0x{one.start:x} {name}".strip()] += rest
 
     def is_data(self, one: Mapping) -> bool:
-        """Zeroed data right behind the mapping of a program or library."""
+        """Zeroed data right after the mapping of a program or library."""
         before = [other for other in self.mappings if other.end == one.start]
         return bool(before) and before[0].is_file and "w" in before[0].permissions
 

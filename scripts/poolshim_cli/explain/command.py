@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`poolshim explain [OPTIONS] [--] COMMAND`: where the resident memory of a command stays, and why.
+"""`poolshim explain [OPTIONS] [--] COMMAND`: where the resident memory of a command is, and why.
 
     scripts/poolshim explain -- python3 app.py
     scripts/poolshim explain --html report.html --server 'redis-server --port {port}' \\
@@ -36,7 +36,7 @@ HELP = """usage: poolshim explain [OPTIONS] [--] COMMAND [ARGUMENT...]
        poolshim explain [OPTIONS] --pid PID
 
 Runs a command on poolshim with a heap profile, accounts for its resident memory over time, and says
-in one verdict why it stays and what to do about it, on standard error.
+in one verdict why it is resident and what to do about it, on standard error.
 
   --html FILE          write a report with pictures, one file without references to others
   --json               print JSON on standard output
@@ -169,7 +169,7 @@ def check(request: Request) -> None:
 
 
 def observe(request: Request) -> tuple[Watch, int]:
-    """The watch of what was asked for, and the command's exit status."""
+    """The requested watch, and the command's exit status."""
     if request.pid:
         if sys.stderr.isatty():
             print(f"watching for {request.seconds:g} s; Ctrl-C ends it early", file=sys.stderr)
@@ -184,7 +184,7 @@ def observe(request: Request) -> tuple[Watch, int]:
 
 
 def notes_of(history: History) -> list[str]:
-    """What is missing in the figures."""
+    """The gaps in the figures."""
     notes, account, watch = list(history.watch.notes), history.account, history.watch
     book = watch.books.get(history.pid)
     refusal = book.demand.refusal if book is not None and book.demand is not None else ""

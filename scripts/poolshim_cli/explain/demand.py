@@ -22,7 +22,7 @@ class Demand:
 
     def __init__(self, memory: Memory, interval: int) -> None:
         self.interval = interval
-        self.before: Snapshot | None = None  # what was sampled earlier; None: it has not begun
+        self.before: Snapshot | None = None  # earlier samples; None: it has not begun
         self.refusal = ""  # why there are no samples
         self.next_s = 0.0
         self.epoch = 0

@@ -19,12 +19,12 @@ from .history import PIECES, RECENT_SHARE, Course, History
 FLOORS_LEAST = 4  # in a row that rises: by chance 1 time in 24, and 1 in 720 of all PIECES
 LEAST_BYTES = 1 << 20  # of growth: below it nothing is worth a word
 LEAST_SHARE = 0.005  # of the resident memory
-SITE_DEVIATIONS = 3.0  # of what the allocations and frees of a site would do by chance
+SITE_DEVIATIONS = 3.0  # of the changes that a site's allocations and frees make by chance
 SITE_SHARE = 0.05  # of the growth, of a site that is named
 
 
 class Growth:
-    """Of a part of the memory in the time of the watch."""
+    """Growth of a part of the memory during the watch."""
 
     def __init__(self, history: History, amount: Callable[[Account], float]) -> None:
         moments = [one for one in history.watch.moments if history.pid in one.accounts]
@@ -64,7 +64,7 @@ def part_of(name: str) -> Callable[[Account], float]:
 
 
 def grown_sites(history: History, gained: float) -> list[tuple[float, Course]]:
-    """Those whose blocks of the time of the watch stayed, the largest first."""
+    """Sites that still have blocks allocated during the watch, the largest first."""
     found = []
     for course in history.courses:
         if len(course.live) < 2:

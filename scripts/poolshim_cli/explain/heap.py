@@ -8,10 +8,9 @@ layout that its library describes (pools/engine/record/layout.h); which pages ar
 /proc/PID/pagemap. The process takes no part in it. A slot that changes while it is read gives a
 wrong figure for that one granule until the next reading.
 
-Free memory of a span with live blocks is pinned by them. A sampled block is not in the span that
-would have had it, but the sample says which one that was: the sample's blocks pin, each, their
-share of what is free there. What the samples of a size class say together is scaled to what its
-spans say, which is exact.
+Live blocks pin the free memory of their span. A sampled block is not in the span that would have
+served it, but the sample names that span: each of the sample's blocks pins its share of the free
+memory there. The samples' sum for a size class is scaled to that of its spans, which is exact.
 """
 
 from __future__ import annotations
@@ -37,10 +36,10 @@ NUMBER_LIMIT = 1 << 32  # of samples
 
 @dataclass
 class Site:
-    """What one stack holds, in bytes; estimates by its samples."""
+    """Memory that one stack allocated, in bytes; estimates by its samples."""
 
     live: float = 0.0  # resident, of its blocks
-    rounding: float = 0.0  # of that, beyond what was requested
+    rounding: float = 0.0  # of that, beyond the requested sizes
     pinned: float = 0.0  # free memory that its blocks pin
     blocks: float = 0.0
     largest: int = 0  # its largest live block
@@ -63,7 +62,7 @@ class View:
     rounding: float = 0.0  # of that, beyond the requests
     pinned: float = 0.0  # free, in spans with live blocks
     room: float = 0.0  # in spans with live blocks, not used since the span was made
-    cache: float = 0.0  # free pages that are kept
+    cache: float = 0.0  # cached free pages
     unused: float = 0.0  # in pages that were never used, or given back: parts of huge pages
     pools: float = 0.0  # pages of the pools library
     samples: float = 0.0  # pages of samples beyond their blocks, and the table
@@ -74,7 +73,7 @@ class View:
     blocks_by_class: dict[int, int] = field(default_factory=dict)  # live, in spans
     rounding_by_size: dict[int, float] = field(default_factory=dict)  # by request, to 16 bytes
     interval: int = 0  # of the profile; 0: there is none
-    is_recent: bool = False  # its sites are of what was allocated while the process was watched
+    is_recent: bool = False  # its sites cover only allocations during the watch
     large_live: list[tuple[int, int]] = field(default_factory=list)  # ranges of large live blocks
 
     @property
@@ -116,7 +115,7 @@ class Heap:
         )  # fmt: skip
         self.samples = Samples(self.memory, layout)
         self.classes: list[int] = []
-        self.before: Snapshot | None = None  # what was sampled before the watch, of a reader's
+        self.before: Snapshot | None = None  # a reader's samples before the watch
 
     # ---- tables ----
 
@@ -236,7 +235,7 @@ class Heap:
                 view.ranges.append((start, start + length * self.granule))
 
     def read_span(self, view: View, slots: bytes, at: int, length: int, part: bytes) -> Span:
-        """Live blocks, what they pin, and what was not used yet."""
+        """Live blocks, the free memory that they pin, and the part not used yet."""
         used, left, armed, popped, remote, index, carved, handed = self.span.of(
             slots, at * self.slot
         )
@@ -312,8 +311,8 @@ class Heap:
             self.add_recent(view, self.before, table)
 
     def add_recent(self, view: View, before: Snapshot, table: Snapshot) -> None:
-        """Sites with what was allocated there since, and is live. Most blocks are unknown, so
-        nothing is scaled to the spans, and no free memory charged."""
+        """Adds the sites of blocks allocated since and still live. Most blocks are unknown, so that
+        nothing is scaled to the spans, and no free memory is charged."""
         one = self.layout.offset("weight.one")
         for address, stack in table.stacks.items():
             made = stack.made_bytes - before.stacks.get(address, Stack()).made_bytes

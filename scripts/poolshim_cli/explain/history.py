@@ -79,7 +79,7 @@ class History:
         return [one.accounts[self.pid] for one in moments if self.pid in one.accounts]
 
     def make_courses(self) -> list[Course]:
-        """By what is live and pinned, the largest first."""
+        """Courses by live and pinned bytes, the largest first."""
         stacks = {stack for one in self.accounts(self.before) for stack in one.sites}
         frames = self.watch.frames(self.pid, stacks)
         sites = CallSites([frames.values()], self.watch.folds, is_short=True)

@@ -11,7 +11,7 @@ from .history import Course, History
 from .report import head_of
 from .verdict import Verdict, mib
 
-# As colours that are told apart by hue and by lightness; grey for what is not the heap's.
+# Colours that differ in hue and in lightness; grey for memory outside the heap.
 FILLS = {
     "live": "#2f7d4f", "rounding": "#d9a21b", "pinned": "#c23b3b", "room": "#b07cc6",
     "cache": "#3f9fb5", "huge": "#e0763c", "pools": "#83b54e", "stacks": "#3d5a9e",
@@ -84,7 +84,7 @@ def area(history: History) -> Iterator[str]:
 
 
 def bars(courses: list[Course]) -> Iterator[str]:
-    """Call sites: what they hold, and what they pin."""
+    """Call sites: their live memory, and the free memory that they pin."""
     most = max(one.site.live + one.site.pinned for one in courses) or 1.0
     width, height = WIDTH - BAR_LEFT - 90, BAR_HEIGHT * len(courses)
     yield f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="call sites">'
@@ -134,7 +134,7 @@ def site_table(courses: list[Course]) -> Iterator[str]:
 
 def page(history: History, verdict: Verdict, notes: list[str]) -> Iterator[str]:
     """All of it, in pieces."""
-    title = f"Where the memory of {history.name} stays"
+    title = f"Where the memory of {history.name} is"
     yield '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
     yield '<meta name="viewport" content="width=device-width">'
     yield f"<title>{escape(title)}</title><style>{STYLE}</style></head><body>"

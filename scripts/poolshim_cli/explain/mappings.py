@@ -102,13 +102,13 @@ def read(pid: int) -> list[Mapping]:
 
 
 def code_files(mappings: list[Mapping]) -> set[str]:
-    """Files of which a part is executable: the program and its libraries; and libc's own data."""
+    """Files with an executable part: the program and its libraries; and libc's own data."""
     found = {one.path for one in mappings if one.is_file and "x" in one.permissions}
     return found | {one.path for one in mappings if one.is_file and CODE_FILES.search(one.path)}
 
 
 def stack_pointers(pid: int) -> list[int]:
-    """Of the threads that wait in a system call at this moment."""
+    """Stack pointers of the threads that are blocked in a system call at this moment."""
     found = []
     with contextlib.suppress(OSError):
         for thread in os.listdir(f"/proc/{pid}/task"):
@@ -122,6 +122,6 @@ def command_of(pid: int) -> str:
     """The name of its program; "" where it has ended."""
     with contextlib.suppress(OSError):
         words = files.read_proc(pid, "cmdline").split(b"\0", 1)
-        title = os.fsdecode(words[0]).split(" ")[0]  # servers write what they do behind it
+        title = os.fsdecode(words[0]).split(" ")[0]  # servers append their state
         return printable(Path(title).name.rstrip(":"))
     return ""

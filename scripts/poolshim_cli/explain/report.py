@@ -93,7 +93,7 @@ def account_lines(history: History, is_coloured: bool) -> list[str]:
 
 
 def site_lines(courses: list[Course], top: int) -> list[str]:
-    """What call sites hold and pin."""
+    """The lines of call sites: live and pinned bytes."""
     shown = [one for one in courses if one.site.live + one.site.pinned > 0]
     if not shown:
         return []
@@ -136,7 +136,7 @@ def wrapped(title: str, text: str) -> list[str]:
 
 
 def head_of(history: History) -> str:
-    """What is explained."""
+    """The first line: the process and its memory."""
     account = history.account
     return (
         f"{history.name} (process {history.pid}): {mib(account.rss)} resident at "

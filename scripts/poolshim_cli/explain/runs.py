@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Runs what is watched: a command, a server under its load, or a process that runs already."""
+"""Runs the watched program: a command, a server under its load, or a process that runs already."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def check_serving(server: str, load: str, ready: str) -> None:
 
 
 def environment(interval: str) -> dict[str, str]:
-    """Ours, with the library and its profile, of which only the memory is read."""
+    """Our environment, with the library and its profile, which is read from memory only."""
     library = places.find().library
     if not library.exists():
         raise OwnFailure(f"{library}: build first")
@@ -246,8 +246,8 @@ def served(
 def go_through(
     serving: Serving, env: dict[str, str], step: Callable[["subprocess.Popen[bytes]"], float]
 ) -> None:
-    """A server under its load and for a while after it; step looks at it, and says for how many
-    seconds to wait before the next time."""
+    """A server under its load and for a while after it; step looks at it, and says for after how
+    many seconds to look again."""
     with served(serving, env) as (server, load_words):
         load = start(load_words, clean_environment(), stdin=subprocess.DEVNULL,
                      stdout=subprocess.DEVNULL, start_new_session=True)  # fmt: skip

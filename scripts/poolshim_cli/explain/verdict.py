@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Why the memory stays: one cause in words, and what to do about it.
+"""Why the memory is resident: one cause in words, and what to do about it.
 
 Each cause has a sum of bytes that it explains, and a share of the resident memory from which it is
-worth a word; the one that explains most is the verdict. Thresholds are held by tests/cli/
-test_explain.py: twelve programs with known causes.
+worth a word; the one that explains most is the verdict. tests/cli/test_explain.py checks
+the thresholds by twelve programs with known causes.
 """
 
 from __future__ import annotations
@@ -94,9 +94,9 @@ def grown(history: History) -> Verdict | None:
         return Verdict("growth", most.gained, text, f"{advice}{LONGER}")
     text, sites = head.format("leak", "the live memory"), grown_sites(history, most.gained)
     if not sites:
-        text += f"{also}; no call site stands out of those that were sampled"
+        text += f"{also}; no sampled call site is conspicuous"
         return Verdict("leak", most.gained, text, f"watch for longer (--seconds 60): {LONGER}")
-    text += f"{also}; live of what was allocated meanwhile: " + ", ".join(
+    text += f"{also}; live blocks allocated meanwhile: " + ", ".join(
         f"{course.title} ({mib(more)})" for more, course in sites[:LISTED]
     )
     more, course = sites[0]
@@ -178,7 +178,7 @@ def fragmentation(history: History) -> Verdict | None:
 
 
 def cache(history: History) -> Verdict | None:
-    """Free pages that are kept."""
+    """Cached free pages."""
     nbytes, delay_ms = history.account.parts["cache"], history.account.delay_ms
     text = (
         f"cache: {mib(nbytes)} of free pages are kept; they go back {delay_ms} ms after the last "
@@ -224,7 +224,7 @@ def rounding(history: History) -> Verdict | None:
     sites = [one for one in sites if one.site.rounding >= nbytes / 10]
     text = (
         f"rounding: {mib(nbytes)} of {mib(history.account.parts['live'] + nbytes)} in live blocks "
-        "are beyond what was requested: " + listed(sites, lambda one: one.site.rounding)
+        "are beyond the requested sizes: " + listed(sites, lambda one: one.site.rounding)
     )
     advice = (
         "`poolshim tune` computes size classes for this program; or request sizes just below a "
@@ -251,7 +251,7 @@ def stacks(history: History) -> Verdict | None:
     return Verdict(
         "stacks", nbytes,
         f"not the heap: {mib(nbytes)} are in the stacks of {count} threads",
-        "what a thread has touched of its stack stays until it ends: fewer threads, shallower "
+        "the touched part of a stack is resident until its thread ends: fewer threads, shallower "
         "recursion, smaller buffers on the stack; a smaller limit (ulimit -s) does not help",
     )  # fmt: skip
 
@@ -316,8 +316,8 @@ def huge(history: History) -> Verdict | None:
     nbytes = history.account.parts["huge"]
     return Verdict(
         "huge", nbytes,
-        f"huge pages: {mib(nbytes)} are resident only because they lie in huge pages of which "
-        f"another part is used ({mib(history.account.huge_bytes)} are in huge pages)",
+        f"huge pages: {mib(nbytes)} are resident only because they lie in huge pages with "
+        f"another part in use ({mib(history.account.huge_bytes)} are in huge pages)",
         "POOLSHIM_THP=never refuses huge pages for the heap: less memory, more page faults; for "
         "mappings of the program's own: madvise(MADV_NOHUGEPAGE)",
         [], {"POOLSHIM_THP": "never"},
@@ -333,7 +333,7 @@ def fork(history: History) -> Verdict | None:
         f"fork: {len(children)} child process{'es' * (len(children) != 1)} of {history.name} "
         f"hold{'s' * (len(children) == 1)} {mib(nbytes)} of private copies of memory that was "
         "inherited and written to since, by parent or child",
-        "write less to what is inherited (reference counts, free lists, caches), load it after the "
+        "write less to inherited memory (reference counts, free lists, caches), load it after the "
         "fork, or start fewer children",
     )  # fmt: skip
 
@@ -350,7 +350,7 @@ def limited(history: History) -> Verdict | None:
     if courses:
         text += "; live are most blocks of " + listed(courses, lambda one: one.site.live)
     advice = ("the limit is soft: free memory goes back near it, and calls do not fail beyond it. "
-              "What is left is in use: need less, or set a higher limit")  # fmt: skip
+              "The rest is in use: need less, or set a higher limit")  # fmt: skip
     return Verdict("limit", rss - limit, text, advice, [one.name for one in courses])
 
 
@@ -423,7 +423,7 @@ def most_of(history: History) -> Verdict | None:
 
 
 def nothing(history: History) -> Verdict:
-    """What is resident is in use."""
+    """The resident memory is in use."""
     parts, rss = history.account.parts, history.account.rss
     largest = sorted(parts, key=lambda name: -parts[name])[:LISTED]
     text = f"nothing unusual: {mib(rss)}, of which " + ", ".join(

@@ -3,7 +3,7 @@
 
     gain = verify_command(["program"], {"POOLSHIM_BACKGROUND": "1"}, "late", rounds=8)
 
-Without the profile, since it changes what is measured. The figure is the mean of the resident
+Without the profile, since it changes the measured memory. The figure is the mean of the resident
 memory of the command and its children over the second half of a run, or the peak of its largest
 process (of a server, of all as they were sampled); ratios are taken within rounds
 (compare/paired.py).

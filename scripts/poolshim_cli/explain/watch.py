@@ -70,7 +70,7 @@ class Watch:
         self.folds = Folds()
         self.has_ended = False  # a process of --pid, while it was watched
         self.kernel_peak = 0  # bytes resident of the largest process of a command that has ended
-        self.notes: list[str] = []  # on what was not watched, and names that are missing
+        self.notes: list[str] = []  # on processes not watched, and on missing names
 
     def wait_s(self, cost_s: float) -> float:
         """Until the next sample."""
@@ -106,7 +106,7 @@ class Watch:
         return 0
 
     def rest(self, seconds: float) -> None:
-        """Until the next sample, while what is sampled goes on to be."""
+        """Sleeps until the next sample, while the sampling goes on."""
         until_s = time.monotonic() + seconds
         while (left_s := until_s - time.monotonic()) > 0:
             for book in self.books.values():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""How much of some memory holds nothing but zeroes: a sample of its resident pages."""
+"""How much of some memory is all zeroes: a sample of its resident pages."""
 
 from __future__ import annotations
 

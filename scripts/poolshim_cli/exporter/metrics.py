@@ -3,7 +3,7 @@
 
     registry = registry_of(Watch([]))
 
-Names are kept: a board or an alarm refers to them. docs/command.md lists them.
+Names never change: a board or an alarm refers to them. docs/command.md lists them.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Collector:
         self.core = need("prometheus_client.core", "exporter")
 
     def rows(self) -> list[Row]:
-        """One reading at a time, which all requests meanwhile share; no lock is held by it."""
+        """One reading at a time, which all requests meanwhile share; it runs without the lock."""
         mine: Future[list[Row]] | None = None
         with self.lock:
             if self.reading is None:

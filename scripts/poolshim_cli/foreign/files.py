@@ -4,8 +4,9 @@
     Contents(path)[:4]
     read_proc(1234, "maps")
 
-A file that is mapped and then truncated ends its reader by SIGBUS; an open of a FIFO waits for a
-writer. So a file is looked at before it is opened, and only the bytes that are asked for are read.
+A file that is mapped and then truncated ends its reader by SIGBUS; an open of a FIFO blocks until a
+writer comes. So a file is looked at before it is opened, and only the bytes that are asked for are
+read.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ TEXT_BYTES_MAX = 1 << 20  # of a string in a file
 
 
 def open_regular(path: Path | str, more_flags: int = 0) -> int:
-    """A descriptor of a regular file; OSError for all else, of which nothing is opened."""
+    """A descriptor of a regular file; OSError for all else, which it does not open."""
     handle = os.open(path, os.O_PATH | os.O_CLOEXEC | more_flags)
     try:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
@@ -65,7 +66,7 @@ def read_proc(pid: int, name: str) -> bytes:
 class Contents:
     """The bytes of a regular file, read piece by piece when they are asked for.
 
-    The length is that of the opening. What was cut off since reads as missing, like what lies
+    The length is that of the opening. A part cut off since reads as missing, like bytes
     beyond the end.
     """
 

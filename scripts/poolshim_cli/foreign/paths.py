@@ -72,7 +72,7 @@ class Walk:
         self.folder = handle
 
     def step(self) -> bool:
-        """One word. False where the last one stays, which is no link."""
+        """Resolves one word. False where the last one is no link."""
         word, here = self.words[0], os.fstat(self.folder)
         is_last = len(self.words) == 1
         if word == ".." or is_proc(self.folder):

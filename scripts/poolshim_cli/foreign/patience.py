@@ -3,10 +3,10 @@
 
     rows = Call(read, pid).result(10.0)
 
-The kernel may wait in such a read for as long as the process likes: for a page of its memory that
-lies on a file system of its own, or whose faults it serves itself. No signal that is handled wakes
-it. So reads of many processes are made by threads that can be left behind; a read by the main
-thread that does not end ends the command.
+Such a read may block in the kernel for as long as the process likes: on a page of its memory that
+lies on a file system of its own, or whose faults it serves itself. No handled signal interrupts
+it. So threads read where there are many processes, and the command abandons a thread that is
+blocked. If a read by the main thread does not end, the command ends.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ T = TypeVar("T")
 
 BLOCKED_SECONDS = 30.0  # of one system call; one that reads 4 MiB from swap takes 10
 LOOK_SECONDS = 0.25
-LEFT_BEHIND_MAX = 32  # threads; then nothing that is new is read
+LEFT_BEHIND_MAX = 32  # abandoned threads; then no new process is read
 SLOW_CALL = "is blocked: it waits for memory that its owner does not deliver"
 
 
 class Stuck(Failed):
-    """A read that did not end in time, and the thread that still waits."""
+    """A read that did not end in time, and the thread that is blocked in it."""
 
     def __init__(self, message: str, thread: threading.Thread) -> None:
         super().__init__(message)
@@ -40,14 +40,14 @@ left_behind: list[threading.Thread] = []
 
 
 def has_room() -> bool:
-    """May another thread be left behind?"""
+    """May another thread be abandoned?"""
     left_behind[:] = [thread for thread in left_behind if thread.is_alive()]
     return len(left_behind) < LEFT_BEHIND_MAX
 
 
 class Call(Generic[T]):
-    """One, made by a thread of its own. It has taken used_seconds, without the time in which that
-    thread waited for a processor: a busy machine is not the fault of what is read."""
+    """A call that a thread of its own makes. used_seconds leaves out the time in which that thread
+    had no processor: a busy machine is not the fault of the process that is read."""
 
     def __init__(self, function: Callable[..., T], *arguments: Any) -> None:
         self.results: list[T] = []
@@ -108,7 +108,7 @@ class Watchdog:
                 self.give_up()
 
     def give_up(self) -> None:
-        """One line. No cleaning up: that would wait for the main thread."""
+        """One line. No cleaning up: that would block until the main thread ends."""
         line = f"poolshim: process {self.pid}: reading it {SLOW_CALL}\n"
         os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, line.encode())
         os._exit(Failed.status)
@@ -124,7 +124,7 @@ class Watchdog:
 
 
 class Unwatched:
-    """Of a thread that can be left behind."""
+    """The guard of a thread that can be abandoned: none."""
 
     def __enter__(self) -> None:
         pass
@@ -137,7 +137,7 @@ watchdog, unwatched = Watchdog(), Unwatched()
 
 
 def may_block(pid: int) -> Watchdog | Unwatched:
-    """Around a system call that waits for what another process does."""
+    """The guard of a system call that blocks until another process acts."""
     if threading.current_thread() is not threading.main_thread():
         return unwatched
     watchdog.pid = pid

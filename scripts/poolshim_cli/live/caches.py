@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Free blocks that wait for requests, and count as used in their spans."""
+"""Free blocks in caches of heaps and processors, which their spans count as used."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from .census import Census, Reader
     from .layout import Layout
 
-HEAP_BYTES = 8192  # what is read of a heap; in older libraries all of it
+HEAP_BYTES = 8192  # read of a heap; in older libraries all of it
 
 
 def read_cpu_caches(reader: Reader, census: Census) -> None:
@@ -45,7 +45,7 @@ def read_class_caches(reader: Reader, census: Census, heap: int, data: bytes) ->
 
 
 def read_hard_blocks(reader: Reader, census: Census, address: int) -> None:
-    """Hardened blocks of a heap that wait for reuse."""
+    """Hardened blocks of a heap in quarantine or ready for reuse."""
     if address == 0:
         return
     layout = reader.layout

@@ -3,11 +3,11 @@
 
     with Memory(1234) as memory: Reader(memory).census()
 
-Each word that is read was right at some moment during the reading. A span's words stand in one
+Each word that is read was right at some moment during the reading. A span's words share one cache
 line, so a span that a thread is settling at that moment may be off by its frees since the last
-time, at most 256 blocks; there is at most one of those for each running thread. What a thread
-holds back, its free streak and its batches for other threads, is read with its heap and counts as
-free.
+time, at most 256 blocks; each running thread has at most one such span. The blocks that a thread
+has not yet returned, its free streak and its batches for other threads, are read with its heap and
+count as free.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class SizeClass:
 
     @property
     def waste_bytes(self) -> int:
-        """Of the spans; holds no live block."""
+        """Bytes of the spans without a live block."""
         return max(0, self.span_bytes - self.live_bytes)
 
 
@@ -60,7 +60,7 @@ class Census:
     heaps: list[tuple[int, int]] = field(default_factory=list)  # addresses, and bytes
     arenas: list[tuple[int, int]] = field(default_factory=list)  # address and bytes, accessible
     blocks: list[tuple[int, int]] = field(default_factory=list)  # likewise, of large blocks
-    busy: list[tuple[int, int]] = field(default_factory=list)  # between owners, or kept mappings
+    busy: list[tuple[int, int]] = field(default_factory=list)  # between owners, or cached mappings
     has_calls: bool = True
     limit_source: str = "none"
     arena_bytes: int = 0
@@ -151,7 +151,7 @@ class Census:
 
     @property
     def mapped_bytes(self) -> int:
-        """Addresses that hold or may hold memory of the heap."""
+        """Addresses that are, or may become, memory of the heap."""
         return (self.arena_bytes - self.cache_clean_bytes + self.map_live_bytes
                 + self.map_cached_bytes + self.guard_held_bytes + self.metadata_bytes)  # fmt: skip
 
@@ -166,7 +166,7 @@ class Reader:
             self.prepare()
 
     def prepare(self) -> None:
-        """What is read together, and constants."""
+        """Reads the constants, and the fields that are read together."""
         memory = self.memory
         self.map = Map(memory, self.layout)
         layout = self.layout
@@ -351,7 +351,7 @@ class Reader:
     # ---- heaps ----
 
     def read_heaps(self, census: Census) -> None:
-        """What they have counted, and the blocks that they hold back."""
+        """Adds the counts of the heaps, and the blocks that they have not yet returned."""
         layout = self.layout
         record = layout.record(
             "heap.next", "heap.state", "heap.remote_frees", "heap.remote_batches",

@@ -3,8 +3,8 @@
 
     counts = Counts(); counts.add(census); counts["malloc_count"]; counts.begin_program()
 
-A process that becomes another program by exec begins to count anew; what it had counted before is
-kept, so that the sums are those of the process since its first reading.
+A process that becomes another program by exec begins to count anew; its earlier counts are
+added, so that the sums are those of the process since its first reading.
 """
 
 from __future__ import annotations

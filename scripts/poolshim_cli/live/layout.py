@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Where the library of a process keeps its counters: the other side of record/layout.h.
+"""Where the library of a process has its counters: the other side of record/layout.h.
 
     layout = find(1234); layout.place("heaps"), layout.offset("heap.next")
 
@@ -151,7 +151,7 @@ def check(layout: Layout) -> None:
 
 
 def check_writer(writer: control.Writer, layout: Layout) -> None:
-    """Failed where what is written to is not what the layout was read of."""
+    """Failed where the process to write to is not the one that the layout was read of."""
     if not writer.is_there(layout.address, MAGIC):
         raise Failed(f"process {layout.pid} runs another program now")
 

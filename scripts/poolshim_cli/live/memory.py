@@ -101,7 +101,7 @@ class Memory:
         self.bytes_left = min(BYTES_MAX, SPARE_BYTES + 2048 * kib)
 
     def check(self, count: int = 0) -> None:
-        """Of a loop over what was read, and before so many bytes are. Failed: enough."""
+        """Call it in a loop over data read, and before reading so many bytes. Failed: enough."""
         self.bytes_left -= count
         is_larger = self.bytes_left < 0 or self.pages_left < 0
         if is_larger or time.monotonic() > self.end_s:

@@ -40,7 +40,7 @@ def number(text: str, what: str, kind: type[int] | type[float] = int) -> float:
 
 
 def parse(words: list[str], switches: set[str], valued: set[str]) -> Words:
-    """Options may stand anywhere, with = or in two words."""
+    """Options may come anywhere, with = or in two words."""
     found, left = Words(), list(words)
     while left:
         word = left.pop(0)

@@ -4,9 +4,8 @@
     watch = Watch([]); rows = watch.read()
 
 The first reading of a process, or of the program that it has become, has no rates. A process that
-ends drops out. So does one whose
-reading takes long: its memory is what another user made of it, and must not keep the figures of
-the others waiting. Those that were read fast the last time come first.
+ends drops out. So does a process that takes long to read: another user controls its memory, and it
+must not delay the figures of the others. Processes that were read fast the last time come first.
 """
 
 from __future__ import annotations
@@ -144,10 +143,10 @@ def start_or_none(pid: int) -> str | None:
 
 @dataclass
 class Late:
-    """A process that kept a reader waiting."""
+    """A process that delayed a reader."""
 
     begun: str | None
-    thread: threading.Thread | None  # that still waits
+    thread: threading.Thread | None  # that is still blocked
     until_s: float
     times: int
 
@@ -176,7 +175,7 @@ class Aside:
         return is_waiting or time.monotonic() < late.until_s
 
     def has_any(self) -> bool:
-        """Then there is little time for what is new: it may be more of them."""
+        """Is any process late? Then new processes get little time: they may be late, too."""
         return any(self.has(pid) for pid in list(self.late))
 
 
@@ -231,7 +230,7 @@ class Watch:
         return sorted(rows, key=lambda row: row.pid)
 
     def known_rows(self) -> list[Row]:
-        """The fastest first. Those that are not reached stay, for the next time."""
+        """The fastest first. Those that are not reached remain for the next time."""
         order = sorted(self.watched.items(),
                        key=lambda one: (self.aside.delays[one[1].user], one[1].took_seconds))
         rows = []
@@ -250,7 +249,7 @@ class Watch:
         return rows
 
     def found(self) -> list[int]:
-        """Processes on poolshim; those of users with one that kept a reader waiting are last."""
+        """Processes on poolshim; those of users with one that delayed a reader are last."""
         pids: list[int] = []
         at = [0]
         try:

@@ -30,13 +30,13 @@ class Split:
     live: int  # without the rounding
     rounding: int
     free: int  # in part-filled spans, and in pages of guarded samples
-    cache: int  # free pages, kept mappings, medium blocks that threads keep
+    cache: int  # free pages, cached mappings, medium blocks in threads' caches
     metadata: int
     outside: int  # of the program and its libraries: code, stacks, its own mappings
 
 
 def size_of(pages: bytes) -> int:
-    """Of those that are in memory."""
+    """Bytes of the pages that are in memory."""
     return pages.count(1) * PAGE_BYTES
 
 

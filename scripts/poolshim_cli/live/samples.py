@@ -4,7 +4,7 @@
     found = Samples(memory, layout).read(); found.stacks, found.live
 
 The other side of pools/engine/profile/table.h. The table is read as a whole, and again until no
-thread has changed it meanwhile; threads do not wait for that. Where they change it at each of many
+thread has changed it meanwhile; that blocks no thread. Where they change it at each of many
 attempts, the last one is used: `is_settled` is false, and a few samples may be wrong.
 """
 
@@ -59,7 +59,7 @@ class Snapshot:
     sample_count: int = 0  # since the start
     lost_stacks: int = 0  # of them: of stacks that did not fit
     lost_blocks: int = 0  # of them: counted as freed, since the table was full
-    live_bytes: int = 0  # of all live samples, with what they stand for
+    live_bytes: int = 0  # of all live samples, with the blocks that they represent
     is_settled: bool = True
 
 
@@ -127,7 +127,7 @@ class Samples:
         )  # fmt: skip
 
     def samples(self, table: bytes, base: int, heads: memoryview) -> Iterator[Sample]:
-        """Each step stays in the table, and there are no more than it holds."""
+        """No step leaves the table, and there are no more steps than samples."""
         least, last = heads.nbytes * 2, len(table) - self.sample_bytes
         left = len(table) // max(self.sample_bytes, SAMPLE_BYTES_MIN)
         for address in heads:

@@ -26,7 +26,7 @@ hold the memory, on standard error. With --pid those of a process that runs on p
 allocations are sampled from now on and for so many seconds: nothing need be set beforehand, and it
 is not stopped. Ctrl-C ends that early. What it allocated before is not known.
 
-  -o, --output FILE    keep the profile here, for go tool pprof; %p: the process id
+  -o, --output FILE    store the profile here, for go tool pprof; %p: the process id
   --pid PID            sample a process that runs; its list goes to standard output
   --seconds N          for so long [30]
   --read FILE          list what an earlier profile says
@@ -39,7 +39,7 @@ is not stopped. Ctrl-C ends that early. What it allocated before is not known.
                        again for more; @FILE: a pattern a line
   --no-fold            name call sites by their innermost functions, std::allocator and all
   --interval SIZE      mean bytes between two samples [512KiB]
-  --alloc              what was allocated since the start, not what is live at the end
+  --alloc              all allocations since the start, not only live blocks at the end
   --top N              list so many call sites [20]
   --json               print JSON on standard output, with all call sites
   -h, --help           print this text

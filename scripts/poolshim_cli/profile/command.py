@@ -32,7 +32,7 @@ from . import dumps, flame, live
 from .arguments import HELP, SECONDS, Request, interval_of, parse
 from .sites import Row, functions_of, rows_of
 
-LIVE_SHARE_LEAST = 0.01  # of what was allocated: below it, what is live says little
+LIVE_SHARE_LEAST = 0.01  # of the allocated bytes: below it, the live ones say little
 NAME_COLUMNS = 60
 PROFILE_SUFFIX, STATS_SUFFIX = ".pb.gz", ".json"
 
@@ -60,7 +60,7 @@ def print_rows(rows: list[Row], top: int, stream: TextIO) -> None:
 
 
 def kind_of(request: Request, profile: pprof.Profile) -> str:
-    """What is listed: what is live, unless nearly nothing is."""
+    """The kind to list: live blocks, unless nearly none are."""
     least = LIVE_SHARE_LEAST * profile.total("alloc_space")
     return "alloc" if request.is_alloc or profile.total("inuse_space") < least else "inuse"
 
@@ -98,7 +98,7 @@ def report(
           f"{f' in {seconds:.1f} s' if seconds else ''}; a sample every "
           f"{profile.period / 1024:g} KiB", file=stream)  # fmt: skip
     if kind == "alloc" and not request.is_alloc:
-        print("nearly nothing was live at the end: this is what was allocated", file=stream)
+        print("nearly nothing was live at the end: these are all allocations", file=stream)
     print_rows(rows, request.top, stream)
     for line in (*profile.comments, *names.notes):
         print(f"note: {line}", file=stream)
@@ -127,7 +127,8 @@ def draw_profile(request: Request, profile: pprof.Profile, names: symbols.Symbol
 def named(
     paths: list[str], folds: Folds
 ) -> tuple[list[pprof.Profile], list[dict[dumps.Stack, dumps.Sums]], list[str]]:
-    """Profiles, their stacks, and what is missing. Names are looked up once for all of them."""
+    """Profiles, their stacks, and notes on missing names. Names are looked up once for all of
+    them."""
     profiles = [pprof.read(Path(path)) for path in paths]
     every = pprof.Profile(samples=[sample for one in profiles for sample in one.samples])
     names = symbols.names_of(every, perf_map_of(pid_of(Path(paths[0]))))
@@ -194,7 +195,7 @@ def diff(request: Request) -> None:
 
 
 def check_one_process(paths: list[str], profiles: list[pprof.Profile]) -> None:
-    """What another process holds is no growth of this one."""
+    """Memory of another process is no growth of this one."""
     for path, profile in zip(paths, profiles):
         if not profiles[0].is_same_process(profile):
             pids = [profiles[0].pid, profile.pid]
@@ -280,7 +281,7 @@ def pid_of(path: Path) -> int | None:
 
 
 def keep(source: Path, output: Path, pid: int) -> Path:
-    """Copies the profile to where it is wanted."""
+    """Copies the profile to the requested place."""
     target = Path(str(output).replace("%p", str(pid)))
     files.write_whole(target, source.read_bytes())
     return target
@@ -352,7 +353,7 @@ def profile_process(request: Request) -> int:
 
 
 def read_file(request: Request, path: Path) -> None:
-    """Lists what is in it."""
+    """Lists the content of a file."""
     profile = pprof.read(path)
     report(request, profile, symbols.names_of(profile, perf_map_of(pid_of(path))), sys.stdout)
 

@@ -101,8 +101,8 @@ def rows_by_site(groups: dict[str, Group]) -> list[Change]:
 
 
 def variance_of(old: Sums, new: Sums, kind: str, is_same_run: bool) -> float:
-    """Of a difference. Two profiles of one run have the same samples of what is live in both, so
-    that it is that of what came and went, at most; else that of both."""
+    """Variance of a difference. Two profiles of one run have the same samples of blocks live in
+    both, so that it is at most that of blocks that came and went; else that of both."""
     made, freed = new.made_variance - old.made_variance, new.freed_variance - old.freed_variance
     if is_same_run and made >= 0 and freed >= 0:
         return made if kind == "alloc" else made + freed
@@ -127,8 +127,8 @@ def changes(
 
 
 def leaks(dumps: list[dict[Stack, Sums]]) -> list[Change]:
-    """Stacks whose live bytes grew from each dump to the next, and of which no sampled block was
-    ever freed: their growth from the first to the last."""
+    """Stacks whose live bytes grew from each dump to the next, and whose sampled blocks were never
+    freed: their growth from the first to the last."""
     groups: defaultdict[str, Group] = defaultdict(Group)
     for stack, last in dumps[-1].items():
         live = [dump[stack].live_bytes if stack in dump else 0 for dump in dumps]

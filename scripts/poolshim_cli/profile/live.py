@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""A profile of a process that runs, and of which nothing was set beforehand.
+"""A profile of a running process without any earlier setting.
 
     found = live.sample(1234, seconds=30); found.profile, found.names
 
 The other side of pools/engine/profile/demand.h: sampling begins when a number in the process's
 memory changes, goes on while it changes again and again, and ends by itself a few seconds after the
 last time, however this command ends. Stacks and live samples are read from the memory of the
-process; it takes no part in that. What was allocated before has no samples.
+process; it takes no part in that. Earlier allocations have no samples.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def wait_until_begun(target: Target, interval: int, seconds: float) -> None:
 
 
 def wait(target: Target, interval: int, seconds: float) -> bool:
-    """So long. Whether it was interrupted."""
+    """Sleeps so long. Whether it was interrupted."""
     end = time.monotonic() + seconds
     try:
         while (left := end - time.monotonic()) > 0:
@@ -194,7 +194,7 @@ def weighted(weight: int, nbytes: int, one: int) -> int:
 def values_of(
     target: Target, before: Snapshot, after: Snapshot
 ) -> dict[int, tuple[int, int, int, int, int]]:
-    """Stack -> the five values, of what was allocated between two readings of the table."""
+    """Stack -> the five values, of the allocations between two readings of the table."""
     with target.memory.reading(), contradictions(target.pid):
         return weigh(target, before, after)
 
@@ -241,7 +241,7 @@ def build_id_of(memory: Memory, path: str, start: int) -> str:
 
 
 def code_of(memory: Memory) -> list[pprof.Mapping]:
-    """Where code lies, and of which file, in order."""
+    """The mappings of code and their files, in order."""
     text = control.maps_of(memory.pid)
     found, heads = [], {}
     for one in mappings.parse(text):

@@ -23,10 +23,11 @@ from ..sizes import size_of
 HELP = """usage: poolshim set [OPTIONS] PID NAME=VALUE...
 
 Changes settings of a running process on poolshim, by writing a word of its memory: the process is
-not stopped and gets no signal. They hold from its next calls of malloc and free on, until it ends.
+not stopped and gets no signal. They take effect at its next calls of malloc and free, and last
+until it ends.
 
   purge-delay-ms=N   milliseconds after which free memory is released; 0: at once
-  cache-max=SIZE     most bytes of freed mappings that are kept; such as 64MiB
+  cache-max=SIZE     most bytes of freed mappings to cache; such as 64MiB
   limit=LIMIT        soft limit of resident memory: a size; 80%, of what the process may have; off
 
   --json             print one JSON object

@@ -32,7 +32,7 @@ from . import screen
 HELP = """usage: poolshim top [OPTIONS] [PID...]
 
 Shows what the resident memory of running processes is: live blocks, the loss by rounding, free
-memory in part-filled spans, free pages, metadata, and what is not of the heap; and how often malloc
+memory in part-filled spans, free pages, metadata, and memory outside the heap; and how often malloc
 and free are called. Without PID: all processes on poolshim that this user may read. The processes
 are not stopped and take no part in it. q ends.
 
@@ -102,7 +102,7 @@ def keys() -> Iterator[int | None]:
 
 
 def is_ended(descriptor: int | None, seconds: float) -> bool:
-    """Waits; True if a key says so."""
+    """Sleeps; True if a key ends it."""
     end = time.monotonic() + seconds
     while (left := end - time.monotonic()) > 0:
         if descriptor is None:

@@ -37,7 +37,7 @@ USAGE = "poolshim trim PID"
 
 
 def ask(process: control.Process, seconds: float, is_patient: bool) -> control.Answer:
-    """Waits for the answer, but not for that of a process in which no thread can give one."""
+    """Waits for the answer, unless no thread of the process can give one."""
     idle = Idle(process.pid, IDLE_SECONDS)
 
     def is_hopeless(page: control.Page) -> bool:
@@ -78,7 +78,7 @@ def main(words: list[str]) -> int:
                  "released_bytes": answer.result_bytes, "asleep": answer.is_asleep}  # fmt: skip
         print(json.dumps(found))
     elif answer.is_asleep:
-        print(f"{mib(after)} MiB resident: the process is idle and has released what was free")
+        print(f"{mib(after)} MiB resident: the process is idle and has released its free memory")
     else:
         print(f"{mib(before)} MiB resident before, {mib(after)} MiB after: "
               f"{mib(answer.result_bytes)} MiB released")  # fmt: skip

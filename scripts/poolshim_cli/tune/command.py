@@ -175,7 +175,7 @@ def find_table(request: Request, console: Console) -> Found:
         return Found(before, before, tuple(recordings))
     with console.status("optimising"):
         solutions = optimise(workload, limit=request.max_classes, before=before)
-    if not solutions:  # the classes before, kept where nothing is live, are too many
+    if not solutions:  # the classes before, preserved where nothing is live, are too many
         workload = Workload(recordings, grid_points(top_bytes), recordings[0].page_bytes, runs)
         solutions = optimise(workload, limit=request.max_classes, before=before)
     found = Found(
@@ -190,7 +190,7 @@ def find_table(request: Request, console: Console) -> Found:
 
 
 def important(recordings: list[Recording]) -> list[Recording]:
-    """Without the small processes of a tree, of which there may be many, but seldom at once."""
+    """Without the small processes of a tree: there may be many, but seldom at once."""
     least = recordings[0].peak_live_bytes * SMALL_SHARE
     return [one for one in recordings if one.peak_live_bytes >= least]
 

@@ -35,7 +35,7 @@ CLASS_BYTES_LIMIT = 65536
 @cache
 def span_plan(block_bytes: int) -> tuple[int, int]:
     """Bytes of a span of a class and how many blocks it has: plan_granules and plan_blocks of
-    pools/engine/small/size_class.c, which a test holds against the library."""
+    pools/engine/small/size_class.c; a test compares it with the library."""
     granules = SPAN_GRANULES_LIMIT
     for candidate in range(1, SPAN_GRANULES_LIMIT):
         span_bytes = candidate * GRANULE_BYTES
@@ -74,7 +74,8 @@ class Account:
 
 
 class Workload:
-    """Sums over the grid of what was live at the peaks of all recordings, and the cost of a class.
+    """Sums over the grid of the blocks live at the peaks of all recordings, and the cost of a
+    class.
 
     Several peaks of one process share its weight of 1, by their live bytes: they are one program at
     different times, and the highest decide how much memory it takes. runs: of the whole program,
@@ -125,7 +126,7 @@ class Workload:
         return self.live_upto[-1]
 
     def index(self, size_bytes: int) -> int:
-        """Where the smallest point that holds a request stands."""
+        """The index of the smallest point that serves a request."""
         return bisect_left(self.points, size_bytes)
 
     def owner_sums(self) -> OwnerSums:
@@ -178,7 +179,7 @@ class Workload:
 
 
 class OwnerSums:
-    """How many threads have a live block in (p, c], for an ascending c: each thread is kept at the
+    """How many threads have a live block in (p, c], for an ascending c: each thread counts at the
     highest point up to c where it has one."""
 
     def __init__(self, workload: Workload) -> None:

@@ -6,14 +6,15 @@ It depends on nothing else, so the best table of k classes that ends at c is
 
     best(k, c) = min over legal p of best(k - 1, p) + cost(p, c)
 
-Every multiple of 16 is a candidate, live or not. Fewer would do if a class that sinks to the
-largest size it serves never made a table worse; but it takes the next class out of reach of the
-backbone, and a shorter block can mean a longer span, of which half is the price of a part-filled
-one. Nor is it needed: few p are legal below a c (powers of two stay, and p + 1 must not waste more
-than a quarter), 1.5 million pairs up to 64 KiB, of which layer k tries those from where the top
-can still be reached: 4 s in plain Python if every size is live. numpy saved a third of that, and
-was left out; divide and conquer would need the quadrangle inequality, which part-filled spans
-break. What saves most is candidates(): a usual program takes 0.1 to 2 s.
+Every multiple of 16 is a candidate, live or not. Fewer would do if a table never became worse when
+a
+class sinks to the largest size it serves. But that takes the next class out of reach of the
+backbone, and a shorter block can mean a longer span, half of which is the price of a part-filled
+one. Nor is it needed: few p are legal below a c, since all powers of two are classes and p + 1 must
+not waste more than a quarter. There are 1.5 million pairs up to 64 KiB. Layer k tries the pairs
+from which the top can still be reached: 4 s in plain Python if every size is live. numpy saved a
+third of that, and was left out; divide and conquer would need the quadrangle inequality, which
+part-filled spans break. candidates() saves most: a usual program takes 0.1 to 2 s.
 
 Of equally good tables the one nearest to the table before is taken: each class added or dropped
 costs a 64th of a byte beside.
@@ -37,7 +38,7 @@ CHANGE_BYTES = 1 / 64
 
 @dataclass(frozen=True)
 class Backbone:
-    """What a table must hold for sizes that were never seen.
+    """What a table must have for sizes that were never seen.
 
     For every request of s bytes up to the largest class, the class has at most s / 4 bytes more, or
     no legal table has a smaller one: s is then up to 60 bytes, and the class the next multiple of
@@ -72,9 +73,9 @@ def candidates(live_sizes: Iterable[int], before: Sequence[int], top_bytes: int)
 
     Nothing is lost. Both powers are classes in any table, so what lies between them can be
     exchanged alone. Where nothing is live, each choice costs 0 (and nothing serves a live size from
-    further below), keeping the classes before changes least, and no choice has fewer classes if
-    these are as few as the backbone allows; if they are not, or do not keep to it, the whole grid
-    stays. A table of a given number of classes may cost more where it has more classes than pay,
+    further below), preserving the classes before changes least, and no choice has fewer classes if
+    these are as few as the backbone allows; if they are not, or violate it, the whole grid
+    remains. A table of a given number of classes may cost more where it has more classes than pay,
     the best of all does not.
     """
     live = sorted(set(live_sizes))
@@ -92,7 +93,7 @@ def candidates(live_sizes: Iterable[int], before: Sequence[int], top_bytes: int)
 
 
 def is_sparsest(few: list[int], whole: list[int]) -> bool:
-    """Whether the first points keep to the backbone, with as few classes as any of the whole."""
+    """Whether the first points satisfy the backbone, with as few classes as any of the whole."""
     backbone = Backbone()
     if few[-1] != whole[-1] or not all(map(backbone.allows, few, few[1:])):
         return False
@@ -104,7 +105,7 @@ def is_sparsest(few: list[int], whole: list[int]) -> bool:
 
 
 def least_class_count(top_bytes: int) -> int:
-    """With fewer classes no table keeps to the backbone."""
+    """With fewer classes no table satisfies the backbone."""
     lowest = Backbone().lowest(grid_points(top_bytes))
     count, upto = 0, len(lowest) - 1
     while upto > 0:
@@ -138,7 +139,8 @@ class Problem:
             self.add_changes(set(before))
 
     def add_changes(self, before: set[int]) -> None:
-        """The price of an added class, and of those dropped between it and the next one below."""
+        """The price of an added class, and of the classes dropped between it and the next one
+        below."""
         kept_upto = list(accumulate(point in before for point in self.points))
         for upto in range(1, len(self.points)):
             is_added = self.points[upto] not in before
@@ -157,7 +159,7 @@ class Problem:
 
     def least_counts_above(self) -> list[int]:
         """Per point, how few classes must follow one there. The highest point within reach is the
-        best next one, because the lower end of what is legal never falls."""
+        best next one, because the lower end of the legal ones never falls."""
         counts = [0] * len(self.points)
         top = len(self.points) - 1
         reach = top
@@ -192,7 +194,7 @@ def best_costs(problem: Problem, limit: int) -> list[list[float]]:
 
 
 def trace(problem: Problem, layers: list[list[float]], classes: int) -> tuple[int, ...]:
-    """The table behind best(classes, top): of equally good classes below, the lowest."""
+    """The table of best(classes, top): of equally good classes below, the lowest."""
     table = []
     upto = len(problem.points) - 1
     for k in range(classes, 0, -1):

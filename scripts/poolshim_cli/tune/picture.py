@@ -17,7 +17,7 @@ from .report import size_text
 FORMATS = ("svg", "png")
 BEFORE, AFTER, LIVE = "#b3541e", "#1f6f8b", "#8a8a8a"
 MIB = 1 << 20
-SIZES_NAMED = 3  # of those with most live bytes
+SIZES_NAMED = 3  # the sizes with most live bytes
 
 
 def waste_by_size(workload: Workload, table: Sequence[int]) -> list[float]:

@@ -19,7 +19,7 @@ Sizes = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True)
 class Peak:
-    """What was live at one moment: per thread, how many blocks of each requested size."""
+    """The live blocks at one moment: per thread, how many of each requested size."""
 
     live_bytes: int
     threads: tuple[Sizes, ...]
@@ -46,7 +46,7 @@ class Recording:
 
 
 class Malformed(ValueError):
-    """What is wrong with a recording."""
+    """The fault of a recording."""
 
 
 def whole(value: Any, name: str, lowest: int = 0) -> int:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What tune says on stderr: what was recorded, what the table would win, what it did win."""
+"""What tune says on stderr: the recordings, what the table would win, what it did win."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def show_classes(console: Console, before: Sequence[int], after: Sequence[int]) 
 
 
 def show_checks(console: Console, checks: Sequence[Check]) -> None:
-    """What was measured."""
+    """The table of the measurements."""
     time = "CPU time" if any(check.speed == "cpu" for check in checks) else "time"
     table = plain_table("measured, tuned / before", "rounds", "peak RSS", time)
     labels = []
