@@ -53,7 +53,7 @@ static void await_runs(uint32_t more) {
 
 static bool has_ended(void) {
     uint32_t runs = ps_load_relaxed(&x_runs);
-    ps_background_stop(); /* waits for the end */
+    ps_background_stop(); /* blocks until its end */
     return ps_load_relaxed(&x_runs) == runs;
 }
 
@@ -196,7 +196,7 @@ FRESH_TEST(a_child_has_none_until_it_starts_a_thread) {
     REQUIRE(child >= 0);
     if (child == 0) {
         CHECK_EQ(ps_control_page.x_background, PS_BACKGROUND_OFF);
-        ps_background_stop(); /* there is nothing to wait for */
+        ps_background_stop(); /* there is no thread to join */
         if (CAN_START_IN_CHILD) {
             ps_background_start(pthread_create, count_run);
             await_runs(2);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The limit of control groups, read from trees of files that each test writes below a folder of its
- * own: /proc/self, and what is mounted.
+ * own: /proc/self, and the mounted hierarchies.
  */
 #include "pools/engine/os/cgroup.h"
 

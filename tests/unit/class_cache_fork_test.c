@@ -34,7 +34,7 @@ FRESH_TEST(blocks_enter_and_leave) {
     fork_at_each_step(NULL, add_and_take, use_everything, 31);
 }
 
-/* Those that stay move to the front. */
+/* The blocks that are not returned move to the front of the cache. */
 static void return_some(void) {
     is_prelude = true;
     free_eight();

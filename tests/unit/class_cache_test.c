@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Class caches: blocks above 1 KiB that a thread freed serve its next requests, up to a limit;
- * misuse of one is found as that of any free block; what is not used returns.
+ * misuse of one is found as that of any free block; unused ones return.
  */
 #include "pools/engine/heap/class_cache.h"
 
@@ -41,7 +41,7 @@ static void free_all(size_t count) {
 static void *others[BLOCKS]; /* live blocks of the same class */
 static size_t other_count;
 
-/* Requests and frees in turn, until the cache may hold the most; then it is empty. */
+/* Requests and frees in turn, until the limit of the cache is the highest; then it is empty. */
 static void demand(size_t bytes) {
     for (other_count = 0; other_count < BLOCKS; other_count++) {
         others[other_count] = ps_heap_alloc(bytes);

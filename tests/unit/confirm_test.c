@@ -1,6 +1,6 @@
 // sources: tests/unit/fake_os.c
 /* SPDX-License-Identifier: MIT */
-/* A free block is found wherever it waits; a live one with a copied word is not. */
+/* A free block is found in every cache and queue; a live one with a copied word is not. */
 #include "tests/unit/engine.h"
 #include "tests/unit/worker.h"
 
@@ -11,7 +11,7 @@
 
 static char *blocks[BLOCKS];
 static size_t block_bytes;
-static size_t count; /* of those that the next job frees */
+static size_t count; /* of blocks that the next job frees */
 
 static void allocate(void *unused) {
     (void)unused;
@@ -67,11 +67,11 @@ static void check_other(size_t bytes) {
     worker_start(&owner);
     worker_start(&other);
     worker_do(&owner, allocate, NULL);
-    WHEN("a block waits alone");
+    WHEN("a single block is pending");
     count = 1;
     worker_do(&other, free_some, NULL);
     check_freed();
-    WHEN("some wait as a batch");
+    WHEN("some are pending as a batch");
     worker_do(&owner, allocate, NULL);
     count = 5;
     worker_do(&other, free_some, NULL);

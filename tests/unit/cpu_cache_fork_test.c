@@ -57,7 +57,7 @@ static void free_some(size_t first, size_t end) {
     for (size_t i = first; i < end; i++) {
         void *block = before[i].address;
         before[i].address = NULL;
-        __atomic_signal_fence(__ATOMIC_SEQ_CST); /* the child frees what is still there */
+        __atomic_signal_fence(__ATOMIC_SEQ_CST); /* the child frees the rest */
         ps_heap_free(block);
     }
 }

@@ -1,6 +1,6 @@
 // sources: tests/unit/fake_os.c
 /* SPDX-License-Identifier: MIT */
-/* Blocks of other heaps that a processor keeps: reuse, bounds, return, misuse, forks. */
+/* Blocks of other heaps that a processor caches: reuse, bounds, return, misuse, forks. */
 #include "pools/engine/harden/guard.h"
 #include "pools/engine/heap/cpu_cache.h"
 #include "pools/engine/heap/cpu_return.h"
@@ -276,7 +276,7 @@ static void free_kept(void *unused) {
     }
 }
 
-/* Fresh spans, for each of which the cache may have more. */
+/* Fresh spans, each of which raises the limit of the cache. */
 static void take_fresh_spans(void *unused) {
     static void *many[8 * TRIES];
     (void)unused;
@@ -344,7 +344,7 @@ FRESH_TEST(blocks_of_the_cache_are_sampled_as_often_as_others) {
     tear_down();
 }
 
-/* ---- a class that is held ---- */
+/* ---- a held class ---- */
 
 FRESH_TEST(a_held_class_is_left_alone) {
     set_up();
@@ -360,7 +360,7 @@ FRESH_TEST(a_held_class_is_left_alone) {
     tear_down();
 }
 
-/* Of a cache that has blocks, a class of which is held; the child is able to return all. */
+/* The blocks in the child's cache, a class of which was held; the child is able to return all. */
 static size_t cached_in_child(void) {
     int status;
     pid_t pid = fork();

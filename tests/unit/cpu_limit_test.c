@@ -27,7 +27,7 @@ static void take(uint64_t count) {
     ps_cpu_x_caches[0]->x_state[class_index] += count << PS_CPU_STATE_TAKES_SHIFT;
 }
 
-/* Unused blocks return, and limits are judged; blocks of another class wait in the cache. */
+/* Unused blocks return, and limits are judged; the cache has blocks of another class. */
 static void pass_a_round(void) {
     worker_do(&owner, allocate, NULL);
     worker_do(&other, free_all, NULL);

@@ -37,7 +37,7 @@ static uint64_t samples(void) {
     return counts.sample_count;
 }
 
-/* What is sampled while so much is allocated agrees with it. */
+/* The sampled bytes of some work agree with the allocated ones. */
 static void check_work(size_t rounds, size_t interval_bytes) {
     double before = made_bytes();
     double bytes = work(rounds);
@@ -174,7 +174,7 @@ FRESH_TEST(readers_come_and_go_beside_threads) {
     check_live_blocks(0);
 }
 
-/* The reader does not know of the child; its table stays, and changes as a whole. */
+/* The reader does not know of the child, whose table remains valid and changes as a whole. */
 FRESH_TEST(a_child_samples_no_longer_than_its_parents_reader) {
     start_sampled(INTERVAL);
     ask(0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Random numbers for sampling, and what a sample stands for, against the mathematical library. */
+/* Random numbers for sampling and the weight of a sample, compared with the C library. */
 #include "pools/engine/profile/countdown.h"
 #include "tests/unit/unit.h"
 

@@ -40,14 +40,13 @@ void ps_configure(struct ps_config *config) { *config = engine_config; }
         engine_config.small_max_bytes = PS_CLASS_BYTES_LIMIT;                                      \
     }
 
-/* In a test of what is kept for reuse: the bound of surplus.h is off, as beside a background
- * thread. */
+/* In a test of caches: switches the bound of surplus.h off, as a background thread does. */
 #define ENGINE_NO_SURPLUS                                                                          \
     __attribute__((constructor)) static void engine_no_surplus(void) {                             \
         ps_control_page.x_background = PS_BACKGROUND_ASLEEP;                                       \
     }
 
-/* In a test of what spans do, with blocks of which a span has few. */
+/* In a test of spans, with few blocks per span. */
 static inline void engine_start_without_class_caches(void) {
     ps_engine_start();
     ps_class_cache_is_on = false;
@@ -109,7 +108,7 @@ static inline void live_fill(const struct live_block *live) {
     }
 }
 
-/* Whether the first `kept` bytes are as they were filled. */
+/* Whether the first `kept` bytes still have their pattern. */
 static inline bool live_is_intact(const struct live_block *live, size_t kept) {
     for (size_t i = 0; i < live->bytes && i < kept; i = pattern_next(i, live->bytes)) {
         if (live->address[i] != pattern_byte(live->seed, i)) {
@@ -202,8 +201,8 @@ __attribute__((unused)) static uint64_t census_live_blocks(const struct ps_censu
 }
 
 /*
- * Holds when no other thread is inside the engine: nothing is lost, nothing counted twice. Mappings
- * that the system did not take back are arenas.
+ * True when no other thread is inside the engine: nothing is lost, nothing counted twice. Mappings
+ * that the system refused to unmap are arenas.
  */
 __attribute__((unused)) static void check_census(const struct ps_census *census) {
     CHECK_EQ(census->arena_bytes, census->cache_dirty_bytes + census->cache_clean_bytes +

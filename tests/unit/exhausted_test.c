@@ -13,7 +13,7 @@
 static struct live_block blocks[BLOCKS];
 static size_t block_count;
 
-/* Uses up what the system has given, except what is free in a region and in spans. */
+/* Uses up the memory of the system, except free memory in a region and in spans. */
 static void exhaust(size_t pinning_bytes) {
     void *pinning = ps_heap_alloc(pinning_bytes);
     REQUIRE(pinning != NULL);
@@ -78,7 +78,7 @@ FRESH_TEST(nothing_longer_is_left_when_a_small_request_fails) {
 
 FRESH_TEST(granules_of_a_region_serve_as_spans) {
     exhaust(40000);
-    WHEN("blocks of 8 bytes fill what is left");
+    WHEN("blocks of 8 bytes fill the rest");
     CHECK_CMP(fill(8, 8), >, 13 * 8000); /* of 8191 in a granule, 14 at least */
     check_nothing_left();
     struct ps_census census = engine_census();

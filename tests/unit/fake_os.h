@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The OS contract (pools/engine/os/os.h) for tests: real memory, but calls fail on
- * request, the clock stands still until it is moved, and everything is counted. Linked before the
+ * request, only the test advances the clock, and everything is counted. Linked before the
  * core, whose own body is then left out. Calls may come from any thread; the controls below are for
  * a moment when no other thread runs.
  */

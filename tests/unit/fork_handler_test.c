@@ -21,7 +21,7 @@
 enum role {
     ROLE_NONE,
     ROLE_FORKS, /* forks every few steps */
-    ROLE_STOPS, /* stands still every few steps, until it is answered */
+    ROLE_STOPS, /* blocks every few steps, until it is answered */
 };
 
 static __thread enum role role;
@@ -203,7 +203,7 @@ static void *steal(void *unused) {
     return NULL;
 }
 
-/* Under a lock that the thief does not hold, wherever it stands. */
+/* Under a lock that the thief never acquires. */
 static void use_a_region(void) { ps_heap_free(ps_heap_alloc(300 * KIB)); }
 
 FRESH_TEST(a_thread_is_interrupted_while_another_steals) {
@@ -217,8 +217,8 @@ FRESH_TEST(a_thread_is_interrupted_while_another_steals) {
             live_end(&blocks[1][i]);
         }
     }
-    (void)engine_census();                 /* returns what was only gathered */
-    void *kept = ps_heap_alloc(300 * KIB); /* its region serves what follows */
+    (void)engine_census();                 /* returns gathered blocks */
+    void *kept = ps_heap_alloc(300 * KIB); /* its region serves the next ones */
     REQUIRE(pthread_create(&thief, NULL, steal, NULL) == 0);
     for (wait_for(&stopped); !is_child; wait_for(&stopped)) {
         run_stepped(ROLE_FORKS, 61, use_a_region);

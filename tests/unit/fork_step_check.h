@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What must hold in the child of a fork at any instruction of the engine (fork_step.h), and
+ * Invariants in the child of a fork at any instruction of the engine (fork_step.h), and
  * operations that several tests share.
  */
 #ifndef PS_TESTS_FORK_STEP_CHECK_H
@@ -15,9 +15,9 @@
 #include "pools/engine/page/medium.h"
 #include "pools/engine/page/page_cache.h"
 
-#define LOST_PAGES_MAX (PS_PAGE_BITS + 32) /* a region, and what leaves a full cache */
+#define LOST_PAGES_MAX (PS_PAGE_BITS + 32) /* a region, and the overflow of a full cache */
 
-static uint64_t busy_granules_max; /* what a thread may hold */
+static uint64_t busy_granules_max; /* that a thread may use at once */
 
 static void check_page_cache(void) {
     CHECK_CMP(check_page_cache_sums().busy_granules, <=, busy_granules_max);

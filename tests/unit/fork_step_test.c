@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Forks after each instruction of another thread's work in the engine (fork_step.h): the child must
- * find the page cache whole and be able to use everything, wherever inside of a locked section that
- * thread stands.
+ * find the page cache consistent and be able to use everything, at whichever instruction of a
+ * locked section that thread is.
  */
 #include "tests/unit/engine.h"
 #include "tests/unit/fork_step_check.h"
@@ -20,7 +20,7 @@ static void page_runs(void) {
     void *b = ps_heap_alloc(900000);
     void *c = ps_heap_alloc(700000);
     ps_heap_free(b); /* no free neighbour */
-    ps_heap_free(a); /* one behind */
+    ps_heap_free(a); /* one after it */
     b = ps_block_alloc_aligned(600000, 1 << 19);
     ps_heap_free(c);
     ps_heap_free(b); /* both sides */
@@ -157,7 +157,7 @@ static void adopt_three_and_leave_them(void) {
     }
     void *last = before[ORPHANS - 1].address;
     before[ORPHANS - 1].address = NULL;
-    __atomic_signal_fence(__ATOMIC_SEQ_CST); /* the child frees what is still there */
+    __atomic_signal_fence(__ATOMIC_SEQ_CST); /* the child frees the rest */
     ps_heap_free(last);                      /* of an orphan that was not adopted: it drains */
     ps_heap_give_up();
 }
@@ -168,7 +168,7 @@ FRESH_TEST(lists_of_orphans_stay_whole) {
     fork_at_each_step(leave_list_of_orphans, adopt_three_and_leave_them, use_list_of_orphans, 61);
 }
 
-/* At most the span that was being purged has no list, and keeps its blocks. */
+/* At most the span that was being purged has no list, and still has its blocks. */
 static void use_purged_orphans(void) {
     static struct live_block blocks[ORPHANS * ORPHAN_BLOCKS];
     check_page_cache();
@@ -241,7 +241,7 @@ static void free_orphans(void) {
     for (size_t i = 0; i < BLOCKS; i++) {
         void *block = before[i].address;
         before[i].address = NULL;
-        __atomic_signal_fence(__ATOMIC_SEQ_CST); /* the child frees what is still there */
+        __atomic_signal_fence(__ATOMIC_SEQ_CST); /* the child frees the rest */
         ps_heap_free(block);
     }
     ps_heap_give_up();
@@ -270,7 +270,7 @@ FRESH_TEST(a_thread_ends_and_allocates_still) {
 static const struct ps_heap *here;
 static bool is_taken;
 
-/* Blocks of the thread that forks, of which those of one span are freed in order. */
+/* Blocks of the thread that forks; frees those of one span in order. */
 static void allocate_here(void) {
     allocate_before(NULL);
     static void *run[64];

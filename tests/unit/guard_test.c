@@ -1,7 +1,6 @@
 // sources: tests/unit/fake_os.c
 /* SPDX-License-Identifier: MIT */
-/* The pool of guarded samples: where blocks lie, what is accessible when, and the order of slots.
- */
+/* The pool of guarded samples: places of blocks, their access, and the order of slots. */
 #include "pools/engine/base/bits.h"
 #include "pools/engine/harden/guard.h"
 #include "tests/unit/engine.h"
@@ -69,7 +68,7 @@ FRESH_TEST(the_census_counts_live_samples_and_the_pages_of_all) {
     census = engine_census();
     CHECK_EQ(census.guard_live_count, 0);
     CHECK_EQ(census.guard_live_bytes, 0);
-    CHECK_EQ(census.mapped_bytes, mapped_bytes); /* freed ones keep their pages */
+    CHECK_EQ(census.mapped_bytes, mapped_bytes); /* freed slots retain their pages */
     WHEN("the slots are used again by blocks that are not larger");
     uint64_t held_bytes = 0;
     for (size_t i = 0; i < 3 * SLOTS; i++) {

@@ -1,7 +1,7 @@
 // sources: tests/unit/fake_os.c
 /* SPDX-License-Identifier: MIT */
 /*
- * Level 1: a freed block is zero behind its link, at once or when its free streak ends, whichever
+ * Level 1: a freed block is zero after its link, at once or when its free streak ends, whichever
  * thread frees it; and a run never takes a free block for a live one.
  */
 #include "tests/unit/announced.h"

@@ -27,7 +27,7 @@ static void allocate_all(void *unused) {
 static void free_all(void *unused) {
     (void)unused;
     live_end_all(blocks, BLOCKS);
-    (void)engine_census(); /* returns what was only gathered */
+    (void)engine_census(); /* returns gathered blocks */
 }
 
 static void free_fresh_block(void *unused) {
@@ -167,7 +167,7 @@ FRESH_TEST(spans_with_a_block_in_use_are_left_alone) {
     }
     (void)engine_census();
     ps_heap_trim(0);
-    free_all(NULL); /* checks the pattern of those that were left */
+    free_all(NULL); /* checks the pattern of the others */
     worker_stop(&owner);
     check_live_blocks(0);
 }

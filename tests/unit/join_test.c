@@ -74,7 +74,7 @@ FRESH_TEST(neighbours_that_do_not_suffice_stay) {
     CHECK(!run->is_dirty);
 }
 
-/* Behind a plain arena a huge one may lie, and its clean run is of another kind. */
+/* After a plain arena a huge one may lie, whose clean run is of another kind. */
 FRESH_TEST(dense_runs_are_lengthened_by_dense_ones) {
     start(DELAY_MS);
     REQUIRE(ps_page_cache_take_dense(8 * GRANULES) != NULL); /* the first arena, which is small */

@@ -150,7 +150,7 @@ FRESH_TEST(growth_is_moved_to_mappings_again_when_the_delay_is_over) {
     size_t least = ps_mapping_grown_min_bytes();
     free_fresh(5 * MIB);
     CHECK_CMP(ps_mapping_grown_min_bytes(), >, 5 * MIB);
-    void *block = ps_heap_alloc(5 * MIB); /* no mapping is kept any more */
+    void *block = ps_heap_alloc(5 * MIB); /* no mapping is cached any more */
     CHECK_CMP(ps_mapping_grown_min_bytes(), >, 5 * MIB);
     fake_os_advance_ms(DELAY_MS);
     CHECK_EQ(ps_mapping_grown_min_bytes(), least);

@@ -1,6 +1,6 @@
 // sources: tests/unit/fake_os.c
 /* SPDX-License-Identifier: MIT */
-/* The soft limit of resident memory, over a system that says what is in memory. */
+/* The soft limit of resident memory, on a system that reports resident pages. */
 #include "pools/engine/heap/limit.h"
 
 #include "pools/engine/page/purge.h"
@@ -124,7 +124,7 @@ static uint64_t free_bytes(void) {
     return census.cache_dirty_bytes + census.map_cached_bytes;
 }
 
-/* Leaves so much free memory behind. */
+/* Leaves so much free memory. */
 static void leave_free(size_t bytes) {
     static void *blocks[BLOCKS];
     size_t each = bytes / BLOCKS;
@@ -179,7 +179,7 @@ FRESH_TEST(a_large_block_that_would_come_near_has_room_made_for_it) {
     CHECK_EQ(fake_os_purged_bytes(), purged);
     WHEN("32 MiB are to come");
     ps_limit_make_room(32 * MIB);
-    THEN("about what is missing goes, and not all");
+    THEN("about the missing amount is released, and not all");
     purged = fake_os_purged_bytes() - purged;
     CHECK_CMP(purged, >=, 12 * MIB);
     CHECK_CMP(purged, <=, 40 * MIB);

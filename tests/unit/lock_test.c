@@ -182,7 +182,7 @@ TEST(threads_that_fork_at_once_do_not_forget_each_other) {
 
 PS_UNDO_LOG(undo, 2 * WORDS);
 static struct ps_lock logged = PS_LOCK_INIT_UNDO(PS_RANK_PAGE, &undo);
-static uint64_t words[WORDS]; /* under `logged`: equal whenever no thread holds it */
+static uint64_t words[WORDS]; /* under `logged`: equal whenever it is free */
 static uint32_t x_step;       /* how far the other thread is */
 static uint32_t x_may_go_on;
 static size_t words_changed; /* by the other thread when it stops inside of the section */
@@ -218,7 +218,7 @@ static void *stop_inside_section(void *unused) {
     return NULL;
 }
 
-/* Forks while another thread stands inside a section; the child's verdict is its exit status. */
+/* Forks while another thread is inside a section; the child's verdict is its exit status. */
 static void fork_beside_section(int (*in_child)(void)) {
     for (words_changed = 0; words_changed <= WORDS; words_changed += WORDS / 2) {
         memset(words, 0, sizeof words);

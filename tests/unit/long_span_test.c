@@ -1,9 +1,9 @@
 // sources: tests/unit/fake_os.c
 /* SPDX-License-Identifier: MIT */
 /*
- * Spans of few blocks: classes above 4 KiB, and of them those with spans of several granules, whose
- * blocks lie behind slots without an owner. Their owner's frees are no remote frees, their blocks
- * are counted, cleared and aligned like others, and no call loses one.
+ * Spans of few blocks: classes above 4 KiB. Some of them have spans of several granules, where
+ * slots without an owner describe the later granules. Their owner's frees are no remote frees,
+ * their blocks are counted, cleared and aligned like others, and no call loses one.
  */
 #include "tests/unit/engine.h"
 

@@ -1,6 +1,6 @@
 // sources: tests/unit/fake_os.c
 /* SPDX-License-Identifier: MIT */
-/* Medium blocks that a thread keeps: reuse, lengths, how many, return, misuse, forks. */
+/* Medium blocks that a thread caches: reuse, lengths, how many, return, misuse, forks. */
 #include "pools/engine/heap/background.h"
 #include "pools/engine/heap/medium_cache.h"
 #include "pools/engine/page/retention.h"
@@ -54,7 +54,7 @@ static void tear_down(void) {
     check_live_blocks(0);
 }
 
-/* The sum is that of the blocks, of which each waits and none is live or in two places. */
+/* The sum is that of the blocks; each is cached, none is live or in two places. */
 static void check_cache(void) {
     size_t pages = 0;
     for (size_t bin = 1; bin <= PS_MEDIUM_LONGEST; bin++) {
@@ -137,7 +137,7 @@ FRESH_TEST(a_block_is_at_most_an_eighth_longer_than_was_asked_for) {
 
 FRESH_TEST(the_shortest_block_that_suits_serves_a_request) {
     ps_engine_start();
-    for (int i = 0; i < 1000; i++) { /* so that both may wait */
+    for (int i = 0; i < 1000; i++) { /* so that both may be cached */
         ps_heap_free(ps_heap_alloc(9000));
     }
     void *made[2];
@@ -169,7 +169,7 @@ FRESH_TEST(a_cached_block_is_no_zeroes) {
     tear_down();
 }
 
-/* Without a second thread there is no other that would return what waits. */
+/* Without a second thread no other one would return the cached blocks. */
 FRESH_TEST(a_thread_that_only_frees_keeps_little) {
     static struct live_block many[2000];
     ps_engine_start();
@@ -187,7 +187,7 @@ FRESH_TEST(no_more_than_at_first_is_cached_while_memory_is_short) {
     ps_medium_flush(ps_thread.own);
     for (int i = 0; i < 4000; i++) {
         replace(1, size_to_64_kib);
-        CHECK_CMP(kept_pages(), <=, PS_MEDIUM_LONGEST); /* one longer block may wait */
+        CHECK_CMP(kept_pages(), <=, PS_MEDIUM_LONGEST); /* one longer block is possible */
     }
     ps_retention_x_pressure = PS_PRESSURE_NONE;
     tear_down();

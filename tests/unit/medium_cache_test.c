@@ -1,8 +1,8 @@
 // sources: tests/unit/fake_os.c
 /* SPDX-License-Identifier: MIT */
 /*
- * Medium blocks as threads see them: which block malloc takes, how much waits, when it goes back,
- * and what becomes of it in the child of a fork.
+ * Medium blocks as threads see them: which block malloc takes, how many bytes a thread caches, when
+ * they return, and whether they survive a fork in the child.
  */
 #include "tests/unit/engine.h"
 #include "tests/unit/worker.h"
@@ -111,7 +111,7 @@ FRESH_TEST(one_longer_block_waits_alone_and_the_longest_do_not) {
     check_live_blocks(0);
 }
 
-/* Several blocks at a time, of together no more than may wait. */
+/* Several blocks at a time, together no more than a thread may cache. */
 static void make_and_free(void *bytes) {
     size_t count = ps_max(CACHE_BYTES / ps_round_up(*(size_t *)bytes, PS_MEDIUM_PAGE_BYTES), 1);
     void *made[PS_MEDIUM_BIN_BLOCKS];
@@ -125,8 +125,8 @@ static void make_and_free(void *bytes) {
     }
 }
 
-/* A thread that took the lock would wait for ever. Not so at the quarter of a second at which all
- * that waits goes back: the clock stands. */
+/* A thread that took the lock would block for ever. Each quarter of a second a thread takes it to
+ * return its cached blocks, but here the clock does not advance. */
 FRESH_TEST(threads_that_free_what_they_made_take_no_lock) {
     static struct worker workers[8];
     for (size_t i = 0; i < 8; i++) {
@@ -151,7 +151,7 @@ FRESH_TEST(threads_that_free_what_they_made_take_no_lock) {
 
 FRESH_TEST(threads_that_only_take_medium_blocks_look_at_the_clock) {
     engine_config.purge_delay_ms = 1000;
-    ps_heap_free(ps_heap_alloc(6 * MIB)); /* a mapping that is kept */
+    ps_heap_free(ps_heap_alloc(6 * MIB)); /* a cached mapping */
     CHECK_EQ(engine_census().map_cached_count, 1);
     fake_os_advance_ms(1000);
     for (int i = 0; i < 200; i++) {
@@ -266,7 +266,7 @@ FRESH_TEST(a_block_grows_into_free_pages_behind_it_and_gives_its_end_back) {
     CHECK(live_resize(&live, 30000, 4));
     CHECK_PTR_EQ(live.address, before);
     CHECK_EQ(engine_census().run_live_bytes, 32 * KIB);
-    WHEN("something lies behind it");
+    WHEN("a block lies right after it");
     void *blocker = ps_heap_alloc(12 * KIB);
     CHECK_PTR_EQ(blocker, (char *)before + 32 * KIB);
     CHECK(live_resize(&live, 33000, 5));

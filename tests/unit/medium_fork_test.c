@@ -15,7 +15,7 @@ static void medium_blocks(void) {
     void *b = ps_heap_alloc(300000);
     void *c = ps_heap_alloc(70000);
     ps_heap_free(b); /* no free neighbour */
-    ps_heap_free(a); /* one behind */
+    ps_heap_free(a); /* one after it */
     b = ps_block_alloc_aligned(100000, 1 << 19);
     ps_heap_free(c);
     ps_heap_free(b); /* both sides */
@@ -38,7 +38,7 @@ FRESH_TEST(a_shard_is_made_and_used) {
     CHECK(ps_medium_shard_at(1) != NULL);
 }
 
-/* Blocks that wait leave a full cache, from its middle and all at the end. */
+/* Cached blocks leave a full cache, from its middle and all at the end. */
 static void waiting_blocks(void) {
     void *blocks[16];
     for (size_t i = 0; i < 16; i++) {
@@ -60,7 +60,7 @@ FRESH_TEST(medium_blocks_wait_and_leave) {
     fork_at_each_step(NULL, waiting_blocks, use_everything, 97);
 }
 
-/* The last of some blocks is freed when others wait. */
+/* Frees the last of some blocks when others are cached. */
 static void free_last_of(size_t count, size_t bytes, size_t step) {
     void *blocks[PS_MEDIUM_PAGES_FIRST];
     is_prelude = true;

@@ -132,7 +132,7 @@ FRESH_TEST(blocks_of_several_shards_return_in_one_call) {
 static void make_idle(size_t pages) {
     struct block blocks[8];
     size_t count = 0;
-    (void)block_of(0, 100); /* its region stays */
+    (void)block_of(0, 100); /* keeps its region alive */
     for (size_t made = 0; made < pages; made += 64) {
         blocks[count++] = block_of(0, 64);
     }
@@ -240,8 +240,8 @@ FRESH_TEST(refused_pages_of_all_shards_are_retried) {
 
 /* ---- number of shards ---- */
 
-/* Holds the lock of the first shard until another thread sleeps on it, once per request. */
-static uint32_t x_holds; /* 1: is to be held, 2: is held, 0: neither; 3: end */
+/* Locks the first shard until another thread sleeps on the lock, once per request. */
+static uint32_t x_holds; /* 1: requested, 2: locked, 0: neither; 3: end */
 
 static void *hold(void *unused) {
     (void)unused;
@@ -261,7 +261,7 @@ static void *hold(void *unused) {
     return NULL;
 }
 
-/* Enters the first shard as often as its waits are judged once; so often it has to wait. */
+/* Enters the first shard until its contention is judged once; blocks there so often. */
 static void enter_waiting(size_t waits) {
     struct ps_medium_shard *shard = ps_medium_shard_at(0);
     pthread_t holder;

@@ -1,6 +1,6 @@
 // sources: tests/unit/fake_os.c
 /* SPDX-License-Identifier: MIT */
-/* Medium blocks against a list of those that are out, each page with a mark of its block. */
+/* Medium blocks compared with a list of live ones, each page with a mark of its block. */
 #include "pools/engine/page/medium.h"
 
 #include "pools/engine/base/bits.h"
@@ -185,11 +185,11 @@ FRESH_TEST(the_shortest_sufficient_hole_is_taken_the_lowest_of_equals) {
     THEN("each request finds its own");
     REQUIRE(take(5, 1));
     CHECK_PTR_EQ(out[out_count - 1].base, bases[2]);
-    REQUIRE(take(6, 1)); /* at the end of the hole: what was freed at its begin stays noticeable */
+    REQUIRE(take(6, 1)); /* at the end of the hole: double frees at its begin are still noticed */
     CHECK_PTR_EQ(out[out_count - 1].base, bases[4] + PS_MEDIUM_PAGE_BYTES);
     REQUIRE(take(5, 1));
     CHECK_PTR_EQ(out[out_count - 1].base, bases[6]);
-    REQUIRE(take(4, 1)); /* at the begin: there is as much room behind it */
+    REQUIRE(take(4, 1)); /* at the begin: there is as much room after it */
     CHECK_PTR_EQ(out[out_count - 1].base, bases[0]);
 }
 
@@ -226,7 +226,7 @@ FRESH_TEST(neighbours_are_one_hole_whether_dirty_or_clean) {
 FRESH_TEST(purged_pages_and_fresh_ones_are_known_to_be_zero) {
     bool is_zero;
     start();
-    REQUIRE(take(1, 1)); /* so that the region stays */
+    REQUIRE(take(1, 1)); /* so that the region remains */
     char *block = ps_medium_take(30, 1, &is_zero);
     CHECK(is_zero);
     memset(block, 0xff, 30 * PS_MEDIUM_PAGE_BYTES);

@@ -57,7 +57,7 @@ FRESH_TEST(exhaustion_gives_null_and_changes_nothing) {
     fake_os_refuse(0);
     unsigned char *piece = ps_metadata_take(4096);
     REQUIRE(piece != NULL);
-    THEN("what is left of that serves small pieces without asking again");
+    THEN("the rest of it serves small pieces without asking again");
     fake_os_refuse(FAKE_OS_ALL);
     unsigned char *next = ps_metadata_take(4096);
     REQUIRE(next != NULL);
@@ -78,7 +78,7 @@ FRESH_TEST(where_a_piece_is_refused_no_more_is_taken_than_is_needed) {
         memset(large[i], 1, 65536);
     }
     CHECK_CMP(ps_metadata_bytes(), <=, piece_bytes + 8 * 65536);
-    THEN("what was left of the last piece still serves small ones");
+    THEN("the rest of the last piece still serves small ones");
     uint64_t calls = fake_os_calls(FAKE_OS_RESERVE);
     CHECK(ps_metadata_take(4096) != NULL);
     CHECK_EQ(fake_os_calls(FAKE_OS_RESERVE), calls);

@@ -126,9 +126,9 @@ FRESH_TEST(blocks_of_another_node_do_not_wait_in_a_thread) {
         ps_heap_free(far[i]);
         CHECK_EQ(engine_census().run_cached_bytes, (i + 1) * BYTES);
     }
-    WHEN("one that waits is taken, so that there is room");
+    WHEN("a cached one is taken, so that there is room");
     fake_os_set_cpu(1);
-    far[0] = ps_block_alloc_aligned(BYTES, 2 * PAGE_BYTES); /* not one that waits */
+    far[0] = ps_block_alloc_aligned(BYTES, 2 * PAGE_BYTES); /* not a cached one */
     fake_os_set_cpu(0);
     CHECK_PTR_EQ(ps_heap_alloc(BYTES), near[BLOCKS - 1]);
     ps_heap_free(far[0]);

@@ -1,8 +1,8 @@
 // sources: tests/unit/fake_os.c
 /* SPDX-License-Identifier: MIT */
 /*
- * NUMA nodes in the page layer: what was touched on a node is allocated there again; another node's
- * memory serves if nothing else does. The heap layer's tests are in node_heap_test.c.
+ * NUMA nodes in the page layer: memory that a node has touched is allocated there again; another
+ * node's memory serves if nothing else does. The heap layer's tests are in node_heap_test.c.
  */
 #include "pools/engine/page/node.h"
 
@@ -75,7 +75,7 @@ FRESH_TEST(a_part_of_a_run_stays_on_its_node) {
     CHECK(tail->is_dirty);
     CHECK_PTR_EQ(tail->base, run->base + 2 * PS_GRANULE_BYTES);
     CHECK_EQ(tail->node, 1);
-    CHECK(take_on(1, 3)->is_dirty); /* what was left of it */
+    CHECK(take_on(1, 3)->is_dirty); /* the rest of it */
 }
 
 static struct ps_run *before, *after; /* as start_neighbours takes them */
@@ -179,7 +179,7 @@ FRESH_TEST(what_is_refused_is_retried_on_all_nodes) {
     CHECK(!ps_purge_all(0));
     ps_page_cache_count(&counts);
     CHECK_EQ(counts.stuck_granules, 4 * NODES);
-    CHECK(take_on(2, 1)->is_dirty); /* it holds memory in any case */
+    CHECK(take_on(2, 1)->is_dirty); /* it is dirty in any case */
     fake_os_refuse(0);
     CHECK(ps_purge_all(0));
     ps_page_cache_count(&counts);

@@ -157,8 +157,8 @@ TEST(a_system_that_refuses_everything_from_the_start_gives_enomem) {
     }
 }
 
-/* In a process whose engine has not started: from the nth call on, whatever it is, all fail; what
- * was allocated before stays, and when the system works again so does everything. */
+/* In a process whose engine has not started: all system calls fail from the nth on. Earlier blocks
+ * remain valid, and when the system works again, so does everything. */
 static void fail_from_one_call_on(void) {
     fake_os_set_page_bytes(page_bytes);
     engine_config.mmap_min_bytes = 256 * KIB;
@@ -251,7 +251,7 @@ FRESH_TEST(what_other_sizes_have_left_serves_any) {
         ps_heap_free(medium[i]);
     }
     CHECK_CMP(allocate_all(24), >, 20000);
-    WHEN("a mapping is freed, which is kept");
+    WHEN("a mapping is freed and cached");
     ps_heap_free(mapping);
     CHECK_EQ(engine_census().map_cached_bytes, 10 * MIB);
     CHECK_EQ(allocate_all(24), 0);

@@ -16,7 +16,7 @@
 
 static struct live_block blocks[PEAK_BLOCKS];
 
-/* A peak of which one block of a hundred stays, in a thread that ends. */
+/* A peak in a thread that ends; one block of a hundred survives. */
 static void leave_survivors(void *unused) {
     (void)unused;
     live_start_all(blocks, PEAK_BLOCKS, BLOCK_BYTES);

@@ -40,8 +40,8 @@ static size_t transfer_until_notice(void) {
     return handed;
 }
 
-/* Returns all blocks to an orphan and serves its notices, each of which finds at least half of
- * what was allocated; the last one must release the span. */
+/* Returns all blocks to an orphan and serves its notices. Each notice finds at least half of the
+ * live blocks returned; the last one must release the span. */
 static void hand_all_back(void) {
     size_t out_before = out_count;
     while (out_count > 0) {
@@ -144,7 +144,7 @@ FRESH_TEST(orphans_with_room_are_adopted_in_their_order) {
     CHECK_PTR_EQ(adopt(), NULL);
 }
 
-/* Adds an orphan of which as many blocks are out. */
+/* Adds an orphan with so many live blocks. */
 static struct ps_span *add_sparse(size_t out) {
     create_full(48);
     owner_give_random(out_count - out);
@@ -230,7 +230,7 @@ FRESH_TEST(blocks_that_return_while_an_orphan_is_purged_are_collected) {
     CHECK_EQ(ps_orphans_notice(span, ADOPTER_KEY), PS_ORPHAN_KEPT);
     CHECK_EQ(span->x_owner, PS_KEY_ORPHAN);
     CHECK(ps_orphans_count() == 0 && !ps_span_is_queued(span));
-    THEN("the span keeps its state until it returns, with that block");
+    THEN("the state of the span is unchanged until it returns, with that block");
     ps_orphans_return(span, true);
     CHECK_EQ(ps_orphans_count(), 1);
     CHECK_EQ(span->used, 19);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The OS contract as its Linux body keeps it; errno is the caller's throughout. */
+/* The OS contract on Linux; errno is the caller's throughout. */
 #include "pools/engine/os/os.h"
 
 #include "tests/unit/unit.h"
@@ -149,7 +149,7 @@ TEST(the_page_size_is_the_systems_and_the_clocks_never_go_back) {
         CHECK(now_us >= last_us);
         last_us = now_us;
     }
-    CHECK_CMP(last_us / 1000, >=, last_ms); /* precise: not behind the coarse one */
+    CHECK_CMP(last_us / 1000, >=, last_ms); /* precise: not before the coarse one */
 }
 
 TEST(writing_is_whole_and_silent_about_errors) {

@@ -218,7 +218,7 @@ FRESH_TEST(extending_needs_free_granules_right_behind) {
     check_counts();
 }
 
-/* An arena of plain pages of which nothing is left, right before one of huge pages. */
+/* A used-up arena of plain pages, right before one of huge pages. */
 static struct ps_run *run_before_the_other_kind(struct ps_run **other) {
     REQUIRE(do_take(32, 1)); /* the first arena, which is small */
     fake_os_limit_reserve(2 * MIB);
@@ -424,7 +424,7 @@ FRESH_TEST(exhaustion_gives_null_changes_nothing_and_passes) {
     for (size_t granules = 3; granules < 100; granules += 7) {
         CHECK_PTR_EQ(ps_page_cache_take(granules, 4), NULL);
     }
-    THEN("nothing has changed, and what is returned serves again");
+    THEN("nothing has changed, and returned runs serve again");
     check_counts();
     CHECK_EQ(fake_os_mapped_bytes(), 2 * MIB + ps_metadata_bytes());
     do_give(5);

@@ -1,6 +1,6 @@
 // sources: tests/unit/fake_os.c
 /* SPDX-License-Identifier: MIT */
-/* The page map: a result for any address, and slots that stay once they are there. */
+/* The page map: a result for any address, and slots that never move. */
 #include "pools/engine/page/page_map.h"
 
 #include "pools/engine/page/metadata.h"
@@ -93,10 +93,10 @@ FRESH_TEST(addresses_beyond_the_last_root_are_refused) {
 }
 
 FRESH_TEST(leaves_made_before_memory_ran_out_are_found_again) {
-    GIVEN("a range over 34 leaves, of which the first is there, and half a piece of metadata");
+    GIVEN("a range over 34 leaves, the first of them mapped, and half a piece of metadata");
     REQUIRE(ps_page_map_cover(at(COVERED_BASE), PS_GRANULE_BYTES));
     REQUIRE(ps_page_map_cover(at(0x100 * GIB), PS_GRANULE_BYTES));
-    WHEN("no more memory is to be had than what is left of the first piece");
+    WHEN("only the rest of the first piece is available");
     fake_os_refuse(FAKE_OS_BIT(FAKE_OS_RESERVE));
     CHECK(!ps_page_map_cover(at(COVERED_BASE), COVERED_BYTES));
     struct ps_slot *first = ps_page_map_slot(at(COVERED_BASE));

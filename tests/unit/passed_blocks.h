@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Two threads of which one frees the blocks of the other, on a processor that caches some of them.
+ * One thread frees the blocks of another one, on a processor that caches some of them.
  * For tests that run one by one, in an engine of their own.
  */
 #ifndef TESTS_UNIT_PASSED_BLOCKS_H
@@ -30,7 +30,7 @@ static void free_all(void *unused) {
     for (size_t i = 0; i < BLOCKS; i++) {
         ps_heap_free(blocks[i * 37 % BLOCKS]); /* all of them, none beside the last: no streak */
     }
-    (void)engine_census(); /* returns what this thread has only gathered */
+    (void)engine_census(); /* returns gathered blocks */
 }
 
 static bool is_one_of_them(const void *block) {
@@ -92,13 +92,13 @@ static void start_two_threads(void) {
 }
 
 /* With the main thread and `third` there are more than two threads for the processor, and one that
- * may wait. */
+ * may be idle. */
 static void start_threads(void) {
     start_two_threads();
     worker_start(&third);
 }
 
-/* Two threads of which one frees the blocks of the other, until the processor caches some. */
+/* One thread frees the blocks of the other, until the processor caches some. */
 static void set_up(void) {
     start_threads();
     worker_do(&third, acquire_heap, NULL);

@@ -60,7 +60,7 @@ static uint64_t free_in_class(void) {
     return class->span_bytes - class->live_blocks * class->block_bytes;
 }
 
-/* Survivors among short-lived blocks, some of which stay if `is_half`. */
+/* Survivors among short-lived blocks; some of these survive, too, if `is_half`. */
 static void live_on(bool is_half) {
     for (size_t i = 0; i < BLOCKS; i++) {
         blocks[i] = take(BYTES, i % PER_SURVIVOR == 0 ? SURVIVOR : SHORT_LIVED);

@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Sampling for tracers: it begins and ends with the semaphores of the probes, in the middle of a
- * program's life, and what was counted or sampled before says nothing false afterwards. The probes
- * themselves are replaced here and note what they are called with.
+ * program's life, and earlier counts and samples falsify nothing afterwards. The probes themselves
+ * are replaced here and record their arguments.
  */
 #include "pools/engine/heap/maintenance.h"
 #include "pools/engine/os/probe.h"
@@ -49,7 +49,7 @@ void ps_probe_free(const void *block) {
     free_count++;
     live[at] = NULL;
     for (size_t next = (at + 1) % LIVE_LIMIT; live[next] != NULL; next = (next + 1) % LIVE_LIMIT) {
-        const void *moved = live[next]; /* what was placed behind it */
+        const void *moved = live[next]; /* an entry placed after it */
         live[next] = NULL;
         live[place_of(moved)] = moved;
     }

@@ -25,7 +25,7 @@ static void start(void) {
     (void)ps_heap_alloc(64); /* not the first of the heap, whose countdowns are drawn by it */
 }
 
-/* The sample of a block, which stays in the table. */
+/* The sample of a block; leaves it in the table. */
 static struct ps_sample sample_of(const void *block) {
     struct ps_sample *sample = ps_table_take(block);
     REQUIRE(sample != NULL);

@@ -159,7 +159,7 @@ FRESH_TEST(sites_of_a_nest_in_long_spans) {
     check_sites("nest, 8000");
 }
 
-/* A current span that has not drained keeps its count of pops. */
+/* A current span that has not drained retains its count of pops. */
 FRESH_TEST(sites_of_blocks_across_maintenance) {
     start(INTERVAL, 10);
     void *kept = take(24, 0);

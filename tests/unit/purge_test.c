@@ -1,8 +1,9 @@
 // sources: tests/unit/fake_os.c
 /* SPDX-License-Identifier: MIT */
 /*
- * When memory is released, by a clock that the tests move. The rule under test: what was free and
- * dirty for the whole delay goes, within a quarter more; what was needed at any moment of it stays.
+ * When memory is released, by a clock that the tests move. The rule under test: purging
+ * releases memory that was free and dirty for the whole delay, within a quarter more of it. It
+ * never releases memory that was needed at any moment of the delay.
  */
 #include "tests/unit/purge_runs.h"
 
@@ -96,8 +97,8 @@ FRESH_TEST(of_a_swing_that_has_narrowed_only_the_idle_part_goes) {
     CHECK_EQ(purged_granules(), 18 * RUN_GRANULES);
 }
 
-/* One moment of the random run: dirty granules, plus all that had been purged by then. What was
- * idle from that moment on is this sum less all that was purged since. */
+/* One moment of the random run: dirty granules, plus all granules purged by then. This sum, less
+ * all granules purged since, is the memory that was idle from that moment on. */
 struct moment {
     uint64_t ms;
     uint64_t level;
@@ -323,7 +324,7 @@ FRESH_TEST(huge_pages_with_holes_are_not_made_whole_again) {
     ps_page_cache_give(half[4]);
     ps_page_cache_give(whole);
     CHECK(ps_purge_all(0));
-    THEN("those that still hold something stay apart, the others may come again");
+    THEN("huge pages in use remain split, the others may come again");
     size_t page = HUGE_GRANULES * PS_GRANULE_BYTES;
     CHECK_EQ(huge_advice(base), 'n');
     CHECK_EQ(huge_advice(base + page), 'n');

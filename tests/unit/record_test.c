@@ -165,7 +165,7 @@ static void show_peak(void *unused) {
     ps_heap_free(ps_heap_alloc(64 * MIB));
 }
 
-/* Two sizes that a thread keeps to its end. */
+/* Two blocks that a thread never frees. */
 static void keep_two(void *unused) {
     (void)unused;
     REQUIRE(ps_heap_alloc(1000) != NULL && ps_heap_alloc(30) != NULL);
@@ -174,7 +174,7 @@ static void keep_two(void *unused) {
 FRESH_TEST(blocks_count_for_the_thread_that_has_their_span) {
     record();
     ps_heap_free(ps_heap_alloc(1)); /* thread 1 */
-    GIVEN("blocks of thread 2, half of them freed by thread 3, and some that each keeps");
+    GIVEN("blocks of thread 2, half of them freed by thread 3, and some that each never frees");
     struct worker maker;
     struct worker breaker;
     size_t bytes = 200;
@@ -349,7 +349,7 @@ static void take_block_of_another_class(void *unused) {
     ps_heap_free(ps_heap_alloc(4 * MOVED_BYTES));
 }
 
-/* Adopts the span, and then waits without passing anything on to the thread that frees. */
+/* Adopts the span, then spins without a release that the freeing thread could acquire. */
 static void *adopt(void *unused) {
     (void)unused;
     ps_heap_free(ps_heap_alloc(MOVED_BYTES));

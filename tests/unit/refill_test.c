@@ -27,7 +27,7 @@ static void free_batch(void *argument) {
     for (size_t i = 0; i < BATCH; i++) {
         ps_heap_free(batch->blocks[i]);
     }
-    (void)engine_census(); /* returns what was only gathered */
+    (void)engine_census(); /* returns gathered blocks */
 }
 
 /* Half of a span is 32 blocks, four times what the thread has at a time. */
@@ -104,12 +104,12 @@ static void free_second_span(void *unused) {
     for (size_t i = wide_capacity; i < 2 * wide_capacity; i++) {
         ps_heap_free(wide[i]);
     }
-    (void)engine_census(); /* returns what was only gathered */
+    (void)engine_census(); /* returns gathered blocks */
 }
 
 FRESH_TEST(a_spent_span_that_is_replaced_keeps_what_others_have_returned) {
     fill_wide_spans(2);
-    GIVEN("a spent current span, all of which others have freed");
+    GIVEN("a spent current span that others have freed entirely");
     worker_do_and_end(free_second_span, NULL);
     WHEN("a block of the other span is freed, and as many as there are free ones are allocated");
     ps_heap_free(wide[0]);

@@ -29,13 +29,13 @@ FRESH_TEST(mappings_that_the_system_keeps_serve_the_next_ones) {
     for (size_t round = 0; round < ROUNDS; round++) {
         use_and_free(5 * MIB + round % 4 * MIB, round);
     }
-    THEN("those that stayed are used again");
+    THEN("mappings that the system refused to unmap are used again");
     CHECK_EQ(fake_os_mapped_bytes() - ps_metadata_bytes(), mapped_bytes);
     CHECK_EQ(engine_census().map_live_count, 0);
     check_live_blocks(0);
     WHEN("the system unmaps again");
     fake_os_refuse(0);
-    use_and_free(20 * MIB, 1); /* longer than what stayed: a mapping */
+    use_and_free(20 * MIB, 1); /* longer than those: a mapping */
     uint64_t reserves = fake_os_calls(FAKE_OS_RESERVE);
     use_and_free(5 * MIB, 1);
     THEN("all is as before: a mapping that is unmapped at once");

@@ -12,7 +12,7 @@
 
 struct region_sum {
     struct ps_medium_counts counts;
-    uint64_t marked_pages; /* of blocks that are live or wait in a thread */
+    uint64_t marked_pages; /* of blocks that are live or cached by a thread */
     uint64_t lost_pages;   /* neither free nor of a block with a mark */
     uint64_t lent_pages;   /* of granules that spans have borrowed */
 };

@@ -159,7 +159,7 @@ FRESH_TEST(single_blocks_of_many_spans_wait_and_their_second_free_is_found) {
     for (size_t i = 0; i < count; i += 7) {
         CHECK_ABORTS(ps_heap_free(of_span[i]), "double free of");
     }
-    WHEN("one of them is written to while it waits");
+    WHEN("one of them is written to while it is pending");
     char *last = of_span[count - 1];
     *(uintptr_t *)last ^= (uintptr_t)1 << 60;
     CHECK_ABORTS(ps_remote_flush(ps_thread.own), "write after free to");

@@ -1,7 +1,6 @@
 // sources: tests/unit/fake_os.c
 /* SPDX-License-Identifier: MIT */
-/* Resizing through every regime: contents kept, in place where that is promised, failure harmless.
- */
+/* Resizes between all kinds of blocks: contents intact, in place where promised, safe failure. */
 #include "tests/unit/engine.h"
 
 #define BLOCKS 40
@@ -99,7 +98,7 @@ FRESH_TEST(a_page_run_grows_in_place_into_free_memory_behind_it) {
         CHECK(live_resize(&live, bytes, bytes));
         CHECK_PTR_EQ(live.address, before);
     }
-    WHEN("something lies behind it");
+    WHEN("a block lies right after it");
     void *blocker = ps_heap_alloc(600 * KIB);
     CHECK_PTR_EQ(blocker, (char *)before + (3 * MIB - 1) / PS_GRANULE_BYTES * PS_GRANULE_BYTES);
     CHECK(live_resize(&live, 3 * MIB + 100 * KIB, 5));
@@ -160,7 +159,7 @@ FRESH_TEST(a_page_run_that_cannot_grow_in_place_becomes_a_mapping) {
     uint64_t purged = fake_os_purged_bytes();
     CHECK(live_resize(&live, 2 * MIB, 2));
     CHECK_EQ(engine_census().map_live_bytes, 2 * MIB);
-    THEN("what it was copied from holds no memory any more");
+    THEN("the source of the copy has no memory any more");
     CHECK_EQ(fake_os_purged_bytes(), purged + 1 * MIB);
     CHECK_EQ(engine_census().cache_dirty_bytes, 0);
     live_end(&live);
@@ -168,7 +167,7 @@ FRESH_TEST(a_page_run_that_cannot_grow_in_place_becomes_a_mapping) {
     live_start(&live, ps_heap_alloc(700 * KIB), 700 * KIB, 3);
     void *second = ps_heap_alloc(100 * KIB);
     CHECK(live_resize(&live, 1 * MIB, 4));
-    THEN("it stays a page run");
+    THEN("it is still a page run");
     CHECK_EQ(engine_census().map_live_count, 0);
     live_end(&live);
     ps_heap_free(second);
@@ -220,7 +219,7 @@ FRESH_TEST(a_failed_resize_leaves_the_block_as_it_was) {
     }
 }
 
-/* With an inaccessible page behind the block; each call of the system fails once, in its turn. */
+/* With an inaccessible page after the block; each call of the system fails once, in its turn. */
 static void move_guarded(uint32_t level) {
     engine_config.harden = level;
     for (uint64_t nth = 12; nth > 0; nth--) { /* a refused move makes the next ones rare */

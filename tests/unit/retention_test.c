@@ -1,6 +1,6 @@
 // sources: tests/unit/fake_os.c
 /* SPDX-License-Identifier: MIT */
-/* What pressure changes: how long free memory stays, and how much of it goes at a time. */
+/* Pressure changes how long free memory is retained, and how much of it is released at a time. */
 #include "tests/unit/purge_runs.h"
 
 #define TICKS 40

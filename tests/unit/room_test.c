@@ -1,6 +1,6 @@
 // sources: tests/unit/fake_os.c
 /* SPDX-License-Identifier: MIT */
-/* The bound on what a heap keeps: free memory beyond it goes to whichever thread needs it next. */
+/* The bound on a heap's free memory: the excess goes to whichever thread needs it next. */
 #include "tests/unit/engine.h"
 #include "tests/unit/worker.h"
 
@@ -76,7 +76,7 @@ static void free_share(void *argument) {
             live_end(&blocks[0][i]);
         }
     }
-    (void)engine_census(); /* returns what was only gathered */
+    (void)engine_census(); /* returns gathered blocks */
 }
 
 FRESH_TEST(remote_frees_count_without_a_notice) {
@@ -88,13 +88,13 @@ FRESH_TEST(remote_frees_count_without_a_notice) {
     free_share(&(struct share){0, 3});
     worker_do(&owner, be_active, NULL);
     CHECK_EQ(engine_census().orphan_span_count, 0);
-    WHEN("more is returned, but not half of what was left");
+    WHEN("more is returned, but not half of the rest");
     free_share(&(struct share){3, 9});
     worker_do(&owner, be_active, NULL);
     CHECK_CMP(engine_census().orphan_span_count * PS_GRANULE_BYTES, >, peak_bytes / 2);
     free_share(&(struct share){9, 16});
     worker_stop(&owner);
-    be_active(NULL); /* returns the span that is kept */
+    be_active(NULL); /* returns the cached span */
     check_live_blocks(0);
     CHECK_EQ(engine_census().small_span_bytes, 0);
 }
@@ -104,7 +104,7 @@ FRESH_TEST(a_heap_keeps_a_quarter_of_its_live_bytes) {
     worker_start(&other);
     worker_do(&other, be_active, NULL);
     grow(blocks[0]);
-    for (size_t i = 0; i < PEAK_BLOCKS; i += 6) { /* a fifth of what is live then */
+    for (size_t i = 0; i < PEAK_BLOCKS; i += 6) { /* a fifth of the live ones then */
         live_end(&blocks[0][i]);
     }
     be_active(NULL);

@@ -44,8 +44,8 @@ static size_t random_length(void) {
     }
 }
 
-/* Lays out runs one behind the other, so that a mark that is set or left behind where it should
- * not be falls on a neighbour. The longest possible run is the last one. */
+/* Lays out adjacent runs, so that a misplaced or stale mark falls on a neighbour. The longest
+ * possible run is the last one. */
 static void lay_out(void) {
     uintptr_t base = BASE;
     for (size_t i = 0; i < RUN_COUNT; i++) {
@@ -62,8 +62,8 @@ static struct ps_run *last_of(const struct ps_run *run) {
     return &ps_page_map_slot(run->base + (run->granules - 1) * PS_GRANULE_BYTES)->run;
 }
 
-/* Shortest length of the bin behind the one that `granules` falls into: runs from there on must be
- * found, those of the very same bin may be overlooked. */
+/* Shortest length of the bin after the one of `granules`: runs of at least that length must be
+ * found, shorter ones may be overlooked. */
 static size_t next_bin_length(size_t granules) {
     if (granules <= PS_EXACT_BINS) {
         return granules;

@@ -14,7 +14,7 @@
 #define RUNS_MAX 5
 
 static struct ps_run *row[RUNS_MAX];
-static char *row_bases[RUNS_MAX]; /* also of those that are given back */
+static char *row_bases[RUNS_MAX]; /* also of returned runs */
 
 static struct ps_run *take_plain(size_t granules) {
     struct ps_run *run = ps_page_cache_take(granules, 1);

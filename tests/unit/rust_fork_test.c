@@ -8,8 +8,8 @@
 /*
  * The C of the Rust crate, pools/rust/native/binding.c, in which the engine starts the pages and
  * repairs them after a fork. Forks after each instruction of another thread's work with pages
- * (fork_step.h): the child must be able to use pages, regions and the engine, wherever inside of a
- * locked section that thread stands, and must never be given memory that is in use.
+ * (fork_step.h): the child must be able to use pages, regions and the engine, at whichever
+ * instruction of a locked section that thread is, and must never be given memory in use.
  */
 #include "pools/rust/native/binding.h"
 
@@ -65,7 +65,7 @@ static void magazine_is_filled(void) {
     }
 }
 
-/* What a magazine of another thread held is free in the child: all others are empty. */
+/* The child frees the pages in magazines of other threads: those magazines are then empty. */
 static void count_and_use_everything(void) {
     struct ps_pages_stats stats;
     ps_pages_stats(&stats);

@@ -45,7 +45,7 @@ static void free_share(void *argument) {
             }
         }
     }
-    (void)engine_census(); /* returns what was only gathered */
+    (void)engine_census(); /* returns gathered blocks */
 }
 
 /* Slow calls of a class of their own, while the clock goes on. */
@@ -137,7 +137,7 @@ FRESH_TEST(an_owner_may_tick_while_it_frees_the_last_blocks) {
 
 FRESH_TEST(a_trim_ends_while_notices_for_drained_spans_are_under_way) {
     fill_spans(NULL);
-    ps_heap_free(ps_heap_alloc(BLOCK_BYTES)); /* the current span has room, and stays current */
+    ps_heap_free(ps_heap_alloc(BLOCK_BYTES)); /* the current span has room, and remains current */
     struct ps_span *spans[3];
     GIVEN("drained spans whose last block another thread returned, its notice not pushed yet");
     for (size_t i = 0; i < 3; i++) {

@@ -117,7 +117,7 @@ FRESH_TEST(pages_without_live_blocks_are_purged_in_every_class) {
             owner_give_random((out_count - live) / 2);
             (void)ps_span_collect(owned);
             hand((out_count - live) / 2);
-            (void)ps_span_collect(owned); /* a stash, a list, and what returns behind it */
+            (void)ps_span_collect(owned); /* a stash, a list, and later returns */
             hand(out_count - live);
             purge_and_take_all();
         }

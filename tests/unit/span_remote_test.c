@@ -40,7 +40,7 @@ static void collect_and_check(void) {
     }
 }
 
-/* Only the last block wakes an owner that waits for nothing. */
+/* Only the last block notifies an owner that has armed no notice. */
 static void check_handed(unsigned handed) {
     bool is_all = ps_span_remote_blocks(owned) == ps_span_capacity(owned);
     CHECK_EQ(handed, is_all ? PS_HANDED_NOTICE | PS_HANDED_ALL : PS_HANDED_OVER);
@@ -106,7 +106,7 @@ FRESH_TEST(only_the_transfer_that_reaches_the_threshold_sends_a_notice) {
     owner_create(48);
     while (owner_take(1000)) {
     }
-    GIVEN("an owner that waits for 100 blocks");
+    GIVEN("an owner that has armed a notice for 100 blocks");
     CHECK(ps_span_arm(owned, 100));
     CHECK(!hand_random_list(60));
     CHECK(!hand_random_list(39));

@@ -2,7 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Full spans that are on no list, taken over by others: stolen from an owner that sleeps, adopted
- * or orphaned when their thread has ended; and the heaps that such spans keep from new threads.
+ * or orphaned when their thread has ended; and the heaps that new threads cannot use because of
+ * such spans.
  */
 #include "tests/unit/engine.h"
 #include "tests/unit/worker.h"
@@ -43,7 +44,7 @@ static void fill_spans(void *unused) {
 static void free_all(void *unused) {
     (void)unused;
     live_end_all(blocks, block_count);
-    (void)engine_census(); /* returns what was only gathered */
+    (void)engine_census(); /* returns gathered blocks */
 }
 
 /* All but the first block of every span. */
@@ -245,7 +246,7 @@ FRESH_TEST(only_the_parked_heap_of_that_key_lets_a_span_leave) {
     CHECK_EQ(heap->x_spans[class_index], SPANS - 1);
     CHECK_EQ(ps_orphans_count(), 1);
     CHECK(!ps_heap_leave_parked(span, key, PS_KEY_ORPHAN)); /* once */
-    THEN("the adopting thread holds one until it has settled it");
+    THEN("the adopting thread has one until it has settled it");
     span = ps_span_at(blocks[span_blocks].address);
     CHECK_EQ(span->x_owner_detached, 1);
     uintptr_t new_key = ps_heap_key_of(ps_thread.heap, class_index);
@@ -355,7 +356,7 @@ FRESH_TEST(a_fork_during_a_steal_loses_at_most_the_present_span) {
     }
 }
 
-/* A list that a steal has begun with is on no heap while it waits. */
+/* Between two steps of a steal, its list is on no heap. */
 FRESH_TEST(a_fork_between_two_steps_of_a_steal_loses_none) {
     struct worker owner;
     choose(8192);

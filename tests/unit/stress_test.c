@@ -36,7 +36,7 @@ static void end_block(struct live_block *live) {
     }
 }
 
-/* Leaves a block in a slot and takes what was there: acquire and release, as any queue would. */
+/* Swaps a block with that of a slot: acquire and release, as any queue would. */
 static struct live_block *swap_block(size_t slot, struct live_block *live) {
     return __atomic_exchange_n(&exchange[slot], live, __ATOMIC_ACQ_REL);
 }

@@ -1,8 +1,8 @@
 // sources: tests/unit/fake_os.c
 /* SPDX-License-Identifier: MIT */
 /*
- * The bound on free memory where no background thread runs. The clock stands still unless a test
- * moves it, so that nothing is released because of its age.
+ * The bound on free memory where no background thread runs. Only the tests advance the
+ * clock, so that nothing is released because of its age.
  */
 #include "tests/unit/engine.h"
 
@@ -13,7 +13,7 @@
 #define BLOCKS (64 * MIB / BLOCK_BYTES)
 #define DELAY_MS 250 /* the default */
 
-/* The least bound, what may exceed it, and what is freed between two checks. */
+/* The least bound, plus the allowed excess and the bytes freed between two checks. */
 #define KEPT_BYTES_MOST (PS_SURPLUS_BYTES_LEAST + 8 * MIB)
 
 static void *blocks[BLOCKS];

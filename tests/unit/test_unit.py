@@ -34,7 +34,7 @@ def builds() -> list[Path]:
 
 
 def run_program(build: Path, program: Path, **options: Any) -> None:
-    """Runs a test program, under the emulator if one is set, and holds it to status 0 or 77."""
+    """Runs a test program, under the emulator if one is set; expects status 0 or 77."""
     assert program.exists(), f"{program} is not built"
     prefix = without_aslr() if build.name == "tsan" else EMULATOR
     result = run_captured([*prefix, program], timeout=300, **options)

@@ -39,7 +39,7 @@ FRESH_TEST(blocks_outlive_their_thread_and_their_memory_goes_back_when_freed) {
             free_left(NULL);
         }
         check_live_blocks(0);
-        ps_heap_trim(0); /* a drained span per class stays with the thread that freed its blocks */
+        ps_heap_trim(0); /* the freeing thread caches a drained span per class */
         struct ps_census census = engine_census();
         CHECK_EQ(census.orphan_span_count, 0);
         CHECK_EQ(census.small_span_bytes, 0);
@@ -54,7 +54,7 @@ static void free_half_in_order(void *unused) {
 }
 
 FRESH_TEST(a_thread_without_blocks_leaves_nothing) {
-    for (int round = 0; round < 2; round++) { /* twice: what stays with two heaps has its arena */
+    for (int round = 0; round < 2; round++) { /* twice: the caches of two heaps have their arena */
         worker_do_and_end(leave_blocks, &any_size);
         worker_do_and_end(free_left, NULL);
     }
@@ -63,7 +63,7 @@ FRESH_TEST(a_thread_without_blocks_leaves_nothing) {
         worker_do_and_end(leave_blocks, &any_size);
         worker_do_and_end(free_left, NULL);
     }
-    ps_heap_trim(0); /* a drained span per class stays with the thread that freed its blocks */
+    ps_heap_trim(0); /* the freeing thread caches a drained span per class */
     struct ps_census after = engine_census();
     CHECK_EQ(after.small_span_bytes, 0);
     CHECK_EQ(after.arena_bytes, before.arena_bytes);
@@ -203,7 +203,7 @@ FRESH_TEST(blocks_freed_while_their_thread_ends_are_not_lost) {
     worker_start(&freer);
     for (int round = 0; round < 10; round++) {
         worker_do(&owner, leave_blocks, &any_size);
-        worker_do(&freer, free_half_in_order, NULL); /* some batches wait, some notices are sent */
+        worker_do(&freer, free_half_in_order, NULL); /* some batches pending, some notices sent */
         worker_stop(&owner);
         worker_do(&freer, free_left, NULL);
         worker_stop(&freer);

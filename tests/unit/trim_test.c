@@ -91,7 +91,7 @@ FRESH_TEST(a_heap_that_has_shrunk_is_small_after_a_delay_of_activity) {
     }
     WHEN("the program goes on for a delay and a half");
     pass_time(DELAY_MS * 3 / 2);
-    THEN("hardly anything idle is held");
+    THEN("hardly any idle memory is retained");
     struct ps_census census = engine_census();
     CHECK_CMP(census.cache_dirty_bytes, <=, 2 * MIB);
     CHECK_CMP(census.small_span_bytes, <=, 4 * MIB);
@@ -141,7 +141,7 @@ FRESH_TEST(a_drained_span_goes_also_when_another_one_got_room_after_it) {
 
 FRESH_TEST(a_current_span_that_has_drained_goes_when_time_passes) {
     size_t capacity = (ps_engine_start(), blocks_per_span(1024));
-    GIVEN("a span of which a part was used, and one that became the current one at a free");
+    GIVEN("a partly used span, and one that became the current one at a free");
     fill(20, 2048);
     live_end_all(blocks, 20);
     fill(2 * capacity, 1024);
@@ -149,7 +149,7 @@ FRESH_TEST(a_current_span_that_has_drained_goes_when_time_passes) {
     CHECK_EQ(engine_census().small_span_bytes, 3 * PS_GRANULE_BYTES);
     WHEN("time passes without a call for these classes");
     pass_time(DELAY_MS / 2);
-    THEN("only the one that is in use stays");
+    THEN("only the one in use remains");
     CHECK_EQ(engine_census().small_span_bytes, PS_GRANULE_BYTES);
     live_end_all(blocks, 2 * capacity);
     check_live_blocks(0);
@@ -171,7 +171,7 @@ FRESH_TEST(a_purge_that_fails_in_a_trim_loses_nothing) {
     CHECK_EQ(engine_census().cache_dirty_bytes, 0);
 }
 
-/* Their sparse spans are kept, drained, each behind the others of its class. */
+/* Their sparse spans are drained and retained, each after the others of its class. */
 FRESH_TEST(a_trim_of_hardened_blocks_ends) {
     engine_config.harden = 2;
     fill(2000, 64);

@@ -168,7 +168,7 @@ unit_child_check_abort(struct unit_child *child, const char *text, const char *f
     }
 }
 
-/* After a fork: ends the child, which must have found no failure; the parent waits for that. */
+/* After a fork: ends the child, which must have found no failure; the parent checks that. */
 __attribute__((unused)) static void unit_join_child(pid_t pid) {
     if (pid == 0) {
         _exit(unit_failures == 0 ? 0 : 1);

@@ -55,7 +55,7 @@ __attribute__((unused)) static void worker_do(struct worker *worker, void (*job)
     pthread_mutex_unlock(&worker->lock);
 }
 
-/* Ends the thread and waits for its end. */
+/* Ends and joins the thread. */
 __attribute__((unused)) static void worker_stop(struct worker *worker) {
     pthread_mutex_lock(&worker->lock);
     worker->is_stopping = true;

@@ -1,8 +1,8 @@
 // sources: tests/unit/fake_os.c
 /* SPDX-License-Identifier: MIT */
 /*
- * Blocks of no size, where blocks are hardened: each is an address of its own until it is freed, in
- * any thread, and what is no live one is named.
+ * Blocks of no size, where blocks are hardened: each has an address of its own until it is freed,
+ * in any thread; reports name an address that is no live one.
  */
 #include "pools/engine/harden/stray.h"
 #include "tests/unit/engine.h"
@@ -104,7 +104,7 @@ static void *take_and_free(void *unused) {
 
 FRESH_TEST(two_threads_never_have_one_block) {
     start();
-    take_all(); /* all but a few of the third run stay out: threads meet in the same marks */
+    take_all(); /* most of the third run remains allocated: threads meet in the same marks */
     lowest = (uintptr_t)blocks[BLOCKS - 1] & ~(uintptr_t)(PS_GRANULE_BYTES - 1);
     pthread_t threads[THREADS];
     for (size_t i = 0; i < THREADS; i++) {

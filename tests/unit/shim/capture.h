@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What was written to a descriptor: a file in memory and its text. For the shim's unit tests.
+ * Captures the output to a descriptor: a file in memory and its text. For the shim's unit tests.
  */
 #ifndef PS_TESTS_UNIT_SHIM_CAPTURE_H
 #define PS_TESTS_UNIT_SHIM_CAPTURE_H
@@ -21,7 +21,7 @@ static inline void capture_start(struct capture *capture) {
     REQUIRE(capture->fd >= 0);
 }
 
-/* Closes the file and leaves what was written in `text`. */
+/* Closes the file and leaves the output in `text`. */
 static inline const char *capture_end(struct capture *capture) {
     ssize_t length = pread(capture->fd, capture->text, sizeof capture->text - 1, 0);
     REQUIRE(length >= 0 && (size_t)length < sizeof capture->text - 1);

@@ -80,7 +80,7 @@ TEST(random_input_leaves_sound_settings_and_a_line_for_each_fault) {
     for (int round = 0; round < 30000; round++) {
         size_t count = 1 + (size_t)(unit_random() % ENTRIES);
         for (size_t i = 0; i < count; i++) {
-            /* Exactly as long as the text, so that ASan sees a read behind the end. */
+            /* Exactly as long as the text, so that ASan sees a read past the end. */
             char entry[BYTES];
             size_t length = random_entry(entry, sizeof entry);
             environment[i] = malloc(length + 1);

@@ -2,8 +2,8 @@
 // sources: shim/environment.c shim/text.c
 /* SPDX-License-Identifier: MIT */
 /*
- * Where settings come from and what wins over what: variables, the packed variable, duplicates,
- * contradictions, privileged programs, the file that stands in for the array; and the listings.
+ * The sources of settings and their precedence: variables, the packed variable, duplicates,
+ * contradictions, privileged programs, the file that replaces the array; and the listings.
  */
 #include "tests/unit/shim/config_reading.h"
 
@@ -44,7 +44,7 @@ TEST(the_specific_variable_wins_in_either_order) {
     CHECK_EQ(settings.origins[PS_OPTION_THP], PS_ORIGIN_VARIABLE);
     WHEN("the specific one is wrong");
     READ((char *)"POOLSHIM_THP=nevr", (char *)"POOLSHIM_CONF=thp:always");
-    THEN("the packed one stays in force");
+    THEN("the packed one remains in force");
     CHECK_STR_EQ(messages.text, "poolshim: POOLSHIM_THP: \"nevr\" is not one of auto, always, "
                                 "never; using always\n");
     WHEN("the specific one is empty");

@@ -1,7 +1,7 @@
 // sources: shim/environment.c shim/text.c
 /* SPDX-License-Identifier: MIT */
 /*
- * Both readers of the environment: the array of a running process, and the file that stands in for
+ * Both readers of the environment: the array of a running process, and the file that replaces
  * it before libc is ready, at every buffer size.
  */
 #include "shim/environment.h"

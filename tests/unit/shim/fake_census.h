@@ -15,7 +15,7 @@ void ps_census_peek(struct ps_census *out) { *out = fake_census; }
 
 /*
  * Two classes in use and one without spans; 3 page runs, 2 mappings. Every figure is different, so
- * that none can stand in for another.
+ * that none can pass for another.
  */
 static inline void fake_census_fill(void) {
     fake_census = (struct ps_census){

@@ -111,7 +111,7 @@ NOINLINE static void with_room(job *work, size_t bytes) {
     room[bytes - 1]++;
 }
 
-/* The compiler keeps the frame's address in a register of its own while it aligns the stack. */
+/* The compiler has the frame's address in a register of its own while it aligns the stack. */
 NOINLINE static void aligned(job *work, int depth, long a, long b, long c, long d, long e, long f) {
     _Alignas(64) volatile char room[128] = {0};
     volatile char *more = alloca((size_t)(a + b + c + d + e + f + 16));
