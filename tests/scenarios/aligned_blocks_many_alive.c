@@ -1,6 +1,6 @@
 // expect: exit 0
 /* SPDX-License-Identifier: MIT */
-/* Hundreds of aligned blocks of mixed sizes alive at once: none overlaps, all keep their bytes. */
+/* Hundreds of aligned blocks of mixed sizes alive at once: none overlaps, all are intact. */
 #include "claim.h"
 
 #define BLOCKS 3000

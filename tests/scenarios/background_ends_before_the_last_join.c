@@ -5,8 +5,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * When the join of the last other thread returns, by whichever function, the background thread has
- * ended, too, although what was freed is to stay for ten seconds: the process has one thread, and
- * may do what such a process may do only. The next thread has a background thread again.
+ * ended, too, although the delay for freed memory is ten seconds: the process has one thread, and
+ * may do what only such a process may do. The next thread has a background thread again.
  */
 #include "tasks.h"
 

@@ -4,7 +4,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A thread that never allocates has ended, and is not joined yet: the background thread ends too,
- * so that a program that waits until it has one thread goes on. Signals and a cancellation of the
+ * so that a program that polls until it has one thread continues. Signals and a cancellation of the
  * ended thread do nothing, and it can be joined.
  */
 #include "tasks.h"

@@ -2,8 +2,8 @@
 // env: POOLSHIM_PURGE_DELAY_MS=20
 /* SPDX-License-Identifier: MIT */
 /*
- * A thread that has not allocated yet keeps the background thread: when it does, free memory goes
- * back although no other thread is created.
+ * The background thread does not end while a thread exists that has not allocated yet. When that
+ * thread allocates, free memory is released although no other thread is created.
  */
 #include "tasks.h"
 

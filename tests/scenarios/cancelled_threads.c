@@ -1,8 +1,8 @@
 // expect: exit 0
 /* SPDX-License-Identifier: MIT */
 /*
- * Threads are cancelled between allocations, their clean-up handlers free what they hold, and the
- * heap stays whole and bounded.
+ * Threads are cancelled between allocations, their clean-up handlers free their blocks, and the
+ * heap remains consistent and bounded.
  */
 #include "claim.h"
 

@@ -2,7 +2,7 @@
 // marks: slow
 /* SPDX-License-Identifier: MIT */
 /*
- * Random replacement of mixed sizes at a constant number of live bytes: what is resident settles
+ * Random replacement of mixed sizes at a constant number of live bytes: resident memory settles
  * and does not creep, over twenty times the working set, with threads coming and going.
  */
 #include "claim.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What every scenario needs: CLAIM, which ends the program with the line that did not hold, and a
- * few measurements of the own process. Scenarios include it; it calls libc only and takes no locks.
+ * Shared by all scenarios: CLAIM, which ends the program with the line of a false claim, and a few
+ * measurements of the own process. Scenarios include it; it calls libc only and takes no locks.
  * Nothing in here allocates, so that a failing claim cannot disturb what it reports.
  */
 #ifndef PS_TESTS_CLAIM_H
@@ -73,7 +73,7 @@ __attribute__((unused)) static size_t claim_rss_bytes(void) {
     return resident * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Whether libpoolshim.so is mapped here: some claims hold for the shim but not for every libc. */
+/* Whether libpoolshim.so is mapped here: some claims are true of the shim, not of every libc. */
 __attribute__((unused)) static int claim_is_shimmed(void) {
     static char text[65536];
     size_t length = 0;
@@ -116,7 +116,7 @@ __attribute__((unused)) static void claim_fill(void *block, size_t size, unsigne
     }
 }
 
-/* Whether the first `size` bytes still hold what claim_fill wrote with this seed. */
+/* Whether the first `size` bytes still have the pattern that claim_fill wrote with this seed. */
 __attribute__((unused)) static int claim_is_filled(const void *block, size_t size, unsigned seed) {
     const unsigned char *bytes = (const unsigned char *)block;
     for (size_t i = 0; i < size; i++) {

@@ -3,7 +3,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Processes made by clone that share this one's memory: with CLONE_VFORK they allocate and free
- * while their parent stands still, as posix_spawn's and old runtimes' do, on the parent's
+ * while their parent is suspended, as posix_spawn's and old runtimes' do, on the parent's
  * thread-local words; without it they leave the heap alone and end under its feet.
  */
 #include "claim.h"

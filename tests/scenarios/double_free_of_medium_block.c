@@ -1,6 +1,6 @@
 // expect: SIGABRT "poolshim: double free of 0x"
 /* SPDX-License-Identifier: MIT */
-/* The second free of a block of 20 KiB is named while the block waits in the thread. */
+/* The second free of a block of 20 KiB is reported while the thread caches the block. */
 #include "claim.h"
 
 int main(void) {

@@ -98,7 +98,7 @@ static void add_other_origins(char *room) {
     add_number("a small number", 0x10);
     add_number("the first page's end", 0xfff);
     add_number("the last user address", 0x7fffffffeff0);
-    add_number("the hole behind it", 0x800000000000);
+    add_number("the hole after it", 0x800000000000);
     add_number("not canonical", 0xdead00000000beb0);
     add_number("not canonical, top clear", 0x0001000000000010);
     add_number("kernel half's first", 0xffff800000000000);

@@ -2,10 +2,10 @@
 // marks: fork
 /* SPDX-License-Identifier: MIT */
 /*
- * fork while other threads are inside stdio: one flushes all streams, which holds libc's list of
- * streams and waits for each of them, others hold a stream and allocate under it. fork waits for
- * that list after it has called the fork handlers, so a handler that holds a lock of the heap until
- * the fork is over closes a circle of three (glibc bug 19431).
+ * fork while other threads are inside stdio. One flushes all streams: it locks libc's list of
+ * streams and then each stream. Others lock a stream and allocate. fork locks that list after it
+ * has called the fork handlers. A handler that locks the heap until the fork is over would
+ * therefore deadlock (glibc bug 19431).
  */
 #include "claim.h"
 
@@ -22,12 +22,12 @@ static void *flush_all(void *unused) {
     (void)unused;
     while (!is_over) {
         CLAIM(fflush(NULL) == 0);
-        usleep(100); /* the streams are contended enough for a fork to wait */
+        usleep(100); /* the streams are contended enough to delay a fork */
     }
     return NULL;
 }
 
-/* Reads one long line into a buffer that grows with it, the stream's lock held all the time. */
+/* Reads one long line into a buffer that grows with it, always under the stream's lock. */
 static void *read_lines(void *unused) {
     (void)unused;
     char *text = malloc(LINE_BYTES);

@@ -4,7 +4,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * fork handlers of a library that registered them before the allocator started: their prepare runs
- * after the allocator's, waits for a mutex whose holder allocates, and allocates itself; their
+ * after the allocator's, takes a mutex whose owner allocates, and allocates itself; their
  * child handler runs first in the child, and allocates there.
  */
 #include "claim.h"

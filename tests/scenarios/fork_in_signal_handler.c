@@ -3,8 +3,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A timer signal interrupts malloc and free of a single-threaded program at any instruction, and
- * its handler forks a child that ends at once: no deadlock with locks that the interrupted call
- * holds, and both heaps stay whole. (Real programs do this; glibc serves it.)
+ * its handler forks a child that ends at once: no deadlock with locks of the interrupted call, and
+ * both heaps remain consistent. (Real programs do this; glibc serves it.)
  */
 #include "claim.h"
 

@@ -24,8 +24,8 @@
 static sem_t bursts;
 
 /*
- * All 32 allocate, a few of them around each fork: with all of them always at it, a fork would wait
- * for its turn among 33 busy threads most of the time.
+ * All 32 allocate, a few of them around each fork: otherwise a fork would spend most of the
+ * time without a processor, among 33 busy threads.
  */
 static void *allocate_in_bursts(void *argument) {
     struct fork_load_table *table = argument;

@@ -1,6 +1,6 @@
 // expect: SIGABRT "poolshim: free of interior pointer 0x" "(size class 6144, thread "
 /* SPDX-License-Identifier: MIT */
-/* free of an address inside of a block of 6000 bytes, of which a span has ten, is named. */
+/* Reports the free of an address inside of a block of 6000 bytes, ten of which fill a span. */
 #include "claim.h"
 
 int main(void) {

@@ -1,6 +1,6 @@
 // expect: SIGABRT "poolshim: double free of 0x"
 /* SPDX-License-Identifier: MIT */
-/* A free of the place behind the newest block, where none was ever allocated. */
+/* A free of the place after the newest block, where none was ever allocated. */
 #include "claim.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 // expect: exit 0
 /* SPDX-License-Identifier: MIT */
 /*
- * C23's free_sized and free_aligned_sized free blocks of every size regime, take NULL and keep
+ * C23's free_sized and free_aligned_sized free blocks of every size regime, take NULL and preserve
  * errno. Skipped where they are undefined; the shim must define them.
  */
 #include "claim.h"

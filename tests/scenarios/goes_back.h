@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Drops a heap from a peak to 10 MiB live and measures what stays resident, once after up to two
+ * Drops a heap from a peak to 10 MiB live and measures the resident memory, once after up to two
  * seconds of light activity, and one more per GiB (the purge delay at work), and once right after
- * malloc_trim(0). What survives lies in groups of one MiB spread over the whole heap. One thread;
+ * malloc_trim(0). The survivors lie in groups of one MiB spread over the whole heap. One thread;
  * used by the scenarios memory_goes_back_*.
  */
 #ifndef PS_TESTS_GOES_BACK_H
@@ -86,7 +86,7 @@ __attribute__((unused)) static void goes_back_be_lightly_active(void) {
     goes_back_be_lightly_active_for(GOES_BACK_ACTIVITY_ROUNDS);
 }
 
-/* What the table itself keeps resident is taken off: it is not the allocator's. */
+/* Without the resident memory of the table itself, which is not the allocator's. */
 static size_t goes_back_heap_rss(size_t count) {
     size_t rss = claim_rss_bytes();
     size_t table = count * sizeof(void *);

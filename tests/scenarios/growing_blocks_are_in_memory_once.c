@@ -1,8 +1,8 @@
 // expect: exit 0
 /* SPDX-License-Identifier: MIT */
 /*
- * Blocks that grow by realloc beyond what is free behind them: the process's peak is hardly more
- * than what they hold in the end, since their pages move and are not copied.
+ * Blocks that grow by realloc beyond the free memory after them: the process's peak is hardly more
+ * than their size in the end, since their pages move and are not copied.
  *
  *     growing_blocks_are_in_memory_once [blocks] [KiB each, at the end]
  */

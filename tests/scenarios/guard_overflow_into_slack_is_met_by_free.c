@@ -2,7 +2,7 @@
 // env: POOLSHIM_GUARD_SAMPLE=1
 // flags: -rdynamic
 /* SPDX-License-Identifier: MIT */
-/* One byte behind a block of odd size is still on its page: free finds it. */
+/* One byte past a block of odd size is still on its page: free finds it. */
 #include "guarded.h"
 
 int main(void) {

@@ -2,7 +2,7 @@
 // env: POOLSHIM_GUARD_SAMPLE=1
 // flags: -rdynamic
 /* SPDX-License-Identifier: MIT */
-/* A write behind a guarded block stops at the instruction; the one byte of slack is for free. */
+/* A write past a guarded block stops at the instruction; free checks the one byte of slack. */
 #include "guarded.h"
 
 int main(void) {

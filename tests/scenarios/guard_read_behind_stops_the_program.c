@@ -2,7 +2,7 @@
 // env: POOLSHIM_GUARD_SAMPLE=1
 // flags: -rdynamic
 /* SPDX-License-Identifier: MIT */
-/* A read of the first byte behind a guarded block whose size needs no slack stops. */
+/* A read of the first byte past a guarded block whose size needs no slack stops. */
 #include "guarded.h"
 
 int main(void) {

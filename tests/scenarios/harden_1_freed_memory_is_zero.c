@@ -1,7 +1,7 @@
 // expect: exit 0
 // env: POOLSHIM_HARDEN=1
 /* SPDX-License-Identifier: MIT */
-/* Level 1: what was freed is zero, behind the word that links it. */
+/* Level 1: freed memory is zero, except the word that links it. */
 #include "claim.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 // expect: SIGSEGV
 // env: POOLSHIM_HARDEN=2
 /* SPDX-License-Identifier: MIT */
-/* Level 2: a page behind a small block of a program that has few nothing can be read. */
+/* Level 2: nothing can be read one page after a small block, if the program has few. */
 #include "claim.h"
 
 #include <stdlib.h>

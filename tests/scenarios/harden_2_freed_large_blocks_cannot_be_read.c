@@ -1,7 +1,7 @@
 // expect: SIGSEGV
 // env: POOLSHIM_HARDEN=2
 /* SPDX-License-Identifier: MIT */
-/* Level 2: a freed large block cannot be read while it waits. */
+/* Level 2: a freed large block cannot be read while it is in quarantine. */
 #include "claim.h"
 
 int main(void) {

@@ -1,7 +1,7 @@
 // expect: SIGSEGV
 // env: POOLSHIM_HARDEN=2
 /* SPDX-License-Identifier: MIT */
-/* Level 2: the page behind a large block cannot be written to. */
+/* Level 2: the page after a large block cannot be written to. */
 #include "claim.h"
 
 int main(void) {

@@ -1,8 +1,8 @@
 // expect: exit 0
 // env: POOLSHIM_HARDEN=2
 /* SPDX-License-Identifier: MIT */
-/* Level 2: what realloc adds to a large block is zero, the old contents are there, and the page
- * behind the end cannot be written to, as long as it grows. */
+/* Level 2: what realloc adds to a large block is zero, the old contents are intact, and the page
+ * after the end cannot be written to, as long as it grows. */
 #include "claim.h"
 
 #include <signal.h>
@@ -12,7 +12,7 @@
 
 #define MIB ((size_t)1 << 20)
 
-/* Whether a write to the byte behind the block stops the writer, a child process. */
+/* Whether a write to the byte after the block stops the writer, a child process. */
 static int ends_at_a_guard(char *block, size_t bytes) {
     pid_t child = fork();
     if (child == 0) {

@@ -1,7 +1,7 @@
 // expect: SIGABRT "poolshim: write behind the end of 0x"
 // env: POOLSHIM_HARDEN=2
 /* SPDX-License-Identifier: MIT */
-/* Level 2: one byte written behind the requested bytes is found by free. */
+/* Level 2: free finds one byte written past the requested bytes. */
 #include "claim.h"
 
 int main(void) {

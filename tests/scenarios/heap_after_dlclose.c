@@ -3,8 +3,8 @@
 // lib: keeps_blocks.c
 /* SPDX-License-Identifier: MIT */
 /*
- * Libraries come and go: their constructors and destructors use the heap, blocks that they made
- * stay valid after dlclose and are freed by the program, a hundred times without growth.
+ * Libraries come and go: their constructors and destructors use the heap, the program frees
+ * their blocks after dlclose, which are still valid, a hundred times without growth.
  */
 #include "claim.h"
 #include "heap_use.h"
@@ -39,7 +39,7 @@ static void load_and_unload(void) {
     CLAIM(heap_use());
 }
 
-/* Without the free memory that a process of one thread may keep: how much follows the clock. */
+/* Without the free memory that a process of one thread may retain, which depends on the clock. */
 static size_t rss_after_rounds(int rounds) {
     for (int i = 0; i < rounds; i++) {
         load_and_unload();

@@ -1,7 +1,7 @@
 // expect: exit 0
 // libc: glibc
 /* SPDX-License-Identifier: MIT */
-/* atexit and on_exit handlers use the heap and free what main made; the exit status stays. */
+/* atexit and on_exit handlers use the heap and free blocks of main; the exit status is right. */
 #include "claim.h"
 #include "heap_use.h"
 

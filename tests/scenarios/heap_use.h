@@ -28,7 +28,7 @@ static inline int heap_use_holds(const unsigned char *block, size_t size, unsign
     return bytes[0] == value && bytes[size / 2] == value && bytes[size - 1] == value;
 }
 
-/* malloc, calloc, realloc, an aligned call and free in every size regime; 1 when all held. */
+/* malloc, calloc, realloc, an aligned call and free in every size regime; 1 when all are right. */
 static inline int heap_use(void) {
     static const size_t sizes[HEAP_USE_SIZE_COUNT] = HEAP_USE_SIZES;
     unsigned char *blocks[HEAP_USE_SIZE_COUNT];

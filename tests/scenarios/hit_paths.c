@@ -87,7 +87,7 @@ static void pair_2000(unsigned calls) { make_pairs(calls, 2000); }
 /* Of a class with ten blocks in a span. */
 static void pair_6000(unsigned calls) { make_pairs(calls, 6000); }
 
-/* Blocks that wait in the thread. Every 32nd pair reads the clock: fewer are counted. */
+/* Blocks that the thread caches. Every 32nd pair reads the clock: fewer are counted. */
 static void medium_pairs(unsigned calls, size_t bytes) {
     for (unsigned i = 0; i < calls; i++) {
         free(malloc(bytes));

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Blocks of gigabytes cost address space only: malloc, calloc (known zeroes), growth and shrinkage
- * by realloc keep contents without touching or copying what the program never touched.
+ * by realloc preserve contents without touching or copying what the program never touched.
  */
 #include "claim.h"
 

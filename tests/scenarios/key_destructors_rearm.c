@@ -13,7 +13,7 @@
 #include <pthread.h>
 
 #define KEYS 12
-#define THREADS 3000 /* leaked, their blocks would be 30 MB; kept: 0.2 to 0.4, hardened up to 5 */
+#define THREADS 3000 /* leaked blocks would be 30 MB; retained: 0.2 to 0.4, hardened up to 5 */
 
 struct rearming {
     int key;
@@ -63,7 +63,7 @@ static void run_threads(int count) {
     }
 }
 
-/* Without what waits for the purge delay: each thread frees 70 MB, and a machine under load has up
+/* Without memory within the purge delay: each thread frees 70 MB, and a machine under load has up
  * to 50 MiB of that at a time, however many threads there were. */
 static size_t kept_bytes(void) {
     (void)malloc_trim(0);

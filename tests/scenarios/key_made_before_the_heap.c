@@ -27,7 +27,7 @@ static void make_early_key(void) {
 __attribute__((section(".preinit_array"),
                used)) static void (*const preinit_entry)(void) = make_early_key;
 
-/* `value` counts down in a block of its own; the last run leaves nothing behind. */
+/* `value` counts down in a block of its own; the last run leaves no block. */
 static void count_down(pthread_key_t key, int *value) {
     CLAIM(heap_use());
     __atomic_fetch_add(&destructor_runs, 1, __ATOMIC_RELAXED);

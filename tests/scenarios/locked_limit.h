@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The limit of locked memory that most systems set for users, held also where the test is root. */
+/* The limit of locked memory that most systems set for users, in force also for a test by root. */
 #ifndef PS_TESTS_LOCKED_LIMIT_H
 #define PS_TESTS_LOCKED_LIMIT_H
 
@@ -21,7 +21,7 @@ static void set_locked_limit(void) {
     limit = (struct rlimit){LIMIT_BYTES, LIMIT_BYTES};
     CLAIM(setrlimit(RLIMIT_MEMLOCK, &limit) == 0);
     if (geteuid() == 0 && setresuid(UNPRIVILEGED, UNPRIVILEGED, UNPRIVILEGED) != 0) {
-        claim_skip("root cannot become a user for whom the limit holds");
+        claim_skip("root cannot become a user with that limit");
     }
 }
 

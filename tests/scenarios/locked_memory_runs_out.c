@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * mlockall(MCL_FUTURE) under RLIMIT_MEMLOCK: mmap then refuses with EAGAIN, madvise with EINVAL.
- * malloc still says ENOMEM, zeroed memory is zero, and what is freed can be had again.
+ * malloc still says ENOMEM, zeroed memory is zero, and freed memory can be allocated again.
  */
 #include "heap_use.h"
 #include "locked_limit.h"

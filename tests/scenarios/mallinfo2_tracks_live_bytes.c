@@ -1,7 +1,7 @@
 // expect: exit 0
 /* SPDX-License-Identifier: MIT */
 /*
- * mallinfo2 counts this heap: uordblks + hblkhd follows what is live, up and down, for small,
+ * mallinfo2 counts this heap: uordblks + hblkhd follows the live bytes, up and down, for small,
  * medium and large blocks; mallinfo shows the same numbers.
  */
 #include "claim.h"

@@ -4,7 +4,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Threads that were created by thrd_create, and by libc's pthread_create without passing the
- * library's, free all that they had and wait: the memory goes back, as that of threads created by
+ * library's, free all that they had and block: the memory goes back, as that of threads created by
  * pthread_create does.
  */
 #include "silence.h"

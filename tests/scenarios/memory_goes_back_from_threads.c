@@ -2,7 +2,7 @@
 // timeout: 120
 /* SPDX-License-Identifier: MIT */
 /*
- * Eight threads hold 64 MiB each in mixed small blocks, free them and end, or free them and stay
+ * Eight threads have 64 MiB each in mixed small blocks, free them and end, or free them and are
  * idle: main's light activity and malloc_trim bring the memory of both kinds back.
  */
 #include "goes_back.h"

@@ -2,9 +2,9 @@
 // env: POOLSHIM_PURGE_DELAY_MS=100
 /* SPDX-License-Identifier: MIT */
 /*
- * Eight threads free all that they had and wait, and main waits for them: no thread makes a call,
- * and the memory goes back, what the threads keep for their next calls included. Twice, since the
- * background thread sleeps in between.
+ * Eight threads free all that they had and block, and main only looks: no thread makes a call, and
+ * the memory goes back, with that in the threads' caches. Twice, since the background thread sleeps
+ * in between.
  */
 #include "silence.h"
 

@@ -2,7 +2,7 @@
 // timeout: 120
 /* SPDX-License-Identifier: MIT */
 /*
- * A thread fills 256 MiB of small and medium blocks and then only waits; main frees them all. The
+ * A thread fills 256 MiB of small and medium blocks and then only blocks; main frees them all. The
  * memory is released although its owner never calls the allocator again.
  */
 #include "goes_back.h"

@@ -4,7 +4,7 @@
 /*
  * Under every limit on addresses (RLIMIT_AS) and on writable memory (RLIMIT_DATA), from less than
  * ld.so needs to plenty, set before the program starts: it runs, or ld.so says that it cannot;
- * malloc gives what there is, then NULL with ENOMEM; and what is freed can be had again.
+ * malloc gives what there is, then NULL with ENOMEM; and freed memory can be allocated again.
  */
 #include "claim.h"
 
@@ -58,7 +58,7 @@ static int run_limited(void) {
     size_t all = take(0, 1);
     give(0, 2);
     size_t half = take(0, 2);
-    CLAIM(half + 100 >= all / 2 || half * 10 >= all * 4); /* nearly what was freed */
+    CLAIM(half + 100 >= all / 2 || half * 10 >= all * 4); /* nearly all of the freed */
     give(0, 1);
     size_t again = take(0, 1);
     CLAIM(again + 50 >= all || again * 10 >= all * 9); /* 50: to the next of 300 KiB */

@@ -54,7 +54,7 @@ int main(void) {
     CLAIM(pthread_join(thread, &result) == 0);
     CLAIM(result == PTHREAD_CANCELED);
     if (x_reached != NULL) {
-        fprintf(stderr, "the thread has ended behind: %s\n", x_reached);
+        fprintf(stderr, "the thread has ended after: %s\n", x_reached);
     }
     return x_reached != NULL;
 }

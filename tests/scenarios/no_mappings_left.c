@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The program itself has taken every mapping that the kernel allows: malloc serves from what it has
- * or returns NULL with ENOMEM, free never fails, blocks stay as they are; and when the mappings are
+ * or returns NULL with ENOMEM, free never fails, blocks are intact; and when the mappings are
  * released all works again and nothing was lost.
  */
 #include "claim.h"

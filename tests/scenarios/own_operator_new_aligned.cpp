@@ -3,7 +3,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A program that replaces the aligned new and delete alone gets the aligned array, sized and
- * nothrow forms from them; the plain forms stay the allocator's.
+ * nothrow forms from them; the plain forms are the allocator's.
  */
 #include "claim.h"
 

@@ -5,7 +5,7 @@
  * A program that replaces two operators only, the plain new and delete, gets every form that the
  * standard builds on them from its own two: array, nothrow, sized. Its blocks have a header, so a
  * form that went past one of them would free an address that no allocator returned. The aligned
- * forms are not built on them and stay the allocator's.
+ * forms are not built on them and are the allocator's.
  */
 #include "claim.h"
 

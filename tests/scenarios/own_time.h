@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
-/* Ten times what is aimed at, for slow and busy machines; a walk over the heap takes more. */
+/* Ten times the aim, for slow and busy machines; a walk over the heap takes more. */
 #define OWN_TIME_LIMIT_US 10000
 
 #define OWN_TIME_ATTEMPTS 3
@@ -41,7 +41,7 @@ __attribute__((unused)) static void own_time_pair(size_t bytes) {
     own_time_note(before_us);
 }
 
-/* Pairs of many sizes for so long; then the worst is printed with what is resident. */
+/* Pairs of many sizes for so long; then prints the worst time and the resident memory. */
 __attribute__((unused)) static void own_time_work(unsigned milliseconds) {
     uint64_t end_us = own_time_us(CLOCK_MONOTONIC) + 1000 * (uint64_t)milliseconds;
     for (size_t i = 0; own_time_us(CLOCK_MONOTONIC) < end_us; i++) {

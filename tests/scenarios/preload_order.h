@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Runs the calling scenario again with one of its libraries added to LD_PRELOAD, before or after
- * what is there already (the allocator under test), and reports which run this is. No locks.
+ * the other entries (the allocator under test), and reports which run this is. No locks.
  */
 #ifndef PS_TESTS_PRELOAD_ORDER_H
 #define PS_TESTS_PRELOAD_ORDER_H

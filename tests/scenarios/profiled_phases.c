@@ -3,7 +3,7 @@
 /*
  * Memory that comes and goes, for the files that POOLSHIM_PROFILE writes meanwhile. Modes:
  *
- *   peak (the default)  holds most memory in the middle, in two functions
+ *   peak (the default)  has most live memory in the middle, from two functions
  *   fork                has its peak in a child
  *   busy NAME           allocates until a file is there
  *   silent NAME         has threads, and makes no call until a file is there

@@ -1,6 +1,6 @@
 // expect: exit 0
 /* SPDX-License-Identifier: MIT */
-/* A block grown step by step from 1 byte to 200 MiB, at three rates, keeps every byte. */
+/* A block grown step by step from 1 byte to 200 MiB, at three rates: every byte is preserved. */
 #include "claim.h"
 
 #include <malloc.h>
@@ -35,7 +35,7 @@ static void grow(size_t numerator, size_t denominator, size_t largest, uint64_t 
         check_words(block, filled, seed);
         fill_words(block, filled, size / 8, seed);
         filled = size / 8;
-        free(neighbour); /* something else takes the place behind the block */
+        free(neighbour); /* another block takes the place after the block */
         neighbour = malloc(size / 3 + 1);
         CLAIM(neighbour != NULL);
         ((char *)neighbour)[size / 3] = 1;

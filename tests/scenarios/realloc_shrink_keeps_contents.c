@@ -1,8 +1,8 @@
 // expect: exit 0
 /* SPDX-License-Identifier: MIT */
 /*
- * A block shrunk step by step from 64 MiB to 1 byte keeps what is left of it, and the memory
- * is released: two hundred 4 MiB blocks shrunk to 100 bytes do not keep 800 MiB resident.
+ * realloc shrinks a block step by step from 64 MiB to 1 byte, preserves its remaining bytes, and
+ * releases the memory: two hundred 4 MiB blocks shrunk to 100 bytes do not leave 800 MiB resident.
  */
 #include "claim.h"
 

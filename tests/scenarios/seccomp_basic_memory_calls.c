@@ -52,7 +52,7 @@ static void allow_basic_calls_only(void) {
 
 static size_t size_of(unsigned i) { return i % 50 == 0 ? i * 97 % 300000 + 1 : i * 31 % 2000 + 1; }
 
-/* Longer than the background thread stays with one thread that makes no call. */
+/* Longer than the background thread lives beside one thread that makes no call. */
 static void keep_silent(void) {
     const struct timespec silence = {2, 0};
     unsigned word = 0;

@@ -2,8 +2,8 @@
 // timeout: 120
 /* SPDX-License-Identifier: MIT */
 /*
- * 100,000 short threads, eight at a time, allocate, free some, and leave blocks behind that a
- * later thread frees: what one thread leaves is adopted, so the last 80,000 add no memory.
+ * 100,000 short threads, eight at a time, allocate, free some blocks, and leave others that
+ * a later thread frees: the spans of an ended thread are adopted, so the last 80,000 add no memory.
  */
 #include "claim.h"
 

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * realloc to a smaller size gives the rest of a large block back at once, however little it is, and
- * keeps what stays.
+ * preserves the contents of the head.
  *
  *     shrunk_blocks_give_back_their_tails [mib] [mib after]
  */

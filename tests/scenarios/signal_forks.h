@@ -2,8 +2,8 @@
 /*
  * Signals land in threads that allocate and free, several at once; the handler forks by the call
  * that the scenario names in SIGNAL_FORKS_BY, and the child ends at once. A thread that was
- * interrupted inside of a locked section holds the lock meanwhile: no fork may wait for it. Blocks
- * stay whole. Has the scenario's main.
+ * interrupted inside of a locked section still has the lock: no fork may block on it. Blocks remain
+ * intact. Has the scenario's main.
  */
 #ifndef PS_TESTS_SIGNAL_FORKS_H
 #define PS_TESTS_SIGNAL_FORKS_H

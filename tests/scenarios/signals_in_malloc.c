@@ -5,7 +5,7 @@
 /*
  * Timer signals land in malloc, free and realloc of five threads, thousands of them, and the
  * handler calls what POSIX allows there: write, read, clock_gettime, getpid, sem_post, kill of
- * no process, sigprocmask. No deadlock, and every pattern holds.
+ * no process, sigprocmask. No deadlock, and every pattern is intact.
  */
 #include "claim.h"
 

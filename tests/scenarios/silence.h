@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Memory that goes back while no thread makes a call: threads rise to a peak in blocks of all
- * sizes, free everything, and wait. The measuring thread calls nothing that allocates.
+ * sizes, free everything, and block. The measuring thread calls nothing that allocates.
  */
 #ifndef PS_TESTS_SILENCE_H
 #define PS_TESTS_SILENCE_H
@@ -36,7 +36,7 @@ __attribute__((unused)) static void silence_fall(void **blocks) {
     }
 }
 
-/* Waits until the process is down to so much; one that stays above ends by its time-out. */
+/* Polls until the process is down to so much; a process that is not ends by its time-out. */
 __attribute__((unused)) static void silence_await(size_t bytes) {
     const struct timespec pause = {0, 5000000};
     while (claim_rss_bytes() > bytes) {

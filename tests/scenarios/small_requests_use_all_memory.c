@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * At a limit on addresses a small request fails only when no longer one would succeed either, and
- * a block that was freed serves again. All blocks keep their contents and their alignment, also in
- * the child of a fork and when other threads free them. At every hardening level.
+ * a block that was freed serves again. The contents and alignment of all blocks are preserved, also
+ * in the child of a fork and when other threads free them. At every hardening level.
  */
 #include "claim.h"
 
@@ -98,7 +98,7 @@ static void run(int level) {
     for (size_t bytes = 8192; bytes <= 16384; bytes *= 2) {
         CLAIM(malloc(bytes) == NULL);
     }
-    if (level < 2) { /* otherwise freed blocks are kept back at first */
+    if (level < 2) { /* otherwise freed blocks are in quarantine at first */
         replace_one_by_one(0, count);
     }
     CLAIM(pthread_create(&thread, NULL, give_third, NULL) == 0);

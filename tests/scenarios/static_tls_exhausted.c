@@ -4,8 +4,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Libraries with thread-local words of the initial-exec model are loaded, as copies, until the room
- * that libc keeps for them is used up and dlopen fails, cleanly; the heap of this thread and of new
- * ones continues to work. Under the shim as many fit as without: what it needs was set aside at
+ * that libc reserves for them is used up and dlopen fails, cleanly; the heap of this thread and of
+ * new ones continues to work. Under the shim as many fit as without: what it needs was set aside at
  * start.
  */
 #include "claim.h"

@@ -2,9 +2,9 @@
 // timeout: 120
 /* SPDX-License-Identifier: MIT */
 /*
- * Four threads have a peak of which one block in fifty stays, at random, and end. No span drains;
- * the pages between the survivors go back all the same, and what stays in them is intact, also
- * when the memory is used again.
+ * Four threads have a peak, free all but one random block in fifty, and end. No span drains; the
+ * pages between the survivors go back all the same, and the survivors are intact, also when the
+ * memory is used again.
  */
 #include "claim.h"
 
@@ -63,7 +63,7 @@ static void run_threads(void) {
     }
 }
 
-/* Waits until less than half of the peak is resident. */
+/* Polls until less than half of the peak is resident. */
 static void wait_for_half(size_t peak) {
     for (int waited = 0; claim_rss_bytes() > peak / 2 && waited < WAIT_MS; waited += 50) {
         usleep(50000);
@@ -75,7 +75,7 @@ int main(void) {
     run_threads();
     size_t peak = THREADS * (size_t)BLOCKS / 6 * (1024 - 16);
     wait_for_half(peak);
-    run_threads(); /* in the gaps of what is there */
+    run_threads(); /* in the gaps between the survivors */
     wait_for_half(peak);
     for (size_t i = 0; i < THREADS * (size_t)BLOCKS; i++) {
         if (blocks[i / BLOCKS][i % BLOCKS] != NULL) {

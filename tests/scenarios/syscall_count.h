@@ -100,7 +100,7 @@ __attribute__((unused)) static void syscall_count_expect_none(const struct sysca
     CLAIM(sum == 0);
 }
 
-/* Runs the work, of which no memory call may come from round `first` on; main's result. */
+/* Runs the work, which may make no memory call from round `first` on; main's result. */
 __attribute__((unused)) static int syscall_count_none_from(unsigned first, void (*work)(void)) {
     static struct syscall_count count;
     syscall_count_run(&count, work);

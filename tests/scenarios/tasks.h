@@ -57,7 +57,7 @@ __attribute__((unused)) static void tasks_pause(void) {
     nanosleep(&pause, NULL);
 }
 
-/* Of a thread that allocates and waits for its end. */
+/* Of a thread that allocates and blocks until its end. */
 __attribute__((unused)) static pthread_barrier_t tasks_may_end;
 
 __attribute__((unused)) static void *tasks_wait(void *unused) {
@@ -66,8 +66,8 @@ __attribute__((unused)) static void *tasks_wait(void *unused) {
     return unused;
 }
 
-/* Waits until so many threads exist, the background thread among them or not; a scenario that waits
- * for ever ends by its time-out. */
+/* Polls until so many threads exist, the background thread among them or not; a scenario in which
+ * they never do ends by its time-out. */
 __attribute__((unused)) static void tasks_await(int count, int has_background) {
     for (struct tasks tasks = {0, 0};
          tasks.count != count || (tasks.background != 0) != has_background;) {

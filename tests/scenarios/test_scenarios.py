@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Runs every program of tests/scenarios/ under the shim and holds it to its first line.
+"""Runs every program of tests/scenarios/ under the shim and checks it by its first line.
 
     // expect: exit 0                                 or SIGABRT, and any number of "quoted" parts
     // expect: SIGABRT "poolshim: double free"        that stderr must contain

@@ -1,7 +1,7 @@
 // expect: exit 0
 /* SPDX-License-Identifier: MIT */
 /*
- * A thousand threads hold 144 KiB in 40 blocks each at the same time, then free those of a
+ * A thousand threads have 144 KiB in 40 blocks each at the same time, then free those of a
  * neighbour, then end: all blocks intact, less than 400 MiB resident for 141 MiB of payload (no
  * sparse use of huge pages), and afterwards a trim brings the memory back.
  */

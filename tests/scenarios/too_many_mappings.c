@@ -2,8 +2,8 @@
 // env: POOLSHIM_MMAP_MIN=128KiB POOLSHIM_CACHE_MAX=0
 /* SPDX-License-Identifier: MIT */
 /*
- * 150,000 large blocks of which every other one is freed: more holes than the kernel allows a
- * process to have, so munmap fails half-way. free must neither show that nor lose blocks, small
+ * 150,000 large blocks, every other one freed: more holes than the kernel allows a process to
+ * have, so munmap fails half-way. free must neither show that nor lose blocks, small
  * blocks are still served, and once the rest is freed everything works again.
  */
 #include "claim.h"

@@ -1,8 +1,8 @@
 // expect: exit 0
 /* SPDX-License-Identifier: MIT */
 /*
- * Buffers of which only the head is touched hold little more than the pages of their heads: no huge
- * page makes the rest of them resident.
+ * If only the heads of buffers are touched, little more than their pages is resident: no huge page
+ * makes the rest of them resident.
  */
 #include "claim.h"
 

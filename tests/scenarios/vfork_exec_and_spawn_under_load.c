@@ -4,7 +4,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * While threads allocate, the parent starts programs by vfork + exec, posix_spawn and popen, and
- * its own heap stays whole.
+ * its own heap remains consistent.
  */
 #include "fork_load.h"
 #include "heap_use.h"

@@ -43,7 +43,7 @@ static void copy_and_free(void) {
     }
 }
 
-/* All that is granted is disjoint from what is live. */
+/* All granted blocks are disjoint from the live ones. */
 static void check_and_free(void) {
     unsigned char *more[2 * BLOCKS];
     for (int i = 0; i < 2 * BLOCKS; i++) {

@@ -1,6 +1,6 @@
 // expect: exit 0
 /* SPDX-License-Identifier: MIT */
-/* What is written to a free block of 20 KiB or 100 KiB leads no later call astray. */
+/* A write to a free block of 20 KiB or 100 KiB leads no later call astray. */
 #include "claim.h"
 
 #include <string.h>

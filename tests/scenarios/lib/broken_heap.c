@@ -56,7 +56,7 @@ static int strikes(enum bug wanted) {
     return bug == wanted && __atomic_add_fetch(&calls, 1, __ATOMIC_RELAXED) % STRIKE_EVERY == 0;
 }
 
-/* One block kept for the next caller, without the atomic exchange that this would need. */
+/* Caches one block for the next caller, without the atomic exchange that this would need. */
 static void *take_racy_block(void) {
     void *block = racy_block;
     if (block != NULL) {

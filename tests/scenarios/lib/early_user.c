@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A library that uses the heap in its constructor and destructor and keeps a block in between. */
+/* A library that uses the heap in its constructor and destructor and has a block in between. */
 #include "../heap_use.h"
 
 #include <unistd.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A library that wraps malloc and its kin and passes every call on to the next, as leak tracers and
- * loggers do: it counts, keeps a header before each block, and says on stderr what it saw when the
+ * loggers do: it counts, puts a header before each block, and writes its counts to stderr when the
  * program ends. dlsym may allocate before the next calloc is known: that comes from a buffer.
  */
 #ifndef _GNU_SOURCE
@@ -50,7 +50,7 @@ static int is_early(const void *block) {
     return (uintptr_t)block - (uintptr_t)early < sizeof early;
 }
 
-/* The block that begins `offset` bytes behind a block of the next allocator. */
+/* The block that begins `offset` bytes after the start of a block of the next allocator. */
 static void *dress(char *base, size_t offset, size_t size) {
     if (base == NULL) {
         return NULL;
