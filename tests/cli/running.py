@@ -32,9 +32,9 @@ def wait():
 """
 SILENT = RISES + "rise(); print(1, flush=True); wait()"
 
-# known: allocates blocks of known sizes, writes the library's own report, waits. load: threads that
-# each keep 100 to 200 blocks of 1000 bytes, until the input ends; or each so many turns, after
-# which the number of mallocs is printed.
+# known: allocates blocks of known sizes, writes the library's own report, blocks. load: threads
+# with 100 to 200 live blocks of 1000 bytes each, until the input ends; or for so many turns each,
+# after which it prints the number of mallocs.
 PROGRAM = r"""
 #include <dlfcn.h>
 #include <pthread.h>

@@ -121,8 +121,8 @@ def await_that(is_so: Callable[[], bool]) -> None:
 
 
 def await_looks(target: live.Target) -> None:
-    """Until a command has looked at the process: it asks for samples before each look, and while it
-    waits for the next one."""
+    """Blocks until a command has looked at the process: it asks for samples before each look, and
+    until the next one."""
     for _ in range(2):
         before = target.number("set.sample-beat")
         await_that(lambda: target.number("set.sample-beat") != before)  # noqa: B023

@@ -23,7 +23,7 @@ from test_advise import made_by, sizes  # noqa: E402
 
 BLOCKS = 100
 # Replayed, without and with the replayer's own work: nanoseconds of a block by malloc and by the
-# pool, and what was measured of a program and its copy with the pool, in nanoseconds a block.
+# pool, and measured: a program and its copy with the pool, in nanoseconds a block.
 PROGRAMS = {
     "documents to a region": (11.8, 7.6, 21.2, 11.1, 6.1),
     "objects in no order to a pool": (8.8, 2.9, 28.1, 21.4, 1.5),

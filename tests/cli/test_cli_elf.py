@@ -94,7 +94,7 @@ def test_symbols_are_counted_without_section_headers(tmp_path: Path, mapper: Pat
         expected = {name for name, is_own in elf.read(whole).symbols.items() if not is_own}
         found = elf.read(bare)
         assert not found.sections and {"fopen", "strstr"} <= expected
-        if style == "sysv":  # the other table holds only what the file defines itself
+        if style == "sysv":  # the other table lists only the file's own definitions
             assert found.symbols == elf.read(whole).symbols
         else:
             assert set(found.symbols) <= set(elf.read(whole).symbols)

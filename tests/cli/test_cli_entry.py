@@ -165,7 +165,7 @@ def test_missing_packages_are_named_in_one_line(
 def test_neither_package_is_needed_for(
     words: list[str], shown: str, tmp_path: Path, shim: Path
 ) -> None:
-    """Help, run and doctor: what is tried first, with the python3 that is there."""
+    """Help, run and doctor, the first commands of a user, work with the system's python3."""
     env = {**os.environ, "POOLSHIM_BUILD_DIR": str(shim.parent)}
     done = run_captured([*without(tmp_path, "click", "rich"), *words], env=env)
     assert (done.returncode, done.stderr) == (0, "") and shown in done.stdout

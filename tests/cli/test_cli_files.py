@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Where the command writes: whole files or none, and what is no file stays what it is.
+"""Where the command writes: whole files or none; devices, links and pipes remain such.
 
     scripts/test tests/cli/test_cli_files.py
 
@@ -183,7 +183,7 @@ def test_process_substitution_and_descriptors(tmp_path: Path) -> None:
 
 
 def test_reader_that_has_seen_enough_is_no_failure(tmp_path: Path) -> None:
-    """Larger than a pipe holds, and nobody reads."""
+    """Larger than the buffer of a pipe, without a reader."""
     reader, writer = os.pipe()
     os.close(reader)
     files.write_whole(Path(f"/dev/fd/{writer}"), b"x" * (1 << 20))

@@ -217,7 +217,7 @@ def test_an_interpreter_is_a_layer_where_the_program_has_names() -> None:
 
 @pytest.fixture(scope="module")
 def saved(build_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A profile of SOURCE, whose file stays."""
+    """A profile of SOURCE, whose file is not deleted."""
     folder = tmp_path_factory.mktemp("inlined")
     program = compile_program(folder, "program.cpp", SOURCE, "-O2", "-g")
     path = folder / "p.pb.gz"

@@ -47,7 +47,7 @@ SIGMAS = 5
 
 
 def check(path: Path, factor: int, interval: int = INTERVAL) -> pprof.Profile:
-    """The file has what was allocated while it was sampled."""
+    """The file has the allocations of the time of sampling."""
     profile = pprof.read(path)
     types = [name for name, _ in profile.types]
     assert types == ["alloc_objects", "alloc_space", "inuse_objects", "inuse_space", "pinned_space"]
@@ -204,7 +204,7 @@ def test_a_profile_of_its_own_keeps_its_interval(
 
 @pytest.fixture
 def one_processor() -> Iterator[None]:
-    """For the test and what it starts: the program stands still while its table is read."""
+    """For the test and its processes: the program does not run while its table is read."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(before)})
     yield

@@ -73,7 +73,7 @@ def test_exit_status_is_the_commands(status: int) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV, signal.SIGPIPE])
 def test_parent_sees_the_signal_itself(number: signal.Signals) -> None:
-    """No process stands between: a shell's 128 + n would be another end."""
+    """There is no process in between: a shell would end with 128 + n."""
     assert poolshim("run", "--", "sh", "-c", f"kill -{number} $$").returncode == -number
 
 
@@ -385,7 +385,7 @@ def test_program_with_capabilities(mapper: Path, build_dir: Path) -> None:
     program = mapper.with_name("capable")
     shutil.copy(mapper, program)
     if run_captured(["setcap", "cap_net_raw+ep", program]).returncode != 0:
-        pytest.skip("this file system keeps no capabilities")
+        pytest.skip("this file system has no capabilities")
     assert "libpoolshim" in poolshim("run", program).stdout
     other = {"user": 65534, "group": 65534, "extra_groups": []}
     run = build_dir / "scripts" / "poolshim-run"

@@ -102,7 +102,7 @@ def test_a_limit_is_set_and_ended(start: Start) -> None:
     done = change(process.pid, "POOLSHIM_LIMIT=off", "--json")
     settings = {"limit": {"before": "80%", "after": "off"}}
     assert json.loads(done.stdout) == {"pid": process.pid, "settings": settings}
-    assert work(process) > kept - 20 * MIB, "it is kept again"
+    assert work(process) > kept - 20 * MIB, "it is retained again"
 
 
 @pytest.mark.preload

@@ -158,7 +158,7 @@ def test_run_and_doctor_know_the_same_starters() -> None:
     ours = {name: " ".join(verbs) for name, (verbs, _) in starters.ELSEWHERE.items()}
     assert {name: rows[name] for name in rows if name not in starters.CLEARING} == ours
     clearing = {name for name in rows if name in starters.CLEARING}
-    assert starters.CLEARING - clearing == {"bwrap", "firejail"}, "they keep it, or are refused"
+    assert starters.CLEARING - clearing == {"bwrap", "firejail"}, "they preserve it, or are refused"
     for name in clearing:
         is_login = name in starters.LOGIN_ONLY
         assert set(rows[name].split()) == (starters.LOGIN if is_login else set())

@@ -83,7 +83,7 @@ def without_pages(found: dict[str, Any]) -> dict[str, Any]:
 def test_the_figures_are_the_librarys_own(
     spawn: Start, program: Path, tmp_path: Path, settings: dict[str, str]
 ) -> None:
-    """The process writes its report by poolshim_stats_write and waits: nothing changes since."""
+    """The process writes its report by poolshim_stats_write and blocks: nothing changes since."""
     process = spawn([program, "known", tmp_path / "own.json"], **settings)
     own = json.loads((tmp_path / "own.json").read_text())
     found = figures(process.pid)
@@ -171,7 +171,7 @@ def test_a_fork_is_read_as_itself(start: Start) -> None:
 
 @pytest.mark.preload
 def test_a_read_leaves_no_memory_behind(spawn: Start, program: Path) -> None:
-    """What was never touched is not touched by the reader."""
+    """The reader does not touch pages that were never touched."""
     process = spawn([program, "known"])
     figures(process.pid)
     before = control.Process(process.pid).resident_bytes()
@@ -180,7 +180,7 @@ def test_a_read_leaves_no_memory_behind(spawn: Start, program: Path) -> None:
     assert control.Process(process.pid).resident_bytes() - before <= 16 << 10
 
 
-# ---- what is no such process ----
+# ---- other processes ----
 
 
 def test_a_process_without_poolshim(start: Start) -> None:
@@ -309,7 +309,7 @@ def server(shim: Path, tmp_path: Path) -> Iterator[tuple[int, int]]:
 
 @pytest.mark.preload
 def test_live_bytes_are_what_a_server_says_it_holds(server: tuple[int, int]) -> None:
-    """redis sums up malloc_usable_size of its blocks; what libc and Lua hold comes on top."""
+    """redis sums up malloc_usable_size of its blocks; blocks of libc and Lua come on top."""
     pid, port = server
     held = []
     for count in (10000, 50000):

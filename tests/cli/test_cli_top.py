@@ -66,7 +66,7 @@ def test_the_parts_are_the_resident_memory(spawn: Start, program: Path) -> None:
 
 @pytest.mark.preload
 def test_freed_memory_moves_from_live_to_free_and_to_the_cache(start: Start) -> None:
-    """A third of small blocks freed stays in spans; medium ones become free pages."""
+    """Freed small blocks become free memory in spans; medium ones become free pages."""
     held = "import sys\nblocks = [bytearray(1000) for _ in range(30000)]\n"
     freed = held + "del blocks[::2]\n"
     medium = held + "more = [bytearray(100000) for _ in range(300)]\ndel more\n"

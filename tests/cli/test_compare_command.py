@@ -271,7 +271,7 @@ def test_whose_setting_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_terminal_shows_progress_and_pipes_do_not() -> None:
-    """A pseudo-terminal on standard error gets the bar; standard output stays the table's."""
+    """A pseudo-terminal on standard error gets the bar; standard output gets only the table."""
     import pty
 
     own, theirs = pty.openpty()

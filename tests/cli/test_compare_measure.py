@@ -89,7 +89,7 @@ def test_order_within_rounds_is_the_seeds() -> None:
 
 
 def test_children_count_for_cpu_and_peak() -> None:
-    """The shell is small; what it waits for is not."""
+    """The shell is small; its children are not."""
     script = f"{PYTHON} -c '{BALLAST}' && {PYTHON} -c '{BALLAST}'; exit 0"
     results = measure(CommandWork(("sh", "-c", script)), runs=1)
     assert all(c.runs[0].peak_rss_kib > 64 << 10 for c in results.columns)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The interval of a ratio holds the true ratio as often as it says, on data where that is known.
+"""The interval of a ratio contains the true ratio as often as it says, on data of known ratios.
 
 scripts/test tests/cli/test_compare_paired.py
 """

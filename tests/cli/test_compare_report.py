@@ -3,7 +3,7 @@
 
     scripts/test tests/cli/test_compare_report.py
 
-With KEEP_SCREENSHOTS=<folder> the pictures of the pages, and the PDF, stay there to be looked at.
+With KEEP_SCREENSHOTS=<folder> the pictures of the pages, and the PDF, are stored there.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def html_of(results: keeping.Results) -> str:
 
 
 def nasty() -> keeping.Results:
-    """Long names, many columns, words that no line holds, markup everywhere."""
+    """Long names, many columns, words longer than a line, markup everywhere."""
     names = ["glibc", *(f"allocator-number-{at}-of-many" for at in range(9)), "glibc again"]
     made = made_up({name: 1 + 0.002 * at for at, name in enumerate(names)}, rounds=30)
     made.about["command"] = ["sh", "-c", NASTY]

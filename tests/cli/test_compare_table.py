@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is concluded from results, and the tables of them, against golden outputs.
+"""The conclusions from results, and their tables, compared with golden outputs.
 
     scripts/test tests/cli/test_compare_table.py
 

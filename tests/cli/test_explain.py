@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""`poolshim explain`: twelve programs whose memory stays for one known cause each are all named
-rightly, the account is complete, and what cannot be explained is one line.
+"""`poolshim explain`: it names the cause of each of twelve programs whose memory is resident for
+one known cause, the account is complete, and a refusal is one line.
 
     scripts/test tests/cli/test_explain.py
 

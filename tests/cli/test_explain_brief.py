@@ -90,7 +90,7 @@ def test_a_command_is_explained_in_spite_of_another_preload(other: Path, folder:
 
 @pytest.mark.parametrize("status", [0, 1, 7])
 def test_a_brief_command_has_the_kernel_s_peak(folder: Path, status: int) -> None:
-    """However seldom its memory was read; and no part of it is more than what was resident."""
+    """However seldom its memory was read; and no part of it is more than the resident memory."""
     program = compile_program(folder, "brief", BRIEF, "-fno-builtin")
     found = explain("--", program, str(status), status=status)
     assert 115 * MIB < found["peak_bytes"] < 135 * MIB

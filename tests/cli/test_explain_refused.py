@@ -60,7 +60,7 @@ def test_a_process_that_ends_meanwhile_is_reported_on(start: Start) -> None:
     assert "note: the process ended meanwhile\n" in errors
 
 
-# Stands still before the library has started.
+# Blocks before the library has started.
 EARLY = """
 #include <unistd.h>
 __attribute__((constructor)) static void wait_for_byte(void) {

@@ -27,8 +27,8 @@ from poolshim_cli.live.memory import Memory  # noqa: E402
 
 __all__ = ["program", "spawn", "start"]
 
-# Maps a page whose faults nobody serves, on which the kernel waits, and prints its address. "2":
-# this system does not let it.
+# Maps a page whose faults are never served, on which the kernel blocks, and prints its address.
+# "2": this system does not let it.
 STUCK = r"""
 #include <linux/userfaultfd.h>
 #include <stdint.h>
@@ -146,13 +146,13 @@ def test_heaps_in_a_circle_leave_the_others_their_figures(start: Start) -> None:
 
 @pytest.fixture
 def stuck(spawn: Start, tmp_path: Path) -> subprocess.Popen[str]:
-    """A process the reading of which does not end."""
+    """A process of which a read never ends."""
     path = compile_program(tmp_path, "stuck", STUCK, "-Wno-unused-result")
     process = spawn([path])
     assert process.stdout is not None
     answer, address = process.stdout.readline().split()
     if answer != "1":
-        pytest.skip("this user may not keep the kernel waiting")
+        pytest.skip("this user may not block the kernel")
     change_place(process.pid, "heaps", "", int(address, 16))
     return process
 
@@ -167,7 +167,7 @@ def test_memory_that_blocks_its_reader_leaves_the_others_their_figures(
     watch = processes.Watch([stuck.pid, other.pid])
     assert [row.pid for row in watch.read()] == [other.pid] and stuck.pid in watch.refused
     assert watch.aside.has(stuck.pid) and watch.aside.delays[os.geteuid()] == 1
-    watch.aside.late[stuck.pid].until_s = 0  # nor later, as long as a thread waits for it
+    watch.aside.late[stuck.pid].until_s = 0  # nor later, while a thread is blocked by it
     assert watch.aside.has(stuck.pid)
     assert [row.pid for row in watch.read()] == [other.pid] and not watch.refused
     stuck.kill()

@@ -99,7 +99,7 @@ class Image:
         return bytes(data)
 
     def change(self, rng: random.Random) -> None:
-        """A word somewhere in what was read; small pieces are as likely as large ones."""
+        """Changes a word somewhere in the bytes read; small pieces are as likely as large ones."""
         address, count = rng.choice(self.reads)
         address += rng.randrange(count) & rng.choice((~0, ~7))
         size = rng.choice((1, 2, 4, 8, 8, 8))

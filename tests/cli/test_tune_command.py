@@ -33,7 +33,7 @@ POOLSHIM = ROOT / "scripts" / "poolshim"
 GOLDEN = Path(__file__).parent / "golden"
 Tune = Callable[..., "subprocess.CompletedProcess[str]"]
 
-# That many live blocks of each size, written to from end to end, and kept until the end.
+# That many live blocks of each size, written to from end to end, and never freed.
 OBJECTS = r"""
 #include <stdlib.h>
 #include <string.h>
@@ -271,7 +271,7 @@ def test_recorded_spans_are_as_the_cost_has_them(run_shim: RunShim, tmp_path: Pa
         assert found.span_bytes == tuple(span_plan(size)[0] for size in table)
 
 
-# ---- what is shown ----
+# ---- the output ----
 
 
 def test_golden_explanation(tune: Tune, tmp_path: Path) -> None:

@@ -171,7 +171,8 @@ def test_a_class_more_never_costs_where_part_filled_spans_are_free() -> None:
 
 
 def test_the_built_in_table_is_never_better() -> None:
-    """It keeps to the backbone itself, so the best table of as many classes is at least as good."""
+    """It satisfies the backbone itself, so the best table of as many classes is at least as
+    good."""
     assert is_legal(BUILT_IN, Backbone())
     generator = random.Random(SEED + 2)
     built_in = BUILT_IN[: BUILT_IN.index(8192) + 1]

@@ -368,7 +368,7 @@ if sys.argv[2] == "freed":
 def report(
     run_shim: RunShim, tmp_path: Path, size: int, what: str, env: dict[str, str]
 ) -> dict[str, dict[str, int]]:
-    """Statistics of a process that holds, or has freed, one block of the size."""
+    """Statistics of a process that has allocated, or also freed, one block of the size."""
     path = tmp_path / "report.json"
     command = [sys.executable, "-S", "-c", KEEPS, str(size), what]
     result = run_shim(command, env={"POOLSHIM_STATS": str(path), **env})

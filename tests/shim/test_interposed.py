@@ -107,7 +107,7 @@ __attribute__((destructor)) static void say(void) {
 }
 """
 
-# Keeps all registers that may have arguments, and the stack as the caller left it.
+# Preserves all registers that may have arguments, and the stack as the caller left it.
 TRAMPOLINE = """
     .globl {name}
     .type {name}, @function
@@ -255,7 +255,7 @@ print(time.gmtime().tm_year)
 
 
 def undefined_symbols(library: Path) -> dict[str, str]:
-    """With their versions, of which variables and optional ones may have none."""
+    """With their versions; variables and optional symbols may have none."""
     result = run_captured(["nm", "-D", "--undefined-only", library])
     assert result.returncode == 0, result.stderr
     return {name: version for name, version in re.findall(r" [Uw] (\w+)@?(\S*)", result.stdout)}

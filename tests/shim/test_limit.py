@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""POOLSHIM_LIMIT: a program whose live memory is below the limit stays below it.
+"""POOLSHIM_LIMIT: a program whose live memory is below the limit never exceeds it.
 
     scripts/test tests/shim/test_limit.py
 
@@ -20,7 +20,7 @@ from memory_cgroup import entering, limited_group
 
 pytestmark = pytest.mark.preload
 
-# Free memory stays, whatever time the program takes.
+# Free memory is retained, whatever time the program takes.
 KEPT = {"POOLSHIM_PURGE_DELAY_MS": "60000"}
 LIMIT_MIB = 100
 GARBAGE_MIB = 60

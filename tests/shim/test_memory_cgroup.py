@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""In a memory cgroup that holds what a program uses and half as much again, it is not killed.
+"""In a memory cgroup of one and a half times its memory, a program is not killed.
 
     scripts/test tests/shim/test_memory_cgroup.py
 

@@ -69,9 +69,9 @@ def test_another_allocator_before_or_after(
 def test_a_wrapper_of_malloc_before_or_after(
     run_shim: RunShim, shim: Path, build_dir: Path, program: str, place: str
 ) -> None:
-    """One that finds the next malloc by dlsym and keeps headers. Before the shim it sees every
-    call of libc's that it wraps, reallocarray's too, but not operator new, which does not go
-    through malloc here; after it, none."""
+    """One that finds the next malloc by dlsym and puts headers before blocks. Before the shim it
+    sees every call of libc's that it wraps, reallocarray's too, but not operator new, which does
+    not go through malloc here; after it, none."""
     wrapper = build_dir / "tests" / "scenarios" / "libmalloc_wrapper.so"
     order = (wrapper, shim) if place == "before" else (shim, wrapper)
     command = [build_dir / "tests" / "scenarios" / PROGRAMS[program]]
@@ -290,7 +290,7 @@ def test_a_plugin_bound_past_the_shim(run_shim: RunShim, deep_bound: list[Path])
 def test_python_with_allocators_on_both_sides(
     run_shim: RunShim, shim: Path, build_dir: Path
 ) -> None:
-    """A larger program with a wrapper in front of the shim and an allocator behind it."""
+    """A larger program with a wrapper in front of the shim and an allocator after it."""
     wrapper = build_dir / "tests" / "scenarios" / "libmalloc_wrapper.so"
     behind = installed(ALLOCATORS[0])
     code = "import json, threading; print(len(json.dumps(list(range(100000)))))"

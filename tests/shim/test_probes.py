@@ -307,7 +307,7 @@ usdt:LIBRARY:otel_memory:free {
     else { @unknown = count(); delete(@live[arg0]); }
 }
 """
-# Waits until allocations are sampled, allocates KEPT and MADE blocks, says so, and reads a line.
+# Polls until allocations are sampled, allocates KEPT and MADE blocks, says so, and reads a line.
 BLOCK_BYTES, KEPT, MADE = 8192, 400, 4000
 KNOWN = f"""
 import ctypes, sys, time

@@ -51,7 +51,7 @@ def settings(path: Path, seed: int = 0, interval: int = INTERVAL) -> dict[str, s
 
 
 def read(path: Path) -> pprof.Profile:
-    """A profile, with all that must hold of any."""
+    """A profile, after checks of all that is true of any."""
     profile = pprof.read(path)
     assert [name for name, _ in profile.types] == TYPES
     assert [unit for _, unit in profile.types] == ["count", "bytes"] * 2 + ["bytes"]

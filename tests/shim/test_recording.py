@@ -36,7 +36,7 @@ def program(build_dir: Path) -> Path:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """A recording, with all that must hold of any."""
+    """A recording, after checks of all that is true of any."""
     value: dict[str, Any] = json.loads(path.read_text())
     assert value["poolshim_recording"] == 1
     assert len(value["size_classes"]) == len(value["span_bytes"])
@@ -113,7 +113,7 @@ def test_blocks_of_many_threads_add_up(
         assert (result.returncode, result.stderr) == (0, "")
         return Counter(rounded(int(line)) for line in result.stdout.split())
 
-    # Eight at a time: threads have to wait anywhere, also while they take a snapshot or end.
+    # Eight at a time: threads are preempted anywhere, also while they take a snapshot or end.
     paths = [tmp_path / f"{i}.json" for i in range(8)]
     with ThreadPoolExecutor(8) as executor:
         wanted = list(executor.map(run, paths))

@@ -76,7 +76,7 @@ def test_table_is_aligned_and_states_units(run_shim: RunShim) -> None:
 
 
 def test_table_lists_classes_in_use_and_sums_up_the_others(run_shim: RunShim) -> None:
-    """No line says "0 live blocks, 100.0 % waste"; what is listed adds up to the last line."""
+    """No line says "0 live blocks, 100.0 % waste"; the listed ones add up to the last line."""
     for command in (["ls", "/"], [*PYTHON, "pass"]):
         lines = run_shim(command, env={"POOLSHIM_STATS": "1"}).stderr.splitlines()
         rows = [line.split() for line in lines[lines.index("size classes") + 2 :]]
@@ -269,7 +269,7 @@ def test_a_relative_name_is_below_the_first_directory(run_shim: RunShim, tmp_pat
 def test_a_file_that_cannot_be_written_costs_a_line(
     run_shim: RunShim, tmp_path: Path, program: str, name: str, why: str
 ) -> None:
-    """Also from programs that have closed stderr by then; their exit status is kept."""
+    """Also from programs that have closed stderr by then; their exit status is preserved."""
     path = f"{tmp_path}/{name}"
     shown = path if len(path) <= 64 else path[:64] + "..."
     for argument, status in (("/etc/passwd", 0), ("/no/such/file", 2)):
@@ -288,7 +288,7 @@ def test_file_size_limit_and_full_disk_keep_the_exit_status(
     result = run_shim(["bash", "-c", "ulimit -f 0; exec ls /"], env=env)
     assert result.returncode == 0
     assert result.stderr.endswith(": File too large\n")
-    assert not list(tmp_path.iterdir()), "no temporary file stays"
+    assert not list(tmp_path.iterdir()), "a temporary file is left"
     full = run_shim(["ls", "/"], env={"POOLSHIM_STATS": "/dev/full"})
     assert full.returncode == 0
     assert full.stderr.endswith(": No space left on device\n")

@@ -42,7 +42,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def begin(shim: Path, tmp_path: Path) -> Iterator[Begin]:
-    """Starts a command, in a directory of its own, and waits until it says that it is ready."""
+    """Starts a command, in a directory of its own, and reads until it says that it is ready."""
     running: list[subprocess.Popen[str]] = []
 
     def start(command: list[Any] | str, **settings: str) -> subprocess.Popen[str]:
@@ -80,7 +80,7 @@ def report_in(path: Path) -> dict[str, Any]:
 def test_a_signal_writes_a_report_and_has_no_other_effect(
     begin: Begin, tmp_path: Path, name: str
 ) -> None:
-    """Of a program of one thread that waits in a system call."""
+    """Of a program of one thread that is blocked in a system call."""
     process = begin(SILENT, DUMP_SIGNAL=name, STATS="heap.json")
     process.send_signal(getattr(signal, f"SIG{name}"))
     wait_for((tmp_path / "heap.json").exists)
@@ -101,7 +101,7 @@ def test_a_signal_prints_the_table_where_no_target_is_set(begin: Begin) -> None:
 
 
 def test_signals_while_threads_allocate(begin: Begin, program: Path, tmp_path: Path) -> None:
-    """Wherever they are: in the fast path, in a refill, with a lock held."""
+    """Wherever they are: in the fast path, in a refill, under a lock."""
     process = begin([program, "load", "4"], DUMP_SIGNAL="USR2", STATS="heap.json")
     for _ in range(300):
         process.send_signal(signal.SIGUSR2)

@@ -3,7 +3,7 @@
 
     scripts/test tests/shim/test_tools.py
 
-Where a tool brings its own malloc the shim stands aside, and the tool must find what it is for.
+Where a tool brings its own malloc, the shim does not interpose, and the tool must find its errors.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from under_shim import need
 
 pytestmark = pytest.mark.preload
 
-# Writes behind a block of 10 bytes, uses a freed one, or leaks, as asked.
+# Writes past a block of 10 bytes, uses a freed one, or leaks, as asked.
 FAULTY = """
 #include <stdlib.h>
 #include <string.h>
@@ -145,7 +145,7 @@ def test_under_strace(run_shim: RunShim, heap_program: Path, tmp_path: Path) -> 
 def test_under_gdb(run_shim: RunShim, shim: Path, heap_program: Path) -> None:
     """A breakpoint in our malloc, single steps through it, then the rest at full speed."""
     need("gdb")
-    # Stepping over a breakpoint in a copy of the instruction, gdb keeps the address in a register
+    # Stepping over a breakpoint in a copy of the instruction, gdb has the address in a register
     # of the thread; `delete` at that moment leaves it there, and the program crashes (gdb 13).
     words = ["-ex", "set displaced-stepping off", "-ex", f"set environment LD_PRELOAD {shim}"]
     words += ["-ex", "break main", "-ex", "run"]
