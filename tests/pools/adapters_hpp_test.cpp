@@ -157,7 +157,7 @@ TEST(containers_over_tlsf_and_regions) {
         10, 1, ps::allocator<int, ps::region>(region));
     std::vector<int, ps::allocator<int, ps::region>> in_second(
         20, 2, ps::allocator<int, ps::region>(another));
-    in_first = in_second; // a copy keeps its pool
+    in_first = in_second; // a copy retains its pool
     CHECK(in_first.get_allocator() != in_second.get_allocator());
     const int *data = in_second.data();
     in_first = std::move(in_second); // a move takes the other's

@@ -38,7 +38,7 @@ static void write_file(const char *name, struct contents contents) {
         unlink(name);
         return;
     }
-    /* Not truncated first: some file systems then wait for the disk. */
+    /* Not truncated first: some file systems then sync the disk. */
     int fd = open(name, O_WRONLY | O_CREAT, 0666);
     REQUIRE(fd >= 0);
     REQUIRE(pwrite(fd, contents.bytes, contents.count, 0) == (ssize_t)contents.count);

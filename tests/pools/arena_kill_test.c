@@ -135,7 +135,7 @@ static bool run_until(int stops, unsigned flags, int commits, bool is_closed) {
     return true;
 }
 
-/* Kills the work, begun from what is kept, at every system call. */
+/* Kills the work, begun from the saved files, at every system call. */
 static void kill_everywhere(unsigned flags, int commits, bool is_closed,
                             const struct work_model *before) {
     uint64_t last = before->commits;
@@ -181,7 +181,7 @@ TEST(a_kill_at_any_system_call_of_a_recovery) {
     while (model.commits < 9) {
         work_model_step(&model);
     }
-    GIVEN("a file whose last batch is not in its places, since a reader held it up");
+    GIVEN("a file whose last batch is not in its places, since a reader delayed it");
     struct ps_arena *reader;
     REQUIRE(ps_arena_open(&reader, path, PS_ARENA_READ, NULL) == PS_ARENA_OK);
     REQUIRE(work(0, 1, true) == 0);

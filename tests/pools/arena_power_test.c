@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Arenas and power cuts, on a disk that keeps only what it must: all writes of a run are recorded
- * on their way to the system, and files are made that hold what was written before the last
- * fdatasync, and of what came later some pieces and others not, smaller than any sector. Such a
- * file, opened with PS_ARENA_SYNC, has the last commit that was reported or the one under way.
+ * Arenas and power cuts, on a disk that preserves only what it must. The test records all writes of
+ * a run on their way to the system. It makes files with all writes before the last fdatasync, and
+ * random pieces of later writes, smaller than any sector. Such a file, opened with PS_ARENA_SYNC,
+ * has the last commit that was reported or the one under way.
  * Without the flag it may be refused, but what opens with PS_ARENA_VERIFY is a commit.
  *
  * pwrite and its like are defined here, before the system's library defines them.
@@ -146,8 +146,8 @@ static void set_length(struct image *image, size_t length) {
     image->count = length;
 }
 
-/* What the disk may hold when power is cut before record number `cut`. Returns the last commit that
- * was reported. */
+/* Makes possible disk contents after a power cut before record number `cut`. Returns the last
+ * commit that was reported. */
 static size_t make_images(size_t cut, unsigned luck) {
     size_t synced[2] = {0, 0}, reported = 0;
     memset(images, 0, sizeof images);

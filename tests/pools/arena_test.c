@@ -76,7 +76,7 @@ TEST(locked_memory_is_rolled_back_too) {
             CHECK(work_arena_step(arena));
             CHECK_EQ(ps_arena_rollback(arena), PS_ARENA_OK);
             WORK_CHECK(arena, &model);
-            THEN("what is committed next is what was rolled back to, and a step");
+            THEN("the next commit has the state of the rollback, and one more step");
             CHECK(work_arena_step(arena));
             work_model_step(&model);
             CHECK_EQ(ps_arena_commit(arena), PS_ARENA_OK);

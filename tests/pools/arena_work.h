@@ -10,14 +10,14 @@
 
 #include <poolshim/arena.h>
 
-/* Room enough for the work; with the usual 64 GiB an emulator that keeps a record per page spends
+/* Room enough for the work; with the usual 64 GiB an emulator that has a record per page spends
  * its time and memory on these, at every opening. */
 static const struct ps_arena_options work_options = {.reserve_bytes = (size_t)64 << 20};
 
 enum { WORK_SLOTS = 48, WORK_CHANGES_MAX = 12 };
 
 struct work_block {
-    uint64_t bytes; /* of words, behind */
+    uint64_t bytes; /* of the following words */
     uint64_t words[];
 };
 

@@ -163,7 +163,7 @@ TEST(what_an_ended_thread_has_kept_is_available) {
     ps_bounded_destroy(pool);
 }
 
-/* What a running thread keeps is no more than it may. */
+/* The cache of a running thread never exceeds its limit. */
 TEST(a_running_thread_keeps_no_more_than_cache_items) {
     NEEDS_CHUNKS();
     struct ps_bounded_options options = {.cache_items = 20};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Chunks: lengths double up to the cap, what is larger gets a chunk of its own, a source that
+ * Chunks: lengths double up to the cap, a larger block gets a chunk of its own, a source that
  * refuses is asked for less, and the oom handler decides what happens then.
  */
 #include "pools/common/chunk.h"

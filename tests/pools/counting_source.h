@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The source of the pool tests: malloc that counts, fills what it gives, and refuses when it is
- * told to. Included after unit.h or fresh.h. Any thread may use it; what is read is the test's to
- * order.
+ * The source of the pool tests: malloc that counts, fills its blocks, and refuses when it is told
+ * to. Included after unit.h or fresh.h. Any thread may use it; the test orders reads of its counts.
  *
  *   live_count == calls - refused calls - free_count
  */
@@ -63,8 +62,8 @@ __attribute__((unused)) static struct counting_source new_source(size_t calls_ma
                                     .calls_max = calls_max};
 }
 
-/* Whether chunks are of the usual lengths and hold several blocks: in malloc mode the source is not
- * asked for them, and in check mode blocks have more around them. */
+/* Whether chunks are of the usual lengths, with several blocks each: in malloc mode the source is
+ * not asked for them, and in check mode blocks have more around them. */
 __attribute__((unused)) static bool has_layout(void) {
     return !ps_debug_is_malloc() && !ps_debug_is_check();
 }

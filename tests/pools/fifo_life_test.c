@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Fifos: how they end, memory that runs out at every call, misuse, and random calls against an
- * array of what is alive, in all modes.
+ * Fifos: how they end, memory that runs out at every call, misuse, and random calls compared with
+ * an array of live blocks, in all modes.
  */
 #include "tests/unit/fresh.h"
 
@@ -109,7 +109,7 @@ TEST(a_small_buffer_is_used_to_its_end) {
     CHECK_CMP(buffer.used_bytes, <=, sizeof room);
 }
 
-/* What is alive, with the byte each block is full of. */
+/* The live blocks, with the byte that fills each. */
 struct model_block {
     unsigned char *block;
     size_t bytes;

@@ -109,7 +109,7 @@ TEST(alloc_and_free_in_turn_never_reach_the_source) {
     if (has_layout()) {
         CHECK_EQ(source.calls, 1);
     }
-    WHEN("the pair stands at the end of a chunk that has a live block");
+    WHEN("the pair is at the end of a chunk that has a live block");
     char *pin = ps_fifo_alloc(fifo, 100);
     for (int i = 0; i < 65; i++) {
         CHECK(ps_fifo_alloc(fifo, 1000) != NULL);

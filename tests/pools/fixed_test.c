@@ -259,10 +259,10 @@ TEST(threads_share_a_pool_that_is_too_small) {
 static PS_FIXED(struct message, 4) small = PS_FIXED_INIT(small);
 static struct message *left_by_handler;
 static size_t instruction;    /* of the calls under test, counted by the handler */
-static size_t interrupted_at; /* the one behind which the handler uses the pool */
+static size_t interrupted_at; /* the one after which the handler uses the pool */
 
 /* Takes one and returns another: the order of the list changes below the interrupted call. Once: a
- * handler behind each instruction would let no call succeed. */
+ * handler after each instruction would let no call succeed. */
 static void interrupt(int number) {
     (void)number;
     if (++instruction != interrupted_at) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Forks after each instruction of another thread's work with pages and slices (fork_step.h): the
- * child must be able to use both, wherever inside of a locked section that thread stands, and must
- * never be given memory that is in use.
+ * child must be able to use both, at whichever instruction of a locked section that thread is, and
+ * must never be given memory in use.
  */
 #include <poolshim/slice.h>
 
@@ -15,7 +15,7 @@
 
 static unsigned char *kept_slices[KEPT]; /* allocated before the fork, freed by the child */
 
-/* ---- what must hold in the child ---- */
+/* ---- invariants in the child ---- */
 
 static size_t slice_bytes(size_t i) { return 16 + i % 9 * 250; }
 

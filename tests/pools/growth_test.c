@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Options that change while pools live, what is left of a chunk, the order of marks, and blocks
- * that begin a chunk.
+ * Options that change while pools live, the rest of a chunk, the order of marks, and blocks that
+ * begin a chunk.
  */
 #include <poolshim/pool.h>
 #include <poolshim/region.h>
@@ -98,7 +98,7 @@ TEST(a_region_says_where_chunks_begin_and_what_is_left) {
     CHECK(starts);
     CHECK(ps_region_alloc_reporting(region, 100, 16, &starts) != NULL && !starts);
     CHECK(ps_region_alloc_reporting(region, 100 * KIB, 16, &starts) != NULL && starts);
-    ps_region_reset(region); /* keeps the second chunk, which begins again */
+    ps_region_reset(region); /* retains the second chunk, which begins again */
     CHECK(ps_region_alloc_reporting(region, 100, 16, &starts) != NULL && !starts);
     size_t count = 0;
     while (!starts) {

@@ -56,7 +56,7 @@ static void run_shared(size_t rounds, size_t max_items) {
             continue;
         }
         ((char *)item)[40] = 0x77;
-        /* acq_rel: hands the item over, and takes over what was there. */
+        /* acq_rel: hands the item over, and takes over the one there. */
         item = __atomic_exchange_n(&x_boxes[round % BOX_COUNT], item, __ATOMIC_ACQ_REL);
         if (item != NULL) {
             ps_intrusive_drop_shared(item);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Domains for tests, objects that note when they are freed, and readers that stay inside. Included
+ * Domains for tests, objects that note when they are freed, and readers that do not leave. Included
  * by the tests of retired objects after fresh.h.
  */
 #ifndef PS_TESTS_POOLS_NEW_DOMAIN_H

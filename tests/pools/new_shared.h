@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Shared heaps for tests: in anonymous files, which leave nothing behind. Included by the tests of
+ * Shared heaps for tests: in anonymous files, which the system removes. Included by the tests of
  * shared heaps.
  */
 #ifndef PS_TESTS_POOLS_NEW_SHARED_H

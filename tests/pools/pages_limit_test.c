@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The bound on the free memory of the page cache: held while runs are freed, by the call itself,
- * and by several threads at once.
+ * The bound on the free memory of the page cache: enforced while runs are freed, by the call
+ * itself, and by several threads at once.
  */
 #include <poolshim/pages.h>
 
@@ -18,7 +18,7 @@ static size_t dirty_bytes(void) {
     return stats.dirty_bytes;
 }
 
-/* Runs of 2 MiB, which no magazine keeps, touched and freed. */
+/* Touches and frees runs of 2 MiB, which no magazine caches. */
 static void *use_runs(void *unused) {
     (void)unused;
     char *runs[RUNS];
@@ -37,7 +37,7 @@ FRESH_TEST(free_memory_beyond_the_bound_is_released_at_once) {
     ps_pages_cache_limit(16 * MIB);
     use_runs(NULL);
     CHECK_CMP(dirty_bytes(), <=, 16 * MIB);
-    CHECK_CMP(dirty_bytes(), >, 8 * MIB); /* and what is below it stays */
+    CHECK_CMP(dirty_bytes(), >, 8 * MIB); /* and it retains memory below the bound */
     ps_pages_cache_limit(4 * MIB);
     CHECK_CMP(dirty_bytes(), <=, 4 * MIB);
     ps_pages_cache_limit(0);

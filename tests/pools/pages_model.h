@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the tests of pages share: the runs that are out, with marks in every page of them, random
- * calls that keep the list true, and what must hold when all have come back. Over the fake OS; one
+ * What the tests of pages share: the live runs, with marks in every page of them, random calls
+ * that update the list, and the invariants when all have returned. Over the fake OS; one
  * thread.
  */
 #ifndef PS_TESTS_POOLS_PAGES_MODEL_H
@@ -108,7 +108,7 @@ static inline void do_free(size_t index) {
     live[index] = live[--live_count];
 }
 
-/* Frees some pages out of a run; what is left are up to two runs. */
+/* Frees some pages out of a run; up to two runs remain. */
 static inline void do_free_part(size_t index) {
     struct live_run run = live[index];
     size_t from = unit_random() % run.pages;

@@ -42,7 +42,7 @@ FRESH_TEST(freed_pages_lose_their_memory_after_the_delay) {
         pages[i] = ps_pages_alloc(PAGE, 16);
         *pages[i] = 1;
     }
-    for (size_t i = 0; i < COUNT; i++) { /* one page of each granule stays */
+    for (size_t i = 0; i < COUNT; i++) { /* all but one page of each granule */
         if (i % 16 != 7) {
             ps_pages_free(pages[i], PAGE);
         }
@@ -54,7 +54,7 @@ FRESH_TEST(freed_pages_lose_their_memory_after_the_delay) {
             ps_pages_free(ps_pages_alloc(3 * MIB, 16), 3 * MIB);
         }
     }
-    size_t kept = ps_os_page_bytes() / PAGE; /* of each granule: what shares a page of the system */
+    size_t kept = ps_os_page_bytes() / PAGE; /* of each granule: those in one page of the system */
     CHECK_CMP(fake_os_purged_bytes() - purged, >=, COUNT / 16 * (16 - kept) * PAGE);
     for (size_t i = 7; i < COUNT; i += 16) {
         CHECK_EQ(*pages[i], 1);
@@ -92,7 +92,7 @@ FRESH_TEST(lengths_that_are_no_power_of_two_take_no_lock_either) {
             ps_pages_free(runs[i], usual_pages[i] * PAGE);
         }
     }
-    ps_depot_lock(); /* a call that wanted the lock now would wait for ever */
+    ps_depot_lock(); /* a call that took the lock now would block for ever */
     for (size_t i = 0; i < USUAL; i++) {
         char *run = ps_pages_alloc(usual_pages[i] * PAGE, 16);
         CHECK_PTR_EQ(run, runs[i]);
@@ -107,7 +107,7 @@ FRESH_TEST(a_length_in_use_pushes_out_those_that_are_not) {
         return; /* as above */
     }
     char *runs[4];
-    for (size_t pages = 10; pages <= 32; pages += 2) { /* more than a magazine holds */
+    for (size_t pages = 10; pages <= 32; pages += 2) { /* more than a magazine caches */
         for (size_t turn = 0; turn < 3; turn++) {
             for (size_t i = 0; i < 4; i++) {
                 runs[i] = ps_pages_alloc(pages * PAGE, 16);
@@ -173,7 +173,7 @@ FRESH_TEST(magazines_take_no_lock_in_the_steady_state_and_keep_to_their_limit) {
             ps_pages_free(runs[i], PAGE << i);
         }
     }
-    ps_depot_lock(); /* a call that wanted the lock now would wait for ever */
+    ps_depot_lock(); /* a call that took the lock now would block for ever */
     for (size_t i = 0; i < 7; i++) {
         char *run = ps_pages_alloc(PAGE << i, 16);
         CHECK_PTR_EQ(run, runs[i]); /* the newest first */

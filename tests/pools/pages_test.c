@@ -1,8 +1,8 @@
 // sources: tests/unit/fake_os.c
 /* SPDX-License-Identifier: MIT */
 /*
- * Pages of one thread: random calls against a list of what is out, any part of a run can be freed,
- * runs grow in place, zeroes are known, sizes at the edges, misuse.
+ * Pages of one thread: random calls compared with a list of live runs, any part of a run can be
+ * freed, runs grow in place, zeroes are known, sizes at the edges, misuse.
  */
 #include "tests/pools/pages_model.h"
 

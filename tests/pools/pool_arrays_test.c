@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Arrays of a usual pool that are replaced at random, as a container grows, the new one first:
- * memory stays near that of an ordered pool, contents stay, nothing is handed out twice. With
- * arguments ("usual" or "ordered", a number of operations) prints the time of each and the memory
- * that the pool holds afterwards.
+ * memory is near that of an ordered pool, contents are intact, nothing is allocated twice. With
+ * arguments ("usual" or "ordered", a number of operations) prints the time of each and the pool's
+ * memory afterwards.
  */
 #include "tests/pools/modes.h"
 #include "tests/unit/unit.h"

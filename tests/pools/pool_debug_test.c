@@ -17,7 +17,7 @@
 static struct ps_pool pool;
 static int dummy;
 
-/* Keeps the compiler from seeing that a pointer is wrong. */
+/* Hides from the compiler that a pointer is wrong. */
 static void *wrong(void *pointer) {
     __asm__("" : "+r"(pointer));
     return pointer;

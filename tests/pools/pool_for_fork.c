@@ -3,8 +3,8 @@
  * Forks after each instruction of a thread that begins to use ps::pool_for (pool_for_fork_test.cpp
  * has the C++ part): the child's threads use the same pool, whatever the other thread was about.
  *
- * The program has a malloc of its own: libc's fork waits for the locks of libc's malloc, which the
- * stepped thread may hold.
+ * The program has a malloc of its own: libc's fork takes the locks of libc's malloc, which the
+ * stepped thread may have taken.
  */
 #include "pools/engine/base/atomic.h"
 #include "tests/unit/fork_step.h"

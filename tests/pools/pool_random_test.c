@@ -9,7 +9,7 @@
 
 static struct model model;
 
-/* Refuses every fifth chunk or so; counts what it holds. */
+/* Refuses every fifth chunk or so; counts its bytes. */
 struct moody_source {
     struct ps_source source;
     bool is_moody;

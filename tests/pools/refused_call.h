@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * System calls that fail, as in a sandbox: a filter, which stays for the rest of the process.
+ * System calls that fail, as in a sandbox: a filter, which is in force for the rest of the process.
  */
 #ifndef PS_TESTS_POOLS_REFUSED_CALL_H
 #define PS_TESTS_POOLS_REFUSED_CALL_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A ring of regions: what is allocated lives for count - 1 rounds more, and rounds take no memory
+ * A ring of regions: a block lives for count - 1 rounds more, and rounds take no memory
  * from the source once they have what they need.
  */
 #include "tests/unit/unit.h"

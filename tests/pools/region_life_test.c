@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The life of a region: first chunks and buffers, reset and what it keeps, cleanups, descriptors,
- * data, trees, and every call when memory runs out.
+ * The life of a region: first chunks and buffers, reset and the memory it retains, cleanups,
+ * descriptors, data, trees, and every call when memory runs out.
  */
 #include "tests/unit/unit.h"
 
@@ -113,8 +113,8 @@ TEST(a_region_and_its_first_block_are_one_chunk) {
     CHECK_EQ(source.live_count, 0);
 }
 
-/* Traps: room lost at each reset; cleanups that stay registered while their memory is used again;
- * a burst that is kept for ever. */
+/* Traps: room lost at each reset; cleanups still registered while their memory is used again; the
+ * memory of a burst retained for ever. */
 TEST(reset_makes_as_new_and_keeps_what_it_may) {
     NEEDS_CHUNKS();
     struct counting_source source = new_source(SIZE_MAX);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Blocks of a region: allocating, freeing and resizing the newest across chunks whatever the
- * mixture of sizes and alignments, large blocks, texts, the memory that a region holds.
+ * mixture of sizes and alignments, large blocks, texts, the memory of a region.
  */
 #include "tests/unit/fresh.h"
 
@@ -310,7 +310,7 @@ TEST(the_newest_block_grows_and_shrinks_in_place) {
     CHECK_PTR_EQ(ps_region_realloc(region, block, 0, 10), block);
     memcpy(block, "0123456789", 10);
     char *newer = ps_region_alloc(region, 16);
-    WHEN("a block that is not the newest grows, it moves; when it shrinks, it stays");
+    WHEN("a block that is not the newest grows, it moves; when it shrinks, it does not");
     char *moved = ps_region_realloc(region, block, 10, 50);
     CHECK(moved > newer);
     CHECK(memcmp(moved, "0123456789", 10) == 0);

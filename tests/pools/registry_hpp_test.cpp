@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The registry in C++: every class is listed, moves keep the listing, and what a ps::object_pool
-// destroys is no leak.
+// The registry in C++: every class is listed, moves preserve the listing, and objects that a
+// ps::object_pool destroys are no leak.
 #include <poolshim/bounded.hpp>
 #include <poolshim/fifo.hpp>
 #include <poolshim/pool.hpp>
@@ -61,7 +61,7 @@ FRESH_TEST(what_a_visit_throws_passes_through) {
     ps::region region;
     ps::enlist(region);
     CHECK(throws<int>([&] { ps::pools_each([](const ps::pool_info &) { throw 1; }); }));
-    CHECK_EQ(families().size(), 1u); // no lock is held
+    CHECK_EQ(families().size(), 1u); // the lock is free
 }
 
 FRESH_TEST(objects_that_their_pool_destroys_are_no_leak) {

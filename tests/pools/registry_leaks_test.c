@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * PS_DEBUG=leaks: live blocks at destroy, pools that exist at exit, and what is no leak.
+ * PS_DEBUG=leaks: live blocks at destroy, pools that exist at exit, and cases that are no leak.
  */
 #include <poolshim/bounded.h>
 #include <poolshim/fifo.h>
@@ -106,7 +106,7 @@ static void leak_at_exit(void) {
     struct ps_fifo_options fifo_options = {.chunks = named("queue")};
     struct ps_fifo *fifo = ps_fifo_create(&fifo_options);
     CHECK(ps_fifo_alloc(fifo, 100) != NULL);
-    ps_fifo_destroy(fifo); /* the block keeps it */
+    ps_fifo_destroy(fifo); /* the block keeps it alive */
     struct ps_intrusive counted;
     struct ps_intrusive_options options_of_counted = {.chunks = named("counted"), .bytes = 64};
     ps_intrusive_init(&counted, &options_of_counted);

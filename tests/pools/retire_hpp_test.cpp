@@ -100,7 +100,7 @@ class table {
         return 0;
     }
 
-    // Puts the key in front with a new value, and copies what stood before it.
+    // Puts the key in front with a new value, and copies the entries before it.
     void set(int key, int value) {
         std::atomic<entry *> &bucket = x_buckets[key % BUCKETS];
         entry *old = bucket.load(std::memory_order_relaxed);

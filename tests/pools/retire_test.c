@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Retired objects in C: when they are freed and when not, the bound and readers that stay, threads
- * that end, forks, PS_DEBUG.
+ * Retired objects in C: when they are freed and when not, the bound and readers that do not leave,
+ * threads that end, forks, PS_DEBUG.
  */
 #include "tests/unit/fresh.h"
 
@@ -99,7 +99,7 @@ TEST(a_reader_inside_keeps_what_is_retired_after_it_entered) {
 
 static void *leave_after_a_while(void *argument) {
     struct reader *reader = argument;
-    for (size_t i = 0; i < 1000; i++) { /* the other thread waits meanwhile, or not yet */
+    for (size_t i = 0; i < 1000; i++) { /* the other thread is blocked meanwhile, or not yet */
         sched_yield();
     }
     __atomic_store_n(&reader->x_step, 2, __ATOMIC_RELEASE);

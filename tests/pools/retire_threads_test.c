@@ -47,7 +47,7 @@ static void push(struct stack *stack, struct node *node) {
                                           __ATOMIC_RELAXED));
 }
 
-/* Without a counter: that a node is not freed while it is read keeps it from coming again. */
+/* Without a counter: a node cannot come again, since it is not freed while it is read. */
 static struct node *pop(struct stack *stack) {
     CHECK(ps_retire_enter(stack->domain));
     struct node *head = __atomic_load_n(&stack->x_head, __ATOMIC_ACQUIRE);

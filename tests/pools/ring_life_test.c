@@ -17,7 +17,7 @@ static struct ps_ring_stats stats_of(struct ps_ring *ring) {
     return stats;
 }
 
-/* A frame of 20 blocks that is released at once or kept; the failures it met. */
+/* A frame of 20 blocks, released at once or later. Returns how many calls failed. */
 static size_t use_ring(struct ps_ring *ring, size_t index, struct ps_ring_frame **kept) {
     size_t failures = 0;
     struct ps_ring_stats before = stats_of(ring);

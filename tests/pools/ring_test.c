@@ -159,7 +159,7 @@ TEST(frames_stay_until_they_are_released_in_any_order) {
                                         flight[slot].fill, &flight[slot].first);
         peak = source.live_bytes > peak ? source.live_bytes : peak;
     }
-    THEN("no more memory is held than a few times what is in flight");
+    THEN("the memory is at most a few times that of live frames");
     CHECK_CMP(peak, <, 6 << 20);
     size_t live = 0;
     for (size_t slot = 0; slot < FLIGHT; slot++) {

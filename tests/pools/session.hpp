@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// An object with a member that allocates, of which the living are counted; -1 makes its constructor
-// throw.
+// An object with a member that allocates. Counts the living ones; -1 makes its constructor throw.
 #ifndef PS_TESTS_POOLS_SESSION_HPP
 #define PS_TESTS_POOLS_SESSION_HPP
 

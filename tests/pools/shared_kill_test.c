@@ -213,7 +213,7 @@ static size_t kept_bytes[KEPT];
 static ps_offset *place, *noted;
 static uint64_t step_count, last_step;
 
-/* Blocks side by side: 2, 5 and 8 are free, and behind 12 and 13 is the rest. */
+/* Blocks side by side: 2, 5 and 8 are free, and after 12 and 13 is the rest. */
 static void set_up(int fd) {
     stepped = shared_open(fd);
     place = ps_shared_zalloc(stepped, 2 * sizeof *place);
@@ -364,7 +364,7 @@ static void start_stepping(void) {
     }
 }
 
-/* The distance of two kills: about `kills` of them in what has just been stepped through. */
+/* The distance of two kills: about `kills` of them in the instructions just stepped through. */
 static uint64_t step_every(uint64_t kills) {
     const char *wanted = getenv("KILL_STEP_EVERY");
     uint64_t every = wanted != NULL ? strtoull(wanted, NULL, 10) : step_count / kills | 1;

@@ -89,7 +89,7 @@ TEST(a_chain_is_freed_whole) {
     ps_slice_free_chain(sizeof *chain, chain, offsetof(struct item, next));
 }
 
-/* Fills, verifies and frees slices at random; what a slice held must be there at its free. */
+/* Fills, verifies and frees slices at random; a slice's contents must be intact at its free. */
 static void random_calls(uint64_t seed, size_t steps) {
     enum { COUNT = 400 };
     struct {
@@ -232,7 +232,7 @@ static void *exchange(void *seed) {
         REQUIRE(slice != NULL);
         *slice = bytes;
         memset(slice + 1, 3, bytes - sizeof *slice);
-        /* acq_rel: hands the slice over and takes over what was there. */
+        /* acq_rel: hands the slice over and takes over the one there. */
         slice = __atomic_exchange_n(&x_boxes[(state >> 40) % BOX_COUNT], slice, __ATOMIC_ACQ_REL);
         if (slice != NULL) {
             ps_slice_free(*slice, slice);

@@ -207,7 +207,7 @@ TEST(iteration_is_in_order_of_position_over_holes) {
     }
     static const size_t steps[] = {1, 2, 7, 64, 65, 1000};
     for (size_t s = 0; s < 6; s++) {
-        for (size_t i = 0; i < COUNT; i++) { /* keeps each so many */
+        for (size_t i = 0; i < COUNT; i++) { /* leaves each so many */
             bool is_kept = i % steps[s] == 0;
             if (!is_kept && handles[i] != 0) {
                 CHECK(ps_slots_remove(&slots, handles[i]));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Chunks taken from a source and given back, with what holds for every source. */
+/* Takes chunks from a source and returns them; checks what is true of every source. */
 #ifndef PS_TESTS_POOLS_SOURCE_CHUNKS_H
 #define PS_TESTS_POOLS_SOURCE_CHUNKS_H
 

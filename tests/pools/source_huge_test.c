@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Huge pages as a source: the mappings that are asked for, what takes their place, refusals. Most
- * machines have set no huge pages aside, so mmap is this file's own: it notes what is asked and
+ * Huge pages as a source: the requested mappings, their replacement, refusals. Most
+ * machines have set no huge pages aside, so mmap is this file's own: it notes the requests and
  * answers as a system with, without, or with too few of them. source_huge_system_test.c takes real
  * ones.
  */

@@ -31,7 +31,7 @@ static void check_filled(const struct chunk *chunk) {
     }
 }
 
-/* Random chunks, all alive at once keep what was written. Returns how many were refused. */
+/* Random chunks: the contents of all live ones are intact. Returns how many were refused. */
 static size_t use(struct ps_source *source, size_t limit_bytes, int rounds) {
     struct chunk chunks[CHUNK_LIMIT];
     size_t count = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Stack: how chunks come, stay and go. The length follows the mean size of blocks within the cap,
- * pop keeps chunks, small ones make way for large blocks but never more than the block's size, and
- * an empty stack gives back what nothing has needed for a while.
+ * Stack: when chunks are taken, retained and returned. The length follows the mean size of blocks
+ * within the cap, pop retains chunks, small ones make way for large blocks but never more than the
+ * block's size, and an empty stack returns chunks that were unused for a while.
  */
 #include "tests/unit/unit.h"
 
@@ -125,7 +125,7 @@ TEST(too_small_spare_chunks_go_but_never_more_than_the_request) {
     CHECK_CMP(source.free_count, >, 0);
     CHECK_CMP(source.free_count * 4096, <=, 10000);
     CHECK_CMP(source.live_bytes, >=, held);
-    THEN("the others serve what comes next");
+    THEN("the others serve the next blocks");
     size_t allocs = source.calls;
     for (int i = 0; i < 10; i++) {
         REQUIRE(ps_stack_alloc(stack, 4000) != NULL);
@@ -263,7 +263,7 @@ static void one_call(struct ps_stack *stack, int call) {
     }
 }
 
-/* A stack that is closed because it is empty and holds much: every call opens it. */
+/* A stack that is closed because it is empty and has many chunks: every call opens it. */
 TEST(every_call_works_on_an_empty_stack_that_holds_much) {
     NEEDS_CHUNKS();
     struct counting_source source = new_source(SIZE_MAX);

@@ -15,7 +15,7 @@
 #include <sanitizer/asan_interface.h>
 #endif
 
-/* Keeps a result that only matters by not coming back. */
+/* For a result that only matters by not coming back. */
 static void *volatile unused_block;
 
 FRESH_TEST(an_unbalanced_pop_aborts_always) {

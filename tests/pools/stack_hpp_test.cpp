@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// stack.hpp: frames end by return and by exception, moves leave blocks where they are, what is out
+// stack.hpp: frames end by return and by exception, moves leave blocks where they are, exhaustion
 // throws, and containers of the standard library live in frames.
 #include "tests/pools/modes.h"
 #include "tests/pools/throws.hpp"

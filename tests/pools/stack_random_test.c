@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Stack against a trivial model: random calls on stacks with small chunks; every live block keeps
- * its pattern, none overlaps another, pop and rewind free exactly what the model says.
+ * Stack against a trivial model: random calls on stacks with small chunks; the pattern of every
+ * live block is intact, none overlaps another, pop and rewind free exactly what the model says.
  */
 #include "tests/unit/fresh.h"
 

@@ -22,7 +22,7 @@ from test_pools import SOURCES
 MODES = {"default": "", "malloc": "malloc"}
 FOUND = 99  # the exit status of valgrind when memcheck has found something
 
-# These wait for the disk at every step of a commit, and kill children there: hours under memcheck.
+# These sync the disk at every step of a commit, and kill children there: hours under memcheck.
 # What they call is called by the arena's other tests.
 LEFT_OUT = {"arena_kill_test", "arena_test"}
 LEFT_OUT |= {"source_reserve_test"}  # sets a limit, which valgrind does not apply
@@ -45,8 +45,8 @@ def test_memcheck_finds_nothing(build_dir: Path, source: Path, mode: str, tmp_pa
     require_valgrind()
     skip_left_out(build_dir, source)
     program = build_dir / "tests" / "pools" / f"{source.stem}-{source.suffix[1:]}"
-    # Threads take turns: without, one that waits for another may run again and again.
-    # A search for leaks reads every page of a mapping, and takes a signal for each behind the
+    # Threads take turns: otherwise one that spins for another may run again and again.
+    # A search for leaks reads every page of a mapping, and takes a signal for each past the
     # file's end: 10 s for a shared heap.
     options = ["--quiet", "--leak-check=no", "--fair-sched=yes", f"--error-exitcode={FOUND}"]
     command = ["valgrind", *options, program]

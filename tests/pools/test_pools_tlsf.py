@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The bounds of instructions that tlsf.h states, in the states that take longest.
 
-    scripts/test tests/pools/test_pools_tlsf.py       holds the bounds
+    scripts/test tests/pools/test_pools_tlsf.py       checks the bounds
     PYTHONPATH=tests python tests/pools/test_pools_tlsf.py             prints what each state takes
 """
 

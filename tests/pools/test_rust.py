@@ -32,7 +32,7 @@ def _needed() -> None:
 
 
 def test_all_tests_of_the_crate_pass() -> None:
-    """Those of the documentation too, of which some must not compile."""
+    """Those of the documentation too; some of them must not compile."""
     result = cargo("test")
     assert result.returncode == 0, result.stdout + result.stderr
     written = sum((CRATE / "tests" / f"{name}.rs").read_text().count("#[test]") for name in TESTS)

@@ -16,7 +16,7 @@ static char room[1 << 22] __attribute__((aligned(4096)));
 static struct ps_tlsf *tlsf;
 static char *blocks[8];
 
-/* Sizes of which no other block's class is near, so that each list is emptied or begun. */
+/* Sizes far from the class of any other block, so that each call empties or begins a list. */
 enum { SMALL = 24, MEDIUM = 3000, LARGE = 200000 };
 
 static void fresh(void) { tlsf = ps_tlsf_init(room, sizeof room, NULL); }
@@ -35,7 +35,7 @@ static void between_two_free_blocks(void) {
 
 static void free_middle(void) { ps_tlsf_free(tlsf, blocks[2]); }
 
-/* Behind the first free block of its list there is another, before it too. */
+/* There are other free blocks in its list, before and after the first. */
 static void between_free_blocks_with_company(void) {
     fresh();
     for (int i = 0; i < 8; i++) {
@@ -61,7 +61,7 @@ static void only_a_far_larger_block(void) { fresh(); }
 
 static void alloc_small(void) { blocks[0] = ps_tlsf_alloc(tlsf, SMALL); }
 
-/* What is left of the block has another class. */
+/* The rest of the block has another class. */
 static void one_class_down(void) {
     fresh();
     blocks[0] = ps_tlsf_alloc(tlsf, LARGE);

@@ -81,7 +81,7 @@ FRESH_TEST(an_overrun_over_the_head_behind_is_found_in_free_and_realloc) {
     char *blocks[4];
     struct ps_tlsf *tlsf = three_blocks(blocks);
     for (int is_free = 0; is_free < 2; is_free++) {
-        WHEN("the block behind is used; the next time it is free");
+        WHEN("the next block is used; the next time it is free");
         overrun(blocks[0], 32);
         CHECK_ABORTS(ps_tlsf_free(tlsf, blocks[0]), "poolshim: overwritten block after 0x");
         CHECK_ABORTS((void)!ps_tlsf_realloc(tlsf, blocks[0], 100),
