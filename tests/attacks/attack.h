@@ -7,8 +7,9 @@
  * uses the standard functions only. Every attack is a process of its own.
  *
  * The stage says on standard output how far the play has come, so that a process that dies tells
- * where: "misuse" before each call or access that breaks the rules, "after" behind it, "reached:
- * <how>" when the goal is reached, "contained: <why>" when the heap is in order at the end.
+ * where: "misuse" before each call or access that breaks the rules, "after" when it returned,
+ * "reached: <how>" when the goal is reached, "contained: <why>" when the heap is in order at the
+ * end.
  *
  * Called by the families (one table each, see main.c). One thread plays at a time, by stage_thread;
  * no locks. Nothing here allocates but stage_take.
@@ -31,7 +32,7 @@ enum goal {
     GOAL_TWO_OWNERS,     /* the same memory handed to two owners */
     GOAL_CHOSEN_ADDRESS, /* malloc returns an address that the attacker wrote */
     GOAL_VICTIM_CHANGED, /* live data of somebody else changed */
-    GOAL_SECRET_READ,    /* data read that another owner left or keeps in the block */
+    GOAL_SECRET_READ,    /* data of the last or the next owner of a block were read */
     GOAL_WRONG_ROOM,     /* told of room that is not there */
     GOAL_UNNOTICED,      /* the program ends as if nothing had happened */
 };
@@ -93,7 +94,7 @@ char *stage_take(size_t size);
 /* The same for a block that another function returned. */
 char *stage_take_as(void *block, size_t size);
 
-/* Memory that malloc must not return: remembered, with what it holds now left alone. */
+/* Memory that malloc must not return: recorded, its contents left alone. */
 void stage_own(void *memory, size_t size, const char *label);
 
 /* The pattern is looked at for the last time (a change reaches the goal), the block freed. */
@@ -127,7 +128,7 @@ __attribute__((noreturn)) void stage_end(size_t size, const char *why);
 
 /* ---- threads and hidden values ---- */
 
-/* Runs call(argument) on the second thread (of two), and waits for it. */
+/* Runs call(argument) on the second thread (of two) to its end. */
 void stage_on_thread(void (*call)(void *argument), void *argument);
 
 /* free and hunt over there. */

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Pointers freed that malloc never returned: into the middle of a block, and into memory that is
- * not the heap's. The attacker wrote what stands there, words that look like a size in front of
- * the pointer among it. Called by main.c; calls the stage; no locks.
+ * not the heap's. The attacker wrote that memory, with words that look like a size in front of
+ * the pointer. Called by main.c; calls the stage; no locks.
  */
 #include "attack.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
 
-/* What a heap with a tag in front of each block would keep there for a block of the size. */
+/* The tag in front of a block of the size, in a heap with such tags. */
 static uintptr_t forged_tag(size_t size) { return ((size + 8 + 15) & ~(uintptr_t)15) | 1; }
 
 /* A tag in front of the pointer and one where the next block would begin. */
@@ -21,7 +21,7 @@ static void forge(char *pointer, size_t size, const char *end) {
     }
 }
 
-/* ---- into the middle: a bytes behind the start; b: a forged tag stands in front of it ---- */
+/* ---- into the middle: a bytes after the start; b: with a forged tag in front of it ---- */
 
 static void free_interior(const struct attack *attack) {
     size_t size = attack->size;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Accesses where no block is: far behind or in front of one, and in blocks of no size. And writes
+ * Accesses outside of blocks: far after or in front of one, and in blocks of no size. And writes
  * over a neighbour's end that only the neighbour's own free can find. Called by main.c; calls the
  * stage; no locks.
  */

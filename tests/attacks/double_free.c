@@ -47,7 +47,7 @@ static char *make(size_t maker, size_t size) {
 
 static void free_twice(const struct attack *attack) {
     char *block = make(attack->a, attack->size);
-    stage_take(attack->size); /* a neighbour keeps it from melting into the free memory behind */
+    stage_take(attack->size); /* or it would merge with the free memory after it */
     stage_free(block);
     stage_misuse();
     free(stage_hide(block));
@@ -86,7 +86,7 @@ static void free_between(const struct attack *attack) {
     stage_hunt(attack->size);
 }
 
-/* Everything around the block is freed too, and what is idle goes back. */
+/* Everything around the block is freed too, and idle memory goes back. */
 static void free_when_drained(const struct attack *attack) {
     size_t count = attack->size <= 4 * KIB ? OTHERS_MAX : 48;
     take_others(count, attack->size);
@@ -116,7 +116,7 @@ static const struct attack delayed[] = {
     {"drained", GOAL_TWO_OWNERS, 16 * KIB, free_when_drained, 0, 0},
 };
 
-/* ---- after somebody else got the block; a blocks are freed behind it first ---- */
+/* ---- after the block got another owner; a blocks are freed after it first ---- */
 
 static void free_of_new_owner(const struct attack *attack) {
     take_others(attack->a, attack->size);

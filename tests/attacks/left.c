@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is left in freed blocks: writes that no call meets before the program ends, and
- * addresses that tell where other blocks are. Called by main.c; calls the stage; no locks.
+ * Data in freed blocks: writes that no call meets before the program ends, and addresses that tell
+ * where other blocks are. Called by main.c; calls the stage; no locks.
  */
 #include "attack.h"
 
@@ -49,7 +49,7 @@ static const struct attack ends[] = {
     {"freed-by-ended", GOAL_UNNOTICED, 200, write_and_end, 16, ENDED},
 };
 
-/* ---- an address in a freed block: a others were freed before; b: so many behind ---- */
+/* ---- an address in a freed block: a others were freed before; b: so many after ---- */
 
 static void read_links(const struct attack *attack) {
     uintptr_t word;

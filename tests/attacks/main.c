@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * attacks --list            one line per attack: name, goal, story of its family, tab separated
- * attacks <name>            plays it; tests/attacks/attack.h says what is printed
+ * attacks <name>            plays it; tests/attacks/attack.h explains the output
  *
  * Owns the list of the families. Addresses are not randomised where the system allows that: the
  * play is the same every time, as for an attacker who knows them.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What an allocator keeps beside the blocks: words in front of a block, in front of the first and
- * behind the last one of a row, changed by overflows of the attacker's own blocks. And the size of
+ * The words of an allocator beside the blocks: in front of a block, in front of the first and after
+ * the last one of a row, changed by overflows of the attacker's own blocks. And the size of
  * pointers that are no blocks. Called by main.c; calls the stage; no locks.
  */
 #include "attack.h"
@@ -38,7 +38,7 @@ static void forge_tag(const struct attack *attack) {
     stage_hunt(attack->size);
 }
 
-/* ---- in front of the first block of a row, or behind its last one ---- */
+/* ---- in front of the first block of a row, or after its last one ---- */
 
 /* The block that no other one of ours touches at its front or end, with 64 KiB to spare if there is
  * such a one: beside it the allocator's own words are the likeliest. */
@@ -101,7 +101,7 @@ static const struct attack metadata[] = {
     {"end-of-row-address", GOAL_CHOSEN_ADDRESS, 64, write_behind, 128, 1},
 };
 
-/* ---- the size of what is no block; a: what it is, b: distance from its start ---- */
+/* ---- the size of a pointer that is no block; a: its kind, b: distance from its start ---- */
 
 enum what { FREED, INTERIOR, STACK, STATIC };
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Writes beyond a block: behind it into a live neighbour, behind it into a freed one, in front of
- * it. The attacker looks for neighbours among blocks of one size; where there is none within reach
- * the write happens all the same, and the heap must survive it. Called by main.c; calls the stage;
- * no locks.
+ * Writes beyond a block: past its end into a live neighbour, past its end into a freed one, in
+ * front of it. The attacker looks for neighbours among blocks of one size; where there is none
+ * within reach the write happens all the same, and the heap must survive it. Called by main.c;
+ * calls the stage; no locks.
  */
 #include "attack.h"
 

@@ -99,7 +99,7 @@ def markdown(attacks: list[Attack], field_of: list[Contestant], results: Results
 def write_docs(
     path: Path, attacks: list[Attack], field_of: list[Contestant], results: Results
 ) -> None:
-    """Replaces what stands between the marks."""
+    """Replaces the text between the marks."""
     before, begin, rest = path.read_text().partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:

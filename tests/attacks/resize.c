@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * realloc of what is not a live block: freed before, moved away, freed by realloc(p, 0), the middle
- * of a block, memory that is not the heap's. Called by main.c; calls the stage; no locks.
+ * realloc of a pointer that is no live block: freed before, moved away, freed by realloc(p, 0), the
+ * middle of a block, memory that is not the heap's. Called by main.c; calls the stage; no locks.
  */
 #include "attack.h"
 
@@ -33,7 +33,7 @@ static void resize_freed(const struct attack *attack) {
     go_on(realloc(stage_hide(block), attack->a), attack->size, attack->a);
 }
 
-/* The block grows and moves; the program keeps its old address and grows that too. */
+/* The block grows and moves; the program grows its old address, too. */
 static void resize_moved(const struct attack *attack) {
     char *block = stage_take(attack->size);
     stage_take(attack->size);

@@ -81,7 +81,7 @@ class Contestant:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How one attack ended, and what was said."""
+    """How one attack ended, and its messages."""
 
     kind: str
     detail: str
@@ -107,7 +107,7 @@ def read_attacks(build: Path) -> list[Attack]:
 
 
 def messages(stderr: str) -> list[str]:
-    """What was said about the misuse: the loader and the options also talk on standard error."""
+    """Messages about the misuse: the loader and the options also write to standard error."""
     lines = [line.strip() for line in stderr.splitlines()]
     return [line for line in lines if line and not ("POOLSHIM_" in line or "ld.so:" in line)]
 
@@ -181,7 +181,7 @@ def poolshim_levels(build: Path, levels: Iterable[int]) -> list[Contestant]:
 
 
 def contestants(build: Path, options: argparse.Namespace) -> list[Contestant]:
-    """All that are asked for and found; what is missing is said on standard error."""
+    """All requested ones that are found; names the missing ones on standard error."""
     found = []
     entries = [e for e in read_table(DEFAULT_TABLE) if e["name"] not in ("floor", "poolshim")]
     for entry in [*entries, SCUDO]:
@@ -269,7 +269,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--levels", default="0,1,2,3", help="of POOLSHIM_HARDEN")
     parser.add_argument("--match", default="", help="only attacks with this in their name")
     parser.add_argument("--runs", type=int, default=1, help="every second under load")
-    parser.add_argument("--missed", action="store_true", help="list what was missed, and how")
+    parser.add_argument("--missed", action="store_true", help="list the missed attacks, and how")
     parser.add_argument("--all", action="store_true", help="list every outcome")
     parser.add_argument("--json", type=Path, help="write every outcome there")
     parser.add_argument("--markdown", action="store_true", help="print the tables of the docs")

@@ -12,7 +12,7 @@
 
 #define OWNED_MAX (64 * 1024)
 #define HUNT_MAX 4096
-#define PATTERN_WHOLE (8 * KIB) /* of larger blocks only both ends hold a pattern */
+#define PATTERN_WHOLE (8 * KIB) /* larger blocks have a pattern at both ends only */
 #define PATTERN_END (2 * KIB)
 
 /* label == NULL: a block with a pattern. */
@@ -111,7 +111,7 @@ static void pattern_check(const struct owned *entry) {
 
 /* ---- who owns what: the table is sorted by address ---- */
 
-/* Index of the first entry that ends behind the address. */
+/* Index of the first entry that ends after the address. */
 static size_t index_of(const char *address) {
     size_t low = 0;
     size_t high = owned_count;
@@ -256,7 +256,7 @@ static size_t random_size(size_t size) {
     }
 }
 
-/* Drops a random block; memory with a label is not the heap's and stays. */
+/* Drops a random block; memory with a label is not the heap's and remains. */
 static void drop_any(void) {
     if (owned_count > 0) {
         size_t index = random_below(owned_count);

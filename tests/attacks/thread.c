@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The second thread of an attack: does what it is told, while the first one waits. Owns one lock
- * and the thread, which lives until the process ends.
+ * The second thread of an attack: does what it is told, while the first one is blocked. Owns one
+ * lock and the thread, which lives until the process ends.
  */
 #include "attack.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Two heaps that trust their caller, to prove that the attacks work: an attack that reaches its
- * goal against neither of them must say why it is there. NAIVE=tags: a word with the size stands in
- * front of each block, free believes it; behind the last block stands where the next one goes.
- * NAIVE=classes: blocks of a power of two back to back, what is free is noted in front of the first
- * one; free believes the address, or the size that its caller promises. Both keep freed blocks in
- * lists that run through the blocks, the newest first, and never give memory back.
+ * goal against neither of them must say why it is there. NAIVE=tags: a word in front of each
+ * block has its size, and free believes it; a word after the last block has the place of the next
+ * one. NAIVE=classes: blocks of a power of two back to back, with the list of free ones in front of
+ * the first; free believes the address, or the size that its caller promises. Both link freed
+ * blocks in lists that run through the blocks, the newest first, and never give memory back.
  *
  * Preloaded by tests/attacks/test_attacks.py. One spin lock around everything.
  */
@@ -32,7 +32,7 @@ static char *arena;
 static char *next_tagged;
 static struct node *tagged_lists[LISTS];
 
-/* Stands right in front of the first block of a class. */
+/* Lies right in front of the first block of a class. */
 struct class_head {
     struct node *list;
     char *next;
