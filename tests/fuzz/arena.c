@@ -171,7 +171,7 @@ static struct image raw(struct fuzz_input *input) {
     return image;
 }
 
-/* Everything was read and its sums were right: it is what was once committed, and goes on. */
+/* Everything was read and its sums were right: a state once committed, which can go on. */
 static void check_state(struct ps_arena *arena, unsigned flags) {
     uint64_t commits = work_commits(arena);
     FUZZ_CHECK(commits <= COMMITS && ps_arena_sequence(arena) == commits + 1);

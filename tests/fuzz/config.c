@@ -25,7 +25,7 @@ enum { AS_FILE = 1, IS_SECURE = 2 };
 static struct ps_settings settings;
 static char messages[MESSAGE_BYTES];
 
-/* What is printed goes into a file in memory, and from there into `messages`. */
+/* The output goes into a file in memory, and from there into `messages`. */
 static uint32_t read_from(struct ps_config_input *input) {
     static int fd = -1;
     if (fd < 0) {
@@ -130,7 +130,7 @@ static void check_is_untouched(uint32_t faults) {
 /*
  * An entry: a byte that chooses an option's name, or none, then text up to a NUL or the end of the
  * input. A text that ends in \xff and two bytes is repeated until it is very long. Allocated to its
- * exact length, so that a read behind it is seen.
+ * exact length, so that a read past it is seen.
  */
 static char *read_entry(struct fuzz_input *input) {
     static char buffer[ENTRY_BYTES_MAX];
@@ -161,7 +161,7 @@ static char *read_entry(struct fuzz_input *input) {
     return entry;
 }
 
-/* The entries with a NUL behind each, as /proc/self/environ has them. */
+/* The entries with a NUL after each, as /proc/self/environ has them. */
 static void write_file(char **environment, char *path, size_t capacity) {
     static int fd = -1;
     if (fd < 0) {

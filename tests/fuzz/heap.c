@@ -13,7 +13,7 @@
 
 enum {
     SLOTS = 96,
-    BURST = 320, /* slots behind the others, made and freed many at a time */
+    BURST = 320, /* further slots, made and freed many at a time */
     THREADS = 4, /* the first is main */
     FORKS_MAX = 2,
     SIZE_POWERS = 10, /* to 128 KiB; larger ones are an operation of their own */
@@ -179,7 +179,7 @@ static void end_all_blocks(void) {
     }
 }
 
-/* The child has all blocks of all threads, of which only this one came along. */
+/* The child has the blocks of all threads, but only this thread. */
 static void live_in_fork(void) {
     for (size_t i = fuzz_byte(&input) % 4; i < SLOTS + BURST; i += 2) {
         end_block(&blocks[i]);
@@ -273,7 +273,7 @@ static void choose_settings(void) {
     engine_config.purge_delay_ms = (delays & 1) != 0 ? 1000 : delays;
     engine_config.cache_max_bytes = (size_t)(delays >> 4) << 20;
     if ((delays & 1) == 0 && (delays & 15) >= 8) {
-        engine_config.harden = ((delays & 15) - 6) / 2; /* 1 to 4, of which 4 is none */
+        engine_config.harden = ((delays & 15) - 6) / 2; /* 1 to 4; 4 is none */
         engine_config.harden %= 4;
     }
     if ((delays & 15) >= 13) {
@@ -282,8 +282,7 @@ static void choose_settings(void) {
     }
 }
 
-/* The census knows nothing of the guarded samples' pages and of what waits where blocks are
- * hardened. */
+/* The census does not count the pages of guarded samples and the quarantine of hardened blocks. */
 static void check_nothing_is_lost(void) {
     if (engine_config.harden != 0) {
         return;

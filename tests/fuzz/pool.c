@@ -3,8 +3,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Fuzz target: a pool of objects of one size as a sequence of operations: single objects, arrays
- * and batches, ordered or not, with a limit or none. Every byte of every object is patterned; what
- * the pool counts and visits is what is live.
+ * and batches, ordered or not, with a limit or none. Every byte of every object is patterned; the
+ * pool counts and visits exactly the live objects.
  */
 #include "tests/fuzz/lib/account.h"
 #include "tests/fuzz/lib/mode.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Fuzz target: the size-class tables from any table of block sizes and any end. A table is taken
- * exactly when it is one that the manual allows, and then keeps every promise of size_class.h.
+ * exactly when it is one that the manual allows, and then fulfils every promise of size_class.h.
  */
 #include "pools/engine/small/size_class.h"
 
@@ -46,10 +46,10 @@ static bool is_allowed(const struct ps_config *config) {
     return true;
 }
 
-/* The look-up goes by multiples of 8: those, and the sizes behind them, are all that differ. */
+/* The look-up goes by multiples of 8: only those, and the sizes right after them, can differ. */
 static size_t next_edge(size_t bytes) { return bytes % 8 == 0 ? bytes + 1 : (bytes | 7) + 1; }
 
-/* The smallest class that holds a request, for every length, so never less for a longer one. */
+/* The smallest class for a request, for every length, so never a smaller one for a longer one. */
 static void check_lookup(void) {
     FUZZ_CHECK(ps_size_class_max_bytes == block_bytes(ps_size_class_count - 1));
     uint32_t previous = 0;

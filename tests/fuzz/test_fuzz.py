@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Replays the fuzz corpora in every build: what fuzzing has reached or found stays right.
+"""Replays the fuzz corpora in every build: all that fuzzing has reached or found is still right.
 
     scripts/test tests/fuzz/test_fuzz.py            (fuzzing itself: scripts/dev/fuzz)
 """

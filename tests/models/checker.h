@@ -87,7 +87,7 @@ bool memory_swap(uintptr_t address, size_t bytes, uint64_t *expected, uint64_t v
 /* A fence: acquire, release or both. */
 void memory_fence(int order);
 
-/* The word is a lock whose inside is not under test: swaps from 0 wait until it is. */
+/* The word is a lock whose inside is not under test: swaps from 0 block until it is 0. */
 void memory_note_lock(const uint32_t *word);
 
 /*

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See chunks.h. Stands in for pools/common and fatal.c.
+ * See chunks.h. Replaces pools/common and fatal.c.
  */
 #include "chunks.h"
 

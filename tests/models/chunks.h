@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A small world below the pools: a few chunks, each of which is given back once and dead from then
- * on. For models of pools/ring and pools/intrusive.
+ * A small world below the pools: a few chunks, each returned once and dead from then on. For models
+ * of pools/ring and pools/intrusive.
  */
 #ifndef CHUNKS_H
 #define CHUNKS_H

@@ -152,7 +152,7 @@ void explore_until_zero(const uint32_t *word) {
     if (checker.thread == 0) {
         explore_fail("waits alone");
     }
-    memory_note_lock(word); /* the next swap waits */
+    memory_note_lock(word); /* the next swap blocks */
 }
 
 void explore_sleep(const uint32_t *word, uint32_t value) {
@@ -252,7 +252,7 @@ static unsigned enabled(unsigned *out) {
         }
     }
     if (count == 0 && left != 0) {
-        explore_fail("deadlock: who has not ended waits");
+        explore_fail("deadlock: every thread that has not ended is blocked");
     }
     for (unsigned i = 0; i < count && count > 1 && !choices_are_random() && !is_whole; i++) {
         const struct fiber *fiber = &fibers[out[i]];
@@ -325,7 +325,7 @@ static void scout(void) {
     (void)memory_pass_is_final();
 }
 
-/* All executions by what is known so far; false: and it was not enough. */
+/* All executions by the habits known so far; false: they were not all. */
 static bool pass(uint64_t *ends, uint64_t *runs) {
     *ends = *runs = 0;
     forget();
@@ -374,7 +374,7 @@ int main(int argument_count, char **arguments) {
     }
     (void)dl_iterate_phdr(find_tls, NULL);
     if (tls_bytes > TLS_MAX) {
-        explore_fail("more thread-local memory than the explorer keeps");
+        explore_fail("more thread-local memory than the explorer saves");
     }
     memcpy(tls_image, tls_start, tls_bytes);
     for (scenario = explore_scenarios; scenario->name != NULL; scenario++) {

@@ -48,7 +48,7 @@ void explore_revive(const void *start, size_t bytes);
 /* The calling thread does nothing until the word is 0: a lock whose inside is not under test. */
 void explore_until_zero(const uint32_t *word);
 
-/* The kernel's futex: sleeps if the word holds value; wakes one sleeper, any of them. */
+/* The kernel's futex: sleeps if the word is `value`; wakes one sleeper, any of them. */
 void explore_sleep(const uint32_t *word, uint32_t value);
 void explore_wake_one(const uint32_t *word);
 

@@ -19,7 +19,7 @@ struct habit habit_of_nobody(void);
 /* The calling thread, with these locks, is at its next event. */
 void habit_learn(struct habit *habit, bool is_store, uint32_t locks);
 
-/* Makes `known` cover what was learned; false: it did not. */
+/* Makes `known` cover `learned`; false: it did not. */
 bool habit_cover(struct habit *known, const struct habit *learned);
 
 bool habit_is_alone(const struct habit *known, bool is_store, unsigned thread, uint32_t locks,

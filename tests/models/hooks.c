@@ -39,7 +39,7 @@ void __tsan_write_range(void *p, size_t bytes) { memory_plain((uintptr_t)p, byte
 void __tsan_atomic_thread_fence(int order);
 void __tsan_atomic_thread_fence(int order) { memory_fence(order); }
 
-/* The compiler's own order: threads are switched at steps, which it keeps. */
+/* The compiler's own order: threads are switched at steps, whose order the compiler preserves. */
 void __tsan_atomic_signal_fence(int order);
 void __tsan_atomic_signal_fence(int order) { (void)order; }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory as C11 has it, for one execution at a time. Every atomic word keeps all values it had, in
+ * Memory as C11 has it, for one execution at a time. Every atomic word retains all its values, in
  * the order of the stores; a load may see any of them that is not hidden: by a later one that
  * happens before the load, or that something which happens before the load has seen already. Plain
- * accesses that are not ordered by "happens before" are data races. Real memory always holds the
- * newest value; what an execution wrote is taken back after it. Called by hooks.c and explore.c.
+ * accesses that are not ordered by "happens before" are data races. Real memory always has the
+ * newest value; the writes of an execution are undone after it. Called by hooks.c and explore.c.
  */
 #include "bytes.h"
 #include "checker.h"
@@ -223,7 +223,7 @@ static struct word *enter(uintptr_t address, size_t bytes, bool is_store, bool t
             learn(word, is_store);
         }
     }
-    if (word->run != checker.run) { /* what is there was written plainly, or before all */
+    if (word->run != checker.run) { /* the value was written plainly, or before all */
         uint8_t writer;
         uint32_t step = bytes_last_write(address, &writer);
         word->run = checker.run;
@@ -322,7 +322,7 @@ void memory_store(uintptr_t address, size_t bytes, uint64_t value, int order, ui
     leave(0);
 }
 
-/* Reads the newest message and puts one behind it. */
+/* Reads the newest message and appends one. */
 static uint64_t modify(struct word *word, uint64_t value, int order) {
     struct message *last = &word->messages[word->count - 1];
     uint64_t old = observe(word, word->count - 1, order);

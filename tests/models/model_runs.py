@@ -169,7 +169,7 @@ def build_alone(model: Model, fault: Fault | None) -> Path:
             objects.append(compile_object(path, as_is / name, [*watched, *WARNINGS]))
     assert fault is None or hits == 1, f"{fault.name}: in {hits} places"
     program = folder / model.name
-    # What the scenarios never call may stay undefined.
+    # Functions that the scenarios never call may be undefined.
     link = ["gcc", "-no-pie", "-Wl,--unresolved-symbols=ignore-all", "-o", str(program)]
     subprocess.run([*link, *map(str, objects)], check=True, timeout=60)
     return program

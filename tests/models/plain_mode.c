@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What stands in for the layers around heaps in models of pools/engine/heap: the plain mode,
+ * Replaces the layers around heaps in models of pools/engine/heap: the plain mode,
  * without a clock, and without caches of processors but one that takes all blocks of refills, if
  * plain_mode_fills, and gives none.
  */

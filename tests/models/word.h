@@ -38,7 +38,7 @@ struct word {
     struct habit learned; /* in this pass too */
     uint32_t fenced_from; /* the message that the fences of others let the caller see, see below */
     bool is_shared;       /* in some execution, see meet */
-    uint32_t lock;        /* not 0: a thread waits for 0, in some execution; its bit */
+    uint32_t lock;        /* not 0: a thread blocks until 0, in some execution; its bit */
 };
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See world.h. Stands in for size_class.c, link.c, span_room.c, page_cache.c, metadata.c, lock.c
+ * See world.h. Replaces size_class.c, link.c, span_room.c, page_cache.c, metadata.c, lock.c
  * and fatal.c.
  */
 #include "world.h"

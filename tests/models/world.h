@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A small world below the engine's spans: a size class of few blocks, a few granules in a page
- * cache that counts what is allocated, and the real page map. Released spans are dead: touching one
+ * cache that counts its allocations, and the real page map. Released spans are dead: touching one
  * is an error. Locks are modelled without their inside. For models of pools/engine/small and
  * pools/engine/heap.
  */

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The randomised multi-threaded checker under the shim, and proof that it finds what is broken.
+"""The randomised multi-threaded checker under the shim, and proof that it finds broken heaps.
 
     scripts/test tests/stress/test_stress.py          (the full run: more than 10^8 operations)
     scripts/dev/stress                             (10^9 and more)

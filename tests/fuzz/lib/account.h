@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A source of chunks that refuses when told to and knows what is out, so that a target can see that
- * a pool gives everything back. One thread.
+ * A source of chunks that refuses when told to and counts its live chunks, so that a target can see
+ * that a pool returns all. One thread.
  */
 #ifndef PS_FUZZ_ACCOUNT_H
 #define PS_FUZZ_ACCOUNT_H
@@ -40,7 +40,7 @@ static inline void account_free(struct ps_source *source, void *chunk, size_t by
     FUZZ_CHECK(chunk != NULL && bytes <= account->held_bytes && account->chunk_count > 0);
     account->held_bytes -= bytes;
     account->chunk_count--;
-    free(chunk); /* errno stays: glibc's promise, and the sanitizers' */
+    free(chunk); /* preserves errno: glibc's promise, and the sanitizers' */
 }
 
 static inline void account_start(struct account *account) {

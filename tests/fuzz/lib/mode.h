@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * In which of their modes the pools work, by the input and not by PS_DEBUG: as in everyday builds,
- * as with PS_DEBUG=check, or as with PS_DEBUG=malloc. mode.c stands for pools/common/debug.c. No
+ * as with PS_DEBUG=check, or as with PS_DEBUG=malloc. mode.c replaces pools/common/debug.c. No
  * pool may live when it is chosen.
  */
 #ifndef PS_FUZZ_MODE_H

@@ -39,7 +39,7 @@ static inline void model_fill(const struct model_block *block) {
     }
 }
 
-/* The first `kept` bytes, or as many as there are, are as they were filled. */
+/* The first `kept` bytes, or as many as there are, still have their pattern. */
 static inline void model_check(const struct model_block *block, size_t kept) {
     for (size_t i = 0; i < block->bytes && i < kept; i = model_next(i, block->bytes)) {
         FUZZ_CHECK(block->address[i] == model_byte(block->seed, i));

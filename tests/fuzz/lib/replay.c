@@ -18,7 +18,7 @@ __attribute__((weak)) int LLVMFuzzerInitialize(int *count, char ***arguments) {
     return 0;
 }
 
-/* In memory of exactly its length, so that a sanitizer sees a read behind the end. */
+/* In memory of exactly its length, so that a sanitizer sees a read past the end. */
 static void replay_file(const char *path, size_t bytes) {
     FILE *file = fopen(path, "rb");
     uint8_t *input = malloc(bytes + (bytes == 0));

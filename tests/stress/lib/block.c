@@ -122,7 +122,7 @@ static int is_refused(const void *bytes) {
     return is_out;
 }
 
-/* Everything that must hold for a block just returned, before it is written. */
+/* Checks the invariants of a block just returned, before it is written. */
 static void check_fresh(const struct block *block) {
     const char *name = name_of(block->call);
     size_t promised = promised_alignment(block->call, block->size, block->alignment);

@@ -60,7 +60,7 @@ void block_give_back(struct block *block, struct random_state *random);
 /* Whether realloc may have it: what operator new made goes by operator delete only. */
 static inline int block_is_of_malloc(const struct block *block) { return block->call < BLOCK_NEW; }
 
-/* Checks, reallocates to `size` by realloc or reallocarray, checks what was kept, fills anew. */
+/* Checks, reallocates to `size` by realloc or reallocarray, checks the old contents, fills anew. */
 void block_resize(struct block *block, size_t size, struct random_state *random);
 
 /* Checks the contents only. */

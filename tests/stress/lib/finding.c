@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Reports the first finding; see finding.h. Later findings of other threads wait for the exit. */
+/* Reports the first finding; see finding.h. Later findings of other threads block until the exit.
+ * */
 #include "tests/stress/lib/finding.h"
 
 #include <stdarg.h>

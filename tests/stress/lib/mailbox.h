@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Shared boxes through which blocks pass from thread to thread, in batches that keep their order.
- * Each box has one mutex, held for the copying of records only. The forking thread takes them all
- * (in index order) so that a child finds every box whole.
+ * Shared boxes through which blocks pass from thread to thread, in batches that preserve their
+ * order. Each box has one mutex, taken only to copy records. The forking thread takes them all (in
+ * index order) so that a child finds every box consistent.
  */
 #ifndef PS_STRESS_MAILBOX_H
 #define PS_STRESS_MAILBOX_H
@@ -13,7 +13,7 @@
 
 #define MAILBOX_COUNT 16
 
-/* Once, before any thread: no box holds more than `bytes` of blocks. */
+/* Once, before any thread: no box has more than `bytes` of blocks. */
 void mailbox_start(size_t bytes);
 
 /* Moves as many of blocks[0..count) as fit; returns how many were taken, from the front. */

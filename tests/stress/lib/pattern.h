@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The contents of a block: every word up to PATTERN_FULL_BYTES, head, tail and a stride beyond, so
- * that large blocks stay cheap. Values depend on the seed of the block and on the position. Pure
+ * that large blocks are cheap. Values depend on the seed of the block and on the position. Pure
  * functions over the block's bytes; `bytes` must be 8-aligned.
  */
 #ifndef PS_STRESS_PATTERN_H

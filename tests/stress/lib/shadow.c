@@ -20,7 +20,7 @@ static uint64_t word_count;
 /*
  * The stack lies near the top of the address space: below 2^47 on x86-64, 2^48 on 64-bit ARM, and
  * wherever an emulator ends it. No fixed number would do: a map for all of 2^48 is refused by the
- * first, and an emulator that keeps a record per page runs out of memory.
+ * first, and an emulator that has a record per page runs out of memory.
  */
 static unsigned address_bits(void) {
     int on_the_stack = 0;

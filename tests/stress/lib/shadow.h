@@ -2,7 +2,7 @@
 /*
  * A map of all live bytes, one bit per 8 bytes of address space, for any number of threads at
  * once without locks: two blocks that share a byte are seen when the second one is marked. The map
- * is a 64th of the address space (2 TiB on x86-64), untouched; only what is used becomes resident.
+ * is a 64th of the address space (2 TiB on x86-64), untouched; only used parts become resident.
  */
 #ifndef PS_STRESS_SHADOW_H
 #define PS_STRESS_SHADOW_H

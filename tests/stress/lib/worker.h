@@ -27,7 +27,7 @@ struct worker {
 /* Walks until `operations` API calls are made, finding_place.operation counted on. */
 void worker_run(struct worker *worker, uint64_t operations);
 
-/* Ends a generation: keeps, posts or frees what is in the table. */
+/* Ends a generation: leaves, posts or frees the blocks in the table. */
 void worker_leave(struct worker *worker);
 
 /* Checks and frees everything in the table and the burst. */
