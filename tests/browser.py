@@ -81,7 +81,7 @@ class Browser:
         return found
 
     def call(self, method: str, session: str | None = None, **values: Any) -> dict[str, Any]:
-        """One command and its answer; events on the way are kept."""
+        """One command and its answer; events on the way are stored."""
         self.number += 1
         request = {"id": self.number, "method": method, "params": values}
         if session is not None:

@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parent.parent
 BUILD_DIR = Path(os.environ.get("POOLSHIM_BUILD_DIR", ROOT / "build" / "release")).resolve()
 
 # A shell without job control starts background jobs with this signal ignored; tests send it to
-# commands, which inherit what is set here.
+# commands, which inherit this setting.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -41,7 +41,7 @@ RunShim = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Programs that abort on purpose leave no core files behind."""
+    """Programs that abort on purpose leave no core files."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if "POOLSHIM_TEST_PROGRESS" in os.environ and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Progress())
@@ -122,8 +122,8 @@ def run_captured(
 def run_shim(shim: Path) -> RunShim:
     """run_shim(cmd, env=None, timeout=60, preload=True, **Popen options) -> CompletedProcess.
 
-    env is added to the inherited environment, of which POOLSHIM_* and LD_PRELOAD are dropped
-    first. An LD_PRELOAD in env comes after the shim.
+    env is added to the inherited environment, without the POOLSHIM_* and LD_PRELOAD of that. An
+    LD_PRELOAD in env comes after the shim.
     """
 
     def run(

@@ -30,7 +30,7 @@ def require_valgrind() -> None:
 
 
 def toolchain(build: Path) -> str:
-    """What counts hold for: processor, compiler with its major version, optimisation."""
+    """The toolchain of counts: processor, compiler with its major version, optimisation."""
     comment = run_captured(["readelf", "-p", ".comment", build / "libpoolshim.so"]).stdout
     compiler = re.search(r"(GCC|clang)[^\n]*?(\d+)\.\d+\.\d+", comment)
     cache = (build / "CMakeCache.txt").read_text()

@@ -46,7 +46,7 @@ def read_reports(folder: Path) -> dict[str, list[dict[str, Any]]]:
 
 
 def assert_served(reports: dict[str, list[dict[str, Any]]], programs: list[str]) -> None:
-    """Each of the programs left a report of a heap that really held its blocks."""
+    """Each of the programs left a report of a heap that really served its blocks."""
     for program in programs:
         names = [name for name in reports if name.startswith(program)]
         assert names, f"no statistics of {program}, only of {sorted(reports)}"

@@ -1,6 +1,6 @@
 // advise: fifo
 /* SPDX-License-Identifier: MIT */
-/* A queue of messages of many sizes, of which the oldest is freed when one is added. */
+/* A queue of messages of many sizes: frees the oldest when one is added. */
 #include "tests/advice/advice.h"
 
 #define LENGTH 3000

@@ -238,7 +238,8 @@ def test_signals_reach_the_command(launch: Launch) -> None:
 
 
 def test_stop_and_continue(launch: Launch) -> None:
-    """Job control works as without a launcher: the command stays stopped until it is continued."""
+    """Job control works as without a launcher: the command remains stopped until it is
+    continued."""
     script = """
         ( for i in $(seq 200); do
               state=$(cut -d' ' -f3 /proc/$$/stat)

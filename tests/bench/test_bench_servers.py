@@ -280,7 +280,7 @@ def test_another_allocator_in_the_program_is_no_measurement(
 @pytest.mark.slow
 @pytest.mark.preload
 def test_quick_from_end_to_end(build_dir: Path, tmp_path: Path) -> None:
-    """Programs of three kinds, of those that are installed, and the workloads."""
+    """Installed programs of three kinds, and the workloads."""
     wanted = ["pool", "python"] + (["redis-flushall"] if shutil.which("redis-benchmark") else [])
     command = [
         sys.executable, ROOT / "bench" / "servers.py", "--quick", "--build", build_dir,

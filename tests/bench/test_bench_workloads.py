@@ -163,7 +163,7 @@ def test_idle_threads_see_the_dirty_memory_of_a_thread(build_dir: Path) -> None:
 
 
 def test_turns_keep_what_they_say(build_dir: Path) -> None:
-    """The last peak and what was kept are needed, whatever the allocator."""
+    """The last peak and the retained blocks are needed, whatever the allocator."""
     [round_] = report_of(build_dir, "turns", "--threads 3 --mib 4")["rounds"]
     assert 4 < round_["needed_mib"] < 5 and round_["rss_mib"] > 1
 

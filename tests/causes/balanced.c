@@ -1,6 +1,6 @@
 // verdict: nothing
 /* SPDX-License-Identifier: MIT */
-/* A table of many sizes, in which rows are replaced: what is resident is in use. */
+/* A table of many sizes, in which rows are replaced: the resident memory is in use. */
 #include "tests/causes/cause.h"
 
 #define ROWS 50000

@@ -1,6 +1,6 @@
 // verdict: cache
 /* SPDX-License-Identifier: MIT */
-/* All is freed, and then the program waits: free pages stay until its next call. */
+/* All is freed, and then the program sleeps: free pages are resident until its next call. */
 #include "tests/causes/cause.h"
 
 #define BLOCKS 8000

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the programs of this folder share: each has one cause for which its memory stays, which
- * line 1 of its file names for test_explain.py. The first argument seeds sizes and order, the
- * second multiplies all pauses: on a loaded machine a reader gets its turn only then.
+ * Shared by the programs of this folder. The memory of each is resident for one cause, which line 1
+ * of its file names for test_explain.py. The first argument seeds sizes and order, the second
+ * multiplies all pauses: on a loaded machine a reader gets its turn only then.
  */
 #ifndef TESTS_CAUSES_CAUSE_H
 #define TESTS_CAUSES_CAUSE_H
@@ -18,7 +18,7 @@ static unsigned pace = 1;
 
 static inline void seed_from(int argc, char **argv) { pace = seed_and_factor(argc, argv); }
 
-/* A step of a program that has something to wait for between its steps. */
+/* A pause of a program that blocks between its steps. */
 static inline void pause_ms(unsigned ms) {
     ms *= pace;
     struct timespec left = {ms / 1000, (long)(ms % 1000) * 1000000};

@@ -1,7 +1,7 @@
 // verdict: huge
 // environment: POOLSHIM_THP=always
 /* SPDX-License-Identifier: MIT */
-/* Blocks of which little is touched, in memory that requests huge pages. */
+/* Little touched blocks, in memory that requests huge pages. */
 #include "tests/causes/cause.h"
 
 #define BLOCKS 64

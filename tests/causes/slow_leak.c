@@ -1,6 +1,6 @@
 // verdict: leak, forget_session
 /* SPDX-License-Identifier: MIT */
-/* A large table that stays as it is, and beside it a leak of a fifth of it. */
+/* A large table that does not change, and beside it a leak of a fifth of it. */
 #include "tests/causes/cause.h"
 
 #define ROWS 40000

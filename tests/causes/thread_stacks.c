@@ -1,6 +1,6 @@
 // verdict: stacks
 /* SPDX-License-Identifier: MIT */
-/* Threads that have been deep in their stacks, and wait. */
+/* Threads that have been deep in their stacks, and sleep. */
 #include "tests/causes/cause.h"
 
 #include <pthread.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Blocks that carry a pattern, for programs that run while memory is out: what is checked is
- * checked without allocating, and a claim that does not hold ends the program with status 1. Used
+ * Blocks with a pattern, for programs that run while memory is out: the checks allocate nothing,
+ * and a false claim ends the program with status 1. Used
  * by the loads beside this file. No locks; a set of blocks belongs to one thread.
  */
 #ifndef PS_TESTS_FAULTS_BLOCKS_H
@@ -52,7 +52,7 @@ static inline void block_fill(const struct block *block) {
     }
 }
 
-/* Whether the first `kept` bytes are as they were filled. */
+/* Whether the first `kept` bytes still have their pattern. */
 static inline bool block_is_intact(const struct block *block, size_t kept) {
     for (size_t i = 0; i < block->bytes && i < kept; i = block_next(i, block->bytes)) {
         if (block->address[i] != block_byte(block->seed, i)) {
@@ -77,7 +77,7 @@ static inline void blocks_check(const struct block *blocks, size_t count) {
     }
 }
 
-/* Checks and frees; errno stays. */
+/* Checks and frees; errno is preserved. */
 static inline void block_end(struct block *block) {
     if (block->address != NULL) {
         CLAIM(block_is_intact(block, block->bytes));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Makes system calls of a library fail while a program runs, again and again, a later call each
- * time, and says whether the program held its claims.
+ * time, and says whether the program's claims are true.
  *
  *     inject --preload LIB --call mmap --nth 1-500 --errno ENOMEM [options] -- PROGRAM
  * [ARGUMENT...]
@@ -164,7 +164,7 @@ static void parse(struct sweep *sweep, char **arguments) {
     sweep->command = arguments + 1;
 }
 
-/* The number behind a word that the program printed, 0 without it. */
+/* The number after a word that the program printed, 0 without it. */
 static uint64_t figure(const struct outcome *outcome, const char *word) {
     const char *place = strstr(outcome->output, word);
     return place == NULL ? 0 : strtoull(place + strlen(word), NULL, 10);

@@ -3,7 +3,8 @@
  * Every allocation function, all sizes, three threads, each block with a pattern; made to run while
  * system calls fail. Refused: errno must be ENOMEM, all live blocks intact, a part of them is freed
  * and the work goes on. When the faults are over everything works, and a load that is repeated
- * needs no more memory each time. Prints what was refused and what the process holds at its end.
+ * needs no more memory each time. Prints the refused calls and the memory of the process at its
+ * end.
  *
  *     load [steps of each thread]
  */
@@ -144,7 +145,7 @@ static void resize(struct load *load, struct block *block) {
 static void take_shared(struct block **slot, struct block *replacement) {
     struct block *taken = __atomic_exchange_n(slot, replacement, __ATOMIC_ACQ_REL);
     if (taken != NULL) {
-        struct block block = *taken; /* describes the block behind itself */
+        struct block block = *taken; /* describes the block after itself */
         CLAIM(block.address == (unsigned char *)taken + sizeof block);
         CLAIM(block_is_intact(&block, block.bytes));
         free(taken);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Programs that leave free memory behind which their next blocks cannot use, for a limit of
- * resident memory (tests/shim/test_limit.py).
+ * Programs that leave free memory which their next blocks cannot use, for a limit of resident
+ * memory (tests/shim/test_limit.py).
  *
  *     load_limit mapping|holes|fork GARBAGE_MIB LIVE_MIB   writes the highest RSS in MiB
  *     load_limit rounds LIVE_MIB ROUNDS                    writes the RSS of each round
  *
- * mapping: one freed block; holes: between blocks that stay, each too short for those that come;
+ * mapping: one freed block; holes: between live blocks, each too short for the next ones;
  * fork: as mapping, the rest in a child, which first enters the control group whose cgroup.procs
  * LOAD_LIMIT_GROUP names; rounds: blocks of another size in each, all freed after it, in four
  * threads that take turns.
@@ -62,7 +62,7 @@ static struct blocks make(size_t bytes, size_t total) {
     return made;
 }
 
-/* Frees all but one in `stays`; 0: all. */
+/* Frees all but every `stays`th; 0: all. */
 static void drop(const struct blocks *made, size_t stays) {
     for (size_t i = 0; i < made->count; i++) {
         CLAIM(made->all[i][made->bytes - 1] == (unsigned char)(i + 1));

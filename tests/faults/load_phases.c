@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A program whose live memory never exceeds 40 MiB, of another size of blocks in each phase; for a
- * memory cgroup, in which a heap that keeps what was freed, besides what is used, gets killed.
+ * memory cgroup, in which a heap that retains all freed memory gets killed.
  *
  *     load_phases BYTES...   block sizes, a phase each
  */

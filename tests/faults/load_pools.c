@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A small load for every family of the pools library while system calls fail: refused calls say
- * ENOMEM, what was handed out keeps its contents, what is ended goes back, and when the faults are
- * over everything works. Families take chunks from mappings, so that each chunk is a call.
+ * ENOMEM, live blocks are intact, ended pools return their memory, and when the faults are over
+ * everything works. Families take chunks from mappings, so that each chunk is a call.
  */
 #include "blocks.h"
 #include "marker.h"

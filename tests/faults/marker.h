@@ -18,7 +18,7 @@ enum marker {
     MARKER_END = 2,   /* no fault any more; answers how many there were */
 };
 
-/* Keeps errno's meaning to itself: -1 without an injector, else the answer. */
+/* Ignores errno: -1 without an injector, else the answer. */
 static inline long marker_say(enum marker marker) {
     return syscall(MARKER_CALL, MARKER_WHICH, (long)marker);
 }

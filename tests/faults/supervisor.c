@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * See supervisor.h. The filter passes by everything but the calls of the plan and the marker; each
- * of those waits here for its answer: "go on", or an error that the kernel then returns. Which
+ * call among them blocks until its answer: "go on", or an error that the kernel then returns. Which
  * library a call comes from follows from its instruction and /proc/PID/maps.
  */
 #include "supervisor.h"
@@ -137,7 +137,7 @@ static void become_program(const struct plan *plan, char **command, int socket, 
 
 /* ---- in the supervisor ---- */
 
-/* Looks the instruction up; what is not found (the process may be ending) is not wanted. */
+/* Looks the instruction up; one not found (the process may be ending) is not wanted. */
 static struct code find_code(const struct run *run, uint64_t instruction) {
     struct code found = {instruction, instruction + 1, false};
     char line[4096 + 128];
@@ -264,7 +264,7 @@ bool supervise(const struct plan *plan, char **command, struct outcome *outcome,
     if (run.listener >= 0) {
         (void)ioctl(run.listener, SET_FLAGS_CALL, SYNC_WAKE_UP);
         serve_until_end(&run);
-        close(run.listener); /* what still waits is refused, and the kill gets through */
+        close(run.listener); /* refuses pending calls, and the kill gets through */
     }
     if (run.pid > 0) {
         (void)waitpid(run.pid, &outcome->status, 0);

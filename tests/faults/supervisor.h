@@ -34,7 +34,7 @@ struct outcome {
     char output[OUTPUT_LIMIT]; /* stdout and stderr, ended by 0 */
 };
 
-/* False: this system cannot do it, `why` says what was refused. */
+/* False: this system cannot do it, `why` names the refused call. */
 bool supervise(const struct plan *plan, char **command, struct outcome *outcome, const char **why);
 
 #endif

@@ -4,7 +4,7 @@
     scripts/test tests/faults/test_faults.py -rP                          # samples, with the counts
     POOLSHIM_FAULTS=all scripts/test --no-setup tests/faults/test_faults.py -rP    # every call
 
-tests/faults/inject.c says how calls are made to fail, the loads beside it what is claimed.
+tests/faults/inject.c says how it makes calls fail, the loads beside it what they claim.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from conftest import RunShim
 IS_ALL = os.environ.get("POOLSHIM_FAULTS") == "all"
 ERRORS = ("ENOMEM", "EINVAL", "EAGAIN")
 
-# Many system calls for little memory: every large block a mapping, none kept, freed pages leave.
+# Many system calls for little memory: every large block a mapping, none cached, no delay of purges.
 EAGER = {
     "POOLSHIM_MMAP_MIN": "128KiB",
     "POOLSHIM_CACHE_MAX": "0",

@@ -19,7 +19,7 @@ BASES = ("debian:bookworm", "debian:bookworm-slim")
 
 
 def snippets(document: str, kind: str) -> dict[str, str]:
-    """Those of a document that stand below a comment <!-- kind: name -->."""
+    """The snippets of a document below a comment <!-- kind: name -->."""
     text = (ROOT / "docs" / document).read_text()
     found = re.findall(rf"<!-- {kind}: (\S+) -->\n```\w+\n(.*?)\n```", text, re.DOTALL)
     return dict(found)

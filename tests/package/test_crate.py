@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The Rust crate by itself: packed by cargo and built from what was packed, read by clippy, its
-pools under valgrind.
+"""The Rust crate by itself: packed by cargo and built from the package, read by clippy, its pools
+under valgrind.
 
     scripts/test --packages
 """

@@ -3,7 +3,7 @@
 
     scripts/test --packages        half an hour; without the option these tests are left out
 
-Packages are built once, from a clean checkout of the commit: what is not committed is not tested.
+Packages are built once, from a clean checkout of the commit: uncommitted files are not tested.
 """
 
 from __future__ import annotations
@@ -342,7 +342,7 @@ include(${PORT}/portfile.cmake)
 
 
 def test_vcpkg_port_does_what_it_says(tmp_path: Path) -> None:
-    """vcpkg is in no package registry: its functions are stood in for, the port is real."""
+    """vcpkg is in no package registry: its functions are replaced, the port is real."""
     script = tmp_path / "vcpkg.cmake"
     script.write_text(VCPKG)
     port = ROOT / "scripts" / "packages" / "vcpkg"

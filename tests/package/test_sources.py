@@ -19,7 +19,7 @@ CONSUMER = "/source/tests/repo/consumer"
 
 @pytest.fixture(scope="module")
 def root(base_system: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A system with compilers, the commit in /source, installed in PREFIX by what is in /build."""
+    """A system with compilers, the commit in /source, installed in PREFIX from /build."""
     root = copy(base_system, tmp_path_factory.mktemp("sources") / "root")
     clone(root / "source")
     in_chroot(root, f"""

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Takes chunks from a source and returns them; checks what is true of every source. */
+/* Takes chunks from a source and returns them; checks the rules of all sources. */
 #ifndef PS_TESTS_POOLS_SOURCE_CHUNKS_H
 #define PS_TESTS_POOLS_SOURCE_CHUNKS_H
 

@@ -4,7 +4,7 @@
     scripts/test tests/programs/test_guide_programs.py
 
 Resident memory after the load, as scripts/bench --servers measures it, in one run of half the work
-each; bounds are wider than what was measured. A program that is not installed is skipped.
+each; bounds are wider than the measurements. A program that is not installed is skipped.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.preload, pytest.mark.slow]
 
 SERVERS = {server.name: server for server in read_servers().servers}
 SCALE, REST_MS, TIMEOUT_S = 0.5, 2000.0, 120.0
-# What stays after the load, at most, as a share of what stays on glibc.
+# Resident memory after the load, at most, as a share of that on glibc.
 LESS = {"ruby": 0.75, "python": 0.75, "python-malloc": 0.7, "node": 0.75, "java": 0.75}
 BY_DAY = ("python",)  # with redis; the others take a minute
 # As large as on glibc, within this.
@@ -77,7 +77,7 @@ def test_redis_returns_what_it_flushed(runner: ServerRunner, shim: Path) -> None
 
 
 def test_requests_of_php_do_not_use_malloc(runner: ServerRunner, shim: Path) -> None:
-    """So the guide says that nothing is gained: what stays is what glibc keeps."""
+    """So the guide says that nothing is gained: as much memory is resident as with glibc."""
     without, within = measure(runner, "php", None), measure(runner, "php", shim)
     assert 0.85 * without.rest <= within.rest <= 1.15 * without.rest
 

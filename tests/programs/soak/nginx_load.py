@@ -4,7 +4,7 @@ reloads.
 
 Its configuration serves tests/programs/test_real_servers.py too.
 
-Its memory is that of the master and its workers. What it holds between requests is constant.
+Its memory is that of the master and its workers. Its memory between requests is constant.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class NginxLoad:
         self.requests += 1
 
     def fill(self) -> None:
-        """Nothing is held between requests."""
+        """Does nothing: no data lives between requests."""
 
     def step(self, phase: str) -> None:
         with contextlib.closing(self.open()) as client:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 """What scripts/dev/soak asks of redis: phases of changing shape over a bounded set of keys.
 
-Every value is a function of its key and of the turn in which it was written, and what comes back is
-compared. A phase leaves as much data behind as it found, in the mean over a round of all phases.
+Every value is a function of its key and of the turn in which it was written, and the load
+compares each answer. A phase leaves as much data as it found, in the mean over a round of all
+phases.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class Connection:
         raise RuntimeError(f"redis says {line!r}")
 
     def ask(self, *requests: tuple[bytes, ...]) -> list[Answer]:
-        """In pieces whose answers the server can hold back while it reads requests."""
+        """In pieces whose answers the server can buffer while it reads requests."""
         answers: list[Answer] = []
         for begin in range(0, len(requests), 20):
             piece = list(requests[begin : begin + 20])
