@@ -92,7 +92,7 @@ def read_option_lines(lines: list[str]) -> list[Option]:
 
 
 def of_help(name: str, summary: str, text: str) -> Command:
-    """From a help text of our own: usage, paragraphs, options, exit status."""
+    """Reads a help text of our own: usage, paragraphs, options, exit status."""
     usage, *paragraphs = text.strip().split("\n\n")
     command = Command(name, summary, usage.partition(": ")[2], [])
     for paragraph in paragraphs:
@@ -107,7 +107,7 @@ def of_help(name: str, summary: str, text: str) -> Command:
 
 
 def of_click(name: str, summary: str, parser: Any) -> Command:
-    """From click's own description of a command: the same with every version of click."""
+    """Reads click's description of a command: the same with every version of click."""
     import click
 
     command = Command(name, summary, f"poolshim {name} [OPTIONS] -- COMMAND...", [])

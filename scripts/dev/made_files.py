@@ -15,7 +15,7 @@ Files = Mapping[Path, str | None]  # the content of each, None of one that is to
 
 
 def outdated(files: Files) -> list[Path]:
-    """Those that are not as they would be written."""
+    """The files whose text differs from the one to write."""
     return [path for path, text in files.items()
             if (path.read_text() if path.exists() else None) != text]  # fmt: skip
 

@@ -84,7 +84,7 @@ class Pages:
     # ---- navigation ----
 
     def read_nav(self) -> Nav:
-        """As mkdocs has it. A folder's README brings the pages that its own tables list."""
+        """Reads the navigation for mkdocs. A folder's README adds the pages in its tables."""
         nav: Nav = [{"Overview": [HOME, MAP]}]
         self.listed = [HOME, MAP]
         for tab, section, link in read_map((self.root / MAP).read_text()):
@@ -193,7 +193,7 @@ class Pages:
 
     @staticmethod
     def place_of(name: str) -> str:
-        """Of a copied file: what a browser would not show is text."""
+        """The place of a copied file; one that browsers do not show becomes text."""
         return name if PurePosixPath(name).suffix in PICTURES else f"files/{name}.txt"
 
 
@@ -218,7 +218,7 @@ def escaped(text: str) -> str:
 
 
 def paragraphs(lines: list[str]) -> Iterator[str]:
-    """Of a comment; lines that are set in are an example or a list."""
+    """The paragraphs of a comment; indented lines are an example or a list."""
     for part in re.split(r"\n\s*\n", "\n".join(lines)):
         rows = part.splitlines()
         while rows:

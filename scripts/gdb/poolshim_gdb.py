@@ -36,7 +36,7 @@ HEAP_STATES = (
 
 
 def value(text: str) -> gdb.Value:
-    """Of an expression; a file's own variables as 'file.c'::name."""
+    """The value of an expression; a file's own variables as 'file.c'::name."""
     try:
         return gdb.parse_and_eval(text)
     except gdb.error as error:
@@ -114,7 +114,7 @@ class Heap:
         )
 
     def slot_address(self, address: int) -> int:
-        """As ps_page_map_slot."""
+        """The address of a slot, as ps_page_map_slot finds it."""
         distance = (address - self.end) & MASK
         index = ((distance - (1 << 64) if distance >> 63 else distance) >> GRANULE_SHIFT) & MASK
         if index >= self.reach:
@@ -130,7 +130,7 @@ class Heap:
             yield int(arena["base"]), int(arena["granules"]), int(arena["rest_granules"])
 
     def runs(self) -> Iterator[Slot]:
-        """Of all arenas; inside of runs nothing is listed."""
+        """The runs of all arenas, without their inner slots."""
         for base, granules, _ in self.arenas():
             address, end = base, base + (granules << GRANULE_SHIFT)
             while address < end:
@@ -164,7 +164,7 @@ class Heap:
             at = self.of_thread.get(data, "next_heap")
 
     def live_blocks(self, slot: Slot) -> int:
-        """As the census counts them: other threads' prepared blocks included."""
+        """Live blocks of a span, counted as in the census: with other threads' prepared blocks."""
         out = slot.span("used") + slot.span("free_countdown") + slot.span("popped")
         remote = slot.span("x_remote")
         back = slot.span("countdown_start") + remote_blocks(remote)
@@ -193,7 +193,7 @@ def thread_at(pointer: int) -> str:
 
 
 def owner_of(heap: Heap, key: int) -> str:
-    """In words, of a span's key."""
+    """The owner of a span in words, by its key."""
     at = key & ~KEY_MASK
     if at < KEY_HEAP_LEAST:
         return "an orphan: its thread has ended, or its heap has enough" if (
@@ -236,7 +236,7 @@ def in_streak(heap: Heap, slot: Slot, block: int) -> bool:
 
 
 def state_of(heap: Heap, slot: Slot, index: int) -> str:
-    """Of a block in a span."""
+    """The state of a block in a span."""
     block = slot.base + index * slot.span("block_bytes")
     if index < slot.span("first") or index >= slot.span("limit"):
         return "no block"

@@ -42,7 +42,7 @@ class AmalgamationError(Exception):
 
 
 def version_of(root: Path) -> str:
-    """Of a tree of sources."""
+    """The version of a tree of sources."""
     text = (root / "CMakeLists.txt").read_text()
     found = re.search(r"^project\(\w+ VERSION ([0-9.]+)", text, re.MULTILINE)
     if found is None:

@@ -18,7 +18,7 @@ INSTALLER = ROOT / "scripts" / "packages" / "install.sh"
 
 
 def sha256(path: Path) -> str:
-    """In hexadecimal."""
+    """The checksum of a file, in hexadecimal."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 

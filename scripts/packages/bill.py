@@ -76,7 +76,7 @@ def write_bill(
 
 
 def write_checksums(files: Sequence[Path], output: Path) -> Path:
-    """In the form that `sha256sum -c` reads."""
+    """Writes the checksums for `sha256sum -c`."""
     path = output / "SHA256SUMS"
     path.write_text("".join(f"{sha256(one)}  {one.name}\n" for one in sorted(files)))
     return path

@@ -102,7 +102,7 @@ def packages(what: Release, glibc: str) -> list[Package]:
 
 
 def compress(path: Path) -> None:
-    """As policy wants manual pages and changelogs, without a name and a time in it."""
+    """Compresses a manual page or changelog by the policy, without name and time in the file."""
     output = path.with_name(f"{path.name}.gz")
     output.write_bytes(gzip.compress(path.read_bytes(), 9, mtime=0))
     path.unlink()
@@ -205,7 +205,7 @@ def control_files(package: Package, tree: Path, what: Release, target: Machine) 
 
 
 def set_modes(tree: Path) -> None:
-    """Those of the policy, whatever this user's umask is."""
+    """Sets the modes that the policy requires, whatever this user's umask is."""
     for path in [tree, *tree.rglob("*")]:
         if not path.is_symlink():
             is_library = ".so." in path.name

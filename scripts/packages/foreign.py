@@ -34,7 +34,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 def child(go: int, ready: int, emulator: str, root: str, command: list[str]) -> int:
-    """In the namespaces: the parent maps the users, then the first process of the system starts."""
+    """Enters the namespaces: the parent maps the users, then the system's first process starts."""
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if libc.unshare(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID) != 0:
         print(f"unshare: {os.strerror(ctypes.get_errno())}", file=sys.stderr)

@@ -40,7 +40,7 @@ class Machine:
 
     @property
     def tool_prefix(self) -> str:
-        """In front of objcopy, strip and readelf."""
+        """The prefix of objcopy, strip and readelf."""
         return f"{self.triplet}-" if self.toolchain else ""
 
 

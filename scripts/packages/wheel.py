@@ -71,7 +71,7 @@ def write(path: Path, files: dict[str, tuple[bytes, bool]], epoch: int) -> None:
 def make_wheel(
     what: Release, target: Machine, prefix: Path, source: Path, glibc: str, output: Path
 ) -> Path:
-    """From a tree with lib, libexec and lib/poolshim/python."""
+    """Makes the wheel of a tree with lib, libexec and lib/poolshim/python."""
     project = project_table(source)
     tag = f"py3-none-manylinux_{glibc.replace('.', '_')}_{target.name}"
     info = f"poolshim-{what.version}.dist-info"

@@ -119,7 +119,7 @@ def no_such(word: str) -> BadRequest:
 
 
 def dispatch(words: list[str]) -> int:
-    """By the first word."""
+    """Runs the subcommand that the first word names."""
     if not words:
         print(usage(), end="", file=sys.stderr)
         return BadRequest.status

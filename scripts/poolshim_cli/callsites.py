@@ -42,13 +42,13 @@ class Frame:
 
     @property
     def origin(self) -> str:
-        """Of two functions of one name: the file that each is from."""
+        """The file of a function, which tells two functions of one name apart."""
         return self.source or self.file
 
 
 @dataclass(frozen=True)
 class Site:
-    """Of one stack."""
+    """The call site of one stack."""
 
     function: Frame
     place: Frame | None  # in an unnamed function that it calls
@@ -90,7 +90,7 @@ def named_of(frames: Sequence[Frame], at: int) -> int:
 
 
 def is_layer_of(frames: Sequence[Frame], folds: Folds) -> list[bool]:
-    """Of each frame, whether it allocates for the one that has called it."""
+    """Whether each frame allocates on behalf of its caller."""
     interpreter = interpreter_of(frames)
     return [
         interpreter is not None and interpreter.fullmatch(one.file) is not None
@@ -120,7 +120,7 @@ def site_of(frames: Sequence[Frame], folds: Folds) -> Site:
 
 
 def short(name: str) -> str:
-    """Without return type, arguments and template parameters."""
+    """A name without return type, arguments and template parameters."""
     return paths_of(name)[0] or name
 
 

@@ -45,7 +45,7 @@ class Measuring(click.Command):
     allow_interspersed_args = False
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """As click has it, then the check."""
+        """Parses as click does, then checks the order of the words."""
         given = list(args)
         try:
             left = super().parse_args(ctx, args)

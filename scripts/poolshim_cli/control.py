@@ -64,7 +64,7 @@ class Page:
 
 @dataclass(frozen=True)
 class Answer:
-    """Of a request that was served, or, `is_asleep`, need not be."""
+    """The answer to a request that was served, or, `is_asleep`, need not be."""
 
     result_bytes: int
     is_asleep: bool
@@ -272,7 +272,7 @@ class Process:
         return Answer(page.result_bytes, page.done != number)
 
     def withdraw(self, page: Page, seconds: float) -> None:
-        """Of a request that was not served."""
+        """Withdraws a request that was not served."""
         self.writer.write(self.address + REQUEST_AT, struct.pack("<I", page.done))
         if page.background == ASLEEP:
             return

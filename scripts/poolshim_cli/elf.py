@@ -58,7 +58,7 @@ class Elf:
 
     @property
     def machine_name(self) -> str:
-        """As people say it."""
+        """The usual name of the processor."""
         return MACHINES.get(self.machine, f"machine {self.machine}")
 
     def unpack(self, layout: str, offset: int) -> tuple[int, ...]:
@@ -66,7 +66,7 @@ class Elf:
         return struct.unpack("<" + layout, self.part(offset, struct.calcsize("<" + layout)))
 
     def part(self, offset: int, nbytes: int) -> bytes:
-        """So many bytes, no fewer."""
+        """Exactly so many bytes at an offset."""
         try:
             found = self.data[offset : offset + nbytes] if offset >= 0 else b""
         except ValueError as error:
@@ -111,7 +111,7 @@ class Elf:
 
     @cached_property
     def build_id(self) -> str:
-        """As hexadecimal digits; "" where it has none."""
+        """The build ID as hexadecimal digits; "" without one."""
         for segment in self.segments:
             at, end = segment.offset, segment.offset + segment.file_bytes
             for _ in range(NOTES_MAX):
@@ -183,7 +183,7 @@ class Elf:
         return found
 
     def address_of(self, name: str) -> int | None:
-        """Of a symbol that the file exports, before it is mapped."""
+        """The address of an exported symbol in a file that is not mapped."""
         if SYMTAB not in self.dynamic or STRTAB not in self.dynamic:
             return None
         table = self.offset_of(self.dynamic[SYMTAB][0])
@@ -204,7 +204,7 @@ class Elf:
         return self.symbols_of(table, self.symbol_count(), strings)
 
     def symbol_count(self) -> int:
-        """Of the dynamic symbols: their section says it, else the hash tables."""
+        """The number of dynamic symbols, by their section or else the hash tables."""
         for section in self.sections:
             if section[1] == SHT_DYNSYM:
                 return section[5] // 24
@@ -267,15 +267,15 @@ class Elf:
         return self.symbols.get(name, False)
 
     def wants(self, name: str) -> bool:
-        """From another file."""
+        """Does the file import the symbol?"""
         return self.symbols.get(name, True) is False
 
     def has_section(self, name: str) -> bool:
-        """By name; False in a file without section headers."""
+        """Has it a section of the name? False in a file without section headers."""
         return any(self.name_of(section) == name for section in self.sections)
 
     def name_of(self, section: tuple[int, ...]) -> str:
-        """Of a section; "" where the names are missing."""
+        """The name of a section; "" where the names are missing."""
         (index,) = self.unpack("H", 0x3E)
         if index >= len(self.sections):
             return ""

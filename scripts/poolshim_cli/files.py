@@ -42,7 +42,7 @@ def descriptor_of(path: Path) -> int | None:
 
 
 def status_of(path: Path, follow_symlinks: bool = True) -> os.stat_result | None:
-    """Of what the path leads to; None if nothing is there. OSError where a link is refused."""
+    """The status of the file at a path; None without one. OSError where a link is refused."""
     try:
         return os.stat(path, follow_symlinks=follow_symlinks)
     except FileNotFoundError:

@@ -72,9 +72,9 @@ def tuning_variables() -> dict[str, str]:
 
 
 def inherited_by(libraries: list[str], set_here: Collection[str]) -> dict[str, str]:
-    """Of these settings, what reaches a process that runs on one of the libraries.
+    """The settings that affect a process that runs on one of the libraries.
 
-    Of a library with another name nothing is known: everything may reach it.
+    A library with an unknown name may read any of them.
     """
     names = [Path(library).name for library in libraries]
     is_known = all(any(owner in name for _, owner in OWNERS) for name in names)

@@ -71,8 +71,8 @@ class Profile:
     pid: int | None = None  # None: not known
 
     def is_same_process(self, other: Profile) -> bool:
-        """As far as the files say: a forked child has its parent's addresses and another id, a
-        later run, or a program that the process became, has the same id and other addresses."""
+        """Judged by the files: a forked child has its parent's addresses and another id. A later
+        run with the same id, or the program after an exec, has other addresses."""
         if None not in (self.pid, other.pid) and self.pid != other.pid:
             return False
         starts = {(one.path, one.offset): one.start for one in reversed(other.mappings)}
@@ -135,7 +135,7 @@ def numbers_of(value: int | bytes) -> list[int]:
 
 
 def content(value: int | bytes) -> bytes:
-    """Of a message."""
+    """The bytes of a message."""
     if isinstance(value, int):
         raise Damaged("a number in place of a message")
     return value
@@ -176,7 +176,7 @@ class Reader:
         return numbers_of(self.top.get(key, [0])[-1])[0]
 
     def mappings(self) -> dict[int, Mapping]:
-        """By id."""
+        """The mappings by id."""
         found = {}
         for value in self.top.get(3, []):
             fields = message(value)
@@ -192,7 +192,7 @@ class Reader:
         return {number(fields, 1): self.text(number(fields, 2)) for fields in messages}
 
     def locations(self, mappings: dict[int, Mapping]) -> dict[int, Location]:
-        """By id."""
+        """The locations by id."""
         functions = self.functions()
         found = {}
         for value in self.top.get(4, []):

@@ -11,7 +11,7 @@ SHIFTS = {"": 0, "K": 10, "M": 20, "G": 30}
 
 
 def size_of(text: str) -> int:
-    """Of an option, as shim/config_number.c reads it; ValueError names the fault."""
+    """The size in an option, as shim/config_number.c reads it; ValueError names the fault."""
     found = SIZE.fullmatch(text)
     if not found or (not found[3] and (found[2] or found[4])):
         raise ValueError("is not a size such as 65536, 64K or 64KiB")
@@ -22,5 +22,5 @@ def size_of(text: str) -> int:
 
 
 def mib(nbytes: int) -> str:
-    """In MiB, without the unit: "40.2"; "0.004" of what would else be nothing."""
+    """A size in MiB, without the unit: "40.2"; three decimals for sizes below 0.1 MiB."""
     return f"{nbytes / MIB:.1f}" if nbytes >= MIB / 10 or nbytes == 0 else f"{nbytes / MIB:.3f}"

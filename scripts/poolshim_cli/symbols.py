@@ -86,7 +86,7 @@ class Symbols:
 
 
 def offset_of(location: Location, mapping: Mapping) -> int:
-    """Of a site in its file."""
+    """The offset of a site in its file."""
     return location.address - mapping.start + mapping.offset
 
 

@@ -80,7 +80,7 @@ class Again:
         return (after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime) * 1e9
 
     def processor_ns(self) -> float | None:
-        """Of a short command the median of several runs."""
+        """The processor time of a run; of a short command, the median of several runs."""
         found: list[float] = []
         until_s = time.monotonic() + 2 * self.took_s + MORE_S
         while len(found) < RUNS_MOST and sum(found) < RUNS_NS:

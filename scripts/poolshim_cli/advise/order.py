@@ -21,7 +21,7 @@ Group = list[int]  # blocks, in the order of allocation
 
 @dataclass
 class Facts:
-    """Of one call site; shares are of its blocks."""
+    """The facts of one call site; shares are of its blocks."""
 
     blocks: list[int]
     count: int = 0
@@ -41,7 +41,7 @@ class Facts:
     batches: list[Group] = field(default_factory=list)  # successive blocks freed by one other
 
     def share(self, part: int) -> float:
-        """Of the freed blocks."""
+        """A part as a share of the freed blocks."""
         return part / self.freed if self.freed else 0.0
 
     @property
@@ -59,7 +59,7 @@ class Facts:
 
 
 def mean_length(groups: list[Group]) -> float:
-    """Of groups, in blocks."""
+    """The mean number of blocks of a group."""
     return sum(map(len, groups)) / len(groups) if groups else 0.0
 
 

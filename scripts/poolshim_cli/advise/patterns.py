@@ -132,7 +132,7 @@ def pattern_of(facts: Facts) -> tuple[Pattern | None, str]:
 
 
 def split(trace: Trace, blocks: list[int], depth: int) -> dict[tuple[int, ...], list[int]]:
-    """By so many innermost calls; blocks without a stack are left out."""
+    """Splits blocks by so many innermost calls; leaves out blocks without a stack."""
     found: dict[tuple[int, ...], list[int]] = {}
     for block in blocks:
         stack = trace.stacks.get(trace.stack[block], ())

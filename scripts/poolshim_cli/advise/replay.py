@@ -105,7 +105,7 @@ class Run:
 
     @property
     def calls_ns(self) -> list[float]:
-        """Without it: that of a free is about half of what malloc needs for it, and a pool's stream
+        """The calls without that work, which is about half of malloc's for a free; a pool's stream
         has no frees."""
         return [max(one - self.loop_ns, 1.0) for one in self.whole_ns]
 
@@ -137,7 +137,7 @@ def rounds_of(pair: Pair) -> int:
 
 
 def cost_of(trace: Trace, site: Site) -> Cost:
-    """By one process: a tenth or less of the time that measure() takes."""
+    """Measures with one process, in a tenth or less of the time that measure() takes."""
     pair = streams_of(trace, site)
     with tempfile.TemporaryDirectory(prefix="poolshim-") as folder:
         path = Path(folder) / MALLOC
@@ -147,7 +147,7 @@ def cost_of(trace: Trace, site: Site) -> Cost:
 
 
 def peaks_interval(pool: list[float], malloc: list[float]) -> tuple[float, float]:
-    """Of their ratio; a peak below a KiB counts as one."""
+    """The interval of the ratio of peaks; a peak below a KiB counts as one."""
     clusters = [[[max(one, 1.0)] for one in peaks] for peaks in (pool, malloc)]
     found = ratio_interval(clusters[0], clusters[1])
     assert found is not None
@@ -175,7 +175,7 @@ def measure(trace: Trace, site: Site) -> Gain:
 
 
 def gain_of(malloc: list[Run], pool: list[Run], blocks: int) -> Gain:
-    """Of the runs of both sides."""
+    """The gain, from the runs of both sides."""
 
     def compared(part: Callable[[Run], list[float]]) -> tuple[float, float, float, float]:
         """Nanoseconds of a block by malloc and by the pool, the interval of their ratio."""

@@ -62,14 +62,14 @@ class Advice:
 
     @property
     def saved_ns(self) -> float:
-        """Of the whole run; 0 where it was not measured."""
+        """Nanoseconds saved in the whole run; 0 where it was not measured."""
         if self.gain is None:
             return 0.0
         return self.gain.saved_ns * self.allocations * self.part
 
     @property
     def span_ns(self) -> tuple[float, float]:
-        """Of the whole run, the least and the most that is plausible."""
+        """The least and the most nanoseconds that are plausible for the whole run."""
         if self.gain is None:
             return 0.0, 0.0
         low, high = (one * self.allocations for one in self.gain.span_ns)
@@ -134,7 +134,7 @@ def names_for(trace: Trace, sites: list[Site]) -> Symbols:
 
 
 def freeing_stacks(trace: Trace, site: Site) -> list[tuple[int, ...]]:
-    """By how many blocks they free."""
+    """The stacks that free the site's blocks, by the number of blocks."""
     counts = Counter(
         trace.stacks.get(trace.free_stack[one], ())[:1]
         for one in site.facts.blocks if trace.died[one] != LIVE
@@ -161,7 +161,7 @@ def shortened(name: str) -> str:
 
 
 def milliseconds(ns: float) -> str:
-    """Of a duration."""
+    """A duration in milliseconds."""
     return f"{ns / 1e6:.3g} ms"
 
 
@@ -177,7 +177,7 @@ def groups_text(site: Site) -> str:
 
 
 def of_program(ns: float, advice: Advice) -> str:
-    """As a part of the run."""
+    """A duration as a part of the run."""
     if not advice.program_ns:
         return ""
     return f" of {milliseconds(advice.program_ns)}, {ns / advice.program_ns:.1%}"

@@ -82,7 +82,7 @@ class Maker:
         self.threads = {name: at % THREADS_MOST for at, name in enumerate(threads)}
 
     def chosen_groups(self) -> list[Group]:
-        """Those that a stream has room for."""
+        """The groups for which a stream has room."""
         chosen, total = [], 0
         for group in sorted(self.site.groups):
             total += len(group)
@@ -92,7 +92,7 @@ class Maker:
         return chosen
 
     def chosen_blocks(self) -> list[int]:
-        """Those that the pool can serve."""
+        """The blocks that the pool can serve."""
         facts = self.site.facts
         if self.site.pattern is not POOL:
             return facts.blocks
@@ -174,7 +174,7 @@ class Maker:
         return stream
 
     def file(self, stream: Stream) -> bytes:
-        """With its header."""
+        """The contents of a stream's file, with its header."""
         size = self.site.facts.common_size[0]
         groups = len(self.groups) or len(self.blocks)
         head = HEADER.pack(MAGIC, stream.count, stream.timed, len(self.blocks), groups,

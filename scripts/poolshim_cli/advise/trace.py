@@ -84,8 +84,8 @@ def read_mappings(text: str) -> list[Mapping]:
 
 
 def read_stacks(data: bytes, names: set[int]) -> dict[int, Stack]:
-    """Those that events name, by the place of their words; 0 is none. Between them may be words
-    that a thread had claimed, and not written yet, when the process ended."""
+    """The stacks that events name, by the place of their words; 0 is none. Between them may be
+    words that a thread had claimed, and not written yet, when the process ended."""
     words = array("Q", data[: len(data) // 8 * 8])
     found: dict[int, Stack] = {0: ()}
     for at in names:

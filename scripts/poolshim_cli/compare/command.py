@@ -159,7 +159,7 @@ def make_plan(words: tuple[str, ...], given: dict[str, Any]) -> tuple[planning.P
 
 
 def curve_ms(interval_s: float | None) -> int:
-    """As the launcher takes it; 0: no curve."""
+    """The interval as an argument of the launcher; 0: no curve."""
     return 0 if interval_s is None else max(1, min(round(interval_s * 1000), CURVE_MS_MAX))
 
 

@@ -83,7 +83,7 @@ def estimate(values: Sequence[float]) -> tuple[float, float]:
 
 
 def logarithms(measured: Sequence[float], base: Sequence[float]) -> list[float]:
-    """Of the ratio in each round."""
+    """The logarithm of the ratio in each round."""
     if len(measured) != len(base) or not measured:
         raise ValueError("a ratio needs the same rounds of both columns")
     return [math.log(a / b) for a, b in zip(measured, base)]

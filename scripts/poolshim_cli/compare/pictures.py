@@ -53,7 +53,7 @@ class Axis:
 
 
 def tick_text(metric: str, value: float) -> str:
-    """Without zeros that say nothing."""
+    """The label of a value, without trailing zeros."""
     if metric == "ratio" or value == 0:
         return f"{value:g}"
     number, _, unit = value_text(metric, value).partition(" ")
@@ -143,7 +143,7 @@ def column_of(results: Results, row: Row) -> Measured:
 
 
 def measured_rows(summary: Summary) -> list[Row]:
-    """Those that have figures."""
+    """The rows that have figures."""
     return [row for row in shown_rows(summary) if row.time is not None]
 
 
@@ -220,7 +220,7 @@ def forest(results: Results, summary: Summary, metric: str) -> Picture:
 
 
 def bound(end: float | None, figure: Figure) -> float:
-    """Without an interval, the ratio itself."""
+    """An end of the interval; without an interval, the ratio itself."""
     return figure.ratio if end is None else end
 
 

@@ -103,7 +103,7 @@ def is_listening(port: str) -> bool:
 
 
 def is_ready(work: ServerWork, serving: Serving) -> bool:
-    """By the user's command, or by its port."""
+    """Is the server ready, by the user's command or by its port?"""
     if work.ready is None:
         return is_listening(serving.words["port"])
     words = fill(work.ready, serving.words)

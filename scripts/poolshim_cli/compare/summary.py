@@ -60,7 +60,7 @@ class Row:
     rss: Figure | None = None
 
     def figure(self, metric: str) -> Figure | None:
-        """By the metric's name."""
+        """The figure of a metric."""
         found: Figure | None = getattr(self, metric)
         return found
 
@@ -80,7 +80,7 @@ class Summary:
     speed: str = "time"  # the metric that decides about speed: time or cpu
 
     def row(self, name: str) -> Row:
-        """By the column's name."""
+        """The row of a column."""
         return next(row for row in self.rows if row.name == name)
 
 
@@ -113,7 +113,7 @@ def reader(metric: str, clock: str) -> Callable[[Run], float]:
 
 
 def values_of(column: Measured, metric: str, clock: str) -> list[float]:
-    """In the order of the rounds."""
+    """The values of a column, in the order of the rounds."""
     read = reader(metric, clock)
     return [read(run) for run in column.runs]
 
@@ -277,7 +277,7 @@ def disagreements(results: Results) -> list[str]:
 
 
 def percent(value: float) -> str:
-    """Of a difference: "4 %", and one digit more below 10 %."""
+    """A difference in percent: "4 %", with one more digit below 10 %."""
     text = f"{100 * value:.1f}".removesuffix(".0") if abs(value) < 0.1 else f"{100 * value:.0f}"
     return f"{text} %"
 

@@ -98,7 +98,7 @@ def value_cell(row: Row, metric: str) -> str:
 
 
 def shown_rows(summary: Summary) -> Iterator[Row]:
-    """In the order of the table; the base's second column is the noise, and no row."""
+    """The rows in the order of the table, without the base's second column, which is the noise."""
     return (row for row in summary.rows if not row.is_again)
 
 
@@ -162,7 +162,7 @@ def title(results: Results) -> str:
 
 
 def shell_line(words: list[str]) -> str:
-    """As one would type it."""
+    """The words as a line for a shell."""
     return shlex.join(str(word) for word in words)
 
 

@@ -120,7 +120,7 @@ def look_into(
 
 
 def shown_settings(diagnosis: Diagnosis, is_all: bool) -> list[Setting]:
-    """Those that are not at their defaults, or all."""
+    """All settings, or those that are not at their defaults."""
     return [one for one in diagnosis.settings if is_all or one.origin != "default"]
 
 

@@ -128,7 +128,7 @@ def note_mapped(diagnosis: Diagnosis, program: Program, is_used: bool | None) ->
 
 
 def report_children(diagnosis: Diagnosis, children: list[Program]) -> None:
-    """Those without the library, by the reason."""
+    """Reports the child processes without the library, with the reason."""
     scrubbed = [child.path for child in children if not child.has_preload]
     refused = [c.path for c in children if c.has_preload and c.mapped == "unmapped"]
     for code, paths, reason in (

@@ -47,7 +47,7 @@ def check_settings(diagnosis: Diagnosis, run: Path, env: Mapping[str, str]) -> N
 
 
 def check_probes(diagnosis: Diagnosis, probes: set[str]) -> None:
-    """Those for memory profilers, and the settings under which they never fire."""
+    """Checks the probes for memory profilers, and the settings under which they never fire."""
     ours = sorted(name for name in probes if name.startswith("otel_memory:"))
     if not ours:
         diagnosis.add("no-probes", NOTE, "the library has no probes for memory profilers")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""From the words of a command to the program that runs in the end: PATH, first lines of scripts."""
+"""Finds the program that a command finally runs: searches PATH, reads first lines of scripts."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def note_env(diagnosis: Diagnosis, words: list[str]) -> None:
 
 
 def next_words(diagnosis: Diagnosis, path: Path, words: list[str]) -> list[str]:
-    """Of the program that an ELF file becomes, as env does; empty if it is the program itself."""
+    """The words of the program that an ELF file executes, as env does; empty without one."""
     if path.name == "env":
         note_env(diagnosis, words)
         return words[behind_env(words) :]

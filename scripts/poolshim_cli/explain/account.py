@@ -231,7 +231,7 @@ class Book:
         return bool(before) and before[0].is_file and "w" in before[0].permissions
 
     def add_heap(self, account: Account, parts: Counter[str]) -> None:
-        """As the heap has found it; it was read a moment after the mappings."""
+        """Adds the figures of the heap, which was read a moment after the mappings."""
         view = self.view
         parts["rounding"] += view.rounding
         parts["live"] += view.live - view.rounding

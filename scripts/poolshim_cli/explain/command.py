@@ -246,7 +246,7 @@ def reason_of(watch: Watch) -> str:
 
 
 def tell_nothing(request: Request, watch: Watch, status: int) -> int:
-    """Of a process whose memory was never read; one that could not be started has been told of."""
+    """Reports that the memory was never read; a failed start has been reported already."""
     if watch.is_command and not watch.kernel_peak:
         return status
     reason = reason_of(watch)

@@ -18,7 +18,7 @@ from ..profile.live import BEAT_SECONDS, Target
 
 
 class Demand:
-    """Of one process."""
+    """Requests samples of one process, and reads them."""
 
     def __init__(self, memory: Memory, interval: int) -> None:
         self.interval = interval

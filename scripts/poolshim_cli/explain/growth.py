@@ -44,7 +44,7 @@ class Growth:
         return sum(b > a for a, b in zip(self.floors, self.floors[1:], strict=False))
 
     def is_lasting(self, rss: int) -> bool:
-        """In each piece, not least in the last third, and enough to be worth a word."""
+        """Whether it grew in each piece, still in the last third, and enough to report."""
         if not self.floors or self.rises < len(self.floors) - 1:
             return False
         steps = len(self.floors) - 1
@@ -54,12 +54,12 @@ class Growth:
 
 
 def live_of(account: Account) -> float:
-    """Of malloc's blocks, with their rounding."""
+    """Bytes of malloc's live blocks, with their rounding."""
     return account.parts["live"] + account.parts["rounding"]
 
 
 def part_of(name: str) -> Callable[[Account], float]:
-    """Of one part."""
+    """A function that returns one part of an account."""
     return lambda account: account.parts[name]
 
 

@@ -48,7 +48,7 @@ class Site:
     samples: int = 0  # live
 
     def add(self, other: Site) -> None:
-        """Of the same site."""
+        """Adds the figures of another process's same site."""
         for name in ("live", "rounding", "pinned", "blocks", "made", "counted", "samples"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.largest = max(self.largest, other.largest)
@@ -85,7 +85,7 @@ class View:
 
 @dataclass
 class Span:
-    """Of small blocks."""
+    """Small blocks of one span."""
 
     block_bytes: int
     nbytes: int
@@ -94,7 +94,7 @@ class Span:
 
 
 class Heap:
-    """Of one process on poolshim."""
+    """Reads the heap of one process on poolshim."""
 
     def __init__(self, pid: int) -> None:
         self.memory = Memory(pid)

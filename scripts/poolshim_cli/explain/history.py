@@ -38,12 +38,12 @@ class Course:
 
     @property
     def title(self) -> str:
-        """With its callers."""
+        """The function with its callers."""
         return " < ".join((self.name, *self.callers))
 
 
 class History:
-    """Of one run: the process that is explained, and the moment."""
+    """The history of one run: the process to explain, and the moment."""
 
     def __init__(self, watch: Watch) -> None:
         self.watch = watch
@@ -71,11 +71,11 @@ class History:
 
     @property
     def name(self) -> str:
-        """Of the program."""
+        """The name of the program."""
         return self.watch.commands.get(self.pid, "") or f"process {self.pid}"
 
     def accounts(self, moments: list[Moment]) -> list[Account]:
-        """Of the process."""
+        """The accounts of the process."""
         return [one.accounts[self.pid] for one in moments if self.pid in one.accounts]
 
     def make_courses(self) -> list[Course]:

@@ -43,7 +43,7 @@ code { font-size: .92em; overflow-wrap: anywhere; }
 
 
 def accounts_of(history: History) -> list[tuple[float, Account]]:
-    """Of the process that is explained, over time."""
+    """The accounts of the process over time."""
     return [(one.at_s, one.accounts[history.pid]) for one in history.watch.moments
             if history.pid in one.accounts]  # fmt: skip
 

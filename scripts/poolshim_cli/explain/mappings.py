@@ -49,22 +49,22 @@ class Mapping:
 
     @property
     def huge(self) -> int:
-        """Of it, in huge pages."""
+        """The bytes of the mapping in huge pages."""
         return self.figures.get("huge", 0)
 
     @property
     def is_file(self) -> bool:
-        """Of a file system; private copies of its pages too."""
+        """Is it of a file? Then private copies of its pages are, too."""
         return self.path.startswith("/") and not self.is_shared_memory
 
     @property
     def is_shared_memory(self) -> bool:
-        """Of files that are only memory."""
+        """Is it of a file in memory only?"""
         return self.path.startswith(SHARED_MEMORY)
 
     @property
     def is_anonymous(self) -> bool:
-        """Without a file; [anon:name] too."""
+        """Is it without a file? [anon:name] is, too."""
         return self.inode == 0 and (self.path == "" or self.path.startswith("[anon"))
 
 
@@ -93,7 +93,7 @@ def parse(text: str) -> list[Mapping]:
 
 
 def read(pid: int) -> list[Mapping]:
-    """Of a running process."""
+    """The mappings of a running process."""
     try:
         data = os.fsdecode(files.read_proc(pid, "smaps"))
     except OSError as error:

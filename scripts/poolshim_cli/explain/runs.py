@@ -117,13 +117,13 @@ def follow(watch: Watch, process: "subprocess.Popen[bytes]") -> None:
 
 
 def pause(process: "subprocess.Popen[bytes]", seconds: float) -> None:
-    """Until it ends, at most so long."""
+    """Sleeps so long, or until the process ends."""
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(seconds)
 
 
 def watch_command(words: list[str], interval: str, pause_s: float) -> tuple[Watch, int]:
-    """Until it ends; the watch and the exit status as a shell has it."""
+    """Runs and watches a command; returns the watch and the exit status as a shell has it."""
     with tempfile.NamedTemporaryFile(prefix="poolshim-", suffix=".json") as result:
         process = launch(words, environment(interval), result.name)
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is the command's
@@ -158,7 +158,7 @@ def watch_process(pid: int, seconds: float, pause_s: float, interval: int) -> Wa
 
 
 def watch_until(watch: Watch, until_s: float) -> None:
-    """Until that time, or the process's end. One that becomes another program is read again."""
+    """Samples until that time, or the end of the process. Reads a process anew after an exec."""
     failures = 0
     while time.monotonic() < until_s and failures < FAILURES_MAX:
         if not is_alive(watch.root):
@@ -207,7 +207,7 @@ def stopped(process: "subprocess.Popen[bytes]") -> Iterator[None]:
 def wait_until_ready(
     serving: Serving, words: dict[str, str], process: "subprocess.Popen[bytes]"
 ) -> None:
-    """By the user's command, or by its port."""
+    """Polls until the server is ready, by the user's command or by its port."""
     until_s = time.monotonic() + READY_S
     while process.poll() is None and time.monotonic() < until_s:
         if serving.ready:
@@ -264,7 +264,7 @@ def go_through(
 
 
 def watch_server(serving: Serving, interval: str, pause_s: float) -> Watch:
-    """From the moment that it is ready to a while after the end of its load."""
+    """Watches a server from the moment that it is ready to a while after the end of its load."""
     watches: list[Watch] = []
 
     def step(server: "subprocess.Popen[bytes]") -> float:
@@ -304,7 +304,7 @@ def sample_server(
 
 
 def resident_bytes(pid: int) -> int:
-    """Of one process; 0 where it has ended."""
+    """Resident bytes of one process; 0 where it has ended."""
     with contextlib.suppress(OSError, IndexError):
         pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGESIZE")

@@ -69,7 +69,7 @@ def mib(nbytes: float) -> str:
 
 
 def percent(part: float, whole: float) -> str:
-    """Of the whole."""
+    """A part as a percentage of the whole."""
     return f"{100 * part / whole:.0f} %" if whole else "0 %"
 
 
@@ -278,7 +278,7 @@ def mappings(history: History) -> Verdict | None:
 
 
 def runtime_of(history: History) -> str:
-    """Of programs known to map their heap themselves."""
+    """The runtime of a program that is known to map its heap itself."""
     names = {Path(one.path).name for one in history.watch.code_of(history.pid)}
     if any(name.startswith(("libpython3", "python3")) for name in names):
         return "python"

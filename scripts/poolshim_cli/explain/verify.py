@@ -51,7 +51,7 @@ class Gain:
                 "memory": vars(self.memory), "cpu": vars(self.cpu)}  # fmt: skip
 
     def text(self) -> str:
-        """In words."""
+        """The gain in words."""
         what = "peak" if self.figure == "peak" else "mean of the second half"
         ratio, cpu = self.memory, self.cpu
         change = f"{interval_text(ratio)} times the resident memory ({what})"

@@ -51,7 +51,7 @@ class Moment:
 
 
 class Watch:
-    """Of one command."""
+    """Samples one command and its children."""
 
     def __init__(
         self, root: int = 0, pause_s: float = PAUSE_S, starter: int = 0, interval: int = 0
@@ -73,7 +73,7 @@ class Watch:
         self.notes: list[str] = []  # on processes not watched, and on missing names
 
     def wait_s(self, cost_s: float) -> float:
-        """Until the next sample."""
+        """Seconds until the next sample."""
         return max(self.pause_s, cost_s / COST_SHARE)
 
     def sample(self) -> float:
@@ -125,7 +125,7 @@ class Watch:
 
     @property
     def span_s(self) -> float:
-        """From the first sample to the last."""
+        """Seconds from the first sample to the last."""
         return self.moments[-1].at_s - self.moments[0].at_s if self.moments else 0.0
 
     def take(self, pid: int) -> Account | None:
@@ -146,7 +146,7 @@ class Watch:
         return account
 
     def add_copies(self, moment: Moment) -> None:
-        """Of processes whose parent runs. One that has ended meanwhile is left out."""
+        """Adds private copies in processes whose parent runs, and which run themselves."""
         for pid, account in sorted(moment.accounts.items()):
             parent = self.books.get(self.parents.get(pid, 0))
             if parent is None or parent.pid not in moment.accounts:
@@ -163,7 +163,7 @@ class Watch:
             self.pause_s *= 2
 
     def code_of(self, pid: int) -> list[pprof.Mapping]:
-        """Of the files that a process has run from."""
+        """The mappings of code in a process."""
         return sorted(
             (one for (owner, _), one in self.code.items() if owner == pid),
             key=lambda one: one.start,

@@ -46,7 +46,7 @@ def place_of(text: str) -> tuple[str, int]:
 
 
 def serve(client: ModuleType, registry: object, address: str, port: int) -> int:
-    """Until a signal."""
+    """Serves until a signal."""
     is_over = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: is_over.set())

@@ -77,7 +77,7 @@ class Collector:
         return self.core.GaugeMetricFamily(name, text, labels=[*LABELS, *labels])
 
     def counter(self, name: str, text: str) -> Any:
-        """Likewise, one that only grows."""
+        """A figure that only grows."""
         return self.core.CounterMetricFamily(name, text, labels=LABELS)
 
     def collect(self) -> Iterator[Any]:
@@ -104,13 +104,13 @@ class Collector:
         yield from self.classes(rows)
 
     def filled(self, family: Any, rows: list[Row], field: str) -> Any:
-        """With a figure of the census."""
+        """The family with a figure of each process's census."""
         for row in rows:
             family.add_metric([str(row.pid), row.program], getattr(row.census, field))
         return family
 
     def classes(self, rows: list[Row]) -> Iterator[Any]:
-        """By size class, those in use."""
+        """The figures of each size class in use."""
         for name, text, field in CLASSES:
             family = self.gauge(name, text, "block_bytes")
             for row in rows:

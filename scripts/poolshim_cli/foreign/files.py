@@ -41,7 +41,7 @@ def open_regular(path: Path | str, more_flags: int = 0) -> int:
 
 
 def read_up_to(descriptor: int, limit: int, pid: int = 0) -> bytes:
-    """From where it is, at most so many bytes; of a process that may block the reader."""
+    """Reads at most so many bytes from the current place; the process may block the reader."""
     parts, left = [], limit
     while left > 0:
         with patience.may_block(pid):
@@ -81,7 +81,7 @@ class Contents:
         return self.nbytes
 
     def piece(self, index: int) -> bytes:
-        """So many bytes from a multiple of PIECE_BYTES on."""
+        """One piece: PIECE_BYTES from a multiple of that on."""
         found = self.pieces.get(index)
         if found is None:
             if len(self.pieces) >= KEPT_PIECES:

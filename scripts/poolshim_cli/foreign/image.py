@@ -55,7 +55,7 @@ class Image:
         return value if value >= self.bias else self.bias + value
 
     def words(self, address: int, count: int) -> tuple[int, ...]:
-        """Of 32 bits."""
+        """Words of 32 bits."""
         return struct.unpack(f"<{count}I", self.read(address & MASK, 4 * count))
 
     def candidates(self, name: str) -> range:
@@ -84,7 +84,7 @@ class Image:
         return range(0)
 
     def address_of(self, name: str) -> int | None:
-        """Of a symbol that the library exports."""
+        """The address of an exported symbol."""
         wanted = name.encode() + b"\0"
         for index in self.candidates(name):
             data = self.read(self.place(SYMTAB) + SYMBOL_BYTES * index & MASK, SYMBOL_BYTES)
@@ -95,5 +95,5 @@ class Image:
 
 
 def address_of(read: Read, base: int, name: str) -> int | None:
-    """Of a symbol of the library at `base`; None without. Malformed: there is no library."""
+    """The address of a symbol of the library at `base`, or None. Malformed: there is no library."""
     return Image(read, base).address_of(name)

@@ -49,7 +49,7 @@ def check_file(found: os.stat_result, folder: os.stat_result) -> None:
 
 
 class Walk:
-    """From directory to directory."""
+    """Walks along a path from directory to directory."""
 
     def __init__(self, path: Path) -> None:
         self.links = 0

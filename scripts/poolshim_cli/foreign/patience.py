@@ -58,7 +58,7 @@ class Call(Generic[T]):
         self.thread.start()
 
     def work(self, function: Callable[..., T], arguments: tuple[Any, ...]) -> None:
-        """Of the thread."""
+        """Runs in the thread."""
         try:
             self.results.append(function(*arguments))
         except BaseException as error:  # raised again by result

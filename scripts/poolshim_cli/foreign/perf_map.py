@@ -56,7 +56,7 @@ class PerfMap:
 
 
 def owned_by(pid: int, path: Path) -> PerfMap:
-    """Of a process, or one that has ended."""
+    """The perf map of a process, or of one that has ended."""
     try:
         found = os.stat(f"/proc/{pid}")
     except OSError:

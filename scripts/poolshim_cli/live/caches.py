@@ -13,7 +13,7 @@ HEAP_BYTES = 8192  # read of a heap; in older libraries all of it
 
 
 def read_cpu_caches(reader: Reader, census: Census) -> None:
-    """In the caches of the processors."""
+    """Subtracts blocks in the caches of the processors."""
     layout = reader.layout
     if "cpu_cache.state" not in layout.numbers:
         return  # a library whose caches are of another kind
@@ -29,7 +29,7 @@ def read_cpu_caches(reader: Reader, census: Census) -> None:
 
 
 def read_class_caches(reader: Reader, census: Census, heap: int, data: bytes) -> None:
-    """In the class caches of a heap; only those that have been used, whose pages are there."""
+    """Subtracts blocks in a heap's class caches, if they have been used and are resident."""
     layout = reader.layout
     if "heap.cached" not in layout.numbers:
         return  # a library without them
@@ -57,7 +57,7 @@ def read_hard_blocks(reader: Reader, census: Census, address: int) -> None:
 
 
 def heap_bytes(layout: Layout) -> int:
-    """Of a heap with its caches, which are last; not all of its pages need be resident."""
+    """The bytes of a heap with its caches, which are last; some pages may not be resident."""
     if "heap.class_caches" not in layout.numbers:
         return HEAP_BYTES  # a library without them
     caches = layout.field("heap.class_caches")

@@ -117,12 +117,12 @@ class Census:
 
     @property
     def small_waste_bytes(self) -> int:
-        """Of the spans."""
+        """Bytes of all spans without a live block."""
         return sum(one.waste_bytes for one in self.classes)
 
     @property
     def rounding_bytes(self) -> int:
-        """Of small_live_bytes, an estimate."""
+        """The part of small_live_bytes that is rounding, an estimate."""
         return sum((one.live_bytes >> 8) * one.rounding >> 8 for one in self.classes)
 
     @property
@@ -133,7 +133,7 @@ class Census:
 
     @property
     def live_bytes(self) -> int:
-        """Of all kinds."""
+        """Live bytes of all kinds."""
         return (self.small_live_bytes + self.run_live_bytes + self.map_live_bytes
                 + self.guard_live_bytes)  # fmt: skip
 
@@ -157,7 +157,7 @@ class Census:
 
 
 class Reader:
-    """Of one process; the layout is read once."""
+    """Reads the census of one process; reads the layout once."""
 
     def __init__(self, memory: Memory) -> None:
         self.memory = memory
@@ -293,7 +293,7 @@ class Reader:
                 self.read_run(census, kind, leaf.data, index * step)
 
     def read_span(self, census: Census, data: bytes, at: int) -> None:
-        """As count_span of census.c."""
+        """Counts a span, as count_span of census.c does."""
         (owner, countdown, start, used, carved, handed, popped, remote, index,
          granules) = self.span.of(data, at)  # fmt: skip
         if index >= len(census.classes):
@@ -310,7 +310,7 @@ class Reader:
             census.orphan_span_count += 1
 
     def read_medium(self, census: Census, data: bytes, at: int) -> None:
-        """As ps_medium_add_use, and the free pages of a head."""
+        """Counts a medium region as ps_medium_add_use does, and the free pages of a head."""
         start = at + self.marks.offset
         for mark in data[start : start + self.marks.length]:
             if mark == 0 or mark == self.waits:

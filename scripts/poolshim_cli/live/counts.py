@@ -21,7 +21,7 @@ AT_RANDOM, RANDOM_BYTES = 25, 16
 
 
 class Counts:
-    """Of one process."""
+    """The counts of one process."""
 
     def __init__(self) -> None:
         self.before = dict.fromkeys(NAMES, 0)  # by the programs that it was

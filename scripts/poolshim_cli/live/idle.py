@@ -44,7 +44,7 @@ def threads_of(pid: int) -> Seen | None:
 
 
 class Idle:
-    """Of one process, from now on."""
+    """Tells whether one process is idle, from now on."""
 
     def __init__(self, pid: int, seconds: float) -> None:
         self.pid = pid
@@ -62,5 +62,5 @@ class Idle:
 
     @property
     def is_stopped(self) -> bool:
-        """By a signal, or a debugger."""
+        """Is the process stopped, by a signal or a debugger?"""
         return bool(self.seen) and all("".join(one[1:2]) in ("T", "t") for one in self.seen or ())

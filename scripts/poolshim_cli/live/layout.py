@@ -38,7 +38,7 @@ BASE_BYTES = 4096  # no variable is in the first page of a library, where its he
 
 @dataclass(frozen=True)
 class Field:
-    """Of a structure."""
+    """A field of a structure."""
 
     offset: int
     length: int
@@ -78,13 +78,13 @@ class Layout:
         return self.places[name][0]
 
     def field(self, name: str) -> Field:
-        """Of a structure."""
+        """The field of a structure."""
         if name not in self.numbers:
             raise self.lacks(name)
         return self.numbers[name]
 
     def offset(self, name: str) -> int:
-        """Of a field; or the value of a constant."""
+        """The offset of a field, or the value of a constant."""
         return self.field(name).offset
 
     def record(self, *names: str, base: int = 0) -> Record:
@@ -123,7 +123,7 @@ def release_in(pid: int, path: str) -> str:
 
 
 def wrong_version(pid: int, version: int) -> Failed:
-    """Of the layout."""
+    """The failure of a layout whose version this command cannot read."""
     return Failed(f"process {pid}: its {control.LIBRARY} has version {version} of the layout, "
                   f"this command reads {VERSION}")  # fmt: skip
 
@@ -157,7 +157,7 @@ def check_writer(writer: control.Writer, layout: Layout) -> None:
 
 
 def find(memory: Memory) -> Layout:
-    """Of a running process."""
+    """Finds the layout of a running process."""
     pid = memory.pid
     found = control.find_symbol(pid, SYMBOL)
     magic, version, length, place_count, number_count, numbers = HEADER.unpack(

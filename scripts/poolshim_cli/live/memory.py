@@ -58,7 +58,7 @@ def contradictions(pid: int) -> Iterator[None]:
 
 
 class Memory:
-    """Of one process."""
+    """Reads the memory of one process."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -93,7 +93,7 @@ class Memory:
             self.end_s = self.bytes_left = self.pages_left = math.inf
 
     def allow_bytes(self) -> None:
-        """As many as the process has in memory and in swap. Twice: what moves is read again."""
+        """Allows twice the process's bytes in memory and swap: data that moves is read again."""
         kib = 0
         with contextlib.suppress(OSError):
             text = files.read_proc(self.pid, "status").decode(errors="replace")
@@ -148,7 +148,7 @@ class Memory:
         return b"".join(parts)
 
     def entries(self, page: int, count: int) -> bytes:
-        """Of pagemap."""
+        """Entries of pagemap."""
         try:
             with patience.may_block(self.pid):
                 if self.pagemap < 0:

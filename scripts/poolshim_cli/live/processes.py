@@ -108,7 +108,7 @@ class Watched:
         raise AssertionError("unreachable")
 
     def row_of_program(self) -> Row:
-        """Of the program that it is."""
+        """Reads the row of the program that the process now runs."""
         pid = self.memory.pid
         with self.memory.reading(READING_SECONDS):
             reader = self.attach()
@@ -205,7 +205,7 @@ def watched_of(pid: int) -> Watched:
 
 
 def first_of(pid: int) -> tuple[Watched, Row]:
-    """With its first reading."""
+    """The record of a process, with its first reading."""
     one = watched_of(pid)
     return one, one.row()
 
@@ -259,7 +259,7 @@ class Watch:
         return sorted(list(pids), key=lambda pid: self.aside.delays[user_of(pid)])
 
     def new_rows(self) -> list[Row]:
-        """Of processes that have started."""
+        """Rows of processes that have started."""
         rows = []
         for pid in self.found():
             if pid in self.watched:

@@ -126,7 +126,7 @@ class Report:
 
     @property
     def free_rate(self) -> int:
-        """Likewise."""
+        """Frees per second."""
         return int(self.census.free_count / max(self.seconds, 0.001))
 
 
@@ -181,7 +181,7 @@ def seconds_since(start: str) -> float:
 def read(
     memory: Memory, reader: Reader | None = None, seconds: float = READING_SECONDS
 ) -> Report:
-    """Of the process, now; Failed if that takes longer."""
+    """Reads the report of the process; Failed if that takes longer."""
     pid, begun = memory.pid, start_of(memory.pid)
     try:
         with memory.reading(seconds):
@@ -204,7 +204,7 @@ def read(
 
 
 def value_of(report: Report, section: str, key: str) -> Any:
-    """Of a row; None: unknown."""
+    """The value of a row; None: unknown."""
     if section == "calls" and not report.census.has_calls:
         return None
     name = FIELDS.get((section, key), key)
@@ -256,7 +256,7 @@ def quoted(text: str) -> str:
 
 
 def percent(part: int, whole: int) -> str:
-    """With one decimal, cut off."""
+    """A percentage with one decimal, not rounded up."""
     tenths = part * 1000 // whole if whole else 0
     return f"{tenths // 10}.{tenths % 10}"
 
@@ -303,6 +303,6 @@ def table(report: Report) -> str:
 
 
 def take(pid: int) -> Report:
-    """Of a process, once."""
+    """Reads the report of a process once."""
     with Memory(pid) as memory:
         return read(memory)

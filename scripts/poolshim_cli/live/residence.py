@@ -46,13 +46,13 @@ def inside(ranges: list[tuple[int, int]], address: int) -> bool:
 
 
 class Residence:
-    """Of one census."""
+    """The resident parts of one census."""
 
     def __init__(self, memory: Memory, reader: Reader, census: Census) -> None:
         self.memory, self.reader, self.census = memory, reader, census
 
     def range_bytes(self, address: int, nbytes: int) -> int:
-        """Of a range of addresses."""
+        """Resident bytes of a range of addresses."""
         count = (nbytes + PAGE_BYTES - 1) // PAGE_BYTES
         return size_of(self.memory.resident(address, count)) if count else 0
 
@@ -119,6 +119,6 @@ class Residence:
 
 
 def split(memory: Memory, reader: Reader, census: Census, rss: int) -> Split:
-    """Of a process, whose RSS was read at about the same time."""
+    """Splits the resident memory of a process, whose RSS was read at about the same time."""
     with contradictions(memory.pid):
         return Residence(memory, reader, census).split(rss)

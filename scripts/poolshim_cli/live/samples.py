@@ -27,7 +27,7 @@ WORD = 8
 
 @dataclass(frozen=True)
 class Stack:
-    """Of call sites, innermost first, and all that was allocated there since the start."""
+    """The call sites of a stack, innermost first, and all allocations there since the start."""
 
     sites: tuple[int, ...] = ()
     made_weight: int = 0
@@ -64,7 +64,7 @@ class Snapshot:
 
 
 class Samples:
-    """Of one process."""
+    """Reads the samples of one process."""
 
     def __init__(self, memory: Memory, layout: Layout) -> None:
         self.memory = memory
@@ -87,7 +87,7 @@ class Samples:
         self.sites_at = layout.offset("stack.sites")
 
     def variable(self, name: str) -> bytes:
-        """Of the library."""
+        """The bytes of a variable of the library."""
         return self.memory.read(self.layout.place(name), self.layout.places[name][1])
 
     def read(self) -> Snapshot:
@@ -138,7 +138,7 @@ class Samples:
                 address, left = chain, left - 1
 
     def stacks(self, table: bytes, base: int, heads: memoryview) -> Iterator[tuple[int, Stack]]:
-        """With their addresses."""
+        """The stacks with their addresses."""
         least, last = heads.nbytes * 2, len(table) - self.sites_at
         left = len(table) // max(self.sites_at, SAMPLE_BYTES_MIN)
         for address in heads:

@@ -135,14 +135,14 @@ def check(request: Request) -> None:
 
 
 def check_process(request: Request) -> None:
-    """Of --pid."""
+    """Checks the options beside --pid."""
     if request.command or request.read or request.is_named:
         raise BadRequest("--pid samples a process that runs: no command, --read or --names")
     interval_of(request)
 
 
 def interval_of(request: Request) -> int:
-    """In bytes; 0: the process's own."""
+    """The interval in bytes; 0: the process's own."""
     try:
         found = size_of(request.interval) if request.interval else 0
         if request.interval and not 1 <= found <= INTERVAL_MOST:
@@ -153,7 +153,7 @@ def interval_of(request: Request) -> int:
 
 
 def check_files(request: Request) -> None:
-    """Of --diff and --leaks, whose words are files."""
+    """Checks the options beside --diff and --leaks, whose words are files."""
     name = "--diff" if request.is_diff else "--leaks"
     others = (request.read, request.pid, request.output, request.interval, request.seconds)
     if (request.is_diff and request.is_leaks) or any(others):

@@ -110,7 +110,7 @@ def draw(path: Path, node: flame.Node, title: str, note: str, is_difference: boo
 
 
 def draw_profile(request: Request, profile: pprof.Profile, names: symbols.Symbols) -> None:
-    """Of one profile, if one is wanted."""
+    """Draws the flame graph of one profile, if it is requested."""
     if request.flame is None:
         return
     kind = kind_of(request, profile)
@@ -153,7 +153,7 @@ def print_changes(rows: list[dumps.Change], top: int) -> None:
 
 
 def report_changes(request: Request, rows: list[dumps.Change], head: str, notes: list[str]) -> None:
-    """Of several profiles."""
+    """Reports the changes between several profiles."""
     if request.is_json:
         print(json.dumps({"sites": [vars(row) for row in rows], "notes": notes}))
         return
@@ -275,7 +275,7 @@ def largest(paths: list[Path]) -> tuple[Path, pprof.Profile]:
 
 
 def pid_of(path: Path) -> int | None:
-    """Of a file that was named for its process."""
+    """The process id in the name of a profile."""
     digits = path.name.partition(".")[0]
     return int(digits) if digits.isdigit() else None
 

@@ -28,7 +28,7 @@ class Stack(NamedTuple):
 
 @dataclass
 class Sums:
-    """Of a stack in one profile."""
+    """The sums of a stack in one profile."""
 
     live_bytes: int = 0
     live_blocks: int = 0

@@ -112,7 +112,7 @@ class Target:
 
 
 def wait_until_begun(target: Target, interval: int, seconds: float) -> None:
-    """Until a thread of the process has noticed."""
+    """Polls until a thread of the process has noticed the request."""
     end = time.monotonic() + seconds
     next_beat = 0.0
     while not target.is_sampled():
@@ -187,7 +187,7 @@ class Spans:
 
 
 def weighted(weight: int, nbytes: int, one: int) -> int:
-    """As ps_draw_weighted."""
+    """The weighted bytes, computed as ps_draw_weighted does."""
     return weight // one * nbytes + (weight % one * nbytes + one // 2) // one
 
 
@@ -202,7 +202,7 @@ def values_of(
 def weigh(
     target: Target, before: Snapshot, after: Snapshot
 ) -> dict[int, tuple[int, int, int, int, int]]:
-    """As values_of; words of the process are calculated with."""
+    """Values of each stack, as values_of computes them, by words of the process."""
     one, spans = target.layout.offset("weight.one"), Spans(target)
     live_weight: Counter[int] = Counter()
     live_bytes: Counter[int] = Counter()
@@ -233,7 +233,7 @@ def weigh(
 
 
 def build_id_of(memory: Memory, path: str, start: int) -> str:
-    """Of the file that is mapped there, from the process's own memory; "" without."""
+    """The build ID of the file mapped there, from the process's own memory; "" without one."""
     try:
         return elf.parse(Path(path), memory.read(start, PAGE_BYTES)).build_id
     except (elf.Malformed, Failed):
@@ -271,7 +271,7 @@ def root_of(pid: int) -> Path:
 
 
 def perf_map_of(pid: int, root: Path) -> PerfMap:
-    """By the number that the process has in its own namespace."""
+    """The perf map of a process, by its number in its own namespace."""
     status = ""
     with contextlib.suppress(OSError):
         status = files.read_proc(pid, "status").decode(errors="replace")
@@ -316,7 +316,7 @@ def comments_of(before: Snapshot, after: Snapshot) -> list[str]:
 def profile_of(
     target: Target, before: Snapshot, after: Snapshot, code: list[pprof.Mapping]
 ) -> pprof.Profile:
-    """In pprof's terms."""
+    """The samples between two readings, as a profile for pprof."""
     lost = target.layout.place("lost_stack")
     samples = [
         pprof.Sample(sites_of(after.stacks[address], address == lost, code), values)

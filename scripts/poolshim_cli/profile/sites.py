@@ -41,7 +41,7 @@ def error_of(nbytes: int, blocks: int, interval: int) -> float:
 
 
 def rows_of(profile: Profile, symbols: Symbols, kind: str, folds: Folds) -> list[Row]:
-    """By bytes, the largest first. kind: inuse or alloc."""
+    """The rows by bytes, the largest first. kind: inuse or alloc."""
     frames = [symbols.frames_of(sample.locations) for sample in profile.samples]
     sites = CallSites([frames], folds)
     counts, spaces = profile.index_of(f"{kind}_objects"), profile.index_of(f"{kind}_space")

@@ -46,7 +46,7 @@ PERCENT = re.compile(r"[0-9]+(\.[0-9]{1,9})?")
 
 
 def count(text: str) -> int:
-    """As the library reads it."""
+    """A count, as the library reads it."""
     if not re.fullmatch(r"[0-9]+", text):
         raise ValueError("is not a number")
     return int(text)

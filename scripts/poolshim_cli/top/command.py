@@ -115,7 +115,7 @@ def is_ended(descriptor: int | None, seconds: float) -> bool:
 
 
 def follow(watch: Watch, seconds: float) -> int:
-    """Until a key, or all processes asked for have ended."""
+    """Shows the processes until a key is pressed, or all of them have ended."""
     console = Console(highlight=False)
     with keys() as descriptor, Live(console=console, screen=True, auto_refresh=False) as live:
         while True:

@@ -34,12 +34,12 @@ def scaled(value: float, base: int) -> str:
 
 
 def size(nbytes: int) -> str:
-    """In units of 1024."""
+    """A size, in units of 1024."""
     return scaled(nbytes, 1024)
 
 
 def rate(per_second: float | None) -> str:
-    """In units of 1000."""
+    """A rate, in units of 1000."""
     return UNKNOWN if per_second is None else scaled(per_second, 1000)
 
 

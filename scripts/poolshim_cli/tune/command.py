@@ -190,7 +190,7 @@ def find_table(request: Request, console: Console) -> Found:
 
 
 def important(recordings: list[Recording]) -> list[Recording]:
-    """Without the small processes of a tree: there may be many, but seldom at once."""
+    """The recordings without a tree's small processes, which may be many, but seldom at once."""
     least = recordings[0].peak_live_bytes * SMALL_SHARE
     return [one for one in recordings if one.peak_live_bytes >= least]
 
@@ -309,7 +309,7 @@ def to_json(
 
 
 def check_class_count(count: int, top_bytes: int) -> None:
-    """With fewer classes there is no table up to there."""
+    """Refuses fewer classes than a table up to top_bytes needs."""
     least = least_class_count(top_bytes)
     if count < least:
         raise BadRequest(f"--max-classes: {least} is the least with which no size wastes a quarter")

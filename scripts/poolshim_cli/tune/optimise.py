@@ -105,7 +105,7 @@ def is_sparsest(few: list[int], whole: list[int]) -> bool:
 
 
 def least_class_count(top_bytes: int) -> int:
-    """With fewer classes no table satisfies the backbone."""
+    """The least number of classes with which a table satisfies the backbone."""
     lowest = Backbone().lowest(grid_points(top_bytes))
     count, upto = 0, len(lowest) - 1
     while upto > 0:

@@ -111,7 +111,7 @@ def draw_terms(axes: Any, before: Account, after: Account) -> None:
 
 
 def tick_text(size: float) -> str:
-    """Of a size in bytes on an axis that says so."""
+    """The label of a size on an axis in bytes."""
     return f"{size:.0f}" if size < 1024 else f"{size / 1024:g} KiB"
 
 

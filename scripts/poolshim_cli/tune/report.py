@@ -25,7 +25,7 @@ TERMS = (
 
 
 def size_text(size_bytes: float) -> str:
-    """In the unit that suits."""
+    """A size in the largest unit that suits."""
     for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
         if abs(size_bytes) >= unit:
             return f"{size_bytes / unit:.1f} {name}"
