@@ -29,7 +29,7 @@ def environment() -> dict[str, str]:
 
 
 def cargo(command: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Of the locked versions, offline."""
+    """Runs cargo offline, with the locked versions."""
     fixed = [] if command == "fmt" else ["--offline", "--locked"]
     words = ["cargo", command, *fixed, *arguments]
     return run_captured(words, cwd=CRATE, env=environment(), timeout=600)

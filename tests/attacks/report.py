@@ -23,7 +23,7 @@ DETECTED, CONTAINED = 2, 1
 
 
 def families(attacks: list[Attack]) -> dict[str, list[Attack]]:
-    """In the order of the list."""
+    """The families in the order of the list."""
     grouped: dict[str, list[Attack]] = {}
     for attack in attacks:
         grouped.setdefault(attack.family, []).append(attack)

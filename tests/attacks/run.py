@@ -242,7 +242,7 @@ def differences(
 
 
 def worst(results: list[dict[str, dict[str, Outcome]]]) -> dict[str, dict[str, Outcome]]:
-    """Of several runs the outcomes that count: an attacker may try again."""
+    """The outcomes of several runs that count: an attacker may try again."""
     return {
         name: {
             attack: min((run[name][attack] for run in results), key=lambda outcome: outcome.rank)

@@ -312,7 +312,7 @@ def measured(
 
 
 def test_workloads_from_end_to_end(build_dir: Path, tmp_path: Path) -> None:
-    """Without the subject: figures of all, no ratios, all groups but the real programs."""
+    """A run without the subject has figures of all, no ratios, all groups but the real programs."""
     groups = "pair,replace,mix,list,contended,pages,process,threads,buffers,medium,growth"
     words = ("--only", groups, "--scale", "0.002", "--passes", "1", "--allocators", "glibc,floor")
     done, result = measured(build_dir, tmp_path, *words)

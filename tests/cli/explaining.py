@@ -76,7 +76,7 @@ def explain(*words: str | Path, status: int = 0) -> dict[str, Any]:
 
 
 def account_of(live: float, rss: int = 0, **parts: float) -> Account:
-    """Of a process on the library."""
+    """The account of a process on the library."""
     amounts = {**dict.fromkeys(PARTS, 0.0), "live": live, **parts}
     names: dict[str, Counter[str]] = {one: Counter() for one in ("files", "other", "shared")}
     return Account(PID, rss or round(sum(amounts.values())), pss=rss or round(live), parts=amounts,

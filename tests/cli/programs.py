@@ -151,7 +151,7 @@ def examine(*words: str | Path, env: dict[str, str] | None = None) -> dict[str, 
 
 
 def codes(found: dict[str, Any], *levels: str) -> list[str]:
-    """Without the limit of a container, which the tests may run in."""
+    """The codes of findings, without the limit of a container in which the tests may run."""
     return [f["code"] for f in found["findings"] if f["level"] in levels and f["code"] != "limit"]
 
 

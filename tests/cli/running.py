@@ -159,7 +159,7 @@ def spawn(shim: Path) -> Iterator[Start]:
 
 @pytest.fixture
 def start(spawn: Start) -> Start:
-    """Likewise, a Python program."""
+    """Starts a Python program likewise."""
 
     def begin(program: str, preload: bool = True, **settings: str) -> subprocess.Popen[str]:
         return spawn([sys.executable, "-S", "-c", program], preload, **settings)

@@ -164,7 +164,7 @@ def sample() -> Iterator[Sample]:
 
 
 def end(command: subprocess.Popen[str]) -> subprocess.CompletedProcess[str]:
-    """By Ctrl-C."""
+    """Ends the command by SIGINT, as Ctrl-C does."""
     command.send_signal(signal.SIGINT)
     output, errors = command.communicate(timeout=60 * SLOWNESS)
     return subprocess.CompletedProcess(command.args, command.returncode, output, errors)

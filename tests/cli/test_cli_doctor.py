@@ -210,7 +210,7 @@ def test_program_for_musl(folder: Path) -> None:
 
 
 def test_libraries_for_musl_are_known(folder: Path) -> None:
-    """As musl-gcc and as Alpine's gcc make them."""
+    """Tries the names that musl-gcc and Alpine's gcc link."""
     for needed in ("libc.so", "libc.musl-x86_64.so.1"):
         stub = compile_library(folder, needed, "int stub;", f"-Wl,-soname,{needed}")
         flags = ("-nostdlib", "-Wl,--no-as-needed", str(stub))

@@ -87,7 +87,7 @@ def test_an_address_leads_to_its_offset_and_back(mapper: Path) -> None:
 
 
 def test_symbols_are_counted_without_section_headers(tmp_path: Path, mapper: Path) -> None:
-    """By either hash table, as sstrip and some packers leave nothing else."""
+    """Either hash table suffices: sstrip and some packers leave nothing else."""
     for style in ("gnu", "sysv"):
         whole = compile_program(tmp_path, f"hash-{style}", PRINT_MAPS, f"-Wl,--hash-style={style}")
         bare = patched(whole, f"bare-{style}", 0x28, bytes(8))

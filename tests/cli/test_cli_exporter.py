@@ -163,7 +163,7 @@ def test_a_process_that_becomes_another_program_goes_on(start: Start, serve: Any
 def test_likewise_where_no_process_is_named(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of this machine's processes that one: the others are not the test's."""
+    """Lists only the test's process of all on this machine."""
     process, listdir = start(BECOMES), os.listdir
     monkeypatch.setattr(
         os, "listdir", lambda path=".": [str(process.pid)] if path == "/proc" else listdir(path)

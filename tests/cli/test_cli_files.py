@@ -33,7 +33,7 @@ NOBODY = 65534
 
 
 def write(path: Path, content: bytes = b"new\n") -> None:
-    """As a command does it: asked first, written later."""
+    """Writes as a command does: checks first, writes later."""
     files.check_writable(path)
     files.write_whole(path, content)
 

@@ -34,7 +34,7 @@ LIBRARY = re.compile(r"(/\S+) \(0x")
 def test_a_library_without_a_version_in_its_name_tells_it(
     start: Start, shim: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As in the wheel, whose file is libpoolshim.so."""
+    """The case of the wheel, whose file is libpoolshim.so."""
     copy = tmp_path / "libpoolshim.so"
     shutil.copy(shim, copy)
     process = start(SILENT, LD_PRELOAD=str(copy), preload=False)

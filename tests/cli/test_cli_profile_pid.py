@@ -238,7 +238,7 @@ def test_what_is_read_is_one_moment(spawn: Start, busy_program: Path, threads: i
 def test_names_come_from_the_processs_own_files(
     spawn: Start, sample: Sample, program: Path, shim: Path, tmp_path: Path
 ) -> None:
-    """As of a container: paths lead elsewhere here."""
+    """The case of a container, whose paths lead elsewhere here."""
     need("addr2line", "unshare", "mount")
     inside = tmp_path / "inside"
     inside.mkdir()

@@ -153,7 +153,7 @@ def test_a_process_without_poolshim(start: Start) -> None:
 
 @pytest.mark.preload
 def test_a_library_that_was_replaced(start: Start, shim: Path, tmp_path: Path) -> None:
-    """As by an upgrade: the process still has the old one in memory."""
+    """After an upgrade the process still has the old library in memory."""
     copy = tmp_path / "libpoolshim.so"
     copy.write_bytes(shim.read_bytes())
     process = start(SILENT, LD_PRELOAD=str(copy), preload=False)

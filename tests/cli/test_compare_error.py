@@ -23,7 +23,7 @@ SEED, REPORTS = 20140513, 400
 
 
 def slowness(generator: random.Random) -> Iterator[float]:
-    """Of one process after another, as a factor."""
+    """Yields how slow one process after another is, as a factor."""
     level, burst = 0.0, 1.0
     while True:
         level = 0.9 * level + generator.gauss(0, 0.03)

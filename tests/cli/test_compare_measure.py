@@ -136,7 +136,7 @@ def test_static_program_is_refused(tmp_path: Path) -> None:
 
 
 def test_unread_mappings_are_not_taken_for_a_static_program() -> None:
-    """As where ptrace is forbidden and the command is gone before it was looked at."""
+    """The case: ptrace is forbidden, and the command ends before the first look at it."""
     report = {"is_expected_mapped": False, "has_maps": False, "mapped": []}
     asked = single.Single(("true",), Column("x", Path("/usr/lib/x.so")))
     with pytest.raises(errors.RunFailed, match="could not be read") as failure:

@@ -93,7 +93,7 @@ def test_intervals_of_many_cells_hold_together(noise: Noise) -> None:
      (0.999, 29, 3.659)],
 )  # fmt: skip
 def test_quantiles_are_students(level: float, freedom: int, expected: float) -> None:
-    """As printed tables have them."""
+    """Compares with printed tables."""
     assert paired.student_quantile(level, freedom) == pytest.approx(expected, abs=6e-4)
 
 

@@ -210,7 +210,7 @@ def test_browser_shows_it_at_every_width(
 
 
 def luminance(colour: str) -> float:
-    """As WCAG defines it, of "rgb(r, g, b)"."""
+    """The luminance that WCAG defines, of a colour "rgb(r, g, b)"."""
     parts = [int(part) / 255 for part in re.findall(r"\d+", colour)[:3]]
     linear = [p / 12.92 if p <= 0.03928 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

@@ -100,7 +100,7 @@ class Terminal:
         self.seen = ""
 
     def wait_for(self, text: str) -> None:
-        """Until it has printed that, since the last time."""
+        """Reads until the shell has printed the text, since the last time."""
         while text not in self.seen:
             if not select.select([self.master], [], [], TIMEOUT_S)[0]:
                 raise AssertionError(f"no {text!r} in {self.seen!r}")

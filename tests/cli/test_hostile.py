@@ -61,7 +61,7 @@ def change(pid: int, address: int, value: int, count: int = 8) -> None:
 
 
 def make_circle(pid: int) -> None:
-    """Of its list of heaps."""
+    """Makes the process's list of heaps circular."""
     with Memory(pid) as memory:
         found = layout.find(memory)
         heap = memory.number(found.place("heaps"))

@@ -72,12 +72,12 @@ class Image:
         use_all_readers(pid)
 
     def replay(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """From now on they read this."""
+        """Makes both readers read this recording from now on."""
         monkeypatch.setattr(control, "read", self.read)
         monkeypatch.setattr(memories.Memory, "entries", lambda _, *what: self.read_entries(*what))
 
     def read(self, pid: int, address: int, count: int) -> bytes:
-        """As control.read."""
+        """Replaces control.read."""
         self.read_bytes += count
         address &= (1 << 64) - 1
         parts = []
@@ -89,7 +89,7 @@ class Image:
         return b"".join(parts)[start : start + count]
 
     def read_entries(self, page: int, count: int) -> bytes:
-        """As Memory.entries."""
+        """Replaces Memory.entries."""
         self.read_bytes += count * 8
         data, span = bytearray(count * 8), range(page, page + count)
         for one in self.entries if count > len(self.entries) else span:

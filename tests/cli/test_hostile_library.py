@@ -68,7 +68,7 @@ def test_a_library_that_is_cut_while_it_is_read(start: Start, shim: Path, tmp_pa
 @pytest.mark.preload
 @pytest.mark.root
 def test_a_fifo_mounted_over_the_library(spawn: Start, shim: Path, tmp_path: Path) -> None:
-    """In a mount namespace of its own, which ends with it. The figures come from its memory."""
+    """The process has a mount namespace of its own. The figures come from its memory."""
     copy, fifo = tmp_path / "libpoolshim.so", tmp_path / "fifo"
     shutil.copy(shim, copy)
     os.mkfifo(fifo)
@@ -101,7 +101,7 @@ def test_a_program_that_is_executed_meanwhile_is_not_written_to(start: Start) ->
 
 @pytest.mark.parametrize("style", ["gnu", "sysv", "both"])
 def test_symbols_are_found_in_the_image(tmp_path: Path, style: str) -> None:
-    """Of a library that this process loads."""
+    """Looks symbols up in a library that this process loads."""
     source = "int first(void) { return 1; } int poolshim_x = 2; extern int no(void);"
     path = compile_program(tmp_path, f"libx{style}.so", source, "-shared", "-fPIC",
                            f"-Wl,--hash-style={style}")  # fmt: skip

@@ -90,7 +90,7 @@ static void use_after_holes(size_t garbage, size_t live) {
     drop(&wide, 0);
 }
 
-/* Without a call of malloc before it is there. */
+/* Makes no call of malloc before the process is in the group. */
 static void enter_group(const char *path) {
     int file = path != NULL ? open(path, O_WRONLY) : -1;
     CLAIM(path == NULL || (file >= 0 && write(file, "0", 1) == 1 && close(file) == 0));

@@ -30,7 +30,7 @@ static void read_config(struct fuzz_input *input, struct ps_config *config) {
     }
 }
 
-/* As the manual says it: ascending, 8 to 64 KiB, multiples of 16 but an 8 at the front, 63. */
+/* The rules of the manual: ascending, 8 to 64 KiB, multiples of 16 except a first 8, at most 63. */
 static bool is_allowed(const struct ps_config *config) {
     if (config->class_count > PS_CLASS_LIMIT) {
         return false;

@@ -57,7 +57,7 @@ static void make(size_t align) {
     }
 }
 
-/* Of any block of the innermost frame: the newest ones where they are, others by a new one. */
+/* Resizes any block of the innermost frame: the newest in place, others by a new block. */
 static void resize(void) {
     size_t floor = frame_floor();
     size_t bytes = fuzz_size(&input, POWERS);

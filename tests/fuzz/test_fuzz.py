@@ -59,7 +59,7 @@ def test_equal_inputs_make_equal_archives(tmp_path: Path) -> None:
 
 @pytest.mark.nightly
 def test_the_command_fuzzes_and_says_what_it_did() -> None:
-    """With libFuzzer, for a moment: the preset builds, the target runs, the line is right."""
+    """Runs libFuzzer for a moment: the preset builds, the target runs, the line is right."""
     runtime = list(Path("/usr/lib/llvm-16/lib/clang/16/lib/linux").glob("libclang_rt.fuzzer-*.a"))
     if shutil.which("clang-16") is None or not runtime:
         pytest.skip("clang-16 or libclang-rt-16-dev is not installed")

@@ -24,7 +24,7 @@ LIBRARY = "usr/lib/libpoolshim.so"
 
 @pytest.fixture(scope="module")
 def images(base_system: Path, tmp_path_factory: pytest.TempPathFactory) -> Images:
-    """Those of the manual under the names that it gives them; only `package` is not built yet."""
+    """The images of the manual, by its names for them; only `package` is not built yet."""
     found = Images(tmp_path_factory.mktemp("images") / "store", base_system)
     context = clone(tmp_path_factory.mktemp("context") / "poolshim")
     found.build("poolshim-library", FILES["library"], context)
@@ -62,7 +62,7 @@ def pod() -> dict:
 
 
 def test_the_pod_runs(images: Images, pod: dict, tmp_path: Path) -> None:
-    """As the kubelet runs it: the init container to its end, then the service."""
+    """Runs the pod as the kubelet does: the init container to its end, then the service."""
     spec = pod["spec"]
     volumes = {one["name"]: tmp_path / one["name"] for one in spec["volumes"]}
     for folder in volumes.values():

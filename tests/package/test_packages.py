@@ -65,7 +65,7 @@ def test_all_kinds_are_made(dist: Path) -> None:
 
 
 def test_bytes_are_the_same_twice(dist: Path, tmp_path: Path) -> None:
-    """From another folder, for a user with another mask, language and time zone."""
+    """Packs in another folder, with another umask, language and time zone."""
     checkout = clone(tmp_path / "elsewhere" / "with a blank")
     env = {**os.environ, "TZ": "Asia/Tokyo", "LC_ALL": "C.UTF-8", "TMPDIR": str(tmp_path)}
     command = f"umask 077; exec '{checkout}/scripts/package' --output '{tmp_path}/dist'"
@@ -178,7 +178,7 @@ def test_debian_package_without_python(bare: Bare, dist: Path) -> None:
 
 
 def test_debian_packages_with_what_they_recommend(bare: Bare, dist: Path) -> None:
-    """As a user does it; then a program is linked; then everything is removed."""
+    """Installs as a user does, links a program, and removes everything."""
     packages = [only(dist, "poolshim_*.deb"), only(dist, "libpoolshim-dev_*.deb")]
     out = bare(f"""
         apt-get update -q >/dev/null
@@ -230,7 +230,7 @@ def test_wheel_in_a_fresh_environment(bare: Bare, dist: Path) -> None:
 
 
 def test_wheel_by_uvx(bare: Bare, dist: Path) -> None:
-    """In an environment that uv makes for this command alone."""
+    """Runs in an environment that uv makes for this command alone."""
     wheel = only(dist, "*.whl")
     out = bare(f"""
         {MAKE_VENV}

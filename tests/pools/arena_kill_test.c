@@ -287,7 +287,7 @@ TEST(a_kill_at_any_moment_loses_what_was_not_committed) {
     storm(PS_ARENA_COMPARE, random_kills / 4);
 }
 
-/* As far as the model must go to be where the arena is; then they are compared. */
+/* Advances the model to the commit of the arena, then compares them. */
 static void follow(struct work_model *model, const struct ps_arena *arena) {
     CHECK_CMP(work_commits(arena), >=, model->commits);
     while (model->commits < work_commits(arena)) {

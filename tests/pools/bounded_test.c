@@ -290,8 +290,8 @@ static void *work_on(void *unused) {
     return NULL;
 }
 
-/* Of objects that the other thread had, those in its cache are available, those in its hands not,
- * and none comes twice. */
+/* Objects in the other thread's cache are available, its live objects are not, and none comes
+ * twice. */
 static void use_in_child(void) {
     size_t count = exhaust(forked);
     CHECK_CMP(count, >=, 200 - 40 - 20);

@@ -110,8 +110,7 @@ FRESH_TEST(slices_through_the_depot) {
 
 /* ---- before the first slice of the process ---- */
 
-/* As in a process with PS_DEBUG=malloc, or one that only prints statistics: no thread has a cache.
- */
+/* The calls of a process where no thread has a cache: one with PS_DEBUG=malloc, for example. */
 static void read_and_trim(void) {
     struct ps_slice_stats stats;
     ps_slice_stats(&stats);

@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* As TEST, in a child that started with PS_DEBUG=value. */
+/* Like TEST, in a child process started with PS_DEBUG=value. */
 #define DEBUG_TEST(claim, value)                                                                   \
     static void claim##_in_child(void);                                                            \
     TEST(claim) {                                                                                  \

@@ -30,7 +30,7 @@ static struct {
 /* ThreadSanitizer's start calls mmap before what it has put into functions works. */
 #define NOT_WATCHED __attribute__((no_sanitize("thread")))
 
-/* As the system would answer: an ordinary mapping, aligned as one of huge pages is. */
+/* Answers as the system would: an ordinary mapping, aligned as one of huge pages is. */
 NOT_WATCHED static long map_aligned(size_t bytes, int protection, int flags) {
     size_t page = (size_t)1 << ((unsigned)flags >> MAP_HUGE_SHIFT);
     flags &= MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;

@@ -15,7 +15,7 @@
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
 
-/* Of the kernel's uapi/linux/mempolicy.h. */
+/* From the kernel's uapi/linux/mempolicy.h. */
 #define MODE_PREFERRED 1
 #define MODE_BIND 2
 #define MODE_INTERLEAVE 3

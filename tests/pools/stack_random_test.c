@@ -77,7 +77,7 @@ static void do_alloc(struct model *model) {
     add_block(model, ps_stack_alloc_aligned(model->stack, bytes, align), bytes, align);
 }
 
-/* Of the newest block in half of the cases. */
+/* Resizes the newest block in half of the cases. */
 static void do_realloc(struct model *model) {
     size_t start = innermost_start(model);
     if (model->block_count == start || model->has_mark) {

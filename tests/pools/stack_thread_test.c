@@ -19,7 +19,7 @@ __attribute__((constructor(101))) static void use_before_main(void) {
 
 TEST(it_works_before_main) { CHECK_EQ(length_before_main, 5); }
 
-/* Of the caller's frame. */
+/* Returns a text in the caller's frame. */
 static char *t_join(const char *left, const char *right) {
     char *text;
     {

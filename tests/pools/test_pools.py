@@ -78,7 +78,7 @@ def test_header_compiles_alone(
 
 @pytest.mark.parametrize("pair", compilers(), ids=lambda pair: pair[0])
 def test_fixed_pools_work_in_constant_expressions(pair: tuple[str, str]) -> None:
-    """In C++20; a misuse in one is an error that names what ends the program at run time."""
+    """In C++20; the compiler refuses a misuse and names the function that ends the program."""
     source = ROOT / "tests" / "pools" / "fixed_constants.cpp"
     command = [pair[1], "-std=c++20", *WARNINGS, "-fsyntax-only", f"-I{INCLUDE}", source]
     result = run_captured(command)

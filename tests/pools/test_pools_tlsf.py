@@ -32,7 +32,7 @@ CASES = {
 
 
 def instructions_of(build: Path, case: str) -> float:
-    """Of one call in the state of the case, with the call itself and the store of its result."""
+    """Instructions of one call in the case's state, with the call and the store of its result."""
     program = build / "tests" / "pools" / "tlsf_bound_test-c"
     with_call = count_instructions(program, case, str(CALLS), "call")
     without = count_instructions(program, case, str(CALLS), "rest")

@@ -31,7 +31,7 @@ ENVIRONMENT = {"PYTHONMALLOC": "malloc"}
 
 
 def levels() -> list[int]:
-    """Those that the option has; level 0, which is every other test, before there is one."""
+    """The levels of the option; 0, which every other test runs at, without such an option."""
     table = (ROOT / "shim" / "config.def").read_text()
     row = re.search(r'PS_OPTION\(HARDEN,[^)]*?"(\d)\.\.(\d)"', table)
     return list(range(int(row[1]), int(row[2]) + 1)) if row else [0]

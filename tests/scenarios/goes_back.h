@@ -86,7 +86,7 @@ __attribute__((unused)) static void goes_back_be_lightly_active(void) {
     goes_back_be_lightly_active_for(GOES_BACK_ACTIVITY_ROUNDS);
 }
 
-/* Without the resident memory of the table itself, which is not the allocator's. */
+/* Resident bytes without the table itself, which is not the allocator's. */
 static size_t goes_back_heap_rss(size_t count) {
     size_t rss = claim_rss_bytes();
     size_t table = count * sizeof(void *);

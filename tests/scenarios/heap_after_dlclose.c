@@ -39,7 +39,7 @@ static void load_and_unload(void) {
     CLAIM(heap_use());
 }
 
-/* Without the free memory that a process of one thread may retain, which depends on the clock. */
+/* Resident bytes after the rounds, without retained free memory, which depends on the clock. */
 static size_t rss_after_rounds(int rounds) {
     for (int i = 0; i < rounds; i++) {
         load_and_unload();

@@ -84,7 +84,7 @@ static void pair_64(unsigned calls) { make_pairs(calls, 64); }
 /* Above the direct table: the slow side of malloc, with a free block in its list. */
 static void pair_2000(unsigned calls) { make_pairs(calls, 2000); }
 
-/* Of a class with ten blocks in a span. */
+/* Pairs of a class with ten blocks in a span. */
 static void pair_6000(unsigned calls) { make_pairs(calls, 6000); }
 
 /* Blocks that the thread caches. Every 32nd pair reads the clock: fewer are counted. */

@@ -57,7 +57,7 @@ __attribute__((unused)) static void tasks_pause(void) {
     nanosleep(&pause, NULL);
 }
 
-/* Of a thread that allocates and blocks until its end. */
+/* A thread that allocates blocks here until its end. */
 __attribute__((unused)) static pthread_barrier_t tasks_may_end;
 
 __attribute__((unused)) static void *tasks_wait(void *unused) {

@@ -155,7 +155,7 @@ SECURE_LINE = "poolshim: privileged program, POOLSHIM_* is ignored\n"
 def test_file_capabilities_make_the_environment_untrusted(
     run_shim: RunShim, linked_program: Path
 ) -> None:
-    """As for set-user-ID programs (tests/shim/test_environment.py): the kernel says AT_SECURE."""
+    """The kernel says AT_SECURE, as for set-user-ID programs (tests/shim/test_environment.py)."""
     if os.geteuid() != 0:
         pytest.skip("only root can give a program capabilities")
     need("setcap")

@@ -74,7 +74,7 @@ def gdb(*words: str | Path) -> str:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory, shim: Path) -> Path:
-    """With the program, a core file of it, and one of a run that samples each block."""
+    """The program, a core file of it, and one of a run that samples each block."""
     for tool in ("gdb", "gcc"):
         if shutil.which(tool) is None:
             pytest.skip(f"{tool} is not installed")

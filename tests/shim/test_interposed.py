@@ -255,7 +255,7 @@ print(time.gmtime().tm_year)
 
 
 def undefined_symbols(library: Path) -> dict[str, str]:
-    """With their versions; variables and optional symbols may have none."""
+    """Undefined symbols and their versions; variables and optional ones may have none."""
     result = run_captured(["nm", "-D", "--undefined-only", library])
     assert result.returncode == 0, result.stderr
     return {name: version for name, version in re.findall(r" [Uw] (\w+)@?(\S*)", result.stdout)}

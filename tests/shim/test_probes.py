@@ -269,7 +269,7 @@ def events(shim: Path, tmp_path: Path) -> Iterator[Path]:
 
 
 def test_the_kernels_breakpoints_begin_sampling(events: Path) -> None:
-    """As OpenTelemetry's profiler attaches: a breakpoint with the semaphore's place in the file."""
+    """Attaches as OpenTelemetry's profiler: a breakpoint with the semaphore's file offset."""
     text = Path("/sys/kernel/tracing/uprobe_events").read_text()
     found = re.search(rf"p:(\w+)/alloc {re.escape(str(events))}:", text)
     assert found is not None

@@ -83,7 +83,8 @@ def functions_of(path: str) -> list[tuple[int, str]]:
 
 
 def function_at(location: pprof.Location, program: str) -> str:
-    """Of the program itself; "" elsewhere. One process per test, where symbols.py has one a run."""
+    """The program's function at a place; elsewhere the name in the profile, or "". One process per
+    test, where symbols.py has one a run."""
     if location.mapping is None or location.mapping.path != program:
         return location.names[0] if location.names else ""
     offset = symbols.offset_of(location, location.mapping)

@@ -213,7 +213,7 @@ def test_words_of_the_command_are_told_apart(run_shim: RunShim, tmp_path: Path) 
 
 
 def test_recording_costs_less_than_a_tenth_of_a_real_program(shim: Path, tmp_path: Path) -> None:
-    """By instructions, which do not depend on who else runs here."""
+    """Counts instructions, which do not depend on other load."""
     require_valgrind()
     need("sqlite3")
     query = (

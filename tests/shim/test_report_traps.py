@@ -54,7 +54,7 @@ def shared(tmp_path: Path) -> Path:
 
 
 def give(path: Path) -> Path:
-    """To another user."""
+    """Gives a file to another user."""
     os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
     return path
 

@@ -80,7 +80,7 @@ def report_in(path: Path) -> dict[str, Any]:
 def test_a_signal_writes_a_report_and_has_no_other_effect(
     begin: Begin, tmp_path: Path, name: str
 ) -> None:
-    """Of a program of one thread that is blocked in a system call."""
+    """The program has one thread, which is blocked in a system call."""
     process = begin(SILENT, DUMP_SIGNAL=name, STATS="heap.json")
     process.send_signal(getattr(signal, f"SIG{name}"))
     wait_for((tmp_path / "heap.json").exists)
@@ -129,7 +129,7 @@ def test_a_handler_of_the_program_takes_the_place(begin: Begin, tmp_path: Path) 
 def test_a_report_every_second(
     begin: Begin, program: Path, tmp_path: Path, threads: int
 ) -> None:
-    """By the calls of a program of one thread, and by the background thread."""
+    """The calls of a program of one thread write it, or else the background thread."""
     path = tmp_path / "heap.json"
     busy = "print(1, flush=True)\nwhile True: blocks = [bytes(i) for i in range(1000)]"
     command: Any = [program, "load", str(threads)] if threads else busy

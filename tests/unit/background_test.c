@@ -36,7 +36,7 @@ static int refuse(pthread_t *thread, const pthread_attr_t *attributes, void *(*r
 
 static int created;
 
-/* As a system where thread-local variables need more than a small stack has. */
+/* Behaves like a system where thread-local variables exceed a small stack. */
 static int create_large_only(pthread_t *thread, const pthread_attr_t *attributes,
                              void *(*routine)(void *), void *argument) {
     created++;

@@ -260,7 +260,7 @@ static void allocate_cached(void *unused) {
 static void *kept[8 * TRIES];
 static size_t kept_count;
 
-/* Until the thread's heap has no block of the class. */
+/* Allocates until the thread's heap has no block of the class. */
 static void exhaust(void *unused) {
     size_t before = cached();
     (void)unused;

@@ -218,7 +218,7 @@ __attribute__((unused)) static void check_census(const struct ps_census *census)
     }
 }
 
-/* As above, and so many blocks are with the program. */
+/* Checks the census, and that so many blocks are live. */
 __attribute__((unused)) static void check_live_blocks(uint64_t wanted) {
     struct ps_census census = engine_census();
     check_census(&census);

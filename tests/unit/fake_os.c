@@ -103,7 +103,7 @@ static bool is_allowed(enum fake_os_call kind) {
     return !is_failing && (LOAD(refused_kinds) & FAKE_OS_BIT(kind)) == 0;
 }
 
-/* As the contract says, errno is the caller's. */
+/* Restores errno, which the contract leaves to the caller. */
 static bool is_success(int result, int saved_errno) {
     errno = saved_errno;
     return result == 0;

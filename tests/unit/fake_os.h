@@ -27,7 +27,7 @@ enum fake_os_call {
 /* The nth call from now fails, once, whatever it is; 0: none. */
 void fake_os_fail_nth(uint64_t nth);
 
-/* As fake_os_fail_nth, and all calls after it. */
+/* Like fake_os_fail_nth, but all later calls fail, too. */
 void fake_os_fail_from(uint64_t nth);
 
 /* True when the call that fake_os_fail_nth names has failed. */

@@ -20,7 +20,7 @@
 #define FRESH_SLOWNESS 1
 #endif
 
-/* As TEST, in a child of its own. */
+/* Like TEST, in a child process of its own. */
 #define FRESH_TEST(claim)                                                                          \
     static void claim##_in_child(void);                                                            \
     TEST(claim) { fresh_run(claim##_in_child); }                                                   \

@@ -82,7 +82,7 @@ FRESH_TEST(time_does_the_same_when_the_owner_has_been_idle_for_the_delay) {
     CHECK_EQ(engine_census().small_span_bytes, 0);
 }
 
-/* As if each full span had been armed in the very moment in which its blocks came back. */
+/* Makes each full span look as if it was armed just when its blocks came back. */
 static void miss_all_notices(void) {
     for (size_t i = 0; i < BLOCKS; i++) {
         struct ps_slot *slot = ps_page_map_slot(blocks[i].address);

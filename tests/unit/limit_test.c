@@ -340,7 +340,7 @@ FRESH_TEST(a_limit_may_be_set_changed_and_ended_at_any_time) {
     CHECK_STR_EQ(limit_counts().source, "none");
 }
 
-/* As another process writes it: record/layout.h. */
+/* Writes the setting as another process does: record/layout.h. */
 static void write_setting(uint64_t word) {
     ps_store_relaxed(&ps_limit_words.x_setting, word); /* relaxed: by a system call in truth */
 }

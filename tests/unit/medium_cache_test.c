@@ -343,7 +343,7 @@ FRESH_TEST(the_child_of_a_fork_has_what_waited_in_other_threads) {
     worker_stop(&other);
 }
 
-/* Of no class: 0 bytes, aligned to more than a class is. */
+/* Blocks of no class: 0 bytes, aligned to more than a class is. */
 FRESH_TEST(hardened_blocks_are_no_medium_blocks_even_when_empty) {
     engine_config.harden = 2;
     engine_config.small_max_bytes = 1 * KIB;

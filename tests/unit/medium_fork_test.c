@@ -115,7 +115,7 @@ FRESH_TEST(free_pages_are_purged) {
     fork_at_each_step(make_dirty_pages, trim, use_everything, 7);
 }
 
-/* As the engine does it by and by. */
+/* Purges as the engine does over time. */
 static void purge_as_time_passes(void) {
     for (int i = 0; i < 12; i++) {
         fake_os_advance_ms(250);

@@ -331,7 +331,7 @@ FRESH_TEST(pages_that_the_system_keeps_stop_no_others) {
     check_all();
 }
 
-/* As many regions with holes as memory was locked in, which nothing is freed in any more. */
+/* Makes regions with holes that the system refuses to purge, as in locked memory. */
 static void refuse_all(size_t regions) {
     for (size_t i = 0; i < regions; i++) {
         REQUIRE(take(127, 1) && take(127, 1) && take(1, 1) && take(1, 1));

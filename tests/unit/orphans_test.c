@@ -158,7 +158,7 @@ static void let_age(uint32_t epochs) {
     }
 }
 
-/* Of the first node and the class of the last span. */
+/* Takes an idle orphan of the first node and the class of the last span. */
 static struct ps_span *take_idle(uint32_t epochs) {
     bool is_last = false;
     struct ps_span *span;

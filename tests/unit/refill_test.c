@@ -49,7 +49,7 @@ FRESH_TEST(what_others_return_is_taken_before_fresh_blocks) {
     CHECK_EQ(engine_census().small_live_bytes, 0);
 }
 
-/* Of the memory of a freed run nothing moves to a class that may use one block. */
+/* A class that may use only one block gets no memory of a freed run. */
 FRESH_TEST(the_first_span_of_a_class_is_clean) {
     ps_heap_free(ps_heap_alloc(MIB));
     uint64_t dirty_bytes = engine_census().cache_dirty_bytes;

@@ -213,7 +213,7 @@ FRESH_TEST(a_partial_batch_returns_when_its_thread_ends) {
     check_live_blocks(0);
 }
 
-/* As free_all, but without the census that books everything at once. */
+/* Like free_all, but without the census, which settles everything at once. */
 static void free_quietly(void *argument) {
     live_end_all(blocks, ((const struct order *)argument)->count);
 }

@@ -63,7 +63,7 @@ FRESH_TEST(blocks_freed_by_a_running_thread_serve_another) {
     CHECK_EQ(engine_census().small_span_bytes, 0);
 }
 
-/* Of each 16 blocks. */
+/* Which of each 16 blocks. */
 struct share {
     size_t from;
     size_t to;

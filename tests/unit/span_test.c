@@ -11,7 +11,7 @@
 static const size_t some_sizes[] = {8, 16, 48, 256, 320, 1024, 4096, 20480, 65536};
 #define SIZE_COUNT (sizeof some_sizes / sizeof some_sizes[0])
 
-/* As a free by the owner: settles when the countdown is over. */
+/* Frees as the owner does: settles when the countdown is over. */
 static void push(size_t index) {
     owner_note_in(index);
     if (ps_heap_push(owned, ps_span_block(owned, index))) {

@@ -24,8 +24,8 @@ NAMES = sorted(
 
 
 def builds() -> list[Path]:
-    """Those that $POOLSHIM_TEST_BUILDS names, else all that are configured. $POOLSHIM_BUILD_DIR
-    means that one only."""
+    """The builds in $POOLSHIM_TEST_BUILDS, else all configured ones; only $POOLSHIM_BUILD_DIR if
+    that is set."""
     if "POOLSHIM_BUILD_DIR" in os.environ:
         return [BUILD_DIR]
     names = os.environ.get("POOLSHIM_TEST_BUILDS", "release,debug,asan,tsan").split(",")

@@ -29,14 +29,14 @@ static void *do_nothing(void *unused) {
     return unused;
 }
 
-/* As libc after the destructors. */
+/* Frees as libc does after the destructors. */
 static void *free_only(void *unused) {
     ps_heap_free(block);
     heap = ps_thread_own();
     return unused;
 }
 
-/* As the shim's pthread_join. */
+/* Joins as the shim's pthread_join does. */
 static void join(pthread_t thread) {
     struct ps_thread_record *joined = ps_thread_record_join(thread);
     REQUIRE(pthread_join(thread, NULL) == 0);

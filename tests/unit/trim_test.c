@@ -10,7 +10,7 @@ static struct live_block blocks[BLOCKS];
 
 static void fill(size_t count, size_t bytes) { live_start_all(blocks, count, bytes); }
 
-/* As many slow calls as a program makes in passing: each large block is one. */
+/* Makes as many slow calls as a program does: each large block is one. */
 static void pass_time(uint64_t ms) {
     for (uint64_t step = 0; step < ms; step += 50) {
         fake_os_advance_ms(50);

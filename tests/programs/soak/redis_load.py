@@ -60,7 +60,7 @@ class Connection:
         raise RuntimeError(f"redis says {line!r}")
 
     def ask(self, *requests: tuple[bytes, ...]) -> list[Answer]:
-        """In pieces whose answers the server can buffer while it reads requests."""
+        """Sends requests in pieces whose answers the server can buffer while it reads."""
         answers: list[Answer] = []
         for begin in range(0, len(requests), 20):
             piece = list(requests[begin : begin + 20])
@@ -111,7 +111,7 @@ class RedisLoad:
         return int(text.split(name.encode() + b":", 1)[1].split(b"\r", 1)[0])
 
     def size(self) -> int:
-        """From 16 bytes to 64 KiB, each doubling as likely as the next."""
+        """Draws a size from 16 bytes to 64 KiB, each doubling as likely as the next."""
         low, high = math.log(SMALLEST_BYTES), math.log(LARGEST_BYTES)
         return int(math.exp(self.random.uniform(low, high)))
 

@@ -37,7 +37,7 @@ static const char *const new_names[OPERATOR_FORMS] = {
     "operator new[](aligned, nothrow)",
 };
 
-/* By ARRAY, ALIGNED and the way of deleting. */
+/* Indexed by ARRAY, ALIGNED and the way of deleting. */
 static const char *const delete_symbols[2][2][DELETE_WAYS] = {
     {{"_ZdlPv", "_ZdlPvm", "_ZdlPvRKSt9nothrow_t"},
      {"_ZdlPvSt11align_val_t", "_ZdlPvmSt11align_val_t", "_ZdlPvSt11align_val_tRKSt9nothrow_t"}},

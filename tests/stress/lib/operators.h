@@ -19,13 +19,13 @@ void *operators_library_of(const char *name);
 /* Once, before any thread. True when `library` defines every form. */
 int operators_start(const void *library);
 
-/* As the C++ name says: "operator new[](nothrow)". */
+/* The C++ name: "operator new[](nothrow)". */
 const char *operators_name(unsigned form);
 
 /* alignment: of the forms with ALIGNED, else unused. */
 void *operators_new(unsigned form, size_t size, size_t alignment);
 
-/* By any operator delete that fits the form: plain, sized or nothrow. */
+/* Deletes by any operator delete that fits the form: plain, sized or nothrow. */
 void operators_delete(unsigned form, void *bytes, size_t size, size_t alignment,
                       struct random_state *random);
 
