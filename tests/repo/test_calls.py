@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT, run_captured
-from test_layering import LAYERS
+from linting.layering import LAYERS
 
 # The way up: the core calls the modes through these tables alone (pools/engine/heap/mode.h).
 TABLES = {"ps_mode_entries", "ps_mode_hooks"}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What documents take from elsewhere is as it is there: figures, drawings, terms, sizes, names.
+"""What documents take from elsewhere is as it is there: figures, drawings, sizes.
 
     scripts/test tests/repo/test_documents_made.py
 """
@@ -12,13 +12,15 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT, load_script, run_captured
-from test_documents import documents, links_of
-from test_language import prose_of
+from linting import Tree
+from linting.language import prose_of
 
-GLOSSARY = ROOT / "docs" / "glossary.md"
 SIZES = ROOT / "pools" / "README.md"
 CODE_TOPS = ("pools", "shim")
-CODE_SUFFIXES = {".c", ".h", ".def"}
+
+
+def documents() -> list[Path]:
+    return [ROOT / name for name in Tree.at(ROOT).documents()]
 
 
 GEN_DOCS = load_script("gen-docs")
@@ -35,7 +37,7 @@ def test_documents_have_the_figures_of_their_sources() -> None:
 
 
 def test_figures_are_taken_from_every_source() -> None:
-    text = "".join(path.read_text() for path in documents(ROOT))
+    text = "".join(path.read_text() for path in documents())
     marks = {name.partition(".")[0] for _, name, _ in GEN_DOCS.MARK.findall(text)}
     assert {"attacks", "instructions", "list", "pages", "suite", "pools"} <= marks
 
@@ -66,20 +68,21 @@ def test_an_unknown_name_and_a_lone_mark_are_errors(text: str) -> None:
 
 
 def marked_figures() -> set[str]:
-    text = "".join(path.read_text() for path in documents(ROOT))
+    text = "".join(path.read_text() for path in documents())
     return {name for kind, name, _ in GEN_DOCS.MARK.findall(text) if kind == "figure"}
 
 
-@pytest.mark.parametrize("name", sorted(n for n in marked_figures() if n.startswith("attacks.")))
-def test_a_count_of_attacks_stands_between_marks_only(name: str) -> None:
+def test_a_count_of_attacks_stands_between_marks_only() -> None:
     """Of all figures these change most often, and no other figure has their values."""
-    for path in documents(ROOT):
-        then = (ROOT / "docs" / "decisions", ROOT / "bench" / "results")  # what was so at the time
-        if any(path.is_relative_to(folder) for folder in then):
-            continue
-        text = re.sub(r"<!-- begin.*?<!-- end -->", "", path.read_text(), flags=re.DOTALL)
-        prose = prose_of(GEN_DOCS.MARK.sub("", text))
-        assert not re.search(rf"(?<![\d.,]){FIGURES[name]}(?![\d.,]\d|\d)", prose), path
+    then = (ROOT / "docs" / "decisions", ROOT / "bench" / "results")  # what was so at the time
+    values = {FIGURES[name] for name in marked_figures() if name.startswith("attacks.")}
+    bare = re.compile(rf"(?<![\d.,])({'|'.join(values)})(?![\d.,]\d|\d)")
+    found = []
+    for path in documents():
+        if not any(path.is_relative_to(folder) for folder in then):
+            text = re.sub(r"<!-- begin.*?<!-- end -->", "", path.read_text(), flags=re.DOTALL)
+            found += [(path, one) for one in bare.findall(prose_of(GEN_DOCS.MARK.sub("", text)))]
+    assert found == []
 
 
 # ---- drawings ----
@@ -134,37 +137,6 @@ def test_drawings_fit_a_narrow_screen_and_have_dark_colours() -> None:
         assert all(float(size) >= 9 for size in re.findall(r'font-size="([\d.]+)"', text))
 
 
-# ---- glossary ----
-
-
-def terms_of(glossary: str) -> list[str]:
-    cells = re.findall(r"^\| ([^|]+) \| [^|]+ \|$", glossary, re.MULTILINE)
-    names = [name for cell in cells if cell != "Term" for name in cell.split(", ")]
-    return [name.removeprefix("to ") for name in names]
-
-
-TERMS = terms_of(GLOSSARY.read_text())
-
-
-def everything_else() -> str:
-    paths = [path for path in documents(ROOT) if path != GLOSSARY]
-    for top in CODE_TOPS:
-        paths += [p for p in (ROOT / top).rglob("*") if p.suffix in CODE_SUFFIXES]
-    return re.sub(r"\s+(?:\* )?", " ", "\n".join(path.read_text() for path in paths)).lower()
-
-
-EVERYTHING_ELSE = everything_else()
-
-
-@pytest.mark.parametrize("term", TERMS)
-def test_a_term_is_used(term: str) -> None:
-    assert re.search(rf"\b{re.escape(term.lower())}", EVERYTHING_ELSE)
-
-
-def test_a_term_is_defined_once() -> None:
-    assert len(TERMS) == len(set(TERMS)) >= 60
-
-
 # ---- sizes ----
 
 
@@ -203,55 +175,3 @@ def test_sizes_are_those_of_the_code(tmp_path: Path) -> None:
 def test_a_wrong_size_is_found(tmp_path: Path) -> None:
     result = compile_sizes({"struct ps_run": 33}, tmp_path)
     assert "static assertion failed" in result.stderr
-
-
-# ---- paths ----
-
-PATH = re.compile(r"`((?:bench|docs|pools|scripts|shim|tests)/[\w./+-]*[\w/])(?= |`)")
-
-
-def missing_paths(text: str, root: Path) -> list[str]:
-    """Files and folders that a document names and that are not there; a program has a source."""
-    found = PATH.findall(text)
-    return [
-        name for name in found if not any((root / (name + end)).exists() for end in ("", ".c"))
-    ]
-
-
-@pytest.mark.parametrize("path", documents(ROOT), ids=lambda p: p.relative_to(ROOT).as_posix())
-def test_a_path_in_a_document_exists(path: Path) -> None:
-    assert not missing_paths(path.read_text(), ROOT)
-
-
-def test_a_missing_path_is_found(tmp_path: Path) -> None:
-    (tmp_path / "bench").mkdir()
-    (tmp_path / "bench" / "pair.c").touch()
-    text = "`bench/pair` `bench/`, `bench/pair.c`; `bench/*.c` `bench/fast --only x`"
-    assert missing_paths(text, tmp_path) == ["bench/fast"]
-
-
-# ---- indexes ----
-
-
-def unlisted(folder: Path) -> set[str]:
-    """Documents of a folder to which its README has no link."""
-    names = {path.name for path in folder.glob("*.md")} - {"README.md"}
-    return names - set(links_of((folder / "README.md").read_text()))
-
-
-def test_indexes_list_every_document() -> None:
-    assert not unlisted(ROOT / "docs") | unlisted(ROOT / "docs" / "decisions")
-
-
-def test_an_unlisted_document_is_found(tmp_path: Path) -> None:
-    (tmp_path / "README.md").write_text("[one](one.md)\n")
-    for name in ("one.md", "two.md"):
-        (tmp_path / name).touch()
-    assert unlisted(tmp_path) == {"two.md"}
-
-
-def test_decisions_have_their_parts() -> None:
-    parts = ["Context", "Decision", "Measured consequence", "Alternatives"]
-    for path in (ROOT / "docs" / "decisions").glob("*.md"):
-        if path.name != "README.md":
-            assert re.findall(r"^## (.*)$", path.read_text(), re.MULTILINE) == parts, path

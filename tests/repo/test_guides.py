@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Guides: tables of other allocators are complete, what they name exists, pictures are current.
+"""Guides: tables of other allocators are complete, pictures are current.
 
     scripts/test tests/repo/test_guides.py
 
@@ -16,20 +16,11 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT, run_captured
+from linting.guides import SPAN, rows
 
 GUIDES = ROOT / "docs" / "guides"
 FOLDER = Path("/usr/lib/x86_64-linux-gnu")
 MADE = ROOT / "scripts" / "dev" / "gen-guides"
-SPAN = re.compile(r"`([^`\n]+)`")
-
-
-def rows(text: str) -> list[list[str]]:
-    """Of all tables, without heads."""
-    lines = [line for line in text.splitlines() if line.startswith("|")]
-    cells = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
-    rules = [number for number, one in enumerate(lines) if re.fullmatch(r"[|:-]+", one)]
-    return [one for number, one in enumerate(cells)
-            if number not in rules and number + 1 not in rules]  # fmt: skip
 
 
 def named_left(path: Path) -> set[str]:
@@ -84,30 +75,6 @@ def test_a_missing_row_is_found(tmp_path: Path) -> None:
     path = tmp_path / "guide.md"
     path.write_text("| a | b |\n|---|---|\n| `opt.x`, `opt.y` | `opt.z` |\n")
     assert named_left(path) == {"opt.x", "opt.y"}
-
-
-@pytest.mark.parametrize("path", sorted(GUIDES.glob("*.md")), ids=lambda path: path.name)
-def test_options_and_functions_of_poolshim_exist(path: Path) -> None:
-    text = path.read_text()
-    table = (ROOT / "shim" / "config.def").read_text()
-    options = set(re.findall(r"^PS_OPTION\(\s*(\w+),", table, re.MULTILINE))
-    build = set(re.findall(r"POOLSHIM_\w+", (ROOT / "CMakeLists.txt").read_text()))
-    used = set(re.findall(r"\bPOOLSHIM_([A-Z][A-Z_]+)\b", text))
-    assert {name for name in used if f"POOLSHIM_{name}" not in build} <= options
-    header = (ROOT / "pools/include/poolshim/poolshim.h").read_text()
-    assert all(name in header for name in re.findall(r"\bpoolshim_\w+(?=\()", text))
-    commands = {one.parent.name for one in (ROOT / "scripts/poolshim_cli").glob("*/command.py")}
-    commands.add("run")  # a program in C
-    assert set(re.findall(r"`poolshim (\w+)", text)) <= commands
-    flags = {name.lower().replace("_", "-") for name in options}
-    for words in re.findall(r"poolshim run ((?:--[\w-]+[ =]\S+ )*)--", text):
-        assert set(re.findall(r"--([\w-]+)", words)) <= flags | {"tuned"}
-
-
-@pytest.mark.parametrize("path", sorted(GUIDES.glob("*.md")), ids=lambda path: path.name)
-def test_every_row_has_an_answer(path: Path) -> None:
-    for row in rows(path.read_text()):
-        assert len(row) >= 2 and row[0] and row[1], row
 
 
 def test_tables_and_pictures_are_those_of_the_results() -> None:

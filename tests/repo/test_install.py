@@ -87,17 +87,6 @@ def test_by_default_the_library_alone_is_built(tmp_path: Path) -> None:
     assert {"shim/config.c", "scripts/native/run.c", "pools/region/region.c"} <= set(sources)
 
 
-def test_nothing_needs_a_new_cmake() -> None:
-    """CMake takes a version for a promise, and checks none of it."""
-    new = re.compile(r"PROJECT_IS_TOP_LEVEL|\bcmake_path\(|file\((?:CONFIGURE|COPY_FILE)|DEFER"
-                     r"|string\(JSON|C_STANDARD 17")  # fmt: skip
-    files = [ROOT / "CMakeLists.txt", ROOT / "scripts" / "CMakeLists.txt"]
-    for path in [*files, *(ROOT / "cmake").glob("*.cmake")]:
-        code = re.sub(r"#.*", "", path.read_text())
-        assert not new.findall(code), path
-    assert "cmake_minimum_required(VERSION 3.16)" in files[0].read_text()
-
-
 def make_tree(prefix: Path, names: list[str]) -> Path:
     """Some files under a prefix, and the manifest that lists them."""
     for name in names:

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 from browser import Browser, Page, find_browser
 from conftest import ROOT, run_captured
-from test_documents import links_of
+from linting.documents import links_of
 
 pytest.importorskip("mkdocs", reason="mkdocs is not installed: run scripts/setup")
 pytest.importorskip("material", reason="mkdocs-material is not installed: run scripts/setup")

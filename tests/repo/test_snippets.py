@@ -38,14 +38,6 @@ def test_drop_in_is_understood_by_systemd(tmp_path: Path) -> None:
     assert "Enviroment" in bad.stderr
 
 
-def test_settings_of_the_unit_are_options(tmp_path: Path) -> None:
-    names = re.findall(r"^Environment=(\w+)=", snippet("unit"), re.MULTILINE)
-    names += re.findall(r"name: ([A-Z_]+), value", snippet("manifest"))
-    rows = re.findall(r"^PS_OPTION\(\s*(\w+),", (ROOT / "shim/config.def").read_text(), re.M)
-    known = {"LD_PRELOAD", *(f"POOLSHIM_{row}" for row in rows)}
-    assert len(names) == 4 and set(names) <= known
-
-
 def test_manifest_is_yaml_whose_volumes_exist() -> None:
     yaml = pytest.importorskip("yaml")
     pod = yaml.safe_load(snippet("manifest"))

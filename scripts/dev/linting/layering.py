@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: MIT
+"""A file includes only its own folder or a layer below it; the list is that of pools/README.md."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from linting.rules import register
+from linting.tree import C_SUFFIXES, Tree
+
+# Ascending; a folder may include itself and everything before it.
+LAYERS = [
+    "pools/engine/base",
+    "pools/engine/os",
+    "pools/engine/page",
+    "pools/engine/small",
+    "pools/engine/heap",
+    "pools/engine/harden",
+    "pools/engine/profile",
+    "pools/engine/record",
+    "pools/engine/modes",
+    "shim",
+]
+PUBLIC_HEADERS = "pools/include"
+PAGES = "pools/pages"  # the family that libpoolshim.so exports
+RUST = "pools/rust"  # above the engine and the families, as the shim is
+BELOW_PUBLIC_POOLS = [
+    "pools/engine/base", "pools/engine/os", "pools/engine/page", "pools/common", PUBLIC_HEADERS
+]
+README = "pools/README.md"
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"]+)"|<(poolshim/[^>]+)>)', re.MULTILINE)
+
+Found = Iterator[tuple[str, int, str]]
+
+
+def folder_of(path: str) -> str:
+    """The layer's folder: pools/engine/<name>, pools/<name>, or shim."""
+    parts = path.split("/")
+    depth = {"pools/engine": 3, "pools": 2}
+    return "/".join(parts[: depth.get("/".join(parts[:2]), depth.get(parts[0], 1))])
+
+
+def allowed_folders(folder: str) -> set[str]:
+    if folder == PUBLIC_HEADERS:
+        return {PUBLIC_HEADERS}
+    if folder in ("shim", RUST):
+        return {folder, PUBLIC_HEADERS, PAGES, *LAYERS} - ({"shim"} - {folder})
+    if folder in LAYERS:
+        return set(LAYERS[: LAYERS.index(folder) + 1])
+    return {folder, *BELOW_PUBLIC_POOLS}
+
+
+def includes_of(text: str) -> dict[str, int]:
+    """Headers of the project, as paths from the root, with the lines that include them."""
+    return {
+        match[1] or f"{PUBLIC_HEADERS}/{match[2]}": text.count("\n", 0, match.start()) + 1
+        for match in INCLUDE.finditer(text)
+    }
+
+
+def graph_of(tree: Tree) -> dict[str, dict[str, int]]:
+    names = tree.below("pools", "shim", suffixes=C_SUFFIXES)
+    return {name: tree.view(includes_of, name) for name in names}
+
+
+@register("include")
+def include(tree: Tree) -> Found:
+    """An include names an existing header from the root, of the file's own layer or below it."""
+    graph = graph_of(tree)
+    for path, includes in graph.items():
+        allowed = allowed_folders(folder_of(path))
+        for header, line in includes.items():
+            if ".." in header.split("/"):
+                yield path, line, f"{header} leaves its folder by .."
+            elif header.endswith((".c", ".cpp")):
+                yield path, line, f"includes the source file {header}"
+            elif header not in graph:
+                yield path, line, f"{header} is not a file, as seen from the root"
+            elif folder_of(header) not in allowed:
+                yield path, line, f"includes {header}, which is not below it"
+
+
+@register("include-cycle")
+def include_cycle(tree: Tree) -> Found:
+    """No file includes itself through others."""
+    graph = graph_of(tree)
+    left = {path: {one for one in includes if one in graph} for path, includes in graph.items()}
+    while leaves := {path for path, includes in left.items() if not includes}:
+        left = {path: includes - leaves for path, includes in left.items() if path not in leaves}
+    walk: list[str] = []
+    step = min(left, default=None)
+    while step is not None and step not in walk:
+        walk.append(step)
+        step = min(left[step])
+    if step is not None:
+        cycle = walk[walk.index(step) :]
+        yield cycle[0], graph[cycle[0]][[*cycle, step][1]], f"a cycle: {' -> '.join(cycle)}"
+
+
+@register("layers-listed")
+def layers_listed(tree: Tree) -> Found:
+    """pools/README.md lists the layers in their order."""
+    names = [layer.split("/")[-1] for layer in LAYERS[:-1]]
+    listed = re.findall(
+        r"^[-*|0-9. ]*[`*]*(?:pools/)?(\w+)/?[`*]*", tree.text(README), re.MULTILINE
+    )
+    order = [name for name in dict.fromkeys(listed) if name in names]
+    if order not in (names, names[::-1]):
+        yield README, 0, f"the layers are {', '.join(names)}, not {', '.join(order)}"

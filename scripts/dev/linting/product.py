@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: MIT
+"""Rules on the code of the libraries: where a kind of construct is allowed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from linting.code import PUBLIC_BASE
+from linting.rules import register
+from linting.tree import Tree, is_product, matching, without_comments
+
+PUBLIC = "pools/include/"
+EXAMPLES = "pools/examples/"
+ENGINE = "pools/engine/"
+GUARD = re.compile(r"^#ifndef (\w+_H(?:PP)?)\n#define \1$", re.MULTILINE)
+# What a public header has to ask, beside its guard and the language.
+ALLOWED = {
+    PUBLIC_BASE: {"#ifndef __cplusplus", "#if defined(__clang__) && __clang_major__ < 11"},
+    # C++17 has no other way to create in a constant.
+    PUBLIC + "poolshim/fixed.hpp": {"#ifdef __cpp_lib_constexpr_dynamic_alloc"},
+}
+Found = Iterator[tuple[int, str]]
+
+
+@register("conditional", is_product)
+def conditional(tree: Tree, name: str) -> Found:
+    """#if only in base/{compiler,atomic}.h, os/ and poison.h, apart from guards and __cplusplus."""
+    free = (f"{ENGINE}os/", f"{ENGINE}base/compiler.h", f"{ENGINE}base/atomic.h")
+    if name.startswith(free) or name.endswith("/poison.h"):
+        return
+    guard = GUARD.search(tree.text(name))
+    allowed = {"#ifdef __cplusplus", f"#ifndef {guard[1]}" if guard else ""}
+    allowed |= ALLOWED.get(name, set())
+    code = tree.view(without_comments, name)
+    for number, line in matching(r"^\s*#\s*(if|ifdef|ifndef|elif)\b", code):
+        if line not in allowed:
+            yield number, line
+
+
+@register("atomic", is_product)
+def atomic(tree: Tree, name: str) -> Found:
+    """Atomics come from base/atomic.h; public headers and examples may name the builtins."""
+    if not name.startswith((PUBLIC, EXAMPLES, f"{ENGINE}base/atomic.h")):
+        pattern = r"__atomic_|__sync_|stdatomic|\b_Atomic\b"
+        for number, line in matching(pattern, tree.view(without_comments, name)):
+            yield number, f"not through base/atomic.h: {line}"
+
+
+@register("silent-engine", lambda name: is_product(name) and name.startswith(ENGINE))
+def silent_engine(tree: Tree, name: str) -> Found:
+    """The engine reads no environment, prints nothing and calls no allocator but its own."""
+    pattern = r"<stdio\.h>|\bgetenv\(|\benviron\b|[^_\w](malloc|calloc|realloc|free|dlsym)\("
+    yield from matching(pattern, tree.view(without_comments, name))
+
+
+@register("posix-name", is_product)
+def posix_name(tree: Tree, name: str) -> Found:
+    """No type is called _t, which POSIX reserves."""
+    yield from matching(r"^\s*(typedef\b.*|\}\s*)\b\w+_t;", tree.text(name))
