@@ -36,12 +36,6 @@ def test_documents_have_the_figures_of_their_sources() -> None:
     assert not [str(path) for path, text in GEN_DOCS.made().items() if path.read_text() != text]
 
 
-def test_figures_are_taken_from_every_source() -> None:
-    text = "".join(path.read_text() for path in documents())
-    marks = {name.partition(".")[0] for _, name, _ in GEN_DOCS.MARK.findall(text)}
-    assert {"attacks", "instructions", "list", "pages", "suite", "pools"} <= marks
-
-
 def test_every_figure_names_its_command_and_date() -> None:
     content = GEN_DOCS.json.loads(GEN_DOCS.FIGURES.read_text())
     for figure in [*content["figures"].values(), *content["tables"].values()]:

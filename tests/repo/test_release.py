@@ -16,7 +16,7 @@ from conftest import ROOT, load_script, run_captured
 
 RELEASE = load_script("release")
 COPIED = ("CMakeLists.txt", "pyproject.toml", "CHANGELOG.md", "pools/include", "shim/config.def",
-          "scripts", "docs", "tests/repo/golden", "tests/repo/consumer",
+          "scripts", "docs", "tests/repo/consumer",
           "tests/attacks/expected.json", "pools/rust/Cargo.toml",
           "pools/rust/Cargo.lock")  # fmt: skip
 

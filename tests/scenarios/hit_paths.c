@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Calls of the fast paths alone: no refill, no event, no other thread.
- * tests/repo/test_golden.py counts their instructions: hit_paths <case> <calls>. Without arguments
- * all cases run once.
+ * tests/repo/test_hit_paths.py counts their instructions: hit_paths <case> <calls>. Without
+ * arguments all cases run once.
  */
 #include "claim.h"
 
