@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT, run_captured
+from table import each_row
 
 ABI = ROOT / "scripts" / "dev" / "abi"
 STORED = ROOT / "tests" / "repo" / "abi"
@@ -33,13 +34,12 @@ def test_interface_is_the_stored_one(build_dir: Path) -> None:
     assert result.stdout.count("as it was") == 2
 
 
-@pytest.mark.parametrize(
-    ("pattern", "by"),
+@each_row(
+    "pattern, by",
     [
         (rb"name='ps_region_trim'", b"name='ps_region_shrink'"),  # a function is gone
         (rb"(<class-decl name='ps_region_options' size-in-bits=')(\d+)", rb"\g<1>1\2"),
     ],
-    ids=["function", "structure"],
 )
 def test_a_break_is_found(build_dir: Path, tmp_path: Path, pattern: bytes, by: bytes) -> None:
     for path in STORED.iterdir():

@@ -8,12 +8,14 @@ and no large knot of objects that call each other.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 from conftest import ROOT, run_captured
 from linting.layering import LAYERS
+from table import each_row
 
 # The way up: the core calls the modes through these tables alone (pools/engine/heap/mode.h).
 TABLES = {"ps_mode_entries", "ps_mode_hooks"}
@@ -110,17 +112,29 @@ def engine(build_dir: Path) -> Objects:
     return objects
 
 
-def test_nothing_refers_to_a_folder_above(engine: Objects) -> None:
+def nothing_refers_to_a_folder_above(engine: Objects) -> None:
     assert not upward_references(engine)
 
 
-def test_the_tables_are_the_way_up(engine: Objects) -> None:
+def the_tables_are_the_way_up(engine: Objects) -> None:
     wanting = [name for name, object in engine.items() if object.wanted & TABLES]
     assert wanting == ["pools/engine/heap/mode"]
 
 
-def test_no_large_knot_of_calls(engine: Objects) -> None:
+def no_large_knot_of_calls(engine: Objects) -> None:
     assert [knot for knot in cycles(engine) if len(knot) > CYCLE_MAX] == []
+
+
+@each_row(
+    "check",
+    [
+        nothing_refers_to_a_folder_above,
+        the_tables_are_the_way_up,
+        no_large_knot_of_calls,
+    ],
+)
+def test_the_engine(engine: Objects, check: Callable[[Objects], None]) -> None:
+    check(engine)
 
 
 def plant(root: Path, sources: dict[str, str]) -> Objects:
@@ -133,7 +147,7 @@ def plant(root: Path, sources: dict[str, str]) -> Objects:
     return read_objects(root, root)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "above"),
     [
         ("void up(void); void down(void) { up(); }\n", "void up(void) {}\n"),
@@ -147,7 +161,7 @@ def test_planted_upward_reference_is_found(tmp_path: Path, text: str, above: str
     assert upward_references(objects) == wanted
 
 
-def test_planted_knot_is_found(tmp_path: Path) -> None:
+def planted_knot_is_found(tmp_path: Path) -> None:
     """A ring of calls, one object more than may be; what only calls into it is not part of it."""
     count = CYCLE_MAX + 1
     ring = {
@@ -158,7 +172,7 @@ def test_planted_knot_is_found(tmp_path: Path) -> None:
     assert cycles(plant(tmp_path, {**ring, **caller})) == [sorted(ring)]
 
 
-def test_a_pointer_in_a_table_is_no_call_into_a_knot(tmp_path: Path) -> None:
+def a_pointer_in_a_table_is_no_call_into_a_knot(tmp_path: Path) -> None:
     objects = plant(
         tmp_path,
         {
@@ -170,3 +184,8 @@ def test_a_pointer_in_a_table_is_no_call_into_a_knot(tmp_path: Path) -> None:
     )
     assert not upward_references(objects)
     assert not cycles(objects)
+
+
+@each_row("check", [planted_knot_is_found, a_pointer_in_a_table_is_no_call_into_a_knot])
+def test_knots_are_of_calls(tmp_path: Path, check: Callable[[Path], None]) -> None:
+    check(tmp_path)

@@ -14,6 +14,7 @@ import pytest
 from conftest import ROOT, load_script, run_captured
 from linting import Tree
 from linting.language import prose_of
+from table import each_row
 
 SIZES = ROOT / "pools" / "README.md"
 CODE_TOPS = ("pools", "shim")
@@ -51,7 +52,7 @@ def test_an_outdated_figure_is_replaced() -> None:
     assert filled == "<!-- table: t -->\n| a |\n<!-- / -->"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     ["<!-- figure: no.such -->1<!-- / -->", "<!-- figure: a.b -->1", "1<!-- / -->",
      "<!-- table: a.b -->1<!-- / -->"],
@@ -91,9 +92,8 @@ def test_drawings_are_those_of_their_sources() -> None:
 DOT = GEN_DRAWINGS.shutil.which("dot")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("dot", "font"), [(None, "Sans"), (DOT, "Sans"), (DOT, GEN_DRAWINGS.font())],
-    ids=["without", "another font", "with"],
 )  # fmt: skip
 def test_a_changed_drawing_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dot: str | None, font: str

@@ -10,11 +10,13 @@ import os
 import platform
 import re
 import subprocess
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 
 import pytest
 from conftest import ROOT, RunShim
+from table import each_row
 
 TABLE = ROOT / "shim" / "entry_points.def"
 TLS_BYTES_MAX = 128  # the words of the hit paths have a cache line of their own
@@ -63,29 +65,21 @@ def program_header(library: Path, kind: str) -> list[str] | None:
     return None
 
 
-def test_exports_are_the_table(shim: Path) -> None:
+def exports_are_the_table(shim: Path) -> None:
     missing = table_rows().keys() - exports(shim).keys()
     extra = exports(shim).keys() - table_rows().keys()
     assert not missing, f"listed without a body: {sorted(missing)}"
     assert not extra, f"exported but not listed: {sorted(extra)}"
 
 
-def test_versions_are_those_of_the_table(shim: Path) -> None:
+def versions_are_those_of_the_table(shim: Path) -> None:
     wanted = {"PS_ENTRY": "", "PS_CONTROL": CONTROL_VERSION}
     found = exports(shim)
     for name, kind in table_rows().items():
         assert found.get(name) == wanted[kind], name
 
 
-def test_table_names_what_the_library_is_for() -> None:
-    rows = table_rows()
-    for name in ("malloc", "free", "free_sized", "malloc_info", "__libc_malloc", "_Znwm"):
-        assert rows.get(name) == "PS_ENTRY"
-    operators = [name for name in rows if re.match(r"_Z(nw|na|dl|da)", name)]
-    assert len(operators) == 20
-
-
-def test_needs_libc_only(shim: Path) -> None:
+def needs_libc_only(shim: Path) -> None:
     assert dynamic_values(shim, "NEEDED") == ["Shared library: [libc.so.6]"]
     assert dynamic_values(shim, "RUNPATH") == dynamic_values(shim, "RPATH") == []
 
@@ -96,7 +90,7 @@ MOVED = re.compile(r"__libc_start_main|pthread_\w+|dl(addr|close|error|open|sym)
 OLDEST_GLIBC = (2, 17)
 
 
-def test_needs_no_function_that_glibc_2_17_lacks(shim: Path) -> None:
+def needs_no_function_that_glibc_2_17_lacks(shim: Path) -> None:
     """Then packages that are built on an old system work on all later ones."""
     programs = (path for path in (shim.parent / "scripts").iterdir() if path.is_file())
     files = [path for path in programs if os.access(path, os.X_OK)]
@@ -112,7 +106,7 @@ def test_needs_no_function_that_glibc_2_17_lacks(shim: Path) -> None:
     assert sorted(late) == []
 
 
-def test_soname_and_links(shim: Path) -> None:
+def soname_and_links(shim: Path) -> None:
     assert dynamic_values(shim, "SONAME") == ["Library soname: [libpoolshim.so.0]"]
     header = (ROOT / "pools" / "include" / "poolshim" / "poolshim.h").read_text()
     version = re.findall(r'^#define POOLSHIM_VERSION "(0\.\d+\.\d+)"$', header, re.MULTILINE)
@@ -120,7 +114,7 @@ def test_soname_and_links(shim: Path) -> None:
     assert (shim.parent / "libpoolshim.so.0").resolve() == shim.resolve()
 
 
-def test_binds_now_without_text_relocations(shim: Path) -> None:
+def binds_now_without_text_relocations(shim: Path) -> None:
     assert dynamic_values(shim, "TEXTREL") == []
     flags = " ".join(dynamic_values(shim, "FLAGS"))
     assert "BIND_NOW" in flags and "TEXTREL" not in flags
@@ -128,14 +122,14 @@ def test_binds_now_without_text_relocations(shim: Path) -> None:
     assert ".got.plt" not in tool("readelf", "-SW", str(shim))
 
 
-def test_stack_is_not_executable(shim: Path) -> None:
+def stack_is_not_executable(shim: Path) -> None:
     header = program_header(shim, "GNU_STACK")
     assert header is not None and header[5] == "RW"
     for line in tool("readelf", "-lW", str(shim)).splitlines():
         assert not re.search(r"\bLOAD\b.*\bRWE\b", line)
 
 
-def test_thread_local_storage_is_small_and_initial_exec(shim: Path) -> None:
+def thread_local_storage_is_small_and_initial_exec(shim: Path) -> None:
     header = program_header(shim, "TLS")
     assert header is not None, "the heap pointer of a thread lives in TLS"
     assert 0 < int(header[4], 16) <= TLS_BYTES_MAX
@@ -143,6 +137,23 @@ def test_thread_local_storage_is_small_and_initial_exec(shim: Path) -> None:
         assert "STATIC_TLS" in " ".join(dynamic_values(shim, "FLAGS"))
     assert "__tls_get_addr" not in tool("nm", "-D", str(shim))
     assert not re.search(r"R_\w+_(DTPMOD|TLSDESC)", tool("readelf", "-rW", str(shim)))
+
+
+@each_row(
+    "check",
+    [
+        exports_are_the_table,
+        versions_are_those_of_the_table,
+        needs_libc_only,
+        needs_no_function_that_glibc_2_17_lacks,
+        soname_and_links,
+        binds_now_without_text_relocations,
+        stack_is_not_executable,
+        thread_local_storage_is_small_and_initial_exec,
+    ],
+)
+def test_shape(shim: Path, check: Callable[[Path], None]) -> None:
+    check(shim)
 
 
 @pytest.mark.preload

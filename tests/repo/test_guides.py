@@ -12,11 +12,13 @@ import os
 import re
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from conftest import ROOT, run_captured
 from linting.guides import SPAN, rows
+from table import each_row
 
 GUIDES = ROOT / "docs" / "guides"
 FOLDER = Path("/usr/lib/x86_64-linux-gnu")
@@ -46,29 +48,41 @@ def strings(path: str) -> set[str]:
     return {text.decode() for text in re.findall(rb"[ -~]{4,}", Path(path).read_bytes())}
 
 
-def test_every_option_of_jemalloc_has_a_row() -> None:
-    text = said("libjemalloc.so.2", MALLOC_CONF="stats_print:true")
+def every_option_of_jemalloc_has_a_row(name: str) -> None:
+    text = said(name, MALLOC_CONF="stats_print:true")
     options = set(re.findall(r"^  (opt\.\w+):", text, re.MULTILINE))
     assert len(options) > 40
     assert options <= named_left(GUIDES / "from-jemalloc.md")
 
 
-def test_every_option_of_mimalloc_has_a_row() -> None:
-    text = said("libmimalloc.so.2", MIMALLOC_VERBOSE="1")
+def every_option_of_mimalloc_has_a_row(name: str) -> None:
+    text = said(name, MIMALLOC_VERBOSE="1")
     options = set(re.findall(r"option '(\w+)'", text))
     assert len(options) > 20
     current = {name for name in options if not name.startswith("deprecated_")}
     assert current <= named_left(GUIDES / "from-mimalloc.md")
 
 
-@pytest.mark.parametrize("name", ["libtcmalloc_minimal.so.4", "libtcmalloc_minimal_debug.so.4"])
-def test_every_variable_of_gperftools_has_a_row(name: str) -> None:
+def every_variable_of_gperftools_has_a_row(name: str) -> None:
     found = {text for text in strings(library(name))
              if re.fullmatch(r"(TCMALLOC|HEAP|PERFTOOLS)_[A-Z_]+|MALLOCSTATS|HEAP[A-Z]+|CPUPROFILE",
                              text)}  # fmt: skip
     assert len(found) > 15
     left = {name.partition("=")[0] for name in named_left(GUIDES / "from-tcmalloc.md")}
     assert found <= left
+
+
+@each_row(
+    "check, name",
+    [
+        (every_option_of_jemalloc_has_a_row, "libjemalloc.so.2"),
+        (every_option_of_mimalloc_has_a_row, "libmimalloc.so.2"),
+        (every_variable_of_gperftools_has_a_row, "libtcmalloc_minimal.so.4"),
+        (every_variable_of_gperftools_has_a_row, "libtcmalloc_minimal_debug.so.4"),
+    ],
+)
+def test_every_setting_of_an_allocator_has_a_row(check: Callable[[str], None], name: str) -> None:
+    check(name)
 
 
 def test_a_missing_row_is_found(tmp_path: Path) -> None:

@@ -12,10 +12,12 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from conftest import ROOT, run_captured
+from table import each_row
 
 DOCUMENTS = ("LICENSE", "README.md", "CHANGELOG.md", "docs/options.md", "docs/pictures/layers.svg",
              "examples/region.c")  # fmt: skip
@@ -119,14 +121,11 @@ def test_uninstall_removes_what_was_installed_and_nothing_else(tmp_path: Path) -
     assert (prefix / "lib").exists() and not (prefix / "lib" / "poolshim").exists()
     again = uninstall(manifest)
     assert again.returncode == 0 and "Not there: " in again.stdout
-
-
-def test_uninstall_without_an_installation_says_so(tmp_path: Path) -> None:
-    result = uninstall(tmp_path / "install_manifest.txt")
+    result = uninstall(tmp_path / "none" / "install_manifest.txt")  # without an installation
     assert result.returncode != 0 and "nothing was installed from this build" in result.stderr
 
 
-def test_cmake_package(prefix: Path, tmp_path: Path) -> None:
+def cmake_package(prefix: Path, tmp_path: Path) -> None:
     run_ok("cmake", "-G", "Ninja", "-S", CONSUMER, "-B", tmp_path, f"-DCMAKE_PREFIX_PATH={prefix}")
     run_ok("cmake", "--build", tmp_path)
     check_consumer(tmp_path / "consumer", installed_library(prefix))
@@ -140,7 +139,7 @@ def test_cmake_package(prefix: Path, tmp_path: Path) -> None:
     run_ok(tmp_path / "pools-fork", env=env)
 
 
-def test_cmake_package_refuses_another_version(prefix: Path, tmp_path: Path) -> None:
+def cmake_package_refuses_another_version(prefix: Path, tmp_path: Path) -> None:
     project = tmp_path / "project"
     shutil.copytree(CONSUMER, project)
     lists = project / "CMakeLists.txt"
@@ -151,9 +150,7 @@ def test_cmake_package_refuses_another_version(prefix: Path, tmp_path: Path) -> 
     assert 'compatible with requested version "99.1"' in result.stderr
 
 
-def test_pkg_config(prefix: Path, tmp_path: Path) -> None:
-    if not shutil.which("pkg-config"):
-        pytest.skip("pkg-config is not installed")
+def pkg_config(prefix: Path, tmp_path: Path) -> None:
     library = installed_library(prefix)
     env = {**os.environ, "PKG_CONFIG_PATH": str(library.parent / "pkgconfig")}
     flags = run_ok("pkg-config", "--cflags", "--libs", "poolshim >= 0.1", env=env).split()
@@ -162,9 +159,7 @@ def test_pkg_config(prefix: Path, tmp_path: Path) -> None:
     check_consumer(program, library, LD_LIBRARY_PATH=str(library.parent))
 
 
-def test_pkg_config_of_the_pools(prefix: Path, tmp_path: Path) -> None:
-    if not shutil.which("pkg-config"):
-        pytest.skip("pkg-config is not installed")
+def pkg_config_of_the_pools(prefix: Path, tmp_path: Path) -> None:
     library = installed_library(prefix, "libpoolshim-pools.so.0")
     env = {**os.environ, "PKG_CONFIG_PATH": str(library.parent / "pkgconfig")}
     flags = run_ok("pkg-config", "--cflags", "--libs", "poolshim-pools >= 0.1", env=env).split()
@@ -174,6 +169,18 @@ def test_pkg_config_of_the_pools(prefix: Path, tmp_path: Path) -> None:
     check_pools_consumer(program, library, None)
     run_ok("g++", "-std=c++17", CONSUMER / "pools_cxx.cpp", *flags, rpath, "-o", program)
     run_ok(program)
+
+
+@each_row(
+    "check",
+    [cmake_package, cmake_package_refuses_another_version, pkg_config, pkg_config_of_the_pools],
+)
+def test_programs_find_the_libraries(
+    prefix: Path, tmp_path: Path, check: Callable[[Path, Path], None]
+) -> None:
+    if check in (pkg_config, pkg_config_of_the_pools) and not shutil.which("pkg-config"):
+        pytest.skip("pkg-config is not installed")
+    check(prefix, tmp_path)
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT, run_captured
+from table import each_row
 
 DEV = ROOT / "scripts" / "dev"
 PAGES = ROOT / "docs" / "man"
@@ -34,7 +35,7 @@ def test_pages_and_completions_are_those_of_their_sources() -> None:
     assert result.returncode == 0, result.stderr
 
 
-@pytest.mark.parametrize("name", FACTS)
+@each_row("name", FACTS)
 def test_no_option_is_missed(build_dir: Path, name: str) -> None:
     """What --help prints at the start of a line, and nothing else."""
     result = run_captured([COMMAND, name, "--help"])
@@ -55,7 +56,7 @@ def test_every_option_of_the_library_is_in_its_page() -> None:
     assert rows == re.findall(r"^\\fBPOOLSHIM_(\w+)\\fR$", text, re.MULTILINE)
 
 
-@pytest.mark.parametrize("header", HEADERS, ids=lambda header: header.file)
+@each_row("header", HEADERS)
 def test_every_public_function_has_a_place_in_its_page(header: header_facts.Header) -> None:
     source = (ROOT / "pools" / "include" / "poolshim" / header.file).read_text()
     page = PAGES / f"{header.page}.3"
@@ -69,7 +70,7 @@ def test_every_public_function_has_a_place_in_its_page(header: header_facts.Head
     assert not {name for name in missing if name not in " ".join(internal)}
 
 
-@pytest.mark.parametrize("page", sorted(PAGES.iterdir()), ids=lambda path: path.name)
+@each_row("page", sorted(PAGES.iterdir()))
 def test_a_page_has_no_faults(page: Path) -> None:
     if not shutil.which("groff"):
         pytest.skip("groff is not installed")

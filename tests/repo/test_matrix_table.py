@@ -35,13 +35,10 @@ def matrix(tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return run_captured([SCRIPT, "--folder", tmp_path / "folder", *arguments], env=env)
 
 
-def test_a_cell_that_is_none_is_refused() -> None:
+def test_cells_of_a_system_have_its_name_and_others_are_refused() -> None:
     result = run_captured([SCRIPT, "--list", "sarge"])
     assert result.returncode == 2
     assert result.stderr == "scripts/dev/matrix: no cell sarge; see --list\n"
-
-
-def test_cells_of_a_system_have_its_name() -> None:
     cells = run_captured([SCRIPT, "--list"]).stdout.split()
     some = run_captured([SCRIPT, "--list", "bullseye"]).stdout.split()
     assert some == [cell for cell in cells if cell.startswith("bullseye-")]

@@ -48,11 +48,8 @@ def release(tree: Path, version: str) -> subprocess.CompletedProcess[str]:
     return run_captured([sys.executable, tree / "scripts" / "dev" / "release", version])
 
 
-def test_files_agree_about_the_version() -> None:
-    assert len(set(RELEASE.versions().values())) == 1
-
-
 def test_a_release_changes_all_of_them(tree: Path) -> None:
+    assert len(set(RELEASE.versions().values())) == 1
     result = release(tree, "7.8.9")
     assert result.returncode == 0, result.stderr
     for name in RELEASE.PLACES:
@@ -66,13 +63,12 @@ def test_a_release_changes_all_of_them(tree: Path) -> None:
     assert "uncommitted" in release(tree, "7.9.0").stderr
 
 
-@pytest.mark.parametrize(
-    ("version", "message"),
-    [("1.0", "is no version"), ("0.0.1", "is not above"), ("5.0.0", "is not above 5.0.0")],
-)
-def test_a_wrong_version_is_refused(tree: Path, version: str, message: str) -> None:
+def test_a_wrong_version_is_refused(tree: Path) -> None:
     git(tree, "tag", "v5.0.0")
-    result = release(tree, version)
-    assert result.returncode == 1 and result.stdout == ""
-    (line,) = result.stderr.splitlines()
-    assert message in line
+    for version, message in [
+        ("1.0", "is no version"), ("0.0.1", "is not above"), ("5.0.0", "is not above 5.0.0")
+    ]:  # fmt: skip
+        result = release(tree, version)
+        assert result.returncode == 1 and result.stdout == "", version
+        (line,) = result.stderr.splitlines()
+        assert message in line

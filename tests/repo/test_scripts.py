@@ -12,89 +12,78 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 from conftest import ROOT, run_captured
+from table import each_row
 
 REAL = "bash cat chmod cmake cmp cp cut dirname env g++ gcc grep mkdir nm rm sed sort tee true"
-Setup = Callable[..., "subprocess.CompletedProcess[str]"]
-
-
-@pytest.fixture
-def setup(tmp_path: Path) -> Setup:
-    """setup(*arguments, <command>=<body of a fake>): scripts/setup on a machine without Ninja."""
-    tools = tmp_path / "bin"
-    tools.mkdir()
-    for name in REAL.split():
-        (tools / name).symlink_to(shutil.which(name) or name)
-    (tools / "python3").symlink_to(sys.executable)
-    shutil.copytree(ROOT / "scripts", tmp_path / "tree" / "scripts")
-    shutil.copy(ROOT / "requirements.txt", tmp_path / "tree")
-
-    def run(*arguments: str, **fakes: str) -> subprocess.CompletedProcess[str]:
-        for name, body in fakes.items():
-            fake = tools / name.replace("_", "-")
-            fake.unlink(missing_ok=True)  # never write through the link
-            fake.write_text(f"#!/bin/bash\n{body}\n")
-            fake.chmod(0o755)
-        env = {"PATH": str(tools), "HOME": str(tmp_path)}
-        return run_captured([tmp_path / "tree/scripts/setup", *arguments], env=env)
-
-    return run
-
-
-def check_refusal(result: subprocess.CompletedProcess[str], *parts: str) -> None:
-    assert result.returncode == 1
-    lines = result.stderr.splitlines()
-    assert len(lines) == 1, result.stderr
-    for part in ("scripts/setup: ", *parts):
-        assert part in lines[0]
-
-
-def test_not_debian(setup: Setup) -> None:
-    check_refusal(setup("test"), "missing: ninja-build", "no Debian or Ubuntu")
-
-
-def test_neither_root_nor_sudo(setup: Setup) -> None:
-    result = setup("test", apt_get="exit 0", id="echo 1000")
-    check_refusal(result, "missing: ninja-build", "needs root or sudo")
-    assert result.stdout == ""
-
-
-def test_sudo_wants_a_password(setup: Setup) -> None:
-    result = setup("test", apt_get="exit 0", id="echo 1000", sudo="exit 1")
-    check_refusal(result, "missing: ninja-build", "sudo wants a password")
-
-
-def test_no_network(setup: Setup) -> None:
-    """apt-get knows the package and cannot fetch it. The fake sudo keeps the real machine out."""
-    sudo = """case "$*" in
+# The fake sudo keeps the real machine out.
+NO_NETWORK = """case "$*" in
     *apt-get*) echo "E: Failed to fetch http://deb/x.deb  Could not resolve 'deb'"; exit 100 ;;
     *) cat >/dev/null </dev/null ;;
     esac"""
-    result = setup("test", apt_get="exit 0", id="echo 1000", sudo=sudo)
-    check_refusal(result, "missing: ninja-build", "Failed to fetch", "Could not resolve 'deb'")
-    assert result.stdout == "scripts/setup: installing with apt-get: ninja-build\n"
+DEBIAN = {"apt_get": "exit 0", "id": "echo 1000"}
+USAGE = "usage: scripts/setup ["
+INSTALLING = "scripts/setup: installing with apt-get: ninja-build\n"
+MISSING = "missing: ninja-build"
+
+# Argument, fakes and their bodies, parts of the line, output before.
+REFUSALS = [
+    ("test", {}, [MISSING, "no Debian or Ubuntu"], None),
+    ("test", DEBIAN, [MISSING, "needs root or sudo"], ""),
+    ("test", {**DEBIAN, "sudo": "exit 1"}, [MISSING, "sudo wants a password"], None),
+    ("test", {**DEBIAN, "sudo": NO_NETWORK},
+     [MISSING, "Failed to fetch", "Could not resolve 'deb'"], INSTALLING),
+    ("test", {"ninja": "exit 0", "python3": '[[ "$*" != *version_info* ]]'},
+     ["python3 is older than 3.10"], None),
+    ("everything", {}, [USAGE], None),
+]  # fmt: skip
 
 
-def test_old_python(setup: Setup) -> None:
-    result = setup("test", ninja="exit 0", python3='[[ "$*" != *version_info* ]]')
-    check_refusal(result, "python3 is older than 3.10")
+def machine_in(folder: Path) -> Path:
+    """A copy of the scripts, and a folder of programs without Ninja, which PATH will be."""
+    (folder / "bin").mkdir()
+    for name in REAL.split():
+        (folder / "bin" / name).symlink_to(shutil.which(name) or name)
+    (folder / "bin" / "python3").symlink_to(sys.executable)
+    shutil.copytree(ROOT / "scripts", folder / "tree" / "scripts")
+    shutil.copy(ROOT / "requirements.txt", folder / "tree")
+    return folder / "bin"
 
 
-def test_wrong_argument(setup: Setup) -> None:
-    parts = "[build|bench|suite|servers|pools|test|nightly|elsewhere|package]"
-    check_refusal(setup("everything"), f"usage: scripts/setup {parts}")
+def refusal_of(folder: Path, argument: str) -> subprocess.CompletedProcess[str]:
+    env = {"PATH": str(folder / "bin"), "HOME": str(folder)}
+    result = run_captured([folder / "tree" / "scripts" / "setup", argument], env=env)
+    assert result.returncode == 1
+    assert len(result.stderr.splitlines()) == 1, result.stderr
+    assert "scripts/setup: " in result.stderr or "usage: " in result.stderr
+    return result
 
 
-def test_read_only_tree(setup: Setup, tmp_path: Path) -> None:
+@each_row("argument, fakes, parts, printed", REFUSALS)
+def test_setup_refuses_in_one_line(
+    tmp_path: Path, argument: str, fakes: dict[str, str], parts: list[str], printed: str | None
+) -> None:
+    tools = machine_in(tmp_path)
+    for name, body in fakes.items():
+        fake = tools / name.replace("_", "-")
+        fake.unlink(missing_ok=True)  # never write through the link
+        fake.write_text(f"#!/bin/bash\n{body}\n")
+        fake.chmod(0o755)
+    result = refusal_of(tmp_path, argument)
+    assert all(part in result.stderr for part in parts), result.stderr
+    assert printed in (None, result.stdout)
+
+
+def test_setup_refuses_a_read_only_tree(tmp_path: Path) -> None:
+    machine_in(tmp_path)
     (tmp_path / "tree" / "build").write_text("a file where the folder should be")
-    check_refusal(setup("test"), "cannot write to", "build")
+    result = refusal_of(tmp_path, "test")
+    assert "cannot write to" in result.stderr and "build" in result.stderr
 
 
-@pytest.mark.parametrize("arguments", [["no-such-preset"], ["release", "no-such-preset"]])
+@each_row("arguments", [["no-such-preset"], ["release", "no-such-preset"]])
 def test_build_says_which_preset_failed(arguments: list[str], tmp_path: Path) -> None:
     """In a copy whose CMakePresets.json knows a release that builds nothing."""
     (tmp_path / "scripts").mkdir()

@@ -13,7 +13,7 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -21,6 +21,7 @@ import pytest
 from browser import Browser, Page, find_browser
 from conftest import ROOT, run_captured
 from linting.documents import links_of
+from table import each_row
 
 pytest.importorskip("mkdocs", reason="mkdocs is not installed: run scripts/setup")
 pytest.importorskip("material", reason="mkdocs-material is not installed: run scripts/setup")
@@ -69,7 +70,7 @@ def page_of(name: str) -> str:
     return f"{folder}/{page}".lstrip("/")
 
 
-def test_every_document_is_a_page(site: Path) -> None:
+def every_document_is_a_page(site: Path) -> None:
     there = set(pages(site))
     documents = [path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md")]
     assert len(documents) > 30
@@ -80,7 +81,7 @@ def test_every_document_is_a_page(site: Path) -> None:
         assert page_of(name) in there or not name.endswith(".md"), link
 
 
-def test_every_public_function_has_an_anchor(site: Path) -> None:
+def every_public_function_has_an_anchor(site: Path) -> None:
     names = pages(site)
     for header in sorted(HEADERS.glob("*.h*")):
         page = names.get(f"docs/headers/{header.name.replace('.', '_')}.html")
@@ -93,7 +94,7 @@ def test_every_public_function_has_an_anchor(site: Path) -> None:
     assert 'id="ps_region_create"' in names["docs/headers/region_h.html"]
 
 
-def test_nothing_is_loaded_from_elsewhere(site: Path) -> None:
+def nothing_is_loaded_from_elsewhere(site: Path) -> None:
     for name, text in pages(site).items():
         found = Loaded(text).found
         assert found, name
@@ -105,18 +106,30 @@ def test_nothing_is_loaded_from_elsewhere(site: Path) -> None:
     assert not re.findall(r"(?:@import|url\()\s*['\"]?(?:https?:)?//", sheets)
 
 
-def test_comments_of_the_sources_are_left_out(site: Path) -> None:
+def comments_of_the_sources_are_left_out(site: Path) -> None:
     for name, text in pages(site).items():
         article = text.partition("<article")[2].partition("</article")[0]
         assert "&lt;!--" not in re.sub(r"<(code|pre).*?</\1>", "", article, flags=re.DOTALL), name
         assert "<!-- figure" not in article and "SPDX-License" not in article, name
 
 
+@each_row(
+    "check",
+    [
+        every_document_is_a_page,
+        every_public_function_has_an_anchor,
+        nothing_is_loaded_from_elsewhere,
+        comments_of_the_sources_are_left_out,
+    ],
+)
+def test_the_site(site: Path, check: Callable[[Path], None]) -> None:
+    check(site)
+
+
 # ---- faults ----
 
 
-@pytest.fixture
-def small(tmp_path: Path) -> Path:
+def small_in(tmp_path: Path) -> Path:
     """A tree with two documents and a header, which the site is built of."""
     tree = tmp_path / "tree"
     for name in ("scripts/dev/site", "scripts/dev/site_pages.py", "scripts/dev/header_facts.py",
@@ -136,7 +149,7 @@ def add(document: Path, *lines: str) -> None:
         file.write("\n\n" + "\n\n".join(lines) + "\n")
 
 
-def test_a_small_tree_is_built(small: Path, tmp_path: Path) -> None:
+def a_small_tree_is_built(small: Path, tmp_path: Path) -> None:
     add(small / "docs/one.md", "[text](../CMakeLists.txt) [again](#a-heading)",
         "[header](../pools/include/poolshim/frames.h)", "```\n<!-- kept --> [x](none.md)\n```",
         "<!-- dropped -->")  # fmt: skip
@@ -147,7 +160,7 @@ def test_a_small_tree_is_built(small: Path, tmp_path: Path) -> None:
     assert (tmp_path / "site/files/CMakeLists.txt.txt").exists()
 
 
-def test_links_to_what_is_missing_are_found(small: Path, tmp_path: Path) -> None:
+def links_to_what_is_missing_are_found(small: Path, tmp_path: Path) -> None:
     links = ["none.md", "none.txt", "none.svg", "two.md"]
     (small / "two.md").touch()
     add(small / "docs/one.md", *(f"![a]({link})" for link in links[2:]), "[a](none.md)",
@@ -158,7 +171,7 @@ def test_links_to_what_is_missing_are_found(small: Path, tmp_path: Path) -> None
         "none.svg:", "two.md:", "none.md:", "none.txt:", "../two.md:"]  # fmt: skip
 
 
-def test_anchors_that_are_missing_are_found(small: Path, tmp_path: Path) -> None:
+def anchors_that_are_missing_are_found(small: Path, tmp_path: Path) -> None:
     add(small / "docs/one.md", "[a](README.md#none)", "[a](#nothing)",
         "[a](../pools/include/poolshim/frames.h#none)")  # fmt: skip
     status, said = build(small, tmp_path / "site")
@@ -168,13 +181,26 @@ def test_anchors_that_are_missing_are_found(small: Path, tmp_path: Path) -> None
     assert "Aborted with 3 warnings" in said
 
 
-def test_a_document_that_the_map_lacks_is_found(small: Path, tmp_path: Path) -> None:
+def a_document_that_the_map_lacks_is_found(small: Path, tmp_path: Path) -> None:
     (small / "docs/two.md").write_text("# Two\n")
     status, said = build(small, tmp_path / "site")
     assert (status, said) == (1, "docs/README.md: no row has a link to docs/two.md\n")
     (small / "docs/one.md").rename(small / "docs/three.md")
     status, said = build(small, tmp_path / "site")
     assert status == 1 and "no such document: docs/one.md" in said
+
+
+@each_row(
+    "check",
+    [
+        a_small_tree_is_built,
+        links_to_what_is_missing_are_found,
+        anchors_that_are_missing_are_found,
+        a_document_that_the_map_lacks_is_found,
+    ],
+)
+def test_a_small_tree(tmp_path: Path, check: Callable[[Path, Path], None]) -> None:
+    check(small_in(tmp_path), tmp_path)
 
 
 # ---- in a browser ----
@@ -188,8 +214,8 @@ def browser() -> Iterator[Browser]:
         yield one
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize(
+@each_row("width", WIDTHS)
+@each_row(
     "name", ["index.html", "docs/index.html", "docs/options.html", "docs/command.html",
              "docs/headers/region_h.html", "bench/index.html"],
 )  # fmt: skip
@@ -198,13 +224,6 @@ def test_a_page_fits_its_screen(site: Path, browser: Browser, name: str, width: 
     assert page.evaluate("document.documentElement.scrollWidth") == width
     assert page.complaints() == []
     assert not [one for one in page.requests() if not one.startswith(("file:", "data:", "blob:"))]
-
-
-def test_it_has_the_colours_of_the_system(site: Path, browser: Browser) -> None:
-    page = browser.open(site / "docs/architecture.html", 1280, 800)
-    for scheme, name in (("dark", "slate"), ("light", "default")):
-        page.prefer(scheme)
-        assert wait_for(page, f"document.body.dataset.mdColorScheme === '{name}'")
 
 
 def wait_for(page: Page, condition: str) -> bool:
@@ -216,7 +235,11 @@ def wait_for(page: Page, condition: str) -> bool:
     return False
 
 
-def test_search_works_from_files(site: Path, browser: Browser) -> None:
+def test_it_has_the_colours_of_the_system_and_searches_files(site: Path, browser: Browser) -> None:
+    page = browser.open(site / "docs/architecture.html", 1280, 800)
+    for scheme, name in (("dark", "slate"), ("light", "default")):
+        page.prefer(scheme)
+        assert wait_for(page, f"document.body.dataset.mdColorScheme === '{name}'")
     page = browser.open(site / "index.html", 1280, 800)
     page.evaluate("document.querySelector('[data-md-component=search-query]').focus()")
     page.call("Input.insertText", text="POOLSHIM_PURGE_DELAY_MS")
