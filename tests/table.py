@@ -29,7 +29,8 @@ def each_row(
     """In the place of pytest.mark.parametrize, with the same arguments.
 
     Each row has a tmp_path of its own, undoes what it changed by monkeypatch, and reads of capsys
-    what it printed itself. It skips alone; the test skips if all rows do.
+    what it printed itself. It skips alone; the test skips if all rows do. Other fixtures are made
+    once for all rows: where one depends on tmp_path, parametrise.
     """
     listed = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
     table = [values_of(row, len(listed)) for row in rows]

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT
+from table import each_row
 
 sys.path.insert(0, str(ROOT / "tests" / "attacks"))
 
@@ -90,7 +91,7 @@ def test_change_for_the_worse_is_named() -> None:
     assert [line.split(":")[0] for line in better] == ["c"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("returncode", "stdout", "stderr", "kind"),
     [
         (0, "misuse\nafter\nreached: two owners\n", "", "reached"),
@@ -112,7 +113,7 @@ def test_outcome(returncode: int, stdout: str, stderr: str, kind: str) -> None:
     assert run.classify(returncode, stdout, stderr).kind == kind
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("returncode", "stdout"), [(-11, ""), (0, ""), (2, "misuse\nbroken: too many blocks\n")]
 )
 def test_attack_that_does_not_play_is_no_outcome(returncode: int, stdout: str) -> None:
@@ -133,7 +134,7 @@ def column(text: str, head: str) -> list[str]:
     return [row[rows[top].index(head)] for row in rows[top + 2 : end]]
 
 
-@pytest.mark.parametrize("level", [0, 1, 2, 3])
+@each_row("level", [0, 1, 2, 3])
 def test_document_has_the_outcomes_that_are_held(build_dir: Path, level: int) -> None:
     """Table, text and README count the same attacks, from the same file."""
     name = f"poolshim {level}"

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from conftest import run_captured
+from table import each_row
 
 pytestmark = pytest.mark.bench
 
@@ -144,8 +145,8 @@ def run_under(
     return run_captured(words, env=full)
 
 
-@pytest.mark.parametrize("huge_pages", ["0", "1"])
-@pytest.mark.parametrize("claim", CLAIMS)
+@each_row("huge_pages", ["0", "1"])
+@each_row("claim", CLAIMS)
 def test_floor(floor: Path, claim: str, huge_pages: str) -> None:
     done = run_under(floor, sys.executable, "-c", PRELUDE + CLAIMS[claim], FLOOR_THP=huge_pages)
     assert done.returncode == 0, done.stderr
@@ -165,7 +166,7 @@ def test_a_real_program_runs_on_the_floor(floor: Path) -> None:
     assert outputs[0].stdout == outputs[1].stdout
 
 
-@pytest.mark.parametrize("mode", ["uncontended", "contended"])
+@each_row("mode", ["uncontended", "contended"])
 def test_list_rounds_reuse_dead_lists(build_dir: Path, floor: Path, mode: str) -> None:
     """Uncontended, all rounds but the last hand their list on: one list is all that is mapped."""
     words = ("--mode", mode, "--count", "1000000", "--rounds", "5", "--json")

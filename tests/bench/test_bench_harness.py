@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from conftest import ROOT
+from table import each_row
 
 sys.path.insert(0, str(ROOT / "bench"))
 pytest.importorskip("rich", reason="rich is not installed: run scripts/setup")
@@ -131,7 +132,7 @@ def test_own_table_is_valid_and_complete() -> None:
     assert names == ["glibc", "jemalloc", "tcmalloc", "mimalloc", "poolshim", "floor"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "complaint"),
     [
         ("[[allocator]\n", "table.toml"),
@@ -214,7 +215,7 @@ def test_mapping_is_checked_both_ways() -> None:
         launcher.check_mapping(good, GLIBC.library, others, "")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("change", "complaint"),
     [
         ({}, None),
@@ -304,7 +305,7 @@ def test_interrupt_keeps_what_was_measured(monkeypatch: pytest.MonkeyPatch) -> N
     assert session.is_interrupted and list(summarise(session)) == [("uncontended", "glibc")]
 
 
-@pytest.mark.parametrize(("cores", "is_told"), [(1.5, True), (0.05, False)])
+@each_row(("cores", "is_told"), [(1.5, True), (0.05, False)])
 def test_busy_machine_is_told(monkeypatch: pytest.MonkeyPatch, cores: float, is_told: bool) -> None:
     fake = FakeRunner(monkeypatch, {("uncontended", "glibc"): 4})
     fake.foreign_cores = cores

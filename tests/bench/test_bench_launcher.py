@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 from conftest import run_captured
+from table import each_row
 
 pytestmark = pytest.mark.bench
 
@@ -51,7 +52,7 @@ def floor(build_dir: Path) -> Path:
     return build_dir / "bench" / "libfloor.so"
 
 
-@pytest.mark.parametrize("status", [0, 1, 7, 124, 255])
+@each_row("status", [0, 1, 7, 124, 255])
 def test_exit_status_is_the_commands(launch: Launch, status: int) -> None:
     done, result = launch("--", "sh", "-c", f"exit {status}")
     assert done.returncode == status
@@ -64,7 +65,7 @@ def test_death_by_signal_is_reported(launch: Launch) -> None:
     assert (result["exit_status"], result["signal"]) == (None, 15)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("words", "status", "complaint"),
     [
         (["--", "/nonexistent/program"], 127, "No such file"),
@@ -166,7 +167,7 @@ def test_proof_is_of_the_last_image(launch: Launch, floor: Path) -> None:
     assert done.returncode == 0 and result["is_expected_mapped"] is True
 
 
-@pytest.mark.parametrize("status", [0, 3])
+@each_row("status", [0, 3])
 def test_library_that_is_not_mapped_is_a_failure(launch: Launch, floor: Path, status: int) -> None:
     done, result = launch("--expect-mapped", floor, "--", "sh", "-c", f"exit {status}")
     assert done.returncode == 125

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT, load_script, run_captured
+from table import each_row
 from under_shim import need
 
 pytestmark = pytest.mark.bench
@@ -44,7 +45,7 @@ def test_shares_are_read_from_between_the_lines_of_an_allocator() -> None:
     assert numa.figures_of(console, "a.b", 2) == [50, 51, 52, 50, 51, 52]
 
 
-@pytest.mark.parametrize("console", [console_of("c", 2), console_of("a", 2)[:-20], ""])
+@each_row("console", [console_of("c", 2), console_of("a", 2)[:-20], ""])
 def test_a_machine_that_stopped_early_is_an_error(console: str) -> None:
     with pytest.raises(numa.BadRequest, match="the machine stopped before a"):
         numa.figures_of(console, "a", 2)

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from conftest import BUILD_DIR, ROOT, run_captured
 from instructions import require_valgrind
+from table import each_row
 
 sys.path.insert(0, str(ROOT / "bench"))
 pytest.importorskip("rich", reason="rich is not installed: run scripts/setup")
@@ -36,7 +37,7 @@ def all_contests() -> list[Contest]:
 
 
 @pytest.mark.nightly  # the programs of bench/pools are built by scripts/test --all only
-@pytest.mark.parametrize("contest", all_contests(), ids=lambda c: f"{c.group}-{c.case}-{c.pool}")
+@each_row("contest", all_contests())
 def test_contest_does_its_work(contest: Contest) -> None:
     program = BUILD_DIR / "bench" / "pools" / contest.program
     result = run_captured(
@@ -60,7 +61,7 @@ def test_there_are_contests_of_every_family() -> None:
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("arguments", [[], ["--case", "small"], ["--case", "x", "--pool", "y"]])
+@each_row("arguments", [[], ["--case", "small"], ["--case", "x", "--pool", "y"]])
 def test_a_program_says_how_to_call_it(arguments: list[str]) -> None:
     result = run_captured([str(BUILD_DIR / "bench" / "pools" / "requests"), *arguments])
     assert result.returncode == 2

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from conftest import run_captured
+from table import each_row
 
 pytestmark = pytest.mark.bench
 
@@ -87,7 +88,7 @@ def report_of(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     return report
 
 
-@pytest.mark.parametrize("mode", ["uncontended", "contended"])
+@each_row("mode", ["uncontended", "contended"])
 def test_list_reports_every_round(build_dir: Path, mode: str) -> None:
     words = ("--mode", mode, "--count", "5000", "--rounds", "4", "--size", "24", "--json")
     report = report_of(run_program(build_dir, "list100m", *words))
@@ -121,7 +122,7 @@ def test_list_prints_readable_lines(build_dir: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("mode", ["uncontended", "contended"])
+@each_row("mode", ["uncontended", "contended"])
 def test_list_calls_malloc_and_free_for_every_node(
     build_dir: Path, saboteur: Path, mode: str
 ) -> None:
@@ -146,7 +147,7 @@ def test_list_notices_that_malloc_failed(build_dir: Path, saboteur: Path) -> Non
     assert "malloc(4240) failed" in done.stderr
 
 
-@pytest.mark.parametrize("alignment", [16, 4096])
+@each_row("alignment", [16, 4096])
 def test_page_blocks_reports_every_round(build_dir: Path, alignment: int) -> None:
     words = ("--align", str(alignment), "--count", "300", "--rounds", "3", "--json")
     report = report_of(run_program(build_dir, "page_blocks", *words))
@@ -157,7 +158,7 @@ def test_page_blocks_reports_every_round(build_dir: Path, alignment: int) -> Non
     assert report["peak_rss_kib"] >= 300 * 4, "every block was touched"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("mode", "complaint"),
     [("crooked", "is not aligned to 4096"), ("twice", "block 9 was overwritten")],
 )
@@ -170,7 +171,7 @@ def test_page_blocks_notices_a_wrong_block(
     assert complaint in done.stderr
 
 
-@pytest.mark.parametrize(
+@each_row(
     "words",
     [
         ("list100m", "--count", "0"),

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from conftest import ROOT, library_that_does_not_load, run_captured
+from table import each_row
 
 pytest.importorskip("rich", reason="rich is not installed: run scripts/setup")
 pytest.importorskip("click", reason="click is not installed: run scripts/setup")
@@ -114,7 +115,7 @@ def test_missing_allocator_is_skipped_with_its_reason(build_dir: Path) -> None:
     assert "Not measured: gone, not found: libgone.so.9." in done.stdout
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("words", "complaint"),
     [
         (["--count", "many"], "--count"),
@@ -141,7 +142,7 @@ def test_bad_request_is_one_line(build_dir: Path, words: list[str], complaint: s
 
 
 @pytest.mark.compare
-@pytest.mark.parametrize("rival", RIVALS)
+@each_row("rival", RIVALS)
 def test_rival_is_measured_and_proved(build_dir: Path, tmp_path: Path, rival: str) -> None:
     words = ("--count", "20000", "--quick", "--processes", "1", "--allocators")
     found = measure(build_dir, "--only", "uncontended", *words, rival)
@@ -208,7 +209,7 @@ def test_hyperfine_compare_refuses_a_failing_command(build_dir: Path) -> None:
 
 
 @pytest.mark.usefixtures("hyperfine")
-@pytest.mark.parametrize(
+@each_row(
     "words", [[], ["--"], ["--bogus", "--", "true"], ["--allocators", "no", "--", "true"]]
 )
 def test_hyperfine_compare_usage(build_dir: Path, words: list[str]) -> None:

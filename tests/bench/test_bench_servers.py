@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from conftest import ROOT, library_that_does_not_load, run_captured
+from table import each_row
 
 sys.path[:0] = [str(ROOT / "bench"), str(ROOT / "scripts")]
 pytest.importorskip("rich", reason="rich is not installed: run scripts/setup")
@@ -74,7 +75,7 @@ def test_setup_installs_what_the_table_needs() -> None:
 GOOD = '[[server]]\nname = "a"\ntitle = "A"\ncommand = ["true"]\nwork = 1\n'
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "complaint"),
     [
         ("[[server", "servers.toml"),
@@ -181,7 +182,7 @@ def test_tables_from_known_figures() -> None:
     assert "others used up to 0.5 cores" in lines[-1]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("goal", "value", "reached"),
     [
         (KeptGoal("", "", mib=10), 10.0, True), (KeptGoal("", "", mib=10), 10.1, False),
@@ -244,7 +245,7 @@ def test_memory_of_descendants_counts(build_dir: Path, tmp_path: Path) -> None:
     assert run.peak > 20 << 10
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("server", "complaint"),
     [
         (program("something else"), "no end of its load"),

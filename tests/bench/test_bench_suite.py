@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from conftest import ROOT, library_that_does_not_load, run_captured
+from table import each_row
 
 sys.path.insert(0, str(ROOT / "bench"))
 pytest.importorskip("rich", reason="rich is not installed: run scripts/setup")
@@ -75,7 +76,7 @@ cases = [
 GOOD_HEAD = '[program.pair]\nscaled = {}\n[group.a]\ntitle = "A"\n'
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "complaint"),
     [
         ("[program", "suite.toml"),
@@ -121,7 +122,7 @@ def test_figures_of_a_workload_and_of_a_list() -> None:
     assert figures.FIGURES["total"].values(nodes) == [12]
 
 
-@pytest.mark.parametrize("name", ["dirty_per_thread", "last_dirty"])
+@each_row("name", ["dirty_per_thread", "last_dirty"])
 def test_figure_that_is_not_there_fails_the_row(name: str) -> None:
     with pytest.raises(RunFailed):
         figures.FIGURES[name].values(make_run([{"ms": 1, "operations": 1}]))
@@ -158,7 +159,7 @@ def test_case_is_set_against_its_best_peer() -> None:
     assert comparison.standing == "ahead" and comparison.is_goal_met is True
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("ours", "standing", "is_goal_met"),
     [([19, 20], "ahead", True), ([20.5, 17], "ahead", True), ([20.2, 20.6], "level", True),
      ([20.9, 30], "behind", True), ([22, 22], "behind", False)],
@@ -387,7 +388,7 @@ def test_list_names_groups_and_cases(build_dir: Path) -> None:
     assert "replace: replace-1K, replace-100K" in done.stdout and "programs: " in done.stdout
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("words", "complaint"),
     [
         (["--only", "everything"], "no 'everything'"),

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from conftest import ROOT, run_captured
+from table import each_row
 
 pytestmark = pytest.mark.bench
 
@@ -101,7 +102,7 @@ def report_of(build_dir: Path, name: str, words: str) -> dict[str, Any]:
     return report
 
 
-@pytest.mark.parametrize("name", WORKLOADS)
+@each_row("name", WORKLOADS)
 def test_workload_reports_its_options_and_rounds(build_dir: Path, name: str) -> None:
     words, rounds, operations = WORKLOADS[name]
     report = report_of(build_dir, name, words)
@@ -115,7 +116,7 @@ def test_workload_reports_its_options_and_rounds(build_dir: Path, name: str) -> 
     assert report["peak_rss_kib"] > 100
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "expected"),
     [("pair", 2 * 1010), ("replace", 100 + 100 + 3 * 500), ("server", 150 + 2 * 600),
      ("ring", 2 * 2000), ("storm", 2 * 3 * 4 * 10)],
@@ -130,7 +131,7 @@ def test_every_block_is_really_allocated_and_freed(
     assert expected <= freed <= expected + 200
 
 
-@pytest.mark.parametrize("name", ["pair", "replace", "server", "ring", "bursts", "churn", "storm"])
+@each_row("name", ["pair", "replace", "server", "ring", "bursts", "churn", "storm"])
 def test_block_handed_out_twice_is_noticed(build_dir: Path, saboteur: Path, name: str) -> None:
     done = run_workload(build_dir, name, WORKLOADS[name][0], (saboteur, "twice"))
     assert done.returncode == 1
@@ -196,8 +197,8 @@ def test_silence_sees_what_was_given_back(build_dir: Path) -> None:
     assert entry["rss_mib"] < 58
 
 
-@pytest.mark.parametrize("order", ["forward", "reverse", "shuffled"])
-@pytest.mark.parametrize("mode", ["uncontended", "contended"])
+@each_row("order", ["forward", "reverse", "shuffled"])
+@each_row("mode", ["uncontended", "contended"])
 def test_list_is_freed_in_any_order(build_dir: Path, mode: str, order: str) -> None:
     words = f"--mode {mode} --order {order} --count 20000 --rounds 2 --size 24"
     report = report_of(build_dir, "list100m", words)
@@ -205,7 +206,7 @@ def test_list_is_freed_in_any_order(build_dir: Path, mode: str, order: str) -> N
     assert [entry["nodes_freed"] for entry in report["rounds"]] == [20001, 20001]
 
 
-@pytest.mark.parametrize("name", WORKLOADS)
+@each_row("name", WORKLOADS)
 def test_help_names_every_option(build_dir: Path, name: str) -> None:
     shown = run_workload(build_dir, name, "--help")
     assert shown.returncode == 0
@@ -213,7 +214,7 @@ def test_help_names_every_option(build_dir: Path, name: str) -> None:
         assert option in shown.stdout
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "words"),
     [("pair", "--depth 0"), ("pair", "--min 64 --max 32"), ("replace", "--log 2"),
      ("server", "--threads x"), ("ring", "--slots 99999999"), ("storm", "--bogus 1"),
@@ -225,7 +226,7 @@ def test_bad_arguments_give_one_line(build_dir: Path, name: str, words: str) -> 
     assert done.stdout == "" and len(done.stderr.splitlines()) == 1
 
 
-@pytest.mark.parametrize("path", sorted(ROOT.glob("bench/*.c")), ids=lambda path: path.name)
+@each_row("path", sorted(ROOT.glob("bench/*.c")))
 def test_workload_says_what_is_timed(path: Path) -> None:
     head = path.read_text().split("*/", 2)[1]
     assert re.search(r"timed", head, re.IGNORECASE)

@@ -21,6 +21,7 @@ from typing import Any
 
 import pytest
 from conftest import ROOT, run_captured
+from table import each_row
 from under_shim import need
 
 sys.path.insert(0, str(ROOT / "scripts"))
@@ -84,7 +85,7 @@ def test_the_pool_that_fits_is_named(build_dir: Path, name: str) -> None:
     assert 0 < first["kib_low"] <= first["kib_high"]
 
 
-@pytest.mark.parametrize("name", [name for name in SOURCES if expected_of(name) == "none"])
+@each_row("name", [name for name in SOURCES if expected_of(name) == "none"])
 def test_without_a_pattern_there_is_nothing_to_gain(build_dir: Path, name: str) -> None:
     found = advised(build_dir, name)
     assert [one for one in found["advice"] if one["is_worthwhile"]] == []
@@ -118,7 +119,7 @@ def test_a_site_in_windows_stands_for_all_its_allocations(build_dir: Path) -> No
     assert found["advice"][0]["allocations"] == pytest.approx(found["allocations"], rel=0.05)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("words", "status", "message"),
     [
         ((), 2, "which command? poolshim advise -- COMMAND"),
@@ -142,7 +143,7 @@ def test_bad_input_is_one_line(
     assert message in done.stderr
 
 
-@pytest.mark.parametrize("content", [b"", b"x" * 8000, b"PSTRACE1" + b"\xff" * 8000])
+@each_row("content", [b"", b"x" * 8000, b"PSTRACE1" + b"\xff" * 8000])
 def test_a_damaged_trace_is_one_line(build_dir: Path, tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "bad.trace"
     path.write_bytes(content)
@@ -312,7 +313,7 @@ def many_sites(count: int) -> trace.Trace:
     return found
 
 
-@pytest.mark.parametrize(("program_ns", "measured"), [(None, 3), (1e6, 3), (1e9, 0)])
+@each_row(("program_ns", "measured"), [(None, 3), (1e6, 3), (1e9, 0)])
 def test_sites_that_can_pay_are_measured_up_to_a_number(
     monkeypatch: Any, program_ns: float | None, measured: int
 ) -> None:

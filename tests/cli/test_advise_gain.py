@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import pytest
 from conftest import ROOT
+from table import each_row
 
 sys.path.insert(0, str(ROOT / "scripts"))
 
@@ -51,7 +52,7 @@ def advice_of(gain: replay.Gain, program_ns: float | None) -> Advice:
     return Advice(site, cost, gain, ["f"], [], program_ns)
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@each_row("name", PROGRAMS)
 def test_the_interval_holds_what_programs_showed(name: str) -> None:
     *replayed, measured = PROGRAMS[name]
     low, high = gain_of(*replayed).span_ns

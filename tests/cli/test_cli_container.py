@@ -13,12 +13,13 @@ import pytest
 from conftest import run_captured
 from memory_cgroup import entering, limited_group
 from programs import POOLSHIM, bare_environment, folder, mapper  # noqa: F401
+from table import each_row
 
 pytestmark = pytest.mark.preload
 
 
 @pytest.mark.root
-@pytest.mark.parametrize("limit", [None, "80%"])
+@each_row("limit", [None, "80%"])
 def test_limit_of_the_container_is_shown(
     mapper: Path, shim: Path, limit: str | None  # noqa: F811
 ) -> None:

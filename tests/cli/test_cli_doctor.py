@@ -32,6 +32,7 @@ from programs import (
     patched,
     poolshim,
 )
+from table import each_row
 
 sys.path.insert(0, str(ROOT / "scripts"))
 pytest.importorskip("rich", reason="rich is not installed: run scripts/setup")
@@ -74,8 +75,8 @@ def test_ordinary_program(mapper: Path, shim: Path) -> None:
     assert "libpoolshim" in maps_of(mapper)
 
 
-@pytest.mark.parametrize("words", [["./mapper"], ["mapper"], ["env", "./mapper"], ["./named"]])
-@pytest.mark.parametrize("path", [".", ""])
+@each_row("words", [["./mapper"], ["mapper"], ["env", "./mapper"], ["./named"]])
+@each_row("path", [".", ""])
 def test_program_in_the_folder_where_it_is_started(
     words: list[str], path: str, mapper: Path
 ) -> None:
@@ -98,7 +99,7 @@ def test_loader_itself_is_left_alone(mapper: Path) -> None:
     assert found["takes_effect"] and codes(found, "note") == ["loader"]
 
 
-@pytest.mark.parametrize("name", ["sqlite3", "redis-server", "python3", "node", "perl", "nginx"])
+@each_row("name", ["sqlite3", "redis-server", "python3", "node", "perl", "nginx"])
 def test_real_program(name: str) -> None:
     """A run agrees. redis-server is linked to jemalloc on Debian, which then is only mapped."""
     if shutil.which(name) is None:
@@ -143,7 +144,7 @@ def test_calls_past_malloc_are_a_warning(folder: Path) -> None:
     assert codes(examine("--", program), "warning") == ["own-interface"]
 
 
-@pytest.mark.parametrize(("version", "expected"), [("8.2.36", ["deepbind"]), ("8.5.0", [])])
+@each_row(("version", "expected"), [("8.2.36", ["deepbind"]), ("8.5.0", [])])
 def test_php_that_binds_extensions_to_libc_is_a_warning(
     version: str, expected: list[str], folder: Path
 ) -> None:
@@ -375,7 +376,7 @@ def test_output_of_the_command_stays_apart() -> None:
 # ---- the command line ----
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("words", "status", "line"),
     [
         ([], 2, "no command given; poolshim doctor -- COMMAND [ARGUMENT...]"),

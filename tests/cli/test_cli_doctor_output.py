@@ -28,6 +28,7 @@ from programs import (
     mapper,
     poolshim,
 )
+from table import each_row
 
 sys.path.insert(0, str(ROOT / "scripts"))
 pytest.importorskip("rich", reason="rich is not installed: run scripts/setup")
@@ -78,7 +79,7 @@ def test_plain_output(folder: Path, mapper: Path, shim: Path) -> None:
     assert (quiet.returncode, quiet.stdout, quiet.stderr) == (1, "", "")
 
 
-@pytest.mark.parametrize("kind", ["colour", "no-colour"])
+@each_row("kind", ["colour", "no-colour"])
 def test_output_on_a_terminal(kind: str, folder: Path) -> None:
     shutil.copy(shutil.which("true") or "/bin/true", "/tmp/poolshim-doctor-golden")
     master, slave = pty.openpty()

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import sys
 
-import pytest
 from conftest import ROOT
+from table import each_row
 
 sys.path.insert(0, str(ROOT / "scripts"))
 
@@ -17,7 +17,7 @@ from poolshim_cli.doctor import family  # noqa: E402
 from poolshim_cli.doctor.findings import Diagnosis  # noqa: E402
 
 
-@pytest.mark.parametrize("code", sorted(family.REFUTED))
+@each_row("code", sorted(family.REFUTED))
 def test_a_run_overrules_what_was_predicted(code: str) -> None:
     diagnosis = Diagnosis(("x",), "libpoolshim.so", "/bin/x")
     diagnosis.add(code, "fatal", "/bin/x lacks something", "do something")
@@ -29,7 +29,7 @@ def test_a_run_overrules_what_was_predicted(code: str) -> None:
     assert diagnosis.findings[0].message == "the run does not confirm that /bin/x lacks something"
 
 
-@pytest.mark.parametrize("code", [*sorted(family.OWN_CALLS), "privileged"])
+@each_row("code", [*sorted(family.OWN_CALLS), "privileged"])
 def test_a_mapped_library_does_not_overrule_who_serves(code: str) -> None:
     diagnosis = Diagnosis(("x",), "libpoolshim.so", "/bin/x")
     diagnosis.add(code, "fatal", "a reason")
@@ -39,7 +39,7 @@ def test_a_mapped_library_does_not_overrule_who_serves(code: str) -> None:
     assert "gave it memory" not in diagnosis.findings[1].message
 
 
-@pytest.mark.parametrize(("kept", "takes_effect"), [(True, True), (False, False)])
+@each_row(("kept", "takes_effect"), [(True, True), (False, False)])
 def test_a_starter_that_keeps_the_variable(kept: bool, takes_effect: bool) -> None:
     diagnosis = Diagnosis(("sudo", "x"), "libpoolshim.so", "/bin/sudo")
     diagnosis.add("cleared", "fatal", "sudo starts the program without LD_PRELOAD")

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from conftest import ROOT, run_captured
 from programs import PRINT_MAPS, compile_program, patched
+from table import each_row
 
 sys.path.insert(0, str(ROOT / "scripts"))
 from poolshim_cli import elf  # noqa: E402
@@ -65,7 +66,7 @@ def test_reader_survives_damage_anywhere(tmp_path: Path, mapper: Path) -> None:
     assert refused > 300  # the damage was seen, and by nothing but Malformed
 
 
-@pytest.mark.parametrize("option", ["sha1", "0xfeedfacecafebeef", "none"])
+@each_row("option", ["sha1", "0xfeedfacecafebeef", "none"])
 def test_build_id_is_what_the_linker_wrote(tmp_path: Path, option: str) -> None:
     whole = compile_program(tmp_path, "built", PRINT_MAPS, f"-Wl,--build-id={option}")
     notes = run_captured(["readelf", "-n", whole]).stdout
@@ -110,7 +111,7 @@ def test_a_file_that_is_cut_while_it_is_read(tmp_path: Path) -> None:
         found.unpack("Q", 1 << 20)
 
 
-@pytest.mark.parametrize("kind", ["fifo", "device", "directory"])
+@each_row("kind", ["fifo", "device", "directory"])
 def test_what_is_no_file_is_not_opened(tmp_path: Path, kind: str) -> None:
     path = {"device": Path("/dev/zero"), "directory": tmp_path}.get(kind, tmp_path / "fifo")
     if kind == "fifo":

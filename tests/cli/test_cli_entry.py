@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT, run_captured
+from table import each_row
 
 sys.path.insert(0, str(ROOT / "scripts"))
 click = pytest.importorskip("click", reason="click is not installed: run scripts/setup")
@@ -81,7 +82,7 @@ def test_help_names_every_subcommand() -> None:
         assert f"\n  {path.parent.name} " in done.stdout
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("words", "complaint"),
     [
         (["comparison"], "poolshim: no command comparison; did you mean compare?"),
@@ -137,8 +138,8 @@ def without(folder: Path, *packages: str) -> list[str | Path]:
     return [sys.executable, "-S", "-E", "-c", script]
 
 
-@pytest.mark.parametrize("packages", [("click",), ("rich",), ("click", "rich")])
-@pytest.mark.parametrize("name", ["compare", "tune"])
+@each_row("packages", [("click",), ("rich",), ("click", "rich")])
+@each_row("name", ["compare", "tune"])
 def test_missing_packages_are_named_in_one_line(
     tmp_path: Path, packages: tuple[str, ...], name: str
 ) -> None:
@@ -152,7 +153,7 @@ def test_missing_packages_are_named_in_one_line(
     assert f"pip install {' '.join(packages)}, or apt install {debian}\n" in done.stderr
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("words", "shown"),
     [
         (["--help"], "\n  doctor "),
@@ -180,8 +181,8 @@ PRINTING = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("words", PRINTING, ids=lambda words: " ".join(words)[:30])
-@pytest.mark.parametrize("kind", ["full", "closed", "unread"])
+@each_row("words", PRINTING)
+@each_row("kind", ["full", "closed", "unread"])
 def test_output_that_cannot_be_written(words: list[str], kind: str, shim: Path) -> None:
     """One line and 125, which is no answer of doctor's; silence where the reader has gone."""
     env = {**os.environ, "POOLSHIM_BUILD_DIR": str(shim.parent)}
@@ -219,7 +220,7 @@ def test_closed_error_stream_takes_nothing_of_the_answer(shim: Path) -> None:
         assert (done.returncode, done.stdout) == (127, "")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "seconds"),
     [("10s", 10), ("500ms", 0.5), ("2m", 120), ("1.5 min", 90), ("1h", 3600), ("7", 7),
      (".5", 0.5)],
@@ -230,13 +231,13 @@ def test_durations(text: str, seconds: float) -> None:
         assert command_line.Duration("ms").convert(text, None, None) == pytest.approx(0.007)
 
 
-@pytest.mark.parametrize("text", ["", "0", "10x", "-1s", "s", "1e3", "nan", "999999h", "1 2s"])
+@each_row("text", ["", "0", "10x", "-1s", "s", "1e3", "nan", "999999h", "1 2s"])
 def test_what_is_no_duration(text: str) -> None:
     with pytest.raises(click.BadParameter, match="no time|not above zero"):
         command_line.Duration().convert(text, None, None)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("error", "status", "line"),
     [
         (KeyboardInterrupt(), 130, ""),
@@ -246,7 +247,6 @@ def test_what_is_no_duration(text: str) -> None:
         (errors.OwnFailure("x: not found", errors.NOT_FOUND), 127, "poolshim fake: x: not found\n"),
         (click.UsageError("two\nlines"), 2, "poolshim fake: two lines\n"),
     ],
-    ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else None,
 )
 def test_every_end_has_its_status(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],

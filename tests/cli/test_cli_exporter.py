@@ -20,6 +20,7 @@ import pytest
 from conftest import ROOT, run_captured
 from running import POOLSHIM, SILENT, Start, program, ready, run_as_nobody, spawn, start
 from running import complaint as complaint_of
+from table import each_row
 
 sys.path.insert(0, str(ROOT / "scripts"))
 
@@ -231,7 +232,7 @@ def test_not_permitted(start: Start) -> None:
     assert "not permitted" in line
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("words", "status", "line"),
     [
         (["x"], 2, "PID: x is no number"),

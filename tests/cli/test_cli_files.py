@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 from conftest import BUILD_DIR, ROOT
 from programs import folder
+from table import each_row
 
 sys.path.insert(0, str(ROOT / "scripts"))
 
@@ -125,7 +126,7 @@ def test_other_names_of_a_file_stay_the_same_file(tmp_path: Path) -> None:
     assert (tmp_path / "y").read_bytes() == b"new\n" and only(tmp_path, "x", "y")
 
 
-@pytest.mark.parametrize("has_target", [True, False])
+@each_row("has_target", [True, False])
 def test_link_stays_and_its_target_is_written(tmp_path: Path, has_target: bool) -> None:
     folder = tmp_path / "elsewhere"
     folder.mkdir()
@@ -190,7 +191,7 @@ def test_reader_that_has_seen_enough_is_no_failure(tmp_path: Path) -> None:
     os.close(writer)
 
 
-@pytest.mark.parametrize("is_linked", [False, True])
+@each_row("is_linked", [False, True])
 def test_failed_write_leaves_what_was_there(tmp_path: Path, is_linked: bool) -> None:
     """Beyond the largest file that is allowed; with a second name it would be written in place."""
     path = tmp_path / "x"
@@ -222,7 +223,7 @@ def test_full_device_is_one_line_and_the_table_is_shown_all_the_same(tmp_path: P
     assert (tmp_path / "x").read_bytes() == CSV and (tmp_path / "full").is_symlink()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("make", "complaint"),
     [
         (lambda path: path.mkdir(), "is a directory"),

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from conftest import ROOT, run_captured
 from programs import compile_program
+from table import each_row
 from under_shim import need
 
 sys.path.insert(0, str(ROOT / "scripts"))
@@ -144,12 +145,12 @@ def place(text: str) -> Frame:
     return Frame(text, "/lib/" + text.partition("+")[0], is_place=True)
 
 
-@pytest.mark.parametrize("name", LAYERS)
+@each_row("name", LAYERS)
 def test_layers_of_allocation(name: str) -> None:
     assert FOLDS.has(name), paths_of(name)
 
 
-@pytest.mark.parametrize("name", OWN)
+@each_row("name", OWN)
 def test_functions_of_programs(name: str) -> None:
     assert not FOLDS.has(name), paths_of(name)
 
@@ -229,7 +230,7 @@ def saved(build_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("tool", ["llvm-symbolizer", "addr2line"])
+@each_row("tool", ["llvm-symbolizer", "addr2line"])
 def test_inlined_allocations_belong_to_their_callers(
     saved: Path, tool: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -251,8 +252,8 @@ def test_the_user_s_patterns(build_dir: Path, saved: Path, tmp_path: Path) -> No
     assert not {row["name"] for row in raw} & {"load_orders()", "load_users()"}
 
 
-@pytest.mark.parametrize(
-    "flags", [("-O",), ("-C", "opt-level=0", "-C", "symbol-mangling-version=v0")], ids=str
+@each_row(
+    "flags", [("-O",), ("-C", "opt-level=0", "-C", "symbol-mangling-version=v0")]
 )
 def test_rust_functions_have_their_memory(
     build_dir: Path, tmp_path: Path, flags: tuple[str, ...]

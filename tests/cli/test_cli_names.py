@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from conftest import ROOT, run_captured
 from programs import compile_program
+from table import each_row
 from under_shim import need
 
 sys.path.insert(0, str(ROOT / "scripts"))
@@ -105,7 +106,7 @@ def test_a_tool_that_fails_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert found.notes == [f"addr2line fails to read {program}: 2 call sites, 1 answers"]
 
 
-@pytest.mark.parametrize("linker", ["ld.bfd", "ld.lld-16"])
+@each_row("linker", ["ld.bfd", "ld.lld-16"])
 def test_a_bare_place_is_an_address_of_the_file(
     tmp_path: Path, linker: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -136,7 +137,7 @@ def test_a_static_function_of_a_stripped_file_has_no_other_s_name(
     assert found.of(other) == ["exported"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("mangled", "name"),
     [
         ("alloc::vec::Vec$LT$T$C$A$GT$::push::h0123456789abcdef", "alloc::vec::Vec<T,A>::push"),

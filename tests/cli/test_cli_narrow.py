@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 
-import pytest
 from compare_lab import made_up
 from conftest import ROOT
 from poolshim_cli.compare import results as keeping
@@ -17,6 +16,7 @@ from poolshim_cli.compare.summary import METRICS, Summary, summarise
 from poolshim_cli.tune import report
 from poolshim_cli.tune.verify import Check, interval_text
 from rich.console import Console
+from table import each_row
 
 RESULTS = ROOT / "tests" / "cli" / "golden" / "compare.json"
 
@@ -33,8 +33,8 @@ def shown(results: keeping.Results, summary: Summary, width: int) -> list[str]:
     return out.getvalue().splitlines()
 
 
-@pytest.mark.parametrize("width", [120, 100, 80, 60, 50])
-@pytest.mark.parametrize("make", [many, lambda: keeping.read(RESULTS)])
+@each_row("width", [120, 100, 80, 60, 50])
+@each_row("make", [many, lambda: keeping.read(RESULTS)])
 def test_table_keeps_its_figures_and_marks(make: object, width: int) -> None:
     assert callable(make)
     results = make()
@@ -50,7 +50,7 @@ def test_table_keeps_its_figures_and_marks(make: object, width: int) -> None:
             assert table.ratio_cell(row, metric, is_short=True) in text
 
 
-@pytest.mark.parametrize("width", [80, 50])
+@each_row("width", [80, 50])
 def test_figure_stands_beside_its_name(width: int) -> None:
     """The line of a metric has the median and the ratio of it, below its allocator's name."""
     results = keeping.read(RESULTS)
@@ -61,7 +61,7 @@ def test_figure_stands_beside_its_name(width: int) -> None:
     assert words[2] == ["peak", "RSS", "37.2", "MiB", "0.930", "±", "0.1", "%", "▼"]
 
 
-@pytest.mark.parametrize("width", [120, 80, 50])
+@each_row("width", [120, 80, 50])
 def test_tunes_measurement_is_complete(width: int) -> None:
     row = summarise(keeping.read(RESULTS)).row("poolshim")
     assert row.rss and row.time

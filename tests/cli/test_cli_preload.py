@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 from programs import OTHER_ALLOCATOR, compile_library, folder, poolshim
+from table import each_row
 
 sys.path.insert(0, str(ROOT / "scripts"))
 
@@ -49,7 +50,7 @@ def test_run_says_that_it_takes_the_first_place(other: str, shim: Path) -> None:
     assert found is not None and int(found.group(1)) > 5000
 
 
-@pytest.mark.parametrize("command", ["profile", "advise"])
+@each_row("command", ["profile", "advise"])
 def test_the_library_serves_in_spite_of_another(command: str, other: str) -> None:
     words = [command, "--json", "--", sys.executable, "-S", "-c", KEEP]
     done = poolshim(*words, env={"LD_PRELOAD": other})
@@ -58,8 +59,8 @@ def test_the_library_serves_in_spite_of_another(command: str, other: str) -> Non
     assert "no call" not in done.stderr
 
 
-@pytest.mark.parametrize("command", ["profile", "advise"])
-@pytest.mark.parametrize("status", [0, 7])
+@each_row("command", ["profile", "advise"])
+@each_row("status", [0, 7])
 def test_a_process_without_a_call_gets_no_verdict(
     command: str, status: int, other: str, shim: Path
 ) -> None:

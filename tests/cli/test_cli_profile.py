@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT, run_captured
+from table import each_row
 from under_shim import need
 
 sys.path.insert(0, str(ROOT / "scripts"))
@@ -141,7 +142,7 @@ def test_a_perf_map_names_code_of_no_file(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("words", "said"),
     [
         ([], "which command?"),
@@ -164,7 +165,7 @@ def test_no_such_command(build_dir: Path) -> None:
     assert done.returncode == 127 and "no such command" in done.stderr
 
 
-@pytest.mark.parametrize(
+@each_row(
     "content",
     [b"", b"text", b"\x1f\x8bnot gzip", b"\x1f\x8b", b"\x0a\xff", b"\x12\x03\x08\x01\x10",
      b"\x08" + b"\xff" * 20, b"\x0a\x02\x08\x07"],

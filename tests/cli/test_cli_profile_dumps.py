@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from browser import Browser, find_browser
 from conftest import ROOT, run_captured
+from table import each_row
 from under_shim import need
 
 sys.path.insert(0, str(ROOT / "scripts"))
@@ -279,7 +280,7 @@ def test_python_functions_have_names(build_dir: Path, tmp_path: Path) -> None:
     assert whole > 30 << 20 and whole > 0.9 * sum(value for value, _ in stacks)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("words", "said"),
     [
         (["--diff", "a"], "--diff needs two profiles"),

@@ -30,6 +30,7 @@ from sampling import (
     target_of,
     work,
 )
+from table import each_row
 from under_shim import need
 
 sys.path.insert(0, str(ROOT / "scripts"))
@@ -69,7 +70,7 @@ def check(path: Path, factor: int, interval: int = INTERVAL) -> pprof.Profile:
     return profile
 
 
-@pytest.mark.parametrize("threads", [1, 4])
+@each_row("threads", [1, 4])
 def test_known_sites(
     spawn: Start, sample: Sample, program: Path, tmp_path: Path, threads: int
 ) -> None:
@@ -212,7 +213,7 @@ def one_processor() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("one_processor")
-@pytest.mark.parametrize("threads", [1, 8])
+@each_row("threads", [1, 8])
 def test_what_is_read_is_one_moment(spawn: Start, busy_program: Path, threads: int) -> None:
     """Sums over the live samples agree with the library's own, while threads work."""
     process = spawn([busy_program, "load", str(threads)])

@@ -12,6 +12,7 @@ import pytest
 from conftest import run_captured
 from running import SILENT, Start, run_as_nobody, spawn, start
 from sampling import Sample, complaint, end, poolshim, program, sample, work
+from table import each_row
 
 __all__ = ["program", "sample", "spawn", "start"]
 
@@ -48,7 +49,7 @@ const struct { char magic[16]; unsigned version, words[7]; } poolshim_layout = {
 """
 
 
-@pytest.mark.parametrize("version", [0, 2, 99])
+@each_row("version", [0, 2, 99])
 def test_another_version(start: Start, tmp_path: Path, version: int) -> None:
     source, library = tmp_path / "other.c", tmp_path / "libpoolshim.so"
     source.write_text(OTHER % version)
@@ -91,7 +92,7 @@ def test_a_half_written_file(
         assert line.startswith(f"{path}: not a profile in pprof's format: ")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("words", "status", "line"),
     [
         (["--pid", "x"], 2, "--pid: x is no number"),

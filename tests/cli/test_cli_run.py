@@ -31,6 +31,7 @@ from programs import (
     patched,
     poolshim,
 )
+from table import each_row
 
 sys.path.insert(0, str(ROOT / "scripts"))
 from poolshim_cli import allocators  # noqa: E402
@@ -65,13 +66,13 @@ def check_refusal(*words: str | Path, status: int = 125, **options: object) -> s
 # ---- the command ----
 
 
-@pytest.mark.parametrize("status", [0, 1, 78, 125, 126, 127, 255])
+@each_row("status", [0, 1, 78, 125, 126, 127, 255])
 def test_exit_status_is_the_commands(status: int) -> None:
     done = poolshim("run", "--", "sh", "-c", f"exit {status}")
     assert (done.returncode, done.stdout, done.stderr) == (status, "", "")
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV, signal.SIGPIPE])
+@each_row("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV, signal.SIGPIPE])
 def test_parent_sees_the_signal_itself(number: signal.Signals) -> None:
     """There is no process in between: a shell would end with 128 + n."""
     assert poolshim("run", "--", "sh", "-c", f"kill -{number} $$").returncode == -number
@@ -124,7 +125,7 @@ def test_script_without_first_line_runs_in_the_shell(tmp_path: Path, shim: Path)
 # ---- settings ----
 
 
-@pytest.mark.parametrize(("name", "kind", "range_text"), [o for o in OPTIONS if o[0] != "HELP"])
+@each_row(("name", "kind", "range_text"), [o for o in OPTIONS if o[0] != "HELP"])
 def test_every_option_has_its_flag(name: str, kind: str, range_text: str) -> None:
     value = SAMPLES.get(kind) or range_text.split("|")[-1]
     value = {"MMAP_MIN": "1MiB"}.get(name, value)
@@ -144,7 +145,7 @@ def test_the_library_takes_what_the_flags_say() -> None:
     assert re.search(r"THP +never +\(environment\)", done.stderr)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("words", "line"),
     [
         (["--harden", "9"], '--harden: "9" is above the maximum, 3'),
@@ -223,7 +224,7 @@ def test_profile_of_tune_is_understood(tmp_path: Path) -> None:
     assert "POOLSHIM_SIZE_CLASSES=16,48" in poolshim("run", "--tuned", path, "env").stdout
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "line"),
     [
         ('[environment]\nPOOLSHIM_SIZES = "16"\n', ", line 2: POOLSHIM_SIZES: no such option"),
@@ -297,7 +298,7 @@ def test_other_allocator_is_the_one_that_serves(mapper: Path, build_dir: Path) -
     assert "LD_PRELOAD" not in poolshim("run", "--allocator", "system", "env").stdout
 
 
-@pytest.mark.parametrize("name", ["two words", "a:b"])
+@each_row("name", ["two words", "a:b"])
 def test_path_that_ld_preload_cannot_hold_is_refused(
     tmp_path: Path, shim: Path, name: str
 ) -> None:
@@ -364,7 +365,7 @@ def test_loader_as_a_program_is_no_static_program(mapper: Path, shim: Path) -> N
 
 
 @pytest.mark.root
-@pytest.mark.parametrize(
+@each_row(
     ("mode", "kind"), [(0o4755, "set-user-ID"), (0o2755, "set-group-ID")]
 )
 def test_privileged_program(mapper: Path, mode: int, kind: str) -> None:

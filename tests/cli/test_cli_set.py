@@ -14,6 +14,7 @@ import pytest
 from conftest import ROOT, run_captured
 from running import MIB, POOLSHIM, RISES, SILENT, Start, run_as_nobody, spawn, start
 from running import complaint as complaint_of
+from table import each_row
 
 sys.path.insert(0, str(ROOT / "scripts"))
 
@@ -62,7 +63,7 @@ def work(process: subprocess.Popen[str]) -> int:
 
 
 @pytest.mark.preload
-@pytest.mark.parametrize("delay_ms", [0, 1])
+@each_row("delay_ms", [0, 1])
 def test_the_purge_delay_becomes_short(start: Start, delay_ms: int) -> None:
     process = start(RISES_AGAIN)
     kept = work(process)
@@ -144,7 +145,7 @@ FIXED = (
 )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("words", "status", "line"),
     [
         ([], 2, "which process? poolshim set PID NAME=VALUE"),

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 from programs import poolshim
+from table import each_row
 
 sys.path.insert(0, str(ROOT / "scripts"))
 
@@ -46,14 +47,14 @@ def number_of(text: str) -> int | str:
     return int(found[1]) << 10 * " KMG".index(found[2] or " ") if found else text
 
 
-@pytest.mark.parametrize(("text", "value"), WRITTEN.items())
+@each_row(("text", "value"), WRITTEN.items())
 def test_a_limit_is_read_alike_everywhere(text: str, value: int | str) -> None:
     assert number_of(listed("--limit", text)) == value
     assert number_of(listed(LIMIT=text)) == value
     assert command.limit_shown(command.limit(text)) == value
 
 
-@pytest.mark.parametrize("text", REFUSED)
+@each_row("text", REFUSED)
 def test_a_limit_is_refused_alike_everywhere(text: str) -> None:
     assert poolshim("run", "--limit", text, "true").returncode == 125
     assert listed(LIMIT=text) == "off"

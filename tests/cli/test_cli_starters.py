@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 from programs import codes, compile_library, compile_program, examine, folder, mapper, poolshim
+from table import each_row
 
 sys.path.insert(0, str(ROOT / "scripts"))
 
@@ -46,7 +47,7 @@ def commands(tmp_path: Path, mapper: Path) -> dict[str, str]:
     return {"PATH": f"{tmp_path}:{shim.parent}:{os.environ['PATH']}"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "code", "parts"),
     [
         ("systemctl start redis", "started-elsewhere",
@@ -74,13 +75,13 @@ def test_program_that_something_else_starts(
     assert first == f"the preload has no effect in what {name} starts" or name == "snap"
 
 
-@pytest.mark.parametrize("line", ["systemctl status redis", "docker ps", "sudo -l", "mise list"])
+@each_row("line", ["systemctl status redis", "docker ps", "sudo -l", "mise list"])
 def test_what_starts_nothing_is_looked_at_itself(line: str, commands: dict[str, str]) -> None:
     found = examine("--", *line.split(), env=commands)
     assert found["takes_effect"] and codes(found, "warning") == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("words", "parts"),
     [
         (["python"], ["is a shim of pyenv, which starts another python", "$(pyenv which python)"]),
@@ -103,7 +104,7 @@ def test_verdict_says_that_only_the_starter_was_seen(
     assert first.endswith(", which only starts other programs")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "words",
     [
         ["nice", "-n", "5", "server"], ["timeout", "-k", "1s", "5", "server", "-x"],
@@ -131,7 +132,7 @@ def test_the_environment_that_root_keeps_with_su(commands: dict[str, str]) -> No
     assert codes(found, "warning") == ["only-starts"] and found["takes_effect"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "part"),
     [
         ("sudo server", "sudo poolshim run -- PROGRAM"),

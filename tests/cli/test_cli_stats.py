@@ -32,6 +32,7 @@ from running import (
     start,
 )
 from running import complaint as complaint_of
+from table import each_row
 
 sys.path.insert(0, str(ROOT / "scripts"))
 
@@ -66,7 +67,7 @@ def without_pages(found: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.preload
-@pytest.mark.parametrize(
+@each_row(
     "settings",
     [
         {},
@@ -78,7 +79,6 @@ def without_pages(found: dict[str, Any]) -> dict[str, Any]:
         {"POOLSHIM_PROFILE": "none/p", "POOLSHIM_PROFILE_INTERVAL": "64KiB"},
         {"POOLSHIM_RECORD": "none/r"},
     ],
-    ids=lambda settings: "-".join([*settings, *settings.values()][:2]) or "plain",
 )
 def test_the_figures_are_the_librarys_own(
     spawn: Start, program: Path, tmp_path: Path, settings: dict[str, str]
@@ -125,7 +125,7 @@ def test_known_amounts(spawn: Start, program: Path) -> None:
 
 
 @pytest.mark.preload
-@pytest.mark.parametrize("threads", [1, 8])
+@each_row("threads", [1, 8])
 def test_figures_hold_while_threads_work(spawn: Start, program: Path, threads: int) -> None:
     process = spawn([program, "load", str(threads)])
     before = -1
@@ -202,7 +202,7 @@ def test_not_permitted(start: Start) -> None:
 
 
 @pytest.mark.preload
-@pytest.mark.parametrize("what", ["version", "magic"])
+@each_row("what", ["version", "magic"])
 def test_another_version_is_named(start: Start, what: str) -> None:
     """The layout is constant, so that a debugger's right is needed to change it."""
     process = start(SILENT)
@@ -249,7 +249,7 @@ def test_standard_output_that_is_full(start: Start) -> None:
     assert done.stderr == "poolshim stats: standard output: No space left on device\n"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("words", "line"),
     [
         ([], "which process? poolshim stats PID"),

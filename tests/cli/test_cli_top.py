@@ -24,6 +24,7 @@ import pytest
 from conftest import ROOT, run_captured
 from running import MIB, POOLSHIM, SILENT, Start, program, run_as_nobody, spawn, start
 from running import complaint as complaint_of
+from table import each_row
 
 sys.path.insert(0, str(ROOT / "scripts"))
 
@@ -94,7 +95,7 @@ def test_without_a_pid_all_are_shown(start: Start) -> None:
 
 
 @pytest.mark.preload
-@pytest.mark.parametrize("columns", [50, 80, 120])
+@each_row("columns", [50, 80, 120])
 def test_one_table_where_there_is_no_terminal(start: Start, columns: int) -> None:
     pid = start(SILENT).pid
     done = top(str(pid), env={**os.environ, "COLUMNS": str(columns)})
@@ -137,7 +138,7 @@ class Terminal:
 
 
 @pytest.mark.preload
-@pytest.mark.parametrize("columns", [50, 80])
+@each_row("columns", [50, 80])
 def test_the_screen_refreshes_and_q_ends_it(start: Start, columns: int) -> None:
     pid = start(SILENT).pid
     terminal = Terminal(columns, str(pid))
@@ -206,7 +207,7 @@ def test_standard_output_that_is_full(start: Start) -> None:
     assert done.stderr == "poolshim top: standard output: No space left on device\n"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("words", "status", "line"),
     [
         (["x"], 2, "PID: x is no number"),

@@ -17,6 +17,7 @@ import pytest
 from conftest import ROOT, run_captured
 from running import MIB, POOLSHIM, RISES, SILENT, Start, run_as_nobody, spawn, start  # noqa: F401
 from running import complaint as complaint_of
+from table import each_row
 
 sys.path.insert(0, str(ROOT / "scripts"))
 
@@ -103,7 +104,7 @@ def test_a_silent_process_of_one_thread_does_not_answer(start: Start) -> None:
 
 
 @pytest.mark.preload
-@pytest.mark.parametrize("source", [SILENT, ENDED], ids=["one-thread", "ended-threads"])
+@each_row("source", [SILENT, ENDED])
 def test_an_idle_process_that_cannot_answer_is_told_apart(start: Start, source: str) -> None:
     process = start(source, POOLSHIM_PURGE_DELAY_MS="10")
     end = time.monotonic() + 60
@@ -138,7 +139,7 @@ def test_an_unknown_request_is_refused(start: Start) -> None:
 
 
 @pytest.mark.preload
-@pytest.mark.parametrize("what", ["version", "magic"])
+@each_row("what", ["version", "magic"])
 def test_another_version_is_named(start: Start, what: str) -> None:
     process = start(SILENT)
     place = control.find_page(process.pid)
@@ -177,7 +178,7 @@ def test_not_permitted(start: Start) -> None:
     assert "not permitted" in complaint(run_as_nobody("trim", str(start(SILENT).pid)), 126)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("words", "line"),
     [
         ([], "which process? poolshim trim PID"),

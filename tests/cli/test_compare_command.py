@@ -19,6 +19,7 @@ import pytest
 from compare_lab import POOLSHIM, compare
 from conftest import BUILD_DIR, ROOT
 from poolshim_cli import machine
+from table import each_row
 from under_shim import need
 
 RESULTS = ROOT / "tests" / "cli" / "golden" / "compare.json"
@@ -105,7 +106,7 @@ def test_column_that_fails_makes_the_status_1() -> None:
     assert "poolshim: FAILED: exit status 3" in done.stdout
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("words", "status", "parts"),
     [
         ([], 2, ["no command given"]),
@@ -142,7 +143,6 @@ def test_column_that_fails_makes_the_status_1() -> None:
         ([*FEW, "--", "sh", "-c", "kill -SEGV $$"], 1, ["ended by signal 11"]),
         ([*FEW, "--timeout", "0.2", "--", "sleep", "4721.5"], 1, ["no end after 0.2 s"]),
     ],
-    ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else None,
 )  # fmt: skip
 def test_mistakes_end_in_one_line(
     words: list[str], status: int, parts: list[str], tmp_path: Path
@@ -183,10 +183,10 @@ def running(word: str) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
 )
-@pytest.mark.parametrize("is_server", [False, True])
+@each_row("is_server", [False, True])
 def test_nothing_runs_on_after_a_signal(
     number: signal.Signals, status: int, is_server: bool, tmp_path: Path
 ) -> None:

@@ -14,10 +14,10 @@ import math
 import random
 from collections.abc import Iterator
 
-import pytest
 from compare_lab import ABOUT
 from poolshim_cli.compare.results import Measured, Results, Run
 from poolshim_cli.compare.summary import METRICS, Figure, Summary, summarise
+from table import each_row
 
 SEED, REPORTS = 20140513, 400
 
@@ -67,8 +67,8 @@ def reports(rounds: int, ratios: list[float]) -> list[Summary]:
     return [report(generator, rounds, ratios) for _ in range(REPORTS)]
 
 
-@pytest.mark.parametrize("count", [1, 4])
-@pytest.mark.parametrize("rounds", [5, 8, 12, 30])
+@each_row("count", [1, 4])
+@each_row("rounds", [5, 8, 12, 30])
 def test_equal_columns_are_called_different_in_5_of_100_reports_at_most(
     rounds: int, count: int
 ) -> None:
@@ -80,7 +80,7 @@ def test_equal_columns_are_called_different_in_5_of_100_reports_at_most(
     assert wrong <= 0.05 * REPORTS, wrong
 
 
-@pytest.mark.parametrize("rounds", [5, 12, 30])
+@each_row("rounds", [5, 12, 30])
 def test_difference_of_a_tenth_is_called_none_in_5_of_100_reports_at_most(rounds: int) -> None:
     wrong = sum(
         any(found.is_different is False for found in cells(one, "time", "cpu"))

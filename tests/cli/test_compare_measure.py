@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from compare_lab import columns, made_up
 from conftest import BUILD_DIR
+from table import each_row
 from under_shim import need
 
 from poolshim_cli import errors
@@ -168,8 +169,8 @@ def test_failing_command_ends_everything_unless_told_to_go_on() -> None:
     assert {run.exit_status for c in results.columns for run in c.runs} == {7}
 
 
-@pytest.mark.parametrize(("command", "status"), [("/nonexistent/x", 127), ("/etc/passwd", 126)])
-@pytest.mark.parametrize("has_hyperfine", [True, False])
+@each_row(("command", "status"), [("/nonexistent/x", 127), ("/etc/passwd", 126)])
+@each_row("has_hyperfine", [True, False])
 def test_command_that_cannot_start(
     command: str, status: int, has_hyperfine: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -230,7 +231,7 @@ def test_rounds_fill_the_time_budget() -> None:
 
 
 @pytest.mark.compare
-@pytest.mark.parametrize(
+@each_row(
     ("program", "words"),
     [
         ("sqlite3", ["sqlite3", ":memory:", "create table t(a); insert into t values (1), (2);"
@@ -287,7 +288,7 @@ def test_server_with_a_ready_command() -> None:
     assert len(results.base_column.runs) == 1
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("work", "status", "message"),
     [
         (ServerWork("sh -c 'echo no config >&2; exit 1' {port}", "true"), 1,

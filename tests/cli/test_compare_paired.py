@@ -14,6 +14,7 @@ from statistics import median
 
 import pytest
 from conftest import ROOT
+from table import each_row
 
 sys.path.insert(0, str(ROOT / "scripts"))
 from poolshim_cli.compare import paired  # noqa: E402
@@ -63,14 +64,14 @@ def share_holding(found: list[paired.Ratio], ratio: float) -> float:
     return sum((one.low or 9) <= ratio <= (one.high or 0) for one in found) / len(found)
 
 
-@pytest.mark.parametrize("count", [5, 8, 12, 30])
-@pytest.mark.parametrize("noise", [normal, skewed, heavy, disturbed])
+@each_row("count", [5, 8, 12, 30])
+@each_row("noise", [normal, skewed, heavy, disturbed])
 def test_interval_holds_the_true_ratio_in_95_of_100(noise: Noise, count: int) -> None:
     share = share_holding(intervals(noise, count, 1.03), 1.03)
     assert 0.92 <= share <= 0.985, share
 
 
-@pytest.mark.parametrize("noise", [normal, skewed, heavy, disturbed])
+@each_row("noise", [normal, skewed, heavy, disturbed])
 def test_intervals_of_many_cells_hold_together(noise: Noise) -> None:
     """Twelve cells of one report: one of them is wrong in at most 5 of 100 reports."""
     generator = random.Random(SEED)
@@ -87,7 +88,7 @@ def test_intervals_of_many_cells_hold_together(noise: Noise) -> None:
     assert wrong <= 0.06 * reports, wrong
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("level", "freedom", "expected"),
     [(0.95, 1, 12.706), (0.95, 4, 2.776), (0.99, 5, 4.032), (0.95, 10, 2.228), (0.995, 17, 3.222),
      (0.999, 29, 3.659)],
@@ -169,7 +170,7 @@ def test_same_rounds_give_the_same_interval() -> None:
     assert paired.ratio_of(*columns) == paired.ratio_of(*columns)
 
 
-@pytest.mark.parametrize(("measured", "base"), [([], []), ([1.0], [1.0, 2.0])])
+@each_row(("measured", "base"), [([], []), ([1.0], [1.0, 2.0])])
 def test_unequal_rounds_are_refused(measured: list[float], base: list[float]) -> None:
     with pytest.raises(ValueError, match="same rounds"):
         paired.ratio_of(measured, base)

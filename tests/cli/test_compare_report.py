@@ -19,6 +19,7 @@ import pytest
 from browser import Browser, Page, find_browser
 from compare_lab import made_up
 from conftest import ROOT
+from table import each_row
 
 pytest.importorskip("jinja2", reason="jinja2 is not installed: run scripts/setup")
 
@@ -93,7 +94,7 @@ class Outline(HTMLParser):
         return [value for _, found, value in self.attributes if found == name]
 
 
-@pytest.mark.parametrize("make", [nasty, lambda: keeping.read(RESULTS)])
+@each_row("make", [nasty, lambda: keeping.read(RESULTS)])
 def test_report_is_one_whole_file(make: object) -> None:
     assert callable(make)
     text = html_of(make())
@@ -159,7 +160,7 @@ def test_labels_do_not_cover_one_another() -> None:
     assert placed[4] < placed[0] < placed[2] < placed[3]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("low", "high", "base", "expected"),
     [
         (0.98, 1.11, 10, [1.0, 1.05, 1.1]),
@@ -221,7 +222,7 @@ def contrast(one: str, other: str) -> float:
     return (high + 0.05) / (low + 0.05)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@each_row("scheme", ["light", "dark"])
 def test_colours_are_told_from_the_ground(browser: Browser, scheme: str, tmp_path: Path) -> None:
     path = tmp_path / "report.html"
     path.write_text(html_of(keeping.read(RESULTS)))

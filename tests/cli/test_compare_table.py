@@ -23,6 +23,7 @@ from poolshim_cli.compare.paired import Ratio
 from poolshim_cli.compare.summary import is_different, percent, summarise
 from poolshim_cli.errors import BadRequest
 from rich.console import Console
+from table import each_row
 
 GOLDEN = ROOT / "tests" / "cli" / "golden"
 RESULTS = GOLDEN / "compare.json"
@@ -46,7 +47,7 @@ def as_json(results: keeping.Results) -> str:
     return results.to_json()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "render"),
     [("txt", as_terminal), ("md", as_markdown), ("csv", as_csv), ("json", as_json)],
 )
@@ -172,14 +173,14 @@ def test_names_cannot_break_the_markdown() -> None:
     assert "b: a \\| b \\<script>" in text and "\n````sh\n" in text
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "text"), [(0.04, "4 %"), (0.043, "4.3 %"), (0.2, "20 %"), (0.0996, "10 %")]
 )
 def test_percents(value: float, text: str) -> None:
     assert percent(value) == text
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("seconds", "text"),
     [(4e-7, "0 µs"), (0.00025, "250 µs"), (0.0123, "12.3 ms"), (1.5, "1.50 s"), (612, "612 s")],
 )
@@ -187,7 +188,7 @@ def test_times(seconds: float, text: str) -> None:
     assert table.time_text(seconds) == text
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "complaint"),
     [
         ("", "Expecting value"),
@@ -206,8 +207,8 @@ def test_files_that_are_no_results(text: str, complaint: str, tmp_path: Path) ->
     assert complaint in str(error.value) and "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("field", ["wall_s", "cpu_s", "peak_rss_kib", "round"])
-@pytest.mark.parametrize("value", [None, "x"])
+@each_row("field", ["wall_s", "cpu_s", "peak_rss_kib", "round"])
+@each_row("value", [None, "x"])
 def test_damaged_runs_are_refused(field: str, value: object, tmp_path: Path) -> None:
     data = json.loads(RESULTS.read_text())
     data["columns"][0]["runs"][0][field] = value

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT, SLOWNESS, run_captured
+from table import each_row
 
 FOLDER = ROOT / "scripts" / "completions"
 TIMEOUT_S = 60 * SLOWNESS
@@ -68,7 +69,7 @@ def bash_offers(*words: str) -> list[str]:
     return result.stdout.splitlines()
 
 
-@pytest.mark.parametrize(("words", "wanted"), CASES, ids=IDS)
+@each_row(("words", "wanted"), CASES)
 def test_bash(place: Path, words: str, wanted: str) -> None:
     offers = bash_offers(*words.format(folder=place).split())
     assert wanted in [Path(offer).name for offer in offers]
@@ -79,7 +80,7 @@ def test_bash_offers_nothing_where_nothing_is_known() -> None:
         assert bash_offers(*words) == [""]
 
 
-@pytest.mark.parametrize(("words", "wanted"), CASES, ids=IDS)
+@each_row(("words", "wanted"), CASES)
 def test_fish(place: Path, words: str, wanted: str) -> None:
     line = f"poolshim {words.format(folder=place)}"
     script = f"source {FOLDER}/poolshim.fish; complete -C '{line}'"
@@ -115,7 +116,7 @@ class Terminal:
         os.waitpid(self.pid, 0)
 
 
-@pytest.mark.parametrize(("words", "wanted"), CASES, ids=IDS)
+@each_row(("words", "wanted"), CASES)
 def test_zsh(place: Path, words: str, wanted: str) -> None:
     terminal = Terminal(need("zsh"), "-f", "-i")
     terminal.send(f"PS1= COLUMNS=1000 fpath=({FOLDER} $fpath); autoload -Uz compinit\n")

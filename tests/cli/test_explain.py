@@ -24,6 +24,7 @@ from typing import Any
 import pytest
 from conftest import ROOT, run_captured
 from running import SILENT, Start, complaint, run_as_nobody, spawn, start  # noqa: F401
+from table import each_row
 from under_shim import need
 
 sys.path.insert(0, str(ROOT / "scripts"))
@@ -115,7 +116,7 @@ def test_the_cause_is_named(build_dir: Path, name: str, seed: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", SOURCES)
+@each_row("name", SOURCES)
 def test_the_memory_is_accounted_for(build_dir: Path, name: str) -> None:
     found = explained(build_dir, name, SEEDS[0])
     rss = found["resident_bytes"]
@@ -174,7 +175,7 @@ def test_the_report_has_a_picture_a_table_sites_and_a_verdict(build_dir: Path) -
     assert max(len(line) for line in lines) <= 80
 
 
-@pytest.mark.parametrize("has_profile", [False, True])
+@each_row("has_profile", [False, True])
 def test_a_running_process(build_dir: Path, has_profile: bool) -> None:
     library = build_dir / "libpoolshim.so"
     env = {**os.environ, "LD_PRELOAD": str(library)}
@@ -196,7 +197,7 @@ def test_a_running_process(build_dir: Path, has_profile: bool) -> None:
     assert found["parts"]["live"] > 9 * MIB
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("words", "status", "message"),
     [
         ((), 2, "which command? poolshim explain -- COMMAND"),

@@ -25,6 +25,7 @@ from explaining import (  # noqa: F401
 )
 from programs import OTHER_ALLOCATOR, compile_library, compile_program
 from running import Start, spawn  # noqa: F401
+from table import each_row
 
 sys.path.insert(0, str(ROOT / "scripts"))
 
@@ -88,7 +89,7 @@ def test_a_command_is_explained_in_spite_of_another_preload(other: Path, folder:
 # ---- a command that ends at once ----
 
 
-@pytest.mark.parametrize("status", [0, 1, 7])
+@each_row("status", [0, 1, 7])
 def test_a_brief_command_has_the_kernel_s_peak(folder: Path, status: int) -> None:
     """However seldom its memory was read; and no part of it is more than the resident memory."""
     program = compile_program(folder, "brief", BRIEF, "-fno-builtin")
@@ -101,7 +102,7 @@ def test_a_brief_command_has_the_kernel_s_peak(folder: Path, status: int) -> Non
         assert found["verdict"]["text"].startswith("too short: ")
 
 
-@pytest.mark.parametrize("is_json", [False, True])
+@each_row("is_json", [False, True])
 def test_a_command_that_leaves_no_sample(monkeypatch: Any, capsys: Any, is_json: bool) -> None:
     watch = Watch(starter=PID)
     watch.kernel_peak = 3 * MIB

@@ -17,6 +17,7 @@ import pytest
 from conftest import ROOT, run_captured
 from programs import compile_program
 from running import POOLSHIM, SILENT, Start, complaint, program, spawn, start
+from table import each_row
 
 sys.path.insert(0, str(ROOT / "scripts"))
 
@@ -85,7 +86,7 @@ def change_number(pid: int, name: str, value: int) -> None:
 
 
 @pytest.mark.preload
-@pytest.mark.parametrize(
+@each_row(
     ("place", "field", "value", "line"),
     [
         ("arena_count", "", 1 << 35, "34359738368 arenas are no table"),
@@ -110,7 +111,7 @@ def test_words_of_its_own_choice(
 
 
 @pytest.mark.preload
-@pytest.mark.parametrize(
+@each_row(
     ("name", "value"),
     [("granule.shift", 60), ("slot.shift", 0), ("leaf.shift", 3), ("arena", 0), ("arena", 1 << 40),
      ("heap.next", 1 << 62), ("class", (1 << 64) - 1)],

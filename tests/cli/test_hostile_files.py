@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT
+from table import each_row
 
 sys.path.insert(0, str(ROOT / "scripts"))
 
@@ -148,7 +149,7 @@ def test_paths_lead_where_they_led(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert sorted(os.listdir(tmp_path / "a" / "b")) == ["w", "x"]
 
 
-@pytest.mark.parametrize("name", ["/", ".", "a/..", "a"])
+@each_row("name", ["/", ".", "a/..", "a"])
 def test_a_directory_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     (tmp_path / "a").mkdir()
     monkeypatch.chdir(tmp_path)

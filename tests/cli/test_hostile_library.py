@@ -18,6 +18,7 @@ import pytest
 from conftest import ROOT, run_captured
 from programs import compile_program
 from running import POOLSHIM, Start, complaint, spawn, start
+from table import each_row
 
 sys.path.insert(0, str(ROOT / "scripts"))
 
@@ -99,7 +100,7 @@ def test_a_program_that_is_executed_meanwhile_is_not_written_to(start: Start) ->
         writer.write(address, b"x")
 
 
-@pytest.mark.parametrize("style", ["gnu", "sysv", "both"])
+@each_row("style", ["gnu", "sysv", "both"])
 def test_symbols_are_found_in_the_image(tmp_path: Path, style: str) -> None:
     """Looks symbols up in a library that this process loads."""
     source = "int first(void) { return 1; } int poolshim_x = 2; extern int no(void);"

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT
+from table import each_row
 
 sys.path.insert(0, str(ROOT / "scripts"))
 
@@ -22,7 +23,7 @@ from poolshim_cli.foreign.perf_map import PerfMap  # noqa: E402
 NOBODY = 65534
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("mode", "owner", "uid", "why"),
     [
         (0o644, NOBODY, None, "belongs to another user"),
@@ -48,7 +49,7 @@ def test_a_perf_map_of_another_user(
         assert PerfMap(path, uid).read() == [(0x1000, 0x10, "name")]
 
 
-@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/etc/passwd"),
+@each_row("make", [os.mkfifo, lambda path: path.symlink_to("/etc/passwd"),
                                   Path.mkdir])  # fmt: skip
 def test_a_perf_map_that_is_no_file(tmp_path: Path, make: Callable[[Path], None]) -> None:
     make(tmp_path / "perf-1.map")

@@ -13,6 +13,7 @@ from itertools import combinations
 
 import pytest
 from conftest import ROOT, RunShim
+from table import each_row
 
 sys.path.insert(0, str(ROOT / "scripts"))
 
@@ -102,7 +103,7 @@ def check_against_brute_force(
     assert choose(solutions).cost == pytest.approx(min(expected.values()), abs=1e-6)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "top,backbone,rounds",
     [(144, FREE, 20), (256, Backbone(), 8), (160, Backbone(True, False), 5),
      (144, Backbone(False, True), 20)],

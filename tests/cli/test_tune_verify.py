@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT
+from table import each_row
 
 sys.path.insert(0, str(ROOT / "scripts"))
 pytest.importorskip("click", reason="click is not installed: run scripts/setup")
@@ -38,7 +39,7 @@ def check(rss: Figure, time: Figure = SAME, label: str = "own", is_held_out: boo
     return Check(label, is_held_out, 9, rss, time, 1e8, ())
 
 
-@pytest.mark.parametrize(
+@each_row(
     "checks,is_worthwhile,words",
     [
         ([check(figure(0.8))], True, "20 % less memory"),
@@ -62,7 +63,7 @@ def test_verdict(checks: list[Check], is_worthwhile: bool, words: str) -> None:
     assert words in verdict.reason
 
 
-@pytest.mark.parametrize("gain,is_worthwhile", [(0.0, False), (0.004, False), (0.05, True)])
+@each_row("gain,is_worthwhile", [(0.0, False), (0.004, False), (0.05, True)])
 def test_noise_of_three_percent_hides_what_is_below_it(
     monkeypatch: pytest.MonkeyPatch, gain: float, is_worthwhile: bool
 ) -> None:
@@ -87,7 +88,7 @@ def test_noise_of_three_percent_hides_what_is_below_it(
     assert judge([found], 0.001).is_worthwhile == is_worthwhile
 
 
-@pytest.mark.parametrize(
+@each_row(
     "words,expected",
     [
         (["--held-out", "sort b", "--", "sort", "a"], ["sort a", "sort b"]),

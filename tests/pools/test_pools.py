@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT, run_captured
+from table import each_row
 from test_unit import run_in_builds
 
 SOURCES = sorted(
@@ -59,7 +60,7 @@ def compiler_runs() -> list[object]:
 
 
 @pytest.mark.parametrize(("pair", "ends"), compiler_runs())
-@pytest.mark.parametrize("header", HEADERS, ids=lambda path: path.name)
+@each_row("header", HEADERS)
 def test_header_compiles_alone(
     header: Path, pair: tuple[str, str], ends: int, tmp_path: Path
 ) -> None:
@@ -76,7 +77,7 @@ def test_header_compiles_alone(
         assert result.returncode == 0, f"{compiler} {standard}: {result.stderr}"
 
 
-@pytest.mark.parametrize("pair", compilers(), ids=lambda pair: pair[0])
+@each_row("pair", compilers())
 def test_fixed_pools_work_in_constant_expressions(pair: tuple[str, str]) -> None:
     """In C++20; the compiler refuses a misuse and names the function that ends the program."""
     source = ROOT / "tests" / "pools" / "fixed_constants.cpp"

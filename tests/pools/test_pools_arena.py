@@ -12,12 +12,13 @@ from pathlib import Path
 
 import pytest
 from conftest import run_captured
+from table import each_row
 
 KILLS = 400
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@each_row("seed", [1, 2, 3])
 def test_killed_writers_lose_what_was_not_committed(
     build_dir: Path, tmp_path: Path, seed: int
 ) -> None:

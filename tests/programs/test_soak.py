@@ -16,6 +16,7 @@ from types import ModuleType
 
 import pytest
 from conftest import ROOT, load_script, run_captured
+from table import each_row
 
 SCRIPT = ROOT / "scripts" / "dev" / "soak"
 LINE = (
@@ -47,14 +48,14 @@ def hour(soak: ModuleType, percent: float, use_percent: float = 0.0, noise: floa
     return soak.judge(samples, ROUND)
 
 
-@pytest.mark.parametrize("use_percent", [0.0, 10.0, -5.0])
+@each_row("use_percent", [0.0, 10.0, -5.0])
 def test_level_memory_is_flat(soak: ModuleType, use_percent: float) -> None:
     verdict = hour(soak, 0.0, use_percent)
     assert verdict.is_flat and abs(verdict.percent) < 1, verdict
     assert str(verdict).endswith(": flat")
 
 
-@pytest.mark.parametrize("use_percent", [0.0, 10.0])
+@each_row("use_percent", [0.0, 10.0])
 def test_a_leak_is_not_flat(soak: ModuleType, use_percent: float) -> None:
     verdict = hour(soak, 3.0, use_percent)
     assert not verdict.is_flat and 2 < verdict.percent < 4, verdict
@@ -105,10 +106,9 @@ class PhasesOnly:
         return []
 
 
-@pytest.mark.parametrize(
+@each_row(
     "step_seconds",
     [{}, {"b": 100.0}, {"b": 11.9}, {"a": 11.9}, dict.fromkeys("abcd", 100.0)],
-    ids=["fast", "one-slow", "one-as-long-as-the-run", "the-first-slow", "all-slow"],
 )
 def test_every_phase_has_a_row(
     soak: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,

@@ -22,6 +22,7 @@ from pathlib import Path
 import pytest
 from buildable import skip_left_out
 from conftest import ROOT, RunShim
+from table import each_row
 
 SOURCES = sorted(
     path for path in (ROOT / "tests" / "scenarios").iterdir() if path.suffix in (".c", ".cpp")
@@ -105,7 +106,7 @@ def test_expectations_are_parsed() -> None:
     assert scenario.marks == ["slow"]
 
 
-@pytest.mark.parametrize("text", ["int x;", "// expect: exit", "// expect: exit 0\n// evn: A=1"])
+@each_row("text", ["int x;", "// expect: exit", "// expect: exit 0\n// evn: A=1"])
 def test_unreadable_expectations_are_refused(text: str) -> None:
     with pytest.raises(ValueError):
         parse_scenario(text)

@@ -22,6 +22,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT, RunShim, load_script
+from table import each_row
 
 pytestmark = pytest.mark.preload
 
@@ -84,8 +85,8 @@ def test_verbose_lists_every_option(run_shim: RunShim) -> None:
         )
 
 
-@pytest.mark.parametrize("option", SETTABLE, ids=lambda option: option.name)
-@pytest.mark.parametrize("how", ["environment", "POOLSHIM_CONF"])
+@each_row("option", SETTABLE)
+@each_row("how", ["environment", "POOLSHIM_CONF"])
 def test_good_value_is_in_force(run_shim: RunShim, option: tuple[str, ...], how: str) -> None:
     name, type_ = option[0], option[1]
     value, shown = GOOD.get(name) or GOOD[type_]
@@ -99,9 +100,9 @@ def test_good_value_is_in_force(run_shim: RunShim, option: tuple[str, ...], how:
     assert settings_of(result.stderr)[name] == (shown, origin)
 
 
-@pytest.mark.parametrize("option", SETTABLE, ids=lambda option: option.name)
-@pytest.mark.parametrize("how", ["environment", "POOLSHIM_CONF"])
-@pytest.mark.parametrize("strict", ["0", "1"])
+@each_row("option", SETTABLE)
+@each_row("how", ["environment", "POOLSHIM_CONF"])
+@each_row("strict", ["0", "1"])
 def test_bad_value(run_shim: RunShim, option: tuple[str, ...], how: str, strict: str) -> None:
     """One line and the default; in strict mode also the end, before main."""
     name, type_, value = option[0], option[1], BAD[option[1]]
@@ -123,7 +124,7 @@ def test_bad_value(run_shim: RunShim, option: tuple[str, ...], how: str, strict:
     assert result.returncode == (STRICT_STATUS if stopped else 0)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "nearest"),
     [
         ("TPH", "THP"),
@@ -320,7 +321,7 @@ TABLES = {
 LIMITS = {"": 65536, "1K": 1024, "64K": 65536}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("table", "small_max"),
     [(name, key) for name in TABLES for key in LIMITS if TABLES[name][-1] <= LIMITS[key]],
 )
@@ -400,7 +401,7 @@ print("went on")
 """
 
 
-@pytest.mark.parametrize("how", ["abort", "warn", "ignore"])
+@each_row("how", ["abort", "warn", "ignore"])
 def test_foreign_decides_what_freeing_another_allocators_pointer_does(
     run_shim: RunShim, how: str
 ) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from conftest import RunShim
+from table import each_row
 
 pytestmark = pytest.mark.preload
 
@@ -36,7 +37,7 @@ def test_exit_without_destructors_writes_nothing(
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "error"), [("no/such/file", "No such file"), ("", "Is a directory")]
 )
 def test_unwritable_file_is_one_line(

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT, RunShim, run_captured
+from table import each_row
 
 pytestmark = pytest.mark.preload
 
@@ -204,7 +205,7 @@ def test_purge_delay_set_at_run_time_holds_at_once(run_shim: RunShim, program: P
     assert after - least < 12 << 20
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("words", "errors"),
     [
         (["PURGE_DELAY_MS", "10", "POOLSHIM_PURGE_DELAY_MS", " 0 ", "purge-delay-ms", "7"],

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT, RunShim, run_captured
+from table import each_row
 
 pytestmark = pytest.mark.preload
 
@@ -297,7 +298,7 @@ def folder(shim: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("kind", "ways"), [("guarded", [{}, HARDENED, REPORTING]), ("nested", [HARDENED])]
 )
-@pytest.mark.parametrize("name", FUNCTIONS)
+@each_row("name", FUNCTIONS)
 def test_a_function_that_allocates_may_be_interposed(
     run_shim: RunShim, shim: Path, folder: Path, name: str, kind: str, ways: list[dict[str, str]]
 ) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from conftest import RunShim
 from instructions import count_instructions, require_valgrind
+from table import each_row
 from under_shim import need
 
 pytestmark = pytest.mark.preload
@@ -176,7 +177,7 @@ def test_safety_wins_over_recording(
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("value", ["0", "off", "false"])
+@each_row("value", ["0", "off", "false"])
 def test_words_that_mean_off(
     run_shim: RunShim, tmp_path: Path, program: Path, value: str
 ) -> None:

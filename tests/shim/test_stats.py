@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from conftest import ROOT, RunShim
+from table import each_row
 
 pytestmark = pytest.mark.preload
 
@@ -29,7 +30,7 @@ def tables_of(stderr: str, program: str) -> list[int]:
     return [int(pid) for pid in re.findall(TITLE.format(program=re.escape(program)), stderr)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("command", "text"),
     [
         (["ls", "/"], None),
@@ -42,7 +43,6 @@ def tables_of(stderr: str, program: str) -> list[int]:
         (["grep", "b"], "a\nb\n"),
         ([*PYTHON, "print(42)"], None),
     ],
-    ids=lambda value: Path(value[0]).name if isinstance(value, list) else "",
 )
 def test_prints_at_exit(run_shim: RunShim, command: list[str], text: str | None) -> None:
     """ls, sort and their like close stderr before destructors of libraries run."""
@@ -56,7 +56,7 @@ def test_prints_at_exit(run_shim: RunShim, command: list[str], text: str | None)
         assert f"\n{title}\n" in result.stderr
 
 
-@pytest.mark.parametrize("value", ["", "0", "off", "false"])
+@each_row("value", ["", "0", "off", "false"])
 def test_prints_nothing_when_off(run_shim: RunShim, value: str) -> None:
     result = run_shim(["ls", "/"], env={"POOLSHIM_STATS": value})
     assert (result.returncode, result.stderr) == (0, "")
@@ -257,8 +257,8 @@ def test_a_relative_name_is_below_the_first_directory(run_shim: RunShim, tmp_pat
     assert (tmp_path / "report.txt").read_text().startswith("poolshim ")
 
 
-@pytest.mark.parametrize("program", ["ls", "sort"])
-@pytest.mark.parametrize(
+@each_row("program", ["ls", "sort"])
+@each_row(
     ("name", "why"),
     [
         ("missing/report", "No such file or directory"),

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 from conftest import ROOT, RunShim
+from table import each_row
 
 sys.path.insert(0, str(ROOT / "tests" / "cli"))
 
@@ -200,7 +201,7 @@ def test_a_target_that_cannot_be_written_is_one_line(begin: Begin) -> None:
 # ---- values ----
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "value", "line"),
     [
         ("STATS_EVERY", "soon", '"soon" is not a whole number'),
