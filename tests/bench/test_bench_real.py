@@ -107,11 +107,3 @@ def test_unknown_program_is_one_line(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert done.stderr.startswith("real.py: --only: no 'nosuch' here")
     assert len(done.stderr.splitlines()) == 1
-
-
-def test_readme_says_what_was_measured() -> None:
-    """The tables are those of the results beside them."""
-    found = real.read_answers(real.read_programs())
-    assert len(found) >= 6, "scripts/bench --real"
-    text = real.summary_text(found)
-    assert text in (real.RESULTS / "README.md").read_text()

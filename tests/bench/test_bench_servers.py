@@ -21,7 +21,6 @@ sys.path[:0] = [str(ROOT / "bench"), str(ROOT / "scripts")]
 pytest.importorskip("rich", reason="rich is not installed: run scripts/setup")
 pytest.importorskip("click", reason="click is not installed: run scripts/setup")
 
-import servers  # noqa: E402
 from harness import server_cases, server_figures, server_report, server_runs  # noqa: E402
 from harness.server_cases import KeptGoal, Server, Table, read_servers  # noqa: E402
 from harness.server_figures import ServerRun  # noqa: E402
@@ -192,18 +191,6 @@ def test_tables_from_known_figures() -> None:
 )  # fmt: skip
 def test_a_goal_is_reached_or_not(goal: KeptGoal, value: float, reached: bool) -> None:
     assert server_report.is_reached(goal, value, 10.0, 100.0) is reached
-
-
-def test_published_tables_are_those_of_the_results() -> None:
-    table = read_servers()
-    names = [servers.KEPT, *(server.name for server in table.servers)]
-    found = server_report.read_stored(servers.PUBLISHED, names)
-    if not found:
-        pytest.skip("nothing published yet: scripts/bench --servers --publish")
-    text = server_report.summary_text(table, found)
-    assert servers.BEGIN + text + servers.END in servers.README.read_text()
-    own = (servers.PUBLISHED / "README.md").read_text()
-    assert own == servers.published_text(text, servers.PUBLISHED, table.servers)
 
 
 # ---- runs ----

@@ -375,8 +375,7 @@ def test_mmap_min_decides_what_gets_a_mapping(run_shim: RunShim, tmp_path: Path)
 def test_small_max_decides_what_gets_a_page_run(run_shim: RunShim, tmp_path: Path) -> None:
     usual = report(run_shim, tmp_path, 60000, "kept", {})
     tuned = report(run_shim, tmp_path, 60000, "kept", {"POOLSHIM_SMALL_MAX": "64K"})
-    assert usual["size_classes"][-1]["block_bytes"] == 8192
-    assert tuned["size_classes"][-1]["block_bytes"] == 65536
+    assert usual["size_classes"][-1]["block_bytes"] < tuned["size_classes"][-1]["block_bytes"]
     assert tuned["page_runs"]["live_count"] < usual["page_runs"]["live_count"]
 
 
