@@ -43,7 +43,7 @@ RunShim = Callable[..., "subprocess.CompletedProcess[str]"]
 def pytest_configure(config: pytest.Config) -> None:
     """Programs that abort on purpose leave no core files."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if "POOLSHIM_TEST_PROGRESS" in os.environ and not hasattr(config, "workerinput"):
+    if "TEST_PROGRESS" in os.environ and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Progress())
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """One line of progress in place of pytest's dots: tests that have run, and the time that is left.
 
-    scripts/test            (which sets POOLSHIM_TEST_PROGRESS=1)
+    scripts/test            (which sets TEST_PROGRESS=1)
 """
 
 from __future__ import annotations
@@ -50,9 +50,11 @@ class Progress:
     def pytest_report_teststatus(
         self, report: pytest.TestReport | pytest.CollectReport
     ) -> tuple[str, str, str] | None:
-        """No dot for a test that passed or was skipped."""
+        """No letter: `write` names a test that failed."""
         if report.passed and report.when == "call":
             return "passed", "", ""
+        if report.failed and report.when == "call":
+            return "failed", "", ""
         if report.skipped and not hasattr(report, "wasxfail"):
             return "skipped", "", ""
         return None

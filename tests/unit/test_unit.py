@@ -24,11 +24,11 @@ NAMES = sorted(
 
 
 def builds() -> list[Path]:
-    """The builds in $POOLSHIM_TEST_BUILDS, else all configured ones; only $POOLSHIM_BUILD_DIR if
+    """The builds in $TEST_BUILDS, else all configured ones; only $POOLSHIM_BUILD_DIR if
     that is set."""
     if "POOLSHIM_BUILD_DIR" in os.environ:
         return [BUILD_DIR]
-    names = os.environ.get("POOLSHIM_TEST_BUILDS", "release,debug,asan,tsan").split(",")
+    names = os.environ.get("TEST_BUILDS", "release,debug,asan,tsan").split(",")
     found = [ROOT / "build" / name for name in names]
     return [path for path in found if (path / "build.ninja").exists()]
 
