@@ -5,8 +5,11 @@
 #include "tests/unit/unit.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
+#include <sys/ioctl.h>
 
 #define MIB ((size_t)1 << 20)
 #define TOO_MUCH ((size_t)1 << 60)
@@ -167,6 +170,57 @@ TEST(writing_is_whole_and_silent_about_errors) {
     CHECK_EQ(errno, 4711);
     close(ends[0]);
     close(ends[1]);
+}
+
+/* ---- a write that a signal cuts short ---- */
+
+static struct {
+    int end;
+    char text[192 << 10]; /* longer than a pipe */
+} interrupted;
+static uint32_t x_signals;
+
+static void note_signal(int signal) {
+    (void)signal;
+    __atomic_add_fetch(&x_signals, 1, __ATOMIC_RELEASE);
+}
+
+static void *write_all(void *unused) {
+    (void)unused;
+    ps_os_write(interrupted.end, interrupted.text, sizeof interrupted.text);
+    close(interrupted.end);
+    return NULL;
+}
+
+TEST(a_write_goes_on_where_a_signal_has_stopped_it) {
+    static char read_back[sizeof interrupted.text + 1];
+    int ends[2];
+    REQUIRE(pipe(ends) == 0);
+    for (size_t i = 0; i < sizeof interrupted.text; i++) {
+        interrupted.text[i] = (char)(i % 251);
+    }
+    interrupted.end = ends[1];
+    struct sigaction action = {.sa_handler = note_signal};
+    REQUIRE(sigaction(SIGUSR1, &action, NULL) == 0);
+    pthread_t thread;
+    int full = fcntl(ends[0], F_GETPIPE_SZ);
+    REQUIRE(full > 0 && (size_t)full < sizeof interrupted.text);
+    REQUIRE(pthread_create(&thread, NULL, write_all, NULL) == 0);
+    for (int held = 0; held < full; sched_yield()) { /* then the thread is inside of the call */
+        REQUIRE(ioctl(ends[0], FIONREAD, &held) == 0);
+    }
+    REQUIRE(pthread_kill(thread, SIGUSR1) == 0);
+    while (__atomic_load_n(&x_signals, __ATOMIC_ACQUIRE) == 0) { /* ends: in the handler */
+        sched_yield();
+    }
+    size_t total = 0;
+    for (ssize_t got; (got = read(ends[0], read_back + total, sizeof read_back - total)) > 0;) {
+        total += (size_t)got;
+    }
+    CHECK_EQ(total, sizeof interrupted.text);
+    CHECK(memcmp(interrupted.text, read_back, sizeof interrupted.text) == 0);
+    CHECK_EQ(pthread_join(thread, NULL), 0);
+    close(ends[0]);
 }
 
 static uint32_t x_word;

@@ -4,6 +4,7 @@
 #include "pools/engine/page/run_bins.h"
 
 #include "pools/engine/base/compiler.h"
+#include "pools/engine/page/page_cache.h"
 
 #include "tests/unit/fake_os.h"
 #include "tests/unit/fresh.h"
@@ -215,6 +216,26 @@ FRESH_TEST(changes_can_be_rolled_back) {
         }
     }
     check_all();
+}
+
+FRESH_TEST(free_runs_grow_together_as_far_as_their_last_slot_can_say) {
+    struct ps_run *given[3];
+    for (size_t i = 0; i < 3; i++) {
+        char *base = (char *)BASE + i * PS_RUN_GRANULES_LIMIT * PS_GRANULE_BYTES;
+        given[i] = ps_page_cache_adopt(base, PS_RUN_GRANULES_LIMIT);
+        REQUIRE(given[i] != NULL);
+    }
+    for (size_t i = 0; i < 3; i++) {
+        ps_page_cache_give(given[i]);
+    }
+    for (size_t granules = 0; granules < 3 * PS_RUN_GRANULES_LIMIT;) {
+        char *base = (char *)BASE + granules * PS_GRANULE_BYTES;
+        const struct ps_run *run = &ps_page_map_slot(base)->run;
+        REQUIRE(run->kind == PS_RUN_FREE && run->granules != 0);
+        char *last = base + ((size_t)run->granules - 1) * PS_GRANULE_BYTES;
+        CHECK_EQ(ps_page_map_slot(last)->run.back, run->granules - 1);
+        granules += run->granules;
+    }
 }
 
 TEST(checked_builds_abort_when_a_run_is_taken_out_twice) {
