@@ -156,6 +156,25 @@ FRESH_TEST(freed_slots_are_reused_oldest_first) {
     CHECK_PTR_EQ(take(100), NULL);
 }
 
+FRESH_TEST(live_blocks_have_slots_of_their_own_in_any_order_of_frees) {
+    static char *blocks[SLOTS];
+    start();
+    for (int i = 0; i < 100 * SLOTS; i++) {
+        char **block = &blocks[unit_random() % SLOTS];
+        if (*block != NULL) {
+            ps_heap_free(*block);
+            *block = NULL;
+            continue;
+        }
+        char *taken = take(100);
+        REQUIRE(taken != NULL);
+        for (size_t j = 0; j < SLOTS; j++) {
+            CHECK(blocks[j] == NULL || ps_guard_record_of(blocks[j]) != ps_guard_record_of(taken));
+        }
+        *block = taken;
+    }
+}
+
 FRESH_TEST(a_slot_stays_forbidden_until_all_others_were_used) {
     start();
     char *freed = take(100);

@@ -61,6 +61,14 @@ FRESH_TEST(a_run_that_cannot_grow_keeps_its_contents) {
     }
 }
 
+FRESH_TEST(a_run_that_shrinks_is_zero_behind_what_it_keeps) {
+    start();
+    fill(1, 2 * MIB);
+    CHECK_PTR_EQ(ps_block_resize(blocks[0], MIB), blocks[0]);
+    CHECK_EQ(blocks[0][MIB - 1], 0x5a);
+    CHECK(engine_is_zero(blocks[0] + MIB, MIB));
+}
+
 FRESH_TEST(a_streak_is_zero_when_it_has_ended) {
     start();
     const size_t sizes[] = {8, 16, 24, 112, 256};

@@ -92,6 +92,16 @@ FRESH_TEST(a_peak_has_every_block_that_was_live_then) {
     CHECK_EQ(ps_record_peak_requests(ps_record_number_of(161)), 1);
 }
 
+FRESH_TEST(a_large_block_that_shrinks_counts_with_what_it_keeps) {
+    record();
+    void *block = ps_heap_alloc(8 * MIB);
+    CHECK_PTR_EQ(ps_block_resize(block, 6 * MIB), block);
+    ps_heap_free(ps_heap_alloc(64 * MIB));
+    const struct ps_record_peak *peak = highest_peak();
+    CHECK_EQ(peak->large_count, 2);
+    CHECK_EQ(peak->large_bytes, 70 * MIB);
+}
+
 #define WORK_BLOCKS 2000
 
 static struct live_block work[WORK_BLOCKS];
