@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -143,15 +144,20 @@ def test_a_report_every_second(
     assert later["malloc_rate"] > 0 and later["free_rate"] > 0
 
 
-def test_reports_of_a_silent_program_with_threads(begin: Begin, tmp_path: Path) -> None:
-    """The background thread does not sleep then."""
+def test_reports_of_a_silent_program_with_threads(begin: Begin) -> None:
+    """The background thread does not sleep then. To stderr: no target is set."""
     waits = "import threading, sys; "
     waits += "threading.Thread(target=sys.stdin.read, args=(1,)).start(); print(1, flush=True)"
-    begin(waits, STATS_EVERY="2", STATS="heap.json", PURGE_DELAY_MS="50")
-    path = tmp_path / "heap.json"
-    wait_for(path.exists)
-    first = path.stat().st_ino
-    wait_for(lambda: path.stat().st_ino != first)
+    process = begin(waits, STATS_EVERY="2", PURGE_DELAY_MS="50")
+    assert process.stderr is not None
+    tables: list[str] = []
+
+    def are_two() -> bool:
+        if select.select([process.stderr], [], [], 0)[0]:
+            tables.append(os.read(process.stderr.fileno(), 65536).decode())
+        return "".join(tables).count(f"statistics of process {process.pid}") == 2
+
+    wait_for(are_two)
 
 
 # ---- SIGTERM ----

@@ -135,19 +135,32 @@ TEST(what_the_kernel_does_not_report_is_unknown_and_null) {
     CHECK(strstr(print(ps_report_print_json), "\"resident_bytes\": null,\n") != NULL);
 }
 
-TEST(resident_memory_falls_back_to_statm) {
+static void put_line(const char *path, const char *text) {
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    REQUIRE(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
+    close(fd);
+}
+
+TEST(the_systems_figures_are_in_bytes_and_statm_is_the_last_resort) {
     char path[128];
     struct ps_process_memory memory;
     GIVEN("a /proc without smaps_rollup");
     snprintf(path, sizeof path, "%s/statm", directory);
-    int fd = open(path, O_WRONLY | O_CREAT, 0600);
-    REQUIRE(write(fd, "900 123 45 6 0 78 0\n", 20) == 20);
-    close(fd);
+    put_line(path, "900 123 45 6 0 78 0\n");
     ps_process_memory_read(&memory, directory);
-    unlink(path);
     CHECK(memory.has_resident);
     CHECK_EQ(memory.resident_bytes, 123 * sysconf(_SC_PAGESIZE));
     CHECK(!memory.has_huge && !memory.has_resident_peak);
+    WHEN("it has one");
+    snprintf(path, sizeof path, "%s/smaps_rollup", directory);
+    put_line(path, "Rss:      4711 kB\nPss:  1 kB\nAnonHugePages:   2048 kB\n");
+    ps_process_memory_read(&memory, directory);
+    CHECK(memory.has_resident && memory.has_huge);
+    CHECK_EQ(memory.resident_bytes, 4711 * 1024);
+    CHECK_EQ(memory.huge_bytes, 2048 * 1024);
+    unlink(path);
+    snprintf(path, sizeof path, "%s/statm", directory);
+    unlink(path);
 }
 
 TEST(json_has_every_row_under_its_key) {
