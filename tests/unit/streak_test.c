@@ -82,6 +82,19 @@ FRESH_TEST(a_hot_free_writes_neither_block_nor_span) {
     CHECK(memcmp(span, &before, sizeof before) == 0);
 }
 
+FRESH_TEST(blocks_of_a_long_streak_are_handed_out_once_each) {
+    GIVEN("a streak in the current span, long enough to become a gap");
+    fill(3000, 16);
+    (void)free_in_order(2500, false);
+    WHEN("as many are taken, piece by piece of the gap");
+    fill(2500, 16);
+    THEN("all are intact");
+    for (size_t i = 0; i < 3000; i++) {
+        live_end(&blocks[i]);
+    }
+    check_live_blocks(0);
+}
+
 FRESH_TEST(a_streak_ends_at_the_edge_of_its_span) {
     ps_engine_start();
     for (size_t size = 0; size < SIZE_COUNT; size++) {
