@@ -49,7 +49,8 @@ def begin(shim: Path, tmp_path: Path) -> Iterator[Begin]:
 
     def start(command: list[Any] | str, **settings: str) -> subprocess.Popen[str]:
         words = [sys.executable, "-S", "-c", command] if isinstance(command, str) else command
-        env = {**os.environ, "PYTHONMALLOC": "malloc", "LD_PRELOAD": str(shim),
+        kept = {name: text for name, text in os.environ.items() if not name.startswith("POOLSHIM_")}
+        env = {**kept, "PYTHONMALLOC": "malloc", "LD_PRELOAD": str(shim),
                **{f"POOLSHIM_{name}": value for name, value in settings.items()}}  # fmt: skip
         process = subprocess.Popen(words, env=env, cwd=tmp_path, text=True, stdin=subprocess.PIPE,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE)  # fmt: skip
