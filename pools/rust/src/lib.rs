@@ -13,8 +13,8 @@
 //! words.extend("objects that die together".split(' '));
 //! assert_eq!(words.len(), 4);
 //!
-//! let mut slots = Slots::new(); // objects with handles; stale handles are recognised let handle =
-//! slots.insert("object");
+//! let mut slots = Slots::new(); // objects with handles; stale handles are recognised
+//! let handle = slots.insert("object");
 //! assert_eq!(slots.remove(handle), Some("object"));
 //! assert_eq!(slots.get(handle), None);
 //! ```
