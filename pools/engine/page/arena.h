@@ -34,7 +34,7 @@ enum ps_page_arena_kind {
 struct ps_page_arena {
     char *base;
     size_t granules;      /* accessible */
-    size_t rest_granules; /* reserved behind them */
+    size_t rest_granules; /* reserved after them */
     enum ps_page_arena_kind kind;
     uint32_t node; /* whose threads it serves: node.h */
 };
@@ -53,9 +53,8 @@ struct ps_page_arena *ps_page_arena_reserve(size_t granules, enum ps_page_arena_
 bool ps_page_arena_adopt(char *base, size_t granules, struct ps_undo *undo);
 
 /*
- * Opens at least `granules` (at most the rest) behind the accessible part, or the usual step if
- * that is more. Returns the number of opened granules; 0, with nothing changed, when the system
- * refuses.
+ * Opens at least `granules` (at most the rest) after the accessible part, or the usual step if that
+ * is more. Returns the number of opened granules; 0, with nothing changed, when the system refuses.
  */
 size_t ps_page_arena_open(struct ps_page_arena *arena, size_t granules, struct ps_undo *undo);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Free runs as parts of the address space: they are split, and coalesce with their neighbours. All
- * functions: page lock held; they note what they change in its undo log. Callers: page_cache.c.
+ * Splits free runs, and coalesces them with their neighbours. All functions: under the page lock;
+ * they note each changed word in its undo log. Callers: page_cache.c.
  */
 #ifndef PS_PAGE_FREE_RUNS_H
 #define PS_PAGE_FREE_RUNS_H
@@ -21,7 +21,7 @@ static inline struct ps_run_bins *ps_free_runs_bins(const struct ps_run *run) {
     return ps_run_sorts_bins(&ps_free_runs[run->node], run);
 }
 
-/* Lengths of those of all nodes, by sort. */
+/* Granules in the free runs of all nodes, by sort. */
 struct ps_free_granules {
     uint64_t dirty;
     uint64_t stuck;
@@ -64,14 +64,15 @@ struct ps_run *ps_free_runs_insert(struct ps_run *run, struct ps_undo *undo);
 struct ps_run *ps_free_runs_carve(struct ps_run *run, size_t granules, size_t align_granules,
                                   struct ps_undo *undo);
 
-/* Lengthens a run that is in no bin by `granules` from the start of the free run behind it. */
+/* Lengthens a run that is in no bin by `granules` from the start of the free run after it. */
 void ps_free_runs_lengthen(struct ps_run *run, struct ps_run *after, size_t granules,
                            struct ps_undo *undo);
 
 /*
- * Lengthens a dirty run of a kind and node to `granules` by clean neighbours, which become dirty
- * with it: its memory is used again, where a clean run would be filled with more. One of the
- * longest runs is taken for which this suffices; NULL: none of those examined has such neighbours.
+ * Lengthens a dirty run of a kind and node to `granules` by clean neighbours, which become dirty.
+ * The request then reuses resident memory; a clean run would take all of its memory from the
+ * system. Chooses one of the longest runs for which the neighbours suffice; NULL: none of the
+ * examined runs has such neighbours.
  */
 struct ps_run *ps_free_runs_join(size_t granules, size_t kind, uint32_t node, struct ps_undo *undo);
 

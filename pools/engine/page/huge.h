@@ -28,8 +28,9 @@
 #define PS_HUGE_PAGE_BYTES ((size_t)2 << 20)
 
 /*
- * Spans of one class in one heap, in bytes, from which on further ones are dense: the class will
- * usually keep growing and be filled. Earlier they would cost 2 MiB per class of each small thread.
+ * Bytes in the spans of one class in one heap from which on further spans are dense: such a class
+ * usually grows further and is filled. With a lower bound, dense spans would cost 2 MiB per class
+ * of each small thread.
  */
 #define PS_HUGE_CLASS_BYTES ((size_t)4 << 20)
 
@@ -44,8 +45,8 @@
 #define PS_HUGE_CHUNK_GRANULES_LEAST (PS_HUGE_PAGE_BYTES >> PS_GRANULE_SHIFT)
 #define PS_HUGE_CHUNK_GRANULES_MOST ((size_t)4096) /* 256 MiB */
 
-/* In larger heaps purged huge pages are not kept split: the kernel needs a mapping for each, of the
- * 65,530 that a process may have. */
+/* In larger heaps the kernel may merge purged huge pages again: each split page needs a mapping,
+ * and a process may have 65,530. */
 #define PS_HUGE_HOLES_GRANULES_LIMIT ((uint64_t)16 << 30 >> PS_GRANULE_SHIFT)
 
 /* Sets the policy. Called once, before the first arena. */
@@ -83,16 +84,16 @@ static inline void ps_huge_refuse(void *base, size_t bytes) {
     ps_os_advise_huge(base, bytes, false);
 }
 
-/* True when purged parts of huge pages are to be kept split, with arenas of this length in all. */
+/* True when purged huge pages are to remain split, with arenas of this length in all. */
 static inline bool ps_huge_keeps_holes(uint64_t arena_granules) {
     return arena_granules <= PS_HUGE_HOLES_GRANULES_LIMIT;
 }
 
 /*
- * Advises the system after a purge of dense memory: huge pages that the run shares with others stay
- * split into small pages, those that it fills may become whole again. Otherwise khugepaged makes a
- * huge page of any range with one resident page, which allocates memory for every purged hole in
- * it: over an hour redis grew by 12 MiB from 130 that way.
+ * Advises the system after a purge of dense memory: huge pages that the run shares with others
+ * remain split into small pages, and those within the run may become whole again. Otherwise
+ * khugepaged makes a huge page of any range with one resident page, and so allocates memory for
+ * every purged hole in it: over an hour redis grew by 12 MiB from 130 that way.
  */
 void ps_huge_keep_holes(char *base, size_t granules);
 

@@ -11,7 +11,7 @@
 #include "pools/engine/page/medium_regions.h"
 #include "pools/engine/page/page_cache.h"
 
-#define EMPTY_KEPT 1 /* regions, so that a program that oscillates across a boundary keeps it */
+#define EMPTY_KEPT 1            /* regions, for a program whose size oscillates across a boundary */
 #define IDLE_PAGES PS_PAGE_BITS /* dirty ones, from which on a shard serves others, too */
 
 /* The region of an address inside of it. */
@@ -156,8 +156,8 @@ static char *take_from_shard_locked(struct ps_medium_shard *shard, size_t pages,
     return region != NULL ? take_from_locked(shard, region, pages, align, is_zero) : NULL;
 }
 
-/* From a shard of the same node that has as many dirty pages as a region: so a new region is not
- * filled while memory is idle elsewhere. NULL: there is none, or its lock is held. */
+/* Allocates from a shard of the same node that has as many dirty pages as a region, so that no new
+ * region is filled while memory is idle elsewhere. NULL: no such shard, or its lock is taken. */
 static char *take_from_idle(const struct ps_medium_shard *own, size_t pages, size_t align,
                             bool *is_zero) {
     for (PS_MEDIUM_EACH_SHARD(shard)) {
@@ -213,8 +213,8 @@ char *ps_medium_take(size_t pages, size_t align, bool *is_zero) {
 
 /* ---- return ---- */
 
-/* Unlinks an empty region beyond those that stay, and adds it to a list. Returns false if there is
- * none. */
+/* Moves an empty region to a list while the shard has more than `kept` of them. Returns false if it
+ * has not. */
 static bool drop_empty_locked(struct ps_medium_shard *shard, size_t kept, struct ps_run **emptied) {
     struct ps_run *run = ps_medium_regions_take_empty(shard, kept);
     if (run != NULL) {

@@ -3,22 +3,22 @@
  * Medium blocks: runs of whole 4 KiB pages, fewer than half a MiB of them, shared by all threads.
  *
  * They lie in regions of 1 MiB, which come from the page cache. A region has two bits per page:
- * free, and dirty (may hold anything but zeroes). Free pages next to each other are one hole,
- * whatever they hold, so there is nothing to merge, and what is purged is purged page by page. A
- * request is served from the region whose longest hole is the shortest that suffices, and there
- * from the shortest hole that does, the lowest of equals: regions with long holes empty themselves.
- * One without blocks goes back to the page cache. (Bit maps with the longest free range of each
- * huge page after Google tcmalloc's hugepage filler.)
+ * free, and dirty (its contents may be non-zero). Adjacent free pages are one hole, dirty or clean,
+ * so freeing merges nothing, and purging works page by page. A request is served from the region
+ * whose longest hole is the shortest that suffices, and there from the shortest hole that does, the
+ * lowest of equals: regions with long holes empty themselves. A region without blocks returns to
+ * the page cache. (Bit maps with the longest free range of each huge page after Google tcmalloc's
+ * hugepage filler.)
  *
- * All of that stands in the slots of the page map: a free page is never touched. Each granule of a
- * region leads to its head by `back`, and has a byte for each of its pages: the mark of the block
- * that starts there. A mark belongs to the block's holder, which changes it outside of the lock.
- * When memory is exhausted a span may borrow granules of a region (medium_lend.c), whose slots are
- * the span's then.
+ * All of this state is in the slots of the page map: a free page is never touched. Each granule of
+ * a region leads to its head by `back`, and has a byte for each of its pages: the mark of the block
+ * that starts there. The thread or cache that owns the block changes its mark outside of the lock.
+ * When memory is exhausted a span may borrow granules of a region (medium_lend.c); it then owns
+ * their slots.
  *
- * Why not spans: a span of a class above 8 KiB holds a few blocks of one size and one thread. In
- * servers with many threads two thirds of all free memory stood in such spans. Why not runs of the
- * page cache: those are 64 KiB at least.
+ * Why not spans: a span of a class above 8 KiB has a few blocks of one size, for one thread. In
+ * servers with many threads two thirds of all free memory was in such spans. Why not runs of the
+ * page cache: these are 64 KiB at least.
  *
  * Any thread; the lock of a shard (medium_regions.h), held for a walk over the bits of a region.
  * Callers: heap/medium_cache.c, small/span.c, medium_purge.c, record/census.c.
@@ -95,9 +95,9 @@ static inline uint8_t *ps_medium_mark(const struct ps_slot *slot, const void *ad
 
 struct ps_medium_counts {
     uint64_t region_count;
-    uint64_t dirty_pages;   /* free, hold memory */
-    uint64_t refused_pages; /* of them: refused by the system when purged */
-    uint64_t clean_pages;   /* free, hold none */
+    uint64_t dirty_pages;   /* free, backed by memory */
+    uint64_t refused_pages; /* dirty pages whose purge the system refused */
+    uint64_t clean_pages;   /* free, not backed */
 };
 
 /* The processors that the process may use: the number of its locks depends on it. Any thread. */
@@ -113,8 +113,8 @@ uint32_t ps_medium_node_of(ps_medium_block block);
 /* Returns blocks, or parts of them; none has a mark. */
 void ps_medium_give(const ps_medium_block *blocks, size_t count);
 
-/* Lengthens a block by the `more` pages behind it. Returns false when those are not free. The
- * caller changes the mark. */
+/* Lengthens a block by the `more` pages after it. Returns false when these are not free. The caller
+ * changes the mark. */
 bool ps_medium_extend(ps_medium_block block, size_t more);
 
 /*
@@ -141,7 +141,7 @@ bool ps_medium_is_free(const void *address);
 
 void ps_medium_count(struct ps_medium_counts *out);
 
-/* Returns empty regions to the page cache, except `kept` of them. */
+/* Returns empty regions to the page cache, except `kept`. */
 void ps_medium_drop_empty(size_t kept);
 
 void ps_medium_fork_child(void);
@@ -149,10 +149,10 @@ void ps_medium_fork_child(void);
 /* ---- purge (medium_purge.c) ---- */
 
 /*
- * When the free pages of medium blocks go back to the OS: by the rule of purge.h, a page that was
- * free and dirty for the whole of the last delay. Among those, the pages in the longest holes go
- * first, which are the last to be allocated. Any thread; lock PS_RANK_MEDIUM_PURGE, held over
- * system calls, and waited for by ps_medium_purge_all only.
+ * When the free pages of medium blocks return to the OS: by the rule of purge.h, a page that was
+ * free and dirty for the whole of the last delay. Pages in the longest holes are purged first,
+ * because they are allocated last. Any thread; lock PS_RANK_MEDIUM_PURGE, held over system calls:
+ * only ps_medium_purge_all blocks on it.
  */
 
 /* Reads the clock and purges pages that are due, a bounded number per call. */

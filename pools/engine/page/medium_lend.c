@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Granules of regions that spans borrow, see medium.h. Called when memory is exhausted. The pages
- * of a lent granule count as used, and the region keeps its place, so it empties as before once
+ * of a lent granule count as used, and the region remains on its list, so it empties as before once
  * they return. Only slots of the borrowed granules change outside of the lock of the region's
- * shard: their pages are the borrower's. In the child of a fork between both steps they are lost.
+ * shard: their pages are the borrower's. If the program forks between both steps, they are lost in
+ * the child.
  */
 #include "pools/engine/base/atomic.h"
 #include "pools/engine/page/medium.h"

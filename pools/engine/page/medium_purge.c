@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Purge, see medium.h. Due pages are found for each shard (medium_regions.h), so that no count is
- * common to all. Lock: purge_lock protects all here, and `due` of the shards; the mark of their
- * current quarter is also lowered under their own locks: see retention.h. Detached pages stay in
- * `detached` while they are purged, where the child of a fork finds them.
+ * Purges medium pages, see medium.h. Counts due pages for each shard (medium_regions.h), so that no
+ * count is common to all. Lock: purge_lock protects all variables here, and `due` of the shards;
+ * the mark of their current quarter is also lowered under their own locks: see retention.h.
+ * `detached` lists the pages during their purge, for the child of a fork.
  */
 #include "pools/engine/page/medium.h"
 
@@ -209,7 +209,7 @@ static uint64_t purge_pages(struct goal *goal) {
     for (PS_MEDIUM_EACH_SHARD(shard)) {
         done += purge_shard(shard, goal);
     }
-    ps_medium_drop_empty(EMPTY_KEPT); /* purging kept their pages */
+    ps_medium_drop_empty(EMPTY_KEPT); /* not during the purge, which uses their pages */
     return done;
 }
 
@@ -299,7 +299,7 @@ static void purge_due(uint64_t now_ms, uint64_t quarter_ms) {
         rest += shard->due;
     }
     if (due != 0) {
-        ps_medium_drop_empty(EMPTY_KEPT); /* purging kept their pages */
+        ps_medium_drop_empty(EMPTY_KEPT); /* not during the purge, which uses their pages */
     }
     credit.us -= quarter_ms != 0 ? step_us - goal.cost_us : 0;
     ps_store_relaxed(&x_due, rest); /* relaxed: a hint without the lock */

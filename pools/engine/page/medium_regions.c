@@ -14,8 +14,8 @@
 #define LENGTHS (PS_PAGE_BITS + 1)
 #define LENGTH_WORDS (PS_PAGE_BIT_WORDS + 1)
 
-/* Contents of the free pages of a region: nothing that could be purged, memory, or memory of which
- * the system has refused a part. */
+/* Sorts of regions by their free pages: without memory to purge, with memory, and with memory whose
+ * purge the system has refused in part. */
 enum sort { CLEAN, DIRTY, REFUSED, SORTS };
 
 /* Regions by the length of their longest hole. */
@@ -78,7 +78,7 @@ static size_t count_shards(void) {
     return count;
 }
 
-/* Makes a shard; the lock of the first one is held. NULL: there is no more room. */
+/* Makes a shard, under the lock of the first one. NULL: there is no more room. */
 static struct ps_medium_shard *make_locked(uint32_t node) {
     size_t index = count_shards();
     struct made_shard *made = index < PS_MEDIUM_SHARDS ? ps_metadata_take(sizeof *made) : NULL;
@@ -121,7 +121,7 @@ struct ps_medium_shard *ps_medium_shard_here(void) {
     return PS_LIKELY(shard != NULL) ? shard : make_shard(node, part);
 }
 
-/* Doubles the shards if too many sections had to wait since their number last changed. */
+/* Doubles the number of shards if too many sections found the lock taken since it last changed. */
 static PS_COLD void judge(struct ps_medium_shard *shard) {
     uint32_t spread = ps_medium_spread();
     bool is_contended = shard->spread == spread && shard->waits >= CONTENDED_WAITS;
@@ -263,8 +263,8 @@ struct ps_medium_region *ps_medium_regions_find(const struct ps_medium_shard *sh
     return found != NULL ? ps_medium_region_of_run(found) : NULL;
 }
 
-/* The index of the first of so many free granules next to each other, behind the first one; 0:
- * there are none. */
+/* The index of the first of so many adjacent free granules, not counting granule 0; 0: there are
+ * none. */
 static size_t free_granules_in(const struct ps_medium_region *region, size_t granules) {
     const uint64_t whole = ((uint64_t)1 << PS_MEDIUM_GRANULE_PAGES) - 1;
     size_t length = 0;

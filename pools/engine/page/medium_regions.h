@@ -5,10 +5,10 @@
  *
  * Regions are divided into shards, each with a lock (PS_RANK_MEDIUM), lists, counts and low-water
  * marks of its own. A region belongs to the shard of the thread that made it until it returns to
- * the page cache, so the holder of a block of it may read x_shard without a lock. A process begins
- * with one shard for each node (node.h). When a sixteenth of the sections of a shard had to wait
- * for its lock, their number doubles, up to that of the processors, and each serves some of the
- * threads. Without contention all regions stay together, where a block finds the best fit.
+ * the page cache, so the owner of a block in it may read x_shard without a lock. A process begins
+ * with one shard for each node (node.h). When a sixteenth of the sections of a shard found its lock
+ * taken, the number of shards doubles, up to that of the processors, and each serves some of the
+ * threads. Without contention one shard has all regions, so a block gets the best fit.
  *
  * A region is on the list of its shard, of its sort and of the length of its longest hole. It is
  * removed before its pages change and inserted again afterwards; counts are those of the regions on
@@ -37,8 +37,8 @@ struct ps_medium_shard {
     uint64_t due;                  /* pages found idle, not purged yet */
     uint64_t x_dirty;              /* counts.dirty_pages, read without the lock */
     uint32_t empty_count;          /* regions without blocks */
-    uint16_t sections;             /* since waits were judged */
-    uint16_t waits;                /* of them: those that had to wait for the lock */
+    uint16_t sections;             /* since the last decision on contention */
+    uint16_t waits;                /* sections that found the lock taken */
     uint8_t spread;                /* shards of a node when they began */
     uint8_t index;
     uint8_t node;
@@ -46,10 +46,10 @@ struct ps_medium_shard {
 
 /* ---- shards ---- */
 
-/* The first is static; those behind the last are NULL. */
+/* The first is static; entries after the last are NULL. */
 extern PS_HIDDEN struct ps_medium_shard *ps_medium_x_shards[PS_MEDIUM_SHARDS];
 
-/* NULL behind the last one. */
+/* NULL after the last one. */
 static inline struct ps_medium_shard *ps_medium_shard_at(size_t index) {
     /* acquire: pairs with the store of the thread that made it. */
     return index < PS_MEDIUM_SHARDS ? ps_load_acquire(&ps_medium_x_shards[index]) : NULL;
@@ -68,7 +68,7 @@ static inline struct ps_medium_shard *ps_medium_shard_after(const struct ps_medi
 /* The shard of the calling thread, of the node where it runs. */
 struct ps_medium_shard *ps_medium_shard_here(void);
 
-/* Locks a shard, and judges from time to time how often that had to wait. */
+/* Locks a shard; from time to time decides whether contention calls for more shards. */
 void ps_medium_shard_enter(struct ps_medium_shard *shard);
 
 static inline void ps_medium_shard_leave(struct ps_medium_shard *shard) {
@@ -97,7 +97,7 @@ static inline struct ps_medium_shard *ps_medium_shard_of(const struct ps_medium_
     return PS_LIKELY(shard != NULL) ? shard : ps_medium_shard_at(0);
 }
 
-/* ---- lists; lock of the shard held, here and below ---- */
+/* ---- lists; under the lock of the shard, here and below ---- */
 
 /* Notes the word of a field before it changes. */
 void ps_medium_regions_note(struct ps_medium_shard *shard, const void *at);
@@ -127,7 +127,7 @@ struct ps_medium_region *ps_medium_regions_find_granules(const struct ps_medium_
 struct ps_medium_region *ps_medium_regions_find_dirty(const struct ps_medium_shard *shard);
 struct ps_medium_region *ps_medium_regions_find_refused(const struct ps_medium_shard *shard);
 
-/* Free pages that hold memory which the system did not refuse to take. */
+/* Dirty pages, without those whose purge the system refused. */
 static inline uint64_t ps_medium_regions_dirty(const struct ps_medium_shard *shard) {
     return shard->counts.dirty_pages - shard->counts.refused_pages;
 }
@@ -139,8 +139,8 @@ static inline void ps_medium_regions_lower(struct ps_medium_shard *shard) {
 
 /* ---- pages of a region that is on no list ---- */
 
-/* Makes pages [from, to), of one hole, used; they may hold anything from now on. The caller updates
- * the longest hole. Returns whether they were clean. */
+/* Makes pages [from, to), of one hole, used; their contents are undefined from now on. The caller
+ * updates the longest hole. Returns whether they were clean. */
 bool ps_medium_region_use(struct ps_medium_shard *shard, struct ps_medium_region *region,
                           size_t from, size_t to);
 

@@ -11,7 +11,7 @@
 
 #define PIECE_BYTES ((size_t)256 << 10)
 #define TAKE_ALIGN ((size_t)128)  /* a slot of the page map */
-#define LONG_ALIGN ((size_t)4096) /* of what is as long: of most heaps only a page is used */
+#define LONG_ALIGN ((size_t)4096) /* of long structures: most heaps use one page only */
 
 PS_UNDO_LOG(metadata_undo, 4);
 static struct ps_lock metadata_lock = PS_LOCK_INIT_UNDO(PS_RANK_METADATA, &metadata_undo);
@@ -53,7 +53,8 @@ void *ps_metadata_take(size_t bytes) {
     char *result = (char *)ps_round_up((uintptr_t)piece_next, align);
     if ((size_t)(piece_end - piece_next) < (size_t)(result - piece_next) + rounded) {
         char *piece = map_locked(PIECE_BYTES);
-        if (piece == NULL) { /* a limit is near: map only the needed bytes; the old piece stays */
+        if (piece == NULL) {
+            /* near a limit: map the needed bytes only, and preserve the old piece */
             piece = map_locked(ps_round_up(bytes, ps_os_page_bytes()));
             ps_lock_release(&metadata_lock);
             return piece;

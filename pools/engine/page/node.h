@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * NUMA nodes. A page lies on the node of the processor that touches it first; processors of other
- * nodes reach it more slowly. So an arena serves the threads of one node (page_cache.h), and free
- * memory above it stays with its node: regions of medium blocks, orphans, and the blocks in caches
- * of processors. Other nodes get it while memory is short, and when there is no more.
+ * nodes reach it more slowly. So an arena serves the threads of one node (page_cache.h), and so
+ * does free memory in the layers above: regions of medium blocks, orphans, and blocks in caches of
+ * processors. Other nodes get it while memory is short, and when the system refuses more.
  * docs/decisions/numa.md has the reasons.
  *
  * Nodes have numbers below PS_NODES; those beyond share them. Until a process has a second thread,

@@ -76,7 +76,7 @@ static inline bool ps_pages_walk_next(struct ps_pages_walk *walk) {
         walk->rest = walk->bits[walk->index];
     }
     walk->from = walk->index * 64 + (size_t)__builtin_ctzll(walk->rest);
-    /* The carry clears the sequence, and sets the bit behind it. */
+    /* The carry clears the sequence, and sets the bit after it. */
     uint64_t carried = walk->rest + (walk->rest & -walk->rest);
     if (carried != 0) {
         walk->to = walk->index * 64 + (size_t)__builtin_ctzll(carried);

@@ -121,8 +121,8 @@ static struct ps_run *grow_locked(const struct request *request) {
     return open_for_locked(arena != NULL ? arena : reserve_locked(request), request->granules);
 }
 
-/* Dirty runs come first, of either kind, and before all others the stuck ones, which hold memory in
- * any case; then dirty ones with clean neighbours, then clean runs (find_present_on_locked). */
+/* Dirty runs come first, of either kind, and before all others stuck runs, whose memory is resident
+ * in any case; then dirty ones with clean neighbours, then clean runs (find_present_on_locked). */
 static struct ps_run *find_dirty_on_locked(const struct request *request) {
     const struct ps_run_sorts *sorts = &ps_free_runs[request->node];
     struct ps_run *run = NULL;
@@ -179,7 +179,7 @@ static struct ps_run *find_last_resort_locked(const struct request *request) {
     return run != NULL ? run : find_elsewhere_locked(open_rest_locked, request);
 }
 
-/* While memory is short, what other nodes hold comes before fresh memory. */
+/* While memory is short, free runs of other nodes come before fresh memory. */
 static struct ps_run *find_locked(const struct request *request) {
     struct ps_run *run = find_dirty_on_locked(request);
     if (run == NULL && !ps_retention_is_usual()) {
@@ -257,8 +257,8 @@ void ps_page_cache_give(struct ps_run *run) { give(run, true); }
 
 void ps_page_cache_give_zero(struct ps_run *run) { give(run, false); }
 
-/* The free run of the kind and node of `busy`, with at least `granules`, behind that run, or NULL.
- * If the accessible part of an arena ends there, or behind a shorter clean run, opens more of it.
+/* The free run of the kind and node of `busy`, with at least `granules`, after that run, or NULL.
+ * If the accessible part of an arena ends there, or after a shorter clean run, opens more of it.
  */
 static struct ps_run *free_run_behind_locked(const struct ps_run *busy, size_t granules) {
     char *base = ps_free_runs_end_of(busy);
@@ -421,7 +421,7 @@ void ps_page_cache_walk(void (*visit)(struct ps_slot *slot, void *context), void
     for (size_t index = 0; index < ps_page_arena_count(); index++) {
         const struct ps_page_arena *arena = ps_page_arena_at(index);
         char *end = arena->base + (arena->granules << PS_GRANULE_SHIFT);
-        /* A free run may extend into the arena directly behind, which then starts inside of a run,
+        /* A free run may extend into the adjacent arena above, which then starts inside of a run,
          * where slots are empty except the last, `back` granules from its head. */
         for (char *base = arena->base; base < end;) {
             struct ps_slot *slot = ps_page_map_slot(base);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The page cache: free runs of 64 KiB granules, split and coalesced, in two sorts: dirty runs hold
- * memory, clean ones hold none and read as zero. (A third sort, stuck runs, are dirty ones in
- * locked memory, which cannot be purged; they are kept apart from those that can.) Dirty runs are
- * allocated first, because their pages are resident already. Neighbours coalesce within a sort, and
- * across sorts once purging has made them equal. Each kind of arena (plain and huge pages) and each
- * NUMA node (node.h) has its own sorts.
+ * The page cache: free runs of 64 KiB granules, split and coalesced, in two sorts: dirty runs are
+ * backed by memory, clean ones are not and read as zero. (A third sort, stuck runs, are dirty ones
+ * in locked memory, which cannot be purged; they have lists of their own.) Dirty runs are allocated
+ * first, because their pages are resident already. Neighbours coalesce within a sort, and across
+ * sorts once purging has made them equal. Each kind of arena (plain and huge pages) and each NUMA
+ * node (node.h) has its own sorts.
  *
  * Any thread; one lock (PS_RANK_PAGE), held for O(1) steps and, rarely, the reservation of an
- * arena; ps_page_cache_walk, of a census, holds it over the whole heap. Callers: small/span.c,
+ * arena; ps_page_cache_walk, of a census, takes it for the whole heap. Callers: small/span.c,
  * heap/large.c, page/purge.c.
  */
 #ifndef PS_PAGE_PAGE_CACHE_H
@@ -26,10 +26,10 @@
 struct ps_page_counts {
     uint64_t arena_count;
     uint64_t arena_granules;  /* reserved */
-    uint64_t dirty_granules;  /* free, hold memory */
-    uint64_t stuck_granules;  /* of the dirty ones: refused by the system when purged */
-    uint64_t clean_granules;  /* free, hold none */
-    uint64_t closed_granules; /* of the clean ones: not accessible yet, in no run */
+    uint64_t dirty_granules;  /* free, backed by memory */
+    uint64_t stuck_granules;  /* dirty granules whose purge the system refused */
+    uint64_t clean_granules;  /* free, not backed */
+    uint64_t closed_granules; /* clean granules that are not accessible yet, in no run */
 };
 
 /* Called once, before all other functions of the page layer. Any thread; the caller serialises. */
@@ -38,7 +38,7 @@ void ps_page_cache_start(const struct ps_config *config);
 /*
  * Allocates a run of `granules` whose base is a multiple of align_granules granules. granules:
  * 1..PS_RUN_GRANULES_LIMIT. align_granules: power of two; granules + align_granules within the
- * limit. The run is PS_RUN_BUSY; is_dirty tells whether it may hold non-zero bytes. NULL, with
+ * limit. The run is PS_RUN_BUSY; is_dirty tells whether it may have non-zero bytes. NULL, with
  * nothing changed, when the OS refuses.
  */
 struct ps_run *ps_page_cache_take(size_t granules, size_t align_granules);
@@ -64,7 +64,7 @@ struct ps_run *ps_page_cache_take_dirty(size_t granules);
 void ps_page_cache_give(struct ps_run *run);
 void ps_page_cache_give_zero(struct ps_run *run);
 
-/* Lengthens a run in place by free granules of its kind behind it. Returns false when there are
+/* Lengthens a run in place by free granules of its kind after it. Returns false when there are
  * none. *is_clean: the added granules read as zero. */
 bool ps_page_cache_extend(struct ps_run *run, size_t granules, bool *is_clean);
 
@@ -91,10 +91,12 @@ struct ps_free_range {
     size_t granules;
 };
 
-/* For purge.c. detach_dirty takes dirty runs of together at most `granules`, longest first, off the
- * cache and links them by `next` in front of *list. attach returns `granules` of the first run of a
- * list, and tells of which free run they are a part now. In the child of a fork each run is either
- * in the cache or on the list. */
+/*
+ * For purge.c. detach_dirty removes dirty runs of together at most `granules` from the cache,
+ * longest first, and links them by `next` in front of *list. attach returns `granules` of the first
+ * run of a list to the cache, and tells the free run that contains them now. In the child of a fork
+ * each run is either in the cache or on the list.
+ */
 void ps_page_cache_detach_dirty(size_t granules, struct ps_run **list);
 struct ps_free_range ps_page_cache_attach(struct ps_run **list, size_t granules,
                                           enum ps_purge_result result);
@@ -105,7 +107,7 @@ bool ps_page_cache_unstick(size_t granules);
 
 void ps_page_cache_count(struct ps_page_counts *out);
 
-/* Calls visit for the first slot of every run in every arena, with the page lock held. */
+/* Calls visit for the first slot of every run in every arena, under the page lock. */
 void ps_page_cache_walk(void (*visit)(struct ps_slot *slot, void *context), void *context);
 
 /* Repairs the locks of the page layer in the child of a fork, on its only thread. */
@@ -124,9 +126,9 @@ extern PS_HIDDEN bool ps_page_cache_is_shut;
  * page-aligned. The access of its granules becomes PS_ACCESS_UNKNOWN. */
 bool ps_page_cache_open(char *base, size_t bytes);
 
-/* Records the access of these granules. They keep it when the run is returned, so that the next
- * holder need not change it by a system call: spans of few blocks did, three times in their life,
- * and a loop over blocks of 4 KiB took 50 times as long as at level 0. */
+/* Records the access of these granules. A returned run preserves it, which saves its next user a
+ * system call: without this, spans of few blocks made three in their life, and a loop over blocks
+ * of 4 KiB took 50 times as long as at level 0. */
 void ps_page_cache_set_access(char *base, size_t granules, enum ps_access access);
 
 /* Makes a part of a run inaccessible, as far as the system permits. Any number of bytes, including

@@ -27,6 +27,6 @@ bool ps_page_cache_open(char *base, size_t bytes) {
 
 void ps_page_cache_shut(char *base, size_t bytes) {
     if (ps_page_cache_is_shut && bytes != 0) {
-        (void)ps_os_protect(base, bytes, false); /* refused: it stays accessible */
+        (void)ps_os_protect(base, bytes, false); /* refused: still accessible */
     }
 }

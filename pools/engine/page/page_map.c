@@ -122,7 +122,7 @@ void ps_page_map_start(void) {
     }
 }
 
-/* True when any of these addresses has a leaf: its slots stay where they are. */
+/* True when any of these addresses has a leaf, whose slots must not move. */
 static bool has_leaf(size_t begin, size_t end) {
     while (begin < end && *entry_of(address_of(begin)) == 0) {
         begin++;
@@ -130,8 +130,8 @@ static bool has_leaf(size_t begin, size_t end) {
     return begin < end;
 }
 
-/* Lays the window so that it ends behind the first range that is covered, and has that one's last
- * leaf. A reader that does not see it yet has no address of ours. */
+/* Places the window so that it ends after the first covered range, and includes the last leaf of
+ * that range. A reader that does not see it yet has no address of ours. */
 static void lay_window(uintptr_t end) {
     if (is_window_laid) {
         return;

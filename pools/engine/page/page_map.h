@@ -12,13 +12,13 @@
  *
  * The kernel places mappings below each other, so all but the largest heaps lie in the window: no
  * load that depends on the address, and a branch that is predicted. The next malloc of a class
- * waits for the address that free stores to, so each load that depends on another costs a pair of
- * malloc and free as much as it takes: with a table of leaves instead of the array, bench/pair
- * took 1.11 times as long, and with root, branch and leaf for all addresses 1.5 times.
+ * depends on the address to which free stores, so a pair of malloc and free takes longer by the
+ * latency of each dependent load: with a table of leaves instead of the array, bench/pair took 1.11
+ * times as long, and with root, branch and leaf for all addresses 1.5 times.
  *
- * The array lies far from all other mappings, so that it can grow where it is; the unneeded part
- * of it is not mapped, for it would count: to RLIMIT_AS, and to what mlockall() may lock. If
- * another mapping is in its way, the other tables serve.
+ * The array lies far from all other mappings, so that it can grow where it is; the unneeded part of
+ * it is not mapped, for it would count: to RLIMIT_AS, and to what mlockall() may lock. If another
+ * mapping is in its way, the other tables serve.
  *
  * Leaves are small so that little is mapped: with leaves of 1 GiB (2 MiB of root, 2 MiB of zeroes,
  * 2 MiB for the first arena) mlockall() made all of that resident and failed under the usual limit
@@ -87,7 +87,7 @@ struct ps_run {
     char *base;           /* first byte of the run */
     uint32_t granules;    /* length */
     uint8_t kind;         /* enum ps_run_kind; written by the holder, read by any free() */
-    uint8_t is_dirty : 1; /* holds memory that may not be zero */
+    uint8_t is_dirty : 1; /* backed by memory that may not be zero */
     uint8_t is_huge : 1;  /* lies in an arena that asked for huge pages */
     uint8_t is_stuck : 1; /* dirty and free, refused by the system when purged */
     uint8_t access : 2;   /* enum ps_access, of each granule; written by the holder */
@@ -117,8 +117,8 @@ struct ps_window {
 
 extern PS_HIDDEN struct ps_window ps_window;
 
-/* The zeroes are for all addresses that hold nothing of ours. An entry is the distance from them to
- * the real branch or leaf: an untouched entry is right as it is, with no start-up work. */
+/* The zeroes serve all addresses without memory of ours. An entry is the distance from them to the
+ * real branch or leaf: an untouched entry is right as it is, with no start-up work. */
 struct ps_page_map {
     uint8_t *x_window_shadow[PS_WINDOW_LEAVES]; /* downwards from x_end, as of a branch */
     uintptr_t x_root[PS_ROOT_COUNT];            /* distance from zero_branch to the branch */
@@ -186,10 +186,10 @@ PS_INLINE struct ps_slot *ps_slot_of_run(struct ps_run *run) {
 }
 
 /*
- * Tags: two bytes for a granule, apart from the slots, so that the lines with those of many
- * granules stay in a processor's cache. The user of a granule may leave there what a later lookup
- * needs, and clears it before the granule becomes another's. 0: nothing. Outside of the window the
- * tag is always 0. Any thread.
+ * Tags: two bytes for a granule, apart from the slots, so that a processor's cache has room for the
+ * tags of many granules. The user of a granule may store data for later lookups there, and clears
+ * it before the granule gets another user. 0: nothing. Outside of the window the tag is always 0.
+ * Any thread.
  */
 extern PS_HIDDEN uint16_t *ps_page_map_x_tags; /* NULL: not made; downwards, as ps_window */
 
@@ -232,8 +232,8 @@ static inline uint8_t **ps_page_map_shadow(const void *address) {
 /* Finds a place for the window. Once, at start; else the first call of the next does it. */
 void ps_page_map_start(void);
 
-/* Makes slots for [base, base + bytes); the first call lays the window. Page lock held. False when
- * metadata memory ran out; leaves made so far stay and are found again. */
+/* Makes slots for [base, base + bytes); the first call lays the window. Under the page lock. False
+ * when metadata memory ran out; a later call finds the leaves made so far. */
 bool ps_page_map_cover(const void *base, size_t bytes);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A walk over all runs without the page lock, for a report from a signal handler, whose thread may
- * hold it. Arenas and slots are never unmapped, so a walk beside changes reads old words at worst:
- * a run that is being split or joined may be visited twice or not at all. Callers: record/census.c.
- * No locks.
+ * have taken it. Arenas and slots are never unmapped, so a walk beside changes reads old words at
+ * worst: a run that is being split or joined may be visited twice or not at all. Callers:
+ * record/census.c. No locks.
  */
 #ifndef PS_PAGE_PAGE_PEEK_H
 #define PS_PAGE_PAGE_PEEK_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See purge.h. Lock: purge_lock, held by the one thread that purges, over the system calls. Its
- * runs under way are linked in `detached`, where the child of a fork finds them. The mark of the
+ * See purge.h. Lock: purge_lock, taken by the one thread that purges, over the system calls.
+ * `detached` links the runs that it purges at the moment, for the child of a fork. The mark of the
  * current quarter is also lowered under the page lock: see retention.h.
  */
 #include "pools/engine/page/purge.h"
@@ -23,7 +23,7 @@ static uint64_t x_due_granules; /* found idle, not purged yet */
 static struct ps_purge_credit credit;
 static struct ps_low_water low_water; /* of dirty granules that are not refused */
 static struct ps_run *detached;       /* dirty, off the cache; empty while no thread purges */
-static bool is_apart;                 /* keep purged huge pages split: huge.h */
+static bool is_apart;                 /* purged huge pages remain split: huge.h */
 static size_t retry_granules = 1;     /* refused granules to retry at the end of a quarter */
 struct ps_purge_counts ps_purge_x_counts;
 
@@ -117,8 +117,8 @@ static void attach_rest(void) {
     }
 }
 
-/* Purges about goal->granules, with the purge lock held. Returns the number of purged granules;
- * less if no more are available, the system refuses the rest, or the cost bound is reached. */
+/* Purges about goal->granules, under the purge lock. Returns the number of purged granules; less if
+ * no more are available, the system refuses the rest, or the cost bound is reached. */
 static uint64_t purge_granules(struct goal *goal) {
     uint64_t done = 0;
     do {
@@ -132,7 +132,7 @@ static uint64_t purge_granules(struct goal *goal) {
     return done;
 }
 
-/* Counts, with all runs back in the cache. Purge lock held. */
+/* Counts, with all runs back in the cache. Under the purge lock. */
 static void count_pages(struct ps_page_counts *counts) {
     attach_rest();
     ps_page_cache_count(counts);

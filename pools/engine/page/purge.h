@@ -3,12 +3,12 @@
  * The policy that decides when the page cache returns memory to the OS.
  *
  * Granules that have been free and dirty for the whole of the last delay were not needed and become
- * due; those that were needed at any moment of it stay. This is measured by low-water marks: the
- * delay is divided into four quarters, each keeps the minimum of dirty granules seen in it, and at
- * the end of a quarter the minimum of the last four is due. A heap whose size varies within one
- * delay faults no page twice; one that has shrunk returns the difference within 1 to 1.25 delays of
- * activity. No page has a time stamp and no list is walked. (Low-water marks after tcmalloc's
- * thread caches; the demand-based rule after its page heap.)
+ * due; granules needed at any moment of it do not. Low-water marks measure this: the delay is
+ * divided into four quarters, each records its minimum of dirty granules, and at the end of a
+ * quarter the minimum of the last four is due. A heap whose size varies within one delay faults no
+ * page twice; one that has shrunk returns the difference within 1 to 1.25 delays of activity. No
+ * page has a time stamp and no list is walked. (Low-water marks after tcmalloc's thread caches; the
+ * demand-based rule after its page heap.)
  *
  * The delay is that of retention.h: if it is 0, all dirty granules are due at each tick.
  *
@@ -32,13 +32,15 @@ struct ps_purge_counts {
 /* Any thread adds. Read here and from outside the process: record/layout.h. */
 extern PS_HIDDEN struct ps_purge_counts ps_purge_x_counts;
 
-/* Notes that the page cache now has fewer dirty granules than before. Page lock held. */
+/* Notes that the page cache now has fewer dirty granules than before. Under the page lock. */
 void ps_purge_note_locked(uint64_t dirty_granules);
 
-/* Reads the quarter's end and purges a part of what is due. Any thread, no lock held; returns at
- * once when nothing is due, or another thread is purging. Drops 4 MiB, 6 if much is due, or twice
- * that of huge pages, in at most half a millisecond; the frequency depends on elapsed time and on
- * the due amount. */
+/*
+ * Ends the quarter if its time has passed, and purges a part of the due granules. Any thread,
+ * without a lock; returns at once when nothing is due, or another thread is purging. Drops 4 MiB, 6
+ * if much is due, or twice that of huge pages, in at most half a millisecond; the frequency depends
+ * on elapsed time and on the due amount.
+ */
 void ps_purge_tick(uint64_t now_ms);
 
 /* True when more is due than the last tick has purged, so that the next one should come soon. */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How long free memory stays, and how much of it: the answers for all that keep some, the page
- * cache, freed mappings, medium blocks, what threads keep ready, pages of pools. Two things decide:
- * the purge delay, which the program or another process may change, and the pressure, which
- * heap/limit.c raises while the process is near the limit of its resident memory. Without pressure
- * each answer is the usual one. Any thread, no locks.
+ * How long and how much free memory is retained: by the page cache, freed mappings, medium blocks,
+ * caches of threads, pages of pools. Two values decide: the purge delay, which the program or
+ * another process may change, and the pressure, which heap/limit.c raises while the process is near
+ * the limit of its resident memory. Without pressure each answer is the usual one. Any thread, no
+ * locks.
  *
- * Those that purge also find here what of their free memory was idle for the whole delay, and how
- * much time a purge may take. Their own locks protect that.
+ * Purgers also compute here how much of their free memory was idle for the whole delay, and how
+ * much time a purge may take. Their own locks protect these values.
  */
 #ifndef PS_PAGE_RETENTION_H
 #define PS_PAGE_RETENTION_H
@@ -26,8 +26,8 @@ enum ps_pressure {
     PS_PRESSURE_OVER,
 };
 
-/* Between two scans of a heap for what it keeps ready: batches of remote frees, medium blocks,
- * fully free spans. Sooner while memory is short. */
+/* Between two scans of a heap for its caches: batches of remote frees, medium blocks, fully free
+ * spans. Sooner while memory is short. */
 #define PS_RETENTION_SCAN_MS 250
 
 /* Bound on the memory of quarantined large blocks, unless one has more. The same at any pressure: a
@@ -37,17 +37,17 @@ enum ps_pressure {
 extern PS_HIDDEN uint32_t ps_retention_x_delay_ms; /* also written from outside */
 extern PS_HIDDEN uint32_t ps_retention_x_pressure;
 
-/* Sets the purge delay, before the page cache is used or at any time. 0: nothing stays. */
+/* Sets the purge delay, before the page cache is used or at any time. 0: retains nothing. */
 void ps_retention_set_delay(uint32_t delay_ms);
 
 /* The purge delay that is set. */
 static inline uint32_t ps_retention_usual_delay_ms(void) {
-    /* relaxed: what is a moment old keeps, or releases, a little more. */
+    /* relaxed: a stale value retains, or releases, a little more. */
     return ps_load_relaxed(&ps_retention_x_delay_ms);
 }
 
 static inline enum ps_pressure ps_retention_pressure(void) {
-    /* relaxed: what is a moment old keeps, or releases, a little more. */
+    /* relaxed: a stale value retains, or releases, a little more. */
     return (enum ps_pressure)ps_load_relaxed(&ps_retention_x_pressure);
 }
 
@@ -55,23 +55,24 @@ static inline bool ps_retention_is_usual(void) {
     return ps_retention_pressure() == PS_PRESSURE_NONE;
 }
 
-/* How long memory that nothing uses stays, in ms. */
+/* How long unused memory is retained, in ms. */
 static inline uint32_t ps_retention_delay_ms(void) {
     return ps_retention_is_usual() ? ps_retention_usual_delay_ms() : 0;
 }
 
-/* How long what stays for another reason waits to be examined; usual_ms without pressure. */
+/* The time between examinations of memory that is retained for another reason; usual_ms without
+ * pressure. */
 static inline uint64_t ps_retention_interval_ms(uint64_t usual_ms) {
     enum ps_pressure pressure = ps_retention_pressure();
     return pressure == PS_PRESSURE_NONE ? usual_ms : usual_ms >> (pressure + 1);
 }
 
-/* How much may be kept of which `usual` is without pressure. */
+/* The amount that may be retained; `usual` without pressure. */
 static inline size_t ps_retention_amount(size_t usual) {
     return usual >> 2 * ps_retention_pressure();
 }
 
-/* How much may be released in one step of which `usual` is without pressure. */
+/* The amount that may be released in one step; `usual` without pressure. */
 static inline size_t ps_retention_step(size_t usual) {
     return usual * (ps_retention_pressure() + (size_t)1);
 }
@@ -79,11 +80,11 @@ static inline size_t ps_retention_step(size_t usual) {
 /* ---- idle parts ---- */
 
 /*
- * The minimum of a count over the last delay, which is divided into four quarters: each keeps the
- * minimum seen in it, and the free part of the whole delay is the least of the four. See purge.h.
- * The caller's lock protects the marks. ps_low_water_note also lowers the mark of the current
- * quarter, under another lock: both sides use relaxed atomics, because a stale mark delays or
- * advances a purge by at most a quarter.
+ * The minimum of a count over the last delay, which is divided into four quarters: each records its
+ * minimum, and the least of the four was free for the whole delay. See purge.h. The caller's lock
+ * protects the marks. ps_low_water_note also lowers the mark of the current quarter, under another
+ * lock: both sides use relaxed atomics, because a stale mark delays or advances a purge by at most
+ * a quarter.
  */
 #define PS_LOW_WATER_QUARTERS 4
 
@@ -120,14 +121,14 @@ void ps_low_water_lower(struct ps_low_water *marks, uint64_t by);
 /* ---- time for purges ---- */
 
 /*
- * How much of the passing time purging may take: the steps of one purger together take an eighth
- * of it; from 256 MiB on that are due a quarter, from 512 MiB on a half. Unused credit is kept
- * for a while, since a thread that is lightly active makes all its calls in a short time.
+ * How much of the passing time purging may take: the steps of one purger together take an eighth of
+ * it; from 256 MiB on that are due a quarter, from 512 MiB on a half. Unused credit lasts for a
+ * while, since a thread that is lightly active makes all its calls in a short time.
  *
- * Credit of one step, by its cost: a system that drops 15 MiB of ordinary pages in a
- * millisecond takes 4 us for a granule, and less where the pages are huge, if they are; but to
- * break a huge page takes 40 to 100 us. No clock is read, since one that runs on while the thread
- * does not would end most steps early on a busy machine, and the thread's own costs a system call.
+ * Credit of one step, by its cost: a system that drops 15 MiB of ordinary pages in a millisecond
+ * takes 4 us for a granule, and less where the pages are huge, if they are; but to break a huge
+ * page takes 40 to 100 us. No clock is read, since one that runs on while the thread does not would
+ * end most steps early on a busy machine, and the thread's own costs a system call.
  */
 #define PS_PURGE_STEP_US 250
 #define PS_PURGE_STEP_US_BEHIND 350 /* if much is due */

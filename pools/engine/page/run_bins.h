@@ -2,8 +2,8 @@
 /*
  * Free runs by length: a two-level segregated fit as in TLSF (Masmano et al. 2004). Lengths to 32
  * have a bin each, longer ones eight bins per doubling; a bitmap finds the next non-empty bin, so
- * insertion and removal are O(1). No locks: the page cache holds its own, whose undo log notes
- * every change. Callers: free_runs.c, page_cache.c.
+ * insertion and removal are O(1). No lock here: the page cache calls under its own, whose undo log
+ * notes every change. Callers: free_runs.c, page_cache.c.
  */
 #ifndef PS_PAGE_RUN_BINS_H
 #define PS_PAGE_RUN_BINS_H
