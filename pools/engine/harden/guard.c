@@ -186,7 +186,7 @@ static void place(struct ps_guard_record *record, uint32_t slot, size_t bytes, b
     record->block = is_at_end ? data + ps_round_up(room, ps_guard_pool.page_bytes) - room : data;
     record->bytes = (uint32_t)bytes;
     if (ps_load_relaxed(&record->x_state) == PS_GUARD_UNUSED) { /* relaxed: the slot is ours */
-        /* Most blocks need this page only. An advice that its neighbours do not have keeps it a
+        /* Most blocks need this page only. An advice that its neighbours do not have makes it a
          * mapping of its own, so that changing its access takes 1 us instead of 2.5. */
         ps_os_advise_huge(data, ps_guard_pool.page_bytes, false);
     }

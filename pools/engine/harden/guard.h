@@ -2,15 +2,16 @@
 /*
  * Guarded samples: about one in N allocations gets pages of its own between inaccessible ones, and
  * they become inaccessible when it is freed. An access beyond either end, or after the free, then
- * faults at the responsible instruction, and the report names the places of allocation and free.
- * (The method is Electric Fence's; sampling, which makes it usable in production, is GWP-ASan's.)
+ * faults at the responsible instruction, and the report names the call sites of allocation and
+ * free. (The method is Electric Fence's; sampling, which makes it usable in production, is
+ * GWP-ASan's.)
  *
- * Time of sampling: only slow paths check whether a sample is due, so the fast paths are unchanged.
- * Each heap has a sampler that counts the allocations of its bins: windows when they are granted,
- * lists when the span's account is settled. While sampling is on, windows are short. When a sample
- * is due at a free event, the bin is emptied, and the next malloc of the class reaches
- * ps_heap_refill, which asks here first. Up to PS_GUARD_EXACT bins keep no blocks, so that every
- * allocation is counted.
+ * Sampling: only slow paths check whether a sample is due, so the fast paths are unchanged. Each
+ * heap has a sampler that counts the allocations of its bins: windows when they are granted, lists
+ * when the span's account is settled. While sampling is on, windows are short. When a sample is due
+ * at a free event, the bin is emptied, and the next malloc of the class reaches ps_heap_refill,
+ * which asks here first. For N up to PS_GUARD_EXACT bins cache no blocks, so that every allocation
+ * is counted.
  *
  * Memory: a pool of slots, one reserved mapping that is entered in the page map, so that free,
  * realloc and malloc_usable_size recognise a guarded block by its slot (PS_RUN_GUARD). Slots are
@@ -38,8 +39,8 @@
 /* Mean number of allocations per sample; 0: sampling is off. Written once, at start. */
 extern PS_HIDDEN uint32_t ps_guard_period;
 
-/* Called once, under the initialisation lock, after the page layer. Sampling stays off if the
- * configuration says so or memory is exhausted. */
+/* Called once, under the initialisation lock, after the page layer. Switches sampling on unless the
+ * configuration forbids it or memory is exhausted. */
 void ps_guard_start(const struct ps_config *config);
 
 /* Installs the fault handler if sampling is on. Called once; without it faults are not
@@ -58,14 +59,14 @@ static inline bool ps_guard_is_due(const struct ps_guard_sampler *sampler) {
 
 /*
  * Allocates a guarded block of `bytes` usable bytes if a sample is due, placed at random against
- * the pages before or behind it. Its alignment is 16 (8 up to 8 bytes), or that of `bytes` if
- * higher. Returns NULL, with errno unchanged, if none is due, the size is too large, or no slot is
- * free; the caller then allocates as usual.
+ * the inaccessible page before or after it. Its alignment is 16 (8 up to 8 bytes), or that of
+ * `bytes` if higher. Returns NULL, with errno unchanged, if none is due, the size is too large, or
+ * no slot is free; the caller then allocates as usual.
  */
 void *ps_guard_alloc(struct ps_guard_sampler *sampler, size_t bytes);
 
 /* Frees a block in a slot of kind PS_RUN_GUARD; aborts with a report if it is not live or its
- * surroundings were overwritten. Keeps errno. */
+ * surroundings were overwritten. Preserves errno. */
 void ps_guard_free(void *block);
 
 /* Usable bytes of a live guarded block; otherwise aborts with a report that starts with `call`, for
@@ -82,7 +83,7 @@ void ps_guard_count_pops(struct ps_heap *heap, uint32_t class_index, int64_t pop
 struct ps_guard_counts {
     uint64_t live_count;
     uint64_t live_bytes; /* usable bytes of live blocks */
-    uint64_t held_bytes; /* memory of slots: pages that hold or have held a block */
+    uint64_t held_bytes; /* memory of slots: pages that have or had a block */
 };
 /* Any thread adds. Read from outside the process, too: record/layout.h. */
 extern PS_HIDDEN struct ps_guard_counts ps_guard_x_counts;
@@ -93,7 +94,7 @@ void ps_guard_fork_child(void);
 
 /*
  * Hooks. The engine defines weak ones that do nothing; the linking program may replace them. Both
- * are called without locks, allocate nothing and keep errno.
+ * are called without locks, allocate nothing and preserve errno.
  *
  * trace: stores the call sites of the calling thread, innermost first, at most `limit`.
  * instruction: 0, or the first site (in a signal handler, the interrupted instruction). Returns the
@@ -117,7 +118,7 @@ PS_HOOK void ps_guard_name(uintptr_t site, char *text, size_t capacity);
 #define PS_GUARD_FILL 0x9d
 
 enum ps_guard_state {
-    PS_GUARD_UNUSED = 0, /* never held a block */
+    PS_GUARD_UNUSED = 0, /* never had a block */
     PS_GUARD_LIVE,
     PS_GUARD_FREED, /* from the start of the free until reuse */
 };

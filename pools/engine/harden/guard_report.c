@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Reports on guarded blocks, by write(2) only, because most of this runs in the signal handler. No
- * locks; of several threads that fault at once the first reports and the others wait for it.
+ * locks; if several threads fault at once, the first reports and blocks the others.
  */
 #include "pools/engine/base/digits.h"
 #include "pools/engine/harden/guard.h"
@@ -79,7 +79,7 @@ static void add_place(struct line *line, const char *address,
         distance = (uintptr_t)(block - address);
     } else if (address >= end && address != block) {
         where = " behind";
-        distance = (uintptr_t)(address - end) + 1; /* the first byte behind the block is 1 behind */
+        distance = (uintptr_t)(address - end) + 1; /* the first byte after the block is 1 after */
     }
     add_text(line, ", ");
     add_number(line, distance, 10);
@@ -152,7 +152,8 @@ static void describe(char *text, const struct ps_fault *fault,
     join(text, what, accesses[fault->access], " at");
 }
 
-/* Returns true when the calling thread is to report; otherwise waits for the thread that does. */
+/* Returns true when the calling thread is to report; otherwise blocks until the other thread's
+ * report ends. */
 static bool begin_report(void) {
     uint32_t reporter = 0;
     /* acquire: relaxed is enough; the winner only writes. */

@@ -52,7 +52,7 @@ void ps_hard_start(const struct ps_config *config) {
 
 static size_t room_of(const struct ps_span *span) { return span->block_bytes - PS_CANARY_BYTES; }
 
-/* Requested bytes of the block; aborts when the bytes behind them were overwritten. */
+/* Requested bytes of the block; aborts when the bytes after them were overwritten. */
 static size_t check_canary(const struct ps_span *span, const void *block) {
     if (PS_UNLIKELY(!ps_canary_is_intact(block, room_of(span)))) {
         ps_misuse(PS_MISUSE_OVERRUN, span, block);
@@ -87,8 +87,8 @@ PS_INLINE bool is_neighbour_suspect(const char *block, const uint8_t *mark, size
 /* ---- allocation ---- */
 
 /*
- * True when a block is still as ps_hard_pass left it. At level 2 one word of each 64 bytes
- * represents the part behind the first KiB, a different one each time: an eighth of the loads.
+ * True when a block is unchanged since ps_hard_pass. At level 2 one word of each 64 bytes
+ * represents the part after the first KiB, a different one each time: an eighth of the loads.
  */
 static PS_NOINLINE bool is_long_untouched(struct ps_hard *hard, const void *block, size_t bytes) {
     if (ps_hard_level >= PS_HARDEN_LONG_QUARANTINE || hard == NULL) {

@@ -12,10 +12,10 @@
  *     family of functions that made them. A freed block is quarantined until a number of others of
  *     its class have been freed, then a random one leaves: it is granted again by this thread if
  *     few others are ready, or returns to its span. It must still be zero when it is granted, which
- *     happens in random order. The slack of a block behind the requested bytes ends with a canary,
+ *     happens in random order. The slack of a block after the requested bytes ends with a canary,
  *     which is checked when the block is freed or resized, when its neighbour is freed, and at the
  *     end of the process. Inaccessible are: the last page of each span, most of a class's first
- *     spans (small/span_room.c), the addresses behind each large block, addresses that were never
+ *     spans (small/span_room.c), the addresses after each large block, addresses that were never
  *     granted, and large blocks in quarantine.
  *   - Level 3: the quarantine is longer, and some blocks are guarded samples (guard.h).
  *

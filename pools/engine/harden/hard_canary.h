@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Canaries, from level 2 on. The last word of a hardened block is its canary, which encodes the
- * number of slack bytes between the requested ones and itself; the first 64 of these hold a
- * pattern. For example a request of 100 bytes that got 128 has 20 bytes of slack:
+ * number of slack bytes between the requested ones and itself; the first 64 slack bytes are filled
+ * with a pattern. For example a request of 100 bytes that got 128 has 20 bytes of slack:
  *
  *   | 100 bytes requested | 20 bytes of slack: pattern | address ^ secret ^ 20 |
  *
@@ -50,7 +50,7 @@ PS_INLINE void ps_slack_fill(char *at, size_t bytes) {
     }
 }
 
-/* True when they still hold it. */
+/* True when the pattern is intact. */
 PS_INLINE bool ps_slack_is_filled(const char *at, size_t bytes) {
     const ps_slack_word pattern = {ps_slack_pattern, ps_slack_pattern};
     const char *last = at + bytes - PS_SLACK_WORD_BYTES;

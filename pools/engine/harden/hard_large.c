@@ -30,7 +30,8 @@ static size_t bytes_of(const struct ps_run *run) {
     return (size_t)run->granules << PS_GRANULE_SHIFT;
 }
 
-/* Notes the words that a section changes; runs that leave the ring keep their places in it. */
+/* Notes the words that a section changes. Entries of the ring need no note: the removal of a run
+ * leaves its entry unchanged. */
 static void note_ring(void) {
     PS_UNDO_NOTE(&held_undo, first);
     PS_UNDO_NOTE(&held_undo, count);
@@ -50,9 +51,9 @@ static bool is_over_locked(size_t bytes) {
            (count != 0 && held_bytes + bytes > PS_RETENTION_QUARANTINE_BYTES);
 }
 
-/* Bytes of a quarantined run that become inaccessible. It keeps its memory: mapping and zeroing it
- * again, page by page, took 40 times as long as level 0 where blocks of megabytes come and go
- * (bench/churn), and making such runs inaccessible as a whole 6 times. */
+/* Bytes of a quarantined run that become inaccessible. Its memory remains resident: mapping and
+ * zeroing it again, page by page, took 40 times as long as level 0 in a loop over blocks of
+ * megabytes (bench/churn), and making such runs inaccessible as a whole 6 times. */
 static size_t shut_bytes(const struct ps_run *run) {
     size_t bytes = bytes_of(run);
     return ps_hard_level >= PS_HARDEN_LONG_QUARANTINE ? bytes : ps_min(bytes, SHUT_BYTES);
@@ -70,7 +71,7 @@ static void release_list(struct ps_run *list) {
 
 void ps_hard_large_hold(struct ps_run *run) {
     if (ps_hard_is_on()) {
-        (void)ps_os_protect(run->base, shut_bytes(run), false); /* refused: stays accessible */
+        (void)ps_os_protect(run->base, shut_bytes(run), false); /* refused: still accessible */
     }
     struct ps_run *list = NULL;
     ps_lock_acquire(&held_lock);

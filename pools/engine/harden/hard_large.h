@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Quarantine of freed runs of large blocks while blocks are hardened (hard.h), first in, first out.
- * From level 2 on quarantined runs are inaccessible. Up to 32 MiB keep their memory.
+ * From level 2 on quarantined runs are inaccessible. Up to 32 MiB of them remain resident.
  *
- * Callers: level_1.c, and the hooks of these modes (modes.c). Any thread; lock PS_RANK_HARD, not
- * held over system calls.
+ * Callers: level_1.c, and the hooks of these modes (modes.c). Any thread; lock PS_RANK_HARD,
+ * released before system calls.
  */
 #ifndef PS_HARDEN_HARD_LARGE_H
 #define PS_HARDEN_HARD_LARGE_H

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Checks blocks that the calling thread does not hold: those of other threads, and, at the end of
- * the process, quarantined and free blocks, in which a write after free, or over the end of a block
- * that is never freed, would otherwise stay undetected. See hard.h.
+ * Checks blocks that the calling thread does not own: blocks of other threads, and, at the end of
+ * the process, quarantined and free ones. Nothing else would detect a write after free to these, or
+ * a write over the end of a block that is never freed. See hard.h.
  *
- * From level 2 on each block's shadow byte tells what must hold for it; other threads may run
+ * From level 2 on each block's shadow byte tells which contents it must have; other threads may run
  * meanwhile. At level 1 there are no shadow bytes: the blocks on the lists of spans must be zero,
  * except for links, and are checked only if no other thread could be accessing them. Locks: the
  * page cache's, during the walk over the spans.
@@ -74,8 +74,8 @@ struct sweep {
                     * its heap was taken, one that may continue */
 };
 
-/* Checks by shadow bytes. Blocks that have not left the window since the span was created or
- * emptied may hold anything. */
+/* Checks by shadow bytes. The contents of blocks that have not left the window since the span was
+ * created or emptied are undefined. */
 static void sweep_marked(const struct ps_span *span) {
     size_t end = ps_min(ps_span_handed_index(span), span->limit);
     for (size_t i = span->first; i < end; i++) {

@@ -73,7 +73,7 @@ static PS_COLD void free_beside_run(struct ps_heap *heap, struct ps_span *span, 
     free_in(span, block);
 }
 
-/* Frees what is not in a span of one granule of this heap. */
+/* Frees a block outside of this heap's spans of one granule. */
 static PS_NOINLINE void free_other(struct ps_slot *slot, void *block) {
     struct ps_span *span = ps_span_holding(slot, block);
     if (PS_UNLIKELY(span == NULL)) {
@@ -195,7 +195,7 @@ static void *resize_large(struct ps_slot *slot, void *block, size_t bytes) {
     return ps_resize_large(slot, block, bytes);
 }
 
-/* As in the plain mode, but a block keeps its class, from which its requested size is checked. */
+/* As in the plain mode, but preserves the block's class, by which a claimed size is checked. */
 void *ps_level_1_resize(void *block, size_t bytes) {
     struct ps_slot *slot = ps_page_map_slot(block);
     const struct ps_span *span = ps_span_holding(slot, block);

@@ -58,7 +58,7 @@ void *ps_level_2_alloc_aligned(struct ps_heap *heap, size_t bytes, size_t align)
     return ps_hard_alloc(heap, class_index, bytes, ps_size_classes[class_index].block_bytes);
 }
 
-/* Resizes in place if the block fits and at least half of it stays in use, or there is no memory
+/* Resizes in place if the block fits and at least half of it remains in use, or there is no memory
  * for another one. */
 void *ps_level_2_resize(void *block, size_t bytes) {
     struct ps_slot *slot = ps_page_map_slot(block);

@@ -4,7 +4,7 @@
  * functions that made it. See promise.h. The reference is the requested size from level 2 on, the
  * size class at level 1, and the pages of large blocks; any longer block once memory has been
  * exhausted (heap/exhausted.h). Addresses that are not live blocks are not reported here, but by
- * the free that follows. Any thread that holds the block. No locks.
+ * the free that follows. Any thread that owns the block. No locks.
  */
 #include "pools/engine/harden/promise.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Checks of a caller's claims about a block that it frees, while blocks are hardened. Called by the
- * shim before the free; blocks are not NULL. Any thread that holds the block. No locks.
+ * shim before the free; blocks are not NULL. Any thread that owns the block. No locks.
  */
 #ifndef PS_HARDEN_PROMISE_H
 #define PS_HARDEN_PROMISE_H

@@ -76,7 +76,7 @@ static struct zero_run *make(void) {
         return NULL;
     }
     (void)ps_os_purge(run->base, PS_GRANULE_BYTES);
-    (void)ps_os_protect(run->base, PS_GRANULE_BYTES, false); /* refused: it stays accessible */
+    (void)ps_os_protect(run->base, PS_GRANULE_BYTES, false); /* refused: still accessible */
     struct zero_run *made = (struct zero_run *)ps_slot_of_run(run);
     ps_store_relaxed(&made->x_live, 0u); /* relaxed, both: released below */
     ps_store_relaxed(&made->x_next, 0u);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Addresses that are neither a block of a span nor a large block: guarded samples, blocks of size
- * 0, blocks made before relocation, and foreign pointers. Behind the hooks of all modes. Any
+ * 0, blocks made before relocation, and foreign pointers. Called by the hooks of all modes. Any
  * thread; reports with write(2) only.
  */
 #ifndef PS_HARDEN_STRAY_H

@@ -2,9 +2,10 @@
 /*
  * Zeroing of freed blocks, and the check that they are still zero. Most blocks here are small, so a
  * call of memset costs more than its work; and a block that was freed recently is still in the
- * store buffer, where a load that spans two stores waits for both. memcmp of a block with itself,
- * shifted by a byte, took 10 ns for 64 bytes for that reason; words take 2. Block sizes are
- * multiples of 8 bytes, and of 16 from 16 bytes on. Callers: hard*.[ch], level_1.c. No state.
+ * store buffer, where a load that spans two stores stalls until both are written. memcmp of a block
+ * with itself, shifted by a byte, took 10 ns for 64 bytes for that reason; words take 2. Block
+ * sizes are multiples of 8 bytes, and of 16 from 16 bytes on. Callers: hard*.[ch], level_1.c. No
+ * state.
  */
 #ifndef PS_HARDEN_WIPE_H
 #define PS_HARDEN_WIPE_H

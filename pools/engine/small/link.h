@@ -49,7 +49,7 @@ uint64_t ps_link_random_of(const void *address);
 
 PS_INLINE bool ps_link_is_end(const void *link) { return ((uintptr_t)link & 1) != 0; }
 
-/* A link as it is stored, and the word of a block where one stands. */
+/* A link as it is stored, and the word of a block that is its place. */
 PS_INLINE uintptr_t ps_link_stored(const void *link, uintptr_t salt) {
     return (uintptr_t)link ^ salt;
 }

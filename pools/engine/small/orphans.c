@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * See orphans.h. Locks: one per shard, protects the lists of its classes and line 0 of every span
- * on them. A thread holds at most one.
+ * on them. A thread takes at most one at a time.
  */
 #include "pools/engine/small/orphans.h"
 
@@ -145,7 +145,7 @@ static void leave_locked(struct ps_span *span) {
     span->room = 0;
 }
 
-/* Destroys an orphan that has drained. Called with the lock held, releases it. */
+/* Destroys an orphan that has drained. Called under the lock, releases it. */
 static void finish_locked(struct ps_span *span) {
     bool is_drained = span->used == 0 && !ps_span_is_queued(span);
     if (is_drained) {
@@ -167,8 +167,8 @@ void ps_orphans_add(struct ps_span *span, bool is_next) {
     finish_locked(span);
 }
 
-/* Moves the first orphans without room, up to `last`, behind the others, of which `next` is the
- * first: the next adoption examines those. */
+/* Moves the first orphans without room, up to `last`, to the end of the list, which then begins
+ * with `next`: the next adoption examines the others first. */
 static void rotate_locked(struct orphans *orphans, struct ps_undo *undo, struct ps_span *last,
                           struct ps_span *next) {
     struct ps_span *first = orphans->without_room;

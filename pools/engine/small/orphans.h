@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Orphans: spans without an owner, because their thread has ended, their heap exceeded its bound
- * (heap/room.c), or all threads share them (heap/bin_return.h). They are kept per class until a
- * refill adopts them. Adoption precedes fresh memory, so that short threads cause no growth and
+ * (heap/room.c), or all threads share them (heap/bin_return.h). Each class has lists of them, from
+ * which refills adopt. Adoption precedes fresh memory, so that short threads cause no growth and
  * blocks freed by one thread serve others. An orphan that drains first returns to the page cache
  * from here.
  *
@@ -16,9 +16,9 @@
 
 #define PS_ORPHANS_EXAMINED 4 /* without room, per adoption: bounds its time */
 
-/* Owner: makes the span an orphan. It is on no list; its bin holds none of its blocks. is_next: if
- * it has room, it is adopted before all others of its class, so that one is filled after the other
- * and the rest may drain. */
+/* Owner: makes the span an orphan. It is on no list; its bin has none of its blocks. is_next: if it
+ * has room, it is adopted before all others of its class, so that one is filled after the other and
+ * the rest may drain. */
 void ps_orphans_add(struct ps_span *span, bool is_next);
 
 /* Adopts an orphan of the class for owner_key: one of this node (page/node.h), or of any, if this
@@ -27,8 +27,8 @@ void ps_orphans_add(struct ps_span *span, bool is_next);
 struct ps_span *ps_orphans_adopt(uint32_t class_index, uintptr_t owner_key, bool is_any_node);
 
 /* Handles a notice of a QUEUED span that was an orphan when the caller read its owner: settles it,
- * or, unless owner_key is PS_KEY_ORPHAN, adopts it for owner_key. One that is being purged stays an
- * orphan, and is settled when it returns. */
+ * or, unless owner_key is PS_KEY_ORPHAN, adopts it for owner_key. A span that a thread purges at
+ * the moment remains an orphan, and is settled after the purge. */
 enum ps_orphan_notice {
     PS_ORPHAN_OWNED = 0, /* it has been adopted meanwhile; nothing is done */
     PS_ORPHAN_KEPT,
@@ -38,22 +38,22 @@ enum ps_orphan_notice ps_orphans_notice(struct ps_span *span, uintptr_t owner_ke
 
 /*
  * Makes an orphan of a QUEUED span whose owner does not exist in this child of a fork. Its account
- * may be half-written: keeps the blocks returned since the fork and counts all others as used.
+ * may be half-written: collects the blocks returned since the fork and counts all others as used.
  * Returns false when dead_key is no longer the owner.
  */
 bool ps_orphans_salvage(struct ps_span *span, uintptr_t dead_key);
 
 /*
- * Idle orphans: those with room that no refill has adopted, and to which no blocks have returned
- * that made a notice, for a number of epochs. ps_orphans_age begins an epoch; one thread calls it.
+ * An orphan is idle when it has room, and for a number of epochs no refill has adopted it and no
+ * returned blocks have made a notice. ps_orphans_age begins an epoch; one thread calls it.
  *
- * ps_orphans_take_idle examines a few orphans of a class and a node, where the last call has
- * stopped, and takes the first that is idle off its list, settled; NULL: none of them is. *is_last:
- * all have been examined, and the next call begins again. The caller alone may change the span's
- * account until ps_orphans_return, after which it is not idle again until it has been adopted, or
- * blocks return to it; blocks that return meanwhile wait. Such spans are adopted after all others
- * with room: first those that were not purged. In the child of a fork a span that is between both
- * calls is lost.
+ * ps_orphans_take_idle continues the last call's walk over the orphans of a class and a node. It
+ * examines a few, settles the first idle one and removes it from its list; NULL: none of them is
+ * idle. *is_last: all have been examined, and the next call begins again. The caller alone may
+ * change the span's account until ps_orphans_return. Blocks returned meanwhile are collected
+ * afterwards. The span is idle again only after an adoption or further returns. Such spans are
+ * adopted after all others with room, purged ones last. If the program forks between both calls,
+ * the span is lost in the child.
  */
 void ps_orphans_age(void);
 struct ps_span *ps_orphans_take_idle(uint32_t class_index, uint32_t node, uint32_t epochs,

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define SMALL_MAX_DEFAULT ((size_t)8192) /* larger requests get medium blocks, if there are any */
-#define WINDOW_BYTES 4096 /* first window: a program that frees soon stays in few cache lines */
+#define WINDOW_BYTES 4096      /* first window: a program that frees soon touches few cache lines */
 #define SPAN_GRANULES_LIMIT 16 /* 1 MiB */
 #define SPAN_BLOCKS_WANTED 8   /* with fewer, too many requests take the slow path */
 #define STREAK_BLOCK_BYTES 256 /* largest block size with free streaks: see plan_blocks */
@@ -58,7 +58,7 @@ bool ps_size_class_is_valid(const uint32_t *class_bytes, uint32_t count) {
     return true;
 }
 
-/* Shortest span that holds enough blocks and loses at most 1/16 of its addresses at the end. */
+/* Shortest span with enough blocks that loses at most 1/16 of its addresses at the end. */
 static uint16_t plan_granules(uint32_t block_bytes) {
     for (size_t granules = 1; granules < SPAN_GRANULES_LIMIT; granules++) {
         size_t bytes = granules << PS_GRANULE_SHIFT;
@@ -74,9 +74,9 @@ static bool is_checked(void) { return harden >= 2; }
 
 /*
  * A free streak recognises the next block by its address alone, so the addresses one step before
- * and behind a span's blocks must never be blocks themselves. Such classes therefore leave out
- * block 0, and the last block where it would end exactly at the granule. That costs 0.8 % at 256
- * bytes and 0.02 % at 8 bytes; above 256 the saving per free is smaller than the cost.
+ * and after a span's blocks must never be blocks themselves. Such classes therefore leave out block
+ * 0, and the last block where it would end exactly at the granule. That costs 0.8 % at 256 bytes
+ * and 0.02 % at 8 bytes; above 256 the saving per free is smaller than the cost.
  */
 static void plan_blocks(struct ps_size_class *class) {
     size_t bytes = ((size_t) class->granules << PS_GRANULE_SHIFT) - ps_size_class_guard_bytes;

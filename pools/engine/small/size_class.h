@@ -27,7 +27,7 @@ struct ps_size_class {
     uint32_t factor;        /* see ps_span_scaled of span.h */
     uint16_t granules;      /* length of a span */
     uint16_t first; /* index of the first block used: 0, or 1 in a class with free streaks */
-    uint16_t limit; /* index behind the last block used */
+    uint16_t limit; /* index after the last block used */
     uint16_t notice_blocks;        /* frees after which a full span is worth collecting */
     uint32_t scaled_first;         /* ps_span_scaled of the first block used */
     uint32_t scaled_blocks;        /* of as many as are used */
@@ -44,8 +44,8 @@ extern PS_HIDDEN uint8_t ps_size_class_by_8[PS_CLASS_BYTES_LIMIT / 8 + 1]; /* up
 #define PS_FEW_BYTES ((size_t)1024)
 extern PS_HIDDEN uint8_t ps_size_class_by_1[]; /* PS_FEW_BYTES + 1 */
 
-/* Bytes at the end of each span that hold no block and cannot be accessed: an OS page where blocks
- * are hardened that far, else 0. */
+/* Inaccessible bytes at the end of each span, without blocks: an OS page from hardening level 2 on,
+ * if that is a small part of a granule; else 0. */
 extern PS_HIDDEN size_t ps_size_class_guard_bytes;
 
 /* Builds the tables. Precondition: ps_size_class_is_valid. */
@@ -67,9 +67,9 @@ PS_INLINE uint32_t ps_size_class_of(size_t bytes) {
 PS_INLINE uint32_t ps_size_class_of_few(size_t bytes) { return ps_size_class_by_1[bytes]; }
 
 /*
- * Smallest class whose blocks hold `bytes` and are all aligned to align (a power of two up to the
- * granule); PS_CLASS_NONE when there is none. Every block starts at a multiple of its size from a
- * granule boundary, so it is enough that align divides the size.
+ * Smallest class whose blocks have `bytes` at least and are all aligned to align (a power of two up
+ * to the granule); PS_CLASS_NONE when there is none. Every block starts at a multiple of its size
+ * from a granule boundary, so it is enough that align divides the size.
  */
 uint32_t ps_size_class_of_aligned(size_t bytes, size_t align);
 

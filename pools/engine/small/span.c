@@ -157,8 +157,8 @@ void ps_span_reset(struct ps_span *span) {
 
 void ps_span_reset_used(struct ps_span *span) {
     uintptr_t salt = span->salt;
-    /* relaxed: it was written before the blocks in front of it left. Blocks behind it hold what the
-     * memory held before, which the sweep at exit must not take for a write after free. */
+    /* relaxed: written before the blocks below it left. Blocks from it on have old contents, which
+     * the sweep at exit must not take for a write after free. */
     uint32_t handed = ps_load_relaxed(&span->handed);
     ps_span_reset(span);
     ps_store_relaxed(&span->carved, span->limit); /* relaxed: a snapshot for the census */

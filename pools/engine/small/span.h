@@ -4,7 +4,7 @@
  *
  *   used + free_count + stash_count + run_blocks + (limit - carved) == limit - first
  *
- * holds whenever the account is settled (free_countdown == countdown_start, popped == 0). `used`
+ * is true whenever the account is settled (free_countdown == countdown_start, popped == 0). `used`
  * counts the blocks that left the span: in the bin's window, allocated, on x_remote, or in an open
  * free streak. A free pushes a block on `free` and decrements `free_countdown`; malloc pops one and
  * increments `popped`. Neither writes anything else; the rest of the account is settled when
@@ -12,8 +12,9 @@
  * free_countdown of all others reaches 0 when they drain.
  *
  * One owner (a heap, named by its key) writes line 0 and grants blocks; other threads return blocks
- * in batches through x_remote. A span keeps its class until it returns to the page cache. Callers:
- * heap/, orphans.c. Locks: none here; the orphan lock replaces the owner while a span has none.
+ * in batches through x_remote. The class of a span is constant until it returns to the page cache.
+ * Callers: heap/, orphans.c. Locks: none here; the orphan lock replaces the owner while a span has
+ * none.
  */
 #ifndef PS_SMALL_SPAN_H
 #define PS_SMALL_SPAN_H
@@ -36,13 +37,13 @@
 #define PS_KEY_CHECKED (~(uintptr_t)0)      /* likewise: the mode serves each free of the thread */
 #define PS_KEY_MASK ((uintptr_t)3)
 
-/* The place that the owner keeps a span in. */
+/* The list of a span, or the reason for none. */
 enum ps_span_place {
     PS_PLACE_CURRENT = 1, /* the bin allocates from it; on no list */
     PS_PLACE_AVAILABLE,   /* has room, on the class's list */
     PS_PLACE_FULL,        /* had no room when last settled; on no list: found by its frees */
     PS_PLACE_PURGING,     /* orphan: a thread purges its free pages; on no list */
-    PS_PLACE_PURGED,      /* orphan: has room, and holds no page of free blocks alone */
+    PS_PLACE_PURGED,      /* orphan: has room, and no resident page of free blocks only */
 };
 
 struct ps_span {
@@ -72,7 +73,7 @@ struct ps_span {
     struct ps_span *x_notice_next; /* 72 thread that set PS_REMOTE_QUEUED */
     uint32_t block_bytes;          /*  80 */
     uint16_t first;                /* 84 index of the first usable block */
-    uint16_t limit;                /* 86 index behind the last usable block */
+    uint16_t limit;                /* 86 index after the last usable block */
     uint16_t x_notice_at;          /* 88 owner: threshold of blocks on x_remote for a notice */
     uint8_t class_index;           /*  90 */
     uint8_t has_streaks;           /*  91 */
@@ -91,7 +92,7 @@ _Static_assert(offsetof(struct ps_span, run) == PS_TENANT_BYTES, "the run is the
 
 /* Limit of probe_interval, which starts at streak_probe_interval of the class and doubles after
  * each probe that found no sequence. The limit also bounds the number of frees between two readings
- * of the clock in a program that stays within its current spans. */
+ * of the clock in a program that never leaves its current spans. */
 #define PS_STREAK_PROBE_LIMIT 256
 
 /* Stored in the first bytes of a gap. */
@@ -226,8 +227,8 @@ void ps_span_destroy(struct ps_span *span);
 /* Makes every block fresh again. Precondition: used == 0. Touches no block. */
 void ps_span_reset(struct ps_span *span);
 
-/* Makes every block used, for a span whose account was lost. The salt stays, so that blocks
- * returned by other threads keep their links. */
+/* Makes every block used, for a span whose account was lost. Preserves the salt, so that the links
+ * of blocks returned by other threads remain valid. */
 void ps_span_reset_used(struct ps_span *span);
 
 /* Settles the account: counts the frees and pops since the last time, and restarts the countdown:
@@ -261,10 +262,10 @@ static inline bool ps_span_is_listed(const struct ps_span *span, const void *blo
     return ps_span_leads_to(span, ps_link_of(block, ps_load_relaxed(&span->salt)));
 }
 
-/* True when a block lies behind all that have left the window since the span was reset: it was
- * never handed out. */
+/* True when a block lies after all that have left the window since the span was reset: it was never
+ * handed out. */
 static inline size_t ps_span_handed_index(const struct ps_span *span) {
-    /* relaxed: the thread that holds the block was handed it after this was written. */
+    /* relaxed: written before the block was handed out to its thread. */
     return ps_load_relaxed(&span->handed) >> PS_SCALED_SHIFT;
 }
 static inline bool ps_span_is_unhanded(const struct ps_span *span, const void *block) {
@@ -274,15 +275,15 @@ static inline bool ps_span_is_unhanded(const struct ps_span *span, const void *b
 /* The gap whose first block has index head - 1; aborts when it is not valid. */
 struct ps_gap *ps_span_gap(const struct ps_span *span, size_t head);
 
-/* The first word of a block that waits, alone, to return to its span. */
+/* The first word of a block that is to return, alone, to its span. */
 PS_INLINE uintptr_t ps_span_waiting_link(const struct ps_span *span) {
     /* relaxed: constant while a block is out. */
     return ps_link_stored(ps_span_list_end(span), ps_load_relaxed(&span->salt));
 }
 
-/* Aborts unless a block still waits, alone or as the tail of a batch, to return to its span. If
- * another thread had it on a list too, and it has been allocated since, the write of its new owner
- * has destroyed the link. */
+/* Aborts unless a block, alone or as the tail of a batch, still has the link of one that is to
+ * return to its span. If another thread had it on a list too, and it has been allocated since, the
+ * write of its new owner has destroyed the link. */
 static inline void ps_span_check_waiting(const struct ps_span *span, const void *block) {
     uintptr_t salt = ps_load_relaxed(&span->salt); /* relaxed: we have a block of the span */
     if (PS_UNLIKELY(ps_link_of(block, salt) != ps_span_list_end(span))) {
@@ -375,8 +376,8 @@ static inline void ps_span_list_remove(struct ps_span **head, struct ps_span *sp
  * system refuses. */
 bool ps_span_open(struct ps_span *span, bool is_sparse);
 
-/* Called before the run returns to the page cache. Pages that a span of the usual kind could access
- * stay accessible. */
+/* Called before the run returns to the page cache. Leaves accessible the pages that are accessible
+ * in a usual span. */
 void ps_span_shut(const struct ps_span *span);
 
 #endif

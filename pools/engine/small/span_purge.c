@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See span_purge.h. A hole is a sequence of pages of which each overlaps free blocks alone. A gap
- * keeps its length in its first block, which therefore starts in front of the hole, in a page that
- * stays. If a live block ends at the hole's first page, that page stays too.
+ * See span_purge.h. A hole is a sequence of pages that overlap free blocks only. The first block of
+ * a gap stores its length, and therefore starts before the hole, in a resident page. If a live
+ * block ends at the hole's first page, that page is not purged either.
  *
  * The lists are read before a page is dropped, and written again afterwards, since links lie in the
  * blocks. No locks.
@@ -88,7 +88,7 @@ static void mark_gaps(struct map *map, const struct ps_span *span) {
     }
 }
 
-/* Collects what has been returned, for which the stash must be empty, and marks all free blocks.
+/* Collects the returned blocks, for which the stash must be empty, and marks all free blocks.
  * Returns false if no block is out. */
 static bool mark_all(struct map *map, struct ps_span *span) {
     void *tail = mark_list(map, span, span->free, span->free_count);
@@ -135,7 +135,7 @@ static bool is_unused(const struct map *map, const struct ps_span *span, size_t 
 /* Adds a hole, as far as its pages can be dropped. */
 static void add_hole(struct plan *plan, const struct ps_span *span, size_t begin, size_t end) {
     size_t bytes = span->block_bytes;
-    if (span->is_zero) { /* pages that no window has reached hold no memory */
+    if (span->is_zero) { /* pages that no window has reached are not backed */
         size_t touched = ((size_t)span->carved * bytes + ps_os_page_bytes() - 1);
         end = ps_min(end, touched / ps_os_page_bytes());
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Purge within a span: pages that hold free blocks alone return to the system, although blocks in
- * other pages of the span are live.
+ * Purge within a span: pages with free blocks only return to the system, although blocks in other
+ * pages of the span are live.
  */
 #ifndef PS_SMALL_SPAN_PURGE_H
 #define PS_SMALL_SPAN_PURGE_H

@@ -13,7 +13,7 @@
 #define GAP_HEAD_SHIFT 28
 #define GAP_BLOCKS_SHIFT 42
 
-/* Two 14-bit counts and heads must hold every index + 1 of the smallest block size. */
+/* 14-bit counts and heads must fit every index + 1 of the smallest block size. */
 _Static_assert(PS_GRANULE_BYTES / 8 < FIELD_MASK, "8-byte blocks of a granule fit the fields");
 
 static size_t field(uint64_t word, unsigned shift) { return (word >> shift) & FIELD_MASK; }
@@ -97,7 +97,7 @@ unsigned ps_span_transfer_blocks(struct ps_span *span, char *lowest, size_t bloc
     }
 }
 
-/* Empties both chains, clears DRAINED and keeps the other flags; returns the previous word. */
+/* Empties both chains, clears DRAINED and preserves the other flags; returns the previous word. */
 static uint64_t take_word(struct ps_span *span) {
     uint64_t word = ps_load_relaxed(&span->x_remote); /* relaxed: the swap below validates it */
     while (total_of(word) != 0 || (word & PS_REMOTE_DRAINED) != 0) {

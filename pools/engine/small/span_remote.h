@@ -87,8 +87,8 @@ bool ps_span_steal(struct ps_span *span, uintptr_t owner_key);
  * forwarded. */
 bool ps_span_finish_steal(struct ps_span *span);
 
-/* Owner: keeps nothing of a full span except frees and notices to come. Must be its last access to
- * the span; ps_span_attach precedes the next one. */
+/* Owner: leaves a full span to remote frees and their notices. Must be its last access to the span;
+ * ps_span_attach precedes the next one. */
 void ps_span_detach(struct ps_span *span);
 void ps_span_attach(struct ps_span *span);
 
@@ -130,8 +130,8 @@ static inline size_t ps_span_out_blocks(const struct ps_span *span) {
  * Owner: threshold of returned blocks at which the span is worth collecting, unless it is current.
  * Full spans: an eighth of the blocks. Other spans may drain by frees of the owner, of other
  * threads, or of both. If only the owner has freed so far, the threshold is all outstanding blocks,
- * and the first remote batch lowers it: then both sides wait for half of the outstanding blocks, so
- * that one of them is reached before all are back, and the rest is halved again.
+ * and the first remote batch lowers it: then both sides have thresholds of half of the outstanding
+ * blocks, so that one of them is reached before all are back, and the rest is halved again.
  */
 size_t ps_span_notice_blocks(const struct ps_span *span);
 

@@ -38,8 +38,8 @@ static bool may_guard(void) {
     return false;
 }
 
-/* A page or two of a granule, excluding its first and last page. Constant for each granule: a
- * varying choice would keep the memory of earlier pages until they are purged. */
+/* A page or two of a granule, excluding its first and last page. Constant for each granule: with a
+ * varying choice the pages of earlier spans would remain resident until they are purged. */
 static struct room sparse_room(const struct ps_span *span) {
     size_t page_bytes = ps_size_class_guard_bytes;
     size_t wanted = span->block_bytes <= ONE_PAGE_BLOCK_BYTES ? 1 : 2;
@@ -52,8 +52,8 @@ static bool is_fit_for_sparse(const struct ps_span *span) {
     return span->run.granules == 1 && span->block_bytes <= SPARSE_BLOCK_BYTES;
 }
 
-/* Makes a part of a span inaccessible, and drops its memory, which would stay unused: a program of
- * short threads had twice the RSS. */
+/* Makes a part of a span inaccessible, and drops its memory, which would be resident but unused: a
+ * program of short threads had twice the RSS. */
 static void leave_out(const struct ps_span *span, char *begin, size_t bytes) {
     if (span->run.is_dirty && bytes > ps_size_class_guard_bytes) {
         (void)ps_os_purge(begin, bytes);
