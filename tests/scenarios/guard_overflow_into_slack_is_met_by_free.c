@@ -1,4 +1,4 @@
-// expect: SIGABRT "poolshim: free after heap overflow at 0x" ", 1 byte behind"
+// expect: SIGABRT "poolshim: free after heap overflow at 0x" ", 1 byte after"
 // env: POOLSHIM_GUARD_SAMPLE=1
 // flags: -rdynamic
 /* SPDX-License-Identifier: MIT */

@@ -1,4 +1,4 @@
-// expect: SIGSEGV "overflow (write) at" ", 2 bytes behind a block of 4095 at 0x"
+// expect: SIGSEGV "overflow (write) at" ", 2 bytes after a block of 4095 at 0x"
 // env: POOLSHIM_GUARD_SAMPLE=1
 // flags: -rdynamic
 /* SPDX-License-Identifier: MIT */

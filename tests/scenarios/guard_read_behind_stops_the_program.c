@@ -1,4 +1,4 @@
-// expect: SIGSEGV "overflow (read) at 0x" ", 1 byte behind a block of 64 at 0x"
+// expect: SIGSEGV "overflow (read) at 0x" ", 1 byte after a block of 64 at 0x"
 // env: POOLSHIM_GUARD_SAMPLE=1
 // flags: -rdynamic
 /* SPDX-License-Identifier: MIT */

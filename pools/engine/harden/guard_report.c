@@ -78,7 +78,7 @@ static void add_place(struct line *line, const char *address,
         where = " before";
         distance = (uintptr_t)(block - address);
     } else if (address >= end && address != block) {
-        where = " behind";
+        where = " after";
         distance = (uintptr_t)(address - end) + 1; /* the first byte after the block is 1 after */
     }
     add_text(line, ", ");
